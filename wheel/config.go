@@ -1,0 +1,107 @@
+package wheel
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Config sets up a [Wheel]. The zero Config works: a zero field means the default that its
+// comment names. A value out of range is an error of [New]; nothing is clamped.
+type Config struct {
+	// Tick is the length of a tick: timers fire at multiples of it, counted from New, never
+	// before their deadline and, but for scheduling, at most one tick behind it.
+	// From 1 µs to 1 h, default 10 ms.
+	Tick time.Duration
+
+	// Slots is the number of buckets in one revolution, a power of two from 1 to 1<<20,
+	// default 1024. Timers further away than Tick x Slots are passed over once a revolution,
+	// which costs little, so it seldom needs a change.
+	Slots int
+
+	// MaxBatch is the largest number of timers that a group's callback gets at once.
+	// From 1 to 1<<20, default 1024.
+	MaxBatch int
+
+	// MaxPending is how many timers may be pending at once; one more is refused with
+	// ErrTooManyPending. At least 1; zero means no limit, and costs nothing.
+	MaxPending int
+
+	// SlowCallback is how long a callback may take before it is counted and told to OnSlow.
+	// At least 1 ns, default 100 ms. What a callback takes, others wait, unless an Executor runs them.
+	SlowCallback time.Duration
+
+	// Executor, if set, is given every callback to run instead of the driver goroutine running
+	// it. It is called on the driver goroutine with no lock held and should not block. It must
+	// call run at most once; an error from it means that it will not, and goes to OnError
+	// as ErrRefused. Every run that it accepts must be called, or Done never closes.
+	Executor func(run func()) error
+
+	// OnError is told of every callback that panicked, called runtime.Goexit or was refused by
+	// the Executor, on the goroutine where it happened. The default logs to slog.Default.
+	// A panic in the hook itself is not recovered.
+	OnError func(*CallbackError)
+
+	// OnSlow is told, after it returned, of every callback that took longer than SlowCallback,
+	// with the timers it was for (one, or a batch; the slice is valid during the call only).
+	// It runs where the callback ran. The default logs to slog.Default.
+	OnSlow func(timers []*Timer, took time.Duration)
+}
+
+const (
+	minTick  = time.Microsecond
+	maxTick  = time.Hour
+	maxSlots = 1 << 20
+	maxBatch = 1 << 20
+)
+
+// withDefaults returns c with its zero fields filled in, or every fault of it.
+func (c Config) withDefaults() (Config, error) {
+	var faults []error
+	fault := func(field string, value any, bound string) {
+		faults = append(faults, fmt.Errorf("wheel: Config.%s is %v, it must be %s", field, value, bound))
+	}
+	if c.Tick == 0 {
+		c.Tick = 10 * time.Millisecond
+	}
+	if c.Tick < minTick || c.Tick > maxTick {
+		fault("Tick", c.Tick, fmt.Sprintf("from %v to %v", minTick, maxTick))
+	}
+	if c.Slots == 0 {
+		c.Slots = 1024
+	}
+	if c.Slots < 1 || c.Slots > maxSlots || c.Slots&(c.Slots-1) != 0 {
+		fault("Slots", c.Slots, fmt.Sprintf("a power of two from 1 to %d", maxSlots))
+	}
+	if c.MaxBatch == 0 {
+		c.MaxBatch = 1024
+	}
+	if c.MaxBatch < 1 || c.MaxBatch > maxBatch {
+		fault("MaxBatch", c.MaxBatch, fmt.Sprintf("from 1 to %d", maxBatch))
+	}
+	if c.MaxPending < 0 {
+		fault("MaxPending", c.MaxPending, "at least 1, or 0 for no limit")
+	}
+	if c.SlowCallback == 0 {
+		c.SlowCallback = 100 * time.Millisecond
+	}
+	if c.SlowCallback < 0 {
+		fault("SlowCallback", c.SlowCallback, "at least 1ns")
+	}
+	if c.OnError == nil {
+		c.OnError = logError
+	}
+	if c.OnSlow == nil {
+		c.OnSlow = logSlow
+	}
+	return c, errors.Join(faults...)
+}
+
+func logError(err *CallbackError) {
+	slog.Error("wheel: a callback failed", "error", err, "timers", len(err.Timers), "stack", string(err.Stack))
+}
+
+func logSlow(timers []*Timer, took time.Duration) {
+	slog.Warn("wheel: a callback was slow", "task", nameOf(timers), "timers", len(timers), "took", took)
+}

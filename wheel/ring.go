@@ -1,0 +1,256 @@
+package wheel
+
+import (
+	"math"
+	"math/bits"
+)
+
+const (
+	// never is the deadline, and the tick, of what does not come.
+	never = math.MaxInt64
+	// latest is the last deadline that can come: a tick beyond it is still within range.
+	latest = never - 2*int64(maxTick)
+)
+
+// ring is the core of the wheel: buckets of timers in a circle, with no clock, lock or goroutine.
+// Time comes in as ticks; tick k is the instant k*tick, and a timer belongs to the first tick that
+// is not before its deadline. All its methods need the lock of the shard that it is part of.
+type ring struct {
+	buckets  []bucket // made on first use
+	tick     int64    // length of a tick in ns; immutable
+	mask     int64    // number of buckets - 1; immutable
+	occupied []uint64 // a bit for each bucket that is not empty
+	chunks   chunks
+	done     int64  // ticks up to here have been visited, or are being visited while walk is set
+	walk     *chunk // where a walk through the bucket of tick done has to go on, or nil
+}
+
+// bucket holds the timers of one slot, those of later revolutions among them.
+type bucket struct {
+	head *chunk
+	// min is a lower bound of its entries' when, never if there is none. During a walk
+	// it covers only what has been walked over or was added since.
+	min int64
+}
+
+func (r *ring) init() {
+	r.buckets = make([]bucket, r.mask+1)
+	r.occupied = make([]uint64, (r.mask+64)/64)
+	for i := range r.buckets {
+		r.buckets[i].min = never
+	}
+}
+
+// tickOf rounds up: it returns the first tick that is not before ns.
+func (r *ring) tickOf(ns int64) int64 {
+	return int64((uint64(ns) + uint64(r.tick) - 1) / uint64(r.tick))
+}
+
+// add files t under deadline, but not before tick open, and returns its tick, never if it has none.
+func (r *ring) add(t *Timer, deadline, open int64) int64 {
+	tick, when := r.tickOf(deadline), deadline
+	if tick < open {
+		// Filed later than its deadline, it must not look due to the pass that is under way.
+		tick, when = open, (open-1)*r.tick+1
+	}
+	if r.buckets == nil {
+		r.init()
+	}
+	slot := tick & r.mask
+	b := &r.buckets[slot]
+	c := b.head
+	if c == nil || c.n == chunkEntries {
+		c = r.chunks.get(int32(slot), c)
+		b.head = c
+		r.occupied[slot>>6] |= 1 << (slot & 63)
+	}
+	i := c.n
+	c.entries[i] = entry{when, t}
+	c.n++
+	t.deadline, t.chunk, t.index = deadline, c, i
+	if when < b.min {
+		b.min = when
+	}
+	if when == never {
+		return never
+	}
+	return tick
+}
+
+// remove takes t out of its bucket.
+func (r *ring) remove(t *Timer) {
+	r.cut(t.chunk, t.index)
+	t.chunk = nil
+}
+
+// cut takes out entry i of c. The last entry of the bucket's first chunk fills the gap, which
+// keeps all others full; a walk has been through the first chunk before any other, so nothing
+// that it has yet to see moves behind it.
+func (r *ring) cut(c *chunk, i int32) {
+	b := &r.buckets[c.slot]
+	head := b.head
+	head.n--
+	last := &head.entries[head.n]
+	if head != c || head.n != i {
+		c.entries[i] = *last
+		last.timer.chunk, last.timer.index = c, i
+	}
+	*last = entry{}
+	if head.n > 0 {
+		return
+	}
+	b.head = head.next
+	if r.walk == head {
+		r.walk = head.next
+	}
+	if b.head == nil {
+		b.min = never
+		r.occupied[head.slot>>6] &^= 1 << (head.slot & 63)
+	}
+	r.chunks.put(head)
+}
+
+// postpone sets the deadline of a pending timer. A later one is only written down: the entry keeps
+// its place and is re-filed when it is visited. It returns the timer's tick if it was filed anew, else never.
+func (r *ring) postpone(t *Timer, deadline, open int64) int64 {
+	if deadline >= t.deadline || deadline >= t.chunk.entries[t.index].when {
+		t.deadline = deadline
+		return never
+	}
+	r.cut(t.chunk, t.index)
+	return r.add(t, deadline, open)
+}
+
+// walkBudget is how many chunks are walked at most in one collect, to bound how long a lock is held.
+const walkBudget = 256
+
+// collect takes the timers due at or before tick out of their buckets, sets their state to as and
+// puts them into buf, with their index in it, until it is full. Entries whose timer was postponed
+// are re-filed. It returns how many it took, and whether tick has been visited to its end;
+// if not, it is to be called again.
+func (r *ring) collect(tick int64, buf []*Timer, as State) (n int, finished bool) {
+	budget := walkBudget
+	for r.walk != nil || r.seek(tick) {
+		n, budget = r.walkOn(tick, buf, n, as, budget)
+		if r.walk != nil {
+			return n, false
+		}
+	}
+	r.done = tick
+	return n, true
+}
+
+// seek looks for the next bucket with something due at or before tick and begins its walk.
+// However far tick is ahead, it visits each bucket at most once.
+func (r *ring) seek(tick int64) bool {
+	if r.buckets == nil {
+		return false
+	}
+	limit := tick * r.tick
+	for k := max(r.done+1, tick-r.mask); k <= tick; k++ {
+		slot := k & r.mask
+		word := r.occupied[slot>>6] >> (slot & 63)
+		if word == 0 {
+			// To the next word, or round to slot 0.
+			k += min(64-slot&63, r.mask+1-slot) - 1
+			continue
+		}
+		if skip := int64(bits.TrailingZeros64(word)); skip > 0 {
+			k += skip - 1
+			continue
+		}
+		if b := &r.buckets[slot]; b.min <= limit {
+			b.min = never
+			r.done, r.walk = k, b.head
+			return true
+		}
+	}
+	return false
+}
+
+// walkOn goes on with the walk. When it returns, walk is nil if it came to the bucket's end.
+func (r *ring) walkOn(tick int64, buf []*Timer, n int, as State, budget int) (taken, left int) {
+	limit := tick * r.tick
+	slot := r.walk.slot
+	b := &r.buckets[slot]
+	low := int64(never) // of the entries that stay
+	c := r.walk
+	for c != nil && budget > 0 {
+		budget--
+		next := c.next // c may be empty, and gone, at the end of this round
+		// Downwards: a chunk of due timers alone is emptied from its end, without a swap.
+		for i := c.n - 1; i >= 0; i-- {
+			e := &c.entries[i]
+			if e.when > limit {
+				low = min(low, e.when)
+				continue
+			}
+			t := e.timer
+			if t.deadline > limit {
+				if int32(r.tickOf(t.deadline)&r.mask) == slot {
+					e.when = t.deadline
+					low = min(low, e.when)
+				} else {
+					r.cut(c, i)
+					r.add(t, t.deadline, tick+1)
+				}
+				continue
+			}
+			if n == len(buf) {
+				r.walk = c
+				b.min = min(b.min, low)
+				return n, budget
+			}
+			r.cut(c, i)
+			t.state, t.chunk, t.index = as, nil, int32(n)
+			buf[n] = t
+			n++
+		}
+		c = next
+	}
+	r.walk = c
+	b.min = min(b.min, low)
+	return n, budget
+}
+
+// next returns the earliest tick that has something to be done at, never if there is none.
+func (r *ring) next() int64 {
+	if r.buckets == nil {
+		return never
+	}
+	low := int64(never)
+	for k, end := r.done+1, r.done+1+r.mask; k <= end; k++ {
+		slot := k & r.mask
+		word := r.occupied[slot>>6] >> (slot & 63)
+		if word == 0 {
+			k += min(64-slot&63, r.mask+1-slot) - 1
+			continue
+		}
+		if skip := int64(bits.TrailingZeros64(word)); skip > 0 {
+			k += skip - 1
+			continue
+		}
+		first := r.buckets[slot].min
+		if first <= k*r.tick {
+			return k // the buckets behind it belong to later ticks
+		}
+		low = min(low, first)
+	}
+	if low == never {
+		return never
+	}
+	return r.tickOf(low)
+}
+
+// drain calls f with every pending timer and lets go of all of them.
+func (r *ring) drain(f func(*Timer)) {
+	for i := range r.buckets {
+		for c := r.buckets[i].head; c != nil; c = c.next {
+			for _, e := range c.entries[:c.n] {
+				e.timer.chunk = nil
+				f(e.timer)
+			}
+		}
+	}
+	r.buckets, r.occupied, r.chunks, r.walk = nil, nil, chunks{}, nil
+}
