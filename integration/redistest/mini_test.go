@@ -1,0 +1,98 @@
+package redistest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+)
+
+func startMini(t *testing.T, o redistest.MiniOptions) *redistest.Server {
+	t.Helper()
+	srv, err := redistest.StartMini(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, srv.Stop()) })
+	return srv
+}
+
+func TestMiniKeysExpireInRealTime(t *testing.T) {
+	c := dial(t, startMini(t, redistest.MiniOptions{}))
+	const ttl = 100 * time.Millisecond
+	begin := time.Now()
+	do(t, c, "SET", "k", "v", "PX", ttl.Milliseconds())
+	set := time.Now()
+	for {
+		asked := time.Now()
+		exists := do(t, c, "EXISTS", "k") == int64(1)
+		if exists {
+			require.Less(t, asked.Sub(set), ttl+50*time.Millisecond)
+			continue
+		}
+		require.Greater(t, time.Since(begin), ttl-50*time.Millisecond)
+		return
+	}
+}
+
+func TestMiniKeysOfAFullServerExpireToo(t *testing.T) {
+	srv := startMini(t, redistest.MiniOptions{})
+	c := dial(t, srv)
+	const keys = 20000
+	do(t, c, "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'k' .. i, i) end return 0", 0, keys)
+	do(t, c, "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('PEXPIRE', 'k' .. i, ARGV[2]) end return 0", 0, keys, 3000)
+	require.Equal(t, int64(keys), do(t, c, "DBSIZE"))
+	require.Eventually(t, func() bool { return do(t, c, "DBSIZE") == int64(0) }, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestMiniPasswordIsAskedForAndGiven(t *testing.T) {
+	srv := startMini(t, redistest.MiniOptions{Password: "pw"})
+	do(t, dial(t, srv), "PING")
+	c, err := redis.Dial(srv.Network(), srv.Addr())
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Do("GET", "k")
+	require.ErrorContains(t, err, "NOAUTH")
+}
+
+func TestMiniPauseHoldsCommandsBack(t *testing.T) {
+	srv := startMini(t, redistest.MiniOptions{})
+	old := dial(t, srv)
+	do(t, old, "SET", "k", "v", "PX", 50)
+	require.NoError(t, srv.Pause())
+	paused := dial(t, srv)
+	_, err := redis.DoWithTimeout(paused, 100*time.Millisecond, "PING")
+	require.True(t, isTimeout(err), "%v", err)
+	require.NoError(t, srv.Resume())
+	require.Equal(t, int64(0), do(t, old, "EXISTS", "k"), "TTLs run on in a pause")
+}
+
+func TestMiniKillCutsAndRestartIsEmpty(t *testing.T) {
+	srv := startMini(t, redistest.MiniOptions{})
+	addr := srv.Addr()
+	c := dial(t, srv)
+	do(t, c, "SET", "k", "v")
+	require.NoError(t, srv.Pause())
+	require.NoError(t, srv.Kill())
+	_, err := c.Do("PING")
+	require.Error(t, err)
+	_, err = srv.Dial()
+	require.Error(t, err)
+	require.ErrorIs(t, srv.Pause(), redistest.ErrNotRunning)
+
+	require.NoError(t, srv.Restart(t.Context()))
+	require.Equal(t, addr, srv.Addr())
+	require.Equal(t, int64(0), do(t, dial(t, srv), "DBSIZE"))
+
+	require.NoError(t, srv.Stop())
+	require.NoError(t, srv.Stop(), "Stop again")
+	require.ErrorIs(t, srv.Restart(t.Context()), redistest.ErrStopped)
+}
+
+func TestMiniOptionsOutOfRange(t *testing.T) {
+	_, err := redistest.StartMini(redistest.MiniOptions{Resolution: -1})
+	require.ErrorContains(t, err, "MiniOptions.Resolution is -1ns")
+	_, err = redistest.StartVirtual(redistest.MiniOptions{Resolution: -1})
+	require.ErrorContains(t, err, "MiniOptions.Resolution is -1ns")
+}
