@@ -1,0 +1,117 @@
+package renewal
+
+import (
+	"time"
+
+	"github.com/wheellock/wheellock/wheel"
+)
+
+// kind says where a cohort is and so what its timer guards.
+type kind uint8
+
+const (
+	waiting kind = iota // in Lane.windows; to queued when due
+	queued              // in Lane.queue until its last lease is taken
+	flying              // the cohort of a Batch
+	fixed               // in Lane.fixed; never due
+	loose               // AfterFunc: waiting leases have timers of their own
+)
+
+// cohort is a set of leases that share one timer. Its fields are guarded by
+// the lane's lock.
+type cohort struct {
+	timer  wheel.Timer // armed for the earlier of due (while waiting) and trust
+	lane   *Lane       // immutable
+	kind   kind
+	window int64   // its key in Lane.windows or Lane.fixed
+	due    instant // start of the window
+	trust  instant // lower bound of the members' ends of trust
+	armed  instant // what timer is armed for; never when it is not
+	leases []*Lease
+	live   int // leases that are not nil; a batch keeps places, so it has gaps
+}
+
+// Fire is called by the wheel's driver.
+func (c *cohort) Fire(*wheel.Timer) { c.lane.visit(c) }
+
+func (c *cohort) addLocked(l *Lease, now instant) {
+	l.home, l.pos = c, int32(len(c.leases))
+	c.leases = append(c.leases, l)
+	c.live++
+	if trust := instant(l.trust.Load()); trust < c.trust {
+		c.trust = trust
+	}
+	c.armLocked(now)
+}
+
+// removeLocked takes l out. In a batch the others keep their places, because
+// the Renewer speaks of them by index.
+func (c *cohort) removeLocked(l *Lease) {
+	l.home = nil
+	c.live--
+	if c.kind == flying {
+		c.leases[l.pos] = nil
+		return
+	}
+	last := len(c.leases) - 1
+	moved := c.leases[last]
+	c.leases[l.pos], moved.pos = moved, l.pos
+	c.leases[last] = nil
+	c.leases = c.leases[:last]
+	if last == 0 {
+		c.lane.dropLocked(c)
+	}
+}
+
+// wakeLocked is when the cohort next needs a visit.
+func (c *cohort) wakeLocked() instant {
+	switch {
+	case c.kind == loose || c.live == 0:
+		return never
+	case c.kind == waiting:
+		return min(c.due, c.trust)
+	}
+	return c.trust
+}
+
+// armLocked moves the timer if it is not armed early enough. A timer that is
+// armed too early is left alone: its visit finds nothing and arms it again.
+func (c *cohort) armLocked(now instant) {
+	at := c.wakeLocked()
+	if at >= c.armed || c.lane.dog.wheel == nil {
+		return
+	}
+	d := time.Duration(at - now)
+	var err error
+	if c.armed == never {
+		err = c.lane.dog.wheel.Schedule(&c.timer, d, c)
+	} else {
+		_, err = c.timer.Reset(d)
+	}
+	if err == nil { // it can only be that the wheel was stopped: Close tells every lease
+		c.armed = at
+	}
+}
+
+// endedLocked loses the members whose trust is over at now, appends them to
+// out and makes c.trust exact.
+func (c *cohort) endedLocked(now instant, out []*Lease) []*Lease {
+	if c.trust > now {
+		return out
+	}
+	earliest := never
+	for i := len(c.leases) - 1; i >= 0; i-- { // from the end: removal swaps the last one in
+		l := c.leases[i]
+		if l == nil {
+			continue
+		}
+		if trust := instant(l.trust.Load()); trust > now {
+			earliest = min(earliest, trust)
+			continue
+		}
+		out = append(out, l)
+		l.loseLocked(TrustEnded)
+	}
+	c.trust = earliest
+	return out
+}

@@ -1,0 +1,131 @@
+package renewal
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Driver says what wakes the watchdog when a lease falls due.
+type Driver uint8
+
+const (
+	// Wheel is the default: cohorts on one timing wheel.
+	Wheel Driver = iota
+	// AfterFunc arms one time.Timer per lease. With MaxBatch 1 each renewal
+	// is one call of the Renewer in a goroutine of its own, so goroutines
+	// grow with leases: it is here to be compared with.
+	AfterFunc
+)
+
+func (d Driver) String() string {
+	switch d {
+	case Wheel:
+		return "wheel"
+	case AfterFunc:
+		return "afterfunc"
+	}
+	return fmt.Sprintf("Driver(%d)", uint8(d))
+}
+
+// Bounds and defaults of Config.
+const (
+	DefaultTTL         = 30 * time.Second // Redisson's lockWatchdogTimeout
+	MinTTL             = 100 * time.Millisecond
+	MaxTTL             = 30 * 24 * time.Hour
+	DefaultMaxBatch    = 250
+	MaxMaxBatch        = 4096
+	DefaultDispatchers = 2
+	MaxDispatchers     = 1024
+	minTick            = time.Millisecond
+	maxTick            = 10 * time.Millisecond
+	maxSlack           = 100 * time.Millisecond
+)
+
+// Config configures a Watchdog. The zero Config works.
+type Config struct {
+	// TTL is the lease that a renewal asks for; default 30 s, from 100 ms to
+	// 30 days. Leases are renewed each third of it.
+	TTL time.Duration
+	// Driver is Wheel (default) or AfterFunc.
+	Driver Driver
+	// Tick is the wheel's tick; default TTL/100 within [1 ms, 10 ms]. At most
+	// TTL/100.
+	Tick time.Duration
+	// Margin is how long before the store's expiry trust ends; default
+	// max(2 ticks + 5 ms, lease/50) for each lease. At most TTL/4.
+	Margin time.Duration
+	// MaxBatch bounds the leases of one call of the Renewer; default 250, at
+	// most 4096.
+	MaxBatch int
+	// Dispatchers is the number of goroutines of a lane, that is of
+	// concurrent calls of its Renewer; default 2, at most 1024. With
+	// AfterFunc and MaxBatch 1 a lane has none.
+	Dispatchers int
+	// MaxHold ends every renewed lease this long after it was acquired;
+	// default 0, no limit. At least TTL.
+	MaxHold time.Duration
+}
+
+// withDefaults returns cfg with every zero field set, or all its faults.
+func (cfg Config) withDefaults() (Config, error) {
+	var errs []error
+	bad := func(field string, value any, bound string) {
+		errs = append(errs, fmt.Errorf("renewal: Config.%s is %v: it must be %s", field, value, bound))
+	}
+	if cfg.TTL == 0 {
+		cfg.TTL = DefaultTTL
+	}
+	if cfg.TTL < MinTTL || cfg.TTL > MaxTTL || cfg.TTL%time.Millisecond != 0 {
+		bad("TTL", cfg.TTL, fmt.Sprintf("whole milliseconds from %v to %v", MinTTL, MaxTTL))
+		cfg.TTL = DefaultTTL // so that the other bounds can be checked
+	}
+	if cfg.Driver > AfterFunc {
+		bad("Driver", cfg.Driver, "Wheel or AfterFunc")
+	}
+	if cfg.Tick == 0 {
+		cfg.Tick = min(max(cfg.TTL/100, minTick), maxTick)
+	}
+	if cfg.Tick < minTick || cfg.Tick > cfg.TTL/100 {
+		bad("Tick", cfg.Tick, fmt.Sprintf("from %v to TTL/100 = %v", minTick, cfg.TTL/100))
+	}
+	if cfg.Margin != 0 && (cfg.Margin < 2*cfg.Tick || cfg.Margin > cfg.TTL/4) {
+		bad("Margin", cfg.Margin, fmt.Sprintf("from 2 ticks = %v to TTL/4 = %v", 2*cfg.Tick, cfg.TTL/4))
+	}
+	if cfg.MaxBatch == 0 {
+		cfg.MaxBatch = DefaultMaxBatch
+	}
+	if cfg.MaxBatch < 1 || cfg.MaxBatch > MaxMaxBatch {
+		bad("MaxBatch", cfg.MaxBatch, fmt.Sprintf("from 1 to %d", MaxMaxBatch))
+	}
+	if cfg.Dispatchers == 0 {
+		cfg.Dispatchers = DefaultDispatchers
+	}
+	if cfg.Dispatchers < 1 || cfg.Dispatchers > MaxDispatchers {
+		bad("Dispatchers", cfg.Dispatchers, fmt.Sprintf("from 1 to %d", MaxDispatchers))
+	}
+	if cfg.MaxHold != 0 && cfg.MaxHold < cfg.TTL {
+		bad("MaxHold", cfg.MaxHold, fmt.Sprintf("0 (no limit) or at least TTL = %v", cfg.TTL))
+	}
+	return cfg, errors.Join(errs...)
+}
+
+// margin is how long before its expiry a lease of ttl stops being trusted.
+func (cfg Config) margin(ttl time.Duration) time.Duration {
+	if cfg.Margin != 0 {
+		return cfg.Margin
+	}
+	return max(2*cfg.Tick+5*time.Millisecond, ttl/50)
+}
+
+// slack is the width of a cohort's window.
+func (cfg Config) slack() time.Duration {
+	return max(min(cfg.TTL/300, maxSlack), cfg.Tick)
+}
+
+// interval is the time between two renewals of a lease: a third of the TTL,
+// rounded down to whole windows so that a lease keeps its place among them.
+func (cfg Config) interval() time.Duration {
+	w := cfg.slack()
+	return max(cfg.TTL/3/w*w, w)
+}

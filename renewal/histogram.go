@@ -1,0 +1,68 @@
+package renewal
+
+import (
+	"math/bits"
+	"time"
+)
+
+// histogram counts durations in microseconds in 16 linear steps per power of
+// two (an error of at most 1/16), up to about 19 hours. It is guarded by the
+// lane's lock.
+type histogram struct {
+	counts [33 * 16]uint64
+	n      uint64
+	max    time.Duration
+}
+
+// record adds n values of d; a negative d counts as 0.
+func (h *histogram) record(d time.Duration, n uint64) {
+	d = max(d, 0)
+	h.max = max(h.max, d)
+	h.counts[bucketOf(uint64(d/time.Microsecond))] += n
+	h.n += n
+}
+
+func bucketOf(us uint64) int {
+	if us < 16 {
+		return int(us)
+	}
+	shift := bits.Len64(us) - 5
+	return min((shift+1)*16+int(us>>shift)-16, 33*16-1)
+}
+
+// upperBound is the largest duration that bucket i counts.
+func upperBound(i int) time.Duration {
+	if i < 16 {
+		return time.Duration(i) * time.Microsecond
+	}
+	shift := i/16 - 1
+	return time.Duration(uint64(i%16+17)<<shift-1) * time.Microsecond
+}
+
+// quantile returns a duration that the share q of the values does not exceed.
+func (h *histogram) quantile(q float64) time.Duration {
+	if h.n == 0 {
+		return 0
+	}
+	rank := uint64(q * float64(h.n))
+	seen := uint64(0)
+	for i, c := range h.counts {
+		seen += c
+		if seen > rank || seen == h.n {
+			return min(upperBound(i), h.max)
+		}
+	}
+	return h.max
+}
+
+func (h *histogram) add(o *histogram) {
+	for i, c := range o.counts {
+		h.counts[i] += c
+	}
+	h.n += o.n
+	h.max = max(h.max, o.max)
+}
+
+func (h *histogram) summary() Distribution {
+	return Distribution{Count: h.n, P50: h.quantile(0.50), P99: h.quantile(0.99), Max: h.max}
+}

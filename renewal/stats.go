@@ -1,0 +1,83 @@
+package renewal
+
+import "time"
+
+// Stats is a snapshot of a Watchdog's or a Lane's counters since its start.
+type Stats struct {
+	Leases   int            // held now
+	Renewed  uint64         // renewals that the store acknowledged in time
+	Retried  uint64         // leases sent again after an unknown outcome
+	Lost     map[Reason]int // leases lost, by reason
+	Batches  uint64         // calls of the Renewer
+	Queued   int            // due now and not yet in a batch
+	InFlight int            // in a batch now
+
+	// Lag is how long after its due time a renewal was sent, Late how long
+	// after it the renewal was acknowledged. A renewal may be sent up to its
+	// slack before it is due; that counts as 0.
+	Lag, Late Distribution
+}
+
+// Distribution sums up measured durations; quantiles are exact to 1/16.
+type Distribution struct {
+	Count         uint64
+	P50, P99, Max time.Duration
+}
+
+// laneStats is guarded by Lane.mu.
+type laneStats struct {
+	leases   int
+	renewed  uint64
+	retried  uint64
+	lost     [reasons]int
+	batches  uint64
+	inFlight int
+	lag      histogram
+	late     histogram
+}
+
+func (s *laneStats) add(o *laneStats) {
+	s.leases += o.leases
+	s.renewed += o.renewed
+	s.retried += o.retried
+	for i, n := range o.lost {
+		s.lost[i] += n
+	}
+	s.batches += o.batches
+	s.inFlight += o.inFlight
+	s.lag.add(&o.lag)
+	s.late.add(&o.late)
+}
+
+func (s *laneStats) snapshot(queued int) Stats {
+	lost := make(map[Reason]int)
+	for i, n := range s.lost {
+		if n > 0 {
+			lost[Reason(i)] = n
+		}
+	}
+	return Stats{
+		Leases: s.leases, Renewed: s.renewed, Retried: s.retried, Lost: lost, Batches: s.batches,
+		Queued: queued, InFlight: s.inFlight, Lag: s.lag.summary(), Late: s.late.summary(),
+	}
+}
+
+// Stats returns a snapshot of all lanes together.
+func (w *Watchdog) Stats() Stats {
+	var sum laneStats
+	queued := 0
+	for _, ln := range w.snapshotLanes() {
+		ln.mu.Lock()
+		sum.add(&ln.stats)
+		queued += ln.queuedLocked()
+		ln.mu.Unlock()
+	}
+	return sum.snapshot(queued)
+}
+
+// Stats returns a snapshot of this lane.
+func (ln *Lane) Stats() Stats {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.stats.snapshot(ln.queuedLocked())
+}
