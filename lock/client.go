@@ -1,0 +1,308 @@
+package lock
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Client takes and renews locks on one Redis server. All methods are safe for
+// concurrent use. A Client must be closed.
+type Client struct {
+	// immutable after New
+	cfg     Config
+	id      string // random UUID: the first part of every hash field of this client
+	dog     *renewal.Watchdog
+	lane    *renewal.Lane
+	links   []*link // commands; a key always takes the same one
+	renewer *renewer
+	janitor *janitor
+	ctx     context.Context // ends when Close gives up waiting; bounds dials
+	cancel  context.CancelFunc
+	seed    maphash.Seed
+
+	// atomic
+	owners atomic.Uint64 // the last fresh owner
+	seqs   atomic.Uint64 // the last seq: one for every outermost attempt
+
+	closing chan struct{} // closed when Close begins
+
+	mu     sync.Mutex       // guards what follows
+	closed bool             // Close began
+	holds  map[string]*hold // the live hold of each name
+	calls  int              // acquisitions and unlocks that are under way
+	idle   chan struct{}    // closed when, after Close began, there is neither hold nor call
+}
+
+// tokenCounter is the key of the fencing-token counter on one server.
+const tokenCounter = "wheellock_token"
+
+// New returns a Client of the server that pool dials, or all faults of its
+// arguments. It does no I/O: the engine dials a few long-lived connections of
+// its own (Config.Connections for commands, Config.Renewal.Dispatchers for
+// renewal) through the pool's DialContext or Dial when they are first needed,
+// and replaces those that fail. Close does not close the pool.
+func New(pool *redis.Pool, cfg Config) (*Client, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	d, err := poolDialer(pool)
+	if err != nil {
+		return nil, err
+	}
+	dog, err := renewal.New(cfg.Renewal)
+	if err != nil {
+		return nil, fmt.Errorf("lock: Config.Renewal: %w", err)
+	}
+	c := &Client{
+		cfg: cfg, id: newUUID(), dog: dog, seed: maphash.MakeSeed(),
+		closing: make(chan struct{}), holds: make(map[string]*hold), idle: make(chan struct{}),
+	}
+	need := cfg.Connections + c.dog.Config().Dispatchers
+	if pool.MaxActive > 0 && pool.MaxActive < need {
+		return nil, fmt.Errorf("lock: the pool's MaxActive is %d: the engine needs %d connections "+
+			"(Config.Connections %d, renewal %d)", pool.MaxActive, need, cfg.Connections, c.dog.Config().Dispatchers)
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.renewer = &renewer{dial: d, timeout: cfg.IOTimeout}
+	if c.lane, err = dog.Lane("", c.renewer); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	for range cfg.Connections {
+		c.links = append(c.links, newLink(c.ctx, d, cfg.IOTimeout))
+	}
+	c.janitor = newJanitor(c)
+	return c, nil
+}
+
+// ID returns the random UUID that begins the hash fields of this client's
+// holds. Another client's holds have another.
+func (c *Client) ID() string { return c.id }
+
+// Mutex returns the re-entrant lock of that name, Redisson's RLock. It does no
+// I/O and keeps nothing, so it may be called for every use. A bad name is
+// reported by the first call that uses it.
+func (c *Client) Mutex(name string) *Mutex { return &Mutex{c: c, name: name} }
+
+// Stats returns a snapshot of what the client holds and of its watchdog.
+func (c *Client) Stats() Stats {
+	c.mu.Lock()
+	n := len(c.holds)
+	c.mu.Unlock()
+	return Stats{Held: n, Renewal: c.dog.Stats()}
+}
+
+// Stats is a snapshot of a Client.
+type Stats struct {
+	Held    int           // locks held now
+	Renewal renewal.Stats // its Leases are those of Held
+}
+
+// Close refuses new locks, wakes waiters with ErrClosed, tells every holder by
+// its Done and Context (reason Closed) and then waits for their Unlocks until
+// ctx ends, renewing meanwhile. Locks that are still held then are left to
+// their TTL, or released if Config.ReleaseOnClose says so; Close returns
+// ctx.Err() if there were any. When Close returns, no goroutine of the client
+// runs. It may be called twice and from many goroutines.
+func (c *Client) Close(ctx context.Context) error {
+	c.mu.Lock()
+	var holds []*hold
+	if !c.closed {
+		c.closed = true
+		close(c.closing)
+		c.idleLocked()
+		for _, h := range c.holds {
+			holds = append(holds, h)
+		}
+	}
+	c.mu.Unlock()
+	for _, h := range holds {
+		h.announceClose()
+	}
+	var err error
+	select {
+	case <-c.idle:
+	default:
+		select {
+		case <-c.idle:
+		case <-ctx.Done():
+			err = fmt.Errorf("lock: closed with %d locks held: %w", c.Stats().Held, ctx.Err())
+		}
+	}
+	if c.cfg.ReleaseOnClose && err != nil {
+		c.releaseAll()
+	}
+	c.dog.Close()
+	c.janitor.close(ctx)
+	c.cancel()
+	for _, l := range c.links {
+		l.close()
+	}
+	c.renewer.close()
+	return err
+}
+
+// releaseAll releases what is still held, for Config.ReleaseOnClose.
+func (c *Client) releaseAll() {
+	c.mu.Lock()
+	holds := make([]*hold, 0, len(c.holds))
+	for _, h := range c.holds {
+		holds = append(holds, h)
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	limit := make(chan struct{}, 128)
+	for _, h := range holds {
+		if !h.lease.Release() {
+			continue
+		}
+		limit <- struct{}{}
+		wg.Go(func() {
+			c.call(ctx, h.name, script.Release, nil, h.name, h.field(), 0, ms(c.cfg.Lease), channel(h.name))
+			h.Lost(renewal.Closed)
+			<-limit
+		})
+	}
+	wg.Wait()
+}
+
+// call sends one script whose first argument is its key and waits for the
+// answer until ctx ends. If the answer comes after that, late gets it.
+func (c *Client) call(ctx context.Context, key string, s *script.Script, late func(answer), args ...any) answer {
+	return c.callKeys(ctx, key, s, 1, late, args...)
+}
+
+func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, keys int, late func(answer), args ...any) answer {
+	r := &request{script: s, keys: keys, args: args, late: late, done: make(chan struct{})}
+	c.link(key).put(r)
+	select {
+	case <-r.done:
+		return r.answer
+	case <-ctx.Done():
+		if r.state.CompareAndSwap(pending, abandoned) {
+			return answer{err: ctx.Err()}
+		}
+		<-r.done
+		return r.answer
+	}
+}
+
+// post sends one script whose first argument is its key; the answer goes to
+// late.
+func (c *Client) post(key string, s *script.Script, late func(answer), args ...any) {
+	r := &request{script: s, keys: 1, args: args, late: late}
+	r.state.Store(abandoned)
+	c.link(key).put(r)
+}
+
+// link returns the key's connection: requests of one key stay in order while
+// it lives.
+func (c *Client) link(key string) *link {
+	return c.links[maphash.String(c.seed, key)%uint64(len(c.links))]
+}
+
+// lookup returns the live hold of a name, or nil.
+func (c *Client) lookup(name string) *hold {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.holds[name]
+}
+
+// adopt makes h the live hold of its name, unless the client is closing.
+func (c *Client) adopt(h *hold) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.holds[h.name] = h
+	return true
+}
+
+// forget removes h if it is still the live hold of its name.
+func (c *Client) forget(h *hold) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holds[h.name] != h {
+		return
+	}
+	delete(c.holds, h.name)
+	c.idleLocked()
+}
+
+// begin notes a call that Close waits for; an acquisition is refused once Close
+// began.
+func (c *Client) begin(acquisition bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if acquisition && c.closed {
+		return false
+	}
+	c.calls++
+	return true
+}
+
+// end undoes begin.
+func (c *Client) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls--
+	c.idleLocked()
+}
+
+// idleLocked closes idle once its time has come.
+func (c *Client) idleLocked() {
+	if !c.closed || len(c.holds) > 0 || c.calls > 0 {
+		return
+	}
+	select {
+	case <-c.idle: // an Unlock after the end
+	default:
+		close(c.idle)
+	}
+}
+
+// ended reports whether Close has begun.
+func (c *Client) ended() bool {
+	select {
+	case <-c.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// channel is where a release of name is published, as Redisson names it.
+func channel(name string) string { return derived("redisson_lock__channel", name) }
+
+// derived is a name in the slot of name, as Redisson derives it.
+func derived(prefix, name string) string {
+	for i := range len(name) {
+		if name[i] == '{' {
+			return prefix + ":" + name
+		}
+	}
+	return prefix + ":{" + name + "}"
+}
+
+func ms(d time.Duration) int64 { return int64(d / time.Millisecond) }

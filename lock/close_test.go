@@ -1,0 +1,132 @@
+package lock_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+func TestCloseTellsHoldersAndWaitsForTheirUnlocks(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: 5 * time.Millisecond})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	work := held.Context(ctx)
+	waiter := make(chan error, 1)
+	go func() {
+		_, err := c.Mutex(t.Name()).Lock(ctx)
+		waiter <- err
+	}()
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close(ctx) }()
+
+	<-work.Done()
+	require.ErrorIs(t, context.Cause(work), lock.ErrClosed)
+	require.ErrorIs(t, context.Cause(work), lock.ErrLost)
+	<-held.Done()
+	require.ErrorIs(t, held.Err(), lock.ErrClosed)
+	require.ErrorIs(t, <-waiter, lock.ErrClosed)
+	_, err = c.Mutex("another").TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrClosed)
+	renewed := c.Stats().Renewal.Renewed
+	for c.Stats().Renewal.Renewed < renewed+3 {
+		require.True(t, held.Valid(), "it is renewed while Close waits")
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case err := <-closed:
+		t.Fatal("Close did not wait:", err)
+	default:
+	}
+	require.NoError(t, held.Unlock(ctx))
+	require.NoError(t, <-closed)
+	require.False(t, exists(t, s, t.Name()))
+	require.NoError(t, c.Close(ctx), "twice")
+}
+
+func TestCloseLeavesHeldLocksToTheirTTL(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx, cancel := context.WithCancel(context.Background())
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	cancel()
+	err = c.Close(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "1 locks held")
+	require.True(t, exists(t, s, t.Name()))
+	require.False(t, held.Valid())
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrClosed)
+}
+
+func TestReleaseOnCloseDeletesWhatIsHeld(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{ReleaseOnClose: true})
+	ctx, cancel := context.WithCancel(context.Background())
+	for _, name := range []string{"a", "b", "c"} {
+		_, err := c.Mutex(t.Name() + name).Lock(ctx)
+		require.NoError(t, err)
+	}
+	cancel()
+	require.ErrorIs(t, c.Close(ctx), context.Canceled)
+	for _, name := range []string{"a", "b", "c"} {
+		require.False(t, exists(t, s, t.Name()+name))
+	}
+}
+
+func TestCloseAtOnceFromManyGoroutines(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for {
+				held, err := c.Mutex(t.Name()).Lock(ctx)
+				if err != nil {
+					require.ErrorIs(t, err, lock.ErrClosed)
+					return
+				}
+				if err := held.Unlock(ctx); err != nil {
+					require.ErrorIs(t, err, lock.ErrClosed)
+					return
+				}
+			}
+		})
+	}
+	for range 4 {
+		wg.Go(func() { require.NoError(t, c.Close(ctx)) })
+	}
+	wg.Wait()
+}
+
+func TestMutualExclusionUnderContention(t *testing.T) {
+	s := onRedis(t)
+	ctx := context.Background()
+	counter, turns := 0, 0 // guarded by the lock alone; the race detector watches
+	var wg sync.WaitGroup
+	for range 4 {
+		c := newClient(t, s, lock.Config{MaxPoll: time.Millisecond})
+		for range 4 {
+			wg.Go(func() {
+				for range 10 {
+					held, err := c.Mutex(t.Name()).Lock(ctx)
+					require.NoError(t, err)
+					counter++
+					require.Equal(t, 1, counter)
+					turns++
+					counter--
+					require.NoError(t, held.Unlock(ctx))
+				}
+			})
+		}
+	}
+	wg.Wait()
+	require.Equal(t, 160, turns)
+}

@@ -1,0 +1,118 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Bounds and defaults of Config.
+const (
+	DefaultLease         = renewal.DefaultTTL // 30 s, Redisson's lockWatchdogTimeout
+	MinLease             = renewal.MinTTL     // 100 ms
+	MaxLease             = renewal.MaxTTL     // 30 days
+	DefaultMaxPoll       = 5 * time.Second
+	DefaultIOTimeout     = time.Second
+	DefaultUnlockTimeout = 3 * time.Second
+	DefaultConnections   = 2
+	maxConnections       = 64
+	maxNameLen           = 1 << 16
+	maxOwnerLen          = 200
+)
+
+// Config configures a Client. The zero Config works.
+type Config struct {
+	// Lease is the TTL of a renewed lock; default 30 s, whole milliseconds
+	// from 100 ms to 30 days. It is renewed each third of it. When the
+	// process dies, its locks are free after at most this long.
+	Lease time.Duration
+	// MaxPoll bounds the time between two tries of a waiter; default 5 s,
+	// from 1 ms to an hour.
+	MaxPoll time.Duration
+	// IOTimeout bounds one round trip, a dial included; a connection whose
+	// oldest request is older is given up. Default min(1 s, Lease/10), at
+	// least 1 ms and at most Lease/10.
+	IOTimeout time.Duration
+	// UnlockTimeout bounds Unlock, which resends while the answer is unknown;
+	// default 3 s, from IOTimeout to an hour.
+	UnlockTimeout time.Duration
+	// FailFast makes Lock return ErrUnknown at the first unknown outcome; by
+	// default it tries on until its context ends.
+	FailFast bool
+	// ReleaseOnClose makes Close delete the locks that are still held when its
+	// context ends; by default they are left to their TTL, so that nobody
+	// enters a critical section that may still run.
+	ReleaseOnClose bool
+	// Connections is the number of pipelined connections for commands;
+	// default 2, at most 64. The watchdog has Renewal.Dispatchers (default 2)
+	// of its own.
+	Connections int
+	// Renewal tunes the watchdog. Its TTL is Lease and must be left 0.
+	Renewal renewal.Config
+	// Logger gets warnings; default slog.Default().
+	Logger *slog.Logger
+}
+
+// withDefaults returns cfg with every zero field set, or all its faults.
+func (cfg Config) withDefaults() (Config, error) {
+	var errs []error
+	between := func(field string, d *time.Duration, standard, least, most time.Duration) {
+		if *d == 0 {
+			*d = standard
+		}
+		if *d < least || *d > most {
+			errs = append(errs, fmt.Errorf("lock: Config.%s is %v: it must be from %v to %v", field, *d, least, most))
+			*d = standard // so that bounds that depend on it make sense
+		}
+	}
+	between("Lease", &cfg.Lease, DefaultLease, MinLease, MaxLease)
+	if cfg.Lease%time.Millisecond != 0 {
+		errs = append(errs, fmt.Errorf("lock: Config.Lease is %v: it must be whole milliseconds", cfg.Lease))
+	}
+	between("MaxPoll", &cfg.MaxPoll, DefaultMaxPoll, time.Millisecond, time.Hour)
+	between("IOTimeout", &cfg.IOTimeout, min(DefaultIOTimeout, cfg.Lease/10), time.Millisecond, cfg.Lease/10)
+	between("UnlockTimeout", &cfg.UnlockTimeout, max(DefaultUnlockTimeout, cfg.IOTimeout), cfg.IOTimeout, time.Hour)
+	if cfg.Connections == 0 {
+		cfg.Connections = DefaultConnections
+	}
+	if cfg.Connections < 1 || cfg.Connections > maxConnections {
+		errs = append(errs, fmt.Errorf("lock: Config.Connections is %d: it must be from 1 to %d", cfg.Connections, maxConnections))
+	}
+	if cfg.Renewal.TTL != 0 {
+		errs = append(errs, fmt.Errorf("lock: Config.Renewal.TTL is %v: leave it 0, it is Config.Lease", cfg.Renewal.TTL))
+	}
+	cfg.Renewal.TTL = cfg.Lease
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return cfg, errors.Join(errs...)
+}
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("lock: the name is empty: give the lock a name")
+	case len(name) > maxNameLen:
+		return fmt.Errorf("lock: the name has %d bytes: at most %d", len(name), maxNameLen)
+	}
+	return nil
+}
+
+// checkLease refuses what Redis or the watchdog could not keep.
+func checkLease(d time.Duration) error {
+	if d < MinLease || d > MaxLease || d%time.Millisecond != 0 {
+		return fmt.Errorf("lock: the lease is %v: it must be whole milliseconds from %v to %v", d, MinLease, MaxLease)
+	}
+	return nil
+}
+
+// leastToken is the floor of a fencing token minted now: it rises by itself,
+// so tokens rise over a FLUSHALL, an empty restart and a failover too. 2^20 a
+// second leaves room for that many acquisitions a second, and stays below 2^53
+// until the year 2242.
+func leastToken(now time.Time) int64 {
+	return min(max(now.Unix(), 0), 1<<33-2) << 20
+}

@@ -1,0 +1,55 @@
+package lock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// dialer opens a connection; it may block past its context.
+type dialer func(context.Context) (redis.Conn, error)
+
+// poolDialer returns how pool dials. The engine's connections live long and
+// are written and read by different goroutines, which a pooled connection does
+// not allow, so they are dialled beside the pool.
+func poolDialer(pool *redis.Pool) (dialer, error) {
+	switch {
+	case pool == nil:
+		return nil, errors.New("lock: New needs a *redis.Pool, got nil")
+	case pool.DialContext != nil:
+		return pool.DialContext, nil
+	case pool.Dial != nil:
+		dial := pool.Dial
+		return func(context.Context) (redis.Conn, error) { return dial() }, nil
+	}
+	return nil, errors.New("lock: the pool has no Dial function: set redis.Pool.DialContext or Dial")
+}
+
+// dial opens a connection before ctx ends. A dial function that does not heed
+// its context is left behind, and what it brings later is closed.
+func dial(ctx context.Context, d dialer) (redis.Conn, error) {
+	type result struct {
+		conn redis.Conn
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		conn, err := d(ctx)
+		if err == nil && conn == nil {
+			err = errors.New("the pool's dial function returned neither a connection nor an error")
+		}
+		done <- result{conn, err}
+	}()
+	select {
+	case r := <-done:
+		return r.conn, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-done; r.err == nil {
+				r.conn.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}

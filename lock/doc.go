@@ -1,0 +1,70 @@
+// Package lock is a Redis lock engine in the manner of Redisson's RLock: a
+// re-entrant lock whose holds are kept renewed by a watchdog, in Redisson's wire
+// format, so that Go and Java processes share locks on one Redis.
+//
+//	client, err := lock.New(pool, lock.Config{})
+//	held, err := client.Mutex("order:42").Lock(ctx)
+//	ctx = held.Context(ctx) // ends when the lock is lost
+//	...
+//	err = held.Unlock(ctx)
+//
+// Goroutines that share an owner do not exclude each other. An owner is made by
+// Lock if its context carries none, travels in held.Context, and can be named by
+// WithOwner; it takes the place of Java's thread.
+//
+// # What it promises
+//
+//   - Two owners do not hold a lock at once, as long as Redis keeps the key: a
+//     holder is told of its loss before Redis' own expiry (package renewal).
+//   - Any request may be lost, doubled or delayed without harm. Each outermost
+//     acquisition has a hash field of its own, <client uuid>:<owner>:<seq>, never
+//     used again; scripts set counts, never add; none lowers a TTL.
+//   - "Redis said no" (ErrNotAcquired, ErrNotHeld, ErrLost) and "we do not know"
+//     (ErrUnknown) are different errors.
+//   - Fencing tokens rise from holder to holder, over expiry, failover and an
+//     emptied Redis, as long as client clocks differ by less than the time
+//     between two acquisitions.
+//
+// # What it does not
+//
+// It cannot protect what a holder does after it was told, or while its process
+// stands still: that is what Token is for. Data loss in Redis, failover, eviction,
+// a step of the server's clock and DEL take a lock from its holder at once; the
+// holder is told within a renewal interval and a round trip.
+//
+// # States of a hold
+//
+//	         acquire: yes, in time                 last Unlock
+//	attempt ───────────────────────▶ held ─────────────────────────▶ leaving
+//	   │                             │  ▲ │                             │ release answered
+//	   │ unknown, or a yes too late  │  └─┘ re-entry, partial Unlock    ▼
+//	   ▼                             │ not owner, trust ended,       released
+//	retired: the janitor releases    ▼ max hold, expired, closed
+//	the field until its TTL is over lost
+//
+// # Goroutines, connections, locks
+//
+// A Client dials Config.Connections pipelined connections for commands (a key
+// always takes the same one): each has a goroutine that writes and one that reads.
+// Renewal has connections of its own and never queues behind callers. The wheel's
+// driver and the lane's dispatchers belong to package renewal. There is no
+// goroutine per lock or per waiter. Close ends them all.
+//
+// Client.mu guards the table of holds, hold.mu one hold and its Helds, janitor.mu
+// the retired fields, link.mu and session.mu the queues. None is held during I/O
+// or while a lock of package renewal is taken, and none nests in another. Scripts
+// of one hold go out one after the other (hold.enter).
+//
+// # Failure
+//
+// A connection whose oldest request is older than Config.IOTimeout is closed, its
+// requests become unknown, and the next request dials anew. Lock retries what is
+// unknown under a new field; the old field goes to the janitor and is named to the
+// next acquire script, which removes it. NOSCRIPT is repaired by sending the text.
+// READONLY closes the connection, so that the next dial can find the new master.
+// A caller that leaves before its answer breaks no connection: the answer is still
+// read, and a lock that it brings is given back.
+//
+// The formats are Redisson's (RedissonLock, RedissonFencedLock); the scripts are
+// our own, see package script.
+package lock

@@ -1,0 +1,165 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// One sentinel a condition; carriers of detail answer errors.Is with it.
+// ErrNotAcquired, ErrNotHeld and ErrLost are definite: Redis, or the clock,
+// said so. ErrUnknown is not: a request was, or may have been, carried out.
+var (
+	// ErrNotAcquired: somebody else holds the lock.
+	ErrNotAcquired = errors.New("lock: not acquired")
+	// ErrNotHeld: this Held was already unlocked.
+	ErrNotHeld = errors.New("lock: not held")
+	// ErrLost: the lock was held and is no longer, other than by Unlock.
+	ErrLost = errors.New("lock: lost")
+	// ErrUnknown: Redis did not answer, so it is not known what it did.
+	ErrUnknown = errors.New("lock: outcome unknown")
+	// ErrClosed: the Client is closed.
+	ErrClosed = errors.New("lock: client is closed")
+)
+
+// HeldError says that another owner holds the lock. It is ErrNotAcquired.
+type HeldError struct {
+	Name string
+	TTL  time.Duration // what was left of the holder's lease; -1 if the key has no TTL
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("lock: %q is held by another owner for up to %v", e.Name, e.TTL)
+}
+
+// Is makes errors.Is(err, ErrNotAcquired) true.
+func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
+
+// Reason says why a lock was lost.
+type Reason uint8
+
+const (
+	// NotOwner: the key was deleted, forced, or is another's.
+	NotOwner Reason = iota + 1
+	// TrustEnded: no renewal was acknowledged in time.
+	TrustEnded
+	// MaxHold: Config.Renewal.MaxHold is over.
+	MaxHold
+	// Expired: the lease of LockFor or TryLockFor is over.
+	Expired
+	// Closed: the Client is closing or closed.
+	Closed
+)
+
+func (r Reason) String() string {
+	switch r {
+	case NotOwner:
+		return "not the owner any more"
+	case TrustEnded:
+		return "no renewal was acknowledged in time"
+	case MaxHold:
+		return "the longest hold is over"
+	case Expired:
+		return "the lease is over"
+	case Closed:
+		return "the client is closed"
+	}
+	return fmt.Sprintf("Reason(%d)", uint8(r))
+}
+
+// LostError says that a lock was lost, and why. It is ErrLost.
+type LostError struct {
+	Name   string
+	Reason Reason
+	Token  int64 // the fencing token of the lost hold
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("lock: %q is lost: %v", e.Name, e.Reason)
+}
+
+// Is makes errors.Is(err, ErrLost) true, and ErrClosed if that is the reason.
+func (e *LostError) Is(target error) bool {
+	return target == ErrLost || target == ErrClosed && e.Reason == Closed
+}
+
+// UnknownError says what was tried and why its outcome is not known. It is
+// ErrUnknown and unwraps to the cause.
+type UnknownError struct {
+	Op   string // acquire, reenter, release
+	Name string
+	Err  error
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("lock: %s of %q: outcome unknown: %v", e.Op, e.Name, e.Err)
+}
+
+// Is makes errors.Is(err, ErrUnknown) true.
+func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
+
+func (e *UnknownError) Unwrap() error { return e.Err }
+
+// waitError is how a wait ends with its context: it is ctx.Err() and the
+// cause, and what the last try said (ErrNotAcquired, ErrUnknown or neither).
+type waitError struct {
+	name string
+	errs []error
+}
+
+func (e *waitError) Error() string {
+	texts := make([]string, len(e.errs))
+	for i, err := range e.errs {
+		texts[i] = err.Error()
+	}
+	return fmt.Sprintf("lock: waiting for %q: %s", e.name, strings.Join(texts, ": "))
+}
+
+func (e *waitError) Unwrap() []error { return e.errs }
+
+// redisError is a definite no of Redis itself, like NOPERM.
+func redisError(op, name string, err error) error {
+	return fmt.Errorf("lock: %s of %q: Redis refused: %w", op, name, err)
+}
+
+// passing are the error codes of a server that may answer differently soon. In
+// a script the code can stand behind a prefix.
+var passing = []string{
+	"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "MISCONF",
+	"NOREPLICAS", "MOVED", "ASK", "UNBLOCKED", "max number of clients reached",
+}
+
+// definite reports whether err is a reply of Redis that will not change by
+// itself (NOPERM, WRONGTYPE, a script error), as opposed to I/O that failed or
+// a passing state.
+func definite(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	for _, code := range passing {
+		if hasWord(string(reply), code) {
+			return false
+		}
+	}
+	return true
+}
+
+func hasWord(text, word string) bool {
+	for rest := text; ; {
+		i := strings.Index(rest, word)
+		if i < 0 {
+			return false
+		}
+		end := i + len(word)
+		if (i == 0 || !isWord(rest[i-1])) && (end == len(rest) || !isWord(rest[end])) {
+			return true
+		}
+		rest = rest[end:]
+	}
+}
+
+func isWord(b byte) bool { return b == '_' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' }

@@ -1,0 +1,292 @@
+package lock
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Held is one successful Lock or TryLock; a re-entry has a Held of its own. It
+// is given back by one Unlock. All methods are safe for concurrent use.
+type Held struct {
+	h       *hold // immutable
+	renewed bool  // immutable: it came from Lock, not LockFor
+
+	state atomic.Uint32
+
+	// guarded by h.mu
+	err     error         // why it ended; nil before
+	done    chan struct{} // made on demand
+	cancels map[int]context.CancelCauseFunc
+	nextID  int
+}
+
+// states of a Held
+const (
+	isHeld      uint32 = iota // to isUnlocking in Unlock
+	isUnlocking               // to isUnlocked on a definite answer, back to isHeld on an unknown one
+	isUnlocked                // terminal
+)
+
+// Name returns the lock's name.
+func (x *Held) Name() string { return x.h.name }
+
+// Token returns the fencing token of the hold: it rises from one holder of the
+// lock to the next, over expiry, failover and an emptied Redis too, as long as
+// the clocks of the clients differ by less than the time between two
+// acquisitions. A resource that remembers the highest token it has seen can
+// refuse a holder that was paused past its lease. Re-entries share it.
+func (x *Held) Token() int64 { return x.h.token }
+
+// Count returns how many Helds share this hold now, this one included.
+func (x *Held) Count() int {
+	x.h.mu.Lock()
+	defer x.h.mu.Unlock()
+	return x.h.count
+}
+
+// Valid reports whether the lock is held now: not unlocked, not lost, and
+// trusted by the clock. It is exact whatever the network does: when it is
+// true, the server has not let the key expire.
+func (x *Held) Valid() bool { return x.state.Load() == isHeld && x.h.lease.Valid() }
+
+// Deadline returns the end of trust as it stands now. The watchdog moves it
+// later; if it cannot, the lock is lost at this time, before the server's own
+// expiry.
+func (x *Held) Deadline() time.Time { return x.h.lease.Deadline() }
+
+// Done returns a channel that is closed when the lock is lost, when this Held
+// is unlocked, or when the client begins to close. Err says which.
+func (x *Held) Done() <-chan struct{} {
+	x.h.mu.Lock()
+	if x.done == nil {
+		x.done = make(chan struct{})
+		if x.err != nil {
+			close(x.done)
+		}
+	}
+	done := x.done
+	x.h.mu.Unlock()
+	x.watch()
+	return done
+}
+
+// Err returns nil while the lock is held, a *LostError when it is lost or the
+// client is closing, and ErrNotHeld after Unlock.
+func (x *Held) Err() error {
+	x.h.mu.Lock()
+	defer x.h.mu.Unlock()
+	switch {
+	case x.err != nil:
+		return x.err
+	case x.h.cause != nil:
+		return x.h.cause
+	case x.h.closing:
+		return x.h.closedError()
+	}
+	return nil
+}
+
+// Context returns a context derived from parent that carries the owner, so
+// that Lock with it re-enters. It ends with parent, at this Held's Unlock, and
+// when the lock is lost; context.Cause then is a *LostError.
+func (x *Held) Context(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, ownerKey{}, ownerOrError{owner: x.h.owner}))
+	x.h.mu.Lock()
+	if x.err != nil {
+		x.h.mu.Unlock()
+		cancel(causeOf(x.err))
+		return ctx
+	}
+	if x.cancels == nil {
+		x.cancels = make(map[int]context.CancelCauseFunc)
+	}
+	id := x.nextID
+	x.nextID++
+	x.cancels[id] = cancel
+	x.h.mu.Unlock()
+	context.AfterFunc(ctx, func() { // so that contexts that end earlier are not kept
+		x.h.mu.Lock()
+		delete(x.cancels, id)
+		x.h.mu.Unlock()
+	})
+	x.watch()
+	return ctx
+}
+
+// causeOf is what a context that ends with err has as its cause.
+func causeOf(err error) error {
+	if err == ErrNotHeld {
+		return context.Canceled // the ordinary end: it was unlocked
+	}
+	return err
+}
+
+// watch registers x with its hold; if that has ended, x ends.
+func (x *Held) watch() {
+	x.h.unwatch(x) // at most once in the list
+	if cause := x.h.watch(x); cause != nil {
+		x.end(cause)
+	}
+}
+
+// end closes the channel and cancels the contexts, once.
+func (x *Held) end(cause error) {
+	x.h.mu.Lock()
+	if x.err != nil {
+		x.h.mu.Unlock()
+		return
+	}
+	x.err = cause
+	cancels := x.cancels
+	x.cancels = nil
+	if x.done != nil {
+		close(x.done)
+	}
+	x.h.mu.Unlock()
+	for _, cancel := range cancels {
+		cancel(causeOf(cause))
+	}
+}
+
+// Unlock gives this Held back; the last one of a hold releases the lock and
+// wakes a waiter. The Held's Done and contexts end first. It works under a
+// cancelled ctx: ctx only carries values.
+//
+// nil means released. ErrNotHeld: this Held was unlocked before. ErrLost: the
+// lock had been lost; the field is removed from Redis if it is still there.
+// ErrUnknown: Redis did not answer within Config.UnlockTimeout; Unlock may be
+// called again, and the client goes on trying to release the lock until its TTL
+// is over.
+func (x *Held) Unlock(ctx context.Context) error {
+	if !x.state.CompareAndSwap(isHeld, isUnlocking) {
+		return ErrNotHeld
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.h.c.cfg.UnlockTimeout)
+	defer cancel()
+	x.h.c.begin(false)
+	defer x.h.c.end()
+	definite, err := x.unlock(ctx)
+	if definite {
+		x.state.Store(isUnlocked)
+	} else {
+		x.state.Store(isHeld)
+	}
+	return err
+}
+
+// unlock reports whether Redis, or the clock, has given a definite answer.
+func (x *Held) unlock(ctx context.Context) (bool, error) {
+	h := x.h
+	if err := h.enter(ctx); err != nil {
+		return false, &UnknownError{Op: "release", Name: h.name, Err: err}
+	}
+	defer h.leave()
+	h.mu.Lock()
+	remaining := h.count - 1
+	cause, again := h.cause, h.leaving
+	h.leaving = remaining == 0
+	h.mu.Unlock()
+	if cause != nil {
+		h.c.janitor.owe(h.name, h.field(), h.c.cfg.Lease)
+		return true, x.given(cause)
+	}
+	h.unwatch(x)
+	x.end(ErrNotHeld) // whoever works under its context stops before another can begin
+	if remaining > 0 {
+		return x.unlockOne(ctx, remaining)
+	}
+	return x.unlockLast(ctx, again)
+}
+
+// given ends x as unlocked and takes it off the count.
+func (x *Held) given(err error) error {
+	x.h.mu.Lock()
+	x.h.count--
+	if x.renewed {
+		x.h.renewing--
+	}
+	fixed := x.h.renewing == 0
+	x.h.mu.Unlock()
+	if x.renewed && fixed {
+		x.h.lease.SetFixed(true) // the longest LockFor deadline stands now
+	}
+	x.end(ErrNotHeld)
+	return err
+}
+
+func (x *Held) unlockOne(ctx context.Context, remaining int) (bool, error) {
+	h := x.h
+	// The remaining holds keep what they have: release never lowers a TTL, so
+	// asking for the least lease is enough.
+	n, a, err := h.release(ctx, remaining, MinLease)
+	switch {
+	case err != nil:
+		return false, err
+	case n < 0:
+		return true, x.given(h.lostByLease(renewal.NotOwner))
+	}
+	h.lease.Extend(a.stamp, MinLease)
+	return true, x.given(nil)
+}
+
+func (x *Held) unlockLast(ctx context.Context, again bool) (bool, error) {
+	h := x.h
+	if !again {
+		if !h.lease.Release() { // its trust ended just now
+			h.c.janitor.owe(h.name, h.field(), h.c.cfg.Lease)
+			return true, x.given(h.lostByLease(renewal.TrustEnded))
+		}
+		h.c.forget(h)
+	}
+	n, a, err := h.release(ctx, 0, MinLease)
+	switch {
+	case err != nil:
+		if !again {
+			h.c.janitor.owe(h.name, h.field(), h.c.cfg.Lease)
+		}
+		return false, err
+	case n < 0 && !again && !a.resent, n < 0 && !time.Now().Before(h.lease.Deadline()):
+		// The field was not there and no release of ours can have removed
+		// it, or so late that its TTL may have.
+		lost := &LostError{Name: h.name, Reason: NotOwner, Token: h.token}
+		h.lose(lost)
+		return true, x.given(lost)
+	}
+	return true, x.given(nil)
+}
+
+// releaseAnswer says when the answered release was stamped and whether an
+// earlier one went unanswered.
+type releaseAnswer struct {
+	stamp  time.Time
+	resent bool
+}
+
+// release sends the release script until it is answered or ctx ends. A resend
+// is safe, for it names a field that no other hold uses.
+func (h *hold) release(ctx context.Context, remaining int, lease time.Duration) (int64, releaseAnswer, error) {
+	var ra releaseAnswer
+	for try := 0; ; try++ {
+		a := h.c.call(ctx, h.name, script.Release, nil, h.name, h.field(), remaining, ms(lease), channel(h.name))
+		if a.err == nil {
+			n, ok := a.reply.(int64)
+			if !ok {
+				return 0, ra, h.c.badReply("release", h.name, a.reply)
+			}
+			ra.stamp = a.stamp
+			return n, ra, nil
+		}
+		err := h.c.callError("release", h.name, a)
+		if definite(a.err) || a.err == ErrClosed {
+			return 0, ra, err
+		}
+		ra.resent = ra.resent || !a.stamp.IsZero() || ctx.Err() != nil
+		if pause(ctx, nil, backoff(try)) != nil {
+			return 0, ra, err
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package lock
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// hold is one outermost acquisition, until its last Unlock: a field in the
+// lock's hash, a lease with the watchdog, and the Helds that share it.
+type hold struct {
+	lease renewal.Lease
+
+	// immutable
+	c     *Client
+	name  string
+	owner owner
+	seq   uint64
+	token int64
+
+	mu       sync.Mutex    // guards what follows; never held during I/O
+	busy     bool          // a script of this hold is on its way: they are ordered
+	turn     chan struct{} // closed when busy ends, if somebody waits for that
+	count    int           // Helds not yet unlocked
+	renewing int           // those of them that came from Lock
+	leaving  bool          // the last Unlock has begun; no re-entry any more
+	closing  bool          // Close has announced its end; still held and renewed
+	cause    *LostError    // why it was lost; nil otherwise
+	watching []*Held       // those that gave out a channel or a context
+}
+
+// field is the hold's field in the lock's hash, used by no other hold ever.
+func (h *hold) field() string { return field(h.c.id, h.owner, h.seq) }
+
+func field(id string, o owner, seq uint64) string {
+	return id + ":" + o.text + ":" + strconv.FormatUint(seq, 10)
+}
+
+// enter waits for the hold's turn; its scripts go out one after the other.
+func (h *hold) enter(ctx context.Context) error {
+	h.mu.Lock()
+	for h.busy {
+		if h.turn == nil {
+			h.turn = make(chan struct{})
+		}
+		turn := h.turn
+		h.mu.Unlock()
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		h.mu.Lock()
+	}
+	h.busy = true
+	h.mu.Unlock()
+	return nil
+}
+
+// leave ends the turn.
+func (h *hold) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.busy = false
+	if h.turn != nil {
+		close(h.turn)
+		h.turn = nil
+	}
+}
+
+// Lost implements renewal.Owner. It is called by the watchdog, or by a script's
+// answer that says so, and ends the hold once.
+func (h *hold) Lost(r renewal.Reason) {
+	h.lose(&LostError{Name: h.name, Reason: reasonOf(r), Token: h.token})
+}
+
+func (h *hold) lose(cause *LostError) {
+	h.mu.Lock()
+	if h.cause != nil {
+		h.mu.Unlock()
+		return
+	}
+	h.cause = cause
+	watching := h.watching
+	h.watching = nil
+	h.mu.Unlock()
+	h.c.forget(h)
+	for _, x := range watching {
+		x.end(cause)
+	}
+}
+
+// announceClose ends the channels and contexts of a hold, and no more: it is
+// renewed until it is unlocked or Close gives up.
+func (h *hold) announceClose() {
+	h.mu.Lock()
+	h.closing = true
+	watching := h.watching
+	h.watching = nil
+	h.mu.Unlock()
+	for _, x := range watching {
+		x.end(h.closedError())
+	}
+}
+
+func (h *hold) closedError() *LostError {
+	return &LostError{Name: h.name, Reason: Closed, Token: h.token}
+}
+
+// lostByLease ends a hold whose lease has ended by itself or by the answer
+// that the caller just got, and returns the error to give to the user.
+func (h *hold) lostByLease(otherwise renewal.Reason) *LostError {
+	reason := otherwise
+	if !h.lease.Release() {
+		if r, ok := h.lease.Lost(); ok {
+			reason = r // the watchdog found it first
+		}
+	}
+	h.Lost(reason)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cause
+}
+
+// reenter takes one more count. It returns errGone if the hold is no more and
+// never was the caller's to rely on: a fresh attempt is due.
+func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (*Held, error) {
+	if err := h.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer h.leave()
+	h.mu.Lock()
+	count, leaving, lost := h.count+1, h.leaving, h.cause
+	h.mu.Unlock()
+	if leaving || lost != nil {
+		return nil, errGone
+	}
+	a := h.c.call(ctx, h.name, script.Reenter, nil, h.name, h.field(), count, ms(lease))
+	if a.err != nil {
+		// A re-entry that arrives late sets a count that the next script of
+		// this hold sets again.
+		return nil, h.c.callError("reenter", h.name, a)
+	}
+	switch n, _ := a.reply.(int64); n {
+	case 1:
+	case 0:
+		return nil, h.lostByLease(renewal.NotOwner)
+	}
+	if !h.lease.Extend(a.stamp, lease) {
+		return nil, h.lostByLease(renewal.TrustEnded)
+	}
+	h.mu.Lock()
+	h.count = count
+	if renewed {
+		h.renewing++
+	}
+	renewing := h.renewing
+	h.mu.Unlock()
+	if renewed && renewing == 1 {
+		h.lease.SetFixed(false)
+	}
+	return &Held{h: h, renewed: renewed}, nil
+}
+
+// watch makes x hear of the hold's end; at once if it has ended.
+func (h *hold) watch(x *Held) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.cause != nil:
+		return h.cause
+	case h.closing:
+		return h.closedError()
+	}
+	h.watching = append(h.watching, x)
+	return nil
+}
+
+func (h *hold) unwatch(x *Held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i := slices.Index(h.watching, x); i >= 0 {
+		h.watching = slices.Delete(h.watching, i, i+1)
+	}
+}
+
+func reasonOf(r renewal.Reason) Reason {
+	switch r {
+	case renewal.NotOwner:
+		return NotOwner
+	case renewal.MaxHold:
+		return MaxHold
+	case renewal.Expired:
+		return Expired
+	case renewal.Closed:
+		return Closed
+	}
+	return TrustEnded
+}

@@ -1,0 +1,164 @@
+package lock
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// janitor gives back holds that nobody answers for: an acquisition whose answer
+// was lost or came when its caller had left, a release that was never
+// answered. It releases their fields until Redis gives a definite answer or
+// their TTL is over, and names them to new attempts at the same lock, whose
+// acquire script removes them.
+type janitor struct {
+	c *Client
+
+	mu     sync.Mutex // guards what follows; never held during I/O
+	closed bool
+	owed   map[string][]*debt // by lock name, until their TTL is over
+	open   int                // debts that are neither paid nor given up
+	clear  chan struct{}      // closed when open becomes 0, if close waits for that
+	failed []*debt            // to be tried again
+	timer  *time.Timer        // runs retry; nil when nothing waits for it
+	wg     sync.WaitGroup
+}
+
+// debt is a field that may stand in a lock's hash with nobody behind it.
+type debt struct {
+	name  string
+	field string
+	until time.Time // by then Redis has expired it
+}
+
+const (
+	maxOwed      = 16 // fields named to one attempt
+	janitorPause = 100 * time.Millisecond
+)
+
+func newJanitor(c *Client) *janitor {
+	return &janitor{c: c, owed: make(map[string][]*debt)}
+}
+
+// owe takes charge of a field that stands in Redis for at most lease from now.
+// It does not block.
+func (j *janitor) owe(name, field string, lease time.Duration) {
+	d := &debt{name: name, field: field, until: time.Now().Add(lease)}
+	j.mu.Lock()
+	if j.closed {
+		j.mu.Unlock()
+		return
+	}
+	j.owed[name] = append(j.owed[name], d) // stays when it is paid: its acquire may arrive late
+	j.open++
+	j.armLocked()
+	j.mu.Unlock()
+	j.try(d)
+}
+
+// fields returns the fields that an attempt at name should remove.
+func (j *janitor) fields(name string) []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	debts := j.owed[name]
+	debts = debts[max(0, len(debts)-maxOwed):]
+	if len(debts) == 0 {
+		return nil
+	}
+	fields := make([]string, len(debts))
+	for i, d := range debts {
+		fields[i] = d.field
+	}
+	return fields
+}
+
+// try sends a release of d; nobody waits for it.
+func (j *janitor) try(d *debt) {
+	j.c.post(d.name, script.Release, func(a answer) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if a.err == nil || definite(a.err) {
+			j.paidLocked()
+			return
+		}
+		j.failed = append(j.failed, d)
+		j.armLocked()
+	}, d.name, d.field, 0, ms(j.c.cfg.Lease), channel(d.name))
+}
+
+// armLocked makes retry run soon.
+func (j *janitor) armLocked() {
+	if j.timer != nil || j.closed || len(j.owed) == 0 {
+		return
+	}
+	j.wg.Add(1)
+	j.timer = time.AfterFunc(janitorPause+rand.N(janitorPause), func() {
+		defer j.wg.Done()
+		j.retry()
+	})
+}
+
+// retry forgets debts whose time is over and sends the failed ones again.
+func (j *janitor) retry() {
+	now := time.Now()
+	j.mu.Lock()
+	j.timer = nil
+	for name, debts := range j.owed {
+		kept := debts[:0]
+		for _, d := range debts {
+			if now.Before(d.until) {
+				kept = append(kept, d)
+			}
+		}
+		clear(debts[len(kept):])
+		if len(kept) == 0 {
+			delete(j.owed, name)
+		} else {
+			j.owed[name] = kept
+		}
+	}
+	failed := j.failed
+	j.failed = nil
+	j.armLocked()
+	j.mu.Unlock()
+	for _, d := range failed {
+		if now.Before(d.until) {
+			j.try(d)
+			continue
+		}
+		j.mu.Lock()
+		j.paidLocked() // by Redis' own expiry
+		j.mu.Unlock()
+	}
+}
+
+func (j *janitor) paidLocked() {
+	if j.open--; j.open == 0 && j.clear != nil {
+		close(j.clear)
+		j.clear = nil
+	}
+}
+
+// close gives what is owed until ctx ends, at most Config.UnlockTimeout, to be
+// paid, and stops the janitor; the rest is left to its TTL.
+func (j *janitor) close(ctx context.Context) {
+	j.mu.Lock()
+	if j.open > 0 && !j.closed {
+		if j.clear == nil {
+			j.clear = make(chan struct{})
+		}
+		paid := j.clear
+		j.mu.Unlock()
+		_ = pause(ctx, paid, j.c.cfg.UnlockTimeout)
+		j.mu.Lock()
+	}
+	j.closed = true
+	if j.timer != nil && j.timer.Stop() {
+		j.wg.Done()
+	}
+	j.mu.Unlock()
+	j.wg.Wait()
+}

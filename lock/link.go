@@ -1,0 +1,279 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// errTimeout is why a connection whose oldest request is too old is given up.
+var errTimeout = errors.New("no answer within Config.IOTimeout")
+
+// link is one long-lived pipelined connection to a server: any number of
+// goroutines put requests into its queue, one goroutine writes them, and one
+// per connection reads the answers. A connection that fails or falls silent
+// fails its requests and is replaced at the next one.
+type link struct {
+	// immutable
+	dial    dialer
+	timeout time.Duration // Config.IOTimeout
+	ctx     context.Context
+
+	mu     sync.Mutex // guards what follows; never held during I/O
+	work   sync.Cond  // on mu: queue is not empty, or closed
+	queue  []*request // not yet written; swapped out whole by the writer
+	closed bool
+	live   *session // the connection in use, or nil
+
+	wg sync.WaitGroup // writer and readers
+}
+
+// newLink returns a link whose dials end with ctx, and starts its writer.
+func newLink(ctx context.Context, d dialer, timeout time.Duration) *link {
+	l := &link{dial: d, timeout: timeout, ctx: ctx}
+	l.work.L = &l.mu
+	l.wg.Go(l.write)
+	return l
+}
+
+// put queues r; its answer comes through r.finish, always.
+func (l *link) put(r *request) {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		r.finish(nil, ErrClosed)
+		return
+	}
+	l.queue = append(l.queue, r)
+	if len(l.queue) == 1 {
+		l.work.Signal()
+	}
+	l.mu.Unlock()
+}
+
+// close fails all requests and returns when no goroutine of the link runs.
+func (l *link) close() {
+	l.mu.Lock()
+	l.closed = true
+	queue, live := l.queue, l.live
+	l.queue = nil
+	l.work.Signal()
+	l.mu.Unlock()
+	for _, r := range queue {
+		r.finish(nil, ErrClosed)
+	}
+	if live != nil {
+		live.fail(ErrClosed)
+	}
+	l.wg.Wait()
+}
+
+// write is the writer's body.
+func (l *link) write() {
+	var spare []*request
+	for {
+		l.mu.Lock()
+		for len(l.queue) == 0 && !l.closed {
+			l.work.Wait()
+		}
+		if l.closed {
+			l.mu.Unlock()
+			return
+		}
+		batch := l.queue
+		l.queue = spare[:0]
+		l.mu.Unlock()
+		l.writeBatch(batch)
+		clear(batch)
+		spare = batch
+	}
+}
+
+func (l *link) writeBatch(batch []*request) {
+	s, err := l.session()
+	if err != nil {
+		for _, r := range batch {
+			r.finish(nil, err)
+		}
+		return
+	}
+	// One stamp for the batch, before any of its bytes: redigo flushes by
+	// itself when its buffer is full.
+	now := time.Now()
+	for _, r := range batch {
+		r.answer.stamp = now
+	}
+	if !s.expect(batch) {
+		return // the connection died; expect has failed them
+	}
+	for _, r := range batch {
+		if err := r.send(s.conn); err != nil {
+			s.fail(err)
+			return
+		}
+	}
+	if err := s.conn.Flush(); err != nil {
+		s.fail(err)
+	}
+}
+
+// session returns the live connection, dialling one if there is none.
+func (l *link) session() (*session, error) {
+	l.mu.Lock()
+	s := l.live
+	l.mu.Unlock()
+	if s != nil && s.alive() {
+		return s, nil
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, l.timeout)
+	defer cancel()
+	conn, err := dial(ctx, l.dial)
+	if err != nil {
+		return nil, err
+	}
+	s = &session{link: l, conn: conn}
+	s.work.L = &s.mu
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		conn.Close()
+		return nil, ErrClosed
+	}
+	l.live = s
+	l.wg.Go(s.read)
+	return s, nil
+}
+
+// session is one connection of a link, and the requests that wait for its
+// answers in the order in which they were written.
+type session struct {
+	link *link
+	conn redis.Conn
+
+	mu       sync.Mutex // guards what follows; never held during I/O
+	work     sync.Cond  // on mu: inflight is not empty, or err is set
+	inflight []*request
+	err      error // why it died
+}
+
+func (s *session) alive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err == nil
+}
+
+// expect notes requests that are about to be written, so that the reader, and
+// whoever fails the session, answers each. It returns false if the session is
+// dead; the requests are answered then.
+func (s *session) expect(batch []*request) bool {
+	s.mu.Lock()
+	err := s.err
+	if err == nil {
+		s.inflight = append(s.inflight, batch...)
+		s.work.Signal()
+	}
+	s.mu.Unlock()
+	if err == nil {
+		return true
+	}
+	for _, r := range batch {
+		r.answer.stamp = time.Time{}
+		r.finish(nil, err)
+	}
+	return false
+}
+
+// fail closes the connection and answers all that wait on it. Closing unblocks
+// a writer or reader that is stuck in I/O.
+func (s *session) fail(err error) {
+	s.mu.Lock()
+	if s.err != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.err = err
+	waiting := s.inflight
+	s.inflight = nil
+	s.work.Signal()
+	s.mu.Unlock()
+	s.conn.Close()
+	for _, r := range waiting {
+		r.finish(nil, err)
+	}
+}
+
+// read is the body of the session's reader.
+func (s *session) read() {
+	for {
+		oldest := s.oldest()
+		if oldest == nil {
+			return
+		}
+		reply, err := s.receive(oldest.answer.stamp)
+		if err != nil {
+			if _, ok := err.(redis.Error); !ok {
+				s.fail(err)
+				return
+			}
+		}
+		if !s.pop() {
+			return // failed meanwhile: all are answered
+		}
+		if noScript(err) && !oldest.eval {
+			// It did not run, so it may be sent again, now as text; that
+			// also makes the server know it.
+			oldest.eval = true
+			s.link.put(oldest)
+			continue
+		}
+		oldest.finish(reply, err)
+		if reply, ok := err.(redis.Error); ok && hasWord(string(reply), "READONLY") {
+			s.fail(err) // a demoted master: the next dial may find the new one
+			return
+		}
+	}
+}
+
+// oldest waits for a request in flight and returns the one that is answered
+// next; nil when the session is dead.
+func (s *session) oldest() *request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.inflight) == 0 && s.err == nil {
+		s.work.Wait()
+	}
+	if s.err != nil {
+		return nil
+	}
+	return s.inflight[0]
+}
+
+// pop removes the oldest request; false if the session died.
+func (s *session) pop() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return false
+	}
+	s.inflight[0] = nil
+	s.inflight = s.inflight[1:]
+	return true
+}
+
+// receive reads the answer of a request that was stamped at stamp.
+func (s *session) receive(stamp time.Time) (any, error) {
+	left := s.link.timeout - time.Since(stamp)
+	if left <= 0 {
+		// The answer may lie in the buffer, for it is we who were slow.
+		left = time.Millisecond
+	}
+	reply, err := redis.ReceiveWithTimeout(s.conn, left)
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		err = errTimeout
+	}
+	return reply, err
+}

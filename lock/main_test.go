@@ -1,0 +1,82 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// server is a real Redis for the package's tests, or nil without one.
+var server *redistest.Server
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	s, err := redistest.Start(context.Background(), redistest.Options{})
+	switch {
+	case err == nil:
+		server = s
+	case redistest.Required():
+		fmt.Fprintln(os.Stderr, "lock: the tests need a redis-server:", err)
+		return 1
+	}
+	code := m.Run()
+	if server != nil {
+		if err := server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return code
+}
+
+// onRedis returns the server that all tests share, or skips the test on a
+// machine without redis-server (WHEELLOCK_REQUIRE_REDIS=1 makes that an error).
+func onRedis(t *testing.T) *redistest.Server {
+	t.Helper()
+	if server == nil {
+		t.Skip("no redis-server on PATH")
+	}
+	return server
+}
+
+// newClient returns a client of s that the test closes.
+func newClient(t *testing.T, s *redistest.Server, cfg lock.Config) *lock.Client {
+	t.Helper()
+	pool := s.Pool(0)
+	c, err := lock.New(pool, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // what a test still holds is not waited for
+		_ = c.Close(ctx)
+		require.NoError(t, pool.Close())
+	})
+	return c
+}
+
+// redisDo runs one plain command on s, as a bystander.
+func redisDo(t *testing.T, s *redistest.Server, cmd string, args ...any) any {
+	t.Helper()
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	reply, err := conn.Do(cmd, args...)
+	require.NoError(t, err, cmd)
+	return reply
+}

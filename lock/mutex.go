@@ -1,0 +1,276 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Mutex is a re-entrant lock on Redis with Redisson's RLock format: a hash
+// {owner: count} under the lock's name. All methods are safe for concurrent
+// use. Who holds it is an owner that travels in the context: Lock with no owner
+// in its context makes a fresh one, Lock(held.Context(ctx)) re-enters.
+type Mutex struct {
+	c    *Client // immutable
+	name string  // immutable
+}
+
+// Name returns the lock's name, which is its key in Redis.
+func (m *Mutex) Name() string { return m.name }
+
+// Lock takes the lock and keeps it renewed until Unlock; it waits while another
+// owner holds it. ctx bounds only the waiting: its end later changes nothing.
+// This is Redisson's lock().
+//
+// When ctx ends first, the error is ctx.Err() (errors.Is), and ErrNotAcquired
+// if the last try said that another holds the lock, or ErrUnknown if its
+// outcome was not known; a lock that a late answer brings is given back.
+// Unknown outcomes are retried unless Config.FailFast. ErrClosed: the client is
+// closing. An answer like NOPERM or WRONGTYPE is returned as it is.
+func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
+	return m.acquire(ctx, terms{lease: m.c.cfg.Lease, renewed: true, wait: true})
+}
+
+// LockFor is Lock with a lease of d that is not renewed: after d the lock is
+// lost (reason Expired) unless it was unlocked. d is whole milliseconds from
+// 100 ms to 30 days. This is Redisson's lock(leaseTime).
+func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
+	return m.acquire(ctx, terms{lease: d, wait: true})
+}
+
+// TryLock takes the lock and keeps it renewed if nobody else holds it, and
+// otherwise returns a *HeldError, which is ErrNotAcquired, at once. An unknown
+// outcome is ErrUnknown; if the lock was taken, it is given back. This is
+// Redisson's tryLock().
+func (m *Mutex) TryLock(ctx context.Context) (*Held, error) {
+	return m.acquire(ctx, terms{lease: m.c.cfg.Lease, renewed: true})
+}
+
+// TryLockFor is TryLock with a lease of d that is not renewed, see LockFor.
+func (m *Mutex) TryLockFor(ctx context.Context, d time.Duration) (*Held, error) {
+	return m.acquire(ctx, terms{lease: d})
+}
+
+// terms are what a caller asks for.
+type terms struct {
+	lease   time.Duration
+	renewed bool
+	wait    bool
+}
+
+// errGone: the hold that was to be re-entered is no more.
+var errGone = errors.New("lock: bug: the hold is gone")
+
+// acquire tries until it has the lock, may not wait, or ctx ends.
+func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
+	if err := errors.Join(checkName(m.name), checkLease(t.lease)); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, m.waitError(ctx, nil)
+	}
+	o, err := m.c.ownerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !m.c.begin(true) {
+		return nil, ErrClosed
+	}
+	defer m.c.end()
+	a := &attempt{c: m.c, name: m.name, owner: o, terms: t, seq: m.c.seqs.Add(1)}
+	unknowns := 0
+	for {
+		if m.c.ended() {
+			return nil, ErrClosed
+		}
+		var held *Held
+		if h := m.c.lookup(m.name); h != nil && h.owner == o {
+			held, err = h.reenter(ctx, t.lease, t.renewed)
+		} else {
+			held, err = a.try(ctx)
+		}
+		if err == nil {
+			return held, nil
+		}
+		d := time.Duration(0)
+		var other *HeldError
+		switch {
+		case errors.Is(err, errGone):
+			continue
+		case ctx.Err() != nil:
+			return nil, m.waitError(ctx, err)
+		case errors.As(err, &other):
+			if !t.wait {
+				return nil, err
+			}
+			unknowns, d = 0, m.poll(other.TTL)
+		case errors.Is(err, ErrUnknown):
+			if !t.wait || m.c.cfg.FailFast {
+				return nil, err
+			}
+			d = backoff(unknowns)
+			unknowns++
+		default:
+			return nil, err
+		}
+		if pause(ctx, m.c.closing, d) != nil {
+			return nil, m.waitError(ctx, err)
+		}
+	}
+}
+
+// waitError is how a wait that ctx ended is reported; last is what the last
+// try said.
+func (m *Mutex) waitError(ctx context.Context, last error) error {
+	errs := []error{ctx.Err()}
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		errs = append(errs, cause)
+	}
+	if last != nil && !errors.Is(last, ctx.Err()) {
+		errs = append(errs, last)
+	}
+	return &waitError{name: m.name, errs: errs}
+}
+
+// poll is how long a waiter sleeps when another's lease has ttl left: to its
+// end, and never longer than MaxPoll, spread so that waiters do not meet.
+func (m *Mutex) poll(ttl time.Duration) time.Duration {
+	longest := m.c.cfg.MaxPoll
+	longest -= rand.N(longest/8 + 1)
+	if ttl < 0 || ttl > longest {
+		return longest
+	}
+	return max(ttl, time.Millisecond)
+}
+
+// attempt is one outermost acquisition on its way. Its field is used for as
+// long as Redis answers; after an unknown outcome it takes a new one, and the
+// old one is the janitor's.
+type attempt struct {
+	c     *Client
+	name  string
+	owner owner
+	terms
+	seq uint64
+}
+
+// try sends the acquire script once.
+func (a *attempt) try(ctx context.Context) (*Held, error) {
+	c, f := a.c, field(a.c.id, a.owner, a.seq)
+	args := []any{a.name, tokenCounter, f, ms(a.lease), leastToken(time.Now())}
+	for _, owed := range c.janitor.fields(a.name) {
+		args = append(args, owed)
+	}
+	name, lease := a.name, a.lease
+	// If the caller leaves before the answer, an acquired lock goes back.
+	late := func(ans answer) {
+		if token, _, err := c.parseAcquire(name, ans); token > 0 || ans.unknown(err) {
+			c.janitor.owe(name, f, lease)
+		}
+	}
+	ans := c.callKeys(ctx, a.name, script.Acquire, 2, late, args...)
+	token, ttl, err := c.parseAcquire(a.name, ans)
+	switch {
+	case err != nil:
+		if ans.unknown(err) {
+			a.retire()
+		}
+		return nil, err
+	case token == 0:
+		return nil, &HeldError{Name: a.name, TTL: ttl}
+	}
+	h := &hold{c: c, name: a.name, owner: a.owner, seq: a.seq, token: token, count: 1}
+	if a.renewed {
+		h.renewing = 1
+	}
+	if !c.adopt(h) {
+		a.retire()
+		return nil, ErrClosed
+	}
+	err = c.lane.Hold(&h.lease, h, renewal.Terms{Stamp: ans.stamp, TTL: a.lease, Fixed: !a.renewed})
+	if err != nil { // the yes came after its trust had ended, or Close is through
+		c.forget(h)
+		a.retire()
+		if errors.Is(err, renewal.ErrClosed) {
+			return nil, ErrClosed
+		}
+		return nil, &UnknownError{Op: "acquire", Name: a.name, Err: err}
+	}
+	return &Held{h: h, renewed: a.renewed}, nil
+}
+
+// retire leaves the field to the janitor and takes a new one.
+func (a *attempt) retire() {
+	a.c.janitor.owe(a.name, field(a.c.id, a.owner, a.seq), a.lease)
+	a.seq = a.c.seqs.Add(1)
+}
+
+// parseAcquire reads the acquire script's answer: token is 0 if another holds
+// the lock for ttl.
+func (c *Client) parseAcquire(name string, a answer) (token int64, ttl time.Duration, err error) {
+	if a.err != nil {
+		return 0, 0, c.callError("acquire", name, a)
+	}
+	if pair, ok := a.reply.([]any); ok && len(pair) == 2 {
+		acquired, ok1 := pair[0].(int64)
+		value, ok2 := pair[1].(int64)
+		switch {
+		case ok1 && ok2 && acquired == 1 && value > 0:
+			return value, 0, nil
+		case ok1 && ok2 && acquired == 0 && value < 0:
+			return 0, -1, nil
+		case ok1 && ok2 && acquired == 0:
+			return 0, time.Duration(value) * time.Millisecond, nil
+		}
+	}
+	return 0, 0, c.badReply("acquire", name, a.reply)
+}
+
+// unknown reports whether a request that ended with err may have been, or may
+// still be, carried out. One that was never written cannot.
+func (a answer) unknown(err error) bool {
+	return errors.Is(err, ErrUnknown) && !a.stamp.IsZero()
+}
+
+// callError makes of an unanswered or refused call what the user gets.
+func (c *Client) callError(op, name string, a answer) error {
+	switch {
+	case errors.Is(a.err, ErrClosed):
+		return ErrClosed
+	case definite(a.err):
+		return redisError(op, name, a.err)
+	}
+	return &UnknownError{Op: op, Name: name, Err: a.err}
+}
+
+func (c *Client) badReply(op, name string, reply any) error {
+	return &UnknownError{Op: op, Name: name, Err: fmt.Errorf("unexpected answer %.100q", fmt.Sprint(reply))}
+}
+
+// backoff is the pause after the try-th unknown outcome in a row.
+func backoff(try int) time.Duration {
+	d := min(10*time.Millisecond<<min(try, 7), time.Second)
+	return d - rand.N(d/4+1)
+}
+
+// pause waits for d; it returns early, with an error, if ctx ends, and early
+// without one if stop is closed.
+func pause(ctx context.Context, stop <-chan struct{}, d time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-stop:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}

@@ -1,0 +1,314 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+func TestLockIsRedissonsHashWithOneFieldAndATTL(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	fields, err := redis.StringMap(redisDo(t, s, "HGETALL", t.Name()), nil)
+	require.NoError(t, err)
+	require.Len(t, fields, 1)
+	for field, count := range fields {
+		require.Regexp(t, "^"+c.ID()+":.+:[0-9]+$", field)
+		require.Equal(t, "1", count)
+	}
+	ttl, err := redis.Int(redisDo(t, s, "PTTL", t.Name()), nil)
+	require.NoError(t, err)
+	require.Greater(t, ttl, 0)
+	require.LessOrEqual(t, ttl, 30_000)
+
+	require.NoError(t, held.Unlock(ctx))
+	exists, err := redis.Int(redisDo(t, s, "EXISTS", t.Name()), nil)
+	require.NoError(t, err)
+	require.Zero(t, exists)
+}
+
+func TestTryLockOfAHeldLockSaysWhoseTTL(t *testing.T) {
+	s := onRedis(t)
+	a, b := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	held, err := a.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+
+	for _, c := range []*lock.Client{a, b} { // another owner of the same client is another too
+		_, err = c.Mutex(t.Name()).TryLock(ctx)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.NotErrorIs(t, err, lock.ErrUnknown)
+		var other *lock.HeldError
+		require.ErrorAs(t, err, &other)
+		require.Equal(t, t.Name(), other.Name)
+		require.Greater(t, other.TTL, time.Duration(0))
+	}
+	require.NoError(t, held.Unlock(ctx))
+	held, err = b.Mutex(t.Name()).TryLock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(ctx))
+}
+
+func TestReentryByContextNeedsAsManyUnlocks(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	mu, ctx := c.Mutex(t.Name()), context.Background()
+
+	outer, err := mu.Lock(ctx)
+	require.NoError(t, err)
+	inner, err := mu.Lock(outer.Context(ctx))
+	require.NoError(t, err)
+	require.Equal(t, 2, outer.Count())
+	require.Equal(t, outer.Token(), inner.Token())
+	counts, err := redis.IntMap(redisDo(t, s, "HGETALL", t.Name()), nil)
+	require.NoError(t, err)
+	require.Len(t, counts, 1)
+	for _, n := range counts {
+		require.Equal(t, 2, n)
+	}
+
+	require.NoError(t, inner.Unlock(ctx))
+	require.True(t, outer.Valid())
+	require.False(t, inner.Valid())
+	_, err = c.Mutex(t.Name()).TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, inner.Unlock(ctx), lock.ErrNotHeld)
+	require.NoError(t, outer.Unlock(ctx))
+	require.ErrorIs(t, outer.Unlock(ctx), lock.ErrNotHeld)
+	held, err := mu.TryLock(ctx)
+	require.NoError(t, err)
+	require.Greater(t, held.Token(), outer.Token())
+	require.NoError(t, held.Unlock(ctx))
+}
+
+func TestNamedOwnersReenterAndOthersDoNot(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	mu, ctx := c.Mutex(t.Name()), lock.WithOwner(context.Background(), "worker-7")
+	first, err := mu.Lock(ctx)
+	require.NoError(t, err)
+	second, err := mu.TryLock(ctx)
+	require.NoError(t, err)
+	_, err = mu.TryLock(lock.WithOwner(ctx, "worker-8"))
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	_, err = mu.TryLock(lock.WithoutOwner(ctx))
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	_, err = newClient(t, s, lock.Config{}).Mutex(t.Name()).TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired, "an owner lives within one client")
+	require.NoError(t, first.Unlock(ctx))
+	require.NoError(t, second.Unlock(ctx))
+}
+
+func TestLockWaitsForTheHolder(t *testing.T) {
+	s := onRedis(t)
+	a := newClient(t, s, lock.Config{})
+	b := newClient(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
+	ctx := context.Background()
+	held, err := a.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	got := make(chan *lock.Held, 1)
+	go func() {
+		h, err := b.Mutex(t.Name()).Lock(ctx)
+		if err == nil {
+			got <- h
+		}
+		close(got)
+	}()
+	require.NoError(t, held.Unlock(ctx))
+	next := <-got
+	require.NotNil(t, next)
+	require.Greater(t, next.Token(), held.Token())
+	require.NoError(t, next.Unlock(ctx))
+}
+
+func TestWaitEndedByContextIsItsErrorAndNotAcquired(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: 5 * time.Millisecond})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	defer held.Unlock(ctx)
+
+	wait, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = c.Mutex(t.Name()).Lock(wait)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+
+	cause := errors.New("the caller changed its mind")
+	ended, stop := context.WithCancelCause(ctx)
+	stop(cause)
+	_, err = c.Mutex(t.Name()).Lock(ended)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, cause)
+	require.NotErrorIs(t, err, lock.ErrNotAcquired, "Redis was not asked")
+}
+
+func TestLockIsRenewedPastItsLease(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{Lease: 2 * time.Second})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	first := held.Deadline()
+	for !held.Deadline().After(first.Add(2 * time.Second)) {
+		require.NoError(t, held.Err())
+		time.Sleep(10 * time.Millisecond)
+	}
+	require.NoError(t, held.Unlock(ctx))
+}
+
+func TestLossIsToldWithReasonAndEndsTheContext(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{Lease: 300 * time.Millisecond})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	work := held.Context(ctx)
+	redisDo(t, s, "DEL", t.Name())
+
+	<-held.Done()
+	<-work.Done()
+	var lost *lock.LostError
+	require.ErrorAs(t, context.Cause(work), &lost)
+	require.Equal(t, t.Name(), lost.Name)
+	require.Equal(t, lock.NotOwner, lost.Reason)
+	require.Equal(t, held.Token(), lost.Token)
+	require.ErrorIs(t, held.Err(), lock.ErrLost)
+	require.False(t, held.Valid())
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
+}
+
+func TestUnlockOfADeletedLockIsLost(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	redisDo(t, s, "DEL", t.Name())
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+}
+
+func TestUnlockDoesNotTouchAnothersLock(t *testing.T) {
+	s := onRedis(t)
+	a, b := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	old, err := a.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	redisDo(t, s, "DEL", t.Name())
+	now, err := b.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	require.ErrorIs(t, old.Unlock(ctx), lock.ErrLost)
+	require.True(t, now.Valid())
+	require.NoError(t, now.Unlock(ctx), "it was still there")
+}
+
+func TestLockForEndsAfterItsLeaseAndIsTold(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).LockFor(ctx, 200*time.Millisecond)
+	require.NoError(t, err)
+	<-held.Done()
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, lock.Expired, lost.Reason)
+}
+
+func TestUnlockWorksUnderACancelledContext(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx, cancel := context.WithCancel(context.Background())
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	cancel()
+	require.True(t, held.Valid(), "the context bounded the waiting only")
+	require.NoError(t, held.Unlock(ctx))
+}
+
+func TestScriptsAreLoadedAgainAfterAFlush(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{Lease: 300 * time.Millisecond})
+	ctx := context.Background()
+	for range 3 {
+		redisDo(t, s, "SCRIPT", "FLUSH")
+		held, err := c.Mutex(t.Name()).Lock(ctx)
+		require.NoError(t, err)
+		redisDo(t, s, "SCRIPT", "FLUSH")
+		before := c.Stats().Renewal.Renewed
+		for c.Stats().Renewal.Renewed == before && held.Valid() {
+			time.Sleep(time.Millisecond)
+		}
+		redisDo(t, s, "SCRIPT", "FLUSH")
+		require.NoError(t, held.Unlock(ctx))
+	}
+}
+
+func TestBadInputIsOneClearError(t *testing.T) {
+	c, err := lock.New(nil, lock.Config{})
+	require.Nil(t, c)
+	require.ErrorContains(t, err, "needs a *redis.Pool")
+	_, err = lock.New(&redis.Pool{}, lock.Config{})
+	require.ErrorContains(t, err, "no Dial")
+	dial := func() (redis.Conn, error) { return nil, errors.New("nobody there") }
+	_, err = lock.New(&redis.Pool{Dial: dial, MaxActive: 3}, lock.Config{})
+	require.ErrorContains(t, err, "MaxActive is 3: the engine needs 4")
+	_, err = lock.New(&redis.Pool{Dial: dial}, lock.Config{Lease: time.Millisecond, MaxPoll: -1, Connections: 1000})
+	require.ErrorContains(t, err, "Config.Lease is 1ms")
+	require.ErrorContains(t, err, "Config.MaxPoll is -1ns")
+	require.ErrorContains(t, err, "Config.Connections is 1000")
+
+	c, err = lock.New(&redis.Pool{Dial: dial}, lock.Config{})
+	require.NoError(t, err)
+	defer c.Close(context.Background())
+	_, err = c.Mutex("").Lock(context.Background())
+	require.ErrorContains(t, err, "name is empty")
+	for _, d := range []time.Duration{0, -time.Second, time.Microsecond, 100*time.Millisecond + 1, 31 * 24 * time.Hour} {
+		_, err = c.Mutex("x").LockFor(context.Background(), d)
+		require.ErrorContains(t, err, "lease is", d)
+	}
+	_, err = c.Mutex("x").Lock(lock.WithOwner(context.Background(), ""))
+	require.ErrorContains(t, err, "owner's name")
+	_, err = c.Mutex("x").TryLock(context.Background())
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.ErrorContains(t, err, "nobody there")
+	require.NotErrorIs(t, err, lock.ErrNotAcquired)
+}
+
+func TestWrongTypeIsRefusedByRedisNotUnknown(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	redisDo(t, s, "SET", t.Name(), "a string")
+	_, err := c.Mutex(t.Name()).Lock(context.Background())
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.NotErrorIs(t, err, lock.ErrUnknown)
+	require.NotErrorIs(t, err, lock.ErrNotAcquired)
+}
+
+func TestTokensRiseOverFlushAndExpiry(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx, last := context.Background(), int64(0)
+	for i := range 30 {
+		held, err := c.Mutex(t.Name()).Lock(ctx)
+		require.NoError(t, err)
+		require.Greater(t, held.Token(), last)
+		last = held.Token()
+		require.NoError(t, held.Unlock(ctx))
+		if i%10 == 9 {
+			redisDo(t, s, "DEL", "wheellock_token")
+			time.Sleep(time.Second) // the floor is in wall seconds; an emptied Redis takes longer
+		}
+	}
+}

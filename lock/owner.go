@@ -1,0 +1,53 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+)
+
+// owner is who holds: Go has no thread id, so it travels in the context. A
+// fresh owner is one client's; a named one is the same text in every client,
+// and each client keeps its own.
+type owner struct {
+	text   string
+	origin *Client // nil for a named owner
+}
+
+// ownerOrError is the context's value: an owner, or why there is none.
+type ownerOrError struct {
+	owner owner
+	err   error
+}
+
+type ownerKey struct{}
+
+// WithOwner names the owner of the locks taken with the returned context. The
+// name is any text of 1 to 200 bytes and lives within one Client. Locks with
+// the same owner re-enter each other, so goroutines that share an owner do not
+// exclude each other. A bad name is reported by the first call that uses it.
+func WithOwner(ctx context.Context, name string) context.Context {
+	v := ownerOrError{owner: owner{text: name}}
+	if name == "" || len(name) > maxOwnerLen {
+		v.err = fmt.Errorf("lock: the owner's name has %d bytes: it must have from 1 to %d", len(name), maxOwnerLen)
+	}
+	return context.WithValue(ctx, ownerKey{}, v)
+}
+
+// WithoutOwner removes the owner from the context: locks taken with it get a
+// fresh owner and exclude those of the owner that was there.
+func WithoutOwner(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownerKey{}, ownerOrError{})
+}
+
+// ownerOf returns the context's owner, or a fresh one.
+func (c *Client) ownerOf(ctx context.Context) (owner, error) {
+	v, _ := ctx.Value(ownerKey{}).(ownerOrError)
+	if v.err != nil {
+		return owner{}, v.err
+	}
+	if v.owner != (owner{}) {
+		return v.owner, nil
+	}
+	return owner{text: strconv.FormatUint(c.owners.Add(1), 10), origin: c}, nil
+}

@@ -1,0 +1,30 @@
+-- Gives one count of a hold back, or the whole hold.
+--
+-- KEYS[1] the lock's hash
+-- ARGV[1] field of the hold
+-- ARGV[2] the count that remains; 0 releases the hold
+-- ARGV[3] lease in ms that a remaining hold keeps at least, at least 1
+-- ARGV[4] channel on which a release wakes waiters
+--
+-- Answers 1 released, 0 still held with the remaining count, -1 the hold is gone.
+-- A full release uses only commands that are not refused when memory is out.
+local lease = tonumber(ARGV[3])
+local remaining = tonumber(ARGV[2])
+if not lease or lease < 1 or not remaining then
+  return redis.error_reply('ERR wheellock: release needs a count and a lease of at least 1 ms')
+end
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  return -1
+end
+if remaining > 0 then
+  redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
+  if redis.call('pttl', KEYS[1]) < lease then
+    redis.call('pexpire', KEYS[1], lease)
+  end
+  return 0
+end
+redis.call('hdel', KEYS[1], ARGV[1])
+if redis.call('exists', KEYS[1]) == 0 then
+  redis.call('publish', ARGV[4], '0')
+end
+return 1

@@ -1,0 +1,52 @@
+// Package script holds the Lua scripts of package lock as text. They are what a
+// client sends by EVALSHA; look here to review them, to load them ahead of time
+// or to write an ACL rule. A changed script has a new SHA, and CHANGELOG.md says
+// whether clients with the old and the new one may share a Redis.
+//
+// Every script may arrive twice, late or out of order and touches only the hold
+// whose field it names. Data keys stand in KEYS and share a slot; channels are
+// arguments; expiry is always relative; all commands exist since Redis 4.
+package script
+
+import _ "embed"
+
+// Script is one Lua script. Scripts are immutable.
+type Script struct {
+	name string
+	text string
+	sha  string
+}
+
+// Name is the file's name without ".lua".
+func (s *Script) Name() string { return s.name }
+
+// Text is the script as it is sent.
+func (s *Script) Text() string { return s.text }
+
+// SHA is the lower-case hexadecimal SHA-1 of Text, as EVALSHA wants it. It is
+// written down instead of computed, because SHA-1 is not to be had in a FIPS
+// process; a test compares it with the text.
+func (s *Script) SHA() string { return s.sha }
+
+//go:embed acquire.lua
+var acquireText string
+
+//go:embed reenter.lua
+var reenterText string
+
+//go:embed release.lua
+var releaseText string
+
+//go:embed renew.lua
+var renewText string
+
+// The scripts. Each file's header names KEYS, ARGV and every answer.
+var (
+	Acquire = &Script{"acquire", acquireText, "f5178089e786e57e2a6688089e79a47f843d47b3"}
+	Reenter = &Script{"reenter", reenterText, "a551dae03e7ba85ace217f5d7176084c16413305"}
+	Release = &Script{"release", releaseText, "b68c8d363c70b99cd39a115e5a651cb9cab83a88"}
+	Renew   = &Script{"renew", renewText, "081e186626a4671cc95e7ac773d450d85e69fa37"}
+)
+
+// All returns every script of the package.
+func All() []*Script { return []*Script{Acquire, Reenter, Release, Renew} }
