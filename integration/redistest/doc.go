@@ -37,8 +37,9 @@
 // No child outlives a parent that is killed: on Linux the kernel sends it
 // SIGKILL (Pdeathsig). That signal is tied to the thread that forked, not to
 // the process, and Go ends threads as it likes; so each child has a goroutine
-// that locks its thread, forks, and waits there for the child's end. Elsewhere
-// a killed parent leaves its child behind. The child has a process group of
+// that locks its thread, forks, and waits there for the child's end. Only the
+// temporary directory stays. Elsewhere a killed parent leaves its child behind
+// as well. The child has a process group of
 // its own: a Ctrl-C in the terminal reaches the program, which can still
 // release its locks, and not the server beneath it.
 //

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -255,41 +253,4 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	}
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	tee io.Writer // immutable; may be nil
-
-	mu  sync.Mutex // guards buf
-	buf []byte
-}
-
-const tailSize = 16 << 10
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, b...)
-	if n := len(t.buf) - tailSize; n > 0 {
-		t.buf = append(t.buf[:0], t.buf[n:]...)
-	}
-	if t.tee != nil {
-		// A log that cannot be written is no reason to fail: exec would stop
-		// copying, and the server block on its next line.
-		_, _ = t.tee.Write(b)
-	}
-	return len(b), nil
-}
-
-func (t *tail) reset() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = t.buf[:0]
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.buf))
 }

@@ -1,0 +1,175 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pkg is what go list says of a package, test files left out.
+type pkg struct {
+	ImportPath string
+	Standard   bool
+	Module     *struct{ Path string }
+	Imports    []string
+	Deps       []string // also the imports of imports
+}
+
+// rule says what a tree of packages of this module may import, at any depth,
+// beside itself and the standard library.
+type rule struct {
+	tree   string   // below the module: "lock" is also lock/...
+	ours   []string // trees of this module
+	others []string // modules; "*" is any
+}
+
+const (
+	redigo    = "github.com/gomodule/redigo"
+	redisc    = "github.com/mna/redisc"
+	miniredis = "github.com/alicebob/miniredis/v2"
+	gopherLua = "github.com/yuin/gopher-lua" // miniredis runs scripts with it
+)
+
+// rules are looked through from the top; the first tree that holds a package
+// is the one that counts.
+var rules = []rule{
+	{tree: "wheel"},
+	{tree: "renewal", ours: []string{"wheel"}},
+	{tree: "lock/cluster", ours: []string{"lock", "renewal", "wheel"}, others: []string{redigo, redisc}},
+	{tree: "lock/locktest", ours: []string{"lock", "renewal", "wheel"}, others: []string{redigo, miniredis, gopherLua}},
+	{tree: "lock", ours: []string{"renewal", "wheel"}, others: []string{redigo}},
+	{tree: "bench", ours: []string{"lock", "renewal", "wheel", "integration/redistest"}, others: []string{"*"}},
+	{tree: container, ours: []string{"integration/redistest"}, others: []string{"*"}},
+	{tree: "integration/redistest", others: []string{redigo, miniredis, gopherLua}},
+	{tree: "integration"},
+}
+
+// container brings dockertest, which is for the tests of integration alone. It
+// alone may link package testing, which brings flags of its own into a program.
+const container = "integration/redistest/container"
+
+func within(tree, path string) bool {
+	return path == module+"/"+tree || strings.HasPrefix(path, module+"/"+tree+"/")
+}
+
+func withinAny(trees []string, path string) bool {
+	return slices.ContainsFunc(trees, func(tree string) bool { return within(tree, path) })
+}
+
+// violations are the imports that the rules forbid.
+func violations(pkgs []pkg) []string {
+	byPath := map[string]pkg{}
+	for _, p := range pkgs {
+		byPath[p.ImportPath] = p
+	}
+	var out []string
+	for _, p := range pkgs {
+		if p.Module == nil || p.Module.Path != module {
+			continue
+		}
+		i := slices.IndexFunc(rules, func(r rule) bool { return within(r.tree, p.ImportPath) })
+		if i < 0 {
+			out = append(out, fmt.Sprintf("%s is a package that no rule knows", p.ImportPath))
+			continue
+		}
+		r := rules[i]
+		for _, path := range p.Deps {
+			d := byPath[path]
+			switch {
+			case path == "testing" && !within(container, p.ImportPath):
+			case within(container, path) && !within(container, p.ImportPath):
+			case d.Standard, path == "C":
+				continue
+			case d.Module != nil && d.Module.Path == module:
+				if within(r.tree, path) || withinAny(r.ours, path) {
+					continue
+				}
+			case d.Module != nil && (slices.Contains(r.others, "*") || slices.Contains(r.others, d.Module.Path)):
+				continue
+			}
+			out = append(out, fmt.Sprintf("%s must not import %s", p.ImportPath, path))
+		}
+	}
+	return out
+}
+
+func TestImportsRunDownwardsOnly(t *testing.T) {
+	for _, goos := range []string{"linux", "darwin", "windows"} {
+		t.Run(goos, func(t *testing.T) {
+			text := run(t, root(t), []string{"GOOS=" + goos, "CGO_ENABLED=0"},
+				"go", "list", "-deps", "-json=ImportPath,Standard,Module,Imports,Deps", "./...")
+			var pkgs []pkg
+			for dec := json.NewDecoder(strings.NewReader(text)); ; {
+				var p pkg
+				err := dec.Decode(&p)
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				require.NoError(t, err)
+				pkgs = append(pkgs, p)
+			}
+			for _, must := range []string{"wheel", "renewal", "lock", "bench", "integration/redistest"} {
+				require.True(t, slices.ContainsFunc(pkgs, func(p pkg) bool { return p.ImportPath == module+"/"+must }), "package %s is missing", must)
+			}
+			for _, v := range violations(pkgs) {
+				t.Error(v)
+			}
+		})
+	}
+}
+
+func TestForbiddenImportsAreFound(t *testing.T) {
+	house := &struct{ Path string }{module}
+	for _, c := range []struct{ from, to, toModule string }{
+		{"wheel", redigo + "/redis", redigo},
+		{"wheel", module + "/renewal", module},
+		{"wheel/internal/x", module + "/lock", module},
+		{"wheel", "testing", ""},
+		{"renewal", module + "/lock", module},
+		{"renewal", redigo + "/redis", redigo},
+		{"renewal", module + "/integration/redistest", module},
+		{"lock", redisc, redisc},
+		{"lock", miniredis, miniredis},
+		{"lock", module + "/bench", module},
+		{"lock", module + "/integration/redistest", module},
+		{"lock/cluster", miniredis, miniredis},
+		{"lock/locktest", "testing", ""},
+		{"bench", module + "/integration/redistest/container", module},
+		{"integration/redistest", module + "/integration/redistest/container", module},
+		{"bench", "testing", ""},
+		{"bench", module + "/integration", module},
+		{"integration/redistest", module + "/lock", module},
+		{"integration/redistest", "testing", ""},
+		{"integration/redistest", "github.com/ory/dockertest/v3", "github.com/ory/dockertest/v3"},
+		{"util", "fmt", ""},
+	} {
+		to := pkg{ImportPath: c.to, Standard: c.toModule == ""}
+		if c.toModule != "" {
+			to.Module = &struct{ Path string }{c.toModule}
+		}
+		from := pkg{ImportPath: module + "/" + c.from, Module: house, Deps: []string{c.to}}
+		require.Contains(t, strings.Join(violations([]pkg{from, to}), "\n"), from.ImportPath, "%s -> %s", c.from, c.to)
+	}
+}
+
+func TestAllowedImportsPass(t *testing.T) {
+	house := &struct{ Path string }{module}
+	for _, c := range [][2]string{
+		{"renewal", "wheel"},
+		{"lock", "renewal"},
+		{"lock", "lock/internal/x"},
+		{"bench", "lock"},
+		{"bench", "integration/redistest"},
+		{"lock/cluster", "lock"},
+		{"integration/redistest/container", "integration/redistest"},
+	} {
+		from := pkg{ImportPath: module + "/" + c[0], Module: house, Deps: []string{module + "/" + c[1], "fmt"}}
+		require.Empty(t, violations([]pkg{from, {ImportPath: module + "/" + c[1], Module: house}, {ImportPath: "fmt", Standard: true}}))
+	}
+}

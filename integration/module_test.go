@@ -1,0 +1,93 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"go/version"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const goVersion = "1.25.0"
+
+func TestGoModAsksForNoMoreThanAgreed(t *testing.T) {
+	var mod struct {
+		Module    struct{ Path string }
+		Go        string
+		Toolchain string
+		Replace   []any
+		Exclude   []any
+	}
+	require.NoError(t, json.Unmarshal([]byte(run(t, root(t), nil, "go", "mod", "edit", "-json")), &mod))
+	require.Equal(t, module, mod.Module.Path)
+	require.Equal(t, goVersion, mod.Go)
+	require.Empty(t, mod.Toolchain, "go.mod has a toolchain line")
+	require.Empty(t, mod.Replace, "a replacement does not reach users")
+	require.Empty(t, mod.Exclude)
+}
+
+func TestNoDependencyRaisesTheGoVersion(t *testing.T) {
+	list := run(t, root(t), nil, "go", "list", "-deps", "-test",
+		"-f", "{{with .Module}}{{.Path}} {{.GoVersion}}{{end}}", "./...")
+	modules := 0
+	for line := range strings.Lines(list) {
+		path, v, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || v == "" {
+			continue
+		}
+		modules++
+		require.LessOrEqual(t, version.Compare("go"+v, "go"+goVersion), 0, "%s wants go %s", path, v)
+	}
+	require.NotZero(t, modules)
+}
+
+func TestUserOfWheelLinksNoOtherModule(t *testing.T) {
+	require.Equal(t, []string{module}, linked(t, `package main
+
+import (
+	"fmt"
+
+	"github.com/wheellock/wheellock/wheel"
+)
+
+func main() {
+	w, err := wheel.New(wheel.Config{})
+	fmt.Println(w, err)
+}
+`))
+}
+
+func TestUserOfLockLinksRedigoOnly(t *testing.T) {
+	require.Equal(t, []string{redigo, module}, linked(t, `package main
+
+import (
+	"fmt"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+func main() {
+	client, err := lock.New(nil, lock.Config{})
+	fmt.Println(client, err)
+}
+`))
+}
+
+// linked are the modules in the binary of a user's program.
+func linked(t *testing.T, program string) []string {
+	t.Helper()
+	dir, env := userModule(t, map[string]string{"main.go": program})
+	binary := filepath.Join(dir, "user.exe")
+	run(t, dir, env, "go", "build", "-o", binary, ".")
+	var modules []string
+	for line := range strings.Lines(run(t, dir, env, "go", "version", "-m", binary)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "dep" {
+			modules = append(modules, fields[1])
+		}
+	}
+	slices.Sort(modules)
+	return modules
+}
