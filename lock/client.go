@@ -26,6 +26,7 @@ type Client struct {
 	links   []*link // commands; a key always takes the same one
 	renewer *renewer
 	janitor *janitor
+	sub     *subscriber
 	ctx     context.Context // ends when Close gives up waiting; bounds dials
 	cancel  context.CancelFunc
 	seed    maphash.Seed
@@ -34,11 +35,13 @@ type Client struct {
 	owners atomic.Uint64 // the last fresh owner
 	seqs   atomic.Uint64 // the last seq: one for every outermost attempt
 
-	closing chan struct{} // closed when Close begins
+	closing chan struct{}  // closed when Close begins
+	wg      sync.WaitGroup // what passOn started
 
 	mu     sync.Mutex       // guards what follows
 	closed bool             // Close began
-	holds  map[string]*hold // the live hold of each name
+	holds  map[string]*hold // the hold of each name, until its end is through
+	gates  map[string]*gate // the waiters of each name, if any
 	calls  int              // acquisitions and unlocks that are under way
 	idle   chan struct{}    // closed when, after Close began, there is neither hold nor call
 }
@@ -66,15 +69,16 @@ func New(pool *redis.Pool, cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, id: newUUID(), dog: dog, seed: maphash.MakeSeed(),
-		closing: make(chan struct{}), holds: make(map[string]*hold), idle: make(chan struct{}),
+		closing: make(chan struct{}), holds: make(map[string]*hold), gates: make(map[string]*gate), idle: make(chan struct{}),
 	}
-	need := cfg.Connections + c.dog.Config().Dispatchers
+	conns := renewConns(dog.Config())
+	need := cfg.Connections + conns + 1
 	if pool.MaxActive > 0 && pool.MaxActive < need {
 		return nil, fmt.Errorf("lock: the pool's MaxActive is %d: the engine needs %d connections "+
-			"(Config.Connections %d, renewal %d)", pool.MaxActive, need, cfg.Connections, c.dog.Config().Dispatchers)
+			"(Config.Connections %d, renewal %d, a subscriber)", pool.MaxActive, need, cfg.Connections, conns)
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.renewer = &renewer{dial: d, timeout: cfg.IOTimeout}
+	c.renewer = newRenewer(d, cfg.IOTimeout, conns)
 	if c.lane, err = dog.Lane("", c.renewer); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
@@ -82,6 +86,7 @@ func New(pool *redis.Pool, cfg Config) (*Client, error) {
 		c.links = append(c.links, newLink(c.ctx, d, cfg.IOTimeout))
 	}
 	c.janitor = newJanitor(c)
+	c.sub = newSubscriber(c.ctx, d, cfg.IOTimeout, cfg.Logger)
 	return c, nil
 }
 
@@ -145,10 +150,12 @@ func (c *Client) Close(ctx context.Context) error {
 	c.dog.Close()
 	c.janitor.close(ctx)
 	c.cancel()
+	c.sub.close()
 	for _, l := range c.links {
 		l.close()
 	}
 	c.renewer.close()
+	c.wg.Wait()
 	return err
 }
 
@@ -213,25 +220,36 @@ func (c *Client) link(key string) *link {
 	return c.links[maphash.String(c.seed, key)%uint64(len(c.links))]
 }
 
-// lookup returns the live hold of a name, or nil.
+// lookup returns the hold of a name, or nil.
 func (c *Client) lookup(name string) *hold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.holds[name]
 }
 
-// adopt makes h the live hold of its name, unless the client is closing.
+// adopt makes h, whose lease is watched already, the hold of its name. It
+// returns false if the client is closing.
 func (c *Client) adopt(h *hold) bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.closed {
+		c.mu.Unlock()
 		return false
 	}
 	c.holds[h.name] = h
+	c.wakeGateLocked(h.name) // those of its owner can re-enter
+	c.mu.Unlock()
+	c.forgetLost(h)
 	return true
 }
 
-// forget removes h if it is still the live hold of its name.
+// forgetLost forgets h if it was lost before it was known.
+func (c *Client) forgetLost(h *hold) {
+	if _, lost := h.lease.Lost(); lost {
+		c.forget(h)
+	}
+}
+
+// forget removes h if it is still the hold of its name, and lets waiters go on.
 func (c *Client) forget(h *hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,6 +257,7 @@ func (c *Client) forget(h *hold) {
 		return
 	}
 	delete(c.holds, h.name)
+	c.wakeGateLocked(h.name)
 	c.idleLocked()
 }
 

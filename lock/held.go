@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -187,9 +186,9 @@ func (x *Held) unlock(ctx context.Context) (bool, error) {
 	defer h.leave()
 	h.mu.Lock()
 	remaining := h.count - 1
-	cause, again := h.cause, h.leaving
-	h.leaving = remaining == 0
+	cause := h.cause
 	h.mu.Unlock()
+	again := h.leaving.Swap(remaining == 0)
 	if cause != nil {
 		h.c.janitor.owe(h.name, h.field(), h.c.cfg.Lease)
 		return true, x.given(cause)
@@ -222,71 +221,35 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (bool, error) {
 	h := x.h
 	// The remaining holds keep what they have: release never lowers a TTL, so
 	// asking for the least lease is enough.
-	n, a, err := h.release(ctx, remaining, MinLease)
+	_, r, err := h.release(ctx, remaining, MinLease)
 	switch {
 	case err != nil:
 		return false, err
-	case n < 0:
+	case r.gone:
 		return true, x.given(h.lostByLease(renewal.NotOwner))
 	}
-	h.lease.Extend(a.stamp, MinLease)
 	return true, x.given(nil)
 }
 
 func (x *Held) unlockLast(ctx context.Context, again bool) (bool, error) {
 	h := x.h
-	if !again {
-		if !h.lease.Release() { // its trust ended just now
-			h.c.janitor.owe(h.name, h.field(), h.c.cfg.Lease)
-			return true, x.given(h.lostByLease(renewal.TrustEnded))
-		}
-		h.c.forget(h)
+	if !again && !h.lease.Release() { // its trust ended just now
+		h.c.janitor.owe(h.name, h.field(), h.c.cfg.Lease)
+		return true, x.given(h.lostByLease(renewal.TrustEnded))
 	}
-	n, a, err := h.release(ctx, 0, MinLease)
+	r, err := h.c.giveBack(ctx, h, again)
 	switch {
 	case err != nil:
 		if !again {
 			h.c.janitor.owe(h.name, h.field(), h.c.cfg.Lease)
 		}
 		return false, err
-	case n < 0 && !again && !a.resent, n < 0 && !time.Now().Before(h.lease.Deadline()):
-		// The field was not there and no release of ours can have removed
+	case r.gone && !again && !r.resent, r.gone && !time.Now().Before(h.lease.Deadline()):
+		// The field was not there and no request of ours can have removed
 		// it, or so late that its TTL may have.
 		lost := &LostError{Name: h.name, Reason: NotOwner, Token: h.token}
 		h.lose(lost)
 		return true, x.given(lost)
 	}
 	return true, x.given(nil)
-}
-
-// releaseAnswer says when the answered release was stamped and whether an
-// earlier one went unanswered.
-type releaseAnswer struct {
-	stamp  time.Time
-	resent bool
-}
-
-// release sends the release script until it is answered or ctx ends. A resend
-// is safe, for it names a field that no other hold uses.
-func (h *hold) release(ctx context.Context, remaining int, lease time.Duration) (int64, releaseAnswer, error) {
-	var ra releaseAnswer
-	for try := 0; ; try++ {
-		a := h.c.call(ctx, h.name, script.Release, nil, h.name, h.field(), remaining, ms(lease), channel(h.name))
-		if a.err == nil {
-			n, ok := a.reply.(int64)
-			if !ok {
-				return 0, ra, h.c.badReply("release", h.name, a.reply)
-			}
-			ra.stamp = a.stamp
-			return n, ra, nil
-		}
-		err := h.c.callError("release", h.name, a)
-		if definite(a.err) || a.err == ErrClosed {
-			return 0, ra, err
-		}
-		ra.resent = ra.resent || !a.stamp.IsZero() || ctx.Err() != nil
-		if pause(ctx, nil, backoff(try)) != nil {
-			return 0, ra, err
-		}
-	}
 }

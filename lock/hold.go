@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/script"
@@ -23,12 +24,17 @@ type hold struct {
 	seq   uint64
 	token int64
 
+	// immutable once a waiter has it
+	run      int       // hand-offs inside this client that led here
+	runStart time.Time // when the first of them was
+
+	leaving atomic.Bool // the last Unlock has begun; no re-entry any more
+
 	mu       sync.Mutex    // guards what follows; never held during I/O
 	busy     bool          // a script of this hold is on its way: they are ordered
 	turn     chan struct{} // closed when busy ends, if somebody waits for that
 	count    int           // Helds not yet unlocked
 	renewing int           // those of them that came from Lock
-	leaving  bool          // the last Unlock has begun; no re-entry any more
 	closing  bool          // Close has announced its end; still held and renewed
 	cause    *LostError    // why it was lost; nil otherwise
 	watching []*Held       // those that gave out a channel or a context
@@ -131,11 +137,11 @@ func (h *hold) lostByLease(otherwise renewal.Reason) *LostError {
 // never was the caller's to rely on: a fresh attempt is due.
 func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (*Held, error) {
 	if err := h.enter(ctx); err != nil {
-		return nil, err
+		return nil, &UnknownError{Op: "reenter", Name: h.name, Err: err}
 	}
 	defer h.leave()
 	h.mu.Lock()
-	count, leaving, lost := h.count+1, h.leaving, h.cause
+	count, leaving, lost := h.count+1, h.leaving.Load(), h.cause
 	h.mu.Unlock()
 	if leaving || lost != nil {
 		return nil, errGone

@@ -66,7 +66,8 @@ type terms struct {
 // errGone: the hold that was to be re-entered is no more.
 var errGone = errors.New("lock: bug: the hold is gone")
 
-// acquire tries until it has the lock, may not wait, or ctx ends.
+// acquire is all four ways to take the lock. A newcomer tries once, unless
+// others of this client wait; then it waits behind them or is refused.
 func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
 	if err := errors.Join(checkName(m.name), checkLease(t.lease)); err != nil {
 		return nil, err
@@ -83,45 +84,29 @@ func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
 	}
 	defer m.c.end()
 	a := &attempt{c: m.c, name: m.name, owner: o, terms: t, seq: m.c.seqs.Add(1)}
-	unknowns := 0
-	for {
-		if m.c.ended() {
-			return nil, ErrClosed
-		}
-		var held *Held
-		if h := m.c.lookup(m.name); h != nil && h.owner == o {
-			held, err = h.reenter(ctx, t.lease, t.renewed)
-		} else {
-			held, err = a.try(ctx)
-		}
-		if err == nil {
-			return held, nil
-		}
-		d := time.Duration(0)
-		var other *HeldError
+	if h := m.c.lookup(m.name); h != nil && h.owner == o {
+		held, err := h.reenter(ctx, t.lease, t.renewed)
 		switch {
-		case errors.Is(err, errGone):
-			continue
-		case ctx.Err() != nil:
-			return nil, m.waitError(ctx, err)
-		case errors.As(err, &other):
-			if !t.wait {
-				return nil, err
-			}
-			unknowns, d = 0, m.poll(other.TTL)
-		case errors.Is(err, ErrUnknown):
-			if !t.wait || m.c.cfg.FailFast {
-				return nil, err
-			}
-			d = backoff(unknowns)
-			unknowns++
+		case err == nil:
+			return held, nil
+		case err == errGone:
+		case t.wait && errors.Is(err, ErrUnknown):
+			return m.wait(ctx, a, err)
 		default:
 			return nil, err
 		}
-		if pause(ctx, m.c.closing, d) != nil {
-			return nil, m.waitError(ctx, err)
-		}
 	}
+	switch queued := m.c.queued(m.name); {
+	case queued && t.wait:
+		return m.wait(ctx, a, nil)
+	case queued:
+		return nil, &HeldError{Name: m.name, TTL: max(time.Until(m.c.heldUntil(m.name)), 0)}
+	}
+	held, err := a.try(ctx)
+	if err == nil || !t.wait {
+		return held, err
+	}
+	return m.wait(ctx, a, err)
 }
 
 // waitError is how a wait that ctx ended is reported; last is what the last
@@ -131,7 +116,7 @@ func (m *Mutex) waitError(ctx context.Context, last error) error {
 	if cause := context.Cause(ctx); cause != ctx.Err() {
 		errs = append(errs, cause)
 	}
-	if last != nil && !errors.Is(last, ctx.Err()) {
+	if last != nil {
 		errs = append(errs, last)
 	}
 	return &waitError{name: m.name, errs: errs}
@@ -188,18 +173,18 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	if a.renewed {
 		h.renewing = 1
 	}
-	if !c.adopt(h) {
+	err = c.lane.Hold(&h.lease, h, renewal.Terms{Stamp: ans.stamp, TTL: a.lease, Fixed: !a.renewed})
+	switch {
+	case errors.Is(err, renewal.ErrClosed):
 		a.retire()
 		return nil, ErrClosed
-	}
-	err = c.lane.Hold(&h.lease, h, renewal.Terms{Stamp: ans.stamp, TTL: a.lease, Fixed: !a.renewed})
-	if err != nil { // the yes came after its trust had ended, or Close is through
-		c.forget(h)
+	case err != nil: // the yes came after its trust had ended
 		a.retire()
-		if errors.Is(err, renewal.ErrClosed) {
-			return nil, ErrClosed
-		}
 		return nil, &UnknownError{Op: "acquire", Name: a.name, Err: err}
+	case !c.adopt(h):
+		h.lease.Release()
+		a.retire()
+		return nil, ErrClosed
 	}
 	return &Held{h: h, renewed: a.renewed}, nil
 }

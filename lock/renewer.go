@@ -15,16 +15,41 @@ import (
 // renewer implements renewal.Renewer: one script call a batch, on connections
 // that nothing else uses, so renewal never queues behind callers.
 type renewer struct {
-	dial    dialer        // immutable
-	timeout time.Duration // immutable
+	// immutable
+	dial    dialer
+	timeout time.Duration
+	slots   chan struct{} // one a connection: holds a token for each in use
 
 	mu     sync.Mutex // guards what follows; never held during I/O
 	idle   []redis.Conn
 	closed bool
 }
 
+// afterFuncConns is how many connections the goroutines of AfterFunc without
+// batches share.
+const afterFuncConns = 64
+
+// renewConns is how many connections renewal uses at most.
+func renewConns(cfg renewal.Config) int {
+	if cfg.Driver == renewal.AfterFunc && cfg.MaxBatch == 1 {
+		return afterFuncConns
+	}
+	return cfg.Dispatchers
+}
+
+func newRenewer(d dialer, timeout time.Duration, conns int) *renewer {
+	return &renewer{dial: d, timeout: timeout, slots: make(chan struct{}, conns)}
+}
+
 // Renew renews the holds of b. See renewal.Renewer for what it must report.
 func (r *renewer) Renew(ctx context.Context, b *renewal.Batch) {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		b.UnknownAll(ctx.Err())
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	conn, err := r.get(ctx)

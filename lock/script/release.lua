@@ -6,7 +6,8 @@
 -- ARGV[3] lease in ms that a remaining hold keeps at least, at least 1
 -- ARGV[4] channel on which a release wakes waiters
 --
--- Answers 1 released, 0 still held with the remaining count, -1 the hold is gone.
+-- Answers 1 + the number of subscribers told: released; 0 still held with the
+-- remaining count; -1 the hold is gone.
 -- A full release uses only commands that are not refused when memory is out.
 local lease = tonumber(ARGV[3])
 local remaining = tonumber(ARGV[2])
@@ -25,6 +26,6 @@ if remaining > 0 then
 end
 redis.call('hdel', KEYS[1], ARGV[1])
 if redis.call('exists', KEYS[1]) == 0 then
-  redis.call('publish', ARGV[4], '0')
+  return 1 + redis.call('publish', ARGV[4], '0')
 end
 return 1

@@ -37,6 +37,9 @@ var reenterText string
 //go:embed release.lua
 var releaseText string
 
+//go:embed handoff.lua
+var handoffText string
+
 //go:embed renew.lua
 var renewText string
 
@@ -44,9 +47,10 @@ var renewText string
 var (
 	Acquire = &Script{"acquire", acquireText, "f5178089e786e57e2a6688089e79a47f843d47b3"}
 	Reenter = &Script{"reenter", reenterText, "a551dae03e7ba85ace217f5d7176084c16413305"}
-	Release = &Script{"release", releaseText, "b68c8d363c70b99cd39a115e5a651cb9cab83a88"}
+	Release = &Script{"release", releaseText, "35af5c86cbf8b4ad982116e542685f8c2756940d"}
+	Handoff = &Script{"handoff", handoffText, "05a0bb607d612d04aebe9722c6a3f26be94379dc"}
 	Renew   = &Script{"renew", renewText, "081e186626a4671cc95e7ac773d450d85e69fa37"}
 )
 
 // All returns every script of the package.
-func All() []*Script { return []*Script{Acquire, Reenter, Release, Renew} }
+func All() []*Script { return []*Script{Acquire, Reenter, Release, Handoff, Renew} }

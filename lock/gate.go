@@ -1,0 +1,258 @@
+package lock
+
+import (
+	"context"
+	"time"
+)
+
+// A run of hand-offs inside one client ends with a real release after so many
+// or so long, for other processes wait too.
+const (
+	runLength   = 64
+	runTime     = 100 * time.Millisecond
+	holdBackMin = 5 * time.Millisecond
+)
+
+// gate is the queue of a client's waiters for one lock, first come first
+// served. Only its head talks to Redis; while this client holds the lock there
+// is no head, and the last Unlock hands over to the first waiter. Guarded by
+// Client.mu.
+type gate struct {
+	waiters   []*waiter
+	head      *waiter   // the one that tries and subscribes; nil while nobody does
+	notBefore time.Time // others are to have their turn until then
+	heldUntil time.Time // when the last known lease of another ends
+}
+
+// waiter is one call of Lock in a gate.
+type waiter struct {
+	owner owner
+	terms
+	wake chan struct{} // of capacity 1: look at your state again; also messages of the lock's channel
+
+	// guarded by Client.mu
+	granted *hold // handed to it
+	gone    bool  // it has left
+}
+
+// turn is what a waiter is to do next.
+type turn uint8
+
+const (
+	sleepTurn   turn = iota // until it is woken
+	tryTurn                 // it is the head
+	reenterTurn             // its owner has the lock
+	grantedTurn             // the lock was handed to it
+)
+
+// join puts a waiter at the end of the lock's queue.
+func (c *Client) join(name string, o owner, t terms) *waiter {
+	w := &waiter{owner: o, terms: t, wake: make(chan struct{}, 1)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.gates[name]
+	if g == nil {
+		g = &gate{}
+		c.gates[name] = g
+	}
+	g.waiters = append(g.waiters, w)
+	return w
+}
+
+// quit takes w out of the queue, wherever it stands, and lets the next one go
+// on. A hold that was handed to it and that it did not take is returned: the
+// caller passes it on.
+func (c *Client) quit(name string, w *waiter) *hold {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.gone = true
+	g := c.gates[name]
+	for i, x := range g.waiters {
+		if x == w {
+			g.waiters = append(g.waiters[:i], g.waiters[i+1:]...)
+			break
+		}
+	}
+	if g.head == w {
+		g.head = nil
+	}
+	if len(g.waiters) == 0 {
+		delete(c.gates, name)
+	} else {
+		c.wakeGateLocked(name)
+	}
+	h := w.granted
+	w.granted = nil
+	return h
+}
+
+// wakeGateLocked makes those look who may have something to do: the first
+// waiter, and those whose owner has the lock.
+func (c *Client) wakeGateLocked(name string) {
+	g := c.gates[name]
+	if g == nil {
+		return
+	}
+	h := c.holds[name]
+	for i, w := range g.waiters {
+		if i == 0 || h != nil && w.owner == h.owner {
+			signal(w.wake)
+		}
+	}
+}
+
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// turnOf says what w is to do, and makes it the head if that is its turn. For
+// reenterTurn and grantedTurn it returns the hold.
+func (c *Client) turnOf(name string, w *waiter) (turn, *hold, time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := w.granted; h != nil {
+		w.granted = nil
+		return grantedTurn, h, time.Time{}
+	}
+	g, h := c.gates[name], c.holds[name]
+	if h != nil && h.owner == w.owner && !h.leaving.Load() {
+		return reenterTurn, h, time.Time{}
+	}
+	if g.head == nil && g.waiters[0] == w && h == nil {
+		g.head = w
+	}
+	if g.head == w {
+		return tryTurn, nil, g.notBefore
+	}
+	return sleepTurn, nil, time.Time{}
+}
+
+// queued reports whether waiters of this client stand before a newcomer.
+func (c *Client) queued(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gates[name] != nil
+}
+
+// heldUntil is when the lease of whoever holds the lock ends, as far as this
+// client's own hold and its waiters know.
+func (c *Client) heldUntil(name string) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.holds[name]; h != nil {
+		return h.lease.Deadline()
+	}
+	if g := c.gates[name]; g != nil {
+		return g.heldUntil
+	}
+	return time.Time{}
+}
+
+// heldFor notes that another was seen to hold the lock.
+func (c *Client) heldFor(name string, ttl time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g := c.gates[name]; g != nil {
+		g.heldUntil = time.Now().Add(max(ttl, 0))
+		g.notBefore = time.Time{} // another had its turn
+	}
+}
+
+// successor returns the waiter that h should be handed to, or nil: nobody
+// waits, or the run is over and other processes have their turn.
+func (c *Client) successor(h *hold) *waiter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.gates[h.name]
+	if g == nil || c.closed {
+		return nil
+	}
+	if h.run >= runLength || h.run > 0 && time.Since(h.runStart) > runTime {
+		return nil
+	}
+	return g.waiters[0]
+}
+
+// deliver makes h, which was handed over, the hold of its name and gives it to
+// w. It returns false if w has left: the caller passes h on.
+func (c *Client) deliver(h *hold, w *waiter) bool {
+	c.mu.Lock()
+	c.holds[h.name] = h
+	delivered := !w.gone
+	if delivered {
+		w.granted = h
+		signal(w.wake)
+	}
+	c.wakeGateLocked(h.name) // those of its owner can re-enter
+	c.mu.Unlock()
+	c.forgetLost(h)
+	return delivered
+}
+
+// holdBack makes the gate of a lock whose run ended leave the others their
+// turn.
+func (c *Client) holdBack(name string, roundTrip time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g := c.gates[name]; g != nil {
+		g.notBefore = time.Now().Add(2*roundTrip + holdBackMin)
+	}
+}
+
+// warnAfter is how long a wait on a lock of this very client goes on before it
+// is warned about: it may be an owner that was lost on the way.
+const warnAfter = 10 * time.Second
+
+// wait is the body of a Lock that has to wait: it stands in the lock's queue
+// until it has the lock or leaves. last is what the try before it
+// said, or nil.
+func (m *Mutex) wait(ctx context.Context, a *attempt, last error) (held *Held, err error) {
+	c := m.c
+	w := c.join(m.name, a.owner, a.terms)
+	defer func() {
+		if h := c.quit(m.name, w); h != nil {
+			c.passOn(h) // granted while it left
+		}
+	}()
+	v := &vigil{m: m, a: a, w: w, last: last}
+	defer v.end()
+	for {
+		if ctx.Err() != nil {
+			return nil, v.left(ctx)
+		}
+		if c.ended() {
+			return nil, ErrClosed
+		}
+		t, h, notBefore := c.turnOf(m.name, w)
+		switch t {
+		case grantedTurn:
+			return &Held{h: h, renewed: a.renewed}, nil
+		case reenterTurn:
+			held, err = h.reenter(ctx, a.lease, a.renewed)
+			if err == errGone {
+				continue
+			}
+		case tryTurn:
+			if d := time.Until(notBefore); d > 0 {
+				v.sleep(ctx, d)
+				continue
+			}
+			if err, last = last, nil; err == nil {
+				v.begin()
+				held, err = a.try(ctx)
+			}
+		case sleepTurn:
+			v.sleepLocal(ctx)
+			continue
+		}
+		if err == nil {
+			return held, nil
+		}
+		if err = v.failed(ctx, err); err != nil {
+			return nil, err
+		}
+	}
+}

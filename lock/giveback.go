@@ -1,0 +1,146 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// returned says how a hold's end was answered.
+type returned struct {
+	gone   bool // neither the hold nor its successor was there
+	resent bool // an earlier request went unanswered
+}
+
+// giveBack ends h on Redis, whose lease the caller has released: it is handed
+// to the first waiter of this client, or released if there is none, if a run of
+// hand-offs is over, or if an earlier giveBack of h went unanswered (again).
+func (c *Client) giveBack(ctx context.Context, h *hold, again bool) (returned, error) {
+	defer c.forget(h) // nobody of this client goes on before
+	if !again {
+		if w := c.successor(h); w != nil {
+			r, err := c.handOff(ctx, h, w)
+			if !errors.Is(err, errRefused) {
+				return r, err
+			}
+		}
+	}
+	began := time.Now()
+	n, r, err := h.release(ctx, 0, MinLease)
+	if err != nil {
+		return r, err
+	}
+	if h.run > 0 && n > 1 {
+		told := n - 1
+		if c.sub.subscribed(channel(h.name)) {
+			told--
+		}
+		if told > 0 { // others wait: they have their turn
+			c.holdBack(h.name, time.Since(began))
+		}
+	}
+	return r, nil
+}
+
+// errRefused: Redis refused a hand-off (it is out of memory, say) and changed
+// nothing; a plain release may pass.
+var errRefused = errors.New("lock: the hand-off was refused")
+
+// handOff makes w's hold out of h, in one script.
+func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, error) {
+	next := &hold{c: c, name: h.name, owner: w.owner, seq: c.seqs.Add(1), count: 1, run: h.run + 1, runStart: h.runStart}
+	if h.run == 0 {
+		next.runStart = time.Now()
+	}
+	if w.renewed {
+		next.renewing = 1
+	}
+	a, r, err := h.resend(ctx, "handoff", func() answer {
+		return c.callKeys(ctx, h.name, script.Handoff, 2, nil,
+			h.name, tokenCounter, h.field(), next.field(), ms(w.lease), leastToken(time.Now()))
+	})
+	if err != nil {
+		if _, refused := a.err.(redis.Error); refused && !r.resent {
+			return r, errRefused
+		}
+		c.janitor.owe(next.name, next.field(), w.lease)
+		return r, err
+	}
+	token, _, err := c.parseAcquire(h.name, a)
+	if err != nil || token == 0 {
+		r.gone = err == nil
+		return r, err
+	}
+	next.token = token
+	if c.lane.Hold(&next.lease, next, renewal.Terms{Stamp: a.stamp, TTL: w.lease, Fixed: !w.renewed}) != nil {
+		// The yes came after its trust had ended: the waiters go on by themselves.
+		c.janitor.owe(next.name, next.field(), w.lease)
+		return r, nil
+	}
+	if !c.deliver(next, w) {
+		c.passOn(next)
+	}
+	return r, nil
+}
+
+// passOn gives back, in the background, a hold whose waiter has left.
+func (c *Client) passOn(h *hold) {
+	h.leaving.Store(true)
+	if !h.lease.Release() {
+		c.forget(h)
+		c.janitor.owe(h.name, h.field(), c.cfg.Lease)
+		return
+	}
+	c.begin(false)
+	c.wg.Go(func() {
+		defer c.end()
+		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
+		defer cancel()
+		if _, err := c.giveBack(ctx, h, false); err != nil {
+			c.janitor.owe(h.name, h.field(), c.cfg.Lease)
+		}
+	})
+}
+
+// release sends the release script until it is answered or ctx ends, and
+// returns its answer.
+func (h *hold) release(ctx context.Context, remaining int, lease time.Duration) (int64, returned, error) {
+	a, r, err := h.resend(ctx, "release", func() answer {
+		return h.c.call(ctx, h.name, script.Release, nil, h.name, h.field(), remaining, ms(lease), channel(h.name))
+	})
+	if err != nil {
+		return 0, r, err
+	}
+	n, ok := a.reply.(int64)
+	if !ok {
+		return 0, r, h.c.badReply("release", h.name, a.reply)
+	}
+	r.gone = n < 0
+	return n, r, nil
+}
+
+// resend sends a script until it is answered or ctx ends; it names fields that
+// no other hold uses, so it may arrive twice.
+func (h *hold) resend(ctx context.Context, op string, send func() answer) (answer, returned, error) {
+	var r returned
+	for try := 0; ; try++ {
+		a := send()
+		if a.err == nil {
+			return a, r, nil
+		}
+		err := h.c.callError(op, h.name, a)
+		_, refused := a.err.(redis.Error)
+		if definite(a.err) || errors.Is(a.err, ErrClosed) || refused && op == "handoff" {
+			return a, r, err
+		}
+		r.resent = r.resent || !a.stamp.IsZero() || ctx.Err() != nil
+		if pause(ctx, nil, backoff(try)) != nil {
+			return a, r, err
+		}
+	}
+}

@@ -1,0 +1,302 @@
+package lock
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	pingPeriod   = 2 * time.Second // how soon a dead subscriber connection is noticed
+	lingerTime   = 2 * time.Second // how long a channel without listeners stays subscribed
+	redialPause  = 50 * time.Millisecond
+	redialLimit  = 5 * time.Second
+	subscribeMax = 1000 // channels of one SUBSCRIBE
+)
+
+// subscriber is the client's one connection for pub/sub. It only makes waiting
+// shorter: whoever waits also looks by himself each Config.MaxPoll, so a
+// connection that is cut, dead or forbidden costs time, never a lock.
+type subscriber struct {
+	// immutable
+	dial    dialer
+	timeout time.Duration
+	ctx     context.Context
+	log     *slog.Logger
+
+	mu      sync.Mutex // guards what follows and the topics; never held during I/O
+	topics  map[string]*topic
+	pending []*topic      // to be subscribed or unsubscribed
+	work    chan struct{} // of capacity 1: pending is not empty, or a connection died
+	conn    redis.Conn    // nil while there is none
+	started bool
+	closed  bool
+	warned  bool
+	wg      sync.WaitGroup
+}
+
+// topic is one channel of the subscriber.
+type topic struct {
+	sub     *subscriber
+	channel string
+
+	// guarded by sub.mu
+	listeners  map[chan struct{}]struct{}
+	idle       time.Time // since when there are no listeners
+	asked      bool      // SUBSCRIBE was sent on the connection in use
+	confirmed  bool      // and answered: no message is missed
+	generation int       // counts confirmations
+}
+
+func newSubscriber(ctx context.Context, d dialer, timeout time.Duration, log *slog.Logger) *subscriber {
+	return &subscriber{
+		dial: d, timeout: timeout, ctx: ctx, log: log,
+		topics: make(map[string]*topic), work: make(chan struct{}, 1),
+	}
+}
+
+// listen makes each confirmation and message of channel put a token into wake,
+// which has capacity 1, until leave.
+func (s *subscriber) listen(channel string, wake chan struct{}) *topic {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.topics[channel]
+	if t == nil {
+		t = &topic{sub: s, channel: channel, listeners: make(map[chan struct{}]struct{})}
+		s.topics[channel] = t
+	}
+	t.listeners[wake] = struct{}{}
+	if !t.asked && !s.closed {
+		s.pending = append(s.pending, t)
+		s.signal()
+	}
+	if !s.started && !s.closed {
+		s.started = true
+		s.wg.Go(s.run)
+	}
+	return t
+}
+
+// leave undoes listen.
+func (t *topic) leave(wake chan struct{}) {
+	t.sub.mu.Lock()
+	defer t.sub.mu.Unlock()
+	delete(t.listeners, wake)
+	if len(t.listeners) == 0 {
+		t.idle = time.Now()
+	}
+}
+
+// confirmations returns how often the channel was subscribed, 0 while it is
+// not: a try that begins after a confirmation misses no later release.
+func (t *topic) confirmations() int {
+	t.sub.mu.Lock()
+	defer t.sub.mu.Unlock()
+	if !t.confirmed {
+		return 0
+	}
+	return t.generation
+}
+
+// subscribed reports whether this client itself hears channel.
+func (s *subscriber) subscribed(channel string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.topics[channel]
+	return t != nil && t.confirmed
+}
+
+func (s *subscriber) signal() {
+	select {
+	case s.work <- struct{}{}:
+	default:
+	}
+}
+
+func (t *topic) wakeLocked() {
+	for wake := range t.listeners {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run keeps a connection and writes to it; a reader of its own reads.
+func (s *subscriber) run() {
+	pause := redialPause
+	for s.ctx.Err() == nil {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(s.ctx, s.timeout)
+		conn, err := dial(ctx, s.dial)
+		cancel()
+		if err == nil {
+			err = s.serve(conn)
+		}
+		if s.ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > redialLimit {
+			pause = redialPause // it worked for a while
+		}
+		s.warn(err)
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-s.ctx.Done():
+		}
+		t.Stop()
+		pause = min(2*pause, redialLimit)
+	}
+}
+
+// warn says once, until it works again, that waiting is by polling.
+func (s *subscriber) warn(err error) {
+	s.mu.Lock()
+	warned := s.warned
+	s.warned = true
+	s.mu.Unlock()
+	if !warned {
+		s.log.Warn("lock: pub/sub failed, so waiters look for themselves until it works again", "err", err)
+	}
+}
+
+// serve uses conn until it fails or the subscriber closes.
+func (s *subscriber) serve(conn redis.Conn) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		conn.Close()
+		return ErrClosed
+	}
+	s.conn = conn
+	s.pending = s.pending[:0]
+	for _, t := range s.topics {
+		s.pending = append(s.pending, t)
+	}
+	s.mu.Unlock()
+	failed := make(chan error, 1)
+	s.wg.Go(func() { failed <- s.read(conn) })
+	err := s.write(conn, failed)
+	conn.Close()
+	s.mu.Lock()
+	s.conn = nil
+	for _, t := range s.topics {
+		t.asked, t.confirmed = false, false
+	}
+	s.mu.Unlock()
+	return err
+}
+
+// write sends what is pending, and a ping each period.
+func (s *subscriber) write(conn redis.Conn, failed <-chan error) error {
+	psc := redis.PubSubConn{Conn: conn}
+	ticker := time.NewTicker(pingPeriod)
+	defer ticker.Stop()
+	for {
+		subscribe, unsubscribe := s.take()
+		for len(subscribe) > 0 {
+			n := min(len(subscribe), subscribeMax)
+			if err := psc.Subscribe(subscribe[:n]...); err != nil {
+				return err
+			}
+			subscribe = subscribe[n:]
+		}
+		if len(unsubscribe) > 0 {
+			if err := psc.Unsubscribe(unsubscribe...); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-s.work:
+		case <-ticker.C:
+			s.expire()
+			if err := psc.Ping(""); err != nil {
+				return err
+			}
+		case err := <-failed:
+			return err
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		}
+	}
+}
+
+// take returns the channels to be subscribed and unsubscribed now.
+func (s *subscriber) take() (subscribe, unsubscribe []any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.pending {
+		switch listened := len(t.listeners) > 0; {
+		case listened && !t.asked:
+			t.asked = true
+			subscribe = append(subscribe, t.channel)
+		case !listened && t.asked:
+			t.asked, t.confirmed = false, false
+			delete(s.topics, t.channel)
+			unsubscribe = append(unsubscribe, t.channel)
+		case !listened:
+			delete(s.topics, t.channel)
+		}
+	}
+	clear(s.pending)
+	s.pending = s.pending[:0]
+	return subscribe, unsubscribe
+}
+
+// expire makes channels that nobody has listened to for a while pending.
+func (s *subscriber) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.topics {
+		if len(t.listeners) == 0 && time.Since(t.idle) > lingerTime {
+			s.pending = append(s.pending, t)
+		}
+	}
+}
+
+// read hands messages on until the connection fails. Its timeout is above the
+// ping period, so silence means that it is dead.
+func (s *subscriber) read(conn redis.Conn) error {
+	psc := redis.PubSubConn{Conn: conn}
+	for {
+		switch v := psc.ReceiveWithTimeout(pingPeriod + s.timeout).(type) {
+		case redis.Message:
+			s.mu.Lock()
+			if t := s.topics[v.Channel]; t != nil {
+				t.wakeLocked()
+			}
+			s.mu.Unlock()
+		case redis.Subscription:
+			if v.Kind != "subscribe" {
+				continue
+			}
+			s.mu.Lock()
+			s.warned = false
+			if t := s.topics[v.Channel]; t != nil && t.asked {
+				t.confirmed = true
+				t.generation++
+				t.wakeLocked()
+			}
+			s.mu.Unlock()
+		case error:
+			return v
+		}
+	}
+}
+
+// close ends the connection and returns when no goroutine runs. The context
+// given to newSubscriber must have ended.
+func (s *subscriber) close() {
+	s.mu.Lock()
+	s.closed = true
+	conn := s.conn
+	s.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+	s.wg.Wait()
+}

@@ -1,0 +1,126 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// vigil is what a waiter keeps in mind from one try to the next: it listens to
+// the lock's channel once it was refused, tries again when that is confirmed,
+// for a release may have come before, and only then sleeps.
+type vigil struct {
+	m        *Mutex
+	a        *attempt
+	w        *waiter
+	last     error  // what the last try that was answered, or failed, said
+	topic    *topic // nil until the first refusal
+	seen     int    // the topic's confirmations when the last try began
+	unknowns int    // unknown outcomes in a row
+	idle     int    // tries in a row that a message caused and that were refused
+	warned   bool
+}
+
+// paced is how many tries in a row messages may cause at once; then each is
+// delayed, so that a flood of messages is no flood of tries.
+const (
+	paced = 3
+	pace  = 2 * time.Millisecond
+)
+
+// begin is called before each try.
+func (v *vigil) begin() {
+	if v.topic != nil {
+		v.seen = v.topic.confirmations()
+	}
+}
+
+// failed does what comes between a try that did not bring the lock and the
+// next one; it returns the error of a wait that is over.
+func (v *vigil) failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return v.left(ctx) // the try was left, not answered
+	}
+	v.last = err
+	var other *HeldError
+	switch {
+	case errors.As(err, &other):
+		v.unknowns = 0
+		v.m.c.heldFor(v.m.name, other.TTL)
+		v.listen()
+		if n := v.topic.confirmations(); n != 0 && n != v.seen {
+			return nil // confirmed since the try began: look once more
+		}
+		v.sleep(ctx, v.m.poll(other.TTL))
+		return nil
+	case errors.Is(err, ErrUnknown) && !v.m.c.cfg.FailFast:
+		d := backoff(v.unknowns)
+		v.unknowns++
+		_ = pause(ctx, v.m.c.closing, d)
+		return nil
+	case ctx.Err() != nil:
+		return v.m.waitError(ctx, err)
+	}
+	return err
+}
+
+// left is the error of a wait that ctx ended. One that stood in the queue and
+// never asked Redis knows from the others who hold or ask.
+func (v *vigil) left(ctx context.Context) error {
+	if v.last == nil {
+		if until := v.m.c.heldUntil(v.m.name); time.Now().Before(until) {
+			v.last = &HeldError{Name: v.m.name, TTL: time.Until(until)}
+		}
+	}
+	return v.m.waitError(ctx, v.last)
+}
+
+func (v *vigil) listen() {
+	if v.topic == nil {
+		v.topic = v.m.c.sub.listen(channel(v.m.name), v.w.wake)
+	}
+}
+
+func (v *vigil) end() {
+	if v.topic != nil {
+		v.topic.leave(v.w.wake)
+	}
+}
+
+// sleep waits until the waiter is woken, at most d.
+func (v *vigil) sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-v.w.wake:
+		if v.idle++; v.idle > paced {
+			_ = pause(ctx, v.m.c.closing, pace)
+		}
+	case <-t.C:
+		v.idle = 0
+	case <-ctx.Done():
+	case <-v.m.c.closing:
+	}
+}
+
+// sleepLocal waits until the waiter is woken: another of this client holds the
+// lock or talks to Redis for all.
+func (v *vigil) sleepLocal(ctx context.Context) {
+	var late <-chan time.Time
+	if !v.warned {
+		t := time.NewTimer(warnAfter)
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-v.w.wake:
+	case <-late:
+		v.warned = true
+		if v.m.c.lookup(v.m.name) != nil {
+			v.m.c.cfg.Logger.Warn("lock: still waiting for a lock that this client itself holds; "+
+				"re-entry needs the context of its Held", "name", v.m.name, "waited", warnAfter)
+		}
+	case <-ctx.Done():
+	case <-v.m.c.closing:
+	}
+}

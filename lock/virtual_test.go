@@ -1,0 +1,78 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+func TestAnHourOfRenewalsInVirtualTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := redistest.StartVirtual(redistest.MiniOptions{})
+		require.NoError(t, err)
+		c, err := lock.New(s.Pool(0), lock.Config{})
+		require.NoError(t, err)
+		ctx := context.Background()
+		start := time.Now()
+		var helds []*lock.Held
+		for i := range 100 {
+			held, err := c.Mutex(fmt.Sprint("lock ", i)).Lock(ctx)
+			require.NoError(t, err)
+			helds = append(helds, held)
+		}
+		fixed, err := c.Mutex("fixed").LockFor(ctx, 20*time.Minute)
+		require.NoError(t, err)
+		end := fixed.Deadline()
+		<-fixed.Done()
+		require.False(t, time.Now().Before(end), "not told before its end")
+		require.Less(t, time.Since(end), 20*time.Millisecond, "and within two ticks of it")
+		time.Sleep(40 * time.Minute)
+		st := c.Stats()
+		require.Equal(t, 100, st.Held)
+		// Each 10 s, but for the first, which comes at random within them.
+		require.InDelta(t, 100*time.Since(start).Seconds()/10, float64(st.Renewal.Renewed), 100)
+		conn, err := s.Dial()
+		require.NoError(t, err)
+		for i, held := range helds {
+			require.True(t, held.Valid())
+			ttl, err := redis.Int64(conn.Do("PTTL", held.Name()))
+			require.NoError(t, err)
+			require.Greater(t, ttl, time.Until(held.Deadline()).Milliseconds(), "lock %d is trusted for less than its TTL", i)
+			require.NoError(t, held.Unlock(ctx))
+		}
+		require.NoError(t, conn.Close())
+		require.NoError(t, c.Close(ctx))
+		require.NoError(t, s.Stop())
+	})
+}
+
+func TestAWaiterGetsAnAbandonedLockWithinItsTTLAndMaxPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := redistest.StartVirtual(redistest.MiniOptions{})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		dead, err := lock.New(s.Pool(0), lock.Config{})
+		require.NoError(t, err)
+		_, err = dead.Mutex("m").Lock(ctx)
+		require.NoError(t, err)
+		cancel()
+		require.Error(t, dead.Close(ctx)) // its holder is gone, its key is not
+		start := time.Now()
+		c, err := lock.New(s.Pool(0), lock.Config{})
+		require.NoError(t, err)
+		held, err := c.Mutex("m").Lock(context.Background())
+		require.NoError(t, err)
+		require.LessOrEqual(t, time.Since(start), 35*time.Second)
+		require.NoError(t, held.Unlock(context.Background()))
+		require.NoError(t, c.Close(context.Background()))
+		require.NoError(t, s.Stop())
+	})
+}
