@@ -27,6 +27,7 @@ type Client struct {
 	renewer *renewer
 	janitor *janitor
 	sub     *subscriber
+	start   time.Time
 	ctx     context.Context // ends when Close gives up waiting; bounds dials
 	cancel  context.CancelFunc
 	seed    maphash.Seed
@@ -34,6 +35,7 @@ type Client struct {
 	// atomic
 	owners atomic.Uint64 // the last fresh owner
 	seqs   atomic.Uint64 // the last seq: one for every outermost attempt
+	tries  atomic.Uint64 // acquire scripts sent
 
 	closing chan struct{}  // closed when Close begins
 	wg      sync.WaitGroup // what passOn started
@@ -68,7 +70,7 @@ func New(pool *redis.Pool, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("lock: Config.Renewal: %w", err)
 	}
 	c := &Client{
-		cfg: cfg, id: newUUID(), dog: dog, seed: maphash.MakeSeed(),
+		cfg: cfg, start: time.Now(), id: newUUID(), dog: dog, seed: maphash.MakeSeed(),
 		closing: make(chan struct{}), holds: make(map[string]*hold), gates: make(map[string]*gate), idle: make(chan struct{}),
 	}
 	conns := renewConns(dog.Config())
@@ -102,14 +104,20 @@ func (c *Client) Mutex(name string) *Mutex { return &Mutex{c: c, name: name} }
 // Stats returns a snapshot of what the client holds and of its watchdog.
 func (c *Client) Stats() Stats {
 	c.mu.Lock()
-	n := len(c.holds)
+	st := Stats{Held: len(c.holds), Tries: c.tries.Load()}
+	for _, g := range c.gates {
+		st.Waiting += len(g.waiters)
+	}
 	c.mu.Unlock()
-	return Stats{Held: n, Renewal: c.dog.Stats()}
+	st.Renewal = c.dog.Stats()
+	return st
 }
 
 // Stats is a snapshot of a Client.
 type Stats struct {
 	Held    int           // locks held now
+	Waiting int           // calls of Lock and LockFor that wait in a queue
+	Tries   uint64        // acquire scripts sent
 	Renewal renewal.Stats // its Leases are those of Held
 }
 

@@ -170,7 +170,7 @@ func (c *Client) successor(h *hold) *waiter {
 	if g == nil || c.closed {
 		return nil
 	}
-	if h.run >= runLength || h.run > 0 && time.Since(h.runStart) > runTime {
+	if h.run >= runLength || h.run > 0 && time.Since(c.start)-h.runStart > runTime {
 		return nil
 	}
 	return g.waiters[0]

@@ -15,12 +15,7 @@ type Held struct {
 	renewed bool  // immutable: it came from Lock, not LockFor
 
 	state atomic.Uint32
-
-	// guarded by h.mu
-	err     error         // why it ended; nil before
-	done    chan struct{} // made on demand
-	cancels map[int]context.CancelCauseFunc
-	nextID  int
+	watch *watch // made by the first Done or Context; guarded by h.mu
 }
 
 // states of a Held
@@ -44,7 +39,7 @@ func (x *Held) Token() int64 { return x.h.token }
 func (x *Held) Count() int {
 	x.h.mu.Lock()
 	defer x.h.mu.Unlock()
-	return x.h.count
+	return int(x.h.count)
 }
 
 // Valid reports whether the lock is held now: not unlocked, not lost, and
@@ -57,98 +52,39 @@ func (x *Held) Valid() bool { return x.state.Load() == isHeld && x.h.lease.Valid
 // expiry.
 func (x *Held) Deadline() time.Time { return x.h.lease.Deadline() }
 
-// Done returns a channel that is closed when the lock is lost, when this Held
-// is unlocked, or when the client begins to close. Err says which.
-func (x *Held) Done() <-chan struct{} {
-	x.h.mu.Lock()
-	if x.done == nil {
-		x.done = make(chan struct{})
-		if x.err != nil {
-			close(x.done)
-		}
-	}
-	done := x.done
-	x.h.mu.Unlock()
-	x.watch()
-	return done
-}
+// Done returns a channel that is closed when the lock is lost, when Unlock of
+// this Held is called, or when the client begins to close. Err says which.
+func (x *Held) Done() <-chan struct{} { return x.watched().done }
 
 // Err returns nil while the lock is held, a *LostError when it is lost or the
 // client is closing, and ErrNotHeld after Unlock.
 func (x *Held) Err() error {
 	x.h.mu.Lock()
 	defer x.h.mu.Unlock()
+	return x.errLocked()
+}
+
+func (x *Held) errLocked() error {
 	switch {
-	case x.err != nil:
-		return x.err
+	case x.state.Load() != isHeld:
+		return ErrNotHeld
 	case x.h.cause != nil:
 		return x.h.cause
 	case x.h.closing:
 		return x.h.closedError()
+	case x.h.leaving.Load():
+		return ErrNotHeld // its Unlock went unanswered
 	}
 	return nil
 }
 
 // Context returns a context derived from parent that carries the owner, so
-// that Lock with it re-enters. It ends with parent, at this Held's Unlock, and
-// when the lock is lost; context.Cause then is a *LostError.
+// that Lock with it re-enters. It ends with parent, when Unlock of this Held is
+// called, and when the lock is lost; context.Cause then is a *LostError.
 func (x *Held) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, ownerKey{}, ownerOrError{owner: x.h.owner}))
-	x.h.mu.Lock()
-	if x.err != nil {
-		x.h.mu.Unlock()
-		cancel(causeOf(x.err))
-		return ctx
-	}
-	if x.cancels == nil {
-		x.cancels = make(map[int]context.CancelCauseFunc)
-	}
-	id := x.nextID
-	x.nextID++
-	x.cancels[id] = cancel
-	x.h.mu.Unlock()
-	context.AfterFunc(ctx, func() { // so that contexts that end earlier are not kept
-		x.h.mu.Lock()
-		delete(x.cancels, id)
-		x.h.mu.Unlock()
-	})
-	x.watch()
+	x.watched().cancelWith(ctx, cancel)
 	return ctx
-}
-
-// causeOf is what a context that ends with err has as its cause.
-func causeOf(err error) error {
-	if err == ErrNotHeld {
-		return context.Canceled // the ordinary end: it was unlocked
-	}
-	return err
-}
-
-// watch registers x with its hold; if that has ended, x ends.
-func (x *Held) watch() {
-	x.h.unwatch(x) // at most once in the list
-	if cause := x.h.watch(x); cause != nil {
-		x.end(cause)
-	}
-}
-
-// end closes the channel and cancels the contexts, once.
-func (x *Held) end(cause error) {
-	x.h.mu.Lock()
-	if x.err != nil {
-		x.h.mu.Unlock()
-		return
-	}
-	x.err = cause
-	cancels := x.cancels
-	x.cancels = nil
-	if x.done != nil {
-		close(x.done)
-	}
-	x.h.mu.Unlock()
-	for _, cancel := range cancels {
-		cancel(causeOf(cause))
-	}
 }
 
 // Unlock gives this Held back; the last one of a hold releases the lock and
@@ -185,7 +121,7 @@ func (x *Held) unlock(ctx context.Context) (bool, error) {
 	}
 	defer h.leave()
 	h.mu.Lock()
-	remaining := h.count - 1
+	remaining := int(h.count - 1)
 	cause := h.cause
 	h.mu.Unlock()
 	again := h.leaving.Swap(remaining == 0)
@@ -193,8 +129,7 @@ func (x *Held) unlock(ctx context.Context) (bool, error) {
 		h.c.janitor.owe(h.name, h.field(), h.c.cfg.Lease)
 		return true, x.given(cause)
 	}
-	h.unwatch(x)
-	x.end(ErrNotHeld) // whoever works under its context stops before another can begin
+	x.end() // whoever works under its context stops before another can begin
 	if remaining > 0 {
 		return x.unlockOne(ctx, remaining)
 	}
@@ -213,7 +148,7 @@ func (x *Held) given(err error) error {
 	if x.renewed && fixed {
 		x.h.lease.SetFixed(true) // the longest LockFor deadline stands now
 	}
-	x.end(ErrNotHeld)
+	x.end()
 	return err
 }
 

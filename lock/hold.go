@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -24,27 +23,30 @@ type hold struct {
 	seq   uint64
 	token int64
 
-	// immutable once a waiter has it
-	run      int       // hand-offs inside this client that led here
-	runStart time.Time // when the first of them was
+	// immutable; see Client.successor
+	runStart time.Duration // since the client's start, when the first hand-off of the run was
+	run      int32         // hand-offs inside this client that led here
 
 	leaving atomic.Bool // the last Unlock has begun; no re-entry any more
 
-	mu       sync.Mutex    // guards what follows; never held during I/O
+	mu       sync.Mutex    // guards what follows and the Helds; never held during I/O
+	count    int32         // Helds not yet unlocked
+	renewing int32         // those of them that came from Lock
 	busy     bool          // a script of this hold is on its way: they are ordered
-	turn     chan struct{} // closed when busy ends, if somebody waits for that
-	count    int           // Helds not yet unlocked
-	renewing int           // those of them that came from Lock
 	closing  bool          // Close has announced its end; still held and renewed
+	turn     chan struct{} // closed when busy ends, if somebody waits for that
 	cause    *LostError    // why it was lost; nil otherwise
-	watching []*Held       // those that gave out a channel or a context
+	watching *watch        // list of the Helds that gave out a channel or a context
 }
 
 // field is the hold's field in the lock's hash, used by no other hold ever.
 func (h *hold) field() string { return field(h.c.id, h.owner, h.seq) }
 
-func field(id string, o owner, seq uint64) string {
-	return id + ":" + o.text + ":" + strconv.FormatUint(seq, 10)
+func field(client string, o owner, seq uint64) string {
+	b := make([]byte, 0, 80)
+	b = append(append(b, client...), ':')
+	b = append(o.appendTo(b), ':')
+	return string(strconv.AppendUint(b, seq, 10))
 }
 
 // enter waits for the hold's turn; its scripts go out one after the other.
@@ -96,9 +98,7 @@ func (h *hold) lose(cause *LostError) {
 	h.watching = nil
 	h.mu.Unlock()
 	h.c.forget(h)
-	for _, x := range watching {
-		x.end(cause)
-	}
+	watching.end(cause)
 }
 
 // announceClose ends the channels and contexts of a hold, and no more: it is
@@ -109,9 +109,7 @@ func (h *hold) announceClose() {
 	watching := h.watching
 	h.watching = nil
 	h.mu.Unlock()
-	for _, x := range watching {
-		x.end(h.closedError())
-	}
+	watching.end(h.closedError())
 }
 
 func (h *hold) closedError() *LostError {
@@ -171,28 +169,6 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 		h.lease.SetFixed(false)
 	}
 	return &Held{h: h, renewed: renewed}, nil
-}
-
-// watch makes x hear of the hold's end; at once if it has ended.
-func (h *hold) watch(x *Held) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case h.cause != nil:
-		return h.cause
-	case h.closing:
-		return h.closedError()
-	}
-	h.watching = append(h.watching, x)
-	return nil
-}
-
-func (h *hold) unwatch(x *Held) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if i := slices.Index(h.watching, x); i >= 0 {
-		h.watching = slices.Delete(h.watching, i, i+1)
-	}
 }
 
 func reasonOf(r renewal.Reason) Reason {

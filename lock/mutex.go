@@ -158,6 +158,7 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 			c.janitor.owe(name, f, lease)
 		}
 	}
+	c.tries.Add(1)
 	ans := c.callKeys(ctx, a.name, script.Acquire, 2, late, args...)
 	token, ttl, err := c.parseAcquire(a.name, ans)
 	switch {

@@ -10,8 +10,16 @@ import (
 // fresh owner is one client's; a named one is the same text in every client,
 // and each client keeps its own.
 type owner struct {
-	text   string
-	origin *Client // nil for a named owner
+	text string // the name, or of a fresh owner the client's id
+	id   uint64 // 0 for a named owner
+}
+
+// appendTo appends the owner's part of a hash field.
+func (o owner) appendTo(b []byte) []byte {
+	if o.id == 0 {
+		return append(b, o.text...)
+	}
+	return strconv.AppendUint(b, o.id, 10)
 }
 
 // ownerOrError is the context's value: an owner, or why there is none.
@@ -49,5 +57,5 @@ func (c *Client) ownerOf(ctx context.Context) (owner, error) {
 	if v.owner != (owner{}) {
 		return v.owner, nil
 	}
-	return owner{text: strconv.FormatUint(c.owners.Add(1), 10), origin: c}, nil
+	return owner{text: c.id, id: c.owners.Add(1)}, nil
 }

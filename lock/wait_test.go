@@ -1,0 +1,382 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// inTurn locks, calls between and unlocks, in n goroutines.
+func inTurn(t *testing.T, c *lock.Client, name string, n int, between func(*lock.Held)) *sync.WaitGroup {
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			held, err := c.Mutex(name).Lock(context.Background())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			between(held)
+			if err := held.Unlock(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return &wg
+}
+
+// subscribed waits until n connections listen to channel.
+func subscribed(t *testing.T, s *redistest.Server, channel string, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		counts, err := redis.IntMap(redisDo(t, s, "PUBSUB", "NUMSUB", channel), nil)
+		require.NoError(t, err)
+		return counts[channel] == n
+	}, 20*time.Second, time.Millisecond)
+}
+
+func TestARemoteReleaseWakesTheWaiterAtOnce(t *testing.T) {
+	s := onRedis(t)
+	a := newClient(t, s, lock.Config{})
+	b := newClient(t, s, lock.Config{MaxPoll: time.Hour}) // polling would not end in the test's time
+	ctx := context.Background()
+	held, err := a.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	wg := inTurn(t, b, t.Name(), 5, func(*lock.Held) {})
+	subscribed(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
+	require.NoError(t, held.Unlock(ctx))
+	wg.Wait()
+}
+
+func TestRedissonsReleaseWakesOurWaiterAndOursIsPublished(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	name := t.Name()
+	const java = "0b1c1a5e-9a9a-4c7b-8d1e-111111111111:42"
+	redisDo(t, s, "HINCRBY", name, java, 1)
+	redisDo(t, s, "PEXPIRE", name, 30_000)
+	listener, err := s.Dial()
+	require.NoError(t, err)
+	defer listener.Close()
+	psc := redis.PubSubConn{Conn: listener}
+	require.NoError(t, psc.Subscribe("redisson_lock__channel:{"+name+"}"))
+	require.IsType(t, redis.Subscription{}, psc.ReceiveWithTimeout(10*time.Second))
+
+	got := make(chan struct{})
+	wg := inTurn(t, c, name, 1, func(*lock.Held) { close(got) })
+	subscribed(t, s, "redisson_lock__channel:{"+name+"}", 2)
+	select {
+	case <-got:
+		t.Fatal("Java holds it")
+	default:
+	}
+	redisDo(t, s, "DEL", name)
+	redisDo(t, s, "PUBLISH", "redisson_lock__channel:{"+name+"}", 0)
+	wg.Wait()
+	for range 2 { // Java's release, then ours
+		m, ok := psc.ReceiveWithTimeout(10 * time.Second).(redis.Message)
+		require.True(t, ok)
+		require.Equal(t, "0", string(m.Data))
+	}
+}
+
+func TestAReleaseBetweenTheRefusalAndTheSubscriptionIsNotMissed(t *testing.T) {
+	s := onRedis(t)
+	// The subscriber's connection is held up until the lock is free.
+	free := make(chan struct{})
+	n := 0
+	var mu sync.Mutex
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		mu.Lock()
+		n++
+		third := n == 2 // the first is the command connection of this one key
+		mu.Unlock()
+		if third {
+			<-free
+		}
+		return s.DialContext(ctx)
+	}}
+	c, err := lock.New(pool, lock.Config{MaxPoll: time.Hour, IOTimeout: 3 * time.Second, Connections: 1})
+	require.NoError(t, err)
+	ctx := context.Background()
+	defer c.Close(ctx)
+	redisDo(t, s, "HSET", t.Name(), "java:1", 1)
+	redisDo(t, s, "PEXPIRE", t.Name(), 3_600_000)
+	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return n == 2 }, 20*time.Second, time.Millisecond)
+	redisDo(t, s, "DEL", t.Name()) // nobody hears of it
+	close(free)
+	wg.Wait()
+}
+
+func TestWithoutPubSubAWaiterPolls(t *testing.T) {
+	s := onRedis(t)
+	redisDo(t, s, "ACL", "SETUSER", "nosub", "on", ">pw", "~*", "&*", "+@all", "-subscribe")
+	defer redisDo(t, s, "ACL", "DELUSER", "nosub")
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return s.DialContext(ctx, redis.DialUsername("nosub"), redis.DialPassword("pw"))
+	}}
+	c, err := lock.New(pool, lock.Config{MaxPoll: 20 * time.Millisecond})
+	require.NoError(t, err)
+	ctx := context.Background()
+	defer c.Close(ctx)
+	redisDo(t, s, "HSET", t.Name(), "java:1", 1)
+	redisDo(t, s, "PEXPIRE", t.Name(), 3_600_000)
+	wg := inTurn(t, c, t.Name(), 3, func(*lock.Held) {})
+	require.Eventually(t, func() bool { // it has asked more than once
+		info, err := s.Info("commandstats")
+		require.NoError(t, err)
+		return info["cmdstat_subscribe"] != ""
+	}, 20*time.Second, time.Millisecond)
+	redisDo(t, s, "DEL", t.Name())
+	wg.Wait()
+}
+
+func TestACutPubSubConnectionIsReplaced(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	redisDo(t, s, "HSET", t.Name(), "java:1", 1)
+	redisDo(t, s, "PEXPIRE", t.Name(), 3_600_000)
+	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	channel := "redisson_lock__channel:{" + t.Name() + "}"
+	subscribed(t, s, channel, 1)
+	redisDo(t, s, "CLIENT", "KILL", "TYPE", "pubsub")
+	redisDo(t, s, "DEL", t.Name()) // perhaps while it is cut: the new subscription makes it look again
+	wg.Wait()
+}
+
+func TestOneSubscriberConnectionForManyKeys(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	const keys = 2000
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	for i := range keys {
+		require.NoError(t, conn.Send("HSET", fmt.Sprint(t.Name(), i), "java:1", 1))
+		require.NoError(t, conn.Send("PEXPIRE", fmt.Sprint(t.Name(), i), 3_600_000))
+	}
+	_, err = conn.Do("")
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for i := range keys {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			inTurn(t, c, fmt.Sprint(t.Name(), i), 1, func(*lock.Held) {}).Wait()
+		}()
+	}
+	for i := range keys {
+		subscribed(t, s, fmt.Sprintf("redisson_lock__channel:{%s%d}", t.Name(), i), 1)
+	}
+	subs, err := redis.String(conn.Do("CLIENT", "LIST", "TYPE", "pubsub"))
+	require.NoError(t, err)
+	require.Len(t, splitLines(subs), 1)
+	for i := range keys {
+		require.NoError(t, conn.Send("DEL", fmt.Sprint(t.Name(), i)))
+		require.NoError(t, conn.Send("PUBLISH", fmt.Sprintf("redisson_lock__channel:{%s%d}", t.Name(), i), 0))
+	}
+	_, err = conn.Do("")
+	require.NoError(t, err)
+	wg.Wait()
+}
+
+func splitLines(s string) (lines []string) {
+	for line := range strings.Lines(s) {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestLocalWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	var order []int // guarded by the lock
+	var wg sync.WaitGroup
+	for i := range 20 {
+		before := c.Stats().Waiting
+		wg.Go(func() {
+			h, err := c.Mutex(t.Name()).Lock(ctx)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			order = append(order, i)
+			if err := h.Unlock(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		require.Eventually(t, func() bool { return c.Stats().Waiting == before+1 }, 20*time.Second, 100*time.Microsecond)
+	}
+	_, err = c.Mutex(t.Name()).TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired, "TryLock does not barge")
+	require.NoError(t, held.Unlock(ctx))
+	wg.Wait()
+	want := make([]int, 20)
+	for i := range want {
+		want[i] = i
+	}
+	require.Equal(t, want, order)
+}
+
+func TestEachHandOffIsANewFieldAndAHigherToken(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	first, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	last := first.Token()
+	wg := inTurn(t, c, t.Name(), 200, func(h *lock.Held) { // longer than a run
+		fields, err := redis.StringMap(redisDo(t, s, "HGETALL", t.Name()), nil)
+		if err != nil || len(fields) != 1 {
+			t.Errorf("the hash is %v: %v", fields, err)
+		}
+		for f := range fields {
+			if seen[f] {
+				t.Errorf("field %s came twice", f)
+			}
+			seen[f] = true
+		}
+		if h.Token() <= last {
+			t.Errorf("token %d after %d", h.Token(), last)
+		}
+		last = h.Token()
+	})
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 200 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, first.Unlock(ctx))
+	wg.Wait()
+	require.Len(t, seen, 200)
+	require.False(t, exists(t, s, t.Name()))
+}
+
+func TestAWaiterThatLeavesPassesItsGrantOn(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	bg := context.Background()
+	for round := range 30 {
+		name := fmt.Sprint(t.Name(), round)
+		held, err := c.Mutex(name).Lock(bg)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(bg)
+		left := make(chan error, 1)
+		go func() {
+			h, err := c.Mutex(name).Lock(ctx)
+			if err == nil {
+				err = h.Unlock(bg)
+			}
+			left <- err
+		}()
+		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 20*time.Second, 100*time.Microsecond)
+		wg := inTurn(t, c, name, 1, func(*lock.Held) {})
+		go cancel() // about when it is handed over
+		require.NoError(t, held.Unlock(bg))
+		if err := <-left; err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		wg.Wait() // the other one always gets it
+	}
+	require.Eventually(t, func() bool { return c.Stats().Held == 0 }, 20*time.Second, time.Millisecond)
+}
+
+func TestHandOffToLockForGetsThatLease(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{Lease: time.Minute})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	got := make(chan *lock.Held, 1)
+	go func() {
+		h, err := c.Mutex(t.Name()).LockFor(ctx, 2*time.Second)
+		if err == nil {
+			got <- h
+		}
+		close(got)
+	}()
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 20*time.Second, 100*time.Microsecond)
+	require.NoError(t, held.Unlock(ctx))
+	h := <-got
+	require.NotNil(t, h)
+	ttl, err := redis.Int64(redisDo(t, s, "PTTL", t.Name()), nil)
+	require.NoError(t, err)
+	require.LessOrEqual(t, ttl, int64(2000))
+	<-h.Done()
+	require.ErrorIs(t, h.Err(), lock.ErrLost)
+}
+
+func TestTwoClientsShareALockFairly(t *testing.T) {
+	s := onRedis(t)
+	ctx := context.Background()
+	turns := [2]int{} // guarded by the lock
+	total, changes, last := 0, 0, -1
+	var wg sync.WaitGroup
+	for i := range turns {
+		c := newClient(t, s, lock.Config{})
+		for range 8 {
+			wg.Go(func() {
+				for {
+					h, err := c.Mutex(t.Name()).Lock(ctx)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					done := total == 2000
+					if !done {
+						total++
+						turns[i]++
+						if last != i {
+							changes++
+						}
+						last = i
+					}
+					if err := h.Unlock(ctx); err != nil {
+						t.Error(err)
+					}
+					if done {
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	t.Logf("turns %v, %d changes between clients", turns, changes)
+	require.Greater(t, min(turns[0], turns[1]), 2000/8, "neither client starves")
+}
+
+func TestAFloodOfMessagesIsNoFloodOfTries(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	redisDo(t, s, "HSET", t.Name(), "java:1", 1)
+	redisDo(t, s, "PEXPIRE", t.Name(), 3_600_000)
+	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	channel := "redisson_lock__channel:{" + t.Name() + "}"
+	subscribed(t, s, channel, 1)
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	before := c.Stats().Tries
+	start := time.Now()
+	for range 20_000 {
+		require.NoError(t, conn.Send("PUBLISH", channel, "garbage"))
+	}
+	_, err = conn.Do("")
+	require.NoError(t, err)
+	took := time.Since(start)
+	require.LessOrEqual(t, c.Stats().Tries-before, uint64(5+took/(2*time.Millisecond)))
+	redisDo(t, s, "DEL", t.Name())
+	redisDo(t, s, "PUBLISH", channel, 0)
+	wg.Wait()
+}
