@@ -99,7 +99,12 @@ func (c *Client) ID() string { return c.id }
 // Mutex returns the re-entrant lock of that name, Redisson's RLock. It does no
 // I/O and keeps nothing, so it may be called for every use. A bad name is
 // reported by the first call that uses it.
-func (c *Client) Mutex(name string) *Mutex { return &Mutex{c: c, name: name} }
+func (c *Client) Mutex(name string) *Mutex {
+	if name != "" { // an empty one is reported by the first call
+		name = c.cfg.KeyPrefix + name
+	}
+	return &Mutex{c: c, name: name}
+}
 
 // Stats returns a snapshot of what the client holds and of its watchdog.
 func (c *Client) Stats() Stats {

@@ -29,6 +29,9 @@ type Config struct {
 	// from 100 ms to 30 days. It is renewed each third of it. When the
 	// process dies, its locks are free after at most this long.
 	Lease time.Duration
+	// KeyPrefix is put before every lock's name to make its key. Clients that
+	// share locks have the same.
+	KeyPrefix string
 	// MaxPoll bounds the time between two tries of a waiter; default 5 s,
 	// from 1 ms to an hour.
 	MaxPoll time.Duration

@@ -25,7 +25,7 @@ const (
 	isUnlocked                // terminal
 )
 
-// Name returns the lock's name.
+// Name returns the lock's key in Redis.
 func (x *Held) Name() string { return x.h.name }
 
 // Token returns the fencing token of the hold: it rises from one holder of the

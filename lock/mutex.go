@@ -20,7 +20,7 @@ type Mutex struct {
 	name string  // immutable
 }
 
-// Name returns the lock's name, which is its key in Redis.
+// Name returns the lock's key in Redis: Config.KeyPrefix and the name.
 func (m *Mutex) Name() string { return m.name }
 
 // Lock takes the lock and keeps it renewed until Unlock; it waits while another

@@ -40,6 +40,15 @@ var releaseText string
 //go:embed handoff.lua
 var handoffText string
 
+//go:embed force.lua
+var forceText string
+
+//go:embed guard.lua
+var guardText string
+
+//go:embed inspect.lua
+var inspectText string
+
 //go:embed renew.lua
 var renewText string
 
@@ -49,8 +58,13 @@ var (
 	Reenter = &Script{"reenter", reenterText, "a551dae03e7ba85ace217f5d7176084c16413305"}
 	Release = &Script{"release", releaseText, "35af5c86cbf8b4ad982116e542685f8c2756940d"}
 	Handoff = &Script{"handoff", handoffText, "05a0bb607d612d04aebe9722c6a3f26be94379dc"}
+	Force   = &Script{"force", forceText, "8daba5546481f0d678e33d1e2ddef55f1983192f"}
+	Guard   = &Script{"guard", guardText, "923d53d60a3cf4f358e281912d3ef1e461dffd64"}
+	Inspect = &Script{"inspect", inspectText, "e26bfae6d7a87bd59a63bbac265bcca502b7be87"}
 	Renew   = &Script{"renew", renewText, "081e186626a4671cc95e7ac773d450d85e69fa37"}
 )
 
 // All returns every script of the package.
-func All() []*Script { return []*Script{Acquire, Reenter, Release, Handoff, Renew} }
+func All() []*Script {
+	return []*Script{Acquire, Reenter, Release, Handoff, Force, Guard, Inspect, Renew}
+}

@@ -1,0 +1,98 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Extend makes the lock last for at least d from now, whole milliseconds from
+// 100 ms to 30 days; it never shortens it. It is for holds of LockFor: those of
+// Lock are renewed anyway. An unknown outcome is tried again until ctx or the
+// hold ends. *LostError: the lock is lost. ErrNotHeld: it was unlocked.
+func (x *Held) Extend(ctx context.Context, d time.Duration) error {
+	if err := checkLease(d); err != nil {
+		return err
+	}
+	h := x.h
+	if err := h.enter(ctx); err != nil {
+		return &UnknownError{Op: "extend", Name: h.name, Err: err}
+	}
+	defer h.leave()
+	for try := 0; ; try++ {
+		h.mu.Lock()
+		err, count := x.extendableLocked(), h.count
+		h.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		a := h.c.call(ctx, h.name, script.Reenter, nil, h.name, h.field(), count, ms(d))
+		switch n, ok := a.reply.(int64); {
+		case a.err != nil:
+			err := h.c.callError("extend", h.name, a)
+			if definite(a.err) || pause(ctx, nil, backoff(try)) != nil {
+				return err
+			}
+			continue
+		case !ok:
+			return h.c.badReply("extend", h.name, a.reply)
+		case n == 0:
+			return h.lostByLease(renewal.NotOwner)
+		case !h.lease.Extend(a.stamp, d):
+			return h.lostByLease(renewal.TrustEnded)
+		}
+		return nil
+	}
+}
+
+// extendableLocked is errLocked, but a closing client still keeps its holds.
+func (x *Held) extendableLocked() error {
+	if x.h.closing && x.h.cause == nil && x.state.Load() == isHeld {
+		return nil
+	}
+	return x.errLocked()
+}
+
+// Guard runs one Redis command if this hold still has the lock in Redis at that
+// very moment, in one script: cmd with keys and then args. Keys and the lock
+// must share a slot in a Cluster. It returns the command's answer as redigo
+// does. *LostError: the hold was gone and nothing was run. ErrUnknown: it may
+// or may not have run. An error of the command itself is returned as it is.
+//
+// It protects writes to the Redis that has the lock; for other resources there
+// is Token.
+func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any) (any, error) {
+	h := x.h
+	if err := x.Err(); err != nil {
+		return nil, err
+	}
+	params := make([]any, 0, len(keys)+len(args)+3)
+	params = append(params, h.name)
+	for _, k := range keys {
+		params = append(params, k)
+	}
+	params = append(append(params, h.field(), cmd), args...)
+	a := h.c.callKeys(ctx, h.name, script.Guard, 1+len(keys), nil, params...)
+	if a.err != nil {
+		return nil, h.c.callError("guard", h.name, a)
+	}
+	values, ok := a.reply.([]any)
+	if !ok || len(values) == 0 {
+		return nil, h.c.badReply("guard", h.name, a.reply)
+	}
+	switch n, _ := values[0].(int64); {
+	case n == 0:
+		return nil, h.lostByLease(renewal.NotOwner)
+	case len(values) < 2:
+		return nil, nil // a nil answer ends a Lua table
+	}
+	if err, failed := values[1].(redis.Error); failed {
+		return nil, fmt.Errorf("lock: guard of %q: %w", h.name, err)
+	}
+	return values[1], nil
+}

@@ -1,0 +1,138 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// Info is what Redis knows of a lock.
+type Info struct {
+	Locked bool
+	// Field is the holder's field in the lock's hash, <client uuid>:<owner>:<seq>
+	// for a holder of this package and <uuid>:<thread id> for Redisson's.
+	Field string
+	// Count is how often the holder holds it.
+	Count int
+	// TTL is what is left of the lease in Redis; -1 if the key has no TTL.
+	TTL time.Duration
+}
+
+// Inspect reads the lock from Redis. What it says may be over when it returns.
+// An answer that does not come is ErrUnknown.
+func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
+	a, err := m.ask(ctx, "inspect", script.Inspect, m.name)
+	if err != nil {
+		return Info{}, err
+	}
+	values, ok := a.reply.([]any)
+	if !ok || len(values) == 0 {
+		return Info{}, m.c.badReply("inspect", m.name, a.reply)
+	}
+	pttl, ok := values[0].(int64)
+	if !ok {
+		return Info{}, m.c.badReply("inspect", m.name, a.reply)
+	}
+	if pttl == -2 || len(values) < 3 {
+		return Info{}, nil
+	}
+	field, err1 := redis.String(values[1], nil)
+	count, err2 := redis.String(values[2], nil)
+	if err1 != nil || err2 != nil {
+		return Info{}, m.c.badReply("inspect", m.name, a.reply)
+	}
+	info := Info{Locked: true, Field: field, TTL: time.Duration(pttl) * time.Millisecond}
+	if pttl < 0 {
+		info.TTL = -1
+	}
+	if info.Count, err = strconv.Atoi(count); err != nil {
+		return Info{}, fmt.Errorf("lock: inspect of %q: the key is a hash but no lock's: field %.50q is %.50q", m.name, field, count)
+	}
+	return info, nil
+}
+
+// IsLocked reports whether anybody holds the lock, see Inspect.
+func (m *Mutex) IsLocked(ctx context.Context) (bool, error) {
+	info, err := m.Inspect(ctx)
+	return info.Locked, err
+}
+
+// TTL returns what is left of the holder's lease in Redis, 0 if nobody holds
+// the lock and -1 if the key has no TTL.
+func (m *Mutex) TTL(ctx context.Context) (time.Duration, error) {
+	info, err := m.Inspect(ctx)
+	return info.TTL, err
+}
+
+// HeldBy reports whether the owner that ctx carries (Held.Context, WithOwner)
+// holds the lock now, as far as the clock can tell. It asks nobody.
+func (m *Mutex) HeldBy(ctx context.Context) bool {
+	v, _ := ctx.Value(ownerKey{}).(ownerOrError)
+	h := m.c.lookup(m.name)
+	return v.err == nil && v.owner != (owner{}) && h != nil && h.owner == v.owner &&
+		!h.leaving.Load() && h.lease.Valid()
+}
+
+// ErrNotALock: the key is there but is no lock's.
+var ErrNotALock = errors.New("lock: the key is no lock")
+
+// ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
+// whether there was one. The holder is told (NotOwner) at its next renewal, not
+// before another may have the lock. A key that is no lock's hash is left alone:
+// ErrNotALock. This is Redisson's forceUnlock().
+func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
+	a, err := m.ask(ctx, "force", script.Force, m.name, channel(m.name))
+	if err != nil {
+		if hasWord(err.Error(), "WRONGTYPE") {
+			err = fmt.Errorf("%w: %w", ErrNotALock, err)
+		}
+		return false, err
+	}
+	switch n, ok := a.reply.(int64); {
+	case !ok:
+		return false, m.c.badReply("force", m.name, a.reply)
+	case n < 0:
+		return false, fmt.Errorf("%w: %q is a hash whose values are no counts", ErrNotALock, m.name)
+	default:
+		return n == 1, nil
+	}
+}
+
+// ask sends one script that needs no hold, once.
+func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, args ...any) (answer, error) {
+	if err := checkName(m.name); err != nil {
+		return answer{}, err
+	}
+	if !m.c.begin(true) {
+		return answer{}, ErrClosed
+	}
+	defer m.c.end()
+	a := m.c.call(ctx, m.name, s, nil, args...)
+	if a.err != nil {
+		return a, m.c.callError(op, m.name, a)
+	}
+	return a, nil
+}
+
+// Do runs f while it holds the lock: it locks, calls f with a context that
+// carries the owner and ends when the lock is lost, and unlocks, also when f
+// panics. The errors of f and of Unlock are joined; one that is ErrLost says
+// that f may have run without the lock.
+func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) (err error) {
+	held, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if unlockErr := held.Unlock(ctx); unlockErr != nil {
+			err = errors.Join(err, unlockErr)
+		}
+	}()
+	return f(held.Context(ctx))
+}

@@ -1,0 +1,20 @@
+-- Runs one command if a hold still has its lock.
+--
+-- KEYS[1]   the lock's hash
+-- KEYS[2+]  the command's keys
+-- ARGV[1]   field of the hold
+-- ARGV[2]   the command
+-- ARGV[3+]  its arguments after the keys
+--
+-- Answers {1, the command's answer}, {0} the hold is gone and nothing was run.
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  return {0}
+end
+local call = {ARGV[2]}
+for i = 2, #KEYS do
+  call[#call + 1] = KEYS[i]
+end
+for i = 3, #ARGV do
+  call[#call + 1] = ARGV[i]
+end
+return {1, redis.call(unpack(call))}
