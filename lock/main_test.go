@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -62,12 +63,17 @@ func newClient(t *testing.T, s *redistest.Server, cfg lock.Config) *lock.Client 
 	c, err := lock.New(pool, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // what a test still holds is not waited for
-		_ = c.Close(ctx)
+		closeNow(c)
 		require.NoError(t, pool.Close())
 	})
 	return c
+}
+
+// closeNow closes c without waiting for what a test still holds.
+func closeNow(c *lock.Client) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = c.Close(ctx)
 }
 
 // redisDo runs one plain command on s, as a bystander.
@@ -79,4 +85,13 @@ func redisDo(t *testing.T, s *redistest.Server, cmd string, args ...any) any {
 	reply, err := conn.Do(cmd, args...)
 	require.NoError(t, err, cmd)
 	return reply
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
 }

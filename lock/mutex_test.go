@@ -271,7 +271,7 @@ func TestBadInputIsOneClearError(t *testing.T) {
 
 	c, err = lock.New(&redis.Pool{Dial: dial}, lock.Config{})
 	require.NoError(t, err)
-	defer c.Close(context.Background())
+	defer closeNow(c)
 	_, err = c.Mutex("").Lock(context.Background())
 	require.ErrorContains(t, err, "name is empty")
 	for _, d := range []time.Duration{0, -time.Second, time.Microsecond, 100*time.Millisecond + 1, 31 * 24 * time.Hour} {

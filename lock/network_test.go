@@ -66,11 +66,7 @@ func newClientOver(t *testing.T, n *network, s *redistest.Server, cfg lock.Confi
 	t.Helper()
 	c, err := lock.New(n.pool(s), cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = c.Close(ctx)
-	})
+	t.Cleanup(func() { closeNow(c) })
 	return c
 }
 

@@ -107,8 +107,7 @@ func TestAReleaseBetweenTheRefusalAndTheSubscriptionIsNotMissed(t *testing.T) {
 	}}
 	c, err := lock.New(pool, lock.Config{MaxPoll: time.Hour, IOTimeout: 3 * time.Second, Connections: 1})
 	require.NoError(t, err)
-	ctx := context.Background()
-	defer c.Close(ctx)
+	defer closeNow(c)
 	redisDo(t, s, "HSET", t.Name(), "java:1", 1)
 	redisDo(t, s, "PEXPIRE", t.Name(), 3_600_000)
 	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
@@ -127,8 +126,7 @@ func TestWithoutPubSubAWaiterPolls(t *testing.T) {
 	}}
 	c, err := lock.New(pool, lock.Config{MaxPoll: 20 * time.Millisecond})
 	require.NoError(t, err)
-	ctx := context.Background()
-	defer c.Close(ctx)
+	defer closeNow(c)
 	redisDo(t, s, "HSET", t.Name(), "java:1", 1)
 	redisDo(t, s, "PEXPIRE", t.Name(), 3_600_000)
 	wg := inTurn(t, c, t.Name(), 3, func(*lock.Held) {})

@@ -1,0 +1,219 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// ownServer starts a server for a test that changes its state.
+func ownServer(t *testing.T, args ...string) *redistest.Server {
+	t.Helper()
+	onRedis(t)
+	s, err := redistest.Start(context.Background(), redistest.Options{Args: args})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Stop()) })
+	return s
+}
+
+func TestPassingAnswersAreUnknownAndRetried(t *testing.T) {
+	for name, state := range map[string]struct {
+		begin func(*testing.T, *redistest.Server)
+		end   []any
+	}{
+		"READONLY": {
+			func(t *testing.T, s *redistest.Server) { redisDo(t, s, "REPLICAOF", "127.0.0.1", "1") },
+			[]any{"REPLICAOF", "NO", "ONE"},
+		},
+		"OOM": {
+			func(t *testing.T, s *redistest.Server) { redisDo(t, s, "CONFIG", "SET", "maxmemory", "1") },
+			[]any{"CONFIG", "SET", "maxmemory", "0"},
+		},
+		"MISCONF": {breakSaves, []any{"CONFIG", "SET", "stop-writes-on-bgsave-error", "no"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := ownServer(t)
+			c := newClient(t, s, lock.Config{})
+			ctx := context.Background()
+			state.begin(t, s)
+			_, err := c.Mutex("m").TryLock(ctx)
+			require.ErrorIs(t, err, lock.ErrUnknown)
+			require.ErrorContains(t, err, name)
+			require.NotErrorIs(t, err, lock.ErrNotAcquired)
+			got := make(chan error, 1)
+			go func() {
+				held, err := c.Mutex("m").Lock(ctx)
+				if err == nil {
+					err = held.Unlock(ctx)
+				}
+				got <- err
+			}()
+			redisDo(t, s, state.end[0].(string), state.end[1:]...)
+			require.NoError(t, <-got)
+		})
+	}
+}
+
+// breakSaves makes the server refuse writes because a background save failed.
+func breakSaves(t *testing.T, s *redistest.Server) {
+	redisDo(t, s, "CONFIG", "SET", "save", "3600 1")
+	redisDo(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "yes")
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	dir, err := redis.Strings(conn.Do("CONFIG", "GET", "dir"))
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(dir[1]))
+	_, err = conn.Do("SET", "x", 1)
+	require.NoError(t, err)
+	_, err = conn.Do("BGSAVE")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		info, err := s.Info("persistence")
+		return err == nil && info["rdb_last_bgsave_status"] == "err"
+	}, 20*time.Second, 5*time.Millisecond)
+}
+
+func TestNOPERMIsFinal(t *testing.T) {
+	s := ownServer(t)
+	redisDo(t, s, "ACL", "SETUSER", "reader", "on", ">pw", "~*", "&*", "+@all", "-hset")
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return s.DialContext(ctx, redis.DialUsername("reader"), redis.DialPassword("pw"))
+	}}
+	c, err := lock.New(pool, lock.Config{})
+	require.NoError(t, err)
+	defer closeNow(c)
+	_, err = c.Mutex("m").Lock(context.Background())
+	require.Error(t, err)
+	require.NotErrorIs(t, err, lock.ErrUnknown)
+	require.NotErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorContains(t, err, "Redis refused")
+}
+
+func TestABusyServerIsWaitedFor(t *testing.T) {
+	s := ownServer(t, "--lua-time-limit", "1")
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.Send("EVAL", "while true do end", 0))
+	require.NoError(t, conn.Flush())
+	require.Eventually(t, func() bool {
+		_, err := c.Mutex("m").TryLock(ctx)
+		return err != nil && isAny(err, lock.ErrUnknown)
+	}, 20*time.Second, time.Millisecond)
+	redisDo(t, s, "SCRIPT", "KILL")
+	held, err := c.Mutex("m").Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(ctx))
+}
+
+func TestHeldLocksOutliveFullMemoryAndCanBeReleased(t *testing.T) {
+	s := ownServer(t)
+	c := newClient(t, s, lock.Config{Lease: 2 * time.Second})
+	ctx := context.Background()
+	helds := make([]*lock.Held, 5000)
+	for i := range helds {
+		var err error
+		helds[i], err = c.Mutex(fmt.Sprint("m", i)).Lock(ctx)
+		require.NoError(t, err)
+	}
+	redisDo(t, s, "CONFIG", "SET", "maxmemory", "1")
+	before := c.Stats().Renewal.Renewed
+	for c.Stats().Renewal.Renewed < before+3*uint64(len(helds)) {
+		require.Empty(t, c.Stats().Renewal.Lost)
+		time.Sleep(5 * time.Millisecond)
+	}
+	for _, held := range helds {
+		require.NoError(t, held.Unlock(ctx))
+	}
+	require.EqualValues(t, 0, mustInt(t, redisDo(t, s, "EXISTS", "m0", "m1", "m4999")))
+}
+
+func mustInt(t *testing.T, reply any) int {
+	n, err := redis.Int(reply, nil)
+	require.NoError(t, err)
+	return n
+}
+
+func TestTokensRiseOverAnEmptyRestartAndOneWithAOF(t *testing.T) {
+	for _, aof := range []string{"no", "yes"} {
+		t.Run("appendonly="+aof, func(t *testing.T) {
+			s := ownServer(t, "--appendonly", aof, "--appendfsync", "always")
+			c := newClient(t, s, lock.Config{})
+			ctx := context.Background()
+			held, err := c.Mutex("m").Lock(ctx)
+			require.NoError(t, err)
+			last := held.Token()
+			require.NoError(t, held.Unlock(ctx))
+			time.Sleep(1100 * time.Millisecond) // the least token is in wall seconds
+			require.NoError(t, s.Kill())
+			require.NoError(t, s.Restart(ctx))
+			held, err = c.Mutex("m").Lock(ctx)
+			require.NoError(t, err)
+			require.Greater(t, held.Token(), last)
+			require.NoError(t, held.Unlock(ctx))
+		})
+	}
+}
+
+func TestDocumentedACLLineIsEnough(t *testing.T) {
+	s := ownServer(t)
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	_, line, found := strings.Cut(string(readme), "\n    ACL SETUSER ")
+	require.True(t, found, "README.md documents the line")
+	line, _, _ = strings.Cut(line, "\n\n")
+	args := []any{"SETUSER"}
+	for _, word := range strings.Fields(strings.ReplaceAll(line, "\\\n", " ")) {
+		args = append(args, word)
+	}
+	redisDo(t, s, "ACL", args...)
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
+	}}
+	c, err := lock.New(pool, lock.Config{KeyPrefix: "app:", Lease: 300 * time.Millisecond, MaxPoll: time.Hour})
+	require.NoError(t, err)
+	ctx := context.Background()
+	defer closeNow(c)
+	mu := c.Mutex("m")
+	held, err := mu.Lock(ctx)
+	require.NoError(t, err)
+	inner, err := mu.Lock(held.Context(ctx))
+	require.NoError(t, err)
+	for before := c.Stats().Renewal.Renewed; c.Stats().Renewal.Renewed == before; {
+		time.Sleep(time.Millisecond)
+	}
+	require.NoError(t, inner.Unlock(ctx))
+	_, err = held.Guard(ctx, "INCR", []string{"app:{m}:x"})
+	require.ErrorContains(t, err, "Redis refused") // the guarded commands need rights of their own
+	other, err := lock.New(pool, lock.Config{KeyPrefix: "app:", MaxPoll: time.Hour})
+	require.NoError(t, err)
+	defer closeNow(other)
+	wg := inTurn(t, other, "m", 1, func(*lock.Held) {})
+	subscribed(t, s, "redisson_lock__channel:{app:m}", 1)
+	require.NoError(t, held.Unlock(ctx))
+	wg.Wait()
+	_, err = mu.Inspect(ctx)
+	require.NoError(t, err)
+	_, err = mu.ForceUnlock(ctx)
+	require.NoError(t, err)
+	log, err := redis.Values(redisDo(t, s, "ACL", "LOG"), nil)
+	require.NoError(t, err)
+	for _, entry := range log {
+		m, err := redis.StringMap(entry, nil)
+		if err == nil {
+			require.Equal(t, "incr", m["object"], "%v", m)
+		}
+	}
+}
