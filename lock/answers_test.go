@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -215,5 +216,24 @@ func TestDocumentedACLLineIsEnough(t *testing.T) {
 		if err == nil {
 			require.Equal(t, "incr", m["object"], "%v", m)
 		}
+	}
+}
+
+func TestAServerThatMayEvictLocksIsWarnedAbout(t *testing.T) {
+	for policy, warned := range map[string]bool{"noeviction": false, "volatile-ttl": true, "allkeys-lru": true} {
+		s := ownServer(t, "--maxmemory", "100mb", "--maxmemory-policy", policy)
+		var log strings.Builder
+		c := newClient(t, s, lock.Config{Connections: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for range 3 {
+			held, err := c.Mutex("m").Lock(context.Background())
+			require.NoError(t, err)
+			require.NoError(t, held.Unlock(context.Background()))
+		}
+		closeNow(c)
+		want := 0
+		if warned {
+			want = 1
+		}
+		require.Equal(t, want, strings.Count(log.String(), "maxmemory_policy="+policy), log.String())
 	}
 }

@@ -39,6 +39,7 @@ type Client struct {
 
 	closing chan struct{}  // closed when Close begins
 	wg      sync.WaitGroup // what passOn started
+	checked atomic.Bool    // greet has looked at the server
 
 	mu     sync.Mutex       // guards what follows
 	closed bool             // Close began
@@ -85,7 +86,7 @@ func New(pool *redis.Pool, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	for range cfg.Connections {
-		c.links = append(c.links, newLink(c.ctx, d, cfg.IOTimeout))
+		c.links = append(c.links, newLink(c.ctx, d, cfg.IOTimeout, c.greet))
 	}
 	c.janitor = newJanitor(c)
 	c.sub = newSubscriber(c.ctx, d, cfg.IOTimeout, cfg.Logger)

@@ -21,6 +21,7 @@ type link struct {
 	dial    dialer
 	timeout time.Duration // Config.IOTimeout
 	ctx     context.Context
+	greet   func(context.Context, redis.Conn) error // called with each new connection
 
 	mu     sync.Mutex // guards what follows; never held during I/O
 	work   sync.Cond  // on mu: queue is not empty, or closed
@@ -32,8 +33,8 @@ type link struct {
 }
 
 // newLink returns a link whose dials end with ctx, and starts its writer.
-func newLink(ctx context.Context, d dialer, timeout time.Duration) *link {
-	l := &link{dial: d, timeout: timeout, ctx: ctx}
+func newLink(ctx context.Context, d dialer, timeout time.Duration, greet func(context.Context, redis.Conn) error) *link {
+	l := &link{dial: d, timeout: timeout, ctx: ctx, greet: greet}
 	l.work.L = &l.mu
 	l.wg.Go(l.write)
 	return l
@@ -132,6 +133,10 @@ func (l *link) session() (*session, error) {
 	defer cancel()
 	conn, err := dial(ctx, l.dial)
 	if err != nil {
+		return nil, err
+	}
+	if err := l.greet(ctx, conn); err != nil {
+		conn.Close()
 		return nil, err
 	}
 	s = &session{link: l, conn: conn}
