@@ -30,7 +30,8 @@ func bucketOf(us uint64) int {
 	return min((shift+1)*16+int(us>>shift)-16, 33*16-1)
 }
 
-// upperBound is the largest duration that bucket i counts.
+// upperBound is the largest duration that bucket i counts; the last bucket
+// counts all above too.
 func upperBound(i int) time.Duration {
 	if i < 16 {
 		return time.Duration(i) * time.Microsecond
@@ -49,6 +50,9 @@ func (h *histogram) quantile(q float64) time.Duration {
 	for i, c := range h.counts {
 		seen += c
 		if seen > rank || seen == h.n {
+			if i == len(h.counts)-1 {
+				return h.max
+			}
 			return min(upperBound(i), h.max)
 		}
 	}
@@ -63,6 +67,18 @@ func (h *histogram) add(o *histogram) {
 	h.max = max(h.max, o.max)
 }
 
+// minus returns what h has and o, an earlier state of it, has not.
+func (h *histogram) minus(o *histogram) *histogram {
+	d := &histogram{n: h.n - o.n}
+	for i := range h.counts {
+		if d.counts[i] = h.counts[i] - o.counts[i]; d.counts[i] > 0 {
+			d.max = min(upperBound(i), h.max)
+		}
+	}
+	return d
+}
+
+// summary returns a Distribution that keeps h, which must not change any more.
 func (h *histogram) summary() Distribution {
-	return Distribution{Count: h.n, P50: h.quantile(0.50), P99: h.quantile(0.99), Max: h.max}
+	return Distribution{Count: h.n, P50: h.quantile(0.50), P99: h.quantile(0.99), Max: h.max, hist: h}
 }

@@ -335,6 +335,26 @@ func TestCloseTellsEveryLeaseAndStopsTwice(t *testing.T) {
 	})
 }
 
+func TestStatsSinceCountsOnlyWhatCameBetween(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		w, ln := newLane(t, s, renewal.Config{})
+		s.holdMany(t, ln, 100, 30*time.Second)
+		s.setFault(func() fault { return fault{after: 700 * time.Millisecond} })
+		time.Sleep(time.Minute)
+		s.setFault(nil)
+		time.Sleep(time.Minute) // the last that were late have settled
+		before := w.Stats()
+		time.Sleep(time.Minute)
+		st := w.Stats().Since(before)
+		require.EqualValues(t, 600, st.Renewed)
+		require.EqualValues(t, 600, st.Late.Count)
+		require.Greater(t, before.Late.Max, 600*time.Millisecond)
+		require.Zero(t, st.Late.Max)
+		require.Equal(t, 100, st.Leases)
+	})
+}
+
 func TestConfigNamesAllItsFaults(t *testing.T) {
 	_, err := renewal.New(renewal.Config{TTL: time.Millisecond, Driver: 9, Tick: time.Hour, Margin: time.Hour, MaxBatch: -1, Dispatchers: -1, MaxHold: 1})
 	for _, field := range []string{"TTL", "Driver", "Tick", "Margin", "MaxBatch", "Dispatchers", "MaxHold"} {

@@ -22,6 +22,32 @@ type Stats struct {
 type Distribution struct {
 	Count         uint64
 	P50, P99, Max time.Duration
+
+	hist *histogram // what they were made of, for Since
+}
+
+// Since returns the counters of the time between two snapshots; Leases, Queued
+// and InFlight are those of s. The largest durations are exact to 1/16.
+func (s Stats) Since(earlier Stats) Stats {
+	s.Renewed -= earlier.Renewed
+	s.Retried -= earlier.Retried
+	s.Batches -= earlier.Batches
+	lost := make(map[Reason]int)
+	for r, n := range s.Lost {
+		if n -= earlier.Lost[r]; n > 0 {
+			lost[r] = n
+		}
+	}
+	s.Lost = lost
+	s.Lag, s.Late = s.Lag.since(earlier.Lag), s.Late.since(earlier.Late)
+	return s
+}
+
+func (d Distribution) since(earlier Distribution) Distribution {
+	if d.hist == nil || earlier.hist == nil {
+		return d
+	}
+	return d.hist.minus(earlier.hist).summary()
 }
 
 // laneStats is guarded by Lane.mu.
@@ -49,6 +75,7 @@ func (s *laneStats) add(o *laneStats) {
 	s.late.add(&o.late)
 }
 
+// snapshot returns what s counts; s must be a copy that nobody changes any more.
 func (s *laneStats) snapshot(queued int) Stats {
 	lost := make(map[Reason]int)
 	for i, n := range s.lost {
@@ -78,6 +105,7 @@ func (w *Watchdog) Stats() Stats {
 // Stats returns a snapshot of this lane.
 func (ln *Lane) Stats() Stats {
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	return ln.stats.snapshot(ln.queuedLocked())
+	copied, queued := ln.stats, ln.queuedLocked()
+	ln.mu.Unlock()
+	return copied.snapshot(queued)
 }

@@ -1,0 +1,44 @@
+package renewal
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestHistogramQuantilesAreExactToASixteenth(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		var h histogram
+		values := make([]time.Duration, 1000)
+		for i := range values {
+			values[i] = time.Duration(rng.Int64N(1 << (10 + rng.IntN(35))))
+			h.record(values[i], 1)
+		}
+		slices.Sort(values)
+		for _, q := range []float64{0, 0.5, 0.99, 1} {
+			want := values[min(int(q*1000), 999)]
+			got := h.quantile(q)
+			require.GreaterOrEqual(t, got+time.Microsecond, want)
+			require.LessOrEqual(t, got, want+want/16+2*time.Microsecond)
+		}
+		require.Equal(t, values[999], h.max)
+	}
+	var h histogram
+	h.record(-time.Second, 1)
+	h.record(1<<62, 1)
+	require.EqualValues(t, 2, h.n)
+	require.Equal(t, time.Duration(1<<62), h.quantile(1))
+}
+
+func TestHistogramBucketsCoverEveryDurationOnce(t *testing.T) {
+	for us, last := uint64(0), -1; us < 1<<20; us++ {
+		i := bucketOf(us)
+		require.True(t, i == last || i == last+1, "bucket of %d", us)
+		last = i
+		require.LessOrEqual(t, us, uint64(upperBound(i)/time.Microsecond))
+	}
+}
