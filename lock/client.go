@@ -40,6 +40,7 @@ type Client struct {
 	closing chan struct{}  // closed when Close begins
 	wg      sync.WaitGroup // what passOn started
 	checked atomic.Bool    // greet has looked at the server
+	lost    lostEvents     // for the Lost hook
 
 	mu     sync.Mutex       // guards what follows
 	closed bool             // Close began
@@ -80,6 +81,7 @@ func New(pool *redis.Pool, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("lock: the pool's MaxActive is %d: the engine needs %d connections "+
 			"(Config.Connections %d, renewal %d, a subscriber)", pool.MaxActive, need, cfg.Connections, conns)
 	}
+	c.lost.idle.L = &c.lost.mu
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.renewer = newRenewer(d, cfg.IOTimeout, conns)
 	if c.lane, err = dog.Lane("", c.renewer); err != nil {
@@ -170,6 +172,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.renewer.close()
 	c.wg.Wait()
+	c.lost.drain()
 	return err
 }
 

@@ -55,6 +55,8 @@ type Config struct {
 	Connections int
 	// Renewal tunes the watchdog. Its TTL is Lease and must be left 0.
 	Renewal renewal.Config
+	// Hooks are called at the events in a lock's life.
+	Hooks Hooks
 	// Logger gets warnings; default slog.Default().
 	Logger *slog.Logger
 }

@@ -211,6 +211,16 @@ const warnAfter = 10 * time.Second
 // said, or nil.
 func (m *Mutex) wait(ctx context.Context, a *attempt, last error) (held *Held, err error) {
 	c := m.c
+	if hook := c.cfg.Hooks.Waited; hook != nil {
+		began := time.Now()
+		defer func() {
+			e := Event{Name: m.name, Waited: time.Since(began), Err: err}
+			if held != nil {
+				e.Token = held.Token()
+			}
+			c.callHook(hook, e)
+		}()
+	}
 	w := c.join(m.name, a.owner, a.terms)
 	defer func() {
 		if h := c.quit(m.name, w); h != nil {

@@ -186,5 +186,8 @@ func (x *Held) unlockLast(ctx context.Context, again bool) (bool, error) {
 		h.lose(lost)
 		return true, x.given(lost)
 	}
+	if hook := h.c.cfg.Hooks.Released; hook != nil {
+		h.c.callHook(hook, Event{Name: h.name, Token: h.token})
+	}
 	return true, x.given(nil)
 }

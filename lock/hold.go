@@ -99,6 +99,7 @@ func (h *hold) lose(cause *LostError) {
 	h.mu.Unlock()
 	h.c.forget(h)
 	watching.end(cause)
+	h.c.tellLost(cause)
 }
 
 // announceClose ends the channels and contexts of a hold, and no more: it is

@@ -66,9 +66,22 @@ type terms struct {
 // errGone: the hold that was to be re-entered is no more.
 var errGone = errors.New("lock: bug: the hold is gone")
 
-// acquire is all four ways to take the lock. A newcomer tries once, unless
-// others of this client wait; then it waits behind them or is refused.
+// acquire is all four ways to take the lock.
 func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
+	if m.c.cfg.Hooks.Acquired == nil {
+		return m.take(ctx, t)
+	}
+	began := time.Now()
+	held, err := m.take(ctx, t)
+	if err == nil && held.Count() == 1 {
+		m.c.callHook(m.c.cfg.Hooks.Acquired, Event{Name: m.name, Token: held.Token(), Waited: time.Since(began)})
+	}
+	return held, err
+}
+
+// take takes the lock. A newcomer tries once, unless others of this client
+// wait; then it waits behind them or is refused.
+func (m *Mutex) take(ctx context.Context, t terms) (*Held, error) {
 	if err := errors.Join(checkName(m.name), checkLease(t.lease)); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,95 @@
+package lock
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Hooks are functions that a Client calls to be watched. One that is nil costs
+// nothing. They may be called from many goroutines at once. A hook that panics
+// is logged.
+type Hooks struct {
+	// Acquired is called when an outermost Lock, LockFor, TryLock or
+	// TryLockFor has the lock, on its goroutine before it returns.
+	Acquired func(Event)
+	// Waited is called when a Lock or LockFor that had to wait returns, with
+	// the lock or with Err, on its goroutine.
+	Waited func(Event)
+	// Released is called when the last Unlock of a hold was answered, on its
+	// goroutine.
+	Released func(Event)
+	// Lost is called when a hold is lost, with the *LostError as Err, on a
+	// goroutine of its own, one event after the other, soon after the
+	// holder was told.
+	Lost func(Event)
+}
+
+// Event is what a hook is told.
+type Event struct {
+	Name   string        // the lock's key
+	Token  int64         // the hold's fencing token; 0 if there is no hold
+	Waited time.Duration // how long Lock took; 0 for Released and Lost
+	Err    error
+}
+
+// callHook calls a hook that is not nil.
+func (c *Client) callHook(hook func(Event), e Event) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.cfg.Logger.Error("lock: a hook panicked", "name", e.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		}
+	}()
+	hook(e)
+}
+
+// lostEvents calls the Lost hook away from the watchdog, which must not wait
+// for it.
+type lostEvents struct {
+	mu      sync.Mutex // guards what follows; never held while the hook runs
+	queue   []Event
+	running bool
+	idle    sync.Cond // on mu: running became false
+}
+
+// tellLost queues a loss for the Lost hook.
+func (c *Client) tellLost(cause *LostError) {
+	if c.cfg.Hooks.Lost == nil {
+		return
+	}
+	l := &c.lost
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, Event{Name: cause.Name, Token: cause.Token, Err: cause})
+	if !l.running {
+		l.running = true
+		go c.runLost()
+	}
+}
+
+func (c *Client) runLost() {
+	l := &c.lost
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) > 0 {
+		queue := l.queue
+		l.queue = nil
+		l.mu.Unlock()
+		for _, e := range queue {
+			c.callHook(c.cfg.Hooks.Lost, e)
+		}
+		l.mu.Lock()
+	}
+	l.running = false
+	l.idle.Broadcast()
+}
+
+// drain returns when every loss so far was told to the hook.
+func (l *lostEvents) drain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.running {
+		l.idle.Wait()
+	}
+}

@@ -1,0 +1,68 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"log/slog"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+func TestHooksTellTheLifeOfALock(t *testing.T) {
+	s := onRedis(t)
+	var mu sync.Mutex
+	var events []string
+	note := func(what string) func(lock.Event) {
+		return func(e lock.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, fmt.Sprintf("%s %s %t %v", what, e.Name, e.Token > 0, e.Err))
+		}
+	}
+	c := newClient(t, s, lock.Config{Lease: 300 * time.Millisecond, Hooks: lock.Hooks{
+		Acquired: note("acquired"), Waited: note("waited"), Released: note("released"), Lost: note("lost"),
+	}})
+	ctx := context.Background()
+	first, err := c.Mutex("h").Lock(ctx)
+	require.NoError(t, err)
+	inner, err := c.Mutex("h").Lock(first.Context(ctx)) // no event: it is the same hold
+	require.NoError(t, err)
+	require.NoError(t, inner.Unlock(ctx))
+	wg := inTurn(t, c, "h", 1, func(*lock.Held) {})
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, first.Unlock(ctx))
+	wg.Wait()
+	lost, err := c.Mutex("h").Lock(ctx)
+	require.NoError(t, err)
+	redisDo(t, s, "DEL", "h")
+	<-lost.Done()
+	closeNow(c) // the last event has come
+	mu.Lock()
+	defer mu.Unlock()
+	require.ElementsMatch(t, []string{
+		"acquired h true <nil>", "released h true <nil>",
+		"waited h true <nil>", "acquired h true <nil>", "released h true <nil>",
+		"acquired h true <nil>", `lost h true lock: "h" is lost: not the owner any more`,
+	}, events)
+}
+
+func TestAHookThatPanicsIsLogged(t *testing.T) {
+	s := onRedis(t)
+	var log strings.Builder
+	c := newClient(t, s, lock.Config{
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Hooks:  lock.Hooks{Acquired: func(lock.Event) { panic("at the disco") }},
+	})
+	held, err := c.Mutex(t.Name()).Lock(context.Background())
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(context.Background()))
+	closeNow(c)
+	require.Contains(t, log.String(), "at the disco")
+}
