@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -152,47 +153,89 @@ func TestACutPubSubConnectionIsReplaced(t *testing.T) {
 	wg.Wait()
 }
 
-func TestOneSubscriberConnectionForManyKeys(t *testing.T) {
-	s := onRedis(t)
+func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *testing.T) {
+	s := ownServer(t)
 	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
-	const keys = 2000
+	const keys = 10_000
+	name := func(i int) string { return fmt.Sprint("k", i) }
 	conn, err := s.Dial()
 	require.NoError(t, err)
 	defer conn.Close()
-	for i := range keys {
-		require.NoError(t, conn.Send("HSET", fmt.Sprint(t.Name(), i), "java:1", 1))
-		require.NoError(t, conn.Send("PEXPIRE", fmt.Sprint(t.Name(), i), 3_600_000))
+	each := func(cmd func(i int) error) {
+		for i := range keys {
+			require.NoError(t, cmd(i))
+		}
+		_, err := conn.Do("")
+		require.NoError(t, err)
 	}
-	_, err = conn.Do("")
-	require.NoError(t, err)
+	each(func(i int) error { return conn.Send("HSET", name(i), "java:1", 1) })
+	each(func(i int) error { return conn.Send("PEXPIRE", name(i), 3_600_000) })
+	before := runtime.NumGoroutine()
 	var wg sync.WaitGroup
 	for i := range keys {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			inTurn(t, c, fmt.Sprint(t.Name(), i), 1, func(*lock.Held) {}).Wait()
-		}()
+		wg.Go(func() {
+			held, err := c.Mutex(name(i)).Lock(context.Background())
+			if err == nil {
+				err = held.Unlock(context.Background())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	for i := range keys {
-		subscribed(t, s, fmt.Sprintf("redisson_lock__channel:{%s%d}", t.Name(), i), 1)
-	}
+	require.Eventually(t, func() bool {
+		channels, err := redis.Strings(conn.Do("PUBSUB", "CHANNELS"))
+		require.NoError(t, err)
+		return len(channels) == keys
+	}, 60*time.Second, 20*time.Millisecond)
+	require.Less(t, runtime.NumGoroutine()-before-keys, 20, "no goroutine of ours for a waiter")
 	subs, err := redis.String(conn.Do("CLIENT", "LIST", "TYPE", "pubsub"))
 	require.NoError(t, err)
-	require.Len(t, splitLines(subs), 1)
-	for i := range keys {
-		require.NoError(t, conn.Send("DEL", fmt.Sprint(t.Name(), i)))
-		require.NoError(t, conn.Send("PUBLISH", fmt.Sprintf("redisson_lock__channel:{%s%d}", t.Name(), i), 0))
-	}
-	_, err = conn.Do("")
-	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(subs, "\n"))
+	each(func(i int) error { return conn.Send("DEL", name(i)) })
+	each(func(i int) error { return conn.Send("PUBLISH", "redisson_lock__channel:{"+name(i)+"}", 0) })
 	wg.Wait()
 }
 
-func splitLines(s string) (lines []string) {
-	for line := range strings.Lines(s) {
-		lines = append(lines, line)
+func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
+	s := ownServer(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	redisDo(t, s, "HSET", "m", "java:1", 1)
+	redisDo(t, s, "PEXPIRE", "m", 3_600_000)
+	ctx, cancel := context.WithCancel(context.Background())
+	left := make(chan error, 10)
+	for range cap(left) {
+		go func() {
+			_, err := c.Mutex("m").Lock(ctx)
+			left <- err
+		}()
 	}
-	return lines
+	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(left) }, 20*time.Second, time.Millisecond)
+	subscribed(t, s, "redisson_lock__channel:{m}", 1)
+	cancel()
+	for range cap(left) {
+		require.ErrorIs(t, <-left, context.Canceled)
+	}
+	require.Zero(t, c.Stats().Waiting)
+	subscribed(t, s, "redisson_lock__channel:{m}", 0)
+	counts, err := redis.StringMap(redisDo(t, s, "HGETALL", "m"), nil)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"java:1": "1"}, counts)
+}
+
+func TestReentryDoesNotQueueBehindAThousandWaiters(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	wg := inTurn(t, c, t.Name(), 1000, func(*lock.Held) {})
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1000 }, 20*time.Second, time.Millisecond)
+	inner, err := c.Mutex(t.Name()).Lock(held.Context(ctx))
+	require.NoError(t, err)
+	require.NoError(t, inner.Unlock(ctx))
+	require.NoError(t, held.Unlock(ctx))
+	wg.Wait()
 }
 
 func TestLocalWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {

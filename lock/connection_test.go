@@ -1,0 +1,142 @@
+package lock_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"math/big"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+func TestPasswordAndDatabaseOfThePoolsDialAreUsed(t *testing.T) {
+	onRedis(t)
+	s, err := redistest.Start(context.Background(), redistest.Options{Password: "secret"})
+	require.NoError(t, err)
+	defer s.Stop()
+	dial := func(opts ...redis.DialOption) *redis.Pool {
+		return &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial(s.Network(), s.Addr(), opts...) }}
+	}
+	ctx := context.Background()
+	c, err := lock.New(dial(redis.DialPassword("secret"), redis.DialDatabase(3)), lock.Config{})
+	require.NoError(t, err)
+	held, err := c.Mutex("m").Lock(ctx)
+	require.NoError(t, err)
+	conn, err := dial(redis.DialPassword("secret"), redis.DialDatabase(3)).Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	n, err := redis.Int(conn.Do("EXISTS", "m"))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, held.Unlock(ctx))
+	require.NoError(t, c.Close(ctx))
+
+	for _, wrong := range []*redis.Pool{dial(), dial(redis.DialPassword("wrong"))} {
+		c, err := lock.New(wrong, lock.Config{})
+		require.NoError(t, err)
+		_, err = c.Mutex("m").TryLock(ctx)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, lock.ErrNotAcquired)
+		require.Regexp(t, "NOAUTH|WRONGPASS", err.Error())
+		closeNow(c)
+	}
+}
+
+func TestLocksOverTLS(t *testing.T) {
+	s := onRedis(t)
+	cert, roots := selfSigned(t)
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer ln.Close()
+	wg.Go(func() {
+		for {
+			down, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			up, err := net.Dial(s.Network(), s.Addr())
+			if err != nil {
+				down.Close()
+				return
+			}
+			for _, pair := range [][2]net.Conn{{down, up}, {up, down}} {
+				wg.Go(func() {
+					_, _ = io.Copy(pair[0], pair[1])
+					pair[0].Close()
+					pair[1].Close()
+				})
+			}
+		}
+	})
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", ln.Addr().String(), redis.DialUseTLS(true),
+			redis.DialTLSConfig(&tls.Config{RootCAs: roots, ServerName: "localhost"}))
+	}}
+	c, err := lock.New(pool, lock.Config{Lease: time.Second})
+	require.NoError(t, err)
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	for c.Stats().Renewal.Renewed == 0 {
+		require.NoError(t, held.Err())
+		time.Sleep(time.Millisecond)
+	}
+	require.NoError(t, held.Unlock(ctx))
+	require.NoError(t, c.Close(ctx))
+}
+
+// selfSigned makes a certificate for localhost and the pool that trusts it.
+func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	roots.AddCert(leaf)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+}
+
+func TestAnExhaustedOrClosedPoolDoesNotHinderTheEngine(t *testing.T) {
+	s := onRedis(t)
+	pool := s.Pool(6)
+	pool.Wait = false
+	var taken []redis.Conn
+	for range 6 {
+		taken = append(taken, pool.Get())
+	}
+	c, err := lock.New(pool, lock.Config{Lease: time.Second})
+	require.NoError(t, err)
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err, "the engine dials beside the pool")
+	for _, conn := range taken {
+		require.NoError(t, conn.Close())
+	}
+	require.NoError(t, pool.Close())
+	for c.Stats().Renewal.Renewed == 0 {
+		require.NoError(t, held.Err())
+		time.Sleep(time.Millisecond)
+	}
+	require.NoError(t, held.Unlock(ctx))
+	require.NoError(t, c.Close(ctx))
+}
