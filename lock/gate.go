@@ -8,9 +8,9 @@ import (
 // A run of hand-offs inside one client ends with a real release after so many
 // or so long, for other processes wait too.
 const (
-	runLength   = 64
-	runTime     = 100 * time.Millisecond
-	holdBackMin = 5 * time.Millisecond
+	runLength = 64
+	runTime   = 100 * time.Millisecond
+	deferMin  = 5 * time.Millisecond
 )
 
 // gate is the queue of a client's waiters for one lock, first come first
@@ -20,8 +20,13 @@ const (
 type gate struct {
 	waiters   []*waiter
 	head      *waiter   // the one that tries and subscribes; nil while nobody does
-	notBefore time.Time // others are to have their turn until then
 	heldUntil time.Time // when the last known lease of another ends
+
+	// After a run the client lets all the others have a turn that waited when
+	// it ended: until it has heard so many messages, that is releases, it
+	// tries by deferBy later than they do.
+	deferUntil uint64
+	deferBy    time.Duration
 }
 
 // waiter is one call of Lock in a gate.
@@ -110,24 +115,31 @@ func signal(wake chan struct{}) {
 
 // turnOf says what w is to do, and makes it the head if that is its turn. For
 // reenterTurn and grantedTurn it returns the hold.
-func (c *Client) turnOf(name string, w *waiter) (turn, *hold, time.Time) {
+func (c *Client) turnOf(name string, w *waiter) (turn, *hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h := w.granted; h != nil {
 		w.granted = nil
-		return grantedTurn, h, time.Time{}
+		return grantedTurn, h
 	}
 	g, h := c.gates[name], c.holds[name]
 	if h != nil && h.owner == w.owner && !h.leaving.Load() {
-		return reenterTurn, h, time.Time{}
+		return reenterTurn, h
 	}
 	if g.head == nil && g.waiters[0] == w && h == nil {
 		g.head = w
 	}
 	if g.head == w {
-		return tryTurn, nil, g.notBefore
+		return tryTurn, nil
 	}
-	return sleepTurn, nil, time.Time{}
+	return sleepTurn, nil
+}
+
+// isGranted reports whether the lock was handed to w.
+func (c *Client) isGranted(w *waiter) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return w.granted != nil
 }
 
 // queued reports whether waiters of this client stand before a newcomer.
@@ -157,7 +169,6 @@ func (c *Client) heldFor(name string, ttl time.Duration) {
 	defer c.mu.Unlock()
 	if g := c.gates[name]; g != nil {
 		g.heldUntil = time.Now().Add(max(ttl, 0))
-		g.notBefore = time.Time{} // another had its turn
 	}
 }
 
@@ -192,14 +203,30 @@ func (c *Client) deliver(h *hold, w *waiter) bool {
 	return delivered
 }
 
-// holdBack makes the gate of a lock whose run ended leave the others their
-// turn.
-func (c *Client) holdBack(name string, roundTrip time.Duration) {
+// deferTo makes the gate of a lock whose run ended leave so many others of
+// other clients their turn.
+func (c *Client) deferTo(name string, others int64, roundTrip time.Duration) {
+	messages, _ := c.sub.heard(channel(name))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g := c.gates[name]; g != nil {
-		g.notBefore = time.Now().Add(2*roundTrip + holdBackMin)
+		g.deferUntil = messages + uint64(others) + 1 // the run's own release is heard too
+		g.deferBy = 2*roundTrip + deferMin
 	}
+}
+
+// deferral is how much later than others this client tries now.
+func (c *Client) deferral(name string) time.Duration {
+	messages, _ := c.sub.heard(channel(name))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.gates[name]
+	if g == nil || messages >= g.deferUntil {
+		return 0
+	}
+	// Who had its run last comes last, also among those who wait for a client
+	// that is slow to take its turn.
+	return g.deferBy + time.Duration(min(g.deferUntil-messages, 20))*time.Millisecond
 }
 
 // warnAfter is how long a wait on a lock of this very client goes on before it
@@ -236,7 +263,7 @@ func (m *Mutex) wait(ctx context.Context, a *attempt, last error) (held *Held, e
 		if c.ended() {
 			return nil, ErrClosed
 		}
-		t, h, notBefore := c.turnOf(m.name, w)
+		t, h := c.turnOf(m.name, w)
 		switch t {
 		case grantedTurn:
 			return &Held{h: h, renewed: a.renewed}, nil
@@ -246,13 +273,10 @@ func (m *Mutex) wait(ctx context.Context, a *attempt, last error) (held *Held, e
 				continue
 			}
 		case tryTurn:
-			if d := time.Until(notBefore); d > 0 {
-				v.sleep(ctx, d)
-				continue
-			}
-			if err, last = last, nil; err == nil {
-				v.begin()
+			if err, last = last, nil; err == nil && v.begin(ctx) {
 				held, err = a.try(ctx)
+			} else if err == nil {
+				continue // it was woken, or its time is over
 			}
 		case sleepTurn:
 			v.sleepLocal(ctx)

@@ -36,12 +36,12 @@ func (c *Client) giveBack(ctx context.Context, h *hold, again bool) (returned, e
 		return r, err
 	}
 	if h.run > 0 && n > 1 {
-		told := n - 1
-		if c.sub.subscribed(channel(h.name)) {
-			told--
+		others := n - 1
+		if _, ours := c.sub.heard(channel(h.name)); ours {
+			others--
 		}
-		if told > 0 { // others wait: they have their turn
-			c.holdBack(h.name, time.Since(began))
+		if others > 0 {
+			c.deferTo(h.name, others, time.Since(began))
 		}
 	}
 	return r, nil

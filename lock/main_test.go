@@ -18,6 +18,13 @@ import (
 var server *redistest.Server
 
 func TestMain(m *testing.M) {
+	if arg := os.Getenv(childEnv); arg != "" {
+		if err := childMain(arg); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(run(m))
 }
 

@@ -49,6 +49,7 @@ type topic struct {
 	asked      bool      // SUBSCRIBE was sent on the connection in use
 	confirmed  bool      // and answered: no message is missed
 	generation int       // counts confirmations
+	messages   uint64    // counts messages
 }
 
 func newSubscriber(ctx context.Context, d dialer, timeout time.Duration, log *slog.Logger) *subscriber {
@@ -101,12 +102,16 @@ func (t *topic) confirmations() int {
 	return t.generation
 }
 
-// subscribed reports whether this client itself hears channel.
-func (s *subscriber) subscribed(channel string) bool {
+// heard returns how many messages of channel this client has heard, and
+// whether it hears them now.
+func (s *subscriber) heard(channel string) (messages uint64, subscribed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.topics[channel]
-	return t != nil && t.confirmed
+	if t == nil {
+		return 0, false
+	}
+	return t.messages, t.confirmed
 }
 
 func (s *subscriber) signal() {
@@ -267,6 +272,7 @@ func (s *subscriber) read(conn redis.Conn) error {
 		case redis.Message:
 			s.mu.Lock()
 			if t := s.topics[v.Channel]; t != nil {
+				t.messages++
 				t.wakeLocked()
 			}
 			s.mu.Unlock()

@@ -13,26 +13,34 @@ type vigil struct {
 	m        *Mutex
 	a        *attempt
 	w        *waiter
-	last     error  // what the last try that was answered, or failed, said
-	topic    *topic // nil until the first refusal
-	seen     int    // the topic's confirmations when the last try began
-	unknowns int    // unknown outcomes in a row
-	idle     int    // tries in a row that a message caused and that were refused
+	last     error     // what the last try that was answered, or failed, said
+	topic    *topic    // nil until the first refusal
+	seen     int       // the topic's confirmations when the last try began
+	unknowns int       // unknown outcomes in a row
+	tried    time.Time // when the last try began
 	warned   bool
 }
 
-// paced is how many tries in a row messages may cause at once; then each is
-// delayed, so that a flood of messages is no flood of tries.
-const (
-	paced = 3
-	pace  = 2 * time.Millisecond
-)
+// pace is the least time between two tries, so that a flood of messages is no
+// flood of tries.
+const pace = 2 * time.Millisecond
 
-// begin is called before each try.
-func (v *vigil) begin() {
+// begin is called before each try, and waits if it should come later: others
+// have their turn first, or the last try has only just been. It returns false
+// if the lock may have been handed to the waiter meanwhile, or ctx has ended.
+func (v *vigil) begin(ctx context.Context) bool {
+	d := max(v.m.c.deferral(v.m.name), pace-time.Since(v.tried))
+	if d > 0 && pause(ctx, v.m.c.closing, d) != nil {
+		return false
+	}
+	if granted := v.m.c.isGranted(v.w); granted || v.m.c.ended() {
+		return false
+	}
+	v.tried = time.Now()
 	if v.topic != nil {
 		v.seen = v.topic.confirmations()
 	}
+	return true
 }
 
 // failed does what comes between a try that did not bring the lock and the
@@ -93,11 +101,7 @@ func (v *vigil) sleep(ctx context.Context, d time.Duration) {
 	defer t.Stop()
 	select {
 	case <-v.w.wake:
-		if v.idle++; v.idle > paced {
-			_ = pause(ctx, v.m.c.closing, pace)
-		}
 	case <-t.C:
-		v.idle = 0
 	case <-ctx.Done():
 	case <-v.m.c.closing:
 	}

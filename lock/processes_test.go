@@ -1,0 +1,139 @@
+package lock_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// childEnv makes the test binary one of many processes that share a lock.
+const childEnv = "WHEELLOCK_TEST_CHILD"
+
+// contest is what a child is told, and share what it says.
+type contest struct {
+	Network, Addr, Name string
+	Waiters, Processes  int
+	Until               int // turns of all processes together
+}
+
+type share struct {
+	Turns   int
+	Longest time.Duration // wait for one turn
+}
+
+// childMain takes turns until all together have had enough.
+func childMain(arg string) error {
+	var con contest
+	if err := json.Unmarshal([]byte(arg), &con); err != nil {
+		return err
+	}
+	pool := &redis.Pool{MaxIdle: con.Waiters, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, con.Network, con.Addr)
+	}}
+	defer pool.Close()
+	c, err := lock.New(pool, lock.Config{})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	defer c.Close(ctx)
+	if err := con.startTogether(pool.Get()); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var sum share
+	var fault error
+	var wg sync.WaitGroup
+	for range con.Waiters {
+		wg.Go(func() {
+			for {
+				began := time.Now()
+				held, err := c.Mutex(con.Name).Lock(ctx)
+				waited := time.Since(began)
+				var n int
+				if err == nil {
+					conn := pool.Get()
+					n, err = redis.Int(conn.Do("INCR", con.Name+":turns"))
+					conn.Close()
+					if e := held.Unlock(ctx); err == nil {
+						err = e
+					}
+				}
+				mu.Lock()
+				if err != nil {
+					fault = err
+				} else if n <= con.Until {
+					sum.Turns++
+					sum.Longest = max(sum.Longest, waited)
+				}
+				mu.Unlock()
+				if err != nil || n >= con.Until {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if fault != nil {
+		return fault
+	}
+	return json.NewEncoder(os.Stdout).Encode(sum)
+}
+
+// startTogether returns when all processes have come so far.
+func (con contest) startTogether(conn redis.Conn) error {
+	defer conn.Close()
+	n, err := redis.Int(conn.Do("INCR", con.Name+":ready"))
+	for ; err == nil && n < con.Processes; time.Sleep(time.Millisecond) {
+		n, err = redis.Int(conn.Do("GET", con.Name+":ready"))
+	}
+	return err
+}
+
+func TestTwentyProcessesOfFiftyWaitersShareALockFairly(t *testing.T) {
+	s := onRedis(t)
+	const processes = 20
+	con := contest{Network: s.Network(), Addr: s.Addr(), Name: t.Name(), Waiters: 50, Processes: processes, Until: 40_000}
+	if testing.Short() { // too few turns for an even share, enough to see a process starve
+		con.Until = 13_000
+	}
+	arg, err := json.Marshal(con)
+	require.NoError(t, err)
+	shares := make([]share, processes)
+	var wg sync.WaitGroup
+	began := time.Now()
+	for i := range shares {
+		wg.Go(func() {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), childEnv+"="+string(arg))
+			cmd.Stderr = os.Stderr
+			out, err := cmd.Output()
+			if err == nil {
+				err = json.Unmarshal(out, &shares[i])
+			}
+			if err != nil {
+				t.Errorf("process %d: %v: %s", i, err, out)
+			}
+		})
+	}
+	wg.Wait()
+	least, most, total, longest := con.Until, 0, 0, time.Duration(0)
+	for _, sh := range shares {
+		least, most, total, longest = min(least, sh.Turns), max(most, sh.Turns), total+sh.Turns, max(longest, sh.Longest)
+	}
+	t.Logf("%d turns in %v; smallest share %d, largest %d; longest wait %v", total, time.Since(began), least, most, longest)
+	require.Equal(t, con.Until, total)
+	require.Positive(t, least)
+	if !testing.Short() {
+		require.LessOrEqual(t, most, 2*least)
+	}
+}
