@@ -42,18 +42,37 @@
 //	retired: the janitor releases    ▼ max hold, expired, closed
 //	the field until its TTL is over lost
 //
+// # Waiting
+//
+// A newcomer tries once. If another holds the lock it joins the lock's gate, the
+// queue of this client's waiters, first come first served; TryLock never passes
+// them. Only the head of the queue talks to Redis: it listens to the lock's
+// channel, tries again when the subscription is confirmed (a release may have come
+// before), and then sleeps until a message, the end of the holder's lease or
+// MaxPoll. Pub/sub only makes waiting shorter: cut, dead or forbidden, it costs at
+// most MaxPoll.
+//
+// While this client holds the lock there is no head. The last Unlock hands the
+// lock to the first waiter in one script that releases and acquires: a new field,
+// a new token, a lease of its own. After 64 hand-offs or 100 ms the run ends with
+// a real release. The client then counts the releases that it hears and, until
+// every client that waited at its own has had a turn, tries some milliseconds
+// later than the others do. A granted waiter that has left passes the grant on.
+//
 // # Goroutines, connections, locks
 //
 // A Client dials Config.Connections pipelined connections for commands (a key
 // always takes the same one): each has a goroutine that writes and one that reads.
-// Renewal has connections of its own and never queues behind callers. The wheel's
-// driver and the lane's dispatchers belong to package renewal. There is no
-// goroutine per lock or per waiter. Close ends them all.
+// Renewal has connections of its own and never queues behind callers; one more
+// connection subscribes. The wheel's driver and the lane's dispatchers belong to
+// package renewal. There is no goroutine per lock or per waiter. Close ends them
+// all.
 //
-// Client.mu guards the table of holds, hold.mu one hold and its Helds, janitor.mu
-// the retired fields, link.mu and session.mu the queues. None is held during I/O
-// or while a lock of package renewal is taken, and none nests in another. Scripts
-// of one hold go out one after the other (hold.enter).
+// Client.mu guards the table of holds and the gates, hold.mu one hold and its
+// Helds, watch.mu what a Held gave out, janitor.mu the retired fields, link.mu,
+// session.mu and subscriber.mu the queues. None is held during I/O, and none
+// nests in another; under Client.mu only a lease's deadline and state are read.
+// Scripts of one hold go out one after the other (hold.enter).
 //
 // # Failure
 //

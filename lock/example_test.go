@@ -1,0 +1,163 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// exampleClient returns a client of an embedded Redis. A service dials its own:
+//
+//	pool := &redis.Pool{DialContext: ...}
+//	client, err := lock.New(pool, lock.Config{})
+func exampleClient() (*lock.Client, func()) {
+	s, err := redistest.StartMini(redistest.MiniOptions{})
+	if err != nil {
+		panic(err)
+	}
+	pool := s.Pool(0)
+	client, err := lock.New(pool, lock.Config{})
+	if err != nil {
+		panic(err)
+	}
+	return client, func() {
+		client.Close(context.Background())
+		pool.Close()
+		s.Stop()
+	}
+}
+
+func ExampleMutex_Lock() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+
+	held, err := client.Mutex("order:42").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	work := held.Context(ctx) // ends if the lock is lost
+	fmt.Println("held:", held.Valid(), "work may go on:", work.Err() == nil)
+	fmt.Println("unlocked:", held.Unlock(ctx) == nil, "work is over:", work.Err() != nil)
+	// Output:
+	// held: true work may go on: true
+	// unlocked: true work is over: true
+}
+
+func ExampleMutex_TryLock() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+	held, _ := client.Mutex("job").Lock(ctx)
+	defer held.Unlock(ctx)
+
+	_, err := client.Mutex("job").TryLock(ctx)
+	var other *lock.HeldError
+	switch {
+	case errors.As(err, &other):
+		fmt.Println("another holds it, for up to", other.TTL.Round(10*time.Second))
+	case errors.Is(err, lock.ErrUnknown):
+		fmt.Println("Redis did not answer:", err)
+	}
+	// Output: another holds it, for up to 30s
+}
+
+// A wait is bounded by its context, the hold is not.
+func ExampleMutex_Lock_wait() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+	held, _ := client.Mutex("job").Lock(ctx)
+	defer held.Unlock(ctx)
+
+	wait, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err := client.Mutex("job").Lock(wait)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, lock.ErrNotAcquired))
+	// Output: true true
+}
+
+func ExampleHeld_Context_reentry() {
+	client, done := exampleClient()
+	defer done()
+	mu := client.Mutex("account:7")
+	transfer := func(ctx context.Context) error {
+		return mu.Do(ctx, func(context.Context) error { // re-enters: ctx carries the owner
+			fmt.Println("inner")
+			return nil
+		})
+	}
+	err := mu.Do(context.Background(), func(ctx context.Context) error {
+		fmt.Println("outer")
+		return transfer(ctx)
+	})
+	fmt.Println(err)
+	// Output:
+	// outer
+	// inner
+	// <nil>
+}
+
+func ExampleLostError() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+	held, _ := client.Mutex("short").LockFor(ctx, 200*time.Millisecond)
+	work := held.Context(ctx)
+	<-work.Done() // before Redis gives the lock to another
+	var lost *lock.LostError
+	fmt.Println(errors.As(context.Cause(work), &lost), lost.Name, lost.Reason == lock.Expired)
+	// Output: true short true
+}
+
+// The store refuses a holder that was paused past its lease.
+func ExampleHeld_Token_fencing() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+
+	// As SQL: UPDATE accounts SET balance = ?, token = ? WHERE id = ? AND token < ?
+	var stored struct {
+		balance int
+		token   int64
+	}
+	update := func(balance int, token int64) bool {
+		if token <= stored.token {
+			return false
+		}
+		stored.balance, stored.token = balance, token
+		return true
+	}
+
+	mu := client.Mutex("account:7")
+	first, _ := mu.Lock(ctx)
+	first.Unlock(ctx)
+	second, _ := mu.Lock(ctx)
+	defer second.Unlock(ctx)
+	fmt.Println("second:", update(200, second.Token()))
+	fmt.Println("first, too late:", update(100, first.Token()))
+	// Output:
+	// second: true
+	// first, too late: false
+}
+
+func ExampleHeld_Guard() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+	held, _ := client.Mutex("counter:lock").Lock(ctx)
+	reply, err := held.Guard(ctx, "INCRBY", []string{"counter"}, 5)
+	fmt.Println(reply, err)
+
+	client.Mutex("counter:lock").ForceUnlock(ctx)
+	_, err = held.Guard(ctx, "INCRBY", []string{"counter"}, 5)
+	fmt.Println(errors.Is(err, lock.ErrLost))
+	// Output:
+	// 5 <nil>
+	// true
+}
