@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+const (
+	maxLocks    = 10_000_000
+	maxDuration = 24 * time.Hour
+)
+
+// options are the command line. What is zero was not given.
+type options struct {
+	redis    string // auto, embedded, or an address that redistest.Connect takes
+	locks    []int
+	drivers  []driver
+	lease    time.Duration
+	duration time.Duration
+	json     string
+}
+
+// errUsage marks what the user can mend on the command line.
+var errUsage = errors.New("bench: wrong usage")
+
+// usageError is one line that says what is wrong. It is errUsage.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string        { return "bench: " + e.text }
+func (e *usageError) Is(target error) bool { return target == errUsage }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// parse reads the command line. On -h it prints the help and returns
+// flag.ErrHelp.
+func parse(args []string, help io.Writer) (options, error) {
+	o := options{}
+	locks, names := "", strings.Join(driverNames(), ",")
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // its errors are ours to print, on one line
+	fs.StringVar(&o.redis, "redis", "auto", "`server`: auto (REDIS_ADDR, else redis-server on PATH, else embedded), embedded, host:port,\nor redis://user:password@host:port/db")
+	fs.StringVar(&locks, "locks", "", "`numbers` of locks to hold, a list (default 1000,10000; fewer if embedded)")
+	fs.StringVar(&names, "drivers", names, "`names` of what renews them, a list")
+	fs.DurationVar(&o.lease, "lease", 0, "the locks' lease, renewed each third of it (default 3s; longer if many locks need it)")
+	fs.DurationVar(&o.duration, "duration", 0, "how long a row holds its locks, at least the lease (default 5/3 of the lease)")
+	fs.StringVar(&o.json, "json", "", "`file` that the report is written to as well")
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(help, "Usage: go run ./bench [flags]\n\nHolds many locks on Redis, renews them in several ways, and prints what each way costs.\n\n")
+		fs.SetOutput(help)
+		fs.PrintDefaults()
+		return o, err
+	} else if err != nil {
+		return o, usagef("%v", err)
+	}
+	if fs.NArg() > 0 {
+		return o, usagef("%q is left over: all settings are flags, see -h", fs.Arg(0))
+	}
+	given := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	var err error
+	if given["locks"] {
+		if o.locks, err = parseLocks(locks); err != nil {
+			return o, err
+		}
+	}
+	if o.drivers, err = parseDrivers(names); err != nil {
+		return o, err
+	}
+	if given["json"] && o.json == "" {
+		return o, usagef("-json names no file")
+	}
+	if given["lease"] && (o.lease < lock.MinLease || o.lease > lock.MaxLease || o.lease%time.Millisecond != 0) {
+		return o, usagef("-lease is %v: it must be whole milliseconds from %v to %v", o.lease, lock.MinLease, lock.MaxLease)
+	}
+	if given["duration"] && (o.duration < lock.MinLease || o.duration > maxDuration) {
+		return o, usagef("-duration is %v: it must be from %v to %v", o.duration, lock.MinLease, maxDuration)
+	}
+	if given["lease"] && given["duration"] && o.duration < o.lease {
+		return o, usagef("-duration is %v: it must be at least -lease, %v, or locks that nobody renews would look held", o.duration, o.lease)
+	}
+	return o, checkAddress(o.redis)
+}
+
+func parseLocks(list string) ([]int, error) {
+	var out []int
+	for _, s := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		switch {
+		case err != nil || n < 1 || n > maxLocks:
+			return nil, usagef("-locks has %q: it must be a whole number from 1 to %d, or several with commas", s, maxLocks)
+		case slices.Contains(out, n):
+			return nil, usagef("-locks has %d twice", n)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func parseDrivers(list string) ([]driver, error) {
+	var out []driver
+	for _, s := range strings.Split(list, ",") {
+		name := strings.TrimSpace(s)
+		d, ok := driverNamed(name)
+		switch {
+		case !ok:
+			return nil, usagef("-drivers has %q: it must be of %s", s, strings.Join(driverNames(), ", "))
+		case slices.ContainsFunc(out, func(o driver) bool { return o.name == name }):
+			return nil, usagef("-drivers has %s twice", name)
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// checkAddress refuses what no server can be at. It never repeats a URL, which
+// may have a password in it.
+func checkAddress(s string) error {
+	switch scheme, _, isURL := strings.Cut(s, "://"); {
+	case s == "auto", s == "embedded", strings.HasPrefix(s, "/"):
+		return nil
+	case isURL:
+		if scheme != "redis" && scheme != "rediss" && scheme != "unix" {
+			return usagef("-redis has the scheme %q: it must be redis, rediss or unix", scheme)
+		}
+		if u, err := url.Parse(s); err != nil || u.Host == "" && u.Path == "" {
+			return usagef("-redis is a URL that cannot be parsed: write redis://user:password@host:port/db, with %%-escapes in the password")
+		}
+		return nil
+	}
+	if host, port, err := net.SplitHostPort(s); err != nil || port == "" || strings.ContainsAny(host, "@/ ") {
+		return usagef("-redis is no address: it must be auto, embedded, host:port or a redis:// URL")
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+)
+
+// Exit statuses.
+const (
+	exitOK          = 0
+	exitFault       = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+func main() {
+	if os.Getenv(rowEnv) != "" {
+		os.Exit(rowMain(os.Stdin, os.Stdout))
+	}
+	os.Exit(program(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// program is main with a terminal's signals and exit status.
+func program(args []string, stdout, stderr io.Writer) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b := &bench{stdout: stdout, stderr: stderr}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		fmt.Fprintln(stderr, "bench: interrupted: releasing the locks; once more quits at once")
+		cancel()
+		<-signals
+		fmt.Fprintln(stderr, "bench: quitting: locks that are held are left to their lease")
+		b.quit()
+		os.Exit(exitInterrupted)
+	}()
+	return b.run(ctx, args)
+}
+
+// bench is one run of the command.
+type bench struct {
+	stdout, stderr io.Writer // immutable
+
+	mu     sync.Mutex // guards what follows
+	srv    *redistest.Server
+	parent *parent
+}
+
+// quit ends the processes that a run has started.
+func (b *bench) quit() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.parent != nil {
+		b.parent.kill()
+	}
+	if b.srv != nil {
+		_ = b.srv.Kill() // refused for somebody else's
+		_ = b.srv.Stop()
+	}
+}
+
+// run does everything and returns the exit status.
+func (b *bench) run(ctx context.Context, args []string) int {
+	o, err := parse(args, b.stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitOK
+	}
+	file := jsonFile{}
+	if err == nil {
+		file, err = openJSON(o.json)
+	}
+	if err != nil {
+		return b.status(ctx, err)
+	}
+	rep, err := b.measure(ctx, o)
+	if err2 := file.write(rep); err == nil {
+		err = err2
+	}
+	return b.status(ctx, err)
+}
+
+// status says on one line what went wrong, and what exit status it is.
+func (b *bench) status(ctx context.Context, err error) int {
+	if err != nil {
+		fmt.Fprintln(b.stderr, "bench:", oneLine(err))
+	}
+	switch {
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.Is(err, errUsage):
+		return exitUsage
+	case err != nil:
+		return exitFault
+	}
+	return exitOK
+}
+
+// measure runs the rows and prints them. The report is nil if it did not come
+// to rows.
+func (b *bench) measure(ctx context.Context, o options) (*report, error) {
+	srv, err := openServer(ctx, o.redis)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.srv = srv
+	b.mu.Unlock()
+	defer func() { _ = srv.Stop() }()
+	rep := &report{Environment: newEnvironment(srv)}
+	env := &rep.Environment
+
+	capacity, measured := float64(usualCapacity), srv.Kind() == redistest.Mini
+	if measured {
+		if capacity, err = measureCapacity(ctx, srv); err != nil {
+			return nil, err
+		}
+	}
+	p, err := choose(o, capacity, measured)
+	if err != nil {
+		return nil, err
+	}
+	env.LeaseMs, env.DurationMs = p.lease.Milliseconds(), p.duration.Milliseconds()
+	if measured {
+		p.notes = append(p.notes, fmt.Sprintf("note: embedded miniredis renews %.0f locks/s one by one here, Redis far more: run it with a redis-server for figures that matter", capacity))
+	}
+	writeHeader(b.stdout, *env, p)
+
+	pa, err := newParent(srv, p, b.stderr)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.parent = pa
+	b.mu.Unlock()
+	gone, err := control(ctx, srv, "wheellock:bench:"+pa.run+":control", controlLease)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(b.stdout, "control lock: gone %v after it was taken for %v and not renewed, as it must be\n\n", gone.Round(time.Millisecond), controlLease)
+
+	rep.Rows = pa.rows(ctx)
+	env.Interrupted = ctx.Err() != nil
+	writeTable(b.stdout, rep.Rows)
+	for _, line := range remarks(rep.Rows) {
+		fmt.Fprintln(b.stdout, line)
+	}
+	return rep, verdict(rep.Rows)
+}
+
+// verdict is an error if any row is not as it must be.
+func verdict(rows []row) error {
+	bad := 0
+	for _, r := range rows {
+		if !r.sound() {
+			bad++
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("bench: FAILED: %d of %d rows missed or lost locks, or did not end well", bad, len(rows))
+	}
+	return nil
+}
+
+// openServer finds or starts the Redis that -redis asks for.
+func openServer(ctx context.Context, address string) (*redistest.Server, error) {
+	switch address {
+	case "auto":
+		return redistest.Auto(ctx)
+	case "embedded":
+		return redistest.StartMini(redistest.MiniOptions{})
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return redistest.Connect(ctx, address)
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+)
+
+// mainEnv makes the test's program the command itself, with its arguments.
+const mainEnv = "WHEELLOCK_BENCH_MAIN"
+
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv(rowEnv) == "die":
+		panic("this row dies")
+	case os.Getenv(rowEnv) == "hang":
+		_, _ = os.Stdout.WriteString(`{"phase":"hold"}` + "\n")
+		time.Sleep(time.Hour)
+	case os.Getenv(rowEnv) == "babble":
+		_, _ = os.Stdout.WriteString("hello\n")
+		os.Exit(0)
+	case os.Getenv(rowEnv) != "":
+		os.Exit(rowMain(os.Stdin, os.Stdout))
+	case os.Getenv(mainEnv) != "":
+		os.Exit(program(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	// They wait far more than they work.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const (
+	waitLong  = time.Minute // what a test waits for is never late by then
+	pollOften = 20 * time.Millisecond
+)
+
+// output is written by a run and its rows' processes at once.
+type output struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// ownServer starts a server that the test may do anything to: a process, or
+// miniredis where there is none.
+func ownServer(t *testing.T) *redistest.Server {
+	t.Helper()
+	srv, err := redistest.Start(t.Context(), redistest.Options{})
+	if errors.Is(err, redistest.ErrNoServer) && !redistest.Required() {
+		srv, err = redistest.StartMini(redistest.MiniOptions{})
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, srv.Stop()) })
+	return srv
+}
+
+func miniServer(t *testing.T) *redistest.Server {
+	t.Helper()
+	srv, err := redistest.StartMini(redistest.MiniOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, srv.Stop()) })
+	return srv
+}
+
+func dialed(t *testing.T, srv *redistest.Server) redis.Conn {
+	t.Helper()
+	conn, err := srv.Dial()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// keys are the locks' names that are in Redis; the fencing-token counter may
+// stay.
+func keys(t *testing.T, srv *redistest.Server) []string {
+	t.Helper()
+	all, err := redis.Strings(dialed(t, srv).Do("KEYS", "*"))
+	require.NoError(t, err)
+	var names []string
+	for _, name := range all {
+		if name != tokenCounter {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// awaitKeys waits until so many locks of rows are held.
+func awaitKeys(t *testing.T, srv *redistest.Server, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		rows := 0
+		for _, name := range keys(t, srv) {
+			if !strings.HasSuffix(name, ":control") {
+				rows++
+			}
+		}
+		return rows >= n
+	}, waitLong, pollOften)
+}
+
+// result is what a run left behind.
+type result struct {
+	code           int
+	stdout, stderr string
+	report         report
+}
+
+// runBench runs the command in this process, its rows in others.
+func runBench(ctx context.Context, t *testing.T, args ...string) result {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "report.json")
+	var stdout, stderr output
+	b := &bench{stdout: &stdout, stderr: &stderr}
+	r := result{code: b.run(ctx, append(args, "-json", file))}
+	r.stdout, r.stderr = stdout.String(), stderr.String()
+	t.Logf("%v\n%s%s", args, r.stdout, r.stderr)
+	if text, err := os.ReadFile(file); err == nil {
+		require.NoError(t, json.Unmarshal(text, &r.report))
+	}
+	return r
+}
+
+// command is the command in a process of its own.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), exe, args...)
+	cmd.Env = append(os.Environ(), mainEnv+"=1", redistest.EnvAddr+"=")
+	return cmd
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+)
+
+const (
+	connectTimeout = 5 * time.Second
+	// hangTimeout is how long a row may show no progress before it is killed.
+	// It is longer than what a row itself waits for.
+	hangTimeout = 45 * time.Second
+	endTimeout  = 5 * time.Second // from a row's result to its end
+	outageBound = time.Second     // how long a silent server is waited for before a row
+	slowRow     = 10 * time.Second
+)
+
+// parent starts the rows' processes, one at a time.
+type parent struct {
+	// immutable
+	srv     *redistest.Server
+	plan    plan
+	command []string // of a row's process
+	env     []string // beside our own environment
+	run     string   // part of every lock's name
+	hang    time.Duration
+	out     io.Writer // progress
+
+	down bool // the server did not answer before the last row
+
+	mu     sync.Mutex // guards child
+	child  *exec.Cmd  // that runs; nil between rows
+	closed bool       // kill was called: none may start any more
+}
+
+func newParent(srv *redistest.Server, p plan, out io.Writer) (*parent, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("bench: finding the own program: %w", err)
+	}
+	return &parent{
+		srv: srv, plan: p, command: []string{exe}, env: []string{rowEnv + "=1"},
+		run: randomID(), hang: hangTimeout, out: out,
+	}, nil
+}
+
+// rows measures every driver at every number of locks, in random order, and
+// returns the rows in the order of the plan. When ctx ends, those that were not
+// measured are left out.
+func (p *parent) rows(ctx context.Context) []row {
+	type place struct {
+		locks  int
+		driver string
+	}
+	var places []place
+	for _, n := range p.plan.locks {
+		for _, d := range p.plan.drivers {
+			places = append(places, place{n, d.name})
+		}
+	}
+	measured := make([]*row, len(places))
+	for k, at := range rand.Perm(len(places)) {
+		r := row{Driver: places[at].driver, Locks: places[at].locks}
+		err := p.ready(ctx)
+		if ctx.Err() != nil {
+			fmt.Fprintln(p.out, "bench: interrupted; no lock is held")
+			break
+		}
+		fmt.Fprintf(p.out, "bench: row %d of %d: %v\n", k+1, len(places), r)
+		if err != nil {
+			r.Faults = []string{"not run: " + oneLine(err)}
+		} else {
+			r = p.row(ctx, r, k)
+		}
+		p.tell(r)
+		if r.Interrupted && !r.Lost.known {
+			break
+		}
+		measured[at] = &r
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	rows := []row{}
+	for _, r := range measured {
+		if r != nil {
+			rows = append(rows, *r)
+		}
+	}
+	return rows
+}
+
+// tell says at once what is not as it should be.
+func (p *parent) tell(r row) {
+	for _, fault := range r.Faults {
+		fmt.Fprintf(p.out, "bench: %v: %s\n", r, fault)
+	}
+	switch {
+	case r.Interrupted && len(r.Faults) == 0:
+		fmt.Fprintf(p.out, "bench: interrupted; %d locks released, none is left\n", r.Released)
+	case r.Missed.value > 0 || r.Lost.value > 0:
+		fmt.Fprintf(p.out, "bench: %v: %s missed, %s lost\n", r, r.Missed.digits(0), r.Lost.digits(0))
+	}
+}
+
+// ready waits for the server to answer, but not for each row anew when it is
+// gone.
+func (p *parent) ready(ctx context.Context) error {
+	deadline := time.Now().Add(outageBound)
+	for {
+		err := ping(ctx, p.srv)
+		if err == nil || ctx.Err() != nil {
+			p.down = false
+			return err
+		}
+		if p.down || time.Now().After(deadline) {
+			p.down = true
+			return fmt.Errorf("Redis does not answer: %w", err)
+		}
+		wait(ctx, 50*time.Millisecond)
+	}
+}
+
+func ping(ctx context.Context, srv *redistest.Server) error {
+	conn, err := srv.DialContext(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = redis.DoContext(conn, ctx, "PING")
+	return err
+}
+
+// wait waits for d or for the end of ctx.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// row runs r in a process of its own. When ctx ends, the process is told to
+// release its locks.
+func (p *parent) row(ctx context.Context, r row, number int) row {
+	fail := func(err error) row {
+		r.Faults = append(r.Faults, oneLine(err))
+		return r
+	}
+	cmd := exec.Command(p.command[0], p.command[1:]...)
+	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Stderr = p.out
+	cmd.WaitDelay = time.Second
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return fail(err)
+	}
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return fail(err)
+	}
+	if err := p.start(cmd); err != nil {
+		return fail(fmt.Errorf("the row's process cannot be started: %w", err))
+	}
+	cfg, err := json.Marshal(rowConfig{
+		URL: p.srv.URL(), Prefix: fmt.Sprintf("wheellock:bench:%s:%d:", p.run, number),
+		Driver: r.Driver, Locks: r.Locks, Lease: p.plan.lease, Duration: p.plan.duration,
+	})
+	if err == nil {
+		_, err = stdin.Write(append(cfg, '\n'))
+	}
+	unwanted := context.AfterFunc(ctx, func() { _ = stdin.Close() })
+	defer unwanted()
+
+	kill := func() { _ = cmd.Process.Kill() }
+	result, hung := p.follow(stdout, r, kill)
+	// Whatever it has said, it has nothing left to do.
+	over := time.AfterFunc(endTimeout, kill)
+	ended := p.wait(cmd)
+	over.Stop()
+	switch {
+	case result != nil:
+		return *result
+	case hung != "":
+		err = fmt.Errorf("no progress for %v in its phase %q: killed; its locks are left to their lease of %v", p.hang, hung, p.plan.lease)
+	case ended != nil:
+		err = fmt.Errorf("the row's process died: %w; its locks are left to their lease of %v", ended, p.plan.lease)
+	default:
+		err = errors.Join(errors.New("the row's process ended without a result"), err)
+	}
+	return fail(err)
+}
+
+// follow reads a row's events until its result, or until its output ends. When
+// there is no progress for too long it calls kill and returns the phase.
+func (p *parent) follow(events io.Reader, r row, kill func()) (result *row, hung string) {
+	var killed atomic.Bool
+	alive := time.AfterFunc(p.hang, func() {
+		killed.Store(true)
+		kill()
+	})
+	defer alive.Stop()
+	phase := "start"
+	begun, told := time.Now(), time.Now()
+	for dec := json.NewDecoder(events); ; {
+		var e event
+		if dec.Decode(&e) != nil { // it has died, or something else wrote there
+			if killed.Load() {
+				return nil, phase
+			}
+			return nil, ""
+		}
+		if e.Result != nil {
+			return e.Result, ""
+		}
+		phase = e.Phase
+		alive.Reset(p.hang)
+		if now := time.Now(); now.Sub(begun) >= slowRow && now.Sub(told) >= slowRow {
+			told = now
+			of := fmt.Sprintf("%d of %d", e.Done, r.Locks)
+			if e.Phase == "hold" {
+				of = fmt.Sprintf("%ds of %v", e.Done, p.plan.duration)
+			}
+			fmt.Fprintf(p.out, "bench:   %v: %s %s\n", r, e.Phase, of)
+		}
+	}
+}
+
+func (p *parent) start(cmd *exec.Cmd) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errors.New("bench: no row is wanted any more")
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p.child = cmd
+	return nil
+}
+
+func (p *parent) wait(cmd *exec.Cmd) error {
+	err := cmd.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.child = nil
+	return err
+}
+
+// kill ends the row that runs at once.
+func (p *parent) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	if p.child != nil {
+		_ = p.child.Process.Kill()
+	}
+}

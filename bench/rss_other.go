@@ -1,0 +1,10 @@
+//go:build !linux
+
+package main
+
+// resetPeakRSS cannot be done here: elsewhere the mark counts from the
+// process's start and would be of the acquisition.
+func resetPeakRSS() bool { return false }
+
+// peakRSS is not to be had here.
+func peakRSS() number { return number{} }

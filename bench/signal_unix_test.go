@@ -1,0 +1,75 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// started is the command holding locks for hours, in a process of its own.
+func started(t *testing.T, address string, stderr *output) *exec.Cmd {
+	t.Helper()
+	cmd := command(t, "-redis", address, "-locks", "50", "-drivers", "wheel-batch", "-lease", "1h", "-duration", "10h")
+	cmd.Stderr = stderr
+	// As from a terminal, a signal then goes to the row's process as well.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	return cmd
+}
+
+func requireExit(t *testing.T, code int, err error) {
+	t.Helper()
+	var exit *exec.ExitError
+	require.True(t, errors.As(err, &exit), "%v", err)
+	require.Equal(t, code, exit.ExitCode())
+}
+
+func TestCtrlCReleasesTheLocksAndSaysSo(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := ownServer(t)
+			var stderr output
+			cmd := started(t, srv.Addr(), &stderr)
+			awaitKeys(t, srv, 50)
+			require.NoError(t, syscall.Kill(-cmd.Process.Pid, sig))
+			requireExit(t, exitInterrupted, cmd.Wait())
+			require.Contains(t, stderr.String(), "interrupted: releasing the locks")
+			require.Contains(t, stderr.String(), "50 locks released")
+			require.Empty(t, keys(t, srv))
+		})
+	}
+}
+
+// With the server stopped there is nothing that a first signal could wait for.
+func TestSecondCtrlCQuitsAtOnce(t *testing.T) {
+	t.Parallel()
+	srv := ownServer(t)
+	var stderr output
+	cmd := started(t, srv.Addr(), &stderr)
+	awaitKeys(t, srv, 50)
+	require.NoError(t, srv.Pause())
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	require.Eventually(t, func() bool { return strings.Contains(stderr.String(), "once more quits") }, waitLong, pollOften)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	requireExit(t, exitInterrupted, cmd.Wait())
+	require.Contains(t, stderr.String(), "left to their lease")
+}
+
+// A parent that is killed leaves a row that releases its locks by itself.
+func TestRowReleasesItsLocksWhenItsParentDies(t *testing.T) {
+	t.Parallel()
+	srv := ownServer(t)
+	var stderr output
+	cmd := started(t, srv.Addr(), &stderr)
+	awaitKeys(t, srv, 50)
+	require.NoError(t, cmd.Process.Kill())
+	require.Eventually(t, func() bool { return len(keys(t, srv)) == 0 }, waitLong, pollOften)
+	requireExit(t, -1, cmd.Wait())
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func soundRow(driver string, locks int, client, redis float64) row {
+	return row{
+		Driver: driver, Locks: locks, ClientCPUSeconds: some(1.5), ClientCPU: some(client), RedisCPU: some(redis),
+		RSS: some(30 << 20), Heap: some(5 << 20), Goroutines: some(11), GCCycles: some(2), Batch: some(1.5),
+		Renewals: some(50_000), RenewalsPerSecond: some(9999.6), LateP50: some(0.04), LateP99: some(10.8), LateMax: some(13.5),
+		Missed: some(0), Lost: some(0),
+	}
+}
+
+func TestTableIsAligned(t *testing.T) {
+	lost := row{Driver: "afterfunc", Locks: 100_000, Missed: some(100_000), Lost: some(100_000), Faults: []string{"no answer"}}
+	var b bytes.Buffer
+	writeTable(&b, []row{soundRow("wheel-batch", 1000, 5.046, 4.5), lost})
+	require.Equal(t, strings.TrimPrefix(`
+                     client  client us  Redis us      peak     live  goroutines      GC  renewals  late ms  late ms  late ms
+driver        locks   CPU s   /renewal  /renewal       RSS     heap      (peak)  cycles        /s      p50      p99      max  missed    lost
+wheel-batch    1000    1.50       5.05      4.50  30.0 MiB  5.0 MiB          11       2     10000      0.0     10.8     13.5       0       0
+
+afterfunc    100000     n/a        n/a       n/a       n/a      n/a         n/a     n/a       n/a      n/a      n/a      n/a  100000  100000
+
+afterfunc, 100000 locks: no answer
+`, "\n"), b.String())
+}
+
+func TestTableOfNoRowsIsNothing(t *testing.T) {
+	var b bytes.Buffer
+	writeTable(&b, nil)
+	require.Empty(t, b.String())
+}
+
+func TestHeaderSaysWhereAndHow(t *testing.T) {
+	var b bytes.Buffer
+	writeHeader(&b, environment{Go: "go1.25.0", OS: "linux", Arch: "amd64", CPUs: 2, GOMAXPROCS: 2, GOGC: "100", Redis: "redis-server 7"},
+		plan{lease: 3 * time.Second, duration: 5 * time.Second, notes: []string{"note: x"}})
+	for _, part := range []string{"go1.25.0 linux/amd64", "2 CPUs", "GOGC 100", "Redis: redis-server 7", "lease 3s", "for 5s", "\nnote: x\n"} {
+		require.Contains(t, b.String(), part)
+	}
+}
+
+func TestRemarksSpeakOfRowsThatWereRun(t *testing.T) {
+	wb, af := soundRow("wheel-batch", 1000, 2, 3), soundRow("afterfunc", 1000, 10, 12)
+	require.Equal(t, []string{
+		"Timer and batch together (wheel-batch against afterfunc, 1000 locks): client CPU 2.00 us instead of 10.00, 80 % less; " +
+			"Redis CPU 3.00 us instead of 12.00, 75 % less; 11 goroutines instead of 11.",
+		"CPU is per renewal. This is one run: a few percent say nothing.",
+	}, remarks([]row{wb, af}))
+	require.Contains(t, remarks([]row{af, soundRow("wheel-batch", 1000, 20, 3)})[0], "100 % more", "the worse is said as well")
+	require.Empty(t, remarks([]row{wb}))
+	require.Empty(t, remarks([]row{wb, soundRow("afterfunc", 2000, 10, 12)}), "other numbers of locks do not compare")
+
+	big := soundRow("wheel-batch", 2000, 4, 3)
+	require.Contains(t, remarks([]row{wb, af, big, soundRow("afterfunc", 2000, 10, 12)})[0], "2000 locks")
+
+	af.Lost = some(1)
+	require.Empty(t, remarks([]row{wb, af}), "a row that lost locks did less work")
+
+	all := []row{}
+	for _, d := range driverNames() {
+		all = append(all, soundRow(d, 10, 1, 1))
+	}
+	require.Len(t, remarks(all), 7)
+
+	for i := range all { // embedded, on Windows
+		all[i].RedisCPU, all[i].ClientCPU = number{}, number{}
+	}
+	require.NotContains(t, strings.Join(remarks(all), "\n"), "n/a")
+}
