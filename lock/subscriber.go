@@ -266,30 +266,34 @@ func (s *subscriber) expire() {
 // read hands messages on until the connection fails. Its timeout is above the
 // ping period, so silence means that it is dead.
 func (s *subscriber) read(conn redis.Conn) error {
-	psc := redis.PubSubConn{Conn: conn}
 	for {
-		switch v := psc.ReceiveWithTimeout(pingPeriod + s.timeout).(type) {
-		case redis.Message:
+		reply, err := redis.ReceiveWithTimeout(conn, pingPeriod+s.timeout)
+		if err != nil {
+			return err
+		}
+		push, ok := reply.([]any)
+		if !ok || len(push) < 2 {
+			continue // the answer of a ping without a subscription is a plain one
+		}
+		kind, _ := redis.String(push[0], nil)
+		channel, _ := redis.String(push[1], nil)
+		switch kind {
+		case "message":
 			s.mu.Lock()
-			if t := s.topics[v.Channel]; t != nil {
+			if t := s.topics[channel]; t != nil {
 				t.messages++
 				t.wakeLocked()
 			}
 			s.mu.Unlock()
-		case redis.Subscription:
-			if v.Kind != "subscribe" {
-				continue
-			}
+		case "subscribe":
 			s.mu.Lock()
 			s.warned = false
-			if t := s.topics[v.Channel]; t != nil && t.asked {
+			if t := s.topics[channel]; t != nil && t.asked {
 				t.confirmed = true
 				t.generation++
 				t.wakeLocked()
 			}
 			s.mu.Unlock()
-		case error:
-			return v
 		}
 	}
 }

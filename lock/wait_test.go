@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -199,7 +200,8 @@ func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *test
 
 func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
 	s := ownServer(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	var log syncBuilder
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	redisDo(t, s, "HSET", "m", "java:1", 1)
 	redisDo(t, s, "PEXPIRE", "m", 3_600_000)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -221,6 +223,15 @@ func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
 	counts, err := redis.StringMap(redisDo(t, s, "HGETALL", "m"), nil)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"java:1": "1"}, counts)
+	// The subscriber's connection without a subscription gets plain answers to
+	// its pings, and lives on.
+	time.Sleep(2500 * time.Millisecond) // more than a ping period
+	wg := inTurn(t, c, "m", 1, func(*lock.Held) {})
+	subscribed(t, s, "redisson_lock__channel:{m}", 1)
+	redisDo(t, s, "DEL", "m")
+	redisDo(t, s, "PUBLISH", "redisson_lock__channel:{m}", 0)
+	wg.Wait()
+	require.NotContains(t, log.String(), "pub/sub failed")
 }
 
 func TestReentryDoesNotQueueBehindAThousandWaiters(t *testing.T) {
@@ -420,4 +431,22 @@ func TestAFloodOfMessagesIsNoFloodOfTries(t *testing.T) {
 	redisDo(t, s, "DEL", t.Name())
 	redisDo(t, s, "PUBLISH", channel, 0)
 	wg.Wait()
+}
+
+// syncBuilder is a log that may be read while it is written.
+type syncBuilder struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (b *syncBuilder) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuilder) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
