@@ -42,11 +42,16 @@ type hold struct {
 // field is the hold's field in the lock's hash, used by no other hold ever.
 func (h *hold) field() string { return field(h.c.id, h.owner, h.seq) }
 
+func (h *hold) appendField(b []byte) []byte { return appendField(b, h.c.id, h.owner, h.seq) }
+
 func field(client string, o owner, seq uint64) string {
-	b := make([]byte, 0, 80)
+	return string(appendField(make([]byte, 0, 80), client, o, seq))
+}
+
+func appendField(b []byte, client string, o owner, seq uint64) []byte {
 	b = append(append(b, client...), ':')
 	b = append(o.appendTo(b), ':')
-	return string(strconv.AppendUint(b, seq, 10))
+	return strconv.AppendUint(b, seq, 10)
 }
 
 // enter waits for the hold's turn; its scripts go out one after the other.
