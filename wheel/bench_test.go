@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -387,19 +386,24 @@ func gcCPU() float64 {
 	return s[0].Value.Float64()
 }
 
-// BenchmarkRearm re-arms a due timer and fires it again, with the driver doing nothing else.
-func BenchmarkBatchNext(b *testing.B) {
-	const n = 100_000
-	w := newWheel(b)
-	rs := make([]wheelRecord, n)
-	var fires atomic.Int64
-	g := w.Group(func(batch *wheel.Batch) {
-		ts := batch.Timers()
-		_ = batch.NextAll(ts, time.Second)
-		fires.Add(int64(len(ts)))
-	})
+// BenchmarkVisitFar visits one bucket of a million timers of later revolutions, for the sake of one
+// that is due in it: what each revolution costs them.
+func BenchmarkVisitFar(b *testing.B) {
+	const n, slots = 1_000_000, 1024
+	r := wheel.NewRing(int64(10*time.Millisecond), slots)
+	far := make([]wheel.Timer, n)
 	for _, i := range order(n, true) {
-		_ = g.Schedule(&rs[i].timer, rand.N(time.Second), &rs[i])
+		r.Add(&far[i], 1<<20*slots*int64(10*time.Millisecond), 0)
 	}
-	b.SkipNow()
+	var near wheel.Timer
+	buf := make([]*wheel.Timer, 16)
+	tick := int64(0)
+	for b.Loop() {
+		r.Add(&near, tick*int64(10*time.Millisecond), tick)
+		for finished := false; !finished; {
+			_, finished = r.Collect(tick, buf)
+		}
+		tick += slots
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/1e3/float64(b.N), "ms/visit")
 }

@@ -44,11 +44,15 @@ func (cs *chunks) get(slot int32, next *chunk) *chunk {
 // put takes back a chunk whose entries are all cleared.
 func (cs *chunks) put(c *chunk) {
 	cs.used--
-	if cs.spare > cs.used+spareChunks {
-		c.next = nil
-		return
-	}
 	c.next = cs.free
 	cs.free = c
 	cs.spare++
+	// used is one less, spare one more: two have to go to keep up.
+	for range 2 {
+		if cs.spare > cs.used+spareChunks {
+			c = cs.free
+			cs.free, c.next = c.next, nil
+			cs.spare--
+		}
+	}
 }

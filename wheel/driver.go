@@ -7,7 +7,7 @@ import (
 
 // collectAtOnce is how many timers are taken out of their buckets under one lock. Taking them touches
 // them one right after the other, which lets their cache misses overlap.
-const collectAtOnce = 256
+const collectAtOnce = 128
 
 // driver is the state of the driver goroutine. It is kept apart from the goroutine's stack so that a
 // successor can go on where runtime.Goexit ended it.

@@ -125,16 +125,16 @@ func (r *ring) postpone(t *Timer, deadline, open int64) int64 {
 const walkBudget = 256
 
 // collect takes the timers due at or before tick out of their buckets, sets their state to as and
-// puts them into buf, with their index in it, until it is full. Entries whose timer was postponed
+// puts them into buf, with their index in it, until it is full. Those that were postponed
 // are re-filed. It returns how many it took, and whether tick has been visited to its end;
 // if not, it is to be called again.
 func (r *ring) collect(tick int64, buf []*Timer, as State) (n int, finished bool) {
-	budget := walkBudget
-	for r.walk != nil || r.seek(tick) {
-		n, budget = r.walkOn(tick, buf, n, as, budget)
-		if r.walk != nil {
+	for budget := walkBudget; r.walk != nil || r.seek(tick); {
+		if n == len(buf) || budget == 0 {
 			return n, false
 		}
+		taken := r.walkOn(tick*r.tick, buf[n:], &budget)
+		n += r.settle(tick, buf[n:n+taken], n, as)
 	}
 	r.done = tick
 	return n, true
@@ -168,49 +168,52 @@ func (r *ring) seek(tick int64) bool {
 	return false
 }
 
-// walkOn goes on with the walk. When it returns, walk is nil if it came to the bucket's end.
-func (r *ring) walkOn(tick int64, buf []*Timer, n int, as State, budget int) (taken, left int) {
-	limit := tick * r.tick
-	slot := r.walk.slot
-	b := &r.buckets[slot]
+// walkOn goes on with the walk: it moves timers whose entries are due from their bucket to buf, until
+// that is full or the budget spent. When it returns, walk is nil if it came to the bucket's end.
+// It does not touch the timers: see settle.
+func (r *ring) walkOn(limit int64, buf []*Timer, budget *int) (n int) {
+	b := &r.buckets[r.walk.slot]
 	low := int64(never) // of the entries that stay
 	c := r.walk
-	for c != nil && budget > 0 {
-		budget--
+	for ; c != nil && *budget > 0; *budget-- {
 		next := c.next // c may be empty, and gone, at the end of this round
 		// Downwards: a chunk of due timers alone is emptied from its end, without a swap.
 		for i := c.n - 1; i >= 0; i-- {
-			e := &c.entries[i]
-			if e.when > limit {
+			if e := &c.entries[i]; e.when > limit {
 				low = min(low, e.when)
-				continue
-			}
-			t := e.timer
-			if t.deadline > limit {
-				if int32(r.tickOf(t.deadline)&r.mask) == slot {
-					e.when = t.deadline
-					low = min(low, e.when)
-				} else {
-					r.cut(c, i)
-					r.add(t, t.deadline, tick+1)
-				}
-				continue
-			}
-			if n == len(buf) {
+			} else if n < len(buf) {
+				buf[n] = e.timer
+				n++
+				r.cut(c, i)
+			} else {
 				r.walk = c
 				b.min = min(b.min, low)
-				return n, budget
+				return n
 			}
-			r.cut(c, i)
-			t.state, t.chunk, t.index = as, nil, int32(n)
-			buf[n] = t
-			n++
 		}
 		c = next
 	}
 	r.walk = c
 	b.min = min(b.min, low)
-	return n, budget
+	return n
+}
+
+// settle decides about timers that walkOn took: those still due at tick become ts, of which the
+// first has the index given, those postponed are filed anew. It returns how many are due. The loop is as
+// short as it can be, because each timer is likely to be a cache miss: so many of them overlap.
+func (r *ring) settle(tick int64, ts []*Timer, index int, as State) (n int) {
+	limit := tick * r.tick
+	for _, t := range ts {
+		if t.deadline > limit {
+			r.add(t, t.deadline, tick+1)
+			continue
+		}
+		t.state, t.chunk, t.index = as, nil, int32(index+n)
+		ts[n] = t
+		n++
+	}
+	clear(ts[n:])
+	return n
 }
 
 // next returns the earliest tick that has something to be done at, never if there is none.

@@ -2,7 +2,6 @@ package wheel
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +57,8 @@ func newSet(w *Wheel, batch func(*Batch)) *set {
 type affinity struct {
 	class uint32
 	turn  uint32
-	_     [56]byte // a cache line of its own
+	waits uint32
+	_     [52]byte // a cache line of its own
 }
 
 // shardFor returns the shard for the next timer.
@@ -67,24 +67,13 @@ func (a *affinity) shardFor(g *set) *shard {
 	return &g.shards[(a.turn+a.class)%shardsPerSet]
 }
 
-// lock locks s. If it has to wait, another processor keeps to the same class: it goes to the next.
+// lock locks s. If it has to wait often, another processor keeps to the same class: it goes to the next.
 func (a *affinity) lock(s *shard) {
-	if !s.mu.TryLock() {
-		a.class = (a.class + 1) & s.set.wheel.classMask
-		s.lock()
+	if s.mu.TryLock() {
+		return
 	}
-}
-
-// lock locks mu, which is held for some tens of nanoseconds as a rule: sync.Mutex's own way
-// of spinning, in steps of a microsecond, is too coarse for that.
-func (s *shard) lock() {
-	for range 16 {
-		for range 64 {
-			if s.mu.TryLock() {
-				return
-			}
-		}
-		runtime.Gosched()
+	if a.waits++; a.waits%256 == 0 {
+		a.class = (a.class + 1) & s.set.wheel.classMask
 	}
 	s.mu.Lock()
 }

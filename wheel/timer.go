@@ -119,6 +119,11 @@ func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
 	if s = t.lock(); s == nil {
 		return false, ErrNotScheduled
 	}
+	if t.state == Pending && deadline >= t.deadline { // by far the most usual case, and rearm's first
+		t.deadline = deadline
+		s.mu.Unlock()
+		return true, nil
+	}
 	wasPending = t.state.live()
 	tick, err := s.rearm(t, deadline)
 	s.mu.Unlock()
@@ -155,8 +160,9 @@ func (t *Timer) Task() Task {
 	if s == nil {
 		return nil
 	}
-	defer s.mu.Unlock()
-	return t.task
+	task := t.task
+	s.mu.Unlock()
+	return task
 }
 
 // State returns where the timer stands at this moment.
@@ -199,7 +205,7 @@ func (t *Timer) lock() *shard {
 		if s == nil {
 			return nil
 		}
-		s.lock()
+		s.mu.Lock()
 		if t.shard.Load() == s {
 			return s
 		}

@@ -1,0 +1,50 @@
+package wheel
+
+import "fmt"
+
+// Check reports the first broken invariant of the ring, which holds n timers.
+func (r *Ring) Check(n int) error {
+	used := 0
+	for slot := range r.buckets {
+		b := &r.buckets[slot]
+		if occupied := r.occupied[slot>>6]>>(slot&63)&1 == 1; occupied != (b.head != nil) {
+			return fmt.Errorf("slot %d: occupied is %v", slot, occupied)
+		}
+		for c := b.head; c != nil; c = c.next {
+			used++
+			if int(c.slot) != slot || c.n == 0 || c != b.head && c.n != chunkEntries {
+				return fmt.Errorf("slot %d: a chunk of slot %d with %d entries", slot, c.slot, c.n)
+			}
+			for i, e := range c.entries {
+				switch {
+				case i >= int(c.n):
+					if e != (entry{}) {
+						return fmt.Errorf("slot %d: entry %d behind the last is not cleared", slot, i)
+					}
+					continue
+				case e.timer.chunk != c || int(e.timer.index) != i:
+					return fmt.Errorf("slot %d: timer of entry %d points elsewhere", slot, i)
+				case e.when < b.min && r.walk == nil:
+					return fmt.Errorf("slot %d: min is %d, an entry's is %d", slot, b.min, e.when)
+				case e.when != never && r.tickOf(e.when)&r.mask != int64(slot):
+					return fmt.Errorf("slot %d: an entry of %d", slot, e.when)
+				}
+				n--
+			}
+		}
+	}
+	if n != 0 {
+		return fmt.Errorf("%d timers too few", n)
+	}
+	spare := 0
+	for c := r.chunks.free; c != nil; c = c.next {
+		spare++
+		if c.entries != [chunkEntries]entry{} {
+			return fmt.Errorf("a spare chunk is not cleared")
+		}
+	}
+	if spare != int(r.chunks.spare) || used != int(r.chunks.used) || spare > used+spareChunks {
+		return fmt.Errorf("%d chunks spare, %d used; counted %d, %d", spare, used, r.chunks.spare, r.chunks.used)
+	}
+	return nil
+}

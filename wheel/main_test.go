@@ -1,0 +1,79 @@
+package wheel_test
+
+import (
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/wheel"
+)
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(childEnv); name != "" {
+		children[name]()
+		return
+	}
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	goleak.VerifyTestMain(m)
+}
+
+// start makes a wheel that is stopped, and waited for, at the end of the test.
+func start(t testing.TB, cfg wheel.Config) *wheel.Wheel {
+	t.Helper()
+	w, err := wheel.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		w.Stop()
+		<-w.Done()
+	})
+	return w
+}
+
+type taskFunc func(*wheel.Timer)
+
+func (f taskFunc) Fire(t *wheel.Timer) { f(t) }
+
+func nothing(*wheel.Timer) {}
+
+// times collects instants from callbacks.
+type times struct {
+	mu    sync.Mutex
+	start time.Time
+	at    []time.Duration
+}
+
+func newTimes() *times { return &times{start: time.Now()} }
+
+func (ts *times) Fire(*wheel.Timer) { ts.note() }
+
+func (ts *times) note() {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.at = append(ts.at, time.Since(ts.start))
+}
+
+func (ts *times) all() []time.Duration {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return append([]time.Duration(nil), ts.at...)
+}
+
+// account checks that every arming ended once, of a wheel that no call is in progress on.
+func account(t testing.TB, w *wheel.Wheel) {
+	t.Helper()
+	st := w.Stats()
+	require.Equal(t, st.Armed, int64(st.Pending)+st.Fired+st.Stopped+st.Returned, "%+v", st)
+	require.GreaterOrEqual(t, st.Pending, 0)
+}
+
+// advance lets d pass in the bubble, and what it brings about end.
+func advance(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

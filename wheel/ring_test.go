@@ -1,0 +1,221 @@
+package wheel_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/wheel"
+)
+
+const never = math.MaxInt64
+
+// collectAll collects everything due at or before tick, through a buffer of the given size.
+func collectAll(r *wheel.Ring, tick int64, size int) (ts []*wheel.Timer) {
+	buf := make([]*wheel.Timer, size)
+	for {
+		n, finished := r.Collect(tick, buf)
+		ts = append(ts, buf[:n]...)
+		if finished {
+			return ts
+		}
+	}
+}
+
+func TestRingTickIsTheFirstNotBeforeTheDeadline(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		tick, slots          int64
+		deadline, open, want int64
+	}{
+		{"at the start", 10, 8, 0, 0, 0},
+		{"just behind the start", 10, 8, 1, 0, 1},
+		{"just before a tick", 10, 8, 29, 0, 3},
+		{"at a tick", 10, 8, 30, 0, 3},
+		{"just behind a tick", 10, 8, 31, 0, 4},
+		{"at the wheel's span", 10, 8, 80, 0, 8},
+		{"a multiple of the span", 10, 8, 800, 0, 80},
+		{"overdue", 10, 8, 30, 7, 7},
+		{"at the open tick", 10, 8, 70, 7, 7},
+		{"one slot", 10, 1, 31, 0, 4},
+		{"tick of an odd length", 7, 4, 50, 0, 8},
+		{"never", 10, 8, never, 0, never},
+		{"the last that comes", 10, 8, never - 10, 0, (never - 10 + 9) / 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := wheel.NewRing(c.tick, c.slots)
+			var timer wheel.Timer
+			require.Equal(t, c.want, r.Add(&timer, c.deadline, c.open))
+			require.NoError(t, r.Check(1))
+			require.Equal(t, c.want, r.Next())
+			if c.want == never {
+				require.Empty(t, collectAll(r, 1<<40, 4))
+				return
+			}
+			if c.want > 0 {
+				require.Empty(t, collectAll(r, c.want-1, 4), "early")
+				require.Equal(t, c.want, r.Next())
+			}
+			require.Equal(t, []*wheel.Timer{&timer}, collectAll(r, c.want, 4))
+			require.Equal(t, int64(never), r.Next())
+			require.NoError(t, r.Check(0))
+		})
+	}
+}
+
+func TestRingFarAndNearTimersShareABucket(t *testing.T) {
+	r := wheel.NewRing(10, 8)
+	far, near := make([]wheel.Timer, 100), make([]wheel.Timer, 100)
+	for i := range far {
+		r.Add(&far[i], 30+80*5, 0)
+		r.Add(&near[i], 30, 0)
+	}
+	require.NoError(t, r.Check(200))
+	require.Equal(t, int64(3), r.Next())
+	require.Len(t, collectAll(r, 3, 7), 100)
+	require.NoError(t, r.Check(100))
+	require.Equal(t, int64(43), r.Next(), "no tick in between concerns the far ones")
+	require.Len(t, collectAll(r, 43, 7), 100)
+}
+
+func TestRingCatchUpTakesEveryDueTimerOnce(t *testing.T) {
+	r := wheel.NewRing(10, 8)
+	ts := make([]wheel.Timer, 1000)
+	for i := range ts {
+		r.Add(&ts[i], int64(i), 0)
+	}
+	got := collectAll(r, 90, 3)
+	require.Len(t, got, 901)
+	seen := map[*wheel.Timer]bool{}
+	for _, timer := range got {
+		require.False(t, seen[timer])
+		require.LessOrEqual(t, r.Deadline(timer), int64(900))
+		seen[timer] = true
+	}
+	require.NoError(t, r.Check(99))
+}
+
+func TestRingTimerFiledDuringAPassIsNotInIt(t *testing.T) {
+	r := wheel.NewRing(10, 8)
+	ts := make([]wheel.Timer, 3)
+	for i := range ts {
+		r.Add(&ts[i], 50, 0)
+	}
+	buf := make([]*wheel.Timer, 1)
+	n, finished := r.Collect(5, buf)
+	require.Equal(t, 1, n)
+	require.False(t, finished)
+	require.Equal(t, int64(6), r.Add(buf[0], 50, 6), "overdue, it goes to the next tick")
+	require.Len(t, collectAll(r, 5, 1), 2)
+	require.NoError(t, r.Check(1))
+	require.Equal(t, int64(6), r.Next())
+}
+
+func TestRingPostponedTimerStaysInItsPlaceUntilVisited(t *testing.T) {
+	r := wheel.NewRing(10, 8)
+	var timer wheel.Timer
+	r.Add(&timer, 50, 0)
+	require.Equal(t, int64(never), r.Postpone(&timer, 200, 0), "nothing earlier than before")
+	require.Equal(t, int64(5), r.Next(), "not re-filed yet")
+	require.Equal(t, int64(never), r.Postpone(&timer, 170, 0), "back, but not before its place")
+	require.Empty(t, collectAll(r, 5, 4))
+	require.Equal(t, int64(17), r.Next())
+	require.Equal(t, int64(12), r.Postpone(&timer, 115, 6), "before its place: re-filed")
+	require.Len(t, collectAll(r, 12, 4), 1)
+}
+
+func TestRingPostponedWithinItsSlotKeepsIt(t *testing.T) {
+	r := wheel.NewRing(10, 8)
+	var timer wheel.Timer
+	r.Add(&timer, 50, 0)
+	r.Postpone(&timer, 50+80, 0)
+	require.Empty(t, collectAll(r, 5, 4))
+	require.NoError(t, r.Check(1))
+	require.Equal(t, int64(13), r.Next())
+}
+
+func TestRingWalkGoesOnWhereTimersWereRemoved(t *testing.T) {
+	// Whatever is removed between two collects, of what is ahead and of what is behind, each
+	// due timer that was not is still collected once.
+	for removed := range 40 {
+		r := wheel.NewRing(10, 8)
+		ts := make([]wheel.Timer, 60) // due and far ones in turn
+		for i := range ts {
+			r.Add(&ts[i], 50+int64(i%2)*800, 0)
+		}
+		buf := make([]*wheel.Timer, 5)
+		got := map[*wheel.Timer]bool{}
+		n, _ := r.Collect(5, buf)
+		for _, timer := range buf[:n] {
+			got[timer] = true
+		}
+		gone := map[*wheel.Timer]bool{}
+		for i := range removed {
+			timer := &ts[(i*7)%60]
+			if !got[timer] {
+				r.Remove(timer)
+				gone[timer] = true
+			}
+		}
+		for _, timer := range collectAll(r, 5, 5) {
+			require.False(t, got[timer] || gone[timer])
+			got[timer] = true
+		}
+		far := 0
+		for i := range ts {
+			if !gone[&ts[i]] {
+				require.Equal(t, i%2 == 0, got[&ts[i]], "timer %d", i)
+				far += i % 2
+			}
+		}
+		require.NoError(t, r.Check(far))
+		if far > 0 {
+			require.Equal(t, int64(85), r.Next())
+		}
+	}
+}
+
+func TestRingCollectIsBoundedInOneBucketOfFarTimers(t *testing.T) {
+	r := wheel.NewRing(10, 8)
+	ts := make([]wheel.Timer, 20_000)
+	for i := range ts {
+		r.Add(&ts[i], 50+80*1000, 0)
+	}
+	var near wheel.Timer
+	r.Add(&near, 50, 0)
+	calls := 1
+	buf := make([]*wheel.Timer, 4)
+	for n := 0; ; calls++ {
+		k, finished := r.Collect(5, buf)
+		if n += k; finished {
+			require.Equal(t, 1, n)
+			break
+		}
+	}
+	require.Greater(t, calls, 3, "the lock is let go now and then")
+	require.Equal(t, int64(5+8*1000), r.Next())
+}
+
+func TestRingFreeListIsBoundedByWhatIsInUse(t *testing.T) {
+	r := wheel.NewRing(10, 8)
+	ts := make([]wheel.Timer, 15_000)
+	for i := range ts {
+		r.Add(&ts[i], 50, 0)
+	}
+	for i := range ts {
+		r.Remove(&ts[i])
+		if i%500 == 0 {
+			require.NoError(t, r.Check(len(ts)-i-1))
+		}
+	}
+	require.NoError(t, r.Check(0))
+	require.LessOrEqual(t, r.SpareChunks(), 17)
+}
+
+func TestShardsDoNotShareCacheLines(t *testing.T) {
+	if ^uint(0)>>32 == 0 {
+		t.Skip("padded for 64 bits")
+	}
+	require.Zero(t, wheel.CacheLines)
+}

@@ -1,0 +1,116 @@
+package wheel_test
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/wheel"
+)
+
+func TestNoWakeUpWhenNothingIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, wheel.Config{Slots: 8})
+		ts := newTimes()
+		for range 1000 { // in all buckets, many revolutions ahead
+			_, err := w.AfterFunc(30*24*time.Hour+rand.N(time.Hour), ts.note)
+			require.NoError(t, err)
+		}
+		synctest.Wait()
+		before := w.Stats().WakeUps // inserts earlier than all others
+		advance(24 * time.Hour)
+		require.Equal(t, before, w.Stats().WakeUps, "24 h idle")
+		advance(30 * 24 * time.Hour)
+		require.Len(t, ts.all(), 1000)
+		require.LessOrEqual(t, w.Stats().WakeUps-before, int64(1000))
+	})
+}
+
+func TestADayLongTimerIsOneWakeUpAndExact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, wheel.Config{})
+		ts := newTimes()
+		_, err := w.AfterFunc(24*time.Hour, ts.note)
+		require.NoError(t, err)
+		advance(24*time.Hour - 1)
+		require.Zero(t, w.Stats().WakeUps)
+		advance(time.Hour)
+		require.Equal(t, []time.Duration{24 * time.Hour}, ts.all())
+		require.Equal(t, int64(1), w.Stats().WakeUps)
+	})
+}
+
+func TestAtMostOneWakeUpForAStoppedOrMovedDeadline(t *testing.T) {
+	for name, move := range map[string]func(*wheel.Timer){
+		"stopped":     func(timer *wheel.Timer) { timer.Stop() },
+		"moved later": func(timer *wheel.Timer) { _, _ = timer.Reset(1000 * time.Hour) },
+		"moved often": func(timer *wheel.Timer) {
+			for i := range 100 {
+				_, _ = timer.Reset(1000*time.Hour + time.Duration(i))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, wheel.Config{})
+				const n = 100
+				var timers [n]wheel.Timer
+				for i := range timers {
+					require.NoError(t, w.Schedule(&timers[n-1-i], time.Duration(n-i)*time.Minute, taskFunc(nothing)))
+				}
+				synctest.Wait()
+				before := w.Stats().WakeUps
+				for i := range timers {
+					move(&timers[i])
+				}
+				advance(900 * time.Hour)
+				require.LessOrEqual(t, w.Stats().WakeUps-before, int64(n))
+				require.Zero(t, w.Stats().Fired)
+			})
+		})
+	}
+}
+
+func TestAnEarlierInsertWakesTheDriver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, wheel.Config{})
+		ts := newTimes()
+		_, err := w.AfterFunc(24*time.Hour, ts.note)
+		require.NoError(t, err)
+		synctest.Wait() // it sleeps to that
+		_, err = w.AfterFunc(time.Hour, ts.note)
+		require.NoError(t, err)
+		synctest.Wait()
+		var timer wheel.Timer
+		require.NoError(t, w.Schedule(&timer, 48*time.Hour, ts))
+		_, err = timer.Reset(time.Minute)
+		require.NoError(t, err)
+		synctest.Wait()
+		var grouped wheel.Timer
+		require.NoError(t, w.Group(func(*wheel.Batch) { ts.note() }).Schedule(&grouped, time.Second, ts))
+		advance(25 * time.Hour)
+		require.Equal(t, []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}, ts.all())
+	})
+}
+
+func TestNoWakeUpIsLost(t *testing.T) {
+	// In real time: inserts race the driver's way to sleep. A lost one would leave its timer to the
+	// next insert, which never comes.
+	w := start(t, wheel.Config{Tick: time.Microsecond})
+	_, err := w.AfterFunc(time.Hour, func() {})
+	require.NoError(t, err)
+	fired := make(chan struct{})
+	task := taskFunc(func(*wheel.Timer) { fired <- struct{}{} })
+	var timer wheel.Timer
+	for i := range 5_000 {
+		require.NoError(t, w.Schedule(&timer, time.Duration(i%5)*time.Microsecond, task))
+		if i%3 == 0 {
+			runtime.Gosched()
+		}
+		<-fired
+	}
+}
