@@ -468,7 +468,7 @@ func TestCallbacksMayDoAnything(t *testing.T) {
 				require.NoError(t, w.Schedule(timer, 50*ms, timer.Task()), "its own, by Schedule")
 			case 2:
 				require.True(t, other.Stop())
-				_, err := fresh.Reset(10 * ms)
+				_, err := fresh.Reset(20 * ms) // a tick behind the third round
 				require.NoError(t, err)
 				require.NoError(t, timer.Next(10*ms))
 			case 3:
