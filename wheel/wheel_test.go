@@ -675,7 +675,7 @@ func TestNewWheelIsSmallAndHasNoGoroutine(t *testing.T) {
 		require.NoError(t, err)
 		ws[i] = w
 	}
-	require.Equal(t, goroutines, runtime.NumGoroutine())
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines) // fewer if one of a test before has only now ended
 	require.Less(t, (heap()-before)/n, uint64(32<<10))
 	for _, w := range ws {
 		w.Stop()
@@ -689,7 +689,7 @@ func TestNewWheelIsSmallAndHasNoGoroutine(t *testing.T) {
 		require.NoError(t, err)
 		ws = append(ws, w)
 		if i == 1000 {
-			require.Equal(t, goroutines+i+1, runtime.NumGoroutine())
+			require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+i+1)
 		}
 	}
 	require.Less(t, int64(heap())-int64(before), int64(200<<20))
