@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,20 +15,42 @@ import (
 
 // renewer implements renewal.Renewer: one script call a batch, on connections
 // that nothing else uses, so renewal never queues behind callers.
+//
+// A link that goes dead without a word (a firewall that drops packets, a host
+// that is gone) is not waited out. While a dial or an answer is slow, another
+// connection is dialled beside it and asked for a PING; once that is answered,
+// what has waited longer is cut off and goes on over the new connection. So
+// renewal resumes a hedge and a dial after the link is back, whatever TCP and
+// Config.IOTimeout think.
 type renewer struct {
 	// immutable
 	dial    dialer
-	timeout time.Duration
+	timeout time.Duration // of a dial, and of a round trip
 	slots   chan struct{} // one a connection: holds a token for each in use
+	ctx     context.Context
+	cancel  context.CancelFunc
+	probing sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows; never held during I/O
-	idle   []redis.Conn
+	idle   []*renewConn
+	waits  map[*wait]struct{} // dials and round trips without an answer
+	rtt    time.Duration      // of round trips, smoothed
+	hedge  time.Duration      // how long a wait lasts before a probe begins, and then the next
+	probes int                // on their way
+	probed time.Time          // when the last of them began
 	closed bool
 }
 
-// afterFuncConns is how many connections the goroutines of AfterFunc without
-// batches share.
-const afterFuncConns = 64
+const (
+	// afterFuncConns is how many connections the goroutines of AfterFunc
+	// without batches share.
+	afterFuncConns = 64
+	// maxProbes is how many connections are dialled beside slow ones at once.
+	maxProbes = 3
+)
+
+// errSuperseded: another connection was answered meanwhile.
+var errSuperseded = errors.New("lock: another connection is answered")
 
 // renewConns is how many connections renewal uses at most.
 func renewConns(cfg renewal.Config) int {
@@ -38,7 +61,9 @@ func renewConns(cfg renewal.Config) int {
 }
 
 func newRenewer(d dialer, timeout time.Duration, conns int) *renewer {
-	return &renewer{dial: d, timeout: timeout, slots: make(chan struct{}, conns)}
+	r := &renewer{dial: d, timeout: timeout, slots: make(chan struct{}, conns), waits: make(map[*wait]struct{})}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r
 }
 
 // Renew renews the holds of b. See renewal.Renewer for what it must report.
@@ -47,48 +72,82 @@ func (r *renewer) Renew(ctx context.Context, b *renewal.Batch) {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	case <-ctx.Done():
-		b.UnknownAll(ctx.Err())
+		b.Fail(ctx.Err())
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	conn, err := r.get(ctx)
-	if err != nil {
-		b.UnknownAll(err)
-		return
+	for {
+		err := r.try(ctx, b)
+		if err == nil {
+			return
+		}
+		if err != errSuperseded || ctx.Err() != nil {
+			b.Fail(err)
+			return
+		}
 	}
-	err = r.renew(ctx, conn, b)
-	if err != nil {
-		b.UnknownAll(err)
-	}
-	_, answered := err.(redis.Error)
-	r.put(conn, err == nil || answered && !hasWord(err.Error(), "READONLY"))
 }
 
-func (r *renewer) renew(ctx context.Context, conn redis.Conn, b *renewal.Batch) error {
-	n := b.Len()
-	args := make([]any, 0, 2*n+3)
-	args = append(args, script.Renew.SHA(), n)
-	for i := range n {
-		args = append(args, b.Owner(i).(*hold).name)
+// try makes one round trip, or two if the server has forgotten the script.
+func (r *renewer) try(ctx context.Context, b *renewal.Batch) error {
+	c, err := r.get(ctx, b.TTL())
+	if err != nil {
+		return err
 	}
-	args = append(args, ms(b.TTL()))
-	// All fields are parts of one string: one allocation instead of one each.
-	ends, text := make([]int, n), make([]byte, 0, 64*n)
-	for i := range n {
-		text = b.Owner(i).(*hold).appendField(text)
-		ends[i] = len(text)
-	}
-	fields, begin := string(text), 0
-	for _, end := range ends {
-		args = append(args, fields[begin:end])
-		begin = end
-	}
-	reply, err := roundTrip(ctx, conn, "EVALSHA", args)
+	r.begin(&c.wait, b.TTL())
+	stop := context.AfterFunc(ctx, c.wait.abort)
+	err = c.renew(b, r.timeout, false)
 	if noScript(err) {
-		args[0] = script.Renew.Text()
-		reply, err = roundTrip(ctx, conn, "EVAL", args)
+		err = c.renew(b, r.timeout, true)
 	}
+	stop()
+	superseded := r.end(&c.wait)
+	if err == nil {
+		r.measure(time.Since(c.wait.began))
+	}
+	_, answered := err.(redis.Error)
+	r.put(c, err == nil || answered && !hasWord(err.Error(), "READONLY"))
+	if superseded && err != nil && !answered {
+		return errSuperseded
+	}
+	return err
+}
+
+// renewConn is a connection with the buffers of its requests.
+type renewConn struct {
+	redis.Conn
+	wait wait
+	args []any
+	text []byte
+	ends []int
+}
+
+func newRenewConn(conn redis.Conn) *renewConn {
+	return &renewConn{Conn: conn, wait: wait{abort: func() { conn.Close() }}}
+}
+
+// renew sends the script by its SHA, or as text, and reads the answer.
+func (c *renewConn) renew(b *renewal.Batch, timeout time.Duration, asText bool) error {
+	live, err := b.Send(func(live []int, by time.Time) error {
+		if early := time.Until(by); early < timeout {
+			t := time.AfterFunc(early, c.wait.abort)
+			defer t.Stop()
+		}
+		c.encode(b, live)
+		command := "EVALSHA"
+		if asText {
+			command, c.args[0] = "EVAL", script.Renew.Text()
+		}
+		err := c.Send(command, c.args...)
+		clear(c.args) // the connection may be idle for long, and these are names of locks
+		if err != nil {
+			return err
+		}
+		return c.Flush()
+	})
+	if err != nil || len(live) == 0 {
+		return err
+	}
+	reply, err := redis.ReceiveWithTimeout(c.Conn, max(timeout-time.Since(c.wait.began), time.Millisecond))
 	if err != nil {
 		return err
 	}
@@ -96,69 +155,89 @@ func (r *renewer) renew(ctx context.Context, conn redis.Conn, b *renewal.Batch) 
 	if err != nil {
 		return fmt.Errorf("lock: renew: unexpected answer: %w", err)
 	}
-	for _, i := range gone {
-		if i < 1 || i > n {
-			return fmt.Errorf("lock: renew: unexpected answer: index %d of %d", i, n)
+	for _, k := range gone {
+		if k < 1 || k > len(live) {
+			return fmt.Errorf("lock: renew: unexpected answer: index %d of %d", k, len(live))
 		}
 	}
-	for _, i := range gone {
-		b.Lost(i - 1)
+	for _, i := range live {
+		b.Renewed(i)
+	}
+	for _, k := range gone {
+		b.Lost(live[k-1])
 	}
 	return nil
 }
 
-// roundTrip sends one command and waits for its answer until ctx ends. A
-// connection on which it returned anything but a redis.Error must be closed.
-// Writing is bounded by closing the connection when ctx ends.
-func roundTrip(ctx context.Context, conn redis.Conn, cmd string, args []any) (any, error) {
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	if err := conn.Send(cmd, args...); err != nil {
-		return nil, err
+// encode makes c.args the arguments of EVALSHA for the leases live.
+func (c *renewConn) encode(b *renewal.Batch, live []int) {
+	c.text, c.ends = c.text[:0], c.ends[:0]
+	c.args = append(c.args[:0], script.Renew.SHA(), len(live))
+	for _, i := range live {
+		h := b.Owner(i).(*hold)
+		c.args = append(c.args, h.name)
+		c.text = h.appendField(c.text)
+		c.ends = append(c.ends, len(c.text))
 	}
-	if err := conn.Flush(); err != nil {
-		return nil, err
+	c.args = append(c.args, ms(b.TTL()))
+	text, start := string(c.text), 0 // one allocation for all fields
+	for _, end := range c.ends {
+		c.args = append(c.args, text[start:end])
+		start = end
 	}
-	deadline, _ := ctx.Deadline()
-	return redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond))
 }
 
 // get returns an idle connection or a new one.
-func (r *renewer) get(ctx context.Context) (redis.Conn, error) {
+func (r *renewer) get(ctx context.Context, ttl time.Duration) (*renewConn, error) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
 		return nil, ErrClosed
 	}
 	if n := len(r.idle); n > 0 {
-		conn := r.idle[n-1]
+		c := r.idle[n-1]
 		r.idle = r.idle[:n-1]
 		r.mu.Unlock()
-		return conn, nil
+		return c, nil
 	}
 	r.mu.Unlock()
-	return dial(ctx, r.dial)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	w := &wait{abort: cancel}
+	r.begin(w, ttl)
+	conn, err := dial(ctx, r.dial)
+	superseded := r.end(w)
+	switch {
+	case err == nil:
+		return newRenewConn(conn), nil
+	case superseded:
+		return nil, errSuperseded
+	}
+	return nil, err
 }
 
 // put gives a connection back, or closes it if it is of no more use.
-func (r *renewer) put(conn redis.Conn, usable bool) {
+func (r *renewer) put(c *renewConn, usable bool) {
 	r.mu.Lock()
 	if usable && !r.closed {
-		r.idle = append(r.idle, conn)
+		r.idle = append(r.idle, c)
 		r.mu.Unlock()
 		return
 	}
 	r.mu.Unlock()
-	conn.Close()
+	c.Close()
 }
 
-// close closes the idle connections; those in use are closed when given back.
+// close closes the idle connections and awaits the probes; connections in use
+// are closed when they are given back.
 func (r *renewer) close() {
 	r.mu.Lock()
 	idle := r.idle
 	r.idle, r.closed = nil, true
 	r.mu.Unlock()
-	for _, conn := range idle {
-		conn.Close()
+	r.cancel()
+	for _, c := range idle {
+		c.Close()
 	}
+	r.probing.Wait()
 }

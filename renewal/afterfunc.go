@@ -16,49 +16,69 @@ func (ln *Lane) resetLocked(l *Lease, at, now instant) {
 // is due, or its trust may be over. While it is queued or flying the timer
 // guards its trust.
 func (l *Lease) fire() {
-	ln := l.lane
-	ln.mu.Lock()
+	ln := l.lock()
 	if ln.closed || state(l.state.Load()) != held {
 		ln.mu.Unlock()
 		return
 	}
 	now, trust := ln.dog.now(), instant(l.trust.Load())
 	if trust <= now {
-		l.loseLocked(TrustEnded)
+		l.loseLocked(ln, TrustEnded)
 		ln.mu.Unlock()
-		l.owner.Lost(l.reason)
+		tell([]*Lease{l})
 		return
 	}
 	ln.resetLocked(l, trust, now)
-	if l.home != ln.loose || l.fixed || trust >= l.until {
+	if l.home != ln.loose || l.final() {
 		ln.mu.Unlock()
 		return
 	}
 	l.home.removeLocked(l)
 	if ln.dog.cfg.MaxBatch > 1 {
-		ln.enqueueLocked(l, now)
+		ln.joinLocked(l)
 		ln.mu.Unlock()
 		return
 	}
-	b := newBatch(ln)
-	ln.batches[b] = struct{}{}
-	b.flight.addLocked(l, now)
-	earliest := b.launchLocked()
+	b := ln.idleBatchLocked()
+	end := b.fillLocked([]*Lease{l})
+	ln.stats.launch(1)
 	ln.wg.Add(1)
 	defer ln.wg.Done()
 	ln.mu.Unlock()
-	b.run(earliest)
+	b.run(end)
+	ln.settle(b)
 	ln.mu.Lock()
 	delete(ln.batches, b)
+	ln.idle = append(ln.idle, b)
 	ln.mu.Unlock()
 }
 
-// enqueueLocked puts a due lease into the queue's last cohort.
-func (ln *Lane) enqueueLocked(l *Lease, now instant) {
-	if ln.open == nil {
-		ln.open = ln.newCohort(queued)
-		ln.queue = append(ln.queue, ln.open)
+func (ln *Lane) idleBatchLocked() *Batch {
+	var b *Batch
+	if n := len(ln.idle); n > 0 {
+		b, ln.idle = ln.idle[n-1], ln.idle[:n-1]
+	} else {
+		b = newBatch(ln)
 	}
-	ln.open.addLocked(l, now)
+	ln.batches[b] = struct{}{}
+	return b
+}
+
+// joinLocked puts a due lease into the queue's open cohort, or into one of its
+// own if it is to be sent alone.
+func (ln *Lane) joinLocked(l *Lease) {
+	if l.alone || ln.open == nil {
+		c := ln.newCohortLocked(queued)
+		c.addLocked(l)
+		if l.alone {
+			c.limit = 1
+		} else {
+			ln.open = c
+		}
+		ln.enqueueLocked(c)
+		return
+	}
+	ln.open.addLocked(l)
+	ln.queue.fix(ln.open)
 	ln.work.Signal()
 }

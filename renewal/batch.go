@@ -2,17 +2,27 @@ package renewal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
 
-// Renewer carries a batch of renewals to the store. For each lease of the
-// batch it asks the store to extend the lease to TTL if the owner still has
-// it. What it reports neither Lost nor Unknown counts as renewed, so it must
-// report before it returns all that the store did not confirm. Renew is called
-// by several dispatchers at once, with a batch each. ctx ends at the earliest
-// end of trust in the batch and at Close; a Renewer may return earlier but not
-// much later, for it holds up a dispatcher.
+// Renewer carries a batch of renewals to the store: it asks the store to
+// extend each lease to TTL if the owner still has it. Renew is called by
+// several dispatchers at once, with a batch each.
+//
+//	live, err := b.Send(func(live []int, by time.Time) error {
+//		// write a request for the owners of live, and of no others
+//	})
+//	if err != nil || len(live) == 0 {
+//		return
+//	}
+//	// read the answer; say Renewed or Lost for each of live, or Fail
+//
+// What is reported neither Renewed nor Lost when Renew returns is unknown, and
+// is tried again. ctx ends when the last lease of the batch stops being
+// trusted, and at Close; a Renewer should return earlier, for it holds up a
+// dispatcher, and must not return much later.
 type Renewer interface {
 	Renew(ctx context.Context, b *Batch)
 }
@@ -20,32 +30,39 @@ type Renewer interface {
 type verdict uint8
 
 const (
-	renewed verdict = iota
+	unknown verdict = iota
+	renewed
 	notOwner
-	unknown
 )
 
-// Batch is a set of leases on their way to the store. It is reused: it and its
-// owners are valid only during the call of Renew, and only the goroutine that
-// is in that call may use it (or others that it awaits, with care of their
-// own).
+// Batch is a set of leases on their way to the store. It is reused: it is valid
+// only during the call of Renew, and only the goroutine that is in that call may
+// use it (or others that it awaits, with care of their own).
 type Batch struct {
-	lane     *Lane
-	stamp    time.Time // before Renew was called, so before the first byte
-	owners   []Owner   // as taken; also of leases that end meanwhile
-	verdicts []verdict
-	err      error // the last that Unknown was given
+	lane *Lane // immutable
 
-	flight cohort // the leases; guarded by lane.mu
+	// owned by the goroutine in Renew
+	owners   []Owner // as taken; also of leases that end meanwhile
+	verdicts []verdict
+	live     []int
+	sent     bool   // Send has called write
+	stamp    moment // before the first byte
+	err      error  // why there is no answer
+
+	// guarded by lane.mu
+	flight  cohort        // the leases
+	limited bool          // they failed together before
+	writing bool          // Send is in progress
+	written chan struct{} // closed when writing ends; nil if nobody waits for that
 }
 
 func newBatch(ln *Lane) *Batch {
 	b := &Batch{lane: ln}
-	b.flight = cohort{lane: ln, kind: flying, trust: never, armed: never}
+	b.flight = cohort{lane: ln, batch: b, kind: flying, trust: never, armed: never}
 	return b
 }
 
-// Len is the number of leases in the batch.
+// Len is the number of leases in the batch as it was taken.
 func (b *Batch) Len() int { return len(b.owners) }
 
 // Owner returns the owner of lease i.
@@ -54,110 +71,102 @@ func (b *Batch) Owner(i int) Owner { return b.owners[i] }
 // TTL is the lease to ask for.
 func (b *Batch) TTL() time.Duration { return b.lane.dog.cfg.TTL }
 
-// Lost reports that the store said lease i is not its owner's.
-func (b *Batch) Lost(i int) { b.verdicts[i] = notOwner }
-
-// Unknown reports that it is not known whether lease i was renewed.
-func (b *Batch) Unknown(i int, err error) {
-	b.verdicts[i] = unknown
-	b.err = err
-}
-
-// UnknownAll reports that nothing is known of the whole batch.
-func (b *Batch) UnknownAll(err error) {
-	for i := range b.verdicts {
-		b.verdicts[i] = unknown
+// Send calls write, which is to put one request for the leases live, given by
+// their indexes, on the wire. Those that have ended since the batch was taken,
+// and those that Renewed or Lost were said of, are not among them. write must
+// have returned by the given time, when the first of them stops being trusted:
+// close the connection if it takes no more bytes. Until write has returned,
+// nobody's Release of one of them returns; write itself must not call Release.
+//
+// Trust counts from just before write is called. A batch may be sent again,
+// after an answer that says that nothing was done for instance; trust then
+// counts from the first time, which is the safe side.
+//
+// Send returns the indexes that write got, which are valid until the next Send.
+// If there are none it does not call write. An error of write makes what is not
+// yet known of the batch unknown, as Fail does.
+func (b *Batch) Send(write func(live []int, by time.Time) error) ([]int, error) {
+	dog := b.lane.dog
+	by := b.beginWriting()
+	if len(b.live) == 0 {
+		return nil, nil
 	}
-	b.err = err
+	defer b.endWriting()
+	if !b.sent {
+		b.sent, b.stamp = true, dog.moment(time.Now())
+	}
+	if err := write(b.live, dog.base.Add(time.Duration(by))); err != nil {
+		b.err = err
+		return b.live, err
+	}
+	return b.live, nil
 }
 
-// launchLocked prepares the call of the Renewer for the leases in b.flight and
-// returns the earliest end of trust among them.
-func (b *Batch) launchLocked() instant {
-	b.owners, b.verdicts, b.err = b.owners[:0], b.verdicts[:0], nil
+// beginWriting finds out which leases are to be sent, and makes those that
+// release one of them wait, if there are any. It returns the earliest end of
+// trust.
+func (b *Batch) beginWriting() instant {
+	b.lane.mu.Lock()
+	defer b.lane.mu.Unlock()
+	b.live = b.live[:0]
 	earliest := never
-	for _, l := range b.flight.leases {
-		b.owners = append(b.owners, l.owner)
-		b.verdicts = append(b.verdicts, renewed)
-		earliest = min(earliest, instant(l.trust.Load()))
+	for i, l := range b.flight.leases {
+		if l != nil && b.verdicts[i] == unknown {
+			b.live = append(b.live, i)
+			earliest = min(earliest, instant(l.trust.Load()))
+		}
 	}
-	st := &b.lane.stats
-	st.batches++
-	st.inFlight += len(b.owners)
+	b.writing = len(b.live) > 0
 	return earliest
 }
 
-// run calls the Renewer with the leases in b.flight and applies its answers.
-func (b *Batch) run(earliest instant) {
-	ln := b.lane
-	ctx, cancel := context.WithDeadline(ln.ctx, ln.dog.base.Add(time.Duration(earliest)))
-	b.stamp = time.Now()
-	b.call(ctx)
-	cancel()
-	ln.settle(b)
+func (b *Batch) endWriting() {
+	b.lane.mu.Lock()
+	defer b.lane.mu.Unlock()
+	b.writing = false
+	if b.written != nil {
+		close(b.written)
+		b.written = nil
+	}
 }
 
-func (b *Batch) call(ctx context.Context) {
+// writtenLocked returns a channel that is closed when the request that is being
+// written has been; nil if there is none.
+func (b *Batch) writtenLocked() <-chan struct{} {
+	if b.writing && b.written == nil {
+		b.written = make(chan struct{})
+	}
+	return b.written
+}
+
+// Renewed reports that the store extended lease i, by the answer to a request
+// that Send wrote.
+func (b *Batch) Renewed(i int) {
+	if !b.sent {
+		panic("renewal: bug: Renewed before Send")
+	}
+	b.verdicts[i] = renewed
+}
+
+// Lost reports that the store said lease i is not its owner's.
+func (b *Batch) Lost(i int) { b.verdicts[i] = notOwner }
+
+// Fail notes why there is no answer for the leases that are neither Renewed nor
+// Lost. It is for Config.OnBatch; they are unknown without it too.
+func (b *Batch) Fail(err error) { b.err = err }
+
+// errSilent is the error of a batch whose Renewer reported nothing at all.
+var errSilent = errors.New("renewal: the Renewer reported neither an answer nor an error")
+
+// run calls the Renewer with the leases in b.flight, the last of which stops
+// being trusted at end.
+func (b *Batch) run(end instant) {
+	ctx, cancel := context.WithDeadline(b.lane.ctx, b.lane.dog.base.Add(time.Duration(end)))
+	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			b.UnknownAll(fmt.Errorf("renewal: the Renewer panicked: %v", p))
+			b.err = fmt.Errorf("renewal: the Renewer panicked: %v", p)
 		}
 	}()
 	b.lane.renewer.Renew(ctx, b)
-}
-
-// settle applies the verdicts of b and empties it. A lease that was released
-// or told lost meanwhile is no longer in it.
-func (ln *Lane) settle(b *Batch) {
-	dog := ln.dog
-	var gone []*Lease
-	known := false
-	ln.mu.Lock()
-	now, sent := dog.now(), dog.instant(b.stamp)
-	st := &ln.stats
-	st.inFlight -= len(b.owners)
-	for _, v := range b.verdicts {
-		known = known || v != unknown
-	}
-	if known {
-		ln.fails = 0
-	} else {
-		ln.fails++
-	}
-	for i, l := range b.flight.leases {
-		if l == nil {
-			continue
-		}
-		switch v := b.verdicts[i]; {
-		case v == notOwner:
-			l.loseLocked(NotOwner)
-			gone = append(gone, l)
-		case instant(l.trust.Load()) <= now: // whatever the store said, it said it too late
-			l.loseLocked(TrustEnded)
-			gone = append(gone, l)
-		case v == unknown:
-			st.retried++
-			l.leaveLocked()
-			ln.fileLocked(l, now.plus(ln.backoffLocked()), now)
-		default:
-			st.renewed++
-			st.lag.record(time.Duration(sent-l.due), 1)
-			st.late.record(time.Duration(now-l.due), 1)
-			l.leaveLocked()
-			l.trustLocked(b.stamp, dog.cfg.TTL)
-			// The next due time counts from the last, not from now: no
-			// drift. After an outage that would bunch leases, so they are
-			// spread anew.
-			if l.due = l.due.plus(dog.interval); l.due < now.plus(dog.interval/2) {
-				l.due = dog.firstDue(now)
-			}
-			ln.fileLocked(l, l.due, now)
-		}
-	}
-	clear(b.flight.leases)
-	b.flight.leases, b.flight.trust = b.flight.leases[:0], never
-	clear(b.owners)
-	b.owners = b.owners[:0]
-	ln.mu.Unlock()
-	tell(gone)
 }

@@ -10,9 +10,10 @@ import (
 type kind uint8
 
 const (
-	waiting kind = iota // in Lane.windows; to queued when due
+	spare   kind = iota // in Lane.spare, empty; to waiting, fixed or queued
+	waiting             // in Lane.windows; to queued when due
 	queued              // in Lane.queue until its last lease is taken
-	flying              // the cohort of a Batch
+	flying              // the cohort of a Batch, always
 	fixed               // in Lane.fixed; never due
 	loose               // AfterFunc: waiting leases have timers of their own
 )
@@ -22,26 +23,30 @@ const (
 type cohort struct {
 	timer  wheel.Timer // armed for the earlier of due (while waiting) and trust
 	lane   *Lane       // immutable
-	kind   kind
-	window int64   // its key in Lane.windows or Lane.fixed
-	due    instant // start of the window
-	trust  instant // lower bound of the members' ends of trust
-	armed  instant // what timer is armed for; never when it is not
+	batch  *Batch      // immutable; nil unless flying
+	window int64       // its key in Lane.windows or Lane.fixed
+	due    instant     // start of the window
+	trust  instant     // lower bound of the members' ends of trust
+	armed  instant     // what timer is armed for; never when it is not
 	leases []*Lease
 	live   int // leases that are not nil; a batch keeps places, so it has gaps
+	place  int // in Lane.queue while queued
+	limit  int // 0, or: these failed together, so a batch has at most so many of them, and of no others
+	kind   kind
+	timed  bool // timer has been scheduled once
 }
 
 // Fire is called by the wheel's driver.
 func (c *cohort) Fire(*wheel.Timer) { c.lane.visit(c) }
 
-func (c *cohort) addLocked(l *Lease, now instant) {
+// addLocked puts l into c; the caller arms c.
+func (c *cohort) addLocked(l *Lease) {
 	l.home, l.pos = c, int32(len(c.leases))
 	c.leases = append(c.leases, l)
 	c.live++
 	if trust := instant(l.trust.Load()); trust < c.trust {
 		c.trust = trust
 	}
-	c.armLocked(now)
 }
 
 // removeLocked takes l out. In a batch the others keep their places, because
@@ -81,15 +86,23 @@ func (c *cohort) armLocked(now instant) {
 	if at >= c.armed || c.lane.dog.wheel == nil {
 		return
 	}
-	d := time.Duration(at - now)
 	var err error
-	if c.armed == never {
-		err = c.lane.dog.wheel.Schedule(&c.timer, d, c)
+	if d := time.Duration(at - now); c.timed {
+		_, err = c.timer.Reset(d) // pending or not: a visit that waited for the lock may be an old one
 	} else {
-		_, err = c.timer.Reset(d)
+		err = c.lane.dog.wheel.Schedule(&c.timer, d, c)
+		c.timed = err == nil
 	}
 	if err == nil { // it can only be that the wheel was stopped: Close tells every lease
 		c.armed = at
+	}
+}
+
+// disarmLocked stops the timer.
+func (c *cohort) disarmLocked() {
+	if c.armed != never {
+		c.timer.Stop()
+		c.armed = never
 	}
 }
 
@@ -110,8 +123,11 @@ func (c *cohort) endedLocked(now instant, out []*Lease) []*Lease {
 			continue
 		}
 		out = append(out, l)
-		l.loseLocked(TrustEnded)
+		l.loseLocked(c.lane, TrustEnded)
 	}
 	c.trust = earliest
+	if c.kind == queued {
+		c.lane.queue.fix(c)
+	}
 	return out
 }

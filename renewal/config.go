@@ -65,6 +65,10 @@ type Config struct {
 	// MaxHold ends every renewed lease this long after it was acquired;
 	// default 0, no limit. At least TTL.
 	MaxHold time.Duration
+	// OnBatch is told what became of each batch, one after the other, on a
+	// goroutine of its own: it may block, and delays nothing but Close; what
+	// it is too slow for is skipped.
+	OnBatch func(BatchReport)
 }
 
 // withDefaults returns cfg with every zero field set, or all its faults.

@@ -82,3 +82,9 @@ func (h *histogram) minus(o *histogram) *histogram {
 func (h *histogram) summary() Distribution {
 	return Distribution{Count: h.n, P50: h.quantile(0.50), P99: h.quantile(0.99), Max: h.max, hist: h}
 }
+
+// sizes is summary for a histogram of sizes with the given sum.
+func (h *histogram) sizes(sum uint64) Sizes {
+	size := func(d time.Duration) int { return int(d / time.Microsecond) }
+	return Sizes{Sum: sum, P50: size(h.quantile(0.50)), P99: size(h.quantile(0.99)), Max: size(h.max), hist: h}
+}

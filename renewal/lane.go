@@ -1,10 +1,8 @@
 package renewal
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 )
@@ -15,23 +13,31 @@ import (
 type Lane struct {
 	// immutable after Watchdog.Lane
 	dog     *Watchdog
+	id      int // the order in which the locks of two lanes are taken
 	name    string
 	renewer Renewer
 	ctx     context.Context // ends at Close
 	wg      *sync.WaitGroup // the watchdog's
 
-	mu      sync.Mutex // guards what follows and the leases; never held while a Renewer or Owner is called
-	work    sync.Cond  // on mu: queue is not empty, or closed
-	closed  bool
-	windows map[int64]*cohort   // waiting cohorts by window
-	fixed   map[int64]*cohort   // fixed leases, by the window of their end of trust when filed
-	queue   []*cohort           // due, in order of arrival
-	open    *cohort             // AfterFunc: the last of queue while it takes more leases
-	loose   *cohort             // AfterFunc: waiting leases
-	batches map[*Batch]struct{} // one a dispatcher, and one a flying lease of AfterFunc without batches
-	fails   int                 // batches in a row of which nothing is known
-	stats   laneStats
+	mu        sync.Mutex // guards what follows and the leases; never held while a Renewer or Owner is called
+	work      sync.Cond  // on mu: queue is not empty, or closed
+	closed    bool
+	windows   map[int64]*cohort   // waiting cohorts by window
+	fixed     map[int64]*cohort   // fixed leases, by the window of their end of trust when filed
+	last      *cohort             // of windows or fixed: the one asked for last
+	queue     queue               // due
+	open      *cohort             // AfterFunc: the one of queue that takes more leases
+	loose     *cohort             // AfterFunc: waiting leases
+	spare     []*cohort           // empty ones to be used again
+	batches   map[*Batch]struct{} // one a dispatcher, and one a flying lease of AfterFunc without batches
+	idle      []*Batch            // AfterFunc without batches: to be used again
+	fails     int                 // batches in a row that the store did not answer
+	recovered chan struct{}       // closed at the next answer, if a dispatcher waits for that
+	stats     laneStats
 }
+
+// maxSpare bounds Lane.spare; one cohort is made and one dropped per window.
+const maxSpare = 8
 
 // Name returns the name that the lane was made with.
 func (ln *Lane) Name() string { return ln.name }
@@ -56,27 +62,34 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 	}
 	dog := ln.dog
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
 	if ln.closed {
+		ln.mu.Unlock()
 		return ErrClosed
 	}
-	if l.lane != nil {
+	if l.lane.Load() != nil {
+		ln.mu.Unlock()
 		panic("renewal: bug: Hold of a lease that was held before")
 	}
-	now := dog.now()
-	l.lane, l.owner, l.fixed, l.until = ln, owner, terms.Fixed, never
-	if dog.cfg.MaxHold > 0 && !terms.Fixed {
-		l.until = dog.instant(terms.Stamp).plus(dog.cfg.MaxHold)
+	now, sent := dog.moment(time.Now()), dog.moment(terms.Stamp)
+	l.until, l.fixed = never, terms.Fixed
+	if dog.cfg.MaxHold > 0 {
+		l.until = sent.at.plus(dog.cfg.MaxHold)
 	}
-	l.trustLocked(terms.Stamp, terms.TTL)
-	if instant(l.trust.Load()) <= now {
-		*l = Lease{} // as it was: nothing has seen it
+	l.trust.Store(0)
+	l.wall.Store(0)
+	l.trustLocked(dog, sent, terms.TTL)
+	if !l.trusted(now) {
+		ln.mu.Unlock()
 		return ErrTrustEnded
 	}
+	l.owner = owner
+	l.lane.Store(ln)
 	l.state.Store(uint32(held))
-	l.due = dog.firstDue(now)
+	l.due = dog.firstDue(now.at, instant(l.trust.Load()))
 	ln.stats.leases++
-	ln.fileLocked(l, l.due, now)
+	ln.fileLocked(l, l.due, now.at)
+	ln.mu.Unlock()
+	dog.watchClock()
 	return nil
 }
 
@@ -84,35 +97,58 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 // its end of trust if it is not to be renewed (any more).
 func (ln *Lane) fileLocked(l *Lease, at, now instant) {
 	trust := instant(l.trust.Load())
-	final := l.fixed || trust >= l.until
 	if ln.dog.cfg.Driver == AfterFunc {
-		ln.loose.addLocked(l, now)
-		if final {
+		ln.loose.addLocked(l)
+		if l.final() {
 			at = never
 		}
 		ln.resetLocked(l, min(at, trust), now)
 		return
 	}
-	w := instant(ln.dog.slack)
-	if final {
-		ln.windowLocked(ln.fixed, fixed, int64(trust/w)).addLocked(l, now)
-		return
+	var c *cohort
+	if w := instant(ln.dog.slack); l.final() {
+		c = ln.windowLocked(ln.fixed, fixed, int64(trust/w))
+	} else {
+		// Those to be sent alone are in cohorts of their own.
+		window := int64(at/w) << 1
+		if l.alone {
+			window |= 1
+		}
+		c = ln.windowLocked(ln.windows, waiting, window)
 	}
-	ln.windowLocked(ln.windows, waiting, int64(at/w)).addLocked(l, now)
+	c.addLocked(l)
+	c.armLocked(now)
 }
 
 func (ln *Lane) windowLocked(in map[int64]*cohort, k kind, window int64) *cohort {
+	if c := ln.last; c != nil && c.window == window && c.kind == k {
+		return c
+	}
 	c := in[window]
 	if c == nil {
-		c = ln.newCohort(k)
-		c.window, c.due = window, instant(window)*instant(ln.dog.slack)
+		c = ln.newCohortLocked(k)
+		c.window = window
+		if k == waiting {
+			c.due = instant(window>>1) * instant(ln.dog.slack)
+			c.limit = int(window & 1)
+		}
 		in[window] = c
 	}
+	ln.last = c
 	return c
 }
 
-func (ln *Lane) newCohort(k kind) *cohort {
-	return &cohort{lane: ln, kind: k, trust: never, armed: never}
+func (ln *Lane) newCohortLocked(k kind) *cohort {
+	var c *cohort
+	if n := len(ln.spare); n > 0 {
+		c = ln.spare[n-1]
+		ln.spare[n-1] = nil
+		ln.spare = ln.spare[:n-1]
+	} else {
+		c = &cohort{lane: ln, armed: never}
+	}
+	c.kind, c.trust, c.limit = k, never, 0
+	return c
 }
 
 // dropLocked forgets a cohort that has become empty.
@@ -123,18 +159,17 @@ func (ln *Lane) dropLocked(c *cohort) {
 	case fixed:
 		delete(ln.fixed, c.window)
 	case queued:
-		if i := slices.Index(ln.queue, c); i >= 0 {
-			ln.queue = slices.Delete(ln.queue, i, i+1)
-		}
+		ln.queue.remove(c)
 		if ln.open == c {
 			ln.open = nil
 		}
 	default:
 		return
 	}
-	if c.armed != never {
-		c.timer.Stop()
-		c.armed = never
+	c.disarmLocked()
+	c.kind = spare
+	if len(ln.spare) < maxSpare {
+		ln.spare = append(ln.spare, c)
 	}
 }
 
@@ -151,23 +186,42 @@ func (ln *Lane) visit(c *cohort) {
 	ended := c.endedLocked(now, nil)
 	if c.kind == waiting && c.live > 0 && c.due <= now {
 		delete(ln.windows, c.window)
-		c.kind = queued
-		ln.queue = append(ln.queue, c)
-		if c.live > ln.dog.cfg.MaxBatch {
-			ln.work.Broadcast()
-		} else {
-			ln.work.Signal()
-		}
+		ln.enqueueLocked(c)
 	}
 	c.armLocked(now)
 	ln.mu.Unlock()
 	tell(ended)
 }
 
-func tell(lost []*Lease) {
-	for _, l := range lost {
-		l.owner.Lost(l.reason) // reason is final once the lease is lost
+// enqueueLocked puts a cohort into the queue and wakes dispatchers for it.
+func (ln *Lane) enqueueLocked(c *cohort) {
+	ln.queue.push(c)
+	if c.live > ln.dog.cfg.MaxBatch || c.limit > 0 && c.live > c.limit {
+		ln.work.Broadcast()
+	} else {
+		ln.work.Signal()
 	}
+}
+
+// tell calls the owners of leases that were lost. If one of them panics or
+// calls Goexit the others are told all the same.
+func tell(lost []*Lease) {
+	for len(lost) > 0 {
+		l := lost[0]
+		lost = lost[1:]
+		tellOne(l, lost)
+	}
+}
+
+func tellOne(l *Lease, others []*Lease) {
+	returned := false
+	defer func() {
+		if !returned {
+			tell(others)
+		}
+	}()
+	l.owner.Lost(l.reason) // reason is final once the lease is lost
+	returned = true
 }
 
 // queuedLocked counts the leases that are due and not in a batch.
@@ -179,27 +233,9 @@ func (ln *Lane) queuedLocked() int {
 	return n
 }
 
-// takeLocked moves up to limit leases from the queue into b, nearest end of
-// trust first, and returns how many.
-func (ln *Lane) takeLocked(b *Batch, limit int, now instant) int {
-	for b.flight.live < limit && len(ln.queue) > 0 {
-		c := slices.MinFunc(ln.queue, func(x, y *cohort) int { return cmp.Compare(x.trust, y.trust) })
-		if c == ln.open {
-			ln.open = nil // later leases wait behind these
-		}
-		for b.flight.live < limit && c.live > 0 {
-			l := c.leases[len(c.leases)-1]
-			c.removeLocked(l) // the last one drops c
-			b.flight.addLocked(l, now)
-		}
-	}
-	return b.flight.live
-}
-
-// backoffLocked is how long an unknown lease waits before it is sent again:
-// it doubles with each batch of which nothing came back.
-func (ln *Lane) backoffLocked() time.Duration {
-	longest := max(ln.dog.cfg.TTL/24, ln.dog.slack)
-	d := min(ln.dog.slack<<min(ln.fails, 10), longest)
+// backoff is the pause after the given number of failures in a row.
+func (w *Watchdog) backoff(fails int) time.Duration {
+	longest := max(w.cfg.TTL/24, w.slack)
+	d := min(w.slack<<min(max(fails-1, 0), 10), longest)
 	return d - rand.N(d/4+1)
 }

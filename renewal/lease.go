@@ -24,7 +24,8 @@ func (t instant) plus(d time.Duration) instant {
 //
 // Lost is called exactly once if the lease ends without Release returning
 // true: on the wheel's driver goroutine, on a dispatcher, or on the goroutine
-// that calls Close. It must not block; no lock of this package is held.
+// that calls Close or Move. It must not block; no lock of this package is held.
+// A Release that returns false may do so just before Lost is called.
 type Owner interface {
 	Lost(Reason)
 }
@@ -46,22 +47,27 @@ type Lease struct {
 	_ noCopy
 
 	// immutable after Hold
-	lane  *Lane
 	owner Owner
 	until instant // MaxHold's end, or never
 
-	// atomic; written under lane.mu
+	// lane is where the lease is; that lane's lock guards the rest. Written by
+	// Hold, and by Move under the locks of both lanes.
+	lane atomic.Pointer[Lane]
+
+	// atomic; written under the lane's lock
 	trust atomic.Int64 // instant; trust ends here by the monotonic clock
 	wall  atomic.Int64 // and here by the wall clock, Unix ns (the monotonic clock stands still in a suspended machine)
 	state atomic.Uint32
 
-	// guarded by lane.mu
-	home   *cohort // where it is: a window, the queue or a batch
+	// guarded by the lane's lock
 	pos    int32   // in home.leases
-	fixed  bool    // not renewed
-	reason Reason  // why it is lost
+	home   *cohort // where it is: a window, the queue or a batch
 	due    instant // when its renewal is (or was) due
 	timer  *time.Timer
+	fixed  bool   // not renewed
+	alone  bool   // its renewal failed with no other in the batch: it is sent alone until it is answered
+	fails  uint8  // unknown outcomes in a row; saturates
+	reason Reason // why it is lost
 }
 
 // noCopy makes go vet report copies.
@@ -78,17 +84,22 @@ func (l *Lease) Valid() bool {
 	if state(l.state.Load()) != held {
 		return false
 	}
-	now := time.Now()
-	return now.Sub(l.lane.dog.base) < time.Duration(l.trust.Load()) && now.UnixNano() < l.wall.Load()
+	return l.trusted(l.lane.Load().dog.moment(time.Now()))
+}
+
+// trusted reports whether trust lasts at m.
+func (l *Lease) trusted(m moment) bool {
+	return m.at < instant(l.trust.Load()) && m.wall < l.wall.Load()
 }
 
 // Deadline returns the end of trust as it stands now; the zero time before
-// Hold. A renewal moves it later, never earlier.
+// Hold. A renewal moves it later, never earlier; a suspended machine, or a wall
+// clock set forward, moves it earlier.
 func (l *Lease) Deadline() time.Time {
 	if state(l.state.Load()) == unheld {
 		return time.Time{}
 	}
-	return l.lane.dog.base.Add(time.Duration(l.trust.Load()))
+	return l.lane.Load().dog.base.Add(time.Duration(l.trust.Load()))
 }
 
 // Lost reports whether the lease was lost, and why.
@@ -96,105 +107,151 @@ func (l *Lease) Lost() (Reason, bool) {
 	if state(l.state.Load()) != lost {
 		return 0, false
 	}
-	l.lane.mu.Lock()
-	defer l.lane.mu.Unlock()
+	defer l.lock().mu.Unlock()
 	return l.reason, true
 }
 
 // Release ends the lease for the watchdog. It returns false if the lease was
-// already lost or released. After it returned, no batch is formed with this
-// lease; a renewal that is already being written may still reach the store.
+// already lost or released. After it returned, no renewal of the lease is
+// sent: if one is just being written, Release waits for the end of that
+// (microseconds as a rule; if a connection takes no more bytes, at most until
+// the lease's trust would have ended). A renewal that is on the wire may still
+// reach the store.
 func (l *Lease) Release() bool {
-	ln := l.lane
+	ln := l.lock()
 	if ln == nil {
 		return false
 	}
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
 	if state(l.state.Load()) != held {
+		ln.mu.Unlock()
 		return false
 	}
-	l.endLocked(released)
+	written := l.writtenLocked()
+	l.endLocked(ln, released)
+	ln.mu.Unlock()
+	if written != nil {
+		ln.dog.await(written, instant(l.trust.Load()))
+	}
 	return true
+}
+
+// writtenLocked returns a channel that is closed when the request that is being
+// written with l in it has been written; nil if there is none.
+func (l *Lease) writtenLocked() <-chan struct{} {
+	if l.home == nil || l.home.kind != flying {
+		return nil
+	}
+	return l.home.batch.writtenLocked()
+}
+
+// await waits for a channel, at most until the instant end.
+func (w *Watchdog) await(written <-chan struct{}, end instant) {
+	t := time.NewTimer(time.Duration(end - w.now()))
+	defer t.Stop()
+	select {
+	case <-written:
+	case <-t.C:
+	}
 }
 
 // Extend notes another yes of the store (a re-entry, an extension): trust
 // reaches at least stamp + ttl - margin. It returns false and changes nothing
 // if the lease has ended or its trust is over.
 func (l *Lease) Extend(stamp time.Time, ttl time.Duration) bool {
-	ln := l.lane
+	ln := l.lock()
 	if ln == nil {
 		return false
 	}
-	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	if state(l.state.Load()) != held || !l.Valid() {
+	if !l.Valid() {
 		return false
 	}
 	// The cohort's lower bound of trust may now be too early; its next visit
 	// puts that right.
-	l.trustLocked(stamp, ttl)
+	l.trustLocked(ln.dog, ln.dog.moment(stamp), ttl)
 	return true
 }
 
 // SetFixed says whether the lease is left to its end (true) or renewed
-// (false). It does nothing on a lease that has ended.
+// (false). It does nothing on a lease that has ended. Config.MaxHold counts
+// from the acquisition, also for a lease that was fixed at first.
 func (l *Lease) SetFixed(fixed bool) {
-	ln := l.lane
+	ln := l.lock()
 	if ln == nil {
 		return
 	}
-	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	if state(l.state.Load()) != held || l.fixed == fixed {
 		return
 	}
+	l.leaveLocked() // out of a batch in flight too: what that brings counts no more
 	l.fixed = fixed
-	if l.home != nil && l.home.kind == flying {
-		return // settle files it
-	}
-	l.leaveLocked()
 	now := ln.dog.now()
 	if !fixed {
-		l.due = ln.dog.firstDue(now)
+		l.due = ln.dog.firstDue(now, instant(l.trust.Load()))
 	}
 	ln.fileLocked(l, l.due, now)
 }
 
-// trustLocked extends trust by a yes whose request was stamped at stamp.
-func (l *Lease) trustLocked(stamp time.Time, ttl time.Duration) {
-	dog := l.lane.dog
+// lock returns the lease's lane, locked; nil before Hold.
+func (l *Lease) lock() *Lane {
+	for {
+		ln := l.lane.Load()
+		if ln == nil {
+			return nil
+		}
+		ln.mu.Lock()
+		if l.lane.Load() == ln {
+			return ln
+		}
+		ln.mu.Unlock()
+	}
+}
+
+// trustLocked extends trust by a yes to a request sent at the given moment.
+func (l *Lease) trustLocked(dog *Watchdog, sent moment, ttl time.Duration) {
 	span := ttl - dog.cfg.margin(ttl)
-	end := dog.instant(stamp).plus(span)
-	wall := stamp.UnixNano() + int64(span)
-	if end > l.until {
+	end := sent.at.plus(span)
+	wall := sent.wall + int64(span+dog.grace)
+	if slept := time.Duration(dog.ahead.Load()) - dog.aheadAt(sent); slept > dog.cfg.Tick {
+		end -= instant(slept) // since it was sent, and noticed since
+	}
+	if end > l.until && !l.fixed {
 		wall -= int64(end - l.until)
 		end = l.until
 	}
 	if end > instant(l.trust.Load()) {
 		l.trust.Store(int64(end))
 	}
-	l.wall.Store(max(l.wall.Load(), wall))
+	if wall > l.wall.Load() {
+		l.wall.Store(wall)
+	}
 }
 
+// final reports whether the lease is not to be renewed any more. It needs the
+// lane's lock.
+func (l *Lease) final() bool { return l.fixed || instant(l.trust.Load()) >= l.until }
+
 // endLocked takes the lease out of the watchdog in the terminal state s.
-func (l *Lease) endLocked(s state) {
+func (l *Lease) endLocked(ln *Lane, s state) {
 	l.state.Store(uint32(s))
 	l.leaveLocked()
-	l.lane.stats.leases--
+	ln.stats.leases--
 }
 
 // loseLocked ends the lease as lost. The caller calls owner.Lost(reason) once
 // it has released the lock.
-func (l *Lease) loseLocked(reason Reason) {
-	if reason == TrustEnded && instant(l.trust.Load()) >= l.until {
-		reason = MaxHold
-	} else if reason == TrustEnded && l.fixed {
+func (l *Lease) loseLocked(ln *Lane, reason Reason) {
+	switch {
+	case reason != TrustEnded:
+	case l.fixed:
 		reason = Expired
+	case l.final():
+		reason = MaxHold
 	}
 	l.reason = reason
-	l.endLocked(lost)
-	l.lane.stats.lost[reason]++
+	l.endLocked(ln, lost)
+	ln.stats.lost[reason]++
 }
 
 // leaveLocked takes the lease out of its cohort and stops its own timer.

@@ -13,24 +13,27 @@ import (
 )
 
 // drivers are the ways to wake a watchdog; what follows holds for each.
-var drivers = map[string]renewal.Config{
-	"wheel-batch":     {},
-	"wheel":           {MaxBatch: 1, Dispatchers: 8},
-	"afterfunc-batch": {Driver: renewal.AfterFunc},
-	"afterfunc":       {Driver: renewal.AfterFunc, MaxBatch: 1},
+var drivers = []struct {
+	name string
+	cfg  renewal.Config
+}{
+	{"wheel-batch", renewal.Config{}},
+	{"wheel", renewal.Config{MaxBatch: 1, Dispatchers: 8}},
+	{"afterfunc-batch", renewal.Config{Driver: renewal.AfterFunc}},
+	{"afterfunc", renewal.Config{Driver: renewal.AfterFunc, MaxBatch: 1}},
 }
 
 func forEachDriver(t *testing.T, f func(*testing.T, renewal.Config)) {
-	for name, cfg := range drivers {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { f(t, cfg) })
+	for _, d := range drivers {
+		t.Run(d.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { f(t, d.cfg) })
 		})
 	}
 }
 
 func TestLeasesAreRenewedEachThirdOfTheTTL(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
-		s := newStore()
+		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		hs := s.holdMany(t, ln, 100, 30*time.Second)
 		time.Sleep(10 * time.Minute)
@@ -55,9 +58,27 @@ func TestLeasesAreRenewedEachThirdOfTheTTL(t *testing.T) {
 	})
 }
 
+func TestTrustEndsAMarginBeforeStampPlusTTL(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		w, ln := newLane(t, s, cfg)
+		require.Equal(t, 600*time.Millisecond, w.Margin(30*time.Second), "TTL/50")
+		require.Equal(t, 25*time.Millisecond, w.Margin(time.Second), "2 ticks and 5 ms")
+		start := time.Now()
+		h := s.hold(t, ln, renewedFor(30*time.Second))
+		require.Equal(t, start.Add(29400*time.Millisecond), h.lease.Deadline())
+		// A slow answer: trust counts from before the request, not from the answer.
+		s.setFault(func() fault { return fault{before: 200 * time.Millisecond, after: 300 * time.Millisecond} })
+		for w.Stats().Renewed == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		require.Equal(t, 200*time.Millisecond+w.Margin(30*time.Second), s.left(h.key)-time.Until(h.lease.Deadline()))
+	})
+}
+
 func TestLossIsToldOnceWhenTheStoreSaysNo(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
-		s := newStore()
+		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		hs := s.holdMany(t, ln, 50, 30*time.Second)
 		time.Sleep(time.Minute)
@@ -66,12 +87,15 @@ func TestLossIsToldOnceWhenTheStoreSaysNo(t *testing.T) {
 				s.delete(h.key)
 			}
 		}
-		time.Sleep(11 * time.Second) // a renewal interval and a round trip
+		time.Sleep(10 * time.Second) // a renewal interval; the round trip takes no time
 		for i, h := range hs {
 			if i%2 == 0 {
 				require.Equal(t, []renewal.Reason{renewal.NotOwner}, h.reasons())
 				require.False(t, h.lease.Valid())
 				require.False(t, h.lease.Release())
+				r, lost := h.lease.Lost()
+				require.True(t, lost)
+				require.Equal(t, renewal.NotOwner, r)
 			} else {
 				require.Empty(t, h.reasons())
 				require.True(t, h.lease.Valid())
@@ -81,156 +105,16 @@ func TestLossIsToldOnceWhenTheStoreSaysNo(t *testing.T) {
 	})
 }
 
-func TestOutageShorterThanHalfTheTTLLosesNothing(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
-		s := newStore()
-		w, ln := newLaneOf(t, &cut{Renewer: s, after: time.Second}, cfg)
-		hs := s.holdMany(t, ln, 500, 30*time.Second)
-		time.Sleep(time.Minute)
-		out := time.Now().Add(15 * time.Second)
-		s.setFault(func() fault {
-			if left := time.Until(out); left > 0 {
-				return fault{drop: true}
-			}
-			return fault{}
-		})
-		time.Sleep(2 * time.Minute)
-		require.Empty(t, w.Stats().Lost)
-		for _, h := range hs {
-			require.True(t, h.lease.Valid())
-		}
-	})
-}
-
-func TestLongOutageIsToldOnceBeforeTheStoreExpiresTheKeys(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
-		s := newStore()
-		w, ln := newLane(t, s, cfg)
-		hs := s.holdMany(t, ln, 500, 30*time.Second)
-		time.Sleep(time.Minute)
-		s.setFault(func() fault { return fault{drop: true} })
-		time.Sleep(time.Minute)
-		for _, h := range hs {
-			require.Equal(t, []renewal.Reason{renewal.TrustEnded}, h.reasons())
-			require.Greater(t, h.spared, time.Duration(0), "told before the store's expiry")
-		}
-		s.setFault(nil)
-		fresh := s.hold(t, ln, "fresh", 30*time.Second, false)
-		time.Sleep(5 * time.Minute)
-		require.True(t, fresh.lease.Valid(), "new leases renew normally")
-		require.Equal(t, 1, w.Stats().Leases)
-	})
-}
-
-// TestHolderIsToldBeforeTheStoresExpiry is the one rule, under random faults of
-// every kind and size, with leases that come and go.
-func TestHolderIsToldBeforeTheStoresExpiry(t *testing.T) {
-	schedules := 150
-	if testing.Short() {
-		schedules = 25
-	}
-	faults, told := 0, 0
-	for name, cfg := range drivers {
-		for seed := range schedules {
-			synctest.Test(t, func(t *testing.T) {
-				rng := rand.New(rand.NewPCG(uint64(seed), 7))
-				ttl := []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second}[rng.IntN(3)]
-				cfg := cfg
-				cfg.TTL = ttl
-				s := newStore()
-				network := rand.New(rand.NewPCG(uint64(seed), 8))
-				s.fault = func() fault { // called under the store's lock
-					if network.IntN(3) > 0 {
-						return fault{}
-					}
-					faults++
-					return fault{
-						before: time.Duration(network.Int64N(int64(ttl) * 3 / 2)),
-						after:  time.Duration(network.Int64N(int64(ttl) * 3 / 2)),
-						drop:   network.IntN(4) == 0,
-						mute:   network.IntN(4) == 0,
-					}
-				}
-				w, ln := newLaneOf(t, &cut{Renewer: s, after: ttl / time.Duration(1+rng.IntN(10))}, cfg)
-				hs := s.holdMany(t, ln, 30, ttl)
-				for end := time.Now().Add(10 * ttl); time.Now().Before(end); time.Sleep(ttl / 50) {
-					for i, h := range hs {
-						if h.lease.Valid() {
-							if left := s.left(h.key); left <= 0 {
-								t.Errorf("%s, seed %d: %s is valid %v after the store's expiry", name, seed, h.key, -left)
-							}
-						}
-						if rng.IntN(200) == 0 {
-							h.lease.Release()
-							hs[i] = s.hold(t, ln, h.key+"+", ttl, false)
-						}
-						if r := h.reasons(); len(r) > 0 {
-							told++
-							if len(r) > 1 {
-								t.Errorf("%s, seed %d: told %v", name, seed, r)
-							}
-							if r[0] == renewal.TrustEnded && h.spared <= 0 {
-								t.Errorf("%s, seed %d: told %v after the store's expiry", name, seed, -h.spared)
-							}
-							hs[i] = s.hold(t, ln, h.key+"-", ttl, false)
-						}
-					}
-				}
-				w.Close()
-				time.Sleep(3 * ttl) // the store's stragglers
-			})
-		}
-	}
-	t.Logf("%d faults injected, %d losses told", faults, told)
-	require.Greater(t, faults, 100)
-	require.Greater(t, told, 10)
-}
-
-func TestLeasesTakenTogetherAreSpreadOverTheInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		_, ln := newLane(t, s, renewal.Config{})
-		s.holdMany(t, ln, 20_000, 30*time.Second)
-		time.Sleep(20 * time.Second) // two intervals
-		worst, last := 0, s.count()
-		for range 10 {
-			time.Sleep(time.Second)
-			n := s.count()
-			worst, last = max(worst, n-last), n
-		}
-		require.Less(t, worst, 20_000/10*14/10, "at most 1.4 times the mean in any second")
-	})
-}
-
-func TestAHungLaneDelaysNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bad, good := newStore(), newStore()
-		w, hung := newLane(t, bad, renewal.Config{})
-		ok, err := w.Lane("good", good)
-		require.NoError(t, err)
-		bad.setFault(func() fault { return fault{drop: true} })
-		lost := bad.holdMany(t, hung, 1000, 30*time.Second)
-		kept := good.holdMany(t, ok, 1000, 30*time.Second)
-		time.Sleep(5 * time.Minute)
-		for i := range lost {
-			require.Len(t, lost[i].reasons(), 1)
-			require.Greater(t, lost[i].spared, time.Duration(0))
-			require.Empty(t, kept[i].reasons())
-		}
-		require.Zero(t, ok.Stats().Lag.P99)
-	})
-}
-
 func TestFixedLeaseIsNotRenewedAndItsEndIsTold(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
-		s := newStore()
+		s := &store{}
 		w, ln := newLane(t, s, cfg)
-		h := s.hold(t, ln, "fixed", 5*time.Second, true)
-		start := time.Now()
-		require.Equal(t, start.Add(5*time.Second-w.Margin(5*time.Second)), h.lease.Deadline().Round(0))
-		<-h.done
+		h := s.hold(t, ln, fixedFor(5*time.Second))
+		end := h.lease.Deadline()
+		require.Equal(t, 5*time.Second-w.Margin(5*time.Second), time.Until(end))
+		time.Sleep(5 * time.Second)
 		require.Equal(t, []renewal.Reason{renewal.Expired}, h.reasons())
-		late := time.Since(h.lease.Deadline())
+		late := h.toldAt().Sub(end)
 		require.GreaterOrEqual(t, late, time.Duration(0), "not before its end")
 		require.LessOrEqual(t, late, w.Config().Tick)
 		require.Greater(t, h.spared, time.Duration(0))
@@ -240,29 +124,31 @@ func TestFixedLeaseIsNotRenewedAndItsEndIsTold(t *testing.T) {
 
 func TestExtendAndSetFixedMoveTheEnd(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
-		s := newStore()
+		s := &store{}
 		w, ln := newLane(t, s, cfg)
-		h := s.hold(t, ln, "k", 30*time.Second, true)
+		h := s.hold(t, ln, fixedFor(30*time.Second))
 		time.Sleep(20 * time.Second)
 		require.True(t, h.lease.Extend(time.Now(), 30*time.Second))
-		s.extend([]string{"k"}, 30*time.Second)
+		s.extend([]int{h.key}, 30*time.Second)
 		time.Sleep(20 * time.Second)
 		require.True(t, h.lease.Valid())
 		require.True(t, h.lease.Extend(time.Now(), time.Second))
 		require.Greater(t, time.Until(h.lease.Deadline()), 5*time.Second, "trust is never shortened")
 		h.lease.SetFixed(false)
-		time.Sleep(5 * time.Second) // it has to be renewed within 10 s
-		require.True(t, h.lease.Valid())
+		time.Sleep(5 * time.Second) // it has to be renewed within 9.4 s, and is within half of that
+		require.Greater(t, time.Until(h.lease.Deadline()), 20*time.Second)
 		w.Close()
 		require.Equal(t, []renewal.Reason{renewal.Closed}, h.reasons())
+		require.False(t, h.lease.Extend(time.Now(), time.Second))
+		h.lease.SetFixed(true) // and nothing happens
 	})
 }
 
 func TestARenewedLeaseSetFixedEnds(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
-		s := newStore()
+		s := &store{}
 		_, ln := newLane(t, s, cfg)
-		h := s.hold(t, ln, "k", 30*time.Second, false)
+		h := s.hold(t, ln, renewedFor(30*time.Second))
 		time.Sleep(time.Minute)
 		h.lease.SetFixed(true)
 		time.Sleep(30 * time.Second)
@@ -271,87 +157,102 @@ func TestARenewedLeaseSetFixedEnds(t *testing.T) {
 	})
 }
 
+func TestALeaseSetFixedInFlightIsNotExtendedByTheAnswer(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		w, ln := newLane(t, s, cfg)
+		h := s.hold(t, ln, renewedFor(30*time.Second))
+		s.setFault(func() fault { return fault{after: 500 * time.Millisecond} })
+		for w.Stats().InFlight == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		end := h.lease.Deadline()
+		h.lease.SetFixed(true)
+		time.Sleep(time.Second)
+		require.Equal(t, end, h.lease.Deadline())
+		time.Sleep(30 * time.Second)
+		require.Equal(t, []renewal.Reason{renewal.Expired}, h.reasons())
+	})
+}
+
 func TestMaxHoldEndsTheLeaseOnTime(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
 		cfg.MaxHold = 95 * time.Second
-		s := newStore()
-		_, ln := newLane(t, s, cfg)
+		s := &store{}
+		w, ln := newLane(t, s, cfg)
 		start := time.Now()
-		h := s.hold(t, ln, "k", 30*time.Second, false)
-		<-h.done
+		renewed := s.hold(t, ln, renewedFor(30*time.Second))
+		late := s.hold(t, ln, fixedFor(30*time.Second))
+		long := s.hold(t, ln, fixedFor(2*time.Minute))
+		time.Sleep(10 * time.Second)
+		late.lease.SetFixed(false)
+		time.Sleep(3 * time.Minute)
+		for _, h := range []*holder{renewed, late} {
+			require.Equal(t, []renewal.Reason{renewal.MaxHold}, h.reasons())
+			after := h.toldAt().Sub(start) - cfg.MaxHold
+			require.GreaterOrEqual(t, after, time.Duration(0))
+			require.LessOrEqual(t, after, w.Config().Tick)
+			require.Greater(t, h.spared, time.Duration(0))
+		}
+		require.Equal(t, []renewal.Reason{renewal.Expired}, long.reasons(), "a fixed lease has its own end")
+		require.Equal(t, long.lease.Deadline().Sub(start), 2*time.Minute-w.Margin(2*time.Minute))
+	})
+}
+
+func TestMaxHoldStopsRenewalEarlyEnough(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+		cfg.MaxHold = 95 * time.Second
+		s := &store{}
+		_, ln := newLane(t, s, cfg)
+		h := s.hold(t, ln, renewedFor(30*time.Second))
+		time.Sleep(85 * time.Second)
+		// Whatever was renewed from 95 s - 29.4 s on brings trust to MaxHold.
+		before := s.count()
+		time.Sleep(time.Minute)
+		require.Equal(t, before, s.count())
 		require.Equal(t, []renewal.Reason{renewal.MaxHold}, h.reasons())
-		require.InDelta(t, float64(95*time.Second), float64(time.Since(start)), float64(20*time.Millisecond))
-		require.Greater(t, h.spared, time.Duration(0))
 	})
 }
 
 func TestAYesAfterTrustEndedIsNoHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		w, ln := newLane(t, s, renewal.Config{})
+	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		w, ln := newLane(t, s, cfg)
 		var h holder
 		stamp := time.Now()
-		time.Sleep(29500 * time.Millisecond)
-		err := ln.Hold(&h.lease, &h, renewal.Terms{Stamp: stamp, TTL: 30 * time.Second})
-		require.ErrorIs(t, err, renewal.ErrTrustEnded)
+		time.Sleep(29400 * time.Millisecond)
+		terms := renewal.Terms{Stamp: stamp, TTL: 30 * time.Second}
+		require.ErrorIs(t, ln.Hold(&h.lease, &h, terms), renewal.ErrTrustEnded)
 		require.False(t, h.lease.Valid())
 		require.False(t, h.lease.Release())
+		require.Zero(t, h.lease.Deadline())
+		terms.Stamp = stamp.Add(time.Nanosecond)
+		require.NoError(t, ln.Hold(&h.lease, &h, terms), "and it may be held by another yes")
+		require.True(t, h.lease.Release())
+
+		// A renewal whose yes is read after the lease's own trust ended.
+		late := s.hold(t, ln, renewedFor(30*time.Second))
+		s.setFault(func() fault { return fault{after: 29*time.Second + 399*time.Millisecond} })
+		time.Sleep(time.Minute)
+		require.Equal(t, []renewal.Reason{renewal.TrustEnded}, late.reasons())
+		require.Positive(t, s.count(), "though the store had extended it")
+
 		w.Close()
-		require.ErrorIs(t, ln.Hold(&h.lease, &h, renewal.Terms{Stamp: time.Now(), TTL: time.Second}), renewal.ErrClosed)
-		_, err = w.Lane("late", s)
+		require.ErrorIs(t, ln.Hold(new(renewal.Lease), &h, renewal.Terms{Stamp: time.Now(), TTL: time.Second}), renewal.ErrClosed)
+		_, err := w.Lane("late", s)
 		require.ErrorIs(t, err, renewal.ErrClosed)
 	})
 }
 
-func TestARenewerThatPanicsMakesItsBatchUnknown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		w, ln := newLaneOf(t, &panicky{store: s}, renewal.Config{})
-		h := s.hold(t, ln, "k", 30*time.Second, false)
-		time.Sleep(5 * time.Minute)
-		require.True(t, h.lease.Valid())
-		require.Greater(t, w.Stats().Retried, uint64(20))
-	})
-}
-
-func TestCloseTellsEveryLeaseAndStopsTwice(t *testing.T) {
+func TestAShortLeaseOfARenewedKindIsRenewedInTime(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
-		s := newStore()
-		w, ln := newLane(t, s, cfg)
-		hs := s.holdMany(t, ln, 100, 30*time.Second)
-		s.setFault(func() fault { return fault{drop: true} })
-		time.Sleep(8 * time.Second) // some wait, some fly
-		var wg sync.WaitGroup
-		for range 4 {
-			wg.Go(w.Close)
+		s := &store{}
+		_, ln := newLane(t, s, cfg)
+		for range 100 {
+			s.hold(t, ln, renewedFor(time.Second)) // the watchdog's own TTL is 30 s
 		}
-		wg.Wait()
-		for _, h := range hs {
-			require.Equal(t, []renewal.Reason{renewal.Closed}, h.reasons())
-			require.False(t, h.lease.Valid())
-		}
-		require.Zero(t, w.Stats().Leases)
-		time.Sleep(time.Hour) // the store's stragglers
-	})
-}
-
-func TestStatsSinceCountsOnlyWhatCameBetween(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore()
-		w, ln := newLane(t, s, renewal.Config{})
-		s.holdMany(t, ln, 100, 30*time.Second)
-		s.setFault(func() fault { return fault{after: 700 * time.Millisecond} })
 		time.Sleep(time.Minute)
-		s.setFault(nil)
-		time.Sleep(time.Minute) // the last that were late have settled
-		before := w.Stats()
-		time.Sleep(time.Minute)
-		st := w.Stats().Since(before)
-		require.EqualValues(t, 600, st.Renewed)
-		require.EqualValues(t, 600, st.Late.Count)
-		require.Greater(t, before.Late.Max, 600*time.Millisecond)
-		require.Zero(t, st.Late.Max)
-		require.Equal(t, 100, st.Leases)
+		require.Equal(t, 100, ln.Stats().Leases)
 	})
 }
 
@@ -360,12 +261,16 @@ func TestConfigNamesAllItsFaults(t *testing.T) {
 	for _, field := range []string{"TTL", "Driver", "Tick", "Margin", "MaxBatch", "Dispatchers", "MaxHold"} {
 		require.ErrorContains(t, err, "Config."+field+" is ")
 	}
+	w, err := renewal.New(renewal.Config{TTL: renewal.MinTTL})
+	require.NoError(t, err)
+	require.Equal(t, time.Millisecond, w.Config().Tick, "at most TTL/100")
+	w.Close()
 }
 
 func TestConcurrentUseKeepsTheAccount(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
 		cfg.TTL = 100 * time.Millisecond
-		s := newStore()
+		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		var mu sync.Mutex
 		released, lost := 0, 0
@@ -373,19 +278,22 @@ func TestConcurrentUseKeepsTheAccount(t *testing.T) {
 		for g := range 8 {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(g), 1))
-				for i := range 200 {
-					h := s.hold(t, ln, string(rune('a'+g))+string(rune(i)), 100*time.Millisecond, rng.IntN(4) == 0)
+				for range 200 {
+					h := s.hold(t, ln, renewal.Terms{TTL: 100 * time.Millisecond, Fixed: rng.IntN(4) == 0})
 					time.Sleep(time.Duration(rng.IntN(150)) * time.Millisecond)
 					ok := h.lease.Release()
+					time.Sleep(time.Millisecond) // Lost is called after the lease has ended
+					told := len(h.reasons())
 					mu.Lock()
 					if ok {
 						released++
-						require.Empty(t, h.reasons())
 					} else {
 						lost++
-						require.Len(t, h.reasons(), 1)
 					}
 					mu.Unlock()
+					if ok == (told > 0) || told > 1 {
+						t.Errorf("Release says %v, told %d times", ok, told)
+					}
 				}
 			})
 		}

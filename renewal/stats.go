@@ -9,9 +9,12 @@ type Stats struct {
 	Retried  uint64         // leases sent again after an unknown outcome
 	Lost     map[Reason]int // leases lost, by reason
 	Batches  uint64         // calls of the Renewer
+	Failed   uint64         // those of them that the store did not answer
 	Queued   int            // due now and not yet in a batch
 	InFlight int            // in a batch now
 
+	// Sizes are the numbers of leases in the batches.
+	Sizes Sizes
 	// Lag is how long after its due time a renewal was sent, Late how long
 	// after it the renewal was acknowledged. A renewal may be sent up to its
 	// slack before it is due; that counts as 0.
@@ -26,12 +29,21 @@ type Distribution struct {
 	hist *histogram // what they were made of, for Since
 }
 
+// Sizes sums up numbers of leases; quantiles are exact to 1/16.
+type Sizes struct {
+	Sum           uint64
+	P50, P99, Max int
+
+	hist *histogram
+}
+
 // Since returns the counters of the time between two snapshots; Leases, Queued
 // and InFlight are those of s. The largest durations are exact to 1/16.
 func (s Stats) Since(earlier Stats) Stats {
 	s.Renewed -= earlier.Renewed
 	s.Retried -= earlier.Retried
 	s.Batches -= earlier.Batches
+	s.Failed -= earlier.Failed
 	lost := make(map[Reason]int)
 	for r, n := range s.Lost {
 		if n -= earlier.Lost[r]; n > 0 {
@@ -40,6 +52,9 @@ func (s Stats) Since(earlier Stats) Stats {
 	}
 	s.Lost = lost
 	s.Lag, s.Late = s.Lag.since(earlier.Lag), s.Late.since(earlier.Late)
+	if s.Sizes.hist != nil && earlier.Sizes.hist != nil {
+		s.Sizes = s.Sizes.hist.minus(earlier.Sizes.hist).sizes(s.Sizes.Sum - earlier.Sizes.Sum)
+	}
 	return s
 }
 
@@ -57,9 +72,30 @@ type laneStats struct {
 	retried  uint64
 	lost     [reasons]int
 	batches  uint64
+	failed   uint64
+	sent     uint64
 	inFlight int
+	sizes    histogram // a lease counts as 1 µs
 	lag      histogram
 	late     histogram
+}
+
+// launch counts a batch of n leases that is about to be sent.
+func (s *laneStats) launch(n int) {
+	s.batches++
+	s.sent += uint64(n)
+	s.inFlight += n
+	s.sizes.record(time.Duration(n)*time.Microsecond, 1)
+}
+
+// land counts what became of a batch.
+func (s *laneStats) land(r *BatchReport, answered bool) {
+	s.inFlight -= r.Leases
+	s.renewed += uint64(r.Renewed)
+	s.retried += uint64(r.Unknown)
+	if !answered {
+		s.failed++
+	}
 }
 
 func (s *laneStats) add(o *laneStats) {
@@ -70,7 +106,10 @@ func (s *laneStats) add(o *laneStats) {
 		s.lost[i] += n
 	}
 	s.batches += o.batches
+	s.failed += o.failed
+	s.sent += o.sent
 	s.inFlight += o.inFlight
+	s.sizes.add(&o.sizes)
 	s.lag.add(&o.lag)
 	s.late.add(&o.late)
 }
@@ -84,8 +123,8 @@ func (s *laneStats) snapshot(queued int) Stats {
 		}
 	}
 	return Stats{
-		Leases: s.leases, Renewed: s.renewed, Retried: s.retried, Lost: lost, Batches: s.batches,
-		Queued: queued, InFlight: s.inFlight, Lag: s.lag.summary(), Late: s.late.summary(),
+		Leases: s.leases, Renewed: s.renewed, Retried: s.retried, Lost: lost, Batches: s.batches, Failed: s.failed,
+		Queued: queued, InFlight: s.inFlight, Sizes: s.sizes.sizes(s.sent), Lag: s.lag.summary(), Late: s.late.summary(),
 	}
 }
 

@@ -3,7 +3,6 @@ package renewal_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -13,81 +12,124 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// store is a store with expiry, as the watchdog's far side: it keeps keys until
-// their TTL is over by the clock of the test's bubble.
+// store is a store with expiry, as the watchdog's far side: it keeps keys, which
+// are numbers, until their TTL is over by the clock of the test's bubble.
 type store struct {
 	mu      sync.Mutex
-	expiry  map[string]time.Time
-	renewed int // renewals that found their key
+	expiry  []time.Time // by key; the zero time: it has it not
+	renewed int         // renewals that found their key
 
-	// fault decides what happens to the next call; nil is a healthy network.
-	fault func() fault
+	fault func() fault  // what happens to the next call; nil: nothing
+	write func(key int) // is told of every key that is being written; nil: nobody is
 }
 
 // fault is what the network does to one call.
 type fault struct {
+	dial   time.Duration // until the first byte is written
 	before time.Duration // until the store carries it out
 	after  time.Duration // until the answer is there
 	drop   bool          // it never reaches the store
 	mute   bool          // its answer is lost
+	repeat bool          // the store asks for it once more, as at NOSCRIPT
 }
 
 var errNetwork = errors.New("the network failed")
 
-func newStore() *store { return &store{expiry: make(map[string]time.Time)} }
-
-// Renew implements renewal.Renewer.
+// Renew implements renewal.Renewer for holders.
 func (s *store) Renew(ctx context.Context, b *renewal.Batch) {
-	var f fault
+	s.renew(ctx, b, func(o renewal.Owner) int { return o.(*holder).key })
+}
+
+func (s *store) renew(ctx context.Context, b *renewal.Batch, keyOf func(renewal.Owner) int) {
 	s.mu.Lock()
+	var f fault
 	if s.fault != nil {
 		f = s.fault()
 	}
 	s.mu.Unlock()
-	keys := make([]string, b.Len())
-	for i := range keys {
-		keys[i] = b.Owner(i).(*holder).key
+	time.Sleep(f.dial)
+	keys := make([]int, 0, b.Len())
+	send := func(live []int, by time.Time) error {
+		if !time.Now().Before(by) {
+			return errNetwork
+		}
+		keys = keys[:0]
+		for _, i := range live {
+			key := keyOf(b.Owner(i))
+			keys = append(keys, key)
+			if s.write != nil {
+				s.write(key)
+			}
+		}
+		return nil
 	}
-	ttl, gone := b.TTL(), make(chan []int, 1)
+	live, err := b.Send(send)
+	if f.repeat && err == nil {
+		time.Sleep(f.after)
+		live, err = b.Send(send)
+	}
+	if err != nil || len(live) == 0 {
+		return
+	}
+	gone, err := s.roundTrip(ctx, f, keys, b.TTL())
+	if err != nil {
+		b.Fail(err)
+		return
+	}
+	for _, i := range live {
+		b.Renewed(i)
+	}
+	for _, i := range gone {
+		b.Lost(live[i])
+	}
+}
+
+// roundTrip extends keys across a network with the fault f.
+func (s *store) roundTrip(ctx context.Context, f fault, keys []int, ttl time.Duration) ([]int, error) {
+	if f == (fault{}) {
+		return s.extend(keys, ttl), nil
+	}
+	answer := make(chan []int, 1)
+	keys = append([]int(nil), keys...)
 	go func() { // the store acts even if the caller has given up
 		time.Sleep(f.before)
 		if !f.drop {
-			gone <- s.extend(keys, ttl)
+			answer <- s.extend(keys, ttl)
 		}
 	}()
 	select {
-	case lost := <-gone:
+	case gone := <-answer:
 		time.Sleep(f.after)
 		if f.mute || ctx.Err() != nil {
 			<-ctx.Done()
-			b.UnknownAll(errNetwork)
-			return
+			return nil, errNetwork
 		}
-		for _, i := range lost {
-			b.Lost(i)
-		}
+		return gone, nil
 	case <-ctx.Done():
-		b.UnknownAll(ctx.Err())
+		return nil, ctx.Err()
 	}
 }
 
-func (s *store) extend(keys []string, ttl time.Duration) (lost []int) {
+func (s *store) extend(keys []int, ttl time.Duration) (gone []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	end := now.Add(ttl)
 	for i, key := range keys {
-		if end, ok := s.expiry[key]; !ok || !now.Before(end) {
-			lost = append(lost, i)
+		if !now.Before(s.expiry[key]) {
+			gone = append(gone, i)
 			continue
 		}
 		s.renewed++
-		s.expiry[key] = now.Add(ttl)
+		if end.After(s.expiry[key]) { // nothing lowers a TTL
+			s.expiry[key] = end
+		}
 	}
-	return lost
+	return gone
 }
 
 // left is how long the store will keep the key; not above 0 if it has it not.
-func (s *store) left(key string) time.Duration {
+func (s *store) left(key int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Until(s.expiry[key])
@@ -100,10 +142,10 @@ func (s *store) count() int {
 	return s.renewed
 }
 
-func (s *store) delete(key string) {
+func (s *store) delete(key int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.expiry, key)
+	s.expiry[key] = time.Time{}
 }
 
 func (s *store) setFault(f func() fault) {
@@ -112,17 +154,31 @@ func (s *store) setFault(f func() fault) {
 	s.fault = f
 }
 
+// blackHole drops everything for d from now.
+func (s *store) blackHole(d time.Duration) {
+	end := time.Now().Add(d)
+	s.setFault(func() fault { return fault{drop: time.Now().Before(end)} })
+}
+
+// put puts a new key into the store.
+func (s *store) put(ttl time.Duration) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expiry = append(s.expiry, time.Now().Add(ttl))
+	return len(s.expiry) - 1
+}
+
 // holder is the owner of a lease in a test. It notes what it is told, and how
 // long the store would still have kept its key.
 type holder struct {
 	lease renewal.Lease
-	key   string
+	key   int
 	store *store
 
 	mu     sync.Mutex
 	told   []renewal.Reason
+	at     time.Time
 	spared time.Duration
-	done   chan struct{}
 }
 
 func (h *holder) Lost(r renewal.Reason) {
@@ -130,10 +186,7 @@ func (h *holder) Lost(r renewal.Reason) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.told = append(h.told, r)
-	h.spared = left
-	if len(h.told) == 1 {
-		close(h.done)
-	}
+	h.at, h.spared = time.Now(), left
 }
 
 // reasons returns what the holder was told.
@@ -143,21 +196,31 @@ func (h *holder) reasons() []renewal.Reason {
 	return h.told
 }
 
-// hold puts a key into the store and its lease under the watchdog.
-func (s *store) hold(t testing.TB, ln *renewal.Lane, key string, ttl time.Duration, fixed bool) *holder {
-	h := &holder{key: key, store: s, done: make(chan struct{})}
-	stamp := time.Now()
-	s.mu.Lock()
-	s.expiry[key] = stamp.Add(ttl)
-	s.mu.Unlock()
-	require.NoError(t, ln.Hold(&h.lease, h, renewal.Terms{Stamp: stamp, TTL: ttl, Fixed: fixed}))
+// toldAt is when it was told.
+func (h *holder) toldAt() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.at
+}
+
+// hold puts a new key into the store and its lease under the watchdog.
+func (s *store) hold(t testing.TB, ln *renewal.Lane, terms renewal.Terms) *holder {
+	terms.Stamp = time.Now()
+	h := &holder{key: s.put(terms.TTL), store: s}
+	require.NoError(t, ln.Hold(&h.lease, h, terms))
 	return h
 }
+
+// renewedFor are the terms of a lease that is renewed.
+func renewedFor(ttl time.Duration) renewal.Terms { return renewal.Terms{TTL: ttl} }
+
+// fixedFor are the terms of one that is not.
+func fixedFor(ttl time.Duration) renewal.Terms { return renewal.Terms{TTL: ttl, Fixed: true} }
 
 func (s *store) holdMany(t testing.TB, ln *renewal.Lane, n int, ttl time.Duration) []*holder {
 	hs := make([]*holder, n)
 	for i := range hs {
-		hs[i] = s.hold(t, ln, fmt.Sprint("key ", i), ttl, false)
+		hs[i] = s.hold(t, ln, renewedFor(ttl))
 	}
 	return hs
 }
@@ -174,31 +237,21 @@ func (c *cut) Renew(ctx context.Context, b *renewal.Batch) {
 	c.Renewer.Renew(ctx, b)
 }
 
-// panicky panics at every other call.
-type panicky struct {
-	*store
-	calls int
-}
+// renewFunc is a Renewer.
+type renewFunc func(context.Context, *renewal.Batch)
 
-func (p *panicky) Renew(ctx context.Context, b *renewal.Batch) {
-	if p.calls++; p.calls%2 == 1 {
-		panic("half of the time")
-	}
-	p.store.Renew(ctx, b)
-}
+func (f renewFunc) Renew(ctx context.Context, b *renewal.Batch) { f(ctx, b) }
 
-// newLane returns a watchdog with one lane to s.
-func newLane(t testing.TB, s *store, cfg renewal.Config) (*renewal.Watchdog, *renewal.Lane) {
-	return newLaneOf(t, s, cfg)
-}
-
-// newLaneOf returns a watchdog, closed by the end of the test, with one lane
-// that renews through r.
-func newLaneOf(t testing.TB, r renewal.Renewer, cfg renewal.Config) (*renewal.Watchdog, *renewal.Lane) {
+// newLane returns a watchdog, closed by the end of the test, with one lane that
+// renews through r.
+func newLane(t testing.TB, r renewal.Renewer, cfg renewal.Config) (*renewal.Watchdog, *renewal.Lane) {
 	w, err := renewal.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(w.Close)
 	ln, err := w.Lane("test", r)
 	require.NoError(t, err)
+	// Wake-ups are at whole windows from New: no test is to look at the very
+	// instant of one.
+	time.Sleep(w.Config().Tick / 3)
 	return w, ln
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wheellock/wheellock/wheel"
@@ -20,15 +21,23 @@ type Watchdog struct {
 	base     time.Time // instants count from here
 	slack    time.Duration
 	interval time.Duration
+	grace    time.Duration
 	wheel    *wheel.Wheel // nil with AfterFunc
 	ctx      context.Context
 	cancel   context.CancelFunc
+	hooks    *hooks               // nil without any
+	skew     func() time.Duration // nil; a test's: how far the wall clock was moved
 
-	wg sync.WaitGroup // dispatchers, and AfterFunc's goroutines in flight
+	// atomic
+	watching atomic.Bool  // clock is armed, or about to be
+	ahead    atomic.Int64 // ns that the wall clock was ahead when the leases were last put right
 
-	mu     sync.Mutex // guards lanes and closed; taken before a lane's lock
+	wg sync.WaitGroup // dispatchers, AfterFunc's goroutines in flight, the clock's timer, hooks
+
+	mu     sync.Mutex // guards what follows; taken before a lane's lock
 	lanes  []*Lane
 	closed bool
+	clock  *time.Timer // compares the clocks while there are leases; nil before the first
 }
 
 // New returns a Watchdog without lanes, or all faults of cfg joined. It starts
@@ -38,13 +47,14 @@ func New(cfg Config) (*Watchdog, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Watchdog{cfg: cfg, base: time.Now(), slack: cfg.slack(), interval: cfg.interval()}
+	w := &Watchdog{cfg: cfg, base: time.Now(), slack: cfg.slack(), interval: cfg.interval(), grace: cfg.wallGrace()}
 	if cfg.Driver == Wheel {
 		if w.wheel, err = wheel.New(wheel.Config{Tick: cfg.Tick}); err != nil {
 			return nil, fmt.Errorf("renewal: making the wheel: %w", err)
 		}
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.hooks = newHooks(cfg.OnBatch)
 	return w, nil
 }
 
@@ -65,12 +75,13 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 		windows: make(map[int64]*cohort), fixed: make(map[int64]*cohort), batches: make(map[*Batch]struct{}),
 	}
 	ln.work.L = &ln.mu
-	ln.loose = ln.newCohort(loose)
+	ln.loose = ln.newCohortLocked(loose) // nobody else knows it yet
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return nil, ErrClosed
 	}
+	ln.id = len(w.lanes)
 	w.lanes = append(w.lanes, ln)
 	if w.cfg.Driver == AfterFunc && w.cfg.MaxBatch == 1 {
 		return ln, nil // each renewal is a goroutine of its own
@@ -85,22 +96,28 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 
 // Close stops all renewals, tells every lease that is still held Lost(Closed)
 // and returns when no goroutine of the watchdog runs. It may be called twice
-// and from many goroutines, but not from an Owner or a Renewer.
+// and from many goroutines, but not from an Owner, a Renewer or a hook.
 func (w *Watchdog) Close() {
 	w.mu.Lock()
 	w.closed = true
+	w.stopClockLocked()
 	w.mu.Unlock()
 	w.cancel()
 	if w.wheel != nil {
 		w.wheel.Stop()
 	}
 	for _, ln := range w.snapshotLanes() {
-		tell(ln.close())
+		gone, written := ln.close()
+		for _, c := range written {
+			w.await(c, w.now().plus(w.cfg.TTL)) // no renewal is sent after its loss was told
+		}
+		tell(gone)
 	}
 	w.wg.Wait()
 	if w.wheel != nil {
 		<-w.wheel.Done()
 	}
+	w.hooks.close()
 }
 
 func (w *Watchdog) snapshotLanes() []*Lane {
@@ -109,59 +126,49 @@ func (w *Watchdog) snapshotLanes() []*Lane {
 	return slices.Clone(w.lanes)
 }
 
-// close marks the lane closed and returns its leases, lost.
-func (ln *Lane) close() []*Lease {
+// close marks the lane closed. It returns its leases, lost, and what to wait
+// for until they are told.
+func (ln *Lane) close() (gone []*Lease, written []<-chan struct{}) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	ln.closed = true
 	ln.work.Broadcast()
-	cohorts := append(slices.Clone(ln.queue), ln.loose)
-	for _, in := range []map[int64]*cohort{ln.windows, ln.fixed} {
-		for _, c := range in {
-			cohorts = append(cohorts, c)
+	for b := range ln.batches {
+		if c := b.writtenLocked(); c != nil {
+			written = append(written, c)
 		}
 	}
-	for b := range ln.batches {
-		cohorts = append(cohorts, &b.flight)
-	}
-	var gone []*Lease
-	for _, c := range cohorts {
+	for _, c := range ln.cohortsLocked() {
 		for i := len(c.leases) - 1; i >= 0; i-- {
 			if l := c.leases[i]; l != nil {
 				gone = append(gone, l)
-				l.loseLocked(Closed)
+				l.loseLocked(ln, Closed)
 			}
 		}
 	}
-	return gone
+	return gone, written
 }
 
-// dispatch is the body of a dispatcher.
-func (ln *Lane) dispatch(b *Batch) {
-	for {
-		ln.mu.Lock()
-		for len(ln.queue) == 0 && !ln.closed {
-			ln.work.Wait()
+// cohortsLocked returns all cohorts that may have leases.
+func (ln *Lane) cohortsLocked() []*cohort {
+	all := append(slices.Clone([]*cohort(ln.queue)), ln.loose)
+	for _, in := range []map[int64]*cohort{ln.windows, ln.fixed} {
+		for _, c := range in {
+			all = append(all, c)
 		}
-		if ln.closed {
-			ln.mu.Unlock()
-			return
-		}
-		ln.takeLocked(b, ln.dog.cfg.MaxBatch, ln.dog.now())
-		earliest := b.launchLocked()
-		ln.mu.Unlock()
-		b.run(earliest)
 	}
+	for b := range ln.batches {
+		all = append(all, &b.flight)
+	}
+	return all
 }
 
 func (w *Watchdog) now() instant { return instant(time.Since(w.base)) }
 
-func (w *Watchdog) instant(t time.Time) instant { return instant(t.Sub(w.base)) }
-
 // firstDue is when a lease that is held, or heard of again, at now is first
-// renewed: at random over the interval (but for its first tenth, so that locks
-// held for moments are not renewed), so that leases taken together part.
-func (w *Watchdog) firstDue(now instant) instant {
-	least := w.interval / 10
-	return now.plus(least + rand.N(w.interval-least+1))
+// renewed: at random within the interval, so that leases taken together part. A
+// lease that is trusted for less than a TTL is renewed earlier.
+func (w *Watchdog) firstDue(now, trust instant) instant {
+	span := max(min(w.interval, time.Duration(trust-now)/2), 1)
+	return now.plus(1 + rand.N(span))
 }

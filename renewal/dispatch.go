@@ -1,0 +1,237 @@
+package renewal
+
+import "time"
+
+// dispatch is the body of a dispatcher.
+func (ln *Lane) dispatch(b *Batch) {
+	for ln.take(b) {
+		if rest, recovered := ln.settle(b); rest > 0 {
+			ln.pause(rest, recovered)
+		}
+	}
+}
+
+// take waits for due leases, sends a batch of them and returns true; false when
+// the lane is closed.
+func (ln *Lane) take(b *Batch) bool {
+	ln.mu.Lock()
+	for len(ln.queue) == 0 && !ln.closed {
+		ln.work.Wait()
+	}
+	if ln.closed {
+		ln.mu.Unlock()
+		return false
+	}
+	end := ln.takeLocked(b, ln.dog.now())
+	ln.mu.Unlock()
+	b.run(end)
+	return true
+}
+
+// takeLocked fills b from the queue, nearest end of trust first, and returns
+// the latest end of trust in it.
+func (ln *Lane) takeLocked(b *Batch, now instant) instant {
+	room, limit := ln.dog.cfg.MaxBatch, ln.queue[0].limit
+	if b.limited = limit > 0; b.limited {
+		room = min(room, limit)
+	}
+	end := instant(0)
+	for {
+		c := ln.queue[0]
+		if c == ln.open {
+			ln.open = nil // later leases wait behind these
+		}
+		n := min(room, len(c.leases))
+		end = max(end, b.fillLocked(c.leases[len(c.leases)-n:]))
+		c.leases = c.leases[:len(c.leases)-n]
+		if c.live -= n; c.live == 0 {
+			ln.dropLocked(c)
+		}
+		room -= n
+		if room == 0 || b.limited || len(ln.queue) == 0 || ln.queue[0].limit > 0 {
+			break
+		}
+	}
+	b.flight.armLocked(now)
+	ln.stats.launch(len(b.owners))
+	return end
+}
+
+// fillLocked moves leases into b, clears the slice that they were in, and
+// returns their latest end of trust.
+func (b *Batch) fillLocked(leases []*Lease) instant {
+	end := instant(0)
+	for _, l := range leases {
+		b.owners = append(b.owners, l.owner)
+		b.verdicts = append(b.verdicts, unknown)
+		b.flight.addLocked(l)
+		end = max(end, instant(l.trust.Load()))
+	}
+	clear(leases)
+	return end
+}
+
+// settle applies the verdicts of b and empties it. A lease that was released,
+// told lost or moved meanwhile is no longer in it. If the dispatcher should
+// rest, because the store does not answer, it returns for how long, and a
+// channel that is closed as soon as it answers somebody.
+func (ln *Lane) settle(b *Batch) (rest time.Duration, recovered <-chan struct{}) {
+	dog := ln.dog
+	var gone []*Lease
+	ln.mu.Lock()
+	m := dog.moment(time.Now())
+	now, sent := m.at, m.at
+	if b.sent {
+		sent = b.stamp.at
+	}
+	answered := ln.answeredLocked(b)
+	report := BatchReport{Lane: ln.name, Leases: len(b.owners), Took: time.Duration(now - sent), Err: b.err}
+	lag := instant(0)
+	unsure := b.flight.leases[:0] // those of which nothing is known, moved to the front
+	for i, l := range b.flight.leases {
+		if l == nil {
+			continue
+		}
+		lag = max(lag, sent-l.due)
+		switch v := b.verdicts[i]; {
+		case v == notOwner:
+			report.Lost++
+			l.loseLocked(ln, NotOwner)
+			gone = append(gone, l)
+		case !l.trusted(m): // whatever the store said, it said it too late
+			l.loseLocked(ln, TrustEnded)
+			gone = append(gone, l)
+		case v == unknown:
+			report.Unknown++
+			unsure = append(unsure, l)
+		default:
+			report.Renewed++
+			ln.renewedLocked(l, b.stamp, now)
+		}
+	}
+	report.Lag = time.Duration(lag)
+	if answered {
+		for _, l := range unsure {
+			l.home = nil
+			ln.retryLocked(l, now)
+		}
+	} else {
+		rest, recovered = ln.failedLocked(b, unsure, now)
+	}
+	ln.stats.land(&report, answered)
+	b.emptyLocked()
+	ln.mu.Unlock()
+	tell(gone)
+	dog.hooks.post(report)
+	return rest, recovered
+}
+
+// emptyLocked makes b ready to be filled again.
+func (b *Batch) emptyLocked() {
+	clear(b.flight.leases)
+	b.flight.leases, b.flight.trust, b.flight.live = b.flight.leases[:0], never, 0
+	clear(b.owners)
+	b.owners, b.verdicts, b.sent, b.err = b.owners[:0], b.verdicts[:0], false, nil
+}
+
+// renewedLocked notes a yes for l, and files it until it is due again.
+func (ln *Lane) renewedLocked(l *Lease, sent moment, now instant) {
+	dog := ln.dog
+	ln.stats.lag.record(time.Duration(sent.at-l.due), 1)
+	ln.stats.late.record(time.Duration(now-l.due), 1)
+	l.home, l.fails, l.alone = nil, 0, false
+	l.trustLocked(dog, sent, dog.cfg.TTL)
+	// The next due time counts from the last, not from now: no drift. After an
+	// outage that would bunch leases, so they are spread anew.
+	if l.due = l.due.plus(dog.interval); l.due < now.plus(dog.interval/2) {
+		l.due = dog.firstDue(now, instant(l.trust.Load()))
+	}
+	ln.fileLocked(l, l.due, now)
+}
+
+// retryLocked files a lease of which nothing is known to be sent again.
+func (ln *Lane) retryLocked(l *Lease, now instant) {
+	l.fails = min(l.fails, 254) + 1
+	ln.fileLocked(l, now.plus(ln.dog.backoff(int(l.fails))), now)
+}
+
+// answeredLocked reports whether the store answered b, and counts. A batch of
+// which no lease was left to be sent tells nothing.
+func (ln *Lane) answeredLocked(b *Batch) bool {
+	for _, v := range b.verdicts {
+		if v == unknown {
+			continue
+		}
+		ln.fails = 0
+		if ln.recovered != nil {
+			close(ln.recovered)
+			ln.recovered = nil
+		}
+		return true
+	}
+	if b.flight.live == 0 && b.err == nil {
+		return true
+	}
+	if b.err == nil {
+		b.err = errSilent
+	}
+	return false
+}
+
+// failedLocked puts leases that failed together back into the queue. They
+// stay together, and when they fail once more they are halved, so that one
+// lease that makes its batches fail is soon alone; alone it backs off, and says
+// nothing of its lane. Of others the first failure costs no time; then the
+// lane's dispatchers rest between their tries.
+func (ln *Lane) failedLocked(b *Batch, leases []*Lease, now instant) (time.Duration, <-chan struct{}) {
+	size := len(leases)
+	if b.limited {
+		size = (size + 1) / 2
+	}
+	switch len(leases) {
+	case 0:
+	case 1:
+		leases[0].home, leases[0].alone = nil, true
+		ln.retryLocked(leases[0], now)
+	default:
+		for len(leases) > 0 {
+			n := min(size, len(leases))
+			ln.againLocked(leases[:n], now)
+			leases = leases[n:]
+		}
+	}
+	if b.limited && len(b.owners) == 1 && ln.dog.cfg.MaxBatch > 1 {
+		return 0, nil
+	}
+	if ln.fails++; ln.fails < 2 {
+		return 0, nil
+	}
+	if ln.recovered == nil {
+		ln.recovered = make(chan struct{})
+	}
+	return ln.dog.backoff(ln.fails - 1), ln.recovered
+}
+
+// againLocked puts leases into the queue as one cohort.
+func (ln *Lane) againLocked(leases []*Lease, now instant) {
+	c := ln.newCohortLocked(queued)
+	for _, l := range leases {
+		l.fails = min(l.fails, 254) + 1
+		c.addLocked(l)
+	}
+	c.limit = len(leases)
+	ln.enqueueLocked(c)
+	c.armLocked(now)
+}
+
+// pause waits for d, but not longer than until the store answers again or the
+// lane is closed.
+func (ln *Lane) pause(d time.Duration, recovered <-chan struct{}) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-recovered:
+	case <-ln.ctx.Done():
+	}
+}

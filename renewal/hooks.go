@@ -1,0 +1,85 @@
+package renewal
+
+import (
+	"sync"
+	"time"
+)
+
+// BatchReport says what became of one batch, for Config.OnBatch.
+type BatchReport struct {
+	Lane    string
+	Leases  int           // in the batch as it was taken
+	Renewed int           // acknowledged in time
+	Lost    int           // the store said "not yours"
+	Unknown int           // sent again, if trust lasts; the rest ended meanwhile
+	Lag     time.Duration // from the earliest due time of its leases to the first byte
+	Took    time.Duration // from the first byte to the answers' being applied
+	Err     error         // what the Renewer said of the unknown ones; nil if there are none
+	Skipped uint64        // reports before this one that the hook was too slow for
+}
+
+// maxReports is how many reports wait for a slow hook.
+const maxReports = 1024
+
+// hooks calls the user's hook on a goroutine of its own, so that it delays no
+// renewal. nil does nothing.
+type hooks struct {
+	onBatch func(BatchReport) // immutable
+
+	mu      sync.Mutex // guards what follows; not held while the hook runs
+	queue   chan BatchReport
+	skipped uint64
+	closed  bool
+	started bool
+	wg      sync.WaitGroup
+}
+
+func newHooks(onBatch func(BatchReport)) *hooks {
+	if onBatch == nil {
+		return nil
+	}
+	return &hooks{onBatch: onBatch, queue: make(chan BatchReport, maxReports)}
+}
+
+// post leaves r to the hook; it does not block.
+func (h *hooks) post(r BatchReport) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	if !h.started {
+		h.started = true
+		h.wg.Go(h.run)
+	}
+	r.Skipped = h.skipped
+	select {
+	case h.queue <- r:
+		h.skipped = 0
+	default:
+		h.skipped++
+	}
+}
+
+func (h *hooks) run() {
+	for r := range h.queue {
+		h.onBatch(r)
+	}
+}
+
+// close returns when the hook has seen what is queued.
+func (h *hooks) close() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	if !h.closed {
+		h.closed = true
+		close(h.queue)
+	}
+	h.mu.Unlock()
+	h.wg.Wait()
+}

@@ -1,0 +1,279 @@
+package renewal_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// inBubble hides the test's deadline, which a bubble's clock has nothing to do
+// with.
+type inBubble struct{ rapid.TB }
+
+// TestLeaseModel checks random sequences of everything that can happen to
+// leases against a model that knows no cohorts, batches or timers.
+func TestLeaseModel(t *testing.T) {
+	for _, d := range drivers {
+		t.Run(d.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rapid.Check(inBubble{t}, func(rt *rapid.T) {
+					m := newModel(rt, d.cfg)
+					defer time.Sleep(10 * time.Second) // the store's stragglers
+					defer m.w.Close()
+					rt.Repeat(map[string]func(*rapid.T){
+						"":            m.check,
+						"hold":        m.hold,
+						"release":     m.release,
+						"extend":      m.extend,
+						"set fixed":   m.setFixed,
+						"move":        m.move,
+						"delete":      m.delete,
+						"network":     m.setNetwork,
+						"wait":        m.wait,
+						"wait longer": m.wait,
+						"suspend":     m.suspend,
+						"close":       m.close,
+					})
+				})
+			})
+		})
+	}
+}
+
+// model is what the far side, and an observer of everything, knows.
+type model struct {
+	s      *sleeper
+	w      *renewal.Watchdog
+	lanes  []*renewal.Lane
+	cfg    renewal.Config
+	leases []*modelLease
+	closed bool
+	good   time.Time // since when the network has been good; zero while it is not
+	slept  time.Time // when the machine was suspended last
+	lost   map[renewal.Reason]int
+}
+
+type modelLease struct {
+	*holder
+	fixed    bool
+	since    time.Time // since when it is renewed
+	deleted  time.Time // when the store forgot it; zero if it has not
+	released bool
+	deadline time.Time // when it was last seen
+	seen     time.Time
+	until    time.Time // MaxHold; zero without
+}
+
+func (l *modelLease) ended() bool { return l.released || len(l.reasons()) > 0 }
+
+const modelTTL = 10 * time.Second
+
+func newModel(rt *rapid.T, cfg renewal.Config) *model {
+	cfg.TTL = modelTTL
+	if rapid.Bool().Draw(rt, "MaxHold") {
+		cfg.MaxHold = 25 * time.Second
+	}
+	w, err := renewal.New(cfg)
+	require.NoError(rt, err)
+	m := &model{s: &sleeper{store: &store{}}, w: w, cfg: w.Config(), good: time.Now(), lost: map[renewal.Reason]int{}}
+	w.SkewWall(func() time.Duration { return time.Duration(m.s.skew.Load()) })
+	for range 2 {
+		ln, err := w.Lane("", &cut{Renewer: m.s, after: modelTTL / 30})
+		require.NoError(rt, err)
+		m.lanes = append(m.lanes, ln)
+	}
+	return m
+}
+
+func (m *model) lane(rt *rapid.T) *renewal.Lane {
+	return m.lanes[rapid.IntRange(0, len(m.lanes)-1).Draw(rt, "lane")]
+}
+
+// any draws one of the leases, ended or not.
+func (m *model) any(rt *rapid.T) *modelLease {
+	if len(m.leases) == 0 {
+		rt.Skip("no lease")
+	}
+	return m.leases[rapid.IntRange(0, len(m.leases)-1).Draw(rt, "lease")]
+}
+
+func (m *model) hold(rt *rapid.T) {
+	ttl := modelTTL
+	l := &modelLease{holder: &holder{store: m.s.store}, fixed: rapid.Bool().Draw(rt, "fixed")}
+	if l.fixed {
+		ttl = time.Duration(rapid.IntRange(100, 40_000).Draw(rt, "ms")) * time.Millisecond
+	}
+	stamp := time.Now()
+	late := time.Duration(rapid.IntRange(0, 200).Draw(rt, "late ms")) * time.Millisecond
+	l.key = m.s.put(ttl)
+	time.Sleep(late)
+	err := m.lane(rt).Hold(&l.lease, l.holder, renewal.Terms{Stamp: stamp, TTL: ttl, Fixed: l.fixed})
+	switch {
+	case m.closed:
+		require.ErrorIs(rt, err, renewal.ErrClosed)
+	case late >= ttl-m.w.Margin(ttl):
+		require.ErrorIs(rt, err, renewal.ErrTrustEnded)
+	default:
+		require.NoError(rt, err)
+		l.since = time.Now()
+		l.deadline = l.lease.Deadline()
+		if m.cfg.MaxHold > 0 {
+			l.until = stamp.Add(m.cfg.MaxHold)
+		}
+		m.leases = append(m.leases, l)
+	}
+}
+
+func (m *model) release(rt *rapid.T) {
+	l := m.any(rt)
+	ended := l.ended()
+	require.Equal(rt, !ended, l.lease.Release())
+	l.released = l.released || !ended
+}
+
+func (m *model) extend(rt *rapid.T) {
+	l := m.any(rt)
+	ttl := time.Duration(rapid.IntRange(100, 20_000).Draw(rt, "ms")) * time.Millisecond
+	valid := l.lease.Valid()
+	require.Equal(rt, valid, l.lease.Extend(time.Now(), ttl))
+	if valid && l.deleted.IsZero() && m.s.left(l.key) < ttl {
+		m.s.extend([]int{l.key}, ttl)
+	}
+	if end := time.Now().Add(ttl - m.w.Margin(ttl)); valid && l.deleted.IsZero() && (l.until.IsZero() || end.Before(l.until)) {
+		require.False(rt, l.lease.Deadline().Before(end))
+	}
+	if valid && !l.deleted.IsZero() {
+		l.released = l.lease.Release() // the store would not have said yes
+	}
+	l.deadline = l.lease.Deadline()
+}
+
+func (m *model) setFixed(rt *rapid.T) {
+	l := m.any(rt)
+	fixed := rapid.Bool().Draw(rt, "fixed")
+	l.lease.SetFixed(fixed)
+	if !l.ended() && l.fixed && !fixed {
+		l.since = time.Now()
+	}
+	if !l.ended() {
+		l.fixed = fixed
+	}
+}
+
+func (m *model) move(rt *rapid.T) {
+	l := m.any(rt)
+	ended := l.ended()
+	require.Equal(rt, !ended, l.lease.Move(m.lane(rt)))
+}
+
+func (m *model) delete(rt *rapid.T) {
+	l := m.any(rt)
+	m.s.delete(l.key)
+	if l.deleted.IsZero() {
+		l.deleted = time.Now()
+	}
+}
+
+func (m *model) setNetwork(rt *rapid.T) {
+	f := rapid.SampledFrom([]fault{
+		{}, {}, {},
+		{drop: true}, {mute: true},
+		{dial: 100 * time.Millisecond, after: 100 * time.Millisecond, repeat: true},
+		{before: 100 * time.Millisecond, after: time.Second},
+	}).Draw(rt, "fault")
+	m.s.setFault(func() fault { return f })
+	m.good = time.Time{}
+	if f == (fault{}) {
+		m.good = time.Now()
+	}
+}
+
+func (m *model) wait(rt *rapid.T) {
+	time.Sleep(time.Duration(rapid.IntRange(1, 6000).Draw(rt, "ms")) * time.Millisecond)
+	synctest.Wait()
+}
+
+func (m *model) suspend(rt *rapid.T) {
+	m.s.suspend(time.Duration(rapid.IntRange(1, 12_000).Draw(rt, "ms")) * time.Millisecond)
+	m.slept = time.Now()
+	if !m.good.IsZero() {
+		m.good = time.Now() // the leases may be due by now
+	}
+}
+
+func (m *model) close(rt *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(rt, "really") > 0 {
+		rt.Skip("not now")
+	}
+	m.closed = true
+	m.w.Close()
+}
+
+// check is the invariant.
+func (m *model) check(rt *rapid.T) {
+	synctest.Wait()
+	now, held := time.Now(), 0
+	lost := map[renewal.Reason]int{}
+	for _, l := range m.leases {
+		told := l.reasons()
+		require.LessOrEqual(rt, len(told), 1)
+		require.False(rt, l.released && len(told) > 0, "ended twice")
+		if l.ended() {
+			require.False(rt, l.lease.Valid())
+			reason, isLost := l.lease.Lost()
+			require.Equal(rt, len(told) == 1, isLost)
+			if isLost {
+				require.Equal(rt, told[0], reason)
+				lost[reason]++
+				m.checkLoss(rt, l, reason)
+			}
+			continue
+		}
+		held++
+		end := l.lease.Deadline()
+		require.False(rt, m.closed)
+		if l.seen.Sub(m.slept) > time.Second { // a sleep is noticed by then
+			require.False(rt, end.Before(l.deadline), "trust moves only later")
+		}
+		l.deadline, l.seen = end, now
+		if l.lease.Valid() {
+			require.True(rt, now.Before(end))
+			require.True(rt, !l.deleted.IsZero() || m.s.left(l.key) > 0, "valid, and the store has it not")
+		}
+		// What must have happened if the network has been good for long enough:
+		// a backoff, an interval and a round trip.
+		enough := m.cfg.TTL/24 + m.cfg.TTL/3 + m.cfg.TTL/10
+		renewing := !l.fixed && (l.until.IsZero() || l.lease.Deadline().Before(l.until))
+		if !m.good.IsZero() && now.Sub(m.good) > enough && now.Sub(l.since) > enough && renewing {
+			require.Greater(rt, time.Until(end), m.cfg.TTL/2, "not renewed")
+			require.True(rt, l.deleted.IsZero() || now.Sub(l.deleted) < enough, "not told that it is gone")
+		}
+		if !l.until.IsZero() && !l.fixed && now.After(l.until.Add(m.cfg.Tick)) {
+			require.True(rt, end.After(l.until), "past MaxHold, and not fixed for longer")
+		}
+	}
+	st := m.w.Stats()
+	require.Equal(rt, held, st.Leases)
+	require.Equal(rt, lost, st.Lost)
+}
+
+func (m *model) checkLoss(rt *rapid.T, l *modelLease, reason renewal.Reason) {
+	switch reason {
+	case renewal.NotOwner:
+		require.True(rt, !l.deleted.IsZero() || l.spared <= 0)
+	case renewal.Expired:
+		require.True(rt, l.fixed)
+	case renewal.TrustEnded, renewal.MaxHold:
+		require.False(rt, l.fixed)
+	case renewal.Closed:
+		require.True(rt, m.closed)
+	}
+	if reason == renewal.MaxHold {
+		require.False(rt, l.until.IsZero())
+	}
+}

@@ -1,0 +1,81 @@
+package renewal
+
+// Move takes the lease to another lane of the same watchdog, which renews it
+// from then on: its key now lives on another server. What the old lane still
+// hears of it counts no more. A lease that was in a batch, or in the queue for
+// one, is due at once. Move returns false if the lease has ended. It waits for a
+// request of the old lane that is just being written, as Release does; a
+// Renewer may call it, but not while it writes.
+func (l *Lease) Move(to *Lane) bool {
+	from := l.lockWith(to)
+	if from == to {
+		defer to.mu.Unlock()
+		return state(l.state.Load()) == held
+	}
+	if from == nil || state(l.state.Load()) != held {
+		to.mu.Unlock()
+		if from != nil {
+			from.mu.Unlock()
+		}
+		return false
+	}
+	written := l.writtenLocked()
+	moved := l.moveLocked(from, to)
+	from.mu.Unlock()
+	to.mu.Unlock()
+	if written != nil {
+		from.dog.await(written, instant(l.trust.Load()))
+	}
+	if !moved {
+		tell([]*Lease{l})
+	}
+	return moved
+}
+
+// lockWith locks to and the lease's lane, nil before Hold, and returns the
+// latter. Two lanes are locked in the order of their ids.
+func (l *Lease) lockWith(to *Lane) *Lane {
+	for {
+		from := l.lane.Load()
+		first, second := from, to
+		switch {
+		case from == nil, from == to:
+			first, second = to, nil
+		case from.dog != to.dog:
+			panic("renewal: bug: Move to a lane of another watchdog")
+		case to.id < from.id:
+			first, second = to, from
+		}
+		first.mu.Lock()
+		if second != nil {
+			second.mu.Lock()
+		}
+		if l.lane.Load() == from {
+			return from
+		}
+		first.mu.Unlock()
+		if second != nil {
+			second.mu.Unlock()
+		}
+	}
+}
+
+// moveLocked needs the locks of both lanes. If the new one is closed the lease
+// is lost, and it returns false.
+func (l *Lease) moveLocked(from, to *Lane) bool {
+	if to.closed {
+		l.loseLocked(from, Closed)
+		return false
+	}
+	now, at := to.dog.now(), l.due
+	if l.home.kind == queued || l.home.kind == flying {
+		at = now
+	}
+	l.leaveLocked()
+	from.stats.leases--
+	to.stats.leases++
+	l.fails, l.alone = 0, false
+	l.lane.Store(to)
+	to.fileLocked(l, at, now)
+	return true
+}

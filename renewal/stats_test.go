@@ -1,0 +1,118 @@
+package renewal_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/renewal"
+)
+
+func TestStatsSinceCountsOnlyWhatCameBetween(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		w, ln := newLane(t, s, renewal.Config{})
+		s.holdMany(t, ln, 100, 30*time.Second)
+		s.setFault(func() fault { return fault{after: 700 * time.Millisecond} })
+		time.Sleep(time.Minute)
+		s.setFault(nil)
+		time.Sleep(time.Minute) // the last that were late have settled
+		before := w.Stats()
+		time.Sleep(time.Minute)
+		st := w.Stats().Since(before)
+		require.EqualValues(t, 600, st.Renewed)
+		require.EqualValues(t, 600, st.Late.Count)
+		require.EqualValues(t, 600, st.Sizes.Sum)
+		require.Greater(t, before.Late.Max, 600*time.Millisecond)
+		require.Zero(t, st.Late.Max)
+		require.Equal(t, 100, st.Leases)
+	})
+}
+
+func TestStatsCountEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		w, ln := newLane(t, s, renewal.Config{})
+		other, err := w.Lane("other", s)
+		require.NoError(t, err)
+		hs := s.holdMany(t, ln, 100, 30*time.Second)
+		s.hold(t, ln, fixedFor(10*time.Second))
+		s.hold(t, other, renewedFor(30*time.Second))
+		time.Sleep(time.Minute)
+		s.delete(hs[0].key)
+		time.Sleep(10 * time.Second)
+		st := w.Stats()
+		require.Equal(t, 100, st.Leases)
+		require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: 1, renewal.Expired: 1}, st.Lost)
+		require.Equal(t, st.Sizes.Sum, st.Renewed+1)
+		require.Equal(t, st.Renewed, st.Lag.Count)
+		require.Zero(t, st.Failed)
+		require.Equal(t, 99, ln.Stats().Leases)
+		require.Equal(t, 1, other.Stats().Leases)
+		require.Equal(t, ln.Stats().Batches+other.Stats().Batches, st.Batches)
+
+		s.blackHole(15 * time.Second)
+		time.Sleep(5 * time.Second)
+		require.Positive(t, w.Stats().InFlight)
+		require.Positive(t, w.Stats().Queued)
+	})
+}
+
+func TestOnBatchIsToldOfEveryBatch(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		var mu sync.Mutex
+		var renewed, lost, unknown, batches, failed int
+		cfg.OnBatch = func(r renewal.BatchReport) {
+			mu.Lock()
+			defer mu.Unlock()
+			batches++
+			renewed, lost, unknown = renewed+r.Renewed, lost+r.Lost, unknown+r.Unknown
+			if r.Err != nil {
+				failed++
+			}
+			if r.Lane != "test" || r.Renewed+r.Lost+r.Unknown > r.Leases || r.Skipped > 0 {
+				t.Errorf("%+v", r)
+			}
+		}
+		w, ln := newLane(t, &cut{Renewer: s, after: time.Second}, cfg)
+		hs := s.holdMany(t, ln, 100, 30*time.Second)
+		time.Sleep(time.Minute)
+		s.delete(hs[0].key)
+		time.Sleep(time.Minute)
+		s.blackHole(3 * time.Second)
+		time.Sleep(time.Minute)
+		w.Close()
+		st := w.Stats()
+		require.EqualValues(t, st.Batches, batches)
+		require.EqualValues(t, st.Renewed, renewed)
+		require.EqualValues(t, st.Retried, unknown)
+		require.EqualValues(t, st.Failed, failed)
+		require.Equal(t, 1, lost)
+		require.Positive(t, unknown)
+	})
+}
+
+func TestASlowHookDelaysNoRenewalAndIsToldWhatItMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		told, skipped := 0, uint64(0)
+		w, ln := newLane(t, s, renewal.Config{OnBatch: func(r renewal.BatchReport) {
+			told++
+			skipped += r.Skipped
+			if told < 10 {
+				time.Sleep(2 * time.Minute)
+			}
+		}})
+		s.holdMany(t, ln, 1000, 30*time.Second)
+		time.Sleep(20 * time.Minute)
+		require.LessOrEqual(t, w.Stats().Lag.Max, w.Config().Tick)
+		require.Empty(t, w.Stats().Lost)
+		w.Close()
+		require.EqualValues(t, w.Stats().Batches, told+int(skipped))
+		require.Positive(t, skipped)
+	})
+}
