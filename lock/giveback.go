@@ -72,12 +72,16 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 		return r, err
 	}
 	token, _, err := c.parseAcquire(h.name, a)
-	if err != nil || token == 0 {
-		r.gone = err == nil
+	switch {
+	case err != nil:
 		return r, err
+	case token == 0:
+		r.gone = true
+		return r, nil
 	}
 	next.token = token
-	if c.lane.Hold(&next.lease, next, renewal.Terms{Stamp: a.stamp, TTL: w.lease, Fixed: !w.renewed}) != nil {
+	watched := c.lane.Hold(&next.lease, next, renewal.Terms{Stamp: a.stamp, TTL: w.lease, Fixed: !w.renewed}) == nil
+	if !watched {
 		// The yes came after its trust had ended: the waiters go on by themselves.
 		c.janitor.owe(next.name, next.field(), w.lease)
 		return r, nil

@@ -3,12 +3,11 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"log/slog"
 
 	"github.com/stretchr/testify/require"
 

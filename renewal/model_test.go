@@ -181,8 +181,11 @@ func (m *model) delete(rt *rapid.T) {
 
 func (m *model) setNetwork(rt *rapid.T) {
 	f := rapid.SampledFrom([]fault{
-		{}, {}, {},
-		{drop: true}, {mute: true},
+		{},
+		{},
+		{},
+		{drop: true},
+		{mute: true},
 		{dial: 100 * time.Millisecond, after: 100 * time.Millisecond, repeat: true},
 		{before: 100 * time.Millisecond, after: time.Second},
 	}).Draw(rt, "fault")

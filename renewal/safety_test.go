@@ -217,7 +217,7 @@ func TestHolderIsToldBeforeTheStoresExpiry(t *testing.T) {
 // keyed is the store for owners that are not holders.
 type keyed struct{ *store }
 
-func (k keyed) Renew(ctx context.Context, b *renewal.Batch) { k.store.renew(ctx, b, keyOfLease) }
+func (k keyed) Renew(ctx context.Context, b *renewal.Batch) { k.renew(ctx, b, keyOfLease) }
 
 func keyOfLease(o renewal.Owner) int { return o.(*leaseOf).key }
 
