@@ -202,6 +202,27 @@ func TestSlowCallbacksAreCountedAndReported(t *testing.T) {
 	})
 }
 
+func TestSlowHookIsNotTheNextCallbacksFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slow int
+		w := start(t, wheel.Config{OnSlow: func([]*wheel.Timer, time.Duration) {
+			slow++
+			time.Sleep(time.Minute)
+		}})
+		fired := 0
+		for range 100 { // some in each shard
+			_, err := w.AfterFunc(time.Second, func() {
+				if fired++; fired == 1 {
+					time.Sleep(time.Second)
+				}
+			})
+			require.NoError(t, err)
+		}
+		advance(time.Hour)
+		require.Equal(t, 1, slow)
+	})
+}
+
 func TestDefaultHooksLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, wheel.Config{SlowCallback: ms}) // to a logger that discards, see TestMain

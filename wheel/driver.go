@@ -45,8 +45,8 @@ func (w *Wheel) drive() {
 			continue
 		}
 		// Tick by tick, so that timers fire in the order of their ticks after a stall too; but what lies
-		// more than a revolution back goes in one pass. A predecessor may have left a tick half done.
-		tick = max(tick, last-int64(w.cfg.Slots)+1, w.open.Load()-1)
+		// more than a revolution back goes in one pass.
+		tick = max(tick, last-int64(w.cfg.Slots)+1)
 		w.open.Store(tick + 1)
 		w.pass(tick)
 	}

@@ -85,7 +85,6 @@ func (w *Wheel) handOver(g *set) {
 func (w *Wheel) clearClaimed() {
 	clear(w.driver.claimed)
 	w.driver.claimed = w.driver.claimed[:0]
-	w.driver.batch.timers = nil
 }
 
 // execute gives a callback to the Executor.

@@ -10,6 +10,9 @@ func (r *Ring) Check(n int) error {
 		if occupied := r.occupied[slot>>6]>>(slot&63)&1 == 1; occupied != (b.head != nil) {
 			return fmt.Errorf("slot %d: occupied is %v", slot, occupied)
 		}
+		if b.head == nil && b.min != never {
+			return fmt.Errorf("slot %d: empty, but min is %d", slot, b.min)
+		}
 		for c := b.head; c != nil; c = c.next {
 			used++
 			if int(c.slot) != slot || c.n == 0 || c != b.head && c.n != chunkEntries {

@@ -105,6 +105,27 @@ func TestNoReferenceWhileACallbackBlocks(t *testing.T) {
 	close(block)
 }
 
+func TestNoReferenceToTimersThatWereVisitedAndFiledAnew(t *testing.T) {
+	w := start(t, wheel.Config{Tick: time.Millisecond})
+	g := w.Group(func(*wheel.Batch) {})
+	for name, schedule := range map[string]func(*wheel.Timer, time.Duration, wheel.Task) error{"plain": w.Schedule, "group": g.Schedule} {
+		requireFreed(t, track(100, func(rs []*tracked) {
+			for _, r := range rs {
+				require.NoError(t, schedule(&r.timer, 100*time.Millisecond, r))
+				_, err := r.timer.Reset(time.Hour)
+				require.NoError(t, err)
+			}
+			done := make(chan struct{})
+			_, err := w.AfterFunc(120*time.Millisecond, func() { close(done) })
+			require.NoError(t, err)
+			<-done
+			for _, r := range rs {
+				require.True(t, r.timer.Stop())
+			}
+		}), name)
+	}
+}
+
 func TestNoReferenceAfterFiring(t *testing.T) {
 	w := start(t, wheel.Config{Tick: time.Millisecond})
 	var n int

@@ -32,7 +32,6 @@ func stressOps(t *testing.T) int {
 // stressTimer counts its own armings' ends, to be compared with the wheel's counts.
 type stressTimer struct {
 	wheel.Timer
-	deadline  atomic.Int64 // ns from the test's start: not to be fired before, if nobody moves it meanwhile
 	fired     atomic.Int64
 	cancelled atomic.Int64
 	behave    func(*stressTimer)

@@ -1,0 +1,309 @@
+package peers
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/RussellLuo/timingwheel"
+	antlabs "github.com/antlabs/timer"
+	"github.com/zeromicro/go-zero/core/collection"
+
+	"github.com/wheellock/wheellock/wheel"
+)
+
+const (
+	tick  = 10 * time.Millisecond
+	slots = 1024
+)
+
+// timers is what is measured: n records that can be armed, stopped, and moved.
+type timers interface {
+	arm(i int, d time.Duration)
+	stop(i int)
+	reset(i int, d time.Duration) // of those that can
+	close()
+}
+
+var impls = []struct {
+	name   string
+	make   func(n int) timers
+	resets bool
+}{
+	{"wheel", newOurs, true},
+	{"afterfunc", newAfterFunc, true},
+	{"timer-reset", newReused, true},
+	{"timingwheel", newTimingWheel, false},
+	{"gozero", newGoZero, true},
+	{"antlabs", newAntlabs, false},
+}
+
+type ours struct {
+	w  *wheel.Wheel
+	rs []oursRecord
+}
+
+type oursRecord struct {
+	timer wheel.Timer
+	fired int64
+}
+
+func (r *oursRecord) Fire(*wheel.Timer) { r.fired++ }
+
+func newOurs(n int) timers {
+	w, err := wheel.New(wheel.Config{Tick: tick, Slots: slots})
+	if err != nil {
+		panic(err)
+	}
+	return &ours{w, make([]oursRecord, n)}
+}
+
+func (o *ours) arm(i int, d time.Duration)   { _ = o.w.Schedule(&o.rs[i].timer, d, &o.rs[i]) }
+func (o *ours) stop(i int)                   { o.rs[i].timer.Stop() }
+func (o *ours) reset(i int, d time.Duration) { _, _ = o.rs[i].timer.Reset(d) }
+func (o *ours) close()                       { o.w.Stop(); <-o.w.Done() }
+
+// afterFunc makes a new time.Timer for each arming.
+type afterFunc struct{ rs []goRecord }
+
+type goRecord struct {
+	timer *time.Timer
+	fired int64
+}
+
+func newAfterFunc(n int) timers { return &afterFunc{make([]goRecord, n)} }
+
+func (a *afterFunc) arm(i int, d time.Duration) {
+	r := &a.rs[i]
+	r.timer = time.AfterFunc(d, func() { r.fired++ })
+}
+func (a *afterFunc) stop(i int)                   { a.rs[i].timer.Stop() }
+func (a *afterFunc) reset(i int, d time.Duration) { a.rs[i].timer.Reset(d) }
+func (a *afterFunc) close() {
+	for i := range a.rs {
+		if a.rs[i].timer != nil {
+			a.rs[i].timer.Stop()
+		}
+	}
+}
+
+// reused arms a record's one time.Timer by Reset.
+type reused struct{ afterFunc }
+
+func newReused(n int) timers {
+	r := &reused{afterFunc{make([]goRecord, n)}}
+	for i := range r.rs {
+		r.afterFunc.arm(i, time.Hour)
+		r.rs[i].timer.Stop()
+	}
+	return r
+}
+
+func (r *reused) arm(i int, d time.Duration) { r.rs[i].timer.Reset(d) }
+
+type timingWheel struct {
+	w  *timingwheel.TimingWheel
+	rs []struct {
+		timer *timingwheel.Timer
+		fired int64
+	}
+}
+
+func newTimingWheel(n int) timers {
+	t := &timingWheel{w: timingwheel.NewTimingWheel(tick, slots)}
+	t.rs = make([]struct {
+		timer *timingwheel.Timer
+		fired int64
+	}, n)
+	t.w.Start()
+	return t
+}
+
+func (t *timingWheel) arm(i int, d time.Duration) {
+	r := &t.rs[i]
+	r.timer = t.w.AfterFunc(d, func() { r.fired++ })
+}
+func (t *timingWheel) stop(i int)               { t.rs[i].timer.Stop() }
+func (t *timingWheel) reset(int, time.Duration) {}
+func (t *timingWheel) close()                   { t.w.Stop() }
+
+// goZero keys its timers: the key is the record.
+type goZero struct {
+	w  *collection.TimingWheel
+	rs []struct{ fired int64 }
+}
+
+func newGoZero(n int) timers {
+	g := &goZero{rs: make([]struct{ fired int64 }, n)}
+	w, err := collection.NewTimingWheel(tick, slots, func(_, value any) { value.(*struct{ fired int64 }).fired++ })
+	if err != nil {
+		panic(err)
+	}
+	g.w = w
+	return g
+}
+
+func (g *goZero) arm(i int, d time.Duration)   { _ = g.w.SetTimer(i, &g.rs[i], d) }
+func (g *goZero) stop(i int)                   { _ = g.w.RemoveTimer(i) }
+func (g *goZero) reset(i int, d time.Duration) { _ = g.w.MoveTimer(i, d) }
+func (g *goZero) close()                       { g.w.Stop() }
+
+type ant struct {
+	w  antlabs.Timer
+	rs []struct {
+		timer antlabs.TimeNoder
+		fired int64
+	}
+}
+
+func newAntlabs(n int) timers {
+	a := &ant{w: antlabs.NewTimer(antlabs.WithTimeWheel())}
+	a.rs = make([]struct {
+		timer antlabs.TimeNoder
+		fired int64
+	}, n)
+	go a.w.Run()
+	return a
+}
+
+func (a *ant) arm(i int, d time.Duration) {
+	r := &a.rs[i]
+	r.timer = a.w.AfterFunc(d, func() { r.fired++ })
+}
+func (a *ant) stop(i int)               { a.rs[i].timer.Stop() }
+func (a *ant) reset(int, time.Duration) {}
+func (a *ant) close()                   { a.w.Stop() }
+
+func order(n int, random bool) []int32 {
+	o := make([]int32, n)
+	for i := range o {
+		o[i] = int32(i)
+	}
+	if random {
+		rand.Shuffle(n, func(i, j int) { o[i], o[j] = o[j], o[i] })
+	}
+	return o
+}
+
+// delays are beyond the end of any benchmark.
+func delays(common bool) *[1024]time.Duration {
+	var ds [1024]time.Duration
+	for i := range ds {
+		ds[i] = 10 * time.Minute
+		if !common {
+			ds[i] += rand.N(time.Minute)
+		}
+	}
+	return &ds
+}
+
+// BenchmarkScheduleStop arms a record and stops it, one after the other in the order named, while as
+// many others are pending.
+func BenchmarkScheduleStop(b *testing.B) {
+	for _, pending := range []int{10_000, 100_000, 1_000_000} {
+		for _, random := range []bool{false, true} {
+			if random && pending < 1_000_000 {
+				continue
+			}
+			o, ds := order(pending, random), delays(false)
+			name := map[bool]string{false: "alloc", true: "random"}[random]
+			for _, impl := range impls {
+				b.Run(fmt.Sprintf("pending=%d/order=%s/impl=%s", pending, name, impl.name), func(b *testing.B) {
+					ts := impl.make(2 * pending)
+					for _, i := range order(pending, true) {
+						ts.arm(pending+int(i), time.Hour+rand.N(time.Minute))
+					}
+					runtime.GC()
+					b.ReportAllocs()
+					n := 0
+					for b.Loop() {
+						i := int(o[n%pending])
+						ts.arm(i, ds[n%1024])
+						ts.stop(i)
+						n++
+					}
+					b.StopTimer()
+					ts.close()
+					runtime.GC()
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkScheduleStopParallel is the same from several goroutines, each with records of its own.
+func BenchmarkScheduleStopParallel(b *testing.B) {
+	const pending, own = 10_000, 1024
+	for _, g := range []int{2, 16} {
+		for _, common := range []bool{false, true} {
+			ds := delays(common)
+			name := map[bool]string{false: "spread", true: "common"}[common]
+			for _, impl := range impls {
+				b.Run(fmt.Sprintf("g=%d/delay=%s/impl=%s", g, name, impl.name), func(b *testing.B) {
+					ts := impl.make(g*own + pending)
+					for i := range pending {
+						ts.arm(g*own+i, time.Hour+rand.N(time.Minute))
+					}
+					runtime.GC()
+					b.ReportAllocs()
+					b.ResetTimer()
+					var wg sync.WaitGroup
+					for w := range g {
+						wg.Go(func() {
+							for n := range b.N/g + 1 {
+								i := w*own + n%own
+								ts.arm(i, ds[n%1024])
+								ts.stop(i)
+							}
+						})
+					}
+					wg.Wait()
+					b.StopTimer()
+					ts.close()
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkResetLater moves pending timers to later, in random order.
+func BenchmarkResetLater(b *testing.B) {
+	for _, count := range []int{10_000, 1_000_000} {
+		for _, g := range []int{1, 2} {
+			o := order(count, true)
+			for _, impl := range impls {
+				if !impl.resets || impl.name == "afterfunc" { // the same as timer-reset
+					continue
+				}
+				b.Run(fmt.Sprintf("timers=%d/g=%d/impl=%s", count, g, impl.name), func(b *testing.B) {
+					ts := impl.make(count)
+					for _, i := range order(count, true) {
+						ts.arm(int(i), 10*time.Minute+rand.N(time.Minute))
+					}
+					runtime.GC()
+					b.ReportAllocs()
+					b.ResetTimer()
+					var wg sync.WaitGroup
+					for w := range g {
+						wg.Go(func() {
+							at := w * count / g
+							for n := range b.N/g + 1 {
+								ts.reset(int(o[at]), 20*time.Minute+time.Duration(n))
+								if at++; at == count {
+									at = 0
+								}
+							}
+						})
+					}
+					wg.Wait()
+					b.StopTimer()
+					ts.close()
+					runtime.GC()
+				})
+			}
+		}
+	}
+}

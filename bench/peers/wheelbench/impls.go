@@ -1,0 +1,286 @@
+package main
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/RussellLuo/timingwheel"
+	antlabs "github.com/antlabs/timer"
+	"github.com/zeromicro/go-zero/core/collection"
+
+	"github.com/wheellock/wheellock/wheel"
+)
+
+const (
+	tick  = 10 * time.Millisecond
+	slots = 1024
+)
+
+// note is the caller's own part of a record: each fire writes to it.
+type note struct {
+	due   int64 // ns from the meter's start
+	last  int32 // lateness in the window, µs; the worst too
+	worst int32
+	fires int32
+	early int32
+}
+
+const noteBytes = 24
+
+// meter is what the callbacks of one run share.
+type meter struct {
+	start  time.Time
+	period time.Duration // re-arm after it; 0: do not
+	watch  atomic.Bool   // the window is open
+	left   atomic.Int64  // fires to come, of a burst
+	first  atomic.Int64  // when the first came
+	done   chan int64    // gets the time of the last
+}
+
+func (m *meter) now() int64 { return int64(time.Since(m.start)) }
+
+// fired notes a fire at now. It returns the delay to the next one, counted from the nominal deadline.
+func (m *meter) fired(n *note, now int64) time.Duration {
+	late := now - n.due
+	if late < 0 {
+		n.early++
+	}
+	if m.watch.Load() {
+		n.fires++
+		n.last = int32(late / 1000)
+		n.worst = max(n.worst, n.last)
+	}
+	for n.due += int64(m.period); n.due <= now; n.due += int64(m.period) {
+	}
+	return time.Duration(n.due - now)
+}
+
+// burst counts a fire of a burst.
+func (m *meter) burst(n *note) {
+	n.fires++
+	if m.first.Load() == 0 {
+		now := m.now()
+		m.first.CompareAndSwap(0, now)
+		if now < n.due {
+			n.early++
+		}
+	}
+	if m.left.Add(-1) == 0 {
+		m.done <- m.now()
+	}
+}
+
+func (m *meter) fire(n *note) (again time.Duration) {
+	if m.period == 0 {
+		m.burst(n)
+		return 0
+	}
+	return m.fired(n, m.now())
+}
+
+// impl holds n timers, armed in random order with the given delays; each re-arms itself as m says.
+type impl interface {
+	notes() func(i int) *note
+	wakeUps() int64
+	close()
+}
+
+// arm arms n timers in random order. at is when each is due, counted from m.start.
+func arm(name string, n int, m *meter, at func() time.Duration) impl {
+	order := rand.Perm(n)
+	switch name {
+	case "wheel", "wheel-group":
+		return armOurs(name, order, m, at)
+	case "afterfunc":
+		return armAfterFunc(order, m, at)
+	case "timingwheel":
+		return armTimingWheel(order, m, at)
+	case "gozero":
+		return armGoZero(order, m, at)
+	case "antlabs":
+		return armAntlabs(order, m, at)
+	case "none":
+		return none(make([]note, n))
+	}
+	panic("no such implementation: " + name)
+}
+
+func (m *meter) delay(n *note, at time.Duration) time.Duration {
+	n.due = int64(at)
+	return at - time.Duration(m.now())
+}
+
+type none []note
+
+func (o none) notes() func(int) *note { return func(i int) *note { return &o[i] } }
+func (o none) wakeUps() int64         { return 0 }
+func (o none) close()                 {}
+
+type oursRecord struct {
+	timer wheel.Timer
+	note
+	m *meter
+}
+
+func (r *oursRecord) Fire(t *wheel.Timer) {
+	if r.m.fire(&r.note) > 0 {
+		_ = t.Next(r.m.period)
+	}
+}
+
+type ours struct {
+	w  *wheel.Wheel
+	rs []oursRecord
+}
+
+func armOurs(name string, order []int, m *meter, at func() time.Duration) impl {
+	w, err := wheel.New(wheel.Config{Tick: tick, Slots: slots})
+	if err != nil {
+		panic(err)
+	}
+	o := &ours{w, make([]oursRecord, len(order))}
+	schedule := w.Schedule
+	if name == "wheel-group" {
+		schedule = w.Group(func(b *wheel.Batch) {
+			now := m.now()
+			for _, t := range b.Timers() {
+				if r := t.Task().(*oursRecord); m.period == 0 {
+					m.burst(&r.note)
+				} else {
+					m.fired(&r.note, now)
+				}
+			}
+			if m.period > 0 {
+				_ = b.NextAll(b.Timers(), m.period)
+			}
+		}).Schedule
+	}
+	for _, i := range order {
+		r := &o.rs[i]
+		r.m = m
+		if err := schedule(&r.timer, m.delay(&r.note, at()), r); err != nil {
+			panic(err)
+		}
+	}
+	return o
+}
+
+func (o *ours) notes() func(int) *note { return func(i int) *note { return &o.rs[i].note } }
+func (o *ours) wakeUps() int64         { return o.w.Stats().WakeUps }
+func (o *ours) close()                 { o.w.Stop(); <-o.w.Done() }
+
+type afterFunc struct {
+	rs []struct {
+		timer *time.Timer
+		note
+	}
+	stopped atomic.Bool
+}
+
+func armAfterFunc(order []int, m *meter, at func() time.Duration) impl {
+	a := &afterFunc{}
+	a.rs = make([]struct {
+		timer *time.Timer
+		note
+	}, len(order))
+	for _, i := range order {
+		r := &a.rs[i]
+		r.timer = time.AfterFunc(m.delay(&r.note, at()), func() {
+			if d := m.fire(&r.note); d > 0 && !a.stopped.Load() {
+				r.timer.Reset(d)
+			}
+		})
+	}
+	return a
+}
+
+func (a *afterFunc) notes() func(int) *note { return func(i int) *note { return &a.rs[i].note } }
+func (a *afterFunc) wakeUps() int64         { return 0 }
+func (a *afterFunc) close() {
+	a.stopped.Store(true)
+	for i := range a.rs {
+		a.rs[i].timer.Stop()
+	}
+}
+
+type timingWheel struct {
+	w  *timingwheel.TimingWheel
+	rs []note
+}
+
+func armTimingWheel(order []int, m *meter, at func() time.Duration) impl {
+	t := &timingWheel{timingwheel.NewTimingWheel(tick, slots), make([]note, len(order))}
+	t.w.Start()
+	for _, i := range order {
+		r := &t.rs[i]
+		var f func()
+		f = func() {
+			if d := m.fire(r); d > 0 {
+				t.w.AfterFunc(d, f)
+			}
+		}
+		t.w.AfterFunc(m.delay(r, at()), f)
+	}
+	return t
+}
+
+func (t *timingWheel) notes() func(int) *note { return func(i int) *note { return &t.rs[i] } }
+func (t *timingWheel) wakeUps() int64         { return 0 }
+func (t *timingWheel) close()                 { t.w.Stop() }
+
+type goZero struct {
+	w  *collection.TimingWheel
+	rs []note
+}
+
+func armGoZero(order []int, m *meter, at func() time.Duration) impl {
+	g := &goZero{rs: make([]note, len(order))}
+	ready := make(chan struct{})
+	w, err := collection.NewTimingWheel(tick, slots, func(key, value any) {
+		<-ready
+		r := value.(*note)
+		if d := m.fire(r); d > 0 {
+			_ = g.w.SetTimer(key, r, d)
+		}
+	})
+	if err != nil {
+		panic(err)
+	}
+	g.w = w
+	close(ready)
+	for _, i := range order {
+		r := &g.rs[i]
+		_ = w.SetTimer(i, r, m.delay(r, at()))
+	}
+	return g
+}
+
+func (g *goZero) notes() func(int) *note { return func(i int) *note { return &g.rs[i] } }
+func (g *goZero) wakeUps() int64         { return 0 }
+func (g *goZero) close()                 { g.w.Stop() }
+
+type ant struct {
+	w  antlabs.Timer
+	rs []note
+}
+
+func armAntlabs(order []int, m *meter, at func() time.Duration) impl {
+	a := &ant{antlabs.NewTimer(antlabs.WithTimeWheel()), make([]note, len(order))}
+	go a.w.Run()
+	for _, i := range order {
+		r := &a.rs[i]
+		var f func()
+		f = func() {
+			if d := m.fire(r); d > 0 {
+				a.w.AfterFunc(d, f)
+			}
+		}
+		a.w.AfterFunc(m.delay(r, at()), f)
+	}
+	return a
+}
+
+func (a *ant) notes() func(int) *note { return func(i int) *note { return &a.rs[i] } }
+func (a *ant) wakeUps() int64         { return 0 }
+func (a *ant) close()                 { a.w.Stop() }

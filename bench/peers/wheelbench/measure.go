@@ -1,0 +1,121 @@
+package main
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"time"
+)
+
+// measureRearm watches n timers that come every second, at phases spread evenly at random. The window
+// opens two periods after the last was armed.
+func measureRearm(name string, n int, d time.Duration) result {
+	empty := rssBytes()
+	m := &meter{start: time.Now(), period: time.Second}
+	lead := time.Duration(n) * 3 * time.Microsecond // to arm them in
+	it := arm(name, n, m, func() time.Duration { return lead + rand.N(m.period) })
+	time.Sleep(lead + 2*m.period - time.Duration(m.now()))
+
+	gcs, cpu, began := gcCycles(), cpuTime(), time.Now()
+	m.watch.Store(true)
+	time.Sleep(d)
+	m.watch.Store(false)
+	took := time.Since(began)
+	r := result{GCs: gcCycles() - gcs}
+	cpu = cpuTime() - cpu
+	r.RSS = float64(rssBytes()-empty-int64(n)*noteBytes) / 1e6
+	it.close()
+	time.Sleep(100 * time.Millisecond) // callbacks under way write their notes
+
+	late := make([]int32, n)
+	fires, worst := 0, int32(0)
+	for i := range n {
+		note := it.notes()(i)
+		fires += int(note.fires)
+		r.Early += int(note.early)
+		worst = max(worst, note.worst)
+		late[i] = note.last
+	}
+	slices.Sort(late)
+	r.CPUPerFire = float64(cpu.Nanoseconds()) / float64(fires)
+	r.FiresPerS = float64(fires) / took.Seconds()
+	r.P50 = float64(late[n/2]) / 1e3
+	r.P99 = float64(late[n*99/100]) / 1e3
+	r.Max = float64(worst) / 1e3
+	return r
+}
+
+// measureBurst fires n timers due at one instant: the time from the first callback to the last.
+func measureBurst(name string, n int, _ time.Duration) result {
+	m := &meter{start: time.Now(), done: make(chan int64, 1)}
+	m.left.Store(int64(n))
+	at := time.Duration(n)*3*time.Microsecond + time.Second
+	it := arm(name, n, m, func() time.Duration { return at })
+	runtime.GC()
+	peak := 0
+	for {
+		select {
+		case last := <-m.done:
+			r := result{NsPerTimer: float64(last-m.first.Load()) / float64(n), Goroutines: peak}
+			for i := range n {
+				r.Early += int(it.notes()(i).early)
+			}
+			it.close()
+			return r
+		case <-time.After(5 * time.Millisecond):
+			peak = max(peak, runtime.NumGoroutine())
+		}
+	}
+}
+
+// measureHold measures the heap of n pending timers beside the notes, and one collection.
+func measureHold(name string, n int, _ time.Duration) result {
+	before := heapBytes()
+	m := &meter{start: time.Now(), period: time.Second}
+	it := arm(name, n, m, func() time.Duration { return time.Duration(m.now()) + 10*time.Minute + rand.N(10*time.Minute) })
+	r := result{Bytes: float64(heapBytes()-before)/float64(n) - noteBytes}
+	const cycles = 10
+	cpu := gcSeconds()
+	for range cycles {
+		runtime.GC()
+	}
+	r.GCCPU = (gcSeconds() - cpu) * 1e3 / cycles
+	it.close()
+	return r
+}
+
+// measureIdle watches n far timers.
+func measureIdle(name string, n int, d time.Duration) result {
+	m := &meter{start: time.Now(), period: time.Second}
+	it := arm(name, n, m, func() time.Duration { return time.Hour + rand.N(time.Hour) })
+	for range 3 {
+		runtime.GC()
+	}
+	time.Sleep(time.Second) // sweepers and scavenger too
+	cpu, wakeUps := cpuTime(), it.wakeUps()
+	time.Sleep(d)
+	r := result{CPU: float64((cpuTime() - cpu).Microseconds()) / 1e3, WakeUps: it.wakeUps() - wakeUps}
+	it.close()
+	return r
+}
+
+func heapBytes() uint64 {
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func gcCycles() uint32 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.NumGC
+}
+
+func gcSeconds() float64 {
+	s := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}}
+	metrics.Read(s)
+	return s[0].Value.Float64()
+}

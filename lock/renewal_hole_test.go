@@ -1,0 +1,285 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// hole is a network that can swallow what is written without a word, as a
+// firewall does. A connection that has lost bytes gives no answer any more.
+type hole struct {
+	mu    sync.Mutex    // guards what follows
+	delay time.Duration // of each answer
+	until time.Time     // nothing passes before
+	since time.Time     // connections made before this are dead for good
+	dials int
+}
+
+// swallow makes a black hole of the network for d.
+func (h *hole) swallow(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.until = time.Now().Add(d)
+}
+
+// forget makes every connection there is a black hole for good; a new one
+// works.
+func (h *hole) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.since, h.dials = time.Now(), 0
+}
+
+func (h *hole) dead(made time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Now().Before(h.until) || made.Before(h.since)
+}
+
+// slow makes every answer take d, and counts dials anew.
+func (h *hole) slow(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.delay, h.dials = d, 0
+}
+
+func (h *hole) slowness() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.delay
+}
+
+func (h *hole) dialled() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dials
+}
+
+// pool returns a pool that dials s across h.
+func (h *hole) pool(s *redistest.Server) *redis.Pool {
+	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		h.mu.Lock()
+		h.dials++
+		h.mu.Unlock()
+		if h.dead(time.Now()) {
+			<-ctx.Done() // an unanswered SYN
+			return nil, ctx.Err()
+		}
+		conn, err := s.DialContext(ctx, redis.DialReadTimeout(0), redis.DialWriteTimeout(0))
+		if err != nil {
+			return nil, err
+		}
+		return &holeConn{Conn: conn, h: h, made: time.Now(), closed: make(chan struct{})}, nil
+	}}
+}
+
+// holeConn is a connection across a hole, cut between requests.
+type holeConn struct {
+	redis.Conn
+	h    *hole
+	made time.Time
+
+	mu      sync.Mutex // guards what follows
+	pending [][]any    // sent and not flushed
+	lost    bool
+	shut    bool
+	closed  chan struct{}
+}
+
+func (c *holeConn) Close() error {
+	c.mu.Lock()
+	if !c.shut {
+		c.shut = true
+		close(c.closed)
+	}
+	c.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (c *holeConn) Send(cmd string, args ...any) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending = append(c.pending, append([]any{cmd}, args...))
+	return nil
+}
+
+func (c *holeConn) Flush() error {
+	c.mu.Lock()
+	pending := c.pending
+	c.pending = nil
+	c.lost = c.lost || c.h.dead(c.made)
+	lost := c.lost
+	c.mu.Unlock()
+	if lost {
+		return nil
+	}
+	for _, p := range pending {
+		if err := c.Conn.Send(p[0].(string), p[1:]...); err != nil {
+			return err
+		}
+	}
+	return c.Conn.Flush()
+}
+
+type timeoutError struct{}
+
+func (timeoutError) Error() string { return "i/o timeout" }
+func (timeoutError) Timeout() bool { return true }
+
+func (c *holeConn) ReceiveWithTimeout(d time.Duration) (any, error) {
+	c.mu.Lock()
+	lost := c.lost
+	c.mu.Unlock()
+	if lost {
+		var expired <-chan time.Time
+		if d > 0 {
+			expired = time.After(d)
+		}
+		select {
+		case <-expired:
+			return nil, timeoutError{}
+		case <-c.closed:
+			return nil, errors.New("use of closed connection")
+		}
+	}
+	reply, err := redis.ReceiveWithTimeout(c.Conn, d)
+	time.Sleep(c.h.slowness())
+	return reply, err
+}
+
+func (c *holeConn) DoWithTimeout(d time.Duration, cmd string, args ...any) (any, error) {
+	if err := c.Send(cmd, args...); err != nil {
+		return nil, err
+	}
+	if err := c.Flush(); err != nil {
+		return nil, err
+	}
+	return c.ReceiveWithTimeout(d)
+}
+
+// inVirtual runs f with n held locks across a hole, in virtual time.
+func inVirtual(t *testing.T, n int, cfg lock.Config, f func(*testing.T, *hole, *redistest.Server, *lock.Client, []*lock.Held)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := redistest.StartVirtual(redistest.MiniOptions{Resolution: 10 * time.Millisecond})
+		require.NoError(t, err)
+		h := &hole{}
+		c, err := lock.New(h.pool(s), cfg)
+		require.NoError(t, err)
+		defer func() {
+			over, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = c.Close(over)
+			require.NoError(t, s.Stop())
+		}()
+		ctx := context.Background()
+		helds := make([]*lock.Held, n)
+		for i := range helds {
+			helds[i], err = c.Mutex(fmt.Sprint("lock ", i)).Lock(ctx)
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second + 3*time.Millisecond)))
+		f(t, h, s, c, helds)
+	})
+}
+
+func TestABlackHoleOfHalfTheLeaseAndMoreLosesNoLock(t *testing.T) {
+	rounds := 15 // the dispatchers are at another point of their I/O at each end
+	if testing.Short() {
+		rounds = 3
+	}
+	for _, cfg := range []lock.Config{
+		{},
+		{IOTimeout: 3 * time.Second}, // a tenth of the lease: the longest
+		{Lease: time.Second},         // its IOTimeout is a tenth too
+	} {
+		t.Run(fmt.Sprintf("lease=%v timeout=%v", cfg.Lease, cfg.IOTimeout), func(t *testing.T) {
+			cfg.Renewal = renewal.Config{MaxBatch: 50}
+			inVirtual(t, 300, cfg, func(t *testing.T, h *hole, s *redistest.Server, c *lock.Client, helds []*lock.Held) {
+				lease := cfg.Lease
+				if cfg.Lease == 0 {
+					lease = lock.DefaultLease
+				}
+				for i := range rounds {
+					time.Sleep(lease + lease*time.Duration(i)/150)
+					h.swallow(lease * 55 / 100)
+					time.Sleep(lease)
+				}
+				require.Empty(t, c.Stats().Renewal.Lost)
+				conn, err := s.Dial()
+				require.NoError(t, err)
+				defer conn.Close()
+				for _, held := range helds {
+					require.True(t, held.Valid())
+					ttl, err := redis.Int64(conn.Do("PTTL", held.Name()))
+					require.NoError(t, err)
+					require.Greater(t, ttl, time.Until(held.Deadline()).Milliseconds())
+				}
+			})
+		})
+	}
+}
+
+// TestRenewalDoesNotWaitForADeadConnection: all connections die without a
+// word, and new ones work. The next renewal takes a hedge, a thirtieth of the
+// lease, and not IOTimeout.
+func TestRenewalDoesNotWaitForADeadConnection(t *testing.T) {
+	inVirtual(t, 1000, lock.Config{IOTimeout: 3 * time.Second}, func(t *testing.T, h *hole, _ *redistest.Server, c *lock.Client, helds []*lock.Held) {
+		time.Sleep(time.Minute)
+		before := c.Stats().Renewal
+		h.forget()
+		time.Sleep(time.Minute)
+		st := c.Stats().Renewal.Since(before)
+		require.Empty(t, st.Lost)
+		require.Zero(t, st.Retried, "the batches that waited went on over the new connection")
+		require.Greater(t, st.Late.Max, 890*time.Millisecond)
+		require.Less(t, st.Late.Max, 1200*time.Millisecond)
+		require.LessOrEqual(t, h.dialled(), 5, "a probe, and connections as before")
+		require.Len(t, helds, 1000)
+	})
+}
+
+// TestASlowLinkIsNotProbed: answers that take longer than a hedge, always, are
+// no reason for more connections.
+func TestASlowLinkIsNotProbed(t *testing.T) {
+	inVirtual(t, 100, lock.Config{Lease: 3 * time.Second}, func(t *testing.T, h *hole, _ *redistest.Server, c *lock.Client, _ []*lock.Held) {
+		h.slow(150 * time.Millisecond)
+		time.Sleep(10 * time.Second) // it learns
+		h.slow(150 * time.Millisecond)
+		time.Sleep(10 * time.Minute)
+		require.Zero(t, h.dialled())
+		require.Empty(t, c.Stats().Renewal.Lost)
+		require.Zero(t, c.Stats().Renewal.Retried)
+	})
+}
+
+func TestALongBlackHoleIsToldOnceAndNewLocksRenew(t *testing.T) {
+	inVirtual(t, 200, lock.Config{}, func(t *testing.T, h *hole, _ *redistest.Server, c *lock.Client, helds []*lock.Held) {
+		time.Sleep(time.Minute)
+		h.swallow(time.Minute)
+		for _, held := range helds {
+			<-held.Done()
+			var lost *lock.LostError
+			require.ErrorAs(t, held.Err(), &lost)
+			require.Equal(t, lock.TrustEnded, lost.Reason)
+		}
+		time.Sleep(time.Minute)
+		require.Zero(t, c.Stats().Held)
+		fresh, err := c.Mutex("fresh").Lock(context.Background())
+		require.NoError(t, err)
+		time.Sleep(5 * time.Minute)
+		require.True(t, fresh.Valid())
+	})
+}
