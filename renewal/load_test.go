@@ -12,15 +12,15 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// requireEven fails if a tenth of the next interval brings more than 1.25 times
-// its share of renewals, or less than 0.75 times.
-func requireEven(t *testing.T, s *store, leases int, interval time.Duration) {
+// requireEven fails if a tenth of the next interval brings more, or fewer,
+// renewals than its share by more than the given part of it.
+func requireEven(t *testing.T, s *store, leases int, interval time.Duration, part float64) {
 	t.Helper()
 	last := s.count()
 	for range 10 {
 		time.Sleep(interval / 10)
 		n := s.count()
-		require.InDelta(t, leases/10, n-last, float64(leases/40))
+		require.InDelta(t, leases/10, n-last, float64(leases)/10*part)
 		last = n
 	}
 }
@@ -39,7 +39,7 @@ func TestLoadIsEven(t *testing.T) {
 				w, ln := newLane(t, &cut{Renewer: s, after: time.Second}, d.cfg)
 				s.holdMany(t, ln, leases, ttl)
 				time.Sleep(2 * ttl / 3)
-				requireEven(t, s, leases, ttl/3)
+				requireEven(t, s, leases, ttl/3, 0.25)
 
 				s.blackHole(ttl / 2)
 				time.Sleep(ttl / 2)
@@ -47,7 +47,7 @@ func TestLoadIsEven(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 				}
 				time.Sleep(2 * ttl / 3)
-				requireEven(t, s, leases, ttl/3)
+				requireEven(t, s, leases, ttl/3, 0.25)
 				require.Empty(t, w.Stats().Lost)
 			})
 		})
@@ -68,7 +68,9 @@ func TestLeasesKeepTheirPlaces(t *testing.T) {
 		before := w.Stats()
 		time.Sleep(30 * time.Minute)
 		require.InDelta(t, 180*leases, float64(w.Stats().Since(before).Renewed), leases)
-		requireEven(t, s, leases, 10*time.Second)
+		// Slow answers make batches of a second's sixth, which fall on either side
+		// of a boundary.
+		requireEven(t, s, leases, 10*time.Second, 0.5)
 	})
 }
 
