@@ -117,7 +117,7 @@ func TestBackPressureMakesBatchesLarger(t *testing.T) {
 		before = w.Stats()
 		time.Sleep(time.Minute)
 		st := w.Stats().Since(before)
-		require.Greater(t, st.Sizes.P50, 95)
+		require.Greater(t, st.Sizes.P50, 75, "one and a half windows: two slow calls at a time take what has come meanwhile")
 		require.LessOrEqual(t, st.Sizes.Max, 250)
 		require.InDelta(t, 30_000, float64(st.Renewed), 1000)
 		require.InDelta(t, float64(st.Renewed), float64(st.Sizes.Sum), 500, "and what was in flight")
