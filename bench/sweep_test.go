@@ -31,7 +31,8 @@ func TestSweepRenewsAllAndGivesAllBack(t *testing.T) {
 	s.begin()
 	require.Eventually(t, func() bool { return s.counters().renewals >= 3*n }, time.Minute, 10*time.Millisecond)
 	c := s.counters()
-	require.Equal(t, c.renewals/n*3, c.batches)
+	const batch = 250 // renewal.DefaultMaxBatch; a sweep may be under way
+	require.Equal(t, c.renewals/n*3+(c.renewals%n+batch-1)/batch, c.batches)
 	require.LessOrEqual(t, c.p50, c.p99)
 	require.LessOrEqual(t, c.p99, c.most)
 	for i := range n {
