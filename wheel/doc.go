@@ -76,7 +76,7 @@
 // # What it costs
 //
 // A new wheel takes some 4 KiB; each of its 16 shards, and of each group's, 16 KiB more for 1024 slots once it is used.
-// A pending timer takes 48 bytes in its record and some 19 in its bucket when there are many. Schedule,
+// A pending timer takes 40 bytes in its record and some 20 in its bucket when there are many. Schedule,
 // Stop and Reset cost a clock reading at most and some tens of nanoseconds, whatever is pending. A far timer is
 // looked at once a revolution if its bucket has something due then, for about 2 ns. bench/BENCHMARKS.md has measurements.
 //

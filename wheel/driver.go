@@ -34,7 +34,7 @@ func (w *Wheel) drive() {
 		}
 	}()
 	timer := time.NewTimer(math.MaxInt64)
-	defer timer.Stop()
+	timer.Stop() // it runs while the driver sleeps to a tick, and only then
 	w.fireDue()
 	for !w.stopped.Load() {
 		tick := w.earliest()
@@ -77,6 +77,7 @@ func (w *Wheel) sleep(timer *time.Timer, tick, now int64) {
 			select {
 			case <-timer.C:
 			case <-w.wake:
+				timer.Stop()
 			}
 		}
 		w.wakeUps.Add(1)

@@ -10,7 +10,10 @@ type Ring struct{ ring }
 
 func NewRing(tick, slots int64) *Ring { return &Ring{ring{tick: tick, mask: slots - 1, done: -1}} }
 
-func (r *Ring) Add(t *Timer, deadline, open int64) int64      { return r.add(t, deadline, open) }
+func (r *Ring) Add(t *Timer, deadline, open int64) int64 {
+	t.task = funcTask(func() {})
+	return r.add(t, deadline, open)
+}
 func (r *Ring) Remove(t *Timer)                               { r.remove(t) }
 func (r *Ring) Postpone(t *Timer, deadline, open int64) int64 { return r.postpone(t, deadline, open) }
 func (r *Ring) Next() int64                                   { return r.next() }

@@ -13,7 +13,7 @@ func (r *Ring) Check(n int) error {
 		if b.head == nil && b.min != never {
 			return fmt.Errorf("slot %d: empty, but min is %d", slot, b.min)
 		}
-		for c := b.head; c != nil; c = c.next {
+		for c := b.head; c != nil; c = r.chunks.at(c.next) {
 			used++
 			if int(c.slot) != slot || c.n == 0 || c != b.head && c.n != chunkEntries {
 				return fmt.Errorf("slot %d: a chunk of slot %d with %d entries", slot, c.slot, c.n)
@@ -25,7 +25,7 @@ func (r *Ring) Check(n int) error {
 						return fmt.Errorf("slot %d: entry %d behind the last is not cleared", slot, i)
 					}
 					continue
-				case e.timer.chunk != c || int(e.timer.index) != i:
+				case e.timer.place != c.place(int32(i)):
 					return fmt.Errorf("slot %d: timer of entry %d points elsewhere", slot, i)
 				case e.when < b.min && r.walk == nil:
 					return fmt.Errorf("slot %d: min is %d, an entry's is %d", slot, b.min, e.when)
@@ -40,11 +40,23 @@ func (r *Ring) Check(n int) error {
 		return fmt.Errorf("%d timers too few", n)
 	}
 	spare := 0
-	for c := r.chunks.free; c != nil; c = c.next {
+	for c := r.chunks.at(r.chunks.free); c != nil; c = r.chunks.at(c.next) {
 		spare++
 		if c.entries != [chunkEntries]entry{} {
 			return fmt.Errorf("a spare chunk is not cleared")
 		}
+	}
+	made := 0
+	for number, c := range r.chunks.all {
+		if c != nil {
+			made++
+			if int(c.number) != number {
+				return fmt.Errorf("chunk %d is called %d", number, c.number)
+			}
+		}
+	}
+	if made != spare+used || len(r.chunks.all) > 0 && made+len(r.chunks.vacant)+1 != len(r.chunks.all) {
+		return fmt.Errorf("%d chunks made, %d used, %d spare, %d vacant of %d", made, used, spare, len(r.chunks.vacant), len(r.chunks.all))
 	}
 	if spare != int(r.chunks.spare) || used != int(r.chunks.used) || spare > used+spareChunks {
 		return fmt.Errorf("%d chunks spare, %d used; counted %d, %d", spare, used, r.chunks.spare, r.chunks.used)

@@ -67,7 +67,7 @@ func (r *ring) add(t *Timer, deadline, open int64) int64 {
 	i := c.n
 	c.entries[i] = entry{when, t}
 	c.n++
-	t.deadline, t.chunk, t.index = deadline, c, i
+	t.deadline, t.place = deadline, c.place(i)
 	if when < b.min {
 		b.min = when
 	}
@@ -79,8 +79,12 @@ func (r *ring) add(t *Timer, deadline, open int64) int64 {
 
 // remove takes t out of its bucket.
 func (r *ring) remove(t *Timer) {
-	r.cut(t.chunk, t.index)
-	t.chunk = nil
+	r.cut(r.entry(t))
+}
+
+// entry returns where a pending timer's entry is.
+func (r *ring) entry(t *Timer) (c *chunk, i int32) {
+	return r.chunks.all[t.place>>placeBits], int32(t.place & (1<<placeBits - 1))
 }
 
 // cut takes out entry i of c. The last entry of the bucket's first chunk fills the gap, which
@@ -93,15 +97,15 @@ func (r *ring) cut(c *chunk, i int32) {
 	last := &head.entries[head.n]
 	if head != c || head.n != i {
 		c.entries[i] = *last
-		last.timer.chunk, last.timer.index = c, i
+		last.timer.place = c.place(i)
 	}
 	*last = entry{}
 	if head.n > 0 {
 		return
 	}
-	b.head = head.next
+	b.head = r.chunks.at(head.next)
 	if r.walk == head {
-		r.walk = head.next
+		r.walk = b.head
 	}
 	if b.head == nil {
 		b.min = never
@@ -113,11 +117,12 @@ func (r *ring) cut(c *chunk, i int32) {
 // postpone sets the deadline of a pending timer. A later one is only written down: the entry keeps
 // its place and is re-filed when it is visited. It returns the timer's tick if it was filed anew, else never.
 func (r *ring) postpone(t *Timer, deadline, open int64) int64 {
-	if deadline >= t.deadline || deadline >= t.chunk.entries[t.index].when {
+	c, i := r.entry(t)
+	if deadline >= t.deadline || deadline >= c.entries[i].when {
 		t.deadline = deadline
 		return never
 	}
-	r.cut(t.chunk, t.index)
+	r.cut(c, i)
 	return r.add(t, deadline, open)
 }
 
@@ -176,7 +181,7 @@ func (r *ring) walkOn(limit int64, buf []*Timer, budget *int) (n int) {
 	low := int64(never) // of the entries that stay
 	c := r.walk
 	for ; c != nil && *budget > 0; *budget-- {
-		next := c.next // c may be empty, and gone, at the end of this round
+		next := r.chunks.at(c.next) // c may be empty, and gone, at the end of this round
 		// Downwards: a chunk of due timers alone is emptied from its end, without a swap.
 		for i := c.n - 1; i >= 0; i-- {
 			if e := &c.entries[i]; e.when > limit {
@@ -208,7 +213,7 @@ func (r *ring) settle(tick int64, ts []*Timer, index int, as State) (n int) {
 			r.add(t, t.deadline, tick+1)
 			continue
 		}
-		t.state, t.chunk, t.index = as, nil, int32(index+n)
+		t.state, t.place = as, place(index+n)
 		ts[n] = t
 		n++
 	}
@@ -248,9 +253,8 @@ func (r *ring) next() int64 {
 // drain calls f with every pending timer and lets go of all of them.
 func (r *ring) drain(f func(*Timer)) {
 	for i := range r.buckets {
-		for c := r.buckets[i].head; c != nil; c = c.next {
+		for c := r.buckets[i].head; c != nil; c = r.chunks.at(c.next) {
 			for _, e := range c.entries[:c.n] {
-				e.timer.chunk = nil
 				f(e.timer)
 			}
 		}

@@ -37,9 +37,8 @@ type Timer struct {
 
 	// What Stop and Reset need comes first: it is likely to be in the cache line that shard was in.
 	deadline int64 // ns from the wheel's start; never for a delay beyond the clock's range
-	index    int32 // of its entry in chunk while pending, in shard.due while due
+	place    place // of its entry while pending; its index in shard.due while due
 	state    State
-	chunk    *chunk // holds its entry while pending
 	task     Task
 }
 
@@ -89,7 +88,7 @@ func (t *Timer) Stop() bool {
 	case Pending:
 		s.ring.remove(t)
 	case due:
-		s.due[t.index] = nil
+		s.due[t.place] = nil
 	default:
 		s.mu.Unlock()
 		return false

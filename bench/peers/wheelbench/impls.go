@@ -28,7 +28,10 @@ type note struct {
 
 const noteBytes = 24
 
-// meter is what the callbacks of one run share.
+// the is the meter of this process. Callbacks find it here, so that none of them has to hold it.
+var the = &meter{start: time.Now(), done: make(chan int64, 1)}
+
+// meter is what all callbacks share.
 type meter struct {
 	start  time.Time
 	period time.Duration // re-arm after it; 0: do not
@@ -79,27 +82,27 @@ func (m *meter) fire(n *note) (again time.Duration) {
 	return m.fired(n, m.now())
 }
 
-// impl holds n timers, armed in random order with the given delays; each re-arms itself as m says.
+// impl holds n timers, armed in random order with the given delays; each re-arms itself as the meter says.
 type impl interface {
 	notes() func(i int) *note
 	wakeUps() int64
 	close()
 }
 
-// arm arms n timers in random order. at is when each is due, counted from m.start.
-func arm(name string, n int, m *meter, at func() time.Duration) impl {
+// arm arms n timers in random order. at is when each is due, counted from the meter's start.
+func arm(name string, n int, at func() time.Duration) impl {
 	order := rand.Perm(n)
 	switch name {
 	case "wheel", "wheel-group":
-		return armOurs(name, order, m, at)
+		return armOurs(name, order, at)
 	case "afterfunc":
-		return armAfterFunc(order, m, at)
+		return armAfterFunc(order, at)
 	case "timingwheel":
-		return armTimingWheel(order, m, at)
+		return armTimingWheel(order, at)
 	case "gozero":
-		return armGoZero(order, m, at)
+		return armGoZero(order, at)
 	case "antlabs":
-		return armAntlabs(order, m, at)
+		return armAntlabs(order, at)
 	case "none":
 		return none(make([]note, n))
 	}
@@ -120,12 +123,11 @@ func (o none) close()                 {}
 type oursRecord struct {
 	timer wheel.Timer
 	note
-	m *meter
 }
 
 func (r *oursRecord) Fire(t *wheel.Timer) {
-	if r.m.fire(&r.note) > 0 {
-		_ = t.Next(r.m.period)
+	if the.fire(&r.note) > 0 {
+		_ = t.Next(the.period)
 	}
 }
 
@@ -134,7 +136,7 @@ type ours struct {
 	rs []oursRecord
 }
 
-func armOurs(name string, order []int, m *meter, at func() time.Duration) impl {
+func armOurs(name string, order []int, at func() time.Duration) impl {
 	w, err := wheel.New(wheel.Config{Tick: tick, Slots: slots})
 	if err != nil {
 		panic(err)
@@ -143,23 +145,22 @@ func armOurs(name string, order []int, m *meter, at func() time.Duration) impl {
 	schedule := w.Schedule
 	if name == "wheel-group" {
 		schedule = w.Group(func(b *wheel.Batch) {
-			now := m.now()
+			now := the.now()
 			for _, t := range b.Timers() {
-				if r := t.Task().(*oursRecord); m.period == 0 {
-					m.burst(&r.note)
+				if r := t.Task().(*oursRecord); the.period == 0 {
+					the.burst(&r.note)
 				} else {
-					m.fired(&r.note, now)
+					the.fired(&r.note, now)
 				}
 			}
-			if m.period > 0 {
-				_ = b.NextAll(b.Timers(), m.period)
+			if the.period > 0 {
+				_ = b.NextAll(b.Timers(), the.period)
 			}
 		}).Schedule
 	}
 	for _, i := range order {
 		r := &o.rs[i]
-		r.m = m
-		if err := schedule(&r.timer, m.delay(&r.note, at()), r); err != nil {
+		if err := schedule(&r.timer, the.delay(&r.note, at()), r); err != nil {
 			panic(err)
 		}
 	}
@@ -178,7 +179,7 @@ type afterFunc struct {
 	stopped atomic.Bool
 }
 
-func armAfterFunc(order []int, m *meter, at func() time.Duration) impl {
+func armAfterFunc(order []int, at func() time.Duration) impl {
 	a := &afterFunc{}
 	a.rs = make([]struct {
 		timer *time.Timer
@@ -186,8 +187,8 @@ func armAfterFunc(order []int, m *meter, at func() time.Duration) impl {
 	}, len(order))
 	for _, i := range order {
 		r := &a.rs[i]
-		r.timer = time.AfterFunc(m.delay(&r.note, at()), func() {
-			if d := m.fire(&r.note); d > 0 && !a.stopped.Load() {
+		r.timer = time.AfterFunc(the.delay(&r.note, at()), func() {
+			if d := the.fire(&r.note); d > 0 && !a.stopped.Load() {
 				r.timer.Reset(d)
 			}
 		})
@@ -209,18 +210,18 @@ type timingWheel struct {
 	rs []note
 }
 
-func armTimingWheel(order []int, m *meter, at func() time.Duration) impl {
+func armTimingWheel(order []int, at func() time.Duration) impl {
 	t := &timingWheel{timingwheel.NewTimingWheel(tick, slots), make([]note, len(order))}
 	t.w.Start()
 	for _, i := range order {
 		r := &t.rs[i]
 		var f func()
 		f = func() {
-			if d := m.fire(r); d > 0 {
+			if d := the.fire(r); d > 0 {
 				t.w.AfterFunc(d, f)
 			}
 		}
-		t.w.AfterFunc(m.delay(r, at()), f)
+		t.w.AfterFunc(the.delay(r, at()), f)
 	}
 	return t
 }
@@ -234,13 +235,13 @@ type goZero struct {
 	rs []note
 }
 
-func armGoZero(order []int, m *meter, at func() time.Duration) impl {
+func armGoZero(order []int, at func() time.Duration) impl {
 	g := &goZero{rs: make([]note, len(order))}
 	ready := make(chan struct{})
 	w, err := collection.NewTimingWheel(tick, slots, func(key, value any) {
 		<-ready
 		r := value.(*note)
-		if d := m.fire(r); d > 0 {
+		if d := the.fire(r); d > 0 {
 			_ = g.w.SetTimer(key, r, d)
 		}
 	})
@@ -251,7 +252,7 @@ func armGoZero(order []int, m *meter, at func() time.Duration) impl {
 	close(ready)
 	for _, i := range order {
 		r := &g.rs[i]
-		_ = w.SetTimer(i, r, m.delay(r, at()))
+		_ = w.SetTimer(i, r, the.delay(r, at()))
 	}
 	return g
 }
@@ -265,18 +266,18 @@ type ant struct {
 	rs []note
 }
 
-func armAntlabs(order []int, m *meter, at func() time.Duration) impl {
+func armAntlabs(order []int, at func() time.Duration) impl {
 	a := &ant{antlabs.NewTimer(antlabs.WithTimeWheel()), make([]note, len(order))}
 	go a.w.Run()
 	for _, i := range order {
 		r := &a.rs[i]
 		var f func()
 		f = func() {
-			if d := m.fire(r); d > 0 {
+			if d := the.fire(r); d > 0 {
 				a.w.AfterFunc(d, f)
 			}
 		}
-		a.w.AfterFunc(m.delay(r, at()), f)
+		a.w.AfterFunc(the.delay(r, at()), f)
 	}
 	return a
 }

@@ -13,15 +13,15 @@ import (
 // opens two periods after the last was armed.
 func measureRearm(name string, n int, d time.Duration) result {
 	empty := rssBytes()
-	m := &meter{start: time.Now(), period: time.Second}
+	the.period = time.Second
 	lead := time.Duration(n) * 3 * time.Microsecond // to arm them in
-	it := arm(name, n, m, func() time.Duration { return lead + rand.N(m.period) })
-	time.Sleep(lead + 2*m.period - time.Duration(m.now()))
+	it := arm(name, n, func() time.Duration { return lead + rand.N(the.period) })
+	time.Sleep(lead + 2*the.period - time.Duration(the.now()))
 
 	gcs, cpu, began := gcCycles(), cpuTime(), time.Now()
-	m.watch.Store(true)
+	the.watch.Store(true)
 	time.Sleep(d)
-	m.watch.Store(false)
+	the.watch.Store(false)
 	took := time.Since(began)
 	r := result{GCs: gcCycles() - gcs}
 	cpu = cpuTime() - cpu
@@ -49,16 +49,15 @@ func measureRearm(name string, n int, d time.Duration) result {
 
 // measureBurst fires n timers due at one instant: the time from the first callback to the last.
 func measureBurst(name string, n int, _ time.Duration) result {
-	m := &meter{start: time.Now(), done: make(chan int64, 1)}
-	m.left.Store(int64(n))
+	the.left.Store(int64(n))
 	at := time.Duration(n)*3*time.Microsecond + time.Second
-	it := arm(name, n, m, func() time.Duration { return at })
+	it := arm(name, n, func() time.Duration { return at })
 	runtime.GC()
 	peak := 0
 	for {
 		select {
-		case last := <-m.done:
-			r := result{NsPerTimer: float64(last-m.first.Load()) / float64(n), Goroutines: peak}
+		case last := <-the.done:
+			r := result{NsPerTimer: float64(last-the.first.Load()) / float64(n), Goroutines: peak}
 			for i := range n {
 				r.Early += int(it.notes()(i).early)
 			}
@@ -73,8 +72,8 @@ func measureBurst(name string, n int, _ time.Duration) result {
 // measureHold measures the heap of n pending timers beside the notes, and one collection.
 func measureHold(name string, n int, _ time.Duration) result {
 	before := heapBytes()
-	m := &meter{start: time.Now(), period: time.Second}
-	it := arm(name, n, m, func() time.Duration { return time.Duration(m.now()) + 10*time.Minute + rand.N(10*time.Minute) })
+	the.period = time.Second
+	it := arm(name, n, func() time.Duration { return time.Duration(the.now()) + 10*time.Minute + rand.N(10*time.Minute) })
 	r := result{Bytes: float64(heapBytes()-before)/float64(n) - noteBytes}
 	const cycles = 10
 	cpu := gcSeconds()
@@ -88,8 +87,8 @@ func measureHold(name string, n int, _ time.Duration) result {
 
 // measureIdle watches n far timers.
 func measureIdle(name string, n int, d time.Duration) result {
-	m := &meter{start: time.Now(), period: time.Second}
-	it := arm(name, n, m, func() time.Duration { return time.Hour + rand.N(time.Hour) })
+	the.period = time.Second
+	it := arm(name, n, func() time.Duration { return time.Hour + rand.N(time.Hour) })
 	for range 3 {
 		runtime.GC()
 	}
