@@ -9,24 +9,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Client takes and renews locks on one Redis server. All methods are safe for
-// concurrent use. A Client must be closed.
+// Client takes and renews locks on the Redis of its Source. All methods are safe
+// for concurrent use. A Client must be closed.
 type Client struct {
 	// immutable after New
 	cfg     Config
 	id      string // random UUID: the first part of every hash field of this client
 	dog     *renewal.Watchdog
-	lane    *renewal.Lane
-	links   []*link // commands; a key always takes the same one
-	renewer *renewer
+	only    *node // the one server
 	janitor *janitor
-	sub     *subscriber
 	start   time.Time
 	ctx     context.Context // ends when Close gives up waiting; bounds dials
 	cancel  context.CancelFunc
@@ -39,7 +34,6 @@ type Client struct {
 
 	closing chan struct{}  // closed when Close begins
 	wg      sync.WaitGroup // what passOn started
-	checked atomic.Bool    // greet has looked at the server
 	lost    lostEvents     // for the Lost hook
 
 	mu     sync.Mutex       // guards what follows
@@ -53,17 +47,13 @@ type Client struct {
 // tokenCounter is the key of the fencing-token counter on one server.
 const tokenCounter = "wheellock_token"
 
-// New returns a Client of the server that pool dials, or all faults of its
+// New returns a Client of the Redis that source reaches, or all faults of its
 // arguments. It does no I/O: the engine dials a few long-lived connections of
 // its own (Config.Connections for commands, Config.Renewal.Dispatchers for
-// renewal) through the pool's DialContext or Dial when they are first needed,
-// and replaces those that fail. Close does not close the pool.
-func New(pool *redis.Pool, cfg Config) (*Client, error) {
+// renewal, one for pub/sub) through the source when they are first needed, and
+// replaces those that fail. Close does not close the source.
+func New(source Source, cfg Config) (*Client, error) {
 	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	d, err := poolDialer(pool)
 	if err != nil {
 		return nil, err
 	}
@@ -75,23 +65,16 @@ func New(pool *redis.Pool, cfg Config) (*Client, error) {
 		cfg: cfg, start: time.Now(), id: newUUID(), dog: dog, seed: maphash.MakeSeed(),
 		closing: make(chan struct{}), holds: make(map[string]*hold), gates: make(map[string]*gate), idle: make(chan struct{}),
 	}
-	conns := renewConns(dog.Config())
-	need := cfg.Connections + conns + 1
-	if pool.MaxActive > 0 && pool.MaxActive < need {
-		return nil, fmt.Errorf("lock: the pool's MaxActive is %d: the engine needs %d connections "+
-			"(Config.Connections %d, renewal %d, a subscriber)", pool.MaxActive, need, cfg.Connections, conns)
+	d, err := sourceDialer(source, cfg.Connections, renewConns(dog.Config()))
+	if err != nil {
+		return nil, err
 	}
 	c.lost.idle.L = &c.lost.mu
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.renewer = newRenewer(d, cfg.IOTimeout, conns)
-	if c.lane, err = dog.Lane("", c.renewer); err != nil {
+	c.janitor = newJanitor(c)
+	if c.only, err = newNode(c, "", d); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	for range cfg.Connections {
-		c.links = append(c.links, newLink(c.ctx, d, cfg.IOTimeout, c.greet))
-	}
-	c.janitor = newJanitor(c)
-	c.sub = newSubscriber(c.ctx, d, cfg.IOTimeout, cfg.Logger)
 	return c, nil
 }
 
@@ -166,11 +149,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.dog.Close()
 	c.janitor.close(ctx)
 	c.cancel()
-	c.sub.close()
-	for _, l := range c.links {
-		l.close()
-	}
-	c.renewer.close()
+	c.only.close()
 	c.wg.Wait()
 	c.lost.drain()
 	return err
@@ -210,7 +189,7 @@ func (c *Client) call(ctx context.Context, key string, s *script.Script, late fu
 
 func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, keys int, late func(answer), args ...any) answer {
 	r := &request{script: s, keys: keys, args: args, late: late, done: make(chan struct{})}
-	c.link(key).put(r)
+	c.node(key).put(r)
 	select {
 	case <-r.done:
 		return r.answer
@@ -228,13 +207,7 @@ func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, key
 func (c *Client) post(key string, s *script.Script, late func(answer), args ...any) {
 	r := &request{script: s, keys: 1, args: args, late: late}
 	r.state.Store(abandoned)
-	c.link(key).put(r)
-}
-
-// link returns the key's connection: requests of one key stay in order while
-// it lives.
-func (c *Client) link(key string) *link {
-	return c.links[maphash.String(c.seed, key)%uint64(len(c.links))]
+	c.node(key).put(r)
 }
 
 // lookup returns the hold of a name, or nil.

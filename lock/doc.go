@@ -61,12 +61,14 @@
 //
 // # Goroutines, connections, locks
 //
-// A Client dials Config.Connections pipelined connections for commands (a key
-// always takes the same one): each has a goroutine that writes and one that reads.
-// Renewal has connections of its own and never queues behind callers; one more
-// connection subscribes. The wheel's driver and the lane's dispatchers belong to
-// package renewal. There is no goroutine per lock or per waiter. Close ends them
-// all.
+// What belongs to one server is a node. It dials Config.Connections pipelined
+// connections for commands (a key always takes the same one): each has a
+// goroutine that writes and one that reads. Renewal has connections of its own
+// and never queues behind callers; one more connection subscribes. A hold's lease
+// is in the lane of the node that has its key. The table of holds, the gates and
+// the janitor belong to the Client, which finds the node of a key anew for every
+// request. The wheel's driver and the lanes' dispatchers belong to package
+// renewal. There is no goroutine per lock or per waiter. Close ends them all.
 //
 // Client.mu guards the table of holds and the gates, hold.mu one hold and its
 // Helds, watch.mu what a Held gave out, janitor.mu the retired fields, link.mu,

@@ -206,7 +206,7 @@ func (c *Client) deliver(h *hold, w *waiter) bool {
 // deferTo makes the gate of a lock whose run ended leave so many others of
 // other clients their turn.
 func (c *Client) deferTo(name string, others int64, roundTrip time.Duration) {
-	messages, _ := c.sub.heard(channel(name))
+	messages, _ := c.node(name).sub.heard(channel(name))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g := c.gates[name]; g != nil {
@@ -217,7 +217,7 @@ func (c *Client) deferTo(name string, others int64, roundTrip time.Duration) {
 
 // deferral is how much later than others this client tries now.
 func (c *Client) deferral(name string) time.Duration {
-	messages, _ := c.sub.heard(channel(name))
+	messages, _ := c.node(name).sub.heard(channel(name))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.gates[name]

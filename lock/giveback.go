@@ -37,7 +37,7 @@ func (c *Client) giveBack(ctx context.Context, h *hold, again bool) (returned, e
 	}
 	if h.run > 0 && n > 1 {
 		others := n - 1
-		if _, ours := c.sub.heard(channel(h.name)); ours {
+		if _, ours := c.node(h.name).sub.heard(channel(h.name)); ours {
 			others--
 		}
 		if others > 0 {
@@ -62,7 +62,7 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 	}
 	a, r, err := h.resend(ctx, "handoff", func() answer {
 		return c.callKeys(ctx, h.name, script.Handoff, 2, nil,
-			h.name, tokenCounter, h.field(), next.field(), ms(w.lease), leastToken(time.Now()))
+			h.name, c.counter(h.name), h.field(), next.field(), ms(w.lease), leastToken(time.Now()))
 	})
 	if err != nil {
 		if _, refused := a.err.(redis.Error); refused && !r.resent {
@@ -80,7 +80,7 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 		return r, nil
 	}
 	next.token = token
-	watched := c.lane.Hold(&next.lease, next, renewal.Terms{Stamp: a.stamp, TTL: w.lease, Fixed: !w.renewed}) == nil
+	watched := c.keep(next, renewal.Terms{Stamp: a.stamp, TTL: w.lease, Fixed: !w.renewed}) == nil
 	if !watched {
 		// The yes came after its trust had ended: the waiters go on by themselves.
 		c.janitor.owe(next.name, next.field(), w.lease)

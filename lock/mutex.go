@@ -160,7 +160,7 @@ type attempt struct {
 // try sends the acquire script once.
 func (a *attempt) try(ctx context.Context) (*Held, error) {
 	c, f := a.c, field(a.c.id, a.owner, a.seq)
-	args := []any{a.name, tokenCounter, f, ms(a.lease), leastToken(time.Now())}
+	args := []any{a.name, c.counter(a.name), f, ms(a.lease), leastToken(time.Now())}
 	for _, owed := range c.janitor.fields(a.name) {
 		args = append(args, owed)
 	}
@@ -187,7 +187,7 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	if a.renewed {
 		h.renewing = 1
 	}
-	err = c.lane.Hold(&h.lease, h, renewal.Terms{Stamp: ans.stamp, TTL: a.lease, Fixed: !a.renewed})
+	err = c.keep(h, renewal.Terms{Stamp: ans.stamp, TTL: a.lease, Fixed: !a.renewed})
 	switch {
 	case errors.Is(err, renewal.ErrClosed):
 		a.retire()

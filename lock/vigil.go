@@ -85,7 +85,7 @@ func (v *vigil) left(ctx context.Context) error {
 
 func (v *vigil) listen() {
 	if v.topic == nil {
-		v.topic = v.m.c.sub.listen(channel(v.m.name), v.w.wake)
+		v.topic = v.m.c.node(v.m.name).sub.listen(channel(v.m.name), v.w.wake)
 	}
 }
 
