@@ -29,7 +29,7 @@ func (l *Lease) fire() {
 		return
 	}
 	ln.resetLocked(l, trust, now)
-	if l.home != ln.loose || l.final() {
+	if l.home != ln.loose || l.final() && !l.check {
 		ln.mu.Unlock()
 		return
 	}

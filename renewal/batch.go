@@ -45,6 +45,7 @@ type Batch struct {
 	owners   []Owner // as taken; also of leases that end meanwhile
 	verdicts []verdict
 	live     []int
+	final    []bool // as of the last Send: the lease is not to be extended
 	sent     bool   // Send has called write
 	stamp    moment // before the first byte
 	err      error  // why there is no answer
@@ -70,6 +71,11 @@ func (b *Batch) Owner(i int) Owner { return b.owners[i] }
 
 // TTL is the lease to ask for.
 func (b *Batch) TTL() time.Duration { return b.lane.dog.cfg.TTL }
+
+// Fixed reports that lease i is here because of Verify alone: the store is to
+// be asked whether it is still the owner's, and not to extend it. It may be
+// asked in the function that is given to Send.
+func (b *Batch) Fixed(i int) bool { return b.final[i] }
 
 // Send calls write, which is to put one request for the leases live, given by
 // their indexes, on the wire. Those that have ended since the batch was taken,
@@ -108,11 +114,12 @@ func (b *Batch) Send(write func(live []int, by time.Time) error) ([]int, error) 
 func (b *Batch) beginWriting() instant {
 	b.lane.mu.Lock()
 	defer b.lane.mu.Unlock()
-	b.live = b.live[:0]
+	b.live, b.final = b.live[:0], append(b.final[:0], make([]bool, len(b.owners))...)
 	earliest := never
 	for i, l := range b.flight.leases {
 		if l != nil && b.verdicts[i] == unknown {
 			b.live = append(b.live, i)
+			b.final[i] = l.final()
 			earliest = min(earliest, instant(l.trust.Load()))
 		}
 	}

@@ -137,10 +137,23 @@ func (b *Batch) emptyLocked() {
 // renewedLocked notes a yes for l, and files it until it is due again.
 func (ln *Lane) renewedLocked(l *Lease, sent moment, now instant) {
 	dog := ln.dog
+	l.home, l.fails, l.alone = nil, 0, false
+	// An answer to what was written before Verify may be the old server's.
+	l.check = sent.at < ln.verified
+	final := l.final()
+	if !final {
+		l.trustLocked(dog, sent, dog.cfg.TTL)
+	}
+	switch {
+	case l.check:
+		ln.fileLocked(l, now, now)
+		return
+	case final, ln.early(l, sent.at):
+		ln.fileLocked(l, l.due, now)
+		return
+	}
 	ln.stats.lag.record(time.Duration(sent.at-l.due), 1)
 	ln.stats.late.record(time.Duration(now-l.due), 1)
-	l.home, l.fails, l.alone = nil, 0, false
-	l.trustLocked(dog, sent, dog.cfg.TTL)
 	// The next due time counts from the last, not from now: no drift. After an
 	// outage that would bunch leases, so they are spread anew.
 	if l.due = l.due.plus(dog.interval); l.due < now.plus(dog.interval/2) {

@@ -31,6 +31,7 @@ type Lane struct {
 	spare     []*cohort           // empty ones to be used again
 	batches   map[*Batch]struct{} // one a dispatcher, and one a flying lease of AfterFunc without batches
 	idle      []*Batch            // AfterFunc without batches: to be used again
+	verified  instant             // when Verify was last called
 	fails     int                 // batches in a row that the store did not answer
 	recovered chan struct{}       // closed at the next answer, if a dispatcher waits for that
 	stats     laneStats
@@ -99,14 +100,14 @@ func (ln *Lane) fileLocked(l *Lease, at, now instant) {
 	trust := instant(l.trust.Load())
 	if ln.dog.cfg.Driver == AfterFunc {
 		ln.loose.addLocked(l)
-		if l.final() {
+		if l.final() && !l.check {
 			at = never
 		}
 		ln.resetLocked(l, min(at, trust), now)
 		return
 	}
 	var c *cohort
-	if w := instant(ln.dog.slack); l.final() {
+	if w := instant(ln.dog.slack); l.final() && !l.check {
 		c = ln.windowLocked(ln.fixed, fixed, int64(trust/w))
 	} else {
 		// Those to be sent alone are in cohorts of their own.

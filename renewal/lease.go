@@ -65,6 +65,7 @@ type Lease struct {
 	due    instant // when its renewal is (or was) due
 	timer  *time.Timer
 	fixed  bool   // not renewed
+	check  bool   // to be asked about though it may be final, because of Verify
 	alone  bool   // its renewal failed with no other in the batch: it is sent alone until it is answered
 	fails  uint8  // unknown outcomes in a row; saturates
 	reason Reason // why it is lost

@@ -56,7 +56,11 @@ func (s *store) renew(ctx context.Context, b *renewal.Batch, keyOf func(renewal.
 		keys = keys[:0]
 		for _, i := range live {
 			key := keyOf(b.Owner(i))
-			keys = append(keys, key)
+			if b.Fixed(i) {
+				keys = append(keys, ^key) // only asked about
+			} else {
+				keys = append(keys, key)
+			}
 			if s.write != nil {
 				s.write(key)
 			}
@@ -116,8 +120,15 @@ func (s *store) extend(keys []int, ttl time.Duration) (gone []int) {
 	now := time.Now()
 	end := now.Add(ttl)
 	for i, key := range keys {
+		fixed := key < 0
+		if fixed {
+			key = ^key
+		}
 		if !now.Before(s.expiry[key]) {
 			gone = append(gone, i)
+			continue
+		}
+		if fixed {
 			continue
 		}
 		s.renewed++

@@ -1,0 +1,127 @@
+package renewal_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// TestVerifyFindsWhatTheStoreHasLost: the store behind the lane failed over to
+// one that had not got every key.
+func TestVerifyFindsWhatTheStoreHasLost(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		w, ln := newLane(t, s, cfg)
+		kept := s.holdMany(t, ln, 300, 30*time.Second)
+		gone := s.holdMany(t, ln, 10, 30*time.Second)
+		fixed, goneFixed := s.hold(t, ln, fixedFor(time.Minute)), s.hold(t, ln, fixedFor(time.Minute))
+		left := fixed.lease.Deadline()
+		for _, h := range append(gone, goneFixed) {
+			s.delete(h.key)
+		}
+		ln.Verify()
+		time.Sleep(100 * time.Millisecond)
+		for _, h := range append(gone, goneFixed) {
+			require.Equal(t, []renewal.Reason{renewal.NotOwner}, h.reasons())
+		}
+		require.InDelta(t, 315, float64(s.count()), 15, "each once, and some because they are due")
+		require.Equal(t, left, fixed.lease.Deadline(), "a fixed lease is not extended")
+		require.LessOrEqual(t, s.left(fixed.key), time.Minute)
+		// They kept their due times, so they stay spread and are not late.
+		sum := s.count()
+		for range 10 {
+			time.Sleep(time.Second)
+			require.Less(t, s.count()-sum, 100, "bunched")
+			sum = s.count()
+		}
+		require.InDelta(t, 615, float64(sum), 20)
+		time.Sleep(51 * time.Second)
+		require.Equal(t, []renewal.Reason{renewal.Expired}, fixed.reasons())
+		require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: 11, renewal.Expired: 1}, w.Stats().Lost)
+		require.Zero(t, w.Stats().Lag.P99)
+		for _, h := range kept {
+			require.True(t, h.lease.Valid())
+		}
+	})
+}
+
+// TestAnAnswerFromBeforeVerifyIsAskedForAgain: it may be the old server's.
+func TestAnAnswerFromBeforeVerifyIsAskedForAgain(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		w, ln := newLane(t, s, cfg)
+		h := s.hold(t, ln, renewedFor(30*time.Second))
+		s.setFault(func() fault { return fault{after: time.Second} })
+		for w.Stats().InFlight == 0 || s.count() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		s.delete(h.key) // the old server had it and said yes
+		s.setFault(nil)
+		ln.Verify()
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []renewal.Reason{renewal.NotOwner}, h.reasons())
+	})
+}
+
+func TestAVerificationThatFailsIsTriedAgain(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		_, ln := newLane(t, &cut{s, time.Second}, cfg)
+		fixed, kept := s.hold(t, ln, fixedFor(time.Minute)), s.hold(t, ln, fixedFor(time.Minute))
+		s.delete(fixed.key)
+		s.blackHole(5 * time.Second)
+		ln.Verify()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []renewal.Reason{renewal.NotOwner}, fixed.reasons())
+		require.True(t, kept.lease.Valid())
+		time.Sleep(50 * time.Second)
+		require.Equal(t, []renewal.Reason{renewal.Expired}, kept.reasons())
+	})
+}
+
+func TestVerifyOfOneLease(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+		a, b, w, from, to := twoLanes(t, cfg)
+		hs := a.holdMany(t, from, 10, 30*time.Second)
+		hs = append(hs, a.hold(t, from, fixedFor(time.Minute)))
+		for _, h := range hs {
+			h.migrate(b)
+		}
+		b.delete(hs[0].key)
+		b.delete(hs[10].key)
+		for _, h := range hs {
+			require.True(t, h.lease.Move(to))
+			h.lease.Verify()
+		}
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: 2}, w.Stats().Lost)
+		count := b.count()
+		require.InDelta(t, 11, float64(count), 2, "each once, and some because they are due")
+		require.True(t, hs[1].lease.Release())
+		hs[1].lease.Verify()
+		require.NotPanics(t, new(renewal.Lease).Verify)
+		require.True(t, hs[2].lease.Valid())
+	})
+}
+
+func TestVerifyOfAHungLaneKeepsTrustExact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		_, ln := newLane(t, &cut{s, 20 * time.Second}, renewal.Config{})
+		hs := append(s.holdMany(t, ln, 1000, 30*time.Second), s.hold(t, ln, fixedFor(25*time.Second)))
+		s.blackHole(time.Hour)
+		for range 3 {
+			ln.Verify()
+			time.Sleep(time.Second)
+		}
+		time.Sleep(30 * time.Second)
+		for _, h := range hs {
+			require.Len(t, h.reasons(), 1)
+			require.Positive(t, h.spared, "told before the store's expiry")
+		}
+	})
+}
