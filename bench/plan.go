@@ -122,7 +122,7 @@ func measureCapacity(ctx context.Context, srv *redistest.Server) (float64, error
 			for time.Since(begun) < probeTime && ctx.Err() == nil && errs[w] == nil {
 				i := int(next.Add(1)) % probeLocks
 				var gone []int
-				gone, errs[w] = redis.Ints(eval(conn, ioTimeout, script.Renew, []any{nil, 1, name(i), 60_000, field}))
+				gone, errs[w] = redis.Ints(eval(conn, ioTimeout, script.Renew, []any{nil, 1, name(i), 60_000, "", field}))
 				if errs[w] == nil && len(gone) == 0 {
 					done.Add(1)
 				}

@@ -159,7 +159,7 @@ func (s *sweep) renew(some []int32, due time.Duration) {
 	for _, i := range s.batch {
 		s.args = append(s.args, s.locks[i].name)
 	}
-	s.args = append(s.args, s.lease.Milliseconds())
+	s.args = append(s.args, s.lease.Milliseconds(), "") // whole fields, as Redisson sends them
 	for _, i := range s.batch {
 		s.args = append(s.args, s.locks[i].field)
 	}

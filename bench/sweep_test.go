@@ -67,7 +67,7 @@ func TestEvalSendsTheTextWhenTheServerForgotTheScript(t *testing.T) {
 	t.Parallel()
 	conn := dialed(t, ownServer(t))
 	for range 2 {
-		reply, err := eval(conn, ioTimeout, script.Renew, []any{nil, 1, "absent", 1000, "f"})
+		reply, err := eval(conn, ioTimeout, script.Renew, []any{nil, 1, "absent", 1000, "", "f"})
 		require.NoError(t, err)
 		require.Equal(t, []any{int64(1)}, reply)
 	}

@@ -42,14 +42,15 @@ type hold struct {
 // field is the hold's field in the lock's hash, used by no other hold ever.
 func (h *hold) field() string { return field(h.c.id, h.owner, h.seq) }
 
-func (h *hold) appendField(b []byte) []byte { return appendField(b, h.c.id, h.owner, h.seq) }
+// appendFieldTail appends what comes after the client's id in the field.
+func (h *hold) appendFieldTail(b []byte) []byte { return appendFieldTail(b, h.owner, h.seq) }
 
 func field(client string, o owner, seq uint64) string {
-	return string(appendField(make([]byte, 0, 80), client, o, seq))
+	b := append(make([]byte, 0, 80), client...)
+	return string(appendFieldTail(append(b, ':'), o, seq))
 }
 
-func appendField(b []byte, client string, o owner, seq uint64) []byte {
-	b = append(append(b, client...), ':')
+func appendFieldTail(b []byte, o owner, seq uint64) []byte {
 	b = append(o.appendTo(b), ':')
 	return strconv.AppendUint(b, seq, 10)
 }

@@ -28,7 +28,7 @@ type node struct {
 // statistics by name. It does no I/O.
 func newNode(c *Client, name string, d dialer) (*node, error) {
 	n := &node{c: c, dial: d}
-	n.renewer = newRenewer(d, c.cfg.IOTimeout, renewConns(c.dog.Config()))
+	n.renewer = newRenewer(c.id, d, c.cfg.IOTimeout, renewConns(c.dog.Config()))
 	var err error
 	if n.lane, err = c.dog.Lane(name, n.renewer); err != nil {
 		return nil, err

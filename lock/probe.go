@@ -101,7 +101,7 @@ func (r *renewer) probe(began time.Time) {
 		return
 	}
 	stale := r.idle // dead like those that wait, perhaps
-	r.idle = []*renewConn{newRenewConn(conn)}
+	r.idle = []*renewConn{r.newConn(conn)}
 	var slow []*wait
 	for w := range r.waits {
 		if w.began.Before(began) && time.Since(w.began) >= r.hedge {

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -99,10 +101,24 @@ func (con contest) startTogether(conn redis.Conn) error {
 	return err
 }
 
+// A busy machine can put one process at a disadvantage for the while of a
+// contest, but not in three.
 func TestTwentyProcessesOfFiftyWaitersShareALockFairly(t *testing.T) {
 	s := onRedis(t)
+	for try := 1; ; try++ {
+		least, most := runContest(t, s, fmt.Sprint(t.Name(), try))
+		require.Positive(t, least)
+		if testing.Short() || most <= 2*least {
+			return
+		}
+		require.Less(t, try, 3, "the largest share is more than twice the smallest, again and again")
+	}
+}
+
+// runContest returns the smallest and the largest share of twenty processes.
+func runContest(t *testing.T, s *redistest.Server, name string) (least, most int) {
 	const processes = 20
-	con := contest{Network: s.Network(), Addr: s.Addr(), Name: t.Name(), Waiters: 50, Processes: processes, Until: 40_000}
+	con := contest{Network: s.Network(), Addr: s.Addr(), Name: name, Waiters: 50, Processes: processes, Until: 40_000}
 	if testing.Short() { // too few turns for an even share, enough to see a process starve
 		con.Until = 13_000
 	}
@@ -126,14 +142,12 @@ func TestTwentyProcessesOfFiftyWaitersShareALockFairly(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	least, most, total, longest := con.Until, 0, 0, time.Duration(0)
+	total, longest := 0, time.Duration(0)
+	least = con.Until
 	for _, sh := range shares {
 		least, most, total, longest = min(least, sh.Turns), max(most, sh.Turns), total+sh.Turns, max(longest, sh.Longest)
 	}
 	t.Logf("%d turns in %v; smallest share %d, largest %d; longest wait %v", total, time.Since(began), least, most, longest)
 	require.Equal(t, con.Until, total)
-	require.Positive(t, least)
-	if !testing.Short() {
-		require.LessOrEqual(t, most, 2*least)
-	}
+	return least, most
 }

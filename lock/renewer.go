@@ -26,6 +26,7 @@ type renewer struct {
 	// immutable
 	dial    dialer
 	timeout time.Duration // of a dial, and of a round trip
+	prefix  string        // of all fields of this client
 	slots   chan struct{} // one a connection: holds a token for each in use
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -60,8 +61,8 @@ func renewConns(cfg renewal.Config) int {
 	return cfg.Dispatchers
 }
 
-func newRenewer(d dialer, timeout time.Duration, conns int) *renewer {
-	r := &renewer{dial: d, timeout: timeout, slots: make(chan struct{}, conns), waits: make(map[*wait]struct{})}
+func newRenewer(client string, d dialer, timeout time.Duration, conns int) *renewer {
+	r := &renewer{dial: d, timeout: timeout, prefix: client + ":", slots: make(chan struct{}, conns), waits: make(map[*wait]struct{})}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -115,14 +116,16 @@ func (r *renewer) try(ctx context.Context, b *renewal.Batch) error {
 // renewConn is a connection with the buffers of its requests.
 type renewConn struct {
 	redis.Conn
-	wait wait
-	args []any
-	text []byte
-	ends []int
+	wait   wait
+	prefix any // of all fields
+	args   []any
+	boxes  boxes
+	text   []byte
+	dummy  byte // see touch
 }
 
-func newRenewConn(conn redis.Conn) *renewConn {
-	return &renewConn{Conn: conn, wait: wait{abort: func() { conn.Close() }}}
+func (r *renewer) newConn(conn redis.Conn) *renewConn {
+	return &renewConn{Conn: conn, wait: wait{abort: func() { conn.Close() }}, prefix: r.prefix}
 }
 
 // renew sends the script by its SHA, or as text, and reads the answer.
@@ -169,21 +172,28 @@ func (c *renewConn) renew(b *renewal.Batch, timeout time.Duration, asText bool) 
 	return nil
 }
 
-// encode makes c.args the arguments of EVALSHA for the leases live.
-func (c *renewConn) encode(b *renewal.Batch, live []int) {
-	c.text, c.ends = c.text[:0], c.ends[:0]
-	c.args = append(c.args[:0], script.Renew.SHA(), len(live))
+// touch reads what encode will read, and nothing else: with many locks held none
+// of it is in the cache, and here the processor waits for all of it at once
+// instead of for one lock after the other.
+func (c *renewConn) touch(b *renewal.Batch, live []int) {
 	for _, i := range live {
 		h := b.Owner(i).(*hold)
-		c.args = append(c.args, h.name)
-		c.text = h.appendField(c.text)
-		c.ends = append(c.ends, len(c.text))
+		c.dummy += h.name[0] + h.owner.text[0]
 	}
-	c.args = append(c.args, ms(b.TTL()))
-	text, start := string(c.text), 0 // one allocation for all fields
-	for _, end := range c.ends {
-		c.args = append(c.args, text[start:end])
-		start = end
+}
+
+// encode makes c.args the arguments of EVALSHA for the leases live.
+func (c *renewConn) encode(b *renewal.Batch, live []int) {
+	c.touch(b, live)
+	c.boxes.reset()
+	c.args = append(c.args[:0], script.Renew.SHA(), len(live))
+	for _, i := range live {
+		c.args = append(c.args, copied(&c.boxes, b.Owner(i).(*hold).name))
+	}
+	c.args = append(c.args, ms(b.TTL()), c.prefix)
+	for _, i := range live {
+		c.text = b.Owner(i).(*hold).appendFieldTail(c.text[:0])
+		c.args = append(c.args, copied(&c.boxes, c.text))
 	}
 }
 
@@ -209,7 +219,7 @@ func (r *renewer) get(ctx context.Context, ttl time.Duration) (*renewConn, error
 	superseded := r.end(w)
 	switch {
 	case err == nil:
-		return newRenewConn(conn), nil
+		return r.newConn(conn), nil
 	case superseded:
 		return nil, errSuperseded
 	}

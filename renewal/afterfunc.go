@@ -75,7 +75,7 @@ func (ln *Lane) joinLocked(l *Lease) {
 		} else {
 			ln.open = c
 		}
-		ln.enqueueLocked(c)
+		ln.enqueueLocked(c, ln.dog.now())
 		return
 	}
 	ln.open.addLocked(l)

@@ -21,11 +21,11 @@ const (
 // cohort is a set of leases that share one timer. Its fields are guarded by
 // the lane's lock.
 type cohort struct {
-	timer  wheel.Timer // armed for the earlier of due (while waiting) and trust
+	timer  wheel.Timer // armed for the earlier of due (while waiting or queued) and trust
 	lane   *Lane       // immutable
 	batch  *Batch      // immutable; nil unless flying
 	window int64       // its key in Lane.windows or Lane.fixed
-	due    instant     // start of the window
+	due    instant     // start of the window; while queued, when all dispatchers are woken for it
 	trust  instant     // lower bound of the members' ends of trust
 	armed  instant     // what timer is armed for; never when it is not
 	leases []*Lease
@@ -73,7 +73,7 @@ func (c *cohort) wakeLocked() instant {
 	switch {
 	case c.kind == loose || c.live == 0:
 		return never
-	case c.kind == waiting:
+	case c.kind == waiting, c.kind == queued:
 		return min(c.due, c.trust)
 	}
 	return c.trust

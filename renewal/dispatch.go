@@ -61,11 +61,15 @@ func (ln *Lane) takeLocked(b *Batch, now instant) instant {
 // returns their latest end of trust.
 func (b *Batch) fillLocked(leases []*Lease) instant {
 	end := instant(0)
+	// With many leases none is in the cache. This loop does so little that the
+	// processor waits for many of them at once; the next finds them there.
+	for _, l := range leases {
+		end = max(end, instant(l.trust.Load()))
+	}
 	for _, l := range leases {
 		b.owners = append(b.owners, l.owner)
 		b.verdicts = append(b.verdicts, unknown)
 		b.flight.addLocked(l)
-		end = max(end, instant(l.trust.Load()))
 	}
 	clear(leases)
 	return end
@@ -157,7 +161,7 @@ func (ln *Lane) renewedLocked(l *Lease, sent moment, now instant) {
 	// The next due time counts from the last, not from now: no drift. After an
 	// outage that would bunch leases, so they are spread anew.
 	if l.due = l.due.plus(dog.interval); l.due < now.plus(dog.interval/2) {
-		l.due = dog.firstDue(now, instant(l.trust.Load()))
+		l.due = ln.firstDueLocked(now, instant(l.trust.Load()))
 	}
 	ln.fileLocked(l, l.due, now)
 }
@@ -233,8 +237,7 @@ func (ln *Lane) againLocked(leases []*Lease, now instant) {
 		c.addLocked(l)
 	}
 	c.limit = len(leases)
-	ln.enqueueLocked(c)
-	c.armLocked(now)
+	ln.enqueueLocked(c, now)
 }
 
 // pause waits for d, but not longer than until the store answers again or the

@@ -42,16 +42,18 @@
 // and the earliest end of trust of its members, so a million leases cost a few
 // hundred timers, and a wake-up, a batch and a re-arm are shared. A lease keeps
 // its window from renewal to renewal (the interval is a whole number of
-// windows), so lag does not bunch leases together. The first due time is
-// random over the interval, and again after an outage, so that leases taken or
-// resumed together do not stay together. A batch in flight is a cohort too: a
+// windows), so lag does not bunch leases together. Due times are spread over the
+// interval when leases are taken, and again after an outage, so that what was
+// taken or resumed together does not stay together. The spread is by runs: a batch
+// of neighbours at most is due together (spread.go). A batch in flight is a cohort too: a
 // wheel timer of its own guards the trust of its members while I/O is slow.
 //
 // # Goroutines, locks, failure
 //
 // A Watchdog owns the wheel's driver goroutine; each [Lane] (one per server)
 // owns Config.Dispatchers goroutines that take the queued leases nearest to
-// their end of trust and call the Renewer. Close stops and awaits them all.
+// their end of trust and call the Renewer. One is woken for a few batches; the
+// others come if there are more, or if it hangs. Close stops and awaits them all.
 // With Driver AfterFunc there is no wheel: each lease has its own time.Timer,
 // and with MaxBatch 1 its renewal runs in a goroutine of its own; that driver
 // exists to be compared with.

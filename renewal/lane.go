@@ -22,8 +22,9 @@ type Lane struct {
 	mu        sync.Mutex // guards what follows and the leases; never held while a Renewer or Owner is called
 	work      sync.Cond  // on mu: queue is not empty, or closed
 	closed    bool
-	windows   map[int64]*cohort   // waiting cohorts by window
-	fixed     map[int64]*cohort   // fixed leases, by the window of their end of trust when filed
+	windows   map[int64]*cohort // waiting cohorts by window
+	fixed     map[int64]*cohort // fixed leases, by the window of their end of trust when filed
+	run       run
 	last      *cohort             // of windows or fixed: the one asked for last
 	queue     queue               // due
 	open      *cohort             // AfterFunc: the one of queue that takes more leases
@@ -86,7 +87,7 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 	l.owner = owner
 	l.lane.Store(ln)
 	l.state.Store(uint32(held))
-	l.due = dog.firstDue(now.at, instant(l.trust.Load()))
+	l.due = ln.firstDueLocked(now.at, instant(l.trust.Load()))
 	ln.stats.leases++
 	ln.fileLocked(l, l.due, now.at)
 	ln.mu.Unlock()
@@ -185,19 +186,33 @@ func (ln *Lane) visit(c *cohort) {
 	}
 	now := ln.dog.now()
 	ended := c.endedLocked(now, nil)
-	if c.kind == waiting && c.live > 0 && c.due <= now {
-		delete(ln.windows, c.window)
-		ln.enqueueLocked(c)
+	if c.live > 0 && c.due <= now {
+		switch c.kind {
+		case waiting:
+			delete(ln.windows, c.window)
+			ln.enqueueLocked(c, now)
+		case queued:
+			c.due = never
+			ln.work.Broadcast()
+		}
 	}
 	c.armLocked(now)
 	ln.mu.Unlock()
 	tell(ended)
 }
 
-// enqueueLocked puts a cohort into the queue and wakes dispatchers for it.
-func (ln *Lane) enqueueLocked(c *cohort) {
+// soloBatches is how many batches one dispatcher is left to send alone.
+const soloBatches = 8
+
+// enqueueLocked puts a cohort into the queue and wakes a dispatcher for it. To
+// wake several costs more than it brings, unless there is much to do: one that
+// goes from batch to batch keeps its processor awake and its cache warm. But it
+// may hang, so what still waits after a while is for all of them.
+func (ln *Lane) enqueueLocked(c *cohort, now instant) {
+	c.due = now.plus(ln.dog.slack)
 	ln.queue.push(c)
-	if c.live > ln.dog.cfg.MaxBatch || c.limit > 0 && c.live > c.limit {
+	c.armLocked(now)
+	if c.live > soloBatches*ln.dog.cfg.MaxBatch || ln.dog.wheel == nil {
 		ln.work.Broadcast()
 	} else {
 		ln.work.Signal()

@@ -189,7 +189,7 @@ func (l *Lease) SetFixed(fixed bool) {
 	l.fixed = fixed
 	now := ln.dog.now()
 	if !fixed {
-		l.due = ln.dog.firstDue(now, instant(l.trust.Load()))
+		l.due = ln.firstDueLocked(now, instant(l.trust.Load()))
 	}
 	ln.fileLocked(l, l.due, now)
 }

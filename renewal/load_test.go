@@ -148,3 +148,50 @@ func TestADayOfTenThousandLocks(t *testing.T) {
 	})
 	t.Logf("%v in %v", day, time.Since(begin).Round(time.Millisecond))
 }
+
+// TestWhatADispatcherLeavesIsSoonTaken: one dispatcher is woken for a few
+// batches; if it hangs in its first, the others come for the rest.
+func TestWhatADispatcherLeavesIsSoonTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		hang := make(chan struct{})
+		first := true // of all calls; guarded by mu
+		var mu sync.Mutex
+		w, ln := newLane(t, renewFunc(func(ctx context.Context, b *renewal.Batch) {
+			mu.Lock()
+			hangs := first
+			first = false
+			mu.Unlock()
+			if hangs {
+				<-hang
+			}
+			s.Renew(ctx, b)
+		}), renewal.Config{MaxBatch: 10})
+		defer close(hang)
+		for range 60 { // of one cohort
+			s.hold(t, ln, fixedFor(30*time.Second))
+		}
+		ln.Verify() // all due now
+		synctest.Wait()
+		require.Equal(t, 50, w.Stats().Queued, "the first call hangs, and no other dispatcher was woken")
+		time.Sleep(200 * time.Millisecond) // two slack windows
+		require.Equal(t, 10, w.Stats().InFlight)
+		require.Zero(t, w.Stats().Queued)
+	})
+}
+
+// TestLeasesTakenTogetherShareBatchesAndTheInterval: neighbours are due
+// together, and no tenth of the interval is empty.
+func TestLeasesTakenTogetherShareBatchesAndTheInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		w, ln := newLane(t, s, renewal.Config{})
+		s.holdMany(t, ln, 50_000, 30*time.Second)
+		time.Sleep(20 * time.Second)
+		before := w.Stats()
+		requireEven(t, s, 50_000, 10*time.Second, 0.25)
+		st := w.Stats().Since(before)
+		require.EqualValues(t, 50_000, st.Renewed)
+		require.GreaterOrEqual(t, st.Sizes.P50, 230, "full batches")
+	})
+}

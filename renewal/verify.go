@@ -18,14 +18,14 @@ func (ln *Lane) Verify() {
 		ln.resetLocked(l, now, now)
 	}
 	for _, c := range ln.windows {
-		ln.enqueueLocked(c)
+		ln.enqueueLocked(c, now)
 	}
 	clear(ln.windows)
 	for _, c := range ln.fixed {
 		for _, l := range c.leases {
 			l.check = true
 		}
-		ln.enqueueLocked(c)
+		ln.enqueueLocked(c, now)
 	}
 	clear(ln.fixed)
 }

@@ -75,6 +75,7 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 		windows: make(map[int64]*cohort), fixed: make(map[int64]*cohort), batches: make(map[*Batch]struct{}),
 	}
 	ln.work.L = &ln.mu
+	ln.run.phase = rand.Uint64()
 	ln.loose = ln.newCohortLocked(loose) // nobody else knows it yet
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,11 +165,3 @@ func (ln *Lane) cohortsLocked() []*cohort {
 }
 
 func (w *Watchdog) now() instant { return instant(time.Since(w.base)) }
-
-// firstDue is when a lease that is held, or heard of again, at now is first
-// renewed: at random within the interval, so that leases taken together part. A
-// lease that is trusted for less than a TTL is renewed earlier.
-func (w *Watchdog) firstDue(now, trust instant) instant {
-	span := max(min(w.interval, time.Duration(trust-now)/2), 1)
-	return now.plus(1 + rand.N(span))
-}
