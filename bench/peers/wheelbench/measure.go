@@ -7,25 +7,29 @@ import (
 	"runtime/metrics"
 	"slices"
 	"time"
+
+	"github.com/wheellock/wheellock/bench/peers/internal/rows"
+	"github.com/wheellock/wheellock/bench/peers/internal/usage"
 )
 
 // measureRearm watches n timers that come every second, at phases spread evenly at random. The window
 // opens two periods after the last was armed.
-func measureRearm(name string, n int, d time.Duration) result {
-	empty := rssBytes()
+func measureRearm(run rows.Run) result {
+	n := run.N
+	empty := usage.RSS()
 	the.period = time.Second
 	lead := time.Duration(n) * 3 * time.Microsecond // to arm them in
-	it := arm(name, n, func() time.Duration { return lead + rand.N(the.period) })
+	it := arm(run.Impl, n, func() time.Duration { return lead + rand.N(the.period) })
 	time.Sleep(lead + 2*the.period - time.Duration(the.now()))
 
-	gcs, cpu, began := gcCycles(), cpuTime(), time.Now()
+	gcs, cpu, began := gcCycles(), usage.CPU(), time.Now()
 	the.watch.Store(true)
-	time.Sleep(d)
+	time.Sleep(run.For)
 	the.watch.Store(false)
 	took := time.Since(began)
-	r := result{GCs: gcCycles() - gcs}
-	cpu = cpuTime() - cpu
-	r.RSS = float64(rssBytes()-empty-int64(n)*noteBytes) / 1e6
+	r := result{Run: run, GCs: gcCycles() - gcs}
+	cpu = usage.CPU() - cpu
+	r.RSS = float64(usage.RSS()-empty-int64(n)*noteBytes) / 1e6
 	it.close()
 	time.Sleep(100 * time.Millisecond) // callbacks under way write their notes
 
@@ -48,16 +52,17 @@ func measureRearm(name string, n int, d time.Duration) result {
 }
 
 // measureBurst fires n timers due at one instant: the time from the first callback to the last.
-func measureBurst(name string, n int, _ time.Duration) result {
+func measureBurst(run rows.Run) result {
+	n := run.N
 	the.left.Store(int64(n))
 	at := time.Duration(n)*3*time.Microsecond + time.Second
-	it := arm(name, n, func() time.Duration { return at })
+	it := arm(run.Impl, n, func() time.Duration { return at })
 	runtime.GC()
 	peak := 0
 	for {
 		select {
 		case last := <-the.done:
-			r := result{NsPerTimer: float64(last-the.first.Load()) / float64(n), Goroutines: peak}
+			r := result{Run: run, NsPerTimer: float64(last-the.first.Load()) / float64(n), Goroutines: peak}
 			for i := range n {
 				r.Early += int(it.notes()(i).early)
 			}
@@ -70,11 +75,12 @@ func measureBurst(name string, n int, _ time.Duration) result {
 }
 
 // measureHold measures the heap of n pending timers beside the notes, and one collection.
-func measureHold(name string, n int, _ time.Duration) result {
+func measureHold(run rows.Run) result {
+	n := run.N
 	before := heapBytes()
 	the.period = time.Second
-	it := arm(name, n, func() time.Duration { return time.Duration(the.now()) + 10*time.Minute + rand.N(10*time.Minute) })
-	r := result{Bytes: float64(heapBytes()-before)/float64(n) - noteBytes}
+	it := arm(run.Impl, n, func() time.Duration { return time.Duration(the.now()) + 10*time.Minute + rand.N(10*time.Minute) })
+	r := result{Run: run, Bytes: float64(heapBytes()-before)/float64(n) - noteBytes}
 	const cycles = 10
 	cpu := gcSeconds()
 	for range cycles {
@@ -86,16 +92,17 @@ func measureHold(name string, n int, _ time.Duration) result {
 }
 
 // measureIdle watches n far timers.
-func measureIdle(name string, n int, d time.Duration) result {
+func measureIdle(run rows.Run) result {
+	n := run.N
 	the.period = time.Second
-	it := arm(name, n, func() time.Duration { return time.Hour + rand.N(time.Hour) })
+	it := arm(run.Impl, n, func() time.Duration { return time.Hour + rand.N(time.Hour) })
 	for range 3 {
 		runtime.GC()
 	}
 	time.Sleep(time.Second) // sweepers and scavenger too
-	cpu, wakeUps := cpuTime(), it.wakeUps()
-	time.Sleep(d)
-	r := result{CPU: float64((cpuTime() - cpu).Microseconds()) / 1e3, WakeUps: it.wakeUps() - wakeUps}
+	cpu, wakeUps := usage.CPU(), it.wakeUps()
+	time.Sleep(run.For)
+	r := result{Run: run, CPU: float64((usage.CPU() - cpu).Microseconds()) / 1e3, WakeUps: it.wakeUps() - wakeUps}
 	it.close()
 	return r
 }

@@ -1,6 +1,7 @@
 //go:build unix
 
-package main
+// Package usage says what this process has used.
+package usage
 
 import (
 	"bytes"
@@ -10,8 +11,8 @@ import (
 	"time"
 )
 
-// cpuTime is what this process has used, user and system.
-func cpuTime() time.Duration {
+// CPU is what this process has used, user and system.
+func CPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0
@@ -19,8 +20,8 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// rssBytes is what this process has resident, 0 where there is no /proc.
-func rssBytes() int64 {
+// RSS is what this process has resident, 0 where there is no /proc.
+func RSS() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		return 0

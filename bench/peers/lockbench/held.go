@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wheellock/wheellock/bench/peers/internal/rows"
+)
+
+// measureHeld takes many locks and measures what is live then. The names are made on the way and belong
+// to the locks; the table of what the library returned is the caller's.
+func measureHeld(run rows.Run) result {
+	l := newLocker(run.Impl, *pause)
+	warm(l)
+	ctx := context.Background()
+	held := make([]unlocker, run.N)
+	var errs atomic.Int64
+	bytes, before := liveHeap(), runtime.NumGoroutine()
+	each(run.N, func(i int) {
+		h, err := l.lock(ctx, prefix+strconv.Itoa(i))
+		if err != nil {
+			errs.Add(1)
+			return
+		}
+		held[i] = h
+	})
+	r := result{Run: run}
+	r.Bytes = (float64(liveHeap()) - float64(bytes)) / float64(run.N)
+	r.Gos = float64(runtime.NumGoroutine()-before) / float64(run.N)
+	each(run.N, func(i int) {
+		if held[i] == nil || held[i].unlock(ctx) != nil {
+			errs.Add(1)
+		}
+	})
+	l.close()
+	r.Errors = int(errs.Load())
+	return r
+}
+
+// each calls f for 0 to n-1 from 64 goroutines.
+func each(n int, f func(i int)) {
+	const goroutines = 64
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := g; i < n; i += goroutines {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func liveHeap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/wheellock/wheellock/bench/peers/internal/rows"
+	"github.com/wheellock/wheellock/bench/peers/internal/usage"
+)
+
+// warmUp comes before each window: connections, scripts, the collector's pace.
+const warmUp = 300 * time.Millisecond
+
+// prefix begins the names of this process's locks.
+var prefix = "lockbench:" + strconv.FormatUint(rand.Uint64(), 36) + ":"
+
+// measurePairs lets goroutines lock and unlock keys that nobody else uses, one pair after the other.
+func measurePairs(run rows.Run) result {
+	if run.Impl == "bare" {
+		return measureBare(run)
+	}
+	l := newLocker(run.Impl, *pause)
+	defer l.close()
+	ctx := context.Background()
+	return repeat(run, run.N, 1, func(g int) func(i int) error {
+		mine := prefix + strconv.Itoa(g) + ":"
+		return func(i int) error {
+			held, err := l.lock(ctx, mine+strconv.Itoa(i))
+			if err != nil {
+				return err
+			}
+			return held.unlock(ctx)
+		}
+	})
+}
+
+// repeat starts goroutines that call what next returns again and again, and notes how long each call of
+// so many pairs took.
+func repeat(run rows.Run, goroutines, pairs int, next func(g int) func(i int) error) result {
+	var wg sync.WaitGroup
+	took := make([][]time.Duration, goroutines)
+	errs := make([]int, goroutines)
+	start := time.Now()
+	open, end := start.Add(warmUp), start.Add(warmUp+run.For)
+	var cpu time.Duration
+	time.AfterFunc(warmUp, func() { cpu = usage.CPU() })
+	for g := range goroutines {
+		wg.Go(func() {
+			call := next(g)
+			for i := 0; ; i++ {
+				began := time.Now()
+				if began.After(end) {
+					return
+				}
+				if err := call(i); err != nil {
+					fail(err, &errs[g])
+				} else if began.After(open) {
+					took[g] = append(took[g], time.Since(began))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r := result{Run: run}
+	all := slices.Concat(took...)
+	slices.Sort(all)
+	if n := len(all); n > 0 {
+		r.PerS = float64(n*pairs) / time.Since(open).Seconds()
+		r.P50, r.P99 = us(all[n/2]), us(all[n*99/100])
+		r.ClientCPU = us(usage.CPU()-cpu) / float64(n*pairs)
+	}
+	for _, n := range errs {
+		r.Errors += n
+	}
+	return r
+}
+
+// fail counts an error, and prints the first.
+func fail(err error, count *int) {
+	if *count++; *count == 1 {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+func us(d time.Duration) float64 { return float64(d) / 1e3 }
+
+func millis(d time.Duration) float64 { return float64(d) / 1e6 }
