@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -83,6 +84,14 @@ func (l *link) write() {
 		if l.closed {
 			l.mu.Unlock()
 			return
+		}
+		if live := l.live; live != nil && live.busy() {
+			// There are other callers. Those that are about to put a request (a
+			// read has just woken many, say) go first: one write for all of them
+			// is much less work than a write each.
+			l.mu.Unlock()
+			runtime.Gosched()
+			l.mu.Lock()
 		}
 		batch := l.queue
 		l.queue = spare[:0]
@@ -168,6 +177,13 @@ func (s *session) alive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err == nil
+}
+
+// busy reports whether requests wait for their answers.
+func (s *session) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.inflight) > 0
 }
 
 // expect notes requests that are about to be written, so that the reader, and
