@@ -32,9 +32,10 @@ type Client struct {
 	seqs   atomic.Uint64 // the last seq: one for every outermost attempt
 	tries  atomic.Uint64 // acquire scripts sent
 
-	closing chan struct{}  // closed when Close begins
-	wg      sync.WaitGroup // what passOn started
-	lost    lostEvents     // for the Lost hook
+	closing  chan struct{}  // closed when Close begins
+	wg       sync.WaitGroup // what passOn started
+	lost     lostEvents     // for the Lost hook
+	requests sync.Pool      // of *request
 
 	mu     sync.Mutex       // guards what follows
 	closed bool             // Close began
@@ -188,24 +189,25 @@ func (c *Client) call(ctx context.Context, key string, s *script.Script, late fu
 }
 
 func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, keys int, late func(answer), args ...any) answer {
-	r := &request{script: s, keys: keys, args: args, late: late, done: make(chan struct{})}
+	r := c.newRequest(s, keys, late, args)
 	c.node(key).put(r)
 	select {
 	case <-r.done:
-		return r.answer
 	case <-ctx.Done():
 		if r.state.CompareAndSwap(pending, abandoned) {
 			return answer{err: ctx.Err()}
 		}
 		<-r.done
-		return r.answer
 	}
+	a := r.answer
+	c.recycle(r)
+	return a
 }
 
 // post sends one script whose first argument is its key; the answer goes to
 // late.
 func (c *Client) post(key string, s *script.Script, late func(answer), args ...any) {
-	r := &request{script: s, keys: 1, args: args, late: late}
+	r := c.newRequest(s, 1, late, args)
 	r.state.Store(abandoned)
 	c.node(key).put(r)
 }

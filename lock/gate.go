@@ -203,14 +203,13 @@ func (c *Client) deliver(h *hold, w *waiter) bool {
 	return delivered
 }
 
-// deferTo makes the gate of a lock whose run ended leave so many others of
-// other clients their turn.
-func (c *Client) deferTo(name string, others int64, roundTrip time.Duration) {
-	messages, _ := c.node(name).sub.heard(channel(name))
+// deferTo makes the gate of a lock whose run ended leave others their turn
+// until so many messages have been heard in all.
+func (c *Client) deferTo(name string, messages uint64, roundTrip time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g := c.gates[name]; g != nil {
-		g.deferUntil = messages + uint64(others) + 1 // the run's own release is heard too
+		g.deferUntil = messages
 		g.deferBy = 2*roundTrip + deferMin
 	}
 }

@@ -30,19 +30,20 @@ func (c *Client) giveBack(ctx context.Context, h *hold, again bool) (returned, e
 			}
 		}
 	}
+	// Read before the release is sent: its message may come before its answer.
+	heard, ours := c.node(h.name).sub.heard(channel(h.name))
 	began := time.Now()
 	n, r, err := h.release(ctx, 0, MinLease)
 	if err != nil {
 		return r, err
 	}
-	if h.run > 0 && n > 1 {
-		others := n - 1
-		if _, ours := c.node(h.name).sub.heard(channel(h.name)); ours {
-			others--
-		}
-		if others > 0 {
-			c.deferTo(h.name, others, time.Since(began))
-		}
+	others := n - 1 // who was told
+	if ours {
+		others--
+		heard++
+	}
+	if h.run > 0 && others > 0 {
+		c.deferTo(h.name, heard+uint64(others), time.Since(began))
 	}
 	return r, nil
 }

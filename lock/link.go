@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -76,16 +77,16 @@ func (l *link) close() {
 // write is the writer's body.
 func (l *link) write() {
 	var spare []*request
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for {
-		l.mu.Lock()
 		for len(l.queue) == 0 && !l.closed {
 			l.work.Wait()
 		}
 		if l.closed {
-			l.mu.Unlock()
 			return
 		}
-		if live := l.live; live != nil && live.busy() {
+		if l.live != nil && l.live.busy() {
 			// There are other callers. Those that are about to put a request (a
 			// read has just woken many, say) go first: one write for all of them
 			// is much less work than a write each.
@@ -99,6 +100,7 @@ func (l *link) write() {
 		l.writeBatch(batch)
 		clear(batch)
 		spare = batch
+		l.mu.Lock()
 	}
 }
 
@@ -110,6 +112,12 @@ func (l *link) writeBatch(batch []*request) {
 		}
 		return
 	}
+	s.write(batch)
+}
+
+// write writes requests, which are answered in any case. One goroutine at a
+// time may be in it.
+func (s *session) write(batch []*request) {
 	// One stamp for the batch, before any of its bytes: redigo flushes by
 	// itself when its buffer is full.
 	now := time.Now()
@@ -149,7 +157,6 @@ func (l *link) session() (*session, error) {
 		return nil, err
 	}
 	s = &session{link: l, conn: conn}
-	s.work.L = &s.mu
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -162,15 +169,19 @@ func (l *link) session() (*session, error) {
 }
 
 // session is one connection of a link, and the requests that wait for its
-// answers in the order in which they were written.
+// answers in the order in which they were written. Its reader always reads, so
+// that a connection that is closed while nothing is on its way is not used
+// again.
 type session struct {
 	link *link
 	conn redis.Conn
 
 	mu       sync.Mutex // guards what follows; never held during I/O
-	work     sync.Cond  // on mu: inflight is not empty, or err is set
 	inflight []*request
-	err      error // why it died
+	err      error       // why it died
+	timer    *time.Timer // runs look while requests are in flight; nil before the first
+	armed    bool        // timer runs
+	suspect  *request    // was too old at the last look
 }
 
 func (s *session) alive() bool {
@@ -179,11 +190,11 @@ func (s *session) alive() bool {
 	return s.err == nil
 }
 
-// busy reports whether requests wait for their answers.
+// busy reports whether requests wait for their answers, or the session is dead.
 func (s *session) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.inflight) > 0
+	return len(s.inflight) > 0 || s.err != nil
 }
 
 // expect notes requests that are about to be written, so that the reader, and
@@ -194,7 +205,7 @@ func (s *session) expect(batch []*request) bool {
 	err := s.err
 	if err == nil {
 		s.inflight = append(s.inflight, batch...)
-		s.work.Signal()
+		s.armLocked(s.link.timeout)
 	}
 	s.mu.Unlock()
 	if err == nil {
@@ -218,7 +229,9 @@ func (s *session) fail(err error) {
 	s.err = err
 	waiting := s.inflight
 	s.inflight = nil
-	s.work.Signal()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
 	s.mu.Unlock()
 	s.conn.Close()
 	for _, r := range waiting {
@@ -226,75 +239,88 @@ func (s *session) fail(err error) {
 	}
 }
 
+// armLocked makes look run after d, unless it is to run anyway.
+func (s *session) armLocked(d time.Duration) {
+	switch {
+	case s.armed:
+	case s.timer == nil:
+		s.timer = time.AfterFunc(d, s.look)
+	default:
+		s.timer.Reset(d)
+	}
+	s.armed = true
+}
+
+// look gives the connection up if its oldest request is too old. It looks
+// twice: if it is we who were slow, the answer may only wait to be read.
+func (s *session) look() {
+	s.mu.Lock()
+	s.armed = false
+	if s.err != nil || len(s.inflight) == 0 {
+		s.suspect = nil
+		s.mu.Unlock()
+		return
+	}
+	oldest := s.inflight[0]
+	left := s.link.timeout - time.Since(oldest.answer.stamp)
+	if left <= 0 && s.suspect == oldest {
+		s.mu.Unlock()
+		s.fail(errTimeout)
+		return
+	}
+	if left <= 0 {
+		s.suspect, left = oldest, s.link.timeout/16
+	}
+	s.armLocked(left)
+	s.mu.Unlock()
+}
+
 // read is the body of the session's reader.
 func (s *session) read() {
 	for {
-		oldest := s.oldest()
-		if oldest == nil {
+		reply, err := redis.ReceiveWithTimeout(s.conn, 0)
+		answered := err == nil
+		if _, ok := err.(redis.Error); ok {
+			answered = true
+		}
+		if !answered {
+			s.fail(err)
 			return
 		}
-		reply, err := s.receive(oldest.answer.stamp)
-		if err != nil {
-			if _, ok := err.(redis.Error); !ok {
-				s.fail(err)
-				return
-			}
-		}
-		if !s.pop() {
-			return // failed meanwhile: all are answered
-		}
-		if noScript(err) && !oldest.eval {
+		r := s.pop()
+		switch {
+		case r == nil: // all are answered: it died, or nothing was asked
+			s.fail(fmt.Errorf("unexpected answer %.100q", fmt.Sprint(reply, err)))
+			return
+		case noScript(err) && !r.eval:
 			// It did not run, so it may be sent again, now as text; that
 			// also makes the server know it.
-			oldest.eval = true
-			s.link.put(oldest)
+			r.eval = true
+			s.link.put(r)
 			continue
 		}
-		oldest.finish(reply, err)
+		r.finish(reply, err)
 		if reply, ok := err.(redis.Error); ok && hasWord(string(reply), "READONLY") {
-			s.fail(err) // a demoted master: the next dial may find the new one
+			// A demoted master: the next dial may find the new one. The others
+			// have no answer of their own.
+			s.fail(fmt.Errorf("the connection was given up: %w", err))
 			return
 		}
 	}
 }
 
-// oldest waits for a request in flight and returns the one that is answered
-// next; nil when the session is dead.
-func (s *session) oldest() *request {
+// pop removes and returns the oldest request; nil if there is none.
+func (s *session) pop() *request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.inflight) == 0 && s.err == nil {
-		s.work.Wait()
-	}
-	if s.err != nil {
+	if len(s.inflight) == 0 {
 		return nil
 	}
-	return s.inflight[0]
-}
-
-// pop removes the oldest request; false if the session died.
-func (s *session) pop() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return false
-	}
+	r := s.inflight[0]
 	s.inflight[0] = nil
 	s.inflight = s.inflight[1:]
-	return true
-}
-
-// receive reads the answer of a request that was stamped at stamp.
-func (s *session) receive(stamp time.Time) (any, error) {
-	left := s.link.timeout - time.Since(stamp)
-	if left <= 0 {
-		// The answer may lie in the buffer, for it is we who were slow.
-		left = time.Millisecond
+	if s.suspect == r {
+		s.suspect = nil // r may be used again
 	}
-	reply, err := redis.ReceiveWithTimeout(s.conn, left)
-	var timeout interface{ Timeout() bool }
-	if errors.As(err, &timeout) && timeout.Timeout() {
-		err = errTimeout
-	}
-	return reply, err
+	return r
 }

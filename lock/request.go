@@ -20,16 +20,40 @@ const (
 // request is one script call on its way through a link.
 type request struct {
 	script *script.Script
-	keys   int
-	args   []any // keys, then ARGV
+	args   []any // keys, then ARGV; the end of wire
+	wire   []any // SHA or text, number of keys, args
 	late   func(answer)
 
 	state atomic.Uint32
-	done  chan struct{} // closed when answered
+	done  chan struct{} // of capacity 1: gets a token when answered
 
 	// owned by the link until answered
 	eval   bool // send the text: the server has forgotten the SHA
 	answer answer
+}
+
+// newRequest returns a pending request. args are copied.
+func (c *Client) newRequest(s *script.Script, keys int, late func(answer), args []any) *request {
+	r, _ := c.requests.Get().(*request)
+	if r == nil {
+		r = &request{done: make(chan struct{}, 1)}
+	}
+	r.script, r.late = s, late
+	r.wire = append(append(r.wire[:0], s.SHA(), keys), args...)
+	r.args = r.wire[2:]
+	return r
+}
+
+// recycle keeps r, whose caller has the answer, for another call. It does so
+// only after an answer of Redis: then r was written whole, and the link has let
+// go of it.
+func (c *Client) recycle(r *request) {
+	if _, replied := r.answer.err.(redis.Error); r.answer.err != nil && !replied {
+		return // a writer may still look at it
+	}
+	clear(r.wire) // these are names of locks
+	*r = request{wire: r.wire[:0], done: r.done}
+	c.requests.Put(r)
 }
 
 // answer is what became of a request.
@@ -43,7 +67,7 @@ type answer struct {
 func (r *request) finish(reply any, err error) {
 	r.answer.reply, r.answer.err = reply, err
 	if r.state.CompareAndSwap(pending, answered) {
-		close(r.done)
+		r.done <- struct{}{}
 	} else if r.late != nil {
 		r.late(r.answer)
 	}
@@ -51,13 +75,11 @@ func (r *request) finish(reply any, err error) {
 
 // send writes the request into conn's buffer.
 func (r *request) send(conn redis.Conn) error {
-	args := make([]any, 0, len(r.args)+2)
 	if r.eval {
-		args = append(args, r.script.Text(), r.keys)
-		return conn.Send("EVAL", append(args, r.args...)...)
+		r.wire[0] = r.script.Text()
+		return conn.Send("EVAL", r.wire...)
 	}
-	args = append(args, r.script.SHA(), r.keys)
-	return conn.Send("EVALSHA", append(args, r.args...)...)
+	return conn.Send("EVALSHA", r.wire...)
 }
 
 // noScript reports whether the server did not run the script because it does

@@ -29,12 +29,17 @@ const pace = 2 * time.Millisecond
 // have their turn first, or the last try has only just been. It returns false
 // if the lock may have been handed to the waiter meanwhile, or ctx has ended.
 func (v *vigil) begin(ctx context.Context) bool {
-	d := max(v.m.c.deferral(v.m.name), pace-time.Since(v.tried))
-	if d > 0 && pause(ctx, v.m.c.closing, d) != nil {
-		return false
-	}
-	if granted := v.m.c.isGranted(v.w); granted || v.m.c.ended() {
-		return false
+	for waited := false; ; {
+		if ctx.Err() != nil || v.m.c.isGranted(v.w) || v.m.c.ended() {
+			return false
+		}
+		d := max(v.m.c.deferral(v.m.name), pace-time.Since(v.tried))
+		if waited || d <= 0 {
+			break
+		}
+		// The time left to others counts from the last release: a try at some
+		// other time could come just when the one whose turn it is is late.
+		waited = !v.sleep(ctx, d)
 	}
 	v.tried = time.Now()
 	if v.topic != nil {
@@ -95,16 +100,18 @@ func (v *vigil) end() {
 	}
 }
 
-// sleep waits until the waiter is woken, at most d.
-func (v *vigil) sleep(ctx context.Context, d time.Duration) {
+// sleep waits until the waiter is woken, at most d, and reports whether it was.
+func (v *vigil) sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-v.w.wake:
 	case <-t.C:
+		return false
 	case <-ctx.Done():
 	case <-v.m.c.closing:
 	}
+	return true
 }
 
 // sleepLocal waits until the waiter is woken: another of this client holds the
