@@ -181,11 +181,14 @@ func (c *Client) successor(h *hold) *waiter {
 	if g == nil || c.closed {
 		return nil
 	}
-	if h.run >= runLength || h.run > 0 && time.Since(c.start)-h.runStart > runTime {
+	if h.run >= runLength || h.run > 0 && c.clock()-h.runStart > int32(ms(runTime)) {
 		return nil
 	}
 	return g.waiters[0]
 }
+
+// clock is in ms since the client's start; it wraps.
+func (c *Client) clock() int32 { return int32(uint32(time.Since(c.start) / time.Millisecond)) }
 
 // deliver makes h, which was handed over, the hold of its name and gives it to
 // w. It returns false if w has left: the caller passes h on.
@@ -265,7 +268,7 @@ func (m *Mutex) wait(ctx context.Context, a *attempt, last error) (held *Held, e
 		t, h := c.turnOf(m.name, w)
 		switch t {
 		case grantedTurn:
-			return &Held{h: h, renewed: a.renewed}, nil
+			return h.firstHeld(a.renewed), nil
 		case reenterTurn:
 			held, err = h.reenter(ctx, a.lease, a.renewed)
 			if err == errGone {

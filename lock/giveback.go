@@ -56,7 +56,7 @@ var errRefused = errors.New("lock: the hand-off was refused")
 func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, error) {
 	next := &hold{c: c, name: h.name, owner: w.owner, seq: c.seqs.Add(1), count: 1, run: h.run + 1, runStart: h.runStart}
 	if h.run == 0 {
-		next.runStart = time.Since(c.start)
+		next.runStart = c.clock()
 	}
 	if w.renewed {
 		next.renewing = 1

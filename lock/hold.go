@@ -24,19 +24,28 @@ type hold struct {
 	token int64
 
 	// immutable; see Client.successor
-	runStart time.Duration // since the client's start, when the first hand-off of the run was
-	run      int32         // hand-offs inside this client that led here
+	run      int32 // hand-offs inside this client that led here
+	runStart int32 // ms since the client's start, when the first of them was; wraps
 
 	leaving atomic.Bool // the last Unlock has begun; no re-entry any more
 
-	mu       sync.Mutex    // guards what follows and the Helds; never held during I/O
+	// guarded by mu, which is never held during I/O, and the Helds too
+	busy     bool // a script of this hold is on its way: they are ordered
+	closing  bool // Close has announced its end; still held and renewed
+	mu       sync.Mutex
 	count    int32         // Helds not yet unlocked
 	renewing int32         // those of them that came from Lock
-	busy     bool          // a script of this hold is on its way: they are ordered
-	closing  bool          // Close has announced its end; still held and renewed
 	turn     chan struct{} // closed when busy ends, if somebody waits for that
 	cause    *LostError    // why it was lost; nil otherwise
 	watching *watch        // list of the Helds that gave out a channel or a context
+
+	first Held // of the acquisition; a re-entry has one of its own
+}
+
+// firstHeld is the Held of the acquisition.
+func (h *hold) firstHeld(renewed bool) *Held {
+	h.first.h, h.first.renewed = h, renewed
+	return &h.first
 }
 
 // field is the hold's field in the lock's hash, used by no other hold ever.

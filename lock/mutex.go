@@ -200,7 +200,7 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 		a.retire()
 		return nil, ErrClosed
 	}
-	return &Held{h: h, renewed: a.renewed}, nil
+	return h.firstHeld(a.renewed), nil
 }
 
 // retire leaves the field to the janitor and takes a new one.

@@ -18,7 +18,7 @@ import (
 const warmUp = 300 * time.Millisecond
 
 // prefix begins the names of this process's locks.
-var prefix = "lockbench:" + strconv.FormatUint(rand.Uint64(), 36) + ":"
+var prefix = "lb" + strconv.FormatUint(rand.Uint64N(36*36*36*36), 36) + ":"
 
 // measurePairs lets goroutines lock and unlock keys that nobody else uses, one pair after the other.
 func measurePairs(run rows.Run) result {
