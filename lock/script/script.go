@@ -61,7 +61,7 @@ var (
 	Force   = &Script{"force", forceText, "8daba5546481f0d678e33d1e2ddef55f1983192f"}
 	Guard   = &Script{"guard", guardText, "923d53d60a3cf4f358e281912d3ef1e461dffd64"}
 	Inspect = &Script{"inspect", inspectText, "e26bfae6d7a87bd59a63bbac265bcca502b7be87"}
-	Renew   = &Script{"renew", renewText, "b981bb56f4b0834029ac3ab09454af23d591d9ec"}
+	Renew   = &Script{"renew", renewText, "663b83ddd15ed7ece2ab285f293d812973c797fb"}
 )
 
 // All returns every script of the package.

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// The benchmarks of this file ask for the most that client and server can do
+// together on this machine:
+//
+//	go test ./bench -run '^$' -bench Most -benchtime 1x -timeout 20m
+
+var mostCounts = []int{100_000, 1_000_000}
+
+func benchServer(b *testing.B) *redistest.Server {
+	srv, err := redistest.Start(context.Background(), redistest.Options{})
+	if err != nil {
+		b.Skip("no redis-server on PATH:", err)
+	}
+	b.Cleanup(func() { _ = srv.Stop() })
+	return srv
+}
+
+func lockName(i int) string { return "most:" + strconv.Itoa(i) }
+
+// inParallel runs f in n goroutines, each with a connection of its own.
+func inParallel(b *testing.B, srv *redistest.Server, n int, f func(worker int, conn redis.Conn) error) {
+	var wg sync.WaitGroup
+	for w := range n {
+		wg.Go(func() {
+			conn, err := srv.Dial()
+			if err == nil {
+				defer conn.Close()
+				err = f(w, conn)
+			}
+			if err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+const mostTime = 5 * time.Second
+
+// renewBare renews n locks over and over on so many connections, so many in one
+// call of the script, and returns how many a second.
+func renewBare(b *testing.B, n, conns, batch int) float64 {
+	srv := benchServer(b)
+	names, fields := make([]any, n), make([]any, n)
+	inParallel(b, srv, 1, func(_ int, conn redis.Conn) error {
+		for i := range n {
+			names[i], fields[i] = lockName(i), fmt.Sprintf("%d:%d", i, i)
+			if err := conn.Send("HSET", names[i], "client:"+fields[i].(string), 1); err != nil {
+				return err
+			}
+			if i%1000 == 999 {
+				if _, err := conn.Do(""); err != nil {
+					return err
+				}
+			}
+		}
+		_, err := conn.Do("")
+		return err
+	})
+	var done, batches atomic.Int64
+	begun := time.Now()
+	inParallel(b, srv, conns, func(_ int, conn redis.Conn) error {
+		args := make([]any, 0, 2*batch+4)
+		for time.Since(begun) < mostTime {
+			from := int(batches.Add(1)-1) * batch % n
+			to := min(from+batch, n)
+			args = append(args[:0], nil, to-from)
+			args = append(args, names[from:to]...)
+			args = append(args, 60_000, "client:")
+			args = append(args, fields[from:to]...)
+			gone, err := redis.Ints(eval(conn, ioTimeout, script.Renew, args))
+			if err != nil || len(gone) > 0 {
+				return fmt.Errorf("%d gone: %w", len(gone), err)
+			}
+			done.Add(int64(to - from))
+		}
+		return nil
+	})
+	return float64(done.Load()) / time.Since(begun).Seconds()
+}
+
+// BenchmarkMostRenewals compares the watchdog with a loop that does nothing but
+// send the same script: as the watchdog does, and one lock a round trip. The
+// lease is such that the watchdog is asked for more than the loop can do.
+func BenchmarkMostRenewals(b *testing.B) {
+	for _, n := range mostCounts {
+		bare := 0.0
+		b.Run(fmt.Sprintf("impl=bare/locks=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				bare = renewBare(b, n, renewal.DefaultDispatchers, renewal.DefaultMaxBatch)
+			}
+			b.ReportMetric(bare, "renewals/s")
+		})
+		b.Run(fmt.Sprintf("impl=round-trip/locks=%d", n), func(b *testing.B) {
+			each := 0.0
+			for b.Loop() {
+				each = renewBare(b, n, oneByOne, 1)
+			}
+			b.ReportMetric(each, "renewals/s")
+		})
+		b.Run(fmt.Sprintf("impl=wheel-batch/locks=%d", n), func(b *testing.B) {
+			if bare == 0 {
+				b.Skip("needs impl=bare")
+			}
+			lease := time.Duration(2.5*float64(n)/bare*1000) * time.Millisecond
+			for b.Loop() {
+				srv := benchServer(b)
+				h, err := newHolder(allDrivers()[0], srv, lockName, n, lease)
+				require.NoError(b, err)
+				takeAll(b, h, n)
+				time.Sleep(lease)
+				h.begin()
+				begun := time.Now()
+				time.Sleep(mostTime)
+				c := h.counters()
+				b.ReportMetric(float64(c.renewals)/time.Since(begun).Seconds(), "renewals/s")
+				b.ReportMetric(float64(c.missed), "missed")
+				h.close()
+			}
+		})
+	}
+}
+
+// takeAll takes n locks from many goroutines.
+func takeAll(b *testing.B, h holder, n int) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range takers {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := h.acquire(context.Background(), i); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkMostAcquisitions compares taking locks with a loop that does nothing
+// but send the same script over as many connections, as many under way.
+func BenchmarkMostAcquisitions(b *testing.B) {
+	const conns = 2
+	for _, n := range mostCounts {
+		b.Run(fmt.Sprintf("impl=bare/locks=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				srv := benchServer(b)
+				begun := time.Now()
+				inParallel(b, srv, conns, func(w int, conn redis.Conn) error { return acquireBare(conn, n*w/conns, n*(w+1)/conns, takers/conns) })
+				b.ReportMetric(float64(n)/time.Since(begun).Seconds(), "locks/s")
+			}
+		})
+		b.Run(fmt.Sprintf("impl=wheel-batch/locks=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				srv := benchServer(b)
+				h, err := newHolder(allDrivers()[0], srv, lockName, n, 10*time.Minute)
+				require.NoError(b, err)
+				begun := time.Now()
+				takeAll(b, h, n)
+				b.ReportMetric(float64(n)/time.Since(begun).Seconds(), "locks/s")
+				h.close()
+			}
+		})
+	}
+}
+
+// acquireBare takes the locks from one number to another, so many at a time.
+func acquireBare(conn redis.Conn, from, to, window int) error {
+	if err := conn.Send("SCRIPT", "LOAD", script.Acquire.Text()); err != nil {
+		return err
+	}
+	if _, err := conn.Do(""); err != nil {
+		return err
+	}
+	least := strconv.FormatInt(time.Now().Unix()<<20, 10)
+	sent, got := from, from
+	for got < to {
+		for sent < min(got+window, to) {
+			name := lockName(sent)
+			if err := conn.Send("EVALSHA", script.Acquire.SHA(), 2, name, tokenCounter, "client:"+name+":1", 600_000, least); err != nil {
+				return err
+			}
+			sent++
+		}
+		if err := conn.Flush(); err != nil {
+			return err
+		}
+		for half := max((sent-got)/2, 1); half > 0; half-- {
+			reply, err := redis.Int64s(conn.Receive())
+			if err != nil || len(reply) != 2 || reply[0] != 1 {
+				return fmt.Errorf("lock %d: %v, %w", got, reply, err)
+			}
+			got++
+		}
+	}
+	return nil
+}
