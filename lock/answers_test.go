@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,6 +85,33 @@ func breakSaves(t *testing.T, s *redistest.Server) {
 	}, 20*time.Second, 5*time.Millisecond)
 }
 
+func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
+	s := ownServer(t, "--enable-debug-command", "yes", "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	before, err := c.Mutex("before").Lock(ctx)
+	require.NoError(t, err)
+	redisDo(t, s, "DEBUG", "POPULATE", 3000)
+	loaded := make(chan error, 1)
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	go func() {
+		_, err := conn.Do("DEBUG", "RELOAD")
+		loaded <- err
+	}()
+	require.Eventually(t, func() bool {
+		_, err := c.Mutex("m").TryLock(ctx)
+		return isAny(err, lock.ErrUnknown) && strings.Contains(err.Error(), "LOADING") && !isAny(err, lock.ErrNotAcquired)
+	}, 20*time.Second, time.Millisecond)
+	held, err := c.Mutex("m2").Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, <-loaded)
+	require.NoError(t, held.Unlock(ctx))
+	require.NoError(t, before.Err())
+	require.NoError(t, before.Unlock(ctx))
+}
+
 func TestNOPERMIsFinal(t *testing.T) {
 	s := ownServer(t)
 	redisDo(t, s, "ACL", "SETUSER", "reader", "on", ">pw", "~*", "&*", "+@all", "-hset")
@@ -121,30 +149,48 @@ func TestABusyServerIsWaitedFor(t *testing.T) {
 
 func TestHeldLocksOutliveFullMemoryAndCanBeReleased(t *testing.T) {
 	s := ownServer(t)
-	c := newClient(t, s, lock.Config{Lease: 2 * time.Second})
+	c := newClient(t, s, lock.Config{Lease: 6 * time.Second})
 	ctx := context.Background()
-	helds := make([]*lock.Held, 5000)
-	for i := range helds {
-		var err error
-		helds[i], err = c.Mutex(fmt.Sprint("m", i)).Lock(ctx)
-		require.NoError(t, err)
+	locks := 100_000
+	if testing.Short() {
+		locks = 10_000
 	}
+	helds := make([]*lock.Held, locks)
+	byMany(t, locks, func(i int) (err error) {
+		helds[i], err = c.Mutex(fmt.Sprint("m", i)).Lock(ctx)
+		return err
+	})
 	redisDo(t, s, "CONFIG", "SET", "maxmemory", "1")
 	before := c.Stats().Renewal.Renewed
-	for c.Stats().Renewal.Renewed < before+3*uint64(len(helds)) {
+	require.Eventually(t, func() bool {
 		require.Empty(t, c.Stats().Renewal.Lost)
-		time.Sleep(5 * time.Millisecond)
-	}
-	for _, held := range helds {
-		require.NoError(t, held.Unlock(ctx))
-	}
-	require.EqualValues(t, 0, mustInt(t, redisDo(t, s, "EXISTS", "m0", "m1", "m4999")))
+		return c.Stats().Renewal.Renewed >= before+uint64(locks)
+	}, 60*time.Second, 5*time.Millisecond)
+	require.Equal(t, locks, c.Stats().Held)
+	byMany(t, locks, func(i int) error { return helds[i].Unlock(ctx) })
+	require.Zero(t, c.Stats().Held)
+	info, err := s.Info("keyspace")
+	require.NoError(t, err)
+	require.Regexp(t, "^keys=1,", info["db0"], "the token counter is left")
 }
 
-func mustInt(t *testing.T, reply any) int {
-	n, err := redis.Int(reply, nil)
-	require.NoError(t, err)
-	return n
+// byMany calls f for 0 to n-1 from many goroutines.
+func byMany(t *testing.T, n int, f func(i int) error) {
+	t.Helper()
+	const goroutines = 64
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := g; i < n; i += goroutines {
+				if err := f(i); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.False(t, t.Failed())
 }
 
 func TestTokensRiseOverAnEmptyRestartAndOneWithAOF(t *testing.T) {

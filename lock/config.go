@@ -93,6 +93,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	cfg.hookRenewed()
 	return cfg, errors.Join(errs...)
 }
 

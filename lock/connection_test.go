@@ -140,3 +140,68 @@ func TestAnExhaustedOrClosedPoolDoesNotHinderTheEngine(t *testing.T) {
 	require.NoError(t, held.Unlock(ctx))
 	require.NoError(t, c.Close(ctx))
 }
+
+// redigo does not tell whether a pool is closed; the engine needs nothing of
+// it but its dial function.
+func TestAPoolThatIsClosedAlreadyIsDialledAllTheSame(t *testing.T) {
+	s := onRedis(t)
+	for _, maxActive := range []int{0, 8} { // without and with Wait's channel
+		pool := s.Pool(maxActive)
+		require.NoError(t, pool.Close())
+		c, err := lock.New(pool, lock.Config{})
+		require.NoError(t, err)
+		held, err := c.Mutex(t.Name()).Lock(context.Background())
+		require.NoError(t, err)
+		require.NoError(t, held.Unlock(context.Background()))
+		require.NoError(t, c.Close(context.Background()))
+	}
+}
+
+// closing is a connection that says when the engine gave it up.
+type closing struct {
+	redis.ConnWithTimeout
+	once   *sync.Once
+	closed chan struct{}
+}
+
+func (c closing) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.ConnWithTimeout.Close()
+}
+
+func TestAConnectionThatClosedWhileIdleIsNotUsedAgain(t *testing.T) {
+	s := onRedis(t)
+	type dialled struct {
+		closing
+		addr string
+	}
+	conns := make(chan dialled, 16)
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		var addr string
+		conn, err := s.DialContext(ctx, redis.DialContextFunc(func(ctx context.Context, network, to string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, to)
+			if err == nil {
+				addr = conn.LocalAddr().String()
+			}
+			return conn, err
+		}))
+		if err != nil {
+			return nil, err
+		}
+		c := closing{conn.(redis.ConnWithTimeout), new(sync.Once), make(chan struct{})}
+		conns <- dialled{c, addr}
+		return c, nil
+	}}
+	c, err := lock.New(pool, lock.Config{Connections: 1})
+	require.NoError(t, err)
+	defer closeNow(c)
+	ctx := context.Background()
+	for range 3 {
+		held, err := c.Mutex(t.Name()).TryLock(ctx)
+		require.NoError(t, err, "the first request on a new connection")
+		require.NoError(t, held.Unlock(ctx))
+		conn := <-conns
+		redisDo(t, s, "CLIENT", "KILL", "ADDR", conn.addr)
+		<-conn.closed
+	}
+}

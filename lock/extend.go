@@ -52,7 +52,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 
 // extendableLocked is errLocked, but a closing client still keeps its holds.
 func (x *Held) extendableLocked() error {
-	if x.h.closing && x.h.cause == nil && x.state.Load() == isHeld {
+	if x.h.closing && x.h.why == 0 && x.state.Load() == isHeld {
 		return nil
 	}
 	return x.errLocked()

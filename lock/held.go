@@ -68,8 +68,8 @@ func (x *Held) errLocked() error {
 	switch {
 	case x.state.Load() != isHeld:
 		return ErrNotHeld
-	case x.h.cause != nil:
-		return x.h.cause
+	case x.h.why != 0:
+		return x.h.lostErrorLocked()
 	case x.h.closing:
 		return x.h.closedError()
 	case x.h.leaving.Load():
@@ -122,7 +122,7 @@ func (x *Held) unlock(ctx context.Context) (bool, error) {
 	defer h.leave()
 	h.mu.Lock()
 	remaining := int(h.count - 1)
-	cause := h.cause
+	cause := h.lostErrorLocked()
 	h.mu.Unlock()
 	again := h.leaving.Swap(remaining == 0)
 	if cause != nil {

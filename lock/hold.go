@@ -30,13 +30,13 @@ type hold struct {
 	leaving atomic.Bool // the last Unlock has begun; no re-entry any more
 
 	// guarded by mu, which is never held during I/O, and the Helds too
-	busy     bool // a script of this hold is on its way: they are ordered
-	closing  bool // Close has announced its end; still held and renewed
+	busy     bool   // a script of this hold is on its way: they are ordered
+	closing  bool   // Close has announced its end; still held and renewed
+	why      Reason // it was lost; 0 otherwise
 	mu       sync.Mutex
 	count    int32         // Helds not yet unlocked
 	renewing int32         // those of them that came from Lock
 	turn     chan struct{} // closed when busy ends, if somebody waits for that
-	cause    *LostError    // why it was lost; nil otherwise
 	watching *watch        // list of the Helds that gave out a channel or a context
 
 	first Held // of the acquisition; a re-entry has one of its own
@@ -104,11 +104,11 @@ func (h *hold) Lost(r renewal.Reason) {
 
 func (h *hold) lose(cause *LostError) {
 	h.mu.Lock()
-	if h.cause != nil {
+	if h.why != 0 {
 		h.mu.Unlock()
 		return
 	}
-	h.cause = cause
+	h.why = cause.Reason
 	watching := h.watching
 	h.watching = nil
 	h.mu.Unlock()
@@ -144,7 +144,15 @@ func (h *hold) lostByLease(otherwise renewal.Reason) *LostError {
 	h.Lost(reason)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.cause
+	return h.lostErrorLocked()
+}
+
+// lostErrorLocked is the error of a hold that is lost, nil of others.
+func (h *hold) lostErrorLocked() *LostError {
+	if h.why == 0 {
+		return nil
+	}
+	return &LostError{Name: h.name, Reason: h.why, Token: h.token}
 }
 
 // reenter takes one more count. It returns errGone if the hold is no more and
@@ -155,9 +163,9 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	}
 	defer h.leave()
 	h.mu.Lock()
-	count, leaving, lost := h.count+1, h.leaving.Load(), h.cause
+	count, leaving, lost := h.count+1, h.leaving.Load(), h.why != 0
 	h.mu.Unlock()
-	if leaving || lost != nil {
+	if leaving || lost {
 		return nil, errGone
 	}
 	a := h.c.call(ctx, h.name, script.Reenter, nil, h.name, h.field(), count, ms(lease))

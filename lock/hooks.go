@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/wheellock/wheellock/renewal"
 )
 
 // Hooks are functions that a Client calls to be watched. One that is nil costs
@@ -24,6 +26,10 @@ type Hooks struct {
 	// goroutine of its own, one event after the other, soon after the
 	// holder was told.
 	Lost func(Event)
+	// Renewed is called with what became of each batch of renewals, after
+	// Config.Renewal.OnBatch, on the goroutine of that. Locks are renewed many
+	// at a time, so there is no event for a single one.
+	Renewed func(renewal.BatchReport)
 }
 
 // Event is what a hook is told.
@@ -36,12 +42,31 @@ type Event struct {
 
 // callHook calls a hook that is not nil.
 func (c *Client) callHook(hook func(Event), e Event) {
-	defer func() {
-		if p := recover(); p != nil {
-			c.cfg.Logger.Error("lock: a hook panicked", "name", e.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		}
-	}()
+	defer c.cfg.logPanic(e.Name)
 	hook(e)
+}
+
+// logPanic is deferred around a hook that concerns the lock of that name.
+func (cfg *Config) logPanic(name string) {
+	if p := recover(); p != nil {
+		cfg.Logger.Error("lock: a hook panicked", "name", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	}
+}
+
+// hookRenewed makes the watchdog's report of a batch reach Hooks.Renewed too.
+func (cfg *Config) hookRenewed() {
+	hook, onBatch := cfg.Hooks.Renewed, cfg.Renewal.OnBatch
+	if hook == nil {
+		return
+	}
+	logged := *cfg
+	cfg.Renewal.OnBatch = func(r renewal.BatchReport) {
+		if onBatch != nil {
+			onBatch(r)
+		}
+		defer logged.logPanic("")
+		hook(r)
+	}
 }
 
 // lostEvents calls the Lost hook away from the watchdog, which must not wait

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/renewal"
 )
 
 func TestHooksTellTheLifeOfALock(t *testing.T) {
@@ -50,6 +51,42 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 		"waited h true <nil>", "acquired h true <nil>", "released h true <nil>",
 		"acquired h true <nil>", `lost h true lock: "h" is lost: not the owner any more`,
 	}, events)
+}
+
+func TestTheRenewedHookIsToldOfEachBatchAfterOnBatch(t *testing.T) {
+	s := onRedis(t)
+	var mu sync.Mutex
+	var told []string
+	renewed := 0
+	c := newClient(t, s, lock.Config{
+		Lease: 300 * time.Millisecond,
+		Renewal: renewal.Config{OnBatch: func(renewal.BatchReport) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, "OnBatch")
+		}},
+		Hooks: lock.Hooks{Renewed: func(r renewal.BatchReport) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, "Renewed")
+			renewed += r.Renewed
+			panic("not to be felt by the next one")
+		}},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	held, err := c.Mutex(t.Name()).Lock(context.Background())
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return renewed >= 3
+	}, 20*time.Second, time.Millisecond)
+	require.NoError(t, held.Unlock(context.Background()))
+	mu.Lock()
+	defer mu.Unlock()
+	for i, who := range told {
+		require.Equal(t, []string{"OnBatch", "Renewed"}[i%2], who)
+	}
 }
 
 func TestAHookThatPanicsIsLogged(t *testing.T) {

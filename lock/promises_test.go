@@ -1,0 +1,164 @@
+package lock_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+func TestAWaitOnALockOfThisVeryClientIsWarnedAboutOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := redistest.StartVirtual(redistest.MiniOptions{})
+		require.NoError(t, err)
+		var log strings.Builder
+		c, err := lock.New(s.Pool(0), lock.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		ctx := context.Background()
+		held, err := c.Mutex("m").Lock(ctx)
+		require.NoError(t, err)
+		short, cancel := context.WithTimeout(ctx, 9*time.Second)
+		defer cancel()
+		_, err = c.Mutex("m").Lock(short) // without held.Context
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotContains(t, log.String(), "re-entry needs")
+		long, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		_, err = c.Mutex("m").Lock(long)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 1, strings.Count(log.String(), "re-entry needs"), log.String())
+		require.NoError(t, held.Unlock(ctx))
+		require.NoError(t, c.Close(ctx))
+		require.NoError(t, s.Stop())
+	})
+}
+
+func TestMaxHoldEndsALockThatIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := redistest.StartVirtual(redistest.MiniOptions{})
+		require.NoError(t, err)
+		c, err := lock.New(s.Pool(0), lock.Config{Renewal: renewal.Config{MaxHold: 10 * time.Minute}})
+		require.NoError(t, err)
+		ctx, began := context.Background(), time.Now()
+		held, err := c.Mutex("m").Lock(ctx)
+		require.NoError(t, err)
+		work := held.Context(ctx)
+		<-work.Done()
+		var lost *lock.LostError
+		require.ErrorAs(t, context.Cause(work), &lost)
+		require.Equal(t, lock.MaxHold, lost.Reason)
+		require.InDelta(t, 10*time.Minute.Seconds(), time.Since(began).Seconds(), 1)
+		require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+		require.NoError(t, c.Close(ctx))
+		require.NoError(t, s.Stop())
+	})
+}
+
+func TestATokenCounterAtItsEndIsAnErrorAndOneThatIsNoNumberIsReplaced(t *testing.T) {
+	s := ownServer(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	redisDo(t, s, "SET", "wheellock_token", "9007199254740991")
+	_, err := c.Mutex("m").Lock(ctx)
+	require.ErrorContains(t, err, "past 2^53")
+	require.NotErrorIs(t, err, lock.ErrUnknown)
+	require.False(t, exists(t, s, "m"))
+	for _, counter := range []string{"no number", "-7", "1e300x"} {
+		redisDo(t, s, "SET", "wheellock_token", counter)
+		held, err := c.Mutex("m").Lock(ctx)
+		require.NoError(t, err)
+		require.Greater(t, held.Token(), time.Now().Add(-time.Hour).Unix()<<20)
+		require.NoError(t, held.Unlock(ctx))
+	}
+}
+
+func TestALockWithoutATTLIsPolled(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: 30 * time.Millisecond})
+	ctx := context.Background()
+	redisDo(t, s, "HSET", t.Name(), "somebody:1", 1)
+	var other *lock.HeldError
+	_, err := c.Mutex(t.Name()).TryLock(ctx)
+	require.ErrorAs(t, err, &other)
+	require.EqualValues(t, -1, other.TTL)
+	ttl, err := c.Mutex(t.Name()).TTL(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, -1, ttl)
+	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	require.Eventually(t, func() bool { return c.Stats().Tries >= 4 }, 20*time.Second, time.Millisecond)
+	redisDo(t, s, "DEL", t.Name()) // nobody publishes that
+	wg.Wait()
+}
+
+func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
+	s := onRedis(t)
+	ctx := context.Background()
+	holder := newClient(t, s, lock.Config{})
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	held, err := holder.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	got := make(chan struct{})
+	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) { close(got) })
+	subscribed(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
+	redisDo(t, s, "DEL", t.Name()) // it is free, and the waiter does not know
+	tries := func() uint64 { return c.Stats().Tries }
+	require.Eventually(t, func() bool { // its try after the confirmation is over
+		before := tries()
+		time.Sleep(20 * time.Millisecond)
+		return tries() == before
+	}, 20*time.Second, time.Millisecond)
+	select {
+	case <-got: // that try came after the DEL
+	default:
+		before := tries()
+		_, err = c.Mutex(t.Name()).TryLock(ctx)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.Equal(t, before, tries(), "it asked Redis")
+	}
+	redisDo(t, s, "PUBLISH", "redisson_lock__channel:{"+t.Name()+"}", 0)
+	wg.Wait()
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+}
+
+// A hand-off publishes nothing; the end of a run does, for others to try.
+func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	psc := redis.PubSubConn{Conn: conn}
+	channel := "redisson_lock__channel:{" + t.Name() + "}"
+	require.NoError(t, psc.Subscribe(channel, "the end"))
+	psc.Receive()
+	psc.Receive()
+	const waiters = 200
+	wg := inTurn(t, c, t.Name(), waiters, func(*lock.Held) {})
+	require.Eventually(t, func() bool { return c.Stats().Waiting == waiters }, 20*time.Second, time.Millisecond)
+	require.NoError(t, held.Unlock(ctx))
+	wg.Wait()
+	redisDo(t, s, "PUBLISH", "the end", 1)
+	releases := 0
+	for {
+		m, ok := psc.ReceiveWithTimeout(10 * time.Second).(redis.Message)
+		require.True(t, ok)
+		if m.Channel == "the end" {
+			break
+		}
+		releases++
+	}
+	require.GreaterOrEqual(t, releases, 4, "201 holds, at most 65 in a run")
+	require.Less(t, releases, waiters, "some were handed over")
+}
