@@ -134,6 +134,7 @@ func (c *Client) Close(ctx context.Context) error {
 	for _, h := range holds {
 		h.announceClose()
 	}
+	c.sub.wakeAll() // RedLocks that wait see it
 	var err error
 	select {
 	case <-c.idle:
