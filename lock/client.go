@@ -66,7 +66,7 @@ func New(source Source, cfg Config) (*Client, error) {
 		cfg: cfg, start: time.Now(), id: newUUID(), dog: dog, seed: maphash.MakeSeed(),
 		closing: make(chan struct{}), holds: make(map[string]*hold), gates: make(map[string]*gate), idle: make(chan struct{}),
 	}
-	d, err := sourceDialer(source, cfg.Connections, renewConns(dog.Config()))
+	d, err := sourceDialer(source, cfg.Connections+cfg.ackerConns(), renewConns(dog.Config()))
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,6 @@ func (c *Client) Close(ctx context.Context) error {
 	for _, h := range holds {
 		h.announceClose()
 	}
-	c.sub.wakeAll() // RedLocks that wait see it
 	var err error
 	select {
 	case <-c.idle:

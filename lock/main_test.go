@@ -38,7 +38,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if err := stopMasters(); err != nil {
+	if err := stopAll(masters.servers); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}

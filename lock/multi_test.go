@@ -23,26 +23,35 @@ type fleet struct {
 	clients []*lock.Client
 }
 
-// startServers starts n servers of the test's own.
-func startServers(t *testing.T, n int) []*redistest.Server {
+// startServers starts n servers of the test's own, with these arguments.
+func startServers(t *testing.T, n int, args ...string) []*redistest.Server {
 	t.Helper()
 	onRedis(t)
+	servers, err := startAll(n, args...)
+	t.Cleanup(func() { require.NoError(t, stopAll(servers)) })
+	require.NoError(t, err)
+	return servers
+}
+
+func startAll(n int, args ...string) ([]*redistest.Server, error) {
 	servers := make([]*redistest.Server, n)
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { servers[i], errs[i] = redistest.Start(context.Background(), redistest.Options{}) })
+		wg.Go(func() { servers[i], errs[i] = redistest.Start(context.Background(), redistest.Options{Args: args}) })
 	}
 	wg.Wait()
-	t.Cleanup(func() {
-		for _, s := range servers {
-			if s != nil {
-				require.NoError(t, s.Stop())
-			}
+	return servers, errors.Join(errs...)
+}
+
+func stopAll(servers []*redistest.Server) error {
+	var errs []error
+	for _, s := range servers {
+		if s != nil {
+			errs = append(errs, s.Stop())
 		}
-	})
-	require.NoError(t, errors.Join(errs...))
-	return servers
+	}
+	return errors.Join(errs...)
 }
 
 func newFleet(t *testing.T, servers []*redistest.Server, cfg lock.Config) fleet {
@@ -157,6 +166,7 @@ func TestMultiLockReentersAllAndSingleMembers(t *testing.T) {
 }
 
 func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	cfg := lock.Config{Lease: time.Second}
 	c, d := newClient(t, s, cfg), newClient(t, s, cfg)
@@ -183,6 +193,7 @@ func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
 }
 
 func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	c := newClient(t, s, lock.Config{Lease: 500 * time.Millisecond})
 	ctx := context.Background()
@@ -202,6 +213,7 @@ func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
 }
 
 func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	c := newClient(t, s, lock.Config{})
 	ctx := context.Background()
@@ -252,6 +264,7 @@ func TestAWaitForAMultiLockEndsWithItsContext(t *testing.T) {
 }
 
 func TestCancelOfAMultiLockIsNotHeldUpByADeadMember(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	var n network
 	n.down.Store(true)
@@ -341,6 +354,7 @@ func TestUnlockOfAMultiLockJoinsTheErrorsOfItsMembers(t *testing.T) {
 // TestMultiLocksInOppositeOrderAllFinish: the servers of one name have no
 // common order in two processes; here they stand for two clients each.
 func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
+	t.Parallel()
 	servers := startServers(t, 2)
 	ctx := context.Background()
 	counter := 0 // guarded by the locks alone; the race detector watches
@@ -380,6 +394,7 @@ func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
 // TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken: others take each member
 // alone, all the time.
 func TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	c, busy := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
@@ -450,6 +465,7 @@ func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
 // TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate: two fleets over faulty
 // networks want the same locks.
 func TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	const lease = 600 * time.Millisecond
 	var mu sync.Mutex

@@ -27,32 +27,11 @@ var masters struct {
 	err     error
 }
 
-func startMasters() {
-	servers := make([]*redistest.Server, 5)
-	errs := make([]error, len(servers))
-	var wg sync.WaitGroup
-	for i := range servers {
-		wg.Go(func() { servers[i], errs[i] = redistest.Start(context.Background(), redistest.Options{}) })
-	}
-	wg.Wait()
-	masters.servers, masters.err = servers, errors.Join(errs...)
-}
-
-func stopMasters() error {
-	var errs []error
-	for _, s := range masters.servers {
-		if s != nil {
-			errs = append(errs, s.Stop())
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // fiveMasters returns them when they may vote on locks of redLease.
 func fiveMasters(t *testing.T) []*redistest.Server {
 	t.Helper()
 	onRedis(t)
-	masters.once.Do(startMasters)
+	masters.once.Do(func() { masters.servers, masters.err = startAll(5) })
 	require.NoError(t, masters.err)
 	awaitVotes(t, masters.servers)
 	return masters.servers
@@ -113,9 +92,13 @@ func (f *redFleet) mend(members ...int) {
 // awaitRenewals returns when each of members has been renewed n times more.
 func (f *redFleet) awaitRenewals(t *testing.T, n uint64, members ...int) {
 	t.Helper()
+	renewed := func(i int) uint64 { return f.clients[i].Stats().Renewal.Renewed }
+	from := make([]uint64, len(f.clients))
 	for _, i := range members {
-		from := f.clients[i].Stats().Renewal.Renewed
-		require.Eventually(t, func() bool { return f.clients[i].Stats().Renewal.Renewed >= from+n },
+		from[i] = renewed(i)
+	}
+	for _, i := range members {
+		require.Eventually(t, func() bool { return renewed(i) >= from[i]+n },
 			20*time.Second, 5*time.Millisecond, "member %d is not renewed", i)
 	}
 }
@@ -189,34 +172,37 @@ func TestRedLockRefusesABadConfig(t *testing.T) {
 	require.ErrorContains(t, err, "at most RedLockConfig.LongestLease")
 }
 
-// TestRedLockSurvivesAnyTwoCutMembers: each pair in turn is cut from a holder,
-// and then from one who wants the lock next.
+// TestRedLockSurvivesAnyTwoCutMembers: each pair is cut from a holder, and then
+// from one who wants the lock next.
 func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
+	t.Parallel()
 	servers := fiveMasters(t)
+	ctx := context.Background()
+	var wg sync.WaitGroup
 	for i := range 5 {
 		for j := range i {
-			t.Run(fmt.Sprint(j, i), func(t *testing.T) {
-				t.Parallel()
-				ctx := context.Background()
-				f := newRedFleet(t, servers, t.Name(), redConfig())
+			name := fmt.Sprint(t.Name(), i, j)
+			f := newRedFleet(t, servers, name, redConfig())
+			wg.Go(func() {
 				held, err := f.lock.Lock(ctx)
 				require.NoError(t, err)
-				require.Equal(t, 5, holders(t, servers, t.Name()))
+				require.Equal(t, 5, holders(t, servers, name))
 				f.cut(i, j)
 				// The two are lost, the whole is not.
-				require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 3 }, 20*time.Second, 5*time.Millisecond)
+				require.Eventually(t, func() bool { return holders(t, servers, name) == 3 }, 20*time.Second, 5*time.Millisecond)
 				f.awaitRenewals(t, 2, othersOf(i, j)...)
 				require.True(t, held.Valid())
 				require.NoError(t, held.Err())
 				require.NoError(t, held.Unlock(ctx))
 				held, err = f.lock.Lock(ctx)
 				require.NoError(t, err)
-				require.Equal(t, 3, holders(t, servers, t.Name()))
+				require.Equal(t, 3, holders(t, servers, name))
 				require.NoError(t, held.Unlock(ctx))
-				require.Zero(t, holders(t, servers, t.Name()))
+				require.Zero(t, holders(t, servers, name))
 			})
 		}
 	}
+	wg.Wait()
 }
 
 func TestRedLockSurvivesTwoStoppedServers(t *testing.T) {
@@ -244,6 +230,7 @@ func TestRedLockSurvivesTwoStoppedServers(t *testing.T) {
 }
 
 func TestRedLockSurvivesTwoKilledServers(t *testing.T) {
+	t.Parallel()
 	servers := startServers(t, 5)
 	awaitVotes(t, servers)
 	ctx := context.Background()
@@ -273,31 +260,35 @@ func TestRedLockSurvivesTwoKilledServers(t *testing.T) {
 
 // TestRedLockIsToldLostBeforeItsServersLoseTheQuorum: a majority is cut.
 func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
+	t.Parallel()
 	servers := fiveMasters(t)
 	ctx := context.Background()
 	for _, down := range [][]int{{0, 1, 2}, {0, 1, 2, 3, 4}} {
-		f := newRedFleet(t, servers, fmt.Sprint(t.Name(), len(down)), redConfig())
-		name := f.mutexes(fmt.Sprint(t.Name(), len(down)))[0].Name()
-		held, err := f.lock.Lock(ctx)
-		require.NoError(t, err)
-		work := held.Context(ctx)
-		f.awaitRenewals(t, 1, 0, 1, 2, 3, 4)
-		f.cut(down...)
-		<-held.Done()
-		require.GreaterOrEqual(t, holders(t, servers, name), 3, "told while a quorum of servers has the key")
-		require.False(t, held.Valid())
-		require.False(t, held.Deadline().After(time.Now()))
-		<-work.Done()
-		var lost *lock.LostError
-		require.ErrorAs(t, context.Cause(work), &lost)
-		require.Equal(t, name, lost.Name)
-		require.Equal(t, lock.TrustEnded, lost.Reason)
-		// Those that are left are renewed no more.
-		require.Eventually(t, func() bool { return holders(t, servers, name) == 0 }, 20*time.Second, 5*time.Millisecond)
-		require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
-		_, err = f.lock.TryLock(ctx)
-		require.ErrorIs(t, err, lock.ErrUnknown)
-		require.NotErrorIs(t, err, lock.ErrNotAcquired)
+		t.Run(fmt.Sprint(down), func(t *testing.T) {
+			t.Parallel()
+			f := newRedFleet(t, servers, t.Name(), redConfig())
+			name := t.Name()
+			held, err := f.lock.Lock(ctx)
+			require.NoError(t, err)
+			work := held.Context(ctx)
+			f.awaitRenewals(t, 1, 0, 1, 2, 3, 4)
+			f.cut(down...)
+			<-held.Done()
+			require.GreaterOrEqual(t, holders(t, servers, name), 3, "told while a quorum of servers has the key")
+			require.False(t, held.Valid())
+			require.False(t, held.Deadline().After(time.Now()))
+			<-work.Done()
+			var lost *lock.LostError
+			require.ErrorAs(t, context.Cause(work), &lost)
+			require.Equal(t, name, lost.Name)
+			require.Equal(t, lock.TrustEnded, lost.Reason)
+			// Those that are left are renewed no more.
+			require.Eventually(t, func() bool { return holders(t, servers, name) == 0 }, 20*time.Second, 5*time.Millisecond)
+			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+			_, err = f.lock.TryLock(ctx)
+			require.ErrorIs(t, err, lock.ErrUnknown)
+			require.NotErrorIs(t, err, lock.ErrNotAcquired)
+		})
 	}
 }
 
@@ -334,6 +325,7 @@ func TestTheTrustInARedLockEndsBeforeItsQuorum(t *testing.T) {
 }
 
 func TestRedLockCountsLostMembers(t *testing.T) {
+	t.Parallel()
 	servers := fiveMasters(t)
 	ctx := context.Background()
 	f := newRedFleet(t, servers, t.Name(), redConfig())
@@ -368,6 +360,7 @@ func TestRedLockCountsLostMembers(t *testing.T) {
 // is for: A holds two of three, one of them forgets it, and B can reach that one
 // and the third.
 func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
+	t.Parallel()
 	servers := startServers(t, 3)
 	awaitVotes(t, servers)
 	ctx := context.Background()
@@ -629,6 +622,7 @@ func TestTwoOwnersOfARedLockNeverOverlap(t *testing.T) {
 // TestRedLockIsExactWhenRequestsAreLostDoubledOrLate: each member lies behind a
 // faulty network.
 func TestRedLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
+	t.Parallel()
 	servers := fiveMasters(t)[:3]
 	const lease = redLease
 	var mu sync.Mutex

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -149,22 +150,34 @@ func (w *redWait) sleep(ctx context.Context) {
 	end := time.NewTimer(d)
 	defer end.Stop()
 	for !w.news(q) {
-		select {
-		case <-w.wake:
-		case <-end.C:
-			return
-		case <-ctx.Done():
+		if !w.woken(ctx, end.C) {
 			return
 		}
 	}
 	_ = pause(ctx, nil, clash) // a release comes member by member
 }
 
-// echo is what is known of a member while it is listened to.
+// woken waits until it is woken. It returns false if end came, ctx ended or a
+// client began to close before.
+func (w *redWait) woken(ctx context.Context, end <-chan time.Time) bool {
+	cases := []reflect.SelectCase{receive(w.wake), receive(end), receive(ctx.Done())}
+	for _, m := range w.r.members {
+		if !m.c.ended() { // else that was noticed by an attempt
+			cases = append(cases, receive(m.c.closing))
+		}
+	}
+	i, _, _ := reflect.Select(cases)
+	return i == 0
+}
+
+func receive(from any) reflect.SelectCase {
+	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(from)}
+}
+
+// echo is what was heard of a member's channel.
 type echo struct {
 	messages      uint64
 	confirmations int
-	closing       bool
 }
 
 func (t *topic) echo() echo {
@@ -177,36 +190,29 @@ func (t *topic) echo() echo {
 	return e
 }
 
-// listen listens to all members after the first refusal, and notes what is
-// known of each before an attempt.
+// listen listens to all members after the first refusal, and notes what was
+// heard of each before an attempt.
 func (w *redWait) listen() {
 	if w.topics == nil && w.last != nil {
 		for _, m := range w.r.members {
-			w.topics = append(w.topics, m.c.sub.listen(channel(m.name), w.wake))
+			w.topics = append(w.topics, m.c.node(m.name).sub.listen(channel(m.name), w.wake))
 		}
 	}
 	w.heard = w.heard[:0]
-	for i, t := range w.topics {
-		e := t.echo()
-		e.closing = w.r.members[i].c.ended()
-		w.heard = append(w.heard, e)
+	for _, t := range w.topics {
+		w.heard = append(w.heard, t.echo())
 	}
 }
 
 // news reports whether, since the last attempt began, a member that refused was
-// released, or may have been before its channel was heard; or a client began to
-// close, or a hold was given back in this process.
+// released, or may have been before its channel was heard; or a hold was given
+// back in this process.
 func (w *redWait) news(q *QuorumError) bool {
 	if w.nudged.Swap(false) {
 		return true
 	}
 	for i, t := range w.topics {
-		if w.r.members[i].c.ended() != w.heard[i].closing {
-			return true
-		}
-		e := t.echo()
-		if q != nil && q.held[i] && e.confirmations != 0 &&
-			(e.messages != w.heard[i].messages || e.confirmations != w.heard[i].confirmations) {
+		if e := t.echo(); q != nil && q.held[i] && e.confirmations != 0 && e != w.heard[i] {
 			return true
 		}
 	}

@@ -130,15 +130,6 @@ func (t *topic) wakeLocked() {
 	}
 }
 
-// wakeAll wakes all listeners.
-func (s *subscriber) wakeAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range s.topics {
-		t.wakeLocked()
-	}
-}
-
 // run keeps a connection and writes to it; a reader of its own reads.
 func (s *subscriber) run() {
 	pause := redialPause
