@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -184,36 +183,49 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 	require.NoError(t, foreign.Unlock(ctx))
 }
 
-func TestWaitersTakeTurnsThoughNothingIsHandedOn(t *testing.T) {
+// TestNothingIsHandedOnPastTheReplicas: within one client, too, the next owner
+// has the lock only when replicas know him.
+func TestNothingIsHandedOnPastTheReplicas(t *testing.T) {
 	t.Parallel()
 	master, replica := withReplica(t)
 	ctx := context.Background()
-	c := newClient(t, master, lock.Config{Replicas: 1})
-	conn, err := replica.Dial()
+	c := newClient(t, master, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
+	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
-	defer conn.Close()
-	var inside atomic.Int32
+	next := make(chan error, 1)
+	go func() {
+		_, err := c.Mutex(t.Name()).Lock(ctx)
+		next <- err
+	}()
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, replica.Pause())
+	require.NoError(t, held.Unlock(ctx))
+	require.ErrorIs(t, <-next, lock.ErrNotReplicated)
+	require.NoError(t, replica.Resume())
+}
+
+func TestWaitersForReplicasTakeTurns(t *testing.T) {
+	t.Parallel()
+	master, _ := withReplica(t)
+	ctx := context.Background()
+	c, d := newClient(t, master, lock.Config{Replicas: 1}), newClient(t, master, lock.Config{Replicas: 1})
+	turns := 0 // guarded by the lock alone; the race detector watches
 	var wg sync.WaitGroup
-	var mu sync.Mutex // conn's
-	for range 6 {
+	for i := range 8 {
 		wg.Go(func() {
 			for range 5 {
-				held, err := c.Mutex(t.Name()).Lock(ctx)
-				require.NoError(t, err)
-				require.EqualValues(t, 1, inside.Add(1))
-				mu.Lock()
-				fields, err := redis.Strings(conn.Do("HKEYS", t.Name()))
-				mu.Unlock()
-				require.NoError(t, err)
-				info, err := c.Mutex(t.Name()).Inspect(ctx)
-				require.NoError(t, err)
-				require.Contains(t, fields, info.Field, "the replica has this very hold")
-				inside.Add(-1)
+				held, err := []*lock.Client{c, d}[i%2].Mutex(t.Name()).Lock(ctx)
+				if err != nil {
+					require.ErrorIs(t, err, lock.ErrNotReplicated) // a busy machine
+					continue
+				}
+				turns++
 				require.NoError(t, held.Unlock(ctx))
 			}
 		})
 	}
 	wg.Wait()
+	require.Positive(t, turns)
 	require.Zero(t, c.Stats().Held)
 }
 

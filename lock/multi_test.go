@@ -241,6 +241,26 @@ func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
 	require.ErrorIs(t, blocking.Unlock(ctx), lock.ErrLost)
 }
 
+// TestAMultiLockWhoseFirstLeaseIsOverIsNotHad: the second member's connection
+// comes when the first member's lease is over.
+func TestAMultiLockWhoseFirstLeaseIsOverIsNotHad(t *testing.T) {
+	s := onRedis(t)
+	a, b := t.Name()+"a", t.Name()+"b"
+	first := newClient(t, s, lock.Config{})
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		for taken := false; !taken || exists(t, s, a); {
+			taken = taken || exists(t, s, a)
+		}
+		return s.DialContext(ctx)
+	}}
+	second, err := lock.New(pool, lock.Config{IOTimeout: 3 * time.Second})
+	require.NoError(t, err)
+	defer closeNow(second)
+	_, err = lock.NewMultiLock(first.Mutex(a), second.Mutex(b)).TryLockFor(context.Background(), 200*time.Millisecond)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.False(t, exists(t, s, b))
+}
+
 func TestAWaitForAMultiLockEndsWithItsContext(t *testing.T) {
 	s := onRedis(t)
 	c, other := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})

@@ -132,13 +132,19 @@ func (x *MultiHeld) Valid() bool {
 	if x.state.Load() != isHeld {
 		return false
 	}
+	return x.Members() >= x.need
+}
+
+// Members returns how many members are held now, by the same measure. A RedLock
+// is lost when fewer than its quorum are left; none is added to a hold.
+func (x *MultiHeld) Members() int {
 	now, n := time.Now(), 0
 	for _, p := range x.parts {
 		if p.Valid() && (p.drift == 0 || now.Before(p.Deadline().Add(-p.drift))) {
 			n++
 		}
 	}
-	return n >= x.need
+	return n
 }
 
 // Deadline returns the end of trust as it stands now: of a MultiLock the first

@@ -58,6 +58,10 @@ type redFleet struct {
 	lock *lock.RedLock
 }
 
+// calmConfig is for tests in which every member answers, however busy the
+// machine: its locks are longer than the members are up.
+func calmConfig() lock.Config { return lock.Config{MaxPoll: 200 * time.Millisecond} }
+
 func redConfig() lock.Config { return lock.Config{Lease: redLease, MaxPoll: 200 * time.Millisecond} }
 
 func newRedFleet(t *testing.T, servers []*redistest.Server, name string, cfg lock.Config) *redFleet {
@@ -69,9 +73,22 @@ func newRedFleet(t *testing.T, servers []*redistest.Server, name string, cfg loc
 		f.clients = append(f.clients, newClientOver(t, n, s, cfg))
 	}
 	var err error
-	f.lock, err = lock.NewRedLock(lock.RedLockConfig{}, f.mutexes(name)...)
+	f.lock, err = lock.NewRedLock(lock.RedLockConfig{Durable: cfg.Lease != redLease}, f.mutexes(name)...)
 	require.NoError(t, err)
 	return f
+}
+
+// lockOnAll takes the lock on every member: on a busy machine one may be late.
+func (f *redFleet) lockOnAll(t *testing.T) *lock.MultiHeld {
+	t.Helper()
+	for {
+		held, err := f.lock.Lock(context.Background())
+		require.NoError(t, err)
+		if held.Members() == len(f.clients) {
+			return held
+		}
+		require.NoError(t, held.Unlock(context.Background()))
+	}
 }
 
 // cut takes a member from this process alone.
@@ -129,7 +146,7 @@ func othersOf(down ...int) []int {
 func TestRedLockIsHeldByAMajority(t *testing.T) {
 	servers := fiveMasters(t)
 	ctx := context.Background()
-	a, b := newRedFleet(t, servers, t.Name(), redConfig()), newRedFleet(t, servers, t.Name(), redConfig())
+	a, b := newRedFleet(t, servers, t.Name(), calmConfig()), newRedFleet(t, servers, t.Name(), calmConfig())
 	require.Equal(t, 3, a.lock.Quorum())
 	held, err := a.lock.TryLock(ctx)
 	require.NoError(t, err)
@@ -184,8 +201,7 @@ func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
 			name := fmt.Sprint(t.Name(), i, j)
 			f := newRedFleet(t, servers, name, redConfig())
 			wg.Go(func() {
-				held, err := f.lock.Lock(ctx)
-				require.NoError(t, err)
+				held := f.lockOnAll(t)
 				require.Equal(t, 5, holders(t, servers, name))
 				f.cut(i, j)
 				// The two are lost, the whole is not.
@@ -194,8 +210,9 @@ func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
 				require.True(t, held.Valid())
 				require.NoError(t, held.Err())
 				require.NoError(t, held.Unlock(ctx))
-				held, err = f.lock.Lock(ctx)
+				held, err := f.lock.Lock(ctx)
 				require.NoError(t, err)
+				require.Equal(t, 3, held.Members())
 				require.Equal(t, 3, holders(t, servers, name))
 				require.NoError(t, held.Unlock(ctx))
 				require.Zero(t, holders(t, servers, name))
@@ -211,15 +228,14 @@ func TestRedLockSurvivesTwoStoppedServers(t *testing.T) {
 	f := newRedFleet(t, servers, t.Name(), redConfig())
 	for n := range 2 {
 		down := []int{n, 2 + n}
-		held, err := f.lock.Lock(ctx)
-		require.NoError(t, err)
+		held := f.lockOnAll(t)
 		for _, i := range down {
 			require.NoError(t, servers[i].Pause())
 		}
 		f.awaitRenewals(t, 4, othersOf(down...)...)
 		require.True(t, held.Valid())
 		require.NoError(t, held.Unlock(ctx), "a quorum has answered")
-		held, err = f.lock.Lock(ctx)
+		held, err := f.lock.Lock(ctx)
 		require.NoError(t, err)
 		require.NoError(t, held.Unlock(ctx))
 		for _, i := range down {
@@ -235,14 +251,13 @@ func TestRedLockSurvivesTwoKilledServers(t *testing.T) {
 	awaitVotes(t, servers)
 	ctx := context.Background()
 	f := newRedFleet(t, servers, t.Name(), redConfig())
-	held, err := f.lock.Lock(ctx)
-	require.NoError(t, err)
+	held := f.lockOnAll(t)
 	require.NoError(t, servers[1].Kill())
 	require.NoError(t, servers[4].Kill())
 	f.awaitRenewals(t, 4, 0, 2, 3)
 	require.True(t, held.Valid())
 	require.NoError(t, held.Unlock(ctx))
-	held, err = f.lock.Lock(ctx)
+	held, err := f.lock.Lock(ctx)
 	require.NoError(t, err)
 
 	// They come back empty. They have no part in this hold, however long it
@@ -268,8 +283,7 @@ func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 			t.Parallel()
 			f := newRedFleet(t, servers, t.Name(), redConfig())
 			name := t.Name()
-			held, err := f.lock.Lock(ctx)
-			require.NoError(t, err)
+			held := f.lockOnAll(t)
 			work := held.Context(ctx)
 			f.awaitRenewals(t, 1, 0, 1, 2, 3, 4)
 			f.cut(down...)
@@ -285,7 +299,7 @@ func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 			// Those that are left are renewed no more.
 			require.Eventually(t, func() bool { return holders(t, servers, name) == 0 }, 20*time.Second, 5*time.Millisecond)
 			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
-			_, err = f.lock.TryLock(ctx)
+			_, err := f.lock.TryLock(ctx)
 			require.ErrorIs(t, err, lock.ErrUnknown)
 			require.NotErrorIs(t, err, lock.ErrNotAcquired)
 		})
@@ -324,21 +338,29 @@ func TestTheTrustInARedLockEndsBeforeItsQuorum(t *testing.T) {
 	}
 }
 
+func TestARedLockIsTrustedForLessThanItsMembers(t *testing.T) {
+	servers := fiveMasters(t)
+	f := newRedFleet(t, servers, t.Name(), redConfig())
+	held, err := f.lock.LockFor(context.Background(), redLease)
+	require.NoError(t, err)
+	defer held.Unlock(context.Background())
+	const margin, drift = 25 * time.Millisecond, 12 * time.Millisecond
+	require.False(t, held.Deadline().After(time.Now().Add(redLease-margin-drift)))
+}
+
 func TestRedLockCountsLostMembers(t *testing.T) {
 	t.Parallel()
 	servers := fiveMasters(t)
 	ctx := context.Background()
 	f := newRedFleet(t, servers, t.Name(), redConfig())
-	held, err := f.lock.Lock(ctx)
-	require.NoError(t, err)
+	held := f.lockOnAll(t)
 	redisDo(t, servers[0], "DEL", t.Name())
 	redisDo(t, servers[3], "DEL", t.Name())
 	f.awaitRenewals(t, 3, 1, 2, 4)
 	require.True(t, held.Valid())
 	require.NoError(t, held.Unlock(ctx), "two of five may be lost")
 
-	held, err = f.lock.Lock(ctx)
-	require.NoError(t, err)
+	held = f.lockOnAll(t)
 	for _, i := range []int{0, 3, 4} {
 		redisDo(t, servers[i], "DEL", t.Name())
 	}
@@ -348,12 +370,25 @@ func TestRedLockCountsLostMembers(t *testing.T) {
 	require.Equal(t, lock.NotOwner, lost.Reason)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 
-	held, err = f.lock.Lock(ctx)
-	require.NoError(t, err)
+	held = f.lockOnAll(t)
 	for _, i := range []int{1, 2, 4} {
 		redisDo(t, servers[i], "DEL", t.Name())
 	}
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost, "Unlock is the first to notice")
+}
+
+// answersOf tries to take r until so many members have answered, and returns
+// what they said.
+func answersOf(t *testing.T, r *lock.RedLock, members int) *lock.QuorumError {
+	t.Helper()
+	for {
+		_, err := r.TryLock(context.Background())
+		var q *lock.QuorumError
+		require.ErrorAs(t, err, &q)
+		if q.Members-q.Unknown >= members {
+			return q
+		}
+	}
 }
 
 // TestARestartedEmptyMemberHasNoVote is the case that Redlock's delayed restart
@@ -371,9 +406,7 @@ func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
 	require.NoError(t, servers[1].Kill())
 	require.NoError(t, servers[1].Restart(ctx))
 	b.cut(0)
-	_, err = b.lock.TryLock(ctx)
-	var q *lock.QuorumError
-	require.ErrorAs(t, err, &q)
+	q := answersOf(t, b.lock, 2)
 	require.Equal(t, 1, q.Acquired)
 	require.Equal(t, 1, q.NoVote)
 	require.False(t, exists(t, servers[1], t.Name()), "what it gave is given back")
@@ -399,9 +432,7 @@ func TestMembersOnOneServerHaveOneVote(t *testing.T) {
 	require.NoError(t, held.Unlock(ctx))
 	blocking, err := e.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
-	_, err = r.TryLock(ctx)
-	var q *lock.QuorumError
-	require.ErrorAs(t, err, &q)
+	q := answersOf(t, r, 3)
 	require.Equal(t, 1, q.Acquired)
 	require.Equal(t, 1, q.NoVote)
 	require.NoError(t, blocking.Unlock(ctx))
@@ -411,14 +442,13 @@ func TestRedLockReentersAndEndsWithItsOwner(t *testing.T) {
 	servers := fiveMasters(t)
 	ctx := context.Background()
 	f := newRedFleet(t, servers, t.Name(), redConfig())
-	outer, err := f.lock.Lock(ctx)
-	require.NoError(t, err)
+	outer := f.lockOnAll(t)
 	f.cut(1) // a member that is lost on the way does not matter
 	inner, err := f.lock.Lock(outer.Context(ctx))
 	require.NoError(t, err)
 	require.NoError(t, outer.Unlock(ctx))
 	require.True(t, inner.Valid())
-	require.GreaterOrEqual(t, holders(t, servers, t.Name()), 4)
+	require.GreaterOrEqual(t, holders(t, servers, t.Name()), 3)
 	f.mend(1)
 	require.NoError(t, inner.Unlock(ctx))
 	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 5*time.Millisecond)
@@ -427,7 +457,7 @@ func TestRedLockReentersAndEndsWithItsOwner(t *testing.T) {
 func TestReentryOfARedLockPassesThoseWhoWait(t *testing.T) {
 	servers := fiveMasters(t)
 	ctx := context.Background()
-	f := newRedFleet(t, servers, t.Name(), redConfig())
+	f := newRedFleet(t, servers, t.Name(), calmConfig())
 	outer, err := f.lock.Lock(ctx)
 	require.NoError(t, err)
 	got := make(chan error, 1)
@@ -442,7 +472,7 @@ func TestRedLockForExpires(t *testing.T) {
 	servers := fiveMasters(t)
 	ctx := context.Background()
 	f := newRedFleet(t, servers, t.Name(), redConfig())
-	held, err := f.lock.TryLockFor(ctx, 400*time.Millisecond)
+	held, err := f.lock.LockFor(ctx, 400*time.Millisecond)
 	require.NoError(t, err)
 	deadline := held.Deadline()
 	<-held.Done()
@@ -452,16 +482,29 @@ func TestRedLockForExpires(t *testing.T) {
 	require.Equal(t, lock.Expired, lost.Reason)
 }
 
+func TestUnlockOfARedLockNeedsAMajorityOnly(t *testing.T) {
+	servers := fiveMasters(t)
+	f := newRedFleet(t, servers, t.Name(), redConfig())
+	held := f.lockOnAll(t)
+	f.cut(0, 2)
+	require.NoError(t, held.Unlock(context.Background()), "another can have a quorum")
+	require.ErrorIs(t, held.Unlock(context.Background()), lock.ErrNotHeld)
+	for _, i := range othersOf(0, 2) {
+		require.False(t, exists(t, servers[i], t.Name()))
+	}
+	f.mend(0, 2) // their clients go on trying
+	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 5*time.Millisecond)
+}
+
 func TestUnlockOfARedLockThatAMajorityDoesNotAnswer(t *testing.T) {
 	servers := fiveMasters(t)
 	ctx := context.Background()
 	cfg := redConfig()
 	cfg.UnlockTimeout = 150 * time.Millisecond
 	f := newRedFleet(t, servers, t.Name(), cfg)
-	held, err := f.lock.Lock(ctx)
-	require.NoError(t, err)
+	held := f.lockOnAll(t)
 	f.cut(0, 2, 4)
-	err = held.Unlock(ctx)
+	err := held.Unlock(ctx)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.False(t, held.Valid())
 	require.False(t, exists(t, servers[1], t.Name()))
@@ -474,7 +517,7 @@ func TestUnlockOfARedLockThatAMajorityDoesNotAnswer(t *testing.T) {
 
 func TestAWaitForARedLockEndsWithItsContext(t *testing.T) {
 	servers := fiveMasters(t)
-	a, b := newRedFleet(t, servers, t.Name(), redConfig()), newRedFleet(t, servers, t.Name(), redConfig())
+	a, b := newRedFleet(t, servers, t.Name(), calmConfig()), newRedFleet(t, servers, t.Name(), calmConfig())
 	held, err := a.lock.Lock(context.Background())
 	require.NoError(t, err)
 	for _, cut := range []bool{false, true} {
@@ -505,10 +548,10 @@ func TestAWaitForARedLockEndsWithItsContext(t *testing.T) {
 func TestCloseOfAMajorityEndsAWaitForARedLock(t *testing.T) {
 	servers := fiveMasters(t)
 	ctx := context.Background()
-	cfg := redConfig()
+	cfg := calmConfig()
 	cfg.MaxPoll = time.Hour
-	a, b := newRedFleet(t, servers, t.Name(), lock.Config{Lease: redLease}), newRedFleet(t, servers, t.Name(), cfg)
-	held, err := a.lock.LockFor(ctx, redLease)
+	a, b := newRedFleet(t, servers, t.Name(), calmConfig()), newRedFleet(t, servers, t.Name(), cfg)
+	held, err := a.lock.LockFor(ctx, 20*time.Second)
 	require.NoError(t, err)
 	defer held.Unlock(ctx)
 	failed := make(chan error, 2)
@@ -527,6 +570,7 @@ func TestCloseOfAMajorityEndsAWaitForARedLock(t *testing.T) {
 		require.ErrorIs(t, err, lock.ErrClosed)
 		require.NotErrorIs(t, err, lock.ErrUnknown)
 	}
+	require.True(t, held.Valid(), "they were woken, and did not wait for the lease to end")
 }
 
 // TestRedLockExcludesUnderContention: several processes and goroutines, and

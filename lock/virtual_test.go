@@ -76,3 +76,41 @@ func TestAWaiterGetsAnAbandonedLockWithinItsTTLAndMaxPoll(t *testing.T) {
 		require.NoError(t, s.Stop())
 	})
 }
+
+// TestARedLockIsToldAtItsDeadline: earlier than its members, by the allowance
+// for clocks that run apart.
+func TestARedLockIsToldAtItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var members []*lock.Mutex
+		var clients []*lock.Client
+		var servers []*redistest.Server
+		for range 3 {
+			s, err := redistest.StartVirtual(redistest.MiniOptions{})
+			require.NoError(t, err)
+			c, err := lock.New(s.Pool(0), lock.Config{})
+			require.NoError(t, err)
+			servers, clients, members = append(servers, s), append(clients, c), append(members, c.Mutex("m"))
+		}
+		r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)
+		require.NoError(t, err)
+		ctx := context.Background()
+		renewed, err := r.Lock(ctx)
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		require.True(t, renewed.Valid())
+		require.NoError(t, renewed.Unlock(ctx))
+		fixed, err := r.LockFor(ctx, 30*time.Second)
+		require.NoError(t, err)
+		require.InDelta(t, 30-30*0.02-30*0.01-0.002, time.Until(fixed.Deadline()).Seconds(), 0.02)
+		end := fixed.Deadline()
+		<-fixed.Done()
+		require.False(t, fixed.Valid())
+		require.False(t, time.Now().Before(end))
+		require.Less(t, time.Since(end), 20*time.Millisecond)
+		require.ErrorIs(t, fixed.Unlock(ctx), lock.ErrLost)
+		for i, c := range clients {
+			require.NoError(t, c.Close(ctx))
+			require.NoError(t, servers[i].Stop())
+		}
+	})
+}
