@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -169,6 +170,13 @@ func (a *acker) fail(batch []*request, err error) {
 // lock when replicas have it. It returns false if the connection is of no more
 // use.
 func (a *acker) carry(conn redis.Conn, batch []*request) bool {
+	batch = slices.DeleteFunc(batch, func(r *request) bool {
+		gone := r.state.Load() == abandoned // it has waited for others, and its caller has left
+		if gone {
+			r.finish(nil, context.Canceled)
+		}
+		return gone
+	})
 	stamp := time.Now() // the wait for replicas comes off the trust
 	for _, r := range batch {
 		r.answer.stamp = stamp

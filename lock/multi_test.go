@@ -15,6 +15,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/renewal"
 )
 
 // fleet is a set of servers with a client of each.
@@ -215,7 +216,8 @@ func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
 func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	cfg := lock.Config{Renewal: renewal.Config{Margin: 150 * time.Millisecond}} // in which a busy machine looks
+	c := newClient(t, s, cfg)
 	ctx := context.Background()
 	a, b := t.Name()+"a", t.Name()+"b"
 	const lease = 600 * time.Millisecond
@@ -290,7 +292,7 @@ func TestCancelOfAMultiLockIsNotHeldUpByADeadMember(t *testing.T) {
 	n.down.Store(true)
 	n.dead.Store(true)
 	good := newClient(t, s, lock.Config{})
-	bad := newClientOver(t, &n, s, lock.Config{UnlockTimeout: time.Hour})
+	bad := newClientOver(t, &n, s, lock.Config{IOTimeout: 50 * time.Millisecond, UnlockTimeout: time.Hour})
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error, 1)
 	a, b := t.Name()+"a", t.Name()+"b"

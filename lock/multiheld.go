@@ -17,7 +17,8 @@ import (
 // majority of a RedLock. When it is lost, the members that are left are renewed
 // no more: they are free after at most a lease, or at Unlock.
 //
-// It has no fencing token: the counters of its members' servers know nothing of
+// The hooks of its clients are called for each member, also for one that was
+// taken in an attempt that failed. It has no fencing token: the counters of its members' servers know nothing of
 // each other.
 type MultiHeld struct {
 	// immutable

@@ -243,6 +243,16 @@ func TestRedLockSurvivesTwoStoppedServers(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 5*time.Millisecond)
 	}
+	held := f.lockOnAll(t)
+	for _, i := range []int{0, 1, 3} {
+		require.NoError(t, servers[i].Pause())
+	}
+	<-held.Done()
+	require.False(t, held.Valid())
+	for _, i := range []int{0, 1, 3} {
+		require.NoError(t, servers[i].Resume())
+	}
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 }
 
 func TestRedLockSurvivesTwoKilledServers(t *testing.T) {
@@ -281,7 +291,9 @@ func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 	for _, down := range [][]int{{0, 1, 2}, {0, 1, 2, 3, 4}} {
 		t.Run(fmt.Sprint(down), func(t *testing.T) {
 			t.Parallel()
-			f := newRedFleet(t, servers, t.Name(), redConfig())
+			cfg := redConfig()
+			cfg.Renewal.Margin = 200 * time.Millisecond // in which a busy machine looks at the servers
+			f := newRedFleet(t, servers, t.Name(), cfg)
 			name := t.Name()
 			held := f.lockOnAll(t)
 			work := held.Context(ctx)
