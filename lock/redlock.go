@@ -41,8 +41,9 @@ type RedLock struct {
 	members []*Mutex
 	cfg     RedLockConfig
 	need    int // the quorum
+	start   time.Time
 
-	silent []atomic.Bool // by member: it did not answer the last time
+	silent []atomic.Int64 // by member: ns from start until when its answer is not waited for
 	line   line
 }
 
@@ -88,7 +89,8 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 		return nil, errors.Join(errs...)
 	}
 	return &RedLock{
-		members: slices.Clone(members), cfg: cfg, need: len(members)/2 + 1, silent: make([]atomic.Bool, len(members)),
+		members: slices.Clone(members), cfg: cfg, need: len(members)/2 + 1, start: time.Now(),
+		silent: make([]atomic.Int64, len(members)),
 	}, nil
 }
 
@@ -159,9 +161,9 @@ func (r *RedLock) try(ctx context.Context, t terms, o owner) (*MultiHeld, error)
 			cancel() // whatever the others say
 		}
 		if !hurried && r.allSilent(y.missing) {
-			// Who did not answer the last time does not hold up each attempt;
-			// if it is back, it is about as fast as the others. When all
-			// depends on it, it has its full time in half of the attempts.
+			// Who did not answer lately does not hold up each attempt; if it
+			// is back, it is about as fast as the others. When all depends on
+			// it, it has its full time in half of the attempts.
 			hurried = true
 			if y.count[votedYes] >= r.need || rand.N(2) == 0 {
 				t := time.AfterFunc(time.Since(began)+5*time.Millisecond, cancel)
@@ -171,17 +173,22 @@ func (r *RedLock) try(ctx context.Context, t terms, o owner) (*MultiHeld, error)
 	}
 	for _, b := range y.ballots {
 		if b.vote != votedUnknown {
-			r.silent[b.member].Store(false)
+			r.silent[b.member].Store(0)
 		} else if ask.Err() == context.DeadlineExceeded && ctx.Err() == nil {
-			r.silent[b.member].Store(true)
+			r.silent[b.member].Store(int64(time.Since(r.start) + silence*r.cfg.MemberTimeout))
 		}
 	}
 	return r.elect(ctx, y, t, o)
 }
 
+// silence is for how many MemberTimeouts a member that did not answer is not
+// waited for.
+const silence = 10
+
 func (r *RedLock) allSilent(members map[int]bool) bool {
+	now := int64(time.Since(r.start))
 	for i := range members {
-		if !r.silent[i].Load() {
+		if now >= r.silent[i].Load() {
 			return false
 		}
 	}
@@ -218,7 +225,9 @@ func (r *RedLock) elect(ctx context.Context, y *tally, t terms, o owner) (*Multi
 		giveUp(ctx, taken)
 		return nil, &UnknownError{Op: "acquire", Name: r.members[0].name, Err: errTooLate}
 	}
-	giveUp(ctx, useless)
+	for _, h := range useless {
+		inBackground(h.h.c, func() { _ = h.Unlock(ctx) })
+	}
 	return x, nil
 }
 
