@@ -101,10 +101,11 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Replicas < 0 || cfg.Replicas > maxReplicas {
 		errs = append(errs, fmt.Errorf("lock: Config.Replicas is %d: it must be from 0 to %d", cfg.Replicas, maxReplicas))
 	}
-	if cfg.ReplicaTimeout != 0 && cfg.Replicas == 0 {
+	if cfg.Replicas != 0 {
+		between("ReplicaTimeout", &cfg.ReplicaTimeout, max(cfg.IOTimeout.Truncate(time.Millisecond), time.Millisecond), time.Millisecond, cfg.Lease/10)
+	} else if cfg.ReplicaTimeout != 0 {
 		errs = append(errs, fmt.Errorf("lock: Config.ReplicaTimeout is %v: it needs Config.Replicas", cfg.ReplicaTimeout))
 	}
-	between("ReplicaTimeout", &cfg.ReplicaTimeout, max(cfg.IOTimeout.Truncate(time.Millisecond), time.Millisecond), time.Millisecond, cfg.Lease/10)
 	if cfg.ReplicaTimeout%time.Millisecond != 0 {
 		errs = append(errs, fmt.Errorf("lock: Config.ReplicaTimeout is %v: it must be whole milliseconds", cfg.ReplicaTimeout))
 	}

@@ -612,6 +612,9 @@ func TestTwoOwnersOfARedLockNeverOverlap(t *testing.T) {
 	servers := fiveMasters(t)
 	ctx := context.Background()
 	end := time.Now().Add(4 * time.Second)
+	if testing.Short() {
+		end = time.Now().Add(time.Second)
+	}
 	var l multiLedger
 	var wg sync.WaitGroup
 	var fleets []*redFleet
@@ -694,6 +697,9 @@ func TestRedLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 	cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 	ctx := context.Background()
 	end := time.Now().Add(2500 * time.Millisecond)
+	if testing.Short() {
+		end = time.Now().Add(time.Second)
+	}
 	var l multiLedger
 	var wg sync.WaitGroup
 	var clients []*lock.Client
