@@ -66,7 +66,7 @@ func New(source Source, cfg Config) (*Client, error) {
 		cfg: cfg, start: time.Now(), id: newUUID(), dog: dog, seed: maphash.MakeSeed(),
 		closing: make(chan struct{}), holds: make(map[string]*hold), gates: make(map[string]*gate), idle: make(chan struct{}),
 	}
-	d, err := sourceDialer(source, cfg.Connections, renewConns(dog.Config()))
+	d, err := sourceDialer(source, cfg.Connections+cfg.ackerConns(), renewConns(dog.Config()))
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ const (
 	DefaultUnlockTimeout = 3 * time.Second
 	DefaultConnections   = 2
 	maxConnections       = 64
+	maxReplicas          = 100
 	maxNameLen           = 1 << 16
 	maxOwnerLen          = 200
 )
@@ -53,6 +54,17 @@ type Config struct {
 	// default 2, at most 64. The watchdog has Renewal.Dispatchers (default 2)
 	// of its own.
 	Connections int
+	// Replicas makes each acquisition wait until so many replicas of the
+	// server have it (Redis' WAIT); default 0: none, at most 100. With fewer
+	// the lock is given back, and the error is ErrNotReplicated. A lock then
+	// survives a failover to one of those replicas, as far as its first lease
+	// goes: re-entry and renewal are not waited for. Acquisitions have
+	// Connections more connections of their own, each waits for one group at
+	// a time, and locks are not handed from owner to owner within the client.
+	Replicas int
+	// ReplicaTimeout bounds the wait for Replicas; default IOTimeout, whole
+	// milliseconds from 1 ms to Lease/10. It comes off the lock's lease.
+	ReplicaTimeout time.Duration
 	// Renewal tunes the watchdog. Its TTL is Lease and must be left 0.
 	Renewal renewal.Config
 	// Hooks are called at the events in a lock's life.
@@ -85,6 +97,17 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	if cfg.Connections < 1 || cfg.Connections > maxConnections {
 		errs = append(errs, fmt.Errorf("lock: Config.Connections is %d: it must be from 1 to %d", cfg.Connections, maxConnections))
+	}
+	if cfg.Replicas < 0 || cfg.Replicas > maxReplicas {
+		errs = append(errs, fmt.Errorf("lock: Config.Replicas is %d: it must be from 0 to %d", cfg.Replicas, maxReplicas))
+	}
+	if cfg.Replicas != 0 {
+		between("ReplicaTimeout", &cfg.ReplicaTimeout, max(cfg.IOTimeout.Truncate(time.Millisecond), time.Millisecond), time.Millisecond, cfg.Lease/10)
+	} else if cfg.ReplicaTimeout != 0 {
+		errs = append(errs, fmt.Errorf("lock: Config.ReplicaTimeout is %v: it needs Config.Replicas", cfg.ReplicaTimeout))
+	}
+	if cfg.ReplicaTimeout%time.Millisecond != 0 {
+		errs = append(errs, fmt.Errorf("lock: Config.ReplicaTimeout is %v: it must be whole milliseconds", cfg.ReplicaTimeout))
 	}
 	if cfg.Renewal.TTL != 0 {
 		errs = append(errs, fmt.Errorf("lock: Config.Renewal.TTL is %v: leave it 0, it is Config.Lease", cfg.Renewal.TTL))

@@ -21,7 +21,7 @@ func sourceDialer(source Source, commands, renewals int) (dialer, error) {
 	need := commands + renewals + 1
 	if pool != nil && pool.MaxActive > 0 && pool.MaxActive < need {
 		return nil, fmt.Errorf("lock: the pool's MaxActive is %d: the engine needs %d connections "+
-			"(Config.Connections %d, renewal %d, a subscriber)", pool.MaxActive, need, commands, renewals)
+			"(commands %d, renewal %d, a subscriber)", pool.MaxActive, need, commands, renewals)
 	}
 	return poolDialer(pool)
 }

@@ -59,6 +59,26 @@
 // every client that waited at its own has had a turn, tries some milliseconds
 // later than the others do. A granted waiter that has left passes the grant on.
 //
+// # Several mutexes, several masters
+//
+// A MultiLock takes its members one after the other, with nothing in its hands
+// when it waits: what it has it gives back, waits for the member that it did not
+// get, and goes on from there, so two of them cannot wait for each other. If that
+// fails three times, for others take the members alone all the time, it waits
+// for each with the others in its hands, at most 25 ms to 1.5 s.
+//
+// A RedLock asks all members at once, for at most RedLockConfig.MemberTimeout. A
+// member counts if it said yes and, asked afterwards, has been up for longer than
+// the longest lease: one that was restarted empty may have forgotten another's
+// hold. The attempt has the lock if a quorum counts and is still trusted when the
+// last has answered, a hundredth of the lease and 2 ms taken off for clocks that
+// run apart. Else all is given back. Who waits listens to the members that
+// refused; in one process only the first of the line does.
+//
+// A MultiHeld stands on the holds of its members, each renewed by its own
+// watchdog. It ends when too few of them are left, and then the rest is renewed no
+// more. A member that was lost is never taken again for the same MultiHeld.
+//
 // # Goroutines, connections, locks
 //
 // What belongs to one server is a node. It dials Config.Connections pipelined
@@ -71,8 +91,9 @@
 // renewal. There is no goroutine per lock or per waiter. Close ends them all.
 //
 // Client.mu guards the table of holds and the gates, hold.mu one hold and its
-// Helds, watch.mu what a Held gave out, janitor.mu the retired fields, link.mu,
-// session.mu and subscriber.mu the queues. None is held during I/O, and none
+// Helds, watch.mu what a Held gave out, janitor.mu the retired fields,
+// MultiHeld.mu what became of its members, line.mu who waits for a RedLock,
+// link.mu, session.mu, acker.mu and subscriber.mu the queues. None is held during I/O, and none
 // nests in another; under Client.mu only a lease's deadline and state are read.
 // Scripts of one hold go out one after the other (hold.enter).
 //

@@ -38,6 +38,25 @@ func (e *HeldError) Error() string {
 // Is makes errors.Is(err, ErrNotAcquired) true.
 func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
 
+// ErrNotReplicated: fewer replicas than Config.Replicas have the lock, so it was
+// given back.
+var ErrNotReplicated = errors.New("lock: not replicated")
+
+// ReplicationError says how many replicas have an acquisition. It is
+// ErrNotReplicated.
+type ReplicationError struct {
+	Name         string
+	Wanted       int // Config.Replicas
+	Acknowledged int // within Config.ReplicaTimeout
+}
+
+func (e *ReplicationError) Error() string {
+	return fmt.Sprintf("lock: %q was given back: %d replicas of %d wanted have it", e.Name, e.Acknowledged, e.Wanted)
+}
+
+// Is makes errors.Is(err, ErrNotReplicated) true.
+func (e *ReplicationError) Is(target error) bool { return target == ErrNotReplicated }
+
 // Reason says why a lock was lost.
 type Reason uint8
 

@@ -178,7 +178,7 @@ func (c *Client) successor(h *hold) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.gates[h.name]
-	if g == nil || c.closed {
+	if g == nil || c.closed || c.cfg.Replicas > 0 { // replicas know nothing of a hand-off
 		return nil
 	}
 	if h.run >= runLength || h.run > 0 && c.clock()-h.runStart > int32(ms(runTime)) {

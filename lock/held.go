@@ -12,7 +12,7 @@ import (
 // is given back by one Unlock. All methods are safe for concurrent use.
 type Held struct {
 	h       *hold // immutable
-	renewed bool  // immutable: it came from Lock, not LockFor
+	renewed bool  // it came from Lock, not LockFor, and wants renewal still; guarded by h.mu
 
 	state atomic.Uint32
 	watch *watch // made by the first Done or Context; guarded by h.mu
@@ -140,14 +140,8 @@ func (x *Held) unlock(ctx context.Context) (bool, error) {
 func (x *Held) given(err error) error {
 	x.h.mu.Lock()
 	x.h.count--
-	if x.renewed {
-		x.h.renewing--
-	}
-	fixed := x.h.renewing == 0
 	x.h.mu.Unlock()
-	if x.renewed && fixed {
-		x.h.lease.SetFixed(true) // the longest LockFor deadline stands now
-	}
+	x.rest()
 	x.end()
 	return err
 }

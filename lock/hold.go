@@ -190,9 +190,37 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	renewing := h.renewing
 	h.mu.Unlock()
 	if renewed && renewing == 1 {
-		h.lease.SetFixed(false)
+		h.settle()
 	}
 	return &Held{h: h, renewed: renewed}, nil
+}
+
+// rest ends x's wish that the hold be renewed: once it is nobody's, the longest
+// lease that it was given stands.
+func (x *Held) rest() {
+	x.h.mu.Lock()
+	last := x.renewed && x.h.renewing == 1
+	if x.renewed {
+		x.renewed = false
+		x.h.renewing--
+	}
+	x.h.mu.Unlock()
+	if last {
+		x.h.settle()
+	}
+}
+
+// settle makes the watchdog renew the hold, or not, as its Helds want it now.
+func (h *hold) settle() {
+	for again := true; again; {
+		h.mu.Lock()
+		fixed := h.renewing == 0
+		h.mu.Unlock()
+		h.lease.SetFixed(fixed)
+		h.mu.Lock()
+		again = fixed != (h.renewing == 0) // changed meanwhile: who did that may have come before us
+		h.mu.Unlock()
+	}
 }
 
 func reasonOf(r renewal.Reason) Reason {

@@ -38,6 +38,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if err := stopAll(masters.servers); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if server != nil {
 		if err := server.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

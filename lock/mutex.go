@@ -167,7 +167,7 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	name, lease := a.name, a.lease
 	// If the caller leaves before the answer, an acquired lock goes back.
 	late := func(ans answer) {
-		if token, _, err := c.parseAcquire(name, ans); token > 0 || ans.unknown(err) {
+		if token, _, err := c.parseAcquire(name, ans); token > 0 || ans.taken || ans.unknown(err) {
 			c.janitor.owe(name, f, lease)
 		}
 	}
@@ -176,12 +176,15 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	token, ttl, err := c.parseAcquire(a.name, ans)
 	switch {
 	case err != nil:
-		if ans.unknown(err) {
+		if ans.taken || ans.unknown(err) {
 			a.retire()
 		}
 		return nil, err
 	case token == 0:
 		return nil, &HeldError{Name: a.name, TTL: ttl}
+	case ans.acks < c.cfg.Replicas:
+		a.undo(ctx)
+		return nil, &ReplicationError{Name: a.name, Wanted: c.cfg.Replicas, Acknowledged: ans.acks}
 	}
 	h := &hold{c: c, name: a.name, owner: a.owner, seq: a.seq, token: token, count: 1}
 	if a.renewed {

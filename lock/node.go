@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"sync/atomic"
 
+	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -17,6 +18,7 @@ type node struct {
 	c       *Client
 	dial    dialer
 	links   []*link // commands; a key always takes the same one
+	acker   *acker  // acquisitions that replicas must have; nil without Config.Replicas
 	renewer *renewer
 	lane    *renewal.Lane
 	sub     *subscriber
@@ -37,6 +39,9 @@ func newNode(c *Client, name string, d dialer) (*node, error) {
 	for i := range n.links {
 		n.links[i] = newLink(c.ctx, d, c.cfg.IOTimeout, n.greet)
 	}
+	if c.cfg.Replicas > 0 {
+		n.acker = newAcker(n)
+	}
 	n.sub = newSubscriber(c.ctx, d, c.cfg.IOTimeout, c.cfg.Logger)
 	return n, nil
 }
@@ -44,6 +49,10 @@ func newNode(c *Client, name string, d dialer) (*node, error) {
 // put queues a request whose first argument is its key: requests of one key
 // stay in order while their connection lives.
 func (n *node) put(r *request) {
+	if n.acker != nil && r.script == script.Acquire {
+		n.acker.put(r)
+		return
+	}
 	key, _ := r.args[0].(string)
 	n.links[maphash.String(n.c.seed, key)%uint64(len(n.links))].put(r)
 }
@@ -54,6 +63,9 @@ func (n *node) close() {
 	n.sub.close()
 	for _, l := range n.links {
 		l.close()
+	}
+	if n.acker != nil {
+		n.acker.close()
 	}
 	n.renewer.close()
 }

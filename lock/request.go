@@ -61,6 +61,8 @@ type answer struct {
 	reply any
 	err   error
 	stamp time.Time // before the first byte was written; zero if none was
+	taken bool      // the script took the lock, whatever err says
+	acks  int       // so many replicas have what the script did; 0 if they were not asked
 }
 
 // finish hands the answer to who waits, or to late if nobody does.

@@ -76,3 +76,80 @@ func TestAWaiterGetsAnAbandonedLockWithinItsTTLAndMaxPoll(t *testing.T) {
 		require.NoError(t, s.Stop())
 	})
 }
+
+// virtualRedLock returns a RedLock on three servers of the bubble, and what
+// ends all that.
+func virtualRedLock(t *testing.T) (r *lock.RedLock, servers []*redistest.Server, done func()) {
+	var members []*lock.Mutex
+	var clients []*lock.Client
+	for range 3 {
+		s, err := redistest.StartVirtual(redistest.MiniOptions{})
+		require.NoError(t, err)
+		c, err := lock.New(s.Pool(0), lock.Config{})
+		require.NoError(t, err)
+		servers, clients, members = append(servers, s), append(clients, c), append(members, c.Mutex("m"))
+	}
+	r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)
+	require.NoError(t, err)
+	return r, servers, func() {
+		for i, c := range clients {
+			require.NoError(t, c.Close(context.Background()))
+			require.NoError(t, servers[i].Stop())
+		}
+	}
+}
+
+// TestARedLockIsToldAtItsDeadline: earlier than its members, by the allowance
+// for clocks that run apart.
+func TestARedLockIsToldAtItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _, done := virtualRedLock(t)
+		defer done()
+		ctx := context.Background()
+		renewed, err := r.Lock(ctx)
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		require.True(t, renewed.Valid())
+		require.NoError(t, renewed.Unlock(ctx))
+		fixed, err := r.LockFor(ctx, 30*time.Second)
+		require.NoError(t, err)
+		require.InDelta(t, 30-30*0.02-30*0.01-0.002, time.Until(fixed.Deadline()).Seconds(), 0.02)
+		end := fixed.Deadline()
+		<-fixed.Done()
+		require.False(t, fixed.Valid())
+		require.False(t, time.Now().Before(end))
+		require.Less(t, time.Since(end), 20*time.Millisecond)
+		require.ErrorIs(t, fixed.Unlock(ctx), lock.ErrLost)
+	})
+}
+
+func TestASilentMemberDoesNotHoldUpEachAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, servers, done := virtualRedLock(t)
+		defer done()
+		ctx := context.Background()
+		// lockFor returns how long Lock took, and how many members it got.
+		lockFor := func() (time.Duration, int) {
+			began := time.Now()
+			held, err := r.Lock(ctx)
+			require.NoError(t, err)
+			took, members := time.Since(began), held.Members()
+			require.NoError(t, held.Unlock(ctx))
+			return took, members
+		}
+		_, members := lockFor()
+		require.Equal(t, 3, members)
+		require.NoError(t, servers[1].Pause())
+		_, members = lockFor() // it is waited for, for at most a second
+		require.Equal(t, 2, members)
+		for range 3 {
+			took, members := lockFor()
+			require.Equal(t, 2, members)
+			require.Less(t, took, 100*time.Millisecond)
+		}
+		require.NoError(t, servers[1].Resume())
+		time.Sleep(time.Minute) // what was on its way has been given back, and the member is waited for again
+		_, members = lockFor()
+		require.Equal(t, 3, members)
+	})
+}

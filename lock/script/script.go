@@ -52,6 +52,9 @@ var inspectText string
 //go:embed renew.lua
 var renewText string
 
+//go:embed uptime.lua
+var uptimeText string
+
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
 	Acquire = &Script{"acquire", acquireText, "f5178089e786e57e2a6688089e79a47f843d47b3"}
@@ -62,9 +65,10 @@ var (
 	Guard   = &Script{"guard", guardText, "923d53d60a3cf4f358e281912d3ef1e461dffd64"}
 	Inspect = &Script{"inspect", inspectText, "e26bfae6d7a87bd59a63bbac265bcca502b7be87"}
 	Renew   = &Script{"renew", renewText, "663b83ddd15ed7ece2ab285f293d812973c797fb"}
+	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e"}
 )
 
 // All returns every script of the package.
 func All() []*Script {
-	return []*Script{Acquire, Reenter, Release, Handoff, Force, Guard, Inspect, Renew}
+	return []*Script{Acquire, Reenter, Release, Handoff, Force, Guard, Inspect, Renew, Uptime}
 }

@@ -1,0 +1,272 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// withReplica returns a master and a replica that follows it.
+func withReplica(t *testing.T) (master, replica *redistest.Server) {
+	t.Helper()
+	servers := startServers(t, 2, "--repl-diskless-sync-delay", "0")
+	master, replica = servers[0], servers[1]
+	host, port, err := net.SplitHostPort(master.Addr())
+	require.NoError(t, err)
+	redisDo(t, replica, "REPLICAOF", host, port)
+	require.Eventually(t, func() bool {
+		info, err := replica.Info("replication")
+		require.NoError(t, err)
+		return info["master_link_status"] == "up"
+	}, 30*time.Second, 10*time.Millisecond)
+	conn, err := master.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	// It acknowledges once a second when nobody waits: the first of them says
+	// that it is in line.
+	require.Eventually(t, func() bool {
+		_, err := conn.Do("SET", "warm", "up")
+		require.NoError(t, err)
+		n, err := redis.Int(conn.Do("WAIT", 1, 100))
+		require.NoError(t, err)
+		return n == 1
+	}, 30*time.Second, time.Millisecond)
+	return master, replica
+}
+
+func TestReplicasConfigIsChecked(t *testing.T) {
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { panic("no I/O") }, MaxActive: 6}
+	_, err := lock.New(pool, lock.Config{Replicas: -1})
+	require.ErrorContains(t, err, "Config.Replicas is -1")
+	_, err = lock.New(pool, lock.Config{ReplicaTimeout: time.Second})
+	require.ErrorContains(t, err, "Config.ReplicaTimeout is 1s: it needs Config.Replicas")
+	_, err = lock.New(pool, lock.Config{Replicas: 1, ReplicaTimeout: 1500 * time.Microsecond})
+	require.ErrorContains(t, err, "whole milliseconds")
+	_, err = lock.New(pool, lock.Config{Replicas: 1, ReplicaTimeout: time.Minute})
+	require.ErrorContains(t, err, "Config.ReplicaTimeout is 1m0s")
+	_, err = lock.New(pool, lock.Config{Replicas: 1})
+	require.ErrorContains(t, err, "MaxActive is 6: the engine needs 7")
+}
+
+func TestAnAcquisitionIsOnItsReplicas(t *testing.T) {
+	t.Parallel()
+	master, replica := withReplica(t)
+	ctx := context.Background()
+	c := newClient(t, master, lock.Config{Replicas: 1})
+	conn, err := replica.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	for i := range 50 {
+		name := fmt.Sprint(t.Name(), i)
+		held, err := c.Mutex(name).Lock(ctx)
+		require.NoError(t, err)
+		n, err := redis.Int(conn.Do("EXISTS", name))
+		require.NoError(t, err)
+		require.Equal(t, 1, n, "the replica has it when Lock returns")
+		require.NoError(t, held.Unlock(ctx))
+	}
+}
+
+func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
+	t.Parallel()
+	master, replica := withReplica(t)
+	ctx := context.Background()
+	c := newClient(t, master, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
+	two := newClient(t, master, lock.Config{Replicas: 2, ReplicaTimeout: 50 * time.Millisecond})
+	_, err := two.Mutex(t.Name()).Lock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotReplicated)
+	var short *lock.ReplicationError
+	require.ErrorAs(t, err, &short)
+	require.Equal(t, lock.ReplicationError{Name: t.Name(), Wanted: 2, Acknowledged: 1}, *short)
+	require.False(t, exists(t, master, t.Name()), "it was given back")
+
+	require.NoError(t, replica.Pause())
+	for _, take := range []func(context.Context) (*lock.Held, error){c.Mutex(t.Name()).Lock, c.Mutex(t.Name()).TryLock} {
+		_, err = take(ctx)
+		require.ErrorIs(t, err, lock.ErrNotReplicated)
+		require.NotErrorIs(t, err, lock.ErrUnknown)
+		require.ErrorAs(t, err, &short)
+		require.Zero(t, short.Acknowledged)
+		require.False(t, exists(t, master, t.Name()))
+	}
+	_, err = lock.NewMultiLock(c.Mutex(t.Name()), c.Mutex(t.Name()+"2")).Lock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotReplicated)
+
+	require.NoError(t, replica.Resume())
+	require.Eventually(t, func() bool {
+		held, err := c.Mutex(t.Name()).Lock(ctx)
+		if err != nil {
+			require.ErrorIs(t, err, lock.ErrNotReplicated)
+			return false
+		}
+		require.NoError(t, held.Unlock(ctx))
+		return true
+	}, 30*time.Second, time.Millisecond)
+	require.Zero(t, c.Stats().Held)
+}
+
+// TestTheWaitForReplicasComesOffTheTrust: the trust counts from before the
+// acquisition, not from the replica's word.
+func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
+	t.Parallel()
+	master, replica := withReplica(t)
+	const lease = 10 * time.Minute
+	c := newClient(t, master, lock.Config{
+		Lease: lease, Replicas: 1, ReplicaTimeout: time.Minute,
+		Renewal: renewal.Config{Margin: 50 * time.Millisecond},
+	})
+	require.NoError(t, replica.Pause())
+	got := make(chan *lock.Held, 1)
+	go func() {
+		held, err := c.Mutex(t.Name()).LockFor(context.Background(), lease)
+		require.NoError(t, err)
+		got <- held
+	}()
+	// More than the margin passes while it waits for the replica.
+	var pttl int64
+	require.Eventually(t, func() bool {
+		var err error
+		pttl, err = redis.Int64(redisDo(t, master, "PTTL", t.Name()), nil)
+		require.NoError(t, err)
+		return pttl > 0 && pttl < lease.Milliseconds()-300
+	}, 20*time.Second, time.Millisecond)
+	at := time.Now()
+	require.NoError(t, replica.Resume())
+	held := <-got
+	require.True(t, held.Deadline().Before(at.Add(time.Duration(pttl)*time.Millisecond)))
+	require.NoError(t, held.Unlock(context.Background()))
+}
+
+func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
+	t.Parallel()
+	master, replica := withReplica(t)
+	ctx := context.Background()
+	c := newClient(t, master, lock.Config{Lease: time.Hour, Replicas: 1, ReplicaTimeout: 5 * time.Minute})
+	var helds []*lock.Held
+	for i := range 4 {
+		held, err := c.Mutex(fmt.Sprint(t.Name(), i)).Lock(ctx)
+		require.NoError(t, err)
+		helds = append(helds, held)
+	}
+	other := newClient(t, master, lock.Config{})
+	foreign, err := other.Mutex(t.Name() + "foreign").Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, replica.Pause())
+	wait, cancel := context.WithCancel(ctx)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.Mutex(t.Name() + "waits").Lock(wait)
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return exists(t, master, t.Name()+"waits") }, 20*time.Second, time.Millisecond)
+	for _, held := range helds {
+		require.NoError(t, held.Extend(ctx, time.Hour))
+		require.NoError(t, held.Unlock(ctx), "releases have connections of their own")
+	}
+	_, err = c.Mutex(t.Name() + "foreign").TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired, "the second connection says no at once")
+	// Its caller leaves at once; what the answer brings goes back.
+	cancel()
+	require.ErrorIs(t, <-failed, context.Canceled)
+	require.NoError(t, replica.Resume())
+	require.Eventually(t, func() bool { return !exists(t, master, t.Name()+"waits") }, 20*time.Second, time.Millisecond)
+	require.NoError(t, foreign.Unlock(ctx))
+}
+
+// TestNothingIsHandedOnPastTheReplicas: within one client, too, the next owner
+// has the lock only when replicas know him.
+func TestNothingIsHandedOnPastTheReplicas(t *testing.T) {
+	t.Parallel()
+	master, replica := withReplica(t)
+	ctx := context.Background()
+	c := newClient(t, master, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	next := make(chan error, 1)
+	go func() {
+		_, err := c.Mutex(t.Name()).Lock(ctx)
+		next <- err
+	}()
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, replica.Pause())
+	require.NoError(t, held.Unlock(ctx))
+	require.ErrorIs(t, <-next, lock.ErrNotReplicated)
+	require.NoError(t, replica.Resume())
+}
+
+func TestWaitersForReplicasTakeTurns(t *testing.T) {
+	t.Parallel()
+	master, _ := withReplica(t)
+	ctx := context.Background()
+	c, d := newClient(t, master, lock.Config{Replicas: 1}), newClient(t, master, lock.Config{Replicas: 1})
+	turns := 0 // guarded by the lock alone; the race detector watches
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 5 {
+				held, err := []*lock.Client{c, d}[i%2].Mutex(t.Name()).Lock(ctx)
+				if err != nil {
+					require.ErrorIs(t, err, lock.ErrNotReplicated) // a busy machine
+					continue
+				}
+				turns++
+				require.NoError(t, held.Unlock(ctx))
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, turns)
+	require.Zero(t, c.Stats().Held)
+}
+
+func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
+	t.Parallel()
+	master, _ := withReplica(t)
+	var n network
+	c := newClientOver(t, &n, master, lock.Config{Replicas: 1, IOTimeout: 50 * time.Millisecond})
+	ctx := context.Background()
+	n.deaf.Store(true)
+	_, err := c.Mutex(t.Name()).TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.Eventually(t, func() bool { return !exists(t, master, t.Name()) }, 20*time.Second, time.Millisecond)
+	n.deaf.Store(false)
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	redisDo(t, master, "SCRIPT", "FLUSH")
+	_, err = c.Mutex(t.Name() + "2").Lock(held.Context(ctx))
+	require.NoError(t, err, "a server that forgot the scripts is told them")
+	require.NoError(t, held.Unlock(ctx))
+}
+
+func TestAWaitThatRedisRefusesGivesTheLockBack(t *testing.T) {
+	s := startServers(t, 1)[0]
+	redisDo(t, s, "ACL", "SETUSER", "default", "-wait")
+	c := newClient(t, s, lock.Config{Replicas: 1})
+	_, err := c.Mutex(t.Name()).Lock(context.Background())
+	require.ErrorContains(t, err, "NOPERM")
+	require.NotErrorIs(t, err, lock.ErrUnknown)
+	require.Eventually(t, func() bool { return !exists(t, s, t.Name()) }, 20*time.Second, time.Millisecond)
+}
+
+func TestCloseEndsAWaitForReplicas(t *testing.T) {
+	s := startServers(t, 1)[0]
+	c := newClient(t, s, lock.Config{Lease: time.Hour, Replicas: 1, ReplicaTimeout: 5 * time.Minute})
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.Mutex(t.Name()).Lock(context.Background())
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return exists(t, s, t.Name()) }, 20*time.Second, time.Millisecond)
+	closeNow(c)
+	require.ErrorIs(t, <-failed, lock.ErrClosed)
+}

@@ -1,0 +1,246 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// MultiLock takes several mutexes, of one client or of several, as one: all or
+// none. All methods are safe for concurrent use. See NewMultiLock.
+type MultiLock struct {
+	members []*Mutex // immutable; in the order in which they are taken
+	fault   error    // immutable: why it cannot be used
+}
+
+// NewMultiLock returns the lock of all members together, Redisson's
+// RedissonMultiLock. It does no I/O and keeps nothing; members that cannot be
+// used are reported by the first call.
+//
+// Each member is a lock of its own, that others may take alone. The order in
+// which they are given does not matter: two MultiLocks do not deadlock,
+// whatever they share and in whatever process they are. It excludes others for
+// as long as all servers keep their keys, so it is as weak as the weakest of
+// them, and when one server is down it cannot be had: for locks that survive
+// the loss of a server there is RedLock.
+//
+// A member that stands in the list twice is taken twice. Two clients of one
+// server that name one key are two owners: such a MultiLock waits for itself.
+func NewMultiLock(members ...*Mutex) *MultiLock {
+	m := &MultiLock{members: slices.Clone(members), fault: checkMembers("MultiLock", members)}
+	if m.fault == nil {
+		// The names are in one order everywhere, and the servers of one name
+		// at least within this process: so those who want the same meet at
+		// the first and stand in line there. Nothing depends on that.
+		slices.SortStableFunc(m.members, func(a, b *Mutex) int {
+			return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.c.id, b.c.id))
+		})
+	}
+	return m
+}
+
+func checkMembers(kind string, members []*Mutex) error {
+	if len(members) == 0 {
+		return fmt.Errorf("lock: the %s has no members: give it at least one mutex", kind)
+	}
+	var errs []error
+	for i, m := range members {
+		if m == nil {
+			errs = append(errs, fmt.Errorf("lock: member %d of the %s is nil", i, kind))
+			continue
+		}
+		if err := checkName(m.name); err != nil {
+			errs = append(errs, fmt.Errorf("member %d of the %s: %w", i, kind, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Lock takes all members and keeps them renewed until Unlock; it waits while
+// another owner holds one of them, as a rule without holding any itself: it
+// gives back what it has, waits for the one that it did not get, and goes on
+// from there. Members that are taken from under it again and again it awaits
+// with the others in its hands, for at most 1.5 s each, and then begins anew.
+//
+// ctx bounds only the waiting; when it ends first, or another error ends the
+// wait (see Mutex.Lock), what was taken is given back: before Lock returns, or
+// in the background if that takes longer than a moment.
+//
+// If ctx carries an owner, members that it holds are re-entered; else a fresh
+// owner holds all of them.
+func (m *MultiLock) Lock(ctx context.Context) (*MultiHeld, error) {
+	return m.acquire(ctx, terms{renewed: true, wait: true})
+}
+
+// LockFor is Lock with leases of d that are not renewed. Each counts from its
+// own acquisition, so the whole ends with the first that was taken, less than d
+// after LockFor returns.
+func (m *MultiLock) LockFor(ctx context.Context, d time.Duration) (*MultiHeld, error) {
+	return m.acquire(ctx, terms{lease: d, wait: true})
+}
+
+// TryLock takes all members, one after the other, if nobody else holds one of
+// them. Otherwise it gives back those that it took and returns the error of the
+// member that it did not get, see Mutex.TryLock.
+func (m *MultiLock) TryLock(ctx context.Context) (*MultiHeld, error) {
+	return m.acquire(ctx, terms{renewed: true})
+}
+
+// TryLockFor is TryLock with leases of d that are not renewed, see LockFor.
+func (m *MultiLock) TryLockFor(ctx context.Context, d time.Duration) (*MultiHeld, error) {
+	return m.acquire(ctx, terms{lease: d})
+}
+
+// Do runs f while it holds the lock, see Mutex.Do.
+func (m *MultiLock) Do(ctx context.Context, f func(context.Context) error) error {
+	held, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return held.do(ctx, f)
+}
+
+// do runs f and unlocks, also when f panics.
+func (x *MultiHeld) do(ctx context.Context, f func(context.Context) error) (err error) {
+	defer func() {
+		if unlockErr := x.Unlock(ctx); unlockErr != nil {
+			err = errors.Join(err, unlockErr)
+		}
+	}()
+	return f(x.Context(ctx))
+}
+
+// errTooLate: members that were taken first had ended when the last was taken.
+var errTooLate = errors.New("the first leases were over before the last was taken")
+
+// acquire is all four ways to take the lock.
+func (m *MultiLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
+	if m.fault != nil {
+		return nil, m.fault
+	}
+	if !t.renewed {
+		if err := checkLease(t.lease); err != nil {
+			return nil, err
+		}
+	}
+	o, err := m.members[0].c.ownerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx = context.WithValue(ctx, ownerKey{}, ownerOrError{owner: o})
+	first := 0
+	var last error // what the last pass that ended at a member said
+	for n := 0; ; n++ {
+		p := pass{m: m, terms: t, first: first, limit: passLimit(n, t.lease, len(m.members)), owner: o}
+		held, err := p.run(ctx)
+		if err == nil {
+			return held, nil
+		}
+		if !t.wait || !p.passing(ctx, err) {
+			if ctx.Err() != nil && last != nil && !errors.Is(err, ErrNotAcquired) {
+				err = &waitError{name: m.members[p.at].name, errs: []error{err, last}}
+			}
+			return nil, err
+		}
+		first, last = p.at, err
+		if n > 0 { // so that those who met do not meet again
+			_ = pause(ctx, nil, rand.N(time.Millisecond<<min(n, 6)))
+		}
+	}
+}
+
+// passLimit is how long pass n waits for each further member while it holds the
+// first: at first not at all, then longer and longer up to what Redisson waits.
+func passLimit(n int, lease time.Duration, members int) time.Duration {
+	const polite, shortest, longest = 3, 25 * time.Millisecond, 1500 * time.Millisecond
+	if n < polite {
+		return 0
+	}
+	d := min(shortest<<min(n-polite, 10), longest)
+	if lease > 0 { // of LockFor: most of it is for the work
+		d = min(d, lease/time.Duration(4*members))
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+// pass is one attempt at all members. It waits for the first, which it takes
+// with nothing in its hands.
+type pass struct {
+	m *MultiLock
+	terms
+	first int
+	limit time.Duration // the wait for each of the others
+	owner owner
+
+	at    int     // the member that it is at, or failed at
+	taken []*Held // by member
+}
+
+func (p *pass) run(ctx context.Context) (held *MultiHeld, err error) {
+	p.taken = make([]*Held, len(p.m.members))
+	p.at = p.first
+	if p.taken[p.at], err = p.take(ctx, p.wait); err != nil {
+		return nil, err
+	}
+	for i := range p.m.members {
+		if i == p.first {
+			continue
+		}
+		p.at = i
+		if p.taken[i], err = p.takeNext(ctx); err != nil {
+			p.giveUp(ctx)
+			return nil, err
+		}
+	}
+	x := &MultiHeld{parts: make([]part, len(p.taken)), need: len(p.taken), inOrder: true, owner: p.owner}
+	for i, h := range p.taken {
+		x.parts[i].Held = h
+	}
+	x.start()
+	if !x.Valid() {
+		p.at = p.first
+		p.giveUp(ctx)
+		return nil, &UnknownError{Op: "acquire", Name: p.m.members[p.at].name, Err: errTooLate}
+	}
+	return x, nil
+}
+
+// take takes the member that the pass is at.
+func (p *pass) take(ctx context.Context, wait bool) (*Held, error) {
+	m, t := p.m.members[p.at], p.terms
+	t.wait = wait
+	if t.renewed {
+		t.lease = m.c.cfg.Lease
+	}
+	return m.acquire(ctx, t)
+}
+
+// takeNext takes a further member, and waits for it no longer than the limit.
+func (p *pass) takeNext(ctx context.Context) (*Held, error) {
+	if p.limit == 0 {
+		return p.take(ctx, false)
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.limit)
+	defer cancel()
+	return p.take(ctx, true)
+}
+
+// giveUp gives back what the pass has.
+func (p *pass) giveUp(ctx context.Context) {
+	giveUp(ctx, slices.DeleteFunc(p.taken, func(x *Held) bool { return x == nil }))
+}
+
+// passing reports whether a pass that failed may succeed later.
+func (p *pass) passing(ctx context.Context, err error) bool {
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case errors.Is(err, ErrUnknown):
+		return !p.m.members[p.at].c.cfg.FailFast
+	}
+	return errors.Is(err, ErrNotAcquired) || errors.Is(err, context.DeadlineExceeded)
+}

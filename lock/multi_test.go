@@ -1,0 +1,583 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// fleet is a set of servers with a client of each.
+type fleet struct {
+	servers []*redistest.Server
+	clients []*lock.Client
+}
+
+// startServers starts n servers of the test's own, with these arguments.
+func startServers(t *testing.T, n int, args ...string) []*redistest.Server {
+	t.Helper()
+	onRedis(t)
+	servers, err := startAll(n, args...)
+	t.Cleanup(func() { require.NoError(t, stopAll(servers)) })
+	require.NoError(t, err)
+	return servers
+}
+
+func startAll(n int, args ...string) ([]*redistest.Server, error) {
+	servers := make([]*redistest.Server, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { servers[i], errs[i] = redistest.Start(context.Background(), redistest.Options{Args: args}) })
+	}
+	wg.Wait()
+	return servers, errors.Join(errs...)
+}
+
+func stopAll(servers []*redistest.Server) error {
+	var errs []error
+	for _, s := range servers {
+		if s != nil {
+			errs = append(errs, s.Stop())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func newFleet(t *testing.T, servers []*redistest.Server, cfg lock.Config) fleet {
+	t.Helper()
+	f := fleet{servers: servers}
+	for _, s := range servers {
+		f.clients = append(f.clients, newClient(t, s, cfg))
+	}
+	return f
+}
+
+// mutexes are the fleet's mutexes of one name.
+func (f fleet) mutexes(name string) []*lock.Mutex {
+	var ms []*lock.Mutex
+	for _, c := range f.clients {
+		ms = append(ms, c.Mutex(name))
+	}
+	return ms
+}
+
+// unlockAgain unlocks until that is answered.
+func unlockAgain(held *lock.MultiHeld) error {
+	for {
+		if err := held.Unlock(context.Background()); !errors.Is(err, lock.ErrUnknown) {
+			return err
+		}
+	}
+}
+
+func TestMultiLockTakesAllOrNone(t *testing.T) {
+	s := onRedis(t)
+	a, b := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	names := []string{t.Name() + "1", t.Name() + "2", t.Name() + "3"}
+	m := lock.NewMultiLock(a.Mutex(names[2]), b.Mutex(names[0]), a.Mutex(names[1]))
+
+	held, err := m.TryLock(ctx)
+	require.NoError(t, err)
+	require.True(t, held.Valid())
+	require.NoError(t, held.Err())
+	for _, name := range names {
+		require.True(t, exists(t, s, name))
+	}
+	require.NoError(t, held.Unlock(ctx))
+	require.False(t, held.Valid())
+	require.ErrorIs(t, held.Err(), lock.ErrNotHeld)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
+	for _, name := range names {
+		require.False(t, exists(t, s, name))
+	}
+
+	other, err := b.Mutex(names[2]).Lock(ctx)
+	require.NoError(t, err)
+	_, err = m.TryLock(ctx)
+	var refused *lock.HeldError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, names[2], refused.Name)
+	require.False(t, exists(t, s, names[0]))
+	require.False(t, exists(t, s, names[1]))
+	require.NoError(t, other.Unlock(ctx))
+}
+
+func TestMultiLockMembersThatCannotBeUsed(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	_, err := lock.NewMultiLock().Lock(ctx)
+	require.ErrorContains(t, err, "lock: the MultiLock has no members")
+	_, err = lock.NewMultiLock(c.Mutex("a"), nil, c.Mutex("")).TryLock(ctx)
+	require.ErrorContains(t, err, "member 1 of the MultiLock is nil")
+	require.ErrorContains(t, err, "member 2 of the MultiLock: lock: the name is empty")
+	_, err = lock.NewMultiLock(c.Mutex("a")).LockFor(ctx, time.Millisecond)
+	require.ErrorContains(t, err, "lease")
+	_, err = lock.NewMultiLock(c.Mutex("a")).Lock(lock.WithOwner(ctx, ""))
+	require.ErrorContains(t, err, "owner")
+}
+
+func TestMultiLockHoldsNothingWhileItWaits(t *testing.T) {
+	s := onRedis(t)
+	c, other := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	a, b := t.Name()+"a", t.Name()+"b"
+	blocking, err := other.Mutex(b).Lock(ctx)
+	require.NoError(t, err)
+	got := make(chan *lock.MultiHeld, 1)
+	go func() {
+		held, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).Lock(ctx)
+		require.NoError(t, err)
+		got <- held
+	}()
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 10*time.Second, time.Millisecond)
+	free, err := other.Mutex(a).TryLock(ctx)
+	require.NoError(t, err, "the first member is not held while the second is waited for")
+	require.NoError(t, free.Unlock(ctx))
+	require.NoError(t, blocking.Unlock(ctx))
+	require.NoError(t, (<-got).Unlock(ctx))
+}
+
+func TestMultiLockReentersAllAndSingleMembers(t *testing.T) {
+	s := onRedis(t)
+	c, d := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"), c.Mutex(t.Name()+"a"))
+	outer, err := m.Lock(ctx)
+	require.NoError(t, err)
+	work := outer.Context(ctx)
+	inner, err := m.Lock(work)
+	require.NoError(t, err)
+	one, err := d.Mutex(t.Name() + "b").TryLock(work)
+	require.NoError(t, err)
+	_, err = d.Mutex(t.Name() + "b").TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired, "another owner")
+	require.NoError(t, outer.Unlock(ctx))
+	require.Error(t, work.Err())
+	require.True(t, inner.Valid())
+	require.NoError(t, inner.Unlock(ctx))
+	require.False(t, exists(t, s, t.Name()+"a"))
+	require.True(t, one.Valid(), "a member may outlast the whole")
+	require.NoError(t, one.Unlock(ctx))
+	require.False(t, exists(t, s, t.Name()+"b"))
+}
+
+func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	cfg := lock.Config{Lease: time.Second}
+	c, d := newClient(t, s, cfg), newClient(t, s, cfg)
+	ctx := context.Background()
+	a, b := t.Name()+"a", t.Name()+"b"
+	held, err := lock.NewMultiLock(c.Mutex(a), d.Mutex(b)).Lock(ctx)
+	require.NoError(t, err)
+	work := held.Context(ctx)
+	redisDo(t, s, "DEL", b)
+	<-held.Done()
+	require.False(t, held.Valid())
+	require.False(t, held.Deadline().After(time.Now()))
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, b, lost.Name)
+	require.Equal(t, lock.NotOwner, lost.Reason)
+	<-work.Done()
+	require.ErrorIs(t, context.Cause(work), lock.ErrLost)
+	// Who was told need not unlock: the other member is renewed no more.
+	require.Eventually(t, func() bool { return !exists(t, s, a) }, 10*time.Second, 5*time.Millisecond)
+	err = held.Unlock(ctx)
+	require.ErrorIs(t, err, lock.ErrLost)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
+}
+
+func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{Lease: 500 * time.Millisecond})
+	ctx := context.Background()
+	a, b := t.Name()+"a", t.Name()+"b"
+	outer, err := c.Mutex(a).Lock(ctx)
+	require.NoError(t, err)
+	held, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).Lock(outer.Context(ctx))
+	require.NoError(t, err)
+	redisDo(t, s, "DEL", b)
+	<-held.Done()
+	renewed := c.Stats().Renewal.Renewed
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > renewed+3 }, 10*time.Second, time.Millisecond)
+	require.True(t, outer.Valid(), "it is renewed for its own sake")
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+	require.True(t, outer.Valid())
+	require.NoError(t, outer.Unlock(ctx))
+}
+
+func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	cfg := lock.Config{Renewal: renewal.Config{Margin: 150 * time.Millisecond}} // in which a busy machine looks
+	c := newClient(t, s, cfg)
+	ctx := context.Background()
+	a, b := t.Name()+"a", t.Name()+"b"
+	const lease = 600 * time.Millisecond
+	// b is taken away again and again, so that a is taken more than once.
+	other := newClient(t, s, lock.Config{})
+	blocking, err := other.Mutex(b).LockFor(ctx, 2*lease)
+	require.NoError(t, err)
+	held, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).LockFor(ctx, lease)
+	require.NoError(t, err)
+	require.LessOrEqual(t, time.Until(held.Deadline()), lease)
+	for _, name := range []string{a, b} {
+		pttl, err := redis.Int64(redisDo(t, s, "PTTL", name), nil)
+		require.NoError(t, err)
+		require.LessOrEqual(t, pttl, lease.Milliseconds(), "the lease is as asked for, however long the wait was")
+		require.GreaterOrEqual(t, pttl, time.Until(held.Deadline()).Milliseconds())
+	}
+	<-held.Done()
+	require.True(t, exists(t, s, a) || exists(t, s, b), "told before both have expired")
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, lock.Expired, lost.Reason)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+	require.ErrorIs(t, blocking.Unlock(ctx), lock.ErrLost)
+}
+
+// TestAMultiLockWhoseFirstLeaseIsOverIsNotHad: the second member's connection
+// comes when the first member's lease is over.
+func TestAMultiLockWhoseFirstLeaseIsOverIsNotHad(t *testing.T) {
+	s := onRedis(t)
+	a, b := t.Name()+"a", t.Name()+"b"
+	first := newClient(t, s, lock.Config{})
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		for taken := false; !taken || exists(t, s, a); {
+			taken = taken || exists(t, s, a)
+		}
+		return s.DialContext(ctx)
+	}}
+	second, err := lock.New(pool, lock.Config{IOTimeout: 3 * time.Second})
+	require.NoError(t, err)
+	defer closeNow(second)
+	_, err = lock.NewMultiLock(first.Mutex(a), second.Mutex(b)).TryLockFor(context.Background(), 200*time.Millisecond)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.False(t, exists(t, s, b))
+}
+
+func TestAWaitForAMultiLockEndsWithItsContext(t *testing.T) {
+	s := onRedis(t)
+	c, other := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	a, b := t.Name()+"a", t.Name()+"b"
+	blocking, err := other.Mutex(b).Lock(context.Background())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).Lock(ctx)
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	err = <-failed
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.Zero(t, c.Stats().Held)
+	require.False(t, exists(t, s, a))
+	require.NoError(t, blocking.Unlock(context.Background()))
+}
+
+func TestCancelOfAMultiLockIsNotHeldUpByADeadMember(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	var n network
+	n.down.Store(true)
+	n.dead.Store(true)
+	good := newClient(t, s, lock.Config{})
+	bad := newClientOver(t, &n, s, lock.Config{IOTimeout: 50 * time.Millisecond, UnlockTimeout: time.Hour})
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error, 1)
+	a, b := t.Name()+"a", t.Name()+"b"
+	go func() {
+		_, err := lock.NewMultiLock(good.Mutex(a), bad.Mutex(b)).Lock(ctx)
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return bad.Stats().Waiting == 1 }, 20*time.Second, time.Millisecond)
+	require.False(t, exists(t, s, a), "nothing is held while it waits for a member that does not answer")
+	cancel()
+	err := <-failed
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+}
+
+func TestTryLockOfAMultiLockGivesBackWhenAMemberIsUnknown(t *testing.T) {
+	s := onRedis(t)
+	var n network
+	good := newClient(t, s, lock.Config{})
+	bad := newClientOver(t, &n, s, lock.Config{IOTimeout: 50 * time.Millisecond})
+	n.deaf.Store(true)
+	ctx := context.Background()
+	a, b := t.Name()+"a", t.Name()+"b"
+	_, err := lock.NewMultiLock(good.Mutex(a), bad.Mutex(b)).TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.NotErrorIs(t, err, lock.ErrNotAcquired)
+	require.False(t, exists(t, s, a))
+	n.deaf.Store(false)
+	require.Eventually(t, func() bool { return !exists(t, s, b) }, 10*time.Second, 5*time.Millisecond)
+}
+
+func TestUnlockOfAMultiLockReleasesWhatItCanAndMayBeCalledAgain(t *testing.T) {
+	s := onRedis(t)
+	var n network
+	good := newClient(t, s, lock.Config{})
+	bad := newClientOver(t, &n, s, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
+	ctx := context.Background()
+	a, b := t.Name()+"a", t.Name()+"b"
+	held, err := lock.NewMultiLock(bad.Mutex(a), good.Mutex(b)).Lock(ctx)
+	require.NoError(t, err)
+	work := held.Context(ctx)
+	n.down.Store(true)
+	n.dead.Store(true)
+	err = held.Unlock(ctx)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	var unknown *lock.UnknownError
+	require.ErrorAs(t, err, &unknown)
+	require.Equal(t, a, unknown.Name)
+	require.Error(t, work.Err())
+	require.False(t, held.Valid())
+	require.ErrorIs(t, held.Err(), lock.ErrNotHeld)
+	require.False(t, exists(t, s, b), "the other member is free")
+	n.down.Store(false)
+	n.dead.Store(false)
+	require.NoError(t, unlockAgain(held))
+	require.False(t, exists(t, s, a))
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
+}
+
+func TestUnlockOfAMultiLockJoinsTheErrorsOfItsMembers(t *testing.T) {
+	s := onRedis(t)
+	var n network
+	good := newClient(t, s, lock.Config{})
+	bad := newClientOver(t, &n, s, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
+	ctx := context.Background()
+	held, err := lock.NewMultiLock(bad.Mutex(t.Name()+"a"), good.Mutex(t.Name()+"b")).Lock(ctx)
+	require.NoError(t, err)
+	redisDo(t, s, "DEL", t.Name()+"b") // not noticed yet
+	n.down.Store(true)
+	n.dead.Store(true)
+	err = held.Unlock(ctx)
+	require.ErrorIs(t, err, lock.ErrLost)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	n.down.Store(false)
+	n.dead.Store(false)
+	require.ErrorIs(t, unlockAgain(held), lock.ErrLost, "the whole stays lost")
+}
+
+// TestMultiLocksInOppositeOrderAllFinish: the servers of one name have no
+// common order in two processes; here they stand for two clients each.
+func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, 2)
+	ctx := context.Background()
+	counter := 0 // guarded by the locks alone; the race detector watches
+	var wg sync.WaitGroup
+	var fleets []fleet
+	for i := range 4 { // two of them have another order inside: their ids are random
+		f := newFleet(t, servers, lock.Config{})
+		fleets = append(fleets, f)
+		ms := append(f.mutexes(t.Name()), f.clients[0].Mutex(t.Name()+"x"))
+		if i%2 == 1 {
+			ms[0], ms[1] = ms[1], ms[0]
+		}
+		m := lock.NewMultiLock(ms...)
+		for range 3 {
+			wg.Go(func() {
+				for range 6 {
+					held, err := m.Lock(ctx)
+					require.NoError(t, err)
+					counter++
+					require.Equal(t, 1, counter)
+					require.True(t, held.Valid())
+					counter--
+					require.NoError(t, held.Unlock(ctx))
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for _, f := range fleets {
+		for _, c := range f.clients {
+			require.Zero(t, c.Stats().Held)
+			require.Zero(t, c.Stats().Waiting)
+		}
+	}
+}
+
+// TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken: others take each member
+// alone, all the time.
+func TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	c, busy := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	var ms []*lock.Mutex
+	var wg sync.WaitGroup
+	for i := range 3 {
+		name := fmt.Sprint(t.Name(), i)
+		ms = append(ms, c.Mutex(name))
+		for range 3 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					held, err := busy.Mutex(name).Lock(ctx)
+					if err != nil {
+						require.ErrorIs(t, err, context.Canceled)
+						return
+					}
+					time.Sleep(time.Millisecond) // as work would
+					require.NoError(t, held.Unlock(ctx))
+				}
+			})
+		}
+	}
+	for range 3 {
+		held, err := lock.NewMultiLock(ms...).Lock(context.Background())
+		require.NoError(t, err)
+		require.NoError(t, held.Unlock(context.Background()))
+	}
+	cancel()
+	wg.Wait()
+}
+
+func TestMultiLockEndsWhenAClientCloses(t *testing.T) {
+	s := onRedis(t)
+	c, d := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"))
+	held, err := m.Lock(ctx)
+	require.NoError(t, err)
+	closed := make(chan error, 1)
+	go func() { closed <- d.Close(ctx) }()
+	<-held.Done()
+	require.ErrorIs(t, held.Err(), lock.ErrClosed)
+	require.ErrorIs(t, held.Err(), lock.ErrLost)
+	_, err = m.TryLock(ctx)
+	require.Error(t, err)
+	_, err = lock.NewMultiLock(d.Mutex("x"), d.Mutex("y")).Lock(ctx)
+	require.ErrorIs(t, err, lock.ErrClosed)
+	_ = held.Unlock(ctx)
+	require.NoError(t, <-closed)
+	require.False(t, exists(t, s, t.Name()+"a"))
+	require.False(t, exists(t, s, t.Name()+"b"))
+}
+
+func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), c.Mutex(t.Name()+"b"))
+	sentinel := errors.New("from f")
+	require.ErrorIs(t, m.Do(ctx, func(ctx context.Context) error {
+		return errors.Join(sentinel, m.Do(ctx, func(context.Context) error { return nil }))
+	}), sentinel)
+	require.Panics(t, func() { _ = m.Do(ctx, func(context.Context) error { panic("f") }) })
+	require.False(t, exists(t, s, t.Name()+"a"))
+	require.False(t, exists(t, s, t.Name()+"b"))
+}
+
+// TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate: two fleets over faulty
+// networks want the same locks.
+func TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	const lease = 600 * time.Millisecond
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(1, 2))
+	calm := false
+	p := newProxy(t, s, lease, func(string) action {
+		mu.Lock()
+		defer mu.Unlock()
+		if calm || rng.IntN(6) > 0 {
+			return pass
+		}
+		return 1 + action(rng.IntN(int(actions)-1))
+	})
+	defer p.close()
+	cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
+	ctx := context.Background()
+	end := time.Now().Add(2500 * time.Millisecond)
+	if testing.Short() {
+		end = time.Now().Add(time.Second)
+	}
+	var l multiLedger
+	var wg sync.WaitGroup
+	var clients []*lock.Client
+	for i := range 4 {
+		c, err := lock.New(p.pool(), cfg)
+		require.NoError(t, err)
+		clients = append(clients, c)
+		ms := []*lock.Mutex{c.Mutex(t.Name() + "a"), c.Mutex(t.Name() + "b"), c.Mutex(t.Name() + "c")}
+		ms = append(ms[i%3:], ms[:i%3]...)[:2] // each two share at least one
+		m := lock.NewMultiLock(ms...)
+		wg.Go(func() {
+			for n := 0; time.Now().Before(end); n++ {
+				wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+				held, err := m.Lock(wait)
+				cancel()
+				if err != nil {
+					t.Errorf("%d: lock: %v", i, err)
+					return
+				}
+				l.rely(held, fmt.Sprint(i, ".", n), func() { time.Sleep(time.Millisecond) })
+				if err := held.Unlock(ctx); err != nil && !isAny(err, lock.ErrLost, lock.ErrUnknown) {
+					t.Errorf("%d: unlock: %v", i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	mu.Lock()
+	calm = true
+	mu.Unlock()
+	l.check(t)
+	for _, c := range clients {
+		require.Zero(t, c.Stats().Held)
+		require.NoError(t, c.Close(ctx))
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		require.Eventually(t, func() bool { return !exists(t, s, t.Name()+name) }, 20*time.Second, 10*time.Millisecond)
+	}
+}
+
+// multiLedger collects the times in which holders relied on the whole.
+type multiLedger struct{ ledger }
+
+func (l *multiLedger) rely(held *lock.MultiHeld, who string, work func()) {
+	from := time.Now()
+	if !held.Valid() {
+		return
+	}
+	work()
+	to, end := time.Now(), held.Deadline()
+	if end.Before(to) {
+		to = end
+	}
+	l.add(believed{from: from, to: to, who: who})
+}
+
+func (l *multiLedger) check(t *testing.T) {
+	t.Helper()
+	require.NotEmpty(t, l.times)
+	slices.SortFunc(l.times, func(a, b believed) int { return a.from.Compare(b.from) })
+	for i := range l.times {
+		l.times[i].token = int64(i) // it has none: only the times are checked
+	}
+	l.ledger.check(t)
+	t.Logf("%d holds", len(l.times))
+}

@@ -1,0 +1,333 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// MultiHeld is one successful Lock or TryLock of a MultiLock or a RedLock; a
+// re-entry has a MultiHeld of its own. It is given back by one Unlock. All
+// methods are safe for concurrent use.
+//
+// It lasts as long as enough of its members are held: all of a MultiLock, a
+// majority of a RedLock. When it is lost, the members that are left are renewed
+// no more: they are free after at most a lease, or at Unlock.
+//
+// The hooks of its clients are called for each member, also for one that was
+// taken in an attempt that failed. It has no fencing token: the counters of its members' servers know nothing of
+// each other.
+type MultiHeld struct {
+	// immutable
+	parts    []part
+	need     int           // as many of parts must be held
+	spare    int           // as many of the lock's members need not answer at Unlock
+	inOrder  bool          // Unlock releases the first part last
+	patience time.Duration // how long Unlock waits for those that need not answer
+	owner    owner
+	wake     func() // called when Unlock has released it; or nil
+
+	state atomic.Uint32
+	watch watch // its hold and next are not used
+
+	mu    sync.Mutex  // guards what follows; never held during I/O
+	ended int         // parts that are lost, or whose client is closing
+	cause *LostError  // why the whole was lost; nil before
+	at    time.Time   // when
+	timer *time.Timer // ends the whole at its deadline; nil if its parts' own ends do
+}
+
+// part is a member's hold.
+type part struct {
+	*Held
+	drift time.Duration // its trust counts for so much less
+}
+
+// until is when the part counts no more, as it stands now; false if it is lost.
+func (p part) until() (time.Time, bool) {
+	if _, lost := p.h.lease.Lost(); lost {
+		return time.Time{}, false
+	}
+	return p.Deadline().Add(-p.drift), true
+}
+
+// isLeft is a MultiHeld's state after an Unlock that was not answered; to
+// isUnlocking by the next one.
+const isLeft = isUnlocked + 1
+
+// start begins to watch the parts. The whole may be lost when it returns.
+func (x *MultiHeld) start() {
+	x.watch.done = make(chan struct{})
+	for _, p := range x.parts {
+		p.watched().cancelWith(context.Background(), x.partEnded)
+	}
+	if slices.ContainsFunc(x.parts, func(p part) bool { return p.drift > 0 }) {
+		left := time.Until(x.Deadline())
+		x.mu.Lock()
+		x.timer = time.AfterFunc(left, x.look)
+		x.mu.Unlock()
+	}
+}
+
+// partEnded is told why a part ended. It is called by the watchdog and does not
+// block.
+func (x *MultiHeld) partEnded(err error) {
+	var cause *LostError
+	if !errors.As(err, &cause) {
+		return // it was unlocked, as one of the whole
+	}
+	x.mu.Lock()
+	x.ended++
+	enough := len(x.parts)-x.ended >= x.need
+	x.mu.Unlock()
+	if !enough {
+		x.lose(cause)
+	}
+}
+
+// look is called at what was the deadline.
+func (x *MultiHeld) look() {
+	if x.state.Load() != isHeld {
+		return
+	}
+	if left := time.Until(x.Deadline()); left > 0 {
+		x.mu.Lock()
+		x.timer.Reset(left)
+		x.mu.Unlock()
+		return
+	}
+	p := x.parts[0]
+	cause := &LostError{Name: p.Name(), Reason: TrustEnded}
+	p.h.mu.Lock()
+	if !p.renewed {
+		cause.Reason = Expired
+	}
+	p.h.mu.Unlock()
+	x.lose(cause)
+}
+
+// lose ends the whole once.
+func (x *MultiHeld) lose(cause *LostError) {
+	x.mu.Lock()
+	if x.cause != nil || x.state.Load() != isHeld {
+		x.mu.Unlock()
+		return
+	}
+	x.cause, x.at = cause, time.Now()
+	x.mu.Unlock()
+	x.watch.endOne(cause)
+	if cause.Reason == Closed {
+		return // closing keeps what is held until its Unlock, and so do the others
+	}
+	for _, p := range x.parts {
+		p.rest() // who was told need not unlock, and then nobody would
+	}
+}
+
+// Valid reports whether enough members are held now, see Held.Valid: not
+// unlocked, not lost, and trusted by the clock.
+func (x *MultiHeld) Valid() bool {
+	if x.state.Load() != isHeld {
+		return false
+	}
+	return x.Members() >= x.need
+}
+
+// Members returns how many members are held now, by the same measure. A RedLock
+// is lost when fewer than its quorum are left; none is added to a hold.
+func (x *MultiHeld) Members() int {
+	now, n := time.Now(), 0
+	for _, p := range x.parts {
+		if p.Valid() && (p.drift == 0 || now.Before(p.Deadline().Add(-p.drift))) {
+			n++
+		}
+	}
+	return n
+}
+
+// Deadline returns the end of trust as it stands now: of a MultiLock the first
+// of its members'; of a RedLock the time at which fewer than a quorum of its
+// members would be trusted, less an allowance for clocks that run apart. The
+// watchdogs of the members move it later. Once it is lost, it is a time not
+// after that.
+func (x *MultiHeld) Deadline() time.Time {
+	ends := make([]time.Time, 0, len(x.parts))
+	for _, p := range x.parts {
+		if end, ok := p.until(); ok {
+			ends = append(ends, end)
+		}
+	}
+	if len(ends) < x.need {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.at // zero if it is just about to be told
+	}
+	slices.SortFunc(ends, func(a, b time.Time) int { return b.Compare(a) })
+	return ends[x.need-1]
+}
+
+// Done returns a channel that is closed when the whole is lost, when Unlock is
+// called, or when a client that it needs begins to close. Err says which.
+func (x *MultiHeld) Done() <-chan struct{} { return x.watch.done }
+
+// Err returns nil while it is held, a *LostError that names the member whose
+// loss ended it, and ErrNotHeld after Unlock.
+func (x *MultiHeld) Err() error {
+	if x.state.Load() != isHeld {
+		return ErrNotHeld
+	}
+	if cause := x.lost(); cause != nil {
+		return cause
+	}
+	return nil
+}
+
+func (x *MultiHeld) lost() *LostError {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.cause
+}
+
+// Context returns a context derived from parent that carries the owner, so that
+// Lock with it re-enters, the members too. It ends with parent, when Unlock of
+// this MultiHeld is called, and when the whole is lost; context.Cause then is
+// the *LostError that Err returns.
+func (x *MultiHeld) Context(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, ownerKey{}, ownerOrError{owner: x.owner}))
+	x.watch.cancelWith(ctx, cancel)
+	return ctx
+}
+
+// Unlock gives this MultiHeld back on every member, also on those that are lost
+// and when another member does not answer. Its Done and contexts end first. It
+// works under a cancelled ctx: ctx only carries values.
+//
+// nil means released: of a RedLock, on so many members that another can have a
+// quorum; it does not wait for the others longer than for an answer.
+// Otherwise the errors of members are joined: ErrLost, the whole was lost
+// before; ErrUnknown, members did not answer within their Config.UnlockTimeout:
+// Unlock may be called again, and their clients go on trying. ErrNotHeld: this
+// MultiHeld was unlocked before.
+func (x *MultiHeld) Unlock(ctx context.Context) error {
+	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isLeft, isUnlocking) {
+		return ErrNotHeld
+	}
+	x.mu.Lock()
+	cause := x.cause
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	x.mu.Unlock()
+	x.watch.endOne(ErrNotHeld)
+	lost, open := x.release(ctx)
+	if cause != nil || len(x.parts)-len(lost) < x.need {
+		if cause != nil && !slices.Contains(lost, error(cause)) {
+			lost = append(lost, cause)
+		}
+		x.noteLost(lost[0])
+	} else {
+		lost = nil
+	}
+	if len(open) > x.spare {
+		x.state.Store(isLeft)
+	} else {
+		open = nil
+		x.state.Store(isUnlocked)
+	}
+	if x.wake != nil {
+		x.wake()
+	}
+	return errors.Join(append(lost, open...)...)
+}
+
+// noteLost keeps a loss that Unlock has found for an Unlock that is called again.
+func (x *MultiHeld) noteLost(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.cause == nil {
+		errors.As(err, &x.cause)
+	}
+}
+
+// release unlocks all parts, as far as they are not, and returns the errors of
+// those that were lost and of those whose release is not known.
+func (x *MultiHeld) release(ctx context.Context) (lost, open []error) {
+	results := make(chan error, len(x.parts))
+	waiting := 0
+	await := func(enough int, late <-chan time.Time) {
+		for waiting > 0 && waiting+len(open) > enough {
+			select {
+			case err := <-results:
+				waiting--
+				switch {
+				case err == nil, err == ErrNotHeld: // by an earlier call
+				case errors.Is(err, ErrLost):
+					lost = append(lost, err)
+				default:
+					open = append(open, err)
+				}
+			case <-late:
+				return
+			}
+		}
+	}
+	send := func(parts []part) {
+		for _, p := range parts {
+			waiting++
+			inBackground(p.h.c, func() { results <- p.Unlock(ctx) })
+		}
+	}
+	if x.inOrder {
+		// Others of this process stand in line at the first member: it is
+		// handed on when the others are free.
+		send(x.parts[1:])
+		await(0, time.After(releaseGrace))
+		send(x.parts[:1])
+	} else {
+		send(x.parts)
+	}
+	await(x.spare, nil)
+	await(0, time.After(x.patience))
+	return lost, open
+}
+
+// releaseGrace is how long somebody who gives up waits for what he took to be
+// given back; the rest goes on without him.
+const releaseGrace = 100 * time.Millisecond
+
+// giveUp unlocks what was taken for a whole that is not to be had. It waits for
+// that a little, so that as a rule nothing is held when it returns.
+func giveUp(ctx context.Context, taken []*Held) {
+	if len(taken) == 0 {
+		return
+	}
+	done := make(chan struct{}, len(taken))
+	for _, x := range taken {
+		inBackground(x.h.c, func() {
+			_ = x.Unlock(ctx) // after an unknown outcome the janitor goes on
+			done <- struct{}{}
+		})
+	}
+	t := time.NewTimer(releaseGrace)
+	defer t.Stop()
+	for range taken {
+		select {
+		case <-done:
+		case <-t.C:
+			return
+		}
+	}
+}
+
+// inBackground runs f, which must be short once c is closed, on a goroutine
+// that c's Close waits for.
+func inBackground(c *Client, f func()) {
+	c.begin(false)
+	go func() {
+		defer c.end()
+		f()
+	}()
+}

@@ -1,0 +1,136 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// vote is what a member says to an attempt of a RedLock.
+type vote uint8
+
+const (
+	votedYes     vote = iota
+	votedHeld         // another owner has it
+	votedYoung        // it has no vote yet, or shares its server with one that voted
+	votedRefused      // it will not, however often it is asked
+	votedUnknown
+)
+
+// ballot is one member's.
+type ballot struct {
+	member int
+	vote   vote
+	held   *Held  // what was taken, whether it counts or not
+	server string // its run id
+	err    error
+}
+
+// tally counts the ballots of an attempt.
+type tally struct {
+	ballots []ballot // as they come
+	count   [votedUnknown + 1]int
+	missing map[int]bool // members whose ballot is not there
+}
+
+func newTally(members int) *tally {
+	y := &tally{missing: make(map[int]bool, members)}
+	for i := range members {
+		y.missing[i] = true
+	}
+	return y
+}
+
+func (y *tally) add(b ballot) {
+	sameServer := func(other ballot) bool { return other.vote == votedYes && other.server == b.server }
+	if b.vote == votedYes && b.server != "" && slices.ContainsFunc(y.ballots, sameServer) {
+		b.vote, b.err = votedYoung, errSameServer
+	}
+	y.ballots = append(y.ballots, b)
+	y.count[b.vote]++
+	delete(y.missing, b.member)
+}
+
+// against counts those who said no, whatever the others may say.
+func (y *tally) against() int {
+	return y.count[votedHeld] + y.count[votedYoung] + y.count[votedRefused]
+}
+
+var (
+	errSameServer = errors.New("lock: its server is that of another member, which has voted")
+	errYoung      = errors.New("lock: its server was up for less than RedLockConfig.LongestLease: it may have forgotten a hold")
+)
+
+// QuorumError says why there was no quorum for a RedLock. It is ErrNotAcquired
+// if so many members said no that whatever the others say there is none, and
+// ErrUnknown if too few answered to know that. If a majority refuses for one
+// reason (ErrClosed, ErrNotReplicated), it is that.
+type QuorumError struct {
+	Name    string // of the first member
+	Members int
+	Quorum  int // as many had to say yes
+
+	Acquired int // said yes; given back
+	Held     int // another owner has them
+	NoVote   int // were up for less than the longest lease
+	Refused  int // answered with an error that will not pass
+	Unknown  int // did not answer in time
+
+	TTL  time.Duration // after so long enough of them may be free; -1 if that is not known
+	Errs []error       // of the members that were not acquired
+
+	held []bool // by member: it is one of Held
+}
+
+func (e *QuorumError) Error() string {
+	return fmt.Sprintf("lock: %q has no quorum: %d of %d members acquired, %d needed; %d held by another, "+
+		"%d without a vote, %d refused, %d unknown: %v",
+		e.Name, e.Acquired, e.Members, e.Quorum, e.Held, e.NoVote, e.Refused, e.Unknown, errors.Join(e.Errs...))
+}
+
+// Is makes errors.Is work with the sentinels that QuorumError names.
+func (e *QuorumError) Is(target error) bool {
+	spare := e.Members - e.Quorum
+	switch target {
+	case ErrNotAcquired:
+		return e.Held+e.NoVote+e.Refused > spare && !e.final()
+	case ErrUnknown:
+		return e.Held+e.NoVote+e.Refused <= spare
+	}
+	n := 0
+	for _, err := range e.Errs {
+		if errors.Is(err, target) {
+			n++
+		}
+	}
+	return n > spare && e.final()
+}
+
+// final reports whether so many refused that another attempt is in vain.
+func (e *QuorumError) final() bool { return e.Refused > e.Members-e.Quorum }
+
+// error is what an attempt without a quorum returns.
+func (y *tally) error(r *RedLock) *QuorumError {
+	e := &QuorumError{
+		Name: r.members[0].name, Members: len(r.members), Quorum: r.need,
+		Acquired: y.count[votedYes], Held: y.count[votedHeld], NoVote: y.count[votedYoung],
+		Refused: y.count[votedRefused], Unknown: y.count[votedUnknown], TTL: -1, held: make([]bool, len(r.members)),
+	}
+	var ttls []time.Duration
+	for _, b := range y.ballots {
+		e.held[b.member] = b.vote == votedHeld
+		var other *HeldError
+		if errors.As(b.err, &other) && other.TTL >= 0 {
+			ttls = append(ttls, other.TTL)
+		}
+		if b.err != nil {
+			e.Errs = append(e.Errs, b.err)
+		}
+	}
+	if wanted := r.need - e.Acquired; wanted <= len(ttls) {
+		slices.Sort(ttls)
+		e.TTL = ttls[wanted-1]
+	}
+	return e
+}

@@ -1,0 +1,282 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// RedLockConfig configures a RedLock. The zero RedLockConfig works.
+type RedLockConfig struct {
+	// LongestLease is the longest lease that anybody, in whatever process,
+	// gives to the lock: the longest Config.Lease of its clients, and the
+	// longest d of LockFor. A member that was up for less may have forgotten a
+	// hold that still counts, so it has no vote. Default: the longest
+	// Config.Lease of the members' clients; at least that, at most 30 days.
+	LongestLease time.Duration
+	// MemberTimeout bounds how long one attempt waits for a member; default
+	// the least Config.IOTimeout of the members' clients; from 1 ms to that.
+	MemberTimeout time.Duration
+	// Durable says that a member that was restarted has all that it ever
+	// answered for (appendonly yes, appendfsync always, and nobody deletes the
+	// file), and may vote at once. Members are not asked for their uptime
+	// then, nor whether two of them are one server.
+	Durable bool
+}
+
+// RedLock is one lock on several independent masters: whoever holds a majority
+// of its members holds the lock. All methods are safe for concurrent use. Make
+// it once and share it: who waits for it in this process stands in line, and it
+// remembers which members did not answer. See NewRedLock.
+type RedLock struct {
+	// immutable
+	members []*Mutex
+	cfg     RedLockConfig
+	need    int // the quorum
+	start   time.Time
+
+	silent []atomic.Int64 // by member: ns from start until when its answer is not waited for
+	line   line
+}
+
+// NewRedLock returns the lock that a majority of members makes, Redisson's
+// RedissonRedLock and the Redlock algorithm, or all faults of its arguments. It
+// does no I/O. Each member is the mutex of a client of its own, whose server is
+// a master that replicates to none of the others'; 3 or 5 members are usual.
+// All who want the lock list the same members, in any order.
+//
+// It survives what a single server does not: with less than half of the members
+// down, cut off or stopped it can be had, holds go on, and no two owners hold it
+// at once. It is told to be lost before the servers let go of a quorum. A member
+// that was lost to a hold does not count for it again.
+//
+// It trusts the clocks: of the servers and of this process, that in a lease
+// they run no more than a hundredth apart and are not set. What a holder does
+// while its process stands still it cannot undo, and there is no fencing token:
+// see MultiHeld.
+func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
+	if err := checkMembers("RedLock", members); err != nil {
+		return nil, err
+	}
+	var errs []error
+	lease, timeout := time.Duration(0), members[0].c.cfg.IOTimeout
+	for i, m := range members {
+		lease, timeout = max(lease, m.c.cfg.Lease), min(timeout, m.c.cfg.IOTimeout)
+		if slices.ContainsFunc(members[:i], func(other *Mutex) bool { return other.c == m.c }) {
+			errs = append(errs, fmt.Errorf("lock: member %d of the RedLock has the client of another: "+
+				"each needs a server, and so a client, of its own", i))
+		}
+	}
+	between := func(field string, d *time.Duration, standard, least, most time.Duration) {
+		if *d == 0 {
+			*d = standard
+		}
+		if *d < least || *d > most {
+			errs = append(errs, fmt.Errorf("lock: RedLockConfig.%s is %v: it must be from %v to %v", field, *d, least, most))
+		}
+	}
+	between("LongestLease", &cfg.LongestLease, lease, lease, MaxLease)
+	between("MemberTimeout", &cfg.MemberTimeout, timeout, time.Millisecond, timeout)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return &RedLock{
+		members: slices.Clone(members), cfg: cfg, need: len(members)/2 + 1, start: time.Now(),
+		silent: make([]atomic.Int64, len(members)),
+	}, nil
+}
+
+// Quorum is how many members make a majority.
+func (r *RedLock) Quorum() int { return r.need }
+
+// Lock takes the lock and keeps it renewed on every member that it got until
+// Unlock; it waits while there is no quorum to be had. ctx bounds only the
+// waiting.
+//
+// When ctx ends first, the error is ctx.Err() (errors.Is), and what the last
+// attempt said: a *QuorumError. Attempts whose outcome is not known are made
+// again unless a client's Config.FailFast. A majority that refuses for good
+// (NOPERM, a closed client, too few replicas) ends the wait with a *QuorumError.
+//
+// If ctx carries an owner, members that it holds are re-entered, and others
+// taken if they are free.
+func (r *RedLock) Lock(ctx context.Context) (*MultiHeld, error) {
+	return r.acquire(ctx, terms{renewed: true, wait: true})
+}
+
+// LockFor is Lock with leases of d that are not renewed; d is at most
+// RedLockConfig.LongestLease.
+func (r *RedLock) LockFor(ctx context.Context, d time.Duration) (*MultiHeld, error) {
+	return r.acquire(ctx, terms{lease: d, wait: true})
+}
+
+// TryLock asks every member once, at the same time, and takes the lock if a
+// quorum says yes. Otherwise it gives back what it got and returns a
+// *QuorumError: ErrNotAcquired if so many said no that there is no quorum,
+// ErrUnknown if too few have answered to know.
+func (r *RedLock) TryLock(ctx context.Context) (*MultiHeld, error) {
+	return r.acquire(ctx, terms{renewed: true})
+}
+
+// TryLockFor is TryLock with leases of d that are not renewed, see LockFor.
+func (r *RedLock) TryLockFor(ctx context.Context, d time.Duration) (*MultiHeld, error) {
+	return r.acquire(ctx, terms{lease: d})
+}
+
+// Do runs f while it holds the lock, see Mutex.Do.
+func (r *RedLock) Do(ctx context.Context, f func(context.Context) error) error {
+	held, err := r.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return held.do(ctx, f)
+}
+
+// drift is what is taken off the trust in a member: Redlock's allowance for
+// clocks that run apart.
+func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
+
+// try asks every member at once.
+func (r *RedLock) try(ctx context.Context, t terms, o owner) (*MultiHeld, error) {
+	ask, cancel := context.WithTimeout(ctx, r.cfg.MemberTimeout)
+	defer cancel()
+	began := time.Now()
+	ballots := make(chan ballot, len(r.members))
+	for i := range r.members {
+		go func() { ballots <- r.ask(ask, i, t) }() // it ends with ask, and is awaited
+	}
+	y := newTally(len(r.members))
+	hurried := false
+	for range r.members {
+		y.add(<-ballots)
+		if y.against() > len(r.members)-r.need {
+			cancel() // whatever the others say
+		}
+		if !hurried && r.allSilent(y.missing) {
+			// Who did not answer lately does not hold up each attempt; if it
+			// is back, it is about as fast as the others. When all depends on
+			// it, it has its full time in half of the attempts.
+			hurried = true
+			if y.count[votedYes] >= r.need || rand.N(2) == 0 {
+				t := time.AfterFunc(time.Since(began)+5*time.Millisecond, cancel)
+				defer t.Stop()
+			}
+		}
+	}
+	for _, b := range y.ballots {
+		if b.vote != votedUnknown {
+			r.silent[b.member].Store(0)
+		} else if ask.Err() == context.DeadlineExceeded && ctx.Err() == nil {
+			r.silent[b.member].Store(int64(time.Since(r.start) + silence*r.cfg.MemberTimeout))
+		}
+	}
+	return r.elect(ctx, y, t, o)
+}
+
+// silence is for how many MemberTimeouts a member that did not answer is not
+// waited for.
+const silence = 10
+
+func (r *RedLock) allSilent(members map[int]bool) bool {
+	now := int64(time.Since(r.start))
+	for i := range members {
+		if now >= r.silent[i].Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// elect makes a hold of what an attempt has got, or gives it back.
+func (r *RedLock) elect(ctx context.Context, y *tally, t terms, o owner) (*MultiHeld, error) {
+	x := &MultiHeld{
+		need: r.need, spare: len(r.members) - r.need, patience: r.cfg.MemberTimeout, owner: o, wake: r.line.nudge,
+	}
+	var taken, useless []*Held
+	for _, b := range y.ballots {
+		switch {
+		case b.held == nil:
+			continue
+		case b.vote == votedYes:
+			lease := t.lease
+			if t.renewed {
+				lease = b.held.h.c.cfg.Lease
+			}
+			x.parts = append(x.parts, part{Held: b.held, drift: drift(lease)})
+		default:
+			useless = append(useless, b.held)
+		}
+		taken = append(taken, b.held)
+	}
+	if len(x.parts) < r.need {
+		giveUp(ctx, taken)
+		return nil, y.error(r)
+	}
+	x.start()
+	if !x.Valid() { // it took too long, or was lost meanwhile
+		giveUp(ctx, taken)
+		return nil, &UnknownError{Op: "acquire", Name: r.members[0].name, Err: errTooLate}
+	}
+	for _, h := range useless {
+		inBackground(h.h.c, func() { _ = h.Unlock(ctx) })
+	}
+	return x, nil
+}
+
+// ask takes one member and finds out whether it may vote.
+func (r *RedLock) ask(ctx context.Context, i int, t terms) ballot {
+	m := r.members[i]
+	b := ballot{member: i}
+	t.wait = false
+	if t.renewed {
+		t.lease = m.c.cfg.Lease
+	}
+	if b.held, b.err = m.acquire(ctx, t); b.err == nil && !r.cfg.Durable {
+		// Asked after its yes: if it was restarted before that, it says so.
+		b.server, b.err = m.mayVote(ctx, r.cfg.LongestLease)
+	}
+	switch {
+	case b.err == nil:
+		b.vote = votedYes
+	case b.err == errYoung:
+		b.vote = votedYoung
+	case errors.Is(b.err, ErrNotAcquired):
+		b.vote = votedHeld
+	case errors.Is(b.err, ErrUnknown), ctx.Err() != nil:
+		b.vote = votedUnknown
+	default:
+		b.vote = votedRefused
+	}
+	return b
+}
+
+// mayVote returns the server's run id, and errYoung if it was up for less than
+// the longest lease.
+func (m *Mutex) mayVote(ctx context.Context, longest time.Duration) (string, error) {
+	a, err := m.ask(ctx, "uptime", script.Uptime, m.name)
+	if err != nil {
+		return "", err
+	}
+	values, ok := a.reply.([]any)
+	if !ok || len(values) != 2 {
+		return "", m.c.badReply("uptime", m.name, a.reply)
+	}
+	seconds, ok := values[0].(int64)
+	id, err := redis.String(values[1], nil)
+	if !ok || err != nil {
+		return "", m.c.badReply("uptime", m.name, a.reply)
+	}
+	// Both ends of an uptime in whole seconds were rounded.
+	if time.Duration(seconds-1)*time.Second < longest {
+		return "", errYoung
+	}
+	return id, nil
+}

@@ -1,0 +1,741 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+const redLease = time.Second
+
+// masters are five independent servers that the package's tests share.
+var masters struct {
+	once    sync.Once
+	servers []*redistest.Server
+	err     error
+}
+
+// fiveMasters returns them when they may vote on locks of redLease.
+func fiveMasters(t *testing.T) []*redistest.Server {
+	t.Helper()
+	onRedis(t)
+	masters.once.Do(func() { masters.servers, masters.err = startAll(5) })
+	require.NoError(t, masters.err)
+	awaitVotes(t, masters.servers)
+	return masters.servers
+}
+
+func awaitVotes(t *testing.T, servers []*redistest.Server) {
+	t.Helper()
+	for _, s := range servers {
+		require.Eventually(t, func() bool {
+			info, err := s.Info("server")
+			require.NoError(t, err)
+			seconds, err := strconv.Atoi(info["uptime_in_seconds"])
+			require.NoError(t, err)
+			return time.Duration(seconds-1)*time.Second >= redLease
+		}, 20*time.Second, 10*time.Millisecond)
+	}
+}
+
+// redFleet is what one process has: a client of each master, each over a
+// network of its own, and a RedLock.
+type redFleet struct {
+	fleet
+	nets []*network
+	lock *lock.RedLock
+}
+
+// calmConfig is for tests in which every member answers, however busy the
+// machine: its locks are longer than the members are up.
+func calmConfig() lock.Config { return lock.Config{MaxPoll: 200 * time.Millisecond} }
+
+func redConfig() lock.Config { return lock.Config{Lease: redLease, MaxPoll: 200 * time.Millisecond} }
+
+func newRedFleet(t *testing.T, servers []*redistest.Server, name string, cfg lock.Config) *redFleet {
+	t.Helper()
+	f := &redFleet{fleet: fleet{servers: servers}}
+	for _, s := range servers {
+		n := &network{}
+		f.nets = append(f.nets, n)
+		f.clients = append(f.clients, newClientOver(t, n, s, cfg))
+	}
+	var err error
+	f.lock, err = lock.NewRedLock(lock.RedLockConfig{Durable: cfg.Lease != redLease}, f.mutexes(name)...)
+	require.NoError(t, err)
+	return f
+}
+
+// lockOnAll takes the lock on every member: on a busy machine one may be late.
+func (f *redFleet) lockOnAll(t *testing.T) *lock.MultiHeld {
+	t.Helper()
+	for {
+		held, err := f.lock.Lock(context.Background())
+		require.NoError(t, err)
+		if held.Members() == len(f.clients) {
+			return held
+		}
+		require.NoError(t, held.Unlock(context.Background()))
+	}
+}
+
+// cut takes a member from this process alone.
+func (f *redFleet) cut(members ...int) {
+	for _, i := range members {
+		f.nets[i].down.Store(true)
+		f.nets[i].dead.Store(true)
+	}
+}
+
+func (f *redFleet) mend(members ...int) {
+	for _, i := range members {
+		f.nets[i].down.Store(false)
+		f.nets[i].dead.Store(false)
+	}
+}
+
+// awaitRenewals returns when each of members has been renewed n times more.
+func (f *redFleet) awaitRenewals(t *testing.T, n uint64, members ...int) {
+	t.Helper()
+	renewed := func(i int) uint64 { return f.clients[i].Stats().Renewal.Renewed }
+	from := make([]uint64, len(f.clients))
+	for _, i := range members {
+		from[i] = renewed(i)
+	}
+	for _, i := range members {
+		require.Eventually(t, func() bool { return renewed(i) >= from[i]+n },
+			20*time.Second, 5*time.Millisecond, "member %d is not renewed", i)
+	}
+}
+
+// holders counts the servers that have the key.
+func holders(t *testing.T, servers []*redistest.Server, key string) int {
+	t.Helper()
+	n := 0
+	for _, s := range servers {
+		if exists(t, s, key) {
+			n++
+		}
+	}
+	return n
+}
+
+// othersOf are the members that are not among down.
+func othersOf(down ...int) []int {
+	var others []int
+	for i := range 5 {
+		if !slices.Contains(down, i) {
+			others = append(others, i)
+		}
+	}
+	return others
+}
+
+func TestRedLockIsHeldByAMajority(t *testing.T) {
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	a, b := newRedFleet(t, servers, t.Name(), calmConfig()), newRedFleet(t, servers, t.Name(), calmConfig())
+	require.Equal(t, 3, a.lock.Quorum())
+	held, err := a.lock.TryLock(ctx)
+	require.NoError(t, err)
+	require.True(t, held.Valid())
+	require.Equal(t, 5, holders(t, servers, t.Name()))
+
+	_, err = b.lock.TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.NotErrorIs(t, err, lock.ErrUnknown)
+	var q *lock.QuorumError
+	require.ErrorAs(t, err, &q)
+	require.GreaterOrEqual(t, q.Held, 3)
+	require.Zero(t, q.Acquired)
+	require.Positive(t, q.TTL)
+
+	require.NoError(t, held.Unlock(ctx))
+	require.False(t, held.Valid())
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
+	require.Zero(t, holders(t, servers, t.Name()))
+	other, err := b.lock.TryLock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, other.Unlock(ctx))
+}
+
+func TestRedLockRefusesABadConfig(t *testing.T) {
+	s := onRedis(t)
+	c, d := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{Lease: 10 * time.Second})
+	_, err := lock.NewRedLock(lock.RedLockConfig{})
+	require.ErrorContains(t, err, "no members")
+	_, err = lock.NewRedLock(lock.RedLockConfig{}, c.Mutex("a"), nil)
+	require.ErrorContains(t, err, "member 1 of the RedLock is nil")
+	_, err = lock.NewRedLock(lock.RedLockConfig{LongestLease: 29 * time.Second, MemberTimeout: time.Hour},
+		c.Mutex("a"), d.Mutex("a"), c.Mutex("b"))
+	require.ErrorContains(t, err, "member 2 of the RedLock has the client of another")
+	require.ErrorContains(t, err, "LongestLease is 29s: it must be from 30s to")
+	require.ErrorContains(t, err, "MemberTimeout is 1h0m0s")
+	r, err := lock.NewRedLock(lock.RedLockConfig{}, c.Mutex("a"), d.Mutex("a"))
+	require.NoError(t, err)
+	_, err = r.LockFor(context.Background(), 31*time.Second)
+	require.ErrorContains(t, err, "at most RedLockConfig.LongestLease")
+}
+
+// TestRedLockSurvivesAnyTwoCutMembers: each pair is cut from a holder, and then
+// from one who wants the lock next.
+func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
+	t.Parallel()
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	for i := range 5 {
+		for j := range i {
+			name := fmt.Sprint(t.Name(), i, j)
+			f := newRedFleet(t, servers, name, redConfig())
+			wg.Go(func() {
+				held := f.lockOnAll(t)
+				require.Equal(t, 5, holders(t, servers, name))
+				f.cut(i, j)
+				// The two are lost, the whole is not.
+				require.Eventually(t, func() bool { return holders(t, servers, name) == 3 }, 20*time.Second, 5*time.Millisecond)
+				f.awaitRenewals(t, 2, othersOf(i, j)...)
+				require.True(t, held.Valid())
+				require.NoError(t, held.Err())
+				require.NoError(t, held.Unlock(ctx))
+				held, err := f.lock.Lock(ctx)
+				require.NoError(t, err)
+				require.Equal(t, 3, held.Members())
+				require.Equal(t, 3, holders(t, servers, name))
+				require.NoError(t, held.Unlock(ctx))
+				require.Zero(t, holders(t, servers, name))
+			})
+		}
+	}
+	wg.Wait()
+}
+
+func TestRedLockSurvivesTwoStoppedServers(t *testing.T) {
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	f := newRedFleet(t, servers, t.Name(), redConfig())
+	for n := range 2 {
+		down := []int{n, 2 + n}
+		held := f.lockOnAll(t)
+		for _, i := range down {
+			require.NoError(t, servers[i].Pause())
+		}
+		f.awaitRenewals(t, 4, othersOf(down...)...)
+		require.True(t, held.Valid())
+		require.NoError(t, held.Unlock(ctx), "a quorum has answered")
+		held, err := f.lock.Lock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, held.Unlock(ctx))
+		for _, i := range down {
+			require.NoError(t, servers[i].Resume())
+		}
+		require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 5*time.Millisecond)
+	}
+	held := f.lockOnAll(t)
+	for _, i := range []int{0, 1, 3} {
+		require.NoError(t, servers[i].Pause())
+	}
+	<-held.Done()
+	require.False(t, held.Valid())
+	for _, i := range []int{0, 1, 3} {
+		require.NoError(t, servers[i].Resume())
+	}
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+}
+
+func TestRedLockSurvivesTwoKilledServers(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, 5)
+	awaitVotes(t, servers)
+	ctx := context.Background()
+	f := newRedFleet(t, servers, t.Name(), redConfig())
+	held := f.lockOnAll(t)
+	require.NoError(t, servers[1].Kill())
+	require.NoError(t, servers[4].Kill())
+	f.awaitRenewals(t, 4, 0, 2, 3)
+	require.True(t, held.Valid())
+	require.NoError(t, held.Unlock(ctx))
+	held, err := f.lock.Lock(ctx)
+	require.NoError(t, err)
+
+	// They come back empty. They have no part in this hold, however long it
+	// lasts: with one more gone there is no quorum.
+	require.NoError(t, servers[1].Restart(ctx))
+	require.NoError(t, servers[4].Restart(ctx))
+	f.awaitRenewals(t, 2, 0, 2, 3)
+	require.True(t, held.Valid())
+	require.NoError(t, servers[0].Kill())
+	<-held.Done()
+	require.False(t, held.Valid())
+	require.ErrorIs(t, held.Err(), lock.ErrLost)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+}
+
+// TestRedLockIsToldLostBeforeItsServersLoseTheQuorum: a majority is cut.
+func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
+	t.Parallel()
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	for _, down := range [][]int{{0, 1, 2}, {0, 1, 2, 3, 4}} {
+		t.Run(fmt.Sprint(down), func(t *testing.T) {
+			t.Parallel()
+			cfg := redConfig()
+			cfg.Renewal.Margin = 200 * time.Millisecond // in which a busy machine looks at the servers
+			f := newRedFleet(t, servers, t.Name(), cfg)
+			name := t.Name()
+			held := f.lockOnAll(t)
+			work := held.Context(ctx)
+			f.awaitRenewals(t, 1, 0, 1, 2, 3, 4)
+			f.cut(down...)
+			<-held.Done()
+			require.GreaterOrEqual(t, holders(t, servers, name), 3, "told while a quorum of servers has the key")
+			require.False(t, held.Valid())
+			require.False(t, held.Deadline().After(time.Now()))
+			<-work.Done()
+			var lost *lock.LostError
+			require.ErrorAs(t, context.Cause(work), &lost)
+			require.Equal(t, name, lost.Name)
+			require.Equal(t, lock.TrustEnded, lost.Reason)
+			// Those that are left are renewed no more.
+			require.Eventually(t, func() bool { return holders(t, servers, name) == 0 }, 20*time.Second, 5*time.Millisecond)
+			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+			_, err := f.lock.TryLock(ctx)
+			require.ErrorIs(t, err, lock.ErrUnknown)
+			require.NotErrorIs(t, err, lock.ErrNotAcquired)
+		})
+	}
+}
+
+// TestTheTrustInARedLockEndsBeforeItsQuorum reads the servers' own clocks, of
+// holds on all members and of holds on as few as there can be.
+func TestTheTrustInARedLockEndsBeforeItsQuorum(t *testing.T) {
+	servers := fiveMasters(t)
+	all, few := newRedFleet(t, servers, t.Name(), redConfig()), newRedFleet(t, servers, t.Name(), redConfig())
+	few.cut(1, 2)
+	for n := range 20 {
+		held, err := []*redFleet{all, few}[n%2].lock.LockFor(context.Background(), 500*time.Millisecond)
+		require.NoError(t, err)
+		later := 0
+		for _, s := range servers {
+			at := time.Now()
+			pttl, err := redis.Int64(redisDo(t, s, "PTTL", t.Name()), nil)
+			require.NoError(t, err)
+			if pttl > 0 && at.Add(time.Duration(pttl-1)*time.Millisecond).After(held.Deadline()) {
+				later++ // the key's end is not before that
+			}
+		}
+		if later < 3 {
+			require.Less(t, time.Until(held.Deadline()), 100*time.Millisecond, "a busy machine may have looked too late")
+		}
+		_ = held.Unlock(context.Background())
+	}
+}
+
+func TestARedLockIsTrustedForLessThanItsMembers(t *testing.T) {
+	servers := fiveMasters(t)
+	f := newRedFleet(t, servers, t.Name(), redConfig())
+	held, err := f.lock.LockFor(context.Background(), redLease)
+	require.NoError(t, err)
+	defer held.Unlock(context.Background())
+	const margin, drift = 25 * time.Millisecond, 12 * time.Millisecond
+	require.False(t, held.Deadline().After(time.Now().Add(redLease-margin-drift)))
+}
+
+func TestRedLockCountsLostMembers(t *testing.T) {
+	t.Parallel()
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	f := newRedFleet(t, servers, t.Name(), redConfig())
+	held := f.lockOnAll(t)
+	redisDo(t, servers[0], "DEL", t.Name())
+	redisDo(t, servers[3], "DEL", t.Name())
+	f.awaitRenewals(t, 3, 1, 2, 4)
+	require.True(t, held.Valid())
+	require.NoError(t, held.Unlock(ctx), "two of five may be lost")
+
+	held = f.lockOnAll(t)
+	for _, i := range []int{0, 3, 4} {
+		redisDo(t, servers[i], "DEL", t.Name())
+	}
+	<-held.Done()
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, lock.NotOwner, lost.Reason)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+
+	held = f.lockOnAll(t)
+	for _, i := range []int{1, 2, 4} {
+		redisDo(t, servers[i], "DEL", t.Name())
+	}
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost, "Unlock is the first to notice")
+}
+
+// answersOf tries to take r until so many members have answered, and returns
+// what they said.
+func answersOf(t *testing.T, r *lock.RedLock, members int) *lock.QuorumError {
+	t.Helper()
+	for {
+		_, err := r.TryLock(context.Background())
+		var q *lock.QuorumError
+		require.ErrorAs(t, err, &q)
+		if q.Members-q.Unknown >= members {
+			return q
+		}
+	}
+}
+
+// TestARestartedEmptyMemberHasNoVote is the case that Redlock's delayed restart
+// is for: A holds two of three, one of them forgets it, and B can reach that one
+// and the third.
+func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, 3)
+	awaitVotes(t, servers)
+	ctx := context.Background()
+	a, b := newRedFleet(t, servers, t.Name(), redConfig()), newRedFleet(t, servers, t.Name(), redConfig())
+	a.cut(2)
+	held, err := a.lock.Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, servers[1].Kill())
+	require.NoError(t, servers[1].Restart(ctx))
+	b.cut(0)
+	q := answersOf(t, b.lock, 2)
+	require.Equal(t, 1, q.Acquired)
+	require.Equal(t, 1, q.NoVote)
+	require.False(t, exists(t, servers[1], t.Name()), "what it gave is given back")
+	require.False(t, exists(t, servers[2], t.Name()))
+	<-held.Done() // A is told in time: before that B cannot have it
+	waiting := time.Now()
+	other, err := b.lock.Lock(ctx)
+	require.NoError(t, err)
+	require.False(t, held.Valid())
+	require.True(t, held.Deadline().Before(time.Now()), "waited %v", time.Since(waiting))
+	require.NoError(t, other.Unlock(ctx))
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+}
+
+func TestMembersOnOneServerHaveOneVote(t *testing.T) {
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	c, d, e := newClient(t, servers[0], redConfig()), newClient(t, servers[0], redConfig()), newClient(t, servers[1], redConfig())
+	r, err := lock.NewRedLock(lock.RedLockConfig{}, c.Mutex(t.Name()+"1"), d.Mutex(t.Name()+"2"), e.Mutex(t.Name()))
+	require.NoError(t, err)
+	held, err := r.Lock(ctx)
+	require.NoError(t, err, "two servers are a majority")
+	require.NoError(t, held.Unlock(ctx))
+	blocking, err := e.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	q := answersOf(t, r, 3)
+	require.Equal(t, 1, q.Acquired)
+	require.Equal(t, 1, q.NoVote)
+	require.NoError(t, blocking.Unlock(ctx))
+}
+
+func TestRedLockReentersAndEndsWithItsOwner(t *testing.T) {
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	f := newRedFleet(t, servers, t.Name(), redConfig())
+	outer := f.lockOnAll(t)
+	f.cut(1) // a member that is lost on the way does not matter
+	inner, err := f.lock.Lock(outer.Context(ctx))
+	require.NoError(t, err)
+	require.NoError(t, outer.Unlock(ctx))
+	require.True(t, inner.Valid())
+	require.GreaterOrEqual(t, holders(t, servers, t.Name()), 3)
+	f.mend(1)
+	require.NoError(t, inner.Unlock(ctx))
+	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 5*time.Millisecond)
+}
+
+func TestReentryOfARedLockPassesThoseWhoWait(t *testing.T) {
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	f := newRedFleet(t, servers, t.Name(), calmConfig())
+	outer, err := f.lock.Lock(ctx)
+	require.NoError(t, err)
+	got := make(chan error, 1)
+	go func() { got <- f.lock.Do(ctx, func(context.Context) error { return nil }) }()
+	require.Eventually(t, func() bool { return f.clients[0].Stats().Tries >= 3 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, f.lock.Do(outer.Context(ctx), func(context.Context) error { return nil }))
+	require.NoError(t, outer.Unlock(ctx))
+	require.NoError(t, <-got)
+}
+
+func TestRedLockForExpires(t *testing.T) {
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	f := newRedFleet(t, servers, t.Name(), redConfig())
+	held, err := f.lock.LockFor(ctx, 400*time.Millisecond)
+	require.NoError(t, err)
+	deadline := held.Deadline()
+	<-held.Done()
+	require.False(t, time.Now().Before(deadline), "not told early")
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, lock.Expired, lost.Reason)
+}
+
+func TestUnlockOfARedLockNeedsAMajorityOnly(t *testing.T) {
+	servers := fiveMasters(t)
+	f := newRedFleet(t, servers, t.Name(), redConfig())
+	held := f.lockOnAll(t)
+	f.cut(0, 2)
+	require.NoError(t, held.Unlock(context.Background()), "another can have a quorum")
+	require.ErrorIs(t, held.Unlock(context.Background()), lock.ErrNotHeld)
+	for _, i := range othersOf(0, 2) {
+		require.False(t, exists(t, servers[i], t.Name()))
+	}
+	f.mend(0, 2) // their clients go on trying
+	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 5*time.Millisecond)
+}
+
+func TestUnlockOfARedLockThatAMajorityDoesNotAnswer(t *testing.T) {
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	cfg := redConfig()
+	cfg.UnlockTimeout = 150 * time.Millisecond
+	f := newRedFleet(t, servers, t.Name(), cfg)
+	held := f.lockOnAll(t)
+	f.cut(0, 2, 4)
+	err := held.Unlock(ctx)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.False(t, held.Valid())
+	require.False(t, exists(t, servers[1], t.Name()))
+	require.False(t, exists(t, servers[3], t.Name()))
+	f.mend(0, 2, 4)
+	require.NoError(t, unlockAgain(held))
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
+	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 5*time.Millisecond)
+}
+
+func TestAWaitForARedLockEndsWithItsContext(t *testing.T) {
+	servers := fiveMasters(t)
+	a, b := newRedFleet(t, servers, t.Name(), calmConfig()), newRedFleet(t, servers, t.Name(), calmConfig())
+	held, err := a.lock.Lock(context.Background())
+	require.NoError(t, err)
+	for _, cut := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(context.Background())
+		failed := make(chan error, 2)
+		for range 2 { // the head of the line, and one behind it
+			go func() {
+				_, err := b.lock.Lock(ctx)
+				failed <- err
+			}()
+		}
+		tries := b.clients[0].Stats().Tries
+		require.Eventually(t, func() bool { return b.clients[0].Stats().Tries >= tries+2 }, 20*time.Second, time.Millisecond)
+		if cut {
+			b.cut(0, 1, 2, 3, 4)
+		}
+		cancel()
+		for range 2 {
+			err := <-failed
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	}
+	require.True(t, held.Valid())
+	require.NoError(t, held.Unlock(context.Background()))
+	require.Zero(t, holders(t, servers, t.Name()))
+}
+
+func TestCloseOfAMajorityEndsAWaitForARedLock(t *testing.T) {
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	cfg := calmConfig()
+	cfg.MaxPoll = time.Hour
+	a, b := newRedFleet(t, servers, t.Name(), calmConfig()), newRedFleet(t, servers, t.Name(), cfg)
+	held, err := a.lock.LockFor(ctx, 20*time.Second)
+	require.NoError(t, err)
+	defer held.Unlock(ctx)
+	failed := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := b.lock.Lock(ctx)
+			failed <- err
+		}()
+	}
+	require.Eventually(t, func() bool { return b.clients[0].Stats().Tries >= 2 }, 20*time.Second, time.Millisecond)
+	for _, c := range b.clients {
+		require.NoError(t, c.Close(ctx))
+	}
+	for range 2 {
+		err := <-failed
+		require.ErrorIs(t, err, lock.ErrClosed)
+		require.NotErrorIs(t, err, lock.ErrUnknown)
+	}
+	require.True(t, held.Valid(), "they were woken, and did not wait for the lease to end")
+}
+
+// TestRedLockExcludesUnderContention: several processes and goroutines, and
+// members that come and go.
+func TestRedLockExcludesUnderContention(t *testing.T) {
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	var l multiLedger
+	var wg sync.WaitGroup
+	for i := range 3 {
+		f := newRedFleet(t, servers, t.Name(), redConfig())
+		if i == 2 {
+			f.cut(4)
+		}
+		for j := range 2 {
+			wg.Go(func() {
+				for n := range 6 {
+					held, err := f.lock.Lock(ctx)
+					require.NoError(t, err)
+					l.rely(held, fmt.Sprint(i, ".", j, ".", n), func() {})
+					require.NoError(t, held.Unlock(ctx))
+				}
+			})
+		}
+	}
+	wg.Wait()
+	l.check(t)
+	require.Len(t, l.times, 36)
+}
+
+// TestTwoOwnersOfARedLockNeverOverlap stops servers and cuts members at random,
+// two at a time at most, and now and then three.
+func TestTwoOwnersOfARedLockNeverOverlap(t *testing.T) {
+	servers := fiveMasters(t)
+	ctx := context.Background()
+	end := time.Now().Add(4 * time.Second)
+	if testing.Short() {
+		end = time.Now().Add(time.Second)
+	}
+	var l multiLedger
+	var wg sync.WaitGroup
+	var fleets []*redFleet
+	for i := range 3 {
+		f := newRedFleet(t, servers, t.Name(), redConfig())
+		fleets = append(fleets, f)
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(7, uint64(i)))
+			for n := 0; time.Now().Before(end); n++ {
+				wait, cancel := context.WithTimeout(ctx, 2*time.Second)
+				held, err := f.lock.Lock(wait)
+				cancel()
+				if err != nil {
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("lock: %v", err)
+					}
+					continue
+				}
+				l.rely(held, fmt.Sprint(i, ".", n), func() {
+					select {
+					case <-held.Done():
+					case <-time.After(time.Duration(rng.Int64N(int64(redLease / 8)))):
+					}
+				})
+				if err := held.Unlock(ctx); err != nil && !isAny(err, lock.ErrLost, lock.ErrUnknown) {
+					t.Errorf("unlock: %v", err)
+				}
+			}
+		})
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for n := 0; time.Now().Before(end); n++ {
+		down := rng.Perm(5)[:1+rng.IntN(3)]
+		f := fleets[rng.IntN(len(fleets))]
+		stop := rng.IntN(2) == 0
+		for _, i := range down {
+			if stop {
+				require.NoError(t, servers[i].Pause())
+			} else {
+				f.cut(i)
+			}
+		}
+		time.Sleep(time.Duration(rng.Int64N(int64(redLease)))) // how long the fault lasts
+		for _, i := range down {
+			if stop {
+				require.NoError(t, servers[i].Resume())
+			} else {
+				f.mend(i)
+			}
+		}
+	}
+	wg.Wait()
+	l.check(t)
+	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 10*time.Millisecond)
+}
+
+// TestRedLockIsExactWhenRequestsAreLostDoubledOrLate: each member lies behind a
+// faulty network.
+func TestRedLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
+	t.Parallel()
+	servers := fiveMasters(t)[:3]
+	const lease = redLease
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(5, 6))
+	calm := false
+	decide := func(name string) action {
+		mu.Lock()
+		defer mu.Unlock()
+		if calm || name == "uptime" || rng.IntN(8) > 0 {
+			return pass
+		}
+		return 1 + action(rng.IntN(int(actions)-1))
+	}
+	var proxies []*proxy
+	for _, s := range servers {
+		p := newProxy(t, s, lease, decide)
+		defer p.close()
+		proxies = append(proxies, p)
+	}
+	cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
+	ctx := context.Background()
+	end := time.Now().Add(2500 * time.Millisecond)
+	if testing.Short() {
+		end = time.Now().Add(time.Second)
+	}
+	var l multiLedger
+	var wg sync.WaitGroup
+	var clients []*lock.Client
+	for i := range 3 {
+		var ms []*lock.Mutex
+		for _, p := range proxies {
+			c, err := lock.New(p.pool(), cfg)
+			require.NoError(t, err)
+			clients = append(clients, c)
+			ms = append(ms, c.Mutex(t.Name()))
+		}
+		r, err := lock.NewRedLock(lock.RedLockConfig{}, ms...)
+		require.NoError(t, err)
+		wg.Go(func() {
+			for n := 0; time.Now().Before(end); n++ {
+				wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+				held, err := r.Lock(wait)
+				cancel()
+				if err != nil {
+					t.Errorf("%d: lock: %v", i, err)
+					return
+				}
+				l.rely(held, fmt.Sprint(i, ".", n), func() { time.Sleep(time.Millisecond) })
+				if err := held.Unlock(ctx); err != nil && !isAny(err, lock.ErrLost, lock.ErrUnknown) {
+					t.Errorf("%d: unlock: %v", i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	mu.Lock()
+	calm = true
+	mu.Unlock()
+	l.check(t)
+	for _, c := range clients {
+		require.NoError(t, c.Close(ctx))
+	}
+	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 10*time.Millisecond)
+}
