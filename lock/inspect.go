@@ -124,10 +124,15 @@ func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, args ...an
 // carries the owner and ends when the lock is lost, and unlocks, also when f
 // panics. The errors of f and of Unlock are joined; one that is ErrLost says
 // that f may have run without the lock.
-func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) (err error) {
+func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) error {
 	held, err := m.Lock(ctx)
-	if err != nil {
-		return err
+	return do(ctx, held, err, f)
+}
+
+// do is Do once the lock is held, or could not be.
+func do(ctx context.Context, held *Held, failed error, f func(context.Context) error) (err error) {
+	if failed != nil {
+		return failed
 	}
 	defer func() {
 		if unlockErr := held.Unlock(ctx); unlockErr != nil {
