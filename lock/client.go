@@ -31,6 +31,7 @@ type Client struct {
 	owners atomic.Uint64 // the last fresh owner
 	seqs   atomic.Uint64 // the last seq: one for every outermost attempt
 	tries  atomic.Uint64 // acquire scripts sent
+	fair   atomic.Int64  // waiters at fair mutexes
 
 	closing  chan struct{}  // closed when Close begins
 	wg       sync.WaitGroup // what passOn started
@@ -99,7 +100,7 @@ func (c *Client) Mutex(name string) *Mutex {
 // Stats returns a snapshot of what the client holds and of its watchdog.
 func (c *Client) Stats() Stats {
 	c.mu.Lock()
-	st := Stats{Held: c.heldLocked(), Tries: c.tries.Load()}
+	st := Stats{Held: c.heldLocked(), Waiting: int(c.fair.Load()), Tries: c.tries.Load()}
 	for _, g := range c.gates {
 		st.Waiting += len(g.waiters)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/wheellock/wheellock/lock"
 )
@@ -70,4 +71,26 @@ func ExampleRWMutex_downgrade() {
 	// Output:
 	// true <nil>
 	// true
+}
+
+// Waiters have their turn in the order in which they came, whatever process they
+// are in.
+func ExampleFairMutex() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+
+	mu := client.FairMutex("ticket-counter")
+	err := mu.Do(ctx, func(ctx context.Context) error {
+		// Another owner waits in the queue, or leaves it.
+		wait, cancel := context.WithTimeout(lock.WithoutOwner(ctx), 50*time.Millisecond)
+		defer cancel()
+		_, err := mu.Lock(wait)
+		fmt.Println(errors.Is(err, context.DeadlineExceeded))
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// true
+	// <nil>
 }

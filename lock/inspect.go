@@ -27,7 +27,7 @@ type Info struct {
 // Inspect reads the lock from Redis. What it says may be over when it returns.
 // An answer that does not come is ErrUnknown.
 func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
-	a, err := m.ask(ctx, "inspect", script.Inspect, m.name)
+	a, err := m.ask(ctx, "inspect", script.Inspect, 1, m.name)
 	if err != nil {
 		return Info{}, err
 	}
@@ -87,7 +87,11 @@ var ErrNotALock = errors.New("lock: the key is no lock")
 // before another may have the lock. A key that is no lock's hash is left alone:
 // ErrNotALock. This is Redisson's forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	a, err := m.ask(ctx, "force", script.Force, m.name, channel(m.name))
+	return m.force(ctx, script.Force, 1, m.name, channel(m.name))
+}
+
+func (m *Mutex) force(ctx context.Context, s *script.Script, keys int, args ...any) (bool, error) {
+	a, err := m.ask(ctx, "force", s, keys, args...)
 	if err != nil {
 		if hasWord(err.Error(), "WRONGTYPE") {
 			err = fmt.Errorf("%w: %w", ErrNotALock, err)
@@ -105,7 +109,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 }
 
 // ask sends one script that needs no hold, once.
-func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, args ...any) (answer, error) {
+func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, keys int, args ...any) (answer, error) {
 	if err := checkName(m.name); err != nil {
 		return answer{}, err
 	}
@@ -113,7 +117,7 @@ func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, args ...an
 		return answer{}, ErrClosed
 	}
 	defer m.c.end()
-	a := m.c.call(ctx, m.name, s, nil, args...)
+	a := m.c.callKeys(ctx, m.name, s, keys, nil, args...)
 	if a.err != nil {
 		return a, m.c.callError(op, m.name, a)
 	}

@@ -13,14 +13,14 @@ type kind uint8
 const (
 	mutexKind  kind = iota
 	fencedKind      // a mutex whose tokens come from a counter of its own
+	fairKind        // a mutex with a queue in Redis
 	readKind        // a RWMutex held for reading
 	writeKind       // a RWMutex held for writing
 	permitKind      // permits of a PermitSemaphore; their names stand in the place of the owner
 )
 
-// exclusive kinds have one hold a name, found by the name; it is handed from one
-// waiter of a client to the next.
-func (k kind) exclusive() bool { return k <= fencedKind }
+// exclusive kinds have one hold a name, found by the name.
+func (k kind) exclusive() bool { return k <= fairKind }
 
 // renewalClass groups the kinds whose holds one script renews, in one call. The
 // scripts' arguments are those of script.Renew.
@@ -92,6 +92,9 @@ func releaseOf(k kind, name, field string, remaining int, lease time.Duration) c
 		return command{script.RwReadRelease, 2, []any{name, rwTimeout(name, field), field, remaining, ms(lease), rwChannel(name), slotPrefix(name)}}
 	case writeKind:
 		return command{script.RwWriteRelease, 2, []any{name, rwWriters(name), field, remaining, ms(lease), rwChannel(name), slotPrefix(name)}}
+	}
+	if k == fairKind {
+		return fairRelease(name, field, remaining, lease)
 	}
 	if k == permitKind {
 		return command{script.PermitRelease, 2, []any{name, permitsTaken(name), field, semaphoreChannel(name)}}

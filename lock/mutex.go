@@ -118,6 +118,9 @@ func (m *Mutex) take(ctx context.Context, t terms) (*Held, error) {
 			return nil, err
 		}
 	}
+	if m.kind == fairKind {
+		return m.takeFair(ctx, a)
+	}
 	switch queued := m.c.queued(m.name); {
 	case queued && t.wait:
 		return m.wait(ctx, a, nil)

@@ -68,6 +68,15 @@ var permitSetText string
 //go:embed permit_inspect.lua
 var permitInspectText string
 
+//go:embed fair_take.lua
+var fairTakeText string
+
+//go:embed fair_release.lua
+var fairReleaseText string
+
+//go:embed fair_force.lua
+var fairForceText string
+
 // The scripts of the objects beside Mutex.
 var (
 	SemaphoreSet   = &Script{"semaphore_set", semaphoreSetText, "e30150424094e0f0a8bcb55e049474892ccef9a3"}
@@ -92,6 +101,9 @@ var (
 	PermitExtend   = &Script{"permit_extend", permitExtendText, "a6d23f8190fd34559fd310da13c714f785f84591"}
 	PermitSet      = &Script{"permit_set", permitSetText, "2bae1705a89131dee75cc70d2d4415b4652d9da6"}
 	PermitInspect  = &Script{"permit_inspect", permitInspectText, "021592435e3e47c9b0e99dfd653cc93e42481758"}
+	FairTake       = &Script{"fair_take", fairTakeText, "e0073481306093a460d625c746f5919a0484c80f"}
+	FairRelease    = &Script{"fair_release", fairReleaseText, "894ce0e5244b6d0d0b9665a7b7af234663255280"}
+	FairForce      = &Script{"fair_force", fairForceText, "fb96ffdb6e2600a0bc79cd79adf133d9442ce6c1"}
 )
 
 func family() []*Script {
@@ -118,5 +130,8 @@ func family() []*Script {
 		PermitExtend,
 		PermitSet,
 		PermitInspect,
+		FairTake,
+		FairRelease,
+		FairForce,
 	}
 }
