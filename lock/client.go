@@ -38,15 +38,15 @@ type Client struct {
 	lost     lostEvents     // for the Lost hook
 	requests sync.Pool      // of *request
 
-	mu      sync.Mutex         // guards what follows
-	closed  bool               // Close began
-	holds   map[string]*hold   // the hold of each name, until its end is through
-	gates   map[string]*gate   // the waiters of each name, if any
-	lines   map[string]*line   // the waiters at semaphores and latches, by channel; nil while there was none
-	kin     map[kinKey][]*hold // the holds of kinds of which a name may have many; nil while there was none
-	kinHeld int                // how many they are
-	calls   int                // acquisitions and unlocks that are under way
-	idle    chan struct{}      // closed when, after Close began, there is neither hold nor call
+	mu      sync.Mutex           // guards what follows
+	closed  bool                 // Close began
+	holds   map[string]*hold     // the hold of each name, until its end is through
+	gates   map[string]*gate     // the waiters of each name, if any
+	lines   map[string]*waitLine // the waiters at semaphores and latches, by channel; nil while there was none
+	kin     map[kinKey][]*hold   // the holds of kinds of which a name may have many; nil while there was none
+	kinHeld int                  // how many they are
+	calls   int                  // acquisitions and unlocks that are under way
+	idle    chan struct{}        // closed when, after Close began, there is neither hold nor call
 }
 
 // tokenCounter is the key of the fencing-token counter on one server.

@@ -27,7 +27,7 @@ type Info struct {
 // Inspect reads the lock from Redis. What it says may be over when it returns.
 // An answer that does not come is ErrUnknown.
 func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
-	a, err := m.ask(ctx, "inspect", script.Inspect, 1, m.name)
+	a, err := m.ask(ctx, "inspect", script.Inspect, m.name)
 	if err != nil {
 		return Info{}, err
 	}
@@ -91,7 +91,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 }
 
 func (m *Mutex) force(ctx context.Context, s *script.Script, keys int, args ...any) (bool, error) {
-	a, err := m.ask(ctx, "force", s, keys, args...)
+	a, err := m.askKeys(ctx, "force", s, keys, args...)
 	if err != nil {
 		if hasWord(err.Error(), "WRONGTYPE") {
 			err = fmt.Errorf("%w: %w", ErrNotALock, err)
@@ -109,7 +109,11 @@ func (m *Mutex) force(ctx context.Context, s *script.Script, keys int, args ...a
 }
 
 // ask sends one script that needs no hold, once.
-func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, keys int, args ...any) (answer, error) {
+func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, args ...any) (answer, error) {
+	return m.askKeys(ctx, op, s, 1, args...)
+}
+
+func (m *Mutex) askKeys(ctx context.Context, op string, s *script.Script, keys int, args ...any) (answer, error) {
 	if err := checkName(m.name); err != nil {
 		return answer{}, err
 	}

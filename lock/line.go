@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// line is the queue of a client's waiters at one semaphore or latch, first come
+// waitLine is the queue of a client's waiters at one semaphore or latch, first come
 // first served. Only the first of them talks to Redis: it listens to the
 // object's channel, looks again when that is confirmed, for a message may have
 // come before, and then sleeps until a message or MaxPoll. What it has learned
 // stays with the line when the next one becomes the first.
-type line struct {
+type waitLine struct {
 	// immutable
 	wake chan struct{} // of capacity 1: a message or a confirmation came since the last try
 
@@ -58,15 +58,15 @@ func (c *Client) lined(line string) bool {
 	return c.lines[line] != nil
 }
 
-func (c *Client) lineUp(channel string) (*line, *place) {
+func (c *Client) lineUp(channel string) (*waitLine, *place) {
 	p := &place{first: make(chan struct{}), served: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lines[channel]
 	if l == nil {
-		l = &line{wake: make(chan struct{}, 1), left: unknownLeft}
+		l = &waitLine{wake: make(chan struct{}, 1), left: unknownLeft}
 		if c.lines == nil {
-			c.lines = make(map[string]*line)
+			c.lines = make(map[string]*waitLine)
 		}
 		c.lines[channel] = l
 	}
@@ -80,14 +80,14 @@ func (c *Client) lineUp(channel string) (*line, *place) {
 }
 
 // lineLeave takes p out of the line, wherever it stands; the next one is first.
-func (c *Client) lineLeave(channel string, l *line, p *place) {
+func (c *Client) lineLeave(channel string, l *waitLine, p *place) {
 	if c.lineShorten(channel, l, p) && l.topic != nil {
 		l.topic.leave(l.wake)
 	}
 }
 
 // lineShorten reports whether p was the last one, which ends the line.
-func (c *Client) lineShorten(channel string, l *line, p *place) bool {
+func (c *Client) lineShorten(channel string, l *waitLine, p *place) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.Index(l.places, p)
@@ -106,7 +106,7 @@ func (c *Client) lineShorten(channel string, l *line, p *place) bool {
 }
 
 // present is the number of the last who stands in line now.
-func (c *Client) present(l *line) uint64 {
+func (c *Client) present(l *waitLine) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return l.joined
@@ -114,7 +114,7 @@ func (c *Client) present(l *line) uint64 {
 
 // serve ends the waiting of those whose numbers are up to last, but for the
 // first, whose own waiting is at its end.
-func (c *Client) serve(l *line, last uint64) {
+func (c *Client) serve(l *waitLine, last uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kept := l.places[:1]
@@ -191,7 +191,7 @@ func (c *Client) attend(ctx context.Context, name, line, channel string, e erran
 }
 
 // tryFirst is one try of the first in line.
-func (c *Client) tryFirst(ctx context.Context, l *line, e errand) error {
+func (c *Client) tryFirst(ctx context.Context, l *waitLine, e errand) error {
 	last := uint64(0)
 	if e.forAll {
 		last = c.present(l)
@@ -212,7 +212,7 @@ func (c *Client) tryFirst(ctx context.Context, l *line, e errand) error {
 
 // sleepInLine waits until the first in line is woken, at most MaxPoll and, if
 // the last try said when the lease of another ends, until then.
-func (c *Client) sleepInLine(ctx context.Context, l *line, refusal error) {
+func (c *Client) sleepInLine(ctx context.Context, l *waitLine, refusal error) {
 	longest := c.cfg.MaxPoll
 	d := longest - rand.N(longest/8+1) // spread, so that clients do not meet
 	var other *HeldError

@@ -117,17 +117,17 @@ func (r *renewer) try(ctx context.Context, b *renewal.Batch) error {
 type renewConn struct {
 	redis.Conn
 	wait   wait
-	prefix any    // of all fields
-	order  []int  // the leases, those of one call side by side
-	calls  []part // of order
+	prefix any         // of all fields
+	order  []int       // the leases, those of one call side by side
+	calls  []renewCall // of order
 	args   []any
 	boxes  boxes
 	text   []byte
 	dummy  byte // see touch
 }
 
-// part is one script call: the leases order[from:to].
-type part struct {
+// renewCall is one script call: the leases order[from:to].
+type renewCall struct {
 	from, to int
 	err      error
 }
@@ -185,12 +185,12 @@ func (c *renewConn) split(b *renewal.Batch, live []int) {
 			c.calls[last].to++
 			continue
 		}
-		c.calls = append(c.calls, part{from: k, to: k + 1})
+		c.calls = append(c.calls, renewCall{from: k, to: k + 1})
 	}
 }
 
 // send writes one call, by its script's SHA or as text.
-func (c *renewConn) send(b *renewal.Batch, call *part, asText bool) error {
+func (c *renewConn) send(b *renewal.Batch, call *renewCall, asText bool) error {
 	leases := c.order[call.from:call.to]
 	class := b.Owner(leases[0]).(*hold).kind.renewalClass()
 	code := class.script()
@@ -215,7 +215,7 @@ func (c *renewConn) send(b *renewal.Batch, call *part, asText bool) error {
 
 // receive reads the answer to one call. A reply that is an error is noted in
 // call; the error that it returns is one of the connection.
-func (c *renewConn) receive(b *renewal.Batch, call *part, timeout time.Duration) error {
+func (c *renewConn) receive(b *renewal.Batch, call *renewCall, timeout time.Duration) error {
 	reply, err := redis.ReceiveWithTimeout(c.Conn, max(timeout-time.Since(c.wait.began), time.Millisecond))
 	if _, answered := err.(redis.Error); answered {
 		call.err = err

@@ -564,3 +564,25 @@ func TestABatchOfMixedKindsIsRenewed(t *testing.T) {
 	require.Positive(t, gone)
 	require.Zero(t, c.Stats().Held)
 }
+
+func TestWhatReplicasDoNotHaveIsGivenBackWhateverItsKind(t *testing.T) {
+	s := onRedis(t) // which has none
+	c := newClient(t, s, lock.Config{Replicas: 1, ReplicaTimeout: 5 * time.Millisecond})
+	ctx := context.Background()
+	key := keyOf(t)
+	require.NoError(t, c.PermitSemaphore(key+"permits").Set(ctx, 2))
+	for name, take := range map[string]func(context.Context) (*lock.Held, error){
+		"fenced": c.FencedMutex(key).Lock, "fair": c.FairMutex(key).Lock, "fair try": c.FairMutex(key).TryLock,
+		"read": c.RWMutex(key).RLock, "write": c.RWMutex(key).Lock,
+		"permits": func(ctx context.Context) (*lock.Held, error) { return c.PermitSemaphore(key+"permits").Acquire(ctx, 2) },
+	} {
+		_, err := take(ctx)
+		require.ErrorIs(t, err, lock.ErrNotReplicated, name)
+		require.NotErrorIs(t, err, lock.ErrUnknown, name)
+		require.False(t, exists(t, s, key), name)
+	}
+	n, err := c.PermitSemaphore(key + "permits").Available(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, n)
+	require.Zero(t, c.Stats().Held)
+}
