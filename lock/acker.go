@@ -244,20 +244,33 @@ func (a *acker) await(conn redis.Conn) (int, error) {
 	return redis.Int(redis.ReceiveWithTimeout(conn, a.wait+a.timeout))
 }
 
-// tookLock reports whether the acquire script says yes.
+// acquires reports whether s takes something for a hold.
+func acquires(s *script.Script) bool {
+	switch s {
+	case script.Acquire, script.FairTake, script.RwRead, script.RwWrite, script.PermitTake:
+		return true
+	}
+	return false
+}
+
+// tookLock reports whether the answer of such a script says yes.
 func tookLock(reply any) bool {
-	pair, ok := reply.([]any)
-	return ok && len(pair) == 2 && pair[0] == int64(1)
+	values, ok := reply.([]any)
+	if !ok || len(values) == 0 {
+		return false
+	}
+	n, _ := values[0].(int64)
+	return n > 0
 }
 
 // undo releases what an attempt has taken and may not keep, and gives it a new
 // field.
 func (a *attempt) undo(ctx context.Context) {
-	f := field(a.c.id, a.owner, a.seq)
-	ans := a.c.call(ctx, a.name, script.Release, nil, a.name, f, 0, ms(MinLease), channel(a.name))
+	cmd := releaseOf(a.kind, a.name, a.field(), 0, MinLease)
+	ans := a.c.callKeys(ctx, a.name, cmd.script, cmd.keys, nil, cmd.args...)
 	if ans.err != nil {
 		a.retire()
 		return
 	}
-	a.seq = a.c.seqs.Add(1)
+	a.renew()
 }

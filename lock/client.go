@@ -31,18 +31,22 @@ type Client struct {
 	owners atomic.Uint64 // the last fresh owner
 	seqs   atomic.Uint64 // the last seq: one for every outermost attempt
 	tries  atomic.Uint64 // acquire scripts sent
+	fair   atomic.Int64  // waiters at fair mutexes
 
 	closing  chan struct{}  // closed when Close begins
 	wg       sync.WaitGroup // what passOn started
 	lost     lostEvents     // for the Lost hook
 	requests sync.Pool      // of *request
 
-	mu     sync.Mutex       // guards what follows
-	closed bool             // Close began
-	holds  map[string]*hold // the hold of each name, until its end is through
-	gates  map[string]*gate // the waiters of each name, if any
-	calls  int              // acquisitions and unlocks that are under way
-	idle   chan struct{}    // closed when, after Close began, there is neither hold nor call
+	mu      sync.Mutex           // guards what follows
+	closed  bool                 // Close began
+	holds   map[string]*hold     // the hold of each name, until its end is through
+	gates   map[string]*gate     // the waiters of each name, if any
+	lines   map[string]*waitLine // the waiters at semaphores and latches, by channel; nil while there was none
+	kin     map[kinKey][]*hold   // the holds of kinds of which a name may have many; nil while there was none
+	kinHeld int                  // how many they are
+	calls   int                  // acquisitions and unlocks that are under way
+	idle    chan struct{}        // closed when, after Close began, there is neither hold nor call
 }
 
 // tokenCounter is the key of the fencing-token counter on one server.
@@ -96,9 +100,12 @@ func (c *Client) Mutex(name string) *Mutex {
 // Stats returns a snapshot of what the client holds and of its watchdog.
 func (c *Client) Stats() Stats {
 	c.mu.Lock()
-	st := Stats{Held: len(c.holds), Tries: c.tries.Load()}
+	st := Stats{Held: c.heldLocked(), Waiting: int(c.fair.Load()), Tries: c.tries.Load()}
 	for _, g := range c.gates {
 		st.Waiting += len(g.waiters)
+	}
+	for _, l := range c.lines {
+		st.Waiting += len(l.places)
 	}
 	c.mu.Unlock()
 	st.Renewal = c.dog.Stats()
@@ -126,9 +133,7 @@ func (c *Client) Close(ctx context.Context) error {
 		c.closed = true
 		close(c.closing)
 		c.idleLocked()
-		for _, h := range c.holds {
-			holds = append(holds, h)
-		}
+		holds = c.allLocked()
 	}
 	c.mu.Unlock()
 	for _, h := range holds {
@@ -159,10 +164,7 @@ func (c *Client) Close(ctx context.Context) error {
 // releaseAll releases what is still held, for Config.ReleaseOnClose.
 func (c *Client) releaseAll() {
 	c.mu.Lock()
-	holds := make([]*hold, 0, len(c.holds))
-	for _, h := range c.holds {
-		holds = append(holds, h)
-	}
+	holds := c.allLocked()
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
 	defer cancel()
@@ -174,7 +176,8 @@ func (c *Client) releaseAll() {
 		}
 		limit <- struct{}{}
 		wg.Go(func() {
-			c.call(ctx, h.name, script.Release, nil, h.name, h.field(), 0, ms(c.cfg.Lease), channel(h.name))
+			cmd := releaseOf(h.kind, h.name, h.field(), 0, c.cfg.Lease)
+			c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 			h.Lost(renewal.Closed)
 			<-limit
 		})
@@ -204,10 +207,10 @@ func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, key
 	return a
 }
 
-// post sends one script whose first argument is its key; the answer goes to
+// post sends one script whose first arguments are its keys; the answer goes to
 // late.
-func (c *Client) post(key string, s *script.Script, late func(answer), args ...any) {
-	r := c.newRequest(s, 1, late, args)
+func (c *Client) post(key string, s *script.Script, keys int, late func(answer), args ...any) {
+	r := c.newRequest(s, keys, late, args)
 	r.state.Store(abandoned)
 	c.node(key).put(r)
 }
@@ -227,7 +230,7 @@ func (c *Client) adopt(h *hold) bool {
 		c.mu.Unlock()
 		return false
 	}
-	c.holds[h.name] = h
+	c.addLocked(h)
 	c.wakeGateLocked(h.name) // those of its owner can re-enter
 	c.mu.Unlock()
 	c.forgetLost(h)
@@ -245,10 +248,9 @@ func (c *Client) forgetLost(h *hold) {
 func (c *Client) forget(h *hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.holds[h.name] != h {
+	if !c.removeLocked(h) {
 		return
 	}
-	delete(c.holds, h.name)
 	c.wakeGateLocked(h.name)
 	c.idleLocked()
 }
@@ -275,7 +277,7 @@ func (c *Client) end() {
 
 // idleLocked closes idle once its time has come.
 func (c *Client) idleLocked() {
-	if !c.closed || len(c.holds) > 0 || c.calls > 0 {
+	if !c.closed || c.heldLocked() > 0 || c.calls > 0 {
 		return
 	}
 	select {

@@ -43,6 +43,10 @@ type Config struct {
 	// UnlockTimeout bounds Unlock, which resends while the answer is unknown;
 	// default 3 s, from IOTimeout to an hour.
 	UnlockTimeout time.Duration
+	// ReadersFirst lets readers of a RWMutex in although a writer waits, as
+	// Redisson does; a stream of readers then keeps writers out for as long as
+	// it lasts. By default new readers wait.
+	ReadersFirst bool
 	// FailFast makes Lock return ErrUnknown at the first unknown outcome; by
 	// default it tries on until its context ends.
 	FailFast bool

@@ -107,6 +107,26 @@
 // A caller that leaves before its answer breaks no connection: the answer is still
 // read, and a lock that it brings is given back.
 //
-// The formats are Redisson's (RedissonLock, RedissonFencedLock); the scripts are
-// our own, see package script.
+// # The family
+//
+//	Mutex           RLock                        hash; tokens; hand-off inside the client
+//	FencedMutex     RFencedLock                  the same, tokens from Redisson's counter
+//	FairMutex       RFairLock                    the same, a queue in Redis, no hand-off
+//	RWMutex         RReadWriteLock               hash with a mode, a key for each reader
+//	PermitSemaphore RPermitExpirableSemaphore    counter and sorted set of deadlines
+//	Semaphore       RSemaphore                   counter
+//	CountDownLatch  RCountDownLatch              counter
+//
+// All but the last two give Helds: holds of other kinds than Mutex differ in the
+// scripts that take, keep and release them, and share the rest. A renewal batch
+// of several kinds is one pipelined call for each script. Semaphores and latches
+// have no owner. Each of their requests writes what it brought under a key of its
+// own, for 30 s and in the same script, so that a copy of it gets the first
+// answer; it is sent again for 20 s. What a caller has left is undone, and a copy
+// that comes later takes nothing.
+//
+// The waiters of a client at one semaphore, latch or RWMutex stand in line, and
+// only the first talks to Redis. Those of a FairMutex each stand in Redis' queue.
+//
+// The formats are Redisson's; the scripts are our own, see package script.
 package lock

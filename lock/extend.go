@@ -31,7 +31,12 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		if err != nil {
 			return err
 		}
-		a := h.c.call(ctx, h.name, script.Reenter, nil, h.name, h.field(), count, ms(d))
+		began := time.Now()
+		cmd := h.reentry(count, d)
+		a := h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
+		if h.kind == permitKind {
+			a.stamp = began // Redis is told an end, not a length
+		}
 		switch n, ok := a.reply.(int64); {
 		case a.err != nil:
 			err := h.c.callError("extend", h.name, a)
@@ -70,6 +75,9 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	h := x.h
 	if err := x.Err(); err != nil {
 		return nil, err
+	}
+	if h.kind == permitKind {
+		return nil, fmt.Errorf("lock: guard of %q: permits guard nothing, for others have some too", h.name)
 	}
 	params := make([]any, 0, len(keys)+len(args)+3)
 	params = append(params, h.name)

@@ -31,6 +31,7 @@ type gate struct {
 
 // waiter is one call of Lock in a gate.
 type waiter struct {
+	kind  kind
 	owner owner
 	terms
 	wake chan struct{} // of capacity 1: look at your state again; also messages of the lock's channel
@@ -51,8 +52,8 @@ const (
 )
 
 // join puts a waiter at the end of the lock's queue.
-func (c *Client) join(name string, o owner, t terms) *waiter {
-	w := &waiter{owner: o, terms: t, wake: make(chan struct{}, 1)}
+func (c *Client) join(name string, k kind, o owner, t terms) *waiter {
+	w := &waiter{kind: k, owner: o, terms: t, wake: make(chan struct{}, 1)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.gates[name]
@@ -178,7 +179,8 @@ func (c *Client) successor(h *hold) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.gates[h.name]
-	if g == nil || c.closed || c.cfg.Replicas > 0 { // replicas know nothing of a hand-off
+	// replicas know nothing of a hand-off
+	if g == nil || c.closed || c.cfg.Replicas > 0 || g.waiters[0].kind != h.kind {
 		return nil
 	}
 	if h.run >= runLength || h.run > 0 && c.clock()-h.runStart > int32(ms(runTime)) {
@@ -250,7 +252,7 @@ func (m *Mutex) wait(ctx context.Context, a *attempt, last error) (held *Held, e
 			c.callHook(hook, e)
 		}()
 	}
-	w := c.join(m.name, a.owner, a.terms)
+	w := c.join(m.name, a.kind, a.owner, a.terms)
 	defer func() {
 		if h := c.quit(m.name, w); h != nil {
 			c.passOn(h) // granted while it left
@@ -270,6 +272,9 @@ func (m *Mutex) wait(ctx context.Context, a *attempt, last error) (held *Held, e
 		case grantedTurn:
 			return h.firstHeld(a.renewed), nil
 		case reenterTurn:
+			if h.kind != m.kind {
+				return nil, errOtherKind(m.name)
+			}
 			held, err = h.reenter(ctx, a.lease, a.renewed)
 			if err == errGone {
 				continue

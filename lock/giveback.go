@@ -54,7 +54,7 @@ var errRefused = errors.New("lock: the hand-off was refused")
 
 // handOff makes w's hold out of h, in one script.
 func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, error) {
-	next := &hold{c: c, name: h.name, owner: w.owner, seq: c.seqs.Add(1), count: 1, run: h.run + 1, runStart: h.runStart}
+	next := &hold{c: c, name: h.name, kind: h.kind, owner: w.owner, seq: c.seqs.Add(1), count: 1, run: h.run + 1, runStart: h.runStart}
 	if h.run == 0 {
 		next.runStart = c.clock()
 	}
@@ -62,14 +62,14 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 		next.renewing = 1
 	}
 	a, r, err := h.resend(ctx, "handoff", func() answer {
-		return c.callKeys(ctx, h.name, script.Handoff, 2, nil,
-			h.name, c.counter(h.name), h.field(), next.field(), ms(w.lease), leastToken(time.Now()))
+		counter, least := c.counterOf(h.kind, h.name)
+		return c.callKeys(ctx, h.name, script.Handoff, 2, nil, h.name, counter, h.field(), next.field(), ms(w.lease), least)
 	})
 	if err != nil {
 		if _, refused := a.err.(redis.Error); refused && !r.resent {
 			return r, errRefused
 		}
-		c.janitor.owe(next.name, next.field(), w.lease)
+		next.owe(w.lease)
 		return r, err
 	}
 	token, _, err := c.parseAcquire(h.name, a)
@@ -84,7 +84,7 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 	watched := c.keep(next, renewal.Terms{Stamp: a.stamp, TTL: w.lease, Fixed: !w.renewed}) == nil
 	if !watched {
 		// The yes came after its trust had ended: the waiters go on by themselves.
-		c.janitor.owe(next.name, next.field(), w.lease)
+		next.owe(w.lease)
 		return r, nil
 	}
 	if !c.deliver(next, w) {
@@ -98,7 +98,7 @@ func (c *Client) passOn(h *hold) {
 	h.leaving.Store(true)
 	if !h.lease.Release() {
 		c.forget(h)
-		c.janitor.owe(h.name, h.field(), c.cfg.Lease)
+		h.owe(c.cfg.Lease)
 		return
 	}
 	c.begin(false)
@@ -107,7 +107,7 @@ func (c *Client) passOn(h *hold) {
 		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
 		defer cancel()
 		if _, err := c.giveBack(ctx, h, false); err != nil {
-			c.janitor.owe(h.name, h.field(), c.cfg.Lease)
+			h.owe(c.cfg.Lease)
 		}
 	})
 }
@@ -115,8 +115,9 @@ func (c *Client) passOn(h *hold) {
 // release sends the release script until it is answered or ctx ends, and
 // returns its answer.
 func (h *hold) release(ctx context.Context, remaining int, lease time.Duration) (int64, returned, error) {
+	cmd := releaseOf(h.kind, h.name, h.field(), remaining, lease)
 	a, r, err := h.resend(ctx, "release", func() answer {
-		return h.c.call(ctx, h.name, script.Release, nil, h.name, h.field(), remaining, ms(lease), channel(h.name))
+		return h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 	})
 	if err != nil {
 		return 0, r, err

@@ -82,7 +82,10 @@ func (x *Held) errLocked() error {
 // that Lock with it re-enters. It ends with parent, when Unlock of this Held is
 // called, and when the lock is lost; context.Cause then is a *LostError.
 func (x *Held) Context(parent context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, ownerKey{}, ownerOrError{owner: x.h.owner}))
+	if x.h.kind != permitKind {
+		parent = context.WithValue(parent, ownerKey{}, ownerOrError{owner: x.h.owner})
+	}
+	ctx, cancel := context.WithCancelCause(parent)
 	x.watched().cancelWith(ctx, cancel)
 	return ctx
 }
@@ -126,7 +129,7 @@ func (x *Held) unlock(ctx context.Context) (bool, error) {
 	h.mu.Unlock()
 	again := h.leaving.Swap(remaining == 0)
 	if cause != nil {
-		h.c.janitor.owe(h.name, h.field(), h.c.cfg.Lease)
+		h.owe(h.c.cfg.Lease)
 		return true, x.given(cause)
 	}
 	x.end() // whoever works under its context stops before another can begin
@@ -163,14 +166,14 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (bool, error) {
 func (x *Held) unlockLast(ctx context.Context, again bool) (bool, error) {
 	h := x.h
 	if !again && !h.lease.Release() { // its trust ended just now
-		h.c.janitor.owe(h.name, h.field(), h.c.cfg.Lease)
+		h.owe(h.c.cfg.Lease)
 		return true, x.given(h.lostByLease(renewal.TrustEnded))
 	}
 	r, err := h.c.giveBack(ctx, h, again)
 	switch {
 	case err != nil:
 		if !again {
-			h.c.janitor.owe(h.name, h.field(), h.c.cfg.Lease)
+			h.owe(h.c.cfg.Lease)
 		}
 		return false, err
 	case r.gone && !again && !r.resent, r.gone && !time.Now().Before(h.lease.Deadline()):

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -29,6 +28,8 @@ type hold struct {
 
 	leaving atomic.Bool // the last Unlock has begun; no re-entry any more
 
+	kind kind // immutable
+
 	// guarded by mu, which is never held during I/O, and the Helds too
 	busy     bool   // a script of this hold is on its way: they are ordered
 	closing  bool   // Close has announced its end; still held and renewed
@@ -49,20 +50,29 @@ func (h *hold) firstHeld(renewed bool) *Held {
 }
 
 // field is the hold's field in the lock's hash, used by no other hold ever.
-func (h *hold) field() string { return field(h.c.id, h.owner, h.seq) }
+func (h *hold) field() string {
+	b := make([]byte, 0, 80)
+	if h.kind != permitKind {
+		b = append(append(b, h.c.id...), ':')
+	}
+	return string(h.appendFieldTail(b))
+}
 
 // appendFieldTail appends what comes after the client's id in the field.
-func (h *hold) appendFieldTail(b []byte) []byte { return appendFieldTail(b, h.owner, h.seq) }
-
-func field(client string, o owner, seq uint64) string {
-	b := append(make([]byte, 0, 80), client...)
-	return string(appendFieldTail(append(b, ':'), o, seq))
+func (h *hold) appendFieldTail(b []byte) []byte {
+	if h.kind == permitKind { // the ids, and how many
+		return strconv.AppendUint(append(b, h.owner.text...), h.owner.id, 10)
+	}
+	b = append(h.owner.appendTo(b), ':')
+	b = strconv.AppendUint(b, h.seq, 10)
+	if h.kind == writeKind {
+		b = append(b, ":write"...) // as Redisson tells a writer from a reader
+	}
+	return b
 }
 
-func appendFieldTail(b []byte, o owner, seq uint64) []byte {
-	b = append(o.appendTo(b), ':')
-	return strconv.AppendUint(b, seq, 10)
-}
+// owe leaves the hold's field to the janitor.
+func (h *hold) owe(lease time.Duration) { h.c.janitor.owe(h.kind, h.name, h.field(), lease) }
 
 // enter waits for the hold's turn; its scripts go out one after the other.
 func (h *hold) enter(ctx context.Context) error {
@@ -168,7 +178,8 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	if leaving || lost {
 		return nil, errGone
 	}
-	a := h.c.call(ctx, h.name, script.Reenter, nil, h.name, h.field(), count, ms(lease))
+	cmd := h.reentry(count, lease)
+	a := h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 	if a.err != nil {
 		// A re-entry that arrives late sets a count that the next script of
 		// this hold sets again.

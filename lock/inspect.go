@@ -87,7 +87,11 @@ var ErrNotALock = errors.New("lock: the key is no lock")
 // before another may have the lock. A key that is no lock's hash is left alone:
 // ErrNotALock. This is Redisson's forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	a, err := m.ask(ctx, "force", script.Force, m.name, channel(m.name))
+	return m.force(ctx, script.Force, 1, m.name, channel(m.name))
+}
+
+func (m *Mutex) force(ctx context.Context, s *script.Script, keys int, args ...any) (bool, error) {
+	a, err := m.askKeys(ctx, "force", s, keys, args...)
 	if err != nil {
 		if hasWord(err.Error(), "WRONGTYPE") {
 			err = fmt.Errorf("%w: %w", ErrNotALock, err)
@@ -106,6 +110,10 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 
 // ask sends one script that needs no hold, once.
 func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, args ...any) (answer, error) {
+	return m.askKeys(ctx, op, s, 1, args...)
+}
+
+func (m *Mutex) askKeys(ctx context.Context, op string, s *script.Script, keys int, args ...any) (answer, error) {
 	if err := checkName(m.name); err != nil {
 		return answer{}, err
 	}
@@ -113,7 +121,7 @@ func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, args ...an
 		return answer{}, ErrClosed
 	}
 	defer m.c.end()
-	a := m.c.call(ctx, m.name, s, nil, args...)
+	a := m.c.callKeys(ctx, m.name, s, keys, nil, args...)
 	if a.err != nil {
 		return a, m.c.callError(op, m.name, a)
 	}
@@ -124,10 +132,15 @@ func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, args ...an
 // carries the owner and ends when the lock is lost, and unlocks, also when f
 // panics. The errors of f and of Unlock are joined; one that is ErrLost says
 // that f may have run without the lock.
-func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) (err error) {
+func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) error {
 	held, err := m.Lock(ctx)
-	if err != nil {
-		return err
+	return do(ctx, held, err, f)
+}
+
+// do is Do once the lock is held, or could not be.
+func do(ctx context.Context, held *Held, failed error, f func(context.Context) error) (err error) {
+	if failed != nil {
+		return failed
 	}
 	defer func() {
 		if unlockErr := held.Unlock(ctx); unlockErr != nil {

@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"github.com/wheellock/wheellock/lock/script"
 )
 
 // janitor gives back holds that nobody answers for: an acquisition whose answer
@@ -27,11 +25,14 @@ type janitor struct {
 	wg     sync.WaitGroup
 }
 
-// debt is a field that may stand in a lock's hash with nobody behind it.
+// debt is a script that is still to be carried out: mostly the release of a
+// field that may stand in a lock's hash with nobody behind it. It may be sent
+// more than once.
 type debt struct {
+	command
 	name  string
-	field string
-	until time.Time // by then Redis has expired it
+	field string    // named to new attempts at the lock; "" if there is no such
+	until time.Time // by then Redis has expired it, or a copy would do harm
 }
 
 const (
@@ -45,14 +46,22 @@ func newJanitor(c *Client) *janitor {
 
 // owe takes charge of a field that stands in Redis for at most lease from now.
 // It does not block.
-func (j *janitor) owe(name, field string, lease time.Duration) {
-	d := &debt{name: name, field: field, until: time.Now().Add(lease)}
+func (j *janitor) owe(k kind, name, field string, lease time.Duration) {
+	j.send(&debt{
+		name: name, field: field, command: releaseOf(k, name, field, 0, j.c.cfg.Lease), until: time.Now().Add(lease),
+	})
+}
+
+// send takes charge of d. It does not block.
+func (j *janitor) send(d *debt) {
 	j.mu.Lock()
 	if j.closed {
 		j.mu.Unlock()
 		return
 	}
-	j.owed[name] = append(j.owed[name], d) // stays when it is paid: its acquire may arrive late
+	if d.field != "" {
+		j.owed[d.name] = append(j.owed[d.name], d) // stays when it is paid: its acquire may arrive late
+	}
 	j.open++
 	j.armLocked()
 	j.mu.Unlock()
@@ -75,9 +84,9 @@ func (j *janitor) fields(name string) []string {
 	return fields
 }
 
-// try sends a release of d; nobody waits for it.
+// try sends d; nobody waits for it.
 func (j *janitor) try(d *debt) {
-	j.c.post(d.name, script.Release, func(a answer) {
+	j.c.post(d.name, d.script, d.keys, func(a answer) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		if a.err == nil || definite(a.err) {
@@ -86,12 +95,12 @@ func (j *janitor) try(d *debt) {
 		}
 		j.failed = append(j.failed, d)
 		j.armLocked()
-	}, d.name, d.field, 0, ms(j.c.cfg.Lease), channel(d.name))
+	}, d.args...)
 }
 
 // armLocked makes retry run soon.
 func (j *janitor) armLocked() {
-	if j.timer != nil || j.closed || len(j.owed) == 0 {
+	if j.timer != nil || j.closed || len(j.owed) == 0 && len(j.failed) == 0 {
 		return
 	}
 	j.wg.Add(1)

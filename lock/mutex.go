@@ -18,6 +18,7 @@ import (
 type Mutex struct {
 	c    *Client // immutable
 	name string  // immutable
+	kind kind    // immutable
 }
 
 // Name returns the lock's key in Redis: Config.KeyPrefix and the name.
@@ -61,10 +62,15 @@ type terms struct {
 	lease   time.Duration
 	renewed bool
 	wait    bool
+	fewer   bool // of permits: fewer will do
 }
 
 // errGone: the hold that was to be re-entered is no more.
 var errGone = errors.New("lock: bug: the hold is gone")
+
+func errOtherKind(name string) error {
+	return fmt.Errorf("lock: %q is held by the same owner as another sort of lock", name)
+}
 
 // acquire is all four ways to take the lock.
 func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
@@ -96,8 +102,11 @@ func (m *Mutex) take(ctx context.Context, t terms) (*Held, error) {
 		return nil, ErrClosed
 	}
 	defer m.c.end()
-	a := &attempt{c: m.c, name: m.name, owner: o, terms: t, seq: m.c.seqs.Add(1)}
+	a := &attempt{c: m.c, name: m.name, kind: m.kind, owner: o, terms: t, seq: m.c.seqs.Add(1)}
 	if h := m.c.lookup(m.name); h != nil && h.owner == o {
+		if h.kind != m.kind {
+			return nil, errOtherKind(m.name)
+		}
 		held, err := h.reenter(ctx, t.lease, t.renewed)
 		switch {
 		case err == nil:
@@ -108,6 +117,9 @@ func (m *Mutex) take(ctx context.Context, t terms) (*Held, error) {
 		default:
 			return nil, err
 		}
+	}
+	if m.kind == fairKind {
+		return m.takeFair(ctx, a)
 	}
 	switch queued := m.c.queued(m.name); {
 	case queued && t.wait:
@@ -152,27 +164,47 @@ func (m *Mutex) poll(ttl time.Duration) time.Duration {
 type attempt struct {
 	c     *Client
 	name  string
+	kind  kind
 	owner owner
 	terms
-	seq uint64
+	seq    uint64
+	writer string // of a writer that waits: its name in the list of those, see RWMutex
+}
+
+// field is the field that the hold will have.
+func (a *attempt) field() string {
+	return (&hold{c: a.c, kind: a.kind, owner: a.owner, seq: a.seq}).field()
+}
+
+// request is the acquire script with its arguments.
+func (a *attempt) request(f string) command {
+	var cmd command
+	switch a.kind {
+	case readKind, writeKind:
+		cmd = a.rwRequest(f)
+	default:
+		counter, least := a.c.counterOf(a.kind, a.name)
+		cmd = command{script.Acquire, 2, []any{a.name, counter, f, ms(a.lease), least}}
+	}
+	for _, owed := range a.c.janitor.fields(a.name) {
+		cmd.args = append(cmd.args, owed)
+	}
+	return cmd
 }
 
 // try sends the acquire script once.
 func (a *attempt) try(ctx context.Context) (*Held, error) {
-	c, f := a.c, field(a.c.id, a.owner, a.seq)
-	args := []any{a.name, c.counter(a.name), f, ms(a.lease), leastToken(time.Now())}
-	for _, owed := range c.janitor.fields(a.name) {
-		args = append(args, owed)
-	}
-	name, lease := a.name, a.lease
+	c, f := a.c, a.field()
+	cmd := a.request(f)
+	name, k, lease := a.name, a.kind, a.lease
 	// If the caller leaves before the answer, an acquired lock goes back.
 	late := func(ans answer) {
 		if token, _, err := c.parseAcquire(name, ans); token > 0 || ans.taken || ans.unknown(err) {
-			c.janitor.owe(name, f, lease)
+			c.janitor.owe(k, name, f, lease)
 		}
 	}
 	c.tries.Add(1)
-	ans := c.callKeys(ctx, a.name, script.Acquire, 2, late, args...)
+	ans := c.callKeys(ctx, a.name, cmd.script, cmd.keys, late, cmd.args...)
 	token, ttl, err := c.parseAcquire(a.name, ans)
 	switch {
 	case err != nil:
@@ -182,15 +214,25 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 		return nil, err
 	case token == 0:
 		return nil, &HeldError{Name: a.name, TTL: ttl}
-	case ans.acks < c.cfg.Replicas:
+	}
+	return a.grant(ctx, ans, token)
+}
+
+// grant makes a hold of an acquisition that Redis said yes to.
+func (a *attempt) grant(ctx context.Context, ans answer, token int64) (*Held, error) {
+	c := a.c
+	if ans.acks < c.cfg.Replicas {
 		a.undo(ctx)
 		return nil, &ReplicationError{Name: a.name, Wanted: c.cfg.Replicas, Acknowledged: ans.acks}
 	}
-	h := &hold{c: c, name: a.name, owner: a.owner, seq: a.seq, token: token, count: 1}
+	h := &hold{c: c, name: a.name, kind: a.kind, owner: a.owner, seq: a.seq, token: token, count: 1}
+	if !a.kind.exclusive() {
+		h.token = 0 // none was minted
+	}
 	if a.renewed {
 		h.renewing = 1
 	}
-	err = c.keep(h, renewal.Terms{Stamp: ans.stamp, TTL: a.lease, Fixed: !a.renewed})
+	err := c.keep(h, renewal.Terms{Stamp: ans.stamp, TTL: a.lease, Fixed: !a.renewed})
 	switch {
 	case errors.Is(err, renewal.ErrClosed):
 		a.retire()
@@ -208,7 +250,16 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 
 // retire leaves the field to the janitor and takes a new one.
 func (a *attempt) retire() {
-	a.c.janitor.owe(a.name, field(a.c.id, a.owner, a.seq), a.lease)
+	a.c.janitor.owe(a.kind, a.name, a.field(), a.lease)
+	a.renew()
+}
+
+// renew takes a new field.
+func (a *attempt) renew() {
+	if a.kind == permitKind {
+		a.owner = newPermits(int64(a.owner.id))
+		return
+	}
 	a.seq = a.c.seqs.Add(1)
 }
 

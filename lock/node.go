@@ -4,7 +4,6 @@ import (
 	"hash/maphash"
 	"sync/atomic"
 
-	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -49,7 +48,7 @@ func newNode(c *Client, name string, d dialer) (*node, error) {
 // put queues a request whose first argument is its key: requests of one key
 // stay in order while their connection lives.
 func (n *node) put(r *request) {
-	if n.acker != nil && r.script == script.Acquire {
+	if n.acker != nil && acquires(r.script) {
 		n.acker.put(r)
 		return
 	}

@@ -50,6 +50,7 @@ type proxy struct {
 	lease  time.Duration
 	decide func(script string) action
 	wg     sync.WaitGroup
+	late   sync.WaitGroup // those that send what is expired
 	stop   chan struct{}
 
 	mu      sync.Mutex
@@ -82,6 +83,19 @@ func (p *proxy) close() {
 	p.ln.Close()
 	close(p.stop)
 	p.wg.Wait()
+	p.late.Wait()
+}
+
+// stopLate sends what is still to be sent late. No client may use p any more.
+func (p *proxy) stopLate() {
+	p.mu.Lock()
+	waiting := p.waiting
+	p.waiting = nil
+	p.mu.Unlock()
+	for _, l := range waiting {
+		p.send(l.args)
+	}
+	p.late.Wait()
 }
 
 func (p *proxy) pool() *redis.Pool {
@@ -148,7 +162,7 @@ func (p *proxy) serve(c net.Conn) {
 			continue
 		case expired:
 			muted = true
-			p.wg.Go(func() {
+			p.late.Go(func() {
 				select {
 				case <-time.After(p.lease + p.lease/4):
 				case <-p.stop:

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -117,40 +117,110 @@ func (r *renewer) try(ctx context.Context, b *renewal.Batch) error {
 type renewConn struct {
 	redis.Conn
 	wait   wait
-	prefix any // of all fields
+	prefix any         // of all fields
+	order  []int       // the leases, those of one call side by side
+	calls  []renewCall // of order
 	args   []any
 	boxes  boxes
 	text   []byte
 	dummy  byte // see touch
 }
 
+// renewCall is one script call: the leases order[from:to].
+type renewCall struct {
+	from, to int
+	err      error
+}
+
 func (r *renewer) newConn(conn redis.Conn) *renewConn {
 	return &renewConn{Conn: conn, wait: wait{abort: func() { conn.Close() }}, prefix: r.prefix}
 }
 
-// renew sends the script by its SHA, or as text, and reads the answer.
+// renew sends the scripts by their SHA, or as text, and reads the answers. An
+// error that is no reply of Redis means that the connection is of no more use.
 func (c *renewConn) renew(b *renewal.Batch, timeout time.Duration, asText bool) error {
 	live, err := b.Send(func(live []int, by time.Time) error {
 		if early := time.Until(by); early < timeout {
 			t := time.AfterFunc(early, c.wait.abort)
 			defer t.Stop()
 		}
-		c.encode(b, live)
-		command := "EVALSHA"
-		if asText {
-			command, c.args[0] = "EVAL", script.Renew.Text()
-		}
-		err := c.Send(command, c.args...)
-		clear(c.args) // the connection may be idle for long, and these are names of locks
-		if err != nil {
-			return err
+		c.touch(b, live)
+		c.split(b, live)
+		for i := range c.calls {
+			if err := c.send(b, &c.calls[i], asText); err != nil {
+				return err
+			}
 		}
 		return c.Flush()
 	})
 	if err != nil || len(live) == 0 {
 		return err
 	}
+	for i := range c.calls {
+		if err := c.receive(b, &c.calls[i], timeout); err != nil {
+			return err
+		}
+	}
+	for i := range c.calls {
+		if err == nil || noScript(c.calls[i].err) {
+			err = c.calls[i].err
+		}
+	}
+	return err
+}
+
+// split orders the leases live into calls, one for each script that they need.
+func (c *renewConn) split(b *renewal.Batch, live []int) {
+	c.order, c.calls = append(c.order[:0], live...), c.calls[:0]
+	class := func(i int) renewalClass { return b.Owner(i).(*hold).kind.renewalClass() }
+	sorted := true
+	for k := 1; k < len(live) && sorted; k++ {
+		sorted = class(live[k-1]) <= class(live[k])
+	}
+	if !sorted {
+		slices.SortStableFunc(c.order, func(i, j int) int { return int(class(i)) - int(class(j)) })
+	}
+	for k, i := range c.order {
+		if last := len(c.calls) - 1; k > 0 && class(c.order[k-1]) == class(i) {
+			c.calls[last].to++
+			continue
+		}
+		c.calls = append(c.calls, renewCall{from: k, to: k + 1})
+	}
+}
+
+// send writes one call, by its script's SHA or as text.
+func (c *renewConn) send(b *renewal.Batch, call *renewCall, asText bool) error {
+	leases := c.order[call.from:call.to]
+	class := b.Owner(leases[0]).(*hold).kind.renewalClass()
+	code := class.script()
+	command, name := "EVALSHA", code.SHA()
+	if asText {
+		command, name = "EVAL", code.Text()
+	}
+	c.boxes.reset()
+	c.args = append(c.args[:0], name, len(leases))
+	for _, i := range leases {
+		c.args = append(c.args, copied(&c.boxes, class.key(b.Owner(i).(*hold))))
+	}
+	c.args = append(c.args, class.lease(b.TTL()), c.prefix)
+	for _, i := range leases {
+		c.text = b.Owner(i).(*hold).appendFieldTail(c.text[:0])
+		c.args = append(c.args, copied(&c.boxes, c.text))
+	}
+	err := c.Send(command, c.args...)
+	clear(c.args) // the connection may be idle for long, and these are names of locks
+	return err
+}
+
+// receive reads the answer to one call. A reply that is an error is noted in
+// call; the error that it returns is one of the connection.
+func (c *renewConn) receive(b *renewal.Batch, call *renewCall, timeout time.Duration) error {
 	reply, err := redis.ReceiveWithTimeout(c.Conn, max(timeout-time.Since(c.wait.began), time.Millisecond))
+	if _, answered := err.(redis.Error); answered {
+		call.err = err
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -158,42 +228,28 @@ func (c *renewConn) renew(b *renewal.Batch, timeout time.Duration, asText bool) 
 	if err != nil {
 		return fmt.Errorf("lock: renew: unexpected answer: %w", err)
 	}
+	leases := c.order[call.from:call.to]
 	for _, k := range gone {
-		if k < 1 || k > len(live) {
-			return fmt.Errorf("lock: renew: unexpected answer: index %d of %d", k, len(live))
+		if k < 1 || k > len(leases) {
+			return fmt.Errorf("lock: renew: unexpected answer: index %d of %d", k, len(leases))
 		}
 	}
-	for _, i := range live {
+	for _, i := range leases {
 		b.Renewed(i)
 	}
 	for _, k := range gone {
-		b.Lost(live[k-1])
+		b.Lost(leases[k-1])
 	}
 	return nil
 }
 
-// touch reads what encode will read, and nothing else: with many locks held none
+// touch reads what send will read, and nothing else: with many locks held none
 // of it is in the cache, and here the processor waits for all of it at once
 // instead of for one lock after the other.
 func (c *renewConn) touch(b *renewal.Batch, live []int) {
 	for _, i := range live {
 		h := b.Owner(i).(*hold)
 		c.dummy += h.name[0] + h.owner.text[0]
-	}
-}
-
-// encode makes c.args the arguments of EVALSHA for the leases live.
-func (c *renewConn) encode(b *renewal.Batch, live []int) {
-	c.touch(b, live)
-	c.boxes.reset()
-	c.args = append(c.args[:0], script.Renew.SHA(), len(live))
-	for _, i := range live {
-		c.args = append(c.args, copied(&c.boxes, b.Owner(i).(*hold).name))
-	}
-	c.args = append(c.args, ms(b.TTL()), c.prefix)
-	for _, i := range live {
-		c.text = b.Owner(i).(*hold).appendFieldTail(c.text[:0])
-		c.args = append(c.args, copied(&c.boxes, c.text))
 	}
 }
 

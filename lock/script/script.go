@@ -70,5 +70,5 @@ var (
 
 // All returns every script of the package.
 func All() []*Script {
-	return []*Script{Acquire, Reenter, Release, Handoff, Force, Guard, Inspect, Renew, Uptime}
+	return append([]*Script{Acquire, Reenter, Release, Handoff, Force, Guard, Inspect, Renew, Uptime}, family()...)
 }

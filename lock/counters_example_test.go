@@ -1,0 +1,80 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+func ExampleSemaphore() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+
+	sem := client.Semaphore("downloads")
+	sem.TrySet(ctx, 3) // by whoever comes first
+	if err := sem.Acquire(ctx, 2); err != nil {
+		fmt.Println(err)
+		return
+	}
+	err := sem.TryAcquire(ctx, 2)
+	var few *lock.PermitsError
+	fmt.Println(errors.Is(err, lock.ErrNotAcquired), errors.As(err, &few), few.Free)
+	fmt.Println(sem.Release(ctx, 2))
+	n, _ := sem.Available(ctx)
+	fmt.Println(n)
+	// Output:
+	// true true 1
+	// <nil>
+	// 3
+}
+
+func ExampleCountDownLatch() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+
+	latch := client.CountDownLatch("warmed-up")
+	latch.TrySet(ctx, 3)
+	var workers sync.WaitGroup
+	for range 3 {
+		workers.Go(func() {
+			latch.CountDown(ctx) // in whatever process
+		})
+	}
+	fmt.Println(latch.Wait(ctx))
+	left, _ := latch.Count(ctx)
+	fmt.Println(left)
+	workers.Wait()
+	// Output:
+	// <nil>
+	// 0
+}
+
+// Permits are held like a lock: renewed, and told of when they are lost.
+func ExamplePermitSemaphore() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+
+	sem := client.PermitSemaphore("gpu")
+	sem.TrySet(ctx, 4)
+	held, err := sem.Acquire(ctx, 3)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	work := held.Context(ctx) // ends if the permits are lost
+	_, err = sem.TryAcquire(ctx, 2)
+	fmt.Println(work.Err(), errors.Is(err, lock.ErrNotAcquired))
+	fmt.Println(held.Unlock(ctx))
+	n, _ := sem.Available(ctx)
+	fmt.Println(n)
+	// Output:
+	// <nil> true
+	// <nil>
+	// 4
+}

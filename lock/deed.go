@@ -1,0 +1,158 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+const (
+	// resultTTL is how long Redis remembers what a deed brought.
+	resultTTL = 30 * time.Second
+	// resendTime is how long after its first sending a deed is sent again:
+	// well before its result is forgotten, for a copy may be under way.
+	resendTime = 20 * time.Second
+	maxPermits = 1<<31 - 1 // Redisson counts with Java's int
+)
+
+// deed is one request to an object that has no owner, a semaphore or a latch.
+// Its script keeps what it brought under a key of the deed's own, in the same
+// step, so a copy of it changes nothing and gets the first answer again.
+type deed struct {
+	c       *Client
+	op      string
+	name    string
+	script  *script.Script
+	keys    int
+	args    []any     // the object's key, the result's key, perhaps more keys, ARGV
+	written time.Time // zero while it is sure that no copy was written
+}
+
+func (c *Client) deed(op, name string, s *script.Script, args ...any) *deed {
+	result := suffixed(name, c.id+":"+strconv.FormatUint(c.seqs.Add(1), 10))
+	args = append([]any{name, result}, args...)
+	return &deed{c: c, op: op, name: name, script: s, keys: 2, args: append(args, ms(resultTTL))}
+}
+
+// suffixed is a name in the slot of name, as Redisson derives it.
+func suffixed(name, suffix string) string {
+	for i := range len(name) {
+		if name[i] == '{' {
+			return name + ":" + suffix
+		}
+	}
+	return "{" + name + "}:" + suffix
+}
+
+// carryOut sends d until it is answered or ctx ends. Config.FailFast, a client
+// that closes and the end of resendTime end it too.
+func (d *deed) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) {
+	for try := 0; ; try++ {
+		began := time.Now()
+		a := d.c.callKeys(ctx, d.name, d.script, d.keys, nil, d.args...)
+		if a.err == nil {
+			return a.reply, nil
+		}
+		if d.written.IsZero() && (!a.stamp.IsZero() || ctx.Err() != nil) {
+			d.written = began
+		}
+		err := d.c.callError(d.op, d.name, a)
+		if !errors.Is(err, ErrUnknown) || d.c.cfg.FailFast || d.over() || pause(ctx, stop, backoff(try)) != nil {
+			return nil, err
+		}
+		if isClosed(stop) {
+			return nil, ErrClosed
+		}
+	}
+}
+
+// over reports whether d must not be sent any more.
+func (d *deed) over() bool { return !d.written.IsZero() && time.Since(d.written) > resendTime }
+
+// until is when d must not be sent any more.
+func (d *deed) until() time.Time {
+	if d.written.IsZero() {
+		return time.Now().Add(resendTime)
+	}
+	return d.written.Add(resendTime)
+}
+
+// insist carries d out, whose answer is a number, within Config.UnlockTimeout;
+// if it is unknown then what it brought, the janitor goes on sending it.
+func (d *deed) insist(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.c.cfg.UnlockTimeout)
+	defer cancel()
+	reply, err := d.carryOut(ctx, nil)
+	if errors.Is(err, ErrUnknown) {
+		d.c.janitor.send(&debt{name: d.name, command: command{d.script, d.keys, d.args}, until: d.until()})
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, ok := reply.(int64)
+	if !ok {
+		return 0, d.c.badReply(d.op, d.name, reply)
+	}
+	return n, nil
+}
+
+// read sends a script that changes nothing, once.
+func (c *Client) read(ctx context.Context, op, name string, s *script.Script, args ...any) (any, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if !c.begin(true) {
+		return nil, ErrClosed
+	}
+	defer c.end()
+	a := c.call(ctx, name, s, nil, append([]any{name}, args...)...)
+	if a.err != nil {
+		return nil, c.callError(op, name, a)
+	}
+	return a.reply, nil
+}
+
+// readCount returns the value of a counter, and whether there is one.
+func (c *Client) readCount(ctx context.Context, op, name string) (int64, bool, error) {
+	reply, err := c.read(ctx, op, name, script.Count)
+	if err != nil || reply == nil {
+		return 0, false, err
+	}
+	text, ok := reply.([]byte)
+	if !ok {
+		return 0, false, c.badReply(op, name, reply)
+	}
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		return 0, false, fmt.Errorf("lock: %s of %q: the key is no counter: it is %.50q", op, name, text)
+	}
+	return n, true, nil
+}
+
+// key is the key in Redis of the object of that name.
+func (c *Client) key(name string) string {
+	if name == "" { // reported by the first call
+		return ""
+	}
+	return c.cfg.KeyPrefix + name
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+func checkPermits(what string, n, least int64) error {
+	if n < least || n > maxPermits {
+		return fmt.Errorf("lock: the number of %s is %d: it must be from %d to %d", what, n, least, maxPermits)
+	}
+	return nil
+}

@@ -1,0 +1,398 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+func fairKeys(key string) (queue, scores, signs, channel string) {
+	return "redisson_lock_queue:{" + key + "}", "redisson_lock_timeout:{" + key + "}", "{" + key + "}:wheellock_waiters", "redisson_lock__channel:{" + key + "}"
+}
+
+func queueOf(t *testing.T, s *redistest.Server, key string) []string {
+	t.Helper()
+	queue, _, _, _ := fairKeys(key)
+	fields, err := redis.Strings(redisDo(t, s, "LRANGE", queue, 0, -1), nil)
+	require.NoError(t, err)
+	return fields
+}
+
+func scoreOf(t *testing.T, s *redistest.Server, key, field string) float64 {
+	t.Helper()
+	_, scores, _, _ := fairKeys(key)
+	score, err := redis.Float64(redisDo(t, s, "ZSCORE", scores, field), nil)
+	require.NoError(t, err)
+	return score
+}
+
+// javaHolds makes a Redisson holder of key, javaWaits a waiter whose turn is
+// waited for until the given time.
+func javaHolds(t *testing.T, s *redistest.Server, key string) {
+	redisDo(t, s, "HSET", key, javaOwner, 1)
+	redisDo(t, s, "PEXPIRE", key, 30_000)
+}
+
+func javaWaits(t *testing.T, s *redistest.Server, key, field string, until time.Time) {
+	queue, scores, _, _ := fairKeys(key)
+	redisDo(t, s, "ZADD", scores, until.UnixMilli(), field)
+	redisDo(t, s, "RPUSH", queue, field)
+}
+
+// fairWaiter locks and tells its number, in a goroutine, and returns when it
+// stands in the queue as the n-th.
+func fairWaiter(t *testing.T, s *redistest.Server, c *lock.Client, key string, n int, wg *sync.WaitGroup, turn func()) {
+	t.Helper()
+	wg.Go(func() {
+		held, err := c.FairMutex(key).Lock(context.Background())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		turn()
+		if err := held.Unlock(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	require.Eventually(t, func() bool { return len(queueOf(t, s, key)) >= n }, 20*time.Second, 200*time.Microsecond)
+}
+
+func TestAFairMutexServesInTheOrderOfArrivalAcrossClients(t *testing.T) {
+	s := onRedis(t)
+	key, ctx := keyOf(t), context.Background()
+	var clients []*lock.Client
+	for range 3 {
+		clients = append(clients, newClient(t, s, lock.Config{MaxPoll: time.Hour}))
+	}
+	held, err := clients[0].FairMutex(key).Lock(ctx)
+	require.NoError(t, err)
+	queue, scores, signs, channel := fairKeys(key)
+	require.False(t, exists(t, s, queue))
+	before := float64(time.Now().UnixMilli())
+	var order []int // guarded by the lock
+	var wg sync.WaitGroup
+	const waiters = 30
+	for i := range waiters {
+		fairWaiter(t, s, clients[i%3], key, i+1, &wg, func() { order = append(order, i) })
+	}
+	fields := queueOf(t, s, key)
+	for i, field := range fields {
+		require.Regexp(t, "^"+clients[i%3].ID()+":[0-9]+:[0-9]+$", field)
+		// Redisson's: the one before, or the holder's lease, and 300 s.
+		score := scoreOf(t, s, key, field) - before
+		require.InDelta(t, 30_000+300_000*float64(i+1), score, 20_000)
+	}
+	_, err = clients[1].FairMutex(key).TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.Equal(t, fields, queueOf(t, s, key), "who only tries does not queue")
+	for _, k := range []string{queue, scores, signs} {
+		require.Positive(t, pttl(t, s, k), "a queue of the dead ends by itself")
+	}
+	require.Equal(t, waiters, clients[0].Stats().Waiting+clients[1].Stats().Waiting+clients[2].Stats().Waiting)
+	for _, field := range fields {
+		subscribed(t, s, channel+":"+field, 1)
+	}
+	require.NoError(t, held.Unlock(ctx))
+	wg.Wait()
+	want := make([]int, waiters)
+	for i := range want {
+		want[i] = i
+	}
+	require.Equal(t, want, order)
+	require.Empty(t, redisDo(t, s, "KEYS", "*{"+key+"}*"))
+	require.False(t, exists(t, s, key))
+}
+
+func TestAFairMutexIsReentrantAndHasTokens(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	mu, ctx := c.FairMutex(keyOf(t)), context.Background()
+	held, err := mu.Lock(ctx)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	fairWaiter(t, s, c, mu.Name(), 1, &wg, func() {})
+	inner, err := mu.Lock(held.Context(ctx)) // passes the queue
+	require.NoError(t, err)
+	require.Equal(t, 2, inner.Count())
+	info, err := mu.Inspect(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 2, info.Count)
+	require.True(t, mu.HeldBy(held.Context(ctx)))
+	require.NoError(t, inner.Unlock(ctx))
+	require.True(t, held.Valid())
+	require.NoError(t, held.Unlock(ctx))
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
+	wg.Wait()
+	next, err := mu.TryLockFor(ctx, 300*time.Millisecond)
+	require.NoError(t, err)
+	require.Greater(t, next.Token(), held.Token())
+	<-next.Done()
+	require.ErrorIs(t, next.Err(), lock.ErrLost)
+	_, err = c.FairMutex("").Lock(ctx)
+	require.ErrorContains(t, err, "name is empty")
+	_, err = mu.LockFor(ctx, time.Microsecond)
+	require.ErrorContains(t, err, "lease is")
+	redisDo(t, s, "SET", mu.Name()+"s", "text")
+	_, err = c.FairMutex(mu.Name() + "s").Lock(ctx)
+	require.ErrorContains(t, err, "WRONGTYPE")
+}
+
+func TestACancelledFairWaiterLeavesNoTraceAndTheNextHasItsTurn(t *testing.T) {
+	s := onRedis(t)
+	a, b := newClient(t, s, lock.Config{MaxPoll: time.Hour}), newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	key, bg := keyOf(t), context.Background()
+	javaHolds(t, s, key)
+	ctx, cancel := context.WithCancel(bg)
+	left := make(chan error, 1)
+	go func() {
+		_, err := a.FairMutex(key).Lock(ctx)
+		left <- err
+	}()
+	require.Eventually(t, func() bool { return len(queueOf(t, s, key)) == 1 }, 20*time.Second, time.Millisecond)
+	var wg sync.WaitGroup
+	fairWaiter(t, s, b, key, 2, &wg, func() {})
+	fields := queueOf(t, s, key)
+	behind := scoreOf(t, s, key, fields[1])
+	cancel()
+	require.ErrorIs(t, <-left, context.Canceled)
+	require.Eventually(t, func() bool { return slices.Equal(queueOf(t, s, key), fields[1:]) }, 20*time.Second, time.Millisecond)
+	require.InDelta(t, behind-300_000, scoreOf(t, s, key, fields[1]), 1, "those behind wait for one less")
+	require.Zero(t, a.Stats().Waiting)
+
+	// Java's last unlock tells the first in the queue, by its own channel.
+	_, _, _, channel := fairKeys(key)
+	subscribed(t, s, channel+":"+fields[1], 1)
+	redisDo(t, s, "DEL", key)
+	redisDo(t, s, "PUBLISH", channel+":"+fields[1], 0)
+	wg.Wait()
+	require.Empty(t, redisDo(t, s, "KEYS", "*{"+key+"}*"))
+}
+
+func TestADeadFairWaiterCostsItsSignsOfLifeAndALiveOneIsNotPassed(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: 50 * time.Millisecond})
+	key := keyOf(t)
+	queue, scores, signs, _ := fairKeys(key)
+	javaHolds(t, s, key)
+	var order []int // guarded by the lock
+	var wg sync.WaitGroup
+	fairWaiter(t, s, c, key, 1, &wg, func() { order = append(order, 1) })
+	// Two that died after they came, and one alive behind them.
+	for i := range 2 {
+		dead := fmt.Sprintf("22222222-9a9a-4c7b-8d1e-111111111111:%d:1", i)
+		javaWaits(t, s, key, dead, time.Now().Add(time.Hour))
+		redisDo(t, s, "HSET", signs, dead, 7)
+	}
+	fairWaiter(t, s, c, key, 4, &wg, func() { order = append(order, 2) })
+	tries := c.Stats().Tries
+	start := time.Now()
+	require.Eventually(t, func() bool { return c.Stats().Tries > tries+40 }, 20*time.Second, time.Millisecond) // twenty periods
+	require.Len(t, queueOf(t, s, key), 4, "the first one is alive")
+	require.LessOrEqual(t, float64(c.Stats().Tries-tries), 2*(time.Since(start).Seconds()/0.05+3), "nobody spins")
+	redisDo(t, s, "DEL", key)
+	wg.Wait()
+	require.Equal(t, []int{1, 2}, order)
+	for _, k := range []string{queue, scores, signs, key} {
+		require.False(t, exists(t, s, k))
+	}
+}
+
+func TestRedissonsPlaceInTheFairQueueIsKept(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
+	key := keyOf(t)
+	queue, scores, _, channel := fairKeys(key)
+	held, err := c.FairMutex(key).Lock(context.Background())
+	require.NoError(t, err)
+	javaWaits(t, s, key, javaOwner, time.Now().Add(time.Hour))
+	psc := listener(t, s, channel+":"+javaOwner)
+	var wg sync.WaitGroup
+	got := make(chan struct{})
+	fairWaiter(t, s, c, key, 2, &wg, func() { close(got) })
+	require.NoError(t, held.Unlock(context.Background()))
+	hears(t, psc, "0") // Java's turn
+	tries := c.Stats().Tries
+	require.Eventually(t, func() bool { return c.Stats().Tries > tries+20 }, 20*time.Second, time.Millisecond)
+	select {
+	case <-got:
+		t.Fatal("Java was passed over")
+	default:
+	}
+	require.EqualValues(t, -1, pttl(t, s, queue), "Redisson's queue has no TTL")
+	// Java takes it, as Redisson does: every score is 300 s less. Ours lives on.
+	ours := queueOf(t, s, key)[1]
+	redisDo(t, s, "LPOP", queue)
+	redisDo(t, s, "ZREM", scores, javaOwner)
+	redisDo(t, s, "ZINCRBY", scores, -3_500_000, ours)
+	javaHolds(t, s, key)
+	require.Eventually(t, func() bool { return scoreOf(t, s, key, ours) > float64(time.Now().Add(200*time.Second).UnixMilli()) }, 20*time.Second, time.Millisecond)
+	// Another of Java's waits, dies, and its time is over.
+	javaWaits(t, s, key, javaOwner+"1", time.Now().Add(-time.Second))
+	redisDo(t, s, "LREM", queue, 1, ours)
+	redisDo(t, s, "RPUSH", queue, ours) // behind it
+	redisDo(t, s, "DEL", key)
+	wg.Wait()
+	require.Empty(t, redisDo(t, s, "KEYS", "*{"+key+"}*"))
+}
+
+func TestFairForceUnlockGivesTheFirstItsTurn(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	mu, ctx := c.FairMutex(keyOf(t)), context.Background()
+	done, err := mu.ForceUnlock(ctx)
+	require.NoError(t, err)
+	require.False(t, done)
+	javaHolds(t, s, mu.Name())
+	var wg sync.WaitGroup
+	fairWaiter(t, s, c, mu.Name(), 1, &wg, func() {})
+	_, _, _, channel := fairKeys(mu.Name())
+	subscribed(t, s, channel+":"+queueOf(t, s, mu.Name())[0], 1)
+	done, err = mu.ForceUnlock(ctx)
+	require.NoError(t, err)
+	require.True(t, done)
+	wg.Wait()
+	redisDo(t, s, "HSET", mu.Name()+"h", "name", "bob")
+	_, err = c.FairMutex(mu.Name() + "h").ForceUnlock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotALock)
+}
+
+func TestCloseLetsFairWaitersLeaveTheQueue(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	key := keyOf(t)
+	javaHolds(t, s, key)
+	left := make(chan error)
+	go func() {
+		_, err := c.FairMutex(key).Lock(context.Background())
+		left <- err
+	}()
+	require.Eventually(t, func() bool { return len(queueOf(t, s, key)) == 1 }, 20*time.Second, time.Millisecond)
+	closed := make(chan error)
+	go func() { closed <- c.Close(context.Background()) }()
+	require.ErrorIs(t, <-left, lock.ErrClosed)
+	require.NoError(t, <-closed)
+	require.Empty(t, queueOf(t, s, key))
+}
+
+func TestAFairMutexIsExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
+	s := onRedis(t)
+	const lease = 600 * time.Millisecond
+	for _, target := range []string{"fair_take", "fair_release", "*"} {
+		t.Run(target, func(t *testing.T) {
+			t.Parallel()
+			f := newFaulty(t, target, 19, lease)
+			defer f.close()
+			cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
+			var l ledger
+			ctx, key := context.Background(), keyOf(t)
+			end := time.Now().Add(faultTime())
+			var wg sync.WaitGroup
+			var clients []*lock.Client
+			for i := range 2 {
+				c, err := lock.New(f.pool(), cfg)
+				require.NoError(t, err)
+				clients = append(clients, c)
+				for j := range 3 {
+					wg.Go(func() {
+						for n := 0; time.Now().Before(end); n++ {
+							wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+							held, err := c.FairMutex(key).Lock(wait)
+							cancel()
+							if err != nil {
+								t.Error(err)
+								continue
+							}
+							l.rely(held, fmt.Sprint(i, j, n), func() {})
+							if err := held.Unlock(ctx); err != nil && !isAny(err, lock.ErrLost, lock.ErrUnknown) {
+								t.Error(err)
+							}
+						}
+					})
+				}
+			}
+			wg.Wait()
+			faults := f.rest()
+			l.check(t)
+			for _, c := range clients {
+				require.Zero(t, c.Stats().Held)
+				require.Zero(t, c.Stats().Waiting)
+				require.NoError(t, c.Close(ctx))
+			}
+			f.stopLate()
+			require.Eventually(t, func() bool { return len(redisDo(t, s, "KEYS", "*"+key+"*").([]any)) == 0 }, 20*time.Second, 10*time.Millisecond)
+			t.Logf("%d holds, %d faults: %v", len(l.times), faults, f.done)
+			require.NotEmpty(t, l.times)
+			require.Positive(t, faults)
+		})
+	}
+}
+
+func TestFairMutexAgainstAModel(t *testing.T) {
+	servers := twoServers(t, lock.Config{MaxPoll: 20 * time.Millisecond})
+	bg := context.Background()
+	rapid.Check(t, func(rt *rapid.T) {
+		calls := drawCalls(rt, []string{"try", "unlock", "force", "wait", "wait"}, 2)
+		name := keyOf(t)
+		for server, clients := range servers {
+			holder, helds := 0, []*lock.Held(nil)
+			for _, x := range calls {
+				owner, what := 10*(x.Client+1)+int(x.N), fmt.Sprint(server, x)
+				mu, ctx := clients[x.Client].FairMutex(name), lock.WithOwner(bg, "owner"+strconv.Itoa(owner))
+				switch x.Op {
+				case "try":
+					held, err := mu.TryLock(ctx)
+					if holder != 0 && holder != owner {
+						require.ErrorIs(rt, err, lock.ErrNotAcquired, what)
+						break
+					}
+					require.NoError(rt, err, what)
+					holder, helds = owner, append(helds, held)
+				case "wait": // a moment, which leaves no trace in the queue
+					wait, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
+					held, err := mu.Lock(wait)
+					cancel()
+					if err == nil {
+						require.True(rt, holder == 0 || holder == owner, what)
+						holder, helds = owner, append(helds, held)
+					} else {
+						require.ErrorIs(rt, err, context.DeadlineExceeded, what)
+					}
+				case "unlock":
+					if holder == owner {
+						last := len(helds) - 1
+						require.NoError(rt, helds[last].Unlock(bg), what)
+						if helds = helds[:last]; last == 0 {
+							holder = 0
+						}
+					}
+				case "force":
+					done, err := mu.ForceUnlock(bg)
+					require.NoError(rt, err, what)
+					require.Equal(rt, holder != 0, done, what)
+					for _, held := range helds {
+						require.ErrorIs(rt, held.Unlock(bg), lock.ErrLost, what)
+					}
+					holder, helds = 0, nil
+				}
+				info, err := mu.Inspect(bg)
+				require.NoError(rt, err, what)
+				require.Equal(rt, holder != 0, info.Locked, what)
+				require.Equal(rt, len(helds), info.Count, what)
+			}
+			for _, held := range helds {
+				require.NoError(rt, held.Unlock(bg))
+			}
+		}
+	})
+}

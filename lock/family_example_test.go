@@ -1,0 +1,96 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// Tokens come from the counter that Redisson's RFencedLock uses.
+func ExampleFencedMutex() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+
+	mu := client.FencedMutex("account:7")
+	for range 2 {
+		held, err := mu.Lock(ctx)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("token", held.Token())
+		held.Unlock(ctx)
+	}
+	last, _ := mu.Token(ctx)
+	fmt.Println("last", last)
+	// Output:
+	// token 1
+	// token 2
+	// last 2
+}
+
+func ExampleRWMutex() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+
+	mu := client.RWMutex("catalog")
+	first, _ := mu.RLock(ctx)
+	second, _ := mu.RLock(ctx)
+	_, err := mu.TryLock(ctx)
+	fmt.Println("two read:", first.Valid() && second.Valid(), "nobody writes:", errors.Is(err, lock.ErrNotAcquired))
+	first.Unlock(ctx)
+	second.Unlock(ctx)
+	fmt.Println(mu.Do(ctx, func(context.Context) error { return nil }))
+	// Output:
+	// two read: true nobody writes: true
+	// <nil>
+}
+
+// A writer that also reads goes on reading when it has written, and lets others
+// read then.
+func ExampleRWMutex_downgrade() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+
+	mu := client.RWMutex("catalog")
+	writing, _ := mu.Lock(ctx)
+	reading, _ := mu.RLock(writing.Context(ctx))
+	writing.Unlock(ctx)
+	other, err := mu.TryRLock(ctx)
+	fmt.Println(reading.Valid(), err)
+	_, err = mu.Lock(reading.Context(ctx))
+	fmt.Println(errors.Is(err, lock.ErrUpgrade))
+	other.Unlock(ctx)
+	reading.Unlock(ctx)
+	// Output:
+	// true <nil>
+	// true
+}
+
+// Waiters have their turn in the order in which they came, whatever process they
+// are in.
+func ExampleFairMutex() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+
+	mu := client.FairMutex("ticket-counter")
+	err := mu.Do(ctx, func(ctx context.Context) error {
+		// Another owner waits in the queue, or leaves it.
+		wait, cancel := context.WithTimeout(lock.WithoutOwner(ctx), 50*time.Millisecond)
+		defer cancel()
+		_, err := mu.Lock(wait)
+		fmt.Println(errors.Is(err, context.DeadlineExceeded))
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// true
+	// <nil>
+}

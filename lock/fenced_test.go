@@ -1,0 +1,181 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+func TestFencedTokensAreRedissonsCounter(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{KeyPrefix: "app:"})
+	key, ctx := keyOf(t), context.Background()
+	mu := c.FencedMutex(key)
+	counter := "redisson_lock_token:{app:" + key + "}"
+	require.Equal(t, "app:"+key, mu.Name())
+	token, err := mu.Token(ctx)
+	require.NoError(t, err)
+	require.Zero(t, token)
+
+	held, err := mu.Lock(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, held.Token())
+	inner, err := mu.LockFor(held.Context(ctx), time.Minute)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, inner.Token(), "a re-entry has the token of the hold")
+	require.Equal(t, []byte("1"), redisDo(t, s, "GET", counter))
+	require.EqualValues(t, -1, redisDo(t, s, "PTTL", counter))
+	require.True(t, mu.HeldBy(held.Context(ctx)))
+	info, err := mu.Inspect(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 2, info.Count)
+	require.NoError(t, inner.Unlock(ctx))
+	require.NoError(t, held.Unlock(ctx))
+
+	// A holder in Java, then us again: one sequence.
+	redisDo(t, s, "HINCRBY", "app:"+key, "0b1c1a5e-9a9a-4c7b-8d1e-111111111111:1", 1)
+	redisDo(t, s, "PEXPIRE", "app:"+key, 30_000)
+	redisDo(t, s, "INCR", counter)
+	_, err = mu.TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	redisDo(t, s, "DEL", "app:"+key)
+	require.NoError(t, mu.Do(ctx, func(ctx context.Context) error {
+		token, err := mu.Token(ctx)
+		require.EqualValues(t, 3, token)
+		return err
+	}))
+	locked, err := mu.IsLocked(ctx)
+	require.NoError(t, err)
+	require.False(t, locked)
+	_, err = c.FencedMutex("").Token(ctx)
+	require.ErrorContains(t, err, "name is empty")
+}
+
+func TestAFencedLeaseIsHonoured(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	key, ctx := keyOf(t), context.Background()
+	held, err := c.FencedMutex(key).TryLockFor(ctx, 200*time.Millisecond)
+	require.NoError(t, err)
+	ttl, err := c.FencedMutex(key).TTL(ctx)
+	require.NoError(t, err)
+	require.LessOrEqual(t, ttl, 200*time.Millisecond)
+	<-held.Done()
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, lock.LostError{Name: key, Reason: lock.Expired, Token: 1}, *lost)
+	next, err := c.FencedMutex(key).Lock(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, next.Token())
+	forced, err := c.FencedMutex(key).ForceUnlock(ctx)
+	require.NoError(t, err)
+	require.True(t, forced)
+	require.Equal(t, []byte("2"), redisDo(t, s, "GET", "redisson_lock_token:{"+key+"}"))
+}
+
+func TestFencedHandOffsHaveRisingTokens(t *testing.T) {
+	s := onRedis(t)
+	a, b := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	key, ctx := keyOf(t), context.Background()
+	const turns = 200
+	last := int64(0) // guarded by the lock
+	var wg sync.WaitGroup
+	for i := range turns {
+		wg.Go(func() {
+			held, err := []*lock.Client{a, b}[i%2].FencedMutex(key).Lock(ctx)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if held.Token() != last+1 {
+				t.Errorf("token %d after %d", held.Token(), last)
+			}
+			last = held.Token()
+			if err := held.Unlock(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	token, err := a.FencedMutex(key).Token(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, turns, token)
+}
+
+func TestAMutexIsNotReenteredAsAnotherSort(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	key, ctx := keyOf(t), context.Background()
+	held, err := c.Mutex(key).Lock(ctx)
+	require.NoError(t, err)
+	_, err = c.FencedMutex(key).Lock(held.Context(ctx))
+	require.ErrorContains(t, err, "another sort of lock")
+	_, err = c.FencedMutex(key).TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	// A waiter of another sort is not handed the lock, but gets it.
+	got := make(chan *lock.Held)
+	go func() {
+		held, err := c.FencedMutex(key).Lock(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- held
+	}()
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 20*time.Second, 100*time.Microsecond)
+	require.NoError(t, held.Unlock(ctx))
+	fenced := <-got
+	require.EqualValues(t, 1, fenced.Token())
+	require.NoError(t, fenced.Unlock(ctx))
+}
+
+func TestFencedTokensRiseWhenRequestsAreLostDoubledAndLate(t *testing.T) {
+	const lease = 600 * time.Millisecond
+	f := newFaulty(t, "*", 11, lease)
+	defer f.close()
+	cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
+	var l ledger
+	ctx := context.Background()
+	key := keyOf(t)
+	end := time.Now().Add(faultTime())
+	var wg sync.WaitGroup
+	var clients []*lock.Client
+	for i := range 2 {
+		c, err := lock.New(f.pool(), cfg)
+		require.NoError(t, err)
+		clients = append(clients, c)
+		for j := range 3 {
+			wg.Go(func() {
+				for n := 0; time.Now().Before(end); n++ {
+					held, err := c.FencedMutex(key).Lock(ctx)
+					if err != nil {
+						t.Error(err)
+						continue
+					}
+					l.rely(held, fmt.Sprint(i, j, n), func() {})
+					if err := held.Unlock(ctx); err != nil && !isAny(err, lock.ErrLost, lock.ErrUnknown) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	faults := f.rest()
+	l.check(t)
+	require.NotEmpty(t, l.times)
+	require.Positive(t, faults)
+	for _, c := range clients {
+		require.NoError(t, c.Close(ctx))
+	}
+	token, err := redis.Int64(redisDo(t, f.s, "GET", "redisson_lock_token:{"+key+"}"), nil)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, token, l.times[len(l.times)-1].token)
+	t.Logf("%d holds, %d faults", len(l.times), faults)
+}

@@ -1,0 +1,141 @@
+package lock
+
+import (
+	"context"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// CountDownLatch is a gate on Redis that opens when it was counted down to
+// zero, in the format of Redisson's RCountDownLatch: a number under the latch's
+// name, which is there while the latch is closed. All methods are safe for
+// concurrent use. A latch that was never set is open.
+//
+// Each request is carried out once, however often it must be sent, see
+// Semaphore.
+type CountDownLatch struct {
+	c    *Client // immutable
+	name string  // immutable
+}
+
+// CountDownLatch returns the latch of that name. It does no I/O and keeps
+// nothing. A bad name is reported by the first call that uses it.
+func (c *Client) CountDownLatch(name string) *CountDownLatch {
+	return &CountDownLatch{c: c, name: c.key(name)}
+}
+
+// Name returns the latch's key in Redis: Config.KeyPrefix and the name.
+func (l *CountDownLatch) Name() string { return l.name }
+
+// latchChannel is where a latch's opening is published, as Redisson names it.
+// It has the braces always.
+func latchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
+
+// errShut is the refusal of a latch that is closed.
+type errShut struct{}
+
+func (errShut) Error() string        { return "the latch is closed" }
+func (errShut) Is(target error) bool { return target == ErrNotAcquired }
+
+// TrySet closes the latch with a count of n, from 1 to 2^31-1, if it is open,
+// and reports whether it did. Redisson's trySetCount. Errors are those of
+// CountDown.
+func (l *CountDownLatch) TrySet(ctx context.Context, n int64) (bool, error) {
+	if err := checkPermits("counts", n, 1); err != nil {
+		return false, err
+	}
+	done, err := l.change(ctx, "set count", script.LatchSet, true, n, latchChannel(l.name))
+	return done == 1, err
+}
+
+// CountDown takes one from the count; at zero the latch opens and all waiters
+// go on. On an open latch it does nothing. It works under a cancelled ctx: ctx
+// only carries values. Redisson's countDown.
+//
+// ErrUnknown: Redis did not answer within Config.UnlockTimeout. Do not count
+// down again: the client goes on sending this request, which takes effect once,
+// until 20 s after it was first sent.
+func (l *CountDownLatch) CountDown(ctx context.Context) error {
+	_, err := l.change(context.WithoutCancel(ctx), "count down", script.LatchDown, false, latchChannel(l.name))
+	return err
+}
+
+// Reset opens the latch whatever its count, lets waiters go on, and reports
+// whether it was closed. It can be set again then. Redisson's delete, which
+// waiters in Java sleep through: the message of that format says "changed", not
+// "open". Errors are those of CountDown.
+func (l *CountDownLatch) Reset(ctx context.Context) (bool, error) {
+	done, err := l.change(ctx, "reset", script.LatchReset, true, latchChannel(l.name))
+	return done == 1, err
+}
+
+func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script, refuse bool, args ...any) (int64, error) {
+	if err := checkName(l.name); err != nil {
+		return 0, err
+	}
+	if ctx.Err() != nil {
+		return 0, waitErrorOf(ctx, l.name, nil)
+	}
+	if !l.c.begin(refuse) {
+		return 0, ErrClosed
+	}
+	defer l.c.end()
+	return l.c.deed(op, l.name, s, args...).insist(ctx)
+}
+
+// Wait returns nil when the latch is open, at once if it is now. It is woken by
+// a message and looks by itself each Config.MaxPoll. A latch that is opened and
+// set again before a waiter has looked stays closed for that waiter. When ctx
+// ends first, the error is ctx.Err(). Redisson's await.
+func (l *CountDownLatch) Wait(ctx context.Context) error {
+	if err := checkName(l.name); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return waitErrorOf(ctx, l.name, nil)
+	}
+	if !l.c.begin(true) {
+		return ErrClosed
+	}
+	defer l.c.end()
+	var err error
+	channel := latchChannel(l.name)
+	if !l.c.lined(channel) {
+		if _, err = l.look(ctx); err == nil {
+			return nil
+		}
+	}
+	return l.c.attend(ctx, l.name, channel, channel, errand{
+		try: l.look, needs: 1, again: true, forAll: true,
+		refusal: func(int64) error { return errShut{} },
+	}, err)
+}
+
+// look returns nil if the latch is open.
+func (l *CountDownLatch) look(ctx context.Context) (int64, error) {
+	n, _, err := l.c.readCount(ctx, "wait", l.name)
+	if err == nil && n > 0 {
+		err = errShut{}
+	}
+	return 0, err
+}
+
+// Count returns what is left to be counted down, 0 if the latch is open.
+// Redisson's getCount.
+func (l *CountDownLatch) Count(ctx context.Context) (int64, error) {
+	info, err := l.Inspect(ctx)
+	return info.Count, err
+}
+
+// LatchInfo is what Redis knows of a latch.
+type LatchInfo struct {
+	Closed bool
+	Count  int64 // what is left to be counted down; 0 if it is open
+}
+
+// Inspect reads the latch from Redis. What it says may be over when it returns.
+// An answer that does not come is ErrUnknown.
+func (l *CountDownLatch) Inspect(ctx context.Context) (LatchInfo, error) {
+	n, _, err := l.c.readCount(ctx, "inspect", l.name)
+	return LatchInfo{Closed: n > 0, Count: max(n, 0)}, err
+}

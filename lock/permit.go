@@ -1,0 +1,293 @@
+package lock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// maxPermitsAtOnce bounds the permits of one hold, each of which is a member of
+// its own in Redis.
+const maxPermitsAtOnce = 1000
+
+// PermitSemaphore is a semaphore on Redis whose permits are held: what Acquire
+// gives is renewed by the watchdog like a lock, and the permits of a process
+// that has died come back by themselves. It has the format of Redisson's
+// RPermitExpirableSemaphore: a number of free permits under the semaphore's name,
+// and beside it a sorted set {id: deadline} of those that are taken. All methods
+// are safe for concurrent use.
+//
+// The deadlines are times of day, by the clock of the client that took the
+// permit, and whoever looks takes back, by its own clock, what is over: that is
+// the format. A client whose clock is ahead of a holder's by more than 2/3 of
+// the lease takes permits from a holder that is alive; that one is told (reason
+// NotOwner) at its next renewal, not before. A clock that is behind only makes
+// dead permits come back later. So keep clocks within some seconds of each
+// other, as Redisson must.
+//
+// Held.Token is 0, and a Held of permits cannot be re-entered.
+type PermitSemaphore struct {
+	s Semaphore // immutable: the counter of free permits, which has the format of a Semaphore
+}
+
+// PermitSemaphore returns the semaphore of that name. It does no I/O and keeps
+// nothing. A bad name is reported by the first call that uses it. A semaphore
+// that was never set has no permits.
+func (c *Client) PermitSemaphore(name string) *PermitSemaphore {
+	return &PermitSemaphore{s: Semaphore{c: c, name: c.key(name)}}
+}
+
+// permitsTaken is the key of the permits that are taken, as Redisson names it.
+func permitsTaken(name string) string { return suffixed(name, "timeout") }
+
+// Name returns the semaphore's key in Redis: Config.KeyPrefix and the name.
+func (p *PermitSemaphore) Name() string { return p.s.name }
+
+// TrySet gives the semaphore n permits if it does not exist, and reports
+// whether it did. Redisson's trySetPermits. Errors are those of
+// Semaphore.Release.
+func (p *PermitSemaphore) TrySet(ctx context.Context, n int64) (bool, error) {
+	return p.s.TrySet(ctx, n)
+}
+
+// Set makes the permits n, free and taken ones together. If more are taken, as
+// many as are too many do not come back. Redisson's setPermits. Errors are those
+// of Semaphore.Release.
+func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
+	if err := errors.Join(checkName(p.s.name), checkPermits("permits", n, 0)); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return waitErrorOf(ctx, p.s.name, nil)
+	}
+	if !p.s.c.begin(true) {
+		return ErrClosed
+	}
+	defer p.s.c.end()
+	d := p.s.c.deed("set permits", p.s.name, script.PermitSet, permitsTaken(p.s.name), n, semaphoreChannel(p.s.name))
+	d.keys++
+	_, err := d.insist(ctx)
+	return err
+}
+
+// Add changes the number of permits by n, see Semaphore.Add. Redisson's
+// addPermits.
+func (p *PermitSemaphore) Add(ctx context.Context, n int64) error { return p.s.Add(ctx, n) }
+
+// Acquire takes n permits at once, from 1 to 1000, and keeps them until Unlock;
+// it waits until they are free or ctx ends. Waiters of one client are served in
+// the order of their arrival. Errors are those of Mutex.Lock, with a
+// *PermitsError in the place of a *HeldError. This is Redisson's
+// acquire(permits), with a lease that is renewed.
+func (p *PermitSemaphore) Acquire(ctx context.Context, n int64) (*Held, error) {
+	return p.acquire(ctx, n, terms{lease: p.s.c.cfg.Lease, renewed: true, wait: true})
+}
+
+// AcquireFor is Acquire with a lease of d that is not renewed: after d the
+// permits are free (reason Expired) unless they were unlocked. d is whole
+// milliseconds from 100 ms to 30 days. This is Redisson's acquire(permits,
+// leaseTime).
+func (p *PermitSemaphore) AcquireFor(ctx context.Context, n int64, d time.Duration) (*Held, error) {
+	return p.acquire(ctx, n, terms{lease: d, wait: true})
+}
+
+// TryAcquire takes n permits if they are free and no waiter of this client was
+// there before, and otherwise returns a *PermitsError at once. An unknown
+// outcome is ErrUnknown; permits that were taken are given back.
+func (p *PermitSemaphore) TryAcquire(ctx context.Context, n int64) (*Held, error) {
+	return p.acquire(ctx, n, terms{lease: p.s.c.cfg.Lease, renewed: true})
+}
+
+// TryAcquireFor is TryAcquire with a lease of d that is not renewed.
+func (p *PermitSemaphore) TryAcquireFor(ctx context.Context, n int64, d time.Duration) (*Held, error) {
+	return p.acquire(ctx, n, terms{lease: d})
+}
+
+// Drain takes all free permits, at most 1000, keeps them until Unlock and
+// returns how many they are; a *PermitsError if there is none.
+func (p *PermitSemaphore) Drain(ctx context.Context) (*Held, int64, error) {
+	held, err := p.acquire(ctx, maxPermitsAtOnce, terms{lease: p.s.c.cfg.Lease, renewed: true, fewer: true})
+	if err != nil {
+		return nil, 0, err
+	}
+	return held, int64(held.h.owner.id), nil
+}
+
+func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held, error) {
+	c, name := p.s.c, p.s.name
+	err := errors.Join(checkName(name), checkLease(t.lease))
+	if n < 1 || n > maxPermitsAtOnce {
+		err = errors.Join(err, fmt.Errorf("lock: the number of permits is %d: it must be from 1 to %d", n, maxPermitsAtOnce))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, waitErrorOf(ctx, name, nil)
+	}
+	if !c.begin(true) {
+		return nil, ErrClosed
+	}
+	defer c.end()
+	began := time.Now()
+	a := &attempt{c: c, name: name, kind: permitKind, owner: newPermits(n), terms: t}
+	held, err := p.take(ctx, a)
+	if hook := c.cfg.Hooks.Acquired; hook != nil && err == nil {
+		c.callHook(hook, Event{Name: name, Waited: time.Since(began)})
+	}
+	return held, err
+}
+
+// take tries once, unless others of this client wait, and then waits.
+func (p *PermitSemaphore) take(ctx context.Context, a *attempt) (held *Held, err error) {
+	c, channel, n := p.s.c, semaphoreChannel(p.s.name), int64(a.owner.id)
+	switch queued := c.lined(channel); {
+	case !queued:
+		if held, _, err = p.try(ctx, a); err == nil || !a.wait {
+			return held, err
+		}
+	case !a.wait:
+		return nil, p.s.refusal(n, 0)
+	}
+	if hook := c.cfg.Hooks.Waited; hook != nil {
+		began := time.Now()
+		defer func() { c.callHook(hook, Event{Name: p.s.name, Waited: time.Since(began), Err: err}) }()
+	}
+	err = c.attend(ctx, p.s.name, channel, channel, errand{
+		try: func(ctx context.Context) (left int64, err error) {
+			held, left, err = p.try(ctx, a)
+			return left, err
+		},
+		needs:   n,
+		refusal: func(left int64) error { return p.s.refusal(n, left) },
+		again:   true,
+	}, err)
+	return held, err
+}
+
+// try sends the script once; it returns how many permits are free then.
+func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, error) {
+	c, name, lease := a.c, a.name, a.lease
+	f, n := a.field(), int64(a.owner.id)
+	began, fewer := time.Now(), 0
+	now := began.UnixMilli()
+	if a.fewer {
+		fewer = 1
+	}
+	args := []any{name, permitsTaken(name), a.owner.text, n, fewer, now + ms(lease), now, semaphoreChannel(name)}
+	for _, owed := range c.janitor.fields(name) {
+		args = append(args, owed)
+	}
+	// If the caller leaves before the answer, permits that it brings go back.
+	late := func(ans answer) {
+		if taken, _, _, err := c.parsePermits(name, ans); taken > 0 || ans.taken || ans.unknown(err) {
+			c.janitor.owe(permitKind, name, f, lease)
+		}
+	}
+	c.tries.Add(1)
+	ans := c.callKeys(ctx, name, script.PermitTake, 2, late, args...)
+	taken, free, next, err := c.parsePermits(name, ans)
+	switch {
+	case err != nil:
+		if ans.taken || ans.unknown(err) {
+			a.retire()
+		}
+		return nil, 0, err
+	case taken == 0:
+		return nil, free, &PermitsError{Name: name, Wanted: n, Free: free, next: next}
+	case taken != n && !a.fewer:
+		a.retire() // a copy of this request came before, and what it took is partly gone
+		return nil, 0, &UnknownError{Op: "acquire", Name: name, Err: fmt.Errorf("%d permits instead of %d", taken, n)}
+	}
+	a.owner.id = uint64(taken)
+	ans.stamp = began // what Redis was told counts from then, not from when it was sent
+	held, err := a.grant(ctx, ans, 0)
+	return held, free, err
+}
+
+// parsePermits reads the answer of permit_take; next is how long until a permit
+// expires, 0 if none does.
+func (c *Client) parsePermits(name string, a answer) (taken, free int64, next time.Duration, err error) {
+	if a.err != nil {
+		return 0, 0, 0, c.callError("acquire", name, a)
+	}
+	if values, ok := a.reply.([]any); ok && len(values) == 3 {
+		taken, ok1 := values[0].(int64)
+		free, ok2 := values[1].(int64)
+		left, ok3 := values[2].(int64)
+		if ok1 && ok2 && ok3 {
+			if left >= 0 {
+				next = time.Duration(left+1) * time.Millisecond
+			}
+			return taken, free, next, nil
+		}
+	}
+	return 0, 0, 0, c.badReply("acquire", name, a.reply)
+}
+
+// newPermits names n permits that nobody has named before. They take the place
+// of a hold's owner: nobody re-enters them.
+func newPermits(n int64) owner {
+	var b [12]byte
+	rand.Read(b[:]) // never fails
+	return owner{text: string(b[:]), id: uint64(n)}
+}
+
+// Permits returns the ids of a PermitSemaphore's permits as Redisson gives them
+// to who acquires; a holder of those may release them there. nil for the Held of
+// a lock.
+func (x *Held) Permits() []string {
+	if x.h.kind != permitKind {
+		return nil
+	}
+	ids := make([]string, x.h.owner.id)
+	for i := range ids {
+		n := i + 1
+		ids[i] = hex.EncodeToString(append([]byte(x.h.owner.text), byte(n>>24), byte(n>>16), byte(n>>8), byte(n)))
+	}
+	return ids
+}
+
+// Available returns how many permits are free now, those whose deadline is over
+// among them. Redisson's availablePermits.
+func (p *PermitSemaphore) Available(ctx context.Context) (int64, error) {
+	info, err := p.Inspect(ctx)
+	return info.Available, err
+}
+
+// PermitInfo is what Redis knows of a PermitSemaphore.
+type PermitInfo struct {
+	Exists    bool  // it was set
+	Available int64 // free permits; negative while more are taken than there are to be
+	Taken     int64 // permits that are taken and not over by this client's clock
+}
+
+// Inspect reads the semaphore from Redis. What it says may be over when it
+// returns. An answer that does not come is ErrUnknown.
+func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
+	if err := checkName(p.s.name); err != nil {
+		return PermitInfo{}, err
+	}
+	if !p.s.c.begin(true) {
+		return PermitInfo{}, ErrClosed
+	}
+	defer p.s.c.end()
+	a := p.s.c.callKeys(ctx, p.s.name, script.PermitInspect, 2, nil, p.s.name, permitsTaken(p.s.name), time.Now().UnixMilli())
+	if a.err != nil {
+		return PermitInfo{}, p.s.c.callError("inspect", p.s.name, a)
+	}
+	if values, ok := a.reply.([]any); ok && len(values) == 3 {
+		exists, ok1 := values[0].(int64)
+		free, ok2 := values[1].(int64)
+		taken, ok3 := values[2].(int64)
+		if ok1 && ok2 && ok3 {
+			return PermitInfo{Exists: exists == 1, Available: free, Taken: taken}, nil
+		}
+	}
+	return PermitInfo{}, p.s.c.badReply("inspect", p.s.name, a.reply)
+}

@@ -1,0 +1,465 @@
+package lock_test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{KeyPrefix: "app:"})
+	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
+	key := sem.Name()
+	psc := listener(t, s, "redisson_sc:{"+key+"}")
+	set, err := sem.TrySet(ctx, 5)
+	require.NoError(t, err)
+	require.True(t, set)
+	hears(t, psc, "5")
+	before := time.Now().UnixMilli()
+	held, err := sem.Acquire(ctx, 3)
+	require.NoError(t, err)
+	require.Zero(t, held.Token())
+	require.Equal(t, key, held.Name())
+	require.Equal(t, []byte("2"), redisDo(t, s, "GET", key))
+	taken, err := redis.StringMap(redisDo(t, s, "ZRANGE", "{"+key+"}:timeout", 0, -1, "WITHSCORES"), nil)
+	require.NoError(t, err)
+	require.Len(t, taken, 3)
+	require.Len(t, held.Permits(), 3)
+	for _, id := range held.Permits() {
+		raw, err := hex.DecodeString(id)
+		require.NoError(t, err)
+		require.Len(t, raw, 16)
+		var score int64
+		_, err = fmt.Sscan(taken[string(raw)], &score)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, score, before+30_000)
+		require.LessOrEqual(t, score, time.Now().UnixMilli()+30_000)
+	}
+	_, err = sem.TryAcquire(ctx, 3)
+	var few *lock.PermitsError
+	require.ErrorAs(t, err, &few)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.EqualValues(t, 2, few.Free)
+	info, err := sem.Inspect(ctx)
+	require.NoError(t, err)
+	require.Equal(t, lock.PermitInfo{Exists: true, Available: 2, Taken: 3}, info)
+	require.Equal(t, 1, c.Stats().Held)
+
+	require.NoError(t, sem.Set(ctx, 7)) // two more
+	hears(t, psc, "4")
+	rest, n, err := sem.Drain(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, n)
+	require.Len(t, rest.Permits(), 4)
+	_, _, err = sem.Drain(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.NoError(t, sem.Set(ctx, 5)) // two less than are taken
+	available, err := sem.Available(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, -2, available)
+	require.NoError(t, rest.Unlock(ctx))
+	require.ErrorIs(t, rest.Unlock(ctx), lock.ErrNotHeld)
+	hears(t, psc, "2")
+	require.NoError(t, held.Unlock(ctx))
+	hears(t, psc, "5")
+	require.NoError(t, sem.Add(ctx, 1))
+	hears(t, psc, "6")
+	require.False(t, exists(t, s, "{"+key+"}:timeout"))
+	require.Zero(t, c.Stats().Held)
+}
+
+func TestPermitsAreRenewedAndThoseOfTheDeadComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := redistest.StartVirtual(redistest.MiniOptions{})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		dead, err := lock.New(s.Pool(0), lock.Config{})
+		require.NoError(t, err)
+		c, err := lock.New(s.Pool(0), lock.Config{})
+		require.NoError(t, err)
+		_, err = dead.PermitSemaphore("s").TrySet(ctx, 4)
+		require.NoError(t, err)
+		lost, err := dead.PermitSemaphore("s").Acquire(ctx, 2)
+		require.NoError(t, err)
+		held, err := c.PermitSemaphore("s").Acquire(ctx, 1)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Minute) // twenty leases
+		require.True(t, lost.Valid())
+		require.True(t, held.Valid())
+		info, err := c.PermitSemaphore("s").Inspect(ctx)
+		require.NoError(t, err)
+		require.Equal(t, lock.PermitInfo{Exists: true, Available: 1, Taken: 3}, info)
+		cancel()
+		require.Error(t, dead.Close(ctx)) // its holder is gone, its permits are not
+		start := time.Now()
+		more, err := c.PermitSemaphore("s").Acquire(context.Background(), 3)
+		require.NoError(t, err)
+		require.Greater(t, time.Since(start), 15*time.Second)
+		require.LessOrEqual(t, time.Since(start), 31*time.Second, "it waits for the permits' end, no longer")
+		require.NoError(t, more.Unlock(context.Background()))
+		require.NoError(t, held.Unlock(context.Background()))
+		available, err := c.PermitSemaphore("s").Available(context.Background())
+		require.NoError(t, err)
+		require.EqualValues(t, 4, available)
+		require.NoError(t, c.Close(context.Background()))
+		require.NoError(t, s.Stop())
+	})
+}
+
+func TestRedissonAndOurPermits(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour})
+	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
+	taken, channel := "{"+sem.Name()+"}:timeout", "redisson_sc:{"+sem.Name()+"}"
+	redisDo(t, s, "SET", sem.Name(), 2)
+	// Java takes one for a second, and one for ever.
+	redisDo(t, s, "DECRBY", sem.Name(), 2)
+	redisDo(t, s, "ZADD", taken, time.Now().Add(300*time.Millisecond).UnixMilli(), "java-permit-0001", 922337203685477, "java-permit-0002")
+	held, err := sem.Acquire(ctx, 1) // woken by nobody, it knows when the first one ends
+	require.NoError(t, err)
+	info, err := sem.Inspect(ctx)
+	require.NoError(t, err)
+	require.Equal(t, lock.PermitInfo{Exists: true, Available: 0, Taken: 2}, info)
+	// Java looks for what is over, and finds nothing of ours: it is renewed.
+	before := c.Stats().Renewal.Renewed
+	require.Eventually(t, func() bool {
+		over, err := redis.Strings(redisDo(t, s, "ZRANGEBYSCORE", taken, 0, time.Now().UnixMilli()), nil)
+		require.NoError(t, err)
+		require.Empty(t, over)
+		return c.Stats().Renewal.Renewed >= before+4
+	}, 20*time.Second, time.Millisecond)
+	got := make(chan *lock.Held)
+	go func() {
+		held, err := sem.Acquire(ctx, 1)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- held
+	}()
+	subscribed(t, s, channel, 1)
+	redisDo(t, s, "ZREM", taken, "java-permit-0002") // Java's release
+	redisDo(t, s, "INCRBY", sem.Name(), 1)
+	redisDo(t, s, "PUBLISH", channel, 1)
+	second := <-got
+	// Java releases ours by its id.
+	raw, err := hex.DecodeString(held.Permits()[0])
+	require.NoError(t, err)
+	require.EqualValues(t, 1, redisDo(t, s, "ZREM", taken, raw))
+	redisDo(t, s, "INCRBY", sem.Name(), 1)
+	<-held.Done()
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, lock.NotOwner, lost.Reason)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+	require.NoError(t, second.Unlock(ctx))
+	require.Equal(t, []byte("2"), redisDo(t, s, "GET", sem.Name()))
+}
+
+func TestAPermitLeaseEndsAndCanBeExtended(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
+	require.NoError(t, sem.Set(ctx, 2))
+	held, err := sem.AcquireFor(ctx, 2, 200*time.Millisecond)
+	require.NoError(t, err)
+	_, err = held.Guard(ctx, "GET", []string{sem.Name()})
+	require.ErrorContains(t, err, "guard nothing")
+	work := held.Context(lock.WithOwner(ctx, "mine"))
+	require.NoError(t, c.Mutex(sem.Name()+"lock").Do(work, func(ctx context.Context) error {
+		require.True(t, c.Mutex(sem.Name()+"lock").HeldBy(lock.WithOwner(ctx, "mine")), "permits are no owner")
+		return nil
+	}))
+	<-held.Done()
+	require.ErrorIs(t, held.Err(), lock.ErrLost)
+	require.ErrorIs(t, context.Cause(work), lock.ErrLost)
+	wait, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	again, err := sem.AcquireFor(wait, 2, time.Second)
+	require.NoError(t, err)
+	require.NoError(t, again.Extend(ctx, time.Hour))
+	long := again.Deadline()
+	require.Greater(t, time.Until(long), 50*time.Minute)
+	require.NoError(t, again.Extend(ctx, time.Second))
+	require.Equal(t, long, again.Deadline())
+	scores, err := redis.Strings(redisDo(t, s, "ZRANGEBYSCORE", "{"+sem.Name()+"}:timeout", time.Now().Add(50*time.Minute).UnixMilli(), "+inf"), nil)
+	require.NoError(t, err)
+	require.Len(t, scores, 2)
+	redisDo(t, s, "ZREM", "{"+sem.Name()+"}:timeout", scores[0])
+	require.ErrorIs(t, again.Extend(ctx, time.Hour), lock.ErrLost)
+	require.ErrorIs(t, again.Unlock(ctx), lock.ErrLost)
+	require.Eventually(t, func() bool { return !exists(t, s, "{"+sem.Name()+"}:timeout") }, 20*time.Second, time.Millisecond, "what is left of it comes back")
+}
+
+func TestPermitWaitersAreServedInOrderAndCancelTakesNothing(t *testing.T) {
+	s := onRedis(t)
+	a, b := newClient(t, s, lock.Config{MaxPoll: time.Hour}), newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	key, ctx := keyOf(t), context.Background()
+	require.NoError(t, a.PermitSemaphore(key).Set(ctx, 3))
+	all, _, err := a.PermitSemaphore(key).Drain(ctx)
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var order []int
+	var wg sync.WaitGroup
+	for i, n := range []int64{3, 1, 2} {
+		wg.Go(func() {
+			held, err := b.PermitSemaphore(key).Acquire(ctx, n)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			order = append(order, i)
+			mu.Unlock()
+			if err := held.Unlock(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		require.Eventually(t, func() bool { return b.Stats().Waiting == i+1 }, 20*time.Second, 100*time.Microsecond)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	left := make(chan error)
+	go func() {
+		_, err := b.PermitSemaphore(key).Acquire(ended, 1)
+		left <- err
+	}()
+	require.Eventually(t, func() bool { return b.Stats().Waiting == 4 }, 20*time.Second, 100*time.Microsecond)
+	_, err = b.PermitSemaphore(key).TryAcquire(ctx, 1)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	cancel()
+	require.ErrorIs(t, <-left, context.Canceled)
+	subscribed(t, s, "redisson_sc:{"+key+"}", 1)
+	require.NoError(t, all.Unlock(ctx))
+	wg.Wait()
+	require.Equal(t, 0, order[0], "three at once are not passed by one")
+	n, err := a.PermitSemaphore(key).Available(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, n)
+}
+
+func TestHeldPermitsOutliveFullMemoryAndCanBeReleased(t *testing.T) {
+	s := ownServer(t)
+	c := newClient(t, s, lock.Config{Lease: time.Second})
+	sem, ctx := c.PermitSemaphore("s"), context.Background()
+	require.NoError(t, sem.Set(ctx, 500))
+	var helds []*lock.Held
+	for range 100 {
+		held, err := sem.Acquire(ctx, 3)
+		require.NoError(t, err)
+		reader, err := c.RWMutex("rw").RLock(ctx)
+		require.NoError(t, err)
+		helds = append(helds, held, reader)
+	}
+	redisDo(t, s, "CONFIG", "SET", "maxmemory", "1")
+	before := c.Stats().Renewal.Renewed
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= before+3*200 }, 20*time.Second, time.Millisecond)
+	for _, held := range helds {
+		require.True(t, held.Valid())
+		require.NoError(t, held.Unlock(ctx))
+	}
+	require.Equal(t, []byte("500"), redisDo(t, s, "GET", "s"))
+	require.False(t, exists(t, s, "rw"))
+}
+
+func TestPermitBadInput(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	key, ctx := keyOf(t), context.Background()
+	sem := c.PermitSemaphore(key)
+	for _, n := range []int64{-1, 0, 1001} {
+		_, err := sem.Acquire(ctx, n)
+		require.ErrorContains(t, err, "it must be from 1 to 1000")
+	}
+	_, err := sem.AcquireFor(ctx, 0, time.Microsecond)
+	require.ErrorContains(t, err, "number of permits is 0")
+	require.ErrorContains(t, err, "lease is")
+	require.ErrorContains(t, sem.Set(ctx, -1), "permits is -1")
+	_, err = c.PermitSemaphore("").TryAcquire(ctx, 1)
+	require.ErrorContains(t, err, "name is empty")
+	_, err = c.PermitSemaphore("").Inspect(ctx)
+	require.ErrorContains(t, err, "name is empty")
+	_, err = sem.TryAcquire(ctx, 1)
+	require.ErrorIs(t, err, lock.ErrNotAcquired, "it was never set")
+	info, err := sem.Inspect(ctx)
+	require.NoError(t, err)
+	require.Equal(t, lock.PermitInfo{}, info)
+	redisDo(t, s, "SET", key+"s", "bob")
+	redisDo(t, s, "HSET", key+"h", "a", "b")
+	for _, name := range []string{key + "s", key + "h"} {
+		_, err = c.PermitSemaphore(name).Acquire(ctx, 1)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, lock.ErrUnknown)
+		require.NotErrorIs(t, err, lock.ErrNotAcquired)
+	}
+}
+
+func TestPermitsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
+	s := onRedis(t)
+	const lease = 500 * time.Millisecond
+	for _, target := range []string{"permit_take", "permit_release", "permit_renew", "*"} {
+		t.Run(target, func(t *testing.T) {
+			t.Parallel()
+			f := newFaulty(t, target, 17, lease)
+			defer f.close()
+			cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 200 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
+			ctx, key := context.Background(), keyOf(t)
+			const total = 6
+			redisDo(t, s, "SET", key, total)
+			var inUse, held atomic.Int64
+			end := time.Now().Add(faultTime())
+			var wg sync.WaitGroup
+			var clients []*lock.Client
+			for i := range 2 {
+				c, err := lock.New(f.pool(), cfg)
+				require.NoError(t, err)
+				clients = append(clients, c)
+				for j := range 4 {
+					wg.Go(func() {
+						rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+						for time.Now().Before(end) {
+							n := 1 + rng.Int64N(3)
+							wait, cancel := context.WithTimeout(ctx, time.Duration(20+rng.IntN(500))*time.Millisecond)
+							x, err := c.PermitSemaphore(key).Acquire(wait, n)
+							cancel()
+							if err != nil {
+								if !errors.Is(err, context.DeadlineExceeded) {
+									t.Error(err)
+								}
+								continue
+							}
+							// While all trust their permits, no more are in use
+							// than there are.
+							if used := inUse.Add(n); used > total && x.Valid() {
+								time.Sleep(5 * time.Millisecond) // one whose trust has ended may be about to say so
+								if used := inUse.Load(); used > total && x.Valid() {
+									t.Errorf("%d of %d permits are in use", used, total)
+								}
+							}
+							held.Add(1)
+							if rng.IntN(20) == 0 {
+								select {
+								case <-x.Done():
+								case <-time.After(time.Duration(rng.Int64N(int64(2 * lease)))):
+								}
+							}
+							inUse.Add(-n)
+							if rng.IntN(20) == 0 {
+								_ = c.PermitSemaphore(key).Set(ctx, total) // what it is anyway
+							}
+							for err = x.Unlock(ctx); errors.Is(err, lock.ErrUnknown); err = x.Unlock(ctx) {
+							}
+							if err != nil && !errors.Is(err, lock.ErrLost) {
+								t.Error(err)
+							}
+						}
+					})
+				}
+			}
+			wg.Wait()
+			faults := f.rest()
+			for _, c := range clients {
+				require.Zero(t, c.Stats().Held)
+				require.NoError(t, c.Close(ctx))
+			}
+			f.stopLate()
+			c := newClient(t, s, lock.Config{})
+			require.Eventually(t, func() bool { // what came late is over after its lease
+				info, err := c.PermitSemaphore(key).Inspect(ctx)
+				require.NoError(t, err)
+				require.LessOrEqual(t, info.Available, int64(total))
+				return info == lock.PermitInfo{Exists: true, Available: total}
+			}, 10*time.Second, 10*time.Millisecond)
+			all, n, err := c.PermitSemaphore(key).Drain(ctx)
+			require.NoError(t, err)
+			require.EqualValues(t, total, n)
+			require.NoError(t, all.Unlock(ctx))
+			require.Equal(t, fmt.Appendf(nil, "%d", total), redisDo(t, s, "GET", key))
+			t.Logf("%d holds, %d faults: %v", held.Load(), faults, f.done)
+			require.Positive(t, held.Load())
+			require.Positive(t, faults)
+		})
+	}
+}
+
+func TestPermitSemaphoreAgainstAModel(t *testing.T) {
+	servers := twoServers(t, lock.Config{})
+	ctx := context.Background()
+	type taking struct {
+		held *lock.Held
+		n    int64
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		calls := drawCalls(rt, []string{"try set", "set", "add", "acquire", "acquire", "acquire for", "unlock", "unlock", "drain"}, 6)
+		name := keyOf(t)
+		for server, clients := range servers {
+			exists, free, taken := false, int64(0), int64(0)
+			var takings []taking
+			for _, x := range calls {
+				sem, what := clients[x.Client].PermitSemaphore(name), fmt.Sprint(server, x)
+				take := func(held *lock.Held, n int64, err error) {
+					if free < max(n, 1) {
+						require.ErrorIs(rt, err, lock.ErrNotAcquired, what)
+						return
+					}
+					require.NoError(rt, err, what)
+					require.Len(rt, held.Permits(), int(n), what)
+					takings = append(takings, taking{held, n})
+					free, taken = free-n, taken+n
+				}
+				switch x.Op {
+				case "try set":
+					done, err := sem.TrySet(ctx, x.N)
+					require.NoError(rt, err, what)
+					require.Equal(rt, !exists, done, what)
+					if done {
+						exists, free = true, x.N
+					}
+				case "set":
+					require.NoError(rt, sem.Set(ctx, x.N), what)
+					exists, free = true, x.N-taken
+				case "add":
+					require.NoError(rt, sem.Add(ctx, x.N), what)
+					exists, free = true, free+x.N
+				case "acquire":
+					held, err := sem.TryAcquire(ctx, x.N)
+					take(held, x.N, err)
+				case "acquire for":
+					held, err := sem.TryAcquireFor(ctx, x.N, time.Hour)
+					take(held, x.N, err)
+				case "drain":
+					held, n, err := sem.Drain(ctx)
+					require.Equal(rt, max(free, 0), n, what)
+					take(held, n, err)
+				case "unlock":
+					if len(takings) > 0 {
+						k := int(x.N) % len(takings)
+						require.NoError(rt, takings[k].held.Unlock(ctx), what)
+						free, taken = free+takings[k].n, taken-takings[k].n
+						takings = append(takings[:k], takings[k+1:]...)
+					}
+				}
+				info, err := sem.Inspect(ctx)
+				require.NoError(rt, err, what)
+				require.Equal(rt, lock.PermitInfo{Exists: exists, Available: free, Taken: taken}, info, what)
+			}
+			for _, x := range takings {
+				require.NoError(rt, x.held.Unlock(ctx))
+			}
+		}
+	})
+}

@@ -1,0 +1,588 @@
+package lock_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+const javaOwner = "0b1c1a5e-9a9a-4c7b-8d1e-111111111111:42"
+
+func hashOf(t *testing.T, s *redistest.Server, key string) map[string]string {
+	t.Helper()
+	hash, err := redis.StringMap(redisDo(t, s, "HGETALL", key), nil)
+	require.NoError(t, err)
+	return hash
+}
+
+func pttl(t *testing.T, s *redistest.Server, key string) int64 {
+	t.Helper()
+	n, err := redis.Int64(redisDo(t, s, "PTTL", key), nil)
+	require.NoError(t, err)
+	return n
+}
+
+// javaReads makes the plain commands of a Redisson reader.
+func javaReads(t *testing.T, s *redistest.Server, key string, lease time.Duration) {
+	redisDo(t, s, "HSET", key, "mode", "read")
+	redisDo(t, s, "HINCRBY", key, javaOwner, 1)
+	redisDo(t, s, "SET", "{"+key+"}:"+javaOwner+":rwlock_timeout:1", 1, "PX", lease.Milliseconds())
+	if pttl(t, s, key) < lease.Milliseconds() {
+		redisDo(t, s, "PEXPIRE", key, lease.Milliseconds())
+	}
+}
+
+// javaReadUnlocks does what a Redisson reader does at its last unlock: the lock
+// lives on for the longest timeout that any remaining field has, else it goes.
+func javaReadUnlocks(t *testing.T, s *redistest.Server, key string) {
+	redisDo(t, s, "HDEL", key, javaOwner)
+	redisDo(t, s, "DEL", "{"+key+"}:"+javaOwner+":rwlock_timeout:1")
+	longest := int64(-3)
+	for field, value := range hashOf(t, s, key) {
+		n, err := redis.Int([]byte(value), nil)
+		for i := n; err == nil && i > 0; i-- {
+			longest = max(longest, pttl(t, s, "{"+key+"}:"+field+":rwlock_timeout:"+string(rune('0'+i))))
+		}
+	}
+	if longest > 0 {
+		redisDo(t, s, "PEXPIRE", key, longest)
+		return
+	}
+	redisDo(t, s, "DEL", key)
+	redisDo(t, s, "PUBLISH", "redisson_rwlock:{"+key+"}", 0)
+}
+
+func TestARWMutexIsRedissonsHash(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{KeyPrefix: "app:"})
+	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	key := mu.Name()
+	psc := listener(t, s, "redisson_rwlock:{"+key+"}")
+
+	r1, err := mu.RLock(ctx)
+	require.NoError(t, err)
+	r2, err := mu.RLock(lock.WithOwner(ctx, "worker-7"))
+	require.NoError(t, err)
+	inner, err := mu.RLock(r2.Context(ctx))
+	require.NoError(t, err)
+	hash := hashOf(t, s, key)
+	require.Len(t, hash, 3)
+	require.Equal(t, "read", hash["mode"])
+	info, err := mu.Inspect(ctx)
+	require.NoError(t, err)
+	require.False(t, info.Writing)
+	require.Len(t, info.Holders, 2)
+	require.Greater(t, info.TTL, 20*time.Second)
+	for _, h := range info.Holders {
+		require.False(t, h.Writing)
+		require.Regexp(t, "^"+c.ID()+":(worker-7|[0-9]+):[0-9]+$", h.Field)
+		left := pttl(t, s, "{"+key+"}:"+h.Field+":rwlock_timeout:1")
+		require.Greater(t, left, int64(20_000), "Redisson's readers look for it")
+		require.LessOrEqual(t, left, int64(30_000))
+	}
+	require.Equal(t, 2, r2.Count())
+	require.True(t, mu.RHeldBy(r2.Context(ctx)))
+	require.False(t, mu.HeldBy(r2.Context(ctx)))
+	require.Zero(t, r1.Token())
+	_, err = mu.TryLock(ctx)
+	var other *lock.HeldError
+	require.ErrorAs(t, err, &other)
+	require.Greater(t, other.TTL, 20*time.Second)
+	for _, held := range []*lock.Held{inner, r2, r1} {
+		require.True(t, held.Valid())
+		require.NoError(t, held.Unlock(ctx))
+		require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
+	}
+	hears(t, psc, "0")
+	require.Empty(t, redisDo(t, s, "KEYS", "*"+key+"*"))
+
+	w, err := mu.Lock(ctx)
+	require.NoError(t, err)
+	hash = hashOf(t, s, key)
+	require.Len(t, hash, 2)
+	require.Equal(t, "write", hash["mode"])
+	for field := range hash {
+		if field != "mode" {
+			require.Regexp(t, "^"+c.ID()+":[0-9]+:[0-9]+:write$", field)
+		}
+	}
+	_, err = mu.TryRLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	_, err = mu.TryLockFor(ctx, time.Minute)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	again, err := mu.Lock(w.Context(ctx))
+	require.NoError(t, err)
+	require.Equal(t, 2, c.Stats().Held+again.Count()-1)
+	require.NoError(t, again.Unlock(ctx))
+	require.NoError(t, w.Unlock(ctx))
+	hears(t, psc, "1")
+	require.Empty(t, redisDo(t, s, "KEYS", "*"+key+"*"))
+	require.Zero(t, c.Stats().Held)
+	info, err = mu.Inspect(ctx)
+	require.NoError(t, err)
+	require.Equal(t, lock.RWInfo{}, info)
+}
+
+func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
+	s := onRedis(t)
+	a := newClient(t, s, lock.Config{})
+	b := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	key, ctx := keyOf(t), context.Background()
+	w, err := a.RWMutex(key).Lock(ctx)
+	require.NoError(t, err)
+	r, err := a.RWMutex(key).RLock(w.Context(ctx))
+	require.NoError(t, err)
+	const readers = 20
+	got := make(chan *lock.Held, readers)
+	for range readers {
+		go func() {
+			held, err := b.RWMutex(key).RLock(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- held
+		}()
+	}
+	require.Eventually(t, func() bool { return b.Stats().Waiting == readers }, 20*time.Second, time.Millisecond)
+	subscribed(t, s, "redisson_rwlock:{"+key+"}", 1)
+	require.NoError(t, w.Unlock(ctx)) // still reads
+	for range readers {
+		held := <-got
+		require.NoError(t, held.Unlock(ctx))
+	}
+	require.True(t, r.Valid())
+	require.Equal(t, "read", hashOf(t, s, key)["mode"])
+	require.NoError(t, r.Unlock(ctx))
+	require.False(t, exists(t, s, key))
+}
+
+func TestAnUpgradeIsRefused(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	r, err := mu.RLock(ctx)
+	require.NoError(t, err)
+	_, err = mu.Lock(r.Context(ctx))
+	require.ErrorIs(t, err, lock.ErrUpgrade)
+	_, err = mu.TryLock(r.Context(ctx))
+	require.ErrorIs(t, err, lock.ErrUpgrade)
+	require.NotErrorIs(t, err, lock.ErrNotAcquired)
+	require.True(t, r.Valid())
+	require.NoError(t, r.Unlock(ctx))
+
+	// The same while it writes too is a re-entry; after the downgrade it is none.
+	w, err := mu.Lock(ctx)
+	require.NoError(t, err)
+	r, err = mu.RLock(w.Context(ctx))
+	require.NoError(t, err)
+	w2, err := mu.Lock(r.Context(ctx))
+	require.NoError(t, err)
+	require.NoError(t, w.Unlock(ctx))
+	require.NoError(t, w2.Unlock(ctx))
+	_, err = mu.Lock(r.Context(ctx))
+	require.ErrorIs(t, err, lock.ErrUpgrade)
+	require.NoError(t, r.Unlock(ctx))
+}
+
+func TestAnInnerReadUnlockKeepsTheWriteLeaseRenewed(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{Lease: 400 * time.Millisecond})
+	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	w, err := mu.Lock(ctx)
+	require.NoError(t, err)
+	r, err := mu.RLock(w.Context(ctx))
+	require.NoError(t, err)
+	require.NoError(t, r.Unlock(ctx))
+	end := time.Now().Add(1200 * time.Millisecond) // three leases
+	for time.Now().Before(end) {
+		require.True(t, w.Valid())
+		require.True(t, exists(t, s, mu.Name()))
+		time.Sleep(5 * time.Millisecond)
+	}
+	require.NoError(t, w.Unlock(ctx))
+	require.False(t, exists(t, s, mu.Name()))
+}
+
+func TestEachReadersHoldEndsAlone(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{Lease: 400 * time.Millisecond})
+	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	short, err := mu.RLockFor(ctx, 150*time.Millisecond)
+	require.NoError(t, err)
+	long, err := mu.RLock(ctx)
+	require.NoError(t, err)
+	<-short.Done()
+	var lost *lock.LostError
+	require.ErrorAs(t, short.Err(), &lost)
+	require.Equal(t, lock.Expired, lost.Reason)
+	renewed := c.Stats().Renewal.Renewed
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+4 }, 20*time.Second, time.Millisecond)
+	require.True(t, long.Valid())
+	_, err = mu.TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.NoError(t, long.Unlock(ctx))
+	w, err := mu.TryLock(ctx) // though the first never unlocked
+	require.NoError(t, err)
+	require.NoError(t, w.Unlock(ctx))
+	require.ErrorIs(t, short.Unlock(ctx), lock.ErrLost)
+}
+
+func TestAReaderThatLeavesDoesNotShortenTheOthersLease(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	brief, err := mu.RLockFor(ctx, 10*time.Second)
+	require.NoError(t, err)
+	long, err := mu.RLockFor(ctx, time.Hour)
+	require.NoError(t, err)
+	middle, err := mu.RLockFor(ctx, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, long.Unlock(ctx))
+	left := pttl(t, s, mu.Name())
+	require.LessOrEqual(t, left, int64(60_000), "what is left is the longest of those that remain")
+	require.Greater(t, left, int64(50_000))
+	require.NoError(t, middle.Unlock(ctx))
+	require.LessOrEqual(t, pttl(t, s, mu.Name()), int64(10_000))
+	require.NoError(t, brief.Unlock(ctx))
+}
+
+func TestRWReentryNeverShortens(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	for _, take := range []func(context.Context, time.Duration) (*lock.Held, error){mu.LockFor, mu.RLockFor} {
+		outer, err := take(ctx, time.Hour)
+		require.NoError(t, err)
+		deadline := outer.Deadline()
+		inner, err := take(outer.Context(ctx), time.Second)
+		require.NoError(t, err)
+		require.Equal(t, deadline, outer.Deadline())
+		require.Greater(t, pttl(t, s, mu.Name()), int64(3_000_000))
+		require.NoError(t, inner.Unlock(ctx))
+		require.Greater(t, pttl(t, s, mu.Name()), int64(3_000_000))
+		require.NoError(t, outer.Extend(ctx, 2*time.Hour))
+		require.Greater(t, pttl(t, s, mu.Name()), int64(7_000_000))
+		keys, err := redis.Strings(redisDo(t, s, "KEYS", "*"+mu.Name()+"*rwlock_timeout*"), nil)
+		require.NoError(t, err)
+		for _, key := range keys {
+			require.Greater(t, pttl(t, s, key), int64(7_000_000))
+		}
+		require.NoError(t, outer.Unlock(ctx))
+	}
+}
+
+func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{Lease: 500 * time.Millisecond})
+	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	ours, err := mu.RLock(ctx)
+	require.NoError(t, err)
+	javaReads(t, s, mu.Name(), 30*time.Second)
+	renewed := c.Stats().Renewal.Renewed
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+4 }, 20*time.Second, time.Millisecond) // past the lease
+	javaReadUnlocks(t, s, mu.Name())
+	require.Equal(t, "read", hashOf(t, s, mu.Name())["mode"])
+	renewed = c.Stats().Renewal.Renewed
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+4 }, 20*time.Second, time.Millisecond)
+	require.True(t, ours.Valid())
+	require.NoError(t, ours.Unlock(ctx))
+	require.False(t, exists(t, s, mu.Name()))
+}
+
+func TestOurReaderDoesNotTakeTheLockFromRedissons(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	javaReads(t, s, mu.Name(), 20*time.Second)
+	ours, err := mu.RLock(ctx)
+	require.NoError(t, err)
+	require.Greater(t, pttl(t, s, mu.Name()), int64(20_000))
+	require.NoError(t, ours.Unlock(ctx))
+	require.Equal(t, map[string]string{"mode": "read", javaOwner: "1"}, hashOf(t, s, mu.Name()))
+	left := pttl(t, s, mu.Name())
+	require.LessOrEqual(t, left, int64(20_000))
+	require.Greater(t, left, int64(10_000))
+	got := make(chan *lock.Held)
+	go func() {
+		held, err := mu.Lock(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- held
+	}()
+	subscribed(t, s, "redisson_rwlock:{"+mu.Name()+"}", 1)
+	javaReadUnlocks(t, s, mu.Name())
+	w := <-got
+	require.NoError(t, w.Unlock(ctx))
+}
+
+func TestOurReadersWaitForRedissonsWriter(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	redisDo(t, s, "HSET", mu.Name(), "mode", "write", javaOwner+":write", 1)
+	redisDo(t, s, "PEXPIRE", mu.Name(), 30_000)
+	_, err := mu.TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	got := make(chan *lock.Held, 3)
+	for range cap(got) {
+		go func() {
+			held, err := mu.RLock(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- held
+		}()
+	}
+	subscribed(t, s, "redisson_rwlock:{"+mu.Name()+"}", 1)
+	redisDo(t, s, "DEL", mu.Name())
+	redisDo(t, s, "PUBLISH", "redisson_rwlock:{"+mu.Name()+"}", 1)
+	for range cap(got) {
+		held := <-got
+		require.NoError(t, held.Unlock(ctx))
+	}
+}
+
+// readStream keeps a lock read without a gap, by owners of c that follow each
+// other, until stop is closed.
+func readStream(t *testing.T, mu *lock.RWMutex, stop chan struct{}, reads *atomic.Int64) chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() { <-stop; cancel() }()
+		var last *lock.Held
+		for ctx.Err() == nil {
+			// The next one is in before the last one is out, if nothing keeps it.
+			wait, left := context.WithTimeout(ctx, 20*time.Millisecond)
+			next, err := mu.RLock(wait)
+			left()
+			if last != nil {
+				if err := last.Unlock(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+			last = next
+			if err == nil {
+				reads.Add(1)
+			}
+		}
+		if last != nil {
+			_ = last.Unlock(context.Background())
+		}
+	}()
+	return done
+}
+
+func TestAStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
+	s := onRedis(t)
+	readers, writer := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	key, ctx := keyOf(t), context.Background()
+	stop := make(chan struct{})
+	var reads atomic.Int64
+	done := readStream(t, readers.RWMutex(key), stop, &reads)
+	for range 20 {
+		before := reads.Load()
+		require.Eventually(t, func() bool { return reads.Load() > before+2 }, 20*time.Second, 100*time.Microsecond, "readers have their turn")
+		w, err := writer.RWMutex(key).Lock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, w.Unlock(ctx))
+	}
+	close(stop)
+	<-done
+	require.False(t, exists(t, s, "{"+key+"}:wheellock_writers"))
+}
+
+func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
+	s := onRedis(t)
+	for _, first := range []bool{false, true} {
+		c := newClient(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
+		other := newClient(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
+		mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+		r, err := mu.RLock(ctx)
+		require.NoError(t, err)
+		wait, cancel := context.WithCancel(ctx)
+		left := make(chan error, 1)
+		go func() {
+			_, err := mu.Lock(wait)
+			left <- err
+		}()
+		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 20*time.Second, time.Millisecond)
+		subscribed(t, s, "redisson_rwlock:{"+mu.Name()+"}", 1)
+		for _, x := range []*lock.Client{c, other} {
+			if first {
+				next, err := x.RWMutex(mu.Name()).TryRLock(ctx)
+				require.NoError(t, err)
+				require.NoError(t, next.Unlock(ctx))
+				continue
+			}
+			require.Eventually(t, func() bool { return exists(t, s, "{"+mu.Name()+"}:wheellock_writers") }, 20*time.Second, time.Millisecond)
+			_, err := x.RWMutex(mu.Name()).TryRLock(ctx)
+			require.ErrorIs(t, err, lock.ErrNotAcquired)
+			again, err := mu.RLock(r.Context(ctx))
+			require.NoError(t, err, "a re-entry does not wait for writers")
+			require.NoError(t, again.Unlock(ctx))
+		}
+		// The writer leaves, and readers that it kept out go on at once.
+		got := make(chan *lock.Held, 1)
+		go func() {
+			held, err := other.RWMutex(mu.Name()).RLock(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- held
+		}()
+		if !first {
+			subscribed(t, s, "redisson_rwlock:{"+mu.Name()+"}", 2)
+		}
+		cancel()
+		require.ErrorIs(t, <-left, context.Canceled)
+		held := <-got
+		require.NoError(t, held.Unlock(ctx))
+		require.NoError(t, r.Unlock(ctx))
+		require.Empty(t, redisDo(t, s, "KEYS", "*"+mu.Name()+"*"))
+	}
+}
+
+func TestRWMutexBadInput(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	key, ctx := keyOf(t), context.Background()
+	_, err := c.RWMutex("").Lock(ctx)
+	require.ErrorContains(t, err, "name is empty")
+	_, err = c.RWMutex("").Inspect(ctx)
+	require.ErrorContains(t, err, "name is empty")
+	_, err = c.RWMutex(key).RLockFor(ctx, time.Microsecond)
+	require.ErrorContains(t, err, "lease is")
+	_, err = c.RWMutex(key).RLock(lock.WithOwner(ctx, ""))
+	require.ErrorContains(t, err, "owner's name")
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = c.RWMutex(key).RLock(ended)
+	require.ErrorIs(t, err, context.Canceled)
+	redisDo(t, s, "SET", key+"s", "text")
+	_, err = c.RWMutex(key + "s").RLock(ctx)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	_, err = c.RWMutex(key + "s").ForceUnlock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotALock)
+	// A Mutex of that name is another's.
+	held, err := c.Mutex(key).Lock(ctx)
+	require.NoError(t, err)
+	for _, try := range []func(context.Context) (*lock.Held, error){c.RWMutex(key).TryLock, c.RWMutex(key).TryRLock} {
+		_, err = try(ctx)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+	}
+	_, err = c.RWMutex(key).ForceUnlock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotALock)
+	_, err = c.RWMutex(key).Inspect(ctx)
+	require.ErrorContains(t, err, "no read-write lock's")
+	require.NoError(t, held.Unlock(ctx))
+}
+
+func TestRWForceUnlockWakesWaitersAndTellsHolders(t *testing.T) {
+	s := onRedis(t)
+	cfg := lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour}
+	a, b := newClient(t, s, cfg), newClient(t, s, cfg)
+	key, ctx := keyOf(t), context.Background()
+	done, err := a.RWMutex(key).ForceUnlock(ctx)
+	require.NoError(t, err)
+	require.False(t, done)
+	r, err := a.RWMutex(key).RLock(ctx)
+	require.NoError(t, err)
+	got := make(chan *lock.Held)
+	go func() {
+		held, err := b.RWMutex(key).Lock(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- held
+	}()
+	subscribed(t, s, "redisson_rwlock:{"+key+"}", 1)
+	done, err = a.RWMutex(key).ForceUnlock(ctx)
+	require.NoError(t, err)
+	require.True(t, done)
+	w := <-got
+	<-r.Done()
+	require.ErrorIs(t, r.Err(), lock.ErrLost)
+	require.ErrorIs(t, r.Unlock(ctx), lock.ErrLost)
+	require.True(t, w.Valid())
+	require.NoError(t, w.Unlock(ctx))
+}
+
+func TestABatchOfMixedKindsIsRenewed(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t)
+	c := newClient(t, s, lock.Config{Lease: 400 * time.Millisecond})
+	ctx := context.Background()
+	var helds []*lock.Held
+	for i := range 60 {
+		name := keyOf(t)
+		take := []func(context.Context) (*lock.Held, error){
+			c.Mutex(name).Lock, c.FencedMutex(name).Lock, c.RWMutex(name).Lock, c.RWMutex(name).RLock,
+		}[i%4]
+		held, err := take(ctx)
+		require.NoError(t, err)
+		helds = append(helds, held)
+	}
+	redisDo(t, s, "SCRIPT", "FLUSH") // also: each script is loaded again
+	before := c.Stats().Renewal.Renewed
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= before+5*60 }, 20*time.Second, time.Millisecond)
+	gone := 0
+	for i, held := range helds {
+		require.True(t, held.Valid(), i)
+		if i%8 == 3 { // a reader's own key is its hold
+			field := ""
+			for f := range hashOf(t, s, held.Name()) {
+				if f != "mode" {
+					field = f
+				}
+			}
+			redisDo(t, s, "DEL", "{"+held.Name()+"}:"+field+":rwlock_timeout:1")
+			gone++
+		}
+	}
+	for i, held := range helds {
+		if i%8 == 3 {
+			<-held.Done()
+			require.ErrorIs(t, held.Err(), lock.ErrLost)
+			continue
+		}
+		require.True(t, held.Valid(), i)
+		require.NoError(t, held.Unlock(ctx))
+	}
+	require.Positive(t, gone)
+	require.Zero(t, c.Stats().Held)
+}
+
+func TestWhatReplicasDoNotHaveIsGivenBackWhateverItsKind(t *testing.T) {
+	s := onRedis(t) // which has none
+	c := newClient(t, s, lock.Config{Replicas: 1, ReplicaTimeout: 5 * time.Millisecond})
+	ctx := context.Background()
+	key := keyOf(t)
+	require.NoError(t, c.PermitSemaphore(key+"permits").Set(ctx, 2))
+	for name, take := range map[string]func(context.Context) (*lock.Held, error){
+		"fenced": c.FencedMutex(key).Lock, "fair": c.FairMutex(key).Lock, "fair try": c.FairMutex(key).TryLock,
+		"read": c.RWMutex(key).RLock, "write": c.RWMutex(key).Lock,
+		"permits": func(ctx context.Context) (*lock.Held, error) { return c.PermitSemaphore(key+"permits").Acquire(ctx, 2) },
+	} {
+		_, err := take(ctx)
+		require.ErrorIs(t, err, lock.ErrNotReplicated, name)
+		require.NotErrorIs(t, err, lock.ErrUnknown, name)
+		require.False(t, exists(t, s, key), name)
+	}
+	n, err := c.PermitSemaphore(key + "permits").Available(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, n)
+	require.Zero(t, c.Stats().Held)
+}

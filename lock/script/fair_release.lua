@@ -1,0 +1,68 @@
+-- Gives one count of a fair mutex's hold back, or the whole hold, or a place in
+-- the queue, and wakes the first in the queue if the lock is free then.
+--
+-- KEYS[1] the lock's hash
+-- KEYS[2] the queue, a list of fields
+-- KEYS[3] until when each may stand there {field: epoch ms}
+-- KEYS[4] signs of life of those in the queue that are not Redisson's
+-- ARGV[1] field of the hold
+-- ARGV[2] the count that remains; 0 releases the hold
+-- ARGV[3] lease in ms that a remaining hold keeps at least, at least 1
+-- ARGV[4] channel of the lock; ARGV[4]:field wakes the waiter of that field
+-- ARGV[5] the client's clock in epoch ms
+-- ARGV[6] how long the first in the queue may be waited for, in ms
+--
+-- Answers 1 + the number of subscribers told: released; 0 still held with the
+-- remaining count; -1 the hold is gone (but its place in the queue, too).
+-- A full release uses only commands that are not refused when memory is out, or
+-- those after the first write, which are not.
+local lock, queue, scores, signs, me = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
+local lease, remaining, now, patience = tonumber(ARGV[3]), tonumber(ARGV[2]), tonumber(ARGV[5]), tonumber(ARGV[6])
+if not lease or lease < 1 or not remaining or not now or not patience then
+  return redis.error_reply('ERR wheellock: fair_release needs a count, a lease of at least 1 ms and a time')
+end
+local held = redis.call('hexists', lock, me) == 1
+if remaining > 0 then
+  if not held then
+    return -1
+  end
+  redis.call('hset', lock, me, ARGV[2])
+  if redis.call('pttl', lock) < lease then
+    redis.call('pexpire', lock, lease)
+  end
+  return 0
+end
+redis.call('hdel', lock, me)
+redis.call('hdel', signs, me)
+if redis.call('zscore', scores, me) then
+  redis.call('zrem', scores, me)
+  local behind = false
+  for _, other in ipairs(redis.call('lrange', queue, 0, -1)) do
+    if behind then
+      redis.call('zincrby', scores, -patience, other)
+    end
+    behind = behind or other == me
+  end
+  redis.call('lrem', queue, 1, me)
+end
+local told = 0
+if redis.call('exists', lock) == 0 then
+  local first = redis.call('lindex', queue, 0)
+  while first and (tonumber(redis.call('zscore', scores, first) or '') or 0) <= now
+    and redis.call('hexists', signs, first) == 0 do
+    redis.call('lpop', queue)
+    redis.call('zrem', scores, first)
+    first = redis.call('lindex', queue, 0)
+  end
+  if first then
+    told = redis.call('publish', ARGV[4] .. ':' .. first, '0')
+  end
+end
+if redis.call('llen', queue) ~= redis.call('hlen', signs) then -- Redisson waits too
+  redis.call('persist', queue)
+  redis.call('persist', scores)
+end
+if held then
+  return 1 + told
+end
+return -1

@@ -1,0 +1,23 @@
+-- Closes a latch that is open, once however often the request arrives.
+--
+-- KEYS[1] the latch's count; there is none while it is open
+-- KEYS[2] the request's result, used by no other request
+-- ARGV[1] the count, at least 1
+-- ARGV[2] the latch's channel
+-- ARGV[3] how long the result is remembered, in ms
+--
+-- Answers 1 done, 0 the latch is closed already.
+local done = redis.call('get', KEYS[2])
+if done then
+  return tonumber(done)
+end
+done = '0'
+if not redis.call('get', KEYS[1]) then
+  redis.call('set', KEYS[1], ARGV[1])
+  done = '1'
+end
+redis.call('set', KEYS[2], done, 'px', ARGV[3])
+if done == '1' then
+  redis.call('publish', ARGV[2], '1') -- Redisson's word for "closed", and for "deleted"
+end
+return tonumber(done)

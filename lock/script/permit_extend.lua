@@ -1,0 +1,23 @@
+-- Moves the deadline of a hold of permits, which must still be there, never to
+-- an earlier time.
+--
+-- KEYS[1] the semaphore's permits that are taken {id: deadline in epoch ms}
+-- ARGV[1] the permits: 12 bytes and their number, see permit_take
+-- ARGV[2] new deadline in epoch ms
+--
+-- Answers 1 done, 0 a permit is gone.
+local bytes, n = string.sub(ARGV[1], 1, 12), tonumber(string.sub(ARGV[1], 13))
+local ids, scores = {}, {}
+for i = 1, n do
+  ids[i] = bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
+  scores[i] = tonumber(redis.call('zscore', KEYS[1], ids[i]) or '')
+  if not scores[i] then
+    return 0
+  end
+end
+for i = 1, n do
+  if scores[i] < tonumber(ARGV[2]) then
+    redis.call('zadd', KEYS[1], 'xx', ARGV[2], ids[i])
+  end
+end
+return 1

@@ -1,0 +1,14 @@
+-- Reads a semaphore whose permits expire.
+--
+-- KEYS[1] the counter of free permits
+-- KEYS[2] permits that are taken {id: deadline in epoch ms}
+-- ARGV[1] the client's clock in epoch ms: permits with a deadline up to it are free
+--
+-- Answers {exists, free, taken}.
+local value = redis.call('get', KEYS[1])
+local free = tonumber(value or '0')
+if not free then
+  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+end
+local expired = redis.call('zcount', KEYS[2], '-inf', ARGV[1])
+return {value and 1 or 0, free + expired, redis.call('zcard', KEYS[2]) - expired}

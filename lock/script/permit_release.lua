@@ -1,0 +1,23 @@
+-- Gives permits back.
+--
+-- KEYS[1] the counter of free permits
+-- KEYS[2] permits that are taken {id: deadline in epoch ms}
+-- ARGV[1] the permits: 12 bytes and their number, see permit_take
+-- ARGV[2] channel on which free permits are published
+--
+-- Answers 1 all were there and are free now; -1 some were not, the rest is free.
+-- Memory that is out refuses none of it: the first write frees some.
+local bytes, n = string.sub(ARGV[1], 1, 12), tonumber(string.sub(ARGV[1], 13))
+local back = 0
+for i = 1, n do
+  local id = bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
+  back = back + redis.call('zrem', KEYS[2], id)
+end
+if back > 0 then
+  local free = redis.call('incrby', KEYS[1], string.format('%.0f', back))
+  redis.call('publish', ARGV[2], string.format('%.0f', free))
+end
+if back == n then
+  return 1
+end
+return -1

@@ -1,0 +1,42 @@
+-- Renews many holds of permits and names those that are gone.
+--
+-- KEYS[i]    a semaphore's permits that are taken {id: deadline in epoch ms}
+-- ARGV[1]    new deadline in epoch ms, at least 1
+-- ARGV[2]    is not used
+-- ARGV[i+2]  permits of the hold at KEYS[i]: 12 bytes and their number, see permit_take
+--
+-- Answers the indexes i of the holds of which a permit is gone; those of the
+-- others have a deadline of at least the new one. A key of the wrong type is a
+-- hold that is gone.
+local deadline = tonumber(ARGV[1])
+if not deadline or deadline < 1 then
+  return redis.error_reply('ERR wheellock: permit_renew needs a deadline')
+end
+local gone = {}
+for k = 1, #KEYS do
+  local key, bytes, n = KEYS[k], string.sub(ARGV[k + 2], 1, 12), tonumber(string.sub(ARGV[k + 2], 13))
+  local ids, there = {}, true
+  for i = 1, n do
+    ids[i] = bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
+    local score = redis.pcall('zscore', key, ids[i])
+    if type(score) ~= 'string' then
+      there = false
+      break
+    end
+    if tonumber(score) >= deadline then
+      ids[i] = false
+    end
+  end
+  if there then
+    -- Memory that is out refuses ZADD, but only as a script's first write.
+    redis.call('zrem', key, '')
+    for i = 1, n do
+      if ids[i] then
+        redis.call('zadd', key, 'xx', ARGV[1], ids[i])
+      end
+    end
+  else
+    gone[#gone + 1] = k
+  end
+end
+return gone

@@ -1,0 +1,26 @@
+-- Sets how many permits there are, free and taken, once however often the
+-- request arrives.
+--
+-- KEYS[1] the counter of free permits
+-- KEYS[2] the request's result, used by no other request
+-- KEYS[3] permits that are taken {id: deadline in epoch ms}
+-- ARGV[1] how many permits
+-- ARGV[2] channel on which free permits are published
+-- ARGV[3] how long the result is remembered, in ms
+--
+-- Answers 1. If more are taken, the counter of free ones is below 0 until enough
+-- of them have come back.
+if redis.call('get', KEYS[2]) then
+  return 1
+end
+local free = tonumber(redis.call('get', KEYS[1]) or '0')
+if not free then
+  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+end
+local more = tonumber(ARGV[1]) - free - redis.call('zcard', KEYS[3])
+free = redis.call('incrby', KEYS[1], string.format('%.0f', more))
+redis.call('set', KEYS[2], '1', 'px', ARGV[3])
+if more > 0 then
+  redis.call('publish', ARGV[2], string.format('%.0f', free))
+end
+return 1

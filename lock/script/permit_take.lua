@@ -1,0 +1,67 @@
+-- Takes permits that expire, or confirms that a repeated request took them.
+--
+-- KEYS[1]  the counter of free permits
+-- KEYS[2]  permits that are taken {id: deadline in epoch ms}
+-- ARGV[1]  12 bytes, never used before: permit i has the id ARGV[1] .. i in 4 bytes
+-- ARGV[2]  how many permits, at least 1
+-- ARGV[3]  1: fewer will do, as many as are free; 0: all or none
+-- ARGV[4]  their deadline in epoch ms
+-- ARGV[5]  the client's clock in epoch ms: permits with a deadline up to it are free
+-- ARGV[6]  channel on which free permits are published
+-- ARGV[7+] permits of earlier attempts whose outcome their client never learned:
+--          12 bytes and a number
+--
+-- Answers {taken, free, ms}: taken is 0 if there were too few; free is what is
+-- left; ms until the next permit expires, -1 if none does. A counter that does
+-- not exist has no permits.
+local function id(bytes, i)
+  return bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
+end
+local free = tonumber(redis.call('get', KEYS[1]) or '0')
+local most = tonumber(ARGV[2])
+if not free or not most then
+  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+end
+local back = 0
+for k = 7, #ARGV do
+  for i = 1, tonumber(string.sub(ARGV[k], 13)) do
+    back = back + redis.call('zrem', KEYS[2], id(string.sub(ARGV[k], 1, 12), i))
+  end
+end
+for _, expired in ipairs(redis.call('zrangebyscore', KEYS[2], '-inf', ARGV[5], 'limit', 0, 1000)) do
+  back = back + redis.call('zrem', KEYS[2], expired)
+end
+if back > 0 then
+  free = redis.call('incrby', KEYS[1], back)
+end
+local taken = 0
+for i = 1, most do
+  if redis.call('zscore', KEYS[2], id(ARGV[1], i)) then
+    taken = taken + 1
+  end
+end
+if taken == 0 then
+  if ARGV[3] == '1' then
+    most = math.min(most, free)
+  end
+  if most > 0 and free >= most then
+    taken = most
+    free = redis.call('decrby', KEYS[1], string.format('%.0f', taken))
+    for i = 1, taken do
+      redis.call('zadd', KEYS[2], ARGV[4], id(ARGV[1], i))
+    end
+    local ttl = redis.call('pttl', KEYS[1])
+    if ttl > 0 then
+      redis.call('pexpire', KEYS[2], ttl) -- a semaphore that ends takes its permits along
+    end
+  end
+end
+if back > 0 and free > 0 then
+  redis.call('publish', ARGV[6], string.format('%.0f', free))
+end
+local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
+local left = -1
+if first[2] and tonumber(first[2]) < 922337203685477 then -- Redisson's "never"
+  left = math.max(tonumber(first[2]) - tonumber(ARGV[5]), 0)
+end
+return {taken, free, left}

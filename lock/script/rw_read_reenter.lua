@@ -1,0 +1,23 @@
+-- Sets the count of a read hold that must still be there.
+--
+-- KEYS[1] the lock's hash
+-- KEYS[2] the hold's timeout
+-- ARGV[1] field of the hold
+-- ARGV[2] its new count; set, not added, so that the request may arrive twice
+-- ARGV[3] lease in ms, at least 1
+--
+-- Answers 1 done, 0 the hold is gone.
+local lease = tonumber(ARGV[3])
+if not lease or lease < 1 then
+  return redis.error_reply('ERR wheellock: rw_read_reenter needs a lease of at least 1 ms')
+end
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 or redis.call('exists', KEYS[2]) == 0 then
+  return 0
+end
+redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
+for i = 1, 2 do
+  if redis.call('pttl', KEYS[i]) < lease then
+    redis.call('pexpire', KEYS[i], lease)
+  end
+end
+return 1

@@ -1,0 +1,24 @@
+-- Gives a semaphore that does not exist its permits, once however often the
+-- request arrives.
+--
+-- KEYS[1] the counter of free permits
+-- KEYS[2] the request's result, used by no other request
+-- ARGV[1] how many permits
+-- ARGV[2] channel on which free permits are published
+-- ARGV[3] how long the result is remembered, in ms
+--
+-- Answers 1 done, 0 the semaphore exists.
+local done = redis.call('get', KEYS[2])
+if done then
+  return tonumber(done)
+end
+done = '0'
+if not redis.call('get', KEYS[1]) then
+  redis.call('set', KEYS[1], ARGV[1])
+  done = '1'
+end
+redis.call('set', KEYS[2], done, 'px', ARGV[3])
+if done == '1' then
+  redis.call('publish', ARGV[2], ARGV[1])
+end
+return tonumber(done)

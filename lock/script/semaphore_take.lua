@@ -1,0 +1,27 @@
+-- Takes permits of a semaphore, once however often the request arrives.
+--
+-- KEYS[1] the counter of free permits
+-- KEYS[2] the request's result, used by no other request
+-- ARGV[1] how many permits, at least 1, or "all" for those that are free
+-- ARGV[2] how long the result is remembered, in ms
+--
+-- Answers {taken, free}: taken is 0 if there were too few, and free is what is
+-- left now. A counter that does not exist has no permits.
+local free = tonumber(redis.call('get', KEYS[1]) or '0')
+if not free then
+  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+end
+local taken = redis.call('get', KEYS[2])
+if not taken then
+  local wanted = ARGV[1]
+  if wanted == 'all' then
+    wanted = string.format('%.0f', math.max(free, 0))
+  end
+  taken = '0'
+  if wanted ~= '0' and free >= tonumber(wanted) then
+    free = redis.call('decrby', KEYS[1], wanted)
+    taken = wanted
+  end
+  redis.call('set', KEYS[2], taken, 'px', ARGV[2])
+end
+return {tonumber(taken), free}

@@ -1,0 +1,236 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// Semaphore is a counter of permits on Redis in the format of Redisson's
+// RSemaphore: a number under the semaphore's name. All methods are safe for
+// concurrent use. Permits have no owner: whoever likes may release, and what a
+// crashed process had taken is gone; PermitSemaphore gives it back.
+//
+// Each request is carried out once: its script keeps what it brought under
+// {name}:<client uuid>:<number> for 30 s, and a copy of the request gets that
+// answer. So sums stay exact when requests or answers are lost, as long as Redis
+// is back within 20 s.
+type Semaphore struct {
+	c    *Client // immutable
+	name string  // immutable
+}
+
+// Semaphore returns the semaphore of that name. It does no I/O and keeps
+// nothing. A bad name is reported by the first call that uses it. A semaphore
+// that was never set has no permits.
+func (c *Client) Semaphore(name string) *Semaphore {
+	return &Semaphore{c: c, name: c.key(name)}
+}
+
+// Name returns the semaphore's key in Redis: Config.KeyPrefix and the name.
+func (s *Semaphore) Name() string { return s.name }
+
+// PermitsError says that a semaphore has not enough free permits. It is
+// ErrNotAcquired.
+type PermitsError struct {
+	Name         string
+	Wanted, Free int64
+
+	next time.Duration // until permits expire; 0 if that is not known
+}
+
+func (e *PermitsError) Error() string {
+	return fmt.Sprintf("lock: %q has %d free permits, not %d", e.Name, e.Free, e.Wanted)
+}
+
+// Is makes errors.Is(err, ErrNotAcquired) true.
+func (e *PermitsError) Is(target error) bool { return target == ErrNotAcquired }
+
+// semaphoreChannel is where free permits are published, as Redisson names it.
+func semaphoreChannel(name string) string { return derived("redisson_sc", name) }
+
+// TrySet gives the semaphore n permits if it does not exist, and reports
+// whether it did. Redisson's trySetPermits. Errors are those of Release.
+func (s *Semaphore) TrySet(ctx context.Context, n int64) (bool, error) {
+	if err := checkPermits("permits", n, 0); err != nil {
+		return false, err
+	}
+	done, err := s.change(ctx, "set permits", script.SemaphoreSet, n, true)
+	return done == 1, err
+}
+
+// Add changes the number of permits by n, which may be negative: then permits
+// that are taken now will not be free again when they are released. Redisson's
+// addPermits. Errors are those of Release.
+func (s *Semaphore) Add(ctx context.Context, n int64) error {
+	if err := checkPermits("permits", max(n, -n), 0); err != nil {
+		return err
+	}
+	return s.add(ctx, "add permits", n, true)
+}
+
+// Release gives n permits back and wakes waiters. It works under a cancelled
+// ctx: ctx only carries values. Redisson's release(permits).
+//
+// ErrUnknown: Redis did not answer within Config.UnlockTimeout. Do not release
+// again: the client goes on sending this request, which takes effect once, until
+// 20 s after it was first sent.
+func (s *Semaphore) Release(ctx context.Context, n int64) error {
+	if err := checkPermits("permits", n, 1); err != nil {
+		return err
+	}
+	return s.add(context.WithoutCancel(ctx), "release", n, false)
+}
+
+func (s *Semaphore) add(ctx context.Context, op string, n int64, refuse bool) error {
+	done, err := s.change(ctx, op, script.SemaphoreAdd, n, refuse)
+	if err == nil && done != 1 {
+		return fmt.Errorf("lock: %s of %q: there would be more than %d permits", op, s.name, maxPermits)
+	}
+	return err
+}
+
+// change carries out a deed whose only argument, but for the channel, is n. A
+// client that closes refuses it, or not.
+func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
+	if err := checkName(s.name); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, waitErrorOf(ctx, s.name, nil)
+	}
+	if !s.c.begin(refuse) {
+		return 0, ErrClosed
+	}
+	defer s.c.end()
+	return s.c.deed(op, s.name, code, n, semaphoreChannel(s.name)).insist(ctx)
+}
+
+// Acquire takes n permits at once, and waits until they are free or ctx ends.
+// Waiters of one client are served in the order of their arrival, so many
+// permits are not starved by few. Redisson's acquire(permits).
+//
+// When ctx ends first, nothing is taken, or it is given back; the error is
+// ctx.Err() and, if the last try was answered, a *PermitsError, which is
+// ErrNotAcquired. Unknown outcomes are tried again for 20 s unless
+// Config.FailFast; then the error is ErrUnknown, and if permits were taken they
+// are given back as soon as Redis answers, if that is within those 20 s.
+func (s *Semaphore) Acquire(ctx context.Context, n int64) error {
+	return s.acquire(ctx, n, true)
+}
+
+// TryAcquire takes n permits if they are free, no waiter of this client was
+// there before, and otherwise returns a *PermitsError at once. Redisson's
+// tryAcquire(permits).
+func (s *Semaphore) TryAcquire(ctx context.Context, n int64) error {
+	return s.acquire(ctx, n, false)
+}
+
+func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
+	if err := errors.Join(checkName(s.name), checkPermits("permits", n, 1)); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return waitErrorOf(ctx, s.name, nil)
+	}
+	if !s.c.begin(true) {
+		return ErrClosed
+	}
+	defer s.c.end()
+	channel := semaphoreChannel(s.name)
+	var err error
+	switch queued := s.c.lined(channel); {
+	case !queued:
+		_, err = s.try(ctx, n)
+		if err == nil || !wait || ctx.Err() == nil && !errors.Is(err, ErrNotAcquired) {
+			return err
+		}
+	case !wait:
+		return s.refusal(n, 0)
+	}
+	return s.c.attend(ctx, s.name, channel, channel, errand{
+		try:     func(ctx context.Context) (int64, error) { return s.try(ctx, n) },
+		needs:   n,
+		refusal: func(left int64) error { return s.refusal(n, left) },
+	}, err)
+}
+
+func (s *Semaphore) refusal(n, free int64) error {
+	return &PermitsError{Name: s.name, Wanted: n, Free: free}
+}
+
+// try takes n permits if they are free, and returns what is free then.
+func (s *Semaphore) try(ctx context.Context, n int64) (int64, error) {
+	taken, free, err := s.take(ctx, "acquire", strconv.FormatInt(n, 10))
+	if err == nil && taken == 0 {
+		err = s.refusal(n, free)
+	}
+	return free, err
+}
+
+// Drain takes all free permits and returns how many they were. Redisson's
+// drainPermits. If it returns an error, what it may have taken is given back, as
+// with Acquire.
+func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
+	if err := checkName(s.name); err != nil {
+		return 0, err
+	}
+	if !s.c.begin(true) {
+		return 0, ErrClosed
+	}
+	defer s.c.end()
+	ctx, cancel := context.WithTimeout(ctx, s.c.cfg.UnlockTimeout)
+	defer cancel()
+	taken, _, err := s.take(ctx, "drain", "all")
+	return taken, err
+}
+
+// take carries out one request for permits. If what it brought is not known, it
+// is undone.
+func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free int64, err error) {
+	s.c.tries.Add(1)
+	d := s.c.deed(op, s.name, script.SemaphoreTake, wanted)
+	reply, err := d.carryOut(ctx, s.c.closing)
+	if err == nil {
+		if pair, ok := reply.([]any); ok && len(pair) == 2 {
+			var ok1, ok2 bool
+			taken, ok1 = pair[0].(int64)
+			free, ok2 = pair[1].(int64)
+			if ok1 && ok2 {
+				return taken, free, nil
+			}
+		}
+		err = s.c.badReply(op, s.name, reply)
+	}
+	if !d.written.IsZero() {
+		s.c.janitor.send(&debt{
+			name: s.name, until: d.until(),
+			command: command{script.SemaphoreUndo, 2, []any{d.args[0], d.args[1], semaphoreChannel(s.name), ms(resultTTL)}},
+		})
+	}
+	return 0, 0, err
+}
+
+// Available returns how many permits are free now. Redisson's
+// availablePermits.
+func (s *Semaphore) Available(ctx context.Context) (int64, error) {
+	info, err := s.Inspect(ctx)
+	return info.Available, err
+}
+
+// SemaphoreInfo is what Redis knows of a semaphore.
+type SemaphoreInfo struct {
+	Exists    bool  // it was set, or permits were released
+	Available int64 // free permits; negative after an Add that took away more than were free
+}
+
+// Inspect reads the semaphore from Redis. What it says may be over when it
+// returns. An answer that does not come is ErrUnknown.
+func (s *Semaphore) Inspect(ctx context.Context) (SemaphoreInfo, error) {
+	n, ok, err := s.c.readCount(ctx, "inspect", s.name)
+	return SemaphoreInfo{Exists: ok, Available: n}, err
+}

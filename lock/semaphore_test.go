@@ -1,0 +1,475 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// listener hears a channel as a Redisson client would.
+func listener(t *testing.T, s *redistest.Server, channel string) redis.PubSubConn {
+	t.Helper()
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	psc := redis.PubSubConn{Conn: conn}
+	require.NoError(t, psc.Subscribe(channel))
+	require.IsType(t, redis.Subscription{}, psc.ReceiveWithTimeout(10*time.Second))
+	return psc
+}
+
+func hears(t *testing.T, psc redis.PubSubConn, want string) {
+	t.Helper()
+	m, ok := psc.ReceiveWithTimeout(10 * time.Second).(redis.Message)
+	require.True(t, ok)
+	require.Equal(t, want, string(m.Data))
+}
+
+// runs numbers the keys of tests that leave some behind.
+var runs atomic.Int64
+
+// keyOf returns a name that no test has used, nor this one before.
+func keyOf(t *testing.T) string { return fmt.Sprintf("%s.%d", t.Name(), runs.Add(1)) }
+
+func TestASemaphoreIsRedissonsCounter(t *testing.T) {
+	key := keyOf(t)
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{KeyPrefix: "app:"})
+	ctx := context.Background()
+	sem := c.Semaphore(key)
+	name := "app:" + key
+	require.Equal(t, name, sem.Name())
+	psc := listener(t, s, "redisson_sc:{"+name+"}")
+
+	info, err := sem.Inspect(ctx)
+	require.NoError(t, err)
+	require.Equal(t, lock.SemaphoreInfo{}, info)
+	set, err := sem.TrySet(ctx, 5)
+	require.NoError(t, err)
+	require.True(t, set)
+	hears(t, psc, "5")
+	set, err = sem.TrySet(ctx, 9)
+	require.NoError(t, err)
+	require.False(t, set)
+	require.NoError(t, sem.Acquire(ctx, 3))
+	require.Equal(t, []byte("2"), redisDo(t, s, "GET", name))
+
+	err = sem.TryAcquire(ctx, 3)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	var few *lock.PermitsError
+	require.ErrorAs(t, err, &few)
+	require.Equal(t, lock.PermitsError{Name: name, Wanted: 3, Free: 2}, *few)
+
+	require.NoError(t, sem.Release(ctx, 1))
+	hears(t, psc, "3")
+	require.NoError(t, sem.Add(ctx, 4))
+	hears(t, psc, "7")
+	require.NoError(t, sem.Add(ctx, -9)) // tells nobody
+	n, err := sem.Available(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, -2, n)
+	n, err = sem.Drain(ctx)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.NoError(t, sem.Release(ctx, 8))
+	hears(t, psc, "6")
+	n, err = sem.Drain(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 6, n)
+	info, err = sem.Inspect(ctx)
+	require.NoError(t, err)
+	require.Equal(t, lock.SemaphoreInfo{Exists: true}, info)
+	require.EqualValues(t, -1, redisDo(t, s, "PTTL", name), "Redisson's counter has no TTL")
+
+	// Every request leaves its result beside the counter, for 30 s at most.
+	keys, err := redis.Strings(redisDo(t, s, "KEYS", "{"+name+"}:*"), nil)
+	require.NoError(t, err)
+	require.Len(t, keys, 10)
+	for _, result := range keys {
+		require.Regexp(t, "^{"+name+"}:"+c.ID()+":[0-9]+$", result)
+		ttl, err := redis.Int(redisDo(t, s, "PTTL", result), nil)
+		require.NoError(t, err)
+		require.Positive(t, ttl)
+		require.LessOrEqual(t, ttl, 30_000)
+	}
+}
+
+func TestSemaphoreNamesWithBracesDeriveAsRedissonsDo(t *testing.T) {
+	key := keyOf(t)
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	name := "a{" + key + "}b"
+	psc := listener(t, s, "redisson_sc:"+name)
+	_, err := c.Semaphore(name).TrySet(ctx, 1)
+	require.NoError(t, err)
+	hears(t, psc, "1")
+	keys, err := redis.Strings(redisDo(t, s, "KEYS", name+":"+c.ID()+":*"), nil)
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+	latch := c.CountDownLatch(name + "latch")
+	psc = listener(t, s, "redisson_countdownlatch__channel__{"+name+"latch}")
+	_, err = latch.TrySet(ctx, 1)
+	require.NoError(t, err)
+	hears(t, psc, "1")
+}
+
+func TestASemaphoreWaiterIsWokenByRedissonsRelease(t *testing.T) {
+	key := keyOf(t)
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	name := key
+	redisDo(t, s, "SET", name, 0)
+	done := make(chan error, 1)
+	go func() { done <- c.Semaphore(name).Acquire(context.Background(), 2) }()
+	channel := "redisson_sc:{" + name + "}"
+	subscribed(t, s, channel, 1)
+	redisDo(t, s, "INCRBY", name, 1)
+	redisDo(t, s, "PUBLISH", channel, 1)
+	redisDo(t, s, "INCRBY", name, 2)
+	redisDo(t, s, "PUBLISH", channel, 3)
+	require.NoError(t, <-done)
+	require.Equal(t, []byte("1"), redisDo(t, s, "GET", name))
+}
+
+func TestSemaphoreWaitersAreServedInOrderAndLargeOnesAreNotStarved(t *testing.T) {
+	key := keyOf(t)
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	ctx := context.Background()
+	sem := c.Semaphore(key)
+	var mu sync.Mutex
+	var order []int
+	var wg sync.WaitGroup
+	wants := []int64{1, 5, 1, 3, 1}
+	for i, n := range wants {
+		wg.Go(func() {
+			if err := sem.Acquire(ctx, n); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, i)
+		})
+		require.Eventually(t, func() bool { return c.Stats().Waiting == i+1 }, 20*time.Second, 100*time.Microsecond)
+	}
+	for i, n := range wants {
+		for range n { // one by one, so that many would be overtaken by few
+			require.ErrorIs(t, sem.TryAcquire(ctx, 1), lock.ErrNotAcquired, "it would pass those who wait")
+			require.NoError(t, sem.Release(ctx, 1))
+		}
+		require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(order) > i }, 20*time.Second, 100*time.Microsecond)
+	}
+	wg.Wait()
+	require.Equal(t, []int{0, 1, 2, 3, 4}, order)
+	require.NoError(t, sem.Release(ctx, 1))
+	require.Zero(t, c.Stats().Waiting)
+}
+
+func TestAThousandSemaphoreWaitersAreNoHerd(t *testing.T) {
+	key := keyOf(t)
+	s := onRedis(t)
+	ctx := context.Background()
+	const waiters = 1000
+	name := key
+	var clients []*lock.Client
+	var wg sync.WaitGroup
+	for range 2 {
+		c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+		clients = append(clients, c)
+		for range waiters / 2 {
+			wg.Go(func() {
+				sem := c.Semaphore(name)
+				if err := sem.Acquire(ctx, 1); err != nil {
+					t.Error(err)
+				} else if err := sem.Release(ctx, 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		require.Eventually(t, func() bool { return c.Stats().Waiting == waiters/2 }, 20*time.Second, time.Millisecond)
+	}
+	subscribed(t, s, "redisson_sc:{"+name+"}", 2)
+	_, err := clients[0].Semaphore(name).TrySet(ctx, 3)
+	require.NoError(t, err)
+	wg.Wait()
+	tries := clients[0].Stats().Tries + clients[1].Stats().Tries
+	t.Logf("%d tries for %d acquisitions", tries, waiters)
+	// Each acquisition's release is heard by the first waiter of each client,
+	// and each new first one may look for itself.
+	require.Less(t, tries, uint64(6*waiters))
+	n, err := clients[0].Semaphore(name).Available(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, n)
+}
+
+func TestACancelledSemaphoreWaiterTakesNothing(t *testing.T) {
+	t.Parallel()
+	key := keyOf(t)
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	sem := c.Semaphore(key)
+	bg := context.Background()
+	ctx, cancel := context.WithCancel(bg)
+	left := make(chan error, 10)
+	for range cap(left) {
+		go func() { left <- sem.Acquire(ctx, 1) }()
+	}
+	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(left) }, 20*time.Second, time.Millisecond)
+	subscribed(t, s, "redisson_sc:{"+key+"}", 1)
+	cancel()
+	for range cap(left) {
+		require.ErrorIs(t, <-left, context.Canceled)
+	}
+	require.Zero(t, c.Stats().Waiting)
+	require.NoError(t, sem.Release(bg, 7))
+	require.ErrorIs(t, sem.Acquire(ctx, 1), context.Canceled)
+	require.NoError(t, sem.Release(ctx, 1), "a release works under a cancelled context")
+	n, err := sem.Available(bg)
+	require.NoError(t, err)
+	require.EqualValues(t, 8, n)
+	subscribed(t, s, "redisson_sc:{"+key+"}", 0)
+}
+
+// TestSemaphoreCancelsAreExactAtAnyMoment cancels waits while permits come.
+func TestSemaphoreCancelsAreExactAtAnyMoment(t *testing.T) {
+	key := keyOf(t)
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	sem := c.Semaphore(key)
+	bg := context.Background()
+	got := int64(0)
+	const rounds = 300
+	for range rounds {
+		ctx, cancel := context.WithCancel(bg)
+		left := make(chan error, 1)
+		go func() { left <- sem.Acquire(ctx, 1) }()
+		go cancel()
+		require.NoError(t, sem.Release(bg, 1))
+		if err := <-left; err == nil {
+			got++
+		} else {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	}
+	require.Eventually(t, func() bool {
+		n, err := sem.Available(bg)
+		return err == nil && n == rounds-got
+	}, 20*time.Second, time.Millisecond)
+}
+
+func TestSemaphoreBadInput(t *testing.T) {
+	key := keyOf(t)
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	sem := c.Semaphore(key)
+	_, err := sem.TrySet(ctx, -1)
+	require.ErrorContains(t, err, "permits is -1: it must be from 0")
+	_, err = sem.TrySet(ctx, 1<<31)
+	require.ErrorContains(t, err, "2147483647")
+	for _, n := range []int64{-1, 0, 1 << 31} {
+		require.ErrorContains(t, sem.Acquire(ctx, n), "must be from 1")
+		require.ErrorContains(t, sem.TryAcquire(ctx, n), "must be from 1")
+		require.ErrorContains(t, sem.Release(ctx, n), "must be from 1")
+	}
+	require.ErrorContains(t, sem.Add(ctx, -1<<63), "permits is")
+	require.ErrorContains(t, c.Semaphore("").Acquire(ctx, 1), "name is empty")
+	_, err = c.Semaphore("").Inspect(ctx)
+	require.ErrorContains(t, err, "name is empty")
+	_, err = c.Semaphore("").Drain(ctx)
+	require.ErrorContains(t, err, "name is empty")
+	require.ErrorContains(t, c.Semaphore("").Release(ctx, 1), "name is empty")
+
+	require.NoError(t, sem.Add(ctx, 1<<31-1))
+	require.ErrorContains(t, sem.Release(ctx, 1), "more than 2147483647 permits")
+	n, err := sem.Available(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<31-1, n)
+
+	redisDo(t, s, "HSET", key+"h", "a", "b")
+	redisDo(t, s, "SET", key+"s", "bob")
+	for _, key := range []string{key + "h", key + "s"} {
+		other := c.Semaphore(key)
+		_, err = other.Inspect(ctx)
+		require.Error(t, err)
+		for _, err := range []error{other.Acquire(ctx, 1), other.Release(ctx, 1), err} {
+			require.Error(t, err)
+			require.NotErrorIs(t, err, lock.ErrUnknown)
+			require.NotErrorIs(t, err, lock.ErrNotAcquired)
+		}
+	}
+	require.Equal(t, []byte("bob"), redisDo(t, s, "GET", key+"s"))
+}
+
+func TestCloseWakesSemaphoreWaitersAndLetsPermitsBeReleased(t *testing.T) {
+	key := keyOf(t)
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	ctx := context.Background()
+	left := make(chan error, 2)
+	go func() { left <- c.Semaphore(key).Acquire(ctx, 1) }()
+	_, err := c.CountDownLatch(key+"latch").TrySet(ctx, 1)
+	require.NoError(t, err)
+	go func() { left <- c.CountDownLatch(key + "latch").Wait(ctx) }()
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 2 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, c.Close(ctx))
+	for range 2 {
+		require.ErrorIs(t, <-left, lock.ErrClosed)
+	}
+	require.ErrorIs(t, c.Semaphore(key).TryAcquire(ctx, 1), lock.ErrClosed)
+	require.ErrorIs(t, c.Semaphore(key).Release(ctx, 1), lock.ErrClosed)
+}
+
+func TestSemaphoreWithoutPubSubPolls(t *testing.T) {
+	key := keyOf(t)
+	s := onRedis(t)
+	user := "semnosub"
+	redisDo(t, s, "ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", "-subscribe")
+	defer redisDo(t, s, "ACL", "DELUSER", user)
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return s.DialContext(ctx, redis.DialUsername(user), redis.DialPassword("pw"))
+	}}
+	c, err := lock.New(pool, lock.Config{MaxPoll: 20 * time.Millisecond})
+	require.NoError(t, err)
+	defer closeNow(c)
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() {
+			if err := c.Semaphore(key).Acquire(context.Background(), 1); err != nil {
+				t.Error(i, err)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return c.Stats().Tries > 6 }, 20*time.Second, time.Millisecond)
+	redisDo(t, s, "SET", key, 3)
+	wg.Wait()
+}
+
+func TestALatchIsRedissonsCounter(t *testing.T) {
+	key := keyOf(t)
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{KeyPrefix: "app:", MaxPoll: time.Hour})
+	ctx := context.Background()
+	latch := c.CountDownLatch(key)
+	name := "app:" + key
+	require.Equal(t, name, latch.Name())
+	channel := "redisson_countdownlatch__channel__{" + name + "}"
+	psc := listener(t, s, channel)
+	require.NoError(t, latch.Wait(ctx), "a latch that was never set is open")
+	require.NoError(t, latch.CountDown(ctx))
+	require.False(t, exists(t, s, name))
+
+	set, err := latch.TrySet(ctx, 3)
+	require.NoError(t, err)
+	require.True(t, set)
+	hears(t, psc, "1")
+	set, err = latch.TrySet(ctx, 5)
+	require.NoError(t, err)
+	require.False(t, set)
+	require.Equal(t, []byte("3"), redisDo(t, s, "GET", name))
+	done := make(chan error, 100)
+	for range cap(done) {
+		go func() { done <- latch.Wait(ctx) }()
+	}
+	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(done) }, 20*time.Second, time.Millisecond)
+	subscribed(t, s, channel, 2)
+	require.NoError(t, latch.CountDown(ctx))
+	redisDo(t, s, "DECR", name) // Redisson's countDown
+	info, err := latch.Inspect(ctx)
+	require.NoError(t, err)
+	require.Equal(t, lock.LatchInfo{Closed: true, Count: 1}, info)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	require.NoError(t, latch.CountDown(ended), "it works under a cancelled context")
+	hears(t, psc, "0")
+	for range cap(done) {
+		require.NoError(t, <-done)
+	}
+	require.False(t, exists(t, s, name))
+	n, err := latch.Count(ctx)
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+func TestALatchWaiterIsWokenByRedissonAndByReset(t *testing.T) {
+	key := keyOf(t)
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	ctx := context.Background()
+	for i, open := range []func(name, channel string){
+		func(name, channel string) {
+			redisDo(t, s, "DEL", name)
+			redisDo(t, s, "PUBLISH", channel, 0)
+		},
+		func(name, _ string) {
+			done, err := newClient(t, s, lock.Config{}).CountDownLatch(name).Reset(ctx)
+			require.NoError(t, err)
+			require.True(t, done)
+		},
+	} {
+		name := fmt.Sprint(key, i)
+		channel := "redisson_countdownlatch__channel__{" + name + "}"
+		redisDo(t, s, "SET", name, 1)
+		done := make(chan error, 1)
+		go func() { done <- c.CountDownLatch(name).Wait(ctx) }()
+		subscribed(t, s, channel, 1)
+		open(name, channel)
+		require.NoError(t, <-done)
+	}
+	done, err := c.CountDownLatch(key).Reset(ctx)
+	require.NoError(t, err)
+	require.False(t, done)
+}
+
+func TestLatchBadInputAndCancel(t *testing.T) {
+	t.Parallel()
+	key := keyOf(t)
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	latch := c.CountDownLatch(key)
+	for _, n := range []int64{-1, 0, 1 << 31} {
+		_, err := latch.TrySet(ctx, n)
+		require.ErrorContains(t, err, "it must be from 1")
+	}
+	require.ErrorContains(t, c.CountDownLatch("").Wait(ctx), "name is empty")
+	require.ErrorContains(t, c.CountDownLatch("").CountDown(ctx), "name is empty")
+	redisDo(t, s, "SET", key+"s", "bob")
+	redisDo(t, s, "HSET", key+"h", "a", 1)
+	for _, key := range []string{key + "s", key + "h"} {
+		other := c.CountDownLatch(key)
+		_, resetErr := other.Reset(ctx)
+		for _, err := range []error{other.Wait(ctx), other.CountDown(ctx), resetErr} {
+			require.Error(t, err)
+			require.NotErrorIs(t, err, lock.ErrUnknown)
+			require.NotErrorIs(t, err, lock.ErrNotAcquired)
+		}
+		require.True(t, exists(t, s, key))
+	}
+	_, err := latch.TrySet(ctx, 1)
+	require.NoError(t, err)
+	left := make(chan error, 10)
+	for range cap(left) {
+		go func() { left <- latch.Wait(ctx) }()
+	}
+	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(left) }, 20*time.Second, time.Millisecond)
+	subscribed(t, s, "redisson_countdownlatch__channel__{"+key+"}", 1)
+	cancel()
+	for range cap(left) {
+		require.ErrorIs(t, <-left, context.Canceled)
+	}
+	require.ErrorIs(t, latch.Wait(ctx), context.Canceled)
+	require.Zero(t, c.Stats().Waiting)
+	subscribed(t, s, "redisson_countdownlatch__channel__{"+key+"}", 0)
+}
