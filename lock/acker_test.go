@@ -91,13 +91,23 @@ func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 	require.False(t, exists(t, master, t.Name()), "it was given back")
 
 	require.NoError(t, replica.Pause())
-	for _, take := range []func(context.Context) (*lock.Held, error){c.Mutex(t.Name()).Lock, c.Mutex(t.Name()).TryLock} {
+	permits := c.PermitSemaphore(t.Name() + " permits")
+	_, err = permits.TrySet(ctx, 5)
+	require.NoError(t, err)
+	for _, take := range []func(context.Context) (*lock.Held, error){
+		c.Mutex(t.Name()).Lock, c.Mutex(t.Name()).TryLock, c.FencedMutex(t.Name()).Lock, c.FairMutex(t.Name()).Lock,
+		c.RWMutex(t.Name()).Lock, c.RWMutex(t.Name()).RLock,
+		func(ctx context.Context) (*lock.Held, error) { return permits.Acquire(ctx, 3) },
+	} {
 		_, err = take(ctx)
 		require.ErrorIs(t, err, lock.ErrNotReplicated)
 		require.NotErrorIs(t, err, lock.ErrUnknown)
 		require.ErrorAs(t, err, &short)
 		require.Zero(t, short.Acknowledged)
 		require.False(t, exists(t, master, t.Name()))
+		free, err := permits.Available(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, 5, free)
 	}
 	_, err = lock.NewMultiLock(c.Mutex(t.Name()), c.Mutex(t.Name()+"2")).Lock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotReplicated)
