@@ -54,6 +54,12 @@ type Config struct {
 	// context ends; by default they are left to their TTL, so that nobody
 	// enters a critical section that may still run.
 	ReleaseOnClose bool
+	// DropForgotten ends the renewal of a lock whose Held the garbage collector
+	// found unreachable without Unlock, with a warning to Logger: the lock is
+	// lost when its lease ends, instead of being renewed for as long as the
+	// process lives. Keep the Held while you hold the lock; to have a channel
+	// or a context of it does not count. It costs some 150 bytes a lock.
+	DropForgotten bool
 	// Connections is the number of pipelined connections for commands;
 	// default 2, at most 64. The watchdog has Renewal.Dispatchers (default 2)
 	// of its own.

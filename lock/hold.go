@@ -45,8 +45,20 @@ type hold struct {
 
 // firstHeld is the Held of the acquisition.
 func (h *hold) firstHeld(renewed bool) *Held {
+	if h.c.cfg.DropForgotten {
+		return h.anotherHeld(renewed)
+	}
 	h.first.h, h.first.renewed = h, renewed
 	return &h.first
+}
+
+// anotherHeld is a Held of its own: of a re-entry, or one that can be forgotten.
+func (h *hold) anotherHeld(renewed bool) *Held {
+	x := &Held{h: h, renewed: renewed}
+	if h.c.cfg.DropForgotten {
+		x.notice()
+	}
+	return x
 }
 
 // field is the hold's field in the lock's hash, used by no other hold ever.
@@ -203,7 +215,7 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	if renewed && renewing == 1 {
 		h.settle()
 	}
-	return &Held{h: h, renewed: renewed}, nil
+	return h.anotherHeld(renewed), nil
 }
 
 // rest ends x's wish that the hold be renewed: once it is nobody's, the longest
@@ -214,6 +226,9 @@ func (x *Held) rest() {
 	if x.renewed {
 		x.renewed = false
 		x.h.renewing--
+		if x.watch != nil {
+			x.watch.rested = true
+		}
 	}
 	x.h.mu.Unlock()
 	if last {

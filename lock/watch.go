@@ -9,7 +9,9 @@ import (
 // Helds never need one.
 type watch struct {
 	hold *hold
-	next *watch // in hold.watching; guarded by hold.mu
+	// guarded by hold.mu
+	next   *watch // in hold.watching
+	rested bool   // its Held wants no renewal any more
 
 	done chan struct{}
 

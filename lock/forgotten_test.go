@@ -1,0 +1,64 @@
+package lock_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+func TestAForgottenHeldIsNotRenewedIfSoConfigured(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	ctx := context.Background()
+	c := newClient(t, s, lock.Config{Lease: 300 * time.Millisecond, DropForgotten: true})
+	lockAndForget := func(name string, ctx context.Context) <-chan struct{} {
+		held, err := c.Mutex(name).Lock(ctx)
+		require.NoError(t, err)
+		return held.Done()
+	}
+	done := lockAndForget("forgotten", ctx)
+	kept, err := c.Mutex("kept").Lock(ctx)
+	require.NoError(t, err)
+	lockAndForget("kept", kept.Context(ctx)) // a re-entry: the other Held still wants it
+	unlocked, err := c.Mutex("unlocked").Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, unlocked.Unlock(ctx))
+	unlocked = nil
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	}, 30*time.Second, 10*time.Millisecond)
+	held, err := c.Mutex("forgotten").Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(ctx))
+	require.True(t, kept.Valid())
+	require.Equal(t, 2, kept.Count())
+	renewed := c.Stats().Renewal.Renewed
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+5 }, 30*time.Second, time.Millisecond)
+	require.True(t, kept.Valid())
+	require.NoError(t, kept.Unlock(ctx))
+	runtime.KeepAlive(kept)
+}
+
+func TestAForgottenHeldIsRenewedByDefault(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{Lease: 300 * time.Millisecond})
+	_, err := c.Mutex("forgotten").Lock(context.Background())
+	require.NoError(t, err)
+	for renewed := c.Stats().Renewal.Renewed; c.Stats().Renewal.Renewed < renewed+10; {
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+	require.Equal(t, 1, c.Stats().Held)
+}
