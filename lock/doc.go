@@ -54,8 +54,8 @@
 //
 // While this client holds the lock there is no head. The last Unlock hands the
 // lock to the first waiter in one script that releases and acquires: a new field,
-// a new token, a lease of its own. After 64 hand-offs or 100 ms the run ends with
-// a real release. The client then counts the releases that it hears and, until
+// a new token, a lease of its own. After as many hand-offs as there are waiters
+// (at least 16, at most 64), or 100 ms, the run ends with a real release. The client then counts the releases that it hears and, until
 // every client that waited at its own has had a turn, tries some milliseconds
 // later than the others do. A granted waiter that has left passes the grant on.
 //

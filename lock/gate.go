@@ -6,9 +6,12 @@ import (
 )
 
 // A run of hand-offs inside one client ends with a real release after so many
-// or so long, for other processes wait too.
+// or so long, for other processes wait too. It is shorter, down to runLeast, if
+// every waiter of this client has had a turn by then: a longer one only makes
+// the others' waiters wait for those who come back.
 const (
 	runLength = 64
+	runLeast  = 16
 	runTime   = 100 * time.Millisecond
 	deferMin  = 5 * time.Millisecond
 )
@@ -183,7 +186,7 @@ func (c *Client) successor(h *hold) *waiter {
 	if g == nil || c.closed || c.cfg.Replicas > 0 || g.waiters[0].kind != h.kind {
 		return nil
 	}
-	if h.run >= runLength || h.run > 0 && c.clock()-h.runStart > int32(ms(runTime)) {
+	if h.run >= int32(min(runLength, max(runLeast, len(g.waiters)))) || h.run > 0 && c.clock()-h.runStart > int32(ms(runTime)) {
 		return nil
 	}
 	return g.waiters[0]
