@@ -112,6 +112,8 @@ func (m *Mutex) take(ctx context.Context, t terms) (*Held, error) {
 		case err == nil:
 			return held, nil
 		case err == errGone:
+		case t.wait && errors.Is(err, ErrUnknown) && m.kind == fairKind:
+			return m.takeFair(ctx, a)
 		case t.wait && errors.Is(err, ErrUnknown):
 			return m.wait(ctx, a, err)
 		default:

@@ -187,6 +187,7 @@ func TestAPermitLeaseEndsAndCanBeExtended(t *testing.T) {
 	}))
 	<-held.Done()
 	require.ErrorIs(t, held.Err(), lock.ErrLost)
+	<-work.Done()
 	require.ErrorIs(t, context.Cause(work), lock.ErrLost)
 	wait, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

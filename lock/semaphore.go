@@ -18,7 +18,7 @@ import (
 // Each request is carried out once: its script keeps what it brought under
 // {name}:<client uuid>:<number> for 30 s, and a copy of the request gets that
 // answer. So sums stay exact when requests or answers are lost, as long as Redis
-// is back within 20 s.
+// is back within 20 s. Config.Replicas is about what is held, not about this.
 type Semaphore struct {
 	c    *Client // immutable
 	name string  // immutable

@@ -1,0 +1,102 @@
+package lock_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+func TestTheFamilyNeedsNoMoreThanREADMESays(t *testing.T) {
+	s := ownServer(t)
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	lines := strings.Split(string(readme), "    ACL SETUSER ")[1:]
+	require.Len(t, lines, 2)
+	for _, line := range lines {
+		line, _, _ = strings.Cut(line, "\n\n")
+		args := []any{"SETUSER"}
+		for _, word := range strings.Fields(strings.ReplaceAll(line, "\\\n", " ")) {
+			args = append(args, word)
+		}
+		redisDo(t, s, "ACL", args...)
+	}
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
+	}}
+	cfg := lock.Config{KeyPrefix: "app:", Lease: 300 * time.Millisecond, MaxPoll: time.Hour}
+	c, err := lock.New(pool, cfg)
+	require.NoError(t, err)
+	defer closeNow(c)
+	ctx := context.Background()
+	permits, sem, latch := c.PermitSemaphore("p"), c.Semaphore("s"), c.CountDownLatch("l")
+	require.NoError(t, permits.Set(ctx, 2))
+	takes := []func(context.Context) (*lock.Held, error){
+		c.FencedMutex("m").Lock, c.FairMutex("f").Lock, c.RWMutex("r").RLock, c.RWMutex("w").Lock,
+		func(ctx context.Context) (*lock.Held, error) { return permits.Acquire(ctx, 2) },
+	}
+	for _, take := range takes {
+		held, err := take(ctx)
+		require.NoError(t, err)
+		if len(held.Permits()) == 0 {
+			inner, err := take(held.Context(ctx))
+			require.NoError(t, err)
+			require.NoError(t, inner.Unlock(ctx))
+		}
+		before := c.Stats().Renewal.Renewed
+		require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > before }, 20*time.Second, time.Millisecond)
+		// One that waits and leaves, and one that waits and gets it.
+		wait, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		other, err := take(wait)
+		cancel()
+		if err == nil { // it reads too
+			require.NoError(t, other.Unlock(ctx))
+		} else {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		got := make(chan *lock.Held)
+		go func() {
+			held, err := take(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- held
+		}()
+		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 || c.Stats().Held == 2 }, 20*time.Second, time.Millisecond)
+		require.NoError(t, held.Unlock(ctx))
+		next := <-got
+		require.NoError(t, next.Extend(ctx, time.Second))
+		require.NoError(t, next.Unlock(ctx))
+	}
+	_, err = sem.TrySet(ctx, 3)
+	require.NoError(t, err)
+	require.NoError(t, sem.Acquire(ctx, 1))
+	require.NoError(t, sem.Release(ctx, 1))
+	_, err = sem.Drain(ctx)
+	require.NoError(t, err)
+	_, err = latch.TrySet(ctx, 1)
+	require.NoError(t, err)
+	require.NoError(t, latch.CountDown(ctx))
+	require.NoError(t, latch.Wait(ctx))
+	_, err = latch.Reset(ctx)
+	require.NoError(t, err)
+	_, err = c.FencedMutex("m").Token(ctx)
+	require.NoError(t, err)
+	_, err = permits.Inspect(ctx)
+	require.NoError(t, err)
+	for _, force := range []func(context.Context) (bool, error){c.FairMutex("f").ForceUnlock, c.RWMutex("r").ForceUnlock, c.FencedMutex("m").ForceUnlock} {
+		_, err = force(ctx)
+		require.NoError(t, err)
+	}
+	log, err := redis.Values(redisDo(t, s, "ACL", "LOG"), nil)
+	require.NoError(t, err)
+	for _, entry := range log {
+		t.Errorf("refused: %v", entry)
+	}
+}
