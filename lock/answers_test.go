@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -281,5 +282,48 @@ func TestAServerThatMayEvictLocksIsWarnedAbout(t *testing.T) {
 			want = 1
 		}
 		require.Equal(t, want, strings.Count(log.String(), "maxmemory_policy="+policy), log.String())
+	}
+}
+
+// TestAnUnansweredInnerUnlockLeavesNothingBehind: the inner Unlock is unknown
+// and never repeated; the outer one is the last all the same.
+func TestAnUnansweredInnerUnlockLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	ctx := context.Background()
+	c := newClient(t, s, lock.Config{IOTimeout: 100 * time.Millisecond, UnlockTimeout: 200 * time.Millisecond})
+	for _, repeated := range []string{"", "before", "after"} {
+		name := t.Name() + repeated
+		outer, err := c.Mutex(name).Lock(ctx)
+		require.NoError(t, err)
+		inner, err := c.Mutex(name).Lock(outer.Context(ctx))
+		require.NoError(t, err)
+		require.Equal(t, 2, outer.Count())
+		require.NoError(t, s.Pause())
+		require.ErrorIs(t, inner.Unlock(ctx), lock.ErrUnknown)
+		require.NoError(t, s.Resume())
+		require.Equal(t, 1, outer.Count())
+		require.True(t, outer.Valid())
+		require.False(t, inner.Valid())
+		if repeated == "before" {
+			require.NoError(t, eventually(func() error { return inner.Unlock(ctx) }))
+			require.ErrorIs(t, inner.Unlock(ctx), lock.ErrNotHeld)
+		}
+		require.NoError(t, eventually(func() error { return outer.Unlock(ctx) }))
+		require.False(t, exists(t, s, name))
+		if repeated == "after" {
+			require.NoError(t, inner.Unlock(ctx))
+			require.ErrorIs(t, inner.Unlock(ctx), lock.ErrNotHeld)
+		}
+	}
+	require.Zero(t, c.Stats().Held)
+}
+
+// eventually calls f until its outcome is known.
+func eventually(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, lock.ErrUnknown) {
+			return err
+		}
 	}
 }

@@ -21,8 +21,9 @@ type Held struct {
 // states of a Held
 const (
 	isHeld      uint32 = iota // to isUnlocking in Unlock
-	isUnlocking               // to isUnlocked on a definite answer, back to isHeld on an unknown one
+	isUnlocking               // to isUnlocked on a definite answer, to isHeld or isOwed on an unknown one
 	isUnlocked                // terminal
+	isOwed                    // off the count, which Redis may not know; to isUnlocking in Unlock
 )
 
 // Name returns the lock's key in Redis.
@@ -100,40 +101,56 @@ func (x *Held) Context(parent context.Context) context.Context {
 // called again, and the client goes on trying to release the lock until its TTL
 // is over.
 func (x *Held) Unlock(ctx context.Context) error {
-	if !x.state.CompareAndSwap(isHeld, isUnlocking) {
+	owed := x.state.CompareAndSwap(isOwed, isUnlocking)
+	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {
 		return ErrNotHeld
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.h.c.cfg.UnlockTimeout)
 	defer cancel()
 	x.h.c.begin(false)
 	defer x.h.c.end()
-	definite, err := x.unlock(ctx)
-	if definite {
-		x.state.Store(isUnlocked)
-	} else {
-		x.state.Store(isHeld)
-	}
+	next, err := x.unlock(ctx, owed)
+	x.state.Store(next)
 	return err
 }
 
-// unlock reports whether Redis, or the clock, has given a definite answer.
-func (x *Held) unlock(ctx context.Context) (bool, error) {
+// unlock returns the state that x is in then.
+func (x *Held) unlock(ctx context.Context, owed bool) (uint32, error) {
 	h := x.h
 	if err := h.enter(ctx); err != nil {
-		return false, &UnknownError{Op: "release", Name: h.name, Err: err}
+		err = &UnknownError{Op: "release", Name: h.name, Err: err}
+		if owed {
+			return isOwed, err
+		}
+		return isHeld, err
 	}
 	defer h.leave()
 	h.mu.Lock()
-	remaining := int(h.count - 1)
+	remaining := int(h.count)
+	if !owed {
+		remaining--
+	}
 	cause := h.lostErrorLocked()
 	h.mu.Unlock()
+	switch {
+	case !owed:
+	case cause != nil:
+		return isUnlocked, cause
+	case remaining == 0 || h.leaving.Load():
+		return isUnlocked, nil // who gives the rest back has given this back too
+	default:
+		return x.unlockOne(ctx, remaining)
+	}
 	again := h.leaving.Swap(remaining == 0)
 	if cause != nil {
 		h.owe(h.c.cfg.Lease)
-		return true, x.given(cause)
+		return isUnlocked, x.given(cause)
 	}
 	x.end() // whoever works under its context stops before another can begin
 	if remaining > 0 {
+		// It is off the count whatever Redis answers: scripts set the count, so
+		// the next one of this hold makes it right.
+		_ = x.given(nil)
 		return x.unlockOne(ctx, remaining)
 	}
 	return x.unlockLast(ctx, again)
@@ -149,25 +166,25 @@ func (x *Held) given(err error) error {
 	return err
 }
 
-func (x *Held) unlockOne(ctx context.Context, remaining int) (bool, error) {
+func (x *Held) unlockOne(ctx context.Context, remaining int) (uint32, error) {
 	h := x.h
 	// The remaining holds keep what they have: release never lowers a TTL, so
 	// asking for the least lease is enough.
 	_, r, err := h.release(ctx, remaining, MinLease)
 	switch {
 	case err != nil:
-		return false, err
+		return isOwed, err
 	case r.gone:
-		return true, x.given(h.lostByLease(renewal.NotOwner))
+		return isUnlocked, h.lostByLease(renewal.NotOwner)
 	}
-	return true, x.given(nil)
+	return isUnlocked, nil
 }
 
-func (x *Held) unlockLast(ctx context.Context, again bool) (bool, error) {
+func (x *Held) unlockLast(ctx context.Context, again bool) (uint32, error) {
 	h := x.h
 	if !again && !h.lease.Release() { // its trust ended just now
 		h.owe(h.c.cfg.Lease)
-		return true, x.given(h.lostByLease(renewal.TrustEnded))
+		return isUnlocked, x.given(h.lostByLease(renewal.TrustEnded))
 	}
 	r, err := h.c.giveBack(ctx, h, again)
 	switch {
@@ -175,16 +192,16 @@ func (x *Held) unlockLast(ctx context.Context, again bool) (bool, error) {
 		if !again {
 			h.owe(h.c.cfg.Lease)
 		}
-		return false, err
+		return isHeld, err
 	case r.gone && !again && !r.resent, r.gone && !time.Now().Before(h.lease.Deadline()):
 		// The field was not there and no request of ours can have removed
 		// it, or so late that its TTL may have.
 		lost := &LostError{Name: h.name, Reason: NotOwner, Token: h.token}
 		h.lose(lost)
-		return true, x.given(lost)
+		return isUnlocked, x.given(lost)
 	}
 	if hook := h.c.cfg.Hooks.Released; hook != nil {
 		h.c.callHook(hook, Event{Name: h.name, Token: h.token})
 	}
-	return true, x.given(nil)
+	return isUnlocked, x.given(nil)
 }

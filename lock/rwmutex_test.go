@@ -194,14 +194,14 @@ func TestAnUpgradeIsRefused(t *testing.T) {
 func TestAnInnerReadUnlockKeepsTheWriteLeaseRenewed(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 400 * time.Millisecond})
+	c := newClient(t, s, lock.Config{Lease: 2 * time.Second})
 	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
 	w, err := mu.Lock(ctx)
 	require.NoError(t, err)
 	r, err := mu.RLock(w.Context(ctx))
 	require.NoError(t, err)
 	require.NoError(t, r.Unlock(ctx))
-	end := time.Now().Add(1200 * time.Millisecond) // three leases
+	end := time.Now().Add(3 * time.Second) // more than a lease
 	for time.Now().Before(end) {
 		require.True(t, w.Valid())
 		require.True(t, exists(t, s, mu.Name()))

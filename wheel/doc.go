@@ -65,7 +65,8 @@
 // A bucket is a chain of chunks, each with 15 entries of deadline and *Timer side by side: following links from
 // timer to timer through memory is what makes wheels slow. Each bucket keeps a lower bound of
 // its deadlines, so that one with nothing due is passed over untouched, and a bitmap says which are
-// occupied. Removal fills the gap from the chain's first chunk. Reset to a later deadline only writes it into the timer, which is filed
+// occupied. Timers and chunks name chunks by number, which is smaller than a pointer and nothing to the collector.
+// Removal fills the gap from the chain's first chunk. Reset to a later deadline only writes it into the timer, which is filed
 // anew when its old place is visited. Empty chunks are kept for use again, no more than are in use and a few.
 //
 // # When something fails
