@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,7 +51,7 @@ type proxy struct {
 	lease  time.Duration
 	decide func(script string) action
 	wg     sync.WaitGroup
-	late   sync.WaitGroup // those that send what is expired
+	late   atomic.Int64 // calls that wait for the end of the lease
 	stop   chan struct{}
 
 	mu      sync.Mutex
@@ -83,7 +84,6 @@ func (p *proxy) close() {
 	p.ln.Close()
 	close(p.stop)
 	p.wg.Wait()
-	p.late.Wait()
 }
 
 // stopLate sends what is still to be sent late. No client may use p any more.
@@ -95,7 +95,9 @@ func (p *proxy) stopLate() {
 	for _, l := range waiting {
 		p.send(l.args)
 	}
-	p.late.Wait()
+	for p.late.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func (p *proxy) pool() *redis.Pool {
@@ -162,7 +164,9 @@ func (p *proxy) serve(c net.Conn) {
 			continue
 		case expired:
 			muted = true
-			p.late.Go(func() {
+			p.late.Add(1)
+			p.wg.Go(func() {
+				defer p.late.Add(-1)
 				select {
 				case <-time.After(p.lease + p.lease/4):
 				case <-p.stop:
