@@ -24,6 +24,11 @@
 // next, by its holder alone, so tokens rise from holder to holder as always.
 // Held.Guard with keys that are apart gives lock.ErrUnknown until they are not.
 //
+// That holds for Mutex and FencedMutex. The other objects of package lock have
+// several keys in each script: while those are apart Redis answers TRYAGAIN, and
+// who waits tries on until the slot has arrived. Move such slots in less than a
+// lease.
+//
 // # Names
 //
 // A name's hash tag, {tag}, says in which slot it is; names with the same tag
@@ -57,5 +62,6 @@
 // others. Redisson 3.22 and later use sharded channels on a Cluster of Redis 7
 // and hear nothing else: Options.ShardedPubSub does the same. All clients of a
 // lock should agree; where they do not, waiters wait for the end of the lease or
-// lock.Config.MaxPoll, whatever is sooner.
+// lock.Config.MaxPoll, whatever is sooner. So do, with ShardedPubSub, those who
+// wait for anything but a Mutex or FencedMutex: the other scripts use PUBLISH.
 package cluster
