@@ -42,6 +42,7 @@ var rules = []rule{
 	{tree: "wheel"},
 	{tree: "renewal", ours: []string{"wheel"}},
 	{tree: "lock/cluster", ours: []string{"lock", "renewal", "wheel"}, others: []string{redigo, redisc}},
+	{tree: "lock/sentinel", ours: []string{"lock", "renewal", "wheel"}, others: []string{redigo}},
 	{tree: "lock/locktest", ours: []string{"lock", "renewal", "wheel"}, others: []string{redigo, miniredis, gopherLua}},
 	{tree: "lock", ours: []string{"renewal", "wheel"}, others: []string{redigo}},
 	{tree: "bench", ours: []string{"lock", "renewal", "wheel", "integration/redistest"}, others: []string{"*"}},
@@ -114,7 +115,7 @@ func TestImportsRunDownwardsOnly(t *testing.T) {
 				require.NoError(t, err)
 				pkgs = append(pkgs, p)
 			}
-			for _, must := range []string{"wheel", "renewal", "lock", "bench", "integration/redistest"} {
+			for _, must := range []string{"wheel", "renewal", "lock", "lock/cluster", "lock/sentinel", "bench", "integration/redistest"} {
 				require.True(t, slices.ContainsFunc(pkgs, func(p pkg) bool { return p.ImportPath == module+"/"+must }), "package %s is missing", must)
 			}
 			for _, v := range violations(pkgs) {
@@ -139,6 +140,7 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"lock", module + "/bench", module},
 		{"lock", module + "/integration/redistest", module},
 		{"lock/cluster", miniredis, miniredis},
+		{"lock/sentinel", redisc, redisc},
 		{"lock/locktest", "testing", ""},
 		{"bench", module + "/integration/redistest/container", module},
 		{"integration/redistest", module + "/integration/redistest/container", module},
@@ -167,6 +169,7 @@ func TestAllowedImportsPass(t *testing.T) {
 		{"bench", "lock"},
 		{"bench", "integration/redistest"},
 		{"lock/cluster", "lock"},
+		{"lock/sentinel", "lock"},
 		{"integration/redistest/container", "integration/redistest"},
 	} {
 		from := pkg{ImportPath: module + "/" + c[0], Module: house, Deps: []string{module + "/" + c[1], "fmt"}}

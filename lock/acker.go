@@ -26,7 +26,7 @@ type acker struct {
 	mu     sync.Mutex // guards what follows; never held during I/O
 	work   sync.Cond  // on mu: queue is not empty, or closed
 	queue  []*request
-	closed bool
+	closed error                   // why it is closed; nil before
 	conns  map[redis.Conn]struct{} // in use
 
 	wg sync.WaitGroup
@@ -46,7 +46,7 @@ func (cfg Config) ackerConns() int {
 func newAcker(n *node) *acker {
 	cfg := n.c.cfg
 	a := &acker{
-		node: n, replicas: cfg.Replicas, wait: cfg.ReplicaTimeout, timeout: cfg.IOTimeout, ctx: n.c.ctx,
+		node: n, replicas: cfg.Replicas, wait: cfg.ReplicaTimeout, timeout: cfg.IOTimeout, ctx: n.ctx,
 		conns: make(map[redis.Conn]struct{}),
 	}
 	a.work.L = &a.mu
@@ -59,9 +59,9 @@ func newAcker(n *node) *acker {
 // put queues r; its answer comes through r.finish, always.
 func (a *acker) put(r *request) {
 	a.mu.Lock()
-	if a.closed {
+	if err := a.closed; err != nil {
 		a.mu.Unlock()
-		r.finish(nil, ErrClosed)
+		r.finish(nil, err)
 		return
 	}
 	a.queue = append(a.queue, r)
@@ -69,10 +69,20 @@ func (a *acker) put(r *request) {
 	a.mu.Unlock()
 }
 
-// close fails all requests and returns when no goroutine of the acker runs.
-func (a *acker) close() {
+// replace gives the connections in use up.
+func (a *acker) replace() {
 	a.mu.Lock()
-	a.closed = true
+	defer a.mu.Unlock()
+	for conn := range a.conns {
+		conn.Close()
+	}
+}
+
+// close fails all requests with why and returns when no goroutine of the acker
+// runs.
+func (a *acker) close(why error) {
+	a.mu.Lock()
+	a.closed = why
 	queue := a.queue
 	a.queue = nil
 	a.work.Broadcast()
@@ -80,7 +90,7 @@ func (a *acker) close() {
 		conn.Close()
 	}
 	a.mu.Unlock()
-	a.fail(queue, ErrClosed)
+	a.fail(queue, why)
 	a.wg.Wait()
 }
 
@@ -114,10 +124,10 @@ func (a *acker) run() {
 func (a *acker) take() []*request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for len(a.queue) == 0 && !a.closed {
+	for len(a.queue) == 0 && a.closed == nil {
 		a.work.Wait()
 	}
-	if a.closed {
+	if a.closed != nil {
 		return nil
 	}
 	n := min(len(a.queue), maxAcked)
@@ -129,7 +139,7 @@ func (a *acker) take() []*request {
 func (a *acker) dial() (redis.Conn, error) {
 	ctx, cancel := context.WithTimeout(a.ctx, a.timeout)
 	defer cancel()
-	conn, err := dial(ctx, a.node.dial)
+	conn, epoch, err := a.node.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +149,13 @@ func (a *acker) dial() (redis.Conn, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
+	if a.closed != nil {
 		conn.Close()
-		return nil, ErrClosed
+		return nil, a.closed
+	}
+	if a.node.epoch.Load() != epoch {
+		conn.Close() // replace came before there was anything to replace
+		return nil, errReplaced
 	}
 	a.conns[conn] = struct{}{}
 	return conn, nil
@@ -157,8 +171,8 @@ func (a *acker) drop(conn redis.Conn) {
 // fail answers requests that got no answer.
 func (a *acker) fail(batch []*request, err error) {
 	a.mu.Lock()
-	if a.closed {
-		err = ErrClosed // close has cut the connection
+	if a.closed != nil {
+		err = a.closed // close has cut the connection
 	}
 	a.mu.Unlock()
 	for _, r := range batch {
@@ -191,6 +205,9 @@ func (a *acker) carry(conn redis.Conn, batch []*request) bool {
 		var again []*request
 		for i, r := range batch {
 			reply, err := redis.ReceiveWithTimeout(conn, max(a.timeout-time.Since(stamp), time.Millisecond))
+			if r.asking && err == nil { // that was the answer of ASKING
+				reply, err = redis.ReceiveWithTimeout(conn, max(a.timeout-time.Since(stamp), time.Millisecond))
+			}
 			if _, answered := err.(redis.Error); err != nil && !answered {
 				a.fail(append(append(taken, again...), batch[i:]...), err)
 				return false
@@ -202,6 +219,7 @@ func (a *acker) carry(conn redis.Conn, batch []*request) bool {
 			case err == nil && tookLock(reply):
 				r.answer.reply, r.answer.taken = reply, true
 				taken = append(taken, r)
+			case err != nil && a.node.redirect(r, err):
 			default:
 				r.finish(reply, err)
 				usable = usable && (err == nil || !hasWord(err.Error(), "READONLY"))
@@ -266,7 +284,7 @@ func tookLock(reply any) bool {
 // undo releases what an attempt has taken and may not keep, and gives it a new
 // field.
 func (a *attempt) undo(ctx context.Context) {
-	cmd := releaseOf(a.kind, a.name, a.field(), 0, MinLease)
+	cmd := a.c.releaseOf(a.kind, a.name, a.field(), 0, MinLease)
 	ans := a.c.callKeys(ctx, a.name, cmd.script, cmd.keys, nil, cmd.args...)
 	if ans.err != nil {
 		a.retire()

@@ -20,7 +20,9 @@ type Client struct {
 	cfg     Config
 	id      string // random UUID: the first part of every hash field of this client
 	dog     *renewal.Watchdog
-	only    *node // the one server
+	pool    dialer // how the pool dials; nil if the source is a Topology
+	fleet   *fleet // nil if the source is a pool
+	only    *node  // the one server; nil if there are slots
 	janitor *janitor
 	start   time.Time
 	ctx     context.Context // ends when Close gives up waiting; bounds dials
@@ -49,9 +51,6 @@ type Client struct {
 	idle    chan struct{}        // closed when, after Close began, there is neither hold nor call
 }
 
-// tokenCounter is the key of the fencing-token counter on one server.
-const tokenCounter = "wheellock_token"
-
 // New returns a Client of the Redis that source reaches, or all faults of its
 // arguments. It does no I/O: the engine dials a few long-lived connections of
 // its own (Config.Connections for commands, Config.Renewal.Dispatchers for
@@ -70,17 +69,23 @@ func New(source Source, cfg Config) (*Client, error) {
 		cfg: cfg, start: time.Now(), id: newUUID(), dog: dog, seed: maphash.MakeSeed(),
 		closing: make(chan struct{}), holds: make(map[string]*hold), gates: make(map[string]*gate), idle: make(chan struct{}),
 	}
-	d, err := sourceDialer(source, cfg.Connections+cfg.ackerConns(), renewConns(dog.Config()))
-	if err != nil {
-		return nil, err
-	}
 	c.lost.idle.L = &c.lost.mu
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.janitor = newJanitor(c)
-	if c.only, err = newNode(c, "", d); err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
+	if err := c.attach(source); err != nil {
+		return nil, err
 	}
 	return c, nil
+}
+
+// attach makes the nodes that are known from the start.
+func (c *Client) attach(source Source) (err error) {
+	if t, ok := source.(Topology); ok {
+		c.fleet, err = newFleet(c, t)
+	} else if c.pool, err = sourceDialer(source, c.cfg.Connections+c.cfg.ackerConns(), renewConns(c.dog.Config())); err == nil {
+		c.only, err = newNode(c, nil, "")
+	}
+	return err
 }
 
 // ID returns the random UUID that begins the hash fields of this client's
@@ -155,7 +160,12 @@ func (c *Client) Close(ctx context.Context) error {
 	c.dog.Close()
 	c.janitor.close(ctx)
 	c.cancel()
-	c.only.close()
+	if c.fleet != nil {
+		c.fleet.close()
+	}
+	if c.only != nil {
+		c.only.close(ErrClosed)
+	}
 	c.wg.Wait()
 	c.lost.drain()
 	return err
@@ -176,7 +186,7 @@ func (c *Client) releaseAll() {
 		}
 		limit <- struct{}{}
 		wg.Go(func() {
-			cmd := releaseOf(h.kind, h.name, h.field(), 0, c.cfg.Lease)
+			cmd := c.releaseOf(h.kind, h.name, h.field(), 0, c.cfg.Lease)
 			c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 			h.Lost(renewal.Closed)
 			<-limit
@@ -193,7 +203,7 @@ func (c *Client) call(ctx context.Context, key string, s *script.Script, late fu
 
 func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, keys int, late func(answer), args ...any) answer {
 	r := c.newRequest(s, keys, late, args)
-	c.node(key).put(r)
+	c.send(ctx, key, r)
 	select {
 	case <-r.done:
 	case <-ctx.Done():
@@ -207,12 +217,21 @@ func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, key
 	return a
 }
 
+// publishing appends the command that publishes, if it is not PUBLISH, to a
+// script's arguments.
+func (c *Client) publishing(args []any) []any {
+	if c.fleet != nil && c.fleet.traits.ShardedPubSub {
+		args = append(args, "spublish")
+	}
+	return args
+}
+
 // post sends one script whose first arguments are its keys; the answer goes to
 // late.
 func (c *Client) post(key string, s *script.Script, keys int, late func(answer), args ...any) {
 	r := c.newRequest(s, keys, late, args)
 	r.state.Store(abandoned)
-	c.node(key).put(r)
+	c.send(nil, key, r)
 }
 
 // lookup returns the hold of a name, or nil.
@@ -233,6 +252,7 @@ func (c *Client) adopt(h *hold) bool {
 	c.addLocked(h)
 	c.wakeGateLocked(h.name) // those of its owner can re-enter
 	c.mu.Unlock()
+	c.settle(h)
 	c.forgetLost(h)
 	return true
 }

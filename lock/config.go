@@ -60,8 +60,8 @@ type Config struct {
 	// process lives. Keep the Held while you hold the lock; to have a channel
 	// or a context of it does not count. It costs some 150 bytes a lock.
 	DropForgotten bool
-	// Connections is the number of pipelined connections for commands;
-	// default 2, at most 64. The watchdog has Renewal.Dispatchers (default 2)
+	// Connections is the number of pipelined connections for commands to each
+	// server; default 2, at most 64. The watchdog has Renewal.Dispatchers (default 2)
 	// of its own.
 	Connections int
 	// Replicas makes each acquisition wait until so many replicas of the
@@ -130,12 +130,14 @@ func (cfg Config) withDefaults() (Config, error) {
 	return cfg, errors.Join(errs...)
 }
 
-func checkName(name string) error {
+func (c *Client) checkName(name string) error {
 	switch {
 	case name == "":
 		return errors.New("lock: the name is empty: give the lock a name")
 	case len(name) > maxNameLen:
 		return fmt.Errorf("lock: the name has %d bytes: at most %d", len(name), maxNameLen)
+	case c.only == nil:
+		return checkSlot(name)
 	}
 	return nil
 }
@@ -149,9 +151,9 @@ func checkLease(d time.Duration) error {
 }
 
 // leastToken is the floor of a fencing token minted now: it rises by itself,
-// so tokens rise over a FLUSHALL, an empty restart and a failover too. 2^20 a
-// second leaves room for that many acquisitions a second, and stays below 2^53
-// until the year 2242.
+// so tokens rise over a FLUSHALL, an empty restart and a failover too. It counts
+// microseconds, in steps of 2^20 a second, and stays below 2^53 until the year
+// 2242.
 func leastToken(now time.Time) int64 {
-	return min(max(now.Unix(), 0), 1<<33-2) << 20
+	return min(max(now.Unix(), 0), 1<<33-2)<<20 + int64(now.Nanosecond()/1000)
 }

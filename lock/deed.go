@@ -102,7 +102,7 @@ func (d *deed) insist(ctx context.Context) (int64, error) {
 
 // read sends a script that changes nothing, once.
 func (c *Client) read(ctx context.Context, op, name string, s *script.Script, args ...any) (any, error) {
-	if err := checkName(name); err != nil {
+	if err := c.checkName(name); err != nil {
 		return nil, err
 	}
 	if !c.begin(true) {

@@ -16,7 +16,7 @@ type dialer func(context.Context) (redis.Conn, error)
 func sourceDialer(source Source, commands, renewals int) (dialer, error) {
 	pool, ok := source.(*redis.Pool)
 	if !ok && source != nil {
-		return nil, fmt.Errorf("lock: New got a %T: it needs a *redis.Pool", source)
+		return nil, fmt.Errorf("lock: New got a %T: it needs a *redis.Pool or a lock.Topology, as packages sentinel and cluster make it", source)
 	}
 	need := commands + renewals + 1
 	if pool != nil && pool.MaxActive > 0 && pool.MaxActive < need {
@@ -40,32 +40,4 @@ func poolDialer(pool *redis.Pool) (dialer, error) {
 		return func(context.Context) (redis.Conn, error) { return dial() }, nil
 	}
 	return nil, errors.New("lock: the pool has no Dial function: set redis.Pool.DialContext or Dial")
-}
-
-// dial opens a connection before ctx ends. A dial function that does not heed
-// its context is left behind, and what it brings later is closed.
-func dial(ctx context.Context, d dialer) (redis.Conn, error) {
-	type result struct {
-		conn redis.Conn
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		conn, err := d(ctx)
-		if err == nil && conn == nil {
-			err = errors.New("the pool's dial function returned neither a connection nor an error")
-		}
-		done <- result{conn, err}
-	}()
-	select {
-	case r := <-done:
-		return r.conn, r.err
-	case <-ctx.Done():
-		go func() {
-			if r := <-done; r.err == nil {
-				r.conn.Close()
-			}
-		}()
-		return nil, ctx.Err()
-	}
 }

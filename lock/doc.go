@@ -21,9 +21,12 @@
 //     used again; scripts set counts, never add; none lowers a TTL.
 //   - "Redis said no" (ErrNotAcquired, ErrNotHeld, ErrLost) and "we do not know"
 //     (ErrUnknown) are different errors.
-//   - Fencing tokens rise from holder to holder, over expiry, failover and an
-//     emptied Redis, as long as client clocks differ by less than the time
-//     between two acquisitions.
+//   - Fencing tokens rise from holder to holder, and over expiry too. Over a
+//     failover and an emptied Redis they do as long as client clocks differ by
+//     less than the time between two acquisitions. In a Cluster each slot has a
+//     counter. While lock and counter are apart, because their slot is on its way
+//     to another server, the token is minted by a second script once the lock is
+//     taken, with the same promise: only who has the lock mints.
 //
 // # What it does not
 //
@@ -90,10 +93,31 @@
 // request. The wheel's driver and the lanes' dispatchers belong to package
 // renewal. There is no goroutine per lock or per waiter. Close ends them all.
 //
+// A *redis.Pool is one node. With a Topology the client runs Topology.Follow in
+// one goroutine, from its first request to its Close:
+//
+//	Topology.Follow ── Layout ──▶ fleet ── slot ──▶ node ── links, renewer + lane, subscriber
+//	      ▲                        ▲ │                │
+//	      └── hint: I/O failed ────┘ │ slot moved     └─ MOVED, ASK: request ──▶ another node
+//	                                 ▼
+//	                    holds: Lease.Move to the new lane, Lease.Verify there
+//
+// Without slots (Sentinel) there is one node for good; when the server behind it
+// is another (Server.Instance) its connections are given up, old answers count no
+// more, and its lane is verified. With slots (Cluster) nodes are opened when a
+// Layout or a redirection names them and closed when none has for a lease and a
+// minute. A request that is answered MOVED or ASK goes on to the node that was
+// named, at most five times. A renewal that is answered so takes its hold along
+// to that node's lane; while a slot is on its way (ASK), such a hold is asked for
+// with ASKING until its slot has arrived. A hold whose key's node has changed
+// while it was being acquired is put right once it is among the client's holds.
+// In every Topology, renewal that has a connection again after a failure verifies
+// its lane: the server may have lost what it knew.
+//
 // Client.mu guards the table of holds and the gates, hold.mu one hold and its
-// Helds, watch.mu what a Held gave out, janitor.mu the retired fields,
-// MultiHeld.mu what became of its members, line.mu who waits for a RedLock,
-// link.mu, session.mu, acker.mu and subscriber.mu the queues. None is held during I/O, and none
+// Helds, watch.mu what a Held gave out, janitor.mu the retired fields, fleet.mu
+// the nodes, MultiHeld.mu what became of its members, line.mu who waits for a
+// RedLock, link.mu, session.mu, acker.mu and subscriber.mu the queues. None is held during I/O, and none
 // nests in another; under Client.mu only a lease's deadline and state are read.
 // Scripts of one hold go out one after the other (hold.enter).
 //
@@ -104,6 +128,8 @@
 // unknown under a new field; the old field goes to the janitor and is named to the
 // next acquire script, which removes it. NOSCRIPT is repaired by sending the text.
 // READONLY closes the connection, so that the next dial can find the new master.
+// A server that hangs makes its own node's requests unknown and its own holds end
+// in time; other nodes share nothing with it.
 // A caller that leaves before its answer breaks no connection: the answer is still
 // read, and a lock that it brings is given back.
 //

@@ -149,6 +149,7 @@ func redisError(op, name string, err error) error {
 var passing = []string{
 	"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "MISCONF",
 	"NOREPLICAS", "MOVED", "ASK", "UNBLOCKED", "max number of clients reached",
+	"Script attempted to access a non local key", // it was deleted, or moved, while its slot was on its way
 }
 
 // definite reports whether err is a reply of Redis that will not change by

@@ -71,7 +71,7 @@ func (f *FencedMutex) ForceUnlock(ctx context.Context) (bool, error) { return f.
 // Token returns the token of the last fresh acquisition, whoever's it was, 0 if
 // there was none. This is Redisson's getToken.
 func (f *FencedMutex) Token(ctx context.Context) (int64, error) {
-	if err := checkName(f.m.name); err != nil {
+	if err := f.m.c.checkName(f.m.name); err != nil {
 		return 0, err
 	}
 	n, _, err := f.m.c.readCount(ctx, "token", fencedCounter(f.m.name))

@@ -207,6 +207,7 @@ func (c *Client) deliver(h *hold, w *waiter) bool {
 	}
 	c.wakeGateLocked(h.name) // those of its owner can re-enter
 	c.mu.Unlock()
+	c.settle(h)
 	c.forgetLost(h)
 	return delivered
 }

@@ -63,7 +63,7 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 	}
 	a, r, err := h.resend(ctx, "handoff", func() answer {
 		counter, least := c.counterOf(h.kind, h.name)
-		return c.callKeys(ctx, h.name, script.Handoff, 2, nil, h.name, counter, h.field(), next.field(), ms(w.lease), least)
+		return c.callToken(ctx, script.Handoff, nil, least, h.name, counter, h.field(), next.field(), ms(w.lease), least)
 	})
 	if err != nil {
 		if _, refused := a.err.(redis.Error); refused && !r.resent {
@@ -115,7 +115,7 @@ func (c *Client) passOn(h *hold) {
 // release sends the release script until it is answered or ctx ends, and
 // returns its answer.
 func (h *hold) release(ctx context.Context, remaining int, lease time.Duration) (int64, returned, error) {
-	cmd := releaseOf(h.kind, h.name, h.field(), remaining, lease)
+	cmd := h.c.releaseOf(h.kind, h.name, h.field(), remaining, lease)
 	a, r, err := h.resend(ctx, "release", func() answer {
 		return h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 	})

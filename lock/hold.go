@@ -26,6 +26,7 @@ type hold struct {
 	run      int32 // hand-offs inside this client that led here
 	runStart int32 // ms since the client's start, when the first of them was; wraps
 
+	asked   atomic.Bool // its key was found on the server that its slot is just being moved to
 	leaving atomic.Bool // the last Unlock has begun; no re-entry any more
 
 	kind kind // immutable

@@ -87,7 +87,7 @@ var ErrNotALock = errors.New("lock: the key is no lock")
 // before another may have the lock. A key that is no lock's hash is left alone:
 // ErrNotALock. This is Redisson's forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	return m.force(ctx, script.Force, 1, m.name, channel(m.name))
+	return m.force(ctx, script.Force, 1, m.c.publishing([]any{m.name, channel(m.name)})...)
 }
 
 func (m *Mutex) force(ctx context.Context, s *script.Script, keys int, args ...any) (bool, error) {
@@ -114,7 +114,7 @@ func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, args ...an
 }
 
 func (m *Mutex) askKeys(ctx context.Context, op string, s *script.Script, keys int, args ...any) (answer, error) {
-	if err := checkName(m.name); err != nil {
+	if err := m.c.checkName(m.name); err != nil {
 		return answer{}, err
 	}
 	if !m.c.begin(true) {

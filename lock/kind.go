@@ -86,7 +86,7 @@ type command struct {
 }
 
 // releaseOf releases a hold, but for the count that remains.
-func releaseOf(k kind, name, field string, remaining int, lease time.Duration) command {
+func (c *Client) releaseOf(k kind, name, field string, remaining int, lease time.Duration) command {
 	switch k {
 	case readKind:
 		return command{script.RwReadRelease, 2, []any{name, rwTimeout(name, field), field, remaining, ms(lease), rwChannel(name), slotPrefix(name)}}
@@ -99,7 +99,7 @@ func releaseOf(k kind, name, field string, remaining int, lease time.Duration) c
 	if k == permitKind {
 		return command{script.PermitRelease, 2, []any{name, permitsTaken(name), field, semaphoreChannel(name)}}
 	}
-	return command{script.Release, 1, []any{name, field, remaining, ms(lease), channel(name)}}
+	return command{script.Release, 1, c.publishing([]any{name, field, remaining, ms(lease), channel(name)})}
 }
 
 // reentry sets the count of a hold, which must be there, and its least lease.

@@ -70,7 +70,7 @@ func (l *CountDownLatch) Reset(ctx context.Context) (bool, error) {
 }
 
 func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script, refuse bool, args ...any) (int64, error) {
-	if err := checkName(l.name); err != nil {
+	if err := l.c.checkName(l.name); err != nil {
 		return 0, err
 	}
 	if ctx.Err() != nil {
@@ -88,7 +88,7 @@ func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script
 // set again before a waiter has looked stays closed for that waiter. When ctx
 // ends first, the error is ctx.Err(). Redisson's await.
 func (l *CountDownLatch) Wait(ctx context.Context) error {
-	if err := checkName(l.name); err != nil {
+	if err := l.c.checkName(l.name); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {

@@ -20,23 +20,21 @@ var errTimeout = errors.New("no answer within Config.IOTimeout")
 // fails its requests and is replaced at the next one.
 type link struct {
 	// immutable
-	dial    dialer
+	node    *node
 	timeout time.Duration // Config.IOTimeout
-	ctx     context.Context
-	greet   func(context.Context, redis.Conn) error // called with each new connection
 
 	mu     sync.Mutex // guards what follows; never held during I/O
 	work   sync.Cond  // on mu: queue is not empty, or closed
 	queue  []*request // not yet written; swapped out whole by the writer
-	closed bool
-	live   *session // the connection in use, or nil
+	closed error      // why it is closed; nil before
+	live   *session   // the connection in use, or nil
 
 	wg sync.WaitGroup // writer and readers
 }
 
-// newLink returns a link whose dials end with ctx, and starts its writer.
-func newLink(ctx context.Context, d dialer, timeout time.Duration, greet func(context.Context, redis.Conn) error) *link {
-	l := &link{dial: d, timeout: timeout, ctx: ctx, greet: greet}
+// newLink returns a link of n, whose dials end with n, and starts its writer.
+func newLink(n *node, timeout time.Duration) *link {
+	l := &link{node: n, timeout: timeout}
 	l.work.L = &l.mu
 	l.wg.Go(l.write)
 	return l
@@ -45,9 +43,9 @@ func newLink(ctx context.Context, d dialer, timeout time.Duration, greet func(co
 // put queues r; its answer comes through r.finish, always.
 func (l *link) put(r *request) {
 	l.mu.Lock()
-	if l.closed {
+	if err := l.closed; err != nil {
 		l.mu.Unlock()
-		r.finish(nil, ErrClosed)
+		r.finish(nil, err)
 		return
 	}
 	l.queue = append(l.queue, r)
@@ -57,19 +55,20 @@ func (l *link) put(r *request) {
 	l.mu.Unlock()
 }
 
-// close fails all requests and returns when no goroutine of the link runs.
-func (l *link) close() {
+// close fails all requests with why and returns when no goroutine of the link
+// runs.
+func (l *link) close(why error) {
 	l.mu.Lock()
-	l.closed = true
+	l.closed = why
 	queue, live := l.queue, l.live
 	l.queue = nil
 	l.work.Signal()
 	l.mu.Unlock()
 	for _, r := range queue {
-		r.finish(nil, ErrClosed)
+		r.finish(nil, why)
 	}
 	if live != nil {
-		live.fail(ErrClosed)
+		live.fail(why)
 	}
 	l.wg.Wait()
 }
@@ -80,10 +79,10 @@ func (l *link) write() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		for len(l.queue) == 0 && !l.closed {
+		for len(l.queue) == 0 && l.closed == nil {
 			l.work.Wait()
 		}
-		if l.closed {
+		if l.closed != nil {
 			return
 		}
 		if l.live != nil && l.live.busy() {
@@ -146,26 +145,40 @@ func (l *link) session() (*session, error) {
 	if s != nil && s.alive() {
 		return s, nil
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, l.timeout)
+	ctx, cancel := context.WithTimeout(l.node.ctx, l.timeout)
 	defer cancel()
-	conn, err := dial(ctx, l.dial)
+	conn, epoch, err := l.node.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.greet(ctx, conn); err != nil {
+	if err := l.node.greet(ctx, conn); err != nil {
 		conn.Close()
 		return nil, err
 	}
 	s = &session{link: l, conn: conn}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed != nil {
 		conn.Close()
-		return nil, ErrClosed
+		return nil, l.closed
+	}
+	if l.node.epoch.Load() != epoch {
+		conn.Close() // drop came before there was anything to drop
+		return nil, errReplaced
 	}
 	l.live = s
 	l.wg.Go(s.read)
 	return s, nil
+}
+
+// drop gives the connection in use up.
+func (l *link) drop(err error) {
+	l.mu.Lock()
+	live := l.live
+	l.mu.Unlock()
+	if live != nil {
+		live.fail(err)
+	}
 }
 
 // session is one connection of a link, and the requests that wait for its
@@ -234,6 +247,7 @@ func (s *session) fail(err error) {
 	}
 	s.mu.Unlock()
 	s.conn.Close()
+	s.link.node.suspect(err)
 	for _, r := range waiting {
 		r.finish(nil, err)
 	}
@@ -287,16 +301,21 @@ func (s *session) read() {
 			s.fail(err)
 			return
 		}
-		r := s.pop()
+		r, asked := s.pop()
 		switch {
 		case r == nil: // all are answered: it died, or nothing was asked
 			s.fail(fmt.Errorf("unexpected answer %.100q", fmt.Sprint(reply, err)))
 			return
+		case asked:
+			continue
 		case noScript(err) && !r.eval:
 			// It did not run, so it may be sent again, now as text; that
 			// also makes the server know it.
-			r.eval = true
+			r.eval, r.asked = true, false
 			s.link.put(r)
+			continue
+		}
+		if err != nil && s.link.node.redirect(r, err) {
 			continue
 		}
 		r.finish(reply, err)
@@ -309,18 +328,23 @@ func (s *session) read() {
 	}
 }
 
-// pop removes and returns the oldest request; nil if there is none.
-func (s *session) pop() *request {
+// pop removes and returns the oldest request; nil if there is none. If what was
+// answered is the ASKING before it, asked is true and it stays.
+func (s *session) pop() (r *request, asked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.inflight) == 0 {
-		return nil
+		return nil, false
 	}
-	r := s.inflight[0]
+	r = s.inflight[0]
+	if r.asking && !r.asked {
+		r.asked = true
+		return r, true
+	}
 	s.inflight[0] = nil
 	s.inflight = s.inflight[1:]
 	if s.suspect == r {
 		s.suspect = nil // r may be used again
 	}
-	return r
+	return r, false
 }

@@ -53,7 +53,7 @@ func checkMembers(kind string, members []*Mutex) error {
 			errs = append(errs, fmt.Errorf("lock: member %d of the %s is nil", i, kind))
 			continue
 		}
-		if err := checkName(m.name); err != nil {
+		if err := m.c.checkName(m.name); err != nil {
 			errs = append(errs, fmt.Errorf("member %d of the %s: %w", i, kind, err))
 		}
 	}

@@ -88,7 +88,7 @@ func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
 // take takes the lock. A newcomer tries once, unless others of this client
 // wait; then it waits behind them or is refused.
 func (m *Mutex) take(ctx context.Context, t terms) (*Held, error) {
-	if err := errors.Join(checkName(m.name), checkLease(t.lease)); err != nil {
+	if err := errors.Join(m.c.checkName(m.name), checkLease(t.lease)); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -206,7 +206,12 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 		}
 	}
 	c.tries.Add(1)
-	ans := c.callKeys(ctx, a.name, cmd.script, cmd.keys, late, cmd.args...)
+	var ans answer
+	if cmd.script == script.Acquire {
+		ans = c.callToken(ctx, cmd.script, late, cmd.args[4].(int64), cmd.args...)
+	} else {
+		ans = c.callKeys(ctx, a.name, cmd.script, cmd.keys, late, cmd.args...)
+	}
 	token, ttl, err := c.parseAcquire(a.name, ans)
 	switch {
 	case err != nil:
@@ -236,10 +241,10 @@ func (a *attempt) grant(ctx context.Context, ans answer, token int64) (*Held, er
 	}
 	err := c.keep(h, renewal.Terms{Stamp: ans.stamp, TTL: a.lease, Fixed: !a.renewed})
 	switch {
-	case errors.Is(err, renewal.ErrClosed):
+	case errors.Is(err, renewal.ErrClosed) && c.ended():
 		a.retire()
 		return nil, ErrClosed
-	case err != nil: // the yes came after its trust had ended
+	case err != nil: // the yes came after its trust had ended, or the server's
 		a.retire()
 		return nil, &UnknownError{Op: "acquire", Name: a.name, Err: err}
 	case !c.adopt(h):

@@ -59,7 +59,7 @@ func (p *PermitSemaphore) TrySet(ctx context.Context, n int64) (bool, error) {
 // many as are too many do not come back. Redisson's setPermits. Errors are those
 // of Semaphore.Release.
 func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
-	if err := errors.Join(checkName(p.s.name), checkPermits("permits", n, 0)); err != nil {
+	if err := errors.Join(p.s.c.checkName(p.s.name), checkPermits("permits", n, 0)); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -120,7 +120,7 @@ func (p *PermitSemaphore) Drain(ctx context.Context) (*Held, int64, error) {
 
 func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held, error) {
 	c, name := p.s.c, p.s.name
-	err := errors.Join(checkName(name), checkLease(t.lease))
+	err := errors.Join(c.checkName(name), checkLease(t.lease))
 	if n < 1 || n > maxPermitsAtOnce {
 		err = errors.Join(err, fmt.Errorf("lock: the number of permits is %d: it must be from 1 to %d", n, maxPermitsAtOnce))
 	}
@@ -270,7 +270,7 @@ type PermitInfo struct {
 // Inspect reads the semaphore from Redis. What it says may be over when it
 // returns. An answer that does not come is ErrUnknown.
 func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
-	if err := checkName(p.s.name); err != nil {
+	if err := p.s.c.checkName(p.s.name); err != nil {
 		return PermitInfo{}, err
 	}
 	if !p.s.c.begin(true) {

@@ -82,7 +82,7 @@ func (r *renewer) look(w *wait) {
 func (r *renewer) probe(began time.Time) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
 	defer cancel()
-	conn, err := dial(ctx, r.dial)
+	conn, epoch, err := r.node.connect(ctx)
 	if err == nil {
 		_, err = roundTrip(ctx, conn, "PING", nil)
 		if _, answered := err.(redis.Error); answered {
@@ -101,7 +101,7 @@ func (r *renewer) probe(began time.Time) {
 		return
 	}
 	stale := r.idle // dead like those that wait, perhaps
-	r.idle = []*renewConn{r.newConn(conn)}
+	r.idle = []*renewConn{newRenewConn(r.node, conn, epoch)}
 	var slow []*wait
 	for w := range r.waits {
 		if w.began.Before(began) && time.Since(w.began) >= r.hedge {
@@ -116,6 +116,7 @@ func (r *renewer) probe(began time.Time) {
 	for _, c := range stale {
 		c.Close()
 	}
+	r.node.resumed()
 }
 
 // roundTrip sends one command and waits for its answer until ctx ends. A

@@ -28,7 +28,10 @@ type request struct {
 	done  chan struct{} // of capacity 1: gets a token when answered
 
 	// owned by the link until answered
-	eval   bool // send the text: the server has forgotten the SHA
+	eval   bool  // send the text: the server has forgotten the SHA
+	asking bool  // send ASKING before: the key is on the server that its slot is just being moved to
+	asked  bool  // the ASKING was answered
+	hops   uint8 // redirections so far
 	answer answer
 }
 
@@ -77,6 +80,11 @@ func (r *request) finish(reply any, err error) {
 
 // send writes the request into conn's buffer.
 func (r *request) send(conn redis.Conn) error {
+	if r.asking {
+		if err := conn.Send("ASKING"); err != nil {
+			return err
+		}
+	}
 	if r.eval {
 		r.wire[0] = r.script.Text()
 		return conn.Send("EVAL", r.wire...)

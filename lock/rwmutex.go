@@ -140,7 +140,7 @@ func (m *RWMutex) heldBy(ctx context.Context, k kind) bool {
 
 // acquire is all ways to take the lock.
 func (m *RWMutex) acquire(ctx context.Context, k kind, t terms) (*Held, error) {
-	if err := errors.Join(checkName(m.name), checkLease(t.lease)); err != nil {
+	if err := errors.Join(m.c.checkName(m.name), checkLease(t.lease)); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -297,7 +297,7 @@ func (m *RWMutex) Inspect(ctx context.Context) (RWInfo, error) {
 // ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
 // whether there was one; see Mutex.ForceUnlock.
 func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
-	if err := checkName(m.name); err != nil {
+	if err := m.c.checkName(m.name); err != nil {
 		return false, err
 	}
 	if !m.c.begin(true) {

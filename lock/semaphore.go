@@ -97,7 +97,7 @@ func (s *Semaphore) add(ctx context.Context, op string, n int64, refuse bool) er
 // change carries out a deed whose only argument, but for the channel, is n. A
 // client that closes refuses it, or not.
 func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
-	if err := checkName(s.name); err != nil {
+	if err := s.c.checkName(s.name); err != nil {
 		return 0, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -131,7 +131,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int64) error {
 }
 
 func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
-	if err := errors.Join(checkName(s.name), checkPermits("permits", n, 1)); err != nil {
+	if err := errors.Join(s.c.checkName(s.name), checkPermits("permits", n, 1)); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -176,7 +176,7 @@ func (s *Semaphore) try(ctx context.Context, n int64) (int64, error) {
 // drainPermits. If it returns an error, what it may have taken is given back, as
 // with Acquire.
 func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
-	if err := checkName(s.name); err != nil {
+	if err := s.c.checkName(s.name); err != nil {
 		return 0, err
 	}
 	if !s.c.begin(true) {

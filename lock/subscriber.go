@@ -17,15 +17,16 @@ const (
 	subscribeMax = 1000 // channels of one SUBSCRIBE
 )
 
-// subscriber is the client's one connection for pub/sub. It only makes waiting
+// subscriber is a node's one connection for pub/sub. It only makes waiting
 // shorter: whoever waits also looks by himself each Config.MaxPoll, so a
 // connection that is cut, dead or forbidden costs time, never a lock.
 type subscriber struct {
 	// immutable
-	dial    dialer
+	node    *node
 	timeout time.Duration
 	ctx     context.Context
 	log     *slog.Logger
+	sharded bool // SSUBSCRIBE: a channel has a slot, as a key has
 
 	mu      sync.Mutex // guards what follows and the topics; never held during I/O
 	topics  map[string]*topic
@@ -52,10 +53,11 @@ type topic struct {
 	messages   uint64    // counts messages
 }
 
-func newSubscriber(ctx context.Context, d dialer, timeout time.Duration, log *slog.Logger) *subscriber {
+func newSubscriber(n *node) *subscriber {
 	return &subscriber{
-		dial: d, timeout: timeout, ctx: ctx, log: log,
-		topics: make(map[string]*topic), work: make(chan struct{}, 1),
+		node: n, timeout: n.c.cfg.IOTimeout, ctx: n.ctx, log: n.c.cfg.Logger,
+		sharded: n.fleet != nil && n.fleet.traits.ShardedPubSub,
+		topics:  make(map[string]*topic), work: make(chan struct{}, 1),
 	}
 }
 
@@ -89,6 +91,13 @@ func (t *topic) leave(wake chan struct{}) {
 	if len(t.listeners) == 0 {
 		t.idle = time.Now()
 	}
+}
+
+// listenedAt reports whether the topic is one of sub, and still is.
+func (t *topic) listenedAt(sub *subscriber) bool {
+	t.sub.mu.Lock()
+	defer t.sub.mu.Unlock()
+	return t.sub == sub && sub.topics[t.channel] == t
 }
 
 // confirmations returns how often the channel was subscribed, 0 while it is
@@ -136,10 +145,10 @@ func (s *subscriber) run() {
 	for s.ctx.Err() == nil {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(s.ctx, s.timeout)
-		conn, err := dial(ctx, s.dial)
+		conn, epoch, err := s.node.connect(ctx)
 		cancel()
 		if err == nil {
-			err = s.serve(conn)
+			err = s.serve(conn, epoch)
 		}
 		if s.ctx.Err() != nil {
 			return
@@ -170,12 +179,12 @@ func (s *subscriber) warn(err error) {
 }
 
 // serve uses conn until it fails or the subscriber closes.
-func (s *subscriber) serve(conn redis.Conn) error {
+func (s *subscriber) serve(conn redis.Conn, epoch uint32) error {
 	s.mu.Lock()
-	if s.closed {
+	if s.closed || s.node.epoch.Load() != epoch {
 		s.mu.Unlock()
 		conn.Close()
-		return ErrClosed
+		return errReplaced
 	}
 	s.conn = conn
 	s.pending = s.pending[:0]
@@ -198,28 +207,21 @@ func (s *subscriber) serve(conn redis.Conn) error {
 
 // write sends what is pending, and a ping each period.
 func (s *subscriber) write(conn redis.Conn, failed <-chan error) error {
-	psc := redis.PubSubConn{Conn: conn}
 	ticker := time.NewTicker(pingPeriod)
 	defer ticker.Stop()
 	for {
 		subscribe, unsubscribe := s.take()
-		for len(subscribe) > 0 {
-			n := min(len(subscribe), subscribeMax)
-			if err := psc.Subscribe(subscribe[:n]...); err != nil {
-				return err
-			}
-			subscribe = subscribe[n:]
+		if err := s.send(conn, "SUBSCRIBE", subscribe); err != nil {
+			return err
 		}
-		if len(unsubscribe) > 0 {
-			if err := psc.Unsubscribe(unsubscribe...); err != nil {
-				return err
-			}
+		if err := s.send(conn, "UNSUBSCRIBE", unsubscribe); err != nil {
+			return err
 		}
 		select {
 		case <-s.work:
 		case <-ticker.C:
 			s.expire()
-			if err := psc.Ping(""); err != nil {
+			if err := s.send(conn, "PING", []any{""}); err != nil {
 				return err
 			}
 		case err := <-failed:
@@ -230,11 +232,34 @@ func (s *subscriber) write(conn redis.Conn, failed <-chan error) error {
 	}
 }
 
+// send writes a command with arguments, in parts of subscribeMax; the sharded
+// ones take channels of one slot, so there each has a command of its own.
+func (s *subscriber) send(conn redis.Conn, command string, args []any) error {
+	most := subscribeMax
+	if s.sharded && command != "PING" {
+		command, most = "S"+command, 1
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	for len(args) > 0 {
+		n := min(len(args), most)
+		if err := conn.Send(command, args[:n]...); err != nil {
+			return err
+		}
+		args = args[n:]
+	}
+	return conn.Flush()
+}
+
 // take returns the channels to be subscribed and unsubscribed now.
 func (s *subscriber) take() (subscribe, unsubscribe []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.pending {
+		if s.topics[t.channel] != t {
+			continue // it has strayed
+		}
 		switch listened := len(t.listeners) > 0; {
 		case listened && !t.asked:
 			t.asked = true
@@ -268,6 +293,9 @@ func (s *subscriber) expire() {
 func (s *subscriber) read(conn redis.Conn) error {
 	for {
 		reply, err := redis.ReceiveWithTimeout(conn, pingPeriod+s.timeout)
+		if err != nil && s.strayed(err) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -278,14 +306,20 @@ func (s *subscriber) read(conn redis.Conn) error {
 		kind, _ := redis.String(push[0], nil)
 		channel, _ := redis.String(push[1], nil)
 		switch kind {
-		case "message":
+		case "message", "smessage":
 			s.mu.Lock()
 			if t := s.topics[channel]; t != nil {
 				t.messages++
 				t.wakeLocked()
 			}
 			s.mu.Unlock()
-		case "subscribe":
+		case "sunsubscribe":
+			s.mu.Lock()
+			if t := s.topics[channel]; t != nil && t.asked {
+				s.strayLocked(t) // its slot has gone to another server
+			}
+			s.mu.Unlock()
+		case "subscribe", "ssubscribe":
 			s.mu.Lock()
 			s.warned = false
 			if t := s.topics[channel]; t != nil && t.asked {
@@ -298,8 +332,45 @@ func (s *subscriber) read(conn redis.Conn) error {
 	}
 }
 
-// close ends the connection and returns when no goroutine runs. The context
-// given to newSubscriber must have ended.
+// strayed is told of an error reply. If it says that a sharded channel is on
+// another server, its listeners go there.
+func (s *subscriber) strayed(err error) bool {
+	to, ok := redirectionOf(err, s.node.server)
+	if !ok || !s.sharded {
+		return false
+	}
+	s.node.target(to)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.topics {
+		if t.asked && !t.confirmed && slotOf(t.channel) == to.slot {
+			s.strayLocked(t)
+		}
+	}
+	return true
+}
+
+// strayLocked forgets a topic that the server has not got any more and wakes
+// its listeners, which look at the key's node for their channel before they
+// sleep again.
+func (s *subscriber) strayLocked(t *topic) {
+	t.asked, t.confirmed = false, false
+	delete(s.topics, t.channel)
+	t.wakeLocked()
+}
+
+// drop gives the connection in use up.
+func (s *subscriber) drop() {
+	s.mu.Lock()
+	conn := s.conn
+	s.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+}
+
+// close ends the connection and returns when no goroutine runs. The node's
+// context must have ended.
 func (s *subscriber) close() {
 	s.mu.Lock()
 	s.closed = true

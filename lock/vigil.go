@@ -88,9 +88,11 @@ func (v *vigil) left(ctx context.Context) error {
 	return v.m.waitError(ctx, v.last)
 }
 
+// listen listens at the node that has the key, which may be another one now.
 func (v *vigil) listen() {
-	if v.topic == nil {
-		v.topic = v.m.c.node(v.m.name).sub.listen(channel(v.m.name), v.w.wake)
+	if sub := v.m.c.node(v.m.name).sub; v.topic == nil || !v.topic.listenedAt(sub) {
+		v.end()
+		v.topic, v.seen = sub.listen(channel(v.m.name), v.w.wake), 0
 	}
 }
 

@@ -35,6 +35,11 @@
 // watched. Every lease ends exactly once: Release returned true, or
 // Owner.Lost was called.
 //
+// Verify makes leases due at once, fixed ones too, when the server behind a lane
+// has changed: those that it has not got are told lost, the others keep their due
+// times. An answer to a request from before counts for trust, and is asked for
+// once more.
+//
 // # Cohorts
 //
 // Leases that fall due in the same slack window (TTL/300, at most 100 ms) form

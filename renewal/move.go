@@ -79,3 +79,6 @@ func (l *Lease) moveLocked(from, to *Lane) bool {
 	to.fileLocked(l, at, now)
 	return true
 }
+
+// Lane returns the lane that the lease is in; nil before Hold.
+func (l *Lease) Lane() *Lane { return l.lane.Load() }

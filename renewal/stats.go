@@ -130,7 +130,9 @@ func (s *laneStats) snapshot(queued int) Stats {
 
 // Stats returns a snapshot of all lanes together.
 func (w *Watchdog) Stats() Stats {
-	var sum laneStats
+	w.mu.Lock()
+	sum := w.past
+	w.mu.Unlock()
 	queued := 0
 	for _, ln := range w.snapshotLanes() {
 		ln.mu.Lock()

@@ -125,3 +125,28 @@ func TestVerifyOfAHungLaneKeepsTrustExact(t *testing.T) {
 		}
 	})
 }
+
+func TestAClosedLaneIsForgotten(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+		a, b, w, from, to := twoLanes(t, cfg)
+		h, left := a.hold(t, from, renewedFor(30*time.Second)), a.hold(t, from, renewedFor(30*time.Second))
+		time.Sleep(time.Minute)
+		h.migrate(b)
+		require.True(t, h.lease.Move(to))
+		before := w.Stats()
+		from.Close()
+		from.Close()
+		require.Equal(t, []renewal.Reason{renewal.Closed}, left.reasons())
+		after := w.Stats()
+		require.Equal(t, before.Renewed, after.Renewed, "what was counted stays")
+		require.Equal(t, 1, after.Leases)
+		require.Equal(t, 1, after.Lost[renewal.Closed])
+		var lease renewal.Lease
+		require.ErrorIs(t, from.Hold(&lease, h, renewal.Terms{Stamp: time.Now(), TTL: time.Minute}), renewal.ErrClosed)
+		time.Sleep(time.Minute)
+		require.True(t, h.lease.Valid())
+		third, err := w.Lane("third", a)
+		require.NoError(t, err)
+		require.True(t, h.lease.Move(third), "its locks are ordered after all others")
+	})
+}

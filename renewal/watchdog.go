@@ -36,6 +36,8 @@ type Watchdog struct {
 
 	mu     sync.Mutex // guards what follows; taken before a lane's lock
 	lanes  []*Lane
+	ids    int       // of lanes made so far
+	past   laneStats // of lanes that were closed
 	closed bool
 	clock  *time.Timer // compares the clocks while there are leases; nil before the first
 }
@@ -82,7 +84,8 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 	if w.closed {
 		return nil, ErrClosed
 	}
-	ln.id = len(w.lanes)
+	ln.id = w.ids
+	w.ids++
 	w.lanes = append(w.lanes, ln)
 	if w.cfg.Driver == AfterFunc && w.cfg.MaxBatch == 1 {
 		return ln, nil // each renewal is a goroutine of its own
@@ -93,6 +96,36 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 		w.wg.Go(func() { ln.dispatch(b) })
 	}
 	return ln, nil
+}
+
+// Close ends the lane and its dispatchers, for a server that is no more. Leases
+// that are still in it are told Lost(Closed), as are those that are moved there
+// later; Hold returns ErrClosed. It does not wait for the dispatchers,
+// Watchdog.Close does. What the lane has counted stays in the watchdog's Stats.
+func (ln *Lane) Close() {
+	w := ln.dog
+	w.end(ln)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.lanes, ln)
+	if i < 0 {
+		return
+	}
+	w.lanes = slices.Delete(w.lanes, i, i+1)
+	ln.mu.Lock()
+	counted := ln.stats
+	ln.mu.Unlock()
+	counted.inFlight = 0
+	w.past.add(&counted)
+}
+
+// end closes the lane and tells its leases.
+func (w *Watchdog) end(ln *Lane) {
+	gone, written := ln.close()
+	for _, c := range written {
+		w.await(c, w.now().plus(w.cfg.TTL)) // no renewal is sent after its loss was told
+	}
+	tell(gone)
 }
 
 // Close stops all renewals, tells every lease that is still held Lost(Closed)
@@ -108,11 +141,7 @@ func (w *Watchdog) Close() {
 		w.wheel.Stop()
 	}
 	for _, ln := range w.snapshotLanes() {
-		gone, written := ln.close()
-		for _, c := range written {
-			w.await(c, w.now().plus(w.cfg.TTL)) // no renewal is sent after its loss was told
-		}
-		tell(gone)
+		w.end(ln)
 	}
 	w.wg.Wait()
 	if w.wheel != nil {

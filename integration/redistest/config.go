@@ -62,6 +62,10 @@ type Options struct {
 	// Log receives all that the server prints. The end of it is kept for
 	// errors and Server.Log in any case.
 	Log io.Writer
+
+	// sentinel is the configuration of a sentinel, which it then keeps in a
+	// file of its own; empty for a server.
+	sentinel string
 }
 
 // reserved are the settings that decide where the server is found.

@@ -133,6 +133,9 @@ func freePort() (int, error) {
 
 func (p *process) args() []string {
 	args := []string{"--save", "", "--appendonly", "no"}
+	if p.options.sentinel != "" {
+		args = []string{p.sentinelConf(), "--sentinel"}
+	}
 	args = append(args, p.options.Args...)
 	args = append(args, "--dir", p.dir, "--daemonize", "no", "--logfile", "")
 	if p.server.network == "unix" {
@@ -156,6 +159,9 @@ func (p *process) launch(ctx context.Context) (version string, err error) {
 		return "", fmt.Errorf("redistest: start: %w", err)
 	}
 	p.output.reset()
+	if err := p.writeSentinelConf(); err != nil {
+		return "", fmt.Errorf("redistest: start: %w", err)
+	}
 	c, err := fork(p.path, p.args(), &p.output)
 	if err != nil {
 		return "", fmt.Errorf("redistest: start: %w", err)

@@ -1,35 +1,52 @@
 -- Takes a mutex for a new hold, or confirms that a repeated request took it.
 --
 -- KEYS[1]  the lock's hash {field: count}
--- KEYS[2]  the fencing-token counter
+-- KEYS[2]  the fencing-token counter; without it no token is minted
 -- ARGV[1]  field of the hold, never used before
 -- ARGV[2]  lease in ms, at least 1
--- ARGV[3]  least token: wall seconds * 2^20
+-- ARGV[3]  least token: wall seconds * 2^20 + microseconds
 -- ARGV[4+] fields of earlier attempts whose outcome their client never learned
 --
--- Answers {1, token} acquired, {0, pttl} held by another (pttl in ms, -1: none).
+-- Answers {1, token} acquired (token 0: none was minted), {0, pttl} held by another (pttl in ms, -1: none).
 local lease = tonumber(ARGV[2])
 local floor = tonumber(ARGV[3])
 if not lease or lease < 1 or not floor then
   return redis.error_reply('ERR wheellock: acquire needs a lease of at least 1 ms and a least token')
 end
+local mine = redis.call('hexists', KEYS[1], ARGV[1]) == 1
+if not mine then
+  local others, owed = redis.call('hlen', KEYS[1]), {}
+  for i = 4, #ARGV do
+    if not owed[ARGV[i]] then
+      owed[ARGV[i]] = true
+      others = others - redis.call('hexists', KEYS[1], ARGV[i])
+    end
+  end
+  if others > 0 then
+    for i = 4, #ARGV do
+      redis.call('hdel', KEYS[1], ARGV[i])
+    end
+    return {0, redis.call('pttl', KEYS[1])}
+  end
+end
+local token = 0
+if KEYS[2] then
+  -- A counter that is no number is overwritten: the least token rises by itself.
+  local last = tonumber(redis.call('get', KEYS[2]) or '0') or 0
+  if not (last < 9007199254740990) then
+    return redis.error_reply('ERR wheellock: the token counter ' .. KEYS[2] .. ' is past 2^53; delete it')
+  end
+  token = math.max(math.floor(last) + 1, floor)
+  redis.call('set', KEYS[2], string.format('%.0f', token))
+end
+-- In this order the key is never gone: one that is may not be touched while its
+-- slot moves to another server of a Cluster.
+redis.call('hset', KEYS[1], ARGV[1], '1')
 for i = 4, #ARGV do
   redis.call('hdel', KEYS[1], ARGV[i])
 end
-local mine = redis.call('hexists', KEYS[1], ARGV[1])
-if mine == 0 and redis.call('exists', KEYS[1]) == 1 then
-  return {0, redis.call('pttl', KEYS[1])}
-end
--- A counter that is no number is overwritten: the least token rises by itself.
-local last = tonumber(redis.call('get', KEYS[2]) or '0') or 0
-if not (last < 9007199254740990) then
-  return redis.error_reply('ERR wheellock: the token counter ' .. KEYS[2] .. ' is past 2^53; delete it')
-end
-local token = math.max(math.floor(last) + 1, floor)
-redis.call('set', KEYS[2], string.format('%.0f', token))
-redis.call('hset', KEYS[1], ARGV[1], '1')
 -- A repeated request must not shorten what its first arrival, or a renewal, gave.
-if redis.call('pttl', KEYS[1]) < lease then
+if not mine or redis.call('pttl', KEYS[1]) < lease then
   redis.call('pexpire', KEYS[1], lease)
 end
 return {1, token}

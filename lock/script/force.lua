@@ -2,6 +2,7 @@
 --
 -- KEYS[1] the lock's hash
 -- ARGV[1] channel on which a release wakes waiters
+-- ARGV[2] command that publishes there; publish if it is not given
 --
 -- Answers 1 deleted, 0 there was none, -1 the key is a hash but no lock's.
 local counts = redis.call('hgetall', KEYS[1])
@@ -15,5 +16,5 @@ for i = 1, #counts, 2 do
   end
 end
 redis.call('del', KEYS[1])
-redis.call('publish', ARGV[1], '0')
+redis.pcall(ARGV[2] or 'publish', ARGV[1], '0')
 return 1

@@ -1,14 +1,14 @@
 -- Releases a mutex's hold and takes it for another owner of the same client.
 --
 -- KEYS[1]  the lock's hash
--- KEYS[2]  the fencing-token counter
+-- KEYS[2]  the fencing-token counter; without it no token is minted
 -- ARGV[1]  field of the hold that ends
 -- ARGV[2]  field of the hold that begins, never used before
 -- ARGV[3]  lease in ms of the new hold, at least 1
--- ARGV[4]  least token: wall seconds * 2^20
+-- ARGV[4]  least token: wall seconds * 2^20 + microseconds
 --
--- Answers {1, token} done now, or by an earlier arrival of this request;
--- {0, pttl} neither hold is there (pttl -2: nobody's is).
+-- Answers {1, token} done now, or by an earlier arrival of this request
+-- (token 0: none was minted); {0, pttl} neither hold is there (pttl -2: nobody's is).
 local lease = tonumber(ARGV[3])
 local floor = tonumber(ARGV[4])
 if not lease or lease < 1 or not floor then
@@ -18,13 +18,16 @@ local repeated = redis.call('hexists', KEYS[1], ARGV[2]) == 1
 if not repeated and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return {0, redis.call('pttl', KEYS[1])}
 end
-local last = tonumber(redis.call('get', KEYS[2]) or '0') or 0
-if not (last < 9007199254740990) then
-  return redis.error_reply('ERR wheellock: the token counter ' .. KEYS[2] .. ' is past 2^53; delete it')
-end
-local token = math.max(math.floor(last) + 1, floor)
+local token = 0
 -- The commands that memory can refuse come first, so that a refusal changes nothing.
-redis.call('set', KEYS[2], string.format('%.0f', token))
+if KEYS[2] then
+  local last = tonumber(redis.call('get', KEYS[2]) or '0') or 0
+  if not (last < 9007199254740990) then
+    return redis.error_reply('ERR wheellock: the token counter ' .. KEYS[2] .. ' is past 2^53; delete it')
+  end
+  token = math.max(math.floor(last) + 1, floor)
+  redis.call('set', KEYS[2], string.format('%.0f', token))
+end
 if repeated then
   if redis.call('pttl', KEYS[1]) < lease then
     redis.call('pexpire', KEYS[1], lease)

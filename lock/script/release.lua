@@ -5,6 +5,7 @@
 -- ARGV[2] the count that remains; 0 releases the hold
 -- ARGV[3] lease in ms that a remaining hold keeps at least, at least 1
 -- ARGV[4] channel on which a release wakes waiters
+-- ARGV[5] command that publishes there; publish if it is not given
 --
 -- Answers 1 + the number of subscribers told: released; 0 still held with the
 -- remaining count; -1 the hold is gone.
@@ -24,8 +25,13 @@ if remaining > 0 then
   end
   return 0
 end
+-- Not asked afterwards: a key that is gone may not be touched while its slot
+-- moves to another server of a Cluster.
+local last = redis.call('hlen', KEYS[1]) == 1
 redis.call('hdel', KEYS[1], ARGV[1])
-if redis.call('exists', KEYS[1]) == 0 then
-  return 1 + redis.call('publish', ARGV[4], '0')
+if last then
+  -- It is released, whatever becomes of the message.
+  local told = redis.pcall(ARGV[5] or 'publish', ARGV[4], '0')
+  return 1 + (type(told) == 'number' and told or 0)
 end
 return 1

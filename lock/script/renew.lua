@@ -1,7 +1,7 @@
 -- Renews many holds of one client and names those that are gone.
 --
 -- KEYS[i]    a lock's hash
--- ARGV[1]    lease in ms, at least 1
+-- ARGV[1]    lease in ms, at least 1; 1 asks without extending
 -- ARGV[2]    what the fields of all these holds begin with
 -- ARGV[i+2]  the rest of the field of the hold at KEYS[i]
 --

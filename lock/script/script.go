@@ -55,20 +55,24 @@ var renewText string
 //go:embed uptime.lua
 var uptimeText string
 
+//go:embed token.lua
+var tokenText string
+
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
-	Acquire = &Script{"acquire", acquireText, "f5178089e786e57e2a6688089e79a47f843d47b3"}
+	Acquire = &Script{"acquire", acquireText, "3695c941721a3d3e1e82d504e892d665fd8fb48a"}
 	Reenter = &Script{"reenter", reenterText, "a551dae03e7ba85ace217f5d7176084c16413305"}
-	Release = &Script{"release", releaseText, "35af5c86cbf8b4ad982116e542685f8c2756940d"}
-	Handoff = &Script{"handoff", handoffText, "05a0bb607d612d04aebe9722c6a3f26be94379dc"}
-	Force   = &Script{"force", forceText, "8daba5546481f0d678e33d1e2ddef55f1983192f"}
+	Release = &Script{"release", releaseText, "9d85180a9d5ce4ea1c0b8724ffe6f115809b0223"}
+	Handoff = &Script{"handoff", handoffText, "febb6130223cc161078fb7329631da829c35ab9b"}
+	Force   = &Script{"force", forceText, "9fe36949bb4e89f3b99b21618153cfb3663b4682"}
 	Guard   = &Script{"guard", guardText, "923d53d60a3cf4f358e281912d3ef1e461dffd64"}
 	Inspect = &Script{"inspect", inspectText, "e26bfae6d7a87bd59a63bbac265bcca502b7be87"}
-	Renew   = &Script{"renew", renewText, "663b83ddd15ed7ece2ab285f293d812973c797fb"}
+	Renew   = &Script{"renew", renewText, "e6b02065539398a18e1d54b578c36faa95bea4d8"}
 	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e"}
+	Token   = &Script{"token", tokenText, "96161e8af844f95ad3695b94f1e6e48b56982376"}
 )
 
 // All returns every script of the package.
 func All() []*Script {
-	return append([]*Script{Acquire, Reenter, Release, Handoff, Force, Guard, Inspect, Renew, Uptime}, family()...)
+	return append([]*Script{Acquire, Reenter, Release, Handoff, Force, Guard, Inspect, Renew, Uptime, Token}, family()...)
 }

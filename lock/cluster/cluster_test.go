@@ -1,0 +1,255 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mna/redisc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/cluster"
+)
+
+func TestLocksOfAllSlotsAreKeptRenewed(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: 2 * time.Second})
+	helds := lockAll(t, c, names("all:", 900))
+	for _, s := range rc.Servers {
+		do(t, s, "SCRIPT", "FLUSH")
+	}
+	awaitRenewed(t, c, 3600)
+	on := make([]int, len(rc.Servers))
+	for name, held := range helds {
+		require.True(t, held.Valid())
+		i := owner(t, rc, name)
+		requireTrusted(t, rc.Servers[i], held)
+		on[i]++
+	}
+	for _, n := range on {
+		require.Greater(t, n, 200, "on every master")
+	}
+	require.Empty(t, c.Stats().Renewal.Lost)
+	for name, held := range helds {
+		require.NoError(t, held.Unlock(context.Background()))
+		locked, err := c.Mutex(name).IsLocked(context.Background())
+		require.NoError(t, err)
+		require.False(t, locked)
+	}
+	require.NoError(t, c.Close(context.Background()))
+}
+
+func TestClientsOfAClusterExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	for _, sharded := range []bool{false, true} {
+		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
+			t.Parallel()
+			// MaxPoll is longer than the test: only a message can wake the waiter.
+			cfg := lock.Config{Lease: 10 * time.Minute, MaxPoll: time.Hour}
+			a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
+			b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
+			for i := range 9 {
+				name := fmt.Sprintf("exclude:%v:%d", sharded, i)
+				held, err := a.Mutex(name).Lock(ctx)
+				require.NoError(t, err)
+				_, err = b.Mutex(name).TryLock(ctx)
+				require.ErrorIs(t, err, lock.ErrNotAcquired)
+				got := make(chan *lock.Held, 1)
+				go func() {
+					held, err := b.Mutex(name).Lock(ctx)
+					if err != nil {
+						t.Error(err)
+					}
+					got <- held
+				}()
+				require.Eventually(t, func() bool { return subscribed(t, rc.Servers[owner(t, rc, name)], name, sharded) }, 10*time.Second, 5*time.Millisecond)
+				require.NoError(t, held.Unlock(ctx))
+				select {
+				case next := <-got:
+					require.Greater(t, next.Token(), held.Token())
+					require.NoError(t, next.Unlock(ctx))
+				case <-time.After(20 * time.Second):
+					t.Fatal("nothing woke the waiter")
+				}
+			}
+		})
+	}
+}
+
+// subscribed reports whether somebody listens to the lock's channel.
+func subscribed(t *testing.T, s interface {
+	Dial(...redis.DialOption) (redis.Conn, error)
+}, name string, sharded bool,
+) bool {
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	command := "NUMSUB"
+	if sharded {
+		command = "SHARDNUMSUB"
+	}
+	reply, err := redis.Values(conn.Do("PUBSUB", command, "redisson_lock__channel:{"+name+"}"))
+	require.NoError(t, err)
+	n, err := redis.Int(reply[1], nil)
+	require.NoError(t, err)
+	return n > 0
+}
+
+// TestTheTokenCounterOfASlotIsTheSameForAll clients, whatever their prefix.
+func TestTheTokenCounterOfASlotIsTheSameForAll(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	last := int64(0)
+	for i, c := range []*lock.Client{
+		newClient(t, rc, cluster.Options{}, lock.Config{}),
+		newClient(t, rc, cluster.Options{}, lock.Config{KeyPrefix: "{token}:"}),
+	} {
+		held, err := c.Mutex("{token}" + strconv.Itoa(i)).Lock(ctx)
+		require.NoError(t, err)
+		require.Greater(t, held.Token(), last)
+		last = held.Token()
+	}
+	slot := redisc.Slot("{token}")
+	s := rc.Servers[owner(t, rc, "{token}")]
+	keys, err := redis.Strings(do(t, s, "CLUSTER", "GETKEYSINSLOT", slot, 10), nil)
+	require.NoError(t, err)
+	counters := 0
+	for _, key := range keys {
+		if tag, ok := strings.CutPrefix(key, "wheellock_token:{"); ok {
+			counters++
+			n, err := strconv.Atoi(strings.TrimSuffix(tag, "}"))
+			require.NoError(t, err)
+			for smaller := range n {
+				require.NotEqual(t, slot, redisc.Slot(strconv.Itoa(smaller)), "the smallest number of the slot")
+			}
+			value, err := redis.Int64(do(t, s, "GET", key), nil)
+			require.NoError(t, err)
+			require.Equal(t, last, value)
+		}
+	}
+	require.Equal(t, 1, counters)
+}
+
+func TestNamesWhoseChannelWouldHaveAnotherSlotAreRefused(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	c := newClient(t, rc, cluster.Options{}, lock.Config{})
+	ctx := context.Background()
+	for name, want := range map[string]string{
+		"a{b": "{ without a }", "a}b": "} without a {", "}a{b": "} without a {", "a{}b": "empty hash tag",
+	} {
+		_, err := c.Mutex(name).Lock(ctx)
+		require.ErrorContains(t, err, want, name)
+		_, err = c.Mutex(name).Inspect(ctx)
+		require.ErrorContains(t, err, want, name)
+	}
+	for _, name := range []string{"a", "{a}b", "x{a}{", "x{a}}"} {
+		held, err := c.Mutex(name).TryLock(ctx)
+		require.NoError(t, err, name)
+		require.NoError(t, held.Unlock(ctx))
+	}
+}
+
+func TestStartupNodesMayBeDown(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	dead := []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4"}
+	source, err := cluster.New(&redisc.Cluster{StartupNodes: append(dead, rc.Addrs()[0])}, cluster.Options{})
+	require.NoError(t, err)
+	c, err := lock.New(source, lock.Config{})
+	require.NoError(t, err)
+	defer closeNow(c)
+	held, err := c.Mutex("startup").Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(ctx))
+
+	source, err = cluster.New(&redisc.Cluster{StartupNodes: dead}, cluster.Options{})
+	require.NoError(t, err)
+	lost, err := lock.New(source, lock.Config{Lease: time.Second})
+	require.NoError(t, err)
+	defer closeNow(lost)
+	require.Eventually(t, func() bool {
+		_, err = lost.Mutex("startup").TryLock(ctx)
+		require.ErrorIs(t, err, lock.ErrUnknown)
+		return strings.Contains(err.Error(), "127.0.0.1:1")
+	}, 10*time.Second, time.Millisecond, "it says who did not answer")
+}
+
+func TestFaultsOfNew(t *testing.T) {
+	_, err := cluster.New(nil, cluster.Options{})
+	require.ErrorContains(t, err, "nil")
+	_, err = cluster.New(&redisc.Cluster{}, cluster.Options{})
+	require.ErrorContains(t, err, "StartupNodes")
+	_, err = cluster.New(&redisc.Cluster{StartupNodes: []string{"a", "b"}}, cluster.Options{})
+	require.ErrorContains(t, err, `"a"`)
+	require.ErrorContains(t, err, `"b"`)
+}
+
+func TestPoolsOfTheClusterAreDialledAsTheyDo(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	made := &redisc.Cluster{
+		StartupNodes: rc.Addrs(),
+		CreatePool: func(addr string, opts ...redis.DialOption) (*redis.Pool, error) {
+			return &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", addr, opts...) }}, nil
+		},
+		DialOptions: []redis.DialOption{redis.DialClientName("from-the-pool")},
+	}
+	defer made.Close()
+	source, err := cluster.New(made, cluster.Options{})
+	require.NoError(t, err)
+	c, err := lock.New(source, lock.Config{})
+	require.NoError(t, err)
+	defer closeNow(c)
+	held, err := c.Mutex("pools").Lock(ctx)
+	require.NoError(t, err)
+	clients, err := redis.String(do(t, rc.Servers[owner(t, rc, "pools")], "CLIENT", "LIST"), nil)
+	require.NoError(t, err)
+	require.Contains(t, clients, "from-the-pool")
+
+	conn, err := source.GetContext(ctx)
+	require.NoError(t, err)
+	n, err := redis.Int(conn.Do("EXISTS", "pools"))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, conn.Close())
+	require.NoError(t, held.Unlock(ctx))
+}
+
+// TestCloseWaitsForNobody: not for a client that was never used, nor for nodes
+// that take connections and answer nothing.
+func TestCloseWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	source, err := cluster.New(&redisc.Cluster{StartupNodes: []string{ln.Addr().String()}}, cluster.Options{})
+	require.NoError(t, err)
+	unused, err := lock.New(source, lock.Config{})
+	require.NoError(t, err)
+	require.NoError(t, unused.Close(context.Background()))
+	c, err := lock.New(source, lock.Config{})
+	require.NoError(t, err)
+	_, err = c.Mutex("m").TryLock(context.Background())
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := c.Mutex("m").Lock(context.Background())
+		waiting <- err
+	}()
+	require.NoError(t, c.Close(context.Background()))
+	require.ErrorIs(t, <-waiting, lock.ErrClosed)
+}

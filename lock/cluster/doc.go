@@ -1,0 +1,67 @@
+// Package cluster lets a lock.Client work on a Redis Cluster.
+//
+//	source, err := cluster.New(&redisc.Cluster{
+//		StartupNodes: []string{"10.0.0.1:6379", "10.0.0.2:6379"},
+//		DialOptions:  []redis.DialOption{redis.DialPassword("...")},
+//	}, cluster.Options{})
+//	client, err := lock.New(source, lock.Config{})
+//
+// A lock lives on the master that has the slot of its name. Each master has
+// connections, a renewal lane and a subscriber of its own, so one that hangs or
+// dies costs its own locks alone, and their holders are told before those end.
+// While a client lives, some nodes are asked for the slot table each sixth of
+// its lease, at most 5 s, and at once when a connection fails or a node says
+// MOVED. Of several answers the one of the latest configuration counts for each
+// slot. Holds follow their slot to its new master and are looked up there at
+// once: after a failover, what the replica had not got is told as lost.
+//
+// # Slots on the move
+//
+// While a slot moves, locks in it are taken, renewed and released as ever: what
+// has one key follows ASK, renewals of several keys are sent one by one. Taking
+// a lock needs its key and the token counter of its slot, and no script reaches
+// both while they are apart; then the lock is taken first and its token minted
+// next, by its holder alone, so tokens rise from holder to holder as always.
+// Held.Guard with keys that are apart gives lock.ErrUnknown until they are not.
+//
+// That holds for Mutex and FencedMutex. The other objects of package lock have
+// several keys in each script: while those are apart Redis answers TRYAGAIN, and
+// who waits tries on until the slot has arrived. Move such slots in less than a
+// lease.
+//
+// # Names
+//
+// A name's hash tag, {tag}, says in which slot it is; names with the same tag
+// share a slot. A name with a brace that has no partner, or with the empty tag
+// {}, is refused: Redisson's derived names, the channel among them, would not
+// be in its slot. The token counter of a slot is wheellock_token:{n}, where n is
+// the smallest number whose decimal text is in that slot.
+//
+// # What a failover does to locks
+//
+// Redis replicates asynchronously: what a master said yes to may be missing on
+// the replica that follows it, so after a failover another client can be given
+// a lock that is still held; the old holder is told as said above.
+// min-replicas-to-write 1 makes a master without replicas refuse new locks, and
+// fencing tokens (Held.Token), which go on rising over a failover, protect what
+// the lock guards.
+//
+// # Cost
+//
+// A Cluster takes only keys of one slot in a script call, so a batch of renewals
+// is a pipeline of calls, in one round trip all the same. With 50,000 locks on
+// three masters a renewal cost 4.5 µs of CPU in the client and 10.4 µs in Redis,
+// against 2.6 µs and 5.1 µs on one server (Redis 7.0, 2 cores shared by all).
+// Locks that share a hash tag are renewed in one call. A client has two
+// connections for commands, two for renewal and one for pub/sub to each master
+// whose locks it uses.
+//
+// # Pub/sub
+//
+// Releases are published with PUBLISH, which every node passes on to all
+// others. Redisson 3.22 and later use sharded channels on a Cluster of Redis 7
+// and hear nothing else: Options.ShardedPubSub does the same. All clients of a
+// lock should agree; where they do not, waiters wait for the end of the lease or
+// lock.Config.MaxPoll, whatever is sooner. So do, with ShardedPubSub, those who
+// wait for anything but a Mutex or FencedMutex: the other scripts use PUBLISH.
+package cluster

@@ -1,0 +1,175 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mna/redisc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// TestAHungMasterCostsOnlyItsOwnLocks: it takes connections and bytes, answers
+// nothing, and its TTLs run on.
+func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
+	t.Parallel()
+	rc := ownCluster(t, redistest.ClusterOptions{NodeTimeout: time.Minute})
+	c := newClient(t, rc, cluster.Options{}, lock.Config{
+		Lease: 4 * time.Second, Renewal: renewal.Config{Margin: time.Second},
+	})
+	helds := lockAll(t, c, names("hung:", 600))
+	awaitRenewed(t, c, 600)
+	const hung = 1
+	require.NoError(t, rc.Servers[hung].Pause())
+	var its []*lock.Held
+	for name, held := range helds {
+		// By the first server's table: the hung one does not answer.
+		if owner(t, rc, name) == hung {
+			its = append(its, held)
+		}
+	}
+	require.Greater(t, len(its), 100)
+	for _, held := range its {
+		<-held.Done()
+		require.False(t, held.Valid())
+		var lost *lock.LostError
+		require.ErrorAs(t, held.Err(), &lost)
+		require.Equal(t, lock.TrustEnded, lost.Reason)
+	}
+	require.NoError(t, rc.Servers[hung].Resume())
+	left := 0
+	for _, held := range its {
+		if pttl(t, rc.Servers[hung], held.Name()) > 0 {
+			left++
+		}
+	}
+	require.Positive(t, left, "told while the server had the keys")
+	awaitRenewed(t, c, 2*(len(helds)-len(its)))
+	require.Equal(t, map[renewal.Reason]int{renewal.TrustEnded: len(its)}, c.Stats().Renewal.Lost, "each once, and no other")
+	held, err := c.Mutex("hung:again" + its[0].Name()).Lock(context.Background())
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(context.Background()))
+}
+
+// TestAMasterFailsOver to a replica that has missed some locks: those are told
+// as soon as the replica says so, long before they are due; the others live on.
+func TestAMasterFailsOver(t *testing.T) {
+	t.Parallel()
+	rc := ownCluster(t, redistest.ClusterOptions{Replicas: 1, Args: []string{"--cluster-replica-validity-factor", "0"}})
+	ctx := context.Background()
+	// Renewals are due each 100 s, and no waiter polls: what happens here, the
+	// failover has brought about.
+	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: 300 * time.Second, IOTimeout: time.Second})
+	other := newClient(t, rc, cluster.Options{}, lock.Config{Lease: 300 * time.Second, IOTimeout: time.Second})
+	const dies, heir = 2, 5
+	var here, elsewhere []string
+	for i := 0; len(here) < 60; i++ {
+		if name := fmt.Sprint("failover:", i); owner(t, rc, name) == dies {
+			here = append(here, name)
+		} else {
+			elsewhere = append(elsewhere, name)
+		}
+	}
+	kept := lockAll(t, c, here[:30])
+	rest := lockAll(t, c, elsewhere)
+	fixed, err := c.Mutex(here[30]).LockFor(ctx, 400*time.Second)
+	require.NoError(t, err)
+	kept[here[30]] = fixed
+	require.Eventually(t, func() bool { return pttlReplica(t, rc.Servers[heir], here[30]) > 0 }, 10*time.Second, 5*time.Millisecond)
+	require.NoError(t, rc.Servers[heir].Pause())
+	do(t, rc.Servers[dies], "CLIENT", "KILL", "TYPE", "replica") // or its kernel would take what it misses
+	missed := lockAll(t, c, here[31:59])
+	fixedMissed, err := c.Mutex(here[59]).LockFor(ctx, 400*time.Second)
+	require.NoError(t, err)
+	missed[here[59]] = fixedMissed
+	token := fixedMissed.Token()
+	require.NoError(t, rc.Servers[dies].Kill())
+	require.NoError(t, rc.Servers[heir].Resume())
+
+	for _, held := range missed {
+		select {
+		case <-held.Done():
+		case <-time.After(60 * time.Second):
+			t.Fatal("not told, though its key is gone")
+		}
+		var lost *lock.LostError
+		require.ErrorAs(t, held.Err(), &lost)
+		require.Equal(t, lock.NotOwner, lost.Reason)
+	}
+	require.Equal(t, heir, owner(t, rc, here[0]))
+	next, err := other.Mutex(here[59]).Lock(ctx)
+	require.NoError(t, err)
+	require.Greater(t, next.Token(), token, "tokens rise over a failover")
+	for _, helds := range []map[string]*lock.Held{kept, rest} {
+		for name, held := range helds {
+			require.True(t, held.Valid(), name)
+			_, err := other.Mutex(name).TryLock(ctx)
+			require.ErrorIs(t, err, lock.ErrNotAcquired)
+			require.NoError(t, held.Unlock(ctx))
+		}
+	}
+	require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: len(missed)}, c.Stats().Renewal.Lost)
+	require.NoError(t, next.Unlock(ctx))
+	require.NoError(t, c.Close(ctx))
+}
+
+// pttlReplica is pttl on a replica.
+func pttlReplica(t *testing.T, s *redistest.Server, key string) int64 {
+	t.Helper()
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Do("READONLY")
+	require.NoError(t, err)
+	n, err := conn.Do("PTTL", key)
+	require.NoError(t, err)
+	return n.(int64)
+}
+
+// TestShortLeasesThroughAFailover: with leases shorter than the failover takes,
+// every holder on the dead master is told before its key could expire, and
+// the others notice nothing.
+func TestShortLeasesThroughAFailover(t *testing.T) {
+	t.Parallel()
+	rc := ownCluster(t, redistest.ClusterOptions{
+		Replicas: 1, NodeTimeout: 2 * time.Second, Args: []string{"--cluster-require-full-coverage", "no"},
+	})
+	ctx := context.Background()
+	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: time.Second})
+	helds := lockAll(t, c, names("short:", 300))
+	awaitRenewed(t, c, 300)
+	killed := time.Now()
+	require.NoError(t, rc.Servers[0].Kill())
+	for name, held := range helds {
+		if slotIn(name) != 0 {
+			continue
+		}
+		<-held.Done()
+		var lost *lock.LostError
+		require.ErrorAs(t, held.Err(), &lost)
+		require.Equal(t, lock.TrustEnded, lost.Reason)
+		require.True(t, held.Deadline().Before(killed.Add(time.Second)), "no trust without a server's word")
+	}
+	for name := range helds {
+		if slotIn(name) == 0 { // as soon as the replica has taken over
+			held, err := c.Mutex(name).Lock(ctx)
+			require.NoError(t, err)
+			helds[name] = held
+		}
+	}
+	awaitRenewed(t, c, 900)
+	for name, held := range helds {
+		require.True(t, held.Valid(), name)
+		require.NoError(t, held.Unlock(ctx))
+	}
+	require.NoError(t, c.Close(ctx))
+}
+
+// slotIn is the server that had the lock at first.
+func slotIn(name string) int { return redisc.Slot(name) * 3 / 16384 }

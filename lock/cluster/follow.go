@@ -1,0 +1,119 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+const (
+	retries    = 4 // of GetContext's connections
+	retryPause = 100 * time.Millisecond
+
+	leastGap = 100 * time.Millisecond // between two looks, however many hints come
+	atOnce   = 3                      // nodes that are asked at once: one that is cut off must not be believed alone
+	timeout  = 500 * time.Millisecond // of one question, its dial included
+)
+
+// Follow implements lock.Topology.
+func (s *Source) Follow(ctx context.Context, period time.Duration, hint <-chan struct{}, update func(lock.Layout)) {
+	for ctx.Err() == nil {
+		tables, err := s.look(ctx)
+		switch {
+		case len(tables) > 0:
+			update(merge(tables))
+		case ctx.Err() == nil:
+			update(lock.Layout{Err: err})
+		}
+		sleep(ctx, min(leastGap, period), nil)
+		sleep(ctx, period-min(leastGap, period), hint)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-wake:
+	case <-ctx.Done():
+	}
+}
+
+// look asks some nodes, and others if none of them answers.
+func (s *Source) look(ctx context.Context) ([]table, error) {
+	nodes := s.candidates()
+	var errs []error
+	for len(nodes) > 0 && ctx.Err() == nil {
+		n := min(atOnce, len(nodes))
+		tables, err := s.askAll(ctx, nodes[:n])
+		if len(tables) > 0 {
+			s.remember(tables)
+			return tables, nil
+		}
+		errs = append(errs, err)
+		nodes = nodes[n:]
+	}
+	return nil, fmt.Errorf("%w: %w", ErrNoTable, errors.Join(errs...))
+}
+
+// askAll asks nodes at once. A table without a slot is none: its node has left
+// the Cluster or has not joined it yet.
+func (s *Source) askAll(ctx context.Context, nodes []string) ([]table, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var (
+		wg     sync.WaitGroup
+		mu     sync.Mutex
+		tables []table
+		errs   []error
+	)
+	for _, addr := range nodes {
+		wg.Go(func() {
+			t, err := s.ask(ctx, addr)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				errs = append(errs, err)
+			case len(t.ranges) == 0:
+				errs = append(errs, fmt.Errorf("cluster: %s: it knows of no slot", addr))
+			default:
+				tables = append(tables, t)
+			}
+		})
+	}
+	wg.Wait()
+	return tables, errors.Join(errs...)
+}
+
+// candidates are the known nodes in random order, then the startup nodes.
+func (s *Source) candidates() []string {
+	s.mu.Lock()
+	nodes := slices.Clone(s.nodes)
+	s.mu.Unlock()
+	rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	for _, i := range rand.Perm(len(s.cluster.StartupNodes)) {
+		if addr := s.cluster.StartupNodes[i]; !slices.Contains(nodes, addr) {
+			nodes = append(nodes, addr)
+		}
+	}
+	return nodes
+}
+
+func (s *Source) remember(tables []table) {
+	var nodes []string
+	for _, t := range tables {
+		nodes = append(nodes, t.nodes...)
+	}
+	slices.Sort(nodes)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes = slices.Compact(nodes)
+}

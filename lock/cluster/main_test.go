@@ -1,0 +1,181 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mna/redisc"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/cluster"
+)
+
+// shared is the Cluster of the tests that break nothing for others: three
+// masters, no replicas, a node timeout that no test reaches.
+var shared struct {
+	once    sync.Once
+	cluster *redistest.Cluster
+	err     error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.cluster != nil {
+		if err := shared.cluster.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// onCluster returns the shared Cluster, or skips the test on a machine without
+// redis-server (WHEELLOCK_REQUIRE_REDIS=1 makes that an error).
+func onCluster(t *testing.T) *redistest.Cluster {
+	t.Helper()
+	shared.once.Do(func() {
+		shared.cluster, shared.err = redistest.StartCluster(context.Background(), redistest.ClusterOptions{NodeTimeout: time.Minute})
+	})
+	skipWithout(t, shared.err)
+	return shared.cluster
+}
+
+// ownCluster starts a Cluster that the test may break.
+func ownCluster(t *testing.T, o redistest.ClusterOptions) *redistest.Cluster {
+	t.Helper()
+	c, err := redistest.StartCluster(context.Background(), o)
+	skipWithout(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Stop()) })
+	return c
+}
+
+func skipWithout(t *testing.T, err error) {
+	t.Helper()
+	if errors.Is(err, redistest.ErrNoServer) && !redistest.Required() {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+}
+
+// newClient returns a client of rc that the test closes.
+func newClient(t *testing.T, rc *redistest.Cluster, o cluster.Options, cfg lock.Config) *lock.Client {
+	t.Helper()
+	source, err := cluster.New(&redisc.Cluster{StartupNodes: rc.Addrs()[:1]}, o)
+	require.NoError(t, err)
+	c, err := lock.New(source, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { closeNow(c) })
+	return c
+}
+
+// closeNow closes c without waiting for what a test still holds.
+func closeNow(c *lock.Client) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = c.Close(ctx)
+}
+
+// do runs a command on a server, as a bystander.
+func do(t *testing.T, s *redistest.Server, cmd string, args ...any) any {
+	t.Helper()
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	reply, err := conn.Do(cmd, args...)
+	require.NoError(t, err, cmd)
+	return reply
+}
+
+// owner returns the index of the server that has the key's slot.
+func owner(t *testing.T, rc *redistest.Cluster, key string) int {
+	t.Helper()
+	i, err := rc.Owner(redisc.Slot(key))
+	require.NoError(t, err)
+	return i
+}
+
+// lockAll takes locks of these names.
+func lockAll(t *testing.T, c *lock.Client, names []string) map[string]*lock.Held {
+	t.Helper()
+	helds := map[string]*lock.Held{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := g; i < len(names); i += 8 {
+				held, err := c.Mutex(names[i]).Lock(context.Background())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				helds[names[i]] = held
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	require.False(t, t.Failed())
+	return helds
+}
+
+func names(prefix string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprint(prefix, i)
+	}
+	return out
+}
+
+// awaitRenewed waits until n more renewals were acknowledged.
+func awaitRenewed(t *testing.T, c *lock.Client, n int) {
+	t.Helper()
+	want := c.Stats().Renewal.Renewed + uint64(n)
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= want }, 30*time.Second, 5*time.Millisecond)
+}
+
+// pttl is what is left of a key on a server that is asked directly, -2 if it
+// has it not.
+func pttl(t *testing.T, s *redistest.Server, key string) int64 {
+	t.Helper()
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Do("ASKING")
+	require.NoError(t, err)
+	n, err := redis.Int64(conn.Do("PTTL", key))
+	require.NoError(t, err)
+	return n
+}
+
+// keysInSlot are the keys of a slot on a server.
+func keysInSlot(t *testing.T, rc *redistest.Cluster, slot, server int) []string {
+	t.Helper()
+	keys, err := redis.Strings(do(t, rc.Servers[server], "CLUSTER", "GETKEYSINSLOT", slot, 1000), nil)
+	require.NoError(t, err)
+	return keys
+}
+
+// requireTrusted checks that a holder trusts its lock no longer than the server
+// keeps the key.
+func requireTrusted(t *testing.T, s *redistest.Server, held *lock.Held) {
+	t.Helper()
+	deadline := held.Deadline() // before the server is asked: a renewal moves both on
+	left := time.Duration(pttl(t, s, held.Name())) * time.Millisecond
+	require.True(t, deadline.Before(time.Now().Add(left)), "%s is trusted until %v, its TTL was %v", held.Name(), deadline, left)
+}

@@ -1,0 +1,231 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mna/redisc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/cluster"
+)
+
+// TestASlotHeldHalfMigrated for three leases: locks in it are taken, renewed,
+// re-entered, handed over and released, whether their keys, and the token
+// counter, have gone already or not.
+func TestASlotHeldHalfMigrated(t *testing.T) {
+	t.Parallel()
+	for _, counter := range []string{"stays", "goes", "is new"} {
+		t.Run("counter "+counter, func(t *testing.T) {
+			t.Parallel()
+			rc := onCluster(t)
+			tag := "{half " + counter + "}"
+			slot, from := redisc.Slot(tag), owner(t, rc, tag)
+			to := (from + 1) % 3
+			ctx := context.Background()
+			lease := time.Second
+			a := newClient(t, rc, cluster.Options{}, lock.Config{Lease: lease})
+			b := newClient(t, rc, cluster.Options{}, lock.Config{Lease: lease})
+			tokens := map[string]int64{}
+			var kept, gone map[string]*lock.Held
+			if counter != "is new" {
+				kept, gone = lockAll(t, a, names(tag+"kept", 20)), lockAll(t, a, names(tag+"gone", 20))
+			}
+			require.NoError(t, rc.BeginMove(slot, from, to))
+			var moved []string
+			for name := range gone {
+				moved = append(moved, name)
+			}
+			if counter == "goes" {
+				moved = append(moved, counterOf(t, rc, slot, from))
+			}
+			if len(moved) > 0 {
+				require.NoError(t, rc.MoveKeys(slot, from, to, moved...))
+			}
+			for round, end := 0, time.Now().Add(3*lease); time.Now().Before(end); round++ {
+				for _, name := range names(tag+"fresh", 3) {
+					c := []*lock.Client{a, b}[round%2]
+					held, err := c.Mutex(name).Lock(ctx)
+					require.NoError(t, err)
+					require.Greater(t, held.Token(), tokens[name], "tokens rise")
+					tokens[name] = held.Token()
+					inner, err := c.Mutex(name).Lock(held.Context(ctx))
+					require.NoError(t, err)
+					require.NoError(t, inner.Unlock(ctx))
+					handed := make(chan *lock.Held, 1)
+					go func() {
+						next, err := c.Mutex(name).Lock(ctx)
+						if err != nil {
+							t.Error(err)
+						}
+						handed <- next
+					}()
+					require.NoError(t, held.Unlock(ctx))
+					next := <-handed
+					require.Greater(t, next.Token(), tokens[name])
+					tokens[name] = next.Token()
+					require.NoError(t, next.Unlock(ctx))
+				}
+				for _, helds := range []map[string]*lock.Held{kept, gone} {
+					for name, held := range helds {
+						require.True(t, held.Valid(), name)
+					}
+				}
+			}
+			// Locks of names that had been released are taken where the slot goes.
+			late := lockAll(t, a, names(tag+"late", 5))
+			require.NoError(t, rc.MoveKeys(slot, from, to))
+			require.NoError(t, rc.EndMove(slot, from, to))
+			awaitRenewed(t, a, 3*(len(kept)+len(gone)+len(late)))
+			require.Empty(t, a.Stats().Renewal.Lost)
+			for _, helds := range []map[string]*lock.Held{kept, gone, late} {
+				for name, held := range helds {
+					require.True(t, held.Valid(), name)
+					requireTrusted(t, rc.Servers[to], held)
+					require.NoError(t, held.Unlock(ctx))
+					require.EqualValues(t, -2, pttl(t, rc.Servers[to], name), name)
+				}
+			}
+			for name, last := range tokens {
+				held, err := b.Mutex(name).Lock(ctx)
+				require.NoError(t, err)
+				require.Greater(t, held.Token(), last)
+			}
+			require.NoError(t, a.Close(ctx))
+		})
+	}
+}
+
+// counterOf returns the slot's token counter.
+func counterOf(t *testing.T, rc *redistest.Cluster, slot, server int) string {
+	for _, key := range keysInSlot(t, rc, slot, server) {
+		if len(key) > 15 && key[:15] == "wheellock_token" {
+			return key
+		}
+	}
+	t.Fatal("no counter")
+	return ""
+}
+
+// TestNobodyNoticesThatSlotsMove: two clients fight for locks of several slots
+// that go from master to master all the time. Nobody ever has a lock together
+// with another, tokens rise, and nobody loses one.
+func TestNobodyNoticesThatSlotsMove(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	cfg := lock.Config{Lease: 2 * time.Second}
+	clients := []*lock.Client{newClient(t, rc, cluster.Options{}, cfg), newClient(t, rc, cluster.Options{ShardedPubSub: false}, cfg)}
+	const locks = 4
+	type guarded struct {
+		inside atomic.Int32
+		token  atomic.Int64
+		done   atomic.Int32
+	}
+	var state [locks]guarded
+	held := lockAll(t, clients[0], names("roaming:held:", 300))
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := w; ctx.Err() == nil; i++ {
+				n := i % locks
+				g := &state[n]
+				held, err := clients[w%2].Mutex(fmt.Sprintf("{roaming %d}", n)).Lock(ctx)
+				if ctx.Err() != nil {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if g.inside.Add(1) != 1 {
+					t.Error("two at once")
+				}
+				if last := g.token.Swap(held.Token()); last >= held.Token() {
+					t.Errorf("token %d after %d", held.Token(), last)
+				}
+				g.inside.Add(-1)
+				g.done.Add(1)
+				if err := held.Unlock(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for round := range 6 {
+		var slots []int
+		for n := range locks {
+			slots = append(slots, redisc.Slot(fmt.Sprintf("{roaming %d}", n)))
+		}
+		for name := range held {
+			if len(slots) == 12 {
+				break
+			}
+			slots = append(slots, redisc.Slot(name))
+		}
+		for _, slot := range slots {
+			from, err := rc.Owner(slot)
+			require.NoError(t, err)
+			to := (from + 1 + round%2) % 3
+			require.NoError(t, rc.BeginMove(slot, from, to))
+			require.NoError(t, rc.MoveKeys(slot, from, to))
+			require.NoError(t, rc.EndMove(slot, from, to))
+		}
+		for n := range locks {
+			before := state[n].done.Load()
+			require.Eventually(t, func() bool { return state[n].done.Load() > before+3 }, 20*time.Second, time.Millisecond, "it goes on")
+		}
+	}
+	awaitRenewed(t, clients[0], 900)
+	cancel()
+	wg.Wait()
+	require.Empty(t, clients[0].Stats().Renewal.Lost)
+	require.Empty(t, clients[1].Stats().Renewal.Lost)
+	for name, held := range held {
+		require.True(t, held.Valid(), name)
+		require.NoError(t, held.Unlock(context.Background()))
+	}
+}
+
+// TestAWaiterIsWokenThoughTheSlotMoved while it slept. No poll can wake it.
+func TestAWaiterIsWokenThoughTheSlotMoved(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	for _, sharded := range []bool{false, true} {
+		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
+			a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
+			b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
+			name := fmt.Sprint("asleep ", sharded)
+			slot, from := redisc.Slot(name), owner(t, rc, name)
+			to := (from + 2) % 3
+			held, err := a.Mutex(name).Lock(ctx)
+			require.NoError(t, err)
+			got := make(chan error, 1)
+			go func() { got <- b.Mutex(name).Do(ctx, func(context.Context) error { return nil }) }()
+			require.Eventually(t, func() bool { return subscribed(t, rc.Servers[from], name, sharded) }, 10*time.Second, time.Millisecond)
+			require.NoError(t, rc.BeginMove(slot, from, to))
+			require.NoError(t, rc.MoveKeys(slot, from, to))
+			require.NoError(t, rc.EndMove(slot, from, to))
+			if sharded { // the old server has told it to go
+				require.Eventually(t, func() bool { return subscribed(t, rc.Servers[to], name, sharded) }, 30*time.Second, time.Millisecond)
+			}
+			require.NoError(t, held.Unlock(ctx))
+			select {
+			case err := <-got:
+				require.NoError(t, err)
+			case <-time.After(30 * time.Second):
+				t.Fatal("nothing woke the waiter")
+			}
+		})
+	}
+}

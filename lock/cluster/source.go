@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mna/redisc"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// Options are what a redisc.Cluster does not say.
+type Options struct {
+	// ShardedPubSub publishes releases of Mutex and FencedMutex with SPUBLISH,
+	// as Redisson does on a Cluster of Redis 7 or newer. All clients that share
+	// locks agree on it. Who waits for other objects polls.
+	ShardedPubSub bool
+}
+
+// Source is a Cluster and what lock.New takes. It has no goroutine and no
+// connection of its own, so there is nothing to close but the redisc.Cluster,
+// by who made it. All methods are safe for concurrent use, and several Clients
+// may share it.
+type Source struct {
+	cluster *redisc.Cluster // immutable
+	options Options         // immutable
+
+	mu    sync.Mutex // guards what follows; never held during I/O
+	nodes []string   // all that the last slot table named
+}
+
+var _ lock.Topology = (*Source)(nil)
+
+// ErrNoTable: no node has told which node has which slots.
+var ErrNoTable = errors.New("cluster: no node has told its slot table")
+
+// New returns a Source of the nodes of c, or all faults of its arguments. It
+// does no I/O. The engine dials connections of its own with c's DialOptions or,
+// if there is a CreatePool, as the pools that that makes would. c must not be
+// changed afterwards.
+func New(c *redisc.Cluster, o Options) (*Source, error) {
+	if c == nil {
+		return nil, errors.New("cluster: New needs a *redisc.Cluster, got nil")
+	}
+	var errs []error
+	if len(c.StartupNodes) == 0 {
+		errs = append(errs, errors.New("cluster: the redisc.Cluster has no StartupNodes: list the addresses of some nodes"))
+	}
+	for _, addr := range c.StartupNodes {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			errs = append(errs, fmt.Errorf("cluster: StartupNodes has %q: it must be host:port: %w", addr, err))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return &Source{cluster: c, options: o}, nil
+}
+
+// GetContext returns a connection of the redisc.Cluster that follows
+// redirections; the caller closes it. redisc finds the node by the first key of
+// the first command, and does not heed ctx.
+func (s *Source) GetContext(ctx context.Context) (redis.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	conn := s.cluster.Get()
+	if err := conn.Err(); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	retry, err := redisc.RetryConn(conn, retries, retryPause)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return retry, nil
+}
+
+// Traits implements lock.Topology.
+func (s *Source) Traits() lock.Traits {
+	return lock.Traits{Slots: true, ShardedPubSub: s.options.ShardedPubSub}
+}
+
+// Dial implements lock.Topology: server is the node's address.
+func (s *Source) Dial(ctx context.Context, server string) (redis.Conn, error) {
+	conn, err := s.dial(ctx, server)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %s: %w", server, err)
+	}
+	return conn, nil
+}
+
+func (s *Source) dial(ctx context.Context, server string) (redis.Conn, error) {
+	if s.cluster.CreatePool == nil {
+		return redis.DialContext(ctx, "tcp", server, s.cluster.DialOptions...)
+	}
+	// Its pools would lend us a connection; what is wanted is how they dial.
+	pool, err := s.cluster.CreatePool(server, s.cluster.DialOptions...)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	switch {
+	case pool.DialContext != nil:
+		return pool.DialContext(ctx)
+	case pool.Dial != nil:
+		return pool.Dial()
+	}
+	return nil, errors.New("the pool of CreatePool has no Dial function")
+}

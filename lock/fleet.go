@@ -1,0 +1,288 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// fleet is the servers of a Topology: which node has which slot, and the
+// goroutine that follows changes. A Client of a pool has none.
+type fleet struct {
+	// immutable
+	c      *Client
+	source Topology
+	traits Traits
+	period time.Duration
+	nobody *node         // has the slots of which no server is known; it has no connections
+	heard  chan struct{} // closed at the first update, good or not
+	hint   chan struct{} // of capacity 1, for Topology.Follow
+	start  sync.Once     // of Follow, at the first request
+	wg     sync.WaitGroup
+
+	// atomic
+	slots *[slots]atomic.Pointer[node] // nil without slots; nobody, then the last known node of each
+	why   atomic.Pointer[error]        // nothing was found out; the last such error
+	dirty atomic.Bool                  // slots has changed and the holds have not been looked through
+
+	mu     sync.Mutex // guards what follows; never held during I/O
+	nodes  map[string]*node
+	closed bool
+}
+
+// errNowhere: no server is known that has the key.
+var errNowhere = errors.New("no server is known that has the key")
+
+// nowhere says that no server is known, and why.
+func (f *fleet) nowhere() error {
+	if why := f.why.Load(); why != nil {
+		return fmt.Errorf("%w: %w", errNowhere, *why)
+	}
+	return errNowhere
+}
+
+// maxFollow bounds the time between two looks at where the servers are.
+const maxFollow = 5 * time.Second
+
+// retireAfter is, beside a lease, how long the node of a server that is no more
+// is kept.
+const retireAfter = time.Minute
+
+func newFleet(c *Client, source Topology) (*fleet, error) {
+	f := &fleet{
+		c: c, source: source, traits: source.Traits(), period: min(c.cfg.Lease/6, maxFollow),
+		heard: make(chan struct{}), hint: make(chan struct{}, 1), nodes: make(map[string]*node),
+	}
+	if !f.traits.Slots {
+		n, err := newNode(c, f, "")
+		c.only = n
+		return f, err
+	}
+	f.nobody = &node{c: c, fleet: f}
+	f.nobody.ctx, f.nobody.cancel = context.WithCancel(c.ctx)
+	f.nobody.sub = newSubscriber(f.nobody)
+	f.slots = new([slots]atomic.Pointer[node])
+	for i := range f.slots {
+		f.slots[i].Store(f.nobody)
+	}
+	return f, nil
+}
+
+// follow starts to follow the source, once.
+func (f *fleet) follow() {
+	f.start.Do(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !f.closed {
+			f.wg.Go(func() { f.source.Follow(f.c.ctx, f.period, f.hint, f.update) })
+		}
+	})
+}
+
+// look makes Follow look soon.
+func (f *fleet) look() {
+	select {
+	case f.hint <- struct{}{}:
+	default:
+	}
+}
+
+// dialer dials a server of the source. It waits for the first Layout: only if
+// the Instance is known from the start will a change of it be seen.
+func (f *fleet) dialer(server string) dialer {
+	return func(ctx context.Context) (redis.Conn, error) {
+		f.await(ctx)
+		conn, err := f.source.Dial(ctx, server)
+		if err != nil {
+			f.look()
+		}
+		return conn, err
+	}
+}
+
+// await waits for the first word of the source, but not longer than one round
+// trip may take, until ctx ends, or until the client closes.
+func (f *fleet) await(ctx context.Context) {
+	f.follow()
+	select {
+	case <-f.heard:
+		return
+	default:
+	}
+	t := time.NewTimer(f.c.cfg.IOTimeout)
+	defer t.Stop()
+	select {
+	case <-f.heard:
+	case <-t.C:
+	case <-ctx.Done():
+	case <-f.c.closing:
+	}
+}
+
+// open returns the node of that server.
+func (f *fleet) open(server string) *node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := f.nodes[server]; n != nil {
+		return n
+	}
+	if f.closed {
+		return f.nobody
+	}
+	n, err := newNode(f.c, f, server)
+	if err != nil {
+		return f.nobody // the watchdog is closed
+	}
+	f.nodes[server] = n
+	return n
+}
+
+// update takes over a Layout.
+func (f *fleet) update(l Layout) {
+	switch {
+	case l.Err != nil:
+		f.why.Store(&l.Err)
+	case f.traits.Slots:
+		f.spread(l)
+	case len(l.Servers) > 0:
+		f.c.only.appear(l.Servers[0].Instance)
+	}
+	select {
+	case <-f.heard:
+	default:
+		close(f.heard)
+	}
+}
+
+// spread gives the slots to their nodes, and the holds to their lanes.
+func (f *fleet) spread(l Layout) {
+	nodes := make([]*node, len(l.Servers))
+	for i, s := range l.Servers {
+		if nodes[i] = f.open(s.Name); nodes[i] == f.nobody {
+			return // the client is closing
+		}
+		nodes[i].appear(s.Instance)
+	}
+	for slot, i := range l.Slots {
+		// A slot that nobody has stays with its last node: that one may come back.
+		if i >= 0 && slot < slots && f.slots[slot].Swap(nodes[i]) != nodes[i] {
+			f.dirty.Store(true)
+		}
+	}
+	if f.dirty.Swap(false) {
+		f.relocate()
+	}
+	f.retire(nodes)
+}
+
+// retire closes nodes that have been in no Layout for so long that nobody can
+// still be on the way to them. What a slot or a hold still needs is kept: a
+// server that is just being filled has no slot yet.
+func (f *fleet) retire(named []*node) {
+	now := time.Now()
+	for _, n := range named {
+		n.since = time.Time{}
+	}
+	var old []*node
+	f.mu.Lock()
+	for _, n := range f.nodes {
+		switch {
+		case slices.Contains(named, n):
+		case n.since.IsZero():
+			n.since = now
+		case now.Sub(n.since) > f.c.cfg.Lease+retireAfter && n.lane.Stats().Leases == 0 && !f.inUse(n):
+			delete(f.nodes, n.server)
+			old = append(old, n)
+		}
+	}
+	f.mu.Unlock()
+	for _, n := range old {
+		n.lane.Close()
+		n.close(errReplaced)
+	}
+}
+
+func (f *fleet) inUse(n *node) bool {
+	for i := range f.slots {
+		if f.slots[i].Load() == n {
+			return true
+		}
+	}
+	return false
+}
+
+// moved notes what a server said: that slot is at another. It returns that one.
+func (f *fleet) moved(slot int, server string) *node {
+	n := f.open(server)
+	if f.slots[slot].Swap(n) != n {
+		f.dirty.Store(true)
+		f.look()
+	}
+	return n
+}
+
+// relocate takes every hold to the lane of the node that now has its key.
+func (f *fleet) relocate() {
+	f.c.mu.Lock()
+	holds := f.c.allLocked()
+	f.c.mu.Unlock()
+	for _, h := range holds {
+		f.place(h)
+	}
+}
+
+// place takes a hold to the lane of the node that has its key, where it is
+// looked up at once: that node may never have got it. A hold that was found on
+// the target of a slot that is just being moved stays there.
+func (f *fleet) place(h *hold) {
+	n := f.c.node(h.name)
+	switch {
+	case n.lane == nil:
+	case h.lease.Lane() == n.lane:
+		h.asked.Store(false) // the slot has arrived
+	case !h.asked.Load():
+		if h.lease.Move(n.lane) {
+			h.lease.Verify()
+		}
+	}
+}
+
+// close ends Follow and closes the nodes. The client's context has ended.
+func (f *fleet) close() {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.wg.Wait()
+	for _, n := range f.nodes { // nobody changes it any more
+		n.close(ErrClosed)
+	}
+	if f.nobody != nil {
+		f.nobody.close(ErrClosed)
+	}
+}
+
+// keep has the watchdog look after h, which a request that was stamped in terms
+// acquired, in the lane of its server.
+func (c *Client) keep(h *hold, terms renewal.Terms) error {
+	n := c.node(h.name)
+	if n.lane == nil {
+		return errNowhere
+	}
+	return n.lane.Hold(&h.lease, h, terms)
+}
+
+// settle is called once h is among the client's holds: what moved before that
+// has not moved it.
+func (c *Client) settle(h *hold) {
+	if c.only == nil {
+		c.fleet.place(h)
+	}
+}

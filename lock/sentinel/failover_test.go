@@ -1,0 +1,125 @@
+package sentinel_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/sentinel"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// TestAFailover of a master, two replicas and three sentinels: locks that the
+// new master has got live on, those that it has missed are told long before
+// they are due, and new ones are taken with rising tokens.
+func TestAFailover(t *testing.T) {
+	t.Parallel()
+	rs, err := redistest.StartSentinels(context.Background(), redistest.SentinelOptions{})
+	skipWithout(t, err)
+	t.Cleanup(func() { require.NoError(t, rs.Stop()) })
+	source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
+	require.NoError(t, err)
+	ctx := context.Background()
+	cfg := lock.Config{Lease: 300 * time.Second, IOTimeout: time.Second} // renewals are due each 100 s
+	c, other := newClient(t, source, cfg), newClient(t, source, cfg)
+	kept, missed := map[string]*lock.Held{}, map[string]*lock.Held{}
+	take := func(in map[string]*lock.Held, prefix string) {
+		for i := range 100 {
+			name := fmt.Sprint(prefix, i)
+			held, err := c.Mutex(name).Lock(ctx)
+			require.NoError(t, err)
+			in[name] = held
+		}
+		held, err := c.Mutex(prefix+"fixed").LockFor(ctx, 400*time.Second)
+		require.NoError(t, err)
+		in[prefix+"fixed"] = held
+	}
+	take(kept, "kept")
+	for _, replica := range rs.Servers[1:] {
+		require.Eventually(t, func() bool { return redisInt(t, replica, "EXISTS", "keptfixed") == 1 }, 10*time.Second, 5*time.Millisecond)
+		require.NoError(t, replica.Pause())
+	}
+	do(t, rs.Servers[0], "CLIENT", "KILL", "TYPE", "replica") // or their kernels would take what they miss
+	take(missed, "missed")
+	require.NoError(t, rs.Servers[0].Kill())
+	for _, replica := range rs.Servers[1:] {
+		require.NoError(t, replica.Resume())
+	}
+	for name, held := range missed {
+		select {
+		case <-held.Done():
+		case <-time.After(60 * time.Second):
+			t.Fatal("not told, though its key is gone: ", name)
+		}
+		var lost *lock.LostError
+		require.ErrorAs(t, held.Err(), &lost)
+		require.Equal(t, lock.NotOwner, lost.Reason)
+	}
+	require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: len(missed)}, c.Stats().Renewal.Lost)
+	for name, held := range missed {
+		next, err := other.Mutex(name).Lock(ctx)
+		require.NoError(t, err)
+		require.Greater(t, next.Token(), held.Token(), "tokens rise over a failover")
+		require.NoError(t, next.Unlock(ctx))
+	}
+	addr, err := source.MasterAddr(ctx)
+	require.NoError(t, err)
+	require.NotEqual(t, rs.Servers[0].Addr(), addr)
+	for name, held := range kept {
+		require.True(t, held.Valid(), name)
+		_, err := other.Mutex(name).TryLock(ctx)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.NoError(t, held.Unlock(ctx))
+	}
+	require.NoError(t, c.Close(ctx))
+	require.NoError(t, other.Close(ctx))
+}
+
+func redisInt(t *testing.T, s *redistest.Server, cmd string, args ...any) int {
+	t.Helper()
+	n, err := redis.Int(do(t, s, cmd, args...), nil)
+	require.NoError(t, err)
+	return n
+}
+
+// TestShortLeasesThroughAFailover: with leases shorter than the failover takes,
+// every holder is told before its key could expire.
+func TestShortLeasesThroughAFailover(t *testing.T) {
+	t.Parallel()
+	rs, err := redistest.StartSentinels(context.Background(), redistest.SentinelOptions{DownAfter: 2 * time.Second})
+	skipWithout(t, err)
+	t.Cleanup(func() { require.NoError(t, rs.Stop()) })
+	source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
+	require.NoError(t, err)
+	ctx := context.Background()
+	c := newClient(t, source, lock.Config{Lease: time.Second})
+	var helds []*lock.Held
+	for i := range 100 {
+		held, err := c.Mutex(fmt.Sprint("m", i)).Lock(ctx)
+		require.NoError(t, err)
+		helds = append(helds, held)
+	}
+	killed := time.Now()
+	require.NoError(t, rs.Servers[0].Pause()) // it hangs, with all connections open
+	for _, held := range helds {
+		<-held.Done()
+		var lost *lock.LostError
+		require.ErrorAs(t, held.Err(), &lost)
+		require.Equal(t, lock.TrustEnded, lost.Reason)
+		require.True(t, held.Deadline().Before(killed.Add(time.Second)), "no trust without a server's word")
+	}
+	for _, held := range helds {
+		next, err := c.Mutex(held.Name()).Lock(ctx) // as soon as there is a new master
+		require.NoError(t, err)
+		require.Greater(t, next.Token(), held.Token())
+		require.NoError(t, next.Unlock(ctx))
+	}
+	require.NoError(t, rs.Servers[0].Resume())
+	require.NoError(t, c.Close(ctx))
+}

@@ -1,0 +1,102 @@
+package sentinel
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+const (
+	leastGap   = 100 * time.Millisecond // between two questions, however many hints come
+	pingPeriod = 2 * time.Second        // of the connection that listens
+)
+
+// Follow implements lock.Topology.
+func (s *Source) Follow(ctx context.Context, period time.Duration, hint <-chan struct{}, update func(lock.Layout)) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	switched := make(chan struct{}, 1)
+	wg.Go(func() { s.listen(ctx, switched) })
+	for ctx.Err() == nil {
+		m, turn, err := s.ask(ctx)
+		if err != nil {
+			m, turn = s.last() // Dial uses it on
+		}
+		if m.addr == "" {
+			update(lock.Layout{Err: err})
+		} else {
+			update(lock.Layout{Servers: []lock.Server{{Instance: m.instance(turn)}}})
+		}
+		sleep(ctx, min(leastGap, period), nil, nil)
+		sleep(ctx, period-min(leastGap, period), hint, switched)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration, wake1, wake2 <-chan struct{}) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-wake1:
+	case <-wake2:
+	case <-ctx.Done():
+	}
+}
+
+// listen puts a token into switched when a sentinel tells of a failover. It
+// goes from one sentinel to the next when one fails; what it misses, the
+// periodic question finds.
+func (s *Source) listen(ctx context.Context, switched chan<- struct{}) {
+	for i := 0; ctx.Err() == nil; i++ {
+		_ = s.listenAt(ctx, s.cfg.Sentinels[i%len(s.cfg.Sentinels)], switched)
+		sleep(ctx, time.Second, nil, nil)
+	}
+}
+
+func (s *Source) listenAt(ctx context.Context, addr string, switched chan<- struct{}) error {
+	dialCtx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	conn, err := s.dialSentinel(dialCtx, addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	psc := redis.PubSubConn{Conn: conn}
+	if err := psc.Subscribe("+switch-master"); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	gone := make(chan struct{})
+	defer close(gone)
+	wg.Go(func() { // the only writer from here on
+		t := time.NewTicker(pingPeriod)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				if psc.Ping("") != nil {
+					return
+				}
+			case <-gone:
+				return
+			}
+		}
+	})
+	for {
+		switch v := psc.ReceiveWithTimeout(pingPeriod + s.cfg.Timeout).(type) {
+		case error:
+			return v
+		case redis.Message:
+			select {
+			case switched <- struct{}{}:
+			default:
+			}
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package sentinel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// DefaultTimeout is the default of Config.Timeout.
+const DefaultTimeout = 500 * time.Millisecond
+
+// Config says where the sentinels are and how to dial.
+type Config struct {
+	// Master is the name under which the sentinels watch the master.
+	Master string
+	// Sentinels are their addresses, host:port; list all of them.
+	Sentinels []string
+	// DialOptions are those of connections to the master: a password, a
+	// database, TLS.
+	DialOptions []redis.DialOption
+	// SentinelOptions are those of connections to sentinels.
+	SentinelOptions []redis.DialOption
+	// Timeout bounds a question to a sentinel, its dial included; default
+	// 500 ms, from 1 ms to a minute.
+	Timeout time.Duration
+}
+
+// Source finds the master and is what lock.New takes. It has no goroutine and
+// no connection of its own, so there is nothing to close. All methods are safe
+// for concurrent use, and several Clients may share it.
+type Source struct {
+	cfg Config // immutable
+
+	mu    sync.Mutex // guards what follows; never held during I/O
+	known master     // the latest that counts; no address before the first answer
+	turn  int        // counts the servers that were master, or were restarted as such
+	// behind is since when a majority has known only older configurations; zero
+	// while they do not.
+	behind time.Time
+}
+
+var _ lock.Topology = (*Source)(nil)
+
+var (
+	// ErrNoSentinel: no sentinel has answered, or only such that were cut off.
+	ErrNoSentinel = errors.New("sentinel: no sentinel knows the master")
+	// ErrNotMaster: the server that the sentinels name is no master (yet, or
+	// any more).
+	ErrNotMaster = errors.New("sentinel: the server is not a master")
+)
+
+// New returns a Source, or all faults of cfg. It does no I/O.
+func New(cfg Config) (*Source, error) {
+	var errs []error
+	if cfg.Master == "" {
+		errs = append(errs, errors.New("sentinel: Config.Master is empty: it is the name under which the sentinels watch the master"))
+	}
+	if len(cfg.Sentinels) == 0 {
+		errs = append(errs, errors.New("sentinel: Config.Sentinels is empty: list the addresses of all sentinels"))
+	}
+	for _, addr := range cfg.Sentinels {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			errs = append(errs, fmt.Errorf("sentinel: Config.Sentinels has %q: it must be host:port: %w", addr, err))
+		}
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Timeout < time.Millisecond || cfg.Timeout > time.Minute {
+		errs = append(errs, fmt.Errorf("sentinel: Config.Timeout is %v: it must be from %v to %v", cfg.Timeout, time.Millisecond, time.Minute))
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	cfg.Sentinels = append([]string(nil), cfg.Sentinels...)
+	return &Source{cfg: cfg}, nil
+}
+
+// MasterAddr asks the sentinels for the master's address. ErrNoSentinel: none
+// of them could tell.
+func (s *Source) MasterAddr(ctx context.Context) (string, error) {
+	m, _, err := s.ask(ctx)
+	return m.addr, err
+}
+
+// GetContext dials the master and makes sure that it is one. The caller closes
+// the connection. For a pool of such connections, make this the DialContext of a
+// redis.Pool.
+func (s *Source) GetContext(ctx context.Context) (redis.Conn, error) { return s.Dial(ctx, "") }
+
+// Traits implements lock.Topology.
+func (s *Source) Traits() lock.Traits { return lock.Traits{} }
+
+// Dial implements lock.Topology; there is one server, without a name.
+func (s *Source) Dial(ctx context.Context, _ string) (redis.Conn, error) {
+	m, _, err := s.ask(ctx)
+	if err != nil {
+		if m, _ = s.last(); m.addr == "" || ctx.Err() != nil {
+			return nil, err
+		}
+		// The sentinels are gone, the master need not be.
+	}
+	conn, err := redis.DialContext(ctx, "tcp", m.addr, s.cfg.DialOptions...)
+	if err != nil {
+		return nil, fmt.Errorf("sentinel: the master %q at %s: %w", s.cfg.Master, m.addr, err)
+	}
+	if err := checkRole(ctx, conn); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("sentinel: the master %q at %s: %w", s.cfg.Master, m.addr, err)
+	}
+	return conn, nil
+}
+
+// checkRole makes sure that conn leads to a master.
+func checkRole(ctx context.Context, conn redis.Conn) error {
+	role, err := redis.Values(do(ctx, conn, "ROLE"))
+	if err == nil {
+		if len(role) > 0 {
+			if name, _ := redis.String(role[0], nil); name == "master" {
+				return nil
+			}
+		}
+		return ErrNotMaster
+	}
+	if _, refused := err.(redis.Error); !refused {
+		return err
+	}
+	info, err := redis.String(do(ctx, conn, "INFO", "replication"))
+	if err != nil {
+		return err
+	}
+	if infoValue(info, "role") != "master" {
+		return ErrNotMaster
+	}
+	return nil
+}
+
+// do sends one command and waits for its answer until ctx ends.
+func do(ctx context.Context, conn redis.Conn, cmd string, args ...any) (any, error) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return redis.DoContext(conn, ctx, cmd, args...)
+	}
+	left := time.Until(deadline)
+	if left <= 0 {
+		return nil, context.DeadlineExceeded
+	}
+	return redis.DoWithTimeout(conn, left, cmd, args...)
+}
+
+// last returns the master that was last known, and the number of its turn.
+func (s *Source) last() (master, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known, s.turn
+}
+
+// note takes over the best of some answers, and returns what counts now and the
+// number of its turn; false if these sentinels have missed a failover that was
+// seen before.
+func (s *Source) note(m master, majority bool, now time.Time) (master, int, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.known
+	if m.epoch >= old.epoch {
+		s.behind = time.Time{}
+	} else {
+		if s.behind.IsZero() || !majority {
+			s.behind = now
+		}
+		if now.Sub(s.behind) < backwards {
+			return master{}, 0, false
+		}
+	}
+	switch {
+	case old.addr != m.addr, old.runID != m.runID && old.runID != "" && m.runID != "":
+		s.turn++
+	case m.runID == "": // sentinels learn it only some seconds after a failover
+		m.runID = old.runID
+	}
+	s.known = m
+	return m, s.turn, true
+}
+
+// instance names a server that is master for a while.
+func (m master) instance(turn int) string { return m.addr + "#" + strconv.Itoa(turn) }

@@ -1,0 +1,260 @@
+package sentinel_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/sentinel"
+)
+
+func newSource(t *testing.T, sentinels ...string) *sentinel.Source {
+	t.Helper()
+	s, err := sentinel.New(sentinel.Config{Master: "mymaster", Sentinels: sentinels})
+	require.NoError(t, err)
+	return s
+}
+
+func masterAddr(t *testing.T, s *sentinel.Source) string {
+	t.Helper()
+	addr, err := s.MasterAddr(context.Background())
+	require.NoError(t, err)
+	return addr
+}
+
+func TestFaultsOfNewAllAtOnce(t *testing.T) {
+	_, err := sentinel.New(sentinel.Config{Sentinels: []string{"no port"}, Timeout: time.Hour})
+	for _, want := range []string{"Master is empty", `"no port"`, "Timeout is 1h"} {
+		require.ErrorContains(t, err, want)
+	}
+	_, err = sentinel.New(sentinel.Config{Master: "m"})
+	require.ErrorContains(t, err, "Sentinels is empty")
+}
+
+func TestSentinelsThatAreDownOrHangDoNotMatter(t *testing.T) {
+	hung, good := startFake(t, "127.0.0.1:1", 1), startFake(t, "127.0.0.1:7", 1)
+	hung.hang()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, gone.Close())
+	s := newSource(t, hung.ln.Addr().String(), gone.Addr().String(), good.ln.Addr().String())
+	var wg sync.WaitGroup
+	for range 20 { // at once
+		wg.Go(func() {
+			addr, err := s.MasterAddr(context.Background())
+			if err != nil || addr != "127.0.0.1:7" {
+				t.Error(addr, err)
+			}
+		})
+	}
+	wg.Wait()
+	good.hang()
+	_, err = s.MasterAddr(context.Background())
+	require.ErrorIs(t, err, sentinel.ErrNoSentinel)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = s.MasterAddr(ctx)
+	require.ErrorIs(t, err, sentinel.ErrNoSentinel)
+
+	_, err = sentinel.New(sentinel.Config{Master: "other", Sentinels: addrs(startFake(t, "127.0.0.1:7", 1))})
+	require.NoError(t, err)
+}
+
+func TestAMasterThatNobodyKnows(t *testing.T) {
+	f := startFake(t, "127.0.0.1:7", 1)
+	s, err := sentinel.New(sentinel.Config{Master: "other", Sentinels: addrs(f)})
+	require.NoError(t, err)
+	_, err = s.MasterAddr(context.Background())
+	require.ErrorIs(t, err, sentinel.ErrNoSentinel)
+	require.ErrorContains(t, err, "No such master")
+}
+
+// TestTheLatestFailoverCounts, also if most sentinels have not heard of it, and
+// if later only such answer.
+func TestTheLatestFailoverCounts(t *testing.T) {
+	a, b, c := startFake(t, "127.0.0.1:1", 4), startFake(t, "127.0.0.1:1", 4), startFake(t, "127.0.0.1:1", 4)
+	s := newSource(t, addrs(a, b, c)...)
+	require.Equal(t, "127.0.0.1:1", masterAddr(t, s))
+	c.say("127.0.0.1:2", "", 5, false)
+	require.Eventually(t, func() bool {
+		addr, err := s.MasterAddr(context.Background())
+		return err == nil && addr == "127.0.0.1:2"
+	}, 10*time.Second, time.Millisecond)
+	c.hang()
+	_, err := s.MasterAddr(context.Background())
+	require.ErrorIs(t, err, sentinel.ErrNoSentinel, "the others have missed a failover")
+	a.say("127.0.0.1:2", "", 5, false)
+	require.Equal(t, "127.0.0.1:2", masterAddr(t, s))
+}
+
+// TestAReplicaIsNoMaster whatever the sentinels say.
+func TestAReplicaIsNoMaster(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	s := newSource(t, addrs(startFake(t, server.Addr(), 1))...)
+	ctx := context.Background()
+	conn, err := s.GetContext(ctx)
+	require.NoError(t, err)
+	_, err = conn.Do("SET", "k", "v")
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	do(t, server, "REPLICAOF", "127.0.0.1", "1")
+	_, err = s.GetContext(ctx)
+	require.ErrorIs(t, err, sentinel.ErrNotMaster)
+	do(t, server, "REPLICAOF", "NO", "ONE")
+
+	// Where ROLE is forbidden INFO tells.
+	do(t, server, "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-role")
+	poor, err := sentinel.New(sentinel.Config{
+		Master: "mymaster", Sentinels: addrs(startFake(t, server.Addr(), 1)),
+		DialOptions: []redis.DialOption{redis.DialUsername("poor"), redis.DialPassword("pw")},
+	})
+	require.NoError(t, err)
+	conn, err = poor.GetContext(ctx)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	do(t, server, "REPLICAOF", "127.0.0.1", "1")
+	_, err = poor.GetContext(ctx)
+	require.ErrorIs(t, err, sentinel.ErrNotMaster)
+}
+
+// TestADemotedMasterThatStillAnswersIsGivenUp: it is cut off from the
+// sentinels, not from us, and says yes to everything.
+func TestADemotedMasterThatStillAnswersIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, told := range []bool{true, false} { // by +switch-master, or by the next question
+		old, heir := startServer(t), startServer(t)
+		f := startFake(t, old.Addr(), 1)
+		lease := 90 * time.Second // renewals are due each 30 s: it is not they that find out
+		c := newClient(t, newSource(t, addrs(f)...), lock.Config{Lease: lease, IOTimeout: time.Second})
+		ctx := context.Background()
+		missed, err := c.Mutex("missed").Lock(ctx)
+		require.NoError(t, err)
+		fixed, err := c.Mutex("fixed").LockFor(ctx, lease)
+		require.NoError(t, err)
+		kept, err := c.Mutex("kept").Lock(ctx)
+		require.NoError(t, err)
+		dump := do(t, old, "DUMP", "kept")
+		do(t, heir, "RESTORE", "kept", lease.Milliseconds(), dump)
+		require.Eventually(t, func() bool { return f.listeners() == 1 }, 10*time.Second, time.Millisecond)
+		f.say(heir.Addr(), "", 2, told)
+		for _, held := range []*lock.Held{missed, fixed} {
+			select {
+			case <-held.Done():
+			case <-time.After(20 * time.Second):
+				t.Fatal("not told")
+			}
+			var lost *lock.LostError
+			require.ErrorAs(t, held.Err(), &lost)
+			require.Equal(t, lock.NotOwner, lost.Reason)
+		}
+		require.True(t, kept.Valid())
+		again, err := c.Mutex("missed").Lock(ctx)
+		require.NoError(t, err)
+		require.Greater(t, again.Token(), missed.Token())
+		n, err := redis.Int(do(t, heir, "EXISTS", "missed", "kept"), nil)
+		require.NoError(t, err)
+		require.Equal(t, 2, n, "on the new master")
+		require.NoError(t, again.Unlock(ctx))
+		require.NoError(t, kept.Unlock(ctx))
+		require.NoError(t, c.Close(ctx))
+	}
+}
+
+// TestAMasterThatRestartsEmptyIsLookedThroughAtOnce: it is the same address.
+func TestAMasterThatRestartsEmptyIsLookedThroughAtOnce(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	f := startFake(t, server.Addr(), 1)
+	c := newClient(t, newSource(t, addrs(f)...), lock.Config{Lease: 90 * time.Second, IOTimeout: time.Second})
+	ctx := context.Background()
+	held, err := c.Mutex("m").Lock(ctx)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return f.listeners() == 1 }, 10*time.Second, time.Millisecond)
+	asked := f.questions()
+	f.say(server.Addr(), "first", 1, true) // learned late: that is no restart
+	require.Eventually(t, func() bool { return f.questions() > asked+1 }, 30*time.Second, time.Millisecond)
+	require.True(t, held.Valid())
+	renewed := c.Stats().Renewal.Renewed
+	require.Zero(t, renewed, "nothing to look through")
+	require.NoError(t, server.Kill())
+	require.NoError(t, server.Restart(ctx))
+	f.say(server.Addr(), "second", 1, false)
+	select {
+	case <-held.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("not told")
+	}
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, lock.NotOwner, lost.Reason)
+}
+
+// TestREADONLYDropsTheConnection: a master that was demoted without a word is
+// left, and found again.
+func TestREADONLYDropsTheConnection(t *testing.T) {
+	t.Parallel()
+	old, heir := startServer(t), startServer(t)
+	f := startFake(t, old.Addr(), 1)
+	c := newClient(t, newSource(t, addrs(f)...), lock.Config{Lease: 9 * time.Second})
+	ctx := context.Background()
+	held, err := c.Mutex("a").Lock(ctx)
+	require.NoError(t, err)
+	do(t, heir, "RESTORE", "a", 9000, do(t, old, "DUMP", "a"))
+	do(t, old, "REPLICAOF", "127.0.0.1", "1")
+	_, err = c.Mutex("b").TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	f.say(heir.Addr(), "", 2, false)
+	other, err := c.Mutex("b").Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, other.Unlock(ctx))
+	require.NoError(t, held.Unlock(ctx))
+	n, err := redis.Int(do(t, heir, "EXISTS", "a", "b"), nil)
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+func TestTheMasterIsUsedOnWithoutSentinels(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	f := startFake(t, server.Addr(), 1)
+	c := newClient(t, newSource(t, addrs(f)...), lock.Config{Lease: 3 * time.Second})
+	ctx := context.Background()
+	held, err := c.Mutex("a").Lock(ctx)
+	require.NoError(t, err)
+	f.stop()
+	do(t, server, "CLIENT", "KILL", "TYPE", "normal")
+	renewed := c.Stats().Renewal.Renewed
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > renewed+2 }, 20*time.Second, time.Millisecond)
+	require.True(t, held.Valid())
+	require.NoError(t, held.Unlock(ctx))
+}
+
+// TestCloseWaitsForNobody: not for a client that was never used, nor for
+// sentinels that take connections and answer nothing.
+func TestCloseWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, "127.0.0.1:1", 1)
+	f.hang()
+	source := newSource(t, addrs(f)...)
+	unused, err := lock.New(source, lock.Config{})
+	require.NoError(t, err)
+	require.NoError(t, unused.Close(context.Background()))
+	c, err := lock.New(source, lock.Config{})
+	require.NoError(t, err)
+	_, err = c.Mutex("m").TryLock(context.Background())
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := c.Mutex("m").Lock(context.Background())
+		waiting <- err
+	}()
+	require.NoError(t, c.Close(context.Background()))
+	require.ErrorIs(t, <-waiting, lock.ErrClosed)
+}

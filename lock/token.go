@@ -1,0 +1,57 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// tokenCounter is the key of the fencing-token counter on one server. In a
+// Cluster each slot has its own: <tokenCounter>:{<tag>}, see slotTags.
+const tokenCounter = "wheellock_token"
+
+// counter returns the key of the fencing-token counter for a lock's name.
+func (c *Client) counter(name string) string {
+	if c.only != nil {
+		return tokenCounter
+	}
+	return tokenCounter + ":{" + strconv.Itoa(int(slotTags()[slotOf(name)])) + "}"
+}
+
+// callToken sends acquire or handoff, whose first two arguments are the lock and
+// the counter; least is the least token. While their slot moves from one server to another, the two may
+// be apart for any time, and no script reaches both. Then the lock is taken
+// without a token, and the token is minted afterwards: whoever mints has the
+// lock, so tokens rise from holder to holder as they do otherwise.
+func (c *Client) callToken(ctx context.Context, s *script.Script, late func(answer), least int64, args ...any) answer {
+	name, counter := args[0].(string), args[1].(string)
+	a := c.callKeys(ctx, name, s, 2, late, args...)
+	if !isTryAgain(a.err) {
+		return a
+	}
+	alone := append([]any{name}, args[2:]...)
+	a = c.callKeys(ctx, name, s, 1, late, alone...)
+	pair, _ := a.reply.([]any)
+	if a.err != nil || len(pair) != 2 || pair[0] != int64(1) {
+		return a
+	}
+	t := c.call(ctx, counter, script.Token, nil, counter, least)
+	token, ok := t.reply.(int64)
+	switch {
+	case t.err != nil:
+		// The lock may be taken: what is not known stays unknown.
+		a.err = &mintError{t.err}
+	case !ok:
+		a.err = &mintError{errors.New("the answer is no number")}
+	}
+	a.reply = []any{int64(1), token}
+	return a
+}
+
+// mintError says why a lock that was taken got no token. It hides a reply of
+// Redis, which would read as a refusal of the lock.
+type mintError struct{ err error }
+
+func (e *mintError) Error() string { return "minting the token: " + e.err.Error() }
