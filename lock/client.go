@@ -231,7 +231,7 @@ func (c *Client) publishing(args []any) []any {
 func (c *Client) post(key string, s *script.Script, keys int, late func(answer), args ...any) {
 	r := c.newRequest(s, keys, late, args)
 	r.state.Store(abandoned)
-	c.send(nil, key, r)
+	c.node(key).put(r) // nobody waits, for a server to be known neither
 }
 
 // lookup returns the hold of a name, or nil.

@@ -28,7 +28,6 @@ func TestAForgottenHeldIsNotRenewedIfSoConfigured(t *testing.T) {
 	unlocked, err := c.Mutex("unlocked").Lock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, unlocked.Unlock(ctx))
-	unlocked = nil
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		select {

@@ -166,10 +166,10 @@ func (c *Client) node(key string) *node {
 }
 
 // send queues a request at the node that has its key. If no server is known
-// yet it waits for that, as long as ctx allows; a nil ctx does not.
+// yet it waits for that, as long as ctx allows.
 func (c *Client) send(ctx context.Context, key string, r *request) {
 	n := c.node(key)
-	if len(n.links) == 0 && ctx != nil {
+	if len(n.links) == 0 {
 		c.fleet.await(ctx)
 		n = c.node(key)
 	}

@@ -123,7 +123,7 @@ func TestRWMutexAgainstAModel(t *testing.T) {
 // rwOp is one call of a history: it takes, or gives back, for reading or for
 // writing.
 type rwOp struct {
-	take, writing, ok bool
+	take, writing bool
 }
 
 // rwState is what holds the lock: so many readers, or -1 for a writer.
