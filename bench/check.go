@@ -43,7 +43,7 @@ func checkHeld(srv *redistest.Server, n int, name func(i int) string, h holder, 
 			switch {
 			case !isHeldBy(h, i, fields), pttl == -2:
 				lost++
-			case pttl < 1 || pttl > lease.Milliseconds():
+			case pttl < 0 || pttl > lease.Milliseconds():
 				oddTTL++
 			}
 		}
