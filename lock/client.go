@@ -220,11 +220,22 @@ func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, key
 // publishing appends the command that publishes, if it is not PUBLISH, to a
 // script's arguments.
 func (c *Client) publishing(args []any) []any {
-	if c.fleet != nil && c.fleet.traits.ShardedPubSub {
-		args = append(args, "spublish")
+	if c.sharded() {
+		args = append(args, c.publish())
 	}
 	return args
 }
+
+// publish is the command that publishes.
+func (c *Client) publish() string {
+	if c.sharded() {
+		return "spublish"
+	}
+	return "publish"
+}
+
+// sharded reports whether channels have slots, as keys have.
+func (c *Client) sharded() bool { return c.fleet != nil && c.fleet.traits.ShardedPubSub }
 
 // post sends one script whose first arguments are its keys; the answer goes to
 // late.
@@ -252,7 +263,7 @@ func (c *Client) adopt(h *hold) bool {
 	c.addLocked(h)
 	c.wakeGateLocked(h.name) // those of its owner can re-enter
 	c.mu.Unlock()
-	c.settle(h)
+	c.locate(h)
 	c.forgetLost(h)
 	return true
 }

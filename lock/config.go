@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/wheellock/wheellock/renewal"
@@ -136,6 +137,8 @@ func (c *Client) checkName(name string) error {
 		return errors.New("lock: the name is empty: give the lock a name")
 	case len(name) > maxNameLen:
 		return fmt.Errorf("lock: the name has %d bytes: at most %d", len(name), maxNameLen)
+	case name == tokenCounter, strings.HasPrefix(name, tokenCounter+":{"):
+		return fmt.Errorf("lock: the name %.50q is that of the counter of fencing tokens", name)
 	case c.only == nil:
 		return checkSlot(name)
 	}

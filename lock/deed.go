@@ -57,7 +57,7 @@ func (d *deed) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) 
 		if a.err == nil {
 			return a.reply, nil
 		}
-		if d.written.IsZero() && (!a.stamp.IsZero() || ctx.Err() != nil) {
+		if d.written.IsZero() && !isTryAgain(a.err) && (!a.stamp.IsZero() || ctx.Err() != nil) {
 			d.written = began
 		}
 		err := d.c.callError(d.op, d.name, a)
@@ -81,9 +81,11 @@ func (d *deed) until() time.Time {
 	return d.written.Add(resendTime)
 }
 
-// insist carries d out, whose answer is a number, within Config.UnlockTimeout;
-// if it is unknown then what it brought, the janitor goes on sending it.
+// insist carries d out, which publishes and whose answer is a number, within
+// Config.UnlockTimeout; if it is unknown then what it brought, the janitor goes
+// on sending it.
 func (d *deed) insist(ctx context.Context) (int64, error) {
+	d.args = d.c.publishing(d.args)
 	ctx, cancel := context.WithTimeout(ctx, d.c.cfg.UnlockTimeout)
 	defer cancel()
 	reply, err := d.carryOut(ctx, nil)

@@ -58,9 +58,10 @@
 // While this client holds the lock there is no head. The last Unlock hands the
 // lock to the first waiter in one script that releases and acquires: a new field,
 // a new token, a lease of its own. After as many hand-offs as there are waiters
-// (at least 16, at most 64), or 100 ms, the run ends with a real release. The client then counts the releases that it hears and, until
-// every client that waited at its own has had a turn, tries some milliseconds
-// later than the others do. A granted waiter that has left passes the grant on.
+// (at least 16, at most 64), or 100 ms, the run ends with a real release. The
+// client then counts the releases that it hears and, until every client that
+// waited at its own has had a turn, tries some milliseconds later than the others
+// do. A granted waiter that has left passes the grant on.
 //
 // # Several mutexes, several masters
 //
@@ -91,7 +92,9 @@
 // is in the lane of the node that has its key. The table of holds, the gates and
 // the janitor belong to the Client, which finds the node of a key anew for every
 // request. The wheel's driver and the lanes' dispatchers belong to package
-// renewal. There is no goroutine per lock or per waiter. Close ends them all.
+// renewal. Others come and go: one gives back what a caller has left, one calls
+// the Lost hook, one asks each member of a RedLock. There is no goroutine per lock
+// or per waiter. Close ends them all.
 //
 // A *redis.Pool is one node. With a Topology the client runs Topology.Follow in
 // one goroutine, from its first request to its Close:
@@ -117,8 +120,10 @@
 // Client.mu guards the table of holds and the gates, hold.mu one hold and its
 // Helds, watch.mu what a Held gave out, janitor.mu the retired fields, fleet.mu
 // the nodes, MultiHeld.mu what became of its members, line.mu who waits for a
-// RedLock, link.mu, session.mu, acker.mu and subscriber.mu the queues. None is held during I/O, and none
-// nests in another; under Client.mu only a lease's deadline and state are read.
+// RedLock, link.mu, session.mu, acker.mu and subscriber.mu the queues, renewer.mu
+// its idle connections, node.mu which server it is, lostEvents.mu what the Lost
+// hook is still to be told. None is held during I/O, nor while a hook runs, and
+// none nests in another; under Client.mu only a lease's deadline and state are read.
 // Scripts of one hold go out one after the other (hold.enter).
 //
 // # Failure
@@ -129,8 +134,7 @@
 // next acquire script, which removes it. NOSCRIPT is repaired by sending the text.
 // READONLY closes the connection, so that the next dial can find the new master.
 // A server that hangs makes its own node's requests unknown and its own holds end
-// in time; other nodes share nothing with it.
-// A caller that leaves before its answer breaks no connection: the answer is still
+// in time; other nodes share nothing with it. A caller that leaves before its answer breaks no connection: the answer is still
 // read, and a lock that it brings is given back.
 //
 // # The family
@@ -155,4 +159,29 @@
 // only the first talks to Redis. Those of a FairMutex each stand in Redis' queue.
 //
 // The formats are Redisson's; the scripts are our own, see package script.
+//
+// # Cost
+//
+// Lock and Unlock are a script and a round trip each, pipelined with what other
+// goroutines send; so is a hand-off, which is both. Re-entry and an inner Unlock
+// are a round trip too. A held lock takes some 300 bytes with a short name, no
+// goroutine and no timer of its own; a Held allocates a channel or a context only
+// when it is asked for one. A renewal costs the client some microseconds of CPU,
+// and the less the more locks there are. A client of one server has four
+// goroutines and no connection before its first request, and some ten and at most
+// five when it is used. bench/BENCHMARKS.md has measurements.
+//
+// # What it logs
+//
+// What nobody else could tell, to Config.Logger; the keys are stable.
+//
+//	a Held was dropped without Unlock      warning  name
+//	a hook panicked                        error    name, panic, stack
+//	no connection to Redis                 warning  server, error; once until there is one
+//	pub/sub failed                         warning  error; once until it works again
+//	still waiting for a lock that this
+//	client itself holds                    warning  name, waited
+//	this Redis evicts keys                 warning  maxmemory_policy, maxmemory
+//
+// Losses are told to the holder, and to Hooks.Lost; Stats counts them.
 package lock

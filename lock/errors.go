@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -129,6 +130,19 @@ type waitError struct {
 	errs []error
 }
 
+// newWaitError is how a wait that ctx ended is reported; last is what the last
+// try said, or nil.
+func newWaitError(ctx context.Context, name string, last error) error {
+	errs := []error{ctx.Err()}
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		errs = append(errs, cause)
+	}
+	if last != nil {
+		errs = append(errs, last)
+	}
+	return &waitError{name: name, errs: errs}
+}
+
 func (e *waitError) Error() string {
 	texts := make([]string, len(e.errs))
 	for i, err := range e.errs {
@@ -141,15 +155,22 @@ func (e *waitError) Unwrap() []error { return e.errs }
 
 // redisError is a definite no of Redis itself, like NOPERM.
 func redisError(op, name string, err error) error {
+	// A guarded command has keys of its own, which are no locks.
+	if op != "guard" && hasWord(err.Error(), "WRONGTYPE") {
+		return fmt.Errorf("lock: %s of %q: Redis refused: %w (%w)", op, name, err, ErrNotALock)
+	}
 	return fmt.Errorf("lock: %s of %q: Redis refused: %w", op, name, err)
 }
+
+// nonLocal is what a script is told in a Cluster that looks at a key elsewhere.
+const nonLocal = "Script attempted to access a non local key"
 
 // passing are the error codes of a server that may answer differently soon. In
 // a script the code can stand behind a prefix.
 var passing = []string{
 	"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "MISCONF",
 	"NOREPLICAS", "MOVED", "ASK", "UNBLOCKED", "max number of clients reached",
-	"Script attempted to access a non local key", // it was deleted, or moved, while its slot was on its way
+	nonLocal, // it was deleted, or moved, while its slot was on its way
 }
 
 // definite reports whether err is a reply of Redis that will not change by

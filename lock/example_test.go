@@ -161,3 +161,59 @@ func ExampleHeld_Guard() {
 	// 5 <nil>
 	// true
 }
+
+// A fixed lease is never renewed: the lock ends by itself, and its holder is told.
+func ExampleMutex_LockFor() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+	held, _ := client.Mutex("nightly").LockFor(ctx, 10*time.Second)
+	fmt.Println(time.Until(held.Deadline()) < 10*time.Second)
+	fmt.Println(held.Extend(ctx, time.Minute), time.Until(held.Deadline()) > 50*time.Second)
+	fmt.Println(held.Unlock(ctx))
+	// Output:
+	// true
+	// <nil> true
+	// <nil>
+}
+
+// Of several replicas of a service one runs the job, the others go on with what
+// they do.
+func ExampleMutex_TryLockFor() {
+	client, done := exampleClient()
+	defer done()
+	ctx := context.Background()
+	for replica := range 3 {
+		held, err := client.Mutex("nightly").TryLockFor(ctx, time.Hour)
+		switch {
+		case err == nil:
+			defer held.Unlock(ctx)
+			fmt.Println("replica", replica, "runs the job")
+		case errors.Is(err, lock.ErrNotAcquired):
+			fmt.Println("replica", replica, "leaves it")
+		}
+	}
+	// Output:
+	// replica 0 runs the job
+	// replica 1 leaves it
+	// replica 2 leaves it
+}
+
+// A pipeline whose steps have no context in common names its owner.
+func ExampleWithOwner() {
+	client, done := exampleClient()
+	defer done()
+	mu := client.Mutex("account:7")
+	step1 := lock.WithOwner(context.Background(), "worker-7")
+	step2 := lock.WithOwner(context.Background(), "worker-7")
+	outer, _ := mu.Lock(step1)
+	inner, _ := mu.Lock(step2) // re-enters
+	fmt.Println(outer.Count(), inner.Token() == outer.Token())
+	_, err := mu.TryLock(lock.WithOwner(context.Background(), "worker-8"))
+	fmt.Println(errors.Is(err, lock.ErrNotAcquired))
+	fmt.Println(errors.Join(inner.Unlock(step2), outer.Unlock(step1)))
+	// Output:
+	// 2 true
+	// true
+	// <nil>
+}

@@ -84,7 +84,7 @@ func (f *FairMutex) TTL(ctx context.Context) (time.Duration, error) { return f.m
 
 // ForceUnlock is Mutex.ForceUnlock. The queue stays, and its first has its turn.
 func (f *FairMutex) ForceUnlock(ctx context.Context) (bool, error) {
-	return f.m.force(ctx, script.FairForce, 2, f.m.name, fairQueue(f.m.name), channel(f.m.name))
+	return f.m.force(ctx, "is a hash of other things than owners and counts", command{script.FairForce, 2, f.m.c.publishing([]any{f.m.name, fairQueue(f.m.name), channel(f.m.name)})})
 }
 
 // The names beside the lock's, the first two as Redisson has them.
@@ -97,11 +97,11 @@ func fairChannel(name, field string) string { return channel(name) + ":" + field
 
 // fairRelease releases a hold, but for the count that remains, or a place in the
 // queue.
-func fairRelease(name, field string, remaining int, lease time.Duration) command {
-	return command{script.FairRelease, 4, []any{
+func (c *Client) fairRelease(name, field string, remaining int, lease time.Duration) command {
+	return command{script.FairRelease, 4, c.publishing([]any{
 		name, fairQueue(name), fairScores(name), fairSigns(name),
 		field, remaining, ms(lease), channel(name), time.Now().UnixMilli(), ms(fairPatience),
-	}}
+	})}
 }
 
 // fairPlace is what a waiter keeps in mind of its place in the queue.
@@ -207,16 +207,17 @@ func (p *fairPlace) enter(ctx context.Context) (*Held, error) {
 	return p.try(ctx)
 }
 
-// listen makes messages for the waiter's field wake it.
+// listen makes messages for the waiter's field wake it, at the node that has the
+// key, which may be another one now.
 func (p *fairPlace) listen() {
-	f := p.a.field()
-	if p.topic != nil && p.field == f {
+	f, sub := p.a.field(), p.m.c.node(p.m.name).sub
+	if p.topic != nil && p.field == f && p.topic.listenedAt(sub) {
 		return
 	}
 	if p.topic != nil {
 		p.topic.leave(p.wake)
 	}
-	p.topic, p.field, p.known = p.m.c.node(p.m.name).sub.listen(fairChannel(p.m.name, f), p.wake), f, 0
+	p.topic, p.field, p.known = sub.listen(fairChannel(p.m.name, f), p.wake), f, 0
 }
 
 // sleep waits until the waiter is woken, or until it is time for a sign of life
@@ -226,14 +227,7 @@ func (p *fairPlace) sleep(ctx context.Context) {
 	if p.first == p.a.field() && p.others > 0 {
 		d = min(d, p.others)
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-p.wake:
-	case <-t.C:
-	case <-ctx.Done():
-	case <-p.m.c.closing:
-	}
+	p.m.c.sleep(ctx, p.wake, d)
 }
 
 // end gives up what p may have in Redis, but for the field of its hold, if held.
@@ -271,7 +265,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	args := []any{
 		a.name, fairQueue(a.name), fairScores(a.name), fairSigns(a.name), counter,
 		f, ms(a.lease), least, time.Now().UnixMilli(), ms(fairPatience), sign, dead, deadSign,
-		max(ms((fairMissed+2)*period+c.cfg.IOTimeout), 1), channel(a.name), len(p.past),
+		max(ms((fairMissed+2)*period+c.cfg.IOTimeout), 1), channel(a.name), c.publish(), len(p.past),
 	}
 	for _, old := range p.past {
 		args = append(args, old)

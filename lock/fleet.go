@@ -279,9 +279,9 @@ func (c *Client) keep(h *hold, terms renewal.Terms) error {
 	return n.lane.Hold(&h.lease, h, terms)
 }
 
-// settle is called once h is among the client's holds: what moved before that
+// locate is called once h is among the client's holds: what moved before that
 // has not moved it.
-func (c *Client) settle(h *hold) {
+func (c *Client) locate(h *hold) {
 	if c.only == nil {
 		c.fleet.place(h)
 	}

@@ -15,7 +15,7 @@ func TestAForgottenHeldIsNotRenewedIfSoConfigured(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	ctx := context.Background()
-	c := newClient(t, s, lock.Config{Lease: 300 * time.Millisecond, DropForgotten: true})
+	c := newClient(t, s, lock.Config{Lease: 1500 * time.Millisecond, DropForgotten: true})
 	lockAndForget := func(name string, ctx context.Context) <-chan struct{} {
 		held, err := c.Mutex(name).Lock(ctx)
 		require.NoError(t, err)
@@ -52,10 +52,11 @@ func TestAForgottenHeldIsNotRenewedIfSoConfigured(t *testing.T) {
 func TestAForgottenHeldIsRenewedByDefault(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 300 * time.Millisecond})
-	_, err := c.Mutex("forgotten").Lock(context.Background())
+	c := newClient(t, s, lock.Config{Lease: 1500 * time.Millisecond})
+	_, err := c.Mutex(t.Name()).Lock(context.Background()) // another test has a name of its own
 	require.NoError(t, err)
-	for renewed := c.Stats().Renewal.Renewed; c.Stats().Renewal.Renewed < renewed+10; {
+	for renewed := c.Stats().Renewal.Renewed; c.Stats().Renewal.Renewed < renewed+4; {
+		require.Equal(t, 1, c.Stats().Held, "it was lost, and is not renewed any more")
 		runtime.GC()
 		time.Sleep(time.Millisecond)
 	}

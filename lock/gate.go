@@ -117,6 +117,21 @@ func signal(wake chan struct{}) {
 	}
 }
 
+// sleep waits until wake, at most d, and reports whether it ended before that:
+// also with ctx, and when the client closes.
+func (c *Client) sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-wake:
+	case <-t.C:
+		return false
+	case <-ctx.Done():
+	case <-c.closing:
+	}
+	return true
+}
+
 // turnOf says what w is to do, and makes it the head if that is its turn. For
 // reenterTurn and grantedTurn it returns the hold.
 func (c *Client) turnOf(name string, w *waiter) (turn, *hold) {
@@ -207,7 +222,7 @@ func (c *Client) deliver(h *hold, w *waiter) bool {
 	}
 	c.wakeGateLocked(h.name) // those of its owner can re-enter
 	c.mu.Unlock()
-	c.settle(h)
+	c.locate(h)
 	c.forgetLost(h)
 	return delivered
 }

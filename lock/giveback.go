@@ -119,6 +119,10 @@ func (h *hold) release(ctx context.Context, remaining int, lease time.Duration) 
 	a, r, err := h.resend(ctx, "release", func() answer {
 		return h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 	})
+	if cmd.keys == 1 && errors.Is(err, ErrNotALock) {
+		r.gone = true // something else has taken the place of the lock
+		return -1, r, nil
+	}
 	if err != nil {
 		return 0, r, err
 	}

@@ -79,7 +79,8 @@ func (m *Mutex) HeldBy(ctx context.Context) bool {
 		!h.leaving.Load() && h.lease.Valid()
 }
 
-// ErrNotALock: the key is there but is no lock's.
+// ErrNotALock: the key, or one that belongs to it, is there but is no lock's: it
+// has another type, or ForceUnlock found other things in it. It is left alone.
 var ErrNotALock = errors.New("lock: the key is no lock")
 
 // ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
@@ -87,22 +88,21 @@ var ErrNotALock = errors.New("lock: the key is no lock")
 // before another may have the lock. A key that is no lock's hash is left alone:
 // ErrNotALock. This is Redisson's forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	return m.force(ctx, script.Force, 1, m.c.publishing([]any{m.name, channel(m.name)})...)
+	return m.force(ctx, "is a hash of other things than owners and counts", command{script.Force, 1, m.c.publishing([]any{m.name, channel(m.name)})})
 }
 
-func (m *Mutex) force(ctx context.Context, s *script.Script, keys int, args ...any) (bool, error) {
-	a, err := m.askKeys(ctx, "force", s, keys, args...)
+// force sends a script that deletes a lock of any kind; other is what a key is
+// that it leaves alone.
+func (m *Mutex) force(ctx context.Context, other string, cmd command) (bool, error) {
+	a, err := m.askKeys(ctx, "force", cmd.script, cmd.keys, cmd.args...)
 	if err != nil {
-		if hasWord(err.Error(), "WRONGTYPE") {
-			err = fmt.Errorf("%w: %w", ErrNotALock, err)
-		}
 		return false, err
 	}
 	switch n, ok := a.reply.(int64); {
 	case !ok:
 		return false, m.c.badReply("force", m.name, a.reply)
 	case n < 0:
-		return false, fmt.Errorf("%w: %q is a hash whose values are no counts", ErrNotALock, m.name)
+		return false, fmt.Errorf("%w: %q %s", ErrNotALock, m.name, other)
 	default:
 		return n == 1, nil
 	}

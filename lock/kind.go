@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"slices"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/script"
@@ -73,7 +74,7 @@ func (r renewalClass) lease(ttl time.Duration) int64 {
 // the least token.
 func (c *Client) counterOf(k kind, name string) (string, int64) {
 	if k == fencedKind {
-		return fencedCounter(name), 0
+		return fencedCounter(name), 1
 	}
 	return c.counter(name), leastToken(time.Now())
 }
@@ -89,25 +90,23 @@ type command struct {
 func (c *Client) releaseOf(k kind, name, field string, remaining int, lease time.Duration) command {
 	switch k {
 	case readKind:
-		return command{script.RwReadRelease, 2, []any{name, rwTimeout(name, field), field, remaining, ms(lease), rwChannel(name), slotPrefix(name)}}
+		return command{script.RwReadRelease, 2, c.publishing([]any{name, rwTimeout(name, field), field, remaining, ms(lease), rwChannel(name), slotPrefix(name)})}
 	case writeKind:
-		return command{script.RwWriteRelease, 2, []any{name, rwWriters(name), field, remaining, ms(lease), rwChannel(name), slotPrefix(name)}}
-	}
-	if k == fairKind {
-		return fairRelease(name, field, remaining, lease)
-	}
-	if k == permitKind {
-		return command{script.PermitRelease, 2, []any{name, permitsTaken(name), field, semaphoreChannel(name)}}
+		return command{script.RwWriteRelease, 2, c.publishing([]any{name, rwWriters(name), field, remaining, ms(lease), rwChannel(name), slotPrefix(name)})}
+	case fairKind:
+		return c.fairRelease(name, field, remaining, lease)
+	case permitKind:
+		return command{script.PermitRelease, 2, c.publishing([]any{name, permitsTaken(name), field, semaphoreChannel(name)})}
 	}
 	return command{script.Release, 1, c.publishing([]any{name, field, remaining, ms(lease), channel(name)})}
 }
 
 // reentry sets the count of a hold, which must be there, and its least lease.
 func (h *hold) reentry(count int32, lease time.Duration) command {
-	if h.kind == readKind {
+	switch h.kind {
+	case readKind:
 		return command{script.RwReadReenter, 2, []any{h.name, rwTimeout(h.name, h.field()), h.field(), count, ms(lease)}}
-	}
-	if h.kind == permitKind {
+	case permitKind:
 		return command{script.PermitExtend, 1, []any{permitsTaken(h.name), h.field(), time.Now().UnixMilli() + ms(lease)}}
 	}
 	return command{script.Reenter, 1, []any{h.name, h.field(), count, ms(lease)}}
@@ -156,21 +155,15 @@ func (c *Client) removeLocked(h *hold) bool {
 		return true
 	}
 	key := kinKey{h.name, h.owner, h.kind}
-	holds := c.kin[key]
-	for i, x := range holds {
-		if x != h {
-			continue
-		}
-		c.kinHeld--
-		if len(holds) == 1 {
-			delete(c.kin, key)
-			return true
-		}
-		rest := make([]*hold, 0, len(holds)-1)
-		c.kin[key] = append(append(rest, holds[:i]...), holds[i+1:]...)
-		return true
+	i := slices.Index(c.kin[key], h)
+	if i < 0 {
+		return false
 	}
-	return false
+	c.kinHeld--
+	if c.kin[key] = slices.Delete(c.kin[key], i, i+1); len(c.kin[key]) == 0 {
+		delete(c.kin, key)
+	}
+	return true
 }
 
 // heldLocked is how many holds there are.

@@ -27,9 +27,16 @@ func (c *Client) CountDownLatch(name string) *CountDownLatch {
 // Name returns the latch's key in Redis: Config.KeyPrefix and the name.
 func (l *CountDownLatch) Name() string { return l.name }
 
-// latchChannel is where a latch's opening is published, as Redisson names it.
-// It has the braces always.
-func latchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
+// channel is where the latch's opening is published, as Redisson names it. It has
+// the braces always, so that a name with a hash tag and its channel differ in
+// slot; where that matters it is named as the others are.
+func (l *CountDownLatch) channel() string {
+	const prefix = "redisson_countdownlatch__channel__"
+	if l.c.sharded() {
+		return derived(prefix, l.name)
+	}
+	return prefix + "{" + l.name + "}"
+}
 
 // errShut is the refusal of a latch that is closed.
 type errShut struct{}
@@ -44,7 +51,7 @@ func (l *CountDownLatch) TrySet(ctx context.Context, n int64) (bool, error) {
 	if err := checkPermits("counts", n, 1); err != nil {
 		return false, err
 	}
-	done, err := l.change(ctx, "set count", script.LatchSet, true, n, latchChannel(l.name))
+	done, err := l.change(ctx, "set count", script.LatchSet, true, n, l.channel())
 	return done == 1, err
 }
 
@@ -56,7 +63,7 @@ func (l *CountDownLatch) TrySet(ctx context.Context, n int64) (bool, error) {
 // down again: the client goes on sending this request, which takes effect once,
 // until 20 s after it was first sent.
 func (l *CountDownLatch) CountDown(ctx context.Context) error {
-	_, err := l.change(context.WithoutCancel(ctx), "count down", script.LatchDown, false, latchChannel(l.name))
+	_, err := l.change(context.WithoutCancel(ctx), "count down", script.LatchDown, false, l.channel())
 	return err
 }
 
@@ -65,7 +72,7 @@ func (l *CountDownLatch) CountDown(ctx context.Context) error {
 // waiters in Java sleep through: the message of that format says "changed", not
 // "open". Errors are those of CountDown.
 func (l *CountDownLatch) Reset(ctx context.Context) (bool, error) {
-	done, err := l.change(ctx, "reset", script.LatchReset, true, latchChannel(l.name))
+	done, err := l.change(ctx, "reset", script.LatchReset, true, l.channel())
 	return done == 1, err
 }
 
@@ -99,7 +106,7 @@ func (l *CountDownLatch) Wait(ctx context.Context) error {
 	}
 	defer l.c.end()
 	var err error
-	channel := latchChannel(l.name)
+	channel := l.channel()
 	if !l.c.lined(channel) {
 		if _, err = l.look(ctx); err == nil {
 			return nil

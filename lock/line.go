@@ -173,9 +173,7 @@ func (c *Client) attend(ctx context.Context, name, line, channel string, e erran
 			return ErrClosed
 		case errors.Is(err, ErrNotAcquired):
 			unknowns = 0
-			if l.topic == nil {
-				l.topic = c.node(name).sub.listen(channel, l.wake)
-			}
+			l.listen(c.node(name).sub, channel)
 			if n := l.topic.confirmations(); n != 0 && n != l.seen {
 				break // confirmed since the try began: look once more
 			}
@@ -210,6 +208,17 @@ func (c *Client) tryFirst(ctx context.Context, l *waitLine, e errand) error {
 	return err
 }
 
+// listen listens at the node that has the key, which may be another one now.
+func (l *waitLine) listen(sub *subscriber, channel string) {
+	if l.topic != nil && l.topic.listenedAt(sub) {
+		return
+	}
+	if l.topic != nil {
+		l.topic.leave(l.wake)
+	}
+	l.topic, l.seen = sub.listen(channel, l.wake), 0
+}
+
 // sleepInLine waits until the first in line is woken, at most MaxPoll and, if
 // the last try said when the lease of another ends, until then.
 func (c *Client) sleepInLine(ctx context.Context, l *waitLine, refusal error) {
@@ -222,25 +231,14 @@ func (c *Client) sleepInLine(ctx context.Context, l *waitLine, refusal error) {
 	} else if errors.As(refusal, &few) && few.next > 0 {
 		d = min(d, few.next)
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-l.wake:
-	case <-t.C:
-	case <-ctx.Done():
-	case <-c.closing:
-	}
+	c.sleep(ctx, l.wake, d)
 }
 
-// waitErrorOf is how a wait that ctx ended is reported; last is what the last
-// try said.
+// waitErrorOf is newWaitError, but for a last try that ctx cut short: it says
+// nothing more.
 func waitErrorOf(ctx context.Context, name string, last error) error {
-	errs := []error{ctx.Err()}
-	if cause := context.Cause(ctx); cause != ctx.Err() {
-		errs = append(errs, cause)
+	if errors.Is(last, ctx.Err()) {
+		last = nil
 	}
-	if last != nil && !errors.Is(last, ctx.Err()) {
-		errs = append(errs, last)
-	}
-	return &waitError{name: name, errs: errs}
+	return newWaitError(ctx, name, last)
 }

@@ -225,7 +225,7 @@ func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
 func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	cfg := lock.Config{Renewal: renewal.Config{Margin: 150 * time.Millisecond}} // in which a busy machine looks
+	cfg := lock.Config{Renewal: renewal.Config{Margin: 300 * time.Millisecond}} // in which a busy machine looks
 	c := newClient(t, s, cfg)
 	ctx := context.Background()
 	a, b := t.Name()+"a", t.Name()+"b"
@@ -453,6 +453,22 @@ func TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
+}
+
+// TestTheWaitForAMemberWithOthersInHandIsLimited: at first there is none, in time
+// it is as long as Redisson's, and most of a fixed lease is left for the work.
+func TestTheWaitForAMemberWithOthersInHandIsLimited(t *testing.T) {
+	longest := time.Duration(0)
+	for n := range 40 {
+		for range 20 {
+			d := lock.PassLimit(n, 0, 3)
+			require.Equal(t, n < 3, d == 0, "pass %d", n)
+			longest = max(longest, d)
+			require.LessOrEqual(t, lock.PassLimit(n, 600*time.Millisecond, 3), 50*time.Millisecond)
+		}
+	}
+	require.LessOrEqual(t, longest, 1500*time.Millisecond)
+	require.Greater(t, longest, 750*time.Millisecond)
 }
 
 func TestMultiLockEndsWhenAClientCloses(t *testing.T) {

@@ -88,22 +88,12 @@ func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
 // take takes the lock. A newcomer tries once, unless others of this client
 // wait; then it waits behind them or is refused.
 func (m *Mutex) take(ctx context.Context, t terms) (*Held, error) {
-	if err := errors.Join(m.c.checkName(m.name), checkLease(t.lease)); err != nil {
-		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, m.waitError(ctx, nil)
-	}
-	o, err := m.c.ownerOf(ctx)
+	a, err := m.c.enter(ctx, m.name, m.kind, t)
 	if err != nil {
 		return nil, err
 	}
-	if !m.c.begin(true) {
-		return nil, ErrClosed
-	}
 	defer m.c.end()
-	a := &attempt{c: m.c, name: m.name, kind: m.kind, owner: o, terms: t, seq: m.c.seqs.Add(1)}
-	if h := m.c.lookup(m.name); h != nil && h.owner == o {
+	if h := m.c.lookup(m.name); h != nil && h.owner == a.owner {
 		if h.kind != m.kind {
 			return nil, errOtherKind(m.name)
 		}
@@ -136,19 +126,6 @@ func (m *Mutex) take(ctx context.Context, t terms) (*Held, error) {
 	return m.wait(ctx, a, err)
 }
 
-// waitError is how a wait that ctx ended is reported; last is what the last
-// try said.
-func (m *Mutex) waitError(ctx context.Context, last error) error {
-	errs := []error{ctx.Err()}
-	if cause := context.Cause(ctx); cause != ctx.Err() {
-		errs = append(errs, cause)
-	}
-	if last != nil {
-		errs = append(errs, last)
-	}
-	return &waitError{name: m.name, errs: errs}
-}
-
 // poll is how long a waiter sleeps when another's lease has ttl left: to its
 // end, and never longer than MaxPoll, spread so that waiters do not meet.
 func (m *Mutex) poll(ttl time.Duration) time.Duration {
@@ -158,6 +135,25 @@ func (m *Mutex) poll(ttl time.Duration) time.Duration {
 		return longest
 	}
 	return max(ttl, time.Millisecond)
+}
+
+// enter begins an acquisition, if nothing forbids it; the caller calls end when
+// it is through.
+func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*attempt, error) {
+	if err := errors.Join(c.checkName(name), checkLease(t.lease)); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, newWaitError(ctx, name, nil)
+	}
+	o, err := c.ownerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !c.begin(true) {
+		return nil, ErrClosed
+	}
+	return &attempt{c: c, name: name, kind: k, owner: o, terms: t, seq: c.seqs.Add(1)}, nil
 }
 
 // attempt is one outermost acquisition on its way. Its field is used for as

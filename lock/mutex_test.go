@@ -312,3 +312,16 @@ func TestTokensRiseOverFlushAndExpiry(t *testing.T) {
 		}
 	}
 }
+
+func TestUnlockOfAKeyThatSomethingElseHasTakenIsLost(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	redisDo(t, s, "SET", t.Name(), "text")
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+	require.Zero(t, c.Stats().Held)
+	require.Equal(t, []byte("text"), redisDo(t, s, "GET", t.Name()), "it is not ours to delete")
+	redisDo(t, s, "DEL", t.Name())
+}

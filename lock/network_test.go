@@ -12,6 +12,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/renewal"
 )
 
 // network is what lies between a client and a server in a test.
@@ -165,7 +166,7 @@ func TestUnlockThatIsNeverAnsweredIsUnknownAndMayBeCalledAgain(t *testing.T) {
 func TestABlackHoleIsToldBeforeRedisExpiresTheKey(t *testing.T) {
 	s := onRedis(t)
 	var n network
-	c := newClientOver(t, &n, s, lock.Config{Lease: time.Second})
+	c := newClientOver(t, &n, s, lock.Config{Lease: 4 * time.Second, Renewal: renewal.Config{Margin: time.Second}})
 	held, err := c.Mutex(t.Name()).Lock(context.Background())
 	require.NoError(t, err)
 	n.dead.Store(true)

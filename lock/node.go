@@ -34,8 +34,9 @@ type node struct {
 	cancel  context.CancelFunc
 
 	// atomic
-	checked atomic.Bool   // greet has looked at the server
-	epoch   atomic.Uint32 // counts the servers that the node stood for
+	checked   atomic.Bool   // greet has looked at the server
+	unreached atomic.Bool   // the last connection could not be made
+	epoch     atomic.Uint32 // counts the servers that the node stood for
 
 	mu       sync.Mutex // guards instance
 	instance string     // see Server.Instance; empty at first
@@ -80,11 +81,25 @@ func (n *node) connect(ctx context.Context) (redis.Conn, uint32, error) {
 		return nil, epoch, n.fleet.nowhere()
 	}
 	conn, err := dialing.Dial(ctx, n.dialer)
+	n.reached(err)
 	if err == nil && n.epoch.Load() != epoch {
 		conn.Close()
 		conn, err = nil, errReplaced
 	}
 	return conn, epoch, err
+}
+
+// reached warns when there is no connection to the server, once until there is
+// one: a Lock whose context has no end would wait for it in silence.
+func (n *node) reached(err error) {
+	switch {
+	case err == nil:
+		n.unreached.Store(false)
+	case n.ctx.Err() != nil: // closing, which ends dials
+	case !n.unreached.Swap(true):
+		n.c.cfg.Logger.Warn("lock: no connection to Redis, what waits for it tries on: see that it runs, and at this address",
+			"server", n.server, "error", err)
+	}
 }
 
 // put queues a request whose first argument is its key: requests of one key

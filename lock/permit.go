@@ -179,7 +179,7 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 	if a.fewer {
 		fewer = 1
 	}
-	args := []any{name, permitsTaken(name), a.owner.text, n, fewer, now + ms(lease), now, semaphoreChannel(name)}
+	args := []any{name, permitsTaken(name), a.owner.text, n, fewer, now + ms(lease), now, semaphoreChannel(name), c.publish()}
 	for _, owed := range c.janitor.fields(name) {
 		args = append(args, owed)
 	}

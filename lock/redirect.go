@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/script"
 )
 
 // maxHops bounds the redirections of one request.
@@ -52,6 +54,13 @@ func isTryAgain(err error) bool {
 	return ok && strings.HasPrefix(string(reply), "TRYAGAIN")
 }
 
+// isApart reports whether a script met a key, which it had not named, that has
+// gone ahead of the others to another server.
+func isApart(err error) bool {
+	reply, ok := err.(redis.Error)
+	return ok && strings.Contains(string(reply), nonLocal)
+}
+
 // redirect sends a request that the node refused to where its key is. It
 // returns false if err is no redirection, or if there were too many.
 func (n *node) redirect(r *request, err error) bool {
@@ -59,13 +68,20 @@ func (n *node) redirect(r *request, err error) bool {
 		return false
 	}
 	to, ok := redirectionOf(err, n.server)
-	if !ok || r.hops == maxHops {
+	if !ok || r.hops == maxHops || to.ask && concludes(r.script) {
 		return false
 	}
 	r.hops++
 	r.asking, r.asked = to.ask, false
 	n.target(to).put(r)
 	return true
+}
+
+// concludes reports whether s deletes a lock because of keys that are not there,
+// beside those that it names. Where a slot is just being moved to they may not
+// have arrived, so s waits until the slot has.
+func concludes(s *script.Script) bool {
+	return s == script.RwReadRelease || s == script.RwWriteRelease
 }
 
 // target returns the node that a redirection leads to.

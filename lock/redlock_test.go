@@ -222,67 +222,6 @@ func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
 	wg.Wait()
 }
 
-func TestRedLockSurvivesTwoStoppedServers(t *testing.T) {
-	servers := fiveMasters(t)
-	ctx := context.Background()
-	f := newRedFleet(t, servers, t.Name(), redConfig())
-	for n := range 2 {
-		down := []int{n, 2 + n}
-		held := f.lockOnAll(t)
-		for _, i := range down {
-			require.NoError(t, servers[i].Pause())
-		}
-		f.awaitRenewals(t, 4, othersOf(down...)...)
-		require.True(t, held.Valid())
-		require.NoError(t, held.Unlock(ctx), "a quorum has answered")
-		held, err := f.lock.Lock(ctx)
-		require.NoError(t, err)
-		require.NoError(t, held.Unlock(ctx))
-		for _, i := range down {
-			require.NoError(t, servers[i].Resume())
-		}
-		require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 5*time.Millisecond)
-	}
-	held := f.lockOnAll(t)
-	for _, i := range []int{0, 1, 3} {
-		require.NoError(t, servers[i].Pause())
-	}
-	<-held.Done()
-	require.False(t, held.Valid())
-	for _, i := range []int{0, 1, 3} {
-		require.NoError(t, servers[i].Resume())
-	}
-	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
-}
-
-func TestRedLockSurvivesTwoKilledServers(t *testing.T) {
-	t.Parallel()
-	servers := startServers(t, 5)
-	awaitVotes(t, servers)
-	ctx := context.Background()
-	f := newRedFleet(t, servers, t.Name(), redConfig())
-	held := f.lockOnAll(t)
-	require.NoError(t, servers[1].Kill())
-	require.NoError(t, servers[4].Kill())
-	f.awaitRenewals(t, 4, 0, 2, 3)
-	require.True(t, held.Valid())
-	require.NoError(t, held.Unlock(ctx))
-	held, err := f.lock.Lock(ctx)
-	require.NoError(t, err)
-
-	// They come back empty. They have no part in this hold, however long it
-	// lasts: with one more gone there is no quorum.
-	require.NoError(t, servers[1].Restart(ctx))
-	require.NoError(t, servers[4].Restart(ctx))
-	f.awaitRenewals(t, 2, 0, 2, 3)
-	require.True(t, held.Valid())
-	require.NoError(t, servers[0].Kill())
-	<-held.Done()
-	require.False(t, held.Valid())
-	require.ErrorIs(t, held.Err(), lock.ErrLost)
-	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
-}
-
 // TestRedLockIsToldLostBeforeItsServersLoseTheQuorum: a majority is cut.
 func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 	t.Parallel()
@@ -611,7 +550,7 @@ func TestRedLockExcludesUnderContention(t *testing.T) {
 func TestTwoOwnersOfARedLockNeverOverlap(t *testing.T) {
 	servers := fiveMasters(t)
 	ctx := context.Background()
-	end := time.Now().Add(4 * time.Second)
+	end := time.Now().Add(3 * time.Second)
 	if testing.Short() {
 		end = time.Now().Add(time.Second)
 	}

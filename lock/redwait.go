@@ -78,6 +78,7 @@ type redWait struct {
 	last    error    // what the last attempt said; nil before the first
 	topics  []*topic // the members' channels; nil before the first refusal
 	heard   []echo   // of each of them, before the last attempt
+	ended   []bool   // of each member: its client had begun to close before the last attempt; nil before the second
 	clashes int      // attempts in a row that got some members and no quorum
 	unknown int      // attempts in a row of unknown outcome
 }
@@ -161,8 +162,8 @@ func (w *redWait) sleep(ctx context.Context) {
 // client began to close before.
 func (w *redWait) woken(ctx context.Context, end <-chan time.Time) bool {
 	cases := []reflect.SelectCase{receive(w.wake), receive(end), receive(ctx.Done())}
-	for _, m := range w.r.members {
-		if !m.c.ended() { // else that was noticed by an attempt
+	for i, m := range w.r.members {
+		if w.ended == nil || !w.ended[i] { // else the last attempt noticed that
 			cases = append(cases, receive(m.c.closing))
 		}
 	}
@@ -191,16 +192,28 @@ func (t *topic) echo() echo {
 }
 
 // listen listens to all members after the first refusal, and notes what was
-// heard of each before an attempt.
+// heard of each before an attempt, and whether it was closing.
 func (w *redWait) listen() {
 	if w.topics == nil && w.last != nil {
-		for _, m := range w.r.members {
-			w.topics = append(w.topics, m.c.node(m.name).sub.listen(channel(m.name), w.wake))
+		w.topics = make([]*topic, len(w.r.members))
+	}
+	for i := range w.topics { // at the nodes that have the keys, which may be others now
+		m := w.r.members[i]
+		switch sub, t := m.c.node(m.name).sub, w.topics[i]; {
+		case t == nil:
+			w.topics[i] = sub.listen(channel(m.name), w.wake)
+		case !t.listenedAt(sub):
+			t.leave(w.wake)
+			w.topics[i] = sub.listen(channel(m.name), w.wake)
 		}
 	}
 	w.heard = w.heard[:0]
 	for _, t := range w.topics {
 		w.heard = append(w.heard, t.echo())
+	}
+	w.ended = w.ended[:0]
+	for _, m := range w.r.members {
+		w.ended = append(w.ended, m.c.ended())
 	}
 }
 

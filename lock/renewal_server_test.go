@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -175,4 +177,96 @@ func TestAKeyOfTheWrongTypeCostsOnlyItself(t *testing.T) {
 	require.Equal(t, lock.NotOwner, lost.Reason)
 	awaitRenewed(t, c, 1500)
 	require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: 1}, c.Stats().Renewal.Lost)
+}
+
+// TestRenewScript runs it as it is and as a Redis older than 7 runs it, to which
+// the option that it tries is unknown.
+func TestRenewScript(t *testing.T) {
+	text := script.Renew.Text()
+	old := strings.ReplaceAll(text, "'gt'", "'unknown'")
+	require.NotEqual(t, text, old)
+	for name, text := range map[string]string{"as it is": text, "older Redis": old} {
+		t.Run(name, func(t *testing.T) {
+			s := onRedis(t)
+			key := func(name string) string { return t.Name() + ":" + name }
+			names := []string{"short", "longer", "without TTL", "absent", "another's", "wrong type", "short too"}
+			args := []any{text, len(names)}
+			for _, name := range names {
+				redisDo(t, s, "DEL", key(name))
+				args = append(args, key(name))
+			}
+			args = append(args, 60_000, "me:")
+			for range names {
+				args = append(args, "1:2")
+			}
+			for name, ttl := range map[string]int{"short": 5000, "short too": 5000, "longer": 90_000, "without TTL": 0, "another's": 5000} {
+				field := "me:1:2"
+				if name == "another's" {
+					field = "me:1:3"
+				}
+				redisDo(t, s, "HSET", key(name), field, 1)
+				if ttl > 0 {
+					redisDo(t, s, "PEXPIRE", key(name), ttl)
+				}
+			}
+			redisDo(t, s, "SET", key("wrong type"), "text")
+			gone, err := redis.Ints(redisDo(t, s, "EVAL", args...), nil)
+			require.NoError(t, err)
+			require.Equal(t, []int{4, 5, 6}, gone)
+			for name, least := range map[string]int64{"short": 50_000, "short too": 50_000, "without TTL": 50_000, "longer": 80_000} {
+				pttl := redisDo(t, s, "PTTL", key(name)).(int64)
+				require.Greater(t, pttl, least, name)
+				require.LessOrEqual(t, pttl, least+10_000, name)
+			}
+			require.LessOrEqual(t, redisDo(t, s, "PTTL", key("another's")).(int64), int64(5000), "not ours to renew")
+			for _, name := range names {
+				redisDo(t, s, "DEL", key(name))
+			}
+		})
+	}
+}
+
+// TestAReplicaIsNotBelievedThatALockIsGone: a master that has become a replica may
+// lack what the holder got from another, and says so only to writes.
+func TestAReplicaIsNotBelievedThatALockIsGone(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t)
+	ctx := context.Background()
+	clients := map[*lock.Held]*lock.Client{} // one each: all are seen to be tried
+	hold := func(take func(*lock.Client) (*lock.Held, error)) *lock.Held {
+		c := newClient(t, s, lock.Config{Lease: 15 * time.Second})
+		held, err := take(c)
+		require.NoError(t, err)
+		clients[held] = c
+		return held
+	}
+	mutex := hold(func(c *lock.Client) (*lock.Held, error) { return c.Mutex("m").Lock(ctx) })
+	hold(func(c *lock.Client) (*lock.Held, error) { return c.RWMutex("rw").RLock(ctx) })
+	hold(func(c *lock.Client) (*lock.Held, error) {
+		if err := c.PermitSemaphore("permits").Set(ctx, 1); err != nil {
+			return nil, err
+		}
+		return c.PermitSemaphore("permits").Acquire(ctx, 1)
+	})
+	redisDo(t, s, "FLUSHALL")
+	redisDo(t, s, "REPLICAOF", "127.0.0.1", "1") // not that it reaches one
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	_, err := clients[mutex].Mutex("m").Lock(mutex.Context(short))
+	require.ErrorIs(t, err, lock.ErrUnknown, "re-entry")
+	short, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	_, err = mutex.Guard(short, "SET", []string{"x"}, 1)
+	require.ErrorIs(t, err, lock.ErrUnknown, "guard")
+	for held, c := range clients {
+		require.Eventually(t, func() bool { return c.Stats().Renewal.Retried >= 2 }, 15*time.Second, 5*time.Millisecond)
+		require.True(t, held.Valid(), held.Name())
+	}
+	redisDo(t, s, "REPLICAOF", "NO", "ONE")
+	for held := range clients {
+		<-held.Done()
+		var lost *lock.LostError
+		require.ErrorAs(t, held.Err(), &lost)
+		require.Equal(t, lock.NotOwner, lost.Reason, held.Name())
+	}
 }

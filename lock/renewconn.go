@@ -12,9 +12,9 @@ import (
 
 // renewConn is a connection of a renewer with the buffers of its requests.
 //
-// On one server a batch is one script call. A Cluster takes only keys of one
-// slot in a call, so there the calls of a batch, one a slot, go out together and
-// are answered together: still one round trip.
+// A batch is several script calls, so that none holds the server for long; in a
+// Cluster a call takes only keys of one slot. They go out together and are
+// answered together: still one round trip.
 type renewConn struct {
 	redis.Conn
 	node  *node
@@ -46,6 +46,14 @@ type round struct {
 	asText bool // the server does not know the script
 	single bool // a slot is on its way to another server: one call a lease
 }
+
+// callKeys bounds the keys of a call: so many hold the server for half a
+// millisecond when it has a million locks.
+const callKeys = 160
+
+// errNotArrived: where its slot is just being moved to, the lock of a reader has
+// arrived, but the key beside it that lives as long as the hold may not have.
+const errNotArrived = redis.Error("TRYAGAIN the reader's timeout may be on its way")
 
 // maxRounds bounds the sendings of one batch: by SHA, as text, one by one.
 const maxRounds = 4
@@ -96,7 +104,10 @@ func (c *renewConn) renew(b *renewal.Batch, way *round, timeout time.Duration) (
 			}
 		}
 	}
-	return again && err == nil && way.n < maxRounds, err
+	if again = again && way.n < maxRounds; again {
+		err = nil // what is refused for good does not hold up what is not
+	}
+	return again, err
 }
 
 // touch reads what split and send will read, and nothing else: with many locks
@@ -134,9 +145,12 @@ func (c *renewConn) split(b *renewal.Batch, live []int, single bool) {
 	}
 	for k, i := range c.order {
 		asked := slotted && b.Owner(i).(*hold).asked.Load()
-		if last := len(c.calls) - 1; k > 0 && !single && !asked && !c.calls[last].asking && kind(c.order[k-1]) == kind(i) {
-			c.calls[last].to++
-			continue
+		if k > 0 && !single && !asked {
+			last := &c.calls[len(c.calls)-1]
+			if !last.asking && last.to-last.from < callKeys && kind(c.order[k-1]) == kind(i) {
+				last.to++
+				continue
+			}
 		}
 		c.calls = append(c.calls, renewCall{from: k, to: k + 1, asking: asked})
 	}
@@ -198,6 +212,10 @@ func (c *renewConn) receive(b *renewal.Batch, call *renewCall, timeout time.Dura
 			return fmt.Errorf("lock: renew: unexpected answer: index %d of %d", k, len(leases))
 		}
 	}
+	if len(gone) > 0 && call.asking && b.Owner(leases[0]).(*hold).kind == readKind {
+		call.err = errNotArrived
+		return nil
+	}
 	for _, i := range leases {
 		b.Renewed(i)
 	}
@@ -219,7 +237,7 @@ func (c *renewConn) refused(b *renewal.Batch, call *renewCall) bool {
 	leases := c.order[call.from:call.to]
 	to, moved := redirectionOf(call.err, c.node.server)
 	switch {
-	case isTryAgain(call.err), moved && to.ask && len(leases) > 1:
+	case isTryAgain(call.err), isApart(call.err), moved && to.ask && len(leases) > 1:
 		return len(leases) > 1
 	case !moved:
 		return false

@@ -156,12 +156,14 @@ func (r *renewer) get(ctx context.Context, ttl time.Duration) (*renewConn, error
 // put gives a connection back, or closes it if it is of no more use.
 func (r *renewer) put(c *renewConn, usable bool) {
 	r.mu.Lock()
-	if usable && !r.closed && c.epoch == r.node.epoch.Load() {
+	usable = usable && !r.closed && c.epoch == r.node.epoch.Load()
+	// A probe that came late has left one more than are used at once.
+	if usable && len(r.idle) < cap(r.slots) {
 		r.idle = append(r.idle, c)
 		r.mu.Unlock()
 		return
 	}
-	r.broken = true
+	r.broken = r.broken || !usable
 	r.mu.Unlock()
 	c.Close()
 }

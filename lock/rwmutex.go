@@ -140,22 +140,12 @@ func (m *RWMutex) heldBy(ctx context.Context, k kind) bool {
 
 // acquire is all ways to take the lock.
 func (m *RWMutex) acquire(ctx context.Context, k kind, t terms) (*Held, error) {
-	if err := errors.Join(m.c.checkName(m.name), checkLease(t.lease)); err != nil {
-		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, waitErrorOf(ctx, m.name, nil)
-	}
-	o, err := m.c.ownerOf(ctx)
+	a, err := m.c.enter(ctx, m.name, k, t)
 	if err != nil {
 		return nil, err
 	}
-	if !m.c.begin(true) {
-		return nil, ErrClosed
-	}
 	defer m.c.end()
 	began := time.Now()
-	a := &attempt{c: m.c, name: m.name, kind: k, owner: o, terms: t, seq: m.c.seqs.Add(1)}
 	held, err := m.take(ctx, a)
 	if hook := m.c.cfg.Hooks.Acquired; hook != nil && err == nil && held.Count() == 1 {
 		m.c.callHook(hook, Event{Name: m.name, Waited: time.Since(began)})
@@ -233,7 +223,7 @@ func (m *RWMutex) wait(ctx context.Context, a *attempt, last error) (held *Held,
 func (m *RWMutex) withdraw(a *attempt) {
 	m.c.janitor.send(&debt{
 		name: m.name, until: time.Now().Add(m.announcement()),
-		command: command{script.RwWithdraw, 1, []any{rwWriters(m.name), a.writer, rwChannel(m.name)}},
+		command: command{script.RwWithdraw, 1, m.c.publishing([]any{rwWriters(m.name), a.writer, rwChannel(m.name)})},
 	})
 }
 
@@ -297,27 +287,6 @@ func (m *RWMutex) Inspect(ctx context.Context) (RWInfo, error) {
 // ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
 // whether there was one; see Mutex.ForceUnlock.
 func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
-	if err := m.c.checkName(m.name); err != nil {
-		return false, err
-	}
-	if !m.c.begin(true) {
-		return false, ErrClosed
-	}
-	defer m.c.end()
-	a := m.c.callKeys(ctx, m.name, script.RwForce, 2, nil, m.name, rwWriters(m.name), rwChannel(m.name))
-	if a.err != nil {
-		err := m.c.callError("force", m.name, a)
-		if hasWord(err.Error(), "WRONGTYPE") {
-			err = fmt.Errorf("%w: %w", ErrNotALock, err)
-		}
-		return false, err
-	}
-	switch n, ok := a.reply.(int64); {
-	case !ok:
-		return false, m.c.badReply("force", m.name, a.reply)
-	case n < 0:
-		return false, fmt.Errorf("%w: %q is no read-write lock", ErrNotALock, m.name)
-	default:
-		return n == 1, nil
-	}
+	lock := Mutex{c: m.c, name: m.name}
+	return lock.force(ctx, "is no read-write lock", command{script.RwForce, 2, m.c.publishing([]any{m.name, rwWriters(m.name), rwChannel(m.name)})})
 }

@@ -209,7 +209,7 @@ func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free in
 	if !d.written.IsZero() {
 		s.c.janitor.send(&debt{
 			name: s.name, until: d.until(),
-			command: command{script.SemaphoreUndo, 2, []any{d.args[0], d.args[1], semaphoreChannel(s.name), ms(resultTTL)}},
+			command: command{script.SemaphoreUndo, 2, s.c.publishing([]any{d.args[0], d.args[1], semaphoreChannel(s.name), ms(resultTTL)})},
 		})
 	}
 	return 0, 0, err

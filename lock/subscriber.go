@@ -56,7 +56,7 @@ type topic struct {
 func newSubscriber(n *node) *subscriber {
 	return &subscriber{
 		node: n, timeout: n.c.cfg.IOTimeout, ctx: n.ctx, log: n.c.cfg.Logger,
-		sharded: n.fleet != nil && n.fleet.traits.ShardedPubSub,
+		sharded: n.c.sharded(),
 		topics:  make(map[string]*topic), work: make(chan struct{}, 1),
 	}
 }
@@ -174,7 +174,7 @@ func (s *subscriber) warn(err error) {
 	s.warned = true
 	s.mu.Unlock()
 	if !warned {
-		s.log.Warn("lock: pub/sub failed, so waiters look for themselves until it works again", "err", err)
+		s.log.Warn("lock: pub/sub failed, so waiters look for themselves until it works again", "error", err)
 	}
 }
 

@@ -39,7 +39,7 @@ func (v *vigil) begin(ctx context.Context) bool {
 		}
 		// The time left to others counts from the last release: a try at some
 		// other time could come just when the one whose turn it is is late.
-		waited = !v.sleep(ctx, d)
+		waited = !v.m.c.sleep(ctx, v.w.wake, d)
 	}
 	v.tried = time.Now()
 	if v.topic != nil {
@@ -64,7 +64,7 @@ func (v *vigil) failed(ctx context.Context, err error) error {
 		if n := v.topic.confirmations(); n != 0 && n != v.seen {
 			return nil // confirmed since the try began: look once more
 		}
-		v.sleep(ctx, v.m.poll(other.TTL))
+		v.m.c.sleep(ctx, v.w.wake, v.m.poll(other.TTL))
 		return nil
 	case errors.Is(err, ErrUnknown) && !v.m.c.cfg.FailFast:
 		d := backoff(v.unknowns)
@@ -72,7 +72,7 @@ func (v *vigil) failed(ctx context.Context, err error) error {
 		_ = pause(ctx, v.m.c.closing, d)
 		return nil
 	case ctx.Err() != nil:
-		return v.m.waitError(ctx, err)
+		return newWaitError(ctx, v.m.name, err)
 	}
 	return err
 }
@@ -85,7 +85,7 @@ func (v *vigil) left(ctx context.Context) error {
 			v.last = &HeldError{Name: v.m.name, TTL: time.Until(until)}
 		}
 	}
-	return v.m.waitError(ctx, v.last)
+	return newWaitError(ctx, v.m.name, v.last)
 }
 
 // listen listens at the node that has the key, which may be another one now.
@@ -100,20 +100,6 @@ func (v *vigil) end() {
 	if v.topic != nil {
 		v.topic.leave(v.w.wake)
 	}
-}
-
-// sleep waits until the waiter is woken, at most d, and reports whether it was.
-func (v *vigil) sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-v.w.wake:
-	case <-t.C:
-		return false
-	case <-ctx.Done():
-	case <-v.m.c.closing:
-	}
-	return true
 }
 
 // sleepLocal waits until the waiter is woken: another of this client holds the

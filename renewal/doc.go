@@ -58,16 +58,20 @@
 // A Watchdog owns the wheel's driver goroutine; each [Lane] (one per server)
 // owns Config.Dispatchers goroutines that take the queued leases nearest to
 // their end of trust and call the Renewer. One is woken for a few batches; the
-// others come if there are more, or if it hangs. Close stops and awaits them all.
-// With Driver AfterFunc there is no wheel: each lease has its own time.Timer,
-// and with MaxBatch 1 its renewal runs in a goroutine of its own; that driver
-// exists to be compared with.
+// others come if there are more, or if it hangs. Config.OnBatch is called on a
+// goroutine of its own, and what it is too slow for is skipped. While there are
+// leases a timer compares the clocks now and then: that of the wheel stands still
+// while a machine is suspended, and the store's does not (clock.go). Close stops
+// and awaits them all. With Driver AfterFunc there is no wheel: each lease has its
+// own time.Timer, and with MaxBatch 1 its renewal runs in a goroutine of its own;
+// that driver exists to be compared with.
 //
 // There is one lock a lane, Lane.mu. It guards the states of the lane's leases
 // and is never held while a Renewer or an Owner is called; the wheel's locks
-// nest inside it. Nothing that runs on the wheel's driver waits for I/O, so a
-// lane that hangs delays no other, and back-pressure makes batches larger,
-// never goroutines more.
+// nest inside it. Watchdog.mu guards the table of lanes and is taken before a
+// lane's. Nothing that runs on the wheel's driver waits for I/O, so a lane that
+// hangs delays no other, and back-pressure makes batches larger, never goroutines
+// more.
 //
 // Unknown outcomes are retried with a backoff that grows while whole batches
 // fail (at most a twenty-fourth of the TTL) until trust ends; then the holder

@@ -47,3 +47,6 @@ func (r Reason) String() string {
 	}
 	return fmt.Sprintf("Reason(%d)", uint8(r))
 }
+
+// MarshalText makes Stats.Lost readable as JSON: the key is String's text.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

@@ -73,6 +73,8 @@
 //
 // Config errors come from [New], all at once. A refused Schedule, Reset or Next leaves the timer as it was. A failing callback
 // is reported as a [CallbackError]; its timers stay claimed. A panic in a hook or in the Executor is not recovered.
+// Without hooks slog.Default gets "wheel: a callback failed" with the keys error, timers and stack, and "wheel: a
+// callback was slow" with task, timers and took.
 //
 // # What it costs
 //

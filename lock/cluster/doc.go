@@ -24,10 +24,12 @@
 // next, by its holder alone, so tokens rise from holder to holder as always.
 // Held.Guard with keys that are apart gives lock.ErrUnknown until they are not.
 //
-// That holds for Mutex and FencedMutex. The other objects of package lock have
-// several keys in each script: while those are apart Redis answers TRYAGAIN, and
-// who waits tries on until the slot has arrived. Move such slots in less than a
-// lease.
+// That holds for Mutex and FencedMutex. Of the other objects what is held is
+// renewed as well, readers of a RWMutex only while their two keys are together;
+// but to take, to release and to count needs several keys, some of them new, and
+// is not possible before the slot has arrived: who waits tries on until then,
+// TryLock says lock.ErrUnknown, and so does Unlock when its time is over. Move
+// such slots in less than a lease and less than lock.Config.UnlockTimeout.
 //
 // # Names
 //
@@ -46,6 +48,13 @@
 // fencing tokens (Held.Token), which go on rising over a failover, protect what
 // the lock guards.
 //
+// # Goroutines and locks
+//
+// A Source owns no goroutine and no connection. The Client runs Follow in a
+// goroutine of its own; a look at the slot table asks up to three nodes at once,
+// each in a goroutine that it awaits. All end with Client.Close. Source.mu guards
+// the names of the nodes and is not held during I/O.
+//
 // # Cost
 //
 // A Cluster takes only keys of one slot in a script call, so a batch of renewals
@@ -62,6 +71,7 @@
 // others. Redisson 3.22 and later use sharded channels on a Cluster of Redis 7
 // and hear nothing else: Options.ShardedPubSub does the same. All clients of a
 // lock should agree; where they do not, waiters wait for the end of the lease or
-// lock.Config.MaxPoll, whatever is sooner. So do, with ShardedPubSub, those who
-// wait for anything but a Mutex or FencedMutex: the other scripts use PUBLISH.
+// lock.Config.MaxPoll, whatever is sooner. The channel of a CountDownLatch whose
+// name has a hash tag is redisson_countdownlatch__channel__:name then, for the
+// usual one, with the name in braces, is in another slot.
 package cluster

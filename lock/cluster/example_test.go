@@ -2,8 +2,11 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 
@@ -26,4 +29,46 @@ func ExampleNew() {
 	}
 	defer client.Close(ctx)
 	_ = client.Mutex("order:42").Do(ctx, func(context.Context) error { return nil })
+}
+
+// miniredis tells of itself as of a Cluster of one node, which is enough to see
+// the client at work.
+func Example() {
+	node := miniredis.NewMiniRedis()
+	if err := node.Start(); err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+	redisCluster := &redisc.Cluster{StartupNodes: []string{node.Addr()}}
+	defer redisCluster.Close()
+
+	ctx := context.Background()
+	source, err := cluster.New(redisCluster, cluster.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := lock.New(source, lock.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(ctx)
+
+	// One hash tag, one slot, one master: renewed in one call.
+	first, err := client.Mutex("{order:42}:stock").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	second, err := client.Mutex("{order:42}:payment").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(first.Valid(), second.Valid(), first.Token() < second.Token())
+	fmt.Println(errors.Join(first.Unlock(ctx), second.Unlock(ctx)))
+
+	_, err = client.Mutex("order{42").Lock(ctx)
+	fmt.Println(err)
+	// Output:
+	// true true true
+	// <nil>
+	// lock: the name "order{42" has a { without a } after it: in a Cluster braces mark the hash tag, use both or none
 }

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -28,6 +29,10 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	// What the tests do is wait, mostly. The command line may say otherwise.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if shared.cluster != nil {
 		if err := shared.cluster.Stop(); err != nil {

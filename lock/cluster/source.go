@@ -15,9 +15,8 @@ import (
 
 // Options are what a redisc.Cluster does not say.
 type Options struct {
-	// ShardedPubSub publishes releases of Mutex and FencedMutex with SPUBLISH,
-	// as Redisson does on a Cluster of Redis 7 or newer. All clients that share
-	// locks agree on it. Who waits for other objects polls.
+	// ShardedPubSub publishes releases with SPUBLISH, as Redisson does on a
+	// Cluster of Redis 7 or newer. All clients that share locks agree on it.
 	ShardedPubSub bool
 }
 

@@ -13,9 +13,10 @@ local floor = tonumber(ARGV[3])
 if not lease or lease < 1 or not floor then
   return redis.error_reply('ERR wheellock: acquire needs a lease of at least 1 ms and a least token')
 end
-local mine = redis.call('hexists', KEYS[1], ARGV[1]) == 1
-if not mine then
-  local others, owed = redis.call('hlen', KEYS[1]), {}
+local others = redis.call('hlen', KEYS[1])
+local mine = others > 0 and redis.call('hexists', KEYS[1], ARGV[1]) == 1
+if others > 0 and not mine then
+  local owed = {}
   for i = 4, #ARGV do
     if not owed[ARGV[i]] then
       owed[ARGV[i]] = true
@@ -47,6 +48,6 @@ for i = 4, #ARGV do
 end
 -- A repeated request must not shorten what its first arrival, or a renewal, gave.
 if not mine or redis.call('pttl', KEYS[1]) < lease then
-  redis.call('pexpire', KEYS[1], lease)
+  redis.call('pexpire', KEYS[1], ARGV[2])
 end
 return {1, token}

@@ -11,6 +11,7 @@
 -- ARGV[4] channel of the lock; ARGV[4]:field wakes the waiter of that field
 -- ARGV[5] the client's clock in epoch ms
 -- ARGV[6] how long the first in the queue may be waited for, in ms
+-- ARGV[7] command that publishes; publish if it is not given
 --
 -- Answers 1 + the number of subscribers told: released; 0 still held with the
 -- remaining count; -1 the hold is gone (but its place in the queue, too).
@@ -24,6 +25,7 @@ end
 local held = redis.call('hexists', lock, me) == 1
 if remaining > 0 then
   if not held then
+    redis.call('hdel', lock, me) -- a replica says READONLY: it may not have got the hold yet
     return -1
   end
   redis.call('hset', lock, me, ARGV[2])
@@ -45,7 +47,7 @@ if redis.call('zscore', scores, me) then
   end
   redis.call('lrem', queue, 1, me)
 end
-local told = 0
+local told
 if redis.call('exists', lock) == 0 then
   local first = redis.call('lindex', queue, 0)
   while first and (tonumber(redis.call('zscore', scores, first) or '') or 0) <= now
@@ -55,7 +57,7 @@ if redis.call('exists', lock) == 0 then
     first = redis.call('lindex', queue, 0)
   end
   if first then
-    told = redis.call('publish', ARGV[4] .. ':' .. first, '0')
+    told = redis.pcall(ARGV[7] or 'publish', ARGV[4] .. ':' .. first, '0')
   end
 end
 if redis.call('llen', queue) ~= redis.call('hlen', signs) then -- Redisson waits too
@@ -63,6 +65,6 @@ if redis.call('llen', queue) ~= redis.call('hlen', signs) then -- Redisson waits
   redis.call('persist', scores)
 end
 if held then
-  return 1 + told
+  return 1 + (type(told) == 'number' and told or 0)
 end
 return -1

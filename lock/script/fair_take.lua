@@ -15,10 +15,11 @@
 -- ARGV[8]  with this sign of life; "": nobody was
 -- ARGV[9]  how long the queue lives without a sign of life, in ms
 -- ARGV[10] channel of the lock; ARGV[10]:field wakes the waiter of that field
--- ARGV[11] how many of the following are earlier fields of this very waiter, whose
+-- ARGV[11] command that publishes there
+-- ARGV[12] how many of the following are earlier fields of this very waiter, whose
 --          place it takes; the others are fields whose client never learned what
 --          became of them
--- ARGV[12+] those fields
+-- ARGV[13+] those fields
 --
 -- Answers {1, token} acquired; {0, pttl, first, sign} not: pttl in ms of who
 -- holds it (-1: none, -2: nobody), the first in the queue and its sign of life
@@ -28,6 +29,10 @@ local me, lease, floor, now, patience = ARGV[1], tonumber(ARGV[2]), tonumber(ARG
 if not lease or lease < 1 or not floor or not now or not patience then
   return redis.error_reply('ERR wheellock: fair_take needs a lease of at least 1 ms, a least token and a time')
 end
+-- Somebody else's key is refused before anything is written.
+redis.call('llen', queue)
+redis.call('zcard', scores)
+redis.call('hlen', signs)
 -- leave takes a field out of the queue; those behind wait for one less.
 local function leave(field)
   redis.call('hdel', signs, field)
@@ -44,10 +49,10 @@ local function leave(field)
   end
   redis.call('lrem', queue, 1, field)
 end
-local heirs = tonumber(ARGV[11])
-for i = 12, #ARGV do
+local heirs = tonumber(ARGV[12])
+for i = 13, #ARGV do
   local old = ARGV[i]
-  if i < 12 + heirs then
+  if i < 13 + heirs then
     local score = redis.call('zscore', scores, old)
     if score and not redis.call('zscore', scores, me) then
       redis.call('linsert', queue, 'before', old, me)
@@ -129,6 +134,6 @@ if ARGV[6] ~= '' then
   end
 end
 if woken and pttl == -2 and first and first ~= me then
-  redis.call('publish', ARGV[10] .. ':' .. first, '0')
+  redis.pcall(ARGV[11], ARGV[10] .. ':' .. first, '0')
 end
 return {0, pttl, first or '', first and redis.call('hget', signs, first) or ''}

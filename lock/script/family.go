@@ -79,31 +79,31 @@ var fairForceText string
 
 // The scripts of the objects beside Mutex.
 var (
-	SemaphoreSet   = &Script{"semaphore_set", semaphoreSetText, "e30150424094e0f0a8bcb55e049474892ccef9a3"}
-	SemaphoreAdd   = &Script{"semaphore_add", semaphoreAddText, "de9d03d65a3d82115e0b759f89a44e114f294df9"}
-	SemaphoreTake  = &Script{"semaphore_take", semaphoreTakeText, "3e78cb66fdbe58ff02461463f80e3243fa0836dd"}
-	SemaphoreUndo  = &Script{"semaphore_undo", semaphoreUndoText, "9003b3c6b91f93f5d603ec1a21c3402cee46559d"}
-	LatchSet       = &Script{"latch_set", latchSetText, "9cecd93804da26e5c21486e1a089eb6460ff8eca"}
-	LatchDown      = &Script{"latch_down", latchDownText, "c4f512fb46acb4b09471475de37bd4652b79d54a"}
-	LatchReset     = &Script{"latch_reset", latchResetText, "cc7500b854ab24837da710c9a0ab0a50ef15cd96"}
+	SemaphoreSet   = &Script{"semaphore_set", semaphoreSetText, "e6191cfb1ce04c9d513c1f53e89589b917d2288a"}
+	SemaphoreAdd   = &Script{"semaphore_add", semaphoreAddText, "0cf29e0e8caeef8935273dfb9f28266cd7eb7978"}
+	SemaphoreTake  = &Script{"semaphore_take", semaphoreTakeText, "9e4a9a9ca23966ce703a388da97d00c3abe8e39d"}
+	SemaphoreUndo  = &Script{"semaphore_undo", semaphoreUndoText, "42dbc7d3d17e1b920276b35388651e25c0a40760"}
+	LatchSet       = &Script{"latch_set", latchSetText, "99ef24e42ae9d5b753b112aa77c8227733f109e0"}
+	LatchDown      = &Script{"latch_down", latchDownText, "e9e095f25be706447d20b167b803c409fd7ffdf5"}
+	LatchReset     = &Script{"latch_reset", latchResetText, "43c0df34967c24e5b62c7154ed7457918de13649"}
 	Count          = &Script{"count", countText, "c6396d368e216de90cae2f155be25ad8a5b38c14"}
-	RwRead         = &Script{"rw_read", rwReadText, "b0b5a07d2772c1e8402cd6636ed2861343f1e2fc"}
-	RwWrite        = &Script{"rw_write", rwWriteText, "ccc287877389fa38c32cf09c45f29bb0d95a863f"}
-	RwReadReenter  = &Script{"rw_read_reenter", rwReadReenterText, "91da688d993745d6b092d52504d87f4c971a6d62"}
-	RwReadRelease  = &Script{"rw_read_release", rwReadReleaseText, "29dee2147edd00c26efc6b1bbe24da08f479358d"}
-	RwWriteRelease = &Script{"rw_write_release", rwWriteReleaseText, "9434c7860c68ae65baffc7f9ed22977be1ef7c3f"}
-	RwWithdraw     = &Script{"rw_withdraw", rwWithdrawText, "649eea9f56feb833f328f0e7c367999e526240d2"}
-	RwRenew        = &Script{"rw_renew", rwRenewText, "a60d8adca53969e088329dbb4342bdddf8041392"}
-	RwForce        = &Script{"rw_force", rwForceText, "e3873fb66213785c8d98b869d6dba255adebbeff"}
-	PermitTake     = &Script{"permit_take", permitTakeText, "c8a2d6137183f1db135bf408467af9940fdfafbf"}
-	PermitRelease  = &Script{"permit_release", permitReleaseText, "702076b68a33eae68f969e29f3333858e6b7b14f"}
-	PermitRenew    = &Script{"permit_renew", permitRenewText, "fec8de6c46c9da1e0ca0c1aa942b04d5430c31fb"}
+	RwRead         = &Script{"rw_read", rwReadText, "cc504c5f76c6c9d2e9f90efffe9c9757e57d96ad"}
+	RwWrite        = &Script{"rw_write", rwWriteText, "da077dcf7ea85e6a2784368a361e7d0b7fdd97bf"}
+	RwReadReenter  = &Script{"rw_read_reenter", rwReadReenterText, "fc1335125ff132732a50d0518db40aa717119266"}
+	RwReadRelease  = &Script{"rw_read_release", rwReadReleaseText, "287aded6b519121a0f64f7a82b5cf6c95bec8c8a"}
+	RwWriteRelease = &Script{"rw_write_release", rwWriteReleaseText, "80337bd1ecb6cd82590e88cf00ad1c137a691fd4"}
+	RwWithdraw     = &Script{"rw_withdraw", rwWithdrawText, "0b6c609eb653dbd5d9cd4221817050d8fc41efe2"}
+	RwRenew        = &Script{"rw_renew", rwRenewText, "2580c761f6a7c3d3e50054b0338b56ef64214fe3"}
+	RwForce        = &Script{"rw_force", rwForceText, "5476c4faf83562226af1730891e2407c5744c169"}
+	PermitTake     = &Script{"permit_take", permitTakeText, "f6bfaf8c26ad39e93df8c57de3a0c52390539bd6"}
+	PermitRelease  = &Script{"permit_release", permitReleaseText, "f6b1d9efa81786d36e9821e6245756092fadc0b9"}
+	PermitRenew    = &Script{"permit_renew", permitRenewText, "cbb1452cc1d24de8ac99d3d13fe35c7a09439db6"}
 	PermitExtend   = &Script{"permit_extend", permitExtendText, "a6d23f8190fd34559fd310da13c714f785f84591"}
-	PermitSet      = &Script{"permit_set", permitSetText, "2bae1705a89131dee75cc70d2d4415b4652d9da6"}
-	PermitInspect  = &Script{"permit_inspect", permitInspectText, "021592435e3e47c9b0e99dfd653cc93e42481758"}
-	FairTake       = &Script{"fair_take", fairTakeText, "e0073481306093a460d625c746f5919a0484c80f"}
-	FairRelease    = &Script{"fair_release", fairReleaseText, "894ce0e5244b6d0d0b9665a7b7af234663255280"}
-	FairForce      = &Script{"fair_force", fairForceText, "fb96ffdb6e2600a0bc79cd79adf133d9442ce6c1"}
+	PermitSet      = &Script{"permit_set", permitSetText, "acbaa469f6b47b35d2229679d08c5a0881610b81"}
+	PermitInspect  = &Script{"permit_inspect", permitInspectText, "719ea38b785ebdfa7187ab8c3372f75a8d87be9a"}
+	FairTake       = &Script{"fair_take", fairTakeText, "2fb8df847fac5775dc543f7d4279186026a392ee"}
+	FairRelease    = &Script{"fair_release", fairReleaseText, "327e42d73a177593fa63a4ebc1cc13282ac7d74f"}
+	FairForce      = &Script{"fair_force", fairForceText, "a21e593da98fb8cef5aef248a37e65297a60b791"}
 )
 
 func family() []*Script {

@@ -10,8 +10,10 @@ if #counts == 0 then
   return 0
 end
 for i = 1, #counts, 2 do
-  -- A lock's hash maps owners to counts; a read-write lock's has its mode too.
-  if counts[i] ~= 'mode' and not string.match(counts[i + 1], '^%d+$') then
+  -- A lock's hash maps owners, which end in a number, to counts; a read-write
+  -- lock's has its mode too.
+  if not (counts[i] == 'mode' and (counts[i + 1] == 'read' or counts[i + 1] == 'write'))
+    and not (string.match(counts[i], ':%w+$') and string.match(counts[i + 1], '^%d+$')) then
     return -1
   end
 end

@@ -8,6 +8,7 @@
 --
 -- Answers {1, the command's answer}, {0} the hold is gone and nothing was run.
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  redis.call('hdel', KEYS[1], ARGV[1]) -- a replica says READONLY: it may not have got the hold yet
   return {0}
 end
 local call = {ARGV[2]}

@@ -16,6 +16,7 @@ if not lease or lease < 1 or not floor then
 end
 local repeated = redis.call('hexists', KEYS[1], ARGV[2]) == 1
 if not repeated and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  redis.call('hdel', KEYS[1], ARGV[1]) -- a replica says READONLY: it may not have got the hold yet
   return {0, redis.call('pttl', KEYS[1])}
 end
 local token = 0
@@ -30,11 +31,11 @@ if KEYS[2] then
 end
 if repeated then
   if redis.call('pttl', KEYS[1]) < lease then
-    redis.call('pexpire', KEYS[1], lease)
+    redis.call('pexpire', KEYS[1], ARGV[3])
   end
 else
   redis.call('hset', KEYS[1], ARGV[2], '1')
   redis.call('hdel', KEYS[1], ARGV[1])
-  redis.call('pexpire', KEYS[1], lease) -- another hold: it has the lease that it asked for
+  redis.call('pexpire', KEYS[1], ARGV[3]) -- another hold: it has the lease that it asked for
 end
 return {1, token}

@@ -5,6 +5,7 @@
 -- KEYS[2] the request's result, used by no other request
 -- ARGV[1] the latch's channel
 -- ARGV[2] how long the result is remembered, in ms
+-- ARGV[3] command that publishes; publish if it is not given
 --
 -- Answers the count that is left; 0 also if the latch was open.
 local left = redis.call('get', KEYS[2])
@@ -18,7 +19,7 @@ if redis.call('exists', KEYS[1]) == 1 then
     redis.call('del', KEYS[1])
   end
   if left == 0 then
-    redis.call('publish', ARGV[1], '0') -- Redisson's word for "open"
+    redis.pcall(ARGV[3] or 'publish', ARGV[1], '0') -- Redisson's word for "open"
   end
   left = math.max(left, 0)
 end

@@ -5,6 +5,7 @@
 -- ARGV[1] the count, at least 1
 -- ARGV[2] the latch's channel
 -- ARGV[3] how long the result is remembered, in ms
+-- ARGV[4] command that publishes; publish if it is not given
 --
 -- Answers 1 done, 0 the latch is closed already.
 local done = redis.call('get', KEYS[2])
@@ -18,6 +19,6 @@ if not redis.call('get', KEYS[1]) then
 end
 redis.call('set', KEYS[2], done, 'px', ARGV[3])
 if done == '1' then
-  redis.call('publish', ARGV[2], '1') -- Redisson's word for "closed", and for "deleted"
+  redis.pcall(ARGV[4] or 'publish', ARGV[2], '1') -- Redisson's word for "closed", and for "deleted"
 end
 return tonumber(done)

@@ -6,7 +6,7 @@
 --
 -- Answers {exists, free, taken}.
 local value = redis.call('get', KEYS[1])
-local free = tonumber(value or '0')
+local free = string.match(value or '0', '^%-?%d+$') and tonumber(value or '0')
 if not free then
   return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
 end

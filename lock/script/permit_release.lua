@@ -4,6 +4,7 @@
 -- KEYS[2] permits that are taken {id: deadline in epoch ms}
 -- ARGV[1] the permits: 12 bytes and their number, see permit_take
 -- ARGV[2] channel on which free permits are published
+-- ARGV[3] command that publishes there; publish if it is not given
 --
 -- Answers 1 all were there and are free now; -1 some were not, the rest is free.
 -- Memory that is out refuses none of it: the first write frees some.
@@ -15,7 +16,7 @@ for i = 1, n do
 end
 if back > 0 then
   local free = redis.call('incrby', KEYS[1], string.format('%.0f', back))
-  redis.call('publish', ARGV[2], string.format('%.0f', free))
+  redis.pcall(ARGV[3] or 'publish', ARGV[2], string.format('%.0f', free))
 end
 if back == n then
   return 1

@@ -36,6 +36,11 @@ for k = 1, #KEYS do
       end
     end
   else
+    -- A replica says READONLY to this: it may not have got the permits yet.
+    local nothing = redis.pcall('zrem', key, '')
+    if type(nothing) == 'table' and string.find(nothing.err, 'READONLY', 1, true) then
+      return nothing
+    end
     gone[#gone + 1] = k
   end
 end

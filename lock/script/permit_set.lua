@@ -7,13 +7,15 @@
 -- ARGV[1] how many permits
 -- ARGV[2] channel on which free permits are published
 -- ARGV[3] how long the result is remembered, in ms
+-- ARGV[4] command that publishes; publish if it is not given
 --
 -- Answers 1. If more are taken, the counter of free ones is below 0 until enough
 -- of them have come back.
 if redis.call('get', KEYS[2]) then
   return 1
 end
-local free = tonumber(redis.call('get', KEYS[1]) or '0')
+local value = redis.call('get', KEYS[1]) or '0'
+local free = string.match(value, '^%-?%d+$') and tonumber(value)
 if not free then
   return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
 end
@@ -21,6 +23,6 @@ local more = tonumber(ARGV[1]) - free - redis.call('zcard', KEYS[3])
 free = redis.call('incrby', KEYS[1], string.format('%.0f', more))
 redis.call('set', KEYS[2], '1', 'px', ARGV[3])
 if more > 0 then
-  redis.call('publish', ARGV[2], string.format('%.0f', free))
+  redis.pcall(ARGV[4] or 'publish', ARGV[2], string.format('%.0f', free))
 end
 return 1

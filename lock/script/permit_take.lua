@@ -8,7 +8,8 @@
 -- ARGV[4]  their deadline in epoch ms
 -- ARGV[5]  the client's clock in epoch ms: permits with a deadline up to it are free
 -- ARGV[6]  channel on which free permits are published
--- ARGV[7+] permits of earlier attempts whose outcome their client never learned:
+-- ARGV[7]  command that publishes there
+-- ARGV[8+] permits of earlier attempts whose outcome their client never learned:
 --          12 bytes and a number
 --
 -- Answers {taken, free, ms}: taken is 0 if there were too few; free is what is
@@ -17,13 +18,14 @@
 local function id(bytes, i)
   return bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
 end
-local free = tonumber(redis.call('get', KEYS[1]) or '0')
+local value = redis.call('get', KEYS[1]) or '0'
+local free = string.match(value, '^%-?%d+$') and tonumber(value)
 local most = tonumber(ARGV[2])
 if not free or not most then
   return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
 end
 local back = 0
-for k = 7, #ARGV do
+for k = 8, #ARGV do
   for i = 1, tonumber(string.sub(ARGV[k], 13)) do
     back = back + redis.call('zrem', KEYS[2], id(string.sub(ARGV[k], 1, 12), i))
   end
@@ -57,7 +59,7 @@ if taken == 0 then
   end
 end
 if back > 0 and free > 0 then
-  redis.call('publish', ARGV[6], string.format('%.0f', free))
+  redis.pcall(ARGV[7], ARGV[6], string.format('%.0f', free))
 end
 local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
 local left = -1

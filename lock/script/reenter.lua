@@ -11,6 +11,7 @@ if not lease or lease < 1 then
   return redis.error_reply('ERR wheellock: reenter needs a lease of at least 1 ms')
 end
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  redis.call('hdel', KEYS[1], ARGV[1]) -- a replica says READONLY: it may not have got the hold yet
   return 0
 end
 redis.call('hset', KEYS[1], ARGV[1], ARGV[2])

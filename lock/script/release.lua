@@ -15,20 +15,23 @@ local remaining = tonumber(ARGV[2])
 if not lease or lease < 1 or not remaining then
   return redis.error_reply('ERR wheellock: release needs a count and a lease of at least 1 ms')
 end
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  return -1
-end
 if remaining > 0 then
+  if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+    redis.call('hdel', KEYS[1], ARGV[1]) -- a replica says READONLY: it may not have got the hold yet
+    return -1
+  end
   redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
   if redis.call('pttl', KEYS[1]) < lease then
-    redis.call('pexpire', KEYS[1], lease)
+    redis.call('pexpire', KEYS[1], ARGV[3])
   end
   return 0
 end
 -- Not asked afterwards: a key that is gone may not be touched while its slot
 -- moves to another server of a Cluster.
 local last = redis.call('hlen', KEYS[1]) == 1
-redis.call('hdel', KEYS[1], ARGV[1])
+if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
+  return -1
+end
 if last then
   -- It is released, whatever becomes of the message.
   local told = redis.pcall(ARGV[5] or 'publish', ARGV[4], '0')

@@ -8,20 +8,33 @@
 -- Answers the indexes i of the holds that are gone; the others now have a TTL of
 -- at least the lease. A key of the wrong type is a hold that is gone. Only
 -- commands that are not refused when memory is out.
--- Locals, because globals are looked up by name each time: a tenth of the script.
+-- Locals, because globals are looked up by name each time, and the lease as text,
+-- because Redis would print the number anew for each key: a tenth of the script each.
 local keys, args, call, pcall = KEYS, ARGV, redis.call, redis.pcall
-local lease = tonumber(args[1])
-local client = args[2]
+local text, client = args[1], args[2]
+local lease = tonumber(text)
 if not lease or lease < 1 or #args ~= #keys + 2 then
   return redis.error_reply('ERR wheellock: renew needs a lease of at least 1 ms and a field for each key')
 end
 local gone = {}
+local gt = true -- Redis 7 compares the TTLs itself: a fifth of the script; an older one has no such option
 for i = 1, #keys do
   local key = keys[i]
   if pcall('hexists', key, client .. args[i + 2]) ~= 1 then
+    -- A replica says READONLY to this: it may not have got the hold yet.
+    local nothing = pcall('hdel', key, client .. args[i + 2])
+    if type(nothing) == 'table' and string.find(nothing.err, 'READONLY', 1, true) then
+      return nothing
+    end
     gone[#gone + 1] = i
-  elseif call('pttl', key) < lease then
-    call('pexpire', key, lease)
+  else
+    local set = gt and pcall('pexpire', key, text, 'gt')
+    if set ~= 1 then -- refused, or the TTL is longer already, or there is none
+      gt = type(set) == 'number'
+      if call('pttl', key) < lease then
+        call('pexpire', key, text)
+      end
+    end
   end
 end
 return gone

@@ -22,16 +22,17 @@ for i = 6, #ARGV do
   redis.call('hdel', KEYS[1], ARGV[i])
   redis.call('del', ARGV[5] .. ':' .. ARGV[i] .. ':rwlock_timeout:1')
 end
-if redis.call('hlen', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], 'mode') == 1 then
-  redis.call('del', KEYS[1])
-end
 local mode = redis.call('hget', KEYS[1], 'mode')
+if (mode == 'read' or mode == 'write') and redis.call('hlen', KEYS[1]) == 1 then
+  redis.call('del', KEYS[1])
+  mode = false
+end
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   if mode == 'write' then
     if ARGV[3] == '' or redis.call('hexists', KEYS[1], ARGV[3]) == 0 then
       return {0, redis.call('pttl', KEYS[1])}
     end
-  elseif not mode and redis.call('exists', KEYS[1]) == 1 then
+  elseif mode ~= 'read' and redis.call('exists', KEYS[1]) == 1 then
     return {0, redis.call('pttl', KEYS[1])} -- another sort of lock
   elseif ARGV[4] == '1' and redis.call('exists', KEYS[3]) == 1 then
     return {0, redis.call('pttl', KEYS[3])}

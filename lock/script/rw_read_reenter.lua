@@ -11,7 +11,12 @@ local lease = tonumber(ARGV[3])
 if not lease or lease < 1 then
   return redis.error_reply('ERR wheellock: rw_read_reenter needs a lease of at least 1 ms')
 end
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 or redis.call('exists', KEYS[2]) == 0 then
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  redis.call('hdel', KEYS[1], ARGV[1]) -- a replica says READONLY: it may not have got the hold yet
+  return 0
+end
+if redis.call('exists', KEYS[2]) == 0 then
+  redis.call('del', KEYS[2]) -- as above
   return 0
 end
 redis.call('hset', KEYS[1], ARGV[1], ARGV[2])

@@ -23,13 +23,18 @@ for i = 1, #KEYS do
   local timeout = prefix .. ':' .. field .. ':rwlock_timeout:1'
   local left = redis.call('pttl', timeout)
   if left == -2 or redis.pcall('hexists', key, field) ~= 1 then
+    -- A replica says READONLY to this: it may not have got the hold yet.
+    local nothing = left == -2 and redis.pcall('del', timeout) or redis.pcall('hdel', key, field)
+    if type(nothing) == 'table' and string.find(nothing.err, 'READONLY', 1, true) then
+      return nothing
+    end
     gone[#gone + 1] = i
   else
     if left < lease then
-      redis.call('pexpire', timeout, lease)
+      redis.call('pexpire', timeout, ARGV[1])
     end
     if redis.call('pttl', key) < lease then
-      redis.call('pexpire', key, lease)
+      redis.call('pexpire', key, ARGV[1])
     end
   end
 end

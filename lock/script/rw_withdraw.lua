@@ -3,12 +3,13 @@
 -- KEYS[1] the writers that wait {writer: 1}
 -- ARGV[1] name of the writer
 -- ARGV[2] channel on which readers that it kept out are woken
+-- ARGV[3] command that publishes there; publish if it is not given
 --
 -- Answers 1 done, 0 it was not there.
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
 if redis.call('exists', KEYS[1]) == 0 then
-  redis.call('publish', ARGV[2], '1')
+  redis.pcall(ARGV[3] or 'publish', ARGV[2], '1')
 end
 return 1

@@ -19,7 +19,8 @@ for i = 6, #ARGV do
   redis.call('hdel', KEYS[1], ARGV[i])
   redis.call('del', ARGV[5] .. ':' .. ARGV[i] .. ':rwlock_timeout:1')
 end
-if redis.call('hlen', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], 'mode') == 1 then
+local mode = redis.call('hget', KEYS[1], 'mode')
+if (mode == 'read' or mode == 'write') and redis.call('hlen', KEYS[1]) == 1 then
   redis.call('del', KEYS[1])
 end
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 and redis.call('exists', KEYS[1]) == 1 then

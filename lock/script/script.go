@@ -5,7 +5,8 @@
 //
 // Every script may arrive twice, late or out of order and touches only the hold
 // whose field it names. Data keys stand in KEYS and share a slot; channels are
-// arguments; expiry is always relative; all commands exist since Redis 4.
+// arguments; expiry is always relative; all commands exist since Redis 4, and the one
+// newer option is done without where it is not known.
 package script
 
 import _ "embed"
@@ -60,14 +61,14 @@ var tokenText string
 
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
-	Acquire = &Script{"acquire", acquireText, "3695c941721a3d3e1e82d504e892d665fd8fb48a"}
-	Reenter = &Script{"reenter", reenterText, "a551dae03e7ba85ace217f5d7176084c16413305"}
-	Release = &Script{"release", releaseText, "9d85180a9d5ce4ea1c0b8724ffe6f115809b0223"}
-	Handoff = &Script{"handoff", handoffText, "febb6130223cc161078fb7329631da829c35ab9b"}
-	Force   = &Script{"force", forceText, "9fe36949bb4e89f3b99b21618153cfb3663b4682"}
-	Guard   = &Script{"guard", guardText, "923d53d60a3cf4f358e281912d3ef1e461dffd64"}
+	Acquire = &Script{"acquire", acquireText, "5acbeb72b533cf64e273616da012506f95b4e780"}
+	Reenter = &Script{"reenter", reenterText, "8b0304f3c54e7b843c621f48d981605823cf606a"}
+	Release = &Script{"release", releaseText, "d1b3520c38f8153983b97a84d790fe3093ba2922"}
+	Handoff = &Script{"handoff", handoffText, "afad6498321b48c1ea1700dbe28e2360a37b89e0"}
+	Force   = &Script{"force", forceText, "492a59172a5ccf3fbad778190c0929bc91f0e3e7"}
+	Guard   = &Script{"guard", guardText, "0d5a9efcb7b9d17b65a82cb9725e0470c1b0392d"}
 	Inspect = &Script{"inspect", inspectText, "e26bfae6d7a87bd59a63bbac265bcca502b7be87"}
-	Renew   = &Script{"renew", renewText, "e6b02065539398a18e1d54b578c36faa95bea4d8"}
+	Renew   = &Script{"renew", renewText, "da30a3650ca47ac22b65c79b471ee065dd56573b"}
 	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e"}
 	Token   = &Script{"token", tokenText, "96161e8af844f95ad3695b94f1e6e48b56982376"}
 )

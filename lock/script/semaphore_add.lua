@@ -5,13 +5,15 @@
 -- ARGV[1] how many permits; fewer than 0 takes some away, whether free or not
 -- ARGV[2] channel on which free permits are published
 -- ARGV[3] how long the result is remembered, in ms
+-- ARGV[4] command that publishes; publish if it is not given
 --
 -- Answers 1 done; 0 refused, because there would be more than 2^31-1.
 local done = redis.call('get', KEYS[2])
 if done then
   return tonumber(done)
 end
-local free = tonumber(redis.call('get', KEYS[1]) or '0')
+local value = redis.call('get', KEYS[1]) or '0'
+local free = string.match(value, '^%-?%d+$') and tonumber(value)
 if not free then
   return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
 end
@@ -22,6 +24,6 @@ if free + tonumber(ARGV[1]) <= 2147483647 then
 end
 redis.call('set', KEYS[2], done, 'px', ARGV[3])
 if done == '1' and tonumber(ARGV[1]) > 0 then
-  redis.call('publish', ARGV[2], string.format('%.0f', free))
+  redis.pcall(ARGV[4] or 'publish', ARGV[2], string.format('%.0f', free))
 end
 return tonumber(done)

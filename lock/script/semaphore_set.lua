@@ -6,6 +6,7 @@
 -- ARGV[1] how many permits
 -- ARGV[2] channel on which free permits are published
 -- ARGV[3] how long the result is remembered, in ms
+-- ARGV[4] command that publishes; publish if it is not given
 --
 -- Answers 1 done, 0 the semaphore exists.
 local done = redis.call('get', KEYS[2])
@@ -19,6 +20,6 @@ if not redis.call('get', KEYS[1]) then
 end
 redis.call('set', KEYS[2], done, 'px', ARGV[3])
 if done == '1' then
-  redis.call('publish', ARGV[2], ARGV[1])
+  redis.pcall(ARGV[4] or 'publish', ARGV[2], ARGV[1])
 end
 return tonumber(done)

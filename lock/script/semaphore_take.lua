@@ -7,7 +7,8 @@
 --
 -- Answers {taken, free}: taken is 0 if there were too few, and free is what is
 -- left now. A counter that does not exist has no permits.
-local free = tonumber(redis.call('get', KEYS[1]) or '0')
+local value = redis.call('get', KEYS[1]) or '0'
+local free = string.match(value, '^%-?%d+$') and tonumber(value)
 if not free then
   return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
 end

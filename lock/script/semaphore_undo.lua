@@ -5,12 +5,13 @@
 -- KEYS[2] the take's result
 -- ARGV[1] channel on which free permits are published
 -- ARGV[2] how long the result is remembered, in ms
+-- ARGV[3] command that publishes; publish if it is not given
 --
 -- Answers how many permits were given back.
 local taken = redis.call('get', KEYS[2]) or '0'
 redis.call('set', KEYS[2], '0', 'px', ARGV[2])
 if taken ~= '0' then
   local free = redis.call('incrby', KEYS[1], taken)
-  redis.call('publish', ARGV[1], string.format('%.0f', free))
+  redis.pcall(ARGV[3] or 'publish', ARGV[1], string.format('%.0f', free))
 end
 return tonumber(taken)

@@ -31,4 +31,12 @@
 // trip. min-replicas-to-write 1 with min-replicas-max-lag makes a master that
 // was cut off refuse new locks; fencing tokens (Held.Token), which go on rising
 // over a failover, protect what the lock guards.
+//
+// # Goroutines, locks, cost
+//
+// A Source owns no goroutine and no connection. The Client runs Follow in a
+// goroutine of its own, which adds two more, one that listens to a sentinel and
+// one that pings it; a question asks each sentinel in a goroutine that it awaits.
+// All end with Client.Close. Source.mu guards what is known of the master and is
+// not held during I/O. Locks cost what they do on one server.
 package sentinel

@@ -220,6 +220,20 @@ func TestREADONLYDropsTheConnection(t *testing.T) {
 	require.Zero(t, n)
 }
 
+// TestTheSentinelsAreAskedAgainEachSixthOfALease and not each 5 s alone.
+func TestTheSentinelsAreAskedAgainEachSixthOfALease(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	f := startFake(t, server.Addr(), 1)
+	c := newClient(t, newSource(t, addrs(f)...), lock.Config{Lease: time.Second})
+	held, err := c.Mutex("a").Lock(context.Background())
+	require.NoError(t, err)
+	renewed, asked := c.Stats().Renewal.Renewed, f.questions()
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+6 }, 20*time.Second, time.Millisecond)
+	require.GreaterOrEqual(t, f.questions()-asked, 6, "two to a renewal, but on a busy machine")
+	require.NoError(t, held.Unlock(context.Background()))
+}
+
 func TestTheMasterIsUsedOnWithoutSentinels(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)

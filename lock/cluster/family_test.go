@@ -1,0 +1,530 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mna/redisc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/cluster"
+)
+
+// exclusive are the objects that one holder at a time can have: how one is
+// taken, at once or when it is free.
+var exclusive = map[string]func(c *lock.Client, name string, wait bool) func(context.Context) (*lock.Held, error){
+	"Mutex": func(c *lock.Client, name string, wait bool) func(context.Context) (*lock.Held, error) {
+		return either(wait, c.Mutex(name).Lock, c.Mutex(name).TryLock)
+	},
+	"FencedMutex": func(c *lock.Client, name string, wait bool) func(context.Context) (*lock.Held, error) {
+		return either(wait, c.FencedMutex(name).Lock, c.FencedMutex(name).TryLock)
+	},
+	"FairMutex": func(c *lock.Client, name string, wait bool) func(context.Context) (*lock.Held, error) {
+		return either(wait, c.FairMutex(name).Lock, c.FairMutex(name).TryLock)
+	},
+	"RWMutex": func(c *lock.Client, name string, wait bool) func(context.Context) (*lock.Held, error) {
+		return either(wait, c.RWMutex(name).Lock, c.RWMutex(name).TryLock)
+	},
+	"RWMutex read by a": func(c *lock.Client, name string, wait bool) func(context.Context) (*lock.Held, error) {
+		return either(wait, c.RWMutex(name).Lock, c.RWMutex(name).TryLock) // who comes second writes
+	},
+	"PermitSemaphore": func(c *lock.Client, name string, wait bool) func(context.Context) (*lock.Held, error) {
+		return func(ctx context.Context) (*lock.Held, error) {
+			s := c.PermitSemaphore(name)
+			if !wait {
+				return s.TryAcquire(ctx, 1)
+			}
+			if _, err := s.TrySet(ctx, 1); err != nil {
+				return nil, err
+			}
+			return s.Acquire(ctx, 1)
+		}
+	},
+}
+
+func either(wait bool, lock, try func(context.Context) (*lock.Held, error)) func(context.Context) (*lock.Held, error) {
+	if wait {
+		return lock
+	}
+	return try
+}
+
+// first takes the object for the first holder, a.
+func first(kind string, c *lock.Client, name string) func(context.Context) (*lock.Held, error) {
+	if kind == "RWMutex read by a" {
+		return c.RWMutex(name).RLock
+	}
+	return exclusive[kind](c, name, true)
+}
+
+// tagged are names with and without a hash tag.
+func tagged(word string) []string {
+	return []string{word, "{" + word + "}", "{" + word + "}:of", "the{" + word + "}:of", "x{" + word + "}{"}
+}
+
+// TestTheFamilyOnACluster: each kind of lock, under names of all forms, is taken,
+// refused to others, awaited, and given to who waits, by a message alone.
+func TestTheFamilyOnACluster(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	// MaxPoll is longer than the test: only a message can wake the waiter.
+	cfg := lock.Config{Lease: 10 * time.Minute, MaxPoll: time.Hour}
+	for _, sharded := range []bool{false, true} {
+		a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
+		b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
+		for kind, take := range exclusive {
+			t.Run(fmt.Sprint(kind, " sharded=", sharded), func(t *testing.T) {
+				for _, name := range tagged(fmt.Sprint("family:", kind, sharded)) {
+					held, err := first(kind, a, name)(ctx)
+					require.NoError(t, err, name)
+					_, err = take(b, name, false)(ctx)
+					require.ErrorIs(t, err, lock.ErrNotAcquired, name)
+					require.NotErrorIs(t, err, lock.ErrUnknown, name)
+					got := make(chan *lock.Held, 1)
+					go func() {
+						next, err := take(b, name, true)(ctx)
+						if err != nil {
+							t.Error(err)
+						}
+						got <- next
+					}()
+					awaitListener(t, rc, name, sharded)
+					requireOneSlot(t, rc, name)
+					require.NoError(t, held.Unlock(ctx))
+					select {
+					case next := <-got:
+						require.True(t, next.Valid())
+						if kind != "PermitSemaphore" && !strings.HasPrefix(kind, "RW") {
+							require.Greater(t, next.Token(), held.Token())
+						}
+						require.NoError(t, next.Unlock(ctx))
+					case <-time.After(20 * time.Second):
+						t.Fatal("nothing woke who waits for ", name)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestCountersOnACluster: a semaphore's and a latch's waiters are woken by
+// messages alone.
+func TestCountersOnACluster(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	cfg := lock.Config{MaxPoll: time.Hour}
+	for _, sharded := range []bool{false, true} {
+		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
+			a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
+			b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
+			woken := func(name string, wait func(context.Context) error, wake func() error) {
+				t.Helper()
+				done := make(chan error, 1)
+				go func() { done <- wait(ctx) }()
+				awaitListener(t, rc, name, sharded)
+				requireOneSlot(t, rc, name)
+				require.NoError(t, wake())
+				select {
+				case err := <-done:
+					require.NoError(t, err)
+				case <-time.After(20 * time.Second):
+					t.Fatal("nothing woke who waits for ", name)
+				}
+			}
+			for _, name := range tagged(fmt.Sprint("semaphore:", sharded)) {
+				do(t, rc.Servers[owner(t, rc, name)], "DEL", name)
+				s := a.Semaphore(name)
+				set, err := s.TrySet(ctx, 2)
+				require.NoError(t, err)
+				require.True(t, set)
+				require.NoError(t, s.Acquire(ctx, 2))
+				require.ErrorIs(t, b.Semaphore(name).TryAcquire(ctx, 1), lock.ErrNotAcquired)
+				woken(name, func(ctx context.Context) error { return b.Semaphore(name).Acquire(ctx, 2) },
+					func() error { return s.Release(ctx, 2) })
+				n, err := b.Semaphore(name).Available(ctx)
+				require.NoError(t, err)
+				require.Zero(t, n)
+			}
+			for _, name := range tagged(fmt.Sprint("latch:", sharded)) {
+				l := a.CountDownLatch(name)
+				set, err := l.TrySet(ctx, 2)
+				require.NoError(t, err)
+				require.True(t, set)
+				require.NoError(t, l.CountDown(ctx))
+				woken(name, b.CountDownLatch(name).Wait, func() error { return l.CountDown(ctx) })
+				n, err := b.CountDownLatch(name).Count(ctx)
+				require.NoError(t, err)
+				require.Zero(t, n)
+			}
+		})
+	}
+}
+
+// awaitListener returns when somebody listens to a channel of the object.
+func awaitListener(t *testing.T, rc *redistest.Cluster, name string, sharded bool) {
+	t.Helper()
+	command := "CHANNELS"
+	if sharded {
+		command = "SHARDCHANNELS"
+	}
+	s := rc.Servers[owner(t, rc, name)]
+	require.Eventually(t, func() bool {
+		channels, err := redis.Strings(do(t, s, "PUBSUB", command), nil)
+		require.NoError(t, err)
+		for _, c := range channels {
+			if rest, ok := strings.CutSuffix(c, name); ok && strings.HasSuffix(rest, ":") ||
+				strings.Contains(c, "{"+name+"}") || strings.Contains(c, ":"+name+":") {
+				return true
+			}
+		}
+		return false
+	}, 10*time.Second, time.Millisecond, "nobody waits for %s", name)
+}
+
+// requireOneSlot checks that all keys of an object are in its slot: those that
+// scripts make up themselves, too.
+func requireOneSlot(t *testing.T, rc *redistest.Cluster, name string) {
+	t.Helper()
+	found := false
+	for _, s := range rc.Servers {
+		keys, err := redis.Strings(do(t, s, "KEYS", "*"), nil)
+		require.NoError(t, err)
+		for _, key := range keys {
+			if key == name || strings.Contains(key, "{"+name+"}") || strings.HasPrefix(key, name+":") || strings.HasSuffix(key, ":"+name) {
+				found = true
+				require.Equal(t, redisc.Slot(name), redisc.Slot(key), "%s of %s", key, name)
+			}
+		}
+	}
+	require.True(t, found)
+}
+
+// TestHoldsOfTheFamilyAreRenewed past their leases, on all nodes.
+func TestHoldsOfTheFamilyAreRenewed(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: time.Second})
+	var helds []*lock.Held
+	for kind := range exclusive {
+		for _, name := range append(names("kept:"+kind, 6), "{kept}:"+kind, "x{kept "+kind+"}y") {
+			held, err := first(kind, c, name)(ctx)
+			require.NoError(t, err)
+			helds = append(helds, held)
+		}
+	}
+	awaitRenewed(t, c, 5*len(helds))
+	require.Empty(t, c.Stats().Renewal.Lost)
+	for _, held := range helds {
+		require.True(t, held.Valid(), held.Name())
+		require.NoError(t, held.Unlock(ctx))
+	}
+	require.NoError(t, c.Close(ctx))
+}
+
+// TestNamesOfTheFamilyWithoutASlotOfTheirOwnAreRefused.
+func TestNamesOfTheFamilyWithoutASlotOfTheirOwnAreRefused(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	c := newClient(t, rc, cluster.Options{}, lock.Config{})
+	ctx := context.Background()
+	for _, name := range []string{"a{b", "a}b", "a{}b"} {
+		for kind, take := range exclusive {
+			_, err := take(c, name, true)(ctx)
+			require.ErrorContains(t, err, "in a Cluster", kind)
+			_, err = take(c, name, false)(ctx)
+			require.ErrorContains(t, err, "in a Cluster", kind)
+		}
+		require.ErrorContains(t, c.Semaphore(name).Acquire(ctx, 1), "in a Cluster")
+		require.ErrorContains(t, c.Semaphore(name).Release(ctx, 1), "in a Cluster")
+		require.ErrorContains(t, c.CountDownLatch(name).Wait(ctx), "in a Cluster")
+		require.ErrorContains(t, c.CountDownLatch(name).CountDown(ctx), "in a Cluster")
+		_, err := c.RWMutex(name).RLock(ctx)
+		require.ErrorContains(t, err, "in a Cluster")
+		_, err = lock.NewMultiLock(c.Mutex("fine"), c.Mutex(name)).Lock(ctx)
+		require.ErrorContains(t, err, "in a Cluster")
+	}
+}
+
+// readers takes a lock for reading by two clients, in a slot that is then on the
+// move, and returns each hold and the key that lives as long.
+func readers(t *testing.T, rc *redistest.Cluster, name string, clients ...*lock.Client) (helds []*lock.Held, timeouts []string) {
+	t.Helper()
+	for _, c := range clients {
+		held, err := c.RWMutex(name).RLock(context.Background())
+		require.NoError(t, err)
+		helds = append(helds, held)
+	}
+	for _, c := range clients {
+		for _, key := range keysInSlot(t, rc, redisc.Slot(name), owner(t, rc, name)) {
+			if strings.Contains(key, name) && strings.Contains(key, c.ID()) && strings.HasSuffix(key, ":rwlock_timeout:1") {
+				timeouts = append(timeouts, key)
+			}
+		}
+	}
+	require.Len(t, timeouts, len(clients))
+	return helds, timeouts
+}
+
+// TestAReaderWhoseKeysAreApartKeepsItsLock: the release of one reader looks at
+// the keys of the others, and some of these are on another server. Neither takes
+// it the lock from them, nor does renewal find them lost.
+func TestAReaderWhoseKeysAreApartKeepsItsLock(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	for _, stays := range []string{"timeout", "lock"} {
+		t.Run("its "+stays+" stays", func(t *testing.T) {
+			t.Parallel()
+			name := "readers apart, its " + stays + " stays"
+			slot, from := redisc.Slot(name), owner(t, rc, name)
+			to := (from + 1) % 3
+			cfg := lock.Config{Lease: 6 * time.Second, UnlockTimeout: 600 * time.Millisecond}
+			leaves, reads, writes := newClient(t, rc, cluster.Options{}, cfg), newClient(t, rc, cluster.Options{}, cfg), newClient(t, rc, cluster.Options{}, cfg)
+			helds, timeouts := readers(t, rc, name, leaves, reads)
+			require.NoError(t, rc.BeginMove(slot, from, to))
+			moved, at := []string{name, timeouts[0]}, to
+			if stays == "lock" {
+				moved, at = []string{timeouts[1]}, from
+			}
+			require.NoError(t, rc.MoveKeys(slot, from, to, moved...))
+
+			err := helds[0].Unlock(ctx)
+			if err != nil {
+				require.ErrorIs(t, err, lock.ErrUnknown)
+			}
+			require.Positive(t, pttl(t, rc.Servers[at], name), "the other still reads")
+			_, err = writes.RWMutex(name).TryLock(ctx)
+			require.Error(t, err)
+			asked := func() uint64 { st := reads.Stats().Renewal; return st.Retried + st.Renewed }
+			require.Eventually(t, func() bool { return asked() > 0 }, 20*time.Second, 5*time.Millisecond)
+			require.True(t, helds[1].Valid())
+
+			require.NoError(t, rc.MoveKeys(slot, from, to))
+			require.NoError(t, rc.EndMove(slot, from, to))
+			awaitRenewed(t, reads, 1)
+			require.True(t, helds[1].Valid())
+			if err := helds[0].Unlock(ctx); err != nil { // it may be released, or given up to the client
+				require.ErrorIs(t, err, lock.ErrNotHeld)
+			}
+			_, err = writes.RWMutex(name).TryLock(ctx)
+			require.ErrorIs(t, err, lock.ErrNotAcquired)
+			require.NoError(t, helds[1].Unlock(ctx))
+			held, err := writes.RWMutex(name).Lock(ctx)
+			require.NoError(t, err)
+			require.NoError(t, held.Unlock(ctx))
+			require.Empty(t, reads.Stats().Renewal.Lost)
+		})
+	}
+}
+
+// TestReadersApartDoNotKeepOthersFromRenewal in the same batch and slot.
+func TestReadersApartDoNotKeepOthersFromRenewal(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	tag := "{readers beside}"
+	slot, from := redisc.Slot(tag), owner(t, rc, tag)
+	to := (from + 1) % 3
+	lease := 2 * time.Second
+	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: lease})
+	mutexes := lockAll(t, c, names(tag+"mutex", 200)) // so many that some share a batch
+	apart, timeouts := readers(t, rc, tag+"apart", c)
+	var whole []*lock.Held
+	for _, name := range names(tag+"whole", 200) {
+		held, err := c.RWMutex(name).RLock(ctx)
+		require.NoError(t, err)
+		whole = append(whole, held)
+	}
+	require.NoError(t, rc.BeginMove(slot, from, to))
+	require.NoError(t, rc.MoveKeys(slot, from, to, append(timeouts, tag+"mutex1", tag+"mutex2")...))
+	<-apart[0].Done() // for longer than a lease
+	awaitRenewed(t, c, 3*len(mutexes))
+	for name, held := range mutexes {
+		require.True(t, held.Valid(), name)
+		require.NoError(t, held.Unlock(ctx))
+	}
+	require.NoError(t, rc.MoveKeys(slot, from, to))
+	require.NoError(t, rc.EndMove(slot, from, to))
+	for _, held := range whole {
+		require.True(t, held.Valid())
+		require.NoError(t, held.Unlock(ctx))
+	}
+}
+
+// TestTheFamilyInASlotHeldHalfMigrated: what is held is renewed; what needs
+// several keys is done when the slot has arrived, and not before.
+func TestTheFamilyInASlotHeldHalfMigrated(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	tag := "{family half}"
+	slot, from := redisc.Slot(tag), owner(t, rc, tag)
+	to := (from + 1) % 3
+	cfg := lock.Config{Lease: 6 * time.Second, UnlockTimeout: time.Minute, MaxPoll: 100 * time.Millisecond}
+	a, b := newClient(t, rc, cluster.Options{}, cfg), newClient(t, rc, cluster.Options{}, cfg)
+	kept, ending := map[string]*lock.Held{}, map[string]*lock.Held{}
+	var main []string
+	for kind := range exclusive {
+		for word, helds := range map[string]map[string]*lock.Held{"kept ": kept, "ending ": ending} {
+			name := tag + word + kind
+			held, err := first(kind, a, name)(ctx)
+			require.NoError(t, err)
+			helds[kind] = held
+			if kind != "RWMutex read by a" { // a reader lives only while its keys are together
+				main = append(main, name)
+			}
+		}
+	}
+	permits, latch := a.Semaphore(tag+"permits"), a.CountDownLatch(tag+"latch")
+	do(t, rc.Servers[from], "DEL", permits.Name())
+	_, err := permits.TrySet(ctx, 1)
+	require.NoError(t, err)
+	_, err = latch.TrySet(ctx, 1)
+	require.NoError(t, err)
+	require.NoError(t, rc.BeginMove(slot, from, to))
+	require.NoError(t, rc.MoveKeys(slot, from, to, append(main, permits.Name(), latch.Name())...))
+
+	results := map[string]chan error{}
+	begin := func(what string, f func() error) {
+		result := make(chan error, 1)
+		results[what] = result
+		go func() { result <- f() }()
+	}
+	for kind, take := range exclusive {
+		wait := func(name string) func() error {
+			return func() error {
+				held, err := take(b, name, true)(ctx)
+				if err != nil {
+					return err
+				}
+				return held.Unlock(ctx)
+			}
+		}
+		_, err := take(b, tag+"kept "+kind, false)(ctx)
+		require.Error(t, err, kind)
+		begin("waits for "+kind, wait(tag+"kept "+kind))
+		begin("takes "+kind, wait(tag+"fresh "+kind))
+		begin("releases "+kind, func() error { return ending[kind].Unlock(ctx) })
+	}
+	begin("takes a permit", func() error { return permits.Acquire(ctx, 1) })
+	begin("counts down", func() error { return latch.CountDown(ctx) })
+	begin("waits at the latch", func() error { return b.CountDownLatch(latch.Name()).Wait(ctx) })
+	awaitRenewed(t, a, 2*len(kept))
+	for kind, held := range kept {
+		require.True(t, held.Valid(), kind)
+	}
+	for what, result := range results {
+		select {
+		case err := <-result:
+			require.NoError(t, err, what)
+			// The others need several keys, and all of them together.
+			require.Contains(t, []string{
+				"takes Mutex", "releases Mutex", "takes FencedMutex", "releases FencedMutex", "releases RWMutex read by a",
+			}, what)
+			delete(results, what)
+		default:
+		}
+	}
+	require.NoError(t, rc.MoveKeys(slot, from, to))
+	require.NoError(t, rc.EndMove(slot, from, to))
+	for what, result := range results {
+		if strings.HasPrefix(what, "waits for") {
+			continue
+		}
+		select {
+		case err := <-result:
+			require.NoError(t, err, what)
+		case <-time.After(20 * time.Second):
+			t.Fatal(what, ": not done, though the slot has arrived")
+		}
+	}
+	for kind, held := range kept {
+		require.True(t, held.Valid(), kind)
+		require.NoError(t, held.Unlock(ctx))
+		require.NoError(t, <-results["waits for "+kind])
+	}
+	n, err := permits.Available(ctx)
+	require.NoError(t, err)
+	require.Zero(t, n, "one was taken, once")
+	require.Empty(t, a.Stats().Renewal.Lost)
+}
+
+// TestFencedTokensRiseWhileTheirSlotMoves: locks and counters are apart in all
+// ways, and the lock goes from client to client and within each of them.
+func TestFencedTokensRiseWhileTheirSlotMoves(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	tag := "{fenced half}"
+	slot, from := redisc.Slot(tag), owner(t, rc, tag)
+	to := (from + 1) % 3
+	clients := []*lock.Client{newClient(t, rc, cluster.Options{}, lock.Config{}), newClient(t, rc, cluster.Options{}, lock.Config{})}
+	last := map[string]int64{}
+	turn := func(c *lock.Client, name string) {
+		t.Helper()
+		held, err := c.FencedMutex(name).Lock(ctx)
+		require.NoError(t, err)
+		require.Greater(t, held.Token(), last[name], name)
+		handed := make(chan *lock.Held, 1)
+		waiting := c.Stats().Waiting
+		go func() {
+			next, err := c.FencedMutex(name).Lock(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			handed <- next
+		}()
+		require.Eventually(t, func() bool { return c.Stats().Waiting > waiting }, 10*time.Second, time.Millisecond)
+		require.NoError(t, held.Unlock(ctx))
+		next := <-handed
+		require.Greater(t, next.Token(), held.Token(), name)
+		last[name] = next.Token()
+		require.NoError(t, next.Unlock(ctx))
+		token, err := c.FencedMutex(name).Token(ctx)
+		require.NoError(t, err)
+		require.Equal(t, last[name], token, "Redisson's counter")
+	}
+	counter := func(name string) string { return "redisson_lock_token:" + name }
+	var all []string
+	for _, what := range []string{"counter stays", "counter goes", "held, counter stays", "held, counter goes", "held, lock goes", "new"} {
+		name := tag + what
+		all = append(all, name)
+		if what != "new" {
+			turn(clients[0], name)
+		}
+	}
+	held := map[string]*lock.Held{}
+	for _, name := range all[2:5] {
+		var err error
+		held[name], err = clients[0].FencedMutex(name).Lock(ctx)
+		require.NoError(t, err)
+		last[name] = held[name].Token()
+	}
+	require.NoError(t, rc.BeginMove(slot, from, to))
+	require.NoError(t, rc.MoveKeys(slot, from, to, counter(all[1]), counter(all[3]), all[4]))
+	for _, name := range all[2:5] {
+		require.NoError(t, held[name].Unlock(ctx))
+	}
+	for round := range 4 {
+		for _, name := range all {
+			turn(clients[round%2], name)
+		}
+	}
+	require.NoError(t, rc.MoveKeys(slot, from, to))
+	for _, name := range all {
+		turn(clients[0], name)
+	}
+	require.NoError(t, rc.EndMove(slot, from, to))
+	for _, name := range all {
+		turn(clients[1], name)
+	}
+}

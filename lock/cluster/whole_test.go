@@ -1,0 +1,208 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mna/redisc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/cluster"
+)
+
+// onEach returns one name on each of the masters.
+func onEach(t *testing.T, rc *redistest.Cluster, prefix string) [3]string {
+	t.Helper()
+	var names [3]string
+	for i, found := 0, 0; found < 3; i++ {
+		name := fmt.Sprint(prefix, i)
+		if at := owner(t, rc, name); names[at] == "" {
+			names[at] = name
+			found++
+		}
+	}
+	return names
+}
+
+// TestAMultiLockOfAllNodes: clients that list its members in other orders take
+// turns; it is renewed on every node, also while a slot moves; and the loss of one
+// member is that of the whole.
+func TestAMultiLockOfAllNodes(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	name := onEach(t, rc, "multi:")
+	cfg := lock.Config{Lease: 2 * time.Second}
+	var wg sync.WaitGroup
+	inside, turns := 0, 0 // guarded by the locks alone; the race detector watches
+	var clients []*lock.Client
+	for i := range 3 {
+		c := newClient(t, rc, cluster.Options{}, cfg)
+		clients = append(clients, c)
+		m := lock.NewMultiLock(c.Mutex(name[i]), c.Mutex(name[(i+1)%3]), c.Mutex(name[(i+2)%3]))
+		for range 2 {
+			wg.Go(func() {
+				for range 5 {
+					if err := m.Do(ctx, func(context.Context) error {
+						inside++
+						require.Equal(t, 1, inside)
+						inside--
+						turns++
+						return nil
+					}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	require.Equal(t, 30, turns)
+
+	c := clients[0]
+	m := lock.NewMultiLock(c.Mutex(name[0]), c.Mutex(name[1]), c.Mutex(name[2]))
+	held, err := m.Lock(ctx)
+	require.NoError(t, err)
+	slot := redisc.Slot(name[0])
+	require.NoError(t, rc.BeginMove(slot, 0, 1))
+	require.NoError(t, rc.MoveKeys(slot, 0, 1))
+	awaitRenewed(t, c, 12)
+	require.True(t, held.Valid())
+	require.NoError(t, rc.EndMove(slot, 0, 1))
+	awaitRenewed(t, c, 12)
+	require.True(t, held.Valid())
+	_, err = lock.NewMultiLock(clients[1].Mutex(name[0]), clients[1].Mutex(name[2])).TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	do(t, rc.Servers[1], "DEL", name[0])
+	<-held.Done()
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, name[0], lost.Name)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+	for i, at := range []int{1, 1, 2} {
+		require.EqualValues(t, -2, pttl(t, rc.Servers[at], name[i]))
+	}
+}
+
+// TestARedLockOfAClusterAndServers: one member is a lock of a Cluster, the others
+// are on servers of their own.
+func TestARedLockOfAClusterAndServers(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	name := "red"
+	slot, from := redisc.Slot(name), owner(t, rc, name)
+	to := (from + 1) % 3
+	var servers []*redistest.Server
+	for range 2 {
+		s, err := redistest.Start(ctx, redistest.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Stop()) })
+		servers = append(servers, s)
+	}
+	const lease = 2 * time.Second
+	for _, s := range append(servers, rc.Servers...) { // then each may vote
+		require.Eventually(t, func() bool {
+			info, err := s.Info("server")
+			require.NoError(t, err)
+			up, err := strconv.Atoi(info["uptime_in_seconds"])
+			require.NoError(t, err)
+			return time.Duration(up-1)*time.Second >= lease
+		}, 20*time.Second, 10*time.Millisecond)
+	}
+	fleet := func() (*lock.RedLock, []*lock.Client) {
+		cfg := lock.Config{Lease: lease}
+		clients := []*lock.Client{newClient(t, rc, cluster.Options{}, cfg)}
+		for _, s := range servers {
+			pool := s.Pool(0)
+			c, err := lock.New(pool, cfg)
+			require.NoError(t, err)
+			t.Cleanup(func() {
+				closeNow(c)
+				require.NoError(t, pool.Close())
+			})
+			clients = append(clients, c)
+		}
+		r, err := lock.NewRedLock(lock.RedLockConfig{}, clients[0].Mutex(name), clients[1].Mutex(name), clients[2].Mutex(name))
+		require.NoError(t, err)
+		return r, clients
+	}
+	a, clients := fleet()
+	b, _ := fleet()
+	var held *lock.MultiHeld
+	for held == nil || held.Members() < 3 { // on a busy machine one may be late
+		if held != nil {
+			require.NoError(t, held.Unlock(ctx))
+		}
+		var err error
+		held, err = a.Lock(ctx)
+		require.NoError(t, err)
+	}
+	require.NoError(t, rc.BeginMove(slot, from, to))
+	require.NoError(t, rc.MoveKeys(slot, from, to))
+	awaitRenewed(t, clients[0], 4)
+	require.NoError(t, rc.EndMove(slot, from, to))
+	require.NoError(t, servers[1].Kill())
+	for _, c := range clients[:2] {
+		awaitRenewed(t, c, 4)
+	}
+	require.True(t, held.Valid(), "one of three may be gone, and a slot move")
+	_, err := b.TryLock(ctx)
+	require.Error(t, err)
+	got := make(chan error, 1)
+	go func() { got <- b.Do(ctx, func(context.Context) error { return nil }) }()
+	require.NoError(t, held.Unlock(ctx))
+	require.NoError(t, <-got)
+	require.EqualValues(t, -2, pttl(t, rc.Servers[to], name))
+}
+
+// replicasAreWaitedFor at the node that has the key.
+func replicasAreWaitedFor(t *testing.T, rc *redistest.Cluster) {
+	ctx := context.Background()
+	name := onEach(t, rc, "replicated:")
+	for i := range 3 { // until each replica is in line
+		conn, err := rc.Servers[i].Dial()
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			_, err := conn.Do("SET", "{"+name[i]+"}warm", "up")
+			require.NoError(t, err)
+			n, err := redis.Int(conn.Do("WAIT", 1, 100))
+			require.NoError(t, err)
+			return n == 1
+		}, 30*time.Second, time.Millisecond)
+		require.NoError(t, conn.Close())
+	}
+	c := newClient(t, rc, cluster.Options{}, lock.Config{Replicas: 1, ReplicaTimeout: 3 * time.Second})
+	for i := range 3 {
+		held, err := c.Mutex(name[i]).Lock(ctx)
+		require.NoError(t, err)
+		require.Positive(t, pttlReplica(t, rc.Servers[3+i], name[i]), "the replica has it when Lock returns")
+		require.NoError(t, held.Unlock(ctx))
+	}
+	require.NoError(t, c.Close(ctx))
+	c = newClient(t, rc, cluster.Options{}, lock.Config{Replicas: 1, ReplicaTimeout: 300 * time.Millisecond})
+	require.NoError(t, rc.Servers[3].Pause())
+	_, err := c.Mutex(name[0]).Lock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotReplicated)
+	var short *lock.ReplicationError
+	require.ErrorAs(t, err, &short)
+	require.Zero(t, short.Acknowledged)
+	require.EqualValues(t, -2, pttl(t, rc.Servers[0], name[0]), "it was given back")
+	_, err = lock.NewMultiLock(c.Mutex(name[0]), c.Mutex(name[1]), c.Mutex(name[2])).Lock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotReplicated)
+	for i := range 3 {
+		require.EqualValues(t, -2, pttl(t, rc.Servers[i], name[i]), "all or none")
+	}
+	held, err := lock.NewMultiLock(c.Mutex(name[1]), c.Mutex(name[2])).Lock(ctx)
+	require.NoError(t, err, "the other nodes have their replicas")
+	require.NoError(t, held.Unlock(ctx))
+	require.NoError(t, rc.Servers[3].Resume())
+	require.NoError(t, c.Close(ctx))
+}

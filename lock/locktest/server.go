@@ -1,0 +1,141 @@
+package locktest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// TB is what of a *testing.T, or *testing.B, is needed here.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+}
+
+// Server is a Redis in the test's memory. All methods are safe for concurrent
+// use.
+type Server struct {
+	// immutable
+	t     TB
+	redis *redistest.Server
+}
+
+// New returns a client of a new server of its own, for a test that needs no
+// more. Both end with the test.
+func New(t TB, cfg lock.Config) *lock.Client {
+	t.Helper()
+	return NewServer(t).Client(cfg)
+}
+
+// NewServer starts an empty server, which ends with the test. Called in a
+// testing/synctest bubble it belongs to it.
+func NewServer(t TB) *Server {
+	t.Helper()
+	// Redis counts in milliseconds too.
+	r, err := redistest.StartVirtual(redistest.MiniOptions{Resolution: time.Millisecond})
+	if err != nil {
+		t.Fatalf("locktest: %v", err)
+	}
+	t.Cleanup(func() { _ = r.Stop() })
+	return &Server{t: t, redis: r}
+}
+
+// Client returns a client on a Link of its own, as of another process. It is
+// closed when the test ends; locks that it holds then are left.
+func (s *Server) Client(cfg lock.Config) *lock.Client {
+	s.t.Helper()
+	return s.Link().Client(cfg)
+}
+
+// Link returns a new way to the server, which can be cut.
+func (s *Server) Link() *Link {
+	l := &Link{s: s}
+	l.pool = &redis.Pool{DialContext: l.dial}
+	s.t.Cleanup(func() { _ = l.pool.Close() })
+	return l
+}
+
+// derivedHashes end the names of hashes that stand beside a lock's own.
+var derivedHashes = []string{":wheellock_waiters", ":wheellock_writers"}
+
+// Locks returns the names of the locks that somebody holds, sorted, each with
+// its Config.KeyPrefix: Mutex, FencedMutex, FairMutex and RWMutex. Semaphores
+// and latches are not among them; their Inspect tells. It fails the test
+// while the server is paused.
+func (s *Server) Locks() []string {
+	s.t.Helper()
+	conn, err := s.redis.Dial()
+	if err != nil {
+		s.t.Fatalf("locktest: %v", err)
+		return nil
+	}
+	defer conn.Close()
+	keys, err := redis.Strings(conn.Do("KEYS", "*"))
+	names := []string{}
+	for _, key := range keys {
+		if slices.ContainsFunc(derivedHashes, func(end string) bool { return strings.HasSuffix(key, end) }) {
+			continue
+		}
+		kind, typeErr := redis.String(conn.Do("TYPE", key))
+		if typeErr != nil {
+			err = typeErr
+		}
+		if kind == "hash" {
+			names = append(names, key)
+		}
+	}
+	if err != nil {
+		s.t.Fatalf("locktest: %v", err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Delete takes a lock away from whoever holds it, as a DEL by hand, an eviction
+// or a failover does, and reports whether there was one. Another may have it
+// at once; the holder is told at its next renewal, within a third of its lease
+// and a round trip. name includes Config.KeyPrefix.
+func (s *Server) Delete(name string) bool {
+	s.t.Helper()
+	n, err := redis.Int(s.Do("DEL", name))
+	if err != nil {
+		s.t.Fatalf("locktest: %v", err)
+	}
+	return n > 0
+}
+
+// Do sends the server a command, as a bystander.
+func (s *Server) Do(command string, args ...any) (any, error) {
+	conn, err := s.redis.Dial()
+	if err != nil {
+		return nil, fmt.Errorf("locktest: %w", err)
+	}
+	defer conn.Close()
+	return conn.Do(command, args...)
+}
+
+// Pause makes the server fall silent until Resume: connections stay, nothing
+// is answered, and TTLs run on. What is sent meanwhile is executed then.
+func (s *Server) Pause() { s.must(s.redis.Pause()) }
+
+// Resume ends Pause.
+func (s *Server) Resume() { s.must(s.redis.Resume()) }
+
+// Restart cuts all connections and goes on with an empty server, as one that
+// saves nothing does.
+func (s *Server) Restart() { s.must(s.redis.Restart(context.Background())) }
+
+func (s *Server) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatalf("locktest: %v", err)
+	}
+}

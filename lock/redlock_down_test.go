@@ -1,0 +1,170 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// outage takes a server away and brings it back.
+type outage struct {
+	down, up func(*redistest.Server) error
+	empty    bool // it comes back without its keys
+}
+
+var (
+	stopped = outage{(*redistest.Server).Pause, (*redistest.Server).Resume, false}
+	killed  = outage{(*redistest.Server).Kill, func(s *redistest.Server) error { return s.Restart(context.Background()) }, true}
+)
+
+// TestRedLockSurvivesAnyTwoStoppedOrKilledServers of five: a hold goes on past
+// its lease, others do not get in, the lock goes from process to process, and a
+// server that comes back empty does not vote. To cut two, as a network does, is
+// the next test's.
+func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
+	// Not beside other tests: so many servers would cost them their leases.
+	sets := 5
+	if testing.Short() {
+		sets = 2 // the first pair of each
+	}
+	servers := startServers(t, 5*sets)
+	awaitVotes(t, servers)
+	var pairs [][]int
+	for i := range 5 {
+		for j := range i {
+			pairs = append(pairs, []int{i, j})
+		}
+	}
+	var noVote atomic.Int64
+	var wg sync.WaitGroup
+	for n := range sets {
+		five := servers[5*n : 5*n+5]
+		a, b := newRedFleet(t, five, t.Name(), redConfig()), newRedFleet(t, five, t.Name(), redConfig())
+		wg.Go(func() {
+			var l multiLedger
+			for k, pair := range [][]int{pairs[n], pairs[9-n]} {
+				if k > 0 && testing.Short() {
+					break
+				}
+				surviveOutage(t, a, b, &l, pair, stopped, &noVote)
+				surviveOutage(t, a, b, &l, pair, killed, &noVote)
+				awaitVotes(t, five)
+			}
+			l.check(t)
+			if n == 0 {
+				loseToStoppedMajority(t, a)
+			}
+			if n == 1 {
+				loseThoughMembersCameBack(t, a)
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, noVote.Load())
+}
+
+// surviveOutage has a hold the lock while two servers go, and b after it until
+// they are back; noVote counts how often those that are back were refused. A busy machine can lose a lease of a second, but not three.
+func surviveOutage(t *testing.T, a, b *redFleet, l *multiLedger, pair []int, o outage, noVote *atomic.Int64) {
+	t.Helper()
+	ctx := context.Background()
+	who := fmt.Sprint(pair, o.empty)
+	for try := 1; ; try++ {
+		held := a.lockOnAll(t)
+		l.rely(held, "a"+who, func() {
+			for _, i := range pair {
+				require.NoError(t, o.down(a.servers[i]))
+			}
+			// A lease goes by, in which the two are lost, and the whole is not.
+			require.Eventually(t, func() bool { return held.Members() <= 3 }, 20*time.Second, 5*time.Millisecond)
+			a.awaitRenewals(t, 1, othersOf(pair...)...)
+			_, err := b.lock.TryLock(ctx)
+			require.True(t, err != nil || !held.Valid())
+		})
+		err := held.Unlock(ctx)
+		if err == nil { // a quorum has answered
+			break
+		}
+		require.ErrorIs(t, err, lock.ErrLost)
+		require.Less(t, try, 3, "lost with two servers down: %v", err)
+		for _, i := range pair {
+			require.NoError(t, o.up(a.servers[i]))
+		}
+		awaitVotes(t, a.servers)
+	}
+	next, err := b.lock.Lock(ctx)
+	require.NoError(t, err)
+	l.rely(next, "b"+who, func() {
+		began := time.Now()
+		for _, i := range pair {
+			require.NoError(t, o.up(a.servers[i]))
+		}
+		if !o.empty {
+			return
+		}
+		// They are not yet up for a lease, so what they give does not count.
+		for refused := 0; refused < 2 && time.Since(began) < time.Second; {
+			got, err := a.lock.TryLock(ctx)
+			var q *lock.QuorumError
+			switch {
+			case err == nil: // b has lost it, and the ledger knows whether it was told
+				l.rely(got, "a again"+who, func() {})
+				_ = got.Unlock(ctx)
+				return
+			case errors.As(err, &q) && q.NoVote == 0 && q.Acquired == 0:
+				time.Sleep(20 * time.Millisecond) // they are not heard yet
+			case errors.As(err, &q) && time.Since(began) < time.Second:
+				require.True(t, q.Acquired == 0 || !next.Valid(), "%v", err)
+				refused = q.NoVote
+				noVote.Add(int64(refused))
+			}
+		}
+	})
+	if err := next.Unlock(ctx); err != nil {
+		require.ErrorIs(t, err, lock.ErrLost)
+	}
+	require.Eventually(t, func() bool { return holders(t, a.servers, t.Name()) == 0 }, 20*time.Second, 5*time.Millisecond)
+}
+
+func loseToStoppedMajority(t *testing.T, f *redFleet) {
+	held := f.lockOnAll(t)
+	for _, i := range []int{0, 1, 3} {
+		require.NoError(t, f.servers[i].Pause())
+	}
+	<-held.Done()
+	require.False(t, held.Valid())
+	for _, i := range []int{0, 1, 3} {
+		require.NoError(t, f.servers[i].Resume())
+	}
+	require.ErrorIs(t, held.Unlock(context.Background()), lock.ErrLost)
+}
+
+// loseThoughMembersCameBack: they have no part in a hold that began without
+// them, however long it lasts; with one more gone there is no quorum.
+func loseThoughMembersCameBack(t *testing.T, f *redFleet) {
+	ctx := context.Background()
+	for _, i := range []int{1, 4} {
+		require.NoError(t, f.servers[i].Kill())
+	}
+	held, err := f.lock.Lock(ctx)
+	require.NoError(t, err)
+	for _, i := range []int{1, 4} {
+		require.NoError(t, f.servers[i].Restart(ctx))
+	}
+	f.awaitRenewals(t, 2, 0, 2, 3)
+	require.True(t, held.Valid())
+	require.NoError(t, f.servers[0].Kill())
+	<-held.Done()
+	require.False(t, held.Valid())
+	require.ErrorIs(t, held.Err(), lock.ErrLost)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+}
