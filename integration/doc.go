@@ -3,10 +3,20 @@
 // Tests of the repository keep the house as it was drawn: imports run
 // downwards only (imports_test.go), go.mod asks for no more than it should and
 // a user of wheel links nothing else (module_test.go), the top level holds
-// what it should (layout_test.go), the code in README.md compiles and runs
-// (readme_test.go), and the exported API is the one that was agreed to
+// what it should and CHANGELOG.md has its form (layout_test.go), what README.md
+// says of code, settings, names and figures is so (readme_test.go), what is logged
+// has the keys that were agreed to (slog_test.go), and so is the exported API
 // (api_test.go; after a change that is meant, go test ./integration -update).
 //
-// Tests on real Redis use what redistest starts, and the promises of lock are
-// tried there under faults.
+// Tests on real Redis use what redistest starts, containers and processes, each
+// where it is to be had (servers_test.go; go test -v -run OnWhichServers prints
+// which). WHEELLOCK_REDIS_IMAGE names the containers' image. The topologies are
+// tried on containers (topology_test.go).
+// hostile_test.go puts at the keys, and on the channels, what nobody should, and
+// fuzz_test.go gives the calls what nobody would; corpora are in testdata/fuzz.
+//
+// The promises of lock are tried under faults by package faults (faults_test.go);
+// -v prints the matrix. WHEELLOCK_SEED repeats the plan of a run, WHEELLOCK_SOAK=1h
+// runs for an hour with 100,000 locks (soak_test.go; go test wants a longer
+// -timeout).
 package integration

@@ -24,16 +24,16 @@ type pkg struct {
 // rule says what a tree of packages of this module may import, at any depth,
 // beside itself and the standard library.
 type rule struct {
-	tree   string   // below the module: "lock" is also lock/...
+	tree   string   // below the module: "lock" is also lock/..., but for what has a rule of its own
 	ours   []string // trees of this module
 	others []string // modules; "*" is any
 }
 
 const (
-	redigo    = "github.com/gomodule/redigo"
-	redisc    = "github.com/mna/redisc"
-	miniredis = "github.com/alicebob/miniredis/v2"
-	gopherLua = "github.com/yuin/gopher-lua" // miniredis runs scripts with it
+	redigo          = "github.com/gomodule/redigo"
+	rediscModule    = "github.com/mna/redisc"
+	miniredisModule = "github.com/alicebob/miniredis/v2"
+	gopherLua       = "github.com/yuin/gopher-lua" // miniredis runs scripts with it
 )
 
 // rules are looked through from the top; the first tree that holds a package
@@ -41,26 +41,32 @@ const (
 var rules = []rule{
 	{tree: "wheel"},
 	{tree: "renewal", ours: []string{"wheel"}},
-	{tree: "lock/cluster", ours: []string{"lock", "renewal", "wheel"}, others: []string{redigo, redisc}},
+	{tree: "lock/cluster", ours: []string{"lock", "renewal", "wheel"}, others: []string{redigo, rediscModule}},
 	{tree: "lock/sentinel", ours: []string{"lock", "renewal", "wheel"}, others: []string{redigo}},
-	{tree: "lock/locktest", ours: []string{"lock", "renewal", "wheel"}, others: []string{redigo, miniredis, gopherLua}},
+	{tree: "lock/locktest", ours: []string{"lock", "renewal", "wheel", "integration/redistest"}, others: []string{redigo, miniredisModule, gopherLua}},
 	{tree: "lock", ours: []string{"renewal", "wheel"}, others: []string{redigo}},
-	{tree: "bench", ours: []string{"lock", "renewal", "wheel", "integration/redistest"}, others: []string{"*"}},
-	{tree: container, ours: []string{"integration/redistest"}, others: []string{"*"}},
-	{tree: "integration/redistest", others: []string{redigo, miniredis, gopherLua}},
+	{tree: "bench", ours: []string{"lock", "lock/cluster", "lock/sentinel", "renewal", "wheel", "integration/redistest"}, others: []string{"*"}},
+	{tree: containerTree, ours: []string{"integration/redistest"}, others: []string{"*"}},
+	{tree: "integration/redistest", others: []string{redigo, miniredisModule, gopherLua}},
+	{tree: "integration/faults", ours: []string{"lock", "renewal", "wheel", "integration/redistest"}, others: []string{"*"}},
 	{tree: "integration"},
 }
 
-// container brings dockertest, which is for the tests of integration alone. It
+// containerTree brings dockertest, which is for the tests of integration alone. It
 // alone may link package testing, which brings flags of its own into a program.
-const container = "integration/redistest/container"
+const containerTree = "integration/redistest/container"
 
 func within(tree, path string) bool {
 	return path == module+"/"+tree || strings.HasPrefix(path, module+"/"+tree+"/")
 }
 
-func withinAny(trees []string, path string) bool {
-	return slices.ContainsFunc(trees, func(tree string) bool { return within(tree, path) })
+// ruleOf is the rule that holds for a package of this module.
+func ruleOf(path string) (rule, bool) {
+	i := slices.IndexFunc(rules, func(r rule) bool { return within(r.tree, path) })
+	if i < 0 {
+		return rule{}, false
+	}
+	return rules[i], true
 }
 
 // violations are the imports that the rules forbid.
@@ -74,21 +80,20 @@ func violations(pkgs []pkg) []string {
 		if p.Module == nil || p.Module.Path != module {
 			continue
 		}
-		i := slices.IndexFunc(rules, func(r rule) bool { return within(r.tree, p.ImportPath) })
-		if i < 0 {
+		r, known := ruleOf(p.ImportPath)
+		if !known {
 			out = append(out, fmt.Sprintf("%s is a package that no rule knows", p.ImportPath))
 			continue
 		}
-		r := rules[i]
 		for _, path := range p.Deps {
 			d := byPath[path]
 			switch {
-			case path == "testing" && !within(container, p.ImportPath):
-			case within(container, path) && !within(container, p.ImportPath):
+			case path == "testing" && !within(containerTree, p.ImportPath):
 			case d.Standard, path == "C":
 				continue
 			case d.Module != nil && d.Module.Path == module:
-				if within(r.tree, path) || withinAny(r.ours, path) {
+				to, _ := ruleOf(path)
+				if to.tree == r.tree || slices.Contains(r.ours, to.tree) {
 					continue
 				}
 			case d.Module != nil && (slices.Contains(r.others, "*") || slices.Contains(r.others, d.Module.Path)):
@@ -115,7 +120,7 @@ func TestImportsRunDownwardsOnly(t *testing.T) {
 				require.NoError(t, err)
 				pkgs = append(pkgs, p)
 			}
-			for _, must := range []string{"wheel", "renewal", "lock", "lock/cluster", "lock/sentinel", "bench", "integration/redistest"} {
+			for _, must := range []string{"wheel", "renewal", "lock", "lock/cluster", "lock/sentinel", "lock/locktest", "bench", "integration/redistest", containerTree} {
 				require.True(t, slices.ContainsFunc(pkgs, func(p pkg) bool { return p.ImportPath == module+"/"+must }), "package %s is missing", must)
 			}
 			for _, v := range violations(pkgs) {
@@ -135,13 +140,17 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"renewal", module + "/lock", module},
 		{"renewal", redigo + "/redis", redigo},
 		{"renewal", module + "/integration/redistest", module},
-		{"lock", redisc, redisc},
-		{"lock", miniredis, miniredis},
+		{"lock", rediscModule, rediscModule},
+		{"lock", miniredisModule, miniredisModule},
 		{"lock", module + "/bench", module},
 		{"lock", module + "/integration/redistest", module},
-		{"lock/cluster", miniredis, miniredis},
-		{"lock/sentinel", redisc, redisc},
+		{"lock/cluster", miniredisModule, miniredisModule},
+		{"lock/sentinel", rediscModule, rediscModule},
+		{"lock", module + "/lock/locktest", module},
+		{"lock/sentinel", module + "/lock/locktest", module},
 		{"lock/locktest", "testing", ""},
+		{"lock/locktest", "github.com/stretchr/testify/require", "github.com/stretchr/testify"},
+		{"bench", module + "/lock/locktest", module},
 		{"bench", module + "/integration/redistest/container", module},
 		{"integration/redistest", module + "/integration/redistest/container", module},
 		{"bench", "testing", ""},
@@ -149,6 +158,9 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"integration/redistest", module + "/lock", module},
 		{"integration/redistest", "testing", ""},
 		{"integration/redistest", "github.com/ory/dockertest/v3", "github.com/ory/dockertest/v3"},
+		{"integration/faults", "testing", ""},
+		{"integration/faults", module + "/bench", module},
+		{"bench", module + "/integration/faults", module},
 		{"util", "fmt", ""},
 	} {
 		to := pkg{ImportPath: c.to, Standard: c.toModule == ""}
@@ -170,6 +182,8 @@ func TestAllowedImportsPass(t *testing.T) {
 		{"bench", "integration/redistest"},
 		{"lock/cluster", "lock"},
 		{"lock/sentinel", "lock"},
+		{"lock/locktest", "lock"},
+		{"lock/locktest", "integration/redistest"},
 		{"integration/redistest/container", "integration/redistest"},
 	} {
 		from := pkg{ImportPath: module + "/" + c[0], Module: house, Deps: []string{module + "/" + c[1], "fmt"}}

@@ -4,11 +4,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/script"
 )
 
 // house is the top level, beside dotfiles. What is true must be there.
@@ -55,4 +58,44 @@ func topLevel(t *testing.T) []string {
 		}
 	}
 	return kept
+}
+
+// TestChangelogHasItsForm is that of Keep a Changelog: the newest version first,
+// each with a date, changes in the sections that it names, in its order.
+func TestChangelogHasItsForm(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "CHANGELOG.md"))
+	require.NoError(t, err)
+	sections := []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+	versions, last := 0, -1
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "## "):
+			if versions == 0 && line == "## Unreleased" {
+				break
+			}
+			require.Regexp(t, `^## v?\d+\.\d+\.\d+(-\S+)? - \d{4}-\d\d-\d\d$`, line)
+			versions++
+			last = -1
+		case strings.HasPrefix(line, "### "):
+			i := slices.Index(sections, strings.TrimPrefix(line, "### "))
+			require.Greater(t, i, last, "%q is not the next of %v", line, sections)
+			last = i
+		case strings.HasPrefix(line, "- "):
+			require.GreaterOrEqual(t, last, 0, "%q stands in no section", line)
+		}
+	}
+}
+
+// TestChangelogNamesTheScripts: whoever runs old and new clients side by side
+// looks there.
+func TestChangelogNamesTheScripts(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "CHANGELOG.md"))
+	require.NoError(t, err)
+	for _, s := range script.All() {
+		family := regexp.MustCompile(`_.*`).ReplaceAllString(s.Name(), "_*")
+		if !strings.Contains(string(text), "`"+s.Name()+"`") && !strings.Contains(string(text), "`"+family+"`") {
+			t.Errorf("CHANGELOG.md says nothing of script %s", s.Name())
+		}
+	}
 }

@@ -10,11 +10,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/integration/faults"
 )
 
 const module = "github.com/wheellock/wheellock"
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if faults.IsWorker() {
+		os.Exit(faults.Work())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // root is the directory of the module.
 func root(t *testing.T) string {

@@ -76,6 +76,22 @@ func main() {
 `))
 }
 
+// What locktest brings is for its own importers, which are tests.
+func TestUserOfLocktestLinksMiniredis(t *testing.T) {
+	require.Equal(t, []string{miniredisModule, redigo, module, gopherLua}, linked(t, `package main
+
+import (
+	"fmt"
+
+	"github.com/wheellock/wheellock/lock/locktest"
+)
+
+func main() {
+	fmt.Println(locktest.NewServer(nil))
+}
+`))
+}
+
 // linked are the modules in the binary of a user's program.
 func linked(t *testing.T, program string) []string {
 	t.Helper()

@@ -4,10 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"iter"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +23,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/renewal"
 )
 
 // goBlocks are the Go code blocks of a Markdown text.
@@ -55,7 +65,7 @@ func TestREADMECodeCompiles(t *testing.T) {
 			continue
 		}
 		require.Contains(t, examples, normalized(block),
-			"Go block %d of README.md is no whole file (it has no package clause), and in no example_*_test.go:\n%s", i+1, block)
+			"Go block %d of README.md is no whole file (it has no package clause), and in no *example_test.go:\n%s", i+1, block)
 	}
 	if len(files) > 0 {
 		dir, env := userModule(t, files)
@@ -63,9 +73,9 @@ func TestREADMECodeCompiles(t *testing.T) {
 	}
 }
 
-func TestFirstREADMEBlockRuns(t *testing.T) {
-	block := readmeBlocks(t)[0]
-	require.True(t, isProgram(block), "the first Go block of README.md is no program:\n%s", block)
+func TestREADMEProgramsRun(t *testing.T) {
+	blocks := readmeBlocks(t)
+	require.True(t, isProgram(blocks[0]), "the first Go block of README.md is no program:\n%s", blocks[0])
 
 	srv, err := redistest.Auto(t.Context())
 	if errors.Is(err, redistest.ErrNoServer) && !redistest.Required() {
@@ -74,26 +84,32 @@ func TestFirstREADMEBlockRuns(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, srv.Stop()) }()
 
-	// A reader has Redis at the usual address; here it is elsewhere.
-	block = regexp.MustCompile(`(localhost|127\.0\.0\.1)?:6379`).ReplaceAllString(block, srv.Addr())
-	dir, env := userModule(t, map[string]string{"main.go": block})
-	binary := filepath.Join(dir, "readme.exe")
-	run(t, dir, env, "go", "build", "-o", binary, ".")
+	for i, block := range blocks {
+		if !isProgram(block) {
+			continue // an example of a package, which runs there
+		}
+		// A reader has Redis at the usual address; here it is elsewhere.
+		block = regexp.MustCompile(`(localhost|127\.0\.0\.1)?:6379`).ReplaceAllString(block, srv.Addr())
+		dir, env := userModule(t, map[string]string{"main.go": block})
+		binary := filepath.Join(dir, "readme.exe")
+		run(t, dir, env, "go", "build", "-o", binary, ".")
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, binary)
-	cmd.Env = append(os.Environ(), redistest.EnvAddr+"="+srv.Addr())
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "the first Go block of README.md, on %s, said:\n%s", srv, out)
-	t.Logf("on %s it says:\n%s", srv, out)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, binary)
+		cmd.Env = append(os.Environ(), redistest.EnvAddr+"="+srv.Addr())
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "Go block %d of README.md, on %s, said:\n%s", i+1, srv, out)
+		require.NotContains(t, string(out), "false", "Go block %d of README.md, on %s", i+1, srv)
+		t.Logf("block %d, on %s, says:\n%s", i+1, srv, out)
+	}
 }
 
 // exampleLines is the code of all example files.
 func exampleLines(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, pattern := range []string{"*/example*_test.go", "*/*/example*_test.go"} {
+	for _, pattern := range []string{"*/*example_test.go", "*/*/*example_test.go"} {
 		names, err := filepath.Glob(filepath.Join(root(t), pattern))
 		require.NoError(t, err)
 		for _, name := range names {
@@ -103,6 +119,38 @@ func exampleLines(t *testing.T) string {
 		}
 	}
 	return all.String()
+}
+
+// compiledOnly are the examples that need servers that nobody has at hand.
+var compiledOnly = []string{"lock/cluster ExampleNew", "lock/sentinel ExampleNew"}
+
+// TestExamplesAreRun: one without an output is not.
+func TestExamplesAreRun(t *testing.T) {
+	var notRun []string
+	count := 0
+	for _, tree := range []string{"wheel", "renewal", "lock"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(root(t), tree), func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+			if err != nil {
+				return err
+			}
+			dir, err := filepath.Rel(root(t), filepath.Dir(name))
+			if err != nil {
+				return err
+			}
+			for _, e := range doc.Examples(file) {
+				if count++; e.Output == "" && !e.EmptyOutput {
+					notRun = append(notRun, filepath.ToSlash(dir)+" Example"+e.Name)
+				}
+			}
+			return nil
+		}))
+	}
+	require.Greater(t, count, 25)
+	require.ElementsMatch(t, compiledOnly, notRun)
 }
 
 // normalized is code without its indentation and empty lines.
@@ -123,4 +171,116 @@ func TestGoBlocksAreFound(t *testing.T) {
 	require.True(t, isProgram(blocks[0]))
 	require.False(t, isFile(blocks[1]))
 	require.Equal(t, "a\nb\n", normalized("\ta\n\n\t\tb\n"))
+}
+
+// readmeSection is what stands under a heading of README.md, down to the next.
+func readmeSection(t *testing.T, heading string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root(t), "README.md"))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n"+heading+"\n")
+	require.True(t, found, "README.md has no heading %q", heading)
+	section, _, _ := strings.Cut(rest, "\n## ")
+	return section
+}
+
+// TestREADMESettingsAreConfig: the table has each field of lock.Config, in the
+// order of the struct, and the defaults that are constants.
+func TestREADMESettingsAreConfig(t *testing.T) {
+	var fields []string
+	for field := range structFields(reflect.TypeFor[lock.Config]()) {
+		if field == "Renewal" {
+			for f := range structFields(reflect.TypeFor[renewal.Config]()) {
+				fields = append(fields, "Renewal."+f)
+			}
+			continue
+		}
+		fields = append(fields, field)
+	}
+	var rows []string
+	defaults := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([\\w.]+)` \\|[^|]*\\| ([^|]*) \\|").FindAllStringSubmatch(readmeSection(t, "## Settings"), -1) {
+		if m[1] != "lock.Config" {
+			rows = append(rows, m[1])
+			defaults[m[1]] = m[2]
+		}
+	}
+	require.Equal(t, fields, rows)
+	for field, want := range map[string]string{
+		"Lease":               seconds(lock.DefaultLease),
+		"MaxPoll":             seconds(lock.DefaultMaxPoll),
+		"IOTimeout":           seconds(lock.DefaultIOTimeout) + ", at most Lease/10",
+		"UnlockTimeout":       seconds(lock.DefaultUnlockTimeout),
+		"Connections":         strconv.Itoa(lock.DefaultConnections),
+		"Renewal.MaxBatch":    strconv.Itoa(renewal.DefaultMaxBatch),
+		"Renewal.Dispatchers": strconv.Itoa(renewal.DefaultDispatchers),
+	} {
+		require.Equal(t, want, defaults[field], field)
+	}
+}
+
+func structFields(of reflect.Type) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range of.NumField() {
+			if !yield(of.Field(i).Name) {
+				return
+			}
+		}
+	}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
+
+// TestREADMENamesWhatThereIs: the calls in its tables and sentences are ours.
+func TestREADMENamesWhatThereIs(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "README.md"))
+	require.NoError(t, err)
+	api, err := os.ReadFile(filepath.Join("testdata", "api.txt"))
+	require.NoError(t, err)
+	packages := map[string]string{}
+	for _, p := range strings.Split("\n"+string(api), "\npackage ")[1:] {
+		name, declared, _ := strings.Cut(p, "\n")
+		packages[path.Base(name)] = declared
+	}
+	// How README.md calls what it has, and where that is declared.
+	methods := map[string]string{"client": "*Client", "mu": "*Mutex", "held": "*Held"}
+	named := 0
+	for _, m := range regexp.MustCompile("`[^`\n]*`").FindAllString(string(text), -1) {
+		for _, call := range regexp.MustCompile(`\b(\w+)\.([A-Z]\w*)`).FindAllStringSubmatch(m, -1) {
+			var declared string
+			switch {
+			case methods[call[1]] != "":
+				declared = `(?m)^func \(\w+ ` + regexp.QuoteMeta(methods[call[1]]) + `\) ` + call[2] + `\(`
+			case packages[call[1]] != "":
+				declared = `(?m)^(func |type |\t|const |var )` + call[2] + `\b`
+			default:
+				continue
+			}
+			named++
+			in := packages["lock"]
+			if packages[call[1]] != "" {
+				in = packages[call[1]]
+			}
+			require.Regexp(t, declared, in, "%s in README.md", call[0])
+		}
+	}
+	require.Greater(t, named, 50, "the expression has found too little")
+}
+
+// TestREADMEFiguresAreMeasured: its three rows are taken from BENCHMARKS.md.
+func TestREADMEFiguresAreMeasured(t *testing.T) {
+	measured, err := os.ReadFile(filepath.Join(root(t), "bench", "BENCHMARKS.md"))
+	require.NoError(t, err)
+	figures := 0
+	for row := range strings.Lines(readmeSection(t, "## Two commands")) {
+		cells := strings.Split(row, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		for _, figure := range regexp.MustCompile(`\d[\d,.]*\d|\d`).FindAllString(strings.Join(cells[2:], "|"), -1) {
+			figures++
+			require.Regexp(t, `(^|[^\d.,])`+regexp.QuoteMeta(figure)+`($|[^\d])`, string(measured), "%s: not in BENCHMARKS.md", figure)
+		}
+	}
+	require.GreaterOrEqual(t, figures, 6)
 }

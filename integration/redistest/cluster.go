@@ -17,7 +17,7 @@ import (
 // clusterSlots is the number of hash slots of a Cluster.
 const clusterSlots = 16384
 
-// Cluster is a Redis Cluster of processes. Methods are safe for concurrent use.
+// Cluster is a Redis Cluster. Methods are safe for concurrent use.
 type Cluster struct {
 	// Servers are the masters as they were at first, then the replicas:
 	// replica i of the first round follows master i.
@@ -38,6 +38,8 @@ type ClusterOptions struct {
 	NodeTimeout time.Duration
 	// Args are added to the command line of each server.
 	Args []string
+	// Start starts the servers; redistest.Start if nil.
+	Start func(context.Context, Options) (*Server, error)
 }
 
 // StartCluster starts a Cluster and returns when all its nodes agree. On an
@@ -55,7 +57,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error)
 			err = errors.Join(err, c.Stop())
 		}
 	}()
-	c.Servers, err = startMany(ctx, o.Masters*(1+o.Replicas), Options{Args: append([]string{
+	c.Servers, err = startMany(ctx, o.Start, o.Masters*(1+o.Replicas), Options{Args: append([]string{
 		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-migration-barrier", "100",
 		"--cluster-node-timeout", fmt.Sprint(o.NodeTimeout.Milliseconds()),
 	}, o.Args...)})

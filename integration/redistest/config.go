@@ -63,15 +63,16 @@ type Options struct {
 	// errors and Server.Log in any case.
 	Log io.Writer
 
-	// sentinel is the configuration of a sentinel, which it then keeps in a
+	// Sentinel is the configuration of a sentinel, which it then keeps in a
 	// file of its own; empty for a server.
-	sentinel string
+	Sentinel string
 }
 
 // reserved are the settings that decide where the server is found.
 var reserved = []string{"--port", "--bind", "--unixsocket", "--dir", "--logfile", "--daemonize", "--requirepass"}
 
-func (o Options) validate() error {
+// Validate returns what is wrong with the options, which Start looks at first.
+func (o Options) Validate() error {
 	var errs []error
 	for _, arg := range o.Args {
 		// redis-server takes "--port 1" as one argument too.

@@ -9,9 +9,12 @@
 //	StartVirtual  miniredis behind in-memory connections, for a synctest bubble
 //	Connect       a server that somebody else runs
 //	Auto          REDIS_ADDR if set, else redis-server on PATH, else miniredis
+//	Custom        what another package controls, as package container does
 //
 // All of them return a *Server, which differs only in Kind and in what it
-// refuses: nothing can be done to an external server but to use it.
+// refuses: nothing can be done to an external server but to use it. StartSentinels
+// and StartCluster start several processes that know each other, and take them
+// down together; each of their Servers can be paused and killed by itself.
 //
 // # States
 //

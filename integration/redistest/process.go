@@ -29,12 +29,12 @@ var errPortTaken = errors.New("redistest: address already in use")
 // server's log if it dies, and one that wraps ctx.Err() if ctx ends first; in
 // each case nothing is left behind. ctx bounds the start only.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	return start(ctx, o, freePort)
+	return start(ctx, o, FreePort)
 }
 
 // start is Start with the choice of ports as an argument, for its test.
 func start(ctx context.Context, o Options, pickPort func() (int, error)) (*Server, error) {
-	if err := o.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	binary := o.Binary
@@ -106,11 +106,11 @@ func (p *process) startSomewhere(ctx context.Context, pickPort func() (int, erro
 	}
 }
 
-// freePort returns a port that was free a moment ago, as was the one 10,000
-// above it, which is the bus port if the server is to be of a Cluster. The
-// range lies below those from which systems serve clients, so that no
-// outgoing connection is on a port that Restart wants back.
-func freePort() (int, error) {
+// FreePort returns a port of 127.0.0.1 that was free a moment ago, as was the
+// one 10,000 above it, which is the bus port if the server is to be of a
+// Cluster. The range lies below those from which systems serve clients, so that
+// no outgoing connection is on a port that Restart wants back.
+func FreePort() (int, error) {
 	const low, high = 12000, 22000
 	var last error
 	for range 1000 {
@@ -133,7 +133,7 @@ func freePort() (int, error) {
 
 func (p *process) args() []string {
 	args := []string{"--save", "", "--appendonly", "no"}
-	if p.options.sentinel != "" {
+	if p.options.Sentinel != "" {
 		args = []string{p.sentinelConf(), "--sentinel"}
 	}
 	args = append(args, p.options.Args...)

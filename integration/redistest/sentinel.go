@@ -15,7 +15,7 @@ import (
 )
 
 // Sentinels are a master, its replicas, and sentinels that watch them, each a
-// process. Methods are safe for concurrent use.
+// server of its own. Methods are safe for concurrent use.
 type Sentinels struct {
 	// Name is the name under which the sentinels watch the master.
 	Name string
@@ -33,6 +33,8 @@ type SentinelOptions struct {
 	DownAfter time.Duration
 	// Args are added to the command line of each server.
 	Args []string
+	// Start starts the servers and the sentinels; redistest.Start if nil.
+	Start func(context.Context, Options) (*Server, error)
 }
 
 // StartSentinels starts a master, replicas and sentinels, and returns when all
@@ -53,21 +55,21 @@ func StartSentinels(ctx context.Context, o SentinelOptions) (_ *Sentinels, err e
 			err = errors.Join(err, s.Stop())
 		}
 	}()
-	if s.Servers, err = startMany(ctx, 1, Options{Args: o.Args}); err != nil {
+	if s.Servers, err = startMany(ctx, o.Start, 1, Options{Args: o.Args}); err != nil {
 		return nil, err
 	}
 	host, port, err := net.SplitHostPort(s.Servers[0].Addr())
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
-	replicas, err := startMany(ctx, o.Replicas, Options{Args: append([]string{"--replicaof", host + " " + port}, o.Args...)})
+	replicas, err := startMany(ctx, o.Start, o.Replicas, Options{Args: append([]string{"--replicaof", host + " " + port}, o.Args...)})
 	if s.Servers = append(s.Servers, replicas...); err != nil {
 		return nil, err
 	}
 	conf := fmt.Sprintf("sentinel monitor %s %s %s %d\n", s.Name, host, port, o.Sentinels/2+1) +
 		fmt.Sprintf("sentinel down-after-milliseconds %s %d\n", s.Name, o.DownAfter.Milliseconds()) +
 		fmt.Sprintf("sentinel failover-timeout %s 3000\n", s.Name)
-	if s.Sentinels, err = startMany(ctx, o.Sentinels, Options{sentinel: conf}); err != nil {
+	if s.Sentinels, err = startMany(ctx, o.Start, o.Sentinels, Options{Sentinel: conf}); err != nil {
 		return nil, err
 	}
 	return s, await(ctx, "the sentinels to know each other and the replicas", func() bool {
@@ -111,21 +113,24 @@ func (p *process) sentinelConf() string { return filepath.Join(p.dir, "sentinel.
 // writeSentinelConf writes the configuration that the sentinel begins with; it
 // rewrites it, so after a restart it goes on with its own.
 func (p *process) writeSentinelConf() error {
-	if p.options.sentinel == "" {
+	if p.options.Sentinel == "" {
 		return nil
 	}
 	if _, err := os.Stat(p.sentinelConf()); err == nil {
 		return nil
 	}
-	return os.WriteFile(p.sentinelConf(), []byte(p.options.sentinel), 0o600)
+	return os.WriteFile(p.sentinelConf(), []byte(p.options.Sentinel), 0o600)
 }
 
 // startMany starts n servers at once. On an error it returns those that run.
-func startMany(ctx context.Context, n int, o Options) ([]*Server, error) {
+func startMany(ctx context.Context, start func(context.Context, Options) (*Server, error), n int, o Options) ([]*Server, error) {
+	if start == nil {
+		start = Start
+	}
 	servers, errs := make([]*Server, n), make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { servers[i], errs[i] = Start(ctx, o) })
+		wg.Go(func() { servers[i], errs[i] = start(ctx, o) })
 	}
 	wg.Wait()
 	running := servers[:0]

@@ -1,0 +1,158 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// hands is how many goroutines take and release what a crowd holds.
+const hands = 32
+
+// crowd is what a process holds all the time: many keys of its own, without a
+// goroutine for each. What is lost is taken again.
+type crowd struct {
+	w *worker // immutable
+
+	mu    sync.Mutex // guards what follows
+	cond  sync.Cond  // on mu: lost has grown, or over
+	held  map[string]*mine
+	lost  []loss
+	over  bool
+	hands sync.WaitGroup
+}
+
+// loss is what the Lost hook says, and when.
+type loss struct {
+	lock.Event
+	at stamp
+}
+
+func newCrowd(w *worker) *crowd {
+	c := &crowd{w: w, held: map[string]*mine{}}
+	c.cond.L = &c.mu
+	return c
+}
+
+// start takes all, and takes again what is lost until ctx ends.
+func (c *crowd) start(ctx context.Context) {
+	keys := make(chan string)
+	var taking sync.WaitGroup
+	for range hands {
+		taking.Go(func() {
+			for key := range keys {
+				c.take(ctx, key)
+			}
+		})
+	}
+	for i := range c.w.Load.Many {
+		keys <- fmt.Sprintf("many-%d-%d", c.w.Proc, i)
+	}
+	close(keys)
+	taking.Wait()
+	for range hands {
+		c.hands.Go(func() { c.retake(ctx) })
+	}
+	context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.over = true
+		c.cond.Broadcast()
+	})
+}
+
+func (c *crowd) take(ctx context.Context, key string) {
+	for ctx.Err() == nil {
+		if m := c.w.take(ctx, key, mutex, true); m != nil {
+			c.mu.Lock()
+			c.held[key] = m
+			c.mu.Unlock()
+			if c.w.Flaw != None {
+				c.w.held.Go(func() { c.hook(m) })
+			}
+			return
+		}
+	}
+}
+
+// onLost is the hook. It comes for every hold of the client.
+func (c *crowd) onLost(e lock.Event) {
+	at := now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost = append(c.lost, loss{e, at})
+	c.cond.Signal()
+}
+
+// hook is what a twin has none of.
+func (c *crowd) hook(m *mine) {
+	<-m.Done()
+	if err := m.Err(); errors.Is(err, lock.ErrLost) {
+		c.onLost(lock.Event{Name: m.key, Token: m.Token(), Err: err})
+	}
+}
+
+// next is a loss that nobody has taken up; ok is false at the end.
+func (c *crowd) next() (l loss, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.lost) == 0 && !c.over {
+		c.cond.Wait()
+	}
+	if len(c.lost) == 0 {
+		return loss{}, false
+	}
+	l, c.lost = c.lost[0], c.lost[1:]
+	return l, true
+}
+
+// retake is the body of a hand.
+func (c *crowd) retake(ctx context.Context) {
+	for {
+		l, ok := c.next()
+		if !ok {
+			return
+		}
+		if m := c.drop(l); m != nil {
+			c.w.told(m, l.at, l.Err)
+			c.w.release(m)
+			c.take(ctx, m.key)
+		}
+	}
+}
+
+// drop takes the hold that was lost out of the crowd; nil if it is none of it.
+func (c *crowd) drop(l loss) *mine {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.held[l.Name]
+	if m == nil || m.Token() != l.Token {
+		return nil
+	}
+	delete(c.held, l.Name)
+	return m
+}
+
+// end releases all, after the end of ctx.
+func (c *crowd) end() {
+	c.hands.Wait()
+	c.mu.Lock()
+	rest := make(chan *mine, len(c.held))
+	for _, m := range c.held {
+		rest <- m
+	}
+	c.mu.Unlock()
+	close(rest)
+	var releasing sync.WaitGroup
+	for range hands {
+		releasing.Go(func() {
+			for m := range rest {
+				c.w.release(m)
+			}
+		})
+	}
+	releasing.Wait()
+}

@@ -1,0 +1,119 @@
+package faults
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// monitor reads on a connection of its own which renewals the server carries
+// out, until the run ends. What it misses while the server is down is missed.
+func (s *scene) monitor() {
+	var mu sync.Mutex
+	var conn redis.Conn
+	ended := false
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := s.server.Dial(redis.DialReadTimeout(0))
+			mu.Lock()
+			if ended {
+				mu.Unlock()
+				if err == nil {
+					_ = c.Close()
+				}
+				return
+			}
+			conn = c
+			mu.Unlock()
+			if err != nil {
+				time.Sleep(20 * time.Millisecond)
+				continue
+			}
+			if c.Send("MONITOR") == nil && c.Flush() == nil {
+				s.watch(c)
+			}
+			_ = c.Close()
+		}
+	})
+	s.cleanup = append(s.cleanup, func() {
+		mu.Lock()
+		ended = true
+		if conn != nil {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+}
+
+func (s *scene) watch(c redis.Conn) {
+	for {
+		line, err := redis.String(c.Receive())
+		if err != nil {
+			return
+		}
+		if seen := renewalsIn(line); len(seen) > 0 {
+			s.history.mu.Lock()
+			s.history.renewals = append(s.history.renewals, seen...)
+			s.history.mu.Unlock()
+		}
+	}
+}
+
+// renewalsIn reads a line of MONITOR: a time of day in seconds, who, and the
+// command in quotes.
+func renewalsIn(line string) []renewed {
+	if !strings.Contains(line, script.Renew.SHA()) && !strings.Contains(line, script.RwRenew.SHA()) {
+		return nil
+	}
+	text, rest, _ := strings.Cut(line, " ")
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil
+	}
+	// The time of day and the monotonic clock are read together: nobody sets
+	// the clock of this machine while it runs.
+	at := now().add(-time.Since(time.UnixMicro(int64(seconds * 1e6))))
+	_, rest, _ = strings.Cut(rest, "] ")
+	args := quoted(rest) // EVALSHA, SHA, keys, ..., lease, client, fields
+	if len(args) < 3 {
+		return nil
+	}
+	keys, err := strconv.Atoi(args[2])
+	if err != nil || len(args) < 3+2*keys+2 {
+		return nil
+	}
+	var out []renewed
+	for _, field := range args[3+keys+2:] {
+		r := renewed{at: at, field: field}
+		if n, _ := fmt.Sscanf(field, "p%d.%d.", &r.proc, &r.id); n == 2 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// quoted splits a line into what it has in quotes, as Redis writes it.
+func quoted(line string) []string {
+	var out []string
+	for {
+		line = strings.TrimLeft(line, " ")
+		q, err := strconv.QuotedPrefix(line)
+		if err != nil {
+			return out
+		}
+		text, err := strconv.Unquote(q)
+		if err != nil {
+			text = q
+		}
+		out = append(out, text)
+		line = line[len(q):]
+	}
+}

@@ -1,0 +1,176 @@
+package faults
+
+import (
+	"context"
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+)
+
+// couple is a master and its replica; the methods are the master's.
+type couple struct {
+	Target
+	replica Target
+}
+
+func (c *couple) Stop() error { return errors.Join(c.Target.Stop(), c.replica.Stop()) }
+
+func tell(t Target, cmd string, args ...any) (any, error) {
+	conn, err := t.Dial()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.Do(cmd, args...)
+}
+
+// follow makes replica one of master and waits until it has all.
+func follow(ctx context.Context, replica, master Target) error {
+	host, port, err := net.SplitHostPort(master.Addr())
+	if err != nil {
+		return err
+	}
+	if _, err := tell(replica, "REPLICAOF", host, port); err != nil {
+		return err
+	}
+	if !eventually(ctx, patience, func() bool {
+		info, err := replica.Info("replication")
+		return err == nil && info["master_link_status"] == "up"
+	}) {
+		return errors.New("the replica does not follow")
+	}
+	return nil
+}
+
+func pair(ctx context.Context, o Options, _ *scene) (Target, error) {
+	args := []string{"--repl-diskless-sync-delay", "0"}
+	master, err := o.Start(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	replica, err := o.Start(ctx, args...)
+	if err != nil {
+		return nil, errors.Join(err, master.Stop())
+	}
+	if err := follow(ctx, replica, master); err != nil {
+		return nil, errors.Join(err, master.Stop(), replica.Stop())
+	}
+	return &couple{master, replica}, nil
+}
+
+// flip makes the replica the master. Connections to the old one stay open, and
+// what is written there is answered READONLY; a new one leads to the new master.
+func flip(ctx context.Context, s *scene) (int, error) {
+	c := s.server.(*couple)
+	if _, err := tell(c.replica, "REPLICAOF", "NO", "ONE"); err != nil {
+		return 0, err
+	}
+	// The old master goes on for a moment, as in a partition: what it is told
+	// now is lost.
+	sleep(ctx, s.part(0.05, 0.15))
+	s.proxy.lead(c.replica)
+	if err := follow(ctx, c.Target, c.replica); err != nil {
+		return 0, err
+	}
+	c.Target, c.replica = c.replica, c.Target
+	if s.control != nil {
+		_ = s.control.Close()
+		s.control = nil
+	}
+	return 1, nil
+}
+
+// clockText is a library that is loaded before libc and moves the time of day.
+//
+//go:embed clock.c.txt
+var clockText []byte
+
+const (
+	clockFile = "step"           // seconds, as the machine writes a long
+	emulated  = "clock-emulated" // there is no compiler
+)
+
+// withOwnClock starts a server whose time of day can be stepped: libc's
+// answers are changed by a library that a C compiler makes here. Where there is
+// none, the step is emulated by changing what is left of each key.
+func withOwnClock(ctx context.Context, o Options, s *scene) (Target, error) {
+	source, library, step := filepath.Join(s.dir, "clock.c"), filepath.Join(s.dir, "clock.so"), filepath.Join(s.dir, clockFile)
+	if err := errors.Join(os.WriteFile(source, clockText, 0o600), os.WriteFile(step, make([]byte, 8), 0o600)); err != nil {
+		return nil, err
+	}
+	server, err := exec.LookPath("redis-server")
+	if err != nil {
+		return o.Start(ctx)
+	}
+	if out, err := exec.CommandContext(ctx, "cc", "-O2", "-shared", "-fPIC", "-o", library, source).CombinedOutput(); err != nil {
+		if err := os.WriteFile(filepath.Join(s.dir, emulated), out, 0o600); err != nil {
+			return nil, err
+		}
+		return o.Start(ctx)
+	}
+	wrapper := filepath.Join(s.dir, "redis-server")
+	text := fmt.Sprintf("#!/bin/sh\nLD_PRELOAD='%s' CLOCK_STEP_FILE='%s' exec '%s' \"$@\"\n", library, step, server)
+	if err := os.WriteFile(wrapper, []byte(text), 0o700); err != nil {
+		return nil, err
+	}
+	return redistest.Start(ctx, redistest.Options{Binary: wrapper})
+}
+
+func stepClock(seconds int64) injection {
+	return func(_ context.Context, s *scene) (int, error) {
+		step := filepath.Join(s.dir, clockFile)
+		if _, err := os.Stat(filepath.Join(s.dir, "redis-server")); err != nil {
+			return emulateStep(s, seconds)
+		}
+		before, err := serverTime(s)
+		if err != nil {
+			return 0, err
+		}
+		f, err := os.OpenFile(step, os.O_WRONLY, 0)
+		if err != nil {
+			return 0, err
+		}
+		_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(seconds)), 0) // in place: it is mapped
+		if err = errors.Join(err, f.Close()); err != nil {
+			return 0, err
+		}
+		after, err := serverTime(s)
+		if moved := after - before; err != nil || moved < seconds-5 || moved > seconds+5 {
+			return 0, err
+		}
+		return 1, nil
+	}
+}
+
+func serverTime(s *scene) (int64, error) {
+	now, err := redis.Int64s(s.do("TIME"))
+	if err != nil {
+		return 0, err
+	}
+	return now[0], nil
+}
+
+// emulateStep does to each key what a step of the clock does.
+func emulateStep(s *scene, seconds int64) (int, error) {
+	return redis.Int(s.do("EVAL", strings.TrimSpace(`
+local n = 0
+for _, key in ipairs(redis.call('keys', '*')) do
+  local left = redis.call('pttl', key)
+  if left > 0 then
+    redis.call('pexpire', key, left - tonumber(ARGV[1]))
+    n = n + 1
+  end
+end
+return n`), 0, seconds*int64(time.Second/time.Millisecond)))
+}

@@ -1,0 +1,438 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// scene is a run while it goes on.
+type scene struct {
+	Options
+	row     Row
+	dir     string // of the run's own files
+	history *history
+	rng     *rand.Rand
+	proxy   *proxy
+	server  Target
+	control redis.Conn // to server, not through the proxy; see do
+	cleanup []func()   // the last first
+	faults  int
+
+	procs []*proc // all that ever were
+	spec  spec
+}
+
+// proc is one process.
+type proc struct {
+	n     int
+	cmd   *exec.Cmd
+	stdin io.Closer
+	done  chan struct{} // closed when it is gone and its history read
+	err   error         // what it ended with; readable after done
+	dead  bool          // killed by a fault
+}
+
+// Run makes a run of a row. An error says that there was none; what the run
+// found is in the result.
+func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
+	began := time.Now()
+	if o.Lease == 0 {
+		o.Lease = 2 * time.Second
+	}
+	if row.Load == (Load{}) {
+		row.Load = usual
+	}
+	if row.NoPermits {
+		row.Load.Permits = 0
+	}
+	if row.Loses || row.Kills { // what has no lease comes back to nobody
+		row.Load.Counts = 0
+	}
+	if o.Flaw != None { // twins know mutexes
+		row.Load.RW, row.Load.Permits, row.Load.Counts = 0, 0, 0
+		row.Load.Each = 1 // a field that is there after Unlock is nobody else's
+	}
+	dir, err := os.MkdirTemp("", "wheellock-faults-")
+	if err != nil {
+		return res, err
+	}
+	s := &scene{Options: o, row: row, dir: dir, history: newHistory(), rng: rand.New(rand.NewPCG(o.Seed, 1))}
+	defer func() { err = errors.Join(err, s.close()) }()
+	beating, stop := context.WithCancel(ctx)
+	var pulsing sync.WaitGroup
+	pulsing.Go(func() { pulse(beating, s.history.add) }) // its Proc is parent
+	s.cleanup = append(s.cleanup, func() { stop(); pulsing.Wait() })
+	if err := s.start(ctx); err != nil {
+		return res, fmt.Errorf("faults: %s: %w", row.Name, err)
+	}
+	c := &checks{history: s.history, lease: o.Lease, maxPoll: s.spec.MaxPoll, row: row}
+	if err := s.play(ctx, c); err != nil {
+		return res, fmt.Errorf("faults: %s: %w (server: %s)", row.Name, err, s.server)
+	}
+	stop()
+	pulsing.Wait()
+	s.history.assemble()
+	c.run()
+	s.sums(c)
+	res = Result{
+		Row: row, Server: s.server.String(), Seed: o.Seed, Injected: s.faults, Operations: s.history.attempts,
+		Holds: len(s.history.holds), Undecided: c.linear(dir), LongestWait: time.Duration(s.history.longest),
+	}
+	res.Lost, res.Late, res.Excused, res.Violations = c.lostHolds, c.late, c.excuses, c.violations
+	for _, r := range s.history.reports {
+		res.Processes = append(res.Processes, *r)
+	}
+	res.Took = time.Since(began)
+	if len(res.Violations) > 0 {
+		res.Kept, err = s.keep(res)
+	}
+	return res, err
+}
+
+func (s *scene) start(ctx context.Context) error {
+	var err error
+	if s.row.Start != nil {
+		s.server, err = s.row.Start(ctx, s.Options, s)
+	} else {
+		s.server, err = s.Start(ctx, s.row.Args...)
+	}
+	if err != nil {
+		return err
+	}
+	server := s.server
+	s.cleanup = append(s.cleanup, func() { _ = server.Stop() })
+	if s.proxy, err = newProxy(s.server); err != nil {
+		return err
+	}
+	s.cleanup = append(s.cleanup, s.proxy.close)
+	s.spec = spec{
+		Seed: s.Seed, Addr: s.proxy.addr(), Register: s.Register.Addr(), Prefix: s.Prefix,
+		Lease: s.Lease, MaxPoll: s.Lease / 4, Load: s.row.Load, Flaw: s.Flaw,
+	}
+	if !s.row.Blind {
+		s.spec.Direct, s.spec.Steady = s.server.Addr(), !s.row.Loses
+		s.monitor()
+	}
+	for range processes {
+		if err := s.launch(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launch starts a process that works.
+func (s *scene) launch() error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	p := &proc{n: len(s.procs) + 1, cmd: exec.Command(exe), done: make(chan struct{})}
+	what := s.spec
+	what.Proc = p.n
+	text, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	p.cmd.Env = append(os.Environ(), envWorker+"="+string(text))
+	log, err := os.Create(filepath.Join(s.dir, fmt.Sprintf("process-%d.log", p.n)))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd.Stderr = log
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	s.procs = append(s.procs, p)
+	go func() {
+		defer close(p.done)
+		err := s.history.read(p.n, stdout)
+		p.err = errors.Join(err, p.cmd.Wait())
+	}()
+	return nil
+}
+
+// eventually waits until ok, and reports whether that came.
+func eventually(ctx context.Context, within time.Duration, ok func() bool) bool {
+	end := time.Now().Add(within)
+	for !ok() {
+		if time.Now().After(end) || ctx.Err() != nil {
+			return false
+		}
+		sleep(ctx, 10*time.Millisecond)
+	}
+	return true
+}
+
+// patience is for what comes in a fraction of a second on an idle machine.
+const patience = 30 * time.Second
+
+// play goes through the faults and ends the processes.
+func (s *scene) play(ctx context.Context, c *checks) error {
+	if !eventually(ctx, 2*patience, func() bool { return s.ready(len(s.procs)) }) {
+		return fmt.Errorf("the processes do not get ready: %s", s.logs())
+	}
+	if !s.progress(ctx) {
+		return errors.New("nobody gets a lock before any fault")
+	}
+	end := time.Now().Add(s.row.For)
+	for round := 0; round < max(s.row.Rounds, 1) || time.Now().Before(end); round++ {
+		sleep(ctx, time.Duration(s.rng.Int64N(int64(s.Lease/4))))
+		p := period{From: now(), What: s.row.Name}
+		n, err := s.row.Inject(ctx, s)
+		s.proxy.heal()
+		if err != nil {
+			return err
+		}
+		p.To = now()
+		s.faults += n
+		s.history.mu.Lock()
+		s.history.faults = append(s.history.faults, p)
+		s.history.mu.Unlock()
+		if !s.progress(ctx) {
+			c.wrong("not every key was locked again within %v of the end of the fault", patience)
+			break
+		}
+	}
+	// Time to see what was lost told and got again.
+	sleep(ctx, s.Lease/3)
+	if s.Flaw == None {
+		s.bounded(ctx, c)
+	}
+	s.end(ctx, c)
+	if s.Flaw == None {
+		s.nothingLeft(ctx, c)
+	}
+	return ctx.Err()
+}
+
+func (s *scene) ready(n int) bool {
+	s.history.mu.Lock()
+	defer s.history.mu.Unlock()
+	return len(s.history.ready) >= n
+}
+
+// progress waits until every contended key was locked again from now on.
+func (s *scene) progress(ctx context.Context) bool {
+	from := now()
+	keys := 0
+	for _, n := range []int{s.row.Load.Mutexes, s.row.Load.RW, s.row.Load.Permits, s.row.Load.Counts} {
+		keys += n
+	}
+	return eventually(ctx, patience, func() bool {
+		s.history.mu.Lock()
+		defer s.history.mu.Unlock()
+		n := 0
+		for _, e := range s.history.last {
+			if e.At > from {
+				n++
+			}
+		}
+		return n >= keys
+	})
+}
+
+// bounded: the connections of a client do not grow.
+func (s *scene) bounded(ctx context.Context, c *checks) {
+	// For commands and for renewal two each, and one subscribes.
+	const most = processes * 5
+	if !eventually(ctx, patience, func() bool { return s.proxy.open() <= most }) {
+		c.wrong("%d processes have %d connections, %d are enough", processes, s.proxy.open(), most)
+	}
+}
+
+// end tells the processes to give all back and waits for them.
+func (s *scene) end(ctx context.Context, c *checks) {
+	for _, p := range s.procs {
+		_ = p.stdin.Close()
+	}
+	timeout := time.After(2 * patience)
+	for _, p := range s.procs {
+		select {
+		case <-p.done:
+		case <-timeout:
+			_ = p.cmd.Process.Kill()
+			<-p.done
+			c.wrong("process %d did not end", p.n)
+		case <-ctx.Done():
+			return
+		}
+		if p.err != nil && !p.dead {
+			c.wrong("process %d: %v: %s", p.n, p.err, s.logs())
+		}
+	}
+}
+
+// nothingLeft: no connection, subscription or lock of theirs remains.
+func (s *scene) nothingLeft(ctx context.Context, c *checks) {
+	if !eventually(ctx, patience, func() bool { return s.proxy.open() == 0 }) {
+		c.wrong("%d connections are left", s.proxy.open())
+	}
+	if !eventually(ctx, patience, func() bool {
+		channels, err := redis.Strings(s.do("PUBSUB", "CHANNELS"))
+		return err == nil && len(channels) == 0
+	}) {
+		c.wrong("subscriptions are left")
+	}
+	if s.row.Stretches {
+		return
+	}
+	// What nobody could release goes with its lease, and what was asked while
+	// that lasted a lease later.
+	var left []string
+	if !eventually(ctx, 3*s.Lease+patience, func() bool {
+		left = nil
+		for _, pattern := range []string{"mutex-*", "rw-*", "many-*"} {
+			keys, err := redis.Strings(s.do("KEYS", pattern))
+			if err != nil {
+				return false
+			}
+			left = append(left, keys...)
+		}
+		return len(left) == 0
+	}) {
+		c.wrong("%d keys are left: %s", len(left), strings.Join(left[:min(len(left), 10)], ", "))
+	}
+}
+
+// sums compares the register with what was written to it.
+func (s *scene) sums(c *checks) {
+	r := newRegister(s.Register.Addr(), s.Prefix)
+	defer r.close()
+	for _, key := range c.keys() {
+		if c.byKey[key][0].kind != mutex || strings.HasPrefix(key, "many-") {
+			continue
+		}
+		var sure, maybe, raw int64
+		lost := false
+		for _, h := range c.byKey[key] {
+			lost = lost || h.lost != forever || h.out != outOK
+			for _, u := range h.uses {
+				switch {
+				case !u.write:
+					continue
+				case u.out == outOK:
+					sure++
+				case u.out == outUnknown:
+					maybe++
+				}
+				raw++
+			}
+		}
+		value, err := r.value(key)
+		if err != nil || value < sure || value > sure+maybe {
+			c.wrong("%s: the fenced register counts %d, and from %d to %d were added (%v)", key, value, sure, sure+maybe, err)
+		}
+		if got, err := r.raw(key); !lost && (err != nil || got != raw) {
+			c.wrong("%s: the register without tokens counts %d, and %d were added (%v)", key, got, raw, err)
+		}
+	}
+}
+
+// do runs a command on the server, not through the proxy.
+func (s *scene) do(cmd string, args ...any) (any, error) {
+	for try := 0; ; try++ {
+		if s.control == nil {
+			conn, err := s.server.Dial(redis.DialReadTimeout(patience))
+			if err != nil {
+				return nil, err
+			}
+			s.control = conn
+		}
+		reply, err := s.control.Do(cmd, args...)
+		if s.control.Err() == nil || try == 2 {
+			return reply, err
+		}
+		_ = s.control.Close() // it was broken by a fault
+		s.control = nil
+	}
+}
+
+func (s *scene) logs() string {
+	var all []string
+	for _, p := range s.procs {
+		text, _ := os.ReadFile(filepath.Join(s.dir, fmt.Sprintf("process-%d.log", p.n)))
+		if len(text) > 0 {
+			all = append(all, fmt.Sprintf("process %d: %s", p.n, text[max(0, len(text)-2000):]))
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// close ends all that still runs.
+func (s *scene) close() error {
+	var wg sync.WaitGroup
+	for _, p := range s.procs {
+		_ = p.cmd.Process.Kill()
+		wg.Go(func() { <-p.done })
+	}
+	wg.Wait()
+	if s.control != nil {
+		_ = s.control.Close()
+	}
+	for _, f := range slices.Backward(s.cleanup) {
+		f()
+	}
+	return os.RemoveAll(s.dir)
+}
+
+// keep copies what a failed run has left to where it stays.
+func (s *scene) keep(res Result) (string, error) {
+	dir := s.Keep
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(s.row.Name))
+	dir, err := os.MkdirTemp(dir, "wheellock-"+name+"-")
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("fault: %s\nserver: %s\nseed: %d\nlease: %v\n\n%s\n", s.row.Name, res.Server, res.Seed, s.Lease, strings.Join(res.Violations, "\n"))
+	errs := []error{
+		os.WriteFile(filepath.Join(dir, "violations.txt"), []byte(text), 0o644),
+		s.writeHistory(filepath.Join(dir, "history.jsonl")),
+		os.CopyFS(dir, os.DirFS(s.dir)),
+	}
+	return dir, errors.Join(errs...)
+}
+
+func (s *scene) writeHistory(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(f)
+	for _, p := range s.history.faults {
+		err = errors.Join(err, enc.Encode(p))
+	}
+	for _, e := range s.history.events {
+		err = errors.Join(err, enc.Encode(e))
+	}
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package faults
+
+import (
+	"errors"
+	"os"
+)
+
+func suspend(*os.Process) error { return errors.ErrUnsupported }
+
+func unsuspend(*os.Process) error { return errors.ErrUnsupported }

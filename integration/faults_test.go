@@ -1,0 +1,148 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/faults"
+	"github.com/wheellock/wheellock/integration/redistest"
+)
+
+// seedEnv repeats what a run did.
+const seedEnv = "WHEELLOCK_SEED"
+
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	if text := os.Getenv(seedEnv); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, seedEnv)
+		return n
+	}
+	return rand.Uint64N(1 << 32)
+}
+
+// on makes runs start servers of that kind.
+func on(s starter) func(context.Context, ...string) (faults.Target, error) {
+	return func(ctx context.Context, args ...string) (faults.Target, error) {
+		srv, err := s.start(ctx, redistest.Options{Args: args})
+		if err != nil {
+			return nil, err
+		}
+		return srv, nil
+	}
+}
+
+// processes is the starter of redis-server processes.
+func processes(t *testing.T) starter {
+	t.Helper()
+	starters[1].need(t)
+	return starters[1]
+}
+
+func name(row faults.Row) string { return strings.ReplaceAll(row.Name, " ", "_") }
+
+// atOnce bounds the rows that run at the same time, each with four processes.
+const atOnce = 4
+
+func TestPromisesHoldUnderFaults(t *testing.T) {
+	rows := faults.Rows()
+	if testing.Short() {
+		rows = few(rows, "none", "black hole", "holder stopped", "FLUSHALL")
+	}
+	matrix(t, processes(t), rows)
+}
+
+// TestPromisesHoldUnderFaultsOfContainers has all rows but those whose server is a
+// process with a clock of its own, or one of two processes.
+func TestPromisesHoldUnderFaultsOfContainers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long")
+	}
+	matrix(t, containers(t), slices.DeleteFunc(faults.Rows(), func(r faults.Row) bool { return r.Start != nil }))
+}
+
+// matrix runs rows and prints the table.
+func matrix(t *testing.T, s starter, rows []faults.Row) {
+	o := faults.Options{Start: on(s), Register: own(t, s), Seed: seed(t)}
+	results := make([]faults.Result, len(rows))
+	turns := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i, row := range rows {
+		wg.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			o := o
+			o.Prefix = fmt.Sprintf("%d:", i)
+			t.Run(name(row), func(t *testing.T) {
+				r, err := faults.Run(t.Context(), row, o)
+				require.NoError(t, err)
+				results[i] = r
+				if text := r.Fault(); text != "" {
+					t.Error(text)
+				}
+			})
+		})
+	}
+	wg.Wait()
+	results = slices.DeleteFunc(results, func(r faults.Result) bool { return r.Took == 0 }) // left out by -run
+	t.Logf("on %s, %s=%d\n%s", o.Register, seedEnv, o.Seed, faults.Table(results))
+}
+
+func few(rows []faults.Row, names ...string) []faults.Row {
+	var out []faults.Row
+	for _, row := range rows {
+		for _, n := range names {
+			if row.Name == n {
+				out = append(out, row)
+			}
+		}
+	}
+	return out
+}
+
+// The checks bite: a client with one flaw, in the row that brings it out, is
+// refuted, and the same client without it is not.
+func TestBrokenTwinsAreFoundOut(t *testing.T) {
+	s := processes(t)
+	server, n := own(t, s), seed(t)
+	for _, c := range []struct {
+		flaw faults.Flaw
+		row  string
+		say  []string // that its violations must
+	}{
+		{faults.Unbroken, "holder stopped", nil},
+		{faults.Unbroken, "replies lost", nil},
+		{faults.Blind, "holder stopped", []string{"both relied on it", "no order of its"}},
+		{faults.Late, "black hole", []string{"after the server's own expiry"}},
+		{faults.Trusting, "none", []string{"longer than the server keeps it"}},
+		{faults.Counting, "replies lost", []string{"still has its field"}},
+	} {
+		t.Run(fmt.Sprint(c.flaw, " ", c.row), func(t *testing.T) {
+			t.Parallel()
+			row := few(faults.Rows(), c.row)[0]
+			row.Load, row.Rounds = faults.Load{Mutexes: 3, Hold: 200 * time.Millisecond, Many: 10}, 2
+			r, err := faults.Run(t.Context(), row, faults.Options{
+				Start: on(s), Register: server, Prefix: t.Name() + ":", Seed: n, Flaw: c.flaw, Keep: t.TempDir(), Lease: time.Second,
+			})
+			require.NoError(t, err)
+			require.Positive(t, r.Injected)
+			all := strings.Join(r.Violations, "\n")
+			if c.say == nil {
+				require.Empty(t, all, "seed %d", n)
+			}
+			for _, text := range c.say {
+				require.Contains(t, all, text, "seed %d", n)
+			}
+		})
+	}
+}

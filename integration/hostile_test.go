@@ -1,0 +1,674 @@
+package integration_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// javas is the field of a holder in another process.
+const javas = "7c2bf2b8-5d1f-4c3a-9d63-0f6e0f0d6a11:1"
+
+// hostile is what somebody may have put where a key of ours should be.
+type hostile struct {
+	name string
+	put  []any // the command that puts it, the key left out
+	// What it is all the same. Whatever it is not must be left as it is.
+	number bool // a counter
+	reads  bool // a read-write lock that is held for reading
+	lock   bool // a lock's hash, or a read-write lock's
+}
+
+var hostiles = []hostile{
+	{name: "text", put: []any{"SET", "hello"}},
+	{name: "nothing", put: []any{"SET", ""}},
+	{name: "a blob", put: []any{"SET", strings.Repeat("\x00\xff{}", 1<<18)}},
+	{name: "zero", put: []any{"SET", "0"}, number: true},
+	{name: "a number", put: []any{"SET", "5"}, number: true},
+	{name: "a negative number", put: []any{"SET", "-5"}, number: true},
+	{name: "2^53+1", put: []any{"SET", "9007199254740993"}, number: true},
+	{name: "the greatest number", put: []any{"SET", "9223372036854775807"}, number: true},
+	{name: "the least number", put: []any{"SET", "-9223372036854775808"}, number: true},
+	{name: "a number that is too great", put: []any{"SET", "92233720368547758070"}, number: true},
+	{name: "a float", put: []any{"SET", "1.5"}},
+	{name: "an exponent", put: []any{"SET", "1e3"}},
+	{name: "a great float", put: []any{"SET", "1e300"}},
+	{name: "hex", put: []any{"SET", "0x10"}},
+	{name: "nan", put: []any{"SET", "nan"}},
+	{name: "inf", put: []any{"SET", "inf"}},
+	{name: "-inf", put: []any{"SET", "-inf"}},
+	{name: "a list", put: []any{"RPUSH", "a", "b"}},
+	{name: "a set", put: []any{"SADD", "a", "b"}},
+	{name: "a sorted set", put: []any{"ZADD", "-inf", "a", "inf", "b", "1.5", "c"}},
+	{name: "a stream", put: []any{"XADD", "*", "a", "b"}},
+	{name: "a bitmap", put: []any{"SETBIT", "100", "1"}},
+	{name: "a hash of text", put: []any{"HSET", "name", "jack"}},
+	{name: "a hash of numbers", put: []any{"HSET", "visits", "3"}},
+	{name: "a hash of many", put: []any{"HSET", javas, "1", "name", "jack", "visits", "3"}},
+	{name: "a lock without a TTL", put: []any{"HSET", javas, "1"}, lock: true},
+	{name: "a lock with two holders", put: []any{"HSET", javas, "1", javas + "2", "1"}, lock: true},
+	{name: "a lock with a huge count", put: []any{"HSET", javas, "9223372036854775808"}, lock: true},
+	{name: "a lock with a negative count", put: []any{"HSET", javas, "-1"}},
+	{name: "a lock with a text for a count", put: []any{"HSET", javas, "many"}},
+	{name: "a hash with a strange mode alone", put: []any{"HSET", "mode", "dark"}},
+	{name: "a hash with a strange mode", put: []any{"HSET", "mode", "dark", "size", "3"}},
+	{name: "a mode and strangers", put: []any{"HSET", "mode", "read", "name", "jack"}, reads: true},
+	{name: "a reader", put: []any{"HSET", "mode", "read", javas, "1"}, reads: true, lock: true},
+	{name: "a reader with a huge count", put: []any{"HSET", "mode", "read", javas, "999999999999999"}, reads: true, lock: true},
+	{name: "a reader with an endless count", put: []any{"HSET", "mode", "read", javas, "inf"}, reads: true},
+	{name: "a reader with a negative count", put: []any{"HSET", "mode", "read", javas, "-1"}, reads: true},
+	{name: "a writer", put: []any{"HSET", "mode", "write", javas + ":write", "1"}, lock: true},
+	{name: "a writer with a text for a count", put: []any{"HSET", "mode", "write", javas + ":write", "many"}},
+}
+
+// at puts it at a key.
+func (h hostile) at(t *testing.T, s *redistest.Server, key string) {
+	t.Helper()
+	command(t, s, "DEL", key)
+	command(t, s, h.put[0].(string), append([]any{key}, h.put[1:]...)...)
+}
+
+// deed is one thing that can be done with an object of the family. It undoes at
+// once what it has done, if it can.
+type deed struct {
+	name string
+	do   func(context.Context) error
+}
+
+// object is one of the family.
+type object struct {
+	name   string
+	kind   string // locks of one kind do to a key what each of them does
+	others []string
+	force  func(context.Context) (bool, error)
+	deeds  []deed
+}
+
+// patience is for those who wait for what they do not get.
+const patience = 50 * time.Millisecond
+
+func locked(take func(context.Context) (*lock.Held, error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		held, err := take(ctx)
+		if err != nil {
+			return err
+		}
+		return held.Unlock(ctx)
+	}
+}
+
+func waiting(do func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return do(ctx)
+	}
+}
+
+// mutexLike are the methods that mutexes of all sorts share.
+type mutexLike interface {
+	Lock(context.Context) (*lock.Held, error)
+	TryLock(context.Context) (*lock.Held, error)
+	TryLockFor(context.Context, time.Duration) (*lock.Held, error)
+	Inspect(context.Context) (lock.Info, error)
+	TTL(context.Context) (time.Duration, error)
+	ForceUnlock(context.Context) (bool, error)
+}
+
+func mutexDeeds(m mutexLike) []deed {
+	return []deed{
+		{"TryLock", locked(m.TryLock)},
+		{"TryLockFor", locked(func(ctx context.Context) (*lock.Held, error) { return m.TryLockFor(ctx, time.Second) })},
+		{"Lock", waiting(locked(m.Lock))},
+		{"Inspect", func(ctx context.Context) error { _, err := m.Inspect(ctx); return err }},
+		{"TTL", func(ctx context.Context) error { _, err := m.TTL(ctx); return err }},
+	}
+}
+
+// family is one of each, under the same name.
+func family(c *lock.Client, name string) []object {
+	mutex, fenced, fair, rw := c.Mutex(name), c.FencedMutex(name), c.FairMutex(name), c.RWMutex(name)
+	semaphore, permits, latch := c.Semaphore(name), c.PermitSemaphore(name), c.CountDownLatch(name)
+	key := mutex.Name()
+	return []object{
+		{name: "Mutex", kind: "mutex", force: mutex.ForceUnlock, deeds: mutexDeeds(mutex)},
+		{
+			name: "FencedMutex", kind: "mutex", force: fenced.ForceUnlock,
+			others: []string{"redisson_lock_token:{" + key + "}"},
+			deeds: append(mutexDeeds(fenced),
+				deed{"Token", func(ctx context.Context) error { _, err := fenced.Token(ctx); return err }}),
+		},
+		{
+			name: "FairMutex", kind: "mutex", force: fair.ForceUnlock,
+			others: []string{"redisson_lock_queue:{" + key + "}", "redisson_lock_timeout:{" + key + "}", "{" + key + "}:wheellock_waiters"},
+			deeds:  mutexDeeds(fair),
+		},
+		{
+			name: "RWMutex", kind: "rw", force: rw.ForceUnlock,
+			deeds: []deed{
+				{"TryLock", locked(rw.TryLock)},
+				{"Lock", waiting(locked(rw.Lock))},
+				{"TryRLock", locked(rw.TryRLock)},
+				{"RLock", waiting(locked(rw.RLock))},
+				{"Inspect", func(ctx context.Context) error { _, err := rw.Inspect(ctx); return err }},
+			},
+		},
+		{
+			name: "Semaphore", kind: "counter",
+			deeds: []deed{
+				{"TrySet", func(ctx context.Context) error { _, err := semaphore.TrySet(ctx, 2); return err }},
+				{"TryAcquire", func(ctx context.Context) error { return semaphore.TryAcquire(ctx, 1) }},
+				{"Acquire", waiting(func(ctx context.Context) error { return semaphore.Acquire(ctx, 1) })},
+				{"Release", func(ctx context.Context) error { return semaphore.Release(ctx, 1) }},
+				{"Drain", func(ctx context.Context) error { _, err := semaphore.Drain(ctx); return err }},
+				{"Inspect", func(ctx context.Context) error { _, err := semaphore.Inspect(ctx); return err }},
+			},
+		},
+		{
+			name: "PermitSemaphore", kind: "counter", others: []string{"{" + key + "}:timeout"},
+			deeds: []deed{
+				{"TrySet", func(ctx context.Context) error { _, err := permits.TrySet(ctx, 2); return err }},
+				{"TryAcquire", locked(func(ctx context.Context) (*lock.Held, error) { return permits.TryAcquire(ctx, 1) })},
+				{"Acquire", waiting(locked(func(ctx context.Context) (*lock.Held, error) { return permits.Acquire(ctx, 1) }))},
+				{"Inspect", func(ctx context.Context) error { _, err := permits.Inspect(ctx); return err }},
+				{"Set", func(ctx context.Context) error { return permits.Set(ctx, 2) }},
+				{"Add", func(ctx context.Context) error { return permits.Add(ctx, 1) }},
+			},
+		},
+		{
+			name: "CountDownLatch", kind: "counter",
+			deeds: []deed{
+				{"TrySet", func(ctx context.Context) error { _, err := latch.TrySet(ctx, 2); return err }},
+				{"Wait", waiting(latch.Wait)},
+				{"Count", func(ctx context.Context) error { _, err := latch.Count(ctx); return err }},
+				{"Inspect", func(ctx context.Context) error { _, err := latch.Inspect(ctx); return err }},
+				{"CountDown", latch.CountDown},
+				{"Reset", func(ctx context.Context) error { _, err := latch.Reset(ctx); return err }},
+			},
+		},
+	}
+}
+
+// state is all that a server has under a key.
+func state(t *testing.T, s *redistest.Server, key string) string {
+	t.Helper()
+	ttl := command(t, s, "PTTL", key).(int64)
+	dump, _ := command(t, s, "DUMP", key).([]byte)
+	return fmt.Sprintf("%x %v", dump, min(ttl, 0))
+}
+
+// checkError checks that an error is one clear word of this package, and that
+// the server, which is well, was not said to be silent.
+func checkError(t *testing.T, what string, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if !strings.HasPrefix(err.Error(), "lock: ") {
+		t.Errorf("%s: the error is %q", what, err)
+	}
+	if strings.Contains(err.Error(), "WRONGTYPE") && !errors.Is(err, lock.ErrNotALock) && !strings.Contains(err.Error(), "guard of") {
+		t.Errorf("%s: no typed error: %v", what, err)
+	}
+	if errors.Is(err, lock.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// onFirst starts a server of the first kind that is to be had, for a test that
+// is about what stands on it.
+func onFirst(t *testing.T) *redistest.Server {
+	t.Helper()
+	i := slices.IndexFunc(starters, func(s starter) bool { return s.available() == nil })
+	if i < 0 {
+		i = len(starters) - 1 // it says why
+	}
+	s := starters[i]
+	s.need(t)
+	return own(t, s)
+}
+
+// TestWhatSomebodyPutAtTheKey is refused with a clear error, unless it is what
+// the object itself would have put there, and stays as it is. ForceUnlock
+// deletes locks alone.
+func TestWhatSomebodyPutAtTheKey(t *testing.T) {
+	t.Parallel()
+	s := onFirst(t)
+	c := clientOn(t, s, lock.Config{IOTimeout: time.Second})
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, h := range hostiles {
+		for i, o := range family(c, "") {
+			key := fmt.Sprintf("%s as %s", h.name, o.name)
+			o := family(c, key)[i]
+			wg.Go(func() {
+				for _, d := range o.deeds {
+					h.at(t, s, key)
+					before := state(t, s, key)
+					what := fmt.Sprintf("%s of a %s at %s", d.name, o.name, h.name)
+					err := d.do(ctx)
+					checkError(t, what, err)
+					own := o.kind == "counter" && h.number || o.kind == "rw" && h.reads && strings.HasSuffix(d.name, "RLock")
+					if !own && state(t, s, key) != before {
+						t.Errorf("%s has changed it (error %v)", what, err)
+					}
+					reads := d.name == "Inspect" || d.name == "TTL" || d.name == "Token" || d.name == "Count" ||
+						d.name == "TrySet" && err == nil || d.name == "Wait"
+					if !own && !reads && err == nil {
+						t.Errorf("%s has worked", what)
+					}
+				}
+				if o.force == nil {
+					return
+				}
+				h.at(t, s, key)
+				before := state(t, s, key)
+				was, err := o.force(ctx)
+				what := fmt.Sprintf("ForceUnlock of a %s at %s", o.name, h.name)
+				checkError(t, what, err)
+				switch {
+				case err == nil && was:
+					if !h.lock {
+						t.Errorf("%s has deleted it", what)
+					}
+				case err == nil:
+					t.Errorf("%s has seen nothing", what)
+				case !errors.Is(err, lock.ErrNotALock):
+					t.Errorf("%s: %v", what, err)
+				case state(t, s, key) != before:
+					t.Errorf("%s has changed it, and says %v", what, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	// The server is well, and all else as well.
+	held, err := c.Mutex("well").TryLock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(ctx))
+	require.NoError(t, c.Close(ctx))
+}
+
+// TestWhatSomebodyPutAtAKeyBeside the lock's own: it is refused, or does not
+// matter, and nothing is left at the key.
+func TestWhatSomebodyPutAtAKeyBeside(t *testing.T) {
+	t.Parallel()
+	s := onFirst(t)
+	c := clientOn(t, s, lock.Config{IOTimeout: time.Second})
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, h := range hostiles {
+		for i, o := range family(c, "") {
+			for n := range o.others {
+				key := fmt.Sprintf("%s beside %s %d", h.name, o.name, n)
+				o := family(c, key)[i]
+				wg.Go(func() {
+					for _, d := range o.deeds {
+						command(t, s, "DEL", key)
+						h.at(t, s, o.others[n])
+						err := d.do(ctx)
+						what := fmt.Sprintf("%s of a %s with %s beside it", d.name, o.name, h.name)
+						checkError(t, what, err)
+						if o.kind == "mutex" && !goes(t, s, key) {
+							t.Errorf("%s has left something (error %v)", what, err)
+						}
+					}
+				})
+			}
+		}
+	}
+	wg.Wait()
+	require.NoError(t, c.Close(ctx))
+}
+
+// goes reports whether the key goes: what a caller who did not wait has got is
+// given back behind its back.
+func goes(t *testing.T, s *redistest.Server, key string) bool {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+		if command(t, s, "EXISTS", key) == int64(0) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestWhatSomebodyPutAtTheTokenCounter of all mutexes.
+func TestWhatSomebodyPutAtTheTokenCounter(t *testing.T) {
+	t.Parallel()
+	s := onFirst(t)
+	ctx := context.Background()
+	for _, h := range hostiles {
+		c := clientOn(t, s, lock.Config{IOTimeout: time.Second})
+		first, err := c.Mutex("m").TryLock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, first.Unlock(ctx))
+		h.at(t, s, "wheellock_token")
+		before := state(t, s, "wheellock_token")
+		held, err := c.Mutex("m").TryLock(ctx)
+		checkError(t, h.name, err)
+		if err == nil {
+			require.Greater(t, held.Token(), first.Token(), h.name)
+			require.Less(t, held.Token(), int64(1)<<53, h.name)
+			require.NoError(t, held.Unlock(ctx))
+		} else {
+			require.Equal(t, before, state(t, s, "wheellock_token"), h.name)
+		}
+		require.Equal(t, int64(0), command(t, s, "EXISTS", "m"), h.name)
+		// A hand-off inside the client mints a token too.
+		command(t, s, "DEL", "wheellock_token")
+		held, err = c.Mutex("m").TryLock(ctx)
+		require.NoError(t, err)
+		waited := make(chan error, 1)
+		go func() { waited <- waiting(locked(c.Mutex("m").Lock))(ctx) }()
+		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 || len(waited) == 1 }, 10*time.Second, time.Millisecond)
+		h.at(t, s, "wheellock_token")
+		checkError(t, h.name, held.Unlock(ctx))
+		checkError(t, h.name, <-waited)
+		require.True(t, goes(t, s, "m"), h.name)
+		command(t, s, "DEL", "wheellock_token")
+		require.NoError(t, c.Close(ctx))
+	}
+}
+
+// TestWhatSomebodyPutInPlaceOfALock costs that lock and no other, though they
+// are renewed by the same scripts.
+func TestWhatSomebodyPutInPlaceOfALock(t *testing.T) {
+	t.Parallel()
+	s := onFirst(t)
+	ctx := context.Background()
+	c := clientOn(t, s, lock.Config{Lease: 3 * time.Second})
+	_, err := c.PermitSemaphore("permits").TrySet(ctx, int64(len(hostiles)))
+	require.NoError(t, err)
+	takes := map[string]func(name string) (*lock.Held, error){
+		"Mutex":       func(name string) (*lock.Held, error) { return c.Mutex(name).Lock(ctx) },
+		"FencedMutex": func(name string) (*lock.Held, error) { return c.FencedMutex(name).Lock(ctx) },
+		"FairMutex":   func(name string) (*lock.Held, error) { return c.FairMutex(name).Lock(ctx) },
+		"Lock":        func(name string) (*lock.Held, error) { return c.RWMutex(name).Lock(ctx) },
+		"RLock":       func(name string) (*lock.Held, error) { return c.RWMutex(name).RLock(ctx) },
+		"Permit": func(name string) (*lock.Held, error) {
+			p := c.PermitSemaphore(name)
+			if _, err := p.TrySet(ctx, 1); err != nil {
+				return nil, err
+			}
+			return p.TryAcquire(ctx, 1)
+		},
+	}
+	lost, kept := map[string]*lock.Held{}, map[string]*lock.Held{}
+	put := map[string]hostile{}
+	for kind, take := range takes {
+		for _, h := range hostiles {
+			name := kind + " " + h.name
+			held, err := take(name)
+			require.NoError(t, err)
+			lost[name], put[name] = held, h
+			if held, err = take("kept " + name); err != nil {
+				t.Fatal(err)
+			}
+			kept["kept "+name] = held
+		}
+	}
+	left := map[string]string{}
+	for name, h := range put {
+		key := name
+		if strings.HasPrefix(name, "Permit ") {
+			key = "{" + name + "}:timeout"
+		}
+		h.at(t, s, key)
+		left[key] = state(t, s, key)
+	}
+	for _, held := range lost {
+		requireLost(t, held, lock.NotOwner)
+	}
+	renewed := c.Stats().Renewal.Renewed
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+uint64(3*len(kept)) }, 30*time.Second, 10*time.Millisecond)
+	for name, held := range lost {
+		err := held.Unlock(ctx)
+		require.ErrorIs(t, err, lock.ErrLost, name)
+	}
+	for key, before := range left {
+		require.Equal(t, before, state(t, s, key), "%s was changed", key)
+	}
+	for name, held := range kept {
+		require.True(t, held.Valid(), name)
+		require.NoError(t, held.Unlock(ctx), name)
+	}
+	require.NoError(t, c.Close(ctx))
+}
+
+// TestWhatSomebodyPutInPlaceOfALockIsNotOurs to extend, to enter again or to
+// release, though nobody was told of the loss yet.
+func TestWhatSomebodyPutInPlaceOfALockIsNotOurs(t *testing.T) {
+	t.Parallel()
+	s := onFirst(t)
+	ctx := context.Background()
+	c := clientOn(t, s, lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second})
+	takes := map[string]func(ctx context.Context, name string) (*lock.Held, error){
+		"Mutex":       func(ctx context.Context, name string) (*lock.Held, error) { return c.Mutex(name).Lock(ctx) },
+		"FencedMutex": func(ctx context.Context, name string) (*lock.Held, error) { return c.FencedMutex(name).Lock(ctx) },
+		"FairMutex":   func(ctx context.Context, name string) (*lock.Held, error) { return c.FairMutex(name).Lock(ctx) },
+		"Lock":        func(ctx context.Context, name string) (*lock.Held, error) { return c.RWMutex(name).Lock(ctx) },
+		"RLock":       func(ctx context.Context, name string) (*lock.Held, error) { return c.RWMutex(name).RLock(ctx) },
+	}
+	for kind, take := range takes {
+		for _, h := range hostiles {
+			for _, deed := range []string{"Unlock", "Extend", "re-entry", "Guard"} {
+				name := kind + deed + h.name
+				held, err := take(ctx, name)
+				require.NoError(t, err)
+				h.at(t, s, name)
+				before := state(t, s, name)
+				switch deed {
+				case "Extend":
+					err = held.Extend(ctx, time.Hour)
+				case "re-entry":
+					var inner *lock.Held
+					if inner, err = take(waitingContext(t, held), name); err == nil {
+						t.Errorf("%s was entered again", name)
+						_ = inner.Unlock(ctx)
+					}
+				case "Guard":
+					_, err = held.Guard(ctx, "SET", []string{name + "guarded"}, "x")
+					require.Equal(t, int64(0), command(t, s, "EXISTS", name+"guarded"), name)
+				case "Unlock":
+					err = held.Unlock(ctx)
+				}
+				if err == nil {
+					t.Errorf("%s: no error", name)
+				}
+				checkError(t, name, err)
+				_ = held.Unlock(ctx)
+				require.Equal(t, before, state(t, s, name), "%s was changed (error %v)", name, err)
+			}
+		}
+	}
+	require.NoError(t, c.Close(ctx))
+}
+
+// waitingContext is for who re-enters but waits at most for patience.
+func waitingContext(t *testing.T, held *lock.Held) context.Context {
+	ctx, cancel := context.WithTimeout(held.Context(context.Background()), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestAReadersCountOfSomebodyElses costs the server no time, when another reader
+// or a writer unlocks.
+func TestAReadersCountOfSomebodyElses(t *testing.T) {
+	t.Parallel()
+	s := onFirst(t)
+	ctx := context.Background()
+	c := clientOn(t, s, lock.Config{IOTimeout: time.Second})
+	for name, take := range map[string]func(context.Context) (*lock.Held, error){
+		"r": c.RWMutex("r").RLock, "w": c.RWMutex("w").Lock,
+	} {
+		for _, count := range []string{"999999999999999", "1e300", "inf", "nan", "-1", "text"} {
+			held, err := take(ctx)
+			require.NoError(t, err)
+			command(t, s, "HSET", name, javas, count)
+			require.NoError(t, held.Unlock(ctx), "%s beside %s", name, count)
+			require.Equal(t, int64(0), command(t, s, "EXISTS", name), "nobody has it: the other's time is over")
+		}
+	}
+	require.NoError(t, c.Close(ctx))
+}
+
+// TestALockWhoseTTLSomebodyTook has one again after its next renewal.
+func TestALockWhoseTTLSomebodyTook(t *testing.T) {
+	t.Parallel()
+	s := onFirst(t)
+	ctx := context.Background()
+	c := clientOn(t, s, lock.Config{Lease: 2 * time.Second})
+	held, err := c.Mutex("m").Lock(ctx)
+	require.NoError(t, err)
+	command(t, s, "PERSIST", "m")
+	command(t, s, "HSET", "m", "name", "jack", "visits", "3")
+	require.Eventually(t, func() bool { return command(t, s, "PTTL", "m").(int64) > 0 }, 20*time.Second, 5*time.Millisecond)
+	require.True(t, held.Valid())
+	require.NoError(t, held.Unlock(ctx))
+	require.Equal(t, int64(2), command(t, s, "HLEN", "m"), "what is not ours stays")
+	_, err = c.Mutex("m").TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.NoError(t, c.Close(ctx))
+}
+
+// TestAMaliciousPublisher sends 10,000 messages a second to those who wait: at
+// most they try each 2 ms, none gets what it should not, and who holds is not
+// disturbed.
+func TestAMaliciousPublisher(t *testing.T) {
+	t.Parallel()
+	const perSecond = 10000
+	lasts := 2 * time.Second
+	if testing.Short() {
+		lasts /= 4
+	}
+	payloads := [][]byte{
+		[]byte("0"), []byte("1"),
+		{},
+		[]byte("-1"), []byte("9223372036854775807"), []byte("1e308"), []byte("nan"),
+		[]byte("\x00\xff\r\n*3\r\n$3\r\nSET\r\n"), bytes.Repeat([]byte("0"), 100), []byte("released"),
+	}
+	for _, kind := range []string{"Mutex", "FencedMutex", "FairMutex", "RWMutex", "RWMutex.R", "Semaphore", "PermitSemaphore", "CountDownLatch"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := onFirst(t)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			// They wait for an hour if nobody wakes them.
+			cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
+			a, b := clientOn(t, s, cfg), clientOn(t, s, cfg)
+			const name = "m"
+			wait := map[string]func(context.Context) error{
+				"Mutex":           locked(b.Mutex(name).Lock),
+				"FencedMutex":     locked(b.FencedMutex(name).Lock),
+				"FairMutex":       locked(b.FairMutex(name).Lock),
+				"RWMutex":         locked(b.RWMutex(name).Lock),
+				"RWMutex.R":       locked(b.RWMutex(name).RLock),
+				"Semaphore":       func(ctx context.Context) error { return b.Semaphore(name).Acquire(ctx, 1) },
+				"PermitSemaphore": locked(func(ctx context.Context) (*lock.Held, error) { return b.PermitSemaphore(name).Acquire(ctx, 1) }),
+				"CountDownLatch":  b.CountDownLatch(name).Wait,
+			}[kind]
+			var held *lock.Held
+			var err error
+			switch kind {
+			case "Mutex":
+				held, err = a.Mutex(name).Lock(ctx)
+			case "FencedMutex":
+				held, err = a.FencedMutex(name).Lock(ctx)
+			case "FairMutex":
+				held, err = a.FairMutex(name).Lock(ctx)
+			case "RWMutex", "RWMutex.R":
+				held, err = a.RWMutex(name).Lock(ctx)
+			case "Semaphore":
+				_, err = a.Semaphore(name).TrySet(ctx, 1)
+				require.NoError(t, a.Semaphore(name).TryAcquire(ctx, 1))
+			case "PermitSemaphore":
+				_, err = a.PermitSemaphore(name).TrySet(ctx, 1)
+				require.NoError(t, err)
+				held, err = a.PermitSemaphore(name).TryAcquire(ctx, 1)
+			case "CountDownLatch":
+				_, err = a.CountDownLatch(name).TrySet(ctx, 1)
+			}
+			require.NoError(t, err)
+			got := make(chan error, 1)
+			go func() { got <- wait(ctx) }()
+			pub, err := s.Dial()
+			require.NoError(t, err)
+			defer pub.Close()
+			var channels []string
+			require.Eventually(t, func() bool {
+				channels, err = redis.Strings(pub.Do("PUBSUB", "CHANNELS"))
+				require.NoError(t, err)
+				return len(channels) > 0
+			}, 10*time.Second, time.Millisecond)
+			// The confirmation brings a try of its own.
+			tries := evals(t, s)
+			require.Eventually(t, func() bool { n := evals(t, s); still := n == tries; tries = n; return still }, 10*time.Second, 100*time.Millisecond)
+
+			began, sent := time.Now(), 0
+			for time.Since(began) < lasts {
+				for sent < int(time.Since(began)*perSecond/time.Second) {
+					for _, channel := range channels {
+						payload := payloads[sent%len(payloads)]
+						if sent%perSecond == 0 {
+							payload = bytes.Repeat([]byte("1"), 4<<20)
+						}
+						require.NoError(t, pub.Send("PUBLISH", channel, payload))
+						sent++
+					}
+				}
+				_, err := pub.Do("") // all answers
+				require.NoError(t, err)
+			}
+			took := time.Since(began)
+			n := evals(t, s) - tries
+			t.Logf("%d messages in %v: %d scripts", sent, took, n)
+			require.LessOrEqual(t, n, int64(took/(2*time.Millisecond))+10, "tries are paced")
+			select {
+			case err := <-got:
+				t.Fatal("it has what another holds: ", err)
+			default:
+			}
+			if held != nil {
+				require.True(t, held.Valid())
+				require.NoError(t, held.Unlock(ctx))
+			} else if kind == "Semaphore" {
+				require.NoError(t, a.Semaphore(name).Release(ctx, 1))
+			} else {
+				require.NoError(t, a.CountDownLatch(name).CountDown(ctx))
+			}
+			select {
+			case err := <-got:
+				require.NoError(t, err, "the true message is heard")
+			case <-time.After(30 * time.Second):
+				t.Fatal("the true message was not heard")
+			}
+			require.NoError(t, a.Close(ctx))
+			require.NoError(t, b.Close(ctx))
+		})
+	}
+}
+
+// evals counts the scripts that the server has run.
+func evals(t *testing.T, s *redistest.Server) int64 {
+	t.Helper()
+	info, err := s.Info("commandstats")
+	require.NoError(t, err)
+	var calls int64
+	_, _ = fmt.Sscanf(info["cmdstat_evalsha"], "calls=%d,", &calls)
+	return calls
+}

@@ -1,0 +1,46 @@
+package integration_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// The matrix has the rows in which data is lost and the clients' clocks are in
+// step: there the register refuses the old holder. This is the other one, which
+// is not promised: whose clock is ahead by more than the time between the two
+// acquisitions keeps the higher token when Redis forgets. As long as Redis keeps
+// its data, clocks play no part.
+func TestTokensFollowRedisAndThenTheClocks(t *testing.T) {
+	server := own(t, processes(t))
+	conn, err := server.Dial()
+	require.NoError(t, err)
+	defer conn.Close()
+	field := 0
+	take := func(clock time.Time) int64 {
+		field++
+		floor := fmt.Sprint(clock.Unix() << 20)
+		_, err := conn.Do("DEL", "key")
+		require.NoError(t, err)
+		reply, err := redis.Int64s(conn.Do("EVAL", script.Acquire.Text(), 2, "key", "counter", fmt.Sprintf("holder:%d", field), 1000, floor))
+		require.NoError(t, err)
+		require.EqualValues(t, 1, reply[0])
+		return reply[1]
+	}
+	now := time.Now()
+	ahead, behind := now.Add(time.Minute), now
+
+	old := take(ahead)
+	require.Greater(t, take(behind), old, "Redis knows the counter")
+
+	old = take(ahead)
+	_, err = conn.Do("FLUSHALL")
+	require.NoError(t, err)
+	require.Less(t, take(behind), old, "it has forgotten it, and the clocks are a minute apart")
+	require.Greater(t, take(behind.Add(2*time.Minute)), old, "that is over when the clock behind has passed the other")
+}

@@ -1,0 +1,226 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/integration/redistest/container"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// starter starts servers of one kind.
+type starter struct {
+	kind      redistest.Kind
+	start     func(context.Context, redistest.Options) (*redistest.Server, error)
+	available func() error // asked once; nil, or why there are none
+	absent    []error      // what available may say on a machine that has none
+	required  func() bool  // then that is no reason to skip
+}
+
+// starters are the kinds of servers that the tests of this package run on:
+// containers and processes, each where it is to be had.
+var starters = []starter{
+	{
+		kind: container.Container, start: container.Start, required: container.Required,
+		available: sync.OnceValue(func() error { return container.Available(context.Background()) }),
+		absent:    []error{container.ErrNoEngine, container.ErrNoImage},
+	},
+	{
+		kind: redistest.Process, start: redistest.Start, required: redistest.Required,
+		available: sync.OnceValue(func() error {
+			s, err := redistest.Start(context.Background(), redistest.Options{})
+			if err != nil {
+				return err
+			}
+			return s.Stop()
+		}),
+		absent: []error{redistest.ErrNoServer},
+	},
+}
+
+// need skips the test where there are no servers of the kind.
+func (s starter) need(t *testing.T) {
+	t.Helper()
+	err := s.available()
+	for _, absent := range s.absent {
+		if errors.Is(err, absent) && !s.required() {
+			t.Skipf("no %s: %v", s.kind, err)
+		}
+	}
+	require.NoError(t, err)
+}
+
+// containers is the starter of containers.
+func containers(t *testing.T) starter {
+	t.Helper()
+	starters[0].need(t)
+	return starters[0]
+}
+
+// TestOnWhichServers prints what the others run on.
+func TestOnWhichServers(t *testing.T) {
+	for _, s := range starters {
+		t.Run(string(s.kind), func(t *testing.T) {
+			t.Parallel()
+			s.need(t)
+			t.Log(own(t, s))
+		})
+	}
+}
+
+// onEach runs the test on a server of its own of each kind.
+func onEach(t *testing.T, f func(t *testing.T, s *redistest.Server)) {
+	for _, s := range starters {
+		t.Run(string(s.kind), func(t *testing.T) {
+			t.Parallel()
+			s.need(t)
+			f(t, own(t, s))
+		})
+	}
+}
+
+// own starts a server that the test may break.
+func own(t *testing.T, s starter) *redistest.Server {
+	t.Helper()
+	srv, err := s.start(context.Background(), redistest.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, srv.Stop()) })
+	return srv
+}
+
+// clientOf returns a client of source that the test closes, without waiting for
+// what the test still holds.
+func clientOf(t *testing.T, source lock.Source, cfg lock.Config) *lock.Client {
+	t.Helper()
+	c, err := lock.New(source, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = c.Close(ctx)
+	})
+	return c
+}
+
+// clientOn is clientOf one server.
+func clientOn(t *testing.T, s *redistest.Server, cfg lock.Config) *lock.Client {
+	t.Helper()
+	pool := s.Pool(0)
+	t.Cleanup(func() { _ = pool.Close() })
+	return clientOf(t, pool, cfg)
+}
+
+// command runs a command on a server, as a bystander.
+func command(t *testing.T, s *redistest.Server, name string, args ...any) any {
+	t.Helper()
+	c, err := s.Dial()
+	require.NoError(t, err)
+	defer c.Close()
+	v, err := c.Do(name, args...)
+	require.NoError(t, err, name)
+	return v
+}
+
+// requireLost waits until the holder is told, and checks of what.
+func requireLost(t *testing.T, held *lock.Held, reason lock.Reason) {
+	t.Helper()
+	select {
+	case <-held.Done():
+	case <-time.After(60 * time.Second):
+		t.Fatal("not told of the loss of ", held.Name())
+	}
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, reason, lost.Reason)
+	require.False(t, held.Valid())
+}
+
+func TestALockOnEachKindOfServer(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s *redistest.Server) {
+		ctx := context.Background()
+		// Nobody polls, so only a message wakes who waits.
+		cfg := lock.Config{Lease: 2 * time.Second, MaxPoll: time.Hour}
+		a, b := clientOn(t, s, cfg), clientOn(t, s, cfg)
+		name := t.Name()
+		held, err := a.Mutex(name).Lock(ctx)
+		require.NoError(t, err)
+		_, err = b.Mutex(name).TryLock(ctx)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.Equal(t, int64(1), command(t, s, "EXISTS", name))
+
+		// It is renewed past its lease, while another waits.
+		waited := make(chan *lock.Held, 1)
+		go func() {
+			next, err := b.Mutex(name).Lock(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			waited <- next
+		}()
+		began := time.Now()
+		require.Eventually(t, func() bool { return time.Since(began) > 2*cfg.Lease }, 20*time.Second, 10*time.Millisecond)
+		require.True(t, held.Valid(), "it is renewed")
+		require.Positive(t, a.Stats().Renewal.Renewed)
+		require.Equal(t, int64(1), command(t, s, "EXISTS", name))
+		channel := "redisson_lock__channel:{" + name + "}"
+		require.Eventually(t, func() bool {
+			subscribers, err := redis.Int64Map(command(t, s, "PUBSUB", "NUMSUB", channel), nil)
+			return err == nil && subscribers[channel] == 1
+		}, 10*time.Second, 5*time.Millisecond)
+
+		require.NoError(t, held.Unlock(ctx))
+		next := <-waited
+		require.NotNil(t, next)
+		require.Greater(t, next.Token(), held.Token())
+
+		// What DEL takes is told by the next renewal.
+		command(t, s, "DEL", name)
+		requireLost(t, next, lock.NotOwner)
+		require.ErrorIs(t, next.Unlock(ctx), lock.ErrLost)
+		require.Equal(t, int64(0), command(t, s, "EXISTS", name))
+		for _, c := range []*lock.Client{a, b} {
+			require.NoError(t, c.Close(ctx))
+		}
+	})
+}
+
+// TestAServerThatHangsOrDies on each kind: the holder is told while the server
+// has the key still, and of an empty restart when it is seen.
+func TestAServerThatHangsOrDies(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, s *redistest.Server) {
+		ctx := context.Background()
+		// The margin is what a busy machine may take to look at the server.
+		c := clientOn(t, s, lock.Config{Lease: 8 * time.Second, Renewal: renewal.Config{Margin: 2 * time.Second}})
+		other := clientOn(t, s, lock.Config{Lease: 3 * time.Second})
+		held, err := c.Mutex("hung").Lock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, s.Pause())
+		requireLost(t, held, lock.TrustEnded)
+		require.NoError(t, s.Resume())
+		require.Positive(t, command(t, s, "PTTL", "hung"), "told while the server had the key")
+		next, err := other.Mutex("hung").Lock(ctx)
+		require.NoError(t, err)
+		require.False(t, time.Now().Before(held.Deadline()))
+		require.Greater(t, next.Token(), held.Token())
+
+		require.NoError(t, s.Kill())
+		require.NoError(t, s.Restart(ctx))
+		requireLost(t, next, lock.NotOwner)
+		again, err := c.Mutex("hung").Lock(ctx)
+		require.NoError(t, err)
+		require.Greater(t, again.Token(), next.Token(), "tokens rise over an emptied Redis")
+		require.NoError(t, again.Unlock(ctx))
+		require.NoError(t, c.Close(ctx))
+		require.NoError(t, other.Close(ctx))
+	})
+}

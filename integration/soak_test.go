@@ -1,0 +1,41 @@
+package integration_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/faults"
+)
+
+// soakEnv is how long to run with very many locks under faults: a duration.
+// go test needs a longer -timeout then.
+const soakEnv = "WHEELLOCK_SOAK"
+
+func TestSoak(t *testing.T) {
+	text := os.Getenv(soakEnv)
+	if text == "" {
+		t.Skip(soakEnv + " is not set: 1h runs for an hour")
+	}
+	length, err := time.ParseDuration(text)
+	require.NoError(t, err, soakEnv)
+	s := processes(t)
+	const locks, lease = 100_000, 12 * time.Second
+	r, err := faults.Run(t.Context(), faults.Soak(length, locks), faults.Options{
+		Start: on(s), Register: own(t, s), Seed: seed(t), Lease: lease,
+	})
+	require.NoError(t, err)
+	t.Logf("%s=%d\n%s", seedEnv, r.Seed, faults.Table([]faults.Result{r}))
+	held := 0
+	for _, p := range r.Processes {
+		held += p.Leases
+		t.Logf("%d locks: heap %d MiB, at the start %d MiB; %d goroutines; renewals are sent %v after they are due (p99)",
+			p.Leases, p.Heap>>20, p.HeapAtStart>>20, p.Goroutines, p.Lag)
+		require.Less(t, p.Heap, p.HeapAtStart*3/2+16<<20, "the heap grows")
+		require.Less(t, p.Lag, lease/6, "renewals fall behind")
+	}
+	require.Greater(t, held, locks*9/10)
+	require.Empty(t, r.Fault())
+}

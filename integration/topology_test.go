@@ -1,0 +1,301 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mna/redisc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/lock/sentinel"
+)
+
+// The topologies on containers. What the packages of lock check on processes is
+// tried here once more in short, each with its own servers, all at once.
+
+// lockThem takes locks of these names.
+func lockThem(t *testing.T, c *lock.Client, names []string) map[string]*lock.Held {
+	t.Helper()
+	helds := map[string]*lock.Held{}
+	for _, name := range names {
+		held, err := c.Mutex(name).Lock(context.Background())
+		require.NoError(t, err)
+		helds[name] = held
+	}
+	return helds
+}
+
+func numbered(prefix string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprint(prefix, i)
+	}
+	return names
+}
+
+// requireTakenOver checks that another gets what was lost, and not before its
+// holder was told: by then held is lost by the clock alone.
+func requireTakenOver(t *testing.T, other *lock.Client, held *lock.Held) {
+	t.Helper()
+	next, err := other.Mutex(held.Name()).Lock(context.Background())
+	require.NoError(t, err)
+	require.False(t, held.Valid(), "two have %s", held.Name())
+	require.False(t, time.Now().Before(held.Deadline()))
+	require.Greater(t, next.Token(), held.Token(), "tokens rise")
+	require.NoError(t, next.Unlock(context.Background()))
+}
+
+// TestAFailoverOfContainers under Sentinel: who holds for less than it takes is
+// told before another can have the lock; who holds for longer keeps what the
+// new master has, and is told of what it has not.
+func TestAFailoverOfContainers(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("six containers")
+	}
+	const downAfter = 5 * time.Second
+	rs, err := redistest.StartSentinels(context.Background(), redistest.SentinelOptions{DownAfter: downAfter, Start: containers(t).start})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, rs.Stop()) })
+	clientFor := func(lease time.Duration) *lock.Client {
+		source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
+		require.NoError(t, err)
+		return clientOf(t, source, lock.Config{Lease: lease, IOTimeout: min(time.Second, lease/10)})
+	}
+	ctx := context.Background()
+	short, long, other := clientFor(downAfter/2), clientFor(300*time.Second), clientFor(300*time.Second)
+	helds := lockThem(t, short, numbered("short", 20))
+	kept := lockThem(t, long, numbered("kept", 20))
+	for _, replica := range rs.Servers[1:] {
+		require.Eventually(t, func() bool {
+			return command(t, replica, "EXISTS", "kept19") == int64(1)
+		}, 10*time.Second, 5*time.Millisecond)
+		require.NoError(t, replica.Pause())
+	}
+	command(t, rs.Servers[0], "CLIENT", "KILL", "TYPE", "replica") // or their kernels would take what they miss
+	missed := lockThem(t, long, numbered("missed", 20))
+	require.NoError(t, rs.Servers[0].Kill())
+	for _, replica := range rs.Servers[1:] {
+		require.NoError(t, replica.Resume())
+	}
+	for _, held := range helds {
+		requireLost(t, held, lock.TrustEnded)
+	}
+	for _, held := range helds {
+		requireTakenOver(t, other, held)
+	}
+	for _, held := range missed {
+		requireLost(t, held, lock.NotOwner)
+		next, err := other.Mutex(held.Name()).Lock(ctx)
+		require.NoError(t, err)
+		require.Greater(t, next.Token(), held.Token(), "tokens rise over a failover")
+		require.NoError(t, next.Unlock(ctx))
+	}
+	for name, held := range kept {
+		require.True(t, held.Valid(), name)
+		_, err := other.Mutex(name).TryLock(ctx)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.NoError(t, held.Unlock(ctx))
+	}
+	for _, c := range []*lock.Client{short, long, other} {
+		require.NoError(t, c.Close(ctx))
+	}
+}
+
+// TestAClusterOfContainersMovesASlotAndFailsOver under clients that fight for a
+// lock of that slot and hold locks of all others.
+func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("six containers")
+	}
+	rc, err := redistest.StartCluster(context.Background(), redistest.ClusterOptions{
+		Replicas: 1, NodeTimeout: 3 * time.Second, Start: containers(t).start,
+		Args: []string{"--cluster-require-full-coverage", "no"},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, rc.Stop()) })
+	ctx := context.Background()
+	clientFor := func() *lock.Client {
+		source, err := cluster.New(&redisc.Cluster{StartupNodes: rc.Addrs()[1:2]}, cluster.Options{})
+		require.NoError(t, err)
+		return clientOf(t, source, lock.Config{Lease: 2 * time.Second})
+	}
+	a, b := clientFor(), clientFor()
+	serverOf := func(name string) int { return redisc.Slot(name) * 3 / 16384 }
+	const dies = 0
+	var onDead, elsewhere []string
+	for i := 0; len(onDead) < 20; i++ {
+		if name := fmt.Sprint("held", i); serverOf(name) == dies {
+			onDead = append(onDead, name)
+		} else {
+			elsewhere = append(elsewhere, name)
+		}
+	}
+	lost, kept := lockThem(t, a, onDead), lockThem(t, a, elsewhere)
+
+	roaming := "roaming"
+	for i := 0; serverOf(roaming) == dies; i++ {
+		roaming = fmt.Sprint("roaming", i)
+	}
+	fight, stop := context.WithCancel(ctx)
+	defer stop()
+	var inside atomic.Int32
+	var turns, token atomic.Int64
+	var fighters sync.WaitGroup
+	for i := range 4 {
+		c := []*lock.Client{a, b}[i%2]
+		fighters.Go(func() {
+			for fight.Err() == nil {
+				held, err := c.Mutex(roaming).Lock(fight)
+				if err != nil {
+					if fight.Err() == nil {
+						t.Error(err)
+					}
+					return
+				}
+				if inside.Add(1) != 1 {
+					t.Error("two at once")
+				}
+				if last := token.Swap(held.Token()); last >= held.Token() {
+					t.Errorf("token %d after %d", held.Token(), last)
+				}
+				inside.Add(-1)
+				turns.Add(1)
+				if err := held.Unlock(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	goOn := func() {
+		t.Helper()
+		n := turns.Load()
+		require.Eventually(t, func() bool { return turns.Load() > n+10 }, 30*time.Second, time.Millisecond, "they go on")
+	}
+	goOn()
+	slot, from := redisc.Slot(roaming), serverOf(roaming)
+	to := 3 - from // the other one of 1 and 2
+	require.NoError(t, rc.BeginMove(slot, from, to))
+	goOn()
+	require.NoError(t, rc.MoveKeys(slot, from, to))
+	goOn()
+	require.NoError(t, rc.EndMove(slot, from, to))
+	goOn()
+	require.Empty(t, a.Stats().Renewal.Lost)
+
+	killed := time.Now()
+	require.NoError(t, rc.Servers[dies].Kill())
+	for _, held := range lost {
+		requireLost(t, held, lock.TrustEnded)
+		require.True(t, held.Deadline().Before(killed.Add(2*time.Second)), "no trust without a server's word")
+	}
+	for _, held := range lost {
+		requireTakenOver(t, b, held) // as soon as the replica has taken over
+	}
+	goOn()
+	stop()
+	fighters.Wait()
+	for name, held := range kept {
+		require.True(t, held.Valid(), name)
+		require.NoError(t, held.Unlock(ctx))
+	}
+	require.NoError(t, a.Close(ctx))
+	require.NoError(t, b.Close(ctx))
+}
+
+// TestFiveContainersAsOneRedLock: two masters that hang cost it nothing, a third
+// one ends it before any other could have the lock.
+func TestFiveContainersAsOneRedLock(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("five containers")
+	}
+	const lease = 3 * time.Second
+	start := containers(t)
+	var servers []*redistest.Server
+	for range 5 {
+		servers = append(servers, own(t, start))
+	}
+	for _, s := range servers { // none votes on a lock that it may have forgotten
+		require.Eventually(t, func() bool {
+			info, err := s.Info("server")
+			require.NoError(t, err)
+			up, err := strconv.Atoi(info["uptime_in_seconds"])
+			require.NoError(t, err)
+			return time.Duration(up-1)*time.Second >= lease
+		}, 20*time.Second, 20*time.Millisecond)
+	}
+	ctx := context.Background()
+	var clients []*lock.Client
+	redLock := func() *lock.RedLock {
+		var members []*lock.Mutex
+		for _, s := range servers {
+			c := clientOn(t, s, lock.Config{Lease: lease, MaxPoll: 200 * time.Millisecond})
+			clients = append(clients, c)
+			members = append(members, c.Mutex("red"))
+		}
+		r, err := lock.NewRedLock(lock.RedLockConfig{}, members...)
+		require.NoError(t, err)
+		return r
+	}
+	a, b := redLock(), redLock()
+	holders := func() int {
+		n := 0
+		for _, s := range servers {
+			v, err := redis.Int(command(t, s, "EXISTS", "red"), nil)
+			require.NoError(t, err)
+			n += v
+		}
+		return n
+	}
+	var held *lock.MultiHeld
+	var err error
+	for held == nil || held.Members() < 5 { // a busy machine may answer late
+		if held != nil {
+			require.NoError(t, held.Unlock(ctx))
+		}
+		held, err = a.Lock(ctx)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 5, holders())
+	for _, i := range []int{1, 3} {
+		require.NoError(t, servers[i].Pause())
+	}
+	// It outlives its first lease by the renewals of three.
+	began := time.Now()
+	require.Eventually(t, func() bool { return time.Since(began) > 2*lease }, 30*time.Second, 10*time.Millisecond)
+	require.True(t, held.Valid())
+	_, err = b.TryLock(ctx)
+	require.Error(t, err)
+
+	require.NoError(t, held.Unlock(ctx), "a majority has answered")
+	held, err = a.Lock(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 3, held.Members())
+	require.NoError(t, servers[0].Pause())
+	<-held.Done()
+	require.False(t, held.Valid())
+	for _, i := range []int{0, 1, 3} {
+		require.NoError(t, servers[i].Resume())
+	}
+	next, err := b.Lock(ctx)
+	require.NoError(t, err)
+	require.False(t, time.Now().Before(held.Deadline()), "told before another had it")
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+	require.True(t, next.Valid())
+	require.NoError(t, next.Unlock(ctx))
+	require.Eventually(t, func() bool { return holders() == 0 }, 20*time.Second, 10*time.Millisecond)
+	for _, c := range clients {
+		require.NoError(t, c.Close(ctx))
+	}
+}
