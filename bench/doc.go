@@ -2,6 +2,7 @@
 // timing wheel save a process that holds very many locks?
 //
 //	go run ./bench
+//	go run ./bench -out out   # and a page with charts: out/index.html
 //	go run ./bench -redis redis://:secret@db.example:6379/2 -locks 10000 -lease 30s -duration 2m -json report.json
 //
 // # What a row is
@@ -44,9 +45,41 @@
 // average. Redis CPU is what INFO says of the server, whoever caused it, so on a
 // shared server it is no measure. What cannot be had here prints n/a.
 //
+// How long one call of a script holds the server, which does nothing else
+// meanwhile, is said below the table, in microseconds: the mean by the server's
+// commandstats, the 99th percentile and the longest by its latencystats (Redis 7
+// and later). For those a server of our own is told to count anew when the hold
+// begins; somebody else's is only read, so there they are n/a. Every EVALSHA
+// counts, whoever sent it.
+//
 // Before the rows a control lock that nobody renews must have gone by itself,
 // and a hold is never shorter than the lease: otherwise "lost 0" could be said of
 // a driver that does nothing.
+//
+// # What -out writes
+//
+// report.json, what -json writes; a chart each in a file of its own, SVG, with
+// the same colour for a driver in all of them; and index.html, which has the
+// charts, the table and how to read them in it and refers to no other file. With
+// -out, the rows of the largest number of locks go on for two thirds of a lease
+// after all is measured; meanwhile the parent asks the server ten times a second
+// for its CPU, which shows bursts. A directory that cannot be written to is an
+// error before the first row. A run that is interrupted, or that failed, draws the
+// rows it has; one that quits at once draws nothing.
+//
+// # Progress
+//
+// On standard error: on a terminal one line that says which row runs, how far
+// it is and how long the rest will take, elsewhere a line a row. It is drawn when
+// a row's process reports, once a second, and wakes up nobody by itself.
+//
+// # As Go benchmarks
+//
+//	go test ./bench -run '^$' -bench 'Renew$' -benchtime 1x -count 6 > renew.txt
+//	benchstat -col /driver renew.txt
+//
+// are the same rows, in less than a minute a count; without 'Renew$' there is
+// also the most that client and server do together, two minutes more.
 //
 // # Redis
 //

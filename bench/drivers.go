@@ -73,7 +73,7 @@ type holder interface {
 // counters are what a holder knows of its renewals.
 type counters struct {
 	renewals       uint64 // answered since begin
-	batches        uint64 // script calls since begin
+	batches        uint64 // round trips of renewals since begin
 	p50, p99, most time.Duration
 	missed         int // locks whose trust ended, since they were taken
 }

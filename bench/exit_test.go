@@ -30,6 +30,9 @@ func TestExitStatusAndOneClearLine(t *testing.T) {
 	dir := t.TempDir()
 	kept := filepath.Join(dir, "kept.json")
 	require.NoError(t, os.WriteFile(kept, []byte("{}"), 0o666))
+	// Permissions do not stop root; a directory where the file must be does.
+	blocked := filepath.Join(dir, "blocked")
+	require.NoError(t, os.MkdirAll(filepath.Join(blocked, "report.json"), 0o777))
 
 	for _, c := range []struct {
 		args []string
@@ -46,6 +49,11 @@ func TestExitStatusAndOneClearLine(t *testing.T) {
 		{[]string{"-redis", "nowhere"}, exitUsage, "-redis"},
 		{[]string{"-json", filepath.Join(dir, "no", "report.json")}, exitUsage, "-json"},
 		{[]string{"-json", dir}, exitUsage, "-json"},
+		{[]string{"-out", kept}, exitUsage, "-out"},
+		{[]string{"-out", filepath.Join(kept, "below")}, exitUsage, "-out"},
+		{[]string{"-out", blocked}, exitUsage, "-out"},
+		{[]string{"-out", filepath.Join(dir, "made"), "-json", dir}, exitUsage, "-json"},
+		{[]string{"-redis", dead.Addr(), "-out", filepath.Join(dir, "made")}, exitFault, dead.Addr()},
 		{[]string{"-redis", dead.Addr(), "-json", filepath.Join(dir, "new.json")}, exitFault, dead.Addr()},
 		{[]string{"-redis", dead.Addr(), "-json", kept}, exitFault, dead.Addr()},
 		{[]string{"-redis", secret.Addr()}, exitFault, "NOAUTH"},
@@ -67,6 +75,7 @@ func TestExitStatusAndOneClearLine(t *testing.T) {
 		require.NotContains(t, stderr.String(), "wr0ng")
 	}
 	require.NoFileExists(t, filepath.Join(dir, "new.json"), "no report, no file")
+	require.NoDirExists(t, filepath.Join(dir, "made"), "no report, no directory")
 	text, err := os.ReadFile(kept)
 	require.NoError(t, err)
 	require.Equal(t, "{}", string(text), "no report, no change")

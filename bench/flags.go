@@ -28,6 +28,7 @@ type options struct {
 	lease    time.Duration
 	duration time.Duration
 	json     string
+	out      string
 }
 
 // errUsage marks what the user can mend on the command line.
@@ -56,6 +57,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	fs.DurationVar(&o.lease, "lease", 0, "the locks' lease, renewed each third of it (default 3s; longer if many locks need it)")
 	fs.DurationVar(&o.duration, "duration", 0, "how long a row holds its locks, at least the lease (default 5/3 of the lease)")
 	fs.StringVar(&o.json, "json", "", "`file` that the report is written to as well")
+	fs.StringVar(&o.out, "out", "", "`directory` that charts, a page with all of it (index.html) and report.json are written to")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(help, "Usage: go run ./bench [flags]\n\nHolds many locks on Redis, renews them in several ways, and prints what each way costs.\n\n")
 		fs.SetOutput(help)
@@ -81,6 +83,9 @@ func parse(args []string, help io.Writer) (options, error) {
 	if given["json"] && o.json == "" {
 		return o, usagef("-json names no file")
 	}
+	if given["out"] && o.out == "" {
+		return o, usagef("-out names no directory")
+	}
 	if given["lease"] && (o.lease < lock.MinLease || o.lease > lock.MaxLease || o.lease%time.Millisecond != 0) {
 		return o, usagef("-lease is %v: it must be whole milliseconds from %v to %v", o.lease, lock.MinLease, lock.MaxLease)
 	}
@@ -91,6 +96,37 @@ func parse(args []string, help io.Writer) (options, error) {
 		return o, usagef("-duration is %v: it must be at least -lease, %v, or locks that nobody renews would look held", o.duration, o.lease)
 	}
 	return o, checkAddress(o.redis)
+}
+
+// commandLine is how the run was asked for, without a password.
+func commandLine(args []string) string {
+	line := "go run ./bench"
+	for _, arg := range args {
+		line += " " + quoted(withoutPassword(arg))
+	}
+	return line
+}
+
+// withoutPassword hides the password of a URL, which may stand behind -redis=.
+func withoutPassword(arg string) string {
+	at := strings.Index(arg, "://")
+	if at < 0 {
+		return arg
+	}
+	from := strings.LastIndex(arg[:at], "=") + 1
+	u, err := url.Parse(arg[from:])
+	if err != nil {
+		return arg[:from] + "URL"
+	}
+	return arg[:from] + u.Redacted()
+}
+
+// quoted is arg as a shell takes it.
+func quoted(arg string) string {
+	if arg != "" && !strings.ContainsAny(arg, " \t\n\"'`$&|;<>()*?[]#~!\\") {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
 func parseLocks(list string) ([]int, error) {

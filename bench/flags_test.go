@@ -12,13 +12,14 @@ import (
 func TestFlagsAreRead(t *testing.T) {
 	o, err := parse([]string{
 		"-redis", "redis://:s%40crt@h:1/2", "-locks", "5, 10", "-drivers", "sweep,wheel",
-		"-lease", "6s", "-duration", "1m", "-json", "f",
+		"-lease", "6s", "-duration", "1m", "-json", "f", "-out", "d",
 	}, nil)
 	require.NoError(t, err)
 	require.Equal(t, []int{5, 10}, o.locks)
 	require.Equal(t, 6*time.Second, o.lease)
 	require.Equal(t, time.Minute, o.duration)
 	require.Equal(t, "f", o.json)
+	require.Equal(t, "d", o.out)
 	require.Equal(t, "redis://:s%40crt@h:1/2", o.redis)
 	require.Len(t, o.drivers, 2)
 	require.Equal(t, "sweep", o.drivers[0].name)
@@ -61,6 +62,7 @@ func TestBadFlagsAreUsageErrors(t *testing.T) {
 		{[]string{"-duration", "25h"}, "to 24h"},
 		{[]string{"-lease", "6s", "-duration", "5s"}, "at least -lease"},
 		{[]string{"-json", ""}, "-json"},
+		{[]string{"-out", ""}, "-out"},
 		{[]string{"-redis", ""}, "-redis"},
 		{[]string{"-redis", "localhost"}, "host:port"},
 		{[]string{"-redis", "localhost:"}, "host:port"},
@@ -85,7 +87,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	var help bytes.Buffer
 	_, err := parse([]string{"-h"}, &help)
 	require.ErrorIs(t, err, flag.ErrHelp)
-	for _, name := range []string{"-redis", "-locks", "-drivers", "-lease", "-duration", "-json"} {
+	for _, name := range []string{"-redis", "-locks", "-drivers", "-lease", "-duration", "-json", "-out"} {
 		require.Contains(t, help.String(), name)
 	}
 }

@@ -34,6 +34,7 @@ func main() {
 func program(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	stderr = onTerminal(stderr)
 	b := &bench{stdout: stdout, stderr: stderr}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -77,18 +78,41 @@ func (b *bench) run(ctx context.Context, args []string) int {
 	if errors.Is(err, flag.ErrHelp) {
 		return exitOK
 	}
-	file := jsonFile{}
-	if err == nil {
-		file, err = openJSON(o.json)
+	if err == nil && o.json != "" {
+		if err = checkWritable(o.json); err != nil {
+			err = usagef("-json: the file cannot be written: %v", err)
+		}
+	}
+	dir := outDir{}
+	if err == nil && o.out != "" {
+		dir, err = openOut(o.out)
 	}
 	if err != nil {
 		return b.status(ctx, err)
 	}
-	rep, err := b.measure(ctx, o)
-	if err2 := file.write(rep); err == nil {
-		err = err2
+	rep, err := b.measure(ctx, o, commandLine(args))
+	if rep == nil {
+		dir.abandon()
+	} else {
+		err = errors.Join(err, b.save(rep, o, dir))
 	}
 	return b.status(ctx, err)
+}
+
+// save writes the report to the files that are wanted.
+func (b *bench) save(rep *report, o options, dir outDir) error {
+	var errs []error
+	if o.json != "" {
+		errs = append(errs, writeJSON(o.json, rep))
+	}
+	if o.out != "" {
+		err := dir.write(rep)
+		if err == nil {
+			fmt.Fprintf(b.stdout, "Charts, and a page with all of it: %s\n", dir.page())
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // status says on one line what went wrong, and what exit status it is.
@@ -109,7 +133,7 @@ func (b *bench) status(ctx context.Context, err error) int {
 
 // measure runs the rows and prints them. The report is nil if it did not come
 // to rows.
-func (b *bench) measure(ctx context.Context, o options) (*report, error) {
+func (b *bench) measure(ctx context.Context, o options, command string) (*report, error) {
 	srv, err := openServer(ctx, o.redis)
 	if err != nil {
 		return nil, err
@@ -120,6 +144,7 @@ func (b *bench) measure(ctx context.Context, o options) (*report, error) {
 	defer func() { _ = srv.Stop() }()
 	rep := &report{Environment: newEnvironment(srv)}
 	env := &rep.Environment
+	env.Command = command
 
 	capacity, measured := float64(usualCapacity), srv.Kind() == redistest.Mini
 	if measured {
@@ -131,10 +156,14 @@ func (b *bench) measure(ctx context.Context, o options) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.out != "" && !measured { // miniredis has no CPU of its own
+		p.watch = p.lease * 2 / 3
+	}
 	env.LeaseMs, env.DurationMs = p.lease.Milliseconds(), p.duration.Milliseconds()
 	if measured {
 		p.notes = append(p.notes, fmt.Sprintf("note: embedded miniredis renews %.0f locks/s one by one here, Redis far more: run it with a redis-server for figures that matter", capacity))
 	}
+	env.Notes = p.notes
 	writeHeader(b.stdout, *env, p)
 
 	pa, err := newParent(srv, p, b.stderr)

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"strconv"
 	"time"
 )
 
@@ -19,15 +18,19 @@ func (r *rowRun) measure() error {
 	r.event(event{Phase: "settle"})
 	debug.FreeOSMemory() // what taking the locks needed is not the hold's
 	ownPeak := resetPeakRSS()
+	if r.cfg.Own {
+		observe(r.srv)
+	}
 	r.holder.begin()
-	gcs, redisCPU := gcCycles(), r.redisCPU()
+	gcs, before := gcCycles(), useOf(r.srv, r.cfg.Own)
 	begun, cpu := time.Now(), cpuTime()
 
-	goroutines := r.hold(begun)
+	goroutines := r.hold("hold", r.cfg.Duration)
 
 	held, cpu := time.Since(begun).Seconds(), cpuTime().minus(cpu)
 	c := r.holder.counters()
-	redisCPU, gcs = r.redisCPU().minus(redisCPU), gcCycles()-gcs
+	after := useOf(r.srv, r.cfg.Own)
+	gcs = gcCycles() - gcs
 	if ownPeak {
 		r.row.RSS = peakRSS()
 	}
@@ -44,11 +47,17 @@ func (r *rowRun) measure() error {
 	r.row.Batch = some(n).per(float64(c.batches))
 	r.row.ClientCPUSeconds = cpu
 	r.row.ClientCPU = cpu.times(1e6).per(n)
-	r.row.RedisCPU = redisCPU.times(1e6).per(n)
+	r.row.RedisCPU = after.cpu.minus(before.cpu).times(1e6).per(n)
+	r.row.Scripts = after.scripts.minus(before.scripts)
+	r.row.ScriptMean = after.scriptTime.minus(before.scriptTime).per(r.row.Scripts.value)
+	r.row.ScriptP99, r.row.ScriptMax = after.p99, after.most
 	r.row.Goroutines = some(goroutines)
 	r.row.GCCycles = some(gcs)
 	if n > 0 {
 		r.row.LateP50, r.row.LateP99, r.row.LateMax = millis(c.p50), millis(c.p99), millis(c.most)
+	}
+	if r.cfg.Watch > 0 {
+		r.hold("watch", r.cfg.Watch)
 	}
 	r.row.Heap = liveHeap()
 
@@ -66,11 +75,12 @@ func (r *rowRun) measure() error {
 	return nil
 }
 
-// hold waits for the duration, or until nothing is held any more or wanted, and
-// returns the most goroutines seen.
-func (r *rowRun) hold(begun time.Time) (goroutines int) {
-	r.event(event{Phase: "hold"})
-	end := time.NewTimer(r.cfg.Duration)
+// hold waits for d, or until nothing is held any more or wanted, and returns the
+// most goroutines seen.
+func (r *rowRun) hold(phase string, d time.Duration) (goroutines int) {
+	begun := time.Now()
+	r.event(event{Phase: phase})
+	end := time.NewTimer(d)
 	defer end.Stop()
 	sample := time.NewTimer(0)
 	defer sample.Stop()
@@ -89,26 +99,12 @@ func (r *rowRun) hold(begun time.Time) (goroutines int) {
 				continue
 			}
 			looked = now
-			r.event(event{Phase: "hold", Done: int(now.Sub(begun) / time.Second)})
+			r.event(event{Phase: phase, Done: int(now.Sub(begun) / time.Second)})
 			if r.holder.live() == 0 {
 				return goroutines
 			}
 		}
 	}
-}
-
-// redisCPU is what the server has used so far; n/a where INFO does not say.
-func (r *rowRun) redisCPU() number {
-	info, err := r.srv.Info("cpu")
-	if err != nil {
-		return number{}
-	}
-	user, err1 := strconv.ParseFloat(info["used_cpu_user"], 64)
-	sys, err2 := strconv.ParseFloat(info["used_cpu_sys"], 64)
-	if err1 != nil || err2 != nil {
-		return number{}
-	}
-	return some(user + sys)
 }
 
 func gcCycles() int64 {

@@ -105,7 +105,7 @@ func BenchmarkMostRenewals(b *testing.B) {
 		bare := 0.0
 		b.Run(fmt.Sprintf("impl=bare/locks=%d", n), func(b *testing.B) {
 			for b.Loop() {
-				bare = renewBare(b, n, renewal.DefaultDispatchers, renewal.DefaultMaxBatch)
+				bare = renewBare(b, n, renewal.DefaultDispatchers, callKeys)
 			}
 			b.ReportMetric(bare, "renewals/s")
 		})

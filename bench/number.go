@@ -33,6 +33,14 @@ func (n number) times(factor float64) number {
 	return n
 }
 
+// plus is a sum; n/a if a part of it is.
+func (n number) plus(other number) number {
+	if !n.known || !other.known {
+		return number{}
+	}
+	return some(n.value + other.value)
+}
+
 // minus is the difference of two readings of one counter.
 func (n number) minus(earlier number) number {
 	if !n.known || !earlier.known {

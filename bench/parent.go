@@ -25,7 +25,6 @@ const (
 	hangTimeout = 45 * time.Second
 	endTimeout  = 5 * time.Second // from a row's result to its end
 	outageBound = time.Second     // how long a silent server is waited for before a row
-	slowRow     = 10 * time.Second
 )
 
 // parent starts the rows' processes, one at a time.
@@ -37,9 +36,10 @@ type parent struct {
 	env     []string // beside our own environment
 	run     string   // part of every lock's name
 	hang    time.Duration
-	out     io.Writer // progress
+	out     io.Writer // what goes wrong, and progress
 
-	down bool // the server did not answer before the last row
+	down     bool // the server did not answer before the last row
+	progress *progress
 
 	mu     sync.Mutex // guards child
 	child  *exec.Cmd  // that runs; nil between rows
@@ -72,19 +72,26 @@ func (p *parent) rows(ctx context.Context) []row {
 		}
 	}
 	measured := make([]*row, len(places))
-	for k, at := range rand.Perm(len(places)) {
+	order := rand.Perm(len(places))
+	locks := make([]int, len(places))
+	for k, at := range order {
+		locks[k] = places[at].locks
+	}
+	p.progress = newProgress(p.out, p.plan, locks)
+	for k, at := range order {
 		r := row{Driver: places[at].driver, Locks: places[at].locks}
 		err := p.ready(ctx)
 		if ctx.Err() != nil {
 			fmt.Fprintln(p.out, "bench: interrupted; no lock is held")
 			break
 		}
-		fmt.Fprintf(p.out, "bench: row %d of %d: %v\n", k+1, len(places), r)
+		p.progress.begin(r, time.Now())
 		if err != nil {
 			r.Faults = []string{"not run: " + oneLine(err)}
 		} else {
 			r = p.row(ctx, r, k)
 		}
+		p.progress.end(time.Now())
 		p.tell(r)
 		if r.Interrupted && !r.Lost.known {
 			break
@@ -112,8 +119,12 @@ func (p *parent) tell(r row) {
 	case r.Interrupted && len(r.Faults) == 0:
 		fmt.Fprintf(p.out, "bench: interrupted; %d locks released, none is left\n", r.Released)
 	case r.Missed.value > 0 || r.Lost.value > 0:
-		fmt.Fprintf(p.out, "bench: %v: %s missed, %s lost\n", r, r.Missed.digits(0), r.Lost.digits(0))
+		fmt.Fprintln(p.out, "bench:", missedOrLost(r))
 	}
+}
+
+func missedOrLost(r row) string {
+	return fmt.Sprintf("%v: %s missed, %s lost", r, r.Missed.digits(0), r.Lost.digits(0))
 }
 
 // ready waits for the server to answer, but not for each row anew when it is
@@ -179,7 +190,7 @@ func (p *parent) row(ctx context.Context, r row, number int) row {
 	}
 	cfg, err := json.Marshal(rowConfig{
 		URL: p.srv.URL(), Prefix: fmt.Sprintf("wheellock:bench:%s:%d:", p.run, number),
-		Driver: r.Driver, Locks: r.Locks, Lease: p.plan.lease, Duration: p.plan.duration,
+		Own: p.srv.Kind() == redistest.Process, Driver: r.Driver, Locks: r.Locks, Lease: p.plan.lease, Duration: p.plan.duration, Watch: p.plan.watchOf(r.Locks),
 	})
 	if err == nil {
 		_, err = stdin.Write(append(cfg, '\n'))
@@ -188,7 +199,7 @@ func (p *parent) row(ctx context.Context, r row, number int) row {
 	defer unwanted()
 
 	kill := func() { _ = cmd.Process.Kill() }
-	result, hung := p.follow(stdout, r, kill)
+	result, hung := p.follow(stdout, kill)
 	// Whatever it has said, it has nothing left to do.
 	over := time.AfterFunc(endTimeout, kill)
 	ended := p.wait(cmd)
@@ -208,15 +219,16 @@ func (p *parent) row(ctx context.Context, r row, number int) row {
 
 // follow reads a row's events until its result, or until its output ends. When
 // there is no progress for too long it calls kill and returns the phase.
-func (p *parent) follow(events io.Reader, r row, kill func()) (result *row, hung string) {
+func (p *parent) follow(events io.Reader, kill func()) (result *row, hung string) {
 	var killed atomic.Bool
 	alive := time.AfterFunc(p.hang, func() {
 		killed.Store(true)
 		kill()
 	})
 	defer alive.Stop()
+	cpu := newCPUSampler(p.srv, p.plan.watch)
+	defer cpu.end()
 	phase := "start"
-	begun, told := time.Now(), time.Now()
 	for dec := json.NewDecoder(events); ; {
 		var e event
 		if dec.Decode(&e) != nil { // it has died, or something else wrote there
@@ -226,18 +238,13 @@ func (p *parent) follow(events io.Reader, r row, kill func()) (result *row, hung
 			return nil, ""
 		}
 		if e.Result != nil {
+			e.Result.ServerCPU = cpu.end()
 			return e.Result, ""
 		}
 		phase = e.Phase
 		alive.Reset(p.hang)
-		if now := time.Now(); now.Sub(begun) >= slowRow && now.Sub(told) >= slowRow {
-			told = now
-			of := fmt.Sprintf("%d of %d", e.Done, r.Locks)
-			if e.Phase == "hold" {
-				of = fmt.Sprintf("%ds of %v", e.Done, p.plan.duration)
-			}
-			fmt.Fprintf(p.out, "bench:   %v: %s %s\n", r, e.Phase, of)
-		}
+		cpu.phase(phase)
+		p.progress.event(e, time.Now())
 	}
 }
 

@@ -28,7 +28,17 @@ type plan struct {
 	locks    []int
 	lease    time.Duration
 	duration time.Duration
-	notes    []string // lines for the header
+	watch    time.Duration // how long the server's CPU is sampled after the hold; 0: not at all
+	notes    []string      // lines for the header
+}
+
+// watchOf is how long the server's CPU is sampled in a row with so many locks:
+// only those of the largest number are drawn.
+func (p plan) watchOf(locks int) time.Duration {
+	if locks < maxOf(p.locks) {
+		return 0
+	}
+	return p.watch
 }
 
 // choose fills in what the options leave open, so that a round trip for each

@@ -63,3 +63,10 @@ func TestCapacityIsMeasuredAndNothingLeft(t *testing.T) {
 	_, err = measureCapacity(context.Background(), srv)
 	require.Error(t, err)
 }
+
+func TestOnlyRowsOfTheMostLocksAreWatched(t *testing.T) {
+	p := plan{locks: []int{10, 30, 20}, watch: time.Second}
+	require.Zero(t, p.watchOf(10))
+	require.Zero(t, p.watchOf(20))
+	require.Equal(t, time.Second, p.watchOf(30))
+}

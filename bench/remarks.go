@@ -38,6 +38,9 @@ func remarks(rows []row) []string {
 	compare("The batch where a wheel fills it", "wheel", "wheel-batch", client, server, batch)
 	compare("Timer and batch together", "afterfunc", "wheel-batch", client, server, goroutines)
 	compare("Against no timers at all", "sweep", "wheel-batch", client, server, latest)
+	if s := scriptRemark(rows); s != "" {
+		out = append(out, s)
+	}
 	if len(out) > 0 {
 		out = append(out, "CPU is per renewal. This is one run: a few percent say nothing.")
 	}
@@ -82,4 +85,23 @@ func instead(what string, decimals int, field func(row) number) func(a, b row) s
 		}
 		return fmt.Sprintf("%s %s instead of %s", to.digits(decimals), what, from.digits(decimals))
 	}
+}
+
+// scriptRemark says how long one script call holds the server, for the drivers
+// that are sound at the largest number of locks.
+func scriptRemark(rows []row) string {
+	most := 0
+	for _, r := range rows {
+		most = max(most, r.Locks)
+	}
+	var said []string
+	for _, r := range rows {
+		if r.Locks == most && r.sound() && r.ScriptMean.known {
+			said = append(said, fmt.Sprintf("%s %s, %s, %s", r.Driver, r.ScriptMean.digits(0), r.ScriptP99.digits(0), r.ScriptMax.digits(0)))
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("One script call holds Redis for, in us, mean, p99 and max (%d locks): %s.", most, strings.Join(said, "; "))
 }

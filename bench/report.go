@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -22,6 +23,7 @@ type environment struct {
 	Go           string    `json:"go"`
 	OS           string    `json:"os"`
 	Arch         string    `json:"arch"`
+	CPU          string    `json:"cpu"` // empty if the system does not tell
 	CPUs         int       `json:"cpus"`
 	GOMAXPROCS   int       `json:"gomaxprocs"`
 	GOGC         string    `json:"gogc"`
@@ -32,6 +34,8 @@ type environment struct {
 	DurationMs   int64     `json:"duration_ms"`
 	Started      time.Time `json:"started"`
 	Interrupted  bool      `json:"interrupted"`
+	Command      string    `json:"command"`         // without a password
+	Notes        []string  `json:"notes,omitempty"` // what the reader is to know of the load
 }
 
 // row is one driver at one number of locks. Its numbers are n/a if the row did
@@ -43,7 +47,7 @@ type row struct {
 	AcquireSeconds    number `json:"acquire_s"`
 	Renewals          number `json:"renewals"`
 	RenewalsPerSecond number `json:"renewals_per_s"`
-	Batch             number `json:"locks_per_batch"` // renewals of one script call, on average
+	Batch             number `json:"locks_per_batch"` // renewals of one round trip, on average
 	ClientCPUSeconds  number `json:"client_cpu_s"`
 	ClientCPU         number `json:"client_cpu_us_per_renewal"`
 	RedisCPU          number `json:"redis_cpu_us_per_renewal"`
@@ -57,6 +61,12 @@ type row struct {
 	Missed            number `json:"missed"`
 	Lost              number `json:"lost"`
 	Connections       number `json:"connections"` // dialled by the engine, acquisition included
+	Scripts           number `json:"scripts"`     // calls of a script that the server had, during the hold
+	ScriptMean        number `json:"script_us_mean"`
+	ScriptP99         number `json:"script_us_p99"` // of a server of our own, from Redis 7 on
+	ScriptMax         number `json:"script_us_max"` // likewise
+
+	ServerCPU []cpuSample `json:"redis_cpu_samples,omitempty"` // after the hold; with -out, of the most locks
 
 	Faults []string `json:"faults,omitempty"` // each a line; empty if all is well
 
@@ -79,7 +89,7 @@ func newEnvironment(srv *redistest.Server) environment {
 		gogc = "100"
 	}
 	e := environment{
-		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPU: cpuModel(),
 		CPUs: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0), GOGC: gogc,
 		Redis: srv.String(), RedisKind: string(srv.Kind()), Started: time.Now().UTC().Truncate(time.Second),
 	}
@@ -101,45 +111,45 @@ func newEnvironment(srv *redistest.Server) environment {
 	return e
 }
 
-// jsonFile is the file of -json. It is opened before the run, so that an hour
-// of measuring does not end in "no such directory", and what it had before
-// stays until there is a report.
-type jsonFile struct {
-	path string // empty: none is wanted
-	made bool   // it was not there before
-}
-
-func openJSON(path string) (jsonFile, error) {
-	f := jsonFile{path: path}
-	if path == "" {
-		return f, nil
-	}
-	_, err := os.Stat(path)
-	f.made = os.IsNotExist(err)
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+// cpuModel is the processor's name where Linux tells it.
+func cpuModel() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
-		return f, usagef("-json: the file cannot be written: %v", err)
+		return ""
 	}
-	return f, file.Close()
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
-// write puts the report into the file; without one, it removes what openJSON
-// made.
-func (f jsonFile) write(r *report) error {
-	switch {
-	case f.path == "":
-		return nil
-	case r == nil && f.made:
-		return os.Remove(f.path)
-	case r == nil:
-		return nil
+// checkWritable says whether a file can be written, and leaves everything as it
+// is. It is asked before the run, so that an hour of measuring does not end in
+// "no such directory".
+func checkWritable(path string) error {
+	_, err := os.Lstat(path)
+	made := os.IsNotExist(err)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
 	}
+	err = f.Close()
+	if made {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
+
+// writeJSON writes the report into a file.
+func writeJSON(path string, r *report) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
-		err = os.WriteFile(f.path, append(text, '\n'), 0o666)
+		err = os.WriteFile(path, append(text, '\n'), 0o666)
 	}
 	if err != nil {
-		return fmt.Errorf("bench: -json: %w", err)
+		return fmt.Errorf("bench: writing the report: %w", err)
 	}
 	return nil
 }

@@ -33,11 +33,13 @@ const (
 // rowConfig is what a row is told on its standard input.
 type rowConfig struct {
 	URL      string        `json:"url"`
+	Own      bool          `json:"own"`    // the server is the run's own
 	Prefix   string        `json:"prefix"` // of the locks' names
 	Driver   string        `json:"driver"`
 	Locks    int           `json:"locks"`
 	Lease    time.Duration `json:"lease"`
 	Duration time.Duration `json:"duration"`
+	Watch    time.Duration `json:"watch"` // after it
 }
 
 // event is a line on a row's standard output: progress, or at the end its

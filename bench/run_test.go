@@ -53,12 +53,12 @@ func TestJSONHasTheNamedFields(t *testing.T) {
 		Rows        []map[string]any `json:"rows"`
 	}
 	require.NoError(t, json.Unmarshal(text, &got))
-	for _, name := range []string{"go", "os", "arch", "cpus", "redis", "redis_kind", "redis_version", "lease_ms", "duration_ms"} {
+	for _, name := range []string{"go", "os", "arch", "cpus", "redis", "redis_kind", "redis_version", "lease_ms", "duration_ms", "command"} {
 		require.Contains(t, got.Environment, name)
 	}
 	for _, name := range []string{
 		"driver", "locks", "renewals", "client_cpu_us_per_renewal", "redis_cpu_us_per_renewal", "rss_bytes", "heap_bytes",
-		"goroutines", "gc_cycles", "late_p50_ms", "late_p99_ms", "late_max_ms", "missed", "lost",
+		"script_us_mean", "script_us_p99", "script_us_max", "goroutines", "gc_cycles", "late_p50_ms", "late_p99_ms", "late_max_ms", "missed", "lost",
 	} {
 		require.Contains(t, got.Rows[0], name)
 	}

@@ -18,6 +18,10 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
+// callKeys is how many locks are renewed by one call of the script, by the engine
+// and here.
+const callKeys = 160
+
 // sweep holds locks without timers: one goroutine renews all of them, batch
 // after batch on one connection, each third of the lease. It keeps the engine's
 // rules: trust counts from before the send, and ends a margin before the lease.
@@ -115,7 +119,7 @@ func (s *sweep) run() {
 		all := s.order // later ones wait for the next sweep
 		s.mu.Unlock()
 		for len(all) > 0 && s.pause(0) {
-			n := min(renewal.DefaultMaxBatch, len(all))
+			n := min(callKeys, len(all))
 			s.renew(all[:n], due)
 			all = all[n:]
 		}

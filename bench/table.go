@@ -24,9 +24,7 @@ type column struct {
 }
 
 func columns() []column {
-	n := func(top, bottom string, decimals int, field func(row) number) column {
-		return column{[2]string{top, bottom}, func(r row) string { return field(r).digits(decimals) }}
-	}
+	n := figures
 	return []column{
 		{[2]string{"", "driver"}, func(r row) string { return r.Driver }},
 		{[2]string{"", "locks"}, func(r row) string { return fmt.Sprint(r.Locks) }},
@@ -44,6 +42,21 @@ func columns() []column {
 		n("", "missed", 0, func(r row) number { return r.Missed }),
 		n("", "lost", 0, func(r row) number { return r.Lost }),
 	}
+}
+
+// scriptColumns stand in the page of -out alone: the table is wide enough.
+func scriptColumns() []column {
+	return []column{
+		figures("script us", "mean", 0, func(r row) number { return r.ScriptMean }),
+		figures("script us", "p99", 0, func(r row) number { return r.ScriptP99 }),
+		figures("script us", "max", 0, func(r row) number { return r.ScriptMax }),
+		figures("locks", "/batch", 1, func(r row) number { return r.Batch }),
+	}
+}
+
+// figures is a column of numbers.
+func figures(top, bottom string, decimals int, field func(row) number) column {
+	return column{[2]string{top, bottom}, func(r row) string { return field(r).digits(decimals) }}
 }
 
 // writeTable prints the rows, columns aligned: the first one left, numbers

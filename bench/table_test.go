@@ -48,6 +48,15 @@ func TestHeaderSaysWhereAndHow(t *testing.T) {
 	}
 }
 
+func TestRemarksSayHowLongAScriptHoldsTheServer(t *testing.T) {
+	few, many, lost := soundRow("wheel-batch", 10, 1, 1), soundRow("wheel-batch", 20, 1, 1), soundRow("sweep", 20, 1, 1)
+	few.ScriptMean, many.ScriptMean, lost.ScriptMean = some(1), some(350.4), some(9)
+	many.ScriptP99, lost.Lost = some(600), some(1)
+	require.Contains(t, remarks([]row{few, many, lost}),
+		"One script call holds Redis for, in us, mean, p99 and max (20 locks): wheel-batch 350, 600, n/a.")
+	require.Empty(t, remarks([]row{soundRow("wheel-batch", 10, 1, 1)}), "nothing is said of what was not measured")
+}
+
 func TestRemarksSpeakOfRowsThatWereRun(t *testing.T) {
 	wb, af := soundRow("wheel-batch", 1000, 2, 3), soundRow("afterfunc", 1000, 10, 12)
 	require.Equal(t, []string{

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// slowRow is how long a row takes before more is printed of it than its name,
+// and then how often.
+const slowRow = 10 * time.Second
+
+// progress tells how far a run is: on a screen with a line that stands at its
+// end, elsewhere with one line a row, and more where a row takes long. It has
+// no clock of its own: it draws when a row's process, which wakes up once a
+// second anyway, says something.
+type progress struct {
+	out    io.Writer // immutable
+	screen *screen   // immutable; nil if out is none
+	plan   plan      // immutable
+
+	todo  []int // numbers of locks of the rows that have not begun
+	all   int   // rows
+	row   row   // that runs
+	begun time.Time
+	told  time.Time // off a screen
+
+	spent           time.Duration // in rows that have ended
+	needed, guessed time.Duration // of that, beside the holding: as it was, and as guess had it
+}
+
+// newProgress is of rows with these numbers of locks, in the order in which
+// they will run.
+func newProgress(out io.Writer, p plan, locks []int) *progress {
+	s, _ := out.(*screen)
+	return &progress{out: out, screen: s, plan: p, todo: locks, all: len(locks)}
+}
+
+// begin is called before a row.
+func (p *progress) begin(r row, now time.Time) {
+	p.row, p.begun, p.told = r, now, now
+	p.todo = p.todo[1:]
+	if p.screen == nil {
+		fmt.Fprintf(p.out, "bench: %v\n", p.title())
+		return
+	}
+	p.screen.draw(p.line("start", now))
+}
+
+// event is called with what the row's process says.
+func (p *progress) event(e event, now time.Time) {
+	what := e.Phase
+	switch {
+	case e.Phase == "hold":
+		what = fmt.Sprintf("hold %ds of %v", e.Done, p.plan.duration)
+	case e.Phase == "watch":
+		what = fmt.Sprintf("watch %ds of %v", e.Done, p.plan.watch)
+	case e.Done > 0:
+		what = fmt.Sprintf("%s %d of %d", e.Phase, e.Done, p.row.Locks)
+	}
+	if p.screen != nil {
+		p.screen.draw(p.line(what, now))
+		return
+	}
+	if now.Sub(p.begun) >= slowRow && now.Sub(p.told) >= slowRow {
+		p.told = now
+		fmt.Fprintf(p.out, "bench:   %v: %s\n", p.row, what)
+	}
+}
+
+// end is called after a row.
+func (p *progress) end(now time.Time) {
+	took := now.Sub(p.begun)
+	p.spent += took
+	p.needed += max(took-p.waits(p.row.Locks), 0)
+	p.guessed += guess(p.row.Locks)
+	if p.screen != nil {
+		p.screen.draw("")
+	}
+}
+
+func (p *progress) title() string {
+	return fmt.Sprintf("row %d of %d: %v", p.all-len(p.todo), p.all, p.row)
+}
+
+const barWidth = 20
+
+// line is one like
+//
+//	bench: row 3 of 10: sweep, 10000 locks: hold 4s of 5s [######--------------] 42s left
+func (p *progress) line(what string, now time.Time) string {
+	done := p.spent + now.Sub(p.begun)
+	left := p.left(now)
+	full := barWidth
+	if done+left > 0 {
+		full = int(barWidth * done / (done + left))
+	}
+	return fmt.Sprintf("bench: %s: %s [%s%s] %v left", p.title(), what,
+		strings.Repeat("#", full), strings.Repeat("-", barWidth-full), left.Round(time.Second))
+}
+
+// left is how long the run will still take, if taking, checking and releasing
+// locks goes on as it did so far.
+func (p *progress) left(now time.Time) time.Duration {
+	slower := 1.0
+	if p.guessed > 0 {
+		slower = float64(p.needed) / float64(p.guessed)
+	}
+	row := func(locks int) time.Duration {
+		return p.waits(locks) + time.Duration(slower*float64(guess(locks)))
+	}
+	left := max(row(p.row.Locks)-now.Sub(p.begun), 0)
+	for _, locks := range p.todo {
+		left += row(locks)
+	}
+	return left
+}
+
+// waits is how long a row holds its locks.
+func (p *progress) waits(locks int) time.Duration { return p.plan.duration + p.plan.watchOf(locks) }
+
+// guess is what a row takes beside the holding, on a usual machine.
+func guess(locks int) time.Duration {
+	return 500*time.Millisecond + time.Duration(locks)*40*time.Microsecond
+}
