@@ -112,6 +112,20 @@ func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
 			s.hold(2, 1, 30, 40, 830, 1)
 			s.free(2, 1, 50)
 		}},
+		{"got late because the server stood still", false, "", func(s story) {
+			s.hold(1, 1, 0, 10, 810, 1)
+			s.free(1, 1, 20)
+			s.add(event{At: ms(4000), Proc: theServer, Op: opStill, Until: ms(100)})
+			s.hold(2, 1, 15, 5000, 5800, 2)
+			s.free(2, 1, 5010)
+		}},
+		{"got late, long after the server stood still", false, "was free for", func(s story) {
+			s.hold(1, 1, 0, 10, 810, 1)
+			s.free(1, 1, 20)
+			s.add(event{At: ms(400), Proc: theServer, Op: opStill, Until: ms(100)})
+			s.hold(2, 1, 15, 5000, 5800, 2)
+			s.free(2, 1, 5010)
+		}},
 		{"free and not got", false, "was free for", func(s story) {
 			s.hold(1, 1, 0, 10, 810, 1)
 			s.free(1, 1, 20)

@@ -61,10 +61,12 @@
 // # What a busy machine may do
 //
 // Durations are compared with leases and generous parts of them. A process that
-// did not run for a while notices that (pulse): it counts as stopped, as
-// after SIGSTOP, and what it saw late because of that is counted as excused. The
-// margin of the clients under test is a fifth of the lease, so that what is told
-// in time is seen in time too.
+// did not run for a while notices that (pulse): it counts as stopped, as after
+// SIGSTOP, and what it saw late because of that is counted as excused. The server
+// is watched in the same way, by pings that no fault of the network meets. How
+// soon a free lock is got counts from when anybody last stood still. The margin of
+// the clients under test is a fifth of the lease, so that what is told in time is
+// seen in time too.
 //
 // # The checks bite
 //

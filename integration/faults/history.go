@@ -75,6 +75,8 @@ type history struct {
 	byKey    map[string][]*hold // in the order of got
 	attempts int
 	longest  stamp // of all calls of Lock
+	// disturbances are the faults, and when somebody stood still.
+	disturbances []period
 }
 
 func newHistory() *history {
@@ -174,13 +176,20 @@ func (hy *history) assemble() {
 		}
 		hy.byKey[h.key] = append(hy.byKey[h.key], h)
 	}
+	hy.disturbances = slices.Clone(hy.faults)
+	for _, stood := range hy.stopped {
+		hy.disturbances = append(hy.disturbances, stood...)
+	}
 	for _, hs := range hy.byKey {
 		slices.SortFunc(hs, func(a, b *hold) int { return int(a.got - b.got) })
 	}
 }
 
-// parent is the number of the process that has the proxy.
-const parent = 0
+// The numbers of processes that do not work.
+const (
+	parent    = 0  // has the proxy
+	theServer = -1 // is Redis, as seen by one who asks it directly
+)
 
 // excused is how much of the time from a to b the process stood still.
 func (hy *history) excused(proc int, a, b stamp) (sum stamp) {

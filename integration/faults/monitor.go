@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,42 +16,52 @@ import (
 // monitor reads on a connection of its own which renewals the server carries
 // out, until the run ends. What it misses while the server is down is missed.
 func (s *scene) monitor() {
-	var mu sync.Mutex
-	var conn redis.Conn
-	ended := false
+	s.beside(0, func(_ context.Context, c redis.Conn) {
+		if c.Send("MONITOR") == nil && c.Flush() == nil {
+			s.watch(c)
+		}
+	})
+}
+
+// probe asks the server on a connection of its own whether it runs, until the
+// run ends.
+func (s *scene) probe() {
+	down := now()
+	s.beside(patience, func(ctx context.Context, c redis.Conn) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		look := func() {
+			if _, err := c.Do("PING"); err != nil && c.Err() != nil {
+				cancel()
+			}
+		}
+		if look(); ctx.Err() == nil {
+			s.history.add(event{At: now(), Op: opStill, Proc: theServer, Until: down})
+			pulse(ctx, theServer, look, s.history.add)
+		}
+		down = now()
+	})
+}
+
+// beside calls do with a connection that does not lead through the proxy, and
+// again with a new one when it has returned, until the run ends.
+func (s *scene) beside(timeout time.Duration, do func(context.Context, redis.Conn)) {
+	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for {
-			c, err := s.server.Dial(redis.DialReadTimeout(0))
-			mu.Lock()
-			if ended {
-				mu.Unlock()
-				if err == nil {
-					_ = c.Close()
-				}
-				return
-			}
-			conn = c
-			mu.Unlock()
+		for ; ctx.Err() == nil; sleep(ctx, 20*time.Millisecond) {
+			c, err := s.server.Dial(redis.DialReadTimeout(timeout))
 			if err != nil {
-				time.Sleep(20 * time.Millisecond)
 				continue
 			}
-			if c.Send("MONITOR") == nil && c.Flush() == nil {
-				s.watch(c)
+			hangUp := context.AfterFunc(ctx, func() { _ = c.Close() })
+			do(ctx, c)
+			if hangUp() {
+				_ = c.Close()
 			}
-			_ = c.Close()
 		}
 	})
-	s.cleanup = append(s.cleanup, func() {
-		mu.Lock()
-		ended = true
-		if conn != nil {
-			_ = conn.Close()
-		}
-		mu.Unlock()
-		wg.Wait()
-	})
+	s.cleanup = append(s.cleanup, func() { cancel(); wg.Wait() })
 }
 
 func (s *scene) watch(c redis.Conn) {

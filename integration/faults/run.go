@@ -73,7 +73,7 @@ func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	beating, stop := context.WithCancel(ctx)
 	var pulsing sync.WaitGroup
-	pulsing.Go(func() { pulse(beating, s.history.add) }) // its Proc is parent
+	pulsing.Go(func() { pulse(beating, parent, itself, s.history.add) })
 	s.cleanup = append(s.cleanup, func() { stop(); pulsing.Wait() })
 	if err := s.start(ctx); err != nil {
 		return res, fmt.Errorf("faults: %s: %w", row.Name, err)
@@ -125,6 +125,7 @@ func (s *scene) start(ctx context.Context) error {
 	if !s.row.Blind {
 		s.spec.Direct, s.spec.Steady = s.server.Addr(), !s.row.Loses
 		s.monitor()
+		s.probe()
 	}
 	for range processes {
 		if err := s.launch(); err != nil {
@@ -186,7 +187,7 @@ func eventually(ctx context.Context, within time.Duration, ok func() bool) bool 
 }
 
 // patience is for what comes in a fraction of a second on an idle machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // play goes through the faults and ends the processes.
 func (s *scene) play(ctx context.Context, c *checks) error {

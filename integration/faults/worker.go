@@ -45,7 +45,7 @@ type Load struct {
 	Counts  int // the same with those of a Semaphore
 	Many    int // keys of its own that it holds all the time
 	// Pause is how long a goroutine rests between two turns, more or less;
-	// 0: some milliseconds.
+	// 0: so long that keys are contended and the machine is not busy.
 	Pause time.Duration
 	// Hold is how long a contended key is held, more or less; 0: a moment
 	// mostly, and now and then so long that it must be renewed.
@@ -110,7 +110,7 @@ func (w *worker) work() error {
 		w.locker = newTwin(w.spec)
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { pulse(ctx, w.rec.write) })
+	wg.Go(func() { pulse(ctx, w.Proc, itself, w.rec.write) })
 	crowd.start(ctx)
 	r.HeapAtStart, _ = w.measure()
 	w.rec.write(event{Op: opReady})
@@ -176,16 +176,16 @@ func (w *worker) measure() (heap uint64, lag time.Duration) {
 	return m.HeapAlloc, lag
 }
 
-// beat is how often a process looks whether it stood still, and still how long
-// it must have.
+// beat is how often it is looked whether a process stood still, and still how
+// long it must have.
 const (
 	beat  = 10 * time.Millisecond
-	still = 50 * time.Millisecond
+	still = 25 * time.Millisecond
 )
 
-// pulse notices that the process did not get to run: what was to be seen then
-// is seen later, whoever stopped it.
-func pulse(ctx context.Context, tell func(event)) {
+// pulse notices that the process proc did not get to run: what was to be seen
+// then is seen later, whoever stopped it. look returns when it runs.
+func pulse(ctx context.Context, proc int, look func(), tell func(event)) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	for last := now(); ; {
@@ -194,13 +194,17 @@ func pulse(ctx context.Context, tell func(event)) {
 			return
 		case <-tick.C:
 		}
+		look()
 		at := now()
 		if at.sub(last) > still {
-			tell(event{At: at, Op: opStill, Until: last})
+			tell(event{At: at, Op: opStill, Proc: proc, Until: last})
 		}
 		last = at
 	}
 }
+
+// itself is what a process looks at that looks whether it runs.
+func itself() {}
 
 // sleep waits for d or the end of ctx.
 func sleep(ctx context.Context, d time.Duration) {

@@ -22,7 +22,7 @@ func (w *worker) contend(ctx context.Context, key string, k kind, rng *rand.Rand
 			as = read
 		}
 		w.turn(ctx, key, as, rng)
-		sleep(ctx, time.Duration(rng.Int64N(int64(max(w.Load.Pause, 5*time.Millisecond)*2))))
+		sleep(ctx, time.Duration(rng.Int64N(int64(max(w.Load.Pause, 25*time.Millisecond)*2))))
 	}
 }
 

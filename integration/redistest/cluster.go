@@ -67,8 +67,18 @@ func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error)
 	if err := c.join(); err != nil {
 		return nil, err
 	}
-	if err := await(ctx, "the nodes to know each other", func() bool { return c.all(func(i int) bool { return len(c.lines(i)) == len(c.Servers) }) }); err != nil {
-		return nil, err
+	var met time.Time
+	var refused error
+	if err := await(ctx, "the nodes to know each other", func() bool {
+		// A node forgets whom it is to meet if that does not answer within the
+		// node timeout, which a busy machine may exceed.
+		if time.Since(met) > 2*max(o.NodeTimeout, time.Second) {
+			met = time.Now()
+			refused = c.meet()
+		}
+		return c.all(func(i int) bool { return len(c.lines(i)) == len(c.Servers) })
+	}); err != nil {
+		return nil, errors.Join(err, refused)
 	}
 	for i := o.Masters; i < len(c.Servers); i++ {
 		if _, err := c.do(i, "CLUSTER", "REPLICATE", c.ids[i%o.Masters]); err != nil {
@@ -78,7 +88,7 @@ func StartCluster(ctx context.Context, o ClusterOptions) (_ *Cluster, err error)
 	return c, await(ctx, "the cluster", func() bool { return c.all(func(i int) bool { return c.ready(i, i >= o.Masters) }) })
 }
 
-// join makes the servers one Cluster.
+// join prepares the nodes and gives the masters their slots.
 func (c *Cluster) join() error {
 	for i := range c.Servers {
 		id, err := redis.String(c.do(i, "CLUSTER", "MYID"))
@@ -98,9 +108,13 @@ func (c *Cluster) join() error {
 				return err
 			}
 		}
-		if i == 0 {
-			continue
-		}
+	}
+	return nil
+}
+
+// meet introduces all nodes to the first.
+func (c *Cluster) meet() error {
+	for i := 1; i < len(c.Servers); i++ {
 		host, port, err := net.SplitHostPort(c.Servers[i].Addr())
 		if err != nil {
 			return fmt.Errorf("redistest: %w", err)

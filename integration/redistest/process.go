@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	startTimeout = 30 * time.Second // of Start and Restart, beside ctx
-	stopTimeout  = 3 * time.Second  // from SIGTERM to SIGKILL
-	portTries    = 20               // ports looked at before Start gives up
+	startTimeout = 2 * time.Minute // of Start and Restart, beside ctx
+	stopTimeout  = 3 * time.Second // from SIGTERM to SIGKILL
+	portTries    = 20              // ports looked at before Start gives up
 )
 
 // errPortTaken says that somebody else was faster to bind the port.
