@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -114,8 +113,7 @@ type engine struct {
 }
 
 func (e *engine) acquire(ctx context.Context, i int) error {
-	// An owner of its own for each lock makes the check on the server exact.
-	held, err := e.client.Mutex(e.name(i)).Lock(lock.WithOwner(ctx, strconv.Itoa(i)))
+	held, err := e.client.Mutex(e.name(i)).Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -137,9 +135,7 @@ func (e *engine) counters() counters {
 
 func (e *engine) live() int { return e.client.Stats().Held }
 
-func (e *engine) owns(i int, field string) bool {
-	return strings.HasPrefix(field, e.client.ID()+":"+strconv.Itoa(i)+":")
-}
+func (e *engine) owns(_ int, field string) bool { return strings.HasPrefix(field, e.client.ID()+":") }
 
 func (e *engine) release(ctx context.Context, i int) error {
 	if e.held[i] == nil {

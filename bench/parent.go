@@ -53,7 +53,7 @@ func newParent(srv *redistest.Server, p plan, out io.Writer) (*parent, error) {
 	}
 	return &parent{
 		srv: srv, plan: p, command: []string{exe}, env: []string{rowEnv + "=1"},
-		run: randomID(), hang: hangTimeout, out: out,
+		run: randomID()[:6], hang: hangTimeout, out: out,
 	}, nil
 }
 

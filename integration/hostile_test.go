@@ -375,7 +375,7 @@ func TestWhatSomebodyPutAtTheTokenCounter(t *testing.T) {
 		require.NoError(t, err)
 		waited := make(chan error, 1)
 		go func() { waited <- waiting(locked(c.Mutex("m").Lock))(ctx) }()
-		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 || len(waited) == 1 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 || len(waited) == 1 }, time.Minute, time.Millisecond)
 		h.at(t, s, "wheellock_token")
 		checkError(t, h.name, held.Unlock(ctx))
 		checkError(t, h.name, <-waited)
@@ -435,7 +435,7 @@ func TestWhatSomebodyPutInPlaceOfALock(t *testing.T) {
 		requireLost(t, held, lock.NotOwner)
 	}
 	renewed := c.Stats().Renewal.Renewed
-	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+uint64(3*len(kept)) }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+uint64(3*len(kept)) }, time.Minute, 10*time.Millisecond)
 	for name, held := range lost {
 		err := held.Unlock(ctx)
 		require.ErrorIs(t, err, lock.ErrLost, name)
@@ -537,7 +537,7 @@ func TestALockWhoseTTLSomebodyTook(t *testing.T) {
 	require.NoError(t, err)
 	command(t, s, "PERSIST", "m")
 	command(t, s, "HSET", "m", "name", "jack", "visits", "3")
-	require.Eventually(t, func() bool { return command(t, s, "PTTL", "m").(int64) > 0 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return command(t, s, "PTTL", "m").(int64) > 0 }, time.Minute, 5*time.Millisecond)
 	require.True(t, held.Valid())
 	require.NoError(t, held.Unlock(ctx))
 	require.Equal(t, int64(2), command(t, s, "HLEN", "m"), "what is not ours stays")
@@ -614,10 +614,10 @@ func TestAMaliciousPublisher(t *testing.T) {
 				channels, err = redis.Strings(pub.Do("PUBSUB", "CHANNELS"))
 				require.NoError(t, err)
 				return len(channels) > 0
-			}, 10*time.Second, time.Millisecond)
+			}, time.Minute, time.Millisecond)
 			// The confirmation brings a try of its own.
 			tries := evals(t, s)
-			require.Eventually(t, func() bool { n := evals(t, s); still := n == tries; tries = n; return still }, 10*time.Second, 100*time.Millisecond)
+			require.Eventually(t, func() bool { n := evals(t, s); still := n == tries; tries = n; return still }, time.Minute, 100*time.Millisecond)
 
 			began, sent := time.Now(), 0
 			for time.Since(began) < lasts {

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -44,6 +45,22 @@ func numbered(prefix string, n int) []string {
 
 // requireTakenOver checks that another gets what was lost, and not before its
 // holder was told: by then held is lost by the clock alone.
+// sure repeats a call until its outcome is known: in a failover an answer may
+// never come.
+func sure(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, lock.ErrUnknown) {
+			return err
+		}
+	}
+}
+
+// requireUnlocked unlocks.
+func requireUnlocked(t *testing.T, held *lock.Held) {
+	t.Helper()
+	require.NoError(t, sure(func() error { return held.Unlock(context.Background()) }))
+}
+
 func requireTakenOver(t *testing.T, other *lock.Client, held *lock.Held) {
 	t.Helper()
 	next, err := other.Mutex(held.Name()).Lock(context.Background())
@@ -51,7 +68,7 @@ func requireTakenOver(t *testing.T, other *lock.Client, held *lock.Held) {
 	require.False(t, held.Valid(), "two have %s", held.Name())
 	require.False(t, time.Now().Before(held.Deadline()))
 	require.Greater(t, next.Token(), held.Token(), "tokens rise")
-	require.NoError(t, next.Unlock(context.Background()))
+	requireUnlocked(t, next)
 }
 
 // TestAFailoverOfContainers under Sentinel: who holds for less than it takes is
@@ -78,7 +95,7 @@ func TestAFailoverOfContainers(t *testing.T) {
 	for _, replica := range rs.Servers[1:] {
 		require.Eventually(t, func() bool {
 			return command(t, replica, "EXISTS", "kept19") == int64(1)
-		}, 10*time.Second, 5*time.Millisecond)
+		}, time.Minute, 5*time.Millisecond)
 		require.NoError(t, replica.Pause())
 	}
 	command(t, rs.Servers[0], "CLIENT", "KILL", "TYPE", "replica") // or their kernels would take what they miss
@@ -98,13 +115,15 @@ func TestAFailoverOfContainers(t *testing.T) {
 		next, err := other.Mutex(held.Name()).Lock(ctx)
 		require.NoError(t, err)
 		require.Greater(t, next.Token(), held.Token(), "tokens rise over a failover")
-		require.NoError(t, next.Unlock(ctx))
+		requireUnlocked(t, next)
 	}
 	for name, held := range kept {
 		require.True(t, held.Valid(), name)
-		_, err := other.Mutex(name).TryLock(ctx)
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
-		require.NoError(t, held.Unlock(ctx))
+		require.ErrorIs(t, sure(func() error {
+			_, err := other.Mutex(name).TryLock(ctx)
+			return err
+		}), lock.ErrNotAcquired)
+		requireUnlocked(t, held)
 	}
 	for _, c := range []*lock.Client{short, long, other} {
 		require.NoError(t, c.Close(ctx))
@@ -125,10 +144,11 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, rc.Stop()) })
 	ctx := context.Background()
+	const lease = 5 * time.Second
 	clientFor := func() *lock.Client {
 		source, err := cluster.New(&redisc.Cluster{StartupNodes: rc.Addrs()[1:2]}, cluster.Options{})
 		require.NoError(t, err)
-		return clientOf(t, source, lock.Config{Lease: 2 * time.Second})
+		return clientOf(t, source, lock.Config{Lease: lease})
 	}
 	a, b := clientFor(), clientFor()
 	serverOf := func(name string) int { return redisc.Slot(name) * 3 / 16384 }
@@ -171,7 +191,7 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 				}
 				inside.Add(-1)
 				turns.Add(1)
-				if err := held.Unlock(ctx); err != nil {
+				if err := sure(func() error { return held.Unlock(ctx) }); err != nil {
 					t.Error(err)
 				}
 			}
@@ -180,7 +200,7 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 	goOn := func() {
 		t.Helper()
 		n := turns.Load()
-		require.Eventually(t, func() bool { return turns.Load() > n+10 }, 30*time.Second, time.Millisecond, "they go on")
+		require.Eventually(t, func() bool { return turns.Load() > n+10 }, time.Minute, time.Millisecond, "they go on")
 	}
 	goOn()
 	slot, from := redisc.Slot(roaming), serverOf(roaming)
@@ -197,7 +217,7 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 	require.NoError(t, rc.Servers[dies].Kill())
 	for _, held := range lost {
 		requireLost(t, held, lock.TrustEnded)
-		require.True(t, held.Deadline().Before(killed.Add(2*time.Second)), "no trust without a server's word")
+		require.True(t, held.Deadline().Before(killed.Add(lease)), "no trust without a server's word")
 	}
 	for _, held := range lost {
 		requireTakenOver(t, b, held) // as soon as the replica has taken over
@@ -207,7 +227,7 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 	fighters.Wait()
 	for name, held := range kept {
 		require.True(t, held.Valid(), name)
-		require.NoError(t, held.Unlock(ctx))
+		requireUnlocked(t, held)
 	}
 	require.NoError(t, a.Close(ctx))
 	require.NoError(t, b.Close(ctx))
@@ -220,7 +240,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("five containers")
 	}
-	const lease = 3 * time.Second
+	const lease = 6 * time.Second
 	start := containers(t)
 	var servers []*redistest.Server
 	for range 5 {
@@ -233,7 +253,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 			up, err := strconv.Atoi(info["uptime_in_seconds"])
 			require.NoError(t, err)
 			return time.Duration(up-1)*time.Second >= lease
-		}, 20*time.Second, 20*time.Millisecond)
+		}, time.Minute, 20*time.Millisecond)
 	}
 	ctx := context.Background()
 	var clients []*lock.Client
@@ -273,7 +293,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 	}
 	// It outlives its first lease by the renewals of three.
 	began := time.Now()
-	require.Eventually(t, func() bool { return time.Since(began) > 2*lease }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return time.Since(began) > 2*lease }, time.Minute, 10*time.Millisecond)
 	require.True(t, held.Valid())
 	_, err = b.TryLock(ctx)
 	require.Error(t, err)
@@ -294,7 +314,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 	require.True(t, next.Valid())
 	require.NoError(t, next.Unlock(ctx))
-	require.Eventually(t, func() bool { return holders() == 0 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return holders() == 0 }, time.Minute, 10*time.Millisecond)
 	for _, c := range clients {
 		require.NoError(t, c.Close(ctx))
 	}

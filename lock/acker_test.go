@@ -28,7 +28,7 @@ func withReplica(t *testing.T) (master, replica *redistest.Server) {
 		info, err := replica.Info("replication")
 		require.NoError(t, err)
 		return info["master_link_status"] == "up"
-	}, 30*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	conn, err := master.Dial()
 	require.NoError(t, err)
 	defer conn.Close()
@@ -40,7 +40,7 @@ func withReplica(t *testing.T) (master, replica *redistest.Server) {
 		n, err := redis.Int(conn.Do("WAIT", 1, 100))
 		require.NoError(t, err)
 		return n == 1
-	}, 30*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	return master, replica
 }
 
@@ -121,7 +121,7 @@ func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 		}
 		require.NoError(t, held.Unlock(ctx))
 		return true
-	}, 30*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.Zero(t, c.Stats().Held)
 }
 
@@ -149,7 +149,7 @@ func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
 		pttl, err = redis.Int64(redisDo(t, master, "PTTL", t.Name()), nil)
 		require.NoError(t, err)
 		return pttl > 0 && pttl < lease.Milliseconds()-300
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	at := time.Now()
 	require.NoError(t, replica.Resume())
 	held := <-got
@@ -178,7 +178,7 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 		_, err := c.Mutex(t.Name() + "waits").Lock(wait)
 		failed <- err
 	}()
-	require.Eventually(t, func() bool { return exists(t, master, t.Name()+"waits") }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return exists(t, master, t.Name()+"waits") }, time.Minute, time.Millisecond)
 	for _, held := range helds {
 		require.NoError(t, held.Extend(ctx, time.Hour))
 		require.NoError(t, held.Unlock(ctx), "releases have connections of their own")
@@ -189,7 +189,7 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-failed, context.Canceled)
 	require.NoError(t, replica.Resume())
-	require.Eventually(t, func() bool { return !exists(t, master, t.Name()+"waits") }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !exists(t, master, t.Name()+"waits") }, time.Minute, time.Millisecond)
 	require.NoError(t, foreign.Unlock(ctx))
 }
 
@@ -207,7 +207,7 @@ func TestNothingIsHandedOnPastTheReplicas(t *testing.T) {
 		_, err := c.Mutex(t.Name()).Lock(ctx)
 		next <- err
 	}()
-	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, replica.Pause())
 	require.NoError(t, held.Unlock(ctx))
 	require.ErrorIs(t, <-next, lock.ErrNotReplicated)
@@ -248,7 +248,7 @@ func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
 	n.deaf.Store(true)
 	_, err := c.Mutex(t.Name()).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrUnknown)
-	require.Eventually(t, func() bool { return !exists(t, master, t.Name()) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !exists(t, master, t.Name()) }, time.Minute, time.Millisecond)
 	n.deaf.Store(false)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -265,7 +265,7 @@ func TestAWaitThatRedisRefusesGivesTheLockBack(t *testing.T) {
 	_, err := c.Mutex(t.Name()).Lock(context.Background())
 	require.ErrorContains(t, err, "NOPERM")
 	require.NotErrorIs(t, err, lock.ErrUnknown)
-	require.Eventually(t, func() bool { return !exists(t, s, t.Name()) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !exists(t, s, t.Name()) }, time.Minute, time.Millisecond)
 }
 
 func TestCloseEndsAWaitForReplicas(t *testing.T) {
@@ -276,7 +276,7 @@ func TestCloseEndsAWaitForReplicas(t *testing.T) {
 		_, err := c.Mutex(t.Name()).Lock(context.Background())
 		failed <- err
 	}()
-	require.Eventually(t, func() bool { return exists(t, s, t.Name()) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return exists(t, s, t.Name()) }, time.Minute, time.Millisecond)
 	closeNow(c)
 	require.ErrorIs(t, <-failed, lock.ErrClosed)
 }

@@ -83,7 +83,7 @@ func breakSaves(t *testing.T, s *redistest.Server) {
 	require.Eventually(t, func() bool {
 		info, err := s.Info("persistence")
 		return err == nil && info["rdb_last_bgsave_status"] == "err"
-	}, 20*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
@@ -104,7 +104,7 @@ func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := c.Mutex("m").TryLock(ctx)
 		return isAny(err, lock.ErrUnknown) && strings.Contains(err.Error(), "LOADING") && !isAny(err, lock.ErrNotAcquired)
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	held, err := c.Mutex("m2").Lock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, <-loaded)
@@ -141,7 +141,7 @@ func TestABusyServerIsWaitedFor(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := c.Mutex("m").TryLock(ctx)
 		return err != nil && isAny(err, lock.ErrUnknown)
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	redisDo(t, s, "SCRIPT", "KILL")
 	held, err := c.Mutex("m").Lock(ctx)
 	require.NoError(t, err)

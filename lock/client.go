@@ -34,6 +34,7 @@ type Client struct {
 	seqs   atomic.Uint64 // the last seq: one for every outermost attempt
 	tries  atomic.Uint64 // acquire scripts sent
 	fair   atomic.Int64  // waiters at fair mutexes
+	turns  sync.Map      // of *hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
 
 	closing  chan struct{}  // closed when Close begins
 	wg       sync.WaitGroup // what passOn started
@@ -42,7 +43,7 @@ type Client struct {
 
 	mu      sync.Mutex           // guards what follows
 	closed  bool                 // Close began
-	holds   map[string]*hold     // the hold of each name, until its end is through
+	holds   holdTable            // the hold of each name, until its end is through
 	gates   map[string]*gate     // the waiters of each name, if any
 	lines   map[string]*waitLine // the waiters at semaphores and latches, by channel; nil while there was none
 	kin     map[kinKey][]*hold   // the holds of kinds of which a name may have many; nil while there was none
@@ -67,8 +68,9 @@ func New(source Source, cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, start: time.Now(), id: newUUID(), dog: dog, seed: maphash.MakeSeed(),
-		closing: make(chan struct{}), holds: make(map[string]*hold), gates: make(map[string]*gate), idle: make(chan struct{}),
+		closing: make(chan struct{}), gates: make(map[string]*gate), idle: make(chan struct{}),
 	}
+	c.holds.seed = c.seed
 	c.lost.idle.L = &c.lost.mu
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.janitor = newJanitor(c)
@@ -249,7 +251,7 @@ func (c *Client) post(key string, s *script.Script, keys int, late func(answer),
 func (c *Client) lookup(name string) *hold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.holds[name]
+	return c.holds.get(name)
 }
 
 // adopt makes h, whose lease is watched already, the hold of its name. It

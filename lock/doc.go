@@ -134,8 +134,9 @@
 // next acquire script, which removes it. NOSCRIPT is repaired by sending the text.
 // READONLY closes the connection, so that the next dial can find the new master.
 // A server that hangs makes its own node's requests unknown and its own holds end
-// in time; other nodes share nothing with it. A caller that leaves before its answer breaks no connection: the answer is still
-// read, and a lock that it brings is given back.
+// in time; other nodes share nothing with it. A caller that leaves before its
+// answer breaks no connection: the answer is still read, and a lock that it brings
+// is given back.
 //
 // # The family
 //

@@ -117,10 +117,7 @@ type fairPlace struct {
 	missed      int       // periods in which its sign stayed the same
 	seen        time.Time // when missed was last counted
 
-	wake   chan struct{}
-	topic  *topic
-	field  string // that topic wakes
-	known  int    // the topic's confirmations when the last try began
+	ear    ear // of the waiter's own channel
 	others time.Duration
 }
 
@@ -129,7 +126,7 @@ func (m *Mutex) period() time.Duration { return min(m.c.cfg.MaxPoll, fairPeriod)
 
 // takeFair is take for a FairMutex, when it is no re-entry.
 func (m *Mutex) takeFair(ctx context.Context, a *attempt) (held *Held, err error) {
-	p := &fairPlace{m: m, a: a, wake: make(chan struct{}, 1)}
+	p := &fairPlace{m: m, a: a, ear: ear{wake: make(chan struct{}, 1)}}
 	if !a.wait {
 		return p.try(ctx)
 	}
@@ -176,11 +173,8 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 		case ctx.Err() != nil:
 		case errors.Is(err, ErrNotAcquired):
 			unknowns = 0
-			p.listen()
-			if n := p.topic.confirmations(); n != 0 && n != p.known {
-				continue // confirmed since the try began: look once more
-			}
-			if p.missed < fairMissed {
+			p.ear.listen(c.node(m.name).sub, fairChannel(m.name, p.a.field()))
+			if !p.ear.missed() && p.missed < fairMissed {
 				p.sleep(ctx)
 			}
 		case errors.Is(err, ErrUnknown) && !c.cfg.FailFast:
@@ -207,19 +201,6 @@ func (p *fairPlace) enter(ctx context.Context) (*Held, error) {
 	return p.try(ctx)
 }
 
-// listen makes messages for the waiter's field wake it, at the node that has the
-// key, which may be another one now.
-func (p *fairPlace) listen() {
-	f, sub := p.a.field(), p.m.c.node(p.m.name).sub
-	if p.topic != nil && p.field == f && p.topic.listenedAt(sub) {
-		return
-	}
-	if p.topic != nil {
-		p.topic.leave(p.wake)
-	}
-	p.topic, p.field, p.known = sub.listen(fairChannel(p.m.name, f), p.wake), f, 0
-}
-
 // sleep waits until the waiter is woken, or until it is time for a sign of life
 // or, for the first in the queue, for the end of the holder's lease.
 func (p *fairPlace) sleep(ctx context.Context) {
@@ -227,15 +208,12 @@ func (p *fairPlace) sleep(ctx context.Context) {
 	if p.first == p.a.field() && p.others > 0 {
 		d = min(d, p.others)
 	}
-	p.m.c.sleep(ctx, p.wake, d)
+	p.m.c.sleep(ctx, p.ear.wake, d)
 }
 
 // end gives up what p may have in Redis, but for the field of its hold, if held.
 func (p *fairPlace) end(held bool) {
-	if p.topic != nil {
-		p.topic.leave(p.wake)
-		p.topic = nil
-	}
+	p.ear.leave()
 	if !held && p.sent {
 		p.past = append(p.past, p.a.field())
 	}
@@ -257,9 +235,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	if p.missed >= fairMissed {
 		dead, deadSign, p.missed = p.first, p.sign, 0
 	}
-	if p.topic != nil {
-		p.known = p.topic.confirmations()
-	}
+	p.ear.begin()
 	period := p.m.period()
 	counter, least := c.counterOf(fairKind, a.name)
 	args := []any{

@@ -247,8 +247,8 @@ func (f *fleet) place(h *hold) {
 	switch {
 	case n.lane == nil:
 	case h.lease.Lane() == n.lane:
-		h.asked.Store(false) // the slot has arrived
-	case !h.asked.Load():
+		h.set(asked, false) // the slot has arrived
+	case !h.is(asked):
 		if h.lease.Move(n.lane) {
 			h.lease.Verify()
 		}

@@ -19,7 +19,7 @@ type forgettable struct {
 func forgotten(x forgettable) {
 	h := x.watch.hold
 	h.mu.Lock()
-	drop := x.renewed && !x.watch.rested && h.why == 0 && !h.leaving.Load()
+	drop := x.renewed && !x.watch.rested && h.why == 0 && !h.is(leaving)
 	if drop {
 		x.watch.rested = true
 		h.renewing--

@@ -102,7 +102,7 @@ func (c *Client) wakeGateLocked(name string) {
 	if g == nil {
 		return
 	}
-	h := c.holds[name]
+	h := c.holds.get(name)
 	for i, w := range g.waiters {
 		if i == 0 || h != nil && w.owner == h.owner {
 			signal(w.wake)
@@ -141,8 +141,8 @@ func (c *Client) turnOf(name string, w *waiter) (turn, *hold) {
 		w.granted = nil
 		return grantedTurn, h
 	}
-	g, h := c.gates[name], c.holds[name]
-	if h != nil && h.owner == w.owner && !h.leaving.Load() {
+	g, h := c.gates[name], c.holds.get(name)
+	if h != nil && h.owner == w.owner && !h.is(leaving) {
 		return reenterTurn, h
 	}
 	if g.head == nil && g.waiters[0] == w && h == nil {
@@ -173,7 +173,7 @@ func (c *Client) queued(name string) bool {
 func (c *Client) heldUntil(name string) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h := c.holds[name]; h != nil {
+	if h := c.holds.get(name); h != nil {
 		return h.lease.Deadline()
 	}
 	if g := c.gates[name]; g != nil {
@@ -201,7 +201,7 @@ func (c *Client) successor(h *hold) *waiter {
 	if g == nil || c.closed || c.cfg.Replicas > 0 || g.waiters[0].kind != h.kind {
 		return nil
 	}
-	if h.run >= int32(min(runLength, max(runLeast, len(g.waiters)))) || h.run > 0 && c.clock()-h.runStart > int32(ms(runTime)) {
+	if int(h.run) >= min(runLength, max(runLeast, len(g.waiters))) || h.run > 0 && c.clock()-h.runStart > int32(ms(runTime)) {
 		return nil
 	}
 	return g.waiters[0]
@@ -214,7 +214,7 @@ func (c *Client) clock() int32 { return int32(uint32(time.Since(c.start) / time.
 // w. It returns false if w has left: the caller passes h on.
 func (c *Client) deliver(h *hold, w *waiter) bool {
 	c.mu.Lock()
-	c.holds[h.name] = h
+	c.holds.set(h)
 	delivered := !w.gone
 	if delivered {
 		w.granted = h
@@ -277,8 +277,8 @@ func (m *Mutex) wait(ctx context.Context, a *attempt, last error) (held *Held, e
 			c.passOn(h) // granted while it left
 		}
 	}()
-	v := &vigil{m: m, a: a, w: w, last: last}
-	defer v.end()
+	v := &vigil{m: m, a: a, w: w, ear: ear{wake: w.wake}, last: last}
+	defer v.ear.leave()
 	for {
 		if ctx.Err() != nil {
 			return nil, v.left(ctx)

@@ -95,7 +95,7 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 
 // passOn gives back, in the background, a hold whose waiter has left.
 func (c *Client) passOn(h *hold) {
-	h.leaving.Store(true)
+	h.set(leaving, true)
 	if !h.lease.Release() {
 		c.forget(h)
 		h.owe(c.cfg.Lease)

@@ -73,7 +73,7 @@ func (x *Held) errLocked() error {
 		return x.h.lostErrorLocked()
 	case x.h.closing:
 		return x.h.closedError()
-	case x.h.leaving.Load():
+	case x.h.is(leaving):
 		return ErrNotHeld // its Unlock went unanswered
 	}
 	return nil
@@ -136,12 +136,12 @@ func (x *Held) unlock(ctx context.Context, owed bool) (uint32, error) {
 	case !owed:
 	case cause != nil:
 		return isUnlocked, cause
-	case remaining == 0 || h.leaving.Load():
+	case remaining == 0 || h.is(leaving):
 		return isUnlocked, nil // who gives the rest back has given this back too
 	default:
 		return x.unlockOne(ctx, remaining)
 	}
-	again := h.leaving.Swap(remaining == 0)
+	again := h.set(leaving, remaining == 0)
 	if cause != nil {
 		h.owe(h.c.cfg.Lease)
 		return isUnlocked, x.given(cause)

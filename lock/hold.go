@@ -22,26 +22,43 @@ type hold struct {
 	seq   uint64
 	token int64
 
-	// immutable; see Client.successor
-	run      int32 // hand-offs inside this client that led here
-	runStart int32 // ms since the client's start, when the first of them was; wraps
+	// With a million locks each byte counts: the order of the fields leaves no gap,
+	// and what is rarely needed stands elsewhere (Client.turns).
 
-	asked   atomic.Bool // its key was found on the server that its slot is just being moved to
-	leaving atomic.Bool // the last Unlock has begun; no re-entry any more
+	runStart int32 // immutable; see Client.successor: ms since the client's start, when the first hand-off of run was; wraps
 
-	kind kind // immutable
+	marks atomic.Uint32 // asked, leaving
+
+	run  uint8 // immutable; see Client.successor: hand-offs inside this client that led here
+	kind kind  // immutable
 
 	// guarded by mu, which is never held during I/O, and the Helds too
 	busy     bool   // a script of this hold is on its way: they are ordered
+	awaited  bool   // somebody waits for the end of busy
 	closing  bool   // Close has announced its end; still held and renewed
 	why      Reason // it was lost; 0 otherwise
 	mu       sync.Mutex
-	count    int32         // Helds not yet unlocked
-	renewing int32         // those of them that came from Lock
-	turn     chan struct{} // closed when busy ends, if somebody waits for that
-	watching *watch        // list of the Helds that gave out a channel or a context
+	count    int32  // Helds not yet unlocked
+	renewing int32  // those of them that came from Lock
+	watching *watch // list of the Helds that gave out a channel or a context
 
 	first Held // of the acquisition; a re-entry has one of its own
+}
+
+// The marks of a hold.
+const (
+	asked   uint32 = 1 << iota // its key was found on the server that its slot is just being moved to
+	leaving                    // the last Unlock has begun; no re-entry any more
+)
+
+func (h *hold) is(mark uint32) bool { return h.marks.Load()&mark != 0 }
+
+// set sets a mark or takes it away, and reports whether it was set before.
+func (h *hold) set(mark uint32, to bool) bool {
+	if to {
+		return h.marks.Or(mark)&mark != 0
+	}
+	return h.marks.And(^mark)&mark != 0
 }
 
 // firstHeld is the Held of the acquisition.
@@ -91,13 +108,11 @@ func (h *hold) owe(lease time.Duration) { h.c.janitor.owe(h.kind, h.name, h.fiel
 func (h *hold) enter(ctx context.Context) error {
 	h.mu.Lock()
 	for h.busy {
-		if h.turn == nil {
-			h.turn = make(chan struct{})
-		}
-		turn := h.turn
+		turn, _ := h.c.turns.LoadOrStore(h, make(chan struct{}))
+		h.awaited = true
 		h.mu.Unlock()
 		select {
-		case <-turn:
+		case <-turn.(chan struct{}):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -113,9 +128,10 @@ func (h *hold) leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.busy = false
-	if h.turn != nil {
-		close(h.turn)
-		h.turn = nil
+	if h.awaited {
+		h.awaited = false
+		turn, _ := h.c.turns.LoadAndDelete(h)
+		close(turn.(chan struct{}))
 	}
 }
 
@@ -186,9 +202,9 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	}
 	defer h.leave()
 	h.mu.Lock()
-	count, leaving, lost := h.count+1, h.leaving.Load(), h.why != 0
+	count, left, lost := h.count+1, h.is(leaving), h.why != 0
 	h.mu.Unlock()
-	if leaving || lost {
+	if left || lost {
 		return nil, errGone
 	}
 	cmd := h.reentry(count, lease)

@@ -36,7 +36,7 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, inner.Unlock(ctx))
 	wg := inTurn(t, c, "h", 1, func(*lock.Held) {})
-	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, first.Unlock(ctx))
 	wg.Wait()
 	lost, err := c.Mutex("h").Lock(ctx)
@@ -80,7 +80,7 @@ func TestTheRenewedHookIsToldOfEachBatchAfterOnBatch(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		return renewed >= 3
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.NoError(t, held.Unlock(context.Background()))
 	mu.Lock()
 	defer mu.Unlock()

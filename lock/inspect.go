@@ -76,7 +76,7 @@ func (m *Mutex) HeldBy(ctx context.Context) bool {
 	v, _ := ctx.Value(ownerKey{}).(ownerOrError)
 	h := m.c.lookup(m.name)
 	return v.err == nil && v.owner != (owner{}) && h != nil && h.owner == v.owner &&
-		!h.leaving.Load() && h.lease.Valid()
+		!h.is(leaving) && h.lease.Valid()
 }
 
 // ErrNotALock: the key, or one that belongs to it, is there but is no lock's: it

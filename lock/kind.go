@@ -124,7 +124,7 @@ func (c *Client) kinOf(name string, o owner, k kind) *hold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, h := range c.kin[kinKey{name, o, k}] {
-		if !h.leaving.Load() {
+		if !h.is(leaving) {
 			return h
 		}
 	}
@@ -134,7 +134,7 @@ func (c *Client) kinOf(name string, o owner, k kind) *hold {
 // addLocked makes h known.
 func (c *Client) addLocked(h *hold) {
 	if h.kind.exclusive() {
-		c.holds[h.name] = h
+		c.holds.set(h)
 		return
 	}
 	if c.kin == nil {
@@ -148,11 +148,7 @@ func (c *Client) addLocked(h *hold) {
 // removeLocked makes h unknown, and reports whether it was known.
 func (c *Client) removeLocked(h *hold) bool {
 	if h.kind.exclusive() {
-		if c.holds[h.name] != h {
-			return false
-		}
-		delete(c.holds, h.name)
-		return true
+		return c.holds.remove(h)
 	}
 	key := kinKey{h.name, h.owner, h.kind}
 	i := slices.Index(c.kin[key], h)
@@ -167,12 +163,12 @@ func (c *Client) removeLocked(h *hold) bool {
 }
 
 // heldLocked is how many holds there are.
-func (c *Client) heldLocked() int { return len(c.holds) + c.kinHeld }
+func (c *Client) heldLocked() int { return c.holds.n + c.kinHeld }
 
 // allLocked returns all holds.
 func (c *Client) allLocked() []*hold {
 	holds := make([]*hold, 0, c.heldLocked())
-	for _, h := range c.holds {
+	for h := range c.holds.all() {
 		holds = append(holds, h)
 	}
 	for _, kin := range c.kin {

@@ -14,17 +14,13 @@ import (
 // come before, and then sleeps until a message or MaxPoll. What it has learned
 // stays with the line when the next one becomes the first.
 type waitLine struct {
-	// immutable
-	wake chan struct{} // of capacity 1: a message or a confirmation came since the last try
-
 	// guarded by Client.mu
 	places []*place
 	joined uint64 // counts the places that ever were
 
 	// owned by the first of the line
-	topic *topic // nil until the first refusal
-	seen  int    // the topic's confirmations when the last try began
-	left  int64  // what the last try left to take; unknownLeft if it was not answered, or is out of date
+	ear  ear
+	left int64 // what the last try left to take; unknownLeft if it was not answered, or is out of date
 }
 
 const unknownLeft = -1 << 62
@@ -64,7 +60,7 @@ func (c *Client) lineUp(channel string) (*waitLine, *place) {
 	defer c.mu.Unlock()
 	l := c.lines[channel]
 	if l == nil {
-		l = &waitLine{wake: make(chan struct{}, 1), left: unknownLeft}
+		l = &waitLine{ear: ear{wake: make(chan struct{}, 1)}, left: unknownLeft}
 		if c.lines == nil {
 			c.lines = make(map[string]*waitLine)
 		}
@@ -81,8 +77,8 @@ func (c *Client) lineUp(channel string) (*waitLine, *place) {
 
 // lineLeave takes p out of the line, wherever it stands; the next one is first.
 func (c *Client) lineLeave(channel string, l *waitLine, p *place) {
-	if c.lineShorten(channel, l, p) && l.topic != nil {
-		l.topic.leave(l.wake)
+	if c.lineShorten(channel, l, p) {
+		l.ear.leave()
 	}
 }
 
@@ -129,8 +125,8 @@ func (c *Client) serve(l *waitLine, last uint64) {
 	l.places = kept
 }
 
-// attend waits in the line of that name, for messages of channel, until e is done, ctx ends or the client closes. last is
-// what a try before it said, or nil.
+// attend waits in the line of that name, for messages of channel, until e is
+// done, ctx ends or the client closes. last is what a try before it said, or nil.
 func (c *Client) attend(ctx context.Context, name, line, channel string, e errand, last error) error {
 	l, p := c.lineUp(line)
 	defer c.lineLeave(line, l, p)
@@ -145,9 +141,9 @@ func (c *Client) attend(ctx context.Context, name, line, channel string, e erran
 	}
 	err := last
 	switch {
-	case l.left != unknownLeft && l.left < e.needs && l.seen != 0 && l.topic.confirmations() == l.seen:
+	case l.left != unknownLeft && l.left < e.needs && l.ear.heardAll():
 		err = e.refusal(l.left) // what the one before has learned still stands
-	case l.topic != nil || l.left != unknownLeft:
+	case l.ear.topic != nil || l.left != unknownLeft:
 		err = nil
 	}
 	var tried time.Time
@@ -173,11 +169,10 @@ func (c *Client) attend(ctx context.Context, name, line, channel string, e erran
 			return ErrClosed
 		case errors.Is(err, ErrNotAcquired):
 			unknowns = 0
-			l.listen(c.node(name).sub, channel)
-			if n := l.topic.confirmations(); n != 0 && n != l.seen {
-				break // confirmed since the try began: look once more
+			l.ear.listen(c.node(name).sub, channel)
+			if !l.ear.missed() {
+				c.sleepInLine(ctx, l, err)
 			}
-			c.sleepInLine(ctx, l, err)
 		case errors.Is(err, ErrUnknown) && e.again && !c.cfg.FailFast:
 			_ = pause(ctx, c.closing, backoff(unknowns))
 			unknowns++
@@ -195,9 +190,7 @@ func (c *Client) tryFirst(ctx context.Context, l *waitLine, e errand) error {
 		last = c.present(l)
 	}
 	l.left = unknownLeft
-	if l.topic != nil {
-		l.seen = l.topic.confirmations()
-	}
+	l.ear.begin()
 	left, err := e.try(ctx)
 	if err == nil || errors.Is(err, ErrNotAcquired) {
 		l.left = left
@@ -206,17 +199,6 @@ func (c *Client) tryFirst(ctx context.Context, l *waitLine, e errand) error {
 		c.serve(l, last)
 	}
 	return err
-}
-
-// listen listens at the node that has the key, which may be another one now.
-func (l *waitLine) listen(sub *subscriber, channel string) {
-	if l.topic != nil && l.topic.listenedAt(sub) {
-		return
-	}
-	if l.topic != nil {
-		l.topic.leave(l.wake)
-	}
-	l.topic, l.seen = sub.listen(channel, l.wake), 0
 }
 
 // sleepInLine waits until the first in line is woken, at most MaxPoll and, if
@@ -231,7 +213,7 @@ func (c *Client) sleepInLine(ctx context.Context, l *waitLine, refusal error) {
 	} else if errors.As(refusal, &few) && few.next > 0 {
 		d = min(d, few.next)
 	}
-	c.sleep(ctx, l.wake, d)
+	c.sleep(ctx, l.ear.wake, d)
 }
 
 // waitErrorOf is newWaitError, but for a last try that ctx cut short: it says

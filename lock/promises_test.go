@@ -94,7 +94,7 @@ func TestALockWithoutATTLIsPolled(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, -1, ttl)
 	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
-	require.Eventually(t, func() bool { return c.Stats().Tries >= 4 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Tries >= 4 }, time.Minute, time.Millisecond)
 	redisDo(t, s, "DEL", t.Name()) // nobody publishes that
 	wg.Wait()
 }
@@ -115,7 +115,7 @@ func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
 		before := tries()
 		time.Sleep(20 * time.Millisecond)
 		return tries() == before
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	select {
 	case <-got: // that try came after the DEL
 	default:
@@ -146,7 +146,7 @@ func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
 	psc.Receive()
 	const waiters = 200
 	wg := inTurn(t, c, t.Name(), waiters, func(*lock.Held) {})
-	require.Eventually(t, func() bool { return c.Stats().Waiting == waiters }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Waiting == waiters }, time.Minute, time.Millisecond)
 	require.NoError(t, held.Unlock(ctx))
 	wg.Wait()
 	redisDo(t, s, "PUBLISH", "the end", 1)

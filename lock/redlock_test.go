@@ -46,7 +46,7 @@ func awaitVotes(t *testing.T, servers []*redistest.Server) {
 			seconds, err := strconv.Atoi(info["uptime_in_seconds"])
 			require.NoError(t, err)
 			return time.Duration(seconds-1)*time.Second >= redLease
-		}, 20*time.Second, 10*time.Millisecond)
+		}, time.Minute, 10*time.Millisecond)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
 				require.Equal(t, 5, holders(t, servers, name))
 				f.cut(i, j)
 				// The two are lost, the whole is not.
-				require.Eventually(t, func() bool { return holders(t, servers, name) == 3 }, 20*time.Second, 5*time.Millisecond)
+				require.Eventually(t, func() bool { return holders(t, servers, name) == 3 }, time.Minute, 5*time.Millisecond)
 				f.awaitRenewals(t, 2, othersOf(i, j)...)
 				require.True(t, held.Valid())
 				require.NoError(t, held.Err())
@@ -248,7 +248,7 @@ func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 			require.Equal(t, name, lost.Name)
 			require.Equal(t, lock.TrustEnded, lost.Reason)
 			// Those that are left are renewed no more.
-			require.Eventually(t, func() bool { return holders(t, servers, name) == 0 }, 20*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return holders(t, servers, name) == 0 }, time.Minute, 5*time.Millisecond)
 			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 			_, err := f.lock.TryLock(ctx)
 			require.ErrorIs(t, err, lock.ErrUnknown)
@@ -395,7 +395,7 @@ func TestRedLockReentersAndEndsWithItsOwner(t *testing.T) {
 	require.GreaterOrEqual(t, holders(t, servers, t.Name()), 3)
 	f.mend(1)
 	require.NoError(t, inner.Unlock(ctx))
-	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func TestReentryOfARedLockPassesThoseWhoWait(t *testing.T) {
@@ -406,7 +406,7 @@ func TestReentryOfARedLockPassesThoseWhoWait(t *testing.T) {
 	require.NoError(t, err)
 	got := make(chan error, 1)
 	go func() { got <- f.lock.Do(ctx, func(context.Context) error { return nil }) }()
-	require.Eventually(t, func() bool { return f.clients[0].Stats().Tries >= 3 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return f.clients[0].Stats().Tries >= 3 }, time.Minute, time.Millisecond)
 	require.NoError(t, f.lock.Do(outer.Context(ctx), func(context.Context) error { return nil }))
 	require.NoError(t, outer.Unlock(ctx))
 	require.NoError(t, <-got)
@@ -437,7 +437,7 @@ func TestUnlockOfARedLockNeedsAMajorityOnly(t *testing.T) {
 		require.False(t, exists(t, servers[i], t.Name()))
 	}
 	f.mend(0, 2) // their clients go on trying
-	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func TestUnlockOfARedLockThatAMajorityDoesNotAnswer(t *testing.T) {
@@ -456,7 +456,7 @@ func TestUnlockOfARedLockThatAMajorityDoesNotAnswer(t *testing.T) {
 	f.mend(0, 2, 4)
 	require.NoError(t, unlockAgain(held))
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
-	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func TestAWaitForARedLockEndsWithItsContext(t *testing.T) {
@@ -474,7 +474,7 @@ func TestAWaitForARedLockEndsWithItsContext(t *testing.T) {
 			}()
 		}
 		tries := b.clients[0].Stats().Tries
-		require.Eventually(t, func() bool { return b.clients[0].Stats().Tries >= tries+2 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return b.clients[0].Stats().Tries >= tries+2 }, time.Minute, time.Millisecond)
 		if cut {
 			b.cut(0, 1, 2, 3, 4)
 		}
@@ -505,7 +505,7 @@ func TestCloseOfAMajorityEndsAWaitForARedLock(t *testing.T) {
 			failed <- err
 		}()
 	}
-	require.Eventually(t, func() bool { return b.clients[0].Stats().Tries >= 2 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.clients[0].Stats().Tries >= 2 }, time.Minute, time.Millisecond)
 	for _, c := range b.clients {
 		require.NoError(t, c.Close(ctx))
 	}
@@ -607,7 +607,7 @@ func TestTwoOwnersOfARedLockNeverOverlap(t *testing.T) {
 	}
 	wg.Wait()
 	l.check(t)
-	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
 // TestRedLockIsExactWhenRequestsAreLostDoubledOrLate: each member lies behind a
@@ -676,5 +676,5 @@ func TestRedLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 	for _, c := range clients {
 		require.NoError(t, c.Close(ctx))
 	}
-	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, time.Minute, 10*time.Millisecond)
 }

@@ -75,12 +75,12 @@ type redWait struct {
 
 	nudged atomic.Bool // it became the head, or the lock was unlocked in this process
 
-	last    error    // what the last attempt said; nil before the first
-	topics  []*topic // the members' channels; nil before the first refusal
-	heard   []echo   // of each of them, before the last attempt
-	ended   []bool   // of each member: its client had begun to close before the last attempt; nil before the second
-	clashes int      // attempts in a row that got some members and no quorum
-	unknown int      // attempts in a row of unknown outcome
+	last    error  // what the last attempt said; nil before the first
+	ears    []ear  // for the members' channels; nil before the first refusal
+	heard   []echo // of each of them, before the last attempt
+	ended   []bool // of each member: its client had begun to close before the last attempt; nil before the second
+	clashes int    // attempts in a row that got some members and no quorum
+	unknown int    // attempts in a row of unknown outcome
 }
 
 // run tries, when it is its turn and there is a reason to, until it has the
@@ -140,7 +140,7 @@ func (w *redWait) sleep(ctx context.Context) {
 	} else {
 		w.unknown = 0
 		switch {
-		case q.Held > 0 && w.topics == nil:
+		case q.Held > 0 && w.ears == nil:
 			d = 0 // once more, listening
 		case q.Held > 0:
 			d = w.r.members[0].poll(q.TTL)
@@ -194,22 +194,14 @@ func (t *topic) echo() echo {
 // listen listens to all members after the first refusal, and notes what was
 // heard of each before an attempt, and whether it was closing.
 func (w *redWait) listen() {
-	if w.topics == nil && w.last != nil {
-		w.topics = make([]*topic, len(w.r.members))
-	}
-	for i := range w.topics { // at the nodes that have the keys, which may be others now
-		m := w.r.members[i]
-		switch sub, t := m.c.node(m.name).sub, w.topics[i]; {
-		case t == nil:
-			w.topics[i] = sub.listen(channel(m.name), w.wake)
-		case !t.listenedAt(sub):
-			t.leave(w.wake)
-			w.topics[i] = sub.listen(channel(m.name), w.wake)
-		}
+	if w.ears == nil && w.last != nil {
+		w.ears = slices.Repeat([]ear{{wake: w.wake}}, len(w.r.members))
 	}
 	w.heard = w.heard[:0]
-	for _, t := range w.topics {
-		w.heard = append(w.heard, t.echo())
+	for i := range w.ears {
+		m, e := w.r.members[i], &w.ears[i]
+		e.listen(m.c.node(m.name).sub, channel(m.name))
+		w.heard = append(w.heard, e.topic.echo())
 	}
 	w.ended = w.ended[:0]
 	for _, m := range w.r.members {
@@ -224,8 +216,8 @@ func (w *redWait) news(q *QuorumError) bool {
 	if w.nudged.Swap(false) {
 		return true
 	}
-	for i, t := range w.topics {
-		if e := t.echo(); q != nil && q.held[i] && e.confirmations != 0 && e != w.heard[i] {
+	for i := range w.ears {
+		if e := w.ears[i].topic.echo(); q != nil && q.held[i] && e.confirmations != 0 && e != w.heard[i] {
 			return true
 		}
 	}
@@ -233,8 +225,8 @@ func (w *redWait) news(q *QuorumError) bool {
 }
 
 func (w *redWait) deafen() {
-	for _, t := range w.topics {
-		t.leave(w.wake)
+	for i := range w.ears {
+		w.ears[i].leave()
 	}
 }
 

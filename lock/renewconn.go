@@ -144,15 +144,15 @@ func (c *renewConn) split(b *renewal.Batch, live []int, single bool) {
 		slices.SortFunc(c.order, func(i, j int) int { return kind(i) - kind(j) })
 	}
 	for k, i := range c.order {
-		asked := slotted && b.Owner(i).(*hold).asked.Load()
-		if k > 0 && !single && !asked {
+		asking := slotted && b.Owner(i).(*hold).is(asked)
+		if k > 0 && !single && !asking {
 			last := &c.calls[len(c.calls)-1]
 			if !last.asking && last.to-last.from < callKeys && kind(c.order[k-1]) == kind(i) {
 				last.to++
 				continue
 			}
 		}
-		c.calls = append(c.calls, renewCall{from: k, to: k + 1, asking: asked})
+		c.calls = append(c.calls, renewCall{from: k, to: k + 1, asking: asking})
 	}
 }
 
@@ -248,7 +248,7 @@ func (c *renewConn) refused(b *renewal.Batch, call *renewCall) bool {
 	}
 	for _, i := range leases {
 		h := b.Owner(i).(*hold)
-		h.asked.Store(to.ask)
+		h.set(asked, to.ask)
 		h.lease.Move(n.lane)
 	}
 	return false

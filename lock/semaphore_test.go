@@ -196,7 +196,7 @@ func TestAThousandSemaphoreWaitersAreNoHerd(t *testing.T) {
 				}
 			})
 		}
-		require.Eventually(t, func() bool { return c.Stats().Waiting == waiters/2 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return c.Stats().Waiting == waiters/2 }, time.Minute, time.Millisecond)
 	}
 	subscribed(t, s, "redisson_sc:{"+name+"}", 2)
 	_, err := clients[0].Semaphore(name).TrySet(ctx, 3)
@@ -224,7 +224,7 @@ func TestACancelledSemaphoreWaiterTakesNothing(t *testing.T) {
 	for range cap(left) {
 		go func() { left <- sem.Acquire(ctx, 1) }()
 	}
-	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(left) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(left) }, time.Minute, time.Millisecond)
 	subscribed(t, s, "redisson_sc:{"+key+"}", 1)
 	cancel()
 	for range cap(left) {
@@ -264,7 +264,7 @@ func TestSemaphoreCancelsAreExactAtAnyMoment(t *testing.T) {
 	require.Eventually(t, func() bool {
 		n, err := sem.Available(bg)
 		return err == nil && n == rounds-got
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 func TestSemaphoreBadInput(t *testing.T) {
@@ -321,7 +321,7 @@ func TestCloseWakesSemaphoreWaitersAndLetsPermitsBeReleased(t *testing.T) {
 	_, err := c.CountDownLatch(key+"latch").TrySet(ctx, 1)
 	require.NoError(t, err)
 	go func() { left <- c.CountDownLatch(key + "latch").Wait(ctx) }()
-	require.Eventually(t, func() bool { return c.Stats().Waiting == 2 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 2 }, time.Minute, time.Millisecond)
 	require.NoError(t, c.Close(ctx))
 	for range 2 {
 		require.ErrorIs(t, <-left, lock.ErrClosed)
@@ -350,7 +350,7 @@ func TestSemaphoreWithoutPubSubPolls(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return c.Stats().Tries > 6 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Tries > 6 }, time.Minute, time.Millisecond)
 	redisDo(t, s, "SET", key, 3)
 	wg.Wait()
 }
@@ -381,7 +381,7 @@ func TestALatchIsRedissonsCounter(t *testing.T) {
 	for range cap(done) {
 		go func() { done <- latch.Wait(ctx) }()
 	}
-	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(done) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(done) }, time.Minute, time.Millisecond)
 	subscribed(t, s, channel, 2)
 	require.NoError(t, latch.CountDown(ctx))
 	redisDo(t, s, "DECR", name) // Redisson's countDown
@@ -463,7 +463,7 @@ func TestLatchBadInputAndCancel(t *testing.T) {
 	for range cap(left) {
 		go func() { left <- latch.Wait(ctx) }()
 	}
-	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(left) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(left) }, time.Minute, time.Millisecond)
 	subscribed(t, s, "redisson_countdownlatch__channel__{"+key+"}", 1)
 	cancel()
 	for range cap(left) {

@@ -13,9 +13,8 @@ type vigil struct {
 	m        *Mutex
 	a        *attempt
 	w        *waiter
-	last     error     // what the last try that was answered, or failed, said
-	topic    *topic    // nil until the first refusal
-	seen     int       // the topic's confirmations when the last try began
+	last     error // what the last try that was answered, or failed, said
+	ear      ear
 	unknowns int       // unknown outcomes in a row
 	tried    time.Time // when the last try began
 	warned   bool
@@ -42,9 +41,7 @@ func (v *vigil) begin(ctx context.Context) bool {
 		waited = !v.m.c.sleep(ctx, v.w.wake, d)
 	}
 	v.tried = time.Now()
-	if v.topic != nil {
-		v.seen = v.topic.confirmations()
-	}
+	v.ear.begin()
 	return true
 }
 
@@ -60,9 +57,9 @@ func (v *vigil) failed(ctx context.Context, err error) error {
 	case errors.As(err, &other):
 		v.unknowns = 0
 		v.m.c.heldFor(v.m.name, other.TTL)
-		v.listen()
-		if n := v.topic.confirmations(); n != 0 && n != v.seen {
-			return nil // confirmed since the try began: look once more
+		v.ear.listen(v.m.c.node(v.m.name).sub, channel(v.m.name))
+		if v.ear.missed() {
+			return nil
 		}
 		v.m.c.sleep(ctx, v.w.wake, v.m.poll(other.TTL))
 		return nil
@@ -86,20 +83,6 @@ func (v *vigil) left(ctx context.Context) error {
 		}
 	}
 	return newWaitError(ctx, v.m.name, v.last)
-}
-
-// listen listens at the node that has the key, which may be another one now.
-func (v *vigil) listen() {
-	if sub := v.m.c.node(v.m.name).sub; v.topic == nil || !v.topic.listenedAt(sub) {
-		v.end()
-		v.topic, v.seen = sub.listen(channel(v.m.name), v.w.wake), 0
-	}
-}
-
-func (v *vigil) end() {
-	if v.topic != nil {
-		v.topic.leave(v.w.wake)
-	}
 }
 
 // sleepLocal waits until the waiter is woken: another of this client holds the

@@ -43,7 +43,7 @@ func subscribed(t *testing.T, s *redistest.Server, channel string, n int) {
 		counts, err := redis.IntMap(redisDo(t, s, "PUBSUB", "NUMSUB", channel), nil)
 		require.NoError(t, err)
 		return counts[channel] == n
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 func TestARemoteReleaseWakesTheWaiterAtOnce(t *testing.T) {
@@ -113,7 +113,7 @@ func TestAReleaseBetweenTheRefusalAndTheSubscriptionIsNotMissed(t *testing.T) {
 	redisDo(t, s, "HSET", t.Name(), "java:1", 1)
 	redisDo(t, s, "PEXPIRE", t.Name(), 3_600_000)
 	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
-	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return n == 2 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return n == 2 }, time.Minute, time.Millisecond)
 	redisDo(t, s, "DEL", t.Name()) // nobody hears of it
 	close(free)
 	wg.Wait()
@@ -136,7 +136,7 @@ func TestWithoutPubSubAWaiterPolls(t *testing.T) {
 		info, err := s.Info("commandstats")
 		require.NoError(t, err)
 		return info["cmdstat_subscribe"] != ""
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	redisDo(t, s, "DEL", t.Name())
 	wg.Wait()
 }
@@ -212,7 +212,7 @@ func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
 			left <- err
 		}()
 	}
-	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(left) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(left) }, time.Minute, time.Millisecond)
 	subscribed(t, s, "redisson_lock__channel:{m}", 1)
 	cancel()
 	for range cap(left) {
@@ -241,7 +241,7 @@ func TestReentryDoesNotQueueBehindAThousandWaiters(t *testing.T) {
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	wg := inTurn(t, c, t.Name(), 1000, func(*lock.Held) {})
-	require.Eventually(t, func() bool { return c.Stats().Waiting == 1000 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1000 }, time.Minute, time.Millisecond)
 	inner, err := c.Mutex(t.Name()).Lock(held.Context(ctx))
 	require.NoError(t, err)
 	require.NoError(t, inner.Unlock(ctx))
@@ -307,7 +307,7 @@ func TestEachHandOffIsANewFieldAndAHigherToken(t *testing.T) {
 		}
 		last = h.Token()
 	})
-	require.Eventually(t, func() bool { return c.Stats().Waiting == 200 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 200 }, time.Minute, time.Millisecond)
 	require.NoError(t, first.Unlock(ctx))
 	wg.Wait()
 	require.Len(t, seen, 200)
@@ -340,7 +340,7 @@ func TestAWaiterThatLeavesPassesItsGrantOn(t *testing.T) {
 		}
 		wg.Wait() // the other one always gets it
 	}
-	require.Eventually(t, func() bool { return c.Stats().Held == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Stats().Held == 0 }, time.Minute, time.Millisecond)
 }
 
 func TestHandOffToLockForGetsThatLease(t *testing.T) {

@@ -5,11 +5,11 @@ import "time"
 // resetLocked arms the lease's own timer for at.
 func (ln *Lane) resetLocked(l *Lease, at, now instant) {
 	d := time.Duration(at - now)
-	if l.timer == nil {
-		l.timer = time.AfterFunc(d, l.fire)
+	if l.rare.timer == nil {
+		l.rare.timer = time.AfterFunc(d, l.fire)
 		return
 	}
-	l.timer.Reset(d)
+	l.rare.timer.Reset(d)
 }
 
 // fire runs in a goroutine of its own when the lease's timer fires: the lease

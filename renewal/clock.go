@@ -133,7 +133,7 @@ func (ln *Lane) clockMoved() []*Lease {
 				l.loseLocked(ln, TrustEnded)
 			case c.kind == queued || c.kind == flying:
 				c.trust = min(c.trust, instant(l.trust.Load()))
-				if l.timer != nil {
+				if l.timer() != nil {
 					ln.resetLocked(l, instant(l.trust.Load()), now)
 				}
 			default:

@@ -73,9 +73,12 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 		panic("renewal: bug: Hold of a lease that was held before")
 	}
 	now, sent := dog.moment(time.Now()), dog.moment(terms.Stamp)
-	l.until, l.fixed = never, terms.Fixed
+	l.fixed = terms.Fixed
+	if dog.cfg.Driver == AfterFunc || dog.cfg.MaxHold > 0 {
+		l.rare = &rare{until: never}
+	}
 	if dog.cfg.MaxHold > 0 {
-		l.until = sent.at.plus(dog.cfg.MaxHold)
+		l.rare.until = sent.at.plus(dog.cfg.MaxHold)
 	}
 	l.trust.Store(0)
 	l.wall.Store(0)

@@ -48,7 +48,7 @@ type Lease struct {
 
 	// immutable after Hold
 	owner Owner
-	until instant // MaxHold's end, or never
+	rare  *rare // nil with the wheel and without MaxHold, so that they cost no memory
 
 	// lane is where the lease is; that lane's lock guards the rest. Written by
 	// Hold, and by Move under the locks of both lanes.
@@ -63,12 +63,33 @@ type Lease struct {
 	pos    int32   // in home.leases
 	home   *cohort // where it is: a window, the queue or a batch
 	due    instant // when its renewal is (or was) due
-	timer  *time.Timer
-	fixed  bool   // not renewed
-	check  bool   // to be asked about though it may be final, because of Verify
-	alone  bool   // its renewal failed with no other in the batch: it is sent alone until it is answered
-	fails  uint8  // unknown outcomes in a row; saturates
-	reason Reason // why it is lost
+	fixed  bool    // not renewed
+	check  bool    // to be asked about though it may be final, because of Verify
+	alone  bool    // its renewal failed with no other in the batch: it is sent alone until it is answered
+	fails  uint8   // unknown outcomes in a row; saturates
+	reason Reason  // why it is lost
+}
+
+// rare is what only some configurations need of a lease.
+type rare struct {
+	until instant     // MaxHold's end, or never; immutable
+	timer *time.Timer // AfterFunc's; guarded by the lane's lock
+}
+
+// until is MaxHold's end, or never.
+func (l *Lease) until() instant {
+	if l.rare == nil {
+		return never
+	}
+	return l.rare.until
+}
+
+// timer is the lease's own, or nil.
+func (l *Lease) timer() *time.Timer {
+	if l.rare == nil {
+		return nil
+	}
+	return l.rare.timer
 }
 
 // noCopy makes go vet report copies.
@@ -217,9 +238,9 @@ func (l *Lease) trustLocked(dog *Watchdog, sent moment, ttl time.Duration) {
 	if slept := time.Duration(dog.ahead.Load()) - dog.aheadAt(sent); slept > dog.cfg.Tick {
 		end -= instant(slept) // since it was sent, and noticed since
 	}
-	if end > l.until && !l.fixed {
-		wall -= int64(end - l.until)
-		end = l.until
+	if until := l.until(); end > until && !l.fixed {
+		wall -= int64(end - until)
+		end = until
 	}
 	if end > instant(l.trust.Load()) {
 		l.trust.Store(int64(end))
@@ -231,7 +252,7 @@ func (l *Lease) trustLocked(dog *Watchdog, sent moment, ttl time.Duration) {
 
 // final reports whether the lease is not to be renewed any more. It needs the
 // lane's lock.
-func (l *Lease) final() bool { return l.fixed || instant(l.trust.Load()) >= l.until }
+func (l *Lease) final() bool { return l.fixed || instant(l.trust.Load()) >= l.until() }
 
 // endLocked takes the lease out of the watchdog in the terminal state s.
 func (l *Lease) endLocked(ln *Lane, s state) {
@@ -257,8 +278,8 @@ func (l *Lease) loseLocked(ln *Lane, reason Reason) {
 
 // leaveLocked takes the lease out of its cohort and stops its own timer.
 func (l *Lease) leaveLocked() {
-	if l.timer != nil {
-		l.timer.Stop()
+	if t := l.timer(); t != nil {
+		t.Stop()
 	}
 	if l.home != nil {
 		l.home.removeLocked(l)

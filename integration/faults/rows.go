@@ -91,7 +91,7 @@ func Soak(length time.Duration, locks int) Row {
 	return Row{
 		Name: "soak", Promise: safe, For: length, Args: []string{"--enable-debug-command", "yes"},
 		Load: Load{Mutexes: 3, Each: 2, RW: 1, Permits: 1, Counts: 1, Many: locks / processes, Pause: 300 * time.Millisecond},
-		Inject: oneOf(rest, shortHoles, resets, latency(0.0002, 0.0004), cuts, pubsubCut, clientKill("normal"), clientKill("pubsub"),
+		Inject: oneOf(rest, shortHoles, resets, latency(0.001, 0.002), cuts, pubsubCut, clientKill("normal"), clientKill("pubsub"),
 			commands(5, "SCRIPT", "FLUSH"), maxClients, stopRedis(0.05, 0.3), debugSleep(0.05, 0.3), clientPause(0.05, 0.3)),
 	}
 }

@@ -34,7 +34,7 @@ func TestAClusterMovesASlotAndFailsOver(t *testing.T) {
 	require.Eventually(t, func() bool {
 		owner, err := c.Owner(8000)
 		return err == nil && owner == 4
-	}, 30*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }
 
 func TestSentinelsFailOver(t *testing.T) {
@@ -57,7 +57,7 @@ func TestSentinelsFailOver(t *testing.T) {
 		}
 		info, err := s.Servers[i].Info("replication")
 		return err == nil && info["role"] == "master"
-	}, 30*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	require.NoError(t, s.Sentinels[0].Restart(context.Background()), "with the configuration that it had")
 	m, err := s.Master(s.Sentinels[0])
 	require.NoError(t, err)

@@ -71,7 +71,7 @@ func TestClientsOfAClusterExcludeEachOther(t *testing.T) {
 					}
 					got <- held
 				}()
-				require.Eventually(t, func() bool { return subscribed(t, rc.Servers[owner(t, rc, name)], name, sharded) }, 10*time.Second, 5*time.Millisecond)
+				require.Eventually(t, func() bool { return subscribed(t, rc.Servers[owner(t, rc, name)], name, sharded) }, time.Minute, 5*time.Millisecond)
 				require.NoError(t, held.Unlock(ctx))
 				select {
 				case next := <-got:
@@ -184,7 +184,7 @@ func TestStartupNodesMayBeDown(t *testing.T) {
 		_, err = lost.Mutex("startup").TryLock(ctx)
 		require.ErrorIs(t, err, lock.ErrUnknown)
 		return strings.Contains(err.Error(), "127.0.0.1:1")
-	}, 10*time.Second, time.Millisecond, "it says who did not answer")
+	}, time.Minute, time.Millisecond, "it says who did not answer")
 }
 
 func TestFaultsOfNew(t *testing.T) {

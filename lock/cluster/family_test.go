@@ -186,7 +186,7 @@ func awaitListener(t *testing.T, rc *redistest.Cluster, name string, sharded boo
 			}
 		}
 		return false
-	}, 10*time.Second, time.Millisecond, "nobody waits for %s", name)
+	}, time.Minute, time.Millisecond, "nobody waits for %s", name)
 }
 
 // requireOneSlot checks that all keys of an object are in its slot: those that
@@ -305,7 +305,7 @@ func TestAReaderWhoseKeysAreApartKeepsItsLock(t *testing.T) {
 			_, err = writes.RWMutex(name).TryLock(ctx)
 			require.Error(t, err)
 			asked := func() uint64 { st := reads.Stats().Renewal; return st.Retried + st.Renewed }
-			require.Eventually(t, func() bool { return asked() > 0 }, 20*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return asked() > 0 }, time.Minute, 5*time.Millisecond)
 			require.True(t, helds[1].Valid())
 
 			require.NoError(t, rc.MoveKeys(slot, from, to))
@@ -483,7 +483,7 @@ func TestFencedTokensRiseWhileTheirSlotMoves(t *testing.T) {
 			}
 			handed <- next
 		}()
-		require.Eventually(t, func() bool { return c.Stats().Waiting > waiting }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return c.Stats().Waiting > waiting }, time.Minute, time.Millisecond)
 		require.NoError(t, held.Unlock(ctx))
 		next := <-handed
 		require.Greater(t, next.Token(), held.Token(), name)

@@ -59,7 +59,7 @@ func TestTheRightsThatTheREADMEGivesAreEnough(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- clients[1].Mutex("rights").Do(ctx, func(context.Context) error { return nil }) }()
 		server := rc.Servers[owner(t, rc, "app:rights")]
-		require.Eventually(t, func() bool { return subscribed(t, server, "app:rights", sharded) }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return subscribed(t, server, "app:rights", sharded) }, time.Minute, time.Millisecond)
 		require.NoError(t, held.Unlock(ctx))
 		require.NoError(t, <-done)
 		_, err = clients[0].Mutex("rights").ForceUnlock(ctx)

@@ -115,7 +115,7 @@ func TestARedLockOfAClusterAndServers(t *testing.T) {
 			up, err := strconv.Atoi(info["uptime_in_seconds"])
 			require.NoError(t, err)
 			return time.Duration(up-1)*time.Second >= lease
-		}, 20*time.Second, 10*time.Millisecond)
+		}, time.Minute, 10*time.Millisecond)
 	}
 	fleet := func() (*lock.RedLock, []*lock.Client) {
 		cfg := lock.Config{Lease: lease}
@@ -176,7 +176,7 @@ func replicasAreWaitedFor(t *testing.T, rc *redistest.Cluster) {
 			n, err := redis.Int(conn.Do("WAIT", 1, 100))
 			require.NoError(t, err)
 			return n == 1
-		}, 30*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 		require.NoError(t, conn.Close())
 	}
 	c := newClient(t, rc, cluster.Options{}, lock.Config{Replicas: 1, ReplicaTimeout: 3 * time.Second})

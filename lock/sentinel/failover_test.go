@@ -43,7 +43,7 @@ func TestAFailover(t *testing.T) {
 	}
 	take(kept, "kept")
 	for _, replica := range rs.Servers[1:] {
-		require.Eventually(t, func() bool { return redisInt(t, replica, "EXISTS", "keptfixed") == 1 }, 10*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return redisInt(t, replica, "EXISTS", "keptfixed") == 1 }, time.Minute, 5*time.Millisecond)
 		require.NoError(t, replica.Pause())
 	}
 	do(t, rs.Servers[0], "CLIENT", "KILL", "TYPE", "replica") // or their kernels would take what they miss

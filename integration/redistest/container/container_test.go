@@ -262,8 +262,8 @@ func TestTheEngineEndsAContainerThatIsTooOld(t *testing.T) {
 			c.Close()
 		}
 		return err != nil
-	}, 30*time.Second, 50*time.Millisecond)
-	require.Eventually(t, func() bool { return errors.Is(s.Pause(), redistest.ErrNotRunning) }, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return errors.Is(s.Pause(), redistest.ErrNotRunning) }, time.Minute, 5*time.Millisecond)
 }
 
 func TestSentinelsOfContainersFailOver(t *testing.T) {
@@ -279,7 +279,7 @@ func TestSentinelsOfContainersFailOver(t *testing.T) {
 	require.Eventually(t, func() bool {
 		m, err := s.Master(s.Sentinels[1])
 		return err == nil && net.JoinHostPort(m["ip"], m["port"]) == s.Servers[1].Addr()
-	}, 30*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	require.NoError(t, s.Sentinels[0].Restart(context.Background()), "with the configuration that it had")
 	m, err := s.Master(s.Sentinels[0])
 	require.NoError(t, err)
