@@ -20,7 +20,7 @@ import (
 
 // callKeys is how many locks are renewed by one call of the script, by the engine
 // and here.
-const callKeys = 160
+const callKeys = 128
 
 // sweep holds locks without timers: one goroutine renews all of them, batch
 // after batch on one connection, each third of the lease. It keeps the engine's

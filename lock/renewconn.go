@@ -49,7 +49,7 @@ type round struct {
 
 // callKeys bounds the keys of a call: so many hold the server for half a
 // millisecond when it has a million locks.
-const callKeys = 160
+const callKeys = 128
 
 // errNotArrived: where its slot is just being moved to, the lock of a reader has
 // arrived, but the key beside it that lives as long as the hold may not have.

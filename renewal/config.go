@@ -33,7 +33,7 @@ const (
 	DefaultTTL         = 30 * time.Second // Redisson's lockWatchdogTimeout
 	MinTTL             = 100 * time.Millisecond
 	MaxTTL             = 30 * 24 * time.Hour
-	DefaultMaxBatch    = 800
+	DefaultMaxBatch    = 1600
 	MaxMaxBatch        = 4096
 	DefaultDispatchers = 2
 	MaxDispatchers     = 1024
@@ -55,7 +55,7 @@ type Config struct {
 	// Margin is how long before the store's expiry trust ends; default
 	// max(2 ticks + 5 ms, lease/50) for each lease. At most TTL/4.
 	Margin time.Duration
-	// MaxBatch bounds the leases of one call of the Renewer; default 800, at
+	// MaxBatch bounds the leases of one call of the Renewer; default 1600, at
 	// most 4096.
 	MaxBatch int
 	// Dispatchers is the number of goroutines of a lane, that is of

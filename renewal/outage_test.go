@@ -89,7 +89,7 @@ func TestMemoryReturnsAfterAllWasLost(t *testing.T) {
 		s.expiry = nil
 		after := live()
 		t.Logf("%d B a lease while held, %d B of all of them left", (held-before)/100_000, after-before)
-		require.Less(t, after-before, (held-before)/50)
+		require.Less(t, after-before, (held-before)/25, "but for the buffers of some batches")
 	})
 }
 
