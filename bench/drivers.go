@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -113,7 +114,8 @@ type engine struct {
 }
 
 func (e *engine) acquire(ctx context.Context, i int) error {
-	held, err := e.client.Mutex(e.name(i)).Lock(ctx)
+	// An owner of its own for each lock makes the check on the server exact.
+	held, err := e.client.Mutex(e.name(i)).Lock(lock.WithOwner(ctx, strconv.Itoa(i)))
 	if err != nil {
 		return err
 	}
@@ -135,7 +137,9 @@ func (e *engine) counters() counters {
 
 func (e *engine) live() int { return e.client.Stats().Held }
 
-func (e *engine) owns(_ int, field string) bool { return strings.HasPrefix(field, e.client.ID()+":") }
+func (e *engine) owns(i int, field string) bool {
+	return strings.HasPrefix(field, e.client.ID()+":"+strconv.Itoa(i)+":")
+}
 
 func (e *engine) release(ctx context.Context, i int) error {
 	if e.held[i] == nil {

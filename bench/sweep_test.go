@@ -26,7 +26,7 @@ func newTestSweep(t *testing.T, n int, lease time.Duration) *sweep {
 
 func TestSweepRenewsAllAndGivesAllBack(t *testing.T) {
 	t.Parallel()
-	const n = 400 // three batches, the last one not full
+	const n = 2*callKeys + 80 // three batches, the last one not full
 	s := newTestSweep(t, n, 3*time.Second)
 	s.begin()
 	require.Eventually(t, func() bool { return s.counters().renewals >= 3*n }, time.Minute, 10*time.Millisecond)

@@ -14,7 +14,7 @@ import (
 // half when it is full, where a map doubles.
 type holdTable struct {
 	seed  maphash.Seed
-	parts [256]holdPart // by the hash's upper bits, so that none takes long to grow
+	parts [1 << partBits]holdPart // by the hash's upper bits, so that none takes long to grow
 	n     int
 }
 
@@ -26,11 +26,14 @@ type holdPart struct {
 	n     int
 }
 
-const minPart = 8 // places
+const (
+	partBits = 6
+	minPart  = 8 // places
+)
 
 func (t *holdTable) find(name string) (p *holdPart, tag uint32, place int, found bool) {
 	hash := maphash.String(t.seed, name)
-	p, tag = &t.parts[hash>>56], max(uint32(hash), 1)
+	p, tag = &t.parts[hash>>(64-partBits)], max(uint32(hash), 1)
 	if len(p.tags) == 0 {
 		return p, tag, 0, false
 	}
