@@ -73,11 +73,13 @@ var hostiles = []hostile{
 	{name: "a writer with a text for a count", put: []any{"HSET", "mode", "write", javas + ":write", "many"}},
 }
 
-// at puts it at a key.
+// at puts it at a key, at once: what a caller has left may still arrive, and must
+// not find the key free.
 func (h hostile) at(t *testing.T, s *redistest.Server, key string) {
 	t.Helper()
-	command(t, s, "DEL", key)
-	command(t, s, h.put[0].(string), append([]any{key}, h.put[1:]...)...)
+	const script = `redis.call('del', KEYS[1])
+return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))`
+	command(t, s, "EVAL", append([]any{script, 1, key}, h.put...)...)
 }
 
 // deed is one thing that can be done with an object of the family. It undoes at

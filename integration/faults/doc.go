@@ -83,6 +83,6 @@
 // # Goroutines
 //
 // A run has one for each process, two for each connection through the proxy, one
-// that accepts and one that reads MONITOR. All end before Run returns, and
-// so do the processes and servers.
+// that accepts, one that reads MONITOR and one that pings the server. All end
+// before Run returns, and so do the processes and servers.
 package faults
