@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -114,8 +113,8 @@ type engine struct {
 }
 
 func (e *engine) acquire(ctx context.Context, i int) error {
-	// An owner of its own for each lock makes the check on the server exact.
-	held, err := e.client.Mutex(e.name(i)).Lock(lock.WithOwner(ctx, strconv.Itoa(i)))
+	name := e.name(i)
+	held, err := e.client.Mutex(name).Lock(lock.WithOwner(ctx, ownerOf(name)))
 	if err != nil {
 		return err
 	}
@@ -138,8 +137,12 @@ func (e *engine) counters() counters {
 func (e *engine) live() int { return e.client.Stats().Held }
 
 func (e *engine) owns(i int, field string) bool {
-	return strings.HasPrefix(field, e.client.ID()+":"+strconv.Itoa(i)+":")
+	return strings.HasPrefix(field, e.client.ID()+":"+ownerOf(e.name(i))+":")
 }
+
+// ownerOf is the owner of a lock: each has one of its own, which makes the check on
+// the server exact. It is a part of the name, so that it takes no memory.
+func ownerOf(name string) string { return name[strings.LastIndexByte(name, ':')+1:] }
 
 func (e *engine) release(ctx context.Context, i int) error {
 	if e.held[i] == nil {
