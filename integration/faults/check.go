@@ -97,6 +97,15 @@ func (c *checks) takenAway(a, b *hold) bool {
 	})
 }
 
+// mayBeTaken: a fault may have taken h away, though its Unlock says that it was
+// given back: if the first answer was lost, the second cannot tell one from the
+// other.
+func (c *checks) mayBeTaken(h *hold) bool {
+	return c.row.Loses && slices.ContainsFunc(c.faults, func(f period) bool {
+		return f.From <= h.freed && f.To >= h.called
+	})
+}
+
 // toldBy is when holders know of a loss of data: within a renewal interval, a
 // third of the lease and the 300th that renewals may be spread over, and a
 // round trip.

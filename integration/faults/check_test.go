@@ -95,6 +95,13 @@ func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
 			s.lost(1, 1, 400)
 			s.free(2, 1, 500)
 		}},
+		{"taken away, and given back by an Unlock whose first answer was lost", true, "", func(s story) {
+			s.hold(1, 1, 0, 10, 810, 1)
+			s.faults = []period{{From: ms(100), To: ms(110)}}
+			s.hold(2, 1, 5, 120, 920, 2)
+			s.free(2, 1, 130)
+			s.free(1, 1, 300)
+		}},
 		{"taken away and not told", true, "was taken away", func(s story) {
 			s.hold(1, 1, 0, 10, 3000, 1)
 			s.faults = []period{{From: ms(100), To: ms(110), What: "it"}}

@@ -132,7 +132,7 @@ func (c *checks) operations(key string) (ops []porcupine.Operation, strict, ok b
 	hs := c.byKey[key]
 	strict = true
 	for _, h := range hs {
-		if h.lost != forever || h.out != outOK || h.freed == forever {
+		if h.lost != forever || h.out != outOK || h.freed == forever || c.mayBeTaken(h) {
 			strict = false
 		}
 	}

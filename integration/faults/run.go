@@ -328,7 +328,7 @@ func (s *scene) sums(c *checks) {
 		var sure, maybe, raw int64
 		lost := false
 		for _, h := range c.byKey[key] {
-			lost = lost || h.lost != forever || h.out != outOK
+			lost = lost || h.lost != forever || h.out != outOK || c.mayBeTaken(h)
 			for _, u := range h.uses {
 				switch {
 				case !u.write:
