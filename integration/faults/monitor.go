@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -14,7 +13,7 @@ import (
 )
 
 // monitor reads on a connection of its own which renewals the server carries
-// out, until the run ends. What it misses while the server is down is missed.
+// out, until the work ends. What it misses while the server is down is missed.
 func (s *scene) monitor() {
 	s.beside(0, func(_ context.Context, c redis.Conn) {
 		if c.Send("MONITOR") == nil && c.Flush() == nil {
@@ -24,7 +23,7 @@ func (s *scene) monitor() {
 }
 
 // probe asks the server on a connection of its own whether it runs, until the
-// run ends.
+// work ends.
 func (s *scene) probe() {
 	down := now()
 	s.beside(patience, func(ctx context.Context, c redis.Conn) {
@@ -44,11 +43,10 @@ func (s *scene) probe() {
 }
 
 // beside calls do with a connection that does not lead through the proxy, and
-// again with a new one when it has returned, until the run ends.
+// again with a new one when it has returned, until the work ends.
 func (s *scene) beside(timeout time.Duration, do func(context.Context, redis.Conn)) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
+	ctx := s.beating
+	s.pulsing.Go(func() {
 		for ; ctx.Err() == nil; sleep(ctx, 20*time.Millisecond) {
 			c, err := s.server.Dial(redis.DialReadTimeout(timeout))
 			if err != nil {
@@ -61,7 +59,6 @@ func (s *scene) beside(timeout time.Duration, do func(context.Context, redis.Con
 			}
 		}
 	})
-	s.cleanup = append(s.cleanup, func() { cancel(); wg.Wait() })
 }
 
 func (s *scene) watch(c redis.Conn) {

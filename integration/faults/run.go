@@ -31,6 +31,9 @@ type scene struct {
 	cleanup []func()   // the last first
 	faults  int
 
+	beating context.Context // ends before the history is read
+	pulsing sync.WaitGroup  // who adds to it beside the processes
+
 	procs []*proc // all that ever were
 	spec  spec
 }
@@ -71,10 +74,10 @@ func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
 	}
 	s := &scene{Options: o, row: row, dir: dir, history: newHistory(), rng: rand.New(rand.NewPCG(o.Seed, 1))}
 	defer func() { err = errors.Join(err, s.close()) }()
-	beating, stop := context.WithCancel(ctx)
-	var pulsing sync.WaitGroup
-	pulsing.Go(func() { pulse(beating, parent, itself, s.history.add) })
-	s.cleanup = append(s.cleanup, func() { stop(); pulsing.Wait() })
+	var stop context.CancelFunc
+	s.beating, stop = context.WithCancel(ctx)
+	s.pulsing.Go(func() { pulse(s.beating, parent, itself, s.history.add) })
+	s.cleanup = append(s.cleanup, func() { stop(); s.pulsing.Wait() })
 	if err := s.start(ctx); err != nil {
 		return res, fmt.Errorf("faults: %s: %w", row.Name, err)
 	}
@@ -83,7 +86,7 @@ func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
 		return res, fmt.Errorf("faults: %s: %w (server: %s)", row.Name, err, s.server)
 	}
 	stop()
-	pulsing.Wait()
+	s.pulsing.Wait()
 	s.history.assemble()
 	c.run()
 	s.sums(c)
