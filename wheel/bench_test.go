@@ -269,37 +269,27 @@ func BenchmarkResetLater(b *testing.B) {
 // The time is that from the first callback to the last. Records of 64 bytes lie in one cache line each, those of
 // 56 mostly in two.
 func BenchmarkBurst(b *testing.B) {
-	for _, impl := range []string{"wheel", "group"} {
-		b.Run("impl="+impl+"/timers=1000000/record=64", func(b *testing.B) {
-			benchmarkBurst(b, impl == "group", func(r *wideRecord) *burstRecord { return &r.burstRecord })
-		})
-		b.Run("impl="+impl+"/timers=1000000/record=56", func(b *testing.B) {
-			benchmarkBurst(b, impl == "group", func(r *burstRecord) *burstRecord { return r })
-		})
-	}
+	b.Run("impl=wheel/timers=1000000/record=64", func(b *testing.B) {
+		benchmarkBurst(b, func(r *wideRecord) *burstRecord { return &r.burstRecord })
+	})
+	b.Run("impl=wheel/timers=1000000/record=56", func(b *testing.B) {
+		benchmarkBurst(b, func(r *burstRecord) *burstRecord { return r })
+	})
 }
 
-func benchmarkBurst[R any](b *testing.B, grouped bool, of func(*R) *burstRecord) {
+func benchmarkBurst[R any](b *testing.B, of func(*R) *burstRecord) {
 	const n = 1_000_000
 	o := order(n, true)
 	var spent time.Duration
 	for b.Loop() {
 		w := newWheel(b)
-		schedule := w.Schedule
-		if grouped {
-			schedule = w.Group(func(batch *wheel.Batch) {
-				for _, t := range batch.Timers() {
-					t.Task().Fire(t)
-				}
-			}).Schedule
-		}
 		rs := make([]R, n)
 		run := &burst{left: n, done: make(chan struct{})}
 		at := time.Now().Add(400 * time.Millisecond)
 		for _, i := range o {
 			r := of(&rs[i])
 			r.run = run
-			_ = schedule(&r.timer, time.Until(at), r)
+			_ = w.Schedule(&r.timer, time.Until(at), r)
 		}
 		<-run.done
 		spent += run.last.Sub(run.first)

@@ -37,15 +37,11 @@ func (r *recorder) config() wheel.Config {
 // modes are the ways that a callback can be run in.
 var modes = []struct {
 	name     string
-	grouped  bool
 	executor func(func()) error
 }{
-	{"plain", false, nil},
-	{"group", true, nil},
-	{"plain in its own goroutine", false, func(run func()) error { go run(); return nil }},
-	{"group in its own goroutine", true, func(run func()) error { go run(); return nil }},
-	{"plain on the spot", false, func(run func()) error { run(); return nil }},
-	{"group on the spot", true, func(run func()) error { run(); return nil }},
+	{"on the driver", nil},
+	{"in its own goroutine", func(run func()) error { go run(); return nil }},
+	{"on the spot", func(run func()) error { run(); return nil }},
 }
 
 func TestFailingCallbackDelaysNoOther(t *testing.T) {
@@ -58,19 +54,15 @@ func TestFailingCallbackDelaysNoOther(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var told atomic.Pointer[wheel.CallbackError]
 					var count atomic.Int64
-					w := start(t, wheel.Config{MaxBatch: 1, Executor: mode.executor, OnError: func(err *wheel.CallbackError) {
+					w := start(t, wheel.Config{Executor: mode.executor, OnError: func(err *wheel.CallbackError) {
 						told.Store(err)
 						count.Add(1)
 					}})
-					schedule := w.Schedule
-					if mode.grouped {
-						schedule = w.Group(func(b *wheel.Batch) { b.Timers()[0].Task().Fire(b.Timers()[0]) }).Schedule
-					}
 					const n = 1000
 					var fired atomic.Int64
 					timers := make([]wheel.Timer, n)
 					for i := range timers {
-						require.NoError(t, schedule(&timers[i], 10*ms, taskFunc(func(*wheel.Timer) {
+						require.NoError(t, w.Schedule(&timers[i], 10*ms, taskFunc(func(*wheel.Timer) {
 							fired.Add(1)
 							if i%100 == 50 {
 								fail()
@@ -103,23 +95,6 @@ func TestFailingCallbackDelaysNoOther(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestFailingBatchNamesItsTimers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var r recorder
-		w := start(t, r.config())
-		g := w.Group(func(b *wheel.Batch) { panic("boom") })
-		var timers [3]wheel.Timer
-		for i := range timers {
-			require.NoError(t, g.Schedule(&timers[i], time.Second, taskFunc(nothing)))
-		}
-		advance(2 * time.Second)
-		require.Len(t, r.errs, 1)
-		require.ElementsMatch(t, []*wheel.Timer{&timers[0], &timers[1], &timers[2]}, r.errs[0].Timers)
-		require.EqualError(t, r.errs[0], "wheel: callback of a batch of 3 timers panicked: boom")
-		require.NoError(t, errors.Unwrap(r.errs[0]))
-	})
 }
 
 func TestGoexitInTheHookRestartsTheDriverToo(t *testing.T) {
@@ -186,17 +161,15 @@ func TestSlowCallbacksAreCountedAndReported(t *testing.T) {
 		cfg := r.config()
 		cfg.SlowCallback = 50 * ms
 		w := start(t, cfg)
-		g := w.Group(func(*wheel.Batch) { time.Sleep(200 * ms) })
 		sleep := func(d time.Duration) wheel.Task { return taskFunc(func(*wheel.Timer) { time.Sleep(d) }) }
-		var timers [5]wheel.Timer
+		var timers [4]wheel.Timer
 		require.NoError(t, w.Schedule(&timers[0], 1*time.Second, sleep(50*ms)), "not over it")
 		require.NoError(t, w.Schedule(&timers[1], 2*time.Second, sleep(51*ms)))
-		require.NoError(t, g.Schedule(&timers[2], 3*time.Second, sleep(0)))
-		require.NoError(t, g.Schedule(&timers[3], 3*time.Second, sleep(0)))
-		require.NoError(t, w.Schedule(&timers[4], 3*time.Second+20*ms, sleep(0)), "waits for the batch")
+		require.NoError(t, w.Schedule(&timers[2], 3*time.Second, sleep(200*ms)))
+		require.NoError(t, w.Schedule(&timers[3], 3*time.Second+20*ms, sleep(0)), "waits for it")
 		advance(time.Minute)
 		require.Equal(t, []time.Duration{51 * ms, 200 * ms}, r.slow)
-		require.ElementsMatch(t, []*wheel.Timer{&timers[1], &timers[2], &timers[3]}, r.of)
+		require.ElementsMatch(t, []*wheel.Timer{&timers[1], &timers[2]}, r.of)
 		require.Equal(t, int64(2), w.Stats().SlowCallbacks)
 		require.Equal(t, 180*ms, w.Stats().LargestLateness)
 	})
@@ -237,82 +210,66 @@ func TestDefaultHooksLog(t *testing.T) {
 }
 
 func TestExecutorRunsEveryCallbackWithNoLockHeld(t *testing.T) {
-	for _, grouped := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var queue []func()
-			var w *wheel.Wheel
-			w = start(t, wheel.Config{MaxBatch: 2, Executor: func(run func()) error {
-				_ = w.Len() // takes every lock
-				queue = append(queue, run)
-				return nil
-			}})
-			fired := map[*wheel.Timer]int{}
-			schedule := w.Schedule
-			if grouped {
-				schedule = w.Group(func(b *wheel.Batch) {
-					for _, timer := range b.Timers() {
-						fired[timer]++
-					}
-				}).Schedule
+	synctest.Test(t, func(t *testing.T) {
+		var queue []func()
+		var w *wheel.Wheel
+		w = start(t, wheel.Config{Executor: func(run func()) error {
+			_ = w.Len() // takes every lock
+			queue = append(queue, run)
+			return nil
+		}})
+		fired := map[*wheel.Timer]int{}
+		var timers [10]wheel.Timer
+		for i := range timers {
+			require.NoError(t, w.Schedule(&timers[i], time.Second, taskFunc(func(timer *wheel.Timer) { fired[timer]++ })))
+		}
+		advance(2 * time.Second)
+		require.Empty(t, fired, "handed over only")
+		require.Len(t, queue, 10)
+		for i := range timers {
+			require.False(t, timers[i].Stop(), "claimed when it was handed over")
+		}
+		require.Empty(t, w.Stop())
+		for i, run := range queue {
+			select {
+			case <-w.Done():
+				t.Fatalf("done before callback %d", i)
+			default:
 			}
-			var timers [10]wheel.Timer
-			for i := range timers {
-				require.NoError(t, schedule(&timers[i], time.Second, taskFunc(func(timer *wheel.Timer) { fired[timer]++ })))
-			}
-			advance(2 * time.Second)
-			require.Empty(t, fired, "handed over only")
-			require.Len(t, queue, map[bool]int{false: 10, true: 5}[grouped])
-			for i := range timers {
-				require.False(t, timers[i].Stop(), "claimed when it was handed over")
-			}
-			require.Empty(t, w.Stop())
-			for i, run := range queue {
-				select {
-				case <-w.Done():
-					t.Fatalf("done before callback %d", i)
-				default:
-				}
-				run()
-				run() // a second call does nothing
-				synctest.Wait()
-			}
-			<-w.Done()
-			require.Len(t, fired, 10)
-			for _, n := range fired {
-				require.Equal(t, 1, n, "each batch has a backing of its own")
-			}
-		})
-	}
+			run()
+			run() // a second call does nothing
+			synctest.Wait()
+		}
+		<-w.Done()
+		require.Len(t, fired, 10)
+		for _, n := range fired {
+			require.Equal(t, 1, n)
+		}
+	})
 }
 
 func TestExecutorMayRefuse(t *testing.T) {
-	for _, grouped := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			full := errors.New("queue is full")
-			var r recorder
-			cfg := r.config()
-			var late func()
-			cfg.Executor = func(run func()) error { late = run; return full }
-			w := start(t, cfg)
-			schedule := w.Schedule
-			if grouped {
-				schedule = w.Group(func(b *wheel.Batch) { t.Error("ran") }).Schedule
-			}
-			var timer wheel.Timer
-			require.NoError(t, schedule(&timer, time.Second, taskFunc(func(*wheel.Timer) { t.Error("ran") })))
-			advance(2 * time.Second)
-			require.Len(t, r.errs, 1)
-			require.ErrorIs(t, r.errs[0], wheel.ErrRefused)
-			require.ErrorIs(t, r.errs[0], full)
-			require.Equal(t, []*wheel.Timer{&timer}, r.errs[0].Timers)
-			require.Equal(t, wheel.Fired, timer.State())
-			require.Equal(t, int64(1), w.Stats().Fired)
-			require.Zero(t, w.Stats().Panics)
-			late() // it said it would not
-			require.Empty(t, w.Stop())
-			<-w.Done()
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		full := errors.New("queue is full")
+		var r recorder
+		cfg := r.config()
+		var late func()
+		cfg.Executor = func(run func()) error { late = run; return full }
+		w := start(t, cfg)
+		var timer wheel.Timer
+		require.NoError(t, w.Schedule(&timer, time.Second, taskFunc(func(*wheel.Timer) { t.Error("ran") })))
+		advance(2 * time.Second)
+		require.Len(t, r.errs, 1)
+		require.ErrorIs(t, r.errs[0], wheel.ErrRefused)
+		require.ErrorIs(t, r.errs[0], full)
+		require.Equal(t, []*wheel.Timer{&timer}, r.errs[0].Timers)
+		require.Equal(t, wheel.Fired, timer.State())
+		require.Equal(t, int64(1), w.Stats().Fired)
+		require.Zero(t, w.Stats().Panics)
+		late() // it said it would not
+		require.Empty(t, w.Stop())
+		<-w.Done()
+	})
 }
 
 func TestGoexitInTheExecutorIsARefusal(t *testing.T) {

@@ -15,16 +15,20 @@ type entry struct {
 // chunks by number: numbers are smaller than pointers, and the garbage collector need not follow them.
 type chunk struct {
 	entries [chunkEntries]entry
-	number  uint32 // in chunks.all; never 0
+	number  uint32 // in chunks.all; never below firstChunk
 	next    uint32 // number of the next in the chain, or in the free list; 0 at its end
 	slot    int32
 	n       int32
 }
 
-// place is where a timer's entry is: the number of the chunk, and in the low bits the index in it.
+// place is where a timer's entry is: the number of the chunk, and in the low bits the index in it. Below
+// inboxEntries it is an index in the inbox.
 type place uint32
 
-const placeBits = 4
+const (
+	placeBits  = 4
+	firstChunk = inboxEntries >> placeBits // 0 is no chunk, and the places of the others are the inbox's
+)
 
 func (c *chunk) place(i int32) place { return place(c.number<<placeBits | uint32(i)) }
 
@@ -74,7 +78,7 @@ func (cs *chunks) make() *chunk {
 		return c
 	}
 	if len(cs.all) == 0 {
-		cs.all = append(cs.all, nil) // number 0 is no chunk
+		cs.all = make([]*chunk, firstChunk, 2*firstChunk)
 	}
 	c.number = uint32(len(cs.all))
 	cs.all = append(cs.all, c)

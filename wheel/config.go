@@ -20,10 +20,6 @@ type Config struct {
 	// which costs little, so it seldom needs a change.
 	Slots int
 
-	// MaxBatch is the largest number of timers that a group's callback gets at once.
-	// From 1 to 1<<20, default 1024.
-	MaxBatch int
-
 	// MaxPending is how many timers may be pending at once; one more is refused with
 	// ErrTooManyPending. At least 1; zero means no limit, and costs nothing.
 	MaxPending int
@@ -43,8 +39,9 @@ type Config struct {
 	// A panic in the hook itself is not recovered.
 	OnError func(*CallbackError)
 
-	// OnSlow is told, after it returned, of every callback that took longer than SlowCallback,
-	// with the timers it was for (one, or a batch; the slice is valid during the call only).
+	// OnSlow is told, after it returned, of every callback that took longer than SlowCallback
+	// (of one that has not returned see Stats.Running),
+	// with the timer that it was for (always one; the slice is valid during the call only).
 	// It runs where the callback ran. The default logs to slog.Default.
 	OnSlow func(timers []*Timer, took time.Duration)
 }
@@ -53,7 +50,6 @@ const (
 	minTick  = time.Microsecond
 	maxTick  = time.Hour
 	maxSlots = 1 << 20
-	maxBatch = 1 << 20
 )
 
 // withDefaults returns c with its zero fields filled in, or every fault of it.
@@ -73,12 +69,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Slots < 1 || c.Slots > maxSlots || c.Slots&(c.Slots-1) != 0 {
 		fault("Slots", c.Slots, fmt.Sprintf("a power of two from 1 to %d", maxSlots))
-	}
-	if c.MaxBatch == 0 {
-		c.MaxBatch = 1024
-	}
-	if c.MaxBatch < 1 || c.MaxBatch > maxBatch {
-		fault("MaxBatch", c.MaxBatch, fmt.Sprintf("from 1 to %d", maxBatch))
 	}
 	if c.MaxPending < 0 {
 		fault("MaxPending", c.MaxPending, "at least 1, or 0 for no limit")

@@ -1,30 +1,30 @@
 package wheel
 
 import (
+	"context"
 	"math"
+	"runtime/pprof"
 	"time"
 )
 
 // collectAtOnce is how many timers are taken out of their buckets under one lock. Taking them touches
 // them one right after the other, which lets their cache misses overlap.
-const collectAtOnce = 128
+const collectAtOnce = 1 << dueBits
 
 // driver is the state of the driver goroutine. It is kept apart from the goroutine's stack so that a
 // successor can go on where runtime.Goexit ended it.
 type driver struct {
-	// Plain timers, collected but not claimed.
-	shard *shard // that they are of, nil if there are none; its due is a part of buf
-	pos   int    // in shard.due, of the first that has not been seen
+	shard *shard // of the timers that were collected, nil if there are none
+	n     int    // how many there are
+	pos   int    // of the first that has not been seen
+	slots [collectAtOnce]slot
 	buf   [collectAtOnce]*Timer
-
-	// A group's timers, claimed but not handed over.
-	claimed []*Timer
-	oldest  int64 // the earliest deadline of them
-	batch   Batch // that they are handed over in
+	since int64 // what Wheel.since was last set to
 }
 
 // drive is the driver goroutine. It ends when the wheel is stopped.
 func (w *Wheel) drive() {
+	pprof.SetGoroutineLabels(context.Background()) // not those of whoever scheduled first
 	ended := false
 	defer func() {
 		if ended {
@@ -35,53 +35,57 @@ func (w *Wheel) drive() {
 	}()
 	timer := time.NewTimer(math.MaxInt64)
 	timer.Stop() // it runs while the driver sleeps to a tick, and only then
-	w.fireDue()
+	w.fireDue()  // of the pass that Goexit ended
+	w.passing.Store(never)
 	for !w.stopped.Load() {
-		tick := w.earliest()
 		now := w.now()
-		last := now / int64(w.cfg.Tick)
-		if tick > last {
-			w.sleep(timer, tick, now)
-			continue
+		if until, sleep := w.step(now); sleep {
+			w.sleep(timer, until, now)
+			w.wakeUps.Add(1)
+			w.stayAwake()
 		}
-		// Tick by tick, so that timers fire in the order of their ticks after a stall too; but what lies
-		// more than a revolution back goes in one pass.
-		tick = max(tick, last-int64(w.cfg.Slots)+1)
-		w.open.Store(tick + 1)
-		w.pass(tick)
 	}
 	ended = true
 }
 
-// earliest returns the earliest tick with something to do, never if there is none.
-func (w *Wheel) earliest() int64 {
-	tick := int64(never)
-	for _, g := range *w.sets.Load() {
-		for i := range g.shards {
-			tick = min(tick, g.shards[i].next.Load())
-		}
+// step does one thing of the driver's at time now: it passes a tick that is due, or else it finds the tick to
+// sleep to and publishes it. After a sleep, and nowhere else, stayAwake must be called before the next step.
+func (w *Wheel) step(now int64) (until int64, sleep bool) {
+	tick := w.earliest()
+	last := now / int64(w.cfg.Tick)
+	if tick <= last {
+		// Tick by tick, so that timers fire in the order of their ticks after a stall too; but what lies
+		// more than a revolution back goes in one pass.
+		w.turnLateness(now)
+		w.pass(max(tick, last-int64(w.cfg.Slots)+1))
+		return 0, false
 	}
-	return tick
-}
-
-// sleep sleeps to tick, or until it is woken.
-func (w *Wheel) sleep(timer *time.Timer, tick, now int64) {
 	w.wakeAt.Store(tick)
 	// A timer filed before this store was seen gave no signal: look once more, behind the store.
 	// One filed later gives one.
 	if w.earliest() >= tick && !w.stopped.Load() {
-		if tick == never {
-			<-w.wake
-		} else {
-			timer.Reset(time.Duration(tick*int64(w.cfg.Tick) - now))
-			select {
-			case <-timer.C:
-			case <-w.wake:
-				timer.Stop()
-			}
-		}
-		w.wakeUps.Add(1)
+		return tick, true
 	}
+	w.stayAwake()
+	return 0, false
+}
+
+// sleep sleeps to tick, or until it is woken.
+func (w *Wheel) sleep(timer *time.Timer, tick, now int64) {
+	if tick == never {
+		<-w.wake
+		return
+	}
+	timer.Reset(time.Duration(tick*int64(w.cfg.Tick) - now))
+	select {
+	case <-timer.C:
+	case <-w.wake:
+		timer.Stop()
+	}
+}
+
+// stayAwake takes the published tick back, and the signals that were for it.
+func (w *Wheel) stayAwake() {
 	w.wakeAt.Store(awake)
 	select {
 	case <-w.wake: // the word came late, it is awake
@@ -89,29 +93,34 @@ func (w *Wheel) sleep(timer *time.Timer, tick, now int64) {
 	}
 }
 
+// earliest returns the earliest tick with something to do, never if there is none.
+func (w *Wheel) earliest() int64 {
+	tick := int64(never)
+	for i := range w.shards {
+		tick = min(tick, w.shards[i].next.Load())
+	}
+	return tick
+}
+
 // pass fires everything due at or before tick. If a callback calls Goexit, a further pass for the same
 // tick finishes it: a shard's next stays as it is until all its due timers were collected.
 func (w *Wheel) pass(tick int64) {
-	for _, g := range *w.sets.Load() {
-		for i := range g.shards {
-			s := &g.shards[i]
-			if s.next.Load() > tick {
-				continue
-			}
-			if g.batch == nil {
-				w.passPlain(s, tick)
-			} else {
-				w.passGroup(s, tick)
-			}
-		}
-		if g.batch != nil {
-			w.handOver(g)
+	// A caller may have filed a timer before a tick that was passed meanwhile: tick is below open then, which
+	// must not fall. The driver alone writes it.
+	if tick >= w.open.Load() {
+		w.open.Store(tick + 1)
+	}
+	w.passing.Store(tick)
+	for i := range w.shards {
+		if s := &w.shards[i]; s.next.Load() <= tick {
+			w.visit(s, tick)
 		}
 	}
+	w.passing.Store(never)
 }
 
-// passPlain collects s's due timers and fires them one by one.
-func (w *Wheel) passPlain(s *shard, tick int64) {
+// visit collects s's due timers and fires them one by one.
+func (w *Wheel) visit(s *shard, tick int64) {
 	d := w.driver
 	for finished := false; !finished; {
 		s.mu.Lock()
@@ -120,49 +129,16 @@ func (w *Wheel) passPlain(s *shard, tick int64) {
 			return
 		}
 		var n int
-		n, finished = s.ring.collect(tick, d.buf[:], due)
-		s.due = d.buf[:n]
+		n, finished = s.ring.collect(tick, d.buf[:])
 		if finished {
 			s.next.Store(s.ring.next())
 		}
+		if n > 0 {
+			s.hold(d.slots[:], d.buf[:n])
+			clear(d.buf[:n])
+			d.shard, d.n, d.pos = s, n, 0
+		}
 		s.mu.Unlock()
-		d.shard, d.pos = s, 0
 		w.fireDue()
-	}
-}
-
-// passGroup claims s's due timers, and hands them over whenever the batch is full. Between
-// claim and hand-over nothing of the caller's runs, so they need no state between.
-func (w *Wheel) passGroup(s *shard, tick int64) {
-	d := w.driver
-	for finished := false; !finished; {
-		if d.claimed == nil {
-			d.claimed = make([]*Timer, 0, w.cfg.MaxBatch)
-		}
-		if len(d.claimed) == 0 {
-			d.oldest = never
-		}
-		had := len(d.claimed)
-		room := d.claimed[had:min(had+collectAtOnce, cap(d.claimed))]
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			return
-		}
-		var n int
-		n, finished = s.ring.collect(tick, room, Fired)
-		for _, t := range room[:n] {
-			d.oldest = min(d.oldest, t.deadline)
-		}
-		s.fired += int64(n)
-		if finished {
-			s.next.Store(s.ring.next())
-		}
-		s.mu.Unlock()
-		w.release(n)
-		d.claimed = d.claimed[:had+n]
-		if len(d.claimed) == cap(d.claimed) {
-			w.handOver(s.set)
-		}
 	}
 }

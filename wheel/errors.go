@@ -6,36 +6,39 @@ import (
 )
 
 var (
-	// ErrStopped: the wheel was stopped; it takes no more timers.
+	// ErrStopped is returned when the wheel was stopped: it takes no more timers.
 	ErrStopped = errors.New("wheel: stopped")
-	// ErrPending: Schedule of a timer that is pending already. Reset moves such a timer.
+	// ErrPending is returned by Schedule of a timer that is pending already. Reset moves such a timer.
 	ErrPending = errors.New("wheel: timer is pending already")
-	// ErrNotScheduled: Reset or Next of a timer that no Schedule was accepted for, which has no task yet.
+	// ErrNotScheduled is returned by Reset or Next of a timer that no Schedule was accepted for: it has no task yet.
 	ErrNotScheduled = errors.New("wheel: timer was never scheduled")
-	// ErrOtherWheel: the timer belongs to another wheel. A Timer belongs to one wheel for its life.
+	// ErrOtherWheel is returned when the timer belongs to another wheel that was not stopped.
 	ErrOtherWheel = errors.New("wheel: timer belongs to another wheel")
-	// ErrTooManyPending: Config.MaxPending timers are pending.
+	// ErrBubble is returned when the wheel was made outside the testing/synctest bubble that it is used in, or inside one and is used
+	// outside. Its time would not be the caller's.
+	ErrBubble = errors.New("wheel: made in another synctest bubble than it is used in, or in none: make it where it is used")
+	// ErrTooManyPending is returned when Config.MaxPending timers are pending.
 	ErrTooManyPending = errors.New("wheel: too many pending timers")
-	// ErrNilTimer: the timer is nil.
+	// ErrNilTimer is returned when the timer is nil.
 	ErrNilTimer = errors.New("wheel: nil timer")
-	// ErrNilTask: the task, or the function in its place, is nil.
+	// ErrNilTask is returned when the task, or the function in its place, is nil.
 	ErrNilTask = errors.New("wheel: nil task")
-	// ErrPeriod: the period given to Next is not above zero.
+	// ErrPeriod is returned when the period given to Next or Every is not above zero.
 	ErrPeriod = errors.New("wheel: period must be above zero")
 
-	// ErrGoexit: a callback ended its goroutine by runtime.Goexit. The wheel goes on in a new one.
+	// ErrGoexit is what a CallbackError wraps when a callback ended its goroutine by runtime.Goexit. The wheel goes on in a new one.
 	ErrGoexit = errors.New("wheel: callback called runtime.Goexit")
-	// ErrRefused: the Executor refused a callback. Its timers count as fired; it did not run.
+	// ErrRefused is what a CallbackError wraps when the Executor refused a callback. Its timer counts as fired; it did not run.
 	ErrRefused = errors.New("wheel: executor refused the callback")
 )
 
-// CallbackError says how a callback failed. Its timers were claimed before, so they are in state
-// Fired (or Stopped, where a Cancelled method failed) unless somebody has armed them since.
+// CallbackError says how a callback failed. Its timer was claimed before, so it is in state
+// Fired (or Stopped, where a Cancelled method failed) unless somebody has armed it since.
 type CallbackError struct {
-	Timers []*Timer // whose callback it was: one, or a whole batch
+	Timers []*Timer // whose callback it was: one
 	Panic  any      // what the callback panicked with, or nil
 	Stack  []byte   // where it panicked or called Goexit, or nil
-	Err    error    // ErrGoexit, ErrRefused wrapped with the executor's error, the panic value if it is an error, or nil
+	Err    error    // ErrGoexit, ErrRefused wrapped with the executor's error, ErrTooManyPending of Every, the panic value if it is an error, or nil
 }
 
 func (e *CallbackError) Error() string {
@@ -49,10 +52,10 @@ func (e *CallbackError) Error() string {
 // Unwrap returns e.Err.
 func (e *CallbackError) Unwrap() error { return e.Err }
 
-// nameOf names the task of one timer by its type, a batch by its size.
+// nameOf names the task of a timer by its type.
 func nameOf(timers []*Timer) string {
 	if len(timers) != 1 || timers[0] == nil {
-		return fmt.Sprintf("a batch of %d timers", len(timers))
+		return "no timer"
 	}
 	return fmt.Sprintf("%T", timers[0].Task())
 }

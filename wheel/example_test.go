@@ -1,7 +1,9 @@
 package wheel_test
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/wheellock/wheellock/wheel"
@@ -29,14 +31,50 @@ func Example() {
 	_ = w.Schedule(&b.expiry, time.Hour, b)
 	fmt.Println(<-expired, "expired,", w.Len(), "left")
 
-	pending, _ := b.expiry.Reset(2 * time.Hour) // touched
-	fmt.Println("b was pending:", pending)
+	fmt.Println("b was pending:", b.expiry.Touch(2*time.Hour))
 	fmt.Println("returned by Stop:", len(w.Stop()))
 	<-w.Done()
 	// Output:
 	// a expired, 1 left
 	// b was pending: true
 	// returned by Stop: 1
+}
+
+// idleConn closes its connection when nothing was read for a while.
+type idleConn struct {
+	net.Conn
+	idle time.Duration
+	quit wheel.Timer
+}
+
+func (c *idleConn) Fire(*wheel.Timer) { _ = c.Close() }
+
+func (c *idleConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.quit.Touch(c.idle) // once it has fired, the connection stays closed
+	}
+	return n, err
+}
+
+// Connections that are closed when they are idle. A SetReadDeadline before each Read does the same for some 200 ns a call; Touch
+// takes some 50.
+func ExampleTimer_Touch() {
+	w, _ := wheel.New(wheel.Config{Tick: time.Millisecond})
+	client, server := net.Pipe()
+	c := &idleConn{Conn: server, idle: 50 * time.Millisecond}
+	_ = w.Schedule(&c.quit, c.idle, c)
+	go func() { _, _ = client.Write([]byte("hello")) }()
+	buf := make([]byte, 16)
+	n, _ := c.Read(buf)
+	fmt.Printf("%s\n", buf[:n])
+	_, err := c.Read(buf) // the client says nothing more
+	fmt.Println(err)
+	w.Stop()
+	<-w.Done()
+	// Output:
+	// hello
+	// io: read/write on closed pipe
 }
 
 func ExampleWheel_AfterFunc() {
@@ -48,6 +86,59 @@ func ExampleWheel_AfterFunc() {
 	fmt.Println(timer.State(), timer.Stop(), timer.State(), timer.Stop())
 	w.Stop()
 	// Output: pending true stopped false
+}
+
+// delivery is tried again with longer and longer pauses.
+type delivery struct {
+	retry wheel.Timer
+	tries int
+	send  func() error
+	done  chan int
+}
+
+func (d *delivery) Fire(t *wheel.Timer) {
+	d.tries++
+	if d.send() == nil {
+		d.done <- d.tries
+		return
+	}
+	pause := min(time.Millisecond<<d.tries, time.Minute)
+	if _, err := t.Reset(pause); err != nil {
+		d.done <- -d.tries // the wheel was stopped
+	}
+}
+
+// Retries with exponential back-off. A callback that takes long, as sending does, belongs in an Executor.
+func ExampleTimer_Reset() {
+	w, _ := wheel.New(wheel.Config{Tick: time.Millisecond})
+	failures := 3
+	d := &delivery{done: make(chan int), send: func() error {
+		if failures--; failures >= 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	}}
+	_ = w.Schedule(&d.retry, 0, d)
+	fmt.Println("sent at try", <-d.done)
+	w.Stop()
+	// Output: sent at try 4
+}
+
+// A periodic task.
+func ExampleWheel_Every() {
+	w, _ := wheel.New(wheel.Config{Tick: time.Millisecond})
+	calls, third := 0, make(chan struct{})
+	timer, _ := w.Every(5*time.Millisecond, func() {
+		if calls++; calls == 3 {
+			close(third)
+		}
+	})
+	<-third
+	timer.Stop()
+	w.Stop()
+	<-w.Done()
+	fmt.Println("called three times:", calls >= 3)
+	// Output: called three times: true
 }
 
 func ExampleTimer_Next() {
@@ -76,33 +167,65 @@ func (p *pulse) Fire(t *wheel.Timer) {
 	p.beats <- p.n
 }
 
-func ExampleWheel_Group() {
-	w, _ := wheel.New(wheel.Config{Tick: time.Millisecond})
-	done := make(chan struct{})
-	total := 0
-	g := w.Group(func(b *wheel.Batch) {
-		for _, t := range b.Timers() {
-			total += t.Task().(*invoice).owed
-		}
-		if err := b.NextAll(b.Timers(), time.Hour); err != nil {
-			panic(err)
-		}
-		if w.Len() == 3 && total == 6 {
-			close(done)
-		}
-	})
-	for i := 1; i <= 3; i++ {
-		a := &invoice{owed: i}
-		_ = g.Schedule(&a.timer, 10*time.Millisecond, a)
+// Very many timers that may be a little late share few wake-ups.
+func ExampleWheel_ScheduleWithin() {
+	w, _ := wheel.New(wheel.Config{Tick: 100 * time.Millisecond})
+	ticks := map[time.Time]int{}
+	task := wheel.TaskFunc(func(*wheel.Timer) {})
+	for i := range 1000 {
+		var t wheel.Timer
+		d := time.Hour + time.Duration(i)*time.Second
+		_ = w.ScheduleWithin(&t, d, 10*time.Minute, task)
+		ticks[t.Deadline()]++
 	}
+	fmt.Println(len(ticks) <= 4)
+	w.Stop()
+	// Output: true
+}
+
+// Callbacks that may block run in goroutines of their own, at most so many at once.
+func ExampleConfig_executor() {
+	slots := make(chan struct{}, 4)
+	w, _ := wheel.New(wheel.Config{
+		Tick: time.Millisecond,
+		Executor: func(run func()) error {
+			select {
+			case slots <- struct{}{}:
+				go func() {
+					defer func() { <-slots }()
+					run()
+				}()
+				return nil
+			default:
+				return errors.New("too many at once") // goes to OnError
+			}
+		},
+		OnError: func(err *wheel.CallbackError) { fmt.Println(err) },
+	})
+	done := make(chan struct{})
+	_, _ = w.AfterFunc(0, func() {
+		time.Sleep(10 * time.Millisecond) // other timers do not wait for it
+		close(done)
+	})
 	<-done
-	fmt.Println("collected", total, "and armed", len(w.Stop()), "again")
-	// Output: collected 6 and armed 3 again
+	w.Stop()
+	<-w.Done() // the goroutines have ended too
+	fmt.Println("done")
+	// Output: done
 }
 
-type invoice struct {
-	timer wheel.Timer
-	owed  int
+// Stop returns what was pending, so that a service can finish or save it.
+func ExampleWheel_Stop() {
+	w, _ := wheel.New(wheel.Config{})
+	for _, name := range []string{"a", "b", "c"} {
+		s := &session{name: name}
+		_ = w.Schedule(&s.expiry, time.Hour, s)
+	}
+	names := map[string]bool{}
+	for _, t := range w.Stop() {
+		names[t.Task().(*session).name] = true
+	}
+	<-w.Done() // no callback runs any more
+	fmt.Println(len(names), "were pending:", names)
+	// Output: 3 were pending: map[a:true b:true c:true]
 }
-
-func (*invoice) Fire(*wheel.Timer) {} // its group's function does the work

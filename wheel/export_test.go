@@ -10,13 +10,49 @@ type Ring struct{ ring }
 
 func NewRing(tick, slots int64) *Ring { return &Ring{ring{tick: tick, mask: slots - 1, done: -1}} }
 
-func (r *Ring) Add(t *Timer, deadline, open int64) int64 {
-	t.task = funcTask(func() {})
-	return r.add(t, deadline, open)
+func (r *Ring) Add(t *Timer, deadline, open int64) int64 { return r.at(r.add(t, deadline, open)) }
+func (r *Ring) Remove(t *Timer)                          { r.remove(t) }
+func (r *Ring) Postpone(t *Timer, deadline, open int64) int64 {
+	when, _ := r.postpone(t, deadline, open)
+	return r.at(when)
 }
-func (r *Ring) Remove(t *Timer)                               { r.remove(t) }
-func (r *Ring) Postpone(t *Timer, deadline, open int64) int64 { return r.postpone(t, deadline, open) }
-func (r *Ring) Next() int64                                   { return r.next() }
-func (r *Ring) Collect(tick int64, buf []*Timer) (int, bool)  { return r.collect(tick, buf, Fired) }
-func (r *Ring) Deadline(t *Timer) int64                       { return t.deadline }
-func (r *Ring) SpareChunks() int                              { return int(r.chunks.spare) }
+func (r *Ring) Next() int64                                  { return r.next() }
+func (r *Ring) Collect(tick int64, buf []*Timer) (int, bool) { return r.collect(tick, buf) }
+func (r *Ring) Deadline(t *Timer) int64                      { return t.deadline }
+func (r *Ring) SpareChunks() int                             { return int(r.chunks.spare) }
+
+func (r *Ring) at(when int64) int64 {
+	if when == never {
+		return never
+	}
+	return r.tickOf(when)
+}
+
+// Steps makes w one whose driver is stepped by the test: it never starts its own.
+func (w *Wheel) Steps() { w.started.Store(true); w.wakeAt.Store(awake); w.driver = &driver{} }
+
+// Step steps the driver at time now until it would sleep, and returns the tick that it would sleep to.
+func (w *Wheel) Step(now int64) int64 {
+	for {
+		if until, sleep := w.step(now); sleep {
+			w.stayAwake()
+			return until
+		}
+	}
+}
+
+// Open is what a caller reads before it files a timer, and File how it goes on, in the given shard.
+func (w *Wheel) Open() int64 { return w.open.Load() }
+
+func (w *Wheel) File(t *Timer, shard int, deadline, open int64, task Task) {
+	s := &w.shards[shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.shard.Store(s)
+	t.state, t.task = Pending, task
+	s.armed++
+	s.lower(s.ring.add(t, deadline, open))
+}
+
+// Passing is the tick that the driver is working on.
+func (w *Wheel) Passing() int64 { return w.passing.Load() }

@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// sincePrecision is what Wheel.since may be earlier than the truth by: it is written only when it would be off by more.
+const sincePrecision = int64(time.Millisecond)
+
 // fireDue fires what is left of the due timers.
 func (w *Wheel) fireDue() {
 	for w.driver.shard != nil {
@@ -27,21 +30,22 @@ func (w *Wheel) fireRun() {
 		}
 	}()
 	now := w.now()
-	for d.pos < len(s.due) {
-		s.mu.Lock()
-		t := s.due[d.pos]
-		s.due[d.pos] = nil
+	for d.pos < d.n {
+		slot := &d.slots[d.pos]
 		d.pos++
+		t := slot.claim()
 		if t == nil { // stopped or moved meanwhile
-			s.mu.Unlock()
 			continue
 		}
-		t.state = Fired
-		s.fired++
-		task, late := t.task, now-t.deadline
-		s.mu.Unlock()
+		task, late := slot.task, now-slot.deadline
+		slot.task = nil
 		w.release(1)
 		w.noteLateness(late)
+		if now-d.since >= sincePrecision {
+			d.since = now
+			w.since.Store(now)
+		}
+		w.running.Store(t)
 		if w.cfg.Executor != nil {
 			w.execute([]*Timer{t}, func() { task.Fire(t) })
 			now = w.now()
@@ -52,39 +56,17 @@ func (w *Wheel) fireRun() {
 		running = nil
 		end := w.now()
 		if took := time.Duration(end - now); took > w.cfg.SlowCallback {
+			s.skipGone(t, end)
 			w.tellSlow([]*Timer{t}, took)
 			end = w.now()
 		}
 		now = end
 	}
+	w.running.Store(nil)
 	s.mu.Lock()
-	s.due = nil // the buffer goes to the next shard
+	s.due = nil // the slots go to the next shard
 	s.mu.Unlock()
 	d.shard = nil
-}
-
-// handOver calls g's callback with the claimed timers.
-func (w *Wheel) handOver(g *set) {
-	d := w.driver
-	ts := d.claimed
-	if len(ts) == 0 {
-		return
-	}
-	w.noteLateness(w.now() - d.oldest)
-	if w.cfg.Executor == nil {
-		defer w.clearClaimed() // also on Goexit
-		d.batch = Batch{wheel: w, timers: slices.Clip(ts)}
-		w.run(ts, func() { g.batch(&d.batch) })
-		return
-	}
-	own := slices.Clone(ts)
-	w.clearClaimed()
-	w.execute(own, func() { g.batch(&Batch{wheel: w, timers: own}) })
-}
-
-func (w *Wheel) clearClaimed() {
-	clear(w.driver.claimed)
-	w.driver.claimed = w.driver.claimed[:0]
 }
 
 // execute gives a callback to the Executor.
@@ -134,19 +116,17 @@ func (w *Wheel) guard(ts []*Timer, f func()) (returned bool) {
 	return true
 }
 
-// cancelAll calls Cancelled for those of ts that have it.
-func (w *Wheel) cancelAll(ts []*Timer) {
+// cancelAll calls Cancelled for all of cs.
+func (w *Wheel) cancelAll(cs []cancellation) {
 	defer func() {
-		if len(ts) > 0 { // Goexit in a Cancelled of the caller's own: the rest is still told
-			w.cancelAll(ts)
+		if len(cs) > 0 { // Goexit in a Cancelled of the caller's own: the rest is still told
+			w.cancelAll(cs)
 		}
 	}()
-	for len(ts) > 0 {
-		t := ts[0]
-		ts = ts[1:]
-		if c, ok := t.task.(canceller); ok { // no lock: nobody can arm it any more
-			w.cancel(c, t)
-		}
+	for len(cs) > 0 {
+		c := cs[0]
+		cs = cs[1:]
+		w.cancel(c.task, c.timer)
 	}
 }
 
@@ -172,9 +152,35 @@ func (w *Wheel) tellSlow(ts []*Timer, took time.Duration) {
 	w.cfg.OnSlow(ts, took)
 }
 
+// latenessWindow is how long Stats.LargestLateness remembers at least.
+const latenessWindow = int64(time.Minute)
+
 // noteLateness has the driver for its only writer.
 func (w *Wheel) noteLateness(late int64) {
 	if late > w.lateness.Load() {
 		w.lateness.Store(late)
 	}
+}
+
+// turnLateness begins another window if the present one is over at now. For the driver.
+func (w *Wheel) turnLateness(now int64) {
+	if age := now - w.turned.Load(); age >= latenessWindow {
+		before := w.lateness.Swap(0)
+		if age >= 2*latenessWindow {
+			before = 0
+		}
+		w.latenessBefore.Store(before)
+		w.turned.Store(now)
+	}
+}
+
+// largestLateness returns the largest of the present window and the one before.
+func (w *Wheel) largestLateness(now int64) int64 {
+	switch age := now - w.turned.Load(); {
+	case age < latenessWindow:
+		return max(w.lateness.Load(), w.latenessBefore.Load())
+	case age < 2*latenessWindow:
+		return w.lateness.Load()
+	}
+	return 0
 }

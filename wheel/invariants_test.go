@@ -36,6 +36,17 @@ func (r *Ring) Check(n int) error {
 			}
 		}
 	}
+	for i, e := range r.inbox {
+		if e.timer.place != place(i) || e.when != never && e.when <= (r.open-1)*r.tick {
+			return fmt.Errorf("inbox: entry %d of %d points elsewhere, or is of a tick that was collected", i, e.when)
+		}
+		n--
+	}
+	for _, e := range r.inbox[len(r.inbox):cap(r.inbox)] {
+		if e != (entry{}) {
+			return fmt.Errorf("inbox: an entry behind the last is not cleared")
+		}
+	}
 	if n != 0 {
 		return fmt.Errorf("%d timers too few", n)
 	}
@@ -55,7 +66,7 @@ func (r *Ring) Check(n int) error {
 			}
 		}
 	}
-	if made != spare+used || len(r.chunks.all) > 0 && made+len(r.chunks.vacant)+1 != len(r.chunks.all) {
+	if made != spare+used || len(r.chunks.all) > 0 && made+len(r.chunks.vacant)+firstChunk != len(r.chunks.all) {
 		return fmt.Errorf("%d chunks made, %d used, %d spare, %d vacant of %d", made, used, spare, len(r.chunks.vacant), len(r.chunks.all))
 	}
 	if spare != int(r.chunks.spare) || used != int(r.chunks.used) || spare > used+spareChunks {

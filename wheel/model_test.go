@@ -3,6 +3,7 @@ package wheel_test
 import (
 	"fmt"
 	"maps"
+	"math/bits"
 	"os"
 	"slices"
 	"sort"
@@ -77,6 +78,20 @@ func (w *twin) next(t *twinTimer, period time.Duration, inCallback bool) {
 	w.arm(t, deadline, inCallback)
 }
 
+// within is the deadline of a ScheduleWithin: it looks at every tick that may be.
+func (w *twin) within(deadline, slack time.Duration) time.Duration {
+	best, zeros := deadline, -1
+	for k := (deadline + w.tick - 1) / w.tick; k*w.tick <= deadline+slack; k++ {
+		if n := bits.TrailingZeros64(uint64(k)); n > zeros && slack > 0 {
+			best, zeros = k*w.tick, n
+		}
+	}
+	if (deadline+w.tick-1)/w.tick >= (deadline+slack)/w.tick {
+		return deadline // at most one tick: exact
+	}
+	return best
+}
+
 func (w *twin) advance(d time.Duration) {
 	end := w.now + d
 	for {
@@ -143,7 +158,7 @@ func play(t require.TestingT, ops []byte) {
 		return int(b)
 	}
 	ticks := []time.Duration{10 * ms, ms, 7 * ms, 1_000_003}
-	cfg := wheel.Config{Tick: ticks[read()%4], Slots: 1 << (read() % 8), MaxBatch: 1 + read()%40}
+	cfg := wheel.Config{Tick: ticks[read()%4], Slots: 1 << (read() % 8)}
 	w, err := wheel.New(cfg)
 	require.NoError(t, err)
 	defer func() {
@@ -152,12 +167,6 @@ func play(t require.TestingT, ops []byte) {
 	}()
 	tw := &twin{tick: cfg.Tick}
 	m := &model{began: time.Now()}
-	g := w.Group(func(b *wheel.Batch) {
-		require.LessOrEqual(t, len(b.Timers()), cfg.MaxBatch)
-		for _, timer := range b.Timers() {
-			timer.Task().Fire(timer)
-		}
-	})
 	var timers []*modelTimer
 	var twins []*twinTimer
 	pass := func(d time.Duration) {
@@ -191,7 +200,7 @@ func play(t require.TestingT, ops []byte) {
 		if len(timers) > 0 {
 			i = read() % len(timers)
 		}
-		switch op := op % 8; {
+		switch op := op % 9; {
 		case op <= 1 || len(timers) == 0: // a new timer
 			d := delay()
 			then := action{byte(read() % 3), max(cfg.Tick/7, delay()), read() % 4}
@@ -199,12 +208,14 @@ func play(t require.TestingT, ops []byte) {
 			other := &twinTimer{id: timer.id, then: then}
 			timers, twins = append(timers, timer), append(twins, other)
 			tw.ts = append(tw.ts, other)
-			if op == 0 {
-				require.NoError(t, w.Schedule(&timer.Timer, d, timer))
+			if op == 1 {
+				slack := delay() % (300 * cfg.Tick)
+				require.NoError(t, w.ScheduleWithin(&timer.Timer, d, slack, timer))
+				tw.arm(other, tw.within(tw.now+max(0, d), slack), false)
 			} else {
-				require.NoError(t, g.Schedule(&timer.Timer, d, timer))
+				require.NoError(t, w.Schedule(&timer.Timer, d, timer))
+				tw.arm(other, tw.now+max(0, d), false)
 			}
-			tw.arm(other, tw.now+max(0, d), false)
 		case op == 2:
 			require.Equal(t, tw.stop(twins[i]), timers[i].Stop())
 		case op == 3 || op == 4:
@@ -217,6 +228,13 @@ func play(t require.TestingT, ops []byte) {
 			d := max(cfg.Tick/3, delay())
 			require.NoError(t, timers[i].Next(d))
 			tw.next(twins[i], d, false)
+		case op == 6:
+			d := delay()
+			was := timers[i].Touch(d)
+			require.Equal(t, twins[i].state == wheel.Pending, was)
+			if was {
+				tw.arm(twins[i], tw.now+max(0, d), false)
+			}
 		default:
 			d := max(0, delay())
 			if (tw.now+d)%cfg.Tick == 0 {
@@ -261,7 +279,8 @@ func (v *verdict) FailNow()                          { panic(v) }
 
 func TestWheelBehavesAsItsTwin(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		ops := rapid.SliceOfN(rapid.Byte(), 0, 400).Draw(rt, "ops")
+		n := rapid.IntRange(0, 400).Draw(rt, "n") // a slice of any length is a short one mostly
+		ops := rapid.SliceOfN(rapid.Byte(), n, n).Draw(rt, "ops")
 		var v verdict
 		synctest.Test(t, func(*testing.T) {
 			defer func() {

@@ -45,13 +45,12 @@ func requireFreed(t *testing.T, ws []weak.Pointer[tracked], msg string) {
 
 func TestNoReferenceAfterStop(t *testing.T) {
 	w := start(t, wheel.Config{})
-	g := w.Group(func(*wheel.Batch) {})
 	var keep wheel.Timer
 	require.NoError(t, w.Schedule(&keep, time.Hour, taskFunc(nothing)))
-	for name, schedule := range map[string]func(*wheel.Timer, time.Duration, wheel.Task) error{"plain": w.Schedule, "group": g.Schedule} {
+	{
 		requireFreed(t, track(1000, func(rs []*tracked) {
 			for i, r := range rs {
-				require.NoError(t, schedule(&r.timer, time.Hour+time.Duration(i%7)*time.Second, r))
+				require.NoError(t, w.Schedule(&r.timer, time.Hour+time.Duration(i%7)*time.Second, r))
 			}
 			for i := range rs { // in another order: entries are moved about
 				r := rs[(i*387)%len(rs)]
@@ -60,7 +59,7 @@ func TestNoReferenceAfterStop(t *testing.T) {
 				}
 				require.True(t, r.timer.Stop())
 			}
-		}), name+", from chunks and the free list")
+		}), "from chunks and the free list")
 	}
 	requireFreed(t, track(1000, func(rs []*tracked) {
 		handles := make([]*wheel.Timer, len(rs))
@@ -107,11 +106,10 @@ func TestNoReferenceWhileACallbackBlocks(t *testing.T) {
 
 func TestNoReferenceToTimersThatWereVisitedAndFiledAnew(t *testing.T) {
 	w := start(t, wheel.Config{Tick: time.Millisecond})
-	g := w.Group(func(*wheel.Batch) {})
-	for name, schedule := range map[string]func(*wheel.Timer, time.Duration, wheel.Task) error{"plain": w.Schedule, "group": g.Schedule} {
+	{
 		requireFreed(t, track(100, func(rs []*tracked) {
 			for _, r := range rs {
-				require.NoError(t, schedule(&r.timer, 100*time.Millisecond, r))
+				require.NoError(t, w.Schedule(&r.timer, 100*time.Millisecond, r))
 				_, err := r.timer.Reset(time.Hour)
 				require.NoError(t, err)
 			}
@@ -122,18 +120,16 @@ func TestNoReferenceToTimersThatWereVisitedAndFiledAnew(t *testing.T) {
 			for _, r := range rs {
 				require.True(t, r.timer.Stop())
 			}
-		}), name)
+		}), "filed anew")
 	}
 }
 
 func TestNoReferenceAfterFiring(t *testing.T) {
 	w := start(t, wheel.Config{Tick: time.Millisecond})
-	var n int
-	g := w.Group(func(b *wheel.Batch) { n += len(b.Timers()) })
-	for name, schedule := range map[string]func(*wheel.Timer, time.Duration, wheel.Task) error{"plain": w.Schedule, "group": g.Schedule} {
+	{
 		ws := track(1000, func(rs []*tracked) {
 			for _, r := range rs {
-				require.NoError(t, schedule(&r.timer, 0, r))
+				require.NoError(t, w.Schedule(&r.timer, 0, r))
 			}
 		})
 		done := make(chan struct{})
@@ -142,7 +138,7 @@ func TestNoReferenceAfterFiring(t *testing.T) {
 			require.NoError(t, err)
 			<-done
 		}
-		requireFreed(t, ws, name)
+		requireFreed(t, ws, "fired")
 	}
 }
 

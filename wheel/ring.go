@@ -16,12 +16,15 @@ const (
 // Time comes in as ticks; tick k is the instant k*tick, and a timer belongs to the first tick that
 // is not before its deadline. All its methods need the lock of the shard that it is part of.
 type ring struct {
+	inbox    []entry  // timers that have not been put into their buckets yet, at most inboxEntries; made on first use
 	buckets  []bucket // made on first use
 	tick     int64    // length of a tick in ns; immutable
 	mask     int64    // number of buckets - 1; immutable
 	occupied []uint64 // a bit for each bucket that is not empty
 	chunks   chunks
-	done     int64  // ticks up to here have been visited, or are being visited while walk is set
+	open     int64  // the earliest tick that timers may be filed at; collect raises it, nothing lowers it
+	done     int64  // ticks up to here have been visited, or are being visited while walk is set; only rises
+	ahead    int64  // of no meaning: see walkOn
 	walk     *chunk // where a walk through the bucket of tick done has to go on, or nil
 }
 
@@ -33,7 +36,13 @@ type bucket struct {
 	min int64
 }
 
+// inboxEntries is how many timers wait to be put into their buckets. Most timers are stopped or moved before
+// long; those that never leave the inbox touch no bucket, whose memory is cold when there are very many. The others go
+// all at once, which lets their cache misses overlap.
+const inboxEntries = 64
+
 func (r *ring) init() {
+	r.inbox = make([]entry, 0, inboxEntries)
 	r.buckets = make([]bucket, r.mask+1)
 	r.occupied = make([]uint64, (r.mask+64)/64)
 	for i := range r.buckets {
@@ -46,48 +55,112 @@ func (r *ring) tickOf(ns int64) int64 {
 	return int64((uint64(ns) + uint64(r.tick) - 1) / uint64(r.tick))
 }
 
-// add files t under deadline, but not before tick open, and returns its tick, never if it has none.
-func (r *ring) add(t *Timer, deadline, open int64) int64 {
-	tick, when := r.tickOf(deadline), deadline
-	if tick < open {
+// within returns the tick, in ns, that of those from deadline to latest has the number with the most trailing zero
+// bits; deadline if there is no tick between.
+func (r *ring) within(deadline, latest int64) int64 {
+	first, last := r.tickOf(deadline), latest/r.tick
+	if deadline == never || first >= last {
+		return deadline
+	}
+	if first == 0 {
+		return 0
+	}
+	// Above the highest bit in which last differs from what is before first, all have the same bits.
+	bit := bits.Len64(uint64(last)^uint64(first-1)) - 1
+	return last >> bit << bit * r.tick
+}
+
+// add files t under deadline, but not before tick open, nor before one that this ring has let the driver
+// collect: open may have been read before that. It returns the instant that t is filed under, whose tick is the timer's.
+func (r *ring) add(t *Timer, deadline, open int64) (when int64) {
+	when = deadline
+	if passed := (max(open, r.open) - 1) * r.tick; deadline <= passed {
 		// Filed later than its deadline, it must not look due to the pass that is under way.
-		tick, when = open, (open-1)*r.tick+1
+		when = passed + 1
 	}
-	if r.buckets == nil {
-		r.init()
+	if len(r.inbox) == cap(r.inbox) {
+		if r.buckets == nil {
+			r.init()
+		}
+		r.empty()
 	}
-	slot := tick & r.mask
-	b := &r.buckets[slot]
-	c := b.head
-	if c == nil || c.n == chunkEntries {
-		c = r.chunks.get(int32(slot), c)
-		b.head = c
-		r.occupied[slot>>6] |= 1 << (slot & 63)
-	}
-	i := c.n
-	c.entries[i] = entry{when, t}
-	c.n++
-	t.deadline, t.place = deadline, c.place(i)
-	if when < b.min {
-		b.min = when
-	}
-	if when == never {
-		return never
-	}
-	return tick
+	t.deadline, t.place = deadline, place(len(r.inbox))
+	r.inbox = append(r.inbox, entry{when, t})
+	return when
 }
 
-// remove takes t out of its bucket.
-func (r *ring) remove(t *Timer) {
-	r.cut(r.entry(t))
+// empty puts the timers of the inbox into their buckets. The loop touches nothing twice that is likely to be a
+// cache miss, and waits for none of them.
+func (r *ring) empty() {
+	for _, e := range r.inbox {
+		t := e.timer
+		if t.deadline > e.when { // postponed since
+			e.when = t.deadline
+		}
+		slot := r.tickOf(e.when) & r.mask
+		b := &r.buckets[slot]
+		c := b.head
+		if c == nil || c.n == chunkEntries {
+			c = r.chunks.get(int32(slot), c)
+			b.head = c
+			r.occupied[slot>>6] |= 1 << (slot & 63)
+		}
+		i := c.n
+		c.entries[i] = e
+		c.n++
+		t.place = c.place(i)
+		if e.when < b.min {
+			b.min = e.when
+		}
+	}
+	clear(r.inbox)
+	r.inbox = r.inbox[:0]
 }
 
-// entry returns where a pending timer's entry is.
-func (r *ring) entry(t *Timer) (c *chunk, i int32) {
-	return r.chunks.all[t.place>>placeBits], int32(t.place & (1<<placeBits - 1))
+// entry returns where a pending timer's entry is: nil if t is a copy. c is nil if it is in the inbox.
+func (r *ring) entry(t *Timer) (e *entry, c *chunk, i int32) {
+	if t.place < inboxEntries {
+		if i = int32(t.place); int(i) < len(r.inbox) {
+			e = &r.inbox[i]
+		}
+	} else if number := int(t.place >> placeBits); number < len(r.chunks.all) {
+		if c = r.chunks.all[number]; c != nil {
+			i = int32(t.place & (1<<placeBits - 1))
+			e = &c.entries[i]
+		}
+	}
+	if e == nil || e.timer != t {
+		return nil, nil, 0
+	}
+	return e, c, i
 }
 
-// cut takes out entry i of c. The last entry of the bucket's first chunk fills the gap, which
+// remove takes t out of the ring. It reports false if t is a copy.
+func (r *ring) remove(t *Timer) bool {
+	e, c, i := r.entry(t)
+	if e == nil {
+		return false
+	}
+	r.take(e, c, i)
+	return true
+}
+
+// take takes out an entry.
+func (r *ring) take(e *entry, c *chunk, i int32) {
+	if c != nil {
+		r.cut(c, i)
+		return
+	}
+	last := len(r.inbox) - 1
+	if int(i) != last {
+		*e = r.inbox[last]
+		e.timer.place = place(i)
+	}
+	r.inbox[last] = entry{}
+	r.inbox = r.inbox[:last]
+}
+
+// cut takes entry i out of c. The last entry of the bucket's first chunk fills the gap, which
 // keeps all others full; a walk has been through the first chunk before any other, so nothing
 // that it has yet to see moves behind it.
 func (r *ring) cut(c *chunk, i int32) {
@@ -115,31 +188,45 @@ func (r *ring) cut(c *chunk, i int32) {
 }
 
 // postpone sets the deadline of a pending timer. A later one is only written down: the entry keeps
-// its place and is re-filed when it is visited. It returns the timer's tick if it was filed anew, else never.
-func (r *ring) postpone(t *Timer, deadline, open int64) int64 {
-	c, i := r.entry(t)
-	if deadline >= t.deadline || deadline >= c.entries[i].when {
+// its place and is re-filed when it is visited. It returns what add does if the timer was filed anew, else never, and
+// false if t is a copy.
+func (r *ring) postpone(t *Timer, deadline, open int64) (when int64, ok bool) {
+	if deadline >= t.deadline {
 		t.deadline = deadline
-		return never
+		return never, true
 	}
-	r.cut(c, i)
-	return r.add(t, deadline, open)
+	e, c, i := r.entry(t)
+	if e == nil {
+		return never, false
+	}
+	if deadline >= e.when {
+		t.deadline = deadline
+		return never, true
+	}
+	r.take(e, c, i)
+	return r.add(t, deadline, open), true
 }
 
 // walkBudget is how many chunks are walked at most in one collect, to bound how long a lock is held.
 const walkBudget = 256
 
-// collect takes the timers due at or before tick out of their buckets, sets their state to as and
-// puts them into buf, with their index in it, until it is full. Those that were postponed
-// are re-filed. It returns how many it took, and whether tick has been visited to its end;
-// if not, it is to be called again.
-func (r *ring) collect(tick int64, buf []*Timer, as State) (n int, finished bool) {
+// collect takes the timers due at or before tick out of the ring and puts them into buf, until it is full. Those that
+// were postponed are re-filed. It returns how many it took, and whether tick has been visited to its end;
+// if not, it is to be called again. A tick before one that was collected already counts as that one.
+func (r *ring) collect(tick int64, buf []*Timer) (n int, finished bool) {
+	tick = max(tick, r.open-1)
+	r.open = tick + 1
+	if r.buckets == nil {
+		r.done = tick
+		return 0, true
+	}
+	r.empty()
 	for budget := walkBudget; r.walk != nil || r.seek(tick); {
 		if n == len(buf) || budget == 0 {
 			return n, false
 		}
 		taken := r.walkOn(tick*r.tick, buf[n:], &budget)
-		n += r.settle(tick, buf[n:n+taken], n, as)
+		n += r.settle(tick, buf[n:n+taken])
 	}
 	r.done = tick
 	return n, true
@@ -148,9 +235,6 @@ func (r *ring) collect(tick int64, buf []*Timer, as State) (n int, finished bool
 // seek looks for the next bucket with something due at or before tick and begins its walk.
 // However far tick is ahead, it visits each bucket at most once.
 func (r *ring) seek(tick int64) bool {
-	if r.buckets == nil {
-		return false
-	}
 	limit := tick * r.tick
 	for k := max(r.done+1, tick-r.mask); k <= tick; k++ {
 		slot := k & r.mask
@@ -182,6 +266,10 @@ func (r *ring) walkOn(limit int64, buf []*Timer, budget *int) (n int) {
 	c := r.walk
 	for ; c != nil && *budget > 0; *budget-- {
 		next := r.chunks.at(c.next) // c may be empty, and gone, at the end of this round
+		if next != nil {
+			// The next chunk's lines come while this one is worked on.
+			r.ahead = next.entries[0].when ^ next.entries[4].when ^ next.entries[8].when ^ int64(next.n)
+		}
 		// Downwards: a chunk of due timers alone is emptied from its end, without a swap.
 		for i := c.n - 1; i >= 0; i-- {
 			if e := &c.entries[i]; e.when > limit {
@@ -203,17 +291,16 @@ func (r *ring) walkOn(limit int64, buf []*Timer, budget *int) (n int) {
 	return n
 }
 
-// settle decides about timers that walkOn took: those still due at tick become ts, of which the
-// first has the index given, those postponed are filed anew. It returns how many are due. The loop is as
-// short as it can be, because each timer is likely to be a cache miss: so many of them overlap.
-func (r *ring) settle(tick int64, ts []*Timer, index int, as State) (n int) {
+// settle decides about timers that walkOn took: those still due at tick become the first of ts, those postponed are
+// filed anew. It returns how many are due. The loop is as short as it can be, because each timer is likely to be a
+// cache miss: so many of them overlap.
+func (r *ring) settle(tick int64, ts []*Timer) (n int) {
 	limit := tick * r.tick
 	for _, t := range ts {
 		if t.deadline > limit {
 			r.add(t, t.deadline, tick+1)
 			continue
 		}
-		t.state, t.place = as, place(index+n)
 		ts[n] = t
 		n++
 	}
@@ -227,6 +314,9 @@ func (r *ring) next() int64 {
 		return never
 	}
 	low := int64(never)
+	for i := range r.inbox {
+		low = min(low, r.inbox[i].when)
+	}
 	for k, end := r.done+1, r.done+1+r.mask; k <= end; k++ {
 		slot := k & r.mask
 		word := r.occupied[slot>>6] >> (slot & 63)
@@ -240,7 +330,7 @@ func (r *ring) next() int64 {
 		}
 		first := r.buckets[slot].min
 		if first <= k*r.tick {
-			return k // the buckets behind it belong to later ticks
+			return min(k, r.tickOf(low)) // the buckets behind it belong to later ticks
 		}
 		low = min(low, first)
 	}
@@ -252,6 +342,9 @@ func (r *ring) next() int64 {
 
 // drain calls f with every pending timer and lets go of all of them.
 func (r *ring) drain(f func(*Timer)) {
+	for _, e := range r.inbox {
+		f(e.timer)
+	}
 	for i := range r.buckets {
 		for c := r.buckets[i].head; c != nil; c = r.chunks.at(c.next) {
 			for _, e := range c.entries[:c.n] {
@@ -259,5 +352,5 @@ func (r *ring) drain(f func(*Timer)) {
 			}
 		}
 	}
-	r.buckets, r.occupied, r.chunks, r.walk = nil, nil, chunks{}, nil
+	r.inbox, r.buckets, r.occupied, r.chunks, r.walk = nil, nil, nil, chunks{}, nil
 }

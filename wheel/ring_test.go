@@ -219,3 +219,14 @@ func TestShardsDoNotShareCacheLines(t *testing.T) {
 	}
 	require.Zero(t, wheel.CacheLines)
 }
+
+func TestRingNeverGoesBack(t *testing.T) {
+	r := wheel.NewRing(10, 1024)
+	require.Empty(t, collectAll(r, 12, 4))
+	require.Empty(t, collectAll(r, 5, 4), "a driver that goes back")
+	var timer wheel.Timer
+	require.Equal(t, int64(13), r.Add(&timer, 90, 6), "a caller that read open before the driver passed")
+	require.NoError(t, r.Check(1))
+	require.Equal(t, int64(13), r.Next())
+	require.Equal(t, []*wheel.Timer{&timer}, collectAll(r, 13, 4))
+}

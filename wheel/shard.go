@@ -5,179 +5,186 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
-// shardsPerSet spreads timers over locks. They are spread by timer and not by bucket, since
+// shardsPerWheel spreads timers over locks. They are spread by timer and not by bucket, since
 // timers with one common delay all go to one bucket. A power of two.
-const shardsPerSet = 16
+const shardsPerWheel = 16
 
 // shard is a ring with a lock.
 type shard struct {
-	mu sync.Mutex // guards what is not said to be free of it, and all fields of the ring's timers; held for no call out of this package
+	mu sync.Mutex // guards what is not said to be free of it, and all fields of the shard's timers; held for no call out of this package
 
 	// next is a lower bound of the earliest tick with something to do; written under mu, read without.
 	next atomic.Int64
 
-	armed    int64
-	stopped  int64
-	set      *set   // immutable
-	class    uint32 // immutable; see affinity
-	closed   bool   // the wheel was stopped
-	ring     ring
-	fired    int64
-	returned int64
-	skipped  int64
-	due      []*Timer // collected by the driver, to be claimed one by one; nil where claimed or stopped since
+	wheel *Wheel // immutable
+	ring  ring
 
-	_ [256 - 240]byte // to whole cache lines: the neighbours belong to other processors
+	// due are the timers that the driver has collected and may not have claimed yet, empty unless it is at
+	// work on this shard. The slice is guarded by mu; see slot for what is in it.
+	due []slot
+	run uint32 // counts the collections, so that a timer knows whether due is still the one that it was put into
+
+	// The last Next that did without a reading of the clock: see Timer.Next.
+	blindTimer    uintptr // a number: the shard does not hold the timer
+	blindDeadline int64
+	blindPeriod   int64
+
+	closed    bool // the wheel was stopped
+	armed     int64
+	stopped   int64
+	collected int64 // put into due
+	revoked   int64 // taken out of due before the claim
+	returned  int64
+	skipped   int64
+
+	_ [384 - 320]byte // to whole cache lines: the neighbours belong to other processors
 }
 
-// set is the shards of a wheel's plain timers, or of one group: a group's timers have rings of their
-// own, so that its batches come out of dense buckets and no timer needs to know its group.
-type set struct {
-	shards [shardsPerSet]shard
-	wheel  *Wheel
-	batch  func(*Batch) // nil for plain timers
+// slot is a due timer. Who takes the timer out of it, by one atomic operation, decides about this arming: the
+// driver claims it, without the shard's lock; a caller that holds the lock stops or moves it.
+type slot struct {
+	timer unsafe.Pointer // *Timer; nil once it is decided. Atomic, but for fill
+
+	// Written by fill, then owned by whoever took the timer.
+	task     Task
+	deadline int64
 }
 
-func newSet(w *Wheel, batch func(*Batch)) *set {
-	g := &set{wheel: w, batch: batch}
-	for i := range g.shards {
-		s := &g.shards[i]
-		s.set = g
-		s.class = uint32(i) & w.classMask
-		s.ring = ring{tick: int64(w.cfg.Tick), mask: int64(w.cfg.Slots) - 1, done: -1}
-		s.next.Store(never)
+// fill puts a timer in, for the driver, under the shard's lock. It needs nothing atomic, because others come to the slot
+// under that lock alone, and the driver does not claim meanwhile.
+func (s *slot) fill(t *Timer) {
+	s.task, s.deadline = t.task, t.deadline
+	s.timer = unsafe.Pointer(t)
+}
+
+func (s *slot) load() *Timer { return (*Timer)(atomic.LoadPointer(&s.timer)) }
+
+// claim takes the timer out for the driver. It returns nil if a caller was first.
+func (s *slot) claim() *Timer {
+	t := atomic.LoadPointer(&s.timer)
+	if t == nil || !atomic.CompareAndSwapPointer(&s.timer, t, nil) {
+		return nil
 	}
-	return g
+	return (*Timer)(t)
+}
+
+// revoke takes t out for a caller, and reports whether it was first.
+func (s *slot) revoke(t *Timer) bool {
+	if !atomic.CompareAndSwapPointer(&s.timer, unsafe.Pointer(t), nil) {
+		return false
+	}
+	s.task = nil
+	return true
 }
 
 // affinity is what a processor keeps to so that two of them seldom work on the same cache lines, which
-// costs more than all the rest of Schedule and Stop: one class of shards, those whose index is class
-// modulo the number of classes. It takes them in turn, so that even timers that all come from one
-// goroutine can be stopped from many. sync.Pool keeps one for each processor.
+// costs more than all the rest of Schedule and Stop: the shards whose index is class modulo the number of classes.
+// New timers take them in turn, so that even timers that all come from one goroutine can be stopped from many.
+// sync.Pool keeps one for each processor.
 type affinity struct {
 	class uint32
 	turn  uint32
-	waits uint32
-	_     [52]byte // a cache line of its own
+	_     [56]byte // a cache line of its own
 }
 
-// shardFor returns the shard for the next timer.
-func (a *affinity) shardFor(g *set) *shard {
-	a.turn += g.wheel.classMask + 1
-	return &g.shards[(a.turn+a.class)%shardsPerSet]
+// pick returns a shard for a timer that has none.
+func (w *Wheel) pick() *shard {
+	a := w.affinities.Get().(*affinity)
+	a.turn += w.classes
+	s := &w.shards[(a.turn+a.class)%shardsPerWheel]
+	w.affinities.Put(a)
+	return s
 }
 
-// lock locks s. If it has to wait often, another processor keeps to the same class: it goes to the next.
-func (a *affinity) lock(s *shard) {
-	if s.mu.TryLock() {
-		return
+// bind returns the shard of t, locked; a timer that has none gets one. If t was one of a wheel that is stopped, its
+// shard there is returned too, locked: t is still bound to that.
+func (w *Wheel) bind(t *Timer) (s, old *shard, err error) {
+	if w.done == nil {
+		return nil, nil, ErrStopped // a Wheel that New did not make
 	}
-	if a.waits++; a.waits%256 == 0 {
-		a.class = (a.class + 1) & s.set.wheel.classMask
-	}
-	s.mu.Lock()
-}
-
-// schedule arms t in one of the set's shards.
-func (g *set) schedule(t *Timer, d time.Duration, task Task) error {
-	if t == nil {
-		return ErrNilTimer
-	}
-	if task == nil {
-		return ErrNilTask
-	}
-	w := g.wheel
-	deadline := after(w.now(), d)
-	s := t.shard.Load()
-	if s == nil || s.set != g || !s.stay(t) {
-		var err error
-		a := w.affinities.Get().(*affinity)
-		s, err = g.bind(t, a)
-		w.affinities.Put(a)
-		if err != nil {
-			return err
-		}
-	}
-	tick, err := s.arm(t, deadline, task)
-	if err != nil && t.state == Idle {
-		t.shard.Store(nil) // a timer that was refused is bound to nothing
-	}
-	s.mu.Unlock()
-	w.kick(tick)
-	return err
-}
-
-// stay locks s for a timer of its set that was in it before, and reports whether it did. To ask each time
-// whether the shard is still a good one for this processor would cost a tenth of Schedule and Stop.
-func (s *shard) stay(t *Timer) bool {
-	if !s.mu.TryLock() {
-		return false
-	}
-	if s.armed%16 != 0 && t.shard.Load() == s {
-		return true
-	}
-	s.mu.Unlock()
-	return false
-}
-
-// bind makes t one of a shard of g, of class a.class if it is not pending, and returns that shard, locked.
-func (g *set) bind(t *Timer, a *affinity) (*shard, error) {
 	for {
-		s := t.shard.Load()
+		s = t.shard.Load()
 		if s == nil {
-			s = a.shardFor(g)
-			a.lock(s)
+			s = w.pick()
+			s.mu.Lock()
 			if t.shard.CompareAndSwap(nil, s) {
-				return s, nil
+				return s, nil, nil
 			}
 			s.mu.Unlock()
 			continue
 		}
-		if s.set.wheel != g.wheel {
-			return nil, ErrOtherWheel
+		s.mu.Lock()
+		switch {
+		case t.shard.Load() != s:
+			s.mu.Unlock()
+			continue
+		case s.wheel == w:
+			return s, nil, nil
+		case !s.closed:
+			s.mu.Unlock()
+			return nil, nil, ErrOtherWheel
+		case w.stopped.Load():
+			// Seen before the second lock is asked for: of two goroutines that move timers both ways between two
+			// wheels, which both have to be stopped for that, one ends here.
+			s.mu.Unlock()
+			return nil, nil, ErrStopped
 		}
-		a.lock(s)
-		if t.shard.Load() == s {
-			if s.set == g && s.class == a.class || s.closed || t.state.live() {
-				return s, nil // for arm to refuse, or to take
-			}
-			t.shard.Store(a.shardFor(g))
-		}
-		s.mu.Unlock()
+		old, s = s, w.pick()
+		s.mu.Lock()
+		return s, old, nil
 	}
 }
 
 // The functions below need mu. The tick that they return is for Wheel.kick, after mu was let go.
 
-// arm begins an arming of t, which is bound to s.
+// arm begins an arming of t, whose fields s.mu guards.
 func (s *shard) arm(t *Timer, deadline int64, task Task) (tick int64, err error) {
 	switch {
 	case s.closed:
 		return never, ErrStopped
-	case t.state.live():
+	case s.stateOf(t) == Pending:
+		s.check(t)
 		return never, ErrPending
-	case !s.set.wheel.reserve():
+	case !s.wheel.reserve():
 		return never, ErrTooManyPending
 	}
 	s.armed++
 	t.task = task
+	t.mark = markOf(t)
 	return s.file(t, deadline), nil
 }
 
 // rearm moves the deadline of t, or arms it again if it is not pending.
-func (s *shard) rearm(t *Timer, deadline int64) (tick int64, err error) {
-	switch {
-	case s.closed:
-		return never, ErrStopped
-	case t.state == Pending:
-		return s.lower(s.ring.postpone(t, deadline, s.set.wheel.open.Load())), nil
-	case t.state == due:
-		s.due[t.place] = nil
-		return s.file(t, deadline), nil
+func (s *shard) rearm(t *Timer, deadline int64) (tick int64, wasPending bool, err error) {
+	if s.closed {
+		return never, false, ErrStopped
 	}
-	return s.arm(t, deadline, t.task)
+	if tick, moved := s.move(t, deadline); moved {
+		return tick, true, nil
+	}
+	tick, err = s.arm(t, deadline, t.task)
+	return tick, false, err
+}
+
+// move moves the deadline of t if it is pending, and reports whether it was.
+func (s *shard) move(t *Timer, deadline int64) (tick int64, moved bool) {
+	switch t.state {
+	case Pending:
+		s.check(t)
+		when, ok := s.ring.postpone(t, deadline, s.wheel.open.Load())
+		if !ok {
+			s.copied()
+		}
+		return s.lower(when), true
+	case due:
+		if s.revoke(t) {
+			return s.file(t, deadline), true
+		}
+	}
+	return never, false
 }
 
 // rearmNext is rearm to the first deadline after now that is whole periods from t's last.
@@ -187,46 +194,150 @@ func (s *shard) rearmNext(t *Timer, now, period int64) (tick int64, err error) {
 		skipped = (now - t.deadline) / period
 		deadline = after(t.deadline+skipped*period, time.Duration(period))
 	}
-	tick, err = s.rearm(t, deadline)
+	tick, _, err = s.rearm(t, deadline)
 	if err == nil {
 		s.skipped += skipped
 	}
 	return tick, err
 }
 
+// skipGone does for t what a Next in its slow callback left out: it skips the periods that have gone by at now. Takes mu.
+func (s *shard) skipGone(t *Timer, now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.shard.Load() != s || t.state != Pending || t.deadline > now ||
+		s.blindTimer != uintptr(unsafe.Pointer(t)) || t.deadline != s.blindDeadline {
+		return
+	}
+	skipped := (now-t.deadline)/s.blindPeriod + 1
+	s.skipped += skipped
+	t.deadline += skipped * s.blindPeriod // a later one is only written down
+}
+
 // file puts t into the ring.
 func (s *shard) file(t *Timer, deadline int64) (tick int64) {
 	t.state = Pending
-	return s.lower(s.ring.add(t, deadline, s.set.wheel.open.Load()))
+	return s.lower(s.ring.add(t, deadline, s.wheel.open.Load()))
 }
 
-// lower lowers next to tick. It returns tick if it did, else never.
-func (s *shard) lower(tick int64) int64 {
-	if tick >= s.next.Load() {
+// lower lowers next to the tick of when. It returns that tick if it did, else never.
+func (s *shard) lower(when int64) int64 {
+	// Most timers are not the earliest: that is found out without a division.
+	if next := s.next.Load(); when == never || next != never && when > (next-1)*s.ring.tick {
 		return never
 	}
+	tick := s.ring.tickOf(when)
 	s.next.Store(tick)
 	return tick
 }
 
-// close refuses further timers and appends those that were still unclaimed to ts.
-func (s *shard) close(ts []*Timer) []*Timer {
+// hold fills slots with timers that were collected, and makes them what is due.
+func (s *shard) hold(slots []slot, ts []*Timer) {
+	s.run++
+	s.due = slots[:len(ts)]
+	s.collected += int64(len(ts))
+	for i, t := range ts {
+		t.state, t.place = due, s.duePlace(i)
+		slots[i].fill(t)
+	}
+}
+
+const dueBits = 7 // of collectAtOnce
+
+// duePlace is the place of a timer that is in due[i].
+func (s *shard) duePlace(i int) place { return place(s.run<<dueBits | uint32(i)) }
+
+// slotOf returns the slot that still holds a timer in state due, nil if that was claimed.
+func (s *shard) slotOf(t *Timer) *slot {
+	i := int(t.place & (1<<dueBits - 1))
+	if i >= len(s.due) || t.place != s.duePlace(i) {
+		return nil // the driver has been through all of that collection
+	}
+	slot := &s.due[i]
+	switch slot.load() {
+	case t:
+		return slot
+	case nil:
+		return nil
+	}
+	s.check(t)
+	return nil
+}
+
+// revoke takes t, which is in state due, from the driver. If that was first, t has fired.
+func (s *shard) revoke(t *Timer) bool {
+	if slot := s.slotOf(t); slot != nil && slot.revoke(t) {
+		s.revoked++
+		return true
+	}
+	t.state = Fired
+	return false
+}
+
+// stateOf returns t's state, to callers: due is Pending until the claim and Fired from then on.
+func (s *shard) stateOf(t *Timer) State {
+	if t.state != due {
+		return t.state
+	}
+	if s.slotOf(t) != nil {
+		return Pending
+	}
+	return Fired
+}
+
+// fired returns how many timers were claimed.
+func (s *shard) fired() int64 {
+	n := s.collected - s.revoked
+	for i := range s.due {
+		if s.due[i].load() != nil {
+			n--
+		}
+	}
+	return n
+}
+
+// check panics if t, which says that it is pending, is a copy.
+func (s *shard) check(t *Timer) {
+	if t.mark != markOf(t) {
+		s.copied()
+	}
+}
+
+// copied panics. It lets mu go before, so that the wheel lives on.
+func (s *shard) copied() {
+	s.mu.Unlock()
+	panic("wheel: Timer was copied after first use")
+}
+
+// cancellation is a timer that Wheel.Stop has ended, and whom to tell. The task is noted at once: as soon as the lock is let go
+// the timer can go to another wheel, with another task.
+type cancellation struct {
+	task  canceller
+	timer *Timer
+}
+
+// close refuses further timers and appends those that were still unclaimed to ts, and to cs those with somebody to tell.
+func (s *shard) close(ts []*Timer, cs []cancellation) ([]*Timer, []cancellation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	n := len(ts)
-	for i, t := range s.due {
-		if t != nil {
-			s.due[i] = nil
+	for i := range s.due {
+		slot := &s.due[i]
+		if t := slot.load(); t != nil && slot.revoke(t) {
+			s.revoked++
 			ts = append(ts, t)
 		}
 	}
 	s.ring.drain(func(t *Timer) { ts = append(ts, t) })
 	for _, t := range ts[n:] {
 		t.state = Stopped
+		if c, ok := t.task.(canceller); ok {
+			cs = append(cs, cancellation{c, t})
+		}
 	}
 	s.returned += int64(len(ts) - n)
-	return ts
+	return ts, cs
 }
 
 // after returns now + d for d above zero, now for others, never for what lies beyond the clock's range.

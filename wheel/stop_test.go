@@ -18,7 +18,6 @@ import (
 func TestStopReturnsEveryUnclaimedTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, wheel.Config{})
-		g := w.Group(func(*wheel.Batch) {})
 		task := taskFunc(nothing)
 		want := map[*wheel.Timer]bool{}
 		for i := range 1000 {
@@ -26,7 +25,7 @@ func TestStopReturnsEveryUnclaimedTimer(t *testing.T) {
 			d := time.Duration(i) * time.Second
 			switch i % 4 {
 			case 0:
-				require.NoError(t, g.Schedule(timer, time.Hour+d, task))
+				require.NoError(t, w.Schedule(timer, 2*time.Hour+d, task))
 			case 1:
 				require.NoError(t, w.Schedule(timer, time.Hour+d, task))
 			case 2:
@@ -137,16 +136,11 @@ func TestScheduleThatRacesStopIsFiredReturnedOrRefused(t *testing.T) {
 		w, err := wheel.New(wheel.Config{Tick: time.Microsecond})
 		require.NoError(t, err)
 		var fired, accepted atomic.Int64
-		g := w.Group(func(b *wheel.Batch) { fired.Add(int64(len(b.Timers()))) })
 		var wg sync.WaitGroup
-		for i := range 4 {
+		for range 4 {
 			wg.Go(func() {
 				for j := 0; ; j++ {
-					schedule := w.Schedule
-					if i%2 == 0 {
-						schedule = g.Schedule
-					}
-					err := schedule(new(wheel.Timer), time.Duration(j%3)*10*time.Microsecond, taskFunc(func(*wheel.Timer) { fired.Add(1) }))
+					err := w.Schedule(new(wheel.Timer), time.Duration(j%3)*10*time.Microsecond, taskFunc(func(*wheel.Timer) { fired.Add(1) }))
 					if errors.Is(err, wheel.ErrStopped) {
 						return
 					}

@@ -44,7 +44,7 @@ func TestEveryArmingEndsExactlyOnce(t *testing.T) {
 	const goroutines, perGoroutine = 64, 64
 	ops := stressOps(t)
 	for _, executor := range []bool{false, true} {
-		cfg := wheel.Config{Tick: 100 * time.Microsecond, Slots: 64, MaxBatch: 16}
+		cfg := wheel.Config{Tick: 100 * time.Microsecond, Slots: 64}
 		refused := errors.New("refused")
 		var failures, refusals atomic.Int64
 		cfg.OnError = func(err *wheel.CallbackError) {
@@ -72,21 +72,6 @@ func TestEveryArmingEndsExactlyOnce(t *testing.T) {
 		}
 		w, err := wheel.New(cfg)
 		require.NoError(t, err)
-		groups := make([]*wheel.Group, 3)
-		for i := range groups {
-			groups[i] = w.Group(func(b *wheel.Batch) {
-				ts := b.Timers()
-				for _, timer := range ts {
-					timer.Task().(*stressTimer).fired.Add(1)
-				}
-				switch rand.N(8) {
-				case 0:
-					_ = b.NextAll(ts, time.Millisecond)
-				case 1:
-					_ = b.ResetAll(ts, time.Millisecond)
-				}
-			})
-		}
 		var armings, stops, panicked atomic.Int64
 		timers := make([]stressTimer, goroutines*perGoroutine)
 		for i := range timers {
@@ -118,8 +103,11 @@ func TestEveryArmingEndsExactlyOnce(t *testing.T) {
 					switch rnd.IntN(10) {
 					case 0, 1, 2:
 						err = w.Schedule(&timer.Timer, d, timer)
-					case 3, 4:
-						err = groups[rnd.IntN(len(groups))].Schedule(&timer.Timer, d, timer)
+					case 3:
+						err = w.ScheduleWithin(&timer.Timer, d, d, timer)
+					case 4:
+						timer.Touch(d)
+						continue
 					case 5, 6, 7:
 						if timer.Stop() {
 							stops.Add(1)

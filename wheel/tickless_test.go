@@ -90,8 +90,8 @@ func TestAnEarlierInsertWakesTheDriver(t *testing.T) {
 		_, err = timer.Reset(time.Minute)
 		require.NoError(t, err)
 		synctest.Wait()
-		var grouped wheel.Timer
-		require.NoError(t, w.Group(func(*wheel.Batch) { ts.note() }).Schedule(&grouped, time.Second, ts))
+		var near wheel.Timer
+		require.NoError(t, w.Schedule(&near, time.Second, ts))
 		advance(25 * time.Hour)
 		require.Equal(t, []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}, ts.all())
 	})

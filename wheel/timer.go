@@ -1,8 +1,10 @@
 package wheel
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // Task is what a timer is for. Fire runs on the wheel's driver goroutine (or where the Executor
@@ -20,6 +22,12 @@ type canceller interface {
 	Cancelled(*Timer)
 }
 
+// TaskFunc is a function as a Task: its timer is what it gets.
+type TaskFunc func(*Timer)
+
+// Fire calls f.
+func (f TaskFunc) Fire(t *Timer) { f(t) }
+
 // funcTask lets a function be a Task; an interface holds it without a further allocation.
 type funcTask func()
 
@@ -27,19 +35,25 @@ func (f funcTask) Fire(*Timer) { f() }
 
 // Timer is a timer of a [Wheel]. It is meant to be a field of the caller's own struct, by value:
 // its zero value is ready for [Wheel.Schedule], and no use of it allocates. It must not be copied
-// after first use, and belongs to one wheel for its life. All methods are safe for concurrent use.
+// after first use: a call that meets a copy of a pending timer panics. It belongs to one wheel until that is
+// stopped. All methods are safe for concurrent use.
 type Timer struct {
 	_ noCopy
 
-	// shard is whose lock guards the fields below. Set by the first Schedule; it changes only under the
-	// lock of the shard it names, by a Schedule, and only while the timer is not pending.
+	// shard is whose lock guards the fields below. Set by the first Schedule. It changes only if that
+	// wheel is stopped, by a Schedule of another, under the locks of both shards.
 	shard atomic.Pointer[shard]
 
-	// What Stop and Reset need comes first: it is likely to be in the cache line that shard was in.
-	deadline int64 // ns from the wheel's start; never for a delay beyond the clock's range
-	place    place // of its entry while pending; its index in shard.due while due
+	deadline int64  // ns from the wheel's start; never for a delay beyond the clock's range
+	place    place  // of its entry while pending; of its slot while due
+	mark     uint16 // of the timer's own address, while pending or due; tells a copy
 	state    State
 	task     Task
+}
+
+// markOf returns a hash of t's address.
+func markOf(t *Timer) uint16 {
+	return uint16(uint64(uintptr(unsafe.Pointer(t))) * 0x9e3779b97f4a7c15 >> 48)
 }
 
 // State is where a timer stands.
@@ -56,8 +70,9 @@ const (
 	// Stopped: ended by Timer.Stop or Wheel.Stop; to Pending by Schedule, Reset or Next.
 	Stopped
 
-	// due: taken out of its bucket by the driver, but not claimed yet. From Pending; to Fired, Stopped,
-	// or back to Pending by Reset or Next. To callers it is Pending, since it can still be stopped.
+	// due: taken out of its bucket by the driver. From Pending. Until the claim it is Pending to callers: to Stopped,
+	// or back to Pending by Reset, Next or Touch. The claim does not touch the timer: whether it has come says
+	// the slot in shard.due. From then on it is Fired to callers, and becomes that when one of them changes it.
 	due
 )
 
@@ -86,18 +101,21 @@ func (t *Timer) Stop() bool {
 	}
 	switch t.state {
 	case Pending:
-		s.ring.remove(t)
+		if !s.ring.remove(t) {
+			s.copied()
+		}
 	case due:
-		s.due[t.place] = nil
+		if !s.revoke(t) {
+			return s.endPeriods(t)
+		}
 	default:
-		s.mu.Unlock()
-		return false
+		return s.endPeriods(t)
 	}
 	t.state = Stopped
 	s.stopped++
 	task := t.task
 	s.mu.Unlock()
-	w := s.set.wheel
+	w := s.wheel
 	w.release(1)
 	if c, ok := task.(canceller); ok {
 		w.cancel(c, t)
@@ -106,28 +124,58 @@ func (t *Timer) Stop() bool {
 }
 
 // Reset makes the timer fire d from now, with the task it was scheduled with, and reports whether
-// it was pending. If it was not, this is a new arming. The error is ErrNotScheduled, ErrStopped or
-// ErrTooManyPending; the timer is then as it was.
+// it was pending. If it was not, this is a new arming: Touch moves pending timers only. The error is
+// ErrNotScheduled, ErrStopped, ErrTooManyPending or ErrBubble; the timer is then as it was.
 func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
 	s := t.shard.Load()
 	if s == nil {
 		return false, ErrNotScheduled
 	}
-	w := s.set.wheel
-	deadline := after(w.now(), d)
+	w := s.wheel
+	now := w.now()
+	if w.elsewhere(now) {
+		return false, ErrBubble
+	}
+	deadline := after(now, d)
 	if s = t.lock(); s == nil {
 		return false, ErrNotScheduled
 	}
-	if t.state == Pending && deadline >= t.deadline { // by far the most usual case, and rearm's first
+	if t.state == Pending && deadline >= t.deadline && t.mark == markOf(t) { // by far the most usual case, and rearm's first
 		t.deadline = deadline
 		s.mu.Unlock()
 		return true, nil
 	}
-	wasPending = t.state.live()
-	tick, err := s.rearm(t, deadline)
+	tick, wasPending, err := s.rearm(t, deadline)
 	s.mu.Unlock()
 	w.kick(tick)
 	return wasPending, err
+}
+
+// Touch makes the timer fire d from now if it is pending, and reports whether it was. It never arms a timer: one that has
+// fired or was stopped meanwhile stays so.
+func (t *Timer) Touch(d time.Duration) bool {
+	s := t.shard.Load()
+	if s == nil {
+		return false
+	}
+	w := s.wheel
+	now := w.now()
+	if w.elsewhere(now) {
+		return false
+	}
+	deadline := after(now, d)
+	if s = t.lock(); s == nil {
+		return false
+	}
+	if t.state == Pending && deadline >= t.deadline && t.mark == markOf(t) {
+		t.deadline = deadline
+		s.mu.Unlock()
+		return true
+	}
+	tick, moved := s.move(t, deadline)
+	s.mu.Unlock()
+	w.kick(tick)
+	return moved
 }
 
 // Next makes the timer fire one period after its own last deadline, so that a timer re-armed by
@@ -142,10 +190,28 @@ func (t *Timer) Next(period time.Duration) error {
 	if s == nil {
 		return ErrNotScheduled
 	}
-	w := s.set.wheel
-	now := w.now()
+	w := s.wheel
+	// The timer whose callback runs needs no reading of the clock if the deadline lies further ahead than a callback
+	// takes that is not slow. If this one is slow, the driver skips what has gone by when it returns.
+	blind := w.running.Load() == t && w.cfg.Executor == nil
+	var now int64
+	if blind {
+		now = w.since.Load() + sincePrecision + int64(w.cfg.SlowCallback)
+	} else {
+		now = w.now()
+	}
+	if w.elsewhere(now) {
+		return ErrBubble
+	}
 	if s = t.lock(); s == nil {
 		return ErrNotScheduled
+	}
+	if blind {
+		if deadline := after(t.deadline, period); deadline > now && t.state != Pending {
+			s.blindTimer, s.blindDeadline, s.blindPeriod = uintptr(unsafe.Pointer(t)), deadline, int64(period)
+		} else {
+			now = w.now()
+		}
 	}
 	tick, err := s.rearmNext(t, now, int64(period))
 	s.mu.Unlock()
@@ -170,11 +236,9 @@ func (t *Timer) State() State {
 	if s == nil {
 		return Idle
 	}
-	defer s.mu.Unlock()
-	if t.state == due {
-		return Pending
-	}
-	return t.state
+	state := s.stateOf(t)
+	s.mu.Unlock()
+	return state
 }
 
 // Deadline returns when the timer is due, or was when it last fired or was stopped; the zero Time
@@ -185,7 +249,7 @@ func (t *Timer) Deadline() time.Time {
 		return time.Time{}
 	}
 	defer s.mu.Unlock()
-	return s.set.wheel.start.Add(time.Duration(t.deadline))
+	return s.wheel.start.Add(time.Duration(t.deadline))
 }
 
 // Wheel returns the wheel that the timer belongs to, nil before its first Schedule.
@@ -194,7 +258,7 @@ func (t *Timer) Wheel() *Wheel {
 	if s == nil {
 		return nil
 	}
-	return s.set.wheel
+	return s.wheel
 }
 
 // lock returns the timer's shard, locked, or nil if it has none.
@@ -212,8 +276,22 @@ func (t *Timer) lock() *shard {
 	}
 }
 
-// live reports whether the arming has not ended yet.
-func (s State) live() bool { return s == Pending || s == due }
+// String says where the timer stands and what it is for. It is for logs.
+func (t *Timer) String() string {
+	s := t.lock()
+	if s == nil {
+		return "wheel.Timer(idle)"
+	}
+	state, task, deadline := s.stateOf(t), t.task, t.deadline
+	s.mu.Unlock()
+	if task == nil {
+		return fmt.Sprintf("wheel.Timer(%v)", state)
+	}
+	if deadline == never {
+		return fmt.Sprintf("wheel.Timer(%v, never due, %T)", state, task)
+	}
+	return fmt.Sprintf("wheel.Timer(%v, due at %v, %T)", state, time.Duration(deadline), task)
+}
 
 // noCopy makes vet's copylocks check speak up for a copied Timer.
 type noCopy struct{}

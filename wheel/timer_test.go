@@ -170,35 +170,25 @@ func TestResetWithinTheBucketBeingExpired(t *testing.T) {
 }
 
 func TestTimerReArmedInItsCallbackRunsOnceAPass(t *testing.T) {
-	for _, grouped := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := start(t, wheel.Config{Slots: 2}) // so that the next ticks share its bucket
-			ts := newTimes()
-			again := func(timer *wheel.Timer) {
-				ts.note()
-				_, err := timer.Reset(0)
-				require.NoError(t, err)
-			}
-			schedule := w.Schedule
-			if grouped {
-				schedule = w.Group(func(b *wheel.Batch) {
-					for _, timer := range b.Timers() {
-						again(timer)
-					}
-				}).Schedule
-			}
-			var timers [5]wheel.Timer
-			for i := range timers {
-				require.NoError(t, schedule(&timers[i], 10*ms, taskFunc(again)))
-			}
-			advance(105 * ms)
-			at := ts.all()
-			require.Len(t, at, 50)
-			for i, d := range at {
-				require.Equal(t, time.Duration(10+i/5*10)*ms, d)
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, wheel.Config{Slots: 2}) // so that the next ticks share its bucket
+		ts := newTimes()
+		again := func(timer *wheel.Timer) {
+			ts.note()
+			_, err := timer.Reset(0)
+			require.NoError(t, err)
+		}
+		var timers [5]wheel.Timer
+		for i := range timers {
+			require.NoError(t, w.Schedule(&timers[i], 10*ms, taskFunc(again)))
+		}
+		advance(105 * ms)
+		at := ts.all()
+		require.Len(t, at, 50)
+		for i, d := range at {
+			require.Equal(t, time.Duration(10+i/5*10)*ms, d)
+		}
+	})
 }
 
 func TestBlockedCallbackBlocksNoCalls(t *testing.T) {

@@ -3,7 +3,6 @@ package wheel
 import (
 	"math/bits"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,25 +14,31 @@ const awake = -1
 // Wheel is a hashed timing wheel. All its methods are safe for concurrent use, from callbacks too.
 type Wheel struct {
 	// Immutable after New.
-	cfg       Config
-	start     time.Time
-	classMask uint32 // number of classes of shards - 1
-	plain     *set
-	wake      chan struct{} // of capacity 1: one word to a driver that sleeps too long
-	done      chan struct{} // closed when holds reaches 0
+	cfg     Config
+	start   time.Time
+	shards  []shard
+	classes uint32        // of shards; see affinity
+	wake    chan struct{} // of capacity 1: one word to a driver that sleeps too long
+	done    chan struct{} // closed when holds reaches 0
+	bubble  bool          // New was called in a testing/synctest bubble
 
 	// Atomic.
-	open     atomic.Int64           // the earliest tick that timers may be filed at; the driver raises it before it takes a shard's lock
-	wakeAt   atomic.Int64           // the tick that the driver sleeps to, never if there is none, awake if it does not sleep
-	started  atomic.Bool            // the driver was started; written under mu
-	stopped  atomic.Bool            // written under mu; only becomes true
-	sets     atomic.Pointer[[]*set] // the plain one first; replaced under mu
-	holds    atomic.Int64           // what Done waits for: Stop's end, the driver, callbacks in the Executor
-	pending  atomic.Int64           // counted only if there is a MaxPending
+	open     atomic.Int64          // the earliest tick that timers may be filed at; the driver alone raises it, before it takes a shard's lock, and nothing lowers it
+	wakeAt   atomic.Int64          // the tick that the driver sleeps to, never if there is none, awake if it does not sleep
+	started  atomic.Bool           // the driver was started; written under mu
+	stopped  atomic.Bool           // written under mu; only becomes true
+	holds    atomic.Int64          // what Done waits for: Stop's end, the driver, callbacks in the Executor
+	pending  atomic.Int64          // counted only if there is a MaxPending
+	passing  atomic.Int64          // the tick that the driver is working on, never if there is none
+	running  atomic.Pointer[Timer] // whose callback the driver is in, nil if it is in none
+	since    atomic.Int64          // when running began, or up to sincePrecision before
 	wakeUps  atomic.Int64
-	lateness atomic.Int64 // the largest, ns
-	slow     atomic.Int64
-	panics   atomic.Int64
+	lateness atomic.Int64 // the largest of this window, ns
+
+	latenessBefore atomic.Int64 // of the window before
+	turned         atomic.Int64 // when this window began
+	slow           atomic.Int64
+	panics         atomic.Int64
 
 	affinities sync.Pool // of *affinity
 
@@ -55,23 +60,38 @@ func New(cfg Config) (*Wheel, error) {
 		wake:  make(chan struct{}, 1),
 		done:  make(chan struct{}),
 	}
-	classes := min(1<<bits.Len(uint(runtime.GOMAXPROCS(0)-1)), shardsPerSet)
-	w.classMask = uint32(classes) - 1
+	w.bubble = bubbled(w.start)
+	w.classes = uint32(min(1<<bits.Len(uint(runtime.GOMAXPROCS(0)-1)), shardsPerWheel))
 	var made atomic.Uint32
-	w.affinities.New = func() any { return &affinity{class: made.Add(1) & w.classMask} }
-	w.plain = newSet(w, nil)
-	w.sets.Store(&[]*set{w.plain})
+	w.affinities.New = func() any { return &affinity{class: made.Add(1) % w.classes} }
+	w.shards = make([]shard, shardsPerWheel)
+	for i := range w.shards {
+		s := &w.shards[i]
+		s.wheel = w
+		s.ring = ring{tick: int64(cfg.Tick), mask: int64(cfg.Slots) - 1, done: -1}
+		s.next.Store(never)
+	}
 	w.wakeAt.Store(never)
+	w.passing.Store(never)
 	w.holds.Store(1) // Stop's
 	return w, nil
 }
 
 // Schedule arms t to fire d from now: task.Fire(t) is called at the first tick that is not before that
 // instant. A d of zero or less means now, which is the next tick that has not been processed; a d beyond
-// the clock's range of 292 years never comes. It allocates nothing.
-// The error is ErrStopped, ErrPending, ErrTooManyPending, ErrOtherWheel, ErrNilTimer or ErrNilTask; t is then as it was.
+// the clock's range of 292 years never comes. It allocates only what the wheel keeps.
+// The error is ErrStopped, ErrPending, ErrTooManyPending, ErrOtherWheel, ErrBubble, ErrNilTimer or ErrNilTask; t
+// is then as it was.
 func (w *Wheel) Schedule(t *Timer, d time.Duration, task Task) error {
-	return w.plain.schedule(t, d, task)
+	return w.schedule(t, d, 0, task)
+}
+
+// ScheduleWithin is Schedule for a timer that may be late by up to slack. Of the ticks from d to d + slack it takes the one
+// whose number has the most trailing zero bits, so that timers of many different delays share few ticks and the
+// process wakes up seldom. That tick is the timer's deadline from then on; Reset, Next and Touch are exact again.
+// A slack of zero or less is none.
+func (w *Wheel) ScheduleWithin(t *Timer, d, slack time.Duration, task Task) error {
+	return w.schedule(t, d, slack, task)
 }
 
 // AfterFunc is Schedule of a new Timer, which is its one allocation, with f to be called. The Timer
@@ -81,10 +101,50 @@ func (w *Wheel) AfterFunc(d time.Duration, f func()) (*Timer, error) {
 		return nil, ErrNilTask
 	}
 	t := new(Timer)
-	if err := w.plain.schedule(t, d, funcTask(f)); err != nil {
+	if err := w.schedule(t, d, 0, funcTask(f)); err != nil {
 		return nil, err
 	}
 	return t, nil
+}
+
+func (w *Wheel) schedule(t *Timer, d, slack time.Duration, task Task) (err error) {
+	if t == nil {
+		return ErrNilTimer
+	}
+	if task == nil {
+		return ErrNilTask
+	}
+	var old *shard
+	s := t.shard.Load()
+	now := w.now()
+	if w.elsewhere(now) {
+		return ErrBubble
+	}
+	if s == nil || s.wheel != w {
+		if s, old, err = w.bind(t); err != nil {
+			return err
+		}
+	} else if s.mu.Lock(); t.shard.Load() != s {
+		s.mu.Unlock()
+		return w.schedule(t, d, slack, task)
+	}
+	deadline := after(now, d)
+	if slack > 0 {
+		deadline = s.ring.within(deadline, after(deadline, slack))
+	}
+	tick, err := s.arm(t, deadline, task)
+	switch {
+	case old != nil:
+		if err == nil {
+			t.shard.Store(s)
+		}
+		old.mu.Unlock()
+	case err != nil && t.state == Idle:
+		t.shard.Store(nil) // a timer that was refused is bound to nothing
+	}
+	s.mu.Unlock()
+	w.kick(tick)
+	return err
 }
 
 // Stop closes the wheel: it ends every timer that was not claimed yet and returns them, in state Stopped.
@@ -97,42 +157,43 @@ func (w *Wheel) Stop() []*Timer {
 		return nil
 	}
 	w.stopped.Store(true)
-	sets := *w.sets.Load()
 	w.mu.Unlock()
 
 	var ts []*Timer
-	for _, g := range sets {
-		for i := range g.shards {
-			ts = g.shards[i].close(ts)
-		}
+	var cs []cancellation
+	for i := range w.shards {
+		ts, cs = w.shards[i].close(ts, cs)
 	}
 	w.release(len(ts))
 	w.signal()
 	defer w.unhold() // after the last Cancelled, a callback too
-	w.cancelAll(ts)
+	w.cancelAll(cs)
 	return ts
 }
 
 // Done returns a channel that is closed when Stop was called, the driver goroutine has ended and the
-// last callback, of the Executor's too, has returned.
-func (w *Wheel) Done() <-chan struct{} { return w.done }
+// last callback, of the Executor's too, has returned. Of a Wheel that New did not make it is closed.
+func (w *Wheel) Done() <-chan struct{} {
+	if w.done == nil {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	return w.done
+}
 
 // now is the time since the wheel's start, by the monotonic clock.
 func (w *Wheel) now() int64 { return int64(time.Since(w.start)) }
 
-// addSet makes g one of the sets that the driver and Stop go through.
-func (w *Wheel) addSet(g *set) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stopped.Load() {
-		for i := range g.shards {
-			g.shards[i].close(nil)
-		}
-		return
-	}
-	// Copied, since the driver reads it without mu.
-	sets := append(slices.Clip(*w.sets.Load()), g)
-	w.sets.Store(&sets)
+// elsewhere reports whether the caller, at time now, is in another testing/synctest bubble than New was, or in none. The clock
+// of a bubble starts in the year 2000: a time that no process lives to see is what gives such a caller away.
+func (w *Wheel) elsewhere(now int64) bool {
+	return uint64(now) >= uint64(20*365*24*time.Hour) && bubbled(time.Now()) != w.bubble
+}
+
+// bubbled reports whether now, which time.Now has returned, is of a bubble: only there it has no monotonic part.
+func bubbled(now time.Time) bool {
+	return now == now.Round(0) //nolint:staticcheck // Equal would not compare the monotonic parts
 }
 
 // kick sees to it that the driver is awake at tick, which a shard's next was lowered to.

@@ -18,25 +18,24 @@ const ms = time.Millisecond
 
 func TestConfigTellsAllFaultsAtOnce(t *testing.T) {
 	_, err := wheel.New(wheel.Config{
-		Tick: -time.Second, Slots: 1000, MaxBatch: -1, MaxPending: -2, SlowCallback: -3,
+		Tick: -time.Second, Slots: 1000, MaxPending: -2, SlowCallback: -3,
 	})
 	for _, want := range []string{
 		"wheel: Config.Tick is -1s, it must be from 1µs to 1h0m0s",
 		"wheel: Config.Slots is 1000, it must be a power of two from 1 to 1048576",
-		"wheel: Config.MaxBatch is -1, it must be from 1 to 1048576",
 		"wheel: Config.MaxPending is -2, it must be at least 1, or 0 for no limit",
 		"wheel: Config.SlowCallback is -3ns, it must be at least 1ns",
 	} {
 		require.ErrorContains(t, err, want)
 	}
 	for _, cfg := range []wheel.Config{
-		{}, {Tick: time.Microsecond}, {Tick: time.Hour}, {Slots: 1}, {Slots: 1 << 20}, {MaxBatch: 1}, {MaxBatch: 1 << 20},
+		{}, {Tick: time.Microsecond}, {Tick: time.Hour}, {Slots: 1}, {Slots: 1 << 20},
 	} {
 		_, err := wheel.New(cfg)
 		require.NoError(t, err, "%+v", cfg)
 	}
 	for _, cfg := range []wheel.Config{
-		{Tick: time.Microsecond - 1}, {Tick: time.Hour + 1}, {Slots: -1}, {Slots: 1 << 21}, {MaxBatch: 1<<20 + 1},
+		{Tick: time.Microsecond - 1}, {Tick: time.Hour + 1}, {Slots: -1}, {Slots: 1 << 21},
 	} {
 		_, err := wheel.New(cfg)
 		require.Error(t, err, "%+v", cfg)
@@ -50,17 +49,15 @@ func TestClearErrors(t *testing.T) {
 
 	require.ErrorIs(t, w.Schedule(nil, 0, task), wheel.ErrNilTimer)
 	require.ErrorIs(t, w.Schedule(&timer, 0, nil), wheel.ErrNilTask)
-	require.ErrorIs(t, w.Group(nil).Schedule(&timer, 0, task), wheel.ErrNilTask)
 	_, err := w.AfterFunc(0, nil)
 	require.ErrorIs(t, err, wheel.ErrNilTask)
 	require.Equal(t, wheel.Idle, timer.State())
 
 	require.NoError(t, w.Schedule(&timer, time.Hour, task))
 	require.ErrorIs(t, w.Schedule(&timer, time.Minute, task), wheel.ErrPending)
-	require.ErrorIs(t, w.Group(func(*wheel.Batch) {}).Schedule(&timer, time.Minute, task), wheel.ErrPending)
 	require.ErrorIs(t, other.Schedule(&timer, time.Minute, task), wheel.ErrOtherWheel)
 	require.True(t, timer.Stop())
-	require.ErrorIs(t, other.Schedule(&timer, time.Minute, task), wheel.ErrOtherWheel, "for its life")
+	require.ErrorIs(t, other.Schedule(&timer, time.Minute, task), wheel.ErrOtherWheel, "as long as its wheel lives")
 	err = timer.Next(0)
 	require.ErrorIs(t, err, wheel.ErrPeriod)
 	require.EqualError(t, err, "wheel: period must be above zero: 0s")
@@ -77,7 +74,6 @@ func TestClearErrors(t *testing.T) {
 	require.Empty(t, w.Stop())
 	require.ErrorIs(t, w.Schedule(&timer, 0, task), wheel.ErrStopped)
 	require.ErrorIs(t, w.Schedule(&idle, 0, task), wheel.ErrStopped)
-	require.ErrorIs(t, w.Group(func(*wheel.Batch) {}).Schedule(&idle, 0, task), wheel.ErrStopped)
 	_, err = timer.Reset(0)
 	require.ErrorIs(t, err, wheel.ErrStopped)
 	require.ErrorIs(t, timer.Next(1), wheel.ErrStopped)
@@ -112,17 +108,6 @@ func TestMaxPendingIsExact(t *testing.T) {
 		require.ErrorIs(t, timers[3].Next(time.Second), wheel.ErrTooManyPending)
 		require.Equal(t, 3, w.Len())
 		account(t, w)
-		for i := range 3 {
-			require.True(t, timers[i].Stop())
-		}
-		g := w.Group(func(*wheel.Batch) {})
-		for range 2 { // a group's too, when it is handed over
-			for i := range 3 {
-				require.NoError(t, g.Schedule(&timers[i], time.Second, task))
-			}
-			require.ErrorIs(t, g.Schedule(&timers[3], time.Second, task), wheel.ErrTooManyPending)
-			advance(2 * time.Second)
-		}
 	})
 }
 
@@ -200,13 +185,12 @@ func TestNoCallAllocates(t *testing.T) {
 		t.Skip("sync.Pool forgets under the race detector")
 	}
 	w := start(t, wheel.Config{})
-	g := w.Group(func(*wheel.Batch) {})
 	task := &cancelTask{w: w}
 	timers := make([]wheel.Timer, 100)
-	for name, schedule := range map[string]func(*wheel.Timer, time.Duration, wheel.Task) error{"plain": w.Schedule, "group": g.Schedule} {
+	{
 		require.Zero(t, testing.AllocsPerRun(10, func() {
 			for i := range timers {
-				_ = schedule(&timers[i], time.Duration(i)*time.Second+time.Hour, task)
+				_ = w.Schedule(&timers[i], time.Duration(i)*time.Second+time.Hour, task)
 				_, _ = timers[i].Reset(2 * time.Hour)
 				_, _ = timers[i].Reset(time.Hour)
 				_ = timers[i].Next(time.Second)
@@ -216,7 +200,7 @@ func TestNoCallAllocates(t *testing.T) {
 				timers[i].Stop()
 				task.cancelled = task.cancelled[:0]
 			}
-		}), name)
+		}))
 	}
 	require.InDelta(t, 1, testing.AllocsPerRun(1000, func() {
 		timer, _ := w.AfterFunc(time.Hour, func() {})
@@ -229,16 +213,11 @@ func TestFiringAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{MaxBatch: 64})
+		w := start(t, wheel.Config{})
 		again := taskFunc(func(timer *wheel.Timer) { _ = timer.Next(10 * ms) })
-		g := w.Group(func(b *wheel.Batch) { _ = b.NextAll(b.Timers(), 10*ms) })
 		timers := make([]wheel.Timer, 1000)
 		for i := range timers {
-			schedule := w.Schedule
-			if i%2 == 0 {
-				schedule = g.Schedule
-			}
-			require.NoError(t, schedule(&timers[i], time.Duration(i%10)*ms, again))
+			require.NoError(t, w.Schedule(&timers[i], time.Duration(i%10)*ms, again))
 		}
 		advance(time.Second)
 		allocs := testing.AllocsPerRun(1, func() { time.Sleep(10 * time.Second) })

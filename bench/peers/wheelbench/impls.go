@@ -93,8 +93,8 @@ type impl interface {
 func arm(name string, n int, at func() time.Duration) impl {
 	order := rand.Perm(n)
 	switch name {
-	case "wheel", "wheel-group":
-		return armOurs(name, order, at)
+	case "wheel":
+		return armOurs(order, at)
 	case "afterfunc":
 		return armAfterFunc(order, at)
 	case "timingwheel":
@@ -136,31 +136,15 @@ type ours struct {
 	rs []oursRecord
 }
 
-func armOurs(name string, order []int, at func() time.Duration) impl {
+func armOurs(order []int, at func() time.Duration) impl {
 	w, err := wheel.New(wheel.Config{Tick: tick, Slots: slots})
 	if err != nil {
 		panic(err)
 	}
 	o := &ours{w, make([]oursRecord, len(order))}
-	schedule := w.Schedule
-	if name == "wheel-group" {
-		schedule = w.Group(func(b *wheel.Batch) {
-			now := the.now()
-			for _, t := range b.Timers() {
-				if r := t.Task().(*oursRecord); the.period == 0 {
-					the.burst(&r.note)
-				} else {
-					the.fired(&r.note, now)
-				}
-			}
-			if the.period > 0 {
-				_ = b.NextAll(b.Timers(), the.period)
-			}
-		}).Schedule
-	}
 	for _, i := range order {
 		r := &o.rs[i]
-		if err := schedule(&r.timer, the.delay(&r.note, at()), r); err != nil {
+		if err := w.Schedule(&r.timer, the.delay(&r.note, at()), r); err != nil {
 			panic(err)
 		}
 	}

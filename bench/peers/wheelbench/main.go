@@ -55,14 +55,14 @@ var tables = []rows.Table[result]{
 	{
 		Name: "rearm", Title: "%d timers, each re-armed from its callback every second",
 		Counts:  []int{100_000, 1_000_000},
-		Impls:   []string{"wheel", "wheel-group", "afterfunc", "timingwheel", "gozero", "antlabs"},
+		Impls:   []string{"wheel", "afterfunc", "timingwheel", "gozero", "antlabs"},
 		Measure: measureRearm,
 		Columns: []column{cpuPerFire, firesPerS, p50, p99, worst, early, rss, gcs},
 	},
 	{
 		Name: "burst", Title: "%d timers, all due at one instant",
 		Counts:  []int{1_000_000},
-		Impls:   []string{"wheel", "wheel-group", "afterfunc", "timingwheel", "gozero", "antlabs"},
+		Impls:   []string{"wheel", "afterfunc", "timingwheel", "gozero", "antlabs"},
 		Measure: measureBurst,
 		Columns: []column{nsPerTimer, goroutines, early},
 	},

@@ -1,0 +1,113 @@
+package wheel_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// explored writes a copy of the package, changed by edits, in which every operation on shared memory is a point where
+// its goroutine can be held up, and runs the exploration in testdata/explore on it.
+func explored(t *testing.T, edits ...string) (string, error) {
+	dir := t.TempDir()
+	edits = append([]string{
+		`"sync"`, `"explored/sync"`,
+		`"sync/atomic"`, `"explored/atomic"`,
+		"const shardsPerWheel = 16", "const shardsPerWheel = 2",
+		"return int64(time.Since(w.start))", "return sched.Now()",
+		"	select {\n	case w.wake <-", "	sched.Point(&w.wakeObject, \"signal\")\n	sched.See(uint64(len(w.wake)))\n	defer func() { sched.Set(&w.wakeObject, uint64(len(w.wake))) }()\n	select {\n	case w.wake <-",
+		"	select {\n	case <-w.wake: // the word came late", "	sched.Point(&w.wakeObject, \"drain\")\n	sched.See(uint64(len(w.wake)))\n	defer func() { sched.Set(&w.wakeObject, uint64(len(w.wake))) }()\n	select {\n	case <-w.wake: // the word came late",
+		"	driver *driver //", "	wakeObject sched.Object\n	driver *driver //",
+	}, edits...)
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	var names, texts []string
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		names, texts = append(names, "wheel/"+file), append(texts, string(text))
+	}
+	for i := 0; i < len(edits); i += 2 {
+		found := false
+		for k, text := range texts {
+			texts[k] = strings.ReplaceAll(text, edits[i], edits[i+1])
+			found = found || texts[k] != text
+		}
+		require.True(t, found, "the package has changed: %s", edits[i])
+	}
+	for k, text := range texts {
+		if strings.Contains(text, "sched.") {
+			texts[k] = strings.Replace(text, "import (", "import (\n\t\"explored/sched\"", 1)
+		}
+		if name := names[k]; name == "wheel/wheel.go" {
+			texts[k] += "\nfunc duration(d int64) time.Duration { return time.Duration(d) }\n"
+		}
+	}
+	for _, pattern := range []string{"sched/sched.go", "sync/sync.go", "atomic/atomic.go", "wheel/explore_test.go"} {
+		text, err := os.ReadFile("testdata/explore/" + pattern)
+		require.NoError(t, err)
+		names, texts = append(names, pattern), append(texts, string(text))
+	}
+	names, texts = append(names, "go.mod"), append(texts, "module explored\n\ngo 1.25\n")
+	for k, name := range names {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(texts[k]), 0o644))
+	}
+	cmd := exec.Command("go", "test", "-v", "-vet=off", "-count=1", "-timeout=2m", "./wheel")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestAllOrdersOfADriverAndTwoCallers explores pairs of calls beside the driver, most of them in all orders that there are, the
+// larger ones in all in which a goroutine is held up once or twice where it could go on. No timer may fire early, be passed
+// over or be forgotten while the driver sleeps, and each arming has to end exactly once.
+func TestAllOrdersOfADriverAndTwoCallers(t *testing.T) {
+	t.Parallel()
+	out, err := explored(t)
+	require.NoError(t, err, "%s", out)
+	t.Log(out)
+	_, count, found := strings.Cut(out, "\nstates: ")
+	require.True(t, found, out)
+	states, err := strconv.Atoi(strings.Fields(count)[0])
+	require.NoError(t, err)
+	require.Greater(t, states, 500_000, "fewer than there were: what was explored before is not any more")
+}
+
+// TestTheOrdersShowWhatIsWrong builds a fault in, one that was there once or is easily made, and sees it found.
+func TestTheOrdersShowWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		name, shown string
+		edits       []string
+	}{
+		{"the driver may go back", "and the driver sleeps to tick", []string{
+			"max(open, r.open)", "open",
+			"	tick = max(tick, r.open-1)\n", "",
+			"if tick >= w.open.Load() {", "{",
+		}},
+		{"no second look before the sleep", "and the driver sleeps to tick", []string{
+			"if w.earliest() >= tick && !w.stopped.Load() {", "if !w.stopped.Load() {",
+		}},
+		{"a claim that does not ask", "panicked", []string{
+			"if t == nil || !atomic.CompareAndSwapPointer(&s.timer, t, nil) {\n\t\treturn nil\n\t}", "if t == nil {\n\t\treturn nil\n\t}\n\tsched.Block(sched.At(&s.timer), \"go on without asking at\", func() bool { return true })\n\ts.timer = nil",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			out, err := explored(t, c.edits...)
+			require.Error(t, err)
+			require.Contains(t, out, c.shown)
+			t.Log(out)
+		})
+	}
+}

@@ -1,0 +1,52 @@
+// Package sync takes the place of the standard one where the wheel is explored: see sched.
+package sync
+
+import "explored/sched"
+
+// Mutex is a lock. Taking it is a point, and so is what comes after it was let go.
+type Mutex struct {
+	o      sched.Object
+	locked bool
+	holder any
+}
+
+// Held reports whether the running thread has m.
+func (m *Mutex) Held() bool { return m.locked && m.holder == sched.Current() }
+
+func (m *Mutex) free() bool { return !m.locked }
+
+func (m *Mutex) Lock() {
+	if sched.Off() {
+		return
+	}
+	sched.PointIf(&m.o, "lock", m.free)
+	m.locked, m.holder = true, sched.Current()
+	sched.See(sched.Value(&m.o))
+	sched.Set(&m.o, 1)
+}
+
+func (m *Mutex) Unlock() {
+	if sched.Off() {
+		return
+	}
+	m.locked = false
+	sched.History(&m.o)
+}
+
+// Pool keeps one.
+type Pool struct {
+	New func() any
+	x   any
+}
+
+func (p *Pool) Get() any {
+	if p.x == nil {
+		p.x = p.New()
+	}
+	return p.x
+}
+
+func (p *Pool) Put(any) {}
+
+// Watch makes m one that threads wait for.
+func (m *Mutex) Watch(name string) { sched.Watch(&m.o, name) }
