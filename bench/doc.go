@@ -27,9 +27,7 @@
 // The first four are the same engine with another setting. Its wheel sends what
 // falls due within a slack (lease/300, at most 100 ms, before the due point)
 // together, in a batch or one by one; much of what a wheel saves is the wake-ups
-// that this spares. sweep is bench's own and uses the same scripts. Where
-// Redisson's sweep leaves a choice, this one has the better: our batch size, a
-// fixed period instead of a pause after each sweep, arguments made once.
+// that this spares. sweep is bench's own and uses the same scripts.
 //
 // # What the columns say
 //
@@ -97,11 +95,9 @@
 // the locks and says so, the second quits at once and leaves them to their
 // lease.
 //
-// # Processes
+// # Where the code is
 //
-// The parent owns the server and starts one row at a time: the row's settings
-// go to its standard input, events and the result come from its standard output
-// as lines of JSON. Standard input stays open as long as the row is wanted; its
-// end, also by the parent's death, makes the row release its locks and leave. A
-// row that shows no progress is killed.
+// Here are the flags, the defaults, the signals, the exit status and what a
+// terminal shows. bench/internal/run measures the rows; bench/internal/report is
+// what they have measured and how it is shown.
 package main

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -24,7 +26,7 @@ const (
 type options struct {
 	redis    string // auto, embedded, or an address that redistest.Connect takes
 	locks    []int
-	drivers  []driver
+	drivers  []run.Driver
 	lease    time.Duration
 	duration time.Duration
 	json     string
@@ -48,7 +50,7 @@ func usagef(format string, args ...any) error {
 // flag.ErrHelp.
 func parse(args []string, help io.Writer) (options, error) {
 	o := options{}
-	locks, names := "", strings.Join(driverNames(), ",")
+	locks, names := "", strings.Join(report.Drivers(), ",")
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // its errors are ours to print, on one line
 	fs.StringVar(&o.redis, "redis", "auto", "`server`: auto (REDIS_ADDR, else redis-server on PATH, else embedded), embedded, host:port,\nor redis://user:password@host:port/db")
@@ -144,15 +146,15 @@ func parseLocks(list string) ([]int, error) {
 	return out, nil
 }
 
-func parseDrivers(list string) ([]driver, error) {
-	var out []driver
+func parseDrivers(list string) ([]run.Driver, error) {
+	var out []run.Driver
 	for _, s := range strings.Split(list, ",") {
 		name := strings.TrimSpace(s)
-		d, ok := driverNamed(name)
+		d, ok := run.DriverNamed(name)
 		switch {
 		case !ok:
-			return nil, usagef("-drivers has %q: it must be of %s", s, strings.Join(driverNames(), ", "))
-		case slices.ContainsFunc(out, func(o driver) bool { return o.name == name }):
+			return nil, usagef("-drivers has %q: it must be of %s", s, strings.Join(report.Drivers(), ", "))
+		case slices.ContainsFunc(out, func(o run.Driver) bool { return o.Name == name }):
 			return nil, usagef("-drivers has %s twice", name)
 		}
 		out = append(out, d)

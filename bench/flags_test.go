@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/bench/internal/report"
 )
 
 func TestFlagsAreRead(t *testing.T) {
@@ -22,7 +24,7 @@ func TestFlagsAreRead(t *testing.T) {
 	require.Equal(t, "d", o.out)
 	require.Equal(t, "redis://:s%40crt@h:1/2", o.redis)
 	require.Len(t, o.drivers, 2)
-	require.Equal(t, "sweep", o.drivers[0].name)
+	require.Equal(t, "sweep", o.drivers[0].Name)
 }
 
 func TestWithoutFlagsAllDriversRun(t *testing.T) {
@@ -32,7 +34,7 @@ func TestWithoutFlagsAllDriversRun(t *testing.T) {
 	require.Nil(t, o.locks)
 	require.Zero(t, o.lease)
 	require.Zero(t, o.duration)
-	require.Equal(t, driverNames(), []string{"wheel-batch", "wheel", "afterfunc-batch", "afterfunc", "sweep"})
+	require.Equal(t, report.Drivers(), []string{"wheel-batch", "wheel", "afterfunc-batch", "afterfunc", "sweep"})
 	require.Len(t, o.drivers, 5)
 }
 

@@ -12,8 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
+
+const serverTimeout = 5 * time.Second // for the server of -redis to answer
 
 // Exit statuses.
 const (
@@ -24,8 +28,8 @@ const (
 )
 
 func main() {
-	if os.Getenv(rowEnv) != "" {
-		os.Exit(rowMain(os.Stdin, os.Stdout))
+	if os.Getenv(run.RowEnv) != "" {
+		os.Exit(run.RowMain(os.Stdin, os.Stdout))
 	}
 	os.Exit(program(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -56,7 +60,7 @@ type bench struct {
 
 	mu     sync.Mutex // guards what follows
 	srv    *redistest.Server
-	parent *parent
+	parent *run.Parent
 }
 
 // quit ends the processes that a run has started.
@@ -64,7 +68,7 @@ func (b *bench) quit() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.parent != nil {
-		b.parent.kill()
+		b.parent.Kill()
 	}
 	if b.srv != nil {
 		_ = b.srv.Kill() // refused for somebody else's
@@ -79,20 +83,22 @@ func (b *bench) run(ctx context.Context, args []string) int {
 		return exitOK
 	}
 	if err == nil && o.json != "" {
-		if err = checkWritable(o.json); err != nil {
+		if err = report.CheckWritable(o.json); err != nil {
 			err = usagef("-json: the file cannot be written: %v", err)
 		}
 	}
-	dir := outDir{}
+	dir := report.Dir{}
 	if err == nil && o.out != "" {
-		dir, err = openOut(o.out)
+		if dir, err = report.OpenDir(o.out); err != nil {
+			err = usagef("-out: %v", err)
+		}
 	}
 	if err != nil {
 		return b.status(ctx, err)
 	}
 	rep, err := b.measure(ctx, o, commandLine(args))
 	if rep == nil {
-		dir.abandon()
+		dir.Abandon()
 	} else {
 		err = errors.Join(err, b.save(rep, o, dir))
 	}
@@ -100,15 +106,15 @@ func (b *bench) run(ctx context.Context, args []string) int {
 }
 
 // save writes the report to the files that are wanted.
-func (b *bench) save(rep *report, o options, dir outDir) error {
+func (b *bench) save(rep *report.Report, o options, dir report.Dir) error {
 	var errs []error
 	if o.json != "" {
-		errs = append(errs, writeJSON(o.json, rep))
+		errs = append(errs, report.WriteJSON(o.json, rep))
 	}
 	if o.out != "" {
-		err := dir.write(rep)
+		err := dir.Write(rep)
 		if err == nil {
-			fmt.Fprintf(b.stdout, "Charts, and a page with all of it: %s\n", dir.page())
+			fmt.Fprintf(b.stdout, "Charts, and a page with all of it: %s\n", dir.Page())
 		}
 		errs = append(errs, err)
 	}
@@ -118,7 +124,7 @@ func (b *bench) save(rep *report, o options, dir outDir) error {
 // status says on one line what went wrong, and what exit status it is.
 func (b *bench) status(ctx context.Context, err error) int {
 	if err != nil {
-		fmt.Fprintln(b.stderr, "bench:", oneLine(err))
+		fmt.Fprintln(b.stderr, "bench:", report.OneLine(err))
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -133,7 +139,7 @@ func (b *bench) status(ctx context.Context, err error) int {
 
 // measure runs the rows and prints them. The report is nil if it did not come
 // to rows.
-func (b *bench) measure(ctx context.Context, o options, command string) (*report, error) {
+func (b *bench) measure(ctx context.Context, o options, command string) (*report.Report, error) {
 	srv, err := openServer(ctx, o.redis)
 	if err != nil {
 		return nil, err
@@ -142,64 +148,50 @@ func (b *bench) measure(ctx context.Context, o options, command string) (*report
 	b.srv = srv
 	b.mu.Unlock()
 	defer func() { _ = srv.Stop() }()
-	rep := &report{Environment: newEnvironment(srv)}
+	rep := &report.Report{Environment: newEnvironment(srv)}
 	env := &rep.Environment
 	env.Command = command
 
 	capacity, measured := float64(usualCapacity), srv.Kind() == redistest.Mini
 	if measured {
-		if capacity, err = measureCapacity(ctx, srv); err != nil {
+		if capacity, err = run.MeasureCapacity(ctx, srv); err != nil {
 			return nil, err
 		}
 	}
-	p, err := choose(o, capacity, measured)
+	p, notes, err := choose(o, capacity, measured)
 	if err != nil {
 		return nil, err
 	}
 	if o.out != "" && !measured { // miniredis has no CPU of its own
-		p.watch = p.lease * 2 / 3
+		p.Watch = p.Lease * 2 / 3
 	}
-	env.LeaseMs, env.DurationMs = p.lease.Milliseconds(), p.duration.Milliseconds()
+	env.LeaseMs, env.DurationMs = p.Lease.Milliseconds(), p.Duration.Milliseconds()
 	if measured {
-		p.notes = append(p.notes, fmt.Sprintf("note: embedded miniredis renews %.0f locks/s one by one here, Redis far more: run it with a redis-server for figures that matter", capacity))
+		notes = append(notes, fmt.Sprintf("note: embedded miniredis renews %.0f locks/s one by one here, Redis far more: run it with a redis-server for figures that matter", capacity))
 	}
-	env.Notes = p.notes
-	writeHeader(b.stdout, *env, p)
+	env.Notes = notes
+	report.WriteHeader(b.stdout, *env, p.Lease, p.Duration)
 
-	pa, err := newParent(srv, p, b.stderr)
+	pa, err := run.NewParent(srv, p, b.stderr, newProgress(b.stderr, p))
 	if err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
 	b.parent = pa
 	b.mu.Unlock()
-	gone, err := control(ctx, srv, "wheellock:bench:"+pa.run+":control", controlLease)
+	gone, err := pa.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(b.stdout, "control lock: gone %v after it was taken for %v and not renewed, as it must be\n\n", gone.Round(time.Millisecond), controlLease)
+	fmt.Fprintf(b.stdout, "control lock: gone %v after it was taken for %v and not renewed, as it must be\n\n", gone.Round(time.Millisecond), run.ControlLease)
 
-	rep.Rows = pa.rows(ctx)
+	rep.Rows = pa.Rows(ctx)
 	env.Interrupted = ctx.Err() != nil
-	writeTable(b.stdout, rep.Rows)
-	for _, line := range remarks(rep.Rows) {
+	report.WriteTable(b.stdout, rep.Rows)
+	for _, line := range report.Remarks(rep.Rows) {
 		fmt.Fprintln(b.stdout, line)
 	}
-	return rep, verdict(rep.Rows)
-}
-
-// verdict is an error if any row is not as it must be.
-func verdict(rows []row) error {
-	bad := 0
-	for _, r := range rows {
-		if !r.sound() {
-			bad++
-		}
-	}
-	if bad > 0 {
-		return fmt.Errorf("bench: FAILED: %d of %d rows missed or lost locks, or did not end well", bad, len(rows))
-	}
-	return nil
+	return rep, report.Verdict(rep.Rows)
 }
 
 // openServer finds or starts the Redis that -redis asks for.
@@ -210,7 +202,7 @@ func openServer(ctx context.Context, address string) (*redistest.Server, error) 
 	case "embedded":
 		return redistest.StartMini(redistest.MiniOptions{})
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	return redistest.Connect(ctx, address)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
@@ -26,16 +29,8 @@ const mainEnv = "WHEELLOCK_BENCH_MAIN"
 
 func TestMain(m *testing.M) {
 	switch {
-	case os.Getenv(rowEnv) == "die":
-		panic("this row dies")
-	case os.Getenv(rowEnv) == "hang":
-		_, _ = os.Stdout.WriteString(`{"phase":"hold"}` + "\n")
-		time.Sleep(time.Hour)
-	case os.Getenv(rowEnv) == "babble":
-		_, _ = os.Stdout.WriteString("hello\n")
-		os.Exit(0)
-	case os.Getenv(rowEnv) != "":
-		os.Exit(rowMain(os.Stdin, os.Stdout))
+	case os.Getenv(run.RowEnv) != "":
+		os.Exit(run.RowMain(os.Stdin, os.Stdout))
 	case os.Getenv(mainEnv) != "":
 		os.Exit(program(os.Args[1:], os.Stdout, os.Stderr))
 	}
@@ -107,7 +102,7 @@ func keys(t *testing.T, srv *redistest.Server) []string {
 	require.NoError(t, err)
 	var names []string
 	for _, name := range all {
-		if name != tokenCounter {
+		if name != run.TokenCounter {
 			names = append(names, name)
 		}
 	}
@@ -132,15 +127,42 @@ func awaitKeys(t *testing.T, srv *redistest.Server, n int) {
 type result struct {
 	code           int
 	stdout, stderr string
-	report         report
+	report         report.Report
 }
 
 // runBench runs the command in this process, its rows in others.
 func runBench(ctx context.Context, t *testing.T, args ...string) result {
 	t.Helper()
+	var stderr output
+	return runBenchOn(ctx, t, &stderr, &stderr, args...)
+}
+
+// runBenchUntilHold is runBench, and calls whenHeld as soon as a row holds all of
+// its locks and knows it: that is when a terminal shows its hold.
+func runBenchUntilHold(t *testing.T, whenHeld func() error, args ...string) result {
+	t.Helper()
+	var stderr output
+	called := make(chan error, 1)
+	go func() {
+		held := func() bool { return strings.Contains(stderr.String(), ": hold ") }
+		for begun := time.Now(); !held() && time.Since(begun) < waitLong; {
+			time.Sleep(pollOften)
+		}
+		called <- whenHeld()
+	}()
+	r := runBenchOn(context.Background(), t, &screen{out: &stderr, width: func() int { return 200 }}, &stderr, args...)
+	require.NoError(t, <-called)
+	require.Contains(t, r.stderr, ": hold ")
+	return r
+}
+
+// runBenchOn is runBench with a terminal, or something else, that writes to
+// stderr.
+func runBenchOn(ctx context.Context, t *testing.T, terminal io.Writer, stderr *output, args ...string) result {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.json")
-	var stdout, stderr output
-	b := &bench{stdout: &stdout, stderr: &stderr}
+	var stdout output
+	b := &bench{stdout: &stdout, stderr: terminal}
 	r := result{code: b.run(ctx, append(args, "-json", file))}
 	r.stdout, r.stderr = stdout.String(), stderr.String()
 	t.Logf("%v\n%s%s", args, r.stdout, r.stderr)

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/bench/internal/run"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
@@ -86,7 +87,7 @@ func renewBare(b *testing.B, n, conns, batch int) float64 {
 			args = append(args, names[from:to]...)
 			args = append(args, 60_000, "client:")
 			args = append(args, fields[from:to]...)
-			gone, err := redis.Ints(eval(conn, ioTimeout, script.Renew, args))
+			gone, err := redis.Ints(run.Eval(conn, mostTime, script.Renew, args))
 			if err != nil || len(gone) > 0 {
 				return fmt.Errorf("%d gone: %w", len(gone), err)
 			}
@@ -105,14 +106,14 @@ func BenchmarkMostRenewals(b *testing.B) {
 		bare := 0.0
 		b.Run(fmt.Sprintf("impl=bare/locks=%d", n), func(b *testing.B) {
 			for b.Loop() {
-				bare = renewBare(b, n, renewal.DefaultDispatchers, callKeys)
+				bare = renewBare(b, n, renewal.DefaultDispatchers, run.BatchSize)
 			}
 			b.ReportMetric(bare, "renewals/s")
 		})
 		b.Run(fmt.Sprintf("impl=round-trip/locks=%d", n), func(b *testing.B) {
 			each := 0.0
 			for b.Loop() {
-				each = renewBare(b, n, oneByOne, 1)
+				each = renewBare(b, n, run.Dispatchers, 1)
 			}
 			b.ReportMetric(each, "renewals/s")
 		})
@@ -123,34 +124,34 @@ func BenchmarkMostRenewals(b *testing.B) {
 			lease := time.Duration(2.5*float64(n)/bare*1000) * time.Millisecond
 			for b.Loop() {
 				srv := benchServer(b)
-				h, err := newHolder(allDrivers()[0], srv, lockName, n, lease)
+				h, err := run.NewHolder(run.Drivers()[0], srv, lockName, n, lease)
 				require.NoError(b, err)
 				takeAll(b, h, n)
 				time.Sleep(lease)
-				h.begin()
+				h.Begin()
 				begun := time.Now()
 				time.Sleep(mostTime)
-				c := h.counters()
-				b.ReportMetric(float64(c.renewals)/time.Since(begun).Seconds(), "renewals/s")
-				b.ReportMetric(float64(c.missed), "missed")
-				h.close()
+				c := h.Counters()
+				b.ReportMetric(float64(c.Renewals)/time.Since(begun).Seconds(), "renewals/s")
+				b.ReportMetric(float64(c.Missed), "missed")
+				h.Close()
 			}
 		})
 	}
 }
 
 // takeAll takes n locks from many goroutines.
-func takeAll(b *testing.B, h holder, n int) {
+func takeAll(b *testing.B, h run.Holder, n int) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range takers {
+	for range run.Workers {
 		wg.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= n {
 					return
 				}
-				if err := h.acquire(context.Background(), i); err != nil {
+				if err := h.Acquire(context.Background(), i); err != nil {
 					b.Error(err)
 					return
 				}
@@ -169,19 +170,21 @@ func BenchmarkMostAcquisitions(b *testing.B) {
 			for b.Loop() {
 				srv := benchServer(b)
 				begun := time.Now()
-				inParallel(b, srv, conns, func(w int, conn redis.Conn) error { return acquireBare(conn, n*w/conns, n*(w+1)/conns, takers/conns) })
+				inParallel(b, srv, conns, func(w int, conn redis.Conn) error {
+					return acquireBare(conn, n*w/conns, n*(w+1)/conns, run.Workers/conns)
+				})
 				b.ReportMetric(float64(n)/time.Since(begun).Seconds(), "locks/s")
 			}
 		})
 		b.Run(fmt.Sprintf("impl=wheel-batch/locks=%d", n), func(b *testing.B) {
 			for b.Loop() {
 				srv := benchServer(b)
-				h, err := newHolder(allDrivers()[0], srv, lockName, n, 10*time.Minute)
+				h, err := run.NewHolder(run.Drivers()[0], srv, lockName, n, 10*time.Minute)
 				require.NoError(b, err)
 				begun := time.Now()
 				takeAll(b, h, n)
 				b.ReportMetric(float64(n)/time.Since(begun).Seconds(), "locks/s")
-				h.close()
+				h.Close()
 			}
 		})
 	}
@@ -200,7 +203,7 @@ func acquireBare(conn redis.Conn, from, to, window int) error {
 	for got < to {
 		for sent < min(got+window, to) {
 			name := lockName(sent)
-			if err := conn.Send("EVALSHA", script.Acquire.SHA(), 2, name, tokenCounter, "client:"+name+":1", 600_000, least); err != nil {
+			if err := conn.Send("EVALSHA", script.Acquire.SHA(), 2, name, run.TokenCounter, "client:"+name+":1", 600_000, least); err != nil {
 				return err
 			}
 			sent++

@@ -5,6 +5,9 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run"
 )
 
 // slowRow is how long a row takes before more is printed of it than its name,
@@ -18,11 +21,11 @@ const slowRow = 10 * time.Second
 type progress struct {
 	out    io.Writer // immutable
 	screen *screen   // immutable; nil if out is none
-	plan   plan      // immutable
+	plan   run.Plan  // immutable
 
-	todo  []int // numbers of locks of the rows that have not begun
-	all   int   // rows
-	row   row   // that runs
+	todo  []int      // numbers of locks of the rows that have not begun
+	all   int        // rows
+	row   report.Row // that runs
 	begun time.Time
 	told  time.Time // off a screen
 
@@ -30,15 +33,17 @@ type progress struct {
 	needed, guessed time.Duration // of that, beside the holding: as it was, and as guess had it
 }
 
-// newProgress is of rows with these numbers of locks, in the order in which
-// they will run.
-func newProgress(out io.Writer, p plan, locks []int) *progress {
+func newProgress(out io.Writer, p run.Plan) *progress {
 	s, _ := out.(*screen)
-	return &progress{out: out, screen: s, plan: p, todo: locks, all: len(locks)}
+	return &progress{out: out, screen: s, plan: p}
 }
 
-// begin is called before a row.
-func (p *progress) begin(r row, now time.Time) {
+// Start is called with the rows' numbers of locks, in the order in which they
+// will run.
+func (p *progress) Start(locks []int) { p.todo, p.all = locks, len(locks) }
+
+// Begin is called before a row.
+func (p *progress) Begin(r report.Row, now time.Time) {
 	p.row, p.begun, p.told = r, now, now
 	p.todo = p.todo[1:]
 	if p.screen == nil {
@@ -48,16 +53,16 @@ func (p *progress) begin(r row, now time.Time) {
 	p.screen.draw(p.line("start", now))
 }
 
-// event is called with what the row's process says.
-func (p *progress) event(e event, now time.Time) {
-	what := e.Phase
+// Step is called with what the row's process says.
+func (p *progress) Step(phase string, done int, now time.Time) {
+	what := phase
 	switch {
-	case e.Phase == "hold":
-		what = fmt.Sprintf("hold %ds of %v", e.Done, p.plan.duration)
-	case e.Phase == "watch":
-		what = fmt.Sprintf("watch %ds of %v", e.Done, p.plan.watch)
-	case e.Done > 0:
-		what = fmt.Sprintf("%s %d of %d", e.Phase, e.Done, p.row.Locks)
+	case phase == run.PhaseHold:
+		what = fmt.Sprintf("hold %ds of %v", done, p.plan.Duration)
+	case phase == run.PhaseWatch:
+		what = fmt.Sprintf("watch %ds of %v", done, p.plan.Watch)
+	case done > 0:
+		what = fmt.Sprintf("%s %d of %d", phase, done, p.row.Locks)
 	}
 	if p.screen != nil {
 		p.screen.draw(p.line(what, now))
@@ -69,8 +74,8 @@ func (p *progress) event(e event, now time.Time) {
 	}
 }
 
-// end is called after a row.
-func (p *progress) end(now time.Time) {
+// End is called after a row.
+func (p *progress) End(now time.Time) {
 	took := now.Sub(p.begun)
 	p.spent += took
 	p.needed += max(took-p.waits(p.row.Locks), 0)
@@ -118,7 +123,7 @@ func (p *progress) left(now time.Time) time.Duration {
 }
 
 // waits is how long a row holds its locks.
-func (p *progress) waits(locks int) time.Duration { return p.plan.duration + p.plan.watchOf(locks) }
+func (p *progress) waits(locks int) time.Duration { return p.plan.Duration + p.plan.WatchOf(locks) }
 
 // guess is what a row takes beside the holding, on a usual machine.
 func guess(locks int) time.Duration {

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run"
 )
 
 // shown is what a terminal shows in the end of what was written to it.
@@ -49,30 +52,32 @@ func TestScreenKeepsOneLineBelowWhatIsWritten(t *testing.T) {
 
 func TestProgressOnAScreenIsOneLineThatGoesInTheEnd(t *testing.T) {
 	var b bytes.Buffer
-	p := newProgress(&screen{out: &b, width: func() int { return 120 }}, plan{duration: 10 * time.Second}, []int{1000, 1000})
+	p := newProgress(&screen{out: &b, width: func() int { return 120 }}, run.Plan{Duration: 10 * time.Second})
+	p.Start([]int{1000, 1000})
 	now := time.Now()
-	r := row{Driver: "sweep", Locks: 1000}
-	p.begin(r, now)
+	r := report.Row{Driver: "sweep", Locks: 1000}
+	p.Begin(r, now)
 	require.Equal(t, []string{"bench: row 1 of 2: sweep, 1000 locks: start [--------------------] 21s left"}, shown(b.String()))
-	p.event(event{Phase: "acquire", Done: 500}, now)
+	p.Step("acquire", 500, now)
 	require.Contains(t, shown(b.String())[0], "acquire 500 of 1000")
-	p.event(event{Phase: "hold", Done: 4}, now.Add(4*time.Second))
+	p.Step("hold", 4, now.Add(4*time.Second))
 	require.Equal(t, []string{"bench: row 1 of 2: sweep, 1000 locks: hold 4s of 10s [###-----------------] 17s left"}, shown(b.String()))
-	p.end(now.Add(15 * time.Second))
+	p.End(now.Add(15 * time.Second))
 	require.Equal(t, []string{""}, shown(b.String()))
-	p.begin(r, now.Add(15*time.Second))
+	p.Begin(r, now.Add(15*time.Second))
 	require.Equal(t, []string{"bench: row 2 of 2: sweep, 1000 locks: start [##########----------] 15s left"}, shown(b.String()),
 		"it has learned what a row takes here")
 }
 
 func TestProgressElsewhereIsALineARow(t *testing.T) {
 	var b bytes.Buffer
-	p := newProgress(&b, plan{duration: time.Hour}, []int{5})
+	p := newProgress(&b, run.Plan{Duration: time.Hour})
+	p.Start([]int{5})
 	now := time.Now()
-	p.begin(row{Driver: "wheel", Locks: 5}, now)
+	p.Begin(report.Row{Driver: "wheel", Locks: 5}, now)
 	for s := range 25 { // more is said of rows that take long
-		p.event(event{Phase: "hold", Done: s}, now.Add(time.Duration(s)*time.Second))
+		p.Step("hold", s, now.Add(time.Duration(s)*time.Second))
 	}
-	p.end(now.Add(25 * time.Second))
+	p.End(now.Add(25 * time.Second))
 	require.Equal(t, "bench: row 1 of 1: wheel, 5 locks\nbench:   wheel, 5 locks: hold 10s of 1h0m0s\nbench:   wheel, 5 locks: hold 20s of 1h0m0s\n", b.String())
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run"
 )
 
 // BenchmarkRenew is the command's table in the form that benchstat reads: the
@@ -17,9 +20,9 @@ import (
 //
 // The time of an operation would be that of the whole row, so it is left out.
 func BenchmarkRenew(b *testing.B) {
-	for _, d := range allDrivers() {
+	for _, d := range run.Drivers() {
 		for _, n := range []int{1000, 10_000} {
-			b.Run(fmt.Sprintf("driver=%s/locks=%d", d.name, n), func(b *testing.B) {
+			b.Run(fmt.Sprintf("driver=%s/locks=%d", d.Name, n), func(b *testing.B) {
 				for b.Loop() {
 					reportRow(b, measured(b, d, n))
 				}
@@ -30,34 +33,33 @@ func BenchmarkRenew(b *testing.B) {
 }
 
 // measured is one row.
-func measured(b *testing.B, d driver, locks int) row {
+func measured(b *testing.B, d run.Driver, locks int) report.Row {
 	srv := benchServer(b)
-	p, err := newParent(srv, plan{
-		drivers: []driver{d}, locks: []int{locks}, lease: defaultLease, duration: defaultLease,
-	}, io.Discard)
+	what := run.Plan{Drivers: []run.Driver{d}, Locks: []int{locks}, Lease: defaultLease, Duration: defaultLease}
+	p, err := run.NewParent(srv, what, io.Discard, newProgress(io.Discard, what))
 	require.NoError(b, err)
-	rows := p.rows(context.Background())
-	require.NoError(b, verdict(rows), "%+v", rows)
+	rows := p.Rows(context.Background())
+	require.NoError(b, report.Verdict(rows), "%+v", rows)
 	return rows[0]
 }
 
 // reportRow reports what is known.
-func reportRow(b *testing.B, r row) {
+func reportRow(b *testing.B, r report.Row) {
 	for _, m := range []struct {
 		unit  string
-		value number
+		value report.Number
 	}{
-		{"cpu-ns/renewal", r.ClientCPU.times(1000)},
-		{"redis-cpu-ns/renewal", r.RedisCPU.times(1000)},
+		{"cpu-ns/renewal", r.ClientCPU.Times(1000)},
+		{"redis-cpu-ns/renewal", r.RedisCPU.Times(1000)},
 		{"late-p50-ms", r.LateP50},
 		{"late-p99-ms", r.LateP99},
-		{"B/lock", r.Heap.per(float64(r.Locks))},
+		{"B/lock", r.Heap.Per(float64(r.Locks))},
 		{"goroutines", r.Goroutines},
 		{"script-mean-us", r.ScriptMean},
 		{"script-p99-us", r.ScriptP99},
 	} {
-		if m.value.known {
-			b.ReportMetric(m.value.value, m.unit)
+		if m.value.Known {
+			b.ReportMetric(m.value.Value, m.unit)
 		}
 	}
 }

@@ -21,8 +21,8 @@ type pkg struct {
 	Deps       []string // also the imports of imports
 }
 
-// rule says what a tree of packages of this module may import, at any depth,
-// beside itself and the standard library.
+// rule says what a tree of packages of this module may import beside itself and
+// the standard library. What a tree that it may import may import, it may too.
 type rule struct {
 	tree   string   // below the module: "lock" is also lock/..., but for what has a rule of its own
 	ours   []string // trees of this module
@@ -32,23 +32,41 @@ type rule struct {
 const (
 	redigo          = "github.com/gomodule/redigo"
 	rediscModule    = "github.com/mna/redisc"
+	hdrModule       = "github.com/HdrHistogram/hdrhistogram-go"
 	miniredisModule = "github.com/alicebob/miniredis/v2"
 	gopherLua       = "github.com/yuin/gopher-lua" // miniredis runs scripts with it
 )
+
+// plot draws the charts; the others are what it needs.
+var plot = []string{
+	"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf", "git.sr.ht/~sbinet/gg",
+	"github.com/ajstarks/svgo", "github.com/golang/freetype", "golang.org/x/image", "golang.org/x/text",
+}
 
 // rules are looked through from the top; the first tree that holds a package
 // is the one that counts.
 var rules = []rule{
 	{tree: "wheel"},
 	{tree: "renewal", ours: []string{"wheel"}},
-	{tree: "lock/cluster", ours: []string{"lock", "renewal", "wheel"}, others: []string{redigo, rediscModule}},
-	{tree: "lock/sentinel", ours: []string{"lock", "renewal", "wheel"}, others: []string{redigo}},
-	{tree: "lock/locktest", ours: []string{"lock", "renewal", "wheel", "integration/redistest"}, others: []string{redigo, miniredisModule, gopherLua}},
-	{tree: "lock", ours: []string{"renewal", "wheel"}, others: []string{redigo}},
-	{tree: "bench", ours: []string{"lock", "lock/cluster", "lock/sentinel", "renewal", "wheel", "integration/redistest"}, others: []string{"*"}},
+	{tree: "lock/script"},
+	{tree: "lock/topology", others: []string{redigo}},
+	{tree: "lock/internal/keys"},
+	{tree: "lock/internal/waitqueue"},
+	{tree: "lock/internal/dialing", others: []string{redigo}},
+	{tree: "lock/internal/pipe", ours: []string{"lock/script", "lock/internal/dialing", "lock/internal/keys"}, others: []string{redigo}},
+	{tree: "lock/internal/carrier", ours: []string{"lock/internal/pipe", "lock/internal/keys", "lock/internal/dialing", "lock/script", "renewal"}, others: []string{redigo}},
+	{tree: "lock/internal/pubsub", ours: []string{"lock/internal/keys"}, others: []string{redigo}},
+	{tree: "lock/cluster", ours: []string{"lock/topology", "lock/internal/dialing"}, others: []string{redigo, rediscModule}},
+	{tree: "lock/sentinel", ours: []string{"lock/topology", "lock/internal/dialing"}, others: []string{redigo}},
+	{tree: "lock/locktest/memredis", others: []string{redigo, miniredisModule, gopherLua}},
+	{tree: "lock/locktest", ours: []string{"lock", "lock/internal/keys", "lock/locktest/memredis"}},
+	{tree: "lock", ours: []string{"renewal", "lock/script", "lock/topology", "lock/internal/dialing", "lock/internal/keys", "lock/internal/carrier", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/waitqueue"}, others: []string{redigo}},
+	{tree: "bench/internal/report", others: plot},
+	{tree: "bench/internal/run", ours: []string{"bench/internal/report", "lock", "lock/script", "integration/redistest"}, others: []string{redigo, hdrModule}},
+	{tree: "bench", ours: []string{"lock", "lock/cluster", "lock/sentinel", "bench/internal/run", "integration/redistest"}, others: []string{"*"}},
 	{tree: containerTree, ours: []string{"integration/redistest"}, others: []string{"*"}},
-	{tree: "integration/redistest", others: []string{redigo, miniredisModule, gopherLua}},
-	{tree: "integration/faults", ours: []string{"lock", "renewal", "wheel", "integration/redistest"}, others: []string{"*"}},
+	{tree: "integration/redistest", ours: []string{"lock/locktest/memredis"}, others: []string{redigo}},
+	{tree: "integration/faults", ours: []string{"lock", "integration/redistest"}, others: []string{"*"}},
 	{tree: "integration"},
 }
 
@@ -69,6 +87,17 @@ func ruleOf(path string) (rule, bool) {
 	return rules[i], true
 }
 
+// whole is the rule with what the trees that it names may import.
+func (r rule) whole() rule {
+	for _, tree := range r.ours {
+		below, _ := ruleOf(module + "/" + tree)
+		below = below.whole()
+		r.ours = append(slices.Clip(r.ours), below.ours...)
+		r.others = append(slices.Clip(r.others), below.others...)
+	}
+	return r
+}
+
 // violations are the imports that the rules forbid.
 func violations(pkgs []pkg) []string {
 	byPath := map[string]pkg{}
@@ -85,6 +114,7 @@ func violations(pkgs []pkg) []string {
 			out = append(out, fmt.Sprintf("%s is a package that no rule knows", p.ImportPath))
 			continue
 		}
+		r = r.whole()
 		for _, path := range p.Deps {
 			d := byPath[path]
 			switch {
@@ -120,7 +150,7 @@ func TestImportsRunDownwardsOnly(t *testing.T) {
 				require.NoError(t, err)
 				pkgs = append(pkgs, p)
 			}
-			for _, must := range []string{"wheel", "renewal", "lock", "lock/cluster", "lock/sentinel", "lock/locktest", "bench", "integration/redistest", containerTree} {
+			for _, must := range []string{"wheel", "renewal", "lock", "lock/cluster", "lock/sentinel", "lock/locktest", "bench", "bench/internal/run", "bench/internal/report", "integration/redistest", containerTree} {
 				require.True(t, slices.ContainsFunc(pkgs, func(p pkg) bool { return p.ImportPath == module+"/"+must }), "package %s is missing", must)
 			}
 			for _, v := range violations(pkgs) {
@@ -140,6 +170,9 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"renewal", module + "/lock", module},
 		{"renewal", redigo + "/redis", redigo},
 		{"renewal", module + "/integration/redistest", module},
+		{"lock/internal/waitqueue", redigo + "/redis", redigo},
+		{"lock/internal/waitqueue", module + "/wheel", module},
+		{"lock/internal/waitqueue", module + "/lock", module},
 		{"lock", rediscModule, rediscModule},
 		{"lock", miniredisModule, miniredisModule},
 		{"lock", module + "/bench", module},
@@ -148,12 +181,36 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"lock/sentinel", rediscModule, rediscModule},
 		{"lock", module + "/lock/locktest", module},
 		{"lock/sentinel", module + "/lock/locktest", module},
+		{"lock/sentinel", module + "/lock", module},
+		{"lock/cluster", module + "/lock", module},
+		{"lock/topology", module + "/lock", module},
+		{"lock/internal/dialing", module + "/lock/topology", module},
+		{"lock/internal/keys", module + "/lock", module},
+		{"lock/internal/pubsub", module + "/lock", module},
+		{"lock/internal/pipe", module + "/lock", module},
+		{"lock/internal/pipe", module + "/renewal", module},
+		{"lock/internal/carrier", module + "/lock", module},
+		{"lock/internal/pipe", module + "/lock/topology", module},
+		{"lock/internal/pipe", module + "/lock/internal/pubsub", module},
+		{"lock/internal/keys", redigo + "/redis", redigo},
+		{"lock/locktest", module + "/integration/redistest", module},
+		{"lock/locktest/memredis", module + "/lock", module},
 		{"lock/locktest", "testing", ""},
 		{"lock/locktest", "github.com/stretchr/testify/require", "github.com/stretchr/testify"},
 		{"bench", module + "/lock/locktest", module},
 		{"bench", module + "/integration/redistest/container", module},
 		{"integration/redistest", module + "/integration/redistest/container", module},
 		{"bench", "testing", ""},
+		{"bench/internal/report", "testing", ""},
+		{"bench/internal/report", redigo + "/redis", redigo},
+		{"bench/internal/report", module + "/bench", module},
+		{"bench/internal/report", module + "/bench/internal/run", module},
+		{"bench/internal/report", module + "/lock", module},
+		{"bench/internal/report", module + "/integration/redistest", module},
+		{"bench/internal/run", "testing", ""},
+		{"bench/internal/run", module + "/bench", module},
+		{"bench/internal/run", module + "/lock/locktest", module},
+		{"bench/internal/run", module + "/integration/redistest/container", module},
 		{"bench", module + "/integration", module},
 		{"integration/redistest", module + "/lock", module},
 		{"integration/redistest", "testing", ""},
@@ -178,12 +235,21 @@ func TestAllowedImportsPass(t *testing.T) {
 		{"renewal", "wheel"},
 		{"lock", "renewal"},
 		{"lock", "lock/internal/x"},
+		{"lock", "lock/internal/waitqueue"},
 		{"bench", "lock"},
+		{"bench", "bench/internal/run"},
+		{"bench", "bench/internal/report"},
+		{"bench/internal/run", "bench/internal/report"},
+		{"bench/internal/run", "lock"},
+		{"bench/internal/run", "integration/redistest"},
 		{"bench", "integration/redistest"},
-		{"lock/cluster", "lock"},
-		{"lock/sentinel", "lock"},
+		{"lock", "lock/topology"},
+		{"lock/cluster", "lock/topology"},
+		{"lock/cluster", "lock/internal/dialing"},
+		{"lock/sentinel", "lock/topology"},
 		{"lock/locktest", "lock"},
-		{"lock/locktest", "integration/redistest"},
+		{"lock/locktest", "lock/locktest/memredis"},
+		{"integration/redistest", "lock/locktest/memredis"},
 		{"integration/redistest/container", "integration/redistest"},
 	} {
 		from := pkg{ImportPath: module + "/" + c[0], Module: house, Deps: []string{module + "/" + c[1], "fmt"}}

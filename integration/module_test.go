@@ -107,3 +107,26 @@ func linked(t *testing.T, program string) []string {
 	slices.Sort(modules)
 	return modules
 }
+
+// TestUsersSeeNoVersionWithKnownFaults: who requires this module has what it
+// requires in the list of modules, tests' dependencies too, and a scanner looks
+// there.
+func TestUsersSeeNoVersionWithKnownFaults(t *testing.T) {
+	least := map[string]string{
+		"github.com/docker/docker":            "v27.1.1",
+		"github.com/go-viper/mapstructure/v2": "v2.4.0",
+		"github.com/opencontainers/runc":      "v1.2.8",
+		"github.com/sirupsen/logrus":          "v1.9.3",
+	}
+	for line := range strings.Lines(run(t, root(t), nil, "go", "list", "-m", "all")) {
+		path, v, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if want, ok := least[path]; ok {
+			v, _, _ = strings.Cut(v, "+")
+			require.GreaterOrEqual(t, version.Compare("go"+v[1:], "go"+want[1:]), 0, "%s is required in %s", path, v)
+			delete(least, path)
+		}
+	}
+	for path := range least {
+		t.Logf("%s is not required any more", path)
+	}
+}

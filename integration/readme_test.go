@@ -61,7 +61,7 @@ func TestREADMECodeCompiles(t *testing.T) {
 	examples := exampleLines(t)
 	for i, block := range readmeBlocks(t) {
 		if isFile(block) {
-			files[fmt.Sprintf("block%d/code.go", i+1)] = block
+			files[fmt.Sprintf("block%d/%s", i+1, fileName(block))] = block
 			continue
 		}
 		require.Contains(t, examples, normalized(block),
@@ -71,6 +71,27 @@ func TestREADMECodeCompiles(t *testing.T) {
 		dir, env := userModule(t, files)
 		run(t, dir, env, "go", "vet", "./...")
 	}
+}
+
+// fileName is where a user would put a whole file.
+func fileName(block string) string {
+	if regexp.MustCompile(`(?m)^func Test\w*\(`).MatchString(block) {
+		return "code_test.go"
+	}
+	return "code.go"
+}
+
+// TestREADMETestsPass: a test in README.md is run as pasted.
+func TestREADMETestsPass(t *testing.T) {
+	files := map[string]string{}
+	for i, block := range readmeBlocks(t) {
+		if isFile(block) && fileName(block) == "code_test.go" {
+			files[fmt.Sprintf("block%d/code_test.go", i+1)] = block
+		}
+	}
+	require.NotEmpty(t, files, "README.md shows how a service is tested")
+	dir, env := userModule(t, files)
+	run(t, dir, env, "go", "test", "-count=1", "./...")
 }
 
 func TestREADMEProgramsRun(t *testing.T) {
@@ -151,6 +172,33 @@ func TestExamplesAreRun(t *testing.T) {
 	}
 	require.Greater(t, count, 25)
 	require.ElementsMatch(t, compiledOnly, notRun)
+}
+
+// TestExamplesAreWhole: pkg.go.dev shows an example with what it uses, if that is
+// in the same file; what is elsewhere would be undefined there.
+func TestExamplesAreWhole(t *testing.T) {
+	ofPackage := map[string]bool{}
+	for _, tree := range []string{"wheel", "renewal", "lock"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(root(t), tree), func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+			if err != nil {
+				return err
+			}
+			for _, e := range doc.Examples(file) {
+				if e.Name == "" {
+					ofPackage[filepath.Base(filepath.Dir(name))] = true
+				}
+				if e.Play == nil {
+					t.Errorf("Example%s of %s uses what is not in its file", e.Name, name)
+				}
+			}
+			return nil
+		}))
+	}
+	require.True(t, ofPackage["lock"], "package lock has an example of its own")
 }
 
 // normalized is code without its indentation and empty lines.
@@ -267,10 +315,14 @@ func TestREADMENamesWhatThereIs(t *testing.T) {
 	require.Greater(t, named, 50, "the expression has found too little")
 }
 
-// TestREADMEFiguresAreMeasured: its three rows are taken from BENCHMARKS.md.
+// TestREADMEFiguresAreMeasured: its three rows, and what it says of others that
+// are better, are taken from BENCHMARKS.md.
 func TestREADMEFiguresAreMeasured(t *testing.T) {
 	measured, err := os.ReadFile(filepath.Join(root(t), "bench", "BENCHMARKS.md"))
 	require.NoError(t, err)
+	requireMeasured := func(figure string) {
+		require.Regexp(t, `(^|[^\d.,])`+regexp.QuoteMeta(figure)+`($|[^\d])`, string(measured), "%s: not in BENCHMARKS.md", figure)
+	}
 	figures := 0
 	for row := range strings.Lines(readmeSection(t, "## Two commands")) {
 		cells := strings.Split(row, "|")
@@ -279,8 +331,17 @@ func TestREADMEFiguresAreMeasured(t *testing.T) {
 		}
 		for _, figure := range regexp.MustCompile(`\d[\d,.]*\d|\d`).FindAllString(strings.Join(cells[2:], "|"), -1) {
 			figures++
-			require.Regexp(t, `(^|[^\d.,])`+regexp.QuoteMeta(figure)+`($|[^\d])`, string(measured), "%s: not in BENCHMARKS.md", figure)
+			requireMeasured(figure)
 		}
 	}
 	require.GreaterOrEqual(t, figures, 6)
+
+	better := readmeSection(t, "## When something else is better")
+	require.NotRegexp(t, `\b(thirds?|quarters?|fifth|times|half) (of|as much)`, better, "a ratio that nobody can look up: give both figures")
+	figures = 0
+	for _, m := range regexp.MustCompile(`(\d[\d,.]*)\s(us|ns|ms|bytes)\b`).FindAllStringSubmatch(better, -1) {
+		figures++
+		requireMeasured(m[1])
+	}
+	require.GreaterOrEqual(t, figures, 8)
 }

@@ -9,7 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/lock/topology"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -38,18 +41,20 @@ type Client struct {
 
 	closing  chan struct{}  // closed when Close begins
 	wg       sync.WaitGroup // what passOn started
-	lost     lostEvents     // for the Lost hook
-	requests sync.Pool      // of *request
+	lost     backlog[loss]  // holds that are lost, to be taken out of the tables
+	events   backlog[Event] // for the Lost hook
+	requests pipe.Requests
 
-	mu      sync.Mutex           // guards what follows
-	closed  bool                 // Close began
-	holds   holdTable            // the hold of each name, until its end is through
-	gates   map[string]*gate     // the waiters of each name, if any
-	lines   map[string]*waitLine // the waiters at semaphores and latches, by channel; nil while there was none
-	kin     map[kinKey][]*hold   // the holds of kinds of which a name may have many; nil while there was none
-	kinHeld int                  // how many they are
-	calls   int                  // acquisitions and unlocks that are under way
-	idle    chan struct{}        // closed when, after Close began, there is neither hold nor call
+	mu      sync.Mutex            // guards what follows
+	closed  bool                  // Close began
+	holds   holdTable             // the hold of each name, until its end is through
+	gates   map[string]*gate      // the waiters of each name, if any
+	lines   map[string]*waitLine  // the waiters at semaphores and latches, by channel; nil while there was none
+	kin     map[kinKey][]*hold    // the holds of kinds of which a name may have many; nil while there was none
+	callers map[callerKey]callers // who waits as an owner that others may share; nil while there was none
+	kinHeld int                   // how many they are
+	calls   int                   // acquisitions and unlocks that are under way
+	idle    chan struct{}         // closed when, after Close began, there is neither hold nor call
 }
 
 // New returns a Client of the Redis that source reaches, or all faults of its
@@ -71,7 +76,8 @@ func New(source Source, cfg Config) (*Client, error) {
 		closing: make(chan struct{}), gates: make(map[string]*gate), idle: make(chan struct{}),
 	}
 	c.holds.seed = c.seed
-	c.lost.idle.L = &c.lost.mu
+	c.lost.init(c.forgetLoss)
+	c.events.init(c.callLost)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.janitor = newJanitor(c)
 	if err := c.attach(source); err != nil {
@@ -82,9 +88,9 @@ func New(source Source, cfg Config) (*Client, error) {
 
 // attach makes the nodes that are known from the start.
 func (c *Client) attach(source Source) (err error) {
-	if t, ok := source.(Topology); ok {
+	if t, ok := source.(topology.Topology); ok {
 		c.fleet, err = newFleet(c, t)
-	} else if c.pool, err = sourceDialer(source, c.cfg.Connections+c.cfg.ackerConns(), renewConns(c.dog.Config())); err == nil {
+	} else if c.pool, err = sourceDialer(source, c.cfg.Connections+c.cfg.replicatedConns(), carrier.Conns(c.dog.Config())); err == nil {
 		c.only, err = newNode(c, nil, "")
 	}
 	return err
@@ -106,13 +112,14 @@ func (c *Client) Mutex(name string) *Mutex {
 
 // Stats returns a snapshot of what the client holds and of its watchdog.
 func (c *Client) Stats() Stats {
+	c.lost.drain() // whoever was told of a loss does not find it among the held
 	c.mu.Lock()
 	st := Stats{Held: c.heldLocked(), Waiting: int(c.fair.Load()), Tries: c.tries.Load()}
 	for _, g := range c.gates {
-		st.Waiting += len(g.waiters)
+		st.Waiting += g.waiters.Len()
 	}
 	for _, l := range c.lines {
-		st.Waiting += len(l.places)
+		st.Waiting += l.places.Len()
 	}
 	c.mu.Unlock()
 	st.Renewal = c.dog.Stats()
@@ -170,6 +177,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.wg.Wait()
 	c.lost.drain()
+	c.events.drain()
 	return err
 }
 
@@ -199,24 +207,14 @@ func (c *Client) releaseAll() {
 
 // call sends one script whose first argument is its key and waits for the
 // answer until ctx ends. If the answer comes after that, late gets it.
-func (c *Client) call(ctx context.Context, key string, s *script.Script, late func(answer), args ...any) answer {
+func (c *Client) call(ctx context.Context, key string, s *script.Script, late func(pipe.Answer), args ...any) pipe.Answer {
 	return c.callKeys(ctx, key, s, 1, late, args...)
 }
 
-func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, keys int, late func(answer), args ...any) answer {
-	r := c.newRequest(s, keys, late, args)
+func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, keys int, late func(pipe.Answer), args ...any) pipe.Answer {
+	r := c.requests.New(key, s, keys, late, args)
 	c.send(ctx, key, r)
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		if r.state.CompareAndSwap(pending, abandoned) {
-			return answer{err: ctx.Err()}
-		}
-		<-r.done
-	}
-	a := r.answer
-	c.recycle(r)
-	return a
+	return c.requests.Await(ctx, r)
 }
 
 // publishing appends the command that publishes, if it is not PUBLISH, to a
@@ -241,9 +239,9 @@ func (c *Client) sharded() bool { return c.fleet != nil && c.fleet.traits.Sharde
 
 // post sends one script whose first arguments are its keys; the answer goes to
 // late.
-func (c *Client) post(key string, s *script.Script, keys int, late func(answer), args ...any) {
-	r := c.newRequest(s, keys, late, args)
-	r.state.Store(abandoned)
+func (c *Client) post(key string, s *script.Script, keys int, late func(pipe.Answer), args ...any) {
+	r := c.requests.New(key, s, keys, late, args)
+	r.Leave()
 	c.node(key).put(r) // nobody waits, for a server to be known neither
 }
 
@@ -263,7 +261,6 @@ func (c *Client) adopt(h *hold) bool {
 		return false
 	}
 	c.addLocked(h)
-	c.wakeGateLocked(h.name) // those of its owner can re-enter
 	c.mu.Unlock()
 	c.locate(h)
 	c.forgetLost(h)
@@ -336,19 +333,6 @@ func newUUID() string {
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
-// channel is where a release of name is published, as Redisson names it.
-func channel(name string) string { return derived("redisson_lock__channel", name) }
-
-// derived is a name in the slot of name, as Redisson derives it.
-func derived(prefix, name string) string {
-	for i := range len(name) {
-		if name[i] == '{' {
-			return prefix + ":" + name
-		}
-	}
-	return prefix + ":{" + name + "}"
 }
 
 func ms(d time.Duration) int64 { return int64(d / time.Millisecond) }

@@ -130,3 +130,30 @@ func TestMutualExclusionUnderContention(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, 160, turns)
 }
+
+// TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold: it had
+// looked whether the client closes just before.
+func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testing.T) {
+	s := onRedis(t)
+	for _, tc := range []struct {
+		name  string
+		close func(*lock.Client)
+		taken bool
+	}{
+		{"Close begins before the hand-over is through", closeBegun, false},
+		{"Close does not begin", func(*lock.Client) {}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx := context.Background()
+			c := newClient(t, s, lock.Config{Lease: time.Second})
+			held, err := c.Mutex(t.Name()).Lock(ctx)
+			require.NoError(t, err)
+			taken, told := lock.GrantWhileClosing(held, func() { tc.close(c) })
+			require.Equal(t, tc.taken, taken)
+			require.Equal(t, !tc.taken, told, "another call of the owner may have re-entered it")
+		})
+	}
+}
+
+// closeBegun makes c close, and returns when that has begun.
+func closeBegun(c *lock.Client) { closeNow(c) }

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -21,7 +21,6 @@ const (
 	DefaultConnections   = 2
 	maxConnections       = 64
 	maxReplicas          = 100
-	maxNameLen           = 1 << 16
 	maxOwnerLen          = 200
 )
 
@@ -132,17 +131,10 @@ func (cfg Config) withDefaults() (Config, error) {
 }
 
 func (c *Client) checkName(name string) error {
-	switch {
-	case name == "":
-		return errors.New("lock: the name is empty: give the lock a name")
-	case len(name) > maxNameLen:
-		return fmt.Errorf("lock: the name has %d bytes: at most %d", len(name), maxNameLen)
-	case name == tokenCounter, strings.HasPrefix(name, tokenCounter+":{"):
-		return fmt.Errorf("lock: the name %.50q is that of the counter of fencing tokens", name)
-	case c.only == nil:
-		return checkSlot(name)
+	if err := keys.Check(name); err != nil || c.only != nil {
+		return err
 	}
-	return nil
+	return keys.CheckSlot(name)
 }
 
 // checkLease refuses what Redis or the watchdog could not keep.
@@ -159,4 +151,12 @@ func checkLease(d time.Duration) error {
 // 2242.
 func leastToken(now time.Time) int64 {
 	return min(max(now.Unix(), 0), 1<<33-2)<<20 + int64(now.Nanosecond()/1000)
+}
+
+// replicatedConns is how many connections carry what replicas must have.
+func (cfg Config) replicatedConns() int {
+	if cfg.Replicas == 0 {
+		return 0
+	}
+	return cfg.Connections
 }

@@ -6,11 +6,28 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
+// countersClient returns a client of a Redis in memory. A service makes its own of
+// its pool: lock.New(pool, lock.Config{}).
+func countersClient() (client *lock.Client, done func()) {
+	server, err := redistest.StartMini(redistest.MiniOptions{})
+	if err != nil {
+		panic(err)
+	}
+	if client, err = lock.New(server.Pool(0), lock.Config{}); err != nil {
+		panic(err)
+	}
+	return client, func() {
+		client.Close(context.Background())
+		server.Stop()
+	}
+}
+
 func ExampleSemaphore() {
-	client, done := exampleClient()
+	client, done := countersClient()
 	defer done()
 	ctx := context.Background()
 
@@ -33,7 +50,7 @@ func ExampleSemaphore() {
 }
 
 func ExampleCountDownLatch() {
-	client, done := exampleClient()
+	client, done := countersClient()
 	defer done()
 	ctx := context.Background()
 
@@ -56,7 +73,7 @@ func ExampleCountDownLatch() {
 
 // Permits are held like a lock: renewed, and told of when they are lost.
 func ExamplePermitSemaphore() {
-	client, done := exampleClient()
+	client, done := countersClient()
 	defer done()
 	ctx := context.Background()
 

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -33,19 +35,9 @@ type deed struct {
 }
 
 func (c *Client) deed(op, name string, s *script.Script, args ...any) *deed {
-	result := suffixed(name, c.id+":"+strconv.FormatUint(c.seqs.Add(1), 10))
+	result := keys.Result(name, c.id, c.seqs.Add(1))
 	args = append([]any{name, result}, args...)
 	return &deed{c: c, op: op, name: name, script: s, keys: 2, args: append(args, ms(resultTTL))}
-}
-
-// suffixed is a name in the slot of name, as Redisson derives it.
-func suffixed(name, suffix string) string {
-	for i := range len(name) {
-		if name[i] == '{' {
-			return name + ":" + suffix
-		}
-	}
-	return "{" + name + "}:" + suffix
 }
 
 // carryOut sends d until it is answered or ctx ends. Config.FailFast, a client
@@ -54,10 +46,10 @@ func (d *deed) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) 
 	for try := 0; ; try++ {
 		began := time.Now()
 		a := d.c.callKeys(ctx, d.name, d.script, d.keys, nil, d.args...)
-		if a.err == nil {
-			return a.reply, nil
+		if a.Err == nil {
+			return a.Reply, nil
 		}
-		if d.written.IsZero() && !isTryAgain(a.err) && (!a.stamp.IsZero() || ctx.Err() != nil) {
+		if d.written.IsZero() && !pipe.TryAgain(a.Err) && (!a.Stamp.IsZero() || ctx.Err() != nil) {
 			d.written = began
 		}
 		err := d.c.callError(d.op, d.name, a)
@@ -112,10 +104,10 @@ func (c *Client) read(ctx context.Context, op, name string, s *script.Script, ar
 	}
 	defer c.end()
 	a := c.call(ctx, name, s, nil, append([]any{name}, args...)...)
-	if a.err != nil {
+	if a.Err != nil {
 		return nil, c.callError(op, name, a)
 	}
-	return a.reply, nil
+	return a.Reply, nil
 }
 
 // readCount returns the value of a counter, and whether there is one.

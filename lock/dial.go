@@ -8,7 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// dialer opens a connection; it may block past its context.
+// dialer opens a connection; it may block past its context, see package dialing.
 type dialer func(context.Context) (redis.Conn, error)
 
 // sourceDialer returns how the engine reaches the one server of source with its
@@ -16,7 +16,7 @@ type dialer func(context.Context) (redis.Conn, error)
 func sourceDialer(source Source, commands, renewals int) (dialer, error) {
 	pool, ok := source.(*redis.Pool)
 	if !ok && source != nil {
-		return nil, fmt.Errorf("lock: New got a %T: it needs a *redis.Pool or a lock.Topology, as packages sentinel and cluster make it", source)
+		return nil, fmt.Errorf("lock: New got a %T: it needs a *redis.Pool or a topology.Topology, as packages sentinel and cluster make it", source)
 	}
 	need := commands + renewals + 1
 	if pool != nil && pool.MaxActive > 0 && pool.MaxActive < need {

@@ -35,6 +35,11 @@
 // a step of the server's clock and DEL take a lock from its holder at once; the
 // holder is told within a renewal interval and a round trip.
 //
+// What ends by a time of day needs clocks that agree. The holder of a permit is told
+// before another can have it only if no client's clock is ahead of the holder's by
+// more than the margin (PermitSemaphore). A Java process whose clock is 8 s ahead
+// takes a waiter of a FairMutex that lives for dead; that costs its place.
+//
 // # States of a hold
 //
 //	         acquire: yes, in time                 last Unlock
@@ -49,11 +54,12 @@
 //
 // A newcomer tries once. If another holds the lock it joins the lock's gate, the
 // queue of this client's waiters, first come first served; TryLock never passes
-// them. Only the head of the queue talks to Redis: it listens to the lock's
-// channel, tries again when the subscription is confirmed (a release may have come
-// before), and then sleeps until a message, the end of the holder's lease or
-// MaxPoll. Pub/sub only makes waiting shorter: cut, dead or forbidden, it costs at
-// most MaxPoll.
+// them. A waiter whose owner gets the lock through another call re-enters it,
+// wherever it stands. Only the head of the queue talks to Redis: it listens to the
+// lock's channel, tries again when the subscription is confirmed (a release may
+// have come before), and then sleeps until a message, the end of the holder's lease
+// or MaxPoll. Pub/sub only makes waiting shorter: cut, dead or forbidden, it costs
+// at most MaxPoll.
 //
 // While this client holds the lock there is no head. The last Unlock hands the
 // lock to the first waiter in one script that releases and acquires: a new field,
@@ -86,20 +92,21 @@
 // # Goroutines, connections, locks
 //
 // What belongs to one server is a node. It dials Config.Connections pipelined
-// connections for commands (a key always takes the same one): each has a
+// connections for commands (a name always takes the same one): each has a
 // goroutine that writes and one that reads. Renewal has connections of its own
 // and never queues behind callers; one more connection subscribes. A hold's lease
 // is in the lane of the node that has its key. The table of holds, the gates and
 // the janitor belong to the Client, which finds the node of a key anew for every
 // request. The wheel's driver and the lanes' dispatchers belong to package
-// renewal. Others come and go: one gives back what a caller has left, one calls
-// the Lost hook, one asks each member of a RedLock. There is no goroutine per lock
+// renewal. Others come and go: one gives back what a caller has left, one takes
+// lost holds out of the tables once their holders were told, one calls the Lost
+// hook, one asks each member of a RedLock. There is no goroutine per lock
 // or per waiter. Close ends them all.
 //
-// A *redis.Pool is one node. With a Topology the client runs Topology.Follow in
+// A *redis.Pool is one node. With a topology.Topology the client runs its Follow in
 // one goroutine, from its first request to its Close:
 //
-//	Topology.Follow ── Layout ──▶ fleet ── slot ──▶ node ── links, renewer + lane, subscriber
+//	Topology.Follow ── Layout ──▶ fleet ── slot ──▶ node ── pipes, renewer + lane, subscriber
 //	      ▲                        ▲ │                │
 //	      └── hint: I/O failed ────┘ │ slot moved     └─ MOVED, ASK: request ──▶ another node
 //	                                 ▼
@@ -120,10 +127,11 @@
 // Client.mu guards the table of holds and the gates, hold.mu one hold and its
 // Helds, watch.mu what a Held gave out, janitor.mu the retired fields, fleet.mu
 // the nodes, MultiHeld.mu what became of its members, line.mu who waits for a
-// RedLock, link.mu, session.mu, acker.mu and subscriber.mu the queues, renewer.mu
-// its idle connections, node.mu which server it is, lostEvents.mu what the Lost
-// hook is still to be told. None is held during I/O, nor while a hook runs, and
-// none nests in another; under Client.mu only a lease's deadline and state are read.
+// RedLock, node.mu which server it is, backlog.mu what is still to be done after a
+// loss; packages pipe, carrier and pubsub say what theirs do. None is held during
+// I/O, closing included, nor while a hook
+// runs, and none nests in another; under Client.mu only a lease's deadline and
+// state are read.
 // Scripts of one hold go out one after the other (hold.enter).
 //
 // # Failure
@@ -134,7 +142,9 @@
 // next acquire script, which removes it. NOSCRIPT is repaired by sending the text.
 // READONLY closes the connection, so that the next dial can find the new master.
 // A server that hangs makes its own node's requests unknown and its own holds end
-// in time; other nodes share nothing with it. A caller that leaves before its
+// in time; other nodes share nothing with it. A dial function that does not heed
+// its context is left behind: the place that dialled waits for it, before it dials
+// again, and uses what it brings. A caller that leaves before its
 // answer breaks no connection: the answer is still read, and a lock that it brings
 // is given back.
 //
@@ -179,10 +189,19 @@
 //	a Held was dropped without Unlock      warning  name
 //	a hook panicked                        error    name, panic, stack
 //	no connection to Redis                 warning  server, error; once until there is one
-//	pub/sub failed                         warning  error; once until it works again
+//	connected to Redis again               info     server
+//	the server was replaced (a failover)   warning  old, new
+//	pub/sub failed                         warning  server, error; once until it works again
+//	pub/sub works again                    info     server
+//	renewal is refused                     warning  server, error; once until one works again
+//	PUBLISH is refused                     warning  server, error; once
 //	still waiting for a lock that this
 //	client itself holds                    warning  name, waited
 //	this Redis evicts keys                 warning  maxmemory_policy, maxmemory
+//	this Redis ends connections that ask
+//	for INFO, or does not answer           warning  server, error; once
 //
-// Losses are told to the holder, and to Hooks.Lost; Stats counts them.
+// server is an address. A pool does not tell its own: there it is that of the last
+// dial that failed, if that says so. Losses are told to the holder, and to
+// Hooks.Lost; Stats counts them.
 package lock

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 )
 
 // One sentinel a condition; carriers of detail answer errors.Is with it.
@@ -156,51 +157,16 @@ func (e *waitError) Unwrap() []error { return e.errs }
 // redisError is a definite no of Redis itself, like NOPERM.
 func redisError(op, name string, err error) error {
 	// A guarded command has keys of its own, which are no locks.
-	if op != "guard" && hasWord(err.Error(), "WRONGTYPE") {
+	if op != "guard" && pipe.WrongType(err) {
 		return fmt.Errorf("lock: %s of %q: Redis refused: %w (%w)", op, name, err, ErrNotALock)
 	}
 	return fmt.Errorf("lock: %s of %q: Redis refused: %w", op, name, err)
 }
 
-// nonLocal is what a script is told in a Cluster that looks at a key elsewhere.
-const nonLocal = "Script attempted to access a non local key"
-
-// passing are the error codes of a server that may answer differently soon. In
-// a script the code can stand behind a prefix.
-var passing = []string{
-	"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "MISCONF",
-	"NOREPLICAS", "MOVED", "ASK", "UNBLOCKED", "max number of clients reached",
-	nonLocal, // it was deleted, or moved, while its slot was on its way
+// clusterError is what a node of a Cluster says to a client that takes it for the
+// only server. It does not change by itself.
+func clusterError(op, name string, err error) error {
+	return fmt.Errorf("lock: %s of %q: Redis refused: %w (the server is a node of a Redis Cluster: give lock.New a source of "+
+		"package lock/cluster or, if this server has all slots, Config.KeyPrefix %q, so that locks and their tokens share a slot)",
+		op, name, err, "{"+keys.Counter+"}:")
 }
-
-// definite reports whether err is a reply of Redis that will not change by
-// itself (NOPERM, WRONGTYPE, a script error), as opposed to I/O that failed or
-// a passing state.
-func definite(err error) bool {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return false
-	}
-	for _, code := range passing {
-		if hasWord(string(reply), code) {
-			return false
-		}
-	}
-	return true
-}
-
-func hasWord(text, word string) bool {
-	for rest := text; ; {
-		i := strings.Index(rest, word)
-		if i < 0 {
-			return false
-		}
-		end := i + len(word)
-		if (i == 0 || !isWord(rest[i-1])) && (end == len(rest) || !isWord(rest[end])) {
-			return true
-		}
-		rest = rest[end:]
-	}
-}
-
-func isWord(b byte) bool { return b == '_' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' }

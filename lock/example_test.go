@@ -10,24 +10,19 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// exampleClient returns a client of an embedded Redis. A service dials its own:
-//
-//	pool := &redis.Pool{DialContext: ...}
-//	client, err := lock.New(pool, lock.Config{})
-func exampleClient() (*lock.Client, func()) {
-	s, err := redistest.StartMini(redistest.MiniOptions{})
+// exampleClient returns a client of a Redis in memory. A service makes its own of
+// its pool: lock.New(pool, lock.Config{}).
+func exampleClient() (client *lock.Client, done func()) {
+	server, err := redistest.StartMini(redistest.MiniOptions{})
 	if err != nil {
 		panic(err)
 	}
-	pool := s.Pool(0)
-	client, err := lock.New(pool, lock.Config{})
-	if err != nil {
+	if client, err = lock.New(server.Pool(0), lock.Config{}); err != nil {
 		panic(err)
 	}
 	return client, func() {
 		client.Close(context.Background())
-		pool.Close()
-		s.Stop()
+		server.Stop()
 	}
 }
 

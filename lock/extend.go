@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -14,14 +15,16 @@ import (
 // Extend makes the lock last for at least d from now, whole milliseconds from
 // 100 ms to 30 days; it never shortens it. It is for holds of LockFor: those of
 // Lock are renewed anyway. An unknown outcome is tried again until ctx or the
-// hold ends. *LostError: the lock is lost. ErrNotHeld: it was unlocked.
+// hold ends. *LostError: the lock is lost. ErrNotHeld: it was unlocked. If ctx
+// ends while another request of this hold is not answered, Redis was asked
+// nothing, and the error is ctx.Err() and not ErrUnknown.
 func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 	if err := checkLease(d); err != nil {
 		return err
 	}
 	h := x.h
 	if err := h.enter(ctx); err != nil {
-		return &UnknownError{Op: "extend", Name: h.name, Err: err}
+		return fmt.Errorf("lock: extend of %q was not sent: %w", h.name, &busyError{err})
 	}
 	defer h.leave()
 	for try := 0; ; try++ {
@@ -35,20 +38,25 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		cmd := h.reentry(count, d)
 		a := h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 		if h.kind == permitKind {
-			a.stamp = began // Redis is told an end, not a length
+			a.Stamp = began // Redis is told an end, not a length
 		}
-		switch n, ok := a.reply.(int64); {
-		case a.err != nil:
+		switch n, ok := a.Reply.(int64); {
+		case a.Err != nil:
 			err := h.c.callError("extend", h.name, a)
-			if definite(a.err) || pause(ctx, nil, backoff(try)) != nil {
+			if pipe.Definite(a.Err) || pause(ctx, nil, backoff(try)) != nil {
 				return err
 			}
 			continue
-		case !ok:
-			return h.c.badReply("extend", h.name, a.reply)
+		case !ok, n != 0 && n != 1:
+			return h.c.badReply("extend", h.name, a.Reply)
+		case h.is(leaving):
+			return ErrNotHeld // the last Unlock did not wait any longer
 		case n == 0:
 			return h.lostByLease(renewal.NotOwner)
-		case !h.lease.Extend(a.stamp, d):
+		case !h.lease.Extend(a.Stamp, d):
+			if h.is(leaving) {
+				return ErrNotHeld
+			}
 			return h.lostByLease(renewal.TrustEnded)
 		}
 		return nil
@@ -57,7 +65,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 
 // extendableLocked is errLocked, but a closing client still keeps its holds.
 func (x *Held) extendableLocked() error {
-	if x.h.closing && x.h.why == 0 && x.state.Load() == isHeld {
+	if x.h.closing && x.h.why == 0 && x.state.Load() == isHeld && !x.h.is(leaving) {
 		return nil
 	}
 	return x.errLocked()
@@ -69,6 +77,10 @@ func (x *Held) extendableLocked() error {
 // does. *LostError: the hold was gone and nothing was run. ErrUnknown: it may
 // or may not have run. An error of the command itself is returned as it is.
 //
+// Calls with one hold are sent one after the other: the next when the last one is
+// answered, or when its ctx has ended. If ctx ends while Guard waits for that,
+// nothing was run, and the error is ctx.Err() and not ErrUnknown.
+//
 // It protects writes to the Redis that has the lock; for other resources there
 // is Token.
 func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any) (any, error) {
@@ -79,6 +91,13 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	if h.kind == permitKind {
 		return nil, fmt.Errorf("lock: guard of %q: permits guard nothing, for others have some too", h.name)
 	}
+	if err := h.enter(ctx); err != nil {
+		return nil, fmt.Errorf("lock: guard of %q was not run: %w", h.name, &busyError{err})
+	}
+	defer h.leave()
+	if err := x.Err(); err != nil {
+		return nil, err
+	}
 	params := make([]any, 0, len(keys)+len(args)+3)
 	params = append(params, h.name)
 	for _, k := range keys {
@@ -86,14 +105,18 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	}
 	params = append(append(params, h.field(), cmd), args...)
 	a := h.c.callKeys(ctx, h.name, script.Guard, 1+len(keys), nil, params...)
-	if a.err != nil {
+	if a.Err != nil {
 		return nil, h.c.callError("guard", h.name, a)
 	}
-	values, ok := a.reply.([]any)
+	values, ok := a.Reply.([]any)
 	if !ok || len(values) == 0 {
-		return nil, h.c.badReply("guard", h.name, a.reply)
+		return nil, h.c.badReply("guard", h.name, a.Reply)
 	}
-	switch n, _ := values[0].(int64); {
+	switch n, ok := values[0].(int64); {
+	case !ok, n != 0 && n != 1:
+		return nil, h.c.badReply("guard", h.name, a.Reply)
+	case n == 0 && h.is(leaving):
+		return nil, ErrNotHeld // the last Unlock did not wait any longer
 	case n == 0:
 		return nil, h.lostByLease(renewal.NotOwner)
 	case len(values) < 2:

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -15,12 +19,17 @@ import (
 // may stand there. All methods are safe for concurrent use.
 //
 // Each waiter has a place in Redis and gives a sign of life each 2 s, or each
-// Config.MaxPoll if that is less. A first waiter of this package that gives none
-// for three of these periods is passed over, so one that died costs some
-// seconds; a live one whose process stood still for that long goes to the end.
-// One of Redisson's is waited for as Redisson does, for up to 300 s after its
-// turn came; those times are times of day by the clients' clocks. A waiter that
-// leaves gives up its place at once, and a queue of the dead ends by itself.
+// Config.MaxPoll if that is less; the sign says how long the next one may take. A
+// first waiter of this package that gives none for three of its periods is passed
+// over, so one that died costs some seconds; a live one whose process stood still
+// for that long goes to the end. A waiter that leaves gives up its place at once,
+// and a queue of the dead ends by itself.
+//
+// Beside Redisson those times are times of day, by the clock of whoever looks. One
+// of Redisson's is waited for as Redisson does, for up to 300 s after its turn
+// came. Redisson waits 10 s and an IOTimeout for one of ours that gives no sign; a
+// Java process whose clock is 8 s ahead takes a live one for dead, and that one
+// goes to the end.
 //
 // The lock is never handed on inside a process, so a FairMutex is slower than a
 // Mutex under contention; a Mutex is fair enough for most.
@@ -29,13 +38,30 @@ type FairMutex struct {
 }
 
 const (
-	// fairPatience is how long the first waiter is waited for, Redisson's
+	// fairPatience is how long Redisson waits for the first waiter, its
 	// threadWaitTime.
 	fairPatience = 300 * time.Second
-	// fairPeriod is the longest time between two signs of life.
+	// fairGrace, and an IOTimeout, is how far ahead of the clock the score of a
+	// waiter is after each sign of life, so how long Redisson waits for one that
+	// died. It has room for a lost request and for clocks that differ by some
+	// seconds, whatever MaxPoll is. To that come fairPatience for each waiter of
+	// Redisson's ahead, because each of those takes as much away once, when it gets
+	// the lock or leaves. Ours change the scores of others only upwards: those
+	// behind one that lives stay at least fairPatience behind it, if they are
+	// Redisson's, so a long wait drops nobody.
+	fairGrace = (fairMissed + 2) * fairPeriod
+	// fairPeriod is the longest time between two signs of life, and what is
+	// believed of a sign that names none.
 	fairPeriod = 2 * time.Second
 	// fairMissed is how many missing signs make a waiter dead.
 	fairMissed = 3
+)
+
+// What fair_take answers in the place of the time that is left of the holder's
+// lease, which may be 0: then the lease ends in this very millisecond.
+const (
+	fairNoTTL = -1 // the lock is held and has no TTL
+	fairFree  = -2 // nobody holds it, and it is the turn of the first in the queue
 )
 
 // FairMutex returns the fair lock of that name. It does no I/O and keeps
@@ -84,23 +110,17 @@ func (f *FairMutex) TTL(ctx context.Context) (time.Duration, error) { return f.m
 
 // ForceUnlock is Mutex.ForceUnlock. The queue stays, and its first has its turn.
 func (f *FairMutex) ForceUnlock(ctx context.Context) (bool, error) {
-	return f.m.force(ctx, "is a hash of other things than owners and counts", command{script.FairForce, 2, f.m.c.publishing([]any{f.m.name, fairQueue(f.m.name), channel(f.m.name)})})
+	return f.m.force(ctx, "is a hash of other things than owners and counts", command{script.FairForce, 2, []any{f.m.name, keys.FairQueue(f.m.name), keys.Channel(f.m.name), f.m.c.publish()}})
 }
 
-// The names beside the lock's, the first two as Redisson has them.
-func fairQueue(name string) string  { return derived("redisson_lock_queue", name) }
-func fairScores(name string) string { return derived("redisson_lock_timeout", name) }
-func fairSigns(name string) string  { return suffixed(name, "wheellock_waiters") }
-
-// fairChannel is where the waiter of that field is woken, as Redisson names it.
-func fairChannel(name, field string) string { return channel(name) + ":" + field }
+func (c *Client) fairGrace() time.Duration { return fairGrace + c.cfg.IOTimeout }
 
 // fairRelease releases a hold, but for the count that remains, or a place in the
 // queue.
 func (c *Client) fairRelease(name, field string, remaining int, lease time.Duration) command {
 	return command{script.FairRelease, 4, c.publishing([]any{
-		name, fairQueue(name), fairScores(name), fairSigns(name),
-		field, remaining, ms(lease), channel(name), time.Now().UnixMilli(), ms(fairPatience),
+		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
+		field, remaining, ms(lease), keys.Channel(name), time.Now().UnixMilli(), ms(c.fairGrace() / 2),
 	})}
 }
 
@@ -114,24 +134,48 @@ type fairPlace struct {
 
 	// the first in the queue, as last seen
 	first, sign string
-	missed      int       // periods in which its sign stayed the same
+	missed      int       // periods that its sign names, in which it stayed the same
 	seen        time.Time // when missed was last counted
 
-	ear    ear // of the waiter's own channel
-	others time.Duration
+	listener pubsub.Listener // of the waiter's own channel
+	others   time.Duration   // what is left of the holder's lease, fairNoTTL or fairFree
 }
 
-// period is the longest time between two signs of life.
+// period is how long a waiter sleeps at most between two signs of life.
 func (m *Mutex) period() time.Duration { return min(m.c.cfg.MaxPoll, fairPeriod) }
+
+// signOf is the n-th sign of life of a waiter of m. It names the period after
+// which the others, who may have another MaxPoll, may miss the next one. fairMissed
+// of them have room for a request that is lost.
+func (m *Mutex) signOf(n uint64) string {
+	return strconv.FormatUint(n, 10) + "/" + strconv.FormatInt(ms(m.signPeriod()), 10)
+}
+
+func (m *Mutex) signPeriod() time.Duration {
+	return max(min(m.period()+m.c.cfg.IOTimeout/fairMissed, fairPeriod), time.Millisecond)
+}
+
+// periodOf is the period that a sign names, within what makes sense.
+func periodOf(sign string) time.Duration {
+	_, text, _ := strings.Cut(sign, "/")
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return fairPeriod
+	}
+	return time.Duration(min(max(n, 1), ms(fairPeriod))) * time.Millisecond
+}
 
 // takeFair is take for a FairMutex, when it is no re-entry.
 func (m *Mutex) takeFair(ctx context.Context, a *attempt) (held *Held, err error) {
-	p := &fairPlace{m: m, a: a, ear: ear{wake: make(chan struct{}, 1)}}
+	p := &fairPlace{m: m, a: a, listener: pubsub.NewListener(make(chan struct{}, 1))}
 	if !a.wait {
-		return p.try(ctx)
+		return a.ask(ctx, p.try)
 	}
 	m.c.fair.Add(1)
 	began := time.Now()
+	if a.shared {
+		defer m.c.watchOwner(a.name, a.owner, p.listener.Wake())()
+	}
 	defer func() {
 		m.c.fair.Add(-1)
 		p.end(held != nil)
@@ -173,12 +217,15 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 		case ctx.Err() != nil:
 		case errors.Is(err, ErrNotAcquired):
 			unknowns = 0
-			p.ear.listen(c.node(m.name).sub, fairChannel(m.name, p.a.field()))
-			if !p.ear.missed() && p.missed < fairMissed {
+			p.listener.Listen(c.node(m.name).sub, keys.FairChannel(m.name, p.a.field()))
+			if !p.listener.Missed() && p.missed < fairMissed {
 				p.sleep(ctx)
 			}
 		case errors.Is(err, ErrUnknown) && !c.cfg.FailFast:
-			_ = pause(ctx, c.closing, backoff(unknowns))
+			if unknowns > 0 {
+				p.seen = time.Time{} // an outage kills nobody: it is no time in which a sign was missed
+			}
+			_ = pause(ctx, c.closing, min(backoff(unknowns), m.period()))
 			unknowns++
 		default:
 			return nil, err
@@ -189,31 +236,42 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 // enter re-enters, if another goroutine of the owner has taken the lock, or
 // tries.
 func (p *fairPlace) enter(ctx context.Context) (*Held, error) {
-	if h := p.m.c.lookup(p.m.name); h != nil && h.owner == p.a.owner && h.kind == fairKind {
-		held, err := h.reenter(ctx, p.a.lease, p.a.renewed)
-		if err == nil {
-			p.end(false) // its place is another's now
+	var gone *hold
+	for {
+		if h := p.m.c.lookup(p.m.name); h != nil && h != gone && h.owner == p.a.owner {
+			if h.kind != fairKind {
+				return nil, errOtherKind(p.m.name)
+			}
+			held, err := h.reenter(ctx, p.a.lease, p.a.renewed)
+			if err == nil {
+				p.end(false) // its place is another's now
+			}
+			if err != errGone {
+				return held, err
+			}
+			gone = h
 		}
-		if err != errGone {
+		if held, err := p.a.ask(ctx, p.try); err != errAgain {
 			return held, err
 		}
 	}
-	return p.try(ctx)
 }
 
 // sleep waits until the waiter is woken, or until it is time for a sign of life
-// or, for the first in the queue, for the end of the holder's lease.
+// or, for the first in the queue, until the holder's lease is over. A TTL is
+// rounded down, so the key is gone a millisecond after it. The others need not
+// look then, nor when the lock is free: it is the first's.
 func (p *fairPlace) sleep(ctx context.Context) {
 	d := p.m.period()
-	if p.first == p.a.field() && p.others > 0 {
-		d = min(d, p.others)
+	if p.first == p.a.field() && p.others >= 0 {
+		d = min(d, p.others+time.Millisecond)
 	}
-	p.m.c.sleep(ctx, p.ear.wake, d)
+	p.m.c.sleep(ctx, p.listener.Wake(), d)
 }
 
 // end gives up what p may have in Redis, but for the field of its hold, if held.
 func (p *fairPlace) end(held bool) {
-	p.ear.leave()
+	p.listener.Leave()
 	if !held && p.sent {
 		p.past = append(p.past, p.a.field())
 	}
@@ -229,39 +287,38 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	sign := ""
 	if a.wait {
 		p.signs++
-		sign = strconv.FormatUint(p.signs, 10)
+		sign = p.m.signOf(p.signs)
 	}
 	dead, deadSign := "", ""
 	if p.missed >= fairMissed {
 		dead, deadSign, p.missed = p.first, p.sign, 0
 	}
-	p.ear.begin()
-	period := p.m.period()
+	p.listener.Begin()
 	counter, least := c.counterOf(fairKind, a.name)
 	args := []any{
-		a.name, fairQueue(a.name), fairScores(a.name), fairSigns(a.name), counter,
+		a.name, keys.FairQueue(a.name), keys.FairScores(a.name), keys.FairSigns(a.name), counter,
 		f, ms(a.lease), least, time.Now().UnixMilli(), ms(fairPatience), sign, dead, deadSign,
-		max(ms((fairMissed+2)*period+c.cfg.IOTimeout), 1), channel(a.name), c.publish(), len(p.past),
+		ms((fairMissed+2)*p.m.signPeriod() + c.cfg.IOTimeout), keys.Channel(a.name), c.publish(), ms(c.fairGrace()), len(p.past),
 	}
 	for _, old := range p.past {
 		args = append(args, old)
 	}
-	for _, owed := range c.janitor.fields(a.name) {
+	for _, owed := range c.janitor.fields(fairKind, a.name) {
 		args = append(args, owed)
 	}
 	name, lease := a.name, a.lease
-	late := func(ans answer) { // a waiter has its place, whatever the answer
-		if token, _, _, _, err := c.parseFair(name, ans); a.wait || token > 0 || ans.taken || ans.unknown(err) {
+	late := func(ans pipe.Answer) { // a waiter has its place, whatever the answer
+		if token, _, _, _, err := c.parseFair(name, ans); a.wait || token > 0 || ans.Taken || mayHaveRun(ans, err) {
 			c.janitor.owe(fairKind, name, f, lease)
 		}
 	}
 	c.tries.Add(1)
-	p.sent = true
+	p.sent, a.beside = true, a.wait
 	ans := c.callKeys(ctx, a.name, script.FairTake, 5, late, args...)
 	token, ttl, first, seen, err := c.parseFair(a.name, ans)
 	switch {
 	case err != nil:
-		switch unknown := ans.taken || ans.unknown(err); {
+		switch unknown := ans.Taken || mayHaveRun(ans, err); {
 		case unknown && a.wait:
 			p.retire()
 		case unknown:
@@ -271,6 +328,9 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	case token == 0:
 		p.settle()
 		p.look(first, seen, ttl)
+		if ttl == fairFree {
+			ttl = 0 // nothing but those in the queue is to be waited for
+		}
 		return nil, &HeldError{Name: a.name, TTL: ttl}
 	}
 	p.settle()
@@ -297,27 +357,31 @@ func (p *fairPlace) settle() {
 	p.past = nil
 }
 
-// look notes who is the first in the queue. Only periods in which Redis answered
-// us count, so that an outage kills nobody.
+// look notes who is the first in the queue, and counts the signs of life that it
+// did not give, each after the period that its last sign names. Only periods in
+// which Redis answered us count.
 func (p *fairPlace) look(first, sign string, ttl time.Duration) {
 	p.others = ttl
 	now := time.Now()
 	switch {
 	case first != p.first || sign != p.sign || sign == "" || first == p.a.field():
 		p.first, p.sign, p.missed, p.seen = first, sign, 0, now
-	case now.Sub(p.seen) >= p.m.period()*3/4:
+	case p.seen.IsZero():
+		p.seen = now
+	case now.Sub(p.seen) >= periodOf(sign):
 		p.missed++
 		p.seen = now
 	}
 }
 
 // parseFair reads the answer of fair_take: token is 0 if the lock is not
-// acquired, and then first is who comes next and sign its sign of life.
-func (c *Client) parseFair(name string, a answer) (token int64, ttl time.Duration, first, sign string, err error) {
-	if a.err != nil {
+// acquired, and then ttl is what is left of the holder's lease, fairNoTTL or
+// fairFree, first is who comes next and sign its sign of life.
+func (c *Client) parseFair(name string, a pipe.Answer) (token int64, ttl time.Duration, first, sign string, err error) {
+	if a.Err != nil {
 		return 0, 0, "", "", c.callError("acquire", name, a)
 	}
-	values, ok := a.reply.([]any)
+	values, ok := a.Reply.([]any)
 	if ok && len(values) == 2 {
 		acquired, ok1 := values[0].(int64)
 		value, ok2 := values[1].(int64)
@@ -331,15 +395,11 @@ func (c *Client) parseFair(name string, a answer) (token int64, ttl time.Duratio
 		who, ok3 := values[2].([]byte)
 		what, ok4 := values[3].([]byte)
 		if ok1 && ok2 && ok3 && ok4 && acquired == 0 {
-			switch pttl {
-			case -1:
-				ttl = -1
-			case -2: // free, for the first in the queue
-			default:
+			if ttl = time.Duration(pttl); pttl >= 0 {
 				ttl = time.Duration(pttl) * time.Millisecond
 			}
 			return 0, ttl, string(who), string(what), nil
 		}
 	}
-	return 0, 0, "", "", c.badReply("acquire", name, a.reply)
+	return 0, 0, "", "", c.badReply("acquire", name, a.Reply)
 }

@@ -6,12 +6,29 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
+// familyClient returns a client of a Redis in memory. A service makes its own of
+// its pool: lock.New(pool, lock.Config{}).
+func familyClient() (client *lock.Client, done func()) {
+	server, err := redistest.StartMini(redistest.MiniOptions{})
+	if err != nil {
+		panic(err)
+	}
+	if client, err = lock.New(server.Pool(0), lock.Config{}); err != nil {
+		panic(err)
+	}
+	return client, func() {
+		client.Close(context.Background())
+		server.Stop()
+	}
+}
+
 // Tokens come from the counter that Redisson's RFencedLock uses.
 func ExampleFencedMutex() {
-	client, done := exampleClient()
+	client, done := familyClient()
 	defer done()
 	ctx := context.Background()
 
@@ -34,7 +51,7 @@ func ExampleFencedMutex() {
 }
 
 func ExampleRWMutex() {
-	client, done := exampleClient()
+	client, done := familyClient()
 	defer done()
 	ctx := context.Background()
 
@@ -54,7 +71,7 @@ func ExampleRWMutex() {
 // A writer that also reads goes on reading when it has written, and lets others
 // read then.
 func ExampleRWMutex_downgrade() {
-	client, done := exampleClient()
+	client, done := familyClient()
 	defer done()
 	ctx := context.Background()
 
@@ -76,7 +93,7 @@ func ExampleRWMutex_downgrade() {
 // Waiters have their turn in the order in which they came, whatever process they
 // are in.
 func ExampleFairMutex() {
-	client, done := exampleClient()
+	client, done := familyClient()
 	defer done()
 	ctx := context.Background()
 

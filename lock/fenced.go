@@ -3,6 +3,8 @@ package lock
 import (
 	"context"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
 )
 
 // FencedMutex is a Mutex whose fencing tokens come from Redisson's counter, so
@@ -23,9 +25,6 @@ type FencedMutex struct {
 func (c *Client) FencedMutex(name string) *FencedMutex {
 	return &FencedMutex{m: Mutex{c: c, name: c.key(name), kind: fencedKind}}
 }
-
-// fencedCounter is the key of the lock's tokens, as Redisson names it.
-func fencedCounter(name string) string { return derived("redisson_lock_token", name) }
 
 // Name returns the lock's key in Redis: Config.KeyPrefix and the name.
 func (f *FencedMutex) Name() string { return f.m.Name() }
@@ -74,6 +73,6 @@ func (f *FencedMutex) Token(ctx context.Context) (int64, error) {
 	if err := f.m.c.checkName(f.m.name); err != nil {
 		return 0, err
 	}
-	n, _, err := f.m.c.readCount(ctx, "token", fencedCounter(f.m.name))
+	n, _, err := f.m.c.readCount(ctx, "token", keys.FencedCounter(f.m.name))
 	return n, err
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/topology"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -19,8 +22,8 @@ import (
 type fleet struct {
 	// immutable
 	c      *Client
-	source Topology
-	traits Traits
+	source topology.Topology
+	traits topology.Traits
 	period time.Duration
 	nobody *node         // has the slots of which no server is known; it has no connections
 	heard  chan struct{} // closed at the first update, good or not
@@ -29,9 +32,11 @@ type fleet struct {
 	wg     sync.WaitGroup
 
 	// atomic
-	slots *[slots]atomic.Pointer[node] // nil without slots; nobody, then the last known node of each
-	why   atomic.Pointer[error]        // nothing was found out; the last such error
-	dirty atomic.Bool                  // slots has changed and the holds have not been looked through
+	slots *[keys.Slots]atomic.Pointer[node] // nil without slots; nobody, then the last known node of each
+	why   atomic.Pointer[error]             // nothing was found out; the last such error
+	dirty atomic.Bool                       // slots has changed and the holds have not been looked through
+
+	found bool // some Layout named servers; used by update alone
 
 	mu     sync.Mutex // guards what follows; never held during I/O
 	nodes  map[string]*node
@@ -56,7 +61,7 @@ const maxFollow = 5 * time.Second
 // is kept.
 const retireAfter = time.Minute
 
-func newFleet(c *Client, source Topology) (*fleet, error) {
+func newFleet(c *Client, source topology.Topology) (*fleet, error) {
 	f := &fleet{
 		c: c, source: source, traits: source.Traits(), period: min(c.cfg.Lease/6, maxFollow),
 		heard: make(chan struct{}), hint: make(chan struct{}, 1), nodes: make(map[string]*node),
@@ -68,8 +73,8 @@ func newFleet(c *Client, source Topology) (*fleet, error) {
 	}
 	f.nobody = &node{c: c, fleet: f}
 	f.nobody.ctx, f.nobody.cancel = context.WithCancel(c.ctx)
-	f.nobody.sub = newSubscriber(f.nobody)
-	f.slots = new([slots]atomic.Pointer[node])
+	f.nobody.sub = f.nobody.newSubscriber()
+	f.slots = new([keys.Slots]atomic.Pointer[node])
 	for i := range f.slots {
 		f.slots[i].Store(f.nobody)
 	}
@@ -146,14 +151,19 @@ func (f *fleet) open(server string) *node {
 }
 
 // update takes over a Layout.
-func (f *fleet) update(l Layout) {
+func (f *fleet) update(l topology.Layout) {
 	switch {
 	case l.Err != nil:
 		f.why.Store(&l.Err)
+		if f.nobody != nil && !f.found { // the dials of a server that is known fail, and tell
+			f.nobody.reached(l.Err)
+		}
 	case f.traits.Slots:
+		f.found = true
+		f.nobody.reached(nil)
 		f.spread(l)
 	case len(l.Servers) > 0:
-		f.c.only.appear(l.Servers[0].Instance)
+		f.c.only.appear(l.Servers[0])
 	}
 	select {
 	case <-f.heard:
@@ -163,17 +173,17 @@ func (f *fleet) update(l Layout) {
 }
 
 // spread gives the slots to their nodes, and the holds to their lanes.
-func (f *fleet) spread(l Layout) {
+func (f *fleet) spread(l topology.Layout) {
 	nodes := make([]*node, len(l.Servers))
 	for i, s := range l.Servers {
 		if nodes[i] = f.open(s.Name); nodes[i] == f.nobody {
 			return // the client is closing
 		}
-		nodes[i].appear(s.Instance)
+		nodes[i].appear(s)
 	}
 	for slot, i := range l.Slots {
 		// A slot that nobody has stays with its last node: that one may come back.
-		if i >= 0 && slot < slots && f.slots[slot].Swap(nodes[i]) != nodes[i] {
+		if i >= 0 && slot < keys.Slots && f.slots[slot].Swap(nodes[i]) != nodes[i] {
 			f.dirty.Store(true)
 		}
 	}
@@ -206,7 +216,7 @@ func (f *fleet) retire(named []*node) {
 	f.mu.Unlock()
 	for _, n := range old {
 		n.lane.Close()
-		n.close(errReplaced)
+		n.close(pipe.ErrReplaced)
 	}
 }
 

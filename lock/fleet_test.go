@@ -14,6 +14,8 @@ import (
 
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/topology"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -21,14 +23,14 @@ import (
 // says who has which slots.
 type islands struct {
 	servers map[string]*redistest.Server // immutable
-	news    chan lock.Layout             // to every Follow that looks
+	news    chan topology.Layout         // to every Follow that looks
 
 	mu   sync.Mutex
 	open map[string]int // connections by server
 }
 
 func newIslands(t *testing.T, names ...string) *islands {
-	is := &islands{servers: map[string]*redistest.Server{}, news: make(chan lock.Layout), open: map[string]int{}}
+	is := &islands{servers: map[string]*redistest.Server{}, news: make(chan topology.Layout), open: map[string]int{}}
 	for _, name := range names {
 		s, err := redistest.StartVirtual(redistest.MiniOptions{})
 		require.NoError(t, err)
@@ -41,7 +43,7 @@ func newIslands(t *testing.T, names ...string) *islands {
 func (is *islands) GetContext(context.Context) (redis.Conn, error) {
 	return nil, errors.New("not used")
 }
-func (is *islands) Traits() lock.Traits { return lock.Traits{Slots: true} }
+func (is *islands) Traits() topology.Traits { return topology.Traits{Slots: true} }
 
 func (is *islands) Dial(ctx context.Context, server string) (redis.Conn, error) {
 	s := is.servers[server]
@@ -56,8 +58,8 @@ func (is *islands) Dial(ctx context.Context, server string) (redis.Conn, error) 
 	return &counted{Conn: conn, closed: sync.OnceFunc(func() { is.count(server, -1) })}, nil
 }
 
-func (is *islands) Follow(ctx context.Context, period time.Duration, _ <-chan struct{}, update func(lock.Layout)) {
-	var last lock.Layout
+func (is *islands) Follow(ctx context.Context, period time.Duration, _ <-chan struct{}, update func(topology.Layout)) {
+	var last topology.Layout
 	for {
 		t := time.NewTimer(period)
 		select {
@@ -89,10 +91,10 @@ func (is *islands) connections(server string) int {
 
 // give gives the slots to the servers in turn; none to "".
 func (is *islands) give(names ...string) {
-	l := lock.Layout{Slots: make([]int, 16384)}
+	l := topology.Layout{Slots: make([]int, 16384)}
 	for i, name := range names {
 		if name != "" {
-			l.Servers = append(l.Servers, lock.Server{Name: name})
+			l.Servers = append(l.Servers, topology.Server{Name: name})
 		}
 		for slot := i; slot < len(l.Slots); slot += len(names) {
 			if l.Slots[slot] = len(l.Servers) - 1; name == "" {
@@ -166,7 +168,7 @@ func TestHoldsFollowTheirSlots(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // far less than to the next renewals
 		lost := 0
 		for _, held := range helds {
-			onB := lock.SlotOf(held.Name())%2 == 1
+			onB := keys.Slot(held.Name())%2 == 1
 			if onB && !got[held.Name()] {
 				var e *lock.LostError
 				require.ErrorAs(t, held.Err(), &e)
@@ -180,7 +182,7 @@ func TestHoldsFollowTheirSlots(t *testing.T) {
 			}
 		}
 		require.Greater(t, lost, 10)
-		if lock.SlotOf("fixed")%2 == 1 {
+		if keys.Slot("fixed")%2 == 1 {
 			require.ErrorIs(t, fixed.Err(), lock.ErrLost)
 		} else {
 			require.NoError(t, fixed.Err())
@@ -208,7 +210,7 @@ func TestAServerThatIsNoMoreIsForgotten(t *testing.T) {
 		c, err := lock.New(is, lock.Config{})
 		require.NoError(t, err)
 		ctx := context.Background()
-		go func() { is.news <- lock.Layout{Servers: []lock.Server{{Name: "a"}}, Slots: make([]int, 16384)} }()
+		go func() { is.news <- topology.Layout{Servers: []topology.Server{{Name: "a"}}, Slots: make([]int, 16384)} }()
 		held, err := c.Mutex("m").Lock(ctx)
 		require.NoError(t, err)
 		fixed, err := c.Mutex("fixed").LockFor(ctx, time.Hour)

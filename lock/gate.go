@@ -1,8 +1,12 @@
 package lock
 
 import (
+	"container/list"
 	"context"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pubsub"
 )
 
 // A run of hand-offs inside one client ends with a real release after so many
@@ -21,7 +25,7 @@ const (
 // is no head, and the last Unlock hands over to the first waiter. Guarded by
 // Client.mu.
 type gate struct {
-	waiters   []*waiter
+	waiters   list.List // of *waiter; joining and leaving are as quick in a long one
 	head      *waiter   // the one that tries and subscribes; nil while nobody does
 	heldUntil time.Time // when the last known lease of another ends
 
@@ -34,15 +38,19 @@ type gate struct {
 
 // waiter is one call of Lock in a gate.
 type waiter struct {
-	kind  kind
-	owner owner
+	kind   kind
+	owner  owner
+	shared bool // the owner may be others' too, see callers
 	terms
 	wake chan struct{} // of capacity 1: look at your state again; also messages of the lock's channel
 
 	// guarded by Client.mu
-	granted *hold // handed to it
-	gone    bool  // it has left
+	granted *hold         // handed to it
+	place   *list.Element // in the gate's waiters; nil when it has left
 }
+
+// first is the first waiter; a gate without one is none.
+func (g *gate) first() *waiter { return g.waiters.Front().Value.(*waiter) }
 
 // turn is what a waiter is to do next.
 type turn uint8
@@ -55,8 +63,9 @@ const (
 )
 
 // join puts a waiter at the end of the lock's queue.
-func (c *Client) join(name string, k kind, o owner, t terms) *waiter {
-	w := &waiter{kind: k, owner: o, terms: t, wake: make(chan struct{}, 1)}
+func (c *Client) join(a *attempt) *waiter {
+	w := &waiter{kind: a.kind, owner: a.owner, shared: a.shared, terms: a.terms, wake: make(chan struct{}, 1)}
+	name := a.name
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.gates[name]
@@ -64,7 +73,10 @@ func (c *Client) join(name string, k kind, o owner, t terms) *waiter {
 		g = &gate{}
 		c.gates[name] = g
 	}
-	g.waiters = append(g.waiters, w)
+	w.place = g.waiters.PushBack(w)
+	if w.shared {
+		c.watchLocked(callerKey{name, w.owner}, w.wake)
+	}
 	return w
 }
 
@@ -74,20 +86,19 @@ func (c *Client) join(name string, k kind, o owner, t terms) *waiter {
 func (c *Client) quit(name string, w *waiter) *hold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.gone = true
-	g := c.gates[name]
-	for i, x := range g.waiters {
-		if x == w {
-			g.waiters = append(g.waiters[:i], g.waiters[i+1:]...)
-			break
-		}
+	if w.shared {
+		c.unwatchLocked(callerKey{name, w.owner}, w.wake)
 	}
+	g := c.gates[name]
+	wasFirst := g.first() == w
+	g.waiters.Remove(w.place)
+	w.place = nil
 	if g.head == w {
 		g.head = nil
 	}
-	if len(g.waiters) == 0 {
+	if g.waiters.Len() == 0 {
 		delete(c.gates, name)
-	} else {
+	} else if wasFirst {
 		c.wakeGateLocked(name)
 	}
 	h := w.granted
@@ -95,18 +106,10 @@ func (c *Client) quit(name string, w *waiter) *hold {
 	return h
 }
 
-// wakeGateLocked makes those look who may have something to do: the first
-// waiter, and those whose owner has the lock.
+// wakeGateLocked makes the first waiter look.
 func (c *Client) wakeGateLocked(name string) {
-	g := c.gates[name]
-	if g == nil {
-		return
-	}
-	h := c.holds.get(name)
-	for i, w := range g.waiters {
-		if i == 0 || h != nil && w.owner == h.owner {
-			signal(w.wake)
-		}
+	if g := c.gates[name]; g != nil {
+		signal(g.first().wake)
 	}
 }
 
@@ -142,10 +145,10 @@ func (c *Client) turnOf(name string, w *waiter) (turn, *hold) {
 		return grantedTurn, h
 	}
 	g, h := c.gates[name], c.holds.get(name)
-	if h != nil && h.owner == w.owner && !h.is(leaving) {
-		return reenterTurn, h
+	if own := c.ownLocked(name, w.owner); own != nil {
+		return reenterTurn, own
 	}
-	if g.head == nil && g.waiters[0] == w && h == nil {
+	if g.head == nil && g.first() == w && (h == nil || h.is(lost)) {
 		g.head = w
 	}
 	if g.head == w {
@@ -154,11 +157,20 @@ func (c *Client) turnOf(name string, w *waiter) (turn, *hold) {
 	return sleepTurn, nil
 }
 
-// isGranted reports whether the lock was handed to w.
-func (c *Client) isGranted(w *waiter) bool {
+// ownLocked returns the hold that an owner can re-enter, or nil.
+func (c *Client) ownLocked(name string, o owner) *hold {
+	if h := c.holds.get(name); h != nil && h.owner == o && !h.is(leaving|lost) {
+		return h
+	}
+	return nil
+}
+
+// isSettled reports whether w need not try: the lock was handed to it, or its
+// owner has it.
+func (c *Client) isSettled(name string, w *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return w.granted != nil
+	return w.granted != nil || c.ownLocked(name, w.owner) != nil
 }
 
 // queued reports whether waiters of this client stand before a newcomer.
@@ -173,7 +185,7 @@ func (c *Client) queued(name string) bool {
 func (c *Client) heldUntil(name string) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h := c.holds.get(name); h != nil {
+	if h := c.holds.get(name); h != nil && !h.is(lost) {
 		return h.lease.Deadline()
 	}
 	if g := c.gates[name]; g != nil {
@@ -198,29 +210,31 @@ func (c *Client) successor(h *hold) *waiter {
 	defer c.mu.Unlock()
 	g := c.gates[h.name]
 	// replicas know nothing of a hand-off
-	if g == nil || c.closed || c.cfg.Replicas > 0 || g.waiters[0].kind != h.kind {
+	if g == nil || c.closed || c.cfg.Replicas > 0 || g.first().kind != h.kind {
 		return nil
 	}
-	if int(h.run) >= min(runLength, max(runLeast, len(g.waiters))) || h.run > 0 && c.clock()-h.runStart > int32(ms(runTime)) {
+	if int(h.run) >= min(runLength, max(runLeast, g.waiters.Len())) || h.run > 0 && c.clock()-h.runStart > int32(ms(runTime)) {
 		return nil
 	}
-	return g.waiters[0]
+	return g.first()
 }
 
 // clock is in ms since the client's start; it wraps.
 func (c *Client) clock() int32 { return int32(uint32(time.Since(c.start) / time.Millisecond)) }
 
 // deliver makes h, which was handed over, the hold of its name and gives it to
-// w. It returns false if w has left: the caller passes h on.
+// w. It returns false if w has left, or if Close has begun, which tells only those
+// that it found among the holds: the caller passes h on. A call of the same owner
+// that re-enters h before that is told all the same.
 func (c *Client) deliver(h *hold, w *waiter) bool {
 	c.mu.Lock()
-	c.holds.set(h)
-	delivered := !w.gone
+	h.closing = c.closed // nobody else knows h yet
+	c.addLocked(h)
+	delivered := w.place != nil && !c.closed
 	if delivered {
 		w.granted = h
 		signal(w.wake)
 	}
-	c.wakeGateLocked(h.name) // those of its owner can re-enter
 	c.mu.Unlock()
 	c.locate(h)
 	c.forgetLost(h)
@@ -240,7 +254,7 @@ func (c *Client) deferTo(name string, messages uint64, roundTrip time.Duration) 
 
 // deferral is how much later than others this client tries now.
 func (c *Client) deferral(name string) time.Duration {
-	messages, _ := c.node(name).sub.heard(channel(name))
+	messages, _ := c.node(name).sub.Heard(keys.Channel(name))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.gates[name]
@@ -271,14 +285,14 @@ func (m *Mutex) wait(ctx context.Context, a *attempt, last error) (held *Held, e
 			c.callHook(hook, e)
 		}()
 	}
-	w := c.join(m.name, a.kind, a.owner, a.terms)
+	w := c.join(a)
 	defer func() {
 		if h := c.quit(m.name, w); h != nil {
 			c.passOn(h) // granted while it left
 		}
 	}()
-	v := &vigil{m: m, a: a, w: w, ear: ear{wake: w.wake}, last: last}
-	defer v.ear.leave()
+	v := &vigil{m: m, a: a, w: w, listener: pubsub.NewListener(w.wake), last: last}
+	defer v.listener.Leave()
 	for {
 		if ctx.Err() != nil {
 			return nil, v.left(ctx)
@@ -300,7 +314,9 @@ func (m *Mutex) wait(ctx context.Context, a *attempt, last error) (held *Held, e
 			}
 		case tryTurn:
 			if err, last = last, nil; err == nil && v.begin(ctx) {
-				held, err = a.try(ctx)
+				if held, err = a.ask(ctx, a.try); err == errAgain {
+					continue
+				}
 			} else if err == nil {
 				continue // it was woken, or its time is over
 			}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -31,7 +33,7 @@ func (c *Client) giveBack(ctx context.Context, h *hold, again bool) (returned, e
 		}
 	}
 	// Read before the release is sent: its message may come before its answer.
-	heard, ours := c.node(h.name).sub.heard(channel(h.name))
+	heard, ours := c.node(h.name).sub.Heard(keys.Channel(h.name))
 	began := time.Now()
 	n, r, err := h.release(ctx, 0, MinLease)
 	if err != nil {
@@ -58,15 +60,16 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 	if h.run == 0 {
 		next.runStart = c.clock()
 	}
+	next.first.h, next.first.renewed = next, w.renewed
 	if w.renewed {
 		next.renewing = 1
 	}
-	a, r, err := h.resend(ctx, "handoff", func() answer {
+	a, r, err := h.resend(ctx, "handoff", func() pipe.Answer {
 		counter, least := c.counterOf(h.kind, h.name)
 		return c.callToken(ctx, script.Handoff, nil, least, h.name, counter, h.field(), next.field(), ms(w.lease), least)
 	})
 	if err != nil {
-		if _, refused := a.err.(redis.Error); refused && !r.resent {
+		if _, refused := a.Err.(redis.Error); refused && !r.resent {
 			return r, errRefused
 		}
 		next.owe(w.lease)
@@ -81,7 +84,7 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 		return r, nil
 	}
 	next.token = token
-	watched := c.keep(next, renewal.Terms{Stamp: a.stamp, TTL: w.lease, Fixed: !w.renewed}) == nil
+	watched := c.keep(next, renewal.Terms{Stamp: a.Stamp, TTL: w.lease, Fixed: !w.renewed}) == nil
 	if !watched {
 		// The yes came after its trust had ended: the waiters go on by themselves.
 		next.owe(w.lease)
@@ -93,22 +96,17 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 	return r, nil
 }
 
-// passOn gives back, in the background, a hold whose waiter has left.
+// passOn gives back, in the background, what was handed to a waiter that has
+// left: its Held, for others of its owner may have re-entered the hold.
 func (c *Client) passOn(h *hold) {
-	h.set(leaving, true)
-	if !h.lease.Release() {
-		c.forget(h)
-		h.owe(c.cfg.Lease)
-		return
-	}
+	h.set(unseen, true)
+	h.first.state.Store(isUnlocking)
 	c.begin(false)
 	c.wg.Go(func() {
 		defer c.end()
 		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
 		defer cancel()
-		if _, err := c.giveBack(ctx, h, false); err != nil {
-			h.owe(c.cfg.Lease)
-		}
+		_, _ = h.first.unlock(ctx, false)
 	})
 }
 
@@ -116,19 +114,15 @@ func (c *Client) passOn(h *hold) {
 // returns its answer.
 func (h *hold) release(ctx context.Context, remaining int, lease time.Duration) (int64, returned, error) {
 	cmd := h.c.releaseOf(h.kind, h.name, h.field(), remaining, lease)
-	a, r, err := h.resend(ctx, "release", func() answer {
+	a, r, err := h.resend(ctx, "release", func() pipe.Answer {
 		return h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 	})
-	if cmd.keys == 1 && errors.Is(err, ErrNotALock) {
-		r.gone = true // something else has taken the place of the lock
-		return -1, r, nil
-	}
 	if err != nil {
 		return 0, r, err
 	}
-	n, ok := a.reply.(int64)
+	n, ok := a.Reply.(int64)
 	if !ok {
-		return 0, r, h.c.badReply("release", h.name, a.reply)
+		return 0, r, h.c.badReply("release", h.name, a.Reply)
 	}
 	r.gone = n < 0
 	return n, r, nil
@@ -136,19 +130,19 @@ func (h *hold) release(ctx context.Context, remaining int, lease time.Duration) 
 
 // resend sends a script until it is answered or ctx ends; it names fields that
 // no other hold uses, so it may arrive twice.
-func (h *hold) resend(ctx context.Context, op string, send func() answer) (answer, returned, error) {
+func (h *hold) resend(ctx context.Context, op string, send func() pipe.Answer) (pipe.Answer, returned, error) {
 	var r returned
 	for try := 0; ; try++ {
 		a := send()
-		if a.err == nil {
+		if a.Err == nil {
 			return a, r, nil
 		}
 		err := h.c.callError(op, h.name, a)
-		_, refused := a.err.(redis.Error)
-		if definite(a.err) || errors.Is(a.err, ErrClosed) || refused && op == "handoff" {
+		_, refused := a.Err.(redis.Error)
+		if pipe.Definite(a.Err) || errors.Is(a.Err, ErrClosed) || refused && op == "handoff" {
 			return a, r, err
 		}
-		r.resent = r.resent || !a.stamp.IsZero() || ctx.Err() != nil
+		r.resent = r.resent || !a.Stamp.IsZero() || ctx.Err() != nil
 		if pause(ctx, nil, backoff(try)) != nil {
 			return a, r, err
 		}

@@ -21,7 +21,7 @@ type Held struct {
 // states of a Held
 const (
 	isHeld      uint32 = iota // to isUnlocking in Unlock
-	isUnlocking               // to isUnlocked on a definite answer, to isHeld or isOwed on an unknown one
+	isUnlocking               // to isUnlocked on a definite answer; on an unknown one to isHeld of a hold that is leaving, else to isOwed
 	isUnlocked                // terminal
 	isOwed                    // off the count, which Redis may not know; to isUnlocking in Unlock
 )
@@ -81,14 +81,15 @@ func (x *Held) errLocked() error {
 
 // Context returns a context derived from parent that carries the owner, so
 // that Lock with it re-enters. It ends with parent, when Unlock of this Held is
-// called, and when the lock is lost; context.Cause then is a *LostError.
+// called, and when the lock is lost; context.Cause then is a *LostError. It may
+// be called as often as is useful: the hold keeps one thing for all parents that
+// end together, not one for each call.
 func (x *Held) Context(parent context.Context) context.Context {
-	if x.h.kind != permitKind {
-		parent = context.WithValue(parent, ownerKey{}, ownerOrError{owner: x.h.owner})
+	o := x.h.owner
+	if x.h.kind == permitKind {
+		o = owner{}
 	}
-	ctx, cancel := context.WithCancelCause(parent)
-	x.watched().cancelWith(ctx, cancel)
-	return ctx
+	return x.watched().context(parent, o)
 }
 
 // Unlock gives this Held back; the last one of a hold releases the lock and
@@ -97,9 +98,11 @@ func (x *Held) Context(parent context.Context) context.Context {
 //
 // nil means released. ErrNotHeld: this Held was unlocked before. ErrLost: the
 // lock had been lost; the field is removed from Redis if it is still there.
-// ErrUnknown: Redis did not answer within Config.UnlockTimeout; Unlock may be
-// called again, and the client goes on trying to release the lock until its TTL
-// is over.
+// ErrUnknown: Redis did not answer within Config.UnlockTimeout, this request or
+// another one of the same hold, which Unlock waits for. The Held is off the count
+// all the same, and the lock is not renewed any more if this was the last one.
+// Unlock may be called again, and the client goes on trying to release the lock
+// until its TTL is over.
 func (x *Held) Unlock(ctx context.Context) error {
 	owed := x.state.CompareAndSwap(isOwed, isUnlocking)
 	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {
@@ -114,55 +117,59 @@ func (x *Held) Unlock(ctx context.Context) error {
 	return err
 }
 
-// unlock returns the state that x is in then.
+// unlock returns the state that x is in then. It waits for the hold's turn, but
+// x does not depend on it: if another request of the hold takes longer than ctx
+// lasts, x is off the count all the same, and of the last one the janitor
+// releases the field. What that request does when it arrives goes with the field.
 func (x *Held) unlock(ctx context.Context, owed bool) (uint32, error) {
 	h := x.h
-	if err := h.enter(ctx); err != nil {
-		err = &UnknownError{Op: "release", Name: h.name, Err: err}
-		if owed {
-			return isOwed, err
-		}
-		return isHeld, err
-	}
-	defer h.leave()
-	h.mu.Lock()
-	remaining := int(h.count)
 	if !owed {
-		remaining--
+		x.end() // whoever works under its context stops before another can begin
 	}
-	cause := h.lostErrorLocked()
+	busy := h.enter(ctx)
+	if busy == nil {
+		defer h.leave()
+	} else {
+		busy = &UnknownError{Op: "release", Name: h.name, Err: &busyError{busy}}
+	}
+	h.mu.Lock()
+	cause, again := h.lostErrorLocked(), false
+	if !owed {
+		if cause != nil || h.count > 1 {
+			h.count--
+		} else {
+			again = h.set(leaving, true)
+		}
+	}
+	remaining, left := int(h.count), h.is(leaving)
 	h.mu.Unlock()
+	if !owed && (!left || cause != nil) {
+		x.rest()
+	}
 	switch {
-	case !owed:
 	case cause != nil:
+		if !owed {
+			h.oweAll()
+		}
 		return isUnlocked, cause
-	case remaining == 0 || h.is(leaving):
+	case owed && left:
 		return isUnlocked, nil // who gives the rest back has given this back too
-	default:
-		return x.unlockOne(ctx, remaining)
+	case left:
+		return x.unlockLast(ctx, again, busy)
+	case busy != nil:
+		return isOwed, busy
 	}
-	again := h.set(leaving, remaining == 0)
-	if cause != nil {
-		h.owe(h.c.cfg.Lease)
-		return isUnlocked, x.given(cause)
-	}
-	x.end() // whoever works under its context stops before another can begin
-	if remaining > 0 {
-		// It is off the count whatever Redis answers: scripts set the count, so
-		// the next one of this hold makes it right.
-		_ = x.given(nil)
-		return x.unlockOne(ctx, remaining)
-	}
-	return x.unlockLast(ctx, again)
+	// It is off the count whatever Redis answers: scripts set the count, so the
+	// next one of this hold makes it right.
+	return x.unlockOne(ctx, remaining)
 }
 
-// given ends x as unlocked and takes it off the count.
+// given takes the last one of a hold off the count.
 func (x *Held) given(err error) error {
 	x.h.mu.Lock()
 	x.h.count--
 	x.h.mu.Unlock()
 	x.rest()
-	x.end()
 	return err
 }
 
@@ -174,23 +181,32 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (uint32, error) {
 	switch {
 	case err != nil:
 		return isOwed, err
-	case r.gone:
+	case r.gone && !h.is(leaving):
 		return isUnlocked, h.lostByLease(renewal.NotOwner)
 	}
 	return isUnlocked, nil
 }
 
-func (x *Held) unlockLast(ctx context.Context, again bool) (uint32, error) {
+// unlockLast is the rest of unlock for the last one of a hold. busy says why no
+// script of the hold may be sent, nil that one may. again: an earlier call has
+// ended unknown.
+func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, error) {
 	h := x.h
 	if !again && !h.lease.Release() { // its trust ended just now
-		h.owe(h.c.cfg.Lease)
+		h.oweAll()
 		return isUnlocked, x.given(h.lostByLease(renewal.TrustEnded))
 	}
-	r, err := h.c.giveBack(ctx, h, again)
+	var r returned
+	err := busy
+	if busy == nil {
+		r, err = h.c.giveBack(ctx, h, again)
+	} else {
+		h.c.forget(h)
+	}
 	switch {
 	case err != nil:
 		if !again {
-			h.owe(h.c.cfg.Lease)
+			h.oweAll()
 		}
 		return isHeld, err
 	case r.gone && !again && !r.resent, r.gone && !time.Now().Before(h.lease.Deadline()):
@@ -200,7 +216,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool) (uint32, error) {
 		h.lose(lost)
 		return isUnlocked, x.given(lost)
 	}
-	if hook := h.c.cfg.Hooks.Released; hook != nil {
+	if hook := h.c.cfg.Hooks.Released; hook != nil && !h.is(unseen) {
 		h.c.callHook(hook, Event{Name: h.name, Token: h.token})
 	}
 	return isUnlocked, x.given(nil)

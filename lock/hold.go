@@ -27,7 +27,7 @@ type hold struct {
 
 	runStart int32 // immutable; see Client.successor: ms since the client's start, when the first hand-off of run was; wraps
 
-	marks atomic.Uint32 // asked, leaving
+	marks atomic.Uint32 // asked, leaving, lost
 
 	run  uint8 // immutable; see Client.successor: hand-offs inside this client that led here
 	kind kind  // immutable
@@ -48,10 +48,13 @@ type hold struct {
 // The marks of a hold.
 const (
 	asked   uint32 = 1 << iota // its key was found on the server that its slot is just being moved to
-	leaving                    // the last Unlock has begun; no re-entry any more
+	leaving                    // the last Unlock has begun; no re-entry any more; set under mu
+	unseen                     // it was handed to a waiter that had left: Hooks.Released is not told of it
+	lost                       // it is no hold any more, though the client's tables may have it for a moment yet
 )
 
-func (h *hold) is(mark uint32) bool { return h.marks.Load()&mark != 0 }
+// is reports whether h has one of the marks.
+func (h *hold) is(marks uint32) bool { return h.marks.Load()&marks != 0 }
 
 // set sets a mark or takes it away, and reports whether it was set before.
 func (h *hold) set(mark uint32, to bool) bool {
@@ -104,6 +107,27 @@ func (h *hold) appendFieldTail(b []byte) []byte {
 // owe leaves the hold's field to the janitor.
 func (h *hold) owe(lease time.Duration) { h.c.janitor.owe(h.kind, h.name, h.field(), lease) }
 
+// oweAll leaves the field of a hold that was given out to the janitor, for as
+// long as Redis may have it.
+func (h *hold) oweAll() {
+	left := time.Until(h.lease.Deadline()) + h.c.dog.Config().Margin + h.c.cfg.IOTimeout
+	h.owe(max(left, h.c.cfg.Lease))
+}
+
+// oweOutlived leaves the field of a hold of a RWMutex that its time has ended to
+// the janitor, if the key may live on with another hold's lease: that of a reader
+// of the same owner, or of other readers. A writer's field would keep all others
+// out for as long. When nothing could be renewed, the others end too.
+func (h *hold) oweOutlived(why Reason) {
+	switch {
+	case h.kind != readKind && h.kind != writeKind:
+	case why == Expired, why == MaxHold:
+		h.oweAll()
+	case why == TrustEnded && h.kind == writeKind && h.c.kinOf(h.name, h.owner, readKind) != nil:
+		h.oweAll()
+	}
+}
+
 // enter waits for the hold's turn; its scripts go out one after the other.
 func (h *hold) enter(ctx context.Context) error {
 	h.mu.Lock()
@@ -123,6 +147,16 @@ func (h *hold) enter(ctx context.Context) error {
 	return nil
 }
 
+// busyError says that a script was not sent, because another one of its hold
+// was not answered for as long as its caller waited.
+type busyError struct{ err error }
+
+func (e *busyError) Error() string {
+	return "another request of this hold is not answered yet: " + e.err.Error()
+}
+
+func (e *busyError) Unwrap() error { return e.err }
+
 // leave ends the turn.
 func (h *hold) leave() {
 	h.mu.Lock()
@@ -141,6 +175,8 @@ func (h *hold) Lost(r renewal.Reason) {
 	h.lose(&LostError{Name: h.name, Reason: reasonOf(r), Token: h.token})
 }
 
+// lose ends the hold. The holder is told first, and nothing here waits for a lock
+// under which others do much: the watchdog has other holds to tell.
 func (h *hold) lose(cause *LostError) {
 	h.mu.Lock()
 	if h.why != 0 {
@@ -148,12 +184,12 @@ func (h *hold) lose(cause *LostError) {
 		return
 	}
 	h.why = cause.Reason
+	h.set(lost, true)
 	watching := h.watching
 	h.watching = nil
 	h.mu.Unlock()
-	h.c.forget(h)
 	watching.end(cause)
-	h.c.tellLost(cause)
+	h.c.lost.add(loss{h, cause})
 }
 
 // announceClose ends the channels and contexts of a hold, and no more: it is
@@ -181,6 +217,7 @@ func (h *hold) lostByLease(otherwise renewal.Reason) *LostError {
 		}
 	}
 	h.Lost(reason)
+	h.c.forget(h)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lostErrorLocked()
@@ -209,26 +246,34 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	}
 	cmd := h.reentry(count, lease)
 	a := h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
-	if a.err != nil {
+	if a.Err != nil {
 		// A re-entry that arrives late sets a count that the next script of
 		// this hold sets again.
 		return nil, h.c.callError("reenter", h.name, a)
 	}
-	switch n, _ := a.reply.(int64); n {
-	case 1:
-	case 0:
-		return nil, h.lostByLease(renewal.NotOwner)
+	n, ok := a.Reply.(int64)
+	if !ok || n != 0 && n != 1 {
+		return nil, h.c.badReply("reenter", h.name, a.Reply)
 	}
-	if !h.lease.Extend(a.stamp, lease) {
-		return nil, h.lostByLease(renewal.TrustEnded)
-	}
+	trusted := n == 1 && h.lease.Extend(a.Stamp, lease)
 	h.mu.Lock()
-	h.count = count
-	if renewed {
-		h.renewing++
+	left = h.is(leaving)
+	if trusted && !left {
+		h.count++
+		if renewed {
+			h.renewing++
+		}
 	}
 	renewing := h.renewing
 	h.mu.Unlock()
+	switch {
+	case left:
+		return nil, errGone // the last Unlock did not wait any longer
+	case n == 0:
+		return nil, h.lostByLease(renewal.NotOwner)
+	case !trusted:
+		return nil, h.lostByLease(renewal.TrustEnded)
+	}
 	if renewed && renewing == 1 {
 		h.settle()
 	}

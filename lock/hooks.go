@@ -3,7 +3,6 @@ package lock
 import (
 	"fmt"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/wheellock/wheellock/renewal"
@@ -69,52 +68,20 @@ func (cfg *Config) hookRenewed() {
 	}
 }
 
-// lostEvents calls the Lost hook away from the watchdog, which must not wait
-// for it.
-type lostEvents struct {
-	mu      sync.Mutex // guards what follows; never held while the hook runs
-	queue   []Event
-	running bool
-	idle    sync.Cond // on mu: running became false
+// loss is a hold that was lost, and why.
+type loss struct {
+	hold  *hold
+	cause *LostError
 }
 
-// tellLost queues a loss for the Lost hook.
-func (c *Client) tellLost(cause *LostError) {
-	if c.cfg.Hooks.Lost == nil {
-		return
-	}
-	l := &c.lost
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queue = append(l.queue, Event{Name: cause.Name, Token: cause.Token, Err: cause})
-	if !l.running {
-		l.running = true
-		go c.runLost()
+// forgetLoss does what comes after the holder was told: waiters go on, a field that
+// would outlive its hold is owed, and the Lost hook is told.
+func (c *Client) forgetLoss(l loss) {
+	c.forget(l.hold)
+	l.hold.oweOutlived(l.cause.Reason)
+	if c.cfg.Hooks.Lost != nil {
+		c.events.add(Event{Name: l.cause.Name, Token: l.cause.Token, Err: l.cause})
 	}
 }
 
-func (c *Client) runLost() {
-	l := &c.lost
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for len(l.queue) > 0 {
-		queue := l.queue
-		l.queue = nil
-		l.mu.Unlock()
-		for _, e := range queue {
-			c.callHook(c.cfg.Hooks.Lost, e)
-		}
-		l.mu.Lock()
-	}
-	l.running = false
-	l.idle.Broadcast()
-}
-
-// drain returns when every loss so far was told to the hook.
-func (l *lostEvents) drain() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.running {
-		l.idle.Wait()
-	}
-}
+func (c *Client) callLost(e Event) { c.callHook(c.cfg.Hooks.Lost, e) }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -31,13 +34,13 @@ func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	values, ok := a.reply.([]any)
+	values, ok := a.Reply.([]any)
 	if !ok || len(values) == 0 {
-		return Info{}, m.c.badReply("inspect", m.name, a.reply)
+		return Info{}, m.c.badReply("inspect", m.name, a.Reply)
 	}
 	pttl, ok := values[0].(int64)
 	if !ok {
-		return Info{}, m.c.badReply("inspect", m.name, a.reply)
+		return Info{}, m.c.badReply("inspect", m.name, a.Reply)
 	}
 	if pttl == -2 || len(values) < 3 {
 		return Info{}, nil
@@ -45,7 +48,7 @@ func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
 	field, err1 := redis.String(values[1], nil)
 	count, err2 := redis.String(values[2], nil)
 	if err1 != nil || err2 != nil {
-		return Info{}, m.c.badReply("inspect", m.name, a.reply)
+		return Info{}, m.c.badReply("inspect", m.name, a.Reply)
 	}
 	info := Info{Locked: true, Field: field, TTL: time.Duration(pttl) * time.Millisecond}
 	if pttl < 0 {
@@ -84,45 +87,80 @@ func (m *Mutex) HeldBy(ctx context.Context) bool {
 var ErrNotALock = errors.New("lock: the key is no lock")
 
 // ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
-// whether there was one. The holder is told (NotOwner) at its next renewal, not
-// before another may have the lock. A key that is no lock's hash is left alone:
-// ErrNotALock. This is Redisson's forceUnlock().
+// whether there was one. It reads who holds the lock and deletes exactly those
+// holds, so that a request that is late cannot take the lock from a later holder.
+// If all of them have gone meanwhile and another holds it, it reads again, up to 16
+// times. Redisson uses the owners of its holds again: there a request that is late
+// may delete the next hold of the same owner.
+//
+// The holder is told (NotOwner) at its next renewal, not before another may have
+// the lock. A key that is no lock's hash is left alone: ErrNotALock. This is
+// Redisson's forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	return m.force(ctx, "is a hash of other things than owners and counts", command{script.Force, 1, m.c.publishing([]any{m.name, channel(m.name)})})
+	return m.force(ctx, "is a hash of other things than owners and counts",
+		command{script.Force, 1, []any{m.name, keys.Channel(m.name), m.c.publish()}})
 }
 
-// force sends a script that deletes a lock of any kind; other is what a key is
-// that it leaves alone.
+// forceTries is how often ForceUnlock reads a lock that goes from one holder to
+// the next each time before it can be deleted.
+const forceTries = 16
+
+// force deletes the holds of a lock of any kind; other is what a key is that it
+// leaves alone. cmd lacks the fields.
 func (m *Mutex) force(ctx context.Context, other string, cmd command) (bool, error) {
-	a, err := m.askKeys(ctx, "force", cmd.script, cmd.keys, cmd.args...)
-	if err != nil {
-		return false, err
+	for range forceTries {
+		a, err := m.ask(ctx, "force", script.Inspect, m.name)
+		if err != nil {
+			return false, err
+		}
+		values, ok := a.Reply.([]any)
+		if !ok || len(values)%2 == 0 {
+			return false, m.c.badReply("force", m.name, a.Reply)
+		}
+		if len(values) == 1 {
+			return false, nil
+		}
+		args := slices.Clone(cmd.args)
+		for i := 1; i < len(values); i += 2 {
+			field, err := redis.String(values[i], nil)
+			if err != nil {
+				return false, m.c.badReply("force", m.name, a.Reply)
+			}
+			if field != "mode" {
+				args = append(args, field)
+			}
+		}
+		a, err = m.askKeys(ctx, "force", cmd.script, cmd.keys, args...)
+		if err != nil {
+			return false, err
+		}
+		switch n, ok := a.Reply.(int64); {
+		case !ok:
+			return false, m.c.badReply("force", m.name, a.Reply)
+		case n == -1:
+			return false, fmt.Errorf("%w: %q %s", ErrNotALock, m.name, other)
+		case n != -2:
+			return n == 1, nil
+		}
 	}
-	switch n, ok := a.reply.(int64); {
-	case !ok:
-		return false, m.c.badReply("force", m.name, a.reply)
-	case n < 0:
-		return false, fmt.Errorf("%w: %q %s", ErrNotALock, m.name, other)
-	default:
-		return n == 1, nil
-	}
+	return false, fmt.Errorf("lock: force of %q: it had another holder each of the %d times that it was to be deleted; try again", m.name, forceTries)
 }
 
 // ask sends one script that needs no hold, once.
-func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, args ...any) (answer, error) {
+func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, args ...any) (pipe.Answer, error) {
 	return m.askKeys(ctx, op, s, 1, args...)
 }
 
-func (m *Mutex) askKeys(ctx context.Context, op string, s *script.Script, keys int, args ...any) (answer, error) {
+func (m *Mutex) askKeys(ctx context.Context, op string, s *script.Script, keys int, args ...any) (pipe.Answer, error) {
 	if err := m.c.checkName(m.name); err != nil {
-		return answer{}, err
+		return pipe.Answer{}, err
 	}
 	if !m.c.begin(true) {
-		return answer{}, ErrClosed
+		return pipe.Answer{}, ErrClosed
 	}
 	defer m.c.end()
 	a := m.c.callKeys(ctx, m.name, s, keys, nil, args...)
-	if a.err != nil {
+	if a.Err != nil {
 		return a, m.c.callError(op, m.name, a)
 	}
 	return a, nil
@@ -133,6 +171,9 @@ func (m *Mutex) askKeys(ctx context.Context, op string, s *script.Script, keys i
 // panics. The errors of f and of Unlock are joined; one that is ErrLost says
 // that f may have run without the lock.
 func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) error {
+	if err := checkDo(ctx, m.name); err != nil {
+		return err
+	}
 	held, err := m.Lock(ctx)
 	return do(ctx, held, err, f)
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 )
 
 // janitor gives back holds that nobody answers for: an acquisition whose answer
@@ -31,6 +33,7 @@ type janitor struct {
 type debt struct {
 	command
 	name  string
+	kind  kind      // of the field
 	field string    // named to new attempts at the lock; "" if there is no such
 	until time.Time // by then Redis has expired it, or a copy would do harm
 }
@@ -48,7 +51,7 @@ func newJanitor(c *Client) *janitor {
 // It does not block.
 func (j *janitor) owe(k kind, name, field string, lease time.Duration) {
 	j.send(&debt{
-		name: name, field: field, command: j.c.releaseOf(k, name, field, 0, j.c.cfg.Lease), until: time.Now().Add(lease),
+		name: name, kind: k, field: field, command: j.c.releaseOf(k, name, field, 0, j.c.cfg.Lease), until: time.Now().Add(lease),
 	})
 }
 
@@ -68,28 +71,26 @@ func (j *janitor) send(d *debt) {
 	j.try(d)
 }
 
-// fields returns the fields that an attempt at name should remove.
-func (j *janitor) fields(name string) []string {
+// fields returns the fields that an attempt of kind k at name should remove.
+func (j *janitor) fields(k kind, name string) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	debts := j.owed[name]
-	debts = debts[max(0, len(debts)-maxOwed):]
-	if len(debts) == 0 {
-		return nil
-	}
-	fields := make([]string, len(debts))
-	for i, d := range debts {
-		fields[i] = d.field
+	var fields []string
+	for i := len(debts) - 1; i >= 0 && len(fields) < maxOwed; i-- {
+		if debts[i].kind.sharesKey(k) {
+			fields = append(fields, debts[i].field)
+		}
 	}
 	return fields
 }
 
 // try sends d; nobody waits for it.
 func (j *janitor) try(d *debt) {
-	j.c.post(d.name, d.script, d.keys, func(a answer) {
+	j.c.post(d.name, d.script, d.keys, func(a pipe.Answer) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		if a.err == nil || definite(a.err) {
+		if a.Err == nil || pipe.Definite(a.Err) {
 			j.paidLocked()
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -23,58 +24,20 @@ const (
 // exclusive kinds have one hold a name, found by the name.
 func (k kind) exclusive() bool { return k <= fairKind }
 
-// renewalClass groups the kinds whose holds one script renews, in one call. The
-// scripts' arguments are those of script.Renew.
-type renewalClass uint8
-
-const (
-	renewFields renewalClass = iota
-	renewReaders
-	renewPermits
-)
-
-func (k kind) renewalClass() renewalClass {
-	switch k {
-	case readKind:
-		return renewReaders
-	case permitKind:
-		return renewPermits
+// sharesKey reports whether holds of the two kinds are fields of one key in the
+// same form, so that the scripts of one may remove fields of the other.
+func (k kind) sharesKey(other kind) bool {
+	if k.exclusive() || k == permitKind {
+		return other.exclusive() == k.exclusive() && (other == permitKind) == (k == permitKind)
 	}
-	return renewFields
-}
-
-func (r renewalClass) script() *script.Script {
-	switch r {
-	case renewReaders:
-		return script.RwRenew
-	case renewPermits:
-		return script.PermitRenew
-	}
-	return script.Renew
-}
-
-// key is the key that the script gets for h.
-func (r renewalClass) key(h *hold) string {
-	if r == renewPermits {
-		return permitsTaken(h.name)
-	}
-	return h.name
-}
-
-// lease is what the script gets for a lease that begins now: its length, or for
-// permits its end, by the clock, in milliseconds.
-func (r renewalClass) lease(ttl time.Duration) int64 {
-	if r == renewPermits {
-		return time.Now().UnixMilli() + ms(ttl)
-	}
-	return ms(ttl)
+	return other == readKind || other == writeKind
 }
 
 // counterOf returns the key of the counter that mints the tokens of a lock, and
 // the least token.
 func (c *Client) counterOf(k kind, name string) (string, int64) {
 	if k == fencedKind {
-		return fencedCounter(name), 1
+		return keys.FencedCounter(name), 1
 	}
 	return c.counter(name), leastToken(time.Now())
 }
@@ -90,24 +53,24 @@ type command struct {
 func (c *Client) releaseOf(k kind, name, field string, remaining int, lease time.Duration) command {
 	switch k {
 	case readKind:
-		return command{script.RwReadRelease, 2, c.publishing([]any{name, rwTimeout(name, field), field, remaining, ms(lease), rwChannel(name), slotPrefix(name)})}
+		return command{script.RwReadRelease, 3, c.publishing([]any{name, keys.RWReader(name, field), keys.RWWriters(name), field, remaining, ms(lease), keys.RWChannel(name), keys.Prefix(name)})}
 	case writeKind:
-		return command{script.RwWriteRelease, 2, c.publishing([]any{name, rwWriters(name), field, remaining, ms(lease), rwChannel(name), slotPrefix(name)})}
+		return command{script.RwWriteRelease, 2, c.publishing([]any{name, keys.RWWriters(name), field, remaining, ms(lease), keys.RWChannel(name), keys.Prefix(name)})}
 	case fairKind:
 		return c.fairRelease(name, field, remaining, lease)
 	case permitKind:
-		return command{script.PermitRelease, 2, c.publishing([]any{name, permitsTaken(name), field, semaphoreChannel(name)})}
+		return command{script.PermitRelease, 2, c.publishing([]any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)})}
 	}
-	return command{script.Release, 1, c.publishing([]any{name, field, remaining, ms(lease), channel(name)})}
+	return command{script.Release, 1, c.publishing([]any{name, field, remaining, ms(lease), keys.Channel(name)})}
 }
 
 // reentry sets the count of a hold, which must be there, and its least lease.
 func (h *hold) reentry(count int32, lease time.Duration) command {
 	switch h.kind {
 	case readKind:
-		return command{script.RwReadReenter, 2, []any{h.name, rwTimeout(h.name, h.field()), h.field(), count, ms(lease)}}
+		return command{script.RwReadReenter, 2, []any{h.name, keys.RWReader(h.name, h.field()), h.field(), count, ms(lease)}}
 	case permitKind:
-		return command{script.PermitExtend, 1, []any{permitsTaken(h.name), h.field(), time.Now().UnixMilli() + ms(lease)}}
+		return command{script.PermitExtend, 1, []any{keys.PermitsTaken(h.name), h.field(), time.Now().UnixMilli() + ms(lease)}}
 	}
 	return command{script.Reenter, 1, []any{h.name, h.field(), count, ms(lease)}}
 }
@@ -124,15 +87,28 @@ func (c *Client) kinOf(name string, o owner, k kind) *hold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, h := range c.kin[kinKey{name, o, k}] {
-		if !h.is(leaving) {
+		if !h.is(leaving | lost) {
 			return h
 		}
 	}
 	return nil
 }
 
-// addLocked makes h known.
+// kinLocked reports whether an owner has a RWMutex for reading or for writing.
+func (c *Client) kinLocked(name string, o owner) bool {
+	for _, k := range [...]kind{readKind, writeKind} {
+		for _, h := range c.kin[kinKey{name, o, k}] {
+			if !h.is(leaving | lost) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// addLocked makes h known, to those above all who can re-enter it now.
 func (c *Client) addLocked(h *hold) {
+	c.wakeCallersLocked(h)
 	if h.kind.exclusive() {
 		c.holds.set(h)
 		return

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -27,16 +28,8 @@ func (c *Client) CountDownLatch(name string) *CountDownLatch {
 // Name returns the latch's key in Redis: Config.KeyPrefix and the name.
 func (l *CountDownLatch) Name() string { return l.name }
 
-// channel is where the latch's opening is published, as Redisson names it. It has
-// the braces always, so that a name with a hash tag and its channel differ in
-// slot; where that matters it is named as the others are.
-func (l *CountDownLatch) channel() string {
-	const prefix = "redisson_countdownlatch__channel__"
-	if l.c.sharded() {
-		return derived(prefix, l.name)
-	}
-	return prefix + "{" + l.name + "}"
-}
+// channel is where the latch's opening is published.
+func (l *CountDownLatch) channel() string { return keys.LatchChannel(l.name, l.c.sharded()) }
 
 // errShut is the refusal of a latch that is closed.
 type errShut struct{}
@@ -93,18 +86,23 @@ func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script
 // Wait returns nil when the latch is open, at once if it is now. It is woken by
 // a message and looks by itself each Config.MaxPoll. A latch that is opened and
 // set again before a waiter has looked stays closed for that waiter. When ctx
-// ends first, the error is ctx.Err(). Redisson's await.
+// ends first, the error is ctx.Err(). A ctx whose deadline is over looks once, see
+// Mutex.Lock. Redisson's await.
 func (l *CountDownLatch) Wait(ctx context.Context) error {
 	if err := l.c.checkName(l.name); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !overdue(ctx) {
 		return waitErrorOf(ctx, l.name, nil)
 	}
 	if !l.c.begin(true) {
 		return ErrClosed
 	}
 	defer l.c.end()
+	if overdue(ctx) {
+		_, err := once(ctx, l.c.cfg.IOTimeout, l.name, l.look)
+		return err
+	}
 	var err error
 	channel := l.channel()
 	if !l.c.lined(channel) {

@@ -66,7 +66,8 @@ func checkMembers(kind string, members []*Mutex) error {
 // from there. Members that are taken from under it again and again it awaits
 // with the others in its hands, for at most 1.5 s each, and then begins anew.
 //
-// ctx bounds only the waiting; when it ends first, or another error ends the
+// ctx bounds only the waiting; one whose deadline is over makes one try, see
+// Mutex.Lock. When it ends first, or another error ends the
 // wait (see Mutex.Lock), what was taken is given back: before Lock returns, or
 // in the background if that takes longer than a moment.
 //
@@ -97,6 +98,11 @@ func (m *MultiLock) TryLockFor(ctx context.Context, d time.Duration) (*MultiHeld
 
 // Do runs f while it holds the lock, see Mutex.Do.
 func (m *MultiLock) Do(ctx context.Context, f func(context.Context) error) error {
+	if m.fault == nil {
+		if err := checkDo(ctx, m.members[0].name); err != nil {
+			return err
+		}
+	}
 	held, err := m.Lock(ctx)
 	if err != nil {
 		return err
@@ -121,6 +127,11 @@ var errTooLate = errors.New("the first leases were over before the last was take
 func (m *MultiLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 	if m.fault != nil {
 		return nil, m.fault
+	}
+	if t.wait && overdue(ctx) {
+		t.wait = false
+		first := m.members[0]
+		return once(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return m.acquire(ctx, t) })
 	}
 	if !t.renewed {
 		if err := checkLease(t.lease); err != nil {

@@ -196,9 +196,7 @@ func (x *MultiHeld) lost() *LostError {
 // this MultiHeld is called, and when the whole is lost; context.Cause then is
 // the *LostError that Err returns.
 func (x *MultiHeld) Context(parent context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, ownerKey{}, ownerOrError{owner: x.owner}))
-	x.watch.cancelWith(ctx, cancel)
-	return ctx
+	return x.watch.context(parent, x.owner)
 }
 
 // Unlock gives this MultiHeld back on every member, also on those that are lost

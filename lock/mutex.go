@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -31,6 +32,9 @@ func (m *Mutex) Name() string { return m.name }
 // When ctx ends first, the error is ctx.Err() (errors.Is), and ErrNotAcquired
 // if the last try said that another holds the lock, or ErrUnknown if its
 // outcome was not known; a lock that a late answer brings is given back.
+// A ctx whose deadline is over makes one try all the same, of at most
+// Config.IOTimeout, unless others of this client wait: so Lock with a deadline of
+// now takes a free lock, like Redisson's tryLock(0). A cancelled ctx makes none.
 // Unknown outcomes are retried unless Config.FailFast. ErrClosed: the client is
 // closing. An answer like NOPERM or WRONGTYPE is returned as it is.
 func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
@@ -63,6 +67,7 @@ type terms struct {
 	renewed bool
 	wait    bool
 	fewer   bool // of permits: fewer will do
+	polite  bool // of a RedLock: a try that passes nobody who waits
 }
 
 // errGone: the hold that was to be re-entered is no more.
@@ -74,6 +79,10 @@ func errOtherKind(name string) error {
 
 // acquire is all four ways to take the lock.
 func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
+	if t.wait && overdue(ctx) {
+		t.wait = false
+		return once(ctx, m.c.cfg.IOTimeout, m.name, func(ctx context.Context) (*Held, error) { return m.acquire(ctx, t) })
+	}
 	if m.c.cfg.Hooks.Acquired == nil {
 		return m.take(ctx, t)
 	}
@@ -93,34 +102,49 @@ func (m *Mutex) take(ctx context.Context, t terms) (*Held, error) {
 		return nil, err
 	}
 	defer m.c.end()
-	if h := m.c.lookup(m.name); h != nil && h.owner == a.owner {
-		if h.kind != m.kind {
-			return nil, errOtherKind(m.name)
-		}
-		held, err := h.reenter(ctx, t.lease, t.renewed)
-		switch {
-		case err == nil:
-			return held, nil
-		case err == errGone:
-		case t.wait && errors.Is(err, ErrUnknown) && m.kind == fairKind:
-			return m.takeFair(ctx, a)
-		case t.wait && errors.Is(err, ErrUnknown):
-			return m.wait(ctx, a, err)
-		default:
+	var gone *hold // it cannot be re-entered, though the table may have it yet
+	for {
+		if h := m.c.lookup(m.name); h != nil && h != gone && h.owner == a.owner {
+			if h.kind != m.kind {
+				return nil, errOtherKind(m.name)
+			}
+			held, err := h.reenter(ctx, t.lease, t.renewed)
+			switch {
+			case err == nil:
+				return held, nil
+			case err == errGone:
+				gone = h
+				continue
+			case t.wait && errors.Is(err, ErrUnknown) && m.kind == fairKind:
+				return m.takeFair(ctx, a)
+			case t.wait && errors.Is(err, ErrUnknown):
+				return m.wait(ctx, a, err)
+			}
 			return nil, err
 		}
+		held, err := m.takeAnew(ctx, a)
+		if err != errAgain {
+			return held, err
+		}
 	}
+}
+
+// takeAnew is take when it is no re-entry. errAgain: it may be one now.
+func (m *Mutex) takeAnew(ctx context.Context, a *attempt) (*Held, error) {
 	if m.kind == fairKind {
 		return m.takeFair(ctx, a)
 	}
+	send := a.try
 	switch queued := m.c.queued(m.name); {
-	case queued && t.wait:
+	case queued && a.wait:
 		return m.wait(ctx, a, nil)
 	case queued:
-		return nil, &HeldError{Name: m.name, TTL: max(time.Until(m.c.heldUntil(m.name)), 0)}
+		send = func(context.Context) (*Held, error) {
+			return nil, &HeldError{Name: m.name, TTL: max(time.Until(m.c.heldUntil(m.name)), 0)}
+		}
 	}
-	held, err := a.try(ctx)
-	if err == nil || !t.wait {
+	held, err := a.ask(ctx, send)
+	if _, left := err.(*waitError); left || err == nil || !a.wait || err == errAgain {
 		return held, err
 	}
 	return m.wait(ctx, a, err)
@@ -153,17 +177,20 @@ func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*atte
 	if !c.begin(true) {
 		return nil, ErrClosed
 	}
-	return &attempt{c: c, name: name, kind: k, owner: o, terms: t, seq: c.seqs.Add(1)}, nil
+	return &attempt{c: c, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
 }
 
 // attempt is one outermost acquisition on its way. Its field is used for as
 // long as Redis answers; after an unknown outcome it takes a new one, and the
 // old one is the janitor's.
 type attempt struct {
-	c     *Client
-	name  string
-	kind  kind
-	owner owner
+	c       *Client
+	name    string
+	kind    kind
+	shared  bool // the owner came with the context, so others may have it too
+	awaited bool // another call's probe, see callers
+	beside  bool // it has a place of its own in Redis, and asks whatever other calls do
+	owner   owner
 	terms
 	seq    uint64
 	writer string // of a writer that waits: its name in the list of those, see RWMutex
@@ -184,7 +211,7 @@ func (a *attempt) request(f string) command {
 		counter, least := a.c.counterOf(a.kind, a.name)
 		cmd = command{script.Acquire, 2, []any{a.name, counter, f, ms(a.lease), least}}
 	}
-	for _, owed := range a.c.janitor.fields(a.name) {
+	for _, owed := range a.c.janitor.fields(a.kind, a.name) {
 		cmd.args = append(cmd.args, owed)
 	}
 	return cmd
@@ -195,14 +222,20 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	c, f := a.c, a.field()
 	cmd := a.request(f)
 	name, k, lease := a.name, a.kind, a.lease
-	// If the caller leaves before the answer, an acquired lock goes back.
-	late := func(ans answer) {
-		if token, _, err := c.parseAcquire(name, ans); token > 0 || ans.taken || ans.unknown(err) {
+	writer := a.writer
+	// If the caller leaves before the answer, an acquired lock goes back. A writer
+	// has withdrawn when it left; with Config.Replicas that went over another
+	// connection, and this request may have announced it after that.
+	late := func(ans pipe.Answer) {
+		if writer != "" {
+			c.withdraw(name, writer)
+		}
+		if token, _, err := c.parseAcquire(name, ans); token > 0 || ans.Taken || mayHaveRun(ans, err) {
 			c.janitor.owe(k, name, f, lease)
 		}
 	}
 	c.tries.Add(1)
-	var ans answer
+	var ans pipe.Answer
 	if cmd.script == script.Acquire {
 		ans = c.callToken(ctx, cmd.script, late, cmd.args[4].(int64), cmd.args...)
 	} else {
@@ -211,7 +244,7 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	token, ttl, err := c.parseAcquire(a.name, ans)
 	switch {
 	case err != nil:
-		if ans.taken || ans.unknown(err) {
+		if ans.Taken || mayHaveRun(ans, err) {
 			a.retire()
 		}
 		return nil, err
@@ -222,11 +255,11 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 }
 
 // grant makes a hold of an acquisition that Redis said yes to.
-func (a *attempt) grant(ctx context.Context, ans answer, token int64) (*Held, error) {
+func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Held, error) {
 	c := a.c
-	if ans.acks < c.cfg.Replicas {
+	if ans.Acks < c.cfg.Replicas {
 		a.undo(ctx)
-		return nil, &ReplicationError{Name: a.name, Wanted: c.cfg.Replicas, Acknowledged: ans.acks}
+		return nil, &ReplicationError{Name: a.name, Wanted: c.cfg.Replicas, Acknowledged: ans.Acks}
 	}
 	h := &hold{c: c, name: a.name, kind: a.kind, owner: a.owner, seq: a.seq, token: token, count: 1}
 	if !a.kind.exclusive() {
@@ -235,7 +268,7 @@ func (a *attempt) grant(ctx context.Context, ans answer, token int64) (*Held, er
 	if a.renewed {
 		h.renewing = 1
 	}
-	err := c.keep(h, renewal.Terms{Stamp: ans.stamp, TTL: a.lease, Fixed: !a.renewed})
+	err := c.keep(h, renewal.Terms{Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed})
 	switch {
 	case errors.Is(err, renewal.ErrClosed) && c.ended():
 		a.retire()
@@ -249,6 +282,18 @@ func (a *attempt) grant(ctx context.Context, ans answer, token int64) (*Held, er
 		return nil, ErrClosed
 	}
 	return h.firstHeld(a.renewed), nil
+}
+
+// undo releases what an attempt has taken and may not keep, and gives it a new
+// field.
+func (a *attempt) undo(ctx context.Context) {
+	cmd := a.c.releaseOf(a.kind, a.name, a.field(), 0, MinLease)
+	ans := a.c.callKeys(ctx, a.name, cmd.script, cmd.keys, nil, cmd.args...)
+	if ans.Err != nil {
+		a.retire()
+		return
+	}
+	a.renew()
 }
 
 // retire leaves the field to the janitor and takes a new one.
@@ -268,11 +313,11 @@ func (a *attempt) renew() {
 
 // parseAcquire reads the acquire script's answer: token is 0 if another holds
 // the lock for ttl.
-func (c *Client) parseAcquire(name string, a answer) (token int64, ttl time.Duration, err error) {
-	if a.err != nil {
+func (c *Client) parseAcquire(name string, a pipe.Answer) (token int64, ttl time.Duration, err error) {
+	if a.Err != nil {
 		return 0, 0, c.callError("acquire", name, a)
 	}
-	if pair, ok := a.reply.([]any); ok && len(pair) == 2 {
+	if pair, ok := a.Reply.([]any); ok && len(pair) == 2 {
 		acquired, ok1 := pair[0].(int64)
 		value, ok2 := pair[1].(int64)
 		switch {
@@ -284,24 +329,26 @@ func (c *Client) parseAcquire(name string, a answer) (token int64, ttl time.Dura
 			return 0, time.Duration(value) * time.Millisecond, nil
 		}
 	}
-	return 0, 0, c.badReply("acquire", name, a.reply)
+	return 0, 0, c.badReply("acquire", name, a.Reply)
 }
 
-// unknown reports whether a request that ended with err may have been, or may
+// mayHaveRun reports whether a request that ended with err may have been, or may
 // still be, carried out. One that was never written cannot.
-func (a answer) unknown(err error) bool {
-	return errors.Is(err, ErrUnknown) && !a.stamp.IsZero()
+func mayHaveRun(a pipe.Answer, err error) bool {
+	return errors.Is(err, ErrUnknown) && !a.Stamp.IsZero()
 }
 
 // callError makes of an unanswered or refused call what the user gets.
-func (c *Client) callError(op, name string, a answer) error {
+func (c *Client) callError(op, name string, a pipe.Answer) error {
 	switch {
-	case errors.Is(a.err, ErrClosed):
+	case errors.Is(a.Err, ErrClosed):
 		return ErrClosed
-	case definite(a.err):
-		return redisError(op, name, a.err)
+	case c.only != nil && pipe.OfCluster(a.Err):
+		return clusterError(op, name, a.Err)
+	case pipe.Definite(a.Err):
+		return redisError(op, name, a.Err)
 	}
-	return &UnknownError{Op: op, Name: name, Err: a.err}
+	return &UnknownError{Op: op, Name: name, Err: a.Err}
 }
 
 func (c *Client) badReply(op, name string, reply any) error {
@@ -317,7 +364,7 @@ func backoff(try int) time.Duration {
 // pause waits for d; it returns early, with an error, if ctx ends, and early
 // without one if stop is closed.
 func pause(ctx context.Context, stop <-chan struct{}, d time.Duration) error {
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil || d <= 0 {
 		return err
 	}
 	t := time.NewTimer(d)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/renewal"
 )
 
 func TestLockIsRedissonsHashWithOneFieldAndATTL(t *testing.T) {
@@ -324,4 +325,33 @@ func TestUnlockOfAKeyThatSomethingElseHasTakenIsLost(t *testing.T) {
 	require.Zero(t, c.Stats().Held)
 	require.Equal(t, []byte("text"), redisDo(t, s, "GET", t.Name()), "it is not ours to delete")
 	redisDo(t, s, "DEL", t.Name())
+}
+
+// TestALeaseShorterThanTheMarginCanBeHad: the margin of a lease is a quarter of it
+// at most.
+func TestALeaseShorterThanTheMarginCanBeHad(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	const lease = 2 * time.Second // longer than a busy machine needs for an answer
+	c := newClient(t, s, lock.Config{Lease: 30 * time.Second, Renewal: renewal.Config{Margin: 5 * time.Second}})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	mu := c.Mutex(keyOf(t))
+	began := time.Now()
+	held, err := mu.LockFor(ctx, lease)
+	require.NoError(t, err)
+	require.False(t, held.Deadline().Before(began.Add(lease*3/4)))
+	require.False(t, held.Deadline().After(time.Now().Add(lease*3/4)))
+	inner, err := mu.LockFor(held.Context(ctx), lease)
+	require.NoError(t, err)
+	require.NoError(t, inner.Extend(ctx, lease))
+	require.NoError(t, inner.Unlock(ctx))
+	require.NoError(t, held.Unlock(ctx))
+	held, err = mu.TryLockFor(ctx, lease)
+	require.NoError(t, err)
+	<-held.Done()
+	require.True(t, exists(t, s, mu.Name()), "it is told before the key is gone")
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, lock.Expired, lost.Reason)
 }

@@ -1,16 +1,23 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/topology"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -21,31 +28,32 @@ import (
 // heard of; Client.Close closes all.
 type node struct {
 	// immutable
-	c       *Client
-	fleet   *fleet // nil if the source is a pool
-	server  string // as the fleet names it
-	dialer  dialer
-	links   []*link // commands; a key always takes the same one
-	acker   *acker  // acquisitions that replicas must have; nil without Config.Replicas
-	renewer *renewer
-	lane    *renewal.Lane
-	sub     *subscriber
-	ctx     context.Context // ends with the client, or when the node is retired
-	cancel  context.CancelFunc
+	c          *Client
+	fleet      *fleet // nil if the source is a pool
+	server     string // as the fleet names it
+	dialer     dialer
+	pipes      []*pipe.Pipe     // commands; a name always takes the same one
+	replicated *pipe.Replicated // acquisitions that replicas must have; nil without Config.Replicas
+	renewer    *carrier.Carrier
+	lane       *renewal.Lane
+	sub        *pubsub.Subscriber
+	ctx        context.Context // ends with the client, or when the node is retired
+	cancel     context.CancelFunc
 
 	// atomic
-	checked   atomic.Bool   // greet has looked at the server
-	unreached atomic.Bool   // the last connection could not be made
-	epoch     atomic.Uint32 // counts the servers that the node stood for
+	checked    atomic.Bool            // greet has looked at the server
+	unanswered atomic.Int32           // counts what greet asked and got no answer to
+	unreached  atomic.Bool            // the last connection could not be made
+	unheard    atomic.Bool            // it has refused to publish
+	unrenewed  atomic.Bool            // it has refused to renew, and has renewed nothing since
+	epoch      atomic.Uint32          // counts the servers that the node stood for
+	addr       atomic.Pointer[string] // for the log, see where; nil while it is not known
 
 	mu       sync.Mutex // guards instance
 	instance string     // see Server.Instance; empty at first
 
 	since time.Time // when no Layout named it any more; zero if the last one did; used by fleet.update alone
 }
-
-// errReplaced: the node stands for another server now.
-var errReplaced = errors.New("the server was replaced")
 
 // newNode returns the node of a server of f, or of the server that c's pool
 // dials. It does no I/O.
@@ -55,72 +63,156 @@ func newNode(c *Client, f *fleet, server string) (*node, error) {
 	if f != nil {
 		n.dialer = f.dialer(server)
 	}
-	n.renewer = newRenewer(n, c.cfg.IOTimeout, renewConns(c.dog.Config()))
+	n.renewer = n.newCarrier()
 	var err error
 	if n.lane, err = c.dog.Lane(server, n.renewer); err != nil {
 		n.cancel()
 		return nil, err
 	}
-	n.links = make([]*link, c.cfg.Connections)
-	for i := range n.links {
-		n.links[i] = newLink(n, c.cfg.IOTimeout)
+	cfg := n.pipeConfig()
+	n.pipes = make([]*pipe.Pipe, c.cfg.Connections)
+	for i := range n.pipes {
+		n.pipes[i] = pipe.New(n.ctx, cfg)
 	}
 	if c.cfg.Replicas > 0 {
-		n.acker = newAcker(n)
+		n.replicated = pipe.NewReplicated(n.ctx, cfg, c.cfg.replicatedConns())
 	}
-	n.sub = newSubscriber(n)
+	n.sub = n.newSubscriber()
 	return n, nil
+}
+
+// newCarrier returns what carries the node's renewals.
+func (n *node) newCarrier() *carrier.Carrier {
+	return carrier.New(carrier.Config{
+		Timeout: n.c.cfg.IOTimeout, Conns: carrier.Conns(n.c.dog.Config()), Prefix: n.c.id + ":",
+		Slots: n.fleet != nil && n.fleet.traits.Slots, Server: n.server,
+		Dial: n.connect, Epoch: n.epoch.Load,
+		Target:   func(to pipe.Redirection) *renewal.Lane { return n.target(to).lane },
+		Answered: n.renewed, Failed: n.suspect, Resumed: n.resumed,
+	})
+}
+
+// pipeConfig is what the node's connections for commands get from it.
+func (n *node) pipeConfig() *pipe.Config {
+	cfg := &pipe.Config{
+		Timeout: n.c.cfg.IOTimeout, Server: n.server, Dial: n.open, Epoch: n.epoch.Load, Failed: n.suspect, Unpublished: n.unpublished,
+		Replicas: n.c.cfg.Replicas, ReplicaTimeout: n.c.cfg.ReplicaTimeout,
+	}
+	if n.fleet != nil && n.fleet.traits.Slots {
+		cfg.Redirect = n.redirect
+	}
+	return cfg
+}
+
+// newSubscriber returns the node's connection for pub/sub.
+func (n *node) newSubscriber() *pubsub.Subscriber {
+	dials := dialing.NewBound(1)
+	return pubsub.New(n.ctx, pubsub.Config{
+		Timeout: n.c.cfg.IOTimeout, Sharded: n.c.sharded(), Logger: n.c.cfg.Logger, Server: n.where, Epoch: n.epoch.Load,
+		Dial: func(ctx context.Context) (redis.Conn, uint32, error) { return n.connect(ctx, dials) },
+		Redirect: func(err error) (int, bool) {
+			to, ok := pipe.RedirectionOf(err, n.server)
+			if ok {
+				n.target(to)
+			}
+			return to.Slot, ok
+		},
+	})
 }
 
 // connect opens a connection to the server that the node stands for now, and
 // says which epoch that is of. Whoever keeps it in a place where replace finds
-// it compares the epoch afterwards.
-func (n *node) connect(ctx context.Context) (redis.Conn, uint32, error) {
+// it compares the epoch afterwards. No more dials than bound says are left
+// behind; those to a server that the node stood for before do not count.
+func (n *node) connect(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
 	epoch := n.epoch.Load()
 	if n.dialer == nil {
 		return nil, epoch, n.fleet.nowhere()
 	}
-	conn, err := dialing.Dial(ctx, n.dialer)
+	conn, err := bound.Dial(ctx, epoch, n.dialer)
 	n.reached(err)
 	if err == nil && n.epoch.Load() != epoch {
 		conn.Close()
-		conn, err = nil, errReplaced
+		conn, err = nil, pipe.ErrReplaced
 	}
 	return conn, epoch, err
 }
 
-// reached warns when there is no connection to the server, once until there is
-// one: a Lock whose context has no end would wait for it in silence.
+// reached is told how a dial ended. It warns when there is no connection to the
+// server, once until there is one: a Lock whose context has no end would wait for
+// it in silence.
 func (n *node) reached(err error) {
+	n.noteAddr(err)
 	switch {
+	case err == nil && n.unreached.Swap(false):
+		n.c.cfg.Logger.Info("lock: connected to Redis again", "server", n.where())
 	case err == nil:
-		n.unreached.Store(false)
-	case n.ctx.Err() != nil: // closing, which ends dials
+	case n.ctx.Err() != nil, errors.Is(err, context.Canceled): // it is not the server that has ended the dial
 	case !n.unreached.Swap(true):
 		n.c.cfg.Logger.Warn("lock: no connection to Redis, what waits for it tries on: see that it runs, and at this address",
-			"server", n.server, "error", err)
+			"server", n.where(), "error", err)
 	}
 }
 
-// put queues a request whose first argument is its key: requests of one key
-// stay in order while their connection lives.
-func (n *node) put(r *request) {
-	if len(n.links) == 0 {
-		r.finish(nil, n.fleet.nowhere())
-		return
+// where says in the log which server it is. A pool does not tell: there it is
+// the address of the last dial that failed.
+func (n *node) where() string {
+	switch addr := n.addr.Load(); {
+	case addr != nil:
+		return *addr
+	case n.server != "":
+		return n.server
+	case n.fleet != nil:
+		return "not known yet"
 	}
-	if n.acker != nil && acquires(r.script) {
-		n.acker.put(r)
-		return
+	return "the pool's"
+}
+
+// noteAddr notes the address that a pool could not dial.
+func (n *node) noteAddr(err error) {
+	var op *net.OpError
+	if n.fleet == nil && errors.As(err, &op) && op.Addr != nil {
+		addr := op.Addr.String()
+		n.addr.Store(&addr)
 	}
-	key, _ := r.args[0].(string)
-	n.links[maphash.String(n.c.seed, key)%uint64(len(n.links))].put(r)
+}
+
+// unpublished warns of the first message that Redis refused.
+func (n *node) unpublished(refusal string) {
+	if !n.unheard.Swap(true) {
+		n.c.cfg.Logger.Warn("lock: PUBLISH is refused, so waiters are woken only by their polling: "+
+			"give the user the right to it and to the channels that README.md lists", "server", n.where(), "error", refusal)
+	}
+}
+
+// renewed warns when the server refuses to renew, once until it renews again.
+func (n *node) renewed(err error) {
+	switch {
+	case err == nil:
+		n.unrenewed.Store(false)
+	case pipe.Definite(err) && !n.unrenewed.Swap(true):
+		n.c.cfg.Logger.Warn("lock: renewal is refused, so locks are lost when their leases end: "+
+			"give the user the rights that README.md lists; Redis 5 and 6 need lua-replicate-commands yes", "server", n.where(), "error", err)
+	}
+}
+
+// put queues a request: those of one name stay in order while their connection
+// lives, whatever keys they have.
+func (n *node) put(r *pipe.Request) {
+	switch {
+	case len(n.pipes) == 0:
+		r.Fail(n.fleet.nowhere())
+	case n.replicated != nil && r.Acquires():
+		n.replicated.Put(r)
+	default:
+		n.pipes[maphash.String(n.c.seed, r.Key())%uint64(len(n.pipes))].Put(r)
+	}
 }
 
 // suspect is told of a connection that failed with err: the source may know
 // more.
 func (n *node) suspect(err error) {
-	if n.fleet != nil && err != ErrClosed && err != errReplaced {
+	if n.fleet != nil && err != ErrClosed && err != pipe.ErrReplaced {
 		n.fleet.look()
 	}
 }
@@ -128,24 +220,31 @@ func (n *node) suspect(err error) {
 // appear notes which server the node stands for. If it is another one than
 // before, nothing that the old one says counts any more, and all holds are
 // looked up on the new one.
-func (n *node) appear(instance string) {
+func (n *node) appear(s topology.Server) {
+	addr := cmp.Or(s.Name, s.Instance)
 	n.mu.Lock()
-	other := n.instance != "" && n.instance != instance
-	n.instance = instance
+	other := n.instance != "" && n.instance != s.Instance
+	n.instance = s.Instance
+	old := n.addr.Swap(&addr)
 	n.mu.Unlock()
 	if !other {
 		return
 	}
+	n.c.cfg.Logger.Warn("lock: the server was replaced, by a failover or a restart: what is held is looked up on the new one",
+		"old", *old, "new", addr)
 	n.epoch.Add(1)
-	for _, l := range n.links {
-		l.drop(errReplaced)
+	// A connection may take long to close. The others do not wait for it.
+	var wg sync.WaitGroup
+	for _, p := range n.pipes {
+		wg.Go(p.Drop)
 	}
-	if n.acker != nil {
-		n.acker.replace()
+	if n.replicated != nil {
+		wg.Go(n.replicated.Drop)
 	}
-	n.renewer.drop()
-	n.sub.drop()
+	wg.Go(n.renewer.Drop)
+	wg.Go(n.sub.Drop)
 	n.lane.Verify()
+	wg.Wait()
 }
 
 // resumed is called when renewal has a connection again after it lost one: a
@@ -160,15 +259,15 @@ func (n *node) resumed() {
 // runs. Its lane is closed. What is asked of it from now on fails with why.
 func (n *node) close(why error) {
 	n.cancel()
-	n.sub.close()
-	for _, l := range n.links {
-		l.close(why)
+	n.sub.Close()
+	for _, p := range n.pipes {
+		p.Close(why)
 	}
 	if n.renewer != nil {
-		n.renewer.close()
+		n.renewer.Close()
 	}
-	if n.acker != nil {
-		n.acker.close(why)
+	if n.replicated != nil {
+		n.replicated.Close(why)
 	}
 }
 
@@ -177,14 +276,14 @@ func (c *Client) node(key string) *node {
 	if c.only != nil {
 		return c.only
 	}
-	return c.fleet.slots[slotOf(key)].Load()
+	return c.fleet.slots[keys.Slot(key)].Load()
 }
 
 // send queues a request at the node that has its key. If no server is known
 // yet it waits for that, as long as ctx allows.
-func (c *Client) send(ctx context.Context, key string, r *request) {
+func (c *Client) send(ctx context.Context, key string, r *pipe.Request) {
 	n := c.node(key)
-	if len(n.links) == 0 {
+	if len(n.pipes) == 0 {
 		c.fleet.await(ctx)
 		n = c.node(key)
 	}

@@ -19,9 +19,25 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
+// observedClient returns a client of a Redis in memory. A service makes its own of
+// its pool: lock.New(pool, lock.Config{}).
+func observedClient() (client *lock.Client, done func()) {
+	server, err := redistest.StartMini(redistest.MiniOptions{})
+	if err != nil {
+		panic(err)
+	}
+	if client, err = lock.New(server.Pool(0), lock.Config{}); err != nil {
+		panic(err)
+	}
+	return client, func() {
+		client.Close(context.Background())
+		server.Stop()
+	}
+}
+
 // Durations in the JSON are nanoseconds, reasons of loss are words.
 func ExampleClient_Stats_expvar() {
-	client, done := exampleClient()
+	client, done := observedClient()
 	defer done()
 	ctx := context.Background()
 	expvar.Publish("locks", expvar.Func(func() any { return client.Stats() })) // at /debug/vars

@@ -59,3 +59,9 @@ func (c *Client) ownerOf(ctx context.Context) (owner, error) {
 	}
 	return owner{text: c.id, id: c.owners.Add(1)}, nil
 }
+
+// carriesOwner reports whether ownerOf returns the context's owner.
+func carriesOwner(ctx context.Context) bool {
+	v, _ := ctx.Value(ownerKey{}).(ownerOrError)
+	return v.owner != (owner{})
+}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -22,13 +24,18 @@ const maxPermitsAtOnce = 1000
 // and beside it a sorted set {id: deadline} of those that are taken. All methods
 // are safe for concurrent use.
 //
-// The deadlines are times of day, by the clock of the client that took the
-// permit, and whoever looks takes back, by its own clock, what is over: that is
-// the format. A client whose clock is ahead of a holder's by more than 2/3 of
-// the lease takes permits from a holder that is alive; that one is told (reason
-// NotOwner) at its next renewal, not before. A clock that is behind only makes
-// dead permits come back later. So keep clocks within some seconds of each
-// other, as Redisson must.
+// The deadlines are times of day, by the clock of the client that took or last
+// renewed the permit. Whoever looks takes back, by its own clock, what is over:
+// that is the format. So a holder is told before another can have its permit only
+// if the clock of no other client is ahead of the holder's by more than the margin
+// (Config.Renewal.Margin: by default 600 ms for a lease of 30 s, 25 ms for one of
+// 1 s). Where a clock is further ahead and a permit ends without Unlock, another
+// can have it before its holder is told, by as much as the difference is more
+// than the margin. A permit that is renewed in time is not touched until a clock
+// is ahead by more than about 2/3 of the lease; then it is taken from a holder that
+// lives, who is told (reason NotOwner) at its next renewal. A clock that is behind
+// only makes dead permits come back later. Redisson has the same bounds, and tells
+// nobody.
 //
 // Held.Token is 0, and a Held of permits cannot be re-entered.
 type PermitSemaphore struct {
@@ -41,9 +48,6 @@ type PermitSemaphore struct {
 func (c *Client) PermitSemaphore(name string) *PermitSemaphore {
 	return &PermitSemaphore{s: Semaphore{c: c, name: c.key(name)}}
 }
-
-// permitsTaken is the key of the permits that are taken, as Redisson names it.
-func permitsTaken(name string) string { return suffixed(name, "timeout") }
 
 // Name returns the semaphore's key in Redis: Config.KeyPrefix and the name.
 func (p *PermitSemaphore) Name() string { return p.s.name }
@@ -69,7 +73,7 @@ func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
 		return ErrClosed
 	}
 	defer p.s.c.end()
-	d := p.s.c.deed("set permits", p.s.name, script.PermitSet, permitsTaken(p.s.name), n, semaphoreChannel(p.s.name))
+	d := p.s.c.deed("set permits", p.s.name, script.PermitSet, keys.PermitsTaken(p.s.name), n, keys.SemaphoreChannel(p.s.name))
 	d.keys++
 	_, err := d.insist(ctx)
 	return err
@@ -80,7 +84,8 @@ func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
 func (p *PermitSemaphore) Add(ctx context.Context, n int64) error { return p.s.Add(ctx, n) }
 
 // Acquire takes n permits at once, from 1 to 1000, and keeps them until Unlock;
-// it waits until they are free or ctx ends. Waiters of one client are served in
+// it waits until they are free or ctx ends. 0 is an error, because there would be
+// nothing to hold. Waiters of one client are served in
 // the order of their arrival. Errors are those of Mutex.Lock, with a
 // *PermitsError in the place of a *HeldError. This is Redisson's
 // acquire(permits), with a lease that is renewed.
@@ -120,6 +125,10 @@ func (p *PermitSemaphore) Drain(ctx context.Context) (*Held, int64, error) {
 
 func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held, error) {
 	c, name := p.s.c, p.s.name
+	if t.wait && overdue(ctx) {
+		t.wait = false
+		return once(ctx, c.cfg.IOTimeout, name, func(ctx context.Context) (*Held, error) { return p.acquire(ctx, n, t) })
+	}
 	err := errors.Join(c.checkName(name), checkLease(t.lease))
 	if n < 1 || n > maxPermitsAtOnce {
 		err = errors.Join(err, fmt.Errorf("lock: the number of permits is %d: it must be from 1 to %d", n, maxPermitsAtOnce))
@@ -145,7 +154,7 @@ func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held,
 
 // take tries once, unless others of this client wait, and then waits.
 func (p *PermitSemaphore) take(ctx context.Context, a *attempt) (held *Held, err error) {
-	c, channel, n := p.s.c, semaphoreChannel(p.s.name), int64(a.owner.id)
+	c, channel, n := p.s.c, keys.SemaphoreChannel(p.s.name), int64(a.owner.id)
 	switch queued := c.lined(channel); {
 	case !queued:
 		if held, _, err = p.try(ctx, a); err == nil || !a.wait {
@@ -179,13 +188,13 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 	if a.fewer {
 		fewer = 1
 	}
-	args := []any{name, permitsTaken(name), a.owner.text, n, fewer, now + ms(lease), now, semaphoreChannel(name), c.publish()}
-	for _, owed := range c.janitor.fields(name) {
+	args := []any{name, keys.PermitsTaken(name), a.owner.text, n, fewer, now + ms(lease), now, keys.SemaphoreChannel(name), c.publish()}
+	for _, owed := range c.janitor.fields(permitKind, name) {
 		args = append(args, owed)
 	}
 	// If the caller leaves before the answer, permits that it brings go back.
-	late := func(ans answer) {
-		if taken, _, _, err := c.parsePermits(name, ans); taken > 0 || ans.taken || ans.unknown(err) {
+	late := func(ans pipe.Answer) {
+		if taken, _, _, err := c.parsePermits(name, ans); taken > 0 || ans.Taken || mayHaveRun(ans, err) {
 			c.janitor.owe(permitKind, name, f, lease)
 		}
 	}
@@ -194,7 +203,7 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 	taken, free, next, err := c.parsePermits(name, ans)
 	switch {
 	case err != nil:
-		if ans.taken || ans.unknown(err) {
+		if ans.Taken || mayHaveRun(ans, err) {
 			a.retire()
 		}
 		return nil, 0, err
@@ -205,18 +214,18 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 		return nil, 0, &UnknownError{Op: "acquire", Name: name, Err: fmt.Errorf("%d permits instead of %d", taken, n)}
 	}
 	a.owner.id = uint64(taken)
-	ans.stamp = began // what Redis was told counts from then, not from when it was sent
+	ans.Stamp = began // what Redis was told counts from then, not from when it was sent
 	held, err := a.grant(ctx, ans, 0)
 	return held, free, err
 }
 
 // parsePermits reads the answer of permit_take; next is how long until a permit
 // expires, 0 if none does.
-func (c *Client) parsePermits(name string, a answer) (taken, free int64, next time.Duration, err error) {
-	if a.err != nil {
+func (c *Client) parsePermits(name string, a pipe.Answer) (taken, free int64, next time.Duration, err error) {
+	if a.Err != nil {
 		return 0, 0, 0, c.callError("acquire", name, a)
 	}
-	if values, ok := a.reply.([]any); ok && len(values) == 3 {
+	if values, ok := a.Reply.([]any); ok && len(values) == 3 {
 		taken, ok1 := values[0].(int64)
 		free, ok2 := values[1].(int64)
 		left, ok3 := values[2].(int64)
@@ -227,7 +236,7 @@ func (c *Client) parsePermits(name string, a answer) (taken, free int64, next ti
 			return taken, free, next, nil
 		}
 	}
-	return 0, 0, 0, c.badReply("acquire", name, a.reply)
+	return 0, 0, 0, c.badReply("acquire", name, a.Reply)
 }
 
 // newPermits names n permits that nobody has named before. They take the place
@@ -277,11 +286,11 @@ func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
 		return PermitInfo{}, ErrClosed
 	}
 	defer p.s.c.end()
-	a := p.s.c.callKeys(ctx, p.s.name, script.PermitInspect, 2, nil, p.s.name, permitsTaken(p.s.name), time.Now().UnixMilli())
-	if a.err != nil {
+	a := p.s.c.callKeys(ctx, p.s.name, script.PermitInspect, 2, nil, p.s.name, keys.PermitsTaken(p.s.name), time.Now().UnixMilli())
+	if a.Err != nil {
 		return PermitInfo{}, p.s.c.callError("inspect", p.s.name, a)
 	}
-	if values, ok := a.reply.([]any); ok && len(values) == 3 {
+	if values, ok := a.Reply.([]any); ok && len(values) == 3 {
 		exists, ok1 := values[0].(int64)
 		free, ok2 := values[1].(int64)
 		taken, ok3 := values[2].(int64)
@@ -289,5 +298,5 @@ func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
 			return PermitInfo{Exists: exists == 1, Available: free, Taken: taken}, nil
 		}
 	}
-	return PermitInfo{}, p.s.c.badReply("inspect", p.s.name, a.reply)
+	return PermitInfo{}, p.s.c.badReply("inspect", p.s.name, a.Reply)
 }

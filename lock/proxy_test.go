@@ -52,11 +52,19 @@ type proxy struct {
 	decide func(script string) action
 	wg     sync.WaitGroup
 	late   atomic.Int64 // calls that wait for the end of the lease
+	ran    atomic.Int64 // calls that were answered, not counting those that were late
+	mangle atomic.Pointer[mangled]
 	stop   chan struct{}
 
 	mu      sync.Mutex
 	done    map[string]int // faults by script and action
 	waiting []*late
+}
+
+// mangled is what is answered in the place of a script's own answer.
+type mangled struct {
+	script string
+	reply  any
 }
 
 type late struct {
@@ -178,6 +186,9 @@ func (p *proxy) serve(c net.Conn) {
 			_, _ = up.Do(args[0].(string), args[1:]...)
 		}
 		reply, err = up.Do(args[0].(string), args[1:]...)
+		if name != "" {
+			p.ran.Add(1)
+		}
 		if act == dropReply {
 			muted = true
 		}
@@ -187,11 +198,16 @@ func (p *proxy) serve(c net.Conn) {
 		if err != nil {
 			reply = err
 		}
+		if m := p.mangle.Load(); m != nil && m.script == name {
+			reply = m.reply
+		}
 		if _, err := c.Write(appendReply(nil, reply)); err != nil {
 			return
 		}
 	}
 }
+
+func (p *proxy) answered() int { return int(p.ran.Load()) }
 
 // tick sends what has waited for enough calls.
 func (p *proxy) tick() {

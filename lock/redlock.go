@@ -99,7 +99,7 @@ func (r *RedLock) Quorum() int { return r.need }
 
 // Lock takes the lock and keeps it renewed on every member that it got until
 // Unlock; it waits while there is no quorum to be had. ctx bounds only the
-// waiting.
+// waiting; one whose deadline is over makes one attempt, see Mutex.Lock.
 //
 // When ctx ends first, the error is ctx.Err() (errors.Is), and what the last
 // attempt said: a *QuorumError. Attempts whose outcome is not known are made
@@ -133,6 +133,9 @@ func (r *RedLock) TryLockFor(ctx context.Context, d time.Duration) (*MultiHeld, 
 
 // Do runs f while it holds the lock, see Mutex.Do.
 func (r *RedLock) Do(ctx context.Context, f func(context.Context) error) error {
+	if err := checkDo(ctx, r.members[0].name); err != nil {
+		return err
+	}
 	held, err := r.Lock(ctx)
 	if err != nil {
 		return err
@@ -265,14 +268,14 @@ func (m *Mutex) mayVote(ctx context.Context, longest time.Duration) (string, err
 	if err != nil {
 		return "", err
 	}
-	values, ok := a.reply.([]any)
+	values, ok := a.Reply.([]any)
 	if !ok || len(values) != 2 {
-		return "", m.c.badReply("uptime", m.name, a.reply)
+		return "", m.c.badReply("uptime", m.name, a.Reply)
 	}
 	seconds, ok := values[0].(int64)
 	id, err := redis.String(values[1], nil)
 	if !ok || err != nil {
-		return "", m.c.badReply("uptime", m.name, a.reply)
+		return "", m.c.badReply("uptime", m.name, a.Reply)
 	}
 	// Both ends of an uptime in whole seconds were rounded.
 	if time.Duration(seconds-1)*time.Second < longest {

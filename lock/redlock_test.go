@@ -165,7 +165,9 @@ func TestRedLockIsHeldByAMajority(t *testing.T) {
 	require.NoError(t, held.Unlock(ctx))
 	require.False(t, held.Valid())
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
-	require.Zero(t, holders(t, servers, t.Name()))
+	require.Eventually(t, func() bool { // a slow member is not waited for
+		return holders(t, servers, t.Name()) == 0
+	}, time.Minute, time.Millisecond)
 	other, err := b.lock.TryLock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, other.Unlock(ctx))

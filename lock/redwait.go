@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +11,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pubsub"
 )
 
 // acquire is all four ways to take a RedLock.
 func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
+	if t.wait && overdue(ctx) {
+		t.wait, t.polite = false, true
+		first := r.members[0]
+		return once(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return r.acquire(ctx, t) })
+	}
 	if !t.renewed {
 		if err := checkLease(t.lease); err != nil {
 			return nil, err
@@ -26,13 +35,13 @@ func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 	if err != nil {
 		return nil, err
 	}
+	w := &redWait{r: r, terms: t, owner: o, shared: carriesOwner(ctx), wake: make(chan struct{}, 1)}
 	ctx = context.WithValue(ctx, ownerKey{}, ownerOrError{owner: o})
-	// Who holds a member already never stands in line: those who stand there
-	// may wait for him.
-	reenters := slices.ContainsFunc(r.members, func(m *Mutex) bool { return m.HeldBy(ctx) })
-	w := &redWait{r: r, terms: t, owner: o, wake: make(chan struct{}, 1)}
-	if !t.wait || reenters || !r.line.busy() {
-		held, err := r.try(ctx, t, o)
+	reenters := w.owns(ctx)
+	if busy := r.line.busy(); busy && t.polite && !reenters {
+		return nil, &HeldError{Name: r.members[0].name}
+	} else if !t.wait || reenters || !busy {
+		held, err := w.try(ctx)
 		if err == nil {
 			return held, nil
 		}
@@ -47,7 +56,11 @@ func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 	if !reenters {
 		r.line.join(w)
 		defer r.line.leave(w)
-		w.queued = true
+	}
+	if w.shared {
+		for _, m := range r.members {
+			defer m.c.watchOwner(m.name, o, w.wake)()
+		}
 	}
 	defer w.deafen()
 	return w.run(ctx)
@@ -70,17 +83,21 @@ type redWait struct {
 	r *RedLock
 	terms
 	owner  owner
-	queued bool          // it stands in the line
+	shared bool          // others may have the owner too, and get the lock first
 	wake   chan struct{} // of capacity 1: look again
+
+	place *list.Element // in the line; nil if it does not queue; guarded by line.mu
 
 	nudged atomic.Bool // it became the head, or the lock was unlocked in this process
 
-	last    error  // what the last attempt said; nil before the first
-	ears    []ear  // for the members' channels; nil before the first refusal
-	heard   []echo // of each of them, before the last attempt
-	ended   []bool // of each member: its client had begun to close before the last attempt; nil before the second
-	clashes int    // attempts in a row that got some members and no quorum
-	unknown int    // attempts in a row of unknown outcome
+	last      error             // what the last attempt said; nil before the first
+	awaited   bool              // another call's attempt, see probe
+	owned     []bool            // of each member: its owner had it before the last attempt; nil before the first
+	listeners []pubsub.Listener // for the members' channels; nil before the first refusal
+	heard     []pubsub.Heard    // of each of them, before the last attempt
+	ended     []bool            // of each member: its client had begun to close before the last attempt; nil before the second
+	clashes   int               // attempts in a row that got some members and no quorum
+	unknown   int               // attempts in a row of unknown outcome
 }
 
 // run tries, when it is its turn and there is a reason to, until it has the
@@ -90,7 +107,7 @@ func (w *redWait) run(ctx context.Context) (*MultiHeld, error) {
 		if w.last != nil {
 			w.sleep(ctx)
 		}
-		for ctx.Err() == nil && w.queued && !w.r.line.isHead(w) {
+		for ctx.Err() == nil && !w.r.line.isHead(w) && !w.owns(ctx) {
 			select {
 			case <-w.wake:
 			case <-ctx.Done():
@@ -100,7 +117,7 @@ func (w *redWait) run(ctx context.Context) (*MultiHeld, error) {
 			return nil, w.left(ctx)
 		}
 		w.listen()
-		held, err := w.r.try(ctx, w.terms, w.owner)
+		held, err := w.try(ctx)
 		if err == nil {
 			return held, nil
 		}
@@ -111,6 +128,56 @@ func (w *redWait) run(ctx context.Context) (*MultiHeld, error) {
 			return nil, err
 		}
 	}
+}
+
+// try is one attempt. Those of one owner come one after the other, so that one
+// does not take what the other got of members for a hold.
+func (w *redWait) try(ctx context.Context) (*MultiHeld, error) {
+	if !w.shared {
+		return w.r.try(ctx, w.terms, w.owner)
+	}
+	for p := w.r.line.begin(w.owner); p != nil; p = w.r.line.begin(w.owner) {
+		known := p.await(ctx, &w.awaited)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case known != nil && !w.wait:
+			return nil, known
+		}
+	}
+	w.owned = w.r.heldBy(ctx)
+	held, err := w.r.try(ctx, w.terms, w.owner)
+	w.r.line.end(ctx, w.owner, err)
+	return held, err
+}
+
+// heldBy says of each member whether the owner of ctx has it.
+func (r *RedLock) heldBy(ctx context.Context) []bool {
+	held := make([]bool, len(r.members))
+	for i, m := range r.members {
+		held[i] = m.HeldBy(ctx)
+	}
+	return held
+}
+
+// owns reports whether the owner has a member. Who does never queues behind
+// others: they may wait for him.
+func (w *redWait) owns(ctx context.Context) bool {
+	return w.shared && w.r.line.settle(ctx, w.owner) && slices.Contains(w.r.heldBy(ctx), true)
+}
+
+// ownsMore reports whether the owner has a member that it had not when the last
+// attempt began.
+func (w *redWait) ownsMore(ctx context.Context) bool {
+	if !w.shared || !w.r.line.settle(ctx, w.owner) {
+		return false
+	}
+	for i, held := range w.r.heldBy(ctx) {
+		if held && (w.owned == nil || !w.owned[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *redWait) left(ctx context.Context) error {
@@ -140,7 +207,7 @@ func (w *redWait) sleep(ctx context.Context) {
 	} else {
 		w.unknown = 0
 		switch {
-		case q.Held > 0 && w.ears == nil:
+		case q.Held > 0 && w.listeners == nil:
 			d = 0 // once more, listening
 		case q.Held > 0:
 			d = w.r.members[0].poll(q.TTL)
@@ -150,7 +217,7 @@ func (w *redWait) sleep(ctx context.Context) {
 	}
 	end := time.NewTimer(d)
 	defer end.Stop()
-	for !w.news(q) {
+	for !w.news(q) && !w.ownsMore(ctx) {
 		if !w.woken(ctx, end.C) {
 			return
 		}
@@ -175,33 +242,17 @@ func receive(from any) reflect.SelectCase {
 	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(from)}
 }
 
-// echo is what was heard of a member's channel.
-type echo struct {
-	messages      uint64
-	confirmations int
-}
-
-func (t *topic) echo() echo {
-	t.sub.mu.Lock()
-	defer t.sub.mu.Unlock()
-	e := echo{messages: t.messages}
-	if t.confirmed {
-		e.confirmations = t.generation
-	}
-	return e
-}
-
 // listen listens to all members after the first refusal, and notes what was
 // heard of each before an attempt, and whether it was closing.
 func (w *redWait) listen() {
-	if w.ears == nil && w.last != nil {
-		w.ears = slices.Repeat([]ear{{wake: w.wake}}, len(w.r.members))
+	if w.listeners == nil && w.last != nil {
+		w.listeners = slices.Repeat([]pubsub.Listener{pubsub.NewListener(w.wake)}, len(w.r.members))
 	}
 	w.heard = w.heard[:0]
-	for i := range w.ears {
-		m, e := w.r.members[i], &w.ears[i]
-		e.listen(m.c.node(m.name).sub, channel(m.name))
-		w.heard = append(w.heard, e.topic.echo())
+	for i := range w.listeners {
+		m, e := w.r.members[i], &w.listeners[i]
+		e.Listen(m.c.node(m.name).sub, keys.Channel(m.name))
+		w.heard = append(w.heard, e.Heard())
 	}
 	w.ended = w.ended[:0]
 	for _, m := range w.r.members {
@@ -216,8 +267,8 @@ func (w *redWait) news(q *QuorumError) bool {
 	if w.nudged.Swap(false) {
 		return true
 	}
-	for i := range w.ears {
-		if e := w.ears[i].topic.echo(); q != nil && q.held[i] && e.confirmations != 0 && e != w.heard[i] {
+	for i := range w.listeners {
+		if e := w.listeners[i].Heard(); q != nil && q.held[i] && e.Confirmed() && e != w.heard[i] {
 			return true
 		}
 	}
@@ -225,45 +276,85 @@ func (w *redWait) news(q *QuorumError) bool {
 }
 
 func (w *redWait) deafen() {
-	for i := range w.ears {
-		w.ears[i].leave()
+	for i := range w.listeners {
+		w.listeners[i].Leave()
 	}
 }
 
 // line is the queue of those in this process who wait for a RedLock, first come
 // first served; only its head asks the servers.
 type line struct {
-	mu    sync.Mutex // guards what follows
-	queue []*redWait
+	mu     sync.Mutex       // guards what follows
+	queue  list.List        // of *redWait
+	asking map[owner]*probe // the attempt under way of an owner that others may have too
+}
+
+// begin notes that an attempt of o is under way. If another one is already it
+// returns that.
+func (l *line) begin(o owner) *probe {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.asking[o]; p != nil {
+		return p
+	}
+	if l.asking == nil {
+		l.asking = make(map[owner]*probe)
+	}
+	l.asking[o] = &probe{done: make(chan struct{})}
+	return nil
+}
+
+// end undoes begin; err is what the attempt said.
+func (l *line) end(ctx context.Context, o owner, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asking[o].finish(ctx, err)
+	delete(l.asking, o)
+}
+
+// settle waits until no attempt of o is under way; false if ctx ends before.
+func (l *line) settle(ctx context.Context, o owner) bool {
+	l.mu.Lock()
+	p := l.asking[o]
+	l.mu.Unlock()
+	if p == nil {
+		return true
+	}
+	select {
+	case <-p.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (l *line) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.queue) > 0
+	return l.queue.Len() > 0
 }
 
 func (l *line) join(w *redWait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue = append(l.queue, w)
+	w.place = l.queue.PushBack(w)
 }
 
 func (l *line) leave(w *redWait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i := slices.Index(l.queue, w)
-	l.queue = slices.Delete(l.queue, i, i+1)
-	if i == 0 {
+	wasHead := l.queue.Front() == w.place
+	l.queue.Remove(w.place)
+	if wasHead {
 		l.nudgeLocked()
 	}
 }
 
-// isHead reports whether it is w's turn.
+// isHead reports whether it is w's turn; who does not queue needs none.
 func (l *line) isHead(w *redWait) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.queue[0] == w
+	return w.place == nil || l.queue.Front() == w.place
 }
 
 // nudge makes the head look: the lock was unlocked in this process, or it has
@@ -275,8 +366,9 @@ func (l *line) nudge() {
 }
 
 func (l *line) nudgeLocked() {
-	if len(l.queue) > 0 {
-		l.queue[0].nudged.Store(true)
-		signal(l.queue[0].wake)
+	if first := l.queue.Front(); first != nil {
+		w := first.Value.(*redWait)
+		w.nudged.Store(true)
+		signal(w.wake)
 	}
 }

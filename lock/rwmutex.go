@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -42,25 +43,6 @@ var ErrUpgrade = errors.New("lock: the owner holds the lock for reading")
 // nothing. A bad name is reported by the first call that uses it.
 func (c *Client) RWMutex(name string) *RWMutex { return &RWMutex{c: c, name: c.key(name)} }
 
-// rwChannel is where a read-write lock's releases are published, as Redisson
-// names it.
-func rwChannel(name string) string { return derived("redisson_rwlock", name) }
-
-// slotPrefix is what names in the slot of name begin with.
-func slotPrefix(name string) string {
-	prefix := suffixed(name, "")
-	return prefix[:len(prefix)-1]
-}
-
-// rwTimeout is the key that lives as long as a read hold. Redisson has one for
-// each count and believes the one that lives longest; ours is the first.
-func rwTimeout(name, field string) string {
-	return suffixed(name, field+":rwlock_timeout:1")
-}
-
-// rwWriters is the key of the writers that wait.
-func rwWriters(name string) string { return suffixed(name, "wheellock_writers") }
-
 // Name returns the lock's key in Redis: Config.KeyPrefix and the name.
 func (m *RWMutex) Name() string { return m.name }
 
@@ -77,7 +59,8 @@ func (m *RWMutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
 }
 
 // TryLock takes the lock for writing if nobody else reads, writes or, in this
-// client, waits, and otherwise returns a *HeldError at once.
+// client, waits, and otherwise returns a *HeldError at once. Its TTL is what the
+// waiters of this client know, if it is for them.
 func (m *RWMutex) TryLock(ctx context.Context) (*Held, error) {
 	return m.acquire(ctx, writeKind, terms{lease: m.c.cfg.Lease, renewed: true})
 }
@@ -100,7 +83,8 @@ func (m *RWMutex) RLockFor(ctx context.Context, d time.Duration) (*Held, error) 
 }
 
 // TryRLock takes the lock for reading if no other owner writes and no writer
-// waits, and otherwise returns a *HeldError at once.
+// waits, and otherwise returns a *HeldError at once. It does not queue behind
+// readers that wait.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Held, error) {
 	return m.acquire(ctx, readKind, terms{lease: m.c.cfg.Lease, renewed: true})
 }
@@ -112,12 +96,18 @@ func (m *RWMutex) TryRLockFor(ctx context.Context, d time.Duration) (*Held, erro
 
 // Do runs f while it holds the lock for writing, see Mutex.Do.
 func (m *RWMutex) Do(ctx context.Context, f func(context.Context) error) error {
+	if err := checkDo(ctx, m.name); err != nil {
+		return err
+	}
 	held, err := m.Lock(ctx)
 	return do(ctx, held, err, f)
 }
 
 // RDo runs f while it holds the lock for reading, see Mutex.Do.
 func (m *RWMutex) RDo(ctx context.Context, f func(context.Context) error) error {
+	if err := checkDo(ctx, m.name); err != nil {
+		return err
+	}
 	held, err := m.RLock(ctx)
 	return do(ctx, held, err, f)
 }
@@ -140,6 +130,10 @@ func (m *RWMutex) heldBy(ctx context.Context, k kind) bool {
 
 // acquire is all ways to take the lock.
 func (m *RWMutex) acquire(ctx context.Context, k kind, t terms) (*Held, error) {
+	if t.wait && overdue(ctx) {
+		t.wait = false
+		return once(ctx, m.c.cfg.IOTimeout, m.name, func(ctx context.Context) (*Held, error) { return m.acquire(ctx, k, t) })
+	}
 	a, err := m.c.enter(ctx, m.name, k, t)
 	if err != nil {
 		return nil, err
@@ -155,42 +149,58 @@ func (m *RWMutex) acquire(ctx context.Context, k kind, t terms) (*Held, error) {
 
 // take tries once, unless others of this client wait, and then waits.
 func (m *RWMutex) take(ctx context.Context, a *attempt) (*Held, error) {
-	var err error
-	switch line := m.line(a.kind); {
-	case !m.c.lined(line) || m.c.kinOf(m.name, a.owner, readKind) != nil || m.c.kinOf(m.name, a.owner, writeKind) != nil:
-		// A re-entry does not queue.
-		held, e := m.try(ctx, a)
-		if e == nil || !a.wait || errors.Is(e, ErrUpgrade) {
-			return held, e
+	for {
+		held, err := m.reenter(ctx, a)
+		if err == errGone {
+			send := a.try
+			switch line := m.line(a.kind); {
+			case !m.c.lined(line):
+			case a.wait:
+				return m.wait(ctx, a, nil)
+			case a.kind == writeKind || m.c.writersLined(line): // it would pass those who came before
+				send = func(context.Context) (*Held, error) {
+					return nil, &HeldError{Name: m.name, TTL: m.c.lineHeldFor(line)}
+				}
+			}
+			held, err = a.ask(ctx, send)
 		}
-		err = e
-	case !a.wait:
-		return nil, &HeldError{Name: m.name}
+		switch {
+		case err == errAgain:
+			continue
+		case err == nil, !a.wait, ctx.Err() == nil && !m.passing(err):
+			return held, err
+		}
+		return m.wait(ctx, a, err)
 	}
-	return m.wait(ctx, a, err)
+}
+
+// passing reports whether a try that failed with err may succeed later.
+func (m *RWMutex) passing(err error) bool {
+	return errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrUnknown) && !m.c.cfg.FailFast
 }
 
 // line is the name of the queue of this client's waiters. Readers have one of
 // their own if they are not to wait for writers that wait.
 func (m *RWMutex) line(k kind) string {
 	if k == readKind && m.c.cfg.ReadersFirst {
-		return rwChannel(m.name) + ":readers"
+		return keys.RWChannel(m.name) + ":readers"
 	}
-	return rwChannel(m.name)
+	return keys.RWChannel(m.name)
 }
 
-// try enters the owner's own hold or asks Redis once.
-func (m *RWMutex) try(ctx context.Context, a *attempt) (*Held, error) {
+// reenter takes the lock by right of a hold that the owner has. It returns
+// errGone if there is none.
+func (m *RWMutex) reenter(ctx context.Context, a *attempt) (*Held, error) {
 	if h := m.c.kinOf(m.name, a.owner, a.kind); h != nil {
-		held, err := h.reenter(ctx, a.lease, a.renewed)
-		if err != errGone {
-			return held, err
-		}
+		return h.reenter(ctx, a.lease, a.renewed)
 	}
-	if a.kind == writeKind && m.c.kinOf(m.name, a.owner, readKind) != nil {
+	switch {
+	case a.kind == writeKind && m.c.kinOf(m.name, a.owner, readKind) != nil:
 		return nil, fmt.Errorf("%w and cannot also write, which would wait for itself: %q", ErrUpgrade, m.name)
+	case a.kind == readKind && m.c.kinOf(m.name, a.owner, writeKind) != nil:
+		return a.try(ctx) // who writes may read
 	}
-	return a.try(ctx)
+	return nil, errGone
 }
 
 // wait is the body of a call that has to wait. last is what the try before it
@@ -203,40 +213,43 @@ func (m *RWMutex) wait(ctx context.Context, a *attempt, last error) (held *Held,
 	if a.kind == writeKind && !m.c.cfg.ReadersFirst {
 		a.writer = a.field()
 		defer func() {
-			if held == nil {
-				m.withdraw(a)
+			if held == nil || held.h.seq != a.seq { // a re-entry: its script knows nothing of writers
+				m.c.withdraw(m.name, a.writer)
 			}
 		}()
 	}
-	err = m.c.attend(ctx, m.name, m.line(a.kind), rwChannel(m.name), errand{
+	err = m.c.attend(ctx, m.name, m.line(a.kind), keys.RWChannel(m.name), errand{
 		try: func(ctx context.Context) (int64, error) {
 			var err error
-			held, err = m.try(ctx, a)
+			held, err = a.ask(ctx, a.try)
 			return unknownLeft, err
 		},
-		again: true,
+		again:  true,
+		caller: a,
+		reenter: func(ctx context.Context) (err error) {
+			held, err = m.reenter(ctx, a)
+			return err
+		},
 	}, last)
 	return held, err
 }
 
-// withdraw tells readers that a waits no more.
-func (m *RWMutex) withdraw(a *attempt) {
-	m.c.janitor.send(&debt{
-		name: m.name, until: time.Now().Add(m.announcement()),
-		command: command{script.RwWithdraw, 1, m.c.publishing([]any{rwWriters(m.name), a.writer, rwChannel(m.name)})},
+// withdraw tells readers that a writer waits no more.
+func (c *Client) withdraw(name, writer string) {
+	c.janitor.send(&debt{
+		name: name, until: time.Now().Add(announcement(c.cfg)),
+		command: command{script.RwWithdraw, 1, c.publishing([]any{keys.RWWriters(name), writer, keys.RWChannel(name)})},
 	})
 }
 
 // announcement is how long a writer that waits keeps readers out before it must
 // say so again, which it does each MaxPoll.
-func (m *RWMutex) announcement() time.Duration { return announcement(m.c.cfg) }
-
 func announcement(cfg Config) time.Duration { return 2*cfg.MaxPoll + cfg.IOTimeout }
 
 // rwRequest is the script that takes a read-write lock with its arguments, but
 // for the fields that are owed.
 func (a *attempt) rwRequest(f string) command {
-	c, prefix := a.c, slotPrefix(a.name)
+	c, prefix := a.c, keys.Prefix(a.name)
 	if a.kind == readKind {
 		writer, wait := "", 1
 		if h := c.kinOf(a.name, a.owner, writeKind); h != nil {
@@ -245,13 +258,13 @@ func (a *attempt) rwRequest(f string) command {
 		if c.cfg.ReadersFirst {
 			wait = 0
 		}
-		return command{script.RwRead, 3, []any{a.name, rwTimeout(a.name, f), rwWriters(a.name), f, ms(a.lease), writer, wait, prefix}}
+		return command{script.RwRead, 3, []any{a.name, keys.RWReader(a.name, f), keys.RWWriters(a.name), f, ms(a.lease), writer, wait, prefix, keys.RWChannel(a.name), c.publish()}}
 	}
 	announce := int64(0)
 	if a.writer != "" {
 		announce = ms(announcement(c.cfg))
 	}
-	return command{script.RwWrite, 2, []any{a.name, rwWriters(a.name), f, ms(a.lease), a.writer, announce, prefix}}
+	return command{script.RwWrite, 2, []any{a.name, keys.RWWriters(a.name), f, ms(a.lease), a.writer, announce, prefix, keys.RWChannel(a.name), c.publish()}}
 }
 
 // RWInfo is what Redis knows of a read-write lock.
@@ -285,8 +298,9 @@ func (m *RWMutex) Inspect(ctx context.Context) (RWInfo, error) {
 }
 
 // ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
-// whether there was one; see Mutex.ForceUnlock.
+// whether there was one; see Mutex.ForceUnlock. A reader that comes while others
+// are being removed keeps its own hold.
 func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 	lock := Mutex{c: m.c, name: m.name}
-	return lock.force(ctx, "is no read-write lock", command{script.RwForce, 2, m.c.publishing([]any{m.name, rwWriters(m.name), rwChannel(m.name)})})
+	return lock.force(ctx, "is no read-write lock", command{script.RwForce, 2, []any{m.name, keys.RWWriters(m.name), keys.RWChannel(m.name), m.c.publish(), keys.Prefix(m.name)}})
 }

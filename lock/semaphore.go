@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -50,9 +51,6 @@ func (e *PermitsError) Error() string {
 // Is makes errors.Is(err, ErrNotAcquired) true.
 func (e *PermitsError) Is(target error) bool { return target == ErrNotAcquired }
 
-// semaphoreChannel is where free permits are published, as Redisson names it.
-func semaphoreChannel(name string) string { return derived("redisson_sc", name) }
-
 // TrySet gives the semaphore n permits if it does not exist, and reports
 // whether it did. Redisson's trySetPermits. Errors are those of Release.
 func (s *Semaphore) TrySet(ctx context.Context, n int64) (bool, error) {
@@ -73,14 +71,14 @@ func (s *Semaphore) Add(ctx context.Context, n int64) error {
 	return s.add(ctx, "add permits", n, true)
 }
 
-// Release gives n permits back and wakes waiters. It works under a cancelled
+// Release gives n permits back and wakes waiters; of 0 it does nothing. It works under a cancelled
 // ctx: ctx only carries values. Redisson's release(permits).
 //
 // ErrUnknown: Redis did not answer within Config.UnlockTimeout. Do not release
 // again: the client goes on sending this request, which takes effect once, until
 // 20 s after it was first sent.
 func (s *Semaphore) Release(ctx context.Context, n int64) error {
-	if err := checkPermits("permits", n, 1); err != nil {
+	if err := errors.Join(s.c.checkName(s.name), checkPermits("permits", n, 0)); err != nil || n == 0 {
 		return err
 	}
 	return s.add(context.WithoutCancel(ctx), "release", n, false)
@@ -107,31 +105,39 @@ func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, 
 		return 0, ErrClosed
 	}
 	defer s.c.end()
-	return s.c.deed(op, s.name, code, n, semaphoreChannel(s.name)).insist(ctx)
+	return s.c.deed(op, s.name, code, n, keys.SemaphoreChannel(s.name)).insist(ctx)
 }
 
-// Acquire takes n permits at once, and waits until they are free or ctx ends.
+// Acquire takes n permits at once, and waits until they are free or ctx ends; of 0
+// it returns nil at once and asks nobody.
 // Waiters of one client are served in the order of their arrival, so many
 // permits are not starved by few. Redisson's acquire(permits).
 //
 // When ctx ends first, nothing is taken, or it is given back; the error is
 // ctx.Err() and, if the last try was answered, a *PermitsError, which is
-// ErrNotAcquired. Unknown outcomes are tried again for 20 s unless
+// ErrNotAcquired. A ctx whose deadline is over makes one try, see Mutex.Lock.
+// Unknown outcomes are tried again for 20 s unless
 // Config.FailFast; then the error is ErrUnknown, and if permits were taken they
 // are given back as soon as Redis answers, if that is within those 20 s.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) error {
 	return s.acquire(ctx, n, true)
 }
 
-// TryAcquire takes n permits if they are free, no waiter of this client was
-// there before, and otherwise returns a *PermitsError at once. Redisson's
-// tryAcquire(permits).
+// TryAcquire takes n permits if they are free and no waiter of this client was
+// there before, and otherwise returns a *PermitsError at once. 0 permits are always
+// free. Redisson's tryAcquire(permits).
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) error {
 	return s.acquire(ctx, n, false)
 }
 
 func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
-	if err := errors.Join(s.c.checkName(s.name), checkPermits("permits", n, 1)); err != nil {
+	if err := errors.Join(s.c.checkName(s.name), checkPermits("permits", n, 0)); err != nil || n == 0 {
+		return err
+	}
+	if wait && overdue(ctx) {
+		_, err := once(ctx, s.c.cfg.IOTimeout, s.name, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, s.acquire(ctx, n, false)
+		})
 		return err
 	}
 	if ctx.Err() != nil {
@@ -141,7 +147,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 		return ErrClosed
 	}
 	defer s.c.end()
-	channel := semaphoreChannel(s.name)
+	channel := keys.SemaphoreChannel(s.name)
 	var err error
 	switch queued := s.c.lined(channel); {
 	case !queued:
@@ -209,7 +215,7 @@ func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free in
 	if !d.written.IsZero() {
 		s.c.janitor.send(&debt{
 			name: s.name, until: d.until(),
-			command: command{script.SemaphoreUndo, 2, s.c.publishing([]any{d.args[0], d.args[1], semaphoreChannel(s.name), ms(resultTTL)})},
+			command: command{script.SemaphoreUndo, 2, s.c.publishing([]any{d.args[0], d.args[1], keys.SemaphoreChannel(s.name), ms(resultTTL)})},
 		})
 	}
 	return 0, 0, err

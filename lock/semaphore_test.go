@@ -267,6 +267,27 @@ func TestSemaphoreCancelsAreExactAtAnyMoment(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
+// TestNoPermitsAreAlwaysFree: as with Redisson, which answers true, whether the
+// semaphore exists or not.
+func TestNoPermitsAreAlwaysFree(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	key, ctx := keyOf(t), context.Background()
+	sem := c.Semaphore(key)
+	require.NoError(t, sem.Acquire(ctx, 0))
+	require.NoError(t, sem.TryAcquire(ctx, 0))
+	require.NoError(t, sem.Release(ctx, 0))
+	require.False(t, exists(t, s, key))
+	require.ErrorContains(t, c.Semaphore("").Acquire(ctx, 0), "name is empty")
+	require.ErrorContains(t, c.Semaphore("").Release(ctx, 0), "name is empty")
+	require.NoError(t, sem.Add(ctx, -1)) // fewer than none are free
+	require.NoError(t, sem.Acquire(ctx, 0))
+	require.NoError(t, sem.Release(ctx, 0))
+	n, err := sem.Available(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, -1, n)
+}
+
 func TestSemaphoreBadInput(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
@@ -277,10 +298,10 @@ func TestSemaphoreBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "permits is -1: it must be from 0")
 	_, err = sem.TrySet(ctx, 1<<31)
 	require.ErrorContains(t, err, "2147483647")
-	for _, n := range []int64{-1, 0, 1 << 31} {
-		require.ErrorContains(t, sem.Acquire(ctx, n), "must be from 1")
-		require.ErrorContains(t, sem.TryAcquire(ctx, n), "must be from 1")
-		require.ErrorContains(t, sem.Release(ctx, n), "must be from 1")
+	for _, n := range []int64{-1, 1 << 31} {
+		require.ErrorContains(t, sem.Acquire(ctx, n), "must be from 0")
+		require.ErrorContains(t, sem.TryAcquire(ctx, n), "must be from 0")
+		require.ErrorContains(t, sem.Release(ctx, n), "must be from 0")
 	}
 	require.ErrorContains(t, sem.Add(ctx, -1<<63), "permits is")
 	require.ErrorContains(t, c.Semaphore("").Acquire(ctx, 1), "name is empty")

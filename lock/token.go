@@ -3,21 +3,18 @@ package lock
 import (
 	"context"
 	"errors"
-	"strconv"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
 )
-
-// tokenCounter is the key of the fencing-token counter on one server. In a
-// Cluster each slot has its own: <tokenCounter>:{<tag>}, see slotTags.
-const tokenCounter = "wheellock_token"
 
 // counter returns the key of the fencing-token counter for a lock's name.
 func (c *Client) counter(name string) string {
 	if c.only != nil {
-		return tokenCounter
+		return keys.Counter
 	}
-	return tokenCounter + ":{" + strconv.Itoa(int(slotTags()[slotOf(name)])) + "}"
+	return keys.SlotCounter(name)
 }
 
 // callToken sends acquire or handoff, whose first two arguments are the lock and
@@ -25,28 +22,28 @@ func (c *Client) counter(name string) string {
 // be apart for any time, and no script reaches both. Then the lock is taken
 // without a token, and the token is minted afterwards: whoever mints has the
 // lock, so tokens rise from holder to holder as they do otherwise.
-func (c *Client) callToken(ctx context.Context, s *script.Script, late func(answer), least int64, args ...any) answer {
+func (c *Client) callToken(ctx context.Context, s *script.Script, late func(pipe.Answer), least int64, args ...any) pipe.Answer {
 	name, counter := args[0].(string), args[1].(string)
 	a := c.callKeys(ctx, name, s, 2, late, args...)
-	if !isTryAgain(a.err) {
+	if !pipe.TryAgain(a.Err) {
 		return a
 	}
 	alone := append([]any{name}, args[2:]...)
 	a = c.callKeys(ctx, name, s, 1, late, alone...)
-	pair, _ := a.reply.([]any)
-	if a.err != nil || len(pair) != 2 || pair[0] != int64(1) {
+	pair, _ := a.Reply.([]any)
+	if a.Err != nil || len(pair) != 2 || pair[0] != int64(1) {
 		return a
 	}
 	t := c.call(ctx, counter, script.Token, nil, counter, least)
-	token, ok := t.reply.(int64)
+	token, ok := t.Reply.(int64)
 	switch {
-	case t.err != nil:
+	case t.Err != nil:
 		// The lock may be taken: what is not known stays unknown.
-		a.err = &mintError{t.err}
+		a.Err = &mintError{t.Err}
 	case !ok:
-		a.err = &mintError{errors.New("the answer is no number")}
+		a.Err = &mintError{errors.New("the answer is no number")}
 	}
-	a.reply = []any{int64(1), token}
+	a.Reply = []any{int64(1), token}
 	return a
 }
 

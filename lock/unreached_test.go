@@ -2,15 +2,19 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 // A first Lock has no deadline as a rule, and a newcomer no Redis.
@@ -40,9 +44,69 @@ func TestALockThatFindsNoRedisIsToldOfInTheLog(t *testing.T) {
 
 	require.NoError(t, s.Restart(t.Context()))
 	require.NoError(t, c.Mutex(t.Name()).Do(t.Context(), func(context.Context) error { return nil }))
+	require.Contains(t, log.String(), "connected to Redis again")
+	require.Equal(t, 2, strings.Count(log.String(), " server="+s.Addr()), "a pool does not tell the address, a failed dial does:\n%s", log.String())
 	require.NoError(t, s.Kill())
 	require.Eventually(t, func() bool {
 		_, err := c.Mutex(t.Name()).TryLock(t.Context())
 		return err != nil && strings.Count(log.String(), said) == 2
 	}, time.Minute, time.Millisecond)
+}
+
+func TestAMasterThatChangesIsToldOfInTheLog(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	var refuse atomic.Bool
+	top := &shifting{instances: make(chan string), dial: func(ctx context.Context) (redis.Conn, error) {
+		if refuse.Load() {
+			return nil, errors.New("refused")
+		}
+		return s.DialContext(ctx)
+	}}
+	var log syncBuilder
+	c, err := lock.New(top, lock.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	defer closeNow(c)
+	held, err := c.Mutex(t.Name()).Lock(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, log.String())
+	top.become("second")
+	require.Contains(t, log.String(), `old="at first" new="at second"`)
+	refuse.Store(true)
+	top.become("third")
+	_, err = c.Mutex(t.Name() + "2").TryLock(t.Context())
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.Contains(t, log.String(), `server="at third"`)
+	refuse.Store(false)
+	require.NoError(t, held.Unlock(t.Context()))
+	require.Equal(t, 1, strings.Count(log.String(), "connected to Redis again"), log.String())
+	require.Equal(t, 2, strings.Count(log.String(), `server="at third"`), "each line says where:\n%s", log.String())
+}
+
+// A Cluster of which no node answers has no server that could be named.
+func TestAClusterThatIsNotFoundIsToldOfInTheLog(t *testing.T) {
+	t.Parallel()
+	var log syncBuilder
+	c, err := lock.New(&lostCluster{}, lock.Config{IOTimeout: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	defer closeNow(c)
+	for range 3 {
+		_, err = c.Mutex("m").TryLock(t.Context())
+		require.ErrorIs(t, err, lock.ErrUnknown)
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "no connection to Redis"), log.String())
+	require.Contains(t, log.String(), "nobody is there")
+	require.Regexp(t, `server="?\w`, log.String())
+}
+
+// lostCluster is a Topology that finds nothing.
+type lostCluster struct{ shifting }
+
+func (*lostCluster) Traits() topology.Traits { return topology.Traits{Slots: true} }
+
+func (*lostCluster) Follow(ctx context.Context, _ time.Duration, _ <-chan struct{}, update func(topology.Layout)) {
+	for ctx.Err() == nil {
+		update(topology.Layout{Err: errors.New("nobody is there")})
+		time.Sleep(time.Millisecond)
+	}
 }

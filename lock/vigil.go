@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pubsub"
 )
 
 // vigil is what a waiter keeps in mind from one try to the next: it listens to
@@ -14,7 +17,7 @@ type vigil struct {
 	a        *attempt
 	w        *waiter
 	last     error // what the last try that was answered, or failed, said
-	ear      ear
+	listener pubsub.Listener
 	unknowns int       // unknown outcomes in a row
 	tried    time.Time // when the last try began
 	warned   bool
@@ -26,10 +29,10 @@ const pace = 2 * time.Millisecond
 
 // begin is called before each try, and waits if it should come later: others
 // have their turn first, or the last try has only just been. It returns false
-// if the lock may have been handed to the waiter meanwhile, or ctx has ended.
+// if the waiter, or its owner, has got the lock meanwhile, or ctx has ended.
 func (v *vigil) begin(ctx context.Context) bool {
 	for waited := false; ; {
-		if ctx.Err() != nil || v.m.c.isGranted(v.w) || v.m.c.ended() {
+		if ctx.Err() != nil || v.m.c.isSettled(v.m.name, v.w) || v.m.c.ended() {
 			return false
 		}
 		d := max(v.m.c.deferral(v.m.name), pace-time.Since(v.tried))
@@ -41,7 +44,7 @@ func (v *vigil) begin(ctx context.Context) bool {
 		waited = !v.m.c.sleep(ctx, v.w.wake, d)
 	}
 	v.tried = time.Now()
-	v.ear.begin()
+	v.listener.Begin()
 	return true
 }
 
@@ -57,8 +60,8 @@ func (v *vigil) failed(ctx context.Context, err error) error {
 	case errors.As(err, &other):
 		v.unknowns = 0
 		v.m.c.heldFor(v.m.name, other.TTL)
-		v.ear.listen(v.m.c.node(v.m.name).sub, channel(v.m.name))
-		if v.ear.missed() {
+		v.listener.Listen(v.m.c.node(v.m.name).sub, keys.Channel(v.m.name))
+		if v.listener.Missed() {
 			return nil
 		}
 		v.m.c.sleep(ctx, v.w.wake, v.m.poll(other.TTL))

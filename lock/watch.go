@@ -15,8 +15,9 @@ type watch struct {
 
 	done chan struct{}
 
-	mu      sync.Mutex // guards what follows; taken last
-	cause   error      // why it ended; nil before
+	mu      sync.Mutex                  // guards what follows; taken last
+	cause   error                       // why it ended; nil before
+	shared  map[<-chan struct{}]*shared // by the Done channel of the parents; nil is that of those that never end
 	cancels map[int]context.CancelCauseFunc
 	nextID  int
 }
@@ -73,10 +74,14 @@ func (w *watch) endOne(cause error) {
 		return
 	}
 	w.cause = cause
-	cancels := w.cancels
-	w.cancels = nil
+	contexts, cancels := w.shared, w.cancels
+	w.shared, w.cancels = nil, nil
 	close(w.done)
 	w.mu.Unlock()
+	for _, s := range contexts {
+		s.stop()
+		s.cancel(causeOf(cause))
+	}
 	for _, cancel := range cancels {
 		cancel(causeOf(cause))
 	}

@@ -33,9 +33,9 @@ func (w *Watchdog) aheadAt(m moment) time.Duration {
 }
 
 // wallGrace is how far the wall clock may be set forward without ending trust:
-// half of the least margin. A sleep as short ends with trust still before the
-// store's expiry.
-func (cfg Config) wallGrace() time.Duration { return cfg.margin(0) / 2 }
+// half of the least margin, which is that of the shortest lease. A sleep as short
+// ends with trust still before the store's expiry.
+func (cfg Config) wallGrace() time.Duration { return cfg.margin(MinTTL) / 2 }
 
 // watchClock makes sure that the clocks are compared from now on.
 func (w *Watchdog) watchClock() {

@@ -50,10 +50,12 @@ type Config struct {
 	// Driver is Wheel (default) or AfterFunc.
 	Driver Driver
 	// Tick is the wheel's tick; default TTL/100 within [1 ms, 10 ms]. At most
-	// TTL/100.
+	// TTL/100. If it is longer than a quarter of some shorter lease, the end of
+	// that one is told late, by up to a tick; Lease.Valid never is.
 	Tick time.Duration
 	// Margin is how long before the store's expiry trust ends; default
-	// max(2 ticks + 5 ms, lease/50) for each lease. At most TTL/4.
+	// max(2 ticks + 5 ms, lease/50) for each lease. At most TTL/4, and of each
+	// lease never more than a quarter of it, however short it is.
 	Margin time.Duration
 	// MaxBatch bounds the leases of one call of the Renewer; default 1600, at
 	// most 4096.
@@ -114,12 +116,15 @@ func (cfg Config) withDefaults() (Config, error) {
 	return cfg, errors.Join(errs...)
 }
 
-// margin is how long before its expiry a lease of ttl stops being trusted.
+// margin is how long before its expiry a lease of ttl stops being trusted: never
+// more than a quarter of it, because a lease that is trusted for no time could not
+// be had at all.
 func (cfg Config) margin(ttl time.Duration) time.Duration {
-	if cfg.Margin != 0 {
-		return cfg.Margin
+	margin := cfg.Margin
+	if margin == 0 {
+		margin = max(2*cfg.Tick+5*time.Millisecond, ttl/50)
 	}
-	return max(2*cfg.Tick+5*time.Millisecond, ttl/50)
+	return min(margin, ttl/4)
 }
 
 // slack is the width of a cohort's window.

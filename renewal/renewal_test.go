@@ -76,6 +76,32 @@ func TestTrustEndsAMarginBeforeStampPlusTTL(t *testing.T) {
 	})
 }
 
+func TestAMarginIsAtMostAQuarterOfTheLease(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+		cfg.TTL, cfg.Margin = 30*time.Second, 5*time.Second
+		s := &store{}
+		w, ln := newLane(t, s, cfg)
+		for lease, margin := range map[time.Duration]time.Duration{
+			renewal.MinTTL:          25 * time.Millisecond,
+			5 * time.Second:         1250 * time.Millisecond,
+			20 * time.Second:        5 * time.Second,
+			30 * time.Second:        5 * time.Second,
+			30 * 24 * 60 * 60 * 1e9: 5 * time.Second,
+		} {
+			require.Equal(t, margin, w.Margin(lease), lease)
+			start := time.Now()
+			h := s.hold(t, ln, fixedFor(lease))
+			require.True(t, h.lease.Valid())
+			require.Equal(t, start.Add(lease-margin), h.lease.Deadline())
+			require.True(t, h.lease.Extend(time.Now(), lease))
+		}
+		// A tick that is large makes the margin of a short lease no larger.
+		coarse, lane := newLane(t, s, renewal.Config{TTL: 60 * time.Second, Tick: 600 * time.Millisecond, Driver: cfg.Driver})
+		require.Equal(t, 25*time.Millisecond, coarse.Margin(renewal.MinTTL))
+		require.True(t, s.hold(t, lane, fixedFor(renewal.MinTTL)).lease.Valid())
+	})
+}
+
 func TestLossIsToldOnceWhenTheStoreSaysNo(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}

@@ -7,7 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
 
 const (
@@ -85,20 +86,4 @@ func (o Options) Validate() error {
 }
 
 // MiniOptions are the settings of StartMini and StartVirtual.
-type MiniOptions struct {
-	// Password is asked of every client, and used by Dial, Pool and URL.
-	Password string
-
-	// Resolution is the least time by which TTLs are moved at once; a key may
-	// go that much early. The zero value is as fine as is cheap in real time,
-	// and exact in virtual time; a virtual server of very many keys is
-	// faster with 10 ms.
-	Resolution time.Duration
-}
-
-func (o MiniOptions) validate() error {
-	if o.Resolution < 0 {
-		return fmt.Errorf("redistest: MiniOptions.Resolution is %v, want 0 or more", o.Resolution)
-	}
-	return nil
-}
+type MiniOptions memredis.Config

@@ -1,8 +1,8 @@
 // Package redistest starts a Redis to test against: a real redis-server
 // process, or miniredis over TCP where there is none, or miniredis in the
-// virtual time of a testing/synctest bubble. It imports the standard library,
-// redigo and miniredis only, so that every other package of the module, and
-// bench, may use it.
+// virtual time of a testing/synctest bubble. It imports nothing of this module but
+// lock/locktest/memredis, so that the tests of every other package, and bench, may
+// use it.
 //
 //	Start         a redis-server process of its own: free port or unix socket, empty, nothing saved
 //	StartMini     miniredis behind a TCP listener, its TTLs moving with the real clock
@@ -48,20 +48,9 @@
 //
 // # miniredis
 //
-// TTLs of miniredis do not move by themselves. Here every command is preceded
-// by moving them by the time that has passed, which needs no goroutine, since
-// only commands see TTLs. In virtual time this is exact. In real time the cost
-// counts, since miniredis sorts all its keys for it: it is done for a
-// twentieth of the time at most, or each 50 ms if that is more often. So on a
-// server with thousands of keys one may go up to 50 ms early or late, and
-// early by as long as the command that set its TTL had to wait for others.
-//
-// Pause works on both (bytes are accepted and not looked at, as a stopped
-// process does), and so do Kill and Restart (connections cut, data gone). A
-// command that miniredis had read before Pause may still be executed.
-//
-// miniredis knows no SSUBSCRIBE, CLIENT TRACKING, ROLE and ACL; WAIT does
-// nothing; INFO has the sections clients and stats only.
+// The miniredis of StartMini and StartVirtual is that of package memredis, which
+// says how its TTLs move and what it does not know. Pause, Kill and Restart work
+// on it too.
 //
 // # Goroutines
 //

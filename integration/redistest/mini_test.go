@@ -92,7 +92,7 @@ func TestMiniKillCutsAndRestartIsEmpty(t *testing.T) {
 
 func TestMiniOptionsOutOfRange(t *testing.T) {
 	_, err := redistest.StartMini(redistest.MiniOptions{Resolution: -1})
-	require.ErrorContains(t, err, "MiniOptions.Resolution is -1ns")
+	require.ErrorContains(t, err, "Resolution is -1ns")
 	_, err = redistest.StartVirtual(redistest.MiniOptions{Resolution: -1})
-	require.ErrorContains(t, err, "MiniOptions.Resolution is -1ns")
+	require.ErrorContains(t, err, "Resolution is -1ns")
 }

@@ -12,7 +12,8 @@
 // While a client lives, some nodes are asked for the slot table each sixth of
 // its lease, at most 5 s, and at once when a connection fails or a node says
 // MOVED. Of several answers the one of the latest configuration counts for each
-// slot. Holds follow their slot to its new master and are looked up there at
+// slot; without the right to CLUSTER NODES, which tells that, what most say.
+// CLUSTER SLOTS is all that is needed. Holds follow their slot to its new master and are looked up there at
 // once: after a failover, what the replica had not got is told as lost.
 //
 // # Slots on the move
@@ -71,7 +72,8 @@
 // others. Redisson 3.22 and later use sharded channels on a Cluster of Redis 7
 // and hear nothing else: Options.ShardedPubSub does the same. All clients of a
 // lock should agree; where they do not, waiters wait for the end of the lease or
-// lock.Config.MaxPoll, whatever is sooner. The channel of a CountDownLatch whose
-// name has a hash tag is redisson_countdownlatch__channel__:name then, for the
-// usual one, with the name in braces, is in another slot.
+// lock.Config.MaxPoll, whatever is sooner. The channel of a CountDownLatch is
+// redisson_countdownlatch__channel__{name}. If the name has a hash tag and
+// channels are sharded it is redisson_countdownlatch__channel__:name, because the
+// channel must be in the slot of the latch; Redisson does the same.
 package cluster

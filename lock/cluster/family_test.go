@@ -168,6 +168,61 @@ func TestCountersOnACluster(t *testing.T) {
 	}
 }
 
+// TestALatchOnAClusterOpensForRedissonsAwait: Redisson waits for the message
+// alone, on a sharded channel if it uses them; its countDown opens ours, too.
+func TestALatchOnAClusterOpensForRedissonsAwait(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	ctx := context.Background()
+	for _, sharded := range []bool{false, true} {
+		c := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, lock.Config{MaxPoll: time.Hour})
+		subscribe, publish := "SUBSCRIBE", "PUBLISH"
+		if sharded {
+			subscribe, publish = "SSUBSCRIBE", "SPUBLISH"
+		}
+		channels := map[string]string{
+			"await":     "redisson_countdownlatch__channel__{await}",
+			"a{await}b": "redisson_countdownlatch__channel__{a{await}b}",
+		}
+		if sharded {
+			channels["a{await}b"] = "redisson_countdownlatch__channel__:a{await}b"
+		}
+		for name, channel := range channels {
+			s := rc.Servers[owner(t, rc, name)]
+			conn, err := s.Dial()
+			require.NoError(t, err)
+			require.NoError(t, conn.Send(subscribe, channel))
+			require.NoError(t, conn.Flush())
+			_, err = redis.ReceiveWithTimeout(conn, 20*time.Second) // the confirmation
+			require.NoError(t, err)
+			latch := c.CountDownLatch(name)
+			_, err = latch.TrySet(ctx, 1)
+			require.NoError(t, err)
+			require.NoError(t, latch.CountDown(ctx))
+			for _, payload := range []string{"1", "0"} { // closed, open
+				message, err := redis.Strings(redis.ReceiveWithTimeout(conn, 20*time.Second))
+				require.NoError(t, err, "Java waits for ever at %s, sharded %v", name, sharded)
+				require.Equal(t, []string{channel, payload}, message[1:])
+			}
+			require.NoError(t, conn.Close())
+
+			_, err = latch.TrySet(ctx, 1)
+			require.NoError(t, err)
+			opened := make(chan error, 1)
+			go func() { opened <- latch.Wait(ctx) }()
+			awaitListener(t, rc, name, sharded)
+			do(t, s, "DEL", name)
+			do(t, s, publish, channel, 0)
+			select {
+			case err := <-opened:
+				require.NoError(t, err)
+			case <-time.After(time.Minute):
+				t.Fatal("Java's countDown wakes nobody at ", name)
+			}
+		}
+	}
+}
+
 // awaitListener returns when somebody listens to a channel of the object.
 func awaitListener(t *testing.T, rc *redistest.Cluster, name string, sharded bool) {
 	t.Helper()

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 const (
@@ -21,15 +21,15 @@ const (
 	timeout  = 500 * time.Millisecond // of one question, its dial included
 )
 
-// Follow implements lock.Topology.
-func (s *Source) Follow(ctx context.Context, period time.Duration, hint <-chan struct{}, update func(lock.Layout)) {
+// Follow implements topology.Topology.
+func (s *Source) Follow(ctx context.Context, period time.Duration, hint <-chan struct{}, update func(topology.Layout)) {
 	for ctx.Err() == nil {
 		tables, err := s.look(ctx)
 		switch {
 		case len(tables) > 0:
 			update(merge(tables))
 		case ctx.Err() == nil:
-			update(lock.Layout{Err: err})
+			update(topology.Layout{Err: err})
 		}
 		sleep(ctx, min(leastGap, period), nil)
 		sleep(ctx, period-min(leastGap, period), hint)

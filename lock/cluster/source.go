@@ -10,8 +10,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 
-	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/topology"
 )
+
+// dialsOut is how many dials that ask one node may be left behind, where the dial
+// function does not heed its context.
+const dialsOut = 2
 
 // Options are what a redisc.Cluster does not say.
 type Options struct {
@@ -27,12 +32,13 @@ type Options struct {
 type Source struct {
 	cluster *redisc.Cluster // immutable
 	options Options         // immutable
+	dials   *dialing.Bound  // to ask each node; immutable
 
 	mu    sync.Mutex // guards what follows; never held during I/O
 	nodes []string   // all that the last slot table named
 }
 
-var _ lock.Topology = (*Source)(nil)
+var _ topology.Topology = (*Source)(nil)
 
 // ErrNoTable: no node has told which node has which slots.
 var ErrNoTable = errors.New("cluster: no node has told its slot table")
@@ -57,7 +63,7 @@ func New(c *redisc.Cluster, o Options) (*Source, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return &Source{cluster: c, options: o}, nil
+	return &Source{cluster: c, options: o, dials: dialing.NewBound(dialsOut)}, nil
 }
 
 // GetContext returns a connection of the redisc.Cluster that follows
@@ -79,12 +85,12 @@ func (s *Source) GetContext(ctx context.Context) (redis.Conn, error) {
 	return retry, nil
 }
 
-// Traits implements lock.Topology.
-func (s *Source) Traits() lock.Traits {
-	return lock.Traits{Slots: true, ShardedPubSub: s.options.ShardedPubSub}
+// Traits implements topology.Topology.
+func (s *Source) Traits() topology.Traits {
+	return topology.Traits{Slots: true, ShardedPubSub: s.options.ShardedPubSub}
 }
 
-// Dial implements lock.Topology: server is the node's address.
+// Dial implements topology.Topology: server is the node's address.
 func (s *Source) Dial(ctx context.Context, server string) (redis.Conn, error) {
 	conn, err := s.dial(ctx, server)
 	if err != nil {

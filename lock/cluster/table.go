@@ -12,8 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 
-	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 // table is what one node says of the Cluster.
@@ -27,12 +26,12 @@ type slotRange struct {
 	from, to int // both included
 	addr     string
 	id       string
-	epoch    int64 // of the master's configuration: who claims a slot with the higher one has it
+	epoch    int64 // of the master's configuration: who claims a slot with the higher one has it; 0: not told
 }
 
 // ask asks one node for its table until ctx ends.
 func (s *Source) ask(ctx context.Context, addr string) (table, error) {
-	conn, err := dialing.Dial(ctx, func(ctx context.Context) (redis.Conn, error) { return s.Dial(ctx, addr) })
+	conn, err := s.dials.Dial(ctx, addr, func(ctx context.Context) (redis.Conn, error) { return s.Dial(ctx, addr) })
 	if err != nil {
 		return table{}, err
 	}
@@ -52,10 +51,8 @@ func (s *Source) ask(ctx context.Context, addr string) (table, error) {
 	if err != nil {
 		return table{}, fmt.Errorf("cluster: %s: CLUSTER SLOTS: %w", addr, err)
 	}
-	nodes, err := redis.String(redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond)))
-	if err != nil {
-		return table{}, fmt.Errorf("cluster: %s: CLUSTER NODES: %w", addr, err)
-	}
+	// It is only asked for the epochs, so it may be refused.
+	nodes, _ := redis.String(redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond)))
 	t, err := parse(entries, epochs(nodes), addr)
 	if err != nil {
 		return table{}, fmt.Errorf("cluster: %s: %w", addr, err)
@@ -114,7 +111,10 @@ func parse(entries []any, epochs map[string]int64, from string) (table, error) {
 			if len(node) > 2 {
 				id, _ = redis.String(node[2], nil)
 			}
-			if name == "" || name == "?" {
+			if name == "?" { // it has no name
+				name = ipOf(node)
+			}
+			if name == "" {
 				name = host
 			}
 			addr := net.JoinHostPort(name, strconv.Itoa(port))
@@ -128,21 +128,52 @@ func parse(entries []any, epochs map[string]int64, from string) (table, error) {
 	return t, nil
 }
 
+// ipOf returns the address in the metadata of a node, which Redis 7 gives; "" if
+// it is not there.
+func ipOf(node []any) string {
+	if len(node) < 4 {
+		return ""
+	}
+	more, _ := redis.Strings(node[3], nil)
+	for i := 0; i+1 < len(more); i += 2 {
+		if more[i] == "ip" {
+			return more[i+1]
+		}
+	}
+	return ""
+}
+
 // merge makes one Layout of what several nodes say: each slot is its who claims
-// it with the highest epoch.
-func merge(tables []table) lock.Layout {
-	var best [redisc.HashSlots]*slotRange
-	for _, t := range tables {
-		for i := range t.ranges {
-			r := &t.ranges[i]
+// it with the highest epoch, and of equal ones, or without, whom most name.
+func merge(tables []table) topology.Layout {
+	claims := make([][redisc.HashSlots]*slotRange, len(tables))
+	for i, t := range tables {
+		for k := range t.ranges {
+			r := &t.ranges[k]
 			for slot := r.from; slot <= r.to; slot++ {
-				if best[slot] == nil || r.epoch > best[slot].epoch {
-					best[slot] = r
-				}
+				claims[i][slot] = r
 			}
 		}
 	}
-	l := lock.Layout{Slots: make([]int, redisc.HashSlots)}
+	var best [redisc.HashSlots]*slotRange
+	for slot := range best {
+		votes := 0 // for best
+		for i := range claims {
+			r, n := claims[i][slot], 0
+			if r == nil {
+				continue
+			}
+			for k := range claims {
+				if o := claims[k][slot]; o != nil && o.addr == r.addr {
+					n++
+				}
+			}
+			if b := best[slot]; b == nil || r.epoch > b.epoch || r.epoch == b.epoch && n > votes {
+				best[slot], votes = r, n
+			}
+		}
+	}
+	l := topology.Layout{Slots: make([]int, redisc.HashSlots)}
 	index := map[string]int{}
 	for slot, r := range best {
 		if r == nil {
@@ -153,7 +184,7 @@ func merge(tables []table) lock.Layout {
 		if !ok {
 			i = len(l.Servers)
 			index[r.addr] = i
-			l.Servers = append(l.Servers, lock.Server{Name: r.addr, Instance: r.id})
+			l.Servers = append(l.Servers, topology.Server{Name: r.addr, Instance: r.id})
 		}
 		l.Slots[slot] = i
 	}

@@ -39,8 +39,13 @@
 //
 // The server is miniredis (github.com/alicebob/miniredis), which runs the same
 // scripts. It has one database and no replicas, so Config.Replicas counts none,
-// and it is no Sentinel and no Cluster. It knows no ACL. What a real server does under
-// load is for a test on a real server.
+// and it is no Sentinel and no Cluster. It knows no ACL. What a real server does
+// under load is for a test on a real server.
+//
+// It does not tell how long it has been up, which a RedLock asks of its members.
+// In tests make the RedLock, of a Server for each member, with
+// lock.RedLockConfig{Durable: true}. Code that is tested so takes the config as an
+// argument.
 //
 // # Goroutines
 //

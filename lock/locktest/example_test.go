@@ -2,6 +2,7 @@ package locktest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -49,4 +50,23 @@ func ExampleLink_Cut() {
 	// Output:
 	// told: lock: "job:7" is lost: no renewal was acknowledged in time
 	// its token is the older one: true
+}
+
+// fakeT stands for a *testing.T, which examples have not.
+type fakeT struct {
+	fatal    string
+	cleanups []func()
+}
+
+func (f *fakeT) Helper()          {}
+func (f *fakeT) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
+func (f *fakeT) Fatalf(format string, args ...any) {
+	f.fatal = fmt.Sprintf(format, args...)
+	panic(errors.New(f.fatal))
+}
+
+func (f *fakeT) end() {
+	for i := len(f.cleanups) - 1; i >= 0; i-- {
+		f.cleanups[i]()
+	}
 }

@@ -2,7 +2,6 @@ package locktest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -205,21 +204,30 @@ func TestABadConfigFailsTheTest(t *testing.T) {
 	require.Contains(t, tt.fatal, "Config.Lease")
 }
 
-// fakeT stands for a *testing.T that fails.
-type fakeT struct {
-	fatal    string
-	cleanups []func()
-}
+// The servers do not tell how long they have been up, so they are not asked.
+func TestARedLockOfServersInMemoryIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var members []*lock.Mutex
+		var servers []*locktest.Server
+		for range 3 {
+			srv := locktest.NewServer(t)
+			servers = append(servers, srv)
+			members = append(members, srv.Client(lock.Config{}).Mutex("ledger"))
+		}
+		asked, err := lock.NewRedLock(lock.RedLockConfig{}, members...)
+		require.NoError(t, err)
+		time.Sleep(time.Hour) // long enough for a vote
+		_, err = asked.TryLock(t.Context())
+		require.ErrorContains(t, err, "uptime")
+		time.Sleep(time.Minute) // until what it took is given back: a quorum would do, and all are wanted
 
-func (f *fakeT) Helper()          {}
-func (f *fakeT) Cleanup(c func()) { f.cleanups = append(f.cleanups, c) }
-func (f *fakeT) Fatalf(format string, args ...any) {
-	f.fatal = fmt.Sprintf(format, args...)
-	panic(errors.New(f.fatal))
-}
-
-func (f *fakeT) end() {
-	for i := len(f.cleanups) - 1; i >= 0; i-- {
-		f.cleanups[i]()
-	}
+		red, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)
+		require.NoError(t, err)
+		held, err := red.Lock(t.Context())
+		require.NoError(t, err)
+		servers[0].Restart() // it forgets; a majority does not
+		time.Sleep(time.Hour)
+		require.True(t, held.Valid())
+		require.NoError(t, held.Unlock(t.Context()))
+	})
 }

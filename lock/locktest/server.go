@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
 
 // TB is what of a *testing.T, or *testing.B, is needed here.
@@ -25,7 +25,7 @@ type TB interface {
 type Server struct {
 	// immutable
 	t     TB
-	redis *redistest.Server
+	redis *memredis.Server
 }
 
 // New returns a client of a new server of its own, for a test that needs no
@@ -40,7 +40,7 @@ func New(t TB, cfg lock.Config) *lock.Client {
 func NewServer(t TB) *Server {
 	t.Helper()
 	// Redis counts in milliseconds too.
-	r, err := redistest.StartVirtual(redistest.MiniOptions{Resolution: time.Millisecond})
+	r, err := memredis.Start(memredis.Config{Resolution: time.Millisecond})
 	if err != nil {
 		t.Fatalf("locktest: %v", err)
 	}
@@ -63,25 +63,22 @@ func (s *Server) Link() *Link {
 	return l
 }
 
-// derivedHashes end the names of hashes that stand beside a lock's own.
-var derivedHashes = []string{":wheellock_waiters", ":wheellock_writers"}
-
 // Locks returns the names of the locks that somebody holds, sorted, each with
 // its Config.KeyPrefix: Mutex, FencedMutex, FairMutex and RWMutex. Semaphores
 // and latches are not among them; their Inspect tells. It fails the test
 // while the server is paused.
 func (s *Server) Locks() []string {
 	s.t.Helper()
-	conn, err := s.redis.Dial()
+	conn, err := s.redis.DialContext(context.Background())
 	if err != nil {
 		s.t.Fatalf("locktest: %v", err)
 		return nil
 	}
 	defer conn.Close()
-	keys, err := redis.Strings(conn.Do("KEYS", "*"))
+	all, err := redis.Strings(conn.Do("KEYS", "*"))
 	names := []string{}
-	for _, key := range keys {
-		if slices.ContainsFunc(derivedHashes, func(end string) bool { return strings.HasSuffix(key, end) }) {
+	for _, key := range all {
+		if keys.IsBeside(key) {
 			continue
 		}
 		kind, typeErr := redis.String(conn.Do("TYPE", key))
@@ -114,7 +111,7 @@ func (s *Server) Delete(name string) bool {
 
 // Do sends the server a command, as a bystander.
 func (s *Server) Do(command string, args ...any) (any, error) {
-	conn, err := s.redis.Dial()
+	conn, err := s.redis.DialContext(context.Background())
 	if err != nil {
 		return nil, fmt.Errorf("locktest: %w", err)
 	}

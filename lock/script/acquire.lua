@@ -48,6 +48,12 @@ for i = 4, #ARGV do
 end
 -- A repeated request must not shorten what its first arrival, or a renewal, gave.
 if not mine or redis.call('pttl', KEYS[1]) < lease then
-  redis.call('pexpire', KEYS[1], ARGV[2])
+  local set = redis.pcall('pexpire', KEYS[1], ARGV[2])
+  if type(set) == 'table' then -- nobody holds a lock that would never end
+    if not mine then
+      redis.call('hdel', KEYS[1], ARGV[1])
+    end
+    return set
+  end
 end
 return {1, token}

@@ -1,12 +1,16 @@
--- Deletes a fair mutex, whoever holds it; the queue stays, and its first is
--- woken.
+-- Deletes the holds of a fair mutex that its caller has seen, whoever's they
+-- are; the queue stays, and its first is woken.
 --
--- KEYS[1] the lock's hash
--- KEYS[2] the queue, a list of fields
--- ARGV[1] channel of the lock; ARGV[1]:field wakes the waiter of that field
--- ARGV[2] command that publishes there; publish if it is not given
+-- KEYS[1]  the lock's hash
+-- KEYS[2]  the queue, a list of fields
+-- ARGV[1]  channel of the lock; ARGV[1]:field wakes the waiter of that field
+-- ARGV[2]  command that publishes there
+-- ARGV[3+] fields of the holds
 --
--- Answers 1 deleted, 0 there was none, -1 the key is a hash but no lock's.
+-- Answers 1 deleted, 0 there is no lock, -1 the key is a hash but no lock's,
+-- -2 all that was there is others'.
+-- If the message was refused, the answer is {that number, the error}.
+-- A copy that is late finds nothing: a client of this package uses no field again.
 local counts = redis.call('hgetall', KEYS[1])
 if #counts == 0 then
   return 0
@@ -17,9 +21,20 @@ for i = 1, #counts, 2 do
     return -1
   end
 end
-redis.call('del', KEYS[1])
-local first = redis.call('lindex', KEYS[2], 0)
-if first then
-  redis.pcall(ARGV[2] or 'publish', ARGV[1] .. ':' .. first, '0')
+local gone = 0
+for i = 3, #ARGV do
+  gone = gone + redis.call('hdel', KEYS[1], ARGV[i])
+end
+if gone == 0 then
+  return -2
+end
+if gone == #counts / 2 then
+  local first = redis.call('lindex', KEYS[2], 0)
+  if first then
+    local told = redis.pcall(ARGV[2], ARGV[1] .. ':' .. first, '0')
+    if type(told) == 'table' then
+      return {1, told.err}
+    end
+  end
 end
 return 1

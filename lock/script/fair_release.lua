@@ -10,22 +10,28 @@
 -- ARGV[3] lease in ms that a remaining hold keeps at least, at least 1
 -- ARGV[4] channel of the lock; ARGV[4]:field wakes the waiter of that field
 -- ARGV[5] the client's clock in epoch ms
--- ARGV[6] how long the first in the queue may be waited for, in ms
+-- ARGV[6] one of ours in the queue whose score is nearer than this may be dead, in ms
 -- ARGV[7] command that publishes; publish if it is not given
 --
 -- Answers 1 + the number of subscribers told: released; 0 still held with the
 -- remaining count; -1 the hold is gone (but its place in the queue, too).
+-- If the message was refused, the answer is {that number, the error}.
 -- A full release uses only commands that are not refused when memory is out, or
 -- those after the first write, which are not.
 local lock, queue, scores, signs, me = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
-local lease, remaining, now, patience = tonumber(ARGV[3]), tonumber(ARGV[2]), tonumber(ARGV[5]), tonumber(ARGV[6])
-if not lease or lease < 1 or not remaining or not now or not patience then
+local lease, remaining, now, doubt = tonumber(ARGV[3]), tonumber(ARGV[2]), tonumber(ARGV[5]), tonumber(ARGV[6])
+if not lease or lease < 1 or not remaining or not now or not doubt then
   return redis.error_reply('ERR wheellock: fair_release needs a count, a lease of at least 1 ms and a time')
 end
-local held = redis.call('hexists', lock, me) == 1
+local there = redis.pcall('hexists', lock, me)
+local other = type(there) == 'table' -- a key of another type has no hold any more
+if other and not string.find(there.err, 'WRONGTYPE', 1, true) then
+  return there
+end
+local held = there == 1
 if remaining > 0 then
   if not held then
-    redis.call('hdel', lock, me) -- a replica says READONLY: it may not have got the hold yet
+    redis.call('hdel', other and signs or lock, me) -- a replica says READONLY: it may not have got the hold yet
     return -1
   end
   redis.call('hset', lock, me, ARGV[2])
@@ -34,20 +40,14 @@ if remaining > 0 then
   end
   return 0
 end
-redis.call('hdel', lock, me)
-redis.call('hdel', signs, me)
-if redis.call('zscore', scores, me) then
-  redis.call('zrem', scores, me)
-  local behind = false
-  for _, other in ipairs(redis.call('lrange', queue, 0, -1)) do
-    if behind then
-      redis.call('zincrby', scores, -patience, other)
-    end
-    behind = behind or other == me
-  end
-  redis.call('lrem', queue, 1, me)
+if not other then
+  redis.call('hdel', lock, me)
 end
-local told
+redis.call('hdel', signs, me)
+if redis.call('zrem', scores, me) == 1 then
+  redis.call('lrem', queue, 1, me) -- it added nothing to the scores behind, see fair_take
+end
+local told, refused = 0, nil
 if redis.call('exists', lock) == 0 then
   local first = redis.call('lindex', queue, 0)
   while first and (tonumber(redis.call('zscore', scores, first) or '') or 0) <= now
@@ -56,15 +56,26 @@ if redis.call('exists', lock) == 0 then
     redis.call('zrem', scores, first)
     first = redis.call('lindex', queue, 0)
   end
-  if first then
-    told = redis.pcall(ARGV[7] or 'publish', ARGV[4] .. ':' .. first, '0')
+  local i = 0
+  while first do
+    local heard = redis.pcall(ARGV[7] or 'publish', ARGV[4] .. ':' .. first, '0')
+    if type(heard) == 'table' then
+      refused = heard.err
+    else
+      told = told + heard
+    end
+    -- One of ours that has given no sign for long may be dead: tell the next, too.
+    i = i + 1
+    first = redis.call('hexists', signs, first) == 1 and (tonumber(redis.call('zscore', scores, first) or '') or 0) < now + doubt
+      and redis.call('lindex', queue, i)
   end
 end
 if redis.call('llen', queue) ~= redis.call('hlen', signs) then -- Redisson waits too
   redis.call('persist', queue)
   redis.call('persist', scores)
 end
-if held then
-  return 1 + (type(told) == 'number' and told or 0)
+local answer = held and 1 + told or -1
+if refused then
+  return {answer, refused}
 end
-return -1
+return answer

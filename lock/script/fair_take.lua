@@ -1,5 +1,14 @@
 -- Takes a fair mutex for a new hold, or stands in its queue.
 --
+-- Redisson sweeps the first in the queue when its score is past. It sets a score
+-- once, ARGV[5] after that of the one before, and takes ARGV[5] from all scores
+-- behind a waiter that has got the lock or left. A score of ours is renewed with
+-- each sign of life: it is ARGV[12] from now, and ARGV[5] more for each of Redisson's
+-- ahead, which may take that away once. So one that lives is never swept, and
+-- one that has died is when those ahead have had their turn and ARGV[12] is over.
+-- Ours add nothing to the scores behind them and take nothing from them. While one
+-- of ours lives, each of Redisson's behind it keeps ARGV[5] more than it has.
+--
 -- KEYS[1]  the lock's hash {field: count}
 -- KEYS[2]  the queue, a list of fields, first come first
 -- KEYS[3]  until when each may stand there {field: epoch ms}, as Redisson counts
@@ -9,62 +18,68 @@
 -- ARGV[2]  lease in ms, at least 1
 -- ARGV[3]  least token: wall seconds * 2^20
 -- ARGV[4]  the client's clock in epoch ms
--- ARGV[5]  how long the first in the queue may be waited for, in ms
--- ARGV[6]  a sign of life, other than the last; "": do not stand in the queue
+-- ARGV[5]  how long Redisson waits for the first in the queue, in ms
+-- ARGV[6]  a sign of life, a number that rises and more; "": do not stand in the queue
 -- ARGV[7]  a field that was the first in the queue for long
 -- ARGV[8]  with this sign of life; "": nobody was
--- ARGV[9]  how long the queue lives without a sign of life, in ms
+-- ARGV[9]  how long the queue lives at least without a sign of life, in ms
 -- ARGV[10] channel of the lock; ARGV[10]:field wakes the waiter of that field
 -- ARGV[11] command that publishes there
--- ARGV[12] how many of the following are earlier fields of this very waiter, whose
+-- ARGV[12] how far ahead of the clock a score is with each sign of life, in ms
+-- ARGV[13] how many of the following are earlier fields of this very waiter, whose
 --          place it takes; the others are fields whose client never learned what
 --          became of them
--- ARGV[13+] those fields
+-- ARGV[14+] those fields
 --
 -- Answers {1, token} acquired; {0, pttl, first, sign} not: pttl in ms of who
 -- holds it (-1: none, -2: nobody), the first in the queue and its sign of life
 -- ("" if there is none).
 local lock, queue, scores, signs = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local me, lease, floor, now, patience = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-if not lease or lease < 1 or not floor or not now or not patience then
+local me, lease, floor, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local patience, grace = tonumber(ARGV[5]), tonumber(ARGV[12])
+if not lease or lease < 1 or not floor or not now or not patience or not grace then
   return redis.error_reply('ERR wheellock: fair_take needs a lease of at least 1 ms, a least token and a time')
 end
 -- Somebody else's key is refused before anything is written.
 redis.call('llen', queue)
 redis.call('zcard', scores)
 redis.call('hlen', signs)
--- leave takes a field out of the queue; those behind wait for one less.
+-- leave takes a field out of the queue. It added nothing to the scores of those
+-- behind, so they stay.
 local function leave(field)
   redis.call('hdel', signs, field)
-  if not redis.call('zscore', scores, field) then
-    return
+  if redis.call('zrem', scores, field) == 1 then
+    redis.call('lrem', queue, 1, field)
   end
-  redis.call('zrem', scores, field)
-  local behind = false
-  for _, other in ipairs(redis.call('lrange', queue, 0, -1)) do
-    if behind then
-      redis.call('zincrby', scores, -patience, other)
-    end
-    behind = behind or other == field
-  end
-  redis.call('lrem', queue, 1, field)
 end
-local heirs = tonumber(ARGV[12])
-for i = 13, #ARGV do
-  local old = ARGV[i]
-  if i < 13 + heirs then
-    local score = redis.call('zscore', scores, old)
-    if score and not redis.call('zscore', scores, me) then
+local heirs = tonumber(ARGV[13])
+if heirs > 0 then
+  -- The waiter's earlier requests may have arrived in any order, some of them
+  -- after others had taken their place: it keeps the foremost.
+  local earlier = {}
+  for i = 14, 13 + heirs do
+    earlier[ARGV[i]] = true
+  end
+  for _, old in ipairs(redis.call('lrange', queue, 0, -1)) do
+    local score = earlier[old] and redis.call('zscore', scores, old)
+    if old == me then
+      break
+    elseif score then
+      redis.call('lrem', queue, 1, me) -- what it has itself is behind this one
       redis.call('linsert', queue, 'before', old, me)
       redis.call('lrem', queue, 1, old)
       redis.call('zadd', scores, score, me)
       redis.call('zrem', scores, old)
       redis.call('hset', signs, me, ARGV[6])
       redis.call('hdel', signs, old)
+      break
     end
-    if redis.call('hexists', lock, old) == 1 then
-      redis.call('hset', lock, me, '1')
-    end
+  end
+end
+for i = 14, #ARGV do
+  local old = ARGV[i]
+  if i < 14 + heirs and redis.call('hexists', lock, old) == 1 then
+    redis.call('hset', lock, me, '1')
   end
   redis.call('hdel', lock, old)
   leave(old)
@@ -94,46 +109,99 @@ if mine or pttl == -2 and (not first or first == me) then
   local token = math.max(math.floor(last) + 1, floor)
   redis.call('set', KEYS[5], string.format('%.0f', token))
   redis.call('hset', lock, me, '1')
-  if redis.call('pttl', lock) < lease then
-    redis.call('pexpire', lock, lease)
+  local set = redis.pcall('pttl', lock)
+  if type(set) == 'number' and set < lease then
+    set = redis.pcall('pexpire', lock, lease)
+  end
+  if type(set) == 'table' then -- nobody holds a lock that would never end
+    if not mine then
+      redis.call('hdel', lock, me)
+    end
+    leave(me)
+    return set
   end
   if not mine then
     redis.call('lrem', queue, 1, me)
     redis.call('zrem', scores, me)
     redis.call('hdel', signs, me)
-    -- One less to be waited for, as Redisson counts.
-    for _, other in ipairs(redis.call('zrange', scores, 0, -1)) do
-      redis.call('zincrby', scores, -patience, other)
-    end
   end
   return {1, token}
 end
 if ARGV[6] ~= '' then
-  local mine = tonumber(redis.call('zscore', scores, me) or '')
-  if not mine then
-    local since = redis.call('lindex', queue, -1)
-    local score = math.max(pttl, 0) + now
-    if since then
-      score = tonumber(redis.call('zscore', scores, since) or '') or score
-    end
-    redis.call('zadd', scores, string.format('%.0f', score + patience), me)
+  local score = tonumber(redis.call('zscore', scores, me) or '')
+  if not score then
     redis.call('rpush', queue, me)
     first = first or me
-  elseif mine - now < patience / 2 then
-    redis.call('zadd', scores, string.format('%.0f', now + patience), me) -- the holder takes its time
   end
   redis.call('hset', signs, me, ARGV[6])
-  -- A queue of the dead ends by itself; one in which Redisson stands may not.
-  redis.call('pexpire', signs, ARGV[9])
-  for i = 2, 3 do
-    if redis.call('hlen', signs) == redis.call('llen', queue) then
-      redis.call('pexpire', KEYS[i], ARGV[9])
+  -- How many of Redisson's are ahead of me: all if I am new, else as many as my
+  -- score says, from which each that went has taken its time. One that was swept
+  -- has not; so now and then, the more seldom the longer it is, the whole queue is
+  -- looked through. The last of it always is: a newcomer of Redisson's builds on
+  -- its score, and sleeps for ever if that is in the past.
+  local length, signed = redis.call('llen', queue), 0
+  local ahead = math.max(length - redis.call('hlen', signs), 0)
+  if score then
+    ahead = math.max(math.floor((score - now) / patience + 0.5), 0)
+  end
+  local order = {me, redis.call('lindex', queue, -1)}
+  local whole = (tonumber(string.match(ARGV[6], '^%d+') or '') or 0) % math.ceil(length / 16) == 0
+  if whole then
+    order, ahead = redis.call('lrange', queue, 0, -1), 0
+  end
+  local least
+  for _, other in ipairs(order) do
+    local ours = redis.call('hexists', signs, other)
+    signed = signed + ours
+    if other == me then
+      least = now + grace + ahead * patience
+      if score and score > least and score - least < patience / 2 then
+        least = score -- this request is late, or the clock of one ahead is before mine
+      end
+      redis.call('zadd', scores, string.format('%.0f', least), me)
+    elseif not least then
+      ahead = ahead + 1 - ours
     else
+      least = least + (1 - ours) * patience
+      if (tonumber(redis.call('zscore', scores, other) or '') or 0) < least then
+        redis.call('zadd', scores, string.format('%.0f', least), other)
+      end
+    end
+  end
+  if whole and redis.call('hlen', signs) ~= signed then
+    local marks = redis.call('hgetall', signs)
+    for i = 1, #marks, 2 do
+      if not redis.call('zscore', scores, marks[i]) then
+        redis.call('hdel', signs, marks[i]) -- Redisson swept it
+      end
+    end
+  end
+  -- A queue of the dead ends by itself; one in which Redisson stands may not.
+  -- The next sign of another may be due later than mine: no TTL is lowered.
+  local ours = redis.call('hlen', signs) == redis.call('llen', queue)
+  for i = 2, 4 do
+    local set = 0
+    if i < 4 and not ours then
       redis.call('persist', KEYS[i])
+    elseif redis.call('pttl', KEYS[i]) < tonumber(ARGV[9]) then
+      set = redis.pcall('pexpire', KEYS[i], ARGV[9])
+    end
+    if type(set) == 'table' then -- a place that would never end
+      leave(me)
+      return set
     end
   end
 end
-if woken and pttl == -2 and first and first ~= me then
-  redis.pcall(ARGV[11], ARGV[10] .. ':' .. first, '0')
+if woken and pttl == -2 then
+  local i, told = 0, first
+  while told do
+    if told ~= me then
+      redis.pcall(ARGV[11], ARGV[10] .. ':' .. told, '0')
+    end
+    -- One of ours that has given no sign for long may be dead: tell the next, too.
+    i = i + 1
+    told = redis.call('hexists', signs, told) == 1 and (tonumber(redis.call('zscore', scores, told) or '') or 0) < now + grace / 2
+      and redis.call('lindex', queue, i)
+  end
 end
 return {0, pttl, first or '', first and redis.call('hget', signs, first) or ''}

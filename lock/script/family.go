@@ -79,31 +79,31 @@ var fairForceText string
 
 // The scripts of the objects beside Mutex.
 var (
-	SemaphoreSet   = &Script{"semaphore_set", semaphoreSetText, "e6191cfb1ce04c9d513c1f53e89589b917d2288a"}
-	SemaphoreAdd   = &Script{"semaphore_add", semaphoreAddText, "0cf29e0e8caeef8935273dfb9f28266cd7eb7978"}
+	SemaphoreSet   = &Script{"semaphore_set", semaphoreSetText, "19929559b03c9d7a2f3aad77b93fd388cfda0d70"}
+	SemaphoreAdd   = &Script{"semaphore_add", semaphoreAddText, "66d26fb4c2a15f3b68f02b0a71f042585bad8801"}
 	SemaphoreTake  = &Script{"semaphore_take", semaphoreTakeText, "9e4a9a9ca23966ce703a388da97d00c3abe8e39d"}
-	SemaphoreUndo  = &Script{"semaphore_undo", semaphoreUndoText, "42dbc7d3d17e1b920276b35388651e25c0a40760"}
-	LatchSet       = &Script{"latch_set", latchSetText, "99ef24e42ae9d5b753b112aa77c8227733f109e0"}
-	LatchDown      = &Script{"latch_down", latchDownText, "e9e095f25be706447d20b167b803c409fd7ffdf5"}
-	LatchReset     = &Script{"latch_reset", latchResetText, "43c0df34967c24e5b62c7154ed7457918de13649"}
+	SemaphoreUndo  = &Script{"semaphore_undo", semaphoreUndoText, "45b215a65dcb9ca0520ef1502ac11ba773ad33ea"}
+	LatchSet       = &Script{"latch_set", latchSetText, "071770284c60673b566d6a29e1907874bf221b7c"}
+	LatchDown      = &Script{"latch_down", latchDownText, "329977600bd9475484a6074445d8d70befd4a3fc"}
+	LatchReset     = &Script{"latch_reset", latchResetText, "b9245606f33825d0139580bba6c084c048a197a5"}
 	Count          = &Script{"count", countText, "c6396d368e216de90cae2f155be25ad8a5b38c14"}
-	RwRead         = &Script{"rw_read", rwReadText, "cc504c5f76c6c9d2e9f90efffe9c9757e57d96ad"}
-	RwWrite        = &Script{"rw_write", rwWriteText, "da077dcf7ea85e6a2784368a361e7d0b7fdd97bf"}
-	RwReadReenter  = &Script{"rw_read_reenter", rwReadReenterText, "fc1335125ff132732a50d0518db40aa717119266"}
-	RwReadRelease  = &Script{"rw_read_release", rwReadReleaseText, "287aded6b519121a0f64f7a82b5cf6c95bec8c8a"}
-	RwWriteRelease = &Script{"rw_write_release", rwWriteReleaseText, "80337bd1ecb6cd82590e88cf00ad1c137a691fd4"}
-	RwWithdraw     = &Script{"rw_withdraw", rwWithdrawText, "0b6c609eb653dbd5d9cd4221817050d8fc41efe2"}
-	RwRenew        = &Script{"rw_renew", rwRenewText, "2580c761f6a7c3d3e50054b0338b56ef64214fe3"}
-	RwForce        = &Script{"rw_force", rwForceText, "5476c4faf83562226af1730891e2407c5744c169"}
-	PermitTake     = &Script{"permit_take", permitTakeText, "f6bfaf8c26ad39e93df8c57de3a0c52390539bd6"}
-	PermitRelease  = &Script{"permit_release", permitReleaseText, "f6b1d9efa81786d36e9821e6245756092fadc0b9"}
-	PermitRenew    = &Script{"permit_renew", permitRenewText, "cbb1452cc1d24de8ac99d3d13fe35c7a09439db6"}
-	PermitExtend   = &Script{"permit_extend", permitExtendText, "a6d23f8190fd34559fd310da13c714f785f84591"}
-	PermitSet      = &Script{"permit_set", permitSetText, "acbaa469f6b47b35d2229679d08c5a0881610b81"}
+	RwRead         = &Script{"rw_read", rwReadText, "5689ce6661c10348a45d09610edca2de1a9371dc"}
+	RwWrite        = &Script{"rw_write", rwWriteText, "3d159fe5ab3095c2db4d8a9885308d91f4759a7a"}
+	RwReadReenter  = &Script{"rw_read_reenter", rwReadReenterText, "9c595229f169491e03e6123907e2319ef9a762cb"}
+	RwReadRelease  = &Script{"rw_read_release", rwReadReleaseText, "80de46f119f54521db4857ac8af189ce54dd7638"}
+	RwWriteRelease = &Script{"rw_write_release", rwWriteReleaseText, "0d0c40910aab8a8d2f3a0aaf70babc8fcc9f6d64"}
+	RwWithdraw     = &Script{"rw_withdraw", rwWithdrawText, "13517e71e0dff53ffb70ea585a3a7894cae238df"}
+	RwRenew        = &Script{"rw_renew", rwRenewText, "7fbf519cc74c3b787541d27518cc2101801b9248"}
+	RwForce        = &Script{"rw_force", rwForceText, "f1d3707df7bd8d659db4c5d7933c9172facd6fe4"}
+	PermitTake     = &Script{"permit_take", permitTakeText, "2437afb3afc02d75898b49926b380e067b40088c"}
+	PermitRelease  = &Script{"permit_release", permitReleaseText, "b392fb633074795a6d0b072ae37beef33c2a13eb"}
+	PermitRenew    = &Script{"permit_renew", permitRenewText, "b55bcc85f575bfa9ab73e91f5a2f08e4d5e640ba"}
+	PermitExtend   = &Script{"permit_extend", permitExtendText, "18aff9e79479207885802275dcb1847ec916d487"}
+	PermitSet      = &Script{"permit_set", permitSetText, "6f3ecd34bb2dd537ee8ce23eb7dc8f48f5d5036a"}
 	PermitInspect  = &Script{"permit_inspect", permitInspectText, "719ea38b785ebdfa7187ab8c3372f75a8d87be9a"}
-	FairTake       = &Script{"fair_take", fairTakeText, "2fb8df847fac5775dc543f7d4279186026a392ee"}
-	FairRelease    = &Script{"fair_release", fairReleaseText, "327e42d73a177593fa63a4ebc1cc13282ac7d74f"}
-	FairForce      = &Script{"fair_force", fairForceText, "a21e593da98fb8cef5aef248a37e65297a60b791"}
+	FairTake       = &Script{"fair_take", fairTakeText, "8e3aa3851d75dfc1f0a2ca9e107b3a7d5c878b3c"}
+	FairRelease    = &Script{"fair_release", fairReleaseText, "5a93d853c12b8a20ab717d3b0e5e6b984d8341ad"}
+	FairForce      = &Script{"fair_force", fairForceText, "cc827a397c33a61dcccff1b9ed23c861f3a873d0"}
 )
 
 func family() []*Script {

@@ -1,10 +1,14 @@
--- Deletes a lock, whoever holds it.
+-- Deletes the holds of a lock that its caller has seen, whoever's they are.
 --
--- KEYS[1] the lock's hash
--- ARGV[1] channel on which a release wakes waiters
--- ARGV[2] command that publishes there; publish if it is not given
+-- KEYS[1]  the lock's hash
+-- ARGV[1]  channel on which a release wakes waiters
+-- ARGV[2]  command that publishes there
+-- ARGV[3+] fields of the holds
 --
--- Answers 1 deleted, 0 there was none, -1 the key is a hash but no lock's.
+-- Answers 1 deleted, 0 there is no lock, -1 the key is a hash but no lock's,
+-- -2 all that was there is others'.
+-- If the message was refused, the answer is {that number, the error}.
+-- A copy that is late finds nothing: a client of this package uses no field again.
 local counts = redis.call('hgetall', KEYS[1])
 if #counts == 0 then
   return 0
@@ -17,6 +21,18 @@ for i = 1, #counts, 2 do
     return -1
   end
 end
-redis.call('del', KEYS[1])
-redis.pcall(ARGV[2] or 'publish', ARGV[1], '0')
+local gone = 0
+for i = 3, #ARGV do
+  gone = gone + redis.call('hdel', KEYS[1], ARGV[i])
+end
+if gone == 0 and not (#counts == 2 and counts[1] == 'mode') then
+  return -2
+end
+if redis.call('hlen', KEYS[1]) == redis.call('hexists', KEYS[1], 'mode') then
+  redis.call('del', KEYS[1])
+  local told = redis.pcall(ARGV[2], ARGV[1], '0')
+  if type(told) == 'table' then
+    return {1, told.err}
+  end
+end
 return 1

@@ -14,10 +14,20 @@ local floor = tonumber(ARGV[4])
 if not lease or lease < 1 or not floor then
   return redis.error_reply('ERR wheellock: handoff needs a lease of at least 1 ms and a least token')
 end
-local repeated = redis.call('hexists', KEYS[1], ARGV[2]) == 1
-if not repeated and redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  redis.call('hdel', KEYS[1], ARGV[1]) -- a replica says READONLY: it may not have got the hold yet
-  return {0, redis.call('pttl', KEYS[1])}
+local repeated = redis.pcall('hexists', KEYS[1], ARGV[2]) == 1
+if not repeated then
+  local there = redis.pcall('hexists', KEYS[1], ARGV[1])
+  if there ~= 1 then
+    -- A key of another type has no hold any more. A replica says READONLY to the
+    -- write: it may not have got the hold yet.
+    if there == 0 or string.find(there.err, 'WRONGTYPE', 1, true) then
+      there = redis.pcall('hdel', KEYS[1], ARGV[1])
+    end
+    if type(there) == 'table' and not string.find(there.err, 'WRONGTYPE', 1, true) then
+      return there
+    end
+    return {0, redis.call('pttl', KEYS[1])}
+  end
 end
 local token = 0
 -- The commands that memory can refuse come first, so that a refusal changes nothing.
@@ -35,7 +45,11 @@ if repeated then
   end
 else
   redis.call('hset', KEYS[1], ARGV[2], '1')
+  local set = redis.pcall('pexpire', KEYS[1], ARGV[3]) -- another hold: it has the lease that it asked for
+  if type(set) == 'table' then -- the old hold stays as it was
+    redis.call('hdel', KEYS[1], ARGV[2])
+    return set
+  end
   redis.call('hdel', KEYS[1], ARGV[1])
-  redis.call('pexpire', KEYS[1], ARGV[3]) -- another hold: it has the lease that it asked for
 end
 return {1, token}

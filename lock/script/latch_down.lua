@@ -8,20 +8,26 @@
 -- ARGV[3] command that publishes; publish if it is not given
 --
 -- Answers the count that is left; 0 also if the latch was open.
+-- If the message was refused, the answer is {that number, the error}.
 local left = redis.call('get', KEYS[2])
 if left then
   return tonumber(left)
 end
 left = 0
+local opened = false
 if redis.call('exists', KEYS[1]) == 1 then
   left = redis.call('decr', KEYS[1])
   if left <= 0 then
     redis.call('del', KEYS[1])
   end
-  if left == 0 then
-    redis.pcall(ARGV[3] or 'publish', ARGV[1], '0') -- Redisson's word for "open"
-  end
+  opened = left == 0
   left = math.max(left, 0)
 end
 redis.call('set', KEYS[2], left, 'px', ARGV[2])
+if opened then
+  local told = redis.pcall(ARGV[3] or 'publish', ARGV[1], '0') -- Redisson's word for "open"
+  if type(told) == 'table' then
+    return {left, told.err}
+  end
+end
 return left

@@ -7,6 +7,7 @@
 -- ARGV[3] command that publishes; publish if it is not given
 --
 -- Answers 1 done, 0 the latch was open.
+-- If the message was refused, the answer is {that number, the error}.
 local done = redis.call('get', KEYS[2])
 if done then
   return tonumber(done)
@@ -18,6 +19,9 @@ end
 done = redis.call('del', KEYS[1])
 redis.call('set', KEYS[2], done, 'px', ARGV[2])
 if done == 1 then
-  redis.pcall(ARGV[3] or 'publish', ARGV[1], '1') -- Redisson's word for "deleted", and for "closed"
+  local told = redis.pcall(ARGV[3] or 'publish', ARGV[1], '1') -- Redisson's word for "deleted", and for "closed"
+  if type(told) == 'table' then
+    return {done, told.err}
+  end
 end
 return done

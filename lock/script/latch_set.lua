@@ -8,6 +8,7 @@
 -- ARGV[4] command that publishes; publish if it is not given
 --
 -- Answers 1 done, 0 the latch is closed already.
+-- If the message was refused, the answer is {that number, the error}.
 local done = redis.call('get', KEYS[2])
 if done then
   return tonumber(done)
@@ -19,6 +20,9 @@ if not redis.call('get', KEYS[1]) then
 end
 redis.call('set', KEYS[2], done, 'px', ARGV[3])
 if done == '1' then
-  redis.pcall(ARGV[4] or 'publish', ARGV[2], '1') -- Redisson's word for "closed", and for "deleted"
+  local told = redis.pcall(ARGV[4] or 'publish', ARGV[2], '1') -- Redisson's word for "closed", and for "deleted"
+  if type(told) == 'table' then
+    return {1, told.err}
+  end
 end
 return tonumber(done)

@@ -10,7 +10,14 @@ local bytes, n = string.sub(ARGV[1], 1, 12), tonumber(string.sub(ARGV[1], 13))
 local ids, scores = {}, {}
 for i = 1, n do
   ids[i] = bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
-  scores[i] = tonumber(redis.call('zscore', KEYS[1], ids[i]) or '')
+  local score = redis.pcall('zscore', KEYS[1], ids[i])
+  if type(score) == 'table' and score.err then
+    if string.find(score.err, 'WRONGTYPE', 1, true) then
+      return 0 -- a key of another type has no permits any more
+    end
+    return score
+  end
+  scores[i] = tonumber(score or '')
   if not scores[i] then
     return 0
   end

@@ -8,15 +8,26 @@
 --
 -- Answers 1 all were there and are free now; -1 some were not, the rest is free.
 -- Memory that is out refuses none of it: the first write frees some.
+-- If the message was refused, the answer is {that number, the error}.
 local bytes, n = string.sub(ARGV[1], 1, 12), tonumber(string.sub(ARGV[1], 13))
 local back = 0
 for i = 1, n do
   local id = bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
-  back = back + redis.call('zrem', KEYS[2], id)
+  local gone = redis.pcall('zrem', KEYS[2], id)
+  if type(gone) == 'table' then
+    if string.find(gone.err, 'WRONGTYPE', 1, true) then
+      return -1 -- a key of another type has no permits any more
+    end
+    return gone
+  end
+  back = back + gone
 end
 if back > 0 then
   local free = redis.call('incrby', KEYS[1], string.format('%.0f', back))
-  redis.pcall(ARGV[3] or 'publish', ARGV[2], string.format('%.0f', free))
+  local told = redis.pcall(ARGV[3] or 'publish', ARGV[2], string.format('%.0f', free))
+  if type(told) == 'table' then
+    return {back == n and 1 or -1, told.err}
+  end
 end
 if back == n then
   return 1

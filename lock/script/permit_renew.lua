@@ -5,7 +5,8 @@
 -- ARGV[2]    is not used
 -- ARGV[i+2]  permits of the hold at KEYS[i]: 12 bytes and their number, see permit_take
 --
--- Answers the indexes i of the holds of which a permit is gone; those of the
+-- Answers the indexes i of the holds of which a permit is gone, and {i, the error}
+-- of those that Redis refuses to renew; those of the
 -- others have a deadline of at least the new one. A key of the wrong type is a
 -- hold that is gone.
 local deadline = tonumber(ARGV[1])
@@ -15,12 +16,15 @@ end
 local gone = {}
 for k = 1, #KEYS do
   local key, bytes, n = KEYS[k], string.sub(ARGV[k + 2], 1, 12), tonumber(string.sub(ARGV[k + 2], 13))
-  local ids, there = {}, true
+  local ids, there, refusal = {}, true, nil
   for i = 1, n do
     ids[i] = bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
     local score = redis.pcall('zscore', key, ids[i])
     if type(score) ~= 'string' then
       there = false
+      if type(score) == 'table' and score.err and not string.find(score.err, 'WRONGTYPE', 1, true) then
+        refusal = score.err
+      end
       break
     end
     if tonumber(score) >= deadline then
@@ -29,12 +33,19 @@ for k = 1, #KEYS do
   end
   if there then
     -- Memory that is out refuses ZADD, but only as a script's first write.
-    redis.call('zrem', key, '')
+    redis.pcall('zrem', key, '')
     for i = 1, n do
-      if ids[i] then
-        redis.call('zadd', key, 'xx', ARGV[1], ids[i])
+      local set = ids[i] and redis.pcall('zadd', key, 'xx', ARGV[1], ids[i])
+      if type(set) == 'table' then
+        if string.find(set.err, 'READONLY', 1, true) then
+          return set
+        end
+        gone[#gone + 1] = {k, set.err}
+        break
       end
     end
+  elseif refusal then
+    gone[#gone + 1] = {k, refusal}
   else
     -- A replica says READONLY to this: it may not have got the permits yet.
     local nothing = redis.pcall('zrem', key, '')

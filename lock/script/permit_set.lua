@@ -11,6 +11,7 @@
 --
 -- Answers 1. If more are taken, the counter of free ones is below 0 until enough
 -- of them have come back.
+-- If the message was refused, the answer is {that number, the error}.
 if redis.call('get', KEYS[2]) then
   return 1
 end
@@ -23,6 +24,9 @@ local more = tonumber(ARGV[1]) - free - redis.call('zcard', KEYS[3])
 free = redis.call('incrby', KEYS[1], string.format('%.0f', more))
 redis.call('set', KEYS[2], '1', 'px', ARGV[3])
 if more > 0 then
-  redis.pcall(ARGV[4] or 'publish', ARGV[2], string.format('%.0f', free))
+  local told = redis.pcall(ARGV[4] or 'publish', ARGV[2], string.format('%.0f', free))
+  if type(told) == 'table' then
+    return {1, told.err}
+  end
 end
 return 1

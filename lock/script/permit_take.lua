@@ -54,7 +54,14 @@ if taken == 0 then
     end
     local ttl = redis.call('pttl', KEYS[1])
     if ttl > 0 then
-      redis.call('pexpire', KEYS[2], ttl) -- a semaphore that ends takes its permits along
+      local set = redis.pcall('pexpire', KEYS[2], ttl) -- a semaphore that ends takes its permits along
+      if type(set) == 'table' then
+        for i = 1, taken do
+          redis.call('zrem', KEYS[2], id(ARGV[1], i))
+        end
+        redis.call('incrby', KEYS[1], string.format('%.0f', taken))
+        return set
+      end
     end
   end
 end

@@ -9,6 +9,7 @@
 --
 -- Answers 1 + the number of subscribers told: released; 0 still held with the
 -- remaining count; -1 the hold is gone.
+-- If the message was refused, the answer is {that number, the error}.
 -- A full release uses only commands that are not refused when memory is out.
 local lease = tonumber(ARGV[3])
 local remaining = tonumber(ARGV[2])
@@ -16,8 +17,16 @@ if not lease or lease < 1 or not remaining then
   return redis.error_reply('ERR wheellock: release needs a count and a lease of at least 1 ms')
 end
 if remaining > 0 then
-  if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-    redis.call('hdel', KEYS[1], ARGV[1]) -- a replica says READONLY: it may not have got the hold yet
+  local there = redis.pcall('hexists', KEYS[1], ARGV[1])
+  if there ~= 1 then
+    -- A key of another type has no hold any more. A replica says READONLY to the
+    -- write: it may not have got the hold yet.
+    if there == 0 or string.find(there.err, 'WRONGTYPE', 1, true) then
+      there = redis.pcall('hdel', KEYS[1], ARGV[1])
+    end
+    if type(there) == 'table' and not string.find(there.err, 'WRONGTYPE', 1, true) then
+      return there
+    end
     return -1
   end
   redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
@@ -28,13 +37,24 @@ if remaining > 0 then
 end
 -- Not asked afterwards: a key that is gone may not be touched while its slot
 -- moves to another server of a Cluster.
-local last = redis.call('hlen', KEYS[1]) == 1
-if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
+local fields = redis.pcall('hlen', KEYS[1])
+local gone = fields
+if type(fields) == 'number' or string.find(fields.err, 'WRONGTYPE', 1, true) then
+  gone = redis.pcall('hdel', KEYS[1], ARGV[1])
+end
+if gone ~= 1 or type(fields) ~= 'number' then
+  -- A key of another type has no hold any more.
+  if type(gone) == 'table' and not string.find(gone.err, 'WRONGTYPE', 1, true) then
+    return gone
+  end
   return -1
 end
-if last then
+if fields == 1 then
   -- It is released, whatever becomes of the message.
   local told = redis.pcall(ARGV[5] or 'publish', ARGV[4], '0')
-  return 1 + (type(told) == 'number' and told or 0)
+  if type(told) == 'table' then
+    return {1, told.err}
+  end
+  return 1 + told
 end
 return 1

@@ -5,12 +5,13 @@
 -- ARGV[2]    what the fields of all these holds begin with
 -- ARGV[i+2]  the rest of the field of the hold at KEYS[i]
 --
--- Answers the indexes i of the holds that are gone; the others now have a TTL of
--- at least the lease. A key of the wrong type is a hold that is gone. Only
--- commands that are not refused when memory is out.
+-- Answers the indexes i of the holds that are gone, and {i, the error} of those
+-- that Redis refuses to renew; the others now have a TTL of at least the lease. A
+-- key of the wrong type is a hold that is gone. Only commands that are not refused
+-- when memory is out.
 -- Locals, because globals are looked up by name each time, and the lease as text,
 -- because Redis would print the number anew for each key: a tenth of the script each.
-local keys, args, call, pcall = KEYS, ARGV, redis.call, redis.pcall
+local keys, args, pcall = KEYS, ARGV, redis.pcall
 local text, client = args[1], args[2]
 local lease = tonumber(text)
 if not lease or lease < 1 or #args ~= #keys + 2 then
@@ -20,19 +21,33 @@ local gone = {}
 local gt = true -- Redis 7 compares the TTLs itself: a fifth of the script; an older one has no such option
 for i = 1, #keys do
   local key = keys[i]
-  if pcall('hexists', key, client .. args[i + 2]) ~= 1 then
-    -- A replica says READONLY to this: it may not have got the hold yet.
-    local nothing = pcall('hdel', key, client .. args[i + 2])
-    if type(nothing) == 'table' and string.find(nothing.err, 'READONLY', 1, true) then
-      return nothing
+  local there = pcall('hexists', key, client .. args[i + 2])
+  if there ~= 1 then
+    if there == 0 or string.find(there.err, 'WRONGTYPE', 1, true) then
+      -- A replica says READONLY to this: it may not have got the hold yet.
+      there = pcall('hdel', key, client .. args[i + 2])
+      if type(there) == 'table' and string.find(there.err, 'READONLY', 1, true) then
+        return there
+      end
     end
-    gone[#gone + 1] = i
+    if type(there) == 'table' and not string.find(there.err, 'WRONGTYPE', 1, true) then
+      gone[#gone + 1] = {i, there.err}
+    else
+      gone[#gone + 1] = i
+    end
   else
     local set = gt and pcall('pexpire', key, text, 'gt')
     if set ~= 1 then -- refused, or the TTL is longer already, or there is none
       gt = type(set) == 'number'
-      if call('pttl', key) < lease then
-        call('pexpire', key, text)
+      local left = pcall('pttl', key)
+      if type(left) == 'number' and left < lease then
+        left = pcall('pexpire', key, text)
+      end
+      if type(left) == 'table' then
+        if string.find(left.err, 'READONLY', 1, true) then
+          return left
+        end
+        gone[#gone + 1] = {i, left.err}
       end
     end
   end

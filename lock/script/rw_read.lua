@@ -9,25 +9,94 @@
 -- ARGV[3]  field of a write hold of the same owner, "" if there is none
 -- ARGV[4]  1: writers that wait go first, 0: they do not
 -- ARGV[5]  what the names of timeouts begin with
--- ARGV[6+] fields of earlier attempts whose outcome their client never learned
+-- ARGV[6]  channel on which a release wakes waiters
+-- ARGV[7]  command that publishes there
+-- ARGV[8+] fields of earlier attempts whose outcome their client never learned
 --
 -- Answers {1, 1} acquired, {0, ms} held for writing, or a writer waits, for that
--- long (-1: no TTL). The timeouts of ARGV[6+] are named here and not in KEYS, as
+-- long (-1: no TTL). The timeouts of ARGV[8+] are named here and not in KEYS, as
 -- are those of other readers in the release scripts; they share the lock's slot.
 local lease = tonumber(ARGV[2])
 if not lease or lease < 1 then
   return redis.error_reply('ERR wheellock: rw_read needs a lease of at least 1 ms')
 end
-for i = 6, #ARGV do
-  redis.call('hdel', KEYS[1], ARGV[i])
-  redis.call('del', ARGV[5] .. ':' .. ARGV[i] .. ':rwlock_timeout:1')
+local writers, channel, publish, prefix, word = KEYS[3], ARGV[6], ARGV[7], ARGV[5]
+-- What remains without the fields that go. From here to the line of stars the
+-- text is the same in all scripts that remove fields of a read-write lock. They
+-- call rest before they change anything: a timeout that has gone ahead of the
+-- lock, while their slot moves to another server of a Cluster, is an error that
+-- ends the script.
+local function rest(go)
+  local mode, writing, longest = false, false, 0
+  local fields = redis.call('hgetall', KEYS[1])
+  for i = 1, #fields, 2 do
+    if fields[i] == 'mode' then
+      mode = fields[i + 1]
+    elseif not go[fields[i]] and string.sub(fields[i], -6) == ':write' then
+      writing = true
+    elseif not go[fields[i]] then
+      for n = math.min(tonumber(fields[i + 1]) or 0, 1000), 1, -1 do -- what somebody else put there may be anything
+        local left = redis.call('pttl', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
+        longest = math.max(longest, left == -1 and math.huge or left) -- -1: somebody wants no end
+      end
+    end
+  end
+  return mode, writing, longest
+end
+-- settle makes the lock what rest has found, once the fields are gone: that of a
+-- writer is left as it is, that of readers lives as long as the longest of them,
+-- that of nobody is deleted. When a writer has gone, readers have their turn
+-- before writers that wait keep them out again. It returns how many were told, and
+-- why the message was refused.
+local function settle(mode, writing, longest)
+  if writing or mode ~= 'read' and mode ~= 'write' then
+    return 0
+  end
+  if longest == 0 then
+    redis.call('del', KEYS[1])
+  elseif longest < math.huge then
+    redis.call('pexpire', KEYS[1], longest)
+  end
+  if mode == 'write' then
+    if longest > 0 then
+      redis.call('hset', KEYS[1], 'mode', 'read')
+    end
+    redis.call('del', writers)
+  elseif longest > 0 then
+    return 0
+  end
+  -- 1 is Redisson's word for "all waiters, readers too".
+  local told = redis.pcall(publish, channel, word or mode == 'write' and '1' or '0')
+  if type(told) == 'table' then
+    return 0, told.err
+  end
+  return told
+end
+-- ************************************************************************
+local go, owed = {}, false
+for i = 8, #ARGV do
+  go[ARGV[i]], owed = true, true
 end
 local mode = redis.call('hget', KEYS[1], 'mode')
+if owed or mode == 'write' then
+  local was, writing, longest = rest(go)
+  local gone = 0
+  for i = 8, #ARGV do
+    gone = gone + redis.call('hdel', KEYS[1], ARGV[i])
+    redis.call('del', prefix .. ':' .. ARGV[i] .. ':rwlock_timeout:1')
+  end
+  -- A writer's mode without a writer is what an earlier version has left.
+  if gone > 0 or was == 'write' and not writing then
+    settle(was, writing, longest)
+  end
+  mode = redis.call('hget', KEYS[1], 'mode')
+end
 if (mode == 'read' or mode == 'write') and redis.call('hlen', KEYS[1]) == 1 then
   redis.call('del', KEYS[1])
   mode = false
 end
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+local mine = redis.call('hexists', KEYS[1], ARGV[1]) == 1
+if not mine then
   if mode == 'write' then
     if ARGV[3] == '' or redis.call('hexists', KEYS[1], ARGV[3]) == 0 then
       return {0, redis.call('pttl', KEYS[1])}
@@ -42,13 +111,20 @@ if not mode then
   redis.call('hset', KEYS[1], 'mode', 'read')
 end
 redis.call('hset', KEYS[1], ARGV[1], '1')
-for i = 1, 2 do
-  if redis.call('pttl', KEYS[i]) < lease then
-    if i == 2 then
-      redis.call('set', KEYS[2], '1', 'px', ARGV[2])
-    else
-      redis.call('pexpire', KEYS[1], lease)
-    end
+local set = redis.pcall('pttl', KEYS[1])
+if type(set) == 'number' and set < lease then
+  set = redis.pcall('pexpire', KEYS[1], lease)
+end
+if type(set) == 'table' then -- nobody holds a lock that would never end
+  if not mine then
+    redis.call('hdel', KEYS[1], ARGV[1])
   end
+  if not mode then
+    redis.call('hdel', KEYS[1], 'mode')
+  end
+  return set
+end
+if redis.call('pttl', KEYS[2]) < lease then
+  redis.call('set', KEYS[2], '1', 'px', ARGV[2])
 end
 return {1, 1}

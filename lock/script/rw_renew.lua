@@ -5,8 +5,8 @@
 -- ARGV[2]    what the fields of all these holds begin with
 -- ARGV[i+2]  the rest of the field of the hold at KEYS[i]
 --
--- Answers the indexes i of the holds that are gone; the others now have a TTL of
--- at least the lease, and so has their timeout, whose name is made here as
+-- Answers the indexes i of the holds that are gone, and {i, the error} of those
+-- that Redis refuses to renew; the others now have a TTL of at least the lease, and so has their timeout, whose name is made here as
 -- Redisson makes it: it shares the lock's slot. A key of the wrong type is a hold
 -- that is gone. Only commands that are not refused when memory is out.
 local lease = tonumber(ARGV[1])
@@ -21,20 +21,43 @@ for i = 1, #KEYS do
     prefix = '{' .. key .. '}'
   end
   local timeout = prefix .. ':' .. field .. ':rwlock_timeout:1'
-  local left = redis.call('pttl', timeout)
-  if left == -2 or redis.pcall('hexists', key, field) ~= 1 then
-    -- A replica says READONLY to this: it may not have got the hold yet.
-    local nothing = left == -2 and redis.pcall('del', timeout) or redis.pcall('hdel', key, field)
-    if type(nothing) == 'table' and string.find(nothing.err, 'READONLY', 1, true) then
-      return nothing
-    end
-    gone[#gone + 1] = i
-  else
+  local left, there = redis.pcall('pttl', timeout), false
+  if type(left) == 'number' and left ~= -2 then
+    there = redis.pcall('hexists', key, field)
+  end
+  if type(left) == 'table' then
+    gone[#gone + 1] = {i, left.err}
+  elseif there == 1 then
+    local set = left
     if left < lease then
-      redis.call('pexpire', timeout, ARGV[1])
+      set = redis.pcall('pexpire', timeout, ARGV[1])
     end
-    if redis.call('pttl', key) < lease then
-      redis.call('pexpire', key, ARGV[1])
+    if type(set) == 'number' then
+      set = redis.pcall('pttl', key)
+    end
+    if type(set) == 'number' and set < lease then
+      set = redis.pcall('pexpire', key, ARGV[1])
+    end
+    if type(set) == 'table' then
+      if string.find(set.err, 'READONLY', 1, true) then
+        return set
+      end
+      gone[#gone + 1] = {i, set.err}
+    end
+  else
+    -- A replica says READONLY to the write: it may not have got the hold yet.
+    if left == -2 then
+      there = redis.pcall('del', timeout)
+    elseif there == 0 or string.find(there.err, 'WRONGTYPE', 1, true) then
+      there = redis.pcall('hdel', key, field)
+    end
+    if type(there) == 'table' and string.find(there.err, 'READONLY', 1, true) then
+      return there
+    end
+    if type(there) == 'table' and not string.find(there.err, 'WRONGTYPE', 1, true) then
+      gone[#gone + 1] = {i, there.err}
+    else
+      gone[#gone + 1] = i
     end
   end
 end

@@ -6,10 +6,14 @@
 -- ARGV[3] command that publishes there; publish if it is not given
 --
 -- Answers 1 done, 0 it was not there.
+-- If the message was refused, the answer is {that number, the error}.
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
 if redis.call('exists', KEYS[1]) == 0 then
-  redis.pcall(ARGV[3] or 'publish', ARGV[2], '1')
+  local told = redis.pcall(ARGV[3] or 'publish', ARGV[2], '1')
+  if type(told) == 'table' then
+    return {1, told.err}
+  end
 end
 return 1

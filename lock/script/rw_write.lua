@@ -8,34 +8,115 @@
 -- ARGV[3]  name of the writer, for KEYS[2]
 -- ARGV[4]  how long new readers are kept out if there are readers, in ms; 0: not
 -- ARGV[5]  what the names of timeouts begin with
--- ARGV[6+] fields of earlier attempts whose outcome their client never learned
+-- ARGV[6]  channel on which a release wakes waiters
+-- ARGV[7]  command that publishes there
+-- ARGV[8+] fields of earlier attempts whose outcome their client never learned
 --
 -- Answers {1, 1} acquired, {0, pttl} held by others (pttl in ms, -1: none).
 local lease = tonumber(ARGV[2])
 if not lease or lease < 1 then
   return redis.error_reply('ERR wheellock: rw_write needs a lease of at least 1 ms')
 end
-for i = 6, #ARGV do
-  redis.call('hdel', KEYS[1], ARGV[i])
-  redis.call('del', ARGV[5] .. ':' .. ARGV[i] .. ':rwlock_timeout:1')
+local writers, channel, publish, prefix, word = KEYS[2], ARGV[6], ARGV[7], ARGV[5]
+-- What remains without the fields that go. From here to the line of stars the
+-- text is the same in all scripts that remove fields of a read-write lock. They
+-- call rest before they change anything: a timeout that has gone ahead of the
+-- lock, while their slot moves to another server of a Cluster, is an error that
+-- ends the script.
+local function rest(go)
+  local mode, writing, longest = false, false, 0
+  local fields = redis.call('hgetall', KEYS[1])
+  for i = 1, #fields, 2 do
+    if fields[i] == 'mode' then
+      mode = fields[i + 1]
+    elseif not go[fields[i]] and string.sub(fields[i], -6) == ':write' then
+      writing = true
+    elseif not go[fields[i]] then
+      for n = math.min(tonumber(fields[i + 1]) or 0, 1000), 1, -1 do -- what somebody else put there may be anything
+        local left = redis.call('pttl', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. n)
+        longest = math.max(longest, left == -1 and math.huge or left) -- -1: somebody wants no end
+      end
+    end
+  end
+  return mode, writing, longest
+end
+-- settle makes the lock what rest has found, once the fields are gone: that of a
+-- writer is left as it is, that of readers lives as long as the longest of them,
+-- that of nobody is deleted. When a writer has gone, readers have their turn
+-- before writers that wait keep them out again. It returns how many were told, and
+-- why the message was refused.
+local function settle(mode, writing, longest)
+  if writing or mode ~= 'read' and mode ~= 'write' then
+    return 0
+  end
+  if longest == 0 then
+    redis.call('del', KEYS[1])
+  elseif longest < math.huge then
+    redis.call('pexpire', KEYS[1], longest)
+  end
+  if mode == 'write' then
+    if longest > 0 then
+      redis.call('hset', KEYS[1], 'mode', 'read')
+    end
+    redis.call('del', writers)
+  elseif longest > 0 then
+    return 0
+  end
+  -- 1 is Redisson's word for "all waiters, readers too".
+  local told = redis.pcall(publish, channel, word or mode == 'write' and '1' or '0')
+  if type(told) == 'table' then
+    return 0, told.err
+  end
+  return told
+end
+-- ************************************************************************
+local go, owed = {}, false
+for i = 8, #ARGV do
+  go[ARGV[i]], owed = true, true
 end
 local mode = redis.call('hget', KEYS[1], 'mode')
+if owed or mode == 'write' then
+  local was, writing, longest = rest(go)
+  local gone = 0
+  for i = 8, #ARGV do
+    gone = gone + redis.call('hdel', KEYS[1], ARGV[i])
+    redis.call('del', prefix .. ':' .. ARGV[i] .. ':rwlock_timeout:1')
+  end
+  -- A writer's mode without a writer is what an earlier version has left.
+  if gone > 0 or was == 'write' and not writing then
+    settle(was, writing, longest)
+  end
+  mode = redis.call('hget', KEYS[1], 'mode')
+end
 if (mode == 'read' or mode == 'write') and redis.call('hlen', KEYS[1]) == 1 then
   redis.call('del', KEYS[1])
 end
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 and redis.call('exists', KEYS[1]) == 1 then
+local mine = redis.call('hexists', KEYS[1], ARGV[1]) == 1
+if not mine and redis.call('exists', KEYS[1]) == 1 then
   if ARGV[4] ~= '0' and redis.call('hget', KEYS[1], 'mode') == 'read' then
     redis.call('hset', KEYS[2], ARGV[3], '1')
-    if redis.call('pttl', KEYS[2]) < tonumber(ARGV[4]) then
-      redis.call('pexpire', KEYS[2], ARGV[4])
+    local set = redis.pcall('pttl', KEYS[2])
+    if type(set) == 'number' and set < tonumber(ARGV[4]) then
+      set = redis.pcall('pexpire', KEYS[2], ARGV[4])
+    end
+    if type(set) == 'table' then -- readers would be kept out for ever
+      redis.call('hdel', KEYS[2], ARGV[3])
+      return set
     end
   end
   return {0, redis.call('pttl', KEYS[1])}
 end
 redis.call('hset', KEYS[1], 'mode', 'write')
 redis.call('hset', KEYS[1], ARGV[1], '1')
-if redis.call('pttl', KEYS[1]) < lease then
-  redis.call('pexpire', KEYS[1], lease)
+local set = redis.pcall('pttl', KEYS[1])
+if type(set) == 'number' and set < lease then
+  set = redis.pcall('pexpire', KEYS[1], lease)
+end
+if type(set) == 'table' then -- nobody holds a lock that would never end
+  if not mine then
+    redis.call('hdel', KEYS[1], ARGV[1], 'mode')
+  end
+  return set
 end
 redis.call('hdel', KEYS[2], ARGV[3])
 return {1, 1}

@@ -61,14 +61,14 @@ var tokenText string
 
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
-	Acquire = &Script{"acquire", acquireText, "5acbeb72b533cf64e273616da012506f95b4e780"}
-	Reenter = &Script{"reenter", reenterText, "8b0304f3c54e7b843c621f48d981605823cf606a"}
-	Release = &Script{"release", releaseText, "d1b3520c38f8153983b97a84d790fe3093ba2922"}
-	Handoff = &Script{"handoff", handoffText, "afad6498321b48c1ea1700dbe28e2360a37b89e0"}
-	Force   = &Script{"force", forceText, "492a59172a5ccf3fbad778190c0929bc91f0e3e7"}
-	Guard   = &Script{"guard", guardText, "0d5a9efcb7b9d17b65a82cb9725e0470c1b0392d"}
+	Acquire = &Script{"acquire", acquireText, "70a1aac8c1331379af1f577a42d00e3b381bb648"}
+	Reenter = &Script{"reenter", reenterText, "5b73adf0d45f67a63f6f7199455ffe20b7ed9128"}
+	Release = &Script{"release", releaseText, "94dcf313eb35522b878b0c39c60d08db2f988ac2"}
+	Handoff = &Script{"handoff", handoffText, "241ab78159295bee7041eaea7718c74ce8c6caf0"}
+	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba"}
+	Guard   = &Script{"guard", guardText, "382050752999bf066d657a3e5c58eeb45e65116e"}
 	Inspect = &Script{"inspect", inspectText, "e26bfae6d7a87bd59a63bbac265bcca502b7be87"}
-	Renew   = &Script{"renew", renewText, "da30a3650ca47ac22b65c79b471ee065dd56573b"}
+	Renew   = &Script{"renew", renewText, "00eddc5487c44ebf64dda224d7b42fdf7b96d06b"}
 	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e"}
 	Token   = &Script{"token", tokenText, "96161e8af844f95ad3695b94f1e6e48b56982376"}
 )

@@ -8,6 +8,7 @@
 -- ARGV[4] command that publishes; publish if it is not given
 --
 -- Answers 1 done; 0 refused, because there would be more than 2^31-1.
+-- If the message was refused, the answer is {that number, the error}.
 local done = redis.call('get', KEYS[2])
 if done then
   return tonumber(done)
@@ -24,6 +25,9 @@ if free + tonumber(ARGV[1]) <= 2147483647 then
 end
 redis.call('set', KEYS[2], done, 'px', ARGV[3])
 if done == '1' and tonumber(ARGV[1]) > 0 then
-  redis.pcall(ARGV[4] or 'publish', ARGV[2], string.format('%.0f', free))
+  local told = redis.pcall(ARGV[4] or 'publish', ARGV[2], string.format('%.0f', free))
+  if type(told) == 'table' then
+    return {1, told.err}
+  end
 end
 return tonumber(done)

@@ -9,6 +9,7 @@
 -- ARGV[4] command that publishes; publish if it is not given
 --
 -- Answers 1 done, 0 the semaphore exists.
+-- If the message was refused, the answer is {that number, the error}.
 local done = redis.call('get', KEYS[2])
 if done then
   return tonumber(done)
@@ -20,6 +21,9 @@ if not redis.call('get', KEYS[1]) then
 end
 redis.call('set', KEYS[2], done, 'px', ARGV[3])
 if done == '1' then
-  redis.pcall(ARGV[4] or 'publish', ARGV[2], ARGV[1])
+  local told = redis.pcall(ARGV[4] or 'publish', ARGV[2], ARGV[1])
+  if type(told) == 'table' then
+    return {1, told.err}
+  end
 end
 return tonumber(done)

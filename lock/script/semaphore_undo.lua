@@ -8,10 +8,14 @@
 -- ARGV[3] command that publishes; publish if it is not given
 --
 -- Answers how many permits were given back.
+-- If the message was refused, the answer is {that number, the error}.
 local taken = redis.call('get', KEYS[2]) or '0'
 redis.call('set', KEYS[2], '0', 'px', ARGV[2])
 if taken ~= '0' then
   local free = redis.call('incrby', KEYS[1], taken)
-  redis.pcall(ARGV[3] or 'publish', ARGV[1], string.format('%.0f', free))
+  local told = redis.pcall(ARGV[3] or 'publish', ARGV[1], string.format('%.0f', free))
+  if type(told) == 'table' then
+    return {tonumber(taken), told.err}
+  end
 end
 return tonumber(taken)

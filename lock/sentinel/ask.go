@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/wheellock/wheellock/lock/internal/dialing"
 )
 
 // master is what a sentinel says of the master.
@@ -104,7 +102,7 @@ func (s *Source) askOne(ctx context.Context, addr string) (master, error) {
 
 // dialSentinel dials until ctx ends, whatever the options make of it.
 func (s *Source) dialSentinel(ctx context.Context, addr string) (redis.Conn, error) {
-	return dialing.Dial(ctx, func(ctx context.Context) (redis.Conn, error) {
+	return s.dials.Dial(ctx, addr, func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", addr, s.cfg.SentinelOptions...)
 	})
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 const (
@@ -15,8 +15,8 @@ const (
 	pingPeriod = 2 * time.Second        // of the connection that listens
 )
 
-// Follow implements lock.Topology.
-func (s *Source) Follow(ctx context.Context, period time.Duration, hint <-chan struct{}, update func(lock.Layout)) {
+// Follow implements topology.Topology.
+func (s *Source) Follow(ctx context.Context, period time.Duration, hint <-chan struct{}, update func(topology.Layout)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	switched := make(chan struct{}, 1)
@@ -27,9 +27,9 @@ func (s *Source) Follow(ctx context.Context, period time.Duration, hint <-chan s
 			m, turn = s.last() // Dial uses it on
 		}
 		if m.addr == "" {
-			update(lock.Layout{Err: err})
+			update(topology.Layout{Err: err})
 		} else {
-			update(lock.Layout{Servers: []lock.Server{{Instance: m.instance(turn)}}})
+			update(topology.Layout{Servers: []topology.Server{{Name: m.addr, Instance: m.instance(turn)}}})
 		}
 		sleep(ctx, min(leastGap, period), nil, nil)
 		sleep(ctx, period-min(leastGap, period), hint, switched)
@@ -88,10 +88,15 @@ func (s *Source) listenAt(ctx context.Context, addr string, switched chan<- stru
 			}
 		}
 	})
-	for {
+	for subscribed := false; ; {
 		switch v := psc.ReceiveWithTimeout(pingPeriod + s.cfg.Timeout).(type) {
+		case redis.Subscription:
+			subscribed = true
 		case error:
-			return v
+			// A refused ping says that the connection lives.
+			if _, answer := v.(redis.Error); !answer || !subscribed {
+				return v
+			}
 		case redis.Message:
 			select {
 			case switched <- struct{}{}:

@@ -83,7 +83,10 @@ type fake struct {
 	runID string
 	epoch int
 	hangs bool // takes connections and answers nothing
+	mute  bool // refuses PING
 	asked int
+	pings int               // that were refused
+	subs  int               // subscriptions
 	conns map[net.Conn]bool // those that listen for +switch-master have true
 }
 
@@ -156,8 +159,13 @@ func (f *fake) answer(conn net.Conn, args []string) string {
 		return array("name", "mymaster", "ip", host, "port", port, "runid", f.runID, "config-epoch", strconv.Itoa(f.epoch))
 	case "SUBSCRIBE":
 		f.conns[conn] = true
+		f.subs++
 		return "*3\r\n$9\r\nsubscribe\r\n" + bulk(args[1]) + ":1\r\n"
 	case "PING":
+		if f.mute {
+			f.pings++
+			return "-NOPERM User locker has no permissions to run the 'ping' command\r\n"
+		}
 		return array("pong", "")
 	}
 	return "-ERR unknown command\r\n"

@@ -11,8 +11,13 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/topology"
 )
+
+// dialsOut is how many dials to one sentinel may be left behind, where
+// Config.SentinelOptions do not let them end in time.
+const dialsOut = 2
 
 // DefaultTimeout is the default of Config.Timeout.
 const DefaultTimeout = 500 * time.Millisecond
@@ -37,7 +42,8 @@ type Config struct {
 // no connection of its own, so there is nothing to close. All methods are safe
 // for concurrent use, and several Clients may share it.
 type Source struct {
-	cfg Config // immutable
+	cfg   Config         // immutable
+	dials *dialing.Bound // to each sentinel; immutable
 
 	mu    sync.Mutex // guards what follows; never held during I/O
 	known master     // the latest that counts; no address before the first answer
@@ -47,7 +53,7 @@ type Source struct {
 	behind time.Time
 }
 
-var _ lock.Topology = (*Source)(nil)
+var _ topology.Topology = (*Source)(nil)
 
 var (
 	// ErrNoSentinel: no sentinel has answered, or only such that were cut off.
@@ -81,7 +87,7 @@ func New(cfg Config) (*Source, error) {
 		return nil, errors.Join(errs...)
 	}
 	cfg.Sentinels = append([]string(nil), cfg.Sentinels...)
-	return &Source{cfg: cfg}, nil
+	return &Source{cfg: cfg, dials: dialing.NewBound(dialsOut)}, nil
 }
 
 // MasterAddr asks the sentinels for the master's address. ErrNoSentinel: none
@@ -96,10 +102,10 @@ func (s *Source) MasterAddr(ctx context.Context) (string, error) {
 // redis.Pool.
 func (s *Source) GetContext(ctx context.Context) (redis.Conn, error) { return s.Dial(ctx, "") }
 
-// Traits implements lock.Topology.
-func (s *Source) Traits() lock.Traits { return lock.Traits{} }
+// Traits implements topology.Topology.
+func (s *Source) Traits() topology.Traits { return topology.Traits{} }
 
-// Dial implements lock.Topology; there is one server, without a name.
+// Dial implements topology.Topology; there is one server, without a name.
 func (s *Source) Dial(ctx context.Context, _ string) (redis.Conn, error) {
 	m, _, err := s.ask(ctx)
 	if err != nil {

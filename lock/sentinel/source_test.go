@@ -12,6 +12,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/sentinel"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 func newSource(t *testing.T, sentinels ...string) *sentinel.Source {
@@ -271,4 +272,28 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	}()
 	require.NoError(t, c.Close(context.Background()))
 	require.ErrorIs(t, <-waiting, lock.ErrClosed)
+}
+
+// A refused PING is an answer: it says that the connection lives.
+func TestASentinelThatRefusesPINGIsListenedToAllTheSame(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, "127.0.0.1:1", 1)
+	f.mute = true // nobody has asked it yet
+	source, err := sentinel.New(sentinel.Config{Master: "mymaster", Sentinels: addrs(f)})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	found := make(chan topology.Layout, 1)
+	wg.Go(func() { source.Follow(ctx, time.Hour, nil, func(l topology.Layout) { found <- l }) })
+	require.Equal(t, "127.0.0.1:1", (<-found).Servers[0].Name, "for the log")
+	count := func() (pings, subs int) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.pings, f.subs
+	}
+	require.Eventually(t, func() bool { pings, _ := count(); return pings >= 2 }, time.Minute, 10*time.Millisecond)
+	_, subs := count()
+	require.Equal(t, 1, subs, "the connection lives")
 }

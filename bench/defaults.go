@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/bench/internal/run"
+)
+
+const (
+	defaultLease = 3 * time.Second
+	// usualCapacity is how many renewals a second, one round trip each, a
+	// server and its client reach on two cores of a usual machine.
+	usualCapacity = 90_000
+	share         = 3 // the part of the capacity, one in so many, that a default load may need
+)
+
+// choose fills in what the options leave open, so that a round trip for each
+// renewal needs at most a share of the capacity, which is renewals a second.
+// measured says that it was measured, and that default counts are cut by it. The
+// notes are what the reader is to know of the load.
+func choose(o options, capacity float64, measured bool) (p run.Plan, notes []string, err error) {
+	p = run.Plan{Drivers: o.drivers, Locks: o.locks, Lease: o.lease, Duration: o.duration}
+	budget := capacity / share
+	if p.Lease == 0 {
+		p.Lease = defaultLease
+		if most := float64(maxOf(p.Locks)); most > 0 {
+			needed := time.Duration(3 * most / budget * float64(time.Second))
+			p.Lease = max(p.Lease, (needed + time.Second - 1).Truncate(time.Second))
+		}
+		if p.Duration != 0 {
+			p.Lease = min(p.Lease, p.Duration.Truncate(time.Millisecond))
+		}
+	}
+	if p.Duration == 0 {
+		p.Duration = p.Lease / 3 * 5
+	}
+	if p.Duration < p.Lease {
+		return p, nil, usagef("-duration is %v: it must be at least the lease, %v, or locks that nobody renews would look held", p.Duration, p.Lease)
+	}
+	if p.Locks == nil {
+		p.Locks = []int{1000, 10_000}
+		fits := roundDown(budget * p.Lease.Seconds() / 3)
+		if measured && fits < p.Locks[1] {
+			p.Locks = []int{max(fits/10, 1), max(fits, 2)}
+		}
+	}
+	if needed := float64(maxOf(p.Locks)) * 3 / p.Lease.Seconds(); needed > budget*1.01 {
+		what := fmt.Sprintf("about %.0f that Redis usually does", capacity)
+		if measured {
+			what = fmt.Sprintf("%.0f that this Redis does", capacity)
+		}
+		notes = append(notes, fmt.Sprintf("note: %d locks need %.0f renewals/s; one by one that is more than a third of the %s, so rows can be those of an overload",
+			maxOf(p.Locks), needed, what))
+	}
+	return p, notes, nil
+}
+
+func maxOf(counts []int) int {
+	most := 0
+	for _, n := range counts {
+		most = max(most, n)
+	}
+	return most
+}
+
+// roundDown is the largest 1, 2 or 5 with zeros that is at most x; 1 at least.
+func roundDown(x float64) int {
+	for n := maxLocks; n > 1; n /= 10 {
+		for _, d := range []int{1, 2, 5} {
+			if c := n / d; float64(c) <= x && c > 0 {
+				return c
+			}
+		}
+	}
+	return 1
+}

@@ -1,0 +1,327 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// chart is one that is drawn against the number of locks, a line for each
+// driver.
+type chart struct {
+	file  string
+	title string
+	unit  string
+	value func(Row) Number
+	floor float64 // what is less is drawn there: both axes are logarithmic
+}
+
+// chartsOf are the charts of rows that say anything.
+func chartsOf(rows []Row) []chart {
+	known := func(value func(Row) Number) bool {
+		return slices.ContainsFunc(rows, func(r Row) bool { return value(r).Known })
+	}
+	memory := chart{
+		"memory.svg", "Memory of the client, at most", "MiB resident",
+		func(r Row) Number { return r.RSS.Times(1.0 / (1 << 20)) }, 0.1,
+	}
+	if !known(memory.value) { // not on Linux
+		memory.title, memory.unit = "Memory of the client", "MiB of live heap"
+		memory.value = func(r Row) Number { return r.Heap.Times(1.0 / (1 << 20)) }
+	}
+	script := chart{
+		"script.svg", "How long one script call holds Redis, 99th percentile", "ms",
+		func(r Row) Number { return r.ScriptP99.Times(1e-3) }, 0.001,
+	}
+	if !known(script.value) {
+		script.title = "How long one script call holds Redis, on average"
+		script.value = func(r Row) Number { return r.ScriptMean.Times(1e-3) }
+	}
+	all := []chart{
+		{"client-cpu.svg", "CPU of the client per renewal", "us", func(r Row) Number { return r.ClientCPU }, 0.01},
+		{"redis-cpu.svg", "CPU of Redis per renewal", "us", func(r Row) Number { return r.RedisCPU }, 0.01},
+		memory,
+		{"goroutines.svg", "Goroutines, at most", "goroutines", func(r Row) Number { return r.Goroutines }, 1},
+		{"late-p50.svg", "How late renewals are, median", "ms", func(r Row) Number { return r.LateP50 }, 0.01},
+		{"late-p99.svg", "How late renewals are, 99th percentile", "ms", func(r Row) Number { return r.LateP99 }, 0.01},
+		script,
+	}
+	return slices.DeleteFunc(all, func(c chart) bool { return !known(c.value) })
+}
+
+// Sizes of a chart, and of one driver's strip of the server's CPU.
+const (
+	chartWidth  = 6.2 * vg.Inch
+	chartHeight = 3.6 * vg.Inch
+	stripHeight = 0.85 * vg.Inch
+	titleHeight = 0.35 * vg.Inch
+)
+
+var (
+	ink   = color.RGBA{0x22, 0x22, 0x22, 0xff}
+	faint = color.RGBA{0xd0, 0xd0, 0xd0, 0xff}
+)
+
+// colorOf is a driver's colour in all charts, of Okabe and Ito's palette, which
+// colour-blind eyes tell apart.
+func colorOf(driver string) color.RGBA {
+	switch driver {
+	case WheelBatch:
+		return color.RGBA{0x00, 0x72, 0xb2, 0xff}
+	case Wheel:
+		return color.RGBA{0x00, 0x9e, 0x73, 0xff}
+	case AfterFuncBatch:
+		return color.RGBA{0xcc, 0x79, 0xa7, 0xff}
+	case AfterFunc:
+		return color.RGBA{0xd5, 0x5e, 0x00, 0xff}
+	default: // sweep
+		return color.RGBA{0x55, 0x55, 0x55, 0xff}
+	}
+}
+
+// point is a row in a chart.
+type point struct {
+	locks, value float64
+	sound        bool
+}
+
+// pointsOf are a driver's points, by number of locks, in pieces: a row without
+// a value interrupts the line.
+func (c chart) pointsOf(rows []Row, driver string) [][]point {
+	mine := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Driver != driver })
+	slices.SortFunc(mine, func(a, b Row) int { return a.Locks - b.Locks })
+	var pieces [][]point
+	open := false
+	for _, r := range mine {
+		v := c.value(r)
+		if !v.Known {
+			open = false
+			continue
+		}
+		if !open {
+			pieces = append(pieces, nil)
+			open = true
+		}
+		last := &pieces[len(pieces)-1]
+		*last = append(*last, point{float64(r.Locks), max(v.Value, c.floor), r.Sound()})
+	}
+	return pieces
+}
+
+// draw makes the chart.
+func (c chart) draw(rows []Row) ([]byte, error) {
+	p := newPlot()
+	p.Title.Text = c.title
+	p.Y.Label.Text = c.unit
+	p.X.Label.Text = "locks held"
+	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = nil, faint
+	p.Add(grid)
+	var counts []int
+	names := &labels{}
+	least, most := math.Inf(1), 0.0
+	for _, r := range rows {
+		if v := c.value(r); v.Known && v.Value < c.floor {
+			p.Y.Label.Text = fmt.Sprintf("%s (%v: or less)", c.unit, c.floor)
+		}
+		if !slices.Contains(counts, r.Locks) {
+			counts = append(counts, r.Locks)
+		}
+	}
+	for _, driver := range driversOf(rows) {
+		pieces := c.pointsOf(rows, driver)
+		for _, piece := range pieces {
+			line := make(plotter.XYs, len(piece))
+			for i, at := range piece {
+				line[i] = plotter.XY{X: at.locks, Y: at.value}
+				least, most = min(least, at.value), max(most, at.value)
+				if !at.sound {
+					p.X.Label.Text = "locks held (ring: the row missed or lost locks, or did not end well)"
+				}
+			}
+			if err := addLine(p, line, piece, colorOf(driver)); err != nil {
+				return nil, err
+			}
+		}
+		if n := len(pieces); n > 0 {
+			end := pieces[n-1][len(pieces[n-1])-1]
+			names.add(driver, end.locks, end.value)
+		}
+	}
+	p.Add(names)
+	slices.Sort(counts)
+	p.X.Min, p.X.Max = float64(counts[0]), float64(counts[len(counts)-1])
+	if len(counts) == 1 {
+		p.X.Min, p.X.Max = p.X.Min/2, p.X.Max*2
+	}
+	var ticks plot.ConstantTicks
+	for _, n := range counts {
+		ticks = append(ticks, plot.Tick{Value: float64(n), Label: thousands(float64(n))})
+	}
+	p.X.Tick.Marker = ticks
+	p.Y.Min, p.Y.Max = under(least*0.97), over(most*1.03)
+	p.Y.Tick.Marker = plot.TickerFunc(logTicks)
+	canvas := vgsvg.New(chartWidth, chartHeight)
+	p.Draw(sheet(canvas))
+	return svg(canvas, c.title)
+}
+
+// addLine adds a driver's line with a mark at each point.
+func addLine(p *plot.Plot, line plotter.XYs, marks []point, c color.Color) error {
+	l, s, err := plotter.NewLinePoints(line)
+	if err != nil {
+		return fmt.Errorf("bench: chart: %w", err)
+	}
+	l.Color, l.Width = c, vg.Points(1.8)
+	s.GlyphStyleFunc = func(i int) draw.GlyphStyle {
+		if marks[i].sound {
+			return draw.GlyphStyle{Color: c, Radius: vg.Points(3), Shape: draw.CircleGlyph{}}
+		}
+		return draw.GlyphStyle{Color: c, Radius: vg.Points(4.5), Shape: ring{}}
+	}
+	p.Add(l, s)
+	return nil
+}
+
+// ring is a mark that is hollow.
+type ring struct{}
+
+func (ring) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
+	style.Shape = draw.CircleGlyph{}
+	c.DrawGlyphNoClip(style, at)
+	style.Color, style.Radius = color.White, style.Radius-vg.Points(1.8)
+	c.DrawGlyphNoClip(style, at)
+}
+
+// driversOf are the drivers of rows, as they come.
+func driversOf(rows []Row) []string {
+	var names []string
+	for _, r := range rows {
+		if !slices.Contains(names, r.Driver) {
+			names = append(names, r.Driver)
+		}
+	}
+	return names
+}
+
+const serverCPUFile = "server-cpu.svg"
+
+// sampledRows are those of the largest number of locks of which the server's
+// CPU is known.
+func sampledRows(rows []Row) []Row {
+	most := 0
+	for _, r := range rows {
+		if len(r.ServerCPU) > 0 {
+			most = max(most, r.Locks)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Locks != most || len(r.ServerCPU) == 0 })
+}
+
+// drawServerCPU makes a chart of the server's CPU over time, a strip for each
+// row: a load that is even and one that comes in bursts are told apart there.
+func drawServerCPU(rows []Row) ([]byte, error) {
+	seconds, cores := 0.0, 1.0
+	for _, r := range rows {
+		for _, s := range r.ServerCPU {
+			seconds, cores = max(seconds, s.At.Value), max(cores, s.Cores.Value)
+		}
+	}
+	title := fmt.Sprintf("CPU of Redis over time, %% of a core, while %s locks are held", thousands(float64(rows[0].Locks)))
+	var strips [][]*plot.Plot
+	for i, r := range rows {
+		p := newPlot()
+		steps, before := plotter.XYs{}, 0.0
+		for _, s := range r.ServerCPU {
+			steps = append(steps, plotter.XY{X: before, Y: s.Cores.Value * 100}, plotter.XY{X: s.At.Value, Y: s.Cores.Value * 100})
+			before = s.At.Value
+		}
+		line, err := plotter.NewLine(steps)
+		if err != nil {
+			return nil, fmt.Errorf("bench: chart: %w", err)
+		}
+		c := colorOf(r.Driver)
+		line.Color, line.Width = c, vg.Points(1)
+		c.A = 0x50
+		line.FillColor = color.NRGBA(c)
+		grid := plotter.NewGrid()
+		grid.Vertical.Color, grid.Horizontal.Color = nil, faint
+		names := &labels{}
+		names.add(r.Driver, seconds, cores*50)
+		p.Add(grid, line, names)
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, seconds, 0, cores*100
+		p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: 50, Label: "50"}, {Value: 100, Label: "100"}}
+		last := i == len(rows)-1
+		if last {
+			p.X.Label.Text = "seconds"
+		}
+		p.X.Tick.Marker = secondTicks(seconds, last)
+		strips = append(strips, []*plot.Plot{p})
+	}
+	canvas := vgsvg.New(chartWidth, titleHeight+stripHeight*vg.Length(len(rows)+1))
+	all := sheet(canvas)
+	style := newPlot().Title.TextStyle
+	all.FillText(style, vg.Point{X: all.Center().X, Y: all.Max.Y}, title)
+	tiles := draw.Tiles{Rows: len(strips), Cols: 1, PadTop: titleHeight, PadY: vg.Points(2)}
+	for i, c := range plot.Align(strips, tiles, all) {
+		strips[i][0].Draw(c[0])
+	}
+	return svg(canvas, title)
+}
+
+// newPlot is a plot in this report's dress.
+func newPlot() *plot.Plot {
+	p := plot.New()
+	p.BackgroundColor = nil // the sheet is white
+	sans := font.Font{Typeface: "Liberation", Variant: "Sans"}
+	for style, size := range map[*text.Style]vg.Length{
+		&p.Title.TextStyle:   13,
+		&p.X.Label.TextStyle: 11, &p.Y.Label.TextStyle: 11,
+		&p.X.Tick.Label: 10, &p.Y.Tick.Label: 10,
+	} {
+		style.Font, style.Color = font.From(sans, size), ink
+	}
+	p.Title.Padding = vg.Points(10)
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Color, axis.Tick.Color = ink, ink
+		axis.Padding = vg.Points(4)
+		axis.Label.Padding = vg.Points(3)
+	}
+	return p
+}
+
+// sheet is a white canvas with a margin.
+func sheet(canvas *vgsvg.Canvas) draw.Canvas {
+	c := draw.New(canvas)
+	c.SetColor(color.White)
+	c.Fill(c.Path())
+	return draw.Crop(c, vg.Points(6), -vg.Points(6), vg.Points(6), -vg.Points(8))
+}
+
+// svg is what was drawn, as a document that can also stand within HTML, and in
+// a font that others than us have.
+func svg(canvas *vgsvg.Canvas, title string) ([]byte, error) {
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		return nil, fmt.Errorf("bench: chart: %w", err)
+	}
+	s := b.String()
+	s = s[strings.Index(s, "<svg"):]
+	s = strings.Replace(s, "\n\txmlns:xlink=\"http://www.w3.org/1999/xlink\"", "", 1)
+	s = strings.Replace(s, "<svg ", fmt.Sprintf("<svg role=\"img\" aria-label=%q ", title), 1)
+	s = strings.ReplaceAll(s, "font-family:Liberation Sans;font-variant:normal;font-weight:normal;font-style:normal",
+		"font-family:'Liberation Sans',Arial,Helvetica,sans-serif")
+	return []byte(s), nil
+}

@@ -1,0 +1,107 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Remarks say in words what the rows say: how much is the timer and how much
+// the batch. They speak of the largest number of locks at which both rows of a
+// comparison are sound; nothing is said of rows that were not run.
+func Remarks(rows []Row) []string {
+	var out []string
+	compare := func(what, first, second string, clauses ...func(a, b Row) string) {
+		a, b, ok := pair(rows, first, second)
+		if !ok {
+			return
+		}
+		var said []string
+		for _, clause := range clauses {
+			if c := clause(a, b); c != "" {
+				said = append(said, c)
+			}
+		}
+		if len(said) > 0 {
+			out = append(out, fmt.Sprintf("%s (%s against %s, %d locks): %s.", what, second, first, a.Locks, strings.Join(said, "; ")))
+		}
+	}
+	client := changed("client CPU", "us", 2, func(r Row) Number { return r.ClientCPU })
+	server := changed("Redis CPU", "us", 2, func(r Row) Number { return r.RedisCPU })
+	heap := changed("live heap", "MiB", 1, func(r Row) Number { return r.Heap.Times(1.0 / (1 << 20)) })
+	goroutines := instead("goroutines", 0, func(r Row) Number { return r.Goroutines })
+	batch := instead("locks in a batch", 1, func(r Row) Number { return r.Batch })
+	latest := instead("ms late at most", 1, func(r Row) Number { return r.LateMax })
+
+	compare("The timer, one wheel for all instead of one time.AfterFunc a lock", AfterFunc, Wheel, client, goroutines)
+	compare("The timer where renewals are batched", AfterFuncBatch, WheelBatch, client, batch, heap)
+	compare("The batch, one script for many locks instead of a round trip each", AfterFunc, AfterFuncBatch, client, server, batch)
+	compare("The batch where a wheel fills it", Wheel, WheelBatch, client, server, batch)
+	compare("Timer and batch together", AfterFunc, WheelBatch, client, server, goroutines)
+	compare("Against no timers at all", Sweep, WheelBatch, client, server, latest)
+	if s := scriptRemark(rows); s != "" {
+		out = append(out, s)
+	}
+	if len(out) > 0 {
+		out = append(out, "CPU is per renewal. This is one run: a few percent say nothing.")
+	}
+	return out
+}
+
+// pair finds the rows of two drivers at the largest number of locks at which
+// both are sound.
+func pair(rows []Row, first, second string) (a, b Row, ok bool) {
+	for _, x := range rows {
+		for _, y := range rows {
+			if x.Driver == first && y.Driver == second && x.Locks == y.Locks && x.Sound() && y.Sound() && x.Locks > a.Locks {
+				a, b, ok = x, y, true
+			}
+		}
+	}
+	return a, b, ok
+}
+
+// changed makes clauses like "client CPU 1.30 us instead of 13.60, 90 % less";
+// nothing is said of what was not measured.
+func changed(what, unit string, decimals int, field func(Row) Number) func(a, b Row) string {
+	return func(a, b Row) string {
+		from, to := field(a), field(b)
+		if !from.Known || !to.Known || from.Value <= 0 {
+			return ""
+		}
+		percent, word := (to.Value/from.Value-1)*100, "more"
+		if percent < 0 {
+			percent, word = -percent, "less"
+		}
+		return fmt.Sprintf("%s %s %s instead of %s, %.0f %% %s", what, to.digits(decimals), unit, from.digits(decimals), percent, word)
+	}
+}
+
+// instead makes clauses like "11 goroutines instead of 51".
+func instead(what string, decimals int, field func(Row) Number) func(a, b Row) string {
+	return func(a, b Row) string {
+		from, to := field(a), field(b)
+		if !from.Known || !to.Known {
+			return ""
+		}
+		return fmt.Sprintf("%s %s instead of %s", to.digits(decimals), what, from.digits(decimals))
+	}
+}
+
+// scriptRemark says how long one script call holds the server, for the drivers
+// that are sound at the largest number of locks.
+func scriptRemark(rows []Row) string {
+	most := 0
+	for _, r := range rows {
+		most = max(most, r.Locks)
+	}
+	var said []string
+	for _, r := range rows {
+		if r.Locks == most && r.Sound() && r.ScriptMean.Known {
+			said = append(said, fmt.Sprintf("%s %s, %s, %s", r.Driver, r.ScriptMean.digits(0), r.ScriptP99.digits(0), r.ScriptMax.digits(0)))
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("One script call holds Redis for, in us, mean, p99 and max (%d locks): %s.", most, strings.Join(said, "; "))
+}

@@ -1,0 +1,104 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The drivers, as the rows name them.
+const (
+	WheelBatch     = "wheel-batch"
+	Wheel          = "wheel"
+	AfterFuncBatch = "afterfunc-batch"
+	AfterFunc      = "afterfunc"
+	Sweep          = "sweep"
+)
+
+// Drivers are all of them, in the order in which a table has them.
+func Drivers() []string {
+	return []string{WheelBatch, Wheel, AfterFuncBatch, AfterFunc, Sweep}
+}
+
+// Row is one driver at one number of locks. Its numbers are n/a if the row did
+// not come that far.
+type Row struct {
+	Driver            string `json:"driver"`
+	Locks             int    `json:"locks"`
+	HoldSeconds       Number `json:"hold_s"`
+	AcquireSeconds    Number `json:"acquire_s"`
+	Renewals          Number `json:"renewals"`
+	RenewalsPerSecond Number `json:"renewals_per_s"`
+	Batch             Number `json:"locks_per_batch"` // renewals of one round trip, on average
+	ClientCPUSeconds  Number `json:"client_cpu_s"`
+	ClientCPU         Number `json:"client_cpu_us_per_renewal"`
+	RedisCPU          Number `json:"redis_cpu_us_per_renewal"`
+	RSS               Number `json:"rss_bytes"`
+	Heap              Number `json:"heap_bytes"`
+	Goroutines        Number `json:"goroutines"`
+	GCCycles          Number `json:"gc_cycles"`
+	LateP50           Number `json:"late_p50_ms"`
+	LateP99           Number `json:"late_p99_ms"`
+	LateMax           Number `json:"late_max_ms"`
+	Missed            Number `json:"missed"`
+	Lost              Number `json:"lost"`
+	Connections       Number `json:"connections"` // dialled by the engine, acquisition included
+	Scripts           Number `json:"scripts"`     // calls of a script that the server had, during the hold
+	ScriptMean        Number `json:"script_us_mean"`
+	ScriptP99         Number `json:"script_us_p99"` // of a server of our own, from Redis 7 on
+	ScriptMax         Number `json:"script_us_max"` // likewise
+
+	ServerCPU []CPUSample `json:"redis_cpu_samples,omitempty"` // after the hold; with -out, of the most locks
+
+	Faults []string `json:"faults,omitempty"` // each a line; empty if all is well
+
+	Interrupted bool `json:"interrupted,omitempty"`
+	Released    int  `json:"released,omitempty"` // locks that were held to the end and given back
+}
+
+// Sound says that the row was measured whole and no lock was in danger.
+func (r Row) Sound() bool { return r.Kept() && len(r.Faults) == 0 }
+
+// Kept says that every lock was kept: none was missed, and none was lost.
+func (r Row) Kept() bool { return r.Missed.isZero() && r.Lost.isZero() }
+
+// String names the row.
+func (r Row) String() string { return fmt.Sprintf("%s, %d locks", r.Driver, r.Locks) }
+
+// Losses is a line that says how many locks were missed and lost; empty if none
+// was.
+func (r Row) Losses() string {
+	if r.Missed.Value <= 0 && r.Lost.Value <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%v: %s missed, %s lost", r, r.Missed.digits(0), r.Lost.digits(0))
+}
+
+// Verdict is an error if any row is not as it must be.
+func Verdict(rows []Row) error {
+	bad := 0
+	for _, r := range rows {
+		if !r.Sound() {
+			bad++
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("bench: FAILED: %d of %d rows missed or lost locks, or did not end well", bad, len(rows))
+	}
+	return nil
+}
+
+// CPUSample is how busy the server was in the time before an instant.
+type CPUSample struct {
+	At    Number `json:"s"`     // since sampling began
+	Cores Number `json:"cores"` // of CPU, on average since the sample before
+}
+
+// OneLine is the text of an error without line breaks and without the prefix
+// "bench: ", which is put before all that is printed.
+func OneLine(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	for _, prefix := range []string{"bench: ", "redistest: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return text
+}

@@ -1,0 +1,81 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+)
+
+// logTicks marks 1, 2 and 5 of each decade; of many decades only the 1 has a
+// label.
+func logTicks(least, most float64) []plot.Tick {
+	var ticks []plot.Tick
+	few := most/least < 1500
+	for decade := math.Pow(10, math.Floor(math.Log10(least)+1e-9)); decade <= most*1.001; decade *= 10 {
+		for _, digit := range []float64{1, 2, 5} {
+			v := decade * digit
+			if v < least*0.999 || v > most*1.001 {
+				continue
+			}
+			label := ""
+			if few || digit == 1 {
+				label = thousands(v)
+			}
+			ticks = append(ticks, plot.Tick{Value: v, Label: label})
+		}
+	}
+	return ticks
+}
+
+// under and over are the next 1, 2 or 5 with zeros that is not above, or not
+// below, v.
+func under(v float64) float64 {
+	decade := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, digit := range []float64{5, 2} {
+		if decade*digit <= v {
+			return decade * digit
+		}
+	}
+	return decade
+}
+
+func over(v float64) float64 {
+	decade := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, digit := range []float64{1, 2, 5} {
+		if decade*digit >= v {
+			return decade * digit
+		}
+	}
+	return decade * 10
+}
+
+// thousands writes a number as 12,345 or 0.05.
+func thousands(v float64) string {
+	s := strconv.FormatFloat(v, 'g', 6, 64)
+	if v >= 1 {
+		s = strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	whole, rest, _ := strings.Cut(s, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if rest != "" {
+		whole += "." + rest
+	}
+	return whole
+}
+
+// secondTicks are some, evenly spaced.
+func secondTicks(most float64, labelled bool) plot.ConstantTicks {
+	var ticks plot.ConstantTicks
+	for i, step := 0, over(most/8); float64(i)*step <= most; i++ {
+		t := plot.Tick{Value: float64(i) * step}
+		if labelled {
+			t.Label = thousands(math.Round(t.Value*1e6) / 1e6)
+		}
+		ticks = append(ticks, t)
+	}
+	return ticks
+}

@@ -1,0 +1,101 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+)
+
+// pipelined is how many keys are asked for at once when locks are checked.
+const pipelined = 500
+
+// checkHeld looks at lock 0 to n-1 on the server with plain commands and counts
+// those that are absent or another's, and those whose TTL is not within the
+// lease. done is called as it goes on.
+func checkHeld(srv *redistest.Server, n int, name func(i int) string, h Holder, lease time.Duration, done func(int)) (lost, oddTTL int, err error) {
+	conn, err := srv.Dial()
+	if err != nil {
+		return 0, 0, fmt.Errorf("bench: check: %w", err)
+	}
+	defer conn.Close()
+	for from := 0; from < n; from += pipelined {
+		to := min(from+pipelined, n)
+		for i := from; i < to; i++ {
+			_ = conn.Send("HGETALL", name(i))
+			_ = conn.Send("PTTL", name(i)) // an error shows at Flush
+		}
+		if err := conn.Flush(); err != nil {
+			return 0, 0, fmt.Errorf("bench: check: %w", err)
+		}
+		for i := from; i < to; i++ {
+			fields, err := redis.StringMap(conn.Receive())
+			if err != nil && !answered(err) {
+				return 0, 0, fmt.Errorf("bench: check: %w", err)
+			}
+			pttl, err := redis.Int64(conn.Receive())
+			if err != nil {
+				return 0, 0, fmt.Errorf("bench: check: %w", err)
+			}
+			switch {
+			case !isHeldBy(h, i, fields), pttl == -2:
+				lost++
+			case pttl < 0 || pttl > lease.Milliseconds():
+				oddTTL++
+			}
+		}
+		done(to)
+	}
+	return lost, oddTTL, nil
+}
+
+// isHeldBy says whether the lock's hash is one hold of h, and nothing else.
+func isHeldBy(h Holder, i int, fields map[string]string) bool {
+	for field, count := range fields {
+		return len(fields) == 1 && count == "1" && h.Owns(i, field)
+	}
+	return false
+}
+
+// answered says whether an error is the server's answer, like WRONGTYPE, after
+// which the connection can be used.
+func answered(err error) bool {
+	var refused redis.Error
+	return errors.As(err, &refused)
+}
+
+// countKeys counts which of lock 0 to n-1 exist.
+func countKeys(srv *redistest.Server, n int, name func(i int) string, done func(int)) (int, error) {
+	return eachKey(srv, "EXISTS", n, name, done)
+}
+
+// deleteKeys deletes lock 0 to n-1 and counts which of them existed.
+func deleteKeys(srv *redistest.Server, n int, name func(i int) string, done func(int)) (int, error) {
+	return eachKey(srv, "DEL", n, name, done)
+}
+
+// eachKey gives the command to every key and adds up the answers.
+func eachKey(srv *redistest.Server, command string, n int, name func(i int) string, done func(int)) (int, error) {
+	conn, err := srv.Dial()
+	if err != nil {
+		return 0, fmt.Errorf("bench: %s: %w", command, err)
+	}
+	defer conn.Close()
+	sum := 0
+	for from := 0; from < n; from += pipelined {
+		args := make([]any, 0, pipelined)
+		for i := from; i < min(from+pipelined, n); i++ {
+			args = append(args, name(i))
+		}
+		found, err := redis.Int(conn.Do(command, args...))
+		if err != nil {
+			return sum, fmt.Errorf("bench: %s: %w", command, err)
+		}
+		sum += found
+		done(from + len(args))
+	}
+	return sum, nil
+}

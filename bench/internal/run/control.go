@@ -1,0 +1,74 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+const (
+	// ControlLease is the lease of the control lock. It is short whatever that
+	// of the rows is, because the run waits for its end.
+	ControlLease = time.Second
+	// controlGrace is how long after its lease the control lock may be seen.
+	// The time counts from answers to questions, so a slow machine cannot
+	// break it; miniredis moves its TTLs in steps of up to 50 ms.
+	controlGrace  = time.Second
+	controlPeriod = 10 * time.Millisecond
+)
+
+// control takes a lock that nobody renews and watches it go: on a server that
+// never lets a key expire, "lost 0" would mean nothing. It returns how long the
+// lock was there, and leaves no key.
+func control(ctx context.Context, srv *redistest.Server, name string, lease time.Duration) (time.Duration, error) {
+	client, _, err := newClient(srv, lock.Config{Lease: lease, FailFast: true})
+	if err != nil {
+		return 0, err
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	defer func() { _ = client.Close(over) }()
+	conn, err := srv.Dial()
+	if err != nil {
+		return 0, fmt.Errorf("bench: the control lock: %w", err)
+	}
+	defer conn.Close()
+
+	// Taking it is not interrupted, so that it is known whether there is a key.
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+	defer cancel()
+	asked := time.Now()
+	if _, err := client.Mutex(name).LockFor(soon, lease); err != nil {
+		return 0, fmt.Errorf("bench: the control lock cannot be taken: %w", err)
+	}
+	defer func() { _, _ = conn.Do("DEL", name) }()
+	taken := time.Now()
+	for {
+		question := time.Now()
+		found, err := redis.Int(conn.Do("EXISTS", name))
+		if err != nil {
+			return 0, fmt.Errorf("bench: the control lock: %w", err)
+		}
+		switch there := time.Since(asked); {
+		case found == 0 && there < lease*4/5:
+			return 0, fmt.Errorf("bench: the control lock has gone after %v, before its lease of %v: something deletes keys, or the server's time runs fast", there, lease)
+		case found == 0:
+			return there, nil
+		case question.Sub(taken) > lease+controlGrace:
+			return 0, fmt.Errorf("bench: the control lock, which nobody renews, is still there %v after it was taken for %v: this server does not let keys expire, or something renews them, so \"lost 0\" would mean nothing",
+				question.Sub(taken).Round(time.Millisecond), lease)
+		}
+		if wait(ctx, controlPeriod); ctx.Err() != nil {
+			return 0, errInterrupted
+		}
+	}
+}
+
+// errInterrupted ends a run that the user does not want any more.
+var errInterrupted = errors.New("bench: interrupted; no lock is held")

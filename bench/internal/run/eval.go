@@ -1,0 +1,29 @@
+package run
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// TokenCounter is the key of the fencing tokens. It stays in Redis after a run.
+const TokenCounter = "wheellock_token"
+
+const ioTimeout = 5 * time.Second
+
+// Eval runs a script by its SHA, or by its text if the server has forgotten it.
+// args are the arguments of EVALSHA; the first place is left for the SHA.
+func Eval(conn redis.Conn, timeout time.Duration, s *script.Script, args []any) (any, error) {
+	args[0] = s.SHA()
+	reply, err := redis.DoWithTimeout(conn, timeout, "EVALSHA", args...)
+	var refused redis.Error
+	if errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOSCRIPT") {
+		args[0] = s.Text()
+		reply, err = redis.DoWithTimeout(conn, timeout, "EVAL", args...)
+	}
+	return reply, err
+}

@@ -1,0 +1,70 @@
+package run
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/integration/redistest"
+)
+
+// On a server of our own the percentiles are of the row alone; anybody else's
+// settings and counts are left as they are.
+func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
+	t.Parallel()
+	srv := ownServer(t)
+	if srv.Kind() != redistest.Process {
+		t.Skip("miniredis does not tell how long scripts take")
+	}
+	conn := dialed(t, srv)
+	// Slow scripts from before the row must not count.
+	const slow = "local n = 0 for i = 1, 2000000 do n = n + i end return n"
+	sha, err := redis.String(conn.Do("SCRIPT", "LOAD", slow))
+	require.NoError(t, err)
+	_, err = conn.Do("EVALSHA", sha, 0)
+	require.NoError(t, err)
+	before := useOf(srv, false)
+	require.True(t, before.scripts.Known)
+	settings, err := redis.Strings(conn.Do("CONFIG", "GET", "latency-tracking*"))
+	require.NoError(t, err)
+
+	d, _ := DriverNamed("sweep")
+	one := func(srv *redistest.Server) report.Row {
+		p, err := NewParent(srv, Plan{Drivers: []Driver{d}, Locks: []int{50}, Lease: 2 * time.Second, Duration: 3 * time.Second}, &output{}, noProgress{})
+		require.NoError(t, err)
+		rows := p.Rows(context.Background())
+		require.NoError(t, report.Verdict(rows), "%+v", rows)
+		return rows[0]
+	}
+	connected, err := redistest.Connect(t.Context(), srv.URL())
+	require.NoError(t, err)
+	external := one(connected)
+	require.Positive(t, external.Scripts.Value)
+	require.Positive(t, external.ScriptMean.Value)
+	require.False(t, external.ScriptP99.Known)
+	require.False(t, external.ScriptMax.Known)
+	after, err := redis.Strings(conn.Do("CONFIG", "GET", "latency-tracking*"))
+	require.NoError(t, err)
+	require.Equal(t, settings, after)
+	require.Greater(t, useOf(srv, false).scripts.Value, before.scripts.Value, "its counts go on")
+
+	own := one(srv)
+	// A call that straddles an end is in Redis' count and not yet in ours.
+	require.InDelta(t, own.Renewals.Per(50).Value, own.Scripts.Value, 1)
+	if len(settings) == 0 {
+		t.Log("this Redis, before 7, knows no percentiles")
+		return
+	}
+	require.LessOrEqual(t, own.ScriptP99.Value, own.ScriptMax.Value)
+	require.Positive(t, own.ScriptMean.Value)
+	require.LessOrEqual(t, own.ScriptMean.Value, own.ScriptMax.Value*1.02, "the percentiles are to two digits")
+}
+
+func TestEmbeddedServerTellsNothing(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, use{}, useOf(miniServer(t), true))
+}

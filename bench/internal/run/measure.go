@@ -1,0 +1,124 @@
+package run
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"github.com/wheellock/wheellock/bench/internal/report"
+)
+
+// samplePeriod is the mean time between two looks at a row that holds its
+// locks: each costs a wake-up, which is dear beside what is measured.
+const samplePeriod = 100 * time.Millisecond
+
+// measure holds the locks and fills the row.
+func (r *rowRun) measure() error {
+	r.event(event{Phase: "settle"})
+	debug.FreeOSMemory() // what taking the locks needed is not the hold's
+	ownPeak := resetPeakRSS()
+	if r.cfg.Own {
+		observe(r.srv)
+	}
+	r.holder.Begin()
+	gcs, before := gcCycles(), useOf(r.srv, r.cfg.Own)
+	begun, cpu := time.Now(), cpuTime()
+
+	goroutines := r.hold(PhaseHold, r.cfg.Duration)
+
+	held, cpu := time.Since(begun).Seconds(), cpuTime().Minus(cpu)
+	c := r.holder.Counters()
+	after := useOf(r.srv, r.cfg.Own)
+	gcs = gcCycles() - gcs
+	if ownPeak {
+		r.row.RSS = peakRSS()
+	}
+	if r.unwanted() {
+		return nil
+	}
+	if r.holder.Live() == 0 {
+		r.fault(fmt.Errorf("bench: after %.1f s of the hold no lock was held any more", held))
+	}
+	n := float64(c.Renewals)
+	r.row.HoldSeconds = report.NumberOf(held)
+	r.row.Renewals = report.NumberOf(c.Renewals)
+	r.row.RenewalsPerSecond = report.NumberOf(n / held)
+	r.row.Batch = report.NumberOf(n).Per(float64(c.Batches))
+	r.row.ClientCPUSeconds = cpu
+	r.row.ClientCPU = cpu.Times(1e6).Per(n)
+	r.row.RedisCPU = after.cpu.Minus(before.cpu).Times(1e6).Per(n)
+	r.row.Scripts = after.scripts.Minus(before.scripts)
+	r.row.ScriptMean = after.scriptTime.Minus(before.scriptTime).Per(r.row.Scripts.Value)
+	r.row.ScriptP99, r.row.ScriptMax = after.p99, after.most
+	r.row.Goroutines = report.NumberOf(goroutines)
+	r.row.GCCycles = report.NumberOf(gcs)
+	if n > 0 {
+		r.row.LateP50, r.row.LateP99, r.row.LateMax = report.Milliseconds(c.P50), report.Milliseconds(c.P99), report.Milliseconds(c.Max)
+	}
+	if r.cfg.Watch > 0 {
+		r.hold(PhaseWatch, r.cfg.Watch)
+	}
+	r.row.Heap = liveHeap()
+
+	lost, oddTTL, err := checkHeld(r.srv, r.cfg.Locks, r.name, r.holder, r.cfg.Lease, r.progress("check"))
+	if err != nil {
+		lost, r.gone = r.cfg.Locks, true
+		r.fault(fmt.Errorf("no lock can be checked on the server, so all count as lost: %s", report.OneLine(err)))
+	}
+	if oddTTL > 0 {
+		r.fault(fmt.Errorf("bench: check: %d locks have a TTL that is none, or longer than the lease", oddTTL))
+	}
+	r.row.Lost = report.NumberOf(lost)
+	// Renewal goes on until the release: what is missed meanwhile counts.
+	r.row.Missed = report.NumberOf(r.holder.Counters().Missed)
+	return nil
+}
+
+// hold waits for d, or until nothing is held any more or wanted, and returns the
+// most goroutines seen.
+func (r *rowRun) hold(phase string, d time.Duration) (goroutines int) {
+	begun := time.Now()
+	r.event(event{Phase: phase})
+	end := time.NewTimer(d)
+	defer end.Stop()
+	sample := time.NewTimer(0)
+	defer sample.Stop()
+	looked := begun
+	for {
+		select {
+		case <-end.C:
+			return goroutines
+		case <-r.stop:
+			return goroutines
+		case now := <-sample.C:
+			goroutines = max(goroutines, runtime.NumGoroutine())
+			// At random, or the samples could beat with the renewals.
+			sample.Reset(samplePeriod/2 + rand.N(samplePeriod))
+			if now.Sub(looked) < eventPeriod {
+				continue
+			}
+			looked = now
+			r.event(event{Phase: phase, Done: int(now.Sub(begun) / time.Second)})
+			if r.holder.Live() == 0 {
+				return goroutines
+			}
+		}
+	}
+}
+
+func gcCycles() int64 {
+	s := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64())
+}
+
+// liveHeap is what a collection leaves.
+func liveHeap() report.Number {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return report.NumberOf(m.HeapAlloc)
+}

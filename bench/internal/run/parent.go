@@ -1,0 +1,289 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/integration/redistest"
+)
+
+const (
+	connectTimeout = 5 * time.Second
+	// hangTimeout is how long a row may show no progress before it is killed.
+	// It is longer than what a row itself waits for.
+	hangTimeout = 45 * time.Second
+	endTimeout  = 5 * time.Second // from a row's result to its end
+	outageBound = time.Second     // how long a silent server is waited for before a row
+)
+
+// Parent starts the rows' processes, one at a time, and collects what they have
+// measured. One goroutine calls Control and Rows; Kill may be called by any.
+type Parent struct {
+	// immutable
+	srv      *redistest.Server
+	plan     Plan
+	command  []string // of a row's process
+	env      []string // beside our own environment
+	run      string   // part of every lock's name
+	hang     time.Duration
+	out      io.Writer // what goes wrong
+	progress Progress
+
+	down bool // the server did not answer before the last row
+
+	mu     sync.Mutex // guards what follows
+	child  *exec.Cmd  // that runs; nil between rows
+	closed bool       // Kill was called: none may start any more
+}
+
+// NewParent is a parent of rows on srv. What goes wrong with a row is written to
+// out at once, on lines of its own. The program that calls it must call RowMain,
+// and nothing else, when RowEnv is set: it starts itself for every row.
+func NewParent(srv *redistest.Server, p Plan, out io.Writer, told Progress) (*Parent, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("bench: finding the own program: %w", err)
+	}
+	return &Parent{
+		srv: srv, plan: p, command: []string{exe}, env: []string{RowEnv + "=1"},
+		run: randomID()[:6], hang: hangTimeout, out: out, progress: told,
+	}, nil
+}
+
+// Control acquires a lock that nobody renews and waits until it has gone, which
+// takes about ControlLease. It returns how long the lock was there. An error says
+// that "lost 0" would mean nothing on this server.
+func (p *Parent) Control(ctx context.Context) (time.Duration, error) {
+	return control(ctx, p.srv, "wheellock:bench:"+p.run+":control", ControlLease)
+}
+
+// Rows measures every driver at every number of locks, once, in random order, and
+// returns the rows in the order of the plan. When ctx ends, those that were not
+// measured are left out.
+func (p *Parent) Rows(ctx context.Context) []report.Row {
+	type place struct {
+		locks  int
+		driver string
+	}
+	var places []place
+	for _, n := range p.plan.Locks {
+		for _, d := range p.plan.Drivers {
+			places = append(places, place{n, d.Name})
+		}
+	}
+	measured := make([]*report.Row, len(places))
+	order := rand.Perm(len(places))
+	locks := make([]int, len(places))
+	for k, at := range order {
+		locks[k] = places[at].locks
+	}
+	p.progress.Start(locks)
+	for k, at := range order {
+		r := report.Row{Driver: places[at].driver, Locks: places[at].locks}
+		err := p.ready(ctx)
+		if ctx.Err() != nil {
+			fmt.Fprintln(p.out, "bench: interrupted; no lock is held")
+			break
+		}
+		p.progress.Begin(r, time.Now())
+		if err != nil {
+			r.Faults = []string{"not run: " + report.OneLine(err)}
+		} else {
+			r = p.row(ctx, r, k)
+		}
+		p.progress.End(time.Now())
+		p.tell(r)
+		if r.Interrupted && !r.Lost.Known {
+			break
+		}
+		measured[at] = &r
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	rows := []report.Row{}
+	for _, r := range measured {
+		if r != nil {
+			rows = append(rows, *r)
+		}
+	}
+	return rows
+}
+
+// tell says at once what is not as it should be.
+func (p *Parent) tell(r report.Row) {
+	for _, fault := range r.Faults {
+		fmt.Fprintf(p.out, "bench: %v: %s\n", r, fault)
+	}
+	switch {
+	case r.Interrupted && len(r.Faults) == 0:
+		fmt.Fprintf(p.out, "bench: interrupted; %d locks released, none is left\n", r.Released)
+	case r.Losses() != "":
+		fmt.Fprintln(p.out, "bench:", r.Losses())
+	}
+}
+
+// ready waits for the server to answer, but not for each row anew when it is
+// gone.
+func (p *Parent) ready(ctx context.Context) error {
+	deadline := time.Now().Add(outageBound)
+	for {
+		err := ping(ctx, p.srv)
+		if err == nil || ctx.Err() != nil {
+			p.down = false
+			return err
+		}
+		if p.down || time.Now().After(deadline) {
+			p.down = true
+			return fmt.Errorf("Redis does not answer: %w", err)
+		}
+		wait(ctx, 50*time.Millisecond)
+	}
+}
+
+func ping(ctx context.Context, srv *redistest.Server) error {
+	conn, err := srv.DialContext(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = redis.DoContext(conn, ctx, "PING")
+	return err
+}
+
+// wait waits for d or for the end of ctx.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// row runs r in a process of its own. When ctx ends, the process is told to
+// release its locks.
+func (p *Parent) row(ctx context.Context, r report.Row, number int) report.Row {
+	fail := func(err error) report.Row {
+		r.Faults = append(r.Faults, report.OneLine(err))
+		return r
+	}
+	cmd := exec.Command(p.command[0], p.command[1:]...)
+	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Stderr = p.out
+	cmd.WaitDelay = time.Second
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return fail(err)
+	}
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return fail(err)
+	}
+	if err := p.start(cmd); err != nil {
+		return fail(fmt.Errorf("the row's process cannot be started: %w", err))
+	}
+	cfg, err := json.Marshal(rowConfig{
+		URL: p.srv.URL(), Prefix: fmt.Sprintf("wheellock:bench:%s:%d:", p.run, number),
+		Own: p.srv.Kind() == redistest.Process, Driver: r.Driver, Locks: r.Locks, Lease: p.plan.Lease, Duration: p.plan.Duration, Watch: p.plan.WatchOf(r.Locks),
+	})
+	if err == nil {
+		_, err = stdin.Write(append(cfg, '\n'))
+	}
+	unwanted := context.AfterFunc(ctx, func() { _ = stdin.Close() })
+	defer unwanted()
+
+	kill := func() { _ = cmd.Process.Kill() }
+	result, hung := p.follow(stdout, kill)
+	// Whatever it has said, it has nothing left to do.
+	over := time.AfterFunc(endTimeout, kill)
+	ended := p.wait(cmd)
+	over.Stop()
+	switch {
+	case result != nil:
+		return *result
+	case hung != "":
+		err = fmt.Errorf("no progress for %v in its phase %q: killed; its locks are left to their lease of %v", p.hang, hung, p.plan.Lease)
+	case ended != nil:
+		err = fmt.Errorf("the row's process died: %w; its locks are left to their lease of %v", ended, p.plan.Lease)
+	default:
+		err = errors.Join(errors.New("the row's process ended without a result"), err)
+	}
+	return fail(err)
+}
+
+// follow reads a row's events until its result, or until its output ends. When
+// there is no progress for too long it calls kill and returns the phase.
+func (p *Parent) follow(events io.Reader, kill func()) (result *report.Row, hung string) {
+	var killed atomic.Bool
+	alive := time.AfterFunc(p.hang, func() {
+		killed.Store(true)
+		kill()
+	})
+	defer alive.Stop()
+	cpu := newCPUSampler(p.srv, p.plan.Watch)
+	defer cpu.end()
+	phase := "start"
+	for dec := json.NewDecoder(events); ; {
+		var e event
+		if dec.Decode(&e) != nil { // it has died, or something else wrote there
+			if killed.Load() {
+				return nil, phase
+			}
+			return nil, ""
+		}
+		if e.Result != nil {
+			e.Result.ServerCPU = cpu.end()
+			return e.Result, ""
+		}
+		phase = e.Phase
+		alive.Reset(p.hang)
+		cpu.phase(phase)
+		p.progress.Step(phase, e.Done, time.Now())
+	}
+}
+
+func (p *Parent) start(cmd *exec.Cmd) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errors.New("bench: no row is wanted any more")
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p.child = cmd
+	return nil
+}
+
+func (p *Parent) wait(cmd *exec.Cmd) error {
+	err := cmd.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.child = nil
+	return err
+}
+
+// Kill ends the row that runs at once, and no other is started. The locks that it
+// held are left to their lease.
+func (p *Parent) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	if p.child != nil {
+		_ = p.child.Process.Kill()
+	}
+}

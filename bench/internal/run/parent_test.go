@@ -1,0 +1,59 @@
+package run
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/bench/internal/report"
+)
+
+// untold is a teller for tests to which nothing need be told.
+type noProgress struct{}
+
+func (noProgress) Start([]int)                 {}
+func (noProgress) Begin(report.Row, time.Time) {}
+func (noProgress) End(time.Time)               {}
+func (noProgress) Step(string, int, time.Time) {}
+
+func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
+	srv := miniServer(t)
+	d, ok := DriverNamed("wheel-batch")
+	require.True(t, ok)
+	for mode, says := range map[string]string{
+		"die":    "the row's process died",
+		"hang":   `no progress for`,
+		"babble": "ended without a result",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			var out output
+			p, err := NewParent(srv, Plan{Drivers: []Driver{d}, Locks: []int{1, 2}, Lease: time.Second, Duration: time.Second}, &out, noProgress{})
+			require.NoError(t, err)
+			p.env = []string{RowEnv + "=" + mode}
+			if mode == "hang" {
+				p.hang = 500 * time.Millisecond
+			}
+			rows := p.Rows(context.Background())
+			require.Len(t, rows, 2, "the run goes on")
+			for _, r := range rows {
+				require.False(t, r.Sound())
+				require.False(t, r.Missed.Known)
+				require.Contains(t, strings.Join(r.Faults, "\n"), says)
+			}
+			require.Error(t, report.Verdict(rows))
+			require.Contains(t, out.String(), says)
+		})
+	}
+}
+
+func TestKilledParentStartsNoMoreRows(t *testing.T) {
+	srv := miniServer(t)
+	p, err := NewParent(srv, Plan{Drivers: Drivers()[:1], Locks: []int{1}, Lease: time.Second, Duration: time.Second}, &output{}, noProgress{})
+	require.NoError(t, err)
+	p.Kill()
+	rows := p.Rows(context.Background())
+	require.Contains(t, strings.Join(rows[0].Faults, "\n"), "no row is wanted any more")
+}

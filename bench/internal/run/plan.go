@@ -1,0 +1,24 @@
+package run
+
+import (
+	"slices"
+	"time"
+)
+
+// Plan is what will be measured: every driver at every number of locks.
+type Plan struct {
+	Drivers  []Driver
+	Locks    []int
+	Lease    time.Duration
+	Duration time.Duration // of a row's hold; at least the lease, or locks that nobody renews would look held
+	Watch    time.Duration // how long the server's CPU is sampled after the hold; 0: not at all
+}
+
+// WatchOf is how long the server's CPU is sampled in a row with so many locks:
+// only those of the largest number are drawn.
+func (p Plan) WatchOf(locks int) time.Duration {
+	if slices.ContainsFunc(p.Locks, func(n int) bool { return n > locks }) {
+		return 0
+	}
+	return p.Watch
+}

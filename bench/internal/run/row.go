@@ -1,0 +1,288 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	mrand "math/rand/v2"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// RowEnv is the environment variable that is set in a row's process.
+const RowEnv = "WHEELLOCK_BENCH_ROW"
+
+const (
+	// Workers is how many goroutines of a row acquire and release its locks.
+	Workers      = 256
+	stallTimeout = 10 * time.Second // without a lock acquired or released: the row gives up
+	eventPeriod  = time.Second
+)
+
+// rowConfig is what a row is told on its standard input.
+type rowConfig struct {
+	URL      string        `json:"url"`
+	Own      bool          `json:"own"`    // the server is the run's own
+	Prefix   string        `json:"prefix"` // of the locks' names
+	Driver   string        `json:"driver"`
+	Locks    int           `json:"locks"`
+	Lease    time.Duration `json:"lease"`
+	Duration time.Duration `json:"duration"`
+	Watch    time.Duration `json:"watch"` // after it
+}
+
+// event is a line on a row's standard output: progress, or at the end its
+// result.
+type event struct {
+	Phase  string      `json:"phase,omitempty"`
+	Done   int         `json:"done,omitempty"`
+	Result *report.Row `json:"result,omitempty"`
+}
+
+// RowMain is the program of a row's process. It returns the exit status, which is
+// 0 even if the row failed, because what went wrong is in the row's result; 2 if
+// no Parent has started it.
+func RowMain(stdin io.Reader, stdout io.Writer) int {
+	// A Ctrl-C reaches this process too; the parent decides what it means.
+	signal.Ignore(os.Interrupt)
+	// If the parent dies, events go nowhere, and the locks are to be released
+	// all the same.
+	signal.Ignore(syscall.SIGPIPE)
+	var cfg rowConfig
+	if err := json.NewDecoder(stdin).Decode(&cfg); err != nil {
+		fmt.Fprintln(os.Stderr, "bench: a row's process is started by bench itself:", err)
+		return 2 // wrong usage
+	}
+	stop := make(chan struct{})
+	var once sync.Once
+	unwanted := func() { once.Do(func() { close(stop) }) }
+	go func() {
+		_, _ = io.Copy(io.Discard, stdin)
+		unwanted()
+	}()
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	go func() {
+		<-terminated
+		unwanted()
+	}()
+	enc := json.NewEncoder(stdout)
+	var mu sync.Mutex // guards enc
+	send := func(e event) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = enc.Encode(e)
+	}
+	r := &rowRun{cfg: cfg, stop: stop, event: send}
+	r.row.Driver, r.row.Locks = cfg.Driver, cfg.Locks
+	if err := r.run(); err != nil {
+		r.fault(err)
+	}
+	send(event{Result: &r.row})
+	return 0
+}
+
+// rowRun is one row being measured.
+type rowRun struct {
+	// immutable
+	cfg   rowConfig
+	stop  <-chan struct{} // closed when the row is not wanted any more
+	event func(event)
+
+	srv    *redistest.Server
+	holder Holder
+	gone   bool // the server did not answer any more
+	row    report.Row
+}
+
+func (r *rowRun) name(i int) string { return r.cfg.Prefix + strconv.Itoa(i) }
+
+func (r *rowRun) fault(err error) {
+	r.row.Faults = append(r.row.Faults, report.OneLine(err))
+}
+
+func (r *rowRun) unwanted() bool {
+	select {
+	case <-r.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// progress reports that so many things of a phase are done.
+func (r *rowRun) progress(phase string) func(int) {
+	r.event(event{Phase: phase})
+	last := time.Now()
+	return func(done int) {
+		if now := time.Now(); now.Sub(last) >= eventPeriod {
+			last = now
+			r.event(event{Phase: phase, Done: done})
+		}
+	}
+}
+
+// run takes the locks, holds and checks them, and gives them back in any case.
+func (r *rowRun) run() error {
+	d, ok := DriverNamed(r.cfg.Driver)
+	if !ok {
+		return fmt.Errorf("bench: no driver %q", r.cfg.Driver)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	defer cancel()
+	var err error
+	if r.srv, err = redistest.Connect(ctx, r.cfg.URL); err != nil {
+		return err
+	}
+	if r.holder, err = NewHolder(d, r.srv, r.name, r.cfg.Locks, r.cfg.Lease); err != nil {
+		return err
+	}
+	defer r.holder.Close()
+	begun := time.Now()
+	err = r.takeAll()
+	r.row.AcquireSeconds = report.NumberOf(time.Since(begun).Seconds())
+	if err == nil && !r.unwanted() {
+		err = r.measure()
+	}
+	if e, ok := r.holder.(*engine); ok {
+		r.row.Connections = report.NumberOf(e.dials.Load())
+	}
+	r.row.Interrupted = r.unwanted()
+	if err != nil {
+		r.fault(err)
+	}
+	return r.giveBack()
+}
+
+// takeAll takes the locks in random order.
+func (r *rowRun) takeAll() error {
+	order := mrand.Perm(r.cfg.Locks)
+	take := func(ctx context.Context, k int) error {
+		if r.unwanted() {
+			return nil
+		}
+		return r.holder.Acquire(ctx, order[k])
+	}
+	// Once the first are lost the last will never be had, however long we try.
+	keepsUp := func(taken int) error {
+		if lost := taken - r.holder.Live(); lost > 0 && !r.unwanted() {
+			return fmt.Errorf("of %d locks %d were lost before the rest was taken: the load is more than driver and server can do", taken, lost)
+		}
+		return nil
+	}
+	if err := r.each("acquire", r.cfg.Locks, take, keepsUp); err != nil {
+		r.row.Missed = report.NumberOf(r.holder.Counters().Missed)
+		return fmt.Errorf("bench: acquire: %w", err)
+	}
+	return nil
+}
+
+// giveBack releases what is held and makes sure that nothing is left.
+func (r *rowRun) giveBack() error {
+	held := r.holder.Live()
+	var lost atomic.Int64
+	release := func(ctx context.Context, i int) error {
+		err := r.holder.Release(ctx, i)
+		if errors.Is(err, lock.ErrLost) {
+			lost.Add(1)
+			return nil
+		}
+		return err
+	}
+	goOn := func(int) error { return nil }
+	if err := r.each("release", r.cfg.Locks, release, goOn); err != nil {
+		// The names are this run's alone, so that deleting harms nobody.
+		if left, err2 := deleteKeys(r.srv, r.cfg.Locks, r.name, r.progress("delete")); err2 == nil {
+			return fmt.Errorf("bench: release: %w; the %d locks left are deleted", err, left)
+		}
+		return fmt.Errorf("bench: release: locks are left to their lease of %v: %w", r.cfg.Lease, err)
+	}
+	left, err := countKeys(r.srv, r.cfg.Locks, r.name, r.progress("look"))
+	if err == nil && left > 0 {
+		// The engine releases what it had lost in the background.
+		time.Sleep(min(r.cfg.Lease, time.Second))
+		left, err = deleteKeys(r.srv, r.cfg.Locks, r.name, r.progress("delete"))
+	}
+	switch {
+	case err != nil && r.gone:
+		return nil // it has been said
+	case err != nil:
+		return fmt.Errorf("bench: looking whether all are released: %w", err)
+	}
+	r.row.Released = held
+	if n := lost.Load(); n > 0 && r.row.Kept() {
+		return fmt.Errorf("bench: %d locks were lost after the check, before their release", n)
+	}
+	if left > 0 {
+		return fmt.Errorf("bench: %d locks were still there after their release; they are deleted now", left)
+	}
+	return nil
+}
+
+// each calls do for 0 to n-1 from many goroutines until one fails, goOn does, or
+// none gets anywhere for stallTimeout. goOn is asked now and then with how many
+// are done.
+func (r *rowRun) each(phase string, n int, do func(ctx context.Context, i int) error, goOn func(done int) error) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	var next, done atomic.Int64
+	var wg sync.WaitGroup
+	for range min(Workers, n) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := do(ctx, i); err != nil {
+					cancel(err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	finished := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(finished)
+	}()
+	r.event(event{Phase: phase})
+	ticks := time.NewTicker(eventPeriod)
+	defer ticks.Stop()
+	before, moved := int64(0), time.Now()
+	for {
+		select {
+		case <-finished:
+			return context.Cause(ctx)
+		case now := <-ticks.C:
+			d := done.Load()
+			if err := goOn(int(d)); err != nil {
+				cancel(err)
+			}
+			switch {
+			case d > before:
+				before, moved = d, now
+				r.event(event{Phase: phase, Done: int(d)})
+			case now.Sub(moved) >= stallTimeout:
+				cancel(fmt.Errorf("bench: nothing moved for %v", stallTimeout))
+				moved = now
+			}
+		}
+	}
+}
+
+func randomID() string { return strings.ToLower(rand.Text()[:10]) }

@@ -1,0 +1,84 @@
+package run
+
+import (
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/integration/redistest"
+)
+
+const (
+	cpuPeriod  = 100 * time.Millisecond
+	cpuSamples = 1000 // of a row, so that its chart stays small
+)
+
+// cpuSampler samples the server's CPU while a row is watched, from outside of
+// the row's process. That is after all else is measured: what ten questions a
+// second cost a server is half of what a sweep of a thousand locks does. It is
+// used by one goroutine.
+type cpuSampler struct {
+	srv    *redistest.Server
+	period time.Duration
+
+	stop    chan struct{} // nil when nothing is sampled
+	done    chan struct{} // closed when samples are complete; nil before phase watch
+	samples []report.CPUSample
+}
+
+func newCPUSampler(srv *redistest.Server, watch time.Duration) *cpuSampler {
+	return &cpuSampler{srv: srv, period: max(cpuPeriod, watch/cpuSamples)}
+}
+
+// phase begins to sample with the row's phase watch, and ends with what follows
+// it.
+func (s *cpuSampler) phase(name string) {
+	switch {
+	case name == PhaseWatch && s.done == nil:
+		s.stop, s.done = make(chan struct{}), make(chan struct{})
+		go s.run(s.stop)
+	case name != PhaseWatch:
+		s.end()
+	}
+}
+
+// end returns what was sampled. It may be called again.
+func (s *cpuSampler) end() []report.CPUSample {
+	if s.done == nil {
+		return nil
+	}
+	if s.stop != nil {
+		close(s.stop)
+		s.stop = nil
+	}
+	<-s.done
+	return s.samples
+}
+
+// run samples until stop, or until the server does not answer.
+func (s *cpuSampler) run(stop <-chan struct{}) {
+	defer close(s.done)
+	conn, err := s.srv.Dial(redis.DialReadTimeout(time.Second))
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	begun, before := time.Now(), cpuOf(conn)
+	ticks := time.NewTicker(s.period)
+	defer ticks.Stop()
+	for last := begun; ; {
+		select {
+		case <-stop:
+			return
+		case <-ticks.C:
+		}
+		cpu, now := cpuOf(conn), time.Now()
+		busy := cpu.Minus(before).Per(now.Sub(last).Seconds())
+		if !busy.Known {
+			return
+		}
+		s.samples = append(s.samples, report.CPUSample{At: report.NumberOf(now.Sub(begun).Seconds()), Cores: busy})
+		before, last = cpu, now
+	}
+}

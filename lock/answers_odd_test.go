@@ -1,0 +1,83 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// TestAnAnswerThatIsNoneIsUnknownNotALoss: a proxy between client and server, or
+// a server that is none, may answer anything.
+func TestAnAnswerThatIsNoneIsUnknownNotALoss(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	ctx := context.Background()
+	for _, odd := range []any{"OK", []byte("1"), nil, int64(7), []any{}, []any{"1", "2"}, []any{[]byte("0")}, []any{int64(7), "x"}} {
+		for _, name := range []string{"reenter", "guard", "extend"} {
+			st := newStall(t, s)
+			c := st.client(t, lock.Config{})
+			held, err := c.Mutex(t.Name()).Lock(ctx)
+			require.NoError(t, err)
+			asked := map[string]string{"reenter": "reenter", "guard": "guard", "extend": "reenter"}[name]
+			st.mangle.Store(&mangled{asked, odd})
+			call, cancel := context.WithTimeout(ctx, 5*time.Second)
+			switch name {
+			case "reenter":
+				_, err = c.Mutex(t.Name()).TryLock(held.Context(call))
+			case "guard":
+				_, err = held.Guard(call, "SET", []string{t.Name() + ":x"}, "1")
+			case "extend":
+				err = held.Extend(call, time.Minute)
+			}
+			cancel()
+			require.ErrorIs(t, err, lock.ErrUnknown, "%s %#v", name, odd)
+			require.True(t, held.Valid(), "%s %#v", name, odd)
+			require.NoError(t, held.Err(), "%s %#v", name, odd)
+			require.Equal(t, 1, held.Count())
+			st.mangle.Store(nil)
+			require.NoError(t, held.Unlock(ctx))
+		}
+	}
+}
+
+// TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered: the later of two could
+// come first.
+func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	st := newStall(t, s)
+	c := st.client(t, lock.Config{})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	st.keep("guard")
+	first := make(chan error, 1)
+	go func() {
+		_, err := held.Guard(ctx, "SET", []string{t.Name() + ":x"}, "first")
+		first <- err
+	}()
+	st.await("guard", 1)
+	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	_, err = held.Guard(short, "SET", []string{t.Name() + ":x"}, "second")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, lock.ErrUnknown, "it is known that it was not run")
+	require.NotErrorIs(t, err, lock.ErrNotHeld)
+	require.ErrorContains(t, err, "not run")
+	err = held.Extend(short, time.Minute)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, lock.ErrUnknown, "it is known that it was not sent")
+	st.letGo()
+	require.NoError(t, <-first)
+	require.Equal(t, []byte("first"), redisDo(t, s, "GET", t.Name()+":x"))
+	_, err = held.Guard(ctx, "SET", []string{t.Name() + ":x"}, "third")
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(ctx))
+	require.Equal(t, []byte("third"), redisDo(t, s, "GET", t.Name()+":x"))
+	_, err = held.Guard(ctx, "SET", []string{t.Name() + ":x"}, "fourth")
+	require.ErrorIs(t, err, lock.ErrNotHeld)
+}

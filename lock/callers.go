@@ -1,0 +1,167 @@
+package lock
+
+import (
+	"context"
+	"errors"
+)
+
+// callers are the calls of one owner for one lock that wait for it, or ask Redis
+// for it: another call of that owner may get the lock first, and then they
+// re-enter it. An owner that Lock has just made is nobody else's, so its call is
+// not among them.
+type callers struct {
+	wakes  map[chan struct{}]struct{} // of capacity 1: look at your state again
+	asking bool                       // one of them asks Redis
+	probe  *probe                     // what it asks; nil while nobody waits for the answer
+}
+
+// probe is a question whose answer other calls of the same owner wait for: two
+// that ask at once would refuse each other.
+type probe struct {
+	done chan struct{} // closed when it is over
+	err  error         // immutable then: a refusal or an unknown outcome; nil if it was anything else
+}
+
+// finish ends the probe, whose caller has ctx.
+func (p *probe) finish(ctx context.Context, err error) {
+	if ctx.Err() == nil && (errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrUnknown)) {
+		p.err = err
+	}
+	close(p.done)
+}
+
+// await waits for the end of p, of another call, or of ctx. known is what it
+// said, if it began after this call, which awaited another one before.
+func (p *probe) await(ctx context.Context, awaited *bool) (known error) {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return nil
+	}
+	if *awaited {
+		known = p.err
+	}
+	*awaited = true
+	return known
+}
+
+// callerKey finds them.
+type callerKey struct {
+	name  string
+	owner owner
+}
+
+// watchLocked makes a hold of that name and owner wake the caller, until
+// unwatchLocked.
+func (c *Client) watchLocked(k callerKey, wake chan struct{}) {
+	v := c.callers[k]
+	if v.wakes == nil {
+		v.wakes = make(map[chan struct{}]struct{})
+	}
+	v.wakes[wake] = struct{}{}
+	if c.callers == nil {
+		c.callers = make(map[callerKey]callers)
+	}
+	c.callers[k] = v
+}
+
+// unwatchLocked undoes watchLocked.
+func (c *Client) unwatchLocked(k callerKey, wake chan struct{}) {
+	v := c.callers[k]
+	delete(v.wakes, wake)
+	if len(v.wakes) == 0 && !v.asking {
+		delete(c.callers, k)
+	}
+}
+
+// wakeCallersLocked makes those look whose owner has got h.
+func (c *Client) wakeCallersLocked(h *hold) {
+	for wake := range c.callers[callerKey{h.name, h.owner}].wakes {
+		signal(wake)
+	}
+}
+
+// watchOwner is watchLocked; the function that it returns undoes it.
+func (c *Client) watchOwner(name string, o owner, wake chan struct{}) func() {
+	k := callerKey{name, o}
+	c.mu.Lock()
+	c.watchLocked(k, wake)
+	c.mu.Unlock()
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.unwatchLocked(k, wake)
+	}
+}
+
+// errAgain: the owner has the lock, or another of its calls has just asked: the
+// caller looks again.
+var errAgain = errors.New("lock: bug: look again")
+
+// ask asks Redis by send, unless the owner has the lock or another of its calls
+// asks: two that ask at once would refuse each other. It waits for that one's
+// answer, and returns errAgain.
+func (a *attempt) ask(ctx context.Context, send func(context.Context) (*Held, error)) (*Held, error) {
+	if !a.shared {
+		return send(ctx)
+	}
+	p, owned := a.beginAsking()
+	switch {
+	case owned:
+		return nil, errAgain
+	case p == nil:
+		held, err := send(ctx)
+		a.endAsking(ctx, err)
+		return held, err
+	case a.beside:
+		return send(ctx)
+	}
+	known := p.await(ctx, &a.awaited)
+	switch {
+	case ctx.Err() != nil:
+		return nil, newWaitError(ctx, a.name, nil)
+	case known != nil && !a.wait: // who waits listens before it asks
+		return nil, known
+	}
+	return nil, errAgain
+}
+
+// beginAsking notes that a asks. If another call of its owner does so already it
+// returns that one's probe, and owned is true if the owner has the lock.
+func (a *attempt) beginAsking() (p *probe, owned bool) {
+	c, k := a.c, callerKey{a.name, a.owner}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a.kind.exclusive() && c.ownLocked(a.name, a.owner) != nil || !a.kind.exclusive() && c.kinLocked(a.name, a.owner) {
+		return nil, true
+	}
+	v := c.callers[k]
+	switch {
+	case !v.asking:
+		v.asking = true
+	case v.probe == nil:
+		v.probe = &probe{done: make(chan struct{})}
+	}
+	if c.callers == nil {
+		c.callers = make(map[callerKey]callers)
+	}
+	c.callers[k] = v
+	return v.probe, false
+}
+
+// endAsking undoes beginAsking.
+func (a *attempt) endAsking(ctx context.Context, err error) {
+	c, k := a.c, callerKey{a.name, a.owner}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.callers[k]
+	if v.probe != nil {
+		v.probe.finish(ctx, err)
+	}
+	v.asking, v.probe = false, nil
+	if len(v.wakes) == 0 {
+		delete(c.callers, k)
+	} else {
+		c.callers[k] = v
+	}
+}

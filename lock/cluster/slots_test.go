@@ -1,0 +1,129 @@
+package cluster_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mna/redisc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/lock/topology"
+)
+
+// startTeller starts a node that knows no more than CLUSTER SLOTS, and says slots
+// to that.
+func startTeller(t *testing.T, slots string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var conns []net.Conn
+	wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, c)
+			mu.Unlock()
+			wg.Go(func() {
+				defer c.Close()
+				for lines := bufio.NewScanner(c); lines.Scan(); {
+					switch strings.ToUpper(lines.Text()) {
+					case "SLOTS":
+						fmt.Fprint(c, slots)
+					case "NODES":
+						fmt.Fprint(c, "-NOPERM User locker has no permissions to run the 'cluster|nodes' command\r\n")
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		mu.Lock()
+		for _, c := range conns {
+			c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return ln.Addr().String()
+}
+
+// slotsAt is an answer of CLUSTER SLOTS that gives all slots to one node. host is
+// one of Redis, and more what follows the id.
+func slotsAt(host string, port int, id, more string) string {
+	n := 3
+	if more != "" {
+		n = 4
+	}
+	return "*1\r\n*3\r\n:0\r\n:16383\r\n*" + strconv.Itoa(n) + "\r\n" + host + ":" + strconv.Itoa(port) + "\r\n" + bulk(id) + more
+}
+
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+
+// layout is the first that a Source of these nodes finds.
+func layout(t *testing.T, nodes ...string) topology.Layout {
+	t.Helper()
+	source, err := cluster.New(&redisc.Cluster{StartupNodes: nodes}, cluster.Options{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var first topology.Layout
+	source.Follow(ctx, time.Hour, nil, func(l topology.Layout) {
+		first = l
+		cancel()
+	})
+	require.NoError(t, first.Err)
+	return first
+}
+
+func TestCLUSTERSLOTSIsEnough(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ host, more, want string }{
+		"address":          {bulk("10.0.0.1"), "", "10.0.0.1:7000"},
+		"name":             {bulk("redis-0.example"), "*2\r\n" + bulk("ip") + bulk("10.0.0.1"), "redis-0.example:7000"},
+		"IPv6":             {bulk("::1"), "", "[::1]:7000"},
+		"where it is":      {"$-1\r\n", "", "127.0.0.1:7000"},
+		"empty":            {bulk(""), "", "127.0.0.1:7000"},
+		"unknown name":     {bulk("?"), "*2\r\n" + bulk("ip") + bulk("10.0.0.1"), "10.0.0.1:7000"},
+		"nothing is known": {bulk("?"), "*0\r\n", "127.0.0.1:7000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := layout(t, startTeller(t, slotsAt(test.host, 7000, "id", test.more)))
+			require.Equal(t, []topology.Server{{Name: test.want, Instance: "id"}}, l.Servers)
+			require.Equal(t, make([]int, 16384), l.Slots)
+		})
+	}
+}
+
+// Without the epochs of CLUSTER NODES most are believed: one node that is cut off
+// leads nowhere.
+func TestOfNodesWithoutEpochsMostAreBelieved(t *testing.T) {
+	t.Parallel()
+	for stale := range 3 {
+		var nodes []string
+		for i := range 3 {
+			port := 7001
+			if i == stale {
+				port = 7000
+			}
+			nodes = append(nodes, startTeller(t, slotsAt(bulk("10.0.0.1"), port, strconv.Itoa(port), "")))
+		}
+		for range 5 { // they answer in any order
+			require.Equal(t, []topology.Server{{Name: "10.0.0.1:7001", Instance: "7001"}}, layout(t, nodes...).Servers)
+		}
+	}
+}

@@ -1,0 +1,556 @@
+package lock_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// What a fair lock of Redisson's does to Redis, in our words. KEYS: the lock, its
+// queue, the scores. Messages go to lists here, where a test finds them.
+const (
+	javaSweep = `
+		local function sweep(now)
+			while true do
+				local head = redis.call('lindex', KEYS[2], 0)
+				local score = head and redis.call('zscore', KEYS[3], head)
+				if not score or tonumber(score) > now then
+					return
+				end
+				redis.call('zrem', KEYS[3], head)
+				redis.call('lpop', KEYS[2])
+			end
+		end
+		local function tell()
+			local head = redis.call('lindex', KEYS[2], 0)
+			if head then
+				redis.call('rpush', ARGV[3] .. ':' .. head, '0')
+			end
+		end
+		local me, now = ARGV[1], tonumber(ARGV[2])
+		`
+	// javaFairTake answers nil, or for how long its thread sleeps at most; it
+	// sleeps until a message if that is negative.
+	javaFairTake = javaSweep + `
+		sweep(now)
+		if redis.call('exists', KEYS[1]) == 0
+			and (redis.call('exists', KEYS[2]) == 0 or redis.call('lindex', KEYS[2], 0) == me) then
+			redis.call('lpop', KEYS[2])
+			redis.call('zrem', KEYS[3], me)
+			for _, other in ipairs(redis.call('zrange', KEYS[3], 0, -1)) do
+				redis.call('zincrby', KEYS[3], -300000, other)
+			end
+			redis.call('hset', KEYS[1], me, 1)
+			redis.call('pexpire', KEYS[1], 30000)
+			return nil
+		end
+		local score = redis.call('zscore', KEYS[3], me)
+		if score then
+			if ARGV[4] == '3.13' then
+				return tonumber(score) - 300000 - now
+			end
+			return math.max(0, redis.call('pttl', KEYS[1]))
+		end
+		local last, ttl = redis.call('lindex', KEYS[2], -1), nil
+		if last and last ~= me then
+			ttl = tonumber(redis.call('zscore', KEYS[3], last)) - now
+		else
+			ttl = redis.call('pttl', KEYS[1])
+		end
+		if redis.call('zadd', KEYS[3], string.format('%.0f', ttl + 300000 + now), me) == 1 then
+			redis.call('rpush', KEYS[2], me)
+		end
+		return ttl`
+	javaFairUnlock = javaSweep + `
+		sweep(now)
+		redis.call('del', KEYS[1])
+		tell()
+		return 1`
+	// javaFairLeave is of a thread that waits no more.
+	javaFairLeave = javaSweep + `
+		local behind = false
+		for _, other in ipairs(redis.call('lrange', KEYS[2], 0, -1)) do
+			if behind then
+				redis.call('zincrby', KEYS[3], -300000, other)
+			end
+			behind = behind or other == me
+		end
+		redis.call('zrem', KEYS[3], me)
+		redis.call('lrem', KEYS[2], 0, me)
+		return 1`
+)
+
+// fairGraceMS is how long Redisson waits for one of ours that died, with an
+// IOTimeout of a second; fairSkewMS is by how much clocks differ.
+const (
+	fairGraceMS    = 11_000
+	fairPatienceMS = 300_000
+	fairSkewMS     = 6_000
+	parked         = int64(math.MaxInt64)
+)
+
+// fairStory is a queue of waiters of both kinds. Its time moves by hand.
+type fairStory struct {
+	t       *testing.T
+	conn    redis.Conn
+	rng     *rand.Rand
+	key     string
+	java    string // version
+	now     int64  // ms
+	all     []*fairActor
+	holder  *fairActor
+	lease   int64 // end of the holder's; parked while it renews
+	free    int64 // since when the lock is free, if it is, and the same is first
+	longest int64 // how long a living waiter stood first at a free lock behind dead ones of ours
+	turns   int
+	queued  []string // as the last script left the queue
+}
+
+// fairActor is a waiter, or the holder.
+type fairActor struct {
+	java, dead bool
+	field      string
+	skew       int64 // of its clock
+	next       int64 // when it does something
+	came, died int64
+	asked      int64 // when it last tried
+	covered    int64 // when one of ours that lived was last ahead of it
+
+	// of ours
+	signs       int
+	first, sign string
+	missed      int
+	seen        int64
+}
+
+func newFairStory(t *testing.T, s *redistest.Server, seed uint64, java string) *fairStory {
+	conn, err := s.Dial()
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return &fairStory{
+		t: t, conn: conn, rng: rand.New(rand.NewPCG(seed, 7)), key: fmt.Sprintf("%s.%d", keyOf(t), seed), java: java,
+		now: 1_800_000_000_000, lease: parked,
+	}
+}
+
+func (f *fairStory) keys() []any {
+	queue, scores, signs, _ := fairKeys(f.key)
+	return []any{f.key, queue, scores, signs, f.key + ":counter"}
+}
+
+func (f *fairStory) do(cmd string, args ...any) any {
+	reply, err := f.conn.Do(cmd, args...)
+	require.NoError(f.t, err)
+	return reply
+}
+
+func (f *fairStory) living(field string) *fairActor {
+	for _, a := range f.all {
+		if a.field == field && !a.dead {
+			return a
+		}
+	}
+	return nil
+}
+
+// run runs a script for a, and checks what it did to the others.
+func (f *fairStory) run(a *fairActor, text string, keys int, args ...any) any {
+	calls := [][]any{{"PTTL", f.key}}
+	if f.holder != nil { // its TTL is that of the story
+		rest := int64(25_000)
+		if f.lease != parked {
+			rest = max(f.lease-f.now, 1)
+		}
+		calls[0] = []any{"PEXPIRE", f.key, rest}
+	}
+	for _, key := range f.keys()[1:4] { // it ends by the story's time, not by ours
+		calls = append(calls, []any{"PERSIST", key})
+	}
+	calls = append(calls,
+		append(append([]any{"EVAL", text, keys}, f.keys()[:keys]...), args...),
+		[]any{"LRANGE", f.keys()[1], 0, -1})
+	script := len(calls) - 2
+	for _, b := range f.all {
+		calls = append(calls, []any{"DEL", f.channel() + ":" + b.field})
+	}
+	for _, call := range calls {
+		require.NoError(f.t, f.conn.Send(call[0].(string), call[1:]...))
+	}
+	require.NoError(f.t, f.conn.Flush())
+	replies := make([]any, len(calls))
+	for i := range replies {
+		var err error
+		replies[i], err = f.conn.Receive()
+		require.NoError(f.t, err)
+	}
+	before, reply := f.queued, replies[script]
+	after, err := redis.Strings(replies[script+1], nil)
+	require.NoError(f.t, err)
+	f.queued = after
+	for i, field := range before {
+		b, in := f.living(field), slices.Contains(after, field)
+		if !in {
+			f.free = max(f.free, f.now) // another may be first now
+		}
+		if b == nil || b == a {
+			continue
+		}
+		if !b.java {
+			require.True(f.t, in, "%v: one of ours, which lives, was taken out of the queue, %d of %d", a, i, len(before))
+		} else if !in && b.covered > 0 { // else it is Redisson's own doing
+			require.GreaterOrEqual(f.t, f.now-b.covered, int64(fairPatienceMS-fairSkewMS), "one of Redisson's was dropped too early")
+		}
+	}
+	for i, b := range f.all {
+		if !b.dead && b != f.holder && replies[script+2+i] == int64(1) {
+			b.next = min(b.next, f.now+1+f.rng.Int64N(3)) // a message
+		}
+	}
+	ours := false
+	for _, field := range after {
+		if b := f.living(field); b != nil {
+			if b.java && ours {
+				b.covered = f.now
+			}
+			ours = ours || !b.java
+		}
+	}
+	return reply
+}
+
+func (f *fairStory) channel() string { return f.key + ":channel" }
+
+// try lets a try to get the lock.
+func (f *fairStory) try(a *fairActor) {
+	before := f.queued
+	var got bool
+	a.asked = f.now
+	if a.java {
+		ttl, ok := f.run(a, javaFairTake, 3, a.field, f.now+a.skew, f.channel(), f.java).(int64)
+		switch got = !ok; {
+		case ttl < 0:
+			a.next = parked
+		default:
+			a.next = f.now + max(ttl, 500) // it spins if that is 0
+		}
+	} else {
+		got = f.tryOurs(a)
+	}
+	if !got {
+		return
+	}
+	require.Nil(f.t, f.holder, "two have the lock")
+	for _, field := range before {
+		if field == a.field {
+			break
+		}
+		require.Nil(f.t, f.living(field), "%v passed one that lives", a)
+	}
+	f.holder, f.lease, a.next = a, parked, f.now+f.rng.Int64N(3_000)
+	f.turns++
+	switch f.rng.IntN(12) {
+	case 0: // a long hold
+		a.next = f.now + 200_000 + f.rng.Int64N(700_000)
+	case 1: // it dies, and its lease ends
+		if f.java != "3.13" { // whose waiters may sleep for ever then
+			f.lease = f.now + 30_000
+			a.next, a.dead = f.lease, true
+		}
+	}
+}
+
+// tryOurs is what a FairMutex does: it gives a sign each two seconds, and names
+// the first if that one has given none for three times.
+func (f *fairStory) tryOurs(a *fairActor) bool {
+	a.signs++
+	dead, deadSign := "", ""
+	if a.missed >= 3 {
+		dead, deadSign, a.missed = a.first, a.sign, 0
+	}
+	reply := f.run(a, script.FairTake.Text(), 5, a.field, 30_000, 1, f.now+a.skew, fairPatienceMS,
+		fmt.Sprintf("%d/2000", a.signs), dead, deadSign, fairGraceMS, f.channel(), "rpush", fairGraceMS, 0).([]any)
+	if reply[0] == int64(1) {
+		return true
+	}
+	first, sign := string(reply[2].([]byte)), string(reply[3].([]byte))
+	switch {
+	case first != a.first || sign != a.sign || sign == "" || first == a.field:
+		a.first, a.sign, a.missed, a.seen = first, sign, 0, f.now
+	case f.now-a.seen >= 2_000:
+		a.missed++
+		a.seen = f.now
+	}
+	a.next = f.now + 2_000
+	if pttl := reply[1].(int64); first == a.field && pttl >= 0 {
+		a.next = f.now + min(2_000, pttl+1)
+	}
+	if a.missed >= 3 {
+		a.next = f.now + 2
+	}
+	return false
+}
+
+// release ends the hold.
+func (f *fairStory) release() {
+	a := f.holder
+	switch f.holder = nil; {
+	case a.dead:
+		f.do("DEL", f.key)
+	case a.java:
+		f.do("PERSIST", f.key)
+		f.run(a, javaFairUnlock, 3, a.field, f.now+a.skew, f.channel())
+	default:
+		f.run(a, script.FairRelease.Text(), 4, a.field, 0, 30_000, f.channel(), f.now+a.skew, fairGraceMS/2, "rpush")
+	}
+	f.forget(a)
+	f.free = f.now
+}
+
+func (f *fairStory) leave(a *fairActor) {
+	if a.java {
+		f.run(a, javaFairLeave, 3, a.field, f.now+a.skew, f.channel())
+	} else {
+		f.run(a, script.FairRelease.Text(), 4, a.field, 0, 30_000, f.channel(), f.now+a.skew, fairGraceMS/2, "rpush")
+	}
+	f.forget(a)
+	f.free = max(f.free, f.now)
+}
+
+func (f *fairStory) forget(a *fairActor) {
+	f.all = slices.DeleteFunc(f.all, func(b *fairActor) bool { return a == b })
+}
+
+// arrive adds a waiter.
+func (f *fairStory) arrive(java bool) *fairActor {
+	n := f.rng.Uint32()
+	a := &fairActor{java: java, field: fmt.Sprintf("java:%d", n), came: f.now, skew: f.rng.Int64N(fairSkewMS) - fairSkewMS/2}
+	if !java {
+		a.field = fmt.Sprintf("ours:%d:1", n)
+	}
+	f.all = append(f.all, a)
+	f.try(a)
+	return a
+}
+
+// step goes to when the next actor does something, and lets it, but not beyond
+// until.
+func (f *fairStory) step(until int64) {
+	next := until
+	var who *fairActor
+	for _, a := range f.all {
+		if (!a.dead || a == f.holder) && a.next < next {
+			next, who = a.next, a
+		}
+	}
+	f.now = max(f.now, next)
+	f.judge()
+	switch who {
+	case nil:
+	case f.holder:
+		f.release()
+	default:
+		f.try(who)
+	}
+}
+
+// judge checks that a free lock is had by the first that lives.
+func (f *fairStory) judge() {
+	if f.holder != nil {
+		return
+	}
+	since, limit := f.free, int64(2_000)
+	for _, field := range f.queued {
+		if a := f.living(field); a != nil {
+			waits := f.now - max(since, a.came)
+			if a.java {
+				// Redisson sweeps all that died when their time is over. It asks
+				// again when it is told, or after what it was told of a lease or of
+				// the time of the one before.
+				limit += fairGraceMS + fairSkewMS
+				if a.next != parked && a.asked-max(since, a.came) <= limit {
+					return
+				}
+			}
+			require.LessOrEqual(f.t, waits, limit, "%v does not get the free lock behind %v", a, f.queued)
+			f.longest = max(f.longest, waits)
+			return
+		}
+		i := slices.IndexFunc(f.all, func(b *fairActor) bool { return b.field == field })
+		if f.all[i].java {
+			return // it is waited for as ever
+		}
+		since = max(since, f.all[i].died)
+		limit += 9_000 // ours that live pass those that died one by one
+	}
+}
+
+// TestOursAndRedissonsFairWaitersInOneQueue: in random stories with long holds
+// and deaths, with clocks that differ, one of ours that lives is never taken out of
+// the queue, one of Redisson's not before its time, those that live are served in
+// their order, and nobody waits for long at a lock that is free.
+func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
+	s := onRedis(t)
+	seeds := uint64(9)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
+		version := []string{"4.7", "3.13"}[seed%2]
+		most := []int{5, 8, 24}[seed%3]
+		t.Run(fmt.Sprint(seed, " Redisson ", version, " up to ", most), func(t *testing.T) {
+			t.Parallel()
+			f := newFairStory(t, s, seed, version)
+			for f.turns < 40 {
+				if n := len(slices.DeleteFunc(slices.Clone(f.all), func(a *fairActor) bool { return a.dead })); n < most {
+					f.arrive(f.rng.IntN(2) == 0)
+				}
+				for end := f.now + f.rng.Int64N(8_000); f.now < end; {
+					f.step(end)
+				}
+				if len(f.all) == 0 {
+					continue
+				}
+				if a := f.all[f.rng.IntN(len(f.all))]; a != f.holder && !a.dead {
+					dead := 0
+					for _, b := range f.all {
+						if b.dead && b != f.holder {
+							dead++
+							if b.java {
+								dead += 3
+							}
+						}
+					}
+					switch f.rng.IntN(6) {
+					case 0:
+						// One of Redisson's that died costs all 300 s, or a multiple.
+						if dead < 3 && (!a.java || f.rng.IntN(4) == 0) {
+							a.dead, a.died = true, f.now
+						}
+					case 1:
+						f.leave(a)
+					}
+				}
+				// The dead are forgotten when they are out of the queue.
+				queue := f.queued
+				f.all = slices.DeleteFunc(f.all, func(a *fairActor) bool {
+					return a.dead && a != f.holder && !slices.Contains(queue, a.field)
+				})
+			}
+			t.Logf("%d turns in %v; a free lock was waited for, behind dead ones of ours, for up to %d ms",
+				f.turns, time.Duration(f.now-1_800_000_000_000)*time.Millisecond, f.longest)
+		})
+	}
+}
+
+// TestRedissonWaitsSecondsForDeadFairWaitersOfOurs, for several in a row, too.
+func TestRedissonWaitsSecondsForDeadFairWaitersOfOurs(t *testing.T) {
+	for _, version := range []string{"4.7", "3.13"} {
+		for _, dead := range []int{1, 4} {
+			f := newFairStory(t, onRedis(t), uint64(dead), version)
+			holder := f.arrive(true)
+			require.Equal(t, holder, f.holder)
+			holder.next = parked
+			for range dead {
+				f.arrive(false)
+			}
+			j := f.arrive(true)
+			for end := f.now + 1_200_000; f.now < end; { // ours live for long
+				f.step(end)
+			}
+			require.Contains(t, f.queued, j.field)
+			for _, a := range f.all[1 : 1+dead] {
+				a.dead, a.died = true, f.now
+			}
+			f.release()
+			for end := f.now + fairGraceMS + 5_000; f.now < end && f.holder == nil; {
+				// A thread that waits with a limit looks now and then.
+				j.next = min(j.next, f.now+1_000)
+				f.step(end)
+			}
+			require.Equal(t, j, f.holder, "Redisson %s behind %d dead", version, dead)
+		}
+	}
+}
+
+// TestALongWaitLosesNoFairWaiterItsPlace: a newcomer of Redisson's sweeps when one
+// has got the lock, whatever became of the scores in all that time.
+func TestALongWaitLosesNoFairWaiterItsPlace(t *testing.T) {
+	for _, wait := range []int64{100_000, 400_000, 600_000, 700_000, 1_800_000} {
+		f := newFairStory(t, onRedis(t), 1, "4.7")
+		f.arrive(true).next = f.now + wait
+		ours := []*fairActor{f.arrive(false), f.arrive(false), f.arrive(false)}
+		for _, a := range ours {
+			for holder := f.holder; f.holder == holder || f.holder == nil; {
+				f.step(f.now + wait)
+			}
+			require.Equal(t, a, f.holder)
+			a.next = f.now + wait
+			f.leave(f.arrive(true))
+		}
+	}
+}
+
+// TestANewcomerOfRedissonsNeverSleepsForEver: the last in the queue has a score
+// that is not past, though it may be dead, while one of ours that lives is ahead.
+func TestANewcomerOfRedissonsNeverSleepsForEver(t *testing.T) {
+	f := newFairStory(t, onRedis(t), 1, "4.7")
+	f.arrive(true).next = parked
+	f.arrive(false)
+	last := f.arrive(false)
+	last.dead, last.died = true, f.now
+	for end := f.now + 600_000; f.now < end; {
+		f.step(end)
+	}
+	j := f.arrive(true)
+	require.Equal(t, j.field, f.queued[2])
+	require.NotEqual(t, parked, j.next)
+}
+
+// TestAFairWaiterKeepsTheForemostOfItsPlaces, in whatever order its requests
+// arrive.
+func TestAFairWaiterKeepsTheForemostOfItsPlaces(t *testing.T) {
+	f := newFairStory(t, onRedis(t), 1, "4.7")
+	f.arrive(true).next = parked
+	take := func(field string, past ...any) {
+		args := []any{field, 30_000, 1, f.now, fairPatienceMS, "1/2000", "", "", fairGraceMS, f.channel(), "rpush", fairGraceMS, len(past)}
+		f.run(nil, script.FairTake.Text(), 5, append(args, past...)...)
+	}
+	take("ours:1:1")
+	take("ours:1:3", "ours:1:1") // the request with ours:1:2 is late
+	take("other:1:1")
+	take("ours:1:2", "ours:1:1") // it gets a place at the end
+	require.Equal(t, []string{"ours:1:3", "other:1:1", "ours:1:2"}, f.queued)
+	take("ours:1:4", "ours:1:1", "ours:1:2", "ours:1:3")
+	require.Equal(t, []string{"ours:1:4", "other:1:1"}, f.queued)
+}
+
+// TestASignOfOneThatRedissonSweptIsForgotten, so that what is counted stays true.
+func TestASignOfOneThatRedissonSweptIsForgotten(t *testing.T) {
+	f := newFairStory(t, onRedis(t), 1, "4.7")
+	f.arrive(true).next = parked
+	gone := f.arrive(false)
+	gone.dead, gone.died = true, f.now
+	f.now += fairGraceMS + fairSkewMS
+	ours := f.arrive(false)
+	f.arrive(true)
+	require.NotContains(t, f.queued, gone.field)
+	f.all = slices.DeleteFunc(f.all, func(a *fairActor) bool { return a == gone })
+	ours.next = f.now
+	f.step(f.now + 1)
+	require.Equal(t, []string{ours.field}, fieldsOf(t, f.do("HKEYS", f.keys()[3])))
+}
+
+func fieldsOf(t *testing.T, reply any) []string {
+	fields, err := redis.Strings(reply, nil)
+	require.NoError(t, err)
+	return fields
+}

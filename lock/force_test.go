@@ -1,0 +1,123 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// forced are all that ForceUnlock frees, with the script that does it.
+type forced struct {
+	force  func(context.Context) (bool, error)
+	script string
+}
+
+func forces(c *lock.Client, t *testing.T) map[string]forced {
+	rw := c.RWMutex(t.Name() + ":rw")
+	return map[string]forced{
+		"mutex":  {c.Mutex(t.Name()).ForceUnlock, "force"},
+		"fenced": {c.FencedMutex(t.Name() + ":fenced").ForceUnlock, "force"},
+		"fair":   {c.FairMutex(t.Name() + ":fair").ForceUnlock, "fair_force"},
+		"write":  {rw.ForceUnlock, "rw_force"},
+		"read":   {rw.ForceUnlock, "rw_force"},
+	}
+}
+
+func TestALateForceUnlockLeavesALaterHolderItsLock(t *testing.T) {
+	s := onRedis(t)
+	for _, sort := range []string{"mutex", "fenced", "fair", "write", "read"} {
+		t.Run(sort, func(t *testing.T) {
+			t.Parallel()
+			st := newStall(t, s)
+			c, admin := newClient(t, s, lock.Config{}), st.client(t, lock.Config{IOTimeout: 200 * time.Millisecond})
+			ctx := context.Background()
+			lk, force := sorts(t, c)[sort], forces(admin, t)[sort]
+			first, err := lk.lock(ctx)
+			require.NoError(t, err)
+			st.keep(force.script)
+			_, err = force.force(ctx)
+			require.ErrorIs(t, err, lock.ErrUnknown)
+			require.Equal(t, 1, st.arrived(force.script))
+			require.NoError(t, first.Unlock(ctx))
+			second, err := lk.lock(ctx)
+			require.NoError(t, err)
+			before := hashOf(t, s, lk.key)
+			st.letGo()
+			st.over()
+			require.Equal(t, before, hashOf(t, s, lk.key))
+			require.True(t, second.Valid())
+			ok, err := force.force(ctx)
+			require.NoError(t, err)
+			require.True(t, ok)
+			require.False(t, exists(t, s, lk.key))
+			require.ErrorIs(t, second.Unlock(ctx), lock.ErrLost)
+		})
+	}
+}
+
+func TestForceUnlockReadsAgainWhenTheHolderHasChanged(t *testing.T) {
+	s := onRedis(t)
+	for _, sort := range []string{"mutex", "fenced", "fair", "write", "read"} {
+		t.Run(sort, func(t *testing.T) {
+			t.Parallel()
+			st := newStall(t, s)
+			c, admin := newClient(t, s, lock.Config{}), st.client(t, lock.Config{})
+			ctx := context.Background()
+			lk, force := sorts(t, c)[sort], forces(admin, t)[sort]
+			first, err := lk.lock(ctx)
+			require.NoError(t, err)
+			st.keep(force.script)
+			type result struct {
+				ok  bool
+				err error
+			}
+			done := make(chan result, 1)
+			go func() {
+				ok, err := force.force(ctx)
+				done <- result{ok, err}
+			}()
+			st.await(force.script, 1)
+			require.NoError(t, first.Unlock(ctx))
+			second, err := lk.lock(ctx)
+			require.NoError(t, err)
+			st.letGo()
+			require.Equal(t, result{true, nil}, <-done)
+			require.False(t, exists(t, s, lk.key))
+			require.ErrorIs(t, second.Unlock(ctx), lock.ErrLost)
+			ok, err := force.force(ctx)
+			require.NoError(t, err)
+			require.False(t, ok)
+		})
+	}
+}
+
+// TestForceUnlockOfReadersLeavesOneThatCameMeanwhile: it frees those that it has
+// seen.
+func TestForceUnlockOfReadersLeavesOneThatCameMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	st := newStall(t, s)
+	c, admin := newClient(t, s, lock.Config{}), st.client(t, lock.Config{})
+	ctx := context.Background()
+	first, err := c.RWMutex(t.Name()).RLock(ctx)
+	require.NoError(t, err)
+	st.keep("rw_force")
+	done := make(chan error, 1)
+	go func() {
+		_, err := admin.RWMutex(t.Name()).ForceUnlock(ctx)
+		done <- err
+	}()
+	st.await("rw_force", 1)
+	second, err := c.RWMutex(t.Name()).RLock(ctx)
+	require.NoError(t, err)
+	st.letGo()
+	require.NoError(t, <-done)
+	require.ErrorIs(t, first.Unlock(ctx), lock.ErrLost)
+	require.Equal(t, "read", hashOf(t, s, t.Name())["mode"])
+	require.NoError(t, second.Unlock(ctx))
+	require.False(t, exists(t, s, t.Name()))
+}

@@ -1,0 +1,242 @@
+package carrier
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Config is what a Carrier gets from above. Its functions are called with no lock
+// held.
+type Config struct {
+	Timeout time.Duration // of a dial, and of a round trip
+	Conns   int           // how many connections are used at most, see Conns
+	// Prefix is what the fields of all holds begin with.
+	Prefix string
+	// Slots: keys have slots, as in a Redis Cluster.
+	Slots bool
+	// Server is the name of the server, to which redirections may refer.
+	Server string
+	// Dial opens a connection, and says which epoch of the server it is of. No more
+	// dials than the Bound says are left behind.
+	Dial func(context.Context, *dialing.Bound) (redis.Conn, uint32, error)
+	// Epoch counts the servers that the Carrier's stood for.
+	Epoch func() uint32
+	// Target returns the lane of the server that a redirection leads to, nil if
+	// there is none any more.
+	Target func(pipe.Redirection) *renewal.Lane
+	// Answered is told how each batch ended, Failed of each that failed, Resumed
+	// that there is a connection again after a time without.
+	Answered func(error)
+	Failed   func(error)
+	Resumed  func()
+}
+
+// ErrClosed is how a batch ends that comes after Close.
+var ErrClosed = errors.New("carrier: closed")
+
+// Carrier implements renewal.Renewer for one server.
+type Carrier struct {
+	// immutable
+	cfg     Config
+	slots   chan struct{} // one a connection: holds a token for each in use
+	ctx     context.Context
+	cancel  context.CancelFunc
+	dials   *dialing.Bound // one of each connection
+	beside  *dialing.Bound // probes
+	probing sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows; never held during I/O
+	idle   []*pipeline
+	waits  map[*wait]struct{} // dials and round trips without an answer
+	rtt    time.Duration      // of round trips, smoothed
+	hedge  time.Duration      // how long a wait lasts before a probe begins, and then the next
+	probes int                // on their way
+	probed time.Time          // when the last of them began
+	broken bool               // a connection was given up, and none was made since
+	closed bool
+}
+
+const (
+	// afterFuncConns is how many connections the goroutines of AfterFunc
+	// without batches share.
+	afterFuncConns = 64
+	// maxProbes is how many connections are dialled beside slow ones at once.
+	maxProbes = 3
+	// maxBeside is how many of those may be left behind, where the dial function
+	// does not heed its context: one each hedge for two thirds of a lease.
+	maxBeside = 20
+)
+
+// errSuperseded: another connection was answered meanwhile.
+var errSuperseded = errors.New("carrier: another connection is answered")
+
+// Conns is how many connections renewal uses at most.
+func Conns(cfg renewal.Config) int {
+	if cfg.Driver == renewal.AfterFunc && cfg.MaxBatch == 1 {
+		return afterFuncConns
+	}
+	return cfg.Dispatchers
+}
+
+// New returns a Carrier, which does nothing before its first batch.
+func New(cfg Config) *Carrier {
+	r := &Carrier{
+		cfg: cfg, slots: make(chan struct{}, cfg.Conns), waits: make(map[*wait]struct{}),
+		dials: dialing.NewBound(cfg.Conns), beside: dialing.NewBound(maxBeside),
+	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r
+}
+
+// Renew renews the holds of b. See renewal.Renewer for what it must report.
+func (r *Carrier) Renew(ctx context.Context, b *renewal.Batch) {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		b.Fail(ctx.Err())
+		return
+	}
+	for {
+		err := r.try(ctx, b)
+		if err == nil {
+			return
+		}
+		if err != errSuperseded || ctx.Err() != nil {
+			b.Fail(err)
+			return
+		}
+	}
+}
+
+// try makes one round trip, or a few if the server has not run all of it: it
+// had forgotten the script, or a slot was on its way to another server.
+func (r *Carrier) try(ctx context.Context, b *renewal.Batch) error {
+	c, err := r.get(ctx, b.TTL())
+	if err != nil {
+		return err
+	}
+	r.begin(&c.wait, b.TTL())
+	if c.epoch != r.cfg.Epoch() {
+		r.end(&c.wait)
+		r.put(c, false)
+		return errSuperseded
+	}
+	stop := context.AfterFunc(ctx, c.wait.abort)
+	again := true
+	for sent := (round{}); again && err == nil; {
+		again, err = c.renew(b, &sent, r.cfg.Timeout)
+	}
+	stop()
+	superseded := r.end(&c.wait)
+	r.cfg.Answered(err)
+	if err == nil {
+		r.measure(time.Since(c.wait.began))
+	}
+	_, answered := err.(redis.Error)
+	r.put(c, err == nil || answered && !pipe.ReadOnly(err))
+	if err != nil {
+		r.cfg.Failed(err)
+	}
+	if superseded && err != nil && !answered {
+		return errSuperseded
+	}
+	return err
+}
+
+// get returns an idle connection or a new one.
+func (r *Carrier) get(ctx context.Context, ttl time.Duration) (*pipeline, error) {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil, ErrClosed
+	}
+	if n := len(r.idle); n > 0 {
+		c := r.idle[n-1]
+		r.idle = r.idle[:n-1]
+		r.mu.Unlock()
+		return c, nil
+	}
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	w := &wait{abort: cancel}
+	r.begin(w, ttl)
+	conn, epoch, err := r.cfg.Dial(ctx, r.dials)
+	superseded := r.end(w)
+	switch {
+	case err == nil:
+		r.connected()
+		return newPipeline(r, conn, epoch), nil
+	case superseded:
+		return nil, errSuperseded
+	}
+	r.mu.Lock()
+	r.broken = true
+	r.mu.Unlock()
+	return nil, err
+}
+
+// put gives a connection back, or closes it if it is of no more use.
+func (r *Carrier) put(c *pipeline, usable bool) {
+	usable = usable && c.epoch == r.cfg.Epoch()
+	r.mu.Lock()
+	usable = usable && !r.closed
+	// A probe that came late has left one more than are used at once.
+	if usable && len(r.idle) < cap(r.slots) {
+		r.idle = append(r.idle, c)
+		r.mu.Unlock()
+		return
+	}
+	r.broken = r.broken || !usable
+	r.mu.Unlock()
+	c.Close()
+}
+
+// connected is called when there is a connection, to tell if that ends
+// a time without.
+func (r *Carrier) connected() {
+	r.mu.Lock()
+	resumed := r.broken
+	r.broken = false
+	r.mu.Unlock()
+	if resumed {
+		r.cfg.Resumed()
+	}
+}
+
+// Drop gives all connections up; what waits on them goes on over new ones.
+func (r *Carrier) Drop() {
+	r.mu.Lock()
+	idle := r.idle
+	r.idle = nil
+	var waits []*wait
+	for w := range r.waits {
+		w.superseded = true
+		waits = append(waits, w)
+	}
+	r.mu.Unlock()
+	abortAll(waits, idle)
+}
+
+// Close closes the idle connections and awaits the probes; connections in use
+// are closed when they are given back.
+func (r *Carrier) Close() {
+	r.mu.Lock()
+	idle := r.idle
+	r.idle, r.closed = nil, true
+	r.mu.Unlock()
+	r.cancel()
+	for _, c := range idle {
+		c.Close()
+	}
+	r.probing.Wait()
+}

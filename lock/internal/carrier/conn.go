@@ -1,0 +1,289 @@
+package carrier
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// pipeline is a connection of a Carrier with the buffers of its requests.
+//
+// A batch is several script calls, so that none holds the server for long; in a
+// Cluster a call takes only keys of one slot. They go out together and are
+// answered together: still one round trip.
+type pipeline struct {
+	redis.Conn
+	carrier *Carrier
+	epoch   uint32
+	wait    wait
+
+	// the request in progress
+	owners []Owner     // by lease
+	order  []int       // the leases, those of one call side by side
+	slots  []int       // by lease, in a Cluster
+	calls  []renewCall // of order
+	args   []any       // of one call
+	boxes  boxes       // of one call
+	text   []byte      // of one argument
+	dummy  byte        // see touch
+
+	prefix any // of all fields of this client
+}
+
+// renewCall is one script call: the leases order[from:to].
+type renewCall struct {
+	from, to int
+	asking   bool
+	err      error
+}
+
+// round says how a batch is sent, after what was answered before.
+type round struct {
+	n      int
+	asText bool // the server does not know the script
+	single bool // a slot is on its way to another server: one call a lease
+}
+
+// callKeys bounds the keys of a call: so many hold the server for half a
+// millisecond when it has a million locks.
+const callKeys = 128
+
+// errNotArrived: where its slot is just being moved to, the lock of a reader has
+// arrived, but the key beside it that lives as long as the hold may not have.
+const errNotArrived = redis.Error("TRYAGAIN the reader's timeout may be on its way")
+
+// maxRounds bounds the sendings of one batch: by SHA, as text, one by one.
+const maxRounds = 4
+
+func newPipeline(r *Carrier, conn redis.Conn, epoch uint32) *pipeline {
+	return &pipeline{Conn: conn, carrier: r, epoch: epoch, wait: wait{abort: func() { conn.Close() }}, prefix: r.cfg.Prefix}
+}
+
+// renew sends what is not yet known of b and reads the answers. It returns true
+// if some of it was not carried out and is to be sent in another way. An error
+// that is no reply of Redis means that the connection is of no more use.
+func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (again bool, err error) {
+	defer func() { clear(c.owners) }() // the connection may be idle for long
+	live, err := b.Send(func(live []int, by time.Time) error {
+		if early := time.Until(by); early < timeout {
+			t := time.AfterFunc(early, c.wait.abort)
+			defer t.Stop()
+		}
+		c.touch(b, live)
+		c.split(b, live, way.single)
+		for i := range c.calls {
+			if err := c.send(b, &c.calls[i], way.asText); err != nil {
+				return err
+			}
+		}
+		return c.Flush()
+	})
+	if err != nil || len(live) == 0 {
+		return false, err
+	}
+	for i := range c.calls {
+		call := &c.calls[i]
+		if err := c.receive(b, call, timeout); err != nil {
+			return false, err
+		}
+	}
+	way.n++
+	sentText := way.asText
+	for i := range c.calls {
+		switch call := &c.calls[i]; {
+		case call.err == nil:
+		case pipe.NoScript(call.err) && !sentText:
+			way.asText, again = true, true
+		case c.refused(b, call):
+			way.single, again = true, true
+		default:
+			if _, moved := pipe.RedirectionOf(call.err, c.carrier.cfg.Server); !moved {
+				err = call.err
+			}
+		}
+	}
+	if again = again && way.n < maxRounds; again {
+		err = nil // what is refused for good does not hold up what is not
+	}
+	return again, err
+}
+
+// touch reads what split and send will read, and nothing else: with many locks
+// held none of it is in the cache, and here the processor waits for all of it at
+// once instead of for one lock after the other.
+func (c *pipeline) touch(b *renewal.Batch, live []int) {
+	c.owners = slices.Grow(c.owners[:0], b.Len())[:b.Len()]
+	for _, i := range live {
+		c.owners[i] = b.Owner(i).(Owner)
+		c.dummy += c.owners[i].Touch()
+	}
+}
+
+// split orders the leases live into calls.
+func (c *pipeline) split(b *renewal.Batch, live []int, single bool) {
+	c.order, c.calls = append(c.order[:0], live...), c.calls[:0]
+	slotted := c.carrier.cfg.Slots
+	c.slots = slices.Grow(c.slots[:0], b.Len())[:b.Len()]
+	kind := func(i int) int { // leases of one kind share a call
+		k := c.slots[i]<<3 | int(c.owners[i].Class())<<1
+		if b.Fixed(i) {
+			k |= 1
+		}
+		return k
+	}
+	sorted := true
+	for k, i := range live {
+		c.slots[i] = 0
+		if slotted {
+			c.slots[i] = keys.Slot(c.owners[i].Name())
+		}
+		sorted = sorted && (k == 0 || kind(live[k-1]) <= kind(i))
+	}
+	if !sorted {
+		slices.SortFunc(c.order, func(i, j int) int { return kind(i) - kind(j) })
+	}
+	for k, i := range c.order {
+		asking := slotted && c.owners[i].Asked()
+		if k > 0 && !single && !asking {
+			last := &c.calls[len(c.calls)-1]
+			if !last.asking && last.to-last.from < callKeys && kind(c.order[k-1]) == kind(i) {
+				last.to++
+				continue
+			}
+		}
+		c.calls = append(c.calls, renewCall{from: k, to: k + 1, asking: asking})
+	}
+}
+
+// send writes one call, by its SHA or as text.
+func (c *pipeline) send(b *renewal.Batch, call *renewCall, asText bool) error {
+	if call.asking {
+		if err := c.Send("ASKING"); err != nil {
+			return err
+		}
+	}
+	leases := c.order[call.from:call.to]
+	class, ttl := c.owners[leases[0]].Class(), b.TTL()
+	if b.Fixed(leases[0]) {
+		ttl = time.Millisecond // is it still there?
+	}
+	code := class.script()
+	command, name := "EVALSHA", code.SHA()
+	if asText {
+		command, name = "EVAL", code.Text()
+	}
+	c.boxes.reset()
+	c.args = append(c.args[:0], name, len(leases))
+	for _, i := range leases {
+		c.args = append(c.args, copied(&c.boxes, c.owners[i].Key()))
+	}
+	c.args = append(c.args, class.lease(ttl), c.prefix)
+	for _, i := range leases {
+		c.text = c.owners[i].AppendField(c.text[:0])
+		c.args = append(c.args, copied(&c.boxes, c.text))
+	}
+	err := c.Send(command, c.args...)
+	clear(c.args) // as owners: these are names of locks
+	return err
+}
+
+// receive reads the answer to one call. A reply that is an error is noted in
+// call; the error that it returns is one of the connection.
+func (c *pipeline) receive(b *renewal.Batch, call *renewCall, timeout time.Duration) error {
+	reply, err := c.reply(timeout)
+	if _, answered := err.(redis.Error); call.asking && (err == nil || answered) {
+		reply, err = c.reply(timeout) // that was the answer of ASKING, which may be refused
+	}
+	if _, answered := err.(redis.Error); answered {
+		call.err = err
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	leases := c.order[call.from:call.to]
+	gone, refused, err := verdicts(reply, len(leases))
+	if err != nil {
+		return fmt.Errorf("carrier: renew: unexpected answer: %w", err)
+	}
+	if len(gone) > 0 && call.asking && c.owners[leases[0]].Class() == Readers {
+		call.err = errNotArrived
+		return nil
+	}
+	for k, i := range leases {
+		if refused[k+1] == nil { // those that are refused stay unknown
+			b.Renewed(i)
+		} else {
+			call.err = refused[k+1]
+		}
+	}
+	for _, k := range gone {
+		b.Lost(leases[k-1])
+	}
+	return nil
+}
+
+// verdicts reads the answer for n leases: the indexes of those that are gone, and
+// why others were refused, by index.
+func verdicts(reply any, n int) (gone []int, refused map[int]error, err error) {
+	values, err := redis.Values(reply, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, v := range values {
+		pair, refusal := v.([]any)
+		if refusal && len(pair) == 2 {
+			v = pair[0]
+		}
+		k, ok := v.(int64)
+		if !ok || k < 1 || k > int64(n) {
+			return nil, nil, fmt.Errorf("%v of %d", v, n)
+		}
+		if !refusal {
+			gone = append(gone, int(k))
+			continue
+		}
+		text, ok := pair[1].([]byte)
+		if !ok {
+			return nil, nil, fmt.Errorf("%v of %d", pair, n)
+		}
+		if refused == nil {
+			refused = make(map[int]error)
+		}
+		refused[int(k)] = redis.Error(text)
+	}
+	return gone, refused, nil
+}
+
+func (c *pipeline) reply(timeout time.Duration) (any, error) {
+	return redis.ReceiveWithTimeout(c.Conn, max(timeout-time.Since(c.wait.began), time.Millisecond))
+}
+
+// refused does what follows from an answer that says that the keys are, or may
+// be, elsewhere. Leases whose key is on another server go to the lane of that
+// one, where they are due at once. It returns true if the server is to be asked
+// for each lease by itself.
+func (c *pipeline) refused(b *renewal.Batch, call *renewCall) bool {
+	leases := c.order[call.from:call.to]
+	to, moved := pipe.RedirectionOf(call.err, c.carrier.cfg.Server)
+	switch {
+	case pipe.TryAgain(call.err), pipe.Apart(call.err), moved && to.Ask && len(leases) > 1:
+		return len(leases) > 1
+	case !moved:
+		return false
+	}
+	lane := c.carrier.cfg.Target(to)
+	if lane == nil {
+		return false
+	}
+	for _, i := range leases {
+		c.owners[i].MoveTo(lane, to.Ask)
+	}
+	return false
+}

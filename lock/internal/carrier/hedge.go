@@ -1,0 +1,130 @@
+package carrier
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+)
+
+// wait is a dial or a round trip of a Carrier that is not answered yet.
+type wait struct {
+	abort func() // ends it; may be called again, and too late
+
+	// guarded by Carrier.mu
+	began      time.Time // written by begin alone
+	timer      *time.Timer
+	superseded bool
+}
+
+// begin notes that w waits from now on.
+func (r *Carrier) begin(w *wait, ttl time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.began, w.superseded = time.Now(), false
+	r.waits[w] = struct{}{}
+	// A lease can wait for a thirtieth of its TTL; a slow link is no dead one.
+	r.hedge = max(ttl/30, 4*r.rtt)
+	if d := min(r.hedge, r.cfg.Timeout); w.timer == nil {
+		w.timer = time.AfterFunc(d, func() { r.look(w) })
+	} else {
+		w.timer.Reset(d)
+	}
+}
+
+// end notes that w waits no more, and reports whether a probe has ended it.
+func (r *Carrier) end(w *wait) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.timer.Stop()
+	delete(r.waits, w)
+	return w.superseded
+}
+
+// measure notes how long a round trip took.
+func (r *Carrier) measure(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rtt += (d - r.rtt) / 8
+}
+
+// look is called by w's timer, each hedge: it ends a wait that has lasted for
+// too long, and probes beside a slow one.
+func (r *Carrier) look(w *wait) {
+	r.mu.Lock()
+	if _, waits := r.waits[w]; !waits || r.closed {
+		r.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	left := r.cfg.Timeout - now.Sub(w.began)
+	if left <= 0 {
+		r.mu.Unlock()
+		w.abort()
+		return
+	}
+	w.timer.Reset(min(r.hedge, left))
+	probe := now.Sub(w.began) >= r.hedge && now.Sub(r.probed) >= r.hedge && r.probes < maxProbes
+	if probe {
+		r.probes++
+		r.probed = now
+		r.probing.Add(1)
+	}
+	r.mu.Unlock()
+	if probe {
+		r.probe(now)
+		r.probing.Done()
+	}
+}
+
+// probe dials a connection and pings the server over it. If it is answered, all
+// that has waited since long before is cut off, and goes on over this one.
+func (r *Carrier) probe(began time.Time) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
+	defer cancel()
+	conn, epoch, err := r.cfg.Dial(ctx, r.beside)
+	if err == nil {
+		_, err = pipe.RoundTrip(ctx, conn, "PING")
+		if _, answered := err.(redis.Error); answered {
+			err = nil // it lives
+		} else if err != nil {
+			conn.Close()
+		}
+	}
+	r.mu.Lock()
+	r.probes--
+	if err != nil || r.closed {
+		r.mu.Unlock()
+		if err == nil {
+			conn.Close()
+		}
+		return
+	}
+	stale := r.idle // dead like those that wait, perhaps
+	r.idle = []*pipeline{newPipeline(r, conn, epoch)}
+	var slow []*wait
+	for w := range r.waits {
+		if w.began.Before(began) && time.Since(w.began) >= r.hedge {
+			w.superseded = true
+			slow = append(slow, w)
+		}
+	}
+	r.mu.Unlock()
+	abortAll(slow, stale)
+	r.cfg.Resumed()
+}
+
+// abortAll ends waits and closes connections, which may take each of them long:
+// it waits for the slowest, and no other waits for it.
+func abortAll(waits []*wait, conns []*pipeline) {
+	var wg sync.WaitGroup
+	for _, w := range waits {
+		wg.Go(w.abort)
+	}
+	for _, c := range conns {
+		wg.Go(func() { c.Close() })
+	}
+	wg.Wait()
+}

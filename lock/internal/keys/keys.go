@@ -1,0 +1,120 @@
+package keys
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxLen is the longest name of a lock, in bytes.
+const MaxLen = 1 << 16
+
+// Counter is the key of the fencing-token counter on one server. In a Cluster
+// each slot has its own, see SlotCounter.
+const Counter = "wheellock_token"
+
+// Check refuses a name that no lock may have.
+func Check(name string) error {
+	switch {
+	case name == "":
+		return errors.New("lock: the name is empty: give the lock a name")
+	case len(name) > MaxLen:
+		return fmt.Errorf("lock: the name has %d bytes: at most %d", len(name), MaxLen)
+	case name == Counter, strings.HasPrefix(name, Counter+":{"):
+		return fmt.Errorf("lock: the name %.50q is that of the counter of fencing tokens", name)
+	}
+	return nil
+}
+
+// prefixed is a name in the slot of name that begins with prefix.
+func prefixed(prefix, name string) string {
+	if strings.IndexByte(name, '{') >= 0 {
+		return prefix + ":" + name
+	}
+	return prefix + ":{" + name + "}"
+}
+
+// suffixed is a name in the slot of name that ends with suffix.
+func suffixed(name, suffix string) string { return Prefix(name) + ":" + suffix }
+
+// Prefix is what names in the slot of name begin with when they do not begin with
+// a word of Redisson's.
+func Prefix(name string) string {
+	if strings.IndexByte(name, '{') >= 0 {
+		return name
+	}
+	return "{" + name + "}"
+}
+
+// SlotCounter is the key of the fencing-token counter of name's slot in a Cluster.
+func SlotCounter(name string) string {
+	return Counter + ":{" + strconv.Itoa(int(slotTags()[Slot(name)])) + "}"
+}
+
+// FencedCounter is the key of the tokens of a FencedMutex.
+func FencedCounter(name string) string { return prefixed("redisson_lock_token", name) }
+
+// Channel is where the release of a Mutex, FencedMutex or FairMutex is published.
+func Channel(name string) string { return prefixed("redisson_lock__channel", name) }
+
+// FairChannel is where the waiter of a FairMutex with that field is woken.
+func FairChannel(name, field string) string { return Channel(name) + ":" + field }
+
+// FairQueue is the list of those who wait for a FairMutex.
+func FairQueue(name string) string { return prefixed("redisson_lock_queue", name) }
+
+// FairScores is the sorted set of until when each of them may wait.
+func FairScores(name string) string { return prefixed("redisson_lock_timeout", name) }
+
+// FairSigns is the hash of their signs of life.
+func FairSigns(name string) string { return suffixed(name, "wheellock_waiters") }
+
+// RWChannel is where the releases of a RWMutex are published.
+func RWChannel(name string) string { return prefixed("redisson_rwlock", name) }
+
+// RWReader is the key that lives as long as a read hold. Redisson has one for each
+// count and believes the one that lives longest; ours is the first.
+func RWReader(name, field string) string { return suffixed(name, field+":rwlock_timeout:1") }
+
+// RWWriters is the hash of the writers that wait for a RWMutex.
+func RWWriters(name string) string { return suffixed(name, "wheellock_writers") }
+
+// SemaphoreChannel is where free permits are published.
+func SemaphoreChannel(name string) string { return prefixed("redisson_sc", name) }
+
+// PermitsTaken is the sorted set of the permits of a PermitSemaphore that are
+// taken.
+func PermitsTaken(name string) string { return suffixed(name, "timeout") }
+
+// LatchChannel is where the opening of a CountDownLatch is published. Unlike
+// Redisson's other names it has no colon before the braces. Plain channels have
+// braces always; a sharded one has them only round a name without a hash tag,
+// because it must share the latch's slot.
+func LatchChannel(name string, sharded bool) string {
+	const prefix = "redisson_countdownlatch__channel__"
+	if sharded && strings.IndexByte(name, '{') >= 0 {
+		return prefix + ":" + name
+	}
+	return prefix + "{" + name + "}"
+}
+
+// Result is the key under which the server remembers what a request of a semaphore
+// or a latch brought. client and number are those of the request.
+func Result(name, client string, number uint64) string {
+	return suffixed(name, client+":"+strconv.FormatUint(number, 10))
+}
+
+// besides end the names of hashes that stand beside a lock's own.
+var besides = []string{":wheellock_waiters", ":wheellock_writers"}
+
+// IsBeside reports whether key is a hash that stands beside a lock's own, and no
+// lock.
+func IsBeside(key string) bool {
+	for _, end := range besides {
+		if strings.HasSuffix(key, end) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,99 @@
+package keys_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mna/redisc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+)
+
+// names are the derived names of an object of that name, as sharded or plain
+// pub/sub has them.
+func names(name string, sharded bool) map[string]string {
+	return map[string]string{
+		"channel of a lock":        keys.Channel(name),
+		"channel of a fair waiter": keys.FairChannel(name, "owner:1"),
+		"fair queue":               keys.FairQueue(name),
+		"fair scores":              keys.FairScores(name),
+		"fenced counter":           keys.FencedCounter(name),
+		"channel of a RWMutex":     keys.RWChannel(name),
+		"reader's key":             keys.RWReader(name, "owner:1"),
+		"channel of a semaphore":   keys.SemaphoreChannel(name),
+		"permits taken":            keys.PermitsTaken(name),
+		"channel of a latch":       keys.LatchChannel(name, sharded),
+	}
+}
+
+// TestDerivedNamesAreRedissons: with sharded channels and without them, for a
+// name with a hash tag and one that has none.
+func TestDerivedNamesAreRedissons(t *testing.T) {
+	plain := map[string]string{
+		"channel of a lock":        "redisson_lock__channel:{x}",
+		"channel of a fair waiter": "redisson_lock__channel:{x}:owner:1",
+		"fair queue":               "redisson_lock_queue:{x}",
+		"fair scores":              "redisson_lock_timeout:{x}",
+		"fenced counter":           "redisson_lock_token:{x}",
+		"channel of a RWMutex":     "redisson_rwlock:{x}",
+		"reader's key":             "{x}:owner:1:rwlock_timeout:1",
+		"channel of a semaphore":   "redisson_sc:{x}",
+		"permits taken":            "{x}:timeout",
+		"channel of a latch":       "redisson_countdownlatch__channel__{x}",
+	}
+	tagged := map[string]string{
+		"channel of a lock":        "redisson_lock__channel:a{x}b",
+		"channel of a fair waiter": "redisson_lock__channel:a{x}b:owner:1",
+		"fair queue":               "redisson_lock_queue:a{x}b",
+		"fair scores":              "redisson_lock_timeout:a{x}b",
+		"fenced counter":           "redisson_lock_token:a{x}b",
+		"channel of a RWMutex":     "redisson_rwlock:a{x}b",
+		"reader's key":             "a{x}b:owner:1:rwlock_timeout:1",
+		"channel of a semaphore":   "redisson_sc:a{x}b",
+		"permits taken":            "a{x}b:timeout",
+		"channel of a latch":       "redisson_countdownlatch__channel__:a{x}b",
+	}
+	require.Equal(t, plain, names("x", true))
+	require.Equal(t, plain, names("x", false))
+	require.Equal(t, tagged, names("a{x}b", true))
+	tagged["channel of a latch"] = "redisson_countdownlatch__channel__{a{x}b}"
+	require.Equal(t, tagged, names("a{x}b", false))
+	for _, name := range []string{"x", "{x}", "{x}y", "a{x}b", "x{y}{"} {
+		for what, derived := range names(name, true) {
+			require.Equal(t, redisc.Slot(name), redisc.Slot(derived), "%s of %s", what, name)
+			require.True(t, strings.Contains(derived, name))
+		}
+	}
+}
+
+// TestOurOwnNamesShareTheSlotOfTheirLock, and stay what they are: clients of every
+// version meet there.
+func TestOurOwnNamesShareTheSlotOfTheirLock(t *testing.T) {
+	require.Equal(t, "{x}:wheellock_waiters", keys.FairSigns("x"))
+	require.Equal(t, "a{x}b:wheellock_waiters", keys.FairSigns("a{x}b"))
+	require.Equal(t, "{x}:wheellock_writers", keys.RWWriters("x"))
+	require.Equal(t, "{x}:client:7", keys.Result("x", "client", 7))
+	for _, name := range []string{"x", "{x}y", "a{x}b"} {
+		for _, derived := range []string{keys.FairSigns(name), keys.RWWriters(name), keys.Result(name, "c", 1), keys.SlotCounter(name)} {
+			require.Equal(t, redisc.Slot(name), redisc.Slot(derived), derived)
+		}
+		require.True(t, keys.IsBeside(keys.FairSigns(name)))
+		require.True(t, keys.IsBeside(keys.RWWriters(name)))
+		require.False(t, keys.IsBeside(name))
+	}
+}
+
+func TestNamesThatNoLockMayHave(t *testing.T) {
+	for name, text := range map[string]string{
+		"":                         "the name is empty",
+		strings.Repeat("x", 65537): "has 65537 bytes",
+		"wheellock_token":          "that of the counter of fencing tokens",
+		keys.SlotCounter("x"):      "that of the counter of fencing tokens",
+	} {
+		require.ErrorContains(t, keys.Check(name), text)
+	}
+	for _, name := range []string{"x", "wheellock_token2", strings.Repeat("x", keys.MaxLen), "a}b{"} {
+		require.NoError(t, keys.Check(name))
+	}
+}

@@ -1,0 +1,161 @@
+package pipe
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/wheellock/wheellock/lock/internal/dialing"
+)
+
+// Pipe is one long-lived pipelined connection to a server. Any number of
+// goroutines put requests into its queue, one goroutine writes them, and one
+// per connection reads the answers. A connection that fails or falls silent
+// fails its requests and is replaced at the next one. All methods are safe for
+// concurrent use.
+type Pipe struct {
+	// immutable after New
+	cfg   *Config
+	ctx   context.Context // its end ends dials; Close must follow
+	dials *dialing.Bound
+
+	mu     sync.Mutex // guards what follows; never held during I/O
+	work   sync.Cond  // on mu: queue is not empty, or closed
+	queue  []*Request // not yet written; swapped out whole by the writer
+	closed error      // why it is closed; nil before
+	live   *conn      // the connection in use, or nil
+
+	wg sync.WaitGroup // writer and readers
+}
+
+// New returns a Pipe and starts its writer. It dials at its first request. After
+// ctx has ended it must be closed. cfg must not be changed any more.
+func New(ctx context.Context, cfg *Config) *Pipe {
+	p := &Pipe{cfg: cfg, ctx: ctx, dials: dialing.NewBound(1)}
+	p.work.L = &p.mu
+	p.wg.Go(p.write)
+	return p
+}
+
+// Put queues r, which is completed in any case.
+func (p *Pipe) Put(r *Request) {
+	p.mu.Lock()
+	if err := p.closed; err != nil {
+		p.mu.Unlock()
+		r.complete(nil, err)
+		return
+	}
+	p.queue = append(p.queue, r)
+	if len(p.queue) == 1 {
+		p.work.Signal()
+	}
+	p.mu.Unlock()
+}
+
+// Close fails all requests with why, those of later too, and returns when no
+// goroutine of the Pipe runs.
+func (p *Pipe) Close(why error) {
+	p.mu.Lock()
+	p.closed = why
+	queue, live := p.queue, p.live
+	p.queue = nil
+	p.work.Signal()
+	p.mu.Unlock()
+	for _, r := range queue {
+		r.complete(nil, why)
+	}
+	if live != nil {
+		live.fail(why)
+	}
+	p.wg.Wait()
+}
+
+// Drop gives the connection in use up, because the server's epoch has ended.
+func (p *Pipe) Drop() {
+	p.mu.Lock()
+	live := p.live
+	p.mu.Unlock()
+	if live != nil {
+		live.fail(ErrReplaced)
+	}
+}
+
+// write is the writer's body.
+func (p *Pipe) write() {
+	var spare []*Request
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		for len(p.queue) == 0 && p.closed == nil {
+			p.work.Wait()
+		}
+		if p.closed != nil {
+			return
+		}
+		if p.live != nil && p.live.busy() {
+			// There are other callers. Those that are about to put a request (a
+			// read has just woken many, say) go first: one write for all of them
+			// is much less work than a write each.
+			p.mu.Unlock()
+			runtime.Gosched()
+			p.mu.Lock()
+		}
+		batch := p.queue
+		p.queue = spare[:0]
+		p.mu.Unlock()
+		p.writeBatch(batch)
+		clear(batch)
+		spare = batch
+		p.mu.Lock()
+	}
+}
+
+func (p *Pipe) writeBatch(batch []*Request) {
+	c, err := p.connection()
+	if err != nil {
+		for _, r := range batch {
+			r.complete(nil, err)
+		}
+		return
+	}
+	c.write(batch)
+}
+
+// connection returns the live connection, dialling one if there is none.
+func (p *Pipe) connection() (*conn, error) {
+	p.mu.Lock()
+	c := p.live
+	p.mu.Unlock()
+	if c != nil && c.alive() {
+		return c, nil
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
+	defer cancel()
+	redisConn, epoch, err := p.cfg.Dial(ctx, p.dials)
+	if err != nil {
+		return nil, err
+	}
+	c = &conn{pipe: p, redis: redisConn}
+	if err := p.use(c); err != nil {
+		redisConn.Close()
+		return nil, err
+	}
+	if p.cfg.Epoch() != epoch { // Drop came before, and did not see c
+		c.fail(ErrReplaced)
+		return nil, ErrReplaced
+	}
+	return c, nil
+}
+
+// use makes c the live connection, where Drop and Close find it; an error says
+// that Close came before.
+func (p *Pipe) use(c *conn) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed != nil {
+		return p.closed
+	}
+	p.live = c
+	p.wg.Go(c.read)
+	return nil
+}

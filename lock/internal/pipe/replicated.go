@@ -1,0 +1,269 @@
+package pipe
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/dialing"
+)
+
+// Replicated carries acquisitions that replicas must have (Config.Replicas). WAIT
+// waits for what its own connection has written, and holds up what comes after
+// it there, so they have connections of their own. What comes while all of them
+// wait goes out together next, and shares one WAIT. All methods are safe for
+// concurrent use.
+type Replicated struct {
+	// immutable after NewReplicated
+	cfg   *Config
+	ctx   context.Context // its end ends dials; Close must follow
+	dials *dialing.Bound  // one of each connection
+
+	mu     sync.Mutex // guards what follows; never held during I/O
+	work   sync.Cond  // on mu: queue is not empty, or closed
+	queue  []*Request
+	closed error                   // why it is closed; nil before
+	conns  map[redis.Conn]struct{} // in use
+
+	wg sync.WaitGroup
+}
+
+// maxAcked bounds the acquisitions that share a WAIT.
+const maxAcked = 128
+
+// NewReplicated returns a Replicated with so many connections, which it dials when
+// it needs them. After ctx has ended it must be closed. cfg must not be changed any
+// more.
+func NewReplicated(ctx context.Context, cfg *Config, conns int) *Replicated {
+	p := &Replicated{cfg: cfg, ctx: ctx, dials: dialing.NewBound(conns), conns: make(map[redis.Conn]struct{})}
+	p.work.L = &p.mu
+	for range conns {
+		p.wg.Go(p.run)
+	}
+	return p
+}
+
+// Put queues r, which is completed in any case.
+func (p *Replicated) Put(r *Request) {
+	p.mu.Lock()
+	if err := p.closed; err != nil {
+		p.mu.Unlock()
+		r.complete(nil, err)
+		return
+	}
+	p.queue = append(p.queue, r)
+	p.work.Signal()
+	p.mu.Unlock()
+}
+
+// Drop gives the connections in use up, because the server's epoch has ended.
+func (p *Replicated) Drop() {
+	p.mu.Lock()
+	conns := slices.Collect(maps.Keys(p.conns))
+	p.mu.Unlock()
+	closeAll(conns)
+}
+
+// closeAll closes connections, which may take each of them long: it waits for
+// the slowest, and no other waits for it.
+func closeAll(conns []redis.Conn) {
+	var wg sync.WaitGroup
+	for _, conn := range conns {
+		wg.Go(func() { conn.Close() })
+	}
+	wg.Wait()
+}
+
+// Close fails all requests with why, those of later too, and returns when no
+// goroutine of the Replicated runs.
+func (p *Replicated) Close(why error) {
+	p.mu.Lock()
+	p.closed = why
+	queue := p.queue
+	p.queue = nil
+	p.work.Broadcast()
+	conns := slices.Collect(maps.Keys(p.conns))
+	p.mu.Unlock()
+	p.fail(queue, why)
+	closeAll(conns)
+	p.wg.Wait()
+}
+
+// run is the body of one connection's goroutine.
+func (p *Replicated) run() {
+	var conn redis.Conn
+	for {
+		batch := p.take()
+		if batch == nil {
+			break
+		}
+		var err error
+		if conn == nil {
+			conn, err = p.dial()
+		}
+		if err != nil {
+			p.fail(batch, err)
+			continue
+		}
+		if !p.carry(conn, batch) {
+			p.drop(conn)
+			conn = nil
+		}
+	}
+	if conn != nil {
+		p.drop(conn)
+	}
+}
+
+// take waits for requests; nil means that the Replicated is closed.
+func (p *Replicated) take() []*Request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.queue) == 0 && p.closed == nil {
+		p.work.Wait()
+	}
+	if p.closed != nil {
+		return nil
+	}
+	n := min(len(p.queue), maxAcked)
+	batch := p.queue[:n:n]
+	p.queue = p.queue[n:]
+	return batch
+}
+
+func (p *Replicated) dial() (redis.Conn, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
+	defer cancel()
+	conn, epoch, err := p.cfg.Dial(ctx, p.dials)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.use(conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	if p.cfg.Epoch() != epoch { // Drop came before, and did not see conn
+		p.drop(conn)
+		return nil, ErrReplaced
+	}
+	return conn, nil
+}
+
+// use makes conn one of those in use, where Drop and Close find it; an error
+// says that Close came before.
+func (p *Replicated) use(conn redis.Conn) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed != nil {
+		return p.closed
+	}
+	p.conns[conn] = struct{}{}
+	return nil
+}
+
+func (p *Replicated) drop(conn redis.Conn) {
+	conn.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, conn)
+}
+
+// fail completes requests that got no answer.
+func (p *Replicated) fail(batch []*Request, err error) {
+	p.mu.Lock()
+	if p.closed != nil {
+		err = p.closed // Close has cut the connection
+	}
+	p.mu.Unlock()
+	for _, r := range batch {
+		r.complete(nil, err)
+	}
+}
+
+// carry sends a batch and completes each of its requests: a refusal at once, a
+// lock when replicas have it. It returns false if the connection is of no more
+// use.
+func (p *Replicated) carry(conn redis.Conn, batch []*Request) bool {
+	batch = slices.DeleteFunc(batch, func(r *Request) bool {
+		gone := r.state.Load() == abandoned // it has waited for others, and its caller has left
+		if gone {
+			r.complete(nil, context.Canceled)
+		}
+		return gone
+	})
+	stamp := time.Now() // the wait for replicas comes off the trust
+	for _, r := range batch {
+		r.answer.Stamp = stamp
+	}
+	usable := true
+	var taken []*Request
+	for len(batch) > 0 {
+		if err := p.write(conn, batch); err != nil {
+			p.fail(append(taken, batch...), err)
+			return false
+		}
+		var again []*Request
+		for i, r := range batch {
+			reply, err := redis.ReceiveWithTimeout(conn, max(p.cfg.Timeout-time.Since(stamp), time.Millisecond))
+			if r.asking && !broken(err) { // that was the answer of ASKING, which may be refused
+				reply, err = redis.ReceiveWithTimeout(conn, max(p.cfg.Timeout-time.Since(stamp), time.Millisecond))
+			}
+			if broken(err) {
+				p.fail(append(append(taken, again...), batch[i:]...), err)
+				return false
+			}
+			if err == nil && tookLock(reply) {
+				r.answer.Reply, r.answer.Taken = reply, true
+				taken = append(taken, r)
+				continue
+			}
+			switch p.cfg.judge(r, err) {
+			case AsText:
+				again = append(again, r)
+			case Elsewhere:
+			case Demoted:
+				r.complete(nil, err)
+				usable = false
+			default:
+				r.complete(reply, err)
+			}
+		}
+		batch = again
+	}
+	if len(taken) == 0 {
+		return usable
+	}
+	acks, err := p.await(conn)
+	for _, r := range taken {
+		r.answer.Acks = acks
+		r.complete(r.answer.Reply, err)
+	}
+	return usable && !broken(err)
+}
+
+// write sends a batch, in the time that an answer may take.
+func (p *Replicated) write(conn redis.Conn, batch []*Request) error {
+	t := time.AfterFunc(p.cfg.Timeout, func() { conn.Close() })
+	defer t.Stop()
+	for _, r := range batch {
+		if err := r.send(conn); err != nil {
+			return err
+		}
+	}
+	return conn.Flush()
+}
+
+// await asks how many replicas have what the connection has written.
+func (p *Replicated) await(conn redis.Conn) (int, error) {
+	if err := conn.Send("WAIT", p.cfg.Replicas, p.cfg.ReplicaTimeout.Milliseconds()); err != nil {
+		return 0, err
+	}
+	if err := conn.Flush(); err != nil {
+		return 0, err
+	}
+	return redis.Int(redis.ReceiveWithTimeout(conn, p.cfg.ReplicaTimeout+p.cfg.Timeout))
+}

@@ -1,0 +1,78 @@
+package pipe_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+)
+
+// A renewal of several locks that is told so is sent again one by one.
+func TestAKeyOnAnotherServerIsToldWhateverTheVersion(t *testing.T) {
+	for _, text := range []string{
+		"ERR Error running script (call to f_6d2b): @user_script:9: @user_script: 9: Lua script attempted to access a non local key in a cluster node",
+		"ERR Script attempted to access a non local key in a cluster node script: 6d2b, on @user_script:9.",
+	} {
+		require.True(t, pipe.Apart(redis.Error(text)), text)
+		require.False(t, pipe.Definite(redis.Error(text)), text)
+	}
+	require.False(t, pipe.Apart(redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")))
+	require.False(t, pipe.Apart(errors.New("attempted to access a non local key")), "that is no answer")
+}
+
+func TestOnlyAnAnswerThatStaysIsDefinite(t *testing.T) {
+	for text, definite := range map[string]bool{
+		"NOPERM this user has no permissions to run the 'hset' command":               true,
+		"WRONGTYPE Operation against a key":                                           true,
+		"ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation": true,
+		"ERR READONLYISH is a word of its own":                                        true,
+		"READONLY You can't write against a read only replica.":                       false,
+		"ERR Error running script (call to f_1): @user_script:1: -READONLY You can't": false,
+		"LOADING Redis is loading":                                                    false,
+		"ERR max number of clients reached":                                           false,
+	} {
+		require.Equal(t, definite, pipe.Definite(redis.Error(text)), text)
+		require.Equal(t, definite, pipe.Definite(fmt.Errorf("lock: %w", redis.Error(text))), text)
+	}
+	require.False(t, pipe.Definite(io.EOF))
+	require.False(t, pipe.Definite(nil))
+}
+
+func TestRedirectionsAreRead(t *testing.T) {
+	for text, want := range map[string]pipe.Redirection{
+		"MOVED 3999 127.0.0.1:6381": {Slot: 3999, Server: "127.0.0.1:6381"},
+		"ASK 16383 [::1]:6381":      {Ask: true, Slot: 16383, Server: "[::1]:6381"},
+		"MOVED 0 :6381":             {Slot: 0, Server: "here:6381"},
+		"ASK 1 host.example.com:1":  {Ask: true, Slot: 1, Server: "host.example.com:1"},
+	} {
+		got, ok := pipe.RedirectionOf(redis.Error(text), "here:1")
+		require.True(t, ok, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"MOVED", "MOVED 1", "MOVED x a:1", "MOVED 16384 a:1", "MOVED -1 a:1", "ERR MOVED 1 a:1", "OK 1 a:1", "MOVED 1 a:1 more"} {
+		_, ok := pipe.RedirectionOf(redis.Error(text), "here:1")
+		require.False(t, ok, text)
+	}
+	_, ok := pipe.RedirectionOf(redis.Error("MOVED 0 :6381"), "unix socket")
+	require.False(t, ok)
+	_, ok = pipe.RedirectionOf(errors.New("MOVED 3999 127.0.0.1:6381"), "here:1")
+	require.False(t, ok, "that is no answer")
+}
+
+func TestWhatLastsNoConnectionAndWhatDidNotRun(t *testing.T) {
+	require.True(t, pipe.ReadOnly(redis.Error("READONLY You can't write against a read only replica.")))
+	require.True(t, pipe.ReadOnly(redis.Error("ERR Error running script (call to f_1): @user_script:1: -READONLY You can't")))
+	require.False(t, pipe.ReadOnly(errors.New("READONLY")), "that is no answer")
+	require.True(t, pipe.NoScript(redis.Error("NOSCRIPT No matching script. Please use EVAL.")))
+	require.False(t, pipe.NoScript(io.EOF))
+	require.True(t, pipe.TryAgain(redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")))
+	require.True(t, pipe.OfCluster(redis.Error("CROSSSLOT Keys in request don't hash to the same slot")))
+	require.True(t, pipe.OfCluster(redis.Error("MOVED 3999 127.0.0.1:6381")))
+	require.False(t, pipe.OfCluster(redis.Error("ERR")))
+	require.True(t, pipe.WrongType(redis.Error("WRONGTYPE Operation against a key")))
+}

@@ -1,0 +1,133 @@
+package pipe
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// The states of a Request. The goroutine that completes it and a caller that leaves
+// race for the way out of pending; the one that loses leaves the other in charge.
+const (
+	pending   uint32 = iota // to answered by its completion; to abandoned by a caller that leaves
+	answered                // the caller takes the answer
+	abandoned               // nobody waits: late is called with the answer
+)
+
+// Request is one script call on its way to a server and back. Put gives it to a
+// connection, which completes it exactly once.
+type Request struct {
+	// immutable after New
+	key    string // the name that the caller gave: it chooses the server and the connection
+	script *script.Script
+	late   func(Answer)
+
+	state atomic.Uint32
+	done  chan struct{} // of capacity 1: gets a token when answered
+
+	// owned by the connection until it is completed
+	wire   []any // SHA or text, number of keys, keys, ARGV
+	asText bool  // the server has forgotten the SHA
+	asking bool  // ASKING comes first: the key is on the server that its slot is just being moved to
+	asked  bool  // the ASKING was answered
+	hops   uint8 // redirections so far
+	answer Answer
+}
+
+// Answer is what became of a Request.
+type Answer struct {
+	Reply any
+	Err   error
+	Stamp time.Time // before the first byte was written; zero if none was
+	Taken bool      // the script took the lock, whatever Err says
+	Acks  int       // so many replicas have what the script did; 0 if they were not asked
+}
+
+// Requests makes requests, and uses them again. Its zero value is ready. All
+// methods are safe for concurrent use.
+type Requests struct {
+	pool sync.Pool // of *Request
+}
+
+// New returns a pending request for s. Of args, which are copied, the first are so
+// many keys. key chooses the connection. If the answer comes when nobody waits for
+// it, late gets it; late may be nil, and must not wait.
+func (rs *Requests) New(key string, s *script.Script, keys int, late func(Answer), args []any) *Request {
+	r, _ := rs.pool.Get().(*Request)
+	if r == nil {
+		r = &Request{done: make(chan struct{}, 1)}
+	}
+	r.key, r.script, r.late = key, s, late
+	r.wire = append(append(r.wire[:0], s.SHA(), keys), args...)
+	return r
+}
+
+// Await returns the answer of r, which was put. If ctx ends first it leaves r, and
+// returns ctx's error alone. Either way r is not to be used any more.
+func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if r.Leave() {
+			return Answer{Err: ctx.Err()}
+		}
+		<-r.done
+	}
+	a := r.answer
+	rs.recycle(r)
+	return a
+}
+
+// recycle keeps r, whose caller has the answer, for another call. It does so
+// only after an answer of Redis: then r was written whole, and its connection has
+// let go of it.
+func (rs *Requests) recycle(r *Request) {
+	if broken(r.answer.Err) {
+		return // a writer may still look at it
+	}
+	clear(r.wire) // these are names of locks
+	*r = Request{wire: r.wire[:0], done: r.done}
+	rs.pool.Put(r)
+}
+
+// Key is the name that chooses the server and the connection.
+func (r *Request) Key() string { return r.key }
+
+// Acquires reports whether r takes something for a hold.
+func (r *Request) Acquires() bool { return acquires(r.script) }
+
+// Leave says that nobody waits for r, so that late gets its answer. It returns false
+// if r was answered before.
+func (r *Request) Leave() bool { return r.state.CompareAndSwap(pending, abandoned) }
+
+// Fail completes r, which no connection has.
+func (r *Request) Fail(err error) { r.complete(nil, err) }
+
+// complete hands the answer to whoever waits, or to late if nobody does.
+func (r *Request) complete(reply any, err error) {
+	r.answer.Reply, r.answer.Err = reply, err
+	if r.state.CompareAndSwap(pending, answered) {
+		r.done <- struct{}{}
+	} else if r.late != nil {
+		r.late(r.answer)
+	}
+}
+
+// send writes the request into conn's buffer.
+func (r *Request) send(conn redis.Conn) error {
+	if r.asking {
+		if err := conn.Send("ASKING"); err != nil {
+			return err
+		}
+	}
+	if r.asText {
+		r.wire[0] = r.script.Text()
+		return conn.Send("EVAL", r.wire...)
+	}
+	return conn.Send("EVALSHA", r.wire...)
+}

@@ -1,0 +1,24 @@
+package pipe
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// RoundTrip sends one command and waits for its answer until ctx ends. A
+// connection on which it returned anything but a redis.Error must be closed.
+// Writing is bounded by closing the connection when ctx ends.
+func RoundTrip(ctx context.Context, conn redis.Conn, cmd string, args ...any) (any, error) {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if err := conn.Send(cmd, args...); err != nil {
+		return nil, err
+	}
+	if err := conn.Flush(); err != nil {
+		return nil, err
+	}
+	deadline, _ := ctx.Deadline()
+	return redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond))
+}

@@ -1,0 +1,296 @@
+package pipe_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// speaker is a server in memory that answers as a test says.
+type speaker struct {
+	answer func(command []string) string // as it goes over the wire; see mute and hangUp
+	budget atomic.Int64                  // bytes, of both directions, until connections are cut; never if below 0
+	cut    atomic.Bool                   // a connection was
+	epoch  atomic.Uint32
+	dials  atomic.Int32
+	wg     sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows
+	heard  []string   // the commands' names, in order
+	ran    map[string]int
+	failed []error // what Config.Failed was told
+	conns  []net.Conn
+}
+
+const (
+	mute   = ""
+	hangUp = "hang up"
+)
+
+// serve reads commands, and another goroutine answers, so that neither end waits
+// for the other to read.
+func (s *speaker) serve(c net.Conn) {
+	replies := make(chan string, 10_000)
+	s.wg.Go(func() {
+		defer c.Close()
+		for reply := range replies {
+			if _, err := io.WriteString(c, reply); err != nil {
+				break
+			}
+		}
+		for range replies {
+		}
+	})
+	defer close(replies)
+	for r := bufio.NewReader(c); ; {
+		command, err := readCommand(r)
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.heard = append(s.heard, command[0])
+		s.mu.Unlock()
+		switch reply := s.answer(command); reply {
+		case mute:
+		case hangUp:
+			return
+		default:
+			if strings.HasPrefix(reply, "*") {
+				s.mu.Lock()
+				s.ran[command[len(command)-1]]++
+				s.mu.Unlock()
+			}
+			replies <- reply
+		}
+	}
+}
+
+func readCommand(r *bufio.Reader) ([]string, error) {
+	n, err := readLength(r)
+	if err != nil {
+		return nil, err
+	}
+	command := make([]string, n)
+	for i := range command {
+		size, err := readLength(r)
+		if err != nil {
+			return nil, err
+		}
+		text := make([]byte, size+2)
+		if _, err := io.ReadFull(r, text); err != nil {
+			return nil, err
+		}
+		command[i] = string(text[:size])
+	}
+	return command, nil
+}
+
+func readLength(r *bufio.Reader) (int, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(line[1:]))
+}
+
+// cutConn ends when the speaker's budget does.
+type cutConn struct {
+	net.Conn
+	s *speaker
+}
+
+func (c *cutConn) spend(b []byte) ([]byte, bool) {
+	if c.s.budget.Load() < 0 {
+		return b, false
+	}
+	left := max(0, c.s.budget.Add(-int64(len(b)))+int64(len(b)))
+	if left >= int64(len(b)) {
+		return b, false
+	}
+	c.s.budget.Store(-1) // those of later are whole
+	c.s.cut.Store(true)
+	return b[:left], true
+}
+
+func (c *cutConn) Write(b []byte) (int, error) {
+	some, cut := c.spend(b)
+	n, err := c.Conn.Write(some)
+	if cut {
+		c.Close()
+		return n, errors.Join(err, io.ErrClosedPipe)
+	}
+	return n, err
+}
+
+func (c *cutConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	some, cut := c.spend(b[:n])
+	if cut {
+		c.Close()
+		return len(some), io.ErrClosedPipe
+	}
+	return n, err
+}
+
+func (s *speaker) dial(context.Context) (redis.Conn, error) {
+	s.dials.Add(1)
+	client, server := net.Pipe()
+	s.mu.Lock()
+	s.conns = append(s.conns, server)
+	s.mu.Unlock()
+	s.wg.Go(func() { s.serve(server) })
+	return redis.NewConn(&cutConn{Conn: client, s: s}, 0, 0), nil
+}
+
+// hangUp ends all connections.
+func (s *speaker) hangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		c.Close()
+	}
+}
+
+func (s *speaker) commands() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.heard, " ")
+}
+
+func (s *speaker) failures() []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+func (s *speaker) runs(id string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ran[id]
+}
+
+// config is what connections to the speaker get.
+func (s *speaker) config() *pipe.Config {
+	return &pipe.Config{
+		Timeout: time.Second, Server: "host:1", Epoch: s.epoch.Load, Replicas: 1, ReplicaTimeout: time.Second,
+		Dial: func(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
+			epoch := s.epoch.Load()
+			conn, err := bound.Dial(ctx, epoch, s.dial)
+			return conn, epoch, err
+		},
+		Failed: func(err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.failed = append(s.failed, err)
+		},
+		Unpublished: func(string) {},
+	}
+}
+
+// carrier is a Pipe or a Replicated.
+type carrier interface {
+	Put(r *pipe.Request)
+	Drop()
+	Close(why error)
+}
+
+var carriers = map[string]func(ctx context.Context, cfg *pipe.Config) carrier{
+	"Pipe":       func(ctx context.Context, cfg *pipe.Config) carrier { return pipe.New(ctx, cfg) },
+	"Replicated": func(ctx context.Context, cfg *pipe.Config) carrier { return pipe.NewReplicated(ctx, cfg, 1) },
+}
+
+var errShut = errors.New("the test is over")
+
+// bench is what a test in a bubble works with.
+type bench struct {
+	carrier
+	start    func(context.Context, *pipe.Config) carrier // another one
+	t        *testing.T
+	srv      *speaker
+	requests pipe.Requests
+}
+
+// bubble runs f with a speaker and each carrier of it. change may alter the Config.
+func bubble(t *testing.T, answer func(command []string) string, change func(cfg *pipe.Config), f func(t *testing.T, b *bench)) {
+	t.Helper()
+	for name, start := range carriers {
+		t.Run(name, func(t *testing.T) { inBubble(t, start, -1, answer, change, f) })
+	}
+}
+
+func inBubble(t *testing.T, start func(context.Context, *pipe.Config) carrier, budget int64,
+	answer func([]string) string, change func(*pipe.Config), f func(*testing.T, *bench),
+) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &speaker{answer: answer, ran: make(map[string]int)}
+		srv.budget.Store(budget)
+		cfg := srv.config()
+		if change != nil {
+			change(cfg)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		b := &bench{carrier: start(ctx, cfg), start: start, t: t, srv: srv}
+		defer func() {
+			cancel()
+			b.Close(errShut)
+			srv.wg.Wait()
+		}()
+		f(t, b)
+	})
+}
+
+// yes is the answer to an acquisition: it has the lock, and its own id as token.
+func yes(command []string) string {
+	if command[0] == "WAIT" {
+		return ":1\r\n"
+	}
+	return fmt.Sprintf("*2\r\n:1\r\n:%s\r\n", command[len(command)-1])
+}
+
+// acquire returns a request that yes answers with id.
+func (b *bench) acquire(id int, late func(pipe.Answer)) *pipe.Request {
+	return b.requests.New("m", script.Acquire, 1, late, []any{"m", strconv.Itoa(id)})
+}
+
+// call puts a request and waits for its answer.
+func (b *bench) call(ctx context.Context, id int) pipe.Answer {
+	r := b.acquire(id, nil)
+	b.Put(r)
+	return b.requests.Await(ctx, r)
+}
+
+func (b *bench) requireYes(id int) {
+	b.t.Helper()
+	a := b.call(b.t.Context(), id)
+	require.NoError(b.t, a.Err)
+	require.Equal(b.t, []any{int64(1), int64(id)}, a.Reply)
+	require.False(b.t, a.Stamp.IsZero())
+}
+
+// requireNoReply checks that err is none of Redis.
+func requireNoReply(t *testing.T, err error) {
+	t.Helper()
+	require.Error(t, err)
+	_, reply := err.(redis.Error)
+	require.False(t, reply, "%v", err)
+}

@@ -1,0 +1,55 @@
+package pipe
+
+// Verdict is what follows from an answer.
+type Verdict uint8
+
+const (
+	Final     Verdict = iota // it is for the caller: a value, or an error reply
+	Demoted                  // it is for the caller, but the server is a master no more: its connection is of no more use
+	AsText                   // the server does not know the SHA and ran nothing: the text goes over the same connection
+	Elsewhere                // the server ran nothing, and says which other one has the key
+	Broken                   // it is none: the connection has failed
+)
+
+// maxHops bounds the redirections of one request.
+const maxHops = 5
+
+// VerdictOf says what follows from an answer of the server from; sentText: the
+// script was sent as text. All that is sent to Redis goes by it, whoever sends it.
+func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection) {
+	if err == nil {
+		return Final, Redirection{}
+	}
+	if broken(err) {
+		return Broken, Redirection{}
+	}
+	if NoScript(err) && !sentText {
+		return AsText, Redirection{}
+	}
+	if to, ok := RedirectionOf(err, from); ok {
+		return Elsewhere, to
+	}
+	if ReadOnly(err) {
+		return Demoted, Redirection{}
+	}
+	return Final, Redirection{}
+}
+
+// judge returns the verdict on an answer to r, and carries it out as far as it
+// concerns r alone: r is sent on if its key is elsewhere, and is not to be touched
+// then; it is made to be sent as text.
+func (cfg *Config) judge(r *Request, err error) Verdict {
+	v, to := VerdictOf(err, r.asText, cfg.Server)
+	switch v {
+	case AsText:
+		r.asText, r.asked = true, false
+	case Elsewhere:
+		if cfg.Redirect == nil || r.hops == maxHops || to.Ask && concludes(r.script) {
+			return Final
+		}
+		r.hops++
+		r.asking, r.asked = to.Ask, false
+		cfg.Redirect(r, to)
+	}
+	return v
+}

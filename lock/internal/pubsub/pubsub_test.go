@@ -1,0 +1,223 @@
+package pubsub_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/locktest/memredis"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is one in memory, which a Subscriber of the test's bubble dials.
+type server struct {
+	*memredis.Server
+	t     *testing.T
+	epoch atomic.Uint32
+	dials atomic.Int32
+
+	mu  sync.Mutex // guards log
+	log strings.Builder
+}
+
+func (s *server) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(p)
+}
+
+func (s *server) logged() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.String()
+}
+
+// bubble runs f with a server and a Subscriber of it.
+func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscriber)) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, err := memredis.Start(memredis.Config{})
+		require.NoError(t, err)
+		srv := &server{Server: mem, t: t}
+		ctx, cancel := context.WithCancel(context.Background())
+		sub := pubsub.New(ctx, pubsub.Config{
+			Timeout: time.Second, Epoch: srv.epoch.Load, Server: func() string { return "here" },
+			Logger: slog.New(slog.NewTextHandler(srv, nil)),
+			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
+				srv.dials.Add(1)
+				epoch := srv.epoch.Load()
+				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
+				return conn, epoch, err
+			},
+			Redirect: func(error) (int, bool) { return 0, false },
+		})
+		f(t, srv, sub)
+		cancel()
+		sub.Close()
+		require.NoError(t, mem.Stop())
+	})
+}
+
+func (s *server) publish(channel string) {
+	conn, err := s.DialContext(context.Background())
+	require.NoError(s.t, err)
+	defer conn.Close()
+	_, err = conn.Do("PUBLISH", channel, "0")
+	require.NoError(s.t, err)
+}
+
+// woken reports whether a token is there, and takes it.
+func woken(l *pubsub.Listener) bool {
+	synctest.Wait()
+	select {
+	case <-l.Wake():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestAListenerIsWokenByTheConfirmationAndByEachMessageOfItsChannel(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Begin()
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		require.True(t, l.Missed(), "what came before the confirmation was not heard")
+		require.False(t, l.HeardAll())
+
+		l.Begin() // a try that misses nothing
+		require.False(t, l.Missed())
+		require.True(t, l.HeardAll())
+		srv.publish("b")
+		require.False(t, woken(&l))
+		before := l.Heard()
+		srv.publish("a")
+		require.True(t, woken(&l))
+		require.NotEqual(t, before, l.Heard())
+		n, now := sub.Heard("a")
+		require.Equal(t, uint64(1), n)
+		require.True(t, now)
+		l.Leave()
+		srv.publish("a")
+		require.False(t, woken(&l))
+	})
+}
+
+func TestAListenerLearnsThatItMayHaveMissedAMessage(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		l.Begin()
+		require.True(t, l.HeardAll())
+
+		require.NoError(t, srv.Kill())
+		synctest.Wait()
+		require.False(t, l.HeardAll(), "it hears nothing now")
+		require.NoError(t, srv.Restart(context.Background()))
+		srv.publish("a") // nobody hears this one
+		<-l.Wake()
+		require.True(t, l.Missed())
+		l.Begin()
+		require.True(t, l.HeardAll())
+		srv.publish("a")
+		require.True(t, woken(&l))
+		require.Equal(t, 1, strings.Count(srv.logged(), "pub/sub failed"))
+		require.Equal(t, 1, strings.Count(srv.logged(), "pub/sub works again"))
+		l.Leave()
+	})
+}
+
+func TestASilentServerIsDialledAnew(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		time.Sleep(time.Hour)
+		require.Equal(t, int32(1), srv.dials.Load(), "an idle connection lives")
+		l.Begin()
+		require.NoError(t, srv.Pause())
+		time.Sleep(10 * time.Second)
+		require.False(t, l.HeardAll())
+		require.NoError(t, srv.Resume())
+		<-l.Wake()
+		require.True(t, l.Missed())
+		l.Leave()
+	})
+}
+
+func TestAConnectionToAServerThatWasReplacedIsNotUsed(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		l.Begin()
+		srv.epoch.Add(1)
+		sub.Drop()
+		<-l.Wake()
+		require.True(t, l.Missed())
+		require.Equal(t, int32(2), srv.dials.Load())
+		l.Leave()
+	})
+}
+
+func TestAChannelThatNobodyListensToIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		one, two := pubsub.NewListener(make(chan struct{}, 1)), pubsub.NewListener(make(chan struct{}, 1))
+		one.Listen(sub, "a")
+		two.Listen(sub, "a")
+		require.True(t, woken(&one))
+		require.True(t, woken(&two))
+		one.Leave()
+		time.Sleep(time.Minute)
+		srv.publish("a")
+		require.True(t, woken(&two))
+		two.Leave()
+		time.Sleep(time.Minute)
+		n, now := sub.Heard("a")
+		require.Zero(t, n)
+		require.False(t, now)
+		one.Listen(sub, "a")
+		require.True(t, woken(&one))
+		one.Leave()
+	})
+}
+
+// TestAMovedChannelWakesItsListeners: a refusal that says so sends them away.
+func TestAMovedChannelWakesItsListeners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, err := memredis.Start(memredis.Config{}) // knows no SSUBSCRIBE, and says so
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		var told atomic.Int32
+		sub := pubsub.New(ctx, pubsub.Config{
+			Timeout: time.Second, Sharded: true, Epoch: func() uint32 { return 0 }, Server: func() string { return "here" },
+			Logger: slog.New(slog.DiscardHandler),
+			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
+				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
+				return conn, 0, err
+			},
+			Redirect: func(error) (int, bool) { told.Add(1); return 15495, true }, // the slot of a
+		})
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l), "it looks where its key is now")
+		require.Equal(t, int32(1), told.Load())
+		require.False(t, l.Missed())
+		l.Leave()
+		cancel()
+		sub.Close()
+		require.NoError(t, mem.Stop())
+	})
+}

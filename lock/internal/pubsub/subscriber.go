@@ -1,0 +1,474 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+)
+
+const (
+	pingPeriod   = 2 * time.Second // how soon a dead subscriber connection is noticed
+	lingerTime   = 2 * time.Second // how long a channel without listeners stays subscribed
+	redialPause  = 50 * time.Millisecond
+	redialLimit  = 5 * time.Second
+	subscribeMax = 1000 // channels of one SUBSCRIBE
+)
+
+// Config is what a Subscriber gets from above. Its functions are called with no lock
+// held.
+type Config struct {
+	// Timeout bounds how long the server may be silent beside the period of pings.
+	Timeout time.Duration
+	// Sharded: channels have slots, as keys have, so SSUBSCRIBE is used.
+	Sharded bool
+	// Dial opens a connection, and says which epoch of the server it is of.
+	Dial func(ctx context.Context) (conn redis.Conn, epoch uint32, err error)
+	// Epoch counts the servers that the Subscriber's stood for.
+	Epoch func() uint32
+	// Redirect is told of an error reply. If it says that a slot is on another
+	// server, it returns that slot, and the listeners of its channels are woken.
+	Redirect func(err error) (slot int, ok bool)
+	// Server says in the log which server it is.
+	Server func() string
+	Logger *slog.Logger
+}
+
+// errReplaced: the server that was dialled is none of ours any more.
+var errReplaced = errors.New("the server was replaced")
+
+// Subscriber is the one connection for pub/sub to a server. All methods are safe
+// for concurrent use.
+type Subscriber struct {
+	// immutable
+	cfg Config
+	ctx context.Context // its end ends dials; Close must follow
+
+	mu      sync.Mutex // guards what follows and the topics; never held during I/O
+	topics  map[string]*topic
+	pending []*topic      // to be subscribed or unsubscribed
+	work    chan struct{} // of capacity 1: pending is not empty, or a connection died
+	conn    redis.Conn    // nil while there is none
+	asked   []question    // on conn and not answered, in the order in which they were sent
+	started bool
+	closed  bool
+	warned  bool
+	wg      sync.WaitGroup
+}
+
+// topic is one channel of the subscriber.
+type topic struct {
+	sub     *Subscriber
+	channel string
+
+	// guarded by sub.mu
+	listeners  map[chan struct{}]struct{}
+	idle       time.Time // since when there are no listeners
+	asked      bool      // SUBSCRIBE was sent on the connection in use
+	confirmed  bool      // and answered: no message is missed
+	generation int       // counts confirmations
+	messages   uint64    // counts messages
+}
+
+// question is a command on its way. It is answered once for each of its
+// channels, or by one error.
+type question struct {
+	command string // as its answers name it
+	channel string // the first
+	answers int    // still to come
+}
+
+// pong is how the answers of a ping name it.
+const pong = "pong"
+
+// New returns a Subscriber, which does nothing before its first listener. After ctx
+// has ended it must be closed.
+func New(ctx context.Context, cfg Config) *Subscriber {
+	return &Subscriber{cfg: cfg, ctx: ctx, topics: make(map[string]*topic), work: make(chan struct{}, 1)}
+}
+
+// listen makes each confirmation and message of channel put a token into wake,
+// which has capacity 1, until leave.
+func (s *Subscriber) listen(channel string, wake chan struct{}) *topic {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.topics[channel]
+	if t == nil {
+		t = &topic{sub: s, channel: channel, listeners: make(map[chan struct{}]struct{})}
+		s.topics[channel] = t
+	}
+	t.listeners[wake] = struct{}{}
+	if !t.asked && !s.closed {
+		s.pending = append(s.pending, t)
+		s.signal()
+	}
+	if !s.started && !s.closed {
+		s.started = true
+		s.wg.Go(s.run)
+	}
+	return t
+}
+
+// leave undoes listen.
+func (t *topic) leave(wake chan struct{}) {
+	t.sub.mu.Lock()
+	defer t.sub.mu.Unlock()
+	delete(t.listeners, wake)
+	if len(t.listeners) == 0 {
+		t.idle = time.Now()
+	}
+}
+
+// listenedAt reports whether the topic is one of sub, and still is.
+func (t *topic) listenedAt(sub *Subscriber) bool {
+	t.sub.mu.Lock()
+	defer t.sub.mu.Unlock()
+	return t.sub == sub && sub.topics[t.channel] == t
+}
+
+// confirmations returns how often the channel was subscribed, 0 while it is
+// not: a try that begins after a confirmation misses no later release.
+func (t *topic) confirmations() int {
+	t.sub.mu.Lock()
+	defer t.sub.mu.Unlock()
+	if !t.confirmed {
+		return 0
+	}
+	return t.generation
+}
+
+// Heard returns how many messages of channel were heard, and whether they are heard
+// now.
+func (s *Subscriber) Heard(channel string) (messages uint64, subscribed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.topics[channel]
+	if t == nil {
+		return 0, false
+	}
+	return t.messages, t.confirmed
+}
+
+func (s *Subscriber) signal() {
+	select {
+	case s.work <- struct{}{}:
+	default:
+	}
+}
+
+func (t *topic) wakeLocked() {
+	for wake := range t.listeners {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run keeps a connection and writes to it; a reader of its own reads.
+func (s *Subscriber) run() {
+	pause := redialPause
+	for s.ctx.Err() == nil {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+		conn, epoch, err := s.cfg.Dial(ctx)
+		cancel()
+		if err == nil {
+			err = s.serve(conn, epoch)
+		}
+		if s.ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > redialLimit {
+			pause = redialPause // it worked for a while
+		}
+		s.warn(err)
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-s.ctx.Done():
+		}
+		t.Stop()
+		pause = min(2*pause, redialLimit)
+	}
+}
+
+// warn says once, until it works again, that waiting is by polling.
+func (s *Subscriber) warn(err error) {
+	s.mu.Lock()
+	warned := s.warned
+	s.warned = true
+	s.mu.Unlock()
+	if !warned {
+		s.cfg.Logger.Warn("lock: pub/sub failed, so waiters look for themselves until it works again",
+			"server", s.cfg.Server(), "error", err)
+	}
+}
+
+// serve uses conn until it fails or the subscriber closes.
+func (s *Subscriber) serve(conn redis.Conn, epoch uint32) error {
+	s.mu.Lock()
+	closed := s.closed
+	s.conn, s.asked = conn, nil
+	s.pending = s.pending[:0]
+	for _, t := range s.topics {
+		s.pending = append(s.pending, t)
+	}
+	s.mu.Unlock()
+	// Looked at once conn is where Drop finds it: one of the two sees the other.
+	if closed || s.cfg.Epoch() != epoch {
+		conn.Close()
+		s.forget()
+		return errReplaced
+	}
+	failed, done := make(chan error, 1), make(chan struct{})
+	s.wg.Go(func() {
+		defer close(done)
+		failed <- s.read(conn)
+	})
+	err := s.write(conn, failed)
+	conn.Close()
+	<-done // what it read is not taken for the next connection's
+	s.forget()
+	return err
+}
+
+// forget notes that there is no connection any more.
+func (s *Subscriber) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conn = nil
+	for _, t := range s.topics {
+		t.asked, t.confirmed = false, false
+	}
+}
+
+// write sends what is pending, and a ping each period.
+func (s *Subscriber) write(conn redis.Conn, failed <-chan error) error {
+	ticker := time.NewTicker(pingPeriod)
+	defer ticker.Stop()
+	for {
+		subscribe, unsubscribe := s.take()
+		if err := s.send(conn, "SUBSCRIBE", subscribe); err != nil {
+			return err
+		}
+		if err := s.send(conn, "UNSUBSCRIBE", unsubscribe); err != nil {
+			return err
+		}
+		select {
+		case <-s.work:
+		case <-ticker.C:
+			s.expire()
+			if err := s.send(conn, "PING", []any{""}); err != nil {
+				return err
+			}
+		case err := <-failed:
+			return err
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		}
+	}
+}
+
+// send writes a command with arguments, in parts of subscribeMax; the sharded
+// ones take channels of one slot, so there each has a command of its own.
+func (s *Subscriber) send(conn redis.Conn, command string, args []any) error {
+	most := subscribeMax
+	if s.cfg.Sharded && command != "PING" {
+		command, most = "S"+command, 1
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	for len(args) > 0 {
+		n := min(len(args), most)
+		s.ask(command, args[:n])
+		if err := conn.Send(command, args[:n]...); err != nil {
+			return err
+		}
+		args = args[n:]
+	}
+	return conn.Flush()
+}
+
+// ask notes a command that is about to be sent.
+func (s *Subscriber) ask(command string, args []any) {
+	q := question{command: strings.ToLower(command), answers: len(args)}
+	if command == "PING" {
+		q.command = pong
+	}
+	q.channel, _ = args[0].(string)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, q)
+}
+
+// answered notes an answer. A server that gives a slot away tells of the end of
+// its channels unasked.
+func (s *Subscriber) answered(kind, channel string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.asked) == 0 || s.asked[0].command != kind || s.cfg.Sharded && kind != pong && s.asked[0].channel != channel {
+		return
+	}
+	if s.asked[0].answers--; s.asked[0].answers == 0 {
+		s.asked = s.asked[1:]
+	}
+}
+
+// refused notes an error reply, and says what it refuses; "" if nothing was
+// asked.
+func (s *Subscriber) refused() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.asked) == 0 {
+		return ""
+	}
+	command := s.asked[0].command
+	s.asked = s.asked[1:]
+	return command
+}
+
+// take returns the channels to be subscribed and unsubscribed now.
+func (s *Subscriber) take() (subscribe, unsubscribe []any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.pending {
+		if s.topics[t.channel] != t {
+			continue // its slot has moved
+		}
+		switch listened := len(t.listeners) > 0; {
+		case listened && !t.asked:
+			t.asked = true
+			subscribe = append(subscribe, t.channel)
+		case !listened && t.asked:
+			t.asked, t.confirmed = false, false
+			delete(s.topics, t.channel)
+			unsubscribe = append(unsubscribe, t.channel)
+		case !listened:
+			delete(s.topics, t.channel)
+		}
+	}
+	clear(s.pending)
+	s.pending = s.pending[:0]
+	return subscribe, unsubscribe
+}
+
+// expire makes channels that nobody has listened to for a while pending.
+func (s *Subscriber) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.topics {
+		if len(t.listeners) == 0 && time.Since(t.idle) > lingerTime {
+			s.pending = append(s.pending, t)
+		}
+	}
+}
+
+// read hands messages on until the connection fails. Its timeout is above the
+// ping period, so silence means that it is dead.
+func (s *Subscriber) read(conn redis.Conn) error {
+	for {
+		reply, err := redis.ReceiveWithTimeout(conn, pingPeriod+s.cfg.Timeout)
+		if _, answer := err.(redis.Error); answer && (s.refused() == pong || s.redirected(err)) {
+			continue // a refused ping says that the connection lives
+		}
+		if err != nil {
+			return err
+		}
+		push, ok := reply.([]any)
+		if !ok || len(push) < 2 {
+			s.answered(pong, "") // without a subscription its answer is a plain one
+			continue
+		}
+		kind, _ := redis.String(push[0], nil)
+		channel, _ := redis.String(push[1], nil)
+		s.answered(kind, channel)
+		switch kind {
+		case "message", "smessage":
+			s.mu.Lock()
+			if t := s.topics[channel]; t != nil {
+				t.messages++
+				t.wakeLocked()
+			}
+			s.mu.Unlock()
+		case "sunsubscribe":
+			s.mu.Lock()
+			if t := s.topics[channel]; t != nil && t.asked {
+				s.movedLocked(t) // its slot has gone to another server
+			}
+			s.mu.Unlock()
+		case "subscribe", "ssubscribe":
+			s.mu.Lock()
+			warned := s.warned
+			s.warned = false
+			if t := s.topics[channel]; t != nil && t.asked {
+				t.confirmed = true
+				t.generation++
+				t.wakeLocked()
+			}
+			s.mu.Unlock()
+			if warned {
+				s.cfg.Logger.Info("lock: pub/sub works again", "server", s.cfg.Server())
+			}
+		}
+	}
+}
+
+// redirected is told of an error reply. If it says that a sharded channel is on
+// another server, its listeners go there.
+func (s *Subscriber) redirected(err error) bool {
+	if !s.cfg.Sharded {
+		return false
+	}
+	slot, ok := s.cfg.Redirect(err)
+	if !ok {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.topics {
+		if t.asked && !t.confirmed && keys.Slot(t.channel) == slot {
+			s.movedLocked(t)
+		}
+	}
+	return true
+}
+
+// movedLocked forgets a topic that the server has not got any more and wakes
+// its listeners, which look at the key's node for their channel before they
+// sleep again.
+func (s *Subscriber) movedLocked(t *topic) {
+	t.asked, t.confirmed = false, false
+	delete(s.topics, t.channel)
+	t.wakeLocked()
+}
+
+// Drop gives the connection in use up; another one is dialled.
+func (s *Subscriber) Drop() {
+	s.mu.Lock()
+	conn := s.conn
+	s.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+}
+
+// Close ends the connection and returns when no goroutine runs. The context that New
+// got must have ended.
+func (s *Subscriber) Close() {
+	s.mu.Lock()
+	s.closed = true
+	conn := s.conn
+	s.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+	s.wg.Wait()
+}

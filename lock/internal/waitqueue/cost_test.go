@@ -1,0 +1,128 @@
+package waitqueue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// most is how many instructions an event of one caller may work out.
+const most = 8
+
+// joinAndLeave lets n callers join and leave, and returns how many instructions
+// were worked out for one event at most.
+func joinAndLeave(n int, owner func(i int) int, order []int, f fault) (worst uint64) {
+	l := NewLine[int, *int](Exclusive, &testRun)
+	l.fault = f
+	callers := make([]Caller[int, *int], n)
+	looks := func(event func()) {
+		before := l.looks
+		event()
+		worst = max(worst, l.looks-before)
+	}
+	for i := range callers {
+		callers[i].Owner = owner(i)
+		looks(func() { l.Join(&callers[i]) })
+	}
+	looks(func() { l.Began(&callers[0]) })
+	looks(func() { l.Refused(&callers[0]) })
+	for _, i := range order {
+		looks(func() { l.Leave(&callers[i]) })
+	}
+	return worst
+}
+
+func TestJoiningAndLeavingCostTheSameHoweverManyWait(t *testing.T) {
+	const n = 20_000
+	for name, owner := range map[string]func(int) int{
+		"own":  func(i int) int { return i },
+		"some": func(i int) int { return i % 100 },
+		"one":  func(int) int { return 0 },
+	} {
+		order := rand.New(rand.NewPCG(1, 1)).Perm(n)
+		require.LessOrEqual(t, joinAndLeave(n, owner, order, faultNone), uint64(most), name)
+		require.Greater(t, joinAndLeave(100, owner, order[:0:0], faultNone), uint64(0), name)
+	}
+	require.Greater(t, joinAndLeave(100, func(i int) int { return i }, []int{1, 2, 3}, faultLeaveLooksAtAll), uint64(most),
+		"the bug is not found")
+}
+
+// A hold that all who wait may re-enter is told to each of them, and nobody is
+// looked at when nothing changes for him.
+func TestWhoSharesAnOwnerIsToldOnce(t *testing.T) {
+	l := NewLine[int, *int](Exclusive, &testRun)
+	callers := make([]Caller[int, *int], 1000)
+	for i := range callers {
+		l.Join(&callers[i])
+	}
+	l.Began(&callers[0])
+	before := l.looks
+	require.Len(t, l.Took(&callers[0], new(int)).Wake, 999)
+	require.LessOrEqual(t, l.looks-before, uint64(999+most))
+	before = l.looks
+	require.Empty(t, l.Leave(&callers[1]).Wake)
+	require.LessOrEqual(t, l.looks-before, uint64(most))
+}
+
+func TestNothingIsAllocatedButTheCaller(t *testing.T) {
+	l := NewLine[int, *int](Exclusive, &testRun)
+	h := new(int)
+	callers := make([]Caller[int, *int], 4*101)
+	i := 0
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		c := callers[i : i+4]
+		i += 4
+		for n := range c {
+			c[n].Owner = n
+			l.Join(&c[n])
+		}
+		l.Began(&c[0])
+		l.Took(&c[0], h)
+		next, _ := l.Leaving(0, h, 0)
+		l.Handed(0, h, next, h, 0)
+		l.Take(next)
+		l.Leaving(next.Owner, h, 0)
+		l.Gone(next.Owner, h)
+		l.Leave(&c[3])
+		l.Leave(&c[2])
+	}))
+}
+
+// BenchmarkJoinAndLeave is one caller more that joins and leaves, in a line of
+// so many, each with an owner of its own. The caller itself is not counted.
+func BenchmarkJoinAndLeave(b *testing.B) {
+	for _, waiting := range []int{1, 50_000} {
+		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
+			l := NewLine[int, *int](Exclusive, &testRun)
+			callers := make([]Caller[int, *int], waiting)
+			for i := range callers {
+				callers[i].Owner = i
+				l.Join(&callers[i])
+			}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				c := &callers[i%waiting]
+				l.Leave(c)
+				owner := c.Owner
+				*c = Caller[int, *int]{Owner: owner}
+				l.Join(c)
+				i++
+			}
+		})
+	}
+}
+
+// BenchmarkAllLeave is 50,000 callers that join and then leave at once, in the
+// order in which their contexts end.
+func BenchmarkAllLeave(b *testing.B) {
+	const n = 50_000
+	order := rand.New(rand.NewPCG(1, 1)).Perm(n)
+	b.ReportAllocs()
+	for b.Loop() {
+		joinAndLeave(n, func(i int) int { return i }, order, faultNone)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/caller")
+}

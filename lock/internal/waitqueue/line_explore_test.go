@@ -1,0 +1,127 @@
+package waitqueue
+
+import (
+	"math"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	testPacing = Pacing{Pace: 1, MaxPoll: 4, Back: 2, BackMost: 8, Defer: 1, DeferEach: 1}
+	testRun    = Run{Length: 2, Least: 2, Time: time.Hour}
+)
+
+// who is a caller: an owner, and what it wants: w to have the object alone, r to
+// read, t after that not to wait.
+func who(owner int8, wants string) call0 {
+	return call0{owner: owner, shared: wants[0] == 'r', try: len(wants) > 1}
+}
+
+// scenarios are what is explored: all of it, with a recorded number of states.
+var scenarios = []scenario{
+	{
+		name: "hand-overs by script", kind: Exclusive, lease: 6,
+		calls:  []call0{who(0, "w"), who(1, "w"), who(0, "w")},
+		budget: budget{unknown: 1, lost: 1}, states: 378_255,
+	},
+	{
+		name: "hand-overs in memory", kind: Exclusive, memory: true, lease: 6,
+		calls:  []call0{who(0, "w"), who(1, "w"), who(0, "w")},
+		budget: budget{lost: 1, close: 1}, states: 147_368,
+	},
+	{
+		name: "another client", kind: Exclusive, others: true, lease: 6,
+		calls:  []call0{who(0, "w"), who(1, "w")},
+		budget: budget{unknown: 1, late: 1}, states: 636_690,
+	},
+	{
+		name: "a quiet channel", kind: Exclusive, others: true, lease: 9,
+		pacing: Pacing{Pace: 1, MaxPoll: 3, Quiet: 8, Back: 2, BackMost: 8, Defer: 1, DeferEach: 1},
+		calls:  []call0{who(0, "w")},
+		budget: budget{deaf: 1}, states: 195_708,
+	},
+	{
+		name: "some do not wait", kind: Exclusive, lease: 6,
+		calls:  []call0{who(0, "wt"), who(1, "w"), who(0, "wt")},
+		budget: budget{unknown: 1}, states: 338_113,
+	},
+	{
+		name: "readers and a writer", kind: ReadWrite, lease: 6,
+		calls:  []call0{who(0, "r"), who(1, "w"), who(0, "r")},
+		budget: budget{unknown: 1}, states: 236_021,
+	},
+	{
+		name: "a writer that reads", kind: ReadWrite, lease: 6,
+		calls:  []call0{who(0, "w"), who(1, "r"), who(0, "r")},
+		budget: budget{lost: 1}, states: 144_320,
+	},
+	{
+		name: "readers and writers that do not wait", kind: ReadWrite, lease: 6,
+		calls:  []call0{who(0, "rt"), who(1, "r"), who(0, "wt")},
+		states: 49_661,
+	},
+	{
+		name: "permits", kind: Permits, permits: 2, lease: 6,
+		calls:  []call0{{needs: 1}, {needs: 2}, {needs: 1}},
+		budget: budget{unknown: 1}, states: 345_217,
+	},
+	{
+		name: "latch", kind: Latch, others: true, lease: 6,
+		calls:  []call0{{}, {}},
+		budget: budget{unknown: 1, close: 1}, states: 89_976,
+	},
+}
+
+func scenarioOf(t *testing.T, name string) *scenario {
+	for _, sc := range scenarios {
+		if sc.name == name {
+			if sc.run = testRun; sc.pacing.Pace == 0 {
+				sc.pacing = testPacing
+			}
+			return &sc
+		}
+	}
+	require.Fail(t, "no such scenario", name)
+	return nil
+}
+
+// statesEnv is how many states of each scenario are explored further than usual:
+// with all that is rare, and another client.
+const statesEnv = "WHEELLOCK_STATES"
+
+// TestEveryStateIsRight visits every state that can be reached, and compares
+// Line with its twin and with the properties in each.
+func TestEveryStateIsRight(t *testing.T) {
+	further, _ := strconv.Atoi(os.Getenv(statesEnv))
+	var total atomic.Int64
+	t.Cleanup(func() { t.Logf("%d states", total.Load()) })
+	for _, sc := range scenarios {
+		t.Run(sc.name, func(t *testing.T) {
+			t.Parallel()
+			sc, limit := scenarioOf(t, sc.name), math.MaxInt32
+			switch {
+			case further > 0:
+				limit, sc.others, sc.renews = further, true, true
+				sc.budget = budget{unknown: 2, late: 1, lost: 1, deaf: 1, close: 1}
+				if sc.pacing.Quiet == 0 {
+					sc.budget.silent = 1
+				}
+			case testing.Short():
+				limit = 20_000
+			}
+			began := time.Now()
+			r := explore(sc, limit)
+			t.Logf("%v in %v", r, time.Since(began).Round(time.Millisecond))
+			total.Add(int64(r.states))
+			require.Empty(t, r.wrong)
+			if limit == math.MaxInt32 {
+				require.GreaterOrEqual(t, r.states, sc.states, "there were more")
+			}
+		})
+	}
+}

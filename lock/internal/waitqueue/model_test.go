@@ -1,0 +1,223 @@
+package waitqueue
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+type (
+	line   = Line[int8, int8]
+	caller = Caller[int8, int8]
+	step   = Step[int8, int8]
+)
+
+// pair is a Line and its twin, which are told the same.
+type pair struct {
+	t       require.TestingT
+	line    *line
+	twin    twin
+	callers map[int8]*caller
+	told    map[int8]Instruction[int8] // what each was woken for, or asked
+	passOn  []int8
+	next    map[int8]int8 // of holds that are handed over: to whom
+}
+
+func newPair(t require.TestingT, k Kind, limits *Run) *pair {
+	l := NewLine[int8, int8](k, limits)
+	return &pair{
+		t: t, line: &l, twin: twin{kind: k, limits: *limits},
+		callers: map[int8]*caller{}, told: map[int8]Instruction[int8]{}, next: map[int8]int8{},
+	}
+}
+
+// same compares after an event: what every caller is told, and that it was woken
+// for it.
+func (p *pair) same(s step) {
+	woken := map[*caller]bool{}
+	for _, c := range s.Wake {
+		woken[c] = true
+	}
+	p.passOn = append(p.passOn, s.PassOn...)
+	for id, c := range p.callers {
+		if p.twin.at(id) == nil {
+			delete(p.callers, id)
+			delete(p.told, id)
+			continue
+		}
+		got := p.line.Instruction(c)
+		require.Equal(p.t, p.twin.instruction(id), got, "caller %d", id)
+		if got != p.told[id] {
+			require.True(p.t, woken[c], "caller %d was not woken for %v", id, got)
+		}
+		p.told[id] = got
+	}
+	for _, h := range p.twin.holds {
+		if h.state == orphaned {
+			require.Contains(p.t, p.passOn, h.h, "nobody passes hold %d on", h.h)
+		}
+	}
+	idle := len(p.callers) == 0
+	for _, h := range p.twin.holds {
+		idle = idle && p.twin.kind == Exclusive && p.twin.run == 0 && h.state != leaving
+	}
+	require.Equal(p.t, idle, p.line.Idle())
+}
+
+func TestLineIsItsTwin(t *testing.T) {
+	for _, k := range []Kind{Exclusive, ReadWrite, Permits, Latch} {
+		t.Run(fmt.Sprint("kind=", k), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { checkTwin(t, k) })
+		})
+	}
+}
+
+func checkTwin(t *rapid.T, k Kind) {
+	p := newPair(t, k, &Run{Length: rapid.IntRange(0, 4).Draw(t, "length"), Least: 2, Time: 50})
+	owners := rapid.SampledFrom([]int{2, 5, 40}).Draw(t, "owners")
+	var now Instant
+	var ids, holds int8
+	pick := func(label string, ok func(id int8) bool) (int8, *caller) {
+		var of []int8
+		for id := range ids {
+			if c := p.callers[id]; c != nil && ok(id) {
+				of = append(of, id)
+			}
+		}
+		if len(of) == 0 {
+			t.Skip("nobody")
+		}
+		id := rapid.SampledFrom(of).Draw(t, label)
+		return id, p.callers[id]
+	}
+	hold := func(states ...holdState) twinHold {
+		var of []twinHold
+		for _, h := range p.twin.holds {
+			for _, s := range states {
+				if h.state == s {
+					of = append(of, h)
+				}
+			}
+		}
+		if len(of) == 0 {
+			t.Skip("no hold")
+		}
+		return rapid.SampledFrom(of).Draw(t, "hold")
+	}
+	join := func(t *rapid.T) {
+		if ids == 120 {
+			t.Skip("enough")
+		}
+		id := ids
+		ids++
+		c := &caller{Owner: int8(rapid.IntRange(0, owners-1).Draw(t, "owner")), Try: k != Latch && rapid.IntRange(0, 3).Draw(t, "try") == 0}
+		c.Shared = k == ReadWrite && rapid.Bool().Draw(t, "shared")
+		p.callers[id] = c
+		p.told[id] = Instruction[int8]{}
+		p.twin.join(id, c.Owner, c.Shared, c.Try)
+		p.same(p.line.Join(c))
+	}
+	probing := func(id int8) bool { return p.twin.at(id).probing }
+	for range rapid.SampledFrom([]int{0, 3, 60}).Draw(t, "callers") {
+		join(t)
+	}
+	actions := map[string]func(*rapid.T){
+		"join":  join,
+		"join2": join,
+		"join3": join,
+		"began": func(t *rapid.T) {
+			id, c := pick("caller", func(id int8) bool { return p.told[id].Do == DoProbe && !probing(id) })
+			p.twin.began(id)
+			p.same(p.line.Began(c))
+		},
+		"refused": func(t *rapid.T) {
+			id, c := pick("caller", probing)
+			p.twin.ended(id, true)
+			p.same(p.line.Refused(c))
+		},
+		"unanswered": func(t *rapid.T) {
+			id, c := pick("caller", probing)
+			p.twin.ended(id, false)
+			p.same(p.line.Unanswered(c))
+		},
+		"took": func(t *rapid.T) {
+			id, c := pick("caller", probing)
+			switch k {
+			case Permits:
+				p.twin.leave(id)
+				p.same(p.line.Leave(c))
+			case Latch:
+				p.twin.opened(id)
+				p.same(p.line.Opened(c))
+			default:
+				if holds == 120 {
+					t.Skip("enough")
+				}
+				holds++
+				p.twin.took(id, holds)
+				p.same(p.line.Took(c, holds))
+			}
+		},
+		"take": func(t *rapid.T) {
+			id, c := pick("caller", func(id int8) bool { return p.told[id].Do == DoTake })
+			p.twin.take(id)
+			p.same(p.line.Take(c))
+		},
+		"leave": func(t *rapid.T) {
+			id, c := pick("caller", func(int8) bool { return true })
+			p.twin.leave(id)
+			p.same(p.line.Leave(c))
+			require.Empty(t, p.line.Leave(c).PassOn)
+		},
+		"held": func(t *rapid.T) {
+			if k != Exclusive && k != ReadWrite || holds == 120 {
+				t.Skip("no holds")
+			}
+			holds++
+			owner, shared := int8(rapid.IntRange(0, owners-1).Draw(t, "owner")), k == ReadWrite && rapid.Bool().Draw(t, "shared")
+			p.twin.held(owner, shared, holds)
+			p.same(p.line.Held(owner, shared, holds))
+		},
+		"leaving": func(t *rapid.T) {
+			h := hold(held, orphaned)
+			next := p.twin.leaving(h.h, now)
+			c, s := p.line.Leaving(h.owner, h.h, now)
+			p.same(s)
+			if next < 0 {
+				require.Nil(t, c)
+			} else {
+				require.Same(t, p.callers[next], c)
+			}
+			p.next[h.h] = next
+		},
+		"handed": func(t *rapid.T) {
+			h := hold(leaving)
+			next, ok := p.next[h.h]
+			c := p.callers[next]
+			if !ok || next < 0 || holds == 120 || c == nil {
+				t.Skip("not handed over")
+			}
+			holds++
+			p.twin.handed(h.h, next, c.Owner, holds, now)
+			p.same(p.line.Handed(h.owner, h.h, c, holds, now))
+		},
+		"gone": func(t *rapid.T) {
+			h := hold(held, orphaned, granted, leaving)
+			p.twin.gone(h.h)
+			p.same(p.line.Gone(h.owner, h.h))
+		},
+		"time": func(t *rapid.T) { now += Instant(rapid.IntRange(1, 60).Draw(t, "time")) },
+		"close": func(t *rapid.T) {
+			if rapid.IntRange(0, 9).Draw(t, "close") > 0 {
+				t.Skip("not yet")
+			}
+			p.twin.close()
+			p.same(p.line.Close())
+		},
+	}
+	for range 4 { // each is some 30 steps
+		t.Repeat(actions)
+	}
+}

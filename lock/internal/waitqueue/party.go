@@ -1,0 +1,166 @@
+package waitqueue
+
+// holdState says what becomes of an own hold.
+type holdState uint8
+
+const (
+	held     holdState = iota // somebody has it: it can be re-entered; from granted when it is taken
+	granted                   // handed over and not taken yet; to held, or to orphaned if its caller leaves
+	orphaned                  // nobody takes it; to leaving
+	leaving                   // it is being released or handed over; then it is removed
+)
+
+// holding is one own hold.
+type holding[O, H comparable] struct {
+	h      H
+	shared bool
+	state  holdState
+	party  *party[O, H]
+	next   *holding[O, H] // of the party; the oldest first
+	caller *Caller[O, H]  // of granted: for whom
+}
+
+// grantee is the caller that the hold was handed to and that has not taken it.
+func (n *holding[O, H]) grantee() *Caller[O, H] {
+	if n.state == granted {
+		return n.caller
+	}
+	return nil
+}
+
+// party is one owner with its callers and holds, as long as it has any. Each
+// caller but the one that probes is in one of its lists.
+type party[O, H comparable] struct {
+	owner   O
+	members int           // callers and holds
+	probing *Caller[O, H] // asks Redis for this owner
+	holds   *holding[O, H]
+	told    [2]*holding[O, H] // entered, when its callers were last told, by mode
+
+	// By mode: callers in line; those that may probe beside it and have not begun;
+	// those that do not wait and have been refused.
+	line, aside, over [2]list[O, H]
+
+	prev, next *party[O, H]
+}
+
+// entered is the hold that the owner's callers of a mode re-enter, or nil.
+func (p *party[O, H]) entered(shared bool) *holding[O, H] {
+	for n := p.holds; n != nil; n = n.next {
+		if n.shared == shared && n.state == held {
+			return n
+		}
+	}
+	return nil
+}
+
+// list is a list of a party's callers, by arrival.
+type list[O, H comparable] struct{ first, last *Caller[O, H] }
+
+func (l *list[O, H]) push(c *Caller[O, H]) {
+	c.list, c.listPrev, c.listNext = l, l.last, nil
+	if l.last != nil {
+		l.last.listNext = c
+	} else {
+		l.first = c
+	}
+	l.last = c
+}
+
+func (l *list[O, H]) remove(c *Caller[O, H]) {
+	if c.listPrev != nil {
+		c.listPrev.listNext = c.listNext
+	} else {
+		l.first = c.listNext
+	}
+	if c.listNext != nil {
+		c.listNext.listPrev = c.listPrev
+	} else {
+		l.last = c.listPrev
+	}
+	c.list, c.listPrev, c.listNext = nil, nil, nil
+}
+
+// fewParties is up to how many parties are looked through one by one: most Lines
+// are short, and a map takes more memory than all the rest of one.
+const fewParties = 8
+
+// parties finds the party of an owner.
+type parties[O, H comparable] struct {
+	first *party[O, H]
+	n     int
+	index map[O]*party[O, H] // nil until there are more than fewParties
+}
+
+func (s *parties[O, H]) find(o O) *party[O, H] {
+	if s.index != nil {
+		return s.index[o]
+	}
+	p := s.first
+	for p != nil && p.owner != o {
+		p = p.next
+	}
+	return p
+}
+
+// found returns the party of an owner, which is fresh if there is none.
+func (s *parties[O, H]) found(o O, fresh *party[O, H]) *party[O, H] {
+	if p := s.find(o); p != nil {
+		return p
+	}
+	*fresh = party[O, H]{owner: o, next: s.first}
+	if s.first != nil {
+		s.first.prev = fresh
+	}
+	s.first = fresh
+	if s.n++; s.index != nil {
+		s.index[o] = fresh
+	} else if s.n > fewParties {
+		s.index = make(map[O]*party[O, H], 2*s.n)
+		for p := s.first; p != nil; p = p.next {
+			s.index[p.owner] = p
+		}
+	}
+	return fresh
+}
+
+func (s *parties[O, H]) join(c *Caller[O, H]) *party[O, H] {
+	p := s.found(c.Owner, &c.founded)
+	p.members++
+	return p
+}
+
+// leave takes one from p's members; the last one ends it.
+func (s *parties[O, H]) leave(p *party[O, H]) {
+	if p.members--; p.members > 0 {
+		return
+	}
+	if p.prev != nil {
+		p.prev.next = p.next
+	} else {
+		s.first = p.next
+	}
+	if p.next != nil {
+		p.next.prev = p.prev
+	}
+	s.n--
+	if s.index != nil {
+		delete(s.index, p.owner)
+	}
+	if s.n == 0 {
+		s.index = nil
+	}
+}
+
+// hold finds an owner's hold.
+func (s *parties[O, H]) hold(o O, h H) *holding[O, H] {
+	p := s.find(o)
+	if p == nil {
+		return nil
+	}
+	n := p.holds
+	for n != nil && n.h != h {
+		n = n.next
+	}
+	return n
+}

@@ -1,0 +1,139 @@
+package waitqueue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const ms = Instant(time.Millisecond)
+
+// productPacing is what package lock uses, with Config.MaxPoll at its default.
+var productPacing = Pacing{
+	Pace: 2 * time.Millisecond, MaxPoll: 5 * time.Second,
+	Back: 10 * time.Millisecond, BackMost: time.Second,
+	Defer: 5 * time.Millisecond, DeferEach: time.Millisecond,
+}
+
+func TestProbeIsDue(t *testing.T) {
+	refused := func(p *Probe, ttl time.Duration) {
+		p.Answered(1*ms, p.Began(0), Answer{TTL: ttl})
+	}
+	for _, c := range []struct {
+		name string
+		do   func(p *Probe)
+		due  Instant
+	}{
+		{"at once, before anything is known", func(*Probe) {}, 0},
+		{"no sooner than Pace after the last", func(p *Probe) { p.Began(5 * ms) }, 7 * ms},
+		{"whoever probes beside the first", func(p *Probe) { p.Beside() }, 0},
+		{"after MaxPoll, when another has it", func(p *Probe) { refused(p, time.Minute) }, 5001 * ms},
+		{"when its lease ends", func(p *Probe) { refused(p, 30*time.Millisecond) }, 31 * ms},
+		{"after MaxPoll, when its lease is not known", func(p *Probe) { refused(p, -1) }, 5001 * ms},
+		{"an eighth sooner, so that clients do not meet", func(p *Probe) {
+			p.Answered(0, p.Began(0), Answer{TTL: -1, Spread: 1})
+		}, 4375 * ms},
+		{"at a message", func(p *Probe) { refused(p, -1); p.Hear(40*ms, Heard{Messages: 1}) }, 40 * ms},
+		{"at a message that came while it was asked", func(p *Probe) {
+			m := p.Began(0)
+			p.Hear(3*ms, Heard{Messages: 1})
+			p.Answered(4*ms, m, Answer{TTL: -1})
+		}, 3 * ms},
+		{"some time after a message", func(p *Probe) {
+			p.Answered(0, p.Began(0), Answer{TTL: -1, After: 9 * time.Millisecond})
+			p.Hear(40*ms, Heard{Messages: 1})
+		}, 49 * ms},
+		{"when the subscription is confirmed", func(p *Probe) { refused(p, -1); p.Hear(7*ms, Heard{Confirmed: 1}) }, 7 * ms},
+		{"not for a confirmation from before", func(p *Probe) { p.Hear(0, Heard{Confirmed: 1}); refused(p, -1) }, 5001 * ms},
+		{"after an unknown answer", func(p *Probe) { p.Answered(100*ms, p.Began(0), Answer{Outcome: Unknown}) }, 110 * ms},
+		{"later after many, never after MaxPoll", func(p *Probe) {
+			for range 30 {
+				p.Answered(100*ms, p.Began(0), Answer{Outcome: Unknown})
+			}
+		}, 1100 * ms},
+		{"soon, when who was asked is young", func(p *Probe) { p.Answered(0, p.Began(0), Answer{Outcome: Young}) }, 320 * ms},
+		{"after MaxPoll, while an own release is on its way", func(p *Probe) {
+			p.Releasing(10 * ms)
+			p.Hear(20*ms, Heard{Messages: 1})
+		}, 5010 * ms},
+		{"when it is through", func(p *Probe) { p.Releasing(10 * ms); p.Freed() }, 0},
+		{"then too, if an older answer comes", func(p *Probe) {
+			m := p.Beside()
+			p.Freed()
+			p.Answered(10*ms, m, Answer{TTL: -1})
+		}, 0},
+		{"at once, if enough is left", func(p *Probe) { p.Answered(0, p.Beside(), Answer{Outcome: Taken, Left: 1}) }, 0},
+		{"not, if not enough is", func(p *Probe) { p.Answered(0, p.Beside(), Answer{Outcome: Taken}) }, 5000 * ms},
+		{"after others, when a run is over", func(p *Probe) { p.Freed(); p.RunEnded(100*ms, 3, 2*time.Millisecond) }, 112 * ms},
+		{"after others, from the last release on", func(p *Probe) {
+			p.Freed()
+			p.RunEnded(100*ms, 3, 2*time.Millisecond)
+			p.Hear(110*ms, Heard{Messages: 2})
+		}, 120 * ms},
+		{"at once, when all have had their turn", func(p *Probe) {
+			p.Freed()
+			p.RunEnded(100*ms, 3, 2*time.Millisecond)
+			p.Hear(110*ms, Heard{Messages: 3})
+		}, 0},
+		{"25 ms after others, however many they are", func(p *Probe) { p.Freed(); p.RunEnded(100*ms, 999, 0) }, 125 * ms},
+		{"after MaxPoll at the latest", func(p *Probe) { p.Freed(); p.RunEnded(100*ms, 3, time.Hour) }, 5100 * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := NewProbe(&productPacing)
+			c.do(&p)
+			require.Equal(t, time.Duration(c.due), time.Duration(p.Due(1)))
+		})
+	}
+}
+
+func TestTimeDoesNotOverflow(t *testing.T) {
+	p := NewProbe(&productPacing)
+	p.Answered(0, p.Began(0), Answer{TTL: 1<<63 - 1})
+	require.Equal(t, 5*time.Second, time.Duration(p.Due(1)))
+	require.Equal(t, forever, (forever - 1).Add(time.Hour))
+	require.Equal(t, Instant(-1), Instant(0).Add(-1))
+}
+
+// While every message is heard, who waits for a lock that its holder renews
+// probes when the lease ends that it knows of, and not each MaxPoll. A ping that
+// is not answered ends that within MaxPoll.
+func TestAWorkingSubscriptionSparesProbes(t *testing.T) {
+	const second = Instant(time.Second)
+	for _, c := range []struct {
+		name   string
+		quiet  time.Duration
+		pings  bool
+		probes int // in an hour
+	}{
+		{"no Quiet", 0, true, 3600 / 5},
+		{"with pings", 30 * time.Minute, true, 3600 / 20},
+		{"no pings", 30 * time.Minute, false, 3600 / 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pacing := productPacing
+			pacing.Quiet = c.quiet
+			p := NewProbe(&pacing)
+			probes := 0
+			for now := Instant(0); now < 3600*second; {
+				heard := Heard{Confirmed: 1}
+				if c.pings {
+					heard.Upto = now / (2 * second) * (2 * second)
+				}
+				p.Hear(now, heard)
+				if due := p.Due(1); due > now {
+					now = due
+					continue
+				}
+				m := p.Began(now)
+				now += ms
+				probes++
+				ttl := 30*second - now%(10*second) // the holder renews each 10 s
+				p.Answered(now, m, Answer{TTL: time.Duration(ttl)})
+			}
+			t.Logf("%d probes in an hour", probes)
+			require.LessOrEqual(t, probes, c.probes+1)
+			require.Greater(t, probes, c.probes/2)
+		})
+	}
+}

@@ -1,0 +1,129 @@
+package waitqueue
+
+// rule is what c is to do: the one place that says so.
+func (l *Line[O, H]) rule(c *Caller[O, H]) Instruction[H] {
+	p := c.party
+	switch {
+	case c.granted:
+		return Instruction[H]{DoTake, c.own.h}
+	case c.served:
+		return Instruction[H]{Do: DoReturn}
+	case l.closed:
+		return Instruction[H]{Do: DoGiveUp}
+	}
+	if p != nil {
+		if n := p.entered(c.Shared); n != nil {
+			return Instruction[H]{DoReenter, n.h}
+		}
+		if n := p.entered(true); n != nil {
+			return Instruction[H]{DoGiveUp, n.h} // it would wait for itself
+		}
+	}
+	switch {
+	case c.refused:
+		return Instruction[H]{Do: DoRefuse}
+	case c.probing:
+		return Instruction[H]{Do: DoProbe}
+	case p != nil && p.probing != nil:
+		// Two probes of one owner are one: the second would be refused by the
+		// hold of its own owner.
+	case c == l.first:
+		if l.kind != Exclusive || l.blocking == 0 {
+			return Instruction[H]{Do: DoProbe}
+		}
+	case p == nil && (c.fresh || c.may):
+		return Instruction[H]{Do: DoProbe}
+	case p != nil && c.list == &p.aside[mode(c.Shared)] && c == c.list.first:
+		return Instruction[H]{Do: DoProbe}
+	case p != nil && c.Shared && c == p.line[1].first && p.entered(false) != nil:
+		return Instruction[H]{Do: DoProbe} // its owner writes, and may read too
+	}
+	return Instruction[H]{}
+}
+
+// mustWait reports whether c, which does not wait, would have to wait for those
+// that wait now.
+func (l *Line[O, H]) mustWait(c *Caller[O, H]) bool {
+	if c.Shared && l.kind == ReadWrite {
+		return l.waiting[0] > 0 && c.party.entered(false) == nil
+	}
+	return l.waiting[0]+l.waiting[1] > 0
+}
+
+// advance decides of the first of p's owner that probe beside the line whether
+// they may, once no other probe of that owner is under way.
+func (l *Line[O, H]) advance(p *party[O, H]) {
+	for m := range p.aside {
+		for p.probing == nil {
+			c := p.aside[m].first
+			if c == nil || !c.Try || c.may {
+				break
+			}
+			if !l.mustWait(c) {
+				c.may = true
+				break
+			}
+			c.refuse()
+			l.look(c)
+		}
+	}
+}
+
+// look tells c what it is to do, if that has changed.
+func (l *Line[O, H]) look(c *Caller[O, H]) {
+	if c == nil || c.number == 0 {
+		return
+	}
+	l.looks++
+	in := l.rule(c)
+	if l.bent != nil {
+		in = l.bent(l, c, in)
+	}
+	if in != c.told {
+		c.told = in
+		l.step.Wake = append(l.step.Wake, c)
+	}
+}
+
+// lookFirsts looks at those of p that a probe of its owner concerns.
+func (l *Line[O, H]) lookFirsts(p *party[O, H]) {
+	l.look(l.first)
+	l.look(p.aside[0].first)
+	l.look(p.aside[1].first)
+	l.look(p.line[1].first)
+}
+
+// after looks at those that the end of a probe, or a change of p's holds, may
+// concern.
+func (l *Line[O, H]) after(p *party[O, H]) {
+	if f := l.first; f != nil && f.fresh && !f.probing && l.kind == Exclusive && l.blocking > 0 {
+		l.settle(f)
+	}
+	if p != nil {
+		l.advance(p)
+		l.afterHold(p)
+		l.lookFirsts(p)
+	}
+	l.look(l.first)
+}
+
+// afterHold looks at all callers of an owner whose hold to re-enter is another
+// than before.
+func (l *Line[O, H]) afterHold(p *party[O, H]) {
+	writes, reads := p.entered(false) != p.told[0], p.entered(true) != p.told[1]
+	if !writes && !reads {
+		return
+	}
+	p.told = [2]*holding[O, H]{p.entered(false), p.entered(true)}
+	l.look(p.probing)
+	for m := range p.line {
+		if m == 1 && !reads {
+			break // a reader re-enters readings alone
+		}
+		for _, list := range []*list[O, H]{&p.line[m], &p.aside[m], &p.over[m]} {
+			for c := list.first; c != nil; c = c.listNext {
+				l.look(c)
+			}
+		}
+	}
+}

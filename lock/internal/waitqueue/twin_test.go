@@ -1,0 +1,409 @@
+package waitqueue
+
+import "slices"
+
+// twin is what Line does, said once more: slowly, without lists or anything that
+// is kept in order to be fast. Every instruction is worked out from all callers
+// and all holds each time.
+type twin struct {
+	kind    Kind
+	limits  Run
+	off     bool // it is told nothing
+	closed  bool
+	joined  uint64
+	settled int
+	run     int
+	start   Instant
+	callers []twinCaller // by arrival
+	holds   []twinHold   // by age
+}
+
+type twinCaller struct {
+	id                  int8
+	owner               int8
+	shared, try         bool
+	number, asked       uint64
+	probing, fresh, may bool
+	refused, served     bool
+	settled             int // when it was put among those of its owner that stand in line; 0: it was not
+	over                bool
+	granted             int8
+}
+
+type twinHold struct {
+	h, owner int8
+	shared   bool
+	state    holdState
+	to       int8
+}
+
+func (t *twin) copyFrom(s *twin) {
+	callers, holds := append(t.callers[:0], s.callers...), append(t.holds[:0], s.holds...)
+	*t = *s
+	t.callers, t.holds = callers, holds
+}
+
+func (t *twin) at(id int8) *twinCaller {
+	for i := range t.callers {
+		if t.callers[i].id == id {
+			return &t.callers[i]
+		}
+	}
+	return nil
+}
+
+func (t *twin) holdAt(h int8) *twinHold {
+	for i := range t.holds {
+		if t.holds[i].h == h {
+			return &t.holds[i]
+		}
+	}
+	return nil
+}
+
+func (t *twin) owners() bool { return t.kind == Exclusive || t.kind == ReadWrite }
+
+// enters is the oldest hold that an owner may re-enter.
+func (t *twin) enters(owner int8, shared bool) int8 {
+	for _, h := range t.holds {
+		if h.owner == owner && h.shared == shared && h.state == held {
+			return h.h
+		}
+	}
+	return 0
+}
+
+func (t *twin) blocked() bool {
+	return t.kind == Exclusive && slices.ContainsFunc(t.holds, func(h twinHold) bool { return h.state != leaving })
+}
+
+func (t *twin) line() (out []*twinCaller) {
+	for i := range t.callers {
+		if c := &t.callers[i]; !c.try && !c.served {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (t *twin) first() *twinCaller {
+	for i := range t.callers {
+		if c := &t.callers[i]; !c.try && !c.served {
+			return c
+		}
+	}
+	return nil
+}
+
+// ownerProbes reports whether another probe of c's owner is under way.
+func (t *twin) ownerProbes(c *twinCaller) bool {
+	for _, x := range t.callers {
+		if t.owners() && x.probing && x.owner == c.owner && x.id != c.id {
+			return true
+		}
+	}
+	return false
+}
+
+// aside reports whether c may probe beside the line and has not begun.
+func (t *twin) aside(c *twinCaller) bool {
+	if c.probing || c.over || c.refused || c.served {
+		return false
+	}
+	return c.try || c.fresh && c.shared && t.kind == ReadWrite
+}
+
+func (t *twin) firstAside(c *twinCaller) bool {
+	for i := range t.callers {
+		if x := &t.callers[i]; x.owner == c.owner && x.shared == c.shared && t.aside(x) {
+			return x.id == c.id
+		}
+	}
+	return false
+}
+
+func (t *twin) firstReaderOfWriter(c *twinCaller) bool {
+	for i := range t.callers {
+		if x := &t.callers[i]; x.owner == c.owner && x.shared && x.settled > 0 && x.settled < c.settled {
+			return false
+		}
+	}
+	return c.shared && c.settled > 0
+}
+
+func (t *twin) mustWait(c *twinCaller) bool {
+	for _, x := range t.callers {
+		if x.try || x.served || x.fresh {
+			continue
+		}
+		if t.kind == ReadWrite && c.shared && (x.shared || t.enters(c.owner, false) != 0) {
+			continue
+		}
+		return true
+	}
+	return false
+}
+
+func (t *twin) instruction(id int8) Instruction[int8] {
+	c := t.at(id)
+	if c == nil {
+		return Instruction[int8]{}
+	}
+	if c.granted != 0 {
+		return Instruction[int8]{DoTake, c.granted}
+	}
+	if c.served {
+		return Instruction[int8]{Do: DoReturn}
+	}
+	if t.closed {
+		return Instruction[int8]{Do: DoGiveUp}
+	}
+	if t.owners() {
+		if h := t.enters(c.owner, c.shared); h != 0 {
+			return Instruction[int8]{DoReenter, h}
+		}
+		if h := t.enters(c.owner, true); h != 0 {
+			return Instruction[int8]{DoGiveUp, h}
+		}
+	}
+	probe := Instruction[int8]{Do: DoProbe}
+	switch {
+	case c.refused:
+		return Instruction[int8]{Do: DoRefuse}
+	case c.probing:
+		return probe
+	case t.ownerProbes(c):
+	case t.first() != nil && t.first().id == id:
+		if !t.blocked() {
+			return probe
+		}
+	case !t.owners():
+		if c.fresh || c.may {
+			return probe
+		}
+	case t.aside(c):
+		if t.firstAside(c) {
+			return probe
+		}
+	case c.shared && t.enters(c.owner, false) != 0 && t.firstReaderOfWriter(c):
+		return probe
+	}
+	return Instruction[int8]{}
+}
+
+// settle decides what is decided once.
+func (t *twin) settle() {
+	if f := t.first(); f != nil && f.fresh && !f.probing && t.blocked() {
+		f.fresh = false
+	}
+	for again := true; again; {
+		again = false
+		for i := range t.callers {
+			c := &t.callers[i]
+			if !c.try || c.may || !t.aside(c) || t.owners() && (!t.firstAside(c) || t.ownerProbes(c)) {
+				continue
+			}
+			if t.mustWait(c) {
+				c.refused, again = true, true
+			} else {
+				c.may = true
+			}
+		}
+	}
+}
+
+func (t *twin) waits(c *twinCaller) {
+	c.fresh = false
+	if c.settled == 0 {
+		t.settled++
+		c.settled = t.settled
+	}
+}
+
+func (t *twin) join(id, owner int8, shared, try bool) {
+	if t.off {
+		return
+	}
+	t.joined++
+	c := twinCaller{id: id, owner: owner, shared: shared, try: try, number: t.joined}
+	line := t.line()
+	if !try {
+		switch t.kind {
+		case Exclusive:
+			c.fresh = len(line) == 0 && !t.blocked()
+		case ReadWrite:
+			c.fresh = len(line) == 0 || shared && !slices.ContainsFunc(line, func(x *twinCaller) bool { return !x.shared })
+		case Permits:
+			c.fresh = !slices.ContainsFunc(line, func(x *twinCaller) bool { return !x.fresh })
+		}
+		if !c.fresh || !shared {
+			t.settled++
+			c.settled = t.settled
+		}
+	}
+	t.callers = append(t.callers, c)
+	t.settle()
+}
+
+func (t *twin) began(id int8) {
+	if t.off {
+		return
+	}
+	c := t.at(id)
+	c.probing, c.asked = true, t.joined
+	t.settle()
+}
+
+func (t *twin) ended(id int8, definite bool) {
+	if t.off {
+		return
+	}
+	c := t.at(id)
+	c.probing, c.over = false, true
+	if c.try {
+		c.refused = true
+	} else {
+		t.waits(c)
+	}
+	if definite && t.owners() {
+		for i := range t.callers {
+			if x := &t.callers[i]; x.owner == c.owner && x.shared == c.shared && t.aside(x) && x.number <= c.asked {
+				if x.try {
+					x.refused = true
+				} else {
+					t.waits(x)
+				}
+			}
+		}
+	}
+	t.settle()
+}
+
+func (t *twin) opened(id int8) {
+	if t.off {
+		return
+	}
+	asked := t.at(id).asked
+	for i := range t.callers {
+		if c := &t.callers[i]; c.number <= asked {
+			c.served = true
+		}
+	}
+	t.at(id).probing = false
+	t.settle()
+}
+
+func (t *twin) remove(id int8) {
+	t.callers = slices.DeleteFunc(t.callers, func(c twinCaller) bool { return c.id == id })
+}
+
+func (t *twin) leave(id int8) {
+	if t.off {
+		return
+	}
+	if c := t.at(id); c != nil {
+		if c.granted != 0 {
+			t.holdAt(c.granted).state = orphaned
+		}
+		t.remove(id)
+		t.settle()
+	}
+}
+
+func (t *twin) took(id, h int8) {
+	if t.off {
+		return
+	}
+	c := t.at(id)
+	n := twinHold{h: h, owner: c.owner, shared: c.shared}
+	if t.closed {
+		n.state = orphaned
+	}
+	t.holds = append(t.holds, n)
+	t.run = 0
+	t.leave(id)
+}
+
+func (t *twin) held(owner int8, shared bool, h int8) {
+	t.holds = append(t.holds, twinHold{h: h, owner: owner, shared: shared})
+	t.settle()
+}
+
+func (t *twin) take(id int8) {
+	if t.off {
+		return
+	}
+	c := t.at(id)
+	t.holdAt(c.granted).state = held
+	t.remove(id)
+	t.settle()
+}
+
+// leaving returns the successor, or -1.
+func (t *twin) leaving(h int8, now Instant) int8 {
+	if t.off {
+		return -1
+	}
+	n := t.holdAt(h)
+	if n == nil || n.state == leaving {
+		return -1
+	}
+	n.state = leaving
+	t.settle()
+	f := t.first()
+	over := t.run >= min(t.limits.Length, max(t.limits.Least, len(t.line()))) || t.run > 0 && now > t.start.Add(t.limits.Time)
+	if t.closed || t.kind != Exclusive || f == nil || f.granted != 0 || over {
+		return -1
+	}
+	return f.id
+}
+
+func (t *twin) handed(h, next, owner, to int8, now Instant) {
+	if t.off {
+		return
+	}
+	t.holds = slices.DeleteFunc(t.holds, func(n twinHold) bool { return n.h == h })
+	if t.run++; t.run == 1 {
+		t.start = now
+	}
+	n := twinHold{h: to, owner: owner, state: granted, to: next}
+	if c := t.at(next); c == nil || c.granted != 0 || t.closed {
+		n.state = orphaned
+	} else {
+		c.granted = to
+	}
+	t.holds = append(t.holds, n)
+	t.settle()
+}
+
+func (t *twin) gone(h int8) {
+	if t.off {
+		return
+	}
+	n := t.holdAt(h)
+	if n == nil {
+		return
+	}
+	if n.state == granted {
+		t.at(n.to).granted = 0
+	}
+	t.holds = slices.DeleteFunc(t.holds, func(n twinHold) bool { return n.h == h })
+	if len(t.holds) == 0 {
+		t.run = 0
+	}
+	t.settle()
+}
+
+func (t *twin) close() {
+	if t.off {
+		return
+	}
+	t.closed = true
+	for i := range t.callers {
+		if c := &t.callers[i]; c.granted != 0 {
+			t.holdAt(c.granted).state = orphaned
+			c.granted = 0
+		}
+	}
+	t.settle()
+}

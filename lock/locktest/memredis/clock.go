@@ -1,0 +1,49 @@
+package memredis
+
+import (
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// clock moves the TTLs of a miniredis by the time that has passed.
+type clock struct {
+	// immutable
+	redis    *miniredis.Miniredis
+	adaptive bool
+
+	mu         sync.Mutex    // guards all below; held while TTLs move
+	last       time.Time     // up to when they have moved
+	resolution time.Duration // the least step
+}
+
+const (
+	maxResolution = 50 * time.Millisecond
+	// costShare is the part of the time, one in so many, that moving TTLs may
+	// take.
+	costShare = 20
+)
+
+func newClock(r *miniredis.Miniredis, resolution time.Duration, adaptive bool) *clock {
+	return &clock{redis: r, adaptive: adaptive, last: time.Now(), resolution: resolution}
+}
+
+// catchUp moves TTLs up to now, or to less than the resolution before it.
+func (c *clock) catchUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	elapsed := now.Sub(c.last)
+	if elapsed <= 0 || elapsed < c.resolution {
+		return
+	}
+	c.redis.FastForward(elapsed)
+	c.last = now
+	if c.adaptive {
+		cost := time.Since(now)
+		// Beyond some ten thousand keys even a step each 50 ms would take most
+		// of the time.
+		c.resolution = max(min(costShare*cost, maxResolution), 2*cost)
+	}
+}

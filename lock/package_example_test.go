@@ -1,0 +1,47 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// One client for a process; a Mutex for each use of a name.
+func Example() {
+	server := miniredis.NewMiniRedis() // a service has a Redis
+	if err := server.Start(); err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+
+	ctx := context.Background()
+	client, err := lock.New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", server.Addr())
+	}}, lock.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(ctx)
+
+	held, err := client.Mutex("order:42").Lock(ctx) // waits; renewed until Unlock
+	if err != nil {
+		log.Fatal(err)
+	}
+	work := held.Context(ctx) // ends if the lock is lost
+	fmt.Println("working:", work.Err() == nil)
+	if err := held.Unlock(ctx); err != nil {
+		log.Println(err) // lock.ErrLost, or lock.ErrUnknown: what was done is to be looked at
+	}
+
+	// The same in one call.
+	err = client.Mutex("order:42").Do(ctx, func(work context.Context) error { return nil })
+	fmt.Println("done:", err)
+	// Output:
+	// working: true
+	// done: <nil>
+}

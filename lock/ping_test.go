@@ -1,0 +1,96 @@
+package lock_test
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// asLocker returns a pool of s as a user without some rights.
+func asLocker(t *testing.T, addr string, dials *atomic.Int64) *redis.Pool {
+	t.Helper()
+	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		dials.Add(1)
+		return redis.DialContext(ctx, "tcp", addr, redis.DialUsername("locker"), redis.DialPassword("secret"))
+	}}
+}
+
+// A refused PING is an answer: it says that the connection lives.
+func TestAPubSubConnectionWhosePINGIsRefusedLives(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t)
+	redisDo(t, s, "ACL", "SETUSER", "locker", "on", ">secret", "~*", "&*", "+@all", "-ping")
+	var dials atomic.Int64
+	var log syncBuilder
+	c, err := lock.New(asLocker(t, s.Addr(), &dials), lock.Config{
+		Lease: time.Minute, MaxPoll: time.Hour, Connections: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	require.NoError(t, err)
+	defer closeNow(c)
+	redisDo(t, s, "HSET", "m", "java:1", 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	left := make(chan error, 1)
+	go func() { _, err := c.Mutex("m").Lock(ctx); left <- err }()
+	subscribed(t, s, "redisson_lock__channel:{m}", 1)
+	made := dials.Load()
+	refused := func() int {
+		stats, err := s.Info("commandstats")
+		require.NoError(t, err)
+		_, count, _ := strings.Cut(stats["cmdstat_ping"], "rejected_calls=")
+		count, _, _ = strings.Cut(count, ",")
+		n, _ := strconv.Atoi(count)
+		return n
+	}
+	require.Eventually(t, func() bool { return refused() >= 2 }, time.Minute, 10*time.Millisecond)
+	subscribed(t, s, "redisson_lock__channel:{m}", 1)
+	require.Equal(t, made, dials.Load(), "the connection lives")
+	require.Empty(t, log.String())
+	cancel()
+	require.ErrorIs(t, <-left, context.Canceled)
+}
+
+// What says nothing of a channel must not be taken for life where no channel can
+// be had.
+func TestARefusedSubscriptionIsToldAndNotAskedForAllTheTime(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t)
+	redisDo(t, s, "ACL", "SETUSER", "locker", "on", ">secret", "~*", "resetchannels", "+@all", "-ping")
+	var dials atomic.Int64
+	var log syncBuilder
+	c, err := lock.New(asLocker(t, s.Addr(), &dials), lock.Config{
+		Lease: time.Minute, MaxPoll: 20 * time.Millisecond, Connections: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	require.NoError(t, err)
+	defer closeNow(c)
+	redisDo(t, s, "HSET", "m", "java:1", 1)
+	got := make(chan error, 1)
+	go func() { got <- c.Mutex("m").Do(t.Context(), func(context.Context) error { return nil }) }()
+	require.Eventually(t, func() bool { return dials.Load() >= 4 }, time.Minute, time.Millisecond)
+	require.Equal(t, 1, strings.Count(log.String(), "pub/sub failed"), log.String())
+	require.Contains(t, log.String(), "NOPERM")
+	require.Regexp(t, `pub/sub failed.*server="?\w`, log.String())
+	redisDo(t, s, "DEL", "m")
+	require.NoError(t, <-got, "it looks by itself")
+
+	require.NotContains(t, log.String(), "pub/sub works again")
+
+	redisDo(t, s, "ACL", "SETUSER", "locker", "allchannels")
+	redisDo(t, s, "HSET", "m", "java:1", 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { _, err := c.Mutex("m").Lock(ctx); left <- err }()
+	subscribed(t, s, "redisson_lock__channel:{m}", 1)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "pub/sub works again") }, time.Minute, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-left, context.Canceled)
+}

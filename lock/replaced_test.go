@@ -1,0 +1,110 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt: renewal is not the
+// only one.
+func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
+	mini, err := redistest.StartMini(redistest.MiniOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, mini.Stop()) })
+	servers := map[string]*redistest.Server{"mini": mini}
+	if server != nil {
+		servers["redis"] = server
+	}
+	ctx := context.Background()
+	finds := map[string]func(*lock.Held, sort) error{
+		"unlock":  func(held *lock.Held, _ sort) error { return held.Unlock(ctx) },
+		"extend":  func(held *lock.Held, _ sort) error { return held.Extend(ctx, time.Minute) },
+		"reentry": func(held *lock.Held, lk sort) error { _, err := lk.lock(held.Context(ctx)); return err },
+		"guard": func(held *lock.Held, _ sort) error {
+			_, err := held.Guard(ctx, "GET", nil)
+			return err
+		},
+		"renewal": func(held *lock.Held, _ sort) error { <-held.Done(); return held.Err() },
+	}
+	for where, s := range servers {
+		for _, kind := range []string{"mutex", "fenced", "fair", "write", "read", "permits"} {
+			for by, find := range finds {
+				if kind == "permits" && (by == "reentry" || by == "guard") {
+					continue
+				}
+				t.Run(where+"/"+kind+"/"+by, func(t *testing.T) {
+					t.Parallel()
+					lease := 30 * time.Second
+					if by == "renewal" {
+						lease = 600 * time.Millisecond
+					}
+					c := newClient(t, s, lock.Config{Lease: lease})
+					lk := sorts(t, c)[kind]
+					held, err := lk.lock(ctx)
+					require.NoError(t, err)
+					redisDo(t, s, "SET", lk.key, "something else")
+					err = find(held, lk)
+					var lost *lock.LostError
+					require.ErrorAs(t, err, &lost)
+					require.Equal(t, lock.NotOwner, lost.Reason)
+					require.NotErrorIs(t, err, lock.ErrNotALock)
+					require.False(t, held.Valid())
+					require.Equal(t, []byte("something else"), redisDo(t, s, "GET", lk.key))
+				})
+			}
+			if kind == "permits" {
+				continue
+			}
+			t.Run(where+"/"+kind+"/inner unlock", func(t *testing.T) {
+				t.Parallel()
+				c := newClient(t, s, lock.Config{})
+				lk := sorts(t, c)[kind]
+				outer, err := lk.lock(ctx)
+				require.NoError(t, err)
+				inner, err := lk.lock(outer.Context(ctx))
+				require.NoError(t, err)
+				redisDo(t, s, "SET", lk.key, "something else")
+				require.ErrorIs(t, inner.Unlock(ctx), lock.ErrLost)
+				require.False(t, outer.Valid())
+			})
+		}
+		t.Run(where+"/handed over", func(t *testing.T) {
+			t.Parallel()
+			c := newClient(t, s, lock.Config{})
+			held, err := c.Mutex(t.Name()).Lock(ctx)
+			require.NoError(t, err)
+			refused := make(chan error, 1)
+			go func() {
+				_, err := c.Mutex(t.Name()).Lock(ctx)
+				refused <- err
+			}()
+			require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+			redisDo(t, s, "SET", t.Name(), "something else")
+			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+			require.ErrorIs(t, <-refused, lock.ErrNotALock)
+		})
+	}
+}
+
+// TestAGuardedCommandOfAnotherTypeIsNoLoss: it is the command's key, not the
+// lock's.
+func TestAGuardedCommandOfAnotherTypeIsNoLoss(t *testing.T) {
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	held, err := c.Mutex(t.Name()).Lock(ctx)
+	require.NoError(t, err)
+	redisDo(t, s, "SET", t.Name()+":list", "no list")
+	_, err = held.Guard(ctx, "LPUSH", []string{t.Name() + ":list"}, "x")
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.NotErrorIs(t, err, lock.ErrNotALock)
+	require.NotErrorIs(t, err, lock.ErrLost)
+	require.True(t, held.Valid())
+	require.NoError(t, held.Unlock(ctx))
+}

@@ -1,0 +1,243 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// userOf returns a client of s as a user who may do all but what is taken away.
+func userOf(t *testing.T, s *redistest.Server, user string, cfg lock.Config, less ...any) *lock.Client {
+	t.Helper()
+	may(t, s, user, less...)
+	c, err := lock.New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return s.DialContext(ctx, redis.DialUsername(user), redis.DialPassword("pw"))
+	}}, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { closeNow(c) })
+	return c
+}
+
+// may makes a user, or changes what it may do.
+func may(t *testing.T, s *redistest.Server, user string, less ...any) {
+	t.Helper()
+	redisDo(t, s, "ACL", append([]any{"SETUSER", user, "reset", "on", ">pw", "~*", "&*", "+@all"}, less...)...)
+}
+
+// endless are the keys without a TTL, but for counters, which need none.
+func endless(t *testing.T, s *redistest.Server) []string {
+	t.Helper()
+	keys, err := redis.Strings(redisDo(t, s, "KEYS", "*"), nil)
+	require.NoError(t, err)
+	var found []string
+	for _, key := range keys {
+		if kind := redisDo(t, s, "TYPE", key); kind != "string" && pttl(t, s, key) == -1 {
+			found = append(found, key)
+		}
+	}
+	return found
+}
+
+func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
+	for _, right := range []string{"-pexpire", "-pttl"} {
+		t.Run(right, func(t *testing.T) {
+			s := ownServer(t)
+			c := userOf(t, s, "u", lock.Config{}, right)
+			ctx := context.Background()
+			for kind, lk := range sorts(t, c) {
+				if kind == "permits" || right == "-pttl" && (kind == "mutex" || kind == "fenced") {
+					continue // these do not need it
+				}
+				short, cancel := context.WithTimeout(ctx, 20*time.Second)
+				_, err := lk.lock(short)
+				cancel()
+				require.ErrorContains(t, err, "Redis refused", kind)
+				require.NotErrorIs(t, err, lock.ErrUnknown, kind)
+				require.Empty(t, endless(t, s), kind)
+				require.False(t, exists(t, s, lk.key), kind)
+			}
+		})
+	}
+}
+
+// TestAWaiterWhoMayNotSetATTLLeavesNothingBehind: what says that it waits would
+// keep others out.
+func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
+	s := ownServer(t)
+	free := newClient(t, s, lock.Config{})
+	c := userOf(t, s, "u", lock.Config{MaxPoll: 50 * time.Millisecond}, "-pexpire")
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	r, err := free.RWMutex("rw").RLock(ctx)
+	require.NoError(t, err)
+	_, err = c.RWMutex("rw").Lock(ctx)
+	require.ErrorContains(t, err, "Redis refused")
+	f, err := free.FairMutex("fair").Lock(ctx)
+	require.NoError(t, err)
+	_, err = c.FairMutex("fair").Lock(ctx)
+	require.ErrorContains(t, err, "Redis refused")
+	require.Empty(t, endless(t, s))
+	require.False(t, exists(t, s, "{rw}:wheellock_writers"))
+	require.False(t, exists(t, s, "redisson_lock_queue:{fair}"))
+	require.True(t, r.Valid())
+	require.NoError(t, r.Unlock(ctx))
+	require.NoError(t, f.Unlock(ctx))
+}
+
+func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
+	s := ownServer(t)
+	c := userOf(t, s, "u", lock.Config{})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	held, err := c.Mutex("m").Lock(ctx)
+	require.NoError(t, err)
+	got := make(chan error, 1)
+	go func() {
+		_, err := c.Mutex("m").Lock(ctx)
+		got <- err
+	}()
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+	may(t, s, "u", "-pexpire")
+	require.NoError(t, held.Unlock(ctx), "the hold was there to be released")
+	require.ErrorContains(t, <-got, "Redis refused")
+	require.False(t, exists(t, s, "m"))
+}
+
+// logText is a Logger's text.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
+	for _, right := range []string{"-hexists", "-pexpire", "-pttl", "-zscore", "-zadd", "-evalsha"} {
+		t.Run(right, func(t *testing.T) {
+			s := ownServer(t)
+			out := &logText{}
+			cfg := lock.Config{Lease: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(out, nil))}
+			c := userOf(t, s, "u", cfg)
+			ctx := context.Background()
+			var helds []*lock.Held
+			for kind, lk := range sorts(t, c) {
+				z := right == "-zscore" || right == "-zadd"
+				if right == "-pttl" && kind != "read" || z != (kind == "permits") && right != "-evalsha" || kind == "read" && right == "-pexpire" {
+					continue // they do not need it, or share a key with one that does
+				}
+				if kind == "write" {
+					continue // "read" has the key
+				}
+				held, err := lk.lock(ctx)
+				require.NoError(t, err, kind)
+				helds = append(helds, held)
+			}
+			require.NotEmpty(t, helds)
+			may(t, s, "u", right)
+			if right == "-evalsha" {
+				require.Eventually(t, func() bool { return out.count("lock: renewal is refused") > 0 }, time.Minute, 5*time.Millisecond)
+			}
+			for _, held := range helds {
+				<-held.Done()
+				var lost *lock.LostError
+				require.ErrorAs(t, held.Err(), &lost)
+				require.Equal(t, lock.TrustEnded, lost.Reason, "Redis did not say that it is another's")
+			}
+			require.Equal(t, 1, out.count("lock: renewal is refused"), out.text.String())
+			require.Positive(t, out.count("NOPERM")+out.count("permissions")+out.count("can't run"), out.text.String())
+			may(t, s, "u")
+			held, err := c.Mutex("again").Lock(ctx)
+			require.NoError(t, err)
+			before := c.Stats().Renewal.Renewed
+			require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > before+1 }, time.Minute, 5*time.Millisecond)
+			if right == "-hexists" {
+				may(t, s, "u", right)
+				<-held.Done()
+				require.Equal(t, 2, out.count("lock: renewal is refused"), "once until it worked again")
+			}
+		})
+	}
+}
+
+// TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers: the user may use some keys.
+func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
+	s := ownServer(t)
+	c := userOf(t, s, "u", lock.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	ctx := context.Background()
+	var helds []*lock.Held
+	for i := range 20 {
+		held, err := c.Mutex(fmt.Sprint("good:", i)).Lock(ctx)
+		require.NoError(t, err)
+		helds = append(helds, held)
+	}
+	bad, err := c.Mutex("bad").Lock(ctx)
+	require.NoError(t, err)
+	may(t, s, "u", "resetkeys", "~good:*", "~wheellock_token")
+	<-bad.Done()
+	require.ErrorContains(t, bad.Err(), "no renewal was acknowledged in time")
+	for _, held := range helds {
+		require.True(t, held.Valid())
+		require.NoError(t, held.Unlock(ctx))
+	}
+}
+
+func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
+	s := ownServer(t)
+	for kind := range map[string]bool{"mutex": true, "fair": true, "read": true, "write": true, "permits": true, "semaphore": true, "latch": true, "force": true} {
+		out := &logText{}
+		c := userOf(t, s, "u"+kind, lock.Config{Logger: slog.New(slog.NewTextHandler(out, nil))}, "-publish")
+		ctx := context.Background()
+		for range 2 {
+			switch kind {
+			case "semaphore":
+				_, err := c.Semaphore("s").TrySet(ctx, 1)
+				require.NoError(t, err)
+				require.NoError(t, c.Semaphore("s").Release(ctx, 2))
+			case "latch":
+				_, err := c.CountDownLatch("l").TrySet(ctx, 1)
+				require.NoError(t, err)
+				require.NoError(t, c.CountDownLatch("l").CountDown(ctx))
+			case "force":
+				_, err := c.Mutex("f").Lock(ctx)
+				require.NoError(t, err)
+				ok, err := c.Mutex("f").ForceUnlock(ctx)
+				require.NoError(t, err)
+				require.True(t, ok)
+			case "fair":
+				redisDo(t, s, "RPUSH", "redisson_lock_queue:{"+t.Name()+":fair}", "java:1")
+				redisDo(t, s, "ZADD", "redisson_lock_timeout:{"+t.Name()+":fair}", time.Now().Add(time.Hour).UnixMilli(), "java:1")
+				held, err := c.Mutex(t.Name() + ":fair").Lock(ctx)
+				require.NoError(t, err)
+				_, err = c.FairMutex(t.Name() + ":fair").ForceUnlock(ctx)
+				require.NoError(t, err)
+				_ = held.Unlock(ctx)
+			default:
+				held, err := sorts(t, c)[kind].lock(ctx)
+				require.NoError(t, err, kind)
+				require.NoError(t, held.Unlock(ctx), kind)
+			}
+		}
+		require.Equal(t, 1, out.count("lock: PUBLISH is refused"), "%s %s", kind, out.text.String())
+		closeNow(c)
+	}
+}

@@ -1,0 +1,228 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// TestAnOwedWriterLeavesTheLockToItsReaders: its Unlock was not answered.
+func TestAnOwedWriterLeavesTheLockToItsReaders(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	st := newStall(t, s)
+	c := st.client(t, lock.Config{IOTimeout: 200 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond})
+	other := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	mu := c.RWMutex(t.Name())
+	w, err := mu.Lock(ctx)
+	require.NoError(t, err)
+	r, err := mu.RLock(w.Context(ctx))
+	require.NoError(t, err)
+	waits := make(chan error, 1)
+	go func() {
+		held, err := other.RWMutex(t.Name()).RLock(ctx)
+		if err == nil {
+			err = held.Unlock(ctx)
+		}
+		waits <- err
+	}()
+	subscribed(t, s, "redisson_rwlock:{"+t.Name()+"}", 1)
+	st.keep("rw_write_release")
+	require.ErrorIs(t, w.Unlock(ctx), lock.ErrUnknown)
+	st.letGo()
+	require.NoError(t, <-waits)
+	require.Equal(t, "read", hashOf(t, s, t.Name())["mode"])
+	require.True(t, r.Valid())
+	require.NoError(t, eventually(func() error { return r.Unlock(ctx) }))
+	require.False(t, exists(t, s, t.Name()))
+}
+
+// TestAWriteLeaseThatEndsWhileItsOwnerReadsLeavesTheLockToReaders: the reader
+// renews the key, so the writer's field does not end with it.
+func TestAWriteLeaseThatEndsWhileItsOwnerReadsLeavesTheLockToReaders(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	other := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	mu := c.RWMutex(t.Name())
+	w, err := mu.LockFor(ctx, time.Second)
+	require.NoError(t, err)
+	r, err := mu.RLock(w.Context(ctx))
+	require.NoError(t, err)
+	<-w.Done()
+	held, err := other.RWMutex(t.Name()).RLock(ctx)
+	require.NoError(t, err)
+	require.True(t, r.Valid())
+	hash := hashOf(t, s, t.Name())
+	require.Len(t, hash, 3)
+	require.Equal(t, "read", hash["mode"])
+	require.NoError(t, held.Unlock(ctx))
+	require.NoError(t, r.Unlock(ctx))
+	require.ErrorIs(t, w.Unlock(ctx), lock.ErrLost)
+	require.Eventually(t, func() bool { return !exists(t, s, t.Name()) }, time.Minute, 10*time.Millisecond)
+}
+
+// TestReadersWhoseLeasesEndLeaveNoFields: others keep the lock for ever.
+func TestReadersWhoseLeasesEndLeaveNoFields(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	c := newClient(t, s, lock.Config{})
+	ctx := context.Background()
+	mu := c.RWMutex(t.Name())
+	r, err := mu.RLock(ctx)
+	require.NoError(t, err)
+	for range 5 {
+		short, err := mu.RLockFor(ctx, 100*time.Millisecond)
+		require.NoError(t, err)
+		<-short.Done()
+	}
+	require.Eventually(t, func() bool { return len(hashOf(t, s, t.Name())) == 2 }, time.Minute, 10*time.Millisecond)
+	require.True(t, r.Valid())
+	require.NoError(t, r.Unlock(ctx))
+}
+
+// putRW puts a read-write lock at key; timeouts are those of its readers, in ms.
+func putRW(t *testing.T, s *redistest.Server, key, mode string, fields map[string]int, timeouts map[string]int) {
+	redisDo(t, s, "DEL", key, "{"+key+"}:wheellock_writers")
+	redisDo(t, s, "HSET", key, "mode", mode)
+	for field, n := range fields {
+		redisDo(t, s, "HSET", key, field, n)
+		redisDo(t, s, "DEL", "{"+key+"}:"+field+":rwlock_timeout:1")
+	}
+	redisDo(t, s, "PEXPIRE", key, 500_000)
+	for field, ms := range timeouts {
+		redisDo(t, s, "SET", "{"+key+"}:"+field+":rwlock_timeout:1", 1, "PX", ms)
+	}
+}
+
+// TestAFieldThatGoesTakesTheModeAlong: every script that removes one, on a
+// server and in memory.
+func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
+	mini, err := redistest.StartMini(redistest.MiniOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, mini.Stop()) })
+	servers := map[string]*redistest.Server{"mini": mini}
+	if server != nil {
+		servers["redis"] = server
+	}
+	const w, r, r2, dead = "c:1:1:write", "c:1:2", "c:2:3", "c:3:4"
+	for where, s := range servers {
+		t.Run(where, func(t *testing.T) {
+			key := t.Name()
+			timeout := func(f string) string { return "{" + key + "}:" + f + ":rwlock_timeout:1" }
+			writers, channel, prefix := "{"+key+"}:wheellock_writers", "redisson_rwlock:{"+key+"}", "{"+key+"}"
+			run := func(sc *script.Script, keys int, args ...any) any {
+				return redisDo(t, s, "EVAL", append([]any{sc.Text(), keys}, args...)...)
+			}
+			read := func(owed ...any) any {
+				return run(script.RwRead, 3, append([]any{key, timeout("c:9:9"), writers, "c:9:9", 1000, "", 1, prefix, channel, "publish"}, owed...)...)
+			}
+			write := func(owed ...any) any {
+				return run(script.RwWrite, 2, append([]any{key, writers, "c:9:9:write", 1000, "", 0, prefix, channel, "publish"}, owed...)...)
+			}
+			writeRelease := func(f string) any {
+				return run(script.RwWriteRelease, 2, key, writers, f, 0, 100, channel, prefix)
+			}
+			readRelease := func(f string) any {
+				return run(script.RwReadRelease, 3, key, timeout(f), writers, f, 0, 100, channel, prefix)
+			}
+			yes := func(t *testing.T, reply any, want int64) {
+				values, err := redis.Values(reply, nil)
+				require.NoError(t, err)
+				require.Equal(t, want, values[0])
+			}
+			psc := listener(t, s, channel)
+			mode := func(want string, fields ...string) {
+				t.Helper()
+				hash := hashOf(t, s, key)
+				require.Equal(t, want, hash["mode"])
+				require.Len(t, hash, 1+len(fields))
+				for _, f := range fields {
+					require.Contains(t, hash, f)
+				}
+			}
+			both := map[string]int{w: 1, r: 1, dead: 1}
+
+			// An owed writer with a reader: a reader comes in, a writer does not.
+			putRW(t, s, key, "write", both, map[string]int{r: 70_000})
+			yes(t, read(w), 1)
+			mode("read", r, dead, "c:9:9")
+			hears(t, psc, "1")
+			require.LessOrEqual(t, pttl(t, s, key), int64(70_000))
+			putRW(t, s, key, "write", both, map[string]int{r: 70_000})
+			yes(t, write(w), 0)
+			mode("read", r, dead)
+			hears(t, psc, "1")
+			require.LessOrEqual(t, pttl(t, s, key), int64(70_000))
+			require.Greater(t, pttl(t, s, key), int64(50_000))
+			require.EqualValues(t, -1, writeRelease(w), "a copy that is late")
+			mode("read", r, dead)
+			putRW(t, s, key, "write", both, map[string]int{r: 70_000})
+			require.Positive(t, writeRelease(w))
+			mode("read", r, dead)
+			hears(t, psc, "1")
+
+			// An owed reader of a writer leaves it the writer's.
+			putRW(t, s, key, "write", both, map[string]int{r: 70_000})
+			yes(t, read(r), 0)
+			yes(t, write(r), 0)
+			mode("write", w, dead)
+			require.Greater(t, pttl(t, s, key), int64(400_000))
+			require.EqualValues(t, 1, readRelease(dead))
+			mode("write", w)
+
+			// Nobody remains.
+			for _, owed := range [][]any{{w, r}, {w, r, "x:1"}} {
+				putRW(t, s, key, "write", map[string]int{w: 1, r: 1}, map[string]int{r: 70_000})
+				yes(t, write(owed...), 1)
+				mode("write", "c:9:9:write")
+				putRW(t, s, key, "write", map[string]int{w: 1, r: 1}, map[string]int{r: 70_000})
+				yes(t, read(owed...), 1)
+				mode("read", "c:9:9")
+			}
+			// Those that remain are dead.
+			putRW(t, s, key, "write", both, nil)
+			yes(t, write(w), 1)
+			mode("write", "c:9:9:write")
+			putRW(t, s, key, "read", map[string]int{r: 1, r2: 1}, nil)
+			yes(t, write(r), 1)
+			mode("write", "c:9:9:write")
+
+			// An owed reader among readers.
+			putRW(t, s, key, "read", map[string]int{r: 1, r2: 1}, map[string]int{r: 70_000, r2: 60_000})
+			yes(t, write(r), 0)
+			mode("read", r2)
+			require.LessOrEqual(t, pttl(t, s, key), int64(60_000))
+			require.Zero(t, redisDo(t, s, "EXISTS", timeout(r)))
+
+			// What an earlier client has left without its writer.
+			for name, heal := range map[string]func() any{
+				"read": func() any { return read() }, "write": func() any { return write() },
+				"read_release": func() any { return readRelease(r2) },
+			} {
+				putRW(t, s, key, "write", map[string]int{r: 1, r2: 1}, map[string]int{r: 70_000, r2: 60_000})
+				heal()
+				require.Equal(t, "read", hashOf(t, s, key)["mode"], name)
+				require.Contains(t, hashOf(t, s, key), r)
+			}
+
+			// A lock of another sort is left as it is.
+			redisDo(t, s, "DEL", key)
+			redisDo(t, s, "HSET", key, r, 1)
+			yes(t, read(w), 0)
+			yes(t, write(w), 0)
+			require.Equal(t, map[string]string{r: "1"}, hashOf(t, s, key))
+		})
+	}
+}

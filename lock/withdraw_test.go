@@ -1,0 +1,62 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// TestAWriterThatLeavesIsNotAnnouncedAfterwards: its last try is still on its way
+// when it withdraws, and must not come last.
+func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
+	for _, replicas := range []int{0, 1} {
+		t.Run(fmt.Sprint("replicas=", replicas), func(t *testing.T) {
+			t.Parallel()
+			s := onRedis(t)
+			cfg := lock.Config{Connections: 8, MaxPoll: time.Minute}
+			if replicas > 0 {
+				s, _ = withReplica(t)
+				cfg.Replicas = replicas
+			}
+			reader := newClient(t, s, lock.Config{})
+			ctx := context.Background()
+			for i := range 8 { // connections are chosen by a hash of the name
+				st := newStall(t, s)
+				writer := st.client(t, cfg)
+				name := fmt.Sprintf("%s.%d", t.Name(), i)
+				held, err := reader.RWMutex(name).RLock(ctx)
+				require.NoError(t, err)
+				short, cancel := context.WithCancel(ctx)
+				left := make(chan error, 1)
+				go func() {
+					_, err := writer.RWMutex(name).Lock(short)
+					left <- err
+				}()
+				writers := "{" + name + "}:wheellock_writers"
+				require.Eventually(t, func() bool { return exists(t, s, writers) }, time.Minute, time.Millisecond)
+				st.keep("rw_write")
+				// The confirmed subscription, or this message, makes it try again.
+				require.Eventually(t, func() bool {
+					redisDo(t, s, "PUBLISH", "redisson_rwlock:{"+name+"}", "1")
+					return st.arrived("rw_write") > 0
+				}, time.Minute, 5*time.Millisecond)
+				cancel()
+				require.ErrorIs(t, <-left, context.Canceled)
+				// A withdrawal that could overtake the announcement has the time to.
+				for end := time.Now().Add(50 * time.Millisecond); st.arrived("rw_withdraw") == 0 && time.Now().Before(end); {
+					time.Sleep(time.Millisecond)
+				}
+				st.letGo()
+				require.Eventually(t, func() bool { return !exists(t, s, writers) }, 20*time.Second, 5*time.Millisecond, "readers are kept out for two minutes")
+				st.over()
+				require.False(t, exists(t, s, writers))
+				require.NoError(t, held.Unlock(ctx))
+			}
+		})
+	}
+}
