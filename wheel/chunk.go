@@ -30,6 +30,16 @@ const (
 	firstChunk = inboxEntries >> placeBits // 0 is no chunk, and the places of the others are the inbox's
 )
 
+// due reports whether all its entries are due at limit.
+func (c *chunk) due(limit int64) bool {
+	for i := range c.entries[:c.n] {
+		if c.entries[i].when > limit {
+			return false
+		}
+	}
+	return true
+}
+
 func (c *chunk) place(i int32) place { return place(c.number<<placeBits | uint32(i)) }
 
 // spareChunks is what a free list may hold beside as many chunks as are in use.

@@ -92,7 +92,8 @@
 // stopped wheel moves to another; the stopped one's comes first.
 //
 // The driver collects up to 128 timers under the lock and claims them without
-// it: whoever takes a timer out of its slot, by one compare-and-swap, has it.
+// it: whoever decides about a timer's slot, by one compare-and-swap, has it. The
+// last slot that is claimed also says whose callback runs now.
 //
 // The driver publishes the tick that it will sleep to and then looks at all
 // shards once more. A caller files its timer and then looks at what the driver

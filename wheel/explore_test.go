@@ -28,11 +28,15 @@ func explored(t *testing.T, edits ...string) (string, error) {
 	require.NoError(t, err)
 	var names, texts []string
 	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
+		if strings.HasSuffix(file, "_test.go") || file == "prefetch_asm.go" {
 			continue
 		}
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
+		if file == "prefetch_other.go" { // for every processor: nothing is assembled here
+			_, after, _ := strings.Cut(string(text), "\n\n")
+			text = []byte(after)
+		}
 		names, texts = append(names, "wheel/"+file), append(texts, string(text))
 	}
 	for i := 0; i < len(edits); i += 2 {
@@ -99,7 +103,7 @@ func TestTheOrdersShowWhatIsWrong(t *testing.T) {
 			"if w.earliest() >= tick && !w.stopped.Load() {", "if !w.stopped.Load() {",
 		}},
 		{"a claim that does not ask", "panicked", []string{
-			"if t == nil || !atomic.CompareAndSwapPointer(&s.timer, t, nil) {\n\t\treturn nil\n\t}", "if t == nil {\n\t\treturn nil\n\t}\n\tsched.Block(sched.At(&s.timer), \"go on without asking at\", func() bool { return true })\n\ts.timer = nil",
+			"if !atomic.CompareAndSwapUint32(&s.state, undecided, claimed) {\n\t\treturn nil\n\t}\n\treturn s.timer", "if s.state != undecided {\n\t\treturn nil\n\t}\n\tt := s.timer\n\tsched.Block(sched.At(&s.state), \"go on without asking at\", func() bool { return true })\n\ts.state = claimed\n\treturn t",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

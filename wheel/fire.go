@@ -45,7 +45,6 @@ func (w *Wheel) fireRun() {
 			d.since = now
 			w.since.Store(now)
 		}
-		w.running.Store(t)
 		if w.cfg.Executor != nil {
 			w.execute([]*Timer{t}, func() { task.Fire(t) })
 			now = w.now()
@@ -62,8 +61,10 @@ func (w *Wheel) fireRun() {
 		}
 		now = end
 	}
-	w.running.Store(nil)
 	s.mu.Lock()
+	for i := range s.due {
+		s.due[i].timer = nil // a timer that has fired may be collected
+	}
 	s.due = nil // the slots go to the next shard
 	s.mu.Unlock()
 	d.shard = nil

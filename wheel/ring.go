@@ -173,9 +173,14 @@ func (r *ring) cut(c *chunk, i int32) {
 		last.timer.place = c.place(i)
 	}
 	*last = entry{}
-	if head.n > 0 {
-		return
+	if head.n == 0 {
+		r.behead(b)
 	}
+}
+
+// behead takes the first chunk, which is empty, out of b.
+func (r *ring) behead(b *bucket) {
+	head := b.head
 	b.head = r.chunks.at(head.next)
 	if r.walk == head {
 		r.walk = b.head
@@ -269,6 +274,17 @@ func (r *ring) walkOn(limit int64, buf []*Timer, budget *int) (n int) {
 		if next != nil {
 			// The next chunk's lines come while this one is worked on.
 			r.ahead = next.entries[0].when ^ next.entries[4].when ^ next.entries[8].when ^ int64(next.n)
+		}
+		if c == b.head && n+int(c.n) <= len(buf) && c.due(limit) {
+			for i := c.n - 1; i >= 0; i-- {
+				buf[n] = c.entries[i].timer
+				n++
+			}
+			clear(c.entries[:c.n])
+			c.n = 0
+			r.behead(b)
+			c = next
+			continue
 		}
 		// Downwards: a chunk of due timers alone is emptied from its end, without a swap.
 		for i := c.n - 1; i >= 0; i-- {

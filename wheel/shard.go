@@ -43,40 +43,45 @@ type shard struct {
 	_ [384 - 320]byte // to whole cache lines: the neighbours belong to other processors
 }
 
-// slot is a due timer. Who takes the timer out of it, by one atomic operation, decides about this arming: the
+// slot is a due timer. Who changes its state, by one atomic operation, decides about this arming: the
 // driver claims it, without the shard's lock; a caller that holds the lock stops or moves it.
 type slot struct {
-	timer unsafe.Pointer // *Timer; nil once it is decided. Atomic, but for fill
-
-	// Written by fill, then owned by whoever took the timer.
-	task     Task
-	deadline int64
+	state    uint32 // undecided, claimed or revoked; atomic, but for fill
+	timer    *Timer // guarded by the shard's mu, and read by the driver after its claim; nil once it is revoked
+	task     Task   // written by fill, then owned by whoever decided
+	deadline int64  // the same
 }
+
+// The states of a slot.
+const (
+	undecided uint32 = iota // to claimed by the driver, to revoked by a caller
+	claimed                 // the last one of a collection is what the driver runs
+	revoked
+)
 
 // fill puts a timer in, for the driver, under the shard's lock. It needs nothing atomic, because others come to the slot
 // under that lock alone, and the driver does not claim meanwhile.
 func (s *slot) fill(t *Timer) {
-	s.task, s.deadline = t.task, t.deadline
-	s.timer = unsafe.Pointer(t)
+	s.timer, s.task, s.deadline = t, t.task, t.deadline
+	s.state = undecided
 }
 
-func (s *slot) load() *Timer { return (*Timer)(atomic.LoadPointer(&s.timer)) }
+func (s *slot) is(state uint32) bool { return atomic.LoadUint32(&s.state) == state }
 
-// claim takes the timer out for the driver. It returns nil if a caller was first.
+// claim claims the timer for the driver. It returns nil if a caller was first.
 func (s *slot) claim() *Timer {
-	t := atomic.LoadPointer(&s.timer)
-	if t == nil || !atomic.CompareAndSwapPointer(&s.timer, t, nil) {
+	if !atomic.CompareAndSwapUint32(&s.state, undecided, claimed) {
 		return nil
 	}
-	return (*Timer)(t)
+	return s.timer
 }
 
-// revoke takes t out for a caller, and reports whether it was first.
-func (s *slot) revoke(t *Timer) bool {
-	if !atomic.CompareAndSwapPointer(&s.timer, unsafe.Pointer(t), nil) {
+// revoke takes the timer out for a caller, which holds the shard's lock, and reports whether it was first.
+func (s *slot) revoke() bool {
+	if !atomic.CompareAndSwapUint32(&s.state, undecided, revoked) {
 		return false
 	}
-	s.task = nil
+	s.timer, s.task = nil, nil
 	return true
 }
 
@@ -254,19 +259,44 @@ func (s *shard) slotOf(t *Timer) *slot {
 		return nil // the driver has been through all of that collection
 	}
 	slot := &s.due[i]
-	switch slot.load() {
-	case t:
-		return slot
-	case nil:
+	if !slot.is(undecided) {
 		return nil
 	}
-	s.check(t)
+	if slot.timer != t {
+		s.check(t)
+		return nil
+	}
+	return slot
+}
+
+// running returns the timer whose callback the driver is in, or was in until just now; nil if it is not at work on this
+// shard.
+func (s *shard) running() *Timer {
+	for i := len(s.due) - 1; i >= 0; i-- {
+		if s.due[i].is(claimed) {
+			return s.due[i].timer
+		}
+	}
 	return nil
+}
+
+// runs reports whether running would return t, which is in state due. It looks no further than it has to.
+func (s *shard) runs(t *Timer) bool {
+	i := int(t.place & (1<<dueBits - 1))
+	if i >= len(s.due) || t.place != s.duePlace(i) || s.due[i].timer != t || !s.due[i].is(claimed) {
+		return false
+	}
+	for i++; i < len(s.due) && !s.due[i].is(undecided); i++ {
+		if s.due[i].is(claimed) {
+			return false
+		}
+	}
+	return true
 }
 
 // revoke takes t, which is in state due, from the driver. If that was first, t has fired.
 func (s *shard) revoke(t *Timer) bool {
-	if slot := s.slotOf(t); slot != nil && slot.revoke(t) {
+	if slot := s.slotOf(t); slot != nil && slot.revoke() {
 		s.revoked++
 		return true
 	}
@@ -289,7 +319,7 @@ func (s *shard) stateOf(t *Timer) State {
 func (s *shard) fired() int64 {
 	n := s.collected - s.revoked
 	for i := range s.due {
-		if s.due[i].load() != nil {
+		if s.due[i].is(undecided) {
 			n--
 		}
 	}
@@ -324,7 +354,7 @@ func (s *shard) close(ts []*Timer, cs []cancellation) ([]*Timer, []cancellation)
 	n := len(ts)
 	for i := range s.due {
 		slot := &s.due[i]
-		if t := slot.load(); t != nil && slot.revoke(t) {
+		if t := slot.timer; slot.revoke() {
 			s.revoked++
 			ts = append(ts, t)
 		}

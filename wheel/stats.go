@@ -31,14 +31,10 @@ func (w *Wheel) Len() int { return w.Stats().Pending }
 func (w *Wheel) Stats() Stats {
 	now := w.now()
 	st := Stats{
-		Running:         w.running.Load(),
 		WakeUps:         w.wakeUps.Load(),
 		LargestLateness: time.Duration(w.largestLateness(now)),
 		SlowCallbacks:   w.slow.Load(),
 		Panics:          w.panics.Load(),
-	}
-	if st.Running != nil {
-		st.RunningFor = time.Duration(max(0, now-w.since.Load()))
 	}
 	if tick := min(w.passing.Load(), w.earliest()); tick != never {
 		st.Behind = time.Duration(max(0, now-tick*int64(w.cfg.Tick)))
@@ -46,6 +42,9 @@ func (w *Wheel) Stats() Stats {
 	for i := range w.shards {
 		s := &w.shards[i]
 		s.mu.Lock()
+		if t := s.running(); t != nil {
+			st.Running, st.RunningFor = t, time.Duration(max(0, now-w.since.Load()))
+		}
 		st.Armed += s.armed
 		st.Fired += s.fired()
 		st.Stopped += s.stopped

@@ -186,32 +186,29 @@ func (t *Timer) Next(period time.Duration) error {
 	if period <= 0 {
 		return errPeriod(period)
 	}
-	s := t.shard.Load()
+	s := t.lock()
 	if s == nil {
 		return ErrNotScheduled
 	}
 	w := s.wheel
-	// The timer whose callback runs needs no reading of the clock if the deadline lies further ahead than a callback
-	// takes that is not slow. If this one is slow, the driver skips what has gone by when it returns.
-	blind := w.running.Load() == t && w.cfg.Executor == nil
-	var now int64
-	if blind {
-		now = w.since.Load() + sincePrecision + int64(w.cfg.SlowCallback)
-	} else {
-		now = w.now()
-	}
-	if w.elsewhere(now) {
-		return ErrBubble
-	}
-	if s = t.lock(); s == nil {
-		return ErrNotScheduled
-	}
-	if blind {
-		if deadline := after(t.deadline, period); deadline > now && t.state != Pending {
+	if t.state == due && w.cfg.Executor == nil && s.runs(t) {
+		// The timer whose callback runs needs no reading of the clock if the deadline lies further ahead than a callback
+		// takes that is not slow. If this one is slow, the driver skips what has gone by when it returns. This is by far
+		// the most usual case, and the short way of what is below.
+		deadline := after(t.deadline, period)
+		if deadline > w.since.Load()+sincePrecision+int64(w.cfg.SlowCallback) && !s.closed && w.reserve() {
 			s.blindTimer, s.blindDeadline, s.blindPeriod = uintptr(unsafe.Pointer(t)), deadline, int64(period)
-		} else {
-			now = w.now()
+			s.armed++
+			tick := s.file(t, deadline)
+			s.mu.Unlock()
+			w.kick(tick)
+			return nil
 		}
+	}
+	now := w.now()
+	if w.elsewhere(now) {
+		s.mu.Unlock()
+		return ErrBubble
 	}
 	tick, err := s.rearmNext(t, now, int64(period))
 	s.mu.Unlock()

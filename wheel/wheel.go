@@ -23,15 +23,14 @@ type Wheel struct {
 	bubble  bool          // New was called in a testing/synctest bubble
 
 	// Atomic.
-	open     atomic.Int64          // the earliest tick that timers may be filed at; the driver alone raises it, before it takes a shard's lock, and nothing lowers it
-	wakeAt   atomic.Int64          // the tick that the driver sleeps to, never if there is none, awake if it does not sleep
-	started  atomic.Bool           // the driver was started; written under mu
-	stopped  atomic.Bool           // written under mu; only becomes true
-	holds    atomic.Int64          // what Done waits for: Stop's end, the driver, callbacks in the Executor
-	pending  atomic.Int64          // counted only if there is a MaxPending
-	passing  atomic.Int64          // the tick that the driver is working on, never if there is none
-	running  atomic.Pointer[Timer] // whose callback the driver is in, nil if it is in none
-	since    atomic.Int64          // when running began, or up to sincePrecision before
+	open     atomic.Int64 // the earliest tick that timers may be filed at; the driver alone raises it, before it takes a shard's lock, and nothing lowers it
+	wakeAt   atomic.Int64 // the tick that the driver sleeps to, never if there is none, awake if it does not sleep
+	started  atomic.Bool  // the driver was started; written under mu
+	stopped  atomic.Bool  // written under mu; only becomes true
+	holds    atomic.Int64 // what Done waits for: Stop's end, the driver, callbacks in the Executor
+	pending  atomic.Int64 // counted only if there is a MaxPending
+	passing  atomic.Int64 // the tick that the driver is working on, never if there is none
+	since    atomic.Int64 // when the callback that the driver is in began, or up to sincePrecision before
 	wakeUps  atomic.Int64
 	lateness atomic.Int64 // the largest of this window, ns
 
@@ -115,11 +114,12 @@ func (w *Wheel) schedule(t *Timer, d, slack time.Duration, task Task) (err error
 		return ErrNilTask
 	}
 	var old *shard
-	s := t.shard.Load()
+	prefetch(t)
 	now := w.now()
 	if w.elsewhere(now) {
 		return ErrBubble
 	}
+	s := t.shard.Load()
 	if s == nil || s.wheel != w {
 		if s, old, err = w.bind(t); err != nil {
 			return err

@@ -117,20 +117,18 @@ func (x *Pointer[T]) CompareAndSwap(old, v *T) bool {
 	return true
 }
 
-func name(p unsafe.Pointer) uint64 { return sched.ID(p, p == nil) }
-
-// LoadPointer and CompareAndSwapPointer are of memory that is written without them too: its value is looked at when it is
+// LoadUint32 and CompareAndSwapUint32 are of memory that is written without them too: its value is looked at when it is
 // needed, and its object is known by its address.
-func LoadPointer(at *unsafe.Pointer) unsafe.Pointer {
+func LoadUint32(at *uint32) uint32 {
 	sched.Point(sched.At(at), "load")
-	sched.See(name(*at))
+	sched.See(uint64(*at))
 	return *at
 }
 
-func CompareAndSwapPointer(at *unsafe.Pointer, old, v unsafe.Pointer) bool {
+func CompareAndSwapUint32(at *uint32, old, v uint32) bool {
 	o := sched.At(at)
 	sched.Point(o, "compare and swap")
-	sched.See(name(*at))
+	sched.See(uint64(*at))
 	if *at != old {
 		return false
 	}

@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"unsafe"
 )
 
 // Object is what threads share: an atomic value, a lock, or a channel.
@@ -34,7 +33,7 @@ type run struct {
 	current  *thread
 	objects  []*Object
 	pointers map[any]uint64
-	places   map[*unsafe.Pointer]*Object
+	places   map[*uint32]*Object
 	now      int64
 	clock    Object
 	setup    bool
@@ -123,7 +122,7 @@ func Watch(o *Object, name string) {
 }
 
 // At returns the object that stands for a place in memory, which is also written otherwise.
-func At(p *unsafe.Pointer) *Object {
+func At(p *uint32) *Object {
 	o := the.places[p]
 	if o == nil {
 		if !the.setup {
@@ -277,7 +276,7 @@ func Explore(p Program) (states int, story string) {
 }
 
 func begin(p Program) (*run, func()) {
-	r := &run{setup: true, pointers: map[any]uint64{}, places: map[*unsafe.Pointer]*Object{}}
+	r := &run{setup: true, pointers: map[any]uint64{}, places: map[*uint32]*Object{}}
 	the = r
 	r.now = p.Clock[0]
 	Watch(&r.clock, "the clock")
@@ -338,8 +337,8 @@ func (r *run) key() uint64 {
 		k = mix(k, o.value)
 	}
 	for p, o := range r.places {
-		if *p != nil {
-			k += mix(uint64(o.id)<<32, ID(*p, false)) // in any order
+		if *p != 0 {
+			k += mix(uint64(o.id)<<32, uint64(*p)) // in any order
 		}
 	}
 	return k

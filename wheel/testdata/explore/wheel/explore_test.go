@@ -142,7 +142,7 @@ func newWorld(first, second operation, again bool) func() ([]sched.Thread, func(
 			r.shard.Store(&w.shards[i%2])
 		}
 		for i := range 4 {
-			w.driver.slots[i].load()
+			w.driver.slots[i].is(undecided)
 		}
 		if again { // x is periodic
 			m.x.fire = func(t *Timer) {
@@ -226,7 +226,7 @@ var stories = []struct {
 	{"x.Stop", "x.Schedule", sched.Unbounded},
 	{"x.Reset later", "x.Reset now", 1},
 	{"x.Touch", "x.Schedule", 2},
-	{"Schedule far", "x.Reset now", 1},
+	{"Schedule far", "x.Reset now", 2},
 	{"Wheel.Stop", "x.Stop", 2},
 	{"Wheel.Stop", "Schedule in a tick", 2},
 }
