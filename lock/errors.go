@@ -31,9 +31,15 @@ var (
 type HeldError struct {
 	Name string
 	TTL  time.Duration // what was left of the holder's lease; -1 if the key has no TTL
+	// Foreign: the key is a string with a TTL, the lock of another library, as
+	// redsync, redislock and SET NX PX make it.
+	Foreign bool
 }
 
 func (e *HeldError) Error() string {
+	if e.Foreign {
+		return fmt.Sprintf("lock: %q is held through another library (a string with a TTL) for up to %v", e.Name, e.TTL)
+	}
 	return fmt.Sprintf("lock: %q is held by another owner for up to %v", e.Name, e.TTL)
 }
 

@@ -139,6 +139,7 @@ type fairPlace struct {
 
 	listener pubsub.Listener // of the waiter's own channel
 	others   time.Duration   // what is left of the holder's lease, fairNoTTL or fairFree
+	foreign  bool            // it is the lock of another library
 }
 
 // period is how long a waiter sleeps at most between two signs of life.
@@ -265,6 +266,9 @@ func (p *fairPlace) sleep(ctx context.Context) {
 	d := p.m.period()
 	if p.first == p.a.field() && p.others >= 0 {
 		d = min(d, p.others+time.Millisecond)
+		if p.foreign { // nobody tells the first when it is released
+			d = min(d, foreignPoll)
+		}
 	}
 	p.m.c.sleep(ctx, p.listener.Wake(), d)
 }
@@ -308,14 +312,14 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	}
 	name, lease := a.name, a.lease
 	late := func(ans pipe.Answer) { // a waiter has its place, whatever the answer
-		if token, _, _, _, err := c.parseFair(name, ans); a.wait || token > 0 || ans.Taken || mayHaveRun(ans, err) {
+		if token, _, err := c.parseFair(name, ans); a.wait || token > 0 || ans.Taken || mayHaveRun(ans, err) {
 			c.janitor.owe(fairKind, name, f, lease)
 		}
 	}
 	c.tries.Add(1)
 	p.sent, a.beside = true, a.wait
 	ans := c.callKeys(ctx, a.name, script.FairTake, 5, late, args...)
-	token, ttl, first, seen, err := c.parseFair(a.name, ans)
+	token, other, err := c.parseFair(a.name, ans)
 	switch {
 	case err != nil:
 		switch unknown := ans.Taken || mayHaveRun(ans, err); {
@@ -327,11 +331,12 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 		return nil, err
 	case token == 0:
 		p.settle()
-		p.look(first, seen, ttl)
+		p.look(other)
+		ttl := other.ttl
 		if ttl == fairFree {
 			ttl = 0 // nothing but those in the queue is to be waited for
 		}
-		return nil, &HeldError{Name: a.name, TTL: ttl}
+		return nil, &HeldError{Name: a.name, TTL: ttl, Foreign: other.foreign}
 	}
 	p.settle()
 	return a.grant(ctx, ans, token)
@@ -360,46 +365,54 @@ func (p *fairPlace) settle() {
 // look notes who is the first in the queue, and counts the signs of life that it
 // did not give, each after the period that its last sign names. Only periods in
 // which Redis answered us count.
-func (p *fairPlace) look(first, sign string, ttl time.Duration) {
-	p.others = ttl
+func (p *fairPlace) look(o fairAnswer) {
+	p.others, p.foreign = o.ttl, o.foreign
 	now := time.Now()
 	switch {
-	case first != p.first || sign != p.sign || sign == "" || first == p.a.field():
-		p.first, p.sign, p.missed, p.seen = first, sign, 0, now
+	case o.first != p.first || o.sign != p.sign || o.sign == "" || o.first == p.a.field():
+		p.first, p.sign, p.missed, p.seen = o.first, o.sign, 0, now
 	case p.seen.IsZero():
 		p.seen = now
-	case now.Sub(p.seen) >= periodOf(sign):
+	case now.Sub(p.seen) >= periodOf(o.sign):
 		p.missed++
 		p.seen = now
 	}
 }
 
+// fairAnswer is what fair_take says when it did not acquire the lock.
+type fairAnswer struct {
+	ttl         time.Duration // what is left of the holder's lease, fairNoTTL or fairFree
+	first, sign string        // who comes next, and its sign of life
+	foreign     bool          // the holder is another library's
+}
+
 // parseFair reads the answer of fair_take: token is 0 if the lock is not
-// acquired, and then ttl is what is left of the holder's lease, fairNoTTL or
-// fairFree, first is who comes next and sign its sign of life.
-func (c *Client) parseFair(name string, a pipe.Answer) (token int64, ttl time.Duration, first, sign string, err error) {
+// acquired, and then other says why.
+func (c *Client) parseFair(name string, a pipe.Answer) (token int64, other fairAnswer, err error) {
 	if a.Err != nil {
-		return 0, 0, "", "", c.callError("acquire", name, a)
+		return 0, other, c.callError("acquire", name, a)
 	}
 	values, ok := a.Reply.([]any)
 	if ok && len(values) == 2 {
 		acquired, ok1 := values[0].(int64)
 		value, ok2 := values[1].(int64)
 		if ok1 && ok2 && acquired == 1 && value > 0 {
-			return value, 0, "", "", nil
+			return value, other, nil
 		}
 	}
-	if ok && len(values) == 4 {
+	if ok && len(values) == 5 {
 		acquired, ok1 := values[0].(int64)
 		pttl, ok2 := values[1].(int64)
 		who, ok3 := values[2].([]byte)
 		what, ok4 := values[3].([]byte)
-		if ok1 && ok2 && ok3 && ok4 && acquired == 0 {
-			if ttl = time.Duration(pttl); pttl >= 0 {
-				ttl = time.Duration(pttl) * time.Millisecond
+		foreign, ok5 := values[4].(int64)
+		if ok1 && ok2 && ok3 && ok4 && ok5 && acquired == 0 {
+			other = fairAnswer{ttl: time.Duration(pttl), first: string(who), sign: string(what), foreign: foreign == 1}
+			if pttl >= 0 {
+				other.ttl = time.Duration(pttl) * time.Millisecond
 			}
-			return 0, ttl, string(who), string(what), nil
+			return 0, other, nil
 		}
 	}
-	return 0, 0, "", "", c.badReply("acquire", name, a.Reply)
+	return 0, other, c.badReply("acquire", name, a.Reply)
 }

@@ -25,6 +25,9 @@ type Info struct {
 	Count int
 	// TTL is what is left of the lease in Redis; -1 if the key has no TTL.
 	TTL time.Duration
+	// Foreign: the key is a string with a TTL, the lock of another library. It has
+	// neither Field nor Count.
+	Foreign bool
 }
 
 // Inspect reads the lock from Redis. What it says may be over when it returns.
@@ -42,6 +45,9 @@ func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
 	if !ok {
 		return Info{}, m.c.badReply("inspect", m.name, a.Reply)
 	}
+	if pttl >= 0 && len(values) == 2 {
+		return Info{Locked: true, Foreign: true, TTL: ttlOf(pttl)}, nil
+	}
 	if pttl == -2 || len(values) < 3 {
 		return Info{}, nil
 	}
@@ -50,10 +56,7 @@ func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
 	if err1 != nil || err2 != nil {
 		return Info{}, m.c.badReply("inspect", m.name, a.Reply)
 	}
-	info := Info{Locked: true, Field: field, TTL: time.Duration(pttl) * time.Millisecond}
-	if pttl < 0 {
-		info.TTL = -1
-	}
+	info := Info{Locked: true, Field: field, TTL: ttlOf(pttl)}
 	if info.Count, err = strconv.Atoi(count); err != nil {
 		return Info{}, fmt.Errorf("lock: inspect of %q: the key is a hash but no lock's: field %.50q is %.50q", m.name, field, count)
 	}
@@ -83,7 +86,8 @@ func (m *Mutex) HeldBy(ctx context.Context) bool {
 }
 
 // ErrNotALock: the key, or one that belongs to it, is there but is no lock's: it
-// has another type, or ForceUnlock found other things in it. It is left alone.
+// has another type, or ForceUnlock found other things in it. It is left alone. A
+// string with a TTL is ErrNotALock to ForceUnlock alone: see HeldError.Foreign.
 var ErrNotALock = errors.New("lock: the key is no lock")
 
 // ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
@@ -94,7 +98,8 @@ var ErrNotALock = errors.New("lock: the key is no lock")
 // may delete the next hold of the same owner.
 //
 // The holder is told (NotOwner) at its next renewal, not before another may have
-// the lock. A key that is no lock's hash is left alone: ErrNotALock. This is
+// the lock. A key that is no lock's hash is left alone: ErrNotALock, the lock of
+// another library (Info.Foreign) too. This is
 // Redisson's forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return m.force(ctx, "is a hash of other things than owners and counts",
@@ -114,10 +119,12 @@ func (m *Mutex) force(ctx context.Context, other string, cmd command) (bool, err
 			return false, err
 		}
 		values, ok := a.Reply.([]any)
-		if !ok || len(values)%2 == 0 {
+		switch {
+		case ok && len(values) == 2:
+			return false, fmt.Errorf("%w of this package: %q is a string with a TTL, the lock of another library: release it there", ErrNotALock, m.name)
+		case !ok || len(values)%2 == 0:
 			return false, m.c.badReply("force", m.name, a.Reply)
-		}
-		if len(values) == 1 {
+		case len(values) == 1:
 			return false, nil
 		}
 		args := slices.Clone(cmd.args)

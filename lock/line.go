@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
@@ -307,12 +306,11 @@ func (c *Client) tryFirst(ctx context.Context, l *waitLine, e errand) error {
 // sleepInLine waits until the first in line is woken, at most MaxPoll and, if
 // the last try said when the lease of another ends, until then.
 func (c *Client) sleepInLine(ctx context.Context, l *waitLine, p *place, refusal error) {
-	longest := c.cfg.MaxPoll
-	d := longest - rand.N(longest/8+1) // spread, so that clients do not meet
+	d := c.poll(-1, false)
 	var other *HeldError
 	var few *PermitsError
-	if errors.As(refusal, &other) && other.TTL >= 0 {
-		d = min(d, max(other.TTL, time.Millisecond))
+	if errors.As(refusal, &other) {
+		d = c.poll(other.TTL, other.Foreign)
 	} else if errors.As(refusal, &few) && few.next > 0 {
 		d = min(d, few.next)
 	}

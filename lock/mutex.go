@@ -150,10 +150,17 @@ func (m *Mutex) takeAnew(ctx context.Context, a *attempt) (*Held, error) {
 	return m.wait(ctx, a, err)
 }
 
+// foreignPoll is how long a waiter sleeps at most while another library has the
+// lock: nobody tells when that is released.
+const foreignPoll = 250 * time.Millisecond
+
 // poll is how long a waiter sleeps when another's lease has ttl left: to its
 // end, and never longer than MaxPoll, spread so that waiters do not meet.
-func (m *Mutex) poll(ttl time.Duration) time.Duration {
-	longest := m.c.cfg.MaxPoll
+func (c *Client) poll(ttl time.Duration, foreign bool) time.Duration {
+	longest := c.cfg.MaxPoll
+	if foreign {
+		longest = min(longest, foreignPoll)
+	}
 	longest -= rand.N(longest/8 + 1)
 	if ttl < 0 || ttl > longest {
 		return longest
@@ -241,15 +248,15 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	} else {
 		ans = c.callKeys(ctx, a.name, cmd.script, cmd.keys, late, cmd.args...)
 	}
-	token, ttl, err := c.parseAcquire(a.name, ans)
+	token, other, err := c.parseAcquire(a.name, ans)
 	switch {
 	case err != nil:
 		if ans.Taken || mayHaveRun(ans, err) {
 			a.retire()
 		}
 		return nil, err
-	case token == 0:
-		return nil, &HeldError{Name: a.name, TTL: ttl}
+	case other != nil:
+		return nil, other
 	}
 	return a.grant(ctx, ans, token)
 }
@@ -311,25 +318,31 @@ func (a *attempt) renew() {
 	a.seq = a.c.seqs.Add(1)
 }
 
-// parseAcquire reads the acquire script's answer: token is 0 if another holds
-// the lock for ttl.
-func (c *Client) parseAcquire(name string, a pipe.Answer) (token int64, ttl time.Duration, err error) {
+// parseAcquire reads the acquire script's answer: token, or who else holds the
+// lock.
+func (c *Client) parseAcquire(name string, a pipe.Answer) (token int64, other *HeldError, err error) {
 	if a.Err != nil {
-		return 0, 0, c.callError("acquire", name, a)
+		return 0, nil, c.callError("acquire", name, a)
 	}
-	if pair, ok := a.Reply.([]any); ok && len(pair) == 2 {
-		acquired, ok1 := pair[0].(int64)
-		value, ok2 := pair[1].(int64)
+	if values, ok := a.Reply.([]any); ok && (len(values) == 2 || len(values) == 3) {
+		acquired, ok1 := values[0].(int64)
+		value, ok2 := values[1].(int64)
 		switch {
-		case ok1 && ok2 && acquired == 1 && value > 0:
-			return value, 0, nil
-		case ok1 && ok2 && acquired == 0 && value < 0:
-			return 0, -1, nil
+		case ok1 && ok2 && acquired == 1 && value > 0 && len(values) == 2:
+			return value, nil, nil
 		case ok1 && ok2 && acquired == 0:
-			return 0, time.Duration(value) * time.Millisecond, nil
+			return 0, &HeldError{Name: name, TTL: ttlOf(value), Foreign: len(values) == 3}, nil
 		}
 	}
-	return 0, 0, c.badReply("acquire", name, a.Reply)
+	return 0, nil, c.badReply("acquire", name, a.Reply)
+}
+
+// ttlOf is what PTTL has said of a key that is there.
+func ttlOf(pttl int64) time.Duration {
+	if pttl < 0 {
+		return -1
+	}
+	return time.Duration(pttl) * time.Millisecond
 }
 
 // mayHaveRun reports whether a request that ended with err may have been, or may

@@ -80,7 +80,8 @@ type QuorumError struct {
 	TTL  time.Duration // after so long enough of them may be free; -1 if that is not known
 	Errs []error       // of the members that were not acquired
 
-	held []bool // by member: it is one of Held
+	held    []bool // by member: it is one of Held
+	foreign bool   // through another library
 }
 
 func (e *QuorumError) Error() string {
@@ -121,8 +122,11 @@ func (y *tally) error(r *RedLock) *QuorumError {
 	for _, b := range y.ballots {
 		e.held[b.member] = b.vote == votedHeld
 		var other *HeldError
-		if errors.As(b.err, &other) && other.TTL >= 0 {
-			ttls = append(ttls, other.TTL)
+		if errors.As(b.err, &other) {
+			e.foreign = e.foreign || other.Foreign
+			if other.TTL >= 0 {
+				ttls = append(ttls, other.TTL)
+			}
 		}
 		if b.err != nil {
 			e.Errs = append(e.Errs, b.err)

@@ -210,7 +210,7 @@ func (w *redWait) sleep(ctx context.Context) {
 		case q.Held > 0 && w.listeners == nil:
 			d = 0 // once more, listening
 		case q.Held > 0:
-			d = w.r.members[0].poll(q.TTL)
+			d = w.r.members[0].c.poll(q.TTL, q.foreign)
 		default:
 			d = min(d, backoff(5)) // a restarted member has no vote yet
 		}

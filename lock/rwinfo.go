@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -12,20 +11,19 @@ import (
 // parseInfo reads the answer of the inspect script.
 func (m *RWMutex) parseInfo(reply any) (RWInfo, error) {
 	values, ok := reply.([]any)
-	if !ok || len(values)%2 == 0 {
+	if !ok || len(values) == 0 {
 		return RWInfo{}, m.c.badReply("inspect", m.name, reply)
 	}
 	pttl, ok := values[0].(int64)
-	if !ok {
+	switch {
+	case ok && pttl >= 0 && len(values) == 2:
+		return RWInfo{Foreign: true, TTL: ttlOf(pttl)}, nil
+	case !ok || len(values)%2 == 0:
 		return RWInfo{}, m.c.badReply("inspect", m.name, reply)
-	}
-	if pttl == -2 {
+	case pttl == -2:
 		return RWInfo{}, nil
 	}
-	info := RWInfo{TTL: -1}
-	if pttl >= 0 {
-		info.TTL = time.Duration(pttl) * time.Millisecond
-	}
+	info := RWInfo{TTL: ttlOf(pttl)}
 	hash, err := redis.StringMap(values[1:], nil)
 	if err != nil {
 		return RWInfo{}, m.c.badReply("inspect", m.name, reply)

@@ -274,6 +274,9 @@ type RWInfo struct {
 	// TTL is what is left of the longest lease in Redis; -1 if the key has no
 	// TTL.
 	TTL time.Duration
+	// Foreign: the key is a string with a TTL, the lock of another library. It has
+	// no Holders.
+	Foreign bool
 }
 
 // RWHolder is one hold of a read-write lock. A reader whose own lease is over

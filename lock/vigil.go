@@ -64,7 +64,7 @@ func (v *vigil) failed(ctx context.Context, err error) error {
 		if v.listener.Missed() {
 			return nil
 		}
-		v.m.c.sleep(ctx, v.w.wake, v.m.poll(other.TTL))
+		v.m.c.sleep(ctx, v.w.wake, v.m.c.poll(other.TTL, other.Foreign))
 		return nil
 	case errors.Is(err, ErrUnknown) && !v.m.c.cfg.FailFast:
 		d := backoff(v.unknowns)

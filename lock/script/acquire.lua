@@ -7,13 +7,23 @@
 -- ARGV[3]  least token: wall seconds * 2^20 + microseconds
 -- ARGV[4+] fields of earlier attempts whose outcome their client never learned
 --
--- Answers {1, token} acquired (token 0: none was minted), {0, pttl} held by another (pttl in ms, -1: none).
+-- Answers {1, token} acquired (token 0: none was minted), {0, pttl} held by another (pttl in ms, -1: none),
+-- {0, pttl, 1} held by another library.
 local lease = tonumber(ARGV[2])
 local floor = tonumber(ARGV[3])
 if not lease or lease < 1 or not floor then
   return redis.error_reply('ERR wheellock: acquire needs a lease of at least 1 ms and a least token')
 end
-local others = redis.call('hlen', KEYS[1])
+local others = redis.pcall('hlen', KEYS[1])
+if type(others) == 'table' then
+  -- A string with a TTL is the lock of another library, as SET NX PX makes it.
+  local text = redis.pcall('get', KEYS[1])
+  local left = type(text) == 'string' and redis.call('pttl', KEYS[1]) or -1
+  if left >= 0 then
+    return {0, left, 1}
+  end
+  return others
+end
 local mine = others > 0 and redis.call('hexists', KEYS[1], ARGV[1]) == 1
 if others > 0 and not mine then
   local owed = {}

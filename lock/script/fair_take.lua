@@ -31,9 +31,9 @@
 --          became of them
 -- ARGV[14+] those fields
 --
--- Answers {1, token} acquired; {0, pttl, first, sign} not: pttl in ms of who
--- holds it (-1: none, -2: nobody), the first in the queue and its sign of life
--- ("" if there is none).
+-- Answers {1, token} acquired; {0, pttl, first, sign, foreign} not: pttl in ms of
+-- who holds it (-1: none, -2: nobody), the first in the queue and its sign of life
+-- ("" if there is none), 1 if another library holds it.
 local lock, queue, scores, signs = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local me, lease, floor, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local patience, grace = tonumber(ARGV[5]), tonumber(ARGV[12])
@@ -44,6 +44,15 @@ end
 redis.call('llen', queue)
 redis.call('zcard', scores)
 redis.call('hlen', signs)
+local foreign, mine = 0, redis.pcall('hexists', lock, me)
+if type(mine) == 'table' then
+  -- A string with a TTL is the lock of another library, as SET NX PX makes it. Who
+  -- waits for it stands in the queue as ever.
+  if type(redis.pcall('get', lock)) ~= 'string' or redis.call('pttl', lock) < 0 then
+    return mine
+  end
+  foreign = 1
+end
 -- leave takes a field out of the queue. It added nothing to the scores of those
 -- behind, so they stay.
 local function leave(field)
@@ -78,13 +87,15 @@ if heirs > 0 then
 end
 for i = 14, #ARGV do
   local old = ARGV[i]
-  if i < 14 + heirs and redis.call('hexists', lock, old) == 1 then
-    redis.call('hset', lock, me, '1')
+  if foreign == 0 then
+    if i < 14 + heirs and redis.call('hexists', lock, old) == 1 then
+      redis.call('hset', lock, me, '1')
+    end
+    redis.call('hdel', lock, old)
   end
-  redis.call('hdel', lock, old)
   leave(old)
 end
-local mine = redis.call('hexists', lock, me) == 1
+mine = foreign == 0 and redis.call('hexists', lock, me) == 1
 local first, woken = redis.call('lindex', queue, 0), false
 while first do
   local score = tonumber(redis.call('zscore', scores, first) or '')
@@ -204,4 +215,4 @@ if woken and pttl == -2 then
       and redis.call('lindex', queue, i)
   end
 end
-return {0, pttl, first or '', first and redis.call('hget', signs, first) or ''}
+return {0, pttl, first or '', first and redis.call('hget', signs, first) or '', foreign}

@@ -87,8 +87,8 @@ var (
 	LatchDown      = &Script{"latch_down", latchDownText, "329977600bd9475484a6074445d8d70befd4a3fc"}
 	LatchReset     = &Script{"latch_reset", latchResetText, "b9245606f33825d0139580bba6c084c048a197a5"}
 	Count          = &Script{"count", countText, "c6396d368e216de90cae2f155be25ad8a5b38c14"}
-	RwRead         = &Script{"rw_read", rwReadText, "5689ce6661c10348a45d09610edca2de1a9371dc"}
-	RwWrite        = &Script{"rw_write", rwWriteText, "3d159fe5ab3095c2db4d8a9885308d91f4759a7a"}
+	RwRead         = &Script{"rw_read", rwReadText, "287a6c0082f711455902b775a168e8e9ebc3fc59"}
+	RwWrite        = &Script{"rw_write", rwWriteText, "042dbe8c0145c625dd14bfa336d21a09e6226f98"}
 	RwReadReenter  = &Script{"rw_read_reenter", rwReadReenterText, "9c595229f169491e03e6123907e2319ef9a762cb"}
 	RwReadRelease  = &Script{"rw_read_release", rwReadReleaseText, "80de46f119f54521db4857ac8af189ce54dd7638"}
 	RwWriteRelease = &Script{"rw_write_release", rwWriteReleaseText, "0d0c40910aab8a8d2f3a0aaf70babc8fcc9f6d64"}
@@ -101,7 +101,7 @@ var (
 	PermitExtend   = &Script{"permit_extend", permitExtendText, "18aff9e79479207885802275dcb1847ec916d487"}
 	PermitSet      = &Script{"permit_set", permitSetText, "6f3ecd34bb2dd537ee8ce23eb7dc8f48f5d5036a"}
 	PermitInspect  = &Script{"permit_inspect", permitInspectText, "719ea38b785ebdfa7187ab8c3372f75a8d87be9a"}
-	FairTake       = &Script{"fair_take", fairTakeText, "8e3aa3851d75dfc1f0a2ca9e107b3a7d5c878b3c"}
+	FairTake       = &Script{"fair_take", fairTakeText, "602a1635724c25c5784d6ad6bc175be8ef09427c"}
 	FairRelease    = &Script{"fair_release", fairReleaseText, "5a93d853c12b8a20ab717d3b0e5e6b984d8341ad"}
 	FairForce      = &Script{"fair_force", fairForceText, "cc827a397c33a61dcccff1b9ed23c861f3a873d0"}
 )

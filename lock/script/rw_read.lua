@@ -14,11 +14,21 @@
 -- ARGV[8+] fields of earlier attempts whose outcome their client never learned
 --
 -- Answers {1, 1} acquired, {0, ms} held for writing, or a writer waits, for that
--- long (-1: no TTL). The timeouts of ARGV[8+] are named here and not in KEYS, as
+-- long (-1: no TTL), {0, ms, 1} held by another library. The timeouts of ARGV[8+] are named here and not in KEYS, as
 -- are those of other readers in the release scripts; they share the lock's slot.
 local lease = tonumber(ARGV[2])
 if not lease or lease < 1 then
   return redis.error_reply('ERR wheellock: rw_read needs a lease of at least 1 ms')
+end
+local found = redis.pcall('hget', KEYS[1], 'mode')
+if type(found) == 'table' then
+  -- A string with a TTL is the lock of another library, as SET NX PX makes it.
+  local text = redis.pcall('get', KEYS[1])
+  local left = type(text) == 'string' and redis.call('pttl', KEYS[1]) or -1
+  if left >= 0 then
+    return {0, left, 1}
+  end
+  return found
 end
 local writers, channel, publish, prefix, word = KEYS[3], ARGV[6], ARGV[7], ARGV[5]
 -- What remains without the fields that go. From here to the line of stars the

@@ -61,13 +61,13 @@ var tokenText string
 
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
-	Acquire = &Script{"acquire", acquireText, "70a1aac8c1331379af1f577a42d00e3b381bb648"}
+	Acquire = &Script{"acquire", acquireText, "3a6d68b1eadc65baca1afe58d1d9cd4b451bcec0"}
 	Reenter = &Script{"reenter", reenterText, "5b73adf0d45f67a63f6f7199455ffe20b7ed9128"}
 	Release = &Script{"release", releaseText, "94dcf313eb35522b878b0c39c60d08db2f988ac2"}
 	Handoff = &Script{"handoff", handoffText, "241ab78159295bee7041eaea7718c74ce8c6caf0"}
 	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba"}
 	Guard   = &Script{"guard", guardText, "382050752999bf066d657a3e5c58eeb45e65116e"}
-	Inspect = &Script{"inspect", inspectText, "e26bfae6d7a87bd59a63bbac265bcca502b7be87"}
+	Inspect = &Script{"inspect", inspectText, "2886b82180fba8066dab35a8bcc021aa28560d52"}
 	Renew   = &Script{"renew", renewText, "00eddc5487c44ebf64dda224d7b42fdf7b96d06b"}
 	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e"}
 	Token   = &Script{"token", tokenText, "96161e8af844f95ad3695b94f1e6e48b56982376"}
