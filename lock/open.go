@@ -1,0 +1,125 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Open returns a Client of the one server at a URL, so that a program which uses
+// another Redis library needs no pool of redigo's:
+//
+//	redis://user:password@host:6379/0
+//	rediss://:password@host              TLS; the certificate must be that of the host
+//	unix:///run/redis.sock?db=2
+//
+// What is left out has its usual value: no user, no password, localhost, port 6379,
+// database 0. Options stand behind a question mark: db; dial_timeout, read_timeout and
+// write_timeout, as in "500ms", default 5s, which count for a connection's beginning,
+// because Config.IOTimeout bounds all that comes later. A user's name or a password with
+// other characters than letters, digits and -._~ is percent-encoded.
+//
+// Like New it does no I/O. The error names the part of the URL that is wrong and never
+// repeats the password, or it is New's. For a certificate of your own use New with a
+// pool whose DialContext has it.
+func Open(rawURL string, cfg Config) (*Client, error) {
+	s, err := parseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return New(&redis.Pool{DialContext: s.dial}, cfg)
+}
+
+// server is what a URL says.
+type server struct {
+	network, address   string
+	username, password string
+	database           int
+	tls                bool
+	connect            time.Duration // the timeouts
+	read, write        time.Duration
+}
+
+func (s *server) dial(ctx context.Context) (redis.Conn, error) {
+	return redis.DialContext(ctx, s.network, s.address,
+		redis.DialUsername(s.username), redis.DialPassword(s.password), redis.DialDatabase(s.database), redis.DialUseTLS(s.tls),
+		redis.DialConnectTimeout(s.connect), redis.DialTLSHandshakeTimeout(s.connect),
+		redis.DialReadTimeout(s.read), redis.DialWriteTimeout(s.write))
+}
+
+// parseURL reads a URL. Its errors quote nothing that may be a password.
+func parseURL(rawURL string) (*server, error) {
+	const timeout = 5 * time.Second
+	s := &server{connect: timeout, read: timeout, write: timeout}
+	u, err := url.Parse(rawURL)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("lock: Open: the URL cannot be read: it must be like redis://user:password@host:6379/0, " +
+			"with a number as port, and with all but letters, digits and -._~ of user and password percent-encoded")
+	case u.Scheme == "redis", u.Scheme == "rediss", u.Scheme == "unix":
+	default:
+		return nil, fmt.Errorf("lock: Open: the URL's scheme is %q: it must begin with redis://, rediss:// or unix://", u.Scheme)
+	}
+	if u.Opaque != "" {
+		return nil, fmt.Errorf("lock: Open: the URL must begin with %s://", u.Scheme)
+	}
+	if u.Fragment != "" {
+		return nil, fmt.Errorf("lock: Open: the URL has a fragment, which means nothing here: write # as %%23")
+	}
+	s.username = u.User.Username()
+	password, given := u.User.Password()
+	if s.password = password; s.username != "" && password == "" {
+		return nil, fmt.Errorf("lock: Open: the URL has a user without a password: it must be user:password@, or :password@ for the default user")
+	} else if given && password == "" {
+		return nil, fmt.Errorf("lock: Open: the URL's password is empty: leave :@ out, or write :password@")
+	}
+	database := ""
+	if u.Scheme == "unix" {
+		s.network, s.address = "unix", u.Path
+		if u.Host != "" || u.Path == "" {
+			return nil, fmt.Errorf("lock: Open: the URL's path is not that of a socket: it must be like unix:///run/redis.sock, with three slashes")
+		}
+	} else {
+		port := u.Port()
+		if n, err := strconv.Atoi(port); port != "" && (err != nil || n < 1 || n > 65535) {
+			return nil, fmt.Errorf("lock: Open: the URL's port is %q: it must be from 1 to 65535", port)
+		}
+		s.network, s.tls = "tcp", u.Scheme == "rediss"
+		s.address = net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(port, "6379"))
+		if len(u.Path) > 1 {
+			database = u.Path[1:]
+		}
+	}
+	options, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("lock: Open: the URL's options, behind the question mark, cannot be read: %w", err)
+	}
+	for name, values := range options {
+		into := map[string]*time.Duration{"dial_timeout": &s.connect, "read_timeout": &s.read, "write_timeout": &s.write}[name]
+		value := values[len(values)-1]
+		switch {
+		case len(values) > 1 || name == "db" && database != "":
+			return nil, fmt.Errorf("lock: Open: the URL has the option %q more than once", name)
+		case name == "db":
+			database = value
+		case into == nil:
+			return nil, fmt.Errorf("lock: Open: the URL's option %q is not known: db, dial_timeout, read_timeout and write_timeout are", name)
+		default:
+			if *into, err = time.ParseDuration(value); err != nil || *into <= 0 {
+				return nil, fmt.Errorf("lock: Open: the URL's %s is %q: it must be a time above 0, like 500ms or 5s", name, value)
+			}
+		}
+	}
+	if database != "" {
+		if s.database, err = strconv.Atoi(database); err != nil || s.database < 0 {
+			return nil, fmt.Errorf("lock: Open: the URL's database is %q: it must be a number from 0", database)
+		}
+	}
+	return s, nil
+}
