@@ -141,12 +141,12 @@ func (r *Carrier) try(ctx context.Context, b *renewal.Batch) error {
 	if err == nil {
 		r.measure(time.Since(c.wait.began))
 	}
-	_, answered := err.(redis.Error)
-	r.put(c, err == nil || answered && !pipe.ReadOnly(err))
+	verdict, _ := pipe.VerdictOf(err, true, r.cfg.Server)
+	r.put(c, verdict != pipe.Broken && verdict != pipe.Demoted)
 	if err != nil {
 		r.cfg.Failed(err)
 	}
-	if superseded && err != nil && !answered {
+	if superseded && verdict == pipe.Broken {
 		return errSuperseded
 	}
 	return err

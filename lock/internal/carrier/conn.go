@@ -96,16 +96,18 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 	way.n++
 	sentText := way.asText
 	for i := range c.calls {
-		switch call := &c.calls[i]; {
+		call := &c.calls[i]
+		several := call.to-call.from > 1
+		switch verdict, to := pipe.VerdictOf(call.err, sentText, c.carrier.cfg.Server); {
 		case call.err == nil:
-		case pipe.NoScript(call.err) && !sentText:
+		case verdict == pipe.AsText:
 			way.asText, again = true, true
-		case c.refused(b, call):
+		case several && (verdict == pipe.Parted || verdict == pipe.Elsewhere && to.Ask):
 			way.single, again = true, true
+		case verdict == pipe.Elsewhere:
+			c.follow(call, to)
 		default:
-			if _, moved := pipe.RedirectionOf(call.err, c.carrier.cfg.Server); !moved {
-				err = call.err
-			}
+			err = call.err
 		}
 	}
 	if again = again && way.n < maxRounds; again {
@@ -196,11 +198,11 @@ func (c *pipeline) send(b *renewal.Batch, call *renewCall, asText bool) error {
 // receive reads the answer to one call. A reply that is an error is noted in
 // call; the error that it returns is one of the connection.
 func (c *pipeline) receive(b *renewal.Batch, call *renewCall, timeout time.Duration) error {
-	reply, err := c.reply(timeout)
-	if _, answered := err.(redis.Error); call.asking && (err == nil || answered) {
-		reply, err = c.reply(timeout) // that was the answer of ASKING, which may be refused
+	reply, verdict, err := c.reply(timeout)
+	if call.asking && verdict != pipe.Broken {
+		reply, verdict, err = c.reply(timeout) // that was the answer of ASKING, which may be refused
 	}
-	if _, answered := err.(redis.Error); answered {
+	if err != nil && verdict != pipe.Broken {
 		call.err = err
 		return nil
 	}
@@ -261,29 +263,22 @@ func verdicts(reply any, n int) (gone []int, refused map[int]error, err error) {
 	return gone, refused, nil
 }
 
-func (c *pipeline) reply(timeout time.Duration) (any, error) {
-	return redis.ReceiveWithTimeout(c.Conn, max(timeout-time.Since(c.wait.began), time.Millisecond))
+// reply reads the next answer. It says what follows if that was sent as text; the
+// caller knows better.
+func (c *pipeline) reply(timeout time.Duration) (any, pipe.Verdict, error) {
+	reply, err := redis.ReceiveWithTimeout(c.Conn, max(timeout-time.Since(c.wait.began), time.Millisecond))
+	verdict, _ := pipe.VerdictOf(err, true, c.carrier.cfg.Server)
+	return reply, verdict, err
 }
 
-// refused does what follows from an answer that says that the keys are, or may
-// be, elsewhere. Leases whose key is on another server go to the lane of that
-// one, where they are due at once. It returns true if the server is to be asked
-// for each lease by itself.
-func (c *pipeline) refused(b *renewal.Batch, call *renewCall) bool {
-	leases := c.order[call.from:call.to]
-	to, moved := pipe.RedirectionOf(call.err, c.carrier.cfg.Server)
-	switch {
-	case pipe.TryAgain(call.err), pipe.Apart(call.err), moved && to.Ask && len(leases) > 1:
-		return len(leases) > 1
-	case !moved:
-		return false
-	}
+// follow takes the leases of a call to the lane of the server that has their keys,
+// where they are due at once.
+func (c *pipeline) follow(call *renewCall, to pipe.Redirection) {
 	lane := c.carrier.cfg.Target(to)
 	if lane == nil {
-		return false
+		return
 	}
-	for _, i := range leases {
+	for _, i := range c.order[call.from:call.to] {
 		c.owners[i].MoveTo(lane, to.Ask)
 	}
-	return false
 }

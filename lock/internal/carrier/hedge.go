@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 )
 
@@ -87,10 +86,10 @@ func (r *Carrier) probe(began time.Time) {
 	conn, epoch, err := r.cfg.Dial(ctx, r.beside)
 	if err == nil {
 		_, err = pipe.RoundTrip(ctx, conn, "PING")
-		if _, answered := err.(redis.Error); answered {
-			err = nil // it lives
-		} else if err != nil {
+		if verdict, _ := pipe.VerdictOf(err, true, r.cfg.Server); verdict == pipe.Broken {
 			conn.Close()
+		} else {
+			err = nil // it lives, if it refuses too
 		}
 	}
 	r.mu.Lock()

@@ -179,7 +179,7 @@ func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
 		return yes(command)
 	}, nil, func(t *testing.T, b *bench) {
 		demoted.Store(true)
-		require.True(t, pipe.ReadOnly(b.call(t.Context(), 1).Err))
+		requireVerdict(t, pipe.Demoted, b.call(t.Context(), 1).Err)
 		demoted.Store(false)
 		synctest.Wait()
 		b.requireYes(2)
@@ -202,7 +202,7 @@ func TestWhatElseIsInFlightOnTheConnectionToADemotedMasterIsUnknown(t *testing.T
 		one, two := b.acquire(1, nil), b.acquire(2, nil)
 		p.Put(one)
 		p.Put(two)
-		require.True(t, pipe.ReadOnly(b.requests.Await(t.Context(), one).Err))
+		requireVerdict(t, pipe.Demoted, b.requests.Await(t.Context(), one).Err)
 		a := b.requests.Await(t.Context(), two)
 		requireNoReply(t, a.Err)
 		require.ErrorContains(t, a.Err, "given up")
@@ -508,7 +508,7 @@ func TestTheVerdictOnAnAnswer(t *testing.T) {
 	}{
 		{nil, false, pipe.Final, pipe.Redirection{}},
 		{redis.Error("NOPERM"), false, pipe.Final, pipe.Redirection{}},
-		{redis.Error("TRYAGAIN Multiple keys"), false, pipe.Final, pipe.Redirection{}},
+		{redis.Error("TRYAGAIN Multiple keys"), false, pipe.Parted, pipe.Redirection{}},
 		{redis.Error("NOSCRIPT No matching script."), false, pipe.AsText, pipe.Redirection{}},
 		{redis.Error("NOSCRIPT No matching script."), true, pipe.Final, pipe.Redirection{}},
 		{redis.Error("MOVED 3999 host:2"), false, pipe.Elsewhere, moved},

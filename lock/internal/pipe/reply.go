@@ -52,16 +52,16 @@ func Definite(err error) bool {
 // WrongType reports whether err says that the key is of another type.
 func WrongType(err error) bool { return hasWord(err.Error(), "WRONGTYPE") }
 
-// ReadOnly reports whether err is the answer of a master that was demoted: its
+// readOnly reports whether err is the answer of a master that was demoted: its
 // connection is of no more use.
-func ReadOnly(err error) bool {
+func readOnly(err error) bool {
 	reply, ok := err.(redis.Error)
 	return ok && hasWord(string(reply), "READONLY")
 }
 
-// NoScript reports whether the server did not run the script because it does
+// noScript reports whether the server did not run the script because it does
 // not know its SHA.
-func NoScript(err error) bool {
+func noScript(err error) bool {
 	reply, ok := err.(redis.Error)
 	return ok && hasWord(string(reply), "NOSCRIPT")
 }
@@ -74,9 +74,9 @@ func TryAgain(err error) bool {
 	return ok && strings.HasPrefix(string(reply), "TRYAGAIN")
 }
 
-// Apart reports whether a script met a key, which it had not named, that has
+// apart reports whether a script met a key, which it had not named, that has
 // gone ahead of the others to another server.
-func Apart(err error) bool {
+func apart(err error) bool {
 	reply, ok := err.(redis.Error)
 	return ok && strings.Contains(string(reply), nonLocal)
 }

@@ -18,11 +18,10 @@ func TestAKeyOnAnotherServerIsToldWhateverTheVersion(t *testing.T) {
 		"ERR Error running script (call to f_6d2b): @user_script:9: @user_script: 9: Lua script attempted to access a non local key in a cluster node",
 		"ERR Script attempted to access a non local key in a cluster node script: 6d2b, on @user_script:9.",
 	} {
-		require.True(t, pipe.Apart(redis.Error(text)), text)
+		requireVerdict(t, pipe.Parted, redis.Error(text))
 		require.False(t, pipe.Definite(redis.Error(text)), text)
 	}
-	require.False(t, pipe.Apart(redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")))
-	require.False(t, pipe.Apart(errors.New("attempted to access a non local key")), "that is no answer")
+	requireVerdict(t, pipe.Broken, errors.New("attempted to access a non local key"))
 }
 
 func TestOnlyAnAnswerThatStaysIsDefinite(t *testing.T) {
@@ -65,11 +64,9 @@ func TestRedirectionsAreRead(t *testing.T) {
 }
 
 func TestWhatLastsNoConnectionAndWhatDidNotRun(t *testing.T) {
-	require.True(t, pipe.ReadOnly(redis.Error("READONLY You can't write against a read only replica.")))
-	require.True(t, pipe.ReadOnly(redis.Error("ERR Error running script (call to f_1): @user_script:1: -READONLY You can't")))
-	require.False(t, pipe.ReadOnly(errors.New("READONLY")), "that is no answer")
-	require.True(t, pipe.NoScript(redis.Error("NOSCRIPT No matching script. Please use EVAL.")))
-	require.False(t, pipe.NoScript(io.EOF))
+	requireVerdict(t, pipe.Demoted, redis.Error("READONLY You can't write against a read only replica."))
+	requireVerdict(t, pipe.Demoted, redis.Error("ERR Error running script (call to f_1): @user_script:1: -READONLY You can't"))
+	requireVerdict(t, pipe.Broken, errors.New("READONLY"))
 	require.True(t, pipe.TryAgain(redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")))
 	require.True(t, pipe.OfCluster(redis.Error("CROSSSLOT Keys in request don't hash to the same slot")))
 	require.True(t, pipe.OfCluster(redis.Error("MOVED 3999 127.0.0.1:6381")))

@@ -294,3 +294,10 @@ func requireNoReply(t *testing.T, err error) {
 	_, reply := err.(redis.Error)
 	require.False(t, reply, "%v", err)
 }
+
+// requireVerdict checks what follows from err, if what was sent was text.
+func requireVerdict(t *testing.T, want pipe.Verdict, err error) {
+	t.Helper()
+	verdict, _ := pipe.VerdictOf(err, true, "host:1")
+	require.Equal(t, want, verdict, "%v", err)
+}

@@ -6,6 +6,7 @@ type Verdict uint8
 const (
 	Final     Verdict = iota // it is for the caller: a value, or an error reply
 	Demoted                  // it is for the caller, but the server is a master no more: its connection is of no more use
+	Parted                   // it is for the caller: just now no server has all keys of the call
 	AsText                   // the server does not know the SHA and ran nothing: the text goes over the same connection
 	Elsewhere                // the server ran nothing, and says which other one has the key
 	Broken                   // it is none: the connection has failed
@@ -23,13 +24,16 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 	if broken(err) {
 		return Broken, Redirection{}
 	}
-	if NoScript(err) && !sentText {
+	if noScript(err) && !sentText {
 		return AsText, Redirection{}
 	}
 	if to, ok := RedirectionOf(err, from); ok {
 		return Elsewhere, to
 	}
-	if ReadOnly(err) {
+	if TryAgain(err) || apart(err) {
+		return Parted, Redirection{}
+	}
+	if readOnly(err) {
 		return Demoted, Redirection{}
 	}
 	return Final, Redirection{}

@@ -1,0 +1,378 @@
+package carrier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+const (
+	noScript = redis.Error("NOSCRIPT No matching script. Please use EVAL.")
+	readOnly = redis.Error("READONLY You can't write against a read only replica.")
+	loading  = redis.Error("LOADING Redis is loading the dataset in memory")
+	noPerm   = redis.Error("NOPERM this user has no permissions to run the 'evalsha' command")
+	tryAgain = redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")
+	apart    = redis.Error("ERR Script attempted to access a non local key in a cluster node script: 6d2b, on @user_script:9.")
+	ask      = redis.Error("ASK 3999 host:2")
+	moved    = redis.Error("MOVED 3999 host:2")
+)
+
+// call is one script call as the server reads it.
+type call struct {
+	asked  bool // ASKING came before it
+	asText bool
+	keys   []string
+}
+
+func (c call) String() string {
+	text := strings.Join(c.keys, ",")
+	if c.asText {
+		text = "text:" + text
+	}
+	if c.asked {
+		text = "asking:" + text
+	}
+	return text
+}
+
+// server answers as a test says. A reply is a value or an error; nil is no answer.
+type server struct {
+	answer func(c call) any
+
+	mu    sync.Mutex // guards what follows
+	dials int
+	heard []string // calls
+}
+
+// calls are those since the last time.
+func (s *server) calls() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := strings.Join(s.heard, " ")
+	s.heard = nil
+	return text
+}
+
+func (s *server) dialled() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dials
+}
+
+func (s *server) dial(context.Context, *dialing.Bound) (redis.Conn, uint32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dials++
+	return &conn{srv: s, closed: make(chan struct{})}, 0, nil
+}
+
+// conn is a connection to a server. An answer takes a millisecond.
+type conn struct {
+	redis.Conn // nil: nothing else of it is called
+	srv        *server
+	asking     bool
+	replies    []any
+	once       sync.Once
+	closed     chan struct{}
+}
+
+func (c *conn) Send(command string, args ...any) error {
+	switch command {
+	case "ASKING":
+		c.asking = true
+		c.replies = append(c.replies, "OK")
+		return nil
+	case "PING":
+		c.replies = append(c.replies, "PONG")
+		return nil
+	}
+	what := call{asked: c.asking, asText: command == "EVAL"}
+	for _, key := range args[2 : 2+args[1].(int)] {
+		what.keys = append(what.keys, fmt.Sprintf("%s", key))
+	}
+	slices.Sort(what.keys) // the watchdog spreads leases at random
+	c.asking = false
+	c.srv.mu.Lock()
+	c.srv.heard = append(c.srv.heard, what.String())
+	c.srv.mu.Unlock()
+	c.replies = append(c.replies, c.srv.answer(what))
+	return nil
+}
+
+func (c *conn) Flush() error { return nil }
+
+func (c *conn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return nil
+}
+
+func (c *conn) DoWithTimeout(time.Duration, string, ...any) (any, error) {
+	return nil, errors.New("not of a carrier")
+}
+
+func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	wait := time.Millisecond
+	if len(c.replies) == 0 || c.replies[0] == nil {
+		wait = timeout
+	}
+	select {
+	case <-c.closed:
+		return nil, io.ErrClosedPipe
+	case <-time.After(wait):
+	}
+	if wait == timeout {
+		return nil, errors.New("timeout")
+	}
+	reply := c.replies[0]
+	c.replies = c.replies[1:]
+	if err, refused := reply.(error); refused {
+		return nil, err
+	}
+	return reply, nil
+}
+
+// renewed is the answer to a call whose leases are all held.
+var renewed = []any{}
+
+// holder is an Owner.
+type holder struct {
+	key   string
+	class carrier.Class
+	lease renewal.Lease
+	asked atomic.Bool
+	lost  atomic.Int32 // times
+}
+
+func (h *holder) Lost(renewal.Reason)         { h.lost.Add(1) }
+func (h *holder) Class() carrier.Class        { return h.class }
+func (h *holder) Name() string                { return h.key }
+func (h *holder) Key() string                 { return h.key }
+func (h *holder) AppendField(b []byte) []byte { return append(b, ":1"...) }
+func (h *holder) Touch() byte                 { return 0 }
+func (h *holder) Asked() bool                 { return h.asked.Load() }
+
+func (h *holder) MoveTo(lane *renewal.Lane, asking bool) {
+	h.asked.Store(asking)
+	h.lease.Move(lane)
+}
+
+// ttl is the lease of all holders, in a bubble.
+const ttl = 30 * time.Second
+
+// bench is a Carrier with a lane, and the other lane that redirections lead to.
+type bench struct {
+	t     *testing.T
+	srv   *server // of lane
+	other *server // of there
+	lane  *renewal.Lane
+	there *renewal.Lane
+
+	mu    sync.Mutex // guards what follows
+	ended []string   // batches of lane, by what Config.Answered got
+}
+
+// outcomes are how the batches of the lane ended since the last time.
+func (b *bench) outcomes() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ended := b.ended
+	b.ended = nil
+	return ended
+}
+
+// hold takes locks that are not renewed, but asked about when round or Verify says so.
+func (b *bench) hold(class carrier.Class, keys ...string) []*holder {
+	holders := make([]*holder, len(keys))
+	for i, key := range keys {
+		h := &holder{key: key, class: class}
+		require.NoError(b.t, b.lane.Hold(&h.lease, h, renewal.Terms{Stamp: time.Now(), TTL: ttl, Fixed: true}))
+		holders[i] = h
+	}
+	return holders
+}
+
+// round makes what is held due, and returns when all of it is answered.
+func (b *bench) round() {
+	b.lane.Verify()
+	time.Sleep(100 * time.Millisecond)
+	synctest.Wait()
+}
+
+// bubble runs f with a server that answers so. slots: as in a Cluster.
+func bubble(t *testing.T, slots bool, answer func(c call) any, f func(t *testing.T, b *bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t: t, srv: &server{answer: answer}, other: &server{answer: func(call) any { return renewed }}}
+		dog, err := renewal.New(renewal.Config{TTL: ttl, Dispatchers: 1})
+		require.NoError(t, err)
+		config := func(srv *server, target func(pipe.Redirection) *renewal.Lane) carrier.Config {
+			return carrier.Config{
+				Timeout: time.Second, Conns: 1, Prefix: "client", Slots: slots, Server: "host:1", Dial: srv.dial,
+				Epoch: func() uint32 { return 0 }, Target: target,
+				Answered: func(error) {}, Failed: func(error) {}, Resumed: func() {},
+			}
+		}
+		cfg := config(b.srv, func(to pipe.Redirection) *renewal.Lane {
+			if !slots {
+				t.Errorf("there are no slots, but it follows %v", to)
+			}
+			return b.there
+		})
+		cfg.Answered = func(err error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.ended = append(b.ended, fmt.Sprint(err))
+		}
+		r, elsewhere := carrier.New(cfg), carrier.New(config(b.other, func(pipe.Redirection) *renewal.Lane { return b.lane }))
+		b.lane, err = dog.Lane("here", r)
+		require.NoError(t, err)
+		b.there, err = dog.Lane("there", elsewhere)
+		require.NoError(t, err)
+		defer func() {
+			dog.Close()
+			r.Close()
+			elsewhere.Close()
+		}()
+		f(t, b)
+	})
+}
+
+// once answers so the first time, and then that all is held.
+func once(first any) func(call) any {
+	var again atomic.Bool
+	return func(call) any {
+		if again.Swap(true) {
+			return renewed
+		}
+		return first
+	}
+}
+
+func TestAScriptThatTheServerForgotIsSentAsText(t *testing.T) {
+	bubble(t, false, func(c call) any {
+		if !c.asText {
+			return noScript
+		}
+		return renewed
+	}, func(t *testing.T, b *bench) {
+		b.hold(carrier.Fields, "a", "b")
+		b.round()
+		require.Equal(t, "a,b text:a,b", b.srv.calls())
+		require.Equal(t, []string{"<nil>"}, b.outcomes())
+		require.Equal(t, 1, b.srv.dialled())
+	})
+}
+
+func TestAServerThatForgetsTheTextToldIsNotAskedForEver(t *testing.T) {
+	bubble(t, false, func(call) any { return noScript }, func(t *testing.T, b *bench) {
+		b.hold(carrier.Fields, "a")
+		b.round()
+		require.Equal(t, noScript.Error(), b.outcomes()[0])
+		calls := b.srv.calls()
+		require.True(t, strings.HasPrefix(calls, "a text:a"), calls)
+		require.NotContains(t, calls, "text:a text:a")
+	})
+}
+
+// TestACallWhoseKeysPartIsSentOneByOne: those that are there are renewed.
+func TestACallWhoseKeysPartIsSentOneByOne(t *testing.T) {
+	for _, refusal := range []redis.Error{tryAgain, apart, ask} {
+		t.Run(strings.Fields(refusal.Error())[0], func(t *testing.T) {
+			bubble(t, true, func(c call) any {
+				if slices.Contains(c.keys, "{s}b") {
+					return refusal
+				}
+				return renewed
+			}, func(t *testing.T, b *bench) {
+				b.hold(carrier.Fields, "{s}a", "{s}b", "{s}c")
+				b.round()
+				calls := strings.Fields(b.srv.calls())
+				require.Equal(t, "{s}a,{s}b,{s}c", calls[0])
+				require.ElementsMatch(t, []string{"{s}a", "{s}b", "{s}c"}, calls[1:4])
+				if refusal == ask { // it goes alone, and is asked for there
+					require.Equal(t, "asking:{s}b", b.other.calls())
+					require.Equal(t, []string{"<nil>"}, b.outcomes())
+				} else {
+					require.Empty(t, b.other.calls())
+					require.Equal(t, refusal.Error(), b.outcomes()[0])
+				}
+				require.Equal(t, 1, b.srv.dialled())
+			})
+		})
+	}
+}
+
+func TestLeasesGoWhereTheirKeysAre(t *testing.T) {
+	bubble(t, true, func(call) any { return moved }, func(t *testing.T, b *bench) {
+		b.hold(carrier.Fields, "{s}a", "{s}b")
+		b.round()
+		require.Equal(t, "{s}a,{s}b", b.srv.calls())
+		require.Equal(t, "{s}a,{s}b", b.other.calls())
+		require.Equal(t, []string{"<nil>"}, b.outcomes())
+		require.Equal(t, 2, b.there.Stats().Leases)
+	})
+}
+
+// TestARefusalThatIsNoneOfItsConnectionKeepsIt: the server may soon answer
+// differently over it.
+func TestARefusalThatIsNoneOfItsConnectionKeepsIt(t *testing.T) {
+	for _, refusal := range []redis.Error{loading, noPerm, "MASTERDOWN Link with MASTER is down", "CLUSTERDOWN The cluster is down", "BUSY Redis is busy"} {
+		bubble(t, true, once(refusal), func(t *testing.T, b *bench) {
+			b.hold(carrier.Fields, "a")
+			b.round()
+			time.Sleep(ttl / 10)
+			require.Equal(t, []string{refusal.Error(), "<nil>"}, b.outcomes())
+			require.Equal(t, 1, b.srv.dialled())
+		})
+	}
+}
+
+func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
+	bubble(t, false, once(readOnly), func(t *testing.T, b *bench) {
+		b.hold(carrier.Fields, "a")
+		b.round()
+		time.Sleep(ttl / 10)
+		require.Equal(t, []string{readOnly.Error(), "<nil>"}, b.outcomes())
+		require.Equal(t, 2, b.srv.dialled())
+	})
+}
+
+// TestABatchThatIsHalfAnswered: what was answered counts, and is not sent again.
+func TestABatchThatIsHalfAnswered(t *testing.T) {
+	for name, reply := range map[string]any{"lost": nil, "cut": io.EOF, "no answer of this script": "OK"} {
+		t.Run(name, func(t *testing.T) {
+			var dead atomic.Bool
+			dead.Store(true)
+			bubble(t, false, func(c call) any {
+				if c.keys[0] == "p" && dead.Swap(false) {
+					return reply
+				}
+				return renewed
+			}, func(t *testing.T, b *bench) {
+				holders := append(b.hold(carrier.Fields, "a", "b"), b.hold(carrier.Permits, "p")...)
+				b.lane.Verify()
+				time.Sleep(3 * time.Second)
+				require.Equal(t, "a,b p p", b.srv.calls())
+				require.Equal(t, 2, b.srv.dialled())
+				for _, h := range holders {
+					require.Zero(t, h.lost.Load())
+				}
+			})
+		})
+	}
+}
