@@ -376,3 +376,16 @@ func TestABatchThatIsHalfAnswered(t *testing.T) {
 		})
 	}
 }
+
+func TestARedirectionWhereThereAreNoSlotsIsAnError(t *testing.T) {
+	for _, refusal := range []redis.Error{moved, ask} {
+		bubble(t, false, once(refusal), func(t *testing.T, b *bench) {
+			b.hold(carrier.Fields, "a", "b")
+			b.round()
+			time.Sleep(ttl / 10)
+			require.Equal(t, []string{refusal.Error(), "<nil>"}, b.outcomes())
+			require.Equal(t, "a,b a,b", b.srv.calls())
+			require.Equal(t, 1, b.srv.dialled())
+		})
+	}
+}

@@ -102,6 +102,8 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 		case call.err == nil:
 		case verdict == pipe.AsText:
 			way.asText, again = true, true
+		case verdict == pipe.Elsewhere && !c.carrier.cfg.Slots: // an error like others, as for commands
+			err = call.err
 		case several && (verdict == pipe.Parted || verdict == pipe.Elsewhere && to.Ask):
 			way.single, again = true, true
 		case verdict == pipe.Elsewhere:
