@@ -141,7 +141,7 @@ func (b *Batch) emptyLocked() {
 // renewedLocked notes a yes for l, and files it until it is due again.
 func (ln *Lane) renewedLocked(l *Lease, sent moment, now instant) {
 	dog := ln.dog
-	l.home, l.fails, l.alone = nil, 0, false
+	l.home, l.fails, l.moves, l.alone = nil, 0, 0, false
 	// An answer to what was written before Verify may be the old server's.
 	l.check = sent.at < ln.verified
 	final := l.final()

@@ -67,6 +67,7 @@ type Lease struct {
 	check  bool    // to be asked about though it may be final, because of Verify
 	alone  bool    // its renewal failed with no other in the batch: it is sent alone until it is answered
 	fails  uint8   // unknown outcomes in a row; saturates
+	moves  uint8   // out of batches in a row, at most maxMoves
 	reason Reason  // why it is lost
 }
 

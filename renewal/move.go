@@ -1,11 +1,15 @@
 package renewal
 
+// maxMoves bounds the moves out of batches, one after the other, that cost no time.
+const maxMoves = 5
+
 // Move takes the lease to another lane of the same watchdog, which renews it
 // from then on: its key now lives on another server. What the old lane still
 // hears of it counts no more. A lease that was in a batch, or in the queue for
-// one, is due at once. Move returns false if the lease has ended. It waits for a
-// request of the old lane that is just being written, as Release does; a
-// Renewer may call it, but not while it writes.
+// one, is due at once. If it was moved out of more than five batches in a row, the
+// stores do not agree where it is, and it is due after a pause. Move returns false
+// if the lease has ended. It waits for a request of the old lane that is just being
+// written, as Release does; a Renewer may call it, but not while it writes.
 func (l *Lease) Move(to *Lane) bool {
 	from := l.lockWith(to)
 	if from == to {
@@ -68,8 +72,15 @@ func (l *Lease) moveLocked(from, to *Lane) bool {
 		return false
 	}
 	now, at := to.dog.now(), l.due
-	if l.home.kind == queued || l.home.kind == flying {
+	switch l.home.kind {
+	case queued:
 		at = now
+	case flying:
+		if at = now; l.moves < maxMoves {
+			l.moves++
+		} else {
+			at = now.plus(to.dog.backoff(maxMoves))
+		}
 	}
 	l.leaveLocked()
 	from.stats.leases--

@@ -1,8 +1,10 @@
 package renewal_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +75,38 @@ func TestAMoveInFlightIgnoresTheOldLanesAnswer(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Empty(t, h.reasons())
 		require.True(t, h.lease.Valid())
+	})
+}
+
+// elsewhere is a store that says of every lease that another lane has it.
+type elsewhere struct {
+	to    *renewal.Lane
+	calls atomic.Int32
+}
+
+func (e *elsewhere) Renew(_ context.Context, b *renewal.Batch) {
+	live, _ := b.Send(func([]int, time.Time) error { return nil })
+	e.calls.Add(1)
+	for _, i := range live {
+		b.Owner(i).(*holder).lease.Move(e.to)
+	}
+}
+
+// TestALeaseThatIsMovedInCirclesIsSentWithPauses: two stores that do not agree which
+// of them has it are not asked as fast as they answer.
+func TestALeaseThatIsMovedInCirclesIsSentWithPauses(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+		a, b := &elsewhere{}, &elsewhere{}
+		w, from := newLane(t, a, cfg)
+		to, err := w.Lane("to", b)
+		require.NoError(t, err)
+		a.to, b.to = to, from
+		h := (&store{}).hold(t, from, renewedFor(30*time.Second))
+		time.Sleep(29 * time.Second)
+		calls := a.calls.Load() + b.calls.Load()
+		require.Greater(t, calls, int32(15), "it is tried until its trust ends")
+		require.Less(t, calls, int32(60))
+		h.lease.Release()
 	})
 }
 

@@ -389,3 +389,29 @@ func TestARedirectionWhereThereAreNoSlotsIsAnError(t *testing.T) {
 		})
 	}
 }
+
+// TestALeaseThatIsSentInCirclesCostsLittle: two servers each say that the other one
+// has the key, for as long as they do not agree.
+func TestALeaseThatIsSentInCirclesCostsLittle(t *testing.T) {
+	for _, first := range []redis.Error{moved, ask} {
+		var agreed atomic.Bool
+		bubble(t, true, func(call) any {
+			if agreed.Load() {
+				return renewed
+			}
+			return first
+		}, func(t *testing.T, b *bench) {
+			b.other.answer = func(call) any { return redis.Error("MOVED 3999 host:1") }
+			holders := b.hold(carrier.Fields, "{s}a")
+			b.lane.Verify()
+			time.Sleep(10 * time.Second)
+			calls := len(strings.Fields(b.srv.calls() + " " + b.other.calls()))
+			require.Less(t, calls, 50)
+			agreed.Store(true)
+			time.Sleep(3 * time.Second)
+			require.NotEmpty(t, b.srv.calls())
+			require.Same(t, b.lane, holders[0].lease.Lane())
+			require.Zero(t, holders[0].lost.Load())
+		})
+	}
+}
