@@ -390,6 +390,33 @@ func TestARedirectionWhereThereAreNoSlotsIsAnError(t *testing.T) {
 	}
 }
 
+// TestWhatElseIsAnsweredDoesNotHideADemotion: another call of the batch is refused for
+// another reason, or is to be sent again.
+func TestWhatElseIsAnsweredDoesNotHideADemotion(t *testing.T) {
+	for _, other := range []redis.Error{loading, noPerm, noScript} {
+		var demoted atomic.Bool
+		demoted.Store(true)
+		bubble(t, false, func(c call) any {
+			switch {
+			case !demoted.Load():
+				return renewed
+			case c.keys[0] == "a":
+				return readOnly
+			}
+			demoted.Store(false)
+			return other
+		}, func(t *testing.T, b *bench) {
+			b.hold(carrier.Fields, "a")
+			b.hold(carrier.Permits, "p")
+			b.round()
+			time.Sleep(ttl / 10)
+			require.Equal(t, readOnly.Error(), b.outcomes()[0], other)
+			require.Equal(t, "a p a p", b.srv.calls())
+			require.Equal(t, 2, b.srv.dialled(), other)
+		})
+	}
+}
+
 // TestALeaseThatIsSentInCirclesCostsLittle: two servers each say that the other one
 // has the key, for as long as they do not agree.
 func TestALeaseThatIsSentInCirclesCostsLittle(t *testing.T) {

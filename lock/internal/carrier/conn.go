@@ -100,6 +100,8 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 		several := call.to-call.from > 1
 		switch verdict, to := pipe.VerdictOf(call.err, sentText, c.carrier.cfg.Server); {
 		case call.err == nil:
+		case verdict == pipe.Demoted: // whatever else was answered: the connection is of no more use
+			return false, call.err
 		case verdict == pipe.AsText:
 			way.asText, again = true, true
 		case verdict == pipe.Elsewhere && !c.carrier.cfg.Slots: // an error like others, as for commands
