@@ -46,6 +46,7 @@ func (c *conn) write(batch []*Request) {
 	now := time.Now()
 	for _, r := range batch {
 		r.answer.Stamp = now
+		r.sent.Store(false)
 	}
 	if !c.expect(batch) {
 		return // the connection died; expect has failed them

@@ -28,6 +28,7 @@ type Request struct {
 	late   func(Answer)
 
 	state atomic.Uint32
+	sent  atomic.Bool   // no writer looks at it any more
 	done  chan struct{} // of capacity 1: gets a token when answered
 
 	// owned by the connection until it is completed
@@ -84,10 +85,10 @@ func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
 }
 
 // recycle keeps r, whose caller has the answer, for another call. It does so
-// only after an answer of Redis: then r was written whole, and its connection has
-// let go of it.
+// only after an answer of Redis, and once r was written whole: a server that has too
+// many clients refuses before it has read anything.
 func (rs *Requests) recycle(r *Request) {
-	if broken(r.answer.Err) {
+	if broken(r.answer.Err) || !r.sent.Load() {
 		return // a writer may still look at it
 	}
 	clear(r.wire) // these are names of locks
@@ -125,9 +126,13 @@ func (r *Request) send(conn redis.Conn) error {
 			return err
 		}
 	}
+	command := "EVALSHA"
 	if r.asText {
-		r.wire[0] = r.script.Text()
-		return conn.Send("EVAL", r.wire...)
+		command, r.wire[0] = "EVAL", r.script.Text()
 	}
-	return conn.Send("EVALSHA", r.wire...)
+	if err := conn.Send(command, r.wire...); err != nil {
+		return err
+	}
+	r.sent.Store(true)
+	return nil
 }
