@@ -108,15 +108,9 @@ func (n *node) pipeConfig() *pipe.Config {
 func (n *node) newSubscriber() *pubsub.Subscriber {
 	dials := dialing.NewBound(1)
 	return pubsub.New(n.ctx, pubsub.Config{
-		Timeout: n.c.cfg.IOTimeout, Sharded: n.c.sharded(), Logger: n.c.cfg.Logger, Server: n.where, Epoch: n.epoch.Load,
-		Dial: func(ctx context.Context) (redis.Conn, uint32, error) { return n.connect(ctx, dials) },
-		Redirect: func(err error) (int, bool) {
-			to, ok := pipe.RedirectionOf(err, n.server)
-			if ok {
-				n.target(to)
-			}
-			return to.Slot, ok
-		},
+		Timeout: n.c.cfg.IOTimeout, Sharded: n.c.sharded(), Logger: n.c.cfg.Logger, Server: n.server, Where: n.where, Epoch: n.epoch.Load,
+		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return n.connect(ctx, dials) },
+		Redirect: func(to pipe.Redirection) { n.target(to) },
 	})
 }
 

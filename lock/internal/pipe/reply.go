@@ -94,9 +94,9 @@ type Redirection struct {
 	Server string
 }
 
-// RedirectionOf reads an answer of the server from. It returns false if that
+// redirectionOf reads an answer of the server from. It returns false if that
 // is no redirection.
-func RedirectionOf(err error, from string) (Redirection, bool) {
+func redirectionOf(err error, from string) (Redirection, bool) {
 	reply, ok := err.(redis.Error)
 	if !ok {
 		return Redirection{}, false

@@ -49,18 +49,16 @@ func TestRedirectionsAreRead(t *testing.T) {
 		"MOVED 0 :6381":             {Slot: 0, Server: "here:6381"},
 		"ASK 1 host.example.com:1":  {Ask: true, Slot: 1, Server: "host.example.com:1"},
 	} {
-		got, ok := pipe.RedirectionOf(redis.Error(text), "here:1")
-		require.True(t, ok, text)
+		verdict, got := pipe.VerdictOf(redis.Error(text), true, "here:1")
+		require.Equal(t, pipe.Elsewhere, verdict, text)
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"MOVED", "MOVED 1", "MOVED x a:1", "MOVED 16384 a:1", "MOVED -1 a:1", "ERR MOVED 1 a:1", "OK 1 a:1", "MOVED 1 a:1 more"} {
-		_, ok := pipe.RedirectionOf(redis.Error(text), "here:1")
-		require.False(t, ok, text)
+		requireVerdict(t, pipe.Final, redis.Error(text))
 	}
-	_, ok := pipe.RedirectionOf(redis.Error("MOVED 0 :6381"), "unix socket")
-	require.False(t, ok)
-	_, ok = pipe.RedirectionOf(errors.New("MOVED 3999 127.0.0.1:6381"), "here:1")
-	require.False(t, ok, "that is no answer")
+	verdict, _ := pipe.VerdictOf(redis.Error("MOVED 0 :6381"), true, "unix socket")
+	require.Equal(t, pipe.Final, verdict)
+	requireVerdict(t, pipe.Broken, errors.New("MOVED 3999 127.0.0.1:6381"))
 }
 
 func TestWhatLastsNoConnectionAndWhatDidNotRun(t *testing.T) {

@@ -27,7 +27,7 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 	if noScript(err) && !sentText {
 		return AsText, Redirection{}
 	}
-	if to, ok := RedirectionOf(err, from); ok {
+	if to, ok := redirectionOf(err, from); ok {
 		return Elsewhere, to
 	}
 	if TryAgain(err) || apart(err) {

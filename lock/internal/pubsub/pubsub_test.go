@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
@@ -51,7 +52,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscrib
 		srv := &server{Server: mem, t: t}
 		ctx, cancel := context.WithCancel(context.Background())
 		sub := pubsub.New(ctx, pubsub.Config{
-			Timeout: time.Second, Epoch: srv.epoch.Load, Server: func() string { return "here" },
+			Timeout: time.Second, Epoch: srv.epoch.Load, Where: func() string { return "here" },
 			Logger: slog.New(slog.NewTextHandler(srv, nil)),
 			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
 				srv.dials.Add(1)
@@ -59,7 +60,6 @@ func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscrib
 				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
 				return conn, epoch, err
 			},
-			Redirect: func(error) (int, bool) { return 0, false },
 		})
 		f(t, srv, sub)
 		cancel()
@@ -194,26 +194,39 @@ func TestAChannelThatNobodyListensToIsGivenUp(t *testing.T) {
 	})
 }
 
+// movedConn is a connection to a server that says of what it refuses that the slot of
+// a is on another port.
+type movedConn struct{ redis.ConnWithTimeout }
+
+func (c movedConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	reply, err := c.ConnWithTimeout.ReceiveWithTimeout(timeout)
+	if _, refused := err.(redis.Error); refused {
+		err = redis.Error("MOVED 15495 :2")
+	}
+	return reply, err
+}
+
 // TestAMovedChannelWakesItsListeners: a refusal that says so sends them away.
 func TestAMovedChannelWakesItsListeners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem, err := memredis.Start(memredis.Config{}) // knows no SSUBSCRIBE, and says so
+		mem, err := memredis.Start(memredis.Config{}) // knows no SSUBSCRIBE
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
-		var told atomic.Int32
+		told := make(chan pipe.Redirection, 10)
 		sub := pubsub.New(ctx, pubsub.Config{
-			Timeout: time.Second, Sharded: true, Epoch: func() uint32 { return 0 }, Server: func() string { return "here" },
+			Timeout: time.Second, Server: "host:1", Sharded: true, Epoch: func() uint32 { return 0 }, Where: func() string { return "here" },
 			Logger: slog.New(slog.DiscardHandler),
 			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
 				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
-				return conn, 0, err
+				return movedConn{conn.(redis.ConnWithTimeout)}, 0, err
 			},
-			Redirect: func(error) (int, bool) { told.Add(1); return 15495, true }, // the slot of a
+			Redirect: func(to pipe.Redirection) { told <- to },
 		})
 		l := pubsub.NewListener(make(chan struct{}, 1))
 		l.Listen(sub, "a")
 		require.True(t, woken(&l), "it looks where its key is now")
-		require.Equal(t, int32(1), told.Load())
+		require.Equal(t, pipe.Redirection{Slot: 15495, Server: "host:2"}, <-told)
+		require.Empty(t, told)
 		require.False(t, l.Missed())
 		l.Leave()
 		cancel()

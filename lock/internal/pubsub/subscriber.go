@@ -2,7 +2,6 @@ package pubsub
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 )
 
 const (
@@ -26,22 +26,21 @@ const (
 type Config struct {
 	// Timeout bounds how long the server may be silent beside the period of pings.
 	Timeout time.Duration
+	// Server is the name of the server, to which redirections may refer.
+	Server string
 	// Sharded: channels have slots, as keys have, so SSUBSCRIBE is used.
 	Sharded bool
 	// Dial opens a connection, and says which epoch of the server it is of.
 	Dial func(ctx context.Context) (conn redis.Conn, epoch uint32, err error)
 	// Epoch counts the servers that the Subscriber's stood for.
 	Epoch func() uint32
-	// Redirect is told of an error reply. If it says that a slot is on another
-	// server, it returns that slot, and the listeners of its channels are woken.
-	Redirect func(err error) (slot int, ok bool)
-	// Server says in the log which server it is.
-	Server func() string
+	// Redirect is told that a slot is on another server, before the listeners of its
+	// channels are woken. It is not used without Sharded.
+	Redirect func(to pipe.Redirection)
+	// Where says in the log which server it is.
+	Where  func() string
 	Logger *slog.Logger
 }
-
-// errReplaced: the server that was dialled is none of ours any more.
-var errReplaced = errors.New("the server was replaced")
 
 // Subscriber is the one connection for pub/sub to a server. All methods are safe
 // for concurrent use.
@@ -207,7 +206,7 @@ func (s *Subscriber) warn(err error) {
 	s.mu.Unlock()
 	if !warned {
 		s.cfg.Logger.Warn("lock: pub/sub failed, so waiters look for themselves until it works again",
-			"server", s.cfg.Server(), "error", err)
+			"server", s.cfg.Where(), "error", err)
 	}
 }
 
@@ -225,7 +224,7 @@ func (s *Subscriber) serve(conn redis.Conn, epoch uint32) error {
 	if closed || s.cfg.Epoch() != epoch {
 		conn.Close()
 		s.forget()
-		return errReplaced
+		return pipe.ErrReplaced
 	}
 	failed, done := make(chan error, 1), make(chan struct{})
 	s.wg.Go(func() {
@@ -415,7 +414,7 @@ func (s *Subscriber) read(conn redis.Conn) error {
 			}
 			s.mu.Unlock()
 			if warned {
-				s.cfg.Logger.Info("lock: pub/sub works again", "server", s.cfg.Server())
+				s.cfg.Logger.Info("lock: pub/sub works again", "server", s.cfg.Where())
 			}
 		}
 	}
@@ -427,14 +426,15 @@ func (s *Subscriber) redirected(err error) bool {
 	if !s.cfg.Sharded {
 		return false
 	}
-	slot, ok := s.cfg.Redirect(err)
-	if !ok {
+	verdict, to := pipe.VerdictOf(err, true, s.cfg.Server)
+	if verdict != pipe.Elsewhere {
 		return false
 	}
+	s.cfg.Redirect(to)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.topics {
-		if t.asked && !t.confirmed && keys.Slot(t.channel) == slot {
+		if t.asked && !t.confirmed && keys.Slot(t.channel) == to.Slot {
 			s.movedLocked(t)
 		}
 	}
