@@ -58,6 +58,7 @@ type server struct {
 	mu    sync.Mutex // guards what follows
 	dials int
 	heard []string // calls
+	cut   func()   // is called when an answer has been read; nil: nothing is
 }
 
 // calls are those since the last time.
@@ -93,6 +94,11 @@ type conn struct {
 }
 
 func (c *conn) Send(command string, args ...any) error {
+	select {
+	case <-c.closed:
+		return io.ErrClosedPipe
+	default:
+	}
 	switch command {
 	case "ASKING":
 		c.asking = true
@@ -141,6 +147,13 @@ func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	}
 	reply := c.replies[0]
 	c.replies = c.replies[1:]
+	c.srv.mu.Lock()
+	cut := c.srv.cut
+	c.srv.cut = nil
+	c.srv.mu.Unlock()
+	if cut != nil {
+		cut()
+	}
 	if err, refused := reply.(error); refused {
 		return nil, err
 	}
@@ -182,6 +195,7 @@ type bench struct {
 	other *server // of there
 	lane  *renewal.Lane
 	there *renewal.Lane
+	r     *carrier.Carrier // of lane
 
 	mu    sync.Mutex // guards what follows
 	ended []string   // batches of lane, by what Config.Answered got
@@ -239,6 +253,7 @@ func bubble(t *testing.T, slots bool, answer func(c call) any, f func(t *testing
 			b.ended = append(b.ended, fmt.Sprint(err))
 		}
 		r, elsewhere := carrier.New(cfg), carrier.New(config(b.other, func(pipe.Redirection) *renewal.Lane { return b.lane }))
+		b.r = r
 		b.lane, err = dog.Lane("here", r)
 		require.NoError(t, err)
 		b.there, err = dog.Lane("there", elsewhere)
@@ -375,6 +390,19 @@ func TestABatchThatIsHalfAnswered(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAConnectionThatIsCutWhileItIsAnsweredIsNotUsedAgain: the answer came just before
+// the connection was given up.
+func TestAConnectionThatIsCutWhileItIsAnsweredIsNotUsedAgain(t *testing.T) {
+	bubble(t, false, func(call) any { return renewed }, func(t *testing.T, b *bench) {
+		b.hold(carrier.Fields, "a")
+		b.srv.cut = b.r.Drop
+		b.round()
+		b.round()
+		require.Equal(t, []string{"<nil>", "<nil>"}, b.outcomes())
+		require.Equal(t, 2, b.srv.dialled())
+	})
 }
 
 func TestARedirectionWhereThereAreNoSlotsIsAnError(t *testing.T) {

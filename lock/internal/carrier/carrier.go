@@ -135,14 +135,15 @@ func (r *Carrier) try(ctx context.Context, b *renewal.Batch) error {
 	for sent := (round{}); again && err == nil; {
 		again, err = c.renew(b, &sent, r.cfg.Timeout)
 	}
-	stop()
+	cut := !stop()
 	superseded := r.end(&c.wait)
+	cut = cut || superseded // and closed, perhaps after the last answer was read
 	r.cfg.Answered(err)
 	if err == nil {
 		r.measure(time.Since(c.wait.began))
 	}
 	verdict, _ := pipe.VerdictOf(err, true, r.cfg.Server)
-	r.put(c, verdict != pipe.Broken && verdict != pipe.Demoted)
+	r.put(c, verdict != pipe.Broken && verdict != pipe.Demoted && !cut)
 	if err != nil {
 		r.cfg.Failed(err)
 	}
