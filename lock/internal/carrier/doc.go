@@ -1,37 +1,87 @@
-// Package carrier carries batches of renewals to one server: each lease of a batch
-// is answered renewed, gone or unknown, in one round trip, on connections that
-// nothing else uses, so renewal never queues behind callers.
+// Package carrier carries batches of renewals to one server: in one round trip each
+// lease of a batch is answered renewed or gone, or stays unknown.
 //
-// A batch goes out as several script calls of at most 128 leases, which hold the
-// server for half a millisecond each, and is answered as a whole. In a Cluster a
-// call has leases of one slot. Leases whose key is on another server go to that
-// one's lane.
+// It has connections of its own, so renewal never queues behind callers. A [Carrier]
+// is the renewal.Renewer of one server's lane.
 //
-// A link that goes dead without a word (a firewall that drops packets, a host that
-// is gone) is not waited out. While a dial or an answer is slow, another connection
-// is dialled beside it and asked for a PING; once that is answered, what has waited
-// longer is cut off and goes on over the new connection. So renewal resumes a hedge
-// and a dial after the link is back, whatever TCP and Config.Timeout think. A hedge
-// is a thirtieth of the lease, or four round trips if that is longer.
+// # What it promises
+//
+//   - A lease is reported renewed, or gone, only if the server said so in answer to a
+//     request that named it. Everything else leaves it unknown, and package renewal
+//     asks again.
+//   - One lease that is refused costs no other: the others of its batch are renewed.
+//   - Renew returns soon after its context has ended.
+//   - A connection of an earlier epoch than Config.Epoch's is not used.
+//
+// # Calls
+//
+// A batch goes out as several script calls of at most 128 leases, because 128 hold
+// the server for half a millisecond. The calls are written together and answered
+// together. The leases of one call are renewed by the same script (Class). In a
+// Cluster they also have the same slot.
+//
+// # How an answer is read
+//
+// pipe.VerdictOf says what an error reply to a call means. The carrier does this:
+//
+//	Final      the leases of the call stay unknown
+//	Demoted    so do they, and the connection is given up
+//	AsText     what is not yet known of the batch is sent again, as text
+//	Parted     what is not yet known of the batch is sent again, one call per lease;
+//	           a call of one lease stays unknown
+//	Elsewhere  MOVED: the leases go to the lane of the server that has them, where
+//	           they are due at once. ASK: so does a lease whose call it is alone, and
+//	           there it is sent behind ASKING; a call of several is sent again, one
+//	           call per lease, because the answer is not true of all of them.
+//	           Without slots it is Final
+//	Broken     the connection is given up
+//
+// A reader's lock has a key beside it that the script finds by itself. Behind ASKING
+// that key may not have arrived, so "gone" is not believed there.
 //
 // # States of a batch
 //
-//	          Conns are in use        dialled, or idle            all answered
-//	waiting ───────────────────▶ sent ──────────────────▶ read ────────────────▶ done
-//	                              ▲                        │  │
-//	                              │ a probe was answered,  │  └─ the rest, as text, or one by one
-//	                              └─ or Drop: sent again ──┘     (NOSCRIPT, TRYAGAIN), at most 4 times
+//	         a connection is free          written             all are answered
+//	waiting ─────────────────────▶ sent ────────────▶ read ─────────────────────▶ done
+//	   ▲                            ▲                 │  │
+//	   │                            └─────────────────┘  │ AsText, Parted: at most
+//	   │                              the rest, again    │ 4 sendings in all
+//	   └─────────────────────────────────────────────────┘
+//	     a probe was answered or Drop was called: over another connection
+//
+// Trust counts from the first sending (renewal.Batch.Send).
+//
+// # Probes
+//
+// A connection can die without a word: a firewall drops packets, a host is gone. The
+// carrier does not wait for the timeout then. When a dial or an answer is slow, it
+// dials another connection and sends a PING over it. If that is answered, whatever
+// has waited longer is cut off, and is sent again over the new connection.
+//
+// An answer is slow after a thirtieth of the lease, or after four round trips if that
+// is longer. So renewal resumes about that long, and a dial, after the network is
+// back, whatever TCP and Config.Timeout say.
 //
 // # Goroutines and locks
 //
-// A Carrier has no goroutine of its own but probes, at most 3 at once, which Close
-// awaits; batches run on those of package renewal. Carrier.mu guards its idle
-// connections and what waits; it is never held during I/O, nor while a function of
-// Config runs.
+// Batches run on the goroutines of package renewal. The carrier's own are the probes:
+// at most 3 at once, awaited by Close. Connections that are in use when Close is
+// called are closed when their batch ends.
+//
+// Carrier.mu guards the idle connections and the waits. It is never held during I/O,
+// closing included, nor while a function of Config runs. It is a leaf: no other lock
+// is taken under it.
 //
 // # Failure
 //
-// A connection that fails makes what it carried unknown, and is closed. So does an
-// answer that is none. A refusal of Redis is the refusal of the leases that it names;
-// the others are renewed.
+// If a connection fails, the leases whose calls it had answered keep their answers.
+// The others are unknown, and the connection is closed. The same holds for an answer
+// that the script cannot have given. A connection that was cut off is not used again,
+// though its last answer may have come before.
+//
+// Two servers may each say that the other one has a key. Package renewal makes pauses
+// then (Lease.Move).
+//
+// The carrier trusts the order of answers: the first answer belongs to the first call.
+// It cannot see an answer too many. Redis sends one only before it closes a connection.
 package carrier
