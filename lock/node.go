@@ -87,7 +87,7 @@ func (n *node) newCarrier() *carrier.Carrier {
 		Timeout: n.c.cfg.IOTimeout, Conns: carrier.Conns(n.c.dog.Config()), Prefix: n.c.id + ":",
 		Slots: n.fleet != nil && n.fleet.traits.Slots, Server: n.server,
 		Dial: n.connect, Epoch: n.epoch.Load,
-		Target:   func(to pipe.Redirection) *renewal.Lane { return n.target(to).lane },
+		Target:   n.laneOf,
 		Answered: n.renewed, Failed: n.suspect, Resumed: n.resumed,
 	})
 }
