@@ -23,9 +23,11 @@ type Client struct {
 	cfg     Config
 	id      string // random UUID: the first part of every hash field of this client
 	dog     *renewal.Watchdog
-	pool    dialer // how the pool dials; nil if the source is a Topology
-	fleet   *fleet // nil if the source is a pool
-	only    *node  // the one server; nil if there are slots
+	source  topology.Topology // nil if it is a pool
+	traits  topology.Traits   // of source; none of a pool
+	pool    dialer            // how the pool dials; nil if the source is a Topology
+	fleet   *fleet            // nil if the source is a pool
+	only    *node             // the one server; nil if there are slots
 	janitor *janitor
 	start   time.Time
 	ctx     context.Context // ends when Close gives up waiting; bounds dials
@@ -89,6 +91,7 @@ func New(source Source, cfg Config) (*Client, error) {
 // attach makes the nodes that are known from the start.
 func (c *Client) attach(source Source) (err error) {
 	if t, ok := source.(topology.Topology); ok {
+		c.source, c.traits = t, t.Traits()
 		c.fleet, err = newFleet(c, t)
 	} else if c.pool, err = sourceDialer(source, c.cfg.Connections+c.cfg.replicatedConns(), carrier.Conns(c.dog.Config())); err == nil {
 		c.only, err = newNode(c, nil, "")
@@ -220,7 +223,7 @@ func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, key
 // publishing appends the command that publishes, if it is not PUBLISH, to a
 // script's arguments.
 func (c *Client) publishing(args []any) []any {
-	if c.sharded() {
+	if c.traits.ShardedPubSub {
 		args = append(args, c.publish())
 	}
 	return args
@@ -228,14 +231,11 @@ func (c *Client) publishing(args []any) []any {
 
 // publish is the command that publishes.
 func (c *Client) publish() string {
-	if c.sharded() {
+	if c.traits.ShardedPubSub {
 		return "spublish"
 	}
 	return "publish"
 }
-
-// sharded reports whether channels have slots, as keys have.
-func (c *Client) sharded() bool { return c.fleet != nil && c.fleet.traits.ShardedPubSub }
 
 // post sends one script whose first arguments are its keys; the answer goes to
 // late.

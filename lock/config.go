@@ -131,7 +131,7 @@ func (cfg Config) withDefaults() (Config, error) {
 }
 
 func (c *Client) checkName(name string) error {
-	if err := keys.Check(name); err != nil || c.only != nil {
+	if err := keys.Check(name); err != nil || !c.traits.Slots {
 		return err
 	}
 	return keys.CheckSlot(name)

@@ -14,7 +14,6 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/topology"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // fleet is the servers of a Topology: which node has which slot, and the
@@ -23,7 +22,6 @@ type fleet struct {
 	// immutable
 	c      *Client
 	source topology.Topology
-	traits topology.Traits
 	period time.Duration
 	nobody *node         // has the slots of which no server is known; it has no connections
 	heard  chan struct{} // closed at the first update, good or not
@@ -63,10 +61,10 @@ const retireAfter = time.Minute
 
 func newFleet(c *Client, source topology.Topology) (*fleet, error) {
 	f := &fleet{
-		c: c, source: source, traits: source.Traits(), period: min(c.cfg.Lease/6, maxFollow),
+		c: c, source: source, period: min(c.cfg.Lease/6, maxFollow),
 		heard: make(chan struct{}), hint: make(chan struct{}, 1), nodes: make(map[string]*node),
 	}
-	if !f.traits.Slots {
+	if !f.c.traits.Slots {
 		n, err := newNode(c, f, "")
 		c.only = n
 		return f, err
@@ -158,7 +156,7 @@ func (f *fleet) update(l topology.Layout) {
 		if f.nobody != nil && !f.found { // the dials of a server that is known fail, and tell
 			f.nobody.reached(l.Err)
 		}
-	case f.traits.Slots:
+	case f.c.traits.Slots:
 		f.found = true
 		f.nobody.reached(nil)
 		f.spread(l)
@@ -188,7 +186,7 @@ func (f *fleet) spread(l topology.Layout) {
 		}
 	}
 	if f.dirty.Swap(false) {
-		f.relocate()
+		f.c.relocate()
 	}
 	f.retire(nodes)
 }
@@ -208,14 +206,14 @@ func (f *fleet) retire(named []*node) {
 		case slices.Contains(named, n):
 		case n.since.IsZero():
 			n.since = now
-		case now.Sub(n.since) > f.c.cfg.Lease+retireAfter && n.lane.Stats().Leases == 0 && !f.inUse(n):
+		case now.Sub(n.since) > f.c.cfg.Lease+retireAfter && n.lane.leases.Stats().Leases == 0 && !f.inUse(n):
 			delete(f.nodes, n.server)
 			old = append(old, n)
 		}
 	}
 	f.mu.Unlock()
 	for _, n := range old {
-		n.lane.Close()
+		n.lane.leases.Close()
 		n.close(pipe.ErrReplaced)
 	}
 }
@@ -239,32 +237,6 @@ func (f *fleet) moved(slot int, server string) *node {
 	return n
 }
 
-// relocate takes every hold to the lane of the node that now has its key.
-func (f *fleet) relocate() {
-	f.c.mu.Lock()
-	holds := f.c.allLocked()
-	f.c.mu.Unlock()
-	for _, h := range holds {
-		f.place(h)
-	}
-}
-
-// place takes a hold to the lane of the node that has its key, where it is
-// looked up at once: that node may never have got it. A hold that was found on
-// the target of a slot that is just being moved stays there.
-func (f *fleet) place(h *hold) {
-	n := f.c.node(h.name)
-	switch {
-	case n.lane == nil:
-	case h.lease.Lane() == n.lane:
-		h.set(asked, false) // the slot has arrived
-	case !h.is(asked):
-		if h.lease.Move(n.lane) {
-			h.lease.Verify()
-		}
-	}
-}
-
 // close ends Follow and closes the nodes. The client's context has ended.
 func (f *fleet) close() {
 	f.mu.Lock()
@@ -276,23 +248,5 @@ func (f *fleet) close() {
 	}
 	if f.nobody != nil {
 		f.nobody.close(ErrClosed)
-	}
-}
-
-// keep has the watchdog look after h, which a request that was stamped in terms
-// acquired, in the lane of its server.
-func (c *Client) keep(h *hold, terms renewal.Terms) error {
-	n := c.node(h.name)
-	if n.lane == nil {
-		return errNowhere
-	}
-	return n.lane.Hold(&h.lease, h, terms)
-}
-
-// locate is called once h is among the client's holds: what moved before that
-// has not moved it.
-func (c *Client) locate(h *hold) {
-	if c.only == nil {
-		c.fleet.place(h)
 	}
 }

@@ -84,7 +84,7 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 		return r, nil
 	}
 	next.token = token
-	watched := c.keep(next, renewal.Terms{Stamp: a.Stamp, TTL: w.lease, Fixed: !w.renewed}) == nil
+	watched := c.lane(next.name).keep(next, renewal.Terms{Stamp: a.Stamp, TTL: w.lease, Fixed: !w.renewed}) == nil
 	if !watched {
 		// The yes came after its trust had ended: the waiters go on by themselves.
 		next.owe(w.lease)

@@ -275,7 +275,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Hel
 	if a.renewed {
 		h.renewing = 1
 	}
-	err := c.keep(h, renewal.Terms{Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed})
+	err := c.lane(h.name).keep(h, renewal.Terms{Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed})
 	switch {
 	case errors.Is(err, renewal.ErrClosed) && c.ended():
 		a.retire()
@@ -356,7 +356,7 @@ func (c *Client) callError(op, name string, a pipe.Answer) error {
 	switch {
 	case errors.Is(a.Err, ErrClosed):
 		return ErrClosed
-	case c.only != nil && pipe.OfCluster(a.Err):
+	case !c.traits.Slots && pipe.OfCluster(a.Err):
 		return clusterError(op, name, a.Err)
 	case pipe.Definite(a.Err):
 		return redisError(op, name, a.Err)

@@ -12,13 +12,11 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/topology"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // node is all that belongs to one server: the connections for commands, the
@@ -34,8 +32,7 @@ type node struct {
 	dialer     dialer
 	pipes      []*pipe.Pipe     // commands; a name always takes the same one
 	replicated *pipe.Replicated // acquisitions that replicas must have; nil without Config.Replicas
-	renewer    *carrier.Carrier
-	lane       *renewal.Lane
+	lane       *lane            // nil without a server
 	sub        *pubsub.Subscriber
 	ctx        context.Context // ends with the client, or when the node is retired
 	cancel     context.CancelFunc
@@ -45,7 +42,6 @@ type node struct {
 	unanswered atomic.Int32           // counts what greet asked and got no answer to
 	unreached  atomic.Bool            // the last connection could not be made
 	unheard    atomic.Bool            // it has refused to publish
-	unrenewed  atomic.Bool            // it has refused to renew, and has renewed nothing since
 	epoch      atomic.Uint32          // counts the servers that the node stood for
 	addr       atomic.Pointer[string] // for the log, see where; nil while it is not known
 
@@ -63,9 +59,8 @@ func newNode(c *Client, f *fleet, server string) (*node, error) {
 	if f != nil {
 		n.dialer = f.dialer(server)
 	}
-	n.renewer = n.newCarrier()
 	var err error
-	if n.lane, err = c.dog.Lane(server, n.renewer); err != nil {
+	if n.lane, err = newLane(c, n); err != nil {
 		n.cancel()
 		return nil, err
 	}
@@ -81,24 +76,13 @@ func newNode(c *Client, f *fleet, server string) (*node, error) {
 	return n, nil
 }
 
-// newCarrier returns what carries the node's renewals.
-func (n *node) newCarrier() *carrier.Carrier {
-	return carrier.New(carrier.Config{
-		Timeout: n.c.cfg.IOTimeout, Conns: carrier.Conns(n.c.dog.Config()), Prefix: n.c.id + ":",
-		Slots: n.fleet != nil && n.fleet.traits.Slots, Server: n.server,
-		Dial: n.connect, Epoch: n.epoch.Load,
-		Target:   n.laneOf,
-		Answered: n.renewed, Failed: n.suspect, Resumed: n.resumed,
-	})
-}
-
 // pipeConfig is what the node's connections for commands get from it.
 func (n *node) pipeConfig() *pipe.Config {
 	cfg := &pipe.Config{
 		Timeout: n.c.cfg.IOTimeout, Server: n.server, Dial: n.open, Epoch: n.epoch.Load, Failed: n.suspect, Unpublished: n.unpublished,
 		Replicas: n.c.cfg.Replicas, ReplicaTimeout: n.c.cfg.ReplicaTimeout,
 	}
-	if n.fleet != nil && n.fleet.traits.Slots {
+	if n.c.traits.Slots {
 		cfg.Redirect = n.redirect
 	}
 	return cfg
@@ -108,7 +92,7 @@ func (n *node) pipeConfig() *pipe.Config {
 func (n *node) newSubscriber() *pubsub.Subscriber {
 	dials := dialing.NewBound(1)
 	return pubsub.New(n.ctx, pubsub.Config{
-		Timeout: n.c.cfg.IOTimeout, Sharded: n.c.sharded(), Logger: n.c.cfg.Logger, Server: n.server, Where: n.where, Epoch: n.epoch.Load,
+		Timeout: n.c.cfg.IOTimeout, Sharded: n.c.traits.ShardedPubSub, Logger: n.c.cfg.Logger, Server: n.server, Where: n.where, Epoch: n.epoch.Load,
 		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return n.connect(ctx, dials) },
 		Redirect: func(to pipe.Redirection) { n.target(to) },
 	})
@@ -179,17 +163,6 @@ func (n *node) unpublished(refusal string) {
 	}
 }
 
-// renewed warns when the server refuses to renew, once until it renews again.
-func (n *node) renewed(err error) {
-	switch {
-	case err == nil:
-		n.unrenewed.Store(false)
-	case pipe.Definite(err) && !n.unrenewed.Swap(true):
-		n.c.cfg.Logger.Warn("lock: renewal is refused, so locks are lost when their leases end: "+
-			"give the user the rights that README.md lists; Redis 5 and 6 need lua-replicate-commands yes", "server", n.where(), "error", err)
-	}
-}
-
 // put queues a request: those of one name stay in order while their connection
 // lives, whatever keys they have.
 func (n *node) put(r *pipe.Request) {
@@ -235,18 +208,9 @@ func (n *node) appear(s topology.Server) {
 	if n.replicated != nil {
 		wg.Go(n.replicated.Drop)
 	}
-	wg.Go(n.renewer.Drop)
 	wg.Go(n.sub.Drop)
-	n.lane.Verify()
+	n.lane.replaced()
 	wg.Wait()
-}
-
-// resumed is called when renewal has a connection again after it lost one: a
-// server of a Topology may have failed over meanwhile, or restarted empty.
-func (n *node) resumed() {
-	if n.fleet != nil {
-		n.lane.Verify()
-	}
 }
 
 // close ends the node's connections and returns when none of its goroutines
@@ -257,8 +221,8 @@ func (n *node) close(why error) {
 	for _, p := range n.pipes {
 		p.Close(why)
 	}
-	if n.renewer != nil {
-		n.renewer.Close()
+	if n.lane != nil {
+		n.lane.carrier.Close()
 	}
 	if n.replicated != nil {
 		n.replicated.Close(why)

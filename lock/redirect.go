@@ -1,9 +1,6 @@
 package lock
 
-import (
-	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/renewal"
-)
+import "github.com/wheellock/wheellock/lock/internal/pipe"
 
 // redirect sends a request that the server refused to where its key is.
 func (n *node) redirect(r *pipe.Request, to pipe.Redirection) { n.target(to).put(r) }
@@ -14,13 +11,4 @@ func (n *node) target(to pipe.Redirection) *node {
 		return n.fleet.open(to.Server)
 	}
 	return n.fleet.moved(to.Slot, to.Server)
-}
-
-// laneOf returns the lane of the node that a redirection leads to. A Client that
-// knows one server alone has no other: what that one gave away is lost.
-func (n *node) laneOf(to pipe.Redirection) *renewal.Lane {
-	if n.c.only != nil {
-		return nil
-	}
-	return n.target(to).lane
 }

@@ -11,7 +11,7 @@ import (
 
 // counter returns the key of the fencing-token counter for a lock's name.
 func (c *Client) counter(name string) string {
-	if c.only != nil {
+	if !c.traits.Slots {
 		return keys.Counter
 	}
 	return keys.SlotCounter(name)

@@ -1,0 +1,125 @@
+package lock
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// lane renews the holds whose keys are on one server, over connections that nothing
+// else uses.
+type lane struct {
+	// immutable
+	c       *Client
+	node    *node
+	carrier *carrier.Carrier
+	leases  *renewal.Lane
+
+	refused atomic.Bool // the server has refused to renew, and has renewed nothing since
+}
+
+// newLane returns the lane of n. It does no I/O. An error says that the watchdog is
+// closed.
+func newLane(c *Client, n *node) (*lane, error) {
+	l := &lane{c: c, node: n}
+	l.carrier = carrier.New(carrier.Config{
+		Timeout: c.cfg.IOTimeout, Conns: carrier.Conns(c.dog.Config()), Prefix: c.id + ":",
+		Slots: c.traits.Slots, Server: n.server,
+		Dial: n.connect, Epoch: n.epoch.Load, Target: l.target,
+		Answered: l.answered, Failed: n.suspect, Resumed: l.resumed,
+	})
+	leases, err := c.dog.Lane(n.server, l.carrier)
+	if err != nil {
+		return nil, err
+	}
+	l.leases = leases
+	return l, nil
+}
+
+// target returns where the leases go whose keys a redirection leads to. A Client
+// that knows one server alone has no other: what that one gave away is lost.
+func (l *lane) target(to pipe.Redirection) *renewal.Lane {
+	if !l.c.traits.Slots {
+		return nil
+	}
+	if other := l.node.target(to).lane; other != nil {
+		return other.leases
+	}
+	return nil
+}
+
+// answered warns when the server refuses to renew, once until it renews again.
+func (l *lane) answered(err error) {
+	switch {
+	case err == nil:
+		l.refused.Store(false)
+	case pipe.Definite(err) && !l.refused.Swap(true):
+		l.c.cfg.Logger.Warn("lock: renewal is refused, so locks are lost when their leases end: "+
+			"give the user the rights that README.md lists; Redis 5 and 6 need lua-replicate-commands yes", "server", l.node.where(), "error", err)
+	}
+}
+
+// resumed is called when renewal has a connection again after it lost one: a
+// server of a Topology may have failed over meanwhile, or restarted empty.
+func (l *lane) resumed() {
+	if l.c.source != nil {
+		l.leases.Verify()
+	}
+}
+
+// replaced gives the connections to the old server up, and looks all holds up on
+// the new one.
+func (l *lane) replaced() {
+	var wg sync.WaitGroup
+	wg.Go(l.carrier.Drop)
+	l.leases.Verify()
+	wg.Wait()
+}
+
+// keep has the watchdog look after h, which a request that was stamped in terms
+// acquired. A nil lane is that of no server.
+func (l *lane) keep(h *hold, terms renewal.Terms) error {
+	if l == nil {
+		return errNowhere
+	}
+	return l.leases.Hold(&h.lease, h, terms)
+}
+
+// place takes h, whose key is on the lane's server, to the lane, where it is looked
+// up at once: that server may never have got it. A hold that was found on the target
+// of a slot that is just being moved stays there.
+func (l *lane) place(h *hold) {
+	switch {
+	case l == nil:
+	case h.lease.Lane() == l.leases:
+		h.set(asked, false) // the slot has arrived
+	case !h.is(asked):
+		if h.lease.Move(l.leases) {
+			h.lease.Verify()
+		}
+	}
+}
+
+// lane returns the lane of the server that has key; nil if none is known.
+func (c *Client) lane(key string) *lane { return c.node(key).lane }
+
+// locate is called once h is among the client's holds: what moved before that
+// has not moved it.
+func (c *Client) locate(h *hold) {
+	if c.traits.Slots {
+		c.lane(h.name).place(h)
+	}
+}
+
+// relocate takes every hold to the lane of the server that now has its key.
+func (c *Client) relocate() {
+	c.mu.Lock()
+	holds := c.allLocked()
+	c.mu.Unlock()
+	for _, h := range holds {
+		c.lane(h.name).place(h)
+	}
+}
