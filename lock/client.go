@@ -11,6 +11,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/lock/topology"
 	"github.com/wheellock/wheellock/renewal"
@@ -25,12 +26,10 @@ type Client struct {
 	dog     *renewal.Watchdog
 	source  topology.Topology // nil if it is a pool
 	traits  topology.Traits   // of source; none of a pool
-	pool    dialer            // how the pool dials; nil if the source is a Topology
-	fleet   *fleet            // nil if the source is a pool
-	only    *node             // the one server; nil if there are slots
+	router  *servers.Router
 	janitor *janitor
 	start   time.Time
-	ctx     context.Context // ends when Close gives up waiting; bounds dials
+	ctx     context.Context // ends when Close gives up waiting
 	cancel  context.CancelFunc
 	seed    maphash.Seed
 
@@ -88,14 +87,21 @@ func New(source Source, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// attach makes the nodes that are known from the start.
+// attach makes what reaches the servers of source.
 func (c *Client) attach(source Source) (err error) {
+	cfg := servers.Config{
+		Lease: c.cfg.Lease, IOTimeout: c.cfg.IOTimeout, Connections: c.cfg.Connections,
+		Replicas: c.cfg.Replicas, ReplicaTimeout: c.cfg.ReplicaTimeout, Logger: c.cfg.Logger,
+		Closing: c.closing, Moved: c.relocate,
+		Opened: func(s *servers.Server) (servers.Attachment, error) { return newLane(c, s) },
+	}
 	if t, ok := source.(topology.Topology); ok {
 		c.source, c.traits = t, t.Traits()
-		c.fleet, err = newFleet(c, t)
-	} else if c.pool, err = sourceDialer(source, c.cfg.Connections+c.cfg.replicatedConns(), carrier.Conns(c.dog.Config())); err == nil {
-		c.only, err = newNode(c, nil, "")
+		cfg.Topology = t
+	} else if cfg.Dial, err = sourceDialer(source, c.cfg.Connections+c.cfg.replicatedConns(), carrier.Conns(c.dog.Config())); err != nil {
+		return err
 	}
+	c.router, err = servers.New(cfg)
 	return err
 }
 
@@ -172,12 +178,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.dog.Close()
 	c.janitor.close(ctx)
 	c.cancel()
-	if c.fleet != nil {
-		c.fleet.close()
-	}
-	if c.only != nil {
-		c.only.close(ErrClosed)
-	}
+	c.router.Close(ErrClosed)
 	c.wg.Wait()
 	c.lost.drain()
 	c.events.drain()
@@ -216,7 +217,7 @@ func (c *Client) call(ctx context.Context, key string, s *script.Script, late fu
 
 func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, keys int, late func(pipe.Answer), args ...any) pipe.Answer {
 	r := c.requests.New(key, s, keys, late, args)
-	c.send(ctx, key, r)
+	c.router.Send(ctx, key, r)
 	return c.requests.Await(ctx, r)
 }
 
@@ -242,7 +243,7 @@ func (c *Client) publish() string {
 func (c *Client) post(key string, s *script.Script, keys int, late func(pipe.Answer), args ...any) {
 	r := c.requests.New(key, s, keys, late, args)
 	r.Leave()
-	c.node(key).put(r) // nobody waits, for a server to be known neither
+	c.router.Server(key).Put(r) // nobody waits, for a server to be known neither
 }
 
 // lookup returns the hold of a name, or nil.

@@ -9,7 +9,7 @@ import (
 )
 
 // dialer opens a connection; it may block past its context, see package dialing.
-type dialer func(context.Context) (redis.Conn, error)
+type dialer = func(context.Context) (redis.Conn, error)
 
 // sourceDialer returns how the engine reaches the one server of source with its
 // so many connections for commands and for renewal.

@@ -91,47 +91,40 @@
 //
 // # Goroutines, connections, locks
 //
-// What belongs to one server is a node. It dials Config.Connections pipelined
-// connections for commands (a name always takes the same one): each has a
-// goroutine that writes and one that reads. Renewal has connections of its own
-// and never queues behind callers; one more connection subscribes. A hold's lease
-// is in the lane of the node that has its key. The table of holds, the gates and
-// the janitor belong to the Client, which finds the node of a key anew for every
-// request. The wheel's driver and the lanes' dispatchers belong to package
-// renewal. Others come and go: one gives back what a caller has left, one takes
-// lost holds out of the tables once their holders were told, one calls the Lost
-// hook, one asks each member of a RedLock. There is no goroutine per lock
-// or per waiter. Close ends them all.
+// Every server has pipelined connections for commands (Config.Connections, a name
+// always takes the same one), connections of its own for renewal, which never queues
+// behind callers, and one that subscribes; packages pipe, carrier and pubsub have the
+// goroutines of these. A hold's lease is in the lane of the server that has its key.
+// The table of holds, the gates and the janitor belong to the Client, which finds the
+// server of a key anew for every request. The wheel's driver and the lanes'
+// dispatchers belong to package renewal. Others come and go: one gives back what a
+// caller has left, one takes lost holds out of the tables once their holders were
+// told, one calls the Lost hook, one asks each member of a RedLock. There is no
+// goroutine per lock or per waiter. Close ends them all.
 //
-// A *redis.Pool is one node. With a topology.Topology the client runs its Follow in
-// one goroutine, from its first request to its Close:
+// Package servers knows which server has a key, follows the Topology in one goroutine,
+// and opens, replaces and closes servers. Package lock adds a lane to each, and does
+// what follows for holds:
 //
-//	Topology.Follow ── Layout ──▶ fleet ── slot ──▶ node ── pipes, renewer + lane, subscriber
-//	      ▲                        ▲ │                │
-//	      └── hint: I/O failed ────┘ │ slot moved     └─ MOVED, ASK: request ──▶ another node
-//	                                 ▼
-//	                    holds: Lease.Move to the new lane, Lease.Verify there
-//
-// Without slots (Sentinel) there is one node for good; when the server behind it
-// is another (Server.Instance) its connections are given up, old answers count no
-// more, and its lane is verified. With slots (Cluster) nodes are opened when a
-// Layout or a redirection names them and closed when none has for a lease and a
-// minute. A request that is answered MOVED or ASK goes on to the node that was
-// named, at most five times. A renewal that is answered so takes its hold along
-// to that node's lane; while a slot is on its way (ASK), such a hold is asked for
-// with ASKING until its slot has arrived. A hold whose key's node has changed
-// while it was being acquired is put right once it is among the client's holds.
-// In every Topology, renewal that has a connection again after a failure verifies
-// its lane: the server may have lost what it knew.
+//	a server was replaced     its connections for renewal are given up, and all its
+//	                          holds are looked up on the new one
+//	slots have moved          the holds whose keys are elsewhere now go to that
+//	                          server's lane, and are looked up there
+//	a renewal is answered     the hold goes along to that server's lane; while a slot
+//	MOVED or ASK              is on its way (ASK), such a hold is asked for with ASKING
+//	                          until its slot has arrived
+//	a key has moved while     it is put right once the hold is among the Client's
+//	it was being acquired
+//	renewal is connected      with a Topology, all holds of that server are looked up:
+//	again after a failure     it may have lost what it knew
+//	a server is no more       its lane closes; no hold was in it
 //
 // Client.mu guards the table of holds and the gates, hold.mu one hold and its
-// Helds, watch.mu what a Held gave out, janitor.mu the retired fields, fleet.mu
-// the nodes, MultiHeld.mu what became of its members, line.mu who waits for a
-// RedLock, node.mu which server it is, backlog.mu what is still to be done after a
-// loss; packages pipe, carrier and pubsub say what theirs do. None is held during
-// I/O, closing included, nor while a hook
-// runs, and none nests in another; under Client.mu only a lease's deadline and
-// state are read.
+// Helds, watch.mu what a Held gave out, janitor.mu the retired fields, MultiHeld.mu
+// what became of its members, line.mu who waits for a RedLock, backlog.mu what is
+// still to be done after a loss; packages servers, pipe, carrier and pubsub say what
+// theirs do. None is held during I/O, closing included, nor while a hook runs, and
+// none nests in another; under Client.mu only a lease's deadline and state are read.
 // Scripts of one hold go out one after the other (hold.enter).
 //
 // # Failure
@@ -141,8 +134,8 @@
 // unknown under a new field; the old field goes to the janitor and is named to the
 // next acquire script, which removes it. NOSCRIPT is repaired by sending the text.
 // READONLY closes the connection, so that the next dial can find the new master.
-// A server that hangs makes its own node's requests unknown and its own holds end
-// in time; other nodes share nothing with it. A dial function that does not heed
+// A server that hangs makes its own requests unknown and its own holds end in time;
+// other servers share nothing with it. A dial function that does not heed
 // its context is left behind: the place that dialled waits for it, before it dials
 // again, and uses what it brings. A caller that leaves before its
 // answer breaks no connection: the answer is still read, and a lock that it brings

@@ -218,7 +218,7 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 		case ctx.Err() != nil:
 		case errors.Is(err, ErrNotAcquired):
 			unknowns = 0
-			p.listener.Listen(c.node(m.name).sub, keys.FairChannel(m.name, p.a.field()))
+			p.listener.Listen(c.router.Server(m.name).Subscriber(), keys.FairChannel(m.name, p.a.field()))
 			if !p.listener.Missed() && p.missed < fairMissed {
 				p.sleep(ctx)
 			}

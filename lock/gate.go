@@ -254,7 +254,7 @@ func (c *Client) deferTo(name string, messages uint64, roundTrip time.Duration) 
 
 // deferral is how much later than others this client tries now.
 func (c *Client) deferral(name string) time.Duration {
-	messages, _ := c.node(name).sub.Heard(keys.Channel(name))
+	messages, _ := c.router.Server(name).Subscriber().Heard(keys.Channel(name))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.gates[name]

@@ -33,7 +33,7 @@ func (c *Client) giveBack(ctx context.Context, h *hold, again bool) (returned, e
 		}
 	}
 	// Read before the release is sent: its message may come before its answer.
-	heard, ours := c.node(h.name).sub.Heard(keys.Channel(h.name))
+	heard, ours := c.router.Server(h.name).Subscriber().Heard(keys.Channel(h.name))
 	began := time.Now()
 	n, r, err := h.release(ctx, 0, MinLease)
 	if err != nil {

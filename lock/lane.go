@@ -6,32 +6,33 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/renewal"
 )
 
 // lane renews the holds whose keys are on one server, over connections that nothing
-// else uses.
+// else uses. It is the server's Attachment.
 type lane struct {
 	// immutable
 	c       *Client
-	node    *node
+	server  *servers.Server
 	carrier *carrier.Carrier
 	leases  *renewal.Lane
 
 	refused atomic.Bool // the server has refused to renew, and has renewed nothing since
 }
 
-// newLane returns the lane of n. It does no I/O. An error says that the watchdog is
+// newLane returns the lane of s. It does no I/O. An error says that the watchdog is
 // closed.
-func newLane(c *Client, n *node) (*lane, error) {
-	l := &lane{c: c, node: n}
+func newLane(c *Client, s *servers.Server) (*lane, error) {
+	l := &lane{c: c, server: s}
 	l.carrier = carrier.New(carrier.Config{
 		Timeout: c.cfg.IOTimeout, Conns: carrier.Conns(c.dog.Config()), Prefix: c.id + ":",
-		Slots: c.traits.Slots, Server: n.server,
-		Dial: n.connect, Epoch: n.epoch.Load, Target: l.target,
-		Answered: l.answered, Failed: n.suspect, Resumed: l.resumed,
+		Slots: c.traits.Slots, Server: s.Name(),
+		Dial: s.Dial, Epoch: s.Epoch, Target: l.target,
+		Answered: l.answered, Failed: s.Failed, Resumed: l.resumed,
 	})
-	leases, err := c.dog.Lane(n.server, l.carrier)
+	leases, err := c.dog.Lane(s.Name(), l.carrier)
 	if err != nil {
 		return nil, err
 	}
@@ -39,13 +40,20 @@ func newLane(c *Client, n *node) (*lane, error) {
 	return l, nil
 }
 
+// laneOf returns the lane of s; nil if the server is not known.
+func laneOf(s *servers.Server) *lane {
+	l, _ := s.Attachment().(*lane)
+	return l
+}
+
 // target returns where the leases go whose keys a redirection leads to. A Client
 // that knows one server alone has no other: what that one gave away is lost.
 func (l *lane) target(to pipe.Redirection) *renewal.Lane {
-	if !l.c.traits.Slots {
+	s := l.server.Target(to)
+	if s == nil {
 		return nil
 	}
-	if other := l.node.target(to).lane; other != nil {
+	if other := laneOf(s); other != nil {
 		return other.leases
 	}
 	return nil
@@ -58,7 +66,7 @@ func (l *lane) answered(err error) {
 		l.refused.Store(false)
 	case pipe.Definite(err) && !l.refused.Swap(true):
 		l.c.cfg.Logger.Warn("lock: renewal is refused, so locks are lost when their leases end: "+
-			"give the user the rights that README.md lists; Redis 5 and 6 need lua-replicate-commands yes", "server", l.node.where(), "error", err)
+			"give the user the rights that README.md lists; Redis 5 and 6 need lua-replicate-commands yes", "server", l.server.Address(), "error", err)
 	}
 }
 
@@ -70,20 +78,30 @@ func (l *lane) resumed() {
 	}
 }
 
-// replaced gives the connections to the old server up, and looks all holds up on
-// the new one.
-func (l *lane) replaced() {
+// Replaced implements servers.Attachment: the connections to the old server are given
+// up, and all holds are looked up on the new one.
+func (l *lane) Replaced() {
 	var wg sync.WaitGroup
 	wg.Go(l.carrier.Drop)
 	l.leases.Verify()
 	wg.Wait()
 }
 
+// Idle implements servers.Attachment.
+func (l *lane) Idle() bool { return l.leases.Stats().Leases == 0 }
+
+// Retire implements servers.Attachment. What came to the lane just now is lost.
+func (l *lane) Retire() { l.leases.Close() }
+
+// Close implements servers.Attachment. The leases are closed: by Retire, or with the
+// watchdog.
+func (l *lane) Close() { l.carrier.Close() }
+
 // keep has the watchdog look after h, which a request that was stamped in terms
 // acquired. A nil lane is that of no server.
 func (l *lane) keep(h *hold, terms renewal.Terms) error {
 	if l == nil {
-		return errNowhere
+		return servers.ErrNoServer
 	}
 	return l.leases.Hold(&h.lease, h, terms)
 }
@@ -104,7 +122,7 @@ func (l *lane) place(h *hold) {
 }
 
 // lane returns the lane of the server that has key; nil if none is known.
-func (c *Client) lane(key string) *lane { return c.node(key).lane }
+func (c *Client) lane(key string) *lane { return laneOf(c.router.Server(key)) }
 
 // locate is called once h is among the client's holds: what moved before that
 // has not moved it.

@@ -250,7 +250,7 @@ func (c *Client) attend(ctx context.Context, name, line, channel string, e erran
 		case ctx.Err() != nil:
 		case refused && turn == tryTurn:
 			unknowns = 0
-			l.listener.Listen(c.node(name).sub, channel)
+			l.listener.Listen(c.router.Server(name).Subscriber(), channel)
 			if !l.listener.Missed() {
 				c.sleepInLine(ctx, l, p, err)
 			}

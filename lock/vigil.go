@@ -60,7 +60,7 @@ func (v *vigil) failed(ctx context.Context, err error) error {
 	case errors.As(err, &other):
 		v.unknowns = 0
 		v.m.c.heldFor(v.m.name, other.TTL)
-		v.listener.Listen(v.m.c.node(v.m.name).sub, keys.Channel(v.m.name))
+		v.listener.Listen(v.m.c.router.Server(v.m.name).Subscriber(), keys.Channel(v.m.name))
 		if v.listener.Missed() {
 			return nil
 		}

@@ -1,0 +1,92 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+)
+
+// Dial opens a connection to the server that s stands for now, and says which epoch
+// that is of. Whoever keeps it in a place where Drop or Replaced finds it compares
+// the epoch afterwards. No more dials than bound says are left behind; those to a
+// server that s stood for before do not count.
+func (s *Server) Dial(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
+	epoch := s.epoch.Load()
+	if s == s.router.unknown {
+		return nil, epoch, s.router.noServer()
+	}
+	conn, err := bound.Dial(ctx, epoch, s.dial)
+	s.reached(err)
+	if err == nil && s.epoch.Load() != epoch {
+		conn.Close()
+		conn, err = nil, pipe.ErrReplaced
+	}
+	return conn, epoch, err
+}
+
+// dial calls the user's dial function. That of a Topology has to wait for the first
+// Layout: only if the Instance is known from the start will a change of it be seen.
+func (s *Server) dial(ctx context.Context) (redis.Conn, error) {
+	r := s.router
+	if r.cfg.Topology == nil {
+		return r.cfg.Dial(ctx)
+	}
+	r.await(ctx)
+	conn, err := r.cfg.Topology.Dial(ctx, s.name)
+	if err != nil {
+		r.look()
+	}
+	return conn, err
+}
+
+// reached is told how a dial ended. It warns when there is no connection to the
+// server, once until there is one: a Lock whose context has no end would wait for
+// it in silence.
+func (s *Server) reached(err error) {
+	s.noteAddress(err)
+	switch {
+	case err == nil && s.unreached.Swap(false):
+		s.router.cfg.Logger.Info("lock: connected to Redis again", "server", s.Address())
+	case err == nil:
+	case s.ctx.Err() != nil, errors.Is(err, context.Canceled): // it is not the server that has ended the dial
+	case !s.unreached.Swap(true):
+		s.router.cfg.Logger.Warn("lock: no connection to Redis, what waits for it tries on: see that it runs, and at this address",
+			"server", s.Address(), "error", err)
+	}
+}
+
+// Address says in the log which server it is. A pool does not tell: there it is the
+// address of the last dial that failed.
+func (s *Server) Address() string {
+	switch address := s.address.Load(); {
+	case address != nil:
+		return *address
+	case s.name != "":
+		return s.name
+	case s.router.cfg.Topology != nil:
+		return "not known yet"
+	}
+	return "the pool's"
+}
+
+// noteAddress notes the address that a pool could not dial.
+func (s *Server) noteAddress(err error) {
+	var op *net.OpError
+	if s.router.cfg.Topology == nil && errors.As(err, &op) && op.Addr != nil {
+		address := op.Addr.String()
+		s.address.Store(&address)
+	}
+}
+
+// publishRefused warns of the first message that Redis refused.
+func (s *Server) publishRefused(refusal string) {
+	if !s.unpublished.Swap(true) {
+		s.router.cfg.Logger.Warn("lock: PUBLISH is refused, so waiters are woken only by their polling: "+
+			"give the user the right to it and to the channels that README.md lists", "server", s.Address(), "error", refusal)
+	}
+}

@@ -1,0 +1,150 @@
+package servers
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/topology"
+)
+
+// maxPeriod bounds the time between two looks at where the servers are.
+const maxPeriod = 5 * time.Second
+
+// retireAfter is, beside Config.Lease, how long a server is kept that no Layout
+// names.
+const retireAfter = time.Minute
+
+// follow starts to follow the Topology, once.
+func (r *Router) follow() {
+	r.start.Do(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.closed {
+			r.wg.Go(func() { r.cfg.Topology.Follow(r.ctx, r.period, r.hint, r.update) })
+		}
+	})
+}
+
+// look makes Follow look soon.
+func (r *Router) look() {
+	select {
+	case r.hint <- struct{}{}:
+	default:
+	}
+}
+
+// await waits for the first word of the Topology, but not longer than one round trip
+// may take, until ctx ends, or until the user closes.
+func (r *Router) await(ctx context.Context) {
+	r.follow()
+	select {
+	case <-r.heard:
+		return
+	default:
+	}
+	t := time.NewTimer(r.cfg.IOTimeout)
+	defer t.Stop()
+	select {
+	case <-r.heard:
+	case <-t.C:
+	case <-ctx.Done():
+	case <-r.cfg.Closing:
+	}
+}
+
+// update takes over a Layout. Follow calls it, one call after the other.
+func (r *Router) update(l topology.Layout) {
+	switch {
+	case l.Err != nil:
+		r.failure.Store(&l.Err)
+		if r.unknown != nil && !r.named { // the dials of a server that is known fail, and tell
+			r.unknown.reached(l.Err)
+		}
+	case r.traits.Slots:
+		r.named = true
+		r.unknown.reached(nil)
+		r.spread(l)
+	case len(l.Servers) > 0:
+		r.single.standFor(l.Servers[0])
+	}
+	select {
+	case <-r.heard:
+	default:
+		close(r.heard)
+	}
+}
+
+// spread gives the slots to their servers.
+func (r *Router) spread(l topology.Layout) {
+	named := make([]*Server, len(l.Servers))
+	for i, s := range l.Servers {
+		if named[i] = r.open(s.Name); named[i] == r.unknown {
+			return // the user is closing
+		}
+		named[i].standFor(s)
+	}
+	for slot, i := range l.Slots {
+		// A slot that no server has stays with its last one, which may come back.
+		if i >= 0 && slot < keys.Slots && r.slots[slot].Swap(named[i]) != named[i] {
+			r.moved.Store(true)
+		}
+	}
+	if r.moved.Swap(false) {
+		r.cfg.Moved()
+	}
+	r.retire(named)
+}
+
+// retire closes servers that have been in no Layout for so long that no request can
+// still be on the way to them. What a slot or the user still needs is kept: a server
+// that is just being filled has no slot yet.
+func (r *Router) retire(named []*Server) {
+	now := time.Now()
+	for _, s := range named {
+		s.unnamed = time.Time{}
+	}
+	for _, s := range r.others(named) {
+		switch {
+		case s.unnamed.IsZero():
+			s.unnamed = now
+		case now.Sub(s.unnamed) > r.cfg.Lease+retireAfter && r.unneeded(s) && r.remove(s):
+			s.attachment.Retire()
+			s.close(pipe.ErrReplaced)
+		}
+	}
+}
+
+// others returns the servers that are not named. From now on it is noted which of
+// them are wanted.
+func (r *Router) others(named []*Server) []*Server {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var others []*Server
+	for _, s := range r.servers {
+		if !slices.Contains(named, s) {
+			s.wanted = false
+			others = append(others, s)
+		}
+	}
+	return others
+}
+
+// unneeded reports whether neither the user nor a slot needs s.
+func (r *Router) unneeded(s *Server) bool {
+	return s.isOpen() && s.attachment.Idle() && !r.hasSlot(s)
+}
+
+// remove takes s out of the table, unless it was wanted since others returned it.
+// Whoever wants it later gets another one.
+func (r *Router) remove(s *Server) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.wanted {
+		return false
+	}
+	delete(r.servers, s.name)
+	return true
+}

@@ -1,0 +1,185 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/topology"
+)
+
+// Router knows which server has a key now, and has the servers. All methods are safe
+// for concurrent use. It must be closed.
+type Router struct {
+	// immutable after New
+	cfg     Config
+	traits  topology.Traits // of cfg.Topology; none without it
+	period  time.Duration   // between two looks at the Topology
+	ctx     context.Context // ends when Close begins; bounds dials
+	cancel  context.CancelFunc
+	seed    maphash.Seed  // of the choice among a server's connections
+	single  *Server       // the one server; nil if keys have slots
+	unknown *Server       // has the slots of which no server is known; it has no connections; nil without slots
+	heard   chan struct{} // closed at the first Layout, good or not
+	hint    chan struct{} // of capacity 1, for Topology.Follow
+	start   sync.Once     // of Follow, when a server is first needed
+	wg      sync.WaitGroup
+
+	// atomic
+	slots   *[keys.Slots]atomic.Pointer[Server] // nil without slots; unknown, then the last known server of each
+	failure atomic.Pointer[error]               // the last Layout without servers says so; nil before
+	moved   atomic.Bool                         // slots has changed, and Config.Moved was not told
+
+	named bool // some Layout has named servers; used by update alone
+
+	mu      sync.Mutex // guards what follows, and Server.wanted; never held during I/O, nor while a function of Config or an Attachment runs
+	servers map[string]*Server
+	closed  bool
+}
+
+// ErrNoServer is how a request ends whose key has no server that is known.
+var ErrNoServer = errors.New("no server is known that has the key")
+
+// New returns a Router. It does no I/O. Only with one server for good is that opened
+// at once, and its error returned.
+func New(cfg Config) (*Router, error) {
+	r := &Router{
+		cfg: cfg, period: min(cfg.Lease/6, maxPeriod), seed: maphash.MakeSeed(),
+		heard: make(chan struct{}), hint: make(chan struct{}, 1), servers: make(map[string]*Server),
+	}
+	if cfg.Topology != nil {
+		r.traits = cfg.Topology.Traits()
+	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	if !r.traits.Slots {
+		r.single = newServer(r, "")
+		r.single.open()
+		if !r.single.isOpen() {
+			r.cancel()
+			return nil, r.single.err
+		}
+		return r, nil
+	}
+	r.unknown = newServer(r, "")
+	r.slots = new([keys.Slots]atomic.Pointer[Server])
+	for i := range r.slots {
+		r.slots[i].Store(r.unknown)
+	}
+	return r, nil
+}
+
+// Server returns the server that has key, as far as is known. It is never nil: what
+// is put at a server that is not known fails with ErrNoServer.
+func (r *Router) Server(key string) *Server {
+	if r.single != nil {
+		return r.single
+	}
+	return r.slots[keys.Slot(key)].Load()
+}
+
+// Send puts req at the server that has key. If none is known it waits for the first
+// Layout, as long as ctx allows.
+func (r *Router) Send(ctx context.Context, key string, req *pipe.Request) {
+	s := r.Server(key)
+	if s == r.unknown {
+		r.await(ctx)
+		s = r.Server(key)
+	}
+	s.Put(req)
+}
+
+// Close ends the Router's goroutines and connections, and returns when no goroutine
+// of it runs. What is put at a server from then on fails with why. It may be called
+// again.
+func (r *Router) Close(why error) {
+	r.cancel()
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.wg.Wait()
+	for _, s := range r.all() { // none is added any more
+		if s.isOpen() { // it may be just being opened
+			s.close(why)
+		}
+	}
+	if r.unknown != nil {
+		r.unknown.close(why)
+	}
+	if r.single != nil {
+		r.single.close(why)
+	}
+}
+
+// open returns the server of that name, and opens it if it is not. A name has one
+// Server. After Close the servers that were open remain, and others are unknown.
+func (r *Router) open(name string) *Server {
+	s, entered := r.enter(name)
+	if entered {
+		s.open()
+	}
+	if s == nil || !s.isOpen() {
+		return r.unknown
+	}
+	return s
+}
+
+// enter returns the server of that name from the table, where another goroutine may
+// be just opening it. If it has entered the server, the caller must open it. It
+// returns nil if there is none and the Router is closed.
+func (r *Router) enter(name string) (s *Server, entered bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s = r.servers[name]
+	if s == nil && r.closed {
+		return nil, false
+	}
+	if s == nil {
+		s, entered = newServer(r, name), true
+		r.servers[name] = s
+	}
+	s.wanted = true
+	return s, entered
+}
+
+// all returns the servers in the table.
+func (r *Router) all() []*Server {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.servers))
+}
+
+// move notes what a server said: that slot is at another one. It returns that one.
+func (r *Router) move(slot int, name string) *Server {
+	s := r.open(name)
+	if r.slots[slot].Swap(s) != s {
+		r.moved.Store(true)
+		r.look()
+	}
+	return s
+}
+
+// hasSlot reports whether some slot is at s.
+func (r *Router) hasSlot(s *Server) bool {
+	for i := range r.slots {
+		if r.slots[i].Load() == s {
+			return true
+		}
+	}
+	return false
+}
+
+// noServer is ErrNoServer with what the Topology says of it.
+func (r *Router) noServer() error {
+	if failure := r.failure.Load(); failure != nil {
+		return fmt.Errorf("%w: %w", ErrNoServer, *failure)
+	}
+	return ErrNoServer
+}
