@@ -48,7 +48,7 @@ type Config struct {
 }
 
 // Attachment is what the user keeps for one server. The Router tells it what becomes
-// of the server, one call at a time.
+// of the server, one call at a time; only Close may be called by several goroutines.
 type Attachment interface {
 	// Replaced says that another server stands behind the name: the epoch has ended,
 	// and connections of earlier ones are to be given up.

@@ -45,11 +45,12 @@ type Router struct {
 	closed  bool
 }
 
-// ErrNoServer is how a request ends whose key has no server that is known.
+// ErrNoServer is returned when no server is known that has the key of a request. No
+// byte of it was written.
 var ErrNoServer = errors.New("no server is known that has the key")
 
-// New returns a Router. It does no I/O. Only with one server for good is that opened
-// at once, and its error returned.
+// New returns a Router. It does no I/O. Without slots it opens the one server, and
+// returns the error of Config.Opened.
 func New(cfg Config) (*Router, error) {
 	r := &Router{
 		cfg: cfg, period: min(cfg.Lease/6, maxPeriod), seed: maphash.MakeSeed(),
@@ -97,8 +98,8 @@ func (r *Router) Send(ctx context.Context, key string, req *pipe.Request) {
 }
 
 // Close ends the Router's goroutines and connections, and returns when no goroutine
-// of it runs. What is put at a server from then on fails with why. It may be called
-// again.
+// of it runs. From then on, what is put at a server that was open fails with why, and
+// at others with ErrNoServer. It may be called again.
 func (r *Router) Close(why error) {
 	r.cancel()
 	r.mu.Lock()
