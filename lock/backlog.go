@@ -7,10 +7,11 @@ import "sync"
 type backlog[T any] struct {
 	do func(T) // immutable after init
 
-	mu      sync.Mutex // guards what follows; never held while work is done
-	queue   []T
-	running bool
-	idle    sync.Cond // on mu: running became false
+	mu       sync.Mutex // guards what follows; never held while work is done
+	queue    []T
+	expected int // pieces that expect announced and that were not added yet
+	running  bool
+	idle     sync.Cond // on mu: running became false
 }
 
 func (b *backlog[T]) init(do func(T)) {
@@ -18,10 +19,29 @@ func (b *backlog[T]) init(do func(T)) {
 	b.idle.L = &b.mu
 }
 
+// expect makes drain wait for a piece that addExpected brings soon.
+func (b *backlog[T]) expect() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expected++
+}
+
 // add takes charge of x. It does not block.
 func (b *backlog[T]) add(x T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.addLocked(x)
+}
+
+// addExpected is add of what expect has announced.
+func (b *backlog[T]) addExpected(x T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expected--
+	b.addLocked(x)
+}
+
+func (b *backlog[T]) addLocked(x T) {
 	b.queue = append(b.queue, x)
 	if !b.running {
 		b.running = true
@@ -45,11 +65,11 @@ func (b *backlog[T]) run() {
 	b.idle.Broadcast()
 }
 
-// drain returns when all work so far is done.
+// drain returns when all work so far is done, that which is expected too.
 func (b *backlog[T]) drain() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.running {
+	for b.running || b.expected > 0 {
 		b.idle.Wait()
 	}
 }

@@ -188,8 +188,9 @@ func (h *hold) lose(cause *LostError) {
 	watching := h.watching
 	h.watching = nil
 	h.mu.Unlock()
+	h.c.lost.expect() // whoever was told and asks for Stats waits until h is not counted any more
 	watching.end(cause)
-	h.c.lost.add(loss{h, cause})
+	h.c.lost.addExpected(loss{h, cause})
 }
 
 // announceClose ends the channels and contexts of a hold, and no more: it is
