@@ -15,6 +15,9 @@
 // hostile_test.go puts at the keys, and on the channels, what nobody should, and
 // fuzz_test.go gives the calls what nobody would; corpora are in testdata/fuzz.
 //
+// Package faultproxy stands between clients and a server wherever a test of this
+// module breaks the network.
+//
 // The promises of lock are tried under faults by package faults (faults_test.go);
 // -v prints the matrix. WHEELLOCK_SEED repeats the plan of a run, WHEELLOCK_SOAK=1h
 // runs for an hour with 100,000 locks (soak_test.go; go test wants a longer

@@ -67,7 +67,8 @@ var rules = []rule{
 	{tree: "bench", ours: []string{"lock", "lock/cluster", "lock/sentinel", "bench/internal/run", "integration/redistest"}, others: []string{"*"}},
 	{tree: containerTree, ours: []string{"integration/redistest"}, others: []string{"*"}},
 	{tree: "integration/redistest", ours: []string{"lock/locktest/memredis"}, others: []string{redigo}},
-	{tree: "integration/faults", ours: []string{"lock", "integration/redistest"}, others: []string{"*"}},
+	{tree: "integration/faultproxy", ours: []string{"lock/script"}, others: []string{redigo}},
+	{tree: "integration/faults", ours: []string{"lock", "integration/redistest", "integration/faultproxy"}, others: []string{"*"}},
 	{tree: "integration"},
 }
 
@@ -225,6 +226,9 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"integration/redistest", "testing", ""},
 		{"integration/redistest", "github.com/ory/dockertest/v3", "github.com/ory/dockertest/v3"},
 		{"integration/faults", "testing", ""},
+		{"integration/faultproxy", "testing", ""},
+		{"integration/faultproxy", module + "/lock", module},
+		{"lock", module + "/integration/faultproxy", module},
 		{"integration/faults", module + "/bench", module},
 		{"bench", module + "/integration/faults", module},
 		{"util", "fmt", ""},
@@ -265,6 +269,7 @@ func TestAllowedImportsPass(t *testing.T) {
 		{"lock/locktest", "lock"},
 		{"lock/locktest", "lock/locktest/memredis"},
 		{"integration/redistest", "lock/locktest/memredis"},
+		{"integration/faults", "integration/faultproxy"},
 		{"integration/redistest/container", "integration/redistest"},
 	} {
 		from := pkg{ImportPath: module + "/" + c[0], Module: house, Deps: []string{module + "/" + c[1], "fmt"}}

@@ -6,7 +6,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/lock/script"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testLease = time.Second
 
@@ -184,7 +189,7 @@ func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
 func TestRenewalsAreReadFromMonitor(t *testing.T) {
 	line := `1339518083.107412 [0 127.0.0.1:60866] "EVALSHA" "` + "%s" + `" "2" "a" "b\x00\"" "1000" "uuid:" "p2.17.:3" "p1.4.:9"`
 	require.Empty(t, renewalsIn(line))
-	found := renewalsIn(strings.Replace(line, "%s", renewSHA(), 1))
+	found := renewalsIn(strings.Replace(line, "%s", script.Renew.SHA(), 1))
 	require.Len(t, found, 2)
 	require.Equal(t, 2, found[0].proc)
 	require.EqualValues(t, 17, found[0].id)

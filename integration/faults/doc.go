@@ -82,7 +82,7 @@
 //
 // # Goroutines
 //
-// A run has one for each process, two for each connection through the proxy, one
-// that accepts, one that reads MONITOR and one that pings the server. All end
-// before Run returns, and so do the processes and servers.
+// A run has one for each process, those of its proxy (see package faultproxy), one
+// that reads MONITOR and one that pings the server. All end before Run returns, and
+// so do the processes and servers.
 package faults

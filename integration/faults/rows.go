@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/integration/faultproxy"
 )
 
 // what holds in most rows, in the words of the table
@@ -113,17 +115,21 @@ func (s *scene) part(a, b float64) time.Duration {
 	return time.Duration((a + s.rng.Float64()*(b-a)) * float64(s.Lease))
 }
 
+// traffic is what a hole holds back and delivers late, as a network does.
+func traffic(held bool) faultproxy.Traffic {
+	if held {
+		return faultproxy.Hold
+	}
+	return faultproxy.Flow
+}
+
 // hole lasts longer than a lease: everybody loses everything.
 func hole(requests, replies bool) injection {
 	return func(ctx context.Context, s *scene) (int, error) {
-		if requests {
-			s.proxy.requests.set(false)
-		}
-		if replies {
-			s.proxy.replies.set(false)
-		}
+		s.proxy.Requests(traffic(requests))
+		s.proxy.Replies(traffic(replies))
 		sleep(ctx, s.Lease*5/4+between(s.rng, 0, s.Lease/4))
-		return s.proxy.open(), nil
+		return s.proxy.Open(), nil
 	}
 }
 
@@ -131,10 +137,10 @@ func hole(requests, replies bool) injection {
 func shortHoles(ctx context.Context, s *scene) (int, error) {
 	n := 0
 	for range 4 {
-		s.proxy.requests.set(s.rng.IntN(2) == 0)
-		s.proxy.replies.set(s.rng.IntN(2) == 0)
+		s.proxy.Requests(traffic(s.rng.IntN(2) == 1))
+		s.proxy.Replies(traffic(s.rng.IntN(2) == 1))
 		sleep(ctx, between(s.rng, s.Lease/20, s.Lease/4))
-		s.proxy.heal()
+		s.proxy.Heal()
 		sleep(ctx, between(s.rng, 0, s.Lease/4))
 		n++
 	}
@@ -144,7 +150,7 @@ func shortHoles(ctx context.Context, s *scene) (int, error) {
 func resets(ctx context.Context, s *scene) (int, error) {
 	n := 0
 	for range 8 {
-		n += s.proxy.reset(false)
+		n += s.proxy.Reset()
 		sleep(ctx, between(s.rng, s.Lease/40, s.Lease/5))
 	}
 	return n, nil
@@ -155,26 +161,25 @@ func resets(ctx context.Context, s *scene) (int, error) {
 // hundred are under way at once.
 func latency(delay, jitter float64) injection {
 	return func(ctx context.Context, s *scene) (int, error) {
-		s.proxy.jitter.Store(int64(jitter * float64(s.Lease)))
-		s.proxy.delay.Store(int64(delay * float64(s.Lease)))
+		s.proxy.Slow(time.Duration(delay*float64(s.Lease)), time.Duration(jitter*float64(s.Lease)))
 		sleep(ctx, s.Lease*3/2)
-		return s.proxy.open(), nil
+		return s.proxy.Open(), nil
 	}
 }
 
 func cuts(ctx context.Context, s *scene) (int, error) {
-	before := s.proxy.cutsDone.Load()
+	before := s.proxy.Cut()
 	for range 10 {
-		s.proxy.cuts.Store(int64(1 + s.rng.IntN(3)))
+		s.proxy.CutReplies(1 + s.rng.IntN(3))
 		sleep(ctx, between(s.rng, s.Lease/40, s.Lease/5))
 	}
-	return int(s.proxy.cutsDone.Load() - before), nil
+	return s.proxy.Cut() - before, nil
 }
 
 func pubsubCut(ctx context.Context, s *scene) (int, error) {
 	n := 0
 	for range 20 {
-		n += s.proxy.reset(true)
+		n += s.proxy.ResetSubscribers()
 		sleep(ctx, between(s.rng, s.Lease/100, s.Lease/10))
 	}
 	return n, nil

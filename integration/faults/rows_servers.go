@@ -15,6 +15,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
@@ -79,7 +80,7 @@ func flip(ctx context.Context, s *scene) (int, error) {
 	// The old master goes on for a moment, as in a partition: what it is told
 	// now is lost.
 	sleep(ctx, s.part(0.05, 0.15))
-	s.proxy.lead(c.replica)
+	s.proxy.Lead(faultproxy.Before(c.replica))
 	if err := follow(ctx, c.Target, c.replica); err != nil {
 		return 0, err
 	}

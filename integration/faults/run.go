@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/integration/faultproxy"
 )
 
 // scene is a run while it goes on.
@@ -25,7 +27,7 @@ type scene struct {
 	dir     string // of the run's own files
 	history *history
 	rng     *rand.Rand
-	proxy   *proxy
+	proxy   *faultproxy.Proxy
 	server  Target
 	control redis.Conn // to server, not through the proxy; see do
 	cleanup []func()   // the last first
@@ -117,12 +119,12 @@ func (s *scene) start(ctx context.Context) error {
 	}
 	server := s.server
 	s.cleanup = append(s.cleanup, func() { _ = server.Stop() })
-	if s.proxy, err = newProxy(s.server); err != nil {
+	if s.proxy, err = faultproxy.Start(faultproxy.Config{Server: faultproxy.Before(s.server)}); err != nil {
 		return err
 	}
-	s.cleanup = append(s.cleanup, s.proxy.close)
+	s.cleanup = append(s.cleanup, s.proxy.Close)
 	s.spec = spec{
-		Seed: s.Seed, Addr: s.proxy.addr(), Register: s.Register.Addr(), Prefix: s.Prefix,
+		Seed: s.Seed, Addr: s.proxy.Addr(), Register: s.Register.Addr(), Prefix: s.Prefix,
 		Lease: s.Lease, MaxPoll: s.Lease / 4, Load: s.row.Load, Flaw: s.Flaw,
 	}
 	if !s.row.Blind {
@@ -205,7 +207,7 @@ func (s *scene) play(ctx context.Context, c *checks) error {
 		sleep(ctx, time.Duration(s.rng.Int64N(int64(s.Lease/4))))
 		p := period{From: now(), What: s.row.Name}
 		n, err := s.row.Inject(ctx, s)
-		s.proxy.heal()
+		s.proxy.Heal()
 		if err != nil {
 			return err
 		}
@@ -261,8 +263,8 @@ func (s *scene) progress(ctx context.Context) bool {
 func (s *scene) bounded(ctx context.Context, c *checks) {
 	// For commands and for renewal two each, and one subscribes.
 	const most = processes * 5
-	if !eventually(ctx, patience, func() bool { return s.proxy.open() <= most }) {
-		c.wrong("%d processes have %d connections, %d are enough", processes, s.proxy.open(), most)
+	if !eventually(ctx, patience, func() bool { return s.proxy.Open() <= most }) {
+		c.wrong("%d processes have %d connections, %d are enough", processes, s.proxy.Open(), most)
 	}
 }
 
@@ -290,8 +292,8 @@ func (s *scene) end(ctx context.Context, c *checks) {
 
 // nothingLeft: no connection, subscription or lock of theirs remains.
 func (s *scene) nothingLeft(ctx context.Context, c *checks) {
-	if !eventually(ctx, patience, func() bool { return s.proxy.open() == 0 }) {
-		c.wrong("%d connections are left", s.proxy.open())
+	if !eventually(ctx, patience, func() bool { return s.proxy.Open() == 0 }) {
+		c.wrong("%d connections are left", s.proxy.Open())
 	}
 	if !eventually(ctx, patience, func() bool {
 		channels, err := redis.Strings(s.do("PUBSUB", "CHANNELS"))

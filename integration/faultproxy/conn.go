@@ -1,0 +1,244 @@
+package faultproxy
+
+import (
+	"bufio"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// conn is one connection through a Proxy.
+type conn struct {
+	p              *Proxy   // immutable
+	client, server net.Conn // immutable; server is nil if there is none
+	subscribed     atomic.Bool
+
+	writing sync.Mutex // held while an answer is on its way to the client; guards muted
+	muted   bool       // the client gets nothing any more
+
+	mu      sync.Mutex // guards what follows; taken after writing
+	changed sync.Cond  // of mu: pending or ended have
+	pending []answer   // to what has been sent, in order
+	ended   bool
+}
+
+// answer is what a client gets for a command.
+type answer struct {
+	ours   bool   // it does not come from the server
+	reply  []byte // in the place of the server's, if there is one
+	drop   bool   // the client does not get it
+	mute   bool   // nor anything after it
+	hangUp bool   // the connection ends here
+	script bool   // it counts as unanswered until then
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	p.mu.Lock()
+	dial := p.server
+	p.mu.Unlock()
+	c := &conn{p: p, client: client}
+	c.changed.L = &c.mu
+	if dial != nil {
+		server, err := dial()
+		if err != nil {
+			c.reset()
+			return
+		}
+		c.server = server
+	}
+	p.mu.Lock()
+	p.conns[c] = true
+	if p.closed {
+		c.reset()
+	}
+	p.mu.Unlock()
+	done := make(chan struct{})
+	p.wg.Go(func() {
+		defer close(done)
+		c.forward()
+	})
+	if c.server != nil {
+		c.answer()
+	}
+	<-done
+	p.mu.Lock()
+	delete(p.conns, c)
+	p.mu.Unlock()
+}
+
+func (c *conn) subscribes() bool { return c.subscribed.Load() }
+
+// reset ends both ends with RST, so that what is under way is gone.
+func (c *conn) reset() {
+	for _, end := range []net.Conn{c.client, c.server} {
+		if tcp, ok := end.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+		if end != nil {
+			_ = end.Close()
+		}
+	}
+}
+
+func (c *conn) hangUp() { _ = c.client.Close() }
+
+// end ends the connection; what was not answered will not be.
+func (c *conn) end() {
+	c.mu.Lock()
+	c.ended = true
+	for _, a := range c.pending {
+		c.p.answered(a)
+	}
+	c.pending = nil
+	c.changed.Broadcast()
+	c.mu.Unlock()
+	_ = c.client.Close()
+	if c.server != nil {
+		_ = c.server.Close()
+	}
+}
+
+// forward passes on what the client says, and ends when all of it is answered.
+func (c *conn) forward() {
+	defer c.end()
+	r := bufio.NewReaderSize(chunks{c.client, c.p, &c.p.requests}, 64<<10)
+	for {
+		args, err := ReadCommand(r)
+		if err != nil || !c.command(Command{Args: args, Script: scriptOf(args)}) {
+			break
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.server != nil && !c.ended && !c.subscribes() && len(c.pending) > 0 {
+		c.changed.Wait()
+	}
+}
+
+// command does to a command what is to be done to it.
+func (c *conn) command(cmd Command) bool {
+	if strings.HasSuffix(strings.ToUpper(cmd.Args[0]), "SUBSCRIBE") {
+		c.subscribed.Store(true)
+	}
+	fate, script := c.p.judge(cmd), cmd.Script != ""
+	if fate.kind == pass && (c.server == nil || c.p.requests.lose.Load()) {
+		fate = LoseRequest
+	}
+	switch fate.kind {
+	case loseRequest, afterCalls, late:
+		return c.expect(answer{ours: true, drop: true, mute: true, script: script})
+	case answered:
+		return c.expect(answer{ours: true, reply: fate.reply, script: script})
+	case hangUp:
+		return c.expect(answer{ours: true, drop: true, hangUp: true, script: script})
+	case twice:
+		if !c.expect(answer{drop: true}) || !c.send(cmd) {
+			return false
+		}
+	}
+	return c.expect(answer{reply: fate.reply, drop: fate.kind == loseReply, mute: fate.kind == loseReply, script: script}) && c.send(cmd)
+}
+
+func (c *conn) send(cmd Command) bool {
+	_, err := c.server.Write(appendCommand(nil, cmd.Args))
+	return err == nil
+}
+
+// expect says what the client gets for a command, which is not sent before.
+func (c *conn) expect(a answer) bool {
+	c.mu.Lock()
+	switch {
+	case c.ended:
+		c.p.answered(a)
+		c.mu.Unlock()
+		return false
+	case a.ours || !c.subscribes():
+		c.pending = append(c.pending, a)
+	}
+	c.mu.Unlock()
+	if !a.ours {
+		return true
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.settle()
+}
+
+// next takes what is pending first, if it is ours, or if the server has answered.
+func (c *conn) next(server bool) (a answer, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.pending) == 0 || !c.pending[0].ours && !server {
+		return answer{}, false
+	}
+	a, c.pending = c.pending[0], c.pending[1:]
+	c.changed.Broadcast()
+	return a, true
+}
+
+// settle gives the client our own answers that come next. It needs writing.
+func (c *conn) settle() bool {
+	for a, ok := c.next(false); ok; a, ok = c.next(false) {
+		if !c.deliver(a, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// answer passes on what the server says.
+func (c *conn) answer() {
+	defer c.end()
+	for r := bufio.NewReaderSize(chunks{c.server, c.p, &c.p.replies}, 64<<10); ; {
+		reply, err := appendRawReply(nil, r)
+		if err != nil || !c.reply(reply) {
+			return
+		}
+	}
+}
+
+func (c *conn) reply(reply []byte) bool {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if !c.settle() {
+		return false
+	}
+	var a answer // a message to a subscriber answers nothing
+	if !c.subscribes() {
+		a, _ = c.next(true)
+	}
+	a.mute = a.mute || c.p.replies.lose.Load()
+	return c.deliver(a, reply) && c.settle()
+}
+
+// push gives the client what it has not asked for.
+func (c *conn) push(reply []byte) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.deliver(answer{}, reply)
+}
+
+// deliver gives the client an answer, or the server's reply. It needs writing.
+func (c *conn) deliver(a answer, reply []byte) bool {
+	defer c.p.answered(a)
+	c.muted = c.muted || a.mute
+	if a.reply != nil {
+		reply = a.reply
+	}
+	switch {
+	case a.hangUp:
+		return false
+	case a.drop || c.muted:
+		return true
+	case len(reply) > 1 && c.p.takesCut():
+		_, _ = c.client.Write(reply[:len(reply)/2])
+		// What was written must arrive before the end does.
+		time.Sleep(time.Millisecond)
+		return false
+	}
+	_, err := c.client.Write(reply)
+	c.muted = err != nil // the client has left; what it has sent is answered all the same
+	return true
+}

@@ -1,0 +1,332 @@
+package faultproxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Config says what a Proxy does from the beginning.
+type Config struct {
+	// Server dials the server. Without one, commands that are passed on are lost.
+	Server func() (net.Conn, error)
+
+	// Decide is asked what becomes of each command; nil passes all on. It may be
+	// called by several goroutines at once, and may wait: then later commands of
+	// the same connection wait too.
+	Decide func(Command) Fate
+
+	// TLS is what clients have to speak, if it is set.
+	TLS *tls.Config
+}
+
+// A Proxy stands between clients and a server. All methods are safe for concurrent
+// use.
+type Proxy struct {
+	// immutable
+	ln                net.Listener
+	addr              string
+	decide            func(Command) Fate
+	stop              chan struct{} // closed by Close
+	dialling          *gate         // shut while no Dial succeeds
+	requests, replies direction
+
+	wg sync.WaitGroup // every goroutine
+
+	delay, jitter atomic.Int64 // ns, of each chunk in each direction
+	cuts          atomic.Int64 // replies that are still to be cut
+	cut           atomic.Int64 // replies that were
+	accepted      atomic.Int64
+	unanswered    atomic.Int64 // calls of scripts that have come and may still be answered
+
+	mu      sync.Mutex // guards what follows
+	server  func() (net.Conn, error)
+	conns   map[*conn]bool
+	closed  bool
+	late    int // commands that wait for a time
+	waiting []*waiting
+	kept    map[string]chan struct{} // by script; closed by LetGo
+	came    map[string]int           // by script, since Keep
+	faults  map[string]int           // see Faults
+}
+
+// waiting is a command that waits for calls of others.
+type waiting struct {
+	calls int // until it is sent
+	args  []string
+}
+
+// Server is one that a Proxy can stand before, of package redistest for instance.
+type Server interface {
+	Network() string
+	Addr() string
+}
+
+// Before returns what dials s.
+func Before(s Server) func() (net.Conn, error) {
+	return func() (net.Conn, error) { return net.DialTimeout(s.Network(), s.Addr(), time.Second) }
+}
+
+// Start starts a Proxy on a free port of the loopback.
+func Start(cfg Config) (*Proxy, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		ln: ln, addr: ln.Addr().String(), decide: cfg.Decide, stop: make(chan struct{}), dialling: newGate(),
+		requests: direction{gate: newGate()}, replies: direction{gate: newGate()},
+		server: cfg.Server, conns: map[*conn]bool{}, kept: map[string]chan struct{}{}, came: map[string]int{}, faults: map[string]int{},
+	}
+	if cfg.TLS != nil {
+		p.ln = tls.NewListener(ln, cfg.TLS)
+	}
+	p.wg.Go(func() {
+		for {
+			client, err := p.ln.Accept()
+			if err != nil {
+				return
+			}
+			p.accepted.Add(1)
+			p.wg.Go(func() { p.serve(client) })
+		}
+	})
+	return p, nil
+}
+
+// Close breaks all connections, sends what was to be sent late, and returns when
+// no goroutine of p runs any more.
+func (p *Proxy) Close() {
+	p.Heal()
+	p.LetGo()
+	p.mu.Lock()
+	if !p.closed {
+		close(p.stop)
+	}
+	p.closed = true
+	p.mu.Unlock()
+	_ = p.ln.Close()
+	p.Reset()
+	p.wg.Wait()
+}
+
+// Addr is where p listens.
+func (p *Proxy) Addr() string { return p.addr }
+
+// Dial connects to p. It waits while nobody can.
+func (p *Proxy) Dial(ctx context.Context) (redis.Conn, error) {
+	if err := p.dialling.pass(ctx.Done()); err != nil {
+		return nil, errors.Join(err, ctx.Err())
+	}
+	return redis.DialContext(ctx, "tcp", p.addr)
+}
+
+// Pool returns a pool whose connections Dial makes.
+func (p *Proxy) Pool() *redis.Pool { return &redis.Pool{DialContext: p.Dial} }
+
+// Lead makes new connections go to another server.
+func (p *Proxy) Lead(server func() (net.Conn, error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = server
+}
+
+// Accepted is how many connections p has accepted.
+func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
+
+// Open is the number of connections.
+func (p *Proxy) Open() int { return p.count(func(*conn) bool { return true }) }
+
+// Subscribers is the number of connections that have subscribed.
+func (p *Proxy) Subscribers() int { return p.count((*conn).subscribes) }
+
+func (p *Proxy) count(which func(*conn) bool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for c := range p.conns {
+		if which(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// Heal ends what is being done to all connections.
+func (p *Proxy) Heal() {
+	p.Slow(0, 0)
+	p.cuts.Store(0)
+	p.Requests(Flow)
+	p.Replies(Flow)
+	p.dialling.set(true)
+}
+
+// Requests says what becomes of what clients send from now on.
+func (p *Proxy) Requests(t Traffic) { p.requests.set(t) }
+
+// Replies says what becomes of what the server sends from now on.
+func (p *Proxy) Replies(t Traffic) { p.replies.set(t) }
+
+// BlackHole loses everything in both directions, and lets no Dial succeed.
+func (p *Proxy) BlackHole() {
+	p.dialling.set(false)
+	p.Requests(Lose)
+	p.Replies(Lose)
+}
+
+// Unreachable lets no Dial succeed.
+func (p *Proxy) Unreachable() { p.dialling.set(false) }
+
+// Slow makes every chunk of bytes take delay, and up to jitter more, in each
+// direction.
+func (p *Proxy) Slow(delay, jitter time.Duration) {
+	p.jitter.Store(int64(jitter))
+	p.delay.Store(int64(delay))
+}
+
+// CutReplies ends the connections of the next n replies in the middle of them.
+func (p *Proxy) CutReplies(n int) { p.cuts.Store(int64(n)) }
+
+// Cut is how many replies were cut.
+func (p *Proxy) Cut() int { return int(p.cut.Load()) }
+
+// Reset breaks all connections, and what is under way is gone. It returns how
+// many they were.
+func (p *Proxy) Reset() int { return p.breakAll((*conn).reset, func(*conn) bool { return true }) }
+
+// ResetSubscribers breaks the connections that have subscribed.
+func (p *Proxy) ResetSubscribers() int { return p.breakAll((*conn).reset, (*conn).subscribes) }
+
+// HangUp ends all clients' connections, and no Dial succeeds for d. What they have
+// sent still arrives.
+func (p *Proxy) HangUp(d time.Duration) {
+	if d > 0 {
+		p.dialling.set(false)
+		time.AfterFunc(d, func() { p.dialling.set(true) })
+	}
+	p.breakAll((*conn).hangUp, func(*conn) bool { return true })
+}
+
+func (p *Proxy) breakAll(end func(*conn), which func(*conn) bool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for c := range p.conns {
+		if which(c) {
+			end(c)
+			n++
+		}
+	}
+	return n
+}
+
+// Publish tells all connections that have subscribed, in the server's place.
+func (p *Proxy) Publish(message any) {
+	p.mu.Lock()
+	var to []*conn
+	for c := range p.conns {
+		if c.subscribes() {
+			to = append(to, c)
+		}
+	}
+	p.mu.Unlock()
+	for _, c := range to {
+		c.push(AppendReply(nil, message))
+	}
+}
+
+// takesCut says whether this reply is to be cut.
+func (p *Proxy) takesCut() bool {
+	for left := p.cuts.Load(); left > 0; left = p.cuts.Load() {
+		if p.cuts.CompareAndSwap(left, left-1) {
+			p.cut.Add(1)
+			return true
+		}
+	}
+	return false
+}
+
+// Traffic is what becomes of the bytes of a direction.
+type Traffic int
+
+const (
+	Flow Traffic = iota
+	Hold         // they come late
+	Lose         // they never come
+)
+
+// direction is one of the two.
+type direction struct {
+	gate *gate // immutable; shut while it holds
+	lose atomic.Bool
+}
+
+func (d *direction) set(t Traffic) {
+	d.lose.Store(t == Lose)
+	d.gate.set(t != Hold)
+}
+
+// gate lets pass while it is open.
+type gate struct {
+	mu   sync.Mutex // guards open
+	open chan struct{}
+}
+
+func newGate() *gate {
+	g := &gate{open: make(chan struct{})}
+	close(g.open)
+	return g
+}
+
+func (g *gate) set(open bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.open:
+		if !open {
+			g.open = make(chan struct{})
+		}
+	default:
+		if open {
+			close(g.open)
+		}
+	}
+}
+
+var errShut = errors.New("faultproxy: nobody can connect")
+
+// pass waits until g is open, or done is closed.
+func (g *gate) pass(done <-chan struct{}) error {
+	g.mu.Lock()
+	open := g.open
+	g.mu.Unlock()
+	select {
+	case <-open:
+		return nil
+	case <-done:
+		return errShut
+	}
+}
+
+// chunks is one end of a connection, whose bytes come as the proxy says.
+type chunks struct {
+	net.Conn
+	p *Proxy
+	d *direction
+}
+
+func (c chunks) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if d := c.p.delay.Load(); d > 0 && n > 0 {
+		time.Sleep(time.Duration(d + rand.Int64N(c.p.jitter.Load()+1)))
+	}
+	_ = c.d.gate.pass(nil)
+	return n, err
+}
