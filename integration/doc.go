@@ -15,8 +15,9 @@
 // hostile_test.go puts at the keys, and on the channels, what nobody should, and
 // fuzz_test.go gives the calls what nobody would; corpora are in testdata/fuzz.
 //
-// Package faultproxy stands between clients and a server wherever a test of this
-// module breaks the network.
+// What more than one package's tests need stands here too: faultproxy between
+// clients and a server wherever a test breaks the network, fixture, which sets up
+// clients and servers and takes them down, and bounded, which gives waits an end.
 //
 // The promises of lock are tried under faults by package faults (faults_test.go);
 // -v prints the matrix. WHEELLOCK_SEED repeats the plan of a run, WHEELLOCK_SOAK=1h

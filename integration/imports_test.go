@@ -67,14 +67,20 @@ var rules = []rule{
 	{tree: "bench", ours: []string{"lock", "lock/cluster", "lock/sentinel", "bench/internal/run", "integration/redistest"}, others: []string{"*"}},
 	{tree: containerTree, ours: []string{"integration/redistest"}, others: []string{"*"}},
 	{tree: "integration/redistest", ours: []string{"lock/locktest/memredis"}, others: []string{redigo}},
+	{tree: "integration/bounded"},
+	{tree: "integration/fixture", ours: []string{"lock", "integration/bounded", "integration/faultproxy", "integration/redistest"}, others: []string{"*"}},
 	{tree: "integration/faultproxy", ours: []string{"lock/script"}, others: []string{redigo}},
 	{tree: "integration/faults", ours: []string{"lock", "integration/redistest", "integration/faultproxy"}, others: []string{"*"}},
 	{tree: "integration"},
 }
 
-// containerTree brings dockertest, which is for the tests of integration alone. It
-// alone may link package testing, which brings flags of its own into a program.
+// containerTree brings dockertest, which is for the tests of integration alone.
 const containerTree = "integration/redistest/container"
+
+// forTests are the trees that may link package testing, which brings flags of its
+// own into a program. No rule lets another tree import them, so that test files
+// alone do.
+var forTests = []string{containerTree, "integration/bounded", "integration/fixture"}
 
 func within(tree, path string) bool {
 	return path == module+"/"+tree || strings.HasPrefix(path, module+"/"+tree+"/")
@@ -120,7 +126,7 @@ func violations(pkgs []pkg) []string {
 		for _, path := range p.Deps {
 			d := byPath[path]
 			switch {
-			case path == "testing" && !within(containerTree, p.ImportPath):
+			case path == "testing" && !slices.ContainsFunc(forTests, func(tree string) bool { return within(tree, p.ImportPath) }):
 			case d.Standard, path == "C":
 				continue
 			case d.Module != nil && d.Module.Path == module:
@@ -152,7 +158,7 @@ func TestImportsRunDownwardsOnly(t *testing.T) {
 				require.NoError(t, err)
 				pkgs = append(pkgs, p)
 			}
-			for _, must := range []string{"wheel", "renewal", "lock", "lock/cluster", "lock/sentinel", "lock/locktest", "bench", "bench/internal/run", "bench/internal/report", "integration/redistest", containerTree} {
+			for _, must := range []string{"wheel", "renewal", "lock", "lock/cluster", "lock/sentinel", "lock/locktest", "bench", "bench/internal/run", "bench/internal/report", "integration/redistest", containerTree, "integration/bounded", "integration/fixture"} {
 				require.True(t, slices.ContainsFunc(pkgs, func(p pkg) bool { return p.ImportPath == module+"/"+must }), "package %s is missing", must)
 			}
 			for _, v := range violations(pkgs) {
@@ -226,6 +232,17 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"integration/redistest", "testing", ""},
 		{"integration/redistest", "github.com/ory/dockertest/v3", "github.com/ory/dockertest/v3"},
 		{"integration/faults", "testing", ""},
+		{"wheel", module + "/integration/bounded", module},
+		{"renewal", module + "/integration/bounded", module},
+		{"lock", module + "/integration/bounded", module},
+		{"lock", module + "/integration/fixture", module},
+		{"lock/cluster", module + "/integration/fixture", module},
+		{"lock/internal/pipe", module + "/integration/fixture", module},
+		{"lock/locktest", module + "/integration/fixture", module},
+		{"bench", module + "/integration/fixture", module},
+		{"integration/redistest", module + "/integration/fixture", module},
+		{"integration/faults", module + "/integration/fixture", module},
+		{"integration/faultproxy", module + "/integration/bounded", module},
 		{"integration/faultproxy", "testing", ""},
 		{"integration/faultproxy", module + "/lock", module},
 		{"lock", module + "/integration/faultproxy", module},
@@ -270,6 +287,8 @@ func TestAllowedImportsPass(t *testing.T) {
 		{"lock/locktest", "lock/locktest/memredis"},
 		{"integration/redistest", "lock/locktest/memredis"},
 		{"integration/faults", "integration/faultproxy"},
+		{"integration/fixture", "lock"},
+		{"integration/fixture", "integration/bounded"},
 		{"integration/redistest/container", "integration/redistest"},
 	} {
 		from := pkg{ImportPath: module + "/" + c[0], Module: house, Deps: []string{module + "/" + c[1], "fmt"}}

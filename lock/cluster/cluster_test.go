@@ -13,6 +13,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
 )
@@ -21,11 +22,11 @@ func TestLocksOfAllSlotsAreKeptRenewed(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
 	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: 2 * time.Second})
-	helds := lockAll(t, c, names("all:", 900))
+	helds := fixture.LockAll(t, c, fixture.Names("all:", 900))
 	for _, s := range rc.Servers {
-		do(t, s, "SCRIPT", "FLUSH")
+		fixture.Do(t, s, "SCRIPT", "FLUSH")
 	}
-	awaitRenewed(t, c, 3600)
+	fixture.AwaitRenewed(t, c, 3600)
 	on := make([]int, len(rc.Servers))
 	for name, held := range helds {
 		require.True(t, held.Valid())
@@ -121,7 +122,7 @@ func TestTheTokenCounterOfASlotIsTheSameForAll(t *testing.T) {
 	}
 	slot := redisc.Slot("{token}")
 	s := rc.Servers[owner(t, rc, "{token}")]
-	keys, err := redis.Strings(do(t, s, "CLUSTER", "GETKEYSINSLOT", slot, 10), nil)
+	keys, err := redis.Strings(fixture.Do(t, s, "CLUSTER", "GETKEYSINSLOT", slot, 10), nil)
 	require.NoError(t, err)
 	counters := 0
 	for _, key := range keys {
@@ -132,7 +133,7 @@ func TestTheTokenCounterOfASlotIsTheSameForAll(t *testing.T) {
 			for smaller := range n {
 				require.NotEqual(t, slot, redisc.Slot(strconv.Itoa(smaller)), "the smallest number of the slot")
 			}
-			value, err := redis.Int64(do(t, s, "GET", key), nil)
+			value, err := redis.Int64(fixture.Do(t, s, "GET", key), nil)
 			require.NoError(t, err)
 			require.Equal(t, last, value)
 		}
@@ -170,7 +171,7 @@ func TestStartupNodesMayBeDown(t *testing.T) {
 	require.NoError(t, err)
 	c, err := lock.New(source, lock.Config{})
 	require.NoError(t, err)
-	defer closeNow(c)
+	defer fixture.CloseNow(c)
 	held, err := c.Mutex("startup").Lock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, held.Unlock(ctx))
@@ -179,7 +180,7 @@ func TestStartupNodesMayBeDown(t *testing.T) {
 	require.NoError(t, err)
 	lost, err := lock.New(source, lock.Config{Lease: time.Second})
 	require.NoError(t, err)
-	defer closeNow(lost)
+	defer fixture.CloseNow(lost)
 	require.Eventually(t, func() bool {
 		_, err = lost.Mutex("startup").TryLock(ctx)
 		require.ErrorIs(t, err, lock.ErrUnknown)
@@ -213,10 +214,10 @@ func TestPoolsOfTheClusterAreDialledAsTheyDo(t *testing.T) {
 	require.NoError(t, err)
 	c, err := lock.New(source, lock.Config{})
 	require.NoError(t, err)
-	defer closeNow(c)
+	defer fixture.CloseNow(c)
 	held, err := c.Mutex("pools").Lock(ctx)
 	require.NoError(t, err)
-	clients, err := redis.String(do(t, rc.Servers[owner(t, rc, "pools")], "CLIENT", "LIST"), nil)
+	clients, err := redis.String(fixture.Do(t, rc.Servers[owner(t, rc, "pools")], "CLIENT", "LIST"), nil)
 	require.NoError(t, err)
 	require.Contains(t, clients, "from-the-pool")
 

@@ -10,6 +10,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
@@ -24,8 +25,8 @@ func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
 	c := newClient(t, rc, cluster.Options{}, lock.Config{
 		Lease: 3 * time.Second, Renewal: renewal.Config{Margin: 700 * time.Millisecond},
 	})
-	helds := lockAll(t, c, names("hung:", 600))
-	awaitRenewed(t, c, 600)
+	helds := fixture.LockAll(t, c, fixture.Names("hung:", 600))
+	fixture.AwaitRenewed(t, c, 600)
 	const hung = 1
 	require.NoError(t, rc.Servers[hung].Pause())
 	var its []*lock.Held
@@ -51,7 +52,7 @@ func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
 		}
 	}
 	require.Positive(t, left, "told while the server had the keys")
-	awaitRenewed(t, c, 2*(len(helds)-len(its)))
+	fixture.AwaitRenewed(t, c, 2*(len(helds)-len(its)))
 	require.Equal(t, map[renewal.Reason]int{renewal.TrustEnded: len(its)}, c.Stats().Renewal.Lost, "each once, and no other")
 	held, err := c.Mutex("hung:again" + its[0].Name()).Lock(context.Background())
 	require.NoError(t, err)
@@ -80,15 +81,15 @@ func TestAMasterFailsOver(t *testing.T) {
 			elsewhere = append(elsewhere, name)
 		}
 	}
-	kept := lockAll(t, c, here[:30])
-	rest := lockAll(t, c, elsewhere)
+	kept := fixture.LockAll(t, c, here[:30])
+	rest := fixture.LockAll(t, c, elsewhere)
 	fixed, err := c.Mutex(here[30]).LockFor(ctx, 400*time.Second)
 	require.NoError(t, err)
 	kept[here[30]] = fixed
 	require.Eventually(t, func() bool { return pttlReplica(t, rc.Servers[heir], here[30]) > 0 }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, rc.Servers[heir].Pause())
-	do(t, rc.Servers[dies], "CLIENT", "KILL", "TYPE", "replica") // or its kernel would take what it misses
-	missed := lockAll(t, c, here[31:59])
+	fixture.Do(t, rc.Servers[dies], "CLIENT", "KILL", "TYPE", "replica") // or its kernel would take what it misses
+	missed := fixture.LockAll(t, c, here[31:59])
 	fixedMissed, err := c.Mutex(here[59]).LockFor(ctx, 400*time.Second)
 	require.NoError(t, err)
 	missed[here[59]] = fixedMissed
@@ -149,8 +150,8 @@ func TestShortLeasesThroughAFailover(t *testing.T) {
 	})
 	ctx := context.Background()
 	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: time.Second})
-	helds := lockAll(t, c, names("short:", 300))
-	awaitRenewed(t, c, 300)
+	helds := fixture.LockAll(t, c, fixture.Names("short:", 300))
+	fixture.AwaitRenewed(t, c, 300)
 	killed := time.Now()
 	require.NoError(t, rc.Servers[0].Kill())
 	for name, held := range helds {
@@ -170,7 +171,7 @@ func TestShortLeasesThroughAFailover(t *testing.T) {
 			helds[name] = held
 		}
 	}
-	awaitRenewed(t, c, 900)
+	fixture.AwaitRenewed(t, c, 900)
 	for name, held := range helds {
 		require.True(t, held.Valid(), name)
 		require.NoError(t, held.Unlock(ctx))

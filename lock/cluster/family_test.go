@@ -11,6 +11,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
@@ -140,7 +141,7 @@ func TestCountersOnACluster(t *testing.T) {
 				}
 			}
 			for _, name := range tagged(fmt.Sprint("semaphore:", sharded)) {
-				do(t, rc.Servers[owner(t, rc, name)], "DEL", name)
+				fixture.Do(t, rc.Servers[owner(t, rc, name)], "DEL", name)
 				s := a.Semaphore(name)
 				set, err := s.TrySet(ctx, 2)
 				require.NoError(t, err)
@@ -211,8 +212,8 @@ func TestALatchOnAClusterOpensForRedissonsAwait(t *testing.T) {
 			opened := make(chan error, 1)
 			go func() { opened <- latch.Wait(ctx) }()
 			awaitListener(t, rc, name, sharded)
-			do(t, s, "DEL", name)
-			do(t, s, publish, channel, 0)
+			fixture.Do(t, s, "DEL", name)
+			fixture.Do(t, s, publish, channel, 0)
 			select {
 			case err := <-opened:
 				require.NoError(t, err)
@@ -232,7 +233,7 @@ func awaitListener(t *testing.T, rc *redistest.Cluster, name string, sharded boo
 	}
 	s := rc.Servers[owner(t, rc, name)]
 	require.Eventually(t, func() bool {
-		channels, err := redis.Strings(do(t, s, "PUBSUB", command), nil)
+		channels, err := redis.Strings(fixture.Do(t, s, "PUBSUB", command), nil)
 		require.NoError(t, err)
 		for _, c := range channels {
 			if rest, ok := strings.CutSuffix(c, name); ok && strings.HasSuffix(rest, ":") ||
@@ -250,7 +251,7 @@ func requireOneSlot(t *testing.T, rc *redistest.Cluster, name string) {
 	t.Helper()
 	found := false
 	for _, s := range rc.Servers {
-		keys, err := redis.Strings(do(t, s, "KEYS", "*"), nil)
+		keys, err := redis.Strings(fixture.Do(t, s, "KEYS", "*"), nil)
 		require.NoError(t, err)
 		for _, key := range keys {
 			if key == name || strings.Contains(key, "{"+name+"}") || strings.HasPrefix(key, name+":") || strings.HasSuffix(key, ":"+name) {
@@ -270,13 +271,13 @@ func TestHoldsOfTheFamilyAreRenewed(t *testing.T) {
 	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: time.Second})
 	var helds []*lock.Held
 	for kind := range exclusive {
-		for _, name := range append(names("kept:"+kind, 6), "{kept}:"+kind, "x{kept "+kind+"}y") {
+		for _, name := range append(fixture.Names("kept:"+kind, 6), "{kept}:"+kind, "x{kept "+kind+"}y") {
 			held, err := first(kind, c, name)(ctx)
 			require.NoError(t, err)
 			helds = append(helds, held)
 		}
 	}
-	awaitRenewed(t, c, 5*len(helds))
+	fixture.AwaitRenewed(t, c, 5*len(helds))
 	require.Empty(t, c.Stats().Renewal.Lost)
 	for _, held := range helds {
 		require.True(t, held.Valid(), held.Name())
@@ -365,7 +366,7 @@ func TestAReaderWhoseKeysAreApartKeepsItsLock(t *testing.T) {
 
 			require.NoError(t, rc.MoveKeys(slot, from, to))
 			require.NoError(t, rc.EndMove(slot, from, to))
-			awaitRenewed(t, reads, 1)
+			fixture.AwaitRenewed(t, reads, 1)
 			require.True(t, helds[1].Valid())
 			if err := helds[0].Unlock(ctx); err != nil { // it may be released, or given up to the client
 				require.ErrorIs(t, err, lock.ErrNotHeld)
@@ -391,10 +392,10 @@ func TestReadersApartDoNotKeepOthersFromRenewal(t *testing.T) {
 	to := (from + 1) % 3
 	lease := 2 * time.Second
 	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: lease})
-	mutexes := lockAll(t, c, names(tag+"mutex", 200)) // so many that some share a batch
+	mutexes := fixture.LockAll(t, c, fixture.Names(tag+"mutex", 200)) // so many that some share a batch
 	apart, timeouts := readers(t, rc, tag+"apart", c)
 	var whole []*lock.Held
-	for _, name := range names(tag+"whole", 200) {
+	for _, name := range fixture.Names(tag+"whole", 200) {
 		held, err := c.RWMutex(name).RLock(ctx)
 		require.NoError(t, err)
 		whole = append(whole, held)
@@ -402,7 +403,7 @@ func TestReadersApartDoNotKeepOthersFromRenewal(t *testing.T) {
 	require.NoError(t, rc.BeginMove(slot, from, to))
 	require.NoError(t, rc.MoveKeys(slot, from, to, append(timeouts, tag+"mutex1", tag+"mutex2")...))
 	<-apart[0].Done() // for longer than a lease
-	awaitRenewed(t, c, 3*len(mutexes))
+	fixture.AwaitRenewed(t, c, 3*len(mutexes))
 	for name, held := range mutexes {
 		require.True(t, held.Valid(), name)
 		require.NoError(t, held.Unlock(ctx))
@@ -440,7 +441,7 @@ func TestTheFamilyInASlotHeldHalfMigrated(t *testing.T) {
 		}
 	}
 	permits, latch := a.Semaphore(tag+"permits"), a.CountDownLatch(tag+"latch")
-	do(t, rc.Servers[from], "DEL", permits.Name())
+	fixture.Do(t, rc.Servers[from], "DEL", permits.Name())
 	_, err := permits.TrySet(ctx, 1)
 	require.NoError(t, err)
 	_, err = latch.TrySet(ctx, 1)
@@ -473,7 +474,7 @@ func TestTheFamilyInASlotHeldHalfMigrated(t *testing.T) {
 	begin("takes a permit", func() error { return permits.Acquire(ctx, 1) })
 	begin("counts down", func() error { return latch.CountDown(ctx) })
 	begin("waits at the latch", func() error { return b.CountDownLatch(latch.Name()).Wait(ctx) })
-	awaitRenewed(t, a, 2*len(kept))
+	fixture.AwaitRenewed(t, a, 2*len(kept))
 	for kind, held := range kept {
 		require.True(t, held.Valid(), kind)
 	}

@@ -2,7 +2,6 @@ package cluster_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
@@ -56,7 +56,7 @@ func onCluster(t *testing.T) *redistest.Cluster {
 	shared.once.Do(func() {
 		shared.cluster, shared.err = redistest.StartCluster(context.Background(), redistest.ClusterOptions{NodeTimeout: time.Minute})
 	})
-	skipWithout(t, shared.err)
+	fixture.Need(t, shared.err)
 	return shared.cluster
 }
 
@@ -64,17 +64,9 @@ func onCluster(t *testing.T) *redistest.Cluster {
 func ownCluster(t *testing.T, o redistest.ClusterOptions) *redistest.Cluster {
 	t.Helper()
 	c, err := redistest.StartCluster(context.Background(), o)
-	skipWithout(t, err)
+	fixture.Need(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Stop()) })
 	return c
-}
-
-func skipWithout(t *testing.T, err error) {
-	t.Helper()
-	if errors.Is(err, redistest.ErrNoServer) && !redistest.Required() {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
 }
 
 // newClient returns a client of rc that the test closes.
@@ -82,28 +74,7 @@ func newClient(t *testing.T, rc *redistest.Cluster, o cluster.Options, cfg lock.
 	t.Helper()
 	source, err := cluster.New(&redisc.Cluster{StartupNodes: rc.Addrs()[:1]}, o)
 	require.NoError(t, err)
-	c, err := lock.New(source, cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() { closeNow(c) })
-	return c
-}
-
-// closeNow closes c without waiting for what a test still holds.
-func closeNow(c *lock.Client) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = c.Close(ctx)
-}
-
-// do runs a command on a server, as a bystander.
-func do(t *testing.T, s *redistest.Server, cmd string, args ...any) any {
-	t.Helper()
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
-	reply, err := conn.Do(cmd, args...)
-	require.NoError(t, err, cmd)
-	return reply
+	return fixture.Client(t, source, cfg)
 }
 
 // owner returns the index of the server that has the key's slot.
@@ -112,46 +83,6 @@ func owner(t *testing.T, rc *redistest.Cluster, key string) int {
 	i, err := rc.Owner(redisc.Slot(key))
 	require.NoError(t, err)
 	return i
-}
-
-// lockAll takes locks of these names.
-func lockAll(t *testing.T, c *lock.Client, names []string) map[string]*lock.Held {
-	t.Helper()
-	helds := map[string]*lock.Held{}
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			for i := g; i < len(names); i += 8 {
-				held, err := c.Mutex(names[i]).Lock(context.Background())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				helds[names[i]] = held
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	require.False(t, t.Failed())
-	return helds
-}
-
-func names(prefix string, n int) []string {
-	out := make([]string, n)
-	for i := range out {
-		out[i] = fmt.Sprint(prefix, i)
-	}
-	return out
-}
-
-// awaitRenewed waits until n more renewals were acknowledged.
-func awaitRenewed(t *testing.T, c *lock.Client, n int) {
-	t.Helper()
-	want := c.Stats().Renewal.Renewed + uint64(n)
-	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= want }, time.Minute, 5*time.Millisecond)
 }
 
 // pttl is what is left of a key on a server that is asked directly, -2 if it
@@ -171,7 +102,7 @@ func pttl(t *testing.T, s *redistest.Server, key string) int64 {
 // keysInSlot are the keys of a slot on a server.
 func keysInSlot(t *testing.T, rc *redistest.Cluster, slot, server int) []string {
 	t.Helper()
-	keys, err := redis.Strings(do(t, rc.Servers[server], "CLUSTER", "GETKEYSINSLOT", slot, 1000), nil)
+	keys, err := redis.Strings(fixture.Do(t, rc.Servers[server], "CLUSTER", "GETKEYSINSLOT", slot, 1000), nil)
 	require.NoError(t, err)
 	return keys
 }

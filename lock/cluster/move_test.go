@@ -11,6 +11,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
@@ -35,7 +36,7 @@ func TestASlotHeldHalfMigrated(t *testing.T) {
 			tokens := map[string]int64{}
 			var kept, gone map[string]*lock.Held
 			if counter != "is new" {
-				kept, gone = lockAll(t, a, names(tag+"kept", 20)), lockAll(t, a, names(tag+"gone", 20))
+				kept, gone = fixture.LockAll(t, a, fixture.Names(tag+"kept", 20)), fixture.LockAll(t, a, fixture.Names(tag+"gone", 20))
 			}
 			require.NoError(t, rc.BeginMove(slot, from, to))
 			var moved []string
@@ -49,7 +50,7 @@ func TestASlotHeldHalfMigrated(t *testing.T) {
 				require.NoError(t, rc.MoveKeys(slot, from, to, moved...))
 			}
 			for round, end := 0, time.Now().Add(3*lease); time.Now().Before(end); round++ {
-				for _, name := range names(tag+"fresh", 3) {
+				for _, name := range fixture.Names(tag+"fresh", 3) {
 					c := []*lock.Client{a, b}[round%2]
 					held, err := c.Mutex(name).Lock(ctx)
 					require.NoError(t, err)
@@ -79,10 +80,10 @@ func TestASlotHeldHalfMigrated(t *testing.T) {
 				}
 			}
 			// Locks of names that had been released are taken where the slot goes.
-			late := lockAll(t, a, names(tag+"late", 5))
+			late := fixture.LockAll(t, a, fixture.Names(tag+"late", 5))
 			require.NoError(t, rc.MoveKeys(slot, from, to))
 			require.NoError(t, rc.EndMove(slot, from, to))
-			awaitRenewed(t, a, 3*(len(kept)+len(gone)+len(late)))
+			fixture.AwaitRenewed(t, a, 3*(len(kept)+len(gone)+len(late)))
 			require.Empty(t, a.Stats().Renewal.Lost)
 			for _, helds := range []map[string]*lock.Held{kept, gone, late} {
 				for name, held := range helds {
@@ -130,7 +131,7 @@ func TestNobodyNoticesThatSlotsMove(t *testing.T) {
 		done   atomic.Int32
 	}
 	var state [locks]guarded
-	held := lockAll(t, clients[0], names("roaming:held:", 300))
+	held := fixture.LockAll(t, clients[0], fixture.Names("roaming:held:", 300))
 	var wg sync.WaitGroup
 	for w := range 8 {
 		wg.Go(func() {
@@ -183,7 +184,7 @@ func TestNobodyNoticesThatSlotsMove(t *testing.T) {
 			require.Eventually(t, func() bool { return state[n].done.Load() > before+3 }, time.Minute, time.Millisecond, "it goes on")
 		}
 	}
-	awaitRenewed(t, clients[0], 900)
+	fixture.AwaitRenewed(t, clients[0], 900)
 	cancel()
 	wg.Wait()
 	require.Empty(t, clients[0].Stats().Renewal.Lost)

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -22,7 +23,7 @@ func TestAPoolToAServerInClusterModeIsToldWhatItNeeds(t *testing.T) {
 	defer pool.Close()
 	c, err := lock.New(pool, lock.Config{})
 	require.NoError(t, err)
-	defer closeNow(c)
+	defer fixture.CloseNow(c)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err = c.Mutex("job").Lock(ctx)
@@ -32,7 +33,7 @@ func TestAPoolToAServerInClusterModeIsToldWhatItNeeds(t *testing.T) {
 	require.NotErrorIs(t, err, lock.ErrUnknown)
 
 	var elsewhere string
-	for _, name := range names("permits", 100) {
+	for _, name := range fixture.Names("permits", 100) {
 		if owner(t, rc, name) != 0 {
 			elsewhere = name
 			break
@@ -56,7 +57,7 @@ func TestThePrefixOfTheTokenCountersSlotServesAPoolToAWholeCluster(t *testing.T)
 	defer pool.Close()
 	c, err := lock.New(pool, lock.Config{KeyPrefix: prefix, Lease: time.Second, MaxPoll: time.Hour})
 	require.NoError(t, err)
-	defer closeNow(c)
+	defer fixture.CloseNow(c)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	permits, sem, latch := c.PermitSemaphore("p"), c.Semaphore("s"), c.CountDownLatch("l")
@@ -67,7 +68,7 @@ func TestThePrefixOfTheTokenCountersSlotServesAPoolToAWholeCluster(t *testing.T)
 	} {
 		held, err := take(ctx)
 		require.NoError(t, err)
-		awaitRenewed(t, c, 1)
+		fixture.AwaitRenewed(t, c, 1)
 		got := make(chan error, 1)
 		go func() {
 			next, err := take(ctx)
@@ -87,7 +88,7 @@ func TestThePrefixOfTheTokenCountersSlotServesAPoolToAWholeCluster(t *testing.T)
 	require.NoError(t, err)
 	require.NoError(t, latch.CountDown(ctx))
 	require.NoError(t, latch.Wait(ctx))
-	keys, err := redis.Strings(do(t, rc.Servers[0], "KEYS", "*"), nil)
+	keys, err := redis.Strings(fixture.Do(t, rc.Servers[0], "KEYS", "*"), nil)
 	require.NoError(t, err)
 	require.Contains(t, keys, "wheellock_token")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
 )
@@ -35,7 +36,7 @@ func TestTheRightsThatTheREADMEGivesAreEnough(t *testing.T) {
 		args = append(args, string(word[1]))
 	}
 	for _, s := range rc.Servers {
-		do(t, s, "ACL", args...)
+		fixture.Do(t, s, "ACL", args...)
 	}
 	for _, sharded := range []bool{false, true} {
 		source, err := cluster.New(&redisc.Cluster{
@@ -46,7 +47,7 @@ func TestTheRightsThatTheREADMEGivesAreEnough(t *testing.T) {
 		for range 2 {
 			c, err := lock.New(source, lock.Config{KeyPrefix: "app:", Lease: time.Minute, MaxPoll: time.Hour})
 			require.NoError(t, err)
-			defer closeNow(c)
+			defer fixture.CloseNow(c)
 			clients = append(clients, c)
 		}
 		ctx := context.Background()

@@ -1,19 +1,19 @@
 package cluster_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock/cluster"
 	"github.com/wheellock/wheellock/lock/topology"
 )
@@ -22,43 +22,12 @@ import (
 // to that.
 func startTeller(t *testing.T, slots string) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var conns []net.Conn
-	wg.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			conns = append(conns, c)
-			mu.Unlock()
-			wg.Go(func() {
-				defer c.Close()
-				for lines := bufio.NewScanner(c); lines.Scan(); {
-					switch strings.ToUpper(lines.Text()) {
-					case "SLOTS":
-						fmt.Fprint(c, slots)
-					case "NODES":
-						fmt.Fprint(c, "-NOPERM User locker has no permissions to run the 'cluster|nodes' command\r\n")
-					}
-				}
-			})
+	return fixture.Proxy(t, nil, func(c faultproxy.Command) faultproxy.Fate {
+		if strings.EqualFold(c.Args[1], "SLOTS") {
+			return faultproxy.Answer(faultproxy.Raw(slots))
 		}
-	})
-	t.Cleanup(func() {
-		ln.Close()
-		mu.Lock()
-		for _, c := range conns {
-			c.Close()
-		}
-		mu.Unlock()
-		wg.Wait()
-	})
-	return ln.Addr().String()
+		return faultproxy.Answer(redis.Error("NOPERM User locker has no permissions to run the 'cluster|nodes' command"))
+	}).Addr()
 }
 
 // slotsAt is an answer of CLUSTER SLOTS that gives all slots to one node. host is

@@ -12,6 +12,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
@@ -73,14 +74,14 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 	slot := redisc.Slot(name[0])
 	require.NoError(t, rc.BeginMove(slot, 0, 1))
 	require.NoError(t, rc.MoveKeys(slot, 0, 1))
-	awaitRenewed(t, c, 12)
+	fixture.AwaitRenewed(t, c, 12)
 	require.True(t, held.Valid())
 	require.NoError(t, rc.EndMove(slot, 0, 1))
-	awaitRenewed(t, c, 12)
+	fixture.AwaitRenewed(t, c, 12)
 	require.True(t, held.Valid())
 	_, err = lock.NewMultiLock(clients[1].Mutex(name[0]), clients[1].Mutex(name[2])).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	do(t, rc.Servers[1], "DEL", name[0])
+	fixture.Do(t, rc.Servers[1], "DEL", name[0])
 	<-held.Done()
 	var lost *lock.LostError
 	require.ErrorAs(t, held.Err(), &lost)
@@ -125,7 +126,7 @@ func TestARedLockOfAClusterAndServers(t *testing.T) {
 			c, err := lock.New(pool, cfg)
 			require.NoError(t, err)
 			t.Cleanup(func() {
-				closeNow(c)
+				fixture.CloseNow(c)
 				require.NoError(t, pool.Close())
 			})
 			clients = append(clients, c)
@@ -147,11 +148,11 @@ func TestARedLockOfAClusterAndServers(t *testing.T) {
 	}
 	require.NoError(t, rc.BeginMove(slot, from, to))
 	require.NoError(t, rc.MoveKeys(slot, from, to))
-	awaitRenewed(t, clients[0], 4)
+	fixture.AwaitRenewed(t, clients[0], 4)
 	require.NoError(t, rc.EndMove(slot, from, to))
 	require.NoError(t, servers[1].Kill())
 	for _, c := range clients[:2] {
-		awaitRenewed(t, c, 4)
+		fixture.AwaitRenewed(t, c, 4)
 	}
 	require.True(t, held.Valid(), "one of three may be gone, and a slot move")
 	_, err := b.TryLock(ctx)

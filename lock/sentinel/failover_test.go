@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/sentinel"
@@ -22,13 +23,13 @@ import (
 func TestAFailover(t *testing.T) {
 	t.Parallel()
 	rs, err := redistest.StartSentinels(context.Background(), redistest.SentinelOptions{})
-	skipWithout(t, err)
+	fixture.Need(t, err)
 	t.Cleanup(func() { require.NoError(t, rs.Stop()) })
 	source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
 	require.NoError(t, err)
 	ctx := context.Background()
 	cfg := lock.Config{Lease: 300 * time.Second, IOTimeout: time.Second} // renewals are due each 100 s
-	c, other := newClient(t, source, cfg), newClient(t, source, cfg)
+	c, other := fixture.Client(t, source, cfg), fixture.Client(t, source, cfg)
 	kept, missed := map[string]*lock.Held{}, map[string]*lock.Held{}
 	take := func(in map[string]*lock.Held, prefix string) {
 		for i := range 100 {
@@ -46,7 +47,7 @@ func TestAFailover(t *testing.T) {
 		require.Eventually(t, func() bool { return redisInt(t, replica, "EXISTS", "keptfixed") == 1 }, time.Minute, 5*time.Millisecond)
 		require.NoError(t, replica.Pause())
 	}
-	do(t, rs.Servers[0], "CLIENT", "KILL", "TYPE", "replica") // or their kernels would take what they miss
+	fixture.Do(t, rs.Servers[0], "CLIENT", "KILL", "TYPE", "replica") // or their kernels would take what they miss
 	take(missed, "missed")
 	require.NoError(t, rs.Servers[0].Kill())
 	for _, replica := range rs.Servers[1:] {
@@ -87,7 +88,7 @@ func TestAFailover(t *testing.T) {
 
 func redisInt(t *testing.T, s *redistest.Server, cmd string, args ...any) int {
 	t.Helper()
-	n, err := redis.Int(do(t, s, cmd, args...), nil)
+	n, err := redis.Int(fixture.Do(t, s, cmd, args...), nil)
 	require.NoError(t, err)
 	return n
 }
@@ -97,12 +98,12 @@ func redisInt(t *testing.T, s *redistest.Server, cmd string, args ...any) int {
 func TestShortLeasesThroughAFailover(t *testing.T) {
 	t.Parallel()
 	rs, err := redistest.StartSentinels(context.Background(), redistest.SentinelOptions{DownAfter: 2 * time.Second})
-	skipWithout(t, err)
+	fixture.Need(t, err)
 	t.Cleanup(func() { require.NoError(t, rs.Stop()) })
 	source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
 	require.NoError(t, err)
 	ctx := context.Background()
-	c := newClient(t, source, lock.Config{Lease: time.Second})
+	c := fixture.Client(t, source, lock.Config{Lease: time.Second})
 	var helds []*lock.Held
 	for i := range 100 {
 		held, err := c.Mutex(fmt.Sprint("m", i)).Lock(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/sentinel"
 	"github.com/wheellock/wheellock/lock/topology"
@@ -44,7 +45,7 @@ func TestSentinelsThatAreDownOrHangDoNotMatter(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, gone.Close())
-	s := newSource(t, hung.ln.Addr().String(), gone.Addr().String(), good.ln.Addr().String())
+	s := newSource(t, hung.Addr(), gone.Addr().String(), good.Addr())
 	var wg sync.WaitGroup
 	for range 20 { // at once
 		wg.Go(func() {
@@ -97,7 +98,7 @@ func TestTheLatestFailoverCounts(t *testing.T) {
 // TestAReplicaIsNoMaster whatever the sentinels say.
 func TestAReplicaIsNoMaster(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
+	server := fixture.Server(t)
 	s := newSource(t, addrs(startFake(t, server.Addr(), 1))...)
 	ctx := context.Background()
 	conn, err := s.GetContext(ctx)
@@ -105,13 +106,13 @@ func TestAReplicaIsNoMaster(t *testing.T) {
 	_, err = conn.Do("SET", "k", "v")
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
-	do(t, server, "REPLICAOF", "127.0.0.1", "1")
+	fixture.Do(t, server, "REPLICAOF", "127.0.0.1", "1")
 	_, err = s.GetContext(ctx)
 	require.ErrorIs(t, err, sentinel.ErrNotMaster)
-	do(t, server, "REPLICAOF", "NO", "ONE")
+	fixture.Do(t, server, "REPLICAOF", "NO", "ONE")
 
 	// Where ROLE is forbidden INFO tells.
-	do(t, server, "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-role")
+	fixture.Do(t, server, "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-role")
 	poor, err := sentinel.New(sentinel.Config{
 		Master: "mymaster", Sentinels: addrs(startFake(t, server.Addr(), 1)),
 		DialOptions: []redis.DialOption{redis.DialUsername("poor"), redis.DialPassword("pw")},
@@ -120,7 +121,7 @@ func TestAReplicaIsNoMaster(t *testing.T) {
 	conn, err = poor.GetContext(ctx)
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
-	do(t, server, "REPLICAOF", "127.0.0.1", "1")
+	fixture.Do(t, server, "REPLICAOF", "127.0.0.1", "1")
 	_, err = poor.GetContext(ctx)
 	require.ErrorIs(t, err, sentinel.ErrNotMaster)
 }
@@ -130,10 +131,10 @@ func TestAReplicaIsNoMaster(t *testing.T) {
 func TestADemotedMasterThatStillAnswersIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} { // by +switch-master, or by the next question
-		old, heir := startServer(t), startServer(t)
+		old, heir := fixture.Server(t), fixture.Server(t)
 		f := startFake(t, old.Addr(), 1)
 		lease := 90 * time.Second // renewals are due each 30 s: it is not they that find out
-		c := newClient(t, newSource(t, addrs(f)...), lock.Config{Lease: lease, IOTimeout: time.Second})
+		c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: lease, IOTimeout: time.Second})
 		ctx := context.Background()
 		missed, err := c.Mutex("missed").Lock(ctx)
 		require.NoError(t, err)
@@ -141,9 +142,9 @@ func TestADemotedMasterThatStillAnswersIsGivenUp(t *testing.T) {
 		require.NoError(t, err)
 		kept, err := c.Mutex("kept").Lock(ctx)
 		require.NoError(t, err)
-		dump := do(t, old, "DUMP", "kept")
-		do(t, heir, "RESTORE", "kept", lease.Milliseconds(), dump)
-		require.Eventually(t, func() bool { return f.listeners() == 1 }, time.Minute, time.Millisecond)
+		dump := fixture.Do(t, old, "DUMP", "kept")
+		fixture.Do(t, heir, "RESTORE", "kept", lease.Milliseconds(), dump)
+		require.Eventually(t, func() bool { return f.Subscribers() == 1 }, time.Minute, time.Millisecond)
 		f.say(heir.Addr(), "", 2, told)
 		for _, held := range []*lock.Held{missed, fixed} {
 			select {
@@ -159,7 +160,7 @@ func TestADemotedMasterThatStillAnswersIsGivenUp(t *testing.T) {
 		again, err := c.Mutex("missed").Lock(ctx)
 		require.NoError(t, err)
 		require.Greater(t, again.Token(), missed.Token())
-		n, err := redis.Int(do(t, heir, "EXISTS", "missed", "kept"), nil)
+		n, err := redis.Int(fixture.Do(t, heir, "EXISTS", "missed", "kept"), nil)
 		require.NoError(t, err)
 		require.Equal(t, 2, n, "on the new master")
 		require.NoError(t, again.Unlock(ctx))
@@ -171,13 +172,13 @@ func TestADemotedMasterThatStillAnswersIsGivenUp(t *testing.T) {
 // TestAMasterThatRestartsEmptyIsLookedThroughAtOnce: it is the same address.
 func TestAMasterThatRestartsEmptyIsLookedThroughAtOnce(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
+	server := fixture.Server(t)
 	f := startFake(t, server.Addr(), 1)
-	c := newClient(t, newSource(t, addrs(f)...), lock.Config{Lease: 90 * time.Second, IOTimeout: time.Second})
+	c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: 90 * time.Second, IOTimeout: time.Second})
 	ctx := context.Background()
 	held, err := c.Mutex("m").Lock(ctx)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return f.listeners() == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return f.Subscribers() == 1 }, time.Minute, time.Millisecond)
 	asked := f.questions()
 	f.say(server.Addr(), "first", 1, true) // learned late: that is no restart
 	require.Eventually(t, func() bool { return f.questions() > asked+1 }, time.Minute, time.Millisecond)
@@ -201,14 +202,14 @@ func TestAMasterThatRestartsEmptyIsLookedThroughAtOnce(t *testing.T) {
 // left, and found again.
 func TestREADONLYDropsTheConnection(t *testing.T) {
 	t.Parallel()
-	old, heir := startServer(t), startServer(t)
+	old, heir := fixture.Server(t), fixture.Server(t)
 	f := startFake(t, old.Addr(), 1)
-	c := newClient(t, newSource(t, addrs(f)...), lock.Config{Lease: 9 * time.Second})
+	c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: 9 * time.Second})
 	ctx := context.Background()
 	held, err := c.Mutex("a").Lock(ctx)
 	require.NoError(t, err)
-	do(t, heir, "RESTORE", "a", 9000, do(t, old, "DUMP", "a"))
-	do(t, old, "REPLICAOF", "127.0.0.1", "1")
+	fixture.Do(t, heir, "RESTORE", "a", 9000, fixture.Do(t, old, "DUMP", "a"))
+	fixture.Do(t, old, "REPLICAOF", "127.0.0.1", "1")
 	_, err = c.Mutex("b").TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	f.say(heir.Addr(), "", 2, false)
@@ -216,7 +217,7 @@ func TestREADONLYDropsTheConnection(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, other.Unlock(ctx))
 	require.NoError(t, held.Unlock(ctx))
-	n, err := redis.Int(do(t, heir, "EXISTS", "a", "b"), nil)
+	n, err := redis.Int(fixture.Do(t, heir, "EXISTS", "a", "b"), nil)
 	require.NoError(t, err)
 	require.Zero(t, n)
 }
@@ -224,9 +225,9 @@ func TestREADONLYDropsTheConnection(t *testing.T) {
 // TestTheSentinelsAreAskedAgainEachSixthOfALease and not each 5 s alone.
 func TestTheSentinelsAreAskedAgainEachSixthOfALease(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
+	server := fixture.Server(t)
 	f := startFake(t, server.Addr(), 1)
-	c := newClient(t, newSource(t, addrs(f)...), lock.Config{Lease: time.Second})
+	c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: time.Second})
 	held, err := c.Mutex("a").Lock(context.Background())
 	require.NoError(t, err)
 	renewed, asked := c.Stats().Renewal.Renewed, f.questions()
@@ -237,14 +238,14 @@ func TestTheSentinelsAreAskedAgainEachSixthOfALease(t *testing.T) {
 
 func TestTheMasterIsUsedOnWithoutSentinels(t *testing.T) {
 	t.Parallel()
-	server := startServer(t)
+	server := fixture.Server(t)
 	f := startFake(t, server.Addr(), 1)
-	c := newClient(t, newSource(t, addrs(f)...), lock.Config{Lease: 3 * time.Second})
+	c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: 3 * time.Second})
 	ctx := context.Background()
 	held, err := c.Mutex("a").Lock(ctx)
 	require.NoError(t, err)
-	f.stop()
-	do(t, server, "CLIENT", "KILL", "TYPE", "normal")
+	f.Close()
+	fixture.Do(t, server, "CLIENT", "KILL", "TYPE", "normal")
 	renewed := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > renewed+2 }, time.Minute, time.Millisecond)
 	require.True(t, held.Valid())

@@ -1,0 +1,90 @@
+// Package bounded gives the waits of tests an end. A test that hangs then says
+// where, and the others go on; without it, all of them end with go test's own
+// timeout. It is for tests alone, because it links package testing. A test in a
+// testing/synctest bubble does not need it: a bubble reports a deadlock by itself.
+package bounded
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+)
+
+const (
+	// Limit is how long one wait lasts at most: far longer than a busy machine
+	// makes a wait that ends.
+	Limit = 2 * time.Minute
+
+	// contextLimit is how long all that a test does with one context lasts.
+	contextLimit = 5 * time.Minute
+)
+
+// Receive returns what comes from ch, or its zero value when ch is closed. If
+// nothing comes within Limit, it fails the test.
+func Receive[T any](t testing.TB, ch <-chan T) T {
+	t.Helper()
+	v, ok := within(ch, Limit)
+	if !ok {
+		fail(t, "nothing came", Limit)
+	}
+	return v
+}
+
+// Wait waits for a sync.WaitGroup or the like. If that takes longer than Limit, it
+// fails the test.
+func Wait(t testing.TB, group interface{ Wait() }) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		group.Wait()
+	}()
+	if _, ok := within(done, Limit); !ok {
+		fail(t, "some have not ended", Limit)
+	}
+}
+
+// Until waits until met is true. It fails the test if it is not within Limit.
+func Until(t testing.TB, met func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Limit); !met(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			fail(t, "it did not become true", Limit)
+		}
+	}
+}
+
+// Context returns a context that is cancelled when the test ends, or after five
+// minutes; its cause then says so. It has no deadline, because a call may act on
+// one.
+func Context(t testing.TB) context.Context { return contextWithin(t, contextLimit) }
+
+func contextWithin(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	timer := time.AfterFunc(d, func() { cancel(fmt.Errorf("bounded: %s has run for %v", t.Name(), d)) })
+	t.Cleanup(func() {
+		timer.Stop()
+		cancel(nil)
+	})
+	return ctx
+}
+
+func within[T any](ch <-chan T, d time.Duration) (v T, ok bool) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case v = <-ch:
+		return v, true
+	case <-timer.C:
+		return v, false
+	}
+}
+
+// fail ends the test, and shows what everybody waits for.
+func fail(t testing.TB, what string, d time.Duration) {
+	t.Helper()
+	stacks := make([]byte, 256<<10)
+	t.Fatalf("%s in %v; all goroutines:\n\n%s", what, d, stacks[:runtime.Stack(stacks, true)])
+}
