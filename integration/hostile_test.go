@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -79,7 +80,7 @@ func (h hostile) at(t *testing.T, s *redistest.Server, key string) {
 	t.Helper()
 	const script = `redis.call('del', KEYS[1])
 return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))`
-	command(t, s, "EVAL", append([]any{script, 1, key}, h.put...)...)
+	fixture.Do(t, s, "EVAL", append([]any{script, 1, key}, h.put...)...)
 }
 
 // deed is one thing that can be done with an object of the family. It undoes at
@@ -206,8 +207,8 @@ func family(c *lock.Client, name string) []object {
 // state is all that a server has under a key.
 func state(t *testing.T, s *redistest.Server, key string) string {
 	t.Helper()
-	ttl := command(t, s, "PTTL", key).(int64)
-	dump, _ := command(t, s, "DUMP", key).([]byte)
+	ttl := fixture.Do(t, s, "PTTL", key).(int64)
+	dump, _ := fixture.Do(t, s, "DUMP", key).([]byte)
 	return fmt.Sprintf("%x %v", dump, min(ttl, 0))
 }
 
@@ -248,7 +249,7 @@ func onFirst(t *testing.T) *redistest.Server {
 func TestWhatSomebodyPutAtTheKey(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
-	c := clientOn(t, s, lock.Config{IOTimeout: time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: time.Second})
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -309,7 +310,7 @@ func TestWhatSomebodyPutAtTheKey(t *testing.T) {
 func TestWhatSomebodyPutAtAKeyBeside(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
-	c := clientOn(t, s, lock.Config{IOTimeout: time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: time.Second})
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -320,7 +321,7 @@ func TestWhatSomebodyPutAtAKeyBeside(t *testing.T) {
 				o := family(c, key)[i]
 				wg.Go(func() {
 					for _, d := range o.deeds {
-						command(t, s, "DEL", key)
+						fixture.Do(t, s, "DEL", key)
 						h.at(t, s, o.others[n])
 						err := d.do(ctx)
 						what := fmt.Sprintf("%s of a %s with %s beside it", d.name, o.name, h.name)
@@ -342,7 +343,7 @@ func TestWhatSomebodyPutAtAKeyBeside(t *testing.T) {
 func goes(t *testing.T, s *redistest.Server, key string) bool {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
-		if command(t, s, "EXISTS", key) == int64(0) {
+		if fixture.Do(t, s, "EXISTS", key) == int64(0) {
 			return true
 		}
 	}
@@ -355,7 +356,7 @@ func TestWhatSomebodyPutAtTheTokenCounter(t *testing.T) {
 	s := onFirst(t)
 	ctx := context.Background()
 	for _, h := range hostiles {
-		c := clientOn(t, s, lock.Config{IOTimeout: time.Second})
+		c := fixture.ClientOf(t, s, lock.Config{IOTimeout: time.Second})
 		first, err := c.Mutex("m").TryLock(ctx)
 		require.NoError(t, err)
 		require.NoError(t, first.Unlock(ctx))
@@ -370,9 +371,9 @@ func TestWhatSomebodyPutAtTheTokenCounter(t *testing.T) {
 		} else {
 			require.Equal(t, before, state(t, s, "wheellock_token"), h.name)
 		}
-		require.Equal(t, int64(0), command(t, s, "EXISTS", "m"), h.name)
+		require.Equal(t, int64(0), fixture.Do(t, s, "EXISTS", "m"), h.name)
 		// A hand-off inside the client mints a token too.
-		command(t, s, "DEL", "wheellock_token")
+		fixture.Do(t, s, "DEL", "wheellock_token")
 		held, err = c.Mutex("m").TryLock(ctx)
 		require.NoError(t, err)
 		waited := make(chan error, 1)
@@ -382,7 +383,7 @@ func TestWhatSomebodyPutAtTheTokenCounter(t *testing.T) {
 		checkError(t, h.name, held.Unlock(ctx))
 		checkError(t, h.name, <-waited)
 		require.True(t, goes(t, s, "m"), h.name)
-		command(t, s, "DEL", "wheellock_token")
+		fixture.Do(t, s, "DEL", "wheellock_token")
 		require.NoError(t, c.Close(ctx))
 	}
 }
@@ -393,7 +394,7 @@ func TestWhatSomebodyPutInPlaceOfALock(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
 	ctx := context.Background()
-	c := clientOn(t, s, lock.Config{Lease: 3 * time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
 	_, err := c.PermitSemaphore("permits").TrySet(ctx, int64(len(hostiles)))
 	require.NoError(t, err)
 	takes := map[string]func(name string) (*lock.Held, error){
@@ -434,7 +435,7 @@ func TestWhatSomebodyPutInPlaceOfALock(t *testing.T) {
 		left[key] = state(t, s, key)
 	}
 	for _, held := range lost {
-		requireLost(t, held, lock.NotOwner)
+		fixture.RequireLost(t, held, lock.NotOwner)
 	}
 	renewed := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+uint64(3*len(kept)) }, time.Minute, 10*time.Millisecond)
@@ -458,7 +459,7 @@ func TestWhatSomebodyPutInPlaceOfALockIsNotOurs(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
 	ctx := context.Background()
-	c := clientOn(t, s, lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second})
 	takes := map[string]func(ctx context.Context, name string) (*lock.Held, error){
 		"Mutex":       func(ctx context.Context, name string) (*lock.Held, error) { return c.Mutex(name).Lock(ctx) },
 		"FencedMutex": func(ctx context.Context, name string) (*lock.Held, error) { return c.FencedMutex(name).Lock(ctx) },
@@ -485,7 +486,7 @@ func TestWhatSomebodyPutInPlaceOfALockIsNotOurs(t *testing.T) {
 					}
 				case "Guard":
 					_, err = held.Guard(ctx, "SET", []string{name + "guarded"}, "x")
-					require.Equal(t, int64(0), command(t, s, "EXISTS", name+"guarded"), name)
+					require.Equal(t, int64(0), fixture.Do(t, s, "EXISTS", name+"guarded"), name)
 				case "Unlock":
 					err = held.Unlock(ctx)
 				}
@@ -514,16 +515,16 @@ func TestAReadersCountOfSomebodyElses(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
 	ctx := context.Background()
-	c := clientOn(t, s, lock.Config{IOTimeout: time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: time.Second})
 	for name, take := range map[string]func(context.Context) (*lock.Held, error){
 		"r": c.RWMutex("r").RLock, "w": c.RWMutex("w").Lock,
 	} {
 		for _, count := range []string{"999999999999999", "1e300", "inf", "nan", "-1", "text"} {
 			held, err := take(ctx)
 			require.NoError(t, err)
-			command(t, s, "HSET", name, javas, count)
+			fixture.Do(t, s, "HSET", name, javas, count)
 			require.NoError(t, held.Unlock(ctx), "%s beside %s", name, count)
-			require.Equal(t, int64(0), command(t, s, "EXISTS", name), "nobody has it: the other's time is over")
+			require.Equal(t, int64(0), fixture.Do(t, s, "EXISTS", name), "nobody has it: the other's time is over")
 		}
 	}
 	require.NoError(t, c.Close(ctx))
@@ -534,15 +535,15 @@ func TestALockWhoseTTLSomebodyTook(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
 	ctx := context.Background()
-	c := clientOn(t, s, lock.Config{Lease: 2 * time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
 	held, err := c.Mutex("m").Lock(ctx)
 	require.NoError(t, err)
-	command(t, s, "PERSIST", "m")
-	command(t, s, "HSET", "m", "name", "jack", "visits", "3")
-	require.Eventually(t, func() bool { return command(t, s, "PTTL", "m").(int64) > 0 }, time.Minute, 5*time.Millisecond)
+	fixture.Do(t, s, "PERSIST", "m")
+	fixture.Do(t, s, "HSET", "m", "name", "jack", "visits", "3")
+	require.Eventually(t, func() bool { return fixture.Do(t, s, "PTTL", "m").(int64) > 0 }, time.Minute, 5*time.Millisecond)
 	require.True(t, held.Valid())
 	require.NoError(t, held.Unlock(ctx))
-	require.Equal(t, int64(2), command(t, s, "HLEN", "m"), "what is not ours stays")
+	require.Equal(t, int64(2), fixture.Do(t, s, "HLEN", "m"), "what is not ours stays")
 	_, err = c.Mutex("m").TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.NoError(t, c.Close(ctx))
@@ -572,7 +573,7 @@ func TestAMaliciousPublisher(t *testing.T) {
 			defer cancel()
 			// They wait for an hour if nobody wakes them.
 			cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
-			a, b := clientOn(t, s, cfg), clientOn(t, s, cfg)
+			a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
 			const name = "m"
 			wait := map[string]func(context.Context) error{
 				"Mutex":           locked(b.Mutex(name).Lock),

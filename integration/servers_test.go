@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/integration/redistest/container"
 	"github.com/wheellock/wheellock/lock"
@@ -96,66 +97,19 @@ func own(t *testing.T, s starter) *redistest.Server {
 	return srv
 }
 
-// clientOf returns a client of source that the test closes, without waiting for
-// what the test still holds.
-func clientOf(t *testing.T, source lock.Source, cfg lock.Config) *lock.Client {
-	t.Helper()
-	c, err := lock.New(source, cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = c.Close(ctx)
-	})
-	return c
-}
-
-// clientOn is clientOf one server.
-func clientOn(t *testing.T, s *redistest.Server, cfg lock.Config) *lock.Client {
-	t.Helper()
-	pool := s.Pool(0)
-	t.Cleanup(func() { _ = pool.Close() })
-	return clientOf(t, pool, cfg)
-}
-
-// command runs a command on a server, as a bystander.
-func command(t *testing.T, s *redistest.Server, name string, args ...any) any {
-	t.Helper()
-	c, err := s.Dial()
-	require.NoError(t, err)
-	defer c.Close()
-	v, err := c.Do(name, args...)
-	require.NoError(t, err, name)
-	return v
-}
-
-// requireLost waits until the holder is told, and checks of what.
-func requireLost(t *testing.T, held *lock.Held, reason lock.Reason) {
-	t.Helper()
-	select {
-	case <-held.Done():
-	case <-time.After(60 * time.Second):
-		t.Fatal("not told of the loss of ", held.Name())
-	}
-	var lost *lock.LostError
-	require.ErrorAs(t, held.Err(), &lost)
-	require.Equal(t, reason, lost.Reason)
-	require.False(t, held.Valid())
-}
-
 func TestALockOnEachKindOfServer(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *redistest.Server) {
 		ctx := context.Background()
 		// Nobody polls, so only a message wakes who waits.
 		cfg := lock.Config{Lease: 2 * time.Second, MaxPoll: time.Hour}
-		a, b := clientOn(t, s, cfg), clientOn(t, s, cfg)
+		a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
 		name := t.Name()
 		held, err := a.Mutex(name).Lock(ctx)
 		require.NoError(t, err)
 		_, err = b.Mutex(name).TryLock(ctx)
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
-		require.Equal(t, int64(1), command(t, s, "EXISTS", name))
+		require.Equal(t, int64(1), fixture.Do(t, s, "EXISTS", name))
 
 		// It is renewed past its lease, while another waits.
 		waited := make(chan *lock.Held, 1)
@@ -170,10 +124,10 @@ func TestALockOnEachKindOfServer(t *testing.T) {
 		require.Eventually(t, func() bool { return time.Since(began) > 2*cfg.Lease }, time.Minute, 10*time.Millisecond)
 		require.True(t, held.Valid(), "it is renewed")
 		require.Positive(t, a.Stats().Renewal.Renewed)
-		require.Equal(t, int64(1), command(t, s, "EXISTS", name))
+		require.Equal(t, int64(1), fixture.Do(t, s, "EXISTS", name))
 		channel := "redisson_lock__channel:{" + name + "}"
 		require.Eventually(t, func() bool {
-			subscribers, err := redis.Int64Map(command(t, s, "PUBSUB", "NUMSUB", channel), nil)
+			subscribers, err := redis.Int64Map(fixture.Do(t, s, "PUBSUB", "NUMSUB", channel), nil)
 			return err == nil && subscribers[channel] == 1
 		}, time.Minute, 5*time.Millisecond)
 
@@ -183,10 +137,10 @@ func TestALockOnEachKindOfServer(t *testing.T) {
 		require.Greater(t, next.Token(), held.Token())
 
 		// What DEL takes is told by the next renewal.
-		command(t, s, "DEL", name)
-		requireLost(t, next, lock.NotOwner)
+		fixture.Do(t, s, "DEL", name)
+		fixture.RequireLost(t, next, lock.NotOwner)
 		require.ErrorIs(t, next.Unlock(ctx), lock.ErrLost)
-		require.Equal(t, int64(0), command(t, s, "EXISTS", name))
+		require.Equal(t, int64(0), fixture.Do(t, s, "EXISTS", name))
 		for _, c := range []*lock.Client{a, b} {
 			require.NoError(t, c.Close(ctx))
 		}
@@ -200,14 +154,14 @@ func TestAServerThatHangsOrDies(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server) {
 		ctx := context.Background()
 		// The margin is what a busy machine may take to look at the server.
-		c := clientOn(t, s, lock.Config{Lease: 8 * time.Second, Renewal: renewal.Config{Margin: 2 * time.Second}})
-		other := clientOn(t, s, lock.Config{Lease: 3 * time.Second})
+		c := fixture.ClientOf(t, s, lock.Config{Lease: 8 * time.Second, Renewal: renewal.Config{Margin: 2 * time.Second}})
+		other := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
 		held, err := c.Mutex("hung").Lock(ctx)
 		require.NoError(t, err)
 		require.NoError(t, s.Pause())
-		requireLost(t, held, lock.TrustEnded)
+		fixture.RequireLost(t, held, lock.TrustEnded)
 		require.NoError(t, s.Resume())
-		require.Positive(t, command(t, s, "PTTL", "hung"), "told while the server had the key")
+		require.Positive(t, fixture.Do(t, s, "PTTL", "hung"), "told while the server had the key")
 		next, err := other.Mutex("hung").Lock(ctx)
 		require.NoError(t, err)
 		require.False(t, time.Now().Before(held.Deadline()))
@@ -215,7 +169,7 @@ func TestAServerThatHangsOrDies(t *testing.T) {
 
 		require.NoError(t, s.Kill())
 		require.NoError(t, s.Restart(ctx))
-		requireLost(t, next, lock.NotOwner)
+		fixture.RequireLost(t, next, lock.NotOwner)
 		again, err := c.Mutex("hung").Lock(ctx)
 		require.NoError(t, err)
 		require.Greater(t, again.Token(), next.Token(), "tokens rise over an emptied Redis")

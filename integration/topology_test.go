@@ -14,6 +14,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
@@ -22,26 +23,6 @@ import (
 
 // The topologies on containers. What the packages of lock check on processes is
 // tried here once more in short, each with its own servers, all at once.
-
-// lockThem takes locks of these names.
-func lockThem(t *testing.T, c *lock.Client, names []string) map[string]*lock.Held {
-	t.Helper()
-	helds := map[string]*lock.Held{}
-	for _, name := range names {
-		held, err := c.Mutex(name).Lock(context.Background())
-		require.NoError(t, err)
-		helds[name] = held
-	}
-	return helds
-}
-
-func numbered(prefix string, n int) []string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprint(prefix, i)
-	}
-	return names
-}
 
 // sure repeats a call until its outcome is known: in a failover an answer may
 // never come.
@@ -86,32 +67,32 @@ func TestAFailoverOfContainers(t *testing.T) {
 	clientFor := func(lease time.Duration) *lock.Client {
 		source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
 		require.NoError(t, err)
-		return clientOf(t, source, lock.Config{Lease: lease, IOTimeout: min(time.Second, lease/10)})
+		return fixture.Client(t, source, lock.Config{Lease: lease, IOTimeout: min(time.Second, lease/10)})
 	}
 	ctx := context.Background()
 	short, long, other := clientFor(downAfter/2), clientFor(300*time.Second), clientFor(300*time.Second)
-	helds := lockThem(t, short, numbered("short", 20))
-	kept := lockThem(t, long, numbered("kept", 20))
+	helds := fixture.LockAll(t, short, fixture.Names("short", 20))
+	kept := fixture.LockAll(t, long, fixture.Names("kept", 20))
 	for _, replica := range rs.Servers[1:] {
 		require.Eventually(t, func() bool {
-			return command(t, replica, "EXISTS", "kept19") == int64(1)
+			return fixture.Do(t, replica, "EXISTS", "kept19") == int64(1)
 		}, time.Minute, 5*time.Millisecond)
 		require.NoError(t, replica.Pause())
 	}
-	command(t, rs.Servers[0], "CLIENT", "KILL", "TYPE", "replica") // or their kernels would take what they miss
-	missed := lockThem(t, long, numbered("missed", 20))
+	fixture.Do(t, rs.Servers[0], "CLIENT", "KILL", "TYPE", "replica") // or their kernels would take what they miss
+	missed := fixture.LockAll(t, long, fixture.Names("missed", 20))
 	require.NoError(t, rs.Servers[0].Kill())
 	for _, replica := range rs.Servers[1:] {
 		require.NoError(t, replica.Resume())
 	}
 	for _, held := range helds {
-		requireLost(t, held, lock.TrustEnded)
+		fixture.RequireLost(t, held, lock.TrustEnded)
 	}
 	for _, held := range helds {
 		requireTakenOver(t, other, held)
 	}
 	for _, held := range missed {
-		requireLost(t, held, lock.NotOwner)
+		fixture.RequireLost(t, held, lock.NotOwner)
 		next, err := other.Mutex(held.Name()).Lock(ctx)
 		require.NoError(t, err)
 		require.Greater(t, next.Token(), held.Token(), "tokens rise over a failover")
@@ -150,7 +131,7 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 	clientFor := func() *lock.Client {
 		source, err := cluster.New(&redisc.Cluster{StartupNodes: rc.Addrs()[1:2]}, cluster.Options{})
 		require.NoError(t, err)
-		return clientOf(t, source, lock.Config{Lease: lease})
+		return fixture.Client(t, source, lock.Config{Lease: lease})
 	}
 	a, b := clientFor(), clientFor()
 	serverOf := func(name string) int { return redisc.Slot(name) * 3 / 16384 }
@@ -163,7 +144,7 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 			elsewhere = append(elsewhere, name)
 		}
 	}
-	lost, kept := lockThem(t, a, onDead), lockThem(t, a, elsewhere)
+	lost, kept := fixture.LockAll(t, a, onDead), fixture.LockAll(t, a, elsewhere)
 
 	roaming := "roaming"
 	for i := 0; serverOf(roaming) == dies; i++ {
@@ -218,7 +199,7 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 	killed := time.Now()
 	require.NoError(t, rc.Servers[dies].Kill())
 	for _, held := range lost {
-		requireLost(t, held, lock.TrustEnded)
+		fixture.RequireLost(t, held, lock.TrustEnded)
 		require.True(t, held.Deadline().Before(killed.Add(lease)), "no trust without a server's word")
 	}
 	for _, held := range lost {
@@ -262,7 +243,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 	redLock := func() *lock.RedLock {
 		var members []*lock.Mutex
 		for _, s := range servers {
-			c := clientOn(t, s, lock.Config{Lease: lease, MaxPoll: 200 * time.Millisecond})
+			c := fixture.ClientOf(t, s, lock.Config{Lease: lease, MaxPoll: 200 * time.Millisecond})
 			clients = append(clients, c)
 			members = append(members, c.Mutex("red"))
 		}
@@ -274,7 +255,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 	holders := func() int {
 		n := 0
 		for _, s := range servers {
-			v, err := redis.Int(command(t, s, "EXISTS", "red"), nil)
+			v, err := redis.Int(fixture.Do(t, s, "EXISTS", "red"), nil)
 			require.NoError(t, err)
 			n += v
 		}

@@ -2,11 +2,14 @@ package lock_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -18,12 +21,18 @@ func TestAnAnswerThatIsNoneIsUnknownNotALoss(t *testing.T) {
 	ctx := context.Background()
 	for _, odd := range []any{"OK", []byte("1"), nil, int64(7), []any{}, []any{"1", "2"}, []any{[]byte("0")}, []any{int64(7), "x"}} {
 		for _, name := range []string{"reenter", "guard", "extend"} {
-			st := newStall(t, s)
-			c := st.client(t, lock.Config{})
+			var mangled atomic.Pointer[string] // the script whose answer is odd
+			st := stallThat(t, s, func(c faultproxy.Command) faultproxy.Fate {
+				if m := mangled.Load(); m != nil && *m == c.Script {
+					return faultproxy.Mangle(odd)
+				}
+				return faultproxy.Pass
+			})
+			c := fixture.ClientOver(t, st, lock.Config{})
 			held, err := c.Mutex(t.Name()).Lock(ctx)
 			require.NoError(t, err)
 			asked := map[string]string{"reenter": "reenter", "guard": "guard", "extend": "reenter"}[name]
-			st.mangle.Store(&mangled{asked, odd})
+			mangled.Store(&asked)
 			call, cancel := context.WithTimeout(ctx, 5*time.Second)
 			switch name {
 			case "reenter":
@@ -38,7 +47,7 @@ func TestAnAnswerThatIsNoneIsUnknownNotALoss(t *testing.T) {
 			require.True(t, held.Valid(), "%s %#v", name, odd)
 			require.NoError(t, held.Err(), "%s %#v", name, odd)
 			require.Equal(t, 1, held.Count())
-			st.mangle.Store(nil)
+			mangled.Store(nil)
 			require.NoError(t, held.Unlock(ctx))
 		}
 	}
@@ -49,18 +58,18 @@ func TestAnAnswerThatIsNoneIsUnknownNotALoss(t *testing.T) {
 func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := newStall(t, s)
-	c := st.client(t, lock.Config{})
+	st := stall(t, s)
+	c := fixture.ClientOver(t, st, lock.Config{})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
-	st.keep("guard")
+	st.Keep("guard")
 	first := make(chan error, 1)
 	go func() {
 		_, err := held.Guard(ctx, "SET", []string{t.Name() + ":x"}, "first")
 		first <- err
 	}()
-	st.await("guard", 1)
+	awaitArrived(t, st, "guard", 1)
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	_, err = held.Guard(short, "SET", []string{t.Name() + ":x"}, "second")
@@ -71,13 +80,13 @@ func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
 	err = held.Extend(short, time.Minute)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, lock.ErrUnknown, "it is known that it was not sent")
-	st.letGo()
+	st.LetGo()
 	require.NoError(t, <-first)
-	require.Equal(t, []byte("first"), redisDo(t, s, "GET", t.Name()+":x"))
+	require.Equal(t, []byte("first"), fixture.Do(t, s, "GET", t.Name()+":x"))
 	_, err = held.Guard(ctx, "SET", []string{t.Name() + ":x"}, "third")
 	require.NoError(t, err)
 	require.NoError(t, held.Unlock(ctx))
-	require.Equal(t, []byte("third"), redisDo(t, s, "GET", t.Name()+":x"))
+	require.Equal(t, []byte("third"), fixture.Do(t, s, "GET", t.Name()+":x"))
 	_, err = held.Guard(ctx, "SET", []string{t.Name() + ":x"}, "fourth")
 	require.ErrorIs(t, err, lock.ErrNotHeld)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -14,19 +13,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
-
-// ownServer starts a server for a test that changes its state.
-func ownServer(t *testing.T, args ...string) *redistest.Server {
-	t.Helper()
-	onRedis(t)
-	s, err := redistest.Start(context.Background(), redistest.Options{Args: args})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Stop()) })
-	return s
-}
 
 func TestPassingAnswersAreUnknownAndRetried(t *testing.T) {
 	for name, state := range map[string]struct {
@@ -34,18 +24,18 @@ func TestPassingAnswersAreUnknownAndRetried(t *testing.T) {
 		end   []any
 	}{
 		"READONLY": {
-			func(t *testing.T, s *redistest.Server) { redisDo(t, s, "REPLICAOF", "127.0.0.1", "1") },
+			func(t *testing.T, s *redistest.Server) { fixture.Do(t, s, "REPLICAOF", "127.0.0.1", "1") },
 			[]any{"REPLICAOF", "NO", "ONE"},
 		},
 		"OOM": {
-			func(t *testing.T, s *redistest.Server) { redisDo(t, s, "CONFIG", "SET", "maxmemory", "1") },
+			func(t *testing.T, s *redistest.Server) { fixture.Do(t, s, "CONFIG", "SET", "maxmemory", "1") },
 			[]any{"CONFIG", "SET", "maxmemory", "0"},
 		},
 		"MISCONF": {breakSaves, []any{"CONFIG", "SET", "stop-writes-on-bgsave-error", "no"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := ownServer(t)
-			c := newClient(t, s, lock.Config{})
+			s := fixture.Server(t)
+			c := fixture.ClientOf(t, s, lock.Config{})
 			ctx := context.Background()
 			state.begin(t, s)
 			_, err := c.Mutex("m").TryLock(ctx)
@@ -60,7 +50,7 @@ func TestPassingAnswersAreUnknownAndRetried(t *testing.T) {
 				}
 				got <- err
 			}()
-			redisDo(t, s, state.end[0].(string), state.end[1:]...)
+			fixture.Do(t, s, state.end[0].(string), state.end[1:]...)
 			require.NoError(t, <-got)
 		})
 	}
@@ -68,8 +58,8 @@ func TestPassingAnswersAreUnknownAndRetried(t *testing.T) {
 
 // breakSaves makes the server refuse writes because a background save failed.
 func breakSaves(t *testing.T, s *redistest.Server) {
-	redisDo(t, s, "CONFIG", "SET", "save", "3600 1")
-	redisDo(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "yes")
+	fixture.Do(t, s, "CONFIG", "SET", "save", "3600 1")
+	fixture.Do(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "yes")
 	conn, err := s.Dial()
 	require.NoError(t, err)
 	defer conn.Close()
@@ -87,12 +77,12 @@ func breakSaves(t *testing.T, s *redistest.Server) {
 }
 
 func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
-	s := ownServer(t, "--enable-debug-command", "yes", "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
-	c := newClient(t, s, lock.Config{})
+	s := fixture.Server(t, "--enable-debug-command", "yes", "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	before, err := c.Mutex("before").Lock(ctx)
 	require.NoError(t, err)
-	redisDo(t, s, "DEBUG", "POPULATE", 3000)
+	fixture.Do(t, s, "DEBUG", "POPULATE", 3000)
 	loaded := make(chan error, 1)
 	conn, err := s.Dial()
 	require.NoError(t, err)
@@ -114,15 +104,13 @@ func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
 }
 
 func TestNOPERMIsFinal(t *testing.T) {
-	s := ownServer(t)
-	redisDo(t, s, "ACL", "SETUSER", "reader", "on", ">pw", "~*", "&*", "+@all", "-hset")
+	s := fixture.Server(t)
+	fixture.Do(t, s, "ACL", "SETUSER", "reader", "on", ">pw", "~*", "&*", "+@all", "-hset")
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return s.DialContext(ctx, redis.DialUsername("reader"), redis.DialPassword("pw"))
 	}}
-	c, err := lock.New(pool, lock.Config{})
-	require.NoError(t, err)
-	defer closeNow(c)
-	_, err = c.Mutex("m").Lock(context.Background())
+	c := fixture.Client(t, pool, lock.Config{})
+	_, err := c.Mutex("m").Lock(context.Background())
 	require.Error(t, err)
 	require.NotErrorIs(t, err, lock.ErrUnknown)
 	require.NotErrorIs(t, err, lock.ErrNotAcquired)
@@ -130,8 +118,8 @@ func TestNOPERMIsFinal(t *testing.T) {
 }
 
 func TestABusyServerIsWaitedFor(t *testing.T) {
-	s := ownServer(t, "--lua-time-limit", "1")
-	c := newClient(t, s, lock.Config{})
+	s := fixture.Server(t, "--lua-time-limit", "1")
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	conn, err := s.Dial()
 	require.NoError(t, err)
@@ -142,15 +130,15 @@ func TestABusyServerIsWaitedFor(t *testing.T) {
 		_, err := c.Mutex("m").TryLock(ctx)
 		return err != nil && isAny(err, lock.ErrUnknown)
 	}, time.Minute, time.Millisecond)
-	redisDo(t, s, "SCRIPT", "KILL")
+	fixture.Do(t, s, "SCRIPT", "KILL")
 	held, err := c.Mutex("m").Lock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, held.Unlock(ctx))
 }
 
 func TestHeldLocksOutliveFullMemoryAndCanBeReleased(t *testing.T) {
-	s := ownServer(t)
-	c := newClient(t, s, lock.Config{Lease: 6 * time.Second})
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 6 * time.Second})
 	ctx := context.Background()
 	locks := 100_000
 	if testing.Short() {
@@ -161,7 +149,7 @@ func TestHeldLocksOutliveFullMemoryAndCanBeReleased(t *testing.T) {
 		helds[i], err = c.Mutex(fmt.Sprint("m", i)).Lock(ctx)
 		return err
 	})
-	redisDo(t, s, "CONFIG", "SET", "maxmemory", "1")
+	fixture.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
 	before := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool {
 		require.Empty(t, c.Stats().Renewal.Lost)
@@ -197,8 +185,8 @@ func byMany(t *testing.T, n int, f func(i int) error) {
 func TestTokensRiseOverAnEmptyRestartAndOneWithAOF(t *testing.T) {
 	for _, aof := range []string{"no", "yes"} {
 		t.Run("appendonly="+aof, func(t *testing.T) {
-			s := ownServer(t, "--appendonly", aof, "--appendfsync", "always")
-			c := newClient(t, s, lock.Config{})
+			s := fixture.Server(t, "--appendonly", aof, "--appendfsync", "always")
+			c := fixture.ClientOf(t, s, lock.Config{})
 			ctx := context.Background()
 			held, err := c.Mutex("m").Lock(ctx)
 			require.NoError(t, err)
@@ -216,7 +204,7 @@ func TestTokensRiseOverAnEmptyRestartAndOneWithAOF(t *testing.T) {
 }
 
 func TestDocumentedACLLineIsEnough(t *testing.T) {
-	s := ownServer(t)
+	s := fixture.Server(t)
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	_, line, found := strings.Cut(string(readme), "\n    ACL SETUSER ")
@@ -226,14 +214,14 @@ func TestDocumentedACLLineIsEnough(t *testing.T) {
 	for _, word := range strings.Fields(strings.ReplaceAll(line, "\\\n", " ")) {
 		args = append(args, word)
 	}
-	redisDo(t, s, "ACL", args...)
+	fixture.Do(t, s, "ACL", args...)
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
 	}}
 	c, err := lock.New(pool, lock.Config{KeyPrefix: "app:", Lease: 300 * time.Millisecond, MaxPoll: time.Hour})
 	require.NoError(t, err)
 	ctx := context.Background()
-	defer closeNow(c)
+	defer fixture.CloseNow(c)
 	mu := c.Mutex("m")
 	held, err := mu.Lock(ctx)
 	require.NoError(t, err)
@@ -245,18 +233,16 @@ func TestDocumentedACLLineIsEnough(t *testing.T) {
 	require.NoError(t, inner.Unlock(ctx))
 	_, err = held.Guard(ctx, "INCR", []string{"app:{m}:x"})
 	require.ErrorContains(t, err, "Redis refused") // the guarded commands need rights of their own
-	other, err := lock.New(pool, lock.Config{KeyPrefix: "app:", MaxPoll: time.Hour})
-	require.NoError(t, err)
-	defer closeNow(other)
+	other := fixture.Client(t, pool, lock.Config{KeyPrefix: "app:", MaxPoll: time.Hour})
 	wg := inTurn(t, other, "m", 1, func(*lock.Held) {})
-	subscribed(t, s, "redisson_lock__channel:{app:m}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{app:m}", 1)
 	require.NoError(t, held.Unlock(ctx))
 	wg.Wait()
 	_, err = mu.Inspect(ctx)
 	require.NoError(t, err)
 	_, err = mu.ForceUnlock(ctx)
 	require.NoError(t, err)
-	log, err := redis.Values(redisDo(t, s, "ACL", "LOG"), nil)
+	log, err := redis.Values(fixture.Do(t, s, "ACL", "LOG"), nil)
 	require.NoError(t, err)
 	for _, entry := range log {
 		m, err := redis.StringMap(entry, nil)
@@ -268,15 +254,15 @@ func TestDocumentedACLLineIsEnough(t *testing.T) {
 
 func TestAServerThatMayEvictLocksIsWarnedAbout(t *testing.T) {
 	for policy, warned := range map[string]bool{"noeviction": false, "volatile-ttl": true, "allkeys-lru": true} {
-		s := ownServer(t, "--maxmemory", "100mb", "--maxmemory-policy", policy)
-		var log strings.Builder
-		c := newClient(t, s, lock.Config{Connections: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		s := fixture.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", policy)
+		var log fixture.Log
+		c := fixture.ClientOf(t, s, lock.Config{Connections: 1, Logger: log.Logger()})
 		for range 3 {
 			held, err := c.Mutex("m").Lock(context.Background())
 			require.NoError(t, err)
 			require.NoError(t, held.Unlock(context.Background()))
 		}
-		closeNow(c)
+		fixture.CloseNow(c)
 		want := 0
 		if warned {
 			want = 1
@@ -291,7 +277,7 @@ func TestAnUnansweredInnerUnlockLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	ctx := context.Background()
-	c := newClient(t, s, lock.Config{IOTimeout: 100 * time.Millisecond, UnlockTimeout: 200 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 100 * time.Millisecond, UnlockTimeout: 200 * time.Millisecond})
 	for _, repeated := range []string{"", "before", "after"} {
 		name := t.Name() + repeated
 		outer, err := c.Mutex(name).Lock(ctx)
@@ -310,7 +296,7 @@ func TestAnUnansweredInnerUnlockLeavesNothingBehind(t *testing.T) {
 			require.ErrorIs(t, inner.Unlock(ctx), lock.ErrNotHeld)
 		}
 		require.NoError(t, eventually(func() error { return outer.Unlock(ctx) }))
-		require.False(t, exists(t, s, name))
+		require.False(t, fixture.Exists(t, s, name))
 		if repeated == "after" {
 			require.NoError(t, inner.Unlock(ctx))
 			require.ErrorIs(t, inner.Unlock(ctx), lock.ErrNotHeld)

@@ -9,12 +9,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
 func TestInspectSaysWhoHoldsTheLock(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{KeyPrefix: "app:"})
+	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
 	mu, ctx := c.Mutex(t.Name()), context.Background()
 	require.Equal(t, "app:"+t.Name(), mu.Name())
 	info, err := mu.Inspect(ctx)
@@ -38,7 +39,7 @@ func TestInspectSaysWhoHoldsTheLock(t *testing.T) {
 	ttl, err := mu.TTL(ctx)
 	require.NoError(t, err)
 	require.Greater(t, ttl, 20*time.Second)
-	require.True(t, exists(t, s, "app:"+t.Name()))
+	require.True(t, fixture.Exists(t, s, "app:"+t.Name()))
 
 	require.True(t, mu.HeldBy(held.Context(ctx)))
 	require.True(t, mu.HeldBy(lock.WithOwner(ctx, "worker-7")))
@@ -51,49 +52,46 @@ func TestInspectSaysWhoHoldsTheLock(t *testing.T) {
 
 func TestForceUnlockTakesTheLockAndLeavesOtherKeysAlone(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour})
 	mu, ctx := c.Mutex(t.Name()), context.Background()
 	ok, err := mu.ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.False(t, ok)
-	held, err := newClient(t, s, lock.Config{Lease: 500 * time.Millisecond}).Mutex(t.Name()).Lock(ctx)
+	held, err := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond}).Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
-	subscribed(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
 	ok, err = mu.ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.True(t, ok)
 	wg.Wait()
-	<-held.Done()
-	var lost *lock.LostError
-	require.ErrorAs(t, held.Err(), &lost)
-	require.Equal(t, lock.NotOwner, lost.Reason)
+	fixture.RequireLost(t, held, lock.NotOwner)
 
-	redisDo(t, s, "HSET", t.Name()+"-user", "name", "bob")
-	redisDo(t, s, "SET", t.Name()+"-text", "bob")
+	fixture.Do(t, s, "HSET", t.Name()+"-user", "name", "bob")
+	fixture.Do(t, s, "SET", t.Name()+"-text", "bob")
 	for _, key := range []string{t.Name() + "-user", t.Name() + "-text"} {
 		_, err = c.Mutex(key).ForceUnlock(ctx)
 		require.ErrorIs(t, err, lock.ErrNotALock)
-		require.True(t, exists(t, s, key))
+		require.True(t, fixture.Exists(t, s, key))
 	}
 }
 
 func TestDoUnlocksWhateverHappens(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 300 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond})
 	mu, ctx := c.Mutex(t.Name()), context.Background()
 	boom := errors.New("boom")
 	require.ErrorIs(t, mu.Do(ctx, func(ctx context.Context) error {
 		require.True(t, mu.HeldBy(ctx))
 		return mu.Do(ctx, func(context.Context) error { return boom })
 	}), boom)
-	require.False(t, exists(t, s, t.Name()))
+	require.False(t, fixture.Exists(t, s, t.Name()))
 	require.PanicsWithValue(t, "boom", func() {
 		_ = mu.Do(ctx, func(context.Context) error { panic("boom") })
 	})
-	require.False(t, exists(t, s, t.Name()))
+	require.False(t, fixture.Exists(t, s, t.Name()))
 	err := mu.Do(ctx, func(ctx context.Context) error {
-		redisDo(t, s, "DEL", t.Name())
+		fixture.Do(t, s, "DEL", t.Name())
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
@@ -105,7 +103,7 @@ func TestDoUnlocksWhateverHappens(t *testing.T) {
 
 func TestExtendMovesTheEndAndNeverShortens(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).LockFor(ctx, 10*time.Second)
 	require.NoError(t, err)
@@ -118,7 +116,7 @@ func TestExtendMovesTheEndAndNeverShortens(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, ttl, 30*time.Second)
 	require.ErrorContains(t, held.Extend(ctx, time.Microsecond), "lease is")
-	redisDo(t, s, "DEL", t.Name())
+	fixture.Do(t, s, "DEL", t.Name())
 	require.ErrorIs(t, held.Extend(ctx, time.Second), lock.ErrLost)
 	require.ErrorIs(t, held.Extend(ctx, time.Second), lock.ErrLost)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
@@ -127,7 +125,7 @@ func TestExtendMovesTheEndAndNeverShortens(t *testing.T) {
 
 func TestMixesOfLockAndLockForNeverShortenTrust(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Second})
 	mu, ctx := c.Mutex(t.Name()), context.Background()
 	outer, err := mu.LockFor(ctx, time.Minute)
 	require.NoError(t, err)
@@ -156,7 +154,7 @@ func TestMixesOfLockAndLockForNeverShortenTrust(t *testing.T) {
 
 func TestGuardRunsACommandOnlyUnderTheLock(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -174,9 +172,9 @@ func TestGuardRunsACommandOnlyUnderTheLock(t *testing.T) {
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.True(t, held.Valid(), "the command's error is not the lock's")
 
-	redisDo(t, s, "DEL", t.Name())
+	fixture.Do(t, s, "DEL", t.Name())
 	_, err = held.Guard(ctx, "INCRBY", []string{key}, 7)
 	require.ErrorIs(t, err, lock.ErrLost)
-	require.Equal(t, []byte("107"), redisDo(t, s, "GET", key))
+	require.Equal(t, []byte("107"), fixture.Do(t, s, "GET", key))
 	require.ErrorIs(t, held.Err(), lock.ErrLost)
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
 func TestCloseTellsHoldersAndWaitsForTheirUnlocks(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: 5 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: 5 * time.Millisecond})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -46,13 +47,13 @@ func TestCloseTellsHoldersAndWaitsForTheirUnlocks(t *testing.T) {
 	}
 	require.NoError(t, held.Unlock(ctx))
 	require.NoError(t, <-closed)
-	require.False(t, exists(t, s, t.Name()))
+	require.False(t, fixture.Exists(t, s, t.Name()))
 	require.NoError(t, c.Close(ctx), "twice")
 }
 
 func TestCloseLeavesHeldLocksToTheirTTL(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx, cancel := context.WithCancel(context.Background())
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -60,14 +61,14 @@ func TestCloseLeavesHeldLocksToTheirTTL(t *testing.T) {
 	err = c.Close(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "1 locks held")
-	require.True(t, exists(t, s, t.Name()))
+	require.True(t, fixture.Exists(t, s, t.Name()))
 	require.False(t, held.Valid())
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrClosed)
 }
 
 func TestReleaseOnCloseDeletesWhatIsHeld(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{ReleaseOnClose: true})
+	c := fixture.ClientOf(t, s, lock.Config{ReleaseOnClose: true})
 	ctx, cancel := context.WithCancel(context.Background())
 	for _, name := range []string{"a", "b", "c"} {
 		_, err := c.Mutex(t.Name() + name).Lock(ctx)
@@ -76,13 +77,13 @@ func TestReleaseOnCloseDeletesWhatIsHeld(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, c.Close(ctx), context.Canceled)
 	for _, name := range []string{"a", "b", "c"} {
-		require.False(t, exists(t, s, t.Name()+name))
+		require.False(t, fixture.Exists(t, s, t.Name()+name))
 	}
 }
 
 func TestCloseAtOnceFromManyGoroutines(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	var wg sync.WaitGroup
 	for range 8 {
@@ -112,7 +113,7 @@ func TestMutualExclusionUnderContention(t *testing.T) {
 	counter, turns := 0, 0 // guarded by the lock alone; the race detector watches
 	var wg sync.WaitGroup
 	for range 4 {
-		c := newClient(t, s, lock.Config{MaxPoll: time.Millisecond})
+		c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Millisecond})
 		for range 4 {
 			wg.Go(func() {
 				for range 10 {
@@ -145,7 +146,7 @@ func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testin
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx := context.Background()
-			c := newClient(t, s, lock.Config{Lease: time.Second})
+			c := fixture.ClientOf(t, s, lock.Config{Lease: time.Second})
 			held, err := c.Mutex(t.Name()).Lock(ctx)
 			require.NoError(t, err)
 			taken, told := lock.GrantWhileClosing(held, func() { tc.close(c) })
@@ -156,4 +157,4 @@ func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testin
 }
 
 // closeBegun makes c close, and returns when that has begun.
-func closeBegun(c *lock.Client) { closeNow(c) }
+func closeBegun(c *lock.Client) { fixture.CloseNow(c) }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/topology"
 )
@@ -128,9 +128,7 @@ func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
 					after:           slow.after, sent: slow.sent, answered: slow.answered, closing: slow.closing, closed: slow.closed,
 				}, nil
 			}}
-			c, err := lock.New(top, lock.Config{Replicas: test.replicas, Connections: 1, ReplicaTimeout: time.Duration(test.replicas) * time.Millisecond})
-			require.NoError(t, err)
-			defer closeNow(c)
+			c := fixture.Client(t, top, lock.Config{Replicas: test.replicas, Connections: 1, ReplicaTimeout: time.Duration(test.replicas) * time.Millisecond})
 			defer release()
 			first := make(chan struct{})
 			go func() {

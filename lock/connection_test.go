@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"io"
 	"math/big"
 	"net"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -50,40 +50,16 @@ func TestPasswordAndDatabaseOfThePoolsDialAreUsed(t *testing.T) {
 		require.Error(t, err)
 		require.NotErrorIs(t, err, lock.ErrNotAcquired)
 		require.Regexp(t, "NOAUTH|WRONGPASS", err.Error())
-		closeNow(c)
+		fixture.CloseNow(c)
 	}
 }
 
 func TestLocksOverTLS(t *testing.T) {
 	s := onRedis(t)
 	cert, roots := selfSigned(t)
-	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
-	require.NoError(t, err)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer ln.Close()
-	wg.Go(func() {
-		for {
-			down, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			up, err := net.Dial(s.Network(), s.Addr())
-			if err != nil {
-				down.Close()
-				return
-			}
-			for _, pair := range [][2]net.Conn{{down, up}, {up, down}} {
-				wg.Go(func() {
-					_, _ = io.Copy(pair[0], pair[1])
-					pair[0].Close()
-					pair[1].Close()
-				})
-			}
-		}
-	})
+	p := fixture.TLSProxy(t, s, &tls.Config{Certificates: []tls.Certificate{cert}})
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return redis.DialContext(ctx, "tcp", ln.Addr().String(), redis.DialUseTLS(true),
+		return redis.DialContext(ctx, "tcp", p.Addr(), redis.DialUseTLS(true),
 			redis.DialTLSConfig(&tls.Config{RootCAs: roots, ServerName: "localhost"}))
 	}}
 	c, err := lock.New(pool, lock.Config{Lease: time.Second})
@@ -192,16 +168,14 @@ func TestAConnectionThatClosedWhileIdleIsNotUsedAgain(t *testing.T) {
 		conns <- dialled{c, addr}
 		return c, nil
 	}}
-	c, err := lock.New(pool, lock.Config{Connections: 1})
-	require.NoError(t, err)
-	defer closeNow(c)
+	c := fixture.Client(t, pool, lock.Config{Connections: 1})
 	ctx := context.Background()
 	for range 3 {
 		held, err := c.Mutex(t.Name()).TryLock(ctx)
 		require.NoError(t, err, "the first request on a new connection")
 		require.NoError(t, held.Unlock(ctx))
 		conn := <-conns
-		redisDo(t, s, "CLIENT", "KILL", "ADDR", conn.addr)
+		fixture.Do(t, s, "CLIENT", "KILL", "ADDR", conn.addr)
 		<-conn.closed
 	}
 }

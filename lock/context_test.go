@@ -9,13 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
 type ctxKey string
 
 func heldFor(t *testing.T, cfg lock.Config) (*lock.Client, *lock.Held) {
-	c := newClient(t, onRedis(t), cfg)
+	c := fixture.ClientOf(t, onRedis(t), cfg)
 	held, err := c.Mutex(t.Name()).Lock(context.Background())
 	require.NoError(t, err)
 	return c, held

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -27,7 +28,7 @@ func twoServers(t *testing.T, cfg lock.Config) map[string][2]*lock.Client {
 	}
 	clients := map[string][2]*lock.Client{}
 	for name, s := range servers {
-		clients[name] = [2]*lock.Client{newClient(t, s, cfg), newClient(t, s, cfg)}
+		clients[name] = [2]*lock.Client{fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)}
 	}
 	return clients
 }
@@ -169,9 +170,9 @@ func TestSemaphoreHistoriesAreLinearizable(t *testing.T) {
 	ctx := context.Background()
 	var clients [4]*lock.Client
 	for i := range clients {
-		clients[i] = newClient(t, s, lock.Config{})
+		clients[i] = fixture.ClientOf(t, s, lock.Config{})
 	}
-	redisDo(t, s, "SET", t.Name(), 3)
+	fixture.Do(t, s, "SET", t.Name(), 3)
 	start := time.Now()
 	var mu sync.Mutex
 	var history []porcupine.Operation

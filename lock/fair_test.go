@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -24,7 +25,7 @@ func fairKeys(key string) (queue, scores, signs, channel string) {
 func queueOf(t *testing.T, s *redistest.Server, key string) []string {
 	t.Helper()
 	queue, _, _, _ := fairKeys(key)
-	fields, err := redis.Strings(redisDo(t, s, "LRANGE", queue, 0, -1), nil)
+	fields, err := redis.Strings(fixture.Do(t, s, "LRANGE", queue, 0, -1), nil)
 	require.NoError(t, err)
 	return fields
 }
@@ -32,7 +33,7 @@ func queueOf(t *testing.T, s *redistest.Server, key string) []string {
 func scoreOf(t *testing.T, s *redistest.Server, key, field string) float64 {
 	t.Helper()
 	_, scores, _, _ := fairKeys(key)
-	score, err := redis.Float64(redisDo(t, s, "ZSCORE", scores, field), nil)
+	score, err := redis.Float64(fixture.Do(t, s, "ZSCORE", scores, field), nil)
 	require.NoError(t, err)
 	return score
 }
@@ -40,14 +41,14 @@ func scoreOf(t *testing.T, s *redistest.Server, key, field string) float64 {
 // javaHolds makes a Redisson holder of key, javaWaits a waiter whose turn is
 // waited for until the given time.
 func javaHolds(t *testing.T, s *redistest.Server, key string) {
-	redisDo(t, s, "HSET", key, javaOwner, 1)
-	redisDo(t, s, "PEXPIRE", key, 30_000)
+	fixture.Do(t, s, "HSET", key, javaOwner, 1)
+	fixture.Do(t, s, "PEXPIRE", key, 30_000)
 }
 
 func javaWaits(t *testing.T, s *redistest.Server, key, field string, until time.Time) {
 	queue, scores, _, _ := fairKeys(key)
-	redisDo(t, s, "ZADD", scores, until.UnixMilli(), field)
-	redisDo(t, s, "RPUSH", queue, field)
+	fixture.Do(t, s, "ZADD", scores, until.UnixMilli(), field)
+	fixture.Do(t, s, "RPUSH", queue, field)
 }
 
 // fairWaiter locks and tells its number, in a goroutine, and returns when it
@@ -73,12 +74,12 @@ func TestAFairMutexServesInTheOrderOfArrivalAcrossClients(t *testing.T) {
 	key, ctx := keyOf(t), context.Background()
 	var clients []*lock.Client
 	for range 3 {
-		clients = append(clients, newClient(t, s, lock.Config{MaxPoll: time.Hour}))
+		clients = append(clients, fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}))
 	}
 	held, err := clients[0].FairMutex(key).Lock(ctx)
 	require.NoError(t, err)
 	queue, scores, signs, channel := fairKeys(key)
-	require.False(t, exists(t, s, queue))
+	require.False(t, fixture.Exists(t, s, queue))
 	before := float64(time.Now().UnixMilli())
 	var order []int // guarded by the lock
 	var wg sync.WaitGroup
@@ -100,7 +101,7 @@ func TestAFairMutexServesInTheOrderOfArrivalAcrossClients(t *testing.T) {
 	}
 	require.Equal(t, waiters, clients[0].Stats().Waiting+clients[1].Stats().Waiting+clients[2].Stats().Waiting)
 	for _, field := range fields {
-		subscribed(t, s, channel+":"+field, 1)
+		fixture.AwaitSubscribers(t, s, channel+":"+field, 1)
 	}
 	require.NoError(t, held.Unlock(ctx))
 	wg.Wait()
@@ -109,13 +110,13 @@ func TestAFairMutexServesInTheOrderOfArrivalAcrossClients(t *testing.T) {
 		want[i] = i
 	}
 	require.Equal(t, want, order)
-	require.Empty(t, redisDo(t, s, "KEYS", "*{"+key+"}*"))
-	require.False(t, exists(t, s, key))
+	require.Empty(t, fixture.Do(t, s, "KEYS", "*{"+key+"}*"))
+	require.False(t, fixture.Exists(t, s, key))
 }
 
 func TestAFairMutexIsReentrantAndHasTokens(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	mu, ctx := c.FairMutex(keyOf(t)), context.Background()
 	held, err := mu.Lock(ctx)
 	require.NoError(t, err)
@@ -142,14 +143,14 @@ func TestAFairMutexIsReentrantAndHasTokens(t *testing.T) {
 	require.ErrorContains(t, err, "name is empty")
 	_, err = mu.LockFor(ctx, time.Microsecond)
 	require.ErrorContains(t, err, "lease is")
-	redisDo(t, s, "SET", mu.Name()+"s", "text")
+	fixture.Do(t, s, "SET", mu.Name()+"s", "text")
 	_, err = c.FairMutex(mu.Name() + "s").Lock(ctx)
 	require.ErrorContains(t, err, "WRONGTYPE")
 }
 
 func TestACancelledFairWaiterLeavesNoTraceAndTheNextHasItsTurn(t *testing.T) {
 	s := onRedis(t)
-	a, b := newClient(t, s, lock.Config{MaxPoll: time.Hour}), newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	a, b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}), fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	key, bg := keyOf(t), context.Background()
 	javaHolds(t, s, key)
 	ctx, cancel := context.WithCancel(bg)
@@ -171,16 +172,16 @@ func TestACancelledFairWaiterLeavesNoTraceAndTheNextHasItsTurn(t *testing.T) {
 
 	// Java's last unlock tells the first in the queue, by its own channel.
 	_, _, _, channel := fairKeys(key)
-	subscribed(t, s, channel+":"+fields[1], 1)
-	redisDo(t, s, "DEL", key)
-	redisDo(t, s, "PUBLISH", channel+":"+fields[1], 0)
+	fixture.AwaitSubscribers(t, s, channel+":"+fields[1], 1)
+	fixture.Do(t, s, "DEL", key)
+	fixture.Do(t, s, "PUBLISH", channel+":"+fields[1], 0)
 	wg.Wait()
-	require.Empty(t, redisDo(t, s, "KEYS", "*{"+key+"}*"))
+	require.Empty(t, fixture.Do(t, s, "KEYS", "*{"+key+"}*"))
 }
 
 func TestADeadFairWaiterCostsItsSignsOfLifeAndALiveOneIsNotPassed(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: 50 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 50 * time.Millisecond})
 	key := keyOf(t)
 	queue, scores, signs, _ := fairKeys(key)
 	javaHolds(t, s, key)
@@ -191,7 +192,7 @@ func TestADeadFairWaiterCostsItsSignsOfLifeAndALiveOneIsNotPassed(t *testing.T) 
 	for i := range 2 {
 		dead := fmt.Sprintf("22222222-9a9a-4c7b-8d1e-111111111111:%d:1", i)
 		javaWaits(t, s, key, dead, time.Now().Add(time.Hour))
-		redisDo(t, s, "HSET", signs, dead, "7/50")
+		fixture.Do(t, s, "HSET", signs, dead, "7/50")
 	}
 	fairWaiter(t, s, c, key, 4, &wg, func() { order = append(order, 2) })
 	tries := c.Stats().Tries
@@ -199,17 +200,17 @@ func TestADeadFairWaiterCostsItsSignsOfLifeAndALiveOneIsNotPassed(t *testing.T) 
 	require.Eventually(t, func() bool { return c.Stats().Tries > tries+40 }, time.Minute, time.Millisecond) // twenty periods
 	require.Len(t, queueOf(t, s, key), 4, "the first one is alive")
 	require.LessOrEqual(t, float64(c.Stats().Tries-tries), 2*(time.Since(start).Seconds()/0.05+3), "nobody spins")
-	redisDo(t, s, "DEL", key)
+	fixture.Do(t, s, "DEL", key)
 	wg.Wait()
 	require.Equal(t, []int{1, 2}, order)
 	for _, k := range []string{queue, scores, signs, key} {
-		require.False(t, exists(t, s, k))
+		require.False(t, fixture.Exists(t, s, k))
 	}
 }
 
 func TestRedissonsPlaceInTheFairQueueIsKept(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
 	key := keyOf(t)
 	queue, scores, _, channel := fairKeys(key)
 	held, err := c.FairMutex(key).Lock(context.Background())
@@ -231,23 +232,23 @@ func TestRedissonsPlaceInTheFairQueueIsKept(t *testing.T) {
 	require.EqualValues(t, -1, pttl(t, s, queue), "Redisson's queue has no TTL")
 	// Java takes it, as Redisson does: every score is 300 s less. Ours lives on.
 	ours := queueOf(t, s, key)[1]
-	redisDo(t, s, "LPOP", queue)
-	redisDo(t, s, "ZREM", scores, javaOwner)
-	redisDo(t, s, "ZINCRBY", scores, -3_500_000, ours)
+	fixture.Do(t, s, "LPOP", queue)
+	fixture.Do(t, s, "ZREM", scores, javaOwner)
+	fixture.Do(t, s, "ZINCRBY", scores, -3_500_000, ours)
 	javaHolds(t, s, key)
 	require.Eventually(t, func() bool { return scoreOf(t, s, key, ours) > float64(time.Now().UnixMilli()) }, time.Minute, time.Millisecond)
 	// Another of Java's waits, dies, and its time is over.
 	javaWaits(t, s, key, javaOwner+"1", time.Now().Add(-time.Second))
-	redisDo(t, s, "LREM", queue, 1, ours)
-	redisDo(t, s, "RPUSH", queue, ours) // behind it
-	redisDo(t, s, "DEL", key)
+	fixture.Do(t, s, "LREM", queue, 1, ours)
+	fixture.Do(t, s, "RPUSH", queue, ours) // behind it
+	fixture.Do(t, s, "DEL", key)
 	wg.Wait()
-	require.Empty(t, redisDo(t, s, "KEYS", "*{"+key+"}*"))
+	require.Empty(t, fixture.Do(t, s, "KEYS", "*{"+key+"}*"))
 }
 
 func TestFairForceUnlockGivesTheFirstItsTurn(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	mu, ctx := c.FairMutex(keyOf(t)), context.Background()
 	done, err := mu.ForceUnlock(ctx)
 	require.NoError(t, err)
@@ -256,19 +257,19 @@ func TestFairForceUnlockGivesTheFirstItsTurn(t *testing.T) {
 	var wg sync.WaitGroup
 	fairWaiter(t, s, c, mu.Name(), 1, &wg, func() {})
 	_, _, _, channel := fairKeys(mu.Name())
-	subscribed(t, s, channel+":"+queueOf(t, s, mu.Name())[0], 1)
+	fixture.AwaitSubscribers(t, s, channel+":"+queueOf(t, s, mu.Name())[0], 1)
 	done, err = mu.ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.True(t, done)
 	wg.Wait()
-	redisDo(t, s, "HSET", mu.Name()+"h", "name", "bob")
+	fixture.Do(t, s, "HSET", mu.Name()+"h", "name", "bob")
 	_, err = c.FairMutex(mu.Name() + "h").ForceUnlock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotALock)
 }
 
 func TestCloseLetsFairWaitersLeaveTheQueue(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	key := keyOf(t)
 	javaHolds(t, s, key)
 	left := make(chan error)
@@ -291,7 +292,6 @@ func TestAFairMutexIsExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
 			f := newFaulty(t, target, 19, lease)
-			defer f.close()
 			cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 			var l ledger
 			ctx, key := context.Background(), keyOf(t)
@@ -299,7 +299,7 @@ func TestAFairMutexIsExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 			var wg sync.WaitGroup
 			var clients []*lock.Client
 			for i := range 2 {
-				c, err := lock.New(f.pool(), cfg)
+				c, err := lock.New(f.Pool(), cfg)
 				require.NoError(t, err)
 				clients = append(clients, c)
 				for j := range 3 {
@@ -328,9 +328,9 @@ func TestAFairMutexIsExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 				require.Zero(t, c.Stats().Waiting)
 				require.NoError(t, c.Close(ctx))
 			}
-			f.stopLate()
-			require.Eventually(t, func() bool { return len(redisDo(t, s, "KEYS", "*"+key+"*").([]any)) == 0 }, time.Minute, 10*time.Millisecond)
-			t.Logf("%d holds, %d faults: %v", len(l.times), faults, f.done)
+			f.stopLate(t)
+			require.Eventually(t, func() bool { return len(fixture.Do(t, s, "KEYS", "*"+key+"*").([]any)) == 0 }, time.Minute, 10*time.Millisecond)
+			t.Logf("%d holds, %d faults: %v", len(l.times), faults, f)
 			require.NotEmpty(t, l.times)
 			require.Positive(t, faults)
 		})

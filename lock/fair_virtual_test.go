@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -32,9 +33,7 @@ func startVirtualFair(t *testing.T) *virtualFair {
 }
 
 func (v *virtualFair) client(cfg lock.Config) *lock.Client {
-	c, err := lock.New(v.s.Pool(0), cfg)
-	require.NoError(v.t, err)
-	v.t.Cleanup(func() { closeNow(c) })
+	c := fixture.Client(v.t, v.s.Pool(0), cfg)
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -29,7 +30,7 @@ func TestTheFamilyNeedsNoMoreThanREADMESays(t *testing.T) {
 			return word != "resetchannels" && !strings.HasPrefix(word, "&")
 		}},
 	} {
-		t.Run(version, func(t *testing.T) { testFamilyRights(t, ownServer(t, test.args...), test.word) })
+		t.Run(version, func(t *testing.T) { testFamilyRights(t, fixture.Server(t, test.args...), test.word) })
 	}
 }
 
@@ -46,15 +47,13 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 				args = append(args, word)
 			}
 		}
-		redisDo(t, s, "ACL", args...)
+		fixture.Do(t, s, "ACL", args...)
 	}
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
 	}}
 	cfg := lock.Config{KeyPrefix: "app:", Lease: 300 * time.Millisecond, MaxPoll: time.Hour}
-	c, err := lock.New(pool, cfg)
-	require.NoError(t, err)
-	defer closeNow(c)
+	c := fixture.Client(t, pool, cfg)
 	ctx := context.Background()
 	permits, sem, latch := c.PermitSemaphore("p"), c.Semaphore("s"), c.CountDownLatch("l")
 	require.NoError(t, permits.Set(ctx, 2))
@@ -115,7 +114,7 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 		_, err = force(ctx)
 		require.NoError(t, err)
 	}
-	log, err := redis.Values(redisDo(t, s, "ACL", "LOG"), nil)
+	log, err := redis.Values(fixture.Do(t, s, "ACL", "LOG"), nil)
 	require.NoError(t, err)
 	for _, entry := range log {
 		t.Errorf("refused: %v", entry)

@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
 func TestFencedTokensAreRedissonsCounter(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{KeyPrefix: "app:"})
+	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
 	key, ctx := keyOf(t), context.Background()
 	mu := c.FencedMutex(key)
 	counter := "redisson_lock_token:{app:" + key + "}"
@@ -32,8 +33,8 @@ func TestFencedTokensAreRedissonsCounter(t *testing.T) {
 	inner, err := mu.LockFor(held.Context(ctx), time.Minute)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, inner.Token(), "a re-entry has the token of the hold")
-	require.Equal(t, []byte("1"), redisDo(t, s, "GET", counter))
-	require.EqualValues(t, -1, redisDo(t, s, "PTTL", counter))
+	require.Equal(t, []byte("1"), fixture.Do(t, s, "GET", counter))
+	require.EqualValues(t, -1, fixture.Do(t, s, "PTTL", counter))
 	require.True(t, mu.HeldBy(held.Context(ctx)))
 	info, err := mu.Inspect(ctx)
 	require.NoError(t, err)
@@ -42,12 +43,12 @@ func TestFencedTokensAreRedissonsCounter(t *testing.T) {
 	require.NoError(t, held.Unlock(ctx))
 
 	// A holder in Java, then us again: one sequence.
-	redisDo(t, s, "HINCRBY", "app:"+key, "0b1c1a5e-9a9a-4c7b-8d1e-111111111111:1", 1)
-	redisDo(t, s, "PEXPIRE", "app:"+key, 30_000)
-	redisDo(t, s, "INCR", counter)
+	fixture.Do(t, s, "HINCRBY", "app:"+key, "0b1c1a5e-9a9a-4c7b-8d1e-111111111111:1", 1)
+	fixture.Do(t, s, "PEXPIRE", "app:"+key, 30_000)
+	fixture.Do(t, s, "INCR", counter)
 	_, err = mu.TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	redisDo(t, s, "DEL", "app:"+key)
+	fixture.Do(t, s, "DEL", "app:"+key)
 	require.NoError(t, mu.Do(ctx, func(ctx context.Context) error {
 		token, err := mu.Token(ctx)
 		require.EqualValues(t, 3, token)
@@ -62,7 +63,7 @@ func TestFencedTokensAreRedissonsCounter(t *testing.T) {
 
 func TestAFencedLeaseIsHonoured(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := keyOf(t), context.Background()
 	held, err := c.FencedMutex(key).TryLockFor(ctx, 200*time.Millisecond)
 	require.NoError(t, err)
@@ -79,12 +80,12 @@ func TestAFencedLeaseIsHonoured(t *testing.T) {
 	forced, err := c.FencedMutex(key).ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.True(t, forced)
-	require.Equal(t, []byte("2"), redisDo(t, s, "GET", "redisson_lock_token:{"+key+"}"))
+	require.Equal(t, []byte("2"), fixture.Do(t, s, "GET", "redisson_lock_token:{"+key+"}"))
 }
 
 func TestFencedHandOffsHaveRisingTokens(t *testing.T) {
 	s := onRedis(t)
-	a, b := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := keyOf(t), context.Background()
 	const turns = 200
 	last := int64(0) // guarded by the lock
@@ -113,7 +114,7 @@ func TestFencedHandOffsHaveRisingTokens(t *testing.T) {
 
 func TestAMutexIsNotReenteredAsAnotherSort(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := keyOf(t), context.Background()
 	held, err := c.Mutex(key).Lock(ctx)
 	require.NoError(t, err)
@@ -140,7 +141,6 @@ func TestAMutexIsNotReenteredAsAnotherSort(t *testing.T) {
 func TestFencedTokensRiseWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 	const lease = 600 * time.Millisecond
 	f := newFaulty(t, "*", 11, lease)
-	defer f.close()
 	cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 	var l ledger
 	ctx := context.Background()
@@ -149,7 +149,7 @@ func TestFencedTokensRiseWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 	var wg sync.WaitGroup
 	var clients []*lock.Client
 	for i := range 2 {
-		c, err := lock.New(f.pool(), cfg)
+		c, err := lock.New(f.Pool(), cfg)
 		require.NoError(t, err)
 		clients = append(clients, c)
 		for j := range 3 {
@@ -176,7 +176,7 @@ func TestFencedTokensRiseWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 	for _, c := range clients {
 		require.NoError(t, c.Close(ctx))
 	}
-	token, err := redis.Int64(redisDo(t, f.s, "GET", "redisson_lock_token:{"+key+"}"), nil)
+	token, err := redis.Int64(fixture.Do(t, onRedis(t), "GET", "redisson_lock_token:{"+key+"}"), nil)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, token, l.times[len(l.times)-1].token)
 	t.Logf("%d holds, %d faults", len(l.times), faults)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -32,28 +34,28 @@ func TestALateForceUnlockLeavesALaterHolderItsLock(t *testing.T) {
 	for _, sort := range []string{"mutex", "fenced", "fair", "write", "read"} {
 		t.Run(sort, func(t *testing.T) {
 			t.Parallel()
-			st := newStall(t, s)
-			c, admin := newClient(t, s, lock.Config{}), st.client(t, lock.Config{IOTimeout: 200 * time.Millisecond})
+			st := stall(t, s)
+			c, admin := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOver(t, st, lock.Config{IOTimeout: 200 * time.Millisecond})
 			ctx := context.Background()
 			lk, force := sorts(t, c)[sort], forces(admin, t)[sort]
 			first, err := lk.lock(ctx)
 			require.NoError(t, err)
-			st.keep(force.script)
+			st.Keep(force.script)
 			_, err = force.force(ctx)
 			require.ErrorIs(t, err, lock.ErrUnknown)
-			require.Equal(t, 1, st.arrived(force.script))
+			require.Equal(t, 1, st.Arrived(force.script))
 			require.NoError(t, first.Unlock(ctx))
 			second, err := lk.lock(ctx)
 			require.NoError(t, err)
 			before := hashOf(t, s, lk.key)
-			st.letGo()
-			st.over()
+			st.LetGo()
+			bounded.Until(t, st.Settled)
 			require.Equal(t, before, hashOf(t, s, lk.key))
 			require.True(t, second.Valid())
 			ok, err := force.force(ctx)
 			require.NoError(t, err)
 			require.True(t, ok)
-			require.False(t, exists(t, s, lk.key))
+			require.False(t, fixture.Exists(t, s, lk.key))
 			require.ErrorIs(t, second.Unlock(ctx), lock.ErrLost)
 		})
 	}
@@ -64,13 +66,13 @@ func TestForceUnlockReadsAgainWhenTheHolderHasChanged(t *testing.T) {
 	for _, sort := range []string{"mutex", "fenced", "fair", "write", "read"} {
 		t.Run(sort, func(t *testing.T) {
 			t.Parallel()
-			st := newStall(t, s)
-			c, admin := newClient(t, s, lock.Config{}), st.client(t, lock.Config{})
+			st := stall(t, s)
+			c, admin := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOver(t, st, lock.Config{})
 			ctx := context.Background()
 			lk, force := sorts(t, c)[sort], forces(admin, t)[sort]
 			first, err := lk.lock(ctx)
 			require.NoError(t, err)
-			st.keep(force.script)
+			st.Keep(force.script)
 			type result struct {
 				ok  bool
 				err error
@@ -80,13 +82,13 @@ func TestForceUnlockReadsAgainWhenTheHolderHasChanged(t *testing.T) {
 				ok, err := force.force(ctx)
 				done <- result{ok, err}
 			}()
-			st.await(force.script, 1)
+			awaitArrived(t, st, force.script, 1)
 			require.NoError(t, first.Unlock(ctx))
 			second, err := lk.lock(ctx)
 			require.NoError(t, err)
-			st.letGo()
+			st.LetGo()
 			require.Equal(t, result{true, nil}, <-done)
-			require.False(t, exists(t, s, lk.key))
+			require.False(t, fixture.Exists(t, s, lk.key))
 			require.ErrorIs(t, second.Unlock(ctx), lock.ErrLost)
 			ok, err := force.force(ctx)
 			require.NoError(t, err)
@@ -100,24 +102,24 @@ func TestForceUnlockReadsAgainWhenTheHolderHasChanged(t *testing.T) {
 func TestForceUnlockOfReadersLeavesOneThatCameMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := newStall(t, s)
-	c, admin := newClient(t, s, lock.Config{}), st.client(t, lock.Config{})
+	st := stall(t, s)
+	c, admin := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOver(t, st, lock.Config{})
 	ctx := context.Background()
 	first, err := c.RWMutex(t.Name()).RLock(ctx)
 	require.NoError(t, err)
-	st.keep("rw_force")
+	st.Keep("rw_force")
 	done := make(chan error, 1)
 	go func() {
 		_, err := admin.RWMutex(t.Name()).ForceUnlock(ctx)
 		done <- err
 	}()
-	st.await("rw_force", 1)
+	awaitArrived(t, st, "rw_force", 1)
 	second, err := c.RWMutex(t.Name()).RLock(ctx)
 	require.NoError(t, err)
-	st.letGo()
+	st.LetGo()
 	require.NoError(t, <-done)
 	require.ErrorIs(t, first.Unlock(ctx), lock.ErrLost)
 	require.Equal(t, "read", hashOf(t, s, t.Name())["mode"])
 	require.NoError(t, second.Unlock(ctx))
-	require.False(t, exists(t, s, t.Name()))
+	require.False(t, fixture.Exists(t, s, t.Name()))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -15,7 +16,7 @@ func TestAForgottenHeldIsNotRenewedIfSoConfigured(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	ctx := context.Background()
-	c := newClient(t, s, lock.Config{Lease: 1500 * time.Millisecond, DropForgotten: true})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 1500 * time.Millisecond, DropForgotten: true})
 	lockAndForget := func(name string, ctx context.Context) <-chan struct{} {
 		held, err := c.Mutex(name).Lock(ctx)
 		require.NoError(t, err)
@@ -52,7 +53,7 @@ func TestAForgottenHeldIsNotRenewedIfSoConfigured(t *testing.T) {
 func TestAForgottenHeldIsRenewedByDefault(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 1500 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 1500 * time.Millisecond})
 	_, err := c.Mutex(t.Name()).Lock(context.Background()) // another test has a name of its own
 	require.NoError(t, err)
 	for renewed := c.Stats().Renewal.Renewed; c.Stats().Renewal.Renewed < renewed+4; {

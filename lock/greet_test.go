@@ -2,9 +2,7 @@ package lock_test
 
 import (
 	"context"
-	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,65 +10,45 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
-
-// relay answers as s does.
-func relay(t *testing.T, s *redistest.Server) func(args []any) any {
-	t.Helper()
-	var mu sync.Mutex
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
-	return func(args []any) any {
-		mu.Lock()
-		defer mu.Unlock()
-		reply, err := conn.Do(args[0].(string), args[1:]...)
-		if err != nil {
-			return err
-		}
-		return reply
-	}
-}
 
 // What is asked of a server before anything else is advice for the log alone.
 func TestAServerThatGivesNoINFOIsUsedAllTheSame(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	for name, test := range map[string]struct {
-		answer any
-		said   int  // how often the log has it
-		once   bool // the first TryLock already works
+		fate faultproxy.Fate
+		said int  // how often the log has it
+		once bool // the first TryLock already works
 	}{
-		"it ends the connection":   {errHangUp, 1, true}, // as twemproxy does
-		"it says nothing":          {errMute, 1, false},
-		"it does not know it":      {redis.Error("ERR unknown command"), 0, true},
-		"it answers something odd": {[]any{int64(1)}, 0, true},
-		"it answers nothing":       {nil, 0, true},
+		"it ends the connection":   {faultproxy.HangUp, 1, true}, // as twemproxy does
+		"it says nothing":          {faultproxy.LoseRequest, 1, false},
+		"it does not know it":      {faultproxy.Answer(redis.Error("ERR unknown command")), 0, true},
+		"it answers something odd": {faultproxy.Answer([]any{int64(1)}), 0, true},
+		"it answers nothing":       {faultproxy.Answer(nil), 0, true},
 	} {
 		for _, replicas := range []int{0, 1} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				var asked atomic.Int64
-				up := relay(t, s)
-				sp := startSpeaker(t, func(args []any) any {
-					switch args[0] {
+				p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+					switch c.Args[0] {
 					case "INFO":
 						asked.Add(1)
-						return test.answer
+						return test.fate
 					case "WAIT":
-						return int64(1)
+						return faultproxy.Answer(int64(1))
 					}
-					return up(args)
+					return faultproxy.Pass
 				})
-				var log syncBuilder
-				c, err := lock.New(sp.pool(), lock.Config{
+				var log fixture.Log
+				c := fixture.ClientOver(t, p, lock.Config{
 					Lease: 3 * time.Second, IOTimeout: 300 * time.Millisecond, Replicas: replicas,
-					Logger: slog.New(slog.NewTextHandler(&log, nil)),
+					Logger: log.Logger(),
 				})
-				require.NoError(t, err)
-				defer closeNow(c)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				mu := c.Mutex(t.Name() + strings.Repeat("r", replicas))
@@ -87,7 +65,7 @@ func TestAServerThatGivesNoINFOIsUsedAllTheSame(t *testing.T) {
 				once := asked.Load()
 				require.LessOrEqual(t, once, int64(3))
 
-				sp.cut()
+				p.HangUp(0)
 				require.Eventually(t, func() bool {
 					held, err := mu.TryLock(t.Context())
 					return err == nil && held.Unlock(t.Context()) == nil

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -26,7 +26,7 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 			events = append(events, fmt.Sprintf("%s %s %t %v", what, e.Name, e.Token > 0, e.Err))
 		}
 	}
-	c := newClient(t, s, lock.Config{Lease: 300 * time.Millisecond, Hooks: lock.Hooks{
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond, Hooks: lock.Hooks{
 		Acquired: note("acquired"), Waited: note("waited"), Released: note("released"), Lost: note("lost"),
 	}})
 	ctx := context.Background()
@@ -41,9 +41,9 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 	wg.Wait()
 	lost, err := c.Mutex("h").Lock(ctx)
 	require.NoError(t, err)
-	redisDo(t, s, "DEL", "h")
+	fixture.Do(t, s, "DEL", "h")
 	<-lost.Done()
-	closeNow(c) // the last event has come
+	fixture.CloseNow(c) // the last event has come
 	mu.Lock()
 	defer mu.Unlock()
 	require.ElementsMatch(t, []string{
@@ -58,7 +58,7 @@ func TestTheRenewedHookIsToldOfEachBatchAfterOnBatch(t *testing.T) {
 	var mu sync.Mutex
 	var told []string
 	renewed := 0
-	c := newClient(t, s, lock.Config{
+	c := fixture.ClientOf(t, s, lock.Config{
 		Lease: 300 * time.Millisecond,
 		Renewal: renewal.Config{OnBatch: func(renewal.BatchReport) {
 			mu.Lock()
@@ -91,14 +91,14 @@ func TestTheRenewedHookIsToldOfEachBatchAfterOnBatch(t *testing.T) {
 
 func TestAHookThatPanicsIsLogged(t *testing.T) {
 	s := onRedis(t)
-	var log strings.Builder
-	c := newClient(t, s, lock.Config{
-		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	var log fixture.Log
+	c := fixture.ClientOf(t, s, lock.Config{
+		Logger: log.Logger(),
 		Hooks:  lock.Hooks{Acquired: func(lock.Event) { panic("at the disco") }},
 	})
 	held, err := c.Mutex(t.Name()).Lock(context.Background())
 	require.NoError(t, err)
 	require.NoError(t, held.Unlock(context.Background()))
-	closeNow(c)
+	fixture.CloseNow(c)
 	require.Contains(t, log.String(), "at the disco")
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -16,16 +18,15 @@ import (
 // for as long as the server hangs.
 func TestAServerThatHangsDoesNotCostAConnectionForEachAttempt(t *testing.T) {
 	t.Parallel()
-	up := relay(t, onRedis(t))
 	var hangs atomic.Pointer[chan struct{}]
-	sp := startSpeaker(t, func(args []any) any {
-		if c := hangs.Load(); c != nil {
-			<-*c
+	p := fixture.Proxy(t, onRedis(t), func(c faultproxy.Command) faultproxy.Fate {
+		if alive := hangs.Load(); alive != nil {
+			<-*alive
 		}
-		if args[0] == "AUTH" {
-			return "OK"
+		if c.Args[0] == "AUTH" {
+			return faultproxy.Answer("OK")
 		}
-		return up(args)
+		return faultproxy.Pass
 	})
 	alive := make(chan struct{})
 	wake := func() {
@@ -35,18 +36,16 @@ func TestAServerThatHangsDoesNotCostAConnectionForEachAttempt(t *testing.T) {
 	}
 	t.Cleanup(wake)
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", sp.ln.Addr().String(), redis.DialPassword("secret"))
+		return redis.Dial("tcp", p.Addr(), redis.DialPassword("secret"))
 	}}
-	c, err := lock.New(pool, lock.Config{Lease: time.Second, IOTimeout: 20 * time.Millisecond})
-	require.NoError(t, err)
-	defer closeNow(c)
+	c := fixture.Client(t, pool, lock.Config{Lease: time.Second, IOTimeout: 20 * time.Millisecond})
 	held, err := c.Mutex(t.Name()).Lock(t.Context())
 	require.NoError(t, err)
-	awaitRenewed(t, c, 1)
+	fixture.AwaitRenewed(t, c, 1)
 
 	hangs.Store(&alive)
-	sp.cut()
-	before := sp.dials.Load()
+	p.HangUp(0)
+	before := p.Accepted()
 	for range 150 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, err := c.Mutex(t.Name() + "2").TryLock(ctx)
@@ -55,13 +54,13 @@ func TestAServerThatHangsDoesNotCostAConnectionForEachAttempt(t *testing.T) {
 	}
 	<-held.Done() // renewal has tried too
 	// Two links, two connections for renewal, twenty probes.
-	require.LessOrEqual(t, sp.dials.Load()-before, int64(24))
+	require.LessOrEqual(t, p.Accepted()-before, 24)
 	_, err = c.Mutex(t.Name() + "2").TryLock(t.Context())
 	require.ErrorContains(t, err, "an earlier dial has not returned")
 
 	wake()
 	held, err = c.Mutex(t.Name()).Lock(t.Context())
 	require.NoError(t, err)
-	awaitRenewed(t, c, 2)
+	fixture.AwaitRenewed(t, c, 2)
 	require.NoError(t, held.Unlock(t.Context()))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/locktest"
 )
@@ -20,7 +21,7 @@ func TestAHolderIsToldOfItsLossWhateverTheTablesAreUsedFor(t *testing.T) {
 	s := onRedis(t)
 	ctx := context.Background()
 	hook := make(chan lock.Event, 3)
-	c := newClient(t, s, lock.Config{Lease: time.Second, Hooks: lock.Hooks{Lost: func(e lock.Event) { hook <- e }}})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Second, Hooks: lock.Hooks{Lost: func(e lock.Event) { hook <- e }}})
 	fixed, err := c.Mutex(t.Name()+"fixed").LockFor(ctx, 300*time.Millisecond)
 	require.NoError(t, err)
 	renewed, err := c.Mutex(t.Name() + "renewed").Lock(ctx)
@@ -28,7 +29,7 @@ func TestAHolderIsToldOfItsLossWhateverTheTablesAreUsedFor(t *testing.T) {
 	reading, err := c.RWMutex(t.Name()+"reading").RLockFor(ctx, 300*time.Millisecond)
 	require.NoError(t, err)
 	work := fixed.Context(ctx)
-	redisDo(t, s, "DEL", t.Name()+"renewed")
+	fixture.Do(t, s, "DEL", t.Name()+"renewed")
 	free := lock.HoldTables(c)
 	freed := sync.OnceFunc(free)
 	defer freed()
@@ -74,7 +75,7 @@ func TestALostHoldIsNoHoldThoughTheTablesStillHaveIt(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, name := lock.WithOwner(context.Background(), "the same"), t.Name()
-			c := newClient(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
+			c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
 			lost, err := tc.try(ctx, c, name)
 			require.NoError(t, err)
 			resume := lock.PauseForgetting(c)
@@ -102,7 +103,7 @@ func TestALostHoldIsNoHoldThoughTheTablesStillHaveIt(t *testing.T) {
 // 40 times slower in the long one.
 func TestAWaiterLeavesALongLineAsQuicklyAsAShortOne(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	r, err := lock.NewRedLock(lock.RedLockConfig{}, c.Mutex("m"))
 	require.NoError(t, err)
 	for name, join := range map[string]func(n int) func(int){

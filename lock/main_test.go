@@ -7,9 +7,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -67,36 +67,8 @@ func onRedis(t *testing.T) *redistest.Server {
 	return server
 }
 
-// newClient returns a client of s that the test closes.
-func newClient(t *testing.T, s *redistest.Server, cfg lock.Config) *lock.Client {
-	t.Helper()
-	pool := s.Pool(0)
-	c, err := lock.New(pool, cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		closeNow(c)
-		require.NoError(t, pool.Close())
-	})
-	return c
-}
-
-// closeNow closes c without waiting for what a test still holds.
-func closeNow(c *lock.Client) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = c.Close(ctx)
-}
-
-// redisDo runs one plain command on s, as a bystander.
-func redisDo(t *testing.T, s *redistest.Server, cmd string, args ...any) any {
-	t.Helper()
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
-	reply, err := conn.Do(cmd, args...)
-	require.NoError(t, err, cmd)
-	return reply
-}
+// closeNow is fixture.CloseNow.
+func closeNow(c *lock.Client) { fixture.CloseNow(c) }
 
 func isAny(err error, targets ...error) bool {
 	for _, target := range targets {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -45,7 +46,7 @@ func (m *multiModel) canTake(owner int, keys []int) bool {
 // and compares each answer and the whole state of Redis with the model's.
 func TestMultiLockAgainstAModel(t *testing.T) {
 	s := onRedis(t)
-	clients := []*lock.Client{newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})}
+	clients := []*lock.Client{fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})}
 	conn, err := s.Dial()
 	require.NoError(t, err)
 	defer conn.Close()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +12,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/renewal"
@@ -59,7 +60,7 @@ func newFleet(t *testing.T, servers []*redistest.Server, cfg lock.Config) fleet 
 	t.Helper()
 	f := fleet{servers: servers}
 	for _, s := range servers {
-		f.clients = append(f.clients, newClient(t, s, cfg))
+		f.clients = append(f.clients, fixture.ClientOf(t, s, cfg))
 	}
 	return f
 }
@@ -84,7 +85,7 @@ func unlockAgain(held *lock.MultiHeld) error {
 
 func TestMultiLockTakesAllOrNone(t *testing.T) {
 	s := onRedis(t)
-	a, b := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	names := []string{t.Name() + "1", t.Name() + "2", t.Name() + "3"}
 	m := lock.NewMultiLock(a.Mutex(names[2]), b.Mutex(names[0]), a.Mutex(names[1]))
@@ -94,14 +95,14 @@ func TestMultiLockTakesAllOrNone(t *testing.T) {
 	require.True(t, held.Valid())
 	require.NoError(t, held.Err())
 	for _, name := range names {
-		require.True(t, exists(t, s, name))
+		require.True(t, fixture.Exists(t, s, name))
 	}
 	require.NoError(t, held.Unlock(ctx))
 	require.False(t, held.Valid())
 	require.ErrorIs(t, held.Err(), lock.ErrNotHeld)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 	for _, name := range names {
-		require.False(t, exists(t, s, name))
+		require.False(t, fixture.Exists(t, s, name))
 	}
 
 	other, err := b.Mutex(names[2]).Lock(ctx)
@@ -110,14 +111,14 @@ func TestMultiLockTakesAllOrNone(t *testing.T) {
 	var refused *lock.HeldError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, names[2], refused.Name)
-	require.False(t, exists(t, s, names[0]))
-	require.False(t, exists(t, s, names[1]))
+	require.False(t, fixture.Exists(t, s, names[0]))
+	require.False(t, fixture.Exists(t, s, names[1]))
 	require.NoError(t, other.Unlock(ctx))
 }
 
 func TestMultiLockMembersThatCannotBeUsed(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	_, err := lock.NewMultiLock().Lock(ctx)
 	require.ErrorContains(t, err, "lock: the MultiLock has no members")
@@ -132,7 +133,7 @@ func TestMultiLockMembersThatCannotBeUsed(t *testing.T) {
 
 func TestMultiLockHoldsNothingWhileItWaits(t *testing.T) {
 	s := onRedis(t)
-	c, other := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	c, other := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	a, b := t.Name()+"a", t.Name()+"b"
 	blocking, err := other.Mutex(b).Lock(ctx)
@@ -153,7 +154,7 @@ func TestMultiLockHoldsNothingWhileItWaits(t *testing.T) {
 
 func TestMultiLockReentersAllAndSingleMembers(t *testing.T) {
 	s := onRedis(t)
-	c, d := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	c, d := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"), c.Mutex(t.Name()+"a"))
 	outer, err := m.Lock(ctx)
@@ -169,23 +170,23 @@ func TestMultiLockReentersAllAndSingleMembers(t *testing.T) {
 	require.Error(t, work.Err())
 	require.True(t, inner.Valid())
 	require.NoError(t, inner.Unlock(ctx))
-	require.False(t, exists(t, s, t.Name()+"a"))
+	require.False(t, fixture.Exists(t, s, t.Name()+"a"))
 	require.True(t, one.Valid(), "a member may outlast the whole")
 	require.NoError(t, one.Unlock(ctx))
-	require.False(t, exists(t, s, t.Name()+"b"))
+	require.False(t, fixture.Exists(t, s, t.Name()+"b"))
 }
 
 func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	cfg := lock.Config{Lease: time.Second}
-	c, d := newClient(t, s, cfg), newClient(t, s, cfg)
+	c, d := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
 	ctx := context.Background()
 	a, b := t.Name()+"a", t.Name()+"b"
 	held, err := lock.NewMultiLock(c.Mutex(a), d.Mutex(b)).Lock(ctx)
 	require.NoError(t, err)
 	work := held.Context(ctx)
-	redisDo(t, s, "DEL", b)
+	fixture.Do(t, s, "DEL", b)
 	<-held.Done()
 	require.False(t, held.Valid())
 	require.False(t, held.Deadline().After(time.Now()))
@@ -196,7 +197,7 @@ func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
 	<-work.Done()
 	require.ErrorIs(t, context.Cause(work), lock.ErrLost)
 	// Who was told need not unlock: the other member is renewed no more.
-	require.Eventually(t, func() bool { return !exists(t, s, a) }, time.Minute, 5*time.Millisecond)
+	fixture.AwaitGone(t, s, a)
 	err = held.Unlock(ctx)
 	require.ErrorIs(t, err, lock.ErrLost)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
@@ -205,14 +206,14 @@ func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
 func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 500 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond})
 	ctx := context.Background()
 	a, b := t.Name()+"a", t.Name()+"b"
 	outer, err := c.Mutex(a).Lock(ctx)
 	require.NoError(t, err)
 	held, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).Lock(outer.Context(ctx))
 	require.NoError(t, err)
-	redisDo(t, s, "DEL", b)
+	fixture.Do(t, s, "DEL", b)
 	<-held.Done()
 	renewed := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > renewed+3 }, time.Minute, time.Millisecond)
@@ -226,25 +227,25 @@ func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	cfg := lock.Config{Renewal: renewal.Config{Margin: 300 * time.Millisecond}} // in which a busy machine looks
-	c := newClient(t, s, cfg)
+	c := fixture.ClientOf(t, s, cfg)
 	ctx := context.Background()
 	a, b := t.Name()+"a", t.Name()+"b"
 	const lease = 600 * time.Millisecond
 	// b is taken away again and again, so that a is taken more than once.
-	other := newClient(t, s, lock.Config{})
+	other := fixture.ClientOf(t, s, lock.Config{})
 	blocking, err := other.Mutex(b).LockFor(ctx, 2*lease)
 	require.NoError(t, err)
 	held, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).LockFor(ctx, lease)
 	require.NoError(t, err)
 	require.LessOrEqual(t, time.Until(held.Deadline()), lease)
 	for _, name := range []string{a, b} {
-		pttl, err := redis.Int64(redisDo(t, s, "PTTL", name), nil)
+		pttl, err := redis.Int64(fixture.Do(t, s, "PTTL", name), nil)
 		require.NoError(t, err)
 		require.LessOrEqual(t, pttl, lease.Milliseconds(), "the lease is as asked for, however long the wait was")
 		require.GreaterOrEqual(t, pttl, time.Until(held.Deadline()).Milliseconds())
 	}
 	<-held.Done()
-	require.True(t, exists(t, s, a) || exists(t, s, b), "told before both have expired")
+	require.True(t, fixture.Exists(t, s, a) || fixture.Exists(t, s, b), "told before both have expired")
 	var lost *lock.LostError
 	require.ErrorAs(t, held.Err(), &lost)
 	require.Equal(t, lock.Expired, lost.Reason)
@@ -257,24 +258,22 @@ func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
 func TestAMultiLockWhoseFirstLeaseIsOverIsNotHad(t *testing.T) {
 	s := onRedis(t)
 	a, b := t.Name()+"a", t.Name()+"b"
-	first := newClient(t, s, lock.Config{})
+	first := fixture.ClientOf(t, s, lock.Config{})
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		for taken := false; !taken || exists(t, s, a); {
-			taken = taken || exists(t, s, a)
+		for taken := false; !taken || fixture.Exists(t, s, a); {
+			taken = taken || fixture.Exists(t, s, a)
 		}
 		return s.DialContext(ctx)
 	}}
-	second, err := lock.New(pool, lock.Config{IOTimeout: 3 * time.Second})
-	require.NoError(t, err)
-	defer closeNow(second)
-	_, err = lock.NewMultiLock(first.Mutex(a), second.Mutex(b)).TryLockFor(context.Background(), 200*time.Millisecond)
+	second := fixture.Client(t, pool, lock.Config{IOTimeout: 3 * time.Second})
+	_, err := lock.NewMultiLock(first.Mutex(a), second.Mutex(b)).TryLockFor(context.Background(), 200*time.Millisecond)
 	require.ErrorIs(t, err, lock.ErrUnknown)
-	require.False(t, exists(t, s, b))
+	require.False(t, fixture.Exists(t, s, b))
 }
 
 func TestAWaitForAMultiLockEndsWithItsContext(t *testing.T) {
 	s := onRedis(t)
-	c, other := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	c, other := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	a, b := t.Name()+"a", t.Name()+"b"
 	blocking, err := other.Mutex(b).Lock(context.Background())
 	require.NoError(t, err)
@@ -290,18 +289,17 @@ func TestAWaitForAMultiLockEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.Zero(t, c.Stats().Held)
-	require.False(t, exists(t, s, a))
+	require.False(t, fixture.Exists(t, s, a))
 	require.NoError(t, blocking.Unlock(context.Background()))
 }
 
 func TestCancelOfAMultiLockIsNotHeldUpByADeadMember(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	var n network
-	n.down.Store(true)
-	n.dead.Store(true)
-	good := newClient(t, s, lock.Config{})
-	bad := newClientOver(t, &n, s, lock.Config{IOTimeout: 50 * time.Millisecond, UnlockTimeout: time.Hour})
+	p := fixture.Proxy(t, s, nil)
+	p.BlackHole()
+	good := fixture.ClientOf(t, s, lock.Config{})
+	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond, UnlockTimeout: time.Hour})
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error, 1)
 	a, b := t.Name()+"a", t.Name()+"b"
@@ -310,7 +308,7 @@ func TestCancelOfAMultiLockIsNotHeldUpByADeadMember(t *testing.T) {
 		failed <- err
 	}()
 	require.Eventually(t, func() bool { return bad.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
-	require.False(t, exists(t, s, a), "nothing is held while it waits for a member that does not answer")
+	require.False(t, fixture.Exists(t, s, a), "nothing is held while it waits for a member that does not answer")
 	cancel()
 	err := <-failed
 	require.ErrorIs(t, err, context.Canceled)
@@ -319,32 +317,31 @@ func TestCancelOfAMultiLockIsNotHeldUpByADeadMember(t *testing.T) {
 
 func TestTryLockOfAMultiLockGivesBackWhenAMemberIsUnknown(t *testing.T) {
 	s := onRedis(t)
-	var n network
-	good := newClient(t, s, lock.Config{})
-	bad := newClientOver(t, &n, s, lock.Config{IOTimeout: 50 * time.Millisecond})
-	n.deaf.Store(true)
+	p := fixture.Proxy(t, s, nil)
+	good := fixture.ClientOf(t, s, lock.Config{})
+	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond})
+	p.Replies(faultproxy.Lose)
 	ctx := context.Background()
 	a, b := t.Name()+"a", t.Name()+"b"
 	_, err := lock.NewMultiLock(good.Mutex(a), bad.Mutex(b)).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.NotErrorIs(t, err, lock.ErrNotAcquired)
-	require.False(t, exists(t, s, a))
-	n.deaf.Store(false)
-	require.Eventually(t, func() bool { return !exists(t, s, b) }, time.Minute, 5*time.Millisecond)
+	require.False(t, fixture.Exists(t, s, a))
+	p.Heal()
+	fixture.AwaitGone(t, s, b)
 }
 
 func TestUnlockOfAMultiLockReleasesWhatItCanAndMayBeCalledAgain(t *testing.T) {
 	s := onRedis(t)
-	var n network
-	good := newClient(t, s, lock.Config{})
-	bad := newClientOver(t, &n, s, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
+	p := fixture.Proxy(t, s, nil)
+	good := fixture.ClientOf(t, s, lock.Config{})
+	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
 	ctx := context.Background()
 	a, b := t.Name()+"a", t.Name()+"b"
 	held, err := lock.NewMultiLock(bad.Mutex(a), good.Mutex(b)).Lock(ctx)
 	require.NoError(t, err)
 	work := held.Context(ctx)
-	n.down.Store(true)
-	n.dead.Store(true)
+	p.BlackHole()
 	err = held.Unlock(ctx)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	var unknown *lock.UnknownError
@@ -353,30 +350,27 @@ func TestUnlockOfAMultiLockReleasesWhatItCanAndMayBeCalledAgain(t *testing.T) {
 	require.Error(t, work.Err())
 	require.False(t, held.Valid())
 	require.ErrorIs(t, held.Err(), lock.ErrNotHeld)
-	require.False(t, exists(t, s, b), "the other member is free")
-	n.down.Store(false)
-	n.dead.Store(false)
+	require.False(t, fixture.Exists(t, s, b), "the other member is free")
+	p.Heal()
 	require.NoError(t, unlockAgain(held))
-	require.False(t, exists(t, s, a))
+	require.False(t, fixture.Exists(t, s, a))
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 }
 
 func TestUnlockOfAMultiLockJoinsTheErrorsOfItsMembers(t *testing.T) {
 	s := onRedis(t)
-	var n network
-	good := newClient(t, s, lock.Config{})
-	bad := newClientOver(t, &n, s, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
+	p := fixture.Proxy(t, s, nil)
+	good := fixture.ClientOf(t, s, lock.Config{})
+	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
 	ctx := context.Background()
 	held, err := lock.NewMultiLock(bad.Mutex(t.Name()+"a"), good.Mutex(t.Name()+"b")).Lock(ctx)
 	require.NoError(t, err)
-	redisDo(t, s, "DEL", t.Name()+"b") // not noticed yet
-	n.down.Store(true)
-	n.dead.Store(true)
+	fixture.Do(t, s, "DEL", t.Name()+"b") // not noticed yet
+	p.BlackHole()
 	err = held.Unlock(ctx)
 	require.ErrorIs(t, err, lock.ErrLost)
 	require.ErrorIs(t, err, lock.ErrUnknown)
-	n.down.Store(false)
-	n.dead.Store(false)
+	p.Heal()
 	require.ErrorIs(t, unlockAgain(held), lock.ErrLost, "the whole stays lost")
 }
 
@@ -426,7 +420,7 @@ func TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	c, busy := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	c, busy := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	var ms []*lock.Mutex
 	var wg sync.WaitGroup
 	for i := range 3 {
@@ -473,7 +467,7 @@ func TestTheWaitForAMemberWithOthersInHandIsLimited(t *testing.T) {
 
 func TestMultiLockEndsWhenAClientCloses(t *testing.T) {
 	s := onRedis(t)
-	c, d := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	c, d := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"))
 	held, err := m.Lock(ctx)
@@ -489,13 +483,13 @@ func TestMultiLockEndsWhenAClientCloses(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrClosed)
 	_ = held.Unlock(ctx)
 	require.NoError(t, <-closed)
-	require.False(t, exists(t, s, t.Name()+"a"))
-	require.False(t, exists(t, s, t.Name()+"b"))
+	require.False(t, fixture.Exists(t, s, t.Name()+"a"))
+	require.False(t, fixture.Exists(t, s, t.Name()+"b"))
 }
 
 func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), c.Mutex(t.Name()+"b"))
 	sentinel := errors.New("from f")
@@ -503,8 +497,8 @@ func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
 		return errors.Join(sentinel, m.Do(ctx, func(context.Context) error { return nil }))
 	}), sentinel)
 	require.Panics(t, func() { _ = m.Do(ctx, func(context.Context) error { panic("f") }) })
-	require.False(t, exists(t, s, t.Name()+"a"))
-	require.False(t, exists(t, s, t.Name()+"b"))
+	require.False(t, fixture.Exists(t, s, t.Name()+"a"))
+	require.False(t, fixture.Exists(t, s, t.Name()+"b"))
 }
 
 // TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate: two fleets over faulty
@@ -513,18 +507,8 @@ func TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	const lease = 600 * time.Millisecond
-	var mu sync.Mutex
-	rng := rand.New(rand.NewPCG(1, 2))
-	calm := false
-	p := newProxy(t, s, lease, func(string) action {
-		mu.Lock()
-		defer mu.Unlock()
-		if calm || rng.IntN(6) > 0 {
-			return pass
-		}
-		return 1 + action(rng.IntN(int(actions)-1))
-	})
-	defer p.close()
+	f := newFaults("*", 6, 1, lease)
+	p := fixture.Proxy(t, s, f.decide)
 	cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 	ctx := context.Background()
 	end := time.Now().Add(2500 * time.Millisecond)
@@ -535,7 +519,7 @@ func TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 	var wg sync.WaitGroup
 	var clients []*lock.Client
 	for i := range 4 {
-		c, err := lock.New(p.pool(), cfg)
+		c, err := lock.New(p.Pool(), cfg)
 		require.NoError(t, err)
 		clients = append(clients, c)
 		ms := []*lock.Mutex{c.Mutex(t.Name() + "a"), c.Mutex(t.Name() + "b"), c.Mutex(t.Name() + "c")}
@@ -558,16 +542,14 @@ func TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	mu.Lock()
-	calm = true
-	mu.Unlock()
+	f.end()
 	l.check(t)
 	for _, c := range clients {
 		require.Zero(t, c.Stats().Held)
 		require.NoError(t, c.Close(ctx))
 	}
 	for _, name := range []string{"a", "b", "c"} {
-		require.Eventually(t, func() bool { return !exists(t, s, t.Name()+name) }, time.Minute, 10*time.Millisecond)
+		fixture.AwaitGone(t, s, t.Name()+name)
 	}
 }
 

@@ -9,38 +9,39 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/renewal"
 )
 
 func TestLockIsRedissonsHashWithOneFieldAndATTL(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
-	fields, err := redis.StringMap(redisDo(t, s, "HGETALL", t.Name()), nil)
+	fields, err := redis.StringMap(fixture.Do(t, s, "HGETALL", t.Name()), nil)
 	require.NoError(t, err)
 	require.Len(t, fields, 1)
 	for field, count := range fields {
 		require.Regexp(t, "^"+c.ID()+":.+:[0-9]+$", field)
 		require.Equal(t, "1", count)
 	}
-	ttl, err := redis.Int(redisDo(t, s, "PTTL", t.Name()), nil)
+	ttl, err := redis.Int(fixture.Do(t, s, "PTTL", t.Name()), nil)
 	require.NoError(t, err)
 	require.Greater(t, ttl, 0)
 	require.LessOrEqual(t, ttl, 30_000)
 
 	require.NoError(t, held.Unlock(ctx))
-	exists, err := redis.Int(redisDo(t, s, "EXISTS", t.Name()), nil)
+	exists, err := redis.Int(fixture.Do(t, s, "EXISTS", t.Name()), nil)
 	require.NoError(t, err)
 	require.Zero(t, exists)
 }
 
 func TestTryLockOfAHeldLockSaysWhoseTTL(t *testing.T) {
 	s := onRedis(t)
-	a, b := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	held, err := a.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -62,7 +63,7 @@ func TestTryLockOfAHeldLockSaysWhoseTTL(t *testing.T) {
 
 func TestReentryByContextNeedsAsManyUnlocks(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	mu, ctx := c.Mutex(t.Name()), context.Background()
 
 	outer, err := mu.Lock(ctx)
@@ -71,7 +72,7 @@ func TestReentryByContextNeedsAsManyUnlocks(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, outer.Count())
 	require.Equal(t, outer.Token(), inner.Token())
-	counts, err := redis.IntMap(redisDo(t, s, "HGETALL", t.Name()), nil)
+	counts, err := redis.IntMap(fixture.Do(t, s, "HGETALL", t.Name()), nil)
 	require.NoError(t, err)
 	require.Len(t, counts, 1)
 	for _, n := range counts {
@@ -94,7 +95,7 @@ func TestReentryByContextNeedsAsManyUnlocks(t *testing.T) {
 
 func TestNamedOwnersReenterAndOthersDoNot(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	mu, ctx := c.Mutex(t.Name()), lock.WithOwner(context.Background(), "worker-7")
 	first, err := mu.Lock(ctx)
 	require.NoError(t, err)
@@ -104,7 +105,7 @@ func TestNamedOwnersReenterAndOthersDoNot(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	_, err = mu.TryLock(lock.WithoutOwner(ctx))
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	_, err = newClient(t, s, lock.Config{}).Mutex(t.Name()).TryLock(ctx)
+	_, err = fixture.ClientOf(t, s, lock.Config{}).Mutex(t.Name()).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired, "an owner lives within one client")
 	require.NoError(t, first.Unlock(ctx))
 	require.NoError(t, second.Unlock(ctx))
@@ -112,8 +113,8 @@ func TestNamedOwnersReenterAndOthersDoNot(t *testing.T) {
 
 func TestLockWaitsForTheHolder(t *testing.T) {
 	s := onRedis(t)
-	a := newClient(t, s, lock.Config{})
-	b := newClient(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
+	a := fixture.ClientOf(t, s, lock.Config{})
+	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
 	ctx := context.Background()
 	held, err := a.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -134,7 +135,7 @@ func TestLockWaitsForTheHolder(t *testing.T) {
 
 func TestWaitEndedByContextIsItsErrorAndNotAcquired(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: 5 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 5 * time.Millisecond})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -157,7 +158,7 @@ func TestWaitEndedByContextIsItsErrorAndNotAcquired(t *testing.T) {
 
 func TestLockIsRenewedPastItsLease(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 2 * time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -171,12 +172,12 @@ func TestLockIsRenewedPastItsLease(t *testing.T) {
 
 func TestLossIsToldWithReasonAndEndsTheContext(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 300 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	work := held.Context(ctx)
-	redisDo(t, s, "DEL", t.Name())
+	fixture.Do(t, s, "DEL", t.Name())
 
 	<-held.Done()
 	<-work.Done()
@@ -193,21 +194,21 @@ func TestLossIsToldWithReasonAndEndsTheContext(t *testing.T) {
 
 func TestUnlockOfADeletedLockIsLost(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
-	redisDo(t, s, "DEL", t.Name())
+	fixture.Do(t, s, "DEL", t.Name())
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 }
 
 func TestUnlockDoesNotTouchAnothersLock(t *testing.T) {
 	s := onRedis(t)
-	a, b := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	old, err := a.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
-	redisDo(t, s, "DEL", t.Name())
+	fixture.Do(t, s, "DEL", t.Name())
 	now, err := b.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	require.ErrorIs(t, old.Unlock(ctx), lock.ErrLost)
@@ -217,19 +218,16 @@ func TestUnlockDoesNotTouchAnothersLock(t *testing.T) {
 
 func TestLockForEndsAfterItsLeaseAndIsTold(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).LockFor(ctx, 200*time.Millisecond)
 	require.NoError(t, err)
-	<-held.Done()
-	var lost *lock.LostError
-	require.ErrorAs(t, held.Err(), &lost)
-	require.Equal(t, lock.Expired, lost.Reason)
+	fixture.RequireLost(t, held, lock.Expired)
 }
 
 func TestUnlockWorksUnderACancelledContext(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx, cancel := context.WithCancel(context.Background())
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -240,18 +238,18 @@ func TestUnlockWorksUnderACancelledContext(t *testing.T) {
 
 func TestScriptsAreLoadedAgainAfterAFlush(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 300 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond})
 	ctx := context.Background()
 	for range 3 {
-		redisDo(t, s, "SCRIPT", "FLUSH")
+		fixture.Do(t, s, "SCRIPT", "FLUSH")
 		held, err := c.Mutex(t.Name()).Lock(ctx)
 		require.NoError(t, err)
-		redisDo(t, s, "SCRIPT", "FLUSH")
+		fixture.Do(t, s, "SCRIPT", "FLUSH")
 		before := c.Stats().Renewal.Renewed
 		for c.Stats().Renewal.Renewed == before && held.Valid() {
 			time.Sleep(time.Millisecond)
 		}
-		redisDo(t, s, "SCRIPT", "FLUSH")
+		fixture.Do(t, s, "SCRIPT", "FLUSH")
 		require.NoError(t, held.Unlock(ctx))
 	}
 }
@@ -270,9 +268,7 @@ func TestBadInputIsOneClearError(t *testing.T) {
 	require.ErrorContains(t, err, "Config.MaxPoll is -1ns")
 	require.ErrorContains(t, err, "Config.Connections is 1000")
 
-	c, err = lock.New(&redis.Pool{Dial: dial}, lock.Config{})
-	require.NoError(t, err)
-	defer closeNow(c)
+	c = fixture.Client(t, &redis.Pool{Dial: dial}, lock.Config{})
 	_, err = c.Mutex("").Lock(context.Background())
 	require.ErrorContains(t, err, "name is empty")
 	for _, d := range []time.Duration{0, -time.Second, time.Microsecond, 100*time.Millisecond + 1, 31 * 24 * time.Hour} {
@@ -289,8 +285,8 @@ func TestBadInputIsOneClearError(t *testing.T) {
 
 func TestWrongTypeIsRefusedByRedisNotUnknown(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
-	redisDo(t, s, "SET", t.Name(), "a string")
+	c := fixture.ClientOf(t, s, lock.Config{})
+	fixture.Do(t, s, "SET", t.Name(), "a string")
 	_, err := c.Mutex(t.Name()).Lock(context.Background())
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.NotErrorIs(t, err, lock.ErrUnknown)
@@ -299,7 +295,7 @@ func TestWrongTypeIsRefusedByRedisNotUnknown(t *testing.T) {
 
 func TestTokensRiseOverFlushAndExpiry(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx, last := context.Background(), int64(0)
 	for i := range 30 {
 		held, err := c.Mutex(t.Name()).Lock(ctx)
@@ -308,7 +304,7 @@ func TestTokensRiseOverFlushAndExpiry(t *testing.T) {
 		last = held.Token()
 		require.NoError(t, held.Unlock(ctx))
 		if i%10 == 9 {
-			redisDo(t, s, "DEL", "wheellock_token")
+			fixture.Do(t, s, "DEL", "wheellock_token")
 			time.Sleep(time.Second) // the floor is in wall seconds; an emptied Redis takes longer
 		}
 	}
@@ -316,15 +312,15 @@ func TestTokensRiseOverFlushAndExpiry(t *testing.T) {
 
 func TestUnlockOfAKeyThatSomethingElseHasTakenIsLost(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
-	redisDo(t, s, "SET", t.Name(), "text")
+	fixture.Do(t, s, "SET", t.Name(), "text")
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 	require.Zero(t, c.Stats().Held)
-	require.Equal(t, []byte("text"), redisDo(t, s, "GET", t.Name()), "it is not ours to delete")
-	redisDo(t, s, "DEL", t.Name())
+	require.Equal(t, []byte("text"), fixture.Do(t, s, "GET", t.Name()), "it is not ours to delete")
+	fixture.Do(t, s, "DEL", t.Name())
 }
 
 // TestALeaseShorterThanTheMarginCanBeHad: the margin of a lease is a quarter of it
@@ -333,7 +329,7 @@ func TestALeaseShorterThanTheMarginCanBeHad(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	const lease = 2 * time.Second // longer than a busy machine needs for an answer
-	c := newClient(t, s, lock.Config{Lease: 30 * time.Second, Renewal: renewal.Config{Margin: 5 * time.Second}})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 30 * time.Second, Renewal: renewal.Config{Margin: 5 * time.Second}})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	mu := c.Mutex(keyOf(t))
@@ -350,7 +346,7 @@ func TestALeaseShorterThanTheMarginCanBeHad(t *testing.T) {
 	held, err = mu.TryLockFor(ctx, lease)
 	require.NoError(t, err)
 	<-held.Done()
-	require.True(t, exists(t, s, mu.Name()), "it is told before the key is gone")
+	require.True(t, fixture.Exists(t, s, mu.Name()), "it is told before the key is gone")
 	var lost *lock.LostError
 	require.ErrorAs(t, held.Err(), &lost)
 	require.Equal(t, lock.Expired, lost.Reason)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -55,7 +56,7 @@ func TestACallWhoseDeadlineIsOverAsksOnce(t *testing.T) {
 	defer cancel()
 	cancelled, cancel := context.WithCancel(bg)
 	cancel()
-	a, b := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	others := waits(t, a)
 	for kind, take := range waits(t, b) {
 		t.Run(kind, func(t *testing.T) {
@@ -116,16 +117,16 @@ func TestACallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
 	bg, name := context.Background(), t.Name()
 	over, cancel := context.WithTimeout(bg, 0)
 	defer cancel()
-	before, err := newClient(t, s, lock.Config{}).Mutex(name).Lock(bg)
+	before, err := fixture.ClientOf(t, s, lock.Config{}).Mutex(name).Lock(bg)
 	require.NoError(t, err)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	waiter := inLine(t, c, func() (*lock.Held, error) { return c.Mutex(name).Lock(bg) })
-	subscribed(t, s, "redisson_lock__channel:{"+name+"}", 1)
-	redisDo(t, s, "DEL", name) // it is free, and the one in line does not know it yet
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+name+"}", 1)
+	fixture.Do(t, s, "DEL", name) // it is free, and the one in line does not know it yet
 	_, err = c.Mutex(name).Lock(over)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	redisDo(t, s, "PUBLISH", "redisson_lock__channel:{"+name+"}", 0)
+	fixture.Do(t, s, "PUBLISH", "redisson_lock__channel:{"+name+"}", 0)
 	held := soon(t, waiter, "the one in line")
 	require.NoError(t, held.Unlock(bg))
 	require.Error(t, before.Unlock(bg))
@@ -133,11 +134,11 @@ func TestACallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
 
 // TestTheTryOfACallWhoseDeadlineIsOverIsBounded: its outcome is unknown then.
 func TestTheTryOfACallWhoseDeadlineIsOverIsBounded(t *testing.T) {
-	s := ownServer(t)
+	s := fixture.Server(t)
 	bg := context.Background()
 	over, cancel := context.WithTimeout(bg, 0)
 	defer cancel()
-	c := newClient(t, s, lock.Config{IOTimeout: 100 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 100 * time.Millisecond})
 	takes := waits(t, c)
 	giveBack, err := takes["Mutex"](bg, "warm")
 	require.NoError(t, err)
@@ -158,7 +159,7 @@ func TestARedLockCallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
 	bg := context.Background()
 	over, cancel := context.WithTimeout(bg, 0)
 	defer cancel()
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, c.Mutex(t.Name()))
 	require.NoError(t, err)
 	leave := r.JoinMany(1)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -83,21 +85,21 @@ func TestAWaiterReentersWhenItsOwnerGetsTheLockWhereverItStands(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, name := context.Background(), t.Name()
-			elsewhere := newClient(t, s, lock.Config{})
+			elsewhere := fixture.ClientOf(t, s, lock.Config{})
 			other := lockWriting
 			if tc.name == "Mutex" || tc.name == "FencedMutex" || tc.name == "FairMutex" {
 				other = tc.second
 			}
 			before, err := other(ctx, elsewhere, name)
 			require.NoError(t, err)
-			c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+			c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 			owner := lock.WithOwner(ctx, "the same")
 			n := 0
 			inLine := func(take func() (*lock.Held, error)) chan result {
 				done := inLine(t, c, take)
 				n++
 				require.Eventually(t, func() bool { // a FairMutex has its line in Redis
-					queue := redisDo(t, s, "LLEN", "redisson_lock_queue:{"+name+"}")
+					queue := fixture.Do(t, s, "LLEN", "redisson_lock_queue:{"+name+"}")
 					return tc.name != "FairMutex" || queue == int64(n)
 				}, time.Minute, time.Millisecond)
 				return done
@@ -113,7 +115,7 @@ func TestAWaiterReentersWhenItsOwnerGetsTheLockWhereverItStands(t *testing.T) {
 			require.NoError(t, second.Unlock(ctx))
 			last := soon(t, w, "the one between")
 			require.NoError(t, last.Unlock(ctx))
-			require.Eventually(t, func() bool { return !exists(t, s, name) }, time.Minute, time.Millisecond)
+			fixture.AwaitGone(t, s, name)
 		})
 	}
 }
@@ -139,17 +141,14 @@ func TestAReentryWhoseAnswerIsLostDoesNotQueueBehindThoseWhoWaitForIt(t *testing
 			var toDrop atomic.Value
 			toDrop.Store("")
 			lost := make(chan struct{})
-			p := newProxy(t, s, time.Minute, func(script string) action {
-				if toDrop.CompareAndSwap(script, "") {
+			p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+				if c.Script != "" && toDrop.CompareAndSwap(c.Script, "") {
 					close(lost)
-					return dropReply
+					return faultproxy.LoseReply
 				}
-				return pass
+				return faultproxy.Pass
 			})
-			defer p.close()
-			c, err := lock.New(p.pool(), lock.Config{MaxPoll: time.Hour, IOTimeout: 200 * time.Millisecond})
-			require.NoError(t, err)
-			defer closeNow(c)
+			c := fixture.ClientOver(t, p, lock.Config{MaxPoll: time.Hour, IOTimeout: 200 * time.Millisecond})
 			outer, err := tc.outer(ctx, c, name)
 			require.NoError(t, err)
 			other := tc.outer
@@ -182,10 +181,10 @@ func TestAReentryWhoseAnswerIsLostDoesNotQueueBehindThoseWhoWaitForIt(t *testing
 func TestAReaderThatWantsToWriteIsRefusedWhereverItStands(t *testing.T) {
 	s := onRedis(t)
 	ctx, name := context.Background(), t.Name()
-	elsewhere := newClient(t, s, lock.Config{})
+	elsewhere := fixture.ClientOf(t, s, lock.Config{})
 	before, err := elsewhere.RWMutex(name).Lock(ctx)
 	require.NoError(t, err)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	owner := lock.WithOwner(ctx, "the same")
 	a := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).RLock(owner) })
 	w := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Lock(ctx) })
@@ -211,7 +210,7 @@ func TestWhoWaitsForARedLockEntersWithItsOwner(t *testing.T) {
 	process := func(name string) (*lock.RedLock, []*lock.Mutex) {
 		var members []*lock.Mutex
 		for _, s := range servers {
-			c := newClient(t, s, lock.Config{Lease: redLease})
+			c := fixture.ClientOf(t, s, lock.Config{Lease: redLease})
 			members = append(members, c.Mutex(name))
 		}
 		r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)
@@ -303,9 +302,9 @@ func TestWhoWaitsForARedLockEntersWithItsOwner(t *testing.T) {
 func TestTryRLockAsksAlthoughReadersWait(t *testing.T) {
 	s := onRedis(t)
 	ctx, name := context.Background(), t.Name()
-	before, err := newClient(t, s, lock.Config{}).RWMutex(name).Lock(ctx)
+	before, err := fixture.ClientOf(t, s, lock.Config{}).RWMutex(name).Lock(ctx)
 	require.NoError(t, err)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	m := c.RWMutex(name)
 	leaving, leave := context.WithCancel(ctx)
 	defer leave()
@@ -317,10 +316,10 @@ func TestTryRLockAsksAlthoughReadersWait(t *testing.T) {
 	require.Positive(t, other.TTL)
 	require.Greater(t, c.Stats().Tries, tries, "it asked")
 	require.Eventually(t, func() bool { // the reader's last try was refused, and it sleeps
-		counts := redisDo(t, s, "PUBSUB", "NUMSUB", "redisson_rwlock:{"+name+"}").([]any)
+		counts := fixture.Do(t, s, "PUBSUB", "NUMSUB", "redisson_rwlock:{"+name+"}").([]any)
 		return counts[1] == int64(1)
 	}, time.Minute, time.Millisecond)
-	redisDo(t, s, "DEL", name) // nobody is told
+	fixture.Do(t, s, "DEL", name) // nobody is told
 	require.Eventually(t, func() bool {
 		held, err := m.TryRLock(ctx)
 		if err == nil {
@@ -339,9 +338,9 @@ func TestTryRLockAsksAlthoughReadersWait(t *testing.T) {
 func TestATryBehindAWriterThatWaitsIsRefusedWithTheTTLThatTheWriterKnows(t *testing.T) {
 	s := onRedis(t)
 	ctx, name := context.Background(), t.Name()
-	before, err := newClient(t, s, lock.Config{}).RWMutex(name).RLock(ctx)
+	before, err := fixture.ClientOf(t, s, lock.Config{}).RWMutex(name).RLock(ctx)
 	require.NoError(t, err)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	m := c.RWMutex(name)
 	writer := inLine(t, c, func() (*lock.Held, error) { return m.Lock(ctx) })
 	for what, try := range map[string]func(context.Context) (*lock.Held, error){"read": m.TryRLock, "write": m.TryLock} {

@@ -16,13 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
 func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{KeyPrefix: "app:"})
+	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
 	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
 	key := sem.Name()
 	psc := listener(t, s, "redisson_sc:{"+key+"}")
@@ -35,8 +36,8 @@ func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, held.Token())
 	require.Equal(t, key, held.Name())
-	require.Equal(t, []byte("2"), redisDo(t, s, "GET", key))
-	taken, err := redis.StringMap(redisDo(t, s, "ZRANGE", "{"+key+"}:timeout", 0, -1, "WITHSCORES"), nil)
+	require.Equal(t, []byte("2"), fixture.Do(t, s, "GET", key))
+	taken, err := redis.StringMap(fixture.Do(t, s, "ZRANGE", "{"+key+"}:timeout", 0, -1, "WITHSCORES"), nil)
 	require.NoError(t, err)
 	require.Len(t, taken, 3)
 	require.Len(t, held.Permits(), 3)
@@ -79,7 +80,7 @@ func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
 	hears(t, psc, "5")
 	require.NoError(t, sem.Add(ctx, 1))
 	hears(t, psc, "6")
-	require.False(t, exists(t, s, "{"+key+"}:timeout"))
+	require.False(t, fixture.Exists(t, s, "{"+key+"}:timeout"))
 	require.Zero(t, c.Stats().Held)
 }
 
@@ -124,13 +125,13 @@ func TestPermitsAreRenewedAndThoseOfTheDeadComeBack(t *testing.T) {
 func TestRedissonAndOurPermits(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour})
 	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
 	taken, channel := "{"+sem.Name()+"}:timeout", "redisson_sc:{"+sem.Name()+"}"
-	redisDo(t, s, "SET", sem.Name(), 2)
+	fixture.Do(t, s, "SET", sem.Name(), 2)
 	// Java takes one for a second, and one for ever.
-	redisDo(t, s, "DECRBY", sem.Name(), 2)
-	redisDo(t, s, "ZADD", taken, time.Now().Add(300*time.Millisecond).UnixMilli(), "java-permit-0001", 922337203685477, "java-permit-0002")
+	fixture.Do(t, s, "DECRBY", sem.Name(), 2)
+	fixture.Do(t, s, "ZADD", taken, time.Now().Add(300*time.Millisecond).UnixMilli(), "java-permit-0001", 922337203685477, "java-permit-0002")
 	held, err := sem.Acquire(ctx, 1) // woken by nobody, it knows when the first one ends
 	require.NoError(t, err)
 	info, err := sem.Inspect(ctx)
@@ -139,7 +140,7 @@ func TestRedissonAndOurPermits(t *testing.T) {
 	// Java looks for what is over, and finds nothing of ours: it is renewed.
 	before := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool {
-		over, err := redis.Strings(redisDo(t, s, "ZRANGEBYSCORE", taken, 0, time.Now().UnixMilli()), nil)
+		over, err := redis.Strings(fixture.Do(t, s, "ZRANGEBYSCORE", taken, 0, time.Now().UnixMilli()), nil)
 		require.NoError(t, err)
 		require.Empty(t, over)
 		return c.Stats().Renewal.Renewed >= before+4
@@ -152,28 +153,25 @@ func TestRedissonAndOurPermits(t *testing.T) {
 		}
 		got <- held
 	}()
-	subscribed(t, s, channel, 1)
-	redisDo(t, s, "ZREM", taken, "java-permit-0002") // Java's release
-	redisDo(t, s, "INCRBY", sem.Name(), 1)
-	redisDo(t, s, "PUBLISH", channel, 1)
+	fixture.AwaitSubscribers(t, s, channel, 1)
+	fixture.Do(t, s, "ZREM", taken, "java-permit-0002") // Java's release
+	fixture.Do(t, s, "INCRBY", sem.Name(), 1)
+	fixture.Do(t, s, "PUBLISH", channel, 1)
 	second := <-got
 	// Java releases ours by its id.
 	raw, err := hex.DecodeString(held.Permits()[0])
 	require.NoError(t, err)
-	require.EqualValues(t, 1, redisDo(t, s, "ZREM", taken, raw))
-	redisDo(t, s, "INCRBY", sem.Name(), 1)
-	<-held.Done()
-	var lost *lock.LostError
-	require.ErrorAs(t, held.Err(), &lost)
-	require.Equal(t, lock.NotOwner, lost.Reason)
+	require.EqualValues(t, 1, fixture.Do(t, s, "ZREM", taken, raw))
+	fixture.Do(t, s, "INCRBY", sem.Name(), 1)
+	fixture.RequireLost(t, held, lock.NotOwner)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 	require.NoError(t, second.Unlock(ctx))
-	require.Equal(t, []byte("2"), redisDo(t, s, "GET", sem.Name()))
+	require.Equal(t, []byte("2"), fixture.Do(t, s, "GET", sem.Name()))
 }
 
 func TestAPermitLeaseEndsAndCanBeExtended(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
 	require.NoError(t, sem.Set(ctx, 2))
 	held, err := sem.AcquireFor(ctx, 2, 200*time.Millisecond)
@@ -198,18 +196,18 @@ func TestAPermitLeaseEndsAndCanBeExtended(t *testing.T) {
 	require.Greater(t, time.Until(long), 50*time.Minute)
 	require.NoError(t, again.Extend(ctx, time.Second))
 	require.Equal(t, long, again.Deadline())
-	scores, err := redis.Strings(redisDo(t, s, "ZRANGEBYSCORE", "{"+sem.Name()+"}:timeout", time.Now().Add(50*time.Minute).UnixMilli(), "+inf"), nil)
+	scores, err := redis.Strings(fixture.Do(t, s, "ZRANGEBYSCORE", "{"+sem.Name()+"}:timeout", time.Now().Add(50*time.Minute).UnixMilli(), "+inf"), nil)
 	require.NoError(t, err)
 	require.Len(t, scores, 2)
-	redisDo(t, s, "ZREM", "{"+sem.Name()+"}:timeout", scores[0])
+	fixture.Do(t, s, "ZREM", "{"+sem.Name()+"}:timeout", scores[0])
 	require.ErrorIs(t, again.Extend(ctx, time.Hour), lock.ErrLost)
 	require.ErrorIs(t, again.Unlock(ctx), lock.ErrLost)
-	require.Eventually(t, func() bool { return !exists(t, s, "{"+sem.Name()+"}:timeout") }, time.Minute, time.Millisecond, "what is left of it comes back")
+	fixture.AwaitGone(t, s, "{"+sem.Name()+"}:timeout")
 }
 
 func TestPermitWaitersAreServedInOrderAndCancelTakesNothing(t *testing.T) {
 	s := onRedis(t)
-	a, b := newClient(t, s, lock.Config{MaxPoll: time.Hour}), newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	a, b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}), fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	key, ctx := keyOf(t), context.Background()
 	require.NoError(t, a.PermitSemaphore(key).Set(ctx, 3))
 	all, _, err := a.PermitSemaphore(key).Drain(ctx)
@@ -244,7 +242,7 @@ func TestPermitWaitersAreServedInOrderAndCancelTakesNothing(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	cancel()
 	require.ErrorIs(t, <-left, context.Canceled)
-	subscribed(t, s, "redisson_sc:{"+key+"}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_sc:{"+key+"}", 1)
 	require.NoError(t, all.Unlock(ctx))
 	wg.Wait()
 	require.Equal(t, 0, order[0], "three at once are not passed by one")
@@ -254,8 +252,8 @@ func TestPermitWaitersAreServedInOrderAndCancelTakesNothing(t *testing.T) {
 }
 
 func TestHeldPermitsOutliveFullMemoryAndCanBeReleased(t *testing.T) {
-	s := ownServer(t)
-	c := newClient(t, s, lock.Config{Lease: time.Second})
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Second})
 	sem, ctx := c.PermitSemaphore("s"), context.Background()
 	require.NoError(t, sem.Set(ctx, 500))
 	var helds []*lock.Held
@@ -266,20 +264,20 @@ func TestHeldPermitsOutliveFullMemoryAndCanBeReleased(t *testing.T) {
 		require.NoError(t, err)
 		helds = append(helds, held, reader)
 	}
-	redisDo(t, s, "CONFIG", "SET", "maxmemory", "1")
+	fixture.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
 	before := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= before+3*200 }, time.Minute, time.Millisecond)
 	for _, held := range helds {
 		require.True(t, held.Valid())
 		require.NoError(t, held.Unlock(ctx))
 	}
-	require.Equal(t, []byte("500"), redisDo(t, s, "GET", "s"))
-	require.False(t, exists(t, s, "rw"))
+	require.Equal(t, []byte("500"), fixture.Do(t, s, "GET", "s"))
+	require.False(t, fixture.Exists(t, s, "rw"))
 }
 
 func TestPermitBadInput(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := keyOf(t), context.Background()
 	sem := c.PermitSemaphore(key)
 	for _, n := range []int64{-1, 0, 1001} {
@@ -299,8 +297,8 @@ func TestPermitBadInput(t *testing.T) {
 	info, err := sem.Inspect(ctx)
 	require.NoError(t, err)
 	require.Equal(t, lock.PermitInfo{}, info)
-	redisDo(t, s, "SET", key+"s", "bob")
-	redisDo(t, s, "HSET", key+"h", "a", "b")
+	fixture.Do(t, s, "SET", key+"s", "bob")
+	fixture.Do(t, s, "HSET", key+"h", "a", "b")
 	for _, name := range []string{key + "s", key + "h"} {
 		_, err = c.PermitSemaphore(name).Acquire(ctx, 1)
 		require.Error(t, err)
@@ -316,17 +314,16 @@ func TestPermitsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
 			f := newFaulty(t, target, 17, lease)
-			defer f.close()
 			cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 200 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 			ctx, key := context.Background(), keyOf(t)
 			const total = 6
-			redisDo(t, s, "SET", key, total)
+			fixture.Do(t, s, "SET", key, total)
 			var inUse, held atomic.Int64
 			end := time.Now().Add(faultTime())
 			var wg sync.WaitGroup
 			var clients []*lock.Client
 			for i := range 2 {
-				c, err := lock.New(f.pool(), cfg)
+				c, err := lock.New(f.Pool(), cfg)
 				require.NoError(t, err)
 				clients = append(clients, c)
 				for j := range 4 {
@@ -377,8 +374,8 @@ func TestPermitsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 				require.Zero(t, c.Stats().Held)
 				require.NoError(t, c.Close(ctx))
 			}
-			f.stopLate()
-			c := newClient(t, s, lock.Config{})
+			f.stopLate(t)
+			c := fixture.ClientOf(t, s, lock.Config{})
 			require.Eventually(t, func() bool { // what came late is over after its lease
 				info, err := c.PermitSemaphore(key).Inspect(ctx)
 				require.NoError(t, err)
@@ -389,8 +386,8 @@ func TestPermitsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, total, n)
 			require.NoError(t, all.Unlock(ctx))
-			require.Equal(t, fmt.Appendf(nil, "%d", total), redisDo(t, s, "GET", key))
-			t.Logf("%d holds, %d faults: %v", held.Load(), faults, f.done)
+			require.Equal(t, fmt.Appendf(nil, "%d", total), fixture.Do(t, s, "GET", key))
+			t.Logf("%d holds, %d faults: %v", held.Load(), faults, f)
 			require.Positive(t, held.Load())
 			require.Positive(t, faults)
 		})

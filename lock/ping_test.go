@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"context"
-	"log/slog"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -27,21 +27,21 @@ func asLocker(t *testing.T, addr string, dials *atomic.Int64) *redis.Pool {
 // A refused PING is an answer: it says that the connection lives.
 func TestAPubSubConnectionWhosePINGIsRefusedLives(t *testing.T) {
 	t.Parallel()
-	s := ownServer(t)
-	redisDo(t, s, "ACL", "SETUSER", "locker", "on", ">secret", "~*", "&*", "+@all", "-ping")
+	s := fixture.Server(t)
+	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">secret", "~*", "&*", "+@all", "-ping")
 	var dials atomic.Int64
-	var log syncBuilder
+	var log fixture.Log
 	c, err := lock.New(asLocker(t, s.Addr(), &dials), lock.Config{
-		Lease: time.Minute, MaxPoll: time.Hour, Connections: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Lease: time.Minute, MaxPoll: time.Hour, Connections: 1, Logger: log.Logger(),
 	})
 	require.NoError(t, err)
-	defer closeNow(c)
-	redisDo(t, s, "HSET", "m", "java:1", 1)
+	defer fixture.CloseNow(c)
+	fixture.Do(t, s, "HSET", "m", "java:1", 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	left := make(chan error, 1)
 	go func() { _, err := c.Mutex("m").Lock(ctx); left <- err }()
-	subscribed(t, s, "redisson_lock__channel:{m}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 1)
 	made := dials.Load()
 	refused := func() int {
 		stats, err := s.Info("commandstats")
@@ -52,7 +52,7 @@ func TestAPubSubConnectionWhosePINGIsRefusedLives(t *testing.T) {
 		return n
 	}
 	require.Eventually(t, func() bool { return refused() >= 2 }, time.Minute, 10*time.Millisecond)
-	subscribed(t, s, "redisson_lock__channel:{m}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 1)
 	require.Equal(t, made, dials.Load(), "the connection lives")
 	require.Empty(t, log.String())
 	cancel()
@@ -63,33 +63,33 @@ func TestAPubSubConnectionWhosePINGIsRefusedLives(t *testing.T) {
 // be had.
 func TestARefusedSubscriptionIsToldAndNotAskedForAllTheTime(t *testing.T) {
 	t.Parallel()
-	s := ownServer(t)
-	redisDo(t, s, "ACL", "SETUSER", "locker", "on", ">secret", "~*", "resetchannels", "+@all", "-ping")
+	s := fixture.Server(t)
+	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">secret", "~*", "resetchannels", "+@all", "-ping")
 	var dials atomic.Int64
-	var log syncBuilder
+	var log fixture.Log
 	c, err := lock.New(asLocker(t, s.Addr(), &dials), lock.Config{
-		Lease: time.Minute, MaxPoll: 20 * time.Millisecond, Connections: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Lease: time.Minute, MaxPoll: 20 * time.Millisecond, Connections: 1, Logger: log.Logger(),
 	})
 	require.NoError(t, err)
-	defer closeNow(c)
-	redisDo(t, s, "HSET", "m", "java:1", 1)
+	defer fixture.CloseNow(c)
+	fixture.Do(t, s, "HSET", "m", "java:1", 1)
 	got := make(chan error, 1)
 	go func() { got <- c.Mutex("m").Do(t.Context(), func(context.Context) error { return nil }) }()
 	require.Eventually(t, func() bool { return dials.Load() >= 4 }, time.Minute, time.Millisecond)
 	require.Equal(t, 1, strings.Count(log.String(), "pub/sub failed"), log.String())
 	require.Contains(t, log.String(), "NOPERM")
 	require.Regexp(t, `pub/sub failed.*server="?\w`, log.String())
-	redisDo(t, s, "DEL", "m")
+	fixture.Do(t, s, "DEL", "m")
 	require.NoError(t, <-got, "it looks by itself")
 
 	require.NotContains(t, log.String(), "pub/sub works again")
 
-	redisDo(t, s, "ACL", "SETUSER", "locker", "allchannels")
-	redisDo(t, s, "HSET", "m", "java:1", 1)
+	fixture.Do(t, s, "ACL", "SETUSER", "locker", "allchannels")
+	fixture.Do(t, s, "HSET", "m", "java:1", 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { _, err := c.Mutex("m").Lock(ctx); left <- err }()
-	subscribed(t, s, "redisson_lock__channel:{m}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 1)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "pub/sub works again") }, time.Minute, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-left, context.Canceled)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -51,7 +52,7 @@ func TestTwoCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 		for first, a := range calls {
 			for _, b := range calls {
 				t.Run(kind+" "+first, func(t *testing.T) {
-					c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+					c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 					ctx := lock.WithOwner(context.Background(), "the same")
 					for range 30 {
 						var wg sync.WaitGroup
@@ -80,9 +81,9 @@ func TestTwoCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 func TestManyTriesOfOneOwnerOnAnotherOnesLockAreAllRefused(t *testing.T) {
 	s := onRedis(t)
 	ctx := context.Background()
-	held, err := newClient(t, s, lock.Config{}).Mutex(t.Name()).Lock(ctx)
+	held, err := fixture.ClientOf(t, s, lock.Config{}).Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	owner := lock.WithOwner(ctx, "the same")
 	var wg sync.WaitGroup
 	for range 100 {
@@ -101,9 +102,9 @@ func TestManyTriesOfOneOwnerOnAnotherOnesLockAreAllRefused(t *testing.T) {
 // TestATryThatWaitsForAnotherOfItsOwnerEndsWithItsContext: the other's answer may
 // never come.
 func TestATryThatWaitsForAnotherOfItsOwnerEndsWithItsContext(t *testing.T) {
-	s := ownServer(t)
+	s := fixture.Server(t)
 	ctx := context.Background()
-	c := newClient(t, s, lock.Config{IOTimeout: 3 * time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 3 * time.Second})
 	held, err := c.Mutex("warm").Lock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, held.Unlock(ctx))
@@ -131,7 +132,7 @@ func TestTwoRedLockCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 	servers := fiveMasters(t)[:3]
 	var members []*lock.Mutex
 	for _, s := range servers {
-		members = append(members, newClient(t, s, lock.Config{Lease: redLease}).Mutex(t.Name()))
+		members = append(members, fixture.ClientOf(t, s, lock.Config{Lease: redLease}).Mutex(t.Name()))
 	}
 	red := func() *lock.RedLock {
 		r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)

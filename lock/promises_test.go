@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/renewal"
@@ -20,8 +20,8 @@ func TestAWaitOnALockOfThisVeryClientIsWarnedAboutOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := redistest.StartVirtual(redistest.MiniOptions{})
 		require.NoError(t, err)
-		var log strings.Builder
-		c, err := lock.New(s.Pool(0), lock.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		var log fixture.Log
+		c, err := lock.New(s.Pool(0), lock.Config{Logger: log.Logger()})
 		require.NoError(t, err)
 		ctx := context.Background()
 		held, err := c.Mutex("m").Lock(ctx)
@@ -64,16 +64,16 @@ func TestMaxHoldEndsALockThatIsRenewed(t *testing.T) {
 }
 
 func TestATokenCounterAtItsEndIsAnErrorAndOneThatIsNoNumberIsReplaced(t *testing.T) {
-	s := ownServer(t)
-	c := newClient(t, s, lock.Config{})
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
-	redisDo(t, s, "SET", "wheellock_token", "9007199254740991")
+	fixture.Do(t, s, "SET", "wheellock_token", "9007199254740991")
 	_, err := c.Mutex("m").Lock(ctx)
 	require.ErrorContains(t, err, "past 2^53")
 	require.NotErrorIs(t, err, lock.ErrUnknown)
-	require.False(t, exists(t, s, "m"))
+	require.False(t, fixture.Exists(t, s, "m"))
 	for _, counter := range []string{"no number", "-7", "1e300x"} {
-		redisDo(t, s, "SET", "wheellock_token", counter)
+		fixture.Do(t, s, "SET", "wheellock_token", counter)
 		held, err := c.Mutex("m").Lock(ctx)
 		require.NoError(t, err)
 		require.Greater(t, held.Token(), time.Now().Add(-time.Hour).Unix()<<20)
@@ -83,9 +83,9 @@ func TestATokenCounterAtItsEndIsAnErrorAndOneThatIsNoNumberIsReplaced(t *testing
 
 func TestALockWithoutATTLIsPolled(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: 30 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 30 * time.Millisecond})
 	ctx := context.Background()
-	redisDo(t, s, "HSET", t.Name(), "somebody:1", 1)
+	fixture.Do(t, s, "HSET", t.Name(), "somebody:1", 1)
 	var other *lock.HeldError
 	_, err := c.Mutex(t.Name()).TryLock(ctx)
 	require.ErrorAs(t, err, &other)
@@ -95,21 +95,21 @@ func TestALockWithoutATTLIsPolled(t *testing.T) {
 	require.EqualValues(t, -1, ttl)
 	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Tries >= 4 }, time.Minute, time.Millisecond)
-	redisDo(t, s, "DEL", t.Name()) // nobody publishes that
+	fixture.Do(t, s, "DEL", t.Name()) // nobody publishes that
 	wg.Wait()
 }
 
 func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
 	s := onRedis(t)
 	ctx := context.Background()
-	holder := newClient(t, s, lock.Config{})
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	holder := fixture.ClientOf(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	held, err := holder.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	got := make(chan struct{})
 	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) { close(got) })
-	subscribed(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
-	redisDo(t, s, "DEL", t.Name()) // it is free, and the waiter does not know
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
+	fixture.Do(t, s, "DEL", t.Name()) // it is free, and the waiter does not know
 	tries := func() uint64 { return c.Stats().Tries }
 	require.Eventually(t, func() bool { // its try after the confirmation is over
 		before := tries()
@@ -124,7 +124,7 @@ func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		require.Equal(t, before, tries(), "it asked Redis")
 	}
-	redisDo(t, s, "PUBLISH", "redisson_lock__channel:{"+t.Name()+"}", 0)
+	fixture.Do(t, s, "PUBLISH", "redisson_lock__channel:{"+t.Name()+"}", 0)
 	wg.Wait()
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 }
@@ -132,7 +132,7 @@ func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
 // A hand-off publishes nothing; the end of a run does, for others to try.
 func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
 	require.Eventually(t, func() bool { return c.Stats().Waiting == waiters }, time.Minute, time.Millisecond)
 	require.NoError(t, held.Unlock(ctx))
 	wg.Wait()
-	redisDo(t, s, "PUBLISH", "the end", 1)
+	fixture.Do(t, s, "PUBLISH", "the end", 1)
 	releases := 0
 	for {
 		m, ok := psc.ReceiveWithTimeout(10 * time.Second).(redis.Message)

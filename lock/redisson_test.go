@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -45,7 +46,7 @@ func (j *java) eval(text string, keys []string, args ...any) any {
 	for _, key := range keys {
 		all = append(all, key)
 	}
-	return redisDo(j.t, j.s, "EVAL", append(all, args...)...)
+	return fixture.Do(j.t, j.s, "EVAL", append(all, args...)...)
 }
 
 // tryLock answers nil, or the PTTL of who holds it.
@@ -121,7 +122,7 @@ func (j *java) unlock() any {
 			redis.call('set', KEYS[2], answer, 'px', 3000)
 		end
 		return answer`, []string{j.name, latch}, j.channel(), j.lease.Milliseconds(), j.thread)
-	redisDo(j.t, j.s, "DEL", latch)
+	fixture.Do(j.t, j.s, "DEL", latch)
 	return answer
 }
 
@@ -181,7 +182,7 @@ func TestRedissonAndWeTakeTurns(t *testing.T) {
 			name := t.Name()
 			ctx, cancel := context.WithTimeout(context.Background(), 25*time.Second)
 			defer cancel()
-			c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+			c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 			stop := watchTTL(t, s, name)
 			var inside, turns, changes, last atomic.Int64
 			section := func(who int64) {
@@ -237,7 +238,7 @@ func TestRedissonsReentryCountsAreItsOwn(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			s := onRedis(t)
 			ctx := context.Background()
-			c := newClient(t, s, lock.Config{})
+			c := fixture.ClientOf(t, s, lock.Config{})
 			mu := c.Mutex(t.Name())
 			j, k := newJava(t, s, t.Name(), 1, latched), newJava(t, s, t.Name(), 2, latched)
 			require.Nil(t, j.tryLock())
@@ -278,34 +279,31 @@ func TestRedissonsReentryCountsAreItsOwn(t *testing.T) {
 func TestRedissonsUnlockLatchIsNoneOfOurBusiness(t *testing.T) {
 	s := onRedis(t)
 	ctx := context.Background()
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	latch := "redisson_unlock_latch:{" + t.Name() + "}:fedcba9876543210"
-	redisDo(t, s, "SET", latch, 1, "PX", 60_000)
+	fixture.Do(t, s, "SET", latch, 1, "PX", 60_000)
 	held, err := c.Mutex(t.Name()).TryLock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, held.Unlock(ctx))
-	require.False(t, exists(t, s, t.Name()))
-	require.True(t, exists(t, s, latch))
-	redisDo(t, s, "DEL", latch)
+	require.False(t, fixture.Exists(t, s, t.Name()))
+	require.True(t, fixture.Exists(t, s, latch))
+	fixture.Do(t, s, "DEL", latch)
 }
 
 func TestRedissonsForceUnlockIsToldAsALossAndWakesOurWaiters(t *testing.T) {
 	s := onRedis(t)
 	ctx := context.Background()
-	holder := newClient(t, s, lock.Config{Lease: 600 * time.Millisecond})
-	waiter := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	holder := fixture.ClientOf(t, s, lock.Config{Lease: 600 * time.Millisecond})
+	waiter := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	held, err := holder.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	got := make(chan struct{})
 	wg := inTurn(t, waiter, t.Name(), 1, func(*lock.Held) { close(got); <-held.Done() })
 	j := newJava(t, s, t.Name(), 1, false)
-	subscribed(t, s, j.channel(), 1)
+	fixture.AwaitSubscribers(t, s, j.channel(), 1)
 	require.EqualValues(t, 1, j.forceUnlock())
 	<-got
-	<-held.Done()
-	var lost *lock.LostError
-	require.ErrorAs(t, held.Err(), &lost)
-	require.Equal(t, lock.NotOwner, lost.Reason)
+	fixture.RequireLost(t, held, lock.NotOwner)
 	wg.Wait()
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 
@@ -320,7 +318,7 @@ func TestRedissonsForceUnlockIsToldAsALossAndWakesOurWaiters(t *testing.T) {
 func TestRedissonsRenewalKeepsOurWaiterWaiting(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
 	j := newJava(t, s, t.Name(), 1, true)
 	j.lease = 2 * time.Second // which a busy machine can renew
 	require.Nil(t, j.tryLock())

@@ -14,6 +14,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -54,7 +56,7 @@ func awaitVotes(t *testing.T, servers []*redistest.Server) {
 // network of its own, and a RedLock.
 type redFleet struct {
 	fleet
-	nets []*network
+	nets []*faultproxy.Proxy
 	lock *lock.RedLock
 }
 
@@ -68,9 +70,9 @@ func newRedFleet(t *testing.T, servers []*redistest.Server, name string, cfg loc
 	t.Helper()
 	f := &redFleet{fleet: fleet{servers: servers}}
 	for _, s := range servers {
-		n := &network{}
-		f.nets = append(f.nets, n)
-		f.clients = append(f.clients, newClientOver(t, n, s, cfg))
+		p := fixture.Proxy(t, s, nil)
+		f.nets = append(f.nets, p)
+		f.clients = append(f.clients, fixture.ClientOver(t, p, cfg))
 	}
 	var err error
 	f.lock, err = lock.NewRedLock(lock.RedLockConfig{Durable: cfg.Lease != redLease}, f.mutexes(name)...)
@@ -94,15 +96,13 @@ func (f *redFleet) lockOnAll(t *testing.T) *lock.MultiHeld {
 // cut takes a member from this process alone.
 func (f *redFleet) cut(members ...int) {
 	for _, i := range members {
-		f.nets[i].down.Store(true)
-		f.nets[i].dead.Store(true)
+		f.nets[i].BlackHole()
 	}
 }
 
 func (f *redFleet) mend(members ...int) {
 	for _, i := range members {
-		f.nets[i].down.Store(false)
-		f.nets[i].dead.Store(false)
+		f.nets[i].Heal()
 	}
 }
 
@@ -125,7 +125,7 @@ func holders(t *testing.T, servers []*redistest.Server, key string) int {
 	t.Helper()
 	n := 0
 	for _, s := range servers {
-		if exists(t, s, key) {
+		if fixture.Exists(t, s, key) {
 			n++
 		}
 	}
@@ -175,7 +175,7 @@ func TestRedLockIsHeldByAMajority(t *testing.T) {
 
 func TestRedLockRefusesABadConfig(t *testing.T) {
 	s := onRedis(t)
-	c, d := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{Lease: 10 * time.Second})
+	c, d := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{Lease: 10 * time.Second})
 	_, err := lock.NewRedLock(lock.RedLockConfig{})
 	require.ErrorContains(t, err, "no members")
 	_, err = lock.NewRedLock(lock.RedLockConfig{}, c.Mutex("a"), nil)
@@ -271,7 +271,7 @@ func TestTheTrustInARedLockEndsBeforeItsQuorum(t *testing.T) {
 		later := 0
 		for _, s := range servers {
 			at := time.Now()
-			pttl, err := redis.Int64(redisDo(t, s, "PTTL", t.Name()), nil)
+			pttl, err := redis.Int64(fixture.Do(t, s, "PTTL", t.Name()), nil)
 			require.NoError(t, err)
 			if pttl > 0 && at.Add(time.Duration(pttl-1)*time.Millisecond).After(held.Deadline()) {
 				later++ // the key's end is not before that
@@ -300,25 +300,22 @@ func TestRedLockCountsLostMembers(t *testing.T) {
 	ctx := context.Background()
 	f := newRedFleet(t, servers, t.Name(), redConfig())
 	held := f.lockOnAll(t)
-	redisDo(t, servers[0], "DEL", t.Name())
-	redisDo(t, servers[3], "DEL", t.Name())
+	fixture.Do(t, servers[0], "DEL", t.Name())
+	fixture.Do(t, servers[3], "DEL", t.Name())
 	f.awaitRenewals(t, 3, 1, 2, 4)
 	require.True(t, held.Valid())
 	require.NoError(t, held.Unlock(ctx), "two of five may be lost")
 
 	held = f.lockOnAll(t)
 	for _, i := range []int{0, 3, 4} {
-		redisDo(t, servers[i], "DEL", t.Name())
+		fixture.Do(t, servers[i], "DEL", t.Name())
 	}
-	<-held.Done()
-	var lost *lock.LostError
-	require.ErrorAs(t, held.Err(), &lost)
-	require.Equal(t, lock.NotOwner, lost.Reason)
+	fixture.RequireLost(t, held, lock.NotOwner)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 
 	held = f.lockOnAll(t)
 	for _, i := range []int{1, 2, 4} {
-		redisDo(t, servers[i], "DEL", t.Name())
+		fixture.Do(t, servers[i], "DEL", t.Name())
 	}
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost, "Unlock is the first to notice")
 }
@@ -355,8 +352,8 @@ func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
 	q := answersOf(t, b.lock, 2)
 	require.Equal(t, 1, q.Acquired)
 	require.Equal(t, 1, q.NoVote)
-	require.False(t, exists(t, servers[1], t.Name()), "what it gave is given back")
-	require.False(t, exists(t, servers[2], t.Name()))
+	require.False(t, fixture.Exists(t, servers[1], t.Name()), "what it gave is given back")
+	require.False(t, fixture.Exists(t, servers[2], t.Name()))
 	<-held.Done() // A is told in time: before that B cannot have it
 	waiting := time.Now()
 	other, err := b.lock.Lock(ctx)
@@ -370,7 +367,7 @@ func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
 func TestMembersOnOneServerHaveOneVote(t *testing.T) {
 	servers := fiveMasters(t)
 	ctx := context.Background()
-	c, d, e := newClient(t, servers[0], redConfig()), newClient(t, servers[0], redConfig()), newClient(t, servers[1], redConfig())
+	c, d, e := fixture.ClientOf(t, servers[0], redConfig()), fixture.ClientOf(t, servers[0], redConfig()), fixture.ClientOf(t, servers[1], redConfig())
 	r, err := lock.NewRedLock(lock.RedLockConfig{}, c.Mutex(t.Name()+"1"), d.Mutex(t.Name()+"2"), e.Mutex(t.Name()))
 	require.NoError(t, err)
 	held, err := r.Lock(ctx)
@@ -436,7 +433,7 @@ func TestUnlockOfARedLockNeedsAMajorityOnly(t *testing.T) {
 	require.NoError(t, held.Unlock(context.Background()), "another can have a quorum")
 	require.ErrorIs(t, held.Unlock(context.Background()), lock.ErrNotHeld)
 	for _, i := range othersOf(0, 2) {
-		require.False(t, exists(t, servers[i], t.Name()))
+		require.False(t, fixture.Exists(t, servers[i], t.Name()))
 	}
 	f.mend(0, 2) // their clients go on trying
 	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
@@ -453,8 +450,8 @@ func TestUnlockOfARedLockThatAMajorityDoesNotAnswer(t *testing.T) {
 	err := held.Unlock(ctx)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.False(t, held.Valid())
-	require.False(t, exists(t, servers[1], t.Name()))
-	require.False(t, exists(t, servers[3], t.Name()))
+	require.False(t, fixture.Exists(t, servers[1], t.Name()))
+	require.False(t, fixture.Exists(t, servers[3], t.Name()))
 	f.mend(0, 2, 4)
 	require.NoError(t, unlockAgain(held))
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
@@ -618,22 +615,10 @@ func TestRedLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 	t.Parallel()
 	servers := fiveMasters(t)[:3]
 	const lease = redLease
-	var mu sync.Mutex
-	rng := rand.New(rand.NewPCG(5, 6))
-	calm := false
-	decide := func(name string) action {
-		mu.Lock()
-		defer mu.Unlock()
-		if calm || name == "uptime" || rng.IntN(8) > 0 {
-			return pass
-		}
-		return 1 + action(rng.IntN(int(actions)-1))
-	}
-	var proxies []*proxy
+	f := newFaults("*", 8, 5, lease)
+	var proxies []*faultproxy.Proxy
 	for _, s := range servers {
-		p := newProxy(t, s, lease, decide)
-		defer p.close()
-		proxies = append(proxies, p)
+		proxies = append(proxies, fixture.Proxy(t, s, f.decide))
 	}
 	cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 	ctx := context.Background()
@@ -647,7 +632,7 @@ func TestRedLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 	for i := range 3 {
 		var ms []*lock.Mutex
 		for _, p := range proxies {
-			c, err := lock.New(p.pool(), cfg)
+			c, err := lock.New(p.Pool(), cfg)
 			require.NoError(t, err)
 			clients = append(clients, c)
 			ms = append(ms, c.Mutex(t.Name()))
@@ -671,9 +656,7 @@ func TestRedLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	mu.Lock()
-	calm = true
-	mu.Unlock()
+	f.end()
 	l.check(t)
 	for _, c := range clients {
 		require.NoError(t, c.Close(ctx))

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/renewal"
@@ -270,10 +271,7 @@ func TestALongBlackHoleIsToldOnceAndNewLocksRenew(t *testing.T) {
 		time.Sleep(time.Minute)
 		h.swallow(time.Minute)
 		for _, held := range helds {
-			<-held.Done()
-			var lost *lock.LostError
-			require.ErrorAs(t, held.Err(), &lost)
-			require.Equal(t, lock.TrustEnded, lost.Reason)
+			fixture.RequireLost(t, held, lock.TrustEnded)
 		}
 		time.Sleep(time.Minute)
 		require.Zero(t, c.Stats().Held)

@@ -2,70 +2,36 @@ package lock_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// lockMany takes n locks, prefix0 to prefix<n-1>.
-func lockMany(t *testing.T, c *lock.Client, prefix string, n int) []*lock.Held {
-	t.Helper()
-	helds := make([]*lock.Held, n)
-	var wg sync.WaitGroup
-	for g := range 16 {
-		wg.Go(func() {
-			for i := g; i < n; i += 16 {
-				held, err := c.Mutex(fmt.Sprint(prefix, i)).Lock(context.Background())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				helds[i] = held
-			}
-		})
-	}
-	wg.Wait()
-	require.False(t, t.Failed())
-	return helds
-}
-
-// awaitRenewed waits until n more renewals were acknowledged.
-func awaitRenewed(t *testing.T, c *lock.Client, n int) {
-	t.Helper()
-	want := c.Stats().Renewal.Renewed + uint64(n)
-	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= want }, time.Minute, 5*time.Millisecond)
-}
-
 // TestAStoppedServer is SIGSTOP: it takes connections and bytes, answers
 // nothing, and its TTLs run on.
 func TestAStoppedServer(t *testing.T) {
 	t.Parallel()
-	s := ownServer(t)
-	c := newClient(t, s, lock.Config{Lease: 2 * time.Second})
-	helds := lockMany(t, c, "m", 2000)
-	awaitRenewed(t, c, 2000)
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
+	helds := fixture.LockAll(t, c, fixture.Names("m", 2000))
+	fixture.AwaitRenewed(t, c, 2000)
 	require.NoError(t, s.Pause())
 	for _, held := range helds {
-		<-held.Done()
-		require.False(t, held.Valid())
-		var lost *lock.LostError
-		require.ErrorAs(t, held.Err(), &lost)
-		require.Equal(t, lock.TrustEnded, lost.Reason)
+		fixture.RequireLost(t, held, lock.TrustEnded)
 	}
 	require.Equal(t, map[renewal.Reason]int{renewal.TrustEnded: 2000}, c.Stats().Renewal.Lost, "each once")
 	require.NoError(t, s.Resume())
-	again := lockMany(t, c, "m", 2000)
-	awaitRenewed(t, c, 6000)
+	again := fixture.LockAll(t, c, fixture.Names("m", 2000))
+	fixture.AwaitRenewed(t, c, 6000)
 	for i, held := range again {
 		require.True(t, held.Valid(), i)
 	}
@@ -75,10 +41,10 @@ func TestAStoppedServer(t *testing.T) {
 // soon as it goes on, what was left of the keys when their holders were told.
 func TestTrustEndsBeforeAStoppedServerWouldExpireTheKey(t *testing.T) {
 	t.Parallel()
-	s := ownServer(t)
-	c := newClient(t, s, lock.Config{Lease: 4 * time.Second, Renewal: renewal.Config{Margin: time.Second}})
-	helds := lockMany(t, c, "m", 100)
-	awaitRenewed(t, c, 100)
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 4 * time.Second, Renewal: renewal.Config{Margin: time.Second}})
+	helds := fixture.LockAll(t, c, fixture.Names("m", 100))
+	fixture.AwaitRenewed(t, c, 100)
 	require.NoError(t, s.Pause())
 	for _, held := range helds {
 		<-held.Done()
@@ -86,7 +52,7 @@ func TestTrustEndsBeforeAStoppedServerWouldExpireTheKey(t *testing.T) {
 	require.NoError(t, s.Resume())
 	left := 0
 	for _, held := range helds {
-		if exists(t, s, held.Name()) {
+		if fixture.Exists(t, s, held.Name()) {
 			left++
 		}
 	}
@@ -99,20 +65,20 @@ func TestRenewalSurvivesServerStates(t *testing.T) {
 		begin, end func(*testing.T, *redistest.Server)
 	}{
 		"forgotten script": {
-			func(t *testing.T, s *redistest.Server) { redisDo(t, s, "SCRIPT", "FLUSH") },
+			func(t *testing.T, s *redistest.Server) { fixture.Do(t, s, "SCRIPT", "FLUSH") },
 			func(*testing.T, *redistest.Server) {},
 		},
 		"connections killed": {
-			func(t *testing.T, s *redistest.Server) { redisDo(t, s, "CLIENT", "KILL", "TYPE", "normal") },
+			func(t *testing.T, s *redistest.Server) { fixture.Do(t, s, "CLIENT", "KILL", "TYPE", "normal") },
 			func(*testing.T, *redistest.Server) {},
 		},
 		"READONLY": {
-			func(t *testing.T, s *redistest.Server) { redisDo(t, s, "REPLICAOF", "127.0.0.1", "1") },
-			func(t *testing.T, s *redistest.Server) { redisDo(t, s, "REPLICAOF", "NO", "ONE") },
+			func(t *testing.T, s *redistest.Server) { fixture.Do(t, s, "REPLICAOF", "127.0.0.1", "1") },
+			func(t *testing.T, s *redistest.Server) { fixture.Do(t, s, "REPLICAOF", "NO", "ONE") },
 		},
 		"OOM": {
-			func(t *testing.T, s *redistest.Server) { redisDo(t, s, "CONFIG", "SET", "maxmemory", "1") },
-			func(t *testing.T, s *redistest.Server) { redisDo(t, s, "CONFIG", "SET", "maxmemory", "0") },
+			func(t *testing.T, s *redistest.Server) { fixture.Do(t, s, "CONFIG", "SET", "maxmemory", "1") },
+			func(t *testing.T, s *redistest.Server) { fixture.Do(t, s, "CONFIG", "SET", "maxmemory", "0") },
 		},
 		"stopped for a moment": {
 			func(t *testing.T, s *redistest.Server) { require.NoError(t, s.Pause()) },
@@ -121,14 +87,14 @@ func TestRenewalSurvivesServerStates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
-			s := ownServer(t)
-			c := newClient(t, s, lock.Config{Lease: 9 * time.Second, Renewal: renewal.Config{MaxBatch: 10}})
-			helds := lockMany(t, c, "m", 1000)
-			awaitRenewed(t, c, 100)
+			s := fixture.Server(t)
+			c := fixture.ClientOf(t, s, lock.Config{Lease: 9 * time.Second, Renewal: renewal.Config{MaxBatch: 10}})
+			helds := fixture.LockAll(t, c, fixture.Names("m", 1000))
+			fixture.AwaitRenewed(t, c, 100)
 			state.begin(t, s)
 			time.Sleep(300 * time.Millisecond) // some renewals fall into it
 			state.end(t, s)
-			awaitRenewed(t, c, 1000)
+			fixture.AwaitRenewed(t, c, 1000)
 			require.Empty(t, c.Stats().Renewal.Lost)
 			for _, held := range helds {
 				require.True(t, held.Valid())
@@ -141,23 +107,18 @@ func TestRenewalSurvivesServerStates(t *testing.T) {
 // lock makes every batch with it fail as a whole.
 func TestOneKeyThatRedisRefusesCostsOnlyItself(t *testing.T) {
 	t.Parallel()
-	s := ownServer(t)
-	redisDo(t, s, "ACL", "SETUSER", "locker", "on", ">pw", "~*", "&*", "+@all")
+	s := fixture.Server(t)
+	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">pw", "~*", "&*", "+@all")
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("pw"))
 	}}
-	c, err := lock.New(pool, lock.Config{Lease: 4 * time.Second})
-	require.NoError(t, err)
-	defer closeNow(c)
-	good := lockMany(t, c, "good:", 3000)
+	c := fixture.Client(t, pool, lock.Config{Lease: 4 * time.Second})
+	good := fixture.LockAll(t, c, fixture.Names("good:", 3000))
 	bad, err := c.Mutex("bad").Lock(context.Background())
 	require.NoError(t, err)
-	redisDo(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~good:*")
-	<-bad.Done()
-	var lost *lock.LostError
-	require.ErrorAs(t, bad.Err(), &lost)
-	require.Equal(t, lock.TrustEnded, lost.Reason)
-	awaitRenewed(t, c, 6000)
+	fixture.Do(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~good:*")
+	fixture.RequireLost(t, bad, lock.TrustEnded)
+	fixture.AwaitRenewed(t, c, 6000)
 	require.Equal(t, map[renewal.Reason]int{renewal.TrustEnded: 1}, c.Stats().Renewal.Lost)
 	for _, held := range good {
 		require.True(t, held.Valid())
@@ -167,15 +128,12 @@ func TestOneKeyThatRedisRefusesCostsOnlyItself(t *testing.T) {
 // TestAKeyOfTheWrongTypeCostsOnlyItself and is told as gone.
 func TestAKeyOfTheWrongTypeCostsOnlyItself(t *testing.T) {
 	t.Parallel()
-	s := ownServer(t)
-	c := newClient(t, s, lock.Config{Lease: 3 * time.Second})
-	helds := lockMany(t, c, "m", 500)
-	redisDo(t, s, "SET", "m100", "a string")
-	<-helds[100].Done()
-	var lost *lock.LostError
-	require.ErrorAs(t, helds[100].Err(), &lost)
-	require.Equal(t, lock.NotOwner, lost.Reason)
-	awaitRenewed(t, c, 1500)
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
+	helds := fixture.LockAll(t, c, fixture.Names("m", 500))
+	fixture.Do(t, s, "SET", "m100", "a string")
+	fixture.RequireLost(t, helds["m100"], lock.NotOwner)
+	fixture.AwaitRenewed(t, c, 1500)
 	require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: 1}, c.Stats().Renewal.Lost)
 }
 
@@ -192,7 +150,7 @@ func TestRenewScript(t *testing.T) {
 			names := []string{"short", "longer", "without TTL", "absent", "another's", "wrong type", "short too"}
 			args := []any{text, len(names)}
 			for _, name := range names {
-				redisDo(t, s, "DEL", key(name))
+				fixture.Do(t, s, "DEL", key(name))
 				args = append(args, key(name))
 			}
 			args = append(args, 60_000, "me:")
@@ -204,23 +162,23 @@ func TestRenewScript(t *testing.T) {
 				if name == "another's" {
 					field = "me:1:3"
 				}
-				redisDo(t, s, "HSET", key(name), field, 1)
+				fixture.Do(t, s, "HSET", key(name), field, 1)
 				if ttl > 0 {
-					redisDo(t, s, "PEXPIRE", key(name), ttl)
+					fixture.Do(t, s, "PEXPIRE", key(name), ttl)
 				}
 			}
-			redisDo(t, s, "SET", key("wrong type"), "text")
-			gone, err := redis.Ints(redisDo(t, s, "EVAL", args...), nil)
+			fixture.Do(t, s, "SET", key("wrong type"), "text")
+			gone, err := redis.Ints(fixture.Do(t, s, "EVAL", args...), nil)
 			require.NoError(t, err)
 			require.Equal(t, []int{4, 5, 6}, gone)
 			for name, least := range map[string]int64{"short": 50_000, "short too": 50_000, "without TTL": 50_000, "longer": 80_000} {
-				pttl := redisDo(t, s, "PTTL", key(name)).(int64)
+				pttl := fixture.Do(t, s, "PTTL", key(name)).(int64)
 				require.Greater(t, pttl, least, name)
 				require.LessOrEqual(t, pttl, least+10_000, name)
 			}
-			require.LessOrEqual(t, redisDo(t, s, "PTTL", key("another's")).(int64), int64(5000), "not ours to renew")
+			require.LessOrEqual(t, fixture.Do(t, s, "PTTL", key("another's")).(int64), int64(5000), "not ours to renew")
 			for _, name := range names {
-				redisDo(t, s, "DEL", key(name))
+				fixture.Do(t, s, "DEL", key(name))
 			}
 		})
 	}
@@ -230,11 +188,11 @@ func TestRenewScript(t *testing.T) {
 // lack what the holder got from another, and says so only to writes.
 func TestAReplicaIsNotBelievedThatALockIsGone(t *testing.T) {
 	t.Parallel()
-	s := ownServer(t)
+	s := fixture.Server(t)
 	ctx := context.Background()
 	clients := map[*lock.Held]*lock.Client{} // one each: all are seen to be tried
 	hold := func(take func(*lock.Client) (*lock.Held, error)) *lock.Held {
-		c := newClient(t, s, lock.Config{Lease: 15 * time.Second})
+		c := fixture.ClientOf(t, s, lock.Config{Lease: 15 * time.Second})
 		held, err := take(c)
 		require.NoError(t, err)
 		clients[held] = c
@@ -248,8 +206,8 @@ func TestAReplicaIsNotBelievedThatALockIsGone(t *testing.T) {
 		}
 		return c.PermitSemaphore("permits").Acquire(ctx, 1)
 	})
-	redisDo(t, s, "FLUSHALL")
-	redisDo(t, s, "REPLICAOF", "127.0.0.1", "1") // not that it reaches one
+	fixture.Do(t, s, "FLUSHALL")
+	fixture.Do(t, s, "REPLICAOF", "127.0.0.1", "1") // not that it reaches one
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_, err := clients[mutex].Mutex("m").Lock(mutex.Context(short))
@@ -262,11 +220,8 @@ func TestAReplicaIsNotBelievedThatALockIsGone(t *testing.T) {
 		require.Eventually(t, func() bool { return c.Stats().Renewal.Retried >= 2 }, time.Minute, 5*time.Millisecond)
 		require.True(t, held.Valid(), held.Name())
 	}
-	redisDo(t, s, "REPLICAOF", "NO", "ONE")
+	fixture.Do(t, s, "REPLICAOF", "NO", "ONE")
 	for held := range clients {
-		<-held.Done()
-		var lost *lock.LostError
-		require.ErrorAs(t, held.Err(), &lost)
-		require.Equal(t, lock.NotOwner, lost.Reason, held.Name())
+		fixture.RequireLost(t, held, lock.NotOwner)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -44,18 +45,18 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 					if by == "renewal" {
 						lease = 600 * time.Millisecond
 					}
-					c := newClient(t, s, lock.Config{Lease: lease})
+					c := fixture.ClientOf(t, s, lock.Config{Lease: lease})
 					lk := sorts(t, c)[kind]
 					held, err := lk.lock(ctx)
 					require.NoError(t, err)
-					redisDo(t, s, "SET", lk.key, "something else")
+					fixture.Do(t, s, "SET", lk.key, "something else")
 					err = find(held, lk)
 					var lost *lock.LostError
 					require.ErrorAs(t, err, &lost)
 					require.Equal(t, lock.NotOwner, lost.Reason)
 					require.NotErrorIs(t, err, lock.ErrNotALock)
 					require.False(t, held.Valid())
-					require.Equal(t, []byte("something else"), redisDo(t, s, "GET", lk.key))
+					require.Equal(t, []byte("something else"), fixture.Do(t, s, "GET", lk.key))
 				})
 			}
 			if kind == "permits" {
@@ -63,20 +64,20 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 			}
 			t.Run(where+"/"+kind+"/inner unlock", func(t *testing.T) {
 				t.Parallel()
-				c := newClient(t, s, lock.Config{})
+				c := fixture.ClientOf(t, s, lock.Config{})
 				lk := sorts(t, c)[kind]
 				outer, err := lk.lock(ctx)
 				require.NoError(t, err)
 				inner, err := lk.lock(outer.Context(ctx))
 				require.NoError(t, err)
-				redisDo(t, s, "SET", lk.key, "something else")
+				fixture.Do(t, s, "SET", lk.key, "something else")
 				require.ErrorIs(t, inner.Unlock(ctx), lock.ErrLost)
 				require.False(t, outer.Valid())
 			})
 		}
 		t.Run(where+"/handed over", func(t *testing.T) {
 			t.Parallel()
-			c := newClient(t, s, lock.Config{})
+			c := fixture.ClientOf(t, s, lock.Config{})
 			held, err := c.Mutex(t.Name()).Lock(ctx)
 			require.NoError(t, err)
 			refused := make(chan error, 1)
@@ -85,7 +86,7 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 				refused <- err
 			}()
 			require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
-			redisDo(t, s, "SET", t.Name(), "something else")
+			fixture.Do(t, s, "SET", t.Name(), "something else")
 			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 			require.ErrorIs(t, <-refused, lock.ErrNotALock)
 		})
@@ -96,11 +97,11 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 // lock's.
 func TestAGuardedCommandOfAnotherTypeIsNoLoss(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
-	redisDo(t, s, "SET", t.Name()+":list", "no list")
+	fixture.Do(t, s, "SET", t.Name()+":list", "no list")
 	_, err = held.Guard(ctx, "LPUSH", []string{t.Name() + ":list"}, "x")
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.NotErrorIs(t, err, lock.ErrNotALock)

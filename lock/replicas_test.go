@@ -11,6 +11,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/renewal"
@@ -23,7 +25,7 @@ func withReplica(t *testing.T) (master, replica *redistest.Server) {
 	master, replica = servers[0], servers[1]
 	host, port, err := net.SplitHostPort(master.Addr())
 	require.NoError(t, err)
-	redisDo(t, replica, "REPLICAOF", host, port)
+	fixture.Do(t, replica, "REPLICAOF", host, port)
 	require.Eventually(t, func() bool {
 		info, err := replica.Info("replication")
 		require.NoError(t, err)
@@ -62,7 +64,7 @@ func TestAnAcquisitionIsOnItsReplicas(t *testing.T) {
 	t.Parallel()
 	master, replica := withReplica(t)
 	ctx := context.Background()
-	c := newClient(t, master, lock.Config{Replicas: 1})
+	c := fixture.ClientOf(t, master, lock.Config{Replicas: 1})
 	conn, err := replica.Dial()
 	require.NoError(t, err)
 	defer conn.Close()
@@ -81,14 +83,14 @@ func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 	t.Parallel()
 	master, replica := withReplica(t)
 	ctx := context.Background()
-	c := newClient(t, master, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
-	two := newClient(t, master, lock.Config{Replicas: 2, ReplicaTimeout: 50 * time.Millisecond})
+	c := fixture.ClientOf(t, master, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
+	two := fixture.ClientOf(t, master, lock.Config{Replicas: 2, ReplicaTimeout: 50 * time.Millisecond})
 	_, err := two.Mutex(t.Name()).Lock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotReplicated)
 	var short *lock.ReplicationError
 	require.ErrorAs(t, err, &short)
 	require.Equal(t, lock.ReplicationError{Name: t.Name(), Wanted: 2, Acknowledged: 1}, *short)
-	require.False(t, exists(t, master, t.Name()), "it was given back")
+	require.False(t, fixture.Exists(t, master, t.Name()), "it was given back")
 
 	require.NoError(t, replica.Pause())
 	permits := c.PermitSemaphore(t.Name() + " permits")
@@ -104,7 +106,7 @@ func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 		require.NotErrorIs(t, err, lock.ErrUnknown)
 		require.ErrorAs(t, err, &short)
 		require.Zero(t, short.Acknowledged)
-		require.False(t, exists(t, master, t.Name()))
+		require.False(t, fixture.Exists(t, master, t.Name()))
 		free, err := permits.Available(ctx)
 		require.NoError(t, err)
 		require.EqualValues(t, 5, free)
@@ -131,7 +133,7 @@ func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
 	t.Parallel()
 	master, replica := withReplica(t)
 	const lease = 10 * time.Minute
-	c := newClient(t, master, lock.Config{
+	c := fixture.ClientOf(t, master, lock.Config{
 		Lease: lease, Replicas: 1, ReplicaTimeout: time.Minute,
 		Renewal: renewal.Config{Margin: 50 * time.Millisecond},
 	})
@@ -146,7 +148,7 @@ func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
 	var pttl int64
 	require.Eventually(t, func() bool {
 		var err error
-		pttl, err = redis.Int64(redisDo(t, master, "PTTL", t.Name()), nil)
+		pttl, err = redis.Int64(fixture.Do(t, master, "PTTL", t.Name()), nil)
 		require.NoError(t, err)
 		return pttl > 0 && pttl < lease.Milliseconds()-300
 	}, time.Minute, time.Millisecond)
@@ -161,14 +163,14 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 	t.Parallel()
 	master, replica := withReplica(t)
 	ctx := context.Background()
-	c := newClient(t, master, lock.Config{Lease: time.Hour, Replicas: 1, ReplicaTimeout: 5 * time.Minute})
+	c := fixture.ClientOf(t, master, lock.Config{Lease: time.Hour, Replicas: 1, ReplicaTimeout: 5 * time.Minute})
 	var helds []*lock.Held
 	for i := range 4 {
 		held, err := c.Mutex(fmt.Sprint(t.Name(), i)).Lock(ctx)
 		require.NoError(t, err)
 		helds = append(helds, held)
 	}
-	other := newClient(t, master, lock.Config{})
+	other := fixture.ClientOf(t, master, lock.Config{})
 	foreign, err := other.Mutex(t.Name() + "foreign").Lock(ctx)
 	require.NoError(t, err)
 	require.NoError(t, replica.Pause())
@@ -178,7 +180,7 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 		_, err := c.Mutex(t.Name() + "waits").Lock(wait)
 		failed <- err
 	}()
-	require.Eventually(t, func() bool { return exists(t, master, t.Name()+"waits") }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.Exists(t, master, t.Name()+"waits") }, time.Minute, time.Millisecond)
 	for _, held := range helds {
 		require.NoError(t, held.Extend(ctx, time.Hour))
 		require.NoError(t, held.Unlock(ctx), "releases have connections of their own")
@@ -189,7 +191,7 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-failed, context.Canceled)
 	require.NoError(t, replica.Resume())
-	require.Eventually(t, func() bool { return !exists(t, master, t.Name()+"waits") }, time.Minute, time.Millisecond)
+	fixture.AwaitGone(t, master, t.Name()+"waits")
 	require.NoError(t, foreign.Unlock(ctx))
 }
 
@@ -199,7 +201,7 @@ func TestNothingIsHandedOnPastTheReplicas(t *testing.T) {
 	t.Parallel()
 	master, replica := withReplica(t)
 	ctx := context.Background()
-	c := newClient(t, master, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
+	c := fixture.ClientOf(t, master, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	next := make(chan error, 1)
@@ -218,7 +220,7 @@ func TestWaitersForReplicasTakeTurns(t *testing.T) {
 	t.Parallel()
 	master, _ := withReplica(t)
 	ctx := context.Background()
-	c, d := newClient(t, master, lock.Config{Replicas: 1}), newClient(t, master, lock.Config{Replicas: 1})
+	c, d := fixture.ClientOf(t, master, lock.Config{Replicas: 1}), fixture.ClientOf(t, master, lock.Config{Replicas: 1})
 	turns := 0 // guarded by the lock alone; the race detector watches
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -242,17 +244,17 @@ func TestWaitersForReplicasTakeTurns(t *testing.T) {
 func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
 	t.Parallel()
 	master, _ := withReplica(t)
-	var n network
-	c := newClientOver(t, &n, master, lock.Config{Replicas: 1, IOTimeout: 50 * time.Millisecond})
+	p := fixture.Proxy(t, master, nil)
+	c := fixture.ClientOver(t, p, lock.Config{Replicas: 1, IOTimeout: 50 * time.Millisecond})
 	ctx := context.Background()
-	n.deaf.Store(true)
+	p.Replies(faultproxy.Lose)
 	_, err := c.Mutex(t.Name()).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrUnknown)
-	require.Eventually(t, func() bool { return !exists(t, master, t.Name()) }, time.Minute, time.Millisecond)
-	n.deaf.Store(false)
+	fixture.AwaitGone(t, master, t.Name())
+	p.Heal()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
-	redisDo(t, master, "SCRIPT", "FLUSH")
+	fixture.Do(t, master, "SCRIPT", "FLUSH")
 	_, err = c.Mutex(t.Name() + "2").Lock(held.Context(ctx))
 	require.NoError(t, err, "a server that forgot the scripts is told them")
 	require.NoError(t, held.Unlock(ctx))
@@ -260,23 +262,23 @@ func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
 
 func TestAWaitThatRedisRefusesGivesTheLockBack(t *testing.T) {
 	s := startServers(t, 1)[0]
-	redisDo(t, s, "ACL", "SETUSER", "default", "-wait")
-	c := newClient(t, s, lock.Config{Replicas: 1})
+	fixture.Do(t, s, "ACL", "SETUSER", "default", "-wait")
+	c := fixture.ClientOf(t, s, lock.Config{Replicas: 1})
 	_, err := c.Mutex(t.Name()).Lock(context.Background())
 	require.ErrorContains(t, err, "NOPERM")
 	require.NotErrorIs(t, err, lock.ErrUnknown)
-	require.Eventually(t, func() bool { return !exists(t, s, t.Name()) }, time.Minute, time.Millisecond)
+	fixture.AwaitGone(t, s, t.Name())
 }
 
 func TestCloseEndsAWaitForReplicas(t *testing.T) {
 	s := startServers(t, 1)[0]
-	c := newClient(t, s, lock.Config{Lease: time.Hour, Replicas: 1, ReplicaTimeout: 5 * time.Minute})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Hour, Replicas: 1, ReplicaTimeout: 5 * time.Minute})
 	failed := make(chan error, 1)
 	go func() {
 		_, err := c.Mutex(t.Name()).Lock(context.Background())
 		failed <- err
 	}()
-	require.Eventually(t, func() bool { return exists(t, s, t.Name()) }, time.Minute, time.Millisecond)
-	closeNow(c)
+	require.Eventually(t, func() bool { return fixture.Exists(t, s, t.Name()) }, time.Minute, time.Millisecond)
+	fixture.CloseNow(c)
 	require.ErrorIs(t, <-failed, lock.ErrClosed)
 }

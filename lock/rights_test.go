@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -24,24 +25,24 @@ func userOf(t *testing.T, s *redistest.Server, user string, cfg lock.Config, les
 		return s.DialContext(ctx, redis.DialUsername(user), redis.DialPassword("pw"))
 	}}, cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() { closeNow(c) })
+	t.Cleanup(func() { fixture.CloseNow(c) })
 	return c
 }
 
 // may makes a user, or changes what it may do.
 func may(t *testing.T, s *redistest.Server, user string, less ...any) {
 	t.Helper()
-	redisDo(t, s, "ACL", append([]any{"SETUSER", user, "reset", "on", ">pw", "~*", "&*", "+@all"}, less...)...)
+	fixture.Do(t, s, "ACL", append([]any{"SETUSER", user, "reset", "on", ">pw", "~*", "&*", "+@all"}, less...)...)
 }
 
 // endless are the keys without a TTL, but for counters, which need none.
 func endless(t *testing.T, s *redistest.Server) []string {
 	t.Helper()
-	keys, err := redis.Strings(redisDo(t, s, "KEYS", "*"), nil)
+	keys, err := redis.Strings(fixture.Do(t, s, "KEYS", "*"), nil)
 	require.NoError(t, err)
 	var found []string
 	for _, key := range keys {
-		if kind := redisDo(t, s, "TYPE", key); kind != "string" && pttl(t, s, key) == -1 {
+		if kind := fixture.Do(t, s, "TYPE", key); kind != "string" && pttl(t, s, key) == -1 {
 			found = append(found, key)
 		}
 	}
@@ -51,7 +52,7 @@ func endless(t *testing.T, s *redistest.Server) []string {
 func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
 	for _, right := range []string{"-pexpire", "-pttl"} {
 		t.Run(right, func(t *testing.T) {
-			s := ownServer(t)
+			s := fixture.Server(t)
 			c := userOf(t, s, "u", lock.Config{}, right)
 			ctx := context.Background()
 			for kind, lk := range sorts(t, c) {
@@ -64,7 +65,7 @@ func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
 				require.ErrorContains(t, err, "Redis refused", kind)
 				require.NotErrorIs(t, err, lock.ErrUnknown, kind)
 				require.Empty(t, endless(t, s), kind)
-				require.False(t, exists(t, s, lk.key), kind)
+				require.False(t, fixture.Exists(t, s, lk.key), kind)
 			}
 		})
 	}
@@ -73,8 +74,8 @@ func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
 // TestAWaiterWhoMayNotSetATTLLeavesNothingBehind: what says that it waits would
 // keep others out.
 func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
-	s := ownServer(t)
-	free := newClient(t, s, lock.Config{})
+	s := fixture.Server(t)
+	free := fixture.ClientOf(t, s, lock.Config{})
 	c := userOf(t, s, "u", lock.Config{MaxPoll: 50 * time.Millisecond}, "-pexpire")
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -87,15 +88,15 @@ func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
 	_, err = c.FairMutex("fair").Lock(ctx)
 	require.ErrorContains(t, err, "Redis refused")
 	require.Empty(t, endless(t, s))
-	require.False(t, exists(t, s, "{rw}:wheellock_writers"))
-	require.False(t, exists(t, s, "redisson_lock_queue:{fair}"))
+	require.False(t, fixture.Exists(t, s, "{rw}:wheellock_writers"))
+	require.False(t, fixture.Exists(t, s, "redisson_lock_queue:{fair}"))
 	require.True(t, r.Valid())
 	require.NoError(t, r.Unlock(ctx))
 	require.NoError(t, f.Unlock(ctx))
 }
 
 func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
-	s := ownServer(t)
+	s := fixture.Server(t)
 	c := userOf(t, s, "u", lock.Config{})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -110,7 +111,7 @@ func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
 	may(t, s, "u", "-pexpire")
 	require.NoError(t, held.Unlock(ctx), "the hold was there to be released")
 	require.ErrorContains(t, <-got, "Redis refused")
-	require.False(t, exists(t, s, "m"))
+	require.False(t, fixture.Exists(t, s, "m"))
 }
 
 // logText is a Logger's text.
@@ -134,7 +135,7 @@ func (l *logText) count(text string) int {
 func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 	for _, right := range []string{"-hexists", "-pexpire", "-pttl", "-zscore", "-zadd", "-evalsha"} {
 		t.Run(right, func(t *testing.T) {
-			s := ownServer(t)
+			s := fixture.Server(t)
 			out := &logText{}
 			cfg := lock.Config{Lease: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(out, nil))}
 			c := userOf(t, s, "u", cfg)
@@ -158,10 +159,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 				require.Eventually(t, func() bool { return out.count("lock: renewal is refused") > 0 }, time.Minute, 5*time.Millisecond)
 			}
 			for _, held := range helds {
-				<-held.Done()
-				var lost *lock.LostError
-				require.ErrorAs(t, held.Err(), &lost)
-				require.Equal(t, lock.TrustEnded, lost.Reason, "Redis did not say that it is another's")
+				fixture.RequireLost(t, held, lock.TrustEnded)
 			}
 			require.Equal(t, 1, out.count("lock: renewal is refused"), out.text.String())
 			require.Positive(t, out.count("NOPERM")+out.count("permissions")+out.count("can't run"), out.text.String())
@@ -181,7 +179,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 
 // TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers: the user may use some keys.
 func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
-	s := ownServer(t)
+	s := fixture.Server(t)
 	c := userOf(t, s, "u", lock.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
 	ctx := context.Background()
 	var helds []*lock.Held
@@ -202,7 +200,7 @@ func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 }
 
 func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
-	s := ownServer(t)
+	s := fixture.Server(t)
 	for kind := range map[string]bool{"mutex": true, "fair": true, "read": true, "write": true, "permits": true, "semaphore": true, "latch": true, "force": true} {
 		out := &logText{}
 		c := userOf(t, s, "u"+kind, lock.Config{Logger: slog.New(slog.NewTextHandler(out, nil))}, "-publish")
@@ -224,8 +222,8 @@ func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 				require.NoError(t, err)
 				require.True(t, ok)
 			case "fair":
-				redisDo(t, s, "RPUSH", "redisson_lock_queue:{"+t.Name()+":fair}", "java:1")
-				redisDo(t, s, "ZADD", "redisson_lock_timeout:{"+t.Name()+":fair}", time.Now().Add(time.Hour).UnixMilli(), "java:1")
+				fixture.Do(t, s, "RPUSH", "redisson_lock_queue:{"+t.Name()+":fair}", "java:1")
+				fixture.Do(t, s, "ZADD", "redisson_lock_timeout:{"+t.Name()+":fair}", time.Now().Add(time.Hour).UnixMilli(), "java:1")
 				held, err := c.Mutex(t.Name() + ":fair").Lock(ctx)
 				require.NoError(t, err)
 				_, err = c.FairMutex(t.Name() + ":fair").ForceUnlock(ctx)
@@ -238,6 +236,6 @@ func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, out.count("lock: PUBLISH is refused"), "%s %s", kind, out.text.String())
-		closeNow(c)
+		fixture.CloseNow(c)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -163,7 +164,7 @@ func TestRWMutexHistoriesAreLinearizable(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for g := range 8 {
-		c := newClient(t, s, lock.Config{ReadersFirst: g%2 == 0})
+		c := fixture.ClientOf(t, s, lock.Config{ReadersFirst: g%2 == 0})
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(5, uint64(g)))
 			for range 60 {
@@ -211,7 +212,6 @@ func TestRWMutexExcludesWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
 			f := newFaulty(t, target, 13, lease)
-			defer f.close()
 			cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 			ctx, key := context.Background(), keyOf(t)
 			var mu sync.Mutex
@@ -237,7 +237,7 @@ func TestRWMutexExcludesWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 			var wg sync.WaitGroup
 			var clients []*lock.Client
 			for i := range 2 {
-				c, err := lock.New(f.pool(), cfg)
+				c, err := lock.New(f.Pool(), cfg)
 				require.NoError(t, err)
 				clients = append(clients, c)
 				for j := range 4 {
@@ -307,9 +307,9 @@ func TestRWMutexExcludesWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 				require.Zero(t, c.Stats().Held)
 				require.NoError(t, c.Close(ctx))
 			}
-			f.stopLate()
-			require.Eventually(t, func() bool { return len(redisDo(t, s, "KEYS", "*"+key+"*").([]any)) == 0 }, time.Minute, 10*time.Millisecond)
-			t.Logf("%d holds, %d faults: %v", len(times), faults, f.done)
+			f.stopLate(t)
+			require.Eventually(t, func() bool { return len(fixture.Do(t, s, "KEYS", "*"+key+"*").([]any)) == 0 }, time.Minute, 10*time.Millisecond)
+			t.Logf("%d holds, %d faults: %v", len(times), faults, f)
 			require.Positive(t, faults)
 		})
 	}

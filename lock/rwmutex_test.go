@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -17,33 +18,33 @@ const javaOwner = "0b1c1a5e-9a9a-4c7b-8d1e-111111111111:42"
 
 func hashOf(t *testing.T, s *redistest.Server, key string) map[string]string {
 	t.Helper()
-	hash, err := redis.StringMap(redisDo(t, s, "HGETALL", key), nil)
+	hash, err := redis.StringMap(fixture.Do(t, s, "HGETALL", key), nil)
 	require.NoError(t, err)
 	return hash
 }
 
 func pttl(t *testing.T, s *redistest.Server, key string) int64 {
 	t.Helper()
-	n, err := redis.Int64(redisDo(t, s, "PTTL", key), nil)
+	n, err := redis.Int64(fixture.Do(t, s, "PTTL", key), nil)
 	require.NoError(t, err)
 	return n
 }
 
 // javaReads makes the plain commands of a Redisson reader.
 func javaReads(t *testing.T, s *redistest.Server, key string, lease time.Duration) {
-	redisDo(t, s, "HSET", key, "mode", "read")
-	redisDo(t, s, "HINCRBY", key, javaOwner, 1)
-	redisDo(t, s, "SET", "{"+key+"}:"+javaOwner+":rwlock_timeout:1", 1, "PX", lease.Milliseconds())
+	fixture.Do(t, s, "HSET", key, "mode", "read")
+	fixture.Do(t, s, "HINCRBY", key, javaOwner, 1)
+	fixture.Do(t, s, "SET", "{"+key+"}:"+javaOwner+":rwlock_timeout:1", 1, "PX", lease.Milliseconds())
 	if pttl(t, s, key) < lease.Milliseconds() {
-		redisDo(t, s, "PEXPIRE", key, lease.Milliseconds())
+		fixture.Do(t, s, "PEXPIRE", key, lease.Milliseconds())
 	}
 }
 
 // javaReadUnlocks does what a Redisson reader does at its last unlock: the lock
 // lives on for the longest timeout that any remaining field has, else it goes.
 func javaReadUnlocks(t *testing.T, s *redistest.Server, key string) {
-	redisDo(t, s, "HDEL", key, javaOwner)
-	redisDo(t, s, "DEL", "{"+key+"}:"+javaOwner+":rwlock_timeout:1")
+	fixture.Do(t, s, "HDEL", key, javaOwner)
+	fixture.Do(t, s, "DEL", "{"+key+"}:"+javaOwner+":rwlock_timeout:1")
 	longest := int64(-3)
 	for field, value := range hashOf(t, s, key) {
 		n, err := redis.Int([]byte(value), nil)
@@ -52,16 +53,16 @@ func javaReadUnlocks(t *testing.T, s *redistest.Server, key string) {
 		}
 	}
 	if longest > 0 {
-		redisDo(t, s, "PEXPIRE", key, longest)
+		fixture.Do(t, s, "PEXPIRE", key, longest)
 		return
 	}
-	redisDo(t, s, "DEL", key)
-	redisDo(t, s, "PUBLISH", "redisson_rwlock:{"+key+"}", 0)
+	fixture.Do(t, s, "DEL", key)
+	fixture.Do(t, s, "PUBLISH", "redisson_rwlock:{"+key+"}", 0)
 }
 
 func TestARWMutexIsRedissonsHash(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{KeyPrefix: "app:"})
+	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
 	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
 	key := mu.Name()
 	psc := listener(t, s, "redisson_rwlock:{"+key+"}")
@@ -101,7 +102,7 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 		require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 	}
 	hears(t, psc, "0")
-	require.Empty(t, redisDo(t, s, "KEYS", "*"+key+"*"))
+	require.Empty(t, fixture.Do(t, s, "KEYS", "*"+key+"*"))
 
 	w, err := mu.Lock(ctx)
 	require.NoError(t, err)
@@ -123,7 +124,7 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 	require.NoError(t, again.Unlock(ctx))
 	require.NoError(t, w.Unlock(ctx))
 	hears(t, psc, "1")
-	require.Empty(t, redisDo(t, s, "KEYS", "*"+key+"*"))
+	require.Empty(t, fixture.Do(t, s, "KEYS", "*"+key+"*"))
 	require.Zero(t, c.Stats().Held)
 	info, err = mu.Inspect(ctx)
 	require.NoError(t, err)
@@ -132,8 +133,8 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 
 func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
 	s := onRedis(t)
-	a := newClient(t, s, lock.Config{})
-	b := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	a := fixture.ClientOf(t, s, lock.Config{})
+	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	key, ctx := keyOf(t), context.Background()
 	w, err := a.RWMutex(key).Lock(ctx)
 	require.NoError(t, err)
@@ -151,7 +152,7 @@ func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
 		}()
 	}
 	require.Eventually(t, func() bool { return b.Stats().Waiting == readers }, time.Minute, time.Millisecond)
-	subscribed(t, s, "redisson_rwlock:{"+key+"}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+key+"}", 1)
 	require.NoError(t, w.Unlock(ctx)) // still reads
 	for range readers {
 		held := <-got
@@ -160,12 +161,12 @@ func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
 	require.True(t, r.Valid())
 	require.Equal(t, "read", hashOf(t, s, key)["mode"])
 	require.NoError(t, r.Unlock(ctx))
-	require.False(t, exists(t, s, key))
+	require.False(t, fixture.Exists(t, s, key))
 }
 
 func TestAnUpgradeIsRefused(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
 	r, err := mu.RLock(ctx)
 	require.NoError(t, err)
@@ -194,7 +195,7 @@ func TestAnUpgradeIsRefused(t *testing.T) {
 func TestAnInnerReadUnlockKeepsTheWriteLeaseRenewed(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 2 * time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
 	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
 	w, err := mu.Lock(ctx)
 	require.NoError(t, err)
@@ -204,26 +205,23 @@ func TestAnInnerReadUnlockKeepsTheWriteLeaseRenewed(t *testing.T) {
 	end := time.Now().Add(3 * time.Second) // more than a lease
 	for time.Now().Before(end) {
 		require.True(t, w.Valid())
-		require.True(t, exists(t, s, mu.Name()))
+		require.True(t, fixture.Exists(t, s, mu.Name()))
 		time.Sleep(5 * time.Millisecond)
 	}
 	require.NoError(t, w.Unlock(ctx))
-	require.False(t, exists(t, s, mu.Name()))
+	require.False(t, fixture.Exists(t, s, mu.Name()))
 }
 
 func TestEachReadersHoldEndsAlone(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 400 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 400 * time.Millisecond})
 	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
 	short, err := mu.RLockFor(ctx, 150*time.Millisecond)
 	require.NoError(t, err)
 	long, err := mu.RLock(ctx)
 	require.NoError(t, err)
-	<-short.Done()
-	var lost *lock.LostError
-	require.ErrorAs(t, short.Err(), &lost)
-	require.Equal(t, lock.Expired, lost.Reason)
+	fixture.RequireLost(t, short, lock.Expired)
 	renewed := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+4 }, time.Minute, time.Millisecond)
 	require.True(t, long.Valid())
@@ -238,7 +236,7 @@ func TestEachReadersHoldEndsAlone(t *testing.T) {
 
 func TestAReaderThatLeavesDoesNotShortenTheOthersLease(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
 	brief, err := mu.RLockFor(ctx, 10*time.Second)
 	require.NoError(t, err)
@@ -257,7 +255,7 @@ func TestAReaderThatLeavesDoesNotShortenTheOthersLease(t *testing.T) {
 
 func TestRWReentryNeverShortens(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
 	for _, take := range []func(context.Context, time.Duration) (*lock.Held, error){mu.LockFor, mu.RLockFor} {
 		outer, err := take(ctx, time.Hour)
@@ -271,7 +269,7 @@ func TestRWReentryNeverShortens(t *testing.T) {
 		require.Greater(t, pttl(t, s, mu.Name()), int64(3_000_000))
 		require.NoError(t, outer.Extend(ctx, 2*time.Hour))
 		require.Greater(t, pttl(t, s, mu.Name()), int64(7_000_000))
-		keys, err := redis.Strings(redisDo(t, s, "KEYS", "*"+mu.Name()+"*rwlock_timeout*"), nil)
+		keys, err := redis.Strings(fixture.Do(t, s, "KEYS", "*"+mu.Name()+"*rwlock_timeout*"), nil)
 		require.NoError(t, err)
 		for _, key := range keys {
 			require.Greater(t, pttl(t, s, key), int64(7_000_000))
@@ -283,7 +281,7 @@ func TestRWReentryNeverShortens(t *testing.T) {
 func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 500 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond})
 	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
 	ours, err := mu.RLock(ctx)
 	require.NoError(t, err)
@@ -296,12 +294,12 @@ func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+4 }, time.Minute, time.Millisecond)
 	require.True(t, ours.Valid())
 	require.NoError(t, ours.Unlock(ctx))
-	require.False(t, exists(t, s, mu.Name()))
+	require.False(t, fixture.Exists(t, s, mu.Name()))
 }
 
 func TestOurReaderDoesNotTakeTheLockFromRedissons(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
 	javaReads(t, s, mu.Name(), 20*time.Second)
 	ours, err := mu.RLock(ctx)
@@ -320,7 +318,7 @@ func TestOurReaderDoesNotTakeTheLockFromRedissons(t *testing.T) {
 		}
 		got <- held
 	}()
-	subscribed(t, s, "redisson_rwlock:{"+mu.Name()+"}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+mu.Name()+"}", 1)
 	javaReadUnlocks(t, s, mu.Name())
 	w := <-got
 	require.NoError(t, w.Unlock(ctx))
@@ -328,10 +326,10 @@ func TestOurReaderDoesNotTakeTheLockFromRedissons(t *testing.T) {
 
 func TestOurReadersWaitForRedissonsWriter(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
-	redisDo(t, s, "HSET", mu.Name(), "mode", "write", javaOwner+":write", 1)
-	redisDo(t, s, "PEXPIRE", mu.Name(), 30_000)
+	fixture.Do(t, s, "HSET", mu.Name(), "mode", "write", javaOwner+":write", 1)
+	fixture.Do(t, s, "PEXPIRE", mu.Name(), 30_000)
 	_, err := mu.TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	got := make(chan *lock.Held, 3)
@@ -344,9 +342,9 @@ func TestOurReadersWaitForRedissonsWriter(t *testing.T) {
 			got <- held
 		}()
 	}
-	subscribed(t, s, "redisson_rwlock:{"+mu.Name()+"}", 1)
-	redisDo(t, s, "DEL", mu.Name())
-	redisDo(t, s, "PUBLISH", "redisson_rwlock:{"+mu.Name()+"}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+mu.Name()+"}", 1)
+	fixture.Do(t, s, "DEL", mu.Name())
+	fixture.Do(t, s, "PUBLISH", "redisson_rwlock:{"+mu.Name()+"}", 1)
 	for range cap(got) {
 		held := <-got
 		require.NoError(t, held.Unlock(ctx))
@@ -387,7 +385,7 @@ func readStream(t *testing.T, mu *lock.RWMutex, stop chan struct{}, reads *atomi
 
 func TestAStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
 	s := onRedis(t)
-	readers, writer := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{})
+	readers, writer := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := keyOf(t), context.Background()
 	stop := make(chan struct{})
 	var reads atomic.Int64
@@ -401,14 +399,14 @@ func TestAStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
 	}
 	close(stop)
 	<-done
-	require.False(t, exists(t, s, "{"+key+"}:wheellock_writers"))
+	require.False(t, fixture.Exists(t, s, "{"+key+"}:wheellock_writers"))
 }
 
 func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 	s := onRedis(t)
 	for _, first := range []bool{false, true} {
-		c := newClient(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
-		other := newClient(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
+		c := fixture.ClientOf(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
+		other := fixture.ClientOf(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
 		mu, ctx := c.RWMutex(keyOf(t)), context.Background()
 		r, err := mu.RLock(ctx)
 		require.NoError(t, err)
@@ -419,7 +417,7 @@ func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 			left <- err
 		}()
 		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
-		subscribed(t, s, "redisson_rwlock:{"+mu.Name()+"}", 1)
+		fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+mu.Name()+"}", 1)
 		for _, x := range []*lock.Client{c, other} {
 			if first {
 				next, err := x.RWMutex(mu.Name()).TryRLock(ctx)
@@ -427,7 +425,7 @@ func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 				require.NoError(t, next.Unlock(ctx))
 				continue
 			}
-			require.Eventually(t, func() bool { return exists(t, s, "{"+mu.Name()+"}:wheellock_writers") }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return fixture.Exists(t, s, "{"+mu.Name()+"}:wheellock_writers") }, time.Minute, time.Millisecond)
 			_, err := x.RWMutex(mu.Name()).TryRLock(ctx)
 			require.ErrorIs(t, err, lock.ErrNotAcquired)
 			again, err := mu.RLock(r.Context(ctx))
@@ -444,20 +442,20 @@ func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 			got <- held
 		}()
 		if !first {
-			subscribed(t, s, "redisson_rwlock:{"+mu.Name()+"}", 2)
+			fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+mu.Name()+"}", 2)
 		}
 		cancel()
 		require.ErrorIs(t, <-left, context.Canceled)
 		held := <-got
 		require.NoError(t, held.Unlock(ctx))
 		require.NoError(t, r.Unlock(ctx))
-		require.Empty(t, redisDo(t, s, "KEYS", "*"+mu.Name()+"*"))
+		require.Empty(t, fixture.Do(t, s, "KEYS", "*"+mu.Name()+"*"))
 	}
 }
 
 func TestRWMutexBadInput(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := keyOf(t), context.Background()
 	_, err := c.RWMutex("").Lock(ctx)
 	require.ErrorContains(t, err, "name is empty")
@@ -471,7 +469,7 @@ func TestRWMutexBadInput(t *testing.T) {
 	cancel()
 	_, err = c.RWMutex(key).RLock(ended)
 	require.ErrorIs(t, err, context.Canceled)
-	redisDo(t, s, "SET", key+"s", "text")
+	fixture.Do(t, s, "SET", key+"s", "text")
 	_, err = c.RWMutex(key + "s").RLock(ctx)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	_, err = c.RWMutex(key + "s").ForceUnlock(ctx)
@@ -493,7 +491,7 @@ func TestRWMutexBadInput(t *testing.T) {
 func TestRWForceUnlockWakesWaitersAndTellsHolders(t *testing.T) {
 	s := onRedis(t)
 	cfg := lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour}
-	a, b := newClient(t, s, cfg), newClient(t, s, cfg)
+	a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
 	key, ctx := keyOf(t), context.Background()
 	done, err := a.RWMutex(key).ForceUnlock(ctx)
 	require.NoError(t, err)
@@ -508,7 +506,7 @@ func TestRWForceUnlockWakesWaitersAndTellsHolders(t *testing.T) {
 		}
 		got <- held
 	}()
-	subscribed(t, s, "redisson_rwlock:{"+key+"}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+key+"}", 1)
 	done, err = a.RWMutex(key).ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.True(t, done)
@@ -522,8 +520,8 @@ func TestRWForceUnlockWakesWaitersAndTellsHolders(t *testing.T) {
 
 func TestABatchOfMixedKindsIsRenewed(t *testing.T) {
 	t.Parallel()
-	s := ownServer(t)
-	c := newClient(t, s, lock.Config{Lease: 400 * time.Millisecond})
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 400 * time.Millisecond})
 	ctx := context.Background()
 	var helds []*lock.Held
 	for i := range 60 {
@@ -535,7 +533,7 @@ func TestABatchOfMixedKindsIsRenewed(t *testing.T) {
 		require.NoError(t, err)
 		helds = append(helds, held)
 	}
-	redisDo(t, s, "SCRIPT", "FLUSH") // also: each script is loaded again
+	fixture.Do(t, s, "SCRIPT", "FLUSH") // also: each script is loaded again
 	before := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= before+5*60 }, time.Minute, time.Millisecond)
 	gone := 0
@@ -548,7 +546,7 @@ func TestABatchOfMixedKindsIsRenewed(t *testing.T) {
 					field = f
 				}
 			}
-			redisDo(t, s, "DEL", "{"+held.Name()+"}:"+field+":rwlock_timeout:1")
+			fixture.Do(t, s, "DEL", "{"+held.Name()+"}:"+field+":rwlock_timeout:1")
 			gone++
 		}
 	}
@@ -567,7 +565,7 @@ func TestABatchOfMixedKindsIsRenewed(t *testing.T) {
 
 func TestWhatReplicasDoNotHaveIsGivenBackWhateverItsKind(t *testing.T) {
 	s := onRedis(t) // which has none
-	c := newClient(t, s, lock.Config{Replicas: 1, ReplicaTimeout: 5 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Replicas: 1, ReplicaTimeout: 5 * time.Millisecond})
 	ctx := context.Background()
 	key := keyOf(t)
 	require.NoError(t, c.PermitSemaphore(key+"permits").Set(ctx, 2))
@@ -579,7 +577,7 @@ func TestWhatReplicasDoNotHaveIsGivenBackWhateverItsKind(t *testing.T) {
 		_, err := take(ctx)
 		require.ErrorIs(t, err, lock.ErrNotReplicated, name)
 		require.NotErrorIs(t, err, lock.ErrUnknown, name)
-		require.False(t, exists(t, s, key), name)
+		require.False(t, fixture.Exists(t, s, key), name)
 	}
 	n, err := c.PermitSemaphore(key + "permits").Available(ctx)
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/script"
@@ -17,9 +18,9 @@ import (
 func TestAnOwedWriterLeavesTheLockToItsReaders(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := newStall(t, s)
-	c := st.client(t, lock.Config{IOTimeout: 200 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond})
-	other := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	st := stall(t, s)
+	c := fixture.ClientOver(t, st, lock.Config{IOTimeout: 200 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond})
+	other := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	mu := c.RWMutex(t.Name())
@@ -35,15 +36,15 @@ func TestAnOwedWriterLeavesTheLockToItsReaders(t *testing.T) {
 		}
 		waits <- err
 	}()
-	subscribed(t, s, "redisson_rwlock:{"+t.Name()+"}", 1)
-	st.keep("rw_write_release")
+	fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+t.Name()+"}", 1)
+	st.Keep("rw_write_release")
 	require.ErrorIs(t, w.Unlock(ctx), lock.ErrUnknown)
-	st.letGo()
+	st.LetGo()
 	require.NoError(t, <-waits)
 	require.Equal(t, "read", hashOf(t, s, t.Name())["mode"])
 	require.True(t, r.Valid())
 	require.NoError(t, eventually(func() error { return r.Unlock(ctx) }))
-	require.False(t, exists(t, s, t.Name()))
+	require.False(t, fixture.Exists(t, s, t.Name()))
 }
 
 // TestAWriteLeaseThatEndsWhileItsOwnerReadsLeavesTheLockToReaders: the reader
@@ -51,8 +52,8 @@ func TestAnOwedWriterLeavesTheLockToItsReaders(t *testing.T) {
 func TestAWriteLeaseThatEndsWhileItsOwnerReadsLeavesTheLockToReaders(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
-	other := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{})
+	other := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	mu := c.RWMutex(t.Name())
@@ -70,14 +71,14 @@ func TestAWriteLeaseThatEndsWhileItsOwnerReadsLeavesTheLockToReaders(t *testing.
 	require.NoError(t, held.Unlock(ctx))
 	require.NoError(t, r.Unlock(ctx))
 	require.ErrorIs(t, w.Unlock(ctx), lock.ErrLost)
-	require.Eventually(t, func() bool { return !exists(t, s, t.Name()) }, time.Minute, 10*time.Millisecond)
+	fixture.AwaitGone(t, s, t.Name())
 }
 
 // TestReadersWhoseLeasesEndLeaveNoFields: others keep the lock for ever.
 func TestReadersWhoseLeasesEndLeaveNoFields(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	mu := c.RWMutex(t.Name())
 	r, err := mu.RLock(ctx)
@@ -94,15 +95,15 @@ func TestReadersWhoseLeasesEndLeaveNoFields(t *testing.T) {
 
 // putRW puts a read-write lock at key; timeouts are those of its readers, in ms.
 func putRW(t *testing.T, s *redistest.Server, key, mode string, fields map[string]int, timeouts map[string]int) {
-	redisDo(t, s, "DEL", key, "{"+key+"}:wheellock_writers")
-	redisDo(t, s, "HSET", key, "mode", mode)
+	fixture.Do(t, s, "DEL", key, "{"+key+"}:wheellock_writers")
+	fixture.Do(t, s, "HSET", key, "mode", mode)
 	for field, n := range fields {
-		redisDo(t, s, "HSET", key, field, n)
-		redisDo(t, s, "DEL", "{"+key+"}:"+field+":rwlock_timeout:1")
+		fixture.Do(t, s, "HSET", key, field, n)
+		fixture.Do(t, s, "DEL", "{"+key+"}:"+field+":rwlock_timeout:1")
 	}
-	redisDo(t, s, "PEXPIRE", key, 500_000)
+	fixture.Do(t, s, "PEXPIRE", key, 500_000)
 	for field, ms := range timeouts {
-		redisDo(t, s, "SET", "{"+key+"}:"+field+":rwlock_timeout:1", 1, "PX", ms)
+		fixture.Do(t, s, "SET", "{"+key+"}:"+field+":rwlock_timeout:1", 1, "PX", ms)
 	}
 }
 
@@ -123,7 +124,7 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			timeout := func(f string) string { return "{" + key + "}:" + f + ":rwlock_timeout:1" }
 			writers, channel, prefix := "{"+key+"}:wheellock_writers", "redisson_rwlock:{"+key+"}", "{"+key+"}"
 			run := func(sc *script.Script, keys int, args ...any) any {
-				return redisDo(t, s, "EVAL", append([]any{sc.Text(), keys}, args...)...)
+				return fixture.Do(t, s, "EVAL", append([]any{sc.Text(), keys}, args...)...)
 			}
 			read := func(owed ...any) any {
 				return run(script.RwRead, 3, append([]any{key, timeout("c:9:9"), writers, "c:9:9", 1000, "", 1, prefix, channel, "publish"}, owed...)...)
@@ -204,7 +205,7 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			yes(t, write(r), 0)
 			mode("read", r2)
 			require.LessOrEqual(t, pttl(t, s, key), int64(60_000))
-			require.Zero(t, redisDo(t, s, "EXISTS", timeout(r)))
+			require.Zero(t, fixture.Do(t, s, "EXISTS", timeout(r)))
 
 			// What an earlier client has left without its writer.
 			for name, heal := range map[string]func() any{
@@ -218,8 +219,8 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			}
 
 			// A lock of another sort is left as it is.
-			redisDo(t, s, "DEL", key)
-			redisDo(t, s, "HSET", key, r, 1)
+			fixture.Do(t, s, "DEL", key)
+			fixture.Do(t, s, "HSET", key, r, 1)
 			yes(t, read(w), 0)
 			yes(t, write(w), 0)
 			require.Equal(t, map[string]string{r: "1"}, hashOf(t, s, key))

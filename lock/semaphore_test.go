@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -43,7 +44,7 @@ func keyOf(t *testing.T) string { return fmt.Sprintf("%s.%d", t.Name(), runs.Add
 func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{KeyPrefix: "app:"})
+	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
 	ctx := context.Background()
 	sem := c.Semaphore(key)
 	name := "app:" + key
@@ -61,7 +62,7 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, set)
 	require.NoError(t, sem.Acquire(ctx, 3))
-	require.Equal(t, []byte("2"), redisDo(t, s, "GET", name))
+	require.Equal(t, []byte("2"), fixture.Do(t, s, "GET", name))
 
 	err = sem.TryAcquire(ctx, 3)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
@@ -88,15 +89,15 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	info, err = sem.Inspect(ctx)
 	require.NoError(t, err)
 	require.Equal(t, lock.SemaphoreInfo{Exists: true}, info)
-	require.EqualValues(t, -1, redisDo(t, s, "PTTL", name), "Redisson's counter has no TTL")
+	require.EqualValues(t, -1, fixture.Do(t, s, "PTTL", name), "Redisson's counter has no TTL")
 
 	// Every request leaves its result beside the counter, for 30 s at most.
-	keys, err := redis.Strings(redisDo(t, s, "KEYS", "{"+name+"}:*"), nil)
+	keys, err := redis.Strings(fixture.Do(t, s, "KEYS", "{"+name+"}:*"), nil)
 	require.NoError(t, err)
 	require.Len(t, keys, 10)
 	for _, result := range keys {
 		require.Regexp(t, "^{"+name+"}:"+c.ID()+":[0-9]+$", result)
-		ttl, err := redis.Int(redisDo(t, s, "PTTL", result), nil)
+		ttl, err := redis.Int(fixture.Do(t, s, "PTTL", result), nil)
 		require.NoError(t, err)
 		require.Positive(t, ttl)
 		require.LessOrEqual(t, ttl, 30_000)
@@ -106,14 +107,14 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 func TestSemaphoreNamesWithBracesDeriveAsRedissonsDo(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	name := "a{" + key + "}b"
 	psc := listener(t, s, "redisson_sc:"+name)
 	_, err := c.Semaphore(name).TrySet(ctx, 1)
 	require.NoError(t, err)
 	hears(t, psc, "1")
-	keys, err := redis.Strings(redisDo(t, s, "KEYS", name+":"+c.ID()+":*"), nil)
+	keys, err := redis.Strings(fixture.Do(t, s, "KEYS", name+":"+c.ID()+":*"), nil)
 	require.NoError(t, err)
 	require.Len(t, keys, 1)
 	latch := c.CountDownLatch(name + "latch")
@@ -126,25 +127,25 @@ func TestSemaphoreNamesWithBracesDeriveAsRedissonsDo(t *testing.T) {
 func TestASemaphoreWaiterIsWokenByRedissonsRelease(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	name := key
-	redisDo(t, s, "SET", name, 0)
+	fixture.Do(t, s, "SET", name, 0)
 	done := make(chan error, 1)
 	go func() { done <- c.Semaphore(name).Acquire(context.Background(), 2) }()
 	channel := "redisson_sc:{" + name + "}"
-	subscribed(t, s, channel, 1)
-	redisDo(t, s, "INCRBY", name, 1)
-	redisDo(t, s, "PUBLISH", channel, 1)
-	redisDo(t, s, "INCRBY", name, 2)
-	redisDo(t, s, "PUBLISH", channel, 3)
+	fixture.AwaitSubscribers(t, s, channel, 1)
+	fixture.Do(t, s, "INCRBY", name, 1)
+	fixture.Do(t, s, "PUBLISH", channel, 1)
+	fixture.Do(t, s, "INCRBY", name, 2)
+	fixture.Do(t, s, "PUBLISH", channel, 3)
 	require.NoError(t, <-done)
-	require.Equal(t, []byte("1"), redisDo(t, s, "GET", name))
+	require.Equal(t, []byte("1"), fixture.Do(t, s, "GET", name))
 }
 
 func TestSemaphoreWaitersAreServedInOrderAndLargeOnesAreNotStarved(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	ctx := context.Background()
 	sem := c.Semaphore(key)
 	var mu sync.Mutex
@@ -184,7 +185,7 @@ func TestAThousandSemaphoreWaitersAreNoHerd(t *testing.T) {
 	var clients []*lock.Client
 	var wg sync.WaitGroup
 	for range 2 {
-		c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+		c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 		clients = append(clients, c)
 		for range waiters / 2 {
 			wg.Go(func() {
@@ -198,7 +199,7 @@ func TestAThousandSemaphoreWaitersAreNoHerd(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { return c.Stats().Waiting == waiters/2 }, time.Minute, time.Millisecond)
 	}
-	subscribed(t, s, "redisson_sc:{"+name+"}", 2)
+	fixture.AwaitSubscribers(t, s, "redisson_sc:{"+name+"}", 2)
 	_, err := clients[0].Semaphore(name).TrySet(ctx, 3)
 	require.NoError(t, err)
 	wg.Wait()
@@ -216,7 +217,7 @@ func TestACancelledSemaphoreWaiterTakesNothing(t *testing.T) {
 	t.Parallel()
 	key := keyOf(t)
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	sem := c.Semaphore(key)
 	bg := context.Background()
 	ctx, cancel := context.WithCancel(bg)
@@ -225,7 +226,7 @@ func TestACancelledSemaphoreWaiterTakesNothing(t *testing.T) {
 		go func() { left <- sem.Acquire(ctx, 1) }()
 	}
 	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(left) }, time.Minute, time.Millisecond)
-	subscribed(t, s, "redisson_sc:{"+key+"}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_sc:{"+key+"}", 1)
 	cancel()
 	for range cap(left) {
 		require.ErrorIs(t, <-left, context.Canceled)
@@ -237,14 +238,14 @@ func TestACancelledSemaphoreWaiterTakesNothing(t *testing.T) {
 	n, err := sem.Available(bg)
 	require.NoError(t, err)
 	require.EqualValues(t, 8, n)
-	subscribed(t, s, "redisson_sc:{"+key+"}", 0)
+	fixture.AwaitSubscribers(t, s, "redisson_sc:{"+key+"}", 0)
 }
 
 // TestSemaphoreCancelsAreExactAtAnyMoment cancels waits while permits come.
 func TestSemaphoreCancelsAreExactAtAnyMoment(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	sem := c.Semaphore(key)
 	bg := context.Background()
 	got := int64(0)
@@ -271,13 +272,13 @@ func TestSemaphoreCancelsAreExactAtAnyMoment(t *testing.T) {
 // semaphore exists or not.
 func TestNoPermitsAreAlwaysFree(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := keyOf(t), context.Background()
 	sem := c.Semaphore(key)
 	require.NoError(t, sem.Acquire(ctx, 0))
 	require.NoError(t, sem.TryAcquire(ctx, 0))
 	require.NoError(t, sem.Release(ctx, 0))
-	require.False(t, exists(t, s, key))
+	require.False(t, fixture.Exists(t, s, key))
 	require.ErrorContains(t, c.Semaphore("").Acquire(ctx, 0), "name is empty")
 	require.ErrorContains(t, c.Semaphore("").Release(ctx, 0), "name is empty")
 	require.NoError(t, sem.Add(ctx, -1)) // fewer than none are free
@@ -291,7 +292,7 @@ func TestNoPermitsAreAlwaysFree(t *testing.T) {
 func TestSemaphoreBadInput(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	sem := c.Semaphore(key)
 	_, err := sem.TrySet(ctx, -1)
@@ -317,8 +318,8 @@ func TestSemaphoreBadInput(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1<<31-1, n)
 
-	redisDo(t, s, "HSET", key+"h", "a", "b")
-	redisDo(t, s, "SET", key+"s", "bob")
+	fixture.Do(t, s, "HSET", key+"h", "a", "b")
+	fixture.Do(t, s, "SET", key+"s", "bob")
 	for _, key := range []string{key + "h", key + "s"} {
 		other := c.Semaphore(key)
 		_, err = other.Inspect(ctx)
@@ -329,13 +330,13 @@ func TestSemaphoreBadInput(t *testing.T) {
 			require.NotErrorIs(t, err, lock.ErrNotAcquired)
 		}
 	}
-	require.Equal(t, []byte("bob"), redisDo(t, s, "GET", key+"s"))
+	require.Equal(t, []byte("bob"), fixture.Do(t, s, "GET", key+"s"))
 }
 
 func TestCloseWakesSemaphoreWaitersAndLetsPermitsBeReleased(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	ctx := context.Background()
 	left := make(chan error, 2)
 	go func() { left <- c.Semaphore(key).Acquire(ctx, 1) }()
@@ -355,14 +356,12 @@ func TestSemaphoreWithoutPubSubPolls(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
 	user := "semnosub"
-	redisDo(t, s, "ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", "-subscribe")
-	defer redisDo(t, s, "ACL", "DELUSER", user)
+	fixture.Do(t, s, "ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", "-subscribe")
+	defer fixture.Do(t, s, "ACL", "DELUSER", user)
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return s.DialContext(ctx, redis.DialUsername(user), redis.DialPassword("pw"))
 	}}
-	c, err := lock.New(pool, lock.Config{MaxPoll: 20 * time.Millisecond})
-	require.NoError(t, err)
-	defer closeNow(c)
+	c := fixture.Client(t, pool, lock.Config{MaxPoll: 20 * time.Millisecond})
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
@@ -372,14 +371,14 @@ func TestSemaphoreWithoutPubSubPolls(t *testing.T) {
 		})
 	}
 	require.Eventually(t, func() bool { return c.Stats().Tries > 6 }, time.Minute, time.Millisecond)
-	redisDo(t, s, "SET", key, 3)
+	fixture.Do(t, s, "SET", key, 3)
 	wg.Wait()
 }
 
 func TestALatchIsRedissonsCounter(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{KeyPrefix: "app:", MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:", MaxPoll: time.Hour})
 	ctx := context.Background()
 	latch := c.CountDownLatch(key)
 	name := "app:" + key
@@ -388,7 +387,7 @@ func TestALatchIsRedissonsCounter(t *testing.T) {
 	psc := listener(t, s, channel)
 	require.NoError(t, latch.Wait(ctx), "a latch that was never set is open")
 	require.NoError(t, latch.CountDown(ctx))
-	require.False(t, exists(t, s, name))
+	require.False(t, fixture.Exists(t, s, name))
 
 	set, err := latch.TrySet(ctx, 3)
 	require.NoError(t, err)
@@ -397,15 +396,15 @@ func TestALatchIsRedissonsCounter(t *testing.T) {
 	set, err = latch.TrySet(ctx, 5)
 	require.NoError(t, err)
 	require.False(t, set)
-	require.Equal(t, []byte("3"), redisDo(t, s, "GET", name))
+	require.Equal(t, []byte("3"), fixture.Do(t, s, "GET", name))
 	done := make(chan error, 100)
 	for range cap(done) {
 		go func() { done <- latch.Wait(ctx) }()
 	}
 	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(done) }, time.Minute, time.Millisecond)
-	subscribed(t, s, channel, 2)
+	fixture.AwaitSubscribers(t, s, channel, 2)
 	require.NoError(t, latch.CountDown(ctx))
-	redisDo(t, s, "DECR", name) // Redisson's countDown
+	fixture.Do(t, s, "DECR", name) // Redisson's countDown
 	info, err := latch.Inspect(ctx)
 	require.NoError(t, err)
 	require.Equal(t, lock.LatchInfo{Closed: true, Count: 1}, info)
@@ -416,7 +415,7 @@ func TestALatchIsRedissonsCounter(t *testing.T) {
 	for range cap(done) {
 		require.NoError(t, <-done)
 	}
-	require.False(t, exists(t, s, name))
+	require.False(t, fixture.Exists(t, s, name))
 	n, err := latch.Count(ctx)
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -425,25 +424,25 @@ func TestALatchIsRedissonsCounter(t *testing.T) {
 func TestALatchWaiterIsWokenByRedissonAndByReset(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	ctx := context.Background()
 	for i, open := range []func(name, channel string){
 		func(name, channel string) {
-			redisDo(t, s, "DEL", name)
-			redisDo(t, s, "PUBLISH", channel, 0)
+			fixture.Do(t, s, "DEL", name)
+			fixture.Do(t, s, "PUBLISH", channel, 0)
 		},
 		func(name, _ string) {
-			done, err := newClient(t, s, lock.Config{}).CountDownLatch(name).Reset(ctx)
+			done, err := fixture.ClientOf(t, s, lock.Config{}).CountDownLatch(name).Reset(ctx)
 			require.NoError(t, err)
 			require.True(t, done)
 		},
 	} {
 		name := fmt.Sprint(key, i)
 		channel := "redisson_countdownlatch__channel__{" + name + "}"
-		redisDo(t, s, "SET", name, 1)
+		fixture.Do(t, s, "SET", name, 1)
 		done := make(chan error, 1)
 		go func() { done <- c.CountDownLatch(name).Wait(ctx) }()
-		subscribed(t, s, channel, 1)
+		fixture.AwaitSubscribers(t, s, channel, 1)
 		open(name, channel)
 		require.NoError(t, <-done)
 	}
@@ -456,7 +455,7 @@ func TestLatchBadInputAndCancel(t *testing.T) {
 	t.Parallel()
 	key := keyOf(t)
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	latch := c.CountDownLatch(key)
@@ -466,8 +465,8 @@ func TestLatchBadInputAndCancel(t *testing.T) {
 	}
 	require.ErrorContains(t, c.CountDownLatch("").Wait(ctx), "name is empty")
 	require.ErrorContains(t, c.CountDownLatch("").CountDown(ctx), "name is empty")
-	redisDo(t, s, "SET", key+"s", "bob")
-	redisDo(t, s, "HSET", key+"h", "a", 1)
+	fixture.Do(t, s, "SET", key+"s", "bob")
+	fixture.Do(t, s, "HSET", key+"h", "a", 1)
 	for _, key := range []string{key + "s", key + "h"} {
 		other := c.CountDownLatch(key)
 		_, resetErr := other.Reset(ctx)
@@ -476,7 +475,7 @@ func TestLatchBadInputAndCancel(t *testing.T) {
 			require.NotErrorIs(t, err, lock.ErrUnknown)
 			require.NotErrorIs(t, err, lock.ErrNotAcquired)
 		}
-		require.True(t, exists(t, s, key))
+		require.True(t, fixture.Exists(t, s, key))
 	}
 	_, err := latch.TrySet(ctx, 1)
 	require.NoError(t, err)
@@ -485,12 +484,12 @@ func TestLatchBadInputAndCancel(t *testing.T) {
 		go func() { left <- latch.Wait(ctx) }()
 	}
 	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(left) }, time.Minute, time.Millisecond)
-	subscribed(t, s, "redisson_countdownlatch__channel__{"+key+"}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_countdownlatch__channel__{"+key+"}", 1)
 	cancel()
 	for range cap(left) {
 		require.ErrorIs(t, <-left, context.Canceled)
 	}
 	require.ErrorIs(t, latch.Wait(ctx), context.Canceled)
 	require.Zero(t, c.Stats().Waiting)
-	subscribed(t, s, "redisson_countdownlatch__channel__{"+key+"}", 0)
+	fixture.AwaitSubscribers(t, s, "redisson_countdownlatch__channel__{"+key+"}", 0)
 }

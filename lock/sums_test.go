@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,54 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
-
-// faulty is a proxy that does something else to a third of the calls of one
-// script, or of all ("*"), until it is calm.
-type faulty struct {
-	*proxy
-	mu   sync.Mutex
-	calm bool
-}
-
-func newFaulty(t *testing.T, target string, seed uint64, lease time.Duration) *faulty {
-	f := &faulty{}
-	rng := rand.New(rand.NewPCG(seed, uint64(len(target))))
-	f.proxy = newProxy(t, onRedis(t), lease, func(name string) action {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.calm || target != "*" && name != target || rng.IntN(3) > 0 {
-			return pass
-		}
-		return 1 + action(rng.IntN(int(actions)-1))
-	})
-	return f
-}
-
-// rest ends the faults, and returns how many there were.
-func (f *faulty) rest() int {
-	f.mu.Lock()
-	f.calm = true
-	f.mu.Unlock()
-	f.proxy.mu.Lock()
-	defer f.proxy.mu.Unlock()
-	faults := 0
-	for what, n := range f.done {
-		if !strings.HasSuffix(what, pass.String()) {
-			faults += n
-		}
-	}
-	return faults
-}
-
-// faultTime is how long a fault schedule runs.
-func faultTime() time.Duration {
-	if testing.Short() {
-		return 700 * time.Millisecond
-	}
-	return 1200 * time.Millisecond
-}
 
 func TestSemaphoreSumsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 	s := onRedis(t)
@@ -68,17 +22,16 @@ func TestSemaphoreSumsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
 			f := newFaulty(t, target, 7, 300*time.Millisecond)
-			defer f.close()
 			cfg := lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 			const start = 20
-			redisDo(t, s, "SET", t.Name(), start)
+			fixture.Do(t, s, "SET", t.Name(), start)
 			var sum, acquired, drained, unknown atomic.Int64 // sum: what is free when all is done
 			sum.Store(start)
 			end := time.Now().Add(faultTime())
 			var clients []*lock.Client
 			var wg sync.WaitGroup
 			for i := range 2 {
-				c, err := lock.New(f.pool(), cfg)
+				c, err := lock.New(f.Pool(), cfg)
 				require.NoError(t, err)
 				clients = append(clients, c)
 				for j := range 4 {
@@ -123,7 +76,7 @@ func TestSemaphoreSumsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 			faults := f.rest()
 			require.EqualValues(t, start, sum.Load())
 			// The clients go on with what is still to be given back.
-			c := newClient(t, s, lock.Config{})
+			c := fixture.ClientOf(t, s, lock.Config{})
 			require.Eventually(t, func() bool {
 				n, err := c.Semaphore(t.Name()).Available(context.Background())
 				return err == nil && n == start
@@ -132,11 +85,11 @@ func TestSemaphoreSumsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 				require.NoError(t, c.Close(context.Background()))
 			}
 			// What is still to arrive, up to 375 ms late, changes nothing.
-			f.stopLate()
+			f.stopLate(t)
 			n, err := c.Semaphore(t.Name()).Available(context.Background())
 			require.NoError(t, err)
 			require.EqualValues(t, start, n)
-			t.Logf("%d acquisitions, %d drains, %d unknown releases, %d faults: %v", acquired.Load(), drained.Load(), unknown.Load(), faults, f.done)
+			t.Logf("%d acquisitions, %d drains, %d unknown releases, %d faults: %v", acquired.Load(), drained.Load(), unknown.Load(), faults, f)
 			require.Positive(t, acquired.Load())
 			if target != "semaphore_undo" { // which only a cancel brings
 				require.Positive(t, faults)
@@ -151,10 +104,9 @@ func TestALatchOpensAtExactlyItsCountWhenRequestsAreLostDoubledAndLate(t *testin
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
 			f := newFaulty(t, target, 3, 300*time.Millisecond)
-			defer f.close()
 			cfg := lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 			ctx := context.Background()
-			c, err := lock.New(f.pool(), cfg)
+			c, err := lock.New(f.Pool(), cfg)
 			require.NoError(t, err)
 			end := time.Now().Add(faultTime())
 			rounds := 0
@@ -169,14 +121,14 @@ func TestALatchOpensAtExactlyItsCountWhenRequestsAreLostDoubledAndLate(t *testin
 					}
 				}
 				sure(func() error { _, err := latch.TrySet(ctx, n+1); return err })
-				require.Eventually(t, func() bool { return exists(t, s, name) }, time.Minute, time.Millisecond)
+				require.Eventually(t, func() bool { return fixture.Exists(t, s, name) }, time.Minute, time.Millisecond)
 				var wg sync.WaitGroup
 				for range n {
 					wg.Go(func() { sure(func() error { return latch.CountDown(ctx) }) })
 				}
 				wg.Wait()
 				require.Eventually(t, func() bool {
-					return string(redisDo(t, s, "GET", name).([]byte)) == "1" // never less: each counted once
+					return string(fixture.Do(t, s, "GET", name).([]byte)) == "1" // never less: each counted once
 				}, time.Minute, time.Millisecond, "%s", name)
 				if rounds%2 == 0 {
 					sure(func() error { return latch.CountDown(ctx) })
@@ -190,11 +142,11 @@ func TestALatchOpensAtExactlyItsCountWhenRequestsAreLostDoubledAndLate(t *testin
 			}
 			faults := f.rest()
 			require.NoError(t, c.Close(ctx))
-			f.stopLate()
+			f.stopLate(t)
 			for _, name := range late {
-				require.False(t, exists(t, s, name), "a copy that came late closed the latch again")
+				require.False(t, fixture.Exists(t, s, name), "a copy that came late closed the latch again")
 			}
-			t.Logf("%d latches, %d faults: %v", rounds, faults, f.done)
+			t.Logf("%d latches, %d faults: %v", rounds, faults, f)
 			require.Positive(t, faults)
 		})
 	}

@@ -1,12 +1,7 @@
 package lock_test
 
 import (
-	"bufio"
-	"context"
-	"errors"
-	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,86 +9,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
-
-// speaker is a server that answers as a test says.
-type speaker struct {
-	ln     net.Listener
-	answer func(args []any) any // a reply, an error, or one of the two below
-	dials  atomic.Int64
-	wg     sync.WaitGroup
-
-	mu    sync.Mutex // guards what follows
-	conns []net.Conn
-}
-
-var (
-	errHangUp = errors.New("the connection is closed")
-	errMute   = errors.New("nothing is said")
-)
-
-func startSpeaker(t *testing.T, answer func(args []any) any) *speaker {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &speaker{ln: ln, answer: answer}
-	s.wg.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			s.dials.Add(1)
-			s.mu.Lock()
-			s.conns = append(s.conns, c)
-			s.mu.Unlock()
-			s.wg.Go(func() { s.serve(c) })
-		}
-	})
-	t.Cleanup(func() {
-		ln.Close()
-		s.cut()
-		s.wg.Wait()
-	})
-	return s
-}
-
-// cut ends all connections.
-func (s *speaker) cut() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.conns {
-		c.Close()
-	}
-	s.conns = nil
-}
-
-func (s *speaker) serve(c net.Conn) {
-	defer c.Close()
-	for r := bufio.NewReader(c); ; {
-		args, err := readCommand(r)
-		if err != nil {
-			return
-		}
-		reply := s.answer(args)
-		switch err, _ := reply.(error); err {
-		case errHangUp:
-			return
-		case errMute:
-		default:
-			if _, err := c.Write(appendReply(nil, reply)); err != nil {
-				return
-			}
-		}
-	}
-}
-
-func (s *speaker) pool() *redis.Pool {
-	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return redis.DialContext(ctx, "tcp", s.ln.Addr().String())
-	}}
-}
 
 // What Redis says is told by its words alone, and these differ from version to
 // version.
@@ -170,20 +89,18 @@ func TestEveryVersionsWordsAreUnderstood(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
 			var asText atomic.Bool
-			s := startSpeaker(t, func(args []any) any {
+			p := fixture.Proxy(t, nil, func(c faultproxy.Command) faultproxy.Fate {
 				switch {
-				case args[0] == "EVAL" && want == forgotten:
+				case c.Args[0] == "EVAL" && want == forgotten:
 					asText.Store(true)
-					return []any{int64(1), int64(7)}
-				case strings.HasPrefix(args[0].(string), "EVAL"):
-					return redis.Error(text)
+					return faultproxy.Answer([]any{int64(1), int64(7)})
+				case strings.HasPrefix(c.Args[0], "EVAL"):
+					return faultproxy.Answer(redis.Error(text))
 				}
-				return redis.Error("ERR unknown command")
+				return faultproxy.Answer(redis.Error("ERR unknown command"))
 			})
-			c, err := lock.New(s.pool(), lock.Config{})
-			require.NoError(t, err)
-			defer closeNow(c)
-			_, err = c.Mutex("m").TryLock(t.Context())
+			c := fixture.ClientOver(t, p, lock.Config{})
+			_, err := c.Mutex("m").TryLock(t.Context())
 			require.NotErrorIs(t, err, lock.ErrNotAcquired)
 			switch want {
 			case passing:
@@ -209,19 +126,17 @@ func TestAMasterThatIsNoneIsLeftWhateverItsVersion(t *testing.T) {
 		"READONLY You can't write against a read only replica.",
 		"ERR Error running script (call to f_6d2b): @user_script:9: @user_script: 9: -READONLY You can't write against a read only slave.",
 	} {
-		s := startSpeaker(t, func(args []any) any {
-			if args[0] == "EVALSHA" {
-				return redis.Error(text)
+		p := fixture.Proxy(t, nil, func(c faultproxy.Command) faultproxy.Fate {
+			if c.Args[0] == "EVALSHA" {
+				return faultproxy.Answer(redis.Error(text))
 			}
-			return redis.Error("ERR unknown command")
+			return faultproxy.Answer(redis.Error("ERR unknown command"))
 		})
-		c, err := lock.New(s.pool(), lock.Config{Connections: 1})
-		require.NoError(t, err)
-		defer closeNow(c)
+		c := fixture.ClientOver(t, p, lock.Config{Connections: 1})
 		for range 2 {
-			_, err = c.Mutex("m").TryLock(t.Context())
+			_, err := c.Mutex("m").TryLock(t.Context())
 			require.ErrorIs(t, err, lock.ErrUnknown)
 		}
-		require.Eventually(t, func() bool { return s.dials.Load() >= 2 }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return p.Accepted() >= 2 }, time.Minute, time.Millisecond)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -12,135 +11,33 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// stall is a proxy that keeps some scripts back until it is told otherwise.
-// Then all of them arrive, also those whose connection was given up.
-type stall struct {
-	*proxy
-	mu    sync.Mutex
-	kept  map[string]chan struct{} // by script
-	came  map[string]int           // since keep
-	all   map[string]int
-	conns []net.Conn    // of clients
-	dials chan struct{} // new ones wait until it is closed
+// stall is a proxy whose scripts can be kept back. What is kept does nothing when it
+// is late if the server does not know the script, so it knows all.
+func stall(t *testing.T, s *redistest.Server) *faultproxy.Proxy {
+	t.Helper()
+	return stallThat(t, s, nil)
 }
 
-func newStall(t *testing.T, s *redistest.Server) *stall {
-	st := &stall{kept: map[string]chan struct{}{}, came: map[string]int{}, all: map[string]int{}, dials: make(chan struct{})}
-	close(st.dials)
-	for _, sc := range script.All() { // a call that the server does not know does nothing when it is late
-		redisDo(t, s, "SCRIPT", "LOAD", sc.Text())
+func stallThat(t *testing.T, s *redistest.Server, decide func(faultproxy.Command) faultproxy.Fate) *faultproxy.Proxy {
+	t.Helper()
+	for _, sc := range script.All() {
+		fixture.Do(t, s, "SCRIPT", "LOAD", sc.Text())
 	}
-	st.proxy = newProxy(t, s, 0, func(name string) action {
-		st.mu.Lock()
-		gate := st.kept[name]
-		st.came[name]++
-		st.all[name]++
-		st.mu.Unlock()
-		if gate != nil {
-			<-gate
-		}
-		return pass
-	})
-	t.Cleanup(func() {
-		st.letGo()
-		st.close()
-	})
-	return st
+	return fixture.Proxy(t, s, decide)
 }
 
-// keep keeps the scripts of these names back from now on.
-func (st *stall) keep(names ...string) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	for _, name := range names {
-		st.kept[name] = make(chan struct{})
-		st.came[name] = 0
-	}
-}
-
-// letGo lets all scripts arrive.
-func (st *stall) letGo() {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	for name, gate := range st.kept {
-		close(gate)
-		delete(st.kept, name)
-	}
-}
-
-// arrived is how many scripts of that name have come since keep.
-func (st *stall) arrived(name string) int {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.came[name]
-}
-
-// await waits until n scripts of that name have come since keep.
-func (st *stall) await(name string, n int) {
-	st.t.Helper()
-	require.Eventually(st.t, func() bool { return st.arrived(name) >= n }, time.Minute, time.Millisecond, "%s has not come", name)
-}
-
-// over waits until all scripts that were kept have been answered.
-func (st *stall) over() {
-	require.Eventually(st.t, func() bool {
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		total := 0
-		for _, n := range st.all {
-			total += n
-		}
-		return total == st.answered()
-	}, time.Minute, time.Millisecond)
-}
-
-// cut ends all connections, and for a while new ones cannot be made. So a
-// request takes that much longer than Config.IOTimeout allows for its answer.
-func (st *stall) cut(t *testing.T, d time.Duration) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	dials := make(chan struct{})
-	st.dials = dials
-	for _, conn := range st.conns {
-		_ = conn.Close()
-	}
-	st.conns = nil
-	time.AfterFunc(d, func() { close(dials) })
-}
-
-// client returns a client beyond the proxy that the test closes.
-func (st *stall) client(t *testing.T, cfg lock.Config) *lock.Client {
-	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		st.mu.Lock()
-		wait := st.dials
-		st.mu.Unlock()
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-		if err == nil {
-			st.mu.Lock()
-			st.conns = append(st.conns, conn)
-			st.mu.Unlock()
-		}
-		return conn, err
-	}
-	c, err := lock.New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return redis.DialContext(ctx, "tcp", st.ln.Addr().String(), redis.DialContextFunc(dial))
-	}}, cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		st.letGo()
-		closeNow(c)
-	})
-	return c
+// awaitArrived waits until n calls of a script have come since they are kept.
+func awaitArrived(t *testing.T, p *faultproxy.Proxy, script string, n int) {
+	t.Helper()
+	bounded.Until(t, func() bool { return p.Arrived(script) >= n })
 }
 
 // unlockLimit is Config.UnlockTimeout where a request of the hold takes longer.
@@ -194,15 +91,15 @@ func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
 	for _, sort := range []string{"mutex", "fenced", "fair", "write", "read", "permits"} {
 		t.Run(sort, func(t *testing.T) {
 			t.Parallel()
-			st := newStall(t, s)
-			c := st.client(t, shortUnlock)
+			st := stall(t, s)
+			c := fixture.ClientOver(t, st, shortUnlock)
 			ctx, lk := context.Background(), sorts(t, c)[sort]
 			untilMet(t, func() bool {
 				held, err := lk.lock(ctx)
 				require.NoError(t, err)
-				require.True(t, exists(t, s, lk.key))
-				st.keep(lk.extends)
-				st.cut(t, unlockLimit/2)
+				require.True(t, fixture.Exists(t, s, lk.key))
+				st.Keep(lk.extends)
+				st.HangUp(unlockLimit / 2)
 				extended, begun := make(chan error, 1), make(chan struct{})
 				go func() {
 					close(begun)
@@ -210,30 +107,30 @@ func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
 				}()
 				<-begun
 				err = held.Unlock(ctx)
-				met := errors.Is(err, lock.ErrUnknown) && st.arrived(lk.extends) > 0
+				met := errors.Is(err, lock.ErrUnknown) && st.Arrived(lk.extends) > 0
 				if met {
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					require.False(t, held.Valid())
 					require.ErrorIs(t, held.Err(), lock.ErrNotHeld)
 					<-held.Done()
 					require.Zero(t, c.Stats().Held, "Close does not wait for it")
-					require.Eventually(t, func() bool { return !exists(t, s, lk.key) }, time.Minute, 10*time.Millisecond)
+					fixture.AwaitGone(t, s, lk.key)
 					require.ErrorIs(t, <-extended, lock.ErrNotHeld)
 					// What comes after the release does no harm, and the next
 					// holder has the lock to itself.
 					next, err := lk.lock(ctx)
 					require.NoError(t, err)
-					st.letGo()
+					st.LetGo()
 					require.NoError(t, eventually(func() error { return held.Unlock(ctx) }))
 					require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 					require.True(t, next.Valid())
 					held = next
 				}
-				st.letGo()
+				st.LetGo()
 				if err := eventually(func() error { return held.Unlock(ctx) }); err != lock.ErrNotHeld {
 					require.NoError(t, err)
 				}
-				require.Eventually(t, func() bool { return !exists(t, s, lk.key) }, time.Minute, 10*time.Millisecond)
+				fixture.AwaitGone(t, s, lk.key)
 				return met
 			})
 		})
@@ -243,28 +140,28 @@ func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
 func TestAnInnerUnlockThatCannotGetTheHoldsTurnIsOffTheCount(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := newStall(t, s)
-	c := st.client(t, lock.Config{IOTimeout: 300 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond})
+	st := stall(t, s)
+	c := fixture.ClientOver(t, st, lock.Config{IOTimeout: 300 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond})
 	ctx := context.Background()
 	outer, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	inner, err := c.Mutex(t.Name()).Lock(outer.Context(ctx))
 	require.NoError(t, err)
 
-	st.keep("reenter")
+	st.Keep("reenter")
 	extended := make(chan error, 1)
 	go func() { extended <- outer.Extend(ctx, time.Minute) }()
-	st.await("reenter", 1)
+	awaitArrived(t, st, "reenter", 1)
 	require.ErrorIs(t, inner.Unlock(ctx), lock.ErrUnknown)
 	require.ErrorIs(t, inner.Err(), lock.ErrNotHeld)
 	<-inner.Done()
 	require.Equal(t, 1, outer.Count())
 	require.True(t, outer.Valid())
-	st.letGo()
+	st.LetGo()
 	require.NoError(t, <-extended)
 	require.True(t, outer.Valid())
 	require.NoError(t, outer.Unlock(ctx))
-	require.False(t, exists(t, s, t.Name()))
+	require.False(t, fixture.Exists(t, s, t.Name()))
 	require.NoError(t, inner.Unlock(ctx))
 	require.ErrorIs(t, inner.Unlock(ctx), lock.ErrNotHeld)
 	require.Zero(t, c.Stats().Held)
@@ -275,8 +172,8 @@ func TestAnInnerUnlockThatCannotGetTheHoldsTurnIsOffTheCount(t *testing.T) {
 func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := newStall(t, s)
-	c := st.client(t, shortUnlock)
+	st := stall(t, s)
+	c := fixture.ClientOver(t, st, shortUnlock)
 	ctx := lock.WithOwner(context.Background(), "o")
 	untilMet(t, func() bool {
 		var helds []*lock.Held
@@ -285,8 +182,8 @@ func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
 			require.NoError(t, err)
 			helds = append(helds, held)
 		}
-		st.keep("reenter", "release")
-		st.cut(t, unlockLimit/2)
+		st.Keep("reenter", "release")
+		st.HangUp(unlockLimit / 2)
 		extended, begun := make(chan error, 1), make(chan struct{})
 		go func() {
 			close(begun)
@@ -302,11 +199,11 @@ func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		met := st.arrived("reenter") > 0 && st.arrived("release") == 0
+		met := st.Arrived("reenter") > 0 && st.Arrived("release") == 0
 		require.Zero(t, c.Stats().Held)
-		st.letGo()
+		st.LetGo()
 		require.ErrorIs(t, <-extended, lock.ErrNotHeld)
-		require.Eventually(t, func() bool { return !exists(t, s, t.Name()) }, time.Minute, 10*time.Millisecond)
+		fixture.AwaitGone(t, s, t.Name())
 		for _, held := range helds {
 			require.NoError(t, eventually(func() error { return held.Unlock(ctx) }))
 			require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
@@ -320,17 +217,17 @@ func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
 func TestAReentryThatIsAnsweredAfterTheLastUnlockBringsAHoldOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := newStall(t, s)
+	st := stall(t, s)
 	lost := make(chan lock.Event, 1)
 	cfg := shortUnlock
 	cfg.Hooks.Lost = func(e lock.Event) { lost <- e }
-	c := st.client(t, cfg)
+	c := fixture.ClientOver(t, st, cfg)
 	ctx := lock.WithOwner(context.Background(), "o")
 	untilMet(t, func() bool {
 		first, err := c.Mutex(t.Name()).Lock(ctx)
 		require.NoError(t, err)
-		st.keep("reenter")
-		st.cut(t, unlockLimit/2)
+		st.Keep("reenter")
+		st.HangUp(unlockLimit / 2)
 		type result struct {
 			held *lock.Held
 			err  error
@@ -343,8 +240,8 @@ func TestAReentryThatIsAnsweredAfterTheLastUnlockBringsAHoldOfItsOwn(t *testing.
 		}()
 		<-begun
 		err = first.Unlock(ctx)
-		met := errors.Is(err, lock.ErrUnknown) && st.arrived("reenter") == 1
-		st.letGo()
+		met := errors.Is(err, lock.ErrUnknown) && st.Arrived("reenter") == 1
+		st.LetGo()
 		second := <-reentered
 		require.NoError(t, second.err)
 		if met {
@@ -359,10 +256,10 @@ func TestAReentryThatIsAnsweredAfterTheLastUnlockBringsAHoldOfItsOwn(t *testing.
 				require.NoError(t, err)
 			}
 		}
-		require.Eventually(t, func() bool { return !exists(t, s, t.Name()) }, time.Minute, 10*time.Millisecond)
+		fixture.AwaitGone(t, s, t.Name())
 		return met
 	})
-	closeNow(c)
+	fixture.CloseNow(c)
 	require.Empty(t, lost)
 }
 
@@ -371,18 +268,18 @@ func TestAReentryThatIsAnsweredAfterTheLastUnlockBringsAHoldOfItsOwn(t *testing.
 func TestTheLastUnlockOfALeaseLongerThanTheDefaultIsTriedUntilItsEnd(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := newStall(t, s)
-	c := st.client(t, lock.Config{Lease: 200 * time.Millisecond, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
+	st := stall(t, s)
+	c := fixture.ClientOver(t, st, lock.Config{Lease: 200 * time.Millisecond, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).LockFor(ctx, time.Hour)
 	require.NoError(t, err)
-	st.keep("release")
+	st.Keep("release")
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrUnknown)
 	// Each is given up after IOTimeout, and the next sent after a pause of
 	// 100 ms or more: these take longer than the lease.
-	st.await("release", st.arrived("release")+5)
-	st.letGo()
-	require.Eventually(t, func() bool { return !exists(t, s, t.Name()) }, time.Minute, 10*time.Millisecond)
+	awaitArrived(t, st, "release", st.Arrived("release")+5)
+	st.LetGo()
+	fixture.AwaitGone(t, s, t.Name())
 }
 
 // slowContext is a context that keeps whoever asks for its Err.
@@ -421,7 +318,7 @@ func TestAGrantThatIsPassedOnLeavesThoseWhoReenteredTheirHold(t *testing.T) {
 			events = append(events, what)
 		}
 	}
-	c := newClient(t, s, lock.Config{Hooks: lock.Hooks{Lost: note("lost"), Released: note("released")}})
+	c := fixture.ClientOf(t, s, lock.Config{Hooks: lock.Hooks{Lost: note("lost"), Released: note("released")}})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -444,11 +341,11 @@ func TestAGrantThatIsPassedOnLeavesThoseWhoReenteredTheirHold(t *testing.T) {
 	require.Eventually(t, func() bool { return again.Count() == 1 }, time.Minute, time.Millisecond)
 	require.True(t, again.Valid())
 	require.NoError(t, again.Err())
-	fields, err := redis.Strings(redisDo(t, s, "HVALS", t.Name()), nil)
+	fields, err := redis.Strings(fixture.Do(t, s, "HVALS", t.Name()), nil)
 	require.NoError(t, err)
 	require.Len(t, fields, 1)
 	require.NoError(t, again.Unlock(ctx))
-	require.False(t, exists(t, s, t.Name()))
+	require.False(t, fixture.Exists(t, s, t.Name()))
 	mu.Lock()
 	defer mu.Unlock()
 	require.Equal(t, []string{"released"}, events, "the hooks were not told of the grant either")

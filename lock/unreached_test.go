@@ -3,7 +3,6 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/topology"
@@ -24,8 +24,8 @@ func TestALockThatFindsNoRedisIsToldOfInTheLog(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Stop()) }()
 	require.NoError(t, s.Kill())
-	var log syncBuilder
-	c := newClient(t, s, lock.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var log fixture.Log
+	c := fixture.ClientOf(t, s, lock.Config{Logger: log.Logger()})
 	const said = "no connection to Redis"
 	lockOnce := func() {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -63,10 +63,8 @@ func TestAMasterThatChangesIsToldOfInTheLog(t *testing.T) {
 		}
 		return s.DialContext(ctx)
 	}}
-	var log syncBuilder
-	c, err := lock.New(top, lock.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	require.NoError(t, err)
-	defer closeNow(c)
+	var log fixture.Log
+	c := fixture.Client(t, top, lock.Config{Logger: log.Logger()})
 	held, err := c.Mutex(t.Name()).Lock(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, log.String())
@@ -86,12 +84,10 @@ func TestAMasterThatChangesIsToldOfInTheLog(t *testing.T) {
 // A Cluster of which no node answers has no server that could be named.
 func TestAClusterThatIsNotFoundIsToldOfInTheLog(t *testing.T) {
 	t.Parallel()
-	var log syncBuilder
-	c, err := lock.New(&lostCluster{}, lock.Config{IOTimeout: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	require.NoError(t, err)
-	defer closeNow(c)
+	var log fixture.Log
+	c := fixture.Client(t, &lostCluster{}, lock.Config{IOTimeout: 10 * time.Millisecond, Logger: log.Logger()})
 	for range 3 {
-		_, err = c.Mutex("m").TryLock(t.Context())
+		_, err := c.Mutex("m").TryLock(t.Context())
 		require.ErrorIs(t, err, lock.ErrUnknown)
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "no connection to Redis"), log.String())

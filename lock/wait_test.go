@@ -3,7 +3,6 @@ package lock_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -13,7 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -36,36 +35,26 @@ func inTurn(t *testing.T, c *lock.Client, name string, n int, between func(*lock
 	return &wg
 }
 
-// subscribed waits until n connections listen to channel.
-func subscribed(t *testing.T, s *redistest.Server, channel string, n int) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		counts, err := redis.IntMap(redisDo(t, s, "PUBSUB", "NUMSUB", channel), nil)
-		require.NoError(t, err)
-		return counts[channel] == n
-	}, time.Minute, time.Millisecond)
-}
-
 func TestARemoteReleaseWakesTheWaiterAtOnce(t *testing.T) {
 	s := onRedis(t)
-	a := newClient(t, s, lock.Config{})
-	b := newClient(t, s, lock.Config{MaxPoll: time.Hour}) // polling would not end in the test's time
+	a := fixture.ClientOf(t, s, lock.Config{})
+	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}) // polling would not end in the test's time
 	ctx := context.Background()
 	held, err := a.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	wg := inTurn(t, b, t.Name(), 5, func(*lock.Held) {})
-	subscribed(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
 	require.NoError(t, held.Unlock(ctx))
 	wg.Wait()
 }
 
 func TestRedissonsReleaseWakesOurWaiterAndOursIsPublished(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	name := t.Name()
 	const java = "0b1c1a5e-9a9a-4c7b-8d1e-111111111111:42"
-	redisDo(t, s, "HINCRBY", name, java, 1)
-	redisDo(t, s, "PEXPIRE", name, 30_000)
+	fixture.Do(t, s, "HINCRBY", name, java, 1)
+	fixture.Do(t, s, "PEXPIRE", name, 30_000)
 	listener, err := s.Dial()
 	require.NoError(t, err)
 	defer listener.Close()
@@ -75,14 +64,14 @@ func TestRedissonsReleaseWakesOurWaiterAndOursIsPublished(t *testing.T) {
 
 	got := make(chan struct{})
 	wg := inTurn(t, c, name, 1, func(*lock.Held) { close(got) })
-	subscribed(t, s, "redisson_lock__channel:{"+name+"}", 2)
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+name+"}", 2)
 	select {
 	case <-got:
 		t.Fatal("Java holds it")
 	default:
 	}
-	redisDo(t, s, "DEL", name)
-	redisDo(t, s, "PUBLISH", "redisson_lock__channel:{"+name+"}", 0)
+	fixture.Do(t, s, "DEL", name)
+	fixture.Do(t, s, "PUBLISH", "redisson_lock__channel:{"+name+"}", 0)
 	wg.Wait()
 	for range 2 { // Java's release, then ours
 		m, ok := psc.ReceiveWithTimeout(10 * time.Second).(redis.Message)
@@ -107,56 +96,52 @@ func TestAReleaseBetweenTheRefusalAndTheSubscriptionIsNotMissed(t *testing.T) {
 		}
 		return s.DialContext(ctx)
 	}}
-	c, err := lock.New(pool, lock.Config{MaxPoll: time.Hour, IOTimeout: 3 * time.Second, Connections: 1})
-	require.NoError(t, err)
-	defer closeNow(c)
-	redisDo(t, s, "HSET", t.Name(), "java:1", 1)
-	redisDo(t, s, "PEXPIRE", t.Name(), 3_600_000)
+	c := fixture.Client(t, pool, lock.Config{MaxPoll: time.Hour, IOTimeout: 3 * time.Second, Connections: 1})
+	fixture.Do(t, s, "HSET", t.Name(), "java:1", 1)
+	fixture.Do(t, s, "PEXPIRE", t.Name(), 3_600_000)
 	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return n == 2 }, time.Minute, time.Millisecond)
-	redisDo(t, s, "DEL", t.Name()) // nobody hears of it
+	fixture.Do(t, s, "DEL", t.Name()) // nobody hears of it
 	close(free)
 	wg.Wait()
 }
 
 func TestWithoutPubSubAWaiterPolls(t *testing.T) {
 	s := onRedis(t)
-	redisDo(t, s, "ACL", "SETUSER", "nosub", "on", ">pw", "~*", "&*", "+@all", "-subscribe")
-	defer redisDo(t, s, "ACL", "DELUSER", "nosub")
+	fixture.Do(t, s, "ACL", "SETUSER", "nosub", "on", ">pw", "~*", "&*", "+@all", "-subscribe")
+	defer fixture.Do(t, s, "ACL", "DELUSER", "nosub")
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return s.DialContext(ctx, redis.DialUsername("nosub"), redis.DialPassword("pw"))
 	}}
-	c, err := lock.New(pool, lock.Config{MaxPoll: 20 * time.Millisecond})
-	require.NoError(t, err)
-	defer closeNow(c)
-	redisDo(t, s, "HSET", t.Name(), "java:1", 1)
-	redisDo(t, s, "PEXPIRE", t.Name(), 3_600_000)
+	c := fixture.Client(t, pool, lock.Config{MaxPoll: 20 * time.Millisecond})
+	fixture.Do(t, s, "HSET", t.Name(), "java:1", 1)
+	fixture.Do(t, s, "PEXPIRE", t.Name(), 3_600_000)
 	wg := inTurn(t, c, t.Name(), 3, func(*lock.Held) {})
 	require.Eventually(t, func() bool { // it has asked more than once
 		info, err := s.Info("commandstats")
 		require.NoError(t, err)
 		return info["cmdstat_subscribe"] != ""
 	}, time.Minute, time.Millisecond)
-	redisDo(t, s, "DEL", t.Name())
+	fixture.Do(t, s, "DEL", t.Name())
 	wg.Wait()
 }
 
 func TestACutPubSubConnectionIsReplaced(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
-	redisDo(t, s, "HSET", t.Name(), "java:1", 1)
-	redisDo(t, s, "PEXPIRE", t.Name(), 3_600_000)
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
+	fixture.Do(t, s, "HSET", t.Name(), "java:1", 1)
+	fixture.Do(t, s, "PEXPIRE", t.Name(), 3_600_000)
 	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	channel := "redisson_lock__channel:{" + t.Name() + "}"
-	subscribed(t, s, channel, 1)
-	redisDo(t, s, "CLIENT", "KILL", "TYPE", "pubsub")
-	redisDo(t, s, "DEL", t.Name()) // perhaps while it is cut: the new subscription makes it look again
+	fixture.AwaitSubscribers(t, s, channel, 1)
+	fixture.Do(t, s, "CLIENT", "KILL", "TYPE", "pubsub")
+	fixture.Do(t, s, "DEL", t.Name()) // perhaps while it is cut: the new subscription makes it look again
 	wg.Wait()
 }
 
 func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *testing.T) {
-	s := ownServer(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	const keys = 10_000
 	name := func(i int) string { return fmt.Sprint("k", i) }
 	conn, err := s.Dial()
@@ -199,11 +184,11 @@ func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *test
 }
 
 func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
-	s := ownServer(t)
-	var log syncBuilder
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	redisDo(t, s, "HSET", "m", "java:1", 1)
-	redisDo(t, s, "PEXPIRE", "m", 3_600_000)
+	s := fixture.Server(t)
+	var log fixture.Log
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour, Logger: log.Logger()})
+	fixture.Do(t, s, "HSET", "m", "java:1", 1)
+	fixture.Do(t, s, "PEXPIRE", "m", 3_600_000)
 	ctx, cancel := context.WithCancel(context.Background())
 	left := make(chan error, 10)
 	for range cap(left) {
@@ -213,30 +198,30 @@ func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
 		}()
 	}
 	require.Eventually(t, func() bool { return c.Stats().Waiting == cap(left) }, time.Minute, time.Millisecond)
-	subscribed(t, s, "redisson_lock__channel:{m}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 1)
 	cancel()
 	for range cap(left) {
 		require.ErrorIs(t, <-left, context.Canceled)
 	}
 	require.Zero(t, c.Stats().Waiting)
-	subscribed(t, s, "redisson_lock__channel:{m}", 0)
-	counts, err := redis.StringMap(redisDo(t, s, "HGETALL", "m"), nil)
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 0)
+	counts, err := redis.StringMap(fixture.Do(t, s, "HGETALL", "m"), nil)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"java:1": "1"}, counts)
 	// The subscriber's connection without a subscription gets plain answers to
 	// its pings, and lives on.
 	time.Sleep(2500 * time.Millisecond) // more than a ping period
 	wg := inTurn(t, c, "m", 1, func(*lock.Held) {})
-	subscribed(t, s, "redisson_lock__channel:{m}", 1)
-	redisDo(t, s, "DEL", "m")
-	redisDo(t, s, "PUBLISH", "redisson_lock__channel:{m}", 0)
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 1)
+	fixture.Do(t, s, "DEL", "m")
+	fixture.Do(t, s, "PUBLISH", "redisson_lock__channel:{m}", 0)
 	wg.Wait()
 	require.NotContains(t, log.String(), "pub/sub failed")
 }
 
 func TestReentryDoesNotQueueBehindAThousandWaiters(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -251,7 +236,7 @@ func TestReentryDoesNotQueueBehindAThousandWaiters(t *testing.T) {
 
 func TestLocalWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -285,14 +270,14 @@ func TestLocalWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 
 func TestEachHandOffIsANewFieldAndAHigherToken(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	first, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	last := first.Token()
 	wg := inTurn(t, c, t.Name(), 200, func(h *lock.Held) { // longer than a run
-		fields, err := redis.StringMap(redisDo(t, s, "HGETALL", t.Name()), nil)
+		fields, err := redis.StringMap(fixture.Do(t, s, "HGETALL", t.Name()), nil)
 		if err != nil || len(fields) != 1 {
 			t.Errorf("the hash is %v: %v", fields, err)
 		}
@@ -311,12 +296,12 @@ func TestEachHandOffIsANewFieldAndAHigherToken(t *testing.T) {
 	require.NoError(t, first.Unlock(ctx))
 	wg.Wait()
 	require.Len(t, seen, 200)
-	require.False(t, exists(t, s, t.Name()))
+	require.False(t, fixture.Exists(t, s, t.Name()))
 }
 
 func TestAWaiterThatLeavesPassesItsGrantOn(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	bg := context.Background()
 	for round := range 30 {
 		name := fmt.Sprint(t.Name(), round)
@@ -345,7 +330,7 @@ func TestAWaiterThatLeavesPassesItsGrantOn(t *testing.T) {
 
 func TestHandOffToLockForGetsThatLease(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: time.Minute})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Minute})
 	ctx := context.Background()
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -361,7 +346,7 @@ func TestHandOffToLockForGetsThatLease(t *testing.T) {
 	require.NoError(t, held.Unlock(ctx))
 	h := <-got
 	require.NotNil(t, h)
-	ttl, err := redis.Int64(redisDo(t, s, "PTTL", t.Name()), nil)
+	ttl, err := redis.Int64(fixture.Do(t, s, "PTTL", t.Name()), nil)
 	require.NoError(t, err)
 	require.LessOrEqual(t, ttl, int64(2000))
 	<-h.Done()
@@ -375,7 +360,7 @@ func TestTwoClientsShareALockFairly(t *testing.T) {
 	total, changes, last := 0, 0, -1
 	var wg sync.WaitGroup
 	for i := range turns {
-		c := newClient(t, s, lock.Config{})
+		c := fixture.ClientOf(t, s, lock.Config{})
 		for range 8 {
 			wg.Go(func() {
 				for {
@@ -410,12 +395,12 @@ func TestTwoClientsShareALockFairly(t *testing.T) {
 
 func TestAFloodOfMessagesIsNoFloodOfTries(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour})
-	redisDo(t, s, "HSET", t.Name(), "java:1", 1)
-	redisDo(t, s, "PEXPIRE", t.Name(), 3_600_000)
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
+	fixture.Do(t, s, "HSET", t.Name(), "java:1", 1)
+	fixture.Do(t, s, "PEXPIRE", t.Name(), 3_600_000)
 	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	channel := "redisson_lock__channel:{" + t.Name() + "}"
-	subscribed(t, s, channel, 1)
+	fixture.AwaitSubscribers(t, s, channel, 1)
 	conn, err := s.Dial()
 	require.NoError(t, err)
 	defer conn.Close()
@@ -428,25 +413,7 @@ func TestAFloodOfMessagesIsNoFloodOfTries(t *testing.T) {
 	require.NoError(t, err)
 	took := time.Since(start)
 	require.LessOrEqual(t, c.Stats().Tries-before, uint64(5+took/(2*time.Millisecond)))
-	redisDo(t, s, "DEL", t.Name())
-	redisDo(t, s, "PUBLISH", channel, 0)
+	fixture.Do(t, s, "DEL", t.Name())
+	fixture.Do(t, s, "PUBLISH", channel, 0)
 	wg.Wait()
-}
-
-// syncBuilder is a log that may be read while it is written.
-type syncBuilder struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (b *syncBuilder) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuilder) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -23,11 +25,11 @@ func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
 				s, _ = withReplica(t)
 				cfg.Replicas = replicas
 			}
-			reader := newClient(t, s, lock.Config{})
+			reader := fixture.ClientOf(t, s, lock.Config{})
 			ctx := context.Background()
 			for i := range 8 { // connections are chosen by a hash of the name
-				st := newStall(t, s)
-				writer := st.client(t, cfg)
+				st := stall(t, s)
+				writer := fixture.ClientOver(t, st, cfg)
 				name := fmt.Sprintf("%s.%d", t.Name(), i)
 				held, err := reader.RWMutex(name).RLock(ctx)
 				require.NoError(t, err)
@@ -38,23 +40,23 @@ func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
 					left <- err
 				}()
 				writers := "{" + name + "}:wheellock_writers"
-				require.Eventually(t, func() bool { return exists(t, s, writers) }, time.Minute, time.Millisecond)
-				st.keep("rw_write")
+				require.Eventually(t, func() bool { return fixture.Exists(t, s, writers) }, time.Minute, time.Millisecond)
+				st.Keep("rw_write")
 				// The confirmed subscription, or this message, makes it try again.
 				require.Eventually(t, func() bool {
-					redisDo(t, s, "PUBLISH", "redisson_rwlock:{"+name+"}", "1")
-					return st.arrived("rw_write") > 0
+					fixture.Do(t, s, "PUBLISH", "redisson_rwlock:{"+name+"}", "1")
+					return st.Arrived("rw_write") > 0
 				}, time.Minute, 5*time.Millisecond)
 				cancel()
 				require.ErrorIs(t, <-left, context.Canceled)
 				// A withdrawal that could overtake the announcement has the time to.
-				for end := time.Now().Add(50 * time.Millisecond); st.arrived("rw_withdraw") == 0 && time.Now().Before(end); {
+				for end := time.Now().Add(50 * time.Millisecond); st.Arrived("rw_withdraw") == 0 && time.Now().Before(end); {
 					time.Sleep(time.Millisecond)
 				}
-				st.letGo()
-				require.Eventually(t, func() bool { return !exists(t, s, writers) }, 20*time.Second, 5*time.Millisecond, "readers are kept out for two minutes")
-				st.over()
-				require.False(t, exists(t, s, writers))
+				st.LetGo()
+				require.Eventually(t, func() bool { return !fixture.Exists(t, s, writers) }, 20*time.Second, 5*time.Millisecond, "readers are kept out for two minutes")
+				bounded.Until(t, st.Settled)
+				require.False(t, fixture.Exists(t, s, writers))
 				require.NoError(t, held.Unlock(ctx))
 			}
 		})

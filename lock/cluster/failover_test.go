@@ -38,11 +38,7 @@ func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
 	}
 	require.Greater(t, len(its), 100)
 	for _, held := range its {
-		<-held.Done()
-		require.False(t, held.Valid())
-		var lost *lock.LostError
-		require.ErrorAs(t, held.Err(), &lost)
-		require.Equal(t, lock.TrustEnded, lost.Reason)
+		fixture.RequireLost(t, held, lock.TrustEnded)
 	}
 	require.NoError(t, rc.Servers[hung].Resume())
 	left := 0
@@ -158,10 +154,7 @@ func TestShortLeasesThroughAFailover(t *testing.T) {
 		if slotIn(name) != 0 {
 			continue
 		}
-		<-held.Done()
-		var lost *lock.LostError
-		require.ErrorAs(t, held.Err(), &lost)
-		require.Equal(t, lock.TrustEnded, lost.Reason)
+		fixture.RequireLost(t, held, lock.TrustEnded)
 		require.True(t, held.Deadline().Before(killed.Add(time.Second)), "no trust without a server's word")
 	}
 	for name := range helds {

@@ -114,10 +114,7 @@ func TestShortLeasesThroughAFailover(t *testing.T) {
 	killed := time.Now()
 	require.NoError(t, rs.Servers[0].Pause()) // it hangs, with all connections open
 	for _, held := range helds {
-		<-held.Done()
-		var lost *lock.LostError
-		require.ErrorAs(t, held.Err(), &lost)
-		require.Equal(t, lock.TrustEnded, lost.Reason)
+		fixture.RequireLost(t, held, lock.TrustEnded)
 		require.True(t, held.Deadline().Before(killed.Add(time.Second)), "no trust without a server's word")
 	}
 	for _, held := range helds {

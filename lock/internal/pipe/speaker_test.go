@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
@@ -63,7 +64,7 @@ func (s *speaker) serve(c net.Conn) {
 	})
 	defer close(replies)
 	for r := bufio.NewReader(c); ; {
-		command, err := readCommand(r)
+		command, err := faultproxy.ReadCommand(r)
 		if err != nil {
 			return
 		}
@@ -83,34 +84,6 @@ func (s *speaker) serve(c net.Conn) {
 			replies <- reply
 		}
 	}
-}
-
-func readCommand(r *bufio.Reader) ([]string, error) {
-	n, err := readLength(r)
-	if err != nil {
-		return nil, err
-	}
-	command := make([]string, n)
-	for i := range command {
-		size, err := readLength(r)
-		if err != nil {
-			return nil, err
-		}
-		text := make([]byte, size+2)
-		if _, err := io.ReadFull(r, text); err != nil {
-			return nil, err
-		}
-		command[i] = string(text[:size])
-	}
-	return command, nil
-}
-
-func readLength(r *bufio.Reader) (int, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(strings.TrimSpace(line[1:]))
 }
 
 // cutConn ends when the speaker's budget does.
