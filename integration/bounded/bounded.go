@@ -17,8 +17,8 @@ const (
 	// makes a wait that ends.
 	Limit = 2 * time.Minute
 
-	// contextLimit is how long all that a test does with one context lasts.
-	contextLimit = 5 * time.Minute
+	// longLimit is how long many waits last, those of a group or with one context.
+	longLimit = 5 * time.Minute
 )
 
 // Receive returns what comes from ch, or its zero value when ch is closed. If
@@ -32,8 +32,8 @@ func Receive[T any](t testing.TB, ch <-chan T) T {
 	return v
 }
 
-// Wait waits for a sync.WaitGroup or the like. If that takes longer than Limit, it
-// fails the test.
+// Wait waits for a sync.WaitGroup or the like. If that takes longer than five
+// minutes, it fails the test.
 func Wait(t testing.TB, group interface{ Wait() }) {
 	t.Helper()
 	done := make(chan struct{})
@@ -41,8 +41,8 @@ func Wait(t testing.TB, group interface{ Wait() }) {
 		defer close(done)
 		group.Wait()
 	}()
-	if _, ok := within(done, Limit); !ok {
-		fail(t, "some have not ended", Limit)
+	if _, ok := within(done, longLimit); !ok {
+		fail(t, "some have not ended", longLimit)
 	}
 }
 
@@ -59,11 +59,9 @@ func Until(t testing.TB, met func() bool) {
 // Context returns a context that is cancelled when the test ends, or after five
 // minutes; its cause then says so. It has no deadline, because a call may act on
 // one.
-func Context(t testing.TB) context.Context { return contextWithin(t, contextLimit) }
-
-func contextWithin(t testing.TB, d time.Duration) context.Context {
+func Context(t testing.TB) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	timer := time.AfterFunc(d, func() { cancel(fmt.Errorf("bounded: %s has run for %v", t.Name(), d)) })
+	timer := time.AfterFunc(longLimit, func() { cancel(fmt.Errorf("bounded: %s has run for %v", t.Name(), longLimit)) })
 	t.Cleanup(func() {
 		timer.Stop()
 		cancel(nil)

@@ -1,8 +1,6 @@
 package cluster_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -10,6 +8,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -50,9 +49,9 @@ func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
 	require.Positive(t, left, "told while the server had the keys")
 	fixture.AwaitRenewed(t, c, 2*(len(helds)-len(its)))
 	require.Equal(t, map[renewal.Reason]int{renewal.TrustEnded: len(its)}, c.Stats().Renewal.Lost, "each once, and no other")
-	held, err := c.Mutex("hung:again" + its[0].Name()).Lock(context.Background())
+	held, err := c.Mutex("hung:again" + its[0].Name()).Lock(bounded.Context(t))
 	require.NoError(t, err)
-	require.NoError(t, held.Unlock(context.Background()))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
 // TestAMasterFailsOver to a replica that has missed some locks: those are told
@@ -62,7 +61,7 @@ func TestAMasterFailsOver(t *testing.T) {
 	rc := ownCluster(t, redistest.ClusterOptions{
 		Replicas: 1, Args: []string{"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"},
 	})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	t.Run("its replicas are waited for before", func(t *testing.T) { replicasAreWaitedFor(t, rc) })
 	// Renewals are due each 100 s, and no waiter polls: what happens here, the
 	// failover has brought about.
@@ -96,7 +95,7 @@ func TestAMasterFailsOver(t *testing.T) {
 	for _, held := range missed {
 		select {
 		case <-held.Done():
-		case <-time.After(60 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("not told, though its key is gone")
 		}
 		var lost *lock.LostError
@@ -110,10 +109,10 @@ func TestAMasterFailsOver(t *testing.T) {
 	for _, helds := range []map[string]*lock.Held{kept, rest} {
 		for name, held := range helds {
 			require.True(t, held.Valid(), name)
-			_, err := other.Mutex(name).TryLock(ctx)
-			for errors.Is(err, lock.ErrUnknown) { // its vigil has noticed the failover only now, and renews connections
-				_, err = other.Mutex(name).TryLock(ctx)
-			}
+			err := fixture.Known(func() error { // its vigil has noticed the failover only now, and renews connections
+				_, err := other.Mutex(name).TryLock(ctx)
+				return err
+			})
 			require.ErrorIs(t, err, lock.ErrNotAcquired)
 			require.NoError(t, held.Unlock(ctx))
 		}
@@ -144,7 +143,7 @@ func TestShortLeasesThroughAFailover(t *testing.T) {
 	rc := ownCluster(t, redistest.ClusterOptions{
 		Replicas: 1, NodeTimeout: 2 * time.Second, Args: []string{"--cluster-require-full-coverage", "no"},
 	})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: time.Second})
 	helds := fixture.LockAll(t, c, fixture.Names("short:", 300))
 	fixture.AwaitRenewed(t, c, 300)

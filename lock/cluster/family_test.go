@@ -11,6 +11,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -74,7 +75,7 @@ func tagged(word string) []string {
 func TestTheFamilyOnACluster(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	// MaxPoll is longer than the test: only a message can wake the waiter.
 	cfg := lock.Config{Lease: 10 * time.Minute, MaxPoll: time.Hour}
 	for _, sharded := range []bool{false, true} {
@@ -106,7 +107,7 @@ func TestTheFamilyOnACluster(t *testing.T) {
 							require.Greater(t, next.Token(), held.Token())
 						}
 						require.NoError(t, next.Unlock(ctx))
-					case <-time.After(20 * time.Second):
+					case <-time.After(time.Minute):
 						t.Fatal("nothing woke who waits for ", name)
 					}
 				}
@@ -120,7 +121,7 @@ func TestTheFamilyOnACluster(t *testing.T) {
 func TestCountersOnACluster(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	cfg := lock.Config{MaxPoll: time.Hour}
 	for _, sharded := range []bool{false, true} {
 		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
@@ -136,7 +137,7 @@ func TestCountersOnACluster(t *testing.T) {
 				select {
 				case err := <-done:
 					require.NoError(t, err)
-				case <-time.After(20 * time.Second):
+				case <-time.After(time.Minute):
 					t.Fatal("nothing woke who waits for ", name)
 				}
 			}
@@ -174,7 +175,7 @@ func TestCountersOnACluster(t *testing.T) {
 func TestALatchOnAClusterOpensForRedissonsAwait(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	for _, sharded := range []bool{false, true} {
 		c := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, lock.Config{MaxPoll: time.Hour})
 		subscribe, publish := "SUBSCRIBE", "PUBLISH"
@@ -267,7 +268,7 @@ func requireOneSlot(t *testing.T, rc *redistest.Cluster, name string) {
 func TestHoldsOfTheFamilyAreRenewed(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: time.Second})
 	var helds []*lock.Held
 	for kind := range exclusive {
@@ -291,7 +292,7 @@ func TestNamesOfTheFamilyWithoutASlotOfTheirOwnAreRefused(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
 	c := newClient(t, rc, cluster.Options{}, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	for _, name := range []string{"a{b", "a}b", "a{}b"} {
 		for kind, take := range exclusive {
 			_, err := take(c, name, true)(ctx)
@@ -315,7 +316,7 @@ func TestNamesOfTheFamilyWithoutASlotOfTheirOwnAreRefused(t *testing.T) {
 func readers(t *testing.T, rc *redistest.Cluster, name string, clients ...*lock.Client) (helds []*lock.Held, timeouts []string) {
 	t.Helper()
 	for _, c := range clients {
-		held, err := c.RWMutex(name).RLock(context.Background())
+		held, err := c.RWMutex(name).RLock(bounded.Context(t))
 		require.NoError(t, err)
 		helds = append(helds, held)
 	}
@@ -336,10 +337,10 @@ func readers(t *testing.T, rc *redistest.Cluster, name string, clients ...*lock.
 func TestAReaderWhoseKeysAreApartKeepsItsLock(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	ctx := context.Background()
 	for _, stays := range []string{"timeout", "lock"} {
 		t.Run("its "+stays+" stays", func(t *testing.T) {
 			t.Parallel()
+			ctx := bounded.Context(t)
 			name := "readers apart, its " + stays + " stays"
 			slot, from := redisc.Slot(name), owner(t, rc, name)
 			to := (from + 1) % 3
@@ -386,7 +387,7 @@ func TestAReaderWhoseKeysAreApartKeepsItsLock(t *testing.T) {
 func TestReadersApartDoNotKeepOthersFromRenewal(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	tag := "{readers beside}"
 	slot, from := redisc.Slot(tag), owner(t, rc, tag)
 	to := (from + 1) % 3
@@ -402,7 +403,7 @@ func TestReadersApartDoNotKeepOthersFromRenewal(t *testing.T) {
 	}
 	require.NoError(t, rc.BeginMove(slot, from, to))
 	require.NoError(t, rc.MoveKeys(slot, from, to, append(timeouts, tag+"mutex1", tag+"mutex2")...))
-	<-apart[0].Done() // for longer than a lease
+	bounded.Receive(t, apart[0].Done()) // for longer than a lease
 	fixture.AwaitRenewed(t, c, 3*len(mutexes))
 	for name, held := range mutexes {
 		require.True(t, held.Valid(), name)
@@ -421,7 +422,7 @@ func TestReadersApartDoNotKeepOthersFromRenewal(t *testing.T) {
 func TestTheFamilyInASlotHeldHalfMigrated(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	tag := "{family half}"
 	slot, from := redisc.Slot(tag), owner(t, rc, tag)
 	to := (from + 1) % 3
@@ -499,14 +500,14 @@ func TestTheFamilyInASlotHeldHalfMigrated(t *testing.T) {
 		select {
 		case err := <-result:
 			require.NoError(t, err, what)
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal(what, ": not done, though the slot has arrived")
 		}
 	}
 	for kind, held := range kept {
 		require.True(t, held.Valid(), kind)
 		require.NoError(t, held.Unlock(ctx))
-		require.NoError(t, <-results["waits for "+kind])
+		require.NoError(t, bounded.Receive(t, results["waits for "+kind]))
 	}
 	n, err := permits.Available(ctx)
 	require.NoError(t, err)
@@ -519,7 +520,7 @@ func TestTheFamilyInASlotHeldHalfMigrated(t *testing.T) {
 func TestFencedTokensRiseWhileTheirSlotMoves(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	tag := "{fenced half}"
 	slot, from := redisc.Slot(tag), owner(t, rc, tag)
 	to := (from + 1) % 3
@@ -541,7 +542,7 @@ func TestFencedTokensRiseWhileTheirSlotMoves(t *testing.T) {
 		}()
 		require.Eventually(t, func() bool { return c.Stats().Waiting > waiting }, time.Minute, time.Millisecond)
 		require.NoError(t, held.Unlock(ctx))
-		next := <-handed
+		next := bounded.Receive(t, handed)
 		require.Greater(t, next.Token(), held.Token(), name)
 		last[name] = next.Token()
 		require.NoError(t, next.Unlock(ctx))

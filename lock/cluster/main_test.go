@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 func onCluster(t *testing.T) *redistest.Cluster {
 	t.Helper()
 	shared.once.Do(func() {
-		shared.cluster, shared.err = redistest.StartCluster(context.Background(), redistest.ClusterOptions{NodeTimeout: time.Minute})
+		shared.cluster, shared.err = redistest.StartCluster(bounded.Context(t), redistest.ClusterOptions{NodeTimeout: time.Minute})
 	})
 	fixture.Need(t, shared.err)
 	return shared.cluster
@@ -63,7 +63,7 @@ func onCluster(t *testing.T) *redistest.Cluster {
 // ownCluster starts a Cluster that the test may break.
 func ownCluster(t *testing.T, o redistest.ClusterOptions) *redistest.Cluster {
 	t.Helper()
-	c, err := redistest.StartCluster(context.Background(), o)
+	c, err := redistest.StartCluster(bounded.Context(t), o)
 	fixture.Need(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Stop()) })
 	return c

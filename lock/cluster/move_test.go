@@ -11,6 +11,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -29,7 +30,7 @@ func TestASlotHeldHalfMigrated(t *testing.T) {
 			tag := "{half " + counter + "}"
 			slot, from := redisc.Slot(tag), owner(t, rc, tag)
 			to := (from + 1) % 3
-			ctx := context.Background()
+			ctx := bounded.Context(t)
 			lease := time.Second
 			a := newClient(t, rc, cluster.Options{}, lock.Config{Lease: lease})
 			b := newClient(t, rc, cluster.Options{}, lock.Config{Lease: lease})
@@ -68,7 +69,7 @@ func TestASlotHeldHalfMigrated(t *testing.T) {
 						handed <- next
 					}()
 					require.NoError(t, held.Unlock(ctx))
-					next := <-handed
+					next := bounded.Receive(t, handed)
 					require.Greater(t, next.Token(), tokens[name])
 					tokens[name] = next.Token()
 					require.NoError(t, next.Unlock(ctx))
@@ -120,7 +121,7 @@ func counterOf(t *testing.T, rc *redistest.Cluster, slot, server int) string {
 func TestNobodyNoticesThatSlotsMove(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(bounded.Context(t))
 	defer cancel()
 	cfg := lock.Config{Lease: 2 * time.Second}
 	clients := []*lock.Client{newClient(t, rc, cluster.Options{}, cfg), newClient(t, rc, cluster.Options{ShardedPubSub: false}, cfg)}
@@ -154,7 +155,7 @@ func TestNobodyNoticesThatSlotsMove(t *testing.T) {
 				}
 				g.inside.Add(-1)
 				g.done.Add(1)
-				if err := held.Unlock(context.Background()); err != nil {
+				if err := held.Unlock(bounded.Context(t)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -186,12 +187,12 @@ func TestNobodyNoticesThatSlotsMove(t *testing.T) {
 	}
 	fixture.AwaitRenewed(t, clients[0], 900)
 	cancel()
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Empty(t, clients[0].Stats().Renewal.Lost)
 	require.Empty(t, clients[1].Stats().Renewal.Lost)
 	for name, held := range held {
 		require.True(t, held.Valid(), name)
-		require.NoError(t, held.Unlock(context.Background()))
+		require.NoError(t, held.Unlock(bounded.Context(t)))
 	}
 }
 
@@ -202,7 +203,7 @@ func TestAWaiterIsWokenThoughTheSlotMoved(t *testing.T) {
 	for _, sharded := range []bool{false, true} {
 		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
 			t.Parallel()
-			ctx := context.Background()
+			ctx := bounded.Context(t)
 			cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
 			a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
 			b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
@@ -224,7 +225,7 @@ func TestAWaiterIsWokenThoughTheSlotMoved(t *testing.T) {
 			select {
 			case err := <-got:
 				require.NoError(t, err)
-			case <-time.After(30 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("nothing woke the waiter")
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -78,7 +79,7 @@ func TestThePrefixOfTheTokenCountersSlotServesAPoolToAWholeCluster(t *testing.T)
 			got <- err
 		}()
 		require.NoError(t, held.Unlock(ctx))
-		require.NoError(t, <-got)
+		require.NoError(t, bounded.Receive(t, got))
 	}
 	_, err = sem.TrySet(ctx, 1)
 	require.NoError(t, err)

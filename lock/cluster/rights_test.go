@@ -12,6 +12,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
@@ -50,7 +51,7 @@ func TestTheRightsThatTheREADMEGivesAreEnough(t *testing.T) {
 			defer fixture.CloseNow(c)
 			clients = append(clients, c)
 		}
-		ctx := context.Background()
+		ctx := bounded.Context(t)
 		held, err := clients[0].Mutex("rights").Lock(ctx)
 		require.NoError(t, err)
 		inner, err := clients[0].Mutex("rights").Lock(held.Context(ctx))
@@ -62,7 +63,7 @@ func TestTheRightsThatTheREADMEGivesAreEnough(t *testing.T) {
 		server := rc.Servers[owner(t, rc, "app:rights")]
 		require.Eventually(t, func() bool { return subscribed(t, server, "app:rights", sharded) }, time.Minute, time.Millisecond)
 		require.NoError(t, held.Unlock(ctx))
-		require.NoError(t, <-done)
+		require.NoError(t, bounded.Receive(t, done))
 		_, err = clients[0].Mutex("rights").ForceUnlock(ctx)
 		require.NoError(t, err)
 	}

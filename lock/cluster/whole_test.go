@@ -12,6 +12,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -38,7 +39,7 @@ func onEach(t *testing.T, rc *redistest.Cluster, prefix string) [3]string {
 func TestAMultiLockOfAllNodes(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	name := onEach(t, rc, "multi:")
 	cfg := lock.Config{Lease: 2 * time.Second}
 	var wg sync.WaitGroup
@@ -64,7 +65,7 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 			})
 		}
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Equal(t, 30, turns)
 
 	c := clients[0]
@@ -82,7 +83,7 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 	_, err = lock.NewMultiLock(clients[1].Mutex(name[0]), clients[1].Mutex(name[2])).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	fixture.Do(t, rc.Servers[1], "DEL", name[0])
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	var lost *lock.LostError
 	require.ErrorAs(t, held.Err(), &lost)
 	require.Equal(t, name[0], lost.Name)
@@ -97,7 +98,7 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 func TestARedLockOfAClusterAndServers(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	name := "red"
 	slot, from := redisc.Slot(name), owner(t, rc, name)
 	to := (from + 1) % 3
@@ -160,13 +161,13 @@ func TestARedLockOfAClusterAndServers(t *testing.T) {
 	got := make(chan error, 1)
 	go func() { got <- b.Do(ctx, func(context.Context) error { return nil }) }()
 	require.NoError(t, held.Unlock(ctx))
-	require.NoError(t, <-got)
+	require.NoError(t, bounded.Receive(t, got))
 	require.EqualValues(t, -2, pttl(t, rc.Servers[to], name))
 }
 
 // replicasAreWaitedFor at the node that has the key.
 func replicasAreWaitedFor(t *testing.T, rc *redistest.Cluster) {
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	name := onEach(t, rc, "replicated:")
 	for i := range 3 { // until each replica is in line
 		conn, err := rc.Servers[i].Dial()

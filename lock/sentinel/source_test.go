@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/sentinel"
@@ -25,7 +26,7 @@ func newSource(t *testing.T, sentinels ...string) *sentinel.Source {
 
 func masterAddr(t *testing.T, s *sentinel.Source) string {
 	t.Helper()
-	addr, err := s.MasterAddr(context.Background())
+	addr, err := s.MasterAddr(bounded.Context(t))
 	require.NoError(t, err)
 	return addr
 }
@@ -49,17 +50,17 @@ func TestSentinelsThatAreDownOrHangDoNotMatter(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 { // at once
 		wg.Go(func() {
-			addr, err := s.MasterAddr(context.Background())
+			addr, err := s.MasterAddr(bounded.Context(t))
 			if err != nil || addr != "127.0.0.1:7" {
 				t.Error(addr, err)
 			}
 		})
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	good.hang()
-	_, err = s.MasterAddr(context.Background())
+	_, err = s.MasterAddr(bounded.Context(t))
 	require.ErrorIs(t, err, sentinel.ErrNoSentinel)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(bounded.Context(t))
 	cancel()
 	_, err = s.MasterAddr(ctx)
 	require.ErrorIs(t, err, sentinel.ErrNoSentinel)
@@ -72,7 +73,7 @@ func TestAMasterThatNobodyKnows(t *testing.T) {
 	f := startFake(t, "127.0.0.1:7", 1)
 	s, err := sentinel.New(sentinel.Config{Master: "other", Sentinels: addrs(f)})
 	require.NoError(t, err)
-	_, err = s.MasterAddr(context.Background())
+	_, err = s.MasterAddr(bounded.Context(t))
 	require.ErrorIs(t, err, sentinel.ErrNoSentinel)
 	require.ErrorContains(t, err, "No such master")
 }
@@ -85,11 +86,11 @@ func TestTheLatestFailoverCounts(t *testing.T) {
 	require.Equal(t, "127.0.0.1:1", masterAddr(t, s))
 	c.say("127.0.0.1:2", "", 5, false)
 	require.Eventually(t, func() bool {
-		addr, err := s.MasterAddr(context.Background())
+		addr, err := s.MasterAddr(bounded.Context(t))
 		return err == nil && addr == "127.0.0.1:2"
 	}, time.Minute, time.Millisecond)
 	c.hang()
-	_, err := s.MasterAddr(context.Background())
+	_, err := s.MasterAddr(bounded.Context(t))
 	require.ErrorIs(t, err, sentinel.ErrNoSentinel, "the others have missed a failover")
 	a.say("127.0.0.1:2", "", 5, false)
 	require.Equal(t, "127.0.0.1:2", masterAddr(t, s))
@@ -100,7 +101,7 @@ func TestAReplicaIsNoMaster(t *testing.T) {
 	t.Parallel()
 	server := fixture.Server(t)
 	s := newSource(t, addrs(startFake(t, server.Addr(), 1))...)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	conn, err := s.GetContext(ctx)
 	require.NoError(t, err)
 	_, err = conn.Do("SET", "k", "v")
@@ -135,7 +136,7 @@ func TestADemotedMasterThatStillAnswersIsGivenUp(t *testing.T) {
 		f := startFake(t, old.Addr(), 1)
 		lease := 90 * time.Second // renewals are due each 30 s: it is not they that find out
 		c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: lease, IOTimeout: time.Second})
-		ctx := context.Background()
+		ctx := bounded.Context(t)
 		missed, err := c.Mutex("missed").Lock(ctx)
 		require.NoError(t, err)
 		fixed, err := c.Mutex("fixed").LockFor(ctx, lease)
@@ -175,7 +176,7 @@ func TestAMasterThatRestartsEmptyIsLookedThroughAtOnce(t *testing.T) {
 	server := fixture.Server(t)
 	f := startFake(t, server.Addr(), 1)
 	c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: 90 * time.Second, IOTimeout: time.Second})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex("m").Lock(ctx)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return f.Subscribers() == 1 }, time.Minute, time.Millisecond)
@@ -205,7 +206,7 @@ func TestREADONLYDropsTheConnection(t *testing.T) {
 	old, heir := fixture.Server(t), fixture.Server(t)
 	f := startFake(t, old.Addr(), 1)
 	c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: 9 * time.Second})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex("a").Lock(ctx)
 	require.NoError(t, err)
 	fixture.Do(t, heir, "RESTORE", "a", 9000, fixture.Do(t, old, "DUMP", "a"))
@@ -228,12 +229,12 @@ func TestTheSentinelsAreAskedAgainEachSixthOfALease(t *testing.T) {
 	server := fixture.Server(t)
 	f := startFake(t, server.Addr(), 1)
 	c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: time.Second})
-	held, err := c.Mutex("a").Lock(context.Background())
+	held, err := c.Mutex("a").Lock(bounded.Context(t))
 	require.NoError(t, err)
 	renewed, asked := c.Stats().Renewal.Renewed, f.questions()
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+6 }, time.Minute, time.Millisecond)
 	require.GreaterOrEqual(t, f.questions()-asked, 6, "two to a renewal, but on a busy machine")
-	require.NoError(t, held.Unlock(context.Background()))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
 func TestTheMasterIsUsedOnWithoutSentinels(t *testing.T) {
@@ -241,7 +242,7 @@ func TestTheMasterIsUsedOnWithoutSentinels(t *testing.T) {
 	server := fixture.Server(t)
 	f := startFake(t, server.Addr(), 1)
 	c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: 3 * time.Second})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex("a").Lock(ctx)
 	require.NoError(t, err)
 	f.Close()
@@ -261,18 +262,18 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	source := newSource(t, addrs(f)...)
 	unused, err := lock.New(source, lock.Config{})
 	require.NoError(t, err)
-	require.NoError(t, unused.Close(context.Background()))
+	require.NoError(t, unused.Close(bounded.Context(t)))
 	c, err := lock.New(source, lock.Config{})
 	require.NoError(t, err)
-	_, err = c.Mutex("m").TryLock(context.Background())
+	_, err = c.Mutex("m").TryLock(bounded.Context(t))
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := c.Mutex("m").Lock(context.Background())
+		_, err := c.Mutex("m").Lock(bounded.Context(t))
 		waiting <- err
 	}()
-	require.NoError(t, c.Close(context.Background()))
-	require.ErrorIs(t, <-waiting, lock.ErrClosed)
+	require.NoError(t, c.Close(bounded.Context(t)))
+	require.ErrorIs(t, bounded.Receive(t, waiting), lock.ErrClosed)
 }
 
 // A refused PING is an answer: it says that the connection lives.
@@ -284,11 +285,11 @@ func TestASentinelThatRefusesPINGIsListenedToAllTheSame(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer bounded.Wait(t, &wg)
 	defer cancel()
 	found := make(chan topology.Layout, 1)
 	wg.Go(func() { source.Follow(ctx, time.Hour, nil, func(l topology.Layout) { found <- l }) })
-	require.Equal(t, "127.0.0.1:1", (<-found).Servers[0].Name, "for the log")
+	require.Equal(t, "127.0.0.1:1", bounded.Receive(t, found).Servers[0].Name, "for the log")
 	count := func() (pings, subs int) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
