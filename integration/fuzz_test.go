@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -51,7 +52,7 @@ func (a *arena) client(t *testing.T, cfg lock.Config) (*lock.Client, error) {
 	t.Cleanup(func() { _ = pool.Close() })
 	c, err := lock.New(pool, cfg)
 	if err == nil {
-		t.Cleanup(func() { _ = c.Close(context.Background()) })
+		t.Cleanup(func() { _ = c.Close(bounded.Context(t)) })
 	}
 	return c, err
 }
@@ -123,7 +124,7 @@ func FuzzLock(f *testing.F) {
 		}
 		lockFor := takes[int(kind)%len(takes)]
 		writeFor := takes[min(int(kind)%len(takes), 3)] // readers exclude no readers
-		ctx, wellOwned := context.Background(), true
+		ctx, wellOwned := bounded.Context(t), true
 		if owner != "" {
 			ctx, wellOwned = lock.WithOwner(ctx, owner), len(owner) <= 200
 		}
@@ -140,10 +141,10 @@ func FuzzLock(f *testing.F) {
 		require.Positive(t, pttl)
 		require.LessOrEqual(t, pttl, d.Milliseconds())
 		if d >= 10*time.Second { // a busy machine may let less expire
-			inner, err := lockFor(held.Context(context.Background()))
+			inner, err := lockFor(held.Context(bounded.Context(t)))
 			require.NoError(t, err)
 			require.Equal(t, 2, inner.Count())
-			_, err = writeFor(context.Background())
+			_, err = writeFor(bounded.Context(t))
 			require.ErrorIs(t, err, lock.ErrNotAcquired)
 			clearError(t, err)
 			require.NoError(t, inner.Unlock(ctx))
@@ -173,7 +174,7 @@ func FuzzCounts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string, set, take, add, give int64) {
 		c, err := a.client(t, lock.Config{})
 		require.NoError(t, err)
-		ctx := context.Background()
+		ctx := bounded.Context(t)
 		s, free := c.Semaphore(name), int64(0)
 		check := func(err error, ok bool, change int64) {
 			t.Helper()
@@ -270,7 +271,7 @@ func FuzzValue(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value, field string, hash bool, at byte) {
 		c, err := a.client(t, lock.Config{})
 		require.NoError(t, err)
-		ctx := context.Background()
+		ctx := bounded.Context(t)
 		key := "k"
 		o := family(c, key)[int(at)%7]
 		beside := int(at)/7%(len(o.others)+1) - 1

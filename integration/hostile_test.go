@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -297,7 +298,7 @@ func TestWhatSomebodyPutAtTheKey(t *testing.T) {
 			})
 		}
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	// The server is well, and all else as well.
 	held, err := c.Mutex("well").TryLock(ctx)
 	require.NoError(t, err)
@@ -334,7 +335,7 @@ func TestWhatSomebodyPutAtAKeyBeside(t *testing.T) {
 			}
 		}
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.NoError(t, c.Close(ctx))
 }
 
@@ -354,7 +355,7 @@ func goes(t *testing.T, s *redistest.Server, key string) bool {
 func TestWhatSomebodyPutAtTheTokenCounter(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	for _, h := range hostiles {
 		c := fixture.ClientOf(t, s, lock.Config{IOTimeout: time.Second})
 		first, err := c.Mutex("m").TryLock(ctx)
@@ -381,7 +382,7 @@ func TestWhatSomebodyPutAtTheTokenCounter(t *testing.T) {
 		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 || len(waited) == 1 }, time.Minute, time.Millisecond)
 		h.at(t, s, "wheellock_token")
 		checkError(t, h.name, held.Unlock(ctx))
-		checkError(t, h.name, <-waited)
+		checkError(t, h.name, bounded.Receive(t, waited))
 		require.True(t, goes(t, s, "m"), h.name)
 		fixture.Do(t, s, "DEL", "wheellock_token")
 		require.NoError(t, c.Close(ctx))
@@ -393,7 +394,7 @@ func TestWhatSomebodyPutAtTheTokenCounter(t *testing.T) {
 func TestWhatSomebodyPutInPlaceOfALock(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
 	_, err := c.PermitSemaphore("permits").TrySet(ctx, int64(len(hostiles)))
 	require.NoError(t, err)
@@ -458,7 +459,7 @@ func TestWhatSomebodyPutInPlaceOfALock(t *testing.T) {
 func TestWhatSomebodyPutInPlaceOfALockIsNotOurs(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second})
 	takes := map[string]func(ctx context.Context, name string) (*lock.Held, error){
 		"Mutex":       func(ctx context.Context, name string) (*lock.Held, error) { return c.Mutex(name).Lock(ctx) },
@@ -504,7 +505,7 @@ func TestWhatSomebodyPutInPlaceOfALockIsNotOurs(t *testing.T) {
 
 // waitingContext is for who re-enters but waits at most for patience.
 func waitingContext(t *testing.T, held *lock.Held) context.Context {
-	ctx, cancel := context.WithTimeout(held.Context(context.Background()), patience)
+	ctx, cancel := context.WithTimeout(held.Context(bounded.Context(t)), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -514,7 +515,7 @@ func waitingContext(t *testing.T, held *lock.Held) context.Context {
 func TestAReadersCountOfSomebodyElses(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: time.Second})
 	for name, take := range map[string]func(context.Context) (*lock.Held, error){
 		"r": c.RWMutex("r").RLock, "w": c.RWMutex("w").Lock,
@@ -534,7 +535,7 @@ func TestAReadersCountOfSomebodyElses(t *testing.T) {
 func TestALockWhoseTTLSomebodyTook(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
 	held, err := c.Mutex("m").Lock(ctx)
 	require.NoError(t, err)
@@ -569,7 +570,7 @@ func TestAMaliciousPublisher(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := onFirst(t)
-			ctx, cancel := context.WithCancel(context.Background())
+			ctx, cancel := context.WithCancel(bounded.Context(t))
 			defer cancel()
 			// They wait for an hour if nobody wakes them.
 			cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}

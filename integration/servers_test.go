@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/integration/redistest/container"
@@ -91,7 +92,7 @@ func onEach(t *testing.T, f func(t *testing.T, s *redistest.Server)) {
 // own starts a server that the test may break.
 func own(t *testing.T, s starter) *redistest.Server {
 	t.Helper()
-	srv, err := s.start(context.Background(), redistest.Options{})
+	srv, err := s.start(bounded.Context(t), redistest.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, srv.Stop()) })
 	return srv
@@ -100,7 +101,7 @@ func own(t *testing.T, s starter) *redistest.Server {
 func TestALockOnEachKindOfServer(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *redistest.Server) {
-		ctx := context.Background()
+		ctx := bounded.Context(t)
 		// Nobody polls, so only a message wakes who waits.
 		cfg := lock.Config{Lease: 2 * time.Second, MaxPoll: time.Hour}
 		a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
@@ -132,7 +133,7 @@ func TestALockOnEachKindOfServer(t *testing.T) {
 		}, time.Minute, 5*time.Millisecond)
 
 		require.NoError(t, held.Unlock(ctx))
-		next := <-waited
+		next := bounded.Receive(t, waited)
 		require.NotNil(t, next)
 		require.Greater(t, next.Token(), held.Token())
 
@@ -152,7 +153,7 @@ func TestALockOnEachKindOfServer(t *testing.T) {
 func TestAServerThatHangsOrDies(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, s *redistest.Server) {
-		ctx := context.Background()
+		ctx := bounded.Context(t)
 		// The margin is what a busy machine may take to look at the server.
 		c := fixture.ClientOf(t, s, lock.Config{Lease: 8 * time.Second, Renewal: renewal.Config{Margin: 2 * time.Second}})
 		other := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})

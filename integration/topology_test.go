@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -24,27 +24,17 @@ import (
 // The topologies on containers. What the packages of lock check on processes is
 // tried here once more in short, each with its own servers, all at once.
 
-// sure repeats a call until its outcome is known: in a failover an answer may
-// never come.
-func sure(call func() error) error {
-	for {
-		if err := call(); !errors.Is(err, lock.ErrUnknown) {
-			return err
-		}
-	}
-}
-
 // requireUnlocked unlocks.
 func requireUnlocked(t *testing.T, held *lock.Held) {
 	t.Helper()
-	require.NoError(t, sure(func() error { return held.Unlock(context.Background()) }))
+	require.NoError(t, fixture.Known(func() error { return held.Unlock(bounded.Context(t)) }))
 }
 
 // requireTakenOver checks that another gets what was lost, and not before its
 // holder was told: by then held is lost by the clock alone.
 func requireTakenOver(t *testing.T, other *lock.Client, held *lock.Held) {
 	t.Helper()
-	next, err := other.Mutex(held.Name()).Lock(context.Background())
+	next, err := other.Mutex(held.Name()).Lock(bounded.Context(t))
 	require.NoError(t, err)
 	require.False(t, held.Valid(), "two have %s", held.Name())
 	require.False(t, time.Now().Before(held.Deadline()))
@@ -61,7 +51,7 @@ func TestAFailoverOfContainers(t *testing.T) {
 		t.Skip("six containers")
 	}
 	const downAfter = 5 * time.Second
-	rs, err := redistest.StartSentinels(context.Background(), redistest.SentinelOptions{DownAfter: downAfter, Start: containers(t).start})
+	rs, err := redistest.StartSentinels(bounded.Context(t), redistest.SentinelOptions{DownAfter: downAfter, Start: containers(t).start})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, rs.Stop()) })
 	clientFor := func(lease time.Duration) *lock.Client {
@@ -69,7 +59,7 @@ func TestAFailoverOfContainers(t *testing.T) {
 		require.NoError(t, err)
 		return fixture.Client(t, source, lock.Config{Lease: lease, IOTimeout: min(time.Second, lease/10)})
 	}
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	short, long, other := clientFor(downAfter/2), clientFor(300*time.Second), clientFor(300*time.Second)
 	helds := fixture.LockAll(t, short, fixture.Names("short", 20))
 	kept := fixture.LockAll(t, long, fixture.Names("kept", 20))
@@ -100,7 +90,7 @@ func TestAFailoverOfContainers(t *testing.T) {
 	}
 	for name, held := range kept {
 		require.True(t, held.Valid(), name)
-		require.ErrorIs(t, sure(func() error {
+		require.ErrorIs(t, fixture.Known(func() error {
 			_, err := other.Mutex(name).TryLock(ctx)
 			return err
 		}), lock.ErrNotAcquired)
@@ -121,13 +111,13 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 	// A replica that takes over sooner than the trust in a lease ends has the lock
 	// renewed there, and nobody loses it.
 	const lease = 5 * time.Second
-	rc, err := redistest.StartCluster(context.Background(), redistest.ClusterOptions{
+	rc, err := redistest.StartCluster(bounded.Context(t), redistest.ClusterOptions{
 		Replicas: 1, NodeTimeout: 2 * lease, Start: containers(t).start,
 		Args: []string{"--cluster-require-full-coverage", "no"},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, rc.Stop()) })
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	clientFor := func() *lock.Client {
 		source, err := cluster.New(&redisc.Cluster{StartupNodes: rc.Addrs()[1:2]}, cluster.Options{})
 		require.NoError(t, err)
@@ -174,7 +164,7 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 				}
 				inside.Add(-1)
 				turns.Add(1)
-				if err := sure(func() error { return held.Unlock(ctx) }); err != nil {
+				if err := fixture.Known(func() error { return held.Unlock(ctx) }); err != nil {
 					t.Error(err)
 				}
 			}
@@ -207,7 +197,7 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 	}
 	goOn()
 	stop()
-	fighters.Wait()
+	bounded.Wait(t, &fighters)
 	for name, held := range kept {
 		require.True(t, held.Valid(), name)
 		requireUnlocked(t, held)
@@ -238,7 +228,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 			return time.Duration(up-1)*time.Second >= lease
 		}, time.Minute, 20*time.Millisecond)
 	}
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	var clients []*lock.Client
 	redLock := func() *lock.RedLock {
 		var members []*lock.Mutex
@@ -286,7 +276,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 3, held.Members())
 	require.NoError(t, servers[0].Pause())
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	require.False(t, held.Valid())
 	for _, i := range []int{0, 1, 3} {
 		require.NoError(t, servers[i].Resume())

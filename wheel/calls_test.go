@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/wheel"
 )
 
@@ -375,7 +376,7 @@ func TestTimersThatMoveBetweenStoppedWheelsMeetNoDeadlock(t *testing.T) {
 		}
 		wg.Go(func() { a.Stop() })
 		wg.Go(func() { b.Stop() })
-		wg.Wait()
+		bounded.Wait(t, &wg)
 		account(t, a)
 		account(t, b)
 	}
@@ -413,7 +414,7 @@ func TestTheDriverHasNobodysLabels(t *testing.T) {
 		_, err := w.AfterFunc(0, func() { close(ran); <-block })
 		require.NoError(t, err)
 	})
-	<-ran
+	bounded.Receive(t, ran)
 	var text strings.Builder
 	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&text, 1))
 	close(block)

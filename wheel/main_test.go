@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/wheel"
 )
 
@@ -30,7 +31,7 @@ func start(t testing.TB, cfg wheel.Config) *wheel.Wheel {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		w.Stop()
-		<-w.Done()
+		bounded.Receive(t, w.Done())
 	})
 	return w
 }

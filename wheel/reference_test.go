@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/wheel"
 )
 
@@ -92,7 +93,7 @@ func TestNoReferenceWhileACallbackBlocks(t *testing.T) {
 		for _, r := range rs {
 			require.NoError(t, w.Schedule(&r.timer, time.Until(at)+time.Millisecond, r))
 		}
-		<-blocked
+		bounded.Receive(t, blocked)
 		for _, r := range rs {
 			r.timer.Stop()
 		}
@@ -116,7 +117,7 @@ func TestNoReferenceToTimersThatWereVisitedAndFiledAnew(t *testing.T) {
 			done := make(chan struct{})
 			_, err := w.AfterFunc(120*time.Millisecond, func() { close(done) })
 			require.NoError(t, err)
-			<-done
+			bounded.Receive(t, done)
 			for _, r := range rs {
 				require.True(t, r.timer.Stop())
 			}
@@ -136,7 +137,7 @@ func TestNoReferenceAfterFiring(t *testing.T) {
 		for range 2 { // the second comes in a later tick: the first one's buffers have been let go
 			_, err := w.AfterFunc(20*time.Millisecond, func() { done <- struct{}{} })
 			require.NoError(t, err)
-			<-done
+			bounded.Receive(t, done)
 		}
 		requireFreed(t, ws, "fired")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/wheel"
 )
 
@@ -125,8 +126,8 @@ func TestStopFromManyGoroutinesReturnsEachTimerOnce(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
-	<-w.Done()
+	bounded.Wait(t, &wg)
+	bounded.Receive(t, w.Done())
 	require.Equal(t, int64(1000), total.Load())
 	require.Equal(t, int64(1), lists.Load())
 }
@@ -152,8 +153,8 @@ func TestScheduleThatRacesStopIsFiredReturnedOrRefused(t *testing.T) {
 			runtime.Gosched()
 		}
 		returned := len(w.Stop())
-		wg.Wait()
-		<-w.Done()
+		bounded.Wait(t, &wg)
+		bounded.Receive(t, w.Done())
 		require.Equal(t, accepted.Load(), fired.Load()+int64(returned))
 		account(t, w)
 	}

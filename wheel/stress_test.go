@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/wheel"
 )
 
@@ -134,10 +135,10 @@ func TestEveryArmingEndsExactlyOnce(t *testing.T) {
 				}
 			})
 		}
-		wg.Wait()
+		wg.Wait() // as long as stressOps says
 		account(t, w)
 		returned := w.Stop()
-		<-w.Done()
+		bounded.Receive(t, w.Done())
 		account(t, w)
 		st := w.Stats()
 		require.Zero(t, st.Pending)
@@ -175,6 +176,6 @@ func TestNeverEarlyInRealTime(t *testing.T) {
 		})
 		require.NoError(t, err)
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Zero(t, early.Load())
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/wheel"
 )
 
@@ -112,6 +113,6 @@ func TestNoWakeUpIsLost(t *testing.T) {
 			spun.Add(1)
 		}
 		require.NoError(t, w.Schedule(&timer, 0, task))
-		<-fired
+		bounded.Receive(t, fired)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/wheel"
 )
 
@@ -128,7 +129,7 @@ func TestMaxPendingIsExactFromManyGoroutines(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Equal(t, int64(limit), accepted.Load())
 	require.Equal(t, int64(7*limit), refused.Load())
 	require.Equal(t, limit, w.Len())
@@ -148,7 +149,7 @@ func TestNewWheelIsSmallAndHasNoGoroutine(t *testing.T) {
 	require.Less(t, (heap()-before)/n, uint64(32<<10))
 	for _, w := range ws {
 		w.Stop()
-		<-w.Done()
+		bounded.Receive(t, w.Done())
 	}
 	ws = nil
 	for i := range n { // used, they are still under 200 MB, and nothing is left of them
@@ -164,7 +165,7 @@ func TestNewWheelIsSmallAndHasNoGoroutine(t *testing.T) {
 	require.Less(t, int64(heap())-int64(before), int64(200<<20))
 	for _, w := range ws {
 		require.Len(t, w.Stop(), 1)
-		<-w.Done()
+		bounded.Receive(t, w.Done())
 	}
 	clear(ws)
 	for range 3 { // the pools of affinities go with the second collection

@@ -1,20 +1,20 @@
 package redistest_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 func TestAClusterMovesASlotAndFailsOver(t *testing.T) {
 	t.Parallel()
 	needRedis(t)
-	c, err := redistest.StartCluster(context.Background(), redistest.ClusterOptions{Replicas: 1})
+	c, err := redistest.StartCluster(bounded.Context(t), redistest.ClusterOptions{Replicas: 1})
 	require.NoError(t, err)
 	defer c.Stop()
 	require.Len(t, c.Servers, 6)
@@ -40,7 +40,7 @@ func TestAClusterMovesASlotAndFailsOver(t *testing.T) {
 func TestSentinelsFailOver(t *testing.T) {
 	t.Parallel()
 	needRedis(t)
-	s, err := redistest.StartSentinels(context.Background(), redistest.SentinelOptions{})
+	s, err := redistest.StartSentinels(bounded.Context(t), redistest.SentinelOptions{})
 	require.NoError(t, err)
 	defer s.Stop()
 	require.Len(t, s.Servers, 3)
@@ -58,7 +58,7 @@ func TestSentinelsFailOver(t *testing.T) {
 		info, err := s.Servers[i].Info("replication")
 		return err == nil && info["role"] == "master"
 	}, time.Minute, 20*time.Millisecond)
-	require.NoError(t, s.Sentinels[0].Restart(context.Background()), "with the configuration that it had")
+	require.NoError(t, s.Sentinels[0].Restart(bounded.Context(t)), "with the configuration that it had")
 	m, err := s.Master(s.Sentinels[0])
 	require.NoError(t, err)
 	require.Equal(t, "mymaster", m["name"])
@@ -66,7 +66,7 @@ func TestSentinelsFailOver(t *testing.T) {
 
 // needRedis skips the test on a machine without redis-server.
 func needRedis(t *testing.T) {
-	s, err := redistest.Start(context.Background(), redistest.Options{})
+	s, err := redistest.Start(bounded.Context(t), redistest.Options{})
 	if err != nil && !redistest.Required() {
 		t.Skip(err)
 	}

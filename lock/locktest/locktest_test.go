@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/locktest"
 )
@@ -190,7 +191,7 @@ func TestItWorksInRealTimeToo(t *testing.T) {
 	client := locktest.New(t, lock.Config{})
 	held, err := client.Mutex("job").LockFor(t.Context(), 200*time.Millisecond)
 	require.NoError(t, err)
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	require.ErrorIs(t, held.Err(), lock.ErrLost)
 	again, err := client.Mutex("job").Lock(t.Context())
 	require.NoError(t, err)

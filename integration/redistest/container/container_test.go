@@ -14,6 +14,7 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/integration/redistest/container"
 )
@@ -43,7 +44,7 @@ func TestAServerStartsEmptyAndStopLeavesNothing(t *testing.T) {
 	require.NoError(t, s.Stop(), "Stop again")
 	_, err = s.Dial()
 	require.Error(t, err)
-	for _, call := range []func() error{s.Pause, s.Resume, s.Kill, func() error { return s.Restart(context.Background()) }} {
+	for _, call := range []func() error{s.Pause, s.Resume, s.Kill, func() error { return s.Restart(bounded.Context(t)) }} {
 		require.ErrorIs(t, call(), redistest.ErrStopped)
 	}
 }
@@ -225,7 +226,7 @@ func TestAContainerThatAnotherRemoves(t *testing.T) {
 		go func() { removed <- remove() }()
 		time.Sleep(headStart)
 		require.NoError(t, s.Stop())
-		<-removed // whoever was first
+		bounded.Receive(t, removed) // whoever was first
 	}
 	s := start(t, container.Options{})
 	require.NoError(t, remover(t, s)())
@@ -272,7 +273,7 @@ func TestSentinelsOfContainersFailOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("seven containers")
 	}
-	s, err := redistest.StartSentinels(context.Background(), redistest.SentinelOptions{Replicas: 1, Start: container.Start})
+	s, err := redistest.StartSentinels(bounded.Context(t), redistest.SentinelOptions{Replicas: 1, Start: container.Start})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Stop()) }()
 	require.NoError(t, s.Servers[0].Kill())
@@ -280,7 +281,7 @@ func TestSentinelsOfContainersFailOver(t *testing.T) {
 		m, err := s.Master(s.Sentinels[1])
 		return err == nil && net.JoinHostPort(m["ip"], m["port"]) == s.Servers[1].Addr()
 	}, time.Minute, 20*time.Millisecond)
-	require.NoError(t, s.Sentinels[0].Restart(context.Background()), "with the configuration that it had")
+	require.NoError(t, s.Sentinels[0].Restart(bounded.Context(t)), "with the configuration that it had")
 	m, err := s.Master(s.Sentinels[0])
 	require.NoError(t, err)
 	require.Equal(t, "mymaster", m["name"])
@@ -292,7 +293,7 @@ func TestAClusterOfContainers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three containers")
 	}
-	c, err := redistest.StartCluster(context.Background(), redistest.ClusterOptions{Start: container.Start})
+	c, err := redistest.StartCluster(bounded.Context(t), redistest.ClusterOptions{Start: container.Start})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Stop()) }()
 	require.True(t, slices.ContainsFunc(c.Addrs(), func(a string) bool { return strings.HasPrefix(a, "127.0.0.1:") }))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/integration/redistest/container"
 )
@@ -30,7 +31,7 @@ func need(t *testing.T) {
 func start(t *testing.T, o container.Options) *redistest.Server {
 	t.Helper()
 	need(t)
-	return kept(t)(container.Start(context.Background(), o))
+	return kept(t)(container.Start(bounded.Context(t), o))
 }
 
 // kept stops a server at the end of the test.

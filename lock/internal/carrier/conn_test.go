@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/renewal"
@@ -101,7 +102,7 @@ func TestAnIdleConnectionKeepsNoHolds(t *testing.T) {
 				require.NoError(t, lane.Hold(&h.lease, h, renewal.Terms{Stamp: time.Now(), TTL: time.Minute}))
 			}
 			lane.Verify() // due at once
-			require.Zero(t, <-w.kept)
+			require.Zero(t, bounded.Receive(t, w.kept))
 		})
 	}
 }
