@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
@@ -18,7 +19,7 @@ import (
 func TestAnAnswerThatIsNoneIsUnknownNotALoss(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	for _, odd := range []any{"OK", []byte("1"), nil, int64(7), []any{}, []any{"1", "2"}, []any{[]byte("0")}, []any{int64(7), "x"}} {
 		for _, name := range []string{"reenter", "guard", "extend"} {
 			var mangled atomic.Pointer[string] // the script whose answer is odd
@@ -60,7 +61,7 @@ func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
 	s := onRedis(t)
 	st := stall(t, s)
 	c := fixture.ClientOver(t, st, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	st.Keep("guard")
@@ -81,7 +82,7 @@ func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, lock.ErrUnknown, "it is known that it was not sent")
 	st.LetGo()
-	require.NoError(t, <-first)
+	require.NoError(t, bounded.Receive(t, first))
 	require.Equal(t, []byte("first"), fixture.Do(t, s, "GET", t.Name()+":x"))
 	_, err = held.Guard(ctx, "SET", []string{t.Name() + ":x"}, "third")
 	require.NoError(t, err)

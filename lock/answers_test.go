@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -36,7 +36,7 @@ func TestPassingAnswersAreUnknownAndRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := fixture.Server(t)
 			c := fixture.ClientOf(t, s, lock.Config{})
-			ctx := context.Background()
+			ctx := bounded.Context(t)
 			state.begin(t, s)
 			_, err := c.Mutex("m").TryLock(ctx)
 			require.ErrorIs(t, err, lock.ErrUnknown)
@@ -51,7 +51,7 @@ func TestPassingAnswersAreUnknownAndRetried(t *testing.T) {
 				got <- err
 			}()
 			fixture.Do(t, s, state.end[0].(string), state.end[1:]...)
-			require.NoError(t, <-got)
+			require.NoError(t, bounded.Receive(t, got))
 		})
 	}
 }
@@ -79,7 +79,7 @@ func breakSaves(t *testing.T, s *redistest.Server) {
 func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
 	s := fixture.Server(t, "--enable-debug-command", "yes", "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	before, err := c.Mutex("before").Lock(ctx)
 	require.NoError(t, err)
 	fixture.Do(t, s, "DEBUG", "POPULATE", 3000)
@@ -97,7 +97,7 @@ func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	held, err := c.Mutex("m2").Lock(ctx)
 	require.NoError(t, err)
-	require.NoError(t, <-loaded)
+	require.NoError(t, bounded.Receive(t, loaded))
 	require.NoError(t, held.Unlock(ctx))
 	require.NoError(t, before.Err())
 	require.NoError(t, before.Unlock(ctx))
@@ -110,7 +110,7 @@ func TestNOPERMIsFinal(t *testing.T) {
 		return s.DialContext(ctx, redis.DialUsername("reader"), redis.DialPassword("pw"))
 	}}
 	c := fixture.Client(t, pool, lock.Config{})
-	_, err := c.Mutex("m").Lock(context.Background())
+	_, err := c.Mutex("m").Lock(bounded.Context(t))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, lock.ErrUnknown)
 	require.NotErrorIs(t, err, lock.ErrNotAcquired)
@@ -120,7 +120,7 @@ func TestNOPERMIsFinal(t *testing.T) {
 func TestABusyServerIsWaitedFor(t *testing.T) {
 	s := fixture.Server(t, "--lua-time-limit", "1")
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	conn, err := s.Dial()
 	require.NoError(t, err)
 	defer conn.Close()
@@ -139,7 +139,7 @@ func TestABusyServerIsWaitedFor(t *testing.T) {
 func TestHeldLocksOutliveFullMemoryAndCanBeReleased(t *testing.T) {
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 6 * time.Second})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	locks := 100_000
 	if testing.Short() {
 		locks = 10_000
@@ -178,7 +178,7 @@ func byMany(t *testing.T, n int, f func(i int) error) {
 			}
 		})
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.False(t, t.Failed())
 }
 
@@ -187,7 +187,7 @@ func TestTokensRiseOverAnEmptyRestartAndOneWithAOF(t *testing.T) {
 		t.Run("appendonly="+aof, func(t *testing.T) {
 			s := fixture.Server(t, "--appendonly", aof, "--appendfsync", "always")
 			c := fixture.ClientOf(t, s, lock.Config{})
-			ctx := context.Background()
+			ctx := bounded.Context(t)
 			held, err := c.Mutex("m").Lock(ctx)
 			require.NoError(t, err)
 			last := held.Token()
@@ -220,16 +220,14 @@ func TestDocumentedACLLineIsEnough(t *testing.T) {
 	}}
 	c, err := lock.New(pool, lock.Config{KeyPrefix: "app:", Lease: 300 * time.Millisecond, MaxPoll: time.Hour})
 	require.NoError(t, err)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	defer fixture.CloseNow(c)
 	mu := c.Mutex("m")
 	held, err := mu.Lock(ctx)
 	require.NoError(t, err)
 	inner, err := mu.Lock(held.Context(ctx))
 	require.NoError(t, err)
-	for before := c.Stats().Renewal.Renewed; c.Stats().Renewal.Renewed == before; {
-		time.Sleep(time.Millisecond)
-	}
+	fixture.AwaitRenewed(t, c, 1)
 	require.NoError(t, inner.Unlock(ctx))
 	_, err = held.Guard(ctx, "INCR", []string{"app:{m}:x"})
 	require.ErrorContains(t, err, "Redis refused") // the guarded commands need rights of their own
@@ -237,7 +235,7 @@ func TestDocumentedACLLineIsEnough(t *testing.T) {
 	wg := inTurn(t, other, "m", 1, func(*lock.Held) {})
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{app:m}", 1)
 	require.NoError(t, held.Unlock(ctx))
-	wg.Wait()
+	bounded.Wait(t, wg)
 	_, err = mu.Inspect(ctx)
 	require.NoError(t, err)
 	_, err = mu.ForceUnlock(ctx)
@@ -258,9 +256,9 @@ func TestAServerThatMayEvictLocksIsWarnedAbout(t *testing.T) {
 		var log fixture.Log
 		c := fixture.ClientOf(t, s, lock.Config{Connections: 1, Logger: log.Logger()})
 		for range 3 {
-			held, err := c.Mutex("m").Lock(context.Background())
+			held, err := c.Mutex("m").Lock(bounded.Context(t))
 			require.NoError(t, err)
-			require.NoError(t, held.Unlock(context.Background()))
+			require.NoError(t, held.Unlock(bounded.Context(t)))
 		}
 		fixture.CloseNow(c)
 		want := 0
@@ -276,7 +274,7 @@ func TestAServerThatMayEvictLocksIsWarnedAbout(t *testing.T) {
 func TestAnUnansweredInnerUnlockLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 100 * time.Millisecond, UnlockTimeout: 200 * time.Millisecond})
 	for _, repeated := range []string{"", "before", "after"} {
 		name := t.Name() + repeated
@@ -292,10 +290,10 @@ func TestAnUnansweredInnerUnlockLeavesNothingBehind(t *testing.T) {
 		require.True(t, outer.Valid())
 		require.False(t, inner.Valid())
 		if repeated == "before" {
-			require.NoError(t, eventually(func() error { return inner.Unlock(ctx) }))
+			require.NoError(t, fixture.Known(func() error { return inner.Unlock(ctx) }))
 			require.ErrorIs(t, inner.Unlock(ctx), lock.ErrNotHeld)
 		}
-		require.NoError(t, eventually(func() error { return outer.Unlock(ctx) }))
+		require.NoError(t, fixture.Known(func() error { return outer.Unlock(ctx) }))
 		require.False(t, fixture.Exists(t, s, name))
 		if repeated == "after" {
 			require.NoError(t, inner.Unlock(ctx))
@@ -303,13 +301,4 @@ func TestAnUnansweredInnerUnlockLeavesNothingBehind(t *testing.T) {
 		}
 	}
 	require.Zero(t, c.Stats().Held)
-}
-
-// eventually calls f until its outcome is known.
-func eventually(f func() error) error {
-	for {
-		if err := f(); !errors.Is(err, lock.ErrUnknown) {
-			return err
-		}
-	}
 }

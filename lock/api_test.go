@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -16,7 +17,7 @@ import (
 func TestInspectSaysWhoHoldsTheLock(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
-	mu, ctx := c.Mutex(t.Name()), context.Background()
+	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
 	require.Equal(t, "app:"+t.Name(), mu.Name())
 	info, err := mu.Inspect(ctx)
 	require.NoError(t, err)
@@ -53,7 +54,7 @@ func TestInspectSaysWhoHoldsTheLock(t *testing.T) {
 func TestForceUnlockTakesTheLockAndLeavesOtherKeysAlone(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour})
-	mu, ctx := c.Mutex(t.Name()), context.Background()
+	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
 	ok, err := mu.ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.False(t, ok)
@@ -64,7 +65,7 @@ func TestForceUnlockTakesTheLockAndLeavesOtherKeysAlone(t *testing.T) {
 	ok, err = mu.ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.True(t, ok)
-	wg.Wait()
+	bounded.Wait(t, wg)
 	fixture.RequireLost(t, held, lock.NotOwner)
 
 	fixture.Do(t, s, "HSET", t.Name()+"-user", "name", "bob")
@@ -79,7 +80,7 @@ func TestForceUnlockTakesTheLockAndLeavesOtherKeysAlone(t *testing.T) {
 func TestDoUnlocksWhateverHappens(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond})
-	mu, ctx := c.Mutex(t.Name()), context.Background()
+	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
 	boom := errors.New("boom")
 	require.ErrorIs(t, mu.Do(ctx, func(ctx context.Context) error {
 		require.True(t, mu.HeldBy(ctx))
@@ -92,7 +93,7 @@ func TestDoUnlocksWhateverHappens(t *testing.T) {
 	require.False(t, fixture.Exists(t, s, t.Name()))
 	err := mu.Do(ctx, func(ctx context.Context) error {
 		fixture.Do(t, s, "DEL", t.Name())
-		<-ctx.Done()
+		bounded.Receive(t, ctx.Done())
 		return context.Cause(ctx)
 	})
 	require.ErrorIs(t, err, lock.ErrLost)
@@ -104,7 +105,7 @@ func TestDoUnlocksWhateverHappens(t *testing.T) {
 func TestExtendMovesTheEndAndNeverShortens(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).LockFor(ctx, 10*time.Second)
 	require.NoError(t, err)
 	require.NoError(t, held.Extend(ctx, time.Minute))
@@ -126,7 +127,7 @@ func TestExtendMovesTheEndAndNeverShortens(t *testing.T) {
 func TestMixesOfLockAndLockForNeverShortenTrust(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Second})
-	mu, ctx := c.Mutex(t.Name()), context.Background()
+	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
 	outer, err := mu.LockFor(ctx, time.Minute)
 	require.NoError(t, err)
 	long := outer.Deadline()
@@ -137,10 +138,10 @@ func TestMixesOfLockAndLockForNeverShortenTrust(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, brief.Unlock(ctx))
 	require.Equal(t, long, outer.Deadline())
-	for c.Stats().Renewal.Renewed < 2 {
+	bounded.Until(t, func() bool {
 		require.NoError(t, inner.Err())
-		time.Sleep(time.Millisecond)
-	}
+		return c.Stats().Renewal.Renewed >= 2
+	})
 	require.NoError(t, inner.Unlock(ctx))
 	require.Equal(t, long, outer.Deadline())
 	ttl, err := mu.TTL(ctx)
@@ -155,7 +156,7 @@ func TestMixesOfLockAndLockForNeverShortenTrust(t *testing.T) {
 func TestGuardRunsACommandOnlyUnderTheLock(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	key := t.Name() + ":balance"

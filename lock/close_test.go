@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -15,7 +16,7 @@ import (
 func TestCloseTellsHoldersAndWaitsForTheirUnlocks(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: 5 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	work := held.Context(ctx)
@@ -27,26 +28,26 @@ func TestCloseTellsHoldersAndWaitsForTheirUnlocks(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- c.Close(ctx) }()
 
-	<-work.Done()
+	bounded.Receive(t, work.Done())
 	require.ErrorIs(t, context.Cause(work), lock.ErrClosed)
 	require.ErrorIs(t, context.Cause(work), lock.ErrLost)
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	require.ErrorIs(t, held.Err(), lock.ErrClosed)
-	require.ErrorIs(t, <-waiter, lock.ErrClosed)
+	require.ErrorIs(t, bounded.Receive(t, waiter), lock.ErrClosed)
 	_, err = c.Mutex("another").TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrClosed)
 	renewed := c.Stats().Renewal.Renewed
-	for c.Stats().Renewal.Renewed < renewed+3 {
+	bounded.Until(t, func() bool {
 		require.True(t, held.Valid(), "it is renewed while Close waits")
-		time.Sleep(time.Millisecond)
-	}
+		return c.Stats().Renewal.Renewed >= renewed+3
+	})
 	select {
 	case err := <-closed:
 		t.Fatal("Close did not wait:", err)
 	default:
 	}
 	require.NoError(t, held.Unlock(ctx))
-	require.NoError(t, <-closed)
+	require.NoError(t, bounded.Receive(t, closed))
 	require.False(t, fixture.Exists(t, s, t.Name()))
 	require.NoError(t, c.Close(ctx), "twice")
 }
@@ -54,7 +55,7 @@ func TestCloseTellsHoldersAndWaitsForTheirUnlocks(t *testing.T) {
 func TestCloseLeavesHeldLocksToTheirTTL(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(bounded.Context(t))
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	cancel()
@@ -69,7 +70,7 @@ func TestCloseLeavesHeldLocksToTheirTTL(t *testing.T) {
 func TestReleaseOnCloseDeletesWhatIsHeld(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{ReleaseOnClose: true})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(bounded.Context(t))
 	for _, name := range []string{"a", "b", "c"} {
 		_, err := c.Mutex(t.Name() + name).Lock(ctx)
 		require.NoError(t, err)
@@ -84,7 +85,7 @@ func TestReleaseOnCloseDeletesWhatIsHeld(t *testing.T) {
 func TestCloseAtOnceFromManyGoroutines(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -104,12 +105,12 @@ func TestCloseAtOnceFromManyGoroutines(t *testing.T) {
 	for range 4 {
 		wg.Go(func() { require.NoError(t, c.Close(ctx)) })
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 }
 
 func TestMutualExclusionUnderContention(t *testing.T) {
 	s := onRedis(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	counter, turns := 0, 0 // guarded by the lock alone; the race detector watches
 	var wg sync.WaitGroup
 	for range 4 {
@@ -128,7 +129,7 @@ func TestMutualExclusionUnderContention(t *testing.T) {
 			})
 		}
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Equal(t, 160, turns)
 }
 
@@ -145,7 +146,7 @@ func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testin
 		{"Close does not begin", func(*lock.Client) {}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			ctx := context.Background()
+			ctx := bounded.Context(t)
 			c := fixture.ClientOf(t, s, lock.Config{Lease: time.Second})
 			held, err := c.Mutex(t.Name()).Lock(ctx)
 			require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/topology"
@@ -133,11 +134,11 @@ func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
 			first := make(chan struct{})
 			go func() {
 				defer close(first)
-				_, _ = c.Mutex(t.Name() + "1").TryLock(context.Background())
+				_, _ = c.Mutex(t.Name() + "1").TryLock(bounded.Context(t))
 			}()
-			<-slow.sent
+			bounded.Receive(t, slow.sent)
 			if test.answered == closed {
-				<-first
+				bounded.Receive(t, first)
 			}
 			become := make(chan struct{})
 			go func() {
@@ -145,10 +146,10 @@ func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
 				top.become("second")
 			}()
 			if test.answered != closed {
-				<-become
+				bounded.Receive(t, become)
 				close(test.answered)
 			}
-			<-slow.closing
+			bounded.Receive(t, slow.closing)
 			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 			defer cancel()
 			second := make(chan error, 1)
@@ -163,8 +164,8 @@ func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
 				t.Error("TryLock waits for a connection to close")
 			}
 			release()
-			<-first
-			<-become
+			bounded.Receive(t, first)
+			bounded.Receive(t, become)
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -23,13 +24,13 @@ import (
 
 func TestPasswordAndDatabaseOfThePoolsDialAreUsed(t *testing.T) {
 	onRedis(t)
-	s, err := redistest.Start(context.Background(), redistest.Options{Password: "secret"})
+	s, err := redistest.Start(bounded.Context(t), redistest.Options{Password: "secret"})
 	require.NoError(t, err)
 	defer s.Stop()
 	dial := func(opts ...redis.DialOption) *redis.Pool {
 		return &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial(s.Network(), s.Addr(), opts...) }}
 	}
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c, err := lock.New(dial(redis.DialPassword("secret"), redis.DialDatabase(3)), lock.Config{})
 	require.NoError(t, err)
 	held, err := c.Mutex("m").Lock(ctx)
@@ -64,13 +65,13 @@ func TestLocksOverTLS(t *testing.T) {
 	}}
 	c, err := lock.New(pool, lock.Config{Lease: time.Second})
 	require.NoError(t, err)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
-	for c.Stats().Renewal.Renewed == 0 {
+	bounded.Until(t, func() bool {
 		require.NoError(t, held.Err())
-		time.Sleep(time.Millisecond)
-	}
+		return c.Stats().Renewal.Renewed > 0
+	})
 	require.NoError(t, held.Unlock(ctx))
 	require.NoError(t, c.Close(ctx))
 }
@@ -102,17 +103,17 @@ func TestAnExhaustedOrClosedPoolDoesNotHinderTheEngine(t *testing.T) {
 	}
 	c, err := lock.New(pool, lock.Config{Lease: time.Second})
 	require.NoError(t, err)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err, "the engine dials beside the pool")
 	for _, conn := range taken {
 		require.NoError(t, conn.Close())
 	}
 	require.NoError(t, pool.Close())
-	for c.Stats().Renewal.Renewed == 0 {
+	bounded.Until(t, func() bool {
 		require.NoError(t, held.Err())
-		time.Sleep(time.Millisecond)
-	}
+		return c.Stats().Renewal.Renewed > 0
+	})
 	require.NoError(t, held.Unlock(ctx))
 	require.NoError(t, c.Close(ctx))
 }
@@ -126,10 +127,10 @@ func TestAPoolThatIsClosedAlreadyIsDialledAllTheSame(t *testing.T) {
 		require.NoError(t, pool.Close())
 		c, err := lock.New(pool, lock.Config{})
 		require.NoError(t, err)
-		held, err := c.Mutex(t.Name()).Lock(context.Background())
+		held, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 		require.NoError(t, err)
-		require.NoError(t, held.Unlock(context.Background()))
-		require.NoError(t, c.Close(context.Background()))
+		require.NoError(t, held.Unlock(bounded.Context(t)))
+		require.NoError(t, c.Close(bounded.Context(t)))
 	}
 }
 
@@ -169,13 +170,13 @@ func TestAConnectionThatClosedWhileIdleIsNotUsedAgain(t *testing.T) {
 		return c, nil
 	}}
 	c := fixture.Client(t, pool, lock.Config{Connections: 1})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	for range 3 {
 		held, err := c.Mutex(t.Name()).TryLock(ctx)
 		require.NoError(t, err, "the first request on a new connection")
 		require.NoError(t, held.Unlock(ctx))
-		conn := <-conns
+		conn := bounded.Receive(t, conns)
 		fixture.Do(t, s, "CLIENT", "KILL", "ADDR", conn.addr)
-		<-conn.closed
+		bounded.Receive(t, conn.closed)
 	}
 }

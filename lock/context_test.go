@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -17,14 +18,14 @@ type ctxKey string
 
 func heldFor(t *testing.T, cfg lock.Config) (*lock.Client, *lock.Held) {
 	c := fixture.ClientOf(t, onRedis(t), cfg)
-	held, err := c.Mutex(t.Name()).Lock(context.Background())
+	held, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 	require.NoError(t, err)
 	return c, held
 }
 
 func TestContextsOfOneParentCostAHoldNothing(t *testing.T) {
 	_, held := heldFor(t, lock.Config{})
-	base, cancel := context.WithCancel(context.Background())
+	base, cancel := context.WithCancel(bounded.Context(t))
 	defer cancel()
 	const calls = 20_000
 	for name, parent := range map[string]context.Context{
@@ -64,13 +65,13 @@ func TestAHeldsContextIsItsParentsAndTheLocks(t *testing.T) {
 		},
 		"unlock": {
 			func(_ *lock.Client, held *lock.Held, _ context.CancelCauseFunc) {
-				_ = held.Unlock(context.Background())
+				_ = held.Unlock(bounded.Context(t))
 			},
 			context.Canceled, func(err error) bool { return err == context.Canceled },
 		},
 		"loss": {
 			func(c *lock.Client, held *lock.Held, _ context.CancelCauseFunc) {
-				_, _ = c.Mutex(held.Name()).ForceUnlock(context.Background())
+				_, _ = c.Mutex(held.Name()).ForceUnlock(bounded.Context(t))
 			},
 			context.Canceled, func(err error) bool { return errors.Is(err, lock.ErrLost) },
 		},
@@ -114,18 +115,18 @@ func TestAHeldsContextIsItsParentsAndTheLocks(t *testing.T) {
 				}
 				run.end(c, held, cancel)
 				for _, ctx := range append(all, first, second) {
-					<-ctx.Done()
+					bounded.Receive(t, ctx.Done())
 					require.Equal(t, run.err, ctx.Err())
 					require.True(t, run.cause(context.Cause(ctx)), "%v", context.Cause(ctx))
 				}
-				<-called
+				bounded.Receive(t, called)
 				if how == "parent" {
 					require.NoError(t, held.Err())
-					require.NoError(t, held.Context(context.Background()).Err())
-					require.NoError(t, held.Unlock(context.Background()))
+					require.NoError(t, held.Context(bounded.Context(t)).Err())
+					require.NoError(t, held.Unlock(bounded.Context(t)))
 				}
 				late := held.Context(parent)
-				<-late.Done()
+				bounded.Receive(t, late.Done())
 				require.Error(t, late.Err())
 			})
 		}
@@ -143,10 +144,10 @@ func TestAHeldsContextHasItsParentsDeadline(t *testing.T) {
 	short, cancel2 := context.WithTimeoutCause(parent, time.Millisecond, errors.New("too long"))
 	defer cancel2()
 	ctx := held.Context(short)
-	<-ctx.Done()
+	bounded.Receive(t, ctx.Done())
 	require.Equal(t, context.DeadlineExceeded, ctx.Err())
 	require.EqualError(t, context.Cause(ctx), "too long")
 	ended := held.Context(short)
 	require.Equal(t, context.DeadlineExceeded, ended.Err())
-	require.NoError(t, held.Unlock(context.Background()))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
 }

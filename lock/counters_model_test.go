@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -52,7 +53,7 @@ func drawCalls(t *rapid.T, ops []string, most int64) []call {
 
 func TestSemaphoreAgainstAModel(t *testing.T) {
 	servers := twoServers(t, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		calls := drawCalls(rt, []string{"set", "add", "take away", "acquire", "release", "drain", "available"}, 6)
 		name := keyOf(t)
@@ -102,7 +103,7 @@ func TestSemaphoreAgainstAModel(t *testing.T) {
 
 func TestLatchAgainstAModel(t *testing.T) {
 	servers := twoServers(t, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -167,7 +168,7 @@ var semaphoreModel = porcupine.Model{
 
 func TestSemaphoreHistoriesAreLinearizable(t *testing.T) {
 	s := onRedis(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	var clients [4]*lock.Client
 	for i := range clients {
 		clients[i] = fixture.ClientOf(t, s, lock.Config{})
@@ -215,7 +216,7 @@ func TestSemaphoreHistoriesAreLinearizable(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	result := porcupine.CheckOperationsTimeout(semaphoreModel, history, 30*time.Second)
 	require.Equal(t, porcupine.Ok, result, "%d operations", len(history))
 	// The check can fail: with a grant that was not there it does.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -56,22 +57,22 @@ func javaWaits(t *testing.T, s *redistest.Server, key, field string, until time.
 func fairWaiter(t *testing.T, s *redistest.Server, c *lock.Client, key string, n int, wg *sync.WaitGroup, turn func()) {
 	t.Helper()
 	wg.Go(func() {
-		held, err := c.FairMutex(key).Lock(context.Background())
+		held, err := c.FairMutex(key).Lock(bounded.Context(t))
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		turn()
-		if err := held.Unlock(context.Background()); err != nil {
+		if err := held.Unlock(bounded.Context(t)); err != nil {
 			t.Error(err)
 		}
 	})
-	require.Eventually(t, func() bool { return len(queueOf(t, s, key)) >= n }, 20*time.Second, 200*time.Microsecond)
+	require.Eventually(t, func() bool { return len(queueOf(t, s, key)) >= n }, time.Minute, 200*time.Microsecond)
 }
 
 func TestAFairMutexServesInTheOrderOfArrivalAcrossClients(t *testing.T) {
 	s := onRedis(t)
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := keyOf(t), bounded.Context(t)
 	var clients []*lock.Client
 	for range 3 {
 		clients = append(clients, fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}))
@@ -104,7 +105,7 @@ func TestAFairMutexServesInTheOrderOfArrivalAcrossClients(t *testing.T) {
 		fixture.AwaitSubscribers(t, s, channel+":"+field, 1)
 	}
 	require.NoError(t, held.Unlock(ctx))
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	want := make([]int, waiters)
 	for i := range want {
 		want[i] = i
@@ -117,7 +118,7 @@ func TestAFairMutexServesInTheOrderOfArrivalAcrossClients(t *testing.T) {
 func TestAFairMutexIsReentrantAndHasTokens(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	mu, ctx := c.FairMutex(keyOf(t)), context.Background()
+	mu, ctx := c.FairMutex(keyOf(t)), bounded.Context(t)
 	held, err := mu.Lock(ctx)
 	require.NoError(t, err)
 	var wg sync.WaitGroup
@@ -133,11 +134,11 @@ func TestAFairMutexIsReentrantAndHasTokens(t *testing.T) {
 	require.True(t, held.Valid())
 	require.NoError(t, held.Unlock(ctx))
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	next, err := mu.TryLockFor(ctx, 300*time.Millisecond)
 	require.NoError(t, err)
 	require.Greater(t, next.Token(), held.Token())
-	<-next.Done()
+	bounded.Receive(t, next.Done())
 	require.ErrorIs(t, next.Err(), lock.ErrLost)
 	_, err = c.FairMutex("").Lock(ctx)
 	require.ErrorContains(t, err, "name is empty")
@@ -151,7 +152,7 @@ func TestAFairMutexIsReentrantAndHasTokens(t *testing.T) {
 func TestACancelledFairWaiterLeavesNoTraceAndTheNextHasItsTurn(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}), fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	key, bg := keyOf(t), context.Background()
+	key, bg := keyOf(t), bounded.Context(t)
 	javaHolds(t, s, key)
 	ctx, cancel := context.WithCancel(bg)
 	left := make(chan error, 1)
@@ -165,7 +166,7 @@ func TestACancelledFairWaiterLeavesNoTraceAndTheNextHasItsTurn(t *testing.T) {
 	fields := queueOf(t, s, key)
 	behind := scoreOf(t, s, key, fields[1])
 	cancel()
-	require.ErrorIs(t, <-left, context.Canceled)
+	require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
 	require.Eventually(t, func() bool { return slices.Equal(queueOf(t, s, key), fields[1:]) }, time.Minute, time.Millisecond)
 	require.GreaterOrEqual(t, scoreOf(t, s, key, fields[1]), behind, "those behind had nothing to wait for")
 	require.Zero(t, a.Stats().Waiting)
@@ -175,7 +176,7 @@ func TestACancelledFairWaiterLeavesNoTraceAndTheNextHasItsTurn(t *testing.T) {
 	fixture.AwaitSubscribers(t, s, channel+":"+fields[1], 1)
 	fixture.Do(t, s, "DEL", key)
 	fixture.Do(t, s, "PUBLISH", channel+":"+fields[1], 0)
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Empty(t, fixture.Do(t, s, "KEYS", "*{"+key+"}*"))
 }
 
@@ -201,7 +202,7 @@ func TestADeadFairWaiterCostsItsSignsOfLifeAndALiveOneIsNotPassed(t *testing.T) 
 	require.Len(t, queueOf(t, s, key), 4, "the first one is alive")
 	require.LessOrEqual(t, float64(c.Stats().Tries-tries), 2*(time.Since(start).Seconds()/0.05+3), "nobody spins")
 	fixture.Do(t, s, "DEL", key)
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Equal(t, []int{1, 2}, order)
 	for _, k := range []string{queue, scores, signs, key} {
 		require.False(t, fixture.Exists(t, s, k))
@@ -213,14 +214,14 @@ func TestRedissonsPlaceInTheFairQueueIsKept(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
 	key := keyOf(t)
 	queue, scores, _, channel := fairKeys(key)
-	held, err := c.FairMutex(key).Lock(context.Background())
+	held, err := c.FairMutex(key).Lock(bounded.Context(t))
 	require.NoError(t, err)
 	javaWaits(t, s, key, javaOwner, time.Now().Add(time.Hour))
 	psc := listener(t, s, channel+":"+javaOwner)
 	var wg sync.WaitGroup
 	got := make(chan struct{})
 	fairWaiter(t, s, c, key, 2, &wg, func() { close(got) })
-	require.NoError(t, held.Unlock(context.Background()))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
 	hears(t, psc, "0") // Java's turn
 	tries := c.Stats().Tries
 	require.Eventually(t, func() bool { return c.Stats().Tries > tries+20 }, time.Minute, time.Millisecond)
@@ -242,14 +243,14 @@ func TestRedissonsPlaceInTheFairQueueIsKept(t *testing.T) {
 	fixture.Do(t, s, "LREM", queue, 1, ours)
 	fixture.Do(t, s, "RPUSH", queue, ours) // behind it
 	fixture.Do(t, s, "DEL", key)
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Empty(t, fixture.Do(t, s, "KEYS", "*{"+key+"}*"))
 }
 
 func TestFairForceUnlockGivesTheFirstItsTurn(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	mu, ctx := c.FairMutex(keyOf(t)), context.Background()
+	mu, ctx := c.FairMutex(keyOf(t)), bounded.Context(t)
 	done, err := mu.ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.False(t, done)
@@ -261,7 +262,7 @@ func TestFairForceUnlockGivesTheFirstItsTurn(t *testing.T) {
 	done, err = mu.ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.True(t, done)
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	fixture.Do(t, s, "HSET", mu.Name()+"h", "name", "bob")
 	_, err = c.FairMutex(mu.Name() + "h").ForceUnlock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotALock)
@@ -274,14 +275,14 @@ func TestCloseLetsFairWaitersLeaveTheQueue(t *testing.T) {
 	javaHolds(t, s, key)
 	left := make(chan error)
 	go func() {
-		_, err := c.FairMutex(key).Lock(context.Background())
+		_, err := c.FairMutex(key).Lock(bounded.Context(t))
 		left <- err
 	}()
 	require.Eventually(t, func() bool { return len(queueOf(t, s, key)) == 1 }, time.Minute, time.Millisecond)
 	closed := make(chan error)
-	go func() { closed <- c.Close(context.Background()) }()
-	require.ErrorIs(t, <-left, lock.ErrClosed)
-	require.NoError(t, <-closed)
+	go func() { closed <- c.Close(bounded.Context(t)) }()
+	require.ErrorIs(t, bounded.Receive(t, left), lock.ErrClosed)
+	require.NoError(t, bounded.Receive(t, closed))
 	require.Empty(t, queueOf(t, s, key))
 }
 
@@ -294,7 +295,7 @@ func TestAFairMutexIsExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 			f := newFaulty(t, target, 19, lease)
 			cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 			var l ledger
-			ctx, key := context.Background(), keyOf(t)
+			ctx, key := bounded.Context(t), keyOf(t)
 			end := time.Now().Add(faultTime())
 			var wg sync.WaitGroup
 			var clients []*lock.Client
@@ -305,7 +306,7 @@ func TestAFairMutexIsExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 				for j := range 3 {
 					wg.Go(func() {
 						for n := 0; time.Now().Before(end); n++ {
-							wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+							wait, cancel := context.WithTimeout(ctx, time.Minute)
 							held, err := c.FairMutex(key).Lock(wait)
 							cancel()
 							if err != nil {
@@ -320,7 +321,7 @@ func TestAFairMutexIsExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 					})
 				}
 			}
-			wg.Wait()
+			bounded.Wait(t, &wg)
 			faults := f.rest()
 			l.check(t)
 			for _, c := range clients {
@@ -339,7 +340,7 @@ func TestAFairMutexIsExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 
 func TestFairMutexAgainstAModel(t *testing.T) {
 	servers := twoServers(t, lock.Config{MaxPoll: 20 * time.Millisecond})
-	bg := context.Background()
+	bg := bounded.Context(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		calls := drawCalls(rt, []string{"try", "unlock", "force", "wait", "wait"}, 2)
 		name := keyOf(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -54,7 +55,7 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 	}}
 	cfg := lock.Config{KeyPrefix: "app:", Lease: 300 * time.Millisecond, MaxPoll: time.Hour}
 	c := fixture.Client(t, pool, cfg)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	permits, sem, latch := c.PermitSemaphore("p"), c.Semaphore("s"), c.CountDownLatch("l")
 	require.NoError(t, permits.Set(ctx, 2))
 	takes := []func(context.Context) (*lock.Held, error){
@@ -90,7 +91,7 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 		}()
 		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 || c.Stats().Held == 2 }, time.Minute, time.Millisecond)
 		require.NoError(t, held.Unlock(ctx))
-		next := <-got
+		next := bounded.Receive(t, got)
 		require.NoError(t, next.Extend(ctx, time.Second))
 		require.NoError(t, next.Unlock(ctx))
 	}

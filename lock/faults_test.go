@@ -160,7 +160,7 @@ func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
 			f := newFaulty(t, target, 1, lease)
 			cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 			var l ledger
-			ctx := context.Background()
+			ctx := bounded.Context(t)
 			end := time.Now().Add(2500 * time.Millisecond)
 			if testing.Short() {
 				end = time.Now().Add(time.Second)
@@ -183,7 +183,7 @@ func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
 					})
 				}
 			}
-			wg.Wait()
+			bounded.Wait(t, &wg)
 			faults := f.rest()
 			l.check(t)
 			require.NotEmpty(t, l.times)
@@ -203,7 +203,7 @@ func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
 // oneRound locks, re-enters now and then, and unlocks; it returns what a user
 // must not see.
 func oneRound(ctx context.Context, c *lock.Client, name, who string, rng *rand.Rand, lease time.Duration, l *ledger) error {
-	wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+	wait, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	held, err := c.Mutex(name).Lock(wait)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -19,7 +20,7 @@ import (
 func TestFencedTokensAreRedissonsCounter(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := keyOf(t), bounded.Context(t)
 	mu := c.FencedMutex(key)
 	counter := "redisson_lock_token:{app:" + key + "}"
 	require.Equal(t, "app:"+key, mu.Name())
@@ -64,13 +65,13 @@ func TestFencedTokensAreRedissonsCounter(t *testing.T) {
 func TestAFencedLeaseIsHonoured(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := keyOf(t), bounded.Context(t)
 	held, err := c.FencedMutex(key).TryLockFor(ctx, 200*time.Millisecond)
 	require.NoError(t, err)
 	ttl, err := c.FencedMutex(key).TTL(ctx)
 	require.NoError(t, err)
 	require.LessOrEqual(t, ttl, 200*time.Millisecond)
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	var lost *lock.LostError
 	require.ErrorAs(t, held.Err(), &lost)
 	require.Equal(t, lock.LostError{Name: key, Reason: lock.Expired, Token: 1}, *lost)
@@ -86,7 +87,7 @@ func TestAFencedLeaseIsHonoured(t *testing.T) {
 func TestFencedHandOffsHaveRisingTokens(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := keyOf(t), bounded.Context(t)
 	const turns = 200
 	last := int64(0) // guarded by the lock
 	var wg sync.WaitGroup
@@ -106,7 +107,7 @@ func TestFencedHandOffsHaveRisingTokens(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	token, err := a.FencedMutex(key).Token(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, turns, token)
@@ -115,7 +116,7 @@ func TestFencedHandOffsHaveRisingTokens(t *testing.T) {
 func TestAMutexIsNotReenteredAsAnotherSort(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := keyOf(t), bounded.Context(t)
 	held, err := c.Mutex(key).Lock(ctx)
 	require.NoError(t, err)
 	_, err = c.FencedMutex(key).Lock(held.Context(ctx))
@@ -131,9 +132,9 @@ func TestAMutexIsNotReenteredAsAnotherSort(t *testing.T) {
 		}
 		got <- held
 	}()
-	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 20*time.Second, 100*time.Microsecond)
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, 100*time.Microsecond)
 	require.NoError(t, held.Unlock(ctx))
-	fenced := <-got
+	fenced := bounded.Receive(t, got)
 	require.EqualValues(t, 1, fenced.Token())
 	require.NoError(t, fenced.Unlock(ctx))
 }
@@ -143,7 +144,7 @@ func TestFencedTokensRiseWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 	f := newFaulty(t, "*", 11, lease)
 	cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 	var l ledger
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	key := keyOf(t)
 	end := time.Now().Add(faultTime())
 	var wg sync.WaitGroup
@@ -168,7 +169,7 @@ func TestFencedTokensRiseWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 			})
 		}
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	faults := f.rest()
 	l.check(t)
 	require.NotEmpty(t, l.times)
@@ -184,7 +185,7 @@ func TestFencedTokensRiseWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 
 func TestFencedMutexAgainstAModel(t *testing.T) {
 	servers := twoServers(t, lock.Config{})
-	bg := context.Background()
+	bg := bounded.Context(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		calls := drawCalls(rt, []string{"try", "try", "try for", "unlock", "force"}, 2)
 		name := keyOf(t)

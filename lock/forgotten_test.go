@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -15,7 +16,7 @@ import (
 func TestAForgottenHeldIsNotRenewedIfSoConfigured(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 1500 * time.Millisecond, DropForgotten: true})
 	lockAndForget := func(name string, ctx context.Context) <-chan struct{} {
 		held, err := c.Mutex(name).Lock(ctx)
@@ -54,12 +55,13 @@ func TestAForgottenHeldIsRenewedByDefault(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 1500 * time.Millisecond})
-	_, err := c.Mutex(t.Name()).Lock(context.Background()) // another test has a name of its own
+	_, err := c.Mutex(t.Name()).Lock(bounded.Context(t)) // another test has a name of its own
 	require.NoError(t, err)
-	for renewed := c.Stats().Renewal.Renewed; c.Stats().Renewal.Renewed < renewed+4; {
+	renewed := c.Stats().Renewal.Renewed
+	bounded.Until(t, func() bool {
 		require.Equal(t, 1, c.Stats().Held, "it was lost, and is not renewed any more")
 		runtime.GC()
-		time.Sleep(time.Millisecond)
-	}
+		return c.Stats().Renewal.Renewed >= renewed+4
+	})
 	require.Equal(t, 1, c.Stats().Held)
 }

@@ -1,7 +1,6 @@
 package lock_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/renewal"
@@ -29,7 +29,7 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond, Hooks: lock.Hooks{
 		Acquired: note("acquired"), Waited: note("waited"), Released: note("released"), Lost: note("lost"),
 	}})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	first, err := c.Mutex("h").Lock(ctx)
 	require.NoError(t, err)
 	inner, err := c.Mutex("h").Lock(first.Context(ctx)) // no event: it is the same hold
@@ -38,11 +38,11 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 	wg := inTurn(t, c, "h", 1, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, first.Unlock(ctx))
-	wg.Wait()
+	bounded.Wait(t, wg)
 	lost, err := c.Mutex("h").Lock(ctx)
 	require.NoError(t, err)
 	fixture.Do(t, s, "DEL", "h")
-	<-lost.Done()
+	bounded.Receive(t, lost.Done())
 	fixture.CloseNow(c) // the last event has come
 	mu.Lock()
 	defer mu.Unlock()
@@ -74,14 +74,14 @@ func TestTheRenewedHookIsToldOfEachBatchAfterOnBatch(t *testing.T) {
 		}},
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	held, err := c.Mutex(t.Name()).Lock(context.Background())
+	held, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return renewed >= 3
 	}, time.Minute, time.Millisecond)
-	require.NoError(t, held.Unlock(context.Background()))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
 	mu.Lock()
 	defer mu.Unlock()
 	for i, who := range told {
@@ -96,9 +96,9 @@ func TestAHookThatPanicsIsLogged(t *testing.T) {
 		Logger: log.Logger(),
 		Hooks:  lock.Hooks{Acquired: func(lock.Event) { panic("at the disco") }},
 	})
-	held, err := c.Mutex(t.Name()).Lock(context.Background())
+	held, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 	require.NoError(t, err)
-	require.NoError(t, held.Unlock(context.Background()))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
 	fixture.CloseNow(c)
 	require.Contains(t, log.String(), "at the disco")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
@@ -52,7 +53,7 @@ func TestAServerThatHangsDoesNotCostAConnectionForEachAttempt(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, err, lock.ErrUnknown)
 	}
-	<-held.Done() // renewal has tried too
+	bounded.Receive(t, held.Done()) // renewal has tried too
 	// Two links, two connections for renewal, twenty probes.
 	require.LessOrEqual(t, p.Accepted()-before, 24)
 	_, err = c.Mutex(t.Name() + "2").TryLock(t.Context())

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -52,8 +53,8 @@ func TestMultiLockAgainstAModel(t *testing.T) {
 	defer conn.Close()
 	const keys, owners = 4, 3
 	var run atomic.Int64
+	ctx := bounded.Context(t)
 	rapid.Check(t, func(t *rapid.T) {
-		ctx := context.Background()
 		prefix := fmt.Sprintf("multimodel:%d:", run.Add(1))
 		name := func(k int) string { return fmt.Sprint(prefix, k) }
 		model := multiModel{owner: []int{-1, -1, -1, -1}, count: make([]int, keys), holds: make([]int, keys), gone: make([]bool, keys)}

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
@@ -74,19 +75,10 @@ func (f fleet) mutexes(name string) []*lock.Mutex {
 	return ms
 }
 
-// unlockAgain unlocks until that is answered.
-func unlockAgain(held *lock.MultiHeld) error {
-	for {
-		if err := held.Unlock(context.Background()); !errors.Is(err, lock.ErrUnknown) {
-			return err
-		}
-	}
-}
-
 func TestMultiLockTakesAllOrNone(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	names := []string{t.Name() + "1", t.Name() + "2", t.Name() + "3"}
 	m := lock.NewMultiLock(a.Mutex(names[2]), b.Mutex(names[0]), a.Mutex(names[1]))
 
@@ -119,7 +111,7 @@ func TestMultiLockTakesAllOrNone(t *testing.T) {
 func TestMultiLockMembersThatCannotBeUsed(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	_, err := lock.NewMultiLock().Lock(ctx)
 	require.ErrorContains(t, err, "lock: the MultiLock has no members")
 	_, err = lock.NewMultiLock(c.Mutex("a"), nil, c.Mutex("")).TryLock(ctx)
@@ -134,7 +126,7 @@ func TestMultiLockMembersThatCannotBeUsed(t *testing.T) {
 func TestMultiLockHoldsNothingWhileItWaits(t *testing.T) {
 	s := onRedis(t)
 	c, other := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
 	blocking, err := other.Mutex(b).Lock(ctx)
 	require.NoError(t, err)
@@ -149,13 +141,13 @@ func TestMultiLockHoldsNothingWhileItWaits(t *testing.T) {
 	require.NoError(t, err, "the first member is not held while the second is waited for")
 	require.NoError(t, free.Unlock(ctx))
 	require.NoError(t, blocking.Unlock(ctx))
-	require.NoError(t, (<-got).Unlock(ctx))
+	require.NoError(t, bounded.Receive(t, got).Unlock(ctx))
 }
 
 func TestMultiLockReentersAllAndSingleMembers(t *testing.T) {
 	s := onRedis(t)
 	c, d := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"), c.Mutex(t.Name()+"a"))
 	outer, err := m.Lock(ctx)
 	require.NoError(t, err)
@@ -181,20 +173,20 @@ func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
 	s := onRedis(t)
 	cfg := lock.Config{Lease: time.Second}
 	c, d := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
 	held, err := lock.NewMultiLock(c.Mutex(a), d.Mutex(b)).Lock(ctx)
 	require.NoError(t, err)
 	work := held.Context(ctx)
 	fixture.Do(t, s, "DEL", b)
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	require.False(t, held.Valid())
 	require.False(t, held.Deadline().After(time.Now()))
 	var lost *lock.LostError
 	require.ErrorAs(t, held.Err(), &lost)
 	require.Equal(t, b, lost.Name)
 	require.Equal(t, lock.NotOwner, lost.Reason)
-	<-work.Done()
+	bounded.Receive(t, work.Done())
 	require.ErrorIs(t, context.Cause(work), lock.ErrLost)
 	// Who was told need not unlock: the other member is renewed no more.
 	fixture.AwaitGone(t, s, a)
@@ -207,14 +199,14 @@ func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
 	outer, err := c.Mutex(a).Lock(ctx)
 	require.NoError(t, err)
 	held, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).Lock(outer.Context(ctx))
 	require.NoError(t, err)
 	fixture.Do(t, s, "DEL", b)
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	renewed := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > renewed+3 }, time.Minute, time.Millisecond)
 	require.True(t, outer.Valid(), "it is renewed for its own sake")
@@ -228,7 +220,7 @@ func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
 	s := onRedis(t)
 	cfg := lock.Config{Renewal: renewal.Config{Margin: 300 * time.Millisecond}} // in which a busy machine looks
 	c := fixture.ClientOf(t, s, cfg)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
 	const lease = 600 * time.Millisecond
 	// b is taken away again and again, so that a is taken more than once.
@@ -244,7 +236,7 @@ func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
 		require.LessOrEqual(t, pttl, lease.Milliseconds(), "the lease is as asked for, however long the wait was")
 		require.GreaterOrEqual(t, pttl, time.Until(held.Deadline()).Milliseconds())
 	}
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	require.True(t, fixture.Exists(t, s, a) || fixture.Exists(t, s, b), "told before both have expired")
 	var lost *lock.LostError
 	require.ErrorAs(t, held.Err(), &lost)
@@ -266,7 +258,7 @@ func TestAMultiLockWhoseFirstLeaseIsOverIsNotHad(t *testing.T) {
 		return s.DialContext(ctx)
 	}}
 	second := fixture.Client(t, pool, lock.Config{IOTimeout: 3 * time.Second})
-	_, err := lock.NewMultiLock(first.Mutex(a), second.Mutex(b)).TryLockFor(context.Background(), 200*time.Millisecond)
+	_, err := lock.NewMultiLock(first.Mutex(a), second.Mutex(b)).TryLockFor(bounded.Context(t), 200*time.Millisecond)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.False(t, fixture.Exists(t, s, b))
 }
@@ -275,9 +267,9 @@ func TestAWaitForAMultiLockEndsWithItsContext(t *testing.T) {
 	s := onRedis(t)
 	c, other := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	a, b := t.Name()+"a", t.Name()+"b"
-	blocking, err := other.Mutex(b).Lock(context.Background())
+	blocking, err := other.Mutex(b).Lock(bounded.Context(t))
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(bounded.Context(t))
 	failed := make(chan error, 1)
 	go func() {
 		_, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).Lock(ctx)
@@ -285,12 +277,12 @@ func TestAWaitForAMultiLockEndsWithItsContext(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 	cancel()
-	err = <-failed
+	err = bounded.Receive(t, failed)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.Zero(t, c.Stats().Held)
 	require.False(t, fixture.Exists(t, s, a))
-	require.NoError(t, blocking.Unlock(context.Background()))
+	require.NoError(t, blocking.Unlock(bounded.Context(t)))
 }
 
 func TestCancelOfAMultiLockIsNotHeldUpByADeadMember(t *testing.T) {
@@ -300,7 +292,7 @@ func TestCancelOfAMultiLockIsNotHeldUpByADeadMember(t *testing.T) {
 	p.BlackHole()
 	good := fixture.ClientOf(t, s, lock.Config{})
 	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond, UnlockTimeout: time.Hour})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(bounded.Context(t))
 	failed := make(chan error, 1)
 	a, b := t.Name()+"a", t.Name()+"b"
 	go func() {
@@ -310,7 +302,7 @@ func TestCancelOfAMultiLockIsNotHeldUpByADeadMember(t *testing.T) {
 	require.Eventually(t, func() bool { return bad.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 	require.False(t, fixture.Exists(t, s, a), "nothing is held while it waits for a member that does not answer")
 	cancel()
-	err := <-failed
+	err := bounded.Receive(t, failed)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 }
@@ -321,7 +313,7 @@ func TestTryLockOfAMultiLockGivesBackWhenAMemberIsUnknown(t *testing.T) {
 	good := fixture.ClientOf(t, s, lock.Config{})
 	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond})
 	p.Replies(faultproxy.Lose)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
 	_, err := lock.NewMultiLock(good.Mutex(a), bad.Mutex(b)).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrUnknown)
@@ -336,7 +328,7 @@ func TestUnlockOfAMultiLockReleasesWhatItCanAndMayBeCalledAgain(t *testing.T) {
 	p := fixture.Proxy(t, s, nil)
 	good := fixture.ClientOf(t, s, lock.Config{})
 	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
 	held, err := lock.NewMultiLock(bad.Mutex(a), good.Mutex(b)).Lock(ctx)
 	require.NoError(t, err)
@@ -352,7 +344,7 @@ func TestUnlockOfAMultiLockReleasesWhatItCanAndMayBeCalledAgain(t *testing.T) {
 	require.ErrorIs(t, held.Err(), lock.ErrNotHeld)
 	require.False(t, fixture.Exists(t, s, b), "the other member is free")
 	p.Heal()
-	require.NoError(t, unlockAgain(held))
+	require.NoError(t, fixture.Known(func() error { return held.Unlock(ctx) }))
 	require.False(t, fixture.Exists(t, s, a))
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 }
@@ -362,7 +354,7 @@ func TestUnlockOfAMultiLockJoinsTheErrorsOfItsMembers(t *testing.T) {
 	p := fixture.Proxy(t, s, nil)
 	good := fixture.ClientOf(t, s, lock.Config{})
 	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := lock.NewMultiLock(bad.Mutex(t.Name()+"a"), good.Mutex(t.Name()+"b")).Lock(ctx)
 	require.NoError(t, err)
 	fixture.Do(t, s, "DEL", t.Name()+"b") // not noticed yet
@@ -371,7 +363,7 @@ func TestUnlockOfAMultiLockJoinsTheErrorsOfItsMembers(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrLost)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	p.Heal()
-	require.ErrorIs(t, unlockAgain(held), lock.ErrLost, "the whole stays lost")
+	require.ErrorIs(t, fixture.Known(func() error { return held.Unlock(ctx) }), lock.ErrLost, "the whole stays lost")
 }
 
 // TestMultiLocksInOppositeOrderAllFinish: the servers of one name have no
@@ -379,7 +371,7 @@ func TestUnlockOfAMultiLockJoinsTheErrorsOfItsMembers(t *testing.T) {
 func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 2)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	counter := 0 // guarded by the locks alone; the race detector watches
 	var wg sync.WaitGroup
 	var fleets []fleet
@@ -405,7 +397,7 @@ func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
 			})
 		}
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	for _, f := range fleets {
 		for _, c := range f.clients {
 			require.Zero(t, c.Stats().Held)
@@ -419,7 +411,7 @@ func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
 func TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(bounded.Context(t))
 	c, busy := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	var ms []*lock.Mutex
 	var wg sync.WaitGroup
@@ -441,12 +433,12 @@ func TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken(t *testing.T) {
 		}
 	}
 	for range 3 {
-		held, err := lock.NewMultiLock(ms...).Lock(context.Background())
+		held, err := lock.NewMultiLock(ms...).Lock(bounded.Context(t))
 		require.NoError(t, err)
-		require.NoError(t, held.Unlock(context.Background()))
+		require.NoError(t, held.Unlock(bounded.Context(t)))
 	}
 	cancel()
-	wg.Wait()
+	bounded.Wait(t, &wg)
 }
 
 // TestTheWaitForAMemberWithOthersInHandIsLimited: at first there is none, in time
@@ -468,13 +460,13 @@ func TestTheWaitForAMemberWithOthersInHandIsLimited(t *testing.T) {
 func TestMultiLockEndsWhenAClientCloses(t *testing.T) {
 	s := onRedis(t)
 	c, d := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"))
 	held, err := m.Lock(ctx)
 	require.NoError(t, err)
 	closed := make(chan error, 1)
 	go func() { closed <- d.Close(ctx) }()
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	require.ErrorIs(t, held.Err(), lock.ErrClosed)
 	require.ErrorIs(t, held.Err(), lock.ErrLost)
 	_, err = m.TryLock(ctx)
@@ -482,7 +474,7 @@ func TestMultiLockEndsWhenAClientCloses(t *testing.T) {
 	_, err = lock.NewMultiLock(d.Mutex("x"), d.Mutex("y")).Lock(ctx)
 	require.ErrorIs(t, err, lock.ErrClosed)
 	_ = held.Unlock(ctx)
-	require.NoError(t, <-closed)
+	require.NoError(t, bounded.Receive(t, closed))
 	require.False(t, fixture.Exists(t, s, t.Name()+"a"))
 	require.False(t, fixture.Exists(t, s, t.Name()+"b"))
 }
@@ -490,7 +482,7 @@ func TestMultiLockEndsWhenAClientCloses(t *testing.T) {
 func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), c.Mutex(t.Name()+"b"))
 	sentinel := errors.New("from f")
 	require.ErrorIs(t, m.Do(ctx, func(ctx context.Context) error {
@@ -510,7 +502,7 @@ func TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 	f := newFaults("*", 6, 1, lease)
 	p := fixture.Proxy(t, s, f.decide)
 	cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	end := time.Now().Add(2500 * time.Millisecond)
 	if testing.Short() {
 		end = time.Now().Add(time.Second)
@@ -527,7 +519,7 @@ func TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 		m := lock.NewMultiLock(ms...)
 		wg.Go(func() {
 			for n := 0; time.Now().Before(end); n++ {
-				wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+				wait, cancel := context.WithTimeout(ctx, time.Minute)
 				held, err := m.Lock(wait)
 				cancel()
 				if err != nil {
@@ -541,7 +533,7 @@ func TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	f.end()
 	l.check(t)
 	for _, c := range clients {

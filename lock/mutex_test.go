@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/renewal"
@@ -17,7 +18,7 @@ import (
 func TestLockIsRedissonsHashWithOneFieldAndATTL(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -42,7 +43,7 @@ func TestLockIsRedissonsHashWithOneFieldAndATTL(t *testing.T) {
 func TestTryLockOfAHeldLockSaysWhoseTTL(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := a.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 
@@ -64,7 +65,7 @@ func TestTryLockOfAHeldLockSaysWhoseTTL(t *testing.T) {
 func TestReentryByContextNeedsAsManyUnlocks(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	mu, ctx := c.Mutex(t.Name()), context.Background()
+	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
 
 	outer, err := mu.Lock(ctx)
 	require.NoError(t, err)
@@ -96,7 +97,7 @@ func TestReentryByContextNeedsAsManyUnlocks(t *testing.T) {
 func TestNamedOwnersReenterAndOthersDoNot(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	mu, ctx := c.Mutex(t.Name()), lock.WithOwner(context.Background(), "worker-7")
+	mu, ctx := c.Mutex(t.Name()), lock.WithOwner(bounded.Context(t), "worker-7")
 	first, err := mu.Lock(ctx)
 	require.NoError(t, err)
 	second, err := mu.TryLock(ctx)
@@ -115,7 +116,7 @@ func TestLockWaitsForTheHolder(t *testing.T) {
 	s := onRedis(t)
 	a := fixture.ClientOf(t, s, lock.Config{})
 	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := a.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	got := make(chan *lock.Held, 1)
@@ -127,7 +128,7 @@ func TestLockWaitsForTheHolder(t *testing.T) {
 		close(got)
 	}()
 	require.NoError(t, held.Unlock(ctx))
-	next := <-got
+	next := bounded.Receive(t, got)
 	require.NotNil(t, next)
 	require.Greater(t, next.Token(), held.Token())
 	require.NoError(t, next.Unlock(ctx))
@@ -136,7 +137,7 @@ func TestLockWaitsForTheHolder(t *testing.T) {
 func TestWaitEndedByContextIsItsErrorAndNotAcquired(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 5 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	defer held.Unlock(ctx)
@@ -159,28 +160,28 @@ func TestWaitEndedByContextIsItsErrorAndNotAcquired(t *testing.T) {
 func TestLockIsRenewedPastItsLease(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	first := held.Deadline()
-	for !held.Deadline().After(first.Add(2 * time.Second)) {
+	bounded.Until(t, func() bool {
 		require.NoError(t, held.Err())
-		time.Sleep(10 * time.Millisecond)
-	}
+		return held.Deadline().After(first.Add(2 * time.Second))
+	})
 	require.NoError(t, held.Unlock(ctx))
 }
 
 func TestLossIsToldWithReasonAndEndsTheContext(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	work := held.Context(ctx)
 	fixture.Do(t, s, "DEL", t.Name())
 
-	<-held.Done()
-	<-work.Done()
+	bounded.Receive(t, held.Done())
+	bounded.Receive(t, work.Done())
 	var lost *lock.LostError
 	require.ErrorAs(t, context.Cause(work), &lost)
 	require.Equal(t, t.Name(), lost.Name)
@@ -195,7 +196,7 @@ func TestLossIsToldWithReasonAndEndsTheContext(t *testing.T) {
 func TestUnlockOfADeletedLockIsLost(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	fixture.Do(t, s, "DEL", t.Name())
@@ -205,7 +206,7 @@ func TestUnlockOfADeletedLockIsLost(t *testing.T) {
 func TestUnlockDoesNotTouchAnothersLock(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	old, err := a.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	fixture.Do(t, s, "DEL", t.Name())
@@ -219,7 +220,7 @@ func TestUnlockDoesNotTouchAnothersLock(t *testing.T) {
 func TestLockForEndsAfterItsLeaseAndIsTold(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).LockFor(ctx, 200*time.Millisecond)
 	require.NoError(t, err)
 	fixture.RequireLost(t, held, lock.Expired)
@@ -228,7 +229,7 @@ func TestLockForEndsAfterItsLeaseAndIsTold(t *testing.T) {
 func TestUnlockWorksUnderACancelledContext(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(bounded.Context(t))
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	cancel()
@@ -239,16 +240,14 @@ func TestUnlockWorksUnderACancelledContext(t *testing.T) {
 func TestScriptsAreLoadedAgainAfterAFlush(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	for range 3 {
 		fixture.Do(t, s, "SCRIPT", "FLUSH")
 		held, err := c.Mutex(t.Name()).Lock(ctx)
 		require.NoError(t, err)
 		fixture.Do(t, s, "SCRIPT", "FLUSH")
 		before := c.Stats().Renewal.Renewed
-		for c.Stats().Renewal.Renewed == before && held.Valid() {
-			time.Sleep(time.Millisecond)
-		}
+		bounded.Until(t, func() bool { return c.Stats().Renewal.Renewed > before || !held.Valid() })
 		fixture.Do(t, s, "SCRIPT", "FLUSH")
 		require.NoError(t, held.Unlock(ctx))
 	}
@@ -269,15 +268,15 @@ func TestBadInputIsOneClearError(t *testing.T) {
 	require.ErrorContains(t, err, "Config.Connections is 1000")
 
 	c = fixture.Client(t, &redis.Pool{Dial: dial}, lock.Config{})
-	_, err = c.Mutex("").Lock(context.Background())
+	_, err = c.Mutex("").Lock(bounded.Context(t))
 	require.ErrorContains(t, err, "name is empty")
 	for _, d := range []time.Duration{0, -time.Second, time.Microsecond, 100*time.Millisecond + 1, 31 * 24 * time.Hour} {
-		_, err = c.Mutex("x").LockFor(context.Background(), d)
+		_, err = c.Mutex("x").LockFor(bounded.Context(t), d)
 		require.ErrorContains(t, err, "lease is", d)
 	}
-	_, err = c.Mutex("x").Lock(lock.WithOwner(context.Background(), ""))
+	_, err = c.Mutex("x").Lock(lock.WithOwner(bounded.Context(t), ""))
 	require.ErrorContains(t, err, "owner's name")
-	_, err = c.Mutex("x").TryLock(context.Background())
+	_, err = c.Mutex("x").TryLock(bounded.Context(t))
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.ErrorContains(t, err, "nobody there")
 	require.NotErrorIs(t, err, lock.ErrNotAcquired)
@@ -287,7 +286,7 @@ func TestWrongTypeIsRefusedByRedisNotUnknown(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	fixture.Do(t, s, "SET", t.Name(), "a string")
-	_, err := c.Mutex(t.Name()).Lock(context.Background())
+	_, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.NotErrorIs(t, err, lock.ErrUnknown)
 	require.NotErrorIs(t, err, lock.ErrNotAcquired)
@@ -296,7 +295,7 @@ func TestWrongTypeIsRefusedByRedisNotUnknown(t *testing.T) {
 func TestTokensRiseOverFlushAndExpiry(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx, last := context.Background(), int64(0)
+	ctx, last := bounded.Context(t), int64(0)
 	for i := range 30 {
 		held, err := c.Mutex(t.Name()).Lock(ctx)
 		require.NoError(t, err)
@@ -313,7 +312,7 @@ func TestTokensRiseOverFlushAndExpiry(t *testing.T) {
 func TestUnlockOfAKeyThatSomethingElseHasTakenIsLost(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	fixture.Do(t, s, "SET", t.Name(), "text")
@@ -345,7 +344,7 @@ func TestALeaseShorterThanTheMarginCanBeHad(t *testing.T) {
 	require.NoError(t, held.Unlock(ctx))
 	held, err = mu.TryLockFor(ctx, lease)
 	require.NoError(t, err)
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	require.True(t, fixture.Exists(t, s, mu.Name()), "it is told before the key is gone")
 	var lost *lock.LostError
 	require.ErrorAs(t, held.Err(), &lost)

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
@@ -19,35 +20,36 @@ func TestALostAnswerIsUnknownAndTheLockGoesBack(t *testing.T) {
 	p := fixture.Proxy(t, s, nil)
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond})
 	p.Replies(faultproxy.Lose)
-	_, err := c.Mutex(t.Name()).TryLock(context.Background())
+	_, err := c.Mutex(t.Name()).TryLock(bounded.Context(t))
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.NotErrorIs(t, err, lock.ErrNotAcquired)
 	// The request arrived. Nobody answers for the field, so the client gives
 	// it back, though it hears nothing of that either.
 	fixture.AwaitGone(t, s, t.Name())
 	p.Heal()
-	held, err := c.Mutex(t.Name()).Lock(context.Background())
+	held, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 	require.NoError(t, err)
-	require.NoError(t, held.Unlock(context.Background()))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
 func TestLockRetriesUnknownOutcomesUntilItHasTheLock(t *testing.T) {
 	s := onRedis(t)
 	p := fixture.Proxy(t, s, nil)
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond})
+	ctx := bounded.Context(t)
 	p.Replies(faultproxy.Lose)
 	go func() {
-		for p.Accepted() < 3 { // two connections were given up
+		for p.Accepted() < 3 && ctx.Err() == nil { // two connections were given up
 			time.Sleep(time.Millisecond)
 		}
 		p.Heal()
 	}()
-	held, err := c.Mutex(t.Name()).Lock(context.Background())
+	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	fields, err := redis.StringMap(fixture.Do(t, s, "HGETALL", t.Name()), nil)
 	require.NoError(t, err)
 	require.Len(t, fields, 1, "the fields of the attempts that went unanswered are gone")
-	require.NoError(t, held.Unlock(context.Background()))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
 func TestFailFastReturnsTheFirstUnknown(t *testing.T) {
@@ -55,7 +57,7 @@ func TestFailFastReturnsTheFirstUnknown(t *testing.T) {
 	p := fixture.Proxy(t, s, nil)
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond, FailFast: true})
 	p.Unreachable()
-	_, err := c.Mutex(t.Name()).Lock(context.Background())
+	_, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 	require.ErrorIs(t, err, lock.ErrUnknown)
 }
 
@@ -63,13 +65,13 @@ func TestUnlockWhoseAnswerWasLostIsReleased(t *testing.T) {
 	s := onRedis(t)
 	p := fixture.Proxy(t, s, nil)
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	up := p.Accepted()
 	p.Replies(faultproxy.Lose)
 	go func() {
-		for p.Accepted() == up { // the first release went unanswered
+		for p.Accepted() == up && ctx.Err() == nil { // the first release went unanswered
 			time.Sleep(time.Millisecond)
 		}
 		p.Heal()
@@ -82,7 +84,7 @@ func TestUnlockThatIsNeverAnsweredIsUnknownAndMayBeCalledAgain(t *testing.T) {
 	s := onRedis(t)
 	p := fixture.Proxy(t, s, nil)
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	work := held.Context(ctx)
@@ -102,10 +104,10 @@ func TestABlackHoleIsToldBeforeRedisExpiresTheKey(t *testing.T) {
 	s := onRedis(t)
 	p := fixture.Proxy(t, s, nil)
 	c := fixture.ClientOver(t, p, lock.Config{Lease: 4 * time.Second, Renewal: renewal.Config{Margin: time.Second}})
-	held, err := c.Mutex(t.Name()).Lock(context.Background())
+	held, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 	require.NoError(t, err)
 	p.BlackHole()
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	require.True(t, fixture.Exists(t, s, t.Name()), "told while Redis still has the key")
 	var lost *lock.LostError
 	require.ErrorAs(t, held.Err(), &lost)
@@ -117,7 +119,7 @@ func TestACallerThatLeavesBreaksNoConnectionAndGivesTheLockBack(t *testing.T) {
 	s := onRedis(t)
 	p := fixture.Proxy(t, s, nil)
 	c := fixture.ClientOver(t, p, lock.Config{Connections: 1})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	warm, err := c.Mutex(t.Name() + " warm").Lock(ctx)
 	require.NoError(t, err)
 	fixture.Do(t, s, "CLIENT", "PAUSE", "300")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -14,7 +15,7 @@ import (
 // waits are all calls that wait: each takes its object, of that name, and
 // returns what gives it back.
 func waits(t *testing.T, c *lock.Client) map[string]func(ctx context.Context, name string) (func(), error) {
-	bg := context.Background()
+	bg := bounded.Context(t)
 	held := func(x *lock.Held, err error) (func(), error) {
 		return func() { require.NoError(t, x.Unlock(bg)) }, err
 	}
@@ -51,7 +52,7 @@ func waits(t *testing.T, c *lock.Client) map[string]func(ctx context.Context, na
 // TestACallWhoseDeadlineIsOverAsksOnce: as Redisson's tryLock(0) does.
 func TestACallWhoseDeadlineIsOverAsksOnce(t *testing.T) {
 	s := onRedis(t)
-	bg := context.Background()
+	bg := bounded.Context(t)
 	over, cancel := context.WithTimeout(bg, 0)
 	defer cancel()
 	cancelled, cancel := context.WithCancel(bg)
@@ -114,7 +115,7 @@ func TestACallWhoseDeadlineIsOverAsksOnce(t *testing.T) {
 // TestACallWhoseDeadlineIsOverPassesNobodyWhoWaits.
 func TestACallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
 	s := onRedis(t)
-	bg, name := context.Background(), t.Name()
+	bg, name := bounded.Context(t), t.Name()
 	over, cancel := context.WithTimeout(bg, 0)
 	defer cancel()
 	before, err := fixture.ClientOf(t, s, lock.Config{}).Mutex(name).Lock(bg)
@@ -135,7 +136,7 @@ func TestACallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
 // TestTheTryOfACallWhoseDeadlineIsOverIsBounded: its outcome is unknown then.
 func TestTheTryOfACallWhoseDeadlineIsOverIsBounded(t *testing.T) {
 	s := fixture.Server(t)
-	bg := context.Background()
+	bg := bounded.Context(t)
 	over, cancel := context.WithTimeout(bg, 0)
 	defer cancel()
 	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 100 * time.Millisecond})
@@ -156,7 +157,7 @@ func TestTheTryOfACallWhoseDeadlineIsOverIsBounded(t *testing.T) {
 // TestARedLockCallWhoseDeadlineIsOverPassesNobodyWhoWaits, though TryLock does.
 func TestARedLockCallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
 	s := onRedis(t)
-	bg := context.Background()
+	bg := bounded.Context(t)
 	over, cancel := context.WithTimeout(bg, 0)
 	defer cancel()
 	c := fixture.ClientOf(t, s, lock.Config{})

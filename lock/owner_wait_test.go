@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
@@ -84,7 +85,7 @@ func TestAWaiterReentersWhenItsOwnerGetsTheLockWhereverItStands(t *testing.T) {
 		{"reader and reader", lockReading, lockReading},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			ctx, name := context.Background(), t.Name()
+			ctx, name := bounded.Context(t), t.Name()
 			elsewhere := fixture.ClientOf(t, s, lock.Config{})
 			other := lockWriting
 			if tc.name == "Mutex" || tc.name == "FencedMutex" || tc.name == "FairMutex" {
@@ -137,7 +138,7 @@ func TestAReentryWhoseAnswerIsLostDoesNotQueueBehindThoseWhoWaitForIt(t *testing
 		{"reads too", lockWriting, lockReading, "rw_read"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			ctx, name := context.Background(), t.Name()
+			ctx, name := bounded.Context(t), t.Name()
 			var toDrop atomic.Value
 			toDrop.Store("")
 			lost := make(chan struct{})
@@ -180,7 +181,7 @@ func TestAReentryWhoseAnswerIsLostDoesNotQueueBehindThoseWhoWaitForIt(t *testing
 // the reading of its own owner.
 func TestAReaderThatWantsToWriteIsRefusedWhereverItStands(t *testing.T) {
 	s := onRedis(t)
-	ctx, name := context.Background(), t.Name()
+	ctx, name := bounded.Context(t), t.Name()
 	elsewhere := fixture.ClientOf(t, s, lock.Config{})
 	before, err := elsewhere.RWMutex(name).Lock(ctx)
 	require.NoError(t, err)
@@ -206,7 +207,7 @@ func TestAReaderThatWantsToWriteIsRefusedWhereverItStands(t *testing.T) {
 // call, or members alone, while one of another owner stands before this call.
 func TestWhoWaitsForARedLockEntersWithItsOwner(t *testing.T) {
 	servers := fiveMasters(t)[:3]
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	process := func(name string) (*lock.RedLock, []*lock.Mutex) {
 		var members []*lock.Mutex
 		for _, s := range servers {
@@ -286,7 +287,7 @@ func TestWhoWaitsForARedLockEntersWithItsOwner(t *testing.T) {
 		}
 		var ours []*lock.Held
 		for _, got := range alone {
-			ours = append(ours, <-got)
+			ours = append(ours, bounded.Receive(t, got))
 		}
 		whole := soon(t, b, "the lock of who has a quorum of its members")
 		require.Empty(t, w, "another holds it")
@@ -301,7 +302,7 @@ func TestWhoWaitsForARedLockEntersWithItsOwner(t *testing.T) {
 // TestTryRLockAsksAlthoughReadersWait: it need not wait for them.
 func TestTryRLockAsksAlthoughReadersWait(t *testing.T) {
 	s := onRedis(t)
-	ctx, name := context.Background(), t.Name()
+	ctx, name := bounded.Context(t), t.Name()
 	before, err := fixture.ClientOf(t, s, lock.Config{}).RWMutex(name).Lock(ctx)
 	require.NoError(t, err)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
@@ -329,7 +330,7 @@ func TestTryRLockAsksAlthoughReadersWait(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	require.Error(t, before.Unlock(ctx))
 	leave()
-	if r := <-reader; r.err == nil {
+	if r := bounded.Receive(t, reader); r.err == nil {
 		require.NoError(t, r.held.Unlock(ctx))
 	}
 }
@@ -337,7 +338,7 @@ func TestTryRLockAsksAlthoughReadersWait(t *testing.T) {
 // TestATryBehindAWriterThatWaitsIsRefusedWithTheTTLThatTheWriterKnows.
 func TestATryBehindAWriterThatWaitsIsRefusedWithTheTTLThatTheWriterKnows(t *testing.T) {
 	s := onRedis(t)
-	ctx, name := context.Background(), t.Name()
+	ctx, name := bounded.Context(t), t.Name()
 	before, err := fixture.ClientOf(t, s, lock.Config{}).RWMutex(name).RLock(ctx)
 	require.NoError(t, err)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})

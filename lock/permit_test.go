@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -24,7 +25,7 @@ import (
 func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
-	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
+	sem, ctx := c.PermitSemaphore(keyOf(t)), bounded.Context(t)
 	key := sem.Name()
 	psc := listener(t, s, "redisson_sc:{"+key+"}")
 	set, err := sem.TrySet(ctx, 5)
@@ -126,7 +127,7 @@ func TestRedissonAndOurPermits(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour})
-	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
+	sem, ctx := c.PermitSemaphore(keyOf(t)), bounded.Context(t)
 	taken, channel := "{"+sem.Name()+"}:timeout", "redisson_sc:{"+sem.Name()+"}"
 	fixture.Do(t, s, "SET", sem.Name(), 2)
 	// Java takes one for a second, and one for ever.
@@ -157,7 +158,7 @@ func TestRedissonAndOurPermits(t *testing.T) {
 	fixture.Do(t, s, "ZREM", taken, "java-permit-0002") // Java's release
 	fixture.Do(t, s, "INCRBY", sem.Name(), 1)
 	fixture.Do(t, s, "PUBLISH", channel, 1)
-	second := <-got
+	second := bounded.Receive(t, got)
 	// Java releases ours by its id.
 	raw, err := hex.DecodeString(held.Permits()[0])
 	require.NoError(t, err)
@@ -172,7 +173,7 @@ func TestRedissonAndOurPermits(t *testing.T) {
 func TestAPermitLeaseEndsAndCanBeExtended(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
+	sem, ctx := c.PermitSemaphore(keyOf(t)), bounded.Context(t)
 	require.NoError(t, sem.Set(ctx, 2))
 	held, err := sem.AcquireFor(ctx, 2, 200*time.Millisecond)
 	require.NoError(t, err)
@@ -183,11 +184,11 @@ func TestAPermitLeaseEndsAndCanBeExtended(t *testing.T) {
 		require.True(t, c.Mutex(sem.Name()+"lock").HeldBy(lock.WithOwner(ctx, "mine")), "permits are no owner")
 		return nil
 	}))
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	require.ErrorIs(t, held.Err(), lock.ErrLost)
-	<-work.Done()
+	bounded.Receive(t, work.Done())
 	require.ErrorIs(t, context.Cause(work), lock.ErrLost)
-	wait, cancel := context.WithTimeout(ctx, 20*time.Second)
+	wait, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	again, err := sem.AcquireFor(wait, 2, time.Second)
 	require.NoError(t, err)
@@ -208,7 +209,7 @@ func TestAPermitLeaseEndsAndCanBeExtended(t *testing.T) {
 func TestPermitWaitersAreServedInOrderAndCancelTakesNothing(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}), fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := keyOf(t), bounded.Context(t)
 	require.NoError(t, a.PermitSemaphore(key).Set(ctx, 3))
 	all, _, err := a.PermitSemaphore(key).Drain(ctx)
 	require.NoError(t, err)
@@ -229,7 +230,7 @@ func TestPermitWaitersAreServedInOrderAndCancelTakesNothing(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		require.Eventually(t, func() bool { return b.Stats().Waiting == i+1 }, 20*time.Second, 100*time.Microsecond)
+		require.Eventually(t, func() bool { return b.Stats().Waiting == i+1 }, time.Minute, 100*time.Microsecond)
 	}
 	ended, cancel := context.WithCancel(ctx)
 	left := make(chan error)
@@ -237,14 +238,14 @@ func TestPermitWaitersAreServedInOrderAndCancelTakesNothing(t *testing.T) {
 		_, err := b.PermitSemaphore(key).Acquire(ended, 1)
 		left <- err
 	}()
-	require.Eventually(t, func() bool { return b.Stats().Waiting == 4 }, 20*time.Second, 100*time.Microsecond)
+	require.Eventually(t, func() bool { return b.Stats().Waiting == 4 }, time.Minute, 100*time.Microsecond)
 	_, err = b.PermitSemaphore(key).TryAcquire(ctx, 1)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	cancel()
-	require.ErrorIs(t, <-left, context.Canceled)
+	require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
 	fixture.AwaitSubscribers(t, s, "redisson_sc:{"+key+"}", 1)
 	require.NoError(t, all.Unlock(ctx))
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Equal(t, 0, order[0], "three at once are not passed by one")
 	n, err := a.PermitSemaphore(key).Available(ctx)
 	require.NoError(t, err)
@@ -254,7 +255,7 @@ func TestPermitWaitersAreServedInOrderAndCancelTakesNothing(t *testing.T) {
 func TestHeldPermitsOutliveFullMemoryAndCanBeReleased(t *testing.T) {
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Second})
-	sem, ctx := c.PermitSemaphore("s"), context.Background()
+	sem, ctx := c.PermitSemaphore("s"), bounded.Context(t)
 	require.NoError(t, sem.Set(ctx, 500))
 	var helds []*lock.Held
 	for range 100 {
@@ -278,7 +279,7 @@ func TestHeldPermitsOutliveFullMemoryAndCanBeReleased(t *testing.T) {
 func TestPermitBadInput(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := keyOf(t), bounded.Context(t)
 	sem := c.PermitSemaphore(key)
 	for _, n := range []int64{-1, 0, 1001} {
 		_, err := sem.Acquire(ctx, n)
@@ -315,7 +316,7 @@ func TestPermitsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 			t.Parallel()
 			f := newFaulty(t, target, 17, lease)
 			cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 200 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
-			ctx, key := context.Background(), keyOf(t)
+			ctx, key := bounded.Context(t), keyOf(t)
 			const total = 6
 			fixture.Do(t, s, "SET", key, total)
 			var inUse, held atomic.Int64
@@ -368,7 +369,7 @@ func TestPermitsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 					})
 				}
 			}
-			wg.Wait()
+			bounded.Wait(t, &wg)
 			faults := f.rest()
 			for _, c := range clients {
 				require.Zero(t, c.Stats().Held)
@@ -396,7 +397,7 @@ func TestPermitsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 
 func TestPermitSemaphoreAgainstAModel(t *testing.T) {
 	servers := twoServers(t, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	type taking struct {
 		held *lock.Held
 		n    int64

@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -56,7 +57,7 @@ func TestAPubSubConnectionWhosePINGIsRefusedLives(t *testing.T) {
 	require.Equal(t, made, dials.Load(), "the connection lives")
 	require.Empty(t, log.String())
 	cancel()
-	require.ErrorIs(t, <-left, context.Canceled)
+	require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
 }
 
 // What says nothing of a channel must not be taken for life where no channel can
@@ -80,7 +81,7 @@ func TestARefusedSubscriptionIsToldAndNotAskedForAllTheTime(t *testing.T) {
 	require.Contains(t, log.String(), "NOPERM")
 	require.Regexp(t, `pub/sub failed.*server="?\w`, log.String())
 	fixture.Do(t, s, "DEL", "m")
-	require.NoError(t, <-got, "it looks by itself")
+	require.NoError(t, bounded.Receive(t, got), "it looks by itself")
 
 	require.NotContains(t, log.String(), "pub/sub works again")
 
@@ -92,5 +93,5 @@ func TestARefusedSubscriptionIsToldAndNotAskedForAllTheTime(t *testing.T) {
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 1)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "pub/sub works again") }, time.Minute, time.Millisecond)
 	cancel()
-	require.ErrorIs(t, <-left, context.Canceled)
+	require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -53,7 +54,7 @@ func TestTwoCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 			for _, b := range calls {
 				t.Run(kind+" "+first, func(t *testing.T) {
 					c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-					ctx := lock.WithOwner(context.Background(), "the same")
+					ctx := lock.WithOwner(bounded.Context(t), "the same")
 					for range 30 {
 						var wg sync.WaitGroup
 						var helds [2]*lock.Held
@@ -61,7 +62,7 @@ func TestTwoCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 						for i, take := range []call{a, b} {
 							wg.Go(func() { helds[i], errs[i] = take(ctx, c, t.Name()) })
 						}
-						wg.Wait()
+						bounded.Wait(t, &wg)
 						require.NoError(t, errs[0])
 						require.NoError(t, errs[1])
 						for _, held := range helds {
@@ -80,7 +81,7 @@ func TestTwoCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 // than they must.
 func TestManyTriesOfOneOwnerOnAnotherOnesLockAreAllRefused(t *testing.T) {
 	s := onRedis(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := fixture.ClientOf(t, s, lock.Config{}).Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	c := fixture.ClientOf(t, s, lock.Config{})
@@ -94,7 +95,7 @@ func TestManyTriesOfOneOwnerOnAnotherOnesLockAreAllRefused(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Zero(t, lock.Callers(c))
 	require.NoError(t, held.Unlock(ctx))
 }
@@ -103,7 +104,7 @@ func TestManyTriesOfOneOwnerOnAnotherOnesLockAreAllRefused(t *testing.T) {
 // never come.
 func TestATryThatWaitsForAnotherOfItsOwnerEndsWithItsContext(t *testing.T) {
 	s := fixture.Server(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 3 * time.Second})
 	held, err := c.Mutex("warm").Lock(ctx)
 	require.NoError(t, err)
@@ -123,7 +124,7 @@ func TestATryThatWaitsForAnotherOfItsOwnerEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, lock.ErrUnknown, "it asked nothing")
 	require.Empty(t, first, "the first still waits for its answer")
-	require.ErrorIs(t, <-first, lock.ErrUnknown)
+	require.ErrorIs(t, bounded.Receive(t, first), lock.ErrUnknown)
 }
 
 // TestTwoRedLockCallsOfOneOwnerAtOnceDoNotRefuseEachOther is the same for RedLocks
@@ -142,7 +143,7 @@ func TestTwoRedLockCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 	one := red()
 	for name, locks := range map[string][2]*lock.RedLock{"one RedLock": {one, one}, "two RedLocks of the same members": {one, red()}} {
 		t.Run(name, func(t *testing.T) {
-			ctx := lock.WithOwner(context.Background(), "the same")
+			ctx := lock.WithOwner(bounded.Context(t), "the same")
 			for range 30 {
 				var wg sync.WaitGroup
 				var helds [2]*lock.MultiHeld
@@ -150,7 +151,7 @@ func TestTwoRedLockCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 				for i, r := range locks {
 					wg.Go(func() { helds[i], errs[i] = r.TryLock(ctx) })
 				}
-				wg.Wait()
+				bounded.Wait(t, &wg)
 				require.NoError(t, errs[0])
 				require.NoError(t, errs[1])
 				for _, held := range helds {

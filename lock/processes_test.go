@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -46,7 +47,8 @@ func childMain(arg string) error {
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
 	defer c.Close(ctx)
 	if err := con.startTogether(pool.Get()); err != nil {
 		return err
@@ -95,7 +97,10 @@ func childMain(arg string) error {
 func (con contest) startTogether(conn redis.Conn) error {
 	defer conn.Close()
 	n, err := redis.Int(conn.Do("INCR", con.Name+":ready"))
-	for ; err == nil && n < con.Processes; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(bounded.Limit); err == nil && n < con.Processes; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("%d of %d processes have come", n, con.Processes)
+		}
 		n, err = redis.Int(conn.Do("GET", con.Name+":ready"))
 	}
 	return err
@@ -126,10 +131,10 @@ func runContest(t *testing.T, s *redistest.Server, name string) (least, most int
 	require.NoError(t, err)
 	shares := make([]share, processes)
 	var wg sync.WaitGroup
-	began := time.Now()
+	began, ctx := time.Now(), bounded.Context(t)
 	for i := range shares {
 		wg.Go(func() {
-			cmd := exec.Command(os.Args[0])
+			cmd := exec.CommandContext(ctx, os.Args[0])
 			cmd.Env = append(os.Environ(), childEnv+"="+string(arg))
 			cmd.Stderr = os.Stderr
 			out, err := cmd.Output()
@@ -141,7 +146,7 @@ func runContest(t *testing.T, s *redistest.Server, name string) (least, most int
 			}
 		})
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	total, longest := 0, time.Duration(0)
 	least = con.Until
 	for _, sh := range shares {

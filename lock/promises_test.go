@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -66,7 +67,7 @@ func TestMaxHoldEndsALockThatIsRenewed(t *testing.T) {
 func TestATokenCounterAtItsEndIsAnErrorAndOneThatIsNoNumberIsReplaced(t *testing.T) {
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	fixture.Do(t, s, "SET", "wheellock_token", "9007199254740991")
 	_, err := c.Mutex("m").Lock(ctx)
 	require.ErrorContains(t, err, "past 2^53")
@@ -84,7 +85,7 @@ func TestATokenCounterAtItsEndIsAnErrorAndOneThatIsNoNumberIsReplaced(t *testing
 func TestALockWithoutATTLIsPolled(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 30 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	fixture.Do(t, s, "HSET", t.Name(), "somebody:1", 1)
 	var other *lock.HeldError
 	_, err := c.Mutex(t.Name()).TryLock(ctx)
@@ -96,12 +97,12 @@ func TestALockWithoutATTLIsPolled(t *testing.T) {
 	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Tries >= 4 }, time.Minute, time.Millisecond)
 	fixture.Do(t, s, "DEL", t.Name()) // nobody publishes that
-	wg.Wait()
+	bounded.Wait(t, wg)
 }
 
 func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
 	s := onRedis(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	holder := fixture.ClientOf(t, s, lock.Config{})
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	held, err := holder.Mutex(t.Name()).Lock(ctx)
@@ -125,7 +126,7 @@ func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
 		require.Equal(t, before, tries(), "it asked Redis")
 	}
 	fixture.Do(t, s, "PUBLISH", "redisson_lock__channel:{"+t.Name()+"}", 0)
-	wg.Wait()
+	bounded.Wait(t, wg)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 }
 
@@ -133,7 +134,7 @@ func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
 func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	conn, err := s.Dial()
@@ -148,11 +149,11 @@ func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
 	wg := inTurn(t, c, t.Name(), waiters, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Waiting == waiters }, time.Minute, time.Millisecond)
 	require.NoError(t, held.Unlock(ctx))
-	wg.Wait()
+	bounded.Wait(t, wg)
 	fixture.Do(t, s, "PUBLISH", "the end", 1)
 	releases := 0
 	for {
-		m, ok := psc.ReceiveWithTimeout(10 * time.Second).(redis.Message)
+		m, ok := psc.ReceiveWithTimeout(time.Minute).(redis.Message)
 		require.True(t, ok)
 		if m.Channel == "the end" {
 			break

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -76,7 +77,7 @@ func (j *java) lock(ctx context.Context) error {
 	if err := psc.Subscribe(j.channel()); err != nil {
 		return err
 	}
-	psc.ReceiveWithTimeout(10 * time.Second)
+	psc.ReceiveWithTimeout(time.Minute)
 	for ctx.Err() == nil {
 		ttl := j.tryLock()
 		if ttl == nil {
@@ -167,7 +168,7 @@ func watchTTL(t *testing.T, s *redistest.Server, name string) (stop func()) {
 	})
 	return func() {
 		over.Store(true)
-		wg.Wait()
+		bounded.Wait(t, &wg)
 		conn.Close()
 		require.Positive(t, seen, "it was never seen held")
 	}
@@ -225,7 +226,7 @@ func TestRedissonAndWeTakeTurns(t *testing.T) {
 					}
 				})
 			}
-			wg.Wait()
+			bounded.Wait(t, &wg)
 			stop()
 			require.EqualValues(t, 4*rounds, turns.Load())
 			require.Greater(t, changes.Load(), int64(2), "both sides wait for each other")
@@ -237,7 +238,7 @@ func TestRedissonsReentryCountsAreItsOwn(t *testing.T) {
 	for version, latched := range javas {
 		t.Run(version, func(t *testing.T) {
 			s := onRedis(t)
-			ctx := context.Background()
+			ctx := bounded.Context(t)
 			c := fixture.ClientOf(t, s, lock.Config{})
 			mu := c.Mutex(t.Name())
 			j, k := newJava(t, s, t.Name(), 1, latched), newJava(t, s, t.Name(), 2, latched)
@@ -278,7 +279,7 @@ func TestRedissonsReentryCountsAreItsOwn(t *testing.T) {
 
 func TestRedissonsUnlockLatchIsNoneOfOurBusiness(t *testing.T) {
 	s := onRedis(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	latch := "redisson_unlock_latch:{" + t.Name() + "}:fedcba9876543210"
 	fixture.Do(t, s, "SET", latch, 1, "PX", 60_000)
@@ -292,7 +293,7 @@ func TestRedissonsUnlockLatchIsNoneOfOurBusiness(t *testing.T) {
 
 func TestRedissonsForceUnlockIsToldAsALossAndWakesOurWaiters(t *testing.T) {
 	s := onRedis(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	holder := fixture.ClientOf(t, s, lock.Config{Lease: 600 * time.Millisecond})
 	waiter := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	held, err := holder.Mutex(t.Name()).Lock(ctx)
@@ -302,9 +303,9 @@ func TestRedissonsForceUnlockIsToldAsALossAndWakesOurWaiters(t *testing.T) {
 	j := newJava(t, s, t.Name(), 1, false)
 	fixture.AwaitSubscribers(t, s, j.channel(), 1)
 	require.EqualValues(t, 1, j.forceUnlock())
-	<-got
+	bounded.Receive(t, got)
 	fixture.RequireLost(t, held, lock.NotOwner)
-	wg.Wait()
+	bounded.Wait(t, wg)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 
 	require.Nil(t, j.tryLock()) // and the other way round
@@ -335,5 +336,5 @@ func TestRedissonsRenewalKeepsOurWaiterWaiting(t *testing.T) {
 	}
 	owned.Store(false)
 	// It dies without a word; its TTL ends.
-	wg.Wait()
+	bounded.Wait(t, wg)
 }

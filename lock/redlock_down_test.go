@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -68,7 +69,7 @@ func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Positive(t, noVote.Load())
 }
 
@@ -76,7 +77,7 @@ func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
 // they are back; noVote counts how often those that are back were refused. A busy machine can lose a lease of a second, but not three.
 func surviveOutage(t *testing.T, a, b *redFleet, l *multiLedger, pair []int, o outage, noVote *atomic.Int64) {
 	t.Helper()
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	who := fmt.Sprint(pair, o.empty)
 	for try := 1; ; try++ {
 		held := a.lockOnAll(t)
@@ -140,18 +141,18 @@ func loseToStoppedMajority(t *testing.T, f *redFleet) {
 	for _, i := range []int{0, 1, 3} {
 		require.NoError(t, f.servers[i].Pause())
 	}
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	require.False(t, held.Valid())
 	for _, i := range []int{0, 1, 3} {
 		require.NoError(t, f.servers[i].Resume())
 	}
-	require.ErrorIs(t, held.Unlock(context.Background()), lock.ErrLost)
+	require.ErrorIs(t, held.Unlock(bounded.Context(t)), lock.ErrLost)
 }
 
 // loseThoughMembersCameBack: they have no part in a hold that began without
 // them, however long it lasts; with one more gone there is no quorum.
 func loseThoughMembersCameBack(t *testing.T, f *redFleet) {
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	for _, i := range []int{1, 4} {
 		require.NoError(t, f.servers[i].Kill())
 	}
@@ -163,7 +164,7 @@ func loseThoughMembersCameBack(t *testing.T, f *redFleet) {
 	f.awaitRenewals(t, 2, 0, 2, 3)
 	require.True(t, held.Valid())
 	require.NoError(t, f.servers[0].Kill())
-	<-held.Done()
+	bounded.Receive(t, held.Done())
 	require.False(t, held.Valid())
 	require.ErrorIs(t, held.Err(), lock.ErrLost)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -47,7 +48,7 @@ func TestTrustEndsBeforeAStoppedServerWouldExpireTheKey(t *testing.T) {
 	fixture.AwaitRenewed(t, c, 100)
 	require.NoError(t, s.Pause())
 	for _, held := range helds {
-		<-held.Done()
+		bounded.Receive(t, held.Done())
 	}
 	require.NoError(t, s.Resume())
 	left := 0
@@ -114,7 +115,7 @@ func TestOneKeyThatRedisRefusesCostsOnlyItself(t *testing.T) {
 	}}
 	c := fixture.Client(t, pool, lock.Config{Lease: 4 * time.Second})
 	good := fixture.LockAll(t, c, fixture.Names("good:", 3000))
-	bad, err := c.Mutex("bad").Lock(context.Background())
+	bad, err := c.Mutex("bad").Lock(bounded.Context(t))
 	require.NoError(t, err)
 	fixture.Do(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~good:*")
 	fixture.RequireLost(t, bad, lock.TrustEnded)
@@ -189,7 +190,7 @@ func TestRenewScript(t *testing.T) {
 func TestAReplicaIsNotBelievedThatALockIsGone(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	clients := map[*lock.Held]*lock.Client{} // one each: all are seen to be tried
 	hold := func(take func(*lock.Client) (*lock.Held, error)) *lock.Held {
 		c := fixture.ClientOf(t, s, lock.Config{Lease: 15 * time.Second})

@@ -1,12 +1,12 @@
 package lock_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -22,7 +22,7 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 	if server != nil {
 		servers["redis"] = server
 	}
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	finds := map[string]func(*lock.Held, sort) error{
 		"unlock":  func(held *lock.Held, _ sort) error { return held.Unlock(ctx) },
 		"extend":  func(held *lock.Held, _ sort) error { return held.Extend(ctx, time.Minute) },
@@ -31,7 +31,7 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 			_, err := held.Guard(ctx, "GET", nil)
 			return err
 		},
-		"renewal": func(held *lock.Held, _ sort) error { <-held.Done(); return held.Err() },
+		"renewal": func(held *lock.Held, _ sort) error { bounded.Receive(t, held.Done()); return held.Err() },
 	}
 	for where, s := range servers {
 		for _, kind := range []string{"mutex", "fenced", "fair", "write", "read", "permits"} {
@@ -88,7 +88,7 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 			require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 			fixture.Do(t, s, "SET", t.Name(), "something else")
 			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
-			require.ErrorIs(t, <-refused, lock.ErrNotALock)
+			require.ErrorIs(t, bounded.Receive(t, refused), lock.ErrNotALock)
 		})
 	}
 }
@@ -98,7 +98,7 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 func TestAGuardedCommandOfAnotherTypeIsNoLoss(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	fixture.Do(t, s, "SET", t.Name()+":list", "no list")

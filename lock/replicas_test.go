@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
@@ -63,7 +64,7 @@ func TestReplicasConfigIsChecked(t *testing.T) {
 func TestAnAcquisitionIsOnItsReplicas(t *testing.T) {
 	t.Parallel()
 	master, replica := withReplica(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, master, lock.Config{Replicas: 1})
 	conn, err := replica.Dial()
 	require.NoError(t, err)
@@ -82,7 +83,7 @@ func TestAnAcquisitionIsOnItsReplicas(t *testing.T) {
 func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 	t.Parallel()
 	master, replica := withReplica(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, master, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
 	two := fixture.ClientOf(t, master, lock.Config{Replicas: 2, ReplicaTimeout: 50 * time.Millisecond})
 	_, err := two.Mutex(t.Name()).Lock(ctx)
@@ -140,7 +141,7 @@ func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
 	require.NoError(t, replica.Pause())
 	got := make(chan *lock.Held, 1)
 	go func() {
-		held, err := c.Mutex(t.Name()).LockFor(context.Background(), lease)
+		held, err := c.Mutex(t.Name()).LockFor(bounded.Context(t), lease)
 		require.NoError(t, err)
 		got <- held
 	}()
@@ -154,15 +155,15 @@ func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	at := time.Now()
 	require.NoError(t, replica.Resume())
-	held := <-got
+	held := bounded.Receive(t, got)
 	require.True(t, held.Deadline().Before(at.Add(time.Duration(pttl)*time.Millisecond)))
-	require.NoError(t, held.Unlock(context.Background()))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
 func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 	t.Parallel()
 	master, replica := withReplica(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, master, lock.Config{Lease: time.Hour, Replicas: 1, ReplicaTimeout: 5 * time.Minute})
 	var helds []*lock.Held
 	for i := range 4 {
@@ -189,7 +190,7 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrNotAcquired, "the second connection says no at once")
 	// Its caller leaves at once; what the answer brings goes back.
 	cancel()
-	require.ErrorIs(t, <-failed, context.Canceled)
+	require.ErrorIs(t, bounded.Receive(t, failed), context.Canceled)
 	require.NoError(t, replica.Resume())
 	fixture.AwaitGone(t, master, t.Name()+"waits")
 	require.NoError(t, foreign.Unlock(ctx))
@@ -200,7 +201,7 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 func TestNothingIsHandedOnPastTheReplicas(t *testing.T) {
 	t.Parallel()
 	master, replica := withReplica(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, master, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
@@ -212,14 +213,14 @@ func TestNothingIsHandedOnPastTheReplicas(t *testing.T) {
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, replica.Pause())
 	require.NoError(t, held.Unlock(ctx))
-	require.ErrorIs(t, <-next, lock.ErrNotReplicated)
+	require.ErrorIs(t, bounded.Receive(t, next), lock.ErrNotReplicated)
 	require.NoError(t, replica.Resume())
 }
 
 func TestWaitersForReplicasTakeTurns(t *testing.T) {
 	t.Parallel()
 	master, _ := withReplica(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	c, d := fixture.ClientOf(t, master, lock.Config{Replicas: 1}), fixture.ClientOf(t, master, lock.Config{Replicas: 1})
 	turns := 0 // guarded by the lock alone; the race detector watches
 	var wg sync.WaitGroup
@@ -236,7 +237,7 @@ func TestWaitersForReplicasTakeTurns(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Positive(t, turns)
 	require.Zero(t, c.Stats().Held)
 }
@@ -246,7 +247,7 @@ func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
 	master, _ := withReplica(t)
 	p := fixture.Proxy(t, master, nil)
 	c := fixture.ClientOver(t, p, lock.Config{Replicas: 1, IOTimeout: 50 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	p.Replies(faultproxy.Lose)
 	_, err := c.Mutex(t.Name()).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrUnknown)
@@ -264,7 +265,7 @@ func TestAWaitThatRedisRefusesGivesTheLockBack(t *testing.T) {
 	s := startServers(t, 1)[0]
 	fixture.Do(t, s, "ACL", "SETUSER", "default", "-wait")
 	c := fixture.ClientOf(t, s, lock.Config{Replicas: 1})
-	_, err := c.Mutex(t.Name()).Lock(context.Background())
+	_, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 	require.ErrorContains(t, err, "NOPERM")
 	require.NotErrorIs(t, err, lock.ErrUnknown)
 	fixture.AwaitGone(t, s, t.Name())
@@ -275,10 +276,10 @@ func TestCloseEndsAWaitForReplicas(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Hour, Replicas: 1, ReplicaTimeout: 5 * time.Minute})
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.Mutex(t.Name()).Lock(context.Background())
+		_, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 		failed <- err
 	}()
 	require.Eventually(t, func() bool { return fixture.Exists(t, s, t.Name()) }, time.Minute, time.Millisecond)
 	fixture.CloseNow(c)
-	require.ErrorIs(t, <-failed, lock.ErrClosed)
+	require.ErrorIs(t, bounded.Receive(t, failed), lock.ErrClosed)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -54,12 +55,12 @@ func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
 		t.Run(right, func(t *testing.T) {
 			s := fixture.Server(t)
 			c := userOf(t, s, "u", lock.Config{}, right)
-			ctx := context.Background()
+			ctx := bounded.Context(t)
 			for kind, lk := range sorts(t, c) {
 				if kind == "permits" || right == "-pttl" && (kind == "mutex" || kind == "fenced") {
 					continue // these do not need it
 				}
-				short, cancel := context.WithTimeout(ctx, 20*time.Second)
+				short, cancel := context.WithTimeout(ctx, time.Minute)
 				_, err := lk.lock(short)
 				cancel()
 				require.ErrorContains(t, err, "Redis refused", kind)
@@ -77,7 +78,7 @@ func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
 	s := fixture.Server(t)
 	free := fixture.ClientOf(t, s, lock.Config{})
 	c := userOf(t, s, "u", lock.Config{MaxPoll: 50 * time.Millisecond}, "-pexpire")
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := free.RWMutex("rw").RLock(ctx)
 	require.NoError(t, err)
@@ -98,7 +99,7 @@ func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
 func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
 	s := fixture.Server(t)
 	c := userOf(t, s, "u", lock.Config{})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	held, err := c.Mutex("m").Lock(ctx)
 	require.NoError(t, err)
@@ -110,7 +111,7 @@ func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 	may(t, s, "u", "-pexpire")
 	require.NoError(t, held.Unlock(ctx), "the hold was there to be released")
-	require.ErrorContains(t, <-got, "Redis refused")
+	require.ErrorContains(t, bounded.Receive(t, got), "Redis refused")
 	require.False(t, fixture.Exists(t, s, "m"))
 }
 
@@ -139,7 +140,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			out := &logText{}
 			cfg := lock.Config{Lease: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(out, nil))}
 			c := userOf(t, s, "u", cfg)
-			ctx := context.Background()
+			ctx := bounded.Context(t)
 			var helds []*lock.Held
 			for kind, lk := range sorts(t, c) {
 				z := right == "-zscore" || right == "-zadd"
@@ -170,7 +171,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > before+1 }, time.Minute, 5*time.Millisecond)
 			if right == "-hexists" {
 				may(t, s, "u", right)
-				<-held.Done()
+				bounded.Receive(t, held.Done())
 				require.Equal(t, 2, out.count("lock: renewal is refused"), "once until it worked again")
 			}
 		})
@@ -181,7 +182,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 	s := fixture.Server(t)
 	c := userOf(t, s, "u", lock.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	var helds []*lock.Held
 	for i := range 20 {
 		held, err := c.Mutex(fmt.Sprint("good:", i)).Lock(ctx)
@@ -191,7 +192,7 @@ func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 	bad, err := c.Mutex("bad").Lock(ctx)
 	require.NoError(t, err)
 	may(t, s, "u", "resetkeys", "~good:*", "~wheellock_token")
-	<-bad.Done()
+	bounded.Receive(t, bad.Done())
 	require.ErrorContains(t, bad.Err(), "no renewal was acknowledged in time")
 	for _, held := range helds {
 		require.True(t, held.Valid())
@@ -204,7 +205,7 @@ func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 	for kind := range map[string]bool{"mutex": true, "fair": true, "read": true, "write": true, "permits": true, "semaphore": true, "latch": true, "force": true} {
 		out := &logText{}
 		c := userOf(t, s, "u"+kind, lock.Config{Logger: slog.New(slog.NewTextHandler(out, nil))}, "-publish")
-		ctx := context.Background()
+		ctx := bounded.Context(t)
 		for range 2 {
 			switch kind {
 			case "semaphore":

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -27,7 +28,7 @@ type rwHold struct {
 
 func TestRWMutexAgainstAModel(t *testing.T) {
 	servers := twoServers(t, lock.Config{})
-	bg := context.Background()
+	bg := bounded.Context(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		// N is the owner, two in each client.
 		calls := drawCalls(rt, []string{"lock", "rlock", "lock", "rlock", "unlock", "runlock", "force", "forget"}, 2)
@@ -150,7 +151,7 @@ var rwModel = porcupine.Model{
 
 func TestRWMutexHistoriesAreLinearizable(t *testing.T) {
 	s := onRedis(t)
-	bg := context.Background()
+	bg := bounded.Context(t)
 	key := keyOf(t)
 	start := time.Now()
 	var mu sync.Mutex
@@ -190,7 +191,7 @@ func TestRWMutexHistoriesAreLinearizable(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(rwModel, history, 30*time.Second), "%d operations", len(history))
 	end := int64(time.Since(start))
 	forged := append(slices.Clone(history), // a reader and a writer at once
@@ -213,7 +214,7 @@ func TestRWMutexExcludesWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 			t.Parallel()
 			f := newFaulty(t, target, 13, lease)
 			cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
-			ctx, key := context.Background(), keyOf(t)
+			ctx, key := bounded.Context(t), keyOf(t)
 			var mu sync.Mutex
 			var times []rwBelieved
 			rely := func(held *lock.Held, writing bool, work func()) {
@@ -249,7 +250,7 @@ func TestRWMutexExcludesWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 							if writing {
 								take = c.RWMutex(key).Lock
 							}
-							wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+							wait, cancel := context.WithTimeout(ctx, time.Minute)
 							held, err := take(wait)
 							cancel()
 							if err != nil {
@@ -289,7 +290,7 @@ func TestRWMutexExcludesWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 					})
 				}
 			}
-			wg.Wait()
+			bounded.Wait(t, &wg)
 			faults := f.rest()
 			slices.SortFunc(times, func(a, b rwBelieved) int { return a.from.Compare(b.from) })
 			for i, a := range times {

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -63,7 +64,7 @@ func javaReadUnlocks(t *testing.T, s *redistest.Server, key string) {
 func TestARWMutexIsRedissonsHash(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
-	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	key := mu.Name()
 	psc := listener(t, s, "redisson_rwlock:{"+key+"}")
 
@@ -135,7 +136,7 @@ func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
 	s := onRedis(t)
 	a := fixture.ClientOf(t, s, lock.Config{})
 	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := keyOf(t), bounded.Context(t)
 	w, err := a.RWMutex(key).Lock(ctx)
 	require.NoError(t, err)
 	r, err := a.RWMutex(key).RLock(w.Context(ctx))
@@ -155,7 +156,7 @@ func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
 	fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+key+"}", 1)
 	require.NoError(t, w.Unlock(ctx)) // still reads
 	for range readers {
-		held := <-got
+		held := bounded.Receive(t, got)
 		require.NoError(t, held.Unlock(ctx))
 	}
 	require.True(t, r.Valid())
@@ -167,7 +168,7 @@ func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
 func TestAnUpgradeIsRefused(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	r, err := mu.RLock(ctx)
 	require.NoError(t, err)
 	_, err = mu.Lock(r.Context(ctx))
@@ -196,7 +197,7 @@ func TestAnInnerReadUnlockKeepsTheWriteLeaseRenewed(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
-	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	w, err := mu.Lock(ctx)
 	require.NoError(t, err)
 	r, err := mu.RLock(w.Context(ctx))
@@ -216,7 +217,7 @@ func TestEachReadersHoldEndsAlone(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 400 * time.Millisecond})
-	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	short, err := mu.RLockFor(ctx, 150*time.Millisecond)
 	require.NoError(t, err)
 	long, err := mu.RLock(ctx)
@@ -237,7 +238,7 @@ func TestEachReadersHoldEndsAlone(t *testing.T) {
 func TestAReaderThatLeavesDoesNotShortenTheOthersLease(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	brief, err := mu.RLockFor(ctx, 10*time.Second)
 	require.NoError(t, err)
 	long, err := mu.RLockFor(ctx, time.Hour)
@@ -256,7 +257,7 @@ func TestAReaderThatLeavesDoesNotShortenTheOthersLease(t *testing.T) {
 func TestRWReentryNeverShortens(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	for _, take := range []func(context.Context, time.Duration) (*lock.Held, error){mu.LockFor, mu.RLockFor} {
 		outer, err := take(ctx, time.Hour)
 		require.NoError(t, err)
@@ -282,7 +283,7 @@ func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond})
-	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	ours, err := mu.RLock(ctx)
 	require.NoError(t, err)
 	javaReads(t, s, mu.Name(), 30*time.Second)
@@ -300,7 +301,7 @@ func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
 func TestOurReaderDoesNotTakeTheLockFromRedissons(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	javaReads(t, s, mu.Name(), 20*time.Second)
 	ours, err := mu.RLock(ctx)
 	require.NoError(t, err)
@@ -320,14 +321,14 @@ func TestOurReaderDoesNotTakeTheLockFromRedissons(t *testing.T) {
 	}()
 	fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+mu.Name()+"}", 1)
 	javaReadUnlocks(t, s, mu.Name())
-	w := <-got
+	w := bounded.Receive(t, got)
 	require.NoError(t, w.Unlock(ctx))
 }
 
 func TestOurReadersWaitForRedissonsWriter(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	fixture.Do(t, s, "HSET", mu.Name(), "mode", "write", javaOwner+":write", 1)
 	fixture.Do(t, s, "PEXPIRE", mu.Name(), 30_000)
 	_, err := mu.TryLock(ctx)
@@ -346,7 +347,7 @@ func TestOurReadersWaitForRedissonsWriter(t *testing.T) {
 	fixture.Do(t, s, "DEL", mu.Name())
 	fixture.Do(t, s, "PUBLISH", "redisson_rwlock:{"+mu.Name()+"}", 1)
 	for range cap(got) {
-		held := <-got
+		held := bounded.Receive(t, got)
 		require.NoError(t, held.Unlock(ctx))
 	}
 }
@@ -357,7 +358,7 @@ func readStream(t *testing.T, mu *lock.RWMutex, stop chan struct{}, reads *atomi
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(bounded.Context(t))
 		defer cancel()
 		go func() { <-stop; cancel() }()
 		var last *lock.Held
@@ -367,7 +368,7 @@ func readStream(t *testing.T, mu *lock.RWMutex, stop chan struct{}, reads *atomi
 			next, err := mu.RLock(wait)
 			left()
 			if last != nil {
-				if err := last.Unlock(context.Background()); err != nil {
+				if err := last.Unlock(bounded.Context(t)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -377,7 +378,7 @@ func readStream(t *testing.T, mu *lock.RWMutex, stop chan struct{}, reads *atomi
 			}
 		}
 		if last != nil {
-			_ = last.Unlock(context.Background())
+			_ = last.Unlock(bounded.Context(t))
 		}
 	}()
 	return done
@@ -386,19 +387,19 @@ func readStream(t *testing.T, mu *lock.RWMutex, stop chan struct{}, reads *atomi
 func TestAStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
 	s := onRedis(t)
 	readers, writer := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := keyOf(t), bounded.Context(t)
 	stop := make(chan struct{})
 	var reads atomic.Int64
 	done := readStream(t, readers.RWMutex(key), stop, &reads)
 	for range 20 {
 		before := reads.Load()
-		require.Eventually(t, func() bool { return reads.Load() > before+2 }, 20*time.Second, 100*time.Microsecond, "readers have their turn")
+		require.Eventually(t, func() bool { return reads.Load() > before+2 }, time.Minute, 100*time.Microsecond, "readers have their turn")
 		w, err := writer.RWMutex(key).Lock(ctx)
 		require.NoError(t, err)
 		require.NoError(t, w.Unlock(ctx))
 	}
 	close(stop)
-	<-done
+	bounded.Receive(t, done)
 	require.False(t, fixture.Exists(t, s, "{"+key+"}:wheellock_writers"))
 }
 
@@ -407,7 +408,7 @@ func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		c := fixture.ClientOf(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
 		other := fixture.ClientOf(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
-		mu, ctx := c.RWMutex(keyOf(t)), context.Background()
+		mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 		r, err := mu.RLock(ctx)
 		require.NoError(t, err)
 		wait, cancel := context.WithCancel(ctx)
@@ -445,8 +446,8 @@ func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 			fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+mu.Name()+"}", 2)
 		}
 		cancel()
-		require.ErrorIs(t, <-left, context.Canceled)
-		held := <-got
+		require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
+		held := bounded.Receive(t, got)
 		require.NoError(t, held.Unlock(ctx))
 		require.NoError(t, r.Unlock(ctx))
 		require.Empty(t, fixture.Do(t, s, "KEYS", "*"+mu.Name()+"*"))
@@ -456,7 +457,7 @@ func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 func TestRWMutexBadInput(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := keyOf(t), bounded.Context(t)
 	_, err := c.RWMutex("").Lock(ctx)
 	require.ErrorContains(t, err, "name is empty")
 	_, err = c.RWMutex("").Inspect(ctx)
@@ -492,7 +493,7 @@ func TestRWForceUnlockWakesWaitersAndTellsHolders(t *testing.T) {
 	s := onRedis(t)
 	cfg := lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour}
 	a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := keyOf(t), bounded.Context(t)
 	done, err := a.RWMutex(key).ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.False(t, done)
@@ -510,8 +511,8 @@ func TestRWForceUnlockWakesWaitersAndTellsHolders(t *testing.T) {
 	done, err = a.RWMutex(key).ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.True(t, done)
-	w := <-got
-	<-r.Done()
+	w := bounded.Receive(t, got)
+	bounded.Receive(t, r.Done())
 	require.ErrorIs(t, r.Err(), lock.ErrLost)
 	require.ErrorIs(t, r.Unlock(ctx), lock.ErrLost)
 	require.True(t, w.Valid())
@@ -522,7 +523,7 @@ func TestABatchOfMixedKindsIsRenewed(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 400 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	var helds []*lock.Held
 	for i := range 60 {
 		name := keyOf(t)
@@ -552,7 +553,7 @@ func TestABatchOfMixedKindsIsRenewed(t *testing.T) {
 	}
 	for i, held := range helds {
 		if i%8 == 3 {
-			<-held.Done()
+			bounded.Receive(t, held.Done())
 			require.ErrorIs(t, held.Err(), lock.ErrLost)
 			continue
 		}
@@ -566,7 +567,7 @@ func TestABatchOfMixedKindsIsRenewed(t *testing.T) {
 func TestWhatReplicasDoNotHaveIsGivenBackWhateverItsKind(t *testing.T) {
 	s := onRedis(t) // which has none
 	c := fixture.ClientOf(t, s, lock.Config{Replicas: 1, ReplicaTimeout: 5 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	key := keyOf(t)
 	require.NoError(t, c.PermitSemaphore(key+"permits").Set(ctx, 2))
 	for name, take := range map[string]func(context.Context) (*lock.Held, error){

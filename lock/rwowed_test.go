@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -40,10 +41,10 @@ func TestAnOwedWriterLeavesTheLockToItsReaders(t *testing.T) {
 	st.Keep("rw_write_release")
 	require.ErrorIs(t, w.Unlock(ctx), lock.ErrUnknown)
 	st.LetGo()
-	require.NoError(t, <-waits)
+	require.NoError(t, bounded.Receive(t, waits))
 	require.Equal(t, "read", hashOf(t, s, t.Name())["mode"])
 	require.True(t, r.Valid())
-	require.NoError(t, eventually(func() error { return r.Unlock(ctx) }))
+	require.NoError(t, fixture.Known(func() error { return r.Unlock(ctx) }))
 	require.False(t, fixture.Exists(t, s, t.Name()))
 }
 
@@ -54,14 +55,14 @@ func TestAWriteLeaseThatEndsWhileItsOwnerReadsLeavesTheLockToReaders(t *testing.
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	other := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	mu := c.RWMutex(t.Name())
 	w, err := mu.LockFor(ctx, time.Second)
 	require.NoError(t, err)
 	r, err := mu.RLock(w.Context(ctx))
 	require.NoError(t, err)
-	<-w.Done()
+	bounded.Receive(t, w.Done())
 	held, err := other.RWMutex(t.Name()).RLock(ctx)
 	require.NoError(t, err)
 	require.True(t, r.Valid())
@@ -79,14 +80,14 @@ func TestReadersWhoseLeasesEndLeaveNoFields(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	mu := c.RWMutex(t.Name())
 	r, err := mu.RLock(ctx)
 	require.NoError(t, err)
 	for range 5 {
 		short, err := mu.RLockFor(ctx, 100*time.Millisecond)
 		require.NoError(t, err)
-		<-short.Done()
+		bounded.Receive(t, short.Done())
 	}
 	require.Eventually(t, func() bool { return len(hashOf(t, s, t.Name())) == 2 }, time.Minute, 10*time.Millisecond)
 	require.True(t, r.Valid())

@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -24,13 +25,13 @@ func listener(t *testing.T, s *redistest.Server, channel string) redis.PubSubCon
 	t.Cleanup(func() { conn.Close() })
 	psc := redis.PubSubConn{Conn: conn}
 	require.NoError(t, psc.Subscribe(channel))
-	require.IsType(t, redis.Subscription{}, psc.ReceiveWithTimeout(10*time.Second))
+	require.IsType(t, redis.Subscription{}, psc.ReceiveWithTimeout(time.Minute))
 	return psc
 }
 
 func hears(t *testing.T, psc redis.PubSubConn, want string) {
 	t.Helper()
-	m, ok := psc.ReceiveWithTimeout(10 * time.Second).(redis.Message)
+	m, ok := psc.ReceiveWithTimeout(time.Minute).(redis.Message)
 	require.True(t, ok)
 	require.Equal(t, want, string(m.Data))
 }
@@ -45,7 +46,7 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	sem := c.Semaphore(key)
 	name := "app:" + key
 	require.Equal(t, name, sem.Name())
@@ -108,7 +109,7 @@ func TestSemaphoreNamesWithBracesDeriveAsRedissonsDo(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	name := "a{" + key + "}b"
 	psc := listener(t, s, "redisson_sc:"+name)
 	_, err := c.Semaphore(name).TrySet(ctx, 1)
@@ -131,14 +132,14 @@ func TestASemaphoreWaiterIsWokenByRedissonsRelease(t *testing.T) {
 	name := key
 	fixture.Do(t, s, "SET", name, 0)
 	done := make(chan error, 1)
-	go func() { done <- c.Semaphore(name).Acquire(context.Background(), 2) }()
+	go func() { done <- c.Semaphore(name).Acquire(bounded.Context(t), 2) }()
 	channel := "redisson_sc:{" + name + "}"
 	fixture.AwaitSubscribers(t, s, channel, 1)
 	fixture.Do(t, s, "INCRBY", name, 1)
 	fixture.Do(t, s, "PUBLISH", channel, 1)
 	fixture.Do(t, s, "INCRBY", name, 2)
 	fixture.Do(t, s, "PUBLISH", channel, 3)
-	require.NoError(t, <-done)
+	require.NoError(t, bounded.Receive(t, done))
 	require.Equal(t, []byte("1"), fixture.Do(t, s, "GET", name))
 }
 
@@ -146,7 +147,7 @@ func TestSemaphoreWaitersAreServedInOrderAndLargeOnesAreNotStarved(t *testing.T)
 	key := keyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	sem := c.Semaphore(key)
 	var mu sync.Mutex
 	var order []int
@@ -161,16 +162,16 @@ func TestSemaphoreWaitersAreServedInOrderAndLargeOnesAreNotStarved(t *testing.T)
 			defer mu.Unlock()
 			order = append(order, i)
 		})
-		require.Eventually(t, func() bool { return c.Stats().Waiting == i+1 }, 20*time.Second, 100*time.Microsecond)
+		require.Eventually(t, func() bool { return c.Stats().Waiting == i+1 }, time.Minute, 100*time.Microsecond)
 	}
 	for i, n := range wants {
 		for range n { // one by one, so that many would be overtaken by few
 			require.ErrorIs(t, sem.TryAcquire(ctx, 1), lock.ErrNotAcquired, "it would pass those who wait")
 			require.NoError(t, sem.Release(ctx, 1))
 		}
-		require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(order) > i }, 20*time.Second, 100*time.Microsecond)
+		require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(order) > i }, time.Minute, 100*time.Microsecond)
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	require.Equal(t, []int{0, 1, 2, 3, 4}, order)
 	require.NoError(t, sem.Release(ctx, 1))
 	require.Zero(t, c.Stats().Waiting)
@@ -179,7 +180,7 @@ func TestSemaphoreWaitersAreServedInOrderAndLargeOnesAreNotStarved(t *testing.T)
 func TestAThousandSemaphoreWaitersAreNoHerd(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	const waiters = 1000
 	name := key
 	var clients []*lock.Client
@@ -202,7 +203,7 @@ func TestAThousandSemaphoreWaitersAreNoHerd(t *testing.T) {
 	fixture.AwaitSubscribers(t, s, "redisson_sc:{"+name+"}", 2)
 	_, err := clients[0].Semaphore(name).TrySet(ctx, 3)
 	require.NoError(t, err)
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	tries := clients[0].Stats().Tries + clients[1].Stats().Tries
 	t.Logf("%d tries for %d acquisitions", tries, waiters)
 	// Each acquisition's release is heard by the first waiter of each client,
@@ -219,7 +220,7 @@ func TestACancelledSemaphoreWaiterTakesNothing(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	sem := c.Semaphore(key)
-	bg := context.Background()
+	bg := bounded.Context(t)
 	ctx, cancel := context.WithCancel(bg)
 	left := make(chan error, 10)
 	for range cap(left) {
@@ -229,7 +230,7 @@ func TestACancelledSemaphoreWaiterTakesNothing(t *testing.T) {
 	fixture.AwaitSubscribers(t, s, "redisson_sc:{"+key+"}", 1)
 	cancel()
 	for range cap(left) {
-		require.ErrorIs(t, <-left, context.Canceled)
+		require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
 	}
 	require.Zero(t, c.Stats().Waiting)
 	require.NoError(t, sem.Release(bg, 7))
@@ -247,7 +248,7 @@ func TestSemaphoreCancelsAreExactAtAnyMoment(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	sem := c.Semaphore(key)
-	bg := context.Background()
+	bg := bounded.Context(t)
 	got := int64(0)
 	const rounds = 300
 	for range rounds {
@@ -256,7 +257,7 @@ func TestSemaphoreCancelsAreExactAtAnyMoment(t *testing.T) {
 		go func() { left <- sem.Acquire(ctx, 1) }()
 		go cancel()
 		require.NoError(t, sem.Release(bg, 1))
-		if err := <-left; err == nil {
+		if err := bounded.Receive(t, left); err == nil {
 			got++
 		} else {
 			require.ErrorIs(t, err, context.Canceled)
@@ -273,7 +274,7 @@ func TestSemaphoreCancelsAreExactAtAnyMoment(t *testing.T) {
 func TestNoPermitsAreAlwaysFree(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := keyOf(t), bounded.Context(t)
 	sem := c.Semaphore(key)
 	require.NoError(t, sem.Acquire(ctx, 0))
 	require.NoError(t, sem.TryAcquire(ctx, 0))
@@ -293,7 +294,7 @@ func TestSemaphoreBadInput(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	sem := c.Semaphore(key)
 	_, err := sem.TrySet(ctx, -1)
 	require.ErrorContains(t, err, "permits is -1: it must be from 0")
@@ -337,7 +338,7 @@ func TestCloseWakesSemaphoreWaitersAndLetsPermitsBeReleased(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	left := make(chan error, 2)
 	go func() { left <- c.Semaphore(key).Acquire(ctx, 1) }()
 	_, err := c.CountDownLatch(key+"latch").TrySet(ctx, 1)
@@ -346,7 +347,7 @@ func TestCloseWakesSemaphoreWaitersAndLetsPermitsBeReleased(t *testing.T) {
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 2 }, time.Minute, time.Millisecond)
 	require.NoError(t, c.Close(ctx))
 	for range 2 {
-		require.ErrorIs(t, <-left, lock.ErrClosed)
+		require.ErrorIs(t, bounded.Receive(t, left), lock.ErrClosed)
 	}
 	require.ErrorIs(t, c.Semaphore(key).TryAcquire(ctx, 1), lock.ErrClosed)
 	require.ErrorIs(t, c.Semaphore(key).Release(ctx, 1), lock.ErrClosed)
@@ -365,21 +366,21 @@ func TestSemaphoreWithoutPubSubPolls(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
-			if err := c.Semaphore(key).Acquire(context.Background(), 1); err != nil {
+			if err := c.Semaphore(key).Acquire(bounded.Context(t), 1); err != nil {
 				t.Error(i, err)
 			}
 		})
 	}
 	require.Eventually(t, func() bool { return c.Stats().Tries > 6 }, time.Minute, time.Millisecond)
 	fixture.Do(t, s, "SET", key, 3)
-	wg.Wait()
+	bounded.Wait(t, &wg)
 }
 
 func TestALatchIsRedissonsCounter(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:", MaxPoll: time.Hour})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	latch := c.CountDownLatch(key)
 	name := "app:" + key
 	require.Equal(t, name, latch.Name())
@@ -413,7 +414,7 @@ func TestALatchIsRedissonsCounter(t *testing.T) {
 	require.NoError(t, latch.CountDown(ended), "it works under a cancelled context")
 	hears(t, psc, "0")
 	for range cap(done) {
-		require.NoError(t, <-done)
+		require.NoError(t, bounded.Receive(t, done))
 	}
 	require.False(t, fixture.Exists(t, s, name))
 	n, err := latch.Count(ctx)
@@ -425,7 +426,7 @@ func TestALatchWaiterIsWokenByRedissonAndByReset(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	for i, open := range []func(name, channel string){
 		func(name, channel string) {
 			fixture.Do(t, s, "DEL", name)
@@ -444,7 +445,7 @@ func TestALatchWaiterIsWokenByRedissonAndByReset(t *testing.T) {
 		go func() { done <- c.CountDownLatch(name).Wait(ctx) }()
 		fixture.AwaitSubscribers(t, s, channel, 1)
 		open(name, channel)
-		require.NoError(t, <-done)
+		require.NoError(t, bounded.Receive(t, done))
 	}
 	done, err := c.CountDownLatch(key).Reset(ctx)
 	require.NoError(t, err)
@@ -456,7 +457,7 @@ func TestLatchBadInputAndCancel(t *testing.T) {
 	key := keyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(bounded.Context(t))
 	defer cancel()
 	latch := c.CountDownLatch(key)
 	for _, n := range []int64{-1, 0, 1 << 31} {
@@ -487,7 +488,7 @@ func TestLatchBadInputAndCancel(t *testing.T) {
 	fixture.AwaitSubscribers(t, s, "redisson_countdownlatch__channel__{"+key+"}", 1)
 	cancel()
 	for range cap(left) {
-		require.ErrorIs(t, <-left, context.Canceled)
+		require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
 	}
 	require.ErrorIs(t, latch.Wait(ctx), context.Canceled)
 	require.Zero(t, c.Stats().Waiting)

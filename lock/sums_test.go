@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -72,21 +73,21 @@ func TestSemaphoreSumsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 					})
 				}
 			}
-			wg.Wait()
+			bounded.Wait(t, &wg)
 			faults := f.rest()
 			require.EqualValues(t, start, sum.Load())
 			// The clients go on with what is still to be given back.
 			c := fixture.ClientOf(t, s, lock.Config{})
 			require.Eventually(t, func() bool {
-				n, err := c.Semaphore(t.Name()).Available(context.Background())
+				n, err := c.Semaphore(t.Name()).Available(bounded.Context(t))
 				return err == nil && n == start
 			}, time.Minute, 10*time.Millisecond)
 			for _, c := range clients {
-				require.NoError(t, c.Close(context.Background()))
+				require.NoError(t, c.Close(bounded.Context(t)))
 			}
 			// What is still to arrive, up to 375 ms late, changes nothing.
 			f.stopLate(t)
-			n, err := c.Semaphore(t.Name()).Available(context.Background())
+			n, err := c.Semaphore(t.Name()).Available(bounded.Context(t))
 			require.NoError(t, err)
 			require.EqualValues(t, start, n)
 			t.Logf("%d acquisitions, %d drains, %d unknown releases, %d faults: %v", acquired.Load(), drained.Load(), unknown.Load(), faults, f)
@@ -105,7 +106,7 @@ func TestALatchOpensAtExactlyItsCountWhenRequestsAreLostDoubledAndLate(t *testin
 			t.Parallel()
 			f := newFaulty(t, target, 3, 300*time.Millisecond)
 			cfg := lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
-			ctx := context.Background()
+			ctx := bounded.Context(t)
 			c, err := lock.New(f.Pool(), cfg)
 			require.NoError(t, err)
 			end := time.Now().Add(faultTime())
@@ -126,7 +127,7 @@ func TestALatchOpensAtExactlyItsCountWhenRequestsAreLostDoubledAndLate(t *testin
 				for range n {
 					wg.Go(func() { sure(func() error { return latch.CountDown(ctx) }) })
 				}
-				wg.Wait()
+				bounded.Wait(t, &wg)
 				require.Eventually(t, func() bool {
 					return string(fixture.Do(t, s, "GET", name).([]byte)) == "1" // never less: each counted once
 				}, time.Minute, time.Millisecond, "%s", name)
@@ -135,7 +136,7 @@ func TestALatchOpensAtExactlyItsCountWhenRequestsAreLostDoubledAndLate(t *testin
 				} else {
 					sure(func() error { _, err := latch.Reset(ctx); return err })
 				}
-				wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+				wait, cancel := context.WithTimeout(ctx, time.Minute)
 				require.NoError(t, latch.Wait(wait))
 				cancel()
 				late = append(late, name)

@@ -93,7 +93,7 @@ func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
 			t.Parallel()
 			st := stall(t, s)
 			c := fixture.ClientOver(t, st, shortUnlock)
-			ctx, lk := context.Background(), sorts(t, c)[sort]
+			ctx, lk := bounded.Context(t), sorts(t, c)[sort]
 			untilMet(t, func() bool {
 				held, err := lk.lock(ctx)
 				require.NoError(t, err)
@@ -105,29 +105,29 @@ func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
 					close(begun)
 					extended <- held.Extend(ctx, time.Minute)
 				}()
-				<-begun
+				bounded.Receive(t, begun)
 				err = held.Unlock(ctx)
 				met := errors.Is(err, lock.ErrUnknown) && st.Arrived(lk.extends) > 0
 				if met {
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					require.False(t, held.Valid())
 					require.ErrorIs(t, held.Err(), lock.ErrNotHeld)
-					<-held.Done()
+					bounded.Receive(t, held.Done())
 					require.Zero(t, c.Stats().Held, "Close does not wait for it")
 					fixture.AwaitGone(t, s, lk.key)
-					require.ErrorIs(t, <-extended, lock.ErrNotHeld)
+					require.ErrorIs(t, bounded.Receive(t, extended), lock.ErrNotHeld)
 					// What comes after the release does no harm, and the next
 					// holder has the lock to itself.
 					next, err := lk.lock(ctx)
 					require.NoError(t, err)
 					st.LetGo()
-					require.NoError(t, eventually(func() error { return held.Unlock(ctx) }))
+					require.NoError(t, fixture.Known(func() error { return held.Unlock(ctx) }))
 					require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 					require.True(t, next.Valid())
 					held = next
 				}
 				st.LetGo()
-				if err := eventually(func() error { return held.Unlock(ctx) }); err != lock.ErrNotHeld {
+				if err := fixture.Known(func() error { return held.Unlock(ctx) }); err != lock.ErrNotHeld {
 					require.NoError(t, err)
 				}
 				fixture.AwaitGone(t, s, lk.key)
@@ -142,7 +142,7 @@ func TestAnInnerUnlockThatCannotGetTheHoldsTurnIsOffTheCount(t *testing.T) {
 	s := onRedis(t)
 	st := stall(t, s)
 	c := fixture.ClientOver(t, st, lock.Config{IOTimeout: 300 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	outer, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	inner, err := c.Mutex(t.Name()).Lock(outer.Context(ctx))
@@ -154,11 +154,11 @@ func TestAnInnerUnlockThatCannotGetTheHoldsTurnIsOffTheCount(t *testing.T) {
 	awaitArrived(t, st, "reenter", 1)
 	require.ErrorIs(t, inner.Unlock(ctx), lock.ErrUnknown)
 	require.ErrorIs(t, inner.Err(), lock.ErrNotHeld)
-	<-inner.Done()
+	bounded.Receive(t, inner.Done())
 	require.Equal(t, 1, outer.Count())
 	require.True(t, outer.Valid())
 	st.LetGo()
-	require.NoError(t, <-extended)
+	require.NoError(t, bounded.Receive(t, extended))
 	require.True(t, outer.Valid())
 	require.NoError(t, outer.Unlock(ctx))
 	require.False(t, fixture.Exists(t, s, t.Name()))
@@ -174,7 +174,7 @@ func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
 	s := onRedis(t)
 	st := stall(t, s)
 	c := fixture.ClientOver(t, st, shortUnlock)
-	ctx := lock.WithOwner(context.Background(), "o")
+	ctx := lock.WithOwner(bounded.Context(t), "o")
 	untilMet(t, func() bool {
 		var helds []*lock.Held
 		for range 8 {
@@ -189,7 +189,7 @@ func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
 			close(begun)
 			extended <- helds[0].Extend(ctx, time.Minute)
 		}()
-		<-begun
+		bounded.Receive(t, begun)
 		var wg sync.WaitGroup
 		for _, held := range helds {
 			wg.Go(func() {
@@ -198,14 +198,14 @@ func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
 				}
 			})
 		}
-		wg.Wait()
+		bounded.Wait(t, &wg)
 		met := st.Arrived("reenter") > 0 && st.Arrived("release") == 0
 		require.Zero(t, c.Stats().Held)
 		st.LetGo()
-		require.ErrorIs(t, <-extended, lock.ErrNotHeld)
+		require.ErrorIs(t, bounded.Receive(t, extended), lock.ErrNotHeld)
 		fixture.AwaitGone(t, s, t.Name())
 		for _, held := range helds {
-			require.NoError(t, eventually(func() error { return held.Unlock(ctx) }))
+			require.NoError(t, fixture.Known(func() error { return held.Unlock(ctx) }))
 			require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 		}
 		return met
@@ -222,7 +222,7 @@ func TestAReentryThatIsAnsweredAfterTheLastUnlockBringsAHoldOfItsOwn(t *testing.
 	cfg := shortUnlock
 	cfg.Hooks.Lost = func(e lock.Event) { lost <- e }
 	c := fixture.ClientOver(t, st, cfg)
-	ctx := lock.WithOwner(context.Background(), "o")
+	ctx := lock.WithOwner(bounded.Context(t), "o")
 	untilMet(t, func() bool {
 		first, err := c.Mutex(t.Name()).Lock(ctx)
 		require.NoError(t, err)
@@ -238,21 +238,21 @@ func TestAReentryThatIsAnsweredAfterTheLastUnlockBringsAHoldOfItsOwn(t *testing.
 			held, err := c.Mutex(t.Name()).Lock(ctx)
 			reentered <- result{held, err}
 		}()
-		<-begun
+		bounded.Receive(t, begun)
 		err = first.Unlock(ctx)
 		met := errors.Is(err, lock.ErrUnknown) && st.Arrived("reenter") == 1
 		st.LetGo()
-		second := <-reentered
+		second := bounded.Receive(t, reentered)
 		require.NoError(t, second.err)
 		if met {
 			require.Equal(t, 1, second.held.Count())
 			require.Greater(t, second.held.Token(), first.Token())
-			require.NoError(t, eventually(func() error { return first.Unlock(ctx) }))
+			require.NoError(t, fixture.Known(func() error { return first.Unlock(ctx) }))
 			require.True(t, second.held.Valid())
 			require.Len(t, hashOf(t, s, t.Name()), 1)
 		}
 		for _, held := range []*lock.Held{first, second.held} {
-			if err := eventually(func() error { return held.Unlock(ctx) }); err != lock.ErrNotHeld {
+			if err := fixture.Known(func() error { return held.Unlock(ctx) }); err != lock.ErrNotHeld {
 				require.NoError(t, err)
 			}
 		}
@@ -270,7 +270,7 @@ func TestTheLastUnlockOfALeaseLongerThanTheDefaultIsTriedUntilItsEnd(t *testing.
 	s := onRedis(t)
 	st := stall(t, s)
 	c := fixture.ClientOver(t, st, lock.Config{Lease: 200 * time.Millisecond, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).LockFor(ctx, time.Hour)
 	require.NoError(t, err)
 	st.Keep("release")
@@ -319,7 +319,7 @@ func TestAGrantThatIsPassedOnLeavesThoseWhoReenteredTheirHold(t *testing.T) {
 		}
 	}
 	c := fixture.ClientOf(t, s, lock.Config{Hooks: lock.Hooks{Lost: note("lost"), Released: note("released")}})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	owned := lock.WithOwner(ctx, "o")
@@ -332,12 +332,12 @@ func TestAGrantThatIsPassedOnLeavesThoseWhoReenteredTheirHold(t *testing.T) {
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 	close(slow.slow)
 	require.NoError(t, held.Unlock(ctx)) // it is handed to the one that waits, and that is slow to see it
-	<-slow.asked
+	bounded.Receive(t, slow.asked)
 	again, err := c.Mutex(t.Name()).TryLock(owned)
 	require.NoError(t, err)
 	require.Equal(t, 2, again.Count())
 	close(slow.free)
-	require.ErrorIs(t, <-left, context.Canceled)
+	require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
 	require.Eventually(t, func() bool { return again.Count() == 1 }, time.Minute, time.Millisecond)
 	require.True(t, again.Valid())
 	require.NoError(t, again.Err())

@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -34,7 +35,7 @@ func TestALockThatFindsNoRedisIsToldOfInTheLog(t *testing.T) {
 		go func() { _, err := c.Mutex(t.Name()).Lock(ctx); failed <- err }()
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), said) }, time.Minute, time.Millisecond)
 		cancel()
-		require.ErrorIs(t, <-failed, context.Canceled)
+		require.ErrorIs(t, bounded.Receive(t, failed), context.Canceled)
 	}
 	lockOnce()
 	_, err = c.Mutex(t.Name()).TryLock(t.Context())

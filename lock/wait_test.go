@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -21,13 +22,13 @@ func inTurn(t *testing.T, c *lock.Client, name string, n int, between func(*lock
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {
-			held, err := c.Mutex(name).Lock(context.Background())
+			held, err := c.Mutex(name).Lock(bounded.Context(t))
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			between(held)
-			if err := held.Unlock(context.Background()); err != nil {
+			if err := held.Unlock(bounded.Context(t)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -39,13 +40,13 @@ func TestARemoteReleaseWakesTheWaiterAtOnce(t *testing.T) {
 	s := onRedis(t)
 	a := fixture.ClientOf(t, s, lock.Config{})
 	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}) // polling would not end in the test's time
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := a.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	wg := inTurn(t, b, t.Name(), 5, func(*lock.Held) {})
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
 	require.NoError(t, held.Unlock(ctx))
-	wg.Wait()
+	bounded.Wait(t, wg)
 }
 
 func TestRedissonsReleaseWakesOurWaiterAndOursIsPublished(t *testing.T) {
@@ -60,7 +61,7 @@ func TestRedissonsReleaseWakesOurWaiterAndOursIsPublished(t *testing.T) {
 	defer listener.Close()
 	psc := redis.PubSubConn{Conn: listener}
 	require.NoError(t, psc.Subscribe("redisson_lock__channel:{"+name+"}"))
-	require.IsType(t, redis.Subscription{}, psc.ReceiveWithTimeout(10*time.Second))
+	require.IsType(t, redis.Subscription{}, psc.ReceiveWithTimeout(time.Minute))
 
 	got := make(chan struct{})
 	wg := inTurn(t, c, name, 1, func(*lock.Held) { close(got) })
@@ -72,9 +73,9 @@ func TestRedissonsReleaseWakesOurWaiterAndOursIsPublished(t *testing.T) {
 	}
 	fixture.Do(t, s, "DEL", name)
 	fixture.Do(t, s, "PUBLISH", "redisson_lock__channel:{"+name+"}", 0)
-	wg.Wait()
+	bounded.Wait(t, wg)
 	for range 2 { // Java's release, then ours
-		m, ok := psc.ReceiveWithTimeout(10 * time.Second).(redis.Message)
+		m, ok := psc.ReceiveWithTimeout(time.Minute).(redis.Message)
 		require.True(t, ok)
 		require.Equal(t, "0", string(m.Data))
 	}
@@ -92,7 +93,7 @@ func TestAReleaseBetweenTheRefusalAndTheSubscriptionIsNotMissed(t *testing.T) {
 		third := n == 2 // the first is the command connection of this one key
 		mu.Unlock()
 		if third {
-			<-free
+			bounded.Receive(t, free)
 		}
 		return s.DialContext(ctx)
 	}}
@@ -103,7 +104,7 @@ func TestAReleaseBetweenTheRefusalAndTheSubscriptionIsNotMissed(t *testing.T) {
 	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return n == 2 }, time.Minute, time.Millisecond)
 	fixture.Do(t, s, "DEL", t.Name()) // nobody hears of it
 	close(free)
-	wg.Wait()
+	bounded.Wait(t, wg)
 }
 
 func TestWithoutPubSubAWaiterPolls(t *testing.T) {
@@ -123,7 +124,7 @@ func TestWithoutPubSubAWaiterPolls(t *testing.T) {
 		return info["cmdstat_subscribe"] != ""
 	}, time.Minute, time.Millisecond)
 	fixture.Do(t, s, "DEL", t.Name())
-	wg.Wait()
+	bounded.Wait(t, wg)
 }
 
 func TestACutPubSubConnectionIsReplaced(t *testing.T) {
@@ -136,7 +137,7 @@ func TestACutPubSubConnectionIsReplaced(t *testing.T) {
 	fixture.AwaitSubscribers(t, s, channel, 1)
 	fixture.Do(t, s, "CLIENT", "KILL", "TYPE", "pubsub")
 	fixture.Do(t, s, "DEL", t.Name()) // perhaps while it is cut: the new subscription makes it look again
-	wg.Wait()
+	bounded.Wait(t, wg)
 }
 
 func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *testing.T) {
@@ -160,9 +161,9 @@ func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *test
 	var wg sync.WaitGroup
 	for i := range keys {
 		wg.Go(func() {
-			held, err := c.Mutex(name(i)).Lock(context.Background())
+			held, err := c.Mutex(name(i)).Lock(bounded.Context(t))
 			if err == nil {
-				err = held.Unlock(context.Background())
+				err = held.Unlock(bounded.Context(t))
 			}
 			if err != nil {
 				t.Error(err)
@@ -180,7 +181,7 @@ func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *test
 	require.Equal(t, 1, strings.Count(subs, "\n"))
 	each(func(i int) error { return conn.Send("DEL", name(i)) })
 	each(func(i int) error { return conn.Send("PUBLISH", "redisson_lock__channel:{"+name(i)+"}", 0) })
-	wg.Wait()
+	bounded.Wait(t, &wg)
 }
 
 func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
@@ -189,7 +190,7 @@ func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour, Logger: log.Logger()})
 	fixture.Do(t, s, "HSET", "m", "java:1", 1)
 	fixture.Do(t, s, "PEXPIRE", "m", 3_600_000)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(bounded.Context(t))
 	left := make(chan error, 10)
 	for range cap(left) {
 		go func() {
@@ -201,7 +202,7 @@ func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 1)
 	cancel()
 	for range cap(left) {
-		require.ErrorIs(t, <-left, context.Canceled)
+		require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
 	}
 	require.Zero(t, c.Stats().Waiting)
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 0)
@@ -215,14 +216,14 @@ func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 1)
 	fixture.Do(t, s, "DEL", "m")
 	fixture.Do(t, s, "PUBLISH", "redisson_lock__channel:{m}", 0)
-	wg.Wait()
+	bounded.Wait(t, wg)
 	require.NotContains(t, log.String(), "pub/sub failed")
 }
 
 func TestReentryDoesNotQueueBehindAThousandWaiters(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	wg := inTurn(t, c, t.Name(), 1000, func(*lock.Held) {})
@@ -231,13 +232,13 @@ func TestReentryDoesNotQueueBehindAThousandWaiters(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, inner.Unlock(ctx))
 	require.NoError(t, held.Unlock(ctx))
-	wg.Wait()
+	bounded.Wait(t, wg)
 }
 
 func TestLocalWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	var order []int // guarded by the lock
@@ -255,12 +256,12 @@ func TestLocalWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		require.Eventually(t, func() bool { return c.Stats().Waiting == before+1 }, 20*time.Second, 100*time.Microsecond)
+		require.Eventually(t, func() bool { return c.Stats().Waiting == before+1 }, time.Minute, 100*time.Microsecond)
 	}
 	_, err = c.Mutex(t.Name()).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired, "TryLock does not barge")
 	require.NoError(t, held.Unlock(ctx))
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	want := make([]int, 20)
 	for i := range want {
 		want[i] = i
@@ -271,7 +272,7 @@ func TestLocalWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 func TestEachHandOffIsANewFieldAndAHigherToken(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	first, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	seen := map[string]bool{}
@@ -294,7 +295,7 @@ func TestEachHandOffIsANewFieldAndAHigherToken(t *testing.T) {
 	})
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 200 }, time.Minute, time.Millisecond)
 	require.NoError(t, first.Unlock(ctx))
-	wg.Wait()
+	bounded.Wait(t, wg)
 	require.Len(t, seen, 200)
 	require.False(t, fixture.Exists(t, s, t.Name()))
 }
@@ -302,7 +303,7 @@ func TestEachHandOffIsANewFieldAndAHigherToken(t *testing.T) {
 func TestAWaiterThatLeavesPassesItsGrantOn(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	bg := context.Background()
+	bg := bounded.Context(t)
 	for round := range 30 {
 		name := fmt.Sprint(t.Name(), round)
 		held, err := c.Mutex(name).Lock(bg)
@@ -316,14 +317,14 @@ func TestAWaiterThatLeavesPassesItsGrantOn(t *testing.T) {
 			}
 			left <- err
 		}()
-		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 20*time.Second, 100*time.Microsecond)
+		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, 100*time.Microsecond)
 		wg := inTurn(t, c, name, 1, func(*lock.Held) {})
 		go cancel() // about when it is handed over
 		require.NoError(t, held.Unlock(bg))
-		if err := <-left; err != nil {
+		if err := bounded.Receive(t, left); err != nil {
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		wg.Wait() // the other one always gets it
+		bounded.Wait(t, wg) // the other one always gets it
 	}
 	require.Eventually(t, func() bool { return c.Stats().Held == 0 }, time.Minute, time.Millisecond)
 }
@@ -331,7 +332,7 @@ func TestAWaiterThatLeavesPassesItsGrantOn(t *testing.T) {
 func TestHandOffToLockForGetsThatLease(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Minute})
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).Lock(ctx)
 	require.NoError(t, err)
 	got := make(chan *lock.Held, 1)
@@ -342,20 +343,20 @@ func TestHandOffToLockForGetsThatLease(t *testing.T) {
 		}
 		close(got)
 	}()
-	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, 20*time.Second, 100*time.Microsecond)
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, 100*time.Microsecond)
 	require.NoError(t, held.Unlock(ctx))
-	h := <-got
+	h := bounded.Receive(t, got)
 	require.NotNil(t, h)
 	ttl, err := redis.Int64(fixture.Do(t, s, "PTTL", t.Name()), nil)
 	require.NoError(t, err)
 	require.LessOrEqual(t, ttl, int64(2000))
-	<-h.Done()
+	bounded.Receive(t, h.Done())
 	require.ErrorIs(t, h.Err(), lock.ErrLost)
 }
 
 func TestTwoClientsShareALockFairly(t *testing.T) {
 	s := onRedis(t)
-	ctx := context.Background()
+	ctx := bounded.Context(t)
 	turns := [2]int{} // guarded by the lock
 	total, changes, last := 0, 0, -1
 	var wg sync.WaitGroup
@@ -388,7 +389,7 @@ func TestTwoClientsShareALockFairly(t *testing.T) {
 			})
 		}
 	}
-	wg.Wait()
+	bounded.Wait(t, &wg)
 	t.Logf("turns %v, %d changes between clients", turns, changes)
 	require.Greater(t, min(turns[0], turns[1]), 2000/8, "neither client starves")
 }
@@ -415,5 +416,5 @@ func TestAFloodOfMessagesIsNoFloodOfTries(t *testing.T) {
 	require.LessOrEqual(t, c.Stats().Tries-before, uint64(5+took/(2*time.Millisecond)))
 	fixture.Do(t, s, "DEL", t.Name())
 	fixture.Do(t, s, "PUBLISH", channel, 0)
-	wg.Wait()
+	bounded.Wait(t, wg)
 }

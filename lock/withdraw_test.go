@@ -26,7 +26,7 @@ func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
 				cfg.Replicas = replicas
 			}
 			reader := fixture.ClientOf(t, s, lock.Config{})
-			ctx := context.Background()
+			ctx := bounded.Context(t)
 			for i := range 8 { // connections are chosen by a hash of the name
 				st := stall(t, s)
 				writer := fixture.ClientOver(t, st, cfg)
@@ -48,13 +48,13 @@ func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
 					return st.Arrived("rw_write") > 0
 				}, time.Minute, 5*time.Millisecond)
 				cancel()
-				require.ErrorIs(t, <-left, context.Canceled)
+				require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
 				// A withdrawal that could overtake the announcement has the time to.
 				for end := time.Now().Add(50 * time.Millisecond); st.Arrived("rw_withdraw") == 0 && time.Now().Before(end); {
 					time.Sleep(time.Millisecond)
 				}
 				st.LetGo()
-				require.Eventually(t, func() bool { return !fixture.Exists(t, s, writers) }, 20*time.Second, 5*time.Millisecond, "readers are kept out for two minutes")
+				require.Eventually(t, func() bool { return !fixture.Exists(t, s, writers) }, time.Minute, 5*time.Millisecond, "readers are kept out for two minutes")
 				bounded.Until(t, st.Settled)
 				require.False(t, fixture.Exists(t, s, writers))
 				require.NoError(t, held.Unlock(ctx))
