@@ -34,8 +34,7 @@ func requireUnlocked(t *testing.T, held *lock.Held) {
 // holder was told: by then held is lost by the clock alone.
 func requireTakenOver(t *testing.T, other *lock.Client, held *lock.Held) {
 	t.Helper()
-	next, err := other.Mutex(held.Name()).Lock(bounded.Context(t))
-	require.NoError(t, err)
+	next := fixture.Hold(t, other.Mutex(held.Name()).Lock)
 	require.False(t, held.Valid(), "two have %s", held.Name())
 	require.False(t, time.Now().Before(held.Deadline()))
 	require.Greater(t, next.Token(), held.Token(), "tokens rise")
@@ -83,8 +82,7 @@ func TestAFailoverOfContainers(t *testing.T) {
 	}
 	for _, held := range missed {
 		fixture.RequireLost(t, held, lock.NotOwner)
-		next, err := other.Mutex(held.Name()).Lock(ctx)
-		require.NoError(t, err)
+		next := fixture.Hold(t, other.Mutex(held.Name()).Lock)
 		require.Greater(t, next.Token(), held.Token(), "tokens rise over a failover")
 		requireUnlocked(t, next)
 	}
@@ -272,8 +270,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 	require.Error(t, err)
 
 	require.NoError(t, held.Unlock(ctx), "a majority has answered")
-	held, err = a.Lock(ctx)
-	require.NoError(t, err)
+	held = fixture.Hold(t, a.Lock)
 	require.Equal(t, 3, held.Members())
 	require.NoError(t, servers[0].Pause())
 	bounded.Receive(t, held.Done())
@@ -281,8 +278,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 	for _, i := range []int{0, 1, 3} {
 		require.NoError(t, servers[i].Resume())
 	}
-	next, err := b.Lock(ctx)
-	require.NoError(t, err)
+	next := fixture.Hold(t, b.Lock)
 	require.False(t, time.Now().Before(held.Deadline()), "told before another had it")
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 	require.True(t, next.Valid())

@@ -62,8 +62,7 @@ func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
 	st := stall(t, s)
 	c := fixture.ClientOver(t, st, lock.Config{})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	st.Keep("guard")
 	first := make(chan error, 1)
 	go func() {
@@ -73,7 +72,7 @@ func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
 	awaitArrived(t, st, "guard", 1)
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
-	_, err = held.Guard(short, "SET", []string{t.Name() + ":x"}, "second")
+	_, err := held.Guard(short, "SET", []string{t.Name() + ":x"}, "second")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, lock.ErrUnknown, "it is known that it was not run")
 	require.NotErrorIs(t, err, lock.ErrNotHeld)

@@ -80,8 +80,7 @@ func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
 	s := fixture.Server(t, "--enable-debug-command", "yes", "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	before, err := c.Mutex("before").Lock(ctx)
-	require.NoError(t, err)
+	before := fixture.Hold(t, c.Mutex("before").Lock)
 	fixture.Do(t, s, "DEBUG", "POPULATE", 3000)
 	loaded := make(chan error, 1)
 	conn, err := s.Dial()
@@ -95,8 +94,7 @@ func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
 		_, err := c.Mutex("m").TryLock(ctx)
 		return isAny(err, lock.ErrUnknown) && strings.Contains(err.Error(), "LOADING") && !isAny(err, lock.ErrNotAcquired)
 	}, time.Minute, time.Millisecond)
-	held, err := c.Mutex("m2").Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex("m2").Lock)
 	require.NoError(t, bounded.Receive(t, loaded))
 	require.NoError(t, held.Unlock(ctx))
 	require.NoError(t, before.Err())
@@ -131,8 +129,7 @@ func TestABusyServerIsWaitedFor(t *testing.T) {
 		return err != nil && isAny(err, lock.ErrUnknown)
 	}, time.Minute, time.Millisecond)
 	fixture.Do(t, s, "SCRIPT", "KILL")
-	held, err := c.Mutex("m").Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex("m").Lock)
 	require.NoError(t, held.Unlock(ctx))
 }
 
@@ -188,15 +185,13 @@ func TestTokensRiseOverAnEmptyRestartAndOneWithAOF(t *testing.T) {
 			s := fixture.Server(t, "--appendonly", aof, "--appendfsync", "always")
 			c := fixture.ClientOf(t, s, lock.Config{})
 			ctx := bounded.Context(t)
-			held, err := c.Mutex("m").Lock(ctx)
-			require.NoError(t, err)
+			held := fixture.Hold(t, c.Mutex("m").Lock)
 			last := held.Token()
 			require.NoError(t, held.Unlock(ctx))
 			time.Sleep(1100 * time.Millisecond) // the least token is in wall seconds
 			require.NoError(t, s.Kill())
 			require.NoError(t, s.Restart(ctx))
-			held, err = c.Mutex("m").Lock(ctx)
-			require.NoError(t, err)
+			held = fixture.Hold(t, c.Mutex("m").Lock)
 			require.Greater(t, held.Token(), last)
 			require.NoError(t, held.Unlock(ctx))
 		})
@@ -256,8 +251,7 @@ func TestAServerThatMayEvictLocksIsWarnedAbout(t *testing.T) {
 		var log fixture.Log
 		c := fixture.ClientOf(t, s, lock.Config{Connections: 1, Logger: log.Logger()})
 		for range 3 {
-			held, err := c.Mutex("m").Lock(bounded.Context(t))
-			require.NoError(t, err)
+			held := fixture.Hold(t, c.Mutex("m").Lock)
 			require.NoError(t, held.Unlock(bounded.Context(t)))
 		}
 		fixture.CloseNow(c)
@@ -278,8 +272,7 @@ func TestAnUnansweredInnerUnlockLeavesNothingBehind(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 100 * time.Millisecond, UnlockTimeout: 200 * time.Millisecond})
 	for _, repeated := range []string{"", "before", "after"} {
 		name := t.Name() + repeated
-		outer, err := c.Mutex(name).Lock(ctx)
-		require.NoError(t, err)
+		outer := fixture.Hold(t, c.Mutex(name).Lock)
 		inner, err := c.Mutex(name).Lock(outer.Context(ctx))
 		require.NoError(t, err)
 		require.Equal(t, 2, outer.Count())

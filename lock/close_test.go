@@ -17,8 +17,7 @@ func TestCloseTellsHoldersAndWaitsForTheirUnlocks(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: 5 * time.Millisecond})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	work := held.Context(ctx)
 	waiter := make(chan error, 1)
 	go func() {
@@ -34,7 +33,7 @@ func TestCloseTellsHoldersAndWaitsForTheirUnlocks(t *testing.T) {
 	bounded.Receive(t, held.Done())
 	require.ErrorIs(t, held.Err(), lock.ErrClosed)
 	require.ErrorIs(t, bounded.Receive(t, waiter), lock.ErrClosed)
-	_, err = c.Mutex("another").TryLock(ctx)
+	_, err := c.Mutex("another").TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrClosed)
 	renewed := c.Stats().Renewal.Renewed
 	bounded.Until(t, func() bool {
@@ -118,8 +117,7 @@ func TestMutualExclusionUnderContention(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for range 10 {
-					held, err := c.Mutex(t.Name()).Lock(ctx)
-					require.NoError(t, err)
+					held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 					counter++
 					require.Equal(t, 1, counter)
 					turns++
@@ -146,10 +144,8 @@ func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testin
 		{"Close does not begin", func(*lock.Client) {}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			ctx := bounded.Context(t)
 			c := fixture.ClientOf(t, s, lock.Config{Lease: time.Second})
-			held, err := c.Mutex(t.Name()).Lock(ctx)
-			require.NoError(t, err)
+			held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 			taken, told := lock.GrantWhileClosing(held, func() { tc.close(c) })
 			require.Equal(t, tc.taken, taken)
 			require.Equal(t, !tc.taken, told, "another call of the owner may have re-entered it")

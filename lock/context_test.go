@@ -18,8 +18,7 @@ type ctxKey string
 
 func heldFor(t *testing.T, cfg lock.Config) (*lock.Client, *lock.Held) {
 	c := fixture.ClientOf(t, onRedis(t), cfg)
-	held, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	return c, held
 }
 

@@ -77,8 +77,7 @@ func TestAFairMutexServesInTheOrderOfArrivalAcrossClients(t *testing.T) {
 	for range 3 {
 		clients = append(clients, fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}))
 	}
-	held, err := clients[0].FairMutex(key).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, clients[0].FairMutex(key).Lock)
 	queue, scores, signs, channel := fairKeys(key)
 	require.False(t, fixture.Exists(t, s, queue))
 	before := float64(time.Now().UnixMilli())
@@ -94,7 +93,7 @@ func TestAFairMutexServesInTheOrderOfArrivalAcrossClients(t *testing.T) {
 		score := scoreOf(t, s, key, field) - before
 		require.InDelta(t, 11_000, score, 60_000, "Redisson waits some seconds for each, if it dies")
 	}
-	_, err = clients[1].FairMutex(key).TryLock(ctx)
+	_, err := clients[1].FairMutex(key).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.Equal(t, fields, queueOf(t, s, key), "who only tries does not queue")
 	for _, k := range []string{queue, scores, signs} {
@@ -119,8 +118,7 @@ func TestAFairMutexIsReentrantAndHasTokens(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	mu, ctx := c.FairMutex(keyOf(t)), bounded.Context(t)
-	held, err := mu.Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, mu.Lock)
 	var wg sync.WaitGroup
 	fairWaiter(t, s, c, mu.Name(), 1, &wg, func() {})
 	inner, err := mu.Lock(held.Context(ctx)) // passes the queue
@@ -214,8 +212,7 @@ func TestRedissonsPlaceInTheFairQueueIsKept(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
 	key := keyOf(t)
 	queue, scores, _, channel := fairKeys(key)
-	held, err := c.FairMutex(key).Lock(bounded.Context(t))
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.FairMutex(key).Lock)
 	javaWaits(t, s, key, javaOwner, time.Now().Add(time.Hour))
 	psc := listener(t, s, channel+":"+javaOwner)
 	var wg sync.WaitGroup

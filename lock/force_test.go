@@ -105,8 +105,7 @@ func TestForceUnlockOfReadersLeavesOneThatCameMeanwhile(t *testing.T) {
 	st := stall(t, s)
 	c, admin := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOver(t, st, lock.Config{})
 	ctx := bounded.Context(t)
-	first, err := c.RWMutex(t.Name()).RLock(ctx)
-	require.NoError(t, err)
+	first := fixture.Hold(t, c.RWMutex(t.Name()).RLock)
 	st.Keep("rw_force")
 	done := make(chan error, 1)
 	go func() {
@@ -114,8 +113,7 @@ func TestForceUnlockOfReadersLeavesOneThatCameMeanwhile(t *testing.T) {
 		done <- err
 	}()
 	awaitArrived(t, st, "rw_force", 1)
-	second, err := c.RWMutex(t.Name()).RLock(ctx)
-	require.NoError(t, err)
+	second := fixture.Hold(t, c.RWMutex(t.Name()).RLock)
 	st.LetGo()
 	require.NoError(t, bounded.Receive(t, done))
 	require.ErrorIs(t, first.Unlock(ctx), lock.ErrLost)

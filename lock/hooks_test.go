@@ -30,8 +30,7 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 		Acquired: note("acquired"), Waited: note("waited"), Released: note("released"), Lost: note("lost"),
 	}})
 	ctx := bounded.Context(t)
-	first, err := c.Mutex("h").Lock(ctx)
-	require.NoError(t, err)
+	first := fixture.Hold(t, c.Mutex("h").Lock)
 	inner, err := c.Mutex("h").Lock(first.Context(ctx)) // no event: it is the same hold
 	require.NoError(t, err)
 	require.NoError(t, inner.Unlock(ctx))
@@ -39,8 +38,7 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, first.Unlock(ctx))
 	bounded.Wait(t, wg)
-	lost, err := c.Mutex("h").Lock(ctx)
-	require.NoError(t, err)
+	lost := fixture.Hold(t, c.Mutex("h").Lock)
 	fixture.Do(t, s, "DEL", "h")
 	bounded.Receive(t, lost.Done())
 	fixture.CloseNow(c) // the last event has come
@@ -74,8 +72,7 @@ func TestTheRenewedHookIsToldOfEachBatchAfterOnBatch(t *testing.T) {
 		}},
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	held, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	require.Eventually(t, func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -96,8 +93,7 @@ func TestAHookThatPanicsIsLogged(t *testing.T) {
 		Logger: log.Logger(),
 		Hooks:  lock.Hooks{Acquired: func(lock.Event) { panic("at the disco") }},
 	})
-	held, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 	fixture.CloseNow(c)
 	require.Contains(t, log.String(), "at the disco")

@@ -40,8 +40,7 @@ func TestAServerThatHangsDoesNotCostAConnectionForEachAttempt(t *testing.T) {
 		return redis.Dial("tcp", p.Addr(), redis.DialPassword("secret"))
 	}}
 	c := fixture.Client(t, pool, lock.Config{Lease: time.Second, IOTimeout: 20 * time.Millisecond})
-	held, err := c.Mutex(t.Name()).Lock(t.Context())
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	fixture.AwaitRenewed(t, c, 1)
 
 	hangs.Store(&alive)
@@ -56,12 +55,11 @@ func TestAServerThatHangsDoesNotCostAConnectionForEachAttempt(t *testing.T) {
 	bounded.Receive(t, held.Done()) // renewal has tried too
 	// Two links, two connections for renewal, twenty probes.
 	require.LessOrEqual(t, p.Accepted()-before, 24)
-	_, err = c.Mutex(t.Name() + "2").TryLock(t.Context())
+	_, err := c.Mutex(t.Name() + "2").TryLock(t.Context())
 	require.ErrorContains(t, err, "an earlier dial has not returned")
 
 	wake()
-	held, err = c.Mutex(t.Name()).Lock(t.Context())
-	require.NoError(t, err)
+	held = fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	fixture.AwaitRenewed(t, c, 2)
 	require.NoError(t, held.Unlock(t.Context()))
 }

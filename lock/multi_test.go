@@ -82,8 +82,7 @@ func TestMultiLockTakesAllOrNone(t *testing.T) {
 	names := []string{t.Name() + "1", t.Name() + "2", t.Name() + "3"}
 	m := lock.NewMultiLock(a.Mutex(names[2]), b.Mutex(names[0]), a.Mutex(names[1]))
 
-	held, err := m.TryLock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, m.TryLock)
 	require.True(t, held.Valid())
 	require.NoError(t, held.Err())
 	for _, name := range names {
@@ -97,9 +96,8 @@ func TestMultiLockTakesAllOrNone(t *testing.T) {
 		require.False(t, fixture.Exists(t, s, name))
 	}
 
-	other, err := b.Mutex(names[2]).Lock(ctx)
-	require.NoError(t, err)
-	_, err = m.TryLock(ctx)
+	other := fixture.Hold(t, b.Mutex(names[2]).Lock)
+	_, err := m.TryLock(ctx)
 	var refused *lock.HeldError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, names[2], refused.Name)
@@ -128,12 +126,10 @@ func TestMultiLockHoldsNothingWhileItWaits(t *testing.T) {
 	c, other := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
-	blocking, err := other.Mutex(b).Lock(ctx)
-	require.NoError(t, err)
+	blocking := fixture.Hold(t, other.Mutex(b).Lock)
 	got := make(chan *lock.MultiHeld, 1)
 	go func() {
-		held, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).Lock(ctx)
-		require.NoError(t, err)
+		held := fixture.Hold(t, lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).Lock)
 		got <- held
 	}()
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
@@ -149,8 +145,7 @@ func TestMultiLockReentersAllAndSingleMembers(t *testing.T) {
 	c, d := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"), c.Mutex(t.Name()+"a"))
-	outer, err := m.Lock(ctx)
-	require.NoError(t, err)
+	outer := fixture.Hold(t, m.Lock)
 	work := outer.Context(ctx)
 	inner, err := m.Lock(work)
 	require.NoError(t, err)
@@ -175,8 +170,7 @@ func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
 	c, d := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
 	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
-	held, err := lock.NewMultiLock(c.Mutex(a), d.Mutex(b)).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, lock.NewMultiLock(c.Mutex(a), d.Mutex(b)).Lock)
 	work := held.Context(ctx)
 	fixture.Do(t, s, "DEL", b)
 	bounded.Receive(t, held.Done())
@@ -190,7 +184,7 @@ func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
 	require.ErrorIs(t, context.Cause(work), lock.ErrLost)
 	// Who was told need not unlock: the other member is renewed no more.
 	fixture.AwaitGone(t, s, a)
-	err = held.Unlock(ctx)
+	err := held.Unlock(ctx)
 	require.ErrorIs(t, err, lock.ErrLost)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 }
@@ -201,8 +195,7 @@ func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond})
 	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
-	outer, err := c.Mutex(a).Lock(ctx)
-	require.NoError(t, err)
+	outer := fixture.Hold(t, c.Mutex(a).Lock)
 	held, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).Lock(outer.Context(ctx))
 	require.NoError(t, err)
 	fixture.Do(t, s, "DEL", b)
@@ -267,8 +260,7 @@ func TestAWaitForAMultiLockEndsWithItsContext(t *testing.T) {
 	s := onRedis(t)
 	c, other := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	a, b := t.Name()+"a", t.Name()+"b"
-	blocking, err := other.Mutex(b).Lock(bounded.Context(t))
-	require.NoError(t, err)
+	blocking := fixture.Hold(t, other.Mutex(b).Lock)
 	ctx, cancel := context.WithCancel(bounded.Context(t))
 	failed := make(chan error, 1)
 	go func() {
@@ -277,7 +269,7 @@ func TestAWaitForAMultiLockEndsWithItsContext(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 	cancel()
-	err = bounded.Receive(t, failed)
+	err := bounded.Receive(t, failed)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.Zero(t, c.Stats().Held)
@@ -330,11 +322,10 @@ func TestUnlockOfAMultiLockReleasesWhatItCanAndMayBeCalledAgain(t *testing.T) {
 	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
 	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
-	held, err := lock.NewMultiLock(bad.Mutex(a), good.Mutex(b)).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, lock.NewMultiLock(bad.Mutex(a), good.Mutex(b)).Lock)
 	work := held.Context(ctx)
 	p.BlackHole()
-	err = held.Unlock(ctx)
+	err := held.Unlock(ctx)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	var unknown *lock.UnknownError
 	require.ErrorAs(t, err, &unknown)
@@ -355,11 +346,10 @@ func TestUnlockOfAMultiLockJoinsTheErrorsOfItsMembers(t *testing.T) {
 	good := fixture.ClientOf(t, s, lock.Config{})
 	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
 	ctx := bounded.Context(t)
-	held, err := lock.NewMultiLock(bad.Mutex(t.Name()+"a"), good.Mutex(t.Name()+"b")).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, lock.NewMultiLock(bad.Mutex(t.Name()+"a"), good.Mutex(t.Name()+"b")).Lock)
 	fixture.Do(t, s, "DEL", t.Name()+"b") // not noticed yet
 	p.BlackHole()
-	err = held.Unlock(ctx)
+	err := held.Unlock(ctx)
 	require.ErrorIs(t, err, lock.ErrLost)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	p.Heal()
@@ -386,8 +376,7 @@ func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
 		for range 3 {
 			wg.Go(func() {
 				for range 6 {
-					held, err := m.Lock(ctx)
-					require.NoError(t, err)
+					held := fixture.Hold(t, m.Lock)
 					counter++
 					require.Equal(t, 1, counter)
 					require.True(t, held.Valid())
@@ -433,8 +422,7 @@ func TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken(t *testing.T) {
 		}
 	}
 	for range 3 {
-		held, err := lock.NewMultiLock(ms...).Lock(bounded.Context(t))
-		require.NoError(t, err)
+		held := fixture.Hold(t, lock.NewMultiLock(ms...).Lock)
 		require.NoError(t, held.Unlock(bounded.Context(t)))
 	}
 	cancel()
@@ -462,14 +450,13 @@ func TestMultiLockEndsWhenAClientCloses(t *testing.T) {
 	c, d := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"))
-	held, err := m.Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, m.Lock)
 	closed := make(chan error, 1)
 	go func() { closed <- d.Close(ctx) }()
 	bounded.Receive(t, held.Done())
 	require.ErrorIs(t, held.Err(), lock.ErrClosed)
 	require.ErrorIs(t, held.Err(), lock.ErrLost)
-	_, err = m.TryLock(ctx)
+	_, err := m.TryLock(ctx)
 	require.Error(t, err)
 	_, err = lock.NewMultiLock(d.Mutex("x"), d.Mutex("y")).Lock(ctx)
 	require.ErrorIs(t, err, lock.ErrClosed)

@@ -20,8 +20,7 @@ func TestLockIsRedissonsHashWithOneFieldAndATTL(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	fields, err := redis.StringMap(fixture.Do(t, s, "HGETALL", t.Name()), nil)
 	require.NoError(t, err)
 	require.Len(t, fields, 1)
@@ -44,11 +43,10 @@ func TestTryLockOfAHeldLockSaysWhoseTTL(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	held, err := a.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, a.Mutex(t.Name()).Lock)
 
 	for _, c := range []*lock.Client{a, b} { // another owner of the same client is another too
-		_, err = c.Mutex(t.Name()).TryLock(ctx)
+		_, err := c.Mutex(t.Name()).TryLock(ctx)
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		require.NotErrorIs(t, err, lock.ErrUnknown)
 		var other *lock.HeldError
@@ -57,8 +55,7 @@ func TestTryLockOfAHeldLockSaysWhoseTTL(t *testing.T) {
 		require.Greater(t, other.TTL, time.Duration(0))
 	}
 	require.NoError(t, held.Unlock(ctx))
-	held, err = b.Mutex(t.Name()).TryLock(ctx)
-	require.NoError(t, err)
+	held = fixture.Hold(t, b.Mutex(t.Name()).TryLock)
 	require.NoError(t, held.Unlock(ctx))
 }
 
@@ -67,8 +64,7 @@ func TestReentryByContextNeedsAsManyUnlocks(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{})
 	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
 
-	outer, err := mu.Lock(ctx)
-	require.NoError(t, err)
+	outer := fixture.Hold(t, mu.Lock)
 	inner, err := mu.Lock(outer.Context(ctx))
 	require.NoError(t, err)
 	require.Equal(t, 2, outer.Count())
@@ -88,8 +84,7 @@ func TestReentryByContextNeedsAsManyUnlocks(t *testing.T) {
 	require.ErrorIs(t, inner.Unlock(ctx), lock.ErrNotHeld)
 	require.NoError(t, outer.Unlock(ctx))
 	require.ErrorIs(t, outer.Unlock(ctx), lock.ErrNotHeld)
-	held, err := mu.TryLock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, mu.TryLock)
 	require.Greater(t, held.Token(), outer.Token())
 	require.NoError(t, held.Unlock(ctx))
 }
@@ -117,8 +112,7 @@ func TestLockWaitsForTheHolder(t *testing.T) {
 	a := fixture.ClientOf(t, s, lock.Config{})
 	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
 	ctx := bounded.Context(t)
-	held, err := a.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, a.Mutex(t.Name()).Lock)
 	got := make(chan *lock.Held, 1)
 	go func() {
 		h, err := b.Mutex(t.Name()).Lock(ctx)
@@ -138,13 +132,12 @@ func TestWaitEndedByContextIsItsErrorAndNotAcquired(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 5 * time.Millisecond})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	defer held.Unlock(ctx)
 
 	wait, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
-	_, err = c.Mutex(t.Name()).Lock(wait)
+	_, err := c.Mutex(t.Name()).Lock(wait)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 
@@ -161,8 +154,7 @@ func TestLockIsRenewedPastItsLease(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	first := held.Deadline()
 	bounded.Until(t, func() bool {
 		require.NoError(t, held.Err())
@@ -175,8 +167,7 @@ func TestLossIsToldWithReasonAndEndsTheContext(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	work := held.Context(ctx)
 	fixture.Do(t, s, "DEL", t.Name())
 
@@ -197,8 +188,7 @@ func TestUnlockOfADeletedLockIsLost(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	fixture.Do(t, s, "DEL", t.Name())
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 }
@@ -207,11 +197,9 @@ func TestUnlockDoesNotTouchAnothersLock(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	old, err := a.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	old := fixture.Hold(t, a.Mutex(t.Name()).Lock)
 	fixture.Do(t, s, "DEL", t.Name())
-	now, err := b.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	now := fixture.Hold(t, b.Mutex(t.Name()).Lock)
 	require.ErrorIs(t, old.Unlock(ctx), lock.ErrLost)
 	require.True(t, now.Valid())
 	require.NoError(t, now.Unlock(ctx), "it was still there")
@@ -243,8 +231,7 @@ func TestScriptsAreLoadedAgainAfterAFlush(t *testing.T) {
 	ctx := bounded.Context(t)
 	for range 3 {
 		fixture.Do(t, s, "SCRIPT", "FLUSH")
-		held, err := c.Mutex(t.Name()).Lock(ctx)
-		require.NoError(t, err)
+		held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 		fixture.Do(t, s, "SCRIPT", "FLUSH")
 		before := c.Stats().Renewal.Renewed
 		bounded.Until(t, func() bool { return c.Stats().Renewal.Renewed > before || !held.Valid() })
@@ -313,8 +300,7 @@ func TestUnlockOfAKeyThatSomethingElseHasTakenIsLost(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	fixture.Do(t, s, "SET", t.Name(), "text")
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 	require.Zero(t, c.Stats().Held)

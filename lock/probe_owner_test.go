@@ -82,8 +82,7 @@ func TestTwoCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 func TestManyTriesOfOneOwnerOnAnotherOnesLockAreAllRefused(t *testing.T) {
 	s := onRedis(t)
 	ctx := bounded.Context(t)
-	held, err := fixture.ClientOf(t, s, lock.Config{}).Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).Mutex(t.Name()).Lock)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	owner := lock.WithOwner(ctx, "the same")
 	var wg sync.WaitGroup
@@ -106,8 +105,7 @@ func TestATryThatWaitsForAnotherOfItsOwnerEndsWithItsContext(t *testing.T) {
 	s := fixture.Server(t)
 	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 3 * time.Second})
-	held, err := c.Mutex("warm").Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex("warm").Lock)
 	require.NoError(t, held.Unlock(ctx))
 	owner := lock.WithOwner(ctx, "the same")
 	require.NoError(t, s.Pause())
@@ -120,7 +118,7 @@ func TestATryThatWaitsForAnotherOfItsOwnerEndsWithItsContext(t *testing.T) {
 	require.Eventually(t, func() bool { return lock.Callers(c) == 1 }, time.Minute, time.Millisecond)
 	short, cancel := context.WithTimeout(owner, 50*time.Millisecond)
 	defer cancel()
-	_, err = c.Mutex("m").TryLock(short)
+	_, err := c.Mutex("m").TryLock(short)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, lock.ErrUnknown, "it asked nothing")
 	require.Empty(t, first, "the first still waits for its answer")

@@ -75,8 +75,7 @@ func TestATokenCounterAtItsEndIsAnErrorAndOneThatIsNoNumberIsReplaced(t *testing
 	require.False(t, fixture.Exists(t, s, "m"))
 	for _, counter := range []string{"no number", "-7", "1e300x"} {
 		fixture.Do(t, s, "SET", "wheellock_token", counter)
-		held, err := c.Mutex("m").Lock(ctx)
-		require.NoError(t, err)
+		held := fixture.Hold(t, c.Mutex("m").Lock)
 		require.Greater(t, held.Token(), time.Now().Add(-time.Hour).Unix()<<20)
 		require.NoError(t, held.Unlock(ctx))
 	}
@@ -105,8 +104,7 @@ func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
 	ctx := bounded.Context(t)
 	holder := fixture.ClientOf(t, s, lock.Config{})
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	held, err := holder.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, holder.Mutex(t.Name()).Lock)
 	got := make(chan struct{})
 	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) { close(got) })
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
@@ -121,7 +119,7 @@ func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
 	case <-got: // that try came after the DEL
 	default:
 		before := tries()
-		_, err = c.Mutex(t.Name()).TryLock(ctx)
+		_, err := c.Mutex(t.Name()).TryLock(ctx)
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		require.Equal(t, before, tries(), "it asked Redis")
 	}
@@ -135,8 +133,7 @@ func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	conn, err := s.Dial()
 	require.NoError(t, err)
 	defer conn.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -102,8 +103,7 @@ func surviveOutage(t *testing.T, a, b *redFleet, l *multiLedger, pair []int, o o
 		}
 		awaitVotes(t, a.servers)
 	}
-	next, err := b.lock.Lock(ctx)
-	require.NoError(t, err)
+	next := fixture.Hold(t, b.lock.Lock)
 	l.rely(next, "b"+who, func() {
 		began := time.Now()
 		for _, i := range pair {
@@ -156,8 +156,7 @@ func loseThoughMembersCameBack(t *testing.T, f *redFleet) {
 	for _, i := range []int{1, 4} {
 		require.NoError(t, f.servers[i].Kill())
 	}
-	held, err := f.lock.Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, f.lock.Lock)
 	for _, i := range []int{1, 4} {
 		require.NoError(t, f.servers[i].Restart(ctx))
 	}

@@ -149,12 +149,11 @@ func TestRedLockIsHeldByAMajority(t *testing.T) {
 	ctx := bounded.Context(t)
 	a, b := newRedFleet(t, servers, t.Name(), calmConfig()), newRedFleet(t, servers, t.Name(), calmConfig())
 	require.Equal(t, 3, a.lock.Quorum())
-	held, err := a.lock.TryLock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, a.lock.TryLock)
 	require.True(t, held.Valid())
 	require.Equal(t, 5, holders(t, servers, t.Name()))
 
-	_, err = b.lock.TryLock(ctx)
+	_, err := b.lock.TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.NotErrorIs(t, err, lock.ErrUnknown)
 	var q *lock.QuorumError
@@ -169,8 +168,7 @@ func TestRedLockIsHeldByAMajority(t *testing.T) {
 	require.Eventually(t, func() bool { // a slow member is not waited for
 		return holders(t, servers, t.Name()) == 0
 	}, time.Minute, time.Millisecond)
-	other, err := b.lock.TryLock(ctx)
-	require.NoError(t, err)
+	other := fixture.Hold(t, b.lock.TryLock)
 	require.NoError(t, other.Unlock(ctx))
 }
 
@@ -213,8 +211,7 @@ func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
 				require.True(t, held.Valid())
 				require.NoError(t, held.Err())
 				require.NoError(t, held.Unlock(ctx))
-				held, err := f.lock.Lock(ctx)
-				require.NoError(t, err)
+				held = fixture.Hold(t, f.lock.Lock)
 				require.Equal(t, 3, held.Members())
 				require.Equal(t, 3, holders(t, servers, name))
 				require.NoError(t, held.Unlock(ctx))
@@ -345,8 +342,7 @@ func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
 	ctx := bounded.Context(t)
 	a, b := newRedFleet(t, servers, t.Name(), redConfig()), newRedFleet(t, servers, t.Name(), redConfig())
 	a.cut(2)
-	held, err := a.lock.Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, a.lock.Lock)
 	require.NoError(t, servers[1].Kill())
 	require.NoError(t, servers[1].Restart(ctx))
 	b.cut(0)
@@ -357,8 +353,7 @@ func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
 	require.False(t, fixture.Exists(t, servers[2], t.Name()))
 	bounded.Receive(t, held.Done()) // A is told in time: before that B cannot have it
 	waiting := time.Now()
-	other, err := b.lock.Lock(ctx)
-	require.NoError(t, err)
+	other := fixture.Hold(t, b.lock.Lock)
 	require.False(t, held.Valid())
 	require.True(t, held.Deadline().Before(time.Now()), "waited %v", time.Since(waiting))
 	require.NoError(t, other.Unlock(ctx))
@@ -374,8 +369,7 @@ func TestMembersOnOneServerHaveOneVote(t *testing.T) {
 	held, err := r.Lock(ctx)
 	require.NoError(t, err, "two servers are a majority")
 	require.NoError(t, held.Unlock(ctx))
-	blocking, err := e.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	blocking := fixture.Hold(t, e.Mutex(t.Name()).Lock)
 	q := answersOf(t, r, 3)
 	require.Equal(t, 1, q.Acquired)
 	require.Equal(t, 1, q.NoVote)
@@ -402,8 +396,7 @@ func TestReentryOfARedLockPassesThoseWhoWait(t *testing.T) {
 	servers := fiveMasters(t)
 	ctx := bounded.Context(t)
 	f := newRedFleet(t, servers, t.Name(), calmConfig())
-	outer, err := f.lock.Lock(ctx)
-	require.NoError(t, err)
+	outer := fixture.Hold(t, f.lock.Lock)
 	got := make(chan error, 1)
 	go func() { got <- f.lock.Do(ctx, func(context.Context) error { return nil }) }()
 	require.Eventually(t, func() bool { return f.clients[0].Stats().Tries >= 3 }, time.Minute, time.Millisecond)
@@ -462,8 +455,7 @@ func TestUnlockOfARedLockThatAMajorityDoesNotAnswer(t *testing.T) {
 func TestAWaitForARedLockEndsWithItsContext(t *testing.T) {
 	servers := fiveMasters(t)
 	a, b := newRedFleet(t, servers, t.Name(), calmConfig()), newRedFleet(t, servers, t.Name(), calmConfig())
-	held, err := a.lock.Lock(bounded.Context(t))
-	require.NoError(t, err)
+	held := fixture.Hold(t, a.lock.Lock)
 	for _, cut := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(bounded.Context(t))
 		failed := make(chan error, 2)
@@ -532,8 +524,7 @@ func TestRedLockExcludesUnderContention(t *testing.T) {
 		for j := range 2 {
 			wg.Go(func() {
 				for n := range 6 {
-					held, err := f.lock.Lock(ctx)
-					require.NoError(t, err)
+					held := fixture.Hold(t, f.lock.Lock)
 					l.rely(held, fmt.Sprint(i, ".", j, ".", n), func() {})
 					require.NoError(t, held.Unlock(ctx))
 				}

@@ -115,8 +115,7 @@ func TestOneKeyThatRedisRefusesCostsOnlyItself(t *testing.T) {
 	}}
 	c := fixture.Client(t, pool, lock.Config{Lease: 4 * time.Second})
 	good := fixture.LockAll(t, c, fixture.Names("good:", 3000))
-	bad, err := c.Mutex("bad").Lock(bounded.Context(t))
-	require.NoError(t, err)
+	bad := fixture.Hold(t, c.Mutex("bad").Lock)
 	fixture.Do(t, s, "ACL", "SETUSER", "locker", "resetkeys", "~good:*")
 	fixture.RequireLost(t, bad, lock.TrustEnded)
 	fixture.AwaitRenewed(t, c, 6000)

@@ -78,8 +78,7 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 		t.Run(where+"/handed over", func(t *testing.T) {
 			t.Parallel()
 			c := fixture.ClientOf(t, s, lock.Config{})
-			held, err := c.Mutex(t.Name()).Lock(ctx)
-			require.NoError(t, err)
+			held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 			refused := make(chan error, 1)
 			go func() {
 				_, err := c.Mutex(t.Name()).Lock(ctx)
@@ -99,10 +98,9 @@ func TestAGuardedCommandOfAnotherTypeIsNoLoss(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	fixture.Do(t, s, "SET", t.Name()+":list", "no list")
-	_, err = held.Guard(ctx, "LPUSH", []string{t.Name() + ":list"}, "x")
+	_, err := held.Guard(ctx, "LPUSH", []string{t.Name() + ":list"}, "x")
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.NotErrorIs(t, err, lock.ErrNotALock)
 	require.NotErrorIs(t, err, lock.ErrLost)

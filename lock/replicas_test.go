@@ -71,8 +71,7 @@ func TestAnAcquisitionIsOnItsReplicas(t *testing.T) {
 	defer conn.Close()
 	for i := range 50 {
 		name := fmt.Sprint(t.Name(), i)
-		held, err := c.Mutex(name).Lock(ctx)
-		require.NoError(t, err)
+		held := fixture.Hold(t, c.Mutex(name).Lock)
 		n, err := redis.Int(conn.Do("EXISTS", name))
 		require.NoError(t, err)
 		require.Equal(t, 1, n, "the replica has it when Lock returns")
@@ -167,13 +166,11 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 	c := fixture.ClientOf(t, master, lock.Config{Lease: time.Hour, Replicas: 1, ReplicaTimeout: 5 * time.Minute})
 	var helds []*lock.Held
 	for i := range 4 {
-		held, err := c.Mutex(fmt.Sprint(t.Name(), i)).Lock(ctx)
-		require.NoError(t, err)
+		held := fixture.Hold(t, c.Mutex(fmt.Sprint(t.Name(), i)).Lock)
 		helds = append(helds, held)
 	}
 	other := fixture.ClientOf(t, master, lock.Config{})
-	foreign, err := other.Mutex(t.Name() + "foreign").Lock(ctx)
-	require.NoError(t, err)
+	foreign := fixture.Hold(t, other.Mutex(t.Name()+"foreign").Lock)
 	require.NoError(t, replica.Pause())
 	wait, cancel := context.WithCancel(ctx)
 	failed := make(chan error, 1)
@@ -186,7 +183,7 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 		require.NoError(t, held.Extend(ctx, time.Hour))
 		require.NoError(t, held.Unlock(ctx), "releases have connections of their own")
 	}
-	_, err = c.Mutex(t.Name() + "foreign").TryLock(ctx)
+	_, err := c.Mutex(t.Name() + "foreign").TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired, "the second connection says no at once")
 	// Its caller leaves at once; what the answer brings goes back.
 	cancel()
@@ -203,8 +200,7 @@ func TestNothingIsHandedOnPastTheReplicas(t *testing.T) {
 	master, replica := withReplica(t)
 	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, master, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	next := make(chan error, 1)
 	go func() {
 		_, err := c.Mutex(t.Name()).Lock(ctx)
@@ -253,8 +249,7 @@ func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	fixture.AwaitGone(t, master, t.Name())
 	p.Heal()
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	fixture.Do(t, master, "SCRIPT", "FLUSH")
 	_, err = c.Mutex(t.Name() + "2").Lock(held.Context(ctx))
 	require.NoError(t, err, "a server that forgot the scripts is told them")

@@ -165,8 +165,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			require.Equal(t, 1, out.count("lock: renewal is refused"), out.text.String())
 			require.Positive(t, out.count("NOPERM")+out.count("permissions")+out.count("can't run"), out.text.String())
 			may(t, s, "u")
-			held, err := c.Mutex("again").Lock(ctx)
-			require.NoError(t, err)
+			held := fixture.Hold(t, c.Mutex("again").Lock)
 			before := c.Stats().Renewal.Renewed
 			require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > before+1 }, time.Minute, 5*time.Millisecond)
 			if right == "-hexists" {
@@ -185,12 +184,10 @@ func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 	ctx := bounded.Context(t)
 	var helds []*lock.Held
 	for i := range 20 {
-		held, err := c.Mutex(fmt.Sprint("good:", i)).Lock(ctx)
-		require.NoError(t, err)
+		held := fixture.Hold(t, c.Mutex(fmt.Sprint("good:", i)).Lock)
 		helds = append(helds, held)
 	}
-	bad, err := c.Mutex("bad").Lock(ctx)
-	require.NoError(t, err)
+	bad := fixture.Hold(t, c.Mutex("bad").Lock)
 	may(t, s, "u", "resetkeys", "~good:*", "~wheellock_token")
 	bounded.Receive(t, bad.Done())
 	require.ErrorContains(t, bad.Err(), "no renewal was acknowledged in time")
@@ -217,17 +214,15 @@ func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, c.CountDownLatch("l").CountDown(ctx))
 			case "force":
-				_, err := c.Mutex("f").Lock(ctx)
-				require.NoError(t, err)
+				_ = fixture.Hold(t, c.Mutex("f").Lock)
 				ok, err := c.Mutex("f").ForceUnlock(ctx)
 				require.NoError(t, err)
 				require.True(t, ok)
 			case "fair":
 				fixture.Do(t, s, "RPUSH", "redisson_lock_queue:{"+t.Name()+":fair}", "java:1")
 				fixture.Do(t, s, "ZADD", "redisson_lock_timeout:{"+t.Name()+":fair}", time.Now().Add(time.Hour).UnixMilli(), "java:1")
-				held, err := c.Mutex(t.Name() + ":fair").Lock(ctx)
-				require.NoError(t, err)
-				_, err = c.FairMutex(t.Name() + ":fair").ForceUnlock(ctx)
+				held := fixture.Hold(t, c.Mutex(t.Name()+":fair").Lock)
+				_, err := c.FairMutex(t.Name() + ":fair").ForceUnlock(ctx)
 				require.NoError(t, err)
 				_ = held.Unlock(ctx)
 			default:

@@ -68,8 +68,7 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 	key := mu.Name()
 	psc := listener(t, s, "redisson_rwlock:{"+key+"}")
 
-	r1, err := mu.RLock(ctx)
-	require.NoError(t, err)
+	r1 := fixture.Hold(t, mu.RLock)
 	r2, err := mu.RLock(lock.WithOwner(ctx, "worker-7"))
 	require.NoError(t, err)
 	inner, err := mu.RLock(r2.Context(ctx))
@@ -105,8 +104,7 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 	hears(t, psc, "0")
 	require.Empty(t, fixture.Do(t, s, "KEYS", "*"+key+"*"))
 
-	w, err := mu.Lock(ctx)
-	require.NoError(t, err)
+	w := fixture.Hold(t, mu.Lock)
 	hash = hashOf(t, s, key)
 	require.Len(t, hash, 2)
 	require.Equal(t, "write", hash["mode"])
@@ -137,8 +135,7 @@ func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
 	a := fixture.ClientOf(t, s, lock.Config{})
 	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	key, ctx := keyOf(t), bounded.Context(t)
-	w, err := a.RWMutex(key).Lock(ctx)
-	require.NoError(t, err)
+	w := fixture.Hold(t, a.RWMutex(key).Lock)
 	r, err := a.RWMutex(key).RLock(w.Context(ctx))
 	require.NoError(t, err)
 	const readers = 20
@@ -169,9 +166,8 @@ func TestAnUpgradeIsRefused(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
-	r, err := mu.RLock(ctx)
-	require.NoError(t, err)
-	_, err = mu.Lock(r.Context(ctx))
+	r := fixture.Hold(t, mu.RLock)
+	_, err := mu.Lock(r.Context(ctx))
 	require.ErrorIs(t, err, lock.ErrUpgrade)
 	_, err = mu.TryLock(r.Context(ctx))
 	require.ErrorIs(t, err, lock.ErrUpgrade)
@@ -180,8 +176,7 @@ func TestAnUpgradeIsRefused(t *testing.T) {
 	require.NoError(t, r.Unlock(ctx))
 
 	// The same while it writes too is a re-entry; after the downgrade it is none.
-	w, err := mu.Lock(ctx)
-	require.NoError(t, err)
+	w := fixture.Hold(t, mu.Lock)
 	r, err = mu.RLock(w.Context(ctx))
 	require.NoError(t, err)
 	w2, err := mu.Lock(r.Context(ctx))
@@ -198,8 +193,7 @@ func TestAnInnerReadUnlockKeepsTheWriteLeaseRenewed(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
-	w, err := mu.Lock(ctx)
-	require.NoError(t, err)
+	w := fixture.Hold(t, mu.Lock)
 	r, err := mu.RLock(w.Context(ctx))
 	require.NoError(t, err)
 	require.NoError(t, r.Unlock(ctx))
@@ -220,8 +214,7 @@ func TestEachReadersHoldEndsAlone(t *testing.T) {
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	short, err := mu.RLockFor(ctx, 150*time.Millisecond)
 	require.NoError(t, err)
-	long, err := mu.RLock(ctx)
-	require.NoError(t, err)
+	long := fixture.Hold(t, mu.RLock)
 	fixture.RequireLost(t, short, lock.Expired)
 	renewed := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+4 }, time.Minute, time.Millisecond)
@@ -284,8 +277,7 @@ func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond})
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
-	ours, err := mu.RLock(ctx)
-	require.NoError(t, err)
+	ours := fixture.Hold(t, mu.RLock)
 	javaReads(t, s, mu.Name(), 30*time.Second)
 	renewed := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+4 }, time.Minute, time.Millisecond) // past the lease
@@ -303,8 +295,7 @@ func TestOurReaderDoesNotTakeTheLockFromRedissons(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	javaReads(t, s, mu.Name(), 20*time.Second)
-	ours, err := mu.RLock(ctx)
-	require.NoError(t, err)
+	ours := fixture.Hold(t, mu.RLock)
 	require.Greater(t, pttl(t, s, mu.Name()), int64(20_000))
 	require.NoError(t, ours.Unlock(ctx))
 	require.Equal(t, map[string]string{"mode": "read", javaOwner: "1"}, hashOf(t, s, mu.Name()))
@@ -394,8 +385,7 @@ func TestAStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
 	for range 20 {
 		before := reads.Load()
 		require.Eventually(t, func() bool { return reads.Load() > before+2 }, time.Minute, 100*time.Microsecond, "readers have their turn")
-		w, err := writer.RWMutex(key).Lock(ctx)
-		require.NoError(t, err)
+		w := fixture.Hold(t, writer.RWMutex(key).Lock)
 		require.NoError(t, w.Unlock(ctx))
 	}
 	close(stop)
@@ -409,8 +399,7 @@ func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 		c := fixture.ClientOf(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
 		other := fixture.ClientOf(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
 		mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
-		r, err := mu.RLock(ctx)
-		require.NoError(t, err)
+		r := fixture.Hold(t, mu.RLock)
 		wait, cancel := context.WithCancel(ctx)
 		left := make(chan error, 1)
 		go func() {
@@ -421,8 +410,7 @@ func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 		fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+mu.Name()+"}", 1)
 		for _, x := range []*lock.Client{c, other} {
 			if first {
-				next, err := x.RWMutex(mu.Name()).TryRLock(ctx)
-				require.NoError(t, err)
+				next := fixture.Hold(t, x.RWMutex(mu.Name()).TryRLock)
 				require.NoError(t, next.Unlock(ctx))
 				continue
 			}
@@ -476,8 +464,7 @@ func TestRWMutexBadInput(t *testing.T) {
 	_, err = c.RWMutex(key + "s").ForceUnlock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotALock)
 	// A Mutex of that name is another's.
-	held, err := c.Mutex(key).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(key).Lock)
 	for _, try := range []func(context.Context) (*lock.Held, error){c.RWMutex(key).TryLock, c.RWMutex(key).TryRLock} {
 		_, err = try(ctx)
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
@@ -497,8 +484,7 @@ func TestRWForceUnlockWakesWaitersAndTellsHolders(t *testing.T) {
 	done, err := a.RWMutex(key).ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.False(t, done)
-	r, err := a.RWMutex(key).RLock(ctx)
-	require.NoError(t, err)
+	r := fixture.Hold(t, a.RWMutex(key).RLock)
 	got := make(chan *lock.Held)
 	go func() {
 		held, err := b.RWMutex(key).Lock(ctx)

@@ -82,8 +82,7 @@ func TestReadersWhoseLeasesEndLeaveNoFields(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	mu := c.RWMutex(t.Name())
-	r, err := mu.RLock(ctx)
-	require.NoError(t, err)
+	r := fixture.Hold(t, mu.RLock)
 	for range 5 {
 		short, err := mu.RLockFor(ctx, 100*time.Millisecond)
 		require.NoError(t, err)

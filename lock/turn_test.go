@@ -143,8 +143,7 @@ func TestAnInnerUnlockThatCannotGetTheHoldsTurnIsOffTheCount(t *testing.T) {
 	st := stall(t, s)
 	c := fixture.ClientOver(t, st, lock.Config{IOTimeout: 300 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond})
 	ctx := bounded.Context(t)
-	outer, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	outer := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	inner, err := c.Mutex(t.Name()).Lock(outer.Context(ctx))
 	require.NoError(t, err)
 
@@ -320,8 +319,7 @@ func TestAGrantThatIsPassedOnLeavesThoseWhoReenteredTheirHold(t *testing.T) {
 	}
 	c := fixture.ClientOf(t, s, lock.Config{Hooks: lock.Hooks{Lost: note("lost"), Released: note("released")}})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	owned := lock.WithOwner(ctx, "o")
 	slow := &slowContext{Context: owned, slow: make(chan struct{}), asked: make(chan struct{}, 1), free: make(chan struct{})}
 	left := make(chan error, 1)

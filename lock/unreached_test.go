@@ -66,14 +66,13 @@ func TestAMasterThatChangesIsToldOfInTheLog(t *testing.T) {
 	}}
 	var log fixture.Log
 	c := fixture.Client(t, top, lock.Config{Logger: log.Logger()})
-	held, err := c.Mutex(t.Name()).Lock(t.Context())
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	require.Empty(t, log.String())
 	top.become("second")
 	require.Contains(t, log.String(), `old="at first" new="at second"`)
 	refuse.Store(true)
 	top.become("third")
-	_, err = c.Mutex(t.Name() + "2").TryLock(t.Context())
+	_, err := c.Mutex(t.Name() + "2").TryLock(t.Context())
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.Contains(t, log.String(), `server="at third"`)
 	refuse.Store(false)

@@ -41,8 +41,7 @@ func TestARemoteReleaseWakesTheWaiterAtOnce(t *testing.T) {
 	a := fixture.ClientOf(t, s, lock.Config{})
 	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}) // polling would not end in the test's time
 	ctx := bounded.Context(t)
-	held, err := a.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, a.Mutex(t.Name()).Lock)
 	wg := inTurn(t, b, t.Name(), 5, func(*lock.Held) {})
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
 	require.NoError(t, held.Unlock(ctx))
@@ -224,8 +223,7 @@ func TestReentryDoesNotQueueBehindAThousandWaiters(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	wg := inTurn(t, c, t.Name(), 1000, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1000 }, time.Minute, time.Millisecond)
 	inner, err := c.Mutex(t.Name()).Lock(held.Context(ctx))
@@ -239,8 +237,7 @@ func TestLocalWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	var order []int // guarded by the lock
 	var wg sync.WaitGroup
 	for i := range 20 {
@@ -258,7 +255,7 @@ func TestLocalWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 		})
 		require.Eventually(t, func() bool { return c.Stats().Waiting == before+1 }, time.Minute, 100*time.Microsecond)
 	}
-	_, err = c.Mutex(t.Name()).TryLock(ctx)
+	_, err := c.Mutex(t.Name()).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired, "TryLock does not barge")
 	require.NoError(t, held.Unlock(ctx))
 	bounded.Wait(t, &wg)
@@ -273,8 +270,7 @@ func TestEachHandOffIsANewFieldAndAHigherToken(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	first, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	first := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	seen := map[string]bool{}
 	last := first.Token()
 	wg := inTurn(t, c, t.Name(), 200, func(h *lock.Held) { // longer than a run
@@ -333,8 +329,7 @@ func TestHandOffToLockForGetsThatLease(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Minute})
 	ctx := bounded.Context(t)
-	held, err := c.Mutex(t.Name()).Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	got := make(chan *lock.Held, 1)
 	go func() {
 		h, err := c.Mutex(t.Name()).LockFor(ctx, 2*time.Second)

@@ -31,8 +31,7 @@ func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
 				st := stall(t, s)
 				writer := fixture.ClientOver(t, st, cfg)
 				name := fmt.Sprintf("%s.%d", t.Name(), i)
-				held, err := reader.RWMutex(name).RLock(ctx)
-				require.NoError(t, err)
+				held := fixture.Hold(t, reader.RWMutex(name).RLock)
 				short, cancel := context.WithCancel(ctx)
 				left := make(chan error, 1)
 				go func() {

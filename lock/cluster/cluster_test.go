@@ -61,9 +61,8 @@ func TestClientsOfAClusterExcludeEachOther(t *testing.T) {
 			b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
 			for i := range 9 {
 				name := fmt.Sprintf("exclude:%v:%d", sharded, i)
-				held, err := a.Mutex(name).Lock(ctx)
-				require.NoError(t, err)
-				_, err = b.Mutex(name).TryLock(ctx)
+				held := fixture.Hold(t, a.Mutex(name).Lock)
+				_, err := b.Mutex(name).TryLock(ctx)
 				require.ErrorIs(t, err, lock.ErrNotAcquired)
 				got := make(chan *lock.Held, 1)
 				go func() {
@@ -110,14 +109,12 @@ func subscribed(t *testing.T, s interface {
 func TestTheTokenCounterOfASlotIsTheSameForAll(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	ctx := bounded.Context(t)
 	last := int64(0)
 	for i, c := range []*lock.Client{
 		newClient(t, rc, cluster.Options{}, lock.Config{}),
 		newClient(t, rc, cluster.Options{}, lock.Config{KeyPrefix: "{token}:"}),
 	} {
-		held, err := c.Mutex("{token}" + strconv.Itoa(i)).Lock(ctx)
-		require.NoError(t, err)
+		held := fixture.Hold(t, c.Mutex("{token}"+strconv.Itoa(i)).Lock)
 		require.Greater(t, held.Token(), last)
 		last = held.Token()
 	}
@@ -216,8 +213,7 @@ func TestPoolsOfTheClusterAreDialledAsTheyDo(t *testing.T) {
 	c, err := lock.New(source, lock.Config{})
 	require.NoError(t, err)
 	defer fixture.CloseNow(c)
-	held, err := c.Mutex("pools").Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex("pools").Lock)
 	clients, err := redis.String(fixture.Do(t, rc.Servers[owner(t, rc, "pools")], "CLIENT", "LIST"), nil)
 	require.NoError(t, err)
 	require.Contains(t, clients, "from-the-pool")

@@ -49,8 +49,7 @@ func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
 	require.Positive(t, left, "told while the server had the keys")
 	fixture.AwaitRenewed(t, c, 2*(len(helds)-len(its)))
 	require.Equal(t, map[renewal.Reason]int{renewal.TrustEnded: len(its)}, c.Stats().Renewal.Lost, "each once, and no other")
-	held, err := c.Mutex("hung:again" + its[0].Name()).Lock(bounded.Context(t))
-	require.NoError(t, err)
+	held := fixture.Hold(t, c.Mutex("hung:again"+its[0].Name()).Lock)
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
@@ -103,8 +102,7 @@ func TestAMasterFailsOver(t *testing.T) {
 		require.Equal(t, lock.NotOwner, lost.Reason)
 	}
 	require.Eventually(t, func() bool { return owner(t, rc, here[0]) == heir }, time.Minute, 5*time.Millisecond, "all hear of it")
-	next, err := other.Mutex(here[59]).Lock(ctx)
-	require.NoError(t, err)
+	next := fixture.Hold(t, other.Mutex(here[59]).Lock)
 	require.Greater(t, next.Token(), token, "tokens rise over a failover")
 	for _, helds := range []map[string]*lock.Held{kept, rest} {
 		for name, held := range helds {
@@ -158,8 +156,7 @@ func TestShortLeasesThroughAFailover(t *testing.T) {
 	}
 	for name := range helds {
 		if slotIn(name) == 0 { // as soon as the replica has taken over
-			held, err := c.Mutex(name).Lock(ctx)
-			require.NoError(t, err)
+			held := fixture.Hold(t, c.Mutex(name).Lock)
 			helds[name] = held
 		}
 	}

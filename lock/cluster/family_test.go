@@ -316,8 +316,7 @@ func TestNamesOfTheFamilyWithoutASlotOfTheirOwnAreRefused(t *testing.T) {
 func readers(t *testing.T, rc *redistest.Cluster, name string, clients ...*lock.Client) (helds []*lock.Held, timeouts []string) {
 	t.Helper()
 	for _, c := range clients {
-		held, err := c.RWMutex(name).RLock(bounded.Context(t))
-		require.NoError(t, err)
+		held := fixture.Hold(t, c.RWMutex(name).RLock)
 		helds = append(helds, held)
 	}
 	for _, c := range clients {
@@ -375,8 +374,7 @@ func TestAReaderWhoseKeysAreApartKeepsItsLock(t *testing.T) {
 			_, err = writes.RWMutex(name).TryLock(ctx)
 			require.ErrorIs(t, err, lock.ErrNotAcquired)
 			require.NoError(t, helds[1].Unlock(ctx))
-			held, err := writes.RWMutex(name).Lock(ctx)
-			require.NoError(t, err)
+			held := fixture.Hold(t, writes.RWMutex(name).Lock)
 			require.NoError(t, held.Unlock(ctx))
 			require.Empty(t, reads.Stats().Renewal.Lost)
 		})
@@ -397,8 +395,7 @@ func TestReadersApartDoNotKeepOthersFromRenewal(t *testing.T) {
 	apart, timeouts := readers(t, rc, tag+"apart", c)
 	var whole []*lock.Held
 	for _, name := range fixture.Names(tag+"whole", 200) {
-		held, err := c.RWMutex(name).RLock(ctx)
-		require.NoError(t, err)
+		held := fixture.Hold(t, c.RWMutex(name).RLock)
 		whole = append(whole, held)
 	}
 	require.NoError(t, rc.BeginMove(slot, from, to))
@@ -528,8 +525,7 @@ func TestFencedTokensRiseWhileTheirSlotMoves(t *testing.T) {
 	last := map[string]int64{}
 	turn := func(c *lock.Client, name string) {
 		t.Helper()
-		held, err := c.FencedMutex(name).Lock(ctx)
-		require.NoError(t, err)
+		held := fixture.Hold(t, c.FencedMutex(name).Lock)
 		require.Greater(t, held.Token(), last[name], name)
 		handed := make(chan *lock.Held, 1)
 		waiting := c.Stats().Waiting

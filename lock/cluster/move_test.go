@@ -53,8 +53,7 @@ func TestASlotHeldHalfMigrated(t *testing.T) {
 			for round, end := 0, time.Now().Add(3*lease); time.Now().Before(end); round++ {
 				for _, name := range fixture.Names(tag+"fresh", 3) {
 					c := []*lock.Client{a, b}[round%2]
-					held, err := c.Mutex(name).Lock(ctx)
-					require.NoError(t, err)
+					held := fixture.Hold(t, c.Mutex(name).Lock)
 					require.Greater(t, held.Token(), tokens[name], "tokens rise")
 					tokens[name] = held.Token()
 					inner, err := c.Mutex(name).Lock(held.Context(ctx))
@@ -95,8 +94,7 @@ func TestASlotHeldHalfMigrated(t *testing.T) {
 				}
 			}
 			for name, last := range tokens {
-				held, err := b.Mutex(name).Lock(ctx)
-				require.NoError(t, err)
+				held := fixture.Hold(t, b.Mutex(name).Lock)
 				require.Greater(t, held.Token(), last)
 			}
 			require.NoError(t, a.Close(ctx))
@@ -210,8 +208,7 @@ func TestAWaiterIsWokenThoughTheSlotMoved(t *testing.T) {
 			name := fmt.Sprint("asleep ", sharded)
 			slot, from := redisc.Slot(name), owner(t, rc, name)
 			to := (from + 2) % 3
-			held, err := a.Mutex(name).Lock(ctx)
-			require.NoError(t, err)
+			held := fixture.Hold(t, a.Mutex(name).Lock)
 			got := make(chan error, 1)
 			go func() { got <- b.Mutex(name).Do(ctx, func(context.Context) error { return nil }) }()
 			require.Eventually(t, func() bool { return subscribed(t, rc.Servers[from], name, sharded) }, time.Minute, time.Millisecond)

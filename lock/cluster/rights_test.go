@@ -52,8 +52,7 @@ func TestTheRightsThatTheREADMEGivesAreEnough(t *testing.T) {
 			clients = append(clients, c)
 		}
 		ctx := bounded.Context(t)
-		held, err := clients[0].Mutex("rights").Lock(ctx)
-		require.NoError(t, err)
+		held := fixture.Hold(t, clients[0].Mutex("rights").Lock)
 		inner, err := clients[0].Mutex("rights").Lock(held.Context(ctx))
 		require.NoError(t, err)
 		require.NoError(t, inner.Unlock(ctx))

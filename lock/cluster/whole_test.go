@@ -70,8 +70,7 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 
 	c := clients[0]
 	m := lock.NewMultiLock(c.Mutex(name[0]), c.Mutex(name[1]), c.Mutex(name[2]))
-	held, err := m.Lock(ctx)
-	require.NoError(t, err)
+	held := fixture.Hold(t, m.Lock)
 	slot := redisc.Slot(name[0])
 	require.NoError(t, rc.BeginMove(slot, 0, 1))
 	require.NoError(t, rc.MoveKeys(slot, 0, 1))
@@ -80,7 +79,7 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 	require.NoError(t, rc.EndMove(slot, 0, 1))
 	fixture.AwaitRenewed(t, c, 12)
 	require.True(t, held.Valid())
-	_, err = lock.NewMultiLock(clients[1].Mutex(name[0]), clients[1].Mutex(name[2])).TryLock(ctx)
+	_, err := lock.NewMultiLock(clients[1].Mutex(name[0]), clients[1].Mutex(name[2])).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	fixture.Do(t, rc.Servers[1], "DEL", name[0])
 	bounded.Receive(t, held.Done())
@@ -183,8 +182,7 @@ func replicasAreWaitedFor(t *testing.T, rc *redistest.Cluster) {
 	}
 	c := newClient(t, rc, cluster.Options{}, lock.Config{Replicas: 1, ReplicaTimeout: 3 * time.Second})
 	for i := range 3 {
-		held, err := c.Mutex(name[i]).Lock(ctx)
-		require.NoError(t, err)
+		held := fixture.Hold(t, c.Mutex(name[i]).Lock)
 		require.Positive(t, pttlReplica(t, rc.Servers[3+i], name[i]), "the replica has it when Lock returns")
 		require.NoError(t, held.Unlock(ctx))
 	}

@@ -33,8 +33,7 @@ func TestAFailover(t *testing.T) {
 	take := func(in map[string]*lock.Held, prefix string) {
 		for i := range 100 {
 			name := fmt.Sprint(prefix, i)
-			held, err := c.Mutex(name).Lock(ctx)
-			require.NoError(t, err)
+			held := fixture.Hold(t, c.Mutex(name).Lock)
 			in[name] = held
 		}
 		held, err := c.Mutex(prefix+"fixed").LockFor(ctx, 400*time.Second)
@@ -64,8 +63,7 @@ func TestAFailover(t *testing.T) {
 	}
 	require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: len(missed)}, c.Stats().Renewal.Lost)
 	for name, held := range missed {
-		next, err := other.Mutex(name).Lock(ctx)
-		require.NoError(t, err)
+		next := fixture.Hold(t, other.Mutex(name).Lock)
 		require.Greater(t, next.Token(), held.Token(), "tokens rise over a failover")
 		require.NoError(t, next.Unlock(ctx))
 	}
@@ -105,8 +103,7 @@ func TestShortLeasesThroughAFailover(t *testing.T) {
 	c := fixture.Client(t, source, lock.Config{Lease: time.Second})
 	var helds []*lock.Held
 	for i := range 100 {
-		held, err := c.Mutex(fmt.Sprint("m", i)).Lock(ctx)
-		require.NoError(t, err)
+		held := fixture.Hold(t, c.Mutex(fmt.Sprint("m", i)).Lock)
 		helds = append(helds, held)
 	}
 	require.NoError(t, rs.Sentinels[0].Kill()) // the others are a quorum
