@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -44,12 +46,12 @@ func lockers(c *lock.Client, name string) map[string]locker {
 // waited for, refused with its TTL, shown as foreign, and never deleted.
 func TestAStringWithATTLIsAnothersLock(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{MaxPoll: time.Hour}) // no message comes when it ends
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}) // no message comes when it ends
 	ctx := context.Background()
 	for kind, l := range lockers(c, t.Name()) {
 		t.Run(kind, func(t *testing.T) {
 			name := "TestAStringWithATTLIsAnothersLock"
-			redisDo(t, s, "SET", name, "theirs", "NX", "PX", 60_000)
+			fixture.Do(t, s, "SET", name, "theirs", "NX", "PX", 60_000)
 			_, err := l.try(ctx)
 			var held *lock.HeldError
 			require.ErrorAs(t, err, &held)
@@ -64,7 +66,7 @@ func TestAStringWithATTLIsAnothersLock(t *testing.T) {
 			_, err = l.force(ctx)
 			require.ErrorIs(t, err, lock.ErrNotALock)
 			require.ErrorContains(t, err, "another library")
-			require.Equal(t, []byte("theirs"), redisDo(t, s, "GET", name))
+			require.Equal(t, []byte("theirs"), fixture.Do(t, s, "GET", name))
 
 			brief, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer cancel()
@@ -82,15 +84,15 @@ func TestAStringWithATTLIsAnothersLock(t *testing.T) {
 			}()
 			tries := c.Stats().Tries
 			require.Eventually(t, func() bool { return c.Stats().Tries > tries+1 }, time.Minute, time.Millisecond, "it looks again")
-			require.Equal(t, []byte("theirs"), redisDo(t, s, "GET", name))
-			redisDo(t, s, "DEL", name)
+			require.Equal(t, []byte("theirs"), fixture.Do(t, s, "GET", name))
+			fixture.Do(t, s, "DEL", name)
 			select {
 			case err := <-got:
 				require.NoError(t, err)
 			case <-time.After(time.Minute):
 				t.Fatal("it waits although the other's lock is gone")
 			}
-			require.Nil(t, redisDo(t, s, "GET", name))
+			require.Nil(t, fixture.Do(t, s, "GET", name))
 		})
 	}
 }
@@ -98,13 +100,13 @@ func TestAStringWithATTLIsAnothersLock(t *testing.T) {
 // TestAStringWithoutATTLIsNoLock: a semaphore is one.
 func TestAStringWithoutATTLIsNoLock(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	for kind, l := range lockers(c, t.Name()) {
 		for _, other := range []struct{ key []any }{{[]any{"SET", t.Name(), "7"}}, {[]any{"RPUSH", t.Name(), "7"}}} {
-			redisDo(t, s, other.key[0].(string), other.key[1:]...)
+			fixture.Do(t, s, other.key[0].(string), other.key[1:]...)
 			if other.key[0] == "RPUSH" {
-				redisDo(t, s, "PEXPIRE", t.Name(), 60_000)
+				fixture.Do(t, s, "PEXPIRE", t.Name(), 60_000)
 			}
 			_, err := l.try(ctx)
 			require.ErrorIs(t, err, lock.ErrNotALock, kind)
@@ -114,7 +116,7 @@ func TestAStringWithoutATTLIsNoLock(t *testing.T) {
 			require.ErrorIs(t, err, lock.ErrNotALock, kind)
 			_, err = l.force(ctx)
 			require.ErrorIs(t, err, lock.ErrNotALock, kind)
-			redisDo(t, s, "DEL", t.Name())
+			fixture.Do(t, s, "DEL", t.Name())
 		}
 	}
 }
@@ -122,8 +124,8 @@ func TestAStringWithoutATTLIsNoLock(t *testing.T) {
 // TestAHoldWhoseKeyIsAStringIsLost, whichever script finds it.
 func TestAHoldWhoseKeyIsAStringIsLost(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: time.Minute}) // no renewal finds it first
-	ctx := context.Background()
+	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Minute}) // no renewal finds it first
+	ctx := bounded.Context(t)
 	finds := map[string]func(l locker, h *lock.Held) error{
 		"unlock":         func(_ locker, h *lock.Held) error { return h.Unlock(ctx) },
 		"extend":         func(_ locker, h *lock.Held) error { return h.Extend(ctx, 2*time.Minute) },
@@ -141,11 +143,11 @@ func TestAHoldWhoseKeyIsAStringIsLost(t *testing.T) {
 			} else {
 				require.NoError(t, again.Unlock(ctx))
 			}
-			redisDo(t, s, "SET", t.Name(), "theirs", "PX", 60_000)
+			fixture.Do(t, s, "SET", t.Name(), "theirs", "PX", 60_000)
 			require.ErrorIs(t, find(l, held), lock.ErrLost, "%s of a %s", name, kind)
-			<-held.Done()
-			require.Equal(t, []byte("theirs"), redisDo(t, s, "GET", t.Name()))
-			redisDo(t, s, "DEL", t.Name())
+			bounded.Receive(t, held.Done())
+			require.Equal(t, []byte("theirs"), fixture.Do(t, s, "GET", t.Name()))
+			fixture.Do(t, s, "DEL", t.Name())
 		}
 	}
 }

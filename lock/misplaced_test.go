@@ -9,6 +9,9 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
@@ -21,14 +24,13 @@ func TestARenewalThatTheOnlyServerRedirectsLosesTheLock(t *testing.T) {
 	for _, answer := range []string{"MOVED", "ASK"} {
 		t.Run(answer, func(t *testing.T) {
 			t.Parallel()
-			up := relay(t, onRedis(t))
-			sp := startSpeaker(t, func(args []any) any {
-				if len(args) > 1 && (args[1] == script.Renew.SHA() || args[1] == script.Renew.Text()) {
-					return redis.Error(answer + " 0 127.0.0.1:1")
+			p := fixture.Proxy(t, onRedis(t), func(c faultproxy.Command) faultproxy.Fate {
+				if c.Script == script.Renew.Name() {
+					return faultproxy.Answer(redis.Error(answer + " 0 127.0.0.1:1"))
 				}
-				return up(args)
+				return faultproxy.Pass
 			})
-			sources := map[string]lock.Source{"pool": sp.pool(), "topology": &shifting{instances: make(chan string), dial: sp.pool().DialContext}}
+			sources := map[string]lock.Source{"pool": p.Pool(), "topology": &shifting{instances: make(chan string), dial: p.Dial}}
 			for name, source := range sources {
 				var failed atomic.Pointer[error]
 				c, err := lock.New(source, lock.Config{Lease: time.Second, Renewal: renewal.Config{OnBatch: func(r renewal.BatchReport) {
@@ -38,9 +40,9 @@ func TestARenewalThatTheOnlyServerRedirectsLosesTheLock(t *testing.T) {
 				}}})
 				require.NoError(t, err)
 				defer closeNow(c)
-				held, err := c.Mutex(strings.ReplaceAll(t.Name(), "/", ":") + name).Lock(t.Context())
+				held, err := c.Mutex(strings.ReplaceAll(t.Name(), "/", ":") + name).Lock(bounded.Context(t))
 				require.NoError(t, err)
-				<-held.Done()
+				bounded.Receive(t, held.Done())
 				var lost *lock.LostError
 				require.ErrorAs(t, held.Err(), &lost)
 				require.Equal(t, lock.TrustEnded, lost.Reason)

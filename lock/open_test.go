@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -35,9 +37,9 @@ func TestOpenReachesTheServerOfItsURL(t *testing.T) {
 	c, err := lock.Open("redis://"+s.Addr()+"/3?dial_timeout=2s&read_timeout=2s&write_timeout=500ms", lock.Config{})
 	require.NoError(t, err)
 	defer closeNow(c)
-	held, err := c.Mutex(t.Name()).Lock(context.Background())
+	held, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 	require.NoError(t, err)
-	require.False(t, exists(t, s, t.Name()))
+	require.False(t, fixture.Exists(t, s, t.Name()))
 	conn, err := s.Dial()
 	require.NoError(t, err)
 	defer conn.Close()
@@ -49,8 +51,8 @@ func TestOpenReachesTheServerOfItsURL(t *testing.T) {
 	require.NoError(t, held.Unlock(context.Background()))
 
 	// Users and passwords, percent-encoded.
-	redisDo(t, s, "ACL", "SETUSER", "u@ser", "on", ">p@ss:w/rd#", "~*", "&*", "+@all")
-	defer redisDo(t, s, "ACL", "DELUSER", "u@ser")
+	fixture.Do(t, s, "ACL", "SETUSER", "u@ser", "on", ">p@ss:w/rd#", "~*", "&*", "+@all")
+	defer fixture.Do(t, s, "ACL", "DELUSER", "u@ser")
 	require.NoError(t, lockBy(t, fmt.Sprintf("redis://u%%40ser:p%%40ss%%3Aw%%2Frd%%23@%s/0", s.Addr()), t.Name()))
 	require.ErrorContains(t, lockBy(t, fmt.Sprintf("redis://u%%40ser:wrong@%s/0", s.Addr()), t.Name()), "WRONGPASS")
 
