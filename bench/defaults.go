@@ -33,7 +33,7 @@ func choose(o options, capacity float64, measured bool) (p run.Plan, notes []str
 		}
 	}
 	if p.Duration == 0 {
-		p.Duration = p.Lease / 3 * 5
+		p.Duration = p.Lease
 	}
 	if p.Duration < p.Lease {
 		return p, nil, usagef("-duration is %v: it must be at least the lease, %v, or locks that nobody renews would look held", p.Duration, p.Lease)

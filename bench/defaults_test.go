@@ -18,17 +18,17 @@ func TestPlanLeavesTwoThirdsOfTheCapacity(t *testing.T) {
 		duration time.Duration
 		notes    int
 	}{
-		"a usual server":            {options{}, 90_000, false, []int{1000, 10_000}, 3 * s, 5 * s, 0},
-		"a slow one":                {options{}, 6000, true, []int{200, 2000}, 3 * s, 5 * s, 0},
-		"a very slow one":           {options{}, 5, true, []int{1, 2}, 3 * s, 5 * s, 1},
-		"a fast one, measured":      {options{}, 50_000, true, []int{1000, 10_000}, 3 * s, 5 * s, 0},
-		"many locks":                {options{locks: []int{1_000_000}}, 90_000, false, []int{1_000_000}, 100 * s, 500 * s / 3, 0},
-		"locks on a slow one":       {options{locks: []int{10, 10_000}}, 6000, true, []int{10, 10_000}, 15 * s, 25 * s, 0},
-		"a lease on a slow one":     {options{lease: 30 * s}, 6000, true, []int{1000, 10_000}, 30 * s, 50 * s, 0},
-		"a short lease":             {options{lease: 300 * time.Millisecond}, 6000, true, []int{20, 200}, 300 * time.Millisecond, 500 * time.Millisecond, 0},
+		"a usual server":            {options{}, 90_000, false, []int{1000, 10_000}, 3 * s, 3 * s, 0},
+		"a slow one":                {options{}, 6000, true, []int{200, 2000}, 3 * s, 3 * s, 0},
+		"a very slow one":           {options{}, 5, true, []int{1, 2}, 3 * s, 3 * s, 1},
+		"a fast one, measured":      {options{}, 50_000, true, []int{1000, 10_000}, 3 * s, 3 * s, 0},
+		"many locks":                {options{locks: []int{1_000_000}}, 90_000, false, []int{1_000_000}, 100 * s, 100 * s, 0},
+		"locks on a slow one":       {options{locks: []int{10, 10_000}}, 6000, true, []int{10, 10_000}, 15 * s, 15 * s, 0},
+		"a lease on a slow one":     {options{lease: 30 * s}, 6000, true, []int{1000, 10_000}, 30 * s, 30 * s, 0},
+		"a short lease":             {options{lease: 300 * time.Millisecond}, 6000, true, []int{20, 200}, 300 * time.Millisecond, 300 * time.Millisecond, 0},
 		"a short duration":          {options{duration: 2 * s}, 90_000, false, []int{1000, 10_000}, 2 * s, 2 * s, 0},
 		"a long duration":           {options{duration: 60 * s}, 90_000, false, []int{1000, 10_000}, 3 * s, 60 * s, 0},
-		"more than is asked for":    {options{locks: []int{100_000}, lease: 3 * s}, 90_000, false, []int{100_000}, 3 * s, 5 * s, 1},
+		"more than is asked for":    {options{locks: []int{100_000}, lease: 3 * s}, 90_000, false, []int{100_000}, 3 * s, 3 * s, 1},
 		"too much for the duration": {options{locks: []int{10_000}, duration: 5 * s}, 6000, true, []int{10_000}, 5 * s, 5 * s, 1},
 	} {
 		p, notes, err := choose(c.given, c.capacity, c.measured)

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 // newEnvironment describes this process and the server.
-func newEnvironment(srv *redistest.Server) report.Environment {
+func newEnvironment(t *run.Target) report.Environment {
+	srv := t.Servers()[0]
 	gogc := os.Getenv("GOGC")
 	if gogc == "" {
 		gogc = "100"
@@ -19,7 +21,7 @@ func newEnvironment(srv *redistest.Server) report.Environment {
 	e := report.Environment{
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPU: cpuModel(),
 		CPUs: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0), GOGC: gogc,
-		Redis: srv.String(), RedisKind: string(srv.Kind()), Started: time.Now().UTC().Truncate(time.Second),
+		Redis: t.String(), RedisKind: string(srv.Kind()), Started: time.Now().UTC().Truncate(time.Second),
 	}
 	if srv.Kind() == redistest.Mini {
 		e.RedisKind = "embedded"
@@ -32,6 +34,13 @@ func newEnvironment(srv *redistest.Server) report.Environment {
 		if v := info["valkey_version"]; v != "" {
 			e.RedisVersion = "valkey " + v
 		}
+	}
+	if t.Cluster() {
+		e.RedisKind = "cluster"
+		if e.RedisVersion != "" {
+			e.Redis = strings.Replace(e.Redis, "Redis Cluster", "Redis Cluster "+e.RedisVersion, 1)
+		}
+		return e
 	}
 	if srv.Kind() == redistest.External && e.RedisVersion != "" {
 		e.Redis = strings.Replace(e.Redis, "external Redis", "external Redis "+e.RedisVersion, 1)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,8 @@ const (
 
 // options are the command line. What is zero was not given.
 type options struct {
-	redis    string // auto, embedded, or an address that redistest.Connect takes
+	redis    string   // auto, embedded, or an address that redistest.Connect takes
+	cluster  []string // addresses of nodes of a Cluster, instead of redis
 	locks    []int
 	drivers  []run.Driver
 	lease    time.Duration
@@ -50,14 +52,15 @@ func usagef(format string, args ...any) error {
 // flag.ErrHelp.
 func parse(args []string, help io.Writer) (options, error) {
 	o := options{}
-	locks, names := "", strings.Join(report.Drivers(), ",")
+	locks, nodes, names := "", "", strings.Join(report.Drivers(), ",")
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // its errors are ours to print, on one line
 	fs.StringVar(&o.redis, "redis", "auto", "`server`: auto (REDIS_ADDR, else redis-server on PATH, else embedded), embedded, host:port,\nor redis://user:password@host:port/db")
+	fs.StringVar(&nodes, "cluster", "", "`nodes` of a Redis Cluster, instead of -redis: host:port or redis:// URLs, a list; the others are found")
 	fs.StringVar(&locks, "locks", "", "`numbers` of locks to hold, a list (default 1000,10000; fewer if embedded)")
 	fs.StringVar(&names, "drivers", names, "`names` of what renews them, a list")
-	fs.DurationVar(&o.lease, "lease", 0, "the locks' lease, renewed each third of it (default 3s; longer if many locks need it)")
-	fs.DurationVar(&o.duration, "duration", 0, "how long a row holds its locks, at least the lease (default 5/3 of the lease)")
+	fs.DurationVar(&o.lease, "lease", 0, "the locks' lease, renewed every third of it (default 3s; longer if many locks need it)")
+	fs.DurationVar(&o.duration, "duration", 0, "how long a row holds its locks, at least the lease (default the lease)")
 	fs.StringVar(&o.json, "json", "", "`file` that the report is written to as well")
 	fs.StringVar(&o.out, "out", "", "`directory` that charts, a page with all of it (index.html) and report.json are written to")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -97,7 +100,40 @@ func parse(args []string, help io.Writer) (options, error) {
 	if given["lease"] && given["duration"] && o.duration < o.lease {
 		return o, usagef("-duration is %v: it must be at least -lease, %v, or locks that nobody renews would look held", o.duration, o.lease)
 	}
+	if given["cluster"] {
+		if given["redis"] {
+			return o, usagef("-cluster and -redis are both given: it must be one of them")
+		}
+		for node := range strings.SplitSeq(nodes, ",") {
+			node = strings.TrimSpace(node)
+			if err := checkNode(node); err != nil {
+				return o, err
+			}
+			o.cluster = append(o.cluster, node)
+		}
+	}
 	return o, checkAddress(o.redis)
+}
+
+// checkNode refuses what no node of a Cluster can be at.
+func checkNode(s string) error {
+	scheme, _, isURL := strings.Cut(s, "://")
+	if !isURL {
+		if host, port, err := net.SplitHostPort(s); err != nil || port == "" || strings.ContainsAny(host, "@/ ") {
+			return usagef("-cluster has a node that is no address: it must be host:port or a redis:// URL, or several with commas")
+		}
+		return nil
+	}
+	u, err := url.Parse(s)
+	switch {
+	case scheme != "redis" && scheme != "rediss":
+		return usagef("-cluster has the scheme %q: it must be redis or rediss", scheme)
+	case err != nil || u.Host == "":
+		return usagef("-cluster has a URL that cannot be parsed: write redis://user:password@host:port, with %%-escapes in the password")
+	case strings.Trim(u.Path, "/0") != "":
+		return usagef("-cluster has a URL with a database: a Cluster has none but 0")
+	}
+	return nil
 }
 
 // commandLine is how the run was asked for, without a password.
@@ -109,8 +145,15 @@ func commandLine(args []string) string {
 	return line
 }
 
-// withoutPassword hides the password of a URL, which may stand behind -redis=.
+// nextURL is where another URL of a list begins.
+var nextURL = regexp.MustCompile(`,rediss?://`)
+
+// withoutPassword hides the passwords of URLs, which may stand behind -redis= or
+// in a list.
 func withoutPassword(arg string) string {
+	if next := nextURL.FindStringIndex(arg); next != nil {
+		return withoutPassword(arg[:next[0]]) + "," + withoutPassword(arg[next[0]+1:])
+	}
 	at := strings.Index(arg, "://")
 	if at < 0 {
 		return arg

@@ -34,8 +34,9 @@ func TestWithoutFlagsAllDriversRun(t *testing.T) {
 	require.Nil(t, o.locks)
 	require.Zero(t, o.lease)
 	require.Zero(t, o.duration)
-	require.Equal(t, report.Drivers(), []string{"wheel-batch", "wheel", "afterfunc-batch", "afterfunc", "sweep"})
-	require.Len(t, o.drivers, 5)
+	require.Nil(t, o.cluster)
+	require.Equal(t, report.Drivers(), []string{"afterfunc", "wheel", "afterfunc-batch", "wheel-batch", "library", "sweep"})
+	require.Len(t, o.drivers, 6)
 }
 
 func TestBadFlagsAreUsageErrors(t *testing.T) {
@@ -50,7 +51,7 @@ func TestBadFlagsAreUsageErrors(t *testing.T) {
 		{[]string{"-locks", ""}, `-locks has ""`},
 		{[]string{"-locks", "10000001"}, "from 1 to 10000000"},
 		{[]string{"-locks", "10,10"}, "10 twice"},
-		{[]string{"-drivers", "wheels"}, "wheel-batch, wheel,"},
+		{[]string{"-drivers", "wheels"}, "afterfunc, wheel,"},
 		{[]string{"-drivers", ""}, `-drivers has ""`},
 		{[]string{"-drivers", "sweep,sweep"}, "sweep twice"},
 		{[]string{"-lease", "0s"}, "-lease is 0s"},
@@ -72,6 +73,14 @@ func TestBadFlagsAreUsageErrors(t *testing.T) {
 		{[]string{"-redis", "redis://"}, "cannot be parsed"},
 		{[]string{"-redis", "redis://:sec%ret@h:1"}, "cannot be parsed"},
 		{[]string{"-redis", ":secret@h:1"}, "no address"},
+		{[]string{"-cluster", ""}, "host:port"},
+		{[]string{"-cluster", "a:1,"}, "host:port"},
+		{[]string{"-cluster", "a:1,b"}, "host:port"},
+		{[]string{"-cluster", "auto"}, "host:port"},
+		{[]string{"-cluster", "unix:///a"}, `"unix"`},
+		{[]string{"-cluster", "redis://a:1/2"}, "none but 0"},
+		{[]string{"-cluster", "redis://:sec%ret@h:1"}, "cannot be parsed"},
+		{[]string{"-cluster", "a:1", "-redis", "auto"}, "one of them"},
 		{[]string{"-nope"}, "-nope"},
 		{[]string{"1000"}, `"1000" is left over`},
 	} {
@@ -85,11 +94,17 @@ func TestBadFlagsAreUsageErrors(t *testing.T) {
 	}
 }
 
+func TestNodesOfAClusterAreRead(t *testing.T) {
+	o, err := parse([]string{"-cluster", "a:1, redis://u:p@b:2"}, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a:1", "redis://u:p@b:2"}, o.cluster)
+}
+
 func TestHelpNamesEveryFlag(t *testing.T) {
 	var help bytes.Buffer
 	_, err := parse([]string{"-h"}, &help)
 	require.ErrorIs(t, err, flag.ErrHelp)
-	for _, name := range []string{"-redis", "-locks", "-drivers", "-lease", "-duration", "-json", "-out"} {
+	for _, name := range []string{"-redis", "-cluster", "-locks", "-drivers", "-lease", "-duration", "-json", "-out"} {
 		require.Contains(t, help.String(), name)
 	}
 }

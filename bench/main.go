@@ -59,7 +59,7 @@ type bench struct {
 	stdout, stderr io.Writer // immutable
 
 	mu     sync.Mutex // guards what follows
-	srv    *redistest.Server
+	target *run.Target
 	parent *run.Parent
 }
 
@@ -70,9 +70,11 @@ func (b *bench) quit() {
 	if b.parent != nil {
 		b.parent.Kill()
 	}
-	if b.srv != nil {
-		_ = b.srv.Kill() // refused for somebody else's
-		_ = b.srv.Stop()
+	if b.target != nil {
+		for _, srv := range b.target.Servers() {
+			_ = srv.Kill() // refused for somebody else's
+		}
+		stop(b.target)
 	}
 }
 
@@ -140,21 +142,21 @@ func (b *bench) status(ctx context.Context, err error) int {
 // measure runs the rows and prints them. The report is nil if it did not come
 // to rows.
 func (b *bench) measure(ctx context.Context, o options, command string) (*report.Report, error) {
-	srv, err := openServer(ctx, o.redis)
+	target, err := openTarget(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
-	b.srv = srv
+	b.target = target
 	b.mu.Unlock()
-	defer func() { _ = srv.Stop() }()
-	rep := &report.Report{Environment: newEnvironment(srv)}
+	defer stop(target)
+	rep := &report.Report{Environment: newEnvironment(target)}
 	env := &rep.Environment
 	env.Command = command
 
-	capacity, measured := float64(usualCapacity), srv.Kind() == redistest.Mini
+	capacity, measured := float64(usualCapacity), target.Servers()[0].Kind() == redistest.Mini
 	if measured {
-		if capacity, err = run.MeasureCapacity(ctx, srv); err != nil {
+		if capacity, err = run.MeasureCapacity(ctx, target.Servers()[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -169,10 +171,11 @@ func (b *bench) measure(ctx context.Context, o options, command string) (*report
 	if measured {
 		notes = append(notes, fmt.Sprintf("note: embedded miniredis renews %.0f locks/s one by one here, Redis far more: run it with a redis-server for figures that matter", capacity))
 	}
-	env.Notes = notes
-	report.WriteHeader(b.stdout, *env, p.Lease, p.Duration)
+	for _, note := range notes {
+		fmt.Fprintln(b.stderr, "bench:", note)
+	}
 
-	pa, err := run.NewParent(srv, p, b.stderr, newProgress(b.stderr, p))
+	pa, err := run.NewParent(target, p, b.stderr, newProgress(b.stderr, p))
 	if err != nil {
 		return nil, err
 	}
@@ -183,26 +186,42 @@ func (b *bench) measure(ctx context.Context, o options, command string) (*report
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(b.stdout, "control lock: gone %v after it was taken for %v and not renewed, as it must be\n\n", gone.Round(time.Millisecond), run.ControlLease)
+	env.Notes = append(notes, fmt.Sprintf("control lock: gone %v after it was taken for %v and not renewed, as it must be", gone.Round(time.Millisecond), run.ControlLease))
 
 	rep.Rows = pa.Rows(ctx)
 	env.Interrupted = ctx.Err() != nil
-	report.WriteTable(b.stdout, rep.Rows)
-	for _, line := range report.Remarks(rep.Rows) {
-		fmt.Fprintln(b.stdout, line)
-	}
-	return rep, report.Verdict(rep.Rows)
+	report.WriteText(b.stdout, rep)
+	return rep, report.Sound(rep.Rows)
 }
 
-// openServer finds or starts the Redis that -redis asks for.
-func openServer(ctx context.Context, address string) (*redistest.Server, error) {
-	switch address {
-	case "auto":
-		return redistest.Auto(ctx)
-	case "embedded":
-		return redistest.StartMini(redistest.MiniOptions{})
+// openTarget finds or starts the Redis that -redis or -cluster asks for.
+func openTarget(ctx context.Context, o options) (*run.Target, error) {
+	if o.cluster != nil {
+		ctx, cancel := context.WithTimeout(ctx, serverTimeout)
+		defer cancel()
+		return run.ConnectCluster(ctx, o.cluster)
 	}
-	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
-	defer cancel()
-	return redistest.Connect(ctx, address)
+	var srv *redistest.Server
+	var err error
+	switch o.redis {
+	case "auto":
+		srv, err = redistest.Auto(ctx)
+	case "embedded":
+		srv, err = redistest.StartMini(redistest.MiniOptions{})
+	default:
+		ctx, cancel := context.WithTimeout(ctx, serverTimeout)
+		defer cancel()
+		srv, err = redistest.Connect(ctx, o.redis)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return run.OneServer(srv), nil
+}
+
+// stop ends a server of our own; somebody else's are left alone.
+func stop(t *run.Target) {
+	for _, srv := range t.Servers() {
+		_ = srv.Stop()
+	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/bench/internal/report"
 	"github.com/wheellock/wheellock/bench/internal/run"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock/script"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // The benchmarks of this file ask for the most that client and server can do
@@ -34,7 +34,9 @@ func benchServer(b *testing.B) *redistest.Server {
 	return srv
 }
 
-func lockName(i int) string { return "most:" + strconv.Itoa(i) }
+const lockPrefix = "most:"
+
+func lockName(i int) string { return lockPrefix + strconv.Itoa(i) }
 
 // inParallel runs f in n goroutines, each with a connection of its own.
 func inParallel(b *testing.B, srv *redistest.Server, n int, f func(worker int, conn redis.Conn) error) {
@@ -98,34 +100,33 @@ func renewBare(b *testing.B, n, conns, batch int) float64 {
 	return float64(done.Load()) / time.Since(begun).Seconds()
 }
 
-// BenchmarkMostRenewals compares the watchdog with a loop that does nothing but
-// send the same script: as the watchdog does, and one lock a round trip. The
-// lease is such that the watchdog is asked for more than the loop can do.
+// BenchmarkMostRenewals compares the library with a loop that does nothing but
+// send the same script: as the library does, and one lock per round trip. The
+// lease is such that the library is asked for more than the loop can do.
 func BenchmarkMostRenewals(b *testing.B) {
 	for _, n := range mostCounts {
 		bare := 0.0
 		b.Run(fmt.Sprintf("impl=bare/locks=%d", n), func(b *testing.B) {
 			for b.Loop() {
-				bare = renewBare(b, n, renewal.DefaultDispatchers, run.BatchSize)
+				bare = renewBare(b, n, run.Batchers, run.BatchSize)
 			}
 			b.ReportMetric(bare, "renewals/s")
 		})
 		b.Run(fmt.Sprintf("impl=round-trip/locks=%d", n), func(b *testing.B) {
 			each := 0.0
 			for b.Loop() {
-				each = renewBare(b, n, run.Dispatchers, 1)
+				each = renewBare(b, n, run.RoundTrips, 1)
 			}
 			b.ReportMetric(each, "renewals/s")
 		})
-		b.Run(fmt.Sprintf("impl=wheel-batch/locks=%d", n), func(b *testing.B) {
+		b.Run(fmt.Sprintf("impl=library/locks=%d", n), func(b *testing.B) {
 			if bare == 0 {
 				b.Skip("needs impl=bare")
 			}
 			lease := time.Duration(2.5*float64(n)/bare*1000) * time.Millisecond
 			for b.Loop() {
 				srv := benchServer(b)
-				h, err := run.NewHolder(run.Drivers()[0], srv, lockName, n, lease)
-				require.NoError(b, err)
+				h := library(b, srv, n, lease)
 				takeAll(b, h, n)
 				time.Sleep(lease)
 				h.Begin()
@@ -140,8 +141,16 @@ func BenchmarkMostRenewals(b *testing.B) {
 	}
 }
 
+// library is the row of the library, which holds no lock yet.
+func library(b *testing.B, srv *redistest.Server, n int, lease time.Duration) *run.Holding {
+	d, _ := run.DriverNamed(report.Library)
+	h, err := run.Hold(d, run.OneServer(srv), lockPrefix, n, lease)
+	require.NoError(b, err)
+	return h
+}
+
 // takeAll takes n locks from many goroutines.
-func takeAll(b *testing.B, h run.Holder, n int) {
+func takeAll(b *testing.B, h *run.Holding, n int) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range run.Workers {
@@ -176,11 +185,10 @@ func BenchmarkMostAcquisitions(b *testing.B) {
 				b.ReportMetric(float64(n)/time.Since(begun).Seconds(), "locks/s")
 			}
 		})
-		b.Run(fmt.Sprintf("impl=wheel-batch/locks=%d", n), func(b *testing.B) {
+		b.Run(fmt.Sprintf("impl=library/locks=%d", n), func(b *testing.B) {
 			for b.Loop() {
 				srv := benchServer(b)
-				h, err := run.NewHolder(run.Drivers()[0], srv, lockName, n, 10*time.Minute)
-				require.NoError(b, err)
+				h := library(b, srv, n, 10*time.Minute)
 				begun := time.Now()
 				takeAll(b, h, n)
 				b.ReportMetric(float64(n)/time.Since(begun).Seconds(), "locks/s")

@@ -97,6 +97,8 @@ func TestCommandLineHasNoPassword(t *testing.T) {
 		{"-redis", "redis://user:s3cret@h:1/2"},
 		{"-redis=redis://:s3cret@h:1/2"},
 		{"-redis", "redis://:s3%zzcret@h:1"},
+		{"-cluster=redis://:s3cret@h,redis://:s3cret@i"},
+		{"-cluster", "redis://:s3cret@h:1,rediss://a:s3cret@i:2"},
 	} {
 		require.NotContains(t, commandLine(args), "s3", "%v", args)
 	}

@@ -19,7 +19,7 @@ func TestRunHoldsEveryLock(t *testing.T) {
 	defer func() { require.NoError(t, srv.Stop()) }()
 	drivers := report.Drivers()
 	if testing.Short() {
-		drivers = []string{"wheel-batch", "sweep"}
+		drivers = []string{"library", "sweep"}
 	}
 	r := runBench(context.Background(), t, "-redis", srv.URL(), "-locks", "300",
 		"-drivers", strings.Join(drivers, ","), "-lease", "2400ms", "-duration", "2400ms")
@@ -38,7 +38,10 @@ func TestRunHoldsEveryLock(t *testing.T) {
 		require.Contains(t, r.stdout, row.Driver)
 	}
 	require.Contains(t, r.stdout, "control lock: gone")
-	require.Contains(t, r.stdout, "wheel-batch against sweep")
+	require.Contains(t, r.stdout, "library against sweep")
+	if !testing.Short() {
+		require.Regexp(t, `^With 300 locks, one timing wheel instead of one time.AfterFunc per lock takes `, r.stdout, "the first sentence is the answer")
+	}
 	if srv.Kind() != redistest.External {
 		require.Empty(t, keys(t, srv))
 	}
@@ -46,7 +49,7 @@ func TestRunHoldsEveryLock(t *testing.T) {
 
 // Killed half-way: rows that say lost, a clear line, an end.
 func TestRedisKilledHalfWayGivesRowsThatSayLost(t *testing.T) {
-	for _, driver := range []string{"wheel-batch", "afterfunc", "sweep"} {
+	for _, driver := range []string{"wheel-batch", "afterfunc", "library", "sweep"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			srv := ownServer(t)
@@ -84,7 +87,7 @@ func TestRedisRestartedEmptyGivesRowsThatSayLost(t *testing.T) {
 }
 
 func TestInterruptedRunLeavesNoKey(t *testing.T) {
-	for _, driver := range []string{"wheel-batch", "sweep"} {
+	for _, driver := range []string{"wheel-batch", "library", "sweep"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			srv := ownServer(t)

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -32,12 +33,14 @@ func Remarks(rows []Row) []string {
 	batch := instead("locks in a batch", 1, func(r Row) Number { return r.Batch })
 	latest := instead("ms late at most", 1, func(r Row) Number { return r.LateMax })
 
-	compare("The timer, one wheel for all instead of one time.AfterFunc a lock", AfterFunc, Wheel, client, goroutines)
-	compare("The timer where renewals are batched", AfterFuncBatch, WheelBatch, client, batch, heap)
-	compare("The batch, one script for many locks instead of a round trip each", AfterFunc, AfterFuncBatch, client, server, batch)
+	compare("The timer, one wheel for all instead of one time.AfterFunc per lock", AfterFunc, Wheel, client, heap, goroutines, latest)
+	compare("The timer where renewals share round trips", AfterFuncBatch, WheelBatch, client, heap, batch, latest)
+	compare("The batch, one script call for many locks instead of a round trip each", AfterFunc, AfterFuncBatch, client, server, batch)
 	compare("The batch where a wheel fills it", Wheel, WheelBatch, client, server, batch)
 	compare("Timer and batch together", AfterFunc, WheelBatch, client, server, goroutines)
-	compare("Against no timers at all", Sweep, WheelBatch, client, server, latest)
+	compare("The library beside the bare loop", WheelBatch, Library, client, server, batch)
+	compare("The library against no timers at all", Sweep, Library, client, server, latest)
+	out = append(out, masterRemarks(rows)...)
 	if s := scriptRemark(rows); s != "" {
 		out = append(out, s)
 	}
@@ -104,4 +107,36 @@ func scriptRemark(rows []Row) string {
 		return ""
 	}
 	return fmt.Sprintf("One script call holds Redis for, in us, mean, p99 and max (%d locks): %s.", most, strings.Join(said, "; "))
+}
+
+// masterRemarks say how evenly the masters of a Cluster were loaded, in the rows
+// of the largest number of locks.
+func masterRemarks(rows []Row) []string {
+	most := 0
+	for _, r := range rows {
+		if len(r.Masters) > 0 {
+			most = max(most, r.Locks)
+		}
+	}
+	var out []string
+	for _, r := range rows {
+		if r.Locks != most || len(r.Masters) == 0 {
+			continue
+		}
+		part := func(what string, of func(Master) Number) string {
+			sum, least, largest := NumberOf(0), math.Inf(1), 0.0
+			for _, m := range r.Masters {
+				n := of(m)
+				sum = sum.Plus(n)
+				least, largest = min(least, n.Value), max(largest, n.Value)
+			}
+			if !sum.Known || sum.Value <= 0 {
+				return what + " n/a"
+			}
+			return fmt.Sprintf("%s from %.1f %% to %.1f %%", what, least/sum.Value*100, largest/sum.Value*100)
+		}
+		out = append(out, fmt.Sprintf("Each of the %d masters had (%v; even would be %.1f %%): %s; %s.", len(r.Masters), r, 100/float64(len(r.Masters)),
+			part("of the renewals", func(m Master) Number { return m.Renewals }), part("of Redis' CPU", func(m Master) Number { return m.CPU })))
+	}
+	return out
 }

@@ -34,6 +34,9 @@ type Environment struct {
 	Notes        []string  `json:"notes,omitempty"` // what the reader is to know of the load
 }
 
+// Verdict is the sentence that answers what the run was made for.
+func (r *Report) Verdict() string { return Answer(r.Rows) }
+
 // CheckWritable says whether a file can be written, and leaves everything as it
 // is. It is asked before the run, so that an hour of measuring does not end in
 // "no such directory". The error is the system's own.

@@ -7,16 +7,17 @@ import (
 
 // The drivers, as the rows name them.
 const (
-	WheelBatch     = "wheel-batch"
+	AfterFunc      = "afterfunc"
 	Wheel          = "wheel"
 	AfterFuncBatch = "afterfunc-batch"
-	AfterFunc      = "afterfunc"
+	WheelBatch     = "wheel-batch"
+	Library        = "library"
 	Sweep          = "sweep"
 )
 
 // Drivers are all of them, in the order in which a table has them.
 func Drivers() []string {
-	return []string{WheelBatch, Wheel, AfterFuncBatch, AfterFunc, Sweep}
+	return []string{AfterFunc, Wheel, AfterFuncBatch, WheelBatch, Library, Sweep}
 }
 
 // Row is one driver at one number of locks. Its numbers are n/a if the row did
@@ -30,6 +31,7 @@ type Row struct {
 	RenewalsPerSecond Number `json:"renewals_per_s"`
 	Batch             Number `json:"locks_per_batch"` // renewals of one round trip, on average
 	ClientCPUSeconds  Number `json:"client_cpu_s"`
+	ServerCPUSeconds  Number `json:"redis_cpu_s"` // of all masters
 	ClientCPU         Number `json:"client_cpu_us_per_renewal"`
 	RedisCPU          Number `json:"redis_cpu_us_per_renewal"`
 	RSS               Number `json:"rss_bytes"`
@@ -41,11 +43,13 @@ type Row struct {
 	LateMax           Number `json:"late_max_ms"`
 	Missed            Number `json:"missed"`
 	Lost              Number `json:"lost"`
-	Connections       Number `json:"connections"` // dialled by the engine, acquisition included
+	Connections       Number `json:"connections"` // dialled by the row, acquisition included
 	Scripts           Number `json:"scripts"`     // calls of a script that the server had, during the hold
 	ScriptMean        Number `json:"script_us_mean"`
 	ScriptP99         Number `json:"script_us_p99"` // of a server of our own, from Redis 7 on
 	ScriptMax         Number `json:"script_us_max"` // likewise
+
+	Masters []Master `json:"masters,omitempty"` // of a Cluster
 
 	ServerCPU []CPUSample `json:"redis_cpu_samples,omitempty"` // after the hold; with -out, of the most locks
 
@@ -73,8 +77,8 @@ func (r Row) Losses() string {
 	return fmt.Sprintf("%v: %s missed, %s lost", r, r.Missed.digits(0), r.Lost.digits(0))
 }
 
-// Verdict is an error if any row is not as it must be.
-func Verdict(rows []Row) error {
+// Sound is an error if any row is not as it must be.
+func Sound(rows []Row) error {
 	bad := 0
 	for _, r := range rows {
 		if !r.Sound() {
@@ -85,6 +89,13 @@ func Verdict(rows []Row) error {
 		return fmt.Errorf("bench: FAILED: %d of %d rows missed or lost locks, or did not end well", bad, len(rows))
 	}
 	return nil
+}
+
+// Master is what one master of a Cluster did in a row's hold.
+type Master struct {
+	Address  string `json:"address"`
+	Renewals Number `json:"renewals"`
+	CPU      Number `json:"redis_cpu_s"`
 }
 
 // CPUSample is how busy the server was in the time before an instant.

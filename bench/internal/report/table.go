@@ -8,14 +8,41 @@ import (
 	"unicode/utf8"
 )
 
-// WriteHeader says where and how the rows are measured.
-func WriteHeader(w io.Writer, e Environment, lease, duration time.Duration) {
-	fmt.Fprintf(w, "%s %s/%s, %d CPUs, GOMAXPROCS %d, GOGC %s\n", e.Go, e.OS, e.Arch, e.CPUs, e.GOMAXPROCS, e.GOGC)
-	fmt.Fprintf(w, "Redis: %s\n", e.Redis)
-	fmt.Fprintf(w, "lease %v, renewed each third of it; each row holds its locks for %v, in a process of its own; rows in random order\n", lease, duration)
-	for _, note := range e.Notes {
-		fmt.Fprintln(w, note)
+// WriteText writes a report for a terminal: the answer, what the rows are, the
+// table, what it says in words, and where and how the rows were measured.
+func WriteText(w io.Writer, rep *Report) {
+	fmt.Fprintf(w, "%s\n\n", rep.Verdict())
+	drivers := driversOf(rep.Rows)
+	width := 0
+	for _, d := range drivers {
+		width = max(width, len(d))
 	}
+	for _, d := range drivers {
+		fmt.Fprintf(w, "%-*s  %s\n", width, d, About(d))
+	}
+	if len(drivers) > 0 {
+		fmt.Fprintln(w)
+	}
+	writeTable(w, rep.Rows)
+	for _, line := range Remarks(rep.Rows) {
+		fmt.Fprintln(w, line)
+	}
+	fmt.Fprintln(w)
+	e := rep.Environment
+	for _, line := range e.lines() {
+		fmt.Fprintln(w, line)
+	}
+}
+
+// lines say where and how the rows were measured.
+func (e Environment) lines() []string {
+	lease, duration := time.Duration(e.LeaseMs)*time.Millisecond, time.Duration(e.DurationMs)*time.Millisecond
+	out := []string{
+		fmt.Sprintf("Measured on %s %s/%s, %d CPUs, GOMAXPROCS %d, GOGC %s", e.Go, e.OS, e.Arch, e.CPUs, e.GOMAXPROCS, e.GOGC),
+		"Redis: " + e.Redis,
+		fmt.Sprintf("lease %v, renewed every third of it; each row holds its locks for %v, in a process of its own", lease, duration),
+	}
+	return append(out, e.Notes...)
 }
 
 // column is one column of the table.
@@ -60,9 +87,9 @@ func figures(top, bottom string, decimals int, field func(Row) Number) column {
 	return column{[2]string{top, bottom}, func(r Row) string { return field(r).digits(decimals) }}
 }
 
-// WriteTable prints the rows, columns aligned: the first one left, numbers
+// writeTable prints the rows, columns aligned: the first one left, numbers
 // right.
-func WriteTable(w io.Writer, rows []Row) {
+func writeTable(w io.Writer, rows []Row) {
 	if len(rows) == 0 {
 		return
 	}

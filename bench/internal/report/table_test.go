@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +20,7 @@ func soundRow(driver string, locks int, client, redis float64) Row {
 func TestTableIsAligned(t *testing.T) {
 	lost := Row{Driver: "afterfunc", Locks: 100_000, Missed: NumberOf(100_000), Lost: NumberOf(100_000), Faults: []string{"no answer"}}
 	var b bytes.Buffer
-	WriteTable(&b, []Row{soundRow("wheel-batch", 1000, 5.046, 4.5), lost})
+	writeTable(&b, []Row{soundRow("wheel-batch", 1000, 5.046, 4.5), lost})
 	require.Equal(t, strings.TrimPrefix(`
                      client  client us  Redis us      peak     live  goroutines      GC  renewals  late ms  late ms  late ms
 driver        locks   CPU s   /renewal  /renewal       RSS     heap      (peak)  cycles        /s      p50      p99      max  missed    lost
@@ -35,17 +34,27 @@ afterfunc, 100000 locks: no answer
 
 func TestTableOfNoRowsIsNothing(t *testing.T) {
 	var b bytes.Buffer
-	WriteTable(&b, nil)
+	writeTable(&b, nil)
 	require.Empty(t, b.String())
 }
 
-func TestHeaderSaysWhereAndHow(t *testing.T) {
+func TestTextAnswersFirstThenExplainsThenShowsTheTable(t *testing.T) {
 	var b bytes.Buffer
-	WriteHeader(&b, Environment{
-		Go: "go1.25.0", OS: "linux", Arch: "amd64", CPUs: 2, GOMAXPROCS: 2, GOGC: "100", Redis: "redis-server 7", Notes: []string{"note: x"},
-	}, 3*time.Second, 5*time.Second)
-	for _, part := range []string{"go1.25.0 linux/amd64", "2 CPUs", "GOGC 100", "Redis: redis-server 7", "lease 3s", "for 5s", "\nnote: x\n"} {
-		require.Contains(t, b.String(), part)
+	WriteText(&b, &Report{
+		Environment: Environment{
+			Go: "go1.25.0", OS: "linux", Arch: "amd64", CPUs: 2, GOMAXPROCS: 2, GOGC: "100", Redis: "redis-server 7", Notes: []string{"note: x"}, LeaseMs: 3000, DurationMs: 5000,
+		},
+		Rows: []Row{soundRow("afterfunc", 10, 4, 4), soundRow("wheel", 10, 1, 1)},
+	})
+	text, at := b.String(), 0
+	for _, part := range []string{
+		"With 10 locks, one timing wheel instead of one time.AfterFunc per lock takes 75 % less client CPU", "\n\n",
+		"afterfunc  one time.AfterFunc and one round trip per lock", "wheel      the same loop", "driver", "goroutines",
+		"go1.25.0 linux/amd64", "2 CPUs", "GOGC 100", "Redis: redis-server 7", "lease 3s", "for 5s", "\nnote: x\n",
+	} {
+		found := strings.Index(text[at:], part)
+		require.GreaterOrEqual(t, found, 0, "%q, in its place, in\n%s", part, text)
+		at += found
 	}
 }
 
@@ -79,7 +88,7 @@ func TestRemarksSpeakOfRowsThatWereRun(t *testing.T) {
 	for _, d := range Drivers() {
 		all = append(all, soundRow(d, 10, 1, 1))
 	}
-	require.Len(t, Remarks(all), 7)
+	require.Len(t, Remarks(all), 8)
 
 	for i := range all { // embedded, on Windows
 		all[i].RedisCPU, all[i].ClientCPU = Number{}, Number{}

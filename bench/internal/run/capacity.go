@@ -20,10 +20,10 @@ const (
 )
 
 // MeasureCapacity is how many renewals a second srv does, one script call each
-// on as many connections as there are Dispatchers: what the slowest driver asks
+// on as many connections as there are RoundTrips: what the slowest driver asks
 // for. It takes about a second and leaves no key.
 func MeasureCapacity(ctx context.Context, srv *redistest.Server) (float64, error) {
-	pool := srv.Pool(Dispatchers)
+	pool := srv.Pool(RoundTrips)
 	defer pool.Close()
 	name := func(i int) string { return fmt.Sprintf("wheellock:bench:probe:%d", i) }
 	const field = "probe"
@@ -34,9 +34,9 @@ func MeasureCapacity(ctx context.Context, srv *redistest.Server) (float64, error
 			return 0, fmt.Errorf("bench: measuring the capacity: %w", err)
 		}
 	}
-	defer func() { _, _ = deleteKeys(srv, probeLocks, name, func(int) {}) }()
+	defer func() { _, _ = deleteKeys(OneServer(srv), probeLocks, name, func(int) {}) }()
 	var next, done atomic.Int64
-	errs := make([]error, Dispatchers)
+	errs := make([]error, RoundTrips)
 	var wg sync.WaitGroup
 	begun := time.Now()
 	for w := range errs {

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-
-	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 // pipelined is how many keys are asked for at once when locks are checked.
@@ -16,22 +14,24 @@ const pipelined = 500
 // checkHeld looks at lock 0 to n-1 on the server with plain commands and counts
 // those that are absent or another's, and those whose TTL is not within the
 // lease. done is called as it goes on.
-func checkHeld(srv *redistest.Server, n int, name func(i int) string, h Holder, lease time.Duration, done func(int)) (lost, oddTTL int, err error) {
-	conn, err := srv.Dial()
+func checkHeld(t *Target, n int, name func(i int) string, h Holder, lease time.Duration, done func(int)) (lost, oddTTL int, err error) {
+	all, err := t.plain()
 	if err != nil {
 		return 0, 0, fmt.Errorf("bench: check: %w", err)
 	}
-	defer conn.Close()
+	defer all.close()
 	for from := 0; from < n; from += pipelined {
 		to := min(from+pipelined, n)
 		for i := from; i < to; i++ {
+			conn := all[t.lane(name(i))]
 			_ = conn.Send("HGETALL", name(i))
 			_ = conn.Send("PTTL", name(i)) // an error shows at Flush
 		}
-		if err := conn.Flush(); err != nil {
+		if err := all.flush(); err != nil {
 			return 0, 0, fmt.Errorf("bench: check: %w", err)
 		}
 		for i := from; i < to; i++ {
+			conn := all[t.lane(name(i))]
 			fields, err := redis.StringMap(conn.Receive())
 			if err != nil && !answered(err) {
 				return 0, 0, fmt.Errorf("bench: check: %w", err)
@@ -68,34 +68,39 @@ func answered(err error) bool {
 }
 
 // countKeys counts which of lock 0 to n-1 exist.
-func countKeys(srv *redistest.Server, n int, name func(i int) string, done func(int)) (int, error) {
-	return eachKey(srv, "EXISTS", n, name, done)
+func countKeys(t *Target, n int, name func(i int) string, done func(int)) (int, error) {
+	return eachKey(t, "EXISTS", n, name, done)
 }
 
 // deleteKeys deletes lock 0 to n-1 and counts which of them existed.
-func deleteKeys(srv *redistest.Server, n int, name func(i int) string, done func(int)) (int, error) {
-	return eachKey(srv, "DEL", n, name, done)
+func deleteKeys(t *Target, n int, name func(i int) string, done func(int)) (int, error) {
+	return eachKey(t, "DEL", n, name, done)
 }
 
 // eachKey gives the command to every key and adds up the answers.
-func eachKey(srv *redistest.Server, command string, n int, name func(i int) string, done func(int)) (int, error) {
-	conn, err := srv.Dial()
+func eachKey(t *Target, command string, n int, name func(i int) string, done func(int)) (int, error) {
+	all, err := t.plain()
 	if err != nil {
 		return 0, fmt.Errorf("bench: %s: %w", command, err)
 	}
-	defer conn.Close()
+	defer all.close()
 	sum := 0
 	for from := 0; from < n; from += pipelined {
-		args := make([]any, 0, pipelined)
-		for i := from; i < min(from+pipelined, n); i++ {
-			args = append(args, name(i))
+		to := min(from+pipelined, n)
+		for i := from; i < to; i++ {
+			_ = all[t.lane(name(i))].Send(command, name(i)) // an error shows at Flush
 		}
-		found, err := redis.Int(conn.Do(command, args...))
-		if err != nil {
+		if err := all.flush(); err != nil {
 			return sum, fmt.Errorf("bench: %s: %w", command, err)
 		}
-		sum += found
-		done(from + len(args))
+		for i := from; i < to; i++ {
+			found, err := redis.Int(all[t.lane(name(i))].Receive())
+			if err != nil {
+				return sum, fmt.Errorf("bench: %s: %w", command, err)
+			}
+			sum += found
+		}
+		done(to)
 	}
 	return sum, nil
 }

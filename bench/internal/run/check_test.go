@@ -18,14 +18,15 @@ func TestCheckFindsEveryLostLock(t *testing.T) {
 			t.Parallel()
 			srv := ownServer(t)
 			name := func(i int) string { return "l" + strconv.Itoa(i) }
-			h, err := NewHolder(d, srv, name, n, lease)
+			target := OneServer(srv)
+			h, err := Hold(d, target, "l", n, lease)
 			require.NoError(t, err)
 			defer h.Close()
 			for i := range n {
 				require.NoError(t, h.Acquire(context.Background(), i))
 			}
 			require.Equal(t, n, h.Live())
-			lost, odd, err := checkHeld(srv, n, name, h, lease, func(int) {})
+			lost, odd, err := checkHeld(target, n, name, h, lease, func(int) {})
 			require.NoError(t, err)
 			require.Zero(t, lost)
 			require.Zero(t, odd)
@@ -44,15 +45,15 @@ func TestCheckFindsEveryLostLock(t *testing.T) {
 			do("PERSIST", "l4")                   // never expires
 			do("PEXPIRE", "l5", 36_000_000)       // lives longer than the lease
 			do("RENAME", "l6", "l7")              // absent, and another lock of ours in its place
-			lost, odd, err = checkHeld(srv, n, name, h, lease, func(int) {})
+			lost, odd, err = checkHeld(target, n, name, h, lease, func(int) {})
 			require.NoError(t, err)
 			require.Equal(t, 6, lost, "l0 to l3, l6 and l7")
 			require.Equal(t, 2, odd, "l4 and l5")
 
-			there, err := countKeys(srv, n, name, func(int) {})
+			there, err := countKeys(target, n, name, func(int) {})
 			require.NoError(t, err)
 			require.Equal(t, 6, there)
-			deleted, err := deleteKeys(srv, n, name, func(int) {})
+			deleted, err := deleteKeys(target, n, name, func(int) {})
 			require.NoError(t, err)
 			require.Equal(t, 6, deleted)
 		})

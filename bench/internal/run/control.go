@@ -8,7 +8,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -26,15 +25,15 @@ const (
 // control takes a lock that nobody renews and watches it go: on a server that
 // never lets a key expire, "lost 0" would mean nothing. It returns how long the
 // lock was there, and leaves no key.
-func control(ctx context.Context, srv *redistest.Server, name string, lease time.Duration) (time.Duration, error) {
-	client, _, err := newClient(srv, lock.Config{Lease: lease, FailFast: true})
+func control(ctx context.Context, t *Target, name string, lease time.Duration) (time.Duration, error) {
+	client, err := newClient(t, lock.Config{Lease: lease, FailFast: true}, func(conn redis.Conn, _ int) redis.Conn { return conn })
 	if err != nil {
 		return 0, err
 	}
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	defer func() { _ = client.Close(over) }()
-	conn, err := srv.Dial()
+	conn, err := t.servers[t.lane(name)].Dial()
 	if err != nil {
 		return 0, fmt.Errorf("bench: the control lock: %w", err)
 	}

@@ -19,7 +19,7 @@ func TestControlLockGoesByItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := start(t)
-			_, err := control(context.Background(), srv, controlName, ControlLease)
+			_, err := control(context.Background(), OneServer(srv), controlName, ControlLease)
 			require.NoError(t, err)
 			require.Empty(t, keys(t, srv))
 		})
@@ -53,7 +53,7 @@ func TestControlLockThatIsRenewedIsAFault(t *testing.T) {
 	t.Parallel()
 	srv := ownServer(t)
 	meddle(t, srv, func(conn redis.Conn) { _, _ = conn.Do("PEXPIRE", controlName, 10_000) })
-	_, err := control(context.Background(), srv, controlName, ControlLease)
+	_, err := control(context.Background(), OneServer(srv), controlName, ControlLease)
 	require.ErrorContains(t, err, "is still there")
 	require.Empty(t, keys(t, srv))
 }
@@ -63,7 +63,7 @@ func TestControlLockThatGoesTooEarlyIsAFault(t *testing.T) {
 	srv := ownServer(t)
 	meddle(t, srv, func(conn redis.Conn) { _, _ = conn.Do("DEL", controlName) })
 	// So long a lease that no slow machine makes it look kept.
-	_, err := control(context.Background(), srv, controlName, time.Minute)
+	_, err := control(context.Background(), OneServer(srv), controlName, time.Minute)
 	require.ErrorContains(t, err, "before its lease")
 }
 
@@ -76,7 +76,7 @@ func TestControlLockIsReleasedWhenInterrupted(t *testing.T) {
 		defer cancel()
 		_ = waitFor(srv, controlName)
 	})
-	_, err := control(ctx, srv, controlName, time.Minute)
+	_, err := control(ctx, OneServer(srv), controlName, time.Minute)
 	wg.Wait()
 	require.ErrorIs(t, err, errInterrupted)
 	require.Empty(t, keys(t, srv))

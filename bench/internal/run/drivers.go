@@ -1,29 +1,32 @@
 package run
 
-import (
-	"github.com/wheellock/wheellock/bench/internal/report"
-	"github.com/wheellock/wheellock/renewal"
-)
+import "github.com/wheellock/wheellock/bench/internal/report"
 
 // Driver is one way to keep locks renewed.
 type Driver struct {
-	Name    string
-	sweep   bool           // bench's own; otherwise the engine with this setting:
-	renewal renewal.Config // of lock.Config
+	Name string
+	keep func(*keeper) (Holder, error) // nil: the library
 }
 
-// Dispatchers is how many round trips the drivers without batches may have under
-// way: enough to keep a server busy, and what a pool by hand would have.
-const Dispatchers = 64
+const (
+	// RoundTrips is how many round trips the rows without batches may have under
+	// way to each master: enough to keep a server busy, and what a pool by hand
+	// would have.
+	RoundTrips = 64
+	// Batchers is how many batches may be under way to each master, as in the
+	// library.
+	Batchers = 2
+)
 
 // Drivers are those that the report names, in its order.
 func Drivers() []Driver {
 	return []Driver{
-		{Name: report.WheelBatch},
-		{Name: report.Wheel, renewal: renewal.Config{MaxBatch: 1, Dispatchers: Dispatchers}},
-		{Name: report.AfterFuncBatch, renewal: renewal.Config{Driver: renewal.AfterFunc}},
-		{Name: report.AfterFunc, renewal: renewal.Config{Driver: renewal.AfterFunc, MaxBatch: 1, Dispatchers: Dispatchers}},
-		{Name: report.Sweep, sweep: true},
+		{report.AfterFunc, func(k *keeper) (Holder, error) { return newTimed(k, &afterFuncs{}, roundTrips) }},
+		{report.Wheel, func(k *keeper) (Holder, error) { return newTimed(k, &wheelTimers{}, roundTrips) }},
+		{report.AfterFuncBatch, func(k *keeper) (Holder, error) { return newTimed(k, &afterFuncs{}, batches) }},
+		{report.WheelBatch, func(k *keeper) (Holder, error) { return newTimed(k, &wheelTimers{}, batches) }},
+		{report.Library, nil},
+		{report.Sweep, func(k *keeper) (Holder, error) { return newSweep(k), nil }},
 	}
 }
 

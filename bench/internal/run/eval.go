@@ -10,7 +10,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// TokenCounter is the key of the fencing tokens. It stays in Redis after a run.
+// TokenCounter is what the keys of the library's fencing tokens begin with. They
+// stay in Redis after a run.
 const TokenCounter = "wheellock_token"
 
 const ioTimeout = 5 * time.Second
@@ -20,10 +21,15 @@ const ioTimeout = 5 * time.Second
 func Eval(conn redis.Conn, timeout time.Duration, s *script.Script, args []any) (any, error) {
 	args[0] = s.SHA()
 	reply, err := redis.DoWithTimeout(conn, timeout, "EVALSHA", args...)
-	var refused redis.Error
-	if errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOSCRIPT") {
+	if isNoScript(err) {
 		args[0] = s.Text()
 		reply, err = redis.DoWithTimeout(conn, timeout, "EVAL", args...)
 	}
 	return reply, err
+}
+
+// isNoScript says whether the server does not know the script.
+func isNoScript(err error) bool {
+	var refused redis.Error
+	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOSCRIPT")
 }

@@ -2,10 +2,8 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"time"
-
-	"github.com/wheellock/wheellock/integration/redistest"
-	"github.com/wheellock/wheellock/lock"
 )
 
 // Holder acquires, keeps and releases the locks of a row, numbered from 0.
@@ -13,10 +11,6 @@ import (
 type Holder interface {
 	// Acquire acquires lock i. From then on the holder renews it.
 	Acquire(ctx context.Context, i int) error
-	// Begin is called when all are acquired: Counters counts from there.
-	Begin()
-	// Counters is what the holder knows of its renewals.
-	Counters() Counters
 	// Live is how many locks the holder believes to hold now; it is cheap.
 	Live() int
 	// Owns says whether a field that stands in lock i's hash is the holder's.
@@ -28,22 +22,27 @@ type Holder interface {
 	Close()
 }
 
-// Counters are what a holder knows of its renewals.
-type Counters struct {
-	Renewals      uint64        // answered since Begin
-	Batches       uint64        // round trips of renewals since Begin
-	P50, P99, Max time.Duration // how late the renewals since Begin were
-	Missed        int           // locks whose trust ended, since they were acquired
+// Holding is a holder, and the meter on its connections.
+type Holding struct {
+	Holder
+	*Meter
 }
 
-// NewHolder returns the driver's holder of n locks. It holds none yet.
-func NewHolder(d Driver, srv *redistest.Server, name func(i int) string, n int, lease time.Duration) (Holder, error) {
-	if d.sweep {
-		return newSweep(srv, name, n, lease)
-	}
-	client, dials, err := newClient(srv, lock.Config{Lease: lease, Renewal: d.renewal})
+// Hold returns the driver's holder of n locks, named prefix and their number. It
+// holds none yet.
+func Hold(d Driver, t *Target, prefix string, n int, lease time.Duration) (*Holding, error) {
+	m, err := newMeter(prefix, n, len(t.servers), lease)
 	if err != nil {
 		return nil, err
 	}
-	return &engine{client: client, dials: dials, name: name, held: make([]*lock.Held, n)}, nil
+	var h Holder
+	if d.keep == nil {
+		h, err = newLibrary(t, m, prefix, n, lease)
+	} else {
+		h, err = d.keep(newKeeper(t, m, prefix, n, lease))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	return &Holding{h, m}, nil
 }

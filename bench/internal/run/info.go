@@ -8,7 +8,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
-	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 // info is what INFO says in a section, by key; empty where it says nothing, as
@@ -44,43 +43,58 @@ func cpuOf(conn redis.Conn) report.Number {
 	return reading(m["used_cpu_user"]).Plus(reading(m["used_cpu_sys"]))
 }
 
-// use is what a server has done up to a moment.
+// use is what a target has done up to a moment.
 type use struct {
-	cpu        report.Number // s
-	scripts    report.Number // calls of EVALSHA
-	scriptTime report.Number // us in them
-	p99, most  report.Number // us in one of them, since observe
+	cpus       []report.Number // s, of each master
+	scripts    report.Number   // calls of EVALSHA
+	scriptTime report.Number   // us in them
+	p99, most  report.Number   // us in one of them, since observe
+}
+
+// cpu is that of all masters.
+func (u use) cpu() report.Number {
+	sum := report.NumberOf(0)
+	for _, c := range u.cpus {
+		sum = sum.Plus(c)
+	}
+	return sum
 }
 
 // observe makes a server of our own count scripts anew. Those before Redis 7
 // refuse the first.
-func observe(srv *redistest.Server) {
-	conn, err := srv.Dial()
+func observe(t *Target) {
+	all, err := t.plain()
 	if err != nil {
 		return // the row will say so
 	}
-	defer conn.Close()
-	_, _ = conn.Do("CONFIG", "SET", "latency-tracking-info-percentiles", "99 100")
-	_, _ = conn.Do("CONFIG", "RESETSTAT")
+	defer all.close()
+	for _, conn := range all {
+		_, _ = conn.Do("CONFIG", "SET", "latency-tracking-info-percentiles", "99 100")
+		_, _ = conn.Do("CONFIG", "RESETSTAT")
+	}
 }
 
 // useOf reads it. Of a server that is not our own the percentiles are left out:
 // they are of all its time, and cannot be subtracted.
-func useOf(srv *redistest.Server, own bool) use {
-	conn, err := srv.Dial()
+func useOf(t *Target, own bool) use {
+	all, err := t.plain()
 	if err != nil {
-		return use{}
+		return use{cpus: make([]report.Number, len(t.servers))}
 	}
-	defer conn.Close()
-	u := use{cpu: cpuOf(conn)}
-	if stats := info(conn, "commandstats"); len(stats) > 0 {
-		// A command that was not called has no line there.
-		calls := keyed(cmp.Or(stats["cmdstat_evalsha"], "calls=0,usec=0"))
-		u.scripts, u.scriptTime = reading(calls["calls"]), reading(calls["usec"])
-	}
-	if own {
-		times := keyed(info(conn, "latencystats")["latency_percentiles_usec_evalsha"])
-		u.p99, u.most = reading(times["p99"]), reading(times["p100"])
+	defer all.close()
+	u := use{scripts: report.NumberOf(0), scriptTime: report.NumberOf(0)}
+	for _, conn := range all {
+		u.cpus = append(u.cpus, cpuOf(conn))
+		calls := map[string]string{}
+		if stats := info(conn, "commandstats"); len(stats) > 0 {
+			// A command that was not called has no line there.
+			calls = keyed(cmp.Or(stats["cmdstat_evalsha"], "calls=0,usec=0"))
+		}
+		u.scripts, u.scriptTime = u.scripts.Plus(reading(calls["calls"])), u.scriptTime.Plus(reading(calls["usec"]))
+		if own {
+			times := keyed(info(conn, "latencystats")["latency_percentiles_usec_evalsha"])
+			u.p99, u.most = reading(times["p99"]), reading(times["p100"])
+		}
 	}
 	return u
 }

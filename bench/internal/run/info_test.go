@@ -27,17 +27,17 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 	require.NoError(t, err)
 	_, err = conn.Do("EVALSHA", sha, 0)
 	require.NoError(t, err)
-	before := useOf(srv, false)
+	before := useOf(OneServer(srv), false)
 	require.True(t, before.scripts.Known)
 	settings, err := redis.Strings(conn.Do("CONFIG", "GET", "latency-tracking*"))
 	require.NoError(t, err)
 
 	d, _ := DriverNamed("sweep")
 	one := func(srv *redistest.Server) report.Row {
-		p, err := NewParent(srv, Plan{Drivers: []Driver{d}, Locks: []int{50}, Lease: 2 * time.Second, Duration: 3 * time.Second}, &output{}, noProgress{})
+		p, err := NewParent(OneServer(srv), Plan{Drivers: []Driver{d}, Locks: []int{50}, Lease: 2 * time.Second, Duration: 3 * time.Second}, &output{}, noProgress{})
 		require.NoError(t, err)
 		rows := p.Rows(context.Background())
-		require.NoError(t, report.Verdict(rows), "%+v", rows)
+		require.NoError(t, report.Sound(rows), "%+v", rows)
 		return rows[0]
 	}
 	connected, err := redistest.Connect(t.Context(), srv.URL())
@@ -50,7 +50,7 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 	after, err := redis.Strings(conn.Do("CONFIG", "GET", "latency-tracking*"))
 	require.NoError(t, err)
 	require.Equal(t, settings, after)
-	require.Greater(t, useOf(srv, false).scripts.Value, before.scripts.Value, "its counts go on")
+	require.Greater(t, useOf(OneServer(srv), false).scripts.Value, before.scripts.Value, "its counts go on")
 
 	own := one(srv)
 	// A call that straddles an end is in Redis' count and not yet in ours.
@@ -66,5 +66,5 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 
 func TestEmbeddedServerTellsNothing(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, use{}, useOf(miniServer(t), true))
+	require.Equal(t, use{cpus: make([]report.Number, 1)}, useOf(OneServer(miniServer(t)), true))
 }

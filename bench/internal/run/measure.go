@@ -21,17 +21,17 @@ func (r *rowRun) measure() error {
 	debug.FreeOSMemory() // what taking the locks needed is not the hold's
 	ownPeak := resetPeakRSS()
 	if r.cfg.Own {
-		observe(r.srv)
+		observe(r.target)
 	}
 	r.holder.Begin()
-	gcs, before := gcCycles(), useOf(r.srv, r.cfg.Own)
+	gcs, before := gcCycles(), useOf(r.target, r.cfg.Own)
 	begun, cpu := time.Now(), cpuTime()
 
 	goroutines := r.hold(PhaseHold, r.cfg.Duration)
 
 	held, cpu := time.Since(begun).Seconds(), cpuTime().Minus(cpu)
 	c := r.holder.Counters()
-	after := useOf(r.srv, r.cfg.Own)
+	after := useOf(r.target, r.cfg.Own)
 	gcs = gcCycles() - gcs
 	if ownPeak {
 		r.row.RSS = peakRSS()
@@ -49,11 +49,19 @@ func (r *rowRun) measure() error {
 	r.row.Batch = report.NumberOf(n).Per(float64(c.Batches))
 	r.row.ClientCPUSeconds = cpu
 	r.row.ClientCPU = cpu.Times(1e6).Per(n)
-	r.row.RedisCPU = after.cpu.Minus(before.cpu).Times(1e6).Per(n)
+	r.row.RedisCPU = after.cpu().Minus(before.cpu()).Times(1e6).Per(n)
 	r.row.Scripts = after.scripts.Minus(before.scripts)
 	r.row.ScriptMean = after.scriptTime.Minus(before.scriptTime).Per(r.row.Scripts.Value)
 	r.row.ScriptP99, r.row.ScriptMax = after.p99, after.most
 	r.row.Goroutines = report.NumberOf(goroutines)
+	r.row.ServerCPUSeconds = after.cpu().Minus(before.cpu())
+	if r.target.Cluster() {
+		for lane, renewed := range c.ByLane {
+			r.row.Masters = append(r.row.Masters, report.Master{
+				Address: r.target.names[lane], Renewals: report.NumberOf(renewed), CPU: after.cpus[lane].Minus(before.cpus[lane]),
+			})
+		}
+	}
 	r.row.GCCycles = report.NumberOf(gcs)
 	if n > 0 {
 		r.row.LateP50, r.row.LateP99, r.row.LateMax = report.Milliseconds(c.P50), report.Milliseconds(c.P99), report.Milliseconds(c.Max)
@@ -63,7 +71,7 @@ func (r *rowRun) measure() error {
 	}
 	r.row.Heap = liveHeap()
 
-	lost, oddTTL, err := checkHeld(r.srv, r.cfg.Locks, r.name, r.holder, r.cfg.Lease, r.progress("check"))
+	lost, oddTTL, err := checkHeld(r.target, r.cfg.Locks, r.name, r.holder, r.cfg.Lease, r.progress("check"))
 	if err != nil {
 		lost, r.gone = r.cfg.Locks, true
 		r.fault(fmt.Errorf("no lock can be checked on the server, so all count as lost: %s", report.OneLine(err)))

@@ -12,40 +12,35 @@ import (
 
 // idle is a broken twin of a driver: it takes locks, never renews them, and
 // believes that it has them.
-type idle struct{ *sweep }
+type idle struct {
+	*keeper
+	live int
+}
 
-func (h idle) Begin()             {}
-func (h idle) Counters() Counters { return Counters{} }
-func (h idle) Live() int          { return len(h.locks) }
-
-// honest is one that knows at least that it has lost them.
-type honest struct{ idle }
-
-func (h honest) Live() int { return 0 }
+func (h idle) Acquire(ctx context.Context, i int) error { return h.acquire(ctx, i) }
+func (h idle) Live() int                                { return h.live }
+func (h idle) Close()                                   { h.closePools() }
 
 func TestDriverThatDoesNotRenewIsFoundOut(t *testing.T) {
 	const n, lease = 20, time.Second
-	for name, twin := range map[string]func(*sweep) Holder{
-		"and believes it holds": func(s *sweep) Holder { return idle{s} },
-		"and knows":             func(s *sweep) Holder { return honest{idle{s}} },
-	} {
+	for name, live := range map[string]int{"and believes it holds": n, "and knows": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &rowRun{
-				cfg: rowConfig{Driver: "idle", Locks: n, Lease: lease, Duration: lease, Prefix: "twin:"},
-				srv: ownServer(t), stop: make(chan struct{}), event: func(event) {},
+				cfg:    rowConfig{Driver: "idle", Locks: n, Lease: lease, Duration: lease, Prefix: "twin:"},
+				target: OneServer(ownServer(t)), stop: make(chan struct{}), event: func(event) {},
 			}
-			s, err := newSweep(r.srv, r.name, n, lease)
+			m, err := newMeter(r.cfg.Prefix, n, 1, lease)
 			require.NoError(t, err)
-			s.start.Do(func() { close(s.done) }) // it never sweeps
-			defer s.Close()
-			r.holder = twin(s)
+			r.holder = &Holding{idle{newKeeper(r.target, m, r.cfg.Prefix, n, lease), live}, m}
+			defer r.holder.Close()
 			for i := range n {
 				require.NoError(t, r.holder.Acquire(context.Background(), i))
 			}
 			require.NoError(t, r.measure())
 			require.False(t, r.row.Sound())
-			if r.holder.Live() > 0 {
+			require.Equal(t, float64(n), r.row.Missed.Value, "the meter sees it, whatever the driver believes")
+			if live > 0 {
 				require.Equal(t, float64(n), r.row.Lost.Value)
 			} else {
 				require.Contains(t, strings.Join(r.row.Faults, "\n"), "no lock was held any more")

@@ -16,7 +16,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
-	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 const (
@@ -32,7 +31,7 @@ const (
 // measured. One goroutine calls Control and Rows; Kill may be called by any.
 type Parent struct {
 	// immutable
-	srv      *redistest.Server
+	target   *Target
 	plan     Plan
 	command  []string // of a row's process
 	env      []string // beside our own environment
@@ -48,16 +47,16 @@ type Parent struct {
 	closed bool       // Kill was called: none may start any more
 }
 
-// NewParent is a parent of rows on srv. What goes wrong with a row is written to
+// NewParent is a parent of rows on t. What goes wrong with a row is written to
 // out at once, on lines of its own. The program that calls it must call RowMain,
 // and nothing else, when RowEnv is set: it starts itself for every row.
-func NewParent(srv *redistest.Server, p Plan, out io.Writer, told Progress) (*Parent, error) {
+func NewParent(t *Target, p Plan, out io.Writer, told Progress) (*Parent, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("bench: finding the own program: %w", err)
 	}
 	return &Parent{
-		srv: srv, plan: p, command: []string{exe}, env: []string{RowEnv + "=1"},
+		target: t, plan: p, command: []string{exe}, env: []string{RowEnv + "=1"},
 		run: randomID()[:6], hang: hangTimeout, out: out, progress: told,
 	}, nil
 }
@@ -66,7 +65,7 @@ func NewParent(srv *redistest.Server, p Plan, out io.Writer, told Progress) (*Pa
 // takes about ControlLease. It returns how long the lock was there. An error says
 // that "lost 0" would mean nothing on this server.
 func (p *Parent) Control(ctx context.Context) (time.Duration, error) {
-	return control(ctx, p.srv, "wheellock:bench:"+p.run+":control", ControlLease)
+	return control(ctx, p.target, "wheellock:bench:"+p.run+":control", ControlLease)
 }
 
 // Rows measures every driver at every number of locks, once, in random order, and
@@ -140,7 +139,7 @@ func (p *Parent) tell(r report.Row) {
 func (p *Parent) ready(ctx context.Context) error {
 	deadline := time.Now().Add(outageBound)
 	for {
-		err := ping(ctx, p.srv)
+		err := ping(ctx, p.target)
 		if err == nil || ctx.Err() != nil {
 			p.down = false
 			return err
@@ -153,14 +152,20 @@ func (p *Parent) ready(ctx context.Context) error {
 	}
 }
 
-func ping(ctx context.Context, srv *redistest.Server) error {
-	conn, err := srv.DialContext(ctx)
-	if err != nil {
-		return err
+// ping asks every master for an answer.
+func ping(ctx context.Context, t *Target) error {
+	for _, srv := range t.servers {
+		conn, err := srv.DialContext(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = redis.DoContext(conn, ctx, "PING")
+		_ = conn.Close()
+		if err != nil {
+			return err
+		}
 	}
-	defer conn.Close()
-	_, err = redis.DoContext(conn, ctx, "PING")
-	return err
+	return nil
 }
 
 // wait waits for d or for the end of ctx.
@@ -197,8 +202,8 @@ func (p *Parent) row(ctx context.Context, r report.Row, number int) report.Row {
 		return fail(fmt.Errorf("the row's process cannot be started: %w", err))
 	}
 	cfg, err := json.Marshal(rowConfig{
-		URL: p.srv.URL(), Prefix: fmt.Sprintf("wheellock:bench:%s:%d:", p.run, number),
-		Own: p.srv.Kind() == redistest.Process, Driver: r.Driver, Locks: r.Locks, Lease: p.plan.Lease, Duration: p.plan.Duration, Watch: p.plan.WatchOf(r.Locks),
+		URL: p.target.seed, Cluster: p.target.Cluster(), Prefix: fmt.Sprintf("wheellock:bench:%s:%d:", p.run, number),
+		Own: p.target.Own(), Driver: r.Driver, Locks: r.Locks, Lease: p.plan.Lease, Duration: p.plan.Duration, Watch: p.plan.WatchOf(r.Locks),
 	})
 	if err == nil {
 		_, err = stdin.Write(append(cfg, '\n'))
@@ -234,7 +239,7 @@ func (p *Parent) follow(events io.Reader, kill func()) (result *report.Row, hung
 		kill()
 	})
 	defer alive.Stop()
-	cpu := newCPUSampler(p.srv, p.plan.Watch)
+	cpu := newCPUSampler(p.target, p.plan.Watch)
 	defer cpu.end()
 	phase := "start"
 	for dec := json.NewDecoder(events); ; {

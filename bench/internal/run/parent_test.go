@@ -30,7 +30,7 @@ func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			var out output
-			p, err := NewParent(srv, Plan{Drivers: []Driver{d}, Locks: []int{1, 2}, Lease: time.Second, Duration: time.Second}, &out, noProgress{})
+			p, err := NewParent(OneServer(srv), Plan{Drivers: []Driver{d}, Locks: []int{1, 2}, Lease: time.Second, Duration: time.Second}, &out, noProgress{})
 			require.NoError(t, err)
 			p.env = []string{RowEnv + "=" + mode}
 			if mode == "hang" {
@@ -43,7 +43,7 @@ func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
 				require.False(t, r.Missed.Known)
 				require.Contains(t, strings.Join(r.Faults, "\n"), says)
 			}
-			require.Error(t, report.Verdict(rows))
+			require.Error(t, report.Sound(rows))
 			require.Contains(t, out.String(), says)
 		})
 	}
@@ -51,7 +51,7 @@ func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
 
 func TestKilledParentStartsNoMoreRows(t *testing.T) {
 	srv := miniServer(t)
-	p, err := NewParent(srv, Plan{Drivers: Drivers()[:1], Locks: []int{1}, Lease: time.Second, Duration: time.Second}, &output{}, noProgress{})
+	p, err := NewParent(OneServer(srv), Plan{Drivers: Drivers()[:1], Locks: []int{1}, Lease: time.Second, Duration: time.Second}, &output{}, noProgress{})
 	require.NoError(t, err)
 	p.Kill()
 	rows := p.Rows(context.Background())

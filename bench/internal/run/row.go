@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -35,8 +34,9 @@ const (
 // rowConfig is what a row is told on its standard input.
 type rowConfig struct {
 	URL      string        `json:"url"`
-	Own      bool          `json:"own"`    // the server is the run's own
-	Prefix   string        `json:"prefix"` // of the locks' names
+	Cluster  bool          `json:"cluster"` // URL is of a node of one
+	Own      bool          `json:"own"`     // the server is the run's own
+	Prefix   string        `json:"prefix"`  // of the locks' names
 	Driver   string        `json:"driver"`
 	Locks    int           `json:"locks"`
 	Lease    time.Duration `json:"lease"`
@@ -102,8 +102,8 @@ type rowRun struct {
 	stop  <-chan struct{} // closed when the row is not wanted any more
 	event func(event)
 
-	srv    *redistest.Server
-	holder Holder
+	target *Target
+	holder *Holding
 	gone   bool // the server did not answer any more
 	row    report.Row
 }
@@ -144,10 +144,10 @@ func (r *rowRun) run() error {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
 	var err error
-	if r.srv, err = redistest.Connect(ctx, r.cfg.URL); err != nil {
+	if r.target, err = connect(ctx, r.cfg.URL, r.cfg.Cluster); err != nil {
 		return err
 	}
-	if r.holder, err = NewHolder(d, r.srv, r.name, r.cfg.Locks, r.cfg.Lease); err != nil {
+	if r.holder, err = Hold(d, r.target, r.cfg.Prefix, r.cfg.Locks, r.cfg.Lease); err != nil {
 		return err
 	}
 	defer r.holder.Close()
@@ -157,9 +157,7 @@ func (r *rowRun) run() error {
 	if err == nil && !r.unwanted() {
 		err = r.measure()
 	}
-	if e, ok := r.holder.(*engine); ok {
-		r.row.Connections = report.NumberOf(e.dials.Load())
-	}
+	r.row.Connections = report.NumberOf(r.holder.Counters().Dials)
 	r.row.Interrupted = r.unwanted()
 	if err != nil {
 		r.fault(err)
@@ -178,7 +176,7 @@ func (r *rowRun) takeAll() error {
 	}
 	// Once the first are lost the last will never be had, however long we try.
 	keepsUp := func(taken int) error {
-		if lost := taken - r.holder.Live(); lost > 0 && !r.unwanted() {
+		if lost := max(taken-r.holder.Live(), r.holder.Counters().Missed); lost > 0 && !r.unwanted() {
 			return fmt.Errorf("of %d locks %d were lost before the rest was taken: the load is more than driver and server can do", taken, lost)
 		}
 		return nil
@@ -205,16 +203,16 @@ func (r *rowRun) giveBack() error {
 	goOn := func(int) error { return nil }
 	if err := r.each("release", r.cfg.Locks, release, goOn); err != nil {
 		// The names are this run's alone, so that deleting harms nobody.
-		if left, err2 := deleteKeys(r.srv, r.cfg.Locks, r.name, r.progress("delete")); err2 == nil {
+		if left, err2 := deleteKeys(r.target, r.cfg.Locks, r.name, r.progress("delete")); err2 == nil {
 			return fmt.Errorf("bench: release: %w; the %d locks left are deleted", err, left)
 		}
 		return fmt.Errorf("bench: release: locks are left to their lease of %v: %w", r.cfg.Lease, err)
 	}
-	left, err := countKeys(r.srv, r.cfg.Locks, r.name, r.progress("look"))
+	left, err := countKeys(r.target, r.cfg.Locks, r.name, r.progress("look"))
 	if err == nil && left > 0 {
 		// The engine releases what it had lost in the background.
 		time.Sleep(min(r.cfg.Lease, time.Second))
-		left, err = deleteKeys(r.srv, r.cfg.Locks, r.name, r.progress("delete"))
+		left, err = deleteKeys(r.target, r.cfg.Locks, r.name, r.progress("delete"))
 	}
 	switch {
 	case err != nil && r.gone:

@@ -3,10 +3,7 @@ package run
 import (
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/wheellock/wheellock/bench/internal/report"
-	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 const (
@@ -19,7 +16,7 @@ const (
 // second cost a server is half of what a sweep of a thousand locks does. It is
 // used by one goroutine.
 type cpuSampler struct {
-	srv    *redistest.Server
+	target *Target
 	period time.Duration
 
 	stop    chan struct{} // nil when nothing is sampled
@@ -27,8 +24,8 @@ type cpuSampler struct {
 	samples []report.CPUSample
 }
 
-func newCPUSampler(srv *redistest.Server, watch time.Duration) *cpuSampler {
-	return &cpuSampler{srv: srv, period: max(cpuPeriod, watch/cpuSamples)}
+func newCPUSampler(t *Target, watch time.Duration) *cpuSampler {
+	return &cpuSampler{target: t, period: max(cpuPeriod, watch/cpuSamples)}
 }
 
 // phase begins to sample with the row's phase watch, and ends with what follows
@@ -59,12 +56,19 @@ func (s *cpuSampler) end() []report.CPUSample {
 // run samples until stop, or until the server does not answer.
 func (s *cpuSampler) run(stop <-chan struct{}) {
 	defer close(s.done)
-	conn, err := s.srv.Dial(redis.DialReadTimeout(time.Second))
+	all, err := s.target.plain()
 	if err != nil {
 		return
 	}
-	defer conn.Close()
-	begun, before := time.Now(), cpuOf(conn)
+	defer all.close()
+	cpuOfAll := func() report.Number {
+		sum := report.NumberOf(0)
+		for _, conn := range all {
+			sum = sum.Plus(cpuOf(conn))
+		}
+		return sum
+	}
+	begun, before := time.Now(), cpuOfAll()
 	ticks := time.NewTicker(s.period)
 	defer ticks.Stop()
 	for last := begun; ; {
@@ -73,7 +77,7 @@ func (s *cpuSampler) run(stop <-chan struct{}) {
 			return
 		case <-ticks.C:
 		}
-		cpu, now := cpuOf(conn), time.Now()
+		cpu, now := cpuOfAll(), time.Now()
 		busy := cpu.Minus(before).Per(now.Sub(last).Seconds())
 		if !busy.Known {
 			return

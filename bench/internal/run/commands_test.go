@@ -1,0 +1,179 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+func renewArgs(names ...string) []any {
+	args := []any{script.Renew.SHA(), len(names)}
+	for _, name := range names {
+		args = append(args, []byte(name)) // as the library sends them
+	}
+	args = append(args, 1000, "id:")
+	for range names {
+		args = append(args, "f")
+	}
+	return args
+}
+
+func acquireArgs(name string) []any {
+	return []any{script.Acquire.SHA(), 2, name, "wheellock_token", "f", 1000, 0}
+}
+
+func releaseArgs(name string) []any { return []any{script.Release.SHA(), 1, name, "f", 0, 1000, "c"} }
+
+// recorder notes what is written on the connections of a row.
+type recorder struct {
+	mu    sync.Mutex // guards what follows
+	lines []string
+	conns int
+}
+
+// recorded is a connection that a recorder listens to.
+type recorded struct {
+	redis.Conn
+	to *recorder
+}
+
+func (r *recorder) wrap(conn redis.Conn) redis.Conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.conns++
+	return recorded{conn, r}
+}
+
+func (r *recorder) note(command string, args []any) {
+	line := command
+	for _, arg := range args {
+		line += fmt.Sprintf(" %s", redisText(arg))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, line)
+}
+
+func redisText(arg any) string {
+	if b, ok := arg.([]byte); ok {
+		return string(b)
+	}
+	return fmt.Sprint(arg)
+}
+
+func (c recorded) Send(command string, args ...any) error {
+	c.to.note(command, args)
+	return c.Conn.Send(command, args...)
+}
+
+func (c recorded) Do(command string, args ...any) (any, error) {
+	c.to.note(command, args)
+	return c.Conn.Do(command, args...)
+}
+
+func (c recorded) DoWithTimeout(timeout time.Duration, command string, args ...any) (any, error) {
+	c.to.note(command, args)
+	return redis.DoWithTimeout(c.Conn, timeout, command, args...)
+}
+
+func (c recorded) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	return redis.ReceiveWithTimeout(c.Conn, timeout)
+}
+
+// story is what a row of n locks has written, from the first acquisition to the
+// last release, once every lock was renewed some times. Every line stands there
+// once, the row's random id is taken out, and so are the lines of each
+// connection's beginning.
+func story(t *testing.T, driver string, n int) (lines []string, calls map[int]bool) {
+	t.Helper()
+	rec := &recorder{}
+	target := OneServer(ownServer(t))
+	target.wrap = rec.wrap
+	h := holdingOn(t, target, driver, n, 3*time.Second)
+	h.Begin()
+	require.Eventually(t, func() bool {
+		rec.mu.Lock()
+		defer rec.mu.Unlock()
+		for i := range n {
+			if !slices.ContainsFunc(rec.lines, func(l string) bool { return isRenewal(l) && strings.Contains(l, fmt.Sprintf(" s%d ", i)) }) {
+				return false
+			}
+		}
+		return h.Counters().Renewals >= uint64(3*n)
+	}, time.Minute, 10*time.Millisecond)
+	for i := range n {
+		require.NoError(t, h.Release(context.Background(), i))
+	}
+	id := h.Holder.(*timed).id
+	calls = map[int]bool{}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	for _, line := range rec.lines {
+		if isRenewal(line) {
+			var keys int
+			_, err := fmt.Sscanf(strings.Fields(line)[2], "%d", &keys)
+			require.NoError(t, err)
+			calls[keys] = true
+		}
+		lines = append(lines, strings.ReplaceAll(line, id, "ID"))
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines), calls
+}
+
+func isRenewal(line string) bool { return strings.HasPrefix(line, "EVALSHA "+script.Renew.SHA()) }
+
+// The question that the rows are made for: nothing but the timer differs.
+func TestWheelAndAfterFuncSendTheSameCommands(t *testing.T) {
+	t.Parallel()
+	const n = 20
+	wheel, _ := story(t, "wheel", n)
+	afterFunc, _ := story(t, "afterfunc", n)
+	require.Equal(t, afterFunc, wheel)
+	renewals := 0
+	for _, line := range wheel {
+		if isRenewal(line) {
+			renewals++
+		}
+	}
+	require.Equal(t, n, renewals, "one form of renewal for each lock")
+}
+
+// Which locks share a call depends on the moment, so calls are taken apart.
+func TestBatchesOfWheelAndAfterFuncAreTheSameCommands(t *testing.T) {
+	t.Parallel()
+	const n = 300
+	apart := func(driver string) []string {
+		lines, calls := story(t, driver, n)
+		for keys := range calls {
+			require.LessOrEqual(t, keys, BatchSize)
+		}
+		var out []string
+		for _, line := range lines {
+			if !isRenewal(line) {
+				out = append(out, line)
+				continue
+			}
+			var keys int
+			words := strings.Fields(line)
+			_, err := fmt.Sscanf(words[2], "%d", &keys)
+			require.NoError(t, err)
+			require.Len(t, words, 3+keys+2+keys)
+			for k := range keys {
+				out = append(out, strings.Join([]string{words[0], words[1], words[3+k], words[3+keys], words[4+keys], words[5+keys+k]}, " "))
+			}
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	require.Equal(t, apart("afterfunc-batch"), apart("wheel-batch"))
+}

@@ -1,0 +1,325 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+const (
+	// BatchSize is how many locks are renewed by one call of the script at most,
+	// as in the library.
+	BatchSize = 128
+	// tripSize is how many are renewed in one round trip at most: in several
+	// calls, sent together.
+	tripSize = 8 * BatchSize
+)
+
+// keeper is what all rows but the library's have in common: a record for each
+// lock, how a lock is acquired and released, and how some are renewed on a
+// connection. Which locks are renewed, and when, says the row.
+type keeper struct {
+	// immutable
+	target  *Target
+	meter   *Meter
+	id      string // of this row, part of every field
+	lease   time.Duration
+	timeout time.Duration // of a round trip
+	records []record      // by number
+	pools   []*redis.Pool // by lane, to acquire and to release
+	prefix  any           // of all fields
+	ttl     any           // the lease as an argument
+
+	again retrier
+
+	live atomic.Int64
+}
+
+// record is one lock. Beside it is its timer, if the row has any.
+type record struct {
+	key   any // the name, ready as an argument, so that a renewal makes no garbage
+	lane  int16
+	state atomic.Uint32
+}
+
+// States of a record.
+const (
+	free uint32 = iota // to held when it is acquired
+	held               // to lost when it is gone or its trust has ended, to free by Release
+	lost               // to free by Release
+)
+
+// retrier is told of every lock that was renewed, or could not be, when it is to
+// be renewed next.
+type retrier interface {
+	renewAfter(i int32, d time.Duration)
+}
+
+// once is of a row that has no timers.
+type once struct{}
+
+func (once) renewAfter(int32, time.Duration) {}
+
+func newKeeper(t *Target, m *Meter, prefix string, n int, lease time.Duration) *keeper {
+	k := &keeper{
+		target: t, meter: m, id: randomID(), lease: lease, timeout: min(lock.DefaultIOTimeout, lease/10),
+		records: make([]record, n), ttl: lease.Milliseconds(), again: once{},
+	}
+	k.prefix = k.id + ":"
+	for i := range k.records {
+		name := prefix + strconv.Itoa(i)
+		k.records[i].key, k.records[i].lane = name, int16(t.lane(name))
+	}
+	for lane := range t.servers {
+		k.pools = append(k.pools, &redis.Pool{
+			MaxActive: RoundTrips, MaxIdle: RoundTrips, Wait: true,
+			DialContext: func(ctx context.Context) (redis.Conn, error) { return k.dial(ctx, lane) },
+		})
+	}
+	return k
+}
+
+func (k *keeper) dial(ctx context.Context, lane int) (redis.Conn, error) {
+	conn, err := k.target.dial(ctx, lane)
+	if err != nil {
+		return nil, err
+	}
+	return k.meter.metered(conn, lane), nil
+}
+
+// perLane is how many locks each lane has.
+func (k *keeper) perLane() []int {
+	counts := make([]int, len(k.pools))
+	for i := range k.records {
+		counts[k.records[i].lane]++
+	}
+	return counts
+}
+
+// field is lock i's field in its hash.
+func (k *keeper) field(i int) string { return k.id + ":" + k.records[i].key.(string) }
+
+func (k *keeper) Owns(i int, field string) bool { return field == k.field(i) }
+
+func (k *keeper) Live() int { return int(k.live.Load()) }
+
+// acquire acquires lock i; it is not renewed yet.
+func (k *keeper) acquire(ctx context.Context, i int) error {
+	r := &k.records[i]
+	conn, err := k.pools[r.lane].GetContext(ctx)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	defer conn.Close()
+	// One key: no token is minted, so that nothing stays in Redis.
+	reply, err := redis.Int64s(Eval(conn, ioTimeout, script.Acquire, []any{nil, 1, r.key, k.field(i), k.ttl, 0}))
+	if err != nil {
+		return fmt.Errorf("bench: acquire: %w", err)
+	}
+	if len(reply) != 2 || reply[0] != 1 {
+		return fmt.Errorf("bench: acquire: %v is another's", r.key)
+	}
+	r.state.Store(held)
+	k.live.Add(1)
+	return nil
+}
+
+// drop makes lock i lost, if it is held.
+func (k *keeper) drop(i int32) {
+	if k.records[i].state.CompareAndSwap(held, lost) {
+		k.live.Add(-1)
+	}
+}
+
+func (k *keeper) Release(ctx context.Context, i int) error {
+	r := &k.records[i]
+	was := r.state.Swap(free)
+	switch was {
+	case free:
+		return nil // never acquired
+	case held:
+		k.live.Add(-1)
+	}
+	conn, err := k.pools[r.lane].GetContext(ctx)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	defer conn.Close()
+	channel := "redisson_lock__channel:{" + r.key.(string) + "}"
+	n, err := redis.Int(Eval(conn, ioTimeout, script.Release, []any{nil, 1, r.key, k.field(i), 0, k.ttl, channel}))
+	switch {
+	case err != nil:
+		return fmt.Errorf("bench: release: %w", err)
+	case n < 1 || was == lost:
+		return lock.ErrLost
+	}
+	return nil
+}
+
+func (k *keeper) closePools() {
+	for _, p := range k.pools {
+		_ = p.Close()
+	}
+}
+
+// lane is a connection on which a row's goroutine renews locks of one master. It
+// is used by one goroutine at a time, but for close.
+type lane struct {
+	keeper *keeper // immutable
+	number int     // immutable
+
+	args  []any
+	waits []time.Duration
+
+	mu     sync.Mutex // guards what follows; not held during I/O
+	conn   redis.Conn // nil when there is none
+	closed bool
+}
+
+// renew renews some locks of the lane in one round trip, and says when each is to
+// be renewed next. What is not trusted any more is dropped. It uses some.
+func (l *lane) renew(some []int32) {
+	k := l.keeper
+	some = k.meter.trusted(some, k.drop)
+	if len(some) == 0 {
+		return
+	}
+	left, err := l.trip(some)
+	if err != nil {
+		l.hangUp()
+		for _, i := range left { // until trust ends
+			k.again.renewAfter(i, k.lease/30)
+		}
+	}
+}
+
+// trip makes the round trip. The error says that the connection is of no more
+// use; left are the locks without an answer then.
+func (l *lane) trip(some []int32) (left []int32, err error) {
+	k := l.keeper
+	conn, err := l.connected()
+	if err != nil {
+		return some, err
+	}
+	size := BatchSize
+	if k.target.Cluster() { // a call takes keys of one slot alone
+		size = 1
+	}
+	written := time.Now()
+	for from := 0; from < len(some); from += size {
+		call := some[from:min(from+size, len(some))]
+		l.args = append(l.args[:0], renewSHA, len(call))
+		for _, i := range call {
+			l.args = append(l.args, k.records[i].key)
+		}
+		l.args = append(l.args, k.ttl, k.prefix)
+		for _, i := range call {
+			l.args = append(l.args, k.records[i].key)
+		}
+		if err := conn.Send("EVALSHA", l.args...); err != nil {
+			return some, err
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return some, err
+	}
+	for len(some) > 0 {
+		reply, err := redis.ReceiveWithTimeout(conn, max(k.timeout-time.Since(written), time.Millisecond))
+		answer, err := redis.Values(reply, err)
+		if err != nil {
+			return some, err // NOSCRIPT too: a new connection loads the script
+		}
+		call := some[:min(size, len(some))]
+		some = some[len(call):]
+		l.settle(call, answer)
+	}
+	return nil, nil
+}
+
+// settle says what becomes of the locks of a call that was answered.
+func (l *lane) settle(call []int32, answer []any) {
+	k := l.keeper
+	for _, e := range answer {
+		place, gone := e.(int64)
+		if parts, refused := e.([]any); refused && len(parts) > 0 {
+			place, _ = parts[0].(int64)
+		}
+		if place < 1 || place > int64(len(call)) {
+			continue
+		}
+		if i := call[place-1]; gone {
+			k.drop(i)
+		} else {
+			k.again.renewAfter(i, k.lease/30)
+		}
+		call[place-1] = -1
+	}
+	call = slices.DeleteFunc(call, func(i int32) bool { return i < 0 })
+	l.waits = k.meter.untilDue(call, l.waits)
+	for at, i := range call {
+		k.again.renewAfter(i, l.waits[at])
+	}
+}
+
+// connected returns the connection, which has the script.
+func (l *lane) connected() (redis.Conn, error) {
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	if conn != nil {
+		return conn, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.keeper.timeout)
+	defer cancel()
+	conn, err := l.keeper.dial(ctx, l.number)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := redis.DoWithTimeout(conn, l.keeper.timeout, "SCRIPT", "LOAD", script.Renew.Text()); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = conn.Close()
+		return nil, errClosed
+	}
+	l.conn = conn
+	return conn, nil
+}
+
+// errClosed: the row is over.
+var errClosed = errors.New("bench: the row is over")
+
+// hangUp gives the connection up.
+func (l *lane) hangUp() {
+	l.mu.Lock()
+	conn := l.conn
+	l.conn = nil
+	l.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close()
+	}
+}
+
+// close ends what the goroutine waits for, and lets it have no more connections.
+func (l *lane) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.hangUp()
+}
+
+// renewSHA names the script, as an argument.
+var renewSHA any = script.Renew.SHA()

@@ -1,0 +1,384 @@
+package run
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Meter counts the renewals of a row, in the same way for every row: it reads the
+// requests and the answers on the row's own connections, and believes nothing that
+// the row says of itself.
+//
+// A lock's renewal is due an interval, a third of the lease, after the last one was
+// due, or after the last one was written if that was earlier, or later by more than
+// half an interval: a rhythm that a row keeps is what it is measured against, and
+// one that it lost begins anew. A renewal is late by the time from its due point to
+// its answer, not below 0. Trust in a lock ends a margin, the library's own, before
+// the lease is over, counted from when the last request was written that Redis said
+// yes to. A lock whose trust ended before a renewal was answered is missed: it
+// counts once, and no renewal of it counts afterwards.
+//
+// Methods are safe for concurrent use.
+type Meter struct {
+	// immutable
+	prefix   string // of the locks' names
+	base     time.Time
+	interval time.Duration // from a request to the next due point
+	trust    time.Duration // from a request to the end of trust
+
+	mu       sync.Mutex      // guards what follows; never held during I/O
+	asked    []time.Duration // by lock: when the last request that Redis said yes to was written, since base; 0: not held
+	behind   []int32         // by lock: how much sooner than an interval after that its renewal is due, in us
+	late     *hdr.Histogram  // in us
+	renewals []uint64        // answered, by lane
+	trips    uint64          // round trips that had renewals in them
+	missed   int
+	dials    int
+}
+
+// Counters are what a Meter has counted.
+type Counters struct {
+	Renewals      uint64        // answered since Begin
+	Batches       uint64        // round trips of renewals since Begin
+	ByLane        []uint64      // Renewals of each master
+	P50, P99, Max time.Duration // how late the renewals since Begin were
+	Missed        int           // locks whose trust ended, since they were acquired
+	Dials         int           // connections opened, since the row began
+}
+
+// newMeter returns a meter of n locks, named prefix and their number, on so many
+// lanes.
+func newMeter(prefix string, n, lanes int, lease time.Duration) (*Meter, error) {
+	// The library's own margin, whatever its rule is.
+	dog, err := renewal.New(renewal.Config{TTL: lease})
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	defer dog.Close()
+	return &Meter{
+		prefix: prefix, interval: lease / 3, trust: lease - dog.Margin(lease),
+		base:  time.Now().Add(-time.Second), // no moment of the row is 0
+		asked: make([]time.Duration, n), behind: make([]int32, n), renewals: make([]uint64, lanes),
+		// Up to ten minutes, to 1 in 100.
+		late: hdr.New(1, int64(10*time.Minute/time.Microsecond), 2),
+	}, nil
+}
+
+func (m *Meter) now() time.Duration { return time.Since(m.base) }
+
+// Begin is called when all locks are acquired: Counters counts from there, but for
+// what is missed.
+func (m *Meter) Begin() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.late.Reset()
+	m.trips = 0
+	clear(m.renewals)
+}
+
+// Counters is what was counted so far.
+func (m *Meter) Counters() Counters {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	for i := range m.asked {
+		m.trustedLocked(int32(i), now)
+	}
+	at := func(q float64) time.Duration {
+		return time.Duration(m.late.ValueAtQuantile(q)) * time.Microsecond
+	}
+	c := Counters{
+		Batches: m.trips, ByLane: append([]uint64(nil), m.renewals...),
+		P50: at(50), P99: at(99), Max: at(100), Missed: m.missed, Dials: m.dials,
+	}
+	for _, n := range m.renewals {
+		c.Renewals += n
+	}
+	return c
+}
+
+// trusted returns those of some locks whose trust has not ended, in place, and
+// calls over for the others.
+func (m *Meter) trusted(some []int32, over func(i int32)) []int32 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, kept := m.now(), some[:0]
+	for _, i := range some {
+		if m.trustedLocked(i, now) {
+			kept = append(kept, i)
+		} else {
+			over(i)
+		}
+	}
+	return kept
+}
+
+// trustedLocked says whether lock i is held at now. If its trust has ended it is
+// counted as missed.
+func (m *Meter) trustedLocked(i int32, now time.Duration) bool {
+	switch {
+	case m.asked[i] == 0:
+		return false
+	case now > m.asked[i]+m.trust:
+		m.asked[i] = 0
+		m.missed++
+		return false
+	}
+	return true
+}
+
+// action is what a request does to its locks.
+type action uint8
+
+const (
+	acquires action = iota + 1
+	renews
+	releases
+)
+
+// request is one call of a script on its way.
+type request struct {
+	action  action
+	written time.Duration
+	locks   []int32
+}
+
+// requests are used again, for most are of one lock.
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+// read returns what a command does to locks of the row; nil if that is nothing.
+func (m *Meter) read(command string, args []any) *request {
+	if command != "EVALSHA" && command != "EVAL" || len(args) < 3 {
+		return nil
+	}
+	var action action
+	switch text, _ := args[0].(string); text {
+	case script.Renew.SHA(), script.Renew.Text():
+		action = renews
+	case script.Acquire.SHA(), script.Acquire.Text():
+		action = acquires
+	case script.Release.SHA(), script.Release.Text():
+		action = releases
+	default:
+		return nil
+	}
+	keys := args[2:]
+	if n, ok := args[1].(int); ok && n <= len(keys) {
+		keys = keys[:n]
+	}
+	if action != renews {
+		keys = keys[:1] // the others are beside it
+	}
+	r := requests.Get().(*request)
+	r.action, r.written, r.locks = action, m.now(), r.locks[:0]
+	for _, key := range keys {
+		r.locks = append(r.locks, m.number(key))
+	}
+	if action == releases {
+		// Whatever becomes of it, nobody trusts in that lock any more.
+		m.mu.Lock()
+		for _, i := range r.locks {
+			if i >= 0 {
+				m.trustedLocked(i, r.written)
+				m.asked[i] = 0
+			}
+		}
+		m.mu.Unlock()
+	}
+	return r
+}
+
+// number is the number of the lock of that name; -1 if it is not the row's.
+func (m *Meter) number(key any) int32 {
+	var digits string
+	switch key := key.(type) {
+	case string:
+		if len(key) > len(m.prefix) && key[:len(m.prefix)] == m.prefix {
+			digits = key[len(m.prefix):]
+		}
+	case []byte: // the library's, which writes to it again
+		if len(key) > len(m.prefix) && string(key[:len(m.prefix)]) == m.prefix {
+			digits = string(key[len(m.prefix):])
+		}
+	}
+	i, err := strconv.Atoi(digits)
+	if err != nil || i < 0 || i >= len(m.asked) {
+		return -1
+	}
+	return int32(i)
+}
+
+// answered counts a request's answer.
+func (m *Meter) answered(lane int, r *request, reply any, err error) {
+	defer requests.Put(r)
+	answer, ok := reply.([]any)
+	if err != nil || !ok {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	switch r.action {
+	case acquires:
+		if i := r.locks[0]; i >= 0 && len(answer) > 0 && answer[0] == any(int64(1)) {
+			m.asked[i], m.behind[i] = r.written, 0
+		}
+		return
+	case releases:
+		return
+	}
+	for _, e := range answer { // places of locks that are gone, or that Redis did not renew
+		place, gone := e.(int64)
+		if parts, refused := e.([]any); refused && len(parts) > 0 {
+			place, _ = parts[0].(int64)
+		}
+		if place < 1 || place > int64(len(r.locks)) {
+			continue
+		}
+		if i := r.locks[place-1]; gone && i >= 0 {
+			m.trustedLocked(i, now) // too late to be told
+			m.asked[i] = 0
+		}
+		r.locks[place-1] = -1
+	}
+	for _, i := range r.locks {
+		if i < 0 || !m.trustedLocked(i, now) {
+			continue
+		}
+		due := m.dueLocked(i)
+		_ = m.late.RecordValue(max(int64((now-due)/time.Microsecond), 1))
+		m.renewals[lane]++
+		if r.written < m.asked[i] {
+			continue // an older request, answered after a newer one
+		}
+		m.asked[i], m.behind[i] = r.written, 0
+		if behind := r.written - due; behind > 0 && behind <= m.interval/2 {
+			m.behind[i] = int32(min(behind/time.Microsecond, math.MaxInt32))
+		}
+	}
+}
+
+// dueLocked is when lock i's next renewal is due.
+func (m *Meter) dueLocked(i int32) time.Duration {
+	return m.asked[i] + m.interval - time.Duration(m.behind[i])*time.Microsecond
+}
+
+// untilDue returns how long it is until the next renewal of each lock is due, in
+// place of waits.
+func (m *Meter) untilDue(some []int32, waits []time.Duration) []time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	waits = waits[:0]
+	for _, i := range some {
+		waits = append(waits, m.dueLocked(i)-now)
+	}
+	return waits
+}
+
+// metered is conn, to a master of that lane, with the meter on it.
+func (m *Meter) metered(conn redis.Conn, lane int) redis.Conn {
+	m.mu.Lock()
+	m.dials++
+	m.mu.Unlock()
+	return &meteredConn{Conn: conn, meter: m, lane: lane}
+}
+
+// meteredConn hands everything on and shows it to a meter.
+type meteredConn struct {
+	redis.Conn
+	meter *Meter // immutable
+	lane  int    // immutable
+
+	mu   sync.Mutex // guards what follows
+	sent []*request // in order; nil for a command that is none
+	head int        // of sent: the oldest that is not answered
+	trip bool       // a renewal was written since the last flush
+}
+
+func (c *meteredConn) Send(command string, args ...any) error {
+	c.write(command, args)
+	return c.Conn.Send(command, args...)
+}
+
+func (c *meteredConn) write(command string, args []any) {
+	r := c.meter.read(command, args)
+	c.mu.Lock()
+	c.sent = append(c.sent, r)
+	c.trip = c.trip || r != nil && r.action == renews
+	c.mu.Unlock()
+}
+
+func (c *meteredConn) Flush() error {
+	c.flushed()
+	return c.Conn.Flush()
+}
+
+func (c *meteredConn) flushed() {
+	c.mu.Lock()
+	trip := c.trip
+	c.trip = false
+	c.mu.Unlock()
+	if trip {
+		c.meter.mu.Lock()
+		c.meter.trips++
+		c.meter.mu.Unlock()
+	}
+}
+
+func (c *meteredConn) Receive() (any, error) {
+	reply, err := c.Conn.Receive()
+	return c.received(reply, err)
+}
+
+func (c *meteredConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	reply, err := redis.ReceiveWithTimeout(c.Conn, timeout)
+	return c.received(reply, err)
+}
+
+func (c *meteredConn) received(reply any, err error) (any, error) {
+	if r := c.next(); r != nil {
+		c.meter.answered(c.lane, r, reply, err)
+	}
+	return reply, err
+}
+
+// next takes the oldest request that is not answered. Messages to a subscriber
+// are answers to none.
+func (c *meteredConn) next() *request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.head == len(c.sent) {
+		return nil
+	}
+	r := c.sent[c.head]
+	if c.head++; c.head == len(c.sent) {
+		c.sent, c.head = c.sent[:0], 0
+	}
+	return r
+}
+
+func (c *meteredConn) Do(command string, args ...any) (any, error) {
+	return c.do(command, args, func() (any, error) { return c.Conn.Do(command, args...) })
+}
+
+func (c *meteredConn) DoWithTimeout(timeout time.Duration, command string, args ...any) (any, error) {
+	return c.do(command, args, func() (any, error) { return redis.DoWithTimeout(c.Conn, timeout, command, args...) })
+}
+
+// do is for a command whose answer is awaited at once, with nothing written before
+// it that is not answered.
+func (c *meteredConn) do(command string, args []any, do func() (any, error)) (any, error) {
+	c.write(command, args)
+	c.flushed()
+	return c.received(do())
+}
