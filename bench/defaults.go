@@ -12,6 +12,7 @@ const (
 	// usualCapacity is how many renewals a second, one round trip each, a
 	// server and its client reach on two cores of a usual machine.
 	usualCapacity = 90_000
+	maxStart      = 4 // -max starts with what needs one in so many of the capacity
 	share         = 3 // the part of the capacity, one in so many, that a default load may need
 )
 
@@ -20,7 +21,7 @@ const (
 // measured says that it was measured, and that default counts are cut by it. The
 // notes are what the reader is to know of the load.
 func choose(o options, capacity float64, measured bool) (p run.Plan, notes []string, err error) {
-	p = run.Plan{Drivers: o.drivers, Locks: o.locks, Lease: o.lease, Duration: o.duration}
+	p = run.Plan{Drivers: o.drivers, Locks: o.locks, Lease: o.lease, Duration: o.duration, Max: o.max}
 	budget := capacity / share
 	if p.Lease == 0 {
 		p.Lease = defaultLease
@@ -34,9 +35,16 @@ func choose(o options, capacity float64, measured bool) (p run.Plan, notes []str
 	}
 	if p.Duration == 0 {
 		p.Duration = p.Lease
+		if o.max { // an overload takes a while to show
+			p.Duration *= 2
+		}
 	}
 	if p.Duration < p.Lease {
 		return p, nil, usagef("-duration is %v: it must be at least the lease, %v, or locks that nobody renews would look held", p.Duration, p.Lease)
+	}
+	if o.max {
+		p.Locks = []int{roundDown(capacity * p.Lease.Seconds() / 3 / maxStart)}
+		return p, nil, nil
 	}
 	if p.Locks == nil {
 		p.Locks = []int{1000, 10_000}

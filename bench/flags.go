@@ -29,6 +29,7 @@ type options struct {
 	cluster  []string // addresses of nodes of a Cluster, instead of redis
 	locks    []int
 	drivers  []run.Driver
+	max      bool
 	lease    time.Duration
 	duration time.Duration
 	json     string
@@ -59,8 +60,9 @@ func parse(args []string, help io.Writer) (options, error) {
 	fs.StringVar(&nodes, "cluster", "", "`nodes` of a Redis Cluster, instead of -redis: host:port or redis:// URLs, a list; the others are found")
 	fs.StringVar(&locks, "locks", "", "`numbers` of locks to hold, a list (default 1000,10000; fewer if embedded)")
 	fs.StringVar(&names, "drivers", names, "`names` of what renews them, a list")
+	fs.BoolVar(&o.max, "max", false, "find how many locks are kept renewed at the lease, by doubling, then halving (default of -drivers then: library)")
 	fs.DurationVar(&o.lease, "lease", 0, "the locks' lease, renewed every third of it (default 3s; longer if many locks need it)")
-	fs.DurationVar(&o.duration, "duration", 0, "how long a row holds its locks, at least the lease (default the lease)")
+	fs.DurationVar(&o.duration, "duration", 0, "how long a row holds its locks, at least the lease (default the lease; with -max two)")
 	fs.StringVar(&o.json, "json", "", "`file` that the report is written to as well")
 	fs.StringVar(&o.out, "out", "", "`directory` that charts, a page with all of it (index.html) and report.json are written to")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -84,6 +86,12 @@ func parse(args []string, help io.Writer) (options, error) {
 	}
 	if o.drivers, err = parseDrivers(names); err != nil {
 		return o, err
+	}
+	if o.max && given["locks"] {
+		return o, usagef("-max and -locks are both given: -max finds the number of locks")
+	}
+	if o.max && !given["drivers"] {
+		o.drivers, _ = parseDrivers(report.Library)
 	}
 	if given["json"] && o.json == "" {
 		return o, usagef("-json names no file")

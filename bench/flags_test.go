@@ -81,6 +81,7 @@ func TestBadFlagsAreUsageErrors(t *testing.T) {
 		{[]string{"-cluster", "redis://a:1/2"}, "none but 0"},
 		{[]string{"-cluster", "redis://:sec%ret@h:1"}, "cannot be parsed"},
 		{[]string{"-cluster", "a:1", "-redis", "auto"}, "one of them"},
+		{[]string{"-max", "-locks", "10"}, "-max finds"},
 		{[]string{"-nope"}, "-nope"},
 		{[]string{"1000"}, `"1000" is left over`},
 	} {
@@ -94,6 +95,16 @@ func TestBadFlagsAreUsageErrors(t *testing.T) {
 	}
 }
 
+func TestMaxIsOfTheLibraryUnlessDriversAreNamed(t *testing.T) {
+	o, err := parse([]string{"-max"}, nil)
+	require.NoError(t, err)
+	require.Len(t, o.drivers, 1)
+	require.Equal(t, report.Library, o.drivers[0].Name)
+	o, err = parse([]string{"-max", "-drivers", "wheel,sweep"}, nil)
+	require.NoError(t, err)
+	require.Len(t, o.drivers, 2)
+}
+
 func TestNodesOfAClusterAreRead(t *testing.T) {
 	o, err := parse([]string{"-cluster", "a:1, redis://u:p@b:2"}, nil)
 	require.NoError(t, err)
@@ -104,7 +115,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	var help bytes.Buffer
 	_, err := parse([]string{"-h"}, &help)
 	require.ErrorIs(t, err, flag.ErrHelp)
-	for _, name := range []string{"-redis", "-cluster", "-locks", "-drivers", "-lease", "-duration", "-json", "-out"} {
+	for _, name := range []string{"-redis", "-cluster", "-max", "-locks", "-drivers", "-lease", "-duration", "-json", "-out"} {
 		require.Contains(t, help.String(), name)
 	}
 }

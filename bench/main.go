@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -164,7 +165,7 @@ func (b *bench) measure(ctx context.Context, o options, command string) (*report
 	if err != nil {
 		return nil, err
 	}
-	if o.out != "" && !measured { // miniredis has no CPU of its own
+	if o.out != "" && !measured && !o.max { // miniredis has no CPU of its own
 		p.Watch = p.Lease * 2 / 3
 	}
 	env.LeaseMs, env.DurationMs = p.Lease.Milliseconds(), p.Duration.Milliseconds()
@@ -188,10 +189,35 @@ func (b *bench) measure(ctx context.Context, o options, command string) (*report
 	}
 	env.Notes = append(notes, fmt.Sprintf("control lock: gone %v after it was taken for %v and not renewed, as it must be", gone.Round(time.Millisecond), run.ControlLease))
 
+	if o.max {
+		return rep, b.findMax(ctx, rep, pa, p)
+	}
 	rep.Rows = pa.Rows(ctx)
 	env.Interrupted = ctx.Err() != nil
 	report.WriteText(b.stdout, rep)
 	return rep, report.Sound(rep.Rows)
+}
+
+// findMax fills a report with how many locks each driver keeps. That a row did
+// not keep them is what is looked for, and no fault.
+func (b *bench) findMax(ctx context.Context, rep *report.Report, pa *run.Parent, p run.Plan) error {
+	var none []string
+	for _, d := range p.Drivers {
+		if ctx.Err() != nil {
+			break
+		}
+		found, rows := pa.Max(ctx, d.Name, p.Locks[0], maxLocks)
+		rep.Max, rep.Rows = append(rep.Max, found), append(rep.Rows, rows...)
+		if found.Kept == 0 && !found.Interrupted {
+			none = append(none, d.Name)
+		}
+	}
+	rep.Environment.Interrupted = ctx.Err() != nil
+	report.WriteText(b.stdout, rep)
+	if len(none) > 0 {
+		return fmt.Errorf("bench: FAILED: %s kept no lock", strings.Join(none, ", "))
+	}
+	return nil
 }
 
 // openTarget finds or starts the Redis that -redis or -cluster asks for.

@@ -25,6 +25,7 @@ type progress struct {
 
 	todo  []int      // numbers of locks of the rows that have not begun
 	all   int        // rows
+	rows  int        // that have begun
 	row   report.Row // that runs
 	begun time.Time
 	told  time.Time // off a screen
@@ -46,6 +47,7 @@ func (p *progress) Start(locks []int) { p.todo, p.all = locks, len(locks) }
 func (p *progress) Begin(r report.Row, now time.Time) {
 	p.row, p.begun, p.told = r, now, now
 	p.todo = p.todo[1:]
+	p.rows++
 	if p.screen == nil {
 		fmt.Fprintf(p.out, "bench: %v\n", p.title())
 		return
@@ -86,6 +88,9 @@ func (p *progress) End(now time.Time) {
 }
 
 func (p *progress) title() string {
+	if p.plan.Max {
+		return fmt.Sprintf("try %d: %v", p.rows, p.row)
+	}
 	return fmt.Sprintf("row %d of %d: %v", p.all-len(p.todo), p.all, p.row)
 }
 

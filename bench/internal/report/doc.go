@@ -7,7 +7,7 @@
 //
 // A Row is sound if it was measured whole, no lock was missed and none was lost.
 // The remarks compare sound rows only, a chart draws a ring at a row that is not
-// sound, and Verdict is an error if there is one: a row that lost locks did less
+// sound, and Sound is an error if there is one: a row that lost locks did less
 // work than the others.
 //
 // What is where:
@@ -16,6 +16,8 @@
 //	row.go      Row, the names of the drivers, the verdict
 //	number.go   Number
 //	table.go    the header and the table
+//	answer.go   the sentence that answers the question, and what each driver is
+//	max.go      how many locks a driver keeps, and what gave out first
 //	remarks.go  what the rows say, in words
 //	dir.go      the directory of -out
 //	page.go     index.html, which refers to no other file

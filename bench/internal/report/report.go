@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 )
 
 // Report is what -json writes.
 type Report struct {
 	Environment Environment `json:"environment"`
+	Max         []Max       `json:"max,omitempty"` // of -max; the rows are its tries then
 	Rows        []Row       `json:"rows"`
 }
 
@@ -35,7 +37,16 @@ type Environment struct {
 }
 
 // Verdict is the sentence that answers what the run was made for.
-func (r *Report) Verdict() string { return Answer(r.Rows) }
+func (r *Report) Verdict() string {
+	if len(r.Max) == 0 {
+		return Answer(r.Rows)
+	}
+	var found []string
+	for _, m := range r.Max {
+		found = append(found, m.String())
+	}
+	return "On this machine " + strings.Join(found, ". Here ") + "."
+}
 
 // CheckWritable says whether a file can be written, and leaves everything as it
 // is. It is asked before the run, so that an hour of measuring does not end in

@@ -49,6 +49,7 @@ type Row struct {
 	ScriptP99         Number `json:"script_us_p99"` // of a server of our own, from Redis 7 on
 	ScriptMax         Number `json:"script_us_max"` // likewise
 
+	Cores   Cores    `json:"cores"`
 	Masters []Master `json:"masters,omitempty"` // of a Cluster
 
 	ServerCPU []CPUSample `json:"redis_cpu_samples,omitempty"` // after the hold; with -out, of the most locks

@@ -112,9 +112,10 @@ func writeTable(w io.Writer, rows []Row) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
+	drivers := driversOf(rows)
 	for k, cells := range lines {
-		// Groups of one number of locks stand apart.
-		if k > 2 && rows[k-2].Locks != rows[k-3].Locks {
+		// Groups of one number of locks stand apart, if there are several drivers.
+		if k > 2 && len(drivers) > 1 && rows[k-2].Locks != rows[k-3].Locks {
 			fmt.Fprintln(w)
 		}
 		var b strings.Builder

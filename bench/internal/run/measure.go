@@ -53,6 +53,7 @@ func (r *rowRun) measure() error {
 	r.row.Scripts = after.scripts.Minus(before.scripts)
 	r.row.ScriptMean = after.scriptTime.Minus(before.scriptTime).Per(r.row.Scripts.Value)
 	r.row.ScriptP99, r.row.ScriptMax = after.p99, after.most
+	r.row.Cores = coresOf(cpu, before, after, held)
 	r.row.Goroutines = report.NumberOf(goroutines)
 	r.row.ServerCPUSeconds = after.cpu().Minus(before.cpu())
 	if r.target.Cluster() {
@@ -115,6 +116,17 @@ func (r *rowRun) hold(phase string, d time.Duration) (goroutines int) {
 			}
 		}
 	}
+}
+
+// coresOf is what a client and the servers used in some seconds.
+func coresOf(client report.Number, before, after use, seconds float64) report.Cores {
+	c := report.Cores{Client: client.Per(seconds), All: after.cpu().Minus(before.cpu()).Per(seconds)}
+	for lane := range after.cpus {
+		if one := after.cpus[lane].Minus(before.cpus[lane]).Per(seconds); one.Known && (!c.Redis.Known || one.Value > c.Redis.Value) {
+			c.Redis = one
+		}
+	}
+	return c
 }
 
 func gcCycles() int64 {

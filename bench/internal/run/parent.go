@@ -28,7 +28,7 @@ const (
 )
 
 // Parent starts the rows' processes, one at a time, and collects what they have
-// measured. One goroutine calls Control and Rows; Kill may be called by any.
+// measured. One goroutine calls Control, Rows and Max; Kill may be called by any.
 type Parent struct {
 	// immutable
 	target   *Target
@@ -40,7 +40,8 @@ type Parent struct {
 	out      io.Writer // what goes wrong
 	progress Progress
 
-	down bool // the server did not answer before the last row
+	down  bool // the server did not answer before the last row
+	tries int  // rows of Max so far
 
 	mu     sync.Mutex // guards what follows
 	child  *exec.Cmd  // that runs; nil between rows

@@ -11,6 +11,7 @@ type Plan struct {
 	Locks    []int
 	Lease    time.Duration
 	Duration time.Duration // of a row's hold; at least the lease, or locks that nobody renews would look held
+	Max      bool          // the number of locks is what is looked for
 	Watch    time.Duration // how long the server's CPU is sampled after the hold; 0: not at all
 }
 

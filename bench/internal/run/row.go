@@ -151,9 +151,11 @@ func (r *rowRun) run() error {
 		return err
 	}
 	defer r.holder.Close()
-	begun := time.Now()
+	begun, cpu, before := time.Now(), cpuTime(), useOf(r.target, false)
 	err = r.takeAll()
-	r.row.AcquireSeconds = report.NumberOf(time.Since(begun).Seconds())
+	took := time.Since(begun).Seconds()
+	r.row.AcquireSeconds = report.NumberOf(took)
+	r.row.Cores = coresOf(cpuTime().Minus(cpu), before, useOf(r.target, false), took)
 	if err == nil && !r.unwanted() {
 		err = r.measure()
 	}

@@ -148,6 +148,19 @@ func (t *Target) Own() bool {
 	return !t.Cluster() && t.servers[0].Kind() == redistest.Process
 }
 
+// local says whether the servers run on this machine, as far as their addresses
+// tell.
+func (t *Target) local() bool {
+	for _, srv := range t.servers {
+		host, _, err := net.SplitHostPort(srv.Addr())
+		ip := net.ParseIP(host)
+		if err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return false
+		}
+	}
+	return true
+}
+
 // String says what the target is and where.
 func (t *Target) String() string {
 	if !t.Cluster() {

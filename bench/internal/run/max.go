@@ -1,0 +1,126 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wheellock/wheellock/bench/internal/report"
+)
+
+const (
+	// maxSteps is how finely Max looks: it stops when the least number that was
+	// too many is at most a part, one in so many, above the largest that was kept.
+	maxSteps = 8
+	// bytesPerLock is what a lock takes at most, in the client and in a server on
+	// the same machine.
+	bytesPerLock = 1000
+)
+
+// Max finds how many locks a driver keeps renewed: it doubles the number, starting
+// with start, until a row does not keep its locks, and then halves what is between
+// that and the last that did. A row that failed while neither client nor Redis was
+// busy is run once more, because something else may have disturbed it. limit bounds
+// the number. It returns what it found and
+// a row for each try, in the order of their numbers.
+func (p *Parent) Max(ctx context.Context, driver string, start, limit int) (report.Max, []report.Row) {
+	found := report.Max{Driver: driver, LeaseMs: p.plan.Lease.Milliseconds()}
+	bound := fmt.Sprintf("the limit of %d locks that bench has", limit)
+	if most, free := byMemory(); most < limit {
+		limit, bound = most, fmt.Sprintf("memory: of %d MiB that are free here more locks could take over 80 %%", free>>20)
+	}
+	var rows []report.Row
+	try := func(n int) report.Row {
+		r := report.Row{Driver: driver, Locks: n}
+		p.progress.Start([]int{n})
+		err := p.ready(ctx)
+		p.progress.Begin(r, time.Now())
+		if err != nil {
+			r.Faults = []string{"not run: " + report.OneLine(err)}
+		} else {
+			r = p.row(ctx, r, p.tries)
+		}
+		p.tries++
+		p.progress.End(time.Now())
+		p.tell(r)
+		return r
+	}
+	keeps := func(n int) (kept, goOn bool) {
+		r := try(n)
+		if _, saturated := r.GaveOut(p.target.local()); ctx.Err() == nil && !r.KeptUp(p.plan.Lease) && !saturated {
+			r = try(n)
+		}
+		if ctx.Err() != nil {
+			return false, false
+		}
+		rows = append(rows, r)
+		return r.KeptUp(p.plan.Lease), true
+	}
+	found.Kept, found.TooMany = search(start, limit, keeps)
+	slices.SortStableFunc(rows, func(a, b report.Row) int { return a.Locks - b.Locks })
+	found.Interrupted = ctx.Err() != nil
+	for _, r := range rows {
+		switch r.Locks {
+		case found.Kept:
+			found.Renewals = r.RenewalsPerSecond
+		case found.TooMany:
+			found.GaveOut, _ = r.GaveOut(p.target.local())
+		}
+	}
+	if found.TooMany == 0 {
+		found.GaveOut = bound
+	}
+	return found, rows
+}
+
+// search returns the largest number that keeps, and the least that does not, as far
+// as it is known; 0 if there is none. It doubles and then halves. keeps also says
+// whether to go on; the answer to a number at which it does not is not known.
+func search(start, limit int, keeps func(n int) (kept, goOn bool)) (most, tooMany int) {
+	for n := min(max(start, 1), limit); ; {
+		kept, goOn := keeps(n)
+		switch {
+		case !goOn:
+			return most, tooMany
+		case kept:
+			most = n
+		default:
+			tooMany = n
+		}
+		switch {
+		case tooMany == 0 && most >= limit, tooMany == 1:
+			return most, tooMany
+		case tooMany == 0:
+			n = min(2*most, limit)
+		case most == 0:
+			n = tooMany / 2
+		case (tooMany-most)*maxSteps <= most, tooMany-most == 1:
+			return most, tooMany
+		default:
+			n = most + (tooMany-most)/2
+		}
+	}
+}
+
+// byMemory is how many locks surely find room in the memory that is free, and how
+// much that is. Where the system does not tell, there is no bound.
+func byMemory() (locks, free int) {
+	const unbounded = 1 << 40
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return unbounded, 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			kib, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")))
+			if err == nil {
+				return kib << 10 / bytesPerLock * 8 / 10, kib << 10
+			}
+		}
+	}
+	return unbounded, 0
+}
