@@ -41,18 +41,18 @@ func chartsOf(rows []Row) []chart {
 		memory.value = func(r Row) Number { return r.Heap.Times(1.0 / (1 << 20)) }
 	}
 	script := chart{
-		"script.svg", "How long one script call holds Redis, 99th percentile", "ms",
+		"script.svg", "One script call holds Redis, 99th percentile", "ms",
 		func(r Row) Number { return r.ScriptP99.Times(1e-3) }, 0.001,
 	}
 	if !known(script.value) {
-		script.title = "How long one script call holds Redis, on average"
+		script.title = "One script call holds Redis, on average"
 		script.value = func(r Row) Number { return r.ScriptMean.Times(1e-3) }
 	}
 	all := []chart{
 		{"client-cpu.svg", "CPU of the client per renewal", "us", func(r Row) Number { return r.ClientCPU }, 0.01},
 		{"redis-cpu.svg", "CPU of Redis per renewal", "us", func(r Row) Number { return r.RedisCPU }, 0.01},
 		memory,
-		{"goroutines.svg", "Goroutines, at most", "goroutines", func(r Row) Number { return r.Goroutines }, 1},
+		{"goroutines.svg", "Goroutines, at most", "number", func(r Row) Number { return r.Goroutines }, 1},
 		{"late-p50.svg", "How late renewals are, median", "ms", func(r Row) Number { return r.LateP50 }, 0.01},
 		{"late-p99.svg", "How late renewals are, 99th percentile", "ms", func(r Row) Number { return r.LateP99 }, 0.01},
 		script,
@@ -62,9 +62,9 @@ func chartsOf(rows []Row) []chart {
 
 // Sizes of a chart, and of one driver's strip of the server's CPU.
 const (
-	chartWidth  = 6.2 * vg.Inch
-	chartHeight = 3.6 * vg.Inch
-	stripHeight = 0.85 * vg.Inch
+	chartWidth  = 4.5 * vg.Inch // so small that a telephone shows its letters in readable size
+	chartHeight = 3.3 * vg.Inch
+	stripHeight = 0.75 * vg.Inch
 	titleHeight = 0.35 * vg.Inch
 )
 
@@ -121,12 +121,15 @@ func (c chart) pointsOf(rows []Row, driver string) [][]point {
 	return pieces
 }
 
+// logarithmic stands at both axes.
+const logarithmic = ", logarithmic"
+
 // draw makes the chart.
 func (c chart) draw(rows []Row) ([]byte, error) {
 	p := newPlot()
 	p.Title.Text = c.title
-	p.Y.Label.Text = c.unit
-	p.X.Label.Text = "locks held"
+	p.Y.Label.Text = c.unit + logarithmic
+	p.X.Label.Text = "locks held" + logarithmic
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = nil, faint
@@ -134,9 +137,10 @@ func (c chart) draw(rows []Row) ([]byte, error) {
 	var counts []int
 	names := &labels{}
 	least, most := math.Inf(1), 0.0
+	cut, unsound := false, false
 	for _, r := range rows {
 		if v := c.value(r); v.Known && v.Value < c.floor {
-			p.Y.Label.Text = fmt.Sprintf("%s (%v: or less)", c.unit, c.floor)
+			cut = true
 		}
 		if !slices.Contains(counts, r.Locks) {
 			counts = append(counts, r.Locks)
@@ -149,9 +153,7 @@ func (c chart) draw(rows []Row) ([]byte, error) {
 			for i, at := range piece {
 				line[i] = plotter.XY{X: at.locks, Y: at.value}
 				least, most = min(least, at.value), max(most, at.value)
-				if !at.sound {
-					p.X.Label.Text = "locks held (ring: the row missed or lost locks, or did not end well)"
-				}
+				unsound = unsound || !at.sound
 			}
 			if err := addLine(p, line, piece, colorOf(driver)); err != nil {
 				return nil, err
@@ -163,6 +165,17 @@ func (c chart) draw(rows []Row) ([]byte, error) {
 		}
 	}
 	p.Add(names)
+	// On a line of its own: a label that is longer than its axis makes that shorter.
+	var notes []string
+	if cut {
+		notes = append(notes, fmt.Sprintf("%v: or less", c.floor))
+	}
+	if unsound {
+		notes = append(notes, "ring: missed or lost")
+	}
+	if len(notes) > 0 {
+		p.X.Label.Text += "\n" + strings.Join(notes, "; ")
+	}
 	slices.Sort(counts)
 	p.X.Min, p.X.Max = float64(counts[0]), float64(counts[len(counts)-1])
 	if len(counts) == 1 {
@@ -241,7 +254,7 @@ func drawServerCPU(rows []Row) ([]byte, error) {
 			seconds, cores = max(seconds, s.At.Value), max(cores, s.Cores.Value)
 		}
 	}
-	title := fmt.Sprintf("CPU of Redis over time, %% of a core, while %s locks are held", thousands(float64(rows[0].Locks)))
+	title := fmt.Sprintf("CPU of Redis, %% of a core, with %s locks", thousands(float64(rows[0].Locks)))
 	var strips [][]*plot.Plot
 	for i, r := range rows {
 		p := newPlot()

@@ -80,7 +80,7 @@ func TestChartsHaveALineWithAPointForEachRow(t *testing.T) {
 			require.Equal(t, []int{3}, got.lines[d], "%s: %s", c.file, d)
 			require.Contains(t, got.texts, d, c.file)
 		}
-		for _, label := range []string{c.title, c.unit, "1,000", "10,000", "100,000", "locks held"} {
+		for _, label := range []string{c.title, c.unit + ", logarithmic", "1,000", "10,000", "100,000", "locks held, logarithmic"} {
 			require.Contains(t, got.texts, label, c.file)
 		}
 	}
@@ -105,7 +105,7 @@ func TestRowWithoutAValueIsAGapAndAnUnsoundOneARing(t *testing.T) {
 		got := parseSVG(t, text)
 		require.Equal(t, []int{2, 2}, got.lines["afterfunc"], c.file)
 		require.Equal(t, []int{5}, got.lines["sweep"], c.file)
-		require.Contains(t, strings.Join(got.texts, "\n"), "ring: the row missed or lost locks")
+		require.Contains(t, strings.Join(got.texts, "\n"), "ring: missed or lost")
 	}
 	var page strings.Builder
 	require.NoError(t, writePage(&page, &Report{Rows: rows}, nil))
@@ -167,4 +167,22 @@ func lengths(values ...float64) []vg.Length {
 		out = append(out, vg.Length(v))
 	}
 	return out
+}
+
+// The answer stands first, and the rows are explained before they are drawn.
+func TestPageAnswersThenExplainsThenDraws(t *testing.T) {
+	rows := fullRows(1000, 10_000)
+	files, err := drawAll(rows)
+	require.NoError(t, err)
+	var b strings.Builder
+	require.NoError(t, writePage(&b, &Report{Rows: rows}, files))
+	page, at := b.String(), 0
+	for _, part := range []string{
+		"prefers-color-scheme: dark", `class="answer">` + Answer(rows), About(AfterFunc), About(Wheel), About(Library), About(Sweep),
+		"<svg", "us, logarithmic", "locks held, logarithmic", "<table>", "Where and how",
+	} {
+		found := strings.Index(page[at:], part)
+		require.GreaterOrEqual(t, found, 0, "%q in its place", part)
+		at += found
+	}
 }

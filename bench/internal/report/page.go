@@ -15,11 +15,26 @@ var pageText string
 // page is what page.html shows.
 type page struct {
 	Env             Environment
-	Lease, Duration time.Duration
+	Answer          string
+	Where           []string
+	Lease           time.Duration
 	Faults, Remarks []string
+	Drivers         []pageDriver
 	Charts          []pageChart
 	Head            [][2]string
 	Rows            []pageRow
+}
+
+type pageDriver struct {
+	Name   string
+	Colour template.CSS
+	About  string
+}
+
+// colour is a driver's, as CSS.
+func colour(driver string) template.CSS {
+	c := colorOf(driver)
+	return template.CSS(fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B))
 }
 
 type pageChart struct {
@@ -40,9 +55,11 @@ func writePage(w io.Writer, rep *Report, charts []drawing) error {
 		return fmt.Errorf("bench: page: %w", err)
 	}
 	p := page{
-		Env:   rep.Environment,
-		Lease: time.Duration(rep.Environment.LeaseMs) * time.Millisecond, Duration: time.Duration(rep.Environment.DurationMs) * time.Millisecond,
+		Env: rep.Environment, Answer: rep.Verdict(), Where: rep.Environment.lines(), Lease: time.Duration(rep.Environment.LeaseMs) * time.Millisecond,
 		Faults: faultsOf(rep.Rows), Remarks: Remarks(rep.Rows),
+	}
+	for _, d := range driversOf(rep.Rows) {
+		p.Drivers = append(p.Drivers, pageDriver{d, colour(d), About(d)})
 	}
 	for _, c := range charts {
 		p.Charts = append(p.Charts, pageChart{strings.TrimSuffix(c.file, ".svg"), template.HTML(c.text)})
@@ -59,8 +76,7 @@ func writePage(w io.Writer, rep *Report, charts []drawing) error {
 		if !r.Sound() {
 			classes = append(classes, "bad")
 		}
-		c := colorOf(r.Driver)
-		row := pageRow{Class: strings.Join(classes, " "), Colour: template.CSS(fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B))}
+		row := pageRow{Class: strings.Join(classes, " "), Colour: colour(r.Driver)}
 		for _, col := range cols {
 			row.Cells = append(row.Cells, col.cell(r))
 		}
