@@ -12,8 +12,9 @@ const (
 	// usualCapacity is how many renewals a second, one round trip each, a
 	// server and its client reach on two cores of a usual machine.
 	usualCapacity = 90_000
-	maxStart      = 4 // -max starts with what needs one in so many of the capacity
-	share         = 3 // the part of the capacity, one in so many, that a default load may need
+	maxStart      = 4      // -max starts with what needs one in so many of the capacity,
+	maxFirst      = 10_000 // and with at most so many: doubling is quick
+	share         = 3      // the part of the capacity, one in so many, that a default load may need
 )
 
 // choose fills in what the options leave open, so that a round trip for each
@@ -43,7 +44,7 @@ func choose(o options, capacity float64, measured bool) (p run.Plan, notes []str
 		return p, nil, usagef("-duration is %v: it must be at least the lease, %v, or locks that nobody renews would look held", p.Duration, p.Lease)
 	}
 	if o.max {
-		p.Locks = []int{roundDown(capacity * p.Lease.Seconds() / 3 / maxStart)}
+		p.Locks = []int{min(roundDown(capacity*p.Lease.Seconds()/3/maxStart), maxFirst)}
 		return p, nil, nil
 	}
 	if p.Locks == nil {

@@ -26,7 +26,7 @@ func TestPlanLeavesTwoThirdsOfTheCapacity(t *testing.T) {
 		"locks on a slow one":       {options{locks: []int{10, 10_000}}, 6000, true, []int{10, 10_000}, 15 * s, 15 * s, 0},
 		"a lease on a slow one":     {options{lease: 30 * s}, 6000, true, []int{1000, 10_000}, 30 * s, 30 * s, 0},
 		"a short lease":             {options{lease: 300 * time.Millisecond}, 6000, true, []int{20, 200}, 300 * time.Millisecond, 300 * time.Millisecond, 0},
-		"the most":                  {options{max: true}, 90_000, false, []int{20_000}, 3 * s, 6 * s, 0},
+		"the most":                  {options{max: true}, 90_000, false, []int{10_000}, 3 * s, 6 * s, 0},
 		"the most of a slow one":    {options{max: true, lease: 30 * s}, 500, true, []int{1000}, 30 * s, 60 * s, 0},
 		"a short duration":          {options{duration: 2 * s}, 90_000, false, []int{1000, 10_000}, 2 * s, 2 * s, 0},
 		"a long duration":           {options{duration: 60 * s}, 90_000, false, []int{1000, 10_000}, 3 * s, 60 * s, 0},

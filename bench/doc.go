@@ -7,18 +7,16 @@
 //	go run ./bench -cluster 10.0.0.1:6379,10.0.0.2:6379
 //	go run ./bench -max     # how many locks does this machine keep?
 //
-// The first sentence of the report is the answer, in figures of this run. Then it
-// says what each row is, and then come the table and what it says in words.
+// The first sentence of the report is the answer, in figures of this run. Then come
+// what each row is, the table, and what it says in words.
 //
 // # What a row is
 //
 // A row is one way to keep locks renewed, a driver, at one number of locks, in a
-// process of its own, so that no row inherits another's heap, goroutines or
-// connections. It acquires the locks in random order from many goroutines, settles
-// (garbage collected, memory given back), holds them while the driver renews them,
-// looks at every lock on the server with connections that share no code with the
-// driver, releases them all, and looks again that none is left. The rows run in
-// random order.
+// process of its own, so that no row inherits another's heap or connections. It
+// acquires the locks, holds them while the driver renews them, looks at every lock on
+// the server with connections that share no code with the driver, releases them all,
+// and looks again that none is left. The rows run in random order.
 //
 //	afterfunc        one time.AfterFunc and one round trip per lock, the usual way by hand
 //	wheel            the same loop and round trips, but the timers are those of one timing wheel
@@ -45,14 +43,10 @@
 // connection or server. missed are locks whose renewal was not answered before the
 // end of trust, which lies a margin before the server's own expiry; lost are locks
 // that the server does not have, or has as somebody else's. Peak RSS is the kernel's
-// high-water mark in the hold (Linux only); peak goroutines is the largest of samples
-// at random moments. Redis CPU is what INFO says, whoever caused it, so on a shared
-// server it is no measure. What cannot be had here prints n/a.
-//
-// How long one call of a script holds the server, which does nothing else
-// meanwhile, is said below the table: the mean by the server's commandstats, the 99th
-// percentile and the longest by its latencystats (Redis 7 and later, on a server of
-// our own, which is told to count anew when the hold begins).
+// high-water mark (Linux only); peak goroutines is the largest of samples at random
+// moments. Redis CPU is what INFO says, whoever caused it, so on a shared server it is
+// no measure. How long one script call holds the server is from its commandstats and,
+// on a server of our own from Redis 7 on, its latencystats. n/a cannot be had here.
 //
 // Before the rows a control lock that nobody renews must have gone by itself, and a
 // hold is never shorter than the lease: otherwise "lost 0" could be said of a driver
@@ -69,10 +63,9 @@
 // # Redis
 //
 // -redis takes a URL or an address. auto is REDIS_ADDR if set, else a redis-server on
-// PATH as a process of our own, else miniredis in this process ("embedded"), which
-// needs nothing but Go and is 10 to 30 times slower than Redis. There the capacity is
-// measured first, and lease and counts are chosen so that the slowest driver needs
-// less than a third of it.
+// PATH as a process of our own, else miniredis in this process ("embedded"), which is
+// 10 to 30 times slower. There the capacity is measured first, and the load is chosen
+// so that the slowest driver needs less than a third of it.
 //
 // -cluster runs the same rows on a Redis Cluster. Each master has a queue,
 // goroutines and connections of its own, and a script call takes one lock, because
@@ -86,16 +79,15 @@
 //
 // report.json, what -json writes; charts as SVG; and index.html, which has all of it
 // and refers to no other file. The rows of the largest number of locks then go on for
-// two thirds of a lease after all is measured; meanwhile the server is asked ten
-// times a second for its CPU, which shows bursts.
+// two thirds of a lease while the server's CPU is sampled, which shows bursts.
 //
 // # As Go benchmarks
 //
 //	go test ./bench -run '^$' -bench 'Renew$' -benchtime 1x -count 6 > renew.txt
 //	benchstat -col /driver renew.txt
 //
-// are the same rows, in a minute a count; without 'Renew$' there is also the most that
-// client and server do together, two minutes more.
+// are the same rows. Without 'Renew$' there is also the most that client and server do
+// together.
 //
 // # How it ends
 //
@@ -106,7 +98,6 @@
 //
 // # Where the code is
 //
-// Here are the flags, the defaults, the signals, the exit status and what a terminal
-// shows. bench/internal/run measures the rows; bench/internal/report is what they
-// have measured and how it is shown.
+// bench/internal/run measures the rows; bench/internal/report is what they have
+// measured and how it is shown.
 package main

@@ -106,3 +106,20 @@ func TestInterruptedRunLeavesNoKey(t *testing.T) {
 		})
 	}
 }
+
+func TestMaxThatIsInterruptedLeavesNoKeyAndSaysSo(t *testing.T) {
+	t.Parallel()
+	srv := ownServer(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		awaitKeys(t, srv, 100)
+		cancel()
+	}()
+	r := runBench(ctx, t, "-redis", srv.URL(), "-max", "-lease", "1h")
+	require.Equal(t, exitInterrupted, r.code)
+	require.Regexp(t, "^On this machine how many locks the row library keeps renewed is not known", r.stdout)
+	require.Empty(t, keys(t, srv))
+	require.Len(t, r.report.Max, 1)
+	require.True(t, r.report.Max[0].Interrupted)
+}

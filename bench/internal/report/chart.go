@@ -22,7 +22,7 @@ import (
 type chart struct {
 	file  string
 	title string
-	unit  string
+	unit  string // empty for a number of what the title names
 	value func(Row) Number
 	floor float64 // what is less is drawn there: both axes are logarithmic
 }
@@ -33,11 +33,11 @@ func chartsOf(rows []Row) []chart {
 		return slices.ContainsFunc(rows, func(r Row) bool { return value(r).Known })
 	}
 	memory := chart{
-		"memory.svg", "Memory of the client, at most", "MiB resident",
+		"memory.svg", "Resident memory of the client, at most", "MiB",
 		func(r Row) Number { return r.RSS.Times(1.0 / (1 << 20)) }, 0.1,
 	}
 	if !known(memory.value) { // not on Linux
-		memory.title, memory.unit = "Memory of the client", "MiB of live heap"
+		memory.title = "Live heap of the client"
 		memory.value = func(r Row) Number { return r.Heap.Times(1.0 / (1 << 20)) }
 	}
 	script := chart{
@@ -52,7 +52,7 @@ func chartsOf(rows []Row) []chart {
 		{"client-cpu.svg", "CPU of the client per renewal", "us", func(r Row) Number { return r.ClientCPU }, 0.01},
 		{"redis-cpu.svg", "CPU of Redis per renewal", "us", func(r Row) Number { return r.RedisCPU }, 0.01},
 		memory,
-		{"goroutines.svg", "Goroutines, at most", "number", func(r Row) Number { return r.Goroutines }, 1},
+		{"goroutines.svg", "Goroutines, at most", "", func(r Row) Number { return r.Goroutines }, 1},
 		{"late-p50.svg", "How late renewals are, median", "ms", func(r Row) Number { return r.LateP50 }, 0.01},
 		{"late-p99.svg", "How late renewals are, 99th percentile", "ms", func(r Row) Number { return r.LateP99 }, 0.01},
 		script,
@@ -124,11 +124,15 @@ func (c chart) pointsOf(rows []Row, driver string) [][]point {
 // logarithmic stands at both axes.
 const logarithmic = ", logarithmic"
 
+// yLabel is short, because a label makes its axis shorter when it is longer than
+// half of that.
+func (c chart) yLabel() string { return strings.TrimPrefix(c.unit+logarithmic, ", ") }
+
 // draw makes the chart.
 func (c chart) draw(rows []Row) ([]byte, error) {
 	p := newPlot()
 	p.Title.Text = c.title
-	p.Y.Label.Text = c.unit + logarithmic
+	p.Y.Label.Text = c.yLabel()
 	p.X.Label.Text = "locks held" + logarithmic
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	grid := plotter.NewGrid()
@@ -165,7 +169,6 @@ func (c chart) draw(rows []Row) ([]byte, error) {
 		}
 	}
 	p.Add(names)
-	// On a line of its own: a label that is longer than its axis makes that shorter.
 	var notes []string
 	if cut {
 		notes = append(notes, fmt.Sprintf("%v: or less", c.floor))
@@ -303,7 +306,7 @@ func newPlot() *plot.Plot {
 	sans := font.Font{Typeface: "Liberation", Variant: "Sans"}
 	for style, size := range map[*text.Style]vg.Length{
 		&p.Title.TextStyle:   13,
-		&p.X.Label.TextStyle: 11, &p.Y.Label.TextStyle: 11,
+		&p.X.Label.TextStyle: 11, &p.Y.Label.TextStyle: 9,
 		&p.X.Tick.Label: 10, &p.Y.Tick.Label: 10,
 	} {
 		style.Font, style.Color = font.From(sans, size), ink

@@ -80,7 +80,7 @@ func TestChartsHaveALineWithAPointForEachRow(t *testing.T) {
 			require.Equal(t, []int{3}, got.lines[d], "%s: %s", c.file, d)
 			require.Contains(t, got.texts, d, c.file)
 		}
-		for _, label := range []string{c.title, c.unit + ", logarithmic", "1,000", "10,000", "100,000", "locks held, logarithmic"} {
+		for _, label := range []string{c.title, c.yLabel(), "1,000", "10,000", "100,000", "locks held, logarithmic"} {
 			require.Contains(t, got.texts, label, c.file)
 		}
 	}

@@ -31,7 +31,8 @@
 // one wheel.Timer per lock, and all that differs between two rows that renew in the
 // same way. A timer does nothing but put its lock into the queue. There are 64
 // goroutines for each master where renewals are a round trip each, and 2 where they
-// share round trips; each has one connection. sweep renews its locks in the order in
+// share round trips; each has one connection, and at most 64 more serve acquiring and
+// releasing. sweep renews its locks in the order in
 // which they were acquired, with one goroutine for each master. Both use a keeper:
 // the records of the locks, how a lock is acquired and released, and how some are
 // renewed in one round trip. library is lock.Client as its users have it.
