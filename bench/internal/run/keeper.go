@@ -65,15 +65,15 @@ type retrier interface {
 	renewAfter(i int32, d time.Duration)
 }
 
-// once is of a row that has no timers.
-type once struct{}
+// untimed is of a row that has no timers.
+type untimed struct{}
 
-func (once) renewAfter(int32, time.Duration) {}
+func (untimed) renewAfter(int32, time.Duration) {}
 
 func newKeeper(t *Target, m *Meter, prefix string, n int, lease time.Duration) *keeper {
 	k := &keeper{
 		target: t, meter: m, id: randomID(), lease: lease, timeout: min(lock.DefaultIOTimeout, lease/10),
-		records: make([]record, n), ttl: lease.Milliseconds(), again: once{},
+		records: make([]record, n), ttl: lease.Milliseconds(), again: untimed{},
 	}
 	k.prefix = k.id + ":"
 	for i := range k.records {

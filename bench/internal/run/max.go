@@ -25,8 +25,8 @@ const (
 // with start, until a row does not keep its locks, and then halves what is between
 // that and the last that did. A row that failed while neither client nor Redis was
 // busy is run once more, because something else may have disturbed it. limit bounds
-// the number. It returns what it found and
-// a row for each try, in the order of their numbers.
+// the number. Max returns what it found, and a row for each number that it tried, in
+// their order.
 func (p *Parent) Max(ctx context.Context, driver string, start, limit int) (report.Max, []report.Row) {
 	found := report.Max{Driver: driver, LeaseMs: p.plan.Lease.Milliseconds()}
 	bound := fmt.Sprintf("the limit of %d locks that bench has", limit)
