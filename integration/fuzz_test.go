@@ -119,8 +119,8 @@ func FuzzLock(f *testing.F) {
 			func(ctx context.Context) (*lock.Held, error) { return take(ctx, c.Mutex(name)) },
 			func(ctx context.Context) (*lock.Held, error) { return take(ctx, c.FencedMutex(name)) },
 			func(ctx context.Context) (*lock.Held, error) { return take(ctx, c.FairMutex(name)) },
-			func(ctx context.Context) (*lock.Held, error) { return take(ctx, c.RWMutex(name)) },
-			func(ctx context.Context) (*lock.Held, error) { return c.RWMutex(name).TryRLockFor(ctx, d) },
+			func(ctx context.Context) (*lock.Held, error) { return take(ctx, c.RWMutex(name).Writer()) },
+			func(ctx context.Context) (*lock.Held, error) { return c.RWMutex(name).Reader().TryLockFor(ctx, d) },
 		}
 		lockFor := takes[int(kind)%len(takes)]
 		writeFor := takes[min(int(kind)%len(takes), 3)] // readers exclude no readers

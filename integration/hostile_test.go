@@ -160,13 +160,13 @@ func family(c *lock.Client, name string) []object {
 			deeds:  mutexDeeds(fair),
 		},
 		{
-			name: "RWMutex", kind: "rw", force: rw.ForceUnlock,
+			name: "RWMutex", kind: "rw", force: rw.Writer().ForceUnlock,
 			deeds: []deed{
-				{"TryLock", locked(rw.TryLock)},
-				{"Lock", waiting(locked(rw.Lock))},
-				{"TryRLock", locked(rw.TryRLock)},
-				{"RLock", waiting(locked(rw.RLock))},
-				{"Inspect", func(ctx context.Context) error { _, err := rw.Inspect(ctx); return err }},
+				{"TryLock", locked(rw.Writer().TryLock)},
+				{"Lock", waiting(locked(rw.Writer().Lock))},
+				{"TryRLock", locked(rw.Reader().TryLock)},
+				{"RLock", waiting(locked(rw.Reader().Lock))},
+				{"Inspect", func(ctx context.Context) error { _, err := rw.Writer().Inspect(ctx); return err }},
 			},
 		},
 		{
@@ -400,8 +400,8 @@ func TestWhatSomebodyPutInPlaceOfALock(t *testing.T) {
 		"Mutex":       func(name string) (*lock.Held, error) { return c.Mutex(name).Lock(ctx) },
 		"FencedMutex": func(name string) (*lock.Held, error) { return c.FencedMutex(name).Lock(ctx) },
 		"FairMutex":   func(name string) (*lock.Held, error) { return c.FairMutex(name).Lock(ctx) },
-		"Lock":        func(name string) (*lock.Held, error) { return c.RWMutex(name).Lock(ctx) },
-		"RLock":       func(name string) (*lock.Held, error) { return c.RWMutex(name).RLock(ctx) },
+		"Lock":        func(name string) (*lock.Held, error) { return c.RWMutex(name).Writer().Lock(ctx) },
+		"RLock":       func(name string) (*lock.Held, error) { return c.RWMutex(name).Reader().Lock(ctx) },
 		"Permit": func(name string) (*lock.Held, error) {
 			p := c.PermitSemaphore(name)
 			if _, err := p.TrySet(ctx, 1); err != nil {
@@ -463,8 +463,8 @@ func TestWhatSomebodyPutInPlaceOfALockIsNotOurs(t *testing.T) {
 		"Mutex":       func(ctx context.Context, name string) (*lock.Held, error) { return c.Mutex(name).Lock(ctx) },
 		"FencedMutex": func(ctx context.Context, name string) (*lock.Held, error) { return c.FencedMutex(name).Lock(ctx) },
 		"FairMutex":   func(ctx context.Context, name string) (*lock.Held, error) { return c.FairMutex(name).Lock(ctx) },
-		"Lock":        func(ctx context.Context, name string) (*lock.Held, error) { return c.RWMutex(name).Lock(ctx) },
-		"RLock":       func(ctx context.Context, name string) (*lock.Held, error) { return c.RWMutex(name).RLock(ctx) },
+		"Lock":        func(ctx context.Context, name string) (*lock.Held, error) { return c.RWMutex(name).Writer().Lock(ctx) },
+		"RLock":       func(ctx context.Context, name string) (*lock.Held, error) { return c.RWMutex(name).Reader().Lock(ctx) },
 	}
 	for kind, take := range takes {
 		for _, h := range hostiles {
@@ -516,7 +516,7 @@ func TestAReadersCountOfSomebodyElses(t *testing.T) {
 	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: time.Second})
 	for name, take := range map[string]func(context.Context) (*lock.Held, error){
-		"r": c.RWMutex("r").RLock, "w": c.RWMutex("w").Lock,
+		"r": c.RWMutex("r").Reader().Lock, "w": c.RWMutex("w").Writer().Lock,
 	} {
 		for _, count := range []string{"999999999999999", "1e300", "inf", "nan", "-1", "text"} {
 			held, err := take(ctx)
@@ -577,8 +577,8 @@ func TestAMaliciousPublisher(t *testing.T) {
 				"Mutex":           locked(b.Mutex(name).Lock),
 				"FencedMutex":     locked(b.FencedMutex(name).Lock),
 				"FairMutex":       locked(b.FairMutex(name).Lock),
-				"RWMutex":         locked(b.RWMutex(name).Lock),
-				"RWMutex.R":       locked(b.RWMutex(name).RLock),
+				"RWMutex":         locked(b.RWMutex(name).Writer().Lock),
+				"RWMutex.R":       locked(b.RWMutex(name).Reader().Lock),
 				"Semaphore":       func(ctx context.Context) error { return b.Semaphore(name).Acquire(ctx, 1) },
 				"PermitSemaphore": locked(func(ctx context.Context) (*lock.Held, error) { return b.PermitSemaphore(name).Acquire(ctx, 1) }),
 				"CountDownLatch":  b.CountDownLatch(name).Wait,
@@ -593,7 +593,7 @@ func TestAMaliciousPublisher(t *testing.T) {
 			case "FairMutex":
 				held, err = a.FairMutex(name).Lock(ctx)
 			case "RWMutex", "RWMutex.R":
-				held, err = a.RWMutex(name).Lock(ctx)
+				held, err = a.RWMutex(name).Writer().Lock(ctx)
 			case "Semaphore":
 				_, err = a.Semaphore(name).TrySet(ctx, 1)
 				require.NoError(t, a.Semaphore(name).TryAcquire(ctx, 1))

@@ -237,12 +237,6 @@ func readmeSection(t *testing.T, heading string) string {
 func TestREADMESettingsAreConfig(t *testing.T) {
 	var fields []string
 	for field := range structFields(reflect.TypeFor[lock.Config]()) {
-		if field == "Renewal" {
-			for f := range structFields(reflect.TypeFor[renewal.Config]()) {
-				fields = append(fields, "Renewal."+f)
-			}
-			continue
-		}
 		fields = append(fields, field)
 	}
 	var rows []string
@@ -255,13 +249,13 @@ func TestREADMESettingsAreConfig(t *testing.T) {
 	}
 	require.Equal(t, fields, rows)
 	for field, want := range map[string]string{
-		"Lease":               seconds(lock.DefaultLease),
-		"MaxPoll":             seconds(lock.DefaultMaxPoll),
-		"IOTimeout":           seconds(lock.DefaultIOTimeout) + ", at most Lease/10",
-		"UnlockTimeout":       seconds(lock.DefaultUnlockTimeout),
-		"Connections":         strconv.Itoa(lock.DefaultConnections),
-		"Renewal.MaxBatch":    strconv.Itoa(renewal.DefaultMaxBatch),
-		"Renewal.Dispatchers": strconv.Itoa(renewal.DefaultDispatchers),
+		"Lease":         seconds(lock.DefaultLease),
+		"MaxPoll":       seconds(lock.DefaultMaxPoll),
+		"IOTimeout":     seconds(lock.DefaultIOTimeout) + ", at most Lease/10",
+		"UnlockTimeout": seconds(lock.DefaultUnlockTimeout),
+		"Connections":   strconv.Itoa(lock.DefaultConnections),
+		"MaxBatch":      strconv.Itoa(renewal.DefaultMaxBatch),
+		"Dispatchers":   strconv.Itoa(renewal.DefaultDispatchers),
 	} {
 		require.Equal(t, want, defaults[field], field)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/integration/redistest/container"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // starter starts servers of one kind.
@@ -154,7 +153,7 @@ func TestAServerThatHangsOrDies(t *testing.T) {
 	onEach(t, func(t *testing.T, s *redistest.Server) {
 		ctx := bounded.Context(t)
 		// The margin is what a busy machine may take to look at the server.
-		c := fixture.ClientOf(t, s, lock.Config{Lease: 8 * time.Second, Renewal: renewal.Config{Margin: 2 * time.Second}})
+		c := fixture.ClientOf(t, s, lock.Config{Lease: 8 * time.Second, Margin: 2 * time.Second})
 		other := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})
 		held := fixture.Hold(t, c.Mutex("hung").Lock)
 		require.NoError(t, s.Pause())

@@ -2,33 +2,19 @@ package lock
 
 import (
 	"github.com/wheellock/wheellock/lock/internal/carrier"
-	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/renewal"
 )
 
 var _ carrier.Owner = (*hold)(nil)
 
 // Class implements carrier.Owner.
-func (h *hold) Class() carrier.Class {
-	switch h.kind {
-	case readKind:
-		return carrier.Readers
-	case permitKind:
-		return carrier.Permits
-	}
-	return carrier.Fields
-}
+func (h *hold) Class() carrier.Class { return h.kind.rules().class() }
 
 // Name implements carrier.Owner.
 func (h *hold) Name() string { return h.name }
 
 // Key implements carrier.Owner.
-func (h *hold) Key() string {
-	if h.kind == permitKind {
-		return keys.PermitsTaken(h.name)
-	}
-	return h.name
-}
+func (h *hold) Key() string { return h.kind.rules().key(h.name) }
 
 // AppendField implements carrier.Owner.
 func (h *hold) AppendField(b []byte) []byte { return h.appendFieldTail(b) }

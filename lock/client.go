@@ -3,11 +3,14 @@ package lock
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
@@ -17,21 +20,21 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Client takes and renews locks on the Redis of its Source. All methods are safe
-// for concurrent use. A Client must be closed.
+// Client takes and renews locks. All methods are safe for concurrent use. A Client
+// must be closed.
 type Client struct {
 	// immutable after New
-	cfg     Config
-	id      string // random UUID: the first part of every hash field of this client
-	dog     *renewal.Watchdog
-	source  topology.Topology // nil if it is a pool
-	traits  topology.Traits   // of source; none of a pool
-	router  *servers.Router
-	janitor *janitor
-	start   time.Time
-	ctx     context.Context // ends when Close gives up waiting
-	cancel  context.CancelFunc
-	seed    maphash.Seed
+	cfg      Config
+	id       string // random UUID: the first part of every hash field of this client
+	dog      *renewal.Watchdog
+	topology topology.Topology // nil of a pool
+	traits   topology.Traits   // of topology; none of a pool
+	router   *servers.Router
+	janitor  *janitor
+	start    time.Time
+	ctx      context.Context // ends when Close gives up waiting
+	cancel   context.CancelFunc
+	seed     maphash.Seed
 
 	// atomic
 	owners atomic.Uint64 // the last fresh owner
@@ -58,19 +61,45 @@ type Client struct {
 	idle    chan struct{}         // closed when, after Close began, there is neither hold nor call
 }
 
-// New returns a Client of the Redis that source reaches, or all faults of its
+// New returns a Client of the one server that pool dials, or all faults of its
 // arguments. It does no I/O: the engine dials a few long-lived connections of
-// its own (Config.Connections for commands, Config.Renewal.Dispatchers for
-// renewal, one for pub/sub) through the source when they are first needed, and
-// replaces those that fail. Close does not close the source.
-func New(source Source, cfg Config) (*Client, error) {
+// its own (Config.Connections for commands, Config.Dispatchers for
+// renewal, one for pub/sub) by the pool's DialContext or Dial when they are first
+// needed, and replaces those that fail. It takes no connection out of the pool, because
+// its connections live long and different goroutines write and read them. Close does
+// not close the pool.
+//
+// See Open for a server by its URL, and NewTopology for several servers.
+func New(pool *redis.Pool, cfg Config) (*Client, error) {
+	return newClient(cfg, func(commands, renewals int, to *servers.Config) (err error) {
+		to.Dial, err = poolDialer(pool, commands, renewals)
+		return err
+	})
+}
+
+// NewTopology is New for a server whose address changes, or for several servers:
+// package sentinel has a Topology of those, and package cluster. Close does not close
+// what the Topology has.
+func NewTopology(t topology.Topology, cfg Config) (*Client, error) {
+	return newClient(cfg, func(_, _ int, to *servers.Config) error {
+		if t == nil {
+			return errors.New("lock: NewTopology needs a Topology, got nil: packages sentinel and cluster make one")
+		}
+		to.Topology = t
+		return nil
+	})
+}
+
+// newClient returns a Client. reach says how the servers are reached, by so many
+// connections for commands and for renewal.
+func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config) error) (*Client, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	dog, err := renewal.New(cfg.Renewal)
+	dog, err := renewal.New(cfg.renewal())
 	if err != nil {
-		return nil, fmt.Errorf("lock: Config.Renewal: %w", err)
+		return nil, fmt.Errorf("lock: %w", err)
 	}
 	c := &Client{
 		cfg: cfg, start: time.Now(), id: newUUID(), dog: dog, seed: maphash.MakeSeed(),
@@ -81,28 +110,22 @@ func New(source Source, cfg Config) (*Client, error) {
 	c.events.init(c.callLost)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.janitor = newJanitor(c)
-	if err := c.attach(source); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// attach makes what reaches the servers of source.
-func (c *Client) attach(source Source) (err error) {
-	cfg := servers.Config{
-		Lease: c.cfg.Lease, IOTimeout: c.cfg.IOTimeout, Connections: c.cfg.Connections,
-		Replicas: c.cfg.Replicas, ReplicaTimeout: c.cfg.ReplicaTimeout, Logger: c.cfg.Logger,
+	to := servers.Config{
+		Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, Connections: cfg.Connections,
+		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout, Logger: cfg.Logger,
 		Closing: c.closing, Moved: c.relocate,
 		Opened: func(s *servers.Server) (servers.Attachment, error) { return newLane(c, s) },
 	}
-	if t, ok := source.(topology.Topology); ok {
-		c.source, c.traits = t, t.Traits()
-		cfg.Topology = t
-	} else if cfg.Dial, err = sourceDialer(source, c.cfg.Connections+c.cfg.replicatedConns(), carrier.Conns(c.dog.Config())); err != nil {
-		return err
+	if err := reach(cfg.Connections+cfg.replicatedConns(), carrier.Conns(dog.Config()), &to); err != nil {
+		return nil, err
 	}
-	c.router, err = servers.New(cfg)
-	return err
+	if c.topology = to.Topology; c.topology != nil {
+		c.traits = c.topology.Traits()
+	}
+	if c.router, err = servers.New(to); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // ID returns the random UUID that begins the hash fields of this client's
@@ -200,7 +223,7 @@ func (c *Client) releaseAll() {
 		}
 		limit <- struct{}{}
 		wg.Go(func() {
-			cmd := c.releaseOf(h.kind, h.name, h.field(), 0, c.cfg.Lease)
+			cmd := h.kind.rules().release(c, h.name, h.field(), 0, c.cfg.Lease)
 			c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 			h.Lost(renewal.Closed)
 			<-limit

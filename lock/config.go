@@ -60,9 +60,22 @@ type Config struct {
 	// process lives. Keep the Held while you hold the lock; to have a channel
 	// or a context of it does not count. It costs some 150 bytes a lock.
 	DropForgotten bool
+	// MaxHold ends every renewed lock this long after it was acquired (reason
+	// MaxHold); default 0, no limit. At least Lease.
+	MaxHold time.Duration
+	// Margin is how long before Redis' own expiry a holder is told that its lock is
+	// lost; default 2 hundredths of the lease, at least 7 to 25 ms as the lease is
+	// short or long. At most Lease/4, and of each lease never more than a quarter of
+	// it, however short it is.
+	Margin time.Duration
+	// MaxBatch bounds the locks that are renewed in one go, as script calls of 128
+	// each, of which one holds Redis for half a millisecond; default 1600, at most 4096.
+	MaxBatch int
+	// Dispatchers is the number of connections for renewal to each server, and of
+	// batches under way there; default 2, at most 1024.
+	Dispatchers int
 	// Connections is the number of pipelined connections for commands to each
-	// server; default 2, at most 64. The watchdog has Renewal.Dispatchers (default 2)
-	// of its own.
+	// server; default 2, at most 64.
 	Connections int
 	// Replicas makes each acquisition wait until so many replicas of the
 	// server have it (Redis' WAIT); default 0: none, at most 100. With fewer
@@ -75,8 +88,6 @@ type Config struct {
 	// ReplicaTimeout bounds the wait for Replicas; default IOTimeout, whole
 	// milliseconds from 1 ms to Lease/10. It comes off the lock's lease.
 	ReplicaTimeout time.Duration
-	// Renewal tunes the watchdog. Its TTL is Lease and must be left 0.
-	Renewal renewal.Config
 	// Hooks are called at the events in a lock's life.
 	Hooks Hooks
 	// Logger gets warnings; default slog.Default().
@@ -119,15 +130,18 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.ReplicaTimeout%time.Millisecond != 0 {
 		errs = append(errs, fmt.Errorf("lock: Config.ReplicaTimeout is %v: it must be whole milliseconds", cfg.ReplicaTimeout))
 	}
-	if cfg.Renewal.TTL != 0 {
-		errs = append(errs, fmt.Errorf("lock: Config.Renewal.TTL is %v: leave it 0, it is Config.Lease", cfg.Renewal.TTL))
-	}
-	cfg.Renewal.TTL = cfg.Lease
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	cfg.hookRenewed()
 	return cfg, errors.Join(errs...)
+}
+
+// renewal is what the watchdog gets of it.
+func (cfg *Config) renewal() renewal.Config {
+	return renewal.Config{
+		TTL: cfg.Lease, MaxHold: cfg.MaxHold, Margin: cfg.Margin, MaxBatch: cfg.MaxBatch, Dispatchers: cfg.Dispatchers,
+		OnBatch: cfg.renewed(),
+	}
 }
 
 func (c *Client) checkName(name string) error {

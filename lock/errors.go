@@ -73,7 +73,7 @@ const (
 	NotOwner Reason = iota + 1
 	// TrustEnded: no renewal was acknowledged in time.
 	TrustEnded
-	// MaxHold: Config.Renewal.MaxHold is over.
+	// MaxHold: Config.MaxHold is over.
 	MaxHold
 	// Expired: the lease of LockFor or TryLockFor is over.
 	Expired
@@ -172,7 +172,7 @@ func redisError(op, name string, err error) error {
 // clusterError is what a node of a Cluster says to a client that takes it for the
 // only server. It does not change by itself.
 func clusterError(op, name string, err error) error {
-	return fmt.Errorf("lock: %s of %q: Redis refused: %w (the server is a node of a Redis Cluster: give lock.New a source of "+
-		"package lock/cluster or, if this server has all slots, Config.KeyPrefix %q, so that locks and their tokens share a slot)",
+	return fmt.Errorf("lock: %s of %q: Redis refused: %w (the server is a node of a Redis Cluster: give a Topology of "+
+		"package lock/cluster to lock.NewTopology or, if this server has all slots, Config.KeyPrefix %q, so that locks and their tokens share a slot)",
 		op, name, err, "{"+keys.Counter+"}:")
 }

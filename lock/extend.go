@@ -35,7 +35,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 			return err
 		}
 		began := time.Now()
-		cmd := h.reentry(count, d)
+		cmd := h.kind.rules().reenter(h, count, d)
 		a := h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 		if h.kind == permitKind {
 			a.Stamp = began // Redis is told an end, not a length

@@ -13,30 +13,6 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// FairMutex is a Mutex that is given to its waiters in the order in which they
-// came, over all processes, in the format of Redisson's RFairLock: beside the
-// lock's hash a list of those who wait, and a sorted set of times until when each
-// may stand there. All methods are safe for concurrent use.
-//
-// Each waiter has a place in Redis and gives a sign of life each 2 s, or each
-// Config.MaxPoll if that is less; the sign says how long the next one may take. A
-// first waiter of this package that gives none for three of its periods is passed
-// over, so one that died costs some seconds; a live one whose process stood still
-// for that long goes to the end. A waiter that leaves gives up its place at once,
-// and a queue of the dead ends by itself.
-//
-// Beside Redisson those times are times of day, by the clock of whoever looks. One
-// of Redisson's is waited for as Redisson does, for up to 300 s after its turn
-// came. Redisson waits 10 s and an IOTimeout for one of ours that gives no sign; a
-// Java process whose clock is 8 s ahead takes a live one for dead, and that one
-// goes to the end.
-//
-// The lock is never handed on inside a process, so a FairMutex is slower than a
-// Mutex under contention; a Mutex is fair enough for most.
-type FairMutex struct {
-	m Mutex // immutable
-}
-
 const (
 	// fairPatience is how long Redisson waits for the first waiter, its
 	// threadWaitTime.
@@ -64,65 +40,52 @@ const (
 	fairFree  = -2 // nobody holds it, and it is the turn of the first in the queue
 )
 
-// FairMutex returns the fair lock of that name. It does no I/O and keeps
-// nothing. A bad name is reported by the first call that uses it.
-func (c *Client) FairMutex(name string) *FairMutex {
-	return &FairMutex{m: Mutex{c: c, name: c.key(name), kind: fairKind}}
+// FairMutex returns a Mutex that is given to its waiters in the order in which they
+// came, over all processes, in the format of Redisson's RFairLock: beside the
+// lock's hash a list of those who wait, and a sorted set of times until when each
+// may stand there. It does no I/O and keeps nothing; a bad name is reported by the
+// first call that uses it.
+//
+// Each waiter has a place in Redis and gives a sign of life each 2 s, or each
+// Config.MaxPoll if that is less; the sign says how long the next one may take. A
+// first waiter of this package that gives none for three of its periods is passed
+// over, so one that died costs some seconds; a live one whose process stood still
+// for that long goes to the end. A waiter that leaves gives up its place at once,
+// and a queue of the dead ends by itself. TryLock takes the lock only if nobody waits.
+// ForceUnlock leaves the queue, and its first has its turn.
+//
+// Beside Redisson those times are times of day, by the clock of whoever looks. One
+// of Redisson's is waited for as Redisson does, for up to 300 s after its turn
+// came. Redisson waits 10 s and an IOTimeout for one of ours that gives no sign; a
+// Java process whose clock is 8 s ahead takes a live one for dead, and that one
+// goes to the end.
+//
+// The lock is never handed on inside a process, so it is slower than a plain
+// Mutex under contention, which is fair enough for most.
+func (c *Client) FairMutex(name string) *Mutex {
+	return &Mutex{c: c, name: c.key(name), kind: fairKind}
 }
 
-// Name returns the lock's key in Redis: Config.KeyPrefix and the name.
-func (f *FairMutex) Name() string { return f.m.Name() }
+// fairMutexes are the rules of a FairMutex.
+type fairMutexes struct{ mutexes }
 
-// Lock is Mutex.Lock; all who came before have their turn first. This is
-// Redisson's lock().
-func (f *FairMutex) Lock(ctx context.Context) (*Held, error) { return f.m.Lock(ctx) }
-
-// LockFor is Mutex.LockFor. This is Redisson's lock(leaseTime).
-func (f *FairMutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
-	return f.m.LockFor(ctx, d)
+func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
+	return m.takeExclusive(ctx, a, m.takeFair, func(ctx context.Context, a *attempt, _ error) (*Held, error) { return m.takeFair(ctx, a) })
 }
 
-// TryLock takes the lock if nobody holds it and nobody waits, and otherwise
-// returns a *HeldError at once. This is Redisson's tryLock().
-func (f *FairMutex) TryLock(ctx context.Context) (*Held, error) { return f.m.TryLock(ctx) }
-
-// TryLockFor is TryLock with a lease of d that is not renewed.
-func (f *FairMutex) TryLockFor(ctx context.Context, d time.Duration) (*Held, error) {
-	return f.m.TryLockFor(ctx, d)
-}
-
-// Do is Mutex.Do.
-func (f *FairMutex) Do(ctx context.Context, do func(context.Context) error) error {
-	return f.m.Do(ctx, do)
-}
-
-// HeldBy is Mutex.HeldBy.
-func (f *FairMutex) HeldBy(ctx context.Context) bool { return f.m.HeldBy(ctx) }
-
-// Inspect is Mutex.Inspect.
-func (f *FairMutex) Inspect(ctx context.Context) (Info, error) { return f.m.Inspect(ctx) }
-
-// IsLocked is Mutex.IsLocked.
-func (f *FairMutex) IsLocked(ctx context.Context) (bool, error) { return f.m.IsLocked(ctx) }
-
-// TTL is Mutex.TTL.
-func (f *FairMutex) TTL(ctx context.Context) (time.Duration, error) { return f.m.TTL(ctx) }
-
-// ForceUnlock is Mutex.ForceUnlock. The queue stays, and its first has its turn.
-func (f *FairMutex) ForceUnlock(ctx context.Context) (bool, error) {
-	return f.m.force(ctx, "is a hash of other things than owners and counts", command{script.FairForce, 2, []any{f.m.name, keys.FairQueue(f.m.name), keys.Channel(f.m.name), f.m.c.publish()}})
-}
-
-func (c *Client) fairGrace() time.Duration { return fairGrace + c.cfg.IOTimeout }
-
-// fairRelease releases a hold, but for the count that remains, or a place in the
-// queue.
-func (c *Client) fairRelease(name, field string, remaining int, lease time.Duration) command {
+// release releases a hold, but for the count that remains, or a place in the queue.
+func (fairMutexes) release(c *Client, name, field string, remaining int, lease time.Duration) command {
 	return command{script.FairRelease, 4, c.publishing([]any{
 		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
 		field, remaining, ms(lease), keys.Channel(name), time.Now().UnixMilli(), ms(c.fairGrace() / 2),
 	})}
 }
+
+func (fairMutexes) force(c *Client, name string) (command, string) {
+	return command{script.FairForce, 2, []any{name, keys.FairQueue(name), keys.Channel(name), c.publish()}}, notMutex
+}
+
+func (c *Client) fairGrace() time.Duration { return fairGrace + c.cfg.IOTimeout }
 
 // fairPlace is what a waiter keeps in mind of its place in the queue.
 type fairPlace struct {
@@ -166,7 +129,7 @@ func periodOf(sign string) time.Duration {
 	return time.Duration(min(max(n, 1), ms(fairPeriod))) * time.Millisecond
 }
 
-// takeFair is take for a FairMutex, when it is no re-entry.
+// takeFair takes a fair lock that the owner has not.
 func (m *Mutex) takeFair(ctx context.Context, a *attempt) (held *Held, err error) {
 	p := &fairPlace{m: m, a: a, listener: pubsub.NewListener(make(chan struct{}, 1))}
 	if !a.wait {

@@ -59,7 +59,7 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 	permits, sem, latch := c.PermitSemaphore("p"), c.Semaphore("s"), c.CountDownLatch("l")
 	require.NoError(t, permits.Set(ctx, 2))
 	takes := []func(context.Context) (*lock.Held, error){
-		c.FencedMutex("m").Lock, c.FairMutex("f").Lock, c.RWMutex("r").RLock, c.RWMutex("w").Lock,
+		c.FencedMutex("m").Lock, c.FairMutex("f").Lock, c.RWMutex("r").Reader().Lock, c.RWMutex("w").Writer().Lock,
 		func(ctx context.Context) (*lock.Held, error) { return permits.Acquire(ctx, 2) },
 	}
 	for _, take := range takes {
@@ -111,7 +111,7 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 	require.NoError(t, err)
 	_, err = permits.Inspect(ctx)
 	require.NoError(t, err)
-	for _, force := range []func(context.Context) (bool, error){c.FairMutex("f").ForceUnlock, c.RWMutex("r").ForceUnlock, c.FencedMutex("m").ForceUnlock} {
+	for _, force := range []func(context.Context) (bool, error){c.FairMutex("f").ForceUnlock, c.RWMutex("r").Writer().ForceUnlock, c.FencedMutex("m").ForceUnlock} {
 		_, err = force(ctx)
 		require.NoError(t, err)
 	}

@@ -27,7 +27,7 @@ func familyClient() (client *lock.Client, done func()) {
 }
 
 // Tokens come from the counter that Redisson's RFencedLock uses.
-func ExampleFencedMutex() {
+func ExampleClient_FencedMutex() {
 	client, done := familyClient()
 	defer done()
 	ctx := context.Background()
@@ -56,13 +56,13 @@ func ExampleRWMutex() {
 	ctx := context.Background()
 
 	mu := client.RWMutex("catalog")
-	first, _ := mu.RLock(ctx)
-	second, _ := mu.RLock(ctx)
-	_, err := mu.TryLock(ctx)
+	first, _ := mu.Reader().Lock(ctx)
+	second, _ := mu.Reader().Lock(ctx)
+	_, err := mu.Writer().TryLock(ctx)
 	fmt.Println("two read:", first.Valid() && second.Valid(), "nobody writes:", errors.Is(err, lock.ErrNotAcquired))
 	first.Unlock(ctx)
 	second.Unlock(ctx)
-	fmt.Println(mu.Do(ctx, func(context.Context) error { return nil }))
+	fmt.Println(mu.Writer().Do(ctx, func(context.Context) error { return nil }))
 	// Output:
 	// two read: true nobody writes: true
 	// <nil>
@@ -76,12 +76,12 @@ func ExampleRWMutex_downgrade() {
 	ctx := context.Background()
 
 	mu := client.RWMutex("catalog")
-	writing, _ := mu.Lock(ctx)
-	reading, _ := mu.RLock(writing.Context(ctx))
+	writing, _ := mu.Writer().Lock(ctx)
+	reading, _ := mu.Reader().Lock(writing.Context(ctx))
 	writing.Unlock(ctx)
-	other, err := mu.TryRLock(ctx)
+	other, err := mu.Reader().TryLock(ctx)
 	fmt.Println(reading.Valid(), err)
-	_, err = mu.Lock(reading.Context(ctx))
+	_, err = mu.Writer().Lock(reading.Context(ctx))
 	fmt.Println(errors.Is(err, lock.ErrUpgrade))
 	other.Unlock(ctx)
 	reading.Unlock(ctx)
@@ -92,7 +92,7 @@ func ExampleRWMutex_downgrade() {
 
 // Waiters have their turn in the order in which they came, whatever process they
 // are in.
-func ExampleFairMutex() {
+func ExampleClient_FairMutex() {
 	client, done := familyClient()
 	defer done()
 	ctx := context.Background()

@@ -138,7 +138,7 @@ func (is *islands) do(t *testing.T, server, cmd string, args ...any) any {
 func TestHoldsFollowTheirSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := newIslands(t, "a", "b")
-		c, err := lock.New(is, lock.Config{})
+		c, err := lock.NewTopology(is, lock.Config{})
 		require.NoError(t, err)
 		ctx := context.Background()
 		_, err = c.Mutex("early").TryLock(ctx)
@@ -207,7 +207,7 @@ func TestHoldsFollowTheirSlots(t *testing.T) {
 func TestAServerThatIsNoMoreIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := newIslands(t, "a", "b")
-		c, err := lock.New(is, lock.Config{})
+		c, err := lock.NewTopology(is, lock.Config{})
 		require.NoError(t, err)
 		ctx := context.Background()
 		go func() { is.news <- topology.Layout{Servers: []topology.Server{{Name: "a"}}, Slots: make([]int, 16384)} }()
@@ -237,14 +237,10 @@ func TestAServerThatIsNoMoreIsForgotten(t *testing.T) {
 	})
 }
 
-// TestSourcesThatAreNone are refused in words.
-func TestSourcesThatAreNone(t *testing.T) {
-	_, err := lock.New(getter{}, lock.Config{})
-	require.ErrorContains(t, err, "lock_test.getter")
-	_, err = lock.New((*redis.Pool)(nil), lock.Config{})
-	require.ErrorContains(t, err, "nil")
+// TestNoPoolAndNoTopology are refused in words.
+func TestNoPoolAndNoTopology(t *testing.T) {
+	_, err := lock.New(nil, lock.Config{})
+	require.ErrorContains(t, err, "lock: New needs a *redis.Pool, got nil")
+	_, err = lock.NewTopology(nil, lock.Config{})
+	require.ErrorContains(t, err, "lock: NewTopology needs a Topology, got nil")
 }
-
-type getter struct{}
-
-func (getter) GetContext(context.Context) (redis.Conn, error) { return nil, nil }

@@ -24,8 +24,8 @@ func forces(c *lock.Client, t *testing.T) map[string]forced {
 		"mutex":  {c.Mutex(t.Name()).ForceUnlock, "force"},
 		"fenced": {c.FencedMutex(t.Name() + ":fenced").ForceUnlock, "force"},
 		"fair":   {c.FairMutex(t.Name() + ":fair").ForceUnlock, "fair_force"},
-		"write":  {rw.ForceUnlock, "rw_force"},
-		"read":   {rw.ForceUnlock, "rw_force"},
+		"write":  {rw.Writer().ForceUnlock, "rw_force"},
+		"read":   {rw.Writer().ForceUnlock, "rw_force"},
 	}
 }
 
@@ -105,15 +105,15 @@ func TestForceUnlockOfReadersLeavesOneThatCameMeanwhile(t *testing.T) {
 	st := stall(t, s)
 	c, admin := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOver(t, st, lock.Config{})
 	ctx := bounded.Context(t)
-	first := fixture.Hold(t, c.RWMutex(t.Name()).RLock)
+	first := fixture.Hold(t, c.RWMutex(t.Name()).Reader().Lock)
 	st.Keep("rw_force")
 	done := make(chan error, 1)
 	go func() {
-		_, err := admin.RWMutex(t.Name()).ForceUnlock(ctx)
+		_, err := admin.RWMutex(t.Name()).Writer().ForceUnlock(ctx)
 		done <- err
 	}()
 	awaitArrived(t, st, "rw_force", 1)
-	second := fixture.Hold(t, c.RWMutex(t.Name()).RLock)
+	second := fixture.Hold(t, c.RWMutex(t.Name()).Reader().Lock)
 	st.LetGo()
 	require.NoError(t, bounded.Receive(t, done))
 	require.ErrorIs(t, first.Unlock(ctx), lock.ErrLost)

@@ -30,15 +30,15 @@ func lockers(c *lock.Client, name string) map[string]locker {
 		}
 	}
 	rwInfo := func(ctx context.Context) (bool, time.Duration, error) {
-		i, err := rw.Inspect(ctx)
+		i, err := rw.Writer().Inspect(ctx)
 		return i.Foreign, i.TTL, err
 	}
 	return map[string]locker{
 		"mutex":  {mutex.Lock, mutex.TryLock, info(mutex.Inspect), mutex.ForceUnlock},
 		"fenced": {fenced.Lock, fenced.TryLock, info(fenced.Inspect), fenced.ForceUnlock},
 		"fair":   {fair.Lock, fair.TryLock, info(fair.Inspect), fair.ForceUnlock},
-		"writer": {rw.Lock, rw.TryLock, rwInfo, rw.ForceUnlock},
-		"reader": {rw.RLock, rw.TryRLock, rwInfo, rw.ForceUnlock},
+		"writer": {rw.Writer().Lock, rw.Writer().TryLock, rwInfo, rw.Writer().ForceUnlock},
+		"reader": {rw.Reader().Lock, rw.Reader().TryLock, rwInfo, rw.Writer().ForceUnlock},
 	}
 }
 

@@ -113,7 +113,7 @@ func (c *Client) passOn(h *hold) {
 // release sends the release script until it is answered or ctx ends, and
 // returns its answer.
 func (h *hold) release(ctx context.Context, remaining int, lease time.Duration) (int64, returned, error) {
-	cmd := h.c.releaseOf(h.kind, h.name, h.field(), remaining, lease)
+	cmd := h.kind.rules().release(h.c, h.name, h.field(), remaining, lease)
 	a, r, err := h.resend(ctx, "release", func() pipe.Answer {
 		return h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 	})

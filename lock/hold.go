@@ -114,20 +114,6 @@ func (h *hold) oweAll() {
 	h.owe(max(left, h.c.cfg.Lease))
 }
 
-// oweOutlived leaves the field of a hold of a RWMutex that its time has ended to
-// the janitor, if the key may live on with another hold's lease: that of a reader
-// of the same owner, or of other readers. A writer's field would keep all others
-// out for as long. When nothing could be renewed, the others end too.
-func (h *hold) oweOutlived(why Reason) {
-	switch {
-	case h.kind != readKind && h.kind != writeKind:
-	case why == Expired, why == MaxHold:
-		h.oweAll()
-	case why == TrustEnded && h.kind == writeKind && h.c.kinOf(h.name, h.owner, readKind) != nil:
-		h.oweAll()
-	}
-}
-
 // enter waits for the hold's turn; its scripts go out one after the other.
 func (h *hold) enter(ctx context.Context) error {
 	h.mu.Lock()
@@ -245,7 +231,7 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	if left || lost {
 		return nil, errGone
 	}
-	cmd := h.reentry(count, lease)
+	cmd := h.kind.rules().reenter(h, count, lease)
 	a := h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 	if a.Err != nil {
 		// A re-entry that arrives late sets a count that the next script of

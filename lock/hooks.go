@@ -25,9 +25,10 @@ type Hooks struct {
 	// goroutine of its own, one event after the other, soon after the
 	// holder was told.
 	Lost func(Event)
-	// Renewed is called with what became of each batch of renewals, after
-	// Config.Renewal.OnBatch, on the goroutine of that. Locks are renewed many
-	// at a time, so there is no event for a single one.
+	// Renewed is called with what became of each batch of renewals, one after the
+	// other, on a goroutine of its own: it may block, and delays nothing but Close;
+	// what it is too slow for is skipped. Locks are renewed many at a time, so there
+	// is no event for a single one.
 	Renewed func(renewal.BatchReport)
 }
 
@@ -52,17 +53,13 @@ func (cfg *Config) logPanic(name string) {
 	}
 }
 
-// hookRenewed makes the watchdog's report of a batch reach Hooks.Renewed too.
-func (cfg *Config) hookRenewed() {
-	hook, onBatch := cfg.Hooks.Renewed, cfg.Renewal.OnBatch
+// renewed makes the watchdog's report of a batch reach Hooks.Renewed, if there is one.
+func (cfg *Config) renewed() func(renewal.BatchReport) {
+	hook, logged := cfg.Hooks.Renewed, *cfg
 	if hook == nil {
-		return
+		return nil
 	}
-	logged := *cfg
-	cfg.Renewal.OnBatch = func(r renewal.BatchReport) {
-		if onBatch != nil {
-			onBatch(r)
-		}
+	return func(r renewal.BatchReport) {
 		defer logged.logPanic("")
 		hook(r)
 	}
@@ -78,7 +75,7 @@ type loss struct {
 // would outlive its hold is owed, and the Lost hook is told.
 func (c *Client) forgetLoss(l loss) {
 	c.forget(l.hold)
-	l.hold.oweOutlived(l.cause.Reason)
+	l.hold.kind.rules().oweOutlived(l.hold, l.cause.Reason)
 	if c.cfg.Hooks.Lost != nil {
 		c.events.add(Event{Name: l.cause.Name, Token: l.cause.Token, Err: l.cause})
 	}

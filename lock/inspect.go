@@ -6,28 +6,42 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// Info is what Redis knows of a lock.
+// Info is what Redis knows of a lock of any kind.
 type Info struct {
+	// Locked: somebody holds it, of a RWMutex for reading or for writing.
 	Locked bool
+	// Writing: of a RWMutex, an owner writes, and perhaps reads too.
+	Writing bool
+	// Holders are who holds it, in Redis' order: one, but of a RWMutex any number. A
+	// reader whose own lease is over may be among them until others that read unlock.
+	Holders []Holder
+	// TTL is what is left of the lease in Redis, of readers of the longest; -1 if the
+	// key has no TTL.
+	TTL time.Duration
+	// Foreign: the key is a string with a TTL, the lock of another library. It has
+	// no Holders.
+	Foreign bool
+}
+
+// Holder is one hold of a lock.
+type Holder struct {
 	// Field is the holder's field in the lock's hash, <client uuid>:<owner>:<seq>
-	// for a holder of this package and <uuid>:<thread id> for Redisson's.
+	// for a holder of this package and <uuid>:<thread id> for Redisson's,
+	// without the ":write" of a writer.
 	Field string
 	// Count is how often the holder holds it.
 	Count int
-	// TTL is what is left of the lease in Redis; -1 if the key has no TTL.
-	TTL time.Duration
-	// Foreign: the key is a string with a TTL, the lock of another library. It has
-	// neither Field nor Count.
-	Foreign bool
+	// Writing: it is the writer of a RWMutex.
+	Writing bool
 }
 
 // Inspect reads the lock from Redis. What it says may be over when it returns.
@@ -37,52 +51,76 @@ func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	values, ok := a.Reply.([]any)
+	return m.parseInfo(a.Reply)
+}
+
+// parseInfo reads the answer of the inspect script.
+func (m *Mutex) parseInfo(reply any) (Info, error) {
+	values, ok := reply.([]any)
 	if !ok || len(values) == 0 {
-		return Info{}, m.c.badReply("inspect", m.name, a.Reply)
+		return Info{}, m.c.badReply("inspect", m.name, reply)
 	}
 	pttl, ok := values[0].(int64)
-	if !ok {
-		return Info{}, m.c.badReply("inspect", m.name, a.Reply)
-	}
-	if pttl >= 0 && len(values) == 2 {
+	switch {
+	case ok && pttl >= 0 && len(values) == 2:
 		return Info{Locked: true, Foreign: true, TTL: ttlOf(pttl)}, nil
-	}
-	if pttl == -2 || len(values) < 3 {
+	case !ok || len(values)%2 == 0:
+		return Info{}, m.c.badReply("inspect", m.name, reply)
+	case pttl == -2 || len(values) == 1:
 		return Info{}, nil
 	}
-	field, err1 := redis.String(values[1], nil)
-	count, err2 := redis.String(values[2], nil)
-	if err1 != nil || err2 != nil {
-		return Info{}, m.c.badReply("inspect", m.name, a.Reply)
+	info, mode := Info{TTL: ttlOf(pttl)}, ""
+	for i := 1; i < len(values); i += 2 {
+		field, err1 := redis.String(values[i], nil)
+		value, err2 := redis.String(values[i+1], nil)
+		if err1 != nil || err2 != nil {
+			return Info{}, m.c.badReply("inspect", m.name, reply)
+		}
+		if field == "mode" && !m.kind.exclusive() {
+			mode = value
+			continue
+		}
+		count, err := strconv.Atoi(value)
+		if err != nil {
+			return Info{}, fmt.Errorf("lock: inspect of %q: the key is a hash but no lock's of this kind: field %.50q is %.50q", m.name, field, value)
+		}
+		h := Holder{Field: field, Count: count}
+		if !m.kind.exclusive() {
+			h.Field, h.Writing = strings.CutSuffix(field, ":write")
+		}
+		info.Holders = append(info.Holders, h)
 	}
-	info := Info{Locked: true, Field: field, TTL: ttlOf(pttl)}
-	if info.Count, err = strconv.Atoi(count); err != nil {
-		return Info{}, fmt.Errorf("lock: inspect of %q: the key is a hash but no lock's: field %.50q is %.50q", m.name, field, count)
+	info.Locked, info.Writing = len(info.Holders) > 0, mode == "write"
+	if !m.kind.exclusive() && mode != "read" && mode != "write" {
+		return Info{}, fmt.Errorf("lock: inspect of %q: the key is a hash but no read-write lock's", m.name)
 	}
 	return info, nil
 }
 
-// IsLocked reports whether anybody holds the lock, see Inspect.
+// IsLocked reports whether anybody holds the lock, of the half of a RWMutex in its
+// own mode; see Inspect.
 func (m *Mutex) IsLocked(ctx context.Context) (bool, error) {
 	info, err := m.Inspect(ctx)
-	return info.Locked, err
+	return err == nil && m.rules().locks(info), err
 }
 
-// TTL returns what is left of the holder's lease in Redis, 0 if nobody holds
-// the lock and -1 if the key has no TTL.
+// TTL returns what is left of the holder's lease in Redis, of readers of the
+// longest; 0 if nobody holds the lock and -1 if the key has no TTL.
 func (m *Mutex) TTL(ctx context.Context) (time.Duration, error) {
 	info, err := m.Inspect(ctx)
 	return info.TTL, err
 }
 
 // HeldBy reports whether the owner that ctx carries (Held.Context, WithOwner)
-// holds the lock now, as far as the clock can tell. It asks nobody.
+// holds the lock now, of the half of a RWMutex in its own mode, as far as the clock
+// can tell. It asks nobody.
 func (m *Mutex) HeldBy(ctx context.Context) bool {
 	v, _ := ctx.Value(ownerKey{}).(ownerOrError)
-	h := m.c.lookup(m.name)
-	return v.err == nil && v.owner != (owner{}) && h != nil && h.owner == v.owner &&
-		!h.is(leaving) && h.lease.Valid()
+	if v.err != nil || v.owner == (owner{}) {
+		return false
+	}
+	h := m.rules().held(m.c, m.name, v.owner)
+	return h != nil && h.lease.Valid()
 }
 
 // ErrNotALock: the key, or one that belongs to it, is there but is no lock's: it
@@ -90,29 +128,23 @@ func (m *Mutex) HeldBy(ctx context.Context) bool {
 // string with a TTL is ErrNotALock to ForceUnlock alone: see HeldError.Foreign.
 var ErrNotALock = errors.New("lock: the key is no lock")
 
+// forceTries is how often ForceUnlock reads a lock that goes from one holder to
+// the next each time before it can be deleted.
+const forceTries = 16
+
 // ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
 // whether there was one. It reads who holds the lock and deletes exactly those
 // holds, so that a request that is late cannot take the lock from a later holder.
 // If all of them have gone meanwhile and another holds it, it reads again, up to 16
 // times. Redisson uses the owners of its holds again: there a request that is late
-// may delete the next hold of the same owner.
+// may delete the next hold of the same owner. A reader that comes while others are
+// being removed keeps its own hold.
 //
 // The holder is told (NotOwner) at its next renewal, not before another may have
 // the lock. A key that is no lock's hash is left alone: ErrNotALock, the lock of
-// another library (Info.Foreign) too. This is
-// Redisson's forceUnlock().
+// another library (Info.Foreign) too. This is Redisson's forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	return m.force(ctx, "is a hash of other things than owners and counts",
-		command{script.Force, 1, []any{m.name, keys.Channel(m.name), m.c.publish()}})
-}
-
-// forceTries is how often ForceUnlock reads a lock that goes from one holder to
-// the next each time before it can be deleted.
-const forceTries = 16
-
-// force deletes the holds of a lock of any kind; other is what a key is that it
-// leaves alone. cmd lacks the fields.
-func (m *Mutex) force(ctx context.Context, other string, cmd command) (bool, error) {
+	cmd, left := m.rules().force(m.c, m.name)
 	for range forceTries {
 		a, err := m.ask(ctx, "force", script.Inspect, m.name)
 		if err != nil {
@@ -145,7 +177,7 @@ func (m *Mutex) force(ctx context.Context, other string, cmd command) (bool, err
 		case !ok:
 			return false, m.c.badReply("force", m.name, a.Reply)
 		case n == -1:
-			return false, fmt.Errorf("%w: %q %s", ErrNotALock, m.name, other)
+			return false, fmt.Errorf("%w: %q %s", ErrNotALock, m.name, left)
 		case n != -2:
 			return n == 1, nil
 		}

@@ -51,7 +51,7 @@ func newJanitor(c *Client) *janitor {
 // It does not block.
 func (j *janitor) owe(k kind, name, field string, lease time.Duration) {
 	j.send(&debt{
-		name: name, kind: k, field: field, command: j.c.releaseOf(k, name, field, 0, j.c.cfg.Lease), until: time.Now().Add(lease),
+		name: name, kind: k, field: field, command: k.rules().release(j.c, name, field, 0, j.c.cfg.Lease), until: time.Now().Add(lease),
 	})
 }
 

@@ -1,15 +1,16 @@
 package lock
 
 import (
+	"context"
 	"slices"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// kind says what sort of object a hold is one of, and with it which scripts
-// take, keep and release it.
+// kind says what sort of object a hold is one of. What that means say its rules.
 type kind uint8
 
 const (
@@ -20,6 +21,57 @@ const (
 	writeKind       // a RWMutex held for writing
 	permitKind      // permits of a PermitSemaphore; their names stand in the place of the owner
 )
+
+// rules are what kinds differ in. Every kind has one value of them, which has no
+// state.
+type rules interface {
+	// release gives a hold back, but for the count that remains.
+	release(c *Client, name, field string, remaining int, lease time.Duration) command
+	// reenter sets the count of a hold, which must be there, and its least lease.
+	reenter(h *hold, count int32, lease time.Duration) command
+	// class says which script renews the holds, and key where their fields stand.
+	class() carrier.Class
+	key(name string) string
+	// oweOutlived leaves the field of a hold that its time has ended to the
+	// janitor, if the key may live on with another hold's lease.
+	oweOutlived(h *hold, why Reason)
+}
+
+// mutexRules are those of the kinds that a Mutex is of.
+type mutexRules interface {
+	rules
+	// take takes the lock, or waits for it if the caller does.
+	take(ctx context.Context, m *Mutex, a *attempt) (*Held, error)
+	// acquire is the script that takes the lock, but for the fields that are owed.
+	acquire(a *attempt, field string) command
+	// held is the hold that an owner has, and could re-enter, or nil.
+	held(c *Client, name string, o owner) *hold
+	// channel is where waiters are told of a release.
+	channel(name string) string
+	// force deletes holds, whose fields come behind the arguments. left is what a
+	// key is that it leaves alone.
+	force(c *Client, name string) (cmd command, left string)
+	// locks reports whether somebody holds what this kind is.
+	locks(i Info) bool
+}
+
+// rules returns the rules of a kind.
+func (k kind) rules() rules {
+	switch k {
+	case mutexKind, fencedKind:
+		return mutexes{}
+	case fairKind:
+		return fairMutexes{}
+	case readKind:
+		return readers{}
+	case writeKind:
+		return writers{}
+	}
+	return permits{}
+}
+
+// rules returns the rules of the lock's kind.
+func (m *Mutex) rules() mutexRules { return m.kind.rules().(mutexRules) }
 
 // exclusive kinds have one hold a name, found by the name.
 func (k kind) exclusive() bool { return k <= fairKind }
@@ -47,32 +99,6 @@ type command struct {
 	script *script.Script
 	keys   int
 	args   []any
-}
-
-// releaseOf releases a hold, but for the count that remains.
-func (c *Client) releaseOf(k kind, name, field string, remaining int, lease time.Duration) command {
-	switch k {
-	case readKind:
-		return command{script.RwReadRelease, 3, c.publishing([]any{name, keys.RWReader(name, field), keys.RWWriters(name), field, remaining, ms(lease), keys.RWChannel(name), keys.Prefix(name)})}
-	case writeKind:
-		return command{script.RwWriteRelease, 2, c.publishing([]any{name, keys.RWWriters(name), field, remaining, ms(lease), keys.RWChannel(name), keys.Prefix(name)})}
-	case fairKind:
-		return c.fairRelease(name, field, remaining, lease)
-	case permitKind:
-		return command{script.PermitRelease, 2, c.publishing([]any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)})}
-	}
-	return command{script.Release, 1, c.publishing([]any{name, field, remaining, ms(lease), keys.Channel(name)})}
-}
-
-// reentry sets the count of a hold, which must be there, and its least lease.
-func (h *hold) reentry(count int32, lease time.Duration) command {
-	switch h.kind {
-	case readKind:
-		return command{script.RwReadReenter, 2, []any{h.name, keys.RWReader(h.name, h.field()), h.field(), count, ms(lease)}}
-	case permitKind:
-		return command{script.PermitExtend, 1, []any{keys.PermitsTaken(h.name), h.field(), time.Now().UnixMilli() + ms(lease)}}
-	}
-	return command{script.Reenter, 1, []any{h.name, h.field(), count, ms(lease)}}
 }
 
 // kinKey finds the holds of those kinds that are not exclusive.

@@ -73,7 +73,7 @@ func (l *lane) answered(err error) {
 // resumed is called when renewal has a connection again after it lost one: a
 // server of a Topology may have failed over meanwhile, or restarted empty.
 func (l *lane) resumed() {
-	if l.c.source != nil {
+	if l.c.topology != nil {
 		l.leases.Verify()
 	}
 }

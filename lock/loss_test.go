@@ -26,7 +26,7 @@ func TestAHolderIsToldOfItsLossWhateverTheTablesAreUsedFor(t *testing.T) {
 	fixed, err := c.Mutex(t.Name()+"fixed").LockFor(ctx, 300*time.Millisecond)
 	require.NoError(t, err)
 	renewed := fixture.Hold(t, c.Mutex(t.Name()+"renewed").Lock)
-	reading, err := c.RWMutex(t.Name()+"reading").RLockFor(ctx, 300*time.Millisecond)
+	reading, err := c.RWMutex(t.Name()+"reading").Reader().LockFor(ctx, 300*time.Millisecond)
 	require.NoError(t, err)
 	work := fixed.Context(ctx)
 	fixture.Do(t, s, "DEL", t.Name()+"renewed")
@@ -67,10 +67,10 @@ func TestALostHoldIsNoHoldThoughTheTablesStillHaveIt(t *testing.T) {
 			return c.FairMutex(name).TryLockFor(ctx, 200*time.Millisecond)
 		}},
 		{"writer", lockWriting, func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
-			return c.RWMutex(name).TryLockFor(ctx, 200*time.Millisecond)
+			return c.RWMutex(name).Writer().TryLockFor(ctx, 200*time.Millisecond)
 		}},
 		{"writer after reader", lockWriting, func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
-			return c.RWMutex(name).TryRLockFor(ctx, 200*time.Millisecond)
+			return c.RWMutex(name).Reader().TryLockFor(ctx, 200*time.Millisecond)
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

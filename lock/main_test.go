@@ -78,3 +78,12 @@ func isAny(err error, targets ...error) bool {
 	}
 	return false
 }
+
+// timesHeld is how often all holders hold a lock.
+func timesHeld(info lock.Info) int {
+	n := 0
+	for _, h := range info.Holders {
+		n += h.Count
+	}
+	return n
+}

@@ -30,10 +30,10 @@ func TestARenewalThatTheOnlyServerRedirectsLosesTheLock(t *testing.T) {
 				}
 				return faultproxy.Pass
 			})
-			sources := map[string]lock.Source{"pool": p.Pool(), "topology": &shifting{instances: make(chan string), dial: p.Dial}}
+			sources := map[string]any{"pool": p.Pool(), "topology": &shifting{instances: make(chan string), dial: p.Dial}}
 			for name, source := range sources {
 				var failed atomic.Pointer[error]
-				c, err := lock.New(source, lock.Config{Lease: time.Second, Renewal: renewal.Config{OnBatch: func(r renewal.BatchReport) {
+				c, err := fixture.New(source, lock.Config{Lease: time.Second, Hooks: lock.Hooks{Renewed: func(r renewal.BatchReport) {
 					if r.Err != nil {
 						failed.Store(&r.Err)
 					}

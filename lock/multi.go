@@ -14,14 +14,12 @@ import (
 // none. All methods are safe for concurrent use. See NewMultiLock.
 type MultiLock struct {
 	members []*Mutex // immutable; in the order in which they are taken
-	fault   error    // immutable: why it cannot be used
 }
 
 // NewMultiLock returns the lock of all members together, Redisson's
-// RedissonMultiLock. It does no I/O and keeps nothing; members that cannot be
-// used are reported by the first call.
+// RedissonMultiLock, or all faults of its arguments. It does no I/O and keeps nothing.
 //
-// Each member is a lock of its own, that others may take alone. The order in
+// Each member is a lock of its own, of any kind, that others may take alone. The order in
 // which they are given does not matter: two MultiLocks do not deadlock,
 // whatever they share and in whatever process they are. It excludes others for
 // as long as all servers keep their keys, so it is as weak as the weakest of
@@ -30,17 +28,19 @@ type MultiLock struct {
 //
 // A member that stands in the list twice is taken twice. Two clients of one
 // server that name one key are two owners: such a MultiLock waits for itself.
-func NewMultiLock(members ...*Mutex) *MultiLock {
-	m := &MultiLock{members: slices.Clone(members), fault: checkMembers("MultiLock", members)}
-	if m.fault == nil {
-		// The names are in one order everywhere, and the servers of one name
-		// at least within this process: so those who want the same meet at
-		// the first and stand in line there. Nothing depends on that.
-		slices.SortStableFunc(m.members, func(a, b *Mutex) int {
-			return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.c.id, b.c.id))
-		})
+func NewMultiLock(members ...*Mutex) (*MultiLock, error) {
+	if err := checkMembers("MultiLock", members); err != nil {
+		return nil, err
 	}
-	return m
+	m := &MultiLock{members: slices.Clone(members)}
+	// The names are in one order everywhere, and the servers of one name
+	// at least within this process: so those who want the same meet at
+	// the first and stand in line there. Nothing depends on that.
+	slices.SortStableFunc(m.members, func(a, b *Mutex) int {
+		// Who writes may read, and not the other way round.
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.c.id, b.c.id), cmp.Compare(b.kind, a.kind))
+	})
+	return m, nil
 }
 
 func checkMembers(kind string, members []*Mutex) error {
@@ -98,10 +98,8 @@ func (m *MultiLock) TryLockFor(ctx context.Context, d time.Duration) (*MultiHeld
 
 // Do runs f while it holds the lock, see Mutex.Do.
 func (m *MultiLock) Do(ctx context.Context, f func(context.Context) error) error {
-	if m.fault == nil {
-		if err := checkDo(ctx, m.members[0].name); err != nil {
-			return err
-		}
+	if err := checkDo(ctx, m.members[0].name); err != nil {
+		return err
 	}
 	held, err := m.Lock(ctx)
 	if err != nil {
@@ -125,9 +123,6 @@ var errTooLate = errors.New("the first leases were over before the last was take
 
 // acquire is all four ways to take the lock.
 func (m *MultiLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
-	if m.fault != nil {
-		return nil, m.fault
-	}
 	if t.wait && overdue(ctx) {
 		t.wait = false
 		first := m.members[0]

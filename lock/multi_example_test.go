@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -32,8 +33,11 @@ func ExampleMultiLock() {
 	defer done()
 	ctx := context.Background()
 
-	both := lock.NewMultiLock(client.Mutex("account:7"), client.Mutex("account:3"))
-	err := both.Do(ctx, func(ctx context.Context) error { // ctx ends if one of them is lost
+	both, err := lock.NewMultiLock(client.Mutex("account:7"), client.Mutex("account:3"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = both.Do(ctx, func(ctx context.Context) error { // ctx ends if one of them is lost
 		_, err := client.Mutex("account:3").TryLock(context.Background())
 		fmt.Println("another:", err != nil)
 		return nil

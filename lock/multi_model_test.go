@@ -88,7 +88,9 @@ func TestMultiLockAgainstAModel(t *testing.T) {
 				for _, k := range want {
 					ms = append(ms, clients[k%2].Mutex(name(k)))
 				}
-				held, err := lock.NewMultiLock(ms...).TryLock(ownerCtx(o))
+				multi, err := lock.NewMultiLock(ms...)
+				require.NoError(t, err)
+				held, err := multi.TryLock(ownerCtx(o))
 				if !model.canTake(o, want) {
 					require.ErrorIs(t, err, lock.ErrNotAcquired)
 					return

@@ -17,7 +17,6 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // fleet is a set of servers with a client of each.
@@ -80,7 +79,7 @@ func TestMultiLockTakesAllOrNone(t *testing.T) {
 	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	names := []string{t.Name() + "1", t.Name() + "2", t.Name() + "3"}
-	m := lock.NewMultiLock(a.Mutex(names[2]), b.Mutex(names[0]), a.Mutex(names[1]))
+	m := fixture.MultiLock(t, a.Mutex(names[2]), b.Mutex(names[0]), a.Mutex(names[1]))
 
 	held := fixture.Hold(t, m.TryLock)
 	require.True(t, held.Valid())
@@ -110,14 +109,14 @@ func TestMultiLockMembersThatCannotBeUsed(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	_, err := lock.NewMultiLock().Lock(ctx)
+	_, err := lock.NewMultiLock()
 	require.ErrorContains(t, err, "lock: the MultiLock has no members")
-	_, err = lock.NewMultiLock(c.Mutex("a"), nil, c.Mutex("")).TryLock(ctx)
+	_, err = lock.NewMultiLock(c.Mutex("a"), nil, c.Mutex(""))
 	require.ErrorContains(t, err, "member 1 of the MultiLock is nil")
 	require.ErrorContains(t, err, "member 2 of the MultiLock: lock: the name is empty")
-	_, err = lock.NewMultiLock(c.Mutex("a")).LockFor(ctx, time.Millisecond)
+	_, err = fixture.MultiLock(t, c.Mutex("a")).LockFor(ctx, time.Millisecond)
 	require.ErrorContains(t, err, "lease")
-	_, err = lock.NewMultiLock(c.Mutex("a")).Lock(lock.WithOwner(ctx, ""))
+	_, err = fixture.MultiLock(t, c.Mutex("a")).Lock(lock.WithOwner(ctx, ""))
 	require.ErrorContains(t, err, "owner")
 }
 
@@ -129,7 +128,7 @@ func TestMultiLockHoldsNothingWhileItWaits(t *testing.T) {
 	blocking := fixture.Hold(t, other.Mutex(b).Lock)
 	got := make(chan *lock.MultiHeld, 1)
 	go func() {
-		held := fixture.Hold(t, lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).Lock)
+		held := fixture.Hold(t, fixture.MultiLock(t, c.Mutex(a), c.Mutex(b)).Lock)
 		got <- held
 	}()
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
@@ -144,7 +143,7 @@ func TestMultiLockReentersAllAndSingleMembers(t *testing.T) {
 	s := onRedis(t)
 	c, d := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"), c.Mutex(t.Name()+"a"))
+	m := fixture.MultiLock(t, c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"), c.Mutex(t.Name()+"a"))
 	outer := fixture.Hold(t, m.Lock)
 	work := outer.Context(ctx)
 	inner, err := m.Lock(work)
@@ -170,7 +169,7 @@ func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
 	c, d := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
 	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
-	held := fixture.Hold(t, lock.NewMultiLock(c.Mutex(a), d.Mutex(b)).Lock)
+	held := fixture.Hold(t, fixture.MultiLock(t, c.Mutex(a), d.Mutex(b)).Lock)
 	work := held.Context(ctx)
 	fixture.Do(t, s, "DEL", b)
 	bounded.Receive(t, held.Done())
@@ -196,7 +195,7 @@ func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
 	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
 	outer := fixture.Hold(t, c.Mutex(a).Lock)
-	held, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).Lock(outer.Context(ctx))
+	held, err := fixture.MultiLock(t, c.Mutex(a), c.Mutex(b)).Lock(outer.Context(ctx))
 	require.NoError(t, err)
 	fixture.Do(t, s, "DEL", b)
 	bounded.Receive(t, held.Done())
@@ -211,7 +210,7 @@ func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
 func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	cfg := lock.Config{Renewal: renewal.Config{Margin: 300 * time.Millisecond}} // in which a busy machine looks
+	cfg := lock.Config{Margin: 300 * time.Millisecond} // in which a busy machine looks
 	c := fixture.ClientOf(t, s, cfg)
 	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
@@ -220,7 +219,7 @@ func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
 	other := fixture.ClientOf(t, s, lock.Config{})
 	blocking, err := other.Mutex(b).LockFor(ctx, 2*lease)
 	require.NoError(t, err)
-	held, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).LockFor(ctx, lease)
+	held, err := fixture.MultiLock(t, c.Mutex(a), c.Mutex(b)).LockFor(ctx, lease)
 	require.NoError(t, err)
 	require.LessOrEqual(t, time.Until(held.Deadline()), lease)
 	for _, name := range []string{a, b} {
@@ -251,7 +250,7 @@ func TestAMultiLockWhoseFirstLeaseIsOverIsNotHad(t *testing.T) {
 		return s.DialContext(ctx)
 	}}
 	second := fixture.Client(t, pool, lock.Config{IOTimeout: 3 * time.Second})
-	_, err := lock.NewMultiLock(first.Mutex(a), second.Mutex(b)).TryLockFor(bounded.Context(t), 200*time.Millisecond)
+	_, err := fixture.MultiLock(t, first.Mutex(a), second.Mutex(b)).TryLockFor(bounded.Context(t), 200*time.Millisecond)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.False(t, fixture.Exists(t, s, b))
 }
@@ -264,7 +263,7 @@ func TestAWaitForAMultiLockEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(bounded.Context(t))
 	failed := make(chan error, 1)
 	go func() {
-		_, err := lock.NewMultiLock(c.Mutex(a), c.Mutex(b)).Lock(ctx)
+		_, err := fixture.MultiLock(t, c.Mutex(a), c.Mutex(b)).Lock(ctx)
 		failed <- err
 	}()
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
@@ -288,7 +287,7 @@ func TestCancelOfAMultiLockIsNotHeldUpByADeadMember(t *testing.T) {
 	failed := make(chan error, 1)
 	a, b := t.Name()+"a", t.Name()+"b"
 	go func() {
-		_, err := lock.NewMultiLock(good.Mutex(a), bad.Mutex(b)).Lock(ctx)
+		_, err := fixture.MultiLock(t, good.Mutex(a), bad.Mutex(b)).Lock(ctx)
 		failed <- err
 	}()
 	require.Eventually(t, func() bool { return bad.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
@@ -307,7 +306,7 @@ func TestTryLockOfAMultiLockGivesBackWhenAMemberIsUnknown(t *testing.T) {
 	p.Replies(faultproxy.Lose)
 	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
-	_, err := lock.NewMultiLock(good.Mutex(a), bad.Mutex(b)).TryLock(ctx)
+	_, err := fixture.MultiLock(t, good.Mutex(a), bad.Mutex(b)).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.NotErrorIs(t, err, lock.ErrNotAcquired)
 	require.False(t, fixture.Exists(t, s, a))
@@ -322,7 +321,7 @@ func TestUnlockOfAMultiLockReleasesWhatItCanAndMayBeCalledAgain(t *testing.T) {
 	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
 	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
-	held := fixture.Hold(t, lock.NewMultiLock(bad.Mutex(a), good.Mutex(b)).Lock)
+	held := fixture.Hold(t, fixture.MultiLock(t, bad.Mutex(a), good.Mutex(b)).Lock)
 	work := held.Context(ctx)
 	p.BlackHole()
 	err := held.Unlock(ctx)
@@ -346,7 +345,7 @@ func TestUnlockOfAMultiLockJoinsTheErrorsOfItsMembers(t *testing.T) {
 	good := fixture.ClientOf(t, s, lock.Config{})
 	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
 	ctx := bounded.Context(t)
-	held := fixture.Hold(t, lock.NewMultiLock(bad.Mutex(t.Name()+"a"), good.Mutex(t.Name()+"b")).Lock)
+	held := fixture.Hold(t, fixture.MultiLock(t, bad.Mutex(t.Name()+"a"), good.Mutex(t.Name()+"b")).Lock)
 	fixture.Do(t, s, "DEL", t.Name()+"b") // not noticed yet
 	p.BlackHole()
 	err := held.Unlock(ctx)
@@ -372,7 +371,7 @@ func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
 		if i%2 == 1 {
 			ms[0], ms[1] = ms[1], ms[0]
 		}
-		m := lock.NewMultiLock(ms...)
+		m := fixture.MultiLock(t, ms...)
 		for range 3 {
 			wg.Go(func() {
 				for range 6 {
@@ -422,7 +421,7 @@ func TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken(t *testing.T) {
 		}
 	}
 	for range 3 {
-		held := fixture.Hold(t, lock.NewMultiLock(ms...).Lock)
+		held := fixture.Hold(t, fixture.MultiLock(t, ms...).Lock)
 		require.NoError(t, held.Unlock(bounded.Context(t)))
 	}
 	cancel()
@@ -449,7 +448,7 @@ func TestMultiLockEndsWhenAClientCloses(t *testing.T) {
 	s := onRedis(t)
 	c, d := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"))
+	m := fixture.MultiLock(t, c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"))
 	held := fixture.Hold(t, m.Lock)
 	closed := make(chan error, 1)
 	go func() { closed <- d.Close(ctx) }()
@@ -458,7 +457,7 @@ func TestMultiLockEndsWhenAClientCloses(t *testing.T) {
 	require.ErrorIs(t, held.Err(), lock.ErrLost)
 	_, err := m.TryLock(ctx)
 	require.Error(t, err)
-	_, err = lock.NewMultiLock(d.Mutex("x"), d.Mutex("y")).Lock(ctx)
+	_, err = fixture.MultiLock(t, d.Mutex("x"), d.Mutex("y")).Lock(ctx)
 	require.ErrorIs(t, err, lock.ErrClosed)
 	_ = held.Unlock(ctx)
 	require.NoError(t, bounded.Receive(t, closed))
@@ -470,7 +469,7 @@ func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	m := lock.NewMultiLock(c.Mutex(t.Name()+"a"), c.Mutex(t.Name()+"b"))
+	m := fixture.MultiLock(t, c.Mutex(t.Name()+"a"), c.Mutex(t.Name()+"b"))
 	sentinel := errors.New("from f")
 	require.ErrorIs(t, m.Do(ctx, func(ctx context.Context) error {
 		return errors.Join(sentinel, m.Do(ctx, func(context.Context) error { return nil }))
@@ -503,7 +502,7 @@ func TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 		clients = append(clients, c)
 		ms := []*lock.Mutex{c.Mutex(t.Name() + "a"), c.Mutex(t.Name() + "b"), c.Mutex(t.Name() + "c")}
 		ms = append(ms[i%3:], ms[:i%3]...)[:2] // each two share at least one
-		m := lock.NewMultiLock(ms...)
+		m := fixture.MultiLock(t, ms...)
 		wg.Go(func() {
 			for n := 0; time.Now().Before(end); n++ {
 				wait, cancel := context.WithTimeout(ctx, time.Minute)

@@ -12,8 +12,11 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Mutex is a re-entrant lock on Redis with Redisson's RLock format: a hash
-// {owner: count} under the lock's name. All methods are safe for concurrent
+// Mutex is one re-entrant lock on Redis, of any kind: a plain one, which has
+// Redisson's RLock format, a hash {owner: count} under the lock's name
+// (Client.Mutex); one whose waiters are served in order over all processes
+// (Client.FairMutex); one with a counter of tokens of its own
+// (Client.FencedMutex); or a half of a RWMutex. All methods are safe for concurrent
 // use. Who holds it is an owner that travels in the context: Lock with no owner
 // in its context makes a fresh one, Lock(held.Context(ctx)) re-enters.
 type Mutex struct {
@@ -84,70 +87,24 @@ func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
 		return once(ctx, m.c.cfg.IOTimeout, m.name, func(ctx context.Context) (*Held, error) { return m.acquire(ctx, t) })
 	}
 	if m.c.cfg.Hooks.Acquired == nil {
-		return m.take(ctx, t)
+		return m.enter(ctx, t)
 	}
 	began := time.Now()
-	held, err := m.take(ctx, t)
+	held, err := m.enter(ctx, t)
 	if err == nil && held.Count() == 1 {
 		m.c.callHook(m.c.cfg.Hooks.Acquired, Event{Name: m.name, Token: held.Token(), Waited: time.Since(began)})
 	}
 	return held, err
 }
 
-// take takes the lock. A newcomer tries once, unless others of this client
-// wait; then it waits behind them or is refused.
-func (m *Mutex) take(ctx context.Context, t terms) (*Held, error) {
+// enter takes the lock by the rules of its kind.
+func (m *Mutex) enter(ctx context.Context, t terms) (*Held, error) {
 	a, err := m.c.enter(ctx, m.name, m.kind, t)
 	if err != nil {
 		return nil, err
 	}
 	defer m.c.end()
-	var gone *hold // it cannot be re-entered, though the table may have it yet
-	for {
-		if h := m.c.lookup(m.name); h != nil && h != gone && h.owner == a.owner {
-			if h.kind != m.kind {
-				return nil, errOtherKind(m.name)
-			}
-			held, err := h.reenter(ctx, t.lease, t.renewed)
-			switch {
-			case err == nil:
-				return held, nil
-			case err == errGone:
-				gone = h
-				continue
-			case t.wait && errors.Is(err, ErrUnknown) && m.kind == fairKind:
-				return m.takeFair(ctx, a)
-			case t.wait && errors.Is(err, ErrUnknown):
-				return m.wait(ctx, a, err)
-			}
-			return nil, err
-		}
-		held, err := m.takeAnew(ctx, a)
-		if err != errAgain {
-			return held, err
-		}
-	}
-}
-
-// takeAnew is take when it is no re-entry. errAgain: it may be one now.
-func (m *Mutex) takeAnew(ctx context.Context, a *attempt) (*Held, error) {
-	if m.kind == fairKind {
-		return m.takeFair(ctx, a)
-	}
-	send := a.try
-	switch queued := m.c.queued(m.name); {
-	case queued && a.wait:
-		return m.wait(ctx, a, nil)
-	case queued:
-		send = func(context.Context) (*Held, error) {
-			return nil, &HeldError{Name: m.name, TTL: max(time.Until(m.c.heldUntil(m.name)), 0)}
-		}
-	}
-	held, err := a.ask(ctx, send)
-	if _, left := err.(*waitError); left || err == nil || !a.wait || err == errAgain {
-		return held, err
-	}
-	return m.wait(ctx, a, err)
+	return m.rules().take(ctx, m, a)
 }
 
 // foreignPoll is how long a waiter sleeps at most while another library has the
@@ -210,14 +167,7 @@ func (a *attempt) field() string {
 
 // request is the acquire script with its arguments.
 func (a *attempt) request(f string) command {
-	var cmd command
-	switch a.kind {
-	case readKind, writeKind:
-		cmd = a.rwRequest(f)
-	default:
-		counter, least := a.c.counterOf(a.kind, a.name)
-		cmd = command{script.Acquire, 2, []any{a.name, counter, f, ms(a.lease), least}}
-	}
+	cmd := a.kind.rules().(mutexRules).acquire(a, f)
 	for _, owed := range a.c.janitor.fields(a.kind, a.name) {
 		cmd.args = append(cmd.args, owed)
 	}
@@ -294,7 +244,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Hel
 // undo releases what an attempt has taken and may not keep, and gives it a new
 // field.
 func (a *attempt) undo(ctx context.Context) {
-	cmd := a.c.releaseOf(a.kind, a.name, a.field(), 0, MinLease)
+	cmd := a.kind.rules().release(a.c, a.name, a.field(), 0, MinLease)
 	ans := a.c.callKeys(ctx, a.name, cmd.script, cmd.keys, nil, cmd.args...)
 	if ans.Err != nil {
 		a.retire()

@@ -12,7 +12,6 @@ import (
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 func TestLockIsRedissonsHashWithOneFieldAndATTL(t *testing.T) {
@@ -314,7 +313,7 @@ func TestALeaseShorterThanTheMarginCanBeHad(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	const lease = 2 * time.Second // longer than a busy machine needs for an answer
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 30 * time.Second, Renewal: renewal.Config{Margin: 5 * time.Second}})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 30 * time.Second, Margin: 5 * time.Second})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	mu := c.Mutex(keyOf(t))

@@ -12,7 +12,6 @@ import (
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 func TestALostAnswerIsUnknownAndTheLockGoesBack(t *testing.T) {
@@ -99,7 +98,7 @@ func TestUnlockThatIsNeverAnsweredIsUnknownAndMayBeCalledAgain(t *testing.T) {
 func TestABlackHoleIsToldBeforeRedisExpiresTheKey(t *testing.T) {
 	s := onRedis(t)
 	p := fixture.Proxy(t, s, nil)
-	c := fixture.ClientOver(t, p, lock.Config{Lease: 4 * time.Second, Renewal: renewal.Config{Margin: time.Second}})
+	c := fixture.ClientOver(t, p, lock.Config{Lease: 4 * time.Second, Margin: time.Second})
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	p.BlackHole()
 	bounded.Receive(t, held.Done())

@@ -29,13 +29,17 @@ func waits(t *testing.T, c *lock.Client) map[string]func(ctx context.Context, na
 		},
 		"Fenced": func(ctx context.Context, name string) (func(), error) { return held(c.FencedMutex(name).Lock(ctx)) },
 		"Fair":   func(ctx context.Context, name string) (func(), error) { return held(c.FairMutex(name).Lock(ctx)) },
-		"writer": func(ctx context.Context, name string) (func(), error) { return held(c.RWMutex(name).Lock(ctx)) },
-		"reader": func(ctx context.Context, name string) (func(), error) { return held(c.RWMutex(name).RLock(ctx)) },
+		"writer": func(ctx context.Context, name string) (func(), error) {
+			return held(c.RWMutex(name).Writer().Lock(ctx))
+		},
+		"reader": func(ctx context.Context, name string) (func(), error) {
+			return held(c.RWMutex(name).Reader().Lock(ctx))
+		},
 		"permits": func(ctx context.Context, name string) (func(), error) {
 			return held(c.PermitSemaphore(name).Acquire(ctx, 1))
 		},
 		"MultiLock": func(ctx context.Context, name string) (func(), error) {
-			return multi(lock.NewMultiLock(c.Mutex(name)).Lock(ctx))
+			return multi(fixture.MultiLock(t, c.Mutex(name)).Lock(ctx))
 		},
 		"RedLock": func(ctx context.Context, name string) (func(), error) {
 			r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, c.Mutex(name))

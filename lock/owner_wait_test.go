@@ -30,11 +30,11 @@ func lockFair(ctx context.Context, c *lock.Client, name string) (*lock.Held, err
 }
 
 func lockWriting(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
-	return c.RWMutex(name).Lock(ctx)
+	return c.RWMutex(name).Writer().Lock(ctx)
 }
 
 func lockReading(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
-	return c.RWMutex(name).RLock(ctx)
+	return c.RWMutex(name).Reader().Lock(ctx)
 }
 
 // result is how a call of Lock ended.
@@ -183,13 +183,13 @@ func TestAReaderThatWantsToWriteIsRefusedWhereverItStands(t *testing.T) {
 	s := onRedis(t)
 	ctx, name := bounded.Context(t), t.Name()
 	elsewhere := fixture.ClientOf(t, s, lock.Config{})
-	before, err := elsewhere.RWMutex(name).Lock(ctx)
+	before, err := elsewhere.RWMutex(name).Writer().Lock(ctx)
 	require.NoError(t, err)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	owner := lock.WithOwner(ctx, "the same")
-	a := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).RLock(owner) })
-	w := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Lock(ctx) })
-	b := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Lock(owner) })
+	a := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Reader().Lock(owner) })
+	w := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Writer().Lock(ctx) })
+	b := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Writer().Lock(owner) })
 	require.NoError(t, before.Unlock(ctx))
 	reading := soon(t, a, "the reader")
 	select {
@@ -303,15 +303,15 @@ func TestWhoWaitsForARedLockEntersWithItsOwner(t *testing.T) {
 func TestTryRLockAsksAlthoughReadersWait(t *testing.T) {
 	s := onRedis(t)
 	ctx, name := bounded.Context(t), t.Name()
-	before, err := fixture.ClientOf(t, s, lock.Config{}).RWMutex(name).Lock(ctx)
+	before, err := fixture.ClientOf(t, s, lock.Config{}).RWMutex(name).Writer().Lock(ctx)
 	require.NoError(t, err)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	m := c.RWMutex(name)
 	leaving, leave := context.WithCancel(ctx)
 	defer leave()
-	reader := inLine(t, c, func() (*lock.Held, error) { return m.RLock(leaving) })
+	reader := inLine(t, c, func() (*lock.Held, error) { return m.Reader().Lock(leaving) })
 	tries := c.Stats().Tries
-	_, err = m.TryRLock(ctx)
+	_, err = m.Reader().TryLock(ctx)
 	var other *lock.HeldError
 	require.ErrorAs(t, err, &other)
 	require.Positive(t, other.TTL)
@@ -322,7 +322,7 @@ func TestTryRLockAsksAlthoughReadersWait(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	fixture.Do(t, s, "DEL", name) // nobody is told
 	require.Eventually(t, func() bool {
-		held, err := m.TryRLock(ctx)
+		held, err := m.Reader().TryLock(ctx)
 		if err == nil {
 			require.NoError(t, held.Unlock(ctx))
 		}
@@ -339,12 +339,12 @@ func TestTryRLockAsksAlthoughReadersWait(t *testing.T) {
 func TestATryBehindAWriterThatWaitsIsRefusedWithTheTTLThatTheWriterKnows(t *testing.T) {
 	s := onRedis(t)
 	ctx, name := bounded.Context(t), t.Name()
-	before, err := fixture.ClientOf(t, s, lock.Config{}).RWMutex(name).RLock(ctx)
+	before, err := fixture.ClientOf(t, s, lock.Config{}).RWMutex(name).Reader().Lock(ctx)
 	require.NoError(t, err)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	m := c.RWMutex(name)
-	writer := inLine(t, c, func() (*lock.Held, error) { return m.Lock(ctx) })
-	for what, try := range map[string]func(context.Context) (*lock.Held, error){"read": m.TryRLock, "write": m.TryLock} {
+	writer := inLine(t, c, func() (*lock.Held, error) { return m.Writer().Lock(ctx) })
+	for what, try := range map[string]func(context.Context) (*lock.Held, error){"read": m.Reader().TryLock, "write": m.Writer().TryLock} {
 		require.Eventually(t, func() bool { // the writer may not be where it learns it yet
 			_, err := try(ctx)
 			var other *lock.HeldError

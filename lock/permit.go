@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
@@ -28,7 +29,7 @@ const maxPermitsAtOnce = 1000
 // renewed the permit. Whoever looks takes back, by its own clock, what is over:
 // that is the format. So a holder is told before another can have its permit only
 // if the clock of no other client is ahead of the holder's by more than the margin
-// (Config.Renewal.Margin: by default 600 ms for a lease of 30 s, 25 ms for one of
+// (Config.Margin: by default 600 ms for a lease of 30 s, 25 ms for one of
 // 1 s). Where a clock is further ahead and a permit ends without Unlock, another
 // can have it before its holder is told, by as much as the difference is more
 // than the margin. A permit that is renewed in time is not touched until a clock
@@ -246,6 +247,22 @@ func newPermits(n int64) owner {
 	rand.Read(b[:]) // never fails
 	return owner{text: string(b[:]), id: uint64(n)}
 }
+
+// permits are the rules of the permits of a PermitSemaphore. Their names stand in
+// the place of the owner.
+type permits struct{}
+
+func (permits) release(c *Client, name, field string, _ int, _ time.Duration) command {
+	return command{script.PermitRelease, 2, c.publishing([]any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)})}
+}
+
+func (permits) reenter(h *hold, _ int32, lease time.Duration) command {
+	return command{script.PermitExtend, 1, []any{keys.PermitsTaken(h.name), h.field(), time.Now().UnixMilli() + ms(lease)}}
+}
+
+func (permits) class() carrier.Class      { return carrier.Permits }
+func (permits) key(name string) string    { return keys.PermitsTaken(name) }
+func (permits) oweOutlived(*hold, Reason) {}
 
 // Permits returns the ids of a PermitSemaphore's permits as Redisson gives them
 // to who acquires; a holder of those may release them there. nil for the Held of

@@ -261,7 +261,7 @@ func TestHeldPermitsOutliveFullMemoryAndCanBeReleased(t *testing.T) {
 	for range 100 {
 		held, err := sem.Acquire(ctx, 3)
 		require.NoError(t, err)
-		reader := fixture.Hold(t, c.RWMutex("rw").RLock)
+		reader := fixture.Hold(t, c.RWMutex("rw").Reader().Lock)
 		helds = append(helds, held, reader)
 	}
 	fixture.Do(t, s, "CONFIG", "SET", "maxmemory", "1")

@@ -45,7 +45,7 @@ func TestTwoCallsOfOneOwnerAtOnceDoNotRefuseEachOther(t *testing.T) {
 	}
 	writer := map[string]call{
 		"TryLock": func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
-			return c.RWMutex(name).TryLock(ctx)
+			return c.RWMutex(name).Writer().TryLock(ctx)
 		},
 		"Lock": lockWriting,
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 func TestAWaitOnALockOfThisVeryClientIsWarnedAboutOnce(t *testing.T) {
@@ -47,7 +46,7 @@ func TestMaxHoldEndsALockThatIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := redistest.StartVirtual(redistest.MiniOptions{})
 		require.NoError(t, err)
-		c, err := lock.New(s.Pool(0), lock.Config{Renewal: renewal.Config{MaxHold: 10 * time.Minute}})
+		c, err := lock.New(s.Pool(0), lock.Config{MaxHold: 10 * time.Minute})
 		require.NoError(t, err)
 		ctx, began := context.Background(), time.Now()
 		held, err := c.Mutex("m").Lock(ctx)

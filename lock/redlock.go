@@ -49,8 +49,10 @@ type RedLock struct {
 
 // NewRedLock returns the lock that a majority of members makes, Redisson's
 // RedissonRedLock and the Redlock algorithm, or all faults of its arguments. It
-// does no I/O. Each member is the mutex of a client of its own, whose server is
-// a master that replicates to none of the others'; 3 or 5 members are usual.
+// does no I/O. Each member is a lock of a client of its own, whose server is
+// a master that replicates to none of the others'; 3 or 5 members are usual. They may be
+// of any kind but fair ones, because a waiter of a RedLock stands in no queue in Redis;
+// so one that writes waits for as long as there are readers on a majority.
 // All who want the lock list the same members, in any order.
 //
 // It survives what a single server does not: with less than half of the members
@@ -70,6 +72,10 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 	lease, timeout := time.Duration(0), members[0].c.cfg.IOTimeout
 	for i, m := range members {
 		lease, timeout = max(lease, m.c.cfg.Lease), min(timeout, m.c.cfg.IOTimeout)
+		if m.kind == fairKind {
+			errs = append(errs, fmt.Errorf("lock: member %d of the RedLock is a FairMutex: "+
+				"who waits for a RedLock has no place in its queue; use Client.Mutex", i))
+		}
 		if slices.ContainsFunc(members[:i], func(other *Mutex) bool { return other.c == m.c }) {
 			errs = append(errs, fmt.Errorf("lock: member %d of the RedLock has the client of another: "+
 				"each needs a server, and so a client, of its own", i))

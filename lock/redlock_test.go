@@ -231,7 +231,7 @@ func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 			t.Parallel()
 			ctx := bounded.Context(t)
 			cfg := redConfig()
-			cfg.Renewal.Margin = 200 * time.Millisecond // in which a busy machine looks at the servers
+			cfg.Margin = 200 * time.Millisecond // in which a busy machine looks at the servers
 			f := newRedFleet(t, servers, t.Name(), cfg)
 			name := t.Name()
 			held := f.lockOnAll(t)

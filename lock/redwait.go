@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 )
 
@@ -251,7 +250,7 @@ func (w *redWait) listen() {
 	w.heard = w.heard[:0]
 	for i := range w.listeners {
 		m, e := w.r.members[i], &w.listeners[i]
-		e.Listen(m.c.router.Server(m.name).Subscriber(), keys.Channel(m.name))
+		e.Listen(m.c.router.Server(m.name).Subscriber(), m.rules().channel(m.name))
 		w.heard = append(w.heard, e.Heard())
 	}
 	w.ended = w.ended[:0]

@@ -15,7 +15,6 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // hole is a network that can swallow what is written without a word, as a
@@ -207,7 +206,7 @@ func TestABlackHoleOfHalfTheLeaseAndMoreLosesNoLock(t *testing.T) {
 		{Lease: time.Second},         // its IOTimeout is a tenth too
 	} {
 		t.Run(fmt.Sprintf("lease=%v timeout=%v", cfg.Lease, cfg.IOTimeout), func(t *testing.T) {
-			cfg.Renewal = renewal.Config{MaxBatch: 50}
+			cfg.MaxBatch = 50
 			inVirtual(t, 300, cfg, func(t *testing.T, h *hole, s *redistest.Server, c *lock.Client, helds []*lock.Held) {
 				lease := cfg.Lease
 				if cfg.Lease == 0 {

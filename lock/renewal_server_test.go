@@ -43,7 +43,7 @@ func TestAStoppedServer(t *testing.T) {
 func TestTrustEndsBeforeAStoppedServerWouldExpireTheKey(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 4 * time.Second, Renewal: renewal.Config{Margin: time.Second}})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 4 * time.Second, Margin: time.Second})
 	helds := fixture.LockAll(t, c, fixture.Names("m", 100))
 	fixture.AwaitRenewed(t, c, 100)
 	require.NoError(t, s.Pause())
@@ -89,7 +89,7 @@ func TestRenewalSurvivesServerStates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
 			s := fixture.Server(t)
-			c := fixture.ClientOf(t, s, lock.Config{Lease: 9 * time.Second, Renewal: renewal.Config{MaxBatch: 10}})
+			c := fixture.ClientOf(t, s, lock.Config{Lease: 9 * time.Second, MaxBatch: 10})
 			helds := fixture.LockAll(t, c, fixture.Names("m", 1000))
 			fixture.AwaitRenewed(t, c, 100)
 			state.begin(t, s)
@@ -199,7 +199,7 @@ func TestAReplicaIsNotBelievedThatALockIsGone(t *testing.T) {
 		return held
 	}
 	mutex := hold(func(c *lock.Client) (*lock.Held, error) { return c.Mutex("m").Lock(ctx) })
-	hold(func(c *lock.Client) (*lock.Held, error) { return c.RWMutex("rw").RLock(ctx) })
+	hold(func(c *lock.Client) (*lock.Held, error) { return c.RWMutex("rw").Reader().Lock(ctx) })
 	hold(func(c *lock.Client) (*lock.Held, error) {
 		if err := c.PermitSemaphore("permits").Set(ctx, 1); err != nil {
 			return nil, err

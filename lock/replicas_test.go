@@ -16,7 +16,6 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // withReplica returns a master and a replica that follows it.
@@ -98,7 +97,7 @@ func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 	require.NoError(t, err)
 	for _, take := range []func(context.Context) (*lock.Held, error){
 		c.Mutex(t.Name()).Lock, c.Mutex(t.Name()).TryLock, c.FencedMutex(t.Name()).Lock, c.FairMutex(t.Name()).Lock,
-		c.RWMutex(t.Name()).Lock, c.RWMutex(t.Name()).RLock,
+		c.RWMutex(t.Name()).Writer().Lock, c.RWMutex(t.Name()).Reader().Lock,
 		func(ctx context.Context) (*lock.Held, error) { return permits.Acquire(ctx, 3) },
 	} {
 		_, err = take(ctx)
@@ -111,7 +110,7 @@ func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 5, free)
 	}
-	_, err = lock.NewMultiLock(c.Mutex(t.Name()), c.Mutex(t.Name()+"2")).Lock(ctx)
+	_, err = fixture.MultiLock(t, c.Mutex(t.Name()), c.Mutex(t.Name()+"2")).Lock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotReplicated)
 
 	require.NoError(t, replica.Resume())
@@ -135,7 +134,7 @@ func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
 	const lease = 10 * time.Minute
 	c := fixture.ClientOf(t, master, lock.Config{
 		Lease: lease, Replicas: 1, ReplicaTimeout: time.Minute,
-		Renewal: renewal.Config{Margin: 50 * time.Millisecond},
+		Margin: 50 * time.Millisecond,
 	})
 	require.NoError(t, replica.Pause())
 	got := make(chan *lock.Held, 1)

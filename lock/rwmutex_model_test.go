@@ -60,7 +60,7 @@ func TestRWMutexAgainstAModel(t *testing.T) {
 				writing := x.Op == "lock" || x.Op == "unlock"
 				switch h := find(owner, writing); x.Op {
 				case "lock":
-					held, err := mu.TryLock(ctx)
+					held, err := mu.Writer().TryLock(ctx)
 					switch {
 					case h != nil:
 						require.NoError(rt, err, what)
@@ -74,7 +74,7 @@ func TestRWMutexAgainstAModel(t *testing.T) {
 						take(true, held)
 					}
 				case "rlock":
-					held, err := mu.TryRLock(ctx)
+					held, err := mu.Reader().TryLock(ctx)
 					if h == nil && others(owner, true) {
 						require.ErrorIs(rt, err, lock.ErrNotAcquired, what)
 					} else {
@@ -91,7 +91,7 @@ func TestRWMutexAgainstAModel(t *testing.T) {
 						holds = slices.DeleteFunc(holds, func(x *rwHold) bool { return x == h })
 					}
 				case "force":
-					done, err := mu.ForceUnlock(ctx)
+					done, err := mu.Writer().ForceUnlock(ctx)
 					require.NoError(rt, err, what)
 					require.Equal(rt, len(holds) > 0, done, what)
 					for _, h := range holds {
@@ -101,7 +101,7 @@ func TestRWMutexAgainstAModel(t *testing.T) {
 					}
 					holds = nil
 				}
-				info, err := mu.Inspect(bg)
+				info, err := mu.Writer().Inspect(bg)
 				require.NoError(rt, err, what)
 				require.Equal(rt, slices.ContainsFunc(holds, func(h *rwHold) bool { return h.writing }), info.Writing, what)
 				var want, got []string
@@ -170,9 +170,9 @@ func TestRWMutexHistoriesAreLinearizable(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, uint64(g)))
 			for range 60 {
 				in := rwOp{take: true, writing: rng.IntN(3) == 0}
-				try := c.RWMutex(key).TryRLock
+				try := c.RWMutex(key).Reader().TryLock
 				if in.writing {
-					try = c.RWMutex(key).TryLock
+					try = c.RWMutex(key).Writer().TryLock
 				}
 				began := time.Since(start)
 				held, err := try(bg)
@@ -246,9 +246,9 @@ func TestRWMutexExcludesWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 						rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
 						for time.Now().Before(end) {
 							writing := rng.IntN(3) == 0
-							take := c.RWMutex(key).RLock
+							take := c.RWMutex(key).Reader().Lock
 							if writing {
-								take = c.RWMutex(key).Lock
+								take = c.RWMutex(key).Writer().Lock
 							}
 							wait, cancel := context.WithTimeout(ctx, time.Minute)
 							held, err := take(wait)
@@ -261,7 +261,7 @@ func TestRWMutexExcludesWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 							rely(held, writing, func() {
 								if rng.IntN(3) == 0 {
 									wait, cancel := context.WithTimeout(ctx, lease)
-									inner, _ = c.RWMutex(key).RLock(held.Context(wait))
+									inner, _ = c.RWMutex(key).Reader().Lock(held.Context(wait))
 									cancel()
 								}
 								if rng.IntN(8) == 0 {

@@ -68,15 +68,15 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 	key := mu.Name()
 	psc := listener(t, s, "redisson_rwlock:{"+key+"}")
 
-	r1 := fixture.Hold(t, mu.RLock)
-	r2, err := mu.RLock(lock.WithOwner(ctx, "worker-7"))
+	r1 := fixture.Hold(t, mu.Reader().Lock)
+	r2, err := mu.Reader().Lock(lock.WithOwner(ctx, "worker-7"))
 	require.NoError(t, err)
-	inner, err := mu.RLock(r2.Context(ctx))
+	inner, err := mu.Reader().Lock(r2.Context(ctx))
 	require.NoError(t, err)
 	hash := hashOf(t, s, key)
 	require.Len(t, hash, 3)
 	require.Equal(t, "read", hash["mode"])
-	info, err := mu.Inspect(ctx)
+	info, err := mu.Writer().Inspect(ctx)
 	require.NoError(t, err)
 	require.False(t, info.Writing)
 	require.Len(t, info.Holders, 2)
@@ -89,10 +89,10 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 		require.LessOrEqual(t, left, int64(30_000))
 	}
 	require.Equal(t, 2, r2.Count())
-	require.True(t, mu.RHeldBy(r2.Context(ctx)))
-	require.False(t, mu.HeldBy(r2.Context(ctx)))
+	require.True(t, mu.Reader().HeldBy(r2.Context(ctx)))
+	require.False(t, mu.Writer().HeldBy(r2.Context(ctx)))
 	require.Zero(t, r1.Token())
-	_, err = mu.TryLock(ctx)
+	_, err = mu.Writer().TryLock(ctx)
 	var other *lock.HeldError
 	require.ErrorAs(t, err, &other)
 	require.Greater(t, other.TTL, 20*time.Second)
@@ -104,7 +104,7 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 	hears(t, psc, "0")
 	require.Empty(t, fixture.Do(t, s, "KEYS", "*"+key+"*"))
 
-	w := fixture.Hold(t, mu.Lock)
+	w := fixture.Hold(t, mu.Writer().Lock)
 	hash = hashOf(t, s, key)
 	require.Len(t, hash, 2)
 	require.Equal(t, "write", hash["mode"])
@@ -113,11 +113,11 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 			require.Regexp(t, "^"+c.ID()+":[0-9]+:[0-9]+:write$", field)
 		}
 	}
-	_, err = mu.TryRLock(ctx)
+	_, err = mu.Reader().TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	_, err = mu.TryLockFor(ctx, time.Minute)
+	_, err = mu.Writer().TryLockFor(ctx, time.Minute)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	again, err := mu.Lock(w.Context(ctx))
+	again, err := mu.Writer().Lock(w.Context(ctx))
 	require.NoError(t, err)
 	require.Equal(t, 2, c.Stats().Held+again.Count()-1)
 	require.NoError(t, again.Unlock(ctx))
@@ -125,9 +125,9 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 	hears(t, psc, "1")
 	require.Empty(t, fixture.Do(t, s, "KEYS", "*"+key+"*"))
 	require.Zero(t, c.Stats().Held)
-	info, err = mu.Inspect(ctx)
+	info, err = mu.Writer().Inspect(ctx)
 	require.NoError(t, err)
-	require.Equal(t, lock.RWInfo{}, info)
+	require.Equal(t, lock.Info{}, info)
 }
 
 func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
@@ -135,14 +135,14 @@ func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
 	a := fixture.ClientOf(t, s, lock.Config{})
 	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	key, ctx := keyOf(t), bounded.Context(t)
-	w := fixture.Hold(t, a.RWMutex(key).Lock)
-	r, err := a.RWMutex(key).RLock(w.Context(ctx))
+	w := fixture.Hold(t, a.RWMutex(key).Writer().Lock)
+	r, err := a.RWMutex(key).Reader().Lock(w.Context(ctx))
 	require.NoError(t, err)
 	const readers = 20
 	got := make(chan *lock.Held, readers)
 	for range readers {
 		go func() {
-			held, err := b.RWMutex(key).RLock(ctx)
+			held, err := b.RWMutex(key).Reader().Lock(ctx)
 			if err != nil {
 				t.Error(err)
 			}
@@ -166,24 +166,24 @@ func TestAnUpgradeIsRefused(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
-	r := fixture.Hold(t, mu.RLock)
-	_, err := mu.Lock(r.Context(ctx))
+	r := fixture.Hold(t, mu.Reader().Lock)
+	_, err := mu.Writer().Lock(r.Context(ctx))
 	require.ErrorIs(t, err, lock.ErrUpgrade)
-	_, err = mu.TryLock(r.Context(ctx))
+	_, err = mu.Writer().TryLock(r.Context(ctx))
 	require.ErrorIs(t, err, lock.ErrUpgrade)
 	require.NotErrorIs(t, err, lock.ErrNotAcquired)
 	require.True(t, r.Valid())
 	require.NoError(t, r.Unlock(ctx))
 
 	// The same while it writes too is a re-entry; after the downgrade it is none.
-	w := fixture.Hold(t, mu.Lock)
-	r, err = mu.RLock(w.Context(ctx))
+	w := fixture.Hold(t, mu.Writer().Lock)
+	r, err = mu.Reader().Lock(w.Context(ctx))
 	require.NoError(t, err)
-	w2, err := mu.Lock(r.Context(ctx))
+	w2, err := mu.Writer().Lock(r.Context(ctx))
 	require.NoError(t, err)
 	require.NoError(t, w.Unlock(ctx))
 	require.NoError(t, w2.Unlock(ctx))
-	_, err = mu.Lock(r.Context(ctx))
+	_, err = mu.Writer().Lock(r.Context(ctx))
 	require.ErrorIs(t, err, lock.ErrUpgrade)
 	require.NoError(t, r.Unlock(ctx))
 }
@@ -193,8 +193,8 @@ func TestAnInnerReadUnlockKeepsTheWriteLeaseRenewed(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
-	w := fixture.Hold(t, mu.Lock)
-	r, err := mu.RLock(w.Context(ctx))
+	w := fixture.Hold(t, mu.Writer().Lock)
+	r, err := mu.Reader().Lock(w.Context(ctx))
 	require.NoError(t, err)
 	require.NoError(t, r.Unlock(ctx))
 	end := time.Now().Add(3 * time.Second) // more than a lease
@@ -212,17 +212,17 @@ func TestEachReadersHoldEndsAlone(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 400 * time.Millisecond})
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
-	short, err := mu.RLockFor(ctx, 150*time.Millisecond)
+	short, err := mu.Reader().LockFor(ctx, 150*time.Millisecond)
 	require.NoError(t, err)
-	long := fixture.Hold(t, mu.RLock)
+	long := fixture.Hold(t, mu.Reader().Lock)
 	fixture.RequireLost(t, short, lock.Expired)
 	renewed := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+4 }, time.Minute, time.Millisecond)
 	require.True(t, long.Valid())
-	_, err = mu.TryLock(ctx)
+	_, err = mu.Writer().TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.NoError(t, long.Unlock(ctx))
-	w, err := mu.TryLock(ctx) // though the first never unlocked
+	w, err := mu.Writer().TryLock(ctx) // though the first never unlocked
 	require.NoError(t, err)
 	require.NoError(t, w.Unlock(ctx))
 	require.ErrorIs(t, short.Unlock(ctx), lock.ErrLost)
@@ -232,11 +232,11 @@ func TestAReaderThatLeavesDoesNotShortenTheOthersLease(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
-	brief, err := mu.RLockFor(ctx, 10*time.Second)
+	brief, err := mu.Reader().LockFor(ctx, 10*time.Second)
 	require.NoError(t, err)
-	long, err := mu.RLockFor(ctx, time.Hour)
+	long, err := mu.Reader().LockFor(ctx, time.Hour)
 	require.NoError(t, err)
-	middle, err := mu.RLockFor(ctx, time.Minute)
+	middle, err := mu.Reader().LockFor(ctx, time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, long.Unlock(ctx))
 	left := pttl(t, s, mu.Name())
@@ -251,7 +251,7 @@ func TestRWReentryNeverShortens(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
-	for _, take := range []func(context.Context, time.Duration) (*lock.Held, error){mu.LockFor, mu.RLockFor} {
+	for _, take := range []func(context.Context, time.Duration) (*lock.Held, error){mu.Writer().LockFor, mu.Reader().LockFor} {
 		outer, err := take(ctx, time.Hour)
 		require.NoError(t, err)
 		deadline := outer.Deadline()
@@ -277,7 +277,7 @@ func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond})
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
-	ours := fixture.Hold(t, mu.RLock)
+	ours := fixture.Hold(t, mu.Reader().Lock)
 	javaReads(t, s, mu.Name(), 30*time.Second)
 	renewed := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+4 }, time.Minute, time.Millisecond) // past the lease
@@ -295,7 +295,7 @@ func TestOurReaderDoesNotTakeTheLockFromRedissons(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	javaReads(t, s, mu.Name(), 20*time.Second)
-	ours := fixture.Hold(t, mu.RLock)
+	ours := fixture.Hold(t, mu.Reader().Lock)
 	require.Greater(t, pttl(t, s, mu.Name()), int64(20_000))
 	require.NoError(t, ours.Unlock(ctx))
 	require.Equal(t, map[string]string{"mode": "read", javaOwner: "1"}, hashOf(t, s, mu.Name()))
@@ -304,7 +304,7 @@ func TestOurReaderDoesNotTakeTheLockFromRedissons(t *testing.T) {
 	require.Greater(t, left, int64(10_000))
 	got := make(chan *lock.Held)
 	go func() {
-		held, err := mu.Lock(ctx)
+		held, err := mu.Writer().Lock(ctx)
 		if err != nil {
 			t.Error(err)
 		}
@@ -322,12 +322,12 @@ func TestOurReadersWaitForRedissonsWriter(t *testing.T) {
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	fixture.Do(t, s, "HSET", mu.Name(), "mode", "write", javaOwner+":write", 1)
 	fixture.Do(t, s, "PEXPIRE", mu.Name(), 30_000)
-	_, err := mu.TryLock(ctx)
+	_, err := mu.Writer().TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	got := make(chan *lock.Held, 3)
 	for range cap(got) {
 		go func() {
-			held, err := mu.RLock(ctx)
+			held, err := mu.Reader().Lock(ctx)
 			if err != nil {
 				t.Error(err)
 			}
@@ -356,7 +356,7 @@ func readStream(t *testing.T, mu *lock.RWMutex, stop chan struct{}, reads *atomi
 		for ctx.Err() == nil {
 			// The next one is in before the last one is out, if nothing keeps it.
 			wait, left := context.WithTimeout(ctx, 20*time.Millisecond)
-			next, err := mu.RLock(wait)
+			next, err := mu.Reader().Lock(wait)
 			left()
 			if last != nil {
 				if err := last.Unlock(bounded.Context(t)); err != nil {
@@ -385,7 +385,7 @@ func TestAStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
 	for range 20 {
 		before := reads.Load()
 		require.Eventually(t, func() bool { return reads.Load() > before+2 }, time.Minute, 100*time.Microsecond, "readers have their turn")
-		w := fixture.Hold(t, writer.RWMutex(key).Lock)
+		w := fixture.Hold(t, writer.RWMutex(key).Writer().Lock)
 		require.NoError(t, w.Unlock(ctx))
 	}
 	close(stop)
@@ -399,32 +399,32 @@ func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 		c := fixture.ClientOf(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
 		other := fixture.ClientOf(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
 		mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
-		r := fixture.Hold(t, mu.RLock)
+		r := fixture.Hold(t, mu.Reader().Lock)
 		wait, cancel := context.WithCancel(ctx)
 		left := make(chan error, 1)
 		go func() {
-			_, err := mu.Lock(wait)
+			_, err := mu.Writer().Lock(wait)
 			left <- err
 		}()
 		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 		fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+mu.Name()+"}", 1)
 		for _, x := range []*lock.Client{c, other} {
 			if first {
-				next := fixture.Hold(t, x.RWMutex(mu.Name()).TryRLock)
+				next := fixture.Hold(t, x.RWMutex(mu.Name()).Reader().TryLock)
 				require.NoError(t, next.Unlock(ctx))
 				continue
 			}
 			require.Eventually(t, func() bool { return fixture.Exists(t, s, "{"+mu.Name()+"}:wheellock_writers") }, time.Minute, time.Millisecond)
-			_, err := x.RWMutex(mu.Name()).TryRLock(ctx)
+			_, err := x.RWMutex(mu.Name()).Reader().TryLock(ctx)
 			require.ErrorIs(t, err, lock.ErrNotAcquired)
-			again, err := mu.RLock(r.Context(ctx))
+			again, err := mu.Reader().Lock(r.Context(ctx))
 			require.NoError(t, err, "a re-entry does not wait for writers")
 			require.NoError(t, again.Unlock(ctx))
 		}
 		// The writer leaves, and readers that it kept out go on at once.
 		got := make(chan *lock.Held, 1)
 		go func() {
-			held, err := other.RWMutex(mu.Name()).RLock(ctx)
+			held, err := other.RWMutex(mu.Name()).Reader().Lock(ctx)
 			if err != nil {
 				t.Error(err)
 			}
@@ -446,32 +446,32 @@ func TestRWMutexBadInput(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := keyOf(t), bounded.Context(t)
-	_, err := c.RWMutex("").Lock(ctx)
+	_, err := c.RWMutex("").Writer().Lock(ctx)
 	require.ErrorContains(t, err, "name is empty")
-	_, err = c.RWMutex("").Inspect(ctx)
+	_, err = c.RWMutex("").Writer().Inspect(ctx)
 	require.ErrorContains(t, err, "name is empty")
-	_, err = c.RWMutex(key).RLockFor(ctx, time.Microsecond)
+	_, err = c.RWMutex(key).Reader().LockFor(ctx, time.Microsecond)
 	require.ErrorContains(t, err, "lease is")
-	_, err = c.RWMutex(key).RLock(lock.WithOwner(ctx, ""))
+	_, err = c.RWMutex(key).Reader().Lock(lock.WithOwner(ctx, ""))
 	require.ErrorContains(t, err, "owner's name")
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err = c.RWMutex(key).RLock(ended)
+	_, err = c.RWMutex(key).Reader().Lock(ended)
 	require.ErrorIs(t, err, context.Canceled)
 	fixture.Do(t, s, "SET", key+"s", "text")
-	_, err = c.RWMutex(key + "s").RLock(ctx)
+	_, err = c.RWMutex(key + "s").Reader().Lock(ctx)
 	require.ErrorContains(t, err, "WRONGTYPE")
-	_, err = c.RWMutex(key + "s").ForceUnlock(ctx)
+	_, err = c.RWMutex(key + "s").Writer().ForceUnlock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotALock)
 	// A Mutex of that name is another's.
 	held := fixture.Hold(t, c.Mutex(key).Lock)
-	for _, try := range []func(context.Context) (*lock.Held, error){c.RWMutex(key).TryLock, c.RWMutex(key).TryRLock} {
+	for _, try := range []func(context.Context) (*lock.Held, error){c.RWMutex(key).Writer().TryLock, c.RWMutex(key).Reader().TryLock} {
 		_, err = try(ctx)
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
 	}
-	_, err = c.RWMutex(key).ForceUnlock(ctx)
+	_, err = c.RWMutex(key).Writer().ForceUnlock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotALock)
-	_, err = c.RWMutex(key).Inspect(ctx)
+	_, err = c.RWMutex(key).Writer().Inspect(ctx)
 	require.ErrorContains(t, err, "no read-write lock's")
 	require.NoError(t, held.Unlock(ctx))
 }
@@ -481,20 +481,20 @@ func TestRWForceUnlockWakesWaitersAndTellsHolders(t *testing.T) {
 	cfg := lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour}
 	a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
 	key, ctx := keyOf(t), bounded.Context(t)
-	done, err := a.RWMutex(key).ForceUnlock(ctx)
+	done, err := a.RWMutex(key).Writer().ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.False(t, done)
-	r := fixture.Hold(t, a.RWMutex(key).RLock)
+	r := fixture.Hold(t, a.RWMutex(key).Reader().Lock)
 	got := make(chan *lock.Held)
 	go func() {
-		held, err := b.RWMutex(key).Lock(ctx)
+		held, err := b.RWMutex(key).Writer().Lock(ctx)
 		if err != nil {
 			t.Error(err)
 		}
 		got <- held
 	}()
 	fixture.AwaitSubscribers(t, s, "redisson_rwlock:{"+key+"}", 1)
-	done, err = a.RWMutex(key).ForceUnlock(ctx)
+	done, err = a.RWMutex(key).Writer().ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.True(t, done)
 	w := bounded.Receive(t, got)
@@ -514,7 +514,7 @@ func TestABatchOfMixedKindsIsRenewed(t *testing.T) {
 	for i := range 60 {
 		name := keyOf(t)
 		take := []func(context.Context) (*lock.Held, error){
-			c.Mutex(name).Lock, c.FencedMutex(name).Lock, c.RWMutex(name).Lock, c.RWMutex(name).RLock,
+			c.Mutex(name).Lock, c.FencedMutex(name).Lock, c.RWMutex(name).Writer().Lock, c.RWMutex(name).Reader().Lock,
 		}[i%4]
 		held, err := take(ctx)
 		require.NoError(t, err)
@@ -558,7 +558,7 @@ func TestWhatReplicasDoNotHaveIsGivenBackWhateverItsKind(t *testing.T) {
 	require.NoError(t, c.PermitSemaphore(key+"permits").Set(ctx, 2))
 	for name, take := range map[string]func(context.Context) (*lock.Held, error){
 		"fenced": c.FencedMutex(key).Lock, "fair": c.FairMutex(key).Lock, "fair try": c.FairMutex(key).TryLock,
-		"read": c.RWMutex(key).RLock, "write": c.RWMutex(key).Lock,
+		"read": c.RWMutex(key).Reader().Lock, "write": c.RWMutex(key).Writer().Lock,
 		"permits": func(ctx context.Context) (*lock.Held, error) { return c.PermitSemaphore(key+"permits").Acquire(ctx, 2) },
 	} {
 		_, err := take(ctx)

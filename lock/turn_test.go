@@ -73,8 +73,8 @@ func sorts(t *testing.T, c *lock.Client) map[string]sort {
 		"mutex":  {c.Mutex(name).Lock, "reenter", "release", name},
 		"fenced": {c.FencedMutex(name + ":fenced").Lock, "reenter", "release", name + ":fenced"},
 		"fair":   {c.FairMutex(name + ":fair").Lock, "reenter", "fair_release", name + ":fair"},
-		"write":  {rw.Lock, "reenter", "rw_write_release", rw.Name()},
-		"read":   {rw.RLock, "rw_read_reenter", "rw_read_release", rw.Name()},
+		"write":  {rw.Writer().Lock, "reenter", "rw_write_release", rw.Name()},
+		"read":   {rw.Reader().Lock, "rw_read_reenter", "rw_read_release", rw.Name()},
 		"permits": {func(ctx context.Context) (*lock.Held, error) {
 			if _, err := p.TrySet(ctx, 3); err != nil {
 				return nil, err

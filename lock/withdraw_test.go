@@ -31,11 +31,11 @@ func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
 				st := stall(t, s)
 				writer := fixture.ClientOver(t, st, cfg)
 				name := fmt.Sprintf("%s.%d", t.Name(), i)
-				held := fixture.Hold(t, reader.RWMutex(name).RLock)
+				held := fixture.Hold(t, reader.RWMutex(name).Reader().Lock)
 				short, cancel := context.WithCancel(ctx)
 				left := make(chan error, 1)
 				go func() {
-					_, err := writer.RWMutex(name).Lock(short)
+					_, err := writer.RWMutex(name).Writer().Lock(short)
 					left <- err
 				}()
 				writers := "{" + name + "}:wheellock_writers"

@@ -105,7 +105,7 @@ func TestOthersOnTheSameKey(t *testing.T) {
 		"mutex":  func(ctx context.Context, key string) (*lock.Held, error) { return c.Mutex(key).Lock(ctx) },
 		"fenced": func(ctx context.Context, key string) (*lock.Held, error) { return c.FencedMutex(key).Lock(ctx) },
 		"fair":   func(ctx context.Context, key string) (*lock.Held, error) { return c.FairMutex(key).Lock(ctx) },
-		"writer": func(ctx context.Context, key string) (*lock.Held, error) { return c.RWMutex(key).Lock(ctx) },
+		"writer": func(ctx context.Context, key string) (*lock.Held, error) { return c.RWMutex(key).Writer().Lock(ctx) },
 	}
 	const callers, each = 3, 15 // of each side
 	for _, other := range besides(t, s) {

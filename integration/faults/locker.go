@@ -7,7 +7,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // locker is what is tried: the library, or a twin that is broken.
@@ -51,8 +50,8 @@ func newLibrary(s spec, lost func(lock.Event)) (*library, error) {
 	pool := &redis.Pool{DialContext: dialer(s.Addr, s.Lease/10)}
 	client, err := lock.New(pool, lock.Config{
 		Lease: s.Lease, MaxPoll: s.MaxPoll,
-		Renewal: renewal.Config{Margin: margin(s.Lease)},
-		Hooks:   lock.Hooks{Lost: lost},
+		Margin: margin(s.Lease),
+		Hooks:  lock.Hooks{Lost: lost},
 	})
 	if err != nil {
 		return nil, err
@@ -69,13 +68,13 @@ func (l *library) lock(ctx context.Context, k kind, key string, wait bool) (hold
 	case k == mutex:
 		h, err = l.client.Mutex(key).TryLock(ctx)
 	case k == write && wait:
-		h, err = l.client.RWMutex(key).Lock(ctx)
+		h, err = l.client.RWMutex(key).Writer().Lock(ctx)
 	case k == write:
-		h, err = l.client.RWMutex(key).TryLock(ctx)
+		h, err = l.client.RWMutex(key).Writer().TryLock(ctx)
 	case k == read && wait:
-		h, err = l.client.RWMutex(key).RLock(ctx)
+		h, err = l.client.RWMutex(key).Reader().Lock(ctx)
 	case k == read:
-		h, err = l.client.RWMutex(key).TryRLock(ctx)
+		h, err = l.client.RWMutex(key).Reader().TryLock(ctx)
 	case k == count:
 		return l.lockCount(ctx, key, wait)
 	default:

@@ -1,10 +1,10 @@
 // Package cluster lets a lock.Client work on a Redis Cluster.
 //
-//	source, err := cluster.New(&redisc.Cluster{
+//	nodes, err := cluster.New(&redisc.Cluster{
 //		StartupNodes: []string{"10.0.0.1:6379", "10.0.0.2:6379"},
 //		DialOptions:  []redis.DialOption{redis.DialPassword("...")},
 //	}, cluster.Options{})
-//	client, err := lock.New(source, lock.Config{})
+//	client, err := lock.NewTopology(nodes, lock.Config{})
 //
 // A lock lives on the master that has the slot of its name. Each master has
 // connections, a renewal lane and a subscriber of its own, so one that hangs or
@@ -51,9 +51,9 @@
 //
 // # Goroutines and locks
 //
-// A Source owns no goroutine and no connection. The Client runs Follow in a
+// A Topology owns no goroutine and no connection. The Client runs Follow in a
 // goroutine of its own; a look at the slot table asks up to three nodes at once,
-// each in a goroutine that it awaits. All end with Client.Close. Source.mu guards
+// each in a goroutine that it awaits. All end with Client.Close. Topology.mu guards
 // the names of the nodes and is not held during I/O.
 //
 // # Cost

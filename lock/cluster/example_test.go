@@ -16,14 +16,14 @@ import (
 
 func ExampleNew() {
 	ctx := context.Background()
-	source, err := cluster.New(&redisc.Cluster{
+	nodes, err := cluster.New(&redisc.Cluster{
 		StartupNodes: []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"},
 		DialOptions:  []redis.DialOption{redis.DialPassword("secret")},
 	}, cluster.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := lock.New(source, lock.Config{})
+	client, err := lock.NewTopology(nodes, lock.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -43,11 +43,11 @@ func Example() {
 	defer redisCluster.Close()
 
 	ctx := context.Background()
-	source, err := cluster.New(redisCluster, cluster.Options{})
+	nodes, err := cluster.New(redisCluster, cluster.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := lock.New(source, lock.Config{})
+	client, err := lock.NewTopology(nodes, lock.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

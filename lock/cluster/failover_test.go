@@ -22,7 +22,7 @@ func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
 	t.Parallel()
 	rc := ownCluster(t, redistest.ClusterOptions{NodeTimeout: time.Minute})
 	c := newClient(t, rc, cluster.Options{}, lock.Config{
-		Lease: 3 * time.Second, Renewal: renewal.Config{Margin: 700 * time.Millisecond},
+		Lease: 3 * time.Second, Margin: 700 * time.Millisecond,
 	})
 	helds := fixture.LockAll(t, c, fixture.Names("hung:", 600))
 	fixture.AwaitRenewed(t, c, 600)

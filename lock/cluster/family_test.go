@@ -31,10 +31,10 @@ var exclusive = map[string]func(c *lock.Client, name string, wait bool) func(con
 		return either(wait, c.FairMutex(name).Lock, c.FairMutex(name).TryLock)
 	},
 	"RWMutex": func(c *lock.Client, name string, wait bool) func(context.Context) (*lock.Held, error) {
-		return either(wait, c.RWMutex(name).Lock, c.RWMutex(name).TryLock)
+		return either(wait, c.RWMutex(name).Writer().Lock, c.RWMutex(name).Writer().TryLock)
 	},
 	"RWMutex read by a": func(c *lock.Client, name string, wait bool) func(context.Context) (*lock.Held, error) {
-		return either(wait, c.RWMutex(name).Lock, c.RWMutex(name).TryLock) // who comes second writes
+		return either(wait, c.RWMutex(name).Writer().Lock, c.RWMutex(name).Writer().TryLock) // who comes second writes
 	},
 	"PermitSemaphore": func(c *lock.Client, name string, wait bool) func(context.Context) (*lock.Held, error) {
 		return func(ctx context.Context) (*lock.Held, error) {
@@ -60,7 +60,7 @@ func either(wait bool, lock, try func(context.Context) (*lock.Held, error)) func
 // first takes the object for the first holder, a.
 func first(kind string, c *lock.Client, name string) func(context.Context) (*lock.Held, error) {
 	if kind == "RWMutex read by a" {
-		return c.RWMutex(name).RLock
+		return c.RWMutex(name).Reader().Lock
 	}
 	return exclusive[kind](c, name, true)
 }
@@ -304,9 +304,9 @@ func TestNamesOfTheFamilyWithoutASlotOfTheirOwnAreRefused(t *testing.T) {
 		require.ErrorContains(t, c.Semaphore(name).Release(ctx, 1), "in a Cluster")
 		require.ErrorContains(t, c.CountDownLatch(name).Wait(ctx), "in a Cluster")
 		require.ErrorContains(t, c.CountDownLatch(name).CountDown(ctx), "in a Cluster")
-		_, err := c.RWMutex(name).RLock(ctx)
+		_, err := c.RWMutex(name).Reader().Lock(ctx)
 		require.ErrorContains(t, err, "in a Cluster")
-		_, err = lock.NewMultiLock(c.Mutex("fine"), c.Mutex(name)).Lock(ctx)
+		_, err = lock.NewMultiLock(c.Mutex("fine"), c.Mutex(name))
 		require.ErrorContains(t, err, "in a Cluster")
 	}
 }
@@ -316,7 +316,7 @@ func TestNamesOfTheFamilyWithoutASlotOfTheirOwnAreRefused(t *testing.T) {
 func readers(t *testing.T, rc *redistest.Cluster, name string, clients ...*lock.Client) (helds []*lock.Held, timeouts []string) {
 	t.Helper()
 	for _, c := range clients {
-		held := fixture.Hold(t, c.RWMutex(name).RLock)
+		held := fixture.Hold(t, c.RWMutex(name).Reader().Lock)
 		helds = append(helds, held)
 	}
 	for _, c := range clients {
@@ -358,7 +358,7 @@ func TestAReaderWhoseKeysAreApartKeepsItsLock(t *testing.T) {
 				require.ErrorIs(t, err, lock.ErrUnknown)
 			}
 			require.Positive(t, pttl(t, rc.Servers[at], name), "the other still reads")
-			_, err = writes.RWMutex(name).TryLock(ctx)
+			_, err = writes.RWMutex(name).Writer().TryLock(ctx)
 			require.Error(t, err)
 			asked := func() uint64 { st := reads.Stats().Renewal; return st.Retried + st.Renewed }
 			require.Eventually(t, func() bool { return asked() > 0 }, time.Minute, 5*time.Millisecond)
@@ -371,10 +371,10 @@ func TestAReaderWhoseKeysAreApartKeepsItsLock(t *testing.T) {
 			if err := helds[0].Unlock(ctx); err != nil { // it may be released, or given up to the client
 				require.ErrorIs(t, err, lock.ErrNotHeld)
 			}
-			_, err = writes.RWMutex(name).TryLock(ctx)
+			_, err = writes.RWMutex(name).Writer().TryLock(ctx)
 			require.ErrorIs(t, err, lock.ErrNotAcquired)
 			require.NoError(t, helds[1].Unlock(ctx))
-			held := fixture.Hold(t, writes.RWMutex(name).Lock)
+			held := fixture.Hold(t, writes.RWMutex(name).Writer().Lock)
 			require.NoError(t, held.Unlock(ctx))
 			require.Empty(t, reads.Stats().Renewal.Lost)
 		})
@@ -395,7 +395,7 @@ func TestReadersApartDoNotKeepOthersFromRenewal(t *testing.T) {
 	apart, timeouts := readers(t, rc, tag+"apart", c)
 	var whole []*lock.Held
 	for _, name := range fixture.Names(tag+"whole", 200) {
-		held := fixture.Hold(t, c.RWMutex(name).RLock)
+		held := fixture.Hold(t, c.RWMutex(name).Reader().Lock)
 		whole = append(whole, held)
 	}
 	require.NoError(t, rc.BeginMove(slot, from, to))

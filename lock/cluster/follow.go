@@ -22,7 +22,7 @@ const (
 )
 
 // Follow implements topology.Topology.
-func (s *Source) Follow(ctx context.Context, period time.Duration, hint <-chan struct{}, update func(topology.Layout)) {
+func (s *Topology) Follow(ctx context.Context, period time.Duration, hint <-chan struct{}, update func(topology.Layout)) {
 	for ctx.Err() == nil {
 		tables, err := s.look(ctx)
 		switch {
@@ -47,7 +47,7 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 }
 
 // look asks some nodes, and others if none of them answers.
-func (s *Source) look(ctx context.Context) ([]table, error) {
+func (s *Topology) look(ctx context.Context) ([]table, error) {
 	nodes := s.candidates()
 	var errs []error
 	for len(nodes) > 0 && ctx.Err() == nil {
@@ -65,7 +65,7 @@ func (s *Source) look(ctx context.Context) ([]table, error) {
 
 // askAll asks nodes at once. A table without a slot is none: its node has left
 // the Cluster or has not joined it yet.
-func (s *Source) askAll(ctx context.Context, nodes []string) ([]table, error) {
+func (s *Topology) askAll(ctx context.Context, nodes []string) ([]table, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var (
@@ -94,7 +94,7 @@ func (s *Source) askAll(ctx context.Context, nodes []string) ([]table, error) {
 }
 
 // candidates are the known nodes in random order, then the startup nodes.
-func (s *Source) candidates() []string {
+func (s *Topology) candidates() []string {
 	s.mu.Lock()
 	nodes := slices.Clone(s.nodes)
 	s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *Source) candidates() []string {
 	return nodes
 }
 
-func (s *Source) remember(tables []table) {
+func (s *Topology) remember(tables []table) {
 	var nodes []string
 	for _, t := range tables {
 		nodes = append(nodes, t.nodes...)

@@ -64,7 +64,7 @@ func TestThePrefixOfTheTokenCountersSlotServesAPoolToAWholeCluster(t *testing.T)
 	permits, sem, latch := c.PermitSemaphore("p"), c.Semaphore("s"), c.CountDownLatch("l")
 	require.NoError(t, permits.Set(ctx, 1))
 	for _, take := range []func(context.Context) (*lock.Held, error){
-		c.Mutex("m").Lock, c.FencedMutex("n").Lock, c.FairMutex("f").Lock, c.RWMutex("r").RLock, c.RWMutex("w").Lock,
+		c.Mutex("m").Lock, c.FencedMutex("n").Lock, c.FairMutex("f").Lock, c.RWMutex("r").Reader().Lock, c.RWMutex("w").Writer().Lock,
 		func(ctx context.Context) (*lock.Held, error) { return permits.Acquire(ctx, 1) },
 	} {
 		held, err := take(ctx)

@@ -46,7 +46,7 @@ func TestTheRightsThatTheREADMEGivesAreEnough(t *testing.T) {
 		require.NoError(t, err)
 		var clients []*lock.Client
 		for range 2 {
-			c, err := lock.New(source, lock.Config{KeyPrefix: "app:", Lease: time.Minute, MaxPoll: time.Hour})
+			c, err := lock.NewTopology(source, lock.Config{KeyPrefix: "app:", Lease: time.Minute, MaxPoll: time.Hour})
 			require.NoError(t, err)
 			defer fixture.CloseNow(c)
 			clients = append(clients, c)

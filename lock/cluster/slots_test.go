@@ -42,7 +42,7 @@ func slotsAt(host string, port int, id, more string) string {
 
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
-// layout is the first that a Source of these nodes finds.
+// layout is the first that a Topology of these nodes finds.
 func layout(t *testing.T, nodes ...string) topology.Layout {
 	t.Helper()
 	source, err := cluster.New(&redisc.Cluster{StartupNodes: nodes}, cluster.Options{})

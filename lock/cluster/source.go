@@ -25,11 +25,11 @@ type Options struct {
 	ShardedPubSub bool
 }
 
-// Source is a Cluster and what lock.New takes. It has no goroutine and no
+// Topology is a Cluster and what lock.NewTopology takes. It has no goroutine and no
 // connection of its own, so there is nothing to close but the redisc.Cluster,
 // by who made it. All methods are safe for concurrent use, and several Clients
 // may share it.
-type Source struct {
+type Topology struct {
 	cluster *redisc.Cluster // immutable
 	options Options         // immutable
 	dials   *dialing.Bound  // to ask each node; immutable
@@ -38,16 +38,16 @@ type Source struct {
 	nodes []string   // all that the last slot table named
 }
 
-var _ topology.Topology = (*Source)(nil)
+var _ topology.Topology = (*Topology)(nil)
 
 // ErrNoTable: no node has told which node has which slots.
 var ErrNoTable = errors.New("cluster: no node has told its slot table")
 
-// New returns a Source of the nodes of c, or all faults of its arguments. It
+// New returns a Topology of the nodes of c, or all faults of its arguments. It
 // does no I/O. The engine dials connections of its own with c's DialOptions or,
 // if there is a CreatePool, as the pools that that makes would. c must not be
 // changed afterwards.
-func New(c *redisc.Cluster, o Options) (*Source, error) {
+func New(c *redisc.Cluster, o Options) (*Topology, error) {
 	if c == nil {
 		return nil, errors.New("cluster: New needs a *redisc.Cluster, got nil")
 	}
@@ -63,13 +63,13 @@ func New(c *redisc.Cluster, o Options) (*Source, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return &Source{cluster: c, options: o, dials: dialing.NewBound(dialsOut)}, nil
+	return &Topology{cluster: c, options: o, dials: dialing.NewBound(dialsOut)}, nil
 }
 
 // GetContext returns a connection of the redisc.Cluster that follows
 // redirections; the caller closes it. redisc finds the node by the first key of
 // the first command, and does not heed ctx.
-func (s *Source) GetContext(ctx context.Context) (redis.Conn, error) {
+func (s *Topology) GetContext(ctx context.Context) (redis.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -86,12 +86,12 @@ func (s *Source) GetContext(ctx context.Context) (redis.Conn, error) {
 }
 
 // Traits implements topology.Topology.
-func (s *Source) Traits() topology.Traits {
+func (s *Topology) Traits() topology.Traits {
 	return topology.Traits{Slots: true, ShardedPubSub: s.options.ShardedPubSub}
 }
 
 // Dial implements topology.Topology: server is the node's address.
-func (s *Source) Dial(ctx context.Context, server string) (redis.Conn, error) {
+func (s *Topology) Dial(ctx context.Context, server string) (redis.Conn, error) {
 	conn, err := s.dial(ctx, server)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %s: %w", server, err)
@@ -99,7 +99,7 @@ func (s *Source) Dial(ctx context.Context, server string) (redis.Conn, error) {
 	return conn, nil
 }
 
-func (s *Source) dial(ctx context.Context, server string) (redis.Conn, error) {
+func (s *Topology) dial(ctx context.Context, server string) (redis.Conn, error) {
 	if s.cluster.CreatePool == nil {
 		return redis.DialContext(ctx, "tcp", server, s.cluster.DialOptions...)
 	}

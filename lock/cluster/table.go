@@ -30,7 +30,7 @@ type slotRange struct {
 }
 
 // ask asks one node for its table until ctx ends.
-func (s *Source) ask(ctx context.Context, addr string) (table, error) {
+func (s *Topology) ask(ctx context.Context, addr string) (table, error) {
 	conn, err := s.dials.Dial(ctx, addr, func(ctx context.Context) (redis.Conn, error) { return s.Dial(ctx, addr) })
 	if err != nil {
 		return table{}, err

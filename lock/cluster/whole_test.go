@@ -48,7 +48,7 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 	for i := range 3 {
 		c := newClient(t, rc, cluster.Options{}, cfg)
 		clients = append(clients, c)
-		m := lock.NewMultiLock(c.Mutex(name[i]), c.Mutex(name[(i+1)%3]), c.Mutex(name[(i+2)%3]))
+		m := fixture.MultiLock(t, c.Mutex(name[i]), c.Mutex(name[(i+1)%3]), c.Mutex(name[(i+2)%3]))
 		for range 2 {
 			wg.Go(func() {
 				for range 5 {
@@ -69,7 +69,7 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 	require.Equal(t, 30, turns)
 
 	c := clients[0]
-	m := lock.NewMultiLock(c.Mutex(name[0]), c.Mutex(name[1]), c.Mutex(name[2]))
+	m := fixture.MultiLock(t, c.Mutex(name[0]), c.Mutex(name[1]), c.Mutex(name[2]))
 	held := fixture.Hold(t, m.Lock)
 	slot := redisc.Slot(name[0])
 	require.NoError(t, rc.BeginMove(slot, 0, 1))
@@ -79,7 +79,7 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 	require.NoError(t, rc.EndMove(slot, 0, 1))
 	fixture.AwaitRenewed(t, c, 12)
 	require.True(t, held.Valid())
-	_, err := lock.NewMultiLock(clients[1].Mutex(name[0]), clients[1].Mutex(name[2])).TryLock(ctx)
+	_, err := fixture.MultiLock(t, clients[1].Mutex(name[0]), clients[1].Mutex(name[2])).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	fixture.Do(t, rc.Servers[1], "DEL", name[0])
 	bounded.Receive(t, held.Done())
@@ -195,12 +195,12 @@ func replicasAreWaitedFor(t *testing.T, rc *redistest.Cluster) {
 	require.ErrorAs(t, err, &short)
 	require.Zero(t, short.Acknowledged)
 	require.EqualValues(t, -2, pttl(t, rc.Servers[0], name[0]), "it was given back")
-	_, err = lock.NewMultiLock(c.Mutex(name[0]), c.Mutex(name[1]), c.Mutex(name[2])).Lock(ctx)
+	_, err = fixture.MultiLock(t, c.Mutex(name[0]), c.Mutex(name[1]), c.Mutex(name[2])).Lock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotReplicated)
 	for i := range 3 {
 		require.EqualValues(t, -2, pttl(t, rc.Servers[i], name[i]), "all or none")
 	}
-	held, err := lock.NewMultiLock(c.Mutex(name[1]), c.Mutex(name[2])).Lock(ctx)
+	held, err := fixture.MultiLock(t, c.Mutex(name[1]), c.Mutex(name[2])).Lock(ctx)
 	require.NoError(t, err, "the other nodes have their replicas")
 	require.NoError(t, held.Unlock(ctx))
 	require.NoError(t, rc.Servers[3].Resume())

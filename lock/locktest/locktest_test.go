@@ -148,7 +148,7 @@ func TestLocksAreThoseThatSomebodyHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := locktest.NewServer(t)
 		one, two := srv.Client(lock.Config{}), srv.Client(lock.Config{})
-		reading, err := one.RWMutex("rw").RLock(t.Context())
+		reading, err := one.RWMutex("rw").Reader().Lock(t.Context())
 		require.NoError(t, err)
 		fair, err := one.FairMutex("fair").Lock(t.Context())
 		require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestLocksAreThoseThatSomebodyHolds(t *testing.T) {
 		require.NoError(t, err)
 		var waiting sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
-		waiting.Go(func() { _, _ = two.RWMutex("rw").Lock(ctx) })
+		waiting.Go(func() { _, _ = two.RWMutex("rw").Writer().Lock(ctx) })
 		waiting.Go(func() { _, _ = two.FairMutex("fair").Lock(ctx) })
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{"fair", "fenced", "rw"}, srv.Locks())

@@ -31,7 +31,7 @@ const (
 
 // ask asks all sentinels at once and returns what counts, with the number of
 // its turn as a master.
-func (s *Source) ask(ctx context.Context) (master, int, error) {
+func (s *Topology) ask(ctx context.Context) (master, int, error) {
 	type answer struct {
 		master
 		err error
@@ -82,7 +82,7 @@ func (s *Source) ask(ctx context.Context) (master, int, error) {
 }
 
 // askOne asks one sentinel.
-func (s *Source) askOne(ctx context.Context, addr string) (master, error) {
+func (s *Topology) askOne(ctx context.Context, addr string) (master, error) {
 	conn, err := s.dialSentinel(ctx, addr)
 	if err != nil {
 		return master{}, fmt.Errorf("%s: %w", addr, err)
@@ -101,7 +101,7 @@ func (s *Source) askOne(ctx context.Context, addr string) (master, error) {
 }
 
 // dialSentinel dials until ctx ends, whatever the options make of it.
-func (s *Source) dialSentinel(ctx context.Context, addr string) (redis.Conn, error) {
+func (s *Topology) dialSentinel(ctx context.Context, addr string) (redis.Conn, error) {
 	return s.dials.Dial(ctx, addr, func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", addr, s.cfg.SentinelOptions...)
 	})

@@ -1,11 +1,11 @@
 // Package sentinel lets a lock.Client work on the master that Redis Sentinels
 // watch.
 //
-//	source, err := sentinel.New(sentinel.Config{
+//	master, err := sentinel.New(sentinel.Config{
 //		Master:    "mymaster",
 //		Sentinels: []string{"10.0.0.1:26379", "10.0.0.2:26379", "10.0.0.3:26379"},
 //	})
-//	client, err := lock.New(source, lock.Config{})
+//	client, err := lock.NewTopology(master, lock.Config{})
 //
 // All sentinels are asked at once, so those that are down or hang cost nothing;
 // of several answers the one of the latest failover (config-epoch) counts, and a
@@ -34,9 +34,9 @@
 //
 // # Goroutines, locks, cost
 //
-// A Source owns no goroutine and no connection. The Client runs Follow in a
+// A Topology owns no goroutine and no connection. The Client runs Follow in a
 // goroutine of its own, which adds two more, one that listens to a sentinel and
 // one that pings it; a question asks each sentinel in a goroutine that it awaits.
-// All end with Client.Close. Source.mu guards what is known of the master and is
+// All end with Client.Close. Topology.mu guards what is known of the master and is
 // not held during I/O. Locks cost what they do on one server.
 package sentinel

@@ -12,7 +12,7 @@ import (
 
 func ExampleNew() {
 	ctx := context.Background()
-	source, err := sentinel.New(sentinel.Config{
+	master, err := sentinel.New(sentinel.Config{
 		Master:      "mymaster",
 		Sentinels:   []string{"10.0.0.1:26379", "10.0.0.2:26379", "10.0.0.3:26379"},
 		DialOptions: []redis.DialOption{redis.DialPassword("secret")},
@@ -20,7 +20,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := lock.New(source, lock.Config{})
+	client, err := lock.NewTopology(master, lock.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

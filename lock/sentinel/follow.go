@@ -16,7 +16,7 @@ const (
 )
 
 // Follow implements topology.Topology.
-func (s *Source) Follow(ctx context.Context, period time.Duration, hint <-chan struct{}, update func(topology.Layout)) {
+func (s *Topology) Follow(ctx context.Context, period time.Duration, hint <-chan struct{}, update func(topology.Layout)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	switched := make(chan struct{}, 1)
@@ -50,14 +50,14 @@ func sleep(ctx context.Context, d time.Duration, wake1, wake2 <-chan struct{}) {
 // listen puts a token into switched when a sentinel tells of a failover. It
 // goes from one sentinel to the next when one fails; what it misses, the
 // periodic question finds.
-func (s *Source) listen(ctx context.Context, switched chan<- struct{}) {
+func (s *Topology) listen(ctx context.Context, switched chan<- struct{}) {
 	for i := 0; ctx.Err() == nil; i++ {
 		_ = s.listenAt(ctx, s.cfg.Sentinels[i%len(s.cfg.Sentinels)], switched)
 		sleep(ctx, time.Second, nil, nil)
 	}
 }
 
-func (s *Source) listenAt(ctx context.Context, addr string, switched chan<- struct{}) error {
+func (s *Topology) listenAt(ctx context.Context, addr string, switched chan<- struct{}) error {
 	dialCtx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	conn, err := s.dialSentinel(dialCtx, addr)

@@ -38,10 +38,10 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// Source finds the master and is what lock.New takes. It has no goroutine and
+// Topology finds the master and is what lock.NewTopology takes. It has no goroutine and
 // no connection of its own, so there is nothing to close. All methods are safe
 // for concurrent use, and several Clients may share it.
-type Source struct {
+type Topology struct {
 	cfg   Config         // immutable
 	dials *dialing.Bound // to each sentinel; immutable
 
@@ -53,7 +53,7 @@ type Source struct {
 	behind time.Time
 }
 
-var _ topology.Topology = (*Source)(nil)
+var _ topology.Topology = (*Topology)(nil)
 
 var (
 	// ErrNoSentinel: no sentinel has answered, or only such that were cut off.
@@ -63,8 +63,8 @@ var (
 	ErrNotMaster = errors.New("sentinel: the server is not a master")
 )
 
-// New returns a Source, or all faults of cfg. It does no I/O.
-func New(cfg Config) (*Source, error) {
+// New returns a Topology, or all faults of cfg. It does no I/O.
+func New(cfg Config) (*Topology, error) {
 	var errs []error
 	if cfg.Master == "" {
 		errs = append(errs, errors.New("sentinel: Config.Master is empty: it is the name under which the sentinels watch the master"))
@@ -87,12 +87,12 @@ func New(cfg Config) (*Source, error) {
 		return nil, errors.Join(errs...)
 	}
 	cfg.Sentinels = append([]string(nil), cfg.Sentinels...)
-	return &Source{cfg: cfg, dials: dialing.NewBound(dialsOut)}, nil
+	return &Topology{cfg: cfg, dials: dialing.NewBound(dialsOut)}, nil
 }
 
 // MasterAddr asks the sentinels for the master's address. ErrNoSentinel: none
 // of them could tell.
-func (s *Source) MasterAddr(ctx context.Context) (string, error) {
+func (s *Topology) MasterAddr(ctx context.Context) (string, error) {
 	m, _, err := s.ask(ctx)
 	return m.addr, err
 }
@@ -100,13 +100,13 @@ func (s *Source) MasterAddr(ctx context.Context) (string, error) {
 // GetContext dials the master and makes sure that it is one. The caller closes
 // the connection. For a pool of such connections, make this the DialContext of a
 // redis.Pool.
-func (s *Source) GetContext(ctx context.Context) (redis.Conn, error) { return s.Dial(ctx, "") }
+func (s *Topology) GetContext(ctx context.Context) (redis.Conn, error) { return s.Dial(ctx, "") }
 
 // Traits implements topology.Topology.
-func (s *Source) Traits() topology.Traits { return topology.Traits{} }
+func (s *Topology) Traits() topology.Traits { return topology.Traits{} }
 
 // Dial implements topology.Topology; there is one server, without a name.
-func (s *Source) Dial(ctx context.Context, _ string) (redis.Conn, error) {
+func (s *Topology) Dial(ctx context.Context, _ string) (redis.Conn, error) {
 	m, _, err := s.ask(ctx)
 	if err != nil {
 		if m, _ = s.last(); m.addr == "" || ctx.Err() != nil {
@@ -163,7 +163,7 @@ func do(ctx context.Context, conn redis.Conn, cmd string, args ...any) (any, err
 }
 
 // last returns the master that was last known, and the number of its turn.
-func (s *Source) last() (master, int) {
+func (s *Topology) last() (master, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known, s.turn
@@ -172,7 +172,7 @@ func (s *Source) last() (master, int) {
 // note takes over the best of some answers, and returns what counts now and the
 // number of its turn; false if these sentinels have missed a failover that was
 // seen before.
-func (s *Source) note(m master, majority bool, now time.Time) (master, int, bool) {
+func (s *Topology) note(m master, majority bool, now time.Time) (master, int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.known

@@ -17,14 +17,14 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-func newSource(t *testing.T, sentinels ...string) *sentinel.Source {
+func newTopology(t *testing.T, sentinels ...string) *sentinel.Topology {
 	t.Helper()
 	s, err := sentinel.New(sentinel.Config{Master: "mymaster", Sentinels: sentinels})
 	require.NoError(t, err)
 	return s
 }
 
-func masterAddr(t *testing.T, s *sentinel.Source) string {
+func masterAddr(t *testing.T, s *sentinel.Topology) string {
 	t.Helper()
 	addr, err := s.MasterAddr(bounded.Context(t))
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestSentinelsThatAreDownOrHangDoNotMatter(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, gone.Close())
-	s := newSource(t, hung.Addr(), gone.Addr().String(), good.Addr())
+	s := newTopology(t, hung.Addr(), gone.Addr().String(), good.Addr())
 	var wg sync.WaitGroup
 	for range 20 { // at once
 		wg.Go(func() {
@@ -82,7 +82,7 @@ func TestAMasterThatNobodyKnows(t *testing.T) {
 // if later only such answer.
 func TestTheLatestFailoverCounts(t *testing.T) {
 	a, b, c := startFake(t, "127.0.0.1:1", 4), startFake(t, "127.0.0.1:1", 4), startFake(t, "127.0.0.1:1", 4)
-	s := newSource(t, addrs(a, b, c)...)
+	s := newTopology(t, addrs(a, b, c)...)
 	require.Equal(t, "127.0.0.1:1", masterAddr(t, s))
 	c.say("127.0.0.1:2", "", 5, false)
 	require.Eventually(t, func() bool {
@@ -100,7 +100,7 @@ func TestTheLatestFailoverCounts(t *testing.T) {
 func TestAReplicaIsNoMaster(t *testing.T) {
 	t.Parallel()
 	server := fixture.Server(t)
-	s := newSource(t, addrs(startFake(t, server.Addr(), 1))...)
+	s := newTopology(t, addrs(startFake(t, server.Addr(), 1))...)
 	ctx := bounded.Context(t)
 	conn, err := s.GetContext(ctx)
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestADemotedMasterThatStillAnswersIsGivenUp(t *testing.T) {
 		old, heir := fixture.Server(t), fixture.Server(t)
 		f := startFake(t, old.Addr(), 1)
 		lease := 90 * time.Second // renewals are due each 30 s: it is not they that find out
-		c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: lease, IOTimeout: time.Second})
+		c := fixture.Client(t, newTopology(t, addrs(f)...), lock.Config{Lease: lease, IOTimeout: time.Second})
 		ctx := bounded.Context(t)
 		missed := fixture.Hold(t, c.Mutex("missed").Lock)
 		fixed, err := c.Mutex("fixed").LockFor(ctx, lease)
@@ -172,7 +172,7 @@ func TestAMasterThatRestartsEmptyIsLookedThroughAtOnce(t *testing.T) {
 	t.Parallel()
 	server := fixture.Server(t)
 	f := startFake(t, server.Addr(), 1)
-	c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: 90 * time.Second, IOTimeout: time.Second})
+	c := fixture.Client(t, newTopology(t, addrs(f)...), lock.Config{Lease: 90 * time.Second, IOTimeout: time.Second})
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex("m").Lock)
 	require.Eventually(t, func() bool { return f.Subscribers() == 1 }, time.Minute, time.Millisecond)
@@ -201,7 +201,7 @@ func TestREADONLYDropsTheConnection(t *testing.T) {
 	t.Parallel()
 	old, heir := fixture.Server(t), fixture.Server(t)
 	f := startFake(t, old.Addr(), 1)
-	c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: 9 * time.Second})
+	c := fixture.Client(t, newTopology(t, addrs(f)...), lock.Config{Lease: 9 * time.Second})
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex("a").Lock)
 	fixture.Do(t, heir, "RESTORE", "a", 9000, fixture.Do(t, old, "DUMP", "a"))
@@ -222,7 +222,7 @@ func TestTheSentinelsAreAskedAgainEachSixthOfALease(t *testing.T) {
 	t.Parallel()
 	server := fixture.Server(t)
 	f := startFake(t, server.Addr(), 1)
-	c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: time.Second})
+	c := fixture.Client(t, newTopology(t, addrs(f)...), lock.Config{Lease: time.Second})
 	held := fixture.Hold(t, c.Mutex("a").Lock)
 	renewed, asked := c.Stats().Renewal.Renewed, f.questions()
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+6 }, time.Minute, time.Millisecond)
@@ -234,7 +234,7 @@ func TestTheMasterIsUsedOnWithoutSentinels(t *testing.T) {
 	t.Parallel()
 	server := fixture.Server(t)
 	f := startFake(t, server.Addr(), 1)
-	c := fixture.Client(t, newSource(t, addrs(f)...), lock.Config{Lease: 3 * time.Second})
+	c := fixture.Client(t, newTopology(t, addrs(f)...), lock.Config{Lease: 3 * time.Second})
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex("a").Lock)
 	f.Close()
@@ -251,11 +251,11 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, "127.0.0.1:1", 1)
 	f.hang()
-	source := newSource(t, addrs(f)...)
-	unused, err := lock.New(source, lock.Config{})
+	source := newTopology(t, addrs(f)...)
+	unused, err := lock.NewTopology(source, lock.Config{})
 	require.NoError(t, err)
 	require.NoError(t, unused.Close(bounded.Context(t)))
-	c, err := lock.New(source, lock.Config{})
+	c, err := lock.NewTopology(source, lock.Config{})
 	require.NoError(t, err)
 	_, err = c.Mutex("m").TryLock(bounded.Context(t))
 	require.ErrorIs(t, err, lock.ErrUnknown)

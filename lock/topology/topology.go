@@ -19,10 +19,6 @@ import (
 // Topology finds a server whose address changes, or several servers. It may serve
 // several Clients; all methods are safe for concurrent use.
 type Topology interface {
-	// GetContext returns a connection that the caller uses and closes; package lock
-	// does not call it.
-	GetContext(ctx context.Context) (redis.Conn, error)
-
 	// Traits says what never changes.
 	Traits() Traits
 

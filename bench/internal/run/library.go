@@ -19,37 +19,33 @@ import (
 // newClient makes a client of the target. Its connections go through metered,
 // which gets each with the lane that it leads to.
 func newClient(t *Target, cfg lock.Config, metered func(conn redis.Conn, lane int) redis.Conn) (*lock.Client, error) {
-	source, err := sourceOf(t, metered)
-	if err != nil {
-		return nil, fmt.Errorf("bench: %w", err)
-	}
-	client, err := lock.New(source, cfg)
+	client, err := clientOf(t, cfg, metered)
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	return client, nil
 }
 
-func sourceOf(t *Target, metered func(redis.Conn, int) redis.Conn) (lock.Source, error) {
+func clientOf(t *Target, cfg lock.Config, metered func(redis.Conn, int) redis.Conn) (*lock.Client, error) {
 	if !t.Cluster() {
-		return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return lock.New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 			conn, err := t.dial(ctx, 0)
 			if err != nil {
 				return nil, err
 			}
 			return metered(conn, 0), nil
-		}}, nil
+		}}, cfg)
 	}
 	options := []redis.DialOption{redis.DialConnectTimeout(connectTimeout), redis.DialReadTimeout(ioTimeout), redis.DialWriteTimeout(ioTimeout)}
 	if u, err := url.Parse(t.seed); err == nil {
 		password, _ := u.User.Password()
 		options = append(options, redis.DialUsername(u.User.Username()), redis.DialPassword(password), redis.DialUseTLS(u.Scheme == "rediss"))
 	}
-	source, err := cluster.New(&redisc.Cluster{StartupNodes: t.names, DialOptions: options}, cluster.Options{})
+	nodes, err := cluster.New(&redisc.Cluster{StartupNodes: t.names, DialOptions: options}, cluster.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return meteredTopology{source, t, metered}, nil
+	return lock.NewTopology(meteredTopology{nodes, t, metered}, cfg)
 }
 
 // meteredTopology is a Cluster whose connections go through metered.
