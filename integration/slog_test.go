@@ -17,7 +17,7 @@ import (
 
 // logKeys are the attributes of what the library logs, by the first words of
 // the message. Users search their logs for them: they are as much a promise as
-// the API is, and stand in the doc.go of lock and in the fields of wheel.Config.
+// the API is, and stand at Config.Logger of lock and in the fields of wheel.Config.
 var logKeys = map[string][]string{
 	"wheel: a callback failed":                                     {"error", "timers", "stack"},
 	"wheel: a callback was slow":                                   {"task", "timers", "took"},

@@ -90,7 +90,27 @@ type Config struct {
 	ReplicaTimeout time.Duration
 	// Hooks are called at the events in a lock's life.
 	Hooks Hooks
-	// Logger gets warnings; default slog.Default().
+	// Logger gets what nobody else could tell; default slog.Default(). Losses are
+	// told to the holder and to Hooks.Lost, and counted in Stats. The keys do not
+	// change:
+	//
+	//	a Held was dropped without Unlock      warning  name
+	//	a hook panicked                        error    name, panic, stack
+	//	no connection to Redis                 warning  server, error; once until there is one
+	//	connected to Redis again               info     server
+	//	the server was replaced (a failover)   warning  old, new
+	//	pub/sub failed                         warning  server, error; once until it works again
+	//	pub/sub works again                    info     server
+	//	renewal is refused                     warning  server, error; once until one works again
+	//	PUBLISH is refused                     warning  server, error; once
+	//	still waiting for a lock that this
+	//	client itself holds                    warning  name, waited
+	//	this Redis evicts keys                 warning  maxmemory_policy, maxmemory
+	//	this Redis ends connections that ask
+	//	for INFO, or does not answer           warning  server, error; once
+	//
+	// server is an address. A pool does not tell its own: there it is that of the
+	// last dial that failed, if that says so.
 	Logger *slog.Logger
 }
 
