@@ -12,7 +12,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/script"
@@ -116,7 +115,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 		Closing: c.closing, Moved: c.relocate,
 		Opened: func(s *servers.Server) (servers.Attachment, error) { return newLane(c, s) },
 	}
-	if err := reach(cfg.Connections+cfg.replicatedConns(), carrier.Conns(dog.Config()), &to); err != nil {
+	if err := reach(cfg.Connections+cfg.replicatedConns(), dog.Config().Dispatchers, &to); err != nil {
 		return nil, err
 	}
 	if c.topology = to.Topology; c.topology != nil {

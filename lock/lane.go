@@ -27,7 +27,7 @@ type lane struct {
 func newLane(c *Client, s *servers.Server) (*lane, error) {
 	l := &lane{c: c, server: s}
 	l.carrier = carrier.New(carrier.Config{
-		Timeout: c.cfg.IOTimeout, Conns: carrier.Conns(c.dog.Config()), Prefix: c.id + ":",
+		Timeout: c.cfg.IOTimeout, Conns: c.dog.Config().Dispatchers, Prefix: c.id + ":",
 		Slots: c.traits.Slots, Server: s.Name(),
 		Dial: s.Dial, Epoch: s.Epoch, Target: l.target,
 		Answered: l.answered, Failed: s.Failed, Resumed: l.resumed,

@@ -133,9 +133,6 @@ func (ln *Lane) clockMoved() []*Lease {
 				l.loseLocked(ln, TrustEnded)
 			case c.kind == queued || c.kind == flying:
 				c.trust = min(c.trust, instant(l.trust.Load()))
-				if l.timer() != nil {
-					ln.resetLocked(l, instant(l.trust.Load()), now)
-				}
 			default:
 				moved = append(moved, l)
 				l.leaveLocked()

@@ -41,7 +41,7 @@ func newSleeper(t *testing.T, cfg renewal.Config) (*sleeper, *renewal.Watchdog, 
 }
 
 func TestALongSleepOfTheMachineEndsTrustAtOnceAndIsTold(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s, w, ln := newSleeper(t, cfg)
 		hs := s.holdMany(t, ln, 300, 30*time.Second)
 		hs = append(hs, s.hold(t, ln, fixedFor(20*time.Second)), s.hold(t, ln, fixedFor(10*time.Hour)))
@@ -75,7 +75,7 @@ func TestALongSleepOfTheMachineEndsTrustAtOnceAndIsTold(t *testing.T) {
 // TestAShortSleepOfTheMachineLosesNothing: what the leases have left is less
 // than the wheel knows, so they must be renewed earlier.
 func TestAShortSleepOfTheMachineLosesNothing(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s, w, ln := newSleeper(t, cfg)
 		hs := s.holdMany(t, ln, 300, 30*time.Second)
 		for range 20 {
@@ -94,7 +94,7 @@ func TestAShortSleepOfTheMachineLosesNothing(t *testing.T) {
 // TestASleepInTheMiddleOfARenewal: the answer is read after the sleep, and
 // after it was noticed.
 func TestASleepInTheMiddleOfARenewal(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s, w, ln := newSleeper(t, cfg)
 		h := s.hold(t, ln, renewedFor(30*time.Second))
 		s.setFault(func() fault { return fault{after: 3 * time.Second} })
@@ -112,7 +112,7 @@ func TestASleepInTheMiddleOfARenewal(t *testing.T) {
 }
 
 func TestAWallClockSetBackDoesNotExtendTrust(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s, w, ln := newSleeper(t, cfg)
 		h := s.hold(t, ln, fixedFor(20*time.Second))
 		renewed := s.holdMany(t, ln, 100, 30*time.Second)
@@ -137,7 +137,7 @@ func TestAWallClockSetBackDoesNotExtendTrust(t *testing.T) {
 // TestTrustEndedByTheWallClockDoesNotComeBack: the store has not slept and says
 // yes, but Valid has already said no.
 func TestTrustEndedByTheWallClockDoesNotComeBack(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s, _, ln := newSleeper(t, cfg)
 		hs := s.holdMany(t, ln, 1000, 30*time.Second)
 		time.Sleep(15 * time.Second)
@@ -160,7 +160,7 @@ func TestTrustEndedByTheWallClockDoesNotComeBack(t *testing.T) {
 }
 
 func TestASmallStepOfTheWallClockIsNoSleep(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s, w, ln := newSleeper(t, cfg)
 		h := s.hold(t, ln, fixedFor(20*time.Second))
 		end := h.lease.Deadline()
@@ -175,7 +175,7 @@ func TestASmallStepOfTheWallClockIsNoSleep(t *testing.T) {
 }
 
 func TestClocksAreComparedOnlyWhileThereAreLeases(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &sleeper{store: &store{}}
 		w, err := renewal.New(cfg)
 		require.NoError(t, err)

@@ -26,7 +26,7 @@ func TestCloseTellsEveryLeaseAndStopsTwice(t *testing.T) {
 	}
 	for name, st := range states {
 		t.Run(name, func(t *testing.T) {
-			forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+			forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 				s := &store{}
 				w, ln := newLane(t, s, cfg)
 				hs := s.holdMany(t, ln, 100, 30*time.Second)
@@ -57,7 +57,7 @@ func TestCloseTellsEveryLeaseAndStopsTwice(t *testing.T) {
 }
 
 func TestCloseWithoutLeasesAndBeforeAnyLane(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		w, err := renewal.New(cfg)
 		require.NoError(t, err)
 		w.Close()
@@ -71,7 +71,7 @@ func TestCloseWithoutLeasesAndBeforeAnyLane(t *testing.T) {
 // TestNothingIsSentAfterCloseTold: a connection that takes no bytes for a while
 // delays the telling, not for ever.
 func TestNothingIsSentAfterCloseTold(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		var written time.Time
 		w, ln := newLane(t, renewFunc(func(_ context.Context, b *renewal.Batch) {
@@ -93,7 +93,7 @@ func TestNothingIsSentAfterCloseTold(t *testing.T) {
 
 // TestCloseWhileLeasesComeAndGo finds each lease ended once.
 func TestCloseWhileLeasesComeAndGo(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		cfg.TTL = 100 * time.Millisecond
 		s := &store{}
 		w, ln := newLane(t, s, cfg)

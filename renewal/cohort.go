@@ -15,7 +15,6 @@ const (
 	queued              // in Lane.queue until its last lease is taken
 	flying              // the cohort of a Batch, always
 	fixed               // in Lane.fixed; never due
-	loose               // AfterFunc: waiting leases have timers of their own
 )
 
 // cohort is a set of leases that share one timer. Its fields are guarded by
@@ -71,7 +70,7 @@ func (c *cohort) removeLocked(l *Lease) {
 // wakeLocked is when the cohort next needs a visit.
 func (c *cohort) wakeLocked() instant {
 	switch {
-	case c.kind == loose || c.live == 0:
+	case c.live == 0:
 		return never
 	case c.kind == waiting, c.kind == queued:
 		return min(c.due, c.trust)
@@ -83,7 +82,7 @@ func (c *cohort) wakeLocked() instant {
 // armed too early is left alone: its visit finds nothing and arms it again.
 func (c *cohort) armLocked(now instant) {
 	at := c.wakeLocked()
-	if at >= c.armed || c.lane.dog.wheel == nil {
+	if at >= c.armed {
 		return
 	}
 	var err error

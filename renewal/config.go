@@ -6,28 +6,6 @@ import (
 	"time"
 )
 
-// Driver says what wakes the watchdog when a lease falls due.
-type Driver uint8
-
-const (
-	// Wheel is the default: cohorts on one timing wheel.
-	Wheel Driver = iota
-	// AfterFunc arms one time.Timer per lease. With MaxBatch 1 each renewal
-	// is one call of the Renewer in a goroutine of its own, so goroutines
-	// grow with leases: it is here to be compared with.
-	AfterFunc
-)
-
-func (d Driver) String() string {
-	switch d {
-	case Wheel:
-		return "wheel"
-	case AfterFunc:
-		return "afterfunc"
-	}
-	return fmt.Sprintf("Driver(%d)", uint8(d))
-}
-
 // Bounds and defaults of Config.
 const (
 	DefaultTTL         = 30 * time.Second // Redisson's lockWatchdogTimeout
@@ -47,8 +25,6 @@ type Config struct {
 	// TTL is the lease that a renewal asks for; default 30 s, from 100 ms to
 	// 30 days. Leases are renewed each third of it.
 	TTL time.Duration
-	// Driver is Wheel (default) or AfterFunc.
-	Driver Driver
 	// Tick is the wheel's tick; default TTL/100 within [1 ms, 10 ms]. At most
 	// TTL/100. If it is longer than a quarter of some shorter lease, the end of
 	// that one is told late, by up to a tick; Lease.Valid never is.
@@ -61,8 +37,7 @@ type Config struct {
 	// most 4096.
 	MaxBatch int
 	// Dispatchers is the number of goroutines of a lane, that is of
-	// concurrent calls of its Renewer; default 2, at most 1024. With
-	// AfterFunc and MaxBatch 1 a lane has none.
+	// concurrent calls of its Renewer; default 2, at most 1024.
 	Dispatchers int
 	// MaxHold ends every renewed lease this long after it was acquired;
 	// default 0, no limit. At least TTL.
@@ -85,9 +60,6 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.TTL < MinTTL || cfg.TTL > MaxTTL || cfg.TTL%time.Millisecond != 0 {
 		bad("TTL", cfg.TTL, fmt.Sprintf("whole milliseconds from %v to %v", MinTTL, MaxTTL))
 		cfg.TTL = DefaultTTL // so that the other bounds can be checked
-	}
-	if cfg.Driver > AfterFunc {
-		bad("Driver", cfg.Driver, "Wheel or AfterFunc")
 	}
 	if cfg.Tick == 0 {
 		cfg.Tick = min(max(cfg.TTL/100, minTick), maxTick)

@@ -38,9 +38,6 @@ func (ln *Lane) takeLocked(b *Batch, now instant) instant {
 	end := instant(0)
 	for {
 		c := ln.queue[0]
-		if c == ln.open {
-			ln.open = nil // later leases wait behind these
-		}
 		n := min(room, len(c.leases))
 		end = max(end, b.fillLocked(c.leases[len(c.leases)-n:]))
 		c.leases = c.leases[:len(c.leases)-n]

@@ -62,9 +62,7 @@
 // goroutine of its own, and what it is too slow for is skipped. While there are
 // leases a timer compares the clocks now and then: that of the wheel stands still
 // while a machine is suspended, and the store's does not (clock.go). Close stops
-// and awaits them all. With Driver AfterFunc there is no wheel: each lease has its
-// own time.Timer, and with MaxBatch 1 its renewal runs in a goroutine of its own;
-// that driver exists to be compared with.
+// and awaits them all.
 //
 // There is one lock a lane, Lane.mu. It guards the states of the lane's leases
 // and is never held while a Renewer or an Owner is called; the wheel's locks

@@ -17,7 +17,7 @@ type Lane struct {
 	name    string
 	renewer Renewer
 	ctx     context.Context // ends at Close
-	wg      *sync.WaitGroup // the watchdog's
+	batches []*Batch        // one a dispatcher
 
 	mu        sync.Mutex // guards what follows and the leases; never held while a Renewer or Owner is called
 	work      sync.Cond  // on mu: queue is not empty, or closed
@@ -25,16 +25,12 @@ type Lane struct {
 	windows   map[int64]*cohort // waiting cohorts by window
 	fixed     map[int64]*cohort // fixed leases, by the window of their end of trust when filed
 	run       run
-	last      *cohort             // of windows or fixed: the one asked for last
-	queue     queue               // due
-	open      *cohort             // AfterFunc: the one of queue that takes more leases
-	loose     *cohort             // AfterFunc: waiting leases
-	spare     []*cohort           // empty ones to be used again
-	batches   map[*Batch]struct{} // one a dispatcher, and one a flying lease of AfterFunc without batches
-	idle      []*Batch            // AfterFunc without batches: to be used again
-	verified  instant             // when Verify was last called
-	fails     int                 // batches in a row that the store did not answer
-	recovered chan struct{}       // closed at the next answer, if a dispatcher waits for that
+	last      *cohort       // of windows or fixed: the one asked for last
+	queue     queue         // due
+	spare     []*cohort     // empty ones to be used again
+	verified  instant       // when Verify was last called
+	fails     int           // batches in a row that the store did not answer
+	recovered chan struct{} // closed at the next answer, if a dispatcher waits for that
 	stats     laneStats
 }
 
@@ -74,11 +70,9 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 	}
 	now, sent := dog.moment(time.Now()), dog.moment(terms.Stamp)
 	l.fixed = terms.Fixed
-	if dog.cfg.Driver == AfterFunc || dog.cfg.MaxHold > 0 {
-		l.rare = &rare{until: never}
-	}
+	l.until = never
 	if dog.cfg.MaxHold > 0 {
-		l.rare.until = sent.at.plus(dog.cfg.MaxHold)
+		l.until = sent.at.plus(dog.cfg.MaxHold)
 	}
 	l.trust.Store(0)
 	l.wall.Store(0)
@@ -101,18 +95,9 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 // fileLocked puts l where it waits: to be renewed at the instant at, or for
 // its end of trust if it is not to be renewed (any more).
 func (ln *Lane) fileLocked(l *Lease, at, now instant) {
-	trust := instant(l.trust.Load())
-	if ln.dog.cfg.Driver == AfterFunc {
-		ln.loose.addLocked(l)
-		if l.final() && !l.check {
-			at = never
-		}
-		ln.resetLocked(l, min(at, trust), now)
-		return
-	}
 	var c *cohort
 	if w := instant(ln.dog.slack); l.final() && !l.check {
-		c = ln.windowLocked(ln.fixed, fixed, int64(trust/w))
+		c = ln.windowLocked(ln.fixed, fixed, int64(instant(l.trust.Load())/w))
 	} else {
 		// Those to be sent alone are in cohorts of their own.
 		window := int64(at/w) << 1
@@ -165,11 +150,6 @@ func (ln *Lane) dropLocked(c *cohort) {
 		delete(ln.fixed, c.window)
 	case queued:
 		ln.queue.remove(c)
-		if ln.open == c {
-			ln.open = nil
-		}
-	default:
-		return
 	}
 	c.disarmLocked()
 	c.kind = spare
@@ -215,7 +195,7 @@ func (ln *Lane) enqueueLocked(c *cohort, now instant) {
 	c.due = now.plus(ln.dog.slack)
 	ln.queue.push(c)
 	c.armLocked(now)
-	if c.live > soloBatches*ln.dog.cfg.MaxBatch || ln.dog.wheel == nil {
+	if c.live > soloBatches*ln.dog.cfg.MaxBatch {
 		ln.work.Broadcast()
 	} else {
 		ln.work.Signal()

@@ -48,7 +48,7 @@ type Lease struct {
 
 	// immutable after Hold
 	owner Owner
-	rare  *rare // nil with the wheel and without MaxHold, so that they cost no memory
+	until instant // MaxHold's end, or never
 
 	// lane is where the lease is; that lane's lock guards the rest. Written by
 	// Hold, and by Move under the locks of both lanes.
@@ -69,28 +69,6 @@ type Lease struct {
 	fails  uint8   // unknown outcomes in a row; saturates
 	moves  uint8   // out of batches in a row, at most maxMoves
 	reason Reason  // why it is lost
-}
-
-// rare is what only some configurations need of a lease.
-type rare struct {
-	until instant     // MaxHold's end, or never; immutable
-	timer *time.Timer // AfterFunc's; guarded by the lane's lock
-}
-
-// until is MaxHold's end, or never.
-func (l *Lease) until() instant {
-	if l.rare == nil {
-		return never
-	}
-	return l.rare.until
-}
-
-// timer is the lease's own, or nil.
-func (l *Lease) timer() *time.Timer {
-	if l.rare == nil {
-		return nil
-	}
-	return l.rare.timer
 }
 
 // noCopy makes go vet report copies.
@@ -239,9 +217,9 @@ func (l *Lease) trustLocked(dog *Watchdog, sent moment, ttl time.Duration) {
 	if slept := time.Duration(dog.ahead.Load()) - dog.aheadAt(sent); slept > dog.cfg.Tick {
 		end -= instant(slept) // since it was sent, and noticed since
 	}
-	if until := l.until(); end > until && !l.fixed {
-		wall -= int64(end - until)
-		end = until
+	if end > l.until && !l.fixed {
+		wall -= int64(end - l.until)
+		end = l.until
 	}
 	if end > instant(l.trust.Load()) {
 		l.trust.Store(int64(end))
@@ -253,7 +231,7 @@ func (l *Lease) trustLocked(dog *Watchdog, sent moment, ttl time.Duration) {
 
 // final reports whether the lease is not to be renewed any more. It needs the
 // lane's lock.
-func (l *Lease) final() bool { return l.fixed || instant(l.trust.Load()) >= l.until() }
+func (l *Lease) final() bool { return l.fixed || instant(l.trust.Load()) >= l.until }
 
 // endLocked takes the lease out of the watchdog in the terminal state s.
 func (l *Lease) endLocked(ln *Lane, s state) {
@@ -277,11 +255,8 @@ func (l *Lease) loseLocked(ln *Lane, reason Reason) {
 	ln.stats.lost[reason]++
 }
 
-// leaveLocked takes the lease out of its cohort and stops its own timer.
+// leaveLocked takes the lease out of its cohort.
 func (l *Lease) leaveLocked() {
-	if t := l.timer(); t != nil {
-		t.Stop()
-	}
 	if l.home != nil {
 		l.home.removeLocked(l)
 	}

@@ -28,15 +28,15 @@ func requireEven(t *testing.T, s *store, leases int, interval time.Duration, par
 func TestLoadIsEven(t *testing.T) {
 	t.Parallel()
 	const ttl = 30 * time.Second
-	for _, d := range drivers {
-		leases := 100_000
-		if testing.Short() || d.cfg.Driver == renewal.AfterFunc { // a goroutine a lease makes bubbles slow
-			leases = 5_000
-		}
-		t.Run(d.name, func(t *testing.T) {
+	leases := 100_000
+	if testing.Short() {
+		leases = 5_000
+	}
+	for _, c := range configs {
+		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &store{}
-				w, ln := newLane(t, &cut{Renewer: s, after: time.Second}, d.cfg)
+				w, ln := newLane(t, &cut{Renewer: s, after: time.Second}, c.cfg)
 				s.holdMany(t, ln, leases, ttl)
 				time.Sleep(2 * ttl / 3)
 				requireEven(t, s, leases, ttl/3, 0.25)

@@ -18,31 +18,29 @@ type inBubble struct{ rapid.TB }
 // TestLeaseModel checks random sequences of everything that can happen to
 // leases against a model that knows no cohorts, batches or timers.
 func TestLeaseModel(t *testing.T) {
-	for _, d := range drivers {
-		t.Run(d.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				rapid.Check(inBubble{t}, func(rt *rapid.T) {
-					m := newModel(rt, d.cfg)
-					defer time.Sleep(10 * time.Second) // the store's stragglers
-					defer m.w.Close()
-					rt.Repeat(map[string]func(*rapid.T){
-						"":            m.check,
-						"hold":        m.hold,
-						"release":     m.release,
-						"extend":      m.extend,
-						"set fixed":   m.setFixed,
-						"move":        m.move,
-						"delete":      m.delete,
-						"network":     m.setNetwork,
-						"wait":        m.wait,
-						"wait longer": m.wait,
-						"suspend":     m.suspend,
-						"close":       m.close,
-					})
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		for range 2 { // sets of -rapid.checks sequences
+			rapid.Check(inBubble{t}, func(rt *rapid.T) {
+				m := newModel(rt, cfg)
+				defer time.Sleep(10 * time.Second) // the store's stragglers
+				defer m.w.Close()
+				rt.Repeat(map[string]func(*rapid.T){
+					"":            m.check,
+					"hold":        m.hold,
+					"release":     m.release,
+					"extend":      m.extend,
+					"set fixed":   m.setFixed,
+					"move":        m.move,
+					"delete":      m.delete,
+					"network":     m.setNetwork,
+					"wait":        m.wait,
+					"wait longer": m.wait,
+					"suspend":     m.suspend,
+					"close":       m.close,
 				})
 			})
-		})
-	}
+		}
+	})
 }
 
 // model is what the far side, and an observer of everything, knows.

@@ -34,7 +34,7 @@ func (h *holder) migrate(to *store) {
 }
 
 func TestAMovedLeaseIsRenewedByItsNewLane(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		a, b, w, from, to := twoLanes(t, cfg)
 		hs := a.holdMany(t, from, 100, 30*time.Second)
 		hs = append(hs, a.hold(t, from, fixedFor(time.Minute)))
@@ -61,7 +61,7 @@ func TestAMovedLeaseIsRenewedByItsNewLane(t *testing.T) {
 // TestAMoveInFlightIgnoresTheOldLanesAnswer: the old server says that the key
 // is gone, which is true.
 func TestAMoveInFlightIgnoresTheOldLanesAnswer(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		a, b, w, from, to := twoLanes(t, cfg)
 		h := a.hold(t, from, renewedFor(30*time.Second))
 		a.setFault(func() fault { return fault{before: time.Second, after: 2 * time.Second} })
@@ -95,7 +95,7 @@ func (e *elsewhere) Renew(_ context.Context, b *renewal.Batch) {
 // TestALeaseThatIsMovedInCirclesIsSentWithPauses: two stores that do not agree which
 // of them has it are not asked as fast as they answer.
 func TestALeaseThatIsMovedInCirclesIsSentWithPauses(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		a, b := &elsewhere{}, &elsewhere{}
 		w, from := newLane(t, a, cfg)
 		to, err := w.Lane("to", b)
@@ -129,7 +129,7 @@ func TestAMoveOutOfAHungLanesQueue(t *testing.T) {
 }
 
 func TestAMoveToAClosedLaneIsLost(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		a, _, w, from, to := twoLanes(t, cfg)
 		h := a.hold(t, from, renewedFor(30*time.Second))
 		w.Close()
@@ -146,7 +146,7 @@ func TestAMoveToAClosedLaneIsLost(t *testing.T) {
 // TestMovesBothWaysAtOnce would deadlock if two lanes were not always locked in
 // the same order.
 func TestMovesBothWaysAtOnce(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		cfg.TTL = 100 * time.Millisecond
 		a := &store{}
 		w, one := newLane(t, a, cfg)

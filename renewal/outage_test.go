@@ -42,7 +42,7 @@ func TestOutageOfHalfTheTTLAndMoreLosesNothing(t *testing.T) {
 }
 
 func TestLongOutageIsToldOnceBeforeTheStoreExpiresTheKeys(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		hs := s.holdMany(t, ln, 500, 30*time.Second)

@@ -12,27 +12,25 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// drivers are the ways to wake a watchdog; what follows holds for each.
-var drivers = []struct {
+// configs renew in batches and one by one; what follows holds for both.
+var configs = []struct {
 	name string
 	cfg  renewal.Config
 }{
-	{"wheel-batch", renewal.Config{}},
-	{"wheel", renewal.Config{MaxBatch: 1, Dispatchers: 8}},
-	{"afterfunc-batch", renewal.Config{Driver: renewal.AfterFunc}},
-	{"afterfunc", renewal.Config{Driver: renewal.AfterFunc, MaxBatch: 1}},
+	{"batches", renewal.Config{}},
+	{"one-by-one", renewal.Config{MaxBatch: 1, Dispatchers: 8}},
 }
 
-func forEachDriver(t *testing.T, f func(*testing.T, renewal.Config)) {
-	for _, d := range drivers {
-		t.Run(d.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { f(t, d.cfg) })
+func forEachConfig(t *testing.T, f func(*testing.T, renewal.Config)) {
+	for _, c := range configs {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { f(t, c.cfg) })
 		})
 	}
 }
 
 func TestLeasesAreRenewedEachThirdOfTheTTL(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		hs := s.holdMany(t, ln, 100, 30*time.Second)
@@ -59,7 +57,7 @@ func TestLeasesAreRenewedEachThirdOfTheTTL(t *testing.T) {
 }
 
 func TestTrustEndsAMarginBeforeStampPlusTTL(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		require.Equal(t, 600*time.Millisecond, w.Margin(30*time.Second), "TTL/50")
@@ -77,7 +75,7 @@ func TestTrustEndsAMarginBeforeStampPlusTTL(t *testing.T) {
 }
 
 func TestAMarginIsAtMostAQuarterOfTheLease(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		cfg.TTL, cfg.Margin = 30*time.Second, 5*time.Second
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
@@ -96,14 +94,15 @@ func TestAMarginIsAtMostAQuarterOfTheLease(t *testing.T) {
 			require.True(t, h.lease.Extend(time.Now(), lease))
 		}
 		// A tick that is large makes the margin of a short lease no larger.
-		coarse, lane := newLane(t, s, renewal.Config{TTL: 60 * time.Second, Tick: 600 * time.Millisecond, Driver: cfg.Driver})
+		cfg.TTL, cfg.Tick, cfg.Margin = 60*time.Second, 600*time.Millisecond, 0
+		coarse, lane := newLane(t, s, cfg)
 		require.Equal(t, 25*time.Millisecond, coarse.Margin(renewal.MinTTL))
 		require.True(t, s.hold(t, lane, fixedFor(renewal.MinTTL)).lease.Valid())
 	})
 }
 
 func TestLossIsToldOnceWhenTheStoreSaysNo(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		hs := s.holdMany(t, ln, 50, 30*time.Second)
@@ -132,7 +131,7 @@ func TestLossIsToldOnceWhenTheStoreSaysNo(t *testing.T) {
 }
 
 func TestFixedLeaseIsNotRenewedAndItsEndIsTold(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		h := s.hold(t, ln, fixedFor(5*time.Second))
@@ -149,7 +148,7 @@ func TestFixedLeaseIsNotRenewedAndItsEndIsTold(t *testing.T) {
 }
 
 func TestExtendAndSetFixedMoveTheEnd(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		h := s.hold(t, ln, fixedFor(30*time.Second))
@@ -171,7 +170,7 @@ func TestExtendAndSetFixedMoveTheEnd(t *testing.T) {
 }
 
 func TestARenewedLeaseSetFixedEnds(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		_, ln := newLane(t, s, cfg)
 		h := s.hold(t, ln, renewedFor(30*time.Second))
@@ -184,7 +183,7 @@ func TestARenewedLeaseSetFixedEnds(t *testing.T) {
 }
 
 func TestALeaseSetFixedInFlightIsNotExtendedByTheAnswer(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		h := s.hold(t, ln, renewedFor(30*time.Second))
@@ -202,7 +201,7 @@ func TestALeaseSetFixedInFlightIsNotExtendedByTheAnswer(t *testing.T) {
 }
 
 func TestMaxHoldEndsTheLeaseOnTime(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		cfg.MaxHold = 95 * time.Second
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
@@ -226,7 +225,7 @@ func TestMaxHoldEndsTheLeaseOnTime(t *testing.T) {
 }
 
 func TestMaxHoldStopsRenewalEarlyEnough(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		cfg.MaxHold = 95 * time.Second
 		s := &store{}
 		_, ln := newLane(t, s, cfg)
@@ -241,7 +240,7 @@ func TestMaxHoldStopsRenewalEarlyEnough(t *testing.T) {
 }
 
 func TestAYesAfterTrustEndedIsNoHold(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		var h holder
@@ -271,7 +270,7 @@ func TestAYesAfterTrustEndedIsNoHold(t *testing.T) {
 }
 
 func TestAShortLeaseOfARenewedKindIsRenewedInTime(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		_, ln := newLane(t, s, cfg)
 		for range 100 {
@@ -283,8 +282,8 @@ func TestAShortLeaseOfARenewedKindIsRenewedInTime(t *testing.T) {
 }
 
 func TestConfigNamesAllItsFaults(t *testing.T) {
-	_, err := renewal.New(renewal.Config{TTL: time.Millisecond, Driver: 9, Tick: time.Hour, Margin: time.Hour, MaxBatch: -1, Dispatchers: -1, MaxHold: 1})
-	for _, field := range []string{"TTL", "Driver", "Tick", "Margin", "MaxBatch", "Dispatchers", "MaxHold"} {
+	_, err := renewal.New(renewal.Config{TTL: time.Millisecond, Tick: time.Hour, Margin: time.Hour, MaxBatch: -1, Dispatchers: -1, MaxHold: 1})
+	for _, field := range []string{"TTL", "Tick", "Margin", "MaxBatch", "Dispatchers", "MaxHold"} {
 		require.ErrorContains(t, err, "Config."+field+" is ")
 	}
 	w, err := renewal.New(renewal.Config{TTL: renewal.MinTTL})
@@ -294,7 +293,7 @@ func TestConfigNamesAllItsFaults(t *testing.T) {
 }
 
 func TestConcurrentUseKeepsTheAccount(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		cfg.TTL = 100 * time.Millisecond
 		s := &store{}
 		w, ln := newLane(t, s, cfg)

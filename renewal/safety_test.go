@@ -197,15 +197,15 @@ func (l *leaseOf) Lost(r renewal.Reason) { l.Owner.Lost(r) }
 
 func TestHolderIsToldBeforeTheStoresExpiry(t *testing.T) {
 	t.Parallel()
-	schedules := 500
+	schedules := 1000
 	if testing.Short() {
-		schedules = 30
+		schedules = 60
 	}
-	for _, d := range drivers {
-		t.Run(d.name, func(t *testing.T) {
+	for _, c := range configs {
+		t.Run(c.name, func(t *testing.T) {
 			var o outcome
 			o.run(t, func() bool { return o.schedules == schedules || len(o.violations) > 0 },
-				newWatchdogs(d.cfg, func(s *store) renewal.Renewer { return keyed{s} }))
+				newWatchdogs(c.cfg, func(s *store) renewal.Renewer { return keyed{s} }))
 			t.Logf("%d schedules, %d faults injected, %d losses told", o.schedules, o.faults, o.told)
 			require.Empty(t, o.violations)
 			require.Greater(t, o.faults, 10*schedules)

@@ -24,7 +24,7 @@ func TestNoRenewalIsSentAfterReleaseOrLoss(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+			forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 				s := &store{}
 				_, ln := newLane(t, s, cfg)
 				hs := s.holdMany(t, ln, 600, 30*time.Second)
@@ -58,7 +58,7 @@ func TestNoRenewalIsSentAfterReleaseOrLoss(t *testing.T) {
 }
 
 func TestTrustCountsFromTheFirstByteAndNotFromTheDial(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		h := s.hold(t, ln, renewedFor(30*time.Second))
@@ -72,7 +72,7 @@ func TestTrustCountsFromTheFirstByteAndNotFromTheDial(t *testing.T) {
 }
 
 func TestTrustOfABatchSentTwiceCountsFromTheFirst(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		h := s.hold(t, ln, renewedFor(30*time.Second))
@@ -87,7 +87,7 @@ func TestTrustOfABatchSentTwiceCountsFromTheFirst(t *testing.T) {
 // TestReleaseWaitsForTheEndOfWriting lets a connection take no bytes for a
 // while.
 func TestReleaseWaitsForTheEndOfWriting(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		var writing atomic.Bool
 		w, ln := newLane(t, renewFunc(func(_ context.Context, b *renewal.Batch) {
@@ -190,7 +190,7 @@ func TestARenewerThatSaysNothingRenewsNothing(t *testing.T) {
 		"panics": func(context.Context, *renewal.Batch) { panic("always") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+			forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 				s := &store{}
 				var reports atomic.Int64
 				cfg.OnBatch = func(r renewal.BatchReport) {

@@ -62,7 +62,7 @@ func TestStatsCountEverything(t *testing.T) {
 }
 
 func TestOnBatchIsToldOfEveryBatch(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		var mu sync.Mutex
 		var renewed, lost, unknown, batches, failed int

@@ -13,10 +13,6 @@ func (ln *Lane) Verify() {
 	}
 	now := ln.dog.now()
 	ln.verified = now
-	for _, l := range ln.loose.leases {
-		l.check = true
-		ln.resetLocked(l, now, now)
-	}
 	for _, c := range ln.windows {
 		ln.enqueueLocked(c, now)
 	}

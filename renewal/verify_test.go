@@ -13,7 +13,7 @@ import (
 // TestVerifyFindsWhatTheStoreHasLost: the store behind the lane failed over to
 // one that had not got every key.
 func TestVerifyFindsWhatTheStoreHasLost(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		kept := s.holdMany(t, ln, 300, 30*time.Second)
@@ -51,7 +51,7 @@ func TestVerifyFindsWhatTheStoreHasLost(t *testing.T) {
 
 // TestAnAnswerFromBeforeVerifyIsAskedForAgain: it may be the old server's.
 func TestAnAnswerFromBeforeVerifyIsAskedForAgain(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		h := s.hold(t, ln, renewedFor(30*time.Second))
@@ -68,7 +68,7 @@ func TestAnAnswerFromBeforeVerifyIsAskedForAgain(t *testing.T) {
 }
 
 func TestAVerificationThatFailsIsTriedAgain(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		_, ln := newLane(t, &cut{s, time.Second}, cfg)
 		fixed, kept := s.hold(t, ln, fixedFor(time.Minute)), s.hold(t, ln, fixedFor(time.Minute))
@@ -84,7 +84,7 @@ func TestAVerificationThatFailsIsTriedAgain(t *testing.T) {
 }
 
 func TestVerifyOfOneLease(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		a, b, w, from, to := twoLanes(t, cfg)
 		hs := a.holdMany(t, from, 10, 30*time.Second)
 		hs = append(hs, a.hold(t, from, fixedFor(time.Minute)))
@@ -127,7 +127,7 @@ func TestVerifyOfAHungLaneKeepsTrustExact(t *testing.T) {
 }
 
 func TestAClosedLaneIsForgotten(t *testing.T) {
-	forEachDriver(t, func(t *testing.T, cfg renewal.Config) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		a, b, w, from, to := twoLanes(t, cfg)
 		h, left := a.hold(t, from, renewedFor(30*time.Second)), a.hold(t, from, renewedFor(30*time.Second))
 		time.Sleep(time.Minute)

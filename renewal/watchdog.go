@@ -22,7 +22,7 @@ type Watchdog struct {
 	slack    time.Duration
 	interval time.Duration
 	grace    time.Duration
-	wheel    *wheel.Wheel // nil with AfterFunc
+	wheel    *wheel.Wheel
 	ctx      context.Context
 	cancel   context.CancelFunc
 	hooks    *hooks               // nil without any
@@ -32,7 +32,7 @@ type Watchdog struct {
 	watching atomic.Bool  // clock is armed, or about to be
 	ahead    atomic.Int64 // ns that the wall clock was ahead when the leases were last put right
 
-	wg sync.WaitGroup // dispatchers, AfterFunc's goroutines in flight, the clock's timer, hooks
+	wg sync.WaitGroup // dispatchers and the clock's timer
 
 	mu     sync.Mutex // guards what follows; taken before a lane's lock
 	lanes  []*Lane
@@ -50,10 +50,8 @@ func New(cfg Config) (*Watchdog, error) {
 		return nil, err
 	}
 	w := &Watchdog{cfg: cfg, base: time.Now(), slack: cfg.slack(), interval: cfg.interval(), grace: cfg.wallGrace()}
-	if cfg.Driver == Wheel {
-		if w.wheel, err = wheel.New(wheel.Config{Tick: cfg.Tick}); err != nil {
-			return nil, fmt.Errorf("renewal: making the wheel: %w", err)
-		}
+	if w.wheel, err = wheel.New(wheel.Config{Tick: cfg.Tick}); err != nil {
+		return nil, fmt.Errorf("renewal: making the wheel: %w", err)
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.hooks = newHooks(cfg.OnBatch)
@@ -73,12 +71,11 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 		return nil, errors.New("renewal: Lane needs a Renewer")
 	}
 	ln := &Lane{
-		dog: w, name: name, renewer: r, ctx: w.ctx, wg: &w.wg,
-		windows: make(map[int64]*cohort), fixed: make(map[int64]*cohort), batches: make(map[*Batch]struct{}),
+		dog: w, name: name, renewer: r, ctx: w.ctx,
+		windows: make(map[int64]*cohort), fixed: make(map[int64]*cohort),
 	}
 	ln.work.L = &ln.mu
 	ln.run.phase = rand.Uint64()
-	ln.loose = ln.newCohortLocked(loose) // nobody else knows it yet
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -87,12 +84,9 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 	ln.id = w.ids
 	w.ids++
 	w.lanes = append(w.lanes, ln)
-	if w.cfg.Driver == AfterFunc && w.cfg.MaxBatch == 1 {
-		return ln, nil // each renewal is a goroutine of its own
-	}
 	for range w.cfg.Dispatchers {
 		b := newBatch(ln)
-		ln.batches[b] = struct{}{}
+		ln.batches = append(ln.batches, b)
 		w.wg.Go(func() { ln.dispatch(b) })
 	}
 	return ln, nil
@@ -137,16 +131,12 @@ func (w *Watchdog) Close() {
 	w.stopClockLocked()
 	w.mu.Unlock()
 	w.cancel()
-	if w.wheel != nil {
-		w.wheel.Stop()
-	}
+	w.wheel.Stop()
 	for _, ln := range w.snapshotLanes() {
 		w.end(ln)
 	}
 	w.wg.Wait()
-	if w.wheel != nil {
-		<-w.wheel.Done()
-	}
+	<-w.wheel.Done()
 	w.hooks.close()
 }
 
@@ -163,7 +153,7 @@ func (ln *Lane) close() (gone []*Lease, written []<-chan struct{}) {
 	defer ln.mu.Unlock()
 	ln.closed = true
 	ln.work.Broadcast()
-	for b := range ln.batches {
+	for _, b := range ln.batches {
 		if c := b.writtenLocked(); c != nil {
 			written = append(written, c)
 		}
@@ -181,13 +171,13 @@ func (ln *Lane) close() (gone []*Lease, written []<-chan struct{}) {
 
 // cohortsLocked returns all cohorts that may have leases.
 func (ln *Lane) cohortsLocked() []*cohort {
-	all := append(slices.Clone([]*cohort(ln.queue)), ln.loose)
+	all := slices.Clone([]*cohort(ln.queue))
 	for _, in := range []map[int64]*cohort{ln.windows, ln.fixed} {
 		for _, c := range in {
 			all = append(all, c)
 		}
 	}
-	for b := range ln.batches {
+	for _, b := range ln.batches {
 		all = append(all, &b.flight)
 	}
 	return all

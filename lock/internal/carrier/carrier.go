@@ -17,7 +17,7 @@ import (
 // held.
 type Config struct {
 	Timeout time.Duration // of a dial, and of a round trip
-	Conns   int           // how many connections are used at most, see Conns
+	Conns   int           // how many connections are used at most: one per dispatcher of the lane
 	// Prefix is what the fields of all holds begin with.
 	Prefix string
 	// Slots: keys have slots, as in a Redis Cluster.
@@ -65,9 +65,6 @@ type Carrier struct {
 }
 
 const (
-	// afterFuncConns is how many connections the goroutines of AfterFunc
-	// without batches share.
-	afterFuncConns = 64
 	// maxProbes is how many connections are dialled beside slow ones at once.
 	maxProbes = 3
 	// maxBeside is how many of those may be left behind, where the dial function
@@ -77,14 +74,6 @@ const (
 
 // errSuperseded: another connection was answered meanwhile.
 var errSuperseded = errors.New("carrier: another connection is answered")
-
-// Conns is how many connections renewal uses at most.
-func Conns(cfg renewal.Config) int {
-	if cfg.Driver == renewal.AfterFunc && cfg.MaxBatch == 1 {
-		return afterFuncConns
-	}
-	return cfg.Dispatchers
-}
 
 // New returns a Carrier, which does nothing before its first batch.
 func New(cfg Config) *Carrier {
