@@ -78,12 +78,22 @@ func (d *deed) until() time.Time {
 // on sending it.
 func (d *deed) insist(ctx context.Context) (int64, error) {
 	d.args = d.c.publishing(d.args)
+	return d.number(d.settle(ctx))
+}
+
+// settle is insist for a script that does not publish, with any answer.
+func (d *deed) settle(ctx context.Context) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.c.cfg.UnlockTimeout)
 	defer cancel()
 	reply, err := d.carryOut(ctx, nil)
 	if errors.Is(err, ErrUnknown) {
 		d.c.janitor.send(&debt{name: d.name, command: command{d.script, d.keys, d.args}, until: d.until()})
 	}
+	return reply, err
+}
+
+// number is an answer that must be one.
+func (d *deed) number(reply any, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
@@ -92,6 +102,22 @@ func (d *deed) insist(ctx context.Context) (int64, error) {
 		return 0, d.c.badReply(d.op, d.name, reply)
 	}
 	return n, nil
+}
+
+// run settles d, unless the client may not: refuse says that a client which closes
+// does not begin it.
+func (d *deed) run(ctx context.Context, refuse bool) (any, error) {
+	if err := d.c.checkName(d.name); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, waitErrorOf(ctx, d.name, nil)
+	}
+	if !d.c.begin(refuse) {
+		return nil, ErrClosed
+	}
+	defer d.c.end()
+	return d.settle(ctx)
 }
 
 // read sends a script that changes nothing, once.

@@ -84,12 +84,30 @@ func (s *Semaphore) Release(ctx context.Context, n int64) error {
 	return s.add(context.WithoutCancel(ctx), "release", n, false)
 }
 
+// ReleaseIfExists is Release of a semaphore that exists: it reports whether there is
+// one and makes none, as Release does. Of 0 permits it only asks. It works under a
+// cancelled ctx, too. Redisson's releaseIfExists. Errors are those of Release.
+func (s *Semaphore) ReleaseIfExists(ctx context.Context, n int64) (bool, error) {
+	if err := errors.Join(s.c.checkName(s.name), checkPermits("permits", n, 0)); err != nil {
+		return false, err
+	}
+	done, err := s.change(context.WithoutCancel(ctx), "release", script.SemaphoreRelease, n, false)
+	if err == nil && done < 0 {
+		return false, tooMany("release", s.name)
+	}
+	return done == 1, err
+}
+
 func (s *Semaphore) add(ctx context.Context, op string, n int64, refuse bool) error {
 	done, err := s.change(ctx, op, script.SemaphoreAdd, n, refuse)
 	if err == nil && done != 1 {
-		return fmt.Errorf("lock: %s of %q: there would be more than %d permits", op, s.name, maxPermits)
+		return tooMany(op, s.name)
 	}
 	return err
+}
+
+func tooMany(op, name string) error {
+	return fmt.Errorf("lock: %s of %q: there would be more than %d permits", op, name, maxPermits)
 }
 
 // change carries out a deed whose only argument, but for the channel, is n. A

@@ -82,7 +82,7 @@ var (
 	SemaphoreSet   = &Script{"semaphore_set", semaphoreSetText, "19929559b03c9d7a2f3aad77b93fd388cfda0d70"}
 	SemaphoreAdd   = &Script{"semaphore_add", semaphoreAddText, "66d26fb4c2a15f3b68f02b0a71f042585bad8801"}
 	SemaphoreTake  = &Script{"semaphore_take", semaphoreTakeText, "9e4a9a9ca23966ce703a388da97d00c3abe8e39d"}
-	SemaphoreUndo  = &Script{"semaphore_undo", semaphoreUndoText, "45b215a65dcb9ca0520ef1502ac11ba773ad33ea"}
+	SemaphoreUndo  = &Script{"semaphore_undo", semaphoreUndoText, "c347e8e74ba6936c8e0e7105302438c55d1efe33"}
 	LatchSet       = &Script{"latch_set", latchSetText, "071770284c60673b566d6a29e1907874bf221b7c"}
 	LatchDown      = &Script{"latch_down", latchDownText, "329977600bd9475484a6074445d8d70befd4a3fc"}
 	LatchReset     = &Script{"latch_reset", latchResetText, "b9245606f33825d0139580bba6c084c048a197a5"}
@@ -112,6 +112,10 @@ func family() []*Script {
 		SemaphoreAdd,
 		SemaphoreTake,
 		SemaphoreUndo,
+		SemaphoreRelease,
+		SemaphoreDelete,
+		SemaphoreExpire,
+		SemaphoreTTL,
 		LatchSet,
 		LatchDown,
 		LatchReset,

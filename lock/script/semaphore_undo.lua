@@ -1,5 +1,5 @@
 -- Gives back what a take brought, and keeps one that is still to arrive from
--- taking anything.
+-- taking anything. A semaphore that was deleted meanwhile stays deleted.
 --
 -- KEYS[1] the counter of free permits
 -- KEYS[2] the take's result
@@ -7,11 +7,11 @@
 -- ARGV[2] how long the result is remembered, in ms
 -- ARGV[3] command that publishes; publish if it is not given
 --
--- Answers how many permits were given back.
+-- Answers how many permits the take had brought.
 -- If the message was refused, the answer is {that number, the error}.
 local taken = redis.call('get', KEYS[2]) or '0'
 redis.call('set', KEYS[2], '0', 'px', ARGV[2])
-if taken ~= '0' then
+if taken ~= '0' and redis.call('exists', KEYS[1]) == 1 then
   local free = redis.call('incrby', KEYS[1], taken)
   local told = redis.pcall(ARGV[3] or 'publish', ARGV[1], string.format('%.0f', free))
   if type(told) == 'table' then

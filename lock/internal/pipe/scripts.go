@@ -35,7 +35,8 @@ func publishes(s *script.Script) bool {
 	case script.FairForce, script.FairRelease, script.Force, script.LatchDown,
 		script.LatchReset, script.LatchSet, script.PermitRelease, script.PermitSet,
 		script.Release, script.RwForce, script.RwReadRelease, script.RwWithdraw,
-		script.RwWriteRelease, script.SemaphoreAdd, script.SemaphoreSet, script.SemaphoreUndo:
+		script.RwWriteRelease, script.SemaphoreAdd, script.SemaphoreRelease, script.SemaphoreSet,
+		script.SemaphoreUndo:
 		return true
 	}
 	return false

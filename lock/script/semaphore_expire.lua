@@ -1,0 +1,26 @@
+-- Sets how long a semaphore lives, once however often the request arrives.
+--
+-- KEYS[1] the counter of free permits
+-- KEYS[2] the request's result, used by no other request
+-- KEYS[3] of a semaphore whose permits expire: those that are taken
+-- ARGV[1] how long from now, in ms
+-- ARGV[2] how long the result is remembered, in ms
+--
+-- Answers 1 done, 0 there is no such semaphore.
+local done = redis.call('get', KEYS[2])
+if done then
+  return tonumber(done)
+end
+local value = redis.call('get', KEYS[1])
+if value and not string.match(value, '^%-?%d+$') then
+  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+end
+if KEYS[3] then
+  redis.call('zcard', KEYS[3]) -- fails at a key of another type, whose end is no matter of ours
+end
+done = redis.call('pexpire', KEYS[1], ARGV[1])
+if done == 1 and KEYS[3] then
+  redis.call('pexpire', KEYS[3], ARGV[1]) -- one that comes later gets what is left, see permit_take
+end
+redis.call('set', KEYS[2], done, 'px', ARGV[2])
+return done

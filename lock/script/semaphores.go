@@ -1,0 +1,23 @@
+package script
+
+import _ "embed"
+
+//go:embed semaphore_release.lua
+var semaphoreReleaseText string
+
+//go:embed semaphore_delete.lua
+var semaphoreDeleteText string
+
+//go:embed semaphore_expire.lua
+var semaphoreExpireText string
+
+//go:embed semaphore_ttl.lua
+var semaphoreTTLText string
+
+// The scripts of semaphores as a whole.
+var (
+	SemaphoreRelease = &Script{"semaphore_release", semaphoreReleaseText, "82361ad8eee2a7e34409b9aa0f9971aab55f322b"}
+	SemaphoreDelete  = &Script{"semaphore_delete", semaphoreDeleteText, "68e040e2aec330e7f01d71a68d8bba2a00a41824"}
+	SemaphoreExpire  = &Script{"semaphore_expire", semaphoreExpireText, "c71b26490b53ff4f7a00cc5cc389a50f92871d35"}
+	SemaphoreTTL     = &Script{"semaphore_ttl", semaphoreTTLText, "50effcbfbeddfabea74a222810426e1cb8e29e98"}
+)

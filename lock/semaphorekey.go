@@ -1,0 +1,93 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// Delete deletes the semaphore and reports whether there was one. It wakes no waiter,
+// because nothing becomes free: waiters go on waiting for a semaphore of that name.
+// Permits that are taken are gone with it. A process that has some must not release
+// them, because Release makes a new semaphore: see ReleaseIfExists. Redisson's delete.
+//
+// A request that is sent again takes effect once, see Semaphore: for 30 s after its
+// first copy was carried out, no copy deletes a semaphore that was set since. The
+// client sends none after 20 s; only one that the network keeps for longer than that
+// could. Errors are those of Release.
+func (s *Semaphore) Delete(ctx context.Context) (bool, error) {
+	return s.c.deleteSemaphore(ctx, s.name)
+}
+
+// Expire makes the semaphore end by itself d from now, whole milliseconds, and
+// reports whether there is one. It replaces an earlier Expire: the end moves to an
+// earlier or a later time, up to 292 years away. Redisson's expire. Errors are those
+// of Release.
+func (s *Semaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
+	return s.c.expireSemaphore(ctx, s.name, d)
+}
+
+// TTL returns how long the semaphore still lives, 0 if there is none and -1 if it
+// does not end: see Expire. Redisson's remainTimeToLive. An answer that does not
+// come is ErrUnknown.
+func (s *Semaphore) TTL(ctx context.Context) (time.Duration, error) {
+	return s.c.semaphoreTTL(ctx, s.name)
+}
+
+// Delete deletes the semaphore with all its permits, and reports whether there was
+// one. It wakes no waiter. Holders of its permits are told (NotOwner) at their next
+// renewal; a semaphore that is set before that may give its permits to others first.
+// Redisson's delete. Errors, and what happens when a request is sent again, are as
+// with Semaphore.Delete.
+func (p *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
+	return p.s.c.deleteSemaphore(ctx, p.s.name, keys.PermitsTaken(p.s.name))
+}
+
+// Expire makes the semaphore with all its permits end by itself d from now, see
+// Semaphore.Expire. Permits are renewed, the semaphore is not: its holders are told
+// (NotOwner) at their first renewal after its end. Redisson's expire.
+func (p *PermitSemaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
+	return p.s.c.expireSemaphore(ctx, p.s.name, d, keys.PermitsTaken(p.s.name))
+}
+
+// TTL returns how long the semaphore still lives, see Semaphore.TTL.
+func (p *PermitSemaphore) TTL(ctx context.Context) (time.Duration, error) {
+	return p.s.c.semaphoreTTL(ctx, p.s.name)
+}
+
+func (c *Client) deleteSemaphore(ctx context.Context, name string, beside ...any) (bool, error) {
+	d := c.deed("delete", name, script.SemaphoreDelete, beside...)
+	d.keys += len(beside)
+	n, err := d.number(d.run(ctx, true))
+	return n == 1, err
+}
+
+func (c *Client) expireSemaphore(ctx context.Context, name string, ttl time.Duration, beside ...any) (bool, error) {
+	if ttl < time.Millisecond || ttl%time.Millisecond != 0 {
+		return false, errors.Join(c.checkName(name),
+			fmt.Errorf("lock: expire of %q: the time is %v: it must be whole milliseconds, at least 1 ms", name, ttl))
+	}
+	d := c.deed("expire", name, script.SemaphoreExpire, append(beside, ms(ttl))...)
+	d.keys += len(beside)
+	n, err := d.number(d.run(ctx, true))
+	return n == 1, err
+}
+
+func (c *Client) semaphoreTTL(ctx context.Context, name string) (time.Duration, error) {
+	reply, err := c.read(ctx, "ttl", name, script.SemaphoreTTL)
+	if err != nil {
+		return 0, err
+	}
+	switch left, ok := reply.(int64); {
+	case !ok, left < -2:
+		return 0, c.badReply("ttl", name, reply)
+	case left == -2:
+		return 0, nil
+	default:
+		return ttlOf(left), nil
+	}
+}
