@@ -122,6 +122,11 @@ func (d *deed) run(ctx context.Context, refuse bool) (any, error) {
 
 // read sends a script that changes nothing, once.
 func (c *Client) read(ctx context.Context, op, name string, s *script.Script, args ...any) (any, error) {
+	return c.readAt(ctx, op, name, s, append([]any{name}, args...)...)
+}
+
+// readAt is read of another key that belongs to name, the first of args.
+func (c *Client) readAt(ctx context.Context, op, name string, s *script.Script, args ...any) (any, error) {
 	if err := c.checkName(name); err != nil {
 		return nil, err
 	}
@@ -129,7 +134,7 @@ func (c *Client) read(ctx context.Context, op, name string, s *script.Script, ar
 		return nil, ErrClosed
 	}
 	defer c.end()
-	a := c.call(ctx, name, s, nil, append([]any{name}, args...)...)
+	a := c.call(ctx, name, s, nil, args...)
 	if a.Err != nil {
 		return nil, c.callError(op, name, a)
 	}

@@ -38,7 +38,9 @@ const maxPermitsAtOnce = 1000
 // only makes dead permits come back later. Redisson has the same bounds, and tells
 // nobody.
 //
-// Held.Token is 0, and a Held of permits cannot be re-entered.
+// Held.Token is 0, and a Held of permits cannot be re-entered. Permits have ids, by
+// which other processes can release them (Release), set their leases (SetLease) and
+// read them (Lease).
 type PermitSemaphore struct {
 	s Semaphore // immutable: the counter of free permits, which has the format of a Semaphore
 }
@@ -85,11 +87,14 @@ func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
 func (p *PermitSemaphore) Add(ctx context.Context, n int64) error { return p.s.Add(ctx, n) }
 
 // Acquire takes n permits at once, from 1 to 1000, and keeps them until Unlock;
-// it waits until they are free or ctx ends. 0 is an error, because there would be
-// nothing to hold. Waiters of one client are served in
+// it waits until they are free or ctx ends. Waiters of one client are served in
 // the order of their arrival. Errors are those of Mutex.Lock, with a
 // *PermitsError in the place of a *HeldError. This is Redisson's
 // acquire(permits), with a lease that is renewed.
+//
+// 0 is an error, unlike Semaphore.Acquire(ctx, 0): a Held without permits would be
+// valid whatever happens to the semaphore, because there is nothing in Redis that
+// could be lost, and no id that anybody could release.
 func (p *PermitSemaphore) Acquire(ctx context.Context, n int64) (*Held, error) {
 	return p.acquire(ctx, n, terms{lease: p.s.c.cfg.Lease, renewed: true, wait: true})
 }
@@ -265,8 +270,8 @@ func (permits) key(name string) string    { return keys.PermitsTaken(name) }
 func (permits) oweOutlived(*hold, Reason) {}
 
 // Permits returns the ids of a PermitSemaphore's permits as Redisson gives them
-// to who acquires; a holder of those may release them there. nil for the Held of
-// a lock.
+// to who acquires: 32 hexadecimal digits each. Whoever knows them may release the
+// permits, here (PermitSemaphore.Release) or there. nil for the Held of a lock.
 func (x *Held) Permits() []string {
 	if x.h.kind != permitKind {
 		return nil

@@ -54,7 +54,8 @@ func (p *PermitSemaphore) Expire(ctx context.Context, d time.Duration) (bool, er
 	return p.s.c.expireSemaphore(ctx, p.s.name, d, keys.PermitsTaken(p.s.name))
 }
 
-// TTL returns how long the semaphore still lives, see Semaphore.TTL.
+// TTL returns how long the semaphore still lives, see Semaphore.TTL. Lease is about
+// one permit.
 func (p *PermitSemaphore) TTL(ctx context.Context) (time.Duration, error) {
 	return p.s.c.semaphoreTTL(ctx, p.s.name)
 }

@@ -123,6 +123,7 @@ func TestPermitsOfADeletedSemaphoreAreLost(t *testing.T) {
 	var lost *lock.LostError
 	require.ErrorAs(t, held.Err(), &lost)
 	require.Equal(t, lock.NotOwner, lost.Reason)
+	requireGone(t, sem.Release(ctx, held.Permits()...), held.Permits()...)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 	requirePermits(t, sem, 7, 0)
 }

@@ -33,7 +33,7 @@ func concludes(s *script.Script) bool {
 func publishes(s *script.Script) bool {
 	switch s {
 	case script.FairForce, script.FairRelease, script.Force, script.LatchDown,
-		script.LatchReset, script.LatchSet, script.PermitRelease, script.PermitSet,
+		script.LatchReset, script.LatchSet, script.PermitFree, script.PermitRelease, script.PermitSet,
 		script.Release, script.RwForce, script.RwReadRelease, script.RwWithdraw,
 		script.RwWriteRelease, script.SemaphoreAdd, script.SemaphoreRelease, script.SemaphoreSet,
 		script.SemaphoreUndo:

@@ -1,0 +1,172 @@
+package lock
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// PermitIDError says that permits are not taken: they were released, their lease is
+// over, or they are another semaphore's. It is ErrNotHeld, and definite: nothing was
+// changed.
+type PermitIDError struct {
+	Op   string   // release, set lease, lease
+	Name string   // of the semaphore
+	IDs  []string // those of the call that are not taken
+}
+
+func (e *PermitIDError) Error() string {
+	return fmt.Sprintf("lock: %s of %q: not taken (any more), or another semaphore's: permit %s; nothing was changed",
+		e.Op, e.Name, strings.Join(e.IDs, ", "))
+}
+
+// Is makes errors.Is(err, ErrNotHeld) true.
+func (e *PermitIDError) Is(target error) bool { return target == ErrNotHeld }
+
+// Release gives back the permits with those ids, from 1 to 1000, all of them or
+// none, and wakes waiters; without ids it does nothing. Every process that knows an
+// id may release it: the ids are those that Held.Permits of any client returns, and
+// those that Redisson's acquire returns. It works under a cancelled ctx: ctx only
+// carries values. Redisson's release(permitId) and release(permitsIds).
+//
+// *PermitIDError, which is ErrNotHeld: it names the ids that are not taken, among
+// them those whose lease is over by this client's clock. Nothing is released then.
+// ErrUnknown: Redis did not answer within Config.UnlockTimeout, and the client goes on
+// sending this request until 20 s after it was first sent. It takes effect once,
+// however late a copy arrives, because no two permits ever share an id.
+//
+// For a permit that is in a Held of the same process, use Unlock. A Held whose permit
+// is released by id, through this client or another one, is told (NotOwner) at its next
+// renewal, a third of the lease later at most, and another may have the permit before.
+// A Held that is not renewed is told nothing before its lease ends. Its other permits
+// go back with its Unlock, which returns ErrLost; Client.Close waits for that.
+func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
+	c, name := p.s.c, p.s.name
+	texts, err := checkIDs(ids)
+	if err := errors.Join(c.checkName(name), err); err != nil || len(ids) == 0 {
+		return err
+	}
+	d := c.deed("release", name, script.PermitFree, keys.PermitsTaken(name), texts, time.Now().UnixMilli(), keys.SemaphoreChannel(name))
+	d.keys++
+	d.args = c.publishing(d.args)
+	reply, err := d.run(context.WithoutCancel(ctx), false)
+	if err != nil || reply == int64(1) {
+		return err
+	}
+	indexes, ok := reply.([]any)
+	var gone []string
+	for _, index := range indexes {
+		i, isNumber := index.(int64)
+		if !isNumber || i < 1 || i > int64(len(ids)) {
+			return c.badReply("release", name, reply)
+		}
+		gone = append(gone, ids[i-1])
+	}
+	if !ok || len(gone) == 0 {
+		return c.badReply("release", name, reply)
+	}
+	return &PermitIDError{Op: "release", Name: name, IDs: gone}
+}
+
+// SetLease makes the lease of the permit with that id end d from now, later or
+// earlier than before: whole milliseconds from 100 ms to 30 days. An earlier end is for
+// permits that Redisson gave without a lease time to a process that is dead: nothing
+// else ends them. Redisson's updateLeaseTime(permitId, leaseTime).
+//
+// *PermitIDError, which is ErrNotHeld: no such permit is taken. ErrUnknown: Redis did
+// not answer within Config.UnlockTimeout, and the client goes on sending this request,
+// which takes effect once, until 20 s after it was first sent. d counts from the call.
+//
+// Do not use it for permits that a process renews. The next renewal gives such a permit
+// a whole lease again; if its lease ends before that, another may have it before its
+// holder is told (NotOwner). A waiter learns within Config.MaxPoll of an end that was
+// moved to an earlier time.
+func (p *PermitSemaphore) SetLease(ctx context.Context, id string, d time.Duration) error {
+	c, name := p.s.c, p.s.name
+	text, err := checkID(id)
+	if err := errors.Join(err, checkLease(d)); err != nil {
+		return err
+	}
+	now := time.Now().UnixMilli()
+	request := c.deed("set lease", name, script.PermitSetLease, text, now+ms(d), now)
+	request.args[0] = keys.PermitsTaken(name)
+	n, err := request.number(request.run(ctx, true))
+	if err == nil && n != 1 {
+		err = &PermitIDError{Op: "set lease", Name: name, IDs: []string{id}}
+	}
+	return err
+}
+
+// Lease returns what is left of the lease of the permit with that id, by this
+// client's clock; -1 if it never ends, as Redisson's acquire without a lease time
+// makes it. The answer may be out of date when it returns. Redisson's
+// getLeaseTime(permitId).
+//
+// *PermitIDError, which is ErrNotHeld: no such permit is taken. An answer that does
+// not come is ErrUnknown.
+func (p *PermitSemaphore) Lease(ctx context.Context, id string) (time.Duration, error) {
+	c, name := p.s.c, p.s.name
+	text, err := checkID(id)
+	if err != nil {
+		return 0, err
+	}
+	reply, err := c.readAt(ctx, "lease", name, script.PermitDeadline, keys.PermitsTaken(name), text)
+	if err != nil {
+		return 0, err
+	}
+	gone := &PermitIDError{Op: "lease", Name: name, IDs: []string{id}}
+	if reply == nil {
+		return 0, gone
+	}
+	score, ok := reply.([]byte)
+	if !ok {
+		return 0, c.badReply("lease", name, reply)
+	}
+	deadline, err := strconv.ParseFloat(string(score), 64) // 1e+17, say, or inf
+	left := deadline - float64(time.Now().UnixMilli())
+	switch {
+	case err != nil:
+		return 0, c.badReply("lease", name, reply)
+	case left > float64(math.MaxInt64/time.Millisecond):
+		return -1, nil // Redisson's "never" is 922337203685477
+	case left <= 0:
+		return 0, gone
+	}
+	return time.Duration(left) * time.Millisecond, nil
+}
+
+// checkIDs returns the ids as one text.
+func checkIDs(ids []string) (string, error) {
+	if len(ids) > maxPermitsAtOnce {
+		return "", fmt.Errorf("lock: the number of permit ids is %d: it must be from 1 to %d", len(ids), maxPermitsAtOnce)
+	}
+	var all strings.Builder
+	var errs []error
+	seen := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		text, err := checkID(id)
+		if err == nil && seen[text] {
+			err = fmt.Errorf("lock: the permit id %s is given twice", id)
+		}
+		seen[text] = true
+		errs = append(errs, err)
+		all.WriteString(text)
+	}
+	return all.String(), errors.Join(errs...)
+}
+
+// checkID returns the id in the case that Redisson writes it in.
+func checkID(id string) (string, error) {
+	if raw, err := hex.DecodeString(id); err != nil || len(raw) != 16 {
+		return "", fmt.Errorf("lock: the permit id %.50q is not 32 hexadecimal digits, as Held.Permits and Redisson give it", id)
+	}
+	return strings.ToLower(id), nil
+}

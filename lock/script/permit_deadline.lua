@@ -1,0 +1,10 @@
+-- Reads the deadline of a permit.
+--
+-- KEYS[1] permits that are taken {id: deadline in epoch ms}
+-- ARGV[1] the id, 32 lower-case hexadecimal digits, see permit_free
+--
+-- Answers the deadline as text, or nil if there is no such permit.
+local member = string.gsub(ARGV[1], '%x%x', function(digits)
+  return string.char(tonumber(digits, 16))
+end)
+return redis.call('zscore', KEYS[1], member) or redis.call('zscore', KEYS[1], ARGV[1])
