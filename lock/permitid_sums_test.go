@@ -12,6 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -25,14 +28,13 @@ func TestPermitsAreReleasedByIDExactlyOnceWhenRequestsAreLostDoubledAndLate(t *t
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
 			f := newFaulty(t, target, 23, 300*time.Millisecond)
-			defer f.close()
 			cfg := lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 			key, ctx := keyOf(t), context.Background()
 			const total = 9
-			redisDo(t, s, "SET", key, total)
-			taker, err := lock.New(f.pool(), cfg)
+			fixture.Do(t, s, "SET", key, total)
+			taker, err := lock.New(f.Pool(), cfg)
 			require.NoError(t, err)
-			releaser, err := lock.New(f.pool(), cfg)
+			releaser, err := lock.New(f.Pool(), cfg)
 			require.NoError(t, err)
 			var releases, unknown atomic.Int64
 			end := time.Now().Add(faultTime())
@@ -78,19 +80,19 @@ func TestPermitsAreReleasedByIDExactlyOnceWhenRequestsAreLostDoubledAndLate(t *t
 					}
 				})
 			}
-			wg.Wait()
+			bounded.Wait(t, &wg)
 			faults := f.rest()
 			require.Eventually(t, func() bool {
-				info, err := newClient(t, s, lock.Config{}).PermitSemaphore(key).Inspect(ctx)
+				info, err := fixture.ClientOf(t, s, lock.Config{}).PermitSemaphore(key).Inspect(ctx)
 				require.NoError(t, err)
 				return info == lock.PermitInfo{Exists: true, Available: total}
 			}, time.Minute, 20*time.Millisecond)
 			require.NoError(t, taker.Close(ctx))
 			require.NoError(t, releaser.Close(ctx))
-			f.stopLate() // what is still to arrive changes nothing
-			require.Equal(t, fmt.Appendf(nil, "%d", total), redisDo(t, s, "GET", key))
-			requirePermits(t, newClient(t, s, lock.Config{}).PermitSemaphore(key), total, 0)
-			t.Logf("%d releases, %d unknown, %d faults: %v", releases.Load(), unknown.Load(), faults, f.done)
+			f.stopLate(t) // what is still to arrive changes nothing
+			require.Equal(t, fmt.Appendf(nil, "%d", total), fixture.Do(t, s, "GET", key))
+			requirePermits(t, fixture.ClientOf(t, s, lock.Config{}).PermitSemaphore(key), total, 0)
+			t.Logf("%d releases, %d unknown, %d faults: %v", releases.Load(), unknown.Load(), faults, f)
 			require.Positive(t, releases.Load())
 			require.Positive(t, faults)
 		})
@@ -101,22 +103,23 @@ func TestPermitsAreReleasedByIDExactlyOnceWhenRequestsAreLostDoubledAndLate(t *t
 // comes twice, and who asked hears how the first one went.
 func TestTheAnswerOfAReleaseByIDIsThatOfItsFirstCopy(t *testing.T) {
 	s := onRedis(t)
-	for _, fault := range []action{dropRequest, dropReply, twice, delayed, expired} {
+	for _, fault := range []faultproxy.Fate{
+		faultproxy.LoseRequest, faultproxy.LoseReply, faultproxy.Twice, faultproxy.AfterThree, faultproxy.Late(125 * time.Millisecond),
+	} {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
 			var faults atomic.Int64
-			p := newProxy(t, s, 100*time.Millisecond, func(name string) action {
-				if (name == "permit_free" || name == "permit_set_lease") && faults.Add(-1) >= 0 {
+			p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+				if (c.Script == "permit_free" || c.Script == "permit_set_lease") && faults.Add(-1) >= 0 {
 					return fault
 				}
-				return pass
+				return faultproxy.Pass
 			})
-			defer p.close()
-			c, err := lock.New(p.pool(), lock.Config{IOTimeout: 30 * time.Millisecond})
+			c, err := lock.New(p.Pool(), lock.Config{IOTimeout: 30 * time.Millisecond})
 			require.NoError(t, err)
 			defer closeNow(c)
 			key, ctx := keyOf(t), context.Background()
-			sem, bystander := c.PermitSemaphore(key), newClient(t, s, lock.Config{}).PermitSemaphore(key)
+			sem, bystander := c.PermitSemaphore(key), fixture.ClientOf(t, s, lock.Config{}).PermitSemaphore(key)
 			require.NoError(t, bystander.Set(ctx, 3))
 			held, err := bystander.AcquireFor(ctx, 3, time.Hour)
 			require.NoError(t, err)
@@ -130,7 +133,7 @@ func TestTheAnswerOfAReleaseByIDIsThatOfItsFirstCopy(t *testing.T) {
 			requireGone(t, sem.Release(ctx, absent, ids[0]), absent, ids[0])
 			faults.Store(1)
 			requireGone(t, sem.SetLease(ctx, ids[0], time.Hour), ids[0])
-			p.stopLate()
+			bounded.Until(t, p.SendLate)
 			requirePermits(t, bystander, 3, 0)
 			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 			requirePermits(t, bystander, 3, 0)
@@ -141,19 +144,18 @@ func TestTheAnswerOfAReleaseByIDIsThatOfItsFirstCopy(t *testing.T) {
 // TestALeaseIsNotSetBackByARequestThatIsLate.
 func TestALeaseIsNotSetBackByARequestThatIsLate(t *testing.T) {
 	s := onRedis(t)
-	for _, fault := range []action{delayed, expired} {
+	for _, fault := range []faultproxy.Fate{faultproxy.AfterThree, faultproxy.Late(125 * time.Millisecond)} {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
 			var faults atomic.Int64
 			faults.Store(1)
-			p := newProxy(t, s, 100*time.Millisecond, func(name string) action {
-				if name == "permit_set_lease" && faults.Add(-1) >= 0 {
+			p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+				if c.Script == "permit_set_lease" && faults.Add(-1) >= 0 {
 					return fault
 				}
-				return pass
+				return faultproxy.Pass
 			})
-			defer p.close()
-			c, err := lock.New(p.pool(), lock.Config{IOTimeout: 30 * time.Millisecond})
+			c, err := lock.New(p.Pool(), lock.Config{IOTimeout: 30 * time.Millisecond})
 			require.NoError(t, err)
 			defer closeNow(c)
 			key, ctx := keyOf(t), context.Background()
@@ -161,7 +163,7 @@ func TestALeaseIsNotSetBackByARequestThatIsLate(t *testing.T) {
 			javaTakes(t, s, key, member, javaNever)
 			require.NoError(t, c.PermitSemaphore(key).SetLease(ctx, id, time.Minute))
 			require.NoError(t, c.PermitSemaphore(key).SetLease(ctx, id, time.Hour))
-			p.stopLate()
+			bounded.Until(t, p.SendLate)
 			left, err := c.PermitSemaphore(key).Lease(ctx, id)
 			require.NoError(t, err)
 			require.Greater(t, left, 50*time.Minute)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +14,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -21,8 +23,8 @@ import (
 // javaTakes does to Redis what Redisson's acquire does.
 func javaTakes(t *testing.T, s *redistest.Server, name, member string, deadline int64) {
 	t.Helper()
-	redisDo(t, s, "DECRBY", name, 1)
-	redisDo(t, s, "ZADD", "{"+name+"}:timeout", deadline, member)
+	fixture.Do(t, s, "DECRBY", name, 1)
+	fixture.Do(t, s, "ZADD", "{"+name+"}:timeout", deadline, member)
 }
 
 // requireGone checks that err says of exactly those permits that they are not taken.
@@ -39,7 +41,7 @@ func requireGone(t require.TestingT, err error, ids ...string) {
 
 func TestPermitsAreReleasedByAnotherProcessByTheirIDs(t *testing.T) {
 	s := onRedis(t)
-	a, b := newClient(t, s, lock.Config{KeyPrefix: "app:"}), newClient(t, s, lock.Config{KeyPrefix: "app:"})
+	a, b := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"}), fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
 	key, ctx := keyOf(t), context.Background()
 	taker, other := a.PermitSemaphore(key), b.PermitSemaphore(key)
 	require.NoError(t, taker.Set(ctx, 5))
@@ -55,8 +57,8 @@ func TestPermitsAreReleasedByAnotherProcessByTheirIDs(t *testing.T) {
 	require.NoError(t, other.Release(ended, strings.ToUpper(ids[2]), ids[0]), "under a cancelled context too")
 	hears(t, psc, "5")
 	requirePermits(t, taker, 5, 0)
-	require.Equal(t, []byte("5"), redisDo(t, s, "GET", taker.Name()))
-	require.False(t, exists(t, s, "{"+taker.Name()+"}:timeout"))
+	require.Equal(t, []byte("5"), fixture.Do(t, s, "GET", taker.Name()))
+	require.False(t, fixture.Exists(t, s, "{"+taker.Name()+"}:timeout"))
 	requireGone(t, other.Release(ctx, ids[0]), ids[0])
 	requirePermits(t, taker, 5, 0)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
@@ -66,7 +68,7 @@ func TestPermitsAreReleasedByAnotherProcessByTheirIDs(t *testing.T) {
 
 func TestReleaseByIDIsOfAllPermitsOrOfNone(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
 	require.NoError(t, sem.Set(ctx, 1000))
 	held, n, err := sem.Drain(ctx)
@@ -90,7 +92,7 @@ func TestReleaseByIDIsOfAllPermitsOrOfNone(t *testing.T) {
 
 func TestRedissonsPermitsAreReleasedAndTheirLeasesSetByID(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
 	taken := "{" + sem.Name() + "}:timeout"
 	require.NoError(t, sem.Set(ctx, 3))
@@ -102,7 +104,7 @@ func TestRedissonsPermitsAreReleasedAndTheirLeasesSetByID(t *testing.T) {
 	before := time.Now()
 	require.NoError(t, sem.SetLease(ctx, id, time.Hour), "an earlier end")
 	after := time.Now()
-	score, err := redis.Int64(redisDo(t, s, "ZSCORE", taken, member), nil)
+	score, err := redis.Int64(fixture.Do(t, s, "ZSCORE", taken, member), nil)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, score, before.Add(time.Hour).UnixMilli())
 	require.LessOrEqual(t, score, after.Add(time.Hour).UnixMilli())
@@ -114,17 +116,17 @@ func TestRedissonsPermitsAreReleasedAndTheirLeasesSetByID(t *testing.T) {
 	left, err = sem.Lease(ctx, id)
 	require.NoError(t, err)
 	require.Greater(t, left, 29*24*time.Hour)
-	redisDo(t, s, "ZADD", taken, time.Now().Add(-time.Millisecond).UnixMilli(), member)
+	fixture.Do(t, s, "ZADD", taken, time.Now().Add(-time.Millisecond).UnixMilli(), member)
 	_, err = sem.Lease(ctx, id)
 	requireGone(t, err, id)
 	requireGone(t, sem.SetLease(ctx, id, time.Hour), id) // it may be another's by now
-	redisDo(t, s, "ZADD", taken, javaNever, member)
+	fixture.Do(t, s, "ZADD", taken, javaNever, member)
 	require.NoError(t, sem.Release(ctx, id))
 	requirePermits(t, sem, 3, 0)
 	_, err = sem.Lease(ctx, id)
 	requireGone(t, err, id)
 	requireGone(t, sem.SetLease(ctx, id, time.Hour), id)
-	require.False(t, exists(t, s, taken), "nothing is made")
+	require.False(t, fixture.Exists(t, s, taken), "nothing is made")
 
 	// Before 3.17 the ids stood there as text.
 	old := hex.EncodeToString([]byte("Java of long ago"))
@@ -140,7 +142,7 @@ func TestRedissonsPermitsAreReleasedAndTheirLeasesSetByID(t *testing.T) {
 
 func TestReleaseByIDWakesWaiters(t *testing.T) {
 	s := onRedis(t)
-	a, b := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	key, ctx := keyOf(t), context.Background()
 	require.NoError(t, a.PermitSemaphore(key).Set(ctx, 2))
 	held, err := a.PermitSemaphore(key).AcquireFor(ctx, 2, time.Hour)
@@ -153,7 +155,7 @@ func TestReleaseByIDWakesWaiters(t *testing.T) {
 		}
 		got <- err
 	}()
-	subscribed(t, s, "redisson_sc:{"+key+"}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_sc:{"+key+"}", 1)
 	require.NoError(t, a.PermitSemaphore(key).Release(ctx, held.Permits()...))
 	require.NoError(t, <-got)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
@@ -167,10 +169,10 @@ func TestAHeldWhosePermitIsReleasedByIDIsToldAtItsNextRenewal(t *testing.T) {
 	for _, by := range []string{"own", "other"} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
-			c := newClient(t, s, lock.Config{Lease: 900 * time.Millisecond})
+			c := fixture.ClientOf(t, s, lock.Config{Lease: 900 * time.Millisecond})
 			releaser := c
 			if by == "other" {
-				releaser = newClient(t, s, lock.Config{})
+				releaser = fixture.ClientOf(t, s, lock.Config{})
 			}
 			key, ctx := keyOf(t), context.Background()
 			sem := c.PermitSemaphore(key)
@@ -188,7 +190,7 @@ func TestAHeldWhosePermitIsReleasedByIDIsToldAtItsNextRenewal(t *testing.T) {
 				info, err := sem.Inspect(ctx)
 				return err == nil && info == lock.PermitInfo{Exists: true, Available: 3}
 			}, time.Minute, time.Millisecond)
-			require.Equal(t, []byte("3"), redisDo(t, s, "GET", key))
+			require.Equal(t, []byte("3"), fixture.Do(t, s, "GET", key))
 			require.Zero(t, c.Stats().Held)
 		})
 	}
@@ -283,7 +285,7 @@ func TestAReleaseByIDInALongOutageTakesEffectOnceWhenItIsOver(t *testing.T) {
 
 func TestPermitIDBadInput(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := keyOf(t), context.Background()
 	sem := c.PermitSemaphore(key)
 	good, _ := javaID(1)
@@ -307,7 +309,7 @@ func TestPermitIDBadInput(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, sem.SetLease(ended, good, time.Minute), context.Canceled)
 	requireGone(t, sem.Release(ctx, good), good) // of a semaphore that does not exist
-	require.False(t, exists(t, s, key))
+	require.False(t, fixture.Exists(t, s, key))
 
 	require.NoError(t, c.Close(ctx))
 	_, err = sem.Lease(ctx, good)
@@ -319,7 +321,7 @@ func TestPermitIDBadInput(t *testing.T) {
 // TestPermitIDsOfKeysThatAreNoSemaphore are refused, and the keys stay as they are.
 func TestPermitIDsOfKeysThatAreNoSemaphore(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
 	id, member := javaID(1)
 	for i, at := range [][2][]any{
@@ -331,8 +333,8 @@ func TestPermitIDsOfKeysThatAreNoSemaphore(t *testing.T) {
 		key := keyOf(t)
 		var before []any
 		for n, key := range []string{key, "{" + key + "}:timeout"} {
-			redisDo(t, s, at[n][0].(string), append([]any{key}, at[n][1:]...)...)
-			before = append(before, redisDo(t, s, "DUMP", key))
+			fixture.Do(t, s, at[n][0].(string), append([]any{key}, at[n][1:]...)...)
+			before = append(before, fixture.Do(t, s, "DUMP", key))
 		}
 		sem := c.PermitSemaphore(key)
 		errs := []error{sem.Release(ctx, id)}
@@ -347,17 +349,17 @@ func TestPermitIDsOfKeysThatAreNoSemaphore(t *testing.T) {
 				require.ErrorIs(t, err, lock.ErrNotALock)
 			}
 		}
-		require.Equal(t, before, []any{redisDo(t, s, "DUMP", key), redisDo(t, s, "DUMP", "{"+key+"}:timeout")})
+		require.Equal(t, before, []any{fixture.Do(t, s, "DUMP", key), fixture.Do(t, s, "DUMP", "{"+key+"}:timeout")})
 	}
 }
 
 // TestReleaseByIDMayNotPublish: the permits go back all the same, and it is logged.
 func TestReleaseByIDMayNotPublish(t *testing.T) {
-	s := ownServer(t)
-	out := &logText{}
-	c := userOf(t, s, "u", lock.Config{Logger: slog.New(slog.NewTextHandler(out, nil))}, "-publish")
+	s := fixture.Server(t)
+	var out fixture.Log
+	c := userOf(t, s, "u", lock.Config{Logger: out.Logger()}, "-publish")
 	ctx := context.Background()
-	redisDo(t, s, "SET", "s", 1)
+	fixture.Do(t, s, "SET", "s", 1)
 	for range 2 {
 		held, err := c.PermitSemaphore("s").AcquireFor(ctx, 1, time.Hour)
 		require.NoError(t, err)
@@ -367,27 +369,27 @@ func TestReleaseByIDMayNotPublish(t *testing.T) {
 		require.True(t, done)
 		require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 	}
-	require.Equal(t, []byte("3"), redisDo(t, s, "GET", "s"))
-	require.Equal(t, 1, out.count("lock: PUBLISH is refused"))
+	require.Equal(t, []byte("3"), fixture.Do(t, s, "GET", "s"))
+	require.Equal(t, 1, strings.Count(out.String(), "lock: PUBLISH is refused"))
 }
 
 // TestPermitsComeBackByIDOutOfFullMemory: the release's first write frees some.
 func TestPermitsComeBackByIDOutOfFullMemory(t *testing.T) {
-	s := ownServer(t)
-	c := newClient(t, s, lock.Config{})
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{})
 	sem, ctx := c.PermitSemaphore("s"), context.Background()
 	require.NoError(t, sem.Set(ctx, 3))
 	held, err := sem.AcquireFor(ctx, 3, time.Hour)
 	require.NoError(t, err)
-	redisDo(t, s, "CONFIG", "SET", "maxmemory", "1")
+	fixture.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
 	require.NoError(t, sem.Release(ctx, held.Permits()...))
-	require.Equal(t, []byte("3"), redisDo(t, s, "GET", "s"))
+	require.Equal(t, []byte("3"), fixture.Do(t, s, "GET", "s"))
 	_ = held.Unlock(ctx)
 }
 
 // TestByIDAndDeleteNeedNoMoreThanREADMESays: the rights that it lists are enough.
 func TestByIDAndDeleteNeedNoMoreThanREADMESays(t *testing.T) {
-	s := ownServer(t)
+	s := fixture.Server(t)
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	for _, line := range strings.Split(string(readme), "    ACL SETUSER ")[1:] {
@@ -396,7 +398,7 @@ func TestByIDAndDeleteNeedNoMoreThanREADMESays(t *testing.T) {
 		for _, word := range strings.Fields(strings.ReplaceAll(line, "\\\n", " ")) {
 			args = append(args, word)
 		}
-		redisDo(t, s, "ACL", args...)
+		fixture.Do(t, s, "ACL", args...)
 	}
 	c, err := lock.New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
@@ -431,7 +433,7 @@ func TestByIDAndDeleteNeedNoMoreThanREADMESays(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, done)
 	}
-	log, err := redis.Values(redisDo(t, s, "ACL", "LOG"), nil)
+	log, err := redis.Values(fixture.Do(t, s, "ACL", "LOG"), nil)
 	require.NoError(t, err)
 	require.Empty(t, log, fmt.Sprint(log))
 	_ = held.Unlock(ctx)
@@ -440,11 +442,17 @@ func TestByIDAndDeleteNeedNoMoreThanREADMESays(t *testing.T) {
 // TestAnswersAboutIDsThatAreNoneAreUnknown.
 func TestAnswersAboutIDsThatAreNoneAreUnknown(t *testing.T) {
 	s := onRedis(t)
-	p := newProxy(t, s, 0, func(string) action { return pass })
-	defer p.close()
-	c, err := lock.New(p.pool(), lock.Config{})
-	require.NoError(t, err)
-	defer closeNow(c)
+	type odd struct {
+		script string
+		reply  any
+	}
+	var mangled atomic.Pointer[odd]
+	c := fixture.ClientOver(t, fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		if m := mangled.Load(); m != nil && m.script == c.Script {
+			return faultproxy.Mangle(m.reply)
+		}
+		return faultproxy.Pass
+	}), lock.Config{})
 	ctx := context.Background()
 	id, _ := javaID(1)
 	sem := c.PermitSemaphore(keyOf(t))
@@ -458,7 +466,7 @@ func TestAnswersAboutIDsThatAreNoneAreUnknown(t *testing.T) {
 	}
 	for name, call := range calls {
 		for _, reply := range []any{"OK", []byte("x"), []any{}, []any{int64(2)}, []any{int64(0)}, []any{[]byte("1"), int64(1), int64(1)}} {
-			p.mangle.Store(&mangled{name, reply})
+			mangled.Store(&odd{name, reply})
 			err := call()
 			require.ErrorIs(t, err, lock.ErrUnknown, "%s: %v", name, reply)
 			require.NotErrorIs(t, err, lock.ErrNotHeld)

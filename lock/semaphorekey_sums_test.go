@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -20,9 +21,8 @@ func TestASemaphoreSetLaterIsNotDeletedByARequestThatIsLate(t *testing.T) {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
 			f := newFaulty(t, target, 29, 300*time.Millisecond)
-			defer f.close()
 			ctx := context.Background()
-			c, err := lock.New(f.pool(), lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
+			c, err := lock.New(f.Pool(), lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
 			require.NoError(t, err)
 			// sure asks until the answer is known: an unknown deed takes place, once.
 			sure := func(op func() (bool, error), over func() bool) {
@@ -43,30 +43,30 @@ func TestASemaphoreSetLaterIsNotDeletedByARequestThatIsLate(t *testing.T) {
 				for kind := range semaphores(c, key) {
 					key := key + kind
 					sem := semaphores(c, key)[kind]
-					redisDo(t, s, "SET", key, 3) // a bystander: its deeds are known
+					fixture.Do(t, s, "SET", key, 3) // a bystander: its deeds are known
 					if kind == "Semaphore" {
 						sure(func() (bool, error) { return c.Semaphore(key).ReleaseIfExists(ctx, 4) },
-							func() bool { return string(redisDo(t, s, "GET", key).([]byte)) == "7" })
-						require.Equal(t, []byte("7"), redisDo(t, s, "GET", key))
+							func() bool { return string(fixture.Do(t, s, "GET", key).([]byte)) == "7" })
+						require.Equal(t, []byte("7"), fixture.Do(t, s, "GET", key))
 					}
 					sure(func() (bool, error) { return sem.Expire(ctx, time.Hour) },
 						func() bool { return pttl(t, s, key) > 0 })
 					sure(func() (bool, error) { return sem.Delete(ctx) },
-						func() bool { return !exists(t, s, key) })
-					redisDo(t, s, "SET", key, rounds)
-					redisDo(t, s, "ZADD", "{"+key+"}:timeout", javaNever, "java-permit-0001")
+						func() bool { return !fixture.Exists(t, s, key) })
+					fixture.Do(t, s, "SET", key, rounds)
+					fixture.Do(t, s, "ZADD", "{"+key+"}:timeout", javaNever, "java-permit-0001")
 					want[key] = fmt.Sprint(rounds)
 				}
 			}
 			faults := f.rest()
 			require.NoError(t, c.Close(ctx))
-			f.stopLate()
+			f.stopLate(t)
 			for key, n := range want {
-				require.Equal(t, []byte(n), redisDo(t, s, "GET", key))
+				require.Equal(t, []byte(n), fixture.Do(t, s, "GET", key))
 				require.EqualValues(t, -1, pttl(t, s, key))
 				require.EqualValues(t, -1, pttl(t, s, "{"+key+"}:timeout"))
 			}
-			t.Logf("%d rounds, %d faults: %v", rounds, faults, f.done)
+			t.Logf("%d rounds, %d faults: %v", rounds, faults, f)
 			require.Positive(t, faults)
 		})
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -47,7 +49,7 @@ func semaphores(c *lock.Client, name string) map[string]ending {
 
 func TestADeletedSemaphoreIsGoneAndCanBeSetAgain(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{KeyPrefix: "app:"})
+	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
 	ctx := context.Background()
 	for kind := range semaphores(c, "") {
 		t.Run(kind, func(t *testing.T) {
@@ -59,19 +61,19 @@ func TestADeletedSemaphoreIsGoneAndCanBeSetAgain(t *testing.T) {
 			_, err = sem.TrySet(ctx, 3)
 			require.NoError(t, err)
 			_, member := javaID(1)
-			redisDo(t, s, "ZADD", taken, javaNever, member)
+			fixture.Do(t, s, "ZADD", taken, javaNever, member)
 			psc := listener(t, s, "redisson_sc:{"+sem.Name()+"}")
 			done, err = sem.Delete(ctx)
 			require.NoError(t, err)
 			require.True(t, done)
-			require.False(t, exists(t, s, sem.Name()))
-			require.Equal(t, kind == "Semaphore", exists(t, s, taken), "a Semaphore has no business there")
+			require.False(t, fixture.Exists(t, s, sem.Name()))
+			require.Equal(t, kind == "Semaphore", fixture.Exists(t, s, taken), "a Semaphore has no business there")
 			done, err = sem.TrySet(ctx, 2)
 			require.NoError(t, err)
 			require.True(t, done)
 			hears(t, psc, "2") // the deletion said nothing
-			redisDo(t, s, "DEL", sem.Name())
-			redisDo(t, s, "ZADD", taken, javaNever, member)
+			fixture.Do(t, s, "DEL", sem.Name())
+			fixture.Do(t, s, "ZADD", taken, javaNever, member)
 			done, err = sem.Delete(ctx)
 			require.NoError(t, err)
 			require.Equal(t, kind != "Semaphore", done, "its permits alone are one too")
@@ -83,13 +85,13 @@ func TestADeletedSemaphoreIsGoneAndCanBeSetAgain(t *testing.T) {
 // then.
 func TestASemaphoreIsDeletedUnderItsWaiters(t *testing.T) {
 	s := onRedis(t)
-	a, b := newClient(t, s, lock.Config{}), newClient(t, s, lock.Config{MaxPoll: time.Hour})
+	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	key, ctx := keyOf(t), context.Background()
 	_, err := a.Semaphore(key).TrySet(ctx, 1)
 	require.NoError(t, err)
 	got := make(chan error, 1)
 	go func() { got <- b.Semaphore(key).Acquire(ctx, 2) }()
-	subscribed(t, s, "redisson_sc:{"+key+"}", 1)
+	fixture.AwaitSubscribers(t, s, "redisson_sc:{"+key+"}", 1)
 	require.Eventually(t, func() bool { return b.Stats().Tries >= 2 }, time.Minute, time.Millisecond) // it has looked since it listens
 	tries := b.Stats().Tries
 	done, err := a.Semaphore(key).Delete(ctx)
@@ -107,13 +109,13 @@ func TestASemaphoreIsDeletedUnderItsWaiters(t *testing.T) {
 func TestPermitsOfADeletedSemaphoreAreLost(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{Lease: 900 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 900 * time.Millisecond})
 	key, ctx := keyOf(t), context.Background()
 	sem := c.PermitSemaphore(key)
 	require.NoError(t, sem.Set(ctx, 3))
 	held, err := sem.Acquire(ctx, 2)
 	require.NoError(t, err)
-	done, err := newClient(t, s, lock.Config{}).PermitSemaphore(key).Delete(ctx)
+	done, err := fixture.ClientOf(t, s, lock.Config{}).PermitSemaphore(key).Delete(ctx)
 	require.NoError(t, err)
 	require.True(t, done)
 	set, err := sem.TrySet(ctx, 7)
@@ -192,7 +194,7 @@ func TestASemaphoreEndsByItselfWithAllThatBelongsToIt(t *testing.T) {
 
 func TestPermitsAreReleasedIfTheSemaphoreExists(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	sem, ctx := c.Semaphore(keyOf(t)), context.Background()
 	release := func(n int64, want bool) {
 		t.Helper()
@@ -202,14 +204,14 @@ func TestPermitsAreReleasedIfTheSemaphoreExists(t *testing.T) {
 	}
 	release(1, false)
 	release(0, false)
-	require.False(t, exists(t, s, sem.Name()))
+	require.False(t, fixture.Exists(t, s, sem.Name()))
 	_, err := sem.TrySet(ctx, 0)
 	require.NoError(t, err)
 	psc := listener(t, s, "redisson_sc:{"+sem.Name()+"}")
 	release(0, true)
 	release(2, true)
 	hears(t, psc, "2") // none are no news
-	require.Equal(t, []byte("2"), redisDo(t, s, "GET", sem.Name()))
+	require.Equal(t, []byte("2"), fixture.Do(t, s, "GET", sem.Name()))
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	done, err := sem.ReleaseIfExists(ended, 1)
@@ -223,12 +225,12 @@ func TestPermitsAreReleasedIfTheSemaphoreExists(t *testing.T) {
 	_, err = sem.Delete(ctx)
 	require.NoError(t, err)
 	release(1, false)
-	require.False(t, exists(t, s, sem.Name()))
+	require.False(t, fixture.Exists(t, s, sem.Name()))
 }
 
 func TestSemaphoreKeyBadInput(t *testing.T) {
 	s := onRedis(t)
-	c := newClient(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := keyOf(t), context.Background()
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -267,9 +269,9 @@ func TestSemaphoreKeyBadInput(t *testing.T) {
 		var before []any
 		for n, key := range []string{key, "{" + key + "}:timeout"} {
 			if at[n] != nil {
-				redisDo(t, s, at[n][0].(string), append([]any{key}, at[n][1:]...)...)
+				fixture.Do(t, s, at[n][0].(string), append([]any{key}, at[n][1:]...)...)
 			}
-			before = append(before, redisDo(t, s, "DUMP", key), redisDo(t, s, "PTTL", key))
+			before = append(before, fixture.Do(t, s, "DUMP", key), fixture.Do(t, s, "PTTL", key))
 		}
 		kinds := semaphores(c, key)
 		if i == 2 {
@@ -295,7 +297,7 @@ func TestSemaphoreKeyBadInput(t *testing.T) {
 		}
 		var after []any
 		for _, key := range []string{key, "{" + key + "}:timeout"} {
-			after = append(after, redisDo(t, s, "DUMP", key), redisDo(t, s, "PTTL", key))
+			after = append(after, fixture.Do(t, s, "DUMP", key), fixture.Do(t, s, "PTTL", key))
 		}
 		require.Equal(t, before, after)
 	}
@@ -316,37 +318,27 @@ func TestSemaphoreKeyBadInput(t *testing.T) {
 // caller leaves, and before the taking is undone the semaphore is deleted.
 func TestADeletedSemaphoreIsNotMadeByWhatIsUndone(t *testing.T) {
 	s := onRedis(t)
-	st := newStall(t, s)
-	c, err := lock.New(st.pool(), lock.Config{})
-	require.NoError(t, err)
-	defer closeNow(c)
-	bystander := newClient(t, s, lock.Config{})
+	p := stall(t, s)
+	c := fixture.ClientOver(t, p, lock.Config{})
+	bystander := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := keyOf(t), context.Background()
-	_, err = bystander.Semaphore(key).TrySet(ctx, 5)
+	_, err := bystander.Semaphore(key).TrySet(ctx, 5)
 	require.NoError(t, err)
-	st.keep("semaphore_take", "semaphore_undo")
+	p.Keep("semaphore_take", "semaphore_undo")
 	wait, cancel := context.WithCancel(ctx)
 	left := make(chan error, 1)
 	go func() { left <- c.Semaphore(key).Acquire(wait, 3) }()
-	st.await("semaphore_take", 1)
+	awaitArrived(t, p, "semaphore_take", 1)
 	cancel()
-	require.ErrorIs(t, <-left, context.Canceled)
-	st.letGoOf("semaphore_take")
-	st.await("semaphore_undo", 1)
-	require.Equal(t, []byte("2"), redisDo(t, s, "GET", key))
+	require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
+	p.LetGo("semaphore_take")
+	awaitArrived(t, p, "semaphore_undo", 1)
+	require.Equal(t, []byte("2"), fixture.Do(t, s, "GET", key))
 	_, err = bystander.Semaphore(key).Delete(ctx)
 	require.NoError(t, err)
-	st.letGo()
-	st.over()
-	require.False(t, exists(t, s, key))
-}
-
-// letGoOf lets the scripts of that name arrive.
-func (st *stall) letGoOf(name string) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	close(st.kept[name])
-	delete(st.kept, name)
+	p.LetGo()
+	bounded.Until(t, p.Settled)
+	require.False(t, fixture.Exists(t, s, key))
 }
 
 // TestADeletionInALongOutageTakesEffectOnce.

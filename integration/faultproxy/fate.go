@@ -134,13 +134,16 @@ func (p *Proxy) Keep(scripts ...string) {
 	}
 }
 
-// LetGo ends Keep: all calls arrive, also those whose connection was given up.
-func (p *Proxy) LetGo() {
+// LetGo ends Keep for these scripts, for all if none is named: all calls arrive, also
+// those whose connection was given up.
+func (p *Proxy) LetGo(scripts ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, kept := range p.kept {
-		close(kept)
-		delete(p.kept, name)
+		if len(scripts) == 0 || slices.Contains(scripts, name) {
+			close(kept)
+			delete(p.kept, name)
+		}
 	}
 }
 

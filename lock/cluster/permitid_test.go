@@ -11,6 +11,7 @@ import (
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
 )
@@ -62,7 +63,7 @@ func TestPermitsByIDOnACluster(t *testing.T) {
 					taken = name + ":timeout"
 				}
 				require.Equal(t, redisc.Slot(name), redisc.Slot(taken))
-				require.NotNil(t, do(t, rc.Servers[owner(t, rc, name)], "ZSCORE", taken, raw))
+				require.NotNil(t, fixture.Do(t, rc.Servers[owner(t, rc, name)], "ZSCORE", taken, raw))
 				require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 
 				for _, sem := range []interface {
