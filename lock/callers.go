@@ -132,7 +132,7 @@ func (a *attempt) beginAsking() (p *probe, owned bool) {
 	c, k := a.c, callerKey{a.name, a.owner}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if a.kind.exclusive() && c.ownLocked(a.name, a.owner) != nil || !a.kind.exclusive() && c.kinLocked(a.name, a.owner) {
+	if a.kind.exclusive() && c.ownLocked(a.name, a.owner) != nil || !a.kind.exclusive() && c.ownsSharedLocked(a.name, a.owner) {
 		return nil, true
 	}
 	v := c.callers[k]

@@ -29,7 +29,7 @@ type Client struct {
 	topology topology.Topology // nil of a pool
 	traits   topology.Traits   // of topology; none of a pool
 	router   *servers.Router
-	janitor  *janitor
+	orphans  *orphans
 	start    time.Time
 	ctx      context.Context // ends when Close gives up waiting
 	cancel   context.CancelFunc
@@ -43,21 +43,21 @@ type Client struct {
 	turns  sync.Map      // of *hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
 
 	closing  chan struct{}  // closed when Close begins
-	wg       sync.WaitGroup // what passOn started
+	wg       sync.WaitGroup // what releaseUnclaimed started
 	lost     backlog[loss]  // holds that are lost, to be taken out of the tables
 	events   backlog[Event] // for the Lost hook
 	requests pipe.Requests
 
-	mu      sync.Mutex            // guards what follows
-	closed  bool                  // Close began
-	holds   holdTable             // the hold of each name, until its end is through
-	gates   map[string]*gate      // the waiters of each name, if any
-	lines   map[string]*waitLine  // the waiters at semaphores and latches, by channel; nil while there was none
-	kin     map[kinKey][]*hold    // the holds of kinds of which a name may have many; nil while there was none
-	callers map[callerKey]callers // who waits as an owner that others may share; nil while there was none
-	kinHeld int                   // how many they are
-	calls   int                   // acquisitions and unlocks that are under way
-	idle    chan struct{}         // closed when, after Close began, there is neither hold nor call
+	mu         sync.Mutex            // guards what follows
+	closed     bool                  // Close began
+	holds      holdTable             // the hold of each name, until its end is through
+	gates      map[string]*gate      // the waiters of each name, if any
+	lines      map[string]*waitLine  // the waiters at semaphores and latches, by channel; nil while there was none
+	shared     map[sharedKey][]*hold // the holds of kinds of which a name may have many; nil while there was none
+	callers    map[callerKey]callers // who waits as an owner that others may share; nil while there was none
+	sharedHeld int                   // how many they are
+	calls      int                   // acquisitions and unlocks that are under way
+	idle       chan struct{}         // closed when, after Close began, there is neither hold nor call
 }
 
 // New returns a Client of the one server that pool dials, or all faults of its
@@ -108,7 +108,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	c.lost.init(c.forgetLoss)
 	c.events.init(c.callLost)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.janitor = newJanitor(c)
+	c.orphans = newOrphans(c)
 	to := servers.Config{
 		Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, Connections: cfg.Connections,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout, Logger: cfg.Logger,
@@ -198,7 +198,7 @@ func (c *Client) Close(ctx context.Context) error {
 		c.releaseAll()
 	}
 	c.dog.Close()
-	c.janitor.close(ctx)
+	c.orphans.close(ctx)
 	c.cancel()
 	c.router.Close(ErrClosed)
 	c.wg.Wait()

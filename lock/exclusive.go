@@ -27,11 +27,11 @@ func (mutexes) reenter(h *hold, count int32, lease time.Duration) command {
 	return command{script.Reenter, 1, []any{h.name, h.field(), count, ms(lease)}}
 }
 
-func (mutexes) class() carrier.Class       { return carrier.Fields }
-func (mutexes) key(name string) string     { return name }
-func (mutexes) channel(name string) string { return keys.Channel(name) }
-func (mutexes) locks(i Info) bool          { return i.Locked }
-func (mutexes) oweOutlived(*hold, Reason)  {}
+func (mutexes) class() carrier.Class         { return carrier.Fields }
+func (mutexes) key(name string) string       { return name }
+func (mutexes) channel(name string) string   { return keys.Channel(name) }
+func (mutexes) locks(i Info) bool            { return i.Locked }
+func (mutexes) orphanOutlived(*hold, Reason) {}
 
 func (mutexes) held(c *Client, name string, o owner) *hold {
 	if h := c.lookup(name); h != nil && h.owner == o && !h.is(leaving) {

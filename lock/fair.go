@@ -243,7 +243,7 @@ func (p *fairPlace) end(held bool) {
 		p.past = append(p.past, p.a.field())
 	}
 	for _, f := range p.past {
-		p.m.c.janitor.owe(fairKind, p.m.name, f, p.a.lease)
+		p.m.c.orphans.add(fairKind, p.m.name, f, p.a.lease)
 	}
 	p.past, p.sent = nil, false
 }
@@ -270,13 +270,13 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	for _, old := range p.past {
 		args = append(args, old)
 	}
-	for _, owed := range c.janitor.fields(fairKind, a.name) {
+	for _, owed := range c.orphans.fields(fairKind, a.name) {
 		args = append(args, owed)
 	}
 	name, lease := a.name, a.lease
 	late := func(ans pipe.Answer) { // a waiter has its place, whatever the answer
 		if token, _, err := c.parseFair(name, ans); a.wait || token > 0 || ans.Taken || mayHaveRun(ans, err) {
-			c.janitor.owe(fairKind, name, f, lease)
+			c.orphans.add(fairKind, name, f, lease)
 		}
 	}
 	c.tries.Add(1)
@@ -289,7 +289,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 		case unknown && a.wait:
 			p.retire()
 		case unknown:
-			c.janitor.owe(fairKind, name, f, lease)
+			c.orphans.add(fairKind, name, f, lease)
 		}
 		return nil, err
 	case token == 0:
@@ -310,17 +310,17 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 func (p *fairPlace) retire() {
 	p.past = append(p.past, p.a.field())
 	if len(p.past) > maxOwed {
-		p.m.c.janitor.owe(fairKind, p.m.name, p.past[0], p.a.lease)
+		p.m.c.orphans.add(fairKind, p.m.name, p.past[0], p.a.lease)
 		p.past = p.past[1:]
 	}
 	p.a.seq = p.m.c.seqs.Add(1)
 }
 
-// settle leaves the earlier fields, whose place f has now, to the janitor: a
+// settle leaves the earlier fields, whose place f has now, to the orphans: a
 // copy of a request with one of them may still arrive.
 func (p *fairPlace) settle() {
 	for _, old := range p.past {
-		p.m.c.janitor.owe(fairKind, p.m.name, old, p.a.lease)
+		p.m.c.orphans.add(fairKind, p.m.name, old, p.a.lease)
 	}
 	p.past = nil
 }

@@ -288,7 +288,7 @@ func (m *Mutex) wait(ctx context.Context, a *attempt, last error) (held *Held, e
 	w := c.join(a)
 	defer func() {
 		if h := c.quit(m.name, w); h != nil {
-			c.passOn(h) // granted while it left
+			c.releaseUnclaimed(h) // granted while it left
 		}
 	}()
 	v := &vigil{m: m, a: a, w: w, listener: pubsub.NewListener(w.wake), last: last}

@@ -119,7 +119,7 @@ func (x *Held) Unlock(ctx context.Context) error {
 
 // unlock returns the state that x is in then. It waits for the hold's turn, but
 // x does not depend on it: if another request of the hold takes longer than ctx
-// lasts, x is off the count all the same, and of the last one the janitor
+// lasts, x is off the count all the same, and of the last one the client
 // releases the field. What that request does when it arrives goes with the field.
 func (x *Held) unlock(ctx context.Context, owed bool) (uint32, error) {
 	h := x.h
@@ -149,7 +149,7 @@ func (x *Held) unlock(ctx context.Context, owed bool) (uint32, error) {
 	switch {
 	case cause != nil:
 		if !owed {
-			h.oweAll()
+			h.orphan()
 		}
 		return isUnlocked, cause
 	case owed && left:
@@ -193,20 +193,20 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (uint32, error) {
 func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, error) {
 	h := x.h
 	if !again && !h.lease.Release() { // its trust ended just now
-		h.oweAll()
+		h.orphan()
 		return isUnlocked, x.given(h.lostByLease(renewal.TrustEnded))
 	}
 	var r returned
 	err := busy
 	if busy == nil {
-		r, err = h.c.giveBack(ctx, h, again)
+		r, err = h.c.handOverOrRelease(ctx, h, again)
 	} else {
 		h.c.forget(h)
 	}
 	switch {
 	case err != nil:
 		if !again {
-			h.oweAll()
+			h.orphan()
 		}
 		return isHeld, err
 	case r.gone && !again && !r.resent, r.gone && !time.Now().Before(h.lease.Deadline()):

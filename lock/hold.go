@@ -104,14 +104,14 @@ func (h *hold) appendFieldTail(b []byte) []byte {
 	return b
 }
 
-// owe leaves the hold's field to the janitor.
-func (h *hold) owe(lease time.Duration) { h.c.janitor.owe(h.kind, h.name, h.field(), lease) }
+// orphanFor leaves the field of a hold to the orphans, for so long.
+func (h *hold) orphanFor(lease time.Duration) { h.c.orphans.add(h.kind, h.name, h.field(), lease) }
 
-// oweAll leaves the field of a hold that was given out to the janitor, for as
+// orphan leaves the field of a hold that was given out to the orphans, for as
 // long as Redis may have it.
-func (h *hold) oweAll() {
+func (h *hold) orphan() {
 	left := time.Until(h.lease.Deadline()) + h.c.dog.Config().Margin + h.c.cfg.IOTimeout
-	h.owe(max(left, h.c.cfg.Lease))
+	h.orphanFor(max(left, h.c.cfg.Lease))
 }
 
 // enter waits for the hold's turn; its scripts go out one after the other.

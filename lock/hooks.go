@@ -75,7 +75,7 @@ type loss struct {
 // would outlive its hold is owed, and the Lost hook is told.
 func (c *Client) forgetLoss(l loss) {
 	c.forget(l.hold)
-	l.hold.kind.rules().oweOutlived(l.hold, l.cause.Reason)
+	l.hold.kind.rules().orphanOutlived(l.hold, l.cause.Reason)
 	if c.cfg.Hooks.Lost != nil {
 		c.events.add(Event{Name: l.cause.Name, Token: l.cause.Token, Err: l.cause})
 	}

@@ -32,9 +32,9 @@ type rules interface {
 	// class says which script renews the holds, and key where their fields stand.
 	class() carrier.Class
 	key(name string) string
-	// oweOutlived leaves the field of a hold that its time has ended to the
-	// janitor, if the key may live on with another hold's lease.
-	oweOutlived(h *hold, why Reason)
+	// orphanOutlived leaves the field of a hold that its time has ended to the
+	// orphans, if the key may live on with another hold's lease.
+	orphanOutlived(h *hold, why Reason)
 }
 
 // mutexRules are those of the kinds that a Mutex is of.
@@ -101,18 +101,18 @@ type command struct {
 	args   []any
 }
 
-// kinKey finds the holds of those kinds that are not exclusive.
-type kinKey struct {
+// sharedKey finds the holds of those kinds that are not exclusive.
+type sharedKey struct {
 	name  string
 	owner owner
 	kind  kind
 }
 
-// kinOf returns the hold that an owner can re-enter, or nil.
-func (c *Client) kinOf(name string, o owner, k kind) *hold {
+// sharedHold returns the hold that an owner can re-enter, or nil.
+func (c *Client) sharedHold(name string, o owner, k kind) *hold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, h := range c.kin[kinKey{name, o, k}] {
+	for _, h := range c.shared[sharedKey{name, o, k}] {
 		if !h.is(leaving | lost) {
 			return h
 		}
@@ -120,10 +120,10 @@ func (c *Client) kinOf(name string, o owner, k kind) *hold {
 	return nil
 }
 
-// kinLocked reports whether an owner has a RWMutex for reading or for writing.
-func (c *Client) kinLocked(name string, o owner) bool {
+// ownsSharedLocked reports whether an owner has a RWMutex for reading or for writing.
+func (c *Client) ownsSharedLocked(name string, o owner) bool {
 	for _, k := range [...]kind{readKind, writeKind} {
-		for _, h := range c.kin[kinKey{name, o, k}] {
+		for _, h := range c.shared[sharedKey{name, o, k}] {
 			if !h.is(leaving | lost) {
 				return true
 			}
@@ -139,12 +139,12 @@ func (c *Client) addLocked(h *hold) {
 		c.holds.set(h)
 		return
 	}
-	if c.kin == nil {
-		c.kin = make(map[kinKey][]*hold)
+	if c.shared == nil {
+		c.shared = make(map[sharedKey][]*hold)
 	}
-	key := kinKey{h.name, h.owner, h.kind}
-	c.kin[key] = append(c.kin[key], h)
-	c.kinHeld++
+	key := sharedKey{h.name, h.owner, h.kind}
+	c.shared[key] = append(c.shared[key], h)
+	c.sharedHeld++
 }
 
 // removeLocked makes h unknown, and reports whether it was known.
@@ -152,20 +152,20 @@ func (c *Client) removeLocked(h *hold) bool {
 	if h.kind.exclusive() {
 		return c.holds.remove(h)
 	}
-	key := kinKey{h.name, h.owner, h.kind}
-	i := slices.Index(c.kin[key], h)
+	key := sharedKey{h.name, h.owner, h.kind}
+	i := slices.Index(c.shared[key], h)
 	if i < 0 {
 		return false
 	}
-	c.kinHeld--
-	if c.kin[key] = slices.Delete(c.kin[key], i, i+1); len(c.kin[key]) == 0 {
-		delete(c.kin, key)
+	c.sharedHeld--
+	if c.shared[key] = slices.Delete(c.shared[key], i, i+1); len(c.shared[key]) == 0 {
+		delete(c.shared, key)
 	}
 	return true
 }
 
 // heldLocked is how many holds there are.
-func (c *Client) heldLocked() int { return c.holds.n + c.kinHeld }
+func (c *Client) heldLocked() int { return c.holds.n + c.sharedHeld }
 
 // allLocked returns all holds.
 func (c *Client) allLocked() []*hold {
@@ -173,8 +173,8 @@ func (c *Client) allLocked() []*hold {
 	for h := range c.holds.all() {
 		holds = append(holds, h)
 	}
-	for _, kin := range c.kin {
-		holds = append(holds, kin...)
+	for _, more := range c.shared {
+		holds = append(holds, more...)
 	}
 	return holds
 }

@@ -80,7 +80,7 @@ func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script
 		return 0, ErrClosed
 	}
 	defer l.c.end()
-	return l.c.deed(op, l.name, s, args...).insist(ctx)
+	return l.c.recorded(op, l.name, s, args...).insist(ctx)
 }
 
 // Wait returns nil when the latch is open, at once if it is now. It is woken by

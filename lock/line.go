@@ -58,7 +58,7 @@ type errand struct {
 
 // ownedLocked reports whether the caller can re-enter.
 func (e *errand) ownedLocked() bool {
-	return e.caller != nil && e.caller.c.kinLocked(e.caller.name, e.caller.owner)
+	return e.caller != nil && e.caller.c.ownsSharedLocked(e.caller.name, e.caller.owner)
 }
 
 // lined reports whether waiters of this client stand before a newcomer.

@@ -305,7 +305,7 @@ func giveUp(ctx context.Context, taken []*Held) {
 	done := make(chan struct{}, len(taken))
 	for _, x := range taken {
 		inBackground(x.h.c, func() {
-			_ = x.Unlock(ctx) // after an unknown outcome the janitor goes on
+			_ = x.Unlock(ctx) // after an unknown outcome the client goes on
 			done <- struct{}{}
 		})
 	}

@@ -146,7 +146,7 @@ func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*atte
 
 // attempt is one outermost acquisition on its way. Its field is used for as
 // long as Redis answers; after an unknown outcome it takes a new one, and the
-// old one is the janitor's.
+// old one becomes an orphan.
 type attempt struct {
 	c       *Client
 	name    string
@@ -168,7 +168,7 @@ func (a *attempt) field() string {
 // request is the acquire script with its arguments.
 func (a *attempt) request(f string) command {
 	cmd := a.kind.rules().(mutexRules).acquire(a, f)
-	for _, owed := range a.c.janitor.fields(a.kind, a.name) {
+	for _, owed := range a.c.orphans.fields(a.kind, a.name) {
 		cmd.args = append(cmd.args, owed)
 	}
 	return cmd
@@ -188,7 +188,7 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 			c.withdraw(name, writer)
 		}
 		if token, _, err := c.parseAcquire(name, ans); token > 0 || ans.Taken || mayHaveRun(ans, err) {
-			c.janitor.owe(k, name, f, lease)
+			c.orphans.add(k, name, f, lease)
 		}
 	}
 	c.tries.Add(1)
@@ -253,9 +253,9 @@ func (a *attempt) undo(ctx context.Context) {
 	a.renew()
 }
 
-// retire leaves the field to the janitor and takes a new one.
+// retire leaves the field to the orphans and takes a new one.
 func (a *attempt) retire() {
-	a.c.janitor.owe(a.kind, a.name, a.field(), a.lease)
+	a.c.orphans.add(a.kind, a.name, a.field(), a.lease)
 	a.renew()
 }
 

@@ -76,7 +76,7 @@ func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
 		return ErrClosed
 	}
 	defer p.s.c.end()
-	d := p.s.c.deed("set permits", p.s.name, script.PermitSet, keys.PermitsTaken(p.s.name), n, keys.SemaphoreChannel(p.s.name))
+	d := p.s.c.recorded("set permits", p.s.name, script.PermitSet, keys.PermitsTaken(p.s.name), n, keys.SemaphoreChannel(p.s.name))
 	d.keys++
 	_, err := d.insist(ctx)
 	return err
@@ -195,13 +195,13 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 		fewer = 1
 	}
 	args := []any{name, keys.PermitsTaken(name), a.owner.text, n, fewer, now + ms(lease), now, keys.SemaphoreChannel(name), c.publish()}
-	for _, owed := range c.janitor.fields(permitKind, name) {
+	for _, owed := range c.orphans.fields(permitKind, name) {
 		args = append(args, owed)
 	}
 	// If the caller leaves before the answer, permits that it brings go back.
 	late := func(ans pipe.Answer) {
 		if taken, _, _, err := c.parsePermits(name, ans); taken > 0 || ans.Taken || mayHaveRun(ans, err) {
-			c.janitor.owe(permitKind, name, f, lease)
+			c.orphans.add(permitKind, name, f, lease)
 		}
 	}
 	c.tries.Add(1)
@@ -265,9 +265,9 @@ func (permits) reenter(h *hold, _ int32, lease time.Duration) command {
 	return command{script.PermitExtend, 1, []any{keys.PermitsTaken(h.name), h.field(), time.Now().UnixMilli() + ms(lease)}}
 }
 
-func (permits) class() carrier.Class      { return carrier.Permits }
-func (permits) key(name string) string    { return keys.PermitsTaken(name) }
-func (permits) oweOutlived(*hold, Reason) {}
+func (permits) class() carrier.Class         { return carrier.Permits }
+func (permits) key(name string) string       { return keys.PermitsTaken(name) }
+func (permits) orphanOutlived(*hold, Reason) {}
 
 // Permits returns the ids of a PermitSemaphore's permits as Redisson gives them
 // to who acquires: 32 hexadecimal digits each. Whoever knows them may release the

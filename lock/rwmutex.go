@@ -79,7 +79,7 @@ type readers struct{ rwLocks }
 
 func (readers) acquire(a *attempt, field string) command {
 	c, writer, wait := a.c, "", 1
-	if h := c.kinOf(a.name, a.owner, writeKind); h != nil {
+	if h := c.sharedHold(a.name, a.owner, writeKind); h != nil {
 		writer = h.field()
 	}
 	if c.cfg.ReadersFirst {
@@ -102,16 +102,16 @@ func (readers) reenter(h *hold, count int32, lease time.Duration) command {
 }
 
 func (readers) class() carrier.Class                       { return carrier.Readers }
-func (readers) held(c *Client, name string, o owner) *hold { return c.kinOf(name, o, readKind) }
+func (readers) held(c *Client, name string, o owner) *hold { return c.sharedHold(name, o, readKind) }
 
 func (readers) locks(i Info) bool {
 	return i.Foreign || slices.ContainsFunc(i.Holders, func(h Holder) bool { return !h.Writing })
 }
 
-// oweOutlived: other readers, or a write hold of the owner, keep the key.
-func (readers) oweOutlived(h *hold, why Reason) {
+// orphanOutlived: other readers, or a write hold of the owner, keep the key.
+func (readers) orphanOutlived(h *hold, why Reason) {
 	if why == Expired || why == MaxHold {
-		h.oweAll()
+		h.orphan()
 	}
 }
 
@@ -139,14 +139,14 @@ func (writers) reenter(h *hold, count int32, lease time.Duration) command {
 }
 
 func (writers) class() carrier.Class                       { return carrier.Fields }
-func (writers) held(c *Client, name string, o owner) *hold { return c.kinOf(name, o, writeKind) }
+func (writers) held(c *Client, name string, o owner) *hold { return c.sharedHold(name, o, writeKind) }
 func (writers) locks(i Info) bool                          { return i.Foreign || i.Writing }
 
-// oweOutlived: a reading of the same owner keeps the key, and the field would keep
+// orphanOutlived: a reading of the same owner keeps the key, and the field would keep
 // all others out for as long. When nothing could be renewed, the others end too.
-func (writers) oweOutlived(h *hold, why Reason) {
-	if why == Expired || why == MaxHold || why == TrustEnded && h.c.kinOf(h.name, h.owner, readKind) != nil {
-		h.oweAll()
+func (writers) orphanOutlived(h *hold, why Reason) {
+	if why == Expired || why == MaxHold || why == TrustEnded && h.c.sharedHold(h.name, h.owner, readKind) != nil {
+		h.orphan()
 	}
 }
 
@@ -194,13 +194,13 @@ func (m *Mutex) lineOf(k kind) string {
 // reenterRW takes the lock by right of a hold that the owner has. It returns
 // errGone if there is none.
 func (m *Mutex) reenterRW(ctx context.Context, a *attempt) (*Held, error) {
-	if h := m.c.kinOf(m.name, a.owner, a.kind); h != nil {
+	if h := m.c.sharedHold(m.name, a.owner, a.kind); h != nil {
 		return h.reenter(ctx, a.lease, a.renewed)
 	}
 	switch {
-	case a.kind == writeKind && m.c.kinOf(m.name, a.owner, readKind) != nil:
+	case a.kind == writeKind && m.c.sharedHold(m.name, a.owner, readKind) != nil:
 		return nil, fmt.Errorf("%w and cannot also write, which would wait for itself: %q", ErrUpgrade, m.name)
-	case a.kind == readKind && m.c.kinOf(m.name, a.owner, writeKind) != nil:
+	case a.kind == readKind && m.c.sharedHold(m.name, a.owner, writeKind) != nil:
 		return a.try(ctx) // who writes may read
 	}
 	return nil, errGone
@@ -239,7 +239,7 @@ func (m *Mutex) waitRW(ctx context.Context, a *attempt, last error) (held *Held,
 
 // withdraw tells readers that a writer waits no more.
 func (c *Client) withdraw(name, writer string) {
-	c.janitor.send(&debt{
+	c.orphans.send(&orphan{
 		name: name, until: time.Now().Add(announcement(c.cfg)),
 		command: command{script.RwWithdraw, 1, c.publishing([]any{keys.RWWriters(name), writer, keys.RWChannel(name)})},
 	})

@@ -110,7 +110,7 @@ func tooMany(op, name string) error {
 	return fmt.Errorf("lock: %s of %q: there would be more than %d permits", op, name, maxPermits)
 }
 
-// change carries out a deed whose only argument, but for the channel, is n. A
+// change carries out a request whose only argument, but for the channel, is n. A
 // client that closes refuses it, or not.
 func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
 	if err := s.c.checkName(s.name); err != nil {
@@ -123,7 +123,7 @@ func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, 
 		return 0, ErrClosed
 	}
 	defer s.c.end()
-	return s.c.deed(op, s.name, code, n, keys.SemaphoreChannel(s.name)).insist(ctx)
+	return s.c.recorded(op, s.name, code, n, keys.SemaphoreChannel(s.name)).insist(ctx)
 }
 
 // Acquire takes n permits at once, and waits until they are free or ctx ends; of 0
@@ -217,7 +217,7 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 // is undone.
 func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free int64, err error) {
 	s.c.tries.Add(1)
-	d := s.c.deed(op, s.name, script.SemaphoreTake, wanted)
+	d := s.c.recorded(op, s.name, script.SemaphoreTake, wanted)
 	reply, err := d.carryOut(ctx, s.c.closing)
 	if err == nil {
 		if pair, ok := reply.([]any); ok && len(pair) == 2 {
@@ -231,7 +231,7 @@ func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free in
 		err = s.c.badReply(op, s.name, reply)
 	}
 	if !d.written.IsZero() {
-		s.c.janitor.send(&debt{
+		s.c.orphans.send(&orphan{
 			name: s.name, until: d.until(),
 			command: command{script.SemaphoreUndo, 2, s.c.publishing([]any{d.args[0], d.args[1], keys.SemaphoreChannel(s.name), ms(resultTTL)})},
 		})

@@ -61,7 +61,7 @@ func (p *PermitSemaphore) TTL(ctx context.Context) (time.Duration, error) {
 }
 
 func (c *Client) deleteSemaphore(ctx context.Context, name string, beside ...any) (bool, error) {
-	d := c.deed("delete", name, script.SemaphoreDelete, beside...)
+	d := c.recorded("delete", name, script.SemaphoreDelete, beside...)
 	d.keys += len(beside)
 	n, err := d.number(d.run(ctx, true))
 	return n == 1, err
@@ -72,7 +72,7 @@ func (c *Client) expireSemaphore(ctx context.Context, name string, ttl time.Dura
 		return false, errors.Join(c.checkName(name),
 			fmt.Errorf("lock: expire of %q: the time is %v: it must be whole milliseconds, at least 1 ms", name, ttl))
 	}
-	d := c.deed("expire", name, script.SemaphoreExpire, append(beside, ms(ttl))...)
+	d := c.recorded("expire", name, script.SemaphoreExpire, append(beside, ms(ttl))...)
 	d.keys += len(beside)
 	n, err := d.number(d.run(ctx, true))
 	return n == 1, err

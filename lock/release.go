@@ -19,14 +19,14 @@ type returned struct {
 	resent bool // an earlier request went unanswered
 }
 
-// giveBack ends h on Redis, whose lease the caller has released: it is handed
+// handOverOrRelease ends h on Redis, whose lease the caller has released: it is handed
 // to the first waiter of this client, or released if there is none, if a run of
-// hand-offs is over, or if an earlier giveBack of h went unanswered (again).
-func (c *Client) giveBack(ctx context.Context, h *hold, again bool) (returned, error) {
+// hand-offs is over, or if an earlier handOverOrRelease of h went unanswered (again).
+func (c *Client) handOverOrRelease(ctx context.Context, h *hold, again bool) (returned, error) {
 	defer c.forget(h) // nobody of this client goes on before
 	if !again {
 		if w := c.successor(h); w != nil {
-			r, err := c.handOff(ctx, h, w)
+			r, err := c.handOver(ctx, h, w)
 			if !errors.Is(err, errRefused) {
 				return r, err
 			}
@@ -54,8 +54,8 @@ func (c *Client) giveBack(ctx context.Context, h *hold, again bool) (returned, e
 // nothing; a plain release may pass.
 var errRefused = errors.New("lock: the hand-off was refused")
 
-// handOff makes w's hold out of h, in one script.
-func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, error) {
+// handOver makes w's hold out of h, in one script.
+func (c *Client) handOver(ctx context.Context, h *hold, w *waiter) (returned, error) {
 	next := &hold{c: c, name: h.name, kind: h.kind, owner: w.owner, seq: c.seqs.Add(1), count: 1, run: h.run + 1, runStart: h.runStart}
 	if h.run == 0 {
 		next.runStart = c.clock()
@@ -72,7 +72,7 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 		if _, refused := a.Err.(redis.Error); refused && !r.resent {
 			return r, errRefused
 		}
-		next.owe(w.lease)
+		next.orphanFor(w.lease)
 		return r, err
 	}
 	token, _, err := c.parseAcquire(h.name, a)
@@ -87,18 +87,18 @@ func (c *Client) handOff(ctx context.Context, h *hold, w *waiter) (returned, err
 	watched := c.lane(next.name).keep(next, renewal.Terms{Stamp: a.Stamp, TTL: w.lease, Fixed: !w.renewed}) == nil
 	if !watched {
 		// The yes came after its trust had ended: the waiters go on by themselves.
-		next.owe(w.lease)
+		next.orphanFor(w.lease)
 		return r, nil
 	}
 	if !c.deliver(next, w) {
-		c.passOn(next)
+		c.releaseUnclaimed(next)
 	}
 	return r, nil
 }
 
-// passOn gives back, in the background, what was handed to a waiter that has
+// releaseUnclaimed gives back, in the background, what was handed to a waiter that has
 // left: its Held, for others of its owner may have re-entered the hold.
-func (c *Client) passOn(h *hold) {
+func (c *Client) releaseUnclaimed(h *hold) {
 	h.set(unseen, true)
 	h.first.state.Store(isUnlocking)
 	c.begin(false)

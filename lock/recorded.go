@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// resultTTL is how long Redis remembers what a deed brought.
+	// resultTTL is how long Redis remembers what a request brought.
 	resultTTL = 30 * time.Second
-	// resendTime is how long after its first sending a deed is sent again:
+	// resendTime is how long after its first sending a request is sent again:
 	// well before its result is forgotten, for a copy may be under way.
 	resendTime = 20 * time.Second
 	maxPermits = 1<<31 - 1 // Redisson counts with Java's int
 )
 
-// deed is one request to an object that has no owner, a semaphore or a latch.
-// Its script keeps what it brought under a key of the deed's own, in the same
+// recorded is one request to an object that has no owner, a semaphore or a latch.
+// Its script keeps what it brought under a key of its own, in the same
 // step, so a copy of it changes nothing and gets the first answer again.
-type deed struct {
+type recorded struct {
 	c       *Client
 	op      string
 	name    string
@@ -34,15 +34,15 @@ type deed struct {
 	written time.Time // zero while it is sure that no copy was written
 }
 
-func (c *Client) deed(op, name string, s *script.Script, args ...any) *deed {
+func (c *Client) recorded(op, name string, s *script.Script, args ...any) *recorded {
 	result := keys.Result(name, c.id, c.seqs.Add(1))
 	args = append([]any{name, result}, args...)
-	return &deed{c: c, op: op, name: name, script: s, keys: 2, args: append(args, ms(resultTTL))}
+	return &recorded{c: c, op: op, name: name, script: s, keys: 2, args: append(args, ms(resultTTL))}
 }
 
 // carryOut sends d until it is answered or ctx ends. Config.FailFast, a client
 // that closes and the end of resendTime end it too.
-func (d *deed) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) {
+func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) {
 	for try := 0; ; try++ {
 		began := time.Now()
 		a := d.c.callKeys(ctx, d.name, d.script, d.keys, nil, d.args...)
@@ -63,10 +63,10 @@ func (d *deed) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) 
 }
 
 // over reports whether d must not be sent any more.
-func (d *deed) over() bool { return !d.written.IsZero() && time.Since(d.written) > resendTime }
+func (d *recorded) over() bool { return !d.written.IsZero() && time.Since(d.written) > resendTime }
 
 // until is when d must not be sent any more.
-func (d *deed) until() time.Time {
+func (d *recorded) until() time.Time {
 	if d.written.IsZero() {
 		return time.Now().Add(resendTime)
 	}
@@ -74,26 +74,26 @@ func (d *deed) until() time.Time {
 }
 
 // insist carries d out, which publishes and whose answer is a number, within
-// Config.UnlockTimeout; if it is unknown then what it brought, the janitor goes
+// Config.UnlockTimeout; if it is unknown then what it brought, the client goes
 // on sending it.
-func (d *deed) insist(ctx context.Context) (int64, error) {
+func (d *recorded) insist(ctx context.Context) (int64, error) {
 	d.args = d.c.publishing(d.args)
 	return d.number(d.settle(ctx))
 }
 
 // settle is insist for a script that does not publish, with any answer.
-func (d *deed) settle(ctx context.Context) (any, error) {
+func (d *recorded) settle(ctx context.Context) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.c.cfg.UnlockTimeout)
 	defer cancel()
 	reply, err := d.carryOut(ctx, nil)
 	if errors.Is(err, ErrUnknown) {
-		d.c.janitor.send(&debt{name: d.name, command: command{d.script, d.keys, d.args}, until: d.until()})
+		d.c.orphans.send(&orphan{name: d.name, command: command{d.script, d.keys, d.args}, until: d.until()})
 	}
 	return reply, err
 }
 
 // number is an answer that must be one.
-func (d *deed) number(reply any, err error) (int64, error) {
+func (d *recorded) number(reply any, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +106,7 @@ func (d *deed) number(reply any, err error) (int64, error) {
 
 // run settles d, unless the client may not: refuse says that a client which closes
 // does not begin it.
-func (d *deed) run(ctx context.Context, refuse bool) (any, error) {
+func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 	if err := d.c.checkName(d.name); err != nil {
 		return nil, err
 	}
