@@ -27,6 +27,25 @@ var (
 	ErrClosed = errors.New("lock: client is closed")
 )
 
+// refusal is a sentinel with the lock that it is about, and what to do.
+type refusal struct {
+	sentinel error
+	text     string
+}
+
+func (e *refusal) Error() string { return e.text }
+func (e *refusal) Unwrap() error { return e.sentinel }
+
+// closedError is ErrClosed of a call for that lock.
+func closedError(name string) error {
+	return &refusal{ErrClosed, fmt.Sprintf("lock: %q: the client is closed: use one that is not", name)}
+}
+
+// notHeldError is ErrNotHeld of a call of a Held of that lock.
+func notHeldError(name string) error {
+	return &refusal{ErrNotHeld, fmt.Sprintf("lock: %q: this Held is unlocked already: use each Held once", name)}
+}
+
 // HeldError says that another owner holds the lock. It is ErrNotAcquired.
 type HeldError struct {
 	Name string

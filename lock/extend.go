@@ -19,7 +19,7 @@ import (
 // ends while another request of this hold is not answered, Redis was asked
 // nothing, and the error is ctx.Err() and not ErrUnknown.
 func (x *Held) Extend(ctx context.Context, d time.Duration) error {
-	if err := checkLease(d); err != nil {
+	if err := checkLease(x.h.name, d); err != nil {
 		return err
 	}
 	h := x.h
@@ -50,12 +50,12 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		case !ok, n != 0 && n != 1:
 			return h.c.badReply("extend", h.name, a.Reply)
 		case h.is(leaving):
-			return ErrNotHeld // the last Unlock did not wait any longer
+			return notHeldError(h.name) // the last Unlock did not wait any longer
 		case n == 0:
 			return h.lostByLease(renewal.NotOwner)
 		case !h.lease.Extend(a.Stamp, d):
 			if h.is(leaving) {
-				return ErrNotHeld
+				return notHeldError(h.name)
 			}
 			return h.lostByLease(renewal.TrustEnded)
 		}
@@ -89,7 +89,7 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 		return nil, err
 	}
 	if h.kind == permitKind {
-		return nil, fmt.Errorf("lock: guard of %q: permits guard nothing, for others have some too", h.name)
+		return nil, fmt.Errorf("lock: guard of %q: not available for permits, which several holders share", h.name)
 	}
 	if err := h.enter(ctx); err != nil {
 		return nil, fmt.Errorf("lock: guard of %q was not run: %w", h.name, &busyError{err})
@@ -116,7 +116,7 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	case !ok, n != 0 && n != 1:
 		return nil, h.c.badReply("guard", h.name, a.Reply)
 	case n == 0 && h.is(leaving):
-		return nil, ErrNotHeld // the last Unlock did not wait any longer
+		return nil, notHeldError(h.name) // the last Unlock did not wait any longer
 	case n == 0:
 		return nil, h.lostByLease(renewal.NotOwner)
 	case len(values) < 2:

@@ -164,7 +164,7 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 		case ctx.Err() != nil:
 			return nil, waitErrorOf(ctx, m.name, last)
 		case c.ended():
-			return nil, ErrClosed
+			return nil, closedError(m.name)
 		}
 		if pause(ctx, c.closing, pace-time.Since(tried)) != nil {
 			continue

@@ -298,7 +298,7 @@ func (m *Mutex) wait(ctx context.Context, a *attempt, last error) (held *Held, e
 			return nil, v.left(ctx)
 		}
 		if c.ended() {
-			return nil, ErrClosed
+			return nil, closedError(m.name)
 		}
 		t, h := c.turnOf(m.name, w)
 		switch t {

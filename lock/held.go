@@ -106,7 +106,7 @@ func (x *Held) Context(parent context.Context) context.Context {
 func (x *Held) Unlock(ctx context.Context) error {
 	owed := x.state.CompareAndSwap(isOwed, isUnlocking)
 	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {
-		return ErrNotHeld
+		return notHeldError(x.h.name)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.h.c.cfg.UnlockTimeout)
 	defer cancel()

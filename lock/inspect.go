@@ -82,7 +82,7 @@ func (m *Mutex) parseInfo(reply any) (Info, error) {
 		}
 		count, err := strconv.Atoi(value)
 		if err != nil {
-			return Info{}, fmt.Errorf("lock: inspect of %q: the key is a hash but no lock's of this kind: field %.50q is %.50q", m.name, field, value)
+			return Info{}, fmt.Errorf("%w of this kind: inspect of %q: field %.50q is %.50q", ErrNotALock, m.name, field, value)
 		}
 		h := Holder{Field: field, Count: count}
 		if !m.kind.exclusive() {
@@ -92,7 +92,7 @@ func (m *Mutex) parseInfo(reply any) (Info, error) {
 	}
 	info.Locked, info.Writing = len(info.Holders) > 0, mode == "write"
 	if !m.kind.exclusive() && mode != "read" && mode != "write" {
-		return Info{}, fmt.Errorf("lock: inspect of %q: the key is a hash but no read-write lock's", m.name)
+		return Info{}, fmt.Errorf("%w of this kind: inspect of %q: the hash has no mode", ErrNotALock, m.name)
 	}
 	return info, nil
 }
@@ -195,7 +195,7 @@ func (m *Mutex) askKeys(ctx context.Context, op string, s *script.Script, keys i
 		return pipe.Answer{}, err
 	}
 	if !m.c.begin(true) {
-		return pipe.Answer{}, ErrClosed
+		return pipe.Answer{}, closedError(m.name)
 	}
 	defer m.c.end()
 	a := m.c.callKeys(ctx, m.name, s, keys, nil, args...)

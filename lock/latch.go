@@ -41,7 +41,7 @@ func (errShut) Is(target error) bool { return target == ErrNotAcquired }
 // and reports whether it did. Redisson's trySetCount. Errors are those of
 // CountDown.
 func (l *CountDownLatch) TrySet(ctx context.Context, n int64) (bool, error) {
-	if err := checkPermits("counts", n, 1); err != nil {
+	if err := checkPermits(l.name, "counts", n, 1); err != nil {
 		return false, err
 	}
 	done, err := l.change(ctx, "set count", script.LatchSet, true, n, l.channel())
@@ -77,7 +77,7 @@ func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script
 		return 0, waitErrorOf(ctx, l.name, nil)
 	}
 	if !l.c.begin(refuse) {
-		return 0, ErrClosed
+		return 0, closedError(l.name)
 	}
 	defer l.c.end()
 	return l.c.recorded(op, l.name, s, args...).insist(ctx)
@@ -96,7 +96,7 @@ func (l *CountDownLatch) Wait(ctx context.Context) error {
 		return waitErrorOf(ctx, l.name, nil)
 	}
 	if !l.c.begin(true) {
-		return ErrClosed
+		return closedError(l.name)
 	}
 	defer l.c.end()
 	if overdue(ctx) {

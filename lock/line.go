@@ -212,7 +212,7 @@ func (c *Client) attend(ctx context.Context, name, line, channel string, e erran
 		case ctx.Err() != nil:
 			return waitErrorOf(ctx, name, last)
 		case c.ended():
-			return ErrClosed
+			return closedError(name)
 		}
 		var err error
 		switch turn {

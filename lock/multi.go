@@ -129,7 +129,7 @@ func (m *MultiLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 		return once(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return m.acquire(ctx, t) })
 	}
 	if !t.renewed {
-		if err := checkLease(t.lease); err != nil {
+		if err := checkLease(m.members[0].name, t.lease); err != nil {
 			return nil, err
 		}
 	}

@@ -261,7 +261,7 @@ func (x *MultiHeld) release(ctx context.Context) (lost, open []error) {
 			case err := <-results:
 				waiting--
 				switch {
-				case err == nil, err == ErrNotHeld: // by an earlier call
+				case err == nil, errors.Is(err, ErrNotHeld): // by an earlier call
 				case errors.Is(err, ErrLost):
 					lost = append(lost, err)
 				default:

@@ -77,7 +77,7 @@ type terms struct {
 var errGone = errors.New("lock: bug: the hold is gone")
 
 func errOtherKind(name string) error {
-	return fmt.Errorf("lock: %q is held by the same owner as another sort of lock", name)
+	return fmt.Errorf("lock: %q is held by the same owner as another kind of lock: use a name for one kind", name)
 }
 
 // acquire is all four ways to take the lock.
@@ -128,7 +128,7 @@ func (c *Client) poll(ttl time.Duration, foreign bool) time.Duration {
 // enter begins an acquisition, if nothing forbids it; the caller calls end when
 // it is through.
 func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*attempt, error) {
-	if err := errors.Join(c.checkName(name), checkLease(t.lease)); err != nil {
+	if err := errors.Join(c.checkName(name), checkLease(name, t.lease)); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -139,7 +139,7 @@ func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*atte
 		return nil, err
 	}
 	if !c.begin(true) {
-		return nil, ErrClosed
+		return nil, closedError(name)
 	}
 	return &attempt{c: c, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
 }
@@ -229,14 +229,14 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Hel
 	switch {
 	case errors.Is(err, renewal.ErrClosed) && c.ended():
 		a.retire()
-		return nil, ErrClosed
+		return nil, closedError(a.name)
 	case err != nil: // the yes came after its trust had ended, or the server's
 		a.retire()
 		return nil, &UnknownError{Op: "acquire", Name: a.name, Err: err}
 	case !c.adopt(h):
 		h.lease.Release()
 		a.retire()
-		return nil, ErrClosed
+		return nil, closedError(a.name)
 	}
 	return h.firstHeld(a.renewed), nil
 }
@@ -305,7 +305,7 @@ func mayHaveRun(a pipe.Answer, err error) bool {
 func (c *Client) callError(op, name string, a pipe.Answer) error {
 	switch {
 	case errors.Is(a.Err, ErrClosed):
-		return ErrClosed
+		return closedError(name)
 	case !c.traits.Slots && pipe.OfCluster(a.Err):
 		return clusterError(op, name, a.Err)
 	case pipe.Definite(a.Err):

@@ -66,14 +66,14 @@ func (p *PermitSemaphore) TrySet(ctx context.Context, n int64) (bool, error) {
 // many as are too many do not come back. Redisson's setPermits. Errors are those
 // of Semaphore.Release.
 func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
-	if err := errors.Join(p.s.c.checkName(p.s.name), checkPermits("permits", n, 0)); err != nil {
+	if err := errors.Join(p.s.c.checkName(p.s.name), checkPermits(p.s.name, "permits", n, 0)); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return waitErrorOf(ctx, p.s.name, nil)
 	}
 	if !p.s.c.begin(true) {
-		return ErrClosed
+		return closedError(p.s.name)
 	}
 	defer p.s.c.end()
 	d := p.s.c.recorded("set permits", p.s.name, script.PermitSet, keys.PermitsTaken(p.s.name), n, keys.SemaphoreChannel(p.s.name))
@@ -135,9 +135,9 @@ func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held,
 		t.wait = false
 		return once(ctx, c.cfg.IOTimeout, name, func(ctx context.Context) (*Held, error) { return p.acquire(ctx, n, t) })
 	}
-	err := errors.Join(c.checkName(name), checkLease(t.lease))
+	err := errors.Join(c.checkName(name), checkLease(name, t.lease))
 	if n < 1 || n > maxPermitsAtOnce {
-		err = errors.Join(err, fmt.Errorf("lock: the number of permits is %d: it must be from 1 to %d", n, maxPermitsAtOnce))
+		err = errors.Join(err, fmt.Errorf("lock: the number of permits of %q is %d: it must be from 1 to %d", name, n, maxPermitsAtOnce))
 	}
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held,
 		return nil, waitErrorOf(ctx, name, nil)
 	}
 	if !c.begin(true) {
-		return nil, ErrClosed
+		return nil, closedError(name)
 	}
 	defer c.end()
 	began := time.Now()
@@ -305,7 +305,7 @@ func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
 		return PermitInfo{}, err
 	}
 	if !p.s.c.begin(true) {
-		return PermitInfo{}, ErrClosed
+		return PermitInfo{}, closedError(p.s.name)
 	}
 	defer p.s.c.end()
 	a := p.s.c.callKeys(ctx, p.s.name, script.PermitInspect, 2, nil, p.s.name, keys.PermitsTaken(p.s.name), time.Now().UnixMilli())

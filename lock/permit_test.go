@@ -285,9 +285,9 @@ func TestPermitBadInput(t *testing.T) {
 		require.ErrorContains(t, err, "it must be from 1 to 1000")
 	}
 	_, err := sem.AcquireFor(ctx, 0, time.Microsecond)
-	require.ErrorContains(t, err, "number of permits is 0")
-	require.ErrorContains(t, err, "lease is")
-	require.ErrorContains(t, sem.Set(ctx, -1), "permits is -1")
+	require.ErrorContains(t, err, "is 0: it must be from 1 to")
+	require.ErrorContains(t, err, "it must be whole milliseconds")
+	require.ErrorContains(t, sem.Set(ctx, -1), "is -1: it must be from 0 to")
 	_, err = c.PermitSemaphore("").TryAcquire(ctx, 1)
 	require.ErrorContains(t, err, "name is empty")
 	_, err = c.PermitSemaphore("").Inspect(ctx)

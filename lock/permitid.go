@@ -92,7 +92,7 @@ func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 func (p *PermitSemaphore) SetLease(ctx context.Context, id string, d time.Duration) error {
 	c, name := p.s.c, p.s.name
 	text, err := checkID(id)
-	if err := errors.Join(err, checkLease(d)); err != nil {
+	if err := errors.Join(err, checkLease(name, d)); err != nil {
 		return err
 	}
 	now := time.Now().UnixMilli()

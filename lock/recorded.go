@@ -57,7 +57,7 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, err
 			return nil, err
 		}
 		if isClosed(stop) {
-			return nil, ErrClosed
+			return nil, closedError(d.name)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 		return nil, waitErrorOf(ctx, d.name, nil)
 	}
 	if !d.c.begin(refuse) {
-		return nil, ErrClosed
+		return nil, closedError(d.name)
 	}
 	defer d.c.end()
 	return d.settle(ctx)
@@ -131,7 +131,7 @@ func (c *Client) readAt(ctx context.Context, op, name string, s *script.Script, 
 		return nil, err
 	}
 	if !c.begin(true) {
-		return nil, ErrClosed
+		return nil, closedError(name)
 	}
 	defer c.end()
 	a := c.call(ctx, name, s, nil, args...)
@@ -153,7 +153,7 @@ func (c *Client) readCount(ctx context.Context, op, name string) (int64, bool, e
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
-		return 0, false, fmt.Errorf("lock: %s of %q: the key is no counter: it is %.50q", op, name, text)
+		return 0, false, fmt.Errorf("%w: %s of %q: it is no counter but %.50q", ErrNotALock, op, name, text)
 	}
 	return n, true, nil
 }
@@ -175,9 +175,9 @@ func isClosed(ch <-chan struct{}) bool {
 	}
 }
 
-func checkPermits(what string, n, least int64) error {
+func checkPermits(name, what string, n, least int64) error {
 	if n < least || n > maxPermits {
-		return fmt.Errorf("lock: the number of %s is %d: it must be from %d to %d", what, n, least, maxPermits)
+		return fmt.Errorf("lock: the number of %s of %q is %d: it must be from %d to %d", what, name, n, least, maxPermits)
 	}
 	return nil
 }

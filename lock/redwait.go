@@ -23,11 +23,11 @@ func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 		return once(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return r.acquire(ctx, t) })
 	}
 	if !t.renewed {
-		if err := checkLease(t.lease); err != nil {
+		if err := checkLease(r.members[0].name, t.lease); err != nil {
 			return nil, err
 		}
 		if t.lease > r.cfg.LongestLease {
-			return nil, fmt.Errorf("lock: the lease is %v: it must be at most RedLockConfig.LongestLease, %v", t.lease, r.cfg.LongestLease)
+			return nil, fmt.Errorf("lock: the lease of %q is %v: it must be at most RedLockConfig.LongestLease, %v", r.members[0].name, t.lease, r.cfg.LongestLease)
 		}
 	}
 	o, err := r.members[0].c.ownerOf(ctx)

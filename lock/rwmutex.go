@@ -199,7 +199,7 @@ func (m *Mutex) reenterRW(ctx context.Context, a *attempt) (*Held, error) {
 	}
 	switch {
 	case a.kind == writeKind && m.c.sharedHold(m.name, a.owner, readKind) != nil:
-		return nil, fmt.Errorf("%w and cannot also write, which would wait for itself: %q", ErrUpgrade, m.name)
+		return nil, fmt.Errorf("%w and cannot also write, because it would wait for itself: unlock the reading of %q first", ErrUpgrade, m.name)
 	case a.kind == readKind && m.c.sharedHold(m.name, a.owner, writeKind) != nil:
 		return a.try(ctx) // who writes may read
 	}

@@ -54,7 +54,7 @@ func (e *PermitsError) Is(target error) bool { return target == ErrNotAcquired }
 // TrySet gives the semaphore n permits if it does not exist, and reports
 // whether it did. Redisson's trySetPermits. Errors are those of Release.
 func (s *Semaphore) TrySet(ctx context.Context, n int64) (bool, error) {
-	if err := checkPermits("permits", n, 0); err != nil {
+	if err := checkPermits(s.name, "permits", n, 0); err != nil {
 		return false, err
 	}
 	done, err := s.change(ctx, "set permits", script.SemaphoreSet, n, true)
@@ -65,7 +65,7 @@ func (s *Semaphore) TrySet(ctx context.Context, n int64) (bool, error) {
 // that are taken now will not be free again when they are released. Redisson's
 // addPermits. Errors are those of Release.
 func (s *Semaphore) Add(ctx context.Context, n int64) error {
-	if err := checkPermits("permits", max(n, -n), 0); err != nil {
+	if err := checkPermits(s.name, "permits", max(n, -n), 0); err != nil {
 		return err
 	}
 	return s.add(ctx, "add permits", n, true)
@@ -78,7 +78,7 @@ func (s *Semaphore) Add(ctx context.Context, n int64) error {
 // again: the client goes on sending this request, which takes effect once, until
 // 20 s after it was first sent.
 func (s *Semaphore) Release(ctx context.Context, n int64) error {
-	if err := errors.Join(s.c.checkName(s.name), checkPermits("permits", n, 0)); err != nil || n == 0 {
+	if err := errors.Join(s.c.checkName(s.name), checkPermits(s.name, "permits", n, 0)); err != nil || n == 0 {
 		return err
 	}
 	return s.add(context.WithoutCancel(ctx), "release", n, false)
@@ -88,7 +88,7 @@ func (s *Semaphore) Release(ctx context.Context, n int64) error {
 // one and makes none, as Release does. Of 0 permits it only asks. It works under a
 // cancelled ctx, too. Redisson's releaseIfExists. Errors are those of Release.
 func (s *Semaphore) ReleaseIfExists(ctx context.Context, n int64) (bool, error) {
-	if err := errors.Join(s.c.checkName(s.name), checkPermits("permits", n, 0)); err != nil {
+	if err := errors.Join(s.c.checkName(s.name), checkPermits(s.name, "permits", n, 0)); err != nil {
 		return false, err
 	}
 	done, err := s.change(context.WithoutCancel(ctx), "release", script.SemaphoreRelease, n, false)
@@ -120,7 +120,7 @@ func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, 
 		return 0, waitErrorOf(ctx, s.name, nil)
 	}
 	if !s.c.begin(refuse) {
-		return 0, ErrClosed
+		return 0, closedError(s.name)
 	}
 	defer s.c.end()
 	return s.c.recorded(op, s.name, code, n, keys.SemaphoreChannel(s.name)).insist(ctx)
@@ -149,7 +149,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, n int64) error {
 }
 
 func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
-	if err := errors.Join(s.c.checkName(s.name), checkPermits("permits", n, 0)); err != nil || n == 0 {
+	if err := errors.Join(s.c.checkName(s.name), checkPermits(s.name, "permits", n, 0)); err != nil || n == 0 {
 		return err
 	}
 	if wait && overdue(ctx) {
@@ -162,7 +162,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 		return waitErrorOf(ctx, s.name, nil)
 	}
 	if !s.c.begin(true) {
-		return ErrClosed
+		return closedError(s.name)
 	}
 	defer s.c.end()
 	channel := keys.SemaphoreChannel(s.name)
@@ -204,7 +204,7 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	if !s.c.begin(true) {
-		return 0, ErrClosed
+		return 0, closedError(s.name)
 	}
 	defer s.c.end()
 	ctx, cancel := context.WithTimeout(ctx, s.c.cfg.UnlockTimeout)

@@ -3,6 +3,7 @@ package renewal_test
 import (
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -101,6 +102,7 @@ func TestASleepInTheMiddleOfARenewal(t *testing.T) {
 		for w.Stats().InFlight == 0 {
 			time.Sleep(time.Millisecond)
 		}
+		synctest.Wait() // the store has carried it out before the sleep, and answers after it
 		s.suspend(10 * time.Second)
 		time.Sleep(4 * time.Second)
 		s.setFault(func() fault { return fault{drop: true} })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -85,6 +86,7 @@ func TestNothingIsSentAfterCloseTold(t *testing.T) {
 		for w.Stats().InFlight == 0 {
 			time.Sleep(time.Millisecond)
 		}
+		synctest.Wait() // it is on its way to the store, or there
 		w.Close()
 		require.Equal(t, []renewal.Reason{renewal.Closed}, h.reasons())
 		require.False(t, h.toldAt().Before(written))

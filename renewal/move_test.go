@@ -68,6 +68,7 @@ func TestAMoveInFlightIgnoresTheOldLanesAnswer(t *testing.T) {
 		for w.Stats().InFlight == 0 {
 			time.Sleep(time.Millisecond)
 		}
+		synctest.Wait() // it is on its way to the store, or there
 		h.migrate(b)
 		require.True(t, h.lease.Move(to))
 		time.Sleep(200 * time.Millisecond)

@@ -191,6 +191,7 @@ func TestALeaseSetFixedInFlightIsNotExtendedByTheAnswer(t *testing.T) {
 		for w.Stats().InFlight == 0 {
 			time.Sleep(time.Millisecond)
 		}
+		synctest.Wait() // it is on its way to the store, or there
 		end := h.lease.Deadline()
 		h.lease.SetFixed(true)
 		time.Sleep(time.Second)
