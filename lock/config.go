@@ -174,7 +174,7 @@ func (c *Client) checkName(name string) error {
 // checkLease refuses what Redis or the watchdog could not keep.
 func checkLease(name string, d time.Duration) error {
 	if d < MinLease || d > MaxLease || d%time.Millisecond != 0 {
-		return fmt.Errorf("lock: the lease of %q is %v: it must be whole milliseconds from %v to %v", name, d, MinLease, MaxLease)
+		return fmt.Errorf("lock: %q: the lease is %v: it must be whole milliseconds from %v to %v", name, d, MinLease, MaxLease)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (m *Mutex) parseInfo(reply any) (Info, error) {
 		}
 		count, err := strconv.Atoi(value)
 		if err != nil {
-			return Info{}, fmt.Errorf("%w of this kind: inspect of %q: field %.50q is %.50q", ErrNotALock, m.name, field, value)
+			return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but no lock's of this kind: field %.50q is %.50q", ErrNotALock, m.name, field, value)
 		}
 		h := Holder{Field: field, Count: count}
 		if !m.kind.exclusive() {
@@ -92,7 +92,7 @@ func (m *Mutex) parseInfo(reply any) (Info, error) {
 	}
 	info.Locked, info.Writing = len(info.Holders) > 0, mode == "write"
 	if !m.kind.exclusive() && mode != "read" && mode != "write" {
-		return Info{}, fmt.Errorf("%w of this kind: inspect of %q: the hash has no mode", ErrNotALock, m.name)
+		return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but no read-write lock's", ErrNotALock, m.name)
 	}
 	return info, nil
 }

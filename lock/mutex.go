@@ -77,7 +77,7 @@ type terms struct {
 var errGone = errors.New("lock: bug: the hold is gone")
 
 func errOtherKind(name string) error {
-	return fmt.Errorf("lock: %q is held by the same owner as another kind of lock: use a name for one kind", name)
+	return fmt.Errorf("lock: %q is held by the same owner as another sort of lock: use a name for one sort", name)
 }
 
 // acquire is all four ways to take the lock.

@@ -137,7 +137,7 @@ func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held,
 	}
 	err := errors.Join(c.checkName(name), checkLease(name, t.lease))
 	if n < 1 || n > maxPermitsAtOnce {
-		err = errors.Join(err, fmt.Errorf("lock: the number of permits of %q is %d: it must be from 1 to %d", name, n, maxPermitsAtOnce))
+		err = errors.Join(err, fmt.Errorf("lock: %q: the number of permits is %d: it must be from 1 to %d", name, n, maxPermitsAtOnce))
 	}
 	if err != nil {
 		return nil, err

@@ -178,7 +178,7 @@ func TestAPermitLeaseEndsAndCanBeExtended(t *testing.T) {
 	held, err := sem.AcquireFor(ctx, 2, 200*time.Millisecond)
 	require.NoError(t, err)
 	_, err = held.Guard(ctx, "GET", []string{sem.Name()})
-	require.ErrorContains(t, err, "guard nothing")
+	require.ErrorContains(t, err, "not available for permits")
 	work := held.Context(lock.WithOwner(ctx, "mine"))
 	require.NoError(t, c.Mutex(sem.Name()+"lock").Do(work, func(ctx context.Context) error {
 		require.True(t, c.Mutex(sem.Name()+"lock").HeldBy(lock.WithOwner(ctx, "mine")), "permits are no owner")

@@ -177,7 +177,7 @@ func isClosed(ch <-chan struct{}) bool {
 
 func checkPermits(name, what string, n, least int64) error {
 	if n < least || n > maxPermits {
-		return fmt.Errorf("lock: the number of %s of %q is %d: it must be from %d to %d", what, name, n, least, maxPermits)
+		return fmt.Errorf("lock: %q: the number of %s is %d: it must be from %d to %d", name, what, n, least, maxPermits)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 			return nil, err
 		}
 		if t.lease > r.cfg.LongestLease {
-			return nil, fmt.Errorf("lock: the lease of %q is %v: it must be at most RedLockConfig.LongestLease, %v", r.members[0].name, t.lease, r.cfg.LongestLease)
+			return nil, fmt.Errorf("lock: %q: the lease is %v: it must be at most RedLockConfig.LongestLease, %v", r.members[0].name, t.lease, r.cfg.LongestLease)
 		}
 	}
 	o, err := r.members[0].c.ownerOf(ctx)
