@@ -213,7 +213,8 @@ func TestARenewalGivesAPermitItsWholeLeaseAgain(t *testing.T) {
 		time.Sleep(time.Second)
 		left, err = other.Lease(ctx, id)
 		require.NoError(t, err)
-		require.Equal(t, 29*time.Second, left)
+		require.GreaterOrEqual(t, left, 29*time.Second) // the first renewal may come at any time
+		require.LessOrEqual(t, left, 30*time.Second)
 		require.NoError(t, other.SetLease(ctx, id, 12*time.Second)) // a renewal comes before that
 		time.Sleep(time.Hour)
 		require.True(t, held.Valid())
