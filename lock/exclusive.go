@@ -34,10 +34,9 @@ func (mutexes) locks(i Info) bool            { return i.Locked }
 func (mutexes) orphanOutlived(*hold, Reason) {}
 
 func (mutexes) held(c *Client, name string, o owner) *hold {
-	if h := c.lookup(name); h != nil && h.owner == o && !h.is(leaving) {
-		return h
-	}
-	return nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ownLocked(name, o)
 }
 
 // notMutex is what a hash is that no exclusive lock has made.

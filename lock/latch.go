@@ -70,17 +70,7 @@ func (l *CountDownLatch) Reset(ctx context.Context) (bool, error) {
 }
 
 func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script, refuse bool, args ...any) (int64, error) {
-	if err := l.c.checkName(l.name); err != nil {
-		return 0, err
-	}
-	if ctx.Err() != nil {
-		return 0, waitErrorOf(ctx, l.name, nil)
-	}
-	if !l.c.begin(refuse) {
-		return 0, closedError(l.name)
-	}
-	defer l.c.end()
-	return l.c.recorded(op, l.name, s, args...).insist(ctx)
+	return l.c.recorded(op, l.name, s, args...).insist(ctx, refuse)
 }
 
 // Wait returns nil when the latch is open, at once if it is now. It is woken by

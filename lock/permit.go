@@ -69,16 +69,9 @@ func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
 	if err := errors.Join(p.s.c.checkName(p.s.name), checkPermits(p.s.name, "permits", n, 0)); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return waitErrorOf(ctx, p.s.name, nil)
-	}
-	if !p.s.c.begin(true) {
-		return closedError(p.s.name)
-	}
-	defer p.s.c.end()
 	d := p.s.c.recorded("set permits", p.s.name, script.PermitSet, keys.PermitsTaken(p.s.name), n, keys.SemaphoreChannel(p.s.name))
 	d.keys++
-	_, err := d.insist(ctx)
+	_, err := d.insist(ctx, true)
 	return err
 }
 

@@ -73,23 +73,10 @@ func (d *recorded) until() time.Time {
 	return d.written.Add(resendTime)
 }
 
-// insist carries d out, which publishes and whose answer is a number, within
-// Config.UnlockTimeout; if it is unknown then what it brought, the client goes
-// on sending it.
-func (d *recorded) insist(ctx context.Context) (int64, error) {
+// insist is run of a script that publishes and whose answer is a number.
+func (d *recorded) insist(ctx context.Context, refuse bool) (int64, error) {
 	d.args = d.c.publishing(d.args)
-	return d.number(d.settle(ctx))
-}
-
-// settle is insist for a script that does not publish, with any answer.
-func (d *recorded) settle(ctx context.Context) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.c.cfg.UnlockTimeout)
-	defer cancel()
-	reply, err := d.carryOut(ctx, nil)
-	if errors.Is(err, ErrUnknown) {
-		d.c.orphans.send(&orphan{name: d.name, command: command{d.script, d.keys, d.args}, until: d.until()})
-	}
-	return reply, err
+	return d.number(d.run(ctx, refuse))
 }
 
 // number is an answer that must be one.
@@ -104,8 +91,9 @@ func (d *recorded) number(reply any, err error) (int64, error) {
 	return n, nil
 }
 
-// run settles d, unless the client may not: refuse says that a client which closes
-// does not begin it.
+// run carries d out within Config.UnlockTimeout; if it is unknown then what it
+// brought, the client goes on sending it. refuse says that a client which closes does
+// not begin it.
 func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 	if err := d.c.checkName(d.name); err != nil {
 		return nil, err
@@ -117,7 +105,13 @@ func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 		return nil, closedError(d.name)
 	}
 	defer d.c.end()
-	return d.settle(ctx)
+	ctx, cancel := context.WithTimeout(ctx, d.c.cfg.UnlockTimeout)
+	defer cancel()
+	reply, err := d.carryOut(ctx, nil)
+	if errors.Is(err, ErrUnknown) {
+		d.c.orphans.send(&orphan{name: d.name, command: command{d.script, d.keys, d.args}, until: d.until()})
+	}
+	return reply, err
 }
 
 // read sends a script that changes nothing, once.

@@ -113,17 +113,7 @@ func tooMany(op, name string) error {
 // change carries out a request whose only argument, but for the channel, is n. A
 // client that closes refuses it, or not.
 func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
-	if err := s.c.checkName(s.name); err != nil {
-		return 0, err
-	}
-	if err := ctx.Err(); err != nil {
-		return 0, waitErrorOf(ctx, s.name, nil)
-	}
-	if !s.c.begin(refuse) {
-		return 0, closedError(s.name)
-	}
-	defer s.c.end()
-	return s.c.recorded(op, s.name, code, n, keys.SemaphoreChannel(s.name)).insist(ctx)
+	return s.c.recorded(op, s.name, code, n, keys.SemaphoreChannel(s.name)).insist(ctx, refuse)
 }
 
 // Acquire takes n permits at once, and waits until they are free or ctx ends; of 0
