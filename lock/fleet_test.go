@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/internal/keys"
@@ -198,7 +199,7 @@ func TestHoldsFollowTheirSlots(t *testing.T) {
 			}
 		}
 		require.Equal(t, 100, lost)
-		closeNow(c)
+		fixture.CloseNow(c)
 	})
 }
 

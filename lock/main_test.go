@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -66,9 +65,6 @@ func onRedis(t *testing.T) *redistest.Server {
 	}
 	return server
 }
-
-// closeNow is fixture.CloseNow.
-func closeNow(c *lock.Client) { fixture.CloseNow(c) }
 
 func isAny(err error, targets ...error) bool {
 	for _, target := range targets {

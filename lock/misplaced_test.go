@@ -39,7 +39,7 @@ func TestARenewalThatTheOnlyServerRedirectsLosesTheLock(t *testing.T) {
 					}
 				}}})
 				require.NoError(t, err)
-				defer closeNow(c)
+				defer fixture.CloseNow(c)
 				held, err := c.Mutex(strings.ReplaceAll(t.Name(), "/", ":") + name).Lock(bounded.Context(t))
 				require.NoError(t, err)
 				bounded.Receive(t, held.Done())

@@ -19,7 +19,7 @@ func lockBy(t *testing.T, url, name string) error {
 	t.Helper()
 	c, err := lock.Open(url, lock.Config{Lease: 10 * time.Second})
 	require.NoError(t, err)
-	defer closeNow(c)
+	defer fixture.CloseNow(c)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	held, err := c.Mutex(name).TryLock(ctx)
@@ -36,7 +36,7 @@ func TestOpenReachesTheServerOfItsURL(t *testing.T) {
 	// The lock is in the database of the URL.
 	c, err := lock.Open("redis://"+s.Addr()+"/3?dial_timeout=2s&read_timeout=2s&write_timeout=500ms", lock.Config{})
 	require.NoError(t, err)
-	defer closeNow(c)
+	defer fixture.CloseNow(c)
 	held, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 	require.NoError(t, err)
 	require.False(t, fixture.Exists(t, s, t.Name()))

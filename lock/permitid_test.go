@@ -405,7 +405,7 @@ func TestByIDAndDeleteNeedNoMoreThanREADMESays(t *testing.T) {
 		return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
 	}}, lock.Config{KeyPrefix: "app:"})
 	require.NoError(t, err)
-	defer closeNow(c)
+	defer fixture.CloseNow(c)
 	ctx := context.Background()
 	permits, sem := c.PermitSemaphore("p"), c.Semaphore("s")
 	require.NoError(t, permits.Set(ctx, 2))
