@@ -72,7 +72,7 @@ func (x *Held) errLocked() error {
 	case x.h.why != 0:
 		return x.h.lostErrorLocked()
 	case x.h.closing:
-		return x.h.closedError()
+		return x.h.lostToClose()
 	case x.h.is(leaving):
 		return ErrNotHeld // its Unlock went unanswered
 	}

@@ -187,10 +187,10 @@ func (h *hold) announceClose() {
 	watching := h.watching
 	h.watching = nil
 	h.mu.Unlock()
-	watching.end(h.closedError())
+	watching.end(h.lostToClose())
 }
 
-func (h *hold) closedError() *LostError {
+func (h *hold) lostToClose() *LostError {
 	return &LostError{Name: h.name, Reason: Closed, Token: h.token}
 }
 

@@ -135,6 +135,9 @@ func TestAMultiLockOfEveryKind(t *testing.T) {
 	}()
 	require.True(t, held.Valid())
 	require.NoError(t, held.Unlock(ctx))
+	err = held.Unlock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotHeld)
+	require.ErrorContains(t, err, t.Name(), "it names a lock")
 	require.NoError(t, bounded.Receive(t, got).Unlock(ctx))
 	for _, m := range members(b) {
 		locked, err := m.IsLocked(ctx)

@@ -211,7 +211,7 @@ func (x *MultiHeld) Context(parent context.Context) context.Context {
 // MultiHeld was unlocked before.
 func (x *MultiHeld) Unlock(ctx context.Context) error {
 	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isLeft, isUnlocking) {
-		return ErrNotHeld
+		return notHeldError(x.parts[0].Name())
 	}
 	x.mu.Lock()
 	cause := x.cause
