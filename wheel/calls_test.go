@@ -311,6 +311,27 @@ func TestARefusedTimerStaysWhereItWas(t *testing.T) {
 	require.ErrorIs(t, err, wheel.ErrStopped, "it is its old wheel's still")
 }
 
+// TestARefusedTimerKeepsItsTask: one that has fired, or was stopped, runs what it ran
+// before if it is reset.
+func TestARefusedTimerKeepsItsTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, wheel.Config{MaxPending: 1})
+		task, other := newTimes(), newTimes()
+		var fired, filler wheel.Timer
+		require.NoError(t, w.Schedule(&fired, time.Second, task))
+		advance(2 * time.Second)
+		require.Len(t, task.all(), 1)
+		require.NoError(t, w.Schedule(&filler, time.Hour, other))
+		require.ErrorIs(t, w.Schedule(&fired, time.Second, other), wheel.ErrTooManyPending)
+		require.True(t, filler.Stop())
+		_, err := fired.Reset(time.Second)
+		require.NoError(t, err)
+		advance(2 * time.Second)
+		require.Len(t, task.all(), 2)
+		require.Empty(t, other.all())
+	})
+}
+
 func TestATimerOfAStoppedWheelGoesToAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := newTimes()

@@ -47,7 +47,13 @@ type idleConn struct {
 	quit wheel.Timer
 }
 
+// Fire runs on the wheel's goroutine. Close of a TCP connection does not block; that of a TLS one may, so it needs a goroutine.
 func (c *idleConn) Fire(*wheel.Timer) { _ = c.Close() }
+
+func (c *idleConn) Close() error {
+	c.quit.Stop() // the wheel keeps nothing of a connection that was closed otherwise
+	return c.Conn.Close()
+}
 
 func (c *idleConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)

@@ -34,9 +34,9 @@ type funcTask func()
 func (f funcTask) Fire(*Timer) { f() }
 
 // Timer is a timer of a [Wheel]. It is meant to be a field of the caller's own struct, by value:
-// its zero value is ready for [Wheel.Schedule], and no use of it allocates. It must not be copied
-// after first use: a call that meets a copy of a pending timer panics. It belongs to one wheel until that is
-// stopped. All methods are safe for concurrent use.
+// its zero value is ready for [Wheel.Schedule], and no call of it allocates but where the wheel's buckets have to
+// grow. It must not be copied after first use: a call that meets a copy of a pending timer panics. It belongs to one
+// wheel until that is stopped. All methods are safe for concurrent use.
 type Timer struct {
 	_ noCopy
 
