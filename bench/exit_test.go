@@ -11,19 +11,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 // Each fault is one line on stderr, nothing on stdout, and the right status.
 func TestExitStatusAndOneClearLine(t *testing.T) {
 	t.Parallel()
-	secret, err := redistest.StartMini(redistest.MiniOptions{Password: "s3cret"})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, secret.Stop()) })
-	dead := miniServer(t)
+	secret := fixture.StartMini(t, redistest.MiniOptions{Password: "s3cret"})
+	dead := fixture.Mini(t)
 	require.NoError(t, dead.Kill())
 	// miniredis has as many databases as are asked for.
-	open, wrongDB := ownServer(t), "DB"
+	open, wrongDB := fixture.Either(t), "DB"
 	if open.Kind() == redistest.Mini {
 		open, wrongDB = dead, ""
 	}
@@ -94,7 +93,7 @@ func TestHelpIsNoFault(t *testing.T) {
 
 func TestUnusableREDIS_ADDRIsNamed(t *testing.T) {
 	t.Parallel()
-	dead := miniServer(t)
+	dead := fixture.Mini(t)
 	require.NoError(t, dead.Kill())
 	cmd := command(t)
 	cmd.Env = append(cmd.Env, redistest.EnvAddr+"="+dead.Addr())

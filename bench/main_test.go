@@ -1,26 +1,23 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
 	"github.com/wheellock/wheellock/bench/internal/run"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
@@ -47,74 +44,12 @@ const (
 	pollOften = 20 * time.Millisecond
 )
 
-// output is written by a run and its rows' processes at once.
-type output struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
-// ownServer starts a server that the test may do anything to: a process, or
-// miniredis where there is none.
-func ownServer(t *testing.T) *redistest.Server {
-	t.Helper()
-	srv, err := redistest.Start(t.Context(), redistest.Options{})
-	if errors.Is(err, redistest.ErrNoServer) && !redistest.Required() {
-		srv, err = redistest.StartMini(redistest.MiniOptions{})
-	}
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, srv.Stop()) })
-	return srv
-}
-
-func miniServer(t *testing.T) *redistest.Server {
-	t.Helper()
-	srv, err := redistest.StartMini(redistest.MiniOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, srv.Stop()) })
-	return srv
-}
-
-func dialed(t *testing.T, srv *redistest.Server) redis.Conn {
-	t.Helper()
-	conn, err := srv.Dial()
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
-// keys are the locks' names that are in Redis; the fencing-token counter may
-// stay.
-func keys(t *testing.T, srv *redistest.Server) []string {
-	t.Helper()
-	all, err := redis.Strings(dialed(t, srv).Do("KEYS", "*"))
-	require.NoError(t, err)
-	var names []string
-	for _, name := range all {
-		if !strings.HasPrefix(name, run.TokenCounter) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // awaitKeys waits until so many locks of rows are held.
 func awaitKeys(t *testing.T, srv *redistest.Server, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		rows := 0
-		for _, name := range keys(t, srv) {
+		for _, name := range fixture.LockKeys(t, srv) {
 			if !strings.HasSuffix(name, ":control") {
 				rows++
 			}
@@ -133,7 +68,7 @@ type result struct {
 // runBench runs the command in this process, its rows in others.
 func runBench(ctx context.Context, t *testing.T, args ...string) result {
 	t.Helper()
-	var stderr output
+	var stderr fixture.Log
 	return runBenchOn(ctx, t, &stderr, &stderr, args...)
 }
 
@@ -141,7 +76,7 @@ func runBench(ctx context.Context, t *testing.T, args ...string) result {
 // its locks and knows it: that is when a terminal shows its hold.
 func runBenchUntilHold(t *testing.T, whenHeld func() error, args ...string) result {
 	t.Helper()
-	var stderr output
+	var stderr fixture.Log
 	called := make(chan error, 1)
 	go func() {
 		held := func() bool { return strings.Contains(stderr.String(), ": hold ") }
@@ -158,10 +93,10 @@ func runBenchUntilHold(t *testing.T, whenHeld func() error, args ...string) resu
 
 // runBenchOn is runBench with a terminal, or something else, that writes to
 // stderr.
-func runBenchOn(ctx context.Context, t *testing.T, terminal io.Writer, stderr *output, args ...string) result {
+func runBenchOn(ctx context.Context, t *testing.T, terminal io.Writer, stderr *fixture.Log, args ...string) result {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.json")
-	var stdout output
+	var stdout fixture.Log
 	b := &bench{stdout: &stdout, stderr: terminal}
 	r := result{code: b.run(ctx, append(args, "-json", file))}
 	r.stdout, r.stderr = stdout.String(), stderr.String()

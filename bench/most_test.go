@@ -14,6 +14,7 @@ import (
 
 	"github.com/wheellock/wheellock/bench/internal/report"
 	"github.com/wheellock/wheellock/bench/internal/run"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -24,15 +25,6 @@ import (
 //	go test ./bench -run '^$' -bench Most -benchtime 1x -timeout 20m
 
 var mostCounts = []int{100_000, 1_000_000}
-
-func benchServer(b *testing.B) *redistest.Server {
-	srv, err := redistest.Start(context.Background(), redistest.Options{})
-	if err != nil {
-		b.Skip("no redis-server on PATH:", err)
-	}
-	b.Cleanup(func() { _ = srv.Stop() })
-	return srv
-}
 
 const lockPrefix = "most:"
 
@@ -61,7 +53,7 @@ const mostTime = 5 * time.Second
 // renewBare renews n locks over and over on so many connections, so many in one
 // call of the script, and returns how many a second.
 func renewBare(b *testing.B, n, conns, batch int) float64 {
-	srv := benchServer(b)
+	srv := fixture.Server(b)
 	names, fields := make([]any, n), make([]any, n)
 	inParallel(b, srv, 1, func(_ int, conn redis.Conn) error {
 		for i := range n {
@@ -125,7 +117,7 @@ func BenchmarkMostRenewals(b *testing.B) {
 			}
 			lease := time.Duration(2.5*float64(n)/bare*1000) * time.Millisecond
 			for b.Loop() {
-				srv := benchServer(b)
+				srv := fixture.Server(b)
 				h := library(b, srv, n, lease)
 				takeAll(b, h, n)
 				time.Sleep(lease)
@@ -177,7 +169,7 @@ func BenchmarkMostAcquisitions(b *testing.B) {
 	for _, n := range mostCounts {
 		b.Run(fmt.Sprintf("impl=bare/locks=%d", n), func(b *testing.B) {
 			for b.Loop() {
-				srv := benchServer(b)
+				srv := fixture.Server(b)
 				begun := time.Now()
 				inParallel(b, srv, conns, func(w int, conn redis.Conn) error {
 					return acquireBare(conn, n*w/conns, n*(w+1)/conns, run.Workers/conns)
@@ -187,7 +179,7 @@ func BenchmarkMostAcquisitions(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("impl=library/locks=%d", n), func(b *testing.B) {
 			for b.Loop() {
-				srv := benchServer(b)
+				srv := fixture.Server(b)
 				h := library(b, srv, n, 10*time.Minute)
 				begun := time.Now()
 				takeAll(b, h, n)

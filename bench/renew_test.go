@@ -10,6 +10,7 @@ import (
 
 	"github.com/wheellock/wheellock/bench/internal/report"
 	"github.com/wheellock/wheellock/bench/internal/run"
+	"github.com/wheellock/wheellock/integration/fixture"
 )
 
 // BenchmarkRenew is the command's table in the form that benchstat reads: the
@@ -34,7 +35,7 @@ func BenchmarkRenew(b *testing.B) {
 
 // measured is one row.
 func measured(b *testing.B, d run.Driver, locks int) report.Row {
-	srv := benchServer(b)
+	srv := fixture.Server(b)
 	what := run.Plan{Drivers: []run.Driver{d}, Locks: []int{locks}, Lease: defaultLease, Duration: defaultLease}
 	p, err := run.NewParent(run.OneServer(srv), what, io.Discard, newProgress(io.Discard, what))
 	require.NoError(b, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
@@ -43,7 +44,7 @@ func TestRunHoldsEveryLock(t *testing.T) {
 		require.Regexp(t, `^With 300 locks, one timing wheel instead of one time.AfterFunc per lock takes `, r.stdout, "the first sentence is the answer")
 	}
 	if srv.Kind() != redistest.External {
-		require.Empty(t, keys(t, srv))
+		require.Empty(t, fixture.LockKeys(t, srv))
 	}
 }
 
@@ -52,7 +53,7 @@ func TestRedisKilledHalfWayGivesRowsThatSayLost(t *testing.T) {
 	for _, driver := range []string{"wheel-batch", "afterfunc", "library", "sweep"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			srv := ownServer(t)
+			srv := fixture.Either(t)
 			// Of ten minutes nothing is left to wait for once all are lost.
 			r := runBenchUntilHold(t, srv.Kill, "-redis", srv.URL(), "-locks", "100,101",
 				"-drivers", driver, "-lease", "2s", "-duration", "10m")
@@ -78,19 +79,19 @@ func TestRedisKilledHalfWayGivesRowsThatSayLost(t *testing.T) {
 // A server that comes back empty is the other half-way death.
 func TestRedisRestartedEmptyGivesRowsThatSayLost(t *testing.T) {
 	t.Parallel()
-	srv := ownServer(t)
+	srv := fixture.Either(t)
 	restart := func() error { return srv.Restart(t.Context()) }
 	r := runBenchUntilHold(t, restart, "-redis", srv.URL(), "-locks", "100", "-drivers", "wheel-batch", "-lease", "2s", "-duration", "10m")
 	require.Equal(t, exitFault, r.code)
 	require.Equal(t, 100.0, r.report.Rows[0].Lost.Value)
-	require.Empty(t, keys(t, srv))
+	require.Empty(t, fixture.LockKeys(t, srv))
 }
 
 func TestInterruptedRunLeavesNoKey(t *testing.T) {
 	for _, driver := range []string{"wheel-batch", "library", "sweep"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			srv := ownServer(t)
+			srv := fixture.Either(t)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			go func() {
@@ -100,7 +101,7 @@ func TestInterruptedRunLeavesNoKey(t *testing.T) {
 			r := runBench(ctx, t, "-redis", srv.URL(), "-locks", "100", "-drivers", driver, "-lease", "1h", "-duration", "10h")
 			require.Equal(t, exitInterrupted, r.code)
 			require.Contains(t, r.stderr, "bench: interrupted; 100 locks released, none is left")
-			require.Empty(t, keys(t, srv), "with a lease of an hour nothing has gone by itself")
+			require.Empty(t, fixture.LockKeys(t, srv), "with a lease of an hour nothing has gone by itself")
 			require.Empty(t, r.report.Rows)
 			require.True(t, r.report.Environment.Interrupted)
 		})
@@ -109,7 +110,7 @@ func TestInterruptedRunLeavesNoKey(t *testing.T) {
 
 func TestMaxThatIsInterruptedLeavesNoKeyAndSaysSo(t *testing.T) {
 	t.Parallel()
-	srv := ownServer(t)
+	srv := fixture.Either(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -119,7 +120,7 @@ func TestMaxThatIsInterruptedLeavesNoKeyAndSaysSo(t *testing.T) {
 	r := runBench(ctx, t, "-redis", srv.URL(), "-max", "-lease", "1h")
 	require.Equal(t, exitInterrupted, r.code)
 	require.Regexp(t, "^On this machine how many locks the row library keeps renewed is not known", r.stdout)
-	require.Empty(t, keys(t, srv))
+	require.Empty(t, fixture.LockKeys(t, srv))
 	require.Len(t, r.report.Max, 1)
 	require.True(t, r.report.Max[0].Interrupted)
 }

@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
 )
 
 // started is the command holding locks for hours, in a process of its own.
-func started(t *testing.T, address string, stderr *output) *exec.Cmd {
+func started(t *testing.T, address string, stderr *fixture.Log) *exec.Cmd {
 	t.Helper()
 	cmd := command(t, "-redis", address, "-locks", "50", "-drivers", "wheel-batch", "-lease", "1h", "-duration", "10h")
 	cmd.Stderr = stderr
@@ -34,15 +36,15 @@ func TestCtrlCReleasesTheLocksAndSaysSo(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := ownServer(t)
-			var stderr output
+			srv := fixture.Either(t)
+			var stderr fixture.Log
 			cmd := started(t, srv.Addr(), &stderr)
 			awaitKeys(t, srv, 50)
 			require.NoError(t, syscall.Kill(-cmd.Process.Pid, sig))
 			requireExit(t, exitInterrupted, cmd.Wait())
 			require.Contains(t, stderr.String(), "interrupted: releasing the locks")
 			require.Contains(t, stderr.String(), "50 locks released")
-			require.Empty(t, keys(t, srv))
+			require.Empty(t, fixture.LockKeys(t, srv))
 		})
 	}
 }
@@ -50,8 +52,8 @@ func TestCtrlCReleasesTheLocksAndSaysSo(t *testing.T) {
 // With the server stopped there is nothing that a first signal could wait for.
 func TestSecondCtrlCQuitsAtOnce(t *testing.T) {
 	t.Parallel()
-	srv := ownServer(t)
-	var stderr output
+	srv := fixture.Either(t)
+	var stderr fixture.Log
 	cmd := started(t, srv.Addr(), &stderr)
 	awaitKeys(t, srv, 50)
 	require.NoError(t, srv.Pause())
@@ -65,11 +67,11 @@ func TestSecondCtrlCQuitsAtOnce(t *testing.T) {
 // A parent that is killed leaves a row that releases its locks by itself.
 func TestRowReleasesItsLocksWhenItsParentDies(t *testing.T) {
 	t.Parallel()
-	srv := ownServer(t)
-	var stderr output
+	srv := fixture.Either(t)
+	var stderr fixture.Log
 	cmd := started(t, srv.Addr(), &stderr)
 	awaitKeys(t, srv, 50)
 	require.NoError(t, cmd.Process.Kill())
-	require.Eventually(t, func() bool { return len(keys(t, srv)) == 0 }, waitLong, pollOften)
+	require.Eventually(t, func() bool { return len(fixture.LockKeys(t, srv)) == 0 }, waitLong, pollOften)
 	requireExit(t, -1, cmd.Wait())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -26,22 +27,13 @@ type arena struct {
 }
 
 func newArena(f *testing.F) *arena {
-	s, err := redistest.StartMini(redistest.MiniOptions{})
-	require.NoError(f, err)
-	c, err := s.Dial()
-	require.NoError(f, err)
-	f.Cleanup(func() {
-		c.Close()
-		require.NoError(f, s.Stop())
-	})
-	return &arena{s, c}
+	s := fixture.Mini(f)
+	return &arena{s, fixture.Dial(f, s)}
 }
 
 func (a *arena) do(t *testing.T, name string, args ...any) any {
 	t.Helper()
-	v, err := a.conn.Do(name, args...)
-	require.NoError(t, err, name)
-	return v
+	return fixture.DoOn(t, a.conn, name, args...)
 }
 
 // client empties the server and returns a client of it that the input closes.

@@ -607,9 +607,7 @@ func TestAMaliciousPublisher(t *testing.T) {
 			require.NoError(t, err)
 			got := make(chan error, 1)
 			go func() { got <- wait(ctx) }()
-			pub, err := s.Dial()
-			require.NoError(t, err)
-			defer pub.Close()
+			pub := fixture.Dial(t, s)
 			var channels []string
 			require.Eventually(t, func() bool {
 				channels, err = redis.Strings(pub.Do("PUBSUB", "CHANNELS"))

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -18,15 +19,12 @@ import (
 // its data, clocks play no part.
 func TestTokensFollowRedisAndThenTheClocks(t *testing.T) {
 	server := own(t, processes(t))
-	conn, err := server.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
+	conn := fixture.Dial(t, server)
 	field := 0
 	take := func(clock time.Time) int64 {
 		field++
 		floor := fmt.Sprint(clock.Unix() << 20)
-		_, err := conn.Do("DEL", "key")
-		require.NoError(t, err)
+		fixture.DoOn(t, conn, "DEL", "key")
 		reply, err := redis.Int64s(conn.Do("EVAL", script.Acquire.Text(), 2, "key", "counter", fmt.Sprintf("holder:%d", field), 1000, floor))
 		require.NoError(t, err)
 		require.EqualValues(t, 1, reply[0])
@@ -39,8 +37,7 @@ func TestTokensFollowRedisAndThenTheClocks(t *testing.T) {
 	require.Greater(t, take(behind), old, "Redis knows the counter")
 
 	old = take(ahead)
-	_, err = conn.Do("FLUSHALL")
-	require.NoError(t, err)
+	fixture.DoOn(t, conn, "FLUSHALL")
 	require.Less(t, take(behind), old, "it has forgotten it, and the clocks are a minute apart")
 	require.Greater(t, take(behind.Add(2*time.Minute)), old, "that is over when the clock behind has passed the other")
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
@@ -125,10 +124,7 @@ func TestALockOnEachKindOfServer(t *testing.T) {
 		require.Positive(t, a.Stats().Renewal.Renewed)
 		require.Equal(t, int64(1), fixture.Do(t, s, "EXISTS", name))
 		channel := "redisson_lock__channel:{" + name + "}"
-		require.Eventually(t, func() bool {
-			subscribers, err := redis.Int64Map(fixture.Do(t, s, "PUBSUB", "NUMSUB", channel), nil)
-			return err == nil && subscribers[channel] == 1
-		}, time.Minute, 5*time.Millisecond)
+		fixture.AwaitSubscribers(t, s, channel, 1)
 
 		require.NoError(t, held.Unlock(ctx))
 		next := bounded.Receive(t, waited)

@@ -3,13 +3,11 @@ package integration_test
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
@@ -50,9 +48,7 @@ func TestAFailoverOfContainers(t *testing.T) {
 		t.Skip("six containers")
 	}
 	const downAfter = 5 * time.Second
-	rs, err := redistest.StartSentinels(bounded.Context(t), redistest.SentinelOptions{DownAfter: downAfter, Start: containers(t).start})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, rs.Stop()) })
+	rs := fixture.Sentinels(t, redistest.SentinelOptions{DownAfter: downAfter, Start: containers(t).start})
 	clientFor := func(lease time.Duration) *lock.Client {
 		source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
 		require.NoError(t, err)
@@ -217,15 +213,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 	for range 5 {
 		servers = append(servers, own(t, start))
 	}
-	for _, s := range servers { // none votes on a lock that it may have forgotten
-		require.Eventually(t, func() bool {
-			info, err := s.Info("server")
-			require.NoError(t, err)
-			up, err := strconv.Atoi(info["uptime_in_seconds"])
-			require.NoError(t, err)
-			return time.Duration(up-1)*time.Second >= lease
-		}, time.Minute, 20*time.Millisecond)
-	}
+	fixture.AwaitVotes(t, lease, servers...) // none votes on a lock that it may have forgotten
 	ctx := bounded.Context(t)
 	var clients []*lock.Client
 	redLock := func() *lock.RedLock {
@@ -240,15 +228,7 @@ func TestFiveContainersAsOneRedLock(t *testing.T) {
 		return r
 	}
 	a, b := redLock(), redLock()
-	holders := func() int {
-		n := 0
-		for _, s := range servers {
-			v, err := redis.Int(fixture.Do(t, s, "EXISTS", "red"), nil)
-			require.NoError(t, err)
-			n += v
-		}
-		return n
-	}
+	holders := func() int { return fixture.Having(t, servers, "red") }
 	var held *lock.MultiHeld
 	var err error
 	for held == nil || held.Members() < 5 { // a busy machine may answer late

@@ -54,6 +54,53 @@ func TestAnAnswerThatIsNoneIsUnknownNotALoss(t *testing.T) {
 	}
 }
 
+// TestAnOddAnswerLosesNoReaderAndNoPermit is the same for their scripts.
+func TestAnOddAnswerLosesNoReaderAndNoPermit(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	ctx := bounded.Context(t)
+	require.NoError(t, fixture.ClientOf(t, s, lock.Config{}).Semaphore(t.Name()+" permits").Add(ctx, 5))
+	for _, odd := range []any{"OK", []byte("1"), nil, int64(7), []any{}, []any{"1", "2"}, []any{int64(7), "x"}} {
+		for name, tc := range map[string]struct {
+			take func(*lock.Client) (*lock.Held, error)
+			call func(*lock.Client, context.Context, *lock.Held) error
+		}{
+			"rw_read_reenter": {
+				func(c *lock.Client) (*lock.Held, error) { return c.RWMutex(t.Name()).Reader().Lock(ctx) },
+				func(c *lock.Client, ctx context.Context, held *lock.Held) error {
+					_, err := c.RWMutex(t.Name()).Reader().TryLock(held.Context(ctx))
+					return err
+				},
+			},
+			"permit_extend": {
+				func(c *lock.Client) (*lock.Held, error) {
+					return c.PermitSemaphore(t.Name()+" permits").Acquire(ctx, 1)
+				},
+				func(_ *lock.Client, ctx context.Context, held *lock.Held) error { return held.Extend(ctx, time.Minute) },
+			},
+		} {
+			var asked atomic.Bool
+			c := fixture.ClientOver(t, stallThat(t, s, func(c faultproxy.Command) faultproxy.Fate {
+				if c.Script == name && asked.Load() {
+					return faultproxy.Mangle(odd)
+				}
+				return faultproxy.Pass
+			}), lock.Config{})
+			held, err := tc.take(c)
+			require.NoError(t, err)
+			asked.Store(true)
+			call, cancel := context.WithTimeout(ctx, 5*time.Second)
+			err = tc.call(c, call, held)
+			cancel()
+			require.ErrorIs(t, err, lock.ErrUnknown, "%s %#v", name, odd)
+			require.True(t, held.Valid(), "%s %#v", name, odd)
+			require.NoError(t, held.Err(), "%s %#v", name, odd)
+			asked.Store(false)
+			require.NoError(t, held.Unlock(ctx))
+		}
+	}
+}
+
 // TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered: the later of two could
 // come first.
 func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {

@@ -60,9 +60,7 @@ func TestPassingAnswersAreUnknownAndRetried(t *testing.T) {
 func breakSaves(t *testing.T, s *redistest.Server) {
 	fixture.Do(t, s, "CONFIG", "SET", "save", "3600 1")
 	fixture.Do(t, s, "CONFIG", "SET", "stop-writes-on-bgsave-error", "yes")
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
+	conn := fixture.Dial(t, s)
 	dir, err := redis.Strings(conn.Do("CONFIG", "GET", "dir"))
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(dir[1]))
@@ -83,9 +81,7 @@ func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
 	before := fixture.Hold(t, c.Mutex("before").Lock)
 	fixture.Do(t, s, "DEBUG", "POPULATE", 3000)
 	loaded := make(chan error, 1)
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
+	conn := fixture.Dial(t, s)
 	go func() {
 		_, err := conn.Do("DEBUG", "RELOAD")
 		loaded <- err
@@ -119,9 +115,7 @@ func TestABusyServerIsWaitedFor(t *testing.T) {
 	s := fixture.Server(t, "--lua-time-limit", "1")
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
+	conn := fixture.Dial(t, s)
 	require.NoError(t, conn.Send("EVAL", "while true do end", 0))
 	require.NoError(t, conn.Flush())
 	require.Eventually(t, func() bool {

@@ -8,36 +8,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
-
-func benchClient(b *testing.B) *lock.Client {
-	s, err := redistest.Start(context.Background(), redistest.Options{})
-	if err != nil {
-		b.Skip("no redis-server on PATH:", err)
-	}
-	pool := s.Pool(0)
-	c, err := lock.New(pool, lock.Config{})
-	require.NoError(b, err)
-	b.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = c.Close(ctx)
-		_ = pool.Close()
-		require.NoError(b, s.Stop())
-	})
-	return c
-}
 
 // BenchmarkPair is one Lock and Unlock of distinct keys.
 func BenchmarkPair(b *testing.B) {
 	for _, goroutines := range []int{1, 128} {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
-			c, ctx := benchClient(b), context.Background()
+			c, ctx := fixture.ClientOf(b, fixture.Server(b), lock.Config{}), context.Background()
 			var next atomic.Int64
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -68,7 +49,7 @@ func BenchmarkPair(b *testing.B) {
 
 // BenchmarkHeldMemory is the live heap of one held lock with its name.
 func BenchmarkHeldMemory(b *testing.B) {
-	c, ctx := benchClient(b), context.Background()
+	c, ctx := fixture.ClientOf(b, fixture.Server(b), lock.Config{}), context.Background()
 	const locks = 100_000
 	for b.Loop() {
 		helds := make([]*lock.Held, locks)
@@ -108,4 +89,37 @@ func liveHeap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// BenchmarkWaitersOfDistinctLocks is how often waiters ask Redis while another client
+// holds and renews all their locks: 50,000 of them, each of a lock of its own, in the
+// second minute.
+func BenchmarkWaitersOfDistinctLocks(b *testing.B) {
+	const waiters = 50_000
+	s := fixture.Server(b)
+	holder, waiter := fixture.ClientOf(b, s, lock.Config{}), fixture.ClientOf(b, s, lock.Config{})
+	name := func(i int) string { return "w " + strconv.Itoa(i) }
+	var wg sync.WaitGroup
+	for g := range 100 {
+		wg.Go(func() {
+			for i := g; i < waiters; i += 100 {
+				if _, err := holder.Mutex(name(i)).Lock(context.Background()); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	ctx, cancel := context.WithCancel(context.Background())
+	for i := range waiters {
+		wg.Go(func() { _, _ = waiter.Mutex(name(i)).Lock(ctx) })
+	}
+	for b.Loop() {
+		time.Sleep(time.Minute)
+		before := waiter.Stats().Tries
+		time.Sleep(time.Minute)
+		b.ReportMetric(float64(waiter.Stats().Tries-before)/60, "tries/s")
+	}
+	cancel()
+	wg.Wait()
 }

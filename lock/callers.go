@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// callers are the calls of one owner for one lock that wait for it, or ask Redis
-// for it: another call of that owner may get the lock first, and then they
-// re-enter it. An owner that Lock has just made is nobody else's, so its call is
-// not among them.
+// callers are the calls of one owner for one FairMutex that wait for it, or ask Redis
+// for it, and those for a RedLock that wait for its member: another call of that owner
+// may get the lock first, and then they re-enter it. An owner that Lock has just made
+// is nobody else's, so its call is not among them. Other kinds have a queue for that.
 type callers struct {
 	wakes  map[chan struct{}]struct{} // of capacity 1: look at your state again
 	asking bool                       // one of them asks Redis
@@ -53,44 +53,44 @@ type callerKey struct {
 
 // watchLocked makes a hold of that name and owner wake the caller, until
 // unwatchLocked.
-func (c *Client) watchLocked(k callerKey, wake chan struct{}) {
-	v := c.callers[k]
+func (s *shard) watchLocked(k callerKey, wake chan struct{}) {
+	v := s.callers[k]
 	if v.wakes == nil {
 		v.wakes = make(map[chan struct{}]struct{})
 	}
 	v.wakes[wake] = struct{}{}
-	if c.callers == nil {
-		c.callers = make(map[callerKey]callers)
+	if s.callers == nil {
+		s.callers = make(map[callerKey]callers)
 	}
-	c.callers[k] = v
+	s.callers[k] = v
 }
 
 // unwatchLocked undoes watchLocked.
-func (c *Client) unwatchLocked(k callerKey, wake chan struct{}) {
-	v := c.callers[k]
+func (s *shard) unwatchLocked(k callerKey, wake chan struct{}) {
+	v := s.callers[k]
 	delete(v.wakes, wake)
 	if len(v.wakes) == 0 && !v.asking {
-		delete(c.callers, k)
+		delete(s.callers, k)
 	}
 }
 
 // wakeCallersLocked makes those look whose owner has got h.
-func (c *Client) wakeCallersLocked(h *hold) {
-	for wake := range c.callers[callerKey{h.name, h.owner}].wakes {
+func (s *shard) wakeCallersLocked(h *hold) {
+	for wake := range s.callers[callerKey{h.name, h.owner}].wakes {
 		signal(wake)
 	}
 }
 
 // watchOwner is watchLocked; the function that it returns undoes it.
 func (c *Client) watchOwner(name string, o owner, wake chan struct{}) func() {
-	k := callerKey{name, o}
-	c.mu.Lock()
-	c.watchLocked(k, wake)
-	c.mu.Unlock()
+	s, k := c.shard(name), callerKey{name, o}
+	s.mu.Lock()
+	s.watchLocked(k, wake)
+	s.mu.Unlock()
 	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.unwatchLocked(k, wake)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.unwatchLocked(k, wake)
 	}
 }
 
@@ -129,39 +129,39 @@ func (a *attempt) ask(ctx context.Context, send func(context.Context) (*Held, er
 // beginAsking notes that a asks. If another call of its owner does so already it
 // returns that one's probe, and owned is true if the owner has the lock.
 func (a *attempt) beginAsking() (p *probe, owned bool) {
-	c, k := a.c, callerKey{a.name, a.owner}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if a.kind.exclusive() && c.ownLocked(a.name, a.owner) != nil || !a.kind.exclusive() && c.ownsSharedLocked(a.name, a.owner) {
+	s, k := a.c.shard(a.name), callerKey{a.name, a.owner}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ownLocked(a.name, a.owner) != nil {
 		return nil, true
 	}
-	v := c.callers[k]
+	v := s.callers[k]
 	switch {
 	case !v.asking:
 		v.asking = true
 	case v.probe == nil:
 		v.probe = &probe{done: make(chan struct{})}
 	}
-	if c.callers == nil {
-		c.callers = make(map[callerKey]callers)
+	if s.callers == nil {
+		s.callers = make(map[callerKey]callers)
 	}
-	c.callers[k] = v
+	s.callers[k] = v
 	return v.probe, false
 }
 
 // endAsking undoes beginAsking.
 func (a *attempt) endAsking(ctx context.Context, err error) {
-	c, k := a.c, callerKey{a.name, a.owner}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v := c.callers[k]
+	s, k := a.c.shard(a.name), callerKey{a.name, a.owner}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.callers[k]
 	if v.probe != nil {
 		v.probe.finish(ctx, err)
 	}
 	v.asking, v.probe = false, nil
 	if len(v.wakes) == 0 {
-		delete(c.callers, k)
+		delete(s.callers, k)
 	} else {
-		c.callers[k] = v
+		s.callers[k] = v
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/servers"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/lock/topology"
 	"github.com/wheellock/wheellock/renewal"
@@ -34,6 +35,8 @@ type Client struct {
 	ctx      context.Context // ends when Close gives up waiting
 	cancel   context.CancelFunc
 	seed     maphash.Seed
+	run      waitqueue.Run // of hand-overs
+	pacing   [queueKinds]waitqueue.Pacing
 
 	// atomic
 	owners atomic.Uint64 // the last fresh owner
@@ -42,22 +45,23 @@ type Client struct {
 	fair   atomic.Int64  // waiters at fair mutexes
 	turns  sync.Map      // of *hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
 
-	closing  chan struct{}  // closed when Close begins
+	releasing            sync.Once // releaseAll
+	released, unreleased int       // what that did; written by it alone
+
+	closed   atomic.Bool    // Close began
+	closing  chan struct{}  // closed when it did
 	wg       sync.WaitGroup // what releaseUnclaimed started
 	lost     backlog[loss]  // holds that are lost, to be taken out of the tables
 	events   backlog[Event] // for the Lost hook
 	requests pipe.Requests
 
-	mu         sync.Mutex            // guards what follows
-	closed     bool                  // Close began
-	holds      holdTable             // the hold of each name, until its end is through
-	gates      map[string]*gate      // the waiters of each name, if any
-	lines      map[string]*waitLine  // the waiters at semaphores and latches, by channel; nil while there was none
-	shared     map[sharedKey][]*hold // the holds of kinds of which a name may have many; nil while there was none
-	callers    map[callerKey]callers // who waits as an owner that others may share; nil while there was none
-	sharedHeld int                   // how many they are
-	calls      int                   // acquisitions and unlocks that are under way
-	idle       chan struct{}         // closed when, after Close began, there is neither hold nor call
+	// Most queues and waiters last for one try. Those of one Client are not used by
+	// another, which may be in another bubble of testing/synctest.
+	spareQueues, spareWaiters sync.Pool
+
+	shards [shards]shard
+	busy   atomic.Int32  // shards in which there were holds or calls ever since Close began; all of them before that
+	idle   chan struct{} // closed when there is none
 }
 
 // New returns a Client of the one server that pool dials, or all faults of its
@@ -102,9 +106,16 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	}
 	c := &Client{
 		cfg: cfg, start: time.Now(), id: newUUID(), dog: dog, seed: maphash.MakeSeed(),
-		closing: make(chan struct{}), gates: make(map[string]*gate), idle: make(chan struct{}),
+		closing: make(chan struct{}), idle: make(chan struct{}),
+		run: runOf(cfg),
 	}
-	c.holds.seed = c.seed
+	for i := range c.shards {
+		c.shards[i].c, c.shards[i].holds.seed = c, c.seed
+	}
+	c.busy.Store(shards)
+	for k := range c.pacing {
+		c.pacing[k] = pacingOf(cfg, queueKind(k))
+	}
 	c.lost.init(c.forgetLoss)
 	c.events.init(c.callLost)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -144,15 +155,16 @@ func (c *Client) Mutex(name string) *Mutex {
 // Stats returns a snapshot of what the client holds and of its watchdog.
 func (c *Client) Stats() Stats {
 	c.lost.drain() // whoever was told of a loss does not find it among the held
-	c.mu.Lock()
-	st := Stats{Held: c.heldLocked(), Waiting: int(c.fair.Load()), Tries: c.tries.Load()}
-	for _, g := range c.gates {
-		st.Waiting += g.waiters.Len()
+	st := Stats{Waiting: int(c.fair.Load()), Tries: c.tries.Load()}
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		st.Held += s.heldLocked()
+		for q := range s.queues.all() {
+			st.Waiting += q.line.Waiting()
+		}
+		s.mu.Unlock()
 	}
-	for _, l := range c.lines {
-		st.Waiting += l.places.Len()
-	}
-	c.mu.Unlock()
 	st.Renewal = c.dog.Stats()
 	return st
 }
@@ -168,21 +180,21 @@ type Stats struct {
 // Close refuses new locks, wakes waiters with ErrClosed, tells every holder by
 // its Done and Context (reason Closed) and then waits for their Unlocks until
 // ctx ends, renewing meanwhile. Locks that are still held then are left to
-// their TTL, or released if Config.ReleaseOnClose says so; Close returns
-// ctx.Err() if there were any. When Close returns, no goroutine of the client
-// runs. It may be called twice and from many goroutines.
+// their TTL, or released if Config.ReleaseOnClose says so, which takes at most
+// Config.UnlockTimeout more; Close returns ctx.Err() if there were any, or if calls
+// were still under way. The error says how many, and what became of them. When
+// Close returns, no goroutine of the client runs, except a dial that was under way:
+// Close cancels its context and does not wait for it. So redis.DialContext ends at
+// once, but in a TLS handshake when that ends; a dial function without a context
+// ends by its own timeouts. Close may be called twice and from many goroutines.
 func (c *Client) Close(ctx context.Context) error {
-	c.mu.Lock()
-	var holds []*hold
-	if !c.closed {
-		c.closed = true
+	if !c.closed.Swap(true) {
 		close(c.closing)
-		c.idleLocked()
-		holds = c.allLocked()
-	}
-	c.mu.Unlock()
-	for _, h := range holds {
-		h.announceClose()
+		for i := range c.shards {
+			for _, h := range c.shards[i].close() {
+				h.announceClose()
+			}
+		}
 	}
 	var err error
 	select {
@@ -191,11 +203,8 @@ func (c *Client) Close(ctx context.Context) error {
 		select {
 		case <-c.idle:
 		case <-ctx.Done():
-			err = fmt.Errorf("lock: closed with %d locks held: %w", c.Stats().Held, ctx.Err())
+			err = c.endHeld(ctx.Err())
 		}
-	}
-	if c.cfg.ReleaseOnClose && err != nil {
-		c.releaseAll()
 	}
 	c.dog.Close()
 	c.orphans.close(ctx)
@@ -207,28 +216,50 @@ func (c *Client) Close(ctx context.Context) error {
 	return err
 }
 
-// releaseAll releases what is still held, for Config.ReleaseOnClose.
+// endHeld releases what is still held, if Config.ReleaseOnClose says so, and returns what
+// Close says of it. why ended the wait.
+func (c *Client) endHeld(why error) error {
+	held, fate, hint := c.Stats().Held, ", which are left to their TTL", ", give Close more time, or set Config.ReleaseOnClose"
+	if c.cfg.ReleaseOnClose {
+		// Another Close waits for it, and does not end the client meanwhile.
+		c.releasing.Do(c.releaseAll)
+		held = c.released + c.unreleased
+		fate = fmt.Sprintf(": %d were released, %d are left to their TTL", c.released, c.unreleased)
+		hint = ", or give Close more time"
+	}
+	if held == 0 {
+		return fmt.Errorf("lock: closed with no lock held, but while calls were under way: %w: give Close more time", why)
+	}
+	return fmt.Errorf("lock: closed with %d locks held%s: %w: unlock when Held.Done is closed%s", held, fate, why, hint)
+}
+
+// releaseAll releases what is still held, for Config.ReleaseOnClose. What is just being
+// unlocked is not its own.
 func (c *Client) releaseAll() {
-	c.mu.Lock()
-	holds := c.allLocked()
-	c.mu.Unlock()
+	holds := c.all()
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
+	var unreleased atomic.Int64
 	limit := make(chan struct{}, 128)
 	for _, h := range holds {
 		if !h.lease.Release() {
 			continue
 		}
+		c.released++
 		limit <- struct{}{}
 		wg.Go(func() {
 			cmd := h.kind.rules().release(c, h.name, h.field(), 0, c.cfg.Lease)
-			c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
+			if a := c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...); a.Err != nil {
+				unreleased.Add(1)
+			}
 			h.Lost(renewal.Closed)
 			<-limit
 		})
 	}
 	wg.Wait()
+	c.unreleased = int(unreleased.Load())
+	c.released -= c.unreleased
 }
 
 // call sends one script whose first argument is its key and waits for the
@@ -268,23 +299,19 @@ func (c *Client) post(key string, s *script.Script, keys int, late func(pipe.Ans
 	c.router.Server(key).Put(r) // nobody waits, for a server to be known neither
 }
 
-// lookup returns the hold of a name, or nil.
-func (c *Client) lookup(name string) *hold {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.holds.get(name)
-}
-
-// adopt makes h, whose lease is watched already, the hold of its name. It
-// returns false if the client is closing.
-func (c *Client) adopt(h *hold) bool {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+// adopt makes h, whose lease is watched already, the hold of its name. w is the call
+// that took it, if it stands in a queue. It returns false if the client is closing.
+func (c *Client) adopt(h *hold, w *waiter) bool {
+	s := h.shard
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
 		return false
 	}
-	c.addLocked(h)
-	c.mu.Unlock()
+	s.addLocked(h)
+	ended := s.tookLocked(h, w)
+	s.mu.Unlock()
+	c.endQueue(ended)
 	c.locate(h)
 	c.forgetLost(h)
 	return true
@@ -298,45 +325,19 @@ func (c *Client) forgetLost(h *hold) {
 }
 
 // forget removes h if it is still the hold of its name, and lets waiters go on.
-func (c *Client) forget(h *hold) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.removeLocked(h) {
-		return
-	}
-	c.wakeGateLocked(h.name)
-	c.idleLocked()
-}
+func (c *Client) forget(h *hold) { c.forgetAfter(h, runEnd{}) }
 
-// begin notes a call that Close waits for; an acquisition is refused once Close
-// began.
-func (c *Client) begin(acquisition bool) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if acquisition && c.closed {
-		return false
+// forgetAfter is forget of a hold whose release may have ended a run of hand-overs.
+func (c *Client) forgetAfter(h *hold, run runEnd) {
+	s := h.shard
+	s.mu.Lock()
+	ended := s.goneLocked(h, run)
+	if s.removeLocked(h) {
+		s.idleLocked()
 	}
-	c.calls++
-	return true
-}
-
-// end undoes begin.
-func (c *Client) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls--
-	c.idleLocked()
-}
-
-// idleLocked closes idle once its time has come.
-func (c *Client) idleLocked() {
-	if !c.closed || c.heldLocked() > 0 || c.calls > 0 {
-		return
-	}
-	select {
-	case <-c.idle: // an Unlock after the end
-	default:
-		close(c.idle)
+	s.mu.Unlock()
+	for _, q := range ended {
+		c.endQueue(q)
 	}
 }
 

@@ -2,13 +2,16 @@ package lock_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -60,7 +63,8 @@ func TestCloseLeavesHeldLocksToTheirTTL(t *testing.T) {
 	cancel()
 	err = c.Close(ctx)
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "1 locks held")
+	require.EqualError(t, err, "lock: closed with 1 locks held, which are left to their TTL: context canceled: "+
+		"unlock when Held.Done is closed, give Close more time, or set Config.ReleaseOnClose")
 	require.True(t, fixture.Exists(t, s, t.Name()))
 	require.False(t, held.Valid())
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrClosed)
@@ -75,9 +79,83 @@ func TestReleaseOnCloseDeletesWhatIsHeld(t *testing.T) {
 		require.NoError(t, err)
 	}
 	cancel()
-	require.ErrorIs(t, c.Close(ctx), context.Canceled)
+	err := c.Close(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualError(t, err, "lock: closed with 3 locks held: 3 were released, 0 are left to their TTL: context canceled: "+
+		"unlock when Held.Done is closed, or give Close more time")
 	for _, name := range []string{"a", "b", "c"} {
 		require.False(t, fixture.Exists(t, s, t.Name()+name))
+	}
+}
+
+func TestReleaseOnCloseSaysWhatItCouldNotRelease(t *testing.T) {
+	s := onRedis(t)
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		if c.Script == "release" && slices.Contains(c.Args, t.Name()+"b") {
+			return faultproxy.Answer(redis.Error("NOPERM not that one"))
+		}
+		return faultproxy.Pass
+	})
+	c := fixture.ClientOver(t, p, lock.Config{ReleaseOnClose: true})
+	for _, name := range []string{"a", "b", "c"} {
+		fixture.Hold(t, c.Mutex(t.Name()+name).Lock)
+	}
+	ctx, cancel := context.WithCancel(bounded.Context(t))
+	cancel()
+	require.ErrorContains(t, c.Close(ctx), "3 locks held: 2 were released, 1 are left to their TTL")
+	require.True(t, fixture.Exists(t, s, t.Name()+"b"))
+}
+
+// TestTwoClosesReleaseTogether: the one that finds nothing left to release does not end
+// the client under the other.
+func TestTwoClosesReleaseTogether(t *testing.T) {
+	s := onRedis(t)
+	p := fixture.Proxy(t, s, nil)
+	p.Keep("release")
+	c := fixture.ClientOver(t, p, lock.Config{ReleaseOnClose: true, Lease: time.Minute, UnlockTimeout: time.Minute})
+	fixture.Hold(t, c.Mutex(t.Name()).Lock)
+	ctx, cancel := context.WithCancel(bounded.Context(t))
+	cancel()
+	closed := make(chan error, 2)
+	go func() { closed <- c.Close(ctx) }()
+	bounded.Until(t, func() bool { return p.Arrived("release") == 1 })
+	go func() { closed <- c.Close(ctx) }()
+	select {
+	case err := <-closed:
+		t.Error("it did not wait:", err)
+		closed <- err
+	case <-time.After(100 * time.Millisecond):
+	}
+	p.LetGo()
+	for range 2 {
+		require.ErrorContains(t, bounded.Receive(t, closed), "1 locks held: 1 were released, 0 are left")
+	}
+	require.False(t, fixture.Exists(t, s, t.Name()))
+}
+
+// TestCloseWithoutLocksSaysWhatItWaitedFor: a call whose request is not answered.
+func TestCloseWithoutLocksSaysWhatItWaitedFor(t *testing.T) {
+	s := onRedis(t)
+	asked := make(chan struct{}, 1)
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		if c.Script == "acquire" {
+			asked <- struct{}{}
+			return faultproxy.LoseRequest
+		}
+		return faultproxy.Pass
+	})
+	for _, release := range []bool{false, true} {
+		c := fixture.ClientOver(t, p, lock.Config{Lease: time.Hour, IOTimeout: 5 * time.Minute, ReleaseOnClose: release})
+		tried := make(chan error, 1)
+		go func() {
+			_, err := c.Mutex(t.Name()).TryLock(context.Background())
+			tried <- err
+		}()
+		bounded.Receive(t, asked)
+		ctx, cancel := context.WithCancel(bounded.Context(t))
+		cancel()
+		require.EqualError(t, c.Close(ctx), "lock: closed with no lock held, but while calls were under way: context canceled: give Close more time")
+		require.ErrorIs(t, bounded.Receive(t, tried), lock.ErrClosed)
 	}
 }
 

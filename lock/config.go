@@ -33,8 +33,11 @@ type Config struct {
 	// KeyPrefix is put before every lock's name to make its key. Clients that
 	// share locks have the same.
 	KeyPrefix string
-	// MaxPoll bounds the time between two tries of a waiter; default 5 s,
-	// from 1 ms to an hour.
+	// MaxPoll bounds the time between two tries of a waiter while it is not certain
+	// that messages of releases reach it; default 5 s, from 1 ms to an hour. While the
+	// server answers pings on the connection for pub/sub, a waiter of a Mutex tries
+	// when the lease that it has seen ends, and at least each 6 x MaxPoll: so a key that
+	// somebody deletes, which tells nobody, is noticed then.
 	MaxPoll time.Duration
 	// IOTimeout bounds one round trip, a dial included; a connection whose
 	// oldest request is older is given up. Default min(1 s, Lease/10), at

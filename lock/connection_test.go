@@ -24,9 +24,7 @@ import (
 
 func TestPasswordAndDatabaseOfThePoolsDialAreUsed(t *testing.T) {
 	onRedis(t)
-	s, err := redistest.Start(bounded.Context(t), redistest.Options{Password: "secret"})
-	require.NoError(t, err)
-	defer s.Stop()
+	s := fixture.Start(t, redistest.Options{Password: "secret"})
 	dial := func(opts ...redis.DialOption) *redis.Pool {
 		return &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial(s.Network(), s.Addr(), opts...) }}
 	}

@@ -13,22 +13,14 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
 // twoServers returns a miniredis and, if there is one, a real Redis, with two
 // clients each, so that one list of calls can run on both.
 func twoServers(t *testing.T, cfg lock.Config) map[string][2]*lock.Client {
-	mini, err := redistest.StartMini(redistest.MiniOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, mini.Stop()) })
-	servers := map[string]*redistest.Server{"miniredis": mini}
-	if server != nil {
-		servers["redis"] = server
-	}
 	clients := map[string][2]*lock.Client{}
-	for name, s := range servers {
+	for name, s := range miniAndRedis(t) {
 		clients[name] = [2]*lock.Client{fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)}
 	}
 	return clients

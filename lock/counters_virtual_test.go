@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -16,8 +16,7 @@ import (
 // 30 s, so a request is not sent again for longer than that.
 func TestAnAcquireThatRedisMayHaveForgottenEndsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := redistest.StartVirtual(redistest.MiniOptions{})
-		require.NoError(t, err)
+		s := fixture.Virtual(t)
 		c, err := lock.New(s.Pool(0), lock.Config{})
 		require.NoError(t, err)
 		ctx := context.Background()
@@ -33,7 +32,6 @@ func TestAnAcquireThatRedisMayHaveForgottenEndsUnknown(t *testing.T) {
 		require.Less(t, time.Since(began), 25*time.Second)
 		require.NoError(t, s.Resume())
 		require.NoError(t, c.Close(ctx))
-		require.NoError(t, s.Stop())
 	})
 }
 
@@ -41,8 +39,7 @@ func TestAnAcquireThatRedisMayHaveForgottenEndsUnknown(t *testing.T) {
 // it takes place when Redis is back.
 func TestALongOutageAndASemaphoreReleasedInIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := redistest.StartVirtual(redistest.MiniOptions{})
-		require.NoError(t, err)
+		s := fixture.Virtual(t)
 		c, err := lock.New(s.Pool(0), lock.Config{})
 		require.NoError(t, err)
 		ctx := context.Background()
@@ -62,6 +59,5 @@ func TestALongOutageAndASemaphoreReleasedInIt(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 7, n)
 		require.NoError(t, c.Close(ctx))
-		require.NoError(t, s.Stop())
 	})
 }

@@ -9,9 +9,8 @@
 //	err = held.Unlock(ctx)
 //
 // A lock is held by an owner, which takes the place of Java's thread. Lock makes a
-// fresh owner unless its context carries one. Held.Context returns a context that
-// carries the owner of the hold, and WithOwner one that carries an owner by name.
-// Calls with the same owner do not exclude each other: they re-enter.
+// fresh owner unless its context carries one, as those of Held.Context and WithOwner
+// do. Calls with the same owner do not exclude each other: they re-enter.
 //
 // # What there is
 //
@@ -38,9 +37,9 @@
 //     set counts instead of adding to them, and none lowers a TTL.
 //   - Errors tell "Redis said no" (ErrNotAcquired, ErrNotHeld, ErrLost) from "it is
 //     not known" (ErrUnknown).
-//   - Fencing tokens rise from holder to holder, also when a lock has expired. After
-//     a failover, or when Redis was emptied, they still rise if the clocks of the
-//     clients differ by less than the time between two acquisitions.
+//   - Fencing tokens rise from holder to holder; after a failover, or when Redis was
+//     emptied, if the clocks of the clients differ by less than the time between two
+//     acquisitions.
 //   - A waiter is woken by the release. If pub/sub fails or is not permitted, it is
 //     delayed by at most Config.MaxPoll.
 //   - A server that hangs costs only the locks that live on it.
@@ -54,10 +53,10 @@
 // is set forward), another may have the lock at once; the holder is told at its
 // next renewal.
 //
-// Permits and fair queues have times of day in their format. A permit may be given to
-// another before its holder is told if some client's clock is ahead of the holder's
-// by more than Config.Margin. A live waiter of a FairMutex may lose its place to a
-// Java process whose clock is 8 s ahead.
+// Permits and fair queues have times of day in their format. Another may get a permit
+// before its holder is told if some client's clock is ahead of the holder's by more than
+// Config.Margin. A waiter of a FairMutex may lose its place to a Java process whose clock
+// is 8 s ahead.
 //
 // # States of a hold
 //
@@ -72,10 +71,11 @@
 //
 // # Waiting
 //
-// The waiters of one client for one lock stand in a queue, and only the first of
-// them talks to Redis. It tries, listens to the lock's channel, tries once more when
-// the subscription is confirmed, and then sleeps until a message, the end of the
-// holder's lease, or MaxPoll.
+// The waiters of one client for one lock stand in a queue, and only the first talks to
+// Redis. It tries, listens to the lock's channel, tries once more when the subscription
+// is confirmed, and then sleeps until a message, the end of the holder's lease, or
+// MaxPoll; for a Mutex 6 x MaxPoll, as long as pings show that the subscription loses
+// nothing. Package waitqueue decides who is next, and when.
 //
 // When the client that unlocks has waiters itself, one script releases the lock and
 // acquires it for the first of them. After some of these hand-overs, or 100 ms, it is
@@ -84,16 +84,15 @@
 //
 // # Goroutines and locks
 //
-// Packages servers, pipe, pubsub, carrier and renewal have the goroutines that live
-// as long as the client: per server one that writes and one that reads per
-// connection, and those that renew; per client the wheel's and the one that follows
-// the Topology. Others end with what they do: they give back what a caller left,
-// take lost holds out of the tables, call Hooks.Lost, or ask a member of a RedLock.
-// No lock and no waiter has a goroutine of its own.
+// Two goroutines for each connection, those that renew, the wheel's, and one that
+// follows the Topology live as long as the client. Others end with what they do: they
+// give back what a caller left, take lost holds out of the tables, call Hooks.Lost, or
+// ask a member of a RedLock. No lock and no waiter has one of its own.
 //
-// Client.mu guards the tables of holds and of waiters, hold.mu one hold, watch.mu
-// what a Held gave out. No mutex is held during I/O or while a hook runs, and none is
-// taken under another, except that under Client.mu the state of a lease is read. The
+// Holds and waiters are in tables in 64 shards, by the names of their locks. shard.mu
+// guards those of a shard, hold.mu one hold, watch.mu what a Held gave out. No mutex is
+// held during I/O or while a hook runs, and none is taken under another, except that
+// under shard.mu the state of a lease is read, and what was heard of a channel. The
 // scripts of one hold are sent one after the other.
 //
 // # Failure

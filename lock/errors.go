@@ -15,35 +15,70 @@ import (
 // ErrNotAcquired, ErrNotHeld and ErrLost are definite: Redis, or the clock,
 // said so. ErrUnknown is not: a request was, or may have been, carried out.
 var (
-	// ErrNotAcquired: somebody else holds the lock.
+	// ErrNotAcquired is returned when somebody else holds the lock.
 	ErrNotAcquired = errors.New("lock: not acquired")
-	// ErrNotHeld: this Held was already unlocked.
+	// ErrNotHeld is returned when this Held was already unlocked.
 	ErrNotHeld = errors.New("lock: not held")
-	// ErrLost: the lock was held and is no longer, other than by Unlock.
+	// ErrLost is returned when the lock was held and is no longer, other than
+	// by Unlock.
 	ErrLost = errors.New("lock: lost")
-	// ErrUnknown: Redis did not answer, so it is not known what it did.
+	// ErrUnknown is returned when Redis did not answer, so it is not known what
+	// it did.
 	ErrUnknown = errors.New("lock: outcome unknown")
-	// ErrClosed: the Client is closed.
+	// ErrClosed is returned when the Client is closed.
 	ErrClosed = errors.New("lock: client is closed")
 )
+
+// hinted is what an error of this package has that says what happened and what to do, so that
+// an error that tells of several locks can give the first without the second.
+type hinted interface {
+	what() string // without "lock: "
+	hint() string // "" if there is none
+}
+
+// textOf is the text of a hinted error.
+func textOf(e hinted) string {
+	text := "lock: " + e.what()
+	if hint := e.hint(); hint != "" {
+		text += ": " + hint
+	}
+	return text
+}
+
+// whatOf is what err says, without its hint if it has one, and on one line.
+func whatOf(err error) string {
+	if e, ok := err.(hinted); ok {
+		return e.what()
+	}
+	return strings.TrimPrefix(onOneLine(err), "lock: ")
+}
+
+// onOneLine is the text of err, which may be several errors joined, or nil.
+func onOneLine(err error) string {
+	return strings.ReplaceAll(fmt.Sprint(err), "\n", "; ")
+}
 
 // refusal is a sentinel with the lock that it is about, and what to do.
 type refusal struct {
 	sentinel error
-	text     string
+	name     string
+	happened string
+	advice   string
 }
 
-func (e *refusal) Error() string { return e.text }
+func (e *refusal) Error() string { return textOf(e) }
 func (e *refusal) Unwrap() error { return e.sentinel }
+func (e *refusal) what() string  { return fmt.Sprintf("%q: %s", e.name, e.happened) }
+func (e *refusal) hint() string  { return e.advice }
 
 // closedError is ErrClosed of a call for that lock.
 func closedError(name string) error {
-	return &refusal{ErrClosed, fmt.Sprintf("lock: %q: the client is closed: use one that is not", name)}
+	return &refusal{ErrClosed, name, "the client is closed", "use one that is not"}
 }
 
 // notHeldError is ErrNotHeld of a call of a Held of that lock.
 func notHeldError(name string) error {
-	return &refusal{ErrNotHeld, fmt.Sprintf("lock: %q: this Held is unlocked already: use each Held once", name)}
+	return &refusal{ErrNotHeld, name, "this Held is unlocked already", "use each Held once"}
 }
 
 // HeldError says that another owner holds the lock. It is ErrNotAcquired.
@@ -55,18 +90,31 @@ type HeldError struct {
 	Foreign bool
 }
 
-func (e *HeldError) Error() string {
+func (e *HeldError) Error() string { return textOf(e) }
+
+func (e *HeldError) what() string {
+	holder := "by another owner"
 	if e.Foreign {
-		return fmt.Sprintf("lock: %q is held through another library (a string with a TTL) for up to %v", e.Name, e.TTL)
+		holder = "through another library (a string with a TTL)"
 	}
-	return fmt.Sprintf("lock: %q is held by another owner for up to %v", e.Name, e.TTL)
+	if ttl := e.TTL.Round(time.Millisecond); ttl > 0 {
+		holder += fmt.Sprintf(", its lease has %v left", ttl)
+	} else if e.TTL == -1 {
+		holder += ", its key has no TTL"
+	}
+	return fmt.Sprintf("%q is held %s", e.Name, holder)
 }
+
+func (e *HeldError) hint() string { return tryLater }
+
+// tryLater is what to do about a lock that is held.
+const tryLater = "try again later, or give Lock time to wait"
 
 // Is makes errors.Is(err, ErrNotAcquired) true.
 func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
 
-// ErrNotReplicated: fewer replicas than Config.Replicas have the lock, so it was
-// given back.
+// ErrNotReplicated is returned when fewer replicas than Config.Replicas have the
+// lock, so it was given back.
 var ErrNotReplicated = errors.New("lock: not replicated")
 
 // ReplicationError says how many replicas have an acquisition. It is
@@ -77,8 +125,14 @@ type ReplicationError struct {
 	Acknowledged int // within Config.ReplicaTimeout
 }
 
-func (e *ReplicationError) Error() string {
-	return fmt.Sprintf("lock: %q was given back: %d replicas of %d wanted have it", e.Name, e.Acknowledged, e.Wanted)
+func (e *ReplicationError) Error() string { return textOf(e) }
+
+func (e *ReplicationError) what() string {
+	return fmt.Sprintf("%q was given back: %d replicas of %d wanted have it", e.Name, e.Acknowledged, e.Wanted)
+}
+
+func (e *ReplicationError) hint() string {
+	return "see that they are connected, or wait longer for them (Config.ReplicaTimeout)"
 }
 
 // Is makes errors.Is(err, ErrNotReplicated) true.
@@ -123,8 +177,25 @@ type LostError struct {
 	Token  int64 // the fencing token of the lost hold
 }
 
-func (e *LostError) Error() string {
-	return fmt.Sprintf("lock: %q is lost: %v", e.Name, e.Reason)
+func (e *LostError) Error() string { return textOf(e) }
+
+func (e *LostError) what() string { return fmt.Sprintf("%q is lost: %v", e.Name, e.Reason) }
+
+func (e *LostError) hint() string {
+	const stop = "stop the work that needs it, "
+	switch e.Reason {
+	case NotOwner:
+		return stop + "another may have it"
+	case TrustEnded:
+		return stop + "and see that Redis answers"
+	case MaxHold:
+		return stop + "or set a longer Config.MaxHold"
+	case Expired:
+		return stop + "or use Lock, which renews"
+	case Closed:
+		return stop + "and unlock"
+	}
+	return ""
 }
 
 // Is makes errors.Is(err, ErrLost) true, and ErrClosed if that is the reason.
@@ -135,13 +206,29 @@ func (e *LostError) Is(target error) bool {
 // UnknownError says what was tried and why its outcome is not known. It is
 // ErrUnknown and unwraps to the cause.
 type UnknownError struct {
-	Op   string // acquire, reenter, release
+	Op   string // what was asked of Redis: acquire, reenter, release, inspect
 	Name string
 	Err  error
 }
 
-func (e *UnknownError) Error() string {
-	return fmt.Sprintf("lock: %s of %q: outcome unknown: %v", e.Op, e.Name, e.Err)
+func (e *UnknownError) Error() string { return textOf(e) }
+
+func (e *UnknownError) what() string {
+	return fmt.Sprintf("%s of %q: outcome unknown: %s", e.Op, e.Name, onOneLine(e.Err))
+}
+
+func (e *UnknownError) hint() string {
+	switch e.Op {
+	case "acquire", "drain":
+		return "try again, what it may have taken is given back"
+	case "reenter", "extend", "force", "inspect", "token", "wait", "lease", "ttl", "uptime":
+		return "try again"
+	case "release", "handoff", "set permits", "add permits", "set lease", "set count", "count down", "reset", "delete", "expire":
+		return "the client goes on trying"
+	case "guard":
+		return "the command may have run, look before you try again"
+	}
+	return ""
 }
 
 // Is makes errors.Is(err, ErrUnknown) true.
@@ -167,6 +254,15 @@ func newWaitError(ctx context.Context, name string, last error) error {
 		errs = append(errs, last)
 	}
 	return &waitError{name: name, errs: errs}
+}
+
+// waitErrorOf is newWaitError, but for a last try that ctx cut short: it says
+// nothing more.
+func waitErrorOf(ctx context.Context, name string, last error) error {
+	if errors.Is(last, ctx.Err()) {
+		last = nil
+	}
+	return newWaitError(ctx, name, last)
 }
 
 func (e *waitError) Error() string {

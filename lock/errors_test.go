@@ -2,6 +2,8 @@ package lock_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -11,6 +13,64 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
+
+func TestAHeldErrorSaysForHowLongAndWhatToDo(t *testing.T) {
+	const hint = ": try again later, or give Lock time to wait"
+	for want, err := range map[string]*lock.HeldError{
+		`lock: "a" is held by another owner, its lease has 29.999s left`:                         {Name: "a", TTL: 29*time.Second + 998_700*time.Microsecond},
+		`lock: "a" is held by another owner, its key has no TTL`:                                 {Name: "a", TTL: -1},
+		`lock: "a" is held by another owner`:                                                     {Name: "a"},
+		`lock: "a" is held through another library (a string with a TTL), its lease has 2s left`: {Name: "a", TTL: 2 * time.Second, Foreign: true},
+	} {
+		require.EqualError(t, err, want+hint)
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	for want, err := range map[string]error{
+		`lock: "a" is lost: not the owner any more: stop the work that needs it, another may have it`:                     &lock.LostError{Name: "a", Reason: lock.NotOwner},
+		`lock: "a" is lost: no renewal was acknowledged in time: stop the work that needs it, and see that Redis answers`: &lock.LostError{Name: "a", Reason: lock.TrustEnded},
+		`lock: "a" is lost: the longest hold is over: stop the work that needs it, or set a longer Config.MaxHold`:        &lock.LostError{Name: "a", Reason: lock.MaxHold},
+		`lock: "a" is lost: the lease is over: stop the work that needs it, or use Lock, which renews`:                    &lock.LostError{Name: "a", Reason: lock.Expired},
+		`lock: "a" is lost: the client is closed: stop the work that needs it, and unlock`:                                &lock.LostError{Name: "a", Reason: lock.Closed},
+		`lock: "a" is lost: Reason(77)`: &lock.LostError{Name: "a", Reason: 77},
+		`lock: acquire of "a": outcome unknown: EOF: try again, what it may have taken is given back`:                                            &lock.UnknownError{Op: "acquire", Name: "a", Err: io.EOF},
+		`lock: reenter of "a": outcome unknown: EOF: try again`:                                                                                  &lock.UnknownError{Op: "reenter", Name: "a", Err: io.EOF},
+		`lock: release of "a": outcome unknown: EOF: the client goes on trying`:                                                                  &lock.UnknownError{Op: "release", Name: "a", Err: io.EOF},
+		`lock: guard of "a": outcome unknown: EOF: the command may have run, look before you try again`:                                          &lock.UnknownError{Op: "guard", Name: "a", Err: io.EOF},
+		`lock: inspect of "a": outcome unknown: EOF; EOF: try again`:                                                                             &lock.UnknownError{Op: "inspect", Name: "a", Err: errors.Join(io.EOF, io.EOF)},
+		`lock: spell of "b": outcome unknown: <nil>`:                                                                                             &lock.UnknownError{Op: "spell", Name: "b"},
+		`lock: spell of "a": outcome unknown: EOF`:                                                                                               &lock.UnknownError{Op: "spell", Name: "a", Err: io.EOF},
+		`lock: "a" was given back: 1 replicas of 2 wanted have it: see that they are connected, or wait longer for them (Config.ReplicaTimeout)`: &lock.ReplicationError{Name: "a", Wanted: 2, Acknowledged: 1},
+	} {
+		require.EqualError(t, err, want)
+	}
+}
+
+func TestAQuorumErrorIsOneLineWithOneHint(t *testing.T) {
+	held := &lock.HeldError{Name: "a", TTL: 2 * time.Second}
+	unknown := &lock.UnknownError{Op: "acquire", Name: "c", Err: errors.Join(io.EOF, io.EOF)}
+	for want, err := range map[string]*lock.QuorumError{
+		`lock: "a" has no quorum: 1 of 3 members acquired, 2 needed; 2 held by another, 0 without a vote, 0 refused, 0 unknown ` +
+			`("a" is held by another owner, its lease has 2s left; "b" is held by another owner): try again later, or give Lock time to wait`: {
+			Name: "a", Members: 3, Quorum: 2, Acquired: 1, Held: 2, Errs: []error{held, &lock.HeldError{Name: "b"}},
+		},
+		`lock: "a" has no quorum: 0 of 3 members acquired, 2 needed; 1 held by another, 0 without a vote, 0 refused, 2 unknown ` +
+			`("a" is held by another owner, its lease has 2s left; acquire of "c": outcome unknown: EOF; EOF; EOF): ` +
+			`see that a quorum of the servers answers, and try again`: {
+			Name: "a", Members: 3, Quorum: 2, Held: 1, Unknown: 2, Errs: []error{held, unknown, io.EOF},
+		},
+		`lock: "a" has no quorum: 1 of 3 members acquired, 2 needed; 0 held by another, 0 without a vote, 2 refused, 0 unknown ` +
+			`("a" was given back: 0 replicas of 1 wanted have it; "b" is lost: not the owner any more): see to those that refuse, they will again`: {
+			Name: "a", Members: 3, Quorum: 2, Acquired: 1, Refused: 2,
+			Errs: []error{&lock.ReplicationError{Name: "a", Wanted: 1}, &lock.LostError{Name: "b", Reason: lock.NotOwner}},
+		},
+		`lock: "a" has no quorum: 0 of 3 members acquired, 2 needed; 0 held by another, 0 without a vote, 0 refused, 0 unknown: ` +
+			`see that a quorum of the servers answers, and try again`: {Name: "a", Members: 3, Quorum: 2},
+	} {
+		require.EqualError(t, err, want)
+	}
+}
 
 // TestAnErrorNamesItsLock and its package, each once, and is its sentinel.
 func TestAnErrorNamesItsLock(t *testing.T) {

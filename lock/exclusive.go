@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
@@ -34,9 +33,18 @@ func (mutexes) locks(i Info) bool            { return i.Locked }
 func (mutexes) orphanOutlived(*hold, Reason) {}
 
 func (mutexes) held(c *Client, name string, o owner) *hold {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ownLocked(name, o)
+	s := c.shard(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ownLocked(name, o)
+}
+
+// ownLocked returns the hold that an owner can re-enter, or nil.
+func (s *shard) ownLocked(name string, o owner) *hold {
+	if h := s.holds.get(name); h != nil && h.owner == o && !h.is(leaving|lost) {
+		return h
+	}
+	return nil
 }
 
 // notMutex is what a hash is that no exclusive lock has made.
@@ -47,55 +55,49 @@ func (mutexes) force(c *Client, name string) (command, string) {
 }
 
 func (mutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
-	return m.takeExclusive(ctx, a, m.takeAnew, m.wait)
+	w := newWaiter(a.shard, queueKey{m.name, mutexQueue}, a)
+	defer endWaiter(w)
+	return a.stand(ctx, w)
 }
 
-// takeExclusive re-enters the hold that the owner has, and otherwise takes the lock
-// anew. wait waits for it when it is not known whether a re-entry was carried out.
-func (m *Mutex) takeExclusive(ctx context.Context, a *attempt, anew func(context.Context, *attempt) (*Held, error),
-	wait func(context.Context, *attempt, error) (*Held, error),
-) (*Held, error) {
-	var gone *hold // it cannot be re-entered, though the table may have it yet
-	for {
-		if h := m.c.lookup(m.name); h != nil && h != gone && h.owner == a.owner {
-			if h.kind != m.kind {
-				return nil, errOtherKind(m.name)
-			}
-			held, err := h.reenter(ctx, a.lease, a.renewed)
-			switch {
-			case err == nil:
-				return held, nil
-			case err == errGone:
-				gone = h
-				continue
-			case a.wait && errors.Is(err, ErrUnknown):
-				return wait(ctx, a, err)
-			}
-			return nil, err
+// stand takes the lock as w, which stands in its queue.
+func (a *attempt) stand(ctx context.Context, w *waiter) (*Held, error) {
+	w.caller.Owner, w.caller.Try = a.owner, !a.wait
+	w.owned = a.shared
+	a.waiter = w
+	err := w.run(ctx)
+	if hook := a.c.cfg.Hooks.Waited; hook != nil && !w.began.IsZero() {
+		e := Event{Name: a.name, Waited: time.Since(w.began), Err: err}
+		if err == nil {
+			e.Token = a.held.Token()
 		}
-		held, err := anew(ctx, a)
-		if err != errAgain {
-			return held, err
-		}
+		a.c.callHook(hook, e)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return a.held, nil
 }
 
-// takeAnew takes a lock that the owner has not. A newcomer tries once, unless others
-// of this client wait; then it waits behind them or is refused. errAgain: the owner
-// may have it now.
-func (m *Mutex) takeAnew(ctx context.Context, a *attempt) (*Held, error) {
-	send := a.try
-	switch queued := m.c.queued(m.name); {
-	case queued && a.wait:
-		return m.wait(ctx, a, nil)
-	case queued:
-		send = func(context.Context) (*Held, error) {
-			return nil, &HeldError{Name: m.name, TTL: max(time.Until(m.c.heldUntil(m.name)), 0)}
-		}
-	}
-	held, err := a.ask(ctx, send)
-	if _, left := err.(*waitError); left || err == nil || !a.wait || err == errAgain {
-		return held, err
-	}
-	return m.wait(ctx, a, err)
+var _ wants = (*attempt)(nil)
+
+func (a *attempt) probe(ctx context.Context) (left int64, err error) {
+	a.held, err = a.try(ctx)
+	return 0, err
 }
+
+func (a *attempt) reenter(ctx context.Context, h *hold) (err error) {
+	if h.kind != a.kind {
+		return errOtherKind(a.name)
+	}
+	a.held, err = h.reenter(ctx, a.lease, a.renewed)
+	return err
+}
+
+func (a *attempt) take(h *hold) { a.held = h.firstHeld(a.renewed) }
+
+func (a *attempt) barred(*hold) error { return closedError(a.name) } // not of these kinds
+
+func (a *attempt) channel() string { return a.kind.rules().(mutexRules).channel(a.name) }
+
+func (a *attempt) refusal(ttl time.Duration) error { return &HeldError{Name: a.name, TTL: ttl} }

@@ -1,6 +1,10 @@
 package lock
 
-import "time"
+import (
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+)
 
 // Kept is how many things x keeps for the contexts that it gave out.
 func (x *Held) Kept() int {
@@ -24,18 +28,25 @@ func (r *RedLock) Waiting() int {
 
 // GateLen is how many calls of its client wait for the mutex.
 func GateLen(m *Mutex) int {
-	m.c.mu.Lock()
-	defer m.c.mu.Unlock()
-	if g := m.c.gates[m.name]; g != nil {
-		return g.waiters.Len()
+	s := m.c.shard(m.name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.queues.get(queueKey{m.name, mutexQueue}); q != nil {
+		return q.line.Waiting()
 	}
 	return 0
 }
 
 // HoldTables makes whoever wants the client's tables wait until free is called.
 func HoldTables(c *Client) (free func()) {
-	c.mu.Lock()
-	return c.mu.Unlock
+	for i := range c.shards {
+		c.shards[i].mu.Lock()
+	}
+	return func() {
+		for i := range c.shards {
+			c.shards[i].mu.Unlock()
+		}
+	}
 }
 
 // PauseForgetting keeps lost holds in the client's tables until resume is called.
@@ -50,19 +61,21 @@ func PauseForgetting(c *Client) (resume func()) {
 func JoinMany(c *Client, name string, n int) (leave func(i int)) {
 	waiters := make([]*waiter, n)
 	for i := range waiters {
-		waiters[i] = c.join(&attempt{c: c, name: name})
+		waiters[i] = newWaiter(c.shard(name), queueKey{name, mutexQueue}, nil)
+		waiters[i].caller.Owner.id = uint64(i + 1)
+		waiters[i].look()
 	}
-	return func(i int) { c.quit(name, waiters[i]) }
+	return func(i int) { waiters[i].leave() }
 }
 
 // LineUpMany is JoinMany for semaphores and the like.
 func LineUpMany(c *Client, name string, n int) (leave func(i int)) {
-	places, e := make([]*place, n), &errand{}
-	var l *waitLine
-	for i := range places {
-		l, places[i] = c.lineUp(name, e)
+	waiters := make([]*waiter, n)
+	for i := range waiters {
+		waiters[i] = newWaiter(c.shard(name), queueKey{name, latchQueue}, nil)
+		waiters[i].look()
 	}
-	return func(i int) { c.lineLeave(name, l, places[i], e) }
+	return func(i int) { waiters[i].leave() }
 }
 
 // JoinMany is JoinMany for a RedLock.
@@ -79,23 +92,35 @@ func (r *RedLock) JoinMany(n int) (leave func(i int)) {
 // waiter looks at its turn when it was handed the lock. It reports whether the
 // waiter takes the lock, and whether a Held of the hold is told of Close.
 func GrantWhileClosing(held *Held, closeBetween func()) (taken, told bool) {
-	h, c := held.h, held.h.c
-	w := c.join(&attempt{c: c, name: h.name, kind: h.kind})
-	defer c.quit(h.name, w)
-	next := &hold{c: c, name: h.name, kind: h.kind, count: 1}
-	closeBetween()
-	if c.deliver(next, w) {
-		turn, _ := c.turnOf(h.name, w)
-		taken = turn == grantedTurn
+	h, c := held.h, held.h.shard.c
+	a := &attempt{c: c, shard: h.shard, name: h.name, kind: h.kind}
+	w := newWaiter(h.shard, queueKey{h.name, mutexQueue}, a)
+	defer w.leave()
+	w.look()
+	if next, _ := c.leaving(h); next != w {
+		panic("the waiter is not the next")
 	}
+	next := &hold{shard: h.shard, name: h.name, kind: h.kind, count: 1}
+	next.first.h = next
+	closeBetween()
+	c.deliver(h, w, next)
+	taken = w.look().Do == waitqueue.DoTake
 	next.mu.Lock()
 	defer next.mu.Unlock()
 	return taken, next.closing
 }
 
-// Callers is how many owners' calls the client has in mind.
+// Callers is how many owners' calls, and queues, the client has in mind.
 func Callers(c *Client) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.callers)
+	n := 0
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		n += len(s.callers)
+		for range s.queues.all() {
+			n++
+		}
+		s.mu.Unlock()
+	}
+	return n
 }

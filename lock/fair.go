@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -70,15 +72,37 @@ func (c *Client) FairMutex(name string) *Mutex {
 type fairMutexes struct{ mutexes }
 
 func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
-	return m.takeExclusive(ctx, a, m.takeFair, func(ctx context.Context, a *attempt, _ error) (*Held, error) { return m.takeFair(ctx, a) })
+	var gone *hold // it cannot be re-entered, though the table may have it yet
+	for {
+		if h := m.c.lookup(m.name); h != nil && h != gone && h.owner == a.owner {
+			if h.kind != m.kind {
+				return nil, errOtherKind(m.name)
+			}
+			held, err := h.reenter(ctx, a.lease, a.renewed)
+			switch {
+			case err == nil:
+				return held, nil
+			case err == errGone:
+				gone = h
+				continue
+			case a.wait && errors.Is(err, ErrUnknown):
+				return m.takeFair(ctx, a)
+			}
+			return nil, err
+		}
+		held, err := m.takeFair(ctx, a)
+		if err != errAgain {
+			return held, err
+		}
+	}
 }
 
 // release releases a hold, but for the count that remains, or a place in the queue.
 func (fairMutexes) release(c *Client, name, field string, remaining int, lease time.Duration) command {
-	return command{script.FairRelease, 4, c.publishing([]any{
+	return command{script.FairRelease, 4, []any{
 		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
-		field, remaining, ms(lease), keys.Channel(name), time.Now().UnixMilli(), ms(c.fairGrace() / 2),
-	})}
+		field, remaining, ms(lease), keys.Channel(name), time.Now().UnixMilli(), ms(c.fairGrace() / 2), c.publish(),
+	}}
 }
 
 func (fairMutexes) force(c *Client, name string) (command, string) {
@@ -100,6 +124,8 @@ type fairPlace struct {
 	missed      int       // periods that its sign names, in which it stayed the same
 	seen        time.Time // when missed was last counted
 
+	pacing   waitqueue.Pacing // immutable
+	probe    waitqueue.Probe
 	listener pubsub.Listener // of the waiter's own channel
 	others   time.Duration   // what is left of the holder's lease, fairNoTTL or fairFree
 	foreign  bool            // it is the lock of another library
@@ -131,7 +157,9 @@ func periodOf(sign string) time.Duration {
 
 // takeFair takes a fair lock that the owner has not.
 func (m *Mutex) takeFair(ctx context.Context, a *attempt) (held *Held, err error) {
-	p := &fairPlace{m: m, a: a, listener: pubsub.NewListener(make(chan struct{}, 1))}
+	p := &fairPlace{m: m, a: a, listener: pubsub.NewListener(make(chan struct{}, 1)), pacing: pacingOf(m.c.cfg, mutexQueue)}
+	p.pacing.MaxPoll, p.pacing.Quiet = m.period(), m.period()
+	p.probe = waitqueue.NewProbe(&p.pacing)
 	if !a.wait {
 		return a.ask(ctx, p.try)
 	}
@@ -158,7 +186,6 @@ func (m *Mutex) takeFair(ctx context.Context, a *attempt) (held *Held, err error
 func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 	c, m := p.m.c, p.m
 	var last error
-	var tried time.Time
 	for unknowns := 0; ; {
 		switch {
 		case ctx.Err() != nil:
@@ -166,10 +193,13 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 		case c.ended():
 			return nil, closedError(m.name)
 		}
-		if pause(ctx, c.closing, pace-time.Since(tried)) != nil {
+		if wait := p.due(); wait > 0 {
+			if last == nil || !p.listener.Listen(c.router.Server(m.name).Subscriber(), keys.FairChannel(m.name, p.a.field())) {
+				c.sleep(ctx, p.listener.Wake(), wait)
+			}
 			continue
 		}
-		tried = time.Now()
+		mark := p.probe.Began(c.now())
 		held, err := p.enter(ctx)
 		if err == nil {
 			return held, nil
@@ -181,20 +211,46 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 		case ctx.Err() != nil:
 		case errors.Is(err, ErrNotAcquired):
 			unknowns = 0
-			p.listener.Listen(c.router.Server(m.name).Subscriber(), keys.FairChannel(m.name, p.a.field()))
-			if !p.listener.Missed() && p.missed < fairMissed {
-				p.sleep(ctx)
+			p.probe.Answered(c.now(), mark, p.answer())
+			if p.missed >= fairMissed {
+				p.probe.Freed() // the first is dead: it is passed over now
 			}
 		case errors.Is(err, ErrUnknown) && !c.cfg.FailFast:
 			if unknowns > 0 {
 				p.seen = time.Time{} // an outage kills nobody: it is no time in which a sign was missed
 			}
-			_ = pause(ctx, c.closing, min(backoff(unknowns), m.period()))
 			unknowns++
+			p.probe.Answered(c.now(), mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: rand.Float64()})
 		default:
 			return nil, err
 		}
 	}
+}
+
+// due is how long the waiter sleeps until it tries again. It does not if its owner has
+// the lock.
+func (p *fairPlace) due() time.Duration {
+	if (mutexes{}).held(p.m.c, p.m.name, p.a.owner) != nil {
+		return 0
+	}
+	now := p.m.c.now()
+	p.probe.Hear(now, p.m.c.heard(&p.listener))
+	return time.Duration(p.probe.Due(1) - now)
+}
+
+// answer is what the last try said of when to try again: for a sign of life or, of the
+// first in the queue, when the holder's lease is over. A TTL is rounded down, so the key
+// is gone a millisecond after it. The others need not look then, nor when the lock is
+// free: it is the first's.
+func (p *fairPlace) answer() waitqueue.Answer {
+	a := waitqueue.Answer{TTL: -1}
+	if p.first == p.a.field() && p.others >= 0 {
+		a.TTL = p.others + time.Millisecond
+		if p.foreign { // nobody tells the first when it is released
+			a.Within = foreignPoll
+		}
+	}
+	return a
 }
 
 // enter re-enters, if another goroutine of the owner has taken the lock, or
@@ -221,31 +277,26 @@ func (p *fairPlace) enter(ctx context.Context) (*Held, error) {
 	}
 }
 
-// sleep waits until the waiter is woken, or until it is time for a sign of life
-// or, for the first in the queue, until the holder's lease is over. A TTL is
-// rounded down, so the key is gone a millisecond after it. The others need not
-// look then, nor when the lock is free: it is the first's.
-func (p *fairPlace) sleep(ctx context.Context) {
-	d := p.m.period()
-	if p.first == p.a.field() && p.others >= 0 {
-		d = min(d, p.others+time.Millisecond)
-		if p.foreign { // nobody tells the first when it is released
-			d = min(d, foreignPoll)
-		}
+// sleep waits until wake, at most d.
+func (c *Client) sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-wake:
+	case <-t.C:
+	case <-ctx.Done():
+	case <-c.closing:
 	}
-	p.m.c.sleep(ctx, p.listener.Wake(), d)
 }
 
 // end gives up what p may have in Redis, but for the field of its hold, if held.
 func (p *fairPlace) end(held bool) {
 	p.listener.Leave()
 	if !held && p.sent {
-		p.past = append(p.past, p.a.field())
+		p.m.c.orphans.add(fairKind, p.m.name, p.a.field(), p.a.lease)
 	}
-	for _, f := range p.past {
-		p.m.c.orphans.add(fairKind, p.m.name, f, p.a.lease)
-	}
-	p.past, p.sent = nil, false
+	p.settle()
+	p.sent = false
 }
 
 // try sends the script once.
@@ -260,7 +311,6 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	if p.missed >= fairMissed {
 		dead, deadSign, p.missed = p.first, p.sign, 0
 	}
-	p.listener.Begin()
 	counter, least := c.counterOf(fairKind, a.name)
 	args := []any{
 		a.name, keys.FairQueue(a.name), keys.FairScores(a.name), keys.FairSigns(a.name), counter,
@@ -275,7 +325,10 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	}
 	name, lease := a.name, a.lease
 	late := func(ans pipe.Answer) { // a waiter has its place, whatever the answer
-		if token, _, err := c.parseFair(name, ans); a.wait || token > 0 || ans.Taken || mayHaveRun(ans, err) {
+		switch token, _, err := c.parseFair(name, ans); {
+		case mayHaveRun(ans, err) && !ans.Taken:
+			c.orphans.addUnanswered(fairKind, name, f, lease)
+		case a.wait || token > 0 || ans.Taken:
 			c.orphans.add(fairKind, name, f, lease)
 		}
 	}
@@ -289,7 +342,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 		case unknown && a.wait:
 			p.retire()
 		case unknown:
-			c.orphans.add(fairKind, name, f, lease)
+			c.orphans.addUnanswered(fairKind, name, f, lease)
 		}
 		return nil, err
 	case token == 0:
@@ -310,7 +363,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 func (p *fairPlace) retire() {
 	p.past = append(p.past, p.a.field())
 	if len(p.past) > maxOwed {
-		p.m.c.orphans.add(fairKind, p.m.name, p.past[0], p.a.lease)
+		p.m.c.orphans.addUnanswered(fairKind, p.m.name, p.past[0], p.a.lease)
 		p.past = p.past[1:]
 	}
 	p.a.seq = p.m.c.seqs.Add(1)
@@ -320,7 +373,7 @@ func (p *fairPlace) retire() {
 // copy of a request with one of them may still arrive.
 func (p *fairPlace) settle() {
 	for _, old := range p.past {
-		p.m.c.orphans.add(fairKind, p.m.name, old, p.a.lease)
+		p.m.c.orphans.addUnanswered(fairKind, p.m.name, old, p.a.lease)
 	}
 	p.past = nil
 }

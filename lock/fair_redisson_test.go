@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -133,9 +134,7 @@ type fairActor struct {
 }
 
 func newFairStory(t *testing.T, s *redistest.Server, seed uint64, java string) *fairStory {
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
+	conn := fixture.Dial(t, s)
 	return &fairStory{
 		t: t, conn: conn, rng: rand.New(rand.NewPCG(seed, 7)), key: fmt.Sprintf("%s.%d", keyOf(t), seed), java: java,
 		now: 1_800_000_000_000, lease: parked,
@@ -148,9 +147,7 @@ func (f *fairStory) keys() []any {
 }
 
 func (f *fairStory) do(cmd string, args ...any) any {
-	reply, err := f.conn.Do(cmd, args...)
-	require.NoError(f.t, err)
-	return reply
+	return fixture.DoOn(f.t, f.conn, cmd, args...)
 }
 
 func (f *fairStory) living(field string) *fairActor {

@@ -26,9 +26,7 @@ func fairKeys(key string) (queue, scores, signs, channel string) {
 func queueOf(t *testing.T, s *redistest.Server, key string) []string {
 	t.Helper()
 	queue, _, _, _ := fairKeys(key)
-	fields, err := redis.Strings(fixture.Do(t, s, "LRANGE", queue, 0, -1), nil)
-	require.NoError(t, err)
-	return fields
+	return fixture.Strings(t, s, "LRANGE", queue, 0, -1)
 }
 
 func scoreOf(t *testing.T, s *redistest.Server, key, field string) float64 {
@@ -97,7 +95,7 @@ func TestAFairMutexServesInTheOrderOfArrivalAcrossClients(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.Equal(t, fields, queueOf(t, s, key), "who only tries does not queue")
 	for _, k := range []string{queue, scores, signs} {
-		require.Positive(t, pttl(t, s, k), "a queue of the dead ends by itself")
+		require.Positive(t, fixture.PTTL(t, s, k), "a queue of the dead ends by itself")
 	}
 	require.Equal(t, waiters, clients[0].Stats().Waiting+clients[1].Stats().Waiting+clients[2].Stats().Waiting)
 	for _, field := range fields {
@@ -227,7 +225,7 @@ func TestRedissonsPlaceInTheFairQueueIsKept(t *testing.T) {
 		t.Fatal("Java was passed over")
 	default:
 	}
-	require.EqualValues(t, -1, pttl(t, s, queue), "Redisson's queue has no TTL")
+	require.EqualValues(t, -1, fixture.PTTL(t, s, queue), "Redisson's queue has no TTL")
 	// Java takes it, as Redisson does: every score is 300 s less. Ours lives on.
 	ours := queueOf(t, s, key)[1]
 	fixture.Do(t, s, "LPOP", queue)

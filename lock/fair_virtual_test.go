@@ -23,12 +23,8 @@ type virtualFair struct {
 }
 
 func startVirtualFair(t *testing.T) *virtualFair {
-	s, err := redistest.StartVirtual(redistest.MiniOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Stop()) })
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
+	s := fixture.Virtual(t)
+	conn := fixture.Dial(t, s)
 	return &virtualFair{t, s, conn}
 }
 
@@ -39,9 +35,7 @@ func (v *virtualFair) client(cfg lock.Config) *lock.Client {
 
 // do runs a plain command, as Redisson does.
 func (v *virtualFair) do(args ...any) any {
-	reply, err := v.conn.Do(args[0].(string), args[1:]...)
-	require.NoError(v.t, err, args[0])
-	return reply
+	return fixture.DoOn(v.t, v.conn, args[0].(string), args[1:]...)
 }
 
 // TestTheFirstFairWaiterHasTheLockWhenTheLeaseEnds, wherever in a millisecond it
@@ -68,12 +62,7 @@ func TestTheFirstFairWaiterHasTheLockWhenTheLeaseEnds(t *testing.T) {
 }
 
 // queue returns the fields of those who wait for m.
-func (v *virtualFair) queue() []string {
-	queue, _, _, _ := fairKeys("m")
-	fields, err := redis.Strings(v.do("LRANGE", queue, 0, -1), nil)
-	require.NoError(v.t, err)
-	return fields
-}
+func (v *virtualFair) queue() []string { return queueOf(v.t, v.s, "m") }
 
 // holds makes a Redisson holder of m, for as long as no test lasts.
 func (v *virtualFair) holds() {

@@ -33,10 +33,7 @@ type islands struct {
 func newIslands(t *testing.T, names ...string) *islands {
 	is := &islands{servers: map[string]*redistest.Server{}, news: make(chan topology.Layout), open: map[string]int{}}
 	for _, name := range names {
-		s, err := redistest.StartVirtual(redistest.MiniOptions{})
-		require.NoError(t, err)
-		is.servers[name] = s
-		t.Cleanup(func() { require.NoError(t, s.Stop()) })
+		is.servers[name] = fixture.Virtual(t)
 	}
 	return is
 }
@@ -128,12 +125,7 @@ func (c *counted) DoWithTimeout(d time.Duration, cmd string, args ...any) (any, 
 
 // do runs a command on a server, as a bystander.
 func (is *islands) do(t *testing.T, server, cmd string, args ...any) any {
-	conn, err := is.servers[server].Dial()
-	require.NoError(t, err)
-	defer conn.Close()
-	reply, err := conn.Do(cmd, args...)
-	require.NoError(t, err)
-	return reply
+	return fixture.Do(t, is.servers[server], cmd, args...)
 }
 
 func TestHoldsFollowTheirSlots(t *testing.T) {

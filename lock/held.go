@@ -45,7 +45,8 @@ func (x *Held) Count() int {
 
 // Valid reports whether the lock is held now: not unlocked, not lost, and
 // trusted by the clock. It is exact whatever the network does: when it is
-// true, the server has not let the key expire.
+// true, the server has not let the key expire. While Client.Close waits it stays
+// true, although Done is closed.
 func (x *Held) Valid() bool { return x.state.Load() == isHeld && x.h.lease.Valid() }
 
 // Deadline returns the end of trust as it stands now. The watchdog moves it
@@ -54,7 +55,8 @@ func (x *Held) Valid() bool { return x.state.Load() == isHeld && x.h.lease.Valid
 func (x *Held) Deadline() time.Time { return x.h.lease.Deadline() }
 
 // Done returns a channel that is closed when the lock is lost, when Unlock of
-// this Held is called, or when the client begins to close. Err says which.
+// this Held is called, or when the client begins to close. Err says which. For
+// very many locks there is Hooks.Lost, so that none needs a goroutine.
 func (x *Held) Done() <-chan struct{} { return x.watched().done }
 
 // Err returns nil while the lock is held, a *LostError when it is lost or the
@@ -108,10 +110,10 @@ func (x *Held) Unlock(ctx context.Context) error {
 	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {
 		return notHeldError(x.h.name)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.h.c.cfg.UnlockTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.h.shard.c.cfg.UnlockTimeout)
 	defer cancel()
-	x.h.c.begin(false)
-	defer x.h.c.end()
+	x.h.shard.begin(false)
+	defer x.h.shard.end()
 	next, err := x.unlock(ctx, owed)
 	x.state.Store(next)
 	return err
@@ -199,9 +201,9 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 	var r returned
 	err := busy
 	if busy == nil {
-		r, err = h.c.handOverOrRelease(ctx, h, again)
+		r, err = h.shard.c.handOverOrRelease(ctx, h, again)
 	} else {
-		h.c.forget(h)
+		h.shard.c.forget(h)
 	}
 	switch {
 	case err != nil:
@@ -216,8 +218,8 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 		h.lose(lost)
 		return isUnlocked, x.given(lost)
 	}
-	if hook := h.c.cfg.Hooks.Released; hook != nil && !h.is(unseen) {
-		h.c.callHook(hook, Event{Name: h.name, Token: h.token})
+	if hook := h.shard.c.cfg.Hooks.Released; hook != nil && !h.is(unseen) {
+		h.shard.c.callHook(hook, Event{Name: h.name, Token: h.token})
 	}
 	return isUnlocked, x.given(nil)
 }

@@ -16,7 +16,7 @@ type hold struct {
 	lease renewal.Lease
 
 	// immutable
-	c     *Client
+	shard *shard // of the name; it leads to the Client
 	name  string
 	owner owner
 	seq   uint64
@@ -25,12 +25,9 @@ type hold struct {
 	// With a million locks each byte counts: the order of the fields leaves no gap,
 	// and what is rarely needed stands elsewhere (Client.turns).
 
-	runStart int32 // immutable; see Client.successor: ms since the client's start, when the first hand-off of run was; wraps
-
 	marks atomic.Uint32 // asked, leaving, lost
 
-	run  uint8 // immutable; see Client.successor: hand-offs inside this client that led here
-	kind kind  // immutable
+	kind kind // immutable
 
 	// guarded by mu, which is never held during I/O, and the Helds too
 	busy     bool   // a script of this hold is on its way: they are ordered
@@ -66,7 +63,7 @@ func (h *hold) set(mark uint32, to bool) bool {
 
 // firstHeld is the Held of the acquisition.
 func (h *hold) firstHeld(renewed bool) *Held {
-	if h.c.cfg.DropForgotten {
+	if h.shard.c.cfg.DropForgotten {
 		return h.anotherHeld(renewed)
 	}
 	h.first.h, h.first.renewed = h, renewed
@@ -76,7 +73,7 @@ func (h *hold) firstHeld(renewed bool) *Held {
 // anotherHeld is a Held of its own: of a re-entry, or one that can be forgotten.
 func (h *hold) anotherHeld(renewed bool) *Held {
 	x := &Held{h: h, renewed: renewed}
-	if h.c.cfg.DropForgotten {
+	if h.shard.c.cfg.DropForgotten {
 		x.notice()
 	}
 	return x
@@ -86,7 +83,7 @@ func (h *hold) anotherHeld(renewed bool) *Held {
 func (h *hold) field() string {
 	b := make([]byte, 0, 80)
 	if h.kind != permitKind {
-		b = append(append(b, h.c.id...), ':')
+		b = append(append(b, h.shard.c.id...), ':')
 	}
 	return string(h.appendFieldTail(b))
 }
@@ -105,20 +102,22 @@ func (h *hold) appendFieldTail(b []byte) []byte {
 }
 
 // orphanFor leaves the field of a hold to the orphans, for so long.
-func (h *hold) orphanFor(lease time.Duration) { h.c.orphans.add(h.kind, h.name, h.field(), lease) }
+func (h *hold) orphanFor(lease time.Duration) {
+	h.shard.c.orphans.add(h.kind, h.name, h.field(), lease)
+}
 
 // orphan leaves the field of a hold that was given out to the orphans, for as
 // long as Redis may have it.
 func (h *hold) orphan() {
-	left := time.Until(h.lease.Deadline()) + h.c.dog.Config().Margin + h.c.cfg.IOTimeout
-	h.orphanFor(max(left, h.c.cfg.Lease))
+	left := time.Until(h.lease.Deadline()) + h.shard.c.dog.Config().Margin + h.shard.c.cfg.IOTimeout
+	h.orphanFor(max(left, h.shard.c.cfg.Lease))
 }
 
 // enter waits for the hold's turn; its scripts go out one after the other.
 func (h *hold) enter(ctx context.Context) error {
 	h.mu.Lock()
 	for h.busy {
-		turn, _ := h.c.turns.LoadOrStore(h, make(chan struct{}))
+		turn, _ := h.shard.c.turns.LoadOrStore(h, make(chan struct{}))
 		h.awaited = true
 		h.mu.Unlock()
 		select {
@@ -150,7 +149,7 @@ func (h *hold) leave() {
 	h.busy = false
 	if h.awaited {
 		h.awaited = false
-		turn, _ := h.c.turns.LoadAndDelete(h)
+		turn, _ := h.shard.c.turns.LoadAndDelete(h)
 		close(turn.(chan struct{}))
 	}
 }
@@ -174,9 +173,9 @@ func (h *hold) lose(cause *LostError) {
 	watching := h.watching
 	h.watching = nil
 	h.mu.Unlock()
-	h.c.lost.expect() // whoever was told and asks for Stats waits until h is not counted any more
+	h.shard.c.lost.expect() // whoever was told and asks for Stats waits until h is not counted any more
 	watching.end(cause)
-	h.c.lost.addExpected(loss{h, cause})
+	h.shard.c.lost.addExpected(loss{h, cause})
 }
 
 // announceClose ends the channels and contexts of a hold, and no more: it is
@@ -204,7 +203,7 @@ func (h *hold) lostByLease(otherwise renewal.Reason) *LostError {
 		}
 	}
 	h.Lost(reason)
-	h.c.forget(h)
+	h.shard.c.forget(h)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lostErrorLocked()
@@ -232,15 +231,15 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 		return nil, errGone
 	}
 	cmd := h.kind.rules().reenter(h, count, lease)
-	a := h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
+	a := h.shard.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 	if a.Err != nil {
 		// A re-entry that arrives late sets a count that the next script of
 		// this hold sets again.
-		return nil, h.c.callError("reenter", h.name, a)
+		return nil, h.shard.c.callError("reenter", h.name, a)
 	}
 	n, ok := a.Reply.(int64)
 	if !ok || n != 0 && n != 1 {
-		return nil, h.c.badReply("reenter", h.name, a.Reply)
+		return nil, h.shard.c.badReply("reenter", h.name, a.Reply)
 	}
 	trusted := n == 1 && h.lease.Extend(a.Stamp, lease)
 	h.mu.Lock()

@@ -14,12 +14,7 @@ import (
 func newHoldTable() *holdTable { return &holdTable{seed: maphash.MakeSeed()} }
 
 // places is how many the table has room for.
-func (t *holdTable) places() (n int) {
-	for i := range t.parts {
-		n += len(t.parts[i].tags)
-	}
-	return n
-}
+func (t *holdTable) places() int { return len(t.tags) }
 
 // check compares the table with the map that it replaces.
 func (t *holdTable) check(tb rapid.TB, want map[string]*hold) {
@@ -38,7 +33,7 @@ func (t *holdTable) check(tb rapid.TB, want map[string]*hold) {
 func TestHoldTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		table, want := newHoldTable(), map[string]*hold{}
-		if rapid.Bool().Draw(rt, "one part") {
+		if rapid.Bool().Draw(rt, "side by side") {
 			// All names begin their search at few places: the worst case.
 			names := sameTags(table, 40)
 			for _, i := range rapid.SliceOfN(rapid.IntRange(-len(names), len(names)-1), 0, 200).Draw(rt, "names") {
@@ -70,12 +65,12 @@ func step(tb rapid.TB, table *holdTable, want map[string]*hold, name string, rem
 	require.Nil(tb, table.get(name))
 }
 
-// sameTags are names of one part whose tags lie side by side, at the end of the
+// sameTags are names whose tags lie side by side, at the end of the
 // range, so that searches go on at the beginning.
 func sameTags(table *holdTable, n int) (names []string) {
 	for i := 0; len(names) < n; i++ {
 		name := strconv.Itoa(i)
-		if hash := maphash.String(table.seed, name); hash>>(64-partBits) == 7 && uint32(hash) > 1<<32-1<<29 {
+		if tag := uint32(maphash.String(table.seed, name)); tag > 1<<32-1<<25 {
 			names = append(names, name)
 		}
 	}
@@ -93,7 +88,7 @@ func TestHoldTableGrowsAndShrinks(t *testing.T) {
 	for _, h := range all[1000:] {
 		require.True(t, table.remove(h))
 	}
-	require.Less(t, table.places(), 4*1000+minPart<<partBits)
+	require.Less(t, table.places(), 4*1000+minPlaces)
 	for i, h := range all {
 		want := h
 		if i >= 1000 {

@@ -23,7 +23,9 @@ type Hooks struct {
 	Released func(Event)
 	// Lost is called when a hold is lost, with the *LostError as Err, on a
 	// goroutine of its own, one event after the other, soon after the
-	// holder was told.
+	// holder was told. So one function watches any number of locks. It may be
+	// called before the holder has stored its Held: look at Held.Valid then. Of
+	// Close it is told only what is still held when that gives up.
 	Lost func(Event)
 	// Renewed is called with what became of each batch of renewals, one after the
 	// other, on a goroutine of its own: it may block, and delays nothing but Close;
@@ -34,7 +36,7 @@ type Hooks struct {
 
 // Event is what a hook is told.
 type Event struct {
-	Name   string        // the lock's key
+	Name   string        // the lock's key, as Held.Name has it
 	Token  int64         // the hold's fencing token; 0 if there is no hold
 	Waited time.Duration // how long Lock took; 0 for Released and Lost
 	Err    error

@@ -123,9 +123,10 @@ func (m *Mutex) HeldBy(ctx context.Context) bool {
 	return h != nil && h.lease.Valid()
 }
 
-// ErrNotALock: the key, or one that belongs to it, is there but is no lock's: it
-// has another type, or ForceUnlock found other things in it. It is left alone. A
-// string with a TTL is ErrNotALock to ForceUnlock alone: see HeldError.Foreign.
+// ErrNotALock is returned when the key, or one that belongs to it, is there but is
+// no lock's: it has another type, or ForceUnlock found other things in it. It is
+// left alone. A string with a TTL is ErrNotALock to ForceUnlock alone: see
+// HeldError.Foreign.
 var ErrNotALock = errors.New("lock: the key is no lock")
 
 // forceTries is how often ForceUnlock reads a lock that goes from one holder to
@@ -194,10 +195,10 @@ func (m *Mutex) askKeys(ctx context.Context, op string, s *script.Script, keys i
 	if err := m.c.checkName(m.name); err != nil {
 		return pipe.Answer{}, err
 	}
-	if !m.c.begin(true) {
+	if !m.c.begin(m.name, true) {
 		return pipe.Answer{}, closedError(m.name)
 	}
-	defer m.c.end()
+	defer m.c.end(m.name)
 	a := m.c.callKeys(ctx, m.name, s, keys, nil, args...)
 	if a.Err != nil {
 		return a, m.c.callError(op, m.name, a)

@@ -110,9 +110,10 @@ type sharedKey struct {
 
 // sharedHold returns the hold that an owner can re-enter, or nil.
 func (c *Client) sharedHold(name string, o owner, k kind) *hold {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, h := range c.shared[sharedKey{name, o, k}] {
+	s := c.shard(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.shared[sharedKey{name, o, k}] {
 		if !h.is(leaving | lost) {
 			return h
 		}
@@ -120,61 +121,34 @@ func (c *Client) sharedHold(name string, o owner, k kind) *hold {
 	return nil
 }
 
-// ownsSharedLocked reports whether an owner has a RWMutex for reading or for writing.
-func (c *Client) ownsSharedLocked(name string, o owner) bool {
-	for _, k := range [...]kind{readKind, writeKind} {
-		for _, h := range c.shared[sharedKey{name, o, k}] {
-			if !h.is(leaving | lost) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // addLocked makes h known, to those above all who can re-enter it now.
-func (c *Client) addLocked(h *hold) {
-	c.wakeCallersLocked(h)
+func (s *shard) addLocked(h *hold) {
+	s.wakeCallersLocked(h)
 	if h.kind.exclusive() {
-		c.holds.set(h)
+		s.holds.set(h)
 		return
 	}
-	if c.shared == nil {
-		c.shared = make(map[sharedKey][]*hold)
+	if s.shared == nil {
+		s.shared = make(map[sharedKey][]*hold)
 	}
 	key := sharedKey{h.name, h.owner, h.kind}
-	c.shared[key] = append(c.shared[key], h)
-	c.sharedHeld++
+	s.shared[key] = append(s.shared[key], h)
+	s.many++
 }
 
 // removeLocked makes h unknown, and reports whether it was known.
-func (c *Client) removeLocked(h *hold) bool {
+func (s *shard) removeLocked(h *hold) bool {
 	if h.kind.exclusive() {
-		return c.holds.remove(h)
+		return s.holds.remove(h)
 	}
 	key := sharedKey{h.name, h.owner, h.kind}
-	i := slices.Index(c.shared[key], h)
+	i := slices.Index(s.shared[key], h)
 	if i < 0 {
 		return false
 	}
-	c.sharedHeld--
-	if c.shared[key] = slices.Delete(c.shared[key], i, i+1); len(c.shared[key]) == 0 {
-		delete(c.shared, key)
+	s.many--
+	if s.shared[key] = slices.Delete(s.shared[key], i, i+1); len(s.shared[key]) == 0 {
+		delete(s.shared, key)
 	}
 	return true
-}
-
-// heldLocked is how many holds there are.
-func (c *Client) heldLocked() int { return c.holds.n + c.sharedHeld }
-
-// allLocked returns all holds.
-func (c *Client) allLocked() []*hold {
-	holds := make([]*hold, 0, c.heldLocked())
-	for h := range c.holds.all() {
-		holds = append(holds, h)
-	}
-	for _, more := range c.shared {
-		holds = append(holds, more...)
-	}
-	return holds
 }

@@ -134,10 +134,7 @@ func (c *Client) locate(h *hold) {
 
 // relocate takes every hold to the lane of the server that now has its key.
 func (c *Client) relocate() {
-	c.mu.Lock()
-	holds := c.allLocked()
-	c.mu.Unlock()
-	for _, h := range holds {
+	for _, h := range c.all() {
 		c.lane(h.name).place(h)
 	}
 }

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/script"
@@ -85,34 +86,39 @@ func (l *CountDownLatch) Wait(ctx context.Context) error {
 	if ctx.Err() != nil && !overdue(ctx) {
 		return waitErrorOf(ctx, l.name, nil)
 	}
-	if !l.c.begin(true) {
+	if !l.c.begin(l.name, true) {
 		return closedError(l.name)
 	}
-	defer l.c.end()
+	defer l.c.end(l.name)
 	if overdue(ctx) {
 		_, err := once(ctx, l.c.cfg.IOTimeout, l.name, l.look)
 		return err
 	}
-	var err error
-	channel := l.channel()
-	if !l.c.lined(channel) {
-		if _, err = l.look(ctx); err == nil {
-			return nil
-		}
-	}
-	return l.c.attend(ctx, l.name, channel, channel, errand{
-		try: l.look, needs: 1, again: true, forAll: true,
-		refusal: func(int64) error { return errShut{} },
-	}, err)
+	w := newWaiter(l.c.shard(l.name), queueKey{l.name, latchQueue}, latchWait{l: l})
+	defer endWaiter(w)
+	return w.run(ctx)
 }
 
-// look returns nil if the latch is open.
+// latchWait is a call of Wait.
+type latchWait struct {
+	unowned
+	l *CountDownLatch
+}
+
+func (a latchWait) probe(ctx context.Context) (left int64, err error) { return a.l.look(ctx) }
+func (a latchWait) channel() string                                   { return a.l.channel() }
+func (latchWait) refusal(time.Duration) error                         { return errShut{} }
+
+// look returns nil if the latch is open, and that it has room for all.
 func (l *CountDownLatch) look(ctx context.Context) (int64, error) {
 	n, _, err := l.c.readCount(ctx, "wait", l.name)
-	if err == nil && n > 0 {
-		err = errShut{}
+	switch {
+	case err != nil:
+		return 0, err
+	case n > 0:
+		return 0, errShut{}
 	}
-	return 0, err
+	return 1, nil
 }
 
 // Count returns what is left to be counted down, 0 if the latch is open.

@@ -141,7 +141,7 @@ func TestAWaiterLeavesALongLineAsQuicklyAsAShortOne(t *testing.T) {
 func BenchmarkWaitersLeave(b *testing.B) {
 	for _, n := range []int{1000, 20_000, 50_000} {
 		b.Run(fmt.Sprintf("waiters=%d", n), func(b *testing.B) {
-			c, ctx := benchClient(b), context.Background()
+			c, ctx := fixture.ClientOf(b, fixture.Server(b), lock.Config{}), context.Background()
 			held, err := c.Mutex("held").Lock(ctx)
 			require.NoError(b, err)
 			var late, leaving time.Duration

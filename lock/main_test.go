@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -64,6 +65,16 @@ func onRedis(t *testing.T) *redistest.Server {
 		t.Skip("no redis-server on PATH")
 	}
 	return server
+}
+
+// miniAndRedis are a miniredis and, if there is one, the server that all share.
+func miniAndRedis(t *testing.T) map[string]*redistest.Server {
+	t.Helper()
+	servers := map[string]*redistest.Server{"mini": fixture.Mini(t)}
+	if server != nil {
+		servers["redis"] = server
+	}
+	return servers
 }
 
 func isAny(err error, targets ...error) bool {

@@ -48,9 +48,7 @@ func (m *multiModel) canTake(owner int, keys []int) bool {
 func TestMultiLockAgainstAModel(t *testing.T) {
 	s := onRedis(t)
 	clients := []*lock.Client{fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})}
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
+	conn := fixture.Dial(t, s)
 	const keys, owners = 4, 3
 	var run atomic.Int64
 	ctx := bounded.Context(t)

@@ -223,8 +223,7 @@ func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, time.Until(held.Deadline()), lease)
 	for _, name := range []string{a, b} {
-		pttl, err := redis.Int64(fixture.Do(t, s, "PTTL", name), nil)
-		require.NoError(t, err)
+		pttl := fixture.PTTL(t, s, name)
 		require.LessOrEqual(t, pttl, lease.Milliseconds(), "the lease is as asked for, however long the wait was")
 		require.GreaterOrEqual(t, pttl, time.Until(held.Deadline()).Milliseconds())
 	}

@@ -275,7 +275,7 @@ func (x *MultiHeld) release(ctx context.Context) (lost, open []error) {
 	send := func(parts []part) {
 		for _, p := range parts {
 			waiting++
-			inBackground(p.h.c, func() { results <- p.Unlock(ctx) })
+			inBackground(p.h, func() { results <- p.Unlock(ctx) })
 		}
 	}
 	if x.inOrder {
@@ -304,7 +304,7 @@ func giveUp(ctx context.Context, taken []*Held) {
 	}
 	done := make(chan struct{}, len(taken))
 	for _, x := range taken {
-		inBackground(x.h.c, func() {
+		inBackground(x.h, func() {
 			_ = x.Unlock(ctx) // after an unknown outcome the client goes on
 			done <- struct{}{}
 		})
@@ -322,10 +322,10 @@ func giveUp(ctx context.Context, taken []*Held) {
 
 // inBackground runs f, which must be short once c is closed, on a goroutine
 // that c's Close waits for.
-func inBackground(c *Client, f func()) {
-	c.begin(false)
+func inBackground(h *hold, f func()) {
+	h.shard.begin(false)
 	go func() {
-		defer c.end()
+		defer h.shard.end()
 		f()
 	}()
 }

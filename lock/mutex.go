@@ -103,27 +103,13 @@ func (m *Mutex) enter(ctx context.Context, t terms) (*Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer m.c.end()
+	defer a.shard.end()
 	return m.rules().take(ctx, m, a)
 }
 
 // foreignPoll is how long a waiter sleeps at most while another library has the
 // lock: nobody tells when that is released.
 const foreignPoll = 250 * time.Millisecond
-
-// poll is how long a waiter sleeps when another's lease has ttl left: to its
-// end, and never longer than MaxPoll, spread so that waiters do not meet.
-func (c *Client) poll(ttl time.Duration, foreign bool) time.Duration {
-	longest := c.cfg.MaxPoll
-	if foreign {
-		longest = min(longest, foreignPoll)
-	}
-	longest -= rand.N(longest/8 + 1)
-	if ttl < 0 || ttl > longest {
-		return longest
-	}
-	return max(ttl, time.Millisecond)
-}
 
 // enter begins an acquisition, if nothing forbids it; the caller calls end when
 // it is through.
@@ -138,10 +124,11 @@ func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*atte
 	if err != nil {
 		return nil, err
 	}
-	if !c.begin(true) {
+	s := c.shard(name)
+	if !s.begin(true) {
 		return nil, closedError(name)
 	}
-	return &attempt{c: c, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
+	return &attempt{c: c, shard: s, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
 }
 
 // attempt is one outermost acquisition on its way. Its field is used for as
@@ -149,6 +136,7 @@ func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*atte
 // old one becomes an orphan.
 type attempt struct {
 	c       *Client
+	shard   *shard // of the name
 	name    string
 	kind    kind
 	shared  bool // the owner came with the context, so others may have it too
@@ -157,12 +145,14 @@ type attempt struct {
 	owner   owner
 	terms
 	seq    uint64
-	writer string // of a writer that waits: its name in the list of those, see RWMutex
+	waiter *waiter // if it stands in a queue
+	held   *Held   // what the waiter got
+	writer string  // of a writer that waits: its name in the list of those, see RWMutex
 }
 
 // field is the field that the hold will have.
 func (a *attempt) field() string {
-	return (&hold{c: a.c, kind: a.kind, owner: a.owner, seq: a.seq}).field()
+	return (&hold{shard: a.shard, kind: a.kind, owner: a.owner, seq: a.seq}).field()
 }
 
 // request is the acquire script with its arguments.
@@ -187,8 +177,11 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 		if writer != "" {
 			c.withdraw(name, writer)
 		}
-		if token, _, err := c.parseAcquire(name, ans); token > 0 || ans.Taken || mayHaveRun(ans, err) {
+		switch token, _, err := c.parseAcquire(name, ans); {
+		case token > 0 || ans.Taken:
 			c.orphans.add(k, name, f, lease)
+		case mayHaveRun(ans, err):
+			c.orphans.addUnanswered(k, name, f, lease)
 		}
 	}
 	c.tries.Add(1)
@@ -202,7 +195,8 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	switch {
 	case err != nil:
 		if ans.Taken || mayHaveRun(ans, err) {
-			a.retire()
+			a.c.orphans.addUnanswered(a.kind, a.name, f, a.lease)
+			a.renew()
 		}
 		return nil, err
 	case other != nil:
@@ -218,7 +212,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Hel
 		a.undo(ctx)
 		return nil, &ReplicationError{Name: a.name, Wanted: c.cfg.Replicas, Acknowledged: ans.Acks}
 	}
-	h := &hold{c: c, name: a.name, kind: a.kind, owner: a.owner, seq: a.seq, token: token, count: 1}
+	h := &hold{shard: a.shard, name: a.name, kind: a.kind, owner: a.owner, seq: a.seq, token: token, count: 1}
 	if !a.kind.exclusive() {
 		h.token = 0 // none was minted
 	}
@@ -233,7 +227,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Hel
 	case err != nil: // the yes came after its trust had ended, or the server's
 		a.retire()
 		return nil, &UnknownError{Op: "acquire", Name: a.name, Err: err}
-	case !c.adopt(h):
+	case !c.adopt(h, a.waiter):
 		h.lease.Release()
 		a.retire()
 		return nil, closedError(a.name)

@@ -20,22 +20,18 @@ func TestLockIsRedissonsHashWithOneFieldAndATTL(t *testing.T) {
 	ctx := bounded.Context(t)
 
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
-	fields, err := redis.StringMap(fixture.Do(t, s, "HGETALL", t.Name()), nil)
-	require.NoError(t, err)
+	fields := fixture.Hash(t, s, t.Name())
 	require.Len(t, fields, 1)
 	for field, count := range fields {
 		require.Regexp(t, "^"+c.ID()+":.+:[0-9]+$", field)
 		require.Equal(t, "1", count)
 	}
-	ttl, err := redis.Int(fixture.Do(t, s, "PTTL", t.Name()), nil)
-	require.NoError(t, err)
-	require.Greater(t, ttl, 0)
-	require.LessOrEqual(t, ttl, 30_000)
+	ttl := fixture.PTTL(t, s, t.Name())
+	require.Positive(t, ttl)
+	require.LessOrEqual(t, ttl, int64(30_000))
 
 	require.NoError(t, held.Unlock(ctx))
-	exists, err := redis.Int(fixture.Do(t, s, "EXISTS", t.Name()), nil)
-	require.NoError(t, err)
-	require.Zero(t, exists)
+	require.False(t, fixture.Exists(t, s, t.Name()))
 }
 
 func TestTryLockOfAHeldLockSaysWhoseTTL(t *testing.T) {

@@ -2,10 +2,11 @@ package lock_test
 
 import (
 	"context"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
@@ -43,10 +44,96 @@ func TestLockRetriesUnknownOutcomesUntilItHasTheLock(t *testing.T) {
 		p.Heal()
 	}()
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
-	fields, err := redis.StringMap(fixture.Do(t, s, "HGETALL", t.Name()), nil)
-	require.NoError(t, err)
+	fields := fixture.Hash(t, s, t.Name())
 	require.Len(t, fields, 1, "the fields of the attempts that went unanswered are gone")
 	require.NoError(t, held.Unlock(bounded.Context(t)))
+}
+
+// TestAnAcquisitionThatComesAfterItsReleaseIsReleased: its caller has left, and the field
+// was released before it was there. Nobody else is to wait until its lease ends.
+func TestAnAcquisitionThatComesAfterItsReleaseIsReleased(t *testing.T) {
+	for name, tc := range map[string]struct {
+		script string
+		take   func(context.Context, *lock.Client, string) (*lock.Held, error)
+	}{
+		"Mutex": {"acquire", func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
+			return c.Mutex(name).TryLock(ctx)
+		}},
+		"FencedMutex": {"acquire", func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
+			return c.FencedMutex(name).TryLock(ctx)
+		}},
+		"FairMutex": {"fair_take", func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
+			return c.FairMutex(name).Lock(ctx)
+		}},
+		"reader": {"rw_read", func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
+			return c.RWMutex(name).Reader().TryLock(ctx)
+		}},
+		"writer": {"rw_write", func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
+			return c.RWMutex(name).Writer().TryLock(ctx)
+		}},
+		"permits": {"permit_take", func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
+			return c.PermitSemaphore(name).TryAcquire(ctx, 2)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := onRedis(t)
+			p := fixture.Proxy(t, s, nil)
+			c := fixture.ClientOver(t, p, lock.Config{Lease: time.Hour, IOTimeout: 50 * time.Millisecond})
+			ctx := bounded.Context(t)
+			key := t.Name()
+			require.NoError(t, c.Semaphore(key+" permits").Add(ctx, 2))
+			if name == "permits" {
+				key += " permits"
+			}
+			warm, err := tc.take(ctx, c, key) // the server knows the script then
+			require.NoError(t, err)
+			require.NoError(t, warm.Unlock(ctx))
+			short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+			defer cancel()
+			p.Keep(tc.script)
+			_, err = tc.take(short, c, key)
+			require.ErrorIs(t, err, lock.ErrUnknown)
+			time.Sleep(200 * time.Millisecond) // its release is answered meanwhile, as a rule
+			p.LetGo()
+			bounded.Until(t, p.Settled)
+			if name == "permits" {
+				require.Eventually(t, func() bool { return fixture.Int(t, s, "GET", key) == 2 }, time.Minute, time.Millisecond)
+				return
+			}
+			fixture.AwaitGone(t, s, key)
+		})
+	}
+}
+
+// TestAWaiterOfThisClientDoesNotWaitForASlowRelease: the release was carried out, its
+// answer is lost, and Unlock goes on asking. The lock is free all the same.
+func TestAWaiterOfThisClientDoesNotWaitForASlowRelease(t *testing.T) {
+	s := onRedis(t)
+	var lose atomic.Pointer[string] // the field whose release is not answered
+	var lost atomic.Int32
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		if field := lose.Load(); c.Script == "release" && field != nil && slices.Contains(c.Args, *field) {
+			lost.Add(1)
+			return faultproxy.LoseReply
+		}
+		return faultproxy.Pass
+	})
+	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond, MaxPoll: 100 * time.Millisecond, UnlockTimeout: time.Minute})
+	ctx := bounded.Context(t)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
+	for field := range fixture.Hash(t, s, t.Name()) {
+		lose.Store(&field)
+	}
+	unlocked := make(chan error, 1)
+	go func() { unlocked <- held.Unlock(ctx) }()
+	require.Eventually(t, func() bool { return lost.Load() > 0 }, time.Minute, time.Millisecond)
+	next := fixture.Hold(t, c.Mutex(t.Name()).Lock)
+	require.Empty(t, unlocked, "the release is not answered yet")
+	lose.Store(nil)
+	require.NoError(t, bounded.Receive(t, unlocked))
+	require.True(t, next.Valid())
+	require.NoError(t, next.Unlock(ctx))
 }
 
 func TestFailFastReturnsTheFirstUnknown(t *testing.T) {

@@ -40,9 +40,7 @@ func TestOpenReachesTheServerOfItsURL(t *testing.T) {
 	held, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
 	require.NoError(t, err)
 	require.False(t, fixture.Exists(t, s, t.Name()))
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
+	conn := fixture.Dial(t, s)
 	_, err = conn.Do("SELECT", 3)
 	require.NoError(t, err)
 	n, err := conn.Do("EXISTS", t.Name())
@@ -56,9 +54,7 @@ func TestOpenReachesTheServerOfItsURL(t *testing.T) {
 	require.NoError(t, lockBy(t, fmt.Sprintf("redis://u%%40ser:p%%40ss%%3Aw%%2Frd%%23@%s/0", s.Addr()), t.Name()))
 	require.ErrorContains(t, lockBy(t, fmt.Sprintf("redis://u%%40ser:wrong@%s/0", s.Addr()), t.Name()), "WRONGPASS")
 
-	unix, err := redistest.Start(context.Background(), redistest.Options{UnixSocket: true})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, unix.Stop()) }()
+	unix := fixture.Start(t, redistest.Options{UnixSocket: true})
 	require.NoError(t, lockBy(t, "unix://"+unix.Addr()+"?db=2", t.Name()))
 }
 

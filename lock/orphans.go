@@ -23,6 +23,8 @@ type orphans struct {
 	open   int                  // orphans that are neither paid nor given up
 	clear  chan struct{}        // closed when open becomes 0, if close waits for that
 	failed []*orphan            // to be tried again
+	later  []*orphan            // to be tried again when they are due
+	fair   map[string]*crowd    // of FairMutexes, by name
 	timer  *time.Timer          // runs retry; nil when nothing waits for it
 	wg     sync.WaitGroup
 }
@@ -36,23 +38,53 @@ type orphan struct {
 	kind  kind      // of the field
 	field string    // named to new attempts at the lock; "" if there is no such
 	until time.Time // by then Redis has expired it, or a copy would do harm
+
+	// Of a field whose acquisition was not answered: it may be carried out after the
+	// release that did not find the field, so that one is sent again.
+	unanswered bool
+	late       time.Time     // until when it may be
+	paid       bool          // Close waits for it no more
+	pause      time.Duration // before it is sent again
+	longest    time.Duration // of the pauses
+	due        time.Time     // when it is sent again
 }
 
 const (
 	maxOwed     = 16 // fields named to one attempt
 	orphanPause = 100 * time.Millisecond
+	// A field whose acquisition may still come is released again after pauses that double,
+	// up to a tenth of the lease, but from leastOrphanPause to maxOrphanPause. After lateTime no
+	// kernel sends it any more.
+	leastOrphanPause = time.Second
+	maxOrphanPause   = time.Minute
+	lateTime         = 15 * time.Minute
 )
 
 func newOrphans(c *Client) *orphans {
-	return &orphans{c: c, owed: make(map[string][]*orphan)}
+	return &orphans{c: c, owed: make(map[string][]*orphan), fair: make(map[string]*crowd)}
 }
 
 // add takes charge of a field that stands in Redis for at most lease from now.
 // It does not block.
 func (o *orphans) add(k kind, name, field string, lease time.Duration) {
-	o.send(&orphan{
-		name: name, kind: k, field: field, command: k.rules().release(o.c, name, field, 0, o.c.cfg.Lease), until: time.Now().Add(lease),
-	})
+	o.send(o.of(k, name, field, lease))
+}
+
+// addUnanswered is add of a field of which it is not known whether it was, or will be,
+// taken.
+func (o *orphans) addUnanswered(k kind, name, field string, lease time.Duration) {
+	d := o.of(k, name, field, lease)
+	d.unanswered, d.late = true, time.Now().Add(min(lease, lateTime))
+	d.longest = min(max(lease/10, leastOrphanPause), maxOrphanPause)
+	o.send(d)
+}
+
+func (o *orphans) of(k kind, name, field string, lease time.Duration) *orphan {
+	d := &orphan{name: name, kind: k, field: field, until: time.Now().Add(lease)}
+	if k != fairKind { // of those many go together, see release
+		d.command = k.rules().release(o.c, name, field, 0, o.c.cfg.Lease)
+	}
+	return d
 }
 
 // send takes charge of d. It does not block.
@@ -87,16 +119,131 @@ func (o *orphans) fields(k kind, name string) []string {
 
 // try sends d; nobody waits for it.
 func (o *orphans) try(d *orphan) {
-	o.c.post(d.name, d.script, d.keys, func(a pipe.Answer) {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if a.Err == nil || pipe.Definite(a.Err) {
+	if d.kind == fairKind && d.field != "" {
+		o.tryTogether(d)
+		return
+	}
+	o.c.post(d.name, d.script, d.keys, func(a pipe.Answer) { o.answered(a, d) }, d.args...)
+}
+
+// answered notes what was answered to a script that carries out all of list.
+func (o *orphans) answered(a pipe.Answer, list ...*orphan) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, d := range list {
+		definite := a.Err == nil || pipe.Definite(a.Err)
+		if definite && !d.paid {
+			d.paid = true
 			o.paidLocked()
+		}
+		switch {
+		case !definite && !d.paid:
+			o.failed = append(o.failed, d)
+		case d.mayCome(a) && !o.closed:
+			d.pause = min(max(2*d.pause, orphanPause), d.longest)
+			d.due = time.Now().Add(d.pause)
+			o.later = append(o.later, d)
+		}
+	}
+	o.armLocked()
+}
+
+// mayCome reports whether the field of d may still be taken, after that answer to its
+// release. One that was found was taken; a release of several fields does not tell which
+// were.
+func (d *orphan) mayCome(a pipe.Answer) bool {
+	if !d.unanswered || a.Err != nil && pipe.Definite(a.Err) {
+		return false
+	}
+	n, _ := a.Reply.(int64)
+	return a.Err != nil || n < 0 || d.kind == fairKind
+}
+
+// crowd is what of one FairMutex is to be given up. A place in its queue is found by a
+// walk along it, which holds up all of Redis. So if many leave they go together.
+type crowd struct {
+	flying  int       // releases on their way
+	waiting []*orphan // for the end of those, and of the pause
+	pausing bool
+}
+
+const (
+	fewAlone    = 8    // releases of one field each that are on their way at once; the script walks for so many, too
+	maxTogether = 5000 // fields of one release
+	// After a release of many there is none of that lock for so many times as long as it
+	// took, but no longer than that.
+	crowdPause    = 10
+	maxCrowdPause = 100 * time.Millisecond
+)
+
+// tryTogether is try of a field of a FairMutex.
+func (o *orphans) tryTogether(d *orphan) {
+	o.mu.Lock()
+	q := o.fair[d.name]
+	if q == nil {
+		q = &crowd{}
+		o.fair[d.name] = q
+	}
+	if q.flying == fewAlone || q.pausing || len(q.waiting) > 0 {
+		q.waiting = append(q.waiting, d)
+		o.mu.Unlock()
+		return
+	}
+	q.flying++
+	o.mu.Unlock()
+	o.release(q, d)
+}
+
+// nextTogether sends what waits, when nothing is on its way.
+func (o *orphans) nextTogether(name string, q *crowd) {
+	o.mu.Lock()
+	if q.flying > 0 || q.pausing {
+		o.mu.Unlock()
+		return
+	}
+	n := min(len(q.waiting), maxTogether)
+	if n == 0 {
+		delete(o.fair, name)
+		o.mu.Unlock()
+		return
+	}
+	batch := q.waiting[:n:n]
+	q.waiting = q.waiting[n:]
+	q.flying++
+	o.mu.Unlock()
+	o.release(q, batch...)
+}
+
+// release gives up fields of one FairMutex.
+func (o *orphans) release(q *crowd, list ...*orphan) {
+	name := list[0].name
+	cmd := fairMutexes{}.release(o.c, name, list[0].field, 0, o.c.cfg.Lease)
+	for _, d := range list[1:] {
+		cmd.args = append(cmd.args, d.field)
+	}
+	began := time.Now()
+	o.c.post(name, cmd.script, cmd.keys, func(a pipe.Answer) {
+		o.answered(a, list...)
+		o.mu.Lock()
+		q.flying--
+		pause := len(list) > fewAlone && !o.closed
+		if pause {
+			q.pausing = true
+			o.wg.Add(1)
+		}
+		o.mu.Unlock()
+		if !pause {
+			o.nextTogether(name, q)
 			return
 		}
-		o.failed = append(o.failed, d)
-		o.armLocked()
-	}, d.args...)
+		time.AfterFunc(min(crowdPause*time.Since(began), maxCrowdPause), func() {
+			defer o.wg.Done()
+			o.mu.Lock()
+			q.pausing = false
+			o.mu.Unlock()
+			o.nextTogether(name, q)
+		})
+	}, cmd.args...)
 }
 
 // armLocked makes retry run soon.
@@ -132,6 +279,17 @@ func (o *orphans) retry() {
 	}
 	failed := o.failed
 	o.failed = nil
+	kept := o.later[:0]
+	for _, d := range o.later {
+		switch {
+		case now.Before(d.due):
+			kept = append(kept, d)
+		case now.Before(d.late):
+			failed = append(failed, d)
+		}
+	}
+	clear(o.later[len(kept):])
+	o.later = kept
 	o.armLocked()
 	o.mu.Unlock()
 	for _, d := range failed {

@@ -6,23 +6,20 @@ import (
 	"log"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock"
 )
 
 // One client for a process; a Mutex for each use of a name.
 func Example() {
-	server := miniredis.NewMiniRedis() // a service has a Redis
-	if err := server.Start(); err != nil {
+	server, err := miniredis.Run() // a service has a Redis
+	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
 
 	ctx := context.Background()
-	client, err := lock.New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return redis.DialContext(ctx, "tcp", server.Addr())
-	}}, lock.Config{})
+	client, err := lock.Open("redis://"+server.Addr(), lock.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -138,12 +138,13 @@ func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held,
 	if ctx.Err() != nil {
 		return nil, waitErrorOf(ctx, name, nil)
 	}
-	if !c.begin(true) {
+	s := c.shard(name)
+	if !s.begin(true) {
 		return nil, closedError(name)
 	}
-	defer c.end()
+	defer s.end()
 	began := time.Now()
-	a := &attempt{c: c, name: name, kind: permitKind, owner: newPermits(n), terms: t}
+	a := &attempt{c: c, shard: s, name: name, kind: permitKind, owner: newPermits(n), terms: t}
 	held, err := p.take(ctx, a)
 	if hook := c.cfg.Hooks.Acquired; hook != nil && err == nil {
 		c.callHook(hook, Event{Name: name, Waited: time.Since(began)})
@@ -151,31 +152,31 @@ func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held,
 	return held, err
 }
 
-// take tries once, unless others of this client wait, and then waits.
+// take takes the permits, or waits for them if the caller does.
 func (p *PermitSemaphore) take(ctx context.Context, a *attempt) (held *Held, err error) {
-	c, channel, n := p.s.c, keys.SemaphoreChannel(p.s.name), int64(a.owner.id)
-	switch queued := c.lined(channel); {
-	case !queued:
-		if held, _, err = p.try(ctx, a); err == nil || !a.wait {
-			return held, err
-		}
-	case !a.wait:
-		return nil, p.s.refusal(n, 0)
+	w := newWaiter(a.shard, queueKey{a.name, permitsQueue}, permitAcquire{a: a, p: p})
+	defer endWaiter(w)
+	w.needs, w.caller.Try = int64(a.owner.id), !a.wait
+	if a.fewer {
+		w.needs = 1
 	}
-	if hook := c.cfg.Hooks.Waited; hook != nil {
-		began := time.Now()
-		defer func() { c.callHook(hook, Event{Name: p.s.name, Waited: time.Since(began), Err: err}) }()
-	}
-	err = c.attend(ctx, p.s.name, channel, channel, errand{
-		try: func(ctx context.Context) (left int64, err error) {
-			held, left, err = p.try(ctx, a)
-			return left, err
-		},
-		needs:   n,
-		refusal: func(left int64) error { return p.s.refusal(n, left) },
-		again:   true,
-	}, err)
-	return held, err
+	return a.stand(ctx, w)
+}
+
+// permitAcquire is a call of PermitSemaphore.Acquire and its like.
+type permitAcquire struct {
+	unowned
+	a *attempt
+	p *PermitSemaphore
+}
+
+func (x permitAcquire) probe(ctx context.Context) (left int64, err error) {
+	x.a.held, left, err = x.p.try(ctx, x.a)
+	return left, err
+}
+func (x permitAcquire) channel() string { return keys.SemaphoreChannel(x.a.name) }
+func (x permitAcquire) refusal(time.Duration) error {
+	return x.p.s.refusal(int64(x.a.owner.id), 0)
 }
 
 // try sends the script once; it returns how many permits are free then.
@@ -193,8 +194,11 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 	}
 	// If the caller leaves before the answer, permits that it brings go back.
 	late := func(ans pipe.Answer) {
-		if taken, _, _, err := c.parsePermits(name, ans); taken > 0 || ans.Taken || mayHaveRun(ans, err) {
+		switch taken, _, _, err := c.parsePermits(name, ans); {
+		case taken > 0 || ans.Taken:
 			c.orphans.add(permitKind, name, f, lease)
+		case mayHaveRun(ans, err):
+			c.orphans.addUnanswered(permitKind, name, f, lease)
 		}
 	}
 	c.tries.Add(1)
@@ -203,7 +207,8 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 	switch {
 	case err != nil:
 		if ans.Taken || mayHaveRun(ans, err) {
-			a.retire()
+			c.orphans.addUnanswered(permitKind, name, f, lease)
+			a.renew()
 		}
 		return nil, 0, err
 	case taken == 0:
@@ -297,10 +302,10 @@ func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
 	if err := p.s.c.checkName(p.s.name); err != nil {
 		return PermitInfo{}, err
 	}
-	if !p.s.c.begin(true) {
+	if !p.s.c.begin(p.s.name, true) {
 		return PermitInfo{}, closedError(p.s.name)
 	}
-	defer p.s.c.end()
+	defer p.s.c.end(p.s.name)
 	a := p.s.c.callKeys(ctx, p.s.name, script.PermitInspect, 2, nil, p.s.name, keys.PermitsTaken(p.s.name), time.Now().UnixMilli())
 	if a.Err != nil {
 		return PermitInfo{}, p.s.c.callError("inspect", p.s.name, a)

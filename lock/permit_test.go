@@ -18,7 +18,6 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -87,8 +86,7 @@ func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
 
 func TestPermitsAreRenewedAndThoseOfTheDeadComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := redistest.StartVirtual(redistest.MiniOptions{})
-		require.NoError(t, err)
+		s := fixture.Virtual(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		dead, err := lock.New(s.Pool(0), lock.Config{})
 		require.NoError(t, err)
@@ -119,7 +117,6 @@ func TestPermitsAreRenewedAndThoseOfTheDeadComeBack(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 4, available)
 		require.NoError(t, c.Close(context.Background()))
-		require.NoError(t, s.Stop())
 	})
 }
 
@@ -141,8 +138,7 @@ func TestRedissonAndOurPermits(t *testing.T) {
 	// Java looks for what is over, and finds nothing of ours: it is renewed.
 	before := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool {
-		over, err := redis.Strings(fixture.Do(t, s, "ZRANGEBYSCORE", taken, 0, time.Now().UnixMilli()), nil)
-		require.NoError(t, err)
+		over := fixture.Strings(t, s, "ZRANGEBYSCORE", taken, 0, time.Now().UnixMilli())
 		require.Empty(t, over)
 		return c.Stats().Renewal.Renewed >= before+4
 	}, time.Minute, time.Millisecond)
@@ -197,8 +193,7 @@ func TestAPermitLeaseEndsAndCanBeExtended(t *testing.T) {
 	require.Greater(t, time.Until(long), 50*time.Minute)
 	require.NoError(t, again.Extend(ctx, time.Second))
 	require.Equal(t, long, again.Deadline())
-	scores, err := redis.Strings(fixture.Do(t, s, "ZRANGEBYSCORE", "{"+sem.Name()+"}:timeout", time.Now().Add(50*time.Minute).UnixMilli(), "+inf"), nil)
-	require.NoError(t, err)
+	scores := fixture.Strings(t, s, "ZRANGEBYSCORE", "{"+sem.Name()+"}:timeout", time.Now().Add(50*time.Minute).UnixMilli(), "+inf")
 	require.Len(t, scores, 2)
 	fixture.Do(t, s, "ZREM", "{"+sem.Name()+"}:timeout", scores[0])
 	require.ErrorIs(t, again.Extend(ctx, time.Hour), lock.ErrLost)

@@ -12,14 +12,12 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
 func TestAWaitOnALockOfThisVeryClientIsWarnedAboutOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := redistest.StartVirtual(redistest.MiniOptions{})
-		require.NoError(t, err)
+		s := fixture.Virtual(t)
 		var log fixture.Log
 		c, err := lock.New(s.Pool(0), lock.Config{Logger: log.Logger()})
 		require.NoError(t, err)
@@ -38,14 +36,12 @@ func TestAWaitOnALockOfThisVeryClientIsWarnedAboutOnce(t *testing.T) {
 		require.Equal(t, 1, strings.Count(log.String(), "re-entry needs"), log.String())
 		require.NoError(t, held.Unlock(ctx))
 		require.NoError(t, c.Close(ctx))
-		require.NoError(t, s.Stop())
 	})
 }
 
 func TestMaxHoldEndsALockThatIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := redistest.StartVirtual(redistest.MiniOptions{})
-		require.NoError(t, err)
+		s := fixture.Virtual(t)
 		c, err := lock.New(s.Pool(0), lock.Config{MaxHold: 10 * time.Minute})
 		require.NoError(t, err)
 		ctx, began := context.Background(), time.Now()
@@ -59,7 +55,6 @@ func TestMaxHoldEndsALockThatIsRenewed(t *testing.T) {
 		require.InDelta(t, 10*time.Minute.Seconds(), time.Since(began).Seconds(), 1)
 		require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 		require.NoError(t, c.Close(ctx))
-		require.NoError(t, s.Stop())
 	})
 }
 
@@ -133,9 +128,7 @@ func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
+	conn := fixture.Dial(t, s)
 	psc := redis.PubSubConn{Conn: conn}
 	channel := "redisson_lock__channel:{" + t.Name() + "}"
 	require.NoError(t, psc.Subscribe(channel, "the end"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -84,10 +85,30 @@ type QuorumError struct {
 	foreign bool   // through another library
 }
 
-func (e *QuorumError) Error() string {
-	return fmt.Sprintf("lock: %q has no quorum: %d of %d members acquired, %d needed; %d held by another, "+
-		"%d without a vote, %d refused, %d unknown: %v",
-		e.Name, e.Acquired, e.Members, e.Quorum, e.Held, e.NoVote, e.Refused, e.Unknown, errors.Join(e.Errs...))
+func (e *QuorumError) Error() string { return textOf(e) }
+
+func (e *QuorumError) what() string {
+	text := fmt.Sprintf("%q has no quorum: %d of %d members acquired, %d needed; %d held by another, "+
+		"%d without a vote, %d refused, %d unknown",
+		e.Name, e.Acquired, e.Members, e.Quorum, e.Held, e.NoVote, e.Refused, e.Unknown)
+	if len(e.Errs) == 0 {
+		return text
+	}
+	said := make([]string, len(e.Errs))
+	for i, err := range e.Errs {
+		said[i] = whatOf(err)
+	}
+	return text + " (" + strings.Join(said, "; ") + ")"
+}
+
+func (e *QuorumError) hint() string {
+	switch {
+	case e.final():
+		return "see to those that refuse, they will again"
+	case e.Is(ErrNotAcquired):
+		return tryLater
+	}
+	return "see that a quorum of the servers answers, and try again"
 }
 
 // Is makes errors.Is work with the sentinels that QuorumError names.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -42,6 +43,7 @@ type RedLock struct {
 	cfg     RedLockConfig
 	need    int // the quorum
 	start   time.Time
+	pacing  waitqueue.Pacing // of attempts
 
 	silent []atomic.Int64 // by member: ns from start until when its answer is not waited for
 	line   line
@@ -96,9 +98,12 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 	}
 	return &RedLock{
 		members: slices.Clone(members), cfg: cfg, need: len(members)/2 + 1, start: time.Now(),
-		silent: make([]atomic.Int64, len(members)),
+		pacing: pacingOf(members[0].c.cfg, mutexQueue), silent: make([]atomic.Int64, len(members)),
 	}, nil
 }
+
+// now is the time for Probes.
+func (r *RedLock) now() waitqueue.Instant { return waitqueue.Instant(time.Since(r.start)) }
 
 // Quorum is how many members make a majority.
 func (r *RedLock) Quorum() int { return r.need }
@@ -217,7 +222,7 @@ func (r *RedLock) elect(ctx context.Context, y *tally, t terms, o owner) (*Multi
 		case b.vote == votedYes:
 			lease := t.lease
 			if t.renewed {
-				lease = b.held.h.c.cfg.Lease
+				lease = b.held.h.shard.c.cfg.Lease
 			}
 			x.parts = append(x.parts, part{Held: b.held, drift: drift(lease)})
 		default:
@@ -235,7 +240,7 @@ func (r *RedLock) elect(ctx context.Context, y *tally, t terms, o owner) (*Multi
 		return nil, &UnknownError{Op: "acquire", Name: r.members[0].name, Err: errTooLate}
 	}
 	for _, h := range useless {
-		inBackground(h.h.c, func() { _ = h.Unlock(ctx) })
+		inBackground(h.h, func() { _ = h.Unlock(ctx) })
 	}
 	return x, nil
 }

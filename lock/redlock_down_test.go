@@ -39,7 +39,7 @@ func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
 		sets = 2 // the first pair of each
 	}
 	servers := startServers(t, 5*sets)
-	awaitVotes(t, servers)
+	fixture.AwaitVotes(t, redLease, servers...)
 	var pairs [][]int
 	for i := range 5 {
 		for j := range i {
@@ -59,7 +59,7 @@ func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
 				}
 				surviveOutage(t, a, b, &l, pair, stopped, &noVote)
 				surviveOutage(t, a, b, &l, pair, killed, &noVote)
-				awaitVotes(t, five)
+				fixture.AwaitVotes(t, redLease, five...)
 			}
 			l.check(t)
 			if n == 0 {
@@ -101,7 +101,7 @@ func surviveOutage(t *testing.T, a, b *redFleet, l *multiLedger, pair []int, o o
 		for _, i := range pair {
 			require.NoError(t, o.up(a.servers[i]))
 		}
-		awaitVotes(t, a.servers)
+		fixture.AwaitVotes(t, redLease, a.servers...)
 	}
 	next := fixture.Hold(t, b.lock.Lock)
 	l.rely(next, "b"+who, func() {
@@ -133,7 +133,7 @@ func surviveOutage(t *testing.T, a, b *redFleet, l *multiLedger, pair []int, o o
 	if err := next.Unlock(ctx); err != nil {
 		require.ErrorIs(t, err, lock.ErrLost)
 	}
-	require.Eventually(t, func() bool { return holders(t, a.servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.Having(t, a.servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func loseToStoppedMajority(t *testing.T, f *redFleet) {

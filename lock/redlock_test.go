@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
@@ -36,21 +34,8 @@ func fiveMasters(t *testing.T) []*redistest.Server {
 	onRedis(t)
 	masters.once.Do(func() { masters.servers, masters.err = startAll(5) })
 	require.NoError(t, masters.err)
-	awaitVotes(t, masters.servers)
+	fixture.AwaitVotes(t, redLease, masters.servers...)
 	return masters.servers
-}
-
-func awaitVotes(t *testing.T, servers []*redistest.Server) {
-	t.Helper()
-	for _, s := range servers {
-		require.Eventually(t, func() bool {
-			info, err := s.Info("server")
-			require.NoError(t, err)
-			seconds, err := strconv.Atoi(info["uptime_in_seconds"])
-			require.NoError(t, err)
-			return time.Duration(seconds-1)*time.Second >= redLease
-		}, time.Minute, 10*time.Millisecond)
-	}
 }
 
 // redFleet is what one process has: a client of each master, each over a
@@ -121,18 +106,6 @@ func (f *redFleet) awaitRenewals(t *testing.T, n uint64, members ...int) {
 	}
 }
 
-// holders counts the servers that have the key.
-func holders(t *testing.T, servers []*redistest.Server, key string) int {
-	t.Helper()
-	n := 0
-	for _, s := range servers {
-		if fixture.Exists(t, s, key) {
-			n++
-		}
-	}
-	return n
-}
-
 // othersOf are the members that are not among down.
 func othersOf(down ...int) []int {
 	var others []int
@@ -151,7 +124,7 @@ func TestRedLockIsHeldByAMajority(t *testing.T) {
 	require.Equal(t, 3, a.lock.Quorum())
 	held := fixture.Hold(t, a.lock.TryLock)
 	require.True(t, held.Valid())
-	require.Equal(t, 5, holders(t, servers, t.Name()))
+	require.Equal(t, 5, fixture.Having(t, servers, t.Name()))
 
 	_, err := b.lock.TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
@@ -166,7 +139,7 @@ func TestRedLockIsHeldByAMajority(t *testing.T) {
 	require.False(t, held.Valid())
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
 	require.Eventually(t, func() bool { // a slow member is not waited for
-		return holders(t, servers, t.Name()) == 0
+		return fixture.Having(t, servers, t.Name()) == 0
 	}, time.Minute, time.Millisecond)
 	other := fixture.Hold(t, b.lock.TryLock)
 	require.NoError(t, other.Unlock(ctx))
@@ -203,19 +176,19 @@ func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
 			f := newRedFleet(t, servers, name, redConfig())
 			wg.Go(func() {
 				held := f.lockOnAll(t)
-				require.Equal(t, 5, holders(t, servers, name))
+				require.Equal(t, 5, fixture.Having(t, servers, name))
 				f.cut(i, j)
 				// The two are lost, the whole is not.
-				require.Eventually(t, func() bool { return holders(t, servers, name) == 3 }, time.Minute, 5*time.Millisecond)
+				require.Eventually(t, func() bool { return fixture.Having(t, servers, name) == 3 }, time.Minute, 5*time.Millisecond)
 				f.awaitRenewals(t, 2, othersOf(i, j)...)
 				require.True(t, held.Valid())
 				require.NoError(t, held.Err())
 				require.NoError(t, held.Unlock(ctx))
 				held = fixture.Hold(t, f.lock.Lock)
 				require.Equal(t, 3, held.Members())
-				require.Equal(t, 3, holders(t, servers, name))
+				require.Equal(t, 3, fixture.Having(t, servers, name))
 				require.NoError(t, held.Unlock(ctx))
-				require.Zero(t, holders(t, servers, name))
+				require.Zero(t, fixture.Having(t, servers, name))
 			})
 		}
 	}
@@ -239,7 +212,7 @@ func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 			f.awaitRenewals(t, 1, 0, 1, 2, 3, 4)
 			f.cut(down...)
 			bounded.Receive(t, held.Done())
-			require.GreaterOrEqual(t, holders(t, servers, name), 3, "told while a quorum of servers has the key")
+			require.GreaterOrEqual(t, fixture.Having(t, servers, name), 3, "told while a quorum of servers has the key")
 			require.False(t, held.Valid())
 			require.False(t, held.Deadline().After(time.Now()))
 			bounded.Receive(t, work.Done())
@@ -248,7 +221,7 @@ func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 			require.Equal(t, name, lost.Name)
 			require.Equal(t, lock.TrustEnded, lost.Reason)
 			// Those that are left are renewed no more.
-			require.Eventually(t, func() bool { return holders(t, servers, name) == 0 }, time.Minute, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return fixture.Having(t, servers, name) == 0 }, time.Minute, 5*time.Millisecond)
 			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 			_, err := f.lock.TryLock(ctx)
 			require.ErrorIs(t, err, lock.ErrUnknown)
@@ -269,8 +242,7 @@ func TestTheTrustInARedLockEndsBeforeItsQuorum(t *testing.T) {
 		later := 0
 		for _, s := range servers {
 			at := time.Now()
-			pttl, err := redis.Int64(fixture.Do(t, s, "PTTL", t.Name()), nil)
-			require.NoError(t, err)
+			pttl := fixture.PTTL(t, s, t.Name())
 			if pttl > 0 && at.Add(time.Duration(pttl-1)*time.Millisecond).After(held.Deadline()) {
 				later++ // the key's end is not before that
 			}
@@ -338,7 +310,7 @@ func answersOf(t *testing.T, r *lock.RedLock, members int) *lock.QuorumError {
 func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 3)
-	awaitVotes(t, servers)
+	fixture.AwaitVotes(t, redLease, servers...)
 	ctx := bounded.Context(t)
 	a, b := newRedFleet(t, servers, t.Name(), redConfig()), newRedFleet(t, servers, t.Name(), redConfig())
 	a.cut(2)
@@ -386,10 +358,10 @@ func TestRedLockReentersAndEndsWithItsOwner(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, outer.Unlock(ctx))
 	require.True(t, inner.Valid())
-	require.GreaterOrEqual(t, holders(t, servers, t.Name()), 3)
+	require.GreaterOrEqual(t, fixture.Having(t, servers, t.Name()), 3)
 	f.mend(1)
 	require.NoError(t, inner.Unlock(ctx))
-	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.Having(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func TestReentryOfARedLockPassesThoseWhoWait(t *testing.T) {
@@ -430,7 +402,7 @@ func TestUnlockOfARedLockNeedsAMajorityOnly(t *testing.T) {
 		require.False(t, fixture.Exists(t, servers[i], t.Name()))
 	}
 	f.mend(0, 2) // their clients go on trying
-	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.Having(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func TestUnlockOfARedLockThatAMajorityDoesNotAnswer(t *testing.T) {
@@ -449,7 +421,7 @@ func TestUnlockOfARedLockThatAMajorityDoesNotAnswer(t *testing.T) {
 	f.mend(0, 2, 4)
 	require.NoError(t, fixture.Known(func() error { return held.Unlock(ctx) }))
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
-	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.Having(t, servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 func TestAWaitForARedLockEndsWithItsContext(t *testing.T) {
@@ -478,7 +450,7 @@ func TestAWaitForARedLockEndsWithItsContext(t *testing.T) {
 	}
 	require.True(t, held.Valid())
 	require.NoError(t, held.Unlock(bounded.Context(t)))
-	require.Zero(t, holders(t, servers, t.Name()))
+	require.Zero(t, fixture.Having(t, servers, t.Name()))
 }
 
 func TestCloseOfAMajorityEndsAWaitForARedLock(t *testing.T) {
@@ -598,7 +570,7 @@ func TestTwoOwnersOfARedLockNeverOverlap(t *testing.T) {
 	}
 	bounded.Wait(t, &wg)
 	l.check(t)
-	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.Having(t, servers, t.Name()) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
 // TestRedLockIsExactWhenRequestsAreLostDoubledOrLate: each member lies behind a
@@ -653,5 +625,5 @@ func TestRedLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
 	for _, c := range clients {
 		require.NoError(t, c.Close(ctx))
 	}
-	require.Eventually(t, func() bool { return holders(t, servers, t.Name()) == 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.Having(t, servers, t.Name()) == 0 }, time.Minute, 10*time.Millisecond)
 }

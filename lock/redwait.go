@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // acquire is all four ways to take a RedLock.
@@ -35,11 +36,13 @@ func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 		return nil, err
 	}
 	w := &redWait{r: r, terms: t, owner: o, shared: carriesOwner(ctx), wake: make(chan struct{}, 1)}
+	w.probe = waitqueue.NewProbe(&r.pacing)
 	ctx = context.WithValue(ctx, ownerKey{}, ownerOrError{owner: o})
 	reenters := w.owns(ctx)
 	if busy := r.line.busy(); busy && t.polite && !reenters {
 		return nil, &HeldError{Name: r.members[0].name}
 	} else if !t.wait || reenters || !busy {
+		mark := w.probe.Began(r.now())
 		held, err := w.try(ctx)
 		if err == nil {
 			return held, nil
@@ -50,7 +53,7 @@ func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 		if !t.wait || !r.passing(err) {
 			return nil, err
 		}
-		w.last = err
+		w.answered(mark, err)
 	}
 	if !reenters {
 		r.line.join(w)
@@ -89,39 +92,50 @@ type redWait struct {
 
 	nudged atomic.Bool // it became the head, or the lock was unlocked in this process
 
-	last      error             // what the last attempt said; nil before the first
-	awaited   bool              // another call's attempt, see probe
-	owned     []bool            // of each member: its owner had it before the last attempt; nil before the first
+	last    error  // what the last attempt said; nil before the first
+	awaited bool   // another call's attempt, see probe
+	owned   []bool // of each member: its owner had it before the last attempt; nil before the first
+
+	probe     waitqueue.Probe
 	listeners []pubsub.Listener // for the members' channels; nil before the first refusal
-	heard     []pubsub.Heard    // of each of them, before the last attempt
+	seen      []pubsub.News     // of each of them, when last looked at
+	heard     waitqueue.Heard   // how much of that came from members that refused
 	ended     []bool            // of each member: its client had begun to close before the last attempt; nil before the second
 	clashes   int               // attempts in a row that got some members and no quorum
-	unknown   int               // attempts in a row of unknown outcome
 }
 
 // run tries, when it is its turn and there is a reason to, until it has the
 // lock or leaves.
 func (w *redWait) run(ctx context.Context) (*MultiHeld, error) {
-	for {
-		if w.last != nil {
-			w.sleep(ctx)
-		}
-		for ctx.Err() == nil && !w.r.line.isHead(w) && !w.owns(ctx) {
+	for slept := false; ; {
+		switch wait := w.due(ctx); {
+		case ctx.Err() != nil:
+			return nil, w.left(ctx)
+		case !w.r.line.isHead(w) && !w.owns(ctx):
 			select {
 			case <-w.wake:
 			case <-ctx.Done():
 			}
+			continue
+		case wait > 0:
+			if w.listen() {
+				w.sleep(ctx, wait)
+				slept = true
+			}
+			continue
+		case slept:
+			slept = false
+			_ = pause(ctx, nil, w.clash()) // a release comes member by member
+			continue
 		}
-		if ctx.Err() != nil {
-			return nil, w.left(ctx)
-		}
-		w.listen()
+		w.noteEnded()
+		mark := w.probe.Began(w.r.now())
 		held, err := w.try(ctx)
 		if err == nil {
 			return held, nil
 		}
 		if ctx.Err() == nil || w.last == nil {
-			w.last = err // else it was left, not answered
+			w.answered(mark, err) // else it was left, not answered
 		}
 		if ctx.Err() == nil && !w.r.passing(err) {
 			return nil, err
@@ -187,91 +201,103 @@ func (w *redWait) left(ctx context.Context) error {
 	return e
 }
 
-// sleep waits until another attempt makes sense: a member that refused was
-// released, or may have been, or enough leases are over.
-func (w *redWait) sleep(ctx context.Context) {
+// due is how long it is until another attempt makes sense: a member that refused was
+// released, or may have been, or enough leases are over, or the owner has got a member.
+func (w *redWait) due(ctx context.Context) time.Duration {
+	if w.nudged.Swap(false) {
+		w.probe.Freed()
+	}
 	var q *QuorumError
 	errors.As(w.last, &q)
+	for i := range w.listeners {
+		news := w.listeners[i].News()
+		if q != nil && q.held[i] {
+			if news.Confirmed != w.seen[i].Confirmed {
+				w.heard.Confirmed++
+			}
+			if news.Messages != w.seen[i].Messages {
+				w.heard.Messages++
+			}
+		}
+		w.seen[i] = news
+	}
+	now := w.r.now()
+	w.probe.Hear(now, w.heard)
+	if w.last != nil && w.ownsMore(ctx) {
+		return 0
+	}
+	return time.Duration(w.probe.Due(1) - now)
+}
+
+// answered notes what an attempt said.
+func (w *redWait) answered(m waitqueue.Mark, err error) {
+	w.last = err
+	var q *QuorumError
+	errors.As(err, &q)
 	if q == nil || q.Acquired == 0 {
 		w.clashes = 0
 	} else {
 		w.clashes++ // those who got some members each, and gave them back, must part
 	}
-	clash := rand.N(time.Millisecond<<min(w.clashes, 7)) + time.Millisecond
-	d := w.r.members[0].c.cfg.MaxPoll
-	if errors.Is(w.last, ErrUnknown) {
-		d = backoff(w.unknown)
-		d = d/2 + rand.N(d/2+1)
-		w.unknown++
-	} else {
-		w.unknown = 0
-		switch {
-		case q.Held > 0 && w.listeners == nil:
-			d = 0 // once more, listening
-		case q.Held > 0:
-			d = w.r.members[0].c.poll(q.TTL, q.foreign)
-		default:
-			d = min(d, backoff(5)) // a restarted member has no vote yet
+	a := waitqueue.Answer{Spread: rand.Float64()}
+	switch {
+	case errors.Is(err, ErrUnknown) || q == nil:
+		a.Outcome = waitqueue.Unknown
+	case q.Held > 0:
+		a.TTL = q.TTL
+		if q.foreign {
+			a.Within = foreignPoll
 		}
+	default:
+		a.Outcome = waitqueue.Young // a restarted member has no vote yet
 	}
-	end := time.NewTimer(d)
-	defer end.Stop()
-	for !w.news(q) && !w.ownsMore(ctx) {
-		if !w.woken(ctx, end.C) {
-			return
-		}
-	}
-	_ = pause(ctx, nil, clash) // a release comes member by member
+	w.probe.Answered(w.r.now(), m, a)
 }
 
-// woken waits until it is woken. It returns false if end came, ctx ended or a
-// client began to close before.
-func (w *redWait) woken(ctx context.Context, end <-chan time.Time) bool {
-	cases := []reflect.SelectCase{receive(w.wake), receive(end), receive(ctx.Done())}
+func (w *redWait) clash() time.Duration {
+	return rand.N(time.Millisecond<<min(w.clashes, 7)) + time.Millisecond
+}
+
+// sleep waits until it is woken, at most d, or until ctx ends or a client begins to
+// close that did not before.
+func (w *redWait) sleep(ctx context.Context, d time.Duration) {
+	end := time.NewTimer(d)
+	defer end.Stop()
+	cases := []reflect.SelectCase{receive(w.wake), receive(end.C), receive(ctx.Done())}
 	for i, m := range w.r.members {
 		if w.ended == nil || !w.ended[i] { // else the last attempt noticed that
 			cases = append(cases, receive(m.c.closing))
 		}
 	}
-	i, _, _ := reflect.Select(cases)
-	return i == 0
+	if i, _, _ := reflect.Select(cases); i > 2 {
+		w.probe.Freed() // the attempt tells what is left
+	}
 }
 
 func receive(from any) reflect.SelectCase {
 	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(from)}
 }
 
-// listen listens to all members after the first refusal, and notes what was
-// heard of each before an attempt, and whether it was closing.
-func (w *redWait) listen() {
-	if w.listeners == nil && w.last != nil {
+// listen listens to all members. It returns false if it did not before: what there
+// is to hear is news then.
+func (w *redWait) listen() bool {
+	if w.listeners == nil {
 		w.listeners = slices.Repeat([]pubsub.Listener{pubsub.NewListener(w.wake)}, len(w.r.members))
+		w.seen = make([]pubsub.News, len(w.r.members))
 	}
-	w.heard = w.heard[:0]
-	for i := range w.listeners {
-		m, e := w.r.members[i], &w.listeners[i]
-		e.Listen(m.c.router.Server(m.name).Subscriber(), m.rules().channel(m.name))
-		w.heard = append(w.heard, e.Heard())
+	did := true
+	for i, m := range w.r.members {
+		did = !w.listeners[i].Listen(m.c.router.Server(m.name).Subscriber(), m.rules().channel(m.name)) && did
 	}
+	return did
+}
+
+// noteEnded notes before an attempt whose clients are closing.
+func (w *redWait) noteEnded() {
 	w.ended = w.ended[:0]
 	for _, m := range w.r.members {
 		w.ended = append(w.ended, m.c.ended())
 	}
-}
-
-// news reports whether, since the last attempt began, a member that refused was
-// released, or may have been before its channel was heard; or a hold was given
-// back in this process.
-func (w *redWait) news(q *QuorumError) bool {
-	if w.nudged.Swap(false) {
-		return true
-	}
-	for i := range w.listeners {
-		if e := w.listeners[i].Heard(); q != nil && q.held[i] && e.Confirmed() && e != w.heard[i] {
-			return true
-		}
-	}
-	return false
 }
 
 func (w *redWait) deafen() {

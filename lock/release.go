@@ -23,9 +23,12 @@ type returned struct {
 // to the first waiter of this client, or released if there is none, if a run of
 // hand-offs is over, or if an earlier handOverOrRelease of h went unanswered (again).
 func (c *Client) handOverOrRelease(ctx context.Context, h *hold, again bool) (returned, error) {
-	defer c.forget(h) // nobody of this client goes on before
+	var run runEnd
+	defer func() { c.forgetAfter(h, run) }() // nobody of this client goes on before
+	inRun := false
 	if !again {
-		if w := c.successor(h); w != nil {
+		var w *waiter
+		if w, inRun = c.leaving(h); w != nil {
 			r, err := c.handOver(ctx, h, w)
 			if !errors.Is(err, errRefused) {
 				return r, err
@@ -44,10 +47,23 @@ func (c *Client) handOverOrRelease(ctx context.Context, h *hold, again bool) (re
 		others--
 		heard++
 	}
-	if h.run > 0 && others > 0 {
-		c.deferTo(h.name, heard+uint64(others), time.Since(began))
+	if inRun {
+		run = runEnd{others: others, heard: heard, roundTrip: time.Since(began)}
 	}
 	return r, nil
+}
+
+// leaving tells the queue of h's name that h is about to end on Redis. It returns the
+// waiter that h is to be handed to, or nil, and whether a run of hand-overs led to h.
+func (c *Client) leaving(h *hold) (next *waiter, run bool) {
+	s := h.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, run = s.leavingLocked(h)
+	if next != nil && next.wants.(*attempt).kind != h.kind {
+		next = nil
+	}
+	return next, run
 }
 
 // errRefused: Redis refused a hand-off (it is out of memory, say) and changed
@@ -56,26 +72,24 @@ var errRefused = errors.New("lock: the hand-off was refused")
 
 // handOver makes w's hold out of h, in one script.
 func (c *Client) handOver(ctx context.Context, h *hold, w *waiter) (returned, error) {
-	next := &hold{c: c, name: h.name, kind: h.kind, owner: w.owner, seq: c.seqs.Add(1), count: 1, run: h.run + 1, runStart: h.runStart}
-	if h.run == 0 {
-		next.runStart = c.clock()
-	}
-	next.first.h, next.first.renewed = next, w.renewed
-	if w.renewed {
+	a := w.wants.(*attempt) // its terms and its owner do not change
+	next := &hold{shard: h.shard, name: h.name, kind: h.kind, owner: a.owner, seq: c.seqs.Add(1), count: 1}
+	next.first.h, next.first.renewed = next, a.renewed
+	if a.renewed {
 		next.renewing = 1
 	}
-	a, r, err := h.resend(ctx, "handoff", func() pipe.Answer {
+	ans, r, err := h.resend(ctx, "handoff", func() pipe.Answer {
 		counter, least := c.counterOf(h.kind, h.name)
-		return c.callToken(ctx, script.Handoff, nil, least, h.name, counter, h.field(), next.field(), ms(w.lease), least)
+		return c.callToken(ctx, script.Handoff, nil, least, h.name, counter, h.field(), next.field(), ms(a.lease), least)
 	})
 	if err != nil {
-		if _, refused := a.Err.(redis.Error); refused && !r.resent {
+		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
 			return r, errRefused
 		}
-		next.orphanFor(w.lease)
+		c.orphans.addUnanswered(next.kind, next.name, next.field(), a.lease)
 		return r, err
 	}
-	token, _, err := c.parseAcquire(h.name, a)
+	token, _, err := c.parseAcquire(h.name, ans)
 	switch {
 	case err != nil:
 		return r, err
@@ -84,26 +98,40 @@ func (c *Client) handOver(ctx context.Context, h *hold, w *waiter) (returned, er
 		return r, nil
 	}
 	next.token = token
-	watched := c.lane(next.name).keep(next, renewal.Terms{Stamp: a.Stamp, TTL: w.lease, Fixed: !w.renewed}) == nil
+	watched := c.lane(next.name).keep(next, renewal.Terms{Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed}) == nil
 	if !watched {
 		// The yes came after its trust had ended: the waiters go on by themselves.
-		next.orphanFor(w.lease)
+		next.orphanFor(a.lease)
 		return r, nil
 	}
-	if !c.deliver(next, w) {
-		c.releaseUnclaimed(next)
-	}
+	c.deliver(h, w, next)
 	return r, nil
 }
 
+// deliver makes next, which h was handed over as, the hold of its name and gives it to
+// w. If w has left, or Close has begun, which tells only those that it found among the
+// holds, next is passed on. A call of the same owner that re-enters it before that is
+// told all the same.
+func (c *Client) deliver(h *hold, w *waiter, next *hold) {
+	s := h.shard
+	s.mu.Lock()
+	next.closing = s.closed // nobody else knows it yet
+	s.wakeCallersLocked(next)
+	s.holds.set(next)
+	s.handedLocked(h, w, next)
+	s.mu.Unlock()
+	c.locate(next)
+	c.forgetLost(next)
+}
+
 // releaseUnclaimed gives back, in the background, what was handed to a waiter that has
-// left: its Held, for others of its owner may have re-entered the hold.
+// left: its Held, for others of its owner may have re-entered the hold. The caller has
+// noted a call that Close waits for.
 func (c *Client) releaseUnclaimed(h *hold) {
 	h.set(unseen, true)
 	h.first.state.Store(isUnlocking)
-	c.begin(false)
 	c.wg.Go(func() {
-		defer c.end()
+		defer h.shard.end()
 		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
 		defer cancel()
 		_, _ = h.first.unlock(ctx, false)
@@ -113,16 +141,16 @@ func (c *Client) releaseUnclaimed(h *hold) {
 // release sends the release script until it is answered or ctx ends, and
 // returns its answer.
 func (h *hold) release(ctx context.Context, remaining int, lease time.Duration) (int64, returned, error) {
-	cmd := h.kind.rules().release(h.c, h.name, h.field(), remaining, lease)
+	cmd := h.kind.rules().release(h.shard.c, h.name, h.field(), remaining, lease)
 	a, r, err := h.resend(ctx, "release", func() pipe.Answer {
-		return h.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
+		return h.shard.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 	})
 	if err != nil {
 		return 0, r, err
 	}
 	n, ok := a.Reply.(int64)
 	if !ok {
-		return 0, r, h.c.badReply("release", h.name, a.Reply)
+		return 0, r, h.shard.c.badReply("release", h.name, a.Reply)
 	}
 	r.gone = n < 0
 	return n, r, nil
@@ -137,7 +165,7 @@ func (h *hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 		if a.Err == nil {
 			return a, r, nil
 		}
-		err := h.c.callError(op, h.name, a)
+		err := h.shard.c.callError(op, h.name, a)
 		_, refused := a.Err.(redis.Error)
 		if pipe.Definite(a.Err) || errors.Is(a.Err, ErrClosed) || refused && op == "handoff" {
 			return a, r, err

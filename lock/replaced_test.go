@@ -8,20 +8,12 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
 // TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt: renewal is not the
 // only one.
 func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
-	mini, err := redistest.StartMini(redistest.MiniOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, mini.Stop()) })
-	servers := map[string]*redistest.Server{"mini": mini}
-	if server != nil {
-		servers["redis"] = server
-	}
 	ctx := bounded.Context(t)
 	finds := map[string]func(*lock.Held, sort) error{
 		"unlock":  func(held *lock.Held, _ sort) error { return held.Unlock(ctx) },
@@ -33,7 +25,7 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 		},
 		"renewal": func(held *lock.Held, _ sort) error { bounded.Receive(t, held.Done()); return held.Err() },
 	}
-	for where, s := range servers {
+	for where, s := range miniAndRedis(t) {
 		for _, kind := range []string{"mutex", "fenced", "fair", "write", "read", "permits"} {
 			for by, find := range finds {
 				if kind == "permits" && (by == "reentry" || by == "guard") {

@@ -31,18 +31,7 @@ func withReplica(t *testing.T) (master, replica *redistest.Server) {
 		require.NoError(t, err)
 		return info["master_link_status"] == "up"
 	}, time.Minute, 10*time.Millisecond)
-	conn, err := master.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
-	// It acknowledges once a second when nobody waits: the first of them says
-	// that it is in line.
-	require.Eventually(t, func() bool {
-		_, err := conn.Do("SET", "warm", "up")
-		require.NoError(t, err)
-		n, err := redis.Int(conn.Do("WAIT", 1, 100))
-		require.NoError(t, err)
-		return n == 1
-	}, time.Minute, time.Millisecond)
+	fixture.AwaitReplica(t, master, "warm")
 	return master, replica
 }
 
@@ -65,9 +54,7 @@ func TestAnAcquisitionIsOnItsReplicas(t *testing.T) {
 	master, replica := withReplica(t)
 	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, master, lock.Config{Replicas: 1})
-	conn, err := replica.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
+	conn := fixture.Dial(t, replica)
 	for i := range 50 {
 		name := fmt.Sprint(t.Name(), i)
 		held := fixture.Hold(t, c.Mutex(name).Lock)
@@ -146,9 +133,7 @@ func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
 	// More than the margin passes while it waits for the replica.
 	var pttl int64
 	require.Eventually(t, func() bool {
-		var err error
-		pttl, err = redis.Int64(fixture.Do(t, master, "PTTL", t.Name()), nil)
-		require.NoError(t, err)
+		pttl = fixture.PTTL(t, master, t.Name())
 		return pttl > 0 && pttl < lease.Milliseconds()-300
 	}, time.Minute, time.Millisecond)
 	at := time.Now()

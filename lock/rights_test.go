@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,11 +38,10 @@ func may(t *testing.T, s *redistest.Server, user string, less ...any) {
 // endless are the keys without a TTL, but for counters, which need none.
 func endless(t *testing.T, s *redistest.Server) []string {
 	t.Helper()
-	keys, err := redis.Strings(fixture.Do(t, s, "KEYS", "*"), nil)
-	require.NoError(t, err)
+	keys := fixture.Keys(t, s, "*")
 	var found []string
 	for _, key := range keys {
-		if kind := fixture.Do(t, s, "TYPE", key); kind != "string" && pttl(t, s, key) == -1 {
+		if kind := fixture.Do(t, s, "TYPE", key); kind != "string" && fixture.PTTL(t, s, key) == -1 {
 			found = append(found, key)
 		}
 	}
@@ -115,30 +113,12 @@ func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
 	require.False(t, fixture.Exists(t, s, "m"))
 }
 
-// logText is a Logger's text.
-type logText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logText) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
-}
-
 func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 	for _, right := range []string{"-hexists", "-pexpire", "-pttl", "-zscore", "-zadd", "-evalsha"} {
 		t.Run(right, func(t *testing.T) {
 			s := fixture.Server(t)
-			out := &logText{}
-			cfg := lock.Config{Lease: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(out, nil))}
+			var out fixture.Log
+			cfg := lock.Config{Lease: 2 * time.Second, Logger: out.Logger()}
 			c := userOf(t, s, "u", cfg)
 			ctx := bounded.Context(t)
 			var helds []*lock.Held
@@ -157,13 +137,13 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			require.NotEmpty(t, helds)
 			may(t, s, "u", right)
 			if right == "-evalsha" {
-				require.Eventually(t, func() bool { return out.count("lock: renewal is refused") > 0 }, time.Minute, 5*time.Millisecond)
+				require.Eventually(t, func() bool { return strings.Count(out.String(), "lock: renewal is refused") > 0 }, time.Minute, 5*time.Millisecond)
 			}
 			for _, held := range helds {
 				fixture.RequireLost(t, held, lock.TrustEnded)
 			}
-			require.Equal(t, 1, out.count("lock: renewal is refused"), out.text.String())
-			require.Positive(t, out.count("NOPERM")+out.count("permissions")+out.count("can't run"), out.text.String())
+			require.Equal(t, 1, strings.Count(out.String(), "lock: renewal is refused"), out.String())
+			require.Positive(t, strings.Count(out.String(), "NOPERM")+strings.Count(out.String(), "permissions")+strings.Count(out.String(), "can't run"), out.String())
 			may(t, s, "u")
 			held := fixture.Hold(t, c.Mutex("again").Lock)
 			before := c.Stats().Renewal.Renewed
@@ -171,7 +151,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			if right == "-hexists" {
 				may(t, s, "u", right)
 				bounded.Receive(t, held.Done())
-				require.Equal(t, 2, out.count("lock: renewal is refused"), "once until it worked again")
+				require.Equal(t, 2, strings.Count(out.String(), "lock: renewal is refused"), "once until it worked again")
 			}
 		})
 	}
@@ -200,8 +180,8 @@ func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 	s := fixture.Server(t)
 	for kind := range map[string]bool{"mutex": true, "fair": true, "read": true, "write": true, "permits": true, "semaphore": true, "latch": true, "force": true} {
-		out := &logText{}
-		c := userOf(t, s, "u"+kind, lock.Config{Logger: slog.New(slog.NewTextHandler(out, nil))}, "-publish")
+		var out fixture.Log
+		c := userOf(t, s, "u"+kind, lock.Config{Logger: out.Logger()}, "-publish")
 		ctx := bounded.Context(t)
 		for range 2 {
 			switch kind {
@@ -231,7 +211,7 @@ func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 				require.NoError(t, held.Unlock(ctx), kind)
 			}
 		}
-		require.Equal(t, 1, out.count("lock: PUBLISH is refused"), "%s %s", kind, out.text.String())
+		require.Equal(t, 1, strings.Count(out.String(), "lock: PUBLISH is refused"), "%s %s", kind, out.String())
 		fixture.CloseNow(c)
 	}
 }

@@ -39,8 +39,8 @@ type RWMutex struct {
 	name string  // immutable
 }
 
-// ErrUpgrade: the owner holds the lock for reading and wants it for writing,
-// which could only wait for itself.
+// ErrUpgrade is returned when the owner holds the lock for reading and wants it
+// for writing, which could only wait for itself.
 var ErrUpgrade = errors.New("lock: the owner holds the lock for reading")
 
 // RWMutex returns the read-write lock of that name. It does no I/O and keeps
@@ -145,96 +145,39 @@ func (writers) locks(i Info) bool                          { return i.Foreign ||
 // orphanOutlived: a reading of the same owner keeps the key, and the field would keep
 // all others out for as long. When nothing could be renewed, the others end too.
 func (writers) orphanOutlived(h *hold, why Reason) {
-	if why == Expired || why == MaxHold || why == TrustEnded && h.c.sharedHold(h.name, h.owner, readKind) != nil {
+	if why == Expired || why == MaxHold || why == TrustEnded && h.shard.c.sharedHold(h.name, h.owner, readKind) != nil {
 		h.orphan()
 	}
 }
 
-// takeRW tries once, unless others of this client wait, and then waits.
-func (m *Mutex) takeRW(ctx context.Context, a *attempt) (*Held, error) {
-	for {
-		held, err := m.reenterRW(ctx, a)
-		if err == errGone {
-			send := a.try
-			switch line := m.lineOf(a.kind); {
-			case !m.c.lined(line):
-			case a.wait:
-				return m.waitRW(ctx, a, nil)
-			case a.kind == writeKind || m.c.writersLined(line): // it would pass those who came before
-				send = func(context.Context) (*Held, error) {
-					return nil, &HeldError{Name: m.name, TTL: m.c.lineHeldFor(line)}
-				}
-			}
-			held, err = a.ask(ctx, send)
-		}
-		switch {
-		case err == errAgain:
-			continue
-		case err == nil, !a.wait, ctx.Err() == nil && !m.passing(err):
-			return held, err
-		}
-		return m.waitRW(ctx, a, err)
+// takeRW takes the lock, or waits for it if the caller does.
+func (m *Mutex) takeRW(ctx context.Context, a *attempt) (held *Held, err error) {
+	k := queueKey{m.name, rwQueue}
+	if a.kind == readKind && m.c.cfg.ReadersFirst {
+		k.kind = readersQueue
 	}
-}
-
-// passing reports whether a try that failed with err may succeed later.
-func (m *Mutex) passing(err error) bool {
-	return errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrUnknown) && !m.c.cfg.FailFast
-}
-
-// lineOf is the name of the queue of this client's waiters. Readers have one of
-// their own if they are not to wait for writers that wait.
-func (m *Mutex) lineOf(k kind) string {
-	if k == readKind && m.c.cfg.ReadersFirst {
-		return keys.RWChannel(m.name) + ":readers"
+	w := newWaiter(a.shard, k, rwAcquire{a})
+	defer endWaiter(w)
+	w.caller.Shared = a.kind == readKind
+	held, err = a.stand(ctx, w)
+	if a.writer != "" && (held == nil || held.h.seq != a.seq) { // a re-entry's script knows nothing of writers
+		m.c.withdraw(m.name, a.writer)
 	}
-	return keys.RWChannel(m.name)
-}
-
-// reenterRW takes the lock by right of a hold that the owner has. It returns
-// errGone if there is none.
-func (m *Mutex) reenterRW(ctx context.Context, a *attempt) (*Held, error) {
-	if h := m.c.sharedHold(m.name, a.owner, a.kind); h != nil {
-		return h.reenter(ctx, a.lease, a.renewed)
-	}
-	switch {
-	case a.kind == writeKind && m.c.sharedHold(m.name, a.owner, readKind) != nil:
-		return nil, fmt.Errorf("%w and cannot also write, because it would wait for itself: unlock the reading of %q first", ErrUpgrade, m.name)
-	case a.kind == readKind && m.c.sharedHold(m.name, a.owner, writeKind) != nil:
-		return a.try(ctx) // who writes may read
-	}
-	return nil, errGone
-}
-
-// waitRW is the body of a call that has to wait. last is what the try before it
-// said, or nil.
-func (m *Mutex) waitRW(ctx context.Context, a *attempt, last error) (held *Held, err error) {
-	if hook := m.c.cfg.Hooks.Waited; hook != nil {
-		began := time.Now()
-		defer func() { m.c.callHook(hook, Event{Name: m.name, Waited: time.Since(began), Err: err}) }()
-	}
-	if a.kind == writeKind && !m.c.cfg.ReadersFirst {
-		a.writer = a.field()
-		defer func() {
-			if held == nil || held.h.seq != a.seq { // a re-entry: its script knows nothing of writers
-				m.c.withdraw(m.name, a.writer)
-			}
-		}()
-	}
-	err = m.c.attend(ctx, m.name, m.lineOf(a.kind), keys.RWChannel(m.name), errand{
-		try: func(ctx context.Context) (int64, error) {
-			var err error
-			held, err = a.ask(ctx, a.try)
-			return unknownLeft, err
-		},
-		again:  true,
-		caller: a,
-		reenter: func(ctx context.Context) (err error) {
-			held, err = m.reenterRW(ctx, a)
-			return err
-		},
-	}, last)
 	return held, err
+}
+
+// rwAcquire is a call of Lock and its like of a RWMutex.
+type rwAcquire struct{ *attempt }
+
+func (x rwAcquire) probe(ctx context.Context) (left int64, err error) {
+	if a := x.attempt; a.kind == writeKind && a.wait && !a.c.cfg.ReadersFirst && !a.waiter.began.IsZero() && a.writer == "" {
+		a.writer = a.field() // it waits: new readers wait behind it
+	}
+	return x.attempt.probe(ctx)
+}
+
+func (x rwAcquire) barred(*hold) error {
+	return fmt.Errorf("%w and cannot also write, because it would wait for itself: unlock the reading of %q first", ErrUpgrade, x.name)
 }
 
 // withdraw tells readers that a writer waits no more.

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
@@ -17,48 +16,36 @@ import (
 
 const javaOwner = "0b1c1a5e-9a9a-4c7b-8d1e-111111111111:42"
 
-func hashOf(t *testing.T, s *redistest.Server, key string) map[string]string {
-	t.Helper()
-	hash, err := redis.StringMap(fixture.Do(t, s, "HGETALL", key), nil)
-	require.NoError(t, err)
-	return hash
-}
-
-func pttl(t *testing.T, s *redistest.Server, key string) int64 {
-	t.Helper()
-	n, err := redis.Int64(fixture.Do(t, s, "PTTL", key), nil)
-	require.NoError(t, err)
-	return n
-}
-
 // javaReads makes the plain commands of a Redisson reader.
 func javaReads(t *testing.T, s *redistest.Server, key string, lease time.Duration) {
 	fixture.Do(t, s, "HSET", key, "mode", "read")
 	fixture.Do(t, s, "HINCRBY", key, javaOwner, 1)
 	fixture.Do(t, s, "SET", "{"+key+"}:"+javaOwner+":rwlock_timeout:1", 1, "PX", lease.Milliseconds())
-	if pttl(t, s, key) < lease.Milliseconds() {
+	if fixture.PTTL(t, s, key) < lease.Milliseconds() {
 		fixture.Do(t, s, "PEXPIRE", key, lease.Milliseconds())
 	}
 }
 
-// javaReadUnlocks does what a Redisson reader does at its last unlock: the lock
-// lives on for the longest timeout that any remaining field has, else it goes.
+// javaReadUnlocks does what a Redisson reader does at its last unlock, in one step as
+// there: the lock lives on for the longest timeout that any remaining field has, else it
+// goes.
 func javaReadUnlocks(t *testing.T, s *redistest.Server, key string) {
-	fixture.Do(t, s, "HDEL", key, javaOwner)
-	fixture.Do(t, s, "DEL", "{"+key+"}:"+javaOwner+":rwlock_timeout:1")
-	longest := int64(-3)
-	for field, value := range hashOf(t, s, key) {
-		n, err := redis.Int([]byte(value), nil)
-		for i := n; err == nil && i > 0; i-- {
-			longest = max(longest, pttl(t, s, "{"+key+"}:"+field+":rwlock_timeout:"+string(rune('0'+i))))
-		}
-	}
-	if longest > 0 {
-		fixture.Do(t, s, "PEXPIRE", key, longest)
-		return
-	}
-	fixture.Do(t, s, "DEL", key)
-	fixture.Do(t, s, "PUBLISH", "redisson_rwlock:{"+key+"}", 0)
+	fixture.Do(t, s, "EVAL", `
+		local key, timeout = KEYS[1], '{' .. KEYS[1] .. '}:%s:rwlock_timeout:%d'
+		redis.call('hdel', key, ARGV[1])
+		redis.call('del', string.format(timeout, ARGV[1], 1))
+		local longest, all = -3, redis.call('hgetall', key)
+		for f = 1, #all, 2 do
+			for i = 1, tonumber(all[f + 1]) or 0 do
+				longest = math.max(longest, redis.call('pttl', string.format(timeout, all[f], i)))
+			end
+		end
+		if longest > 0 then
+			redis.call('pexpire', key, longest)
+		else
+			redis.call('del', key)
+			redis.call('publish', 'redisson_rwlock:{' .. key .. '}', 0)
+		end`, 1, key, javaOwner)
 }
 
 func TestARWMutexIsRedissonsHash(t *testing.T) {
@@ -73,7 +60,7 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 	require.NoError(t, err)
 	inner, err := mu.Reader().Lock(r2.Context(ctx))
 	require.NoError(t, err)
-	hash := hashOf(t, s, key)
+	hash := fixture.Hash(t, s, key)
 	require.Len(t, hash, 3)
 	require.Equal(t, "read", hash["mode"])
 	info, err := mu.Writer().Inspect(ctx)
@@ -84,7 +71,7 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 	for _, h := range info.Holders {
 		require.False(t, h.Writing)
 		require.Regexp(t, "^"+c.ID()+":(worker-7|[0-9]+):[0-9]+$", h.Field)
-		left := pttl(t, s, "{"+key+"}:"+h.Field+":rwlock_timeout:1")
+		left := fixture.PTTL(t, s, "{"+key+"}:"+h.Field+":rwlock_timeout:1")
 		require.Greater(t, left, int64(20_000), "Redisson's readers look for it")
 		require.LessOrEqual(t, left, int64(30_000))
 	}
@@ -105,7 +92,7 @@ func TestARWMutexIsRedissonsHash(t *testing.T) {
 	require.Empty(t, fixture.Do(t, s, "KEYS", "*"+key+"*"))
 
 	w := fixture.Hold(t, mu.Writer().Lock)
-	hash = hashOf(t, s, key)
+	hash = fixture.Hash(t, s, key)
 	require.Len(t, hash, 2)
 	require.Equal(t, "write", hash["mode"])
 	for field := range hash {
@@ -157,7 +144,7 @@ func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
 		require.NoError(t, held.Unlock(ctx))
 	}
 	require.True(t, r.Valid())
-	require.Equal(t, "read", hashOf(t, s, key)["mode"])
+	require.Equal(t, "read", fixture.Hash(t, s, key)["mode"])
 	require.NoError(t, r.Unlock(ctx))
 	require.False(t, fixture.Exists(t, s, key))
 }
@@ -239,11 +226,11 @@ func TestAReaderThatLeavesDoesNotShortenTheOthersLease(t *testing.T) {
 	middle, err := mu.Reader().LockFor(ctx, time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, long.Unlock(ctx))
-	left := pttl(t, s, mu.Name())
+	left := fixture.PTTL(t, s, mu.Name())
 	require.LessOrEqual(t, left, int64(60_000), "what is left is the longest of those that remain")
 	require.Greater(t, left, int64(50_000))
 	require.NoError(t, middle.Unlock(ctx))
-	require.LessOrEqual(t, pttl(t, s, mu.Name()), int64(10_000))
+	require.LessOrEqual(t, fixture.PTTL(t, s, mu.Name()), int64(10_000))
 	require.NoError(t, brief.Unlock(ctx))
 }
 
@@ -258,15 +245,14 @@ func TestRWReentryNeverShortens(t *testing.T) {
 		inner, err := take(outer.Context(ctx), time.Second)
 		require.NoError(t, err)
 		require.Equal(t, deadline, outer.Deadline())
-		require.Greater(t, pttl(t, s, mu.Name()), int64(3_000_000))
+		require.Greater(t, fixture.PTTL(t, s, mu.Name()), int64(3_000_000))
 		require.NoError(t, inner.Unlock(ctx))
-		require.Greater(t, pttl(t, s, mu.Name()), int64(3_000_000))
+		require.Greater(t, fixture.PTTL(t, s, mu.Name()), int64(3_000_000))
 		require.NoError(t, outer.Extend(ctx, 2*time.Hour))
-		require.Greater(t, pttl(t, s, mu.Name()), int64(7_000_000))
-		keys, err := redis.Strings(fixture.Do(t, s, "KEYS", "*"+mu.Name()+"*rwlock_timeout*"), nil)
-		require.NoError(t, err)
+		require.Greater(t, fixture.PTTL(t, s, mu.Name()), int64(7_000_000))
+		keys := fixture.Keys(t, s, "*"+mu.Name()+"*rwlock_timeout*")
 		for _, key := range keys {
-			require.Greater(t, pttl(t, s, key), int64(7_000_000))
+			require.Greater(t, fixture.PTTL(t, s, key), int64(7_000_000))
 		}
 		require.NoError(t, outer.Unlock(ctx))
 	}
@@ -282,7 +268,7 @@ func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
 	renewed := c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+4 }, time.Minute, time.Millisecond) // past the lease
 	javaReadUnlocks(t, s, mu.Name())
-	require.Equal(t, "read", hashOf(t, s, mu.Name())["mode"])
+	require.Equal(t, "read", fixture.Hash(t, s, mu.Name())["mode"])
 	renewed = c.Stats().Renewal.Renewed
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+4 }, time.Minute, time.Millisecond)
 	require.True(t, ours.Valid())
@@ -296,10 +282,10 @@ func TestOurReaderDoesNotTakeTheLockFromRedissons(t *testing.T) {
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	javaReads(t, s, mu.Name(), 20*time.Second)
 	ours := fixture.Hold(t, mu.Reader().Lock)
-	require.Greater(t, pttl(t, s, mu.Name()), int64(20_000))
+	require.Greater(t, fixture.PTTL(t, s, mu.Name()), int64(20_000))
 	require.NoError(t, ours.Unlock(ctx))
-	require.Equal(t, map[string]string{"mode": "read", javaOwner: "1"}, hashOf(t, s, mu.Name()))
-	left := pttl(t, s, mu.Name())
+	require.Equal(t, map[string]string{"mode": "read", javaOwner: "1"}, fixture.Hash(t, s, mu.Name()))
+	left := fixture.PTTL(t, s, mu.Name())
 	require.LessOrEqual(t, left, int64(20_000))
 	require.Greater(t, left, int64(10_000))
 	got := make(chan *lock.Held)
@@ -528,7 +514,7 @@ func TestABatchOfMixedKindsIsRenewed(t *testing.T) {
 		require.True(t, held.Valid(), i)
 		if i%8 == 3 { // a reader's own key is its hold
 			field := ""
-			for f := range hashOf(t, s, held.Name()) {
+			for f := range fixture.Hash(t, s, held.Name()) {
 				if f != "mode" {
 					field = f
 				}

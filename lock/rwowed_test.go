@@ -42,7 +42,7 @@ func TestAnOwedWriterLeavesTheLockToItsReaders(t *testing.T) {
 	require.ErrorIs(t, w.Unlock(ctx), lock.ErrUnknown)
 	st.LetGo()
 	require.NoError(t, bounded.Receive(t, waits))
-	require.Equal(t, "read", hashOf(t, s, t.Name())["mode"])
+	require.Equal(t, "read", fixture.Hash(t, s, t.Name())["mode"])
 	require.True(t, r.Valid())
 	require.NoError(t, fixture.Known(func() error { return r.Unlock(ctx) }))
 	require.False(t, fixture.Exists(t, s, t.Name()))
@@ -66,7 +66,7 @@ func TestAWriteLeaseThatEndsWhileItsOwnerReadsLeavesTheLockToReaders(t *testing.
 	held, err := other.RWMutex(t.Name()).Reader().Lock(ctx)
 	require.NoError(t, err)
 	require.True(t, r.Valid())
-	hash := hashOf(t, s, t.Name())
+	hash := fixture.Hash(t, s, t.Name())
 	require.Len(t, hash, 3)
 	require.Equal(t, "read", hash["mode"])
 	require.NoError(t, held.Unlock(ctx))
@@ -88,7 +88,7 @@ func TestReadersWhoseLeasesEndLeaveNoFields(t *testing.T) {
 		require.NoError(t, err)
 		bounded.Receive(t, short.Done())
 	}
-	require.Eventually(t, func() bool { return len(hashOf(t, s, t.Name())) == 2 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(fixture.Hash(t, s, t.Name())) == 2 }, time.Minute, 10*time.Millisecond)
 	require.True(t, r.Valid())
 	require.NoError(t, r.Unlock(ctx))
 }
@@ -110,15 +110,8 @@ func putRW(t *testing.T, s *redistest.Server, key, mode string, fields map[strin
 // TestAFieldThatGoesTakesTheModeAlong: every script that removes one, on a
 // server and in memory.
 func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
-	mini, err := redistest.StartMini(redistest.MiniOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, mini.Stop()) })
-	servers := map[string]*redistest.Server{"mini": mini}
-	if server != nil {
-		servers["redis"] = server
-	}
 	const w, r, r2, dead = "c:1:1:write", "c:1:2", "c:2:3", "c:3:4"
-	for where, s := range servers {
+	for where, s := range miniAndRedis(t) {
 		t.Run(where, func(t *testing.T) {
 			key := t.Name()
 			timeout := func(f string) string { return "{" + key + "}:" + f + ":rwlock_timeout:1" }
@@ -146,7 +139,7 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			psc := listener(t, s, channel)
 			mode := func(want string, fields ...string) {
 				t.Helper()
-				hash := hashOf(t, s, key)
+				hash := fixture.Hash(t, s, key)
 				require.Equal(t, want, hash["mode"])
 				require.Len(t, hash, 1+len(fields))
 				for _, f := range fields {
@@ -160,13 +153,13 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			yes(t, read(w), 1)
 			mode("read", r, dead, "c:9:9")
 			hears(t, psc, "1")
-			require.LessOrEqual(t, pttl(t, s, key), int64(70_000))
+			require.LessOrEqual(t, fixture.PTTL(t, s, key), int64(70_000))
 			putRW(t, s, key, "write", both, map[string]int{r: 70_000})
 			yes(t, write(w), 0)
 			mode("read", r, dead)
 			hears(t, psc, "1")
-			require.LessOrEqual(t, pttl(t, s, key), int64(70_000))
-			require.Greater(t, pttl(t, s, key), int64(50_000))
+			require.LessOrEqual(t, fixture.PTTL(t, s, key), int64(70_000))
+			require.Greater(t, fixture.PTTL(t, s, key), int64(50_000))
 			require.EqualValues(t, -1, writeRelease(w), "a copy that is late")
 			mode("read", r, dead)
 			putRW(t, s, key, "write", both, map[string]int{r: 70_000})
@@ -179,7 +172,7 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			yes(t, read(r), 0)
 			yes(t, write(r), 0)
 			mode("write", w, dead)
-			require.Greater(t, pttl(t, s, key), int64(400_000))
+			require.Greater(t, fixture.PTTL(t, s, key), int64(400_000))
 			require.EqualValues(t, 1, readRelease(dead))
 			mode("write", w)
 
@@ -204,7 +197,7 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			putRW(t, s, key, "read", map[string]int{r: 1, r2: 1}, map[string]int{r: 70_000, r2: 60_000})
 			yes(t, write(r), 0)
 			mode("read", r2)
-			require.LessOrEqual(t, pttl(t, s, key), int64(60_000))
+			require.LessOrEqual(t, fixture.PTTL(t, s, key), int64(60_000))
 			require.Zero(t, fixture.Do(t, s, "EXISTS", timeout(r)))
 
 			// What an earlier client has left without its writer.
@@ -214,8 +207,8 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			} {
 				putRW(t, s, key, "write", map[string]int{r: 1, r2: 1}, map[string]int{r: 70_000, r2: 60_000})
 				heal()
-				require.Equal(t, "read", hashOf(t, s, key)["mode"], name)
-				require.Contains(t, hashOf(t, s, key), r)
+				require.Equal(t, "read", fixture.Hash(t, s, key)["mode"], name)
+				require.Contains(t, fixture.Hash(t, s, key), r)
 			}
 
 			// A lock of another sort is left as it is.
@@ -223,7 +216,7 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			fixture.Do(t, s, "HSET", key, r, 1)
 			yes(t, read(w), 0)
 			yes(t, write(w), 0)
-			require.Equal(t, map[string]string{r: "1"}, hashOf(t, s, key))
+			require.Equal(t, map[string]string{r: "1"}, fixture.Hash(t, s, key))
 		})
 	}
 }

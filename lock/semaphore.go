@@ -113,7 +113,11 @@ func tooMany(op, name string) error {
 // change carries out a request whose only argument, but for the channel, is n. A
 // client that closes refuses it, or not.
 func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
-	return s.c.recorded(op, s.name, code, n, keys.SemaphoreChannel(s.name)).insist(ctx, refuse)
+	done, err := s.c.recorded(op, s.name, code, n, keys.SemaphoreChannel(s.name)).insist(ctx, refuse)
+	if err == nil {
+		s.c.freed(queueKey{s.name, permitsQueue})
+	}
+	return done, err
 }
 
 // Acquire takes n permits at once, and waits until they are free or ctx ends; of 0
@@ -151,27 +155,28 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 	if ctx.Err() != nil {
 		return waitErrorOf(ctx, s.name, nil)
 	}
-	if !s.c.begin(true) {
+	if !s.c.begin(s.name, true) {
 		return closedError(s.name)
 	}
-	defer s.c.end()
-	channel := keys.SemaphoreChannel(s.name)
-	var err error
-	switch queued := s.c.lined(channel); {
-	case !queued:
-		_, err = s.try(ctx, n)
-		if err == nil || !wait || ctx.Err() == nil && !errors.Is(err, ErrNotAcquired) {
-			return err
-		}
-	case !wait:
-		return s.refusal(n, 0)
-	}
-	return s.c.attend(ctx, s.name, channel, channel, errand{
-		try:     func(ctx context.Context) (int64, error) { return s.try(ctx, n) },
-		needs:   n,
-		refusal: func(left int64) error { return s.refusal(n, left) },
-	}, err)
+	defer s.c.end(s.name)
+	w := newWaiter(s.c.shard(s.name), queueKey{s.name, permitsQueue}, semaphoreAcquire{s: s, n: n})
+	defer endWaiter(w)
+	w.needs, w.final, w.caller.Try = n, true, !wait
+	return w.run(ctx)
 }
+
+// semaphoreAcquire is a call of Acquire or TryAcquire.
+type semaphoreAcquire struct {
+	unowned
+	s *Semaphore
+	n int64
+}
+
+func (a semaphoreAcquire) probe(ctx context.Context) (left int64, err error) {
+	return a.s.try(ctx, a.n)
+}
+func (a semaphoreAcquire) channel() string             { return keys.SemaphoreChannel(a.s.name) }
+func (a semaphoreAcquire) refusal(time.Duration) error { return a.s.refusal(a.n, 0) }
 
 func (s *Semaphore) refusal(n, free int64) error {
 	return &PermitsError{Name: s.name, Wanted: n, Free: free}
@@ -193,10 +198,10 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 	if err := s.c.checkName(s.name); err != nil {
 		return 0, err
 	}
-	if !s.c.begin(true) {
+	if !s.c.begin(s.name, true) {
 		return 0, closedError(s.name)
 	}
-	defer s.c.end()
+	defer s.c.end(s.name)
 	ctx, cancel := context.WithTimeout(ctx, s.c.cfg.UnlockTimeout)
 	defer cancel()
 	taken, _, err := s.take(ctx, "drain", "all")

@@ -20,9 +20,7 @@ import (
 // listener hears a channel as a Redisson client would.
 func listener(t *testing.T, s *redistest.Server, channel string) redis.PubSubConn {
 	t.Helper()
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
+	conn := fixture.Dial(t, s)
 	psc := redis.PubSubConn{Conn: conn}
 	require.NoError(t, psc.Subscribe(channel))
 	require.IsType(t, redis.Subscription{}, psc.ReceiveWithTimeout(time.Minute))
@@ -93,15 +91,13 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	require.EqualValues(t, -1, fixture.Do(t, s, "PTTL", name), "Redisson's counter has no TTL")
 
 	// Every request leaves its result beside the counter, for 30 s at most.
-	keys, err := redis.Strings(fixture.Do(t, s, "KEYS", "{"+name+"}:*"), nil)
-	require.NoError(t, err)
+	keys := fixture.Keys(t, s, "{"+name+"}:*")
 	require.Len(t, keys, 10)
 	for _, result := range keys {
 		require.Regexp(t, "^{"+name+"}:"+c.ID()+":[0-9]+$", result)
-		ttl, err := redis.Int(fixture.Do(t, s, "PTTL", result), nil)
-		require.NoError(t, err)
+		ttl := fixture.PTTL(t, s, result)
 		require.Positive(t, ttl)
-		require.LessOrEqual(t, ttl, 30_000)
+		require.LessOrEqual(t, ttl, int64(30_000))
 	}
 }
 
@@ -115,8 +111,7 @@ func TestSemaphoreNamesWithBracesDeriveAsRedissonsDo(t *testing.T) {
 	_, err := c.Semaphore(name).TrySet(ctx, 1)
 	require.NoError(t, err)
 	hears(t, psc, "1")
-	keys, err := redis.Strings(fixture.Do(t, s, "KEYS", name+":"+c.ID()+":*"), nil)
-	require.NoError(t, err)
+	keys := fixture.Keys(t, s, name+":"+c.ID()+":*")
 	require.Len(t, keys, 1)
 	latch := c.CountDownLatch(name + "latch")
 	psc = listener(t, s, "redisson_countdownlatch__channel__{"+name+"latch}")

@@ -50,7 +50,7 @@ func TestASemaphoreSetLaterIsNotDeletedByARequestThatIsLate(t *testing.T) {
 						require.Equal(t, []byte("7"), fixture.Do(t, s, "GET", key))
 					}
 					sure(func() (bool, error) { return sem.Expire(ctx, time.Hour) },
-						func() bool { return pttl(t, s, key) > 0 })
+						func() bool { return fixture.PTTL(t, s, key) > 0 })
 					sure(func() (bool, error) { return sem.Delete(ctx) },
 						func() bool { return !fixture.Exists(t, s, key) })
 					fixture.Do(t, s, "SET", key, rounds)
@@ -63,8 +63,8 @@ func TestASemaphoreSetLaterIsNotDeletedByARequestThatIsLate(t *testing.T) {
 			f.stopLate(t)
 			for key, n := range want {
 				require.Equal(t, []byte(n), fixture.Do(t, s, "GET", key))
-				require.EqualValues(t, -1, pttl(t, s, key))
-				require.EqualValues(t, -1, pttl(t, s, "{"+key+"}:timeout"))
+				require.EqualValues(t, -1, fixture.PTTL(t, s, key))
+				require.EqualValues(t, -1, fixture.PTTL(t, s, "{"+key+"}:timeout"))
 			}
 			t.Logf("%d rounds, %d faults: %v", rounds, faults, f)
 			require.Positive(t, faults)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -345,8 +344,7 @@ func TestADeletedSemaphoreIsNotMadeByWhatIsUndone(t *testing.T) {
 func TestADeletionInALongOutageTakesEffectOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := redistest.StartVirtual(redistest.MiniOptions{})
-		require.NoError(t, err)
+		s := fixture.Virtual(t)
 		c, err := lock.New(s.Pool(0), lock.Config{})
 		require.NoError(t, err)
 		ctx := context.Background()
@@ -374,6 +372,5 @@ func TestADeletionInALongOutageTakesEffectOnce(t *testing.T) {
 			require.EqualValues(t, -1, left)
 		}
 		require.NoError(t, c.Close(ctx))
-		require.NoError(t, s.Stop())
 	})
 }

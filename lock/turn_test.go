@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
@@ -248,7 +247,7 @@ func TestAReentryThatIsAnsweredAfterTheLastUnlockBringsAHoldOfItsOwn(t *testing.
 			require.Greater(t, second.held.Token(), first.Token())
 			require.NoError(t, fixture.Known(func() error { return first.Unlock(ctx) }))
 			require.True(t, second.held.Valid())
-			require.Len(t, hashOf(t, s, t.Name()), 1)
+			require.Len(t, fixture.Hash(t, s, t.Name()), 1)
 		}
 		for _, held := range []*lock.Held{first, second.held} {
 			if err := fixture.Known(func() error { return held.Unlock(ctx) }); !errors.Is(err, lock.ErrNotHeld) {
@@ -339,8 +338,7 @@ func TestAGrantThatIsPassedOnLeavesThoseWhoReenteredTheirHold(t *testing.T) {
 	require.Eventually(t, func() bool { return again.Count() == 1 }, time.Minute, time.Millisecond)
 	require.True(t, again.Valid())
 	require.NoError(t, again.Err())
-	fields, err := redis.Strings(fixture.Do(t, s, "HVALS", t.Name()), nil)
-	require.NoError(t, err)
+	fields := fixture.Strings(t, s, "HVALS", t.Name())
 	require.Len(t, fields, 1)
 	require.NoError(t, again.Unlock(ctx))
 	require.False(t, fixture.Exists(t, s, t.Name()))

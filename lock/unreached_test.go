@@ -13,7 +13,6 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/topology"
 )
@@ -21,9 +20,7 @@ import (
 // A first Lock has no deadline as a rule, and a newcomer no Redis.
 func TestALockThatFindsNoRedisIsToldOfInTheLog(t *testing.T) {
 	t.Parallel()
-	s, err := redistest.StartMini(redistest.MiniOptions{})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Stop()) }()
+	s := fixture.Mini(t)
 	require.NoError(t, s.Kill())
 	var log fixture.Log
 	c := fixture.ClientOf(t, s, lock.Config{Logger: log.Logger()})
@@ -38,7 +35,7 @@ func TestALockThatFindsNoRedisIsToldOfInTheLog(t *testing.T) {
 		require.ErrorIs(t, bounded.Receive(t, failed), context.Canceled)
 	}
 	lockOnce()
-	_, err = c.Mutex(t.Name()).TryLock(t.Context())
+	_, err := c.Mutex(t.Name()).TryLock(t.Context())
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.Equal(t, 1, strings.Count(log.String(), said), "once until there is a connection")
 	require.Contains(t, log.String(), s.Addr())

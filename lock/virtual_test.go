@@ -10,14 +10,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
 func TestAnHourOfRenewalsInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := redistest.StartVirtual(redistest.MiniOptions{})
-		require.NoError(t, err)
+		s := fixture.Virtual(t)
 		c, err := lock.New(s.Pool(0), lock.Config{})
 		require.NoError(t, err)
 		ctx := context.Background()
@@ -50,14 +50,12 @@ func TestAnHourOfRenewalsInVirtualTime(t *testing.T) {
 		}
 		require.NoError(t, conn.Close())
 		require.NoError(t, c.Close(ctx))
-		require.NoError(t, s.Stop())
 	})
 }
 
 func TestAWaiterGetsAnAbandonedLockWithinItsTTLAndMaxPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := redistest.StartVirtual(redistest.MiniOptions{})
-		require.NoError(t, err)
+		s := fixture.Virtual(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		dead, err := lock.New(s.Pool(0), lock.Config{})
 		require.NoError(t, err)
@@ -73,7 +71,42 @@ func TestAWaiterGetsAnAbandonedLockWithinItsTTLAndMaxPoll(t *testing.T) {
 		require.LessOrEqual(t, time.Since(start), 35*time.Second)
 		require.NoError(t, held.Unlock(context.Background()))
 		require.NoError(t, c.Close(context.Background()))
-		require.NoError(t, s.Stop())
+	})
+}
+
+// TestAWaiterOfALockThatIsHeldForLongSeldomLooks: as long as its subscription loses
+// nothing, it looks when the lease that it has seen ends, not each MaxPoll. A key that
+// goes without a message is noticed at that time.
+func TestAWaiterOfALockThatIsHeldForLongSeldomLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fixture.Virtual(t)
+		holder, err := lock.New(s.Pool(0), lock.Config{})
+		require.NoError(t, err)
+		c, err := lock.New(s.Pool(0), lock.Config{})
+		require.NoError(t, err)
+		ctx := context.Background()
+		held, err := holder.Mutex("m").Lock(ctx)
+		require.NoError(t, err)
+		got := make(chan *lock.Held, 1)
+		go func() {
+			held, err := c.Mutex("m").Lock(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- held
+		}()
+		time.Sleep(time.Hour)
+		tries := c.Stats().Tries
+		require.Less(t, tries, uint64(3600/20+5))
+		require.Greater(t, tries, uint64(3600/30-5))
+		fixture.Do(t, s, "DEL", "m")
+		gone := time.Now()
+		other := <-got
+		require.LessOrEqual(t, time.Since(gone), 31*time.Second)
+		require.NoError(t, other.Unlock(ctx))
+		require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+		require.NoError(t, c.Close(ctx))
+		require.NoError(t, holder.Close(ctx))
 	})
 }
 
@@ -83,8 +116,7 @@ func virtualRedLock(t *testing.T) (r *lock.RedLock, servers []*redistest.Server,
 	var members []*lock.Mutex
 	var clients []*lock.Client
 	for range 3 {
-		s, err := redistest.StartVirtual(redistest.MiniOptions{})
-		require.NoError(t, err)
+		s := fixture.Virtual(t)
 		c, err := lock.New(s.Pool(0), lock.Config{})
 		require.NoError(t, err)
 		servers, clients, members = append(servers, s), append(clients, c), append(members, c.Mutex("m"))
@@ -92,9 +124,8 @@ func virtualRedLock(t *testing.T) (r *lock.RedLock, servers []*redistest.Server,
 	r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)
 	require.NoError(t, err)
 	return r, servers, func() {
-		for i, c := range clients {
+		for _, c := range clients {
 			require.NoError(t, c.Close(context.Background()))
-			require.NoError(t, servers[i].Stop())
 		}
 	}
 }

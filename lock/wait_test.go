@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -36,6 +37,63 @@ func inTurn(t *testing.T, c *lock.Client, name string, n int, between func(*lock
 	return &wg
 }
 
+// TestAWaiterThatListensAsksNoMoreUntilSomethingHappens, whatever it waits for.
+func TestAWaiterThatListensAsksNoMoreUntilSomethingHappens(t *testing.T) {
+	for _, kind := range []string{"Mutex", "FencedMutex", "reader", "writer", "Semaphore", "PermitSemaphore", "CountDownLatch"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := fixture.Server(t)
+			ctx, cancel := context.WithCancel(bounded.Context(t))
+			cfg := lock.Config{Lease: time.Hour, MaxPoll: time.Hour}
+			a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
+			var err error
+			var wait func() error
+			locks := func(m func(*lock.Client) *lock.Mutex) {
+				_, err = m(a).Lock(ctx)
+				wait = func() error { _, err := m(b).Lock(ctx); return err }
+			}
+			switch kind {
+			case "Mutex":
+				locks(func(c *lock.Client) *lock.Mutex { return c.Mutex("m") })
+			case "FencedMutex":
+				locks(func(c *lock.Client) *lock.Mutex { return c.FencedMutex("m") })
+			case "writer":
+				locks(func(c *lock.Client) *lock.Mutex { return c.RWMutex("m").Writer() })
+			case "reader":
+				_, err = a.RWMutex("m").Writer().Lock(ctx)
+				wait = func() error { _, err := b.RWMutex("m").Reader().Lock(ctx); return err }
+			case "Semaphore":
+				wait = func() error { return b.Semaphore("m").Acquire(ctx, 2) }
+				_, err = a.Semaphore("m").TrySet(ctx, 1) // one is free, and not enough
+			case "PermitSemaphore":
+				wait = func() error { _, err := b.PermitSemaphore("m").Acquire(ctx, 2); return err }
+				_, err = a.PermitSemaphore("m").TrySet(ctx, 1)
+			case "CountDownLatch":
+				wait = func() error { return b.CountDownLatch("m").Wait(ctx) }
+				_, err = a.CountDownLatch("m").TrySet(ctx, 1)
+			}
+			require.NoError(t, err)
+			var wg sync.WaitGroup
+			for range 5 {
+				wg.Go(func() {
+					if err := wait(); !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+				})
+			}
+			require.Eventually(t, func() bool { return b.Stats().Waiting == 5 }, time.Minute, time.Millisecond)
+			asked := -1
+			require.Eventually(t, func() bool {
+				before := asked
+				asked = statOf(t, s, "evalsha", "calls")
+				return asked == before
+			}, 20*time.Second, 200*time.Millisecond)
+			cancel()
+			bounded.Wait(t, &wg)
+		})
+	}
+}
+
 func TestARemoteReleaseWakesTheWaiterAtOnce(t *testing.T) {
 	s := onRedis(t)
 	a := fixture.ClientOf(t, s, lock.Config{})
@@ -52,15 +110,9 @@ func TestRedissonsReleaseWakesOurWaiterAndOursIsPublished(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	name := t.Name()
-	const java = "0b1c1a5e-9a9a-4c7b-8d1e-111111111111:42"
-	fixture.Do(t, s, "HINCRBY", name, java, 1)
+	fixture.Do(t, s, "HINCRBY", name, javaOwner, 1)
 	fixture.Do(t, s, "PEXPIRE", name, 30_000)
-	listener, err := s.Dial()
-	require.NoError(t, err)
-	defer listener.Close()
-	psc := redis.PubSubConn{Conn: listener}
-	require.NoError(t, psc.Subscribe("redisson_lock__channel:{"+name+"}"))
-	require.IsType(t, redis.Subscription{}, psc.ReceiveWithTimeout(time.Minute))
+	psc := listener(t, s, "redisson_lock__channel:{"+name+"}")
 
 	got := make(chan struct{})
 	wg := inTurn(t, c, name, 1, func(*lock.Held) { close(got) })
@@ -144,9 +196,7 @@ func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *test
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	const keys = 10_000
 	name := func(i int) string { return fmt.Sprint("k", i) }
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
+	conn := fixture.Dial(t, s)
 	each := func(cmd func(i int) error) {
 		for i := range keys {
 			require.NoError(t, cmd(i))
@@ -205,8 +255,7 @@ func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
 	}
 	require.Zero(t, c.Stats().Waiting)
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 0)
-	counts, err := redis.StringMap(fixture.Do(t, s, "HGETALL", "m"), nil)
-	require.NoError(t, err)
+	counts := fixture.Hash(t, s, "m")
 	require.Equal(t, map[string]string{"java:1": "1"}, counts)
 	// The subscriber's connection without a subscription gets plain answers to
 	// its pings, and lives on.
@@ -342,8 +391,7 @@ func TestHandOffToLockForGetsThatLease(t *testing.T) {
 	require.NoError(t, held.Unlock(ctx))
 	h := bounded.Receive(t, got)
 	require.NotNil(t, h)
-	ttl, err := redis.Int64(fixture.Do(t, s, "PTTL", t.Name()), nil)
-	require.NoError(t, err)
+	ttl := fixture.PTTL(t, s, t.Name())
 	require.LessOrEqual(t, ttl, int64(2000))
 	bounded.Receive(t, h.Done())
 	require.ErrorIs(t, h.Err(), lock.ErrLost)
@@ -397,16 +445,13 @@ func TestAFloodOfMessagesIsNoFloodOfTries(t *testing.T) {
 	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	channel := "redisson_lock__channel:{" + t.Name() + "}"
 	fixture.AwaitSubscribers(t, s, channel, 1)
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
+	conn := fixture.Dial(t, s)
 	before := c.Stats().Tries
 	start := time.Now()
 	for range 20_000 {
 		require.NoError(t, conn.Send("PUBLISH", channel, "garbage"))
 	}
-	_, err = conn.Do("")
-	require.NoError(t, err)
+	fixture.DoOn(t, conn, "")
 	took := time.Since(start)
 	require.LessOrEqual(t, c.Stats().Tries-before, uint64(5+took/(2*time.Millisecond)))
 	fixture.Do(t, s, "DEL", t.Name())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	redsyncredigo "github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/gomodule/redigo/redis"
 	goredis "github.com/redis/go-redis/v9"
@@ -82,16 +83,15 @@ func besides(t *testing.T, s *redistest.Server) []beside {
 	}
 }
 
-// TestOthersOnTheSameKey: callers of another library and ours exclude each other on
-// one key, both ways, so a counter that is read and written without any other care is
-// exact; and all get their turns.
-func TestOthersOnTheSameKey(t *testing.T) {
+// server starts a server, with a pool and a client of it.
+func server(t *testing.T) (*redistest.Server, *redis.Pool, *lock.Client) {
+	t.Helper()
 	s, err := redistest.Start(context.Background(), redistest.Options{})
-	if err != nil {
-		if redistest.Required() {
-			t.Fatal(err)
-		}
+	if errors.Is(err, redistest.ErrNoServer) && !redistest.Required() {
 		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Stop() })
 	pool := s.Pool(0)
@@ -101,6 +101,14 @@ func TestOthersOnTheSameKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return s, pool, c
+}
+
+// TestOthersOnTheSameKey: callers of another library and ours exclude each other on
+// one key, both ways, so a counter that is read and written without any other care is
+// exact; and all get their turns.
+func TestOthersOnTheSameKey(t *testing.T) {
+	s, _, c := server(t)
 	ours := map[string]func(context.Context, string) (*lock.Held, error){
 		"mutex":  func(ctx context.Context, key string) (*lock.Held, error) { return c.Mutex(key).Lock(ctx) },
 		"fenced": func(ctx context.Context, key string) (*lock.Held, error) { return c.FencedMutex(key).Lock(ctx) },
@@ -162,5 +170,51 @@ func TestOthersOnTheSameKey(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestRedsyncsQuorumBesideARedLock: on the same masters a quorum of redsync and a
+// RedLock refuse each other, and each can be had after the other.
+func TestRedsyncsQuorumBesideARedLock(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var theirs []redsyncredis.Pool
+	var members []*lock.Mutex
+	for range 3 {
+		_, pool, c := server(t)
+		theirs, members = append(theirs, redsyncredigo.NewPool(pool)), append(members, c.Mutex(t.Name()))
+	}
+	red, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quorum := redsync.New(theirs...)
+	once := func() *redsync.Mutex {
+		return quorum.NewMutex(t.Name(), redsync.WithExpiry(time.Minute), redsync.WithTries(1))
+	}
+
+	old := once()
+	if err := old.LockContext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := red.TryLock(ctx); !errors.Is(err, lock.ErrNotAcquired) {
+		t.Error("a RedLock where redsync has the quorum:", err)
+	}
+	if ok, err := old.UnlockContext(ctx); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	held, err := red.Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken *redsync.ErrTaken
+	if err := once().LockContext(ctx); !errors.As(err, &taken) && !errors.Is(err, redsync.ErrFailed) {
+		t.Error("redsync where a RedLock is held:", err)
+	}
+	if err := held.Unlock(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := once().LockContext(ctx); err != nil {
+		t.Error(err)
 	}
 }

@@ -2,7 +2,6 @@ package faultproxy_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -12,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wheellock/wheellock/integration/faultproxy"
-	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -21,15 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // proxied is a proxy before a server.
 func proxied(t *testing.T, decide func(faultproxy.Command) faultproxy.Fate) (*faultproxy.Proxy, func() redis.Conn) {
 	t.Helper()
-	s, err := redistest.Start(context.Background(), redistest.Options{})
-	if errors.Is(err, redistest.ErrNoServer) && !redistest.Required() {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Stop()) })
-	p, err := faultproxy.Start(faultproxy.Config{Server: faultproxy.Before(s), Decide: decide})
-	require.NoError(t, err)
-	t.Cleanup(p.Close)
+	p := fixture.Proxy(t, fixture.Server(t), decide)
 	return p, func() redis.Conn {
 		c, err := redis.Dial("tcp", p.Addr(), redis.DialReadTimeout(10*time.Second))
 		require.NoError(t, err)

@@ -6,30 +6,29 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 func TestAutoPrefersTheAddressGiven(t *testing.T) {
-	mini, err := redistest.StartMini(redistest.MiniOptions{Password: "pw"})
-	require.NoError(t, err)
-	defer mini.Stop()
+	mini := fixture.StartMini(t, redistest.MiniOptions{Password: "pw"})
 	t.Setenv(redistest.EnvAddr, mini.URL())
 	srv, err := redistest.Auto(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, redistest.External, srv.Kind())
 	require.Equal(t, mini.Addr(), srv.Addr())
 	require.Equal(t, "external Redis at "+mini.Addr(), srv.String())
-	do(t, dial(t, srv), "PING")
+	fixture.Do(t, srv, "PING")
 
 	require.ErrorIs(t, srv.Pause(), redistest.ErrNotSupported)
 	require.ErrorIs(t, srv.Kill(), redistest.ErrNotSupported)
 	require.ErrorIs(t, srv.Restart(t.Context()), redistest.ErrNotSupported)
 	require.NoError(t, srv.Stop())
-	do(t, dial(t, srv), "PING") // Stop left it alone
+	fixture.Do(t, srv, "PING") // Stop left it alone
 }
 
 func TestAutoTakesAProcessIfThereIsOne(t *testing.T) {
-	start(t, redistest.Options{})
+	fixture.Server(t)
 	t.Setenv(redistest.EnvAddr, "")
 	srv, err := redistest.Auto(t.Context())
 	require.NoError(t, err)
@@ -68,9 +67,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 	require.ErrorContains(t, err, "cannot be parsed")
 	require.NotContains(t, err.Error(), "hunter2")
 
-	mini, err := redistest.StartMini(redistest.MiniOptions{Password: "pw"})
-	require.NoError(t, err)
-	defer mini.Stop()
+	mini := fixture.StartMini(t, redistest.MiniOptions{Password: "pw"})
 	_, err = redistest.Connect(t.Context(), mini.Addr())
 	require.ErrorContains(t, err, "NOAUTH")
 

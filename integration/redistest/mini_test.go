@@ -7,26 +7,19 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
-func startMini(t *testing.T, o redistest.MiniOptions) *redistest.Server {
-	t.Helper()
-	srv, err := redistest.StartMini(o)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, srv.Stop()) })
-	return srv
-}
-
 func TestMiniKeysExpireInRealTime(t *testing.T) {
-	c := dial(t, startMini(t, redistest.MiniOptions{}))
+	c := fixture.Dial(t, fixture.Mini(t))
 	const ttl = 100 * time.Millisecond
 	begin := time.Now()
-	do(t, c, "SET", "k", "v", "PX", ttl.Milliseconds())
+	fixture.DoOn(t, c, "SET", "k", "v", "PX", ttl.Milliseconds())
 	set := time.Now()
 	for {
 		asked := time.Now()
-		exists := do(t, c, "EXISTS", "k") == int64(1)
+		exists := fixture.DoOn(t, c, "EXISTS", "k") == int64(1)
 		if exists {
 			require.Less(t, asked.Sub(set), ttl+50*time.Millisecond)
 			continue
@@ -37,18 +30,18 @@ func TestMiniKeysExpireInRealTime(t *testing.T) {
 }
 
 func TestMiniKeysOfAFullServerExpireToo(t *testing.T) {
-	srv := startMini(t, redistest.MiniOptions{})
-	c := dial(t, srv)
+	srv := fixture.Mini(t)
+	c := fixture.Dial(t, srv)
 	const keys = 20000
-	do(t, c, "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'k' .. i, i) end return 0", 0, keys)
-	do(t, c, "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('PEXPIRE', 'k' .. i, ARGV[2]) end return 0", 0, keys, 3000)
-	require.Equal(t, int64(keys), do(t, c, "DBSIZE"))
-	require.Eventually(t, func() bool { return do(t, c, "DBSIZE") == int64(0) }, time.Minute, 10*time.Millisecond)
+	fixture.DoOn(t, c, "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'k' .. i, i) end return 0", 0, keys)
+	fixture.DoOn(t, c, "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('PEXPIRE', 'k' .. i, ARGV[2]) end return 0", 0, keys, 3000)
+	require.Equal(t, int64(keys), fixture.DoOn(t, c, "DBSIZE"))
+	require.Eventually(t, func() bool { return fixture.DoOn(t, c, "DBSIZE") == int64(0) }, time.Minute, 10*time.Millisecond)
 }
 
 func TestMiniPasswordIsAskedForAndGiven(t *testing.T) {
-	srv := startMini(t, redistest.MiniOptions{Password: "pw"})
-	do(t, dial(t, srv), "PING")
+	srv := fixture.StartMini(t, redistest.MiniOptions{Password: "pw"})
+	fixture.Do(t, srv, "PING")
 	c, err := redis.Dial(srv.Network(), srv.Addr())
 	require.NoError(t, err)
 	defer c.Close()
@@ -57,22 +50,22 @@ func TestMiniPasswordIsAskedForAndGiven(t *testing.T) {
 }
 
 func TestMiniPauseHoldsCommandsBack(t *testing.T) {
-	srv := startMini(t, redistest.MiniOptions{})
-	old := dial(t, srv)
-	do(t, old, "SET", "k", "v", "PX", 50)
+	srv := fixture.Mini(t)
+	old := fixture.Dial(t, srv)
+	fixture.DoOn(t, old, "SET", "k", "v", "PX", 50)
 	require.NoError(t, srv.Pause())
-	paused := dial(t, srv)
+	paused := fixture.Dial(t, srv)
 	_, err := redis.DoWithTimeout(paused, 100*time.Millisecond, "PING")
-	require.True(t, isTimeout(err), "%v", err)
+	require.True(t, fixture.IsTimeout(err), "%v", err)
 	require.NoError(t, srv.Resume())
-	require.Equal(t, int64(0), do(t, old, "EXISTS", "k"), "TTLs run on in a pause")
+	require.Equal(t, int64(0), fixture.DoOn(t, old, "EXISTS", "k"), "TTLs run on in a pause")
 }
 
 func TestMiniKillCutsAndRestartIsEmpty(t *testing.T) {
-	srv := startMini(t, redistest.MiniOptions{})
+	srv := fixture.Mini(t)
 	addr := srv.Addr()
-	c := dial(t, srv)
-	do(t, c, "SET", "k", "v")
+	c := fixture.Dial(t, srv)
+	fixture.DoOn(t, c, "SET", "k", "v")
 	require.NoError(t, srv.Pause())
 	require.NoError(t, srv.Kill())
 	_, err := c.Do("PING")
@@ -83,7 +76,7 @@ func TestMiniKillCutsAndRestartIsEmpty(t *testing.T) {
 
 	require.NoError(t, srv.Restart(t.Context()))
 	require.Equal(t, addr, srv.Addr())
-	require.Equal(t, int64(0), do(t, dial(t, srv), "DBSIZE"))
+	require.Equal(t, int64(0), fixture.Do(t, srv, "DBSIZE"))
 
 	require.NoError(t, srv.Stop())
 	require.NoError(t, srv.Stop(), "Stop again")

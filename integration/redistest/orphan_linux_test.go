@@ -12,11 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/integration/fixture"
 )
 
 func TestServerDiesWithItsKilledParent(t *testing.T) {
-	start(t, redistest.Options{})
+	fixture.Server(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self)

@@ -1,7 +1,6 @@
 package redistest_test
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"os"
@@ -14,11 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 func TestStartAnswersAndStopLeavesNothing(t *testing.T) {
-	srv := start(t, redistest.Options{})
+	srv := fixture.Server(t)
 	require.Equal(t, redistest.Process, srv.Kind())
 	require.Equal(t, "tcp", srv.Network())
 	require.Regexp(t, `^redis-server \d+\.\d+\.\d+ \(a process of ours\) at 127\.0\.0\.1:\d+$`, srv.String())
@@ -27,8 +27,8 @@ func TestStartAnswersAndStopLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, strconv.Itoa(srv.PID()), m["process_id"])
 
-	c := dial(t, srv)
-	require.Equal(t, int64(0), do(t, c, "DBSIZE"))
+	c := fixture.Dial(t, srv)
+	require.Equal(t, int64(0), fixture.DoOn(t, c, "DBSIZE"))
 	config, err := redis.StringMap(c.Do("CONFIG", "GET", "*"))
 	require.NoError(t, err)
 	require.Empty(t, config["save"])
@@ -49,33 +49,33 @@ func TestStartAnswersAndStopLeavesNothing(t *testing.T) {
 }
 
 func TestKeysExpire(t *testing.T) {
-	c := dial(t, start(t, redistest.Options{}))
-	do(t, c, "SET", "k", "v", "PX", 50)
-	require.Eventually(t, func() bool { return do(t, c, "EXISTS", "k") == int64(0) }, time.Minute, 5*time.Millisecond)
+	c := fixture.Dial(t, fixture.Server(t))
+	fixture.DoOn(t, c, "SET", "k", "v", "PX", 50)
+	require.Eventually(t, func() bool { return fixture.DoOn(t, c, "EXISTS", "k") == int64(0) }, time.Minute, 5*time.Millisecond)
 }
 
 func TestPausedServerAcceptsAndDoesNotAnswer(t *testing.T) {
-	srv := start(t, redistest.Options{})
-	old := dial(t, srv)
-	do(t, old, "SET", "k", "v", "PX", 100)
+	srv := fixture.Server(t)
+	old := fixture.Dial(t, srv)
+	fixture.DoOn(t, old, "SET", "k", "v", "PX", 100)
 
 	require.NoError(t, srv.Pause())
 	require.NoError(t, srv.Pause(), "Pause again")
-	paused := dial(t, srv)
+	paused := fixture.Dial(t, srv)
 	_, err := redis.DoWithTimeout(paused, 150*time.Millisecond, "SET", "late", "v")
-	require.True(t, isTimeout(err), "%v", err)
+	require.True(t, fixture.IsTimeout(err), "%v", err)
 	require.NotZero(t, srv.PID())
 
 	require.NoError(t, srv.Resume())
-	require.Equal(t, int64(0), do(t, old, "EXISTS", "k"), "TTLs run on in a pause")
-	require.Eventually(t, func() bool { return do(t, old, "EXISTS", "late") == int64(1) },
+	require.Equal(t, int64(0), fixture.DoOn(t, old, "EXISTS", "k"), "TTLs run on in a pause")
+	require.Eventually(t, func() bool { return fixture.DoOn(t, old, "EXISTS", "late") == int64(1) },
 		time.Minute, 5*time.Millisecond, "what was sent in the pause is executed after it")
 }
 
 func TestKilledServerComesBackEmptyOnTheSameAddress(t *testing.T) {
-	srv := start(t, redistest.Options{})
+	srv := fixture.Server(t)
 	addr, pid := srv.Addr(), srv.PID()
-	do(t, dial(t, srv), "SET", "k", "v")
+	fixture.Do(t, srv, "SET", "k", "v")
 
 	require.NoError(t, srv.Kill())
 	require.Zero(t, srv.PID())
@@ -88,48 +88,48 @@ func TestKilledServerComesBackEmptyOnTheSameAddress(t *testing.T) {
 	require.Equal(t, addr, srv.Addr())
 	require.NotZero(t, srv.PID())
 	require.NotEqual(t, pid, srv.PID())
-	require.Equal(t, int64(0), do(t, dial(t, srv), "DBSIZE"))
+	require.Equal(t, int64(0), fixture.Do(t, srv, "DBSIZE"))
 }
 
 func TestAppendOnlyFileSurvivesKill(t *testing.T) {
-	srv := start(t, redistest.Options{Args: []string{"--appendonly", "yes"}})
-	do(t, dial(t, srv), "SET", "k", "v")
+	srv := fixture.Start(t, redistest.Options{Args: []string{"--appendonly", "yes"}})
+	fixture.Do(t, srv, "SET", "k", "v")
 	require.NoError(t, srv.Kill())
 	require.NoError(t, srv.Restart(t.Context()))
-	v, err := redis.String(dial(t, srv).Do("GET", "k"))
+	v, err := redis.String(fixture.Dial(t, srv).Do("GET", "k"))
 	require.NoError(t, err)
 	require.Equal(t, "v", v)
 }
 
 func TestRestartEndsAPausedServerFirst(t *testing.T) {
-	srv := start(t, redistest.Options{})
+	srv := fixture.Server(t)
 	pid := srv.PID()
 	require.NoError(t, srv.Pause())
 	require.NoError(t, srv.Restart(t.Context()))
 	require.NotEqual(t, pid, srv.PID())
-	do(t, dial(t, srv), "PING")
+	fixture.Do(t, srv, "PING")
 }
 
 func TestStartWaitsUntilDataIsLoaded(t *testing.T) {
 	dir := t.TempDir()
 	const keys = 2000
-	first := start(t, redistest.Options{Dir: dir})
-	c := dial(t, first)
-	do(t, c, "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'k' .. i, i) end", 0, keys)
-	do(t, c, "SAVE")
+	first := fixture.Start(t, redistest.Options{Dir: dir})
+	c := fixture.Dial(t, first)
+	fixture.DoOn(t, c, "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'k' .. i, i) end", 0, keys)
+	fixture.DoOn(t, c, "SAVE")
 	require.NoError(t, first.Stop())
 	require.DirExists(t, dir, "a directory of the caller's stays")
 
 	// Each key takes 200 us to load, and LOADING is answered meanwhile.
-	second := start(t, redistest.Options{Dir: dir, Args: []string{
+	second := fixture.Start(t, redistest.Options{Dir: dir, Args: []string{
 		"--key-load-delay", "200", "--loading-process-events-interval-bytes", "1024",
 	}})
-	require.Equal(t, int64(keys), do(t, dial(t, second), "DBSIZE"))
+	require.Equal(t, int64(keys), fixture.Do(t, second, "DBSIZE"))
 }
 
 func TestPasswordIsAskedForAndGiven(t *testing.T) {
-	srv := start(t, redistest.Options{Password: "s3cret/@:"})
-	do(t, dial(t, srv), "PING")
+	srv := fixture.Start(t, redistest.Options{Password: "s3cret/@:"})
+	fixture.Do(t, srv, "PING")
 
 	c, err := redis.Dial(srv.Network(), srv.Addr())
 	require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestPasswordIsAskedForAndGiven(t *testing.T) {
 	byURL, err := redis.DialURL(srv.URL())
 	require.NoError(t, err)
 	defer byURL.Close()
-	do(t, byURL, "PING")
+	fixture.DoOn(t, byURL, "PING")
 }
 
 func TestPasswordInArgsIsRefusedAtOnce(t *testing.T) {
@@ -151,23 +151,23 @@ func TestPasswordInArgsIsRefusedAtOnce(t *testing.T) {
 }
 
 func TestUnixSocket(t *testing.T) {
-	srv := start(t, redistest.Options{UnixSocket: true, Dir: t.TempDir()})
+	srv := fixture.Start(t, redistest.Options{UnixSocket: true, Dir: t.TempDir()})
 	require.Equal(t, "unix", srv.Network())
 	require.FileExists(t, srv.Addr())
-	config, err := redis.StringMap(dial(t, srv).Do("CONFIG", "GET", "port"))
+	config, err := redis.StringMap(fixture.Dial(t, srv).Do("CONFIG", "GET", "port"))
 	require.NoError(t, err)
 	require.Equal(t, "0", config["port"])
 
 	again, err := redistest.Connect(t.Context(), srv.URL())
 	require.NoError(t, err)
-	do(t, dial(t, again), "PING")
+	fixture.Do(t, again, "PING")
 
 	require.NoError(t, srv.Stop())
 	require.NoFileExists(t, srv.Addr())
 }
 
 func TestBadArgumentIsNamed(t *testing.T) {
-	start(t, redistest.Options{}) // skips without a server
+	fixture.Server(t) // skips without a server
 	t.Setenv("TMPDIR", t.TempDir())
 	before := temporaries(t)
 	_, err := redistest.Start(t.Context(), redistest.Options{Args: []string{"--no-such-setting", "1"}})
@@ -191,7 +191,7 @@ func TestMissingProgramIsErrNoServer(t *testing.T) {
 }
 
 func TestCancelledStartEndsWithItsContext(t *testing.T) {
-	start(t, redistest.Options{})
+	fixture.Server(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := redistest.Start(ctx, redistest.Options{})
@@ -200,7 +200,7 @@ func TestCancelledStartEndsWithItsContext(t *testing.T) {
 
 func TestTakenPortIsLeftForAnother(t *testing.T) {
 	// The first port answers PING, which must not pass for our server.
-	other := start(t, redistest.Options{})
+	other := fixture.Server(t)
 	_, taken, err := net.SplitHostPort(other.Addr())
 	require.NoError(t, err)
 	picks := 0
@@ -220,7 +220,7 @@ func TestTakenPortIsLeftForAnother(t *testing.T) {
 }
 
 func TestManyStartAtOnce(t *testing.T) {
-	start(t, redistest.Options{})
+	fixture.Server(t)
 	var wg sync.WaitGroup
 	var addrs sync.Map
 	for range 8 {
@@ -242,22 +242,22 @@ func TestManyStartAtOnce(t *testing.T) {
 }
 
 func TestClusterNodeStarts(t *testing.T) {
-	srv := start(t, redistest.Options{Args: []string{"--cluster-enabled", "yes"}})
+	srv := fixture.Start(t, redistest.Options{Args: []string{"--cluster-enabled", "yes"}})
 	m, err := srv.Info("cluster")
 	require.NoError(t, err)
 	require.Equal(t, "1", m["cluster_enabled"])
 }
 
 func TestLogIsGivenAndKept(t *testing.T) {
-	var log lockedBuffer
-	srv := start(t, redistest.Options{Log: &log})
+	var log fixture.Log
+	srv := fixture.Start(t, redistest.Options{Log: &log})
 	require.NoError(t, srv.Stop())
 	require.Contains(t, log.String(), "Ready to accept connections")
 	require.Contains(t, srv.Log(), "Ready to accept connections")
 }
 
 func TestPausedServerStopsQuickly(t *testing.T) {
-	srv := start(t, redistest.Options{})
+	srv := fixture.Server(t)
 	require.NoError(t, srv.Pause())
 	begin := time.Now()
 	require.NoError(t, srv.Stop())
@@ -266,32 +266,14 @@ func TestPausedServerStopsQuickly(t *testing.T) {
 }
 
 func TestPoolWaitsAtItsLimit(t *testing.T) {
-	srv := start(t, redistest.Options{})
+	srv := fixture.Server(t)
 	p := srv.Pool(1)
 	defer p.Close()
 	c := p.Get()
-	do(t, c, "PING")
+	fixture.DoOn(t, c, "PING")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err := p.GetContext(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, c.Close())
-}
-
-// lockedBuffer is a log that may be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex // guards b
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -8,27 +8,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 func TestAClusterMovesASlotAndFailsOver(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
-	c, err := redistest.StartCluster(bounded.Context(t), redistest.ClusterOptions{Replicas: 1})
-	require.NoError(t, err)
-	defer c.Stop()
+	c := fixture.Cluster(t, redistest.ClusterOptions{Replicas: 1})
 	require.Len(t, c.Servers, 6)
 	const slot = 12182 // of "foo"
 	owner, err := c.Owner(slot)
 	require.NoError(t, err)
 	require.Equal(t, 2, owner)
-	do(t, dial(t, c.Servers[2]), "SET", "foo", "1")
+	fixture.Do(t, c.Servers[2], "SET", "foo", "1")
 	require.NoError(t, c.BeginMove(slot, 2, 0))
-	_, err = dial(t, c.Servers[2]).Do("GET", "{foo}")
+	_, err = fixture.Dial(t, c.Servers[2]).Do("GET", "{foo}")
 	require.ErrorContains(t, err, "ASK 12182")
 	require.NoError(t, c.MoveKeys(slot, 2, 0))
 	require.NoError(t, c.EndMove(slot, 2, 0))
-	require.Equal(t, []byte("1"), do(t, dial(t, c.Servers[0]), "GET", "foo"))
+	require.Equal(t, []byte("1"), fixture.Do(t, c.Servers[0], "GET", "foo"))
 
 	require.NoError(t, c.Servers[1].Kill())
 	require.Eventually(t, func() bool {
@@ -39,10 +37,7 @@ func TestAClusterMovesASlotAndFailsOver(t *testing.T) {
 
 func TestSentinelsFailOver(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
-	s, err := redistest.StartSentinels(bounded.Context(t), redistest.SentinelOptions{})
-	require.NoError(t, err)
-	defer s.Stop()
+	s := fixture.Sentinels(t, redistest.SentinelOptions{})
 	require.Len(t, s.Servers, 3)
 	require.Len(t, s.Sentinels, 3)
 	require.NoError(t, s.Servers[0].Kill())
@@ -62,14 +57,4 @@ func TestSentinelsFailOver(t *testing.T) {
 	m, err := s.Master(s.Sentinels[0])
 	require.NoError(t, err)
 	require.Equal(t, "mymaster", m["name"])
-}
-
-// needRedis skips the test on a machine without redis-server.
-func needRedis(t *testing.T) {
-	s, err := redistest.Start(bounded.Context(t), redistest.Options{})
-	if err != nil && !redistest.Required() {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	require.NoError(t, s.Stop())
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
@@ -20,9 +21,9 @@ func TestVirtualServerBelongsToTheBubble(t *testing.T) {
 		defer p.Close()
 		c := p.Get()
 		defer c.Close()
-		do(t, c, "SET", "k", "v", "PX", time.Hour.Milliseconds())
+		fixture.DoOn(t, c, "SET", "k", "v", "PX", time.Hour.Milliseconds())
 		time.Sleep(time.Hour - time.Millisecond)
-		require.Equal(t, int64(1), do(t, c, "PTTL", "k"))
+		require.Equal(t, int64(1), fixture.DoOn(t, c, "PTTL", "k"))
 
 		require.NoError(t, srv.Kill())
 		_, err = srv.Dial()
@@ -31,6 +32,6 @@ func TestVirtualServerBelongsToTheBubble(t *testing.T) {
 		again, err := srv.Dial()
 		require.NoError(t, err)
 		defer again.Close()
-		require.Equal(t, int64(0), do(t, again, "DBSIZE"))
+		require.Equal(t, int64(0), fixture.DoOn(t, again, "DBSIZE"))
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
 )
@@ -87,18 +88,12 @@ func TestClientsOfAClusterExcludeEachOther(t *testing.T) {
 }
 
 // subscribed reports whether somebody listens to the lock's channel.
-func subscribed(t *testing.T, s interface {
-	Dial(...redis.DialOption) (redis.Conn, error)
-}, name string, sharded bool,
-) bool {
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
+func subscribed(t *testing.T, s *redistest.Server, name string, sharded bool) bool {
 	command := "NUMSUB"
 	if sharded {
 		command = "SHARDNUMSUB"
 	}
-	reply, err := redis.Values(conn.Do("PUBSUB", command, "redisson_lock__channel:{"+name+"}"))
+	reply, err := redis.Values(fixture.Do(t, s, "PUBSUB", command, "redisson_lock__channel:{"+name+"}"), nil)
 	require.NoError(t, err)
 	n, err := redis.Int(reply[1], nil)
 	require.NoError(t, err)
@@ -120,8 +115,7 @@ func TestTheTokenCounterOfASlotIsTheSameForAll(t *testing.T) {
 	}
 	slot := redisc.Slot("{token}")
 	s := rc.Servers[owner(t, rc, "{token}")]
-	keys, err := redis.Strings(fixture.Do(t, s, "CLUSTER", "GETKEYSINSLOT", slot, 10), nil)
-	require.NoError(t, err)
+	keys := fixture.Strings(t, s, "CLUSTER", "GETKEYSINSLOT", slot, 10)
 	counters := 0
 	for _, key := range keys {
 		if tag, ok := strings.CutPrefix(key, "wheellock_token:{"); ok {
@@ -131,8 +125,7 @@ func TestTheTokenCounterOfASlotIsTheSameForAll(t *testing.T) {
 			for smaller := range n {
 				require.NotEqual(t, slot, redisc.Slot(strconv.Itoa(smaller)), "the smallest number of the slot")
 			}
-			value, err := redis.Int64(fixture.Do(t, s, "GET", key), nil)
-			require.NoError(t, err)
+			value := fixture.Int(t, s, "GET", key)
 			require.Equal(t, last, value)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // nothing, and its TTLs run on.
 func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
 	t.Parallel()
-	rc := ownCluster(t, redistest.ClusterOptions{NodeTimeout: time.Minute})
+	rc := fixture.Cluster(t, redistest.ClusterOptions{NodeTimeout: time.Minute})
 	c := newClient(t, rc, cluster.Options{}, lock.Config{
 		Lease: 3 * time.Second, Margin: 700 * time.Millisecond,
 	})
@@ -42,7 +42,7 @@ func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
 	require.NoError(t, rc.Servers[hung].Resume())
 	left := 0
 	for _, held := range its {
-		if pttl(t, rc.Servers[hung], held.Name()) > 0 {
+		if fixture.PTTL(t, rc.Servers[hung], held.Name(), "ASKING") > 0 {
 			left++
 		}
 	}
@@ -57,7 +57,7 @@ func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
 // as soon as the replica says so, long before they are due; the others live on.
 func TestAMasterFailsOver(t *testing.T) {
 	t.Parallel()
-	rc := ownCluster(t, redistest.ClusterOptions{
+	rc := fixture.Cluster(t, redistest.ClusterOptions{
 		Replicas: 1, Args: []string{"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"},
 	})
 	ctx := bounded.Context(t)
@@ -80,7 +80,7 @@ func TestAMasterFailsOver(t *testing.T) {
 	fixed, err := c.Mutex(here[30]).LockFor(ctx, 400*time.Second)
 	require.NoError(t, err)
 	kept[here[30]] = fixed
-	require.Eventually(t, func() bool { return pttlReplica(t, rc.Servers[heir], here[30]) > 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.PTTL(t, rc.Servers[heir], here[30], "READONLY") > 0 }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, rc.Servers[heir].Pause())
 	fixture.Do(t, rc.Servers[dies], "CLIENT", "KILL", "TYPE", "replica") // or its kernel would take what it misses
 	missed := fixture.LockAll(t, c, here[31:59])
@@ -120,25 +120,12 @@ func TestAMasterFailsOver(t *testing.T) {
 	require.NoError(t, c.Close(ctx))
 }
 
-// pttlReplica is pttl on a replica.
-func pttlReplica(t *testing.T, s *redistest.Server, key string) int64 {
-	t.Helper()
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = conn.Do("READONLY")
-	require.NoError(t, err)
-	n, err := conn.Do("PTTL", key)
-	require.NoError(t, err)
-	return n.(int64)
-}
-
 // TestShortLeasesThroughAFailover: with leases shorter than the failover takes,
 // every holder on the dead master is told before its key could expire, and
 // the others notice nothing.
 func TestShortLeasesThroughAFailover(t *testing.T) {
 	t.Parallel()
-	rc := ownCluster(t, redistest.ClusterOptions{
+	rc := fixture.Cluster(t, redistest.ClusterOptions{
 		Replicas: 1, NodeTimeout: 2 * time.Second, Args: []string{"--cluster-require-full-coverage", "no"},
 	})
 	ctx := bounded.Context(t)

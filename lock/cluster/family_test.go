@@ -234,8 +234,7 @@ func awaitListener(t *testing.T, rc *redistest.Cluster, name string, sharded boo
 	}
 	s := rc.Servers[owner(t, rc, name)]
 	require.Eventually(t, func() bool {
-		channels, err := redis.Strings(fixture.Do(t, s, "PUBSUB", command), nil)
-		require.NoError(t, err)
+		channels := fixture.Strings(t, s, "PUBSUB", command)
 		for _, c := range channels {
 			if rest, ok := strings.CutSuffix(c, name); ok && strings.HasSuffix(rest, ":") ||
 				strings.Contains(c, "{"+name+"}") || strings.Contains(c, ":"+name+":") {
@@ -252,8 +251,7 @@ func requireOneSlot(t *testing.T, rc *redistest.Cluster, name string) {
 	t.Helper()
 	found := false
 	for _, s := range rc.Servers {
-		keys, err := redis.Strings(fixture.Do(t, s, "KEYS", "*"), nil)
-		require.NoError(t, err)
+		keys := fixture.Keys(t, s, "*")
 		for _, key := range keys {
 			if key == name || strings.Contains(key, "{"+name+"}") || strings.HasPrefix(key, name+":") || strings.HasSuffix(key, ":"+name) {
 				found = true
@@ -357,7 +355,7 @@ func TestAReaderWhoseKeysAreApartKeepsItsLock(t *testing.T) {
 			if err != nil {
 				require.ErrorIs(t, err, lock.ErrUnknown)
 			}
-			require.Positive(t, pttl(t, rc.Servers[at], name), "the other still reads")
+			require.Positive(t, fixture.PTTL(t, rc.Servers[at], name, "ASKING"), "the other still reads")
 			_, err = writes.RWMutex(name).Writer().TryLock(ctx)
 			require.Error(t, err)
 			asked := func() uint64 { st := reads.Stats().Renewal; return st.Retried + st.Renewed }

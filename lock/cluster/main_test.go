@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -60,15 +59,6 @@ func onCluster(t *testing.T) *redistest.Cluster {
 	return shared.cluster
 }
 
-// ownCluster starts a Cluster that the test may break.
-func ownCluster(t *testing.T, o redistest.ClusterOptions) *redistest.Cluster {
-	t.Helper()
-	c, err := redistest.StartCluster(bounded.Context(t), o)
-	fixture.Need(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Stop()) })
-	return c
-}
-
 // newClient returns a client of rc that the test closes.
 func newClient(t *testing.T, rc *redistest.Cluster, o cluster.Options, cfg lock.Config) *lock.Client {
 	t.Helper()
@@ -85,25 +75,10 @@ func owner(t *testing.T, rc *redistest.Cluster, key string) int {
 	return i
 }
 
-// pttl is what is left of a key on a server that is asked directly, -2 if it
-// has it not.
-func pttl(t *testing.T, s *redistest.Server, key string) int64 {
-	t.Helper()
-	conn, err := s.Dial()
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = conn.Do("ASKING")
-	require.NoError(t, err)
-	n, err := redis.Int64(conn.Do("PTTL", key))
-	require.NoError(t, err)
-	return n
-}
-
 // keysInSlot are the keys of a slot on a server.
 func keysInSlot(t *testing.T, rc *redistest.Cluster, slot, server int) []string {
 	t.Helper()
-	keys, err := redis.Strings(fixture.Do(t, rc.Servers[server], "CLUSTER", "GETKEYSINSLOT", slot, 1000), nil)
-	require.NoError(t, err)
+	keys := fixture.Strings(t, rc.Servers[server], "CLUSTER", "GETKEYSINSLOT", slot, 1000)
 	return keys
 }
 
@@ -112,6 +87,6 @@ func keysInSlot(t *testing.T, rc *redistest.Cluster, slot, server int) []string 
 func requireTrusted(t *testing.T, s *redistest.Server, held *lock.Held) {
 	t.Helper()
 	deadline := held.Deadline() // before the server is asked: a renewal moves both on
-	left := time.Duration(pttl(t, s, held.Name())) * time.Millisecond
+	left := time.Duration(fixture.PTTL(t, s, held.Name(), "ASKING")) * time.Millisecond
 	require.True(t, deadline.Before(time.Now().Add(left)), "%s is trusted until %v, its TTL was %v", held.Name(), deadline, left)
 }

@@ -90,7 +90,7 @@ func TestASlotHeldHalfMigrated(t *testing.T) {
 					require.True(t, held.Valid(), name)
 					requireTrusted(t, rc.Servers[to], held)
 					require.NoError(t, held.Unlock(ctx))
-					require.EqualValues(t, -2, pttl(t, rc.Servers[to], name), name)
+					require.EqualValues(t, -2, fixture.PTTL(t, rc.Servers[to], name, "ASKING"), name)
 				}
 			}
 			for name, last := range tokens {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
@@ -53,7 +52,7 @@ func TestThePrefixOfTheTokenCountersSlotServesAPoolToAWholeCluster(t *testing.T)
 	require.NoError(t, err)
 	const prefix = "{wheellock_token}:"
 	require.True(t, strings.Contains(string(text), "`KeyPrefix: \""+prefix+"\"`"), "README.md names the prefix")
-	rc := ownCluster(t, redistest.ClusterOptions{Masters: 1})
+	rc := fixture.Cluster(t, redistest.ClusterOptions{Masters: 1})
 	pool := rc.Servers[0].Pool(0)
 	defer pool.Close()
 	c, err := lock.New(pool, lock.Config{KeyPrefix: prefix, Lease: time.Second, MaxPoll: time.Hour})
@@ -89,7 +88,6 @@ func TestThePrefixOfTheTokenCountersSlotServesAPoolToAWholeCluster(t *testing.T)
 	require.NoError(t, err)
 	require.NoError(t, latch.CountDown(ctx))
 	require.NoError(t, latch.Wait(ctx))
-	keys, err := redis.Strings(fixture.Do(t, rc.Servers[0], "KEYS", "*"), nil)
-	require.NoError(t, err)
+	keys := fixture.Keys(t, rc.Servers[0], "*")
 	require.Contains(t, keys, "wheellock_token")
 }

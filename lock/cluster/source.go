@@ -40,7 +40,7 @@ type Topology struct {
 
 var _ topology.Topology = (*Topology)(nil)
 
-// ErrNoTable: no node has told which node has which slots.
+// ErrNoTable is returned when no node has told which node has which slots.
 var ErrNoTable = errors.New("cluster: no node has told its slot table")
 
 // New returns a Topology of the nodes of c, or all faults of its arguments. It

@@ -3,12 +3,10 @@ package cluster_test
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
@@ -88,7 +86,7 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 	require.Equal(t, name[0], lost.Name)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 	for i, at := range []int{1, 1, 2} {
-		require.EqualValues(t, -2, pttl(t, rc.Servers[at], name[i]))
+		require.EqualValues(t, -2, fixture.PTTL(t, rc.Servers[at], name[i], "ASKING"))
 	}
 }
 
@@ -101,35 +99,14 @@ func TestARedLockOfAClusterAndServers(t *testing.T) {
 	name := "red"
 	slot, from := redisc.Slot(name), owner(t, rc, name)
 	to := (from + 1) % 3
-	var servers []*redistest.Server
-	for range 2 {
-		s, err := redistest.Start(ctx, redistest.Options{})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, s.Stop()) })
-		servers = append(servers, s)
-	}
+	servers := []*redistest.Server{fixture.Server(t), fixture.Server(t)}
 	const lease = 2 * time.Second
-	for _, s := range append(servers, rc.Servers...) { // then each may vote
-		require.Eventually(t, func() bool {
-			info, err := s.Info("server")
-			require.NoError(t, err)
-			up, err := strconv.Atoi(info["uptime_in_seconds"])
-			require.NoError(t, err)
-			return time.Duration(up-1)*time.Second >= lease
-		}, time.Minute, 10*time.Millisecond)
-	}
+	fixture.AwaitVotes(t, lease, append(servers, rc.Servers...)...)
 	fleet := func() (*lock.RedLock, []*lock.Client) {
 		cfg := lock.Config{Lease: lease}
 		clients := []*lock.Client{newClient(t, rc, cluster.Options{}, cfg)}
 		for _, s := range servers {
-			pool := s.Pool(0)
-			c, err := lock.New(pool, cfg)
-			require.NoError(t, err)
-			t.Cleanup(func() {
-				fixture.CloseNow(c)
-				require.NoError(t, pool.Close())
-			})
-			clients = append(clients, c)
+			clients = append(clients, fixture.ClientOf(t, s, cfg))
 		}
 		r, err := lock.NewRedLock(lock.RedLockConfig{}, clients[0].Mutex(name), clients[1].Mutex(name), clients[2].Mutex(name))
 		require.NoError(t, err)
@@ -161,29 +138,20 @@ func TestARedLockOfAClusterAndServers(t *testing.T) {
 	go func() { got <- b.Do(ctx, func(context.Context) error { return nil }) }()
 	require.NoError(t, held.Unlock(ctx))
 	require.NoError(t, bounded.Receive(t, got))
-	require.EqualValues(t, -2, pttl(t, rc.Servers[to], name))
+	require.EqualValues(t, -2, fixture.PTTL(t, rc.Servers[to], name, "ASKING"))
 }
 
 // replicasAreWaitedFor at the node that has the key.
 func replicasAreWaitedFor(t *testing.T, rc *redistest.Cluster) {
 	ctx := bounded.Context(t)
 	name := onEach(t, rc, "replicated:")
-	for i := range 3 { // until each replica is in line
-		conn, err := rc.Servers[i].Dial()
-		require.NoError(t, err)
-		require.Eventually(t, func() bool {
-			_, err := conn.Do("SET", "{"+name[i]+"}warm", "up")
-			require.NoError(t, err)
-			n, err := redis.Int(conn.Do("WAIT", 1, 100))
-			require.NoError(t, err)
-			return n == 1
-		}, time.Minute, time.Millisecond)
-		require.NoError(t, conn.Close())
+	for i := range 3 {
+		fixture.AwaitReplica(t, rc.Servers[i], "{"+name[i]+"}warm")
 	}
 	c := newClient(t, rc, cluster.Options{}, lock.Config{Replicas: 1, ReplicaTimeout: 3 * time.Second})
 	for i := range 3 {
 		held := fixture.Hold(t, c.Mutex(name[i]).Lock)
-		require.Positive(t, pttlReplica(t, rc.Servers[3+i], name[i]), "the replica has it when Lock returns")
+		require.Positive(t, fixture.PTTL(t, rc.Servers[3+i], name[i], "READONLY"), "the replica has it when Lock returns")
 		require.NoError(t, held.Unlock(ctx))
 	}
 	require.NoError(t, c.Close(ctx))
@@ -194,11 +162,11 @@ func replicasAreWaitedFor(t *testing.T, rc *redistest.Cluster) {
 	var short *lock.ReplicationError
 	require.ErrorAs(t, err, &short)
 	require.Zero(t, short.Acknowledged)
-	require.EqualValues(t, -2, pttl(t, rc.Servers[0], name[0]), "it was given back")
+	require.EqualValues(t, -2, fixture.PTTL(t, rc.Servers[0], name[0], "ASKING"), "it was given back")
 	_, err = fixture.MultiLock(t, c.Mutex(name[0]), c.Mutex(name[1]), c.Mutex(name[2])).Lock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotReplicated)
 	for i := range 3 {
-		require.EqualValues(t, -2, pttl(t, rc.Servers[i], name[i]), "all or none")
+		require.EqualValues(t, -2, fixture.PTTL(t, rc.Servers[i], name[i], "ASKING"), "all or none")
 	}
 	held, err := fixture.MultiLock(t, c.Mutex(name[1]), c.Mutex(name[2])).Lock(ctx)
 	require.NoError(t, err, "the other nodes have their replicas")

@@ -12,6 +12,7 @@
 -- ARGV[5] the client's clock in epoch ms
 -- ARGV[6] one of ours in the queue whose score is nearer than this may be dead, in ms
 -- ARGV[7] command that publishes; publish if it is not given
+-- ARGV[8...] with a count of 0: more fields whose holds or places are given up
 --
 -- Answers 1 + the number of subscribers told: released; 0 still held with the
 -- remaining count; -1 the hold is gone (but its place in the queue, too).
@@ -44,8 +45,42 @@ if not other then
   redis.call('hdel', lock, me)
 end
 redis.call('hdel', signs, me)
+local leave = {}
 if redis.call('zrem', scores, me) == 1 then
-  redis.call('lrem', queue, 1, me) -- it added nothing to the scores behind, see fair_take
+  leave[1] = me -- it added nothing to the scores behind, see fair_take
+end
+for i = 8, #ARGV do
+  if not other then
+    redis.call('hdel', lock, ARGV[i])
+  end
+  redis.call('hdel', signs, ARGV[i])
+  if redis.call('zrem', scores, ARGV[i]) == 1 then
+    leave[#leave + 1] = ARGV[i]
+  end
+end
+if #leave <= 8 then
+  for _, field in ipairs(leave) do
+    redis.call('lrem', queue, 1, field)
+  end
+else -- each lrem walks along the queue: many would hold up everybody
+  local ttl, gone, rest = redis.call('pttl', queue), {}, {}
+  for _, field in ipairs(leave) do
+    gone[field] = true
+  end
+  for _, field in ipairs(redis.call('lrange', queue, 0, -1)) do
+    if gone[field] then
+      gone[field] = nil
+    else
+      rest[#rest + 1] = field
+    end
+  end
+  redis.call('del', queue)
+  for i = 1, #rest, 5000 do
+    redis.call('rpush', queue, unpack(rest, i, math.min(i + 4999, #rest)))
+  end
+  if ttl > 0 and #rest > 0 then
+    redis.call('pexpire', queue, ttl)
+  end
 end
 local told, refused = 0, nil
 if redis.call('exists', lock) == 0 then

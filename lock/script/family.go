@@ -102,7 +102,7 @@ var (
 	PermitSet      = &Script{"permit_set", permitSetText, "6f3ecd34bb2dd537ee8ce23eb7dc8f48f5d5036a"}
 	PermitInspect  = &Script{"permit_inspect", permitInspectText, "719ea38b785ebdfa7187ab8c3372f75a8d87be9a"}
 	FairTake       = &Script{"fair_take", fairTakeText, "602a1635724c25c5784d6ad6bc175be8ef09427c"}
-	FairRelease    = &Script{"fair_release", fairReleaseText, "5a93d853c12b8a20ab717d3b0e5e6b984d8341ad"}
+	FairRelease    = &Script{"fair_release", fairReleaseText, "437b38bef699d65ed16258fb8c88550ac3907d39"}
 	FairForce      = &Script{"fair_force", fairForceText, "cc827a397c33a61dcccff1b9ed23c861f3a873d0"}
 )
 

@@ -88,7 +88,6 @@ func (s *Topology) askOne(ctx context.Context, addr string) (master, error) {
 		return master{}, fmt.Errorf("%s: %w", addr, err)
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	fields, err := redis.StringMap(do(ctx, conn, "SENTINEL", "MASTER", s.cfg.Master))
 	if err != nil {
 		return master{}, fmt.Errorf("%s: %w", addr, err)

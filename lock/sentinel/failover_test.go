@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
@@ -21,9 +20,7 @@ import (
 // they are due, and new ones are taken with rising tokens.
 func TestAFailover(t *testing.T) {
 	t.Parallel()
-	rs, err := redistest.StartSentinels(bounded.Context(t), redistest.SentinelOptions{})
-	fixture.Need(t, err)
-	t.Cleanup(func() { require.NoError(t, rs.Stop()) })
+	rs := fixture.Sentinels(t, redistest.SentinelOptions{})
 	source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
 	require.NoError(t, err)
 	ctx := bounded.Context(t)
@@ -42,7 +39,7 @@ func TestAFailover(t *testing.T) {
 	}
 	take(kept, "kept")
 	for _, replica := range rs.Servers[1:] {
-		require.Eventually(t, func() bool { return redisInt(t, replica, "EXISTS", "keptfixed") == 1 }, time.Minute, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return fixture.Int(t, replica, "EXISTS", "keptfixed") == 1 }, time.Minute, 5*time.Millisecond)
 		require.NoError(t, replica.Pause())
 	}
 	fixture.Do(t, rs.Servers[0], "CLIENT", "KILL", "TYPE", "replica") // or their kernels would take what they miss
@@ -83,20 +80,11 @@ func TestAFailover(t *testing.T) {
 	require.NoError(t, other.Close(ctx))
 }
 
-func redisInt(t *testing.T, s *redistest.Server, cmd string, args ...any) int {
-	t.Helper()
-	n, err := redis.Int(fixture.Do(t, s, cmd, args...), nil)
-	require.NoError(t, err)
-	return n
-}
-
 // TestShortLeasesThroughAFailover: with leases shorter than the failover takes,
 // and one sentinel down, every holder is told before its key could expire.
 func TestShortLeasesThroughAFailover(t *testing.T) {
 	t.Parallel()
-	rs, err := redistest.StartSentinels(bounded.Context(t), redistest.SentinelOptions{DownAfter: 2 * time.Second})
-	fixture.Need(t, err)
-	t.Cleanup(func() { require.NoError(t, rs.Stop()) })
+	rs := fixture.Sentinels(t, redistest.SentinelOptions{DownAfter: 2 * time.Second})
 	source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
 	require.NoError(t, err)
 	ctx := bounded.Context(t)

@@ -56,10 +56,11 @@ type Topology struct {
 var _ topology.Topology = (*Topology)(nil)
 
 var (
-	// ErrNoSentinel: no sentinel has answered, or only such that were cut off.
+	// ErrNoSentinel is returned when no sentinel has answered, or only such that
+	// were cut off.
 	ErrNoSentinel = errors.New("sentinel: no sentinel knows the master")
-	// ErrNotMaster: the server that the sentinels name is no master (yet, or
-	// any more).
+	// ErrNotMaster is returned when the server that the sentinels name is no
+	// master (yet, or any more).
 	ErrNotMaster = errors.New("sentinel: the server is not a master")
 )
 
@@ -149,17 +150,21 @@ func checkRole(ctx context.Context, conn redis.Conn) error {
 	return nil
 }
 
-// do sends one command and waits for its answer until ctx ends.
+// do sends one command and waits for its answer. If ctx ends before that, it closes
+// conn and returns ctx.Err().
 func do(ctx context.Context, conn redis.Conn, cmd string, args ...any) (any, error) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return redis.DoContext(conn, ctx, cmd, args...)
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	var reply any
+	var err error
+	if deadline, ok := ctx.Deadline(); ok {
+		reply, err = redis.DoWithTimeout(conn, max(time.Until(deadline), time.Millisecond), cmd, args...)
+	} else {
+		reply, err = conn.Do(cmd, args...)
 	}
-	left := time.Until(deadline)
-	if left <= 0 {
-		return nil, context.DeadlineExceeded
+	if !stop() {
+		return nil, ctx.Err()
 	}
-	return redis.DoWithTimeout(conn, left, cmd, args...)
+	return reply, err
 }
 
 // last returns the master that was last known, and the number of its turn.

@@ -9,8 +9,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/sentinel"
@@ -158,9 +160,7 @@ func TestADemotedMasterThatStillAnswersIsGivenUp(t *testing.T) {
 		require.True(t, kept.Valid())
 		again := fixture.Hold(t, c.Mutex("missed").Lock)
 		require.Greater(t, again.Token(), missed.Token())
-		n, err := redis.Int(fixture.Do(t, heir, "EXISTS", "missed", "kept"), nil)
-		require.NoError(t, err)
-		require.Equal(t, 2, n, "on the new master")
+		require.EqualValues(t, 2, fixture.Int(t, heir, "EXISTS", "missed", "kept"), "on the new master")
 		require.NoError(t, again.Unlock(ctx))
 		require.NoError(t, kept.Unlock(ctx))
 		require.NoError(t, c.Close(ctx))
@@ -172,7 +172,7 @@ func TestAMasterThatRestartsEmptyIsLookedThroughAtOnce(t *testing.T) {
 	t.Parallel()
 	server := fixture.Server(t)
 	f := startFake(t, server.Addr(), 1)
-	c := fixture.Client(t, newTopology(t, addrs(f)...), lock.Config{Lease: 90 * time.Second, IOTimeout: time.Second})
+	c := fixture.Client(t, newTopology(t, addrs(f)...), lock.Config{Lease: time.Hour, IOTimeout: time.Second})
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex("m").Lock)
 	require.Eventually(t, func() bool { return f.Subscribers() == 1 }, time.Minute, time.Millisecond)
@@ -212,9 +212,7 @@ func TestREADONLYDropsTheConnection(t *testing.T) {
 	other := fixture.Hold(t, c.Mutex("b").Lock)
 	require.NoError(t, other.Unlock(ctx))
 	require.NoError(t, held.Unlock(ctx))
-	n, err := redis.Int(fixture.Do(t, heir, "EXISTS", "a", "b"), nil)
-	require.NoError(t, err)
-	require.Zero(t, n)
+	require.Zero(t, fixture.Int(t, heir, "EXISTS", "a", "b"))
 }
 
 // TestTheSentinelsAreAskedAgainEachSixthOfALease and not each 5 s alone.
@@ -266,6 +264,39 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	}()
 	require.NoError(t, c.Close(bounded.Context(t)))
 	require.ErrorIs(t, bounded.Receive(t, waiting), lock.ErrClosed)
+}
+
+// TestNothingRunsAfterCloseBesideAMasterThatHangs: the question for its role ends
+// with Close, not with the IOTimeout. No other test of the package runs meanwhile.
+func TestNothingRunsAfterCloseBesideAMasterThatHangs(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	hung := fixture.Proxy(t, nil, func(c faultproxy.Command) faultproxy.Fate {
+		if c.Args[0] == "ROLE" {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+		}
+		return faultproxy.LoseRequest
+	})
+	f := startFake(t, hung.Addr(), 1)
+	before := goleak.IgnoreCurrent()
+	c, err := lock.NewTopology(newTopology(t, addrs(f)...), lock.Config{Lease: 2 * time.Hour, IOTimeout: 10 * time.Minute})
+	require.NoError(t, err)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := c.Mutex("m").Lock(context.Background())
+		waiting <- err
+	}()
+	bounded.Receive(t, asked)
+	fixture.CloseNow(c)
+	require.ErrorIs(t, bounded.Receive(t, waiting), lock.ErrClosed)
+	// The dial heeds its context: it needs a moment, but waits for nothing.
+	leaked := goleak.Find(before)
+	for end := time.Now().Add(10 * time.Second); leaked != nil && time.Now().Before(end); {
+		leaked = goleak.Find(before)
+	}
+	require.NoError(t, leaked)
 }
 
 // A refused PING is an answer: it says that the connection lives.

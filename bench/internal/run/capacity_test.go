@@ -5,15 +5,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
 )
 
 func TestCapacityIsMeasuredAndNothingLeft(t *testing.T) {
 	t.Parallel()
-	srv := miniServer(t)
+	srv := fixture.Mini(t)
 	capacity, err := MeasureCapacity(context.Background(), srv)
 	require.NoError(t, err)
 	require.Positive(t, capacity)
-	require.Empty(t, keys(t, srv))
+	require.Empty(t, fixture.LockKeys(t, srv))
 
 	require.NoError(t, srv.Kill())
 	_, err = MeasureCapacity(context.Background(), srv)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
 )
 
 // Each way in which a lock can be lost, done to one lock of a row, is found.
@@ -16,7 +18,7 @@ func TestCheckFindsEveryLostLock(t *testing.T) {
 	for _, d := range Drivers() {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
-			srv := ownServer(t)
+			srv := fixture.Either(t)
 			name := func(i int) string { return "l" + strconv.Itoa(i) }
 			target := OneServer(srv)
 			h, err := Hold(d, target, "l", n, lease)
@@ -31,7 +33,7 @@ func TestCheckFindsEveryLostLock(t *testing.T) {
 			require.Zero(t, lost)
 			require.Zero(t, odd)
 
-			conn := dialed(t, srv)
+			conn := fixture.Dial(t, srv)
 			do := func(command string, args ...any) {
 				_, err := conn.Do(command, args...)
 				require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -96,7 +97,7 @@ func (c recorded) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 func story(t *testing.T, driver string, n int) (lines []string, calls map[int]bool) {
 	t.Helper()
 	rec := &recorder{}
-	target := OneServer(ownServer(t))
+	target := OneServer(fixture.Either(t))
 	target.wrap = rec.wrap
 	h := holdingOn(t, target, driver, n, 3*time.Second)
 	h.Begin()

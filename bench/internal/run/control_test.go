@@ -9,19 +9,20 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 const controlName = "wheellock:bench:test:control"
 
 func TestControlLockGoesByItself(t *testing.T) {
-	for name, start := range map[string]func(*testing.T) *redistest.Server{"own": ownServer, "embedded": miniServer} {
+	for name, start := range map[string]func(testing.TB) *redistest.Server{"own": fixture.Either, "embedded": fixture.Mini} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := start(t)
 			_, err := control(context.Background(), OneServer(srv), controlName, ControlLease)
 			require.NoError(t, err)
-			require.Empty(t, keys(t, srv))
+			require.Empty(t, fixture.LockKeys(t, srv))
 		})
 	}
 }
@@ -29,7 +30,7 @@ func TestControlLockGoesByItself(t *testing.T) {
 // meddle does something to the control lock until the test ends.
 func meddle(t *testing.T, srv *redistest.Server, do func(redis.Conn)) {
 	t.Helper()
-	conn := dialed(t, srv)
+	conn := fixture.Dial(t, srv)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -51,16 +52,16 @@ func meddle(t *testing.T, srv *redistest.Server, do func(redis.Conn)) {
 // The broken twin: a lock that is kept alive must be found out.
 func TestControlLockThatIsRenewedIsAFault(t *testing.T) {
 	t.Parallel()
-	srv := ownServer(t)
+	srv := fixture.Either(t)
 	meddle(t, srv, func(conn redis.Conn) { _, _ = conn.Do("PEXPIRE", controlName, 10_000) })
 	_, err := control(context.Background(), OneServer(srv), controlName, ControlLease)
 	require.ErrorContains(t, err, "is still there")
-	require.Empty(t, keys(t, srv))
+	require.Empty(t, fixture.LockKeys(t, srv))
 }
 
 func TestControlLockThatGoesTooEarlyIsAFault(t *testing.T) {
 	t.Parallel()
-	srv := ownServer(t)
+	srv := fixture.Either(t)
 	meddle(t, srv, func(conn redis.Conn) { _, _ = conn.Do("DEL", controlName) })
 	// So long a lease that no slow machine makes it look kept.
 	_, err := control(context.Background(), OneServer(srv), controlName, time.Minute)
@@ -69,7 +70,7 @@ func TestControlLockThatGoesTooEarlyIsAFault(t *testing.T) {
 
 func TestControlLockIsReleasedWhenInterrupted(t *testing.T) {
 	t.Parallel()
-	srv := ownServer(t)
+	srv := fixture.Either(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -79,7 +80,7 @@ func TestControlLockIsReleasedWhenInterrupted(t *testing.T) {
 	_, err := control(ctx, OneServer(srv), controlName, time.Minute)
 	wg.Wait()
 	require.ErrorIs(t, err, errInterrupted)
-	require.Empty(t, keys(t, srv))
+	require.Empty(t, fixture.LockKeys(t, srv))
 }
 
 // waitFor waits until the key is there.

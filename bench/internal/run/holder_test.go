@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -34,7 +35,7 @@ func TestEveryRowRenewsAllAndGivesAllBack(t *testing.T) {
 			require.NoError(t, h.Release(context.Background(), i))
 		}
 		require.Zero(t, h.Live())
-		require.Empty(t, keys(t, srv))
+		require.Empty(t, fixture.LockKeys(t, srv))
 		require.Zero(t, h.Counters().Missed, "a lock that was released is not missed")
 	})
 }
@@ -43,7 +44,7 @@ func TestEveryRowSeesThatALockIsGone(t *testing.T) {
 	eachDriver(t, func(t *testing.T, driver string) {
 		const n = 10
 		h, srv := holding(t, driver, n, 3*time.Second)
-		_, err := dialed(t, srv).Do("DEL", "s3", "s4")
+		_, err := fixture.Dial(t, srv).Do("DEL", "s3", "s4")
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return h.Live() == n-2 }, time.Minute, 10*time.Millisecond)
 		require.ErrorIs(t, h.Release(context.Background(), 3), lock.ErrLost)
@@ -67,7 +68,7 @@ func TestEveryRowGoesOnWhenTheServerForgetsTheScripts(t *testing.T) {
 		const n = 10
 		h, srv := holding(t, driver, n, 6*time.Second)
 		require.Eventually(t, func() bool { return h.Counters().Renewals >= n }, time.Minute, 10*time.Millisecond)
-		_, err := dialed(t, srv).Do("SCRIPT", "FLUSH")
+		_, err := fixture.Dial(t, srv).Do("SCRIPT", "FLUSH")
 		require.NoError(t, err)
 		h.Begin()
 		require.Eventually(t, func() bool { return h.Counters().Renewals >= 2*n }, time.Minute, 10*time.Millisecond)

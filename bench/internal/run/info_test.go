@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
@@ -16,11 +17,11 @@ import (
 // settings and counts are left as they are.
 func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 	t.Parallel()
-	srv := ownServer(t)
+	srv := fixture.Either(t)
 	if srv.Kind() != redistest.Process {
 		t.Skip("miniredis does not tell how long scripts take")
 	}
-	conn := dialed(t, srv)
+	conn := fixture.Dial(t, srv)
 	// Slow scripts from before the row must not count.
 	const slow = "local n = 0 for i = 1, 2000000 do n = n + i end return n"
 	sha, err := redis.String(conn.Do("SCRIPT", "LOAD", slow))
@@ -34,7 +35,7 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 
 	d, _ := DriverNamed("sweep")
 	one := func(srv *redistest.Server) report.Row {
-		p, err := NewParent(OneServer(srv), Plan{Drivers: []Driver{d}, Locks: []int{50}, Lease: 2 * time.Second, Duration: 3 * time.Second}, &output{}, noProgress{})
+		p, err := NewParent(OneServer(srv), Plan{Drivers: []Driver{d}, Locks: []int{50}, Lease: 2 * time.Second, Duration: 3 * time.Second}, &fixture.Log{}, noProgress{})
 		require.NoError(t, err)
 		rows := p.Rows(context.Background())
 		require.NoError(t, report.Sound(rows), "%+v", rows)
@@ -66,5 +67,5 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 
 func TestEmbeddedServerTellsNothing(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, use{cpus: make([]report.Number, 1)}, useOf(OneServer(miniServer(t)), true))
+	require.Equal(t, use{cpus: make([]report.Number, 1)}, useOf(OneServer(fixture.Mini(t)), true))
 }

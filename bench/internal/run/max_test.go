@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
 )
 
 func TestSearchDoublesThenHalves(t *testing.T) {
@@ -36,7 +38,7 @@ func TestSearchThatIsEndedSaysWhatItKnows(t *testing.T) {
 func TestMaxTriesUpToItsLimit(t *testing.T) {
 	t.Parallel()
 	d, _ := DriverNamed("library")
-	p, err := NewParent(OneServer(ownServer(t)), Plan{Drivers: []Driver{d}, Lease: 4 * time.Second, Duration: 4 * time.Second, Max: true}, &output{}, noProgress{})
+	p, err := NewParent(OneServer(fixture.Either(t)), Plan{Drivers: []Driver{d}, Lease: 4 * time.Second, Duration: 4 * time.Second, Max: true}, &fixture.Log{}, noProgress{})
 	require.NoError(t, err)
 	found, rows := p.Max(context.Background(), "library", 10, 20)
 	require.Equal(t, "library", found.Driver)
@@ -59,7 +61,7 @@ func TestMaxThatIsInterruptedSaysSo(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	p, err := NewParent(OneServer(miniServer(t)), Plan{Lease: time.Second, Duration: time.Second}, &output{}, noProgress{})
+	p, err := NewParent(OneServer(fixture.Mini(t)), Plan{Lease: time.Second, Duration: time.Second}, &fixture.Log{}, noProgress{})
 	require.NoError(t, err)
 	found, rows := p.Max(ctx, "library", 10, 20)
 	require.True(t, found.Interrupted)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
 )
 
 // idle is a broken twin of a driver: it takes locks, never renews them, and
@@ -28,7 +30,7 @@ func TestDriverThatDoesNotRenewIsFoundOut(t *testing.T) {
 			t.Parallel()
 			r := &rowRun{
 				cfg:    rowConfig{Driver: "idle", Locks: n, Lease: lease, Duration: lease, Prefix: "twin:"},
-				target: OneServer(ownServer(t)), stop: make(chan struct{}), event: func(event) {},
+				target: OneServer(fixture.Either(t)), stop: make(chan struct{}), event: func(event) {},
 			}
 			m, err := newMeter(r.cfg.Prefix, n, 1, lease)
 			require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/integration/fixture"
 )
 
 // untold is a teller for tests to which nothing need be told.
@@ -20,7 +21,7 @@ func (noProgress) End(time.Time)               {}
 func (noProgress) Step(string, int, time.Time) {}
 
 func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
-	srv := miniServer(t)
+	srv := fixture.Mini(t)
 	d, ok := DriverNamed("wheel-batch")
 	require.True(t, ok)
 	for mode, says := range map[string]string{
@@ -29,7 +30,7 @@ func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
 		"babble": "ended without a result",
 	} {
 		t.Run(mode, func(t *testing.T) {
-			var out output
+			var out fixture.Log
 			p, err := NewParent(OneServer(srv), Plan{Drivers: []Driver{d}, Locks: []int{1, 2}, Lease: time.Second, Duration: time.Second}, &out, noProgress{})
 			require.NoError(t, err)
 			p.env = []string{RowEnv + "=" + mode}
@@ -50,8 +51,8 @@ func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
 }
 
 func TestKilledParentStartsNoMoreRows(t *testing.T) {
-	srv := miniServer(t)
-	p, err := NewParent(OneServer(srv), Plan{Drivers: Drivers()[:1], Locks: []int{1}, Lease: time.Second, Duration: time.Second}, &output{}, noProgress{})
+	srv := fixture.Mini(t)
+	p, err := NewParent(OneServer(srv), Plan{Drivers: Drivers()[:1], Locks: []int{1}, Lease: time.Second, Duration: time.Second}, &fixture.Log{}, noProgress{})
 	require.NoError(t, err)
 	p.Kill()
 	rows := p.Rows(context.Background())

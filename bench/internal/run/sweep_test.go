@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -14,7 +15,7 @@ import (
 // holding starts a row of n locks, named s0, s1, ..., on a server of its own.
 func holding(t *testing.T, driver string, n int, lease time.Duration) (*Holding, *redistest.Server) {
 	t.Helper()
-	srv := ownServer(t)
+	srv := fixture.Either(t)
 	return holdingOn(t, OneServer(srv), driver, n, lease), srv
 }
 
@@ -45,12 +46,12 @@ func TestSweepRenewsAllInFullBatchesAndGivesAllBack(t *testing.T) {
 		require.NoError(t, h.Release(context.Background(), i))
 	}
 	require.Zero(t, h.Live())
-	require.Empty(t, keys(t, srv))
+	require.Empty(t, fixture.LockKeys(t, srv))
 }
 
 func TestEvalSendsTheTextWhenTheServerForgotTheScript(t *testing.T) {
 	t.Parallel()
-	conn := dialed(t, ownServer(t))
+	conn := fixture.Dial(t, fixture.Either(t))
 	for range 2 {
 		reply, err := Eval(conn, ioTimeout, script.Renew, []any{nil, 1, "absent", 1000, "", "f"})
 		require.NoError(t, err)

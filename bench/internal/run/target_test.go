@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
@@ -16,13 +17,7 @@ func ownCluster(t *testing.T) *redistest.Cluster {
 	if testing.Short() {
 		t.Skip("a Cluster takes long to start")
 	}
-	c, err := redistest.StartCluster(t.Context(), redistest.ClusterOptions{})
-	if err != nil && !redistest.Required() {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Stop()) })
-	return c
+	return fixture.Cluster(t, redistest.ClusterOptions{})
 }
 
 // Every row keeps its locks on all masters of a Cluster, and says what each did.
@@ -36,7 +31,7 @@ func TestEveryRowRunsOnACluster(t *testing.T) {
 	_, err = control(context.Background(), target, controlName, ControlLease)
 	require.NoError(t, err)
 	const n = 60
-	p, err := NewParent(target, Plan{Drivers: Drivers(), Locks: []int{n}, Lease: 4 * time.Second, Duration: 4 * time.Second}, &output{}, noProgress{})
+	p, err := NewParent(target, Plan{Drivers: Drivers(), Locks: []int{n}, Lease: 4 * time.Second, Duration: 4 * time.Second}, &fixture.Log{}, noProgress{})
 	require.NoError(t, err)
 	for _, r := range p.Rows(context.Background()) {
 		require.True(t, r.Sound(), "%+v", r)
@@ -54,7 +49,7 @@ func TestEveryRowRunsOnACluster(t *testing.T) {
 
 func TestWhatIsNoClusterIsSaid(t *testing.T) {
 	t.Parallel()
-	srv := ownServer(t)
+	srv := fixture.Either(t)
 	if srv.Kind() != redistest.Process {
 		t.Skip("miniredis says that it has all slots")
 	}

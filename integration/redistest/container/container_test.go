@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/integration/redistest/container"
 )
@@ -29,7 +30,7 @@ func TestAServerStartsEmptyAndStopLeavesNothing(t *testing.T) {
 	require.Equal(t, container.Container, s.Kind())
 	require.Contains(t, s.String(), container.Image()+") at 127.0.0.1:")
 	require.Contains(t, s.Log(), "Ready to accept connections")
-	require.Equal(t, int64(0), do(t, dial(t, s), "DBSIZE"))
+	require.Equal(t, int64(0), fixture.Do(t, s, "DBSIZE"))
 	during, _, err := container.Ours(t.Context())
 	require.NoError(t, err)
 	id := ""
@@ -52,18 +53,18 @@ func TestAServerStartsEmptyAndStopLeavesNothing(t *testing.T) {
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	s := start(t, container.Options{})
-	old := dial(t, s)
-	do(t, old, "SET", "k", "v", "PX", 100)
+	old := fixture.Dial(t, s)
+	fixture.DoOn(t, old, "SET", "k", "v", "PX", 100)
 	require.NoError(t, s.Pause())
 	require.NoError(t, s.Pause(), "Pause again")
-	_, err := redis.DoWithTimeout(dial(t, s), 150*time.Millisecond, "SET", "late", "v")
+	_, err := redis.DoWithTimeout(fixture.Dial(t, s), 150*time.Millisecond, "SET", "late", "v")
 	var timeout net.Error
 	require.ErrorAs(t, err, &timeout)
 	require.True(t, timeout.Timeout())
 	require.NoError(t, s.Resume())
 	require.NoError(t, s.Resume(), "Resume again")
-	require.Equal(t, int64(0), do(t, old, "EXISTS", "k"), "TTLs run on in a pause")
-	require.Eventually(t, func() bool { return do(t, old, "EXISTS", "late") == int64(1) },
+	require.Equal(t, int64(0), fixture.DoOn(t, old, "EXISTS", "k"), "TTLs run on in a pause")
+	require.Eventually(t, func() bool { return fixture.DoOn(t, old, "EXISTS", "late") == int64(1) },
 		5*time.Second, 5*time.Millisecond, "what was sent in the pause is executed after it")
 }
 
@@ -71,7 +72,7 @@ func TestKilledServerComesBackEmptyOnTheSameAddress(t *testing.T) {
 	t.Parallel()
 	s := start(t, container.Options{Password: "s3cret/@:"})
 	addr := s.Addr()
-	do(t, dial(t, s), "SET", "k", "v")
+	fixture.Do(t, s, "SET", "k", "v")
 	for range 2 { // and again
 		require.NoError(t, s.Kill())
 		require.ErrorIs(t, s.Pause(), redistest.ErrNotRunning)
@@ -81,17 +82,17 @@ func TestKilledServerComesBackEmptyOnTheSameAddress(t *testing.T) {
 	}
 	require.NoError(t, s.Restart(t.Context()))
 	require.Equal(t, addr, s.Addr())
-	require.Equal(t, int64(0), do(t, dial(t, s), "DBSIZE"))
+	require.Equal(t, int64(0), fixture.Do(t, s, "DBSIZE"))
 }
 
 func TestAppendOnlyFileSurvivesKill(t *testing.T) {
 	t.Parallel()
 	s := start(t, container.Options{Args: []string{"--appendonly", "yes"}})
-	do(t, dial(t, s), "SET", "k", "v")
+	fixture.Do(t, s, "SET", "k", "v")
 	require.NoError(t, s.Pause())
 	require.NoError(t, s.Kill(), "paused as it is")
 	require.NoError(t, s.Restart(t.Context()))
-	require.Equal(t, []byte("v"), do(t, dial(t, s), "GET", "k"))
+	require.Equal(t, []byte("v"), fixture.Do(t, s, "GET", "k"))
 }
 
 func TestRestartEndsAPausedServerFirst(t *testing.T) {
@@ -114,11 +115,11 @@ func TestAPublishedPort(t *testing.T) {
 	need(t)
 	s := kept(t)(container.StartPublished(t.Context(), container.Options{Password: "pw"}))
 	addr := s.Addr()
-	do(t, dial(t, s), "SET", "k", "v")
+	fixture.Do(t, s, "SET", "k", "v")
 	require.NoError(t, s.Kill())
 	require.NoError(t, s.Restart(t.Context()))
 	require.Equal(t, addr, s.Addr())
-	require.Equal(t, int64(0), do(t, dial(t, s), "DBSIZE"))
+	require.Equal(t, int64(0), fixture.Do(t, s, "DBSIZE"))
 
 	_, err := redistest.StartCluster(t.Context(), redistest.ClusterOptions{Start: container.StartPublished})
 	require.ErrorIs(t, err, redistest.ErrNotSupported)
@@ -212,7 +213,7 @@ func TestWhatAKilledTestHasLeftIsRemoved(t *testing.T) {
 	_, err = client.InspectContainer(left.ID)
 	var gone *docker.NoSuchContainer
 	require.ErrorAs(t, err, &gone)
-	do(t, dial(t, fresh), "PING")
+	fixture.Do(t, fresh, "PING")
 }
 
 // TestAContainerThatAnotherRemoves at the same time, or has removed, is stopped
@@ -256,7 +257,7 @@ func TestTheEngineEndsAContainerThatIsTooOld(t *testing.T) {
 	t.Parallel()
 	need(t)
 	s := kept(t)(container.StartFor(t.Context(), container.Options{}, 2*time.Second))
-	do(t, dial(t, s), "PING")
+	fixture.Do(t, s, "PING")
 	require.Eventually(t, func() bool {
 		c, err := s.Dial()
 		if err == nil {
@@ -297,10 +298,10 @@ func TestAClusterOfContainers(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Stop()) }()
 	require.True(t, slices.ContainsFunc(c.Addrs(), func(a string) bool { return strings.HasPrefix(a, "127.0.0.1:") }))
-	do(t, dial(t, c.Servers[2]), "SET", "foo", "1")
+	fixture.Do(t, c.Servers[2], "SET", "foo", "1")
 	const slot = 12182 // of "foo"
 	require.NoError(t, c.BeginMove(slot, 2, 0))
 	require.NoError(t, c.MoveKeys(slot, 2, 0))
 	require.NoError(t, c.EndMove(slot, 2, 0))
-	require.Equal(t, []byte("1"), do(t, dial(t, c.Servers[0]), "GET", "foo"))
+	require.Equal(t, []byte("1"), fixture.Do(t, c.Servers[0], "GET", "foo"))
 }

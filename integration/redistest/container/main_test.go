@@ -5,7 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -42,20 +41,4 @@ func kept(t *testing.T) func(*redistest.Server, error) *redistest.Server {
 		t.Cleanup(func() { require.NoError(t, s.Stop()) })
 		return s
 	}
-}
-
-// dial connects for the length of the test.
-func dial(t *testing.T, s *redistest.Server) redis.Conn {
-	t.Helper()
-	c, err := s.Dial()
-	require.NoError(t, err)
-	t.Cleanup(func() { c.Close() })
-	return c
-}
-
-func do(t *testing.T, c redis.Conn, command string, args ...any) any {
-	t.Helper()
-	v, err := c.Do(command, args...)
-	require.NoError(t, err)
-	return v
 }

@@ -1,11 +1,12 @@
 package pubsub
 
+import "time"
+
 // Listener is how one waiter listens to one channel at a time. It is owned by the
 // waiter's goroutine.
 type Listener struct {
 	wake  chan struct{} // immutable; of capacity 1
 	topic *topic        // nil while it does not listen
-	seen  int           // the topic's confirmations when the last try began
 }
 
 // NewListener returns a Listener that puts a token into wake, which has capacity 1,
@@ -15,17 +16,16 @@ func NewListener(wake chan struct{}) Listener { return Listener{wake: wake} }
 // Wake is where the tokens come.
 func (l *Listener) Wake() chan struct{} { return l.wake }
 
-// Listen hears channel at s, the server that has the key now, and nothing else.
-func (l *Listener) Listen(s *Subscriber, channel string) {
+// Listen hears channel at s, the server that has the key now, and nothing else. It
+// returns false if it did so already.
+func (l *Listener) Listen(s *Subscriber, channel string) bool {
 	if l.topic != nil && l.topic.channel == channel && l.topic.listenedAt(s) {
-		return
+		return false
 	}
 	l.Leave()
-	l.topic, l.seen = s.listen(channel, l.wake), 0
+	l.topic = s.listen(channel, l.wake)
+	return true
 }
-
-// Listening reports whether Listen was called, and Leave was not.
-func (l *Listener) Listening() bool { return l.topic != nil }
 
 // Leave ends Listen.
 func (l *Listener) Leave() {
@@ -35,45 +35,28 @@ func (l *Listener) Leave() {
 	}
 }
 
-// Begin is called before a try.
-func (l *Listener) Begin() {
-	if l.topic != nil {
-		l.seen = l.topic.confirmations()
-	}
+// News is what a Listener has to tell of its channel.
+type News struct {
+	// Confirmed changes with each confirmation, and is never what it was before. It is
+	// 0 before the first, and while nobody listens.
+	Confirmed int
+	Messages  uint64 // how many
+	// Upto: whatever was published since the last confirmation, and before Upto, was
+	// heard. It is zero while that is not known.
+	Upto time.Time
 }
 
-// Missed reports whether the channel was confirmed since the try began: a message
-// that came before was not heard, so it is to be tried once more.
-func (l *Listener) Missed() bool {
+// News returns what there is up to now.
+func (l *Listener) News() News {
 	if l.topic == nil {
-		return false
+		return News{}
 	}
-	n := l.topic.confirmations()
-	return n != 0 && n != l.seen
-}
-
-// HeardAll reports whether every message since the try began was heard.
-func (l *Listener) HeardAll() bool { return l.seen != 0 && l.topic.confirmations() == l.seen }
-
-// Heard is what was heard of a channel at some moment. Two are equal if nothing came
-// between.
-type Heard struct {
-	messages      uint64
-	confirmations int
-}
-
-// Confirmed reports whether the channel was subscribed then.
-func (h Heard) Confirmed() bool { return h.confirmations != 0 }
-
-// Heard returns what was heard of the channel up to now. The Listener must be
-// listening.
-func (l *Listener) Heard() Heard {
-	t := l.topic
-	t.sub.mu.Lock()
-	defer t.sub.mu.Unlock()
-	h := Heard{messages: t.messages}
-	if t.confirmed {
-		h.confirmations = t.generation
+	s := l.topic.sub
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news := News{Confirmed: l.topic.generation, Messages: l.topic.messages}
+	if l.topic.confirmed {
+		news.Upto = s.heard
 	}
-	return h
+	return news
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -55,6 +56,7 @@ type Subscriber struct {
 	work    chan struct{} // of capacity 1: pending is not empty, or a connection died
 	conn    redis.Conn    // nil while there is none
 	asked   []question    // on conn and not answered, in the order in which they were sent
+	heard   time.Time     // when the last ping that was answered was sent; what was published before that was heard, where confirmed
 	started bool
 	closed  bool
 	warned  bool
@@ -71,9 +73,11 @@ type topic struct {
 	idle       time.Time // since when there are no listeners
 	asked      bool      // SUBSCRIBE was sent on the connection in use
 	confirmed  bool      // and answered: no message is missed
-	generation int       // counts confirmations
+	generation int       // of the last confirmation: no two in the process have the same; 0 before the first
 	messages   uint64    // counts messages
 }
+
+var generations atomic.Int64 // of topics
 
 // question is a command on its way. It is answered once for each of its
 // channels, or by one error.
@@ -81,6 +85,7 @@ type question struct {
 	command string // as its answers name it
 	channel string // the first
 	answers int    // still to come
+	at      time.Time
 }
 
 // pong is how the answers of a ping name it.
@@ -129,17 +134,6 @@ func (t *topic) listenedAt(sub *Subscriber) bool {
 	t.sub.mu.Lock()
 	defer t.sub.mu.Unlock()
 	return t.sub == sub && sub.topics[t.channel] == t
-}
-
-// confirmations returns how often the channel was subscribed, 0 while it is
-// not: a try that begins after a confirmation misses no later release.
-func (t *topic) confirmations() int {
-	t.sub.mu.Lock()
-	defer t.sub.mu.Unlock()
-	if !t.confirmed {
-		return 0
-	}
-	return t.generation
 }
 
 // Heard returns how many messages of channel were heard, and whether they are heard
@@ -242,7 +236,7 @@ func (s *Subscriber) serve(conn redis.Conn, epoch uint32) error {
 func (s *Subscriber) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conn = nil
+	s.conn, s.heard = nil, time.Time{}
 	for _, t := range s.topics {
 		t.asked, t.confirmed = false, false
 	}
@@ -298,7 +292,7 @@ func (s *Subscriber) send(conn redis.Conn, command string, args []any) error {
 
 // ask notes a command that is about to be sent.
 func (s *Subscriber) ask(command string, args []any) {
-	q := question{command: strings.ToLower(command), answers: len(args)}
+	q := question{command: strings.ToLower(command), answers: len(args), at: time.Now()}
 	if command == "PING" {
 		q.command = pong
 	}
@@ -317,8 +311,18 @@ func (s *Subscriber) answered(kind, channel string) {
 		return
 	}
 	if s.asked[0].answers--; s.asked[0].answers == 0 {
-		s.asked = s.asked[1:]
+		s.endLocked()
 	}
+}
+
+// endLocked takes the first question away, which is answered. The server answers in the
+// order in which it was asked, and sends messages before that which were published
+// before.
+func (s *Subscriber) endLocked() {
+	if s.asked[0].command == pong {
+		s.heard = s.asked[0].at
+	}
+	s.asked = s.asked[1:]
 }
 
 // refused notes an error reply, and says what it refuses; "" if nothing was
@@ -330,7 +334,7 @@ func (s *Subscriber) refused() string {
 		return ""
 	}
 	command := s.asked[0].command
-	s.asked = s.asked[1:]
+	s.endLocked()
 	return command
 }
 
@@ -409,7 +413,7 @@ func (s *Subscriber) read(conn redis.Conn) error {
 			s.warned = false
 			if t := s.topics[channel]; t != nil && t.asked {
 				t.confirmed = true
-				t.generation++
+				t.generation = int(generations.Add(1))
 				t.wakeLocked()
 			}
 			s.mu.Unlock()

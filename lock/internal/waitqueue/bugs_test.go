@@ -29,9 +29,9 @@ func firstAloneReenters(l *line, c *caller, in Instruction[int8]) Instruction[in
 	return in
 }
 
-func untakenIsReentered(_ *line, c *caller, in Instruction[int8]) Instruction[int8] {
-	if p := c.party; in == wait && p.holds != nil && p.holds.state == granted {
-		return Instruction[int8]{DoReenter, p.holds.h}
+func untakenIsNotReentered(_ *line, c *caller, in Instruction[int8]) Instruction[int8] {
+	if p := c.party; in.Do == DoReenter && p.holds != nil && p.holds.state == granted {
+		return wait
 	}
 	return in
 }
@@ -80,7 +80,7 @@ func TestBugsAreFound(t *testing.T) {
 			s.taken, s.others = true, false
 		}},
 		{"only the first in line re-enters", 0, firstAloneReenters, "readers and a writer", "may re-enter and is told", nil},
-		{"a hold is re-entered before it is taken", 0, untakenIsReentered, "hand-overs in memory", "which nobody has", nil},
+		{"a hold is not re-entered before it is taken", 0, untakenIsNotReentered, "hand-overs in memory", "may re-enter and is told", nil},
 		{"a newcomer goes to the front", faultNewcomerFirst, nil, "another client", "which came first", nil},
 		{"who leaves drops what was handed to it", faultGrantDropped, nil, "hand-overs in memory", "is nobody's", nil},
 		{"who does not wait passes those who do", 0, tryPasses, "some do not wait", "passes caller", nil},
@@ -103,6 +103,9 @@ func TestBugsAreFound(t *testing.T) {
 			s.others, s.pacing.Defer, s.run.Length = true, 9, 1
 		}},
 		{"after an unknown answer nobody probes", faultUnknownForever, nil, "hand-overs by script", "sleeps", nil},
+		{"what a refusal leaves is nobody's", faultRestIgnored, nil, "permits", "sleeps", func(s *scenario) {
+			s.calls = []call0{{needs: 1}, {needs: 2}, {needs: 1}}
+		}},
 		{"an answer from before a release counts", faultStaleAnswer, nil, "some do not wait", "sleeps", func(s *scenario) {
 			s.calls = []call0{who(0, "w"), who(1, "wt"), who(2, "w")}
 		}},

@@ -24,7 +24,8 @@
 //   - Callers are served in the order in which they came, except re-entries and
 //     readers that may pass. TryLock passes nobody that it would have to wait for.
 //   - A hold that was handed over is taken by its caller, or is returned to be
-//     passed on by the step in which that caller leaves or the Line closes.
+//     passed on by the step in which that caller leaves or the Line closes. Others
+//     of its owner may re-enter it before that.
 //   - A run of hand-overs ends after Run.Length or Run.Time.
 //   - After Close every caller gives up, and nothing is handed over or kept.
 //   - While the object is free for the first in line, as far as the client can
@@ -50,10 +51,10 @@
 //
 // A Line and its Probe are in a table of the client, sharded by name, from the
 // first Join until Idle. Each event is told under the shard's lock, which is not
-// held during I/O. Whoever told an event wakes the callers in Step.Wake, and ends
-// the holds in Step.PassOn as if their last Unlock had begun. A Line of an
-// Exclusive object is told of the hold that the client has already (Held). A Line
-// of readers and writers is kept as long as their holds.
+// held during I/O. Whoever told an event wakes the callers in Step.Wake, and unlocks
+// the holds in Step.PassOn once. A Line of an Exclusive object is told of the hold
+// that the client has already (Held), one of readers and writers of the holds of
+// each owner that joins.
 //
 // The goroutine of a caller joins, and then reads its instruction again and again:
 // after each wake-up, and after all I/O. Reading it and telling the event that
@@ -62,8 +63,9 @@
 //	DoWait     sleep until woken
 //	DoProbe    the first in line: Hear; sleep until Due, or Began and send
 //	           others: Beside, Began and send; again only after Backoff
-//	             Taken    Answered, then Took, or Opened for a latch, or Leave
-//	                      where there are no holds
+//	             Taken    Answered, but not for an Exclusive object, whose hold's
+//	                      end says when to probe; then Took, or Opened for a
+//	                      latch, or Leave where there are no holds
 //	             Refused  Answered, Refused; listen from then on
 //	             Unknown  Answered, Unanswered; the field is owed
 //	DoReenter  send; answered: Leave; unknown: pause for Backoff
@@ -96,10 +98,10 @@
 //
 // An own hold; one that is lost is gone from anywhere.
 //
-//	        Handed               Take
-//	(new) ──────────▶ granted ──────────▶ held ◀── Took, Held ── (new)
-//	                     │                  │
-//	        Leave, Close │                  │ Leaving
-//	                     ▼     Leaving      ▼     Gone, Handed
-//	                 orphaned ─────────▶ leaving ──────────────▶ (gone)
+//	        Handed             Take, Leave, Close
+//	(new) ──────────▶ granted ────────────────────▶ held ◀── Took, Held ── (new)
+//	                     │                            │
+//	                     │ Leaving                    │ Leaving
+//	                     ▼                            ▼     Gone, Handed
+//	                     └─────────────────────── leaving ──────────────▶ (gone)
 package waitqueue

@@ -23,4 +23,5 @@ const (
 	faultEndlessDeferral
 	faultUnknownForever
 	faultStaleAnswer
+	faultRestIgnored
 )

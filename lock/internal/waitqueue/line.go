@@ -37,8 +37,8 @@ type Caller[O, H comparable] struct {
 	Owner  O    // Exclusive and ReadWrite
 	Shared bool // ReadWrite: a reader
 	Try    bool // it does not wait: it probes once, or is refused
-	// Wake is for the user: Line neither sends to it nor receives from it.
-	Wake chan struct{}
+	// User is whoever the caller is to the user. Line does not look at it.
+	User any
 
 	number  uint64 // by arrival; 0: it has not joined
 	asked   uint64 // the number of the last that had joined when its probe began
@@ -72,8 +72,9 @@ type Step[O, H comparable] struct {
 	// Wake are those whose instruction has changed or, in the case of the first
 	// in line, may be due sooner.
 	Wake []*Caller[O, H]
-	// PassOn are holds that nobody takes. The user calls Leaving for each, as at
-	// the last Unlock, and hands it over or releases it.
+	// PassOn are holds that those for whom they are do not take. The user ends each
+	// as Unlock does: if it is the last, by Leaving, and others of the owner may have
+	// re-entered it.
 	PassOn []H
 }
 
@@ -101,9 +102,10 @@ type Line[O, H comparable] struct {
 	run      int // hand-overs that led to the present hold
 	runStart Instant
 
-	step  Step[O, H] // buffers
-	looks uint64     // how often an instruction was worked out, for tests
-	fault fault      // zero but in tests, as bent is
+	step  Step[O, H]       // buffers
+	few   [2]*Caller[O, H] // step.Wake begins with it: a Line of one caller allocates nothing
+	looks uint64           // how often an instruction was worked out, for tests
+	fault fault            // zero but in tests, as bent is
 
 	bent func(*Line[O, H], *Caller[O, H], Instruction[H]) Instruction[H] // another rule
 }
@@ -126,18 +128,17 @@ func (l *Line[O, H]) Instruction(c *Caller[O, H]) Instruction[H] { return c.told
 // First is the first caller in line, or nil.
 func (l *Line[O, H]) First() *Caller[O, H] { return l.first }
 
-// Waits reports whether c has to wait for others, or was refused: a hook that
-// tells of waiting is told then.
-func (l *Line[O, H]) Waits(c *Caller[O, H]) bool { return !c.Try && !c.fresh }
-
 // Len is how many callers stand in line.
 func (l *Line[O, H]) Len() int { return l.standing[0] + l.standing[1] }
 
+// Waiting is how many of them had to wait for others, or were refused.
+func (l *Line[O, H]) Waiting() int { return l.waiting[0] + l.waiting[1] }
+
 // Idle reports whether the Line may be dropped: nobody has joined that has not
-// left, and there is no hold that must be remembered. A hold of an Exclusive
-// object that was not handed over need not; Held brings it back.
+// left, and no hold must be remembered. One must that is leaving, or was handed over;
+// Held brings others back.
 func (l *Line[O, H]) Idle() bool {
-	return l.callers == 0 && (l.holds == 0 || l.kind == Exclusive && l.run == 0 && l.blocking == l.holds)
+	return l.callers == 0 && (l.holds == 0 || l.run == 0 && l.blocking == l.holds)
 }
 
 // Join adds c. The same step tells whether it probes at once.
@@ -303,15 +304,14 @@ func (l *Line[O, H]) Opened(c *Caller[O, H]) Step[O, H] {
 func (l *Line[O, H]) Took(c *Caller[O, H], h H) Step[O, H] {
 	l.begin()
 	l.landed(c)
-	p, n, state := c.party, &c.own, held
+	p, n := c.party, &c.own
 	if n.party != nil {
 		n = &holding[O, H]{} // own is another, which was handed to c
 	}
 	if l.closed {
 		l.step.PassOn = append(l.step.PassOn, h)
-		state = orphaned
 	}
-	l.hold(p, n, h, c.Shared, state)
+	l.hold(p, n, h, c.Shared, held)
 	if orphan, had := l.exit(c); had {
 		l.step.PassOn = append(l.step.PassOn, orphan)
 	}
@@ -370,7 +370,7 @@ func (l *Line[O, H]) exit(c *Caller[O, H]) (orphan H, had bool) {
 		return orphan, false
 	}
 	if c.granted {
-		c.granted, c.own.state = false, orphaned
+		c.granted, c.own.state = false, held
 		orphan, had = c.own.h, true
 	}
 	l.remove(c)
@@ -427,7 +427,7 @@ func (l *Line[O, H]) Handed(o O, h H, next *Caller[O, H], to H, now Instant) Ste
 	}
 	p := l.parties.found(next.Owner, &next.founded)
 	if next.number == 0 || next.granted || l.closed && l.fault != faultGrantAfterClose {
-		l.hold(p, &holding[O, H]{}, to, false, orphaned)
+		l.hold(p, &holding[O, H]{}, to, false, held)
 		l.step.PassOn = append(l.step.PassOn, to)
 	} else {
 		next.granted = true
@@ -467,6 +467,9 @@ func (l *Line[O, H]) unhold(n *holding[O, H]) {
 	l.parties.leave(p)
 }
 
+// Has reports whether h is an own hold of that owner.
+func (l *Line[O, H]) Has(o O, h H) bool { return l.parties.hold(o, h) != nil }
+
 // Gone notes that the hold h of that owner has ended: it was released or lost,
 // or its release is owed. The first in line is woken.
 func (l *Line[O, H]) Gone(o O, h H) Step[O, H] {
@@ -497,7 +500,7 @@ func (l *Line[O, H]) Close() Step[O, H] {
 	for _, list := range []*Caller[O, H]{l.first, l.tries} {
 		for c := list; c != nil; c = c.next {
 			if c.granted && l.fault != faultGrantAfterClose {
-				c.granted, c.own.state = false, orphaned
+				c.granted, c.own.state = false, held
 				l.step.PassOn = append(l.step.PassOn, c.own.h)
 			}
 			l.look(c)
@@ -513,6 +516,9 @@ func (l *Line[O, H]) Closed() bool { return l.closed }
 func (l *Line[O, H]) begin() {
 	if cap(l.step.Wake) > 64 {
 		l.step.Wake = nil
+	}
+	if l.step.Wake == nil {
+		l.step.Wake = l.few[:]
 	}
 	l.step.Wake, l.step.PassOn = l.step.Wake[:0], l.step.PassOn[:0]
 }

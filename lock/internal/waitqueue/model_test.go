@@ -54,14 +54,10 @@ func (p *pair) same(s step) {
 		}
 		p.told[id] = got
 	}
-	for _, h := range p.twin.holds {
-		if h.state == orphaned {
-			require.Contains(p.t, p.passOn, h.h, "nobody passes hold %d on", h.h)
-		}
-	}
+	require.Equal(p.t, p.twin.passed, p.passOn)
 	idle := len(p.callers) == 0
 	for _, h := range p.twin.holds {
-		idle = idle && p.twin.kind == Exclusive && p.twin.run == 0 && h.state != leaving
+		idle = idle && p.twin.run == 0 && h.state != leaving
 	}
 	require.Equal(p.t, idle, p.line.Idle())
 }
@@ -181,7 +177,7 @@ func checkTwin(t *rapid.T, k Kind) {
 			p.same(p.line.Held(owner, shared, holds))
 		},
 		"leaving": func(t *rapid.T) {
-			h := hold(held, orphaned)
+			h := hold(held)
 			next := p.twin.leaving(h.h, now)
 			c, s := p.line.Leaving(h.owner, h.h, now)
 			p.same(s)
@@ -204,7 +200,7 @@ func checkTwin(t *rapid.T, k Kind) {
 			p.same(p.line.Handed(h.owner, h.h, c, holds, now))
 		},
 		"gone": func(t *rapid.T) {
-			h := hold(held, orphaned, granted, leaving)
+			h := hold(held, granted, leaving)
 			p.twin.gone(h.h)
 			p.same(p.line.Gone(h.owner, h.h))
 		},

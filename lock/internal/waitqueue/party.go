@@ -4,10 +4,9 @@ package waitqueue
 type holdState uint8
 
 const (
-	held     holdState = iota // somebody has it: it can be re-entered; from granted when it is taken
-	granted                   // handed over and not taken yet; to held, or to orphaned if its caller leaves
-	orphaned                  // nobody takes it; to leaving
-	leaving                   // it is being released or handed over; then it is removed
+	held    holdState = iota // somebody has it, or passes it on
+	granted                  // handed over and not taken yet; to held, also if its caller leaves
+	leaving                  // it is being released or handed over, and cannot be re-entered; then it is removed
 )
 
 // holding is one own hold.
@@ -47,7 +46,7 @@ type party[O, H comparable] struct {
 // entered is the hold that the owner's callers of a mode re-enter, or nil.
 func (p *party[O, H]) entered(shared bool) *holding[O, H] {
 	for n := p.holds; n != nil; n = n.next {
-		if n.shared == shared && n.state == held {
+		if n.shared == shared && n.state != leaving {
 			return n
 		}
 	}

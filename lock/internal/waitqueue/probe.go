@@ -70,9 +70,10 @@ const (
 type Answer struct {
 	Outcome Outcome
 	TTL     time.Duration // of Refused: when the lease of the holder ends, if nothing renews it; below 0 if that is not known
-	Left    int64         // of Taken: what the next can still take
+	Left    int64         // of Taken and Refused: what others can still take
 	Spread  float64       // from 0 to 1: how much sooner to probe again, so that clients do not meet
 	After   time.Duration // of Refused: how long after a message to probe, because a release has several parts
+	Within  time.Duration // of Refused, if not 0: probe again within so long, because no message tells of the release
 }
 
 // Mark says when a probe began, and what had been heard by then.
@@ -97,6 +98,7 @@ type Probe struct {
 	latest   Instant // when to probe without news
 	lease    Instant // the end of the holder's lease; 0 if it is not known
 	after    time.Duration
+	silent   bool // no message tells of the release
 	spread   float64
 	left     int64 // what it left to take
 	unknowns int   // answers that did not come, in a row
@@ -168,7 +170,7 @@ func (p *Probe) Due(needs int64) Instant {
 // quiet is how long the last answer stands because nothing was heard where
 // everything would have been.
 func (p *Probe) quiet() Instant {
-	if p.mark.confirmed == 0 || p.heard.Confirmed != p.mark.confirmed {
+	if p.silent || p.mark.confirmed == 0 || p.heard.Confirmed != p.mark.confirmed {
 		return 0
 	}
 	poll := p.pacing.poll(p.spread)
@@ -213,7 +215,7 @@ func (p *Probe) Answered(now Instant, m Mark, a Answer) {
 	if m.number < p.mark.number && p.fault != faultStaleAnswer {
 		return
 	}
-	p.mark, p.at, p.spread, p.after, p.ours = m, now, a.Spread, a.After, false
+	p.mark, p.at, p.spread, p.after, p.silent, p.ours = m, now, a.Spread, a.After, a.Within > 0, false
 	p.left, p.lease = 0, 0
 	if a.Outcome == Unknown {
 		p.unknowns++
@@ -226,8 +228,14 @@ func (p *Probe) Answered(now Instant, m Mark, a Answer) {
 	case Taken:
 		p.left = a.Left
 	case Refused:
+		if p.fault != faultRestIgnored {
+			p.left = a.Left
+		}
 		if a.TTL >= 0 {
 			p.lease = now.Add(max(a.TTL, p.pacing.Pace))
+		}
+		if a.Within > 0 {
+			p.latest = min(p.latest, now.Add(a.Within-time.Duration(a.Spread*float64(a.Within/8))))
 		}
 	case Young:
 		p.latest = min(p.latest, now.Add(p.pacing.Backoff(6, a.Spread)))
@@ -265,10 +273,3 @@ func (p *Probe) RunEnded(now Instant, messages uint64, roundTrip time.Duration) 
 	p.deferTo, p.deferBy = messages, 2*roundTrip+p.pacing.Defer
 	p.deferEnd, p.freedAt = now.Add(p.pacing.MaxPoll), now
 }
-
-// Lease is when the lease of another ends, as far as the last answer says; 0 if
-// it says nothing.
-func (p *Probe) Lease() Instant { return p.lease }
-
-// Unknowns is how many answers in a row did not come.
-func (p *Probe) Unknowns() int { return p.unknowns }

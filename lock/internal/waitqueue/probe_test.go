@@ -34,6 +34,13 @@ func TestProbeIsDue(t *testing.T) {
 		{"an eighth sooner, so that clients do not meet", func(p *Probe) {
 			p.Answered(0, p.Began(0), Answer{TTL: -1, Spread: 1})
 		}, 4375 * ms},
+		{"at once, for less than a refusal has left", func(p *Probe) {
+			p.Answered(1*ms, p.Began(0), Answer{TTL: -1, Left: 1})
+		}, 2 * ms},
+		{"soon, if no message tells of the release", func(p *Probe) {
+			p.Hear(0, Heard{Confirmed: 1})
+			p.Answered(0, p.Began(0), Answer{TTL: -1, Within: 250 * time.Millisecond})
+		}, 250 * ms},
 		{"at a message", func(p *Probe) { refused(p, -1); p.Hear(40*ms, Heard{Messages: 1}) }, 40 * ms},
 		{"at a message that came while it was asked", func(p *Probe) {
 			m := p.Began(0)

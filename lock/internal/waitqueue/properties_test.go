@@ -35,7 +35,7 @@ func (w *world) check() {
 			if told.Do != DoGiveUp {
 				w.wrong("the client is closed and caller %d is told %v", i, told)
 			}
-		case mine && (told.Do != DoReenter || w.holds[told.Hold].at != inUse):
+		case mine && (told.Do != DoReenter || !w.holds[told.Hold].entered()):
 			w.wrong("caller %d may re-enter and is told %v", i, told)
 		case !mine && told.Do == DoReenter:
 			w.wrong("caller %d is told to re-enter hold %d, which nobody has", i, told.Hold)
@@ -79,7 +79,7 @@ func (w *world) checkDue() {
 	switch told := w.line.Instruction(q); told.Do {
 	case DoWait:
 		for _, h := range w.holds {
-			if h.at == inUse || h.at == inHand || h.at == nobodys {
+			if h.entered() {
 				return
 			}
 		}
@@ -108,6 +108,10 @@ func (w *world) bound(i int8) Instant {
 			b = min(poll, max(w.newsAt, w.knownAt))
 		}
 	case knowsRefused:
+		if needs := max(w.sc.calls[i].needs, 1); w.spare >= needs {
+			b = w.now
+			break
+		}
 		if w.knownHeard { // nothing was published until Upto
 			b = max(b, min(w.heard.Upto+Instant(p.MaxPoll), w.knownAt+Instant(p.Quiet)))
 		}

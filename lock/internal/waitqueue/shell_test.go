@@ -173,14 +173,14 @@ func (c *client) now() waitqueue.Instant { return waitqueue.Instant(time.Since(c
 func (c *client) wakeFirstLocked() {
 	if c.entry != nil {
 		if first := c.entry.line.First(); first != nil {
-			signal(first.Wake)
+			signal(first)
 		}
 	}
 }
 
-func signal(wake chan struct{}) {
+func signal(w *caller) {
 	select {
-	case wake <- struct{}{}:
+	case w.User.(chan struct{}) <- struct{}{}:
 	default:
 	}
 }
@@ -188,10 +188,10 @@ func signal(wake chan struct{}) {
 // stepLocked carries out what an event brought.
 func (c *client) stepLocked(s step) {
 	for _, w := range s.Wake {
-		signal(w.Wake)
+		signal(w)
 	}
 	for _, h := range s.PassOn {
-		c.wg.Go(func() { c.end(h) })
+		c.wg.Go(func() { c.unlock(h) }) // others of the owner may have it, too
 	}
 }
 
@@ -218,7 +218,7 @@ func (c *client) dropLocked() {
 func (c *client) lock(ctx context.Context, owner int, try bool) (*hold, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := &caller{Owner: owner, Try: try, Wake: make(chan struct{}, 1)}
+	w := &caller{Owner: owner, Try: try, User: make(chan struct{}, 1)}
 	e := c.entryLocked()
 	defer c.dropLocked()
 	c.stepLocked(e.line.Join(w))
@@ -325,7 +325,7 @@ func (c *client) sleepLocked(ctx context.Context, w *caller, d time.Duration) {
 		due = t.C
 	}
 	select {
-	case <-w.Wake:
+	case <-w.User.(chan struct{}):
 	case <-due:
 	case <-ctx.Done():
 	}

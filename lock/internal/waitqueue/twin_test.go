@@ -16,6 +16,7 @@ type twin struct {
 	start   Instant
 	callers []twinCaller // by arrival
 	holds   []twinHold   // by age
+	passed  []int8       // holds that are to be passed on
 }
 
 type twinCaller struct {
@@ -40,7 +41,7 @@ type twinHold struct {
 func (t *twin) copyFrom(s *twin) {
 	callers, holds := append(t.callers[:0], s.callers...), append(t.holds[:0], s.holds...)
 	*t = *s
-	t.callers, t.holds = callers, holds
+	t.callers, t.holds, t.passed = callers, holds, nil
 }
 
 func (t *twin) at(id int8) *twinCaller {
@@ -66,7 +67,7 @@ func (t *twin) owners() bool { return t.kind == Exclusive || t.kind == ReadWrite
 // enters is the oldest hold that an owner may re-enter.
 func (t *twin) enters(owner int8, shared bool) int8 {
 	for _, h := range t.holds {
-		if h.owner == owner && h.shared == shared && h.state == held {
+		if h.owner == owner && h.shared == shared && h.state != leaving {
 			return h.h
 		}
 	}
@@ -293,6 +294,13 @@ func (t *twin) opened(id int8) {
 	t.settle()
 }
 
+// passOn is for what was handed to c, who does not take it.
+func (t *twin) passOn(c *twinCaller) {
+	t.holdAt(c.granted).state = held
+	t.passed = append(t.passed, c.granted)
+	c.granted = 0
+}
+
 func (t *twin) remove(id int8) {
 	t.callers = slices.DeleteFunc(t.callers, func(c twinCaller) bool { return c.id == id })
 }
@@ -303,7 +311,7 @@ func (t *twin) leave(id int8) {
 	}
 	if c := t.at(id); c != nil {
 		if c.granted != 0 {
-			t.holdAt(c.granted).state = orphaned
+			t.passOn(c)
 		}
 		t.remove(id)
 		t.settle()
@@ -317,7 +325,7 @@ func (t *twin) took(id, h int8) {
 	c := t.at(id)
 	n := twinHold{h: h, owner: c.owner, shared: c.shared}
 	if t.closed {
-		n.state = orphaned
+		t.passed = append(t.passed, h)
 	}
 	t.holds = append(t.holds, n)
 	t.run = 0
@@ -368,7 +376,8 @@ func (t *twin) handed(h, next, owner, to int8, now Instant) {
 	}
 	n := twinHold{h: to, owner: owner, state: granted, to: next}
 	if c := t.at(next); c == nil || c.granted != 0 || t.closed {
-		n.state = orphaned
+		n.state = held
+		t.passed = append(t.passed, to)
 	} else {
 		c.granted = to
 	}
@@ -401,8 +410,7 @@ func (t *twin) close() {
 	t.closed = true
 	for i := range t.callers {
 		if c := &t.callers[i]; c.granted != 0 {
-			t.holdAt(c.granted).state = orphaned
-			c.granted = 0
+			t.passOn(c)
 		}
 	}
 	t.settle()

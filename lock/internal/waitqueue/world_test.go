@@ -80,8 +80,8 @@ type holdAt uint8
 const (
 	noHold holdAt = iota
 	inUse
-	inHand  // handed to a call that has not taken it
-	nobodys // to be passed on
+	inHand  // handed to a call that has not taken it; others may have re-entered it
+	nobodys // to be passed on, if nobody else has re-entered it
 	releasing
 	handing
 	handedBad // a hand-over that found nothing
@@ -507,12 +507,15 @@ func (w *world) conflict(c, d int8) bool {
 
 func (w *world) hasHold(owner int8, shared bool) bool {
 	for _, h := range w.holds {
-		if h.at == inUse && h.owner == owner && h.shared == shared {
+		if h.entered() && h.owner == owner && h.shared == shared {
 			return true
 		}
 	}
 	return false
 }
+
+// entered reports whether somebody has the hold, is to take it, or passes it on.
+func (h *worldHold) entered() bool { return h.at == inUse || h.at == inHand || h.at == nobodys }
 
 // apply carries out one event.
 func (w *world) apply(e event) {
@@ -543,7 +546,8 @@ func (w *world) apply(e event) {
 	case evUnlock:
 		w.unlock(i)
 	case evPass:
-		w.end(i)
+		w.holds[i].at = inUse
+		w.unlockHold(i)
 	case evHoldExecute:
 		w.executeEnd(i)
 	case evHoldAnswer:
@@ -687,7 +691,7 @@ func (w *world) act(i int8) {
 		c.phase, c.hold = reentering, in.Hold
 	case DoTake:
 		w.served(i)
-		w.holds[in.Hold].at, w.holds[in.Hold].count = inUse, 1
+		w.holds[in.Hold].at = inUse
 		c.phase, c.hold = having, in.Hold
 		w.twin.take(i)
 		w.step(w.line.Take(q))
@@ -776,9 +780,11 @@ func (w *world) answer(i int8) {
 		case a.shared, w.sc.kind == Latch:
 			left = 1
 		}
-		w.probe.Answered(w.now, c.mark, Answer{Outcome: Taken, Left: left})
-		if w.know(i, knowsTaken) {
-			w.spare = int8(left)
+		if w.sc.kind != Exclusive {
+			w.probe.Answered(w.now, c.mark, Answer{Outcome: Taken, Left: left})
+			if w.know(i, knowsTaken) {
+				w.spare = int8(left)
+			}
 		}
 		switch w.sc.kind {
 		case Permits:
@@ -818,14 +824,17 @@ func (w *world) answer(i int8) {
 	}
 	w.subscribed = true
 	ans := Answer{Outcome: Refused, TTL: -1}
-	if w.sc.kind == Permits || w.sc.kind == Latch {
-		ans.TTL = -1
+	if w.sc.kind == Permits {
+		ans.Left = int64(c.left)
 	} else if c.ttl >= 0 {
 		ans.TTL = nanos(c.ttl)
 	}
 	w.probe.Answered(w.now, c.mark, ans)
-	if w.know(i, knowsRefused) && c.ttl >= 0 {
-		w.lease = w.now + max(c.ttl, Instant(w.sc.pacing.Pace))
+	if w.know(i, knowsRefused) {
+		w.spare = c.left
+		if c.ttl >= 0 {
+			w.lease = w.now + max(c.ttl, Instant(w.sc.pacing.Pace))
+		}
 	}
 	w.twin.ended(i, true)
 	c.phase, c.asleep, c.waited = queued, false, !a.try
@@ -892,7 +901,7 @@ func (w *world) leave(i int8) {
 
 func (w *world) reentered(i int8) {
 	c := &w.calls[i]
-	if h := &w.holds[c.hold]; h.at == inUse {
+	if h := &w.holds[c.hold]; h.entered() {
 		h.count++
 		c.phase = having
 		w.twin.leave(i)
@@ -913,12 +922,16 @@ func (w *world) unlock(i int8) {
 		w.wake(w.line.First())
 		return
 	}
-	h := &w.holds[hold]
-	if h.at != inUse {
+	w.unlockHold(hold)
+}
+
+func (w *world) unlockHold(n int8) {
+	h := &w.holds[n]
+	if !h.entered() {
 		return // lost
 	}
 	if h.count--; h.count == 0 {
-		w.end(hold)
+		w.end(n)
 	}
 }
 
@@ -956,7 +969,7 @@ func (w *world) end(n int8) {
 func (w *world) handed(n int8) {
 	h := w.holds[n]
 	w.holds[n] = worldHold{}
-	w.holds[h.as].at = inHand
+	w.holds[h.as].at, w.holds[h.as].count = inHand, 1
 	w.twin.handed(n, h.to, w.owner(h.to), h.as, w.now)
 	w.step(w.line.Handed(h.owner, n, &w.callers[h.to], h.as, w.now))
 }

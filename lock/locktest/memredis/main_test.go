@@ -1,29 +1,17 @@
 package memredis_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func do(t *testing.T, c redis.Conn, command string, args ...any) any {
-	t.Helper()
-	reply, err := c.Do(command, args...)
-	require.NoError(t, err)
-	return reply
-}
-
-func isTimeout(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) && timeout.Timeout()
-}
 
 func TestListenServesProgramsThatDial(t *testing.T) {
 	srv, err := memredis.Listen(memredis.Config{Password: "pw"})
@@ -33,18 +21,18 @@ func TestListenServesProgramsThatDial(t *testing.T) {
 	c, err := redis.Dial("tcp", addr, redis.DialPassword("pw"))
 	require.NoError(t, err)
 	defer c.Close()
-	do(t, c, "SET", "k", "v")
+	fixture.DoOn(t, c, "SET", "k", "v")
 	inMemory, err := srv.DialContext(t.Context())
 	require.NoError(t, err)
 	defer inMemory.Close()
-	require.Equal(t, int64(1), do(t, inMemory, "EXISTS", "k"), "both ways lead to one server")
+	require.Equal(t, int64(1), fixture.DoOn(t, inMemory, "EXISTS", "k"), "both ways lead to one server")
 
 	require.NoError(t, srv.Restart(t.Context()))
 	require.Equal(t, addr, srv.Addr())
 	again, err := redis.Dial("tcp", addr, redis.DialPassword("pw"))
 	require.NoError(t, err)
 	defer again.Close()
-	require.Equal(t, int64(0), do(t, again, "DBSIZE"))
+	require.Equal(t, int64(0), fixture.DoOn(t, again, "DBSIZE"))
 
 	require.NoError(t, srv.Stop())
 	require.NoError(t, srv.Stop(), "Stop again")

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
 
@@ -31,15 +32,15 @@ func TestHourOfRenewals(t *testing.T) {
 		require.NoError(t, err)
 		defer c.Close()
 		const lease = 30 * time.Second
-		do(t, c, "SET", "k", "v", "PX", lease.Milliseconds())
+		fixture.DoOn(t, c, "SET", "k", "v", "PX", lease.Milliseconds())
 		for range 360 {
 			time.Sleep(lease / 3)
-			require.Equal(t, int64(1), do(t, c, "PEXPIRE", "k", lease.Milliseconds()))
+			require.Equal(t, int64(1), fixture.DoOn(t, c, "PEXPIRE", "k", lease.Milliseconds()))
 		}
 		time.Sleep(lease - time.Millisecond)
-		require.Equal(t, int64(1), do(t, c, "PTTL", "k"))
+		require.Equal(t, int64(1), fixture.DoOn(t, c, "PTTL", "k"))
 		time.Sleep(time.Millisecond)
-		require.Equal(t, int64(0), do(t, c, "EXISTS", "k"), "gone at its TTL exactly")
+		require.Equal(t, int64(0), fixture.DoOn(t, c, "EXISTS", "k"), "gone at its TTL exactly")
 	})
 	require.Less(t, time.Since(begin), 10*time.Second)
 }
@@ -49,11 +50,11 @@ func TestResolutionIsTheLeastStep(t *testing.T) {
 		c, err := srv.DialContext(t.Context())
 		require.NoError(t, err)
 		defer c.Close()
-		do(t, c, "SET", "k", "v", "PX", 1000)
+		fixture.DoOn(t, c, "SET", "k", "v", "PX", 1000)
 		time.Sleep(9 * time.Millisecond)
-		require.Equal(t, int64(1000), do(t, c, "PTTL", "k"))
+		require.Equal(t, int64(1000), fixture.DoOn(t, c, "PTTL", "k"))
 		time.Sleep(time.Millisecond)
-		require.Equal(t, int64(990), do(t, c, "PTTL", "k"))
+		require.Equal(t, int64(990), fixture.DoOn(t, c, "PTTL", "k"))
 	})
 }
 
@@ -85,12 +86,12 @@ func TestPauseTimesOutExactly(t *testing.T) {
 		require.NoError(t, srv.Pause())
 		begin := time.Now()
 		_, err = redis.DoWithTimeout(paused, 3*time.Second, "SET", "late", "v")
-		require.True(t, isTimeout(err), "%v", err)
+		require.True(t, fixture.IsTimeout(err), "%v", err)
 		require.Equal(t, 3*time.Second, time.Since(begin))
 
 		require.NoError(t, srv.Resume())
 		synctest.Wait()
-		require.Equal(t, int64(1), do(t, other, "EXISTS", "late"), "it arrived, only the answer was lost")
+		require.Equal(t, int64(1), fixture.DoOn(t, other, "EXISTS", "late"), "it arrived, only the answer was lost")
 	})
 }
 
@@ -107,7 +108,7 @@ func TestSubscriberHears(t *testing.T) {
 
 		pub, err := srv.DialContext(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, int64(1), do(t, pub, "PUBLISH", "ch", "0"))
+		require.Equal(t, int64(1), fixture.DoOn(t, pub, "PUBLISH", "ch", "0"))
 		require.Equal(t, redis.Message{Channel: "ch", Data: []byte("0")}, <-heard)
 		require.NoError(t, pub.Close())
 		require.NoError(t, sub.Close())
@@ -119,7 +120,7 @@ func TestKillAndRestart(t *testing.T) {
 		c, err := srv.DialContext(t.Context())
 		require.NoError(t, err)
 		defer c.Close()
-		do(t, c, "SET", "k", "v")
+		fixture.DoOn(t, c, "SET", "k", "v")
 		require.NoError(t, srv.Kill())
 		_, err = c.Do("PING")
 		require.Error(t, err)
@@ -130,7 +131,7 @@ func TestKillAndRestart(t *testing.T) {
 		again, err := srv.DialContext(t.Context())
 		require.NoError(t, err)
 		defer again.Close()
-		require.Equal(t, int64(0), do(t, again, "DBSIZE"))
+		require.Equal(t, int64(0), fixture.DoOn(t, again, "DBSIZE"))
 	})
 }
 
@@ -138,7 +139,7 @@ func TestStopWithOpenConnections(t *testing.T) {
 	virtual(t, memredis.Config{}, func(t *testing.T, srv *memredis.Server) {
 		c, err := srv.DialContext(t.Context())
 		require.NoError(t, err)
-		do(t, c, "PING")
+		fixture.DoOn(t, c, "PING")
 		require.NoError(t, srv.Pause())
 		require.NoError(t, c.Send("PING"))
 		require.NoError(t, c.Flush())

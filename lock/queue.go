@@ -1,0 +1,347 @@
+package lock
+
+import (
+	"iter"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+)
+
+// queue is the callers of a client for one object, as long as there are any, or a
+// run of hand-overs goes on. Who is next says its Line, and when that one asks Redis
+// its Probe. It is guarded by shard.mu.
+type queue struct {
+	key queueKey // immutable until it has ended
+
+	line      waitqueue.Line[owner, *hold]
+	probe     waitqueue.Probe
+	refused   bool      // a probe was: the first in line listens
+	heldUntil time.Time // when the last known lease of another ends
+
+	// listener is for messages of the object's channel. It is the first's in line
+	// and, when the queue has ended, of whoever ended it.
+	listener pubsub.Listener
+}
+
+// queueKind says whose queue it is.
+type queueKind uint8
+
+const (
+	mutexQueue   queueKind = iota // of exclusive kinds; those of a FairMutex stand in Redis, but what the client holds is known here
+	rwQueue                       // of readers and writers
+	readersQueue                  // of readers that do not wait for writers who wait, see Config.ReadersFirst
+	permitsQueue
+	latchQueue
+	queueKinds
+)
+
+// line is the kind of its Line.
+func (k queueKind) line() waitqueue.Kind {
+	switch k {
+	case rwQueue, readersQueue:
+		return waitqueue.ReadWrite
+	case permitsQueue:
+		return waitqueue.Permits
+	case latchQueue:
+		return waitqueue.Latch
+	}
+	return waitqueue.Exclusive
+}
+
+// queueKey finds a queue.
+type queueKey struct {
+	name string
+	kind queueKind
+}
+
+// queues finds the queues, by kind and name.
+type queues [queueKinds]map[string]*queue
+
+func (s *queues) get(k queueKey) *queue { return s[k.kind][k.name] }
+
+func (s *queues) add(q *queue) {
+	m := &s[q.key.kind]
+	if *m == nil {
+		*m = make(map[string]*queue)
+	}
+	(*m)[q.key.name] = q
+}
+
+func (s *queues) remove(q *queue) { delete(s[q.key.kind], q.key.name) }
+
+func (s *queues) all() iter.Seq[*queue] {
+	return func(yield func(*queue) bool) {
+		for _, m := range s {
+			for _, q := range m {
+				if !yield(q) {
+					return
+				}
+			}
+		}
+	}
+}
+
+type (
+	caller   = waitqueue.Caller[owner, *hold]
+	lineStep = waitqueue.Step[owner, *hold]
+)
+
+// A run of hand-overs inside one client ends with a real release after so many or so
+// long, for other processes wait too. It is shorter, down to runLeast, if every
+// waiter of this client has had a turn by then: a longer one only makes the others'
+// waiters wait for those who come back.
+const (
+	runLength = 64
+	runLeast  = 16
+	runTime   = 100 * time.Millisecond
+)
+
+// pace is the least time between two tries, so that a flood of messages is no flood
+// of tries.
+const pace = 2 * time.Millisecond
+
+func runOf(cfg Config) waitqueue.Run {
+	if cfg.Replicas > 0 {
+		return waitqueue.Run{} // replicas know nothing of a hand-over
+	}
+	return waitqueue.Run{Length: runLength, Least: runLeast, Time: runTime}
+}
+
+// quietPolls is for how many MaxPolls one answer stands that another has the lock, while
+// the subscription is known to lose nothing. Redisson's waiters look at the end of the
+// lease alone.
+const quietPolls = 6
+
+// pacingOf says how often waiters of that kind look. Some things are released without a
+// message: a writer of Redisson that goes on to read, permits that expire.
+func pacingOf(cfg Config, k queueKind) waitqueue.Pacing {
+	quiet := cfg.MaxPoll
+	if k == mutexQueue {
+		quiet *= quietPolls
+	}
+	return waitqueue.Pacing{
+		Pace: pace, MaxPoll: cfg.MaxPoll, Quiet: quiet,
+		Back: 10 * time.Millisecond, BackMost: time.Second,
+		Defer: 5 * time.Millisecond, DeferEach: time.Millisecond,
+	}
+}
+
+// now is the time for Lines and Probes.
+func (c *Client) now() waitqueue.Instant { return waitqueue.Instant(time.Since(c.start)) }
+
+// heard is what l has heard, for a Probe.
+func (c *Client) heard(l *pubsub.Listener) waitqueue.Heard {
+	news := l.News()
+	return waitqueue.Heard{Confirmed: news.Confirmed, Messages: news.Messages, Upto: waitqueue.Instant(news.Upto.Sub(c.start))}
+}
+
+// queueLocked returns the queue of k, a new one if there is none. That of a Mutex
+// learns which hold the client has already.
+func (s *shard) queueLocked(k queueKey) *queue {
+	q := s.queues.get(k)
+	if q != nil {
+		return q
+	}
+	q, _ = s.c.spareQueues.Get().(*queue)
+	if q == nil {
+		q = &queue{listener: pubsub.NewListener(make(chan struct{}, 1))}
+	}
+	q.key = k
+	q.line, q.probe = waitqueue.NewLine[owner, *hold](k.kind.line(), &s.c.run), waitqueue.NewProbe(&s.c.pacing[k.kind])
+	s.queues.add(q)
+	if h := s.holds.get(k.name); k.kind == mutexQueue && h != nil && !h.is(lost) {
+		q.line.Held(h.owner, false, h)
+		if h.is(leaving) {
+			q.line.Leaving(h.owner, h, 0)
+			q.probe.Releasing(s.c.now())
+		}
+	}
+	if s.closed {
+		q.line.Close()
+	}
+	return q
+}
+
+// dropLocked takes q out of the table if it is not needed any more. Then it returns
+// it, and the caller calls endQueue when it has let go of shard.mu.
+func (s *shard) dropLocked(q *queue) *queue {
+	if !q.line.Idle() {
+		return nil
+	}
+	s.queues.remove(q)
+	return q
+}
+
+// endQueue ends what dropLocked returned.
+func (c *Client) endQueue(q *queue) {
+	if q == nil {
+		return
+	}
+	q.listener.Leave()
+	select {
+	case <-q.listener.Wake():
+	default:
+	}
+	*q = queue{listener: q.listener} // it keeps no hold
+	c.spareQueues.Put(q)
+}
+
+// stepLocked carries out what an event of a Line has brought.
+func (s *shard) stepLocked(done lineStep) {
+	for _, w := range done.Wake {
+		w.User.(*waiter).wakeLocked()
+	}
+	for _, h := range done.PassOn {
+		s.calls++
+		s.c.releaseUnclaimed(h)
+	}
+}
+
+// joinLocked puts w into its queue. One of readers and writers learns what w's owner
+// holds already.
+func (s *shard) joinLocked(w *waiter) {
+	w.q = s.queueLocked(w.key)
+	if w.owned && w.q.key.kind != mutexQueue {
+		for _, k := range [...]kind{readKind, writeKind} {
+			for _, h := range s.shared[sharedKey{w.key.name, w.caller.Owner, k}] {
+				if !h.is(leaving|lost) && !w.q.line.Has(h.owner, h) {
+					w.q.line.Held(h.owner, k == readKind, h)
+				}
+			}
+		}
+	}
+	s.stepLocked(w.q.line.Join(&w.caller))
+}
+
+// queuesOf are the kinds of the queues that are told of a hold.
+func queuesOf(k kind) []queueKind {
+	switch {
+	case k.exclusive():
+		return []queueKind{mutexQueue}
+	case k == permitKind:
+		return nil // permits have no owners
+	}
+	return []queueKind{rwQueue, readersQueue}
+}
+
+// tookLocked tells the queues of h's name, if there are any, that h is among the
+// client's holds. w is the call that took it, or nil. It has left then if its queue is
+// one that knows holds. The queue that tookLocked returns is not needed any more, see
+// dropLocked.
+func (s *shard) tookLocked(h *hold, w *waiter) (ended *queue) {
+	for _, k := range queuesOf(h.kind) {
+		q := s.queues.get(queueKey{h.name, k})
+		switch {
+		case q == nil:
+		case w != nil && w.q == q:
+			w.q = nil
+			if !h.kind.exclusive() { // of those the hold's end says when to try
+				left := int64(0)
+				if h.kind == readKind {
+					left = 1 // others may read, too
+				}
+				q.probe.Answered(s.c.now(), w.mark, waitqueue.Answer{Outcome: waitqueue.Taken, Left: left})
+			}
+			s.stepLocked(q.line.Took(&w.caller, h))
+			ended = s.dropLocked(q)
+			w.outlived = ended != nil
+		default:
+			s.stepLocked(q.line.Held(h.owner, h.kind == readKind, h))
+		}
+	}
+	return ended
+}
+
+// leavingLocked tells the queues of h's name that the last Unlock of h is about to
+// end it on Redis. It returns the waiter that h may be handed to, or nil, and whether
+// a run of hand-overs led to h.
+func (s *shard) leavingLocked(h *hold) (next *waiter, run bool) {
+	for _, k := range queuesOf(h.kind) {
+		q := s.queues.get(queueKey{h.name, k})
+		if q == nil {
+			continue
+		}
+		run = q.line.Run() > 0
+		first, done := q.line.Leaving(h.owner, h, s.c.now())
+		if h.kind.exclusive() { // else others may have it too
+			q.probe.Releasing(s.c.now())
+		}
+		s.stepLocked(done)
+		if first != nil {
+			next = first.User.(*waiter)
+		}
+	}
+	return next, run
+}
+
+// handedLocked tells the queue of h's name that next, which is among the client's
+// holds now, has taken the place of h and is for w.
+func (s *shard) handedLocked(h *hold, w *waiter, next *hold) {
+	q := s.queues.get(queueKey{h.name, mutexQueue})
+	s.stepLocked(q.line.Handed(h.owner, h, &w.caller, next, s.c.now()))
+}
+
+// goneLocked tells the queues of h's name, those that know of h, that h has ended. It
+// returns what is not needed any more, see dropLocked.
+func (s *shard) goneLocked(h *hold, r runEnd) (ended [2]*queue) {
+	if h.kind == permitKind {
+		s.freedLocked(queueKey{h.name, permitsQueue})
+		return ended
+	}
+	for i, k := range queuesOf(h.kind) {
+		switch q := s.queues.get(queueKey{h.name, k}); {
+		case q == nil:
+		case q.line.Has(h.owner, h):
+			q.probe.Freed()
+			if r.others > 0 {
+				q.probe.RunEnded(s.c.now(), r.heard+uint64(r.others), r.roundTrip)
+			}
+			s.stepLocked(q.line.Gone(h.owner, h))
+			ended[i] = s.dropLocked(q)
+		case !h.kind.exclusive(): // those who wait have another owner
+			s.freedLocked(q.key)
+		}
+	}
+	return ended
+}
+
+// freed is freedLocked.
+func (c *Client) freed(k queueKey) {
+	s := c.shard(k.name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.freedLocked(k)
+}
+
+// freedLocked tells a queue, if there is one, that this client has released something.
+func (s *shard) freedLocked(k queueKey) {
+	q := s.queues.get(k)
+	if q == nil {
+		return
+	}
+	q.probe.Freed()
+	s.wakeFirstLocked(q)
+}
+
+// wakeFirstLocked makes the first in line look: it may be due sooner.
+func (s *shard) wakeFirstLocked(q *queue) {
+	if first := q.line.First(); first != nil {
+		first.User.(*waiter).wakeLocked()
+	}
+}
+
+// runEnd says that a release ended a run of hand-overs, and told so many others: they
+// have their turn first.
+type runEnd struct {
+	others    int64
+	heard     uint64 // messages of the channel before those with which the others release
+	roundTrip time.Duration
+}
+
+// closeQueuesLocked makes all waiters give up.
+func (s *shard) closeQueuesLocked() {
+	for q := range s.queues.all() {
+		s.stepLocked(q.line.Close())
+	}
+}
