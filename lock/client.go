@@ -12,10 +12,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
-	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/lock/topology"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -28,8 +26,8 @@ type Client struct {
 	id       string // random UUID: the first part of every hash field of this client
 	dog      *renewal.Watchdog
 	topology topology.Topology // nil of a pool
-	traits   topology.Traits   // of topology; none of a pool
 	router   *servers.Router
+	scripts  scripts
 	orphans  *orphans
 	start    time.Time
 	ctx      context.Context // ends when Close gives up waiting
@@ -48,12 +46,11 @@ type Client struct {
 	releasing            sync.Once // releaseAll
 	released, unreleased int       // what that did; written by it alone
 
-	closed   atomic.Bool    // Close began
-	closing  chan struct{}  // closed when it did
-	wg       sync.WaitGroup // what releaseUnclaimed started
-	lost     backlog[loss]  // holds that are lost, to be taken out of the tables
-	events   backlog[Event] // for the Lost hook
-	requests pipe.Requests
+	closed  atomic.Bool    // Close began
+	closing chan struct{}  // closed when it did
+	wg      sync.WaitGroup // what releaseUnclaimed started
+	lost    backlog[loss]  // holds that are lost, to be taken out of the tables
+	events  backlog[Event] // for the Lost hook
 
 	// Most queues and waiters last for one try. Those of one Client are not used by
 	// another, which may be in another bubble of testing/synctest.
@@ -119,7 +116,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	c.lost.init(c.forgetLoss)
 	c.events.init(c.callLost)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.orphans = newOrphans(c)
+	c.orphans = newOrphans(&c.scripts, cfg)
 	to := servers.Config{
 		Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, Connections: cfg.Connections,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout, Logger: cfg.Logger,
@@ -129,12 +126,14 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	if err := reach(cfg.Connections+cfg.replicatedConns(), dog.Config().Dispatchers, &to); err != nil {
 		return nil, err
 	}
+	c.scripts.ioTimeout = cfg.IOTimeout
 	if c.topology = to.Topology; c.topology != nil {
-		c.traits = c.topology.Traits()
+		c.scripts.traits = c.topology.Traits()
 	}
 	if c.router, err = servers.New(to); err != nil {
 		return nil, err
 	}
+	c.scripts.router = c.router
 	return c, nil
 }
 
@@ -249,8 +248,8 @@ func (c *Client) releaseAll() {
 		c.released++
 		limit <- struct{}{}
 		wg.Go(func() {
-			cmd := h.kind.rules().release(c, h.name, h.field(), 0, c.cfg.Lease)
-			if a := c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...); a.Err != nil {
+			cmd := h.kind.rules().release(&c.scripts, h.name, h.field(), 0, c.cfg.Lease)
+			if a := c.scripts.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...); a.Err != nil {
 				unreleased.Add(1)
 			}
 			h.Lost(renewal.Closed)
@@ -260,43 +259,6 @@ func (c *Client) releaseAll() {
 	wg.Wait()
 	c.unreleased = int(unreleased.Load())
 	c.released -= c.unreleased
-}
-
-// call sends one script whose first argument is its key and waits for the
-// answer until ctx ends. If the answer comes after that, late gets it.
-func (c *Client) call(ctx context.Context, key string, s *script.Script, late func(pipe.Answer), args ...any) pipe.Answer {
-	return c.callKeys(ctx, key, s, 1, late, args...)
-}
-
-func (c *Client) callKeys(ctx context.Context, key string, s *script.Script, keys int, late func(pipe.Answer), args ...any) pipe.Answer {
-	r := c.requests.New(key, s, keys, late, args)
-	c.router.Send(ctx, key, r)
-	return c.requests.Await(ctx, r)
-}
-
-// publishing appends the command that publishes, if it is not PUBLISH, to a
-// script's arguments.
-func (c *Client) publishing(args []any) []any {
-	if c.traits.ShardedPubSub {
-		args = append(args, c.publish())
-	}
-	return args
-}
-
-// publish is the command that publishes.
-func (c *Client) publish() string {
-	if c.traits.ShardedPubSub {
-		return "spublish"
-	}
-	return "publish"
-}
-
-// post sends one script whose first arguments are its keys; the answer goes to
-// late.
-func (c *Client) post(key string, s *script.Script, keys int, late func(pipe.Answer), args ...any) {
-	r := c.requests.New(key, s, keys, late, args)
-	r.Leave()
-	c.router.Server(key).Put(r) // nobody waits, for a server to be known neither
 }
 
 // adopt makes h, whose lease is watched already, the hold of its name. w is the call
@@ -358,5 +320,3 @@ func newUUID() string {
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
-
-func ms(d time.Duration) int64 { return int64(d / time.Millisecond) }

@@ -168,7 +168,7 @@ func (cfg *Config) renewal() renewal.Config {
 }
 
 func (c *Client) checkName(name string) error {
-	if err := keys.Check(name); err != nil || !c.traits.Slots {
+	if err := keys.Check(name); err != nil || !c.scripts.traits.Slots {
 		return err
 	}
 	return keys.CheckSlot(name)
@@ -180,14 +180,6 @@ func checkLease(name string, d time.Duration) error {
 		return fmt.Errorf("lock: %q: the lease is %v: it must be whole milliseconds from %v to %v", name, d, MinLease, MaxLease)
 	}
 	return nil
-}
-
-// leastToken is the floor of a fencing token minted now: it rises by itself,
-// so tokens rise over a FLUSHALL, an empty restart and a failover too. It counts
-// microseconds, in steps of 2^20 a second, and stays below 2^53 until the year
-// 2242.
-func leastToken(now time.Time) int64 {
-	return min(max(now.Unix(), 0), 1<<33-2)<<20 + int64(now.Nanosecond()/1000)
 }
 
 // replicatedConns is how many connections carry what replicas must have.

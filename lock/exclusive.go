@@ -14,12 +14,12 @@ import (
 type mutexes struct{}
 
 func (mutexes) acquire(a *attempt, field string) command {
-	counter, least := a.c.counterOf(a.kind, a.name)
+	counter, least := a.c.scripts.counterOf(a.kind, a.name)
 	return command{script.Acquire, 2, []any{a.name, counter, field, ms(a.lease), least}}
 }
 
-func (mutexes) release(c *Client, name, field string, remaining int, lease time.Duration) command {
-	return command{script.Release, 1, c.publishing([]any{name, field, remaining, ms(lease), keys.Channel(name)})}
+func (mutexes) release(s *scripts, name, field string, remaining int, lease time.Duration) command {
+	return command{script.Release, 1, s.publishing([]any{name, field, remaining, ms(lease), keys.Channel(name)})}
 }
 
 func (mutexes) reenter(h *hold, count int32, lease time.Duration) command {
@@ -50,8 +50,8 @@ func (s *shard) ownLocked(name string, o owner) *hold {
 // notMutex is what a hash is that no exclusive lock has made.
 const notMutex = "is a hash of other things than owners and counts"
 
-func (mutexes) force(c *Client, name string) (command, string) {
-	return command{script.Force, 1, []any{name, keys.Channel(name), c.publish()}}, notMutex
+func (mutexes) force(s *scripts, name string) (command, string) {
+	return command{script.Force, 1, []any{name, keys.Channel(name), s.publish()}}, notMutex
 }
 
 func (mutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {

@@ -36,19 +36,19 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		}
 		began := time.Now()
 		cmd := h.kind.rules().reenter(h, count, d)
-		a := h.shard.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
+		a := h.shard.c.scripts.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 		if h.kind == permitKind {
 			a.Stamp = began // Redis is told an end, not a length
 		}
 		switch n, ok := a.Reply.(int64); {
 		case a.Err != nil:
-			err := h.shard.c.callError("extend", h.name, a)
+			err := h.shard.c.scripts.callError("extend", h.name, a)
 			if pipe.Definite(a.Err) || pause(ctx, nil, backoff(try)) != nil {
 				return err
 			}
 			continue
 		case !ok, n != 0 && n != 1:
-			return h.shard.c.badReply("extend", h.name, a.Reply)
+			return badReply("extend", h.name, a.Reply)
 		case h.is(leaving):
 			return notHeldError(h.name) // the last Unlock did not wait any longer
 		case n == 0:
@@ -104,17 +104,17 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 		params = append(params, k)
 	}
 	params = append(append(params, h.field(), cmd), args...)
-	a := h.shard.c.callKeys(ctx, h.name, script.Guard, 1+len(keys), nil, params...)
+	a := h.shard.c.scripts.callKeys(ctx, h.name, script.Guard, 1+len(keys), nil, params...)
 	if a.Err != nil {
-		return nil, h.shard.c.callError("guard", h.name, a)
+		return nil, h.shard.c.scripts.callError("guard", h.name, a)
 	}
 	values, ok := a.Reply.([]any)
 	if !ok || len(values) == 0 {
-		return nil, h.shard.c.badReply("guard", h.name, a.Reply)
+		return nil, badReply("guard", h.name, a.Reply)
 	}
 	switch n, ok := values[0].(int64); {
 	case !ok, n != 0 && n != 1:
-		return nil, h.shard.c.badReply("guard", h.name, a.Reply)
+		return nil, badReply("guard", h.name, a.Reply)
 	case n == 0 && h.is(leaving):
 		return nil, notHeldError(h.name) // the last Unlock did not wait any longer
 	case n == 0:

@@ -98,18 +98,19 @@ func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error
 }
 
 // release releases a hold, but for the count that remains, or a place in the queue.
-func (fairMutexes) release(c *Client, name, field string, remaining int, lease time.Duration) command {
+func (fairMutexes) release(s *scripts, name, field string, remaining int, lease time.Duration) command {
 	return command{script.FairRelease, 4, []any{
 		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
-		field, remaining, ms(lease), keys.Channel(name), time.Now().UnixMilli(), ms(c.fairGrace() / 2), c.publish(),
+		field, remaining, ms(lease), keys.Channel(name), time.Now().UnixMilli(), ms(fairGraceOf(s.ioTimeout) / 2), s.publish(),
 	}}
 }
 
-func (fairMutexes) force(c *Client, name string) (command, string) {
-	return command{script.FairForce, 2, []any{name, keys.FairQueue(name), keys.Channel(name), c.publish()}}, notMutex
+func (fairMutexes) force(s *scripts, name string) (command, string) {
+	return command{script.FairForce, 2, []any{name, keys.FairQueue(name), keys.Channel(name), s.publish()}}, notMutex
 }
 
-func (c *Client) fairGrace() time.Duration { return fairGrace + c.cfg.IOTimeout }
+// fairGraceOf is how far ahead of the clock a score is.
+func fairGraceOf(ioTimeout time.Duration) time.Duration { return fairGrace + ioTimeout }
 
 // fairPlace is what a waiter keeps in mind of its place in the queue.
 type fairPlace struct {
@@ -195,7 +196,7 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 		}
 		if wait := p.due(); wait > 0 {
 			if last == nil || !p.listener.Listen(c.router.Server(m.name).Subscriber(), keys.FairChannel(m.name, p.a.field())) {
-				c.sleep(ctx, p.listener.Wake(), wait)
+				p.sleep(ctx, wait)
 			}
 			continue
 		}
@@ -277,15 +278,15 @@ func (p *fairPlace) enter(ctx context.Context) (*Held, error) {
 	}
 }
 
-// sleep waits until wake, at most d.
-func (c *Client) sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) {
+// sleep waits until p is woken, at most d.
+func (p *fairPlace) sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-wake:
+	case <-p.listener.Wake():
 	case <-t.C:
 	case <-ctx.Done():
-	case <-c.closing:
+	case <-p.m.c.closing:
 	}
 }
 
@@ -311,11 +312,11 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	if p.missed >= fairMissed {
 		dead, deadSign, p.missed = p.first, p.sign, 0
 	}
-	counter, least := c.counterOf(fairKind, a.name)
+	counter, least := c.scripts.counterOf(fairKind, a.name)
 	args := []any{
 		a.name, keys.FairQueue(a.name), keys.FairScores(a.name), keys.FairSigns(a.name), counter,
 		f, ms(a.lease), least, time.Now().UnixMilli(), ms(fairPatience), sign, dead, deadSign,
-		ms((fairMissed+2)*p.m.signPeriod() + c.cfg.IOTimeout), keys.Channel(a.name), c.publish(), ms(c.fairGrace()), len(p.past),
+		ms((fairMissed+2)*p.m.signPeriod() + c.cfg.IOTimeout), keys.Channel(a.name), c.scripts.publish(), ms(fairGraceOf(c.cfg.IOTimeout)), len(p.past),
 	}
 	for _, old := range p.past {
 		args = append(args, old)
@@ -325,7 +326,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	}
 	name, lease := a.name, a.lease
 	late := func(ans pipe.Answer) { // a waiter has its place, whatever the answer
-		switch token, _, err := c.parseFair(name, ans); {
+		switch token, _, err := parseFair(&c.scripts, name, ans); {
 		case mayHaveRun(ans, err) && !ans.Taken:
 			c.orphans.addUnanswered(fairKind, name, f, lease)
 		case a.wait || token > 0 || ans.Taken:
@@ -334,8 +335,8 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	}
 	c.tries.Add(1)
 	p.sent, a.beside = true, a.wait
-	ans := c.callKeys(ctx, a.name, script.FairTake, 5, late, args...)
-	token, other, err := c.parseFair(a.name, ans)
+	ans := c.scripts.callKeys(ctx, a.name, script.FairTake, 5, late, args...)
+	token, other, err := parseFair(&c.scripts, a.name, ans)
 	switch {
 	case err != nil:
 		switch unknown := ans.Taken || mayHaveRun(ans, err); {
@@ -404,9 +405,9 @@ type fairAnswer struct {
 
 // parseFair reads the answer of fair_take: token is 0 if the lock is not
 // acquired, and then other says why.
-func (c *Client) parseFair(name string, a pipe.Answer) (token int64, other fairAnswer, err error) {
+func parseFair(s *scripts, name string, a pipe.Answer) (token int64, other fairAnswer, err error) {
 	if a.Err != nil {
-		return 0, other, c.callError("acquire", name, a)
+		return 0, other, s.callError("acquire", name, a)
 	}
 	values, ok := a.Reply.([]any)
 	if ok && len(values) == 2 {
@@ -430,5 +431,5 @@ func (c *Client) parseFair(name string, a pipe.Answer) (token int64, other fairA
 			return 0, other, nil
 		}
 	}
-	return 0, other, c.badReply("acquire", name, a.Reply)
+	return 0, other, badReply("acquire", name, a.Reply)
 }

@@ -231,15 +231,15 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 		return nil, errGone
 	}
 	cmd := h.kind.rules().reenter(h, count, lease)
-	a := h.shard.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
+	a := h.shard.c.scripts.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 	if a.Err != nil {
 		// A re-entry that arrives late sets a count that the next script of
 		// this hold sets again.
-		return nil, h.shard.c.callError("reenter", h.name, a)
+		return nil, h.shard.c.scripts.callError("reenter", h.name, a)
 	}
 	n, ok := a.Reply.(int64)
 	if !ok || n != 0 && n != 1 {
-		return nil, h.shard.c.badReply("reenter", h.name, a.Reply)
+		return nil, badReply("reenter", h.name, a.Reply)
 	}
 	trusted := n == 1 && h.lease.Extend(a.Stamp, lease)
 	h.mu.Lock()

@@ -58,14 +58,14 @@ func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
 func (m *Mutex) parseInfo(reply any) (Info, error) {
 	values, ok := reply.([]any)
 	if !ok || len(values) == 0 {
-		return Info{}, m.c.badReply("inspect", m.name, reply)
+		return Info{}, badReply("inspect", m.name, reply)
 	}
 	pttl, ok := values[0].(int64)
 	switch {
 	case ok && pttl >= 0 && len(values) == 2:
 		return Info{Locked: true, Foreign: true, TTL: ttlOf(pttl)}, nil
 	case !ok || len(values)%2 == 0:
-		return Info{}, m.c.badReply("inspect", m.name, reply)
+		return Info{}, badReply("inspect", m.name, reply)
 	case pttl == -2 || len(values) == 1:
 		return Info{}, nil
 	}
@@ -74,7 +74,7 @@ func (m *Mutex) parseInfo(reply any) (Info, error) {
 		field, err1 := redis.String(values[i], nil)
 		value, err2 := redis.String(values[i+1], nil)
 		if err1 != nil || err2 != nil {
-			return Info{}, m.c.badReply("inspect", m.name, reply)
+			return Info{}, badReply("inspect", m.name, reply)
 		}
 		if field == "mode" && !m.kind.exclusive() {
 			mode = value
@@ -145,7 +145,7 @@ const forceTries = 16
 // the lock. A key that is no lock's hash is left alone: ErrNotALock, the lock of
 // another library (Info.Foreign) too. This is Redisson's forceUnlock().
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	cmd, left := m.rules().force(m.c, m.name)
+	cmd, left := m.rules().force(&m.c.scripts, m.name)
 	for range forceTries {
 		a, err := m.ask(ctx, "force", script.Inspect, m.name)
 		if err != nil {
@@ -156,7 +156,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 		case ok && len(values) == 2:
 			return false, fmt.Errorf("%w of this package: %q is a string with a TTL, the lock of another library: release it there", ErrNotALock, m.name)
 		case !ok || len(values)%2 == 0:
-			return false, m.c.badReply("force", m.name, a.Reply)
+			return false, badReply("force", m.name, a.Reply)
 		case len(values) == 1:
 			return false, nil
 		}
@@ -164,7 +164,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 		for i := 1; i < len(values); i += 2 {
 			field, err := redis.String(values[i], nil)
 			if err != nil {
-				return false, m.c.badReply("force", m.name, a.Reply)
+				return false, badReply("force", m.name, a.Reply)
 			}
 			if field != "mode" {
 				args = append(args, field)
@@ -176,7 +176,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 		}
 		switch n, ok := a.Reply.(int64); {
 		case !ok:
-			return false, m.c.badReply("force", m.name, a.Reply)
+			return false, badReply("force", m.name, a.Reply)
 		case n == -1:
 			return false, fmt.Errorf("%w: %q %s", ErrNotALock, m.name, left)
 		case n != -2:
@@ -199,9 +199,9 @@ func (m *Mutex) askKeys(ctx context.Context, op string, s *script.Script, keys i
 		return pipe.Answer{}, closedError(m.name)
 	}
 	defer m.c.end(m.name)
-	a := m.c.callKeys(ctx, m.name, s, keys, nil, args...)
+	a := m.c.scripts.callKeys(ctx, m.name, s, keys, nil, args...)
 	if a.Err != nil {
-		return a, m.c.callError(op, m.name, a)
+		return a, m.c.scripts.callError(op, m.name, a)
 	}
 	return a, nil
 }

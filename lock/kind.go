@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
-	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -26,7 +25,7 @@ const (
 // state.
 type rules interface {
 	// release gives a hold back, but for the count that remains.
-	release(c *Client, name, field string, remaining int, lease time.Duration) command
+	release(s *scripts, name, field string, remaining int, lease time.Duration) command
 	// reenter sets the count of a hold, which must be there, and its least lease.
 	reenter(h *hold, count int32, lease time.Duration) command
 	// class says which script renews the holds, and key where their fields stand.
@@ -50,7 +49,7 @@ type mutexRules interface {
 	channel(name string) string
 	// force deletes holds, whose fields come behind the arguments. left is what a
 	// key is that it leaves alone.
-	force(c *Client, name string) (cmd command, left string)
+	force(s *scripts, name string) (cmd command, left string)
 	// locks reports whether somebody holds what this kind is.
 	locks(i Info) bool
 }
@@ -83,15 +82,6 @@ func (k kind) sharesKey(other kind) bool {
 		return other.exclusive() == k.exclusive() && (other == permitKind) == (k == permitKind)
 	}
 	return other == readKind || other == writeKind
-}
-
-// counterOf returns the key of the counter that mints the tokens of a lock, and
-// the least token.
-func (c *Client) counterOf(k kind, name string) (string, int64) {
-	if k == fencedKind {
-		return keys.FencedCounter(name), 1
-	}
-	return c.counter(name), leastToken(time.Now())
 }
 
 // command is a script with its arguments, the first of which are its keys.

@@ -28,7 +28,7 @@ func newLane(c *Client, s *servers.Server) (*lane, error) {
 	l := &lane{c: c, server: s}
 	l.carrier = carrier.New(carrier.Config{
 		Timeout: c.cfg.IOTimeout, Conns: c.dog.Config().Dispatchers, Prefix: c.id + ":",
-		Slots: c.traits.Slots, Server: s.Name(),
+		Slots: c.scripts.traits.Slots, Server: s.Name(),
 		Dial: s.Dial, Epoch: s.Epoch, Target: l.target,
 		Answered: l.answered, Failed: s.Failed, Resumed: l.resumed,
 	})
@@ -127,7 +127,7 @@ func (c *Client) lane(key string) *lane { return laneOf(c.router.Server(key)) }
 // locate is called once h is among the client's holds: what moved before that
 // has not moved it.
 func (c *Client) locate(h *hold) {
-	if c.traits.Slots {
+	if c.scripts.traits.Slots {
 		c.lane(h.name).place(h)
 	}
 }

@@ -30,7 +30,9 @@ func (c *Client) CountDownLatch(name string) *CountDownLatch {
 func (l *CountDownLatch) Name() string { return l.name }
 
 // channel is where the latch's opening is published.
-func (l *CountDownLatch) channel() string { return keys.LatchChannel(l.name, l.c.traits.ShardedPubSub) }
+func (l *CountDownLatch) channel() string {
+	return keys.LatchChannel(l.name, l.c.scripts.traits.ShardedPubSub)
+}
 
 // errShut is the refusal of a latch that is closed.
 type errShut struct{}

@@ -177,7 +177,7 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 		if writer != "" {
 			c.withdraw(name, writer)
 		}
-		switch token, _, err := c.parseAcquire(name, ans); {
+		switch token, _, err := c.scripts.parseAcquire(name, ans); {
 		case token > 0 || ans.Taken:
 			c.orphans.add(k, name, f, lease)
 		case mayHaveRun(ans, err):
@@ -187,11 +187,11 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	c.tries.Add(1)
 	var ans pipe.Answer
 	if cmd.script == script.Acquire {
-		ans = c.callToken(ctx, cmd.script, late, cmd.args[4].(int64), cmd.args...)
+		ans = c.scripts.callToken(ctx, cmd.script, late, cmd.args[4].(int64), cmd.args...)
 	} else {
-		ans = c.callKeys(ctx, a.name, cmd.script, cmd.keys, late, cmd.args...)
+		ans = c.scripts.callKeys(ctx, a.name, cmd.script, cmd.keys, late, cmd.args...)
 	}
-	token, other, err := c.parseAcquire(a.name, ans)
+	token, other, err := c.scripts.parseAcquire(a.name, ans)
 	switch {
 	case err != nil:
 		if ans.Taken || mayHaveRun(ans, err) {
@@ -238,8 +238,8 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Hel
 // undo releases what an attempt has taken and may not keep, and gives it a new
 // field.
 func (a *attempt) undo(ctx context.Context) {
-	cmd := a.kind.rules().release(a.c, a.name, a.field(), 0, MinLease)
-	ans := a.c.callKeys(ctx, a.name, cmd.script, cmd.keys, nil, cmd.args...)
+	cmd := a.kind.rules().release(&a.c.scripts, a.name, a.field(), 0, MinLease)
+	ans := a.c.scripts.callKeys(ctx, a.name, cmd.script, cmd.keys, nil, cmd.args...)
 	if ans.Err != nil {
 		a.retire()
 		return
@@ -260,56 +260,6 @@ func (a *attempt) renew() {
 		return
 	}
 	a.seq = a.c.seqs.Add(1)
-}
-
-// parseAcquire reads the acquire script's answer: token, or who else holds the
-// lock.
-func (c *Client) parseAcquire(name string, a pipe.Answer) (token int64, other *HeldError, err error) {
-	if a.Err != nil {
-		return 0, nil, c.callError("acquire", name, a)
-	}
-	if values, ok := a.Reply.([]any); ok && (len(values) == 2 || len(values) == 3) {
-		acquired, ok1 := values[0].(int64)
-		value, ok2 := values[1].(int64)
-		switch {
-		case ok1 && ok2 && acquired == 1 && value > 0 && len(values) == 2:
-			return value, nil, nil
-		case ok1 && ok2 && acquired == 0:
-			return 0, &HeldError{Name: name, TTL: ttlOf(value), Foreign: len(values) == 3}, nil
-		}
-	}
-	return 0, nil, c.badReply("acquire", name, a.Reply)
-}
-
-// ttlOf is what PTTL has said of a key that is there.
-func ttlOf(pttl int64) time.Duration {
-	if pttl < 0 {
-		return -1
-	}
-	return time.Duration(pttl) * time.Millisecond
-}
-
-// mayHaveRun reports whether a request that ended with err may have been, or may
-// still be, carried out. One that was never written cannot.
-func mayHaveRun(a pipe.Answer, err error) bool {
-	return errors.Is(err, ErrUnknown) && !a.Stamp.IsZero()
-}
-
-// callError makes of an unanswered or refused call what the user gets.
-func (c *Client) callError(op, name string, a pipe.Answer) error {
-	switch {
-	case errors.Is(a.Err, ErrClosed):
-		return closedError(name)
-	case !c.traits.Slots && pipe.OfCluster(a.Err):
-		return clusterError(op, name, a.Err)
-	case pipe.Definite(a.Err):
-		return redisError(op, name, a.Err)
-	}
-	return &UnknownError{Op: op, Name: name, Err: a.Err}
-}
-
-func (c *Client) badReply(op, name string, reply any) error {
-	return &UnknownError{Op: op, Name: name, Err: fmt.Errorf("unexpected answer %.100q", fmt.Sprint(reply))}
 }
 
 // backoff is the pause after the try-th unknown outcome in a row.

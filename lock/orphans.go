@@ -15,7 +15,10 @@ import (
 // their TTL is over, and names them to new attempts at the same lock, whose
 // acquire script removes them.
 type orphans struct {
-	c *Client
+	// immutable
+	scripts       *scripts
+	lease         time.Duration // Config.Lease
+	unlockTimeout time.Duration
 
 	mu     sync.Mutex // guards what follows; never held during I/O
 	closed bool
@@ -60,8 +63,11 @@ const (
 	lateTime         = 15 * time.Minute
 )
 
-func newOrphans(c *Client) *orphans {
-	return &orphans{c: c, owed: make(map[string][]*orphan), fair: make(map[string]*crowd)}
+func newOrphans(s *scripts, cfg Config) *orphans {
+	return &orphans{
+		scripts: s, lease: cfg.Lease, unlockTimeout: cfg.UnlockTimeout,
+		owed: make(map[string][]*orphan), fair: make(map[string]*crowd),
+	}
 }
 
 // add takes charge of a field that stands in Redis for at most lease from now.
@@ -82,7 +88,7 @@ func (o *orphans) addUnanswered(k kind, name, field string, lease time.Duration)
 func (o *orphans) of(k kind, name, field string, lease time.Duration) *orphan {
 	d := &orphan{name: name, kind: k, field: field, until: time.Now().Add(lease)}
 	if k != fairKind { // of those many go together, see release
-		d.command = k.rules().release(o.c, name, field, 0, o.c.cfg.Lease)
+		d.command = k.rules().release(o.scripts, name, field, 0, o.lease)
 	}
 	return d
 }
@@ -123,7 +129,7 @@ func (o *orphans) try(d *orphan) {
 		o.tryTogether(d)
 		return
 	}
-	o.c.post(d.name, d.script, d.keys, func(a pipe.Answer) { o.answered(a, d) }, d.args...)
+	o.scripts.post(d.name, d.script, d.keys, func(a pipe.Answer) { o.answered(a, d) }, d.args...)
 }
 
 // answered notes what was answered to a script that carries out all of list.
@@ -217,12 +223,12 @@ func (o *orphans) nextTogether(name string, q *crowd) {
 // release gives up fields of one FairMutex.
 func (o *orphans) release(q *crowd, list ...*orphan) {
 	name := list[0].name
-	cmd := fairMutexes{}.release(o.c, name, list[0].field, 0, o.c.cfg.Lease)
+	cmd := fairMutexes{}.release(o.scripts, name, list[0].field, 0, o.lease)
 	for _, d := range list[1:] {
 		cmd.args = append(cmd.args, d.field)
 	}
 	began := time.Now()
-	o.c.post(name, cmd.script, cmd.keys, func(a pipe.Answer) {
+	o.scripts.post(name, cmd.script, cmd.keys, func(a pipe.Answer) {
 		o.answered(a, list...)
 		o.mu.Lock()
 		q.flying--
@@ -320,7 +326,7 @@ func (o *orphans) close(ctx context.Context) {
 		}
 		paid := o.clear
 		o.mu.Unlock()
-		_ = pause(ctx, paid, o.c.cfg.UnlockTimeout)
+		_ = pause(ctx, paid, o.unlockTimeout)
 		o.mu.Lock()
 	}
 	o.closed = true

@@ -188,13 +188,13 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 	if a.fewer {
 		fewer = 1
 	}
-	args := []any{name, keys.PermitsTaken(name), a.owner.text, n, fewer, now + ms(lease), now, keys.SemaphoreChannel(name), c.publish()}
+	args := []any{name, keys.PermitsTaken(name), a.owner.text, n, fewer, now + ms(lease), now, keys.SemaphoreChannel(name), c.scripts.publish()}
 	for _, owed := range c.orphans.fields(permitKind, name) {
 		args = append(args, owed)
 	}
 	// If the caller leaves before the answer, permits that it brings go back.
 	late := func(ans pipe.Answer) {
-		switch taken, _, _, err := c.parsePermits(name, ans); {
+		switch taken, _, _, err := parsePermits(&c.scripts, name, ans); {
 		case taken > 0 || ans.Taken:
 			c.orphans.add(permitKind, name, f, lease)
 		case mayHaveRun(ans, err):
@@ -202,8 +202,8 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 		}
 	}
 	c.tries.Add(1)
-	ans := c.callKeys(ctx, name, script.PermitTake, 2, late, args...)
-	taken, free, next, err := c.parsePermits(name, ans)
+	ans := c.scripts.callKeys(ctx, name, script.PermitTake, 2, late, args...)
+	taken, free, next, err := parsePermits(&c.scripts, name, ans)
 	switch {
 	case err != nil:
 		if ans.Taken || mayHaveRun(ans, err) {
@@ -225,9 +225,9 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 
 // parsePermits reads the answer of permit_take; next is how long until a permit
 // expires, 0 if none does.
-func (c *Client) parsePermits(name string, a pipe.Answer) (taken, free int64, next time.Duration, err error) {
+func parsePermits(s *scripts, name string, a pipe.Answer) (taken, free int64, next time.Duration, err error) {
 	if a.Err != nil {
-		return 0, 0, 0, c.callError("acquire", name, a)
+		return 0, 0, 0, s.callError("acquire", name, a)
 	}
 	if values, ok := a.Reply.([]any); ok && len(values) == 3 {
 		taken, ok1 := values[0].(int64)
@@ -240,7 +240,7 @@ func (c *Client) parsePermits(name string, a pipe.Answer) (taken, free int64, ne
 			return taken, free, next, nil
 		}
 	}
-	return 0, 0, 0, c.badReply("acquire", name, a.Reply)
+	return 0, 0, 0, badReply("acquire", name, a.Reply)
 }
 
 // newPermits names n permits that nobody has named before. They take the place
@@ -255,8 +255,8 @@ func newPermits(n int64) owner {
 // the place of the owner.
 type permits struct{}
 
-func (permits) release(c *Client, name, field string, _ int, _ time.Duration) command {
-	return command{script.PermitRelease, 2, c.publishing([]any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)})}
+func (permits) release(s *scripts, name, field string, _ int, _ time.Duration) command {
+	return command{script.PermitRelease, 2, s.publishing([]any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)})}
 }
 
 func (permits) reenter(h *hold, _ int32, lease time.Duration) command {
@@ -306,9 +306,9 @@ func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
 		return PermitInfo{}, closedError(p.s.name)
 	}
 	defer p.s.c.end(p.s.name)
-	a := p.s.c.callKeys(ctx, p.s.name, script.PermitInspect, 2, nil, p.s.name, keys.PermitsTaken(p.s.name), time.Now().UnixMilli())
+	a := p.s.c.scripts.callKeys(ctx, p.s.name, script.PermitInspect, 2, nil, p.s.name, keys.PermitsTaken(p.s.name), time.Now().UnixMilli())
 	if a.Err != nil {
-		return PermitInfo{}, p.s.c.callError("inspect", p.s.name, a)
+		return PermitInfo{}, p.s.c.scripts.callError("inspect", p.s.name, a)
 	}
 	if values, ok := a.Reply.([]any); ok && len(values) == 3 {
 		exists, ok1 := values[0].(int64)
@@ -318,5 +318,5 @@ func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
 			return PermitInfo{Exists: exists == 1, Available: free, Taken: taken}, nil
 		}
 	}
-	return PermitInfo{}, p.s.c.badReply("inspect", p.s.name, a.Reply)
+	return PermitInfo{}, badReply("inspect", p.s.name, a.Reply)
 }

@@ -56,7 +56,7 @@ func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	}
 	d := c.recorded("release", name, script.PermitFree, keys.PermitsTaken(name), texts, time.Now().UnixMilli(), keys.SemaphoreChannel(name))
 	d.keys++
-	d.args = c.publishing(d.args)
+	d.args = c.scripts.publishing(d.args)
 	reply, err := d.run(context.WithoutCancel(ctx), false)
 	if err != nil || reply == int64(1) {
 		return err
@@ -66,12 +66,12 @@ func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	for _, index := range indexes {
 		i, isNumber := index.(int64)
 		if !isNumber || i < 1 || i > int64(len(ids)) {
-			return c.badReply("release", name, reply)
+			return badReply("release", name, reply)
 		}
 		gone = append(gone, ids[i-1])
 	}
 	if !ok || len(gone) == 0 {
-		return c.badReply("release", name, reply)
+		return badReply("release", name, reply)
 	}
 	return &PermitIDError{Op: "release", Name: name, IDs: gone}
 }
@@ -128,13 +128,13 @@ func (p *PermitSemaphore) Lease(ctx context.Context, id string) (time.Duration, 
 	}
 	score, ok := reply.([]byte)
 	if !ok {
-		return 0, c.badReply("lease", name, reply)
+		return 0, badReply("lease", name, reply)
 	}
 	deadline, err := strconv.ParseFloat(string(score), 64) // 1e+17, say, or inf
 	left := deadline - float64(time.Now().UnixMilli())
 	switch {
 	case err != nil:
-		return 0, c.badReply("lease", name, reply)
+		return 0, badReply("lease", name, reply)
 	case left > float64(math.MaxInt64/time.Millisecond):
 		return -1, nil // Redisson's "never" is 922337203685477
 	case left <= 0:

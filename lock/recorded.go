@@ -45,14 +45,14 @@ func (c *Client) recorded(op, name string, s *script.Script, args ...any) *recor
 func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) {
 	for try := 0; ; try++ {
 		began := time.Now()
-		a := d.c.callKeys(ctx, d.name, d.script, d.keys, nil, d.args...)
+		a := d.c.scripts.callKeys(ctx, d.name, d.script, d.keys, nil, d.args...)
 		if a.Err == nil {
 			return a.Reply, nil
 		}
 		if d.written.IsZero() && !pipe.TryAgain(a.Err) && (!a.Stamp.IsZero() || ctx.Err() != nil) {
 			d.written = began
 		}
-		err := d.c.callError(d.op, d.name, a)
+		err := d.c.scripts.callError(d.op, d.name, a)
 		if !errors.Is(err, ErrUnknown) || d.c.cfg.FailFast || d.over() || pause(ctx, stop, backoff(try)) != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (d *recorded) until() time.Time {
 
 // insist is run of a script that publishes and whose answer is a number.
 func (d *recorded) insist(ctx context.Context, refuse bool) (int64, error) {
-	d.args = d.c.publishing(d.args)
+	d.args = d.c.scripts.publishing(d.args)
 	return d.number(d.run(ctx, refuse))
 }
 
@@ -86,7 +86,7 @@ func (d *recorded) number(reply any, err error) (int64, error) {
 	}
 	n, ok := reply.(int64)
 	if !ok {
-		return 0, d.c.badReply(d.op, d.name, reply)
+		return 0, badReply(d.op, d.name, reply)
 	}
 	return n, nil
 }
@@ -128,9 +128,9 @@ func (c *Client) readAt(ctx context.Context, op, name string, s *script.Script, 
 		return nil, closedError(name)
 	}
 	defer c.end(name)
-	a := c.call(ctx, name, s, nil, args...)
+	a := c.scripts.call(ctx, name, s, nil, args...)
 	if a.Err != nil {
-		return nil, c.callError(op, name, a)
+		return nil, c.scripts.callError(op, name, a)
 	}
 	return a.Reply, nil
 }
@@ -143,7 +143,7 @@ func (c *Client) readCount(ctx context.Context, op, name string) (int64, bool, e
 	}
 	text, ok := reply.([]byte)
 	if !ok {
-		return 0, false, c.badReply(op, name, reply)
+		return 0, false, badReply(op, name, reply)
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {

@@ -281,12 +281,12 @@ func (m *Mutex) mayVote(ctx context.Context, longest time.Duration) (string, err
 	}
 	values, ok := a.Reply.([]any)
 	if !ok || len(values) != 2 {
-		return "", m.c.badReply("uptime", m.name, a.Reply)
+		return "", badReply("uptime", m.name, a.Reply)
 	}
 	seconds, ok := values[0].(int64)
 	id, err := redis.String(values[1], nil)
 	if !ok || err != nil {
-		return "", m.c.badReply("uptime", m.name, a.Reply)
+		return "", badReply("uptime", m.name, a.Reply)
 	}
 	// Both ends of an uptime in whole seconds were rounded.
 	if time.Duration(seconds-1)*time.Second < longest {

@@ -79,8 +79,8 @@ func (c *Client) handOver(ctx context.Context, h *hold, w *waiter) (returned, er
 		next.renewing = 1
 	}
 	ans, r, err := h.resend(ctx, "handoff", func() pipe.Answer {
-		counter, least := c.counterOf(h.kind, h.name)
-		return c.callToken(ctx, script.Handoff, nil, least, h.name, counter, h.field(), next.field(), ms(a.lease), least)
+		counter, least := c.scripts.counterOf(h.kind, h.name)
+		return c.scripts.callToken(ctx, script.Handoff, nil, least, h.name, counter, h.field(), next.field(), ms(a.lease), least)
 	})
 	if err != nil {
 		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
@@ -89,7 +89,7 @@ func (c *Client) handOver(ctx context.Context, h *hold, w *waiter) (returned, er
 		c.orphans.addUnanswered(next.kind, next.name, next.field(), a.lease)
 		return r, err
 	}
-	token, _, err := c.parseAcquire(h.name, ans)
+	token, _, err := c.scripts.parseAcquire(h.name, ans)
 	switch {
 	case err != nil:
 		return r, err
@@ -141,16 +141,16 @@ func (c *Client) releaseUnclaimed(h *hold) {
 // release sends the release script until it is answered or ctx ends, and
 // returns its answer.
 func (h *hold) release(ctx context.Context, remaining int, lease time.Duration) (int64, returned, error) {
-	cmd := h.kind.rules().release(h.shard.c, h.name, h.field(), remaining, lease)
+	cmd := h.kind.rules().release(&h.shard.c.scripts, h.name, h.field(), remaining, lease)
 	a, r, err := h.resend(ctx, "release", func() pipe.Answer {
-		return h.shard.c.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
+		return h.shard.c.scripts.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
 	})
 	if err != nil {
 		return 0, r, err
 	}
 	n, ok := a.Reply.(int64)
 	if !ok {
-		return 0, r, h.shard.c.badReply("release", h.name, a.Reply)
+		return 0, r, badReply("release", h.name, a.Reply)
 	}
 	r.gone = n < 0
 	return n, r, nil
@@ -165,7 +165,7 @@ func (h *hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 		if a.Err == nil {
 			return a, r, nil
 		}
-		err := h.shard.c.callError(op, h.name, a)
+		err := h.shard.c.scripts.callError(op, h.name, a)
 		_, refused := a.Err.(redis.Error)
 		if pipe.Definite(a.Err) || errors.Is(a.Err, ErrClosed) || refused && op == "handoff" {
 			return a, r, err

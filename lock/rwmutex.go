@@ -69,8 +69,8 @@ func (rwLocks) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
 func (rwLocks) key(name string) string     { return name }
 func (rwLocks) channel(name string) string { return keys.RWChannel(name) }
 
-func (rwLocks) force(c *Client, name string) (command, string) {
-	return command{script.RwForce, 2, []any{name, keys.RWWriters(name), keys.RWChannel(name), c.publish(), keys.Prefix(name)}},
+func (rwLocks) force(s *scripts, name string) (command, string) {
+	return command{script.RwForce, 2, []any{name, keys.RWWriters(name), keys.RWChannel(name), s.publish(), keys.Prefix(name)}},
 		"is no read-write lock"
 }
 
@@ -87,12 +87,12 @@ func (readers) acquire(a *attempt, field string) command {
 	}
 	return command{script.RwRead, 3, []any{
 		a.name, keys.RWReader(a.name, field), keys.RWWriters(a.name),
-		field, ms(a.lease), writer, wait, keys.Prefix(a.name), keys.RWChannel(a.name), c.publish(),
+		field, ms(a.lease), writer, wait, keys.Prefix(a.name), keys.RWChannel(a.name), c.scripts.publish(),
 	}}
 }
 
-func (readers) release(c *Client, name, field string, remaining int, lease time.Duration) command {
-	return command{script.RwReadRelease, 3, c.publishing([]any{
+func (readers) release(s *scripts, name, field string, remaining int, lease time.Duration) command {
+	return command{script.RwReadRelease, 3, s.publishing([]any{
 		name, keys.RWReader(name, field), keys.RWWriters(name), field, remaining, ms(lease), keys.RWChannel(name), keys.Prefix(name),
 	})}
 }
@@ -124,12 +124,12 @@ func (writers) acquire(a *attempt, field string) command {
 		announce = ms(announcement(a.c.cfg))
 	}
 	return command{script.RwWrite, 2, []any{
-		a.name, keys.RWWriters(a.name), field, ms(a.lease), a.writer, announce, keys.Prefix(a.name), keys.RWChannel(a.name), a.c.publish(),
+		a.name, keys.RWWriters(a.name), field, ms(a.lease), a.writer, announce, keys.Prefix(a.name), keys.RWChannel(a.name), a.c.scripts.publish(),
 	}}
 }
 
-func (writers) release(c *Client, name, field string, remaining int, lease time.Duration) command {
-	return command{script.RwWriteRelease, 2, c.publishing([]any{
+func (writers) release(s *scripts, name, field string, remaining int, lease time.Duration) command {
+	return command{script.RwWriteRelease, 2, s.publishing([]any{
 		name, keys.RWWriters(name), field, remaining, ms(lease), keys.RWChannel(name), keys.Prefix(name),
 	})}
 }
@@ -184,7 +184,7 @@ func (x rwAcquire) barred(*hold) error {
 func (c *Client) withdraw(name, writer string) {
 	c.orphans.send(&orphan{
 		name: name, until: time.Now().Add(announcement(c.cfg)),
-		command: command{script.RwWithdraw, 1, c.publishing([]any{keys.RWWriters(name), writer, keys.RWChannel(name)})},
+		command: command{script.RwWithdraw, 1, c.scripts.publishing([]any{keys.RWWriters(name), writer, keys.RWChannel(name)})},
 	})
 }
 

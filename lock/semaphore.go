@@ -223,12 +223,12 @@ func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free in
 				return taken, free, nil
 			}
 		}
-		err = s.c.badReply(op, s.name, reply)
+		err = badReply(op, s.name, reply)
 	}
 	if !d.written.IsZero() {
 		s.c.orphans.send(&orphan{
 			name: s.name, until: d.until(),
-			command: command{script.SemaphoreUndo, 2, s.c.publishing([]any{d.args[0], d.args[1], keys.SemaphoreChannel(s.name), ms(resultTTL)})},
+			command: command{script.SemaphoreUndo, 2, s.c.scripts.publishing([]any{d.args[0], d.args[1], keys.SemaphoreChannel(s.name), ms(resultTTL)})},
 		})
 	}
 	return 0, 0, err

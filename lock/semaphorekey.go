@@ -85,7 +85,7 @@ func (c *Client) semaphoreTTL(ctx context.Context, name string) (time.Duration, 
 	}
 	switch left, ok := reply.(int64); {
 	case !ok, left < -2:
-		return 0, c.badReply("ttl", name, reply)
+		return 0, badReply("ttl", name, reply)
 	case left == -2:
 		return 0, nil
 	default:

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
@@ -10,11 +11,28 @@ import (
 )
 
 // counter returns the key of the fencing-token counter for a lock's name.
-func (c *Client) counter(name string) string {
-	if !c.traits.Slots {
+func (s *scripts) counter(name string) string {
+	if !s.traits.Slots {
 		return keys.Counter
 	}
 	return keys.SlotCounter(name)
+}
+
+// counterOf returns the key of the counter that mints the tokens of a lock, and
+// the least token.
+func (s *scripts) counterOf(k kind, name string) (string, int64) {
+	if k == fencedKind {
+		return keys.FencedCounter(name), 1
+	}
+	return s.counter(name), leastToken(time.Now())
+}
+
+// leastToken is the floor of a fencing token minted now: it rises by itself,
+// so tokens rise over a FLUSHALL, an empty restart and a failover too. It counts
+// microseconds, in steps of 2^20 a second, and stays below 2^53 until the year
+// 2242.
+func leastToken(now time.Time) int64 {
+	return min(max(now.Unix(), 0), 1<<33-2)<<20 + int64(now.Nanosecond()/1000)
 }
 
 // callToken sends acquire or handoff, whose first two arguments are the lock and
@@ -22,19 +40,19 @@ func (c *Client) counter(name string) string {
 // be apart for any time, and no script reaches both. Then the lock is taken
 // without a token, and the token is minted afterwards: whoever mints has the
 // lock, so tokens rise from holder to holder as they do otherwise.
-func (c *Client) callToken(ctx context.Context, s *script.Script, late func(pipe.Answer), least int64, args ...any) pipe.Answer {
+func (s *scripts) callToken(ctx context.Context, code *script.Script, late func(pipe.Answer), least int64, args ...any) pipe.Answer {
 	name, counter := args[0].(string), args[1].(string)
-	a := c.callKeys(ctx, name, s, 2, late, args...)
+	a := s.callKeys(ctx, name, code, 2, late, args...)
 	if !pipe.TryAgain(a.Err) {
 		return a
 	}
 	alone := append([]any{name}, args[2:]...)
-	a = c.callKeys(ctx, name, s, 1, late, alone...)
+	a = s.callKeys(ctx, name, code, 1, late, alone...)
 	pair, _ := a.Reply.([]any)
 	if a.Err != nil || len(pair) != 2 || pair[0] != int64(1) {
 		return a
 	}
-	t := c.call(ctx, counter, script.Token, nil, counter, least)
+	t := s.call(ctx, counter, script.Token, nil, counter, least)
 	token, ok := t.Reply.(int64)
 	switch {
 	case t.Err != nil:

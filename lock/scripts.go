@@ -1,0 +1,113 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/servers"
+	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/lock/topology"
+)
+
+// scripts sends scripts to the servers that have their keys, and says what their
+// answers mean.
+type scripts struct {
+	// immutable after New
+	router    *servers.Router
+	traits    topology.Traits // none of a pool
+	ioTimeout time.Duration
+
+	requests pipe.Requests
+}
+
+// call sends one script whose first argument is its key and waits for the
+// answer until ctx ends. If the answer comes after that, late gets it.
+func (s *scripts) call(ctx context.Context, key string, code *script.Script, late func(pipe.Answer), args ...any) pipe.Answer {
+	return s.callKeys(ctx, key, code, 1, late, args...)
+}
+
+func (s *scripts) callKeys(ctx context.Context, key string, code *script.Script, keys int, late func(pipe.Answer), args ...any) pipe.Answer {
+	r := s.requests.New(key, code, keys, late, args)
+	s.router.Send(ctx, key, r)
+	return s.requests.Await(ctx, r)
+}
+
+// post sends one script whose first arguments are its keys; the answer goes to
+// late.
+func (s *scripts) post(key string, code *script.Script, keys int, late func(pipe.Answer), args ...any) {
+	r := s.requests.New(key, code, keys, late, args)
+	r.Leave()
+	s.router.Server(key).Put(r) // nobody waits, for a server to be known neither
+}
+
+// publishing appends the command that publishes, if it is not PUBLISH, to a
+// script's arguments.
+func (s *scripts) publishing(args []any) []any {
+	if s.traits.ShardedPubSub {
+		args = append(args, s.publish())
+	}
+	return args
+}
+
+// publish is the command that publishes.
+func (s *scripts) publish() string {
+	if s.traits.ShardedPubSub {
+		return "spublish"
+	}
+	return "publish"
+}
+
+// parseAcquire reads the acquire script's answer: token, or who else holds the
+// lock.
+func (s *scripts) parseAcquire(name string, a pipe.Answer) (token int64, other *HeldError, err error) {
+	if a.Err != nil {
+		return 0, nil, s.callError("acquire", name, a)
+	}
+	if values, ok := a.Reply.([]any); ok && (len(values) == 2 || len(values) == 3) {
+		acquired, ok1 := values[0].(int64)
+		value, ok2 := values[1].(int64)
+		switch {
+		case ok1 && ok2 && acquired == 1 && value > 0 && len(values) == 2:
+			return value, nil, nil
+		case ok1 && ok2 && acquired == 0:
+			return 0, &HeldError{Name: name, TTL: ttlOf(value), Foreign: len(values) == 3}, nil
+		}
+	}
+	return 0, nil, badReply("acquire", name, a.Reply)
+}
+
+// callError makes of an unanswered or refused call what the user gets.
+func (s *scripts) callError(op, name string, a pipe.Answer) error {
+	switch {
+	case errors.Is(a.Err, ErrClosed):
+		return closedError(name)
+	case !s.traits.Slots && pipe.OfCluster(a.Err):
+		return clusterError(op, name, a.Err)
+	case pipe.Definite(a.Err):
+		return redisError(op, name, a.Err)
+	}
+	return &UnknownError{Op: op, Name: name, Err: a.Err}
+}
+
+func badReply(op, name string, reply any) error {
+	return &UnknownError{Op: op, Name: name, Err: fmt.Errorf("unexpected answer %.100q", fmt.Sprint(reply))}
+}
+
+// mayHaveRun reports whether a request that ended with err may have been, or may
+// still be, carried out. One that was never written cannot.
+func mayHaveRun(a pipe.Answer, err error) bool {
+	return errors.Is(err, ErrUnknown) && !a.Stamp.IsZero()
+}
+
+// ttlOf is what PTTL has said of a key that is there.
+func ttlOf(pttl int64) time.Duration {
+	if pttl < 0 {
+		return -1
+	}
+	return time.Duration(pttl) * time.Millisecond
+}
+
+func ms(d time.Duration) int64 { return int64(d / time.Millisecond) }
