@@ -82,8 +82,8 @@ func (s *shard) wakeCallersLocked(h *hold) {
 }
 
 // watchOwner is watchLocked; the function that it returns undoes it.
-func (c *Client) watchOwner(name string, o owner, wake chan struct{}) func() {
-	s, k := c.shard(name), callerKey{name, o}
+func (t *tables) watchOwner(name string, o owner, wake chan struct{}) func() {
+	s, k := t.shard(name), callerKey{name, o}
 	s.mu.Lock()
 	s.watchLocked(k, wake)
 	s.mu.Unlock()
@@ -129,7 +129,7 @@ func (a *attempt) ask(ctx context.Context, send func(context.Context) (*Held, er
 // beginAsking notes that a asks. If another call of its owner does so already it
 // returns that one's probe, and owned is true if the owner has the lock.
 func (a *attempt) beginAsking() (p *probe, owned bool) {
-	s, k := a.c.shard(a.name), callerKey{a.name, a.owner}
+	s, k := a.c.tables.shard(a.name), callerKey{a.name, a.owner}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ownLocked(a.name, a.owner) != nil {
@@ -151,7 +151,7 @@ func (a *attempt) beginAsking() (p *probe, owned bool) {
 
 // endAsking undoes beginAsking.
 func (a *attempt) endAsking(ctx context.Context, err error) {
-	s, k := a.c.shard(a.name), callerKey{a.name, a.owner}
+	s, k := a.c.tables.shard(a.name), callerKey{a.name, a.owner}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.callers[k]

@@ -5,15 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/servers"
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/topology"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -29,19 +26,14 @@ type Client struct {
 	router   *servers.Router
 	scripts  scripts
 	orphans  *orphans
-	start    time.Time
 	ctx      context.Context // ends when Close gives up waiting
 	cancel   context.CancelFunc
-	seed     maphash.Seed
-	run      waitqueue.Run // of hand-overs
-	pacing   [queueKinds]waitqueue.Pacing
 
 	// atomic
 	owners atomic.Uint64 // the last fresh owner
 	seqs   atomic.Uint64 // the last seq: one for every outermost attempt
 	tries  atomic.Uint64 // acquire scripts sent
 	fair   atomic.Int64  // waiters at fair mutexes
-	turns  sync.Map      // of *hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
 
 	releasing            sync.Once // releaseAll
 	released, unreleased int       // what that did; written by it alone
@@ -52,13 +44,7 @@ type Client struct {
 	lost    backlog[loss]  // holds that are lost, to be taken out of the tables
 	events  backlog[Event] // for the Lost hook
 
-	// Most queues and waiters last for one try. Those of one Client are not used by
-	// another, which may be in another bubble of testing/synctest.
-	spareQueues, spareWaiters sync.Pool
-
-	shards [shards]shard
-	busy   atomic.Int32  // shards in which there were holds or calls ever since Close began; all of them before that
-	idle   chan struct{} // closed when there is none
+	tables tables
 }
 
 // New returns a Client of the one server that pool dials, or all faults of its
@@ -102,17 +88,9 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	c := &Client{
-		cfg: cfg, start: time.Now(), id: newUUID(), dog: dog, seed: maphash.MakeSeed(),
-		closing: make(chan struct{}), idle: make(chan struct{}),
-		run: runOf(cfg),
+		cfg: cfg, id: newUUID(), dog: dog, closing: make(chan struct{}),
 	}
-	for i := range c.shards {
-		c.shards[i].c, c.shards[i].holds.seed = c, c.seed
-	}
-	c.busy.Store(shards)
-	for k := range c.pacing {
-		c.pacing[k] = pacingOf(cfg, queueKind(k))
-	}
+	c.tables.init(c, c.releaseUnclaimed)
 	c.lost.init(c.forgetLoss)
 	c.events.init(c.callLost)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -129,6 +107,9 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	c.scripts.ioTimeout = cfg.IOTimeout
 	if c.topology = to.Topology; c.topology != nil {
 		c.scripts.traits = c.topology.Traits()
+		if c.scripts.traits.Slots {
+			c.tables.place = c.place
+		}
 	}
 	if c.router, err = servers.New(to); err != nil {
 		return nil, err
@@ -154,18 +135,8 @@ func (c *Client) Mutex(name string) *Mutex {
 // Stats returns a snapshot of what the client holds and of its watchdog.
 func (c *Client) Stats() Stats {
 	c.lost.drain() // whoever was told of a loss does not find it among the held
-	st := Stats{Waiting: int(c.fair.Load()), Tries: c.tries.Load()}
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		st.Held += s.heldLocked()
-		for q := range s.queues.all() {
-			st.Waiting += q.line.Waiting()
-		}
-		s.mu.Unlock()
-	}
-	st.Renewal = c.dog.Stats()
-	return st
+	held, waiting := c.tables.counts()
+	return Stats{Held: held, Waiting: int(c.fair.Load()) + waiting, Tries: c.tries.Load(), Renewal: c.dog.Stats()}
 }
 
 // Stats is a snapshot of a Client.
@@ -189,18 +160,18 @@ type Stats struct {
 func (c *Client) Close(ctx context.Context) error {
 	if !c.closed.Swap(true) {
 		close(c.closing)
-		for i := range c.shards {
-			for _, h := range c.shards[i].close() {
+		for i := range c.tables.shards {
+			for _, h := range c.tables.shards[i].close() {
 				h.announceClose()
 			}
 		}
 	}
 	var err error
 	select {
-	case <-c.idle:
+	case <-c.tables.idle:
 	default:
 		select {
-		case <-c.idle:
+		case <-c.tables.idle:
 		case <-ctx.Done():
 			err = c.endHeld(ctx.Err())
 		}
@@ -235,7 +206,7 @@ func (c *Client) endHeld(why error) error {
 // releaseAll releases what is still held, for Config.ReleaseOnClose. What is just being
 // unlocked is not its own.
 func (c *Client) releaseAll() {
-	holds := c.all()
+	holds := c.tables.all()
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -259,48 +230,6 @@ func (c *Client) releaseAll() {
 	wg.Wait()
 	c.unreleased = int(unreleased.Load())
 	c.released -= c.unreleased
-}
-
-// adopt makes h, whose lease is watched already, the hold of its name. w is the call
-// that took it, if it stands in a queue. It returns false if the client is closing.
-func (c *Client) adopt(h *hold, w *waiter) bool {
-	s := h.shard
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return false
-	}
-	s.addLocked(h)
-	ended := s.tookLocked(h, w)
-	s.mu.Unlock()
-	c.endQueue(ended)
-	c.locate(h)
-	c.forgetLost(h)
-	return true
-}
-
-// forgetLost forgets h if it was lost before it was known.
-func (c *Client) forgetLost(h *hold) {
-	if _, lost := h.lease.Lost(); lost {
-		c.forget(h)
-	}
-}
-
-// forget removes h if it is still the hold of its name, and lets waiters go on.
-func (c *Client) forget(h *hold) { c.forgetAfter(h, runEnd{}) }
-
-// forgetAfter is forget of a hold whose release may have ended a run of hand-overs.
-func (c *Client) forgetAfter(h *hold, run runEnd) {
-	s := h.shard
-	s.mu.Lock()
-	ended := s.goneLocked(h, run)
-	if s.removeLocked(h) {
-		s.idleLocked()
-	}
-	s.mu.Unlock()
-	for _, q := range ended {
-		c.endQueue(q)
-	}
 }
 
 // ended reports whether Close has begun.

@@ -32,19 +32,11 @@ func (mutexes) channel(name string) string   { return keys.Channel(name) }
 func (mutexes) locks(i Info) bool            { return i.Locked }
 func (mutexes) orphanOutlived(*hold, Reason) {}
 
-func (mutexes) held(c *Client, name string, o owner) *hold {
-	s := c.shard(name)
+func (mutexes) held(t *tables, name string, o owner) *hold {
+	s := t.shard(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ownLocked(name, o)
-}
-
-// ownLocked returns the hold that an owner can re-enter, or nil.
-func (s *shard) ownLocked(name string, o owner) *hold {
-	if h := s.holds.get(name); h != nil && h.owner == o && !h.is(leaving|lost) {
-		return h
-	}
-	return nil
 }
 
 // notMutex is what a hash is that no exclusive lock has made.

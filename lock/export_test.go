@@ -28,7 +28,7 @@ func (r *RedLock) Waiting() int {
 
 // GateLen is how many calls of its client wait for the mutex.
 func GateLen(m *Mutex) int {
-	s := m.c.shard(m.name)
+	s := m.c.tables.shard(m.name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := s.queues.get(queueKey{m.name, mutexQueue}); q != nil {
@@ -39,12 +39,12 @@ func GateLen(m *Mutex) int {
 
 // HoldTables makes whoever wants the client's tables wait until free is called.
 func HoldTables(c *Client) (free func()) {
-	for i := range c.shards {
-		c.shards[i].mu.Lock()
+	for i := range c.tables.shards {
+		c.tables.shards[i].mu.Lock()
 	}
 	return func() {
-		for i := range c.shards {
-			c.shards[i].mu.Unlock()
+		for i := range c.tables.shards {
+			c.tables.shards[i].mu.Unlock()
 		}
 	}
 }
@@ -61,7 +61,7 @@ func PauseForgetting(c *Client) (resume func()) {
 func JoinMany(c *Client, name string, n int) (leave func(i int)) {
 	waiters := make([]*waiter, n)
 	for i := range waiters {
-		waiters[i] = newWaiter(c.shard(name), queueKey{name, mutexQueue}, nil)
+		waiters[i] = newWaiter(c.tables.shard(name), queueKey{name, mutexQueue}, nil)
 		waiters[i].caller.Owner.id = uint64(i + 1)
 		waiters[i].look()
 	}
@@ -72,7 +72,7 @@ func JoinMany(c *Client, name string, n int) (leave func(i int)) {
 func LineUpMany(c *Client, name string, n int) (leave func(i int)) {
 	waiters := make([]*waiter, n)
 	for i := range waiters {
-		waiters[i] = newWaiter(c.shard(name), queueKey{name, latchQueue}, nil)
+		waiters[i] = newWaiter(c.tables.shard(name), queueKey{name, latchQueue}, nil)
 		waiters[i].look()
 	}
 	return func(i int) { waiters[i].leave() }
@@ -97,13 +97,13 @@ func GrantWhileClosing(held *Held, closeBetween func()) (taken, told bool) {
 	w := newWaiter(h.shard, queueKey{h.name, mutexQueue}, a)
 	defer w.leave()
 	w.look()
-	if next, _ := c.leaving(h); next != w {
+	if next, _ := c.tables.leaving(h); next != w {
 		panic("the waiter is not the next")
 	}
 	next := &hold{shard: h.shard, name: h.name, kind: h.kind, count: 1}
 	next.first.h = next
 	closeBetween()
-	c.deliver(h, w, next)
+	c.tables.deliver(h, w, next)
 	taken = w.look().Do == waitqueue.DoTake
 	next.mu.Lock()
 	defer next.mu.Unlock()
@@ -113,8 +113,8 @@ func GrantWhileClosing(held *Held, closeBetween func()) (taken, told bool) {
 // Callers is how many owners' calls, and queues, the client has in mind.
 func Callers(c *Client) int {
 	n := 0
-	for i := range c.shards {
-		s := &c.shards[i]
+	for i := range c.tables.shards {
+		s := &c.tables.shards[i]
 		s.mu.Lock()
 		n += len(s.callers)
 		for range s.queues.all() {

@@ -74,7 +74,7 @@ type fairMutexes struct{ mutexes }
 func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
 	var gone *hold // it cannot be re-entered, though the table may have it yet
 	for {
-		if h := m.c.lookup(m.name); h != nil && h != gone && h.owner == a.owner {
+		if h := m.c.tables.lookup(m.name); h != nil && h != gone && h.owner == a.owner {
 			if h.kind != m.kind {
 				return nil, errOtherKind(m.name)
 			}
@@ -167,7 +167,7 @@ func (m *Mutex) takeFair(ctx context.Context, a *attempt) (held *Held, err error
 	m.c.fair.Add(1)
 	began := time.Now()
 	if a.shared {
-		defer m.c.watchOwner(a.name, a.owner, p.listener.Wake())()
+		defer m.c.tables.watchOwner(a.name, a.owner, p.listener.Wake())()
 	}
 	defer func() {
 		m.c.fair.Add(-1)
@@ -200,7 +200,7 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 			}
 			continue
 		}
-		mark := p.probe.Began(c.now())
+		mark := p.probe.Began(c.tables.now())
 		held, err := p.enter(ctx)
 		if err == nil {
 			return held, nil
@@ -212,7 +212,7 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 		case ctx.Err() != nil:
 		case errors.Is(err, ErrNotAcquired):
 			unknowns = 0
-			p.probe.Answered(c.now(), mark, p.answer())
+			p.probe.Answered(c.tables.now(), mark, p.answer())
 			if p.missed >= fairMissed {
 				p.probe.Freed() // the first is dead: it is passed over now
 			}
@@ -221,7 +221,7 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 				p.seen = time.Time{} // an outage kills nobody: it is no time in which a sign was missed
 			}
 			unknowns++
-			p.probe.Answered(c.now(), mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: rand.Float64()})
+			p.probe.Answered(c.tables.now(), mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: rand.Float64()})
 		default:
 			return nil, err
 		}
@@ -231,11 +231,11 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 // due is how long the waiter sleeps until it tries again. It does not if its owner has
 // the lock.
 func (p *fairPlace) due() time.Duration {
-	if (mutexes{}).held(p.m.c, p.m.name, p.a.owner) != nil {
+	if (mutexes{}).held(&p.m.c.tables, p.m.name, p.a.owner) != nil {
 		return 0
 	}
-	now := p.m.c.now()
-	p.probe.Hear(now, p.m.c.heard(&p.listener))
+	now := p.m.c.tables.now()
+	p.probe.Hear(now, p.m.c.tables.heard(&p.listener))
 	return time.Duration(p.probe.Due(1) - now)
 }
 
@@ -259,7 +259,7 @@ func (p *fairPlace) answer() waitqueue.Answer {
 func (p *fairPlace) enter(ctx context.Context) (*Held, error) {
 	var gone *hold
 	for {
-		if h := p.m.c.lookup(p.m.name); h != nil && h != gone && h.owner == p.a.owner {
+		if h := p.m.c.tables.lookup(p.m.name); h != nil && h != gone && h.owner == p.a.owner {
 			if h.kind != fairKind {
 				return nil, errOtherKind(p.m.name)
 			}

@@ -203,7 +203,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 	if busy == nil {
 		r, err = h.shard.c.handOverOrRelease(ctx, h, again)
 	} else {
-		h.shard.c.forget(h)
+		h.shard.tables.forget(h)
 	}
 	switch {
 	case err != nil:

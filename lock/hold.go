@@ -23,7 +23,7 @@ type hold struct {
 	token int64
 
 	// With a million locks each byte counts: the order of the fields leaves no gap,
-	// and what is rarely needed stands elsewhere (Client.turns).
+	// and what is rarely needed stands elsewhere (tables.turns).
 
 	marks atomic.Uint32 // asked, leaving, lost
 
@@ -117,7 +117,7 @@ func (h *hold) orphan() {
 func (h *hold) enter(ctx context.Context) error {
 	h.mu.Lock()
 	for h.busy {
-		turn, _ := h.shard.c.turns.LoadOrStore(h, make(chan struct{}))
+		turn, _ := h.shard.tables.turns.LoadOrStore(h, make(chan struct{}))
 		h.awaited = true
 		h.mu.Unlock()
 		select {
@@ -149,7 +149,7 @@ func (h *hold) leave() {
 	h.busy = false
 	if h.awaited {
 		h.awaited = false
-		turn, _ := h.shard.c.turns.LoadAndDelete(h)
+		turn, _ := h.shard.tables.turns.LoadAndDelete(h)
 		close(turn.(chan struct{}))
 	}
 }
@@ -203,7 +203,7 @@ func (h *hold) lostByLease(otherwise renewal.Reason) *LostError {
 		}
 	}
 	h.Lost(reason)
-	h.shard.c.forget(h)
+	h.shard.tables.forget(h)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lostErrorLocked()

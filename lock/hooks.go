@@ -76,7 +76,7 @@ type loss struct {
 // forgetLoss does what comes after the holder was told: waiters go on, a field that
 // would outlive its hold is owed, and the Lost hook is told.
 func (c *Client) forgetLoss(l loss) {
-	c.forget(l.hold)
+	c.tables.forget(l.hold)
 	l.hold.kind.rules().orphanOutlived(l.hold, l.cause.Reason)
 	if c.cfg.Hooks.Lost != nil {
 		c.events.add(Event{Name: l.cause.Name, Token: l.cause.Token, Err: l.cause})

@@ -119,7 +119,7 @@ func (m *Mutex) HeldBy(ctx context.Context) bool {
 	if v.err != nil || v.owner == (owner{}) {
 		return false
 	}
-	h := m.rules().held(m.c, m.name, v.owner)
+	h := m.rules().held(&m.c.tables, m.name, v.owner)
 	return h != nil && h.lease.Valid()
 }
 
@@ -195,10 +195,10 @@ func (m *Mutex) askKeys(ctx context.Context, op string, s *script.Script, keys i
 	if err := m.c.checkName(m.name); err != nil {
 		return pipe.Answer{}, err
 	}
-	if !m.c.begin(m.name, true) {
+	if !m.c.tables.begin(m.name, true) {
 		return pipe.Answer{}, closedError(m.name)
 	}
-	defer m.c.end(m.name)
+	defer m.c.tables.end(m.name)
 	a := m.c.scripts.callKeys(ctx, m.name, s, keys, nil, args...)
 	if a.Err != nil {
 		return a, m.c.scripts.callError(op, m.name, a)

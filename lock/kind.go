@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
@@ -44,7 +43,7 @@ type mutexRules interface {
 	// acquire is the script that takes the lock, but for the fields that are owed.
 	acquire(a *attempt, field string) command
 	// held is the hold that an owner has, and could re-enter, or nil.
-	held(c *Client, name string, o owner) *hold
+	held(t *tables, name string, o owner) *hold
 	// channel is where waiters are told of a release.
 	channel(name string) string
 	// force deletes holds, whose fields come behind the arguments. left is what a
@@ -89,56 +88,4 @@ type command struct {
 	script *script.Script
 	keys   int
 	args   []any
-}
-
-// sharedKey finds the holds of those kinds that are not exclusive.
-type sharedKey struct {
-	name  string
-	owner owner
-	kind  kind
-}
-
-// sharedHold returns the hold that an owner can re-enter, or nil.
-func (c *Client) sharedHold(name string, o owner, k kind) *hold {
-	s := c.shard(name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, h := range s.shared[sharedKey{name, o, k}] {
-		if !h.is(leaving | lost) {
-			return h
-		}
-	}
-	return nil
-}
-
-// addLocked makes h known, to those above all who can re-enter it now.
-func (s *shard) addLocked(h *hold) {
-	s.wakeCallersLocked(h)
-	if h.kind.exclusive() {
-		s.holds.set(h)
-		return
-	}
-	if s.shared == nil {
-		s.shared = make(map[sharedKey][]*hold)
-	}
-	key := sharedKey{h.name, h.owner, h.kind}
-	s.shared[key] = append(s.shared[key], h)
-	s.many++
-}
-
-// removeLocked makes h unknown, and reports whether it was known.
-func (s *shard) removeLocked(h *hold) bool {
-	if h.kind.exclusive() {
-		return s.holds.remove(h)
-	}
-	key := sharedKey{h.name, h.owner, h.kind}
-	i := slices.Index(s.shared[key], h)
-	if i < 0 {
-		return false
-	}
-	s.many--
-	if s.shared[key] = slices.Delete(s.shared[key], i, i+1); len(s.shared[key]) == 0 {
-		delete(s.shared, key)
-	}
-	return true
 }

@@ -124,17 +124,12 @@ func (l *lane) place(h *hold) {
 // lane returns the lane of the server that has key; nil if none is known.
 func (c *Client) lane(key string) *lane { return laneOf(c.router.Server(key)) }
 
-// locate is called once h is among the client's holds: what moved before that
-// has not moved it.
-func (c *Client) locate(h *hold) {
-	if c.scripts.traits.Slots {
-		c.lane(h.name).place(h)
-	}
-}
+// place takes h to the lane of the server that has its key.
+func (c *Client) place(h *hold) { c.lane(h.name).place(h) }
 
 // relocate takes every hold to the lane of the server that now has its key.
 func (c *Client) relocate() {
-	for _, h := range c.all() {
-		c.lane(h.name).place(h)
+	for _, h := range c.tables.all() {
+		c.place(h)
 	}
 }

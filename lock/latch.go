@@ -88,15 +88,15 @@ func (l *CountDownLatch) Wait(ctx context.Context) error {
 	if ctx.Err() != nil && !overdue(ctx) {
 		return waitErrorOf(ctx, l.name, nil)
 	}
-	if !l.c.begin(l.name, true) {
+	if !l.c.tables.begin(l.name, true) {
 		return closedError(l.name)
 	}
-	defer l.c.end(l.name)
+	defer l.c.tables.end(l.name)
 	if overdue(ctx) {
 		_, err := once(ctx, l.c.cfg.IOTimeout, l.name, l.look)
 		return err
 	}
-	w := newWaiter(l.c.shard(l.name), queueKey{l.name, latchQueue}, latchWait{l: l})
+	w := newWaiter(l.c.tables.shard(l.name), queueKey{l.name, latchQueue}, latchWait{l: l})
 	defer endWaiter(w)
 	return w.run(ctx)
 }

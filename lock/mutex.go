@@ -124,7 +124,7 @@ func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*atte
 	if err != nil {
 		return nil, err
 	}
-	s := c.shard(name)
+	s := c.tables.shard(name)
 	if !s.begin(true) {
 		return nil, closedError(name)
 	}
@@ -227,7 +227,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Hel
 	case err != nil: // the yes came after its trust had ended, or the server's
 		a.retire()
 		return nil, &UnknownError{Op: "acquire", Name: a.name, Err: err}
-	case !c.adopt(h, a.waiter):
+	case !c.tables.adopt(h, a.waiter):
 		h.lease.Release()
 		a.retire()
 		return nil, closedError(a.name)

@@ -138,7 +138,7 @@ func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held,
 	if ctx.Err() != nil {
 		return nil, waitErrorOf(ctx, name, nil)
 	}
-	s := c.shard(name)
+	s := c.tables.shard(name)
 	if !s.begin(true) {
 		return nil, closedError(name)
 	}
@@ -302,10 +302,10 @@ func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
 	if err := p.s.c.checkName(p.s.name); err != nil {
 		return PermitInfo{}, err
 	}
-	if !p.s.c.begin(p.s.name, true) {
+	if !p.s.c.tables.begin(p.s.name, true) {
 		return PermitInfo{}, closedError(p.s.name)
 	}
-	defer p.s.c.end(p.s.name)
+	defer p.s.c.tables.end(p.s.name)
 	a := p.s.c.scripts.callKeys(ctx, p.s.name, script.PermitInspect, 2, nil, p.s.name, keys.PermitsTaken(p.s.name), time.Now().UnixMilli())
 	if a.Err != nil {
 		return PermitInfo{}, p.s.c.scripts.callError("inspect", p.s.name, a)

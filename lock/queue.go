@@ -127,15 +127,6 @@ func pacingOf(cfg Config, k queueKind) waitqueue.Pacing {
 	}
 }
 
-// now is the time for Lines and Probes.
-func (c *Client) now() waitqueue.Instant { return waitqueue.Instant(time.Since(c.start)) }
-
-// heard is what l has heard, for a Probe.
-func (c *Client) heard(l *pubsub.Listener) waitqueue.Heard {
-	news := l.News()
-	return waitqueue.Heard{Confirmed: news.Confirmed, Messages: news.Messages, Upto: waitqueue.Instant(news.Upto.Sub(c.start))}
-}
-
 // queueLocked returns the queue of k, a new one if there is none. That of a Mutex
 // learns which hold the client has already.
 func (s *shard) queueLocked(k queueKey) *queue {
@@ -143,18 +134,18 @@ func (s *shard) queueLocked(k queueKey) *queue {
 	if q != nil {
 		return q
 	}
-	q, _ = s.c.spareQueues.Get().(*queue)
+	q, _ = s.tables.spareQueues.Get().(*queue)
 	if q == nil {
 		q = &queue{listener: pubsub.NewListener(make(chan struct{}, 1))}
 	}
 	q.key = k
-	q.line, q.probe = waitqueue.NewLine[owner, *hold](k.kind.line(), &s.c.run), waitqueue.NewProbe(&s.c.pacing[k.kind])
+	q.line, q.probe = waitqueue.NewLine[owner, *hold](k.kind.line(), &s.tables.run), waitqueue.NewProbe(&s.tables.pacing[k.kind])
 	s.queues.add(q)
 	if h := s.holds.get(k.name); k.kind == mutexQueue && h != nil && !h.is(lost) {
 		q.line.Held(h.owner, false, h)
 		if h.is(leaving) {
 			q.line.Leaving(h.owner, h, 0)
-			q.probe.Releasing(s.c.now())
+			q.probe.Releasing(s.tables.now())
 		}
 	}
 	if s.closed {
@@ -174,7 +165,7 @@ func (s *shard) dropLocked(q *queue) *queue {
 }
 
 // endQueue ends what dropLocked returned.
-func (c *Client) endQueue(q *queue) {
+func (t *tables) endQueue(q *queue) {
 	if q == nil {
 		return
 	}
@@ -184,7 +175,7 @@ func (c *Client) endQueue(q *queue) {
 	default:
 	}
 	*q = queue{listener: q.listener} // it keeps no hold
-	c.spareQueues.Put(q)
+	t.spareQueues.Put(q)
 }
 
 // stepLocked carries out what an event of a Line has brought.
@@ -194,7 +185,7 @@ func (s *shard) stepLocked(done lineStep) {
 	}
 	for _, h := range done.PassOn {
 		s.calls++
-		s.c.releaseUnclaimed(h)
+		s.tables.passOn(h)
 	}
 }
 
@@ -241,7 +232,7 @@ func (s *shard) tookLocked(h *hold, w *waiter) (ended *queue) {
 				if h.kind == readKind {
 					left = 1 // others may read, too
 				}
-				q.probe.Answered(s.c.now(), w.mark, waitqueue.Answer{Outcome: waitqueue.Taken, Left: left})
+				q.probe.Answered(s.tables.now(), w.mark, waitqueue.Answer{Outcome: waitqueue.Taken, Left: left})
 			}
 			s.stepLocked(q.line.Took(&w.caller, h))
 			ended = s.dropLocked(q)
@@ -263,9 +254,9 @@ func (s *shard) leavingLocked(h *hold) (next *waiter, run bool) {
 			continue
 		}
 		run = q.line.Run() > 0
-		first, done := q.line.Leaving(h.owner, h, s.c.now())
+		first, done := q.line.Leaving(h.owner, h, s.tables.now())
 		if h.kind.exclusive() { // else others may have it too
-			q.probe.Releasing(s.c.now())
+			q.probe.Releasing(s.tables.now())
 		}
 		s.stepLocked(done)
 		if first != nil {
@@ -279,7 +270,7 @@ func (s *shard) leavingLocked(h *hold) (next *waiter, run bool) {
 // holds now, has taken the place of h and is for w.
 func (s *shard) handedLocked(h *hold, w *waiter, next *hold) {
 	q := s.queues.get(queueKey{h.name, mutexQueue})
-	s.stepLocked(q.line.Handed(h.owner, h, &w.caller, next, s.c.now()))
+	s.stepLocked(q.line.Handed(h.owner, h, &w.caller, next, s.tables.now()))
 }
 
 // goneLocked tells the queues of h's name, those that know of h, that h has ended. It
@@ -295,7 +286,7 @@ func (s *shard) goneLocked(h *hold, r runEnd) (ended [2]*queue) {
 		case q.line.Has(h.owner, h):
 			q.probe.Freed()
 			if r.others > 0 {
-				q.probe.RunEnded(s.c.now(), r.heard+uint64(r.others), r.roundTrip)
+				q.probe.RunEnded(s.tables.now(), r.heard+uint64(r.others), r.roundTrip)
 			}
 			s.stepLocked(q.line.Gone(h.owner, h))
 			ended[i] = s.dropLocked(q)
@@ -307,8 +298,8 @@ func (s *shard) goneLocked(h *hold, r runEnd) (ended [2]*queue) {
 }
 
 // freed is freedLocked.
-func (c *Client) freed(k queueKey) {
-	s := c.shard(k.name)
+func (t *tables) freed(k queueKey) {
+	s := t.shard(k.name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.freedLocked(k)

@@ -101,10 +101,10 @@ func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 	if ctx.Err() != nil {
 		return nil, waitErrorOf(ctx, d.name, nil)
 	}
-	if !d.c.begin(d.name, refuse) {
+	if !d.c.tables.begin(d.name, refuse) {
 		return nil, closedError(d.name)
 	}
-	defer d.c.end(d.name)
+	defer d.c.tables.end(d.name)
 	ctx, cancel := context.WithTimeout(ctx, d.c.cfg.UnlockTimeout)
 	defer cancel()
 	reply, err := d.carryOut(ctx, nil)
@@ -124,10 +124,10 @@ func (c *Client) readAt(ctx context.Context, op, name string, s *script.Script, 
 	if err := c.checkName(name); err != nil {
 		return nil, err
 	}
-	if !c.begin(name, true) {
+	if !c.tables.begin(name, true) {
 		return nil, closedError(name)
 	}
-	defer c.end(name)
+	defer c.tables.end(name)
 	a := c.scripts.call(ctx, name, s, nil, args...)
 	if a.Err != nil {
 		return nil, c.scripts.callError(op, name, a)

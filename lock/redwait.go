@@ -61,7 +61,7 @@ func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 	}
 	if w.shared {
 		for _, m := range r.members {
-			defer m.c.watchOwner(m.name, o, w.wake)()
+			defer m.c.tables.watchOwner(m.name, o, w.wake)()
 		}
 	}
 	defer w.deafen()

@@ -24,11 +24,11 @@ type returned struct {
 // hand-offs is over, or if an earlier handOverOrRelease of h went unanswered (again).
 func (c *Client) handOverOrRelease(ctx context.Context, h *hold, again bool) (returned, error) {
 	var run runEnd
-	defer func() { c.forgetAfter(h, run) }() // nobody of this client goes on before
+	defer func() { c.tables.forgetAfter(h, run) }() // nobody of this client goes on before
 	inRun := false
 	if !again {
 		var w *waiter
-		if w, inRun = c.leaving(h); w != nil {
+		if w, inRun = c.tables.leaving(h); w != nil {
 			r, err := c.handOver(ctx, h, w)
 			if !errors.Is(err, errRefused) {
 				return r, err
@@ -51,19 +51,6 @@ func (c *Client) handOverOrRelease(ctx context.Context, h *hold, again bool) (re
 		run = runEnd{others: others, heard: heard, roundTrip: time.Since(began)}
 	}
 	return r, nil
-}
-
-// leaving tells the queue of h's name that h is about to end on Redis. It returns the
-// waiter that h is to be handed to, or nil, and whether a run of hand-overs led to h.
-func (c *Client) leaving(h *hold) (next *waiter, run bool) {
-	s := h.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next, run = s.leavingLocked(h)
-	if next != nil && next.wants.(*attempt).kind != h.kind {
-		next = nil
-	}
-	return next, run
 }
 
 // errRefused: Redis refused a hand-off (it is out of memory, say) and changed
@@ -104,24 +91,8 @@ func (c *Client) handOver(ctx context.Context, h *hold, w *waiter) (returned, er
 		next.orphanFor(a.lease)
 		return r, nil
 	}
-	c.deliver(h, w, next)
+	c.tables.deliver(h, w, next)
 	return r, nil
-}
-
-// deliver makes next, which h was handed over as, the hold of its name and gives it to
-// w. If w has left, or Close has begun, which tells only those that it found among the
-// holds, next is passed on. A call of the same owner that re-enters it before that is
-// told all the same.
-func (c *Client) deliver(h *hold, w *waiter, next *hold) {
-	s := h.shard
-	s.mu.Lock()
-	next.closing = s.closed // nobody else knows it yet
-	s.wakeCallersLocked(next)
-	s.holds.set(next)
-	s.handedLocked(h, w, next)
-	s.mu.Unlock()
-	c.locate(next)
-	c.forgetLost(next)
 }
 
 // releaseUnclaimed gives back, in the background, what was handed to a waiter that has

@@ -79,7 +79,7 @@ type readers struct{ rwLocks }
 
 func (readers) acquire(a *attempt, field string) command {
 	c, writer, wait := a.c, "", 1
-	if h := c.sharedHold(a.name, a.owner, writeKind); h != nil {
+	if h := c.tables.sharedHold(a.name, a.owner, writeKind); h != nil {
 		writer = h.field()
 	}
 	if c.cfg.ReadersFirst {
@@ -102,7 +102,7 @@ func (readers) reenter(h *hold, count int32, lease time.Duration) command {
 }
 
 func (readers) class() carrier.Class                       { return carrier.Readers }
-func (readers) held(c *Client, name string, o owner) *hold { return c.sharedHold(name, o, readKind) }
+func (readers) held(t *tables, name string, o owner) *hold { return t.sharedHold(name, o, readKind) }
 
 func (readers) locks(i Info) bool {
 	return i.Foreign || slices.ContainsFunc(i.Holders, func(h Holder) bool { return !h.Writing })
@@ -139,13 +139,13 @@ func (writers) reenter(h *hold, count int32, lease time.Duration) command {
 }
 
 func (writers) class() carrier.Class                       { return carrier.Fields }
-func (writers) held(c *Client, name string, o owner) *hold { return c.sharedHold(name, o, writeKind) }
+func (writers) held(t *tables, name string, o owner) *hold { return t.sharedHold(name, o, writeKind) }
 func (writers) locks(i Info) bool                          { return i.Foreign || i.Writing }
 
 // orphanOutlived: a reading of the same owner keeps the key, and the field would keep
 // all others out for as long. When nothing could be renewed, the others end too.
 func (writers) orphanOutlived(h *hold, why Reason) {
-	if why == Expired || why == MaxHold || why == TrustEnded && h.shard.c.sharedHold(h.name, h.owner, readKind) != nil {
+	if why == Expired || why == MaxHold || why == TrustEnded && h.shard.c.tables.sharedHold(h.name, h.owner, readKind) != nil {
 		h.orphan()
 	}
 }

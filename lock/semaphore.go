@@ -115,7 +115,7 @@ func tooMany(op, name string) error {
 func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
 	done, err := s.c.recorded(op, s.name, code, n, keys.SemaphoreChannel(s.name)).insist(ctx, refuse)
 	if err == nil {
-		s.c.freed(queueKey{s.name, permitsQueue})
+		s.c.tables.freed(queueKey{s.name, permitsQueue})
 	}
 	return done, err
 }
@@ -155,11 +155,11 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 	if ctx.Err() != nil {
 		return waitErrorOf(ctx, s.name, nil)
 	}
-	if !s.c.begin(s.name, true) {
+	if !s.c.tables.begin(s.name, true) {
 		return closedError(s.name)
 	}
-	defer s.c.end(s.name)
-	w := newWaiter(s.c.shard(s.name), queueKey{s.name, permitsQueue}, semaphoreAcquire{s: s, n: n})
+	defer s.c.tables.end(s.name)
+	w := newWaiter(s.c.tables.shard(s.name), queueKey{s.name, permitsQueue}, semaphoreAcquire{s: s, n: n})
 	defer endWaiter(w)
 	w.needs, w.final, w.caller.Try = n, true, !wait
 	return w.run(ctx)
@@ -198,10 +198,10 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 	if err := s.c.checkName(s.name); err != nil {
 		return 0, err
 	}
-	if !s.c.begin(s.name, true) {
+	if !s.c.tables.begin(s.name, true) {
 		return 0, closedError(s.name)
 	}
-	defer s.c.end(s.name)
+	defer s.c.tables.end(s.name)
 	ctx, cancel := context.WithTimeout(ctx, s.c.cfg.UnlockTimeout)
 	defer cancel()
 	taken, _, err := s.take(ctx, "drain", "all")

@@ -1,20 +1,28 @@
 package lock
 
 import (
-	"hash/maphash"
+	"slices"
 	"sync"
 )
 
-// A Client's tables are spread over shards by the names of the locks, so that no
-// mutex of the whole client is on the way of Lock, Unlock, renewal or loss.
+// How many shards there are.
 const (
 	shardBits = 6
 	shards    = 1 << shardBits
 )
 
+// sharedKey finds the holds of those kinds that are not exclusive.
+type sharedKey struct {
+	name  string
+	owner owner
+	kind  kind
+}
+
 // shard has what a client holds, and who waits, under the names whose hash leads to it.
 type shard struct {
-	c *Client // immutable
+	// immutable
+	tables *tables
+	c      *Client // of the holds and waiters; the shard itself does not need it
 
 	mu      sync.Mutex            // guards what follows
 	closed  bool                  // Close began
@@ -29,21 +37,48 @@ type shard struct {
 	_ [64]byte // the next one's mutex is in another cache line
 }
 
-// shard returns the shard of a name.
-func (c *Client) shard(name string) *shard {
-	return &c.shards[maphash.String(c.seed, name)>>(64-shardBits)]
-}
-
-// lookup returns the hold of a name, or nil.
-func (c *Client) lookup(name string) *hold {
-	s := c.shard(name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.holds.get(name)
-}
-
 // heldLocked is how many holds there are.
 func (s *shard) heldLocked() int { return s.holds.n + s.many }
+
+// ownLocked returns the hold that an owner can re-enter, or nil.
+func (s *shard) ownLocked(name string, o owner) *hold {
+	if h := s.holds.get(name); h != nil && h.owner == o && !h.is(leaving|lost) {
+		return h
+	}
+	return nil
+}
+
+// addLocked makes h known, to those above all who can re-enter it now.
+func (s *shard) addLocked(h *hold) {
+	s.wakeCallersLocked(h)
+	if h.kind.exclusive() {
+		s.holds.set(h)
+		return
+	}
+	if s.shared == nil {
+		s.shared = make(map[sharedKey][]*hold)
+	}
+	key := sharedKey{h.name, h.owner, h.kind}
+	s.shared[key] = append(s.shared[key], h)
+	s.many++
+}
+
+// removeLocked makes h unknown, and reports whether it was known.
+func (s *shard) removeLocked(h *hold) bool {
+	if h.kind.exclusive() {
+		return s.holds.remove(h)
+	}
+	key := sharedKey{h.name, h.owner, h.kind}
+	i := slices.Index(s.shared[key], h)
+	if i < 0 {
+		return false
+	}
+	s.many--
+	if s.shared[key] = slices.Delete(s.shared[key], i, i+1); len(s.shared[key]) == 0 {
+		delete(s.shared, key)
+	}
+	return true
+}
 
 // appendAllLocked appends all holds.
 func (s *shard) appendAllLocked(holds []*hold) []*hold {
@@ -55,23 +90,6 @@ func (s *shard) appendAllLocked(holds []*hold) []*hold {
 	}
 	return holds
 }
-
-// all returns all holds.
-func (c *Client) all() (holds []*hold) {
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		holds = s.appendAllLocked(holds)
-		s.mu.Unlock()
-	}
-	return holds
-}
-
-// begin is shard.begin of a name's shard.
-func (c *Client) begin(name string, acquisition bool) bool { return c.shard(name).begin(acquisition) }
-
-// end undoes begin.
-func (c *Client) end(name string) { c.shard(name).end() }
 
 // begin notes a call that Close waits for; an acquisition is refused once Close began.
 func (s *shard) begin(acquisition bool) bool {
@@ -99,8 +117,8 @@ func (s *shard) idleLocked() {
 		return
 	}
 	s.idle = true
-	if s.c.busy.Add(-1) == 0 {
-		close(s.c.idle)
+	if s.tables.busy.Add(-1) == 0 {
+		close(s.tables.idle)
 	}
 }
 

@@ -38,12 +38,11 @@ type waiter struct {
 
 // newWaiter returns a waiter that has not joined yet. It is given to endWaiter.
 func newWaiter(s *shard, k queueKey, wants wants) *waiter {
-	c := s.c
-	w, _ := c.spareWaiters.Get().(*waiter)
+	w, _ := s.tables.spareWaiters.Get().(*waiter)
 	if w == nil {
 		w = &waiter{}
 	}
-	w.c, w.shard, w.key, w.wants, w.needs = c, s, k, wants, 1
+	w.c, w.shard, w.key, w.wants, w.needs = s.c, s, k, wants, 1
 	w.caller.User = w
 	return w
 }
@@ -57,9 +56,9 @@ func endWaiter(w *waiter) {
 	case <-w.wake:
 	default:
 	}
-	c := w.c
+	t := w.shard.tables
 	*w = waiter{wake: w.wake} // it keeps no Held
-	c.spareWaiters.Put(w)
+	t.spareWaiters.Put(w)
 }
 
 // wants is what a waiter wants.
@@ -157,9 +156,9 @@ func (w *waiter) look() turn {
 	case waitqueue.DoWait:
 		w.sleepsLocked()
 	case waitqueue.DoProbe:
-		now := c.now()
+		now := c.tables.now()
 		if q.line.First() == &w.caller {
-			q.probe.Hear(now, c.heard(&q.listener))
+			q.probe.Hear(now, c.tables.heard(&q.listener))
 			if due := q.probe.Due(w.needs); due > now {
 				w.sleepsLocked()
 				t.Do, t.first, t.in, t.listen = waitqueue.DoWait, true, time.Duration(due-now), q.refused
@@ -240,7 +239,7 @@ func (w *waiter) waits() {
 // warn says once that w waits for a lock of this client.
 func (w *waiter) warn() {
 	w.warned = true
-	if w.key.kind == mutexQueue && w.c.lookup(w.key.name) != nil {
+	if w.key.kind == mutexQueue && w.c.tables.lookup(w.key.name) != nil {
 		w.c.cfg.Logger.Warn("lock: still waiting for a lock that this client itself holds; "+
 			"re-entry needs the context of its Held", "name", w.key.name, "waited", warnAfter)
 	}
@@ -250,7 +249,7 @@ func (w *waiter) warn() {
 // more. Whoever ends a hold tells that without I/O.
 func (w *waiter) awaitEnd(ctx context.Context, h *hold) {
 	if h.is(lost) {
-		w.c.forget(h)
+		w.c.tables.forget(h)
 		return
 	}
 	w.shard.mu.Lock()
@@ -274,7 +273,7 @@ func (w *waiter) got(left int64) {
 	c, s := w.c, w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w.q.probe.Answered(c.now(), w.mark, waitqueue.Answer{Outcome: waitqueue.Taken, Left: left})
+	w.q.probe.Answered(c.tables.now(), w.mark, waitqueue.Answer{Outcome: waitqueue.Taken, Left: left})
 	if w.key.kind == latchQueue {
 		s.stepLocked(w.q.line.Opened(&w.caller))
 	}
@@ -317,7 +316,7 @@ func (w *waiter) answered(left int64, err error) {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q, now := w.q, w.c.now()
+	q, now := w.q, w.c.tables.now()
 	switch {
 	case errors.Is(err, ErrNotAcquired):
 		q.refused = true
@@ -409,5 +408,5 @@ func (w *waiter) leave() {
 	ended := s.dropLocked(w.q)
 	s.mu.Unlock()
 	w.outlived = ended != nil
-	w.c.endQueue(ended)
+	w.c.tables.endQueue(ended)
 }
