@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/topology"
 	"github.com/wheellock/wheellock/renewal"
@@ -24,27 +25,28 @@ type Client struct {
 	dog      *renewal.Watchdog
 	topology topology.Topology // nil of a pool
 	router   *servers.Router
-	scripts  scripts
 	orphans  *orphans
 	ctx      context.Context // ends when Close gives up waiting
 	cancel   context.CancelFunc
+	closing  chan struct{} // closed when Close began
 
 	// atomic
 	owners atomic.Uint64 // the last fresh owner
 	seqs   atomic.Uint64 // the last seq: one for every outermost attempt
 	tries  atomic.Uint64 // acquire scripts sent
 	fair   atomic.Int64  // waiters at fair mutexes
+	closed atomic.Bool   // Close began
+
+	// Each of these says itself what guards its fields.
+	scripts scripts
+	hooks   hooks
+	tables  tables
+	lost    backlog[loss] // holds that are lost, to be taken out of the tables
+
+	wg sync.WaitGroup // what releaseUnclaimed started
 
 	releasing            sync.Once // releaseAll
 	released, unreleased int       // what that did; written by it alone
-
-	closed  atomic.Bool    // Close began
-	closing chan struct{}  // closed when it did
-	wg      sync.WaitGroup // what releaseUnclaimed started
-	lost    backlog[loss]  // holds that are lost, to be taken out of the tables
-	events  backlog[Event] // for the Lost hook
-
-	tables tables
 }
 
 // New returns a Client of the one server that pool dials, or all faults of its
@@ -91,8 +93,8 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 		cfg: cfg, id: newUUID(), dog: dog, closing: make(chan struct{}),
 	}
 	c.tables.init(c, c.releaseUnclaimed)
-	c.lost.init(c.forgetLoss)
-	c.events.init(c.callLost)
+	c.lost.init(loss.forget)
+	c.hooks.init(cfg)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.orphans = newOrphans(&c.scripts, cfg)
 	to := servers.Config{
@@ -126,10 +128,7 @@ func (c *Client) ID() string { return c.id }
 // I/O and keeps nothing, so it may be called for every use. A bad name is
 // reported by the first call that uses it.
 func (c *Client) Mutex(name string) *Mutex {
-	if name != "" { // an empty one is reported by the first call
-		name = c.cfg.KeyPrefix + name
-	}
-	return &Mutex{c: c, name: name}
+	return &Mutex{c: c, name: c.key(name)}
 }
 
 // Stats returns a snapshot of what the client holds and of its watchdog.
@@ -147,99 +146,19 @@ type Stats struct {
 	Renewal renewal.Stats // its Leases are those of Held
 }
 
-// Close refuses new locks, wakes waiters with ErrClosed, tells every holder by
-// its Done and Context (reason Closed) and then waits for their Unlocks until
-// ctx ends, renewing meanwhile. Locks that are still held then are left to
-// their TTL, or released if Config.ReleaseOnClose says so, which takes at most
-// Config.UnlockTimeout more; Close returns ctx.Err() if there were any, or if calls
-// were still under way. The error says how many, and what became of them. When
-// Close returns, no goroutine of the client runs, except a dial that was under way:
-// Close cancels its context and does not wait for it. So redis.DialContext ends at
-// once, but in a TLS handshake when that ends; a dial function without a context
-// ends by its own timeouts. Close may be called twice and from many goroutines.
-func (c *Client) Close(ctx context.Context) error {
-	if !c.closed.Swap(true) {
-		close(c.closing)
-		for i := range c.tables.shards {
-			for _, h := range c.tables.shards[i].close() {
-				h.announceClose()
-			}
-		}
+// key is the key in Redis of the object of that name.
+func (c *Client) key(name string) string {
+	if name == "" { // reported by the first call
+		return ""
 	}
-	var err error
-	select {
-	case <-c.tables.idle:
-	default:
-		select {
-		case <-c.tables.idle:
-		case <-ctx.Done():
-			err = c.endHeld(ctx.Err())
-		}
-	}
-	c.dog.Close()
-	c.orphans.close(ctx)
-	c.cancel()
-	c.router.Close(ErrClosed)
-	c.wg.Wait()
-	c.lost.drain()
-	c.events.drain()
-	return err
+	return c.cfg.KeyPrefix + name
 }
 
-// endHeld releases what is still held, if Config.ReleaseOnClose says so, and returns what
-// Close says of it. why ended the wait.
-func (c *Client) endHeld(why error) error {
-	held, fate, hint := c.Stats().Held, ", which are left to their TTL", ", give Close more time, or set Config.ReleaseOnClose"
-	if c.cfg.ReleaseOnClose {
-		// Another Close waits for it, and does not end the client meanwhile.
-		c.releasing.Do(c.releaseAll)
-		held = c.released + c.unreleased
-		fate = fmt.Sprintf(": %d were released, %d are left to their TTL", c.released, c.unreleased)
-		hint = ", or give Close more time"
+func (c *Client) checkName(name string) error {
+	if err := keys.Check(name); err != nil || !c.scripts.traits.Slots {
+		return err
 	}
-	if held == 0 {
-		return fmt.Errorf("lock: closed with no lock held, but while calls were under way: %w: give Close more time", why)
-	}
-	return fmt.Errorf("lock: closed with %d locks held%s: %w: unlock when Held.Done is closed%s", held, fate, why, hint)
-}
-
-// releaseAll releases what is still held, for Config.ReleaseOnClose. What is just being
-// unlocked is not its own.
-func (c *Client) releaseAll() {
-	holds := c.tables.all()
-	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
-	defer cancel()
-	var wg sync.WaitGroup
-	var unreleased atomic.Int64
-	limit := make(chan struct{}, 128)
-	for _, h := range holds {
-		if !h.lease.Release() {
-			continue
-		}
-		c.released++
-		limit <- struct{}{}
-		wg.Go(func() {
-			cmd := h.kind.rules().release(&c.scripts, h.name, h.field(), 0, c.cfg.Lease)
-			if a := c.scripts.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...); a.Err != nil {
-				unreleased.Add(1)
-			}
-			h.Lost(renewal.Closed)
-			<-limit
-		})
-	}
-	wg.Wait()
-	c.unreleased = int(unreleased.Load())
-	c.released -= c.unreleased
-}
-
-// ended reports whether Close has begun.
-func (c *Client) ended() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
-		return false
-	}
+	return keys.CheckSlot(name)
 }
 
 func newUUID() string {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -165,13 +164,6 @@ func (cfg *Config) renewal() renewal.Config {
 		TTL: cfg.Lease, MaxHold: cfg.MaxHold, Margin: cfg.Margin, MaxBatch: cfg.MaxBatch, Dispatchers: cfg.Dispatchers,
 		OnBatch: cfg.renewed(),
 	}
-}
-
-func (c *Client) checkName(name string) error {
-	if err := keys.Check(name); err != nil || !c.scripts.traits.Slots {
-		return err
-	}
-	return keys.CheckSlot(name)
 }
 
 // checkLease refuses what Redis or the watchdog could not keep.

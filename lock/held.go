@@ -218,8 +218,8 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 		h.lose(lost)
 		return isUnlocked, x.given(lost)
 	}
-	if hook := h.shard.c.cfg.Hooks.Released; hook != nil && !h.is(unseen) {
-		h.shard.c.callHook(hook, Event{Name: h.name, Token: h.token})
+	if hook := h.shard.c.hooks.Released; hook != nil && !h.is(unseen) {
+		h.shard.c.hooks.call(hook, Event{Name: h.name, Token: h.token})
 	}
 	return isUnlocked, x.given(nil)
 }

@@ -154,69 +154,6 @@ func (h *hold) leave() {
 	}
 }
 
-// Lost implements renewal.Owner. It is called by the watchdog, or by a script's
-// answer that says so, and ends the hold once.
-func (h *hold) Lost(r renewal.Reason) {
-	h.lose(&LostError{Name: h.name, Reason: reasonOf(r), Token: h.token})
-}
-
-// lose ends the hold. The holder is told first, and nothing here waits for a lock
-// under which others do much: the watchdog has other holds to tell.
-func (h *hold) lose(cause *LostError) {
-	h.mu.Lock()
-	if h.why != 0 {
-		h.mu.Unlock()
-		return
-	}
-	h.why = cause.Reason
-	h.set(lost, true)
-	watching := h.watching
-	h.watching = nil
-	h.mu.Unlock()
-	h.shard.c.lost.expect() // whoever was told and asks for Stats waits until h is not counted any more
-	watching.end(cause)
-	h.shard.c.lost.addExpected(loss{h, cause})
-}
-
-// announceClose ends the channels and contexts of a hold, and no more: it is
-// renewed until it is unlocked or Close gives up.
-func (h *hold) announceClose() {
-	h.mu.Lock()
-	h.closing = true
-	watching := h.watching
-	h.watching = nil
-	h.mu.Unlock()
-	watching.end(h.lostToClose())
-}
-
-func (h *hold) lostToClose() *LostError {
-	return &LostError{Name: h.name, Reason: Closed, Token: h.token}
-}
-
-// lostByLease ends a hold whose lease has ended by itself or by the answer
-// that the caller just got, and returns the error to give to the user.
-func (h *hold) lostByLease(otherwise renewal.Reason) *LostError {
-	reason := otherwise
-	if !h.lease.Release() {
-		if r, ok := h.lease.Lost(); ok {
-			reason = r // the watchdog found it first
-		}
-	}
-	h.Lost(reason)
-	h.shard.tables.forget(h)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lostErrorLocked()
-}
-
-// lostErrorLocked is the error of a hold that is lost, nil of others.
-func (h *hold) lostErrorLocked() *LostError {
-	if h.why == 0 {
-		return nil
-	}
-	return &LostError{Name: h.name, Reason: h.why, Token: h.token}
-}
-
 // reenter takes one more count. It returns errGone if the hold is no more and
 // never was the caller's to rely on: a fresh attempt is due.
 func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (*Held, error) {
@@ -295,18 +232,4 @@ func (h *hold) settle() {
 		again = fixed != (h.renewing == 0) // changed meanwhile: who did that may have come before us
 		h.mu.Unlock()
 	}
-}
-
-func reasonOf(r renewal.Reason) Reason {
-	switch r {
-	case renewal.NotOwner:
-		return NotOwner
-	case renewal.MaxHold:
-		return MaxHold
-	case renewal.Expired:
-		return Expired
-	case renewal.Closed:
-		return Closed
-	}
-	return TrustEnded
 }

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -42,45 +43,51 @@ type Event struct {
 	Err    error
 }
 
-// callHook calls a hook that is not nil.
-func (c *Client) callHook(hook func(Event), e Event) {
-	defer c.cfg.logPanic(e.Name)
+// hooks calls the Hooks of a Client.
+type hooks struct {
+	// immutable after New
+	Hooks
+	logger *slog.Logger
+
+	losses backlog[Event] // for Lost
+}
+
+func (k *hooks) init(cfg Config) {
+	k.Hooks, k.logger = cfg.Hooks, cfg.Logger
+	k.losses.init(func(e Event) { k.call(k.Lost, e) })
+}
+
+// call calls a hook that is not nil.
+func (k *hooks) call(hook func(Event), e Event) {
+	defer logPanic(k.logger, e.Name)
 	hook(e)
 }
 
+// tellLost calls Lost soon, if there is one. It does not block.
+func (k *hooks) tellLost(cause *LostError) {
+	if k.Lost != nil {
+		k.losses.add(Event{Name: cause.Name, Token: cause.Token, Err: cause})
+	}
+}
+
+// drain returns when Lost was called with all that it was to be told.
+func (k *hooks) drain() { k.losses.drain() }
+
 // logPanic is deferred around a hook that concerns the lock of that name.
-func (cfg *Config) logPanic(name string) {
+func logPanic(logger *slog.Logger, name string) {
 	if p := recover(); p != nil {
-		cfg.Logger.Error("lock: a hook panicked", "name", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		logger.Error("lock: a hook panicked", "name", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	}
 }
 
 // renewed makes the watchdog's report of a batch reach Hooks.Renewed, if there is one.
 func (cfg *Config) renewed() func(renewal.BatchReport) {
-	hook, logged := cfg.Hooks.Renewed, *cfg
+	hook, logger := cfg.Hooks.Renewed, cfg.Logger
 	if hook == nil {
 		return nil
 	}
 	return func(r renewal.BatchReport) {
-		defer logged.logPanic("")
+		defer logPanic(logger, "")
 		hook(r)
 	}
 }
-
-// loss is a hold that was lost, and why.
-type loss struct {
-	hold  *hold
-	cause *LostError
-}
-
-// forgetLoss does what comes after the holder was told: waiters go on, a field that
-// would outlive its hold is owed, and the Lost hook is told.
-func (c *Client) forgetLoss(l loss) {
-	c.tables.forget(l.hold)
-	l.hold.kind.rules().orphanOutlived(l.hold, l.cause.Reason)
-	if c.cfg.Hooks.Lost != nil {
-		c.events.add(Event{Name: l.cause.Name, Token: l.cause.Token, Err: l.cause})
-	}
-}
-
-func (c *Client) callLost(e Event) { c.callHook(c.cfg.Hooks.Lost, e) }

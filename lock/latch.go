@@ -73,7 +73,7 @@ func (l *CountDownLatch) Reset(ctx context.Context) (bool, error) {
 }
 
 func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script, refuse bool, args ...any) (int64, error) {
-	return l.c.recorded(op, l.name, s, args...).insist(ctx, refuse)
+	return newRecorded(l.c, op, l.name, s, args...).insist(ctx, refuse)
 }
 
 // Wait returns nil when the latch is open, at once if it is now. It is woken by

@@ -4,12 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
-
-	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/script"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // Mutex is one re-entrant lock on Redis, of any kind: a plain one, which has
@@ -86,13 +81,13 @@ func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
 		t.wait = false
 		return once(ctx, m.c.cfg.IOTimeout, m.name, func(ctx context.Context) (*Held, error) { return m.acquire(ctx, t) })
 	}
-	if m.c.cfg.Hooks.Acquired == nil {
+	if m.c.hooks.Acquired == nil {
 		return m.enter(ctx, t)
 	}
 	began := time.Now()
 	held, err := m.enter(ctx, t)
 	if err == nil && held.Count() == 1 {
-		m.c.callHook(m.c.cfg.Hooks.Acquired, Event{Name: m.name, Token: held.Token(), Waited: time.Since(began)})
+		m.c.hooks.call(m.c.hooks.Acquired, Event{Name: m.name, Token: held.Token(), Waited: time.Since(began)})
 	}
 	return held, err
 }
@@ -129,158 +124,4 @@ func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*atte
 		return nil, closedError(name)
 	}
 	return &attempt{c: c, shard: s, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
-}
-
-// attempt is one outermost acquisition on its way. Its field is used for as
-// long as Redis answers; after an unknown outcome it takes a new one, and the
-// old one becomes an orphan.
-type attempt struct {
-	c       *Client
-	shard   *shard // of the name
-	name    string
-	kind    kind
-	shared  bool // the owner came with the context, so others may have it too
-	awaited bool // another call's probe, see callers
-	beside  bool // it has a place of its own in Redis, and asks whatever other calls do
-	owner   owner
-	terms
-	seq    uint64
-	waiter *waiter // if it stands in a queue
-	held   *Held   // what the waiter got
-	writer string  // of a writer that waits: its name in the list of those, see RWMutex
-}
-
-// field is the field that the hold will have.
-func (a *attempt) field() string {
-	return (&hold{shard: a.shard, kind: a.kind, owner: a.owner, seq: a.seq}).field()
-}
-
-// request is the acquire script with its arguments.
-func (a *attempt) request(f string) command {
-	cmd := a.kind.rules().(mutexRules).acquire(a, f)
-	for _, owed := range a.c.orphans.fields(a.kind, a.name) {
-		cmd.args = append(cmd.args, owed)
-	}
-	return cmd
-}
-
-// try sends the acquire script once.
-func (a *attempt) try(ctx context.Context) (*Held, error) {
-	c, f := a.c, a.field()
-	cmd := a.request(f)
-	name, k, lease := a.name, a.kind, a.lease
-	writer := a.writer
-	// If the caller leaves before the answer, an acquired lock goes back. A writer
-	// has withdrawn when it left; with Config.Replicas that went over another
-	// connection, and this request may have announced it after that.
-	late := func(ans pipe.Answer) {
-		if writer != "" {
-			c.withdraw(name, writer)
-		}
-		switch token, _, err := c.scripts.parseAcquire(name, ans); {
-		case token > 0 || ans.Taken:
-			c.orphans.add(k, name, f, lease)
-		case mayHaveRun(ans, err):
-			c.orphans.addUnanswered(k, name, f, lease)
-		}
-	}
-	c.tries.Add(1)
-	var ans pipe.Answer
-	if cmd.script == script.Acquire {
-		ans = c.scripts.callToken(ctx, cmd.script, late, cmd.args[4].(int64), cmd.args...)
-	} else {
-		ans = c.scripts.callKeys(ctx, a.name, cmd.script, cmd.keys, late, cmd.args...)
-	}
-	token, other, err := c.scripts.parseAcquire(a.name, ans)
-	switch {
-	case err != nil:
-		if ans.Taken || mayHaveRun(ans, err) {
-			a.c.orphans.addUnanswered(a.kind, a.name, f, a.lease)
-			a.renew()
-		}
-		return nil, err
-	case other != nil:
-		return nil, other
-	}
-	return a.grant(ctx, ans, token)
-}
-
-// grant makes a hold of an acquisition that Redis said yes to.
-func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Held, error) {
-	c := a.c
-	if ans.Acks < c.cfg.Replicas {
-		a.undo(ctx)
-		return nil, &ReplicationError{Name: a.name, Wanted: c.cfg.Replicas, Acknowledged: ans.Acks}
-	}
-	h := &hold{shard: a.shard, name: a.name, kind: a.kind, owner: a.owner, seq: a.seq, token: token, count: 1}
-	if !a.kind.exclusive() {
-		h.token = 0 // none was minted
-	}
-	if a.renewed {
-		h.renewing = 1
-	}
-	err := c.lane(h.name).keep(h, renewal.Terms{Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed})
-	switch {
-	case errors.Is(err, renewal.ErrClosed) && c.ended():
-		a.retire()
-		return nil, closedError(a.name)
-	case err != nil: // the yes came after its trust had ended, or the server's
-		a.retire()
-		return nil, &UnknownError{Op: "acquire", Name: a.name, Err: err}
-	case !c.tables.adopt(h, a.waiter):
-		h.lease.Release()
-		a.retire()
-		return nil, closedError(a.name)
-	}
-	return h.firstHeld(a.renewed), nil
-}
-
-// undo releases what an attempt has taken and may not keep, and gives it a new
-// field.
-func (a *attempt) undo(ctx context.Context) {
-	cmd := a.kind.rules().release(&a.c.scripts, a.name, a.field(), 0, MinLease)
-	ans := a.c.scripts.callKeys(ctx, a.name, cmd.script, cmd.keys, nil, cmd.args...)
-	if ans.Err != nil {
-		a.retire()
-		return
-	}
-	a.renew()
-}
-
-// retire leaves the field to the orphans and takes a new one.
-func (a *attempt) retire() {
-	a.c.orphans.add(a.kind, a.name, a.field(), a.lease)
-	a.renew()
-}
-
-// renew takes a new field.
-func (a *attempt) renew() {
-	if a.kind == permitKind {
-		a.owner = newPermits(int64(a.owner.id))
-		return
-	}
-	a.seq = a.c.seqs.Add(1)
-}
-
-// backoff is the pause after the try-th unknown outcome in a row.
-func backoff(try int) time.Duration {
-	d := min(10*time.Millisecond<<min(try, 7), time.Second)
-	return d - rand.N(d/4+1)
-}
-
-// pause waits for d; it returns early, with an error, if ctx ends, and early
-// without one if stop is closed.
-func pause(ctx context.Context, stop <-chan struct{}, d time.Duration) error {
-	if err := ctx.Err(); err != nil || d <= 0 {
-		return err
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-stop:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
 }

@@ -69,7 +69,7 @@ func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
 	if err := errors.Join(p.s.c.checkName(p.s.name), checkPermits(p.s.name, "permits", n, 0)); err != nil {
 		return err
 	}
-	d := p.s.c.recorded("set permits", p.s.name, script.PermitSet, keys.PermitsTaken(p.s.name), n, keys.SemaphoreChannel(p.s.name))
+	d := newRecorded(p.s.c, "set permits", p.s.name, script.PermitSet, keys.PermitsTaken(p.s.name), n, keys.SemaphoreChannel(p.s.name))
 	d.keys++
 	_, err := d.insist(ctx, true)
 	return err
@@ -146,8 +146,8 @@ func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held,
 	began := time.Now()
 	a := &attempt{c: c, shard: s, name: name, kind: permitKind, owner: newPermits(n), terms: t}
 	held, err := p.take(ctx, a)
-	if hook := c.cfg.Hooks.Acquired; hook != nil && err == nil {
-		c.callHook(hook, Event{Name: name, Waited: time.Since(began)})
+	if hook := c.hooks.Acquired; hook != nil && err == nil {
+		c.hooks.call(hook, Event{Name: name, Waited: time.Since(began)})
 	}
 	return held, err
 }

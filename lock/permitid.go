@@ -54,7 +54,7 @@ func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	if err := errors.Join(c.checkName(name), err); err != nil || len(ids) == 0 {
 		return err
 	}
-	d := c.recorded("release", name, script.PermitFree, keys.PermitsTaken(name), texts, time.Now().UnixMilli(), keys.SemaphoreChannel(name))
+	d := newRecorded(c, "release", name, script.PermitFree, keys.PermitsTaken(name), texts, time.Now().UnixMilli(), keys.SemaphoreChannel(name))
 	d.keys++
 	d.args = c.scripts.publishing(d.args)
 	reply, err := d.run(context.WithoutCancel(ctx), false)
@@ -96,7 +96,7 @@ func (p *PermitSemaphore) SetLease(ctx context.Context, id string, d time.Durati
 		return err
 	}
 	now := time.Now().UnixMilli()
-	request := c.recorded("set lease", name, script.PermitSetLease, text, now+ms(d), now)
+	request := newRecorded(c, "set lease", name, script.PermitSetLease, text, now+ms(d), now)
 	request.args[0] = keys.PermitsTaken(name)
 	n, err := request.number(request.run(ctx, true))
 	if err == nil && n != 1 {

@@ -3,8 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
@@ -18,7 +16,6 @@ const (
 	// resendTime is how long after its first sending a request is sent again:
 	// well before its result is forgotten, for a copy may be under way.
 	resendTime = 20 * time.Second
-	maxPermits = 1<<31 - 1 // Redisson counts with Java's int
 )
 
 // recorded is one request to an object that has no owner, a semaphore or a latch.
@@ -34,7 +31,7 @@ type recorded struct {
 	written time.Time // zero while it is sure that no copy was written
 }
 
-func (c *Client) recorded(op, name string, s *script.Script, args ...any) *recorded {
+func newRecorded(c *Client, op, name string, s *script.Script, args ...any) *recorded {
 	result := keys.Result(name, c.id, c.seqs.Add(1))
 	args = append([]any{name, result}, args...)
 	return &recorded{c: c, op: op, name: name, script: s, keys: 2, args: append(args, ms(resultTTL))}
@@ -112,66 +109,4 @@ func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 		d.c.orphans.send(&orphan{name: d.name, command: command{d.script, d.keys, d.args}, until: d.until()})
 	}
 	return reply, err
-}
-
-// read sends a script that changes nothing, once.
-func (c *Client) read(ctx context.Context, op, name string, s *script.Script, args ...any) (any, error) {
-	return c.readAt(ctx, op, name, s, append([]any{name}, args...)...)
-}
-
-// readAt is read of another key that belongs to name, the first of args.
-func (c *Client) readAt(ctx context.Context, op, name string, s *script.Script, args ...any) (any, error) {
-	if err := c.checkName(name); err != nil {
-		return nil, err
-	}
-	if !c.tables.begin(name, true) {
-		return nil, closedError(name)
-	}
-	defer c.tables.end(name)
-	a := c.scripts.call(ctx, name, s, nil, args...)
-	if a.Err != nil {
-		return nil, c.scripts.callError(op, name, a)
-	}
-	return a.Reply, nil
-}
-
-// readCount returns the value of a counter, and whether there is one.
-func (c *Client) readCount(ctx context.Context, op, name string) (int64, bool, error) {
-	reply, err := c.read(ctx, op, name, script.Count)
-	if err != nil || reply == nil {
-		return 0, false, err
-	}
-	text, ok := reply.([]byte)
-	if !ok {
-		return 0, false, badReply(op, name, reply)
-	}
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil {
-		return 0, false, fmt.Errorf("%w: %s of %q: it is no counter but %.50q", ErrNotALock, op, name, text)
-	}
-	return n, true, nil
-}
-
-// key is the key in Redis of the object of that name.
-func (c *Client) key(name string) string {
-	if name == "" { // reported by the first call
-		return ""
-	}
-	return c.cfg.KeyPrefix + name
-}
-
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
-}
-
-func checkPermits(name, what string, n, least int64) error {
-	if n < least || n > maxPermits {
-		return fmt.Errorf("lock: %q: the number of %s is %d: it must be from %d to %d", name, what, n, least, maxPermits)
-	}
-	return nil
 }

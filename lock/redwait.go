@@ -296,7 +296,7 @@ func (w *redWait) listen() bool {
 func (w *redWait) noteEnded() {
 	w.ended = w.ended[:0]
 	for _, m := range w.r.members {
-		w.ended = append(w.ended, m.c.ended())
+		w.ended = append(w.ended, isClosed(m.c.closing))
 	}
 }
 

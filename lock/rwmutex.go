@@ -161,7 +161,7 @@ func (m *Mutex) takeRW(ctx context.Context, a *attempt) (held *Held, err error) 
 	w.caller.Shared = a.kind == readKind
 	held, err = a.stand(ctx, w)
 	if a.writer != "" && (held == nil || held.h.seq != a.seq) { // a re-entry's script knows nothing of writers
-		m.c.withdraw(m.name, a.writer)
+		withdraw(m.c, m.name, a.writer)
 	}
 	return held, err
 }
@@ -181,7 +181,7 @@ func (x rwAcquire) barred(*hold) error {
 }
 
 // withdraw tells readers that a writer waits no more.
-func (c *Client) withdraw(name, writer string) {
+func withdraw(c *Client, name, writer string) {
 	c.orphans.send(&orphan{
 		name: name, until: time.Now().Add(announcement(c.cfg)),
 		command: command{script.RwWithdraw, 1, c.scripts.publishing([]any{keys.RWWriters(name), writer, keys.RWChannel(name)})},

@@ -11,6 +11,9 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
+// maxPermits is the most that Redisson counts, with Java's int.
+const maxPermits = 1<<31 - 1
+
 // Semaphore is a counter of permits on Redis in the format of Redisson's
 // RSemaphore: a number under the semaphore's name. All methods are safe for
 // concurrent use. Permits have no owner: whoever likes may release, and what a
@@ -113,7 +116,7 @@ func tooMany(op, name string) error {
 // change carries out a request whose only argument, but for the channel, is n. A
 // client that closes refuses it, or not.
 func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
-	done, err := s.c.recorded(op, s.name, code, n, keys.SemaphoreChannel(s.name)).insist(ctx, refuse)
+	done, err := newRecorded(s.c, op, s.name, code, n, keys.SemaphoreChannel(s.name)).insist(ctx, refuse)
 	if err == nil {
 		s.c.tables.freed(queueKey{s.name, permitsQueue})
 	}
@@ -212,7 +215,7 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 // is undone.
 func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free int64, err error) {
 	s.c.tries.Add(1)
-	d := s.c.recorded(op, s.name, script.SemaphoreTake, wanted)
+	d := newRecorded(s.c, op, s.name, script.SemaphoreTake, wanted)
 	reply, err := d.carryOut(ctx, s.c.closing)
 	if err == nil {
 		if pair, ok := reply.([]any); ok && len(pair) == 2 {
@@ -252,4 +255,11 @@ type SemaphoreInfo struct {
 func (s *Semaphore) Inspect(ctx context.Context) (SemaphoreInfo, error) {
 	n, ok, err := s.c.readCount(ctx, "inspect", s.name)
 	return SemaphoreInfo{Exists: ok, Available: n}, err
+}
+
+func checkPermits(name, what string, n, least int64) error {
+	if n < least || n > maxPermits {
+		return fmt.Errorf("lock: %q: the number of %s is %d: it must be from %d to %d", name, what, n, least, maxPermits)
+	}
+	return nil
 }

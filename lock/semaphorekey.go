@@ -20,7 +20,7 @@ import (
 // client sends none after 20 s; only one that the network keeps for longer than that
 // could. Errors are those of Release.
 func (s *Semaphore) Delete(ctx context.Context) (bool, error) {
-	return s.c.deleteSemaphore(ctx, s.name)
+	return s.deleteWith(ctx)
 }
 
 // Expire makes the semaphore end by itself d from now, whole milliseconds, and
@@ -28,14 +28,25 @@ func (s *Semaphore) Delete(ctx context.Context) (bool, error) {
 // earlier or a later time, up to 292 years away. Redisson's expire. Errors are those
 // of Release.
 func (s *Semaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
-	return s.c.expireSemaphore(ctx, s.name, d)
+	return s.expireWith(ctx, d)
 }
 
 // TTL returns how long the semaphore still lives, 0 if there is none and -1 if it
 // does not end: see Expire. Redisson's remainTimeToLive. An answer that does not
 // come is ErrUnknown.
 func (s *Semaphore) TTL(ctx context.Context) (time.Duration, error) {
-	return s.c.semaphoreTTL(ctx, s.name)
+	reply, err := s.c.read(ctx, "ttl", s.name, script.SemaphoreTTL)
+	if err != nil {
+		return 0, err
+	}
+	switch left, ok := reply.(int64); {
+	case !ok, left < -2:
+		return 0, badReply("ttl", s.name, reply)
+	case left == -2:
+		return 0, nil
+	default:
+		return ttlOf(left), nil
+	}
 }
 
 // Delete deletes the semaphore with all its permits, and reports whether there was
@@ -44,51 +55,38 @@ func (s *Semaphore) TTL(ctx context.Context) (time.Duration, error) {
 // Redisson's delete. Errors, and what happens when a request is sent again, are as
 // with Semaphore.Delete.
 func (p *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
-	return p.s.c.deleteSemaphore(ctx, p.s.name, keys.PermitsTaken(p.s.name))
+	return p.s.deleteWith(ctx, keys.PermitsTaken(p.s.name))
 }
 
 // Expire makes the semaphore with all its permits end by itself d from now, see
 // Semaphore.Expire. Permits are renewed, the semaphore is not: its holders are told
 // (NotOwner) at their first renewal after its end. Redisson's expire.
 func (p *PermitSemaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
-	return p.s.c.expireSemaphore(ctx, p.s.name, d, keys.PermitsTaken(p.s.name))
+	return p.s.expireWith(ctx, d, keys.PermitsTaken(p.s.name))
 }
 
 // TTL returns how long the semaphore still lives, see Semaphore.TTL. Lease is about
 // one permit.
 func (p *PermitSemaphore) TTL(ctx context.Context) (time.Duration, error) {
-	return p.s.c.semaphoreTTL(ctx, p.s.name)
+	return p.s.TTL(ctx)
 }
 
-func (c *Client) deleteSemaphore(ctx context.Context, name string, beside ...any) (bool, error) {
-	d := c.recorded("delete", name, script.SemaphoreDelete, beside...)
+// deleteWith is Delete with keys that belong to the semaphore.
+func (s *Semaphore) deleteWith(ctx context.Context, beside ...any) (bool, error) {
+	d := newRecorded(s.c, "delete", s.name, script.SemaphoreDelete, beside...)
 	d.keys += len(beside)
 	n, err := d.number(d.run(ctx, true))
 	return n == 1, err
 }
 
-func (c *Client) expireSemaphore(ctx context.Context, name string, ttl time.Duration, beside ...any) (bool, error) {
+// expireWith is Expire with keys that belong to the semaphore.
+func (s *Semaphore) expireWith(ctx context.Context, ttl time.Duration, beside ...any) (bool, error) {
 	if ttl < time.Millisecond || ttl%time.Millisecond != 0 {
-		return false, errors.Join(c.checkName(name),
-			fmt.Errorf("lock: expire of %q: the time is %v: it must be whole milliseconds, at least 1 ms", name, ttl))
+		return false, errors.Join(s.c.checkName(s.name),
+			fmt.Errorf("lock: expire of %q: the time is %v: it must be whole milliseconds, at least 1 ms", s.name, ttl))
 	}
-	d := c.recorded("expire", name, script.SemaphoreExpire, append(beside, ms(ttl))...)
+	d := newRecorded(s.c, "expire", s.name, script.SemaphoreExpire, append(beside, ms(ttl))...)
 	d.keys += len(beside)
 	n, err := d.number(d.run(ctx, true))
 	return n == 1, err
-}
-
-func (c *Client) semaphoreTTL(ctx context.Context, name string) (time.Duration, error) {
-	reply, err := c.read(ctx, "ttl", name, script.SemaphoreTTL)
-	if err != nil {
-		return 0, err
-	}
-	switch left, ok := reply.(int64); {
-	case !ok, left < -2:
-		return 0, badReply("ttl", name, reply)
-	case left == -2:
-		return 0, nil
-	default:
-		return ttlOf(left), nil
-	}
 }

@@ -1,0 +1,184 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// attempt is one outermost acquisition on its way. Its field is used for as
+// long as Redis answers; after an unknown outcome it takes a new one, and the
+// old one becomes an orphan.
+type attempt struct {
+	c       *Client
+	shard   *shard // of the name
+	name    string
+	kind    kind
+	shared  bool // the owner came with the context, so others may have it too
+	awaited bool // another call's probe, see callers
+	beside  bool // it has a place of its own in Redis, and asks whatever other calls do
+	owner   owner
+	terms
+	seq    uint64
+	waiter *waiter // if it stands in a queue
+	held   *Held   // what the waiter got
+	writer string  // of a writer that waits: its name in the list of those, see RWMutex
+}
+
+// field is the field that the hold will have.
+func (a *attempt) field() string {
+	return (&hold{shard: a.shard, kind: a.kind, owner: a.owner, seq: a.seq}).field()
+}
+
+// request is the acquire script with its arguments.
+func (a *attempt) request(f string) command {
+	cmd := a.kind.rules().(mutexRules).acquire(a, f)
+	for _, owed := range a.c.orphans.fields(a.kind, a.name) {
+		cmd.args = append(cmd.args, owed)
+	}
+	return cmd
+}
+
+// try sends the acquire script once.
+func (a *attempt) try(ctx context.Context) (*Held, error) {
+	c, f := a.c, a.field()
+	cmd := a.request(f)
+	name, k, lease := a.name, a.kind, a.lease
+	writer := a.writer
+	// If the caller leaves before the answer, an acquired lock goes back. A writer
+	// has withdrawn when it left; with Config.Replicas that went over another
+	// connection, and this request may have announced it after that.
+	late := func(ans pipe.Answer) {
+		if writer != "" {
+			withdraw(c, name, writer)
+		}
+		switch token, _, err := c.scripts.parseAcquire(name, ans); {
+		case token > 0 || ans.Taken:
+			c.orphans.add(k, name, f, lease)
+		case mayHaveRun(ans, err):
+			c.orphans.addUnanswered(k, name, f, lease)
+		}
+	}
+	c.tries.Add(1)
+	var ans pipe.Answer
+	if cmd.script == script.Acquire {
+		ans = c.scripts.callToken(ctx, cmd.script, late, cmd.args[4].(int64), cmd.args...)
+	} else {
+		ans = c.scripts.callKeys(ctx, a.name, cmd.script, cmd.keys, late, cmd.args...)
+	}
+	token, other, err := c.scripts.parseAcquire(a.name, ans)
+	switch {
+	case err != nil:
+		if ans.Taken || mayHaveRun(ans, err) {
+			a.c.orphans.addUnanswered(a.kind, a.name, f, a.lease)
+			a.renew()
+		}
+		return nil, err
+	case other != nil:
+		return nil, other
+	}
+	return a.grant(ctx, ans, token)
+}
+
+// grant makes a hold of an acquisition that Redis said yes to.
+func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Held, error) {
+	c := a.c
+	if ans.Acks < c.cfg.Replicas {
+		a.undo(ctx)
+		return nil, &ReplicationError{Name: a.name, Wanted: c.cfg.Replicas, Acknowledged: ans.Acks}
+	}
+	h := &hold{shard: a.shard, name: a.name, kind: a.kind, owner: a.owner, seq: a.seq, token: token, count: 1}
+	if !a.kind.exclusive() {
+		h.token = 0 // none was minted
+	}
+	if a.renewed {
+		h.renewing = 1
+	}
+	err := c.lane(h.name).keep(h, renewal.Terms{Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed})
+	switch {
+	case errors.Is(err, renewal.ErrClosed) && isClosed(c.closing):
+		a.retire()
+		return nil, closedError(a.name)
+	case err != nil: // the yes came after its trust had ended, or the server's
+		a.retire()
+		return nil, &UnknownError{Op: "acquire", Name: a.name, Err: err}
+	case !c.tables.adopt(h, a.waiter):
+		h.lease.Release()
+		a.retire()
+		return nil, closedError(a.name)
+	}
+	return h.firstHeld(a.renewed), nil
+}
+
+// undo releases what an attempt has taken and may not keep, and gives it a new
+// field.
+func (a *attempt) undo(ctx context.Context) {
+	cmd := a.kind.rules().release(&a.c.scripts, a.name, a.field(), 0, MinLease)
+	ans := a.c.scripts.callKeys(ctx, a.name, cmd.script, cmd.keys, nil, cmd.args...)
+	if ans.Err != nil {
+		a.retire()
+		return
+	}
+	a.renew()
+}
+
+// retire leaves the field to the orphans and takes a new one.
+func (a *attempt) retire() {
+	a.c.orphans.add(a.kind, a.name, a.field(), a.lease)
+	a.renew()
+}
+
+// renew takes a new field.
+func (a *attempt) renew() {
+	if a.kind == permitKind {
+		a.owner = newPermits(int64(a.owner.id))
+		return
+	}
+	a.seq = a.c.seqs.Add(1)
+}
+
+// stand takes the lock as w, which stands in its queue.
+func (a *attempt) stand(ctx context.Context, w *waiter) (*Held, error) {
+	w.caller.Owner, w.caller.Try = a.owner, !a.wait
+	w.owned = a.shared
+	a.waiter = w
+	err := w.run(ctx)
+	if hook := a.c.hooks.Waited; hook != nil && !w.began.IsZero() {
+		e := Event{Name: a.name, Waited: time.Since(w.began), Err: err}
+		if err == nil {
+			e.Token = a.held.Token()
+		}
+		a.c.hooks.call(hook, e)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.held, nil
+}
+
+var _ wants = (*attempt)(nil)
+
+func (a *attempt) probe(ctx context.Context) (left int64, err error) {
+	a.held, err = a.try(ctx)
+	return 0, err
+}
+
+func (a *attempt) reenter(ctx context.Context, h *hold) (err error) {
+	if h.kind != a.kind {
+		return errOtherKind(a.name)
+	}
+	a.held, err = h.reenter(ctx, a.lease, a.renewed)
+	return err
+}
+
+func (a *attempt) take(h *hold) { a.held = h.firstHeld(a.renewed) }
+
+func (a *attempt) barred(*hold) error { return closedError(a.name) } // not of these kinds
+
+func (a *attempt) channel() string { return a.kind.rules().(mutexRules).channel(a.name) }
+
+func (a *attempt) refusal(ttl time.Duration) error { return &HeldError{Name: a.name, TTL: ttl} }

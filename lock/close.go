@@ -1,0 +1,95 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Close refuses new locks, wakes waiters with ErrClosed, tells every holder by
+// its Done and Context (reason Closed) and then waits for their Unlocks until
+// ctx ends, renewing meanwhile. Locks that are still held then are left to
+// their TTL, or released if Config.ReleaseOnClose says so, which takes at most
+// Config.UnlockTimeout more; Close returns ctx.Err() if there were any, or if calls
+// were still under way. The error says how many, and what became of them. When
+// Close returns, no goroutine of the client runs, except a dial that was under way:
+// Close cancels its context and does not wait for it. So redis.DialContext ends at
+// once, but in a TLS handshake when that ends; a dial function without a context
+// ends by its own timeouts. Close may be called twice and from many goroutines.
+func (c *Client) Close(ctx context.Context) error {
+	if !c.closed.Swap(true) {
+		close(c.closing)
+		for i := range c.tables.shards {
+			for _, h := range c.tables.shards[i].close() {
+				h.announceClose()
+			}
+		}
+	}
+	var err error
+	select {
+	case <-c.tables.idle:
+	default:
+		select {
+		case <-c.tables.idle:
+		case <-ctx.Done():
+			err = c.endHeld(ctx.Err())
+		}
+	}
+	c.dog.Close()
+	c.orphans.close(ctx)
+	c.cancel()
+	c.router.Close(ErrClosed)
+	c.wg.Wait()
+	c.lost.drain()
+	c.hooks.drain()
+	return err
+}
+
+// endHeld releases what is still held, if Config.ReleaseOnClose says so, and returns what
+// Close says of it. why ended the wait.
+func (c *Client) endHeld(why error) error {
+	held, fate, hint := c.Stats().Held, ", which are left to their TTL", ", give Close more time, or set Config.ReleaseOnClose"
+	if c.cfg.ReleaseOnClose {
+		// Another Close waits for it, and does not end the client meanwhile.
+		c.releasing.Do(c.releaseAll)
+		held = c.released + c.unreleased
+		fate = fmt.Sprintf(": %d were released, %d are left to their TTL", c.released, c.unreleased)
+		hint = ", or give Close more time"
+	}
+	if held == 0 {
+		return fmt.Errorf("lock: closed with no lock held, but while calls were under way: %w: give Close more time", why)
+	}
+	return fmt.Errorf("lock: closed with %d locks held%s: %w: unlock when Held.Done is closed%s", held, fate, why, hint)
+}
+
+// releaseAll releases what is still held, for Config.ReleaseOnClose. What is just being
+// unlocked is not its own.
+func (c *Client) releaseAll() {
+	holds := c.tables.all()
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	var unreleased atomic.Int64
+	limit := make(chan struct{}, 128)
+	for _, h := range holds {
+		if !h.lease.Release() {
+			continue
+		}
+		c.released++
+		limit <- struct{}{}
+		wg.Go(func() {
+			cmd := h.kind.rules().release(&c.scripts, h.name, h.field(), 0, c.cfg.Lease)
+			if a := c.scripts.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...); a.Err != nil {
+				unreleased.Add(1)
+			}
+			h.Lost(renewal.Closed)
+			<-limit
+		})
+	}
+	wg.Wait()
+	c.unreleased = int(unreleased.Load())
+	c.released -= c.unreleased
+}
