@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -14,10 +15,11 @@ import (
 // else uses. It is the server's Attachment.
 type lane struct {
 	// immutable
-	c       *Client
 	server  *servers.Server
 	carrier *carrier.Carrier
 	leases  *renewal.Lane
+	logger  *slog.Logger
+	follows bool // a Topology: another server may take the place of this one
 
 	refused atomic.Bool // the server has refused to renew, and has renewed nothing since
 }
@@ -25,7 +27,7 @@ type lane struct {
 // newLane returns the lane of s. It does no I/O. An error says that the watchdog is
 // closed.
 func newLane(c *Client, s *servers.Server) (*lane, error) {
-	l := &lane{c: c, server: s}
+	l := &lane{server: s, logger: c.cfg.Logger, follows: c.topology != nil}
 	l.carrier = carrier.New(carrier.Config{
 		Timeout: c.cfg.IOTimeout, Conns: c.dog.Config().Dispatchers, Prefix: c.id + ":",
 		Slots: c.scripts.traits.Slots, Server: s.Name(),
@@ -65,7 +67,7 @@ func (l *lane) answered(err error) {
 	case err == nil:
 		l.refused.Store(false)
 	case pipe.Definite(err) && !l.refused.Swap(true):
-		l.c.cfg.Logger.Warn("lock: renewal is refused, so locks are lost when their leases end: "+
+		l.logger.Warn("lock: renewal is refused, so locks are lost when their leases end: "+
 			"give the user the rights that README.md lists; Redis 5 and 6 need lua-replicate-commands yes", "server", l.server.Address(), "error", err)
 	}
 }
@@ -73,7 +75,7 @@ func (l *lane) answered(err error) {
 // resumed is called when renewal has a connection again after it lost one: a
 // server of a Topology may have failed over meanwhile, or restarted empty.
 func (l *lane) resumed() {
-	if l.c.topology != nil {
+	if l.follows {
 		l.leases.Verify()
 	}
 }
