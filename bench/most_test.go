@@ -203,7 +203,7 @@ func acquireBare(conn redis.Conn, from, to, window int) error {
 	for got < to {
 		for sent < min(got+window, to) {
 			name := lockName(sent)
-			if err := conn.Send("EVALSHA", script.Acquire.SHA(), 2, name, run.TokenCounter, "client:"+name+":1", 600_000, least); err != nil {
+			if err := conn.Send("EVALSHA", script.Acquire.SHA(), 2, name, run.TokenCounter, "client:"+name+":1", 600_000, least, 0); err != nil {
 				return err
 			}
 			sent++

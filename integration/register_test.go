@@ -25,7 +25,7 @@ func TestTokensFollowRedisAndThenTheClocks(t *testing.T) {
 		field++
 		floor := fmt.Sprint(clock.Unix() << 20)
 		fixture.DoOn(t, conn, "DEL", "key")
-		reply, err := redis.Int64s(conn.Do("EVAL", script.Acquire.Text(), 2, "key", "counter", fmt.Sprintf("holder:%d", field), 1000, floor))
+		reply, err := redis.Int64s(conn.Do("EVAL", script.Acquire.Text(), 2, "key", "counter", fmt.Sprintf("holder:%d", field), 1000, floor, 0))
 		require.NoError(t, err)
 		require.EqualValues(t, 1, reply[0])
 		return reply[1]

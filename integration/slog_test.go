@@ -31,6 +31,9 @@ var logKeys = map[string][]string{
 	"lock: PUBLISH is refused":                                     {"server", "error"},
 	"lock: pub/sub failed":                                         {"server", "error"},
 	"lock: pub/sub works again":                                    {"server"},
+	"lock: TIME is refused":                                        {"server", "error"},
+	"lock: this server says again and again":                       {"server"},
+	"lock: the server's clock was set":                             {"server", "by"},
 	"lock: still waiting for a lock that this client itself holds": {"name", "waited"},
 	"lock: when its memory is full, this Redis evicts keys":        {"maxmemory_policy", "maxmemory"},
 }

@@ -31,7 +31,7 @@ func newLane(c *Client, s *servers.Server) (*lane, error) {
 	l.carrier = carrier.New(carrier.Config{
 		Timeout: c.cfg.IOTimeout, Conns: c.dog.Config().Dispatchers, Prefix: c.id + ":",
 		Slots: c.scripts.traits.Slots, Server: s.Name(),
-		Dial: s.Dial, Epoch: s.Epoch, Target: l.target,
+		Dial: s.DialTimed, Timed: s.Timed, Epoch: s.Epoch, Target: l.target,
 		Answered: l.answered, Failed: s.Failed, Resumed: l.resumed,
 	})
 	leases, err := c.dog.Lane(s.Name(), l.carrier)

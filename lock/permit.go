@@ -260,7 +260,8 @@ func (permits) release(s *scripts, name, field string, _ int, _ time.Duration) c
 }
 
 func (permits) reenter(h *hold, _ int32, lease time.Duration) command {
-	return command{script.PermitExtend, 1, []any{keys.PermitsTaken(h.name), h.field(), time.Now().UnixMilli() + ms(lease)}}
+	now := time.Now().UnixMilli()
+	return command{script.PermitExtend, 1, []any{keys.PermitsTaken(h.name), h.field(), now + ms(lease), now}}
 }
 
 func (permits) class() carrier.Class         { return carrier.Permits }

@@ -93,6 +93,7 @@ type holeConn struct {
 
 	mu      sync.Mutex // guards what follows
 	pending [][]any    // sent and not flushed
+	flushed time.Time
 	lost    bool
 	shut    bool
 	closed  chan struct{}
@@ -118,7 +119,7 @@ func (c *holeConn) Send(cmd string, args ...any) error {
 func (c *holeConn) Flush() error {
 	c.mu.Lock()
 	pending := c.pending
-	c.pending = nil
+	c.pending, c.flushed = nil, time.Now()
 	c.lost = c.lost || c.h.dead(c.made)
 	lost := c.lost
 	c.mu.Unlock()
@@ -140,7 +141,7 @@ func (timeoutError) Timeout() bool { return true }
 
 func (c *holeConn) ReceiveWithTimeout(d time.Duration) (any, error) {
 	c.mu.Lock()
-	lost := c.lost
+	lost, flushed := c.lost, c.flushed
 	c.mu.Unlock()
 	if lost {
 		var expired <-chan time.Time
@@ -155,7 +156,7 @@ func (c *holeConn) ReceiveWithTimeout(d time.Duration) (any, error) {
 		}
 	}
 	reply, err := redis.ReceiveWithTimeout(c.Conn, d)
-	time.Sleep(c.h.slowness())
+	time.Sleep(time.Until(flushed.Add(c.h.slowness())))
 	return reply, err
 }
 

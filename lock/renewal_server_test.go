@@ -157,6 +157,7 @@ func TestRenewScript(t *testing.T) {
 			for range names {
 				args = append(args, "1:2")
 			}
+			args = append(args, 0)
 			for name, ttl := range map[string]int{"short": 5000, "short too": 5000, "longer": 90_000, "without TTL": 0, "another's": 5000} {
 				field := "me:1:2"
 				if name == "another's" {

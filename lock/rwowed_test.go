@@ -117,7 +117,11 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 			timeout := func(f string) string { return "{" + key + "}:" + f + ":rwlock_timeout:1" }
 			writers, channel, prefix := "{"+key+"}:wheellock_writers", "redisson_rwlock:{"+key+"}", "{"+key+"}"
 			run := func(sc *script.Script, keys int, args ...any) any {
-				return fixture.Do(t, s, "EVAL", append([]any{sc.Text(), keys}, args...)...)
+				args = append([]any{sc.Text(), keys}, args...)
+				if sc.Expires() {
+					args = append(args, 0)
+				}
+				return fixture.Do(t, s, "EVAL", args...)
 			}
 			read := func(owed ...any) any {
 				return run(script.RwRead, 3, append([]any{key, timeout("c:9:9"), writers, "c:9:9", 1000, "", 1, prefix, channel, "publish"}, owed...)...)

@@ -39,7 +39,7 @@ func (s *scripts) callKeys(ctx context.Context, key string, code *script.Script,
 // late.
 func (s *scripts) post(key string, code *script.Script, keys int, late func(pipe.Answer), args ...any) {
 	r := s.requests.New(key, code, keys, late, args)
-	r.Leave()
+	r.Post()
 	s.router.Server(key).Put(r) // nobody waits, for a server to be known neither
 }
 

@@ -224,5 +224,5 @@ func TestACommandThatWaitsForThreeCallsArrivesAfterThem(t *testing.T) {
 
 // setSemaphore are the arguments of EVAL that give a semaphore permits.
 func setSemaphore(key string) []any {
-	return []any{script.SemaphoreSet.Text(), 2, key, key + ":result", 3, "channel", 1000}
+	return []any{script.SemaphoreSet.Text(), 2, key, key + ":result", 3, "channel", 1000, 0}
 }

@@ -17,7 +17,8 @@
 -- ARGV[1]  field of the hold, never used before by another
 -- ARGV[2]  lease in ms, at least 1
 -- ARGV[3]  least token: wall seconds * 2^20
--- ARGV[4]  the client's clock in epoch ms
+-- ARGV[4]  the client's clock in epoch ms. The server's stands in its place where it is
+--          known
 -- ARGV[5]  how long Redisson waits for the first in the queue, in ms
 -- ARGV[6]  a sign of life, a number that rises and more; "": do not stand in the queue
 -- ARGV[7]  a field that was the first in the queue for long
@@ -35,7 +36,7 @@
 -- who holds it (-1: none, -2: nobody), the first in the queue and its sign of life
 -- ("" if there is none), 1 if another library holds it.
 local lock, queue, scores, signs = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local me, lease, floor, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local me, lease, floor, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), clock or tonumber(ARGV[4])
 local patience, grace = tonumber(ARGV[5]), tonumber(ARGV[12])
 if not lease or lease < 1 or not floor or not now or not patience or not grace then
   return redis.error_reply('ERR wheellock: fair_take needs a lease of at least 1 ms, a least token and a time')

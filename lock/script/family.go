@@ -79,31 +79,31 @@ var fairForceText string
 
 // The scripts of the objects beside Mutex.
 var (
-	SemaphoreSet   = &Script{"semaphore_set", semaphoreSetText, "19929559b03c9d7a2f3aad77b93fd388cfda0d70"}
-	SemaphoreAdd   = &Script{"semaphore_add", semaphoreAddText, "66d26fb4c2a15f3b68f02b0a71f042585bad8801"}
-	SemaphoreTake  = &Script{"semaphore_take", semaphoreTakeText, "9e4a9a9ca23966ce703a388da97d00c3abe8e39d"}
-	SemaphoreUndo  = &Script{"semaphore_undo", semaphoreUndoText, "c347e8e74ba6936c8e0e7105302438c55d1efe33"}
-	LatchSet       = &Script{"latch_set", latchSetText, "071770284c60673b566d6a29e1907874bf221b7c"}
-	LatchDown      = &Script{"latch_down", latchDownText, "329977600bd9475484a6074445d8d70befd4a3fc"}
-	LatchReset     = &Script{"latch_reset", latchResetText, "b9245606f33825d0139580bba6c084c048a197a5"}
-	Count          = &Script{"count", countText, "c6396d368e216de90cae2f155be25ad8a5b38c14"}
-	RwRead         = &Script{"rw_read", rwReadText, "287a6c0082f711455902b775a168e8e9ebc3fc59"}
-	RwWrite        = &Script{"rw_write", rwWriteText, "042dbe8c0145c625dd14bfa336d21a09e6226f98"}
-	RwReadReenter  = &Script{"rw_read_reenter", rwReadReenterText, "9c595229f169491e03e6123907e2319ef9a762cb"}
-	RwReadRelease  = &Script{"rw_read_release", rwReadReleaseText, "80de46f119f54521db4857ac8af189ce54dd7638"}
-	RwWriteRelease = &Script{"rw_write_release", rwWriteReleaseText, "0d0c40910aab8a8d2f3a0aaf70babc8fcc9f6d64"}
-	RwWithdraw     = &Script{"rw_withdraw", rwWithdrawText, "13517e71e0dff53ffb70ea585a3a7894cae238df"}
-	RwRenew        = &Script{"rw_renew", rwRenewText, "7fbf519cc74c3b787541d27518cc2101801b9248"}
-	RwForce        = &Script{"rw_force", rwForceText, "f1d3707df7bd8d659db4c5d7933c9172facd6fe4"}
-	PermitTake     = &Script{"permit_take", permitTakeText, "2437afb3afc02d75898b49926b380e067b40088c"}
-	PermitRelease  = &Script{"permit_release", permitReleaseText, "b392fb633074795a6d0b072ae37beef33c2a13eb"}
-	PermitRenew    = &Script{"permit_renew", permitRenewText, "b55bcc85f575bfa9ab73e91f5a2f08e4d5e640ba"}
-	PermitExtend   = &Script{"permit_extend", permitExtendText, "18aff9e79479207885802275dcb1847ec916d487"}
-	PermitSet      = &Script{"permit_set", permitSetText, "6f3ecd34bb2dd537ee8ce23eb7dc8f48f5d5036a"}
-	PermitInspect  = &Script{"permit_inspect", permitInspectText, "719ea38b785ebdfa7187ab8c3372f75a8d87be9a"}
-	FairTake       = &Script{"fair_take", fairTakeText, "602a1635724c25c5784d6ad6bc175be8ef09427c"}
-	FairRelease    = &Script{"fair_release", fairReleaseText, "437b38bef699d65ed16258fb8c88550ac3907d39"}
-	FairForce      = &Script{"fair_force", fairForceText, "cc827a397c33a61dcccff1b9ed23c861f3a873d0"}
+	SemaphoreSet   = expiring("semaphore_set", semaphoreSetText, "5cd23cf70d3418926d85871cfafff10f7e2001b2")
+	SemaphoreAdd   = expiring("semaphore_add", semaphoreAddText, "8539955e206b52aeb569e8da53b18fee5a00b720")
+	SemaphoreTake  = expiring("semaphore_take", semaphoreTakeText, "234429ad4f0ec929d8e59199f79a7f565af61487")
+	SemaphoreUndo  = expiring("semaphore_undo", semaphoreUndoText, "1b09ec8b7c7586acf7d561f0ec9ecf751d17dd8a")
+	LatchSet       = expiring("latch_set", latchSetText, "4aaccb9d964cd818ed934810fe380d4975af591c")
+	LatchDown      = expiring("latch_down", latchDownText, "a3434da7eb79452ddcfe024bcfc68a849ee50208")
+	LatchReset     = expiring("latch_reset", latchResetText, "4cd949d1c0c961c5f3b55876f977744d9e4c6c73")
+	Count          = &Script{"count", countText, "c6396d368e216de90cae2f155be25ad8a5b38c14", false}
+	RwRead         = expiring("rw_read", rwReadText, "c639fe4ddd6aaf43b1e698d437d168acb89dfbd6")
+	RwWrite        = expiring("rw_write", rwWriteText, "76dc14249b6c534a4a3c8e6b306ea39ead115ae1")
+	RwReadReenter  = expiring("rw_read_reenter", rwReadReenterText, "31bac551a4b571a271d36ea3d34bd4e6b7529d2f")
+	RwReadRelease  = &Script{"rw_read_release", rwReadReleaseText, "80de46f119f54521db4857ac8af189ce54dd7638", false}
+	RwWriteRelease = &Script{"rw_write_release", rwWriteReleaseText, "0d0c40910aab8a8d2f3a0aaf70babc8fcc9f6d64", false}
+	RwWithdraw     = &Script{"rw_withdraw", rwWithdrawText, "13517e71e0dff53ffb70ea585a3a7894cae238df", false}
+	RwRenew        = expiring("rw_renew", rwRenewText, "9554a9b61ce1e7627a839dec50468d59b1e7a316")
+	RwForce        = &Script{"rw_force", rwForceText, "f1d3707df7bd8d659db4c5d7933c9172facd6fe4", false}
+	PermitTake     = expiring("permit_take", permitTakeText, "f82acca60e8ece267d7d3cda707c93358c23be8a")
+	PermitRelease  = &Script{"permit_release", permitReleaseText, "b392fb633074795a6d0b072ae37beef33c2a13eb", false}
+	PermitRenew    = expiring("permit_renew", permitRenewText, "e7021f0d30aa269d2f96661d98afb80e39b3209e")
+	PermitExtend   = expiring("permit_extend", permitExtendText, "6128d04109306ec9eb2e41d71faf4465c6946082")
+	PermitSet      = expiring("permit_set", permitSetText, "6e1645acf0969ebc0a6249a3de876b13d5cec7dd")
+	PermitInspect  = &Script{"permit_inspect", permitInspectText, "719ea38b785ebdfa7187ab8c3372f75a8d87be9a", false}
+	FairTake       = expiring("fair_take", fairTakeText, "5bb5864638b868d5696e95288a0bcb77d6ef1432")
+	FairRelease    = &Script{"fair_release", fairReleaseText, "437b38bef699d65ed16258fb8c88550ac3907d39", false}
+	FairForce      = &Script{"fair_force", fairForceText, "cc827a397c33a61dcccff1b9ed23c861f3a873d0", false}
 )
 
 func family() []*Script {

@@ -3,11 +3,13 @@
 --
 -- KEYS[1] the semaphore's permits that are taken {id: deadline in epoch ms}
 -- ARGV[1] the permits: 12 bytes and their number, see permit_take
--- ARGV[2] new deadline in epoch ms
+-- ARGV[2] new deadline in epoch ms, by the client's clock
+-- ARGV[3] the client's clock in epoch ms. The server's stands in its place where it is known
 --
 -- Answers 1 done, 0 a permit is gone.
 local bytes, n = string.sub(ARGV[1], 1, 12), tonumber(string.sub(ARGV[1], 13))
 local ids, scores = {}, {}
+local deadline = ARGV[2] + (clock and clock - ARGV[3] or 0)
 for i = 1, n do
   ids[i] = bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
   local score = redis.pcall('zscore', KEYS[1], ids[i])
@@ -23,8 +25,8 @@ for i = 1, n do
   end
 end
 for i = 1, n do
-  if scores[i] < tonumber(ARGV[2]) then
-    redis.call('zadd', KEYS[1], 'xx', ARGV[2], ids[i])
+  if scores[i] < deadline then
+    redis.call('zadd', KEYS[1], 'xx', string.format('%.0f', deadline), ids[i])
   end
 end
 return 1

@@ -6,7 +6,8 @@
 -- KEYS[3] permits that are taken {id: deadline in epoch ms}
 -- ARGV[1] the ids, 32 lower-case hexadecimal digits each, one after the other; a
 --         permit has the 16 bytes that they say or, of old, their text
--- ARGV[2] the client's clock in epoch ms: permits with a deadline up to it are free
+-- ARGV[2] the client's clock in epoch ms. The server's stands in its place where it is
+--         known; permits with a deadline up to it are free
 -- ARGV[3] channel on which free permits are published
 -- ARGV[4] how long the result is remembered, in ms
 -- ARGV[5] command that publishes; publish if it is not given
@@ -31,7 +32,7 @@ if not done then
     if not deadline then
       member, deadline = text, redis.call('zscore', KEYS[3], text)
     end
-    if deadline and tonumber(deadline) > tonumber(ARGV[2]) then
+    if deadline and tonumber(deadline) > (clock or tonumber(ARGV[2])) then
       members[#members + 1] = member
     else
       gone[#gone + 1] = i

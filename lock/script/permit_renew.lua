@@ -1,8 +1,9 @@
 -- Renews many holds of permits and names those that are gone.
 --
 -- KEYS[i]    a semaphore's permits that are taken {id: deadline in epoch ms}
--- ARGV[1]    new deadline in epoch ms, at least 1
--- ARGV[2]    is not used
+-- ARGV[1]    new deadline in epoch ms by the client's clock, at least 1
+-- ARGV[2]    the client's clock in epoch ms. The server's stands in its place where it
+--            is known
 -- ARGV[i+2]  permits of the hold at KEYS[i]: 12 bytes and their number, see permit_take
 --
 -- Answers the indexes i of the holds of which a permit is gone, and {i, the error}
@@ -10,9 +11,13 @@
 -- others have a deadline of at least the new one. A key of the wrong type is a
 -- hold that is gone.
 local deadline = tonumber(ARGV[1])
-if not deadline or deadline < 1 then
-  return redis.error_reply('ERR wheellock: permit_renew needs a deadline')
+if not deadline or deadline < 1 or not tonumber(ARGV[2]) then
+  return redis.error_reply('ERR wheellock: permit_renew needs a deadline and a time')
 end
+if clock then
+  deadline = deadline + clock - ARGV[2]
+end
+local text = string.format('%.0f', deadline)
 local gone = {}
 for k = 1, #KEYS do
   local key, bytes, n = KEYS[k], string.sub(ARGV[k + 2], 1, 12), tonumber(string.sub(ARGV[k + 2], 13))
@@ -35,7 +40,7 @@ for k = 1, #KEYS do
     -- Memory that is out refuses ZADD, but only as a script's first write.
     redis.pcall('zrem', key, '')
     for i = 1, n do
-      local set = ids[i] and redis.pcall('zadd', key, 'xx', ARGV[1], ids[i])
+      local set = ids[i] and redis.pcall('zadd', key, 'xx', text, ids[i])
       if type(set) == 'table' then
         if string.find(set.err, 'READONLY', 1, true) then
           return set

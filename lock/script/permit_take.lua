@@ -5,8 +5,9 @@
 -- ARGV[1]  12 bytes, never used before: permit i has the id ARGV[1] .. i in 4 bytes
 -- ARGV[2]  how many permits, at least 1
 -- ARGV[3]  1: fewer will do, as many as are free; 0: all or none
--- ARGV[4]  their deadline in epoch ms
--- ARGV[5]  the client's clock in epoch ms: permits with a deadline up to it are free
+-- ARGV[4]  their deadline in epoch ms, by the client's clock
+-- ARGV[5]  the client's clock in epoch ms. The server's stands in its place where it is
+--          known; permits with a deadline up to it are free
 -- ARGV[6]  channel on which free permits are published
 -- ARGV[7]  command that publishes there
 -- ARGV[8+] permits of earlier attempts whose outcome their client never learned:
@@ -21,6 +22,10 @@ end
 local value = redis.call('get', KEYS[1]) or '0'
 local free = string.match(value, '^%-?%d+$') and tonumber(value)
 local most = tonumber(ARGV[2])
+local now, deadline = ARGV[5], ARGV[4]
+if clock then
+  now, deadline = string.format('%.0f', clock), string.format('%.0f', deadline + clock - now)
+end
 if not free or not most then
   return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
 end
@@ -30,7 +35,7 @@ for k = 8, #ARGV do
     back = back + redis.call('zrem', KEYS[2], id(string.sub(ARGV[k], 1, 12), i))
   end
 end
-for _, expired in ipairs(redis.call('zrangebyscore', KEYS[2], '-inf', ARGV[5], 'limit', 0, 1000)) do
+for _, expired in ipairs(redis.call('zrangebyscore', KEYS[2], '-inf', now, 'limit', 0, 1000)) do
   back = back + redis.call('zrem', KEYS[2], expired)
 end
 if back > 0 then
@@ -50,7 +55,7 @@ if taken == 0 then
     taken = most
     free = redis.call('decrby', KEYS[1], string.format('%.0f', taken))
     for i = 1, taken do
-      redis.call('zadd', KEYS[2], ARGV[4], id(ARGV[1], i))
+      redis.call('zadd', KEYS[2], deadline, id(ARGV[1], i))
     end
     local ttl = redis.call('pttl', KEYS[1])
     if ttl > 0 then
@@ -71,6 +76,6 @@ end
 local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
 local left = -1
 if first[2] and tonumber(first[2]) < 922337203685477 then -- Redisson's "never"
-  left = math.max(tonumber(first[2]) - tonumber(ARGV[5]), 0)
+  left = math.max(tonumber(first[2]) - tonumber(now), 0)
 end
 return {taken, free, left}

@@ -3,6 +3,10 @@
 // or to write an ACL rule. A changed script has a new SHA, and CHANGELOG.md says
 // whether clients with the old and the new one may share a Redis.
 //
+// A script that takes or changes something refuses to do so after a time that the call
+// names (expire.lua, which stands before its text), so that a request which comes late
+// does no harm. What only reads or releases has no such limit.
+//
 // Every script may arrive twice, late or out of order and touches only the hold
 // whose field it names. Data keys stand in KEYS and share a slot; channels are
 // arguments; expiry is always relative; all commands exist since Redis 4, and the one
@@ -16,7 +20,19 @@ type Script struct {
 	name string
 	text string
 	sha  string
+
+	expires bool
 }
+
+//go:embed expire.lua
+var expireText string
+
+// expiring returns a script that is not carried out after a time that the call names.
+func expiring(name, text, sha string) *Script { return &Script{name, expireText + text, sha, true} }
+
+// Expires reports whether the last argument is the time of the server, in ms since 1970,
+// after which the script is not carried out; 0 is no limit.
+func (s *Script) Expires() bool { return s.expires }
 
 // Name is the file's name without ".lua".
 func (s *Script) Name() string { return s.name }
@@ -61,16 +77,16 @@ var tokenText string
 
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
-	Acquire = &Script{"acquire", acquireText, "3a6d68b1eadc65baca1afe58d1d9cd4b451bcec0"}
-	Reenter = &Script{"reenter", reenterText, "5b73adf0d45f67a63f6f7199455ffe20b7ed9128"}
-	Release = &Script{"release", releaseText, "94dcf313eb35522b878b0c39c60d08db2f988ac2"}
-	Handoff = &Script{"handoff", handoffText, "241ab78159295bee7041eaea7718c74ce8c6caf0"}
-	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba"}
-	Guard   = &Script{"guard", guardText, "382050752999bf066d657a3e5c58eeb45e65116e"}
-	Inspect = &Script{"inspect", inspectText, "2886b82180fba8066dab35a8bcc021aa28560d52"}
-	Renew   = &Script{"renew", renewText, "00eddc5487c44ebf64dda224d7b42fdf7b96d06b"}
-	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e"}
-	Token   = &Script{"token", tokenText, "96161e8af844f95ad3695b94f1e6e48b56982376"}
+	Acquire = expiring("acquire", acquireText, "186a9aadd8e28893ccea3e4fb042983e64517e95")
+	Reenter = expiring("reenter", reenterText, "78b6996de0736e1025749d373ff770e679f47a8e")
+	Release = &Script{"release", releaseText, "94dcf313eb35522b878b0c39c60d08db2f988ac2", false}
+	Handoff = expiring("handoff", handoffText, "9cf5d167651f59c69315c5f458763018aaa0b6c6")
+	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba", false}
+	Guard   = expiring("guard", guardText, "b97e6a22d5ba2e3c341023f0ce9ef114dd10e631")
+	Inspect = &Script{"inspect", inspectText, "2886b82180fba8066dab35a8bcc021aa28560d52", false}
+	Renew   = expiring("renew", renewText, "d136bd6c5712f68c355b874e314184d6044196e0")
+	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e", false}
+	Token   = expiring("token", tokenText, "dbb3e4a26c484cb1aa80bf1ac9c2eb9bc75f5d3f")
 )
 
 // All returns every script of the package.

@@ -36,8 +36,23 @@ func TestTheRuleOfFieldsThatGoIsTheSameEverywhere(t *testing.T) {
 func TestScriptsUseNoCommandWithClientTime(t *testing.T) {
 	for _, s := range script.All() {
 		text := strings.ToLower(s.Text())
-		for _, banned := range []string{"'pexpireat'", "'expireat'", "'time'", "pxat", "exat"} {
+		for _, banned := range []string{"'pexpireat'", "'expireat'", "pxat", "exat"} {
 			require.NotContains(t, text, banned, s.Name())
 		}
 	}
+}
+
+// TestOnlyScriptsThatExpireAskForTheTime: others would have to say what becomes of them
+// where it is not permitted.
+func TestOnlyScriptsThatExpireAskForTheTime(t *testing.T) {
+	expiring := 0
+	for _, s := range script.All() {
+		asks := strings.Count(s.Text(), "'time'")
+		if s.Expires() {
+			expiring++
+			asks--
+		}
+		require.Zero(t, asks, s.Name())
+	}
+	require.Equal(t, 27, expiring)
 }

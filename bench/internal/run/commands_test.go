@@ -25,11 +25,11 @@ func renewArgs(names ...string) []any {
 	for range names {
 		args = append(args, "f")
 	}
-	return args
+	return append(args, 0)
 }
 
 func acquireArgs(name string) []any {
-	return []any{script.Acquire.SHA(), 2, name, "wheellock_token", "f", 1000, 0}
+	return []any{script.Acquire.SHA(), 2, name, "wheellock_token", "f", 1000, 0, 0}
 }
 
 func releaseArgs(name string) []any { return []any{script.Release.SHA(), 1, name, "f", 0, 1000, "c"} }
@@ -168,7 +168,7 @@ func TestBatchesOfWheelAndAfterFuncAreTheSameCommands(t *testing.T) {
 			words := strings.Fields(line)
 			_, err := fmt.Sscanf(words[2], "%d", &keys)
 			require.NoError(t, err)
-			require.Len(t, words, 3+keys+2+keys)
+			require.Len(t, words, 3+keys+2+keys+1)
 			for k := range keys {
 				out = append(out, strings.Join([]string{words[0], words[1], words[3+k], words[3+keys], words[4+keys], words[5+keys+k]}, " "))
 			}

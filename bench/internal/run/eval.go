@@ -20,6 +20,9 @@ const ioTimeout = 5 * time.Second
 // args are the arguments of EVALSHA; the first place is left for the SHA.
 func Eval(conn redis.Conn, timeout time.Duration, s *script.Script, args []any) (any, error) {
 	args[0] = s.SHA()
+	if s.Expires() {
+		args = append(args, 0) // no time limit
+	}
 	reply, err := redis.DoWithTimeout(conn, timeout, "EVALSHA", args...)
 	if isNoScript(err) {
 		args[0] = s.Text()

@@ -226,6 +226,7 @@ func (l *lane) trip(some []int32) (left []int32, err error) {
 		for _, i := range call {
 			l.args = append(l.args, k.records[i].key)
 		}
+		l.args = append(l.args, 0) // no time limit
 		if err := conn.Send("EVALSHA", l.args...); err != nil {
 			return some, err
 		}

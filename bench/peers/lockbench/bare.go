@@ -30,7 +30,7 @@ func measureBare(run rows.Run) result {
 				seq++
 				n := strconv.Itoa(seq)
 				names[k], fields[k] = mine+n, clientID+":"+n+":"+n
-				err := conn.Send("EVALSHA", script.Acquire.SHA(), 2, names[k], "wheellock_token", fields[k], lease.Milliseconds(), least)
+				err := conn.Send("EVALSHA", script.Acquire.SHA(), 2, names[k], "wheellock_token", fields[k], lease.Milliseconds(), least, 0)
 				if err != nil {
 					return err
 				}

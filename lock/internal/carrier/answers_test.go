@@ -38,6 +38,7 @@ type call struct {
 	asked  bool // ASKING came before it
 	asText bool
 	keys   []string
+	limit  int64 // until when it may be carried out
 }
 
 func (c call) String() string {
@@ -55,7 +56,10 @@ func (c call) String() string {
 type server struct {
 	answer func(c call) any
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex      // guards what follows
+	clock pipe.Clock      // of connections that are dialled
+	time  func() any      // the answer to TIME
+	timed []time.Duration // what Config.Timed was told
 	dials int
 	heard []string // calls
 	cut   func()   // is called when an answer has been read; nil: nothing is
@@ -76,11 +80,11 @@ func (s *server) dialled() int {
 	return s.dials
 }
 
-func (s *server) dial(context.Context, *dialing.Bound) (redis.Conn, uint32, error) {
+func (s *server) dial(context.Context, *dialing.Bound) (pipe.Connection, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dials++
-	return &conn{srv: s, closed: make(chan struct{})}, 0, nil
+	return pipe.Connection{Conn: &conn{srv: s, closed: make(chan struct{})}, Clock: s.clock}, nil
 }
 
 // conn is a connection to a server. An answer takes a millisecond.
@@ -104,11 +108,14 @@ func (c *conn) Send(command string, args ...any) error {
 		c.asking = true
 		c.replies = append(c.replies, "OK")
 		return nil
+	case "TIME":
+		c.replies = append(c.replies, c.srv.time())
+		return nil
 	case "PING":
 		c.replies = append(c.replies, "PONG")
 		return nil
 	}
-	what := call{asked: c.asking, asText: command == "EVAL"}
+	what := call{asked: c.asking, asText: command == "EVAL", limit: args[len(args)-1].(int64)}
 	for _, key := range args[2 : 2+args[1].(int)] {
 		what.keys = append(what.keys, fmt.Sprintf("%s", key))
 	}
@@ -239,6 +246,11 @@ func bubble(t *testing.T, slots bool, answer func(c call) any, f func(t *testing
 				Timeout: time.Second, Conns: 1, Prefix: "client", Slots: slots, Server: "host:1", Dial: srv.dial,
 				Epoch: func() uint32 { return 0 }, Target: target,
 				Answered: func(error) {}, Failed: func(error) {}, Resumed: func() {},
+				Timed: func(_ pipe.Clock, off time.Duration) {
+					srv.mu.Lock()
+					defer srv.mu.Unlock()
+					srv.timed = append(srv.timed, off)
+				},
 			}
 		}
 		cfg := config(b.srv, func(to pipe.Redirection) *renewal.Lane {
@@ -469,4 +481,97 @@ func TestALeaseThatIsSentInCirclesCostsLittle(t *testing.T) {
 			require.Zero(t, holders[0].lost.Load())
 		})
 	}
+}
+
+// timed makes the server one whose clock is known, an hour ahead of ours, and whose
+// scripts heed their limits.
+func (b *bench) timed() (ahead *atomic.Int64, limits func() []int64) {
+	var mu sync.Mutex
+	var seen []int64
+	ahead = &atomic.Int64{}
+	ahead.Store(int64(time.Hour))
+	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	b.srv.clock.Asking(time.Now())
+	b.srv.clock.Sample(time.Now(), time.Now(), now())
+	b.srv.time = func() any { return []any{[]byte(fmt.Sprint(now().Unix())), []byte("0")} }
+	b.srv.answer = func(c call) any {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, c.limit)
+		if ms := now().UnixMilli(); c.limit != 0 && ms > c.limit {
+			return redis.Error(fmt.Sprint("LATE ", ms))
+		}
+		return renewed
+	}
+	return ahead, func() []int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(seen)
+	}
+}
+
+func TestARenewalSaysUntilWhenItMayBeCarriedOut(t *testing.T) {
+	bubble(t, false, nil, func(t *testing.T, b *bench) {
+		_, limits := b.timed()
+		b.hold(carrier.Fields, "a")
+		b.hold(carrier.Permits, "b")
+		begun := time.Now()
+		b.round()
+		require.Len(t, limits(), 2)
+		for _, limit := range limits() {
+			require.InDelta(t, begun.Add(time.Hour+time.Second).UnixMilli(), limit, 100, "Timeout, by the server's clock")
+		}
+	})
+}
+
+func TestALateRenewalIsSentAgainWithAnotherLimit(t *testing.T) {
+	bubble(t, false, nil, func(t *testing.T, b *bench) {
+		ahead, limits := b.timed()
+		b.hold(carrier.Fields, "a")
+		b.round()
+		ahead.Add(int64(time.Hour)) // the server's clock is set
+		b.round()
+		require.Len(t, limits(), 3)
+		require.Equal(t, []string{"<nil>", "<nil>"}, b.outcomes())
+		b.round()
+		require.Len(t, limits(), 4, "the next one knows")
+		require.Equal(t, 1, b.srv.dialled())
+		require.InDelta(t, time.Hour, slices.Max(b.srv.timed), float64(2*time.Second))
+	})
+}
+
+func TestARenewalOfAServerWithTwoClocksHasNoLimit(t *testing.T) {
+	bubble(t, false, nil, func(t *testing.T, b *bench) {
+		ahead, limits := b.timed()
+		one := b.srv.answer
+		b.srv.answer = func(c call) any {
+			ahead.Add(int64(time.Hour))
+			return one(c)
+		}
+		b.hold(carrier.Fields, "a")
+		b.round()
+		require.Len(t, limits(), 3)
+		require.Zero(t, limits()[2])
+		require.Equal(t, []string{"<nil>"}, b.outcomes())
+	})
+}
+
+func TestAConnectionForRenewalAsksForTheTimeEachMinute(t *testing.T) {
+	bubble(t, false, nil, func(t *testing.T, b *bench) {
+		ahead, limits := b.timed()
+		b.hold(carrier.Fields, "a")
+		b.round()
+		require.Empty(t, b.srv.timed)
+		ahead.Add(-int64(time.Hour))
+		time.Sleep(20 * time.Second)
+		b.round() // nothing tells that the clock was set back
+		for range 3 {
+			b.hold(carrier.Fields, "b")
+			time.Sleep(20 * time.Second)
+			b.round()
+		}
+		require.Len(t, b.srv.timed, 1)
+		seen := limits()
+		require.InDelta(t, time.Now().Add(time.Second).UnixMilli(), seen[len(seen)-1], 1500)
+	})
 }

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/renewal"
@@ -24,11 +22,12 @@ type Config struct {
 	Slots bool
 	// Server is the name of the server, to which redirections may refer.
 	Server string
-	// Dial opens a connection, and says which epoch of the server it is of. No more
-	// dials than the Bound says are left behind.
-	Dial func(context.Context, *dialing.Bound) (redis.Conn, uint32, error)
+	// Dial opens a connection. No more dials than the Bound says are left behind.
+	Dial func(context.Context, *dialing.Bound) (pipe.Connection, error)
 	// Epoch counts the servers that the Carrier's stood for.
 	Epoch func() uint32
+	// Timed is told what is known of the server's clock, see pipe.Config.
+	Timed func(c pipe.Clock, off time.Duration)
 	// Target returns the lane of the server that a redirection leads to, nil if
 	// there is none any more.
 	Target func(pipe.Redirection) *renewal.Lane
@@ -160,12 +159,12 @@ func (r *Carrier) get(ctx context.Context, ttl time.Duration) (*pipeline, error)
 	defer cancel()
 	w := &wait{abort: cancel}
 	r.begin(w, ttl)
-	conn, epoch, err := r.cfg.Dial(ctx, r.dials)
+	dialed, err := r.cfg.Dial(ctx, r.dials)
 	superseded := r.end(w)
 	switch {
 	case err == nil:
 		r.connected()
-		return newPipeline(r, conn, epoch), nil
+		return newPipeline(r, dialed), nil
 	case superseded:
 		return nil, errSuperseded
 	}

@@ -21,6 +21,7 @@ type pipeline struct {
 	redis.Conn
 	carrier *Carrier
 	epoch   uint32
+	clock   pipe.Clock // of the server
 	wait    wait
 
 	// the request in progress
@@ -31,6 +32,7 @@ type pipeline struct {
 	args   []any       // of one call
 	boxes  boxes       // of one call
 	text   []byte      // of one argument
+	limit  int64       // of the calls, see pipe.Clock
 	dummy  byte        // see touch
 
 	prefix any // of all fields of this client
@@ -47,6 +49,7 @@ type renewCall struct {
 type round struct {
 	n      int
 	asText bool // the server does not know the script
+	lates  int  // of the sendings so far in which a call came after its limit
 	single bool // a slot is on its way to another server: one call a lease
 }
 
@@ -58,11 +61,15 @@ const callKeys = 128
 // arrived, but the key beside it that lives as long as the hold may not have.
 const errNotArrived = redis.Error("TRYAGAIN the reader's timeout may be on its way")
 
-// maxRounds bounds the sendings of one batch: by SHA, as text, one by one.
-const maxRounds = 4
+// maxRounds bounds the sendings of one batch: by SHA, as text, one by one, and with
+// other limits.
+const maxRounds = 4 + pipe.MaxLates
 
-func newPipeline(r *Carrier, conn redis.Conn, epoch uint32) *pipeline {
-	return &pipeline{Conn: conn, carrier: r, epoch: epoch, wait: wait{abort: func() { conn.Close() }}, prefix: r.cfg.Prefix}
+func newPipeline(r *Carrier, dialed pipe.Connection) *pipeline {
+	return &pipeline{
+		Conn: dialed.Conn, carrier: r, epoch: dialed.Epoch, clock: dialed.Clock,
+		wait: wait{abort: func() { dialed.Conn.Close() }}, prefix: r.cfg.Prefix,
+	}
 }
 
 // renew sends what is not yet known of b and reads the answers. It returns true
@@ -70,7 +77,17 @@ func newPipeline(r *Carrier, conn redis.Conn, epoch uint32) *pipeline {
 // that is no reply of Redis means that the connection is of no more use.
 func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (again bool, err error) {
 	defer func() { clear(c.owners) }() // the connection may be idle for long
+	var sent time.Time
+	asks := false
 	live, err := b.Send(func(live []int, by time.Time) error {
+		sent = time.Now()
+		c.limit, _ = c.clock.Limit(sent, timeout)
+		if asks = c.clock.Due(sent); asks {
+			c.clock.Asking(sent)
+			if err := c.Send("TIME"); err != nil {
+				return err
+			}
+		}
 		if early := time.Until(by); early < timeout {
 			t := time.AfterFunc(early, c.wait.abort)
 			defer t.Stop()
@@ -87,6 +104,15 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 	if err != nil || len(live) == 0 {
 		return false, err
 	}
+	if asks {
+		reply, verdict, err := c.reply(timeout)
+		if verdict == pipe.Broken {
+			return false, err
+		}
+		if server, err := pipe.TimeOf(reply, err); err == nil {
+			c.sample(sent, server)
+		}
+	}
 	for i := range c.calls {
 		call := &c.calls[i]
 		if err := c.receive(b, call, timeout); err != nil {
@@ -94,7 +120,7 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 		}
 	}
 	way.n++
-	sentText := way.asText
+	sentText, late := way.asText, false
 	for i := range c.calls {
 		call := &c.calls[i]
 		several := call.to-call.from > 1
@@ -104,6 +130,10 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 			return false, call.err
 		case verdict == pipe.AsText:
 			way.asText, again = true, true
+		case verdict == pipe.Late:
+			server, _ := pipe.Lateness(call.err)
+			c.sample(sent, server)
+			late, again = true, true
 		case verdict == pipe.Elsewhere && !c.carrier.cfg.Slots: // an error like others, as for commands
 			err = call.err
 		case several && (verdict == pipe.Parted || verdict == pipe.Elsewhere && to.Ask):
@@ -114,10 +144,22 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 			err = call.err
 		}
 	}
+	if late {
+		if way.lates++; way.lates == pipe.MaxLates {
+			c.clock.Distrust()
+			c.carrier.cfg.Timed(c.clock, 0)
+		}
+	}
 	if again = again && way.n < maxRounds; again {
 		err = nil // what is refused for good does not hold up what is not
 	}
 	return again, err
+}
+
+// sample notes what the server's clock showed in answer to what was sent then.
+func (c *pipeline) sample(sent, server time.Time) {
+	off := c.clock.Sample(sent, time.Now(), server)
+	c.carrier.cfg.Timed(c.clock, off)
 }
 
 // touch reads what split and send will read, and nothing else: with many locks
@@ -189,11 +231,13 @@ func (c *pipeline) send(b *renewal.Batch, call *renewCall, asText bool) error {
 	for _, i := range leases {
 		c.args = append(c.args, copied(&c.boxes, c.owners[i].Key()))
 	}
-	c.args = append(c.args, class.lease(ttl), c.prefix)
+	lease, second := class.lease(ttl, c.prefix)
+	c.args = append(c.args, lease, second)
 	for _, i := range leases {
 		c.text = c.owners[i].AppendField(c.text[:0])
 		c.args = append(c.args, copied(&c.boxes, c.text))
 	}
+	c.args = append(c.args, c.limit)
 	err := c.Send(command, c.args...)
 	clear(c.args) // as owners: these are names of locks
 	return err

@@ -82,12 +82,13 @@ func TestAnIdleConnectionKeepsNoHolds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := New(Config{
 				Timeout: time.Minute, Conns: 1,
-				Dial: func(context.Context, *dialing.Bound) (redis.Conn, uint32, error) {
-					return allHeld{refuses: refuses}, 0, nil
+				Dial: func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+					return pipe.Connection{Conn: allHeld{refuses: refuses}}, nil
 				},
 				Epoch:    func() uint32 { return 0 },
 				Target:   func(pipe.Redirection) *renewal.Lane { return nil },
 				Answered: func(error) {}, Failed: func(error) {}, Resumed: func() {},
+				Timed: func(pipe.Clock, time.Duration) {},
 			})
 			defer r.Close()
 			w := watched{r, make(chan int, 1)}

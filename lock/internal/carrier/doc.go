@@ -27,6 +27,8 @@
 //	Final      the leases of the call stay unknown
 //	Demoted    so do they, and the connection is given up
 //	AsText     what is not yet known of the batch is sent again, as text
+//	Late       the call came after its limit, see package pipe: what is not yet known of
+//	           the batch is sent again with another limit
 //	Parted     what is not yet known of the batch is sent again, one call per lease;
 //	           a call of one lease stays unknown
 //	Elsewhere  MOVED: the leases go to the lane of the server that has them, where
@@ -44,8 +46,8 @@
 //	         a connection is free          written             all are answered
 //	waiting ─────────────────────▶ sent ────────────▶ read ─────────────────────▶ done
 //	   ▲                            ▲                 │  │
-//	   │                            └─────────────────┘  │ AsText, Parted: at most
-//	   │                              the rest, again    │ 4 sendings in all
+//	   │                            └─────────────────┘  │ AsText, Late, Parted: at most
+//	   │                              the rest, again    │ 6 sendings in all
 //	   └─────────────────────────────────────────────────┘
 //	     a probe was answered or Drop was called: over another connection
 //

@@ -83,11 +83,11 @@ func (r *Carrier) look(w *wait) {
 func (r *Carrier) probe(began time.Time) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
 	defer cancel()
-	conn, epoch, err := r.cfg.Dial(ctx, r.beside)
+	dialed, err := r.cfg.Dial(ctx, r.beside)
 	if err == nil {
-		_, err = pipe.RoundTrip(ctx, conn, "PING")
+		_, err = pipe.RoundTrip(ctx, dialed.Conn, "PING")
 		if verdict, _ := pipe.VerdictOf(err, true, r.cfg.Server); verdict == pipe.Broken {
-			conn.Close()
+			dialed.Conn.Close()
 		} else {
 			err = nil // it lives, if it refuses too
 		}
@@ -97,12 +97,12 @@ func (r *Carrier) probe(began time.Time) {
 	if err != nil || r.closed {
 		r.mu.Unlock()
 		if err == nil {
-			conn.Close()
+			dialed.Conn.Close()
 		}
 		return
 	}
 	stale := r.idle // dead like those that wait, perhaps
-	r.idle = []*pipeline{newPipeline(r, conn, epoch)}
+	r.idle = []*pipeline{newPipeline(r, dialed)}
 	var slow []*wait
 	for w := range r.waits {
 		if w.began.Before(began) && time.Since(w.began) >= r.hedge {

@@ -50,12 +50,13 @@ func (c Class) script() *script.Script {
 	return script.Renew
 }
 
-// lease is what the script gets for a lease that begins now: its length, or for
-// permits its end, by the clock, in milliseconds.
-func (c Class) lease(ttl time.Duration) int64 {
+// lease is what the script gets for a lease that begins now: its length in milliseconds,
+// and what the fields begin with; for permits their end, and now, by our clock.
+func (c Class) lease(ttl time.Duration, prefix any) (lease int64, second any) {
 	ms := int64(ttl / time.Millisecond)
 	if c == Permits {
-		return time.Now().UnixMilli() + ms
+		now := time.Now().UnixMilli()
+		return now + ms, now
 	}
-	return ms
+	return ms, prefix
 }

@@ -18,14 +18,17 @@ type Config struct {
 	// Server is the name that a Layout or a redirection gives to the server; "" if
 	// nobody names it.
 	Server string
-	// Dial opens a connection, and says which epoch of the server it is of. No more
-	// dials than bound says may be left behind.
-	Dial func(ctx context.Context, bound *dialing.Bound) (conn redis.Conn, epoch uint32, err error)
+	// Dial opens a connection. No more dials than bound says may be left behind.
+	Dial func(ctx context.Context, bound *dialing.Bound) (Connection, error)
 	// Epoch counts the servers that this one stood for. A connection of an earlier
 	// epoch is not used.
 	Epoch func() uint32
 	// Failed is told why a connection of a Pipe was given up.
 	Failed func(err error)
+	// Timed is told what is known of the server's clock each time that it was asked.
+	// off is how far it is outside of what was known before, 0 if it is not. A clock that
+	// is not trusted any more is told, too.
+	Timed func(c Clock, off time.Duration)
 	// Redirect is told that r was not carried out, because its key is on another
 	// server, and puts it there. It is nil where keys have no slots; there such an
 	// answer is an error like others.
@@ -40,8 +43,18 @@ type Config struct {
 	ReplicaTimeout time.Duration
 }
 
+// Connection is what Config.Dial brings.
+type Connection struct {
+	Conn  redis.Conn
+	Epoch uint32 // of the server, see Config.Epoch
+	Clock Clock  // of the server; one that knows nothing if it does not tell
+}
+
 // ErrReplaced is why connections are given up when the server's epoch ends.
 var ErrReplaced = errors.New("the server was replaced")
+
+// ErrExpired is how a request ends whose time was over before it was written.
+var ErrExpired = errors.New("its time was over before it could be sent")
 
 // errTimeout is why a connection whose oldest request is too old is given up.
 var errTimeout = errors.New("no answer within Config.IOTimeout")

@@ -23,6 +23,7 @@ type conn struct {
 	timer    *time.Timer // runs checkAge while requests are in flight; nil before the first
 	armed    bool        // timer runs
 	slow     *Request    // was too old at the last check
+	clock    Clock       // of the server
 }
 
 func (c *conn) alive() bool {
@@ -45,11 +46,17 @@ func (c *conn) write(batch []*Request) {
 	// itself when its buffer is full.
 	now := time.Now()
 	for _, r := range batch {
-		r.answer.Stamp = now
 		r.sent.Store(false)
 	}
-	if !c.expect(batch) {
-		return // the connection died; expect has failed them
+	ask, alive := c.expect(batch, now)
+	if !alive {
+		return // expect has failed them
+	}
+	if ask {
+		if err := c.redis.Send("TIME"); err != nil {
+			c.fail(err)
+			return
+		}
 	}
 	for _, r := range batch {
 		if err := r.send(c.redis); err != nil {
@@ -63,24 +70,35 @@ func (c *conn) write(batch []*Request) {
 }
 
 // expect notes requests that are about to be written, so that the reader, and
-// whoever fails the connection, completes each. It returns false if the connection
-// is dead; the requests are completed then.
-func (c *conn) expect(batch []*Request) bool {
+// whoever fails the connection, completes each; and stamps them. ask says that the
+// server is to be asked for its time before them. If alive is false the connection is
+// dead, and the requests are completed.
+func (c *conn) expect(batch []*Request, now time.Time) (ask, alive bool) {
 	c.mu.Lock()
 	err := c.err
 	if err == nil {
+		st := c.clock.stamp(now, c.pipe.cfg.Timeout)
+		if ask = c.clock.Due(now); ask {
+			c.clock.Asking(now)
+			q := &Request{asksTime: true}
+			q.answer.Stamp = now
+			c.inflight = append(c.inflight, q)
+		}
+		for _, r := range batch {
+			r.stamp(&st)
+		}
 		c.inflight = append(c.inflight, batch...)
 		c.armLocked(c.pipe.cfg.Timeout)
 	}
 	c.mu.Unlock()
 	if err == nil {
-		return true
+		return ask, true
 	}
 	for _, r := range batch {
-		r.answer.Stamp = time.Time{}
+		r.answer.Stamp, r.answer.Open = time.Time{}, time.Time{}
 		r.complete(nil, err)
 	}
-	return false
+	return false, false
 }
 
 // fail completes all that wait on the connection and closes it, which may take
@@ -158,8 +176,22 @@ func (c *conn) read() {
 		if asked {
 			continue
 		}
+		if r.asksTime {
+			if server, err := TimeOf(reply, err); err == nil {
+				c.sample(r.answer.Stamp, server)
+			}
+			continue
+		}
+		if server, late := Lateness(err); late {
+			c.sample(r.answer.Stamp, server)
+		}
 		switch cfg.judge(r, err) {
 		case AsText: // that also makes the server know it
+			c.pipe.Put(r)
+		case Late:
+			if r.lates == MaxLates {
+				c.distrust()
+			}
 			c.pipe.Put(r)
 		case Elsewhere:
 		case Demoted:
@@ -176,6 +208,25 @@ func (c *conn) read() {
 			r.complete(number, err)
 		}
 	}
+}
+
+// sample notes what the server's clock showed in answer to what was sent then.
+func (c *conn) sample(sent, server time.Time) {
+	c.mu.Lock()
+	off := c.clock.Sample(sent, time.Now(), server)
+	clock := c.clock
+	c.mu.Unlock()
+	c.pipe.cfg.Timed(clock, off)
+}
+
+// distrust makes requests go without a limit from now on: nothing that the server
+// says of its clock seems to be true of the next request.
+func (c *conn) distrust() {
+	c.mu.Lock()
+	c.clock.Distrust()
+	clock := c.clock
+	c.mu.Unlock()
+	c.pipe.cfg.Timed(clock, 0)
 }
 
 // pop removes and returns the oldest request; nil if there is none. If what was

@@ -2,7 +2,7 @@
 // once, whatever becomes of its connection.
 //
 // It also says, for all that is sent to Redis, what follows from NOSCRIPT, ASK, MOVED,
-// READONLY and TRYAGAIN. They are understood here and nowhere else.
+// READONLY, TRYAGAIN and LATE. They are understood here and nowhere else.
 //
 //	r := requests.New(key, script.Acquire, 2, late, args)
 //	p.Put(r)
@@ -23,7 +23,8 @@
 //     told to keep for a while is kept at least that long after Stamp. If Stamp is
 //     zero, no byte was written, and the script is never run.
 //   - If the error is no reply of Redis and Stamp is not zero, the outcome is unknown:
-//     the script may have been run, and may still be.
+//     the script may have been run, and may still be until Answer.Open, see below.
+//   - What its caller has left is not written any more, nor sent again.
 //   - Requests of one Pipe are written in the order in which they were put, except
 //     those that are sent again because they were not run.
 //   - A connection of an earlier epoch than Config.Epoch's is not used.
@@ -41,6 +42,8 @@
 //	           error is the caller's
 //	AsText     NOSCRIPT: nothing was run. The text goes over the same Pipe, which
 //	           makes the server know it. NOSCRIPT in answer to text is Final
+//	Late       the call came after its limit, and nothing was run. It gets another limit
+//	           and goes over the same Pipe; the third time without one
 //	Elsewhere  MOVED, ASK: nothing was run. Config.Redirect puts the request at the
 //	           server that has the key, at most five times; behind ASK it is sent
 //	           with ASKING. Without Config.Redirect it is Final
@@ -52,6 +55,25 @@
 // an ASK: they may not have arrived yet. If Redis refused to publish the message of
 // a script, Config.Unpublished is told, and the caller gets the number that the
 // script answers otherwise.
+//
+// # Requests that expire
+//
+// A connection that a client has closed goes on delivering what is in the kernel's
+// buffers, for many seconds if one flow loses its packets. So a script that takes or
+// changes something gets a time limit (script.Script.Expires): what the server's clock
+// will show Config.Timeout after the write. The server refuses what comes later.
+//
+// Each connection has a [Clock] for that. It comes with the connection, is asked again
+// once a minute with the next write, and learns from each LATE. The limit is never too
+// early, whatever the round trips were, unless the server's clock was set; then the
+// request is told LATE, and goes out with a limit by the new clock. If two limits in a
+// row are refused, several servers seem to answer at one address: requests over that
+// connection have no limit from then on. Nor have they if the server does not tell its
+// time.
+//
+// While a server's clock is being set back, and after a failover to a server whose clock
+// is behind, a late request may still be run: its limit is too far away for as long as
+// the clock was moved.
 //
 // # States of a request
 //

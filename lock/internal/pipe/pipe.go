@@ -3,7 +3,9 @@ package pipe
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 )
@@ -118,7 +120,27 @@ func (p *Pipe) writeBatch(batch []*Request) {
 		}
 		return
 	}
-	c.write(batch)
+	if batch = wanted(batch); len(batch) > 0 {
+		c.write(batch)
+	}
+}
+
+// wanted completes the requests that are not to be written any more, because their
+// callers have left or their time is over, and returns the others.
+func wanted(batch []*Request) []*Request {
+	now := time.Now()
+	return slices.DeleteFunc(batch, func(r *Request) bool {
+		why := ErrExpired
+		switch {
+		case r.left():
+			why = context.Canceled
+		case !r.over(now):
+			return false
+		}
+		r.answer.Stamp, r.answer.Open = time.Time{}, time.Time{}
+		r.complete(nil, why)
+		return true
+	})
 }
 
 // connection returns the live connection, dialling one if there is none.
@@ -131,16 +153,16 @@ func (p *Pipe) connection() (*conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
 	defer cancel()
-	redisConn, epoch, err := p.cfg.Dial(ctx, p.dials)
+	dialed, err := p.cfg.Dial(ctx, p.dials)
 	if err != nil {
 		return nil, err
 	}
-	c = &conn{pipe: p, redis: redisConn}
+	c = &conn{pipe: p, redis: dialed.Conn, clock: dialed.Clock}
 	if err := p.use(c); err != nil {
-		redisConn.Close()
+		dialed.Conn.Close()
 		return nil, err
 	}
-	if p.cfg.Epoch() != epoch { // Drop came before, and did not see c
+	if p.cfg.Epoch() != dialed.Epoch { // Drop came before, and did not see c
 		c.fail(ErrReplaced)
 		return nil, ErrReplaced
 	}

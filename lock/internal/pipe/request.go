@@ -16,7 +16,8 @@ import (
 const (
 	pending   uint32 = iota // to answered by its completion; to abandoned by a caller that leaves
 	answered                // the caller takes the answer
-	abandoned               // nobody waits: late is called with the answer
+	abandoned               // nobody waits any more: late is called with the answer
+	posted                  // nobody waited from the beginning, so it is still wanted: as abandoned
 )
 
 // Request is one script call on its way to a server and back. Put gives it to a
@@ -37,7 +38,11 @@ type Request struct {
 	asking bool  // ASKING comes first: the key is on the server that its slot is just being moved to
 	asked  bool  // the ASKING was answered
 	hops   uint8 // redirections so far
+	lates  uint8 // times that it came too late
 	answer Answer
+
+	last     time.Time // see Within; zero without a limit
+	asksTime bool      // of a connection: it is TIME and not a script
 }
 
 // Answer is what became of a Request.
@@ -45,8 +50,11 @@ type Answer struct {
 	Reply any
 	Err   error
 	Stamp time.Time // before the first byte was written; zero if none was
-	Taken bool      // the script took the lock, whatever Err says
-	Acks  int       // so many replicas have what the script did; 0 if they were not asked
+	// Open is until when a request of which nothing is known may still be carried out;
+	// zero if that is not known, or nothing was written.
+	Open  time.Time
+	Taken bool // the script took the lock, whatever Err says
+	Acks  int  // so many replicas have what the script did; 0 if they were not asked
 }
 
 // Requests makes requests, and uses them again. Its zero value is ready. All
@@ -65,8 +73,53 @@ func (rs *Requests) New(key string, s *script.Script, keys int, late func(Answer
 	}
 	r.key, r.script, r.late = key, s, late
 	r.wire = append(append(r.wire[:0], s.SHA(), keys), args...)
+	if s.Expires() {
+		r.wire = append(r.wire, noLimit)
+	}
 	return r
 }
+
+// noLimit is the argument of a request that may be carried out whenever it arrives.
+var noLimit any = 0
+
+// Within makes r, which was not put yet, be carried out by that time or not at all, as
+// far as the server's clock is known.
+func (r *Request) Within(last time.Time) { r.last = last }
+
+// stamps are what the requests of one write have in common.
+type stamps struct {
+	now     time.Time
+	clock   *Clock
+	timeout time.Duration
+	limit   any // noLimit if the server's clock is not known
+	open    time.Time
+}
+
+func (c *Clock) stamp(now time.Time, timeout time.Duration) stamps {
+	st := stamps{now: now, clock: c, timeout: timeout, limit: noLimit}
+	if limit, open := c.Limit(now, timeout); limit != 0 {
+		st.limit, st.open = limit, open
+	}
+	return st
+}
+
+// stamp notes that r is about to be written, and until when it may be carried out.
+func (r *Request) stamp(st *stamps) {
+	r.answer.Stamp = st.now
+	if !r.script.Expires() {
+		return
+	}
+	limit, open := st.limit, st.open
+	if left := r.last.Sub(st.now); !r.last.IsZero() && left < st.timeout && !open.IsZero() {
+		limit, open = boxed(st.clock.Limit(st.now, left))
+	}
+	r.wire[len(r.wire)-1], r.answer.Open = limit, open
+}
+
+func boxed(limit int64, open time.Time) (any, time.Time) { return limit, open }
+
+// over reports whether it is too late for r.
+func (r *Request) over(now time.Time) bool { return !r.last.IsZero() && !now.Before(r.last) }
 
 // Await returns the answer of r, which was put. If ctx ends first it leaves r, and
 // returns ctx's error alone. Either way r is not to be used any more.
@@ -105,6 +158,13 @@ func (r *Request) Acquires() bool { return acquires(r.script) }
 // Leave says that nobody waits for r, so that late gets its answer. It returns false
 // if r was answered before.
 func (r *Request) Leave() bool { return r.state.CompareAndSwap(pending, abandoned) }
+
+// Post says that nobody waits for r, which was not put yet, and that it is wanted all
+// the same: it is sent until it was carried out or its connection failed.
+func (r *Request) Post() { r.state.Store(posted) }
+
+// left reports whether its caller has left r.
+func (r *Request) left() bool { return r.state.Load() == abandoned }
 
 // Fail completes r, which no connection has.
 func (r *Request) Fail(err error) { r.complete(nil, err) }

@@ -34,6 +34,7 @@ type speaker struct {
 	cut    atomic.Bool                   // a connection was
 	epoch  atomic.Uint32
 	dials  atomic.Int32
+	clock  pipe.Clock // of its connections when they are new
 	wg     sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows
@@ -41,6 +42,8 @@ type speaker struct {
 	ran    map[string]int
 	failed []error // what Config.Failed was told
 	conns  []net.Conn
+	timed  pipe.Clock // what Config.Timed was told
+	off    []time.Duration
 }
 
 const (
@@ -78,7 +81,7 @@ func (s *speaker) serve(c net.Conn) {
 		default:
 			if strings.HasPrefix(reply, "*") {
 				s.mu.Lock()
-				s.ran[command[len(command)-1]]++
+				s.ran[id(command)]++
 				s.mu.Unlock()
 			}
 			replies <- reply
@@ -135,6 +138,15 @@ func (s *speaker) dial(context.Context) (redis.Conn, error) {
 	return redis.NewConn(&cutConn{Conn: client, s: s}, 0, 0), nil
 }
 
+// say sends an answer over all connections.
+func (s *speaker) say(answer string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		_, _ = io.WriteString(c, answer)
+	}
+}
+
 // hangUp ends all connections.
 func (s *speaker) hangUp() {
 	s.mu.Lock()
@@ -166,10 +178,15 @@ func (s *speaker) runs(id string) int {
 func (s *speaker) config() *pipe.Config {
 	return &pipe.Config{
 		Timeout: time.Second, Server: "host:1", Epoch: s.epoch.Load, Replicas: 1, ReplicaTimeout: time.Second,
-		Dial: func(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
+		Dial: func(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
 			epoch := s.epoch.Load()
 			conn, err := bound.Dial(ctx, epoch, s.dial)
-			return conn, epoch, err
+			return pipe.Connection{Conn: conn, Epoch: epoch, Clock: s.clock}, err
+		},
+		Timed: func(c pipe.Clock, off time.Duration) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.timed, s.off = c, append(s.off, off)
 		},
 		Failed: func(err error) {
 			s.mu.Lock()
@@ -232,12 +249,20 @@ func inBubble(t *testing.T, start func(context.Context, *pipe.Config) carrier, b
 	})
 }
 
+// id is the last argument of a script call, but for its time limit.
+func id(command []string) string {
+	if strings.HasPrefix(command[0], "EVAL") && len(command) > 5 {
+		return command[len(command)-2]
+	}
+	return command[len(command)-1]
+}
+
 // yes is the answer to an acquisition: it has the lock, and its own id as token.
 func yes(command []string) string {
 	if command[0] == "WAIT" {
 		return ":1\r\n"
 	}
-	return fmt.Sprintf("*2\r\n:1\r\n:%s\r\n", command[len(command)-1])
+	return fmt.Sprintf("*2\r\n:1\r\n:%s\r\n", id(command))
 }
 
 // acquire returns a request that yes answers with id.

@@ -54,7 +54,7 @@ func TestARequestThatIsAnsweredUnaskedIsNotUsedAgainWhileItIsWritten(t *testing.
 		c := &full{writing: make(chan struct{}), answered: make(chan struct{})}
 		cfg := &pipe.Config{
 			Timeout: time.Second, Epoch: func() uint32 { return 0 }, Failed: func(error) {}, Unpublished: func(string) {},
-			Dial: func(context.Context, *dialing.Bound) (redis.Conn, uint32, error) { return c, 0, nil },
+			Dial: func(context.Context, *dialing.Bound) (pipe.Connection, error) { return pipe.Connection{Conn: c}, nil },
 		}
 		p := pipe.New(t.Context(), cfg)
 		var requests pipe.Requests
@@ -63,7 +63,7 @@ func TestARequestThatIsAnsweredUnaskedIsNotUsedAgainWhileItIsWritten(t *testing.
 		require.ErrorContains(t, requests.Await(t.Context(), r).Err, "max number of clients")
 		close(c.answered)
 		synctest.Wait()
-		require.Equal(t, []any{script.Acquire.SHA(), 1, "m", "client:1"}, c.wrote)
+		require.Equal(t, []any{script.Acquire.SHA(), 1, "m", "client:1", 0}, c.wrote)
 		p.Close(errShut)
 	})
 }

@@ -1,5 +1,7 @@
 package pipe
 
+import "time"
+
 // Verdict is what follows from an answer.
 type Verdict uint8
 
@@ -9,11 +11,16 @@ const (
 	Parted                   // it is for the caller: just now no server has all keys of the call
 	AsText                   // the server does not know the SHA and ran nothing: the text goes over the same connection
 	Elsewhere                // the server ran nothing, and says which other one has the key
+	Late                     // the server ran nothing, because the call came after its limit: it gets another limit and goes over the same connection
 	Broken                   // it is none: the connection has failed
 )
 
 // maxHops bounds the redirections of one request.
 const maxHops = 5
+
+// MaxLates bounds how often a request gets another limit. After so many its server's
+// clock cannot be known: the limit is none.
+const MaxLates = 2
 
 // VerdictOf says what follows from an answer of the server from; sentText: the
 // script was sent as text. All that is sent to Redis goes by it, whoever sends it.
@@ -26,6 +33,9 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 	}
 	if noScript(err) && !sentText {
 		return AsText, Redirection{}
+	}
+	if _, late := Lateness(err); late {
+		return Late, Redirection{}
 	}
 	if to, ok := redirectionOf(err, from); ok {
 		return Elsewhere, to
@@ -41,12 +51,22 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 
 // judge returns the verdict on an answer to r, and carries it out as far as it
 // concerns r alone: r is sent on if its key is elsewhere, and is not to be touched
-// then; it is made to be sent as text.
+// then; it is made to be sent as text. What was not run is sent again only if it is
+// still wanted.
 func (cfg *Config) judge(r *Request, err error) Verdict {
 	v, to := VerdictOf(err, r.asText, cfg.Server)
+	if (v == AsText || v == Late || v == Elsewhere) && r.left() {
+		return Final
+	}
 	switch v {
 	case AsText:
 		r.asText, r.asked = true, false
+	case Late:
+		if r.lates == MaxLates || !r.last.IsZero() && time.Until(r.last) < cfg.Timeout {
+			return Final
+		}
+		r.lates++
+		r.asked = false
 	case Elsewhere:
 		if cfg.Redirect == nil || r.hops == maxHops || to.Ask && concludes(r.script) {
 			return Final

@@ -19,32 +19,37 @@ const maxUnanswered = 3
 // dialChecked opens a connection for commands. Over the server's first one it asks
 // whether the server may evict locks. That is advice, so a server that does not
 // tell, or ends the connection because of the question, is not asked again.
-func (s *Server) dialChecked(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
-	conn, epoch, err := s.Dial(ctx, bound)
+func (s *Server) dialChecked(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
+	dialed, err := s.DialTimed(ctx, bound)
 	if err != nil || s.checked.Swap(true) {
-		return conn, epoch, err
+		return dialed, err
 	}
-	failed := s.check(ctx, conn)
+	failed := s.check(ctx, dialed.Conn)
 	if failed == nil {
-		return conn, epoch, nil
+		return dialed, nil
 	}
-	conn.Close()
-	var slow net.Error
-	if ctx.Err() != nil || errors.As(failed, &slow) && slow.Timeout() {
+	dialed.Conn.Close()
+	if ctx.Err() != nil || isTimeout(failed) {
 		// That may be the server, or the question.
 		if s.unanswered.Add(1) == maxUnanswered {
 			s.warnUnchecked(failed)
 		} else {
 			s.checked.Store(false)
 		}
-		return nil, epoch, failed
+		return pipe.Connection{}, failed
 	}
-	if conn, epoch, err = s.Dial(ctx, bound); err != nil {
+	if dialed, err = s.DialTimed(ctx, bound); err != nil {
 		s.checked.Store(false) // it was not the question
-		return nil, epoch, err
+		return pipe.Connection{}, err
 	}
 	s.warnUnchecked(failed)
-	return conn, epoch, nil
+	return dialed, nil
+}
+
+// isTimeout reports whether err says that there was no answer in time.
+func isTimeout(err error) bool {
+	var slow net.Error
+	return errors.As(err, &slow) && slow.Timeout()
 }
 
 // check asks what the server does when its memory is full, and warns. An error

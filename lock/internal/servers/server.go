@@ -41,6 +41,7 @@ type Server struct {
 	unpublished atomic.Bool            // the server has refused to publish
 	checked     atomic.Bool            // the server was asked what it evicts
 	unanswered  atomic.Int32           // counts what it was asked and gave no answer to
+	clock       clock
 
 	// used by Router.update alone
 	instance string    // see topology.Server.Instance; empty at first
@@ -94,6 +95,7 @@ func (s *Server) pipeConfig() *pipe.Config {
 	cfg := &s.router.cfg
 	conns := &pipe.Config{
 		Timeout: cfg.IOTimeout, Server: s.name, Dial: s.dialChecked, Epoch: s.Epoch, Failed: s.Failed, Unpublished: s.publishRefused,
+		Timed:    s.Timed,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout,
 	}
 	if s.router.traits.Slots {

@@ -1,0 +1,90 @@
+package pipe
+
+import (
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Clock estimates the clock of the server at the other end of one connection, so that
+// a request can say until when it may be carried out there. It is a value: it does no
+// I/O and reads no clock. The zero Clock knows nothing.
+type Clock struct {
+	server   time.Time     // what the server said, without monotonic part
+	sent     time.Time     // when it was asked, by our clock
+	within   time.Duration // and how long the answer took; the server's clock was read at some moment of it
+	asked    time.Time     // the last question, whatever became of it
+	known    bool
+	distrust bool // two servers seem to answer here
+}
+
+// askEvery is how long a connection that is used goes without asking for the time.
+const askEvery = time.Minute
+
+// Asking notes that the server is asked for the time now.
+func (c *Clock) Asking(now time.Time) { c.asked = now }
+
+// Due reports whether the server is to be asked for the time again. One that did not
+// tell at first is not.
+func (c *Clock) Due(now time.Time) bool { return c.known && now.Sub(c.asked) >= askEvery }
+
+// Sample notes that the server said its time in answer to what was sent, and arrived,
+// at those times of ours. It keeps what says more: the shorter round trip of the last
+// minute. A sample that the estimate excludes replaces it; off is how far the two are
+// apart then, 0 otherwise.
+func (c *Clock) Sample(sent, arrived, server time.Time) (off time.Duration) {
+	within := max(arrived.Sub(sent), 0)
+	if c.known {
+		// Both say what the server's clock showed when the answer arrived.
+		least, most := c.server.Add(arrived.Sub(c.sent)-c.within), c.server.Add(arrived.Sub(c.sent))
+		switch {
+		case server.After(most):
+			off = server.Sub(most)
+		case server.Add(within).Before(least):
+			off = server.Add(within).Sub(least)
+		case within >= c.within && arrived.Sub(c.sent) < askEvery:
+			return 0
+		}
+	}
+	c.server, c.sent, c.within, c.known = server.Round(0), sent, within, true
+	return off
+}
+
+// Distrust makes the Clock say that it knows nothing from now on.
+func (c *Clock) Distrust() { c.distrust = true }
+
+// Distrusted reports whether Distrust was called.
+func (c *Clock) Distrusted() bool { return c.distrust }
+
+// Limit returns the server's time, in ms since 1970, after which a request that is
+// written now is not to be carried out any more, if it may take so long: not before
+// now + timeout, whatever the server's clock showed within the last round trip. It is
+// 0, no limit, if that clock is not known. open is the time of ours from which on the
+// server's has passed the limit.
+func (c *Clock) Limit(now time.Time, timeout time.Duration) (limit int64, open time.Time) {
+	if !c.known || c.distrust {
+		return 0, time.Time{}
+	}
+	const ms = time.Millisecond // to which the limit is rounded up, and the server's time down
+	most := c.server.Add(now.Sub(c.sent) + timeout + ms - 1)
+	return most.UnixMilli(), now.Add(timeout + c.within + 2*ms)
+}
+
+// Offset returns by how much the server's clock is ahead of ours, and how exactly that
+// is known; ok is false if it is not.
+func (c *Clock) Offset() (ahead, within time.Duration, ok bool) {
+	half := c.within / 2
+	return c.server.Sub(c.sent.Round(0)) - half, half, c.known
+}
+
+// TimeOf reads the answer of TIME.
+func TimeOf(reply any, err error) (time.Time, error) {
+	parts, err := redis.Int64s(reply, err)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(parts) != 2 {
+		return time.Time{}, redis.Error("TIME has an unknown form")
+	}
+	return time.Unix(parts[0], parts[1]*1000), nil
+}

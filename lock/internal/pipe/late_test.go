@@ -1,0 +1,211 @@
+package pipe_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// timed is a speaker's answers of a server with a clock of its own.
+type timed struct {
+	ahead  atomic.Int64 // of ours
+	limits atomic.Pointer[[]int64]
+}
+
+func (s *timed) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
+
+func (s *timed) answer(command []string) string {
+	now := s.now()
+	if command[0] == "TIME" {
+		return fmt.Sprintf("*2\r\n$10\r\n%010d\r\n$6\r\n%06d\r\n", now.Unix(), now.Nanosecond()/1000)
+	}
+	if strings.HasPrefix(command[0], "EVAL") {
+		limit, err := strconv.ParseInt(command[len(command)-1], 10, 64)
+		if err != nil {
+			panic(err)
+		}
+		var all []int64
+		if old := s.limits.Load(); old != nil {
+			all = *old
+		}
+		all = append(all, limit)
+		s.limits.Store(&all)
+		if limit != 0 && now.UnixMilli() > limit {
+			return fmt.Sprintf("-LATE %d\r\n", now.UnixMilli())
+		}
+	}
+	return yes(command)
+}
+
+func (s *timed) seen() []int64 { return *s.limits.Load() }
+
+// inTime runs f with a speaker whose clock is known, for each carrier.
+func inTime(t *testing.T, f func(t *testing.T, b *bench, srv *timed)) {
+	t.Helper()
+	srv := &timed{}
+	bubble(t, srv.answer, nil, func(t *testing.T, b *bench) {
+		srv.ahead.Store(int64(time.Hour))
+		srv.limits.Store(nil)
+		now := time.Now()
+		b.srv.clock.Asking(now)
+		b.srv.clock.Sample(now, now, now.Add(time.Hour))
+		f(t, b, srv)
+	})
+}
+
+func TestARequestSaysUntilWhenItMayBeCarriedOut(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		begun := time.Now()
+		a := b.call(t.Context(), 1)
+		require.NoError(t, a.Err)
+		require.Equal(t, begun.Add(time.Hour+time.Second).UnixMilli(), srv.seen()[0], "Timeout, by the server's clock")
+		require.False(t, a.Open.Before(begun.Add(time.Second)))
+		require.Less(t, a.Open.Sub(begun), 1100*time.Millisecond)
+	})
+}
+
+func TestAScriptThatDoesNotExpireGetsNoLimit(t *testing.T) {
+	var args atomic.Int32
+	bubble(t, func(command []string) string {
+		args.Store(int32(len(command)))
+		return ":1\r\n"
+	}, nil, func(t *testing.T, b *bench) {
+		b.srv.clock.Sample(time.Now(), time.Now(), time.Now())
+		r := b.requests.New("m", script.Release, 1, nil, []any{"m", "field"})
+		b.Put(r)
+		a := b.requests.Await(t.Context(), r)
+		require.NoError(t, a.Err)
+		require.True(t, a.Open.IsZero())
+		require.Equal(t, int32(5), args.Load(), "EVALSHA, SHA, 1, m, field")
+	})
+}
+
+func TestALateRequestIsSentAgainWithAnotherLimit(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.requireYes(1)
+		srv.ahead.Add(int64(time.Hour)) // the server's clock is set
+		b.requireYes(2)
+		require.Len(t, srv.seen(), 3)
+		b.requireYes(3)
+		require.Len(t, srv.seen(), 4, "the next one knows")
+		b.srv.mu.Lock()
+		defer b.srv.mu.Unlock()
+		require.InDelta(t, time.Hour, slices.Max(b.srv.off), float64(2*time.Second))
+	})
+}
+
+func TestTwoClocksAtOneAddressAreNotTrusted(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.requireYes(1)
+		clocks := srv.answer
+		b.srv.answer = func(command []string) string {
+			srv.ahead.Add(int64(time.Hour)) // each answer is another server's
+			return clocks(command)
+		}
+		b.requireYes(2)
+		require.Len(t, srv.seen(), 4)
+		require.Zero(t, srv.seen()[3], "no limit after two that were too late")
+		b.requireYes(3)
+		require.Zero(t, srv.seen()[4])
+		b.srv.mu.Lock()
+		defer b.srv.mu.Unlock()
+		require.True(t, b.srv.timed.Distrusted())
+	})
+}
+
+func TestWhatItsCallerHasLeftIsNotSentAgain(t *testing.T) {
+	for name, refusal := range map[string]string{"too late": "-LATE 9000000000000\r\n", "forgotten": "-NOSCRIPT No matching script.\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			var sent atomic.Int32
+			bubble(t, func(command []string) string {
+				sent.Add(1)
+				return mute
+			}, nil, func(t *testing.T, b *bench) {
+				sent.Store(0)
+				late := make(chan pipe.Answer, 1)
+				r := b.acquire(1, func(a pipe.Answer) { late <- a })
+				b.Put(r)
+				synctest.Wait() // it is written
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				require.ErrorIs(t, b.requests.Await(ctx, r).Err, context.Canceled)
+				b.srv.say(refusal)
+				a := <-late
+				_, reply := a.Err.(redis.Error)
+				require.True(t, reply, "%v", a.Err)
+				synctest.Wait()
+				require.Equal(t, int32(1), sent.Load())
+			})
+		})
+	}
+}
+
+func TestWhatIsPostedIsSentAgain(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.requireYes(1)
+		srv.ahead.Add(int64(time.Hour))
+		late := make(chan pipe.Answer, 1)
+		r := b.acquire(2, func(a pipe.Answer) { late <- a })
+		r.Post()
+		b.Put(r)
+		require.NoError(t, (<-late).Err)
+		require.Len(t, srv.seen(), 3)
+	})
+}
+
+func TestARequestIsNotCarriedOutAfterItsLastMoment(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		begun := time.Now()
+		r := b.acquire(1, nil)
+		r.Within(begun.Add(300 * time.Millisecond))
+		b.Put(r)
+		require.NoError(t, b.requests.Await(t.Context(), r).Err)
+		require.Equal(t, begun.Add(time.Hour+300*time.Millisecond).UnixMilli(), srv.seen()[0])
+
+		r = b.acquire(2, nil)
+		r.Within(begun)
+		b.Put(r)
+		a := b.requests.Await(t.Context(), r)
+		require.ErrorIs(t, a.Err, pipe.ErrExpired)
+		require.True(t, a.Stamp.IsZero())
+		require.Len(t, srv.seen(), 1, "nothing was sent")
+
+		srv.ahead.Add(int64(time.Hour))
+		r = b.acquire(3, nil)
+		r.Within(time.Now().Add(300 * time.Millisecond))
+		b.Put(r)
+		a = b.requests.Await(t.Context(), r)
+		require.ErrorContains(t, a.Err, "LATE")
+		require.False(t, pipe.Definite(a.Err))
+		b.requireYes(4)
+		require.NotZero(t, srv.seen()[2], "that says nothing against the server's clock")
+	})
+}
+
+func TestAConnectionInUseAsksForTheTimeEachMinute(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		for i := range 10 {
+			b.requireYes(i)
+			time.Sleep(20 * time.Second)
+		}
+		require.Equal(t, 3, strings.Count(b.srv.commands(), "TIME"))
+		srv.ahead.Add(-int64(time.Hour))
+		time.Sleep(time.Minute)
+		b.requireYes(11) // asked before it, and answered behind it
+		b.requireYes(12)
+		seen := srv.seen()
+		require.InDelta(t, time.Hour.Milliseconds(), seen[len(seen)-2]-seen[len(seen)-1], 2000)
+	})
+}

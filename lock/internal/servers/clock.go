@@ -1,0 +1,118 @@
+package servers
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+)
+
+// clock is what is known of a server's clock, over all connections to it.
+type clock struct {
+	mu       sync.Mutex // guards what follows; never held during I/O
+	last     pipe.Clock // what the last connection that asked found out
+	silent   time.Time  // when the server did not tell; zero if it did
+	warned   bool       // of that
+	distrust bool       // it was warned that two servers seem to answer as one
+}
+
+// askAgain is for how long a server that did not tell its time is not asked again.
+const askAgain = time.Minute
+
+// DialTimed is Dial of a connection that knows the server's clock, if the server tells.
+// One that refuses, or ends the connection because of the question, is not asked again
+// for a minute.
+func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
+	conn, epoch, err := s.Dial(ctx, bound)
+	if err != nil {
+		return pipe.Connection{}, err
+	}
+	dialed := pipe.Connection{Conn: conn, Epoch: epoch}
+	if s.clock.isSilent() {
+		return dialed, nil
+	}
+	sent := time.Now()
+	reply, failed := pipe.RoundTrip(ctx, conn, "TIME")
+	if server, err := pipe.TimeOf(reply, failed); err == nil {
+		dialed.Clock.Asking(sent)
+		dialed.Clock.Sample(sent, time.Now(), server)
+		s.clock.tells()
+		s.Timed(dialed.Clock, 0)
+		return dialed, nil
+	}
+	if _, refused := failed.(redis.Error); refused && !pipe.Definite(failed) {
+		return dialed, nil // it loads its data, say: what it is asked next says so
+	} else if refused || failed == nil {
+		s.warnSilent(failed)
+		return dialed, nil
+	}
+	conn.Close()
+	if ctx.Err() != nil || isTimeout(failed) {
+		return pipe.Connection{}, failed
+	}
+	// That may be the question.
+	if dialed.Conn, dialed.Epoch, err = s.Dial(ctx, bound); err != nil {
+		return pipe.Connection{}, err
+	}
+	s.warnSilent(failed)
+	return dialed, nil
+}
+
+// Timed is told what is known of the server's clock each time that it was asked.
+func (s *Server) Timed(c pipe.Clock, off time.Duration) {
+	s.clock.mu.Lock()
+	s.clock.last = c
+	warn := c.Distrusted() && !s.clock.distrust
+	s.clock.distrust = s.clock.distrust || warn
+	s.clock.mu.Unlock()
+	log := s.router.cfg.Logger
+	if warn {
+		log.Warn("lock: this server says again and again that requests come too late, as if two servers with different clocks "+
+			"answered at one address: requests over such a connection have no time limit any more, so one that arrives late "+
+			"may leave a lock that nobody holds until its lease is over", "server", s.Address())
+	}
+	if off > s.router.cfg.IOTimeout || -off > s.router.cfg.IOTimeout {
+		log.Warn("lock: the server's clock was set, or another server answers: while a clock is set back, requests that arrive late "+
+			"are carried out, and a clock that is set forward ends leases early", "server", s.Address(), "by", off)
+	}
+}
+
+// Clock returns by how much the server's clock is ahead of this process' and how
+// exactly that is known; ok is false if the server did not tell.
+func (s *Server) Clock() (ahead, within time.Duration, ok bool) {
+	s.clock.mu.Lock()
+	defer s.clock.mu.Unlock()
+	return s.clock.last.Offset()
+}
+
+// isSilent reports whether the server is not to be asked now.
+func (c *clock) isSilent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.silent.IsZero() && time.Since(c.silent) < askAgain
+}
+
+// tells notes that the server told its time.
+func (c *clock) tells() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silent = time.Time{}
+}
+
+// warnSilent notes that the server does not tell its time, and warns once.
+func (s *Server) warnSilent(err error) {
+	s.clock.mu.Lock()
+	s.clock.silent = time.Now()
+	warned := s.clock.warned
+	s.clock.warned = true
+	s.clock.mu.Unlock()
+	if !warned {
+		s.router.cfg.Logger.Warn("lock: TIME is refused or ends the connection, so requests have no time limit: one that arrives "+
+			"late may leave a lock that nobody holds until its lease is over; give the user the right to it (README.md)",
+			"server", s.Address(), "error", err)
+	}
+}

@@ -1,0 +1,25 @@
+-- Refuses a call that comes too late. It stands before each script that takes or changes
+-- something.
+--
+-- ARGV[last]  the time of this server, in ms since 1970, after which nothing is done; 0: no
+--             limit. What follows does not see this argument
+--
+-- Answers the error LATE <the server's time in ms>: nothing was done.
+-- What follows may use clock: the server's time in ms; nil without a limit, or where the
+-- user may not ask for it.
+local limit, clock = tonumber(table.remove(ARGV) or '')
+if not limit then
+  return redis.error_reply('ERR wheellock: the last argument must be the time limit of the call')
+end
+if limit > 0 then
+  if redis.replicate_commands then
+    redis.replicate_commands() -- before Redis 7 a script that asks for the time may not write without it
+  end
+  local time = redis.pcall('time')
+  if not time.err then
+    clock = time[1] * 1000 + math.floor(time[2] / 1000)
+    if clock > limit then
+      return redis.error_reply(string.format('LATE %.0f', clock))
+    end
+  end
+end

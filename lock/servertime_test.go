@@ -1,0 +1,85 @@
+package lock_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
+)
+
+func TestAServerThatDoesNotTellItsTimeIsUsedWithoutLimits(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	for name, fate := range map[string]faultproxy.Fate{
+		"it ends the connection":   faultproxy.HangUp, // as proxies do with what they do not know
+		"it is not permitted":      faultproxy.Answer(redis.Error("NOPERM this user has no permissions to run the 'time' command")),
+		"it does not know it":      faultproxy.Answer(redis.Error("ERR unknown command")),
+		"it answers something odd": faultproxy.Answer([]any{int64(1)}),
+		"it answers nothing":       faultproxy.Answer(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked, limited atomic.Int64
+			p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+				switch {
+				case c.Args[0] == "TIME":
+					asked.Add(1)
+					return fate
+				case strings.HasPrefix(c.Args[0], "EVAL") && len(c.Args[len(c.Args)-1]) == 13:
+					limited.Add(1)
+				}
+				return faultproxy.Pass
+			})
+			var log fixture.Log
+			c := fixture.ClientOver(t, p, lock.Config{Lease: 3 * time.Second, IOTimeout: 300 * time.Millisecond, Logger: log.Logger()})
+			mu := c.Mutex(t.Name())
+			held, err := mu.TryLock(t.Context())
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > 0 }, time.Minute, time.Millisecond)
+			require.NoError(t, held.Unlock(t.Context()))
+			require.Equal(t, 1, strings.Count(log.String(), "TIME is refused"), log.String())
+			require.Zero(t, limited.Load())
+			once := asked.Load()
+			p.HangUp(0)
+			require.Eventually(t, func() bool {
+				held, err := mu.TryLock(t.Context())
+				return err == nil && held.Unlock(t.Context()) == nil
+			}, time.Minute, time.Millisecond)
+			require.Equal(t, once, asked.Load(), "it is not asked again for a minute")
+		})
+	}
+}
+
+func TestEveryScriptThatChangesSomethingHasALimit(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	var limited, unlimited atomic.Int64
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		if strings.HasPrefix(c.Args[0], "EVAL") {
+			if len(c.Args[len(c.Args)-1]) == 13 {
+				limited.Add(1)
+			} else {
+				unlimited.Add(1)
+			}
+		}
+		return faultproxy.Pass
+	})
+	c := fixture.ClientOver(t, p, lock.Config{})
+	held, err := c.Mutex(t.Name()).Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, held.Extend(t.Context(), time.Minute))
+	_, err = held.Guard(t.Context(), "GET", []string{"x"})
+	require.NoError(t, err)
+	require.Zero(t, unlimited.Load())
+	before := limited.Load()
+	require.NoError(t, held.Unlock(t.Context()))
+	require.Equal(t, before, limited.Load(), "a release is wanted whenever it arrives")
+	require.Positive(t, unlimited.Load())
+}
