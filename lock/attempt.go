@@ -60,7 +60,7 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 		case token > 0 || ans.Taken:
 			c.orphans.add(k, name, f, lease)
 		case mayHaveRun(ans, err):
-			c.orphans.addUnanswered(k, name, f, lease)
+			c.orphans.addUnanswered(k, name, f, lease, ans.Open)
 		}
 	}
 	c.tries.Add(1)
@@ -68,13 +68,13 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	if cmd.script == script.Acquire {
 		ans = c.scripts.callToken(ctx, cmd.script, late, cmd.args[4].(int64), cmd.args...)
 	} else {
-		ans = c.scripts.callKeys(ctx, a.name, cmd.script, cmd.keys, late, cmd.args...)
+		ans = c.scripts.send(ctx, a.name, cmd, late)
 	}
 	token, other, err := c.scripts.parseAcquire(a.name, ans)
 	switch {
 	case err != nil:
 		if ans.Taken || mayHaveRun(ans, err) {
-			a.c.orphans.addUnanswered(a.kind, a.name, f, a.lease)
+			a.c.orphans.addUnanswered(a.kind, a.name, f, a.lease, ans.Open)
 			a.renew()
 		}
 		return nil, err
@@ -118,7 +118,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Hel
 // field.
 func (a *attempt) undo(ctx context.Context) {
 	cmd := a.kind.rules().release(&a.c.scripts, a.name, a.field(), 0, MinLease)
-	ans := a.c.scripts.callKeys(ctx, a.name, cmd.script, cmd.keys, nil, cmd.args...)
+	ans := a.c.scripts.send(ctx, a.name, cmd, nil)
 	if ans.Err != nil {
 		a.retire()
 		return

@@ -15,15 +15,15 @@ type mutexes struct{}
 
 func (mutexes) acquire(a *attempt, field string) command {
 	counter, least := a.c.scripts.counterOf(a.kind, a.name)
-	return command{script.Acquire, 2, []any{a.name, counter, field, ms(a.lease), least}}
+	return command{script: script.Acquire, keys: 2, args: []any{a.name, counter, field, ms(a.lease), least}}
 }
 
 func (mutexes) release(s *scripts, name, field string, remaining int, lease time.Duration) command {
-	return command{script.Release, 1, s.publishing([]any{name, field, remaining, ms(lease), keys.Channel(name)})}
+	return command{script: script.Release, keys: 1, args: s.publishing([]any{name, field, remaining, ms(lease), keys.Channel(name)})}
 }
 
 func (mutexes) reenter(h *hold, count int32, lease time.Duration) command {
-	return command{script.Reenter, 1, []any{h.name, h.field(), count, ms(lease)}}
+	return command{script: script.Reenter, keys: 1, args: []any{h.name, h.field(), count, ms(lease)}}
 }
 
 func (mutexes) class() carrier.Class         { return carrier.Fields }
@@ -43,7 +43,7 @@ func (mutexes) held(t *tables, name string, o owner) *hold {
 const notMutex = "is a hash of other things than owners and counts"
 
 func (mutexes) force(s *scripts, name string) (command, string) {
-	return command{script.Force, 1, []any{name, keys.Channel(name), s.publish()}}, notMutex
+	return command{script: script.Force, keys: 1, args: []any{name, keys.Channel(name), s.publish()}}, notMutex
 }
 
 func (mutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {

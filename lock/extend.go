@@ -26,7 +26,8 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 	if err := h.enter(ctx); err != nil {
 		return fmt.Errorf("lock: extend of %q was not sent: %w", h.name, &busyError{err})
 	}
-	defer h.leave()
+	var a pipe.Answer
+	defer func() { h.leave(a) }()
 	for try := 0; ; try++ {
 		h.mu.Lock()
 		err, count := x.extendableLocked(), h.count
@@ -35,8 +36,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 			return err
 		}
 		began := time.Now()
-		cmd := h.kind.rules().reenter(h, count, d)
-		a := h.shard.c.scripts.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
+		a = h.send(ctx, h.kind.rules().reenter(h, count, d))
 		if h.kind == permitKind {
 			a.Stamp = began // Redis is told an end, not a length
 		}
@@ -94,7 +94,8 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	if err := h.enter(ctx); err != nil {
 		return nil, fmt.Errorf("lock: guard of %q was not run: %w", h.name, &busyError{err})
 	}
-	defer h.leave()
+	var a pipe.Answer
+	defer func() { h.leave(a) }()
 	if err := x.Err(); err != nil {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 		params = append(params, k)
 	}
 	params = append(append(params, h.field(), cmd), args...)
-	a := h.shard.c.scripts.callKeys(ctx, h.name, script.Guard, 1+len(keys), nil, params...)
+	a = h.send(ctx, command{script: script.Guard, keys: 1 + len(keys), args: params})
 	if a.Err != nil {
 		return nil, h.shard.c.scripts.callError("guard", h.name, a)
 	}

@@ -96,14 +96,14 @@ func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error
 
 // release releases a hold, but for the count that remains, or a place in the queue.
 func (fairMutexes) release(s *scripts, name, field string, remaining int, lease time.Duration) command {
-	return command{script.FairRelease, 4, []any{
+	return command{script: script.FairRelease, keys: 4, args: []any{
 		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
 		field, remaining, ms(lease), keys.Channel(name), time.Now().UnixMilli(), ms(fairGraceOf(s.ioTimeout) / 2), s.publish(),
 	}}
 }
 
 func (fairMutexes) force(s *scripts, name string) (command, string) {
-	return command{script.FairForce, 2, []any{name, keys.FairQueue(name), keys.Channel(name), s.publish()}}, notMutex
+	return command{script: script.FairForce, keys: 2, args: []any{name, keys.FairQueue(name), keys.Channel(name), s.publish()}}, notMutex
 }
 
 // fairGraceOf is how far ahead of the clock a score is.

@@ -17,9 +17,10 @@ import (
 type fairPlace struct {
 	m     *Mutex
 	a     *attempt
-	past  []string // fields that it had before, with outcomes that are not known: it takes their place
-	sent  bool     // it may stand in the queue
-	signs uint64   // given
+	past  []string  // fields that it had before, with outcomes that are not known: it takes their place
+	sent  bool      // it may stand in the queue
+	open  time.Time // until when a request with one of those fields may still be carried out
+	signs uint64    // given
 
 	// the first in the queue, as last seen
 	first, sign string
@@ -205,7 +206,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	late := func(ans pipe.Answer) { // a waiter has its place, whatever the answer
 		switch token, _, err := parseFair(&c.scripts, name, ans); {
 		case mayHaveRun(ans, err) && !ans.Taken:
-			c.orphans.addUnanswered(fairKind, name, f, lease)
+			c.orphans.addUnanswered(fairKind, name, f, lease, ans.Open)
 		case a.wait || token > 0 || ans.Taken:
 			c.orphans.add(fairKind, name, f, lease)
 		}
@@ -218,9 +219,10 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	case err != nil:
 		switch unknown := ans.Taken || mayHaveRun(ans, err); {
 		case unknown && a.wait:
+			p.open = later(p.open, ans.Open)
 			p.retire()
 		case unknown:
-			c.orphans.addUnanswered(fairKind, name, f, lease)
+			c.orphans.addUnanswered(fairKind, name, f, lease, ans.Open)
 		}
 		return nil, err
 	case token == 0:
@@ -241,7 +243,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 func (p *fairPlace) retire() {
 	p.past = append(p.past, p.a.field())
 	if len(p.past) > maxOwed {
-		p.m.c.orphans.addUnanswered(fairKind, p.m.name, p.past[0], p.a.lease)
+		p.m.c.orphans.addUnanswered(fairKind, p.m.name, p.past[0], p.a.lease, p.open)
 		p.past = p.past[1:]
 	}
 	p.a.seq = p.m.c.seqs.Add(1)
@@ -251,7 +253,7 @@ func (p *fairPlace) retire() {
 // copy of a request with one of them may still arrive.
 func (p *fairPlace) settle() {
 	for _, old := range p.past {
-		p.m.c.orphans.addUnanswered(fairKind, p.m.name, old, p.a.lease)
+		p.m.c.orphans.addUnanswered(fairKind, p.m.name, old, p.a.lease, p.open)
 	}
 	p.past = nil
 }

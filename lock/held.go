@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -128,11 +129,12 @@ func (x *Held) unlock(ctx context.Context, owed bool) (uint32, error) {
 	if !owed {
 		x.end() // whoever works under its context stops before another can begin
 	}
-	busy := h.enter(ctx)
+	busy := h.enterRelease(ctx)
+	var last pipe.Answer
 	if busy == nil {
-		defer h.leave()
+		defer func() { h.leave(last) }()
 	} else {
-		busy = &UnknownError{Op: "release", Name: h.name, Err: &busyError{busy}}
+		busy = busyRelease(h.name, busy)
 	}
 	h.mu.Lock()
 	cause, again := h.lostErrorLocked(), false
@@ -163,7 +165,14 @@ func (x *Held) unlock(ctx context.Context, owed bool) (uint32, error) {
 	}
 	// It is off the count whatever Redis answers: scripts set the count, so the
 	// next one of this hold makes it right.
-	return x.unlockOne(ctx, remaining)
+	var next uint32
+	var err error
+	next, last, err = x.unlockOne(ctx, remaining)
+	return next, err
+}
+
+func busyRelease(name string, err error) error {
+	return &UnknownError{Op: "release", Name: name, Err: &busyError{err}}
 }
 
 // given takes the last one of a hold off the count.
@@ -175,18 +184,27 @@ func (x *Held) given(err error) error {
 	return err
 }
 
-func (x *Held) unlockOne(ctx context.Context, remaining int) (uint32, error) {
+func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last pipe.Answer, err error) {
 	h := x.h
-	// The remaining holds keep what they have: release never lowers a TTL, so
-	// asking for the least lease is enough.
-	_, r, err := h.release(ctx, remaining, MinLease)
+	// An open request may set another count, so this one waits. The turn is its own
+	// meanwhile; a release of the whole hold would have to wait for no more than that.
+	if err := pause(ctx, nil, h.openFor()); err != nil {
+		return isOwed, pipe.Answer{}, busyRelease(h.name, err)
+	}
+	// The remaining holds keep what they have: no script lowers a TTL, so asking for
+	// the least lease is enough.
+	cmd := h.kind.rules().reenter(h, int32(remaining), MinLease)
+	a, _, err := h.resend(ctx, "release", func() pipe.Answer { return h.send(ctx, cmd) })
+	n, ok := a.Reply.(int64)
 	switch {
 	case err != nil:
-		return isOwed, err
-	case r.gone && !h.is(leaving):
-		return isUnlocked, h.lostByLease(renewal.NotOwner)
+		return isOwed, a, err
+	case !ok:
+		return isOwed, a, badReply("release", h.name, a.Reply)
+	case n == 0 && !h.is(leaving):
+		return isUnlocked, a, h.lostByLease(renewal.NotOwner)
 	}
-	return isUnlocked, nil
+	return isUnlocked, a, nil
 }
 
 // unlockLast is the rest of unlock for the last one of a hold. busy says why no

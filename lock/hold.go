@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -37,6 +38,7 @@ type hold struct {
 	mu       sync.Mutex
 	count    int32  // Helds not yet unlocked
 	renewing int32  // those of them that came from Lock
+	open     uint32 // until when a request of it may still be carried out, see noteOpen; 0 if none may
 	watching *watch // list of the Helds that gave out a channel or a context
 
 	first Held // of the acquisition; a re-entry has one of its own
@@ -113,65 +115,22 @@ func (h *hold) orphan() {
 	h.orphanFor(max(left, h.shard.c.cfg.Lease))
 }
 
-// enter waits for the hold's turn; its scripts go out one after the other.
-func (h *hold) enter(ctx context.Context) error {
-	h.mu.Lock()
-	for h.busy {
-		turn, _ := h.shard.tables.turns.LoadOrStore(h, make(chan struct{}))
-		h.awaited = true
-		h.mu.Unlock()
-		select {
-		case <-turn.(chan struct{}):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		h.mu.Lock()
-	}
-	h.busy = true
-	h.mu.Unlock()
-	return nil
-}
-
-// busyError says that a script was not sent, because another one of its hold
-// was not answered for as long as its caller waited.
-type busyError struct{ err error }
-
-func (e *busyError) Error() string {
-	return "another request of this hold is not answered yet: " + e.err.Error()
-}
-
-func (e *busyError) Unwrap() error { return e.err }
-
-// leave ends the turn.
-func (h *hold) leave() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.busy = false
-	if h.awaited {
-		h.awaited = false
-		turn, _ := h.shard.tables.turns.LoadAndDelete(h)
-		close(turn.(chan struct{}))
-	}
-}
-
 // reenter takes one more count. It returns errGone if the hold is no more and
 // never was the caller's to rely on: a fresh attempt is due.
 func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (*Held, error) {
 	if err := h.enter(ctx); err != nil {
 		return nil, &UnknownError{Op: "reenter", Name: h.name, Err: err}
 	}
-	defer h.leave()
+	var a pipe.Answer
+	defer func() { h.leave(a) }()
 	h.mu.Lock()
 	count, left, lost := h.count+1, h.is(leaving), h.why != 0
 	h.mu.Unlock()
 	if left || lost {
 		return nil, errGone
 	}
-	cmd := h.kind.rules().reenter(h, count, lease)
-	a := h.shard.c.scripts.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
+	a = h.send(ctx, h.kind.rules().reenter(h, count, lease))
 	if a.Err != nil {
-		// A re-entry that arrives late sets a count that the next script of
-		// this hold sets again.
 		return nil, h.shard.c.scripts.callError("reenter", h.name, a)
 	}
 	n, ok := a.Reply.(int64)

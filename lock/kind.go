@@ -88,4 +88,5 @@ type command struct {
 	script *script.Script
 	keys   int
 	args   []any
+	last   time.Time // it is not to be carried out after that; zero without such a time
 }

@@ -46,6 +46,7 @@ type orphan struct {
 	// release that did not find the field, so that one is sent again.
 	unanswered bool
 	late       time.Time     // until when it may be
+	known      bool          // exactly until then: the acquisition has a time limit
 	paid       bool          // Close waits for it no more
 	pause      time.Duration // before it is sent again
 	longest    time.Duration // of the pauses
@@ -55,9 +56,10 @@ type orphan struct {
 const (
 	maxOwed     = 16 // fields named to one attempt
 	orphanPause = 100 * time.Millisecond
-	// A field whose acquisition may still come is released again after pauses that double,
-	// up to a tenth of the lease, but from leastOrphanPause to maxOrphanPause. After lateTime no
-	// kernel sends it any more.
+	// A field whose acquisition may still come is released again when it cannot any more.
+	// If nobody knows when that is, it is released after pauses that double, up to a tenth of
+	// the lease, but from leastOrphanPause to maxOrphanPause. After lateTime no kernel sends
+	// it any more.
 	leastOrphanPause = time.Second
 	maxOrphanPause   = time.Minute
 	lateTime         = 15 * time.Minute
@@ -77,12 +79,22 @@ func (o *orphans) add(k kind, name, field string, lease time.Duration) {
 }
 
 // addUnanswered is add of a field of which it is not known whether it was, or will be,
-// taken.
-func (o *orphans) addUnanswered(k kind, name, field string, lease time.Duration) {
+// taken: until open, or, if that is zero, nobody knows until when.
+func (o *orphans) addUnanswered(k kind, name, field string, lease time.Duration, open time.Time) {
 	d := o.of(k, name, field, lease)
 	d.unanswered, d.late = true, time.Now().Add(min(lease, lateTime))
 	d.longest = min(max(lease/10, leastOrphanPause), maxOrphanPause)
+	if !open.IsZero() {
+		d.known, d.late, d.until = true, open, later(open, time.Now()).Add(lease)
+	}
 	o.send(d)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func (o *orphans) of(k kind, name, field string, lease time.Duration) *orphan {
@@ -129,11 +141,12 @@ func (o *orphans) try(d *orphan) {
 		o.tryTogether(d)
 		return
 	}
-	o.scripts.post(d.name, d.script, d.keys, func(a pipe.Answer) { o.answered(a, d) }, d.args...)
+	began := time.Now()
+	o.scripts.post(d.name, d.command, func(a pipe.Answer) { o.answered(began, a, d) })
 }
 
-// answered notes what was answered to a script that carries out all of list.
-func (o *orphans) answered(a pipe.Answer, list ...*orphan) {
+// answered notes what was answered to a script, sent then, that carries out all of list.
+func (o *orphans) answered(sent time.Time, a pipe.Answer, list ...*orphan) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, d := range list {
@@ -145,20 +158,25 @@ func (o *orphans) answered(a pipe.Answer, list ...*orphan) {
 		switch {
 		case !definite && !d.paid:
 			o.failed = append(o.failed, d)
-		case d.mayCome(a) && !o.closed:
+		case d.mayCome(sent, a) && !o.closed:
 			d.pause = min(max(2*d.pause, orphanPause), d.longest)
 			d.due = time.Now().Add(d.pause)
+			if d.known {
+				d.due = d.late
+			}
 			o.later = append(o.later, d)
+		case d.known && definite:
+			d.until = time.Now() // it is not to be named to anybody any more
 		}
 	}
 	o.armLocked()
 }
 
 // mayCome reports whether the field of d may still be taken, after that answer to its
-// release. One that was found was taken; a release of several fields does not tell which
+// release, which was sent then. One that was found was taken; a release of several fields does not tell which
 // were.
-func (d *orphan) mayCome(a pipe.Answer) bool {
-	if !d.unanswered || a.Err != nil && pipe.Definite(a.Err) {
+func (d *orphan) mayCome(sent time.Time, a pipe.Answer) bool {
+	if !d.unanswered || !sent.Before(d.late) || a.Err != nil && pipe.Definite(a.Err) {
 		return false
 	}
 	n, _ := a.Reply.(int64)
@@ -228,8 +246,8 @@ func (o *orphans) release(q *crowd, list ...*orphan) {
 		cmd.args = append(cmd.args, d.field)
 	}
 	began := time.Now()
-	o.scripts.post(name, cmd.script, cmd.keys, func(a pipe.Answer) {
-		o.answered(a, list...)
+	o.scripts.post(name, cmd, func(a pipe.Answer) {
+		o.answered(began, a, list...)
 		o.mu.Lock()
 		q.flying--
 		pause := len(list) > fewAlone && !o.closed
@@ -249,7 +267,7 @@ func (o *orphans) release(q *crowd, list ...*orphan) {
 			o.mu.Unlock()
 			o.nextTogether(name, q)
 		})
-	}, cmd.args...)
+	})
 }
 
 // armLocked makes retry run soon.
@@ -290,7 +308,7 @@ func (o *orphans) retry() {
 		switch {
 		case now.Before(d.due):
 			kept = append(kept, d)
-		case now.Before(d.late):
+		case now.Before(d.late) || d.known:
 			failed = append(failed, d)
 		}
 	}

@@ -198,7 +198,7 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 		case taken > 0 || ans.Taken:
 			c.orphans.add(permitKind, name, f, lease)
 		case mayHaveRun(ans, err):
-			c.orphans.addUnanswered(permitKind, name, f, lease)
+			c.orphans.addUnanswered(permitKind, name, f, lease, ans.Open)
 		}
 	}
 	c.tries.Add(1)
@@ -207,7 +207,7 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 	switch {
 	case err != nil:
 		if ans.Taken || mayHaveRun(ans, err) {
-			c.orphans.addUnanswered(permitKind, name, f, lease)
+			c.orphans.addUnanswered(permitKind, name, f, lease, ans.Open)
 			a.renew()
 		}
 		return nil, 0, err
@@ -256,12 +256,12 @@ func newPermits(n int64) owner {
 type permits struct{}
 
 func (permits) release(s *scripts, name, field string, _ int, _ time.Duration) command {
-	return command{script.PermitRelease, 2, s.publishing([]any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)})}
+	return command{script: script.PermitRelease, keys: 2, args: s.publishing([]any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)})}
 }
 
 func (permits) reenter(h *hold, _ int32, lease time.Duration) command {
 	now := time.Now().UnixMilli()
-	return command{script.PermitExtend, 1, []any{keys.PermitsTaken(h.name), h.field(), now + ms(lease), now}}
+	return command{script: script.PermitExtend, keys: 1, args: []any{keys.PermitsTaken(h.name), h.field(), now + ms(lease), now}}
 }
 
 func (permits) class() carrier.Class         { return carrier.Permits }

@@ -13,7 +13,8 @@ import (
 const (
 	// resultTTL is how long Redis remembers what a request brought.
 	resultTTL = 30 * time.Second
-	// resendTime is how long after its first sending a request is sent again:
+	// resendTime is how long after its first sending a request is sent again, and may be
+	// carried out:
 	// well before its result is forgotten, for a copy may be under way.
 	resendTime = 20 * time.Second
 )
@@ -42,7 +43,7 @@ func newRecorded(c *Client, op, name string, s *script.Script, args ...any) *rec
 func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) {
 	for try := 0; ; try++ {
 		began := time.Now()
-		a := d.c.scripts.callKeys(ctx, d.name, d.script, d.keys, nil, d.args...)
+		a := d.c.scripts.send(ctx, d.name, command{script: d.script, keys: d.keys, args: d.args, last: d.until()}, nil)
 		if a.Err == nil {
 			return a.Reply, nil
 		}
@@ -106,7 +107,8 @@ func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 	defer cancel()
 	reply, err := d.carryOut(ctx, nil)
 	if errors.Is(err, ErrUnknown) {
-		d.c.orphans.send(&orphan{name: d.name, command: command{d.script, d.keys, d.args}, until: d.until()})
+		cmd := command{script: d.script, keys: d.keys, args: d.args, last: d.until()}
+		d.c.orphans.send(&orphan{name: d.name, command: cmd, until: cmd.last})
 	}
 	return reply, err
 }

@@ -239,17 +239,14 @@ func TestTheTrustInARedLockEndsBeforeItsQuorum(t *testing.T) {
 	for n := range 20 {
 		held, err := []*redFleet{all, few}[n%2].lock.LockFor(bounded.Context(t), 500*time.Millisecond)
 		require.NoError(t, err)
-		later := 0
+		sooner := 0 // keys that end before the trust in them, or are gone before that
 		for _, s := range servers {
-			at := time.Now()
 			pttl := fixture.PTTL(t, s, t.Name())
-			if pttl > 0 && at.Add(time.Duration(pttl-1)*time.Millisecond).After(held.Deadline()) {
-				later++ // the key's end is not before that
+			if end := time.Now().Add(time.Duration(max(pttl, 0)+1) * time.Millisecond); end.Before(held.Deadline()) {
+				sooner++
 			}
 		}
-		if later < 3 {
-			require.Less(t, time.Until(held.Deadline()), 100*time.Millisecond, "a busy machine may have looked too late")
-		}
+		require.LessOrEqual(t, sooner, 2)
 		_ = held.Unlock(bounded.Context(t))
 	}
 }

@@ -15,8 +15,9 @@ import (
 
 // returned says how a hold's end was answered.
 type returned struct {
-	gone   bool // neither the hold nor its successor was there
-	resent bool // an earlier request went unanswered
+	gone   bool      // neither the hold nor its successor was there
+	resent bool      // an earlier request went unanswered
+	open   time.Time // until when such a one may still be carried out, see pipe.Answer
 }
 
 // handOverOrRelease ends h on Redis, whose lease the caller has released: it is handed
@@ -38,7 +39,7 @@ func (c *Client) handOverOrRelease(ctx context.Context, h *hold, again bool) (re
 	// Read before the release is sent: its message may come before its answer.
 	heard, ours := c.router.Server(h.name).Subscriber().Heard(keys.Channel(h.name))
 	began := time.Now()
-	n, r, err := h.release(ctx, 0, MinLease)
+	n, r, err := h.release(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -65,15 +66,20 @@ func (c *Client) handOver(ctx context.Context, h *hold, w *waiter) (returned, er
 	if a.renewed {
 		next.renewing = 1
 	}
+	late := func(ans pipe.Answer) {
+		c.orphans.addUnanswered(next.kind, next.name, next.field(), a.lease, ans.Open)
+	}
 	ans, r, err := h.resend(ctx, "handoff", func() pipe.Answer {
 		counter, least := c.scripts.counterOf(h.kind, h.name)
-		return c.scripts.callToken(ctx, script.Handoff, nil, least, h.name, counter, h.field(), next.field(), ms(a.lease), least)
+		return c.scripts.callToken(ctx, script.Handoff, late, least, h.name, counter, h.field(), next.field(), ms(a.lease), least)
 	})
 	if err != nil {
 		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
 			return r, errRefused
 		}
-		c.orphans.addUnanswered(next.kind, next.name, next.field(), a.lease)
+		if !ans.Left {
+			c.orphans.addUnanswered(next.kind, next.name, next.field(), a.lease, r.open)
+		}
 		return r, err
 	}
 	token, _, err := c.scripts.parseAcquire(h.name, ans)
@@ -111,10 +117,10 @@ func (c *Client) releaseUnclaimed(h *hold) {
 
 // release sends the release script until it is answered or ctx ends, and
 // returns its answer.
-func (h *hold) release(ctx context.Context, remaining int, lease time.Duration) (int64, returned, error) {
-	cmd := h.kind.rules().release(&h.shard.c.scripts, h.name, h.field(), remaining, lease)
+func (h *hold) release(ctx context.Context) (int64, returned, error) {
+	cmd := h.kind.rules().release(&h.shard.c.scripts, h.name, h.field(), 0, MinLease)
 	a, r, err := h.resend(ctx, "release", func() pipe.Answer {
-		return h.shard.c.scripts.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...)
+		return h.shard.c.scripts.send(ctx, h.name, cmd, nil)
 	})
 	if err != nil {
 		return 0, r, err
@@ -142,6 +148,7 @@ func (h *hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 			return a, r, err
 		}
 		r.resent = r.resent || !a.Stamp.IsZero() || ctx.Err() != nil
+		r.open = later(r.open, a.Open)
 		if pause(ctx, nil, backoff(try)) != nil {
 			return a, r, err
 		}

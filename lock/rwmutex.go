@@ -70,7 +70,7 @@ func (rwLocks) key(name string) string     { return name }
 func (rwLocks) channel(name string) string { return keys.RWChannel(name) }
 
 func (rwLocks) force(s *scripts, name string) (command, string) {
-	return command{script.RwForce, 2, []any{name, keys.RWWriters(name), keys.RWChannel(name), s.publish(), keys.Prefix(name)}},
+	return command{script: script.RwForce, keys: 2, args: []any{name, keys.RWWriters(name), keys.RWChannel(name), s.publish(), keys.Prefix(name)}},
 		"is no read-write lock"
 }
 
@@ -85,20 +85,20 @@ func (readers) acquire(a *attempt, field string) command {
 	if c.cfg.ReadersFirst {
 		wait = 0
 	}
-	return command{script.RwRead, 3, []any{
+	return command{script: script.RwRead, keys: 3, args: []any{
 		a.name, keys.RWReader(a.name, field), keys.RWWriters(a.name),
 		field, ms(a.lease), writer, wait, keys.Prefix(a.name), keys.RWChannel(a.name), c.scripts.publish(),
 	}}
 }
 
 func (readers) release(s *scripts, name, field string, remaining int, lease time.Duration) command {
-	return command{script.RwReadRelease, 3, s.publishing([]any{
+	return command{script: script.RwReadRelease, keys: 3, args: s.publishing([]any{
 		name, keys.RWReader(name, field), keys.RWWriters(name), field, remaining, ms(lease), keys.RWChannel(name), keys.Prefix(name),
 	})}
 }
 
 func (readers) reenter(h *hold, count int32, lease time.Duration) command {
-	return command{script.RwReadReenter, 2, []any{h.name, keys.RWReader(h.name, h.field()), h.field(), count, ms(lease)}}
+	return command{script: script.RwReadReenter, keys: 2, args: []any{h.name, keys.RWReader(h.name, h.field()), h.field(), count, ms(lease)}}
 }
 
 func (readers) class() carrier.Class                       { return carrier.Readers }
@@ -123,13 +123,13 @@ func (writers) acquire(a *attempt, field string) command {
 	if a.writer != "" {
 		announce = ms(announcement(a.c.cfg))
 	}
-	return command{script.RwWrite, 2, []any{
+	return command{script: script.RwWrite, keys: 2, args: []any{
 		a.name, keys.RWWriters(a.name), field, ms(a.lease), a.writer, announce, keys.Prefix(a.name), keys.RWChannel(a.name), a.c.scripts.publish(),
 	}}
 }
 
 func (writers) release(s *scripts, name, field string, remaining int, lease time.Duration) command {
-	return command{script.RwWriteRelease, 2, s.publishing([]any{
+	return command{script: script.RwWriteRelease, keys: 2, args: s.publishing([]any{
 		name, keys.RWWriters(name), field, remaining, ms(lease), keys.RWChannel(name), keys.Prefix(name),
 	})}
 }
@@ -184,7 +184,7 @@ func (x rwAcquire) barred(*hold) error {
 func withdraw(c *Client, name, writer string) {
 	c.orphans.send(&orphan{
 		name: name, until: time.Now().Add(announcement(c.cfg)),
-		command: command{script.RwWithdraw, 1, c.scripts.publishing([]any{keys.RWWriters(name), writer, keys.RWChannel(name)})},
+		command: command{script: script.RwWithdraw, keys: 1, args: c.scripts.publishing([]any{keys.RWWriters(name), writer, keys.RWChannel(name)})},
 	})
 }
 

@@ -261,7 +261,7 @@ func TestRWReentryNeverShortens(t *testing.T) {
 func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 1500 * time.Millisecond})
 	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
 	ours := fixture.Hold(t, mu.Reader().Lock)
 	javaReads(t, s, mu.Name(), 30*time.Second)

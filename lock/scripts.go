@@ -30,15 +30,28 @@ func (s *scripts) call(ctx context.Context, key string, code *script.Script, lat
 }
 
 func (s *scripts) callKeys(ctx context.Context, key string, code *script.Script, keys int, late func(pipe.Answer), args ...any) pipe.Answer {
-	r := s.requests.New(key, code, keys, late, args)
+	return s.send(ctx, key, command{script: code, keys: keys, args: args}, late)
+}
+
+// send sends one script and waits for the answer until ctx ends. If the answer comes
+// after that, late gets it.
+func (s *scripts) send(ctx context.Context, key string, cmd command, late func(pipe.Answer)) pipe.Answer {
+	r := s.request(key, cmd, late)
 	s.router.Send(ctx, key, r)
 	return s.requests.Await(ctx, r)
 }
 
-// post sends one script whose first arguments are its keys; the answer goes to
-// late.
-func (s *scripts) post(key string, code *script.Script, keys int, late func(pipe.Answer), args ...any) {
-	r := s.requests.New(key, code, keys, late, args)
+func (s *scripts) request(key string, cmd command, late func(pipe.Answer)) *pipe.Request {
+	r := s.requests.New(key, cmd.script, cmd.keys, late, cmd.args)
+	if !cmd.last.IsZero() {
+		r.Within(cmd.last)
+	}
+	return r
+}
+
+// post sends one script; the answer goes to late.
+func (s *scripts) post(key string, cmd command, late func(pipe.Answer)) {
+	r := s.request(key, cmd, late)
 	r.Post()
 	s.router.Server(key).Put(r) // nobody waits, for a server to be known neither
 }

@@ -71,6 +71,12 @@ func TestARequestSaysUntilWhenItMayBeCarriedOut(t *testing.T) {
 		a := b.call(t.Context(), 1)
 		require.NoError(t, a.Err)
 		require.Equal(t, begun.Add(time.Hour+time.Second).UnixMilli(), srv.seen()[0], "Timeout, by the server's clock")
+		require.True(t, a.Open.IsZero(), "it was")
+
+		b.srv.answer = func([]string) string { return hangUp }
+		begun = time.Now()
+		a = b.call(t.Context(), 1)
+		requireNoReply(t, a.Err)
 		require.False(t, a.Open.Before(begun.Add(time.Second)))
 		require.Less(t, a.Open.Sub(begun), 1100*time.Millisecond)
 	})

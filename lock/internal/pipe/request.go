@@ -53,6 +53,7 @@ type Answer struct {
 	// Open is until when a request of which nothing is known may still be carried out;
 	// zero if that is not known, or nothing was written.
 	Open  time.Time
+	Left  bool // the caller left before the answer came, which late gets
 	Taken bool // the script took the lock, whatever Err says
 	Acks  int  // so many replicas have what the script did; 0 if they were not asked
 }
@@ -128,7 +129,7 @@ func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
 	case <-r.done:
 	case <-ctx.Done():
 		if r.Leave() {
-			return Answer{Err: ctx.Err()}
+			return Answer{Err: ctx.Err(), Left: true}
 		}
 		<-r.done
 	}
@@ -172,6 +173,9 @@ func (r *Request) Fail(err error) { r.complete(nil, err) }
 // complete hands the answer to whoever waits, or to late if nobody does.
 func (r *Request) complete(reply any, err error) {
 	r.answer.Reply, r.answer.Err = reply, err
+	if !broken(err) {
+		r.answer.Open = time.Time{} // it was carried out, or will not be
+	}
 	if r.state.CompareAndSwap(pending, answered) {
 		r.done <- struct{}{}
 	} else if r.late != nil {

@@ -1,0 +1,123 @@
+package lock
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+)
+
+// The scripts of a hold go out one after the other, each in its turn. A turn ends when
+// Redis has answered, or when the connection has failed; then the request is open, for
+// it may still be carried out. No other script of the hold goes out meanwhile, so that
+// an old count or an old Guard never overtakes a later one; but the release does, because
+// what comes after it finds no field.
+
+// enter waits for the hold's turn, and until none of its requests is open.
+func (h *hold) enter(ctx context.Context) error {
+	for {
+		if err := h.enterRelease(ctx); err != nil {
+			return err
+		}
+		left := h.openFor()
+		if left <= 0 {
+			return nil
+		}
+		h.pass()
+		if err := pause(ctx, nil, left); err != nil {
+			return err
+		}
+	}
+}
+
+// enterRelease waits for the hold's turn. Of requests it may send a release alone, if
+// one is open.
+func (h *hold) enterRelease(ctx context.Context) error {
+	h.mu.Lock()
+	for h.busy {
+		turn, _ := h.shard.tables.turns.LoadOrStore(h, make(chan struct{}))
+		h.awaited = true
+		h.mu.Unlock()
+		select {
+		case <-turn.(chan struct{}):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		h.mu.Lock()
+	}
+	h.busy = true
+	h.mu.Unlock()
+	return nil
+}
+
+// busyError says that a script was not sent, because another one of its hold
+// was not answered for as long as its caller waited.
+type busyError struct{ err error }
+
+func (e *busyError) Error() string {
+	return "another request of this hold is not answered yet: " + e.err.Error()
+}
+
+func (e *busyError) Unwrap() error { return e.err }
+
+// send sends a script in the hold's turn.
+func (h *hold) send(ctx context.Context, cmd command) pipe.Answer {
+	a := h.shard.c.scripts.send(ctx, h.name, cmd, h.answeredLate)
+	h.noteOpen(a)
+	return a
+}
+
+// answeredLate gets the answer of a request whose caller has left its turn to it.
+func (h *hold) answeredLate(a pipe.Answer) {
+	h.noteOpen(a)
+	h.pass()
+}
+
+// leave ends the turn whose last answer was a. If the caller has left its request, the
+// turn lasts until that is answered.
+func (h *hold) leave(a pipe.Answer) {
+	if !a.Left {
+		h.pass()
+	}
+}
+
+// pass ends the turn.
+func (h *hold) pass() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.busy = false
+	if h.awaited {
+		h.awaited = false
+		turn, _ := h.shard.tables.turns.LoadAndDelete(h)
+		close(turn.(chan struct{}))
+	}
+}
+
+// openUnit is in what hold.open counts since tables.start: 4 bytes are 13 years then.
+const openUnit = 100 * time.Millisecond
+
+// noteOpen notes for how long a request that ended so may still be carried out.
+func (h *hold) noteOpen(a pipe.Answer) {
+	if _, answered := a.Err.(redis.Error); a.Err == nil || answered || a.Open.IsZero() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open = max(h.open, uint32(a.Open.Sub(h.shard.tables.start)/openUnit)+1)
+}
+
+// openFor is how long a request of the hold may still be carried out.
+func (h *hold) openFor() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.open == 0 {
+		return 0
+	}
+	left := time.Duration(h.open)*openUnit - time.Since(h.shard.tables.start)
+	if left <= 0 {
+		h.open = 0
+	}
+	return left
+}
