@@ -19,8 +19,7 @@ type shard struct {
 	// next is a lower bound of the earliest tick with something to do; written under mu, read without.
 	next atomic.Int64
 
-	wheel *Wheel // immutable
-	ring  ring
+	ring ring
 
 	// due are the timers that the driver has collected and may not have claimed yet, empty unless it is at
 	// work on this shard. The slice is guarded by mu; see slot for what is in it.
@@ -41,6 +40,9 @@ type shard struct {
 	skipped   int64
 
 	_ [384 - 320]byte // to whole cache lines: the neighbours belong to other processors
+
+	// wheel is immutable. It is in a line that is never written, because Reset reads it without the lock.
+	wheel *Wheel
 }
 
 // slot is a due timer. Who changes its state, by one atomic operation, decides about this arming: the
