@@ -24,6 +24,7 @@ func duplicate(timer *wheel.Timer) *wheel.Timer {
 var each = map[string]func(w *wheel.Wheel, timer *wheel.Timer){
 	"Stop":        func(_ *wheel.Wheel, timer *wheel.Timer) { timer.Stop() },
 	"Reset later": func(_ *wheel.Wheel, timer *wheel.Timer) { _, _ = timer.Reset(2 * time.Hour) },
+	"Touch":       func(_ *wheel.Wheel, timer *wheel.Timer) { timer.Touch(2 * time.Hour) },
 	"Reset":       func(_ *wheel.Wheel, timer *wheel.Timer) { _, _ = timer.Reset(time.Minute) },
 	"Next":        func(_ *wheel.Wheel, timer *wheel.Timer) { _ = timer.Next(time.Hour) },
 	"Schedule":    func(w *wheel.Wheel, timer *wheel.Timer) { _ = w.Schedule(timer, time.Hour, taskFunc(nothing)) },
@@ -32,8 +33,9 @@ var each = map[string]func(w *wheel.Wheel, timer *wheel.Timer){
 func TestACopiedTimerPanicsAndHarmsNoOther(t *testing.T) {
 	for name, call := range each {
 		for filed, fill := range map[string]int{"not in a bucket yet": 0, "in a bucket": 5000} {
-			for _, gone := range []bool{false, true} {
-				t.Run(name+"/"+filed+map[bool]string{false: "/original pending", true: "/original stopped"}[gone], func(t *testing.T) {
+			for i, state := range []string{"pending", "stopped", "pending and movable", "movable and stopped"} {
+				gone, movable := i%2 == 1, i >= 2
+				t.Run(name+"/"+filed+"/original "+state, func(t *testing.T) {
 					w := start(t, wheel.Config{})
 					task := taskFunc(nothing)
 					var original wheel.Timer
@@ -42,6 +44,10 @@ func TestACopiedTimerPanicsAndHarmsNoOther(t *testing.T) {
 					for i := range others {
 						require.NoError(t, w.Schedule(&others[i], time.Hour, task))
 					}
+					if movable {
+						require.True(t, original.Touch(time.Hour))
+					}
+					require.Equal(t, movable, original.Movable())
 					c := duplicate(&original)
 					if gone {
 						require.True(t, original.Stop())

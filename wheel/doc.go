@@ -91,6 +91,10 @@
 // slots, 50 ms with 1<<20). Two locks are held together only where a timer of a
 // stopped wheel moves to another; the stopped one's comes first.
 //
+// From the second time on, a Reset or Touch that moves a pending timer to later
+// takes no lock but one compare-and-swap of the deadline. The driver, Stop and
+// Next end that, by one of theirs, before they act on the deadline.
+//
 // The driver collects up to 128 timers under the lock and claims them without
 // it: whoever decides about a timer's slot, by one compare-and-swap, has it. The
 // last slot that is claimed also says whose callback runs now.

@@ -18,8 +18,28 @@ func (r *Ring) Postpone(t *Timer, deadline, open int64) int64 {
 }
 func (r *Ring) Next() int64                                  { return r.next() }
 func (r *Ring) Collect(tick int64, buf []*Timer) (int, bool) { return r.collect(tick, buf) }
-func (r *Ring) Deadline(t *Timer) int64                      { return t.deadline }
+func (r *Ring) Deadline(t *Timer) int64                      { return t.deadline.at() }
 func (r *Ring) SpareChunks() int                             { return int(r.chunks.spare) }
+
+// PostponeUnlocked is what Reset and Touch do without the shard's lock.
+func (r *Ring) PostponeUnlocked(t *Timer, deadline int64) bool {
+	return t.deadline.postpone(t.deadline.word.Load(), deadline)
+}
+
+// Movable reports whether t can be postponed without its shard's lock.
+func (t *Timer) Movable() bool { return t.deadline.word.Load() < 0 }
+
+// LockShards takes the locks of all shards.
+func (w *Wheel) LockShards() (unlock func()) {
+	for i := range w.shards {
+		w.shards[i].mu.Lock()
+	}
+	return func() {
+		for i := range w.shards {
+			w.shards[i].mu.Unlock()
+		}
+	}
+}
 
 func (r *Ring) at(when int64) int64 {
 	if when == never {

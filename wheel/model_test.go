@@ -374,6 +374,21 @@ func TestRingBehavesAsASortedSlice(t *testing.T) {
 				pending[timer] = f
 				left[old.at] = true
 			},
+			"postpone without the lock": func(t *rapid.T) {
+				if len(ts) == 0 {
+					t.Skip()
+				}
+				timer := rapid.SampledFrom(ts).Draw(t, "timer")
+				d := deadline(t)
+				old := pending[timer]
+				if want := timer.Movable() && d >= old.deadline; r.PostponeUnlocked(timer, d) != want {
+					t.Fatalf("moved from %d to %d: %v", old.deadline, d, !want)
+				} else if !want {
+					return
+				}
+				pending[timer] = filed{d, at(d)}
+				left[old.at] = true
+			},
 			"collect": func(t *rapid.T) {
 				to := done + rapid.Int64Range(0, 3*slots).Draw(t, "ticks")
 				buf := make([]*wheel.Timer, rapid.IntRange(1, 50).Draw(t, "buffer"))
@@ -382,8 +397,8 @@ func TestRingBehavesAsASortedSlice(t *testing.T) {
 					n, finished = r.Collect(to, buf)
 					for _, timer := range buf[:n] {
 						f, ok := pending[timer]
-						if !ok || f.deadline > to*tick {
-							t.Fatalf("collected at %d: %v %v", to*tick, f, ok)
+						if !ok || f.deadline > to*tick || timer.Movable() {
+							t.Fatalf("collected at %d: %v %v %v", to*tick, f, ok, timer.Movable())
 						}
 						drop(timer)
 					}

@@ -73,6 +73,13 @@ func (r *ring) within(deadline, latest int64) int64 {
 // add files t under deadline, but not before tick open, nor before one that this ring has let the driver
 // collect: open may have been read before that. It returns the instant that t is filed under, whose tick is the timer's.
 func (r *ring) add(t *Timer, deadline, open int64) (when int64) {
+	t.deadline.set(deadline)
+	return r.file(t, deadline, open)
+}
+
+// file is add of a timer whose deadline is written down already. A movable one may be later by now; that is found out when
+// the timer is visited.
+func (r *ring) file(t *Timer, deadline, open int64) (when int64) {
 	when = deadline
 	if passed := (max(open, r.open) - 1) * r.tick; deadline <= passed {
 		// Filed later than its deadline, it must not look due to the pass that is under way.
@@ -84,7 +91,7 @@ func (r *ring) add(t *Timer, deadline, open int64) (when int64) {
 		}
 		r.empty()
 	}
-	t.deadline, t.place = deadline, place(len(r.inbox))
+	t.place = place(len(r.inbox))
 	r.inbox = append(r.inbox, entry{when, t})
 	return when
 }
@@ -94,8 +101,8 @@ func (r *ring) add(t *Timer, deadline, open int64) (when int64) {
 func (r *ring) empty() {
 	for _, e := range r.inbox {
 		t := e.timer
-		if t.deadline > e.when { // postponed since
-			e.when = t.deadline
+		if at := t.deadline.at(); at > e.when { // postponed since
+			e.when = at
 		}
 		slot := r.tickOf(e.when) & r.mask
 		b := &r.buckets[slot]
@@ -192,24 +199,26 @@ func (r *ring) behead(b *bucket) {
 	r.chunks.put(head)
 }
 
-// postpone sets the deadline of a pending timer. A later one is only written down: the entry keeps
+// postpone sets the deadline of a pending timer. One that is not before its entry's is only written down: the entry keeps
 // its place and is re-filed when it is visited. It returns what add does if the timer was filed anew, else never, and
 // false if t is a copy.
 func (r *ring) postpone(t *Timer, deadline, open int64) (when int64, ok bool) {
-	if deadline >= t.deadline {
-		t.deadline = deadline
-		return never, true
+	if deadline < t.deadline.at() {
+		e, c, i := r.entry(t)
+		if e == nil {
+			return never, false
+		}
+		if deadline < e.when {
+			r.take(e, c, i)
+			return r.add(t, deadline, open), true
+		}
 	}
-	e, c, i := r.entry(t)
-	if e == nil {
-		return never, false
+	if t.migrated { // see Timer.postpone
+		t.deadline.set(deadline)
+	} else {
+		t.deadline.setMovable(deadline)
 	}
-	if deadline >= e.when {
-		t.deadline = deadline
-		return never, true
-	}
-	r.take(e, c, i)
-	return r.add(t, deadline, open), true
+	return never, true
 }
 
 // walkBudget is how many chunks are walked at most in one collect, to bound how long a lock is held.
@@ -312,15 +321,35 @@ func (r *ring) walkOn(limit int64, buf []*Timer, budget *int) (n int) {
 // cache miss: so many of them overlap.
 func (r *ring) settle(tick int64, ts []*Timer) (n int) {
 	limit := tick * r.tick
+	var words int64 // negative if any is movable
 	for _, t := range ts {
-		if t.deadline > limit {
-			r.add(t, t.deadline, tick+1)
+		word := t.deadline.word.Load()
+		if at := instant(word); at > limit {
+			r.file(t, at, tick+1)
+			continue
+		}
+		words |= word
+		ts[n] = t
+		n++
+	}
+	if words < 0 {
+		n = r.fix(tick, ts[:n])
+	}
+	clear(ts[n:])
+	return n
+}
+
+// fix fixes the deadlines of timers that are due at tick, and files those anew that were postponed at the last moment. It is
+// apart from settle because an atomic write waits for the cache misses before it.
+func (r *ring) fix(tick int64, ts []*Timer) (n int) {
+	for _, t := range ts {
+		if !t.deadline.fixUntil(tick * r.tick) {
+			r.file(t, t.deadline.at(), tick+1)
 			continue
 		}
 		ts[n] = t
 		n++
 	}
-	clear(ts[n:])
 	return n
 }
 

@@ -14,7 +14,7 @@ const shardsPerWheel = 16
 
 // shard is a ring with a lock.
 type shard struct {
-	mu sync.Mutex // guards what is not said to be free of it, and all fields of the shard's timers; held for no call out of this package
+	mu sync.Mutex // guards what is not said to be free of it, and all fields of the shard's timers but movable deadlines; held for no call out of this package
 
 	// next is a lower bound of the earliest tick with something to do; written under mu, read without.
 	next atomic.Int64
@@ -64,7 +64,7 @@ const (
 // fill puts a timer in, for the driver, under the shard's lock. It needs nothing atomic, because others come to the slot
 // under that lock alone, and the driver does not claim meanwhile.
 func (s *slot) fill(t *Timer) {
-	s.timer, s.task, s.deadline = t, t.task, t.deadline
+	s.timer, s.task, s.deadline = t, t.task, t.deadline.at()
 	s.state = undecided
 }
 
@@ -160,7 +160,9 @@ func (s *shard) arm(t *Timer, deadline int64, task Task) (tick int64, err error)
 	}
 	s.armed++
 	t.task = task
-	t.mark = markOf(t)
+	if mark := markOf(t); t.mark != mark { // not written again: whoever sees a movable deadline reads it without the lock
+		t.mark = mark
+	}
 	return s.file(t, deadline), nil
 }
 
@@ -196,10 +198,11 @@ func (s *shard) move(t *Timer, deadline int64) (tick int64, moved bool) {
 
 // rearmNext is rearm to the first deadline after now that is whole periods from t's last.
 func (s *shard) rearmNext(t *Timer, now, period int64) (tick int64, err error) {
-	deadline, skipped := after(t.deadline, time.Duration(period)), int64(0)
+	last := t.deadline.fix()
+	deadline, skipped := after(last, time.Duration(period)), int64(0)
 	if deadline <= now {
-		skipped = (now - t.deadline) / period
-		deadline = after(t.deadline+skipped*period, time.Duration(period))
+		skipped = (now - last) / period
+		deadline = after(last+skipped*period, time.Duration(period))
 	}
 	tick, _, err = s.rearm(t, deadline)
 	if err == nil {
@@ -212,13 +215,14 @@ func (s *shard) rearmNext(t *Timer, now, period int64) (tick int64, err error) {
 func (s *shard) skipGone(t *Timer, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.shard.Load() != s || t.state != Pending || t.deadline > now ||
-		s.blindTimer != uintptr(unsafe.Pointer(t)) || t.deadline != s.blindDeadline {
-		return
+	deadline := s.blindDeadline
+	if t.shard.Load() != s || t.state != Pending || deadline > now ||
+		s.blindTimer != uintptr(unsafe.Pointer(t)) || t.deadline.word.Load() != deadline {
+		return // it was moved since; so was one that is movable
 	}
-	skipped := (now-t.deadline)/s.blindPeriod + 1
+	skipped := (now-deadline)/s.blindPeriod + 1
 	s.skipped += skipped
-	t.deadline += skipped * s.blindPeriod // a later one is only written down
+	t.deadline.set(deadline + skipped*s.blindPeriod) // a later one is only written down
 }
 
 // file puts t into the ring.
@@ -363,6 +367,7 @@ func (s *shard) close(ts []*Timer, cs []cancellation) ([]*Timer, []cancellation)
 	}
 	s.ring.drain(func(t *Timer) { ts = append(ts, t) })
 	for _, t := range ts[n:] {
+		t.deadline.fix()
 		t.state = Stopped
 		if c, ok := t.task.(canceller); ok {
 			cs = append(cs, cancellation{c, t})

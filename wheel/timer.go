@@ -40,14 +40,15 @@ func (f funcTask) Fire(*Timer) { f() }
 type Timer struct {
 	_ noCopy
 
-	// shard is whose lock guards the fields below. Set by the first Schedule. It changes only if that
+	// shard is whose lock guards the fields below, but for a movable deadline. Set by the first Schedule. It changes only if that
 	// wheel is stopped, by a Schedule of another, under the locks of both shards.
 	shard atomic.Pointer[shard]
 
-	deadline int64  // ns from the wheel's start; never for a delay beyond the clock's range
-	place    place  // of its entry while pending; of its slot while due
-	mark     uint16 // of the timer's own address, while pending or due; tells a copy
+	deadline deadline // atomic: see there
+	place    place    // of its entry while pending; of its slot while due
+	mark     uint16   // of the timer's own address, while pending or due; tells a copy
 	state    State
+	migrated bool // was of another wheel before: its deadline is never movable
 	task     Task
 }
 
@@ -104,6 +105,7 @@ func (t *Timer) Stop() bool {
 		if !s.ring.remove(t) {
 			s.copied()
 		}
+		t.deadline.fix()
 	case due:
 		if !s.revoke(t) {
 			return s.endPeriods(t)
@@ -127,6 +129,7 @@ func (t *Timer) Stop() bool {
 // it was pending. If it was not, this is a new arming: Touch moves pending timers only. The error is
 // ErrNotScheduled, ErrStopped, ErrTooManyPending or ErrBubble; the timer is then as it was.
 func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
+	seen := t.deadline.word.Load() // before the shard: see postpone
 	s := t.shard.Load()
 	if s == nil {
 		return false, ErrNotScheduled
@@ -137,13 +140,11 @@ func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
 		return false, ErrBubble
 	}
 	deadline := after(now, d)
+	if t.postpone(seen, deadline) {
+		return true, nil
+	}
 	if s = t.lock(); s == nil {
 		return false, ErrNotScheduled
-	}
-	if t.state == Pending && deadline >= t.deadline && t.mark == markOf(t) { // by far the most usual case, and rearm's first
-		t.deadline = deadline
-		s.mu.Unlock()
-		return true, nil
 	}
 	tick, wasPending, err := s.rearm(t, deadline)
 	s.mu.Unlock()
@@ -151,9 +152,17 @@ func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
 	return wasPending, err
 }
 
+// postpone makes the deadline later without the lock if it is movable, and reports whether it did. at is of the clock of
+// the wheel that t.shard named, and seen is the deadline's word, read before t.shard: a movable deadline is of the timer's
+// first wheel, because one that has gone to another is never movable again, and so is at.
+func (t *Timer) postpone(seen, at int64) bool {
+	return seen < 0 && t.mark == markOf(t) && t.deadline.postpone(seen, at)
+}
+
 // Touch makes the timer fire d from now if it is pending, and reports whether it was. It never arms a timer: one that has
 // fired or was stopped meanwhile stays so.
 func (t *Timer) Touch(d time.Duration) bool {
+	seen := t.deadline.word.Load() // before the shard: see postpone
 	s := t.shard.Load()
 	if s == nil {
 		return false
@@ -164,13 +173,11 @@ func (t *Timer) Touch(d time.Duration) bool {
 		return false
 	}
 	deadline := after(now, d)
+	if t.postpone(seen, deadline) {
+		return true
+	}
 	if s = t.lock(); s == nil {
 		return false
-	}
-	if t.state == Pending && deadline >= t.deadline && t.mark == markOf(t) {
-		t.deadline = deadline
-		s.mu.Unlock()
-		return true
 	}
 	tick, moved := s.move(t, deadline)
 	s.mu.Unlock()
@@ -195,7 +202,7 @@ func (t *Timer) Next(period time.Duration) error {
 		// The timer whose callback runs needs no reading of the clock if the deadline lies further ahead than a callback
 		// takes that is not slow. If this one is slow, the driver skips what has gone by when it returns. This is by far
 		// the most usual case, and the short way of what is below.
-		deadline := after(t.deadline, period)
+		deadline := after(t.deadline.at(), period)
 		if deadline > w.since.Load()+sincePrecision+int64(w.cfg.SlowCallback) && !s.closed && w.reserve() {
 			s.blindTimer, s.blindDeadline, s.blindPeriod = uintptr(unsafe.Pointer(t)), deadline, int64(period)
 			s.armed++
@@ -246,7 +253,7 @@ func (t *Timer) Deadline() time.Time {
 		return time.Time{}
 	}
 	defer s.mu.Unlock()
-	return s.wheel.start.Add(time.Duration(t.deadline))
+	return s.wheel.start.Add(time.Duration(t.deadline.at()))
 }
 
 // Wheel returns the wheel that the timer belongs to, nil before its first Schedule.
@@ -279,7 +286,7 @@ func (t *Timer) String() string {
 	if s == nil {
 		return "wheel.Timer(idle)"
 	}
-	state, task, deadline := s.stateOf(t), t.task, t.deadline
+	state, task, deadline := s.stateOf(t), t.task, t.deadline.at()
 	s.mu.Unlock()
 	if task == nil {
 		return fmt.Sprintf("wheel.Timer(%v)", state)

@@ -136,6 +136,7 @@ func (w *Wheel) schedule(t *Timer, d, slack time.Duration, task Task) (err error
 	switch {
 	case old != nil:
 		if err == nil {
+			t.migrated = true
 			t.shard.Store(s)
 		}
 		old.mu.Unlock()

@@ -37,6 +37,9 @@ func (x *Int64) WatchUnder(held func() bool, name string) {
 	x.x.o.Guard = held
 }
 
+// Peek is a load that nobody is held up before, and that is not seen.
+func (x *Int64) Peek() int64 { return x.x.v }
+
 func (x *Bool) Watch(name string) {
 	sched.Watch(&x.x.o, name)
 	sched.Set(&x.x.o, truth(x.x.v))
@@ -104,6 +107,12 @@ type Pointer[T any] struct{ x value[*T] }
 
 func pointer[T any](p *T) uint64 { return sched.ID(unsafe.Pointer(p), p == nil) }
 
+func (x *Pointer[T]) Watch(name string) {
+	sched.Watch(&x.x.o, name)
+	sched.Set(&x.x.o, pointer(x.x.v))
+}
+
+func (x *Pointer[T]) Peek() *T   { return x.x.v }
 func (x *Pointer[T]) Load() *T   { return x.x.load(pointer[T]) }
 func (x *Pointer[T]) Store(v *T) { x.x.store(v, pointer[T]) }
 func (x *Pointer[T]) CompareAndSwap(old, v *T) bool {
