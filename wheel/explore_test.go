@@ -120,6 +120,12 @@ func TestTheOrdersShowWhatIsWrong(t *testing.T) {
 		{"Next leaves the deadline that it goes on from movable", "no order of the calls explains this", []string{
 			"last := t.deadline.fix()", "last := t.deadline.at()",
 		}},
+		{"a timer is movable on its second wheel", "no order of the calls explains this", []string{
+			"t.migrated = true", "",
+		}},
+		{"the time of the wheel that the timer has left", "no order of the calls explains this", []string{
+			"if s.wheel != w {", "if false {",
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

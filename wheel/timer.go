@@ -146,6 +146,10 @@ func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
 	if s = t.lock(); s == nil {
 		return false, ErrNotScheduled
 	}
+	if s.wheel != w { // to which it went meanwhile; its time is another
+		s.mu.Unlock()
+		return t.Reset(d)
+	}
 	tick, wasPending, err := s.rearm(t, deadline)
 	s.mu.Unlock()
 	w.kick(tick)
@@ -178,6 +182,10 @@ func (t *Timer) Touch(d time.Duration) bool {
 	}
 	if s = t.lock(); s == nil {
 		return false
+	}
+	if s.wheel != w {
+		s.mu.Unlock()
+		return t.Touch(d)
 	}
 	tick, moved := s.move(t, deadline)
 	s.mu.Unlock()

@@ -168,6 +168,7 @@ var operations = []operation{
 	{x: true, name: "x.Stop and x.Touch", do: then(stop, touch(3))},
 	{x: true, name: "x.Next", do: next()},
 	{x: true, name: "x.Stop", do: stop},
+	{x: true, stops: true, moves: true, name: "x to another wheel", do: then(stopWheel, schedule("Schedule elsewhere", 1, otherOf), touch(1))},
 	{name: "y.Stop", do: func(m *world, _ *record) {
 		if m.y.Stop() {
 			m.y.stopped++
@@ -345,6 +346,7 @@ var stories = []struct {
 	{"x.Reset later", "x.Stop", sched.Unbounded, 1},
 	{"x.Touch", "x.Stop and x.Touch", 1, 1},
 	{"x.Touch later", "x.Next", 1, 1},
+	{"x.Reset later", "x to another wheel", 1, 2},
 	{"x.Reset later", "x.Reset in a tick", 2, 2},
 
 	{"Schedule in a tick", "Schedule now", 2, 0},
