@@ -1,0 +1,196 @@
+package lock_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// A server is used with time limits, and without, as it is by a user who may not ask for
+// the time. Without them each of these tests sees the fault that the limits are against.
+func withAndWithoutLimits(t *testing.T, f func(t *testing.T, limits bool)) {
+	t.Run("limits", func(t *testing.T) { t.Parallel(); f(t, true) })
+	t.Run("no limits", func(t *testing.T) { t.Parallel(); f(t, false) })
+}
+
+// lateClient is a client whose connections lead through a proxy that makes the first
+// calls of a script, so many, arrive after d. A client without limits may not ask for
+// the time.
+func lateClient(t *testing.T, s *redistest.Server, limits bool, code string, calls int64, d time.Duration) *lock.Client {
+	var seen atomic.Int64
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		switch {
+		case c.Args[0] == "TIME" && !limits:
+			return faultproxy.Answer(redis.Error("NOPERM no"))
+		case c.Script == code && seen.Add(1) <= calls:
+			return faultproxy.Late(d)
+		}
+		return faultproxy.Pass
+	})
+	return fixture.ClientOver(t, p, lock.Config{Lease: 30 * time.Second, IOTimeout: 250 * time.Millisecond})
+}
+
+// TestALateAcquisitionLeavesNoLock: the caller has given up, and nobody answers for what
+// the request would take.
+func TestALateAcquisitionLeavesNoLock(t *testing.T) {
+	s := onRedis(t)
+	for name, kind := range map[string]struct {
+		script string
+		of     func(c *lock.Client, name string) *lock.Mutex
+	}{
+		"mutex":  {"acquire", (*lock.Client).Mutex},
+		"fenced": {"acquire", (*lock.Client).FencedMutex},
+		"fair":   {"fair_take", (*lock.Client).FairMutex},
+		"reader": {"rw_read", func(c *lock.Client, name string) *lock.Mutex { return c.RWMutex(name).Reader() }},
+		"writer": {"rw_write", func(c *lock.Client, name string) *lock.Mutex { return c.RWMutex(name).Writer() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withAndWithoutLimits(t, func(t *testing.T, limits bool) {
+				// The script is known to the server, so that the very first call would run.
+				key := keyOf(t)
+				held, err := kind.of(fixture.ClientOf(t, s, lock.Config{}), key).Lock(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, held.Unlock(t.Context()))
+
+				c := lateClient(t, s, limits, kind.script, 1, 2*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				begun := time.Now()
+				_, err = kind.of(c, key).TryLock(ctx)
+				require.Error(t, err)
+				ghost := false
+				for !ghost && time.Since(begun) < 4*time.Second {
+					ghost = fixture.Exists(t, s, key)
+					time.Sleep(5 * time.Millisecond)
+				}
+				require.Equal(t, !limits, ghost)
+			})
+		})
+	}
+}
+
+// TestALateGuardChangesNothing: one that was run after it has another value there.
+func TestALateGuardChangesNothing(t *testing.T) {
+	s := onRedis(t)
+	withAndWithoutLimits(t, func(t *testing.T, limits bool) {
+		key := keyOf(t)
+		c := lateClient(t, s, limits, "guard", 1, 2*time.Second)
+		held, err := c.Mutex(key).Lock(t.Context())
+		require.NoError(t, err)
+		begun := time.Now()
+		_, err = held.Guard(t.Context(), "SET", []string{key + ":value"}, "first")
+		require.ErrorIs(t, err, lock.ErrUnknown)
+		_, err = held.Guard(t.Context(), "SET", []string{key + ":value"}, "second")
+		require.NoError(t, err)
+		time.Sleep(time.Until(begun.Add(3 * time.Second)))
+		value, err := redis.String(fixture.Do(t, s, "GET", key+":value"), nil)
+		require.NoError(t, err)
+		if limits {
+			require.Equal(t, "second", value)
+		} else {
+			require.Equal(t, "first", value)
+		}
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
+// TestALateReentryBringsNoCountBack: one more than there are Helds would keep the lock
+// after the last Unlock but for the release of the field.
+func TestALateReentryBringsNoCountBack(t *testing.T) {
+	s := onRedis(t)
+	withAndWithoutLimits(t, func(t *testing.T, limits bool) {
+		key := keyOf(t)
+		c := lateClient(t, s, limits, "reenter", 1, 2*time.Second)
+		held, err := c.Mutex(key).Lock(t.Context())
+		require.NoError(t, err)
+		begun := time.Now()
+		ctx := held.Context(t.Context())
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		_, err = c.Mutex(key).TryLock(short)
+		require.Error(t, err)
+		require.NoError(t, held.Extend(t.Context(), time.Minute)) // sets the count to 1
+		time.Sleep(time.Until(begun.Add(3 * time.Second)))
+		for _, count := range fixture.Hash(t, s, key) {
+			require.Equal(t, map[bool]string{true: "1", false: "2"}[limits], count)
+		}
+		require.NoError(t, held.Unlock(t.Context()))
+		require.False(t, fixture.Exists(t, s, key))
+	})
+}
+
+// TestALateCopyIsNotCarriedOutAgain: what semaphores and latches are asked is remembered
+// for 30 s, and a copy comes after that.
+func TestALateCopyIsNotCarriedOutAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	s := onRedis(t)
+	const after = 32 * time.Second
+	t.Run("semaphore", func(t *testing.T) {
+		t.Parallel()
+		withAndWithoutLimits(t, func(t *testing.T, limits bool) {
+			c := lateClient(t, s, limits, "semaphore_take", 1, after)
+			sem := c.Semaphore(keyOf(t))
+			_, err := sem.TrySet(t.Context(), 10)
+			require.NoError(t, err)
+			begun := time.Now()
+			require.NoError(t, sem.Acquire(t.Context(), 3))
+			time.Sleep(time.Until(begun.Add(after + time.Second)))
+			free, err := sem.Available(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, map[bool]int64{true: 7, false: 4}[limits], free)
+		})
+	})
+	t.Run("latch", func(t *testing.T) {
+		t.Parallel()
+		withAndWithoutLimits(t, func(t *testing.T, limits bool) {
+			c := lateClient(t, s, limits, "latch_down", 1, after)
+			latch := c.CountDownLatch(keyOf(t))
+			_, err := latch.TrySet(t.Context(), 2)
+			require.NoError(t, err)
+			begun := time.Now()
+			require.NoError(t, latch.CountDown(t.Context()))
+			time.Sleep(time.Until(begun.Add(after + time.Second)))
+			left, err := latch.Count(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, map[bool]int64{true: 1, false: 0}[limits], left)
+		})
+	})
+}
+
+// TestTwoServersBehindOneAddress: their clocks differ by an hour, and every request may
+// meet either.
+func TestTwoServersBehindOneAddress(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	var asked atomic.Int64
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		if c.Args[0] == "TIME" { // the one whose clock is behind
+			asked.Add(1)
+			return faultproxy.Answer([]any{[]byte("1700000000"), []byte("0")})
+		}
+		if strings.HasPrefix(c.Args[0], "EVAL") && len(c.Args[len(c.Args)-1]) == 13 && c.Script == "acquire" && asked.Load()%2 == 1 {
+			asked.Add(1) // the other one, once
+			return faultproxy.Answer(redis.Error("LATE 1700003600000"))
+		}
+		return faultproxy.Pass
+	})
+	var log fixture.Log
+	c := fixture.ClientOver(t, p, lock.Config{Logger: log.Logger()})
+	held, err := c.Mutex(keyOf(t)).Lock(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, log.String(), "clock was set")
+	require.Contains(t, log.String(), "again and again")
+	require.NoError(t, held.Unlock(t.Context()))
+}
