@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -135,7 +136,13 @@ func (c *Client) Mutex(name string) *Mutex {
 func (c *Client) Stats() Stats {
 	c.lost.drain() // whoever was told of a loss does not find it among the held
 	held, waiting := c.tables.counts()
-	return Stats{Held: held, Waiting: int(c.fair.Load()) + waiting, Tries: c.tries.Load(), Renewal: c.dog.Stats()}
+	st := Stats{Held: held, Waiting: int(c.fair.Load()) + waiting, Tries: c.tries.Load(), Renewal: c.dog.Stats()}
+	for _, s := range c.router.Servers() {
+		if ahead, within, ok := s.Clock(); ok {
+			st.Clocks = append(st.Clocks, ServerClock{Server: s.Address(), Ahead: ahead, Within: within})
+		}
+	}
+	return st
 }
 
 // Stats is a snapshot of a Client.
@@ -144,6 +151,14 @@ type Stats struct {
 	Waiting int           // calls of Lock and LockFor that wait in a queue
 	Tries   uint64        // acquire scripts sent
 	Renewal renewal.Stats // its Leases are those of Held
+	Clocks  []ServerClock // of the servers that told their time
+}
+
+// ServerClock says what a client knows of a server's clock, by which requests expire.
+type ServerClock struct {
+	Server string        // its address, as far as it is known
+	Ahead  time.Duration // of this process' clock; negative if it is behind
+	Within time.Duration // how exactly that is known
 }
 
 // key is the key in Redis of the object of that name.

@@ -32,9 +32,8 @@
 //   - No two owners hold a lock at the same time, as long as Redis keeps the key.
 //     A hold is trusted until shortly before Redis would let its key expire
 //     (package renewal); at that moment Held.Done and Held.Context end.
-//   - Any request may be lost, repeated or late. Every acquisition has a hash field
-//     of its own, <client uuid>:<owner>:<seq>, that is never used again. Scripts
-//     set counts instead of adding to them, and none lowers a TTL.
+//   - Any request may be lost, repeated or late. One that takes or changes something
+//     is refused by the server if it arrives later than its caller could have waited.
 //   - Errors tell "Redis said no" (ErrNotAcquired, ErrNotHeld, ErrLost) from "it is
 //     not known" (ErrUnknown).
 //   - Fencing tokens rise from holder to holder; after a failover, or when Redis was
@@ -53,60 +52,12 @@
 // is set forward), another may have the lock at once; the holder is told at its
 // next renewal.
 //
-// Permits and fair queues have times of day in their format. Another may get a permit
-// before its holder is told if some client's clock is ahead of the holder's by more than
-// Config.Margin. A waiter of a FairMutex may lose its place to a Java process whose clock
-// is 8 s ahead.
+// A late request is carried out after all while a server's clock is being set back,
+// after a failover to a server whose clock is behind, and where the user may not ask
+// for TIME. It may leave a lock that nobody holds until its lease is over.
 //
-// # States of a hold
-//
-//	         acquired, in time                     last Unlock
-//	attempt ───────────────────▶ held ───────────────────────────▶ leaving
-//	   │                         │  ▲ │                              │ answered
-//	   │ unknown, or too late    │  └─┘ re-entry, partial Unlock     ▼
-//	   ▼                         │ not the owner, trust ended,     released
-//	owed: the client releases    ▼ MaxHold, expired, closed
-//	the field until its TTL      lost
-//	is over
-//
-// # Waiting
-//
-// The waiters of one client for one lock stand in a queue, and only the first talks to
-// Redis. It tries, listens to the lock's channel, tries once more when the subscription
-// is confirmed, and then sleeps until a message, the end of the holder's lease, or
-// MaxPoll; for a Mutex 6 x MaxPoll, as long as pings show that the subscription loses
-// nothing. Package waitqueue decides who is next, and when.
-//
-// When the client that unlocks has waiters itself, one script releases the lock and
-// acquires it for the first of them. After some of these hand-overs, or 100 ms, it is
-// really released, and the client lets other clients have their turn first. The
-// waiters of a FairMutex each have a place in Redis instead.
-//
-// # Goroutines and locks
-//
-// Two goroutines for each connection, those that renew, the wheel's, and one that
-// follows the Topology live as long as the client. Others end with what they do: they
-// give back what a caller left, take lost holds out of the tables, call Hooks.Lost, or
-// ask a member of a RedLock. No lock and no waiter has one of its own.
-//
-// Holds and waiters are in tables in 64 shards, by the names of their locks. shard.mu
-// guards those of a shard, hold.mu one hold, watch.mu what a Held gave out. No mutex is
-// held during I/O or while a hook runs, and none is taken under another, except that
-// under shard.mu the state of a lease is read, and what was heard of a channel. The
-// scripts of one hold are sent one after the other.
-//
-// # Failure
-//
-// A connection whose oldest request is older than Config.IOTimeout is closed. Its
-// requests are unknown then, and the next request dials. Lock goes on with a new
-// field; the old field is owed, and the next acquire script removes it. A caller
-// that leaves early breaks no connection: a lock that a late answer brings is given
-// back. What semaphores and latches are asked is remembered by Redis for 30 s, so a
-// repeated request gets the first answer.
-//
-// # Cost
-//
-// Lock and Unlock are one script and one round trip each, pipelined with those of
-// other goroutines. A held lock takes some 300 bytes. A client of one server has
-// about ten goroutines and five connections once it is used.
+// Permits and fair queues have times of day in their format. They are the server's;
+// those of Java processes, and of clients without TIME, are their own. Another may get
+// a permit before its holder is told if such a clock is ahead by more than Config.Margin,
+// and a waiter of a FairMutex may lose its place if it is 8 s ahead.
 package lock

@@ -54,6 +54,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		case n == 0:
 			return h.lostByLease(renewal.NotOwner)
 		case !h.lease.Extend(a.Stamp, d):
+			h.set(unsure, true)
 			if h.is(leaving) {
 				return notHeldError(h.name)
 			}
@@ -71,18 +72,19 @@ func (x *Held) extendableLocked() error {
 	return x.errLocked()
 }
 
-// Guard runs one Redis command if this hold still has the lock in Redis at that
-// very moment, in one script: cmd with keys and then args. Keys and the lock
-// must share a slot in a Cluster. It returns the command's answer as redigo
-// does. *LostError: the hold was gone and nothing was run. ErrUnknown: it may
-// or may not have run. An error of the command itself is returned as it is.
+// Guard runs one Redis command if this hold still has the lock in Redis at that very
+// moment, in one script: cmd with keys and then args. Keys and the lock must share a
+// slot in a Cluster. It returns the command's answer as redigo does; an integer
+// beyond 2^53 is rounded, as Lua does. *LostError: the hold was gone and nothing was
+// run. ErrUnknown: it may or may not have run. An error of the command itself is
+// returned as it is.
 //
 // Calls with one hold are sent one after the other: the next when the last one is
 // answered, or when its ctx has ended. If ctx ends while Guard waits for that,
 // nothing was run, and the error is ctx.Err() and not ErrUnknown.
 //
-// It protects writes to the Redis that has the lock; for other resources there
-// is Token.
+// It protects writes to the Redis that has the lock; for other resources there is
+// Token.
 func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any) (any, error) {
 	h := x.h
 	if err := x.Err(); err != nil {

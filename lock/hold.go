@@ -49,6 +49,7 @@ const (
 	asked   uint32 = 1 << iota // its key was found on the server that its slot is just being moved to
 	leaving                    // the last Unlock has begun; no re-entry any more; set under mu
 	unseen                     // it was handed to a waiter that had left: Hooks.Released is not told of it
+	unsure                     // a request may have prolonged it in Redis by more than is known here
 	lost                       // it is no hold any more, though the client's tables may have it for a moment yet
 )
 
@@ -138,6 +139,9 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 		return nil, badReply("reenter", h.name, a.Reply)
 	}
 	trusted := n == 1 && h.lease.Extend(a.Stamp, lease)
+	if n == 1 && !trusted {
+		h.set(unsure, true)
+	}
 	h.mu.Lock()
 	left = h.is(leaving)
 	if trusted && !left {

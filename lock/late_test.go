@@ -194,3 +194,54 @@ func TestTwoServersBehindOneAddress(t *testing.T) {
 	require.Contains(t, log.String(), "again and again")
 	require.NoError(t, held.Unlock(t.Context()))
 }
+
+// TestAnExtensionWhoseAnswerIsLostEndsWithItsHold: Redis keeps the key for as long as the
+// extension said, but the holder is told at the end of what it knows of.
+func TestAnExtensionWhoseAnswerIsLostEndsWithItsHold(t *testing.T) {
+	s := onRedis(t)
+	for name, lockFor := range map[string]func(c *lock.Client, key string) (*lock.Held, error){
+		"mutex": func(c *lock.Client, key string) (*lock.Held, error) {
+			return c.Mutex(key).LockFor(context.Background(), time.Second)
+		},
+		"fair": func(c *lock.Client, key string) (*lock.Held, error) {
+			return c.FairMutex(key).LockFor(context.Background(), time.Second)
+		},
+		"writer": func(c *lock.Client, key string) (*lock.Held, error) {
+			return c.RWMutex(key).Writer().LockFor(context.Background(), time.Second)
+		},
+		"reader": func(c *lock.Client, key string) (*lock.Held, error) {
+			return c.RWMutex(key).Reader().LockFor(context.Background(), time.Second)
+		},
+		"permit": func(c *lock.Client, key string) (*lock.Held, error) {
+			if _, err := c.PermitSemaphore(key).TrySet(context.Background(), 1); err != nil {
+				return nil, err
+			}
+			return c.PermitSemaphore(key).AcquireFor(context.Background(), 1, time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			key := keyOf(t)
+			p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+				switch c.Script {
+				case "reenter", "rw_read_reenter", "permit_extend":
+					return faultproxy.LoseReply
+				}
+				return faultproxy.Pass
+			})
+			c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 250 * time.Millisecond})
+			held, err := lockFor(c, key)
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			require.ErrorIs(t, held.Extend(ctx, time.Hour), lock.ErrUnknown)
+			<-held.Done()
+			require.Eventually(t, func() bool {
+				if name == "permit" {
+					return !fixture.Exists(t, s, "{"+key+"}:timeout")
+				}
+				return !fixture.Exists(t, s, key)
+			}, time.Minute, time.Millisecond)
+		})
+	}
+}

@@ -12,7 +12,11 @@ type loss struct {
 // would outlive its hold is owed, and the Lost hook is told.
 func (l loss) forget() {
 	l.hold.shard.tables.forget(l.hold)
-	l.hold.kind.rules().orphanOutlived(l.hold, l.cause.Reason)
+	if l.hold.is(unsure) {
+		l.hold.orphan()
+	} else {
+		l.hold.kind.rules().orphanOutlived(l.hold, l.cause.Reason)
+	}
 	l.hold.shard.c.hooks.tellLost(l.cause)
 }
 

@@ -25,13 +25,13 @@ const maxPermitsAtOnce = 1000
 // and beside it a sorted set {id: deadline} of those that are taken. All methods
 // are safe for concurrent use.
 //
-// The deadlines are times of day, by the clock of the client that took or last
-// renewed the permit. Whoever looks takes back, by its own clock, what is over:
-// that is the format. So a holder is told before another can have its permit only
-// if the clock of no other client is ahead of the holder's by more than the margin
-// (Config.Margin: by default 600 ms for a lease of 30 s, 25 ms for one of
-// 1 s). Where a clock is further ahead and a permit ends without Unlock, another
-// can have it before its holder is told, by as much as the difference is more
+// The deadlines are times of day: that is the format. Clients of this package use the
+// server's clock for them, and so a holder is told before another can have its permit.
+// Java processes use their own clocks, and so does a client whose user may not ask for
+// TIME. Then a holder is told first only if no such clock is ahead of the holder's by
+// more than the margin (Config.Margin: by default 600 ms for a lease of 30 s, 25 ms
+// for one of 1 s). Where a clock is further ahead and a permit ends without Unlock,
+// another can have it before its holder is told, by as much as the difference is more
 // than the margin. A permit that is renewed in time is not touched until a clock
 // is ahead by more than about 2/3 of the lease; then it is taken from a holder that
 // lives, who is told (reason NotOwner) at its next renewal. A clock that is behind

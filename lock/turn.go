@@ -98,9 +98,14 @@ func (h *hold) pass() {
 // openUnit is in what hold.open counts since tables.start: 4 bytes are 13 years then.
 const openUnit = 100 * time.Millisecond
 
-// noteOpen notes for how long a request that ended so may still be carried out.
+// noteOpen notes what is not known after a request that ended so: whether it was carried
+// out, and for how long it may be.
 func (h *hold) noteOpen(a pipe.Answer) {
-	if _, answered := a.Err.(redis.Error); a.Err == nil || answered || a.Open.IsZero() {
+	if _, answered := a.Err.(redis.Error); a.Err == nil || answered || a.Stamp.IsZero() && !a.Left {
+		return
+	}
+	h.set(unsure, true)
+	if a.Open.IsZero() {
 		return
 	}
 	h.mu.Lock()

@@ -106,7 +106,7 @@ func (r *Router) Close(why error) {
 	r.closed = true
 	r.mu.Unlock()
 	r.wg.Wait()
-	for _, s := range r.all() { // none is added any more
+	for _, s := range r.Servers() { // none is added any more
 		if s.isOpen() { // it may be just being opened
 			s.close(why)
 		}
@@ -150,8 +150,11 @@ func (r *Router) enter(name string) (s *Server, entered bool) {
 	return s, entered
 }
 
-// all returns the servers in the table.
-func (r *Router) all() []*Server {
+// Servers returns those that are open, or are just being opened.
+func (r *Router) Servers() []*Server {
+	if r.single != nil {
+		return []*Server{r.single}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.servers))
