@@ -41,6 +41,17 @@ func (s story) use(proc, id, at int, token, value int64, write bool) {
 	s.add(e)
 }
 
+func (s story) waiter(proc, id, called, left int) {
+	e := event{At: ms(called), Proc: proc, ID: int64(id), Op: opTry, Key: "mutex-0", Kind: mutex, Wait: true}
+	s.add(e)
+	e.At, e.Op, e.Out = ms(left), opNot, outGaveUp
+	s.add(e)
+}
+
+func (s story) checked(t *testing.T, row Row) *checks {
+	return &checks{history: s.history, lease: testLease, row: row, dir: t.TempDir()}
+}
+
 // TestEachCheckRefutesWhatItIsThereFor has a history for each, and good ones
 // that look alike.
 func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
@@ -112,11 +123,50 @@ func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
 			s.faults = []period{{From: ms(100), To: ms(110), What: "it"}}
 			s.lost(1, 1, 2000)
 		}},
-		{"the same token", false, "the same token 1", func(s story) {
+		{"the same token, later", false, "has token 1 after 1", func(s story) {
 			s.hold(1, 1, 0, 10, 810, 1)
 			s.free(1, 1, 20)
 			s.hold(2, 1, 30, 40, 830, 1)
 			s.free(2, 1, 50)
+		}},
+		{"the same token, at once", false, "the same token 1", func(s story) {
+			s.hold(1, 1, 0, 10, 810, 1)
+			s.hold(2, 1, 5, 40, 830, 1)
+			s.free(1, 1, 20)
+			s.free(2, 1, 50)
+		}},
+		{"left after a long wait for a free lock", false, "p2.1 at mutex-0 left after it had waited for 3.979s for a lock that was free", func(s story) {
+			s.hold(1, 1, 0, 10, 810, 1)
+			s.free(1, 1, 20)
+			s.waiter(2, 1, 15, 4000)
+		}},
+		{"left after a long wait for a lock that was free and then not", false, "left after it had waited for 3.979s", func(s story) {
+			s.hold(1, 1, 0, 10, 810, 1)
+			s.free(1, 1, 20)
+			s.hold(3, 1, 4000, 4010, 4810, 2)
+			s.waiter(2, 1, 15, 4200)
+			s.free(3, 1, 4500)
+		}},
+		{"left after a long wait for a lock that was held", false, "", func(s story) {
+			s.hold(1, 1, 0, 10, 4810, 1)
+			s.waiter(2, 1, 15, 4000)
+			s.free(1, 1, 4010)
+		}},
+		{"goroutines of one owner", false, "", func(s story) {
+			for id, at := range []int{0, 5} {
+				s.add(event{At: ms(at), Proc: 1, ID: int64(id + 1), Op: opTry, Key: "shared-0", Kind: shared})
+				s.add(event{At: ms(at + 10), Proc: 1, ID: int64(id + 1), Op: opGot, Key: "shared-0", Kind: shared, Token: 7, Until: ms(810)})
+			}
+			for id, at := range []int{30, 20} {
+				s.add(event{At: ms(at), Proc: 1, ID: int64(id + 1), Op: opFree, Key: "shared-0", Kind: shared})
+				s.add(event{At: ms(at + 1), Proc: 1, ID: int64(id + 1), Op: opFreed, Key: "shared-0", Kind: shared, Out: outOK})
+			}
+		}},
+		{"goroutines of two owners", false, "both relied on it", func(s story) {
+			for proc, at := range []int{0, 5} {
+				s.add(event{At: ms(at), Proc: proc + 1, ID: 1, Op: opTry, Key: "shared-0", Kind: shared})
+				s.add(event{At: ms(at + 10), Proc: proc + 1, ID: 1, Op: opGot, Key: "shared-0", Kind: shared, Token: int64(7 + proc), Until: ms(810)})
+			}
 		}},
 		{"a lower token", false, "has token 1 after 2", func(s story) {
 			s.hold(1, 1, 0, 10, 810, 2)
@@ -174,10 +224,8 @@ func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := story{newHistory()}
 			c.tell(s)
-			s.assemble()
-			check := &checks{history: s.history, lease: testLease, maxPoll: testLease / 4, row: Row{Loses: c.loses}}
-			check.run()
-			check.linear(t.TempDir())
+			check := s.checked(t, Row{Loses: c.loses})
+			check.finish()
 			if c.say == "" {
 				require.Empty(t, check.violations)
 			}

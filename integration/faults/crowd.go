@@ -64,6 +64,13 @@ func (c *crowd) start(ctx context.Context) {
 	})
 }
 
+// holds is how many it has.
+func (c *crowd) holds() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.held)
+}
+
 func (c *crowd) take(ctx context.Context, key string) {
 	for ctx.Err() == nil {
 		if m := c.w.take(ctx, key, mutex, true); m != nil {
@@ -80,7 +87,7 @@ func (c *crowd) take(ctx context.Context, key string) {
 
 // onLost is the hook. It comes for every hold of the client.
 func (c *crowd) onLost(e lock.Event) {
-	at := now()
+	at := c.w.rec.stamp()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lost = append(c.lost, loss{e, at})
@@ -120,6 +127,8 @@ func (c *crowd) retake(ctx context.Context) {
 			c.w.told(m, l.at, l.Err)
 			c.w.release(m)
 			c.take(ctx, m.key)
+		} else {
+			c.w.rec.drop(l.at)
 		}
 	}
 }

@@ -1,11 +1,6 @@
 package faults
 
-import (
-	"encoding/json"
-	"io"
-	"sync"
-	"time"
-)
+import "time"
 
 // kind is what is locked.
 type kind string
@@ -16,6 +11,7 @@ const (
 	write  kind = "write"
 	permit kind = "permit" // one of two, with a lease
 	count  kind = "count"  // one of two of a Semaphore, which has no leases
+	shared kind = "shared" // a mutex that goroutines of one process hold together, as one owner
 )
 
 // permits is how many holds of kind permit or count a key has.
@@ -36,6 +32,8 @@ const (
 	opUsed   op = "used"   // it answered
 	opStill  op = "still"  // the process had stood still, from Until to At
 	opWrong  op = "wrong"  // a check that the process made itself failed: Out
+	opMark   op = "mark"   // nothing that is written later has a stamp of At or before
+	opQuiet  op = "quiet"  // the process has given back all that others want, and rests: Quiet
 	opReport op = "report" // the last word
 )
 
@@ -62,10 +60,21 @@ type event struct {
 	Token  int64   `json:"token,omitempty"`
 	Until  stamp   `json:"until,omitempty"` // the hold's deadline as it stood
 	Out    string  `json:"out,omitempty"`
-	Why    string  `json:"why,omitempty"` // of a loss
+	Why    string  `json:"why,omitempty"`  // of a loss
+	Wait   bool    `json:"wait,omitempty"` // Lock, not TryLock
 	Write  bool    `json:"write,omitempty"`
 	Value  int64   `json:"value,omitempty"`
+	Quiet  *Quiet  `json:"quiet,omitempty"`
 	Report *Report `json:"report,omitempty"`
+}
+
+// Quiet is what a process says of itself at a quiet point.
+type Quiet struct {
+	Round   int  `json:"round"`   // as the parent counts them
+	Counts  bool `json:"counts"`  // the two that follow are known: twins have no Stats
+	Held    int  `json:"held"`    // Stats
+	Waiting int  `json:"waiting"` // the same
+	Own     int  `json:"own"`     // keys of its own that it holds all the time
 }
 
 // Report is what a process says of itself at its end.
@@ -83,27 +92,4 @@ type Report struct {
 	Lag         time.Duration `json:"lag"` // p99 of renewals, from due to sent
 
 	Stack string `json:"stack,omitempty"`
-}
-
-// recorder writes events, each with one Write: a killed process loses none.
-type recorder struct {
-	clock clock
-
-	mu sync.Mutex // guards out
-	to io.Writer
-}
-
-// write stamps e, if it has no stamp yet, and sends it.
-func (r *recorder) write(e event) {
-	if e.At == 0 {
-		e.At = now()
-	}
-	line, err := json.Marshal(e)
-	if err != nil {
-		panic("faults: bug: " + err.Error())
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	// Without a reader there is nobody to tell.
-	_, _ = r.to.Write(append(line, '\n'))
 }

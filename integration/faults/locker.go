@@ -63,9 +63,9 @@ func (l *library) lock(ctx context.Context, k kind, key string, wait bool) (hold
 	var h *lock.Held
 	var err error
 	switch {
-	case k == mutex && wait:
+	case (k == mutex || k == shared) && wait:
 		h, err = l.client.Mutex(key).Lock(ctx)
-	case k == mutex:
+	case k == mutex || k == shared:
 		h, err = l.client.Mutex(key).TryLock(ctx)
 	case k == write && wait:
 		h, err = l.client.RWMutex(key).Writer().Lock(ctx)

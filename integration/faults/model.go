@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,14 +14,15 @@ import (
 type in struct {
 	what  string // take, give, end, get, set
 	kind  kind
-	who   int // index of the hold in the history, from 1
+	who   int  // index of the hold in the piece, from 1; of kind shared its process
+	firm  bool // the hold lasts until it is given back
 	token int64
 	value int64
 	out   string
 }
 
 // state is what a key and its register may be in. A reader counts, a writer
-// has a name.
+// has a name, and one with several goroutines has both.
 type state struct {
 	writer  int
 	readers int
@@ -29,17 +31,17 @@ type state struct {
 	value   int64
 }
 
-// model is a lock with a register that it guards. strict: a lock is held until
-// it is given back. Otherwise leases end: "end" frees a lock whose holder no
-// longer believes in it, at any time from then on.
+// model is a lock with a register that it guards, as pieces before have left it.
+// A firm hold lasts until it is given back. The leases of others end: "end" frees a
+// lock whose holder no longer believes in it, at any time from then on.
 //
 // A TryLock that was refused says nothing: a lock can be on its way from one
 // waiter to the next. Requests without an answer may take effect at any time, or
 // never.
-func model(strict bool) porcupine.Model {
+func model(b past) porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return state{} },
-		Step: func(s, i, _ any) (bool, any) { return step(strict, s.(state), i.(in)) },
+		Init: func() any { return state{last: b.token, fence: b.fence, value: b.value} },
+		Step: func(s, i, _ any) (bool, any) { return step(s.(state), i.(in)) },
 		DescribeOperation: func(i, _ any) string {
 			x := i.(in)
 			return fmt.Sprintf("%s %s #%d token %d value %d %s", x.what, x.kind, x.who, x.token, x.value, x.out)
@@ -48,7 +50,7 @@ func model(strict bool) porcupine.Model {
 	}
 }
 
-func step(strict bool, s state, i in) (bool, any) {
+func step(s state, i in) (bool, any) {
 	switch i.what {
 	case "take":
 		switch i.kind {
@@ -62,6 +64,12 @@ func step(strict bool, s state, i in) (bool, any) {
 				return false, s
 			}
 			s.readers++
+		case shared:
+			if s.writer != i.who && (s.writer != 0 || i.token <= s.last) || s.writer == i.who && i.token != s.last {
+				return false, s
+			}
+			s.writer, s.last = i.who, i.token
+			s.readers++
 		default:
 			if s.writer != 0 || s.readers != 0 || i.kind == mutex && i.token <= s.last {
 				return false, s
@@ -72,9 +80,13 @@ func step(strict bool, s state, i in) (bool, any) {
 		switch {
 		case i.kind == read || i.kind == permit || i.kind == count:
 			s.readers--
+		case i.kind == shared:
+			if s.readers--; s.readers == 0 {
+				s.writer = 0
+			}
 		case s.writer == i.who:
 			s.writer = 0
-		case strict:
+		case i.firm:
 			return false, s
 		}
 	case "end": // by itself
@@ -88,7 +100,7 @@ func step(strict bool, s state, i in) (bool, any) {
 		case i.out == outRefused:
 			return i.token < s.fence, s
 		case i.out == outUnknown:
-		case i.token < s.fence || i.what == "get" && i.value != s.value || strict && s.writer != i.who:
+		case i.token < s.fence || i.what == "get" && i.value != s.value || i.firm && s.writer != i.who:
 			return false, s
 		}
 		s.fence = i.token
@@ -99,53 +111,51 @@ func step(strict bool, s state, i in) (bool, any) {
 	return true, s
 }
 
-// linear checks each key's history against the model, and returns how many
-// could not be decided in time. Pictures go to dir.
-func (c *checks) linear(dir string) (undecided int) {
-	for _, key := range c.keys() {
-		if strings.HasPrefix(key, "many-") {
-			continue // of one process, one after the other
-		}
-		ops, strict, ok := c.operations(key)
-		if !ok {
-			continue
-		}
-		m := model(strict)
-		result, info := porcupine.CheckOperationsVerbose(m, ops, 10*time.Second)
-		switch result {
-		case porcupine.Unknown:
-			undecided++
-		case porcupine.Illegal:
-			picture := key + ".html"
-			if err := porcupine.VisualizePath(m, info, filepath.Join(dir, picture)); err != nil {
-				picture = err.Error()
-			}
-			c.wrong("%s: no order of its %d operations is one of a lock (%s)", key, len(ops), picture)
-		}
+// longestSearch is how long porcupine looks for the order of a piece.
+const longestSearch = 10 * time.Second
+
+// linear checks a piece against the model.
+func (c *checks) linear(p piece) {
+	if strings.HasPrefix(p.line.key, "many-") {
+		return // of one process, one after the other
 	}
-	return undecided
+	ops, ok := c.operations(p)
+	if !ok {
+		return
+	}
+	m := model(p.line.past)
+	result, info := porcupine.CheckOperationsVerbose(m, ops, longestSearch)
+	switch result {
+	case porcupine.Unknown:
+		c.undecided++
+	case porcupine.Illegal:
+		picture := fmt.Sprintf("%s-%d.html", p.line.key, c.checked)
+		if err := porcupine.VisualizePath(m, info, filepath.Join(c.dir, picture)); err != nil {
+			picture = err.Error()
+		}
+		c.wrong("%s: no order of its %d operations is one of a lock (%s)", p.line.key, len(ops), picture)
+	}
 }
 
-// operations are those of a key, and whether the strict model is theirs. Keys
-// of readers and permits have a model only if nothing was lost.
-func (c *checks) operations(key string) (ops []porcupine.Operation, strict, ok bool) {
-	hs := c.byKey[key]
-	strict = true
-	for _, h := range hs {
-		if h.lost != forever || h.out != outOK || h.freed == forever || c.mayBeTaken(h) {
-			strict = false
-		}
+// operations are those of a piece. Readers, permits and owners of many have a model
+// only if nothing was lost.
+func (c *checks) operations(p piece) (ops []porcupine.Operation, ok bool) {
+	firm := func(h *hold) bool {
+		return h.lost == forever && h.out == outOK && h.freed != forever && !c.mayBeTaken(h)
 	}
-	if !strict && hs[0].kind != mutex {
-		return nil, false, false
+	if slices.ContainsFunc(p.holds, func(h *hold) bool { return h.kind != mutex && !firm(h) }) {
+		return nil, false
 	}
 	client := 0
 	add := func(i in, from, to stamp) {
 		// An own client for each: in one process several goroutines work.
 		ops = append(ops, porcupine.Operation{ClientId: client, Input: i, Call: int64(from), Return: int64(to)})
 	}
-	for n, h := range hs {
-		i := in{kind: h.kind, who: n + 1, token: h.token}
+	for n, h := range p.holds {
+		i := in{kind: h.kind, who: n + 1, firm: firm(h), token: h.token}
+		if h.kind == shared {
+			i.who = h.proc
+		}
 		client = n
 		i.what = "take"
 		add(i, h.called, h.got)
@@ -161,15 +171,12 @@ func (c *checks) operations(key string) (ops []porcupine.Operation, strict, ok b
 			i.what = "give"
 			add(i, h.free, h.freed)
 		}
-		if end := c.endsFrom(h); !strict && end < h.free {
-			i.what = "end"
-			add(i, end, forever)
-		} else if !strict && (h.out != outOK || h.freed == forever) {
+		if end := c.endsFrom(h); !i.firm && (end < h.free || h.out != outOK || h.freed == forever) {
 			i.what = "end"
 			add(i, min(h.free, end), forever)
 		}
 	}
-	return ops, strict, true
+	return ops, true
 }
 
 // endsFrom is when h may end by itself: when its holder no longer relies on it,

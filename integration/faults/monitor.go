@@ -25,6 +25,7 @@ func (s *scene) monitor() {
 // probe asks the server on a connection of its own whether it runs, until the
 // work ends.
 func (s *scene) probe() {
+	s.history.hear(theServer, 0)
 	down := now()
 	s.beside(patience, func(ctx context.Context, c redis.Conn) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -36,7 +37,7 @@ func (s *scene) probe() {
 		}
 		if look(); ctx.Err() == nil {
 			s.history.add(event{At: now(), Op: opStill, Proc: theServer, Until: down})
-			pulse(ctx, theServer, look, s.history.add)
+			pulse(ctx, theServer, look, s.history.add, func(at stamp) { s.history.hear(theServer, at) })
 		}
 		down = now()
 	})
@@ -100,7 +101,7 @@ func renewalsIn(line string) []renewed {
 	}
 	var out []renewed
 	for _, field := range args[3+keys+2:] {
-		r := renewed{at: at, field: field}
+		r := renewed{at: at}
 		if n, _ := fmt.Sscanf(field, "p%d.%d.", &r.proc, &r.id); n == 2 {
 			out = append(out, r)
 		}

@@ -57,7 +57,7 @@ type Row struct {
 }
 
 // usual is what each of a run's processes does.
-var usual = Load{Mutexes: 3, Each: 2, RW: 1, Permits: 1, Counts: 1, Many: 40}
+var usual = Load{Mutexes: 3, Each: 2, RW: 1, Permits: 1, Counts: 1, Shared: 1, Many: 40, Throng: 6}
 
 // processes work at once in a run.
 const processes = 3
@@ -93,10 +93,14 @@ type Result struct {
 	Lost        int
 	Late        int
 	Excused     int // losses seen late because the process stood still
-	Undecided   int // keys whose order porcupine did not find in time
+	Undecided   int // pieces whose order porcupine did not find in time
+	Pieces      int // in which the history was checked, most of them while it was made
+	Quiet       int // points at which the processes rested
 	Violations  []string
 	LongestWait time.Duration
 	Took        time.Duration
-	Kept        string   // directory of a failed run
-	Processes   []Report // of those that lived to their end
+	After       time.Duration // of Took, after the last process had ended
+	Memory      uint64        // most bytes that the parent had of the system
+	Kept        string        // directory of a failed run
+	Processes   []Report      // of those that lived to their end
 }

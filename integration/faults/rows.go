@@ -92,7 +92,7 @@ func Soak(length time.Duration, locks int) Row {
 	}
 	return Row{
 		Name: "soak", Promise: safe, For: length, Args: []string{"--enable-debug-command", "yes"},
-		Load: Load{Mutexes: 3, Each: 2, RW: 1, Permits: 1, Counts: 1, Many: locks / processes, Pause: 300 * time.Millisecond},
+		Load: Load{Mutexes: 3, Each: 2, RW: 1, Permits: 1, Counts: 1, Shared: 1, Many: locks / processes, Throng: 6, Pause: 300 * time.Millisecond},
 		Inject: oneOf(rest, shortHoles, resets, latency(0.001, 0.002), cuts, pubsubCut, clientKill("normal"), clientKill("pubsub"),
 			commands(5, "SCRIPT", "FLUSH"), maxClients, stopRedis(0.05, 0.3), debugSleep(0.05, 0.3), clientPause(0.05, 0.3)),
 	}
@@ -241,9 +241,7 @@ func killHolder(_ context.Context, s *scene) (int, error) {
 		return 0, err
 	}
 	<-p.done
-	s.history.mu.Lock()
-	s.history.killed[p.n] = now()
-	s.history.mu.Unlock()
+	s.history.isKilled(p.n, now())
 	return 1, s.launch()
 }
 
@@ -315,7 +313,7 @@ func commands(n int, cmd string, args ...any) injection {
 func deleteHeld(_ context.Context, s *scene) (int, error) {
 	n := 0
 	for range 10 {
-		for _, pattern := range []string{"mutex-*", "rw-*", "many-*"} {
+		for _, pattern := range []string{"mutex-*", "rw-*", "shared-*", "many-*"} {
 			keys, err := redis.Strings(s.do("KEYS", pattern))
 			if err != nil {
 				return n, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -23,17 +24,19 @@ import (
 // scene is a run while it goes on.
 type scene struct {
 	Options
-	row     Row
-	dir     string // of the run's own files
-	history *history
-	rng     *rand.Rand
-	proxy   *faultproxy.Proxy
-	server  Target
-	control redis.Conn // to server, not through the proxy; see do
-	cleanup []func()   // the last first
-	faults  int
+	row      Row
+	dir      string // of the run's own files
+	history  *history
+	rng      *rand.Rand
+	proxy    *faultproxy.Proxy
+	server   Target
+	control  redis.Conn // to server, not through the proxy; see do
+	cleanup  []func()   // the last first
+	faults   int
+	round    int   // of quiet points
+	lastRest stamp // at the last of them
 
-	beating context.Context // ends before the history is read
+	beating context.Context // ends before the rest of the history is checked
 	pulsing sync.WaitGroup  // who adds to it beside the processes
 
 	procs []*proc // all that ever were
@@ -44,7 +47,7 @@ type scene struct {
 type proc struct {
 	n     int
 	cmd   *exec.Cmd
-	stdin io.Closer
+	stdin io.WriteCloser
 	done  chan struct{} // closed when it is gone and its history read
 	err   error         // what it ended with; readable after done
 	dead  bool          // killed by a fault
@@ -67,7 +70,7 @@ func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
 		row.Load.Counts = 0
 	}
 	if o.Flaw != None { // twins know mutexes
-		row.Load.RW, row.Load.Permits, row.Load.Counts = 0, 0, 0
+		row.Load.RW, row.Load.Permits, row.Load.Counts, row.Load.Shared = 0, 0, 0, 0
 		row.Load.Each = 1 // a field that is there after Unlock is nobody else's
 	}
 	dir, err := os.MkdirTemp("", "wheellock-faults-")
@@ -76,27 +79,38 @@ func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
 	}
 	s := &scene{Options: o, row: row, dir: dir, history: newHistory(), rng: rand.New(rand.NewPCG(o.Seed, 1))}
 	defer func() { err = errors.Join(err, s.close()) }()
+	log, err := newTail(filepath.Join(dir, "history.jsonl"), mostHistory)
+	if err != nil {
+		return res, err
+	}
+	s.cleanup = append(s.cleanup, func() { _ = log.close() })
+	s.history.log = log
 	var stop context.CancelFunc
 	s.beating, stop = context.WithCancel(ctx)
-	s.pulsing.Go(func() { pulse(s.beating, parent, itself, s.history.add) })
 	s.cleanup = append(s.cleanup, func() { stop(); s.pulsing.Wait() })
+	s.history.hear(parent, 0)
+	s.pulsing.Go(func() {
+		pulse(s.beating, parent, itself, s.history.add, func(at stamp) { s.history.hear(parent, at) })
+	})
 	if err := s.start(ctx); err != nil {
 		return res, fmt.Errorf("faults: %s: %w", row.Name, err)
 	}
-	c := &checks{history: s.history, lease: o.Lease, maxPoll: s.spec.MaxPoll, row: row}
+	c := &checks{history: s.history, lease: o.Lease, row: row, dir: dir}
+	s.pulsing.Go(func() { c.meanwhile(s.beating) })
 	if err := s.play(ctx, c); err != nil {
 		return res, fmt.Errorf("faults: %s: %w (server: %s)", row.Name, err, s.server)
 	}
+	ended := time.Now()
 	stop()
 	s.pulsing.Wait()
-	s.history.assemble()
-	c.run()
+	c.finish()
 	s.sums(c)
 	res = Result{
 		Row: row, Server: s.server.String(), Seed: o.Seed, Injected: s.faults, Operations: s.history.attempts,
-		Holds: len(s.history.holds), Undecided: c.linear(dir), LongestWait: time.Duration(s.history.longest),
+		Holds: s.history.holds, LongestWait: time.Duration(s.history.longest), Quiet: s.round,
+		Lost: c.lostHolds, Late: c.late, Excused: c.excuses, Violations: c.violations, Undecided: c.undecided, Pieces: c.checked,
+		Memory: c.peak, After: time.Since(ended),
 	}
-	res.Lost, res.Late, res.Excused, res.Violations = c.lostHolds, c.late, c.excuses, c.violations
 	for _, r := range s.history.reports {
 		res.Processes = append(res.Processes, *r)
 	}
@@ -106,6 +120,9 @@ func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
 	}
 	return res, err
 }
+
+// mostHistory bounds the file of events; there are two, of which one is older.
+const mostHistory = 256 << 20
 
 func (s *scene) start(ctx context.Context) error {
 	var err error
@@ -125,7 +142,7 @@ func (s *scene) start(ctx context.Context) error {
 	s.cleanup = append(s.cleanup, s.proxy.Close)
 	s.spec = spec{
 		Seed: s.Seed, Addr: s.proxy.Addr(), Register: s.Register.Addr(), Prefix: s.Prefix,
-		Lease: s.Lease, MaxPoll: s.Lease / 4, Load: s.row.Load, Flaw: s.Flaw,
+		Lease: s.Lease, Load: s.row.Load, Flaw: s.Flaw,
 	}
 	if !s.row.Blind {
 		s.spec.Direct, s.spec.Steady = s.server.Addr(), !s.row.Loses
@@ -148,7 +165,7 @@ func (s *scene) launch() error {
 	}
 	p := &proc{n: len(s.procs) + 1, cmd: exec.Command(exe), done: make(chan struct{})}
 	what := s.spec
-	what.Proc = p.n
+	what.Proc, what.MaxPoll = p.n, pollOf(p.n, s.Lease)
 	text, err := json.Marshal(what)
 	if err != nil {
 		return err
@@ -171,6 +188,7 @@ func (s *scene) launch() error {
 		return err
 	}
 	s.procs = append(s.procs, p)
+	s.history.hear(p.n, 0)
 	go func() {
 		defer close(p.done)
 		err := s.history.read(p.n, stdout)
@@ -194,6 +212,9 @@ func eventually(ctx context.Context, within time.Duration, ok func() bool) bool 
 // patience is for what comes in a fraction of a second on an idle machine.
 const patience = 2 * time.Minute
 
+// restEach is how many leases a long run goes on between two quiet points.
+const restEach = 3
+
 // play goes through the faults and ends the processes.
 func (s *scene) play(ctx context.Context, c *checks) error {
 	if !eventually(ctx, 2*patience, func() bool { return s.ready(len(s.procs)) }) {
@@ -205,20 +226,23 @@ func (s *scene) play(ctx context.Context, c *checks) error {
 	end := time.Now().Add(s.row.For)
 	for round := 0; round < max(s.row.Rounds, 1) || time.Now().Before(end); round++ {
 		sleep(ctx, time.Duration(s.rng.Int64N(int64(s.Lease/4))))
-		p := period{From: now(), What: s.row.Name}
+		s.history.begin()
 		n, err := s.row.Inject(ctx, s)
 		s.proxy.Heal()
 		if err != nil {
 			return err
 		}
-		p.To = now()
+		s.history.end(s.row.Name)
 		s.faults += n
-		s.history.mu.Lock()
-		s.history.faults = append(s.history.faults, p)
-		s.history.mu.Unlock()
 		if !s.progress(ctx) {
 			c.wrong("not every key was locked again within %v of the end of the fault", patience)
 			break
+		}
+		if s.row.For == 0 || now().sub(s.lastRest) > restEach*s.Lease {
+			if !s.quiet(ctx, c) {
+				break
+			}
+			s.lastRest = now()
 		}
 	}
 	// Time to see what was lost told and got again.
@@ -243,7 +267,7 @@ func (s *scene) ready(n int) bool {
 func (s *scene) progress(ctx context.Context) bool {
 	from := now()
 	keys := 0
-	for _, n := range []int{s.row.Load.Mutexes, s.row.Load.RW, s.row.Load.Permits, s.row.Load.Counts} {
+	for _, n := range []int{s.row.Load.Mutexes, s.row.Load.RW, s.row.Load.Permits, s.row.Load.Counts, s.row.Load.Shared} {
 		keys += n
 	}
 	return eventually(ctx, patience, func() bool {
@@ -309,7 +333,7 @@ func (s *scene) nothingLeft(ctx context.Context, c *checks) {
 	var left []string
 	if !eventually(ctx, 3*s.Lease+patience, func() bool {
 		left = nil
-		for _, pattern := range []string{"mutex-*", "rw-*", "many-*"} {
+		for _, pattern := range []string{"mutex-*", "rw-*", "shared-*", "many-*"} {
 			keys, err := redis.Strings(s.do("KEYS", pattern))
 			if err != nil {
 				return false
@@ -326,31 +350,17 @@ func (s *scene) nothingLeft(ctx context.Context, c *checks) {
 func (s *scene) sums(c *checks) {
 	r := newRegister(s.Register.Addr(), s.Prefix)
 	defer r.close()
-	for _, key := range c.keys() {
-		if c.byKey[key][0].kind != mutex || strings.HasPrefix(key, "many-") {
+	for _, key := range slices.Sorted(maps.Keys(s.history.lines)) {
+		if !strings.HasPrefix(key, "mutex-") {
 			continue
 		}
-		var sure, maybe, raw int64
-		lost := false
-		for _, h := range c.byKey[key] {
-			lost = lost || h.lost != forever || h.out != outOK || c.mayBeTaken(h)
-			for _, u := range h.uses {
-				switch {
-				case !u.write:
-					continue
-				case u.out == outOK:
-					sure++
-				case u.out == outUnknown:
-					maybe++
-				}
-				raw++
-			}
-		}
+		p := s.history.lines[key].past
+		sure, maybe, raw := p.sure, p.maybe, p.raw
 		value, err := r.value(key)
 		if err != nil || value < sure || value > sure+maybe {
 			c.wrong("%s: the fenced register counts %d, and from %d to %d were added (%v)", key, value, sure, sure+maybe, err)
 		}
-		if got, err := r.raw(key); !lost && (err != nil || got != raw) {
+		if got, err := r.raw(key); !p.lost && (err != nil || got != raw) {
 			c.wrong("%s: the register without tokens counts %d, and %d were added (%v)", key, got, raw, err)
 		}
 	}
@@ -422,23 +432,7 @@ func (s *scene) keep(res Result) (string, error) {
 	text := fmt.Sprintf("fault: %s\nserver: %s\nseed: %d\nlease: %v\n\n%s\n", s.row.Name, res.Server, res.Seed, s.Lease, strings.Join(res.Violations, "\n"))
 	errs := []error{
 		os.WriteFile(filepath.Join(dir, "violations.txt"), []byte(text), 0o644),
-		s.writeHistory(filepath.Join(dir, "history.jsonl")),
 		os.CopyFS(dir, os.DirFS(s.dir)),
 	}
 	return dir, errors.Join(errs...)
-}
-
-func (s *scene) writeHistory(path string) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	enc := json.NewEncoder(f)
-	for _, p := range s.history.faults {
-		err = errors.Join(err, enc.Encode(p))
-	}
-	for _, e := range s.history.events {
-		err = errors.Join(err, enc.Encode(e))
-	}
-	return errors.Join(err, f.Close())
 }

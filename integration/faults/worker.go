@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,7 +42,10 @@ type Load struct {
 	RW      int // the same with readers and writers
 	Permits int // the same with permits of a PermitSemaphore
 	Counts  int // the same with those of a Semaphore
+	Shared  int // the same with mutexes that all goroutines of a process take as one owner
 	Many    int // keys of its own that it holds all the time
+	// Throng is how many more wait for a mutex now and then, and leave together.
+	Throng int
 	// Pause is how long a goroutine rests between two turns, more or less;
 	// 0: so long that keys are contended and the machine is not busy.
 	Pause time.Duration
@@ -85,21 +87,26 @@ type worker struct {
 	direct   *redis.Pool // nil: the server is not looked at
 	locker   locker
 
+	crowd  *crowd  // what it holds all the time
+	breaks *breaks // of the turns at contended keys
+
 	ids  atomic.Int64 // attempts
 	held sync.WaitGroup
 }
 
 func (w *worker) work() error {
-	// The parent says stop, or is gone: both end the work.
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	go func() {
-		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-		stop()
-	}()
 	var r Report
-	r.Before = runtime.NumGoroutine()
 	crowd := newCrowd(w)
+	w.crowd, w.breaks = crowd, newBreaks()
+	// The parent says no more, or is gone: both end the work.
+	made := make(chan struct{})
+	go func() {
+		defer stop()
+		w.obey(ctx, os.Stdin, made)
+	}()
+	r.Before = runtime.NumGoroutine()
 	if w.Flaw == None {
 		l, err := newLibrary(w.spec, crowd.onLost)
 		if err != nil {
@@ -109,8 +116,9 @@ func (w *worker) work() error {
 	} else {
 		w.locker = newTwin(w.spec)
 	}
+	close(made)
 	var wg sync.WaitGroup
-	wg.Go(func() { pulse(ctx, w.Proc, itself, w.rec.write) })
+	wg.Go(func() { pulse(ctx, w.Proc, itself, w.rec.write, w.rec.mark) })
 	crowd.start(ctx)
 	r.HeapAtStart, _ = w.measure()
 	w.rec.write(event{Op: opReady})
@@ -118,7 +126,7 @@ func (w *worker) work() error {
 		keys int
 		name string
 		kind kind
-	}{{w.Load.Mutexes, "mutex", mutex}, {w.Load.RW, "rw", write}, {w.Load.Permits, "permit", permit}, {w.Load.Counts, "count", count}} {
+	}{{w.Load.Mutexes, "mutex", mutex}, {w.Load.RW, "rw", write}, {w.Load.Permits, "permit", permit}, {w.Load.Counts, "count", count}, {w.Load.Shared, "shared", shared}} {
 		for k := range c.keys {
 			for i := range w.Load.Each {
 				rng := rand.New(rand.NewPCG(w.Seed, uint64(w.Proc)<<32|uint64(k)<<16|uint64(i)<<8|uint64(len(c.name)+int(c.name[0]))))
@@ -143,7 +151,7 @@ func (w *worker) work() error {
 	if w.direct != nil {
 		_ = w.direct.Close()
 	}
-	// The reader of stdin stays, as it was there before.
+	// Who reads stdin was there before, and may be still.
 	for range 200 {
 		if r.After = runtime.NumGoroutine(); r.After <= r.Before {
 			break
@@ -183,11 +191,16 @@ const (
 	still = 25 * time.Millisecond
 )
 
+// marking is how often it is said that all is written or known.
+const marking = 200 * time.Millisecond
+
 // pulse notices that the process proc did not get to run: what was to be seen
-// then is seen later, whoever stopped it. look returns when it runs.
-func pulse(ctx context.Context, proc int, look func(), tell func(event)) {
+// then is seen later, whoever stopped it. look returns when it runs. mark is told
+// now and then until when proc is known to have run or not.
+func pulse(ctx context.Context, proc int, look func(), tell func(event), mark func(stamp)) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
+	marked := stamp(0)
 	for last := now(); ; {
 		select {
 		case <-ctx.Done():
@@ -200,6 +213,10 @@ func pulse(ctx context.Context, proc int, look func(), tell func(event)) {
 			tell(event{At: at, Op: opStill, Proc: proc, Until: last})
 		}
 		last = at
+		if at.sub(marked) > marking {
+			marked = at
+			mark(at)
+		}
 	}
 }
 

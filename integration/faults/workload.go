@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -21,13 +22,50 @@ func (w *worker) contend(ctx context.Context, key string, k kind, rng *rand.Rand
 		if k == write && rng.IntN(3) > 0 {
 			as = read
 		}
-		w.turn(ctx, key, as, rng)
+		rest, ok := w.breaks.turn(ctx)
+		if !ok {
+			return
+		}
+		if k == mutex && w.Load.Throng > 0 && rng.IntN(thronged) == 0 {
+			w.throng(ctx, key, k, rng, rest)
+		}
+		w.turn(ctx, key, as, rng, rest)
+		w.breaks.done()
 		sleep(ctx, time.Duration(rng.Int64N(int64(max(w.Load.Pause, 25*time.Millisecond)*2))))
 	}
 }
 
-// turn is one attempt and, if it succeeds, one hold.
-func (w *worker) turn(ctx context.Context, key string, k kind, rng *rand.Rand) {
+// thronged is how many turns there are to one throng, more or less.
+const thronged = 20
+
+// throng waits many times at once, and all that wait leave together: because what
+// they wait with ends, or because there is a rest. Who leaves as the lock comes must
+// not keep it, nor swallow the word that it is free.
+func (w *worker) throng(ctx context.Context, key string, k kind, rng *rand.Rand, rest <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(1+rng.IntN(50))*time.Millisecond)
+	defer cancel()
+	var all sync.WaitGroup
+	all.Go(func() {
+		defer cancel()
+		select {
+		case <-rest:
+		case <-ctx.Done():
+		}
+	})
+	for range w.Load.Throng {
+		all.Go(func() {
+			if h := w.take(ctx, key, k, true); h != nil {
+				h.seen = make(chan struct{})
+				w.held.Go(func() { w.watch(h) })
+				w.release(h)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// turn is one attempt and, if it succeeds, one hold, which a rest ends.
+func (w *worker) turn(ctx context.Context, key string, k kind, rng *rand.Rand, rest <-chan struct{}) {
 	waiting, wait := ctx, true
 	if n := rng.IntN(10); n == 0 {
 		wait = false
@@ -68,6 +106,7 @@ func (w *worker) turn(ctx context.Context, key string, k kind, rng *rand.Rand) {
 	select {
 	case <-h.Done():
 	case <-ctx.Done():
+	case <-rest:
 	case <-end.C:
 	}
 	end.Stop()
@@ -87,12 +126,20 @@ type mine struct {
 // owner names the owner of an attempt, for the server's eyes too.
 func owner(proc int, id int64) string { return fmt.Sprintf("p%d.%d.", proc, id) }
 
+// owner is one of its own for each attempt, or the one that all have who share it.
+func (w *worker) owner(id int64, key string, k kind) string {
+	if k == shared {
+		return fmt.Sprintf("all-of-p%d-at-%s", w.Proc, key)
+	}
+	return owner(w.Proc, id)
+}
+
 // take tries to get a hold; nil if there is none.
 func (w *worker) take(ctx context.Context, key string, k kind, wait bool) *mine {
 	id := w.ids.Add(1)
-	w.rec.write(event{Op: opTry, ID: id, Key: key, Kind: k})
-	h, err := w.locker.lock(lock.WithOwner(ctx, owner(w.Proc, id)), k, key, wait)
-	at := now()
+	w.rec.write(event{Op: opTry, ID: id, Key: key, Kind: k, Wait: wait})
+	h, err := w.locker.lock(lock.WithOwner(ctx, w.owner(id, key, k)), k, key, wait)
+	at := w.rec.stamp()
 	if err != nil {
 		w.rec.write(event{At: at, Op: opNot, ID: id, Key: key, Kind: k, Out: outcome(err)})
 		if outcome(err) == outUnknown {
@@ -108,34 +155,36 @@ func (w *worker) take(ctx context.Context, key string, k kind, wait bool) *mine 
 func (w *worker) watch(m *mine) {
 	defer close(m.seen)
 	<-m.Done()
-	w.told(m, now(), m.Err())
+	w.told(m, w.rec.stamp(), m.Err())
 }
 
-// told writes a loss down.
+// told writes a loss down, if it is one.
 func (w *worker) told(m *mine, at stamp, err error) {
 	var lost *lock.LostError
 	if errors.As(err, &lost) {
 		w.rec.write(event{At: at, Op: opLost, ID: m.id, Key: m.key, Kind: m.kind, Why: lost.Reason.String(), Until: w.rec.clock.of(m.Deadline())})
+		return
 	}
+	w.rec.drop(at)
 }
 
-// release unlocks, whatever ctx says, and looks at the server afterwards.
+// release unlocks, whatever ctx says, and looks at the server afterwards. That it
+// returned is written when its loss was, if there was one: nothing follows it.
 func (w *worker) release(m *mine) {
 	before := w.fields(m)
 	w.rec.write(event{Op: opFree, ID: m.id, Key: m.key, Kind: m.kind, Until: w.rec.clock.of(m.Deadline())})
 	err := m.Unlock(context.Background())
-	at := now()
+	at := w.rec.stamp()
 	e := event{At: at, Op: opFreed, ID: m.id, Key: m.key, Kind: m.kind, Out: outcome(err)}
 	var lost *lock.LostError
 	if errors.As(err, &lost) {
 		e.Why = lost.Reason.String()
 	}
-	w.rec.write(e)
-	if m.seen == nil {
-		return
+	if m.seen != nil {
+		<-m.seen
 	}
-	<-m.seen
-	if err != nil || len(before) == 0 {
+	w.rec.write(e)
+	if m.seen == nil || err != nil || len(before) == 0 {
 		return
 	}
 	after := w.fields(m)
@@ -147,7 +196,7 @@ func (w *worker) release(m *mine) {
 // fields are those of a hold's owner that the server has now: the hold's own, and
 // perhaps one of an attempt that was given up and arrived late.
 func (w *worker) fields(m *mine) []string {
-	if w.direct == nil || m.seen == nil || m.kind == permit || m.kind == count {
+	if w.direct == nil || m.seen == nil || m.kind == permit || m.kind == count || m.kind == shared {
 		return nil
 	}
 	conn := w.direct.Get()
@@ -189,9 +238,9 @@ func (w *worker) use(h *mine, key string, k kind) {
 	}
 	token := h.Token()
 	e := event{Op: opUse, ID: h.id, Key: key, Kind: k, Token: token}
-	w.rec.write(e)
+	w.rec.write(e) // stamped there
 	v, err := w.register.get(key, token)
-	e.Op, e.Out, e.Value, e.At = opUsed, used(err), v, now()
+	e.Op, e.Out, e.Value, e.At = opUsed, used(err), v, w.rec.stamp()
 	w.rec.write(e)
 	if err != nil || h.Err() != nil {
 		return
@@ -202,7 +251,7 @@ func (w *worker) use(h *mine, key string, k kind) {
 	e = event{Op: opUse, ID: h.id, Key: key, Kind: k, Token: token, Write: true, Value: v + 1}
 	w.rec.write(e)
 	err = w.register.set(key, token, v+1)
-	e.Op, e.Out, e.At = opUsed, used(err), now()
+	e.Op, e.Out, e.At = opUsed, used(err), w.rec.stamp()
 	w.rec.write(e)
 }
 
