@@ -15,6 +15,9 @@
 // To the connections that there are: Reset breaks them and what is under way;
 // HangUp ends the clients' side alone, so that what they have sent still arrives.
 //
+// To one connection, until Heal, while the others live: HoldFlowOf holds it back from
+// the next call of a script on.
+//
 // To single commands, as Config.Decide says: a Fate passes a command on, loses it or
 // its answer, sends it twice or late, replaces its answer, or answers it in the
 // server's place. Keep holds back all calls of a script until LetGo.

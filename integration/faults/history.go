@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // hold is one successful attempt as its process described it.
@@ -314,19 +315,26 @@ func (r *record) excused(proc int, a, b stamp) (sum stamp) {
 	return sum
 }
 
-// calmSince is when the last fault ended that began before at, or somebody ran
-// again who stood still; 0 if nothing did.
-func (r *record) calmSince(at stamp) (since stamp) {
-	look := func(ps []period) {
-		if i, _ := slices.BinarySearchFunc(ps, at, func(p period, at stamp) int { return int(p.From - at) }); i > 0 {
-			since = max(since, ps[i-1].To)
+// calm is the last moment from a to b at which a fault ended, or at which somebody
+// ran again who had stood still for at least long; a if there is none. stood is how
+// long all others stood still after a, together.
+func (r *record) calm(a, b stamp, long time.Duration) (since stamp, stood time.Duration) {
+	since = a
+	look := func(ps []period, long time.Duration) {
+		i, _ := slices.BinarySearchFunc(ps, b, func(p period, at stamp) int { return int(p.From - at) })
+		for i--; i >= 0 && ps[i].To > a; i-- {
+			if ps[i].To.sub(ps[i].From) >= long {
+				since = max(since, ps[i].To)
+				return
+			}
+			stood += min(ps[i].To, b).sub(max(ps[i].From, a))
 		}
 	}
-	look(r.faults)
-	for _, stood := range r.stopped {
-		look(stood)
+	look(r.faults, 0)
+	for _, ps := range r.stopped {
+		look(ps, long)
 	}
-	return since
+	return since, stood
 }
 
 // firstAfter is the first of them that ends after at.

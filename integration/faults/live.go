@@ -55,7 +55,7 @@ func (c *checks) liveness(p piece) (free stamp) {
 	}
 	next := 0 // of the waiters: all before it have left before the lock was free
 	for i, h := range p.holds {
-		if wait := h.got.sub(c.waited(h.called, free, h.got)); free > 0 && wait > c.mayWait(h.proc) {
+		if wait := c.waited(h.called, free, h.got); free > 0 && wait > c.mayWait(h.proc) {
 			c.wrong("%v was free for %v before it was got", h, wait)
 		}
 		next = c.leftAlone(p, next, free, called[i])
@@ -70,15 +70,16 @@ func (c *checks) mayWait(proc int) time.Duration {
 	return pollOf(proc, c.lease) + slack(waitSlack, c.lease)
 }
 
-// waited is since when somebody who called waits for a free lock. A connection that
-// was broken is given up and dialled anew; a machine that is so busy that nobody runs
-// does the same by itself.
-func (c *checks) waited(called, free, until stamp) stamp {
-	since := max(called, free)
-	if calm := c.calmSince(until); calm > 0 {
-		since = max(since, calm.add(2*c.roundTrip()))
+// waited is how long somebody who called waited for a free lock until then, on a
+// machine that ran. A connection that was broken is given up and dialled anew; a
+// process that stands still for a round trip breaks some by itself.
+func (c *checks) waited(called, free, until stamp) time.Duration {
+	from := max(called, free)
+	if from >= until {
+		return 0
 	}
-	return since
+	since, stood := c.calm(from-stamp(2*c.roundTrip()), until, c.roundTrip())
+	return until.sub(max(from, since.add(2*c.roundTrip()))) - stood
 }
 
 // leftAlone: of those who left without the lock, nobody had waited while it was free,
@@ -93,7 +94,7 @@ func (c *checks) leftAlone(p piece, next int, free, taken stamp) int {
 		if !a.wait || a.left == forever || until <= free || free == 0 {
 			continue
 		}
-		if wait := until.sub(c.waited(a.called, free, until)); wait > c.mayWait(a.proc) {
+		if wait := c.waited(a.called, free, until); wait > c.mayWait(a.proc) {
 			c.wrong("p%d.%d at %s left after it had waited for %v for a lock that was free", a.proc, a.id, a.key, wait)
 		}
 	}

@@ -18,16 +18,20 @@ type told struct {
 
 // madeUp makes a history of one key: mostly a lock's, and broken here and there.
 // What is heard of is heard late, but for each process in the order of its stamps.
-func madeUp(rng *rand.Rand) (es []told, faults []period) {
+// Of other kinds than mutex nothing is lost: they have no model then.
+func madeUp(rng *rand.Rand, k kind) (es []told, faults []period) {
 	ids := map[int]int64{}
 	at, token, value := stamp(0), int64(0), int64(0)
-	broken := func() bool { return rng.IntN(60) == 0 }
+	broken := func() bool { return rng.IntN(150) == 0 }
 	ago := func(n int) stamp { return ms(1 + rng.IntN(n)) }
-	add := func(e event) { e.Key, e.Kind = "mutex-0", mutex; es = append(es, told{event: e}) }
+	add := func(e event) { e.Key, e.Kind = "mutex-0", k; es = append(es, told{event: e}) }
 	for range 30 + rng.IntN(30) {
 		at += ago(20)
 		if rng.IntN(3) == 0 {
-			at += ms(rng.IntN(2500)) // nobody wants it
+			at += ms(rng.IntN(1000)) // nobody wants it
+			if broken() {
+				at += ms(1500)
+			}
 		}
 		proc := 1 + rng.IntN(3)
 		ids[proc]++
@@ -45,8 +49,11 @@ func madeUp(rng *rand.Rand) (es []told, faults []period) {
 		}
 		e.At, e.Op, e.Token, e.Until = at, opGot, token, at+ms(800)
 		add(e)
-		lost := broken()
+		lost := k == mutex && broken()
 		for range rng.IntN(3) {
+			if k != mutex {
+				break
+			}
 			at += ms(1)
 			u := e
 			u.At, u.Op, u.Until, u.Write = at, opUse, 0, rng.IntN(2) == 0
@@ -122,8 +129,9 @@ func TestPiecesAreJudgedAsTheWhole(t *testing.T) {
 	pieces, wrong, right := 0, 0, 0
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		es, fs := madeUp(rng)
-		row := Row{Loses: seed%3 == 0}
+		k := []kind{mutex, mutex, mutex, permit, write, shared}[seed%6]
+		es, fs := madeUp(rng, k)
+		row := Row{Loses: seed%3 == 0 && k == mutex}
 		whole, cut := story{newHistory()}, story{newHistory()}
 		for proc := range 3 {
 			cut.hear(proc+1, 0)

@@ -19,12 +19,14 @@ import (
 type Flaw string
 
 const (
-	None     Flaw = ""             // the library itself
-	Unbroken Flaw = "no flaw"      // a twin without one: it is the flaw that is found out
-	Blind    Flaw = "blind unlock" // Unlock deletes the key without looking whose it is
-	Late     Flaw = "told late"    // the end of Done comes at one and a half leases
-	Trusting Flaw = "trusts on"    // so does the deadline
-	Counting Flaw = "counts up"    // acquire adds to the count of a field that is used again
+	None     Flaw = ""              // the library itself
+	Unbroken Flaw = "no flaw"       // a twin without one: it is the flaw that is found out
+	Blind    Flaw = "blind unlock"  // Unlock deletes the key without looking whose it is
+	Late     Flaw = "told late"     // the end of Done comes at one and a half leases
+	Trusting Flaw = "trusts on"     // so does the deadline
+	Counting Flaw = "counts up"     // acquire adds to the count of a field that is used again
+	Ghostly  Flaw = "leaves ghosts" // Unlock is not sent: the lease frees the key
+	Sleepy   Flaw = "sleeps on"     // who waits looks again after many polls, and nobody wakes it
 )
 
 // twin is a broken lock client. It knows mutexes only.
@@ -110,6 +112,10 @@ func (t *twin) lock(ctx context.Context, k kind, key string, wait bool) (holding
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	poll := t.poll
+	if t.flaw == Sleepy {
+		poll = 4 * t.lease
+	}
 	for ctx.Err() == nil {
 		h := &twinHold{t: t, key: key, field: t.field(), turn: turn, done: make(chan struct{}), stop: make(chan struct{})}
 		stamp := time.Now()
@@ -126,7 +132,7 @@ func (t *twin) lock(ctx context.Context, k kind, key string, wait bool) (holding
 			}
 			return nil, err
 		}
-		sleep(ctx, t.poll)
+		sleep(ctx, poll)
 	}
 	<-turn
 	return nil, ctx.Err()
@@ -213,6 +219,9 @@ func (h *twinHold) Unlock(context.Context) error {
 	h.mu.Unlock()
 	close(h.stop)
 	h.renewing.Wait()
+	if h.t.flaw == Ghostly {
+		return lost
+	}
 	free := twinFree
 	if h.t.flaw == Blind {
 		free = twinFreeBlindly
