@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -124,11 +125,12 @@ func (c *checks) linear(p piece) {
 		return
 	}
 	m := model(p.line.past)
-	result, info := porcupine.CheckOperationsVerbose(m, ops, longestSearch)
-	switch result {
+	switch porcupine.CheckOperationsTimeout(m, ops, longestSearch) {
 	case porcupine.Unknown:
 		c.undecided++
 	case porcupine.Illegal:
+		// What a picture needs takes far more memory, so it is sought again.
+		_, info := porcupine.CheckOperationsVerbose(m, ops, longestSearch)
 		picture := fmt.Sprintf("%s-%d.html", p.line.key, c.checked)
 		if err := porcupine.VisualizePath(m, info, filepath.Join(c.dir, picture)); err != nil {
 			picture = err.Error()
@@ -145,6 +147,15 @@ func (c *checks) operations(p piece) (ops []porcupine.Operation, ok bool) {
 	}
 	if slices.ContainsFunc(p.holds, func(h *hold) bool { return h.kind != mutex && !firm(h) }) {
 		return nil, false
+	}
+	// A lock that ended by itself did before the next was given: the one with the next
+	// token. To say so spares the search what it would try in vain.
+	next := map[int64]stamp{} // by token: when the next had returned
+	byToken := slices.SortedFunc(slices.Values(p.holds), func(a, b *hold) int { return cmp.Compare(a.token, b.token) })
+	for i, h := range byToken {
+		if next[h.token] = forever; i+1 < len(byToken) {
+			next[h.token] = byToken[i+1].got
+		}
 	}
 	client := 0
 	add := func(i in, from, to stamp) {
@@ -171,9 +182,13 @@ func (c *checks) operations(p piece) (ops []porcupine.Operation, ok bool) {
 			i.what = "give"
 			add(i, h.free, h.freed)
 		}
-		if end := c.endsFrom(h); !i.firm && (end < h.free || h.out != outOK || h.freed == forever) {
+		if end := min(c.endsFrom(h), h.free); !i.firm {
 			i.what = "end"
-			add(i, min(h.free, end), forever)
+			by := next[h.token]
+			if h.out == outOK {
+				by = h.freed // or it was given back
+			}
+			add(i, end, max(end, by))
 		}
 	}
 	return ops, true
