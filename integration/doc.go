@@ -21,6 +21,9 @@
 //
 // The promises of lock are tried under faults by package faults (faults_test.go);
 // -v prints the matrix. WHEELLOCK_SEED repeats the plan of a run, WHEELLOCK_SOAK=1h
-// runs for an hour with 100,000 locks (soak_test.go; go test wants a longer
-// -timeout).
+// runs for an hour with 100,000 locks (soak_test.go; go test wants a longer -timeout):
+//
+//	WHEELLOCK_SOAK=1h go test -run 'Soak|DeadFlow' -timeout 80m -v ./integration
+//
+// With it, one TCP connection is dead for 40 s too, in a test of two minutes.
 package integration

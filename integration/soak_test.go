@@ -28,6 +28,9 @@ func TestSoak(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Logf("%s=%d\n%s", seedEnv, r.Seed, faults.Table([]faults.Result{r}))
+	t.Logf("checked in %d pieces, %v after the end; memory of the parent: %d MiB at most", r.Pieces, r.After, r.Memory>>20)
+	require.Less(t, r.After, time.Minute, "so much of the history was left to be checked")
+	require.Less(t, r.Memory>>20, uint64(500), "the parent keeps what it has checked")
 	held := 0
 	for _, p := range r.Processes {
 		held += p.Leases

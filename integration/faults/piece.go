@@ -44,11 +44,11 @@ type span struct {
 	h        *hold // nil for an attempt
 }
 
-// cut takes from l what lies before its last quiet point until that moment. A
-// point is quiet if every call before it has returned, every hold before it is
-// over, and the register cannot change any more by a request without an answer: it
-// has seen a higher token. Then the order in which a piece happened comes before
-// that of the next, and the state between them is one: past.after says which.
+// cut takes from l what happened before its last quiet point that is not after until. A
+// point is quiet if every call before it has returned, every hold before it is over,
+// and no request without an answer can still change the register, because the register
+// has seen a higher token. So all of a piece happened before all of the next, and the
+// key and its register can be in one state only in between: past.after says in which.
 func (l *line) cut(until stamp) (p piece, ok bool) {
 	spans := make([]span, 0, len(l.holds)+len(l.attempts))
 	for _, h := range l.holds {

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,10 +12,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// quiet makes a quiet point: the processes give back what others want, rest and say
-// what they count as held. Then there must be no key on the server that nobody
-// counts, but for MaxPoll and a round trip; a key that stays longer is a ghost, and
-// keeps everybody out until its lease ends. It reports whether all came to rest.
+// quiet makes a quiet point. The processes rest: holders release, throngs leave, and
+// whoever waits alone gets the lock and gives it back. They say what they count as
+// held, and work on when the server has been looked at. A lock that nobody counts is
+// free within MaxPoll and IOTimeout; one that stays longer is a ghost, and keeps
+// everybody out until its lease ends. quiet reports whether all came to rest.
 func (s *scene) quiet(ctx context.Context, c *checks) bool {
 	s.round++
 	for _, p := range s.procs {
@@ -124,11 +126,22 @@ func (s *scene) locked() (found []string, err error) {
 	for k := range s.row.Load.Counts {
 		key := fmt.Sprintf("count-%d", k)
 		free, err := redis.Int(s.do("GET", key))
-		if err != nil && err != redis.ErrNil {
+		if err != nil && !errors.Is(err, redis.ErrNil) {
 			return nil, err
 		}
 		if err == nil && free != permits {
 			found = append(found, fmt.Sprintf("%s with %d permits, not %d", key, free, permits))
+		}
+	}
+	for k := range s.row.Load.Permits {
+		// Of permits, the clients' time of day says which have not expired.
+		key := fmt.Sprintf("{permit-%d}:timeout", k)
+		taken, err := redis.Int(s.do("ZCOUNT", key, fmt.Sprintf("(%d", time.Now().UnixMilli()), "+inf"))
+		if err != nil {
+			return nil, err
+		}
+		if taken > 0 {
+			found = append(found, fmt.Sprintf("%s with %d permits", key, taken))
 		}
 	}
 	return found, nil

@@ -64,6 +64,10 @@ type renewal struct {
 }
 
 // collect takes from the history what can be checked; all of it if the run is over.
+// That is what happened before the last moment until which all is known: processes say
+// now and then up to which stamp they have written everything (recorder.mark), and a
+// fault is known when it is over. What stays are numbers, eight bytes for each attempt,
+// the faults, and the times in which somebody stood still.
 func (hy *history) collect(all bool) (f finding) {
 	hy.mu.Lock()
 	defer hy.mu.Unlock()
