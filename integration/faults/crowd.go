@@ -64,11 +64,16 @@ func (c *crowd) start(ctx context.Context) {
 	})
 }
 
-// holds is how many it has.
-func (c *crowd) holds() int {
+// holds is how many it has; those that it has lost and not taken again do not count.
+func (c *crowd) holds() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.held)
+	for _, m := range c.held {
+		if m.Err() == nil {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *crowd) take(ctx context.Context, key string) {

@@ -97,7 +97,7 @@ func (w *worker) obey(ctx context.Context, r io.Reader, made <-chan struct{}) {
 }
 
 // quiet is what this process counts when it holds only what it holds all the time.
-// What it has lost and takes again may be counted on one side alone for a moment.
+// What it loses or takes again meanwhile may be counted on one side alone for a moment.
 func (w *worker) quiet(ctx context.Context, round int) *Quiet {
 	q := &Quiet{Round: round}
 	eventually(ctx, patience/4, func() bool {
