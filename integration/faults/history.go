@@ -140,15 +140,14 @@ func (hy *history) hear(proc int, at stamp) {
 	hy.known[proc] = max(hy.known[proc], at)
 }
 
-// begin and end stand around a fault.
-func (hy *history) begin() stamp {
+// faultBegins and faultEnds stand around a fault.
+func (hy *history) faultBegins() {
 	hy.mu.Lock()
 	defer hy.mu.Unlock()
 	hy.fault = now()
-	return hy.fault
 }
 
-func (hy *history) end(what string) {
+func (hy *history) faultEnds(what string) {
 	hy.mu.Lock()
 	defer hy.mu.Unlock()
 	p := period{From: hy.fault, To: now(), What: what}

@@ -37,14 +37,19 @@ func (s *scene) quiet(ctx context.Context, c *checks) bool {
 		return false
 	}
 	for n, q := range reports {
-		if q.Counts && (q.Held != q.Own || q.Waiting != 0) {
-			c.wrong("process %d counts %d holds and %d waiters at a quiet point, and has %d", n, q.Held, q.Waiting, q.Own)
-		}
+		q.check(n, c)
 	}
 	if !s.row.Stretches {
 		s.ghosts(ctx, c)
 	}
 	return true
+}
+
+// check compares what process n counts with what it has.
+func (q *Quiet) check(n int, c *checks) {
+	if q.Counts && (q.Held != q.Own || q.Waiting != 0) {
+		c.wrong("process %d counts %d holds and %d waiters at a quiet point, and has %d and none", n, q.Held, q.Waiting, q.Own)
+	}
 }
 
 // rested says whether all processes have, and what they said.

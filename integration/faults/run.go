@@ -225,13 +225,13 @@ func (s *scene) play(ctx context.Context, c *checks) error {
 	end := time.Now().Add(s.row.For)
 	for round := 0; round < max(s.row.Rounds, 1) || time.Now().Before(end); round++ {
 		sleep(ctx, time.Duration(s.rng.Int64N(int64(s.Lease/4))))
-		s.history.begin()
+		s.history.faultBegins()
 		n, err := s.row.Inject(ctx, s)
 		s.proxy.Heal()
 		if err != nil {
 			return err
 		}
-		s.history.end(s.row.Name)
+		s.history.faultEnds(s.row.Name)
 		s.faults += n
 		if !s.progress(ctx) {
 			c.wrong("not every key was locked again within %v of the end of the fault", patience)
