@@ -18,11 +18,14 @@ type crowd struct {
 	w *worker // immutable
 
 	mu    sync.Mutex // guards what follows
-	cond  sync.Cond  // on mu: lost has grown, or over
+	told  sync.Cond  // on mu: again has grown, or over
+	fell  sync.Cond  // on mu: lost has grown, or over
 	held  map[string]*mine
-	lost  []loss
+	lost  []loss  // not written down yet
+	again []*mine // written down, to be released and taken again
 	over  bool
-	hands sync.WaitGroup
+
+	teller, hands sync.WaitGroup // goroutines of tell and of retake
 }
 
 // loss is what the Lost hook says, and when.
@@ -33,7 +36,7 @@ type loss struct {
 
 func newCrowd(w *worker) *crowd {
 	c := &crowd{w: w, held: map[string]*mine{}}
-	c.cond.L = &c.mu
+	c.told.L, c.fell.L = &c.mu, &c.mu
 	return c
 }
 
@@ -53,6 +56,7 @@ func (c *crowd) start(ctx context.Context) {
 	}
 	close(keys)
 	taking.Wait()
+	c.teller.Go(c.tell)
 	for range hands {
 		c.hands.Go(func() { c.retake(ctx) })
 	}
@@ -60,7 +64,8 @@ func (c *crowd) start(ctx context.Context) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.over = true
-		c.cond.Broadcast()
+		c.told.Broadcast()
+		c.fell.Broadcast()
 	})
 }
 
@@ -96,7 +101,7 @@ func (c *crowd) onLost(e lock.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lost = append(c.lost, loss{e, at})
-	c.cond.Signal()
+	c.fell.Signal()
 }
 
 // hook is what a twin has none of.
@@ -107,34 +112,50 @@ func (c *crowd) hook(m *mine) {
 	}
 }
 
-// next is a loss that nobody has taken up; ok is false at the end.
-func (c *crowd) next() (l loss, ok bool) {
+// tell writes losses down. It does nothing else: the parent can check nothing that is
+// later than a loss that it was not told of.
+func (c *crowd) tell() {
+	for {
+		l, ok := next(c, &c.fell, &c.lost)
+		if !ok {
+			return
+		}
+		m := c.drop(l)
+		if m == nil {
+			c.w.rec.drop(l.at)
+			continue
+		}
+		c.w.told(m, l.at, l.Err)
+		c.mu.Lock()
+		c.again = append(c.again, m)
+		c.told.Signal()
+		c.mu.Unlock()
+	}
+}
+
+// next takes the first of a queue of c; ok is false at the end.
+func next[T any](c *crowd, grown *sync.Cond, queue *[]T) (first T, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.lost) == 0 && !c.over {
-		c.cond.Wait()
+	for len(*queue) == 0 && !c.over {
+		grown.Wait()
 	}
-	if len(c.lost) == 0 {
-		return loss{}, false
+	if len(*queue) == 0 {
+		return first, false
 	}
-	l, c.lost = c.lost[0], c.lost[1:]
-	return l, true
+	first, *queue = (*queue)[0], (*queue)[1:]
+	return first, true
 }
 
 // retake is the body of a hand.
 func (c *crowd) retake(ctx context.Context) {
 	for {
-		l, ok := c.next()
+		m, ok := next(c, &c.told, &c.again)
 		if !ok {
 			return
 		}
-		if m := c.drop(l); m != nil {
-			c.w.told(m, l.at, l.Err)
-			c.w.release(m)
-			c.take(ctx, m.key)
-		} else {
-			c.w.rec.drop(l.at)
-		}
+		c.w.release(m)
+		c.take(ctx, m.key)
 	}
 }
 
@@ -152,7 +173,11 @@ func (c *crowd) drop(l loss) *mine {
 
 // end releases all, after the end of ctx.
 func (c *crowd) end() {
+	c.teller.Wait()
 	c.hands.Wait()
+	for _, m := range c.again { // it was told as the hands had ended
+		c.w.release(m)
+	}
 	c.mu.Lock()
 	rest := make(chan *mine, len(c.held))
 	for _, m := range c.held {

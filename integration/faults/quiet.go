@@ -39,7 +39,8 @@ func (s *scene) quiet(ctx context.Context, c *checks) bool {
 	for n, q := range reports {
 		q.check(n, c)
 	}
-	if !s.row.Stretches {
+	// A twin leaves what it gave up to the lease: it has no ghosts only in calm weather.
+	if !s.row.Stretches && (s.Flaw == None || s.Flaw == Ghostly) {
 		s.ghosts(ctx, c)
 	}
 	return true
