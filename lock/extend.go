@@ -80,8 +80,9 @@ func (x *Held) extendableLocked() error {
 // returned as it is.
 //
 // Calls with one hold are sent one after the other: the next when the last one is
-// answered, or when its ctx has ended. If ctx ends while Guard waits for that,
-// nothing was run, and the error is ctx.Err() and not ErrUnknown.
+// answered or, after ErrUnknown, when it cannot be run any more (about Config.IOTimeout
+// later, if the server tells its time). If ctx ends while Guard waits for that, nothing
+// was run, and the error is ctx.Err() and not ErrUnknown.
 //
 // It protects writes to the Redis that has the lock; for other resources there is
 // Token.

@@ -14,6 +14,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/script"
 )
 
 // A server is used with time limits, and without, as it is by a user who may not ask for
@@ -199,6 +200,9 @@ func TestTwoServersBehindOneAddress(t *testing.T) {
 // extension said, but the holder is told at the end of what it knows of.
 func TestAnExtensionWhoseAnswerIsLostEndsWithItsHold(t *testing.T) {
 	s := onRedis(t)
+	for _, code := range []*script.Script{script.Reenter, script.RwReadReenter, script.PermitExtend} {
+		fixture.Do(t, s, "SCRIPT", "LOAD", code.Text()) // the answer that is lost is not NOSCRIPT
+	}
 	for name, lockFor := range map[string]func(c *lock.Client, key string) (*lock.Held, error){
 		"mutex": func(c *lock.Client, key string) (*lock.Held, error) {
 			return c.Mutex(key).LockFor(context.Background(), time.Second)
@@ -241,7 +245,7 @@ func TestAnExtensionWhoseAnswerIsLostEndsWithItsHold(t *testing.T) {
 					return !fixture.Exists(t, s, "{"+key+"}:timeout")
 				}
 				return !fixture.Exists(t, s, key)
-			}, time.Minute, time.Millisecond)
+			}, 10*time.Second, time.Millisecond)
 		})
 	}
 }
