@@ -1,0 +1,245 @@
+package twin_test
+
+import (
+	"strconv"
+
+	"pgregory.net/rapid"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// draw draws what a random call is given.
+type draw struct {
+	t   *rapid.T
+	now int64
+}
+
+func (d *draw) of(label string, values ...string) string {
+	return rapid.SampledFrom(values).Draw(d.t, label)
+}
+
+// lease is mostly a good one.
+func (d *draw) lease() string {
+	if rapid.IntRange(0, 30).Draw(d.t, "bad lease") == 30 {
+		return d.of("lease", "0", "-5", "x")
+	}
+	return strconv.Itoa(leaseUnit * rapid.IntRange(1, 3).Draw(d.t, "lease"))
+}
+
+func (d *draw) count() string { return d.of("count", "1", "2", "3") }
+
+// some of the values, perhaps one twice.
+func (d *draw) some(values ...string) []string {
+	return rapid.SliceOfN(rapid.SampledFrom(values), 0, 3).Draw(d.t, "some")
+}
+
+// family are scripts that share keys.
+type family struct {
+	name   string
+	keys   []string
+	values []string // what somebody else may put there
+	calls  []drawn
+}
+
+type drawn struct {
+	script *script.Script
+	call   func(d *draw) call
+}
+
+const name = "x"
+
+func called(of []string, args ...string) call { return call{keys: of, args: args} }
+
+var fields = []string{"c:1:1", "c:1:2", "d:2:1"}
+
+func (d *draw) field() string { return d.of("field", fields...) }
+
+func others(of []string, but string) (out []string) {
+	for _, f := range of {
+		if f != but {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// counted gives a script the counter of tokens, or not.
+func (d *draw) counted() []string {
+	if rapid.Bool().Draw(d.t, "with tokens") {
+		return []string{name, keys.Counter}
+	}
+	return []string{name}
+}
+
+func (d *draw) floor() string { return d.of("least token", "1", "10", "1048576", "x") }
+
+var families = []family{
+	{"mutex", []string{name, "y", keys.Counter, "guarded"}, []string{"c:1:1", "mode", "other", "7", "9007199254740990", "abc"}, []drawn{
+		{script.Acquire, func(d *draw) call {
+			f := d.field()
+			return called(d.counted(), append([]string{f, d.lease(), d.floor()}, d.some(others(fields, f)...)...)...)
+		}},
+		{script.Reenter, func(d *draw) call { return called([]string{name}, d.field(), d.count(), d.lease()) }},
+		{script.Release, func(d *draw) call {
+			return called([]string{name}, d.field(), d.of("remaining", "0", "0", "1", "2"), d.lease(), "channel", "publish")
+		}},
+		{script.Handoff, func(d *draw) call {
+			f := d.field()
+			return called(d.counted(), f, d.of("next", others(fields, f)...), d.lease(), d.floor())
+		}},
+		{script.Renew, func(d *draw) call {
+			return called([]string{name, "y", name}, d.lease(), "c:", d.of("rest", "1:1", "1:2"), d.of("rest", "1:1", "1:2"), "1:3")
+		}},
+		{script.Guard, func(d *draw) call {
+			c := called([]string{name, "guarded"}, d.field(), d.of("command", "set", "get", "incrby"), d.of("value", "5", "word"))
+			if c.args[1] == "get" {
+				c.args = c.args[:2]
+			}
+			return c
+		}},
+		{script.Force, func(d *draw) call {
+			return called([]string{name}, append([]string{"channel", "publish"}, d.some(fields...)...)...)
+		}},
+		{script.Inspect, func(*draw) call { return called([]string{name}) }},
+		{script.Token, func(d *draw) call { return called([]string{keys.Counter}, d.floor()) }},
+	}},
+	{"readers and writers", append([]string{name, keys.RWWriters(name)}, timeouts()...), []string{"c:1:1", "c:1:2:write", "mode", "read"}, []drawn{
+		{script.RwRead, func(d *draw) call {
+			f := d.field()
+			args := []string{f, d.lease(), d.of("own writing", append([]string{"", ""}, writing...)...), d.of("writers first", "0", "1"), keys.Prefix(name), "channel", "publish"}
+			return called([]string{name, keys.RWReader(name, f), keys.RWWriters(name)}, append(args, d.some(append(others(fields, f), writing...)...)...)...)
+		}},
+		{script.RwWrite, func(d *draw) call {
+			f := d.of("writing", writing...)
+			args := []string{f, d.lease(), d.of("writer", "w1", "w2"), d.of("announcement", "0", "100000", "200000"), keys.Prefix(name), "channel", "publish"}
+			return called([]string{name, keys.RWWriters(name)}, append(args, d.some(append(others(writing, f), fields...)...)...)...)
+		}},
+		{script.RwReadReenter, func(d *draw) call {
+			f := d.field()
+			return called([]string{name, keys.RWReader(name, f)}, f, d.count(), d.lease())
+		}},
+		{script.RwReadRelease, func(d *draw) call {
+			f := d.field()
+			return called([]string{name, keys.RWReader(name, f), keys.RWWriters(name)},
+				f, d.of("remaining", "0", "0", "1"), d.lease(), "channel", keys.Prefix(name), "publish")
+		}},
+		{script.RwWriteRelease, func(d *draw) call {
+			return called([]string{name, keys.RWWriters(name)},
+				d.of("writing", writing...), d.of("remaining", "0", "0", "1"), d.lease(), "channel", keys.Prefix(name), "publish")
+		}},
+		{script.RwWithdraw, func(d *draw) call {
+			return called([]string{keys.RWWriters(name)}, d.of("writer", "w1", "w2"), "channel", "publish")
+		}},
+		{script.RwRenew, func(d *draw) call {
+			return called([]string{name, name}, d.lease(), "c:", "1:1", d.of("rest", "1:1", "1:2"))
+		}},
+		{script.Reenter, func(d *draw) call { return called([]string{name}, d.of("writing", writing...), d.count(), d.lease()) }},
+		{script.Renew, func(d *draw) call { return called([]string{name}, d.lease(), "c:", "1:2:write") }},
+		{script.RwForce, func(d *draw) call {
+			return called([]string{name, keys.RWWriters(name)}, append([]string{"channel", "publish", keys.Prefix(name)}, d.some(append(writing, fields...)...)...)...)
+		}},
+		{script.Inspect, func(*draw) call { return called([]string{name}) }},
+	}},
+	{"semaphore", []string{name, "result1", "result2"}, []string{"3", "-2", "2147483647", "abc"}, []drawn{
+		{script.SemaphoreSet, counterCall("2", "5")},
+		{script.SemaphoreAdd, counterCall("1", "3", "-4", "0")},
+		{script.SemaphoreRelease, counterCall("1", "3", "0")},
+		{script.SemaphoreTake, func(d *draw) call {
+			return called(d.result(), d.of("permits", "1", "2", "all"), d.lease2())
+		}},
+		{script.SemaphoreUndo, func(d *draw) call { return called(d.result(), "channel", d.lease2(), "publish") }},
+		{script.SemaphoreDelete, func(d *draw) call { return called(d.result(), d.lease2()) }},
+		{script.SemaphoreExpire, func(d *draw) call { return called(d.result(), d.lease2(), d.lease2()) }},
+		{script.SemaphoreTTL, func(*draw) call { return called([]string{name}) }},
+		{script.Count, func(*draw) call { return called([]string{name}) }},
+	}},
+	{"latch", []string{name, "result1", "result2"}, []string{"3", "-2", "1", "abc"}, []drawn{
+		{script.LatchSet, counterCall("1", "2", "3")},
+		{script.LatchDown, func(d *draw) call { return called(d.result(), "channel", d.lease2(), "publish") }},
+		{script.LatchReset, func(d *draw) call { return called(d.result(), "channel", d.lease2(), "publish") }},
+		{script.Count, func(*draw) call { return called([]string{name}) }},
+	}},
+	{"permits", []string{name, keys.PermitsTaken(name), "result1", "result of free"}, []string{"3", "-2", "abc", permitText}, []drawn{
+		{script.PermitTake, func(d *draw) call {
+			args := []string{d.of("bytes", permits...), d.count(), d.of("fewer", "0", "1"), d.time(1, 3), d.time(0, 0), "channel", "publish"}
+			for _, owed := range d.some(permits...) {
+				if owed != args[0] {
+					args = append(args, owed+d.count())
+				}
+			}
+			return called(taken(), args...)
+		}},
+		{script.PermitRelease, func(d *draw) call {
+			return called(taken(), d.of("bytes", permits...)+d.count(), "channel", "publish")
+		}},
+		{script.PermitRenew, func(d *draw) call {
+			return called([]string{keys.PermitsTaken(name), keys.PermitsTaken(name), "other"}, d.time(1, 3), "", permits[0]+d.count(), permits[1]+d.count(), permits[0]+"1")
+		}},
+		{script.PermitExtend, func(d *draw) call {
+			return called([]string{keys.PermitsTaken(name)}, d.of("bytes", permits...)+d.count(), d.time(1, 3))
+		}},
+		{script.PermitSet, func(d *draw) call {
+			return called([]string{name, d.resultKey(), keys.PermitsTaken(name)}, d.of("permits", "0", "2", "5"), "channel", d.lease2(), "publish")
+		}},
+		{script.PermitInspect, func(d *draw) call { return called(taken(), d.time(0, 0)) }},
+		{script.PermitFree, func(d *draw) call {
+			ids := ""
+			for range rapid.IntRange(1, 2).Draw(d.t, "ids") {
+				ids += d.permit()
+			}
+			return called([]string{name, "result of free", keys.PermitsTaken(name)}, ids, d.time(0, 0), "channel", d.lease2(), "publish")
+		}},
+		{script.PermitSetLease, func(d *draw) call {
+			return called([]string{keys.PermitsTaken(name), d.resultKey()}, d.permit(), d.time(-1, 3), d.time(0, 0), d.lease2())
+		}},
+		{script.PermitDeadline, func(d *draw) call { return called([]string{keys.PermitsTaken(name)}, d.permit()) }},
+		{script.SemaphoreExpire, func(d *draw) call {
+			return called([]string{name, d.resultKey(), keys.PermitsTaken(name)}, d.lease2(), d.lease2())
+		}},
+		{script.SemaphoreDelete, func(d *draw) call {
+			return called([]string{name, d.resultKey(), keys.PermitsTaken(name)}, d.lease2())
+		}},
+	}},
+}
+
+var writing = []string{"c:1:2:write", "c:1:3:write", "d:2:2:write"}
+
+func timeouts() (out []string) {
+	for _, f := range fields {
+		out = append(out, keys.RWReader(name, f))
+	}
+	return out
+}
+
+func (d *draw) resultKey() string { return d.of("result", "result1", "result2") }
+func (d *draw) result() []string  { return []string{name, d.resultKey()} }
+
+// lease2 is a good one.
+func (d *draw) lease2() string {
+	return strconv.Itoa(leaseUnit * rapid.IntRange(1, 3).Draw(d.t, "lease"))
+}
+
+// counterCall is a call of a script whose arguments are a number, a channel, a TTL
+// and the command.
+func counterCall(numbers ...string) func(*draw) call {
+	return func(d *draw) call {
+		return called(d.result(), d.of("number", numbers...), "channel", d.lease2(), "publish")
+	}
+}
+
+var permits = []string{"aaaaaaaaaaaa", "bbbbbbbbbbbb"}
+
+// permitText is a permit whose name is the text of its id.
+const permitText = "00112233445566778899aabbccddeeff"
+
+func (d *draw) permit() string {
+	return d.of("permit", "616161616161616161616161"+"00000001", "616161616161616161616161"+"00000002", "626262626262626262626262"+"00000001", permitText)
+}
+
+func taken() []string { return []string{name, keys.PermitsTaken(name)} }
+
+// time is one of a client whose clock is the server's.
+func (d *draw) time(from, to int) string {
+	return strconv.FormatInt(d.now+int64(leaseUnit*rapid.IntRange(from, to).Draw(d.t, "time")), 10)
+}

@@ -1,0 +1,264 @@
+package twin_test
+
+import (
+	"slices"
+	"strings"
+)
+
+// scripts are the twins of the Lua files, by name: the slow and obvious version of
+// what their first lines promise.
+var scripts = map[string]func(*exec) any{
+	"acquire":           acquire,
+	"reenter":           reenter,
+	"handoff":           handoff,
+	"release":           release,
+	"renew":             renew,
+	"guard":             guard,
+	"force":             force,
+	"inspect":           inspect,
+	"token":             token,
+	"count":             count,
+	"latch_down":        latchDown,
+	"latch_reset":       latchReset,
+	"latch_set":         latchSet,
+	"semaphore_set":     semaphoreSet,
+	"semaphore_add":     semaphoreAdd,
+	"semaphore_release": semaphoreRelease,
+	"semaphore_take":    semaphoreTake,
+	"semaphore_undo":    semaphoreUndo,
+	"semaphore_delete":  semaphoreDelete,
+	"semaphore_expire":  semaphoreExpire,
+	"permit_take":       permitTake,
+	"permit_release":    permitRelease,
+	"permit_extend":     permitExtend,
+	"permit_renew":      permitRenew,
+	"permit_set":        permitSet,
+	"permit_deadline":   permitDeadline,
+	"permit_set_lease":  permitSetLease,
+	"permit_inspect":    permitInspect,
+	"permit_free":       permitFree,
+	"rw_read":           rwRead,
+	"rw_write":          rwWrite,
+	"rw_read_reenter":   rwReadReenter,
+	"rw_read_release":   rwReadRelease,
+	"rw_write_release":  rwWriteRelease,
+	"rw_withdraw":       rwWithdraw,
+	"rw_renew":          rwRenew,
+	"rw_force":          rwForce,
+	"semaphore_ttl":     semaphoreTTL,
+}
+
+func no(values ...int64) []any {
+	out := []any{}
+	for _, v := range values {
+		out = append(out, v)
+	}
+	return out
+}
+
+// foreign is the answer to who finds another library's lock, a text with a TTL.
+// Anything else that is no hash is an error.
+func (x *exec) foreign(key string) []any {
+	e := x.s.at(key, x.now)
+	switch {
+	case e == nil || e.kind == hash:
+		return nil
+	case e.kind == text && e.end != 0:
+		return no(0, e.end-x.now, 1)
+	}
+	panic(wrongType)
+}
+
+// distinct are the fields that are in the hash, each once.
+func (x *exec) distinct(key string, fields []string) (there []string) {
+	for _, f := range fields {
+		if x.has(key, f) && !slices.Contains(there, f) {
+			there = append(there, f)
+		}
+	}
+	return there
+}
+
+func acquire(x *exec) any {
+	key, field, lease := x.keys[0], x.arg(1), x.lease(2)
+	floor, ok := x.number(3)
+	if !ok {
+		panic(refusal("ERR wheellock: it needs a least token"))
+	}
+	if other := x.foreign(key); other != nil {
+		return other
+	}
+	mine, owed := x.has(key, field), x.distinct(key, x.from(4))
+	if !mine && x.hlen(key) > len(owed) {
+		for _, f := range owed {
+			x.hdel(key, f)
+		}
+		return no(0, x.pttl(key))
+	}
+	token := int64(0)
+	if len(x.keys) > 1 {
+		token = x.token(x.keys[1], floor)
+	}
+	x.hset(key, field, "1")
+	for _, f := range owed {
+		x.hdel(key, f)
+	}
+	if !mine {
+		x.pexpire(key, lease)
+	}
+	x.atLeast(key, lease)
+	return no(1, token)
+}
+
+func reenter(x *exec) any {
+	key, field, lease := x.keys[0], x.arg(1), x.lease(3)
+	if !x.has(key, field) {
+		return int64(0)
+	}
+	x.hset(key, field, x.arg(2))
+	x.atLeast(key, lease)
+	return int64(1)
+}
+
+func handoff(x *exec) any {
+	key, old, field, lease := x.keys[0], x.arg(1), x.arg(2), x.lease(3)
+	floor, ok := x.number(4)
+	if !ok {
+		panic(refusal("ERR wheellock: it needs a least token"))
+	}
+	repeated := x.has(key, field)
+	if !repeated && !x.has(key, old) {
+		return no(0, x.pttl(key))
+	}
+	token := int64(0)
+	if len(x.keys) > 1 {
+		token = x.token(x.keys[1], floor)
+	}
+	if repeated {
+		x.atLeast(key, lease)
+		return no(1, token)
+	}
+	x.hset(key, field, "1")
+	x.hdel(key, old)
+	x.pexpire(key, lease)
+	return no(1, token)
+}
+
+func release(x *exec) any {
+	key, field, lease := x.keys[0], x.arg(1), x.lease(3)
+	remaining := x.integer(2)
+	switch {
+	case !x.has(key, field):
+		return int64(-1)
+	case remaining > 0:
+		x.hset(key, field, x.arg(2))
+		x.atLeast(key, lease)
+		return int64(0)
+	}
+	x.hdel(key, field)
+	if x.exists(key) {
+		return int64(1)
+	}
+	return 1 + x.publish(x.arg(4), "0")
+}
+
+func renew(x *exec) any {
+	lease := x.lease(1)
+	if len(x.args) != len(x.keys)+2 {
+		panic(refusal("ERR wheellock: it needs a field for each key"))
+	}
+	gone := no()
+	for i, key := range x.keys {
+		if x.has(key, x.arg(2)+x.arg(i+3)) {
+			x.atLeast(key, lease)
+		} else {
+			gone = append(gone, int64(i+1))
+		}
+	}
+	return gone
+}
+
+// guard knows some commands, with one key: more are not needed to see that they
+// are run, and only then.
+func guard(x *exec) any {
+	if !x.has(x.keys[0], x.arg(1)) {
+		return no(0)
+	}
+	key := x.keys[1]
+	switch strings.ToLower(x.arg(2)) {
+	case "set":
+		x.set(key, x.arg(3), 0)
+		return []any{int64(1), "OK"}
+	case "get":
+		if value, ok := x.get(key); ok {
+			return []any{int64(1), value}
+		}
+		return []any{int64(1), nil}
+	case "incrby":
+		return []any{int64(1), x.add(key, x.integer(3))}
+	}
+	panic(refusal("ERR Unknown Redis command called from script"))
+}
+
+// notLock reports whether a hash is of other things than owners, which end in a
+// number, and counts.
+func notLock(fields []pair) bool {
+	return slices.ContainsFunc(fields, func(p pair) bool {
+		if p.name == "mode" && (p.value == "read" || p.value == "write") {
+			return false
+		}
+		return !isOwner.MatchString(p.name) || !isCount.MatchString(p.value)
+	})
+}
+
+func force(x *exec) any {
+	key, channel := x.keys[0], x.arg(1)
+	e := x.of(key, hash)
+	switch {
+	case e == nil:
+		return int64(0)
+	case notLock(e.pairs):
+		return int64(-1)
+	}
+	modeAlone := len(e.pairs) == 1 && e.pairs[0].name == "mode"
+	gone := x.distinct(key, x.from(3))
+	if x.flaw == forceAll {
+		gone = nil
+		for _, p := range e.pairs {
+			gone = append(gone, p.name)
+		}
+	}
+	if len(gone) == 0 && !modeAlone {
+		return int64(-2)
+	}
+	for _, f := range gone {
+		x.hdel(key, f)
+	}
+	if n := x.hlen(key); n == 0 || n == 1 && x.has(key, "mode") {
+		x.del(key)
+		x.publish(channel, "0")
+	}
+	return int64(1)
+}
+
+func inspect(x *exec) any {
+	key := x.keys[0]
+	if other := x.foreign(key); other != nil {
+		return other[1:]
+	}
+	out := no(x.pttl(key))
+	if e := x.of(key, hash); e != nil {
+		for _, p := range e.pairs {
+			out = append(out, p.name, p.value)
+		}
+	}
+	return out
+}
+
+func token(x *exec) any {
+	floor, ok := x.number(1)
+	if !ok {
+		panic(refusal("ERR wheellock: it needs a least token"))
+	}
+	return x.token(x.keys[0], floor)
+}

@@ -1,0 +1,346 @@
+package twin_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// The clock of a real server cannot be moved. So time passes there by shortening
+// all TTLs, in steps that never meet a lease: 10 s lie between any end and any
+// moment at which a script runs, and a story in which that much time really passed
+// is given up.
+const (
+	leaseUnit = 100_000 // ms; every lease is some of these
+	timeStep  = 30_000
+	maxSteps  = 9
+	slack     = 4_000 // how much later the real server may be
+)
+
+// putEnds are the TTLs of what somebody else has put there: never as long as a lease.
+var putEnds = [...]int64{0, leaseUnit + 5_000, 2*leaseUnit + 5_000}
+
+// wire are the arguments of a call as the Lua file wants them. It is the one place
+// that knows whether the files have a time after which they refuse: it comes last.
+func wire(c call) []any {
+	out := []any{len(c.keys)}
+	for _, k := range c.keys {
+		out = append(out, k)
+	}
+	for _, a := range c.args {
+		out = append(out, a)
+	}
+	if refusesLate(c.script) {
+		at := c.notAfter
+		if !stamped(c) {
+			at = 0
+		}
+		out = append(out, at)
+	}
+	return out
+}
+
+func refusesLate(s *script.Script) bool { return strings.Contains(s.Text(), "'LATE ") }
+
+// dumpText returns {time in ms, key, type, pttl, content, ...} of all keys.
+const dumpText = `
+local now = redis.call('time')
+local out = {now[1] * 1000 + math.floor(now[2] / 1000)}
+for _, key in ipairs(redis.call('keys', '*')) do
+  local kind = redis.call('type', key).ok
+  local read = {string = {'get', key}, hash = {'hgetall', key}, zset = {'zrange', key, 0, -1, 'withscores'}, list = {'lrange', key, 0, -1}}
+  out[#out + 1] = {key, kind, redis.call('pttl', key), redis.call(unpack(read[kind]))}
+end
+return out`
+
+// passText lets ARGV[1] ms pass.
+const passText = `
+for _, key in ipairs(redis.call('keys', '*')) do
+  local left = redis.call('pttl', key)
+  if left >= 0 then
+    redis.call('pexpire', key, left - ARGV[1])
+  end
+end`
+
+// real is a Redis that does what the twin does.
+type real struct {
+	t       *rapid.T
+	conn    redis.Conn
+	heard   redis.PubSubConn
+	twin    *server
+	now     int64 // of the twin
+	ahead   int64 // of the real clock
+	began   time.Time
+	steps   int
+	story   []string
+	refused map[string]int // replies that were errors, by script
+}
+
+func (r *real) fail(format string, args ...any) {
+	r.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), strings.Join(r.story, "\n"))
+}
+
+func (r *real) do(command string, args ...any) any {
+	reply, err := r.conn.Do(command, args...)
+	if err != nil {
+		r.t.Fatalf("%s %v: %v", command, args, err)
+	}
+	return reply
+}
+
+// pass lets a step of time pass.
+func (r *real) pass() {
+	if r.steps == maxSteps {
+		return
+	}
+	r.steps++
+	r.story = append(r.story, "time passes")
+	r.do("EVAL", passText, 0, timeStep)
+	r.now += timeStep
+	r.ahead += timeStep
+	r.same()
+}
+
+// put makes a key something that no script has made.
+func (r *real) put(key string, k kind, value string, px int64) {
+	r.story = append(r.story, fmt.Sprintf("%s = %v %q, px %d", key, k, value, px))
+	x := &exec{s: r.twin.clone(r.now), now: r.now}
+	x.del(key)
+	r.do("DEL", key)
+	switch k {
+	case text:
+		x.set(key, value, 0)
+		r.do("SET", key, value)
+	case hash:
+		x.hset(key, value, "1")
+		r.do("HSET", key, value, "1")
+	case zset:
+		x.zadd(key, value, 1)
+		r.do("ZADD", key, 1, value)
+	}
+	if px != 0 {
+		x.pexpire(key, px)
+		r.do("PEXPIRE", key, px)
+	}
+	r.twin = x.s
+	r.same()
+}
+
+// run sends one script to both, and compares what they answer, publish and have.
+func (r *real) run(c call) {
+	after, want, told := run(r.twin, r.now, c, 1, faultless)
+	r.twin = after
+	r.story = append(r.story, fmt.Sprintf("%s %q %q until %d: %v", c.script.Name(), c.keys, c.args, c.notAfter, want))
+	sent := c
+	if c.notAfter != 0 {
+		sent.notAfter -= r.ahead
+	}
+	if late(c, r.now) && !refusesLate(c.script) {
+		return // these files are never late
+	}
+	reply, err := r.conn.Do("EVALSHA", append([]any{c.script.SHA()}, wire(sent)...)...)
+	var refused redis.Error
+	if errors.As(err, &refused) && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+		r.do("SCRIPT", "LOAD", c.script.Text())
+		reply, err = r.conn.Do("EVALSHA", append([]any{c.script.SHA()}, wire(sent)...)...)
+	}
+	if err != nil && !errors.As(err, &refused) {
+		r.t.Fatal(err)
+	}
+	if refusal, no := want.(refusal); no {
+		r.refused[c.script.Name()]++
+		if word, _, _ := strings.Cut(string(refusal), " "); err == nil || !strings.HasPrefix(err.Error(), word+" ") {
+			r.fail("Redis answers %v %v, the twin %v", readable(reply), err, want)
+		}
+	} else if err != nil || !equal(want, readable(reply)) {
+		r.fail("Redis answers %#v %v, the twin %#v", readable(reply), err, want)
+	}
+	if heard := r.messages(); !slices.Equal(heard, told) {
+		r.fail("Redis published %v, the twin %v", heard, told)
+	}
+	r.same()
+}
+
+// messages are those that were published since.
+func (r *real) messages() (out []message) {
+	if err := r.heard.Ping("."); err != nil {
+		r.t.Fatal(err)
+	}
+	for {
+		switch m := r.heard.ReceiveWithTimeout(10 * time.Second).(type) {
+		case redis.Message:
+			out = append(out, message{m.Channel, string(m.Data)})
+		case redis.Pong:
+			return out
+		case error:
+			r.t.Fatal(m)
+		}
+	}
+}
+
+// same compares what both have.
+func (r *real) same() {
+	if time.Since(r.began) > slack*time.Millisecond {
+		r.t.Skip("the machine is slow")
+	}
+	list, err := redis.Values(r.do("EVAL", dumpText, 0), nil)
+	require.NoError(r.t, err)
+	var got []entry
+	for _, v := range list[1:] {
+		got = append(got, parse(v.([]any)))
+	}
+	slices.SortFunc(got, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+	want := r.twin.clone(r.now).entries
+	for i := range want {
+		left := int64(-1)
+		if want[i].end != 0 {
+			left = want[i].end - r.now
+		}
+		if i < len(got) && (left >= 0) == (got[i].end >= 0) && left >= got[i].end && left-got[i].end < 2*slack {
+			left = got[i].end
+		}
+		want[i].end = left
+	}
+	if a, b := (&server{got}).String(), (&server{want}).String(); a != b {
+		r.fail("Redis has %s\nthe twin  %s", a, b)
+	}
+}
+
+// parse reads a key of dumpText; its end is its TTL.
+func parse(v []any) entry {
+	e := entry{key: string(v[0].([]byte)), end: v[2].(int64)}
+	switch string(v[1].([]byte)) {
+	case "string":
+		e.kind, e.text = text, string(v[3].([]byte))
+		return e
+	case "hash":
+		e.kind = hash
+	case "zset":
+		e.kind = zset
+	}
+	for pairs := v[3].([]any); len(pairs) > 0; pairs = pairs[2:] {
+		p := pair{name: string(pairs[0].([]byte))}
+		if e.kind == hash {
+			p.value = string(pairs[1].([]byte))
+		} else {
+			p.score, _ = strconv.ParseFloat(string(pairs[1].([]byte)), 64)
+		}
+		e.pairs = append(e.pairs, p)
+	}
+	if e.kind == hash {
+		slices.SortFunc(e.pairs, func(a, b pair) int { return cmp.Compare(a.name, b.name) })
+	}
+	return e
+}
+
+// readable turns the texts of a reply into strings.
+func readable(reply any) any {
+	switch v := reply.(type) {
+	case []byte:
+		return string(v)
+	case []any:
+		out := []any{}
+		for _, one := range v {
+			out = append(out, readable(one))
+		}
+		return out
+	}
+	return reply
+}
+
+// equal compares replies; a TTL may be less by what has really passed, and fields
+// come in any order.
+func equal(want, got any) bool {
+	switch w := want.(type) {
+	case int64:
+		g, ok := got.(int64)
+		return ok && (w == g || w > g && g > slack && w-g < 2*slack)
+	case []any:
+		g, ok := got.([]any)
+		if !ok || len(w) != len(g) {
+			return false
+		}
+		if len(w) > 3 && len(w)%2 == 1 { // {pttl, field, count, ...}
+			g = slices.Clone(g)
+			sortPairs(g[1:])
+		}
+		for i := range w {
+			if !equal(w[i], g[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return want == got
+}
+
+func sortPairs(list []any) {
+	var pairs [][2]any
+	for i := 0; i+1 < len(list); i += 2 {
+		pairs = append(pairs, [2]any{list[i], list[i+1]})
+	}
+	slices.SortFunc(pairs, func(a, b [2]any) int { return cmp.Compare(fmt.Sprint(a[0]), fmt.Sprint(b[0])) })
+	for i, p := range pairs {
+		list[2*i], list[2*i+1] = p[0], p[1]
+	}
+}
+
+// TestScriptsAreTheirTwins sends random calls to a real server and to the model
+// that the exploration believes in: replies, keys, TTLs and messages are the same.
+func TestScriptsAreTheirTwins(t *testing.T) {
+	s := fixture.Server(t)
+	conn := fixture.Dial(t, s)
+	heard := redis.PubSubConn{Conn: fixture.Dial(t, s)}
+	require.NoError(t, heard.PSubscribe("*"))
+	require.IsType(t, redis.Subscription{}, heard.Receive())
+	for _, f := range families {
+		t.Run(f.name, func(t *testing.T) {
+			called, refused := map[string]int{}, map[string]int{}
+			rapid.Check(t, func(rt *rapid.T) {
+				fixture.DoOn(t, conn, "FLUSHDB")
+				clock, err := redis.Int64s(conn.Do("TIME"))
+				require.NoError(t, err)
+				r := &real{t: rt, conn: conn, heard: heard, twin: &server{}, now: clock[0]*1000 + clock[1]/1000, began: time.Now(), refused: refused}
+				for range rapid.IntRange(10, 80).Draw(rt, "calls") {
+					switch rapid.IntRange(0, 19).Draw(rt, "what") {
+					case 0, 1:
+						r.pass()
+					case 2:
+						key := rapid.SampledFrom(f.keys).Draw(rt, "key")
+						k := rapid.SampledFrom([]kind{0, text, text, hash, zset}).Draw(rt, "kind")
+						if k == text && strings.HasPrefix(key, "result") {
+							k = hash // the texts there are the scripts' own
+						}
+						value := rapid.SampledFrom(f.values).Draw(rt, "value")
+						r.put(key, k, value, putEnds[rapid.IntRange(0, 2).Draw(rt, "px")])
+					default:
+						c := rapid.SampledFrom(f.calls).Draw(rt, "script")
+						one := c.call(&draw{rt, r.now})
+						one.script = c.script
+						if at := rapid.SampledFrom([]int64{0, leaseUnit, -leaseUnit}).Draw(rt, "not after"); at != 0 {
+							one.notAfter = r.now + at
+						}
+						called[c.script.Name()]++
+						r.run(one)
+					}
+				}
+			})
+			t.Logf("calls %v, refused %v", called, refused)
+			for _, c := range f.calls {
+				require.NotZero(t, called[c.script.Name()], "%s was never called", c.script.Name())
+			}
+		})
+	}
+}

@@ -1,0 +1,264 @@
+package twin_test
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// rw is a read-write lock as the scripts know it.
+type rw struct {
+	*exec
+	key, writers, channel, prefix string
+}
+
+func (x rw) timeout(field string, n int) string {
+	return x.prefix + ":" + field + ":rwlock_timeout:" + strconv.Itoa(n)
+}
+
+const endless = math.MaxInt64
+
+// rest is what remains without the fields that go: the mode, whether somebody
+// writes, and how long the longest reader may.
+func (x rw) rest(go_ []string) (mode string, writing bool, longest int64) {
+	e := x.of(x.key, hash)
+	if e == nil {
+		return "", false, 0
+	}
+	for _, p := range e.pairs {
+		switch {
+		case p.name == "mode":
+			mode = p.value
+		case slices.Contains(go_, p.name):
+		case strings.HasSuffix(p.name, ":write"):
+			writing = true
+		default:
+			n, _ := number(p.value)
+			for i := 1; i <= int(min(n, 1000)); i++ {
+				left := x.pttl(x.timeout(p.name, i))
+				if left == -1 {
+					left = endless
+				}
+				longest = max(longest, left)
+			}
+		}
+	}
+	return mode, writing, longest
+}
+
+// settle makes the lock what rest has found, once the fields are gone. word is what
+// is told; "": as the mode was. It returns how many were told.
+func (x rw) settle(mode string, writing bool, longest int64, word string) int64 {
+	if writing || mode != "read" && mode != "write" {
+		return 0
+	}
+	switch longest {
+	case 0:
+		x.del(x.key)
+	case endless:
+	default:
+		x.pexpire(x.key, longest)
+	}
+	if mode == "write" {
+		if longest > 0 {
+			x.hset(x.key, "mode", "read")
+		}
+		x.del(x.writers)
+	} else if longest > 0 {
+		return 0
+	}
+	if word == "" {
+		word = "0"
+		if mode == "write" {
+			word = "1"
+		}
+	}
+	return x.publish(x.channel, word)
+}
+
+// clean removes fields that are owed, and a writer's mode without a writer. It
+// returns the mode that the lock has then, "" if there is none.
+func (x rw) clean(owed []string) string {
+	mode, _ := x.hget(x.key, "mode")
+	if len(owed) > 0 || mode == "write" {
+		was, writing, longest := x.rest(owed)
+		gone := x.distinct(x.key, owed)
+		for _, f := range gone {
+			x.hdel(x.key, f)
+		}
+		for _, f := range owed {
+			x.del(x.timeout(f, 1))
+		}
+		if (len(gone) > 0 || was == "write" && !writing) && x.flaw != modeStays {
+			x.settle(was, writing, longest, "")
+		}
+		mode, _ = x.hget(x.key, "mode")
+	}
+	if (mode == "read" || mode == "write") && x.hlen(x.key) == 1 {
+		x.del(x.key)
+		mode = ""
+	}
+	return mode
+}
+
+func rwRead(e *exec) any {
+	x := rw{e, e.keys[0], e.keys[2], e.arg(6), e.arg(5)}
+	field, lease, writer := x.arg(1), x.lease(2), x.arg(3)
+	if other := x.foreign(x.key); other != nil {
+		return other
+	}
+	mode := x.clean(x.from(8))
+	if !x.has(x.key, field) {
+		switch {
+		case mode == "write":
+			if writer == "" || !x.has(x.key, writer) {
+				return no(0, x.pttl(x.key))
+			}
+		case mode != "read" && x.exists(x.key): // another sort of lock
+			return no(0, x.pttl(x.key))
+		case x.arg(4) == "1" && x.exists(x.writers):
+			return no(0, x.pttl(x.writers))
+		}
+	}
+	if mode == "" {
+		x.hset(x.key, "mode", "read")
+	}
+	x.hset(x.key, field, "1")
+	x.atLeast(x.key, lease)
+	if x.pttl(x.keys[1]) < lease {
+		x.set(x.keys[1], "1", lease)
+	}
+	return no(1, 1)
+}
+
+func rwWrite(e *exec) any {
+	x := rw{e, e.keys[0], e.keys[1], e.arg(6), e.arg(5)}
+	field, lease, writer := x.arg(1), x.lease(2), x.arg(3)
+	if other := x.foreign(x.key); other != nil {
+		return other
+	}
+	x.clean(x.from(8))
+	x.begun = true // the writers that wait are looked at last, and may be no hash
+	if !x.has(x.key, field) && x.exists(x.key) {
+		if mode, _ := x.hget(x.key, "mode"); x.arg(4) != "0" && mode == "read" {
+			x.hset(x.writers, writer, "1")
+			x.atLeast(x.writers, x.integer(4))
+		}
+		return no(0, x.pttl(x.key))
+	}
+	x.hset(x.key, "mode", "write")
+	x.hset(x.key, field, "1")
+	x.atLeast(x.key, lease)
+	x.hdel(x.writers, writer)
+	return no(1, 1)
+}
+
+func rwReadReenter(x *exec) any {
+	key, timeout, field, lease := x.keys[0], x.keys[1], x.arg(1), x.lease(3)
+	if !x.has(key, field) || !x.exists(timeout) {
+		return int64(0)
+	}
+	x.hset(key, field, x.arg(2))
+	x.atLeast(key, lease)
+	x.atLeast(timeout, lease)
+	return int64(1)
+}
+
+func rwReadRelease(e *exec) any {
+	x := rw{e, e.keys[0], e.keys[2], e.arg(4), e.arg(5)}
+	timeout, field, lease := x.keys[1], x.arg(1), x.lease(3)
+	remaining := x.integer(2)
+	switch {
+	case !x.has(x.key, field):
+		x.del(timeout)
+		return int64(-1)
+	case remaining > 0:
+		if !x.exists(timeout) {
+			return int64(-1)
+		}
+		x.hset(x.key, field, x.arg(2))
+		x.atLeast(x.key, lease)
+		x.atLeast(timeout, lease)
+		return int64(0)
+	}
+	mode, writing, longest := x.rest([]string{field})
+	x.hdel(x.key, field)
+	x.del(timeout)
+	return 1 + x.settle(mode, writing, longest, "")
+}
+
+func rwWriteRelease(e *exec) any {
+	x := rw{e, e.keys[0], e.keys[1], e.arg(4), e.arg(5)}
+	field, lease := x.arg(1), x.lease(3)
+	remaining := x.integer(2)
+	switch {
+	case !x.has(x.key, field):
+		return int64(-1)
+	case remaining > 0:
+		x.hset(x.key, field, x.arg(2))
+		x.atLeast(x.key, lease)
+		return int64(0)
+	}
+	mode, writing, longest := x.rest([]string{field})
+	x.hdel(x.key, field)
+	return 1 + x.settle(mode, writing, longest, "")
+}
+
+func rwWithdraw(x *exec) any {
+	if !x.hdel(x.keys[0], x.arg(1)) {
+		return int64(0)
+	}
+	if !x.exists(x.keys[0]) {
+		x.publish(x.arg(2), "1")
+	}
+	return int64(1)
+}
+
+func rwRenew(x *exec) any {
+	lease, gone := x.lease(1), no()
+	for i, key := range x.keys {
+		field, prefix := x.arg(2)+x.arg(i+3), key
+		if !strings.Contains(key, "{") {
+			prefix = "{" + key + "}"
+		}
+		timeout := prefix + ":" + field + ":rwlock_timeout:1"
+		if !x.exists(timeout) {
+			x.del(timeout)
+			gone = append(gone, int64(i+1))
+			continue
+		}
+		if !x.has(key, field) {
+			gone = append(gone, int64(i+1))
+			continue
+		}
+		x.atLeast(timeout, lease)
+		x.atLeast(key, lease)
+	}
+	return gone
+}
+
+func rwForce(e *exec) any {
+	x := rw{e, e.keys[0], e.keys[1], e.arg(1), e.arg(3)}
+	h := x.of(x.key, hash)
+	if h == nil {
+		return int64(0)
+	}
+	if mode, _ := x.hget(x.key, "mode"); mode != "read" && mode != "write" || notLock(h.pairs) {
+		return int64(-1)
+	}
+	fields := len(h.pairs)
+	mode, writing, longest := x.rest(x.from(4))
+	gone := x.distinct(x.key, x.from(4))
+	for _, f := range gone {
+		x.hdel(x.key, f)
+	}
+	if len(gone) == 0 && fields > 1 {
+		return int64(-2)
+	}
+	if longest == 0 && !writing {
+		x.del(x.writers)
+	}
+	x.settle(mode, writing, longest, "1")
+	return int64(1)
+}

@@ -1,0 +1,426 @@
+package twin_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// kind is the type of a value in Redis.
+type kind uint8
+
+const (
+	text kind = iota + 1
+	hash
+	zset
+)
+
+// pair is a field of a hash, or a member of a sorted set.
+type pair struct {
+	name  string
+	value string
+	score float64
+}
+
+// entry is one key.
+type entry struct {
+	key   string
+	kind  kind
+	text  string
+	pairs []pair // of a hash by name, of a sorted set by score and name
+	end   int64  // ms of the server's clock; 0: none
+}
+
+func (e *entry) find(name string) int {
+	return slices.IndexFunc(e.pairs, func(p pair) bool { return p.name == name })
+}
+
+// server is what a Redis has. It is a value: a run makes a new one.
+type server struct {
+	entries []entry // by key
+}
+
+// at is the entry of a key that is there; Redis keeps a key in the millisecond of
+// its end.
+func (s *server) at(key string, now int64) *entry {
+	for i := range s.entries {
+		if e := &s.entries[i]; e.key == key {
+			if e.end != 0 && now > e.end {
+				return nil
+			}
+			return e
+		}
+	}
+	return nil
+}
+
+// clone copies what a run may change, and leaves out what is over.
+func (s *server) clone(now int64) *server {
+	c := &server{entries: make([]entry, 0, len(s.entries)+2)}
+	for _, e := range s.entries {
+		if e.end == 0 || now <= e.end {
+			e.pairs = slices.Clone(e.pairs)
+			c.entries = append(c.entries, e)
+		}
+	}
+	return c
+}
+
+// refusal is an error reply.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+const (
+	wrongType  refusal = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	notInteger refusal = "ERR value is not an integer or out of range"
+)
+
+// message is one that was published.
+type message struct{ channel, text string }
+
+// call is one script with what it is given. notAfter is apart from args, because
+// it alone comes last.
+type call struct {
+	script   *script.Script
+	keys     []string
+	args     []string
+	notAfter int64
+}
+
+// flaw is a mistake that scripts once had, built in to see it found.
+type flaw uint8
+
+const (
+	// faultless scripts are those of the Lua files.
+	faultless flaw = iota
+	// modeStays: a field that is owed is removed, and the mode of its lock stays.
+	modeStays
+	// forceAll: a lock is deleted whole, whoever is in it now.
+	forceAll
+)
+
+// run carries out one script at that time of the server's clock, and returns what
+// the server has then, the reply and what was published. Every channel has that many
+// subscribers. A reply is nil, an int64, a string, a []any or a refusal.
+func run(s *server, now int64, c call, subscribers int64, f flaw) (after *server, reply any, told []message) {
+	if late(c, now) {
+		return s, refusal("LATE " + strconv.FormatInt(now, 10)), nil
+	}
+	x := &exec{s: s.clone(now), now: now, keys: c.keys, args: c.args, subscribers: subscribers, flaw: f}
+	defer func() {
+		if p := recover(); p != nil {
+			r, ok := p.(refusal)
+			if !ok {
+				panic(p)
+			}
+			after, reply, told = s, r, nil
+			if x.begun {
+				after, told = x.s, x.told
+			}
+		}
+	}()
+	reply = scripts[c.script.Name()](x)
+	return x.s, reply, x.told
+}
+
+// late is the whole rule of requests that expire: a script that takes or changes
+// something has a time of the server's clock after which it is not carried out.
+// What only reads, and what releases all of a field that is never used again, has
+// none.
+func late(c call, now int64) bool { return c.notAfter != 0 && now > c.notAfter && stamped(c) }
+
+// stamped reports whether a call has a time after which it is not carried out.
+func stamped(c call) bool {
+	switch c.script.Name() {
+	case "count", "inspect", "permit_deadline", "permit_inspect", "semaphore_ttl", "uptime":
+		return false
+	case "release", "rw_read_release", "rw_write_release":
+		return c.args[1] != "0"
+	case "permit_release":
+		return false
+	}
+	return true
+}
+
+// exec is a script that runs.
+type exec struct {
+	s           *server
+	now         int64
+	keys, args  []string
+	subscribers int64
+	told        []message
+	flaw        flaw
+	// A script that is refused has changed nothing, but for those that say here from
+	// where on what they have changed stays.
+	begun bool
+}
+
+// arg is ARGV[i], "" if there is none.
+func (x *exec) arg(i int) string {
+	if i <= len(x.args) {
+		return x.args[i-1]
+	}
+	return ""
+}
+
+// from are ARGV[i] and those after it.
+func (x *exec) from(i int) []string {
+	if i > len(x.args) {
+		return nil
+	}
+	return x.args[i-1:]
+}
+
+// number is ARGV[i] as Lua reads a number.
+func (x *exec) number(i int) (float64, bool) { return number(x.arg(i)) }
+
+func number(s string) (float64, bool) {
+	f, err := strconv.ParseFloat(s, 64)
+	return f, err == nil
+}
+
+// lease is ARGV[i], which must be at least 1.
+func (x *exec) lease(i int) int64 {
+	f, ok := x.number(i)
+	if !ok || f < 1 {
+		panic(refusal("ERR wheellock: it needs a lease of at least 1 ms"))
+	}
+	return int64(f)
+}
+
+func (x *exec) integer(i int) int64 { return integer(x.arg(i)) }
+
+func integer(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		panic(notInteger)
+	}
+	return n
+}
+
+// of is the entry of a key, which must have that kind; nil if there is none.
+func (x *exec) of(key string, k kind) *entry {
+	e := x.s.at(key, x.now)
+	if e != nil && e.kind != k {
+		panic(wrongType)
+	}
+	return e
+}
+
+// isOther reports whether a key has a value of another kind.
+func (x *exec) isOther(key string, k kind) bool {
+	e := x.s.at(key, x.now)
+	return e != nil && e.kind != k
+}
+
+func (x *exec) exists(key string) bool { return x.s.at(key, x.now) != nil }
+
+// make is the entry of a key, made if there is none.
+func (x *exec) make(key string, k kind) *entry {
+	if e := x.of(key, k); e != nil {
+		return e
+	}
+	i, _ := slices.BinarySearchFunc(x.s.entries, key, func(e entry, key string) int { return cmp.Compare(e.key, key) })
+	x.s.entries = slices.Insert(x.s.entries, i, entry{key: key, kind: k})
+	return &x.s.entries[i]
+}
+
+func (x *exec) del(key string) bool {
+	n := len(x.s.entries)
+	x.s.entries = slices.DeleteFunc(x.s.entries, func(e entry) bool { return e.key == key })
+	return len(x.s.entries) < n
+}
+
+func (x *exec) pttl(key string) int64 {
+	switch e := x.s.at(key, x.now); {
+	case e == nil:
+		return -2
+	case e.end == 0:
+		return -1
+	default:
+		return e.end - x.now
+	}
+}
+
+func (x *exec) pexpire(key string, ms int64) bool {
+	e := x.s.at(key, x.now)
+	switch {
+	case e == nil:
+		return false
+	case ms <= 0:
+		x.del(key)
+	default:
+		e.end = x.now + ms
+	}
+	return true
+}
+
+// atLeast gives a key a TTL of that much, if it has less or none.
+func (x *exec) atLeast(key string, ms int64) {
+	if x.pttl(key) < ms {
+		x.pexpire(key, ms)
+	}
+}
+
+func (x *exec) publish(channel, text string) int64 {
+	x.told = append(x.told, message{channel, text})
+	return x.subscribers
+}
+
+// get is a text; ok is false if there is none.
+func (x *exec) get(key string) (string, bool) {
+	e := x.of(key, text)
+	if e == nil {
+		return "", false
+	}
+	return e.text, true
+}
+
+// set makes a key a text with a TTL, or without one if px is 0.
+func (x *exec) set(key, value string, px int64) {
+	x.del(key)
+	e := x.make(key, text)
+	e.text = value
+	if px != 0 {
+		e.end = x.now + px
+	}
+}
+
+// add changes a number and leaves its TTL.
+func (x *exec) add(key string, n int64) int64 {
+	value := int64(0)
+	if old, ok := x.get(key); ok {
+		value = integer(old)
+		if strconv.FormatInt(value, 10) != old {
+			panic(notInteger)
+		}
+	}
+	value += n
+	x.make(key, text).text = strconv.FormatInt(value, 10)
+	return value
+}
+
+func (x *exec) hget(key, field string) (string, bool) {
+	if e := x.of(key, hash); e != nil {
+		if i := e.find(field); i >= 0 {
+			return e.pairs[i].value, true
+		}
+	}
+	return "", false
+}
+
+// has reports whether a key is a hash with that field.
+func (x *exec) has(key, field string) bool {
+	if x.isOther(key, hash) {
+		return false
+	}
+	_, ok := x.hget(key, field)
+	return ok
+}
+
+func (x *exec) hset(key, field, value string) {
+	e := x.make(key, hash)
+	i, found := slices.BinarySearchFunc(e.pairs, field, func(p pair, name string) int { return cmp.Compare(p.name, name) })
+	if found {
+		e.pairs[i].value = value
+		return
+	}
+	e.pairs = slices.Insert(e.pairs, i, pair{name: field, value: value})
+}
+
+// remove takes a field of a hash or a member of a sorted set away; an empty key is
+// none.
+func (x *exec) remove(key string, k kind, name string) bool {
+	e := x.of(key, k)
+	if e == nil {
+		return false
+	}
+	i := e.find(name)
+	if i < 0 {
+		return false
+	}
+	e.pairs = slices.Delete(e.pairs, i, i+1)
+	if len(e.pairs) == 0 {
+		x.del(key)
+	}
+	return true
+}
+
+func (x *exec) hdel(key, field string) bool { return x.remove(key, hash, field) }
+func (x *exec) zrem(key, name string) bool  { return x.remove(key, zset, name) }
+
+func (x *exec) hlen(key string) int {
+	if e := x.of(key, hash); e != nil {
+		return len(e.pairs)
+	}
+	return 0
+}
+
+func (x *exec) zscore(key, name string) (float64, bool) {
+	if e := x.of(key, zset); e != nil {
+		if i := e.find(name); i >= 0 {
+			return e.pairs[i].score, true
+		}
+	}
+	return 0, false
+}
+
+func (x *exec) zadd(key, name string, score float64) {
+	e := x.make(key, zset)
+	if i := e.find(name); i >= 0 {
+		e.pairs[i].score = score
+	} else {
+		e.pairs = append(e.pairs, pair{name: name, score: score})
+	}
+	slices.SortFunc(e.pairs, func(a, b pair) int {
+		return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.name, b.name))
+	})
+}
+
+// counter is the number at a key, 0 if there is none.
+func (x *exec) counter(key string) (n int64, there bool) {
+	value, ok := x.get(key)
+	if !ok {
+		return 0, false
+	}
+	if !isCounter.MatchString(value) {
+		panic(refusal("ERR wheellock: " + key + " is no counter"))
+	}
+	return integer(value), true
+}
+
+var (
+	isCounter = regexp.MustCompile(`^-?\d+$`)
+	isOwner   = regexp.MustCompile(`:[0-9A-Za-z]+$`)
+	isCount   = regexp.MustCompile(`^\d+$`)
+)
+
+// token mints a fencing token: one more than the last, and at least floor.
+func (x *exec) token(key string, floor float64) int64 {
+	value, _ := x.get(key)
+	last, _ := number(value)
+	if !(last < 1<<53-2) {
+		panic(refusal("ERR wheellock: the token counter " + key + " is past 2^53; delete it"))
+	}
+	token := int64(max(math.Floor(last)+1, floor))
+	x.set(key, strconv.FormatInt(token, 10), 0)
+	return token
+}
+
+func (s *server) String() string {
+	out := ""
+	for _, e := range s.entries {
+		out += fmt.Sprintf("%q=%d %q@%d", e.key, e.kind, e.text, e.end)
+		for _, p := range e.pairs {
+			out += fmt.Sprintf(" %q:%q %v", p.name, p.value, p.score)
+		}
+		out += "; "
+	}
+	return out
+}
