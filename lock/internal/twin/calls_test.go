@@ -107,13 +107,13 @@ var families = []family{
 	{"readers and writers", append([]string{name, keys.RWWriters(name)}, timeouts()...), []string{"c:1:1", "c:1:2:write", "mode", "read"}, []drawn{
 		{script.RwRead, func(d *draw) call {
 			f := d.field()
-			args := []string{f, d.lease(), d.of("own writing", append([]string{"", ""}, writing...)...), d.of("writers first", "0", "1"), keys.Prefix(name), "channel", "publish"}
-			return called([]string{name, keys.RWReader(name, f), keys.RWWriters(name)}, append(args, d.some(append(others(fields, f), writing...)...)...)...)
+			args := []string{f, d.lease(), d.of("own writing", append([]string{"", ""}, writeFields...)...), d.of("writers first", "0", "1"), keys.Prefix(name), "channel", "publish"}
+			return called([]string{name, keys.RWReader(name, f), keys.RWWriters(name)}, append(args, d.some(append(others(fields, f), writeFields...)...)...)...)
 		}},
 		{script.RwWrite, func(d *draw) call {
-			f := d.of("writing", writing...)
+			f := d.of("writing", writeFields...)
 			args := []string{f, d.lease(), d.of("writer", "w1", "w2"), d.of("announcement", "0", "100000", "200000"), keys.Prefix(name), "channel", "publish"}
-			return called([]string{name, keys.RWWriters(name)}, append(args, d.some(append(others(writing, f), fields...)...)...)...)
+			return called([]string{name, keys.RWWriters(name)}, append(args, d.some(append(others(writeFields, f), fields...)...)...)...)
 		}},
 		{script.RwReadReenter, func(d *draw) call {
 			f := d.field()
@@ -126,7 +126,7 @@ var families = []family{
 		}},
 		{script.RwWriteRelease, func(d *draw) call {
 			return called([]string{name, keys.RWWriters(name)},
-				d.of("writing", writing...), d.of("remaining", "0", "0", "1"), d.lease(), "channel", keys.Prefix(name), "publish")
+				d.of("writing", writeFields...), d.of("remaining", "0", "0", "1"), d.lease(), "channel", keys.Prefix(name), "publish")
 		}},
 		{script.RwWithdraw, func(d *draw) call {
 			return called([]string{keys.RWWriters(name)}, d.of("writer", "w1", "w2"), "channel", "publish")
@@ -134,10 +134,12 @@ var families = []family{
 		{script.RwRenew, func(d *draw) call {
 			return called([]string{name, name}, d.lease(), "c:", "1:1", d.of("rest", "1:1", "1:2"))
 		}},
-		{script.Reenter, func(d *draw) call { return called([]string{name}, d.of("writing", writing...), d.count(), d.lease()) }},
+		{script.Reenter, func(d *draw) call {
+			return called([]string{name}, d.of("writing", writeFields...), d.count(), d.lease())
+		}},
 		{script.Renew, func(d *draw) call { return called([]string{name}, d.lease(), "c:", "1:2:write") }},
 		{script.RwForce, func(d *draw) call {
-			return called([]string{name, keys.RWWriters(name)}, append([]string{"channel", "publish", keys.Prefix(name)}, d.some(append(writing, fields...)...)...)...)
+			return called([]string{name, keys.RWWriters(name)}, append([]string{"channel", "publish", keys.Prefix(name)}, d.some(append(writeFields, fields...)...)...)...)
 		}},
 		{script.Inspect, func(*draw) call { return called([]string{name}) }},
 	}},
@@ -203,7 +205,7 @@ var families = []family{
 	}},
 }
 
-var writing = []string{"c:1:2:write", "c:1:3:write", "d:2:2:write"}
+var writeFields = []string{"c:1:2:write", "c:1:3:write", "d:2:2:write"}
 
 func timeouts() (out []string) {
 	for _, f := range fields {

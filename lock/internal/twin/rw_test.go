@@ -21,7 +21,7 @@ const endless = math.MaxInt64
 
 // rest is what remains without the fields that go: the mode, whether somebody
 // writes, and how long the longest reader may.
-func (x rw) rest(go_ []string) (mode string, writing bool, longest int64) {
+func (x rw) rest(gone []string) (mode string, writing bool, longest int64) {
 	e := x.of(x.key, hash)
 	if e == nil {
 		return "", false, 0
@@ -30,7 +30,7 @@ func (x rw) rest(go_ []string) (mode string, writing bool, longest int64) {
 		switch {
 		case p.name == "mode":
 			mode = p.value
-		case slices.Contains(go_, p.name):
+		case slices.Contains(gone, p.name):
 		case strings.HasSuffix(p.name, ":write"):
 			writing = true
 		default:
