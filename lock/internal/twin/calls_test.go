@@ -143,6 +143,35 @@ var families = []family{
 		}},
 		{script.Inspect, func(*draw) call { return called([]string{name}) }},
 	}},
+	{"fair mutex", append(fairKeys(), keys.Counter), []string{"c:1:1", "java:1", "7"}, []drawn{
+		{script.FairTake, func(d *draw) call {
+			f := d.field()
+			args := []string{
+				f, d.lease(), d.floor(), d.time(0, 0), d.of("patience", "300000"), d.of("sign", "", "1 a", "2 b", "2 c"),
+				d.field(), d.of("its sign", "", "1 a", "2 b"), d.of("at least", "100000", "200000"), "channel", "publish", "116000",
+			}
+			earlier, owed := []string{}, d.some(others(fields, f)...)
+			if args[5] != "" {
+				earlier = d.some(others(fields, f)...)
+			}
+			args = append(args, strconv.Itoa(len(earlier)))
+			return called(append(fairKeys(), keys.Counter), append(append(args, earlier...), owed...)...)
+		}},
+		{script.FairRelease, func(d *draw) call {
+			f, remaining := d.field(), d.of("remaining", "0", "0", "1")
+			args := []string{f, remaining, d.lease(), "channel", d.time(0, 0), "58000", "publish"}
+			if remaining == "0" {
+				args = append(args, d.some(others(fields, f)...)...)
+				args = append(args, redissons[:rapid.SampledFrom([]int{0, 0, len(redissons)}).Draw(d.t, "others")]...)
+			}
+			return called(fairKeys(), args...)
+		}},
+		{script.FairForce, func(d *draw) call {
+			return called([]string{name, keys.FairQueue(name)}, append([]string{"channel", "publish"}, d.some(fields...)...)...)
+		}},
+		{script.Reenter, func(d *draw) call { return called([]string{name}, d.field(), d.count(), d.lease()) }},
+		{script.Inspect, func(*draw) call { return called([]string{name}) }},
+	}},
 	{"semaphore", []string{name, "result1", "result2"}, []string{"3", "-2", "2147483647", "abc"}, []drawn{
 		{script.SemaphoreSet, counterCall("2", "5")},
 		{script.SemaphoreAdd, counterCall("1", "3", "-4", "0")},
@@ -206,6 +235,13 @@ var families = []family{
 }
 
 var writeFields = []string{"c:1:2:write", "c:1:3:write", "d:2:2:write"}
+
+// redissons wait beside ours, more than a release takes out of the line one by one.
+var redissons = []string{"java:1", "java:2", "java:3", "java:4", "java:5", "java:6", "java:7", "java:8", "java:9", "java:10"}
+
+func fairKeys() []string {
+	return []string{name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name)}
+}
 
 func timeouts() (out []string) {
 	for _, f := range fields {

@@ -18,10 +18,11 @@
 // Lua files it is the last argument, once they have it; the function wire decides
 // that by their text.
 //
-// A script that is refused changes nothing. Three are exceptions, at keys that
+// A script that is refused changes nothing. Exceptions are met only at keys that
 // somebody else has put there: rw_write has taken the lock when it finds that the
 // key of the waiting writers is no hash; semaphore_undo and permit_release have
-// noted the end of permits when they find that their counter is no number.
+// noted the end of permits when they find that their counter is no number; those of
+// fair mutexes look at some keys after their first change.
 //
 // # The clients
 //

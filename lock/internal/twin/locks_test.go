@@ -37,6 +37,9 @@ var scripts = map[string]func(*exec) any{
 	"permit_set_lease":  permitSetLease,
 	"permit_inspect":    permitInspect,
 	"permit_free":       permitFree,
+	"fair_take":         fairTake,
+	"fair_release":      fairRelease,
+	"fair_force":        fairForce,
 	"rw_read":           rwRead,
 	"rw_write":          rwWrite,
 	"rw_read_reenter":   rwReadReenter,
@@ -195,7 +198,8 @@ func guard(x *exec) any {
 		}
 		return []any{int64(1), nil}
 	case "incrby":
-		return []any{int64(1), x.add(key, x.integer(3))}
+		// Lua has no integers: a larger one than 2^53 is rounded on its way.
+		return []any{int64(1), int64(float64(x.add(key, x.integer(3))))}
 	}
 	panic(refusal("ERR Unknown Redis command called from script"))
 }

@@ -18,6 +18,7 @@ const (
 	text kind = iota + 1
 	hash
 	zset
+	list
 )
 
 // pair is a field of a hash, or a member of a sorted set.
@@ -32,7 +33,7 @@ type entry struct {
 	key   string
 	kind  kind
 	text  string
-	pairs []pair // of a hash by name, of a sorted set by score and name
+	pairs []pair // of a hash by name, of a sorted set by score and name, of a list in its order
 	end   int64  // ms of the server's clock; 0: none
 }
 
@@ -140,7 +141,7 @@ func stamped(c call) bool {
 	switch c.script.Name() {
 	case "count", "inspect", "permit_deadline", "permit_inspect", "semaphore_ttl", "uptime":
 		return false
-	case "release", "rw_read_release", "rw_write_release":
+	case "release", "rw_read_release", "rw_write_release", "fair_release":
 		return c.args[1] != "0"
 	case "permit_release":
 		return false

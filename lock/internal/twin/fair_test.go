@@ -1,0 +1,315 @@
+package twin_test
+
+import (
+	"math"
+	"slices"
+	"strconv"
+)
+
+// fair is a fair mutex as the scripts know it.
+type fair struct {
+	*exec
+	lock, queue, scores, signs string
+}
+
+// line are those who wait, in order.
+func (x fair) line() (out []string) {
+	if e := x.of(x.queue, list); e != nil {
+		for _, p := range e.pairs {
+			out = append(out, p.name)
+		}
+	}
+	return out
+}
+
+func (x fair) first() string { return x.nth(0) }
+
+func (x fair) nth(i int) string {
+	if line := x.line(); i < len(line) {
+		return line[i]
+	}
+	return ""
+}
+
+// lrem takes the first place of a field in the queue away.
+func (x fair) lrem(field string) { x.remove(x.queue, list, field) }
+
+// leave takes a field out of the queue.
+func (x fair) leave(field string) {
+	x.hdel(x.signs, field)
+	if x.zrem(x.scores, field) {
+		x.lrem(field)
+	}
+}
+
+// score is 0 if there is none.
+func (x fair) score(field string) float64 {
+	score, _ := x.zscore(x.scores, field)
+	return score
+}
+
+// wake tells the first, and the next if one of ours may be dead.
+func (x fair) wake(channel, but string, before float64) (told int64) {
+	for i := 0; ; i++ {
+		field := x.nth(i)
+		if field == "" {
+			return told
+		}
+		if field != but {
+			told += x.publish(channel+":"+field, "0")
+		}
+		if !x.has(x.signs, field) || x.score(field) >= before {
+			return told
+		}
+	}
+}
+
+func fairTake(e *exec) any {
+	x := fair{e, e.keys[0], e.keys[1], e.keys[2], e.keys[3]}
+	me, lease, sign := x.arg(1), x.lease(2), x.arg(6)
+	floor, ok1 := x.number(3)
+	now, ok2 := x.number(4)
+	patience, ok3 := x.number(5)
+	grace, ok4 := x.number(12)
+	if !ok1 || !ok2 || !ok3 || !ok4 {
+		panic(refusal("ERR wheellock: fair_take needs a least token and times"))
+	}
+	x.of(x.queue, list)
+	x.of(x.scores, zset)
+	x.of(x.signs, hash)
+	foreign := x.exec.foreign(x.lock) != nil
+	x.begun = true // the counter of tokens is looked at last, and may be anything
+	heirs := int(x.integer(13))
+	fields := x.from(14)
+	x.inherit(me, sign, fields[:heirs])
+	for i, old := range fields {
+		if !foreign {
+			if i < heirs && x.has(x.lock, old) {
+				x.hset(x.lock, me, "1")
+			}
+			x.hdel(x.lock, old)
+		}
+		x.leave(old)
+	}
+	mine := !foreign && x.has(x.lock, me)
+	woken := false
+	for x.first() != "" {
+		first := x.first()
+		score, scored := x.zscore(x.scores, first)
+		if seen, signed := x.hget(x.signs, first); !scored || score <= now && !signed ||
+			x.arg(8) != "" && first == x.arg(7) && signed && seen == x.arg(8) {
+			x.lrem(first)
+			x.zrem(x.scores, first)
+			x.hdel(x.signs, first)
+			woken = true
+			continue
+		}
+		break
+	}
+	first, pttl := x.first(), x.pttl(x.lock)
+	if mine || pttl == -2 && (first == "" || first == me) {
+		token := x.token(x.keys[4], floor)
+		x.hset(x.lock, me, "1")
+		x.atLeast(x.lock, lease)
+		if !mine {
+			x.lrem(me)
+			x.zrem(x.scores, me)
+			x.hdel(x.signs, me)
+		}
+		return no(1, token)
+	}
+	if sign != "" {
+		x.stand(me, sign, now, patience, grace)
+		if first == "" {
+			first = me
+		}
+	}
+	if woken && pttl == -2 {
+		x.wakeFrom(first, me, now+grace/2)
+	}
+	seen, _ := x.hget(x.signs, first)
+	return []any{int64(0), pttl, first, seen, flag(foreign)}
+}
+
+// wakeFrom is wake for who gets in line: nobody is told before first.
+func (x fair) wakeFrom(first, me string, before float64) {
+	if first != "" {
+		x.wake(x.arg(10), me, before)
+	}
+}
+
+// inherit gives me the foremost place of its earlier fields.
+func (x fair) inherit(me, sign string, earlier []string) {
+	for i, old := range x.line() {
+		if old == me {
+			return
+		}
+		score, scored := x.zscore(x.scores, old)
+		if !slices.Contains(earlier, old) || !scored {
+			continue
+		}
+		q := x.of(x.queue, list)
+		q.pairs[i].name = me
+		for j := i + 1; j < len(q.pairs); j++ {
+			if q.pairs[j].name == me {
+				q.pairs = slices.Delete(q.pairs, j, j+1)
+				break
+			}
+		}
+		x.zadd(x.scores, me, score)
+		x.zrem(x.scores, old)
+		x.hset(x.signs, me, sign)
+		x.hdel(x.signs, old)
+		return
+	}
+}
+
+// stand gives a sign of life, and a place at the end if me has none.
+func (x fair) stand(me, sign string, now, patience, grace float64) {
+	score, scored := x.zscore(x.scores, me)
+	if !scored {
+		q := x.make(x.queue, list)
+		q.pairs = append(q.pairs, pair{name: me})
+	}
+	x.hset(x.signs, me, sign)
+	line := x.line()
+	ahead := float64(max(len(line)-x.hlen(x.signs), 0))
+	if scored {
+		ahead = max(math.Floor((score-now)/patience+0.5), 0)
+	}
+	order := []string{me, ""} // a score without a queue is refused below
+	if len(line) > 0 {
+		order[1] = line[len(line)-1]
+	}
+	digits := 0
+	for digits < len(sign) && sign[digits] >= '0' && sign[digits] <= '9' {
+		digits++
+	}
+	n, _ := strconv.Atoi(sign[:digits])
+	whole := len(line) > 0 && n%((len(line)+15)/16) == 0
+	if whole {
+		order, ahead = line, 0
+	}
+	least, placed, signed := 0.0, false, 0
+	for _, other := range order {
+		if other == "" {
+			panic(refusal("ERR Lua redis lib command arguments must be strings or integers"))
+		}
+		ours := float64(flag(x.has(x.signs, other)))
+		signed += int(ours)
+		switch {
+		case other == me:
+			least, placed = now+grace+ahead*patience, true
+			if scored && score > least && score-least < patience/2 {
+				least = score
+			}
+			x.zadd(x.scores, me, least)
+		case !placed:
+			ahead += 1 - ours
+		default:
+			least += (1 - ours) * patience
+			if x.score(other) < least {
+				x.zadd(x.scores, other, least)
+			}
+		}
+	}
+	if signs := x.of(x.signs, hash); whole && signs != nil && len(signs.pairs) != signed {
+		for _, p := range slices.Clone(signs.pairs) {
+			if _, scored := x.zscore(x.scores, p.name); !scored {
+				x.hdel(x.signs, p.name)
+			}
+		}
+	}
+	ours := x.hlen(x.signs) == len(x.line())
+	for _, key := range []string{x.queue, x.scores, x.signs} {
+		if key != x.signs && !ours {
+			x.persist(key)
+		} else if x.pttl(key) < x.integer(9) {
+			x.pexpire(key, x.integer(9))
+		}
+	}
+}
+
+func (x *exec) persist(key string) {
+	if e := x.s.at(key, x.now); e != nil {
+		e.end = 0
+	}
+}
+
+func fairRelease(e *exec) any {
+	x := fair{e, e.keys[0], e.keys[1], e.keys[2], e.keys[3]}
+	me, lease := x.arg(1), x.lease(3)
+	remaining := x.integer(2)
+	now, ok1 := x.number(5)
+	doubt, ok2 := x.number(6)
+	if !ok1 || !ok2 {
+		panic(refusal("ERR wheellock: fair_release needs times"))
+	}
+	other, held := x.isOther(x.lock, hash), x.has(x.lock, me)
+	if remaining > 0 {
+		if !held {
+			if other {
+				x.hdel(x.signs, me)
+			}
+			return int64(-1)
+		}
+		x.hset(x.lock, me, x.arg(2))
+		x.atLeast(x.lock, lease)
+		return int64(0)
+	}
+	x.begun = true
+	var placed []string
+	for _, field := range append([]string{me}, x.from(8)...) {
+		if !other {
+			x.hdel(x.lock, field)
+		}
+		x.hdel(x.signs, field)
+		if x.zrem(x.scores, field) {
+			placed = append(placed, field)
+		}
+	}
+	for _, field := range placed {
+		x.lrem(field)
+	}
+	told := int64(0)
+	if !x.exists(x.lock) {
+		for first := x.first(); first != "" && x.score(first) <= now && !x.has(x.signs, first); first = x.first() {
+			x.lrem(first)
+			x.zrem(x.scores, first)
+		}
+		told = x.wake(x.arg(4), "", now+doubt)
+	}
+	if len(x.line()) != x.hlen(x.signs) { // Redisson waits too
+		x.persist(x.queue)
+		x.persist(x.scores)
+	}
+	if !held {
+		return int64(-1)
+	}
+	return 1 + told
+}
+
+func fairForce(e *exec) any {
+	key, queue := e.keys[0], e.keys[1]
+	h := e.of(key, hash)
+	switch {
+	case h == nil:
+		return int64(0)
+	case slices.ContainsFunc(h.pairs, func(p pair) bool { return !isOwner.MatchString(p.name) || !isCount.MatchString(p.value) }):
+		return int64(-1)
+	}
+	gone := e.distinct(key, e.from(3))
+	for _, f := range gone {
+		e.hdel(key, f)
+	}
+	if len(gone) == 0 {
+		return int64(-2)
+	}
+	e.begun = true // the queue is looked at last, and may be no list
+	if !e.exists(key) {
+		if first := (fair{exec: e, queue: queue}).first(); first != "" {
+			e.publish(e.arg(1)+":"+first, "0")
+		}
+	}
+	return int64(1)
+}
