@@ -10,13 +10,12 @@
 // published. The twins of the scripts are the slow and obvious versions of what the
 // first lines of the Lua files promise. TestScriptsAreTheirTwins sends random calls
 // to a real redis-server and to the twins, with keys of other types in the way, and
-// compares replies, keys, TTLs and messages after every call. So the exploration
-// sees what the Lua files do. -rapid.checks makes it longer.
+// compares replies, keys, TTLs and messages after every call. -rapid.checks makes it
+// longer.
 //
 // A script that takes or changes something has a time of the server's clock after
-// which it is not carried out. That is the function late, and nothing else. In the
-// Lua files it is the last argument, once they have it; the function wire decides
-// that by their text.
+// which it is not carried out: see the function late. In Lua files that have it, it is
+// the last argument: see the function wire.
 //
 // A script that is refused changes nothing. Exceptions are met only at keys that
 // somebody else has put there: rw_write has taken the lock when it finds that the
@@ -45,8 +44,8 @@
 //     never runs later than a fixed time after its first sending, and its result is
 //     remembered for longer than that.
 //
-// Left out are the order of the callers in one client, which package waitqueue has,
-// pub/sub that fails, fencing tokens, replicas and Clusters. Renewals are not lost.
+// Left out are the line of one client's callers (package waitqueue), pub/sub that
+// fails, tokens, replicas and Clusters. Renewals are not lost.
 //
 // # The network and the clocks
 //
@@ -85,7 +84,7 @@
 //   - The server's clock is set back by more than a lease: the janitor ends its work
 //     before the request has expired.
 //   - A request that was answered arrives once more. TCP excludes that. A proxy that
-//     repeats requests by itself breaks acquisitions and guards within IOTimeout.
+//     repeats requests breaks acquisitions and guards, but no semaphores and latches.
 //
 // A clock that is set forward ends leases early; it is explored only where no lease
 // is running.
