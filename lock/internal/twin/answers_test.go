@@ -70,6 +70,8 @@ func (w *world) callOf(m *msg) call {
 		case ofPermit:
 			c.script, c.keys, c.args = script.PermitRelease, []string{object, takenOf}, []string{permitNames[m.seq] + "1", channel, "publish"}
 		}
+	case doRenew:
+		c.script, c.args = script.Renew, []string{ms, "", name}
 	case doHandOver:
 		c.script, c.args = script.Handoff, []string{name, w.fieldName(m.toSeq), ms, "1"}
 	case doGuard:
@@ -149,7 +151,7 @@ func (w *world) arrive(m msg) {
 // said is an answer in words.
 func said(do verb, n int64) string {
 	switch {
-	case do == doGive, do == doUndo, do == doUnlock:
+	case do == doGive, do == doUndo, do == doUnlock, do == doRenew:
 		return ""
 	case do == doDown:
 		return fmt.Sprintf("%d to go", n)

@@ -89,7 +89,7 @@ func (e *code) sorted() {
 // encode appends the state of w to e.
 func (w *world) encode(e *code) {
 	clock := w.clock()
-	e.put(w.left.faults, w.left.leaves, w.left.jumps, w.left.copies, int8(w.off-w.est[0]), int8(w.off-w.est[1]))
+	e.put(w.left.faults, w.left.leaves, w.left.jumps, w.left.silent, w.left.copies, int8(w.off-w.est[0]), int8(w.off-w.est[1]))
 	e.b = binary.LittleEndian.AppendUint16(e.b, w.counted)
 	for i := range w.sc.does {
 		c := &w.callers[i]
@@ -98,7 +98,7 @@ func (w *world) encode(e *code) {
 		e.age(c.first, w.now)
 		for n := range c.held {
 			h := &c.holds[n]
-			e.put(int8(h.kind), h.count, h.guards, truth(h.unsure))
+			e.put(int8(h.kind), h.count, h.guards, truth(h.unsure)|truth(h.silent)<<1)
 			e.id(h.seq)
 			e.time(h.trust, w.now)
 			e.time(h.open, clock)

@@ -29,6 +29,11 @@ var scenarios = []scenario{
 		most: []budget{{faults: 1, jumps: 1}}, states: 53_000,
 	},
 	{
+		name: "renewals without an answer", kind: "mutex", clients: []int8{0, 1},
+		does: [][]verb{{doLock, doGuard, doUnlock}, {doLock, doUnlock}},
+		most: []budget{{faults: 1, silent: 1}}, states: 16_000,
+	},
+	{
 		name: "force", kind: "mutex", clients: []int8{0, 1, 1},
 		does: [][]verb{{doLock, doUnlock}, {doLock, doUnlock}, {doForce}},
 		most: []budget{{faults: 1}}, states: 17_000,
@@ -139,6 +144,7 @@ func TestFaultsAreFound(t *testing.T) {
 		{"a guard is sent while the last one is open", "guards", rules{notOpen: true}, "runs after", nil},
 		{"a new connection does not ask for the time", "guards", rules{staleTime: true}, "runs after", func(sc *scenario) { sc.budget.jumps = 1 }},
 		{"a hold that is lost is forgotten, and its extension comes late", "extension", rules{lossIsNothing: true}, "nobody has", nil},
+		{"a hold that is lost is forgotten, and its renewal comes late", "renewals without an answer", rules{lossIsNothing: true}, "nobody has", func(sc *scenario) { sc.budget = budget{silent: 1} }},
 		{"a writing that ends is forgotten, and its owner reads", "a writing that ends by itself", rules{lossIsNothing: true}, "nobody has", nil},
 	} {
 		t.Run(strings.ReplaceAll(fault.name, " ", "_"), func(t *testing.T) {

@@ -44,12 +44,13 @@ const (
 	doHandOver
 	doUndo
 	doRelease
+	doRenew
 	verbs
 )
 
 var verbTexts = [verbs]string{
 	"lock", "lock for a while", "re-entry", "unlock of one count", "guard", "extension", "force", "read lock", "write lock",
-	"take", "give", "count down", "permit", "hand-over", "undo", "release",
+	"take", "give", "count down", "permit", "hand-over", "undo", "release", "renewal",
 }
 
 // rules are what can be switched off.
@@ -84,6 +85,7 @@ type budget struct {
 	faults int8 // requests that are given up
 	leaves int8 // callers that leave
 	jumps  int8 // of the server's clock
+	silent int8 // renewals that are not answered, until the hold is lost
 	copies int8 // requests that arrive, are answered, and arrive once more
 }
 
@@ -103,7 +105,8 @@ type hold struct {
 	seq    int8
 	count  int8
 	guards int8
-	trust  int64 // until when, by the client's clock; 0: it is renewed
+	trust  int64 // until when, by the client's clock; 0: it is renewed, and was just now
+	silent bool  // its renewals are not answered
 	unsure bool  // a request that may have prolonged it was not answered
 	open   int64 // by this time of the server's clock its unanswered request is over
 }
@@ -292,6 +295,7 @@ const (
 	arrives
 	doubles
 	givesUp
+	silences
 	leaves
 	passes
 	forward
@@ -318,6 +322,8 @@ func (e event) String() string {
 		return what + " is answered, and a copy of it is under way"
 	case givesUp:
 		return what + " is not answered and is given up; it is still under way"
+	case silences:
+		return fmt.Sprintf("the renewals of caller %d are not answered; the last is still under way", e.i)
 	case leaves:
 		return fmt.Sprintf("caller %d leaves", e.i)
 	case forward:
@@ -369,6 +375,9 @@ func (w *world) events(out []event) []event {
 		if w.mayBegin(i) {
 			out = append(out, event{do: begins, i: i, text: w.sc.does[i][c.pc]})
 			overdue = overdue || c.first != 0 // it is sent again soon
+		}
+		if h := c.oldest(); w.left.silent > 0 && h != nil && h.trust == 0 && h.kind == alone {
+			out = append(out, event{do: silences, i: i})
 		}
 		if w.left.leaves > 0 && (c.phase == waiting || c.phase == flying) {
 			switch w.sc.does[i][c.pc] {
@@ -474,6 +483,9 @@ func (w *world) apply(e event) {
 		w.left.faults--
 		w.take(e.m)
 		w.giveUp(e.m)
+	case silences:
+		w.left.silent--
+		w.silence(e.i)
 	case leaves:
 		w.left.leaves--
 		w.leave(e.i)
@@ -518,6 +530,9 @@ func (w *world) pass() {
 			}
 		}
 	}
+	for i := range w.sc.does {
+		w.renewSilent(int8(i))
+	}
 	if w.announces() {
 		x := &exec{s: w.srv.clone(w.clock()), now: w.clock()}
 		x.atLeast(writersOf, lease)
@@ -538,6 +553,29 @@ func (w *world) pass() {
 		}
 	}
 	w.duties = slices.DeleteFunc(w.duties, func(d duty) bool { return d.until <= w.now && d.do == doRelease })
+}
+
+// silence keeps a caller's hold, which was renewed just now, from hearing an answer to
+// a renewal any more. The client goes on sending them until the hold is lost.
+func (w *world) silence(i int8) {
+	h := w.callers[i].oldest()
+	if !w.renew(*h) {
+		w.loses(i, h.seq)
+		return
+	}
+	h.trust, h.silent, h.unsure = w.now+lease, true, true
+	w.renewSilent(i)
+}
+
+// renewSilent sends such a renewal, if none is under way.
+func (w *world) renewSilent(i int8) {
+	h := w.callers[i].oldest()
+	if h == nil || !h.silent || slices.ContainsFunc(w.msgs, func(m msg) bool { return m.do == doRenew && m.seq == h.seq }) {
+		return
+	}
+	m := msg{do: doRenew, kind: alone, caller: i, client: w.sc.clients[i], seq: h.seq}
+	m.notAfter = w.stampOf(m.client, 0)
+	w.msgs = append(w.msgs, m)
 }
 
 // announces reports whether a writer waits, which says so again in time.
