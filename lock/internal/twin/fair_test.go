@@ -77,7 +77,7 @@ func fairTake(e *exec) any {
 	x.of(x.queue, list)
 	x.of(x.scores, zset)
 	x.of(x.signs, hash)
-	foreign := x.exec.foreign(x.lock) != nil
+	foreign := x.foreign(x.lock) != nil
 	x.begun = true // the counter of tokens is looked at last, and may be anything
 	heirs := int(x.integer(13))
 	fields := x.from(14)

@@ -49,7 +49,7 @@ const (
 )
 
 var verbTexts = [verbs]string{
-	"lock", "lock for a while", "re-entry", "unlock of one count", "guard", "extension", "force", "read lock", "write lock",
+	"lock", "lock for a while", "re-entry", "unlock", "guard", "extension", "force", "read lock", "write lock",
 	"take", "give", "count down", "permit", "hand-over", "undo", "release", "renewal",
 }
 
