@@ -205,10 +205,10 @@ var families = []family{
 			return called(taken(), d.of("bytes", permits...)+d.count(), "channel", "publish")
 		}},
 		{script.PermitRenew, func(d *draw) call {
-			return called([]string{keys.PermitsTaken(name), keys.PermitsTaken(name), "other"}, d.time(1, 3), "", permits[0]+d.count(), permits[1]+d.count(), permits[0]+"1")
+			return called([]string{keys.PermitsTaken(name), keys.PermitsTaken(name), "other"}, d.time(1, 3), d.time(-1, 1), permits[0]+d.count(), permits[1]+d.count(), permits[0]+"1")
 		}},
 		{script.PermitExtend, func(d *draw) call {
-			return called([]string{keys.PermitsTaken(name)}, d.of("bytes", permits...)+d.count(), d.time(1, 3))
+			return called([]string{keys.PermitsTaken(name)}, d.of("bytes", permits...)+d.count(), d.time(1, 3), d.time(-1, 1))
 		}},
 		{script.PermitSet, func(d *draw) call {
 			return called([]string{name, d.resultKey(), keys.PermitsTaken(name)}, d.of("permits", "0", "2", "5"), "channel", d.lease2(), "publish")

@@ -199,6 +199,7 @@ func permitTake(x *exec) any {
 	}
 	deadline, _ := x.number(4)
 	now, _ := x.number(5)
+	now, deadline = x.byServer(now, deadline)
 	back := int64(0)
 	for _, owed := range x.from(8) {
 		for _, id := range idsOf(owed) {
@@ -291,6 +292,8 @@ func (x *exec) prolong(key, permits string, deadline float64) {
 
 func permitExtend(x *exec) any {
 	deadline, _ := x.number(2)
+	now, _ := x.number(3)
+	_, deadline = x.byServer(now, deadline)
 	if !x.allThere(x.keys[0], x.arg(1)) {
 		return int64(0)
 	}
@@ -300,9 +303,11 @@ func permitExtend(x *exec) any {
 
 func permitRenew(x *exec) any {
 	deadline, ok := x.number(1)
-	if !ok || deadline < 1 {
-		panic(refusal("ERR wheellock: permit_renew needs a deadline"))
+	now, ok2 := x.number(2)
+	if !ok || deadline < 1 || !ok2 {
+		panic(refusal("ERR wheellock: permit_renew needs a deadline and a time"))
 	}
+	_, deadline = x.byServer(now, deadline)
 	gone := no()
 	for i, key := range x.keys {
 		if permits := x.arg(i + 3); x.allThere(key, permits) {
@@ -357,6 +362,7 @@ func permitDeadline(x *exec) any {
 func permitSetLease(x *exec) any {
 	deadline, _ := x.number(2)
 	now, _ := x.number(3)
+	now, deadline = x.byServer(now, deadline)
 	return x.once(x.integer(4), func() int64 {
 		member, until, there := x.find(x.keys[0], x.arg(1))
 		if !there || until <= now {
@@ -386,6 +392,7 @@ func permitInspect(x *exec) any {
 func permitFree(x *exec) any {
 	key, result, taken := x.keys[0], x.keys[1], x.keys[2]
 	now, _ := x.number(2)
+	now, _ = x.byServer(now, now)
 	done, ok := x.get(result)
 	if !ok {
 		x.counter(key)

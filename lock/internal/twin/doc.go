@@ -14,8 +14,7 @@
 // it longer.
 //
 // A script that takes or changes something has a time of the server's clock after
-// which it is not carried out: see the function late. In Lua files that have it, it
-// is the last argument: see the function wire.
+// which it is not carried out, its last argument: see the function late.
 //
 // A script that is refused changes nothing. Exceptions are met only at keys that
 // somebody else has put there: rw_write has taken the lock when it finds that the
@@ -90,5 +89,6 @@
 //     latches.
 //
 // A clock that is set forward ends leases early; it is explored only where no lease
-// is running.
+// is running. The ends of permits are times of day, which a clock that is set moves, so
+// permits are explored without that.
 package twin

@@ -69,6 +69,7 @@ func fairTake(e *exec) any {
 	me, lease, sign := x.arg(1), x.lease(2), x.arg(6)
 	floor, ok1 := x.number(3)
 	now, ok2 := x.number(4)
+	now, _ = e.byServer(now, now)
 	patience, ok3 := x.number(5)
 	grace, ok4 := x.number(12)
 	if !ok1 || !ok2 || !ok3 || !ok4 {

@@ -66,8 +66,8 @@ func (w *world) checkOrphans() {
 	e := w.srv.at(object, w.clock())
 	if taken := w.srv.at(takenOf, w.clock()); taken != nil {
 		for _, p := range taken.pairs {
-			if int64(p.score) > w.now+ioTimeout && !w.responsible(seqOf("  "+p.name[9:12])) {
-				w.wrong("a permit that nobody has is taken for %d ms more", int64(p.score)-w.now)
+			if int64(p.score) > w.clock()+ioTimeout && !w.responsible(seqOf("  "+p.name[9:12])) {
+				w.wrong("a permit that nobody has is taken for %d ms more", int64(p.score)-w.clock())
 			}
 		}
 		return

@@ -113,7 +113,7 @@ func run(s *server, now int64, c call, subscribers int64, f flaw) (after *server
 	if late(c, now) {
 		return s, refusal("LATE " + strconv.FormatInt(now, 10)), nil
 	}
-	x := &exec{s: s.clone(now), now: now, keys: c.keys, args: c.args, subscribers: subscribers, flaw: f}
+	x := &exec{s: s.clone(now), now: now, limited: c.notAfter != 0 && stamped(c), keys: c.keys, args: c.args, subscribers: subscribers, flaw: f}
 	defer func() {
 		if p := recover(); p != nil {
 			r, ok := p.(refusal)
@@ -137,22 +137,22 @@ func run(s *server, now int64, c call, subscribers int64, f flaw) (after *server
 func late(c call, now int64) bool { return c.notAfter != 0 && now > c.notAfter && stamped(c) }
 
 // stamped reports whether a call has a time after which it is not carried out.
-func stamped(c call) bool {
-	switch c.script.Name() {
-	case "count", "inspect", "permit_deadline", "permit_inspect", "semaphore_ttl", "uptime":
-		return false
-	case "release", "rw_read_release", "rw_write_release", "fair_release":
-		return c.args[1] != "0"
-	case "permit_release":
-		return false
+func stamped(c call) bool { return c.script.Expires() }
+
+// byServer are a time and a deadline, told by the client's clock, by the server's if the
+// script knows that.
+func (x *exec) byServer(now, deadline float64) (float64, float64) {
+	if !x.limited {
+		return now, deadline
 	}
-	return true
+	return float64(x.now), deadline + float64(x.now) - now
 }
 
 // exec is a script that runs.
 type exec struct {
 	s           *server
 	now         int64
+	limited     bool // the call has a time limit, so the script knows the server's time
 	keys, args  []string
 	subscribers int64
 	told        []message

@@ -71,7 +71,7 @@ var scenarios = []scenario{
 	{
 		name: "permits", kind: "permits", count: 1, clients: []int8{0, 1},
 		does: [][]verb{{doPermit, doUnlock}, {doPermit, doUnlock}},
-		most: []budget{{faults: 2}, {faults: 1, leaves: 1}, {faults: 1, jumps: 1}}, states: 123_000,
+		most: []budget{{faults: 2}, {faults: 1, leaves: 1}}, states: 107_000,
 	},
 }
 
