@@ -147,7 +147,7 @@ func (c *checks) tokens(p piece) {
 		o := seen[h.token]
 		seen[h.token] = h
 		switch {
-		case highest != nil && h.token <= token && !(h.token == token && c.compatible(h, highest)):
+		case highest != nil && h.token <= token && (h.token != token || !c.compatible(h, highest)):
 			c.wrong("%v has token %d after %d of %v", h, h.token, token, highest)
 		case o != nil && !c.compatible(o, h):
 			c.wrong("%v and %v have the same token %d", o, h, h.token)

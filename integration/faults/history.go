@@ -121,7 +121,7 @@ func (hy *history) read(proc int, r io.Reader) error {
 	for {
 		line, end := lines.ReadBytes('\n')
 		if end != nil {
-			return nil //nolint:nilerr // a last line without its end was cut by a kill
+			return nil // a last line without its end was cut by a kill
 		}
 		var e event
 		if err := json.Unmarshal(line, &e); err != nil {
