@@ -67,7 +67,12 @@ func (c *Client) handOver(ctx context.Context, h *hold, w *waiter) (returned, er
 		next.renewing = 1
 	}
 	late := func(ans pipe.Answer) {
-		c.orphans.addUnanswered(next.kind, next.name, next.field(), a.lease, ans.Open)
+		switch token, _, err := c.scripts.parseAcquire(next.name, ans); {
+		case token > 0:
+			next.orphanFor(a.lease)
+		case mayHaveRun(ans, err):
+			c.orphans.addUnanswered(next.kind, next.name, next.field(), a.lease, ans.Open)
+		}
 	}
 	ans, r, err := h.resend(ctx, "handoff", func() pipe.Answer {
 		counter, least := c.scripts.counterOf(h.kind, h.name)

@@ -81,6 +81,7 @@ func (c *conn) expect(batch []*Request, now time.Time) (ask, alive bool) {
 		if ask = c.clock.Due(now); ask {
 			c.clock.Asking(now)
 			q := &Request{asksTime: true}
+			q.Post()
 			q.answer.Stamp = now
 			c.inflight = append(c.inflight, q)
 		}

@@ -22,12 +22,16 @@ import (
 type timed struct {
 	ahead  atomic.Int64 // of ours
 	limits atomic.Pointer[[]int64]
+	silent atomic.Bool // it hears, and says nothing
 }
 
 func (s *timed) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
 
 func (s *timed) answer(command []string) string {
 	now := s.now()
+	if s.silent.Load() {
+		return mute
+	}
 	if command[0] == "TIME" {
 		return fmt.Sprintf("*2\r\n$10\r\n%010d\r\n$6\r\n%06d\r\n", now.Unix(), now.Nanosecond()/1000)
 	}
@@ -213,5 +217,16 @@ func TestAConnectionInUseAsksForTheTimeEachMinute(t *testing.T) {
 		b.requireYes(12)
 		seen := srv.seen()
 		require.InDelta(t, time.Hour.Milliseconds(), seen[len(seen)-2]-seen[len(seen)-1], 2000)
+	})
+}
+
+func TestAConnectionMayFailWhileItAsksForTheTime(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.requireYes(1)
+		time.Sleep(2 * time.Minute)
+		srv.silent.Store(true)
+		requireNoReply(t, b.call(t.Context(), 2).Err)
+		srv.silent.Store(false)
+		b.requireYes(3)
 	})
 }
