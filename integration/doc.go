@@ -14,6 +14,8 @@
 // tried on containers (topology_test.go).
 // hostile_test.go puts at the keys, and on the channels, what nobody should, and
 // fuzz_test.go gives the calls what nobody would; corpora are in testdata/fuzz.
+// kernelflow_linux_test.go makes one TCP flow lose its packets, as root, in a network of
+// its own, and sees what arrives late.
 //
 // What more than one package's tests need stands here too: faultproxy between
 // clients and a server wherever a test breaks the network, fixture, which sets up

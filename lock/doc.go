@@ -32,8 +32,9 @@
 //   - No two owners hold a lock at the same time, as long as Redis keeps the key.
 //     A hold is trusted until shortly before Redis would let its key expire
 //     (package renewal); at that moment Held.Done and Held.Context end.
-//   - Any request may be lost, repeated or late. One that takes or changes something
-//     is refused by the server if it arrives later than its caller could have waited.
+//   - Any request may be lost, and sent again, or late. One that takes or changes
+//     something is refused by the server if it arrives later than its caller could
+//     have waited.
 //   - Errors tell "Redis said no" (ErrNotAcquired, ErrNotHeld, ErrLost) from "it is
 //     not known" (ErrUnknown).
 //   - Fencing tokens rise from holder to holder; after a failover, or when Redis was

@@ -17,10 +17,10 @@ import (
 type fairPlace struct {
 	m     *Mutex
 	a     *attempt
-	past  []string  // fields that it had before, with outcomes that are not known: it takes their place
-	sent  bool      // it may stand in the queue
-	open  time.Time // until when a request with one of those fields may still be carried out
-	signs uint64    // given
+	past  []string // fields that it had before, with outcomes that are not known: it takes their place
+	sent  bool     // it may stand in the queue
+	open  open     // until when a request with one of those fields may still be carried out
+	signs uint64   // given
 
 	// the first in the queue, as last seen
 	first, sign string
@@ -219,7 +219,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	case err != nil:
 		switch unknown := ans.Taken || mayHaveRun(ans, err); {
 		case unknown && a.wait:
-			p.open = later(p.open, ans.Open)
+			p.open.note(ans)
 			p.retire()
 		case unknown:
 			c.orphans.addUnanswered(fairKind, name, f, lease, ans.Open)
@@ -243,7 +243,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 func (p *fairPlace) retire() {
 	p.past = append(p.past, p.a.field())
 	if len(p.past) > maxOwed {
-		p.m.c.orphans.addUnanswered(fairKind, p.m.name, p.past[0], p.a.lease, p.open)
+		p.m.c.orphans.addUnanswered(fairKind, p.m.name, p.past[0], p.a.lease, p.open.until())
 		p.past = p.past[1:]
 	}
 	p.a.seq = p.m.c.seqs.Add(1)
@@ -253,9 +253,9 @@ func (p *fairPlace) retire() {
 // copy of a request with one of them may still arrive.
 func (p *fairPlace) settle() {
 	for _, old := range p.past {
-		p.m.c.orphans.addUnanswered(fairKind, p.m.name, old, p.a.lease, p.open)
+		p.m.c.orphans.addUnanswered(fairKind, p.m.name, old, p.a.lease, p.open.until())
 	}
-	p.past = nil
+	p.past, p.open = nil, open{}
 }
 
 // look notes who is the first in the queue, and counts the signs of life that it

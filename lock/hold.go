@@ -120,7 +120,7 @@ func (h *hold) orphan() {
 // never was the caller's to rely on: a fresh attempt is due.
 func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (*Held, error) {
 	if err := h.enter(ctx); err != nil {
-		return nil, &UnknownError{Op: "reenter", Name: h.name, Err: err}
+		return nil, &UnknownError{Op: "reenter", Name: h.name, Err: &busyError{err}}
 	}
 	var a pipe.Answer
 	defer func() { h.leave(a) }()

@@ -249,3 +249,40 @@ func TestAnExtensionWhoseAnswerIsLostEndsWithItsHold(t *testing.T) {
 		})
 	}
 }
+
+// TestAHandOverWhoseAnswerIsLostLeavesNoLock: afterwards the server cannot be reached for
+// as long as Unlock tries.
+func TestAHandOverWhoseAnswerIsLostLeavesNoLock(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	fixture.Do(t, s, "SCRIPT", "LOAD", script.Handoff.Text())
+	key := keyOf(t)
+	var down atomic.Bool
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		switch {
+		case c.Script == "handoff":
+			down.Store(true)
+			return faultproxy.LoseReply
+		case down.Load():
+			return faultproxy.LoseRequest
+		}
+		return faultproxy.Pass
+	})
+	c := fixture.ClientOver(t, p, lock.Config{Lease: 30 * time.Second, IOTimeout: 250 * time.Millisecond, UnlockTimeout: time.Second})
+	held, err := c.Mutex(key).Lock(t.Context())
+	require.NoError(t, err)
+	got := make(chan error, 1)
+	go func() {
+		held, err := c.Mutex(key).Lock(t.Context())
+		if err == nil {
+			err = held.Unlock(t.Context())
+		}
+		got <- err
+	}()
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+	begun := time.Now()
+	require.ErrorIs(t, held.Unlock(t.Context()), lock.ErrUnknown)
+	down.Store(false)
+	require.NoError(t, <-got)
+	require.Less(t, time.Since(begun), 20*time.Second, "it did not wait for the end of a lease")
+}

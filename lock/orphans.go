@@ -90,6 +90,32 @@ func (o *orphans) addUnanswered(k kind, name, field string, lease time.Duration,
 	o.send(d)
 }
 
+// open says until when one of several requests of which nothing is known may still be
+// carried out. Its zero value is of none.
+type open struct {
+	written bool      // there is one
+	endless bool      // and one that has no time limit
+	last    time.Time // the end of the others
+}
+
+// note takes in how a request ended.
+func (o *open) note(a pipe.Answer) {
+	if a.Stamp.IsZero() {
+		return
+	}
+	o.written = true
+	o.endless = o.endless || a.Open.IsZero()
+	o.last = later(o.last, a.Open)
+}
+
+// until is zero if nobody knows.
+func (o *open) until() time.Time {
+	if o.endless {
+		return time.Time{}
+	}
+	return o.last
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -156,7 +182,7 @@ func (o *orphans) answered(sent time.Time, a pipe.Answer, list ...*orphan) {
 			o.paidLocked()
 		}
 		switch {
-		case !definite && !d.paid:
+		case !definite && (!d.paid || d.known && !sent.Before(d.late)):
 			o.failed = append(o.failed, d)
 		case d.mayCome(sent, a) && !o.closed:
 			d.pause = min(max(2*d.pause, orphanPause), d.longest)
@@ -322,7 +348,10 @@ func (o *orphans) retry() {
 			continue
 		}
 		o.mu.Lock()
-		o.paidLocked() // by Redis' own expiry
+		if !d.paid {
+			d.paid = true
+			o.paidLocked() // by Redis' own expiry
+		}
 		o.mu.Unlock()
 	}
 }

@@ -15,9 +15,9 @@ import (
 
 // returned says how a hold's end was answered.
 type returned struct {
-	gone   bool      // neither the hold nor its successor was there
-	resent bool      // an earlier request went unanswered
-	open   time.Time // until when such a one may still be carried out, see pipe.Answer
+	gone   bool // neither the hold nor its successor was there
+	resent bool // an earlier request went unanswered
+	open   open // until when such a one may still be carried out
 }
 
 // handOverOrRelease ends h on Redis, whose lease the caller has released: it is handed
@@ -82,8 +82,8 @@ func (c *Client) handOver(ctx context.Context, h *hold, w *waiter) (returned, er
 		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
 			return r, errRefused
 		}
-		if !ans.Left {
-			c.orphans.addUnanswered(next.kind, next.name, next.field(), a.lease, r.open)
+		if !ans.Left || r.open.written { // a last request that was left has late
+			c.orphans.addUnanswered(next.kind, next.name, next.field(), a.lease, r.open.until())
 		}
 		return r, err
 	}
@@ -153,7 +153,7 @@ func (h *hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 			return a, r, err
 		}
 		r.resent = r.resent || !a.Stamp.IsZero() || ctx.Err() != nil
-		r.open = later(r.open, a.Open)
+		r.open.note(a)
 		if pause(ctx, nil, backoff(try)) != nil {
 			return a, r, err
 		}

@@ -49,7 +49,7 @@ type renewCall struct {
 type round struct {
 	n      int
 	asText bool // the server does not know the script
-	lates  int  // of the sendings so far in which a call came after its limit
+	odd    int  // of the sendings so far in which a call came after its limit, because the server's clock was not what it had been
 	single bool // a slot is on its way to another server: one call a lease
 }
 
@@ -120,7 +120,7 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 		}
 	}
 	way.n++
-	sentText, late := way.asText, false
+	sentText, odd := way.asText, false
 	for i := range c.calls {
 		call := &c.calls[i]
 		several := call.to-call.from > 1
@@ -132,8 +132,8 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 			way.asText, again = true, true
 		case verdict == pipe.Late:
 			server, _ := pipe.Lateness(call.err)
-			c.sample(sent, server)
-			late, again = true, true
+			odd = c.sample(sent, server) || odd
+			again = true
 		case verdict == pipe.Elsewhere && !c.carrier.cfg.Slots: // an error like others, as for commands
 			err = call.err
 		case several && (verdict == pipe.Parted || verdict == pipe.Elsewhere && to.Ask):
@@ -144,8 +144,8 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 			err = call.err
 		}
 	}
-	if late {
-		if way.lates++; way.lates == pipe.MaxLates {
+	if odd {
+		if way.odd++; way.odd == pipe.MaxLates {
 			c.clock.Distrust()
 			c.carrier.cfg.Timed(c.clock, 0)
 		}
@@ -157,9 +157,10 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 }
 
 // sample notes what the server's clock showed in answer to what was sent then.
-func (c *pipeline) sample(sent, server time.Time) {
+func (c *pipeline) sample(sent, server time.Time) (odd bool) {
 	off := c.clock.Sample(sent, time.Now(), server)
 	c.carrier.cfg.Timed(c.clock, off)
+	return off != 0
 }
 
 // touch reads what split and send will read, and nothing else: with many locks

@@ -18,15 +18,27 @@ type Clock struct {
 	distrust bool // two servers seem to answer here
 }
 
-// askEvery is how long a connection that is used goes without asking for the time.
-const askEvery = time.Minute
+const (
+	// askEvery is how long a connection that is used goes without asking for the time.
+	askEvery = time.Minute
+	// askAgain is that of one whose server did not tell it.
+	askAgain = time.Second
+	// drift is how many seconds it takes two clocks at most to be one further apart.
+	drift = 2000
+)
 
 // Asking notes that the server is asked for the time now.
 func (c *Clock) Asking(now time.Time) { c.asked = now }
 
-// Due reports whether the server is to be asked for the time again. One that did not
-// tell at first is not.
-func (c *Clock) Due(now time.Time) bool { return c.known && now.Sub(c.asked) >= askEvery }
+// Due reports whether the server is to be asked for the time again. One that was never
+// asked is not.
+func (c *Clock) Due(now time.Time) bool {
+	every := askEvery
+	if !c.known {
+		every = askAgain
+	}
+	return !c.asked.IsZero() && now.Sub(c.asked) >= every
+}
 
 // Sample notes that the server said its time in answer to what was sent, and arrived,
 // at those times of ours. It keeps what says more: the shorter round trip of the last
@@ -67,7 +79,7 @@ func (c *Clock) Limit(now time.Time, timeout time.Duration) (limit int64, open t
 	}
 	const ms = time.Millisecond // to which the limit is rounded up, and the server's time down
 	most := c.server.Add(now.Sub(c.sent) + timeout + ms - 1)
-	return most.UnixMilli(), now.Add(timeout + c.within + 2*ms)
+	return most.UnixMilli(), now.Add(timeout + c.within + 2*ms + now.Sub(c.sent)/drift)
 }
 
 // Offset returns by how much the server's clock is ahead of ours, and how exactly that

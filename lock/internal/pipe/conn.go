@@ -183,14 +183,14 @@ func (c *conn) read() {
 			}
 			continue
 		}
-		if server, late := Lateness(err); late {
-			c.sample(r.answer.Stamp, server)
+		if server, late := Lateness(err); late && c.sample(r.answer.Stamp, server) {
+			r.odd++
 		}
 		switch cfg.judge(r, err) {
 		case AsText: // that also makes the server know it
 			c.pipe.Put(r)
 		case Late:
-			if r.lates == MaxLates {
+			if r.odd == MaxLates {
 				c.distrust()
 			}
 			c.pipe.Put(r)
@@ -211,13 +211,15 @@ func (c *conn) read() {
 	}
 }
 
-// sample notes what the server's clock showed in answer to what was sent then.
-func (c *conn) sample(sent, server time.Time) {
+// sample notes what the server's clock showed in answer to what was sent then. It
+// reports whether that was not possible by what was known.
+func (c *conn) sample(sent, server time.Time) bool {
 	c.mu.Lock()
 	off := c.clock.Sample(sent, time.Now(), server)
 	clock := c.clock
 	c.mu.Unlock()
 	c.pipe.cfg.Timed(clock, off)
+	return off != 0
 }
 
 // distrust makes requests go without a limit from now on: nothing that the server

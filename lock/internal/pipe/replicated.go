@@ -195,10 +195,10 @@ func (p *Replicated) fail(batch []*Request, err error) {
 // use.
 func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 	batch = wanted(batch) // they have waited for others
-	stamp := time.Now()   // the wait for replicas comes off the trust
 	usable := true
 	var taken []*Request
 	for len(batch) > 0 {
+		stamp := time.Now() // the wait for replicas comes off the trust
 		ask, err := p.write(conn, batch)
 		if err == nil && ask {
 			err = p.readTime(conn, stamp)
@@ -224,13 +224,16 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 			}
 			if server, late := Lateness(err); late {
 				off := conn.clock.Sample(r.answer.Stamp, time.Now(), server)
+				if off != 0 {
+					r.odd++
+				}
 				p.cfg.Timed(conn.clock, off)
 			}
 			switch p.cfg.judge(r, err) {
 			case AsText:
 				again = append(again, r)
 			case Late:
-				if r.lates == MaxLates {
+				if r.odd == MaxLates {
 					conn.clock.Distrust()
 					p.cfg.Timed(conn.clock, 0)
 				}

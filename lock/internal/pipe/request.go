@@ -39,6 +39,7 @@ type Request struct {
 	asked  bool  // the ASKING was answered
 	hops   uint8 // redirections so far
 	lates  uint8 // times that it came too late
+	odd    uint8 // of those, when the server's clock was not what it had been
 	answer Answer
 
 	last     time.Time // see Within; zero without a limit
@@ -49,7 +50,7 @@ type Request struct {
 type Answer struct {
 	Reply any
 	Err   error
-	Stamp time.Time // before the first byte was written; zero if none was
+	Stamp time.Time // before the first byte was written; zero if none was, or Redis said that it ran nothing
 	// Open is until when a request of which nothing is known may still be carried out;
 	// zero if that is not known, or nothing was written.
 	Open  time.Time

@@ -55,8 +55,11 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 // still wanted.
 func (cfg *Config) judge(r *Request, err error) Verdict {
 	v, to := VerdictOf(err, r.asText, cfg.Server)
-	if (v == AsText || v == Late || v == Elsewhere) && r.left() {
-		return Final
+	if v == AsText || v == Late || v == Elsewhere {
+		r.answer.Stamp, r.answer.Open = time.Time{}, time.Time{} // it was not run
+		if r.left() {
+			return Final
+		}
 	}
 	switch v {
 	case AsText:

@@ -24,42 +24,44 @@ type clock struct {
 const askAgain = time.Minute
 
 // DialTimed is Dial of a connection that knows the server's clock, if the server tells.
-// One that refuses, or ends the connection because of the question, is not asked again
+// One that refuses, or ends two connections because of the question, is not asked again
 // for a minute.
 func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
-	conn, epoch, err := s.Dial(ctx, bound)
-	if err != nil {
-		return pipe.Connection{}, err
+	for try := 0; ; try++ {
+		conn, epoch, err := s.Dial(ctx, bound)
+		if err != nil {
+			return pipe.Connection{}, err
+		}
+		dialed := pipe.Connection{Conn: conn, Epoch: epoch}
+		if s.clock.isSilent() {
+			return dialed, nil
+		}
+		sent := time.Now()
+		reply, failed := pipe.RoundTrip(ctx, conn, "TIME")
+		server, err := pipe.TimeOf(reply, failed)
+		_, refused := failed.(redis.Error)
+		switch {
+		case err == nil:
+			dialed.Clock.Asking(sent)
+			dialed.Clock.Sample(sent, time.Now(), server)
+			s.clock.tells()
+			s.Timed(dialed.Clock, 0)
+			return dialed, nil
+		case refused && !pipe.Definite(failed):
+			dialed.Clock.Asking(sent) // it is busy, say: it is asked again soon
+			return dialed, nil
+		case refused, failed == nil:
+			s.warnSilent(err)
+			return dialed, nil
+		}
+		conn.Close()
+		if ctx.Err() != nil || isTimeout(failed) {
+			return pipe.Connection{}, failed
+		}
+		if try > 0 { // it is the question
+			s.warnSilent(failed)
+		}
 	}
-	dialed := pipe.Connection{Conn: conn, Epoch: epoch}
-	if s.clock.isSilent() {
-		return dialed, nil
-	}
-	sent := time.Now()
-	reply, failed := pipe.RoundTrip(ctx, conn, "TIME")
-	if server, err := pipe.TimeOf(reply, failed); err == nil {
-		dialed.Clock.Asking(sent)
-		dialed.Clock.Sample(sent, time.Now(), server)
-		s.clock.tells()
-		s.Timed(dialed.Clock, 0)
-		return dialed, nil
-	}
-	if _, refused := failed.(redis.Error); refused && !pipe.Definite(failed) {
-		return dialed, nil // it loads its data, say: what it is asked next says so
-	} else if refused || failed == nil {
-		s.warnSilent(failed)
-		return dialed, nil
-	}
-	conn.Close()
-	if ctx.Err() != nil || isTimeout(failed) {
-		return pipe.Connection{}, failed
-	}
-	// That may be the question.
-	if dialed.Conn, dialed.Epoch, err = s.Dial(ctx, bound); err != nil {
-		return pipe.Connection{}, err
-	}
-	s.warnSilent(failed)
-	return dialed, nil
 }
 
 // Timed is told what is known of the server's clock each time that it was asked.
