@@ -230,3 +230,26 @@ func TestAConnectionMayFailWhileItAsksForTheTime(t *testing.T) {
 		b.requireYes(3)
 	})
 }
+
+// TestAnotherServerHasAnotherClock: after a failover the limits are by the clock of the
+// one that stands behind the name now.
+func TestAnotherServerHasAnotherClock(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.requireYes(1)
+		for _, ahead := range []time.Duration{-time.Hour, 2 * time.Hour} {
+			srv.ahead.Store(int64(ahead))
+			now := time.Now()
+			b.srv.mu.Lock()
+			b.srv.clock = pipe.Clock{}
+			b.srv.clock.Sample(now, now, now.Add(ahead))
+			b.srv.mu.Unlock()
+			b.srv.epoch.Add(1)
+			b.Drop()
+			for b.call(t.Context(), 2).Err != nil { // a Replicated finds out with the first
+			}
+			seen := srv.seen()
+			require.Equal(t, now.Add(ahead+time.Second).UnixMilli(), seen[len(seen)-1])
+		}
+		require.Len(t, srv.seen(), 3, "none was too late")
+	})
+}

@@ -181,6 +181,8 @@ func (s *speaker) config() *pipe.Config {
 		Dial: func(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
 			epoch := s.epoch.Load()
 			conn, err := bound.Dial(ctx, epoch, s.dial)
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			return pipe.Connection{Conn: conn, Epoch: epoch, Clock: s.clock}, err
 		},
 		Timed: func(c pipe.Clock, off time.Duration) {

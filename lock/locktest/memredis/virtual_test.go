@@ -2,6 +2,7 @@ package memredis_test
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,21 @@ func TestHourOfRenewals(t *testing.T) {
 		require.Equal(t, int64(0), fixture.DoOn(t, c, "EXISTS", "k"), "gone at its TTL exactly")
 	})
 	require.Less(t, time.Since(begin), 10*time.Second)
+}
+
+// TestTheTimeIsThatOfTheBubble: by it requests expire (package lock).
+func TestTheTimeIsThatOfTheBubble(t *testing.T) {
+	virtual(t, memredis.Config{}, func(t *testing.T, srv *memredis.Server) {
+		c, err := srv.DialContext(t.Context())
+		require.NoError(t, err)
+		defer c.Close()
+		for range 3 {
+			time.Sleep(time.Hour)
+			text := strconv.FormatInt(time.Now().Unix(), 10)
+			require.Equal(t, text, string(fixture.DoOn(t, c, "TIME").([]any)[0].([]byte)))
+			require.Equal(t, text, string(fixture.DoOn(t, c, "EVAL", "return redis.call('time')[1]", 0).([]byte)))
+		}
+	})
 }
 
 func TestResolutionIsTheLeastStep(t *testing.T) {
