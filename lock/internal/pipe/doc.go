@@ -23,14 +23,13 @@
 //     told to keep for a while is kept at least that long after Stamp. If Stamp is
 //     zero, no byte was written, and the script is never run.
 //   - If the error is no reply of Redis and Stamp is not zero, the outcome is unknown:
-//     the script may have been run, and may still be until Answer.Open, see below.
+//     the script may have been run, and may still be until Answer.Open.
 //   - What its caller has left is not written any more, nor sent again.
 //   - Requests of one Pipe are written in the order in which they were put, except
 //     those that are sent again because they were not run.
 //   - A connection of an earlier epoch than Config.Epoch's is not used.
 //
-// It does not repeat what may have been run. It knows nothing about locks, owners,
-// leases or nodes.
+// It does not repeat what may have been run.
 //
 // # How an answer is read
 //
@@ -42,8 +41,8 @@
 //	           error is the caller's
 //	AsText     NOSCRIPT: nothing was run. The text goes over the same Pipe, which
 //	           makes the server know it. NOSCRIPT in answer to text is Final
-//	Late       the call came after its limit, and nothing was run. It gets another limit
-//	           and goes over the same Pipe; the third time without one
+//	Late       the call came after its limit, and nothing was run. It gets another one,
+//	           twice at most, and goes over the same Pipe
 //	Elsewhere  MOVED, ASK: nothing was run. Config.Redirect puts the request at the
 //	           server that has the key, at most five times; behind ASK it is sent
 //	           with ASKING. Without Config.Redirect it is Final
@@ -63,17 +62,12 @@
 // changes something gets a time limit (script.Script.Expires): what the server's clock
 // will show Config.Timeout after the write. The server refuses what comes later.
 //
-// Each connection has a [Clock] for that. It comes with the connection, is asked again
-// once a minute with the next write, and learns from each LATE. The limit is never too
-// early, whatever the round trips were, unless the server's clock was set; then the
-// request is told LATE, and goes out with a limit by the new clock. If two limits in a
-// row are refused, several servers seem to answer at one address: requests over that
-// connection have no limit from then on. Nor have they if the server does not tell its
-// time.
-//
-// While a server's clock is being set back, and after a failover to a server whose clock
-// is behind, a late request may still be run: its limit is too far away for as long as
-// the clock was moved.
+// Each connection has a [Clock] for that, which is asked anew once a minute, with the
+// next write, and learns from each LATE. No limit is too early, unless the server's
+// clock was set. If that seems to happen twice in a row, several servers answer at one
+// address: the connection's requests have no limit from then on. Nor have those to a
+// server that does not tell its time. After a clock was set back, limits are too far
+// away, by as much, until it is asked again.
 //
 // # States of a request
 //
@@ -84,9 +78,7 @@
 //
 //	anywhere before answered, the caller leaves ──▶ abandoned: late gets the answer
 //
-// The completion and a caller that leaves race for one compare-and-swap. A request
-// is used again if Redis has answered it and it was written whole. One that failed is
-// not, because a writer may still read it.
+// The completion and a caller that leaves race for one compare-and-swap.
 //
 // # Replicas
 //
@@ -94,8 +86,7 @@
 // there. So acquisitions that replicas must have use connections of their own. A
 // refusal is answered at once. Requests that took something share one WAIT, at most
 // 128 of them. Answer.Acks says how many replicas have it; the caller undoes what too
-// few have. If WAIT fails, Answer.Taken says that the lock was taken nevertheless. A
-// request whose caller left before it was written is not sent.
+// few have. If WAIT fails, Answer.Taken says that the lock was taken nevertheless.
 //
 // # Goroutines and locks
 //
@@ -112,15 +103,8 @@
 // # Failure
 //
 // A connection whose oldest request is older than Config.Timeout is given up. It is
-// looked at twice before, because this process may be the slow one. A dial may take
-// as long. The reader of a Pipe always reads, so a connection that is closed while it
-// is idle is noticed, and not used. An answer while nothing is in flight ends the
-// connection. When a connection fails, its requests are completed at once, and the
-// next request dials.
-//
-// # Cost
-//
-// Requests are written in batches, one write for all that are queued, and answers
-// cost no goroutine switch but the caller's. A request that is used again allocates
-// nothing.
+// looked at twice before, because this process may be the slow one. The reader of a
+// Pipe always reads, so a connection that is closed while it is idle is not used. An
+// answer while nothing is in flight ends the connection. When a connection fails, its
+// requests are completed at once, and the next request dials.
 package pipe

@@ -83,4 +83,9 @@
 // and no slot. If the Instance of a server changes while it is being dialled,
 // the connection is closed and the dial fails, unless it was begun after the
 // change.
+//
+// A connection for commands or renewal asks for the server's time first, by which
+// requests expire (package pipe). A server that does not tell is used without
+// limits; one that ends two connections because of the question is not asked for a
+// minute.
 package servers
