@@ -44,6 +44,7 @@ func lateClient(t *testing.T, s *redistest.Server, limits bool, code string, cal
 // TestALateAcquisitionLeavesNoLock: the caller has given up, and nobody answers for what
 // the request would take.
 func TestALateAcquisitionLeavesNoLock(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	for name, kind := range map[string]struct {
 		script string
@@ -56,6 +57,7 @@ func TestALateAcquisitionLeavesNoLock(t *testing.T) {
 		"writer": {"rw_write", func(c *lock.Client, name string) *lock.Mutex { return c.RWMutex(name).Writer() }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			withAndWithoutLimits(t, func(t *testing.T, limits bool) {
 				// The script is known to the server, so that the very first call would run.
 				key := keyOf(t)
@@ -82,6 +84,7 @@ func TestALateAcquisitionLeavesNoLock(t *testing.T) {
 
 // TestALateGuardChangesNothing: one that was run after it has another value there.
 func TestALateGuardChangesNothing(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	withAndWithoutLimits(t, func(t *testing.T, limits bool) {
 		key := keyOf(t)
@@ -108,6 +111,7 @@ func TestALateGuardChangesNothing(t *testing.T) {
 // TestALateReentryBringsNoCountBack: one more than there are Helds would keep the lock
 // after the last Unlock but for the release of the field.
 func TestALateReentryBringsNoCountBack(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	withAndWithoutLimits(t, func(t *testing.T, limits bool) {
 		key := keyOf(t)
@@ -136,6 +140,7 @@ func TestALateCopyIsNotCarriedOutAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
+	t.Parallel()
 	s := onRedis(t)
 	const after = 32 * time.Second
 	t.Run("semaphore", func(t *testing.T) {
@@ -199,6 +204,7 @@ func TestTwoServersBehindOneAddress(t *testing.T) {
 // TestAnExtensionWhoseAnswerIsLostEndsWithItsHold: Redis keeps the key for as long as the
 // extension said, but the holder is told at the end of what it knows of.
 func TestAnExtensionWhoseAnswerIsLostEndsWithItsHold(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	for _, code := range []*script.Script{script.Reenter, script.RwReadReenter, script.PermitExtend} {
 		fixture.Do(t, s, "SCRIPT", "LOAD", code.Text()) // the answer that is lost is not NOSCRIPT
