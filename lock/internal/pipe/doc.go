@@ -9,16 +9,14 @@
 //	answer := requests.Await(ctx, r)
 //
 // A [Pipe] is one connection for any number of callers. A [Replicated] carries
-// acquisitions that replicas must have too. Both dial when they need a
-// connection.
+// acquisitions that replicas must have too.
 //
 // # What it promises
 //
 //   - A request that was put gets exactly one [Answer]. Its caller has it from
 //     Await, or, if the caller has left, the function late that New got.
 //   - A caller may leave at any time. Await then returns the context's error, which
-//     says nothing about the script. The answer is still read, so no connection is
-//     lost and nobody else waits.
+//     says nothing about the script. No connection is lost by it.
 //   - Answer.Stamp is not later than the first byte of the request. So what Redis was
 //     told to keep for a while is kept at least that long after Stamp. If Stamp is
 //     zero, no byte was written, and the script is never run.
@@ -51,14 +49,13 @@
 //	Broken     no reply: the connection is given up, and its requests are unknown
 //
 // A script that concludes something from keys that it does not find does not follow
-// an ASK: they may not have arrived yet. If Redis refused to publish the message of
-// a script, Config.Unpublished is told, and the caller gets the number that the
-// script answers otherwise.
+// an ASK: they may not have arrived yet. If Redis refused to publish a script's message,
+// Config.Unpublished is told.
 //
 // # Requests that expire
 //
 // A connection that a client has closed goes on delivering what is in the kernel's
-// buffers, for many seconds if one flow loses its packets. So a script that takes or
+// buffers. So a script that takes or
 // changes something gets a time limit (script.Script.Expires): what the server's clock
 // will show Config.Timeout after the write. The server refuses what comes later.
 //
@@ -83,9 +80,8 @@
 // # Replicas
 //
 // WAIT covers what its own connection has written, and holds up everything behind it
-// there. So acquisitions that replicas must have use connections of their own. A
-// refusal is answered at once. Requests that took something share one WAIT, at most
-// 128 of them. Answer.Acks says how many replicas have it; the caller undoes what too
+// there. So these acquisitions use connections of their own. A refusal is answered at
+// once. Up to 128 requests that took something share one WAIT. Answer.Acks says how many replicas have it; the caller undoes what too
 // few have. If WAIT fails, Answer.Taken says that the lock was taken nevertheless.
 //
 // # Goroutines and locks
