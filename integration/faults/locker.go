@@ -83,6 +83,7 @@ func (l *library) lock(ctx context.Context, k kind, key string, wait bool) (hold
 			return nil, err
 		}
 		if wait {
+			defer keepSet(ctx, sem)()
 			h, err = sem.Acquire(ctx, 1)
 		} else {
 			h, err = sem.TryAcquire(ctx, 1)
@@ -101,12 +102,42 @@ func (l *library) lockCount(ctx context.Context, key string, wait bool) (holding
 	}
 	take := sem.TryAcquire
 	if wait {
+		defer keepSet(ctx, sem)()
 		take = sem.Acquire
 	}
 	if err := take(ctx, 1); err != nil {
 		return nil, err
 	}
 	return &counted{Semaphore: sem, taken: time.Now(), done: make(chan struct{})}, nil
+}
+
+// setAgain is after how long a semaphore that is waited for is set again: longer than
+// anybody waits while it is there.
+const setAgain = 5 * time.Second
+
+// keepSet sets a semaphore again that is deleted while all who use it wait for it: only
+// a new call would. It ends when the function that it returns is called.
+func keepSet(ctx context.Context, sem interface {
+	TrySet(ctx context.Context, n int64) (bool, error)
+},
+) (stop func()) {
+	waiting, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-waiting.Done():
+				return
+			case <-time.After(setAgain):
+			}
+			_, _ = sem.TrySet(context.WithoutCancel(ctx), permits) // whole: nothing of it comes later
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // counted is a permit of a Semaphore, which only its taker ends.
