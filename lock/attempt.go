@@ -117,7 +117,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Hel
 // undo releases what an attempt has taken and may not keep, and gives it a new
 // field.
 func (a *attempt) undo(ctx context.Context) {
-	cmd := a.kind.rules().release(&a.c.scripts, a.name, a.field(), 0, MinLease)
+	cmd := a.kind.rules().release(&a.c.scripts, a.name, a.field())
 	ans := a.c.scripts.send(ctx, a.name, cmd, nil)
 	if ans.Err != nil {
 		a.retire()

@@ -81,7 +81,7 @@ func (c *Client) releaseAll() {
 		c.released++
 		limit <- struct{}{}
 		wg.Go(func() {
-			cmd := h.kind.rules().release(&c.scripts, h.name, h.field(), 0, c.cfg.Lease)
+			cmd := h.kind.rules().release(&c.scripts, h.name, h.field())
 			if a := c.scripts.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...); a.Err != nil {
 				unreleased.Add(1)
 			}

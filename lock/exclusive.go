@@ -18,8 +18,8 @@ func (mutexes) acquire(a *attempt, field string) command {
 	return command{script: script.Acquire, keys: 2, args: []any{a.name, counter, field, ms(a.lease), least}}
 }
 
-func (mutexes) release(s *scripts, name, field string, remaining int, lease time.Duration) command {
-	return command{script: script.Release, keys: 1, args: s.publishing([]any{name, field, remaining, ms(lease), keys.Channel(name)})}
+func (mutexes) release(s *scripts, name, field string) command {
+	return command{script: script.Release, keys: 1, args: s.publishing([]any{name, field, 0, 1, keys.Channel(name)})}
 }
 
 func (mutexes) reenter(h *hold, count int32, lease time.Duration) command {

@@ -94,11 +94,11 @@ func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error
 	}
 }
 
-// release releases a hold, but for the count that remains, or a place in the queue.
-func (fairMutexes) release(s *scripts, name, field string, remaining int, lease time.Duration) command {
+// release releases a hold, or a place in the queue.
+func (fairMutexes) release(s *scripts, name, field string) command {
 	return command{script: script.FairRelease, keys: 4, args: []any{
 		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
-		field, remaining, ms(lease), keys.Channel(name), time.Now().UnixMilli(), ms(fairGraceOf(s.ioTimeout) / 2), s.publish(),
+		field, 0, 1, keys.Channel(name), time.Now().UnixMilli(), ms(fairGraceOf(s.ioTimeout) / 2), s.publish(),
 	}}
 }
 

@@ -23,8 +23,9 @@ const (
 // rules are what kinds differ in. Every kind has one value of them, which has no
 // state.
 type rules interface {
-	// release gives a hold back, but for the count that remains.
-	release(s *scripts, name, field string, remaining int, lease time.Duration) command
+	// release gives a whole hold back. Its scripts can also set the count that remains,
+	// with a lease; here that is a re-entry, which has a time limit.
+	release(s *scripts, name, field string) command
 	// reenter sets the count of a hold, which must be there, and its least lease.
 	reenter(h *hold, count int32, lease time.Duration) command
 	// class says which script renews the holds, and key where their fields stand.

@@ -17,7 +17,6 @@ import (
 type orphans struct {
 	// immutable
 	scripts       *scripts
-	lease         time.Duration // Config.Lease
 	unlockTimeout time.Duration
 
 	mu     sync.Mutex // guards what follows; never held during I/O
@@ -67,7 +66,7 @@ const (
 
 func newOrphans(s *scripts, cfg Config) *orphans {
 	return &orphans{
-		scripts: s, lease: cfg.Lease, unlockTimeout: cfg.UnlockTimeout,
+		scripts: s, unlockTimeout: cfg.UnlockTimeout,
 		owed: make(map[string][]*orphan), fair: make(map[string]*crowd),
 	}
 }
@@ -126,7 +125,7 @@ func later(a, b time.Time) time.Time {
 func (o *orphans) of(k kind, name, field string, lease time.Duration) *orphan {
 	d := &orphan{name: name, kind: k, field: field, until: time.Now().Add(lease)}
 	if k != fairKind { // of those many go together, see release
-		d.command = k.rules().release(o.scripts, name, field, 0, o.lease)
+		d.command = k.rules().release(o.scripts, name, field)
 	}
 	return d
 }
@@ -267,7 +266,7 @@ func (o *orphans) nextTogether(name string, q *crowd) {
 // release gives up fields of one FairMutex.
 func (o *orphans) release(q *crowd, list ...*orphan) {
 	name := list[0].name
-	cmd := fairMutexes{}.release(o.scripts, name, list[0].field, 0, o.lease)
+	cmd := fairMutexes{}.release(o.scripts, name, list[0].field)
 	for _, d := range list[1:] {
 		cmd.args = append(cmd.args, d.field)
 	}

@@ -255,7 +255,7 @@ func newPermits(n int64) owner {
 // the place of the owner.
 type permits struct{}
 
-func (permits) release(s *scripts, name, field string, _ int, _ time.Duration) command {
+func (permits) release(s *scripts, name, field string) command {
 	return command{script: script.PermitRelease, keys: 2, args: s.publishing([]any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)})}
 }
 

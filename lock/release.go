@@ -123,7 +123,7 @@ func (c *Client) releaseUnclaimed(h *hold) {
 // release sends the release script until it is answered or ctx ends, and
 // returns its answer.
 func (h *hold) release(ctx context.Context) (int64, returned, error) {
-	cmd := h.kind.rules().release(&h.shard.c.scripts, h.name, h.field(), 0, MinLease)
+	cmd := h.kind.rules().release(&h.shard.c.scripts, h.name, h.field())
 	a, r, err := h.resend(ctx, "release", func() pipe.Answer {
 		return h.shard.c.scripts.send(ctx, h.name, cmd, nil)
 	})

@@ -96,7 +96,7 @@ func (c *conn) expect(batch []*Request, now time.Time) (ask, alive bool) {
 		return ask, true
 	}
 	for _, r := range batch {
-		r.answer.Stamp, r.answer.Open = time.Time{}, time.Time{}
+		r.notRun()
 		r.complete(nil, err)
 	}
 	return false, false

@@ -137,7 +137,7 @@ func wanted(batch []*Request) []*Request {
 		case !r.over(now):
 			return false
 		}
-		r.answer.Stamp, r.answer.Open = time.Time{}, time.Time{}
+		r.notRun()
 		r.complete(nil, why)
 		return true
 	})

@@ -222,12 +222,8 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 				taken = append(taken, r)
 				continue
 			}
-			if server, late := Lateness(err); late {
-				off := conn.clock.Sample(r.answer.Stamp, time.Now(), server)
-				if off != 0 {
-					r.odd++
-				}
-				p.cfg.Timed(conn.clock, off)
+			if server, late := Lateness(err); late && p.sample(conn, r.answer.Stamp, server) {
+				r.odd++
 			}
 			switch p.cfg.judge(r, err) {
 			case AsText:
@@ -295,10 +291,16 @@ func (p *Replicated) readTime(conn *replicatedConn, began time.Time) error {
 		return err
 	}
 	if server, err := TimeOf(reply, err); err == nil {
-		off := conn.clock.Sample(conn.clock.asked, time.Now(), server)
-		p.cfg.Timed(conn.clock, off)
+		p.sample(conn, conn.clock.asked, server)
 	}
 	return nil
+}
+
+// sample is conn.sample.
+func (p *Replicated) sample(conn *replicatedConn, sent, server time.Time) bool {
+	off := conn.clock.Sample(sent, time.Now(), server)
+	p.cfg.Timed(conn.clock, off)
+	return off != 0
 }
 
 // await asks how many replicas have what the connection has written.

@@ -120,6 +120,10 @@ func (r *Request) stamp(st *stamps) {
 
 func boxed(limit int64, open time.Time) (any, time.Time) { return limit, open }
 
+// notRun notes that nothing of r was carried out, and that nothing will be unless it is
+// written again.
+func (r *Request) notRun() { r.answer.Stamp, r.answer.Open = time.Time{}, time.Time{} }
+
 // over reports whether it is too late for r.
 func (r *Request) over(now time.Time) bool { return !r.last.IsZero() && !now.Before(r.last) }
 

@@ -56,7 +56,7 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 func (cfg *Config) judge(r *Request, err error) Verdict {
 	v, to := VerdictOf(err, r.asText, cfg.Server)
 	if v == AsText || v == Late || v == Elsewhere {
-		r.answer.Stamp, r.answer.Open = time.Time{}, time.Time{} // it was not run
+		r.notRun()
 		if r.left() {
 			return Final
 		}
