@@ -53,6 +53,15 @@ func whatOf(err error) string {
 	return strings.TrimPrefix(onOneLine(err), "lock: ")
 }
 
+// saidOf is what errs say, without their hints, on one line.
+func saidOf(errs []error) string {
+	said := make([]string, len(errs))
+	for i, err := range errs {
+		said[i] = whatOf(err)
+	}
+	return strings.Join(said, "; ")
+}
+
 // onOneLine is the text of err, which may be several errors joined, or nil.
 func onOneLine(err error) string {
 	return strings.ReplaceAll(fmt.Sprint(err), "\n", "; ")

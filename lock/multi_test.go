@@ -350,6 +350,15 @@ func TestUnlockOfAMultiLockJoinsTheErrorsOfItsMembers(t *testing.T) {
 	err := held.Unlock(ctx)
 	require.ErrorIs(t, err, lock.ErrLost)
 	require.ErrorIs(t, err, lock.ErrUnknown)
+	var lost *lock.LostError
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, t.Name()+"b", lost.Name)
+	var unknown *lock.UnknownError
+	require.ErrorAs(t, err, &unknown)
+	require.Equal(t, t.Name()+"a", unknown.Name)
+	require.Regexp(t, `^lock: unlock of 2 members: 1 lost, 1 not known to be released: "`+t.Name()+`b" is lost: not the owner any more; `+
+		`release of "`+t.Name()+`a": outcome unknown: [^\n]*: look at what the work has done, another may have had the lock; `+
+		`their clients go on trying$`, err.Error())
 	p.Heal()
 	require.ErrorIs(t, fixture.Known(func() error { return held.Unlock(ctx) }), lock.ErrLost, "the whole stays lost")
 }

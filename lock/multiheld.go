@@ -3,7 +3,9 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -205,10 +207,11 @@ func (x *MultiHeld) Context(parent context.Context) context.Context {
 //
 // nil means released: of a RedLock, on so many members that another can have a
 // quorum; it does not wait for the others longer than for an answer.
-// Otherwise the errors of members are joined: ErrLost, the whole was lost
-// before; ErrUnknown, members did not answer within their Config.UnlockTimeout:
-// Unlock may be called again, and their clients go on trying. ErrNotHeld: this
-// MultiHeld was unlocked before.
+// Otherwise the error says which members failed and how, and errors.Is and
+// errors.As find the error of each: ErrLost, the whole was lost before;
+// ErrUnknown, members did not answer within their Config.UnlockTimeout: Unlock
+// may be called again, and their clients go on trying. ErrNotHeld: this MultiHeld
+// was unlocked before.
 func (x *MultiHeld) Unlock(ctx context.Context) error {
 	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isLeft, isUnlocking) {
 		return notHeldError(x.parts[0].Name())
@@ -238,7 +241,47 @@ func (x *MultiHeld) Unlock(ctx context.Context) error {
 	if x.wake != nil {
 		x.wake()
 	}
-	return errors.Join(append(lost, open...)...)
+	if len(lost)+len(open) == 0 {
+		return nil
+	}
+	return &multiUnlockError{members: len(x.parts), lost: lost, open: open}
+}
+
+// multiUnlockError says what became of the members that Unlock did not release. It
+// is what each of their errors is.
+type multiUnlockError struct {
+	members    int
+	lost, open []error
+}
+
+func (e *multiUnlockError) Error() string   { return textOf(e) }
+func (e *multiUnlockError) Unwrap() []error { return slices.Concat(e.lost, e.open) }
+
+func (e *multiUnlockError) what() string {
+	text := fmt.Sprintf("unlock of %d members: ", e.members)
+	switch {
+	case len(e.open) == 0:
+		text += fmt.Sprintf("%d lost", len(e.lost))
+	case len(e.lost) == 0:
+		text += fmt.Sprintf("%d not known to be released", len(e.open))
+	default:
+		text += fmt.Sprintf("%d lost, %d not known to be released", len(e.lost), len(e.open))
+	}
+	return text + ": " + saidOf(e.Unwrap())
+}
+
+func (e *multiUnlockError) hint() string {
+	var hints []string
+	if slices.ContainsFunc(e.lost, func(err error) bool { return !errors.Is(err, ErrClosed) }) {
+		hints = append(hints, "look at what the work has done, another may have had the lock")
+	}
+	switch refused := slices.ContainsFunc(e.open, func(err error) bool { return !errors.Is(err, ErrUnknown) }); {
+	case refused:
+		hints = append(hints, "call Unlock again when Redis permits it")
+	case len(e.open) > 0:
+		hints = append(hints, "their clients go on trying")
+	}
+	return strings.Join(hints, "; ")
 }
 
 // noteLost keeps a loss that Unlock has found for an Unlock that is called again.

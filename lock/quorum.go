@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -94,11 +93,7 @@ func (e *QuorumError) what() string {
 	if len(e.Errs) == 0 {
 		return text
 	}
-	said := make([]string, len(e.Errs))
-	for i, err := range e.Errs {
-		said[i] = whatOf(err)
-	}
-	return text + " (" + strings.Join(said, "; ") + ")"
+	return text + " (" + saidOf(e.Errs) + ")"
 }
 
 func (e *QuorumError) hint() string {
