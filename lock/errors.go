@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -277,26 +278,60 @@ func waitErrorOf(ctx context.Context, name string, last error) error {
 func (e *waitError) Error() string {
 	texts := make([]string, len(e.errs))
 	for i, err := range e.errs {
-		texts[i] = err.Error()
+		texts[i] = strings.TrimPrefix(onOneLine(err), "lock: ")
 	}
 	return fmt.Sprintf("lock: waiting for %q: %s", e.name, strings.Join(texts, ": "))
 }
 
 func (e *waitError) Unwrap() []error { return e.errs }
 
-// redisError is a definite no of Redis itself, like NOPERM.
-func redisError(op, name string, err error) error {
-	// A guarded command has keys of its own, which are no locks.
-	if op != "guard" && pipe.WrongType(err) {
-		return fmt.Errorf("lock: %s of %q: Redis refused: %w (%w)", op, name, err, ErrNotALock)
-	}
-	return fmt.Errorf("lock: %s of %q: Redis refused: %w", op, name, err)
+// refusedError is a definite no of Redis itself, like NOPERM.
+type refusedError struct {
+	op, name string
+	said     error // by Redis
+	advice   string
 }
+
+func (e *refusedError) Error() string { return textOf(e) }
+func (e *refusedError) hint() string  { return e.advice }
+
+func (e *refusedError) what() string {
+	return fmt.Sprintf("%s of %q: Redis refused: %s", e.op, e.name, onOneLine(e.said))
+}
+
+func (e *refusedError) Unwrap() error { return e.said }
+
+// Is makes errors.Is(err, ErrNotALock) true if that is what Redis said.
+func (e *refusedError) Is(target error) bool {
+	// A guarded command has keys of its own, which are no locks.
+	return target == ErrNotALock && e.op != "guard" && pipe.WrongType(e.said)
+}
+
+func redisError(op, name string, err error) error {
+	e := &refusedError{op: op, name: name, said: err, advice: "see to what it says, it will refuse again"}
+	says := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(err.Error(), word) })
+	}
+	switch {
+	case op == "guard" && pipe.WrongType(err):
+		e.advice = "a key of the command has another type"
+	case pipe.WrongType(err):
+		e.advice = otherName
+	case says("NOAUTH", "WRONGPASS", "invalid password"):
+		e.advice = "dial with a user and password that it knows"
+	case says("NOPERM", "ACL failure", "can't run this command", "can't access at least one"):
+		e.advice = "give its user the rights that README.md lists"
+	}
+	return e
+}
+
+// otherName is what to do about a key that is ErrNotALock.
+const otherName = "use another name, or a Config.KeyPrefix"
 
 // clusterError is what a node of a Cluster says to a client that takes it for the
 // only server. It does not change by itself.
 func clusterError(op, name string, err error) error {
-	return fmt.Errorf("lock: %s of %q: Redis refused: %w (the server is a node of a Redis Cluster: give a Topology of "+
-		"package lock/cluster to lock.NewTopology or, if this server has all slots, Config.KeyPrefix %q, so that locks and their tokens share a slot)",
-		op, name, err, "{"+keys.Counter+"}:")
+	return &refusedError{op: op, name: name, said: err, advice: "the server is a node of a Redis Cluster, give a Topology of " +
+		"package lock/cluster to lock.NewTopology or, if this server has all slots, Config.KeyPrefix \"{" + keys.Counter + "}:\", " +
+		"so that locks and their tokens share a slot"}
 }

@@ -34,14 +34,17 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		`lock: "a" is lost: the lease is over: stop the work that needs it, or use Lock, which renews`:                    &lock.LostError{Name: "a", Reason: lock.Expired},
 		`lock: "a" is lost: the client is closed: stop the work that needs it, and unlock`:                                &lock.LostError{Name: "a", Reason: lock.Closed},
 		`lock: "a" is lost: Reason(77)`: &lock.LostError{Name: "a", Reason: 77},
-		`lock: acquire of "a": outcome unknown: EOF: try again, what it may have taken is given back`:                                            &lock.UnknownError{Op: "acquire", Name: "a", Err: io.EOF},
-		`lock: reenter of "a": outcome unknown: EOF: try again`:                                                                                  &lock.UnknownError{Op: "reenter", Name: "a", Err: io.EOF},
-		`lock: release of "a": outcome unknown: EOF: the client goes on trying`:                                                                  &lock.UnknownError{Op: "release", Name: "a", Err: io.EOF},
-		`lock: guard of "a": outcome unknown: EOF: the command may have run, look before you try again`:                                          &lock.UnknownError{Op: "guard", Name: "a", Err: io.EOF},
-		`lock: inspect of "a": outcome unknown: EOF; EOF: try again`:                                                                             &lock.UnknownError{Op: "inspect", Name: "a", Err: errors.Join(io.EOF, io.EOF)},
-		`lock: spell of "b": outcome unknown: <nil>`:                                                                                             &lock.UnknownError{Op: "spell", Name: "b"},
-		`lock: spell of "a": outcome unknown: EOF`:                                                                                               &lock.UnknownError{Op: "spell", Name: "a", Err: io.EOF},
-		`lock: "a" was given back: 1 replicas of 2 wanted have it: see that they are connected, or wait longer for them (Config.ReplicaTimeout)`: &lock.ReplicationError{Name: "a", Wanted: 2, Acknowledged: 1},
+		`lock: acquire of "a": outcome unknown: EOF: try again, what it may have taken is given back`:                                              &lock.UnknownError{Op: "acquire", Name: "a", Err: io.EOF},
+		`lock: reenter of "a": outcome unknown: EOF: try again`:                                                                                    &lock.UnknownError{Op: "reenter", Name: "a", Err: io.EOF},
+		`lock: release of "a": outcome unknown: EOF: the client goes on trying`:                                                                    &lock.UnknownError{Op: "release", Name: "a", Err: io.EOF},
+		`lock: guard of "a": outcome unknown: EOF: the command may have run, look before you try again`:                                            &lock.UnknownError{Op: "guard", Name: "a", Err: io.EOF},
+		`lock: inspect of "a": outcome unknown: EOF; EOF: try again`:                                                                               &lock.UnknownError{Op: "inspect", Name: "a", Err: errors.Join(io.EOF, io.EOF)},
+		`lock: spell of "b": outcome unknown: <nil>`:                                                                                               &lock.UnknownError{Op: "spell", Name: "b"},
+		`lock: spell of "a": outcome unknown: EOF`:                                                                                                 &lock.UnknownError{Op: "spell", Name: "a", Err: io.EOF},
+		`lock: "a" was given back: 1 replicas of 2 wanted have it: see that they are connected, or wait longer for them (Config.ReplicaTimeout)`:   &lock.ReplicationError{Name: "a", Wanted: 2, Acknowledged: 1},
+		`lock: "a" has 1 free permits, not 2: try again later, give Acquire time to wait, or set more`:                                             &lock.PermitsError{Name: "a", Wanted: 2, Free: 1},
+		`lock: release of "a": not taken (any more), or another semaphore's: permit 1f, 2f; nothing was changed: release the others without these`: &lock.PermitIDError{Op: "release", Name: "a", IDs: []string{"1f", "2f"}},
+		`lock: set lease of "a": not taken (any more), or another semaphore's: permit 1f; nothing was changed: acquire a permit again`:             &lock.PermitIDError{Op: "set lease", Name: "a", IDs: []string{"1f"}},
 	} {
 		require.EqualError(t, err, want)
 	}
@@ -101,8 +104,14 @@ func TestAnErrorNamesItsLock(t *testing.T) {
 	_, err = other.Mutex(name).Lock(brief)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.Regexp(t, `^lock: waiting for "`+name+`": context deadline exceeded: "`+name+`" is held by another owner.*: try again`, err.Error())
 	require.NoError(t, held.Unlock(ctx))
 	says(held.Unlock(ctx), lock.ErrNotHeld)
+	says(held.Err(), lock.ErrNotHeld)
+	says(held.Extend(ctx, time.Second), lock.ErrNotHeld)
+	both := fixture.Hold(t, fixture.MultiLock(t, c.Mutex(name), c.Mutex(name+"2")).Lock)
+	require.NoError(t, both.Unlock(ctx))
+	says(both.Err(), lock.ErrNotHeld)
 
 	reading := fixture.Hold(t, c.RWMutex(name).Reader().Lock)
 	_, err = c.RWMutex(name).Writer().Lock(reading.Context(ctx))
@@ -111,11 +120,13 @@ func TestAnErrorNamesItsLock(t *testing.T) {
 	_, err = c.Mutex(name).Inspect(ctx)
 	require.ErrorIs(t, err, lock.ErrNotALock)
 	require.ErrorContains(t, err, name)
+	require.ErrorContains(t, err, "use another name")
 	fixture.Do(t, s, "DEL", name)
 	says(reading.Unlock(ctx), lock.ErrLost)
 	fixture.Do(t, s, "SET", name, "many")
 	_, err = c.Semaphore(name).Available(ctx)
 	require.ErrorIs(t, err, lock.ErrNotALock)
+	require.ErrorContains(t, err, "use another name")
 
 	require.NoError(t, c.Close(ctx))
 	for _, call := range []func() error{

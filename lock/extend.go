@@ -24,7 +24,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 	}
 	h := x.h
 	if err := h.enter(ctx); err != nil {
-		return fmt.Errorf("lock: extend of %q was not sent: %w", h.name, &busyError{err})
+		return fmt.Errorf("lock: extend of %q was not sent: %w: try again", h.name, &busyError{err})
 	}
 	var a pipe.Answer
 	defer func() { h.leave(a) }()
@@ -92,10 +92,10 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 		return nil, err
 	}
 	if h.kind == permitKind {
-		return nil, fmt.Errorf("lock: guard of %q: not available for permits, which several holders share", h.name)
+		return nil, fmt.Errorf("lock: guard of %q: not available for permits, which several holders share: guard with a Mutex", h.name)
 	}
 	if err := h.enter(ctx); err != nil {
-		return nil, fmt.Errorf("lock: guard of %q was not run: %w", h.name, &busyError{err})
+		return nil, fmt.Errorf("lock: guard of %q was not run: %w: try again", h.name, &busyError{err})
 	}
 	var a pipe.Answer
 	defer func() { h.leave(a) }()

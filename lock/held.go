@@ -71,13 +71,13 @@ func (x *Held) Err() error {
 func (x *Held) errLocked() error {
 	switch {
 	case x.state.Load() != isHeld:
-		return ErrNotHeld
+		return notHeldError(x.h.name)
 	case x.h.why != 0:
 		return x.h.lostErrorLocked()
 	case x.h.closing:
 		return x.h.lostToClose()
 	case x.h.is(leaving):
-		return ErrNotHeld // its Unlock went unanswered
+		return notHeldError(x.h.name) // its Unlock went unanswered
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (m *Mutex) parseInfo(reply any) (Info, error) {
 		}
 		count, err := strconv.Atoi(value)
 		if err != nil {
-			return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but no lock's of this kind: field %.50q is %.50q", ErrNotALock, m.name, field, value)
+			return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but no lock's of this kind, field %.50q is %.50q: %s", ErrNotALock, m.name, field, value, otherName)
 		}
 		h := Holder{Field: field, Count: count}
 		if !m.kind.exclusive() {
@@ -92,7 +92,7 @@ func (m *Mutex) parseInfo(reply any) (Info, error) {
 	}
 	info.Locked, info.Writing = len(info.Holders) > 0, mode == "write"
 	if !m.kind.exclusive() && mode != "read" && mode != "write" {
-		return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but no read-write lock's", ErrNotALock, m.name)
+		return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but no read-write lock's: %s", ErrNotALock, m.name, otherName)
 	}
 	return info, nil
 }
@@ -178,12 +178,12 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 		case !ok:
 			return false, badReply("force", m.name, a.Reply)
 		case n == -1:
-			return false, fmt.Errorf("%w: %q %s", ErrNotALock, m.name, left)
+			return false, fmt.Errorf("%w: %q %s: %s", ErrNotALock, m.name, left, otherName)
 		case n != -2:
 			return n == 1, nil
 		}
 	}
-	return false, fmt.Errorf("lock: force of %q: it had another holder each of the %d times that it was to be deleted; try again", m.name, forceTries)
+	return false, fmt.Errorf("lock: force of %q: it had another holder each of the %d times that it was to be deleted: try again", m.name, forceTries)
 }
 
 // ask sends one script that needs no hold, once.

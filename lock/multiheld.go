@@ -179,7 +179,7 @@ func (x *MultiHeld) Done() <-chan struct{} { return x.watch.done }
 // loss ended it, and ErrNotHeld after Unlock.
 func (x *MultiHeld) Err() error {
 	if x.state.Load() != isHeld {
-		return ErrNotHeld
+		return notHeldError(x.parts[0].Name())
 	}
 	if cause := x.lost(); cause != nil {
 		return cause

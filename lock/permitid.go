@@ -23,9 +23,18 @@ type PermitIDError struct {
 	IDs  []string // those of the call that are not taken
 }
 
-func (e *PermitIDError) Error() string {
-	return fmt.Sprintf("lock: %s of %q: not taken (any more), or another semaphore's: permit %s; nothing was changed",
+func (e *PermitIDError) Error() string { return textOf(e) }
+
+func (e *PermitIDError) what() string {
+	return fmt.Sprintf("%s of %q: not taken (any more), or another semaphore's: permit %s; nothing was changed",
 		e.Op, e.Name, strings.Join(e.IDs, ", "))
+}
+
+func (e *PermitIDError) hint() string {
+	if e.Op == "release" {
+		return "release the others without these"
+	}
+	return "acquire a permit again"
 }
 
 // Is makes errors.Is(err, ErrNotHeld) true.
@@ -154,7 +163,7 @@ func checkIDs(ids []string) (string, error) {
 	for _, id := range ids {
 		text, err := checkID(id)
 		if err == nil && seen[text] {
-			err = fmt.Errorf("lock: the permit id %s is given twice", id)
+			err = fmt.Errorf("lock: the permit id %s is given twice: give it once", id)
 		}
 		seen[text] = true
 		errs = append(errs, err)
@@ -166,7 +175,7 @@ func checkIDs(ids []string) (string, error) {
 // checkID returns the id in the case that Redisson writes it in.
 func checkID(id string) (string, error) {
 	if raw, err := hex.DecodeString(id); err != nil || len(raw) != 16 {
-		return "", fmt.Errorf("lock: the permit id %.50q is not 32 hexadecimal digits, as Held.Permits and Redisson give it", id)
+		return "", fmt.Errorf("lock: the permit id %.50q must be 32 hexadecimal digits, as Held.Permits and Redisson give it", id)
 	}
 	return strings.ToLower(id), nil
 }

@@ -292,7 +292,7 @@ func TestPermitIDBadInput(t *testing.T) {
 	for _, id := range []string{"", "x", good[1:], good + "00", strings.Repeat("z", 32), strings.Repeat("\x00", 16)} {
 		_, err := sem.Lease(ctx, id)
 		for _, err := range []error{err, sem.Release(ctx, good, id), sem.SetLease(ctx, id, time.Minute)} {
-			require.ErrorContains(t, err, "is not 32 hexadecimal digits")
+			require.ErrorContains(t, err, "must be 32 hexadecimal digits")
 			require.NotErrorIs(t, err, lock.ErrNotHeld)
 		}
 	}

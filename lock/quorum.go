@@ -58,8 +58,8 @@ func (y *tally) against() int {
 }
 
 var (
-	errSameServer = errors.New("lock: its server is that of another member, which has voted")
-	errYoung      = errors.New("lock: its server was up for less than RedLockConfig.LongestLease: it may have forgotten a hold")
+	errSameServer = errors.New("its server is that of another member, which has voted: give each a master of its own")
+	errYoung      = errors.New("its server was up for less than RedLockConfig.LongestLease, it may have forgotten a hold: wait for that long")
 )
 
 // QuorumError says why there was no quorum for a RedLock. It is ErrNotAcquired
@@ -143,6 +143,9 @@ func (y *tally) error(r *RedLock) *QuorumError {
 			if other.TTL >= 0 {
 				ttls = append(ttls, other.TTL)
 			}
+		}
+		if b.vote == votedYoung {
+			b.err = fmt.Errorf("lock: %q: %w", r.members[b.member].name, b.err)
 		}
 		if b.err != nil {
 			e.Errs = append(e.Errs, b.err)

@@ -41,7 +41,7 @@ func (c *Client) readCount(ctx context.Context, op, name string) (int64, bool, e
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
-		return 0, false, fmt.Errorf("%w: %s of %q: it is no counter but %.50q", ErrNotALock, op, name, text)
+		return 0, false, fmt.Errorf("%w: %s of %q: it is no counter but %.50q: %s", ErrNotALock, op, name, text, otherName)
 	}
 	return n, true, nil
 }

@@ -47,8 +47,14 @@ type PermitsError struct {
 	next time.Duration // until permits expire; 0 if that is not known
 }
 
-func (e *PermitsError) Error() string {
-	return fmt.Sprintf("lock: %q has %d free permits, not %d", e.Name, e.Free, e.Wanted)
+func (e *PermitsError) Error() string { return textOf(e) }
+
+func (e *PermitsError) what() string {
+	return fmt.Sprintf("%q has %d free permits, not %d", e.Name, e.Free, e.Wanted)
+}
+
+func (e *PermitsError) hint() string {
+	return "try again later, give Acquire time to wait, or set more"
 }
 
 // Is makes errors.Is(err, ErrNotAcquired) true.
@@ -110,7 +116,7 @@ func (s *Semaphore) add(ctx context.Context, op string, n int64, refuse bool) er
 }
 
 func tooMany(op, name string) error {
-	return fmt.Errorf("lock: %s of %q: there would be more than %d permits", op, name, maxPermits)
+	return fmt.Errorf("lock: %s of %q: there would be more than %d permits: add or release fewer", op, name, maxPermits)
 }
 
 // change carries out a request whose only argument, but for the channel, is n. A

@@ -109,14 +109,27 @@ func TestEveryVersionsWordsAreUnderstood(t *testing.T) {
 				require.NotErrorIs(t, err, lock.ErrUnknown)
 				require.NotErrorIs(t, err, lock.ErrNotALock)
 				require.ErrorContains(t, err, "Redis refused")
+				require.Regexp(t, advice(text), err.Error())
 			case notALock:
 				require.ErrorIs(t, err, lock.ErrNotALock)
+				require.ErrorContains(t, err, ": use another name")
 			case forgotten:
 				require.NoError(t, err)
 				require.True(t, asText.Load())
 			}
 		})
 	}
+}
+
+// advice is how an error ends that Redis' refusal is the cause of.
+func advice(refusal string) string {
+	switch {
+	case strings.Contains(strings.ToLower(refusal), "pass") || strings.HasPrefix(refusal, "NOAUTH"):
+		return ": dial with a user and password that it knows$"
+	case strings.Contains(refusal, "permission") || strings.Contains(refusal, "executing the script can't"):
+		return ": give its user the rights that README.md lists$"
+	}
+	return ": see to what it says, it will refuse again$"
 }
 
 // A demoted master is left, so that the next dial can find the new one.

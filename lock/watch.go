@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -113,7 +114,7 @@ func (w *watch) cancelWith(ctx context.Context, cancel context.CancelCauseFunc) 
 
 // causeOf is what a context that ends with err has as its cause.
 func causeOf(err error) error {
-	if err == ErrNotHeld {
+	if errors.Is(err, ErrNotHeld) {
 		return context.Canceled // the ordinary end: it was unlocked
 	}
 	return err
