@@ -151,8 +151,7 @@ func family(c *lock.Client, name string) []object {
 		{
 			name: "FencedMutex", kind: "mutex", force: fenced.ForceUnlock,
 			others: []string{"redisson_lock_token:{" + key + "}"},
-			deeds: append(mutexDeeds(fenced),
-				deed{"Token", func(ctx context.Context) error { _, err := fenced.Token(ctx); return err }}),
+			deeds:  mutexDeeds(fenced),
 		},
 		{
 			name: "FairMutex", kind: "mutex", force: fair.ForceUnlock,
@@ -177,7 +176,7 @@ func family(c *lock.Client, name string) []object {
 				{"Acquire", waiting(func(ctx context.Context) error { return semaphore.Acquire(ctx, 1) })},
 				{"Release", func(ctx context.Context) error { return semaphore.Release(ctx, 1) }},
 				{"Drain", func(ctx context.Context) error { _, err := semaphore.Drain(ctx); return err }},
-				{"Inspect", func(ctx context.Context) error { _, err := semaphore.Inspect(ctx); return err }},
+				{"Available", func(ctx context.Context) error { _, err := semaphore.Available(ctx); return err }},
 			},
 		},
 		{
@@ -197,7 +196,6 @@ func family(c *lock.Client, name string) []object {
 				{"TrySet", func(ctx context.Context) error { _, err := latch.TrySet(ctx, 2); return err }},
 				{"Wait", waiting(latch.Wait)},
 				{"Count", func(ctx context.Context) error { _, err := latch.Count(ctx); return err }},
-				{"Inspect", func(ctx context.Context) error { _, err := latch.Inspect(ctx); return err }},
 				{"CountDown", latch.CountDown},
 				{"Reset", func(ctx context.Context) error { _, err := latch.Reset(ctx); return err }},
 			},

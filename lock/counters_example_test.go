@@ -89,8 +89,8 @@ func ExamplePermitSemaphore() {
 	_, err = sem.TryAcquire(ctx, 2)
 	fmt.Println(work.Err(), errors.Is(err, lock.ErrNotAcquired))
 	fmt.Println(held.Unlock(ctx))
-	n, _ := sem.Available(ctx)
-	fmt.Println(n)
+	info, _ := sem.Inspect(ctx)
+	fmt.Println(info.Available)
 	// Output:
 	// <nil> true
 	// <nil>
@@ -118,8 +118,8 @@ func ExamplePermitSemaphore_Release() {
 	fmt.Println(left > time.Hour)
 	fmt.Println(sem.Release(ctx, id))
 	fmt.Println(errors.Is(sem.Release(ctx, id), lock.ErrNotHeld))
-	n, _ := sem.Available(ctx)
-	fmt.Println(n)
+	info, _ := sem.Inspect(ctx)
+	fmt.Println(info.Available)
 	fmt.Println(errors.Is(held.Unlock(ctx), lock.ErrLost)) // the process that took it may still be there
 	// Output:
 	// <nil>

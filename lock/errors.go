@@ -231,7 +231,7 @@ func (e *UnknownError) hint() string {
 	switch e.Op {
 	case "acquire", "drain":
 		return "try again, what it may have taken is given back"
-	case "reenter", "extend", "force", "inspect", "token", "wait", "lease", "ttl", "uptime":
+	case "reenter", "extend", "force", "inspect", "wait", "lease", "ttl", "uptime":
 		return "try again"
 	case "release", "handoff", "set permits", "add permits", "set lease", "set count", "count down", "reset", "delete", "expire":
 		return "the client goes on trying"

@@ -94,8 +94,6 @@ func TestAnErrorNamesItsLock(t *testing.T) {
 	says(err, lock.ErrNotAcquired)
 	_, err = c.FairMutex(name).Lock(held.Context(ctx))
 	says(err, nil)
-	_, err = c.Mutex(name).Token(ctx)
-	says(err, nil)
 	_, err = c.Mutex(name).TryLockFor(ctx, time.Microsecond)
 	says(err, nil)
 	says(c.Semaphore(name).Release(ctx, -1), nil)

@@ -107,8 +107,6 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 	require.NoError(t, latch.Wait(ctx))
 	_, err = latch.Reset(ctx)
 	require.NoError(t, err)
-	_, err = c.FencedMutex("m").Token(ctx)
-	require.NoError(t, err)
 	_, err = permits.Inspect(ctx)
 	require.NoError(t, err)
 	for _, force := range []func(context.Context) (bool, error){c.FairMutex("f").ForceUnlock, c.RWMutex("r").Writer().ForceUnlock, c.FencedMutex("m").ForceUnlock} {

@@ -87,19 +87,6 @@ func TestTheHalvesOfARWMutexSayWhatTheyAre(t *testing.T) {
 	require.False(t, locked(rw.Reader()))
 }
 
-// TestOnlyAFencedMutexHasATokenOfItsOwn: the others say where theirs is.
-func TestOnlyAFencedMutexHasATokenOfItsOwn(t *testing.T) {
-	c := fixture.ClientOf(t, onRedis(t), lock.Config{})
-	for kind, mu := range kinds(c, t.Name()) {
-		_, err := mu.Token(bounded.Context(t))
-		if kind == "fenced" {
-			require.NoError(t, err)
-		} else {
-			require.ErrorContains(t, err, "Held.Token", kind)
-		}
-	}
-}
-
 // TestAMultiLockOfEveryKind is taken, held and given back as a whole.
 func TestAMultiLockOfEveryKind(t *testing.T) {
 	s := onRedis(t)

@@ -113,7 +113,7 @@ func (latchWait) refusal(time.Duration) error                         { return e
 
 // look returns nil if the latch is open, and that it has room for all.
 func (l *CountDownLatch) look(ctx context.Context) (int64, error) {
-	n, _, err := l.c.readCount(ctx, "wait", l.name)
+	n, err := l.c.readCount(ctx, "wait", l.name)
 	switch {
 	case err != nil:
 		return 0, err
@@ -123,22 +123,10 @@ func (l *CountDownLatch) look(ctx context.Context) (int64, error) {
 	return 1, nil
 }
 
-// Count returns what is left to be counted down, 0 if the latch is open.
+// Count returns what is left to be counted down, 0 if the latch is open. What it
+// says may be over when it returns. An answer that does not come is ErrUnknown.
 // Redisson's getCount.
 func (l *CountDownLatch) Count(ctx context.Context) (int64, error) {
-	info, err := l.Inspect(ctx)
-	return info.Count, err
-}
-
-// LatchInfo is what Redis knows of a latch.
-type LatchInfo struct {
-	Closed bool
-	Count  int64 // what is left to be counted down; 0 if it is open
-}
-
-// Inspect reads the latch from Redis. What it says may be over when it returns.
-// An answer that does not come is ErrUnknown.
-func (l *CountDownLatch) Inspect(ctx context.Context) (LatchInfo, error) {
-	n, _, err := l.c.readCount(ctx, "inspect", l.name)
-	return LatchInfo{Closed: n > 0, Count: max(n, 0)}, err
+	n, err := l.c.readCount(ctx, "inspect", l.name)
+	return max(n, 0), err
 }

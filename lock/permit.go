@@ -283,22 +283,16 @@ func (x *Held) Permits() []string {
 	return ids
 }
 
-// Available returns how many permits are free now, those whose deadline is over
-// among them. Redisson's availablePermits.
-func (p *PermitSemaphore) Available(ctx context.Context) (int64, error) {
-	info, err := p.Inspect(ctx)
-	return info.Available, err
-}
-
 // PermitInfo is what Redis knows of a PermitSemaphore.
 type PermitInfo struct {
 	Exists    bool  // it was set
-	Available int64 // free permits; negative while more are taken than there are to be
+	Available int64 // free permits, those whose deadline is over among them; negative while more are taken than there are to be
 	Taken     int64 // permits that are taken and not over by this client's clock
 }
 
 // Inspect reads the semaphore from Redis. What it says may be over when it
-// returns. An answer that does not come is ErrUnknown.
+// returns. An answer that does not come is ErrUnknown. Redisson's
+// availablePermits and acquiredPermits.
 func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
 	if err := p.s.c.checkName(p.s.name); err != nil {
 		return PermitInfo{}, err

@@ -70,9 +70,9 @@ func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
 	_, _, err = sem.Drain(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.NoError(t, sem.Set(ctx, 5)) // two less than are taken
-	available, err := sem.Available(ctx)
+	info, err = sem.Inspect(ctx)
 	require.NoError(t, err)
-	require.EqualValues(t, -2, available)
+	require.EqualValues(t, -2, info.Available)
 	require.NoError(t, rest.Unlock(ctx))
 	require.ErrorIs(t, rest.Unlock(ctx), lock.ErrNotHeld)
 	hears(t, psc, "2")
@@ -113,9 +113,9 @@ func TestPermitsAreRenewedAndThoseOfTheDeadComeBack(t *testing.T) {
 		require.LessOrEqual(t, time.Since(start), 31*time.Second, "it waits for the permits' end, no longer")
 		require.NoError(t, more.Unlock(context.Background()))
 		require.NoError(t, held.Unlock(context.Background()))
-		available, err := c.PermitSemaphore("s").Available(context.Background())
+		info, err = c.PermitSemaphore("s").Inspect(context.Background())
 		require.NoError(t, err)
-		require.EqualValues(t, 4, available)
+		require.EqualValues(t, 4, info.Available)
 		require.NoError(t, c.Close(context.Background()))
 	})
 }
@@ -242,9 +242,9 @@ func TestPermitWaitersAreServedInOrderAndCancelTakesNothing(t *testing.T) {
 	require.NoError(t, all.Unlock(ctx))
 	bounded.Wait(t, &wg)
 	require.Equal(t, 0, order[0], "three at once are not passed by one")
-	n, err := a.PermitSemaphore(key).Available(ctx)
+	info, err := a.PermitSemaphore(key).Inspect(ctx)
 	require.NoError(t, err)
-	require.EqualValues(t, 3, n)
+	require.EqualValues(t, 3, info.Available)
 }
 
 func TestHeldPermitsOutliveFullMemoryAndCanBeReleased(t *testing.T) {

@@ -29,19 +29,19 @@ func (c *Client) readAt(ctx context.Context, op, name string, s *script.Script, 
 	return a.Reply, nil
 }
 
-// readCount returns the value of a counter, and whether there is one.
-func (c *Client) readCount(ctx context.Context, op, name string) (int64, bool, error) {
+// readCount returns the value of a counter, 0 if there is none.
+func (c *Client) readCount(ctx context.Context, op, name string) (int64, error) {
 	reply, err := c.read(ctx, op, name, script.Count)
 	if err != nil || reply == nil {
-		return 0, false, err
+		return 0, err
 	}
 	text, ok := reply.([]byte)
 	if !ok {
-		return 0, false, badReply(op, name, reply)
+		return 0, badReply(op, name, reply)
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
-		return 0, false, fmt.Errorf("%w: %s of %q: it is no counter but %.50q: %s", ErrNotALock, op, name, text, otherName)
+		return 0, fmt.Errorf("%w: %s of %q: it is no counter but %.50q: %s", ErrNotALock, op, name, text, otherName)
 	}
-	return n, true, nil
+	return n, nil
 }

@@ -105,9 +105,6 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 // now is the time for Probes.
 func (r *RedLock) now() waitqueue.Instant { return waitqueue.Instant(time.Since(r.start)) }
 
-// Quorum is how many members make a majority.
-func (r *RedLock) Quorum() int { return r.need }
-
 // Lock takes the lock and keeps it renewed on every member that it got until
 // Unlock; it waits while there is no quorum to be had. ctx bounds only the
 // waiting; one whose deadline is over makes one attempt, see Mutex.Lock.

@@ -93,9 +93,9 @@ func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 		require.ErrorAs(t, err, &short)
 		require.Zero(t, short.Acknowledged)
 		require.False(t, fixture.Exists(t, master, t.Name()))
-		free, err := permits.Available(ctx)
+		info, err := permits.Inspect(ctx)
 		require.NoError(t, err)
-		require.EqualValues(t, 5, free)
+		require.EqualValues(t, 5, info.Available)
 	}
 	_, err = fixture.MultiLock(t, c.Mutex(t.Name()), c.Mutex(t.Name()+"2")).Lock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotReplicated)

@@ -552,8 +552,8 @@ func TestWhatReplicasDoNotHaveIsGivenBackWhateverItsKind(t *testing.T) {
 		require.NotErrorIs(t, err, lock.ErrUnknown, name)
 		require.False(t, fixture.Exists(t, s, key), name)
 	}
-	n, err := c.PermitSemaphore(key + "permits").Available(ctx)
+	info, err := c.PermitSemaphore(key + "permits").Inspect(ctx)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, n)
+	require.EqualValues(t, 2, info.Available)
 	require.Zero(t, c.Stats().Held)
 }

@@ -243,24 +243,12 @@ func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free in
 	return 0, 0, err
 }
 
-// Available returns how many permits are free now. Redisson's
-// availablePermits.
+// Available returns how many permits are free now: negative after an Add that took
+// away more than were free, 0 if there is no semaphore, which TTL tells. What it
+// says may be over when it returns. An answer that does not come is ErrUnknown.
+// Redisson's availablePermits.
 func (s *Semaphore) Available(ctx context.Context) (int64, error) {
-	info, err := s.Inspect(ctx)
-	return info.Available, err
-}
-
-// SemaphoreInfo is what Redis knows of a semaphore.
-type SemaphoreInfo struct {
-	Exists    bool  // it was set, or permits were released
-	Available int64 // free permits; negative after an Add that took away more than were free
-}
-
-// Inspect reads the semaphore from Redis. What it says may be over when it
-// returns. An answer that does not come is ErrUnknown.
-func (s *Semaphore) Inspect(ctx context.Context) (SemaphoreInfo, error) {
-	n, ok, err := s.c.readCount(ctx, "inspect", s.name)
-	return SemaphoreInfo{Exists: ok, Available: n}, err
+	return s.c.readCount(ctx, "inspect", s.name)
 }
 
 func checkPermits(name, what string, n, least int64) error {

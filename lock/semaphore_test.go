@@ -50,9 +50,12 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	require.Equal(t, name, sem.Name())
 	psc := listener(t, s, "redisson_sc:{"+name+"}")
 
-	info, err := sem.Inspect(ctx)
+	n, err := sem.Available(ctx)
 	require.NoError(t, err)
-	require.Equal(t, lock.SemaphoreInfo{}, info)
+	require.Zero(t, n)
+	ttl, err := sem.TTL(ctx)
+	require.NoError(t, err)
+	require.Zero(t, ttl, "there is none")
 	set, err := sem.TrySet(ctx, 5)
 	require.NoError(t, err)
 	require.True(t, set)
@@ -74,7 +77,7 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	require.NoError(t, sem.Add(ctx, 4))
 	hears(t, psc, "7")
 	require.NoError(t, sem.Add(ctx, -9)) // tells nobody
-	n, err := sem.Available(ctx)
+	n, err = sem.Available(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, -2, n)
 	n, err = sem.Drain(ctx)
@@ -85,9 +88,12 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	n, err = sem.Drain(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 6, n)
-	info, err = sem.Inspect(ctx)
+	n, err = sem.Available(ctx)
 	require.NoError(t, err)
-	require.Equal(t, lock.SemaphoreInfo{Exists: true}, info)
+	require.Zero(t, n)
+	ttl, err = sem.TTL(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, -1, ttl, "there is one")
 	require.EqualValues(t, -1, fixture.Do(t, s, "PTTL", name), "Redisson's counter has no TTL")
 
 	// Every request leaves its result beside the counter, for 30 s at most.
@@ -302,7 +308,7 @@ func TestSemaphoreBadInput(t *testing.T) {
 	}
 	require.ErrorContains(t, sem.Add(ctx, -1<<63), "permits is")
 	require.ErrorContains(t, c.Semaphore("").Acquire(ctx, 1), "name is empty")
-	_, err = c.Semaphore("").Inspect(ctx)
+	_, err = c.Semaphore("").Available(ctx)
 	require.ErrorContains(t, err, "name is empty")
 	_, err = c.Semaphore("").Drain(ctx)
 	require.ErrorContains(t, err, "name is empty")
@@ -318,7 +324,7 @@ func TestSemaphoreBadInput(t *testing.T) {
 	fixture.Do(t, s, "SET", key+"s", "bob")
 	for _, key := range []string{key + "h", key + "s"} {
 		other := c.Semaphore(key)
-		_, err = other.Inspect(ctx)
+		_, err = other.Available(ctx)
 		require.Error(t, err)
 		for _, err := range []error{other.Acquire(ctx, 1), other.Release(ctx, 1), err} {
 			require.Error(t, err)
@@ -401,9 +407,9 @@ func TestALatchIsRedissonsCounter(t *testing.T) {
 	fixture.AwaitSubscribers(t, s, channel, 2)
 	require.NoError(t, latch.CountDown(ctx))
 	fixture.Do(t, s, "DECR", name) // Redisson's countDown
-	info, err := latch.Inspect(ctx)
+	n, err := latch.Count(ctx)
 	require.NoError(t, err)
-	require.Equal(t, lock.LatchInfo{Closed: true, Count: 1}, info)
+	require.EqualValues(t, 1, n)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	require.NoError(t, latch.CountDown(ended), "it works under a cancelled context")
@@ -412,7 +418,7 @@ func TestALatchIsRedissonsCounter(t *testing.T) {
 		require.NoError(t, bounded.Receive(t, done))
 	}
 	require.False(t, fixture.Exists(t, s, name))
-	n, err := latch.Count(ctx)
+	n, err = latch.Count(ctx)
 	require.NoError(t, err)
 	require.Zero(t, n)
 }

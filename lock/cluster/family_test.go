@@ -540,9 +540,6 @@ func TestFencedTokensRiseWhileTheirSlotMoves(t *testing.T) {
 		require.Greater(t, next.Token(), held.Token(), name)
 		last[name] = next.Token()
 		require.NoError(t, next.Unlock(ctx))
-		token, err := c.FencedMutex(name).Token(ctx)
-		require.NoError(t, err)
-		require.Equal(t, last[name], token, "Redisson's counter")
 	}
 	counter := func(name string) string { return "redisson_lock_token:" + name }
 	var all []string
