@@ -18,7 +18,19 @@ import (
 )
 
 // Client takes and renews locks. All methods are safe for concurrent use. A Client
-// must be closed.
+// must be closed. New and Open make one of one server, NewTopology one of a
+// Sentinel's master or of a Cluster (packages sentinel and cluster).
+//
+// Any request may be lost, and sent again, or late. One that takes or changes
+// something is refused by the server if it arrives later than its caller could have
+// waited. It is carried out after all while a server's clock is being set back,
+// after a failover to a server whose clock is behind, and where the user may not ask
+// for TIME. It may leave a lock that nobody holds until its lease is over.
+//
+// Errors tell "Redis said no" (ErrNotAcquired, ErrNotHeld, ErrLost) from "it is not
+// known" (ErrUnknown).
+//
+// A server that hangs costs only the locks that live on it.
 type Client struct {
 	// immutable after New
 	cfg      Config

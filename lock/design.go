@@ -1,6 +1,7 @@
 package lock
 
-// How it works: for those who change this package. What it promises is in doc.go.
+// How it works: for those who change this package. What it promises is said at Held and
+// Client.
 //
 // # States of a hold
 //

@@ -28,6 +28,17 @@ var (
 	ErrUnknown = errors.New("lock: outcome unknown")
 	// ErrClosed is returned when the Client is closed.
 	ErrClosed = errors.New("lock: client is closed")
+	// ErrNotALock is returned when the key, or one that belongs to it, is there but is
+	// no lock's: it has another type, or ForceUnlock found other things in it. It is
+	// left alone. A string with a TTL is ErrNotALock to ForceUnlock alone: see
+	// HeldError.Foreign.
+	ErrNotALock = errors.New("lock: the key is no lock")
+	// ErrNotReplicated is returned when fewer replicas than Config.Replicas have the
+	// lock, so it was given back.
+	ErrNotReplicated = errors.New("lock: not replicated")
+	// ErrUpgrade is returned when the owner holds the lock for reading and wants it
+	// for writing, which could only wait for itself.
+	ErrUpgrade = errors.New("lock: the owner holds the lock for reading")
 )
 
 // hinted is what an error of this package has that says what happened and what to do, so that
@@ -122,10 +133,6 @@ const tryLater = "try again later, or give Lock time to wait"
 
 // Is makes errors.Is(err, ErrNotAcquired) true.
 func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
-
-// ErrNotReplicated is returned when fewer replicas than Config.Replicas have the
-// lock, so it was given back.
-var ErrNotReplicated = errors.New("lock: not replicated")
 
 // ReplicationError says how many replicas have an acquisition. It is
 // ErrNotReplicated.

@@ -53,11 +53,11 @@ const (
 // and a queue of the dead ends by itself. TryLock takes the lock only if nobody waits.
 // ForceUnlock leaves the queue, and its first has its turn.
 //
-// Beside Redisson those times are times of day, by the clock of whoever looks. One
-// of Redisson's is waited for as Redisson does, for up to 300 s after its turn
-// came. Redisson waits 10 s and an IOTimeout for one of ours that gives no sign; a
-// Java process whose clock is 8 s ahead takes a live one for dead, and that one
-// goes to the end.
+// Those times are times of day: the server's. Java processes, and clients whose user
+// may not ask for TIME, use their own clocks; one that is 8 s ahead takes a live
+// waiter for dead, and that one goes to the end. A waiter of Redisson's is waited for
+// as Redisson does, for up to 300 s after its turn came. Redisson waits 10 s and an
+// IOTimeout for one of ours that gives no sign.
 //
 // The lock is never handed on inside a process, so it is slower than a plain
 // Mutex under contention, which is fair enough for most.

@@ -11,6 +11,16 @@ import (
 
 // Held is one successful Lock or TryLock; a re-entry has a Held of its own. It
 // is given back by one Unlock. All methods are safe for concurrent use.
+//
+// No two owners hold a lock at the same time, as long as Redis keeps the key. A hold
+// is trusted until shortly before Redis would let its key expire (package renewal);
+// at that moment Done and Context end.
+//
+// That cannot protect what a holder does after it was told, or while its process
+// stands still. Only the resource can, by checking Token. If Redis loses the key (a
+// failover to a replica that did not have it, eviction, DEL, a clock that is set
+// forward), another may have the lock at once; the holder is told at its next
+// renewal.
 type Held struct {
 	h       *hold // immutable
 	renewed bool  // it came from Lock, not LockFor, and wants renewal still; guarded by h.mu

@@ -123,12 +123,6 @@ func (m *Mutex) HeldBy(ctx context.Context) bool {
 	return h != nil && h.lease.Valid()
 }
 
-// ErrNotALock is returned when the key, or one that belongs to it, is there but is
-// no lock's: it has another type, or ForceUnlock found other things in it. It is
-// left alone. A string with a TTL is ErrNotALock to ForceUnlock alone: see
-// HeldError.Foreign.
-var ErrNotALock = errors.New("lock: the key is no lock")
-
 // forceTries is how often ForceUnlock reads a lock that goes from one holder to
 // the next each time before it can be deleted.
 const forceTries = 16

@@ -12,8 +12,12 @@ import (
 // (Client.Mutex); one whose waiters are served in order over all processes
 // (Client.FairMutex); one with a counter of tokens of its own
 // (Client.FencedMutex); or a half of a RWMutex. All methods are safe for concurrent
-// use. Who holds it is an owner that travels in the context: Lock with no owner
-// in its context makes a fresh one, Lock(held.Context(ctx)) re-enters.
+// use.
+//
+// It is held by an owner, which takes the place of Java's thread and travels in the
+// context. Lock makes a fresh owner unless its context carries one, as those of
+// Held.Context and WithOwner do. Calls with the same owner do not exclude each
+// other: they re-enter.
 type Mutex struct {
 	c    *Client // immutable
 	name string  // immutable
@@ -25,7 +29,8 @@ func (m *Mutex) Name() string { return m.name }
 
 // Lock takes the lock and keeps it renewed until Unlock; it waits while another
 // owner holds it. ctx bounds only the waiting: its end later changes nothing.
-// This is Redisson's lock().
+// The release wakes it; if pub/sub fails or is not permitted, it is delayed by at
+// most Config.MaxPoll. This is Redisson's lock().
 //
 // When ctx ends first, the error is ctx.Err() (errors.Is), and ErrNotAcquired
 // if the last try said that another holds the lock, or ErrUnknown if its

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -38,10 +37,6 @@ type RWMutex struct {
 	c    *Client // immutable
 	name string  // immutable
 }
-
-// ErrUpgrade is returned when the owner holds the lock for reading and wants it
-// for writing, which could only wait for itself.
-var ErrUpgrade = errors.New("lock: the owner holds the lock for reading")
 
 // RWMutex returns the read-write lock of that name. It does no I/O and keeps
 // nothing. A bad name is reported by the first call that uses it.
