@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"go/doc"
+	"go/format"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -143,7 +144,7 @@ func exampleLines(t *testing.T) string {
 }
 
 // compiledOnly are the examples that need servers that nobody has at hand.
-var compiledOnly = []string{"lock/cluster ExampleNew", "lock/sentinel ExampleNew"}
+var compiledOnly = []string{"lock/cluster ExampleNew", "lock/sentinel Example"}
 
 // TestExamplesAreRun: one without an output is not.
 func TestExamplesAreRun(t *testing.T) {
@@ -177,28 +178,38 @@ func TestExamplesAreRun(t *testing.T) {
 // TestExamplesAreWhole: pkg.go.dev shows an example with what it uses, if that is
 // in the same file; what is elsewhere would be undefined there.
 func TestExamplesAreWhole(t *testing.T) {
-	ofPackage := map[string]bool{}
+	ofPackage, programs := map[string]bool{}, map[string]string{}
 	for _, tree := range []string{"wheel", "renewal", "lock"} {
 		require.NoError(t, filepath.WalkDir(filepath.Join(root(t), tree), func(name string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, "_test.go") {
 				return err
 			}
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+			files := token.NewFileSet()
+			file, err := parser.ParseFile(files, name, nil, parser.ParseComments)
 			if err != nil {
 				return err
 			}
+			of := filepath.Base(filepath.Dir(name))
 			for _, e := range doc.Examples(file) {
 				if e.Name == "" {
-					ofPackage[filepath.Base(filepath.Dir(name))] = true
+					ofPackage[of] = true
 				}
 				if e.Play == nil {
 					t.Errorf("Example%s of %s uses what is not in its file", e.Name, name)
+					continue
 				}
+				var program strings.Builder
+				require.NoError(t, format.Node(&program, files, e.Play))
+				programs[of+"_Example"+e.Name+"/main.go"] = program.String()
 			}
 			return nil
 		}))
 	}
-	require.True(t, ofPackage["lock"], "package lock has an example of its own")
+	for _, first := range []string{"wheel", "renewal", "lock", "cluster", "sentinel", "locktest"} {
+		require.True(t, ofPackage[first], "package %s has no example of its own, which pkg.go.dev shows first", first)
+	}
+	dir, env := userModule(t, programs)
+	run(t, dir, env, "go", "vet", "./...")
 }
 
 // normalized is code without its indentation and empty lines.

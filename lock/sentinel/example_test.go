@@ -10,7 +10,7 @@ import (
 	"github.com/wheellock/wheellock/lock/sentinel"
 )
 
-func ExampleNew() {
+func Example() {
 	ctx := context.Background()
 	master, err := sentinel.New(sentinel.Config{
 		Master:      "mymaster",
