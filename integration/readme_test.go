@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
 	"go/doc"
 	"go/format"
 	"go/parser"
@@ -318,6 +319,67 @@ func TestREADMENamesWhatThereIs(t *testing.T) {
 		}
 	}
 	require.Greater(t, named, 50, "the expression has found too little")
+}
+
+// readmeValues are what the calls in README.md's tables and sentences are made with.
+const readmeValues = `package calls
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/cluster"
+)
+
+var (
+	ctx     context.Context
+	d, ttl  time.Duration
+	n       int64
+	name    string
+	id      string
+	pool    *redis.Pool
+	client  *lock.Client
+	a, b, c *lock.Mutex
+	mu      *lock.Mutex
+	held    *lock.Held
+	sem     *lock.Semaphore
+	permits *lock.PermitSemaphore
+	latch   *lock.CountDownLatch
+	_       cluster.Options
+)
+
+func _() {
+`
+
+// TestREADMECallsCompile: what stands in backquotes and is one of our calls, or a value of
+// ours, compiles as it stands.
+func TestREADMECallsCompile(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "README.md"))
+	require.NoError(t, err)
+	prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(text), "")
+	ours := regexp.MustCompile(`^(client|mu|held|sem|permits|latch|lock|cluster)\.[A-Z]\w*[({]`)
+	var calls strings.Builder
+	calls.WriteString(readmeValues)
+	count := 0
+	for _, m := range regexp.MustCompile("`([^`\n]*)`").FindAllStringSubmatch(prose, -1) {
+		if !ours.MatchString(m[1]) {
+			continue
+		}
+		e, err := parser.ParseExpr(m[1])
+		require.NoError(t, err, "%s in README.md", m[1])
+		count++
+		if _, isCall := e.(*ast.CallExpr); !isCall {
+			calls.WriteString("\t_ = ")
+		}
+		calls.WriteString(m[1] + "\n")
+	}
+	require.Greater(t, count, 40, "the expression has found too little")
+	calls.WriteString("}\n")
+	dir, env := userModule(t, map[string]string{"calls.go": calls.String()})
+	run(t, dir, env, "go", "build", "-gcflags=-e", ".")
 }
 
 // TestREADMEFiguresAreMeasured: its three rows, and what it says of others that
