@@ -266,6 +266,16 @@ func TestStatsShowACallbackThatHangs(t *testing.T) {
 	})
 }
 
+func TestAStoppedWheelIsNotBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, wheel.Config{})
+		require.NoError(t, w.Schedule(new(wheel.Timer), time.Second, taskFunc(nothing)))
+		w.Stop()
+		advance(time.Minute)
+		require.Zero(t, w.Stats().Behind)
+	})
+}
+
 func TestStatsShowAnExecutorThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := make(chan struct{})

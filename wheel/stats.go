@@ -36,7 +36,11 @@ func (w *Wheel) Stats() Stats {
 		SlowCallbacks:   w.slow.Load(),
 		Panics:          w.panics.Load(),
 	}
-	if tick := min(w.passing.Load(), w.earliest()); tick != never {
+	tick := w.passing.Load()
+	if !w.stopped.Load() { // later nothing is due, whatever the shards had
+		tick = min(tick, w.earliest())
+	}
+	if tick != never {
 		st.Behind = time.Duration(max(0, now-tick*int64(w.cfg.Tick)))
 	}
 	for i := range w.shards {
