@@ -53,7 +53,10 @@ func ExampleClient_Close() {
 	jobs.Store(short.Name(), short)
 	fmt.Println("lost:", <-dropped)
 
-	// The service gets SIGTERM.
+	// The service gets SIGTERM. One deadline ends all of it, because each Unlock takes
+	// Config.UnlockTimeout while Redis is down.
+	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
 	leaving := make(chan *lock.Held)
 	var wg sync.WaitGroup
 	for range 64 {
@@ -66,12 +69,13 @@ func ExampleClient_Close() {
 		})
 	}
 	for _, held := range jobs.Range {
-		leaving <- held.(*lock.Held)
+		select {
+		case leaving <- held.(*lock.Held):
+		case <-bounded.Done(): // the rest is left to its TTL
+		}
 	}
 	close(leaving)
 	wg.Wait()
-	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
 	fmt.Println("held:", client.Stats().Held, "closed:", client.Close(bounded))
 	// Output:
 	// lost: short
