@@ -25,7 +25,7 @@ import (
 // something is refused by the server if it arrives later than its caller could have
 // waited. It is carried out after all while a server's clock is being set back,
 // after a failover to a server whose clock is behind, and where the user may not ask
-// for TIME. It may leave a lock that nobody holds until its lease is over.
+// for TIME. Such a request may leave a lock that nobody holds until its lease is over.
 //
 // Errors tell "Redis said no" (ErrNotAcquired, ErrNotHeld, ErrLost) from "it is not
 // known" (ErrUnknown).
