@@ -1,5 +1,12 @@
 package lock
 
+import (
+	"context"
+	"fmt"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+)
+
 // FencedMutex returns a Mutex whose fencing tokens come from Redisson's counter, so
 // that holders in Go and in Java get tokens of one sequence: the format of
 // RFencedLock, a counter redisson_lock_token:{name} beside the lock's hash. Its Lock is
@@ -12,4 +19,18 @@ package lock
 // plain Mutex they start again if Redis loses its data. ForceUnlock leaves the counter.
 func (c *Client) FencedMutex(name string) *Mutex {
 	return &Mutex{c: c, name: c.key(name), kind: fencedKind}
+}
+
+// Token returns the token of the last fresh acquisition of a FencedMutex, whoever's it
+// was, 0 if there was none. Other kinds have no counter of their own, and return an
+// error: there is Held.Token. This is Redisson's getToken.
+func (m *Mutex) Token(ctx context.Context) (int64, error) {
+	if err := m.c.checkName(m.name); err != nil {
+		return 0, err
+	}
+	if m.kind != fencedKind {
+		return 0, fmt.Errorf("lock: token of %q: only a lock of Client.FencedMutex has a counter of its own; the token of a hold is Held.Token", m.name)
+	}
+	n, err := m.c.readCount(ctx, "token", keys.FencedCounter(m.name))
+	return n, err
 }

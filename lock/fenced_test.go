@@ -23,6 +23,10 @@ func TestFencedTokensAreRedissonsCounter(t *testing.T) {
 	mu := c.FencedMutex(key)
 	counter := "redisson_lock_token:{app:" + key + "}"
 	require.Equal(t, "app:"+key, mu.Name())
+	token, err := mu.Token(ctx)
+	require.NoError(t, err)
+	require.Zero(t, token)
+
 	held, err := mu.Lock(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, held.Token())
@@ -45,14 +49,15 @@ func TestFencedTokensAreRedissonsCounter(t *testing.T) {
 	_, err = mu.TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	fixture.Do(t, s, "DEL", "app:"+key)
-	held, err = mu.Lock(ctx)
-	require.NoError(t, err)
-	require.EqualValues(t, 3, held.Token())
-	require.NoError(t, held.Unlock(ctx))
+	require.NoError(t, mu.Do(ctx, func(ctx context.Context) error {
+		token, err := mu.Token(ctx)
+		require.EqualValues(t, 3, token)
+		return err
+	}))
 	locked, err := mu.IsLocked(ctx)
 	require.NoError(t, err)
 	require.False(t, locked)
-	_, err = c.FencedMutex("").Lock(ctx)
+	_, err = c.FencedMutex("").Token(ctx)
 	require.ErrorContains(t, err, "name is empty")
 }
 
@@ -101,7 +106,9 @@ func TestFencedHandOffsHaveRisingTokens(t *testing.T) {
 		})
 	}
 	bounded.Wait(t, &wg)
-	require.Equal(t, []byte(strconv.Itoa(turns)), fixture.Do(t, s, "GET", "redisson_lock_token:{"+key+"}"))
+	token, err := a.FencedMutex(key).Token(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, turns, token)
 }
 
 func TestAMutexIsNotReenteredAsAnotherSort(t *testing.T) {
@@ -179,10 +186,8 @@ func TestFencedMutexAgainstAModel(t *testing.T) {
 		calls := drawCalls(rt, []string{"try", "try", "try for", "unlock", "force"}, 2)
 		name := keyOf(t)
 		for server, clients := range servers {
-			first, err := clients[0].FencedMutex(name).Lock(bg)
+			token, err := clients[0].FencedMutex(name).Token(bg) // an earlier round's
 			require.NoError(rt, err)
-			token := first.Token() // behind those of earlier rounds
-			require.NoError(rt, first.Unlock(bg))
 			holder, helds := 0, []*lock.Held(nil)
 			for _, x := range calls {
 				owner, what := 10*(x.Client+1)+int(x.N), fmt.Sprint(server, x)
@@ -221,6 +226,9 @@ func TestFencedMutexAgainstAModel(t *testing.T) {
 					}
 					holder, helds = 0, nil
 				}
+				last, err := mu.Token(bg)
+				require.NoError(rt, err, what)
+				require.Equal(rt, token, last, what)
 				info, err := mu.Inspect(bg)
 				require.NoError(rt, err, what)
 				require.Equal(rt, len(helds), timesHeld(info), what)
