@@ -31,6 +31,7 @@ func TestLeaseModel(t *testing.T) {
 					"extend":      m.extend,
 					"set fixed":   m.setFixed,
 					"move":        m.move,
+					"pass":        m.pass,
 					"delete":      m.delete,
 					"network":     m.setNetwork,
 					"wait":        m.wait,
@@ -169,11 +170,36 @@ func (m *model) move(rt *rapid.T) {
 	require.Equal(rt, !ended, l.lease.Move(m.lane(rt)))
 }
 
-func (m *model) delete(rt *rapid.T) {
+// pass gives a lease to another holder of the same key: from now on it is the other's.
+func (m *model) pass(rt *rapid.T) {
 	l := m.any(rt)
-	m.s.delete(l.key)
-	if l.deleted.IsZero() {
-		l.deleted = time.Now()
+	to := &modelLease{holder: &holder{store: m.s.store, key: l.key}, since: l.since, deleted: l.deleted}
+	if m.cfg.MaxHold > 0 {
+		to.until = time.Now().Add(m.cfg.MaxHold)
+	}
+	end := l.lease.Deadline()
+	reaches := func(until time.Time) bool { return !until.IsZero() && !end.Before(until) }
+	can := l.lease.Valid() && !l.fixed && !reaches(l.until) && !reaches(to.until)
+	require.Equal(rt, can, l.lease.Pass(&to.lease, to.holder))
+	if !can {
+		require.False(rt, to.lease.Valid())
+		return
+	}
+	require.False(rt, l.lease.Valid())
+	require.False(rt, l.lease.Release())
+	require.True(rt, to.lease.Valid())
+	require.Equal(rt, end, to.lease.Deadline())
+	l.released, to.deadline, to.seen = true, end, time.Now()
+	m.leases = append(m.leases, to)
+}
+
+func (m *model) delete(rt *rapid.T) {
+	key := m.any(rt).key
+	m.s.delete(key)
+	for _, l := range m.leases {
+		if l.key == key && l.deleted.IsZero() {
+			l.deleted = time.Now()
+		}
 	}
 }
 

@@ -1,0 +1,44 @@
+package renewal
+
+import "time"
+
+// Pass gives the lease to another record in its place, without asking the store, to
+// which both owners are the same. to, which was not held before, has the trust and
+// the due time of l from now on, and a renewal that is under way counts for it. l is
+// released. MaxHold counts anew. A loss is told to the owner that has the lease at
+// that moment.
+//
+// Pass returns false, and changes nothing, if the lease has ended, or is fixed, or
+// reaches its MaxHold or that of the new owner with the trust that it has.
+func (l *Lease) Pass(to *Lease, owner Owner) bool {
+	ln := l.lock()
+	if ln == nil {
+		return false
+	}
+	defer ln.mu.Unlock()
+	if to.lane.Load() != nil {
+		panic("renewal: bug: Pass to a lease that was held before")
+	}
+	trust, until := instant(l.trust.Load()), never
+	m := ln.dog.moment(time.Now())
+	if most := ln.dog.cfg.MaxHold; most > 0 {
+		until = m.at.plus(most)
+	}
+	if state(l.state.Load()) != held || !l.trusted(m) || l.final() || trust >= until {
+		return false
+	}
+	to.owner, to.until = owner, until
+	to.trust.Store(int64(trust))
+	to.wall.Store(l.wall.Load())
+	to.pos, to.home, to.due = l.pos, l.home, l.due
+	to.check, to.alone, to.fails, to.moves = l.check, l.alone, l.fails, l.moves
+	to.home.leases[to.pos] = to
+	to.lane.Store(ln)
+	to.state.Store(uint32(held))
+	l.home = nil
+	l.state.Store(uint32(released))
+	return true
+}
+
+// Owner returns the owner of the lease; nil before Hold and Pass.
+func (l *Lease) Owner() Owner { return l.owner }

@@ -1,0 +1,86 @@
+package renewal_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// another returns a holder of the same key.
+func (h *holder) another() *holder { return &holder{store: h.store, key: h.key} }
+
+// TestALeaseThatIsPassedOnInFlightGetsTheAnswer: what the store says to a request of
+// the old owner is for the new one, a no too.
+func TestALeaseThatIsPassedOnInFlightGetsTheAnswer(t *testing.T) {
+	for _, there := range []bool{true, false} {
+		forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+			s := &store{}
+			w, ln := newLane(t, s, cfg)
+			h := s.hold(t, ln, renewedFor(30*time.Second))
+			if !there {
+				s.delete(h.key)
+			}
+			s.setFault(func() fault { return fault{before: time.Second, after: 2 * time.Second} })
+			for w.Stats().InFlight == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			synctest.Wait()
+			s.setFault(func() fault { return fault{} })
+			next := h.another()
+			require.True(t, h.lease.Pass(&next.lease, next))
+			require.False(t, h.lease.Valid())
+			before := next.lease.Deadline()
+			time.Sleep(4 * time.Second)
+			require.Empty(t, h.reasons(), "it has been released")
+			if there {
+				require.Empty(t, next.reasons())
+				require.True(t, next.lease.Deadline().After(before))
+				time.Sleep(time.Minute)
+				require.True(t, next.lease.Release(), "it is renewed")
+			} else {
+				require.Equal(t, []renewal.Reason{renewal.NotOwner}, next.reasons())
+			}
+			require.Zero(t, w.Stats().Leases)
+		})
+	}
+}
+
+func TestMaxHoldCountsAnewForWhomALeaseIsPassedTo(t *testing.T) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		cfg.MaxHold = time.Minute
+		s := &store{}
+		_, ln := newLane(t, s, cfg)
+		h := s.hold(t, ln, renewedFor(30*time.Second))
+		time.Sleep(20 * time.Second)
+		next := h.another()
+		require.True(t, h.lease.Pass(&next.lease, next))
+		time.Sleep(59 * time.Second)
+		require.True(t, next.lease.Valid())
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []renewal.Reason{renewal.MaxHold}, next.reasons())
+		require.Empty(t, h.reasons())
+	})
+}
+
+func TestALeaseThatIsNotToBeRenewedIsNotPassedOn(t *testing.T) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		cfg.MaxHold = time.Minute
+		s := &store{}
+		_, ln := newLane(t, s, cfg)
+		fixed, old := s.hold(t, ln, fixedFor(30*time.Second)), s.hold(t, ln, renewedFor(30*time.Second))
+		next := fixed.another()
+		require.False(t, fixed.lease.Pass(&next.lease, next))
+		require.True(t, fixed.lease.Release())
+		time.Sleep(45 * time.Second) // its trust reaches its MaxHold
+		require.False(t, old.lease.Pass(&next.lease, next))
+		require.True(t, old.lease.Valid())
+		require.True(t, old.lease.Release())
+		require.False(t, old.lease.Pass(&next.lease, next), "it has ended")
+		require.False(t, new(renewal.Lease).Pass(&next.lease, next), "it was never held")
+		require.Nil(t, next.lease.Owner())
+	})
+}
