@@ -43,6 +43,14 @@ func (a *attempt) request(f string) command {
 	return cmd
 }
 
+// more is how many tokens the attempt reserves for those who wait behind it.
+func (a *attempt) more() int64 {
+	if a.waiter == nil || a.kind != mutexKind || !a.renewed {
+		return 0
+	}
+	return a.waiter.more
+}
+
 // try sends the acquire script once.
 func (a *attempt) try(ctx context.Context) (*Held, error) {
 	c, f := a.c, a.field()
@@ -56,8 +64,8 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 		if writer != "" {
 			withdraw(c, name, writer)
 		}
-		switch token, _, err := c.scripts.parseAcquire(name, ans); {
-		case token > 0 || ans.Taken:
+		switch g, _, err := c.scripts.parseAcquire(name, ans); {
+		case g.token > 0 || ans.Taken:
 			c.orphans.add(k, name, f, lease)
 		case mayHaveRun(ans, err):
 			c.orphans.addUnanswered(k, name, f, lease, ans.Open)
@@ -70,7 +78,7 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	} else {
 		ans = c.scripts.send(ctx, a.name, cmd, late)
 	}
-	token, other, err := c.scripts.parseAcquire(a.name, ans)
+	g, other, err := c.scripts.parseAcquire(a.name, ans)
 	switch {
 	case err != nil:
 		if ans.Taken || mayHaveRun(ans, err) {
@@ -81,24 +89,27 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	case other != nil:
 		return nil, other
 	}
-	return a.grant(ctx, ans, token)
+	return a.grant(ctx, ans, g)
 }
 
 // grant makes a hold of an acquisition that Redis said yes to.
-func (a *attempt) grant(ctx context.Context, ans pipe.Answer, token int64) (*Held, error) {
+func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g granted) (*Held, error) {
 	c := a.c
 	if ans.Acks < c.cfg.Replicas {
 		a.undo(ctx)
 		return nil, &ReplicationError{Name: a.name, Wanted: c.cfg.Replicas, Acknowledged: ans.Acks}
 	}
-	h := &hold{shard: a.shard, name: a.name, kind: a.kind, owner: a.owner, seq: a.seq, token: token, count: 1}
+	h, owner := newHold(c.tables.newRun(a.owner, a.seq, ans.Stamp, g))
+	h.shard, h.name, h.kind = a.shard, a.name, a.kind
+	h.owner, h.seq, h.token, h.count = a.owner, a.seq, g.token, 1
+	h.lengthen(a.lease)
 	if !a.kind.exclusive() {
 		h.token = 0 // none was minted
 	}
 	if a.renewed {
 		h.renewing = 1
 	}
-	err := c.lane(h.name).keep(h, renewal.Terms{Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed})
+	err := c.lane(h.name).keep(h, owner, renewal.Terms{Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed})
 	switch {
 	case errors.Is(err, renewal.ErrClosed) && isClosed(c.closing):
 		a.retire()

@@ -17,7 +17,7 @@ func (h *hold) Name() string { return h.name }
 func (h *hold) Key() string { return h.kind.rules().key(h.name) }
 
 // AppendField implements carrier.Owner.
-func (h *hold) AppendField(b []byte) []byte { return h.appendFieldTail(b) }
+func (h *hold) AppendField(b []byte) []byte { return h.appendOwnTail(b) }
 
 // Touch implements carrier.Owner.
 func (h *hold) Touch() byte { return h.name[0] + h.owner.text[0] }

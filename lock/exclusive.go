@@ -15,7 +15,7 @@ type mutexes struct{}
 
 func (mutexes) acquire(a *attempt, field string) command {
 	counter, least := a.c.scripts.counterOf(a.kind, a.name)
-	return command{script: script.Acquire, keys: 2, args: []any{a.name, counter, field, ms(a.lease), least}}
+	return command{script: script.Acquire, keys: 2, args: []any{a.name, counter, field, ms(a.lease), least, a.more()}}
 }
 
 func (mutexes) release(s *scripts, name, field string) command {

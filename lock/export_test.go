@@ -97,7 +97,7 @@ func GrantWhileClosing(held *Held, closeBetween func()) (taken, told bool) {
 	w := newWaiter(h.shard, queueKey{h.name, mutexQueue}, a)
 	defer w.leave()
 	w.look()
-	if next, _ := c.tables.leaving(h); next != w {
+	if c.tables.leaving(h).waiter != w {
 		panic("the waiter is not the next")
 	}
 	next := &hold{shard: h.shard, name: h.name, kind: h.kind, count: 1}

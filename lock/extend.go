@@ -40,6 +40,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		if h.kind == permitKind {
 			a.Stamp = began // Redis is told an end, not a length
 		}
+		h.lengthen(d)
 		switch n, ok := a.Reply.(int64); {
 		case a.Err != nil:
 			err := h.shard.c.scripts.callError("extend", h.name, a)

@@ -235,7 +235,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 		return nil, &HeldError{Name: a.name, TTL: ttl, Foreign: other.foreign}
 	}
 	p.settle()
-	return a.grant(ctx, ans, token)
+	return a.grant(ctx, ans, granted{token: token})
 }
 
 // retire takes a new field, which is to have the place of this one: a copy of the

@@ -222,6 +222,13 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last 
 // ended unknown.
 func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, error) {
 	h := x.h
+	c := h.shard.c
+	var n succession
+	if !again && busy == nil {
+		if n = c.tables.leaving(h); n.token > 0 && c.pass(h, n) {
+			return isUnlocked, x.released()
+		}
+	}
 	if !again && !h.lease.Release() { // its trust ended just now
 		h.orphan()
 		return isUnlocked, x.given(h.lostByLease(renewal.TrustEnded))
@@ -229,9 +236,9 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 	var r returned
 	err := busy
 	if busy == nil {
-		r, err = h.shard.c.handOverOrRelease(ctx, h, again)
+		r, err = c.handOverOrRelease(ctx, h, n)
 	} else {
-		h.shard.tables.forget(h)
+		c.tables.forget(h)
 	}
 	switch {
 	case err != nil:
@@ -246,8 +253,14 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 		h.lose(lost)
 		return isUnlocked, x.given(lost)
 	}
+	return isUnlocked, x.released()
+}
+
+// released is given of the last one of a hold that ended as it should.
+func (x *Held) released() error {
+	h := x.h
 	if hook := h.shard.c.hooks.Released; hook != nil && !h.is(unseen) {
 		h.shard.c.hooks.call(hook, Event{Name: h.name, Token: h.token})
 	}
-	return isUnlocked, x.given(nil)
+	return x.given(nil)
 }

@@ -50,6 +50,7 @@ const (
 	leaving                    // the last Unlock has begun; no re-entry any more; set under mu
 	unseen                     // it was handed to a waiter that had left: Hooks.Released is not told of it
 	unsure                     // a request may have prolonged it in Redis by more than is known here
+	longer                     // it was given a longer lease than Config.Lease, which its key may still have
 	lost                       // it is no hold any more, though the client's tables may have it for a moment yet
 )
 
@@ -82,17 +83,22 @@ func (h *hold) anotherHeld(renewed bool) *Held {
 	return x
 }
 
-// field is the hold's field in the lock's hash, used by no other hold ever.
+// field is the hold's field in the lock's hash, which no hold but those of its run ever
+// uses.
 func (h *hold) field() string {
 	b := make([]byte, 0, 80)
 	if h.kind != permitKind {
 		b = append(append(b, h.shard.c.id...), ':')
 	}
-	return string(h.appendFieldTail(b))
+	if r := h.run(); r != nil {
+		return string(r.appendTail(b))
+	}
+	return string(h.appendOwnTail(b))
 }
 
-// appendFieldTail appends what comes after the client's id in the field.
-func (h *hold) appendFieldTail(b []byte) []byte {
+// appendOwnTail appends what comes after the client's id in the field of a hold of no
+// run.
+func (h *hold) appendOwnTail(b []byte) []byte {
 	if h.kind == permitKind { // the ids, and how many
 		return strconv.AppendUint(append(b, h.owner.text...), h.owner.id, 10)
 	}
@@ -104,16 +110,11 @@ func (h *hold) appendFieldTail(b []byte) []byte {
 	return b
 }
 
-// orphanFor leaves the field of a hold to the orphans, for so long.
-func (h *hold) orphanFor(lease time.Duration) {
-	h.shard.c.orphans.add(h.kind, h.name, h.field(), lease)
-}
-
 // orphan leaves the field of a hold that was given out to the orphans, for as
 // long as Redis may have it.
 func (h *hold) orphan() {
 	left := time.Until(h.lease.Deadline()) + h.shard.c.dog.Config().Margin + h.shard.c.cfg.IOTimeout
-	h.orphanFor(max(left, h.shard.c.cfg.Lease))
+	h.shard.c.orphans.add(h.kind, h.name, h.field(), max(left, h.shard.c.cfg.Lease))
 }
 
 // reenter takes one more count. It returns errGone if the hold is no more and
@@ -138,6 +139,7 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	if !ok || n != 0 && n != 1 {
 		return nil, badReply("reenter", h.name, a.Reply)
 	}
+	h.lengthen(lease)
 	trusted := n == 1 && h.lease.Extend(a.Stamp, lease)
 	if n == 1 && !trusted {
 		h.set(unsure, true)
@@ -164,6 +166,13 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 		h.settle()
 	}
 	return h.anotherHeld(renewed), nil
+}
+
+// lengthen notes that the key may have been given so long a lease.
+func (h *hold) lengthen(lease time.Duration) {
+	if lease > h.shard.c.cfg.Lease {
+		h.set(longer, true)
+	}
 }
 
 // rest ends x's wish that the hold be renewed: once it is nobody's, the longest

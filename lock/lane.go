@@ -99,13 +99,13 @@ func (l *lane) Retire() { l.leases.Close() }
 // watchdog.
 func (l *lane) Close() { l.carrier.Close() }
 
-// keep has the watchdog look after h, which a request that was stamped in terms
-// acquired. A nil lane is that of no server.
-func (l *lane) keep(h *hold, terms renewal.Terms) error {
+// keep has the watchdog look after h, whose lease belongs to o, and which a request that
+// was stamped in terms acquired. A nil lane is that of no server.
+func (l *lane) keep(h *hold, o carrier.Owner, terms renewal.Terms) error {
 	if l == nil {
 		return servers.ErrNoServer
 	}
-	return l.leases.Hold(&h.lease, h, terms)
+	return l.leases.Hold(&h.lease, o, terms)
 }
 
 // place takes h, whose key is on the lane's server, to the lane, where it is looked

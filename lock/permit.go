@@ -219,7 +219,7 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 	}
 	a.owner.id = uint64(taken)
 	ans.Stamp = began // what Redis was told counts from then, not from when it was sent
-	held, err := a.grant(ctx, ans, 0)
+	held, err := a.grant(ctx, ans, granted{})
 	return held, free, err
 }
 

@@ -245,25 +245,25 @@ func (s *shard) tookLocked(h *hold, w *waiter) (ended *queue) {
 }
 
 // leavingLocked tells the queues of h's name that the last Unlock of h is about to
-// end it on Redis. It returns the waiter that h may be handed to, or nil, and whether
-// a run of hand-overs led to h.
-func (s *shard) leavingLocked(h *hold) (next *waiter, run bool) {
+// end it, and returns what comes after it.
+func (s *shard) leavingLocked(h *hold) (n succession) {
 	for _, k := range queuesOf(h.kind) {
 		q := s.queues.get(queueKey{h.name, k})
 		if q == nil {
 			continue
 		}
-		run = q.line.Run() > 0
-		first, done := q.line.Leaving(h.owner, h, s.tables.now())
+		n.inRun = q.line.Run() > 0
+		first, over, done := q.line.Leaving(h.owner, h, s.tables.now())
+		n.over = over
 		if h.kind.exclusive() { // else others may have it too
 			q.probe.Releasing(s.tables.now())
 		}
 		s.stepLocked(done)
 		if first != nil {
-			next = first.User.(*waiter)
+			s.succeedLocked(h, first.User.(*waiter), &q.line, &n)
 		}
 	}
-	return next, run
+	return n
 }
 
 // handedLocked tells the queue of h's name that next, which is among the client's

@@ -21,89 +21,127 @@ type returned struct {
 }
 
 // handOverOrRelease ends h on Redis, whose lease the caller has released: it is handed
-// to the first waiter of this client, or released if there is none, if a run of
-// hand-offs is over, or if an earlier handOverOrRelease of h went unanswered (again).
-func (c *Client) handOverOrRelease(ctx context.Context, h *hold, again bool) (returned, error) {
-	var run runEnd
-	defer func() { c.tables.forgetAfter(h, run) }() // nobody of this client goes on before
-	inRun := false
-	if !again {
-		var w *waiter
-		if w, inRun = c.tables.leaving(h); w != nil {
-			r, err := c.handOver(ctx, h, w)
-			if !errors.Is(err, errRefused) {
-				return r, err
-			}
+// to the waiter of this client that comes after it, or released if there is none, or at
+// the end of a run if others wait.
+func (c *Client) handOverOrRelease(ctx context.Context, h *hold, n succession) (r returned, err error) {
+	m := c.listening(h.name)
+	told := int64(0)
+	defer func() { // nobody of this client goes on before
+		var end runEnd
+		if n.inRun {
+			end = m.runEnd(told)
+		}
+		c.tables.forgetAfter(h, end)
+	}()
+	if n.waiter != nil {
+		if r, told, err = c.handOver(ctx, h, n, m); !errors.Is(err, errRefused) {
+			return r, err
 		}
 	}
-	// Read before the release is sent: its message may come before its answer.
-	heard, ours := c.router.Server(h.name).Subscriber().Heard(keys.Channel(h.name))
-	began := time.Now()
-	n, r, err := h.release(ctx)
-	if err != nil {
-		return r, err
+	answer, r, err := h.release(ctx)
+	told = max(answer-1, 0)
+	return r, err
+}
+
+// listening is what this client had heard of a channel before it sent something there.
+type listening struct {
+	heard uint64 // messages
+	ours  int64  // its own subscriptions, of those that are told
+	began time.Time
+}
+
+// listening is called before the request is sent: its message may come before its
+// answer.
+func (c *Client) listening(name string) listening {
+	heard, subscribed := c.router.Server(name).Subscriber().Heard(keys.Channel(name))
+	m := listening{heard: heard, began: time.Now()}
+	if subscribed {
+		m.ours = 1
 	}
-	others := n - 1 // who was told
-	if ours {
-		others--
-		heard++
-	}
-	if inRun {
-		run = runEnd{others: others, heard: heard, roundTrip: time.Since(began)}
-	}
-	return r, nil
+	return m
+}
+
+// runEnd is the end of a run by a release that so many subscribers were told of.
+func (m listening) runEnd(told int64) runEnd {
+	return runEnd{others: told - m.ours, heard: m.heard + uint64(m.ours), roundTrip: time.Since(m.began)}
 }
 
 // errRefused: Redis refused a hand-off (it is out of memory, say) and changed
 // nothing; a plain release may pass.
 var errRefused = errors.New("lock: the hand-off was refused")
 
-// handOver makes w's hold out of h, in one script.
-func (c *Client) handOver(ctx context.Context, h *hold, w *waiter) (returned, error) {
-	a := w.wants.(*attempt) // its terms and its owner do not change
-	next := &hold{shard: h.shard, name: h.name, kind: h.kind, owner: a.owner, seq: c.seqs.Add(1), count: 1}
+// handOver makes the hold of the next waiter out of h, in one script. At the end of a
+// run that releases it instead if others wait, and told is how many subscribers heard.
+func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listening) (r returned, told int64, err error) {
+	a := n.waiter.wants.(*attempt) // its terms and its owner do not change
+	kind, name, lease, seq := h.kind, h.name, a.lease, c.seqs.Add(1)
+	field := (&hold{shard: h.shard, kind: kind, owner: a.owner, seq: seq}).field()
+	late := func(ans pipe.Answer) {
+		if _, released := releasedInstead(ans.Reply); released {
+			return
+		}
+		switch g, _, err := c.scripts.parseAcquire(name, ans); {
+		case g.token > 0:
+			c.orphans.add(kind, name, field, lease)
+		case mayHaveRun(ans, err):
+			c.orphans.addUnanswered(kind, name, field, lease, ans.Open)
+		}
+	}
+	ans, r, err := h.resend(ctx, "handoff", func() pipe.Answer {
+		counter, least := c.scripts.counterOf(kind, name)
+		args := []any{name, counter, h.field(), field, ms(lease), least, n.more}
+		if n.over {
+			args = append(args, keys.Channel(name), m.ours, c.scripts.publish())
+		}
+		return c.scripts.callToken(ctx, script.Handoff, late, least, args...)
+	})
+	if err != nil {
+		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
+			return r, 0, errRefused
+		}
+		if !ans.Left || r.open.written { // a last request that was left has late
+			c.orphans.addUnanswered(kind, name, field, lease, r.open.until())
+		}
+		return r, 0, err
+	}
+	if told, released := releasedInstead(ans.Reply); released {
+		return r, told, nil
+	}
+	g, _, err := c.scripts.parseAcquire(name, ans)
+	switch {
+	case err != nil:
+		return r, 0, err
+	case g.token == 0:
+		r.gone = true
+		return r, 0, nil
+	}
+	next, owner := newHold(c.tables.newRun(a.owner, seq, ans.Stamp, g))
+	next.shard, next.name, next.kind = h.shard, name, kind
+	next.owner, next.seq, next.token, next.count = a.owner, seq, g.token, 1
 	next.first.h, next.first.renewed = next, a.renewed
 	if a.renewed {
 		next.renewing = 1
 	}
-	late := func(ans pipe.Answer) {
-		switch token, _, err := c.scripts.parseAcquire(next.name, ans); {
-		case token > 0:
-			next.orphanFor(a.lease)
-		case mayHaveRun(ans, err):
-			c.orphans.addUnanswered(next.kind, next.name, next.field(), a.lease, ans.Open)
-		}
-	}
-	ans, r, err := h.resend(ctx, "handoff", func() pipe.Answer {
-		counter, least := c.scripts.counterOf(h.kind, h.name)
-		return c.scripts.callToken(ctx, script.Handoff, late, least, h.name, counter, h.field(), next.field(), ms(a.lease), least)
-	})
-	if err != nil {
-		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
-			return r, errRefused
-		}
-		if !ans.Left || r.open.written { // a last request that was left has late
-			c.orphans.addUnanswered(next.kind, next.name, next.field(), a.lease, r.open.until())
-		}
-		return r, err
-	}
-	token, _, err := c.scripts.parseAcquire(h.name, ans)
-	switch {
-	case err != nil:
-		return r, err
-	case token == 0:
-		r.gone = true
-		return r, nil
-	}
-	next.token = token
-	watched := c.lane(next.name).keep(next, renewal.Terms{Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed}) == nil
+	next.lengthen(lease)
+	watched := c.lane(name).keep(next, owner, renewal.Terms{Stamp: ans.Stamp, TTL: lease, Fixed: !a.renewed}) == nil
 	if !watched {
 		// The yes came after its trust had ended: the waiters go on by themselves.
-		next.orphanFor(a.lease)
-		return r, nil
+		c.orphans.add(kind, name, field, lease)
+		return r, 0, nil
 	}
-	c.tables.deliver(h, w, next)
-	return r, nil
+	c.tables.deliver(h, n.waiter, next)
+	return r, 0, nil
+}
+
+// releasedInstead reads the answer of a hand-over at the end of a run by which the lock
+// was released.
+func releasedInstead(reply any) (told int64, released bool) {
+	values, _ := reply.([]any)
+	if len(values) != 2 || values[0] != any(int64(2)) {
+		return 0, false
+	}
+	told, ok := values[1].(int64)
+	return told, ok
 }
 
 // releaseUnclaimed gives back, in the background, what was handed to a waiter that has

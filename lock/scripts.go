@@ -73,23 +73,35 @@ func (s *scripts) publish() string {
 	return "publish"
 }
 
-// parseAcquire reads the acquire script's answer: token, or who else holds the
-// lock.
-func (s *scripts) parseAcquire(name string, a pipe.Answer) (token int64, other *HeldError, err error) {
+// granted is what a script that takes a lock brought.
+type granted struct {
+	token int64 // 0: it was not taken
+	more  int64 // tokens that are reserved behind it
+}
+
+// parseAcquire reads the answer of a script that takes a lock: what it brought, or who
+// else holds the lock.
+func (s *scripts) parseAcquire(name string, a pipe.Answer) (g granted, other *HeldError, err error) {
 	if a.Err != nil {
-		return 0, nil, s.callError("acquire", name, a)
+		return g, nil, s.callError("acquire", name, a)
 	}
 	if values, ok := a.Reply.([]any); ok && (len(values) == 2 || len(values) == 3) {
 		acquired, ok1 := values[0].(int64)
 		value, ok2 := values[1].(int64)
 		switch {
-		case ok1 && ok2 && acquired == 1 && value > 0 && len(values) == 2:
-			return value, nil, nil
+		case ok1 && ok2 && acquired == 1 && value > 0:
+			g.token = value
+			if len(values) == 3 {
+				g.more, ok1 = values[2].(int64)
+			}
+			if ok1 && g.more >= 0 {
+				return g, nil, nil
+			}
 		case ok1 && ok2 && acquired == 0:
-			return 0, &HeldError{Name: name, TTL: ttlOf(value), Foreign: len(values) == 3}, nil
+			return g, &HeldError{Name: name, TTL: ttlOf(value), Foreign: len(values) == 3}, nil
 		}
 	}
-	return 0, nil, badReply("acquire", name, a.Reply)
+	return granted{}, nil, badReply("acquire", name, a.Reply)
 }
 
 // callError makes of an unanswered or refused call what the user gets.

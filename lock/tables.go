@@ -154,17 +154,13 @@ func (t *tables) forgetAfter(h *hold, run runEnd) {
 	}
 }
 
-// leaving tells the queue of h's name that h is about to end on Redis. It returns the
-// waiter that h is to be handed to, or nil, and whether a run of hand-overs led to h.
-func (t *tables) leaving(h *hold) (next *waiter, run bool) {
+// leaving tells the queue of h's name that h is about to end, and returns what comes
+// after it.
+func (t *tables) leaving(h *hold) succession {
 	s := h.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next, run = s.leavingLocked(h)
-	if next != nil && next.wants.(*attempt).kind != h.kind {
-		next = nil
-	}
-	return next, run
+	return s.leavingLocked(h)
 }
 
 // deliver makes next, which h was handed over as, the hold of its name and gives it to

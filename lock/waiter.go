@@ -29,6 +29,7 @@ type waiter struct {
 	wake chan struct{} // of capacity 1: look again; nil until it sleeps for the first time
 
 	mark     waitqueue.Mark // of its last try
+	more     int64          // at that, how many hand-overs might follow inside the client
 	last     error          // what the last try that was answered, or failed, said
 	began    time.Time      // of its waiting; zero if it did not have to
 	unknowns int            // unknown outcomes in a row, but for those that the queue's Probe counts
@@ -165,6 +166,9 @@ func (w *waiter) look() turn {
 				break
 			}
 			w.mark, t.line = q.probe.Began(now), true
+			if w.more = 0; q.line.Len() > 1 {
+				w.more = int64(q.line.Ahead(true))
+			}
 		} else {
 			w.mark = q.probe.Beside()
 		}

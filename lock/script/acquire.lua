@@ -5,10 +5,12 @@
 -- ARGV[1]  field of the hold, never used before
 -- ARGV[2]  lease in ms, at least 1
 -- ARGV[3]  least token: wall seconds * 2^20 + microseconds
--- ARGV[4+] fields of earlier attempts whose outcome their client never learned
+-- ARGV[4]  how many more tokens the client wants, for those whom it hands the lock to
+-- ARGV[5+] fields of earlier attempts whose outcome their client never learned
 --
--- Answers {1, token} acquired (token 0: none was minted), {0, pttl} held by another (pttl in ms, -1: none),
--- {0, pttl, 1} held by another library.
+-- Answers {1, token} acquired (token 0: none was minted), {1, token, more} with so many more
+-- tokens behind it, {0, pttl} held by another (pttl in ms, -1: none), {0, pttl, 1} held by
+-- another library.
 local lease = tonumber(ARGV[2])
 local floor = tonumber(ARGV[3])
 if not lease or lease < 1 or not floor then
@@ -27,20 +29,20 @@ end
 local mine = others > 0 and redis.call('hexists', KEYS[1], ARGV[1]) == 1
 if others > 0 and not mine then
   local owed = {}
-  for i = 4, #ARGV do
+  for i = 5, #ARGV do
     if not owed[ARGV[i]] then
       owed[ARGV[i]] = true
       others = others - redis.call('hexists', KEYS[1], ARGV[i])
     end
   end
   if others > 0 then
-    for i = 4, #ARGV do
+    for i = 5, #ARGV do
       redis.call('hdel', KEYS[1], ARGV[i])
     end
     return {0, redis.call('pttl', KEYS[1])}
   end
 end
-local token = 0
+local token, more = 0, 0
 if KEYS[2] then
   -- A counter that is no number is overwritten: the least token rises by itself.
   local last = tonumber(redis.call('get', KEYS[2]) or '0') or 0
@@ -48,12 +50,18 @@ if KEYS[2] then
     return redis.error_reply('ERR wheellock: the token counter ' .. KEYS[2] .. ' is past 2^53; delete it')
   end
   token = math.max(math.floor(last) + 1, floor)
-  redis.call('set', KEYS[2], string.format('%.0f', token))
+  -- Tokens of a counter that is lost go on from the time. Ahead of it by more than 10 ms
+  -- none is reserved.
+  more = tonumber(ARGV[4]) or 0
+  if token + more - floor > 10485 then
+    more = 0
+  end
+  redis.call('set', KEYS[2], string.format('%.0f', token + more))
 end
 -- In this order the key is never gone: one that is may not be touched while its
 -- slot moves to another server of a Cluster.
 redis.call('hset', KEYS[1], ARGV[1], '1')
-for i = 4, #ARGV do
+for i = 5, #ARGV do
   redis.call('hdel', KEYS[1], ARGV[i])
 end
 -- A repeated request must not shorten what its first arrival, or a renewal, gave.
@@ -65,5 +73,8 @@ if not mine or redis.call('pttl', KEYS[1]) < lease then
     end
     return set
   end
+end
+if more > 0 then
+  return {1, token, more}
 end
 return {1, token}

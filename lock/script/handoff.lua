@@ -1,4 +1,5 @@
--- Releases a mutex's hold and takes it for another owner of the same client.
+-- Releases a mutex's hold and takes it for another owner of the same client; at the end
+-- of a run only if nobody else is there who hears of the release.
 --
 -- KEYS[1]  the lock's hash
 -- KEYS[2]  the fencing-token counter; without it no token is minted
@@ -6,9 +7,15 @@
 -- ARGV[2]  field of the hold that begins, never used before
 -- ARGV[3]  lease in ms of the new hold, at least 1
 -- ARGV[4]  least token: wall seconds * 2^20 + microseconds
+-- ARGV[5]  how many more tokens the client wants, for those whom it hands the lock to
+-- ARGV[6]  at the end of a run: channel on which a release wakes waiters; otherwise none
+-- ARGV[7]  how many of the channel's subscribers are the client's own
+-- ARGV[8]  command that publishes there
 --
 -- Answers {1, token} done now, or by an earlier arrival of this request
--- (token 0: none was minted); {0, pttl} neither hold is there (pttl -2: nobody's is).
+-- (token 0: none was minted), {1, token, more} with so many more tokens behind it;
+-- {2, told} released, and so many subscribers told; {0, pttl} neither hold is there
+-- (pttl -2: nobody's is).
 local lease = tonumber(ARGV[3])
 local floor = tonumber(ARGV[4])
 if not lease or lease < 1 or not floor then
@@ -29,7 +36,17 @@ if not repeated then
     return {0, redis.call('pttl', KEYS[1])}
   end
 end
-local token = 0
+if ARGV[6] and not repeated then
+  local told = redis.pcall(ARGV[8], ARGV[6], '0')
+  if type(told) == 'table' then
+    told = tonumber(ARGV[7]) + 1 -- who is not told may wait all the same
+  end
+  if told > tonumber(ARGV[7]) then
+    redis.call('hdel', KEYS[1], ARGV[1])
+    return {2, told}
+  end
+end
+local token, more = 0, 0
 -- The commands that memory can refuse come first, so that a refusal changes nothing.
 if KEYS[2] then
   local last = tonumber(redis.call('get', KEYS[2]) or '0') or 0
@@ -37,7 +54,13 @@ if KEYS[2] then
     return redis.error_reply('ERR wheellock: the token counter ' .. KEYS[2] .. ' is past 2^53; delete it')
   end
   token = math.max(math.floor(last) + 1, floor)
-  redis.call('set', KEYS[2], string.format('%.0f', token))
+  -- Tokens of a counter that is lost go on from the time. Ahead of it by more than 10 ms
+  -- none is reserved.
+  more = tonumber(ARGV[5]) or 0
+  if token + more - floor > 10485 then
+    more = 0
+  end
+  redis.call('set', KEYS[2], string.format('%.0f', token + more))
 end
 if repeated then
   if redis.call('pttl', KEYS[1]) < lease then
@@ -51,5 +74,8 @@ else
     return set
   end
   redis.call('hdel', KEYS[1], ARGV[1])
+end
+if more > 0 then
+  return {1, token, more}
 end
 return {1, token}

@@ -77,10 +77,10 @@ var tokenText string
 
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
-	Acquire = expiring("acquire", acquireText, "186a9aadd8e28893ccea3e4fb042983e64517e95")
+	Acquire = expiring("acquire", acquireText, "6ca0079f98203a1788fe2a0b198205d572cd990d")
 	Reenter = expiring("reenter", reenterText, "78b6996de0736e1025749d373ff770e679f47a8e")
 	Release = &Script{"release", releaseText, "94dcf313eb35522b878b0c39c60d08db2f988ac2", false}
-	Handoff = expiring("handoff", handoffText, "9cf5d167651f59c69315c5f458763018aaa0b6c6")
+	Handoff = expiring("handoff", handoffText, "98a5d482176b6b7a29625f33cbb7a6fa1f1f16cd")
 	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba", false}
 	Guard   = expiring("guard", guardText, "b97e6a22d5ba2e3c341023f0ce9ef114dd10e631")
 	Inspect = &Script{"inspect", inspectText, "2886b82180fba8066dab35a8bcc021aa28560d52", false}

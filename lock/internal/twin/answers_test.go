@@ -34,7 +34,7 @@ func (w *world) callOf(m *msg) call {
 	c := call{notAfter: m.notAfter, keys: []string{object}}
 	switch m.do {
 	case doLock, doLockFor:
-		c.script, c.args = script.Acquire, append([]string{name, ms, "1"}, fields...)
+		c.script, c.args = script.Acquire, append([]string{name, ms, "1", "0"}, fields...)
 	case doRead:
 		own := ""
 		if m.own != none {
@@ -73,7 +73,7 @@ func (w *world) callOf(m *msg) call {
 	case doRenew:
 		c.script, c.args = script.Renew, []string{ms, "", name}
 	case doHandOver:
-		c.script, c.args = script.Handoff, []string{name, w.fieldName(m.toSeq), ms, "1"}
+		c.script, c.args = script.Handoff, []string{name, w.fieldName(m.toSeq), ms, "1", "0"}
 	case doGuard:
 		c.script, c.keys, c.args = script.Guard, []string{object, guardedBy}, []string{name, "get"}
 	case doForce:

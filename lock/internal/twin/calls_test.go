@@ -72,13 +72,16 @@ func (d *draw) counted() []string {
 	return []string{name}
 }
 
+// more are tokens to reserve.
+func (d *draw) more() string { return d.of("more tokens", "0", "1", "64", "10484", "10485") }
+
 func (d *draw) floor() string { return d.of("least token", "1", "10", "1048576", "x") }
 
 var families = []family{
 	{"mutex", []string{name, "y", keys.Counter, "guarded"}, []string{"c:1:1", "mode", "other", "7", "9007199254740990", "abc"}, []drawn{
 		{script.Acquire, func(d *draw) call {
 			f := d.field()
-			return called(d.counted(), append([]string{f, d.lease(), d.floor()}, d.some(others(fields, f)...)...)...)
+			return called(d.counted(), append([]string{f, d.lease(), d.floor(), d.more()}, d.some(others(fields, f)...)...)...)
 		}},
 		{script.Reenter, func(d *draw) call { return called([]string{name}, d.field(), d.count(), d.lease()) }},
 		{script.Release, func(d *draw) call {
@@ -86,7 +89,11 @@ var families = []family{
 		}},
 		{script.Handoff, func(d *draw) call {
 			f := d.field()
-			return called(d.counted(), f, d.of("next", others(fields, f)...), d.lease(), d.floor())
+			args := []string{f, d.of("next", others(fields, f)...), d.lease(), d.floor(), d.more()}
+			if rapid.Bool().Draw(d.t, "end of a run") {
+				args = append(args, "channel", d.of("own subscriptions", "0", "1"), "publish")
+			}
+			return called(d.counted(), args...)
 		}},
 		{script.Renew, func(d *draw) call {
 			return called([]string{name, "y", name}, d.lease(), "c:", d.of("rest", "1:1", "1:2"), d.of("rest", "1:1", "1:2"), "1:3")

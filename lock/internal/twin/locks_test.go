@@ -91,16 +91,16 @@ func acquire(x *exec) any {
 	if other := x.foreign(key); other != nil {
 		return other
 	}
-	mine, owed := x.has(key, field), x.distinct(key, x.from(4))
+	mine, owed := x.has(key, field), x.distinct(key, x.from(5))
 	if !mine && x.hlen(key) > len(owed) {
 		for _, f := range owed {
 			x.hdel(key, f)
 		}
 		return no(0, x.pttl(key))
 	}
-	token := int64(0)
+	token := no(0)
 	if len(x.keys) > 1 {
-		token = x.token(x.keys[1], floor)
+		token = x.tokens(x.keys[1], floor, 4)
 	}
 	x.hset(key, field, "1")
 	for _, f := range owed {
@@ -110,7 +110,7 @@ func acquire(x *exec) any {
 		x.pexpire(key, lease)
 	}
 	x.atLeast(key, lease)
-	return no(1, token)
+	return append(no(1), token...)
 }
 
 func reenter(x *exec) any {
@@ -133,18 +133,24 @@ func handoff(x *exec) any {
 	if !repeated && !x.has(key, old) {
 		return no(0, x.pttl(key))
 	}
-	token := int64(0)
+	if channel := x.arg(6); channel != "" && !repeated {
+		if told := x.publish(channel, "0"); told > x.integer(7) {
+			x.hdel(key, old)
+			return no(2, told)
+		}
+	}
+	token := no(0)
 	if len(x.keys) > 1 {
-		token = x.token(x.keys[1], floor)
+		token = x.tokens(x.keys[1], floor, 5)
 	}
 	if repeated {
 		x.atLeast(key, lease)
-		return no(1, token)
+		return append(no(1), token...)
 	}
 	x.hset(key, field, "1")
 	x.hdel(key, old)
 	x.pexpire(key, lease)
-	return no(1, token)
+	return append(no(1), token...)
 }
 
 func release(x *exec) any {

@@ -403,14 +403,31 @@ var (
 )
 
 // token mints a fencing token: one more than the last, and at least floor.
-func (x *exec) token(key string, floor float64) int64 {
+func (x *exec) token(key string, floor float64) int64 { return x.mint(key, floor, 0) }
+
+// tokens mints one, and reserves as many more as ARGV[i] says, if that is not far ahead
+// of the time.
+func (x *exec) tokens(key string, floor float64, i int) []any {
+	wanted, _ := x.number(i)
+	more := int64(wanted)
+	first := x.mint(key, floor, more)
+	if more == 0 || float64(first+more)-floor > 10485 {
+		return no(first)
+	}
+	return no(first, more)
+}
+
+func (x *exec) mint(key string, floor float64, more int64) int64 {
 	value, _ := x.get(key)
 	last, _ := number(value)
 	if !(last < 1<<53-2) {
 		panic(refusal("ERR wheellock: the token counter " + key + " is past 2^53; delete it"))
 	}
 	token := int64(max(math.Floor(last)+1, floor))
-	x.set(key, strconv.FormatInt(token, 10), 0)
+	if float64(token+more)-floor > 10485 {
+		more = 0
+	}
+	x.set(key, strconv.FormatInt(token+more, 10), 0)
 	return token
 }
 

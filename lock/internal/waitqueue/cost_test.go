@@ -80,7 +80,7 @@ func TestNothingIsAllocatedButTheCaller(t *testing.T) {
 		}
 		l.Began(&c[0])
 		l.Took(&c[0], h)
-		next, _ := l.Leaving(0, h, 0)
+		next, _, _ := l.Leaving(0, h, 0)
 		l.Handed(0, h, next, h, 0)
 		l.Take(next)
 		l.Leaving(next.Owner, h, 0)

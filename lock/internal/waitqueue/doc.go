@@ -26,7 +26,8 @@
 //   - A hold that was handed over is taken by its caller, or is returned to be
 //     passed on by the step in which that caller leaves or the Line closes. Others
 //     of its owner may re-enter it before that.
-//   - A run of hand-overs ends after Run.Length or Run.Time.
+//   - A run of hand-overs ends after Run.Length or Run.Time. Then the object is
+//     handed over only by a script that releases it if another client waits.
 //   - After Close every caller gives up, and nothing is handed over or kept.
 //   - While the object is free for the first in line, as far as the client can
 //     know, a probe is under way or due: at once after a message, a confirmation
@@ -76,10 +77,10 @@
 // answer.
 //
 // The last Unlock of a hold calls Leaving. If that names a caller, the hold may be
-// handed to it, in memory or by a script, and Handed says that it was. Otherwise
-// it is released. Before the I/O of either comes Releasing, unless others can have
-// the object too. After a hold has ended come Freed, RunEnded if a run ended and
-// others were told, and Gone.
+// handed to it, in memory unless the run is over, or by a script, and Handed says
+// that it was. Otherwise it is released. Before the I/O of either comes Releasing,
+// unless others can have the object too. After a hold has ended come Freed, RunEnded
+// if a run ended and others were told, and Gone.
 //
 // # States
 //

@@ -142,7 +142,7 @@ func (w *world) encode(b []byte) []byte {
 	for n := range w.holds {
 		if h := &w.holds[n]; h.at != noHold || h.redis {
 			e.put(int8(n), int8(h.at), h.count, h.to, h.as)
-			e.bits(h.redis, h.executed, h.ok, h.runOver)
+			e.bits(h.redis, h.executed, h.ok, h.runOver, h.over, h.told)
 		}
 	}
 	// the order in line, and of those that an owner lets read

@@ -388,41 +388,60 @@ func (l *Line[O, H]) exit(c *Caller[O, H]) (orphan H, had bool) {
 
 // Leaving notes that nobody has the hold h of that owner any more and that it is
 // to end now. It returns the caller that h may be handed to, or nil if h is to be
-// released. Handed or Gone comes next, in the same step or when Redis has answered.
-func (l *Line[O, H]) Leaving(o O, h H, now Instant) (*Caller[O, H], Step[O, H]) {
+// released. If the run is over, only a script may hand it over that lets other
+// clients have their turn first: it releases the object where one of them waits.
+// Handed or Gone comes next, in the same step or when Redis has answered.
+func (l *Line[O, H]) Leaving(o O, h H, now Instant) (next *Caller[O, H], over bool, done Step[O, H]) {
 	l.begin()
 	n := l.parties.hold(o, h)
 	if n == nil || n.state == leaving {
-		return nil, l.step
+		return nil, false, l.step
 	}
 	p := n.party
 	n.state = leaving
 	l.blocking--
 	l.after(p)
-	if l.closed || l.kind != Exclusive || l.first == nil || l.first.granted || l.runOver(now) {
-		return nil, l.step
+	if l.closed || l.kind != Exclusive || l.first == nil || l.first.granted || l.limits.Length == 0 {
+		return nil, false, l.step
 	}
-	return l.first, l.step
+	n.over = l.runOver(now)
+	return l.first, n.over, l.step
 }
 
 func (l *Line[O, H]) runOver(now Instant) bool {
 	if l.fault == faultEndlessRun {
 		return false
 	}
-	return l.run >= min(l.limits.Length, max(l.limits.Least, l.Len())) || l.run > 0 && now > l.runStart.Add(l.limits.Time)
+	return l.run >= l.turns() || l.run > 0 && now > l.runStart.Add(l.limits.Time)
 }
+
+// turns is how many hand-overs a run may have now.
+func (l *Line[O, H]) turns() int { return min(l.limits.Length, max(l.limits.Least, l.Len())) }
 
 // Run is how many hand-overs led to the present hold.
 func (l *Line[O, H]) Run() int { return l.run }
+
+// Ahead is how many more hand-overs there may be in the run of the next hold: of one
+// that is handed over, in the present run or as the first of another.
+func (l *Line[O, H]) Ahead(over bool) int {
+	if over {
+		return l.turns()
+	}
+	return max(l.turns()-l.run-1, 0)
+}
 
 // Handed notes that next's hold to has taken the place of h, which next was to
 // get by Leaving. If next has left, or the Line is closed, to is passed on.
 func (l *Line[O, H]) Handed(o O, h H, next *Caller[O, H], to H, now Instant) Step[O, H] {
 	l.begin()
+	over := false
 	if n := l.parties.hold(o, h); n != nil {
+		over = n.over
 		l.unhold(n) // it was leaving: nobody was told to re-enter it
 	}
-	if l.run++; l.run == 1 {
+	if over {
+		l.run = 0
+	} else if l.run++; l.run == 1 {
 		l.runStart = now
 	}
 	p := l.parties.found(next.Owner, &next.founded)

@@ -178,9 +178,10 @@ func checkTwin(t *rapid.T, k Kind) {
 		},
 		"leaving": func(t *rapid.T) {
 			h := hold(held)
-			next := p.twin.leaving(h.h, now)
-			c, s := p.line.Leaving(h.owner, h.h, now)
+			next, over := p.twin.leaving(h.h, now)
+			c, overToo, s := p.line.Leaving(h.owner, h.h, now)
 			p.same(s)
+			require.Equal(t, over, overToo)
 			if next < 0 {
 				require.Nil(t, c)
 			} else {

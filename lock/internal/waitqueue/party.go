@@ -13,6 +13,7 @@ const (
 type holding[O, H comparable] struct {
 	h      H
 	shared bool
+	over   bool // of leaving: its run is over, and it ends by a script that lets others have their turn
 	state  holdState
 	party  *party[O, H]
 	next   *holding[O, H] // of the party; the oldest first

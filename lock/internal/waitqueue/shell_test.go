@@ -352,9 +352,9 @@ func (c *client) end(h *hold) {
 	runOver := false
 	if e := c.entry; e != nil {
 		runOver = e.line.Run() > 0
-		next, s := e.line.Leaving(h.owner, h, c.now())
+		next, over, s := e.line.Leaving(h.owner, h, c.now())
 		c.stepLocked(s)
-		if next != nil {
+		if next != nil && !over { // else another client may wait
 			c.handed++
 			to := &hold{owner: next.Owner, field: h.field, count: 1}
 			c.hold = to

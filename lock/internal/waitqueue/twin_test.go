@@ -34,6 +34,7 @@ type twinCaller struct {
 type twinHold struct {
 	h, owner int8
 	shared   bool
+	over     bool // its run is
 	state    holdState
 	to       int8
 }
@@ -347,33 +348,37 @@ func (t *twin) take(id int8) {
 	t.settle()
 }
 
-// leaving returns the successor, or -1.
-func (t *twin) leaving(h int8, now Instant) int8 {
+// leaving returns the successor, or -1, and whether the run is over.
+func (t *twin) leaving(h int8, now Instant) (next int8, over bool) {
 	if t.off {
-		return -1
+		return -1, false
 	}
 	n := t.holdAt(h)
 	if n == nil || n.state == leaving {
-		return -1
+		return -1, false
 	}
 	n.state = leaving
 	t.settle()
 	f := t.first()
-	over := t.run >= min(t.limits.Length, max(t.limits.Least, len(t.line()))) || t.run > 0 && now > t.start.Add(t.limits.Time)
-	if t.closed || t.kind != Exclusive || f == nil || f.granted != 0 || over {
-		return -1
+	if t.closed || t.kind != Exclusive || f == nil || f.granted != 0 || t.limits.Length == 0 {
+		return -1, false
 	}
-	return f.id
+	n.over = t.run >= min(t.limits.Length, max(t.limits.Least, len(t.line()))) || t.run > 0 && now > t.start.Add(t.limits.Time)
+	return f.id, n.over
 }
 
 func (t *twin) handed(h, next, owner, to int8, now Instant) {
 	if t.off {
 		return
 	}
-	t.holds = slices.DeleteFunc(t.holds, func(n twinHold) bool { return n.h == h })
-	if t.run++; t.run == 1 {
+	from := t.holdAt(h)
+	if t.run++; from != nil && from.over {
+		t.run = 0
+	}
+	if t.run == 1 {
 		t.start = now
 	}
+	t.holds = slices.DeleteFunc(t.holds, func(n twinHold) bool { return n.h == h })
 	n := twinHold{h: to, owner: owner, state: granted, to: next}
 	if c := t.at(next); c == nil || c.granted != 0 || t.closed {
 		n.state = held

@@ -97,6 +97,8 @@ type worldHold struct {
 	ok       bool
 	to, as   int8
 	runOver  bool
+	over     bool // handing: another client has its turn first, if one waits
+	told     bool // it does
 }
 
 type world struct {
@@ -268,6 +270,7 @@ const (
 	evUnlock
 	evPass
 	evHoldExecute
+	evHoldTold
 	evHoldAnswer
 	evHoldUnknown
 	evLost
@@ -290,7 +293,7 @@ var eventTexts = [...]string{
 	"caller %d calls", "caller %d reads its instruction", "Redis carries out the probe of caller %d",
 	"caller %d gets its answer", "caller %d gets no answer", "caller %d gets no answer, and its request comes later",
 	"caller %d leaves", "caller %d leaves, and its request comes later", "caller %d re-enters", "caller %d gets no answer to its re-entry",
-	"caller %d unlocks", "hold %d is passed on", "Redis carries out the end of hold %d", "the end of hold %d is answered",
+	"caller %d unlocks", "hold %d is passed on", "Redis carries out the end of hold %d", "Redis ends hold %d and tells another client", "the end of hold %d is answered",
 	"the end of hold %d is not answered", "hold %d is lost", "a late request is carried out (mode %d)", "the janitor gives back (mode %d)",
 	"another client takes", "another client reads", "another client releases", "another client renews", "the subscription is confirmed",
 	"a message comes", "a message is lost", "the subscription breaks", "a ping is answered", "the client closes", "time passes",
@@ -357,6 +360,9 @@ func (w *world) events(out []event) []event {
 		case releasing, handing:
 			if !h.executed {
 				add(evHoldExecute, i)
+				if h.over && w.sc.others {
+					add(evHoldTold, i)
+				}
 			} else {
 				add(evHoldAnswer, i)
 			}
@@ -549,7 +555,9 @@ func (w *world) apply(e event) {
 		w.holds[i].at = inUse
 		w.unlockHold(i)
 	case evHoldExecute:
-		w.executeEnd(i)
+		w.executeEnd(i, false)
+	case evHoldTold:
+		w.executeEnd(i, true)
 	case evHoldAnswer:
 		w.answerEnd(i)
 	case evHoldUnknown:
@@ -940,8 +948,8 @@ func (w *world) end(n int8) {
 	h := &w.holds[n]
 	h.executed, h.runOver = false, w.line.Run() > 0
 	was := w.line.Run()
-	successor := w.twin.leaving(n, w.now)
-	next, s := w.line.Leaving(h.owner, n, w.now)
+	successor, overToo := w.twin.leaving(n, w.now)
+	next, over, s := w.line.Leaving(h.owner, n, w.now)
 	w.step(s)
 	if w.sc.kind == Exclusive {
 		w.probe.Releasing(w.now)
@@ -952,14 +960,14 @@ func (w *world) end(n int8) {
 		return
 	}
 	to := w.id(next)
-	if !w.sc.noTwin && to != successor {
-		w.wrong("hold %d is handed to %d, not %d", n, to, successor)
+	if !w.sc.noTwin && (to != successor || over != overToo) {
+		w.wrong("hold %d is handed to %d (run over: %t), not %d (%t)", n, to, over, successor, overToo)
 	}
-	if was >= w.sc.run.Length {
+	if was >= w.sc.run.Length && !over {
 		w.wrong("the run is %d long and goes on", was)
 	}
-	h.at, h.to, h.as = handing, to, maxCalls+1+to
-	if w.sc.memory {
+	h.at, h.to, h.as, h.over = handing, to, maxCalls+1+to, over
+	if w.sc.memory && !over {
 		w.holds[h.as] = worldHold{owner: w.owner(to), redis: h.redis}
 		h.redis = false
 		w.handed(n)
@@ -974,27 +982,30 @@ func (w *world) handed(n int8) {
 	w.step(w.line.Handed(h.owner, n, &w.callers[h.to], h.as, w.now))
 }
 
-func (w *world) executeEnd(n int8) {
+// executeEnd is the script of a release or a hand-over. Another client is told by
+// the one that ends a run, if it waits: then that is a release.
+func (w *world) executeEnd(n int8, told bool) {
 	h := &w.holds[n]
-	h.executed, h.ok = true, h.redis
+	h.executed, h.ok, h.told = true, h.redis, told
 	if !h.redis {
 		return
 	}
 	h.redis = false
-	if h.at == handing {
+	if h.at == handing && !told {
 		w.holds[h.as] = worldHold{owner: w.owner(h.to), redis: true}
-	} else {
+	}
+	if h.at == releasing || h.over {
 		w.publish()
 	}
 }
 
 func (w *world) answerEnd(n int8) {
 	h := w.holds[n]
-	if h.at == handing && h.ok {
+	if h.at == handing && h.ok && !h.told {
 		w.handed(n)
 		return
 	}
-	w.gone(n, h.at == releasing && h.ok && h.runOver)
+	w.gone(n, h.ok && (h.at == releasing && h.runOver || h.told))
 }
 
 // gone is the end of an own hold.
@@ -1016,7 +1027,7 @@ func (w *world) gone(n int8, runOver bool) {
 // it is owed.
 func (w *world) loseEnd(n int8) {
 	h := &w.holds[n]
-	if h.at == handing && h.executed && h.ok {
+	if h.at == handing && h.executed && h.ok && !h.told {
 		w.holds[h.as] = worldHold{}
 		w.ghosts[0]++
 	}

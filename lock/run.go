@@ -1,0 +1,123 @@
+package lock
+
+import (
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+)
+
+// A client that holds a Mutex hands it to its own next waiter without asking Redis.
+// The field in Redis stays, and is the run's: what is asked of it, a guard, a renewal or
+// the release, is asked by it. In memory every holder has a hold of its own, with an
+// owner, Helds, a token and a MaxHold.
+//
+// Nothing of it is done on trust alone. Redis has said yes to a script of the run at
+// most handOverFor ago; that script has reserved the tokens; and the hold that ends has
+// no request that may still be carried out, and none that asked for a longer lease.
+// Otherwise, and at the end of a run, a script hands over or releases.
+
+// handOverFor is for how long after such a script holds are handed over without one.
+const handOverFor = 100 * time.Millisecond
+
+// run is a field in Redis that holds of this client have one after the other.
+type run struct {
+	// immutable
+	owner owner // of the hold that took the field
+	seq   uint64
+	until waitqueue.Instant // it is not handed over in memory after that
+
+	// guarded by shard.mu
+	token int64 // the last one given out
+	left  int64 // how many more are reserved
+}
+
+// runHold is a hold of a run. Others are as small as they can be.
+type runHold struct {
+	hold
+	run *run // immutable
+}
+
+var _ carrier.Owner = (*runHold)(nil)
+
+// AppendField implements carrier.Owner.
+func (h *runHold) AppendField(b []byte) []byte { return h.run.appendTail(b) }
+
+// run returns the run that h belongs to, or nil. Of a hold whose lease has not begun
+// it is nil.
+func (h *hold) run() *run {
+	if r, ok := h.lease.Owner().(*runHold); ok {
+		return r.run
+	}
+	return nil
+}
+
+// appendTail appends what comes after the client's id in the field.
+func (r *run) appendTail(b []byte) []byte {
+	return (&hold{owner: r.owner, seq: r.seq}).appendOwnTail(b)
+}
+
+// newHold returns an empty hold of r, or of no run if that is nil, and what its lease
+// belongs to.
+func newHold(r *run) (*hold, carrier.Owner) {
+	if r == nil {
+		h := &hold{}
+		return h, h
+	}
+	h := &runHold{run: r}
+	return &h.hold, h
+}
+
+// newRun returns the run of a field of that owner, whose script was stamped so; nil if
+// the script has reserved no tokens.
+func (t *tables) newRun(o owner, seq uint64, stamp time.Time, g granted) *run {
+	if g.more == 0 {
+		return nil
+	}
+	return &run{owner: o, seq: seq, until: waitqueue.Instant(stamp.Sub(t.start) + handOverFor), token: g.token, left: g.more}
+}
+
+// succession says what comes after a hold.
+type succession struct {
+	waiter *waiter // who gets it; nil: nobody of this client
+	over   bool    // the run is: those of other clients have their turn first
+	inRun  bool    // a run of hand-overs led to the hold
+	token  int64   // of a hand-over in memory; 0: Redis is to be asked
+	more   int64   // tokens to reserve for those who get it after that
+}
+
+// succeedLocked works out how h may go on to w.
+func (s *shard) succeedLocked(h *hold, w *waiter, line *waitqueue.Line[owner, *hold], n *succession) {
+	a := w.wants.(*attempt)
+	if a.kind != h.kind || n.over && h.kind != mutexKind {
+		return
+	}
+	n.waiter = w
+	if h.kind != mutexKind || !a.renewed {
+		return
+	}
+	n.more = int64(line.Ahead(n.over))
+	r := h.run()
+	if r == nil || n.over || r.left == 0 || s.tables.now() > r.until || h.is(unsure|longer) {
+		return
+	}
+	r.left--
+	r.token++
+	n.token = r.token
+}
+
+// pass hands h over in memory. It returns false, and has changed nothing, if the lease
+// does not go on: it has ended, or is not renewed.
+func (c *Client) pass(h *hold, n succession) bool {
+	a := n.waiter.wants.(*attempt) // its terms and its owner do not change
+	next, owner := newHold(h.run())
+	next.shard, next.name, next.kind = h.shard, h.name, h.kind
+	next.owner, next.token = a.owner, n.token
+	next.count, next.renewing = 1, 1
+	next.first.h, next.first.renewed = next, true
+	if !h.lease.Pass(&next.lease, owner) {
+		return false
+	}
+	c.tables.deliver(h, n.waiter, next)
+	return true
+}
