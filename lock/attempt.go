@@ -74,7 +74,7 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 	c.tries.Add(1)
 	var ans pipe.Answer
 	if cmd.script == script.Acquire {
-		ans = c.scripts.callToken(ctx, cmd.script, late, cmd.args[4].(int64), cmd.args...)
+		ans = c.scripts.callToken(ctx, cmd.script, late, cmd.args[cmd.keys+2].(int64), cmd.keys, cmd.args...)
 	} else {
 		ans = c.scripts.send(ctx, a.name, cmd, late)
 	}

@@ -22,10 +22,12 @@ package lock
 // MaxPoll; for a Mutex 6 x MaxPoll, as long as pings show that the subscription loses
 // nothing. Package waitqueue decides who is next, and when.
 //
-// When the client that unlocks has waiters itself, one script releases the lock and
-// acquires it for the first of them. After some of these hand-overs, or 100 ms, it is
-// really released, and the client lets other clients have their turn first. The
-// waiters of a FairMutex each have a place in Redis instead.
+// When the client that unlocks has waiters itself, the lock goes to the first of them:
+// a Mutex in memory, for 100 ms after a script that reserved tokens for that (run.go),
+// others and later by one script that releases and acquires. After 16 to 64 of these
+// hand-overs, or 100 ms, the script releases the lock if other clients wait, and the
+// client lets them have their turn first. The waiters of a FairMutex each have a place
+// in Redis instead.
 //
 // # Goroutines and locks
 //
@@ -43,7 +45,7 @@ package lock
 // # Failure
 //
 // Every acquisition has a hash field of its own, <client uuid>:<owner>:<seq>, that is
-// never used again. Scripts set counts instead of adding to them, and none lowers a TTL.
+// never used again but by those whom it is handed to in memory. Scripts set counts instead of adding to them, and none lowers a TTL.
 // Package pipe says how requests expire. While one that ended unknown may still be
 // carried out, no other script of its hold is sent but the release (turn.go).
 //

@@ -15,7 +15,14 @@ type mutexes struct{}
 
 func (mutexes) acquire(a *attempt, field string) command {
 	counter, least := a.c.scripts.counterOf(a.kind, a.name)
-	return command{script: script.Acquire, keys: 2, args: []any{a.name, counter, field, ms(a.lease), least, a.more()}}
+	cmd := command{script: script.Acquire, keys: 2, args: []any{a.name, counter}}
+	again := time.Duration(0)
+	if w := a.waiter; w != nil && w.again > 0 {
+		cmd.keys, again = 3, w.again
+		cmd.args = append(cmd.args, keys.Polls(a.name))
+	}
+	cmd.args = append(cmd.args, field, ms(a.lease), least, a.more(), ms(again))
+	return cmd
 }
 
 func (mutexes) release(s *scripts, name, field string) command {

@@ -109,7 +109,9 @@ func (x *Held) Context(parent context.Context) context.Context {
 // wakes a waiter. The Held's Done and contexts end first. It works under a
 // cancelled ctx: ctx only carries values.
 //
-// nil means released. ErrNotHeld: this Held was unlocked before. ErrLost: the
+// nil means released. A Mutex that is handed to another caller of this client may be
+// handed on without Redis: then nil says that Redis knew the hold at most 100 ms ago.
+// ErrNotHeld: this Held was unlocked before. ErrLost: the
 // lock had been lost; the field is removed from Redis if it is still there.
 // ErrUnknown: Redis did not answer within Config.UnlockTimeout, this request or
 // another one of the same hold, which Unlock waits for. The Held is off the count

@@ -36,7 +36,8 @@ type Info struct {
 type Holder struct {
 	// Field is the holder's field in the lock's hash, <client uuid>:<owner>:<seq>
 	// for a holder of this package and <uuid>:<thread id> for Redisson's,
-	// without the ":write" of a writer.
+	// without the ":write" of a writer. A Mutex that a client hands on without Redis
+	// keeps the field of the first one of these holders.
 	Field string
 	// Count is how often the holder holds it.
 	Count int

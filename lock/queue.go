@@ -16,8 +16,10 @@ type queue struct {
 
 	line      waitqueue.Line[owner, *hold]
 	probe     waitqueue.Probe
-	refused   bool      // a probe was: the first in line listens
-	heldUntil time.Time // when the last known lease of another ends
+	refused   bool              // a probe was: the first in line listens
+	heldUntil time.Time         // when the last known lease of another ends
+	opened    waitqueue.Instant // when a run ended with a release last
+	runEnded  waitqueue.Instant // when one ended last
 
 	// listener is for messages of the object's channel. It is the first's in line
 	// and, when the queue has ended, of whoever ended it.
@@ -326,8 +328,8 @@ func (s *shard) wakeFirstLocked(q *queue) {
 // have their turn first.
 type runEnd struct {
 	others    int64
-	heard     uint64 // messages of the channel before those with which the others release
-	roundTrip time.Duration
+	heard     uint64        // messages of the channel before those with which the others release
+	roundTrip time.Duration // or half of the time that one needs who was not told
 }
 
 // closeQueuesLocked makes all waiters give up.

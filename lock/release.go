@@ -34,7 +34,7 @@ func (c *Client) handOverOrRelease(ctx context.Context, h *hold, n succession) (
 		c.tables.forgetAfter(h, end)
 	}()
 	if n.waiter != nil {
-		if r, told, err = c.handOver(ctx, h, n, m); !errors.Is(err, errRefused) {
+		if r, told, m.wait, err = c.handOver(ctx, h, n, m); !errors.Is(err, errRefused) {
 			return r, err
 		}
 	}
@@ -48,6 +48,7 @@ type listening struct {
 	heard uint64 // messages
 	ours  int64  // its own subscriptions, of those that are told
 	began time.Time
+	wait  time.Duration // until somebody tries who did not hear
 }
 
 // listening is called before the request is sent: its message may come before its
@@ -63,7 +64,11 @@ func (c *Client) listening(name string) listening {
 
 // runEnd is the end of a run by a release that so many subscribers were told of.
 func (m listening) runEnd(told int64) runEnd {
-	return runEnd{others: told - m.ours, heard: m.heard + uint64(m.ours), roundTrip: time.Since(m.began)}
+	end := runEnd{others: told - m.ours, heard: m.heard + uint64(m.ours), roundTrip: time.Since(m.began)}
+	if m.wait > 0 {
+		end.others, end.roundTrip = max(end.others, 1), max(end.roundTrip, m.wait/2)
+	}
+	return end
 }
 
 // errRefused: Redis refused a hand-off (it is out of memory, say) and changed
@@ -71,13 +76,14 @@ func (m listening) runEnd(told int64) runEnd {
 var errRefused = errors.New("lock: the hand-off was refused")
 
 // handOver makes the hold of the next waiter out of h, in one script. At the end of a
-// run that releases it instead if others wait, and told is how many subscribers heard.
-func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listening) (r returned, told int64, err error) {
+// run that releases it instead if others wait: so many subscribers heard, or one that
+// does not tries in so long.
+func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listening) (r returned, told int64, wait time.Duration, err error) {
 	a := n.waiter.wants.(*attempt) // its terms and its owner do not change
 	kind, name, lease, seq := h.kind, h.name, a.lease, c.seqs.Add(1)
 	field := (&hold{shard: h.shard, kind: kind, owner: a.owner, seq: seq}).field()
 	late := func(ans pipe.Answer) {
-		if _, released := releasedInstead(ans.Reply); released {
+		if _, _, released := releasedInstead(ans.Reply); released {
 			return
 		}
 		switch g, _, err := c.scripts.parseAcquire(name, ans); {
@@ -89,31 +95,33 @@ func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listenin
 	}
 	ans, r, err := h.resend(ctx, "handoff", func() pipe.Answer {
 		counter, least := c.scripts.counterOf(kind, name)
-		args := []any{name, counter, h.field(), field, ms(lease), least, n.more}
+		keyed := []any{name, counter}
+		args := []any{h.field(), field, ms(lease), least, n.more}
 		if n.over {
-			args = append(args, keys.Channel(name), m.ours, c.scripts.publish())
+			keyed = append(keyed, keys.Polls(name))
+			args = append(args, keys.Channel(name), m.ours, c.scripts.publish(), ms(n.patience), flag(n.open))
 		}
-		return c.scripts.callToken(ctx, script.Handoff, late, least, args...)
+		return c.scripts.callToken(ctx, script.Handoff, late, least, len(keyed), append(keyed, args...)...)
 	})
 	if err != nil {
 		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
-			return r, 0, errRefused
+			return r, 0, 0, errRefused
 		}
 		if !ans.Left || r.open.written { // a last request that was left has late
 			c.orphans.addUnanswered(kind, name, field, lease, r.open.until())
 		}
-		return r, 0, err
+		return r, 0, 0, err
 	}
-	if told, released := releasedInstead(ans.Reply); released {
-		return r, told, nil
+	if told, wait, released := releasedInstead(ans.Reply); released {
+		return r, told, wait, nil
 	}
 	g, _, err := c.scripts.parseAcquire(name, ans)
 	switch {
 	case err != nil:
-		return r, 0, err
+		return r, 0, 0, err
 	case g.token == 0:
 		r.gone = true
-		return r, 0, nil
+		return r, 0, 0, nil
 	}
 	next, owner := newHold(c.tables.newRun(a.owner, seq, ans.Stamp, g))
 	next.shard, next.name, next.kind = h.shard, name, kind
@@ -127,21 +135,29 @@ func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listenin
 	if !watched {
 		// The yes came after its trust had ended: the waiters go on by themselves.
 		c.orphans.add(kind, name, field, lease)
-		return r, 0, nil
+		return r, 0, 0, nil
 	}
 	c.tables.deliver(h, n.waiter, next)
-	return r, 0, nil
+	return r, 0, 0, nil
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // releasedInstead reads the answer of a hand-over at the end of a run by which the lock
 // was released.
-func releasedInstead(reply any) (told int64, released bool) {
+func releasedInstead(reply any) (told int64, wait time.Duration, released bool) {
 	values, _ := reply.([]any)
-	if len(values) != 2 || values[0] != any(int64(2)) {
-		return 0, false
+	if len(values) != 3 || values[0] != any(int64(2)) {
+		return 0, 0, false
 	}
-	told, ok := values[1].(int64)
-	return told, ok
+	told, ok1 := values[1].(int64)
+	left, ok2 := values[2].(int64)
+	return told, time.Duration(left) * time.Millisecond, ok1 && ok2
 }
 
 // releaseUnclaimed gives back, in the background, what was handed to a waiter that has

@@ -20,6 +20,11 @@ import (
 // handOverFor is for how long after such a script holds are handed over without one.
 const handOverFor = 100 * time.Millisecond
 
+// openEach is how often a busy lock is free for a round trip at the end of a run, though
+// nobody waits who is told. It is for those who only look now and then: locks of other
+// libraries, and Redisson where it does not hear us.
+const openEach = 5 * time.Millisecond
+
 // run is a field in Redis that holds of this client have one after the other.
 type run struct {
 	// immutable
@@ -84,6 +89,12 @@ type succession struct {
 	inRun  bool    // a run of hand-overs led to the hold
 	token  int64   // of a hand-over in memory; 0: Redis is to be asked
 	more   int64   // tokens to reserve for those who get it after that
+
+	// At the end of a run:
+	open bool // it is released in any case
+	// patience is for how long one is waited for whom no message reaches: longer
+	// if ends of runs are rare.
+	patience time.Duration
 }
 
 // succeedLocked works out how h may go on to w.
@@ -92,13 +103,23 @@ func (s *shard) succeedLocked(h *hold, w *waiter, line *waitqueue.Line[owner, *h
 	if a.kind != h.kind || n.over && h.kind != mutexKind {
 		return
 	}
+	now := s.tables.now()
+	if q := w.q; n.over {
+		if n.open = now > q.opened.Add(openEach); n.open {
+			q.opened = now
+		}
+		if n.patience = openEach; q.runEnded > 0 {
+			n.patience += 2 * time.Duration(now-q.runEnded)
+		}
+		q.runEnded = now
+	}
 	n.waiter = w
 	if h.kind != mutexKind || !a.renewed {
 		return
 	}
 	n.more = int64(line.Ahead(n.over))
 	r := h.run()
-	if r == nil || n.over || r.left == 0 || s.tables.now() > r.until || h.is(unsure|longer) {
+	if r == nil || n.over || r.left == 0 || now > r.until || h.is(unsure|longer) {
 		return
 	}
 	r.left--

@@ -35,18 +35,18 @@ func leastToken(now time.Time) int64 {
 	return min(max(now.Unix(), 0), 1<<33-2)<<20 + int64(now.Nanosecond()/1000)
 }
 
-// callToken sends acquire or handoff, whose first two arguments are the lock and
-// the counter; least is the least token. While their slot moves from one server to another, the two may
+// callToken sends acquire or handoff, whose first keys are the lock and the counter;
+// least is the least token. While their slot moves from one server to another, the two may
 // be apart for any time, and no script reaches both. Then the lock is taken
 // without a token, and the token is minted afterwards: whoever mints has the
 // lock, so tokens rise from holder to holder as they do otherwise.
-func (s *scripts) callToken(ctx context.Context, code *script.Script, late func(pipe.Answer), least int64, args ...any) pipe.Answer {
+func (s *scripts) callToken(ctx context.Context, code *script.Script, late func(pipe.Answer), least int64, keys int, args ...any) pipe.Answer {
 	name, counter := args[0].(string), args[1].(string)
-	a := s.callKeys(ctx, name, code, 2, late, args...)
+	a := s.callKeys(ctx, name, code, keys, late, args...)
 	if !pipe.TryAgain(a.Err) {
 		return a
 	}
-	alone := append([]any{name}, args[2:]...)
+	alone := append([]any{name}, args[keys:]...)
 	a = s.callKeys(ctx, name, code, 1, late, alone...)
 	pair, _ := a.Reply.([]any)
 	if a.Err != nil || len(pair) != 2 || pair[0] != int64(1) {

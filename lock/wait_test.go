@@ -315,12 +315,13 @@ func TestLocalWaitersAreServedInTheOrderOfTheirArrival(t *testing.T) {
 	require.Equal(t, want, order)
 }
 
-func TestEachHandOffIsANewFieldAndAHigherToken(t *testing.T) {
+// TestNoFieldComesBackAndTokensRise: a run has a field of its own.
+func TestNoFieldComesBackAndTokensRise(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	first := fixture.Hold(t, c.Mutex(t.Name()).Lock)
-	seen := map[string]bool{}
+	seen, field := map[string]bool{}, ""
 	last := first.Token()
 	wg := inTurn(t, c, t.Name(), 200, func(h *lock.Held) { // longer than a run
 		fields, err := redis.StringMap(fixture.Do(t, s, "HGETALL", t.Name()), nil)
@@ -328,9 +329,10 @@ func TestEachHandOffIsANewFieldAndAHigherToken(t *testing.T) {
 			t.Errorf("the hash is %v: %v", fields, err)
 		}
 		for f := range fields {
-			if seen[f] {
-				t.Errorf("field %s came twice", f)
+			if seen[f] && f != field {
+				t.Errorf("field %s came back", f)
 			}
+			field = f
 			seen[f] = true
 		}
 		if h.Token() <= last {
@@ -341,7 +343,7 @@ func TestEachHandOffIsANewFieldAndAHigherToken(t *testing.T) {
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 200 }, time.Minute, time.Millisecond)
 	require.NoError(t, first.Unlock(ctx))
 	bounded.Wait(t, wg)
-	require.Len(t, seen, 200)
+	require.Greater(t, len(seen), 200/64)
 	require.False(t, fixture.Exists(t, s, t.Name()))
 }
 

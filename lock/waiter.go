@@ -30,6 +30,8 @@ type waiter struct {
 
 	mark     waitqueue.Mark // of its last try
 	more     int64          // at that, how many hand-overs might follow inside the client
+	again    time.Duration  // and in how long it tries again, because no message reaches it; 0: one may
+	spread   float64        // from 0 to 1: how much sooner it tries again than MaxPoll
 	last     error          // what the last try that was answered, or failed, said
 	began    time.Time      // of its waiting; zero if it did not have to
 	unknowns int            // unknown outcomes in a row, but for those that the queue's Probe counts
@@ -166,15 +168,26 @@ func (w *waiter) look() turn {
 				break
 			}
 			w.mark, t.line = q.probe.Began(now), true
-			if w.more = 0; q.line.Len() > 1 {
-				w.more = int64(q.line.Ahead(true))
-			}
+			w.forecastLocked()
 		} else {
 			w.mark = q.probe.Beside()
 		}
 		s.stepLocked(q.line.Began(&w.caller))
 	}
 	return t
+}
+
+// forecastLocked works out what may come after the try of the first in line, which
+// begins now.
+func (w *waiter) forecastLocked() {
+	w.more, w.again, w.spread = 0, 0, rand.Float64()
+	if w.q.line.Len() > 1 {
+		w.more = int64(w.q.line.Ahead(true))
+	}
+	if w.q.refused && w.q.listener.News().Confirmed == 0 {
+		w.spread = max(w.spread, 0.2) // two of them, and what they take, are less than two MaxPolls
+		w.again = w.c.tables.pacing[w.key.kind].Poll(w.spread)
+	}
 }
 
 // sleepsLocked is called before w sleeps, by the step that has read its instruction.
@@ -324,7 +337,7 @@ func (w *waiter) answered(left int64, err error) {
 	switch {
 	case errors.Is(err, ErrNotAcquired):
 		q.refused = true
-		a := waitqueue.Answer{Outcome: waitqueue.Refused, TTL: -1, Left: left, Spread: rand.Float64()}
+		a := waitqueue.Answer{Outcome: waitqueue.Refused, TTL: -1, Left: left, Spread: w.spread}
 		var other *HeldError
 		var few *PermitsError
 		if errors.As(err, &other) {

@@ -2,11 +2,13 @@
 --
 -- KEYS[1]  the lock's hash {field: count}
 -- KEYS[2]  the fencing-token counter; without it no token is minted
+-- KEYS[3]  of a client whom no message reaches: a key that says when it tries again
 -- ARGV[1]  field of the hold, never used before
 -- ARGV[2]  lease in ms, at least 1
 -- ARGV[3]  least token: wall seconds * 2^20 + microseconds
 -- ARGV[4]  how many more tokens the client wants, for those whom it hands the lock to
--- ARGV[5+] fields of earlier attempts whose outcome their client never learned
+-- ARGV[5]  in how many ms that is
+-- ARGV[6+] fields of earlier attempts whose outcome their client never learned
 --
 -- Answers {1, token} acquired (token 0: none was minted), {1, token, more} with so many more
 -- tokens behind it, {0, pttl} held by another (pttl in ms, -1: none), {0, pttl, 1} held by
@@ -29,15 +31,22 @@ end
 local mine = others > 0 and redis.call('hexists', KEYS[1], ARGV[1]) == 1
 if others > 0 and not mine then
   local owed = {}
-  for i = 5, #ARGV do
+  for i = 6, #ARGV do
     if not owed[ARGV[i]] then
       owed[ARGV[i]] = true
       others = others - redis.call('hexists', KEYS[1], ARGV[i])
     end
   end
   if others > 0 then
-    for i = 5, #ARGV do
+    for i = 6, #ARGV do
       redis.call('hdel', KEYS[1], ARGV[i])
+    end
+    if KEYS[3] then
+      -- Of several the first counts. It lives for 25 ms longer, because the client may be slow.
+      local left, again = redis.pcall('pttl', KEYS[3]), tonumber(ARGV[5]) + 25
+      if type(left) == 'number' and (left < 0 or left > again) then
+        redis.pcall('set', KEYS[3], '1', 'px', again) -- without it the client is no worse off than before
+      end
     end
     return {0, redis.call('pttl', KEYS[1])}
   end
@@ -61,7 +70,7 @@ end
 -- In this order the key is never gone: one that is may not be touched while its
 -- slot moves to another server of a Cluster.
 redis.call('hset', KEYS[1], ARGV[1], '1')
-for i = 5, #ARGV do
+for i = 6, #ARGV do
   redis.call('hdel', KEYS[1], ARGV[i])
 end
 -- A repeated request must not shorten what its first arrival, or a renewal, gave.

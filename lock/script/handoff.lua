@@ -3,6 +3,7 @@
 --
 -- KEYS[1]  the lock's hash
 -- KEYS[2]  the fencing-token counter; without it no token is minted
+-- KEYS[3]  at the end of a run: a key that says when a client tries whom no message reaches
 -- ARGV[1]  field of the hold that ends
 -- ARGV[2]  field of the hold that begins, never used before
 -- ARGV[3]  lease in ms of the new hold, at least 1
@@ -11,10 +12,13 @@
 -- ARGV[6]  at the end of a run: channel on which a release wakes waiters; otherwise none
 -- ARGV[7]  how many of the channel's subscribers are the client's own
 -- ARGV[8]  command that publishes there
+-- ARGV[9]  for how many ms such a client is waited for
+-- ARGV[10] 1: it is released in any case
 --
 -- Answers {1, token} done now, or by an earlier arrival of this request
 -- (token 0: none was minted), {1, token, more} with so many more tokens behind it;
--- {2, told} released, and so many subscribers told; {0, pttl} neither hold is there
+-- {2, told, wait} released, so many subscribers told, and in so many ms somebody tries
+-- who did not hear of it (0: nobody); {0, pttl} neither hold is there
 -- (pttl -2: nobody's is).
 local lease = tonumber(ARGV[3])
 local floor = tonumber(ARGV[4])
@@ -41,9 +45,13 @@ if ARGV[6] and not repeated then
   if type(told) == 'table' then
     told = tonumber(ARGV[7]) + 1 -- who is not told may wait all the same
   end
-  if told > tonumber(ARGV[7]) then
+  local wait = KEYS[3] and redis.pcall('pttl', KEYS[3])
+  if type(wait) ~= 'number' or wait <= 0 or wait > tonumber(ARGV[9]) + 25 then
+    wait = 0
+  end
+  if told > tonumber(ARGV[7]) or wait > 0 or ARGV[10] == '1' then
     redis.call('hdel', KEYS[1], ARGV[1])
-    return {2, told}
+    return {2, told, wait}
   end
 end
 local token, more = 0, 0

@@ -70,6 +70,10 @@ func FairScores(name string) string { return prefixed("redisson_lock_timeout", n
 // FairSigns is the hash of their signs of life.
 func FairSigns(name string) string { return suffixed(name, "wheellock_waiters") }
 
+// Polls is a key that lives until shortly after a waiter looks for a Mutex whom
+// messages do not reach.
+func Polls(name string) string { return suffixed(name, "wheellock_polls") }
+
 // RWChannel is where the releases of a RWMutex are published.
 func RWChannel(name string) string { return prefixed("redisson_rwlock", name) }
 

@@ -34,7 +34,7 @@ func (w *world) callOf(m *msg) call {
 	c := call{notAfter: m.notAfter, keys: []string{object}}
 	switch m.do {
 	case doLock, doLockFor:
-		c.script, c.args = script.Acquire, append([]string{name, ms, "1", "0"}, fields...)
+		c.script, c.args = script.Acquire, append([]string{name, ms, "1", "0", "0"}, fields...)
 	case doRead:
 		own := ""
 		if m.own != none {

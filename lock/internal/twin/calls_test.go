@@ -64,12 +64,11 @@ func others(of []string, but string) (out []string) {
 	return out
 }
 
-// counted gives a script the counter of tokens, or not.
+// counted gives a script the counter of tokens, or not, and with it the key of those
+// whom no message reaches, or not.
 func (d *draw) counted() []string {
-	if rapid.Bool().Draw(d.t, "with tokens") {
-		return []string{name, keys.Counter}
-	}
-	return []string{name}
+	all := []string{name, keys.Counter, keys.Polls(name)}
+	return all[:rapid.IntRange(1, 3).Draw(d.t, "keys")]
 }
 
 // more are tokens to reserve.
@@ -78,10 +77,10 @@ func (d *draw) more() string { return d.of("more tokens", "0", "1", "64", "10484
 func (d *draw) floor() string { return d.of("least token", "1", "10", "1048576", "x") }
 
 var families = []family{
-	{"mutex", []string{name, "y", keys.Counter, "guarded"}, []string{"c:1:1", "mode", "other", "7", "9007199254740990", "abc"}, []drawn{
+	{"mutex", []string{name, "y", keys.Counter, keys.Polls(name), "guarded"}, []string{"c:1:1", "mode", "other", "7", "9007199254740990", "abc"}, []drawn{
 		{script.Acquire, func(d *draw) call {
 			f := d.field()
-			return called(d.counted(), append([]string{f, d.lease(), d.floor(), d.more()}, d.some(others(fields, f)...)...)...)
+			return called(d.counted(), append([]string{f, d.lease(), d.floor(), d.more(), d.lease2()}, d.some(others(fields, f)...)...)...)
 		}},
 		{script.Reenter, func(d *draw) call { return called([]string{name}, d.field(), d.count(), d.lease()) }},
 		{script.Release, func(d *draw) call {
@@ -91,7 +90,7 @@ var families = []family{
 			f := d.field()
 			args := []string{f, d.of("next", others(fields, f)...), d.lease(), d.floor(), d.more()}
 			if rapid.Bool().Draw(d.t, "end of a run") {
-				args = append(args, "channel", d.of("own subscriptions", "0", "1"), "publish")
+				args = append(args, "channel", d.of("own subscriptions", "0", "1"), "publish", d.lease2(), d.of("open", "0", "0", "1"))
 			}
 			return called(d.counted(), args...)
 		}},

@@ -91,10 +91,15 @@ func acquire(x *exec) any {
 	if other := x.foreign(key); other != nil {
 		return other
 	}
-	mine, owed := x.has(key, field), x.distinct(key, x.from(5))
+	mine, owed := x.has(key, field), x.distinct(key, x.from(6))
 	if !mine && x.hlen(key) > len(owed) {
 		for _, f := range owed {
 			x.hdel(key, f)
+		}
+		if len(x.keys) > 2 {
+			if left, again := x.pttl(x.keys[2]), x.integer(5)+25; left < 0 || left > again {
+				x.set(x.keys[2], "1", again)
+			}
 		}
 		return no(0, x.pttl(key))
 	}
@@ -134,9 +139,16 @@ func handoff(x *exec) any {
 		return no(0, x.pttl(key))
 	}
 	if channel := x.arg(6); channel != "" && !repeated {
-		if told := x.publish(channel, "0"); told > x.integer(7) {
+		told, wait := x.publish(channel, "0"), int64(0)
+		if len(x.keys) > 2 {
+			wait = x.pttl(x.keys[2])
+		}
+		if wait < 0 || wait > x.integer(9)+25 {
+			wait = 0
+		}
+		if told > x.integer(7) || wait > 0 || x.arg(10) == "1" {
 			x.hdel(key, old)
-			return no(2, told)
+			return no(2, told, wait)
 		}
 	}
 	token := no(0)

@@ -43,7 +43,9 @@ func (p *Pacing) Backoff(n int, spread float64) time.Duration {
 	return d - time.Duration(spread*float64(d/4))
 }
 
-func (p *Pacing) poll(spread float64) time.Duration {
+// Poll is the time between two probes of which nothing is known but that the object is
+// held. spread is from 0 to 1 and shortens it by up to an eighth.
+func (p *Pacing) Poll(spread float64) time.Duration {
 	return p.MaxPoll - time.Duration(spread*float64(p.MaxPoll/8))
 }
 
@@ -173,7 +175,7 @@ func (p *Probe) quiet() Instant {
 	if p.silent || p.mark.confirmed == 0 || p.heard.Confirmed != p.mark.confirmed {
 		return 0
 	}
-	poll := p.pacing.poll(p.spread)
+	poll := p.pacing.Poll(p.spread)
 	longest := max(p.pacing.Quiet, p.pacing.MaxPoll)
 	longest -= time.Duration(p.spread * float64(longest/8))
 	if p.fault == faultQuietWithoutPing {
@@ -223,7 +225,7 @@ func (p *Probe) Answered(now Instant, m Mark, a Answer) {
 		p.unknowns = 0
 	}
 	p.answered = true
-	p.latest = now.Add(p.pacing.poll(a.Spread))
+	p.latest = now.Add(p.pacing.Poll(a.Spread))
 	switch a.Outcome {
 	case Taken:
 		p.left = a.Left
