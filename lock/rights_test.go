@@ -177,6 +177,21 @@ func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 	}
 }
 
+// TestABusyLockNeedsNoOtherKeyThanItsOwn: without the right to that of those whom no
+// message reaches, the end of a run is a release.
+func TestABusyLockNeedsNoOtherKeyThanItsOwn(t *testing.T) {
+	s := fixture.Server(t)
+	c := userOf(t, s, "u", lock.Config{})
+	may(t, s, "u", "resetkeys", "~m", "~wheellock_token")
+	turns := 0 // guarded by the lock
+	first := fixture.Hold(t, c.Mutex("m").Lock)
+	wg := inTurn(t, c, "m", 200, func(*lock.Held) { turns++ })
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 200 }, time.Minute, time.Millisecond)
+	require.NoError(t, first.Unlock(bounded.Context(t)))
+	bounded.Wait(t, wg)
+	require.Equal(t, 200, turns)
+}
+
 func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 	s := fixture.Server(t)
 	for kind := range map[string]bool{"mutex": true, "fair": true, "read": true, "write": true, "permits": true, "semaphore": true, "latch": true, "force": true} {
