@@ -91,6 +91,7 @@ type worker struct {
 	breaks *breaks // of the turns at contended keys
 
 	ids  atomic.Int64 // attempts
+	got  sync.Map     // of keys to *atomic.Int64: holds
 	held sync.WaitGroup
 }
 
