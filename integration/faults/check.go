@@ -53,6 +53,7 @@ func (c *checks) wrong(format string, args ...any) {
 // leaves to the next what it must know.
 func (c *checks) piece(p piece) {
 	c.checked++
+	c.stale(p)
 	c.exclusion(p)
 	c.tokens(p)
 	free := c.liveness(p)
@@ -127,6 +128,31 @@ func (c *checks) toldBy(f period) stamp {
 	return f.To.add(c.lease/3 + c.lease/300 + c.roundTrip() + c.allowance())
 }
 
+// handOverFor is for how long a client hands a mutex on without the server.
+const handOverFor = 100 * time.Millisecond
+
+// stale finds the holds that a client handed on to its own callers for a while after
+// the lock was taken from it: their tokens were reserved when it had it.
+func (c *checks) stale(p piece) {
+	type minted struct {
+		proc  int
+		token int64
+	}
+	type run struct{ first, last *hold }
+	runs := map[minted]run{} // by the token of the last
+	for _, h := range slices.SortedFunc(slices.Values(p.holds), func(a, b *hold) int { return cmp.Compare(a.token, b.token) }) {
+		h.minted = h.called
+		if !c.row.Loses || h.kind != mutex {
+			continue
+		}
+		of := run{h, h}
+		if r, ok := runs[minted{h.proc, h.token - 1}]; ok && h.called <= r.last.freed && h.got < r.first.got.add(handOverFor+c.allowance()) {
+			of.first, h.minted = r.first, min(h.called, r.first.called)
+		}
+		runs[minted{h.proc, h.token}] = of
+	}
+}
+
 // tokens rise from each hold to those that were asked for after it. Goroutines of one
 // owner have the same.
 func (c *checks) tokens(p piece) {
@@ -134,12 +160,12 @@ func (c *checks) tokens(p piece) {
 		return
 	}
 	asked := slices.Clone(p.holds)
-	slices.SortFunc(asked, func(a, b *hold) int { return cmp.Compare(a.called, b.called) })
+	slices.SortFunc(asked, func(a, b *hold) int { return cmp.Compare(a.minted, b.minted) })
 	seen := map[int64]*hold{}
 	highest, token := p.line.past.of, p.line.past.token
 	i := 0
 	for _, h := range asked {
-		for ; i < len(p.holds) && p.holds[i].got < h.called; i++ {
+		for ; i < len(p.holds) && p.holds[i].got < h.minted; i++ {
 			if highest == nil || p.holds[i].token > token {
 				highest, token = p.holds[i], p.holds[i].token
 			}

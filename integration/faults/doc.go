@@ -46,7 +46,9 @@
 //     also compare Deadline with PTTL (worker.trust).
 //   - Nothing is renewed after its release or loss: MONITOR says what arrived
 //     (noLateRenewal). What was released is gone (worker.release).
-//   - Tokens rise from each hold to those that were asked for later.
+//   - Tokens rise from each hold to those that were asked for later. Where locks are
+//     taken from holders, their client may hand one on without the server for 100 ms
+//     more: those tokens were reserved before (stale).
 //   - What is free, or abandoned and past its lease, is got within MaxPoll by whoever
 //     waits for it, and nobody who waited longer leaves without it (liveness).
 //   - At a quiet point each process has what its Stats count, and a lock that nobody

@@ -169,7 +169,7 @@ func (c *checks) operations(p piece) (ops []porcupine.Operation, ok bool) {
 		}
 		client = n
 		i.what = "take"
-		add(i, h.called, h.got)
+		add(i, h.minted, h.got)
 		for _, u := range h.uses {
 			i := i
 			i.what, i.value, i.out = "get", u.value, u.out
@@ -200,8 +200,8 @@ func (c *checks) endsFrom(h *hold) stamp {
 	end := h.end()
 	if c.row.Loses {
 		for _, f := range c.faults {
-			if f.To >= h.called {
-				end = min(end, max(f.From, h.called))
+			if f.To >= h.minted {
+				end = min(end, max(f.From, h.minted))
 			}
 		}
 	}
