@@ -26,7 +26,7 @@ func (mutexes) acquire(a *attempt, field string) command {
 }
 
 func (mutexes) release(s *scripts, name, field string) command {
-	return command{script: script.Release, keys: 1, args: s.publishing([]any{name, field, 0, 1, keys.Channel(name)})}
+	return command{script: script.Release, keys: 1, args: s.publishing([]any{name, field, keys.Channel(name)})}
 }
 
 func (mutexes) reenter(h *hold, count int32, lease time.Duration) command {

@@ -98,7 +98,7 @@ func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error
 func (fairMutexes) release(s *scripts, name, field string) command {
 	return command{script: script.FairRelease, keys: 4, args: []any{
 		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
-		field, 0, 1, keys.Channel(name), time.Now().UnixMilli(), ms(fairGraceOf(s.ioTimeout) / 2), s.publish(),
+		field, keys.Channel(name), time.Now().UnixMilli(), ms(fairGraceOf(s.ioTimeout) / 2), s.publish(),
 	}}
 }
 

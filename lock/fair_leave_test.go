@@ -104,7 +104,7 @@ func TestPlacesThatAreGivenUpTogetherLeaveWhatOneByOneLeaves(t *testing.T) {
 		}
 		release := func(k int, fields ...string) {
 			args := append([]any{script.FairRelease.Text(), 4}, keysOf(k)...)
-			args = append(args, fields[0], 0, 30_000, t.Name(), now, 5000, "publish")
+			args = append(args, fields[0], t.Name(), now, 5000, "publish")
 			for _, f := range fields[1:] {
 				args = append(args, f)
 			}

@@ -306,7 +306,7 @@ func (f *fairStory) release() {
 		f.do("PERSIST", f.key)
 		f.run(a, javaFairUnlock, 3, a.field, f.now+a.skew, f.channel())
 	default:
-		f.run(a, script.FairRelease.Text(), 4, a.field, 0, 30_000, f.channel(), f.now+a.skew, fairGraceMS/2, "rpush")
+		f.run(a, script.FairRelease.Text(), 4, a.field, f.channel(), f.now+a.skew, fairGraceMS/2, "rpush")
 	}
 	f.forget(a)
 	f.free = f.now
@@ -316,7 +316,7 @@ func (f *fairStory) leave(a *fairActor) {
 	if a.java {
 		f.run(a, javaFairLeave, 3, a.field, f.now+a.skew, f.channel())
 	} else {
-		f.run(a, script.FairRelease.Text(), 4, a.field, 0, 30_000, f.channel(), f.now+a.skew, fairGraceMS/2, "rpush")
+		f.run(a, script.FairRelease.Text(), 4, a.field, f.channel(), f.now+a.skew, fairGraceMS/2, "rpush")
 	}
 	f.forget(a)
 	f.free = max(f.free, f.now)

@@ -23,8 +23,8 @@ const (
 // rules are what kinds differ in. Every kind has one value of them, which has no
 // state.
 type rules interface {
-	// release gives a whole hold back. Its scripts can also set the count that remains,
-	// with a lease; here that is a re-entry, which has a time limit.
+	// release gives a whole hold back. One count alone is given back by a re-entry, which
+	// has a time limit.
 	release(s *scripts, name, field string) command
 	// reenter sets the count of a hold, which must be there, and its least lease.
 	reenter(h *hold, count int32, lease time.Duration) command

@@ -88,7 +88,7 @@ func (readers) acquire(a *attempt, field string) command {
 
 func (readers) release(s *scripts, name, field string) command {
 	return command{script: script.RwReadRelease, keys: 3, args: s.publishing([]any{
-		name, keys.RWReader(name, field), keys.RWWriters(name), field, 0, 1, keys.RWChannel(name), keys.Prefix(name),
+		name, keys.RWReader(name, field), keys.RWWriters(name), field, keys.RWChannel(name), keys.Prefix(name),
 	})}
 }
 
@@ -125,7 +125,7 @@ func (writers) acquire(a *attempt, field string) command {
 
 func (writers) release(s *scripts, name, field string) command {
 	return command{script: script.RwWriteRelease, keys: 2, args: s.publishing([]any{
-		name, keys.RWWriters(name), field, 0, 1, keys.RWChannel(name), keys.Prefix(name),
+		name, keys.RWWriters(name), field, keys.RWChannel(name), keys.Prefix(name),
 	})}
 }
 

@@ -130,10 +130,10 @@ func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 				return run(script.RwWrite, 2, append([]any{key, writers, "c:9:9:write", 1000, "", 0, prefix, channel, "publish"}, owed...)...)
 			}
 			writeRelease := func(f string) any {
-				return run(script.RwWriteRelease, 2, key, writers, f, 0, 100, channel, prefix)
+				return run(script.RwWriteRelease, 2, key, writers, f, channel, prefix)
 			}
 			readRelease := func(f string) any {
-				return run(script.RwReadRelease, 3, key, timeout(f), writers, f, 0, 100, channel, prefix)
+				return run(script.RwReadRelease, 3, key, timeout(f), writers, f, channel, prefix)
 			}
 			yes := func(t *testing.T, reply any, want int64) {
 				values, err := redis.Values(reply, nil)

@@ -1,28 +1,26 @@
--- Gives one count of a fair mutex's hold back, or the whole hold, or a place in
--- the queue, and wakes the first in the queue if the lock is free then.
+-- Releases a hold of a fair mutex, or gives up a place in its queue, and wakes the
+-- first in the queue if the lock is free then.
 --
--- KEYS[1] the lock's hash
--- KEYS[2] the queue, a list of fields
--- KEYS[3] until when each may stand there {field: epoch ms}
--- KEYS[4] signs of life of those in the queue that are not Redisson's
--- ARGV[1] field of the hold
--- ARGV[2] the count that remains; 0 releases the hold
--- ARGV[3] lease in ms that a remaining hold keeps at least, at least 1
--- ARGV[4] channel of the lock; ARGV[4]:field wakes the waiter of that field
--- ARGV[5] the client's clock in epoch ms
--- ARGV[6] one of ours in the queue whose score is nearer than this may be dead, in ms
--- ARGV[7] command that publishes; publish if it is not given
--- ARGV[8...] with a count of 0: more fields whose holds or places are given up
+-- KEYS[1]  the lock's hash
+-- KEYS[2]  the queue, a list of fields
+-- KEYS[3]  until when each may stand there {field: epoch ms}
+-- KEYS[4]  signs of life of those in the queue that are not Redisson's
+-- ARGV[1]  field of the hold
+-- ARGV[2]  channel of the lock; ARGV[2]:field wakes the waiter of that field
+-- ARGV[3]  the client's clock in epoch ms
+-- ARGV[4]  one of ours in the queue whose score is nearer than this may be dead, in ms
+-- ARGV[5]  command that publishes there
+-- ARGV[6+] more fields whose holds or places are given up
 --
--- Answers 1 + the number of subscribers told: released; 0 still held with the
--- remaining count; -1 the hold is gone (but its place in the queue, too).
+-- Answers 1 + the number of subscribers told: released; -1 the hold is gone (but
+-- its place in the queue, too).
 -- If the message was refused, the answer is {that number, the error}.
--- A full release uses only commands that are not refused when memory is out, or
--- those after the first write, which are not.
+-- It uses only commands that are not refused when memory is out, or those after the
+-- first write, which are not.
 local lock, queue, scores, signs, me = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
-local lease, remaining, now, doubt = tonumber(ARGV[3]), tonumber(ARGV[2]), tonumber(ARGV[5]), tonumber(ARGV[6])
-if not lease or lease < 1 or not remaining or not now or not doubt then
-  return redis.error_reply('ERR wheellock: fair_release needs a count, a lease of at least 1 ms and a time')
+local now, doubt = tonumber(ARGV[3]), tonumber(ARGV[4])
+if not now or not doubt then
+  return redis.error_reply('ERR wheellock: fair_release needs times')
 end
 local there = redis.pcall('hexists', lock, me)
 local other = type(there) == 'table' -- a key of another type has no hold any more
@@ -30,17 +28,6 @@ if other and not string.find(there.err, 'WRONGTYPE', 1, true) then
   return there
 end
 local held = there == 1
-if remaining > 0 then
-  if not held then
-    redis.call('hdel', other and signs or lock, me) -- a replica says READONLY: it may not have got the hold yet
-    return -1
-  end
-  redis.call('hset', lock, me, ARGV[2])
-  if redis.call('pttl', lock) < lease then
-    redis.call('pexpire', lock, lease)
-  end
-  return 0
-end
 if not other then
   redis.call('hdel', lock, me)
 end
@@ -49,7 +36,7 @@ local leave = {}
 if redis.call('zrem', scores, me) == 1 then
   leave[1] = me -- it added nothing to the scores behind, see fair_take
 end
-for i = 8, #ARGV do
+for i = 6, #ARGV do
   if not other then
     redis.call('hdel', lock, ARGV[i])
   end
@@ -93,7 +80,7 @@ if redis.call('exists', lock) == 0 then
   end
   local i = 0
   while first do
-    local heard = redis.pcall(ARGV[7] or 'publish', ARGV[4] .. ':' .. first, '0')
+    local heard = redis.pcall(ARGV[5], ARGV[2] .. ':' .. first, '0')
     if type(heard) == 'table' then
       refused = heard.err
     else

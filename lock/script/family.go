@@ -90,8 +90,8 @@ var (
 	RwRead         = expiring("rw_read", rwReadText, "c639fe4ddd6aaf43b1e698d437d168acb89dfbd6")
 	RwWrite        = expiring("rw_write", rwWriteText, "76dc14249b6c534a4a3c8e6b306ea39ead115ae1")
 	RwReadReenter  = expiring("rw_read_reenter", rwReadReenterText, "31bac551a4b571a271d36ea3d34bd4e6b7529d2f")
-	RwReadRelease  = &Script{"rw_read_release", rwReadReleaseText, "80de46f119f54521db4857ac8af189ce54dd7638", false}
-	RwWriteRelease = &Script{"rw_write_release", rwWriteReleaseText, "0d0c40910aab8a8d2f3a0aaf70babc8fcc9f6d64", false}
+	RwReadRelease  = &Script{"rw_read_release", rwReadReleaseText, "768e6ccbd944ae4e485e9eceefe9d32b4ac9aac8", false}
+	RwWriteRelease = &Script{"rw_write_release", rwWriteReleaseText, "c641d8c2583a74c9fb0ef8dd05eef3f52bac86da", false}
 	RwWithdraw     = &Script{"rw_withdraw", rwWithdrawText, "13517e71e0dff53ffb70ea585a3a7894cae238df", false}
 	RwRenew        = expiring("rw_renew", rwRenewText, "9554a9b61ce1e7627a839dec50468d59b1e7a316")
 	RwForce        = &Script{"rw_force", rwForceText, "f1d3707df7bd8d659db4c5d7933c9172facd6fe4", false}
@@ -102,7 +102,7 @@ var (
 	PermitSet      = expiring("permit_set", permitSetText, "6e1645acf0969ebc0a6249a3de876b13d5cec7dd")
 	PermitInspect  = &Script{"permit_inspect", permitInspectText, "719ea38b785ebdfa7187ab8c3372f75a8d87be9a", false}
 	FairTake       = expiring("fair_take", fairTakeText, "5bb5864638b868d5696e95288a0bcb77d6ef1432")
-	FairRelease    = &Script{"fair_release", fairReleaseText, "437b38bef699d65ed16258fb8c88550ac3907d39", false}
+	FairRelease    = &Script{"fair_release", fairReleaseText, "182f9021cc43c7a5a8c24a132b5eb8e3dcee561c", false}
 	FairForce      = &Script{"fair_force", fairForceText, "cc827a397c33a61dcccff1b9ed23c861f3a873d0", false}
 )
 

@@ -1,27 +1,19 @@
--- Gives one count of a read hold back, or the whole hold.
+-- Releases a read hold.
 --
 -- KEYS[1] the lock's hash
 -- KEYS[2] the hold's timeout
 -- KEYS[3] the writers that wait {writer: 1}
 -- ARGV[1] field of the hold
--- ARGV[2] the count that remains; 0 releases the hold
--- ARGV[3] lease in ms that a remaining hold keeps at least, at least 1
--- ARGV[4] channel on which a release wakes waiters
--- ARGV[5] what the names of timeouts begin with
--- ARGV[6] command that publishes; publish if it is not given
+-- ARGV[2] channel on which a release wakes waiters
+-- ARGV[3] what the names of timeouts begin with
+-- ARGV[4] command that publishes; publish if it is not given
 --
--- Answers 1 + the number of subscribers told: released; 0 still held with the
--- remaining count; -1 the hold is gone.
+-- Answers 1 + the number of subscribers told: released; -1 the hold is gone.
 -- If the message was refused, the answer is {that number, the error}.
 -- The lock stays for as long as the longest of the holds that remain: those of
 -- readers as their timeouts say, Redisson's among them, that of a writer, whose
 -- reader this was, unchanged.
--- A full release uses only commands that are not refused when memory is out.
-local lease = tonumber(ARGV[3])
-local remaining = tonumber(ARGV[2])
-if not lease or lease < 1 or not remaining then
-  return redis.error_reply('ERR wheellock: rw_read_release needs a count and a lease of at least 1 ms')
-end
+-- It uses only commands that are not refused when memory is out.
 local there = redis.pcall('hexists', KEYS[1], ARGV[1])
 if there ~= 1 then
   -- A key of another type has no hold any more. A replica says READONLY to the
@@ -35,19 +27,7 @@ if there ~= 1 then
   redis.call('del', KEYS[2])
   return -1
 end
-if remaining > 0 then
-  if redis.call('exists', KEYS[2]) == 0 then
-    return -1
-  end
-  redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
-  for i = 1, 2 do
-    if redis.call('pttl', KEYS[i]) < lease then
-      redis.call('pexpire', KEYS[i], lease)
-    end
-  end
-  return 0
-end
-local writers, channel, publish, prefix, word = KEYS[3], ARGV[4], ARGV[6] or 'publish', ARGV[5]
+local writers, channel, publish, prefix, word = KEYS[3], ARGV[2], ARGV[4] or 'publish', ARGV[3]
 -- What remains without the fields that go. From here to the line of stars the
 -- text is the same in all scripts that remove fields of a read-write lock. They
 -- call rest before they change anything: a timeout that has gone ahead of the

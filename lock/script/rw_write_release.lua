@@ -1,24 +1,16 @@
--- Gives one count of a write hold back, or the whole hold.
+-- Releases a write hold.
 --
 -- KEYS[1] the lock's hash
 -- KEYS[2] the writers that wait {writer: 1}
 -- ARGV[1] field of the hold
--- ARGV[2] the count that remains; 0 releases the hold
--- ARGV[3] lease in ms that a remaining hold keeps at least, at least 1
--- ARGV[4] channel on which a release wakes waiters
--- ARGV[5] what the names of timeouts begin with
--- ARGV[6] command that publishes; publish if it is not given
+-- ARGV[2] channel on which a release wakes waiters
+-- ARGV[3] what the names of timeouts begin with
+-- ARGV[4] command that publishes; publish if it is not given
 --
--- Answers 1 + the number of subscribers told: released; 0 still held with the
--- remaining count; -1 the hold is gone.
+-- Answers 1 + the number of subscribers told: released; -1 the hold is gone.
 -- If the message was refused, the answer is {that number, the error}.
 -- If its owner reads too, the lock is held for reading from now on. Readers have
 -- their turn before writers that wait keep them out again.
-local lease = tonumber(ARGV[3])
-local remaining = tonumber(ARGV[2])
-if not lease or lease < 1 or not remaining then
-  return redis.error_reply('ERR wheellock: rw_write_release needs a count and a lease of at least 1 ms')
-end
 local there = redis.pcall('hexists', KEYS[1], ARGV[1])
 if there ~= 1 then
   -- A key of another type has no hold any more. A replica says READONLY to the
@@ -31,14 +23,7 @@ if there ~= 1 then
   end
   return -1
 end
-if remaining > 0 then
-  redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
-  if redis.call('pttl', KEYS[1]) < lease then
-    redis.call('pexpire', KEYS[1], lease)
-  end
-  return 0
-end
-local writers, channel, publish, prefix, word = KEYS[2], ARGV[4], ARGV[6] or 'publish', ARGV[5]
+local writers, channel, publish, prefix, word = KEYS[2], ARGV[2], ARGV[4] or 'publish', ARGV[3]
 -- What remains without the fields that go. From here to the line of stars the
 -- text is the same in all scripts that remove fields of a read-write lock. They
 -- call rest before they change anything: a timeout that has gone ahead of the

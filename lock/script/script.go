@@ -79,7 +79,7 @@ var tokenText string
 var (
 	Acquire = expiring("acquire", acquireText, "5f7d07e924c657d8656a5e770200b0bb1b4b0f0c")
 	Reenter = expiring("reenter", reenterText, "78b6996de0736e1025749d373ff770e679f47a8e")
-	Release = &Script{"release", releaseText, "94dcf313eb35522b878b0c39c60d08db2f988ac2", false}
+	Release = &Script{"release", releaseText, "4e95e5f00349e31928aebab762328be9a8022974", false}
 	Handoff = expiring("handoff", handoffText, "a7bfef7e621ae173c930ffd6a20deac9444f7714")
 	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba", false}
 	Guard   = expiring("guard", guardText, "b97e6a22d5ba2e3c341023f0ce9ef114dd10e631")

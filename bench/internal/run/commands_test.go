@@ -32,7 +32,7 @@ func acquireArgs(name string) []any {
 	return []any{script.Acquire.SHA(), 2, name, "wheellock_token", "f", 1000, 0, 0}
 }
 
-func releaseArgs(name string) []any { return []any{script.Release.SHA(), 1, name, "f", 0, 1000, "c"} }
+func releaseArgs(name string) []any { return []any{script.Release.SHA(), 1, name, "f", "c"} }
 
 // recorder notes what is written on the connections of a row.
 type recorder struct {

@@ -156,7 +156,7 @@ func (k *keeper) Release(ctx context.Context, i int) error {
 	}
 	defer conn.Close()
 	channel := "redisson_lock__channel:{" + r.key.(string) + "}"
-	n, err := redis.Int(Eval(conn, ioTimeout, script.Release, []any{nil, 1, r.key, k.field(i), 0, k.ttl, channel}))
+	n, err := redis.Int(Eval(conn, ioTimeout, script.Release, []any{nil, 1, r.key, k.field(i), channel}))
 	switch {
 	case err != nil:
 		return fmt.Errorf("bench: release: %w", err)

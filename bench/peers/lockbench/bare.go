@@ -8,7 +8,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/bench/peers/internal/rows"
-	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -43,7 +42,7 @@ func measureBare(run rows.Run) result {
 				return err
 			}
 			for k := range depth {
-				err := conn.Send("EVALSHA", script.Release.SHA(), 1, names[k], fields[k], 0, lock.MinLease.Milliseconds(),
+				err := conn.Send("EVALSHA", script.Release.SHA(), 1, names[k], fields[k],
 					"redisson_lock__channel:{"+names[k]+"}")
 				if err != nil {
 					return err

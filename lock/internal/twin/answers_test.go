@@ -48,25 +48,21 @@ func (w *world) callOf(m *msg) call {
 	case doPermit:
 		c.script, c.keys = script.PermitTake, []string{object, takenOf}
 		c.args = append([]string{permitNames[m.seq], "1", "0", text64(m.stamp + lease), text64(m.stamp), channel, "publish"}, fields...)
-	case doRelock, doExtend:
+	case doRelock, doExtend, doUnlock:
 		c.script, c.args = script.Reenter, []string{name, text64(int64(m.n)), ms}
 		if m.kind == reading {
 			c.script, c.keys = script.RwReadReenter, []string{object, timeoutName[m.seq]}
 		}
-	case doUnlock, doRelease:
-		left := "0"
-		if m.do == doUnlock {
-			left = text64(int64(m.n))
-		}
+	case doRelease:
 		switch m.kind {
 		case alone:
-			c.script, c.args = script.Release, []string{name, left, ms, channel, "publish"}
+			c.script, c.args = script.Release, []string{name, channel, "publish"}
 		case reading:
 			c.script, c.keys = script.RwReadRelease, []string{object, timeoutName[m.seq], writersOf}
-			c.args = []string{name, left, ms, channel, "{k}", "publish"}
+			c.args = []string{name, channel, "{k}", "publish"}
 		case writing:
 			c.script, c.keys = script.RwWriteRelease, []string{object, writersOf}
-			c.args = []string{name, left, ms, channel, "{k}", "publish"}
+			c.args = []string{name, channel, "{k}", "publish"}
 		case ofPermit:
 			c.script, c.keys, c.args = script.PermitRelease, []string{object, takenOf}, []string{permitNames[m.seq] + "1", channel, "publish"}
 		}

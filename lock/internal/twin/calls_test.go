@@ -84,7 +84,7 @@ var families = []family{
 		}},
 		{script.Reenter, func(d *draw) call { return called([]string{name}, d.field(), d.count(), d.lease()) }},
 		{script.Release, func(d *draw) call {
-			return called([]string{name}, d.field(), d.of("remaining", "0", "0", "1", "2"), d.lease(), "channel", "publish")
+			return called([]string{name}, d.field(), "channel", "publish")
 		}},
 		{script.Handoff, func(d *draw) call {
 			f := d.field()
@@ -127,12 +127,10 @@ var families = []family{
 		}},
 		{script.RwReadRelease, func(d *draw) call {
 			f := d.field()
-			return called([]string{name, keys.RWReader(name, f), keys.RWWriters(name)},
-				f, d.of("remaining", "0", "0", "1"), d.lease(), "channel", keys.Prefix(name), "publish")
+			return called([]string{name, keys.RWReader(name, f), keys.RWWriters(name)}, f, "channel", keys.Prefix(name), "publish")
 		}},
 		{script.RwWriteRelease, func(d *draw) call {
-			return called([]string{name, keys.RWWriters(name)},
-				d.of("writing", writeFields...), d.of("remaining", "0", "0", "1"), d.lease(), "channel", keys.Prefix(name), "publish")
+			return called([]string{name, keys.RWWriters(name)}, d.of("writing", writeFields...), "channel", keys.Prefix(name), "publish")
 		}},
 		{script.RwWithdraw, func(d *draw) call {
 			return called([]string{keys.RWWriters(name)}, d.of("writer", "w1", "w2"), "channel", "publish")
@@ -164,12 +162,9 @@ var families = []family{
 			return called(append(fairKeys(), keys.Counter), append(append(args, earlier...), owed...)...)
 		}},
 		{script.FairRelease, func(d *draw) call {
-			f, remaining := d.field(), d.of("remaining", "0", "0", "1")
-			args := []string{f, remaining, d.lease(), "channel", d.time(0, 0), "58000", "publish"}
-			if remaining == "0" {
-				args = append(args, d.some(others(fields, f)...)...)
-				args = append(args, redissons[:rapid.SampledFrom([]int{0, 0, len(redissons)}).Draw(d.t, "others")]...)
-			}
+			f := d.field()
+			args := append([]string{f, "channel", d.time(0, 0), "58000", "publish"}, d.some(others(fields, f)...)...)
+			args = append(args, redissons[:rapid.SampledFrom([]int{0, 0, len(redissons)}).Draw(d.t, "others")]...)
 			return called(fairKeys(), args...)
 		}},
 		{script.FairForce, func(d *draw) call {

@@ -239,28 +239,16 @@ func (x *exec) persist(key string) {
 
 func fairRelease(e *exec) any {
 	x := fair{e, e.keys[0], e.keys[1], e.keys[2], e.keys[3]}
-	me, lease := x.arg(1), x.lease(3)
-	remaining := x.integer(2)
-	now, ok1 := x.number(5)
-	doubt, ok2 := x.number(6)
+	me := x.arg(1)
+	now, ok1 := x.number(3)
+	doubt, ok2 := x.number(4)
 	if !ok1 || !ok2 {
 		panic(refusal("ERR wheellock: fair_release needs times"))
 	}
 	other, held := x.isOther(x.lock, hash), x.has(x.lock, me)
-	if remaining > 0 {
-		if !held {
-			if other {
-				x.hdel(x.signs, me)
-			}
-			return int64(-1)
-		}
-		x.hset(x.lock, me, x.arg(2))
-		x.atLeast(x.lock, lease)
-		return int64(0)
-	}
 	x.begun = true
 	var placed []string
-	for _, field := range append([]string{me}, x.from(8)...) {
+	for _, field := range append([]string{me}, x.from(6)...) {
 		if !other {
 			x.hdel(x.lock, field)
 		}
@@ -278,7 +266,7 @@ func fairRelease(e *exec) any {
 			x.lrem(first)
 			x.zrem(x.scores, first)
 		}
-		told = x.wake(x.arg(4), "", now+doubt)
+		told = x.wake(x.arg(2), "", now+doubt)
 	}
 	if len(x.line()) != x.hlen(x.signs) { // Redisson waits too
 		x.persist(x.queue)

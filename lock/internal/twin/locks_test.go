@@ -166,21 +166,15 @@ func handoff(x *exec) any {
 }
 
 func release(x *exec) any {
-	key, field, lease := x.keys[0], x.arg(1), x.lease(3)
-	remaining := x.integer(2)
-	switch {
-	case !x.has(key, field):
+	key, field := x.keys[0], x.arg(1)
+	if !x.has(key, field) {
 		return int64(-1)
-	case remaining > 0:
-		x.hset(key, field, x.arg(2))
-		x.atLeast(key, lease)
-		return int64(0)
 	}
 	x.hdel(key, field)
 	if x.exists(key) {
 		return int64(1)
 	}
-	return 1 + x.publish(x.arg(4), "0")
+	return 1 + x.publish(x.arg(2), "0")
 }
 
 func renew(x *exec) any {

@@ -318,7 +318,7 @@ func (w *world) answered(m msg, reply any) {
 			got.trust = 0
 		}
 		w.gets(m.caller, got)
-	case doRelock:
+	case doRelock, doUnlock:
 		if n == 0 {
 			w.loses(m.caller, m.seq)
 			return
@@ -339,13 +339,6 @@ func (w *world) answered(m msg, reply any) {
 			w.loses(m.caller, m.seq)
 			return
 		}
-		w.next(m.caller)
-	case doUnlock:
-		if n < 0 {
-			w.loses(m.caller, m.seq)
-			return
-		}
-		h.count = m.n
 		w.next(m.caller)
 	case doRelease, doForce, doGive, doDown:
 		w.next(m.caller)

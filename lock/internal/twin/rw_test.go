@@ -166,21 +166,11 @@ func rwReadReenter(x *exec) any {
 }
 
 func rwReadRelease(e *exec) any {
-	x := rw{e, e.keys[0], e.keys[2], e.arg(4), e.arg(5)}
-	timeout, field, lease := x.keys[1], x.arg(1), x.lease(3)
-	remaining := x.integer(2)
-	switch {
-	case !x.has(x.key, field):
+	x := rw{e, e.keys[0], e.keys[2], e.arg(2), e.arg(3)}
+	timeout, field := x.keys[1], x.arg(1)
+	if !x.has(x.key, field) {
 		x.del(timeout)
 		return int64(-1)
-	case remaining > 0:
-		if !x.exists(timeout) {
-			return int64(-1)
-		}
-		x.hset(x.key, field, x.arg(2))
-		x.atLeast(x.key, lease)
-		x.atLeast(timeout, lease)
-		return int64(0)
 	}
 	mode, writing, longest := x.rest([]string{field})
 	x.hdel(x.key, field)
@@ -189,16 +179,10 @@ func rwReadRelease(e *exec) any {
 }
 
 func rwWriteRelease(e *exec) any {
-	x := rw{e, e.keys[0], e.keys[1], e.arg(4), e.arg(5)}
-	field, lease := x.arg(1), x.lease(3)
-	remaining := x.integer(2)
-	switch {
-	case !x.has(x.key, field):
+	x := rw{e, e.keys[0], e.keys[1], e.arg(2), e.arg(3)}
+	field := x.arg(1)
+	if !x.has(x.key, field) {
 		return int64(-1)
-	case remaining > 0:
-		x.hset(x.key, field, x.arg(2))
-		x.atLeast(x.key, lease)
-		return int64(0)
 	}
 	mode, writing, longest := x.rest([]string{field})
 	x.hdel(x.key, field)
