@@ -21,6 +21,7 @@ for i = 1, #counts, 2 do
     return -1
   end
 end
+redis.call('llen', KEYS[2]) -- fails, before anything is deleted, at a key of another type
 local gone = 0
 for i = 3, #ARGV do
   gone = gone + redis.call('hdel', KEYS[1], ARGV[i])

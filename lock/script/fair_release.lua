@@ -28,6 +28,10 @@ if other and not string.find(there.err, 'WRONGTYPE', 1, true) then
   return there
 end
 local held = there == 1
+-- Somebody else's key is refused before anything is changed.
+redis.call('llen', queue)
+redis.call('zcard', scores)
+redis.call('hlen', signs)
 if not other then
   redis.call('hdel', lock, me)
 end

@@ -45,6 +45,10 @@ end
 redis.call('llen', queue)
 redis.call('zcard', scores)
 redis.call('hlen', signs)
+local last = tonumber(redis.call('get', KEYS[5]) or '0') or 0
+if not (last < 9007199254740990) then
+  return redis.error_reply('ERR wheellock: the token counter ' .. KEYS[5] .. ' is past 2^53; delete it')
+end
 local foreign, mine = 0, redis.pcall('hexists', lock, me)
 if type(mine) == 'table' then
   -- A string with a TTL is the lock of another library, as SET NX PX makes it. Who
@@ -114,10 +118,6 @@ while first do
 end
 local pttl = redis.call('pttl', lock)
 if mine or pttl == -2 and (not first or first == me) then
-  local last = tonumber(redis.call('get', KEYS[5]) or '0') or 0
-  if not (last < 9007199254740990) then
-    return redis.error_reply('ERR wheellock: the token counter ' .. KEYS[5] .. ' is past 2^53; delete it')
-  end
   local token = math.max(math.floor(last) + 1, floor)
   redis.call('set', KEYS[5], string.format('%.0f', token))
   redis.call('hset', lock, me, '1')
@@ -141,7 +141,7 @@ if mine or pttl == -2 and (not first or first == me) then
 end
 if ARGV[6] ~= '' then
   local score = tonumber(redis.call('zscore', scores, me) or '')
-  if not score then
+  if not score or not first then -- a score without a queue is what somebody's DEL leaves
     redis.call('rpush', queue, me)
     first = first or me
   end

@@ -19,7 +19,8 @@
 local done = redis.call('get', KEYS[2])
 if not done then
   local value = redis.call('get', KEYS[1]) or '0'
-  if not string.match(value, '^%-?%d+$') then
+  local free = string.match(value, '^%-?%d+$') and tonumber(value)
+  if not free or string.format('%.0f', free + 0) ~= value then -- INCRBY comes after the first change
     return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
   end
   local members, gone = {}, {}
@@ -42,7 +43,7 @@ if not done then
     for _, member in ipairs(members) do
       redis.call('zrem', KEYS[3], member)
     end
-    local free = redis.call('incrby', KEYS[1], #members)
+    free = redis.call('incrby', KEYS[1], #members)
     redis.call('set', KEYS[2], 'done', 'px', ARGV[4])
     local told = redis.pcall(ARGV[5] or 'publish', ARGV[3], string.format('%.0f', free))
     if type(told) == 'table' then

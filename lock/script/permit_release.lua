@@ -9,6 +9,11 @@
 -- Answers 1 all were there and are free now; -1 some were not, the rest is free.
 -- Memory that is out refuses none of it: the first write frees some.
 -- If the message was refused, the answer is {that number, the error}.
+local value = redis.call('get', KEYS[1]) or '0'
+local free = string.match(value, '^%-?%d+$') and tonumber(value)
+if not free or string.format('%.0f', free + 0) ~= value then -- INCRBY comes after the first change
+  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+end
 local bytes, n = string.sub(ARGV[1], 1, 12), tonumber(string.sub(ARGV[1], 13))
 local back = 0
 for i = 1, n do
@@ -23,7 +28,7 @@ for i = 1, n do
   back = back + gone
 end
 if back > 0 then
-  local free = redis.call('incrby', KEYS[1], string.format('%.0f', back))
+  free = redis.call('incrby', KEYS[1], string.format('%.0f', back))
   local told = redis.pcall(ARGV[3] or 'publish', ARGV[2], string.format('%.0f', free))
   if type(told) == 'table' then
     return {back == n and 1 or -1, told.err}

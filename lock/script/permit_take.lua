@@ -26,7 +26,7 @@ local now, deadline = ARGV[5], ARGV[4]
 if clock then
   now, deadline = string.format('%.0f', clock), string.format('%.0f', deadline + clock - now)
 end
-if not free or not most then
+if not free or string.format('%.0f', free + 0) ~= value or not most then -- INCRBY comes after the first change
   return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
 end
 local back = 0

@@ -28,6 +28,7 @@ if type(found) == 'table' then
   end
   return found
 end
+redis.call('hlen', KEYS[2]) -- fails, before anything is changed, at a key of another type
 local writers, channel, publish, prefix, word = KEYS[2], ARGV[6], ARGV[7], ARGV[5]
 -- What remains without the fields that go. From here to the line of stars the
 -- text is the same in all scripts that remove fields of a read-write lock. They

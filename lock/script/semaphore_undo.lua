@@ -10,9 +10,12 @@
 -- Answers how many permits the take had brought.
 -- If the message was refused, the answer is {that number, the error}.
 local taken = redis.call('get', KEYS[2]) or '0'
-redis.call('set', KEYS[2], '0', 'px', ARGV[2])
+local free
 if taken ~= '0' and redis.call('exists', KEYS[1]) == 1 then
-  local free = redis.call('incrby', KEYS[1], taken)
+  free = redis.call('incrby', KEYS[1], taken) -- fails, before anything is changed, at what is no counter
+end
+redis.call('set', KEYS[2], '0', 'px', ARGV[2])
+if free then
   local told = redis.pcall(ARGV[3] or 'publish', ARGV[1], string.format('%.0f', free))
   if type(told) == 'table' then
     return {tonumber(taken), told.err}

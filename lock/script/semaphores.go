@@ -29,7 +29,7 @@ var (
 	SemaphoreDelete  = expiring("semaphore_delete", semaphoreDeleteText, "1322df82ad35021f1512ee2924c766dbcf3af0ef")
 	SemaphoreExpire  = expiring("semaphore_expire", semaphoreExpireText, "cc925a6212efb87d3345bf74cf3fbce8f1edb9cd")
 	SemaphoreTTL     = &Script{"semaphore_ttl", semaphoreTTLText, "50effcbfbeddfabea74a222810426e1cb8e29e98", false}
-	PermitFree       = expiring("permit_free", permitFreeText, "ea8205c5ebe6d9e406654066b8f6144e7c8845e8")
+	PermitFree       = expiring("permit_free", permitFreeText, "a3775bd3ba68dc519cf98d7afbce90de9a531463")
 	PermitSetLease   = expiring("permit_set_lease", permitSetLeaseText, "2bfac1a68c358403b0ae5e884dd63acab7adee99")
 	PermitDeadline   = &Script{"permit_deadline", permitDeadlineText, "e96012a9b22c583450155ec3fb07a47db9221731", false}
 )

@@ -134,7 +134,6 @@ func semaphoreUndo(x *exec) any {
 		taken = integer(value)
 	}
 	x.set(x.keys[1], "0", x.integer(2))
-	x.begun = true // what is no counter gets nothing back
 	if taken != 0 && x.exists(x.keys[0]) {
 		free := x.add(x.keys[0], taken)
 		x.publish(x.arg(1), strconv.FormatInt(free, 10))
@@ -192,7 +191,7 @@ func idsOf(permits string) []string { return ids(permits[:12], integer(permits[1
 
 func permitTake(x *exec) any {
 	key, taken := x.keys[0], x.keys[1]
-	free, _ := x.counter(key)
+	free := x.exact(key)
 	wanted, ok := x.number(2)
 	if !ok {
 		panic(refusal("ERR wheellock: " + key + " is no counter"))
@@ -251,10 +250,10 @@ func permitTake(x *exec) any {
 
 func permitRelease(x *exec) any {
 	key, taken := x.keys[0], x.keys[1]
+	x.exact(key)
 	if x.isOther(taken, zset) {
 		return int64(-1)
 	}
-	x.begun = true // permits of what is no counter end all the same
 	of, back := idsOf(x.arg(1)), int64(0)
 	for _, id := range of {
 		back += flag(x.zrem(taken, id))
@@ -395,7 +394,7 @@ func permitFree(x *exec) any {
 	now, _ = x.byServer(now, now)
 	done, ok := x.get(result)
 	if !ok {
-		x.counter(key)
+		x.exact(key)
 		var members, gone []string
 		for i := 0; i < len(x.arg(1))/32; i++ {
 			member, deadline, there := x.find(taken, x.arg(1)[32*i:32*i+32])

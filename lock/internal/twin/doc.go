@@ -16,11 +16,7 @@
 // A script that takes or changes something has a time of the server's clock after
 // which it is not carried out, its last argument: see the function late.
 //
-// A script that is refused changes nothing. Exceptions are met only at keys that
-// somebody else has put there: rw_write has taken the lock when it finds that the
-// key of the waiting writers is no hash; semaphore_undo and permit_release have
-// noted the end of permits when they find that their counter is no number; those of
-// fair mutexes look at some keys after their first change.
+// A script that is refused changes nothing.
 //
 // # The clients
 //

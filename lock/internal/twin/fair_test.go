@@ -78,8 +78,8 @@ func fairTake(e *exec) any {
 	x.of(x.queue, list)
 	x.of(x.scores, zset)
 	x.of(x.signs, hash)
+	x.lastToken(x.keys[4])
 	foreign := x.foreign(x.lock) != nil
-	x.begun = true // the counter of tokens is looked at last, and may be anything
 	heirs := int(x.integer(13))
 	fields := x.from(14)
 	x.inherit(me, sign, fields[:heirs])
@@ -168,7 +168,7 @@ func (x fair) inherit(me, sign string, earlier []string) {
 // stand gives a sign of life, and a place at the end if me has none.
 func (x fair) stand(me, sign string, now, patience, grace float64) {
 	score, scored := x.zscore(x.scores, me)
-	if !scored {
+	if !scored || x.first() == "" {
 		q := x.make(x.queue, list)
 		q.pairs = append(q.pairs, pair{name: me})
 	}
@@ -178,24 +178,18 @@ func (x fair) stand(me, sign string, now, patience, grace float64) {
 	if scored {
 		ahead = max(math.Floor((score-now)/patience+0.5), 0)
 	}
-	order := []string{me, ""} // a score without a queue is refused below
-	if len(line) > 0 {
-		order[1] = line[len(line)-1]
-	}
+	order := []string{me, line[len(line)-1]}
 	digits := 0
 	for digits < len(sign) && sign[digits] >= '0' && sign[digits] <= '9' {
 		digits++
 	}
 	n, _ := strconv.Atoi(sign[:digits])
-	whole := len(line) > 0 && n%((len(line)+15)/16) == 0
+	whole := n%((len(line)+15)/16) == 0
 	if whole {
 		order, ahead = line, 0
 	}
 	least, placed, signed := 0.0, false, 0
 	for _, other := range order {
-		if other == "" {
-			panic(refusal("ERR Lua redis lib command arguments must be strings or integers"))
-		}
 		ours := float64(flag(x.has(x.signs, other)))
 		signed += int(ours)
 		switch {
@@ -246,7 +240,9 @@ func fairRelease(e *exec) any {
 		panic(refusal("ERR wheellock: fair_release needs times"))
 	}
 	other, held := x.isOther(x.lock, hash), x.has(x.lock, me)
-	x.begun = true
+	x.of(x.queue, list)
+	x.of(x.scores, zset)
+	x.of(x.signs, hash)
 	var placed []string
 	for _, field := range append([]string{me}, x.from(6)...) {
 		if !other {
@@ -287,6 +283,7 @@ func fairForce(e *exec) any {
 	case slices.ContainsFunc(h.pairs, func(p pair) bool { return !isOwner.MatchString(p.name) || !isCount.MatchString(p.value) }):
 		return int64(-1)
 	}
+	e.of(queue, list)
 	gone := e.distinct(key, e.from(3))
 	for _, f := range gone {
 		e.hdel(key, f)
@@ -294,7 +291,6 @@ func fairForce(e *exec) any {
 	if len(gone) == 0 {
 		return int64(-2)
 	}
-	e.begun = true // the queue is looked at last, and may be no list
 	if !e.exists(key) {
 		if first := (fair{exec: e, queue: queue}).first(); first != "" {
 			e.publish(e.arg(1)+":"+first, "0")

@@ -49,10 +49,9 @@ func wire(c call) []any {
 	return out
 }
 
-// dumpText returns {time in ms, key, type, pttl, content, ...} of all keys.
+// dumpText returns {key, type, pttl, content} of all keys.
 const dumpText = `
-local now = redis.call('time')
-local out = {now[1] * 1000 + math.floor(now[2] / 1000)}
+local out = {}
 for _, key in ipairs(redis.call('keys', '*')) do
   local kind = redis.call('type', key).ok
   local read = {string = {'get', key}, hash = {'hgetall', key}, zset = {'zrange', key, 0, -1, 'withscores'}, list = {'lrange', key, 0, -1}}
@@ -205,18 +204,23 @@ func (r *both) messages() (out []message) {
 // slow reports whether so much time has really passed that TTLs say nothing more.
 func (r *both) slow() bool { return time.Since(r.began) > slack*time.Millisecond }
 
-// same compares what both have.
-func (r *both) same() {
+// dump is what the server has.
+func (r *both) dump() (out []entry) {
 	list, err := redis.Values(r.do("EVAL", dumpText, 0), nil)
 	require.NoError(r.t, err)
+	for _, v := range list {
+		out = append(out, parse(v.([]any)))
+	}
+	slices.SortFunc(out, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+	return out
+}
+
+// same compares what both have.
+func (r *both) same() {
+	got := r.dump()
 	if r.slow() {
 		return
 	}
-	var got []entry
-	for _, v := range list[1:] {
-		got = append(got, parse(v.([]any)))
-	}
-	slices.SortFunc(got, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
 	want := r.twin.clone(r.now).entries
 	for i := range want {
 		left := int64(-1)
@@ -423,5 +427,86 @@ func TestFlawsAreNotInTheScripts(t *testing.T) {
 			flawed, _, _ = run(flawed, r.now, c, 1, f)
 		}
 		require.NotEqual(t, r.twin.String(), flawed.String(), "flaw %d", f)
+	}
+}
+
+// put is what somebody else has at a key.
+type put struct {
+	key   string
+	kind  kind
+	value string
+}
+
+// TestARefusedScriptChangesNothing: whatever somebody else has at one of its keys, a
+// script finds it before its first change.
+func TestARefusedScriptChangesNothing(t *testing.T) {
+	conn, heard := dial(t)
+	const field, other = "c:1:1", "c:1:2"
+	writer, permit := writeFields[0], ids(permits[0], 1)[0]
+	lines := fairKeys()
+	fairTake := call{
+		script: script.FairTake, keys: append(lines, keys.Counter),
+		args: []string{field, "100000", "1", "1000", "300000", "1 a", "", "", "100000", "channel", "publish", "116000", "0", other},
+	}
+	fairRelease := call{script: script.FairRelease, keys: lines, args: []string{field, "channel", "1000", "58000", "publish"}}
+	permitTake := call{script: script.PermitTake, keys: taken(), args: []string{permits[1], "1", "0", "900000", "1000", "channel", "publish"}}
+	write := call{
+		script: script.RwWrite, keys: []string{name, keys.RWWriters(name)},
+		args: []string{writer, "100000", "w1", "100000", keys.Prefix(name), "channel", "publish"},
+	}
+	for story, c := range map[string]struct {
+		puts []put
+		call call
+	}{
+		"a writer, and the writers that wait are no hash": {[]put{{keys.RWWriters(name), text, "5"}}, write},
+		"a take is undone, and the counter is no text": {
+			[]put{{name, hash, "7"}, {"result1", text, "2"}},
+			call{script: script.SemaphoreUndo, keys: []string{name, "result1"}, args: []string{"channel", "100000", "publish"}},
+		},
+		"a take is undone, and the counter is no number": {
+			[]put{{name, text, "abc"}, {"result1", text, "2"}},
+			call{script: script.SemaphoreUndo, keys: []string{name, "result1"}, args: []string{"channel", "100000", "publish"}},
+		},
+		"a permit is released, and the counter is no text": {
+			[]put{{name, list, "7"}, {keys.PermitsTaken(name), zset, permit}},
+			call{script: script.PermitRelease, keys: taken(), args: []string{permits[0] + "1", "channel", "publish"}},
+		},
+		"a permit is released, and the counter is no number": {
+			[]put{{name, text, "007"}, {keys.PermitsTaken(name), zset, permit}},
+			call{script: script.PermitRelease, keys: taken(), args: []string{permits[0] + "1", "channel", "publish"}},
+		},
+		"a permit is released by its id, and the counter is no number": {
+			[]put{{name, text, "007"}, {keys.PermitsTaken(name), zset, permitText}},
+			call{script: script.PermitFree, keys: []string{name, "result of free", keys.PermitsTaken(name)}, args: []string{permitText, "0", "channel", "100000", "publish"}},
+		},
+		"permits have ended, and the counter is no number": {[]put{{name, text, "007"}, {keys.PermitsTaken(name), zset, permit}}, permitTake},
+		"the counter of tokens is no text":                 {[]put{{lines[1], list, other}, {lines[2], zset, other}, {keys.Counter, hash, "7"}}, fairTake},
+		"the counter of tokens is at its end":              {[]put{{lines[1], list, other}, {lines[2], zset, other}, {keys.Counter, text, "9007199254740990"}}, fairTake},
+		"a fair mutex is released, and the queue is no list": {
+			[]put{{lines[0], hash, field}, {lines[1], text, "5"}}, fairRelease,
+		},
+		"a fair mutex is released, and the scores are no sorted set": {
+			[]put{{lines[0], hash, field}, {lines[2], text, "5"}}, fairRelease,
+		},
+		"a fair mutex is released, and the signs are no hash": {
+			[]put{{lines[0], hash, field}, {lines[3], text, "5"}}, fairRelease,
+		},
+		"a fair mutex is forced, and the queue is no list": {
+			[]put{{lines[0], hash, field}, {lines[1], text, "5"}},
+			call{script: script.FairForce, keys: lines[:2], args: []string{"channel", "publish", field}},
+		},
+	} {
+		t.Run(story, func(t *testing.T) {
+			r := newBoth(t, conn, heard)
+			for _, p := range c.puts {
+				r.put(p.key, p.kind, p.value, 0)
+			}
+			before := r.dump()
+			_, err := conn.Do("EVAL", append([]any{c.call.script.Text()}, wire(c.call)...)...)
+			require.Error(t, err)
+			require.Equal(t, before, r.dump())
+			require.Empty(t, r.messages())
+			r.run(c.call) // the twin agrees
+		})
 	}
 }

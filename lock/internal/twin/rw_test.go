@@ -138,8 +138,8 @@ func rwWrite(e *exec) any {
 	if other := x.foreign(x.key); other != nil {
 		return other
 	}
+	x.of(x.writers, hash)
 	x.clean(x.from(8))
-	x.begun = true // the writers that wait are looked at last, and may be no hash
 	if !x.has(x.key, field) && x.exists(x.key) {
 		if mode, _ := x.hget(x.key, "mode"); x.arg(4) != "0" && mode == "read" {
 			x.hset(x.writers, writer, "1")

@@ -120,10 +120,7 @@ func run(s *server, now int64, c call, subscribers int64, f flaw) (after *server
 			if !ok {
 				panic(p)
 			}
-			after, reply, told = s, r, nil
-			if x.begun {
-				after, told = x.s, x.told
-			}
+			after, reply, told = s, r, nil // a script that is refused changes nothing
 		}
 	}()
 	reply = scripts[c.script.Name()](x)
@@ -157,9 +154,6 @@ type exec struct {
 	subscribers int64
 	told        []message
 	flaw        flaw
-	// A script that is refused has changed nothing, but for those that say here from
-	// where on what they have changed stays.
-	begun bool
 }
 
 // arg is ARGV[i], "" if there is none.
@@ -402,6 +396,25 @@ var (
 	isCount   = regexp.MustCompile(`^\d+$`)
 )
 
+// exact is counter of one that INCRBY understands.
+func (x *exec) exact(key string) int64 {
+	n, there := x.counter(key)
+	if value, _ := x.get(key); there && strconv.FormatInt(n, 10) != value {
+		panic(refusal("ERR wheellock: " + key + " is no counter"))
+	}
+	return n
+}
+
+// lastToken is the last fencing token.
+func (x *exec) lastToken(key string) float64 {
+	value, _ := x.get(key)
+	last, _ := number(value)
+	if !(last < 1<<53-2) {
+		panic(refusal("ERR wheellock: the token counter " + key + " is past 2^53; delete it"))
+	}
+	return last
+}
+
 // token mints a fencing token: one more than the last, and at least floor.
 func (x *exec) token(key string, floor float64) int64 { return x.mint(key, floor, 0) }
 
@@ -418,11 +431,7 @@ func (x *exec) tokens(key string, floor float64, i int) []any {
 }
 
 func (x *exec) mint(key string, floor float64, more int64) int64 {
-	value, _ := x.get(key)
-	last, _ := number(value)
-	if !(last < 1<<53-2) {
-		panic(refusal("ERR wheellock: the token counter " + key + " is past 2^53; delete it"))
-	}
+	last := x.lastToken(key)
 	token := int64(max(math.Floor(last)+1, floor))
 	if float64(token+more)-floor > 10485 {
 		more = 0
