@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -291,4 +292,73 @@ func TestAHandOverWhoseAnswerIsLostLeavesNoLock(t *testing.T) {
 	down.Store(false)
 	require.NoError(t, <-got)
 	require.Less(t, time.Since(begun), 20*time.Second, "it did not wait for the end of a lease")
+}
+
+// TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered: the one that is sent when its
+// acquisition cannot be carried out any more is lost with its answer.
+func TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	fixture.Do(t, s, "SCRIPT", "LOAD", script.Release.Text()) // one call is one release
+	var releases atomic.Int64
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		switch c.Script {
+		case "acquire":
+			return faultproxy.HangUp // unknown at once, and long before its time is over
+		case "release":
+			if n := releases.Add(1); n == 2 || n == 3 {
+				return faultproxy.HangUp
+			}
+		}
+		return faultproxy.Pass
+	})
+	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 500 * time.Millisecond, FailFast: true})
+	_, err := c.Mutex(keyOf(t)).TryLock(t.Context())
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.Eventually(t, func() bool { return releases.Load() >= 4 }, time.Minute, time.Millisecond)
+}
+
+// TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce: Close waits for the others.
+func TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	for _, code := range []*script.Script{script.Acquire, script.Release} {
+		fixture.Do(t, s, "SCRIPT", "LOAD", code.Text()) // one call is one request
+	}
+	first, second := keyOf(t), keyOf(t)+":second"
+	var releases, givenUp atomic.Int64
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		switch {
+		case c.Script == "acquire" && slices.Contains(c.Args, second):
+			return faultproxy.LoseReply
+		case c.Script == "acquire":
+			return faultproxy.HangUp // unknown at once, and long before its time is over
+		case c.Script == "release" && slices.Contains(c.Args, first) && releases.Add(1) > 1:
+			givenUp.Store(time.Now().UnixNano())
+			return faultproxy.HangUp
+		}
+		return faultproxy.Pass
+	})
+	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 500 * time.Millisecond, UnlockTimeout: time.Minute, FailFast: true})
+	_, err := c.Mutex(first).TryLockFor(t.Context(), lock.MinLease)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	// It is released again when its acquisition cannot come any more, until its lease is over.
+	require.Eventually(t, func() bool {
+		return releases.Load() > 1 && time.Since(time.Unix(0, givenUp.Load())) > time.Second
+	}, time.Minute, time.Millisecond)
+
+	p.Keep("release")
+	_, err = c.Mutex(second).TryLock(t.Context())
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.Eventually(t, func() bool { return p.Arrived("release") > 0 }, time.Minute, time.Millisecond)
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close(t.Context()) }()
+	select {
+	case <-closed:
+		t.Error("it did not wait")
+	case <-time.After(200 * time.Millisecond):
+	}
+	p.LetGo()
+	require.NoError(t, <-closed)
+	require.False(t, fixture.Exists(t, s, second))
 }

@@ -524,6 +524,28 @@ func TestARenewalSaysUntilWhenItMayBeCarriedOut(t *testing.T) {
 	})
 }
 
+// TestOurOwnSlownessIsNoSecondServer: a client that stands still before it writes comes
+// too late by the very clock that it knows.
+func TestOurOwnSlownessIsNoSecondServer(t *testing.T) {
+	bubble(t, false, nil, func(t *testing.T, b *bench) {
+		ahead, limits := b.timed()
+		inTime, lates := b.srv.answer, 0
+		b.srv.answer = func(c call) any {
+			answer := inTime(c)
+			if lates < pipe.MaxLates {
+				lates++
+				return redis.Error(fmt.Sprint("LATE ", time.Now().UnixMilli()+ahead.Load()/1e6))
+			}
+			return answer
+		}
+		b.hold(carrier.Fields, "a")
+		b.round()
+		b.round()
+		require.Len(t, limits(), pipe.MaxLates+2)
+		require.NotContains(t, limits(), int64(0))
+	})
+}
+
 func TestALateRenewalIsSentAgainWithAnotherLimit(t *testing.T) {
 	bubble(t, false, nil, func(t *testing.T, b *bench) {
 		ahead, limits := b.timed()

@@ -47,11 +47,14 @@ func (s *timed) answer(command []string) string {
 		all = append(all, limit)
 		s.limits.Store(&all)
 		if limit != 0 && now.UnixMilli() > limit {
-			return fmt.Sprintf("-LATE %d\r\n", now.UnixMilli())
+			return s.late()
 		}
 	}
 	return yes(command)
 }
+
+// late is the answer to what comes too late.
+func (s *timed) late() string { return fmt.Sprintf("-LATE %d\r\n", s.now().UnixMilli()) }
 
 func (s *timed) seen() []int64 { return *s.limits.Load() }
 
@@ -155,6 +158,7 @@ func TestWhatItsCallerHasLeftIsNotSentAgain(t *testing.T) {
 				a := <-late
 				_, reply := a.Err.(redis.Error)
 				require.True(t, reply, "%v", a.Err)
+				require.True(t, a.Stamp.IsZero())
 				synctest.Wait()
 				require.Equal(t, int32(1), sent.Load())
 			})
@@ -251,5 +255,61 @@ func TestAnotherServerHasAnotherClock(t *testing.T) {
 			require.Equal(t, now.Add(ahead+time.Second).UnixMilli(), seen[len(seen)-1])
 		}
 		require.Len(t, srv.seen(), 3, "none was too late")
+	})
+}
+
+// TestOurOwnSlownessIsNoSecondServer: a client that stands still between the stamp and
+// the write comes too late by the very clock that it knows.
+func TestOurOwnSlownessIsNoSecondServer(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		lates := 0
+		b.srv.answer = func(command []string) string {
+			answer := srv.answer(command)
+			if strings.HasPrefix(command[0], "EVAL") && lates < pipe.MaxLates {
+				lates++
+				return srv.late()
+			}
+			return answer
+		}
+		b.requireYes(1)
+		b.requireYes(2)
+		require.Len(t, srv.seen(), pipe.MaxLates+2)
+		require.NotContains(t, srv.seen(), int64(0))
+		b.srv.mu.Lock()
+		defer b.srv.mu.Unlock()
+		require.False(t, b.srv.timed.Distrusted())
+	})
+}
+
+// TestWhatWasRefusedAsLateHasNoStamp: nothing was carried out, and nothing will be.
+func TestWhatWasRefusedAsLateHasNoStamp(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.srv.answer = func([]string) string { return srv.late() }
+		a := b.call(t.Context(), 1)
+		require.ErrorContains(t, a.Err, "LATE")
+		require.True(t, a.Stamp.IsZero())
+		require.True(t, a.Open.IsZero())
+
+		r := b.acquire(2, nil)
+		r.Within(time.Now().Add(300 * time.Millisecond)) // it is not sent again
+		b.Put(r)
+		a = b.requests.Await(t.Context(), r)
+		require.ErrorContains(t, a.Err, "LATE")
+		require.True(t, a.Stamp.IsZero())
+	})
+}
+
+// TestOneBusyAnswerToTIMEIsAskedForAgain: a connection that was made meanwhile has limits
+// soon.
+func TestOneBusyAnswerToTIMEIsAskedForAgain(t *testing.T) {
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		b.srv.clock = pipe.Clock{}
+		b.srv.clock.Asking(time.Now()) // and the answer was BUSY
+		b.requireYes(1)
+		time.Sleep(2 * time.Second)
+		b.requireYes(2) // asks before it
+		b.requireYes(3)
+		require.Zero(t, srv.seen()[0])
+		require.NotZero(t, srv.seen()[2])
 	})
 }
