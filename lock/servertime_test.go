@@ -18,6 +18,7 @@ func TestAServerThatDoesNotTellItsTimeIsUsedWithoutLimits(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	for name, fate := range map[string]faultproxy.Fate{
+		"it says nothing":          faultproxy.LoseRequest,
 		"it ends the connection":   faultproxy.HangUp, // as proxies do with what they do not know
 		"it is not permitted":      faultproxy.Answer(redis.Error("NOPERM this user has no permissions to run the 'time' command")),
 		"it does not know it":      faultproxy.Answer(redis.Error("ERR unknown command")),
@@ -40,7 +41,11 @@ func TestAServerThatDoesNotTellItsTimeIsUsedWithoutLimits(t *testing.T) {
 			var log fixture.Log
 			c := fixture.ClientOver(t, p, lock.Config{Lease: 3 * time.Second, IOTimeout: 300 * time.Millisecond, Logger: log.Logger()})
 			mu := c.Mutex(t.Name())
-			held, err := mu.TryLock(t.Context())
+			take := mu.TryLock
+			if name == "it says nothing" { // which a server that hangs does, too
+				take = mu.Lock
+			}
+			held, err := take(t.Context())
 			require.NoError(t, err)
 			require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > 0 }, time.Minute, time.Millisecond)
 			require.NoError(t, held.Unlock(t.Context()))
@@ -55,6 +60,65 @@ func TestAServerThatDoesNotTellItsTimeIsUsedWithoutLimits(t *testing.T) {
 			require.Equal(t, once, asked.Load(), "it is not asked again for a minute")
 		})
 	}
+}
+
+// TestAServerThatHungIsAskedForItsTimeAgain: it has said nothing to anything.
+func TestAServerThatHungIsAskedForItsTimeAgain(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	var asked, limited, unlimited atomic.Int64
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		switch {
+		case c.Args[0] == "TIME" || c.Args[0] == "PING":
+			if asked.Add(1) <= 5 {
+				return faultproxy.LoseRequest
+			}
+		case c.Script == "acquire" && len(c.Args[len(c.Args)-1]) == 13:
+			limited.Add(1)
+		case c.Script == "acquire":
+			unlimited.Add(1)
+		}
+		return faultproxy.Pass
+	})
+	var log fixture.Log
+	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 300 * time.Millisecond, Logger: log.Logger()})
+	held, err := c.Mutex(t.Name()).Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(t.Context()))
+	require.NotZero(t, limited.Load())
+	require.Zero(t, unlimited.Load())
+	require.NotContains(t, log.String(), "TIME is refused")
+}
+
+// TestABusyServerIsAskedForItsTimeAgain: over the connections that it has, when it is not
+// busy any more.
+func TestABusyServerIsAskedForItsTimeAgain(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	var told atomic.Bool
+	var limited atomic.Int64
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		switch {
+		case c.Args[0] == "TIME" && !told.Load():
+			return faultproxy.Answer(redis.Error("BUSY Redis is busy running a script"))
+		case c.Script == "acquire" && len(c.Args[len(c.Args)-1]) == 13:
+			limited.Add(1)
+		}
+		return faultproxy.Pass
+	})
+	c := fixture.ClientOver(t, p, lock.Config{})
+	tryOnce := func() {
+		held, err := c.Mutex(t.Name()).TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, held.Unlock(t.Context()))
+	}
+	tryOnce()
+	require.Zero(t, limited.Load())
+	told.Store(true)
+	require.Eventually(t, func() bool {
+		tryOnce()
+		return limited.Load() > 0
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func TestEveryScriptThatChangesSomethingHasALimit(t *testing.T) {

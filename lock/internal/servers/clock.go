@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -16,7 +17,8 @@ type clock struct {
 	mu       sync.Mutex // guards what follows; never held during I/O
 	last     pipe.Clock // what the last connection that asked found out
 	silent   time.Time  // when the server did not tell; zero if it did
-	warned   bool       // of that
+	unsaid   bool       // the last question has got no answer in time
+	warned   bool       // that the server does not tell
 	distrust bool       // it was warned that two servers seem to answer as one
 }
 
@@ -24,8 +26,9 @@ type clock struct {
 const askAgain = time.Minute
 
 // DialTimed is Dial of a connection that knows the server's clock, if the server tells.
-// One that refuses, or ends two connections because of the question, is not asked again
-// for a minute.
+// One that refuses, ends two connections because of the question, or twice says nothing
+// to it, is not asked again for a minute. The first of those silences fails the dial,
+// because a server that hangs says nothing either.
 func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
 	for try := 0; ; try++ {
 		conn, epoch, err := s.Dial(ctx, bound)
@@ -36,8 +39,7 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		if s.clock.isSilent() {
 			return dialed, nil
 		}
-		sent := time.Now()
-		reply, failed := pipe.RoundTrip(ctx, conn, "TIME")
+		reply, sent, unsaid, failed := s.askTime(ctx, conn)
 		server, err := pipe.TimeOf(reply, failed)
 		_, refused := failed.(redis.Error)
 		switch {
@@ -55,13 +57,41 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 			return dialed, nil
 		}
 		conn.Close()
-		if ctx.Err() != nil || isTimeout(failed) {
+		switch {
+		case unsaid: // it is the question
+			s.warnSilent(failed)
+		case ctx.Err() != nil || isTimeout(failed):
+			if !errors.Is(ctx.Err(), context.Canceled) {
+				s.clock.isUnsaid()
+			}
 			return pipe.Connection{}, failed
-		}
-		if try > 0 { // it is the question
+		case try > 0: // it is the question
 			s.warnSilent(failed)
 		}
 	}
+}
+
+// askTime asks the server for its time. If it has said nothing to that before, it must
+// answer PING first, and has half of what is left of ctx then: unsaid is true if it says
+// nothing again.
+func (s *Server) askTime(ctx context.Context, conn redis.Conn) (reply any, sent time.Time, unsaid bool, err error) {
+	if !s.clock.wasUnsaid() {
+		sent = time.Now()
+		reply, err = pipe.RoundTrip(ctx, conn, "TIME")
+		return reply, sent, false, err
+	}
+	if _, err := pipe.RoundTrip(ctx, conn, "PING"); err != nil {
+		if _, refused := err.(redis.Error); !refused {
+			return nil, time.Time{}, false, err
+		}
+	}
+	deadline, _ := ctx.Deadline()
+	half, cancel := context.WithTimeout(ctx, time.Until(deadline)/2)
+	defer cancel()
+	sent = time.Now()
+	reply, err = pipe.RoundTrip(half, conn, "TIME")
+	unsaid = ctx.Err() == nil && (half.Err() != nil || err != nil && isTimeout(err))
+	return reply, sent, unsaid, err
 }
 
 // Timed is told what is known of the server's clock each time that it was asked.
@@ -102,7 +132,20 @@ func (c *clock) isSilent() bool {
 func (c *clock) tells() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.silent = time.Time{}
+	c.silent, c.unsaid = time.Time{}, false
+}
+
+// isUnsaid notes that the server has said nothing when it was asked.
+func (c *clock) isUnsaid() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unsaid = true
+}
+
+func (c *clock) wasUnsaid() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unsaid
 }
 
 // warnSilent notes that the server does not tell its time, and warns once.
@@ -113,7 +156,7 @@ func (s *Server) warnSilent(err error) {
 	s.clock.warned = true
 	s.clock.mu.Unlock()
 	if !warned {
-		s.router.cfg.Logger.Warn("lock: TIME is refused or ends the connection, so requests have no time limit: one that arrives "+
+		s.router.cfg.Logger.Warn("lock: TIME is refused, is not answered, or ends the connection, so requests have no time limit: one that arrives "+
 			"late may leave a lock that nobody holds until its lease is over; give the user the right to it (README.md)",
 			"server", s.Address(), "error", err)
 	}
