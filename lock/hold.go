@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -118,10 +119,11 @@ func (h *hold) orphan() {
 }
 
 // reenter takes one more count. It returns errGone if the hold is no more and
-// never was the caller's to rely on: a fresh attempt is due.
+// never was the caller's to rely on: a fresh attempt is due. If ctx ends before the hold's
+// turn has come, Redis was asked nothing, and the error is ctx's and not ErrUnknown.
 func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (*Held, error) {
 	if err := h.enter(ctx); err != nil {
-		return nil, &UnknownError{Op: "reenter", Name: h.name, Err: &busyError{err}}
+		return nil, fmt.Errorf("lock: re-entry of %q was not sent: %w", h.name, &busyError{err})
 	}
 	var a pipe.Answer
 	defer func() { h.leave(a) }()

@@ -346,3 +346,39 @@ func TestAGrantThatIsPassedOnLeavesThoseWhoReenteredTheirHold(t *testing.T) {
 	defer mu.Unlock()
 	require.Equal(t, []string{"released"}, events, "the hooks were not told of the grant either")
 }
+
+// TestAReentryThatWasNotSentIsNotUnknown: its context ends while another request of the
+// hold is not answered.
+func TestAReentryThatWasNotSentIsNotUnknown(t *testing.T) {
+	s := onRedis(t)
+	for name, kind := range map[string]func(c *lock.Client, name string) *lock.Mutex{
+		"mutex":  (*lock.Client).Mutex,
+		"fair":   (*lock.Client).FairMutex,
+		"writer": func(c *lock.Client, name string) *lock.Mutex { return c.RWMutex(name).Writer() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := stall(t, s)
+			c := fixture.ClientOver(t, st, lock.Config{IOTimeout: time.Minute, Lease: time.Hour})
+			ctx, mu := bounded.Context(t), kind(c, t.Name())
+			held := fixture.Hold(t, mu.Lock)
+			st.Keep("reenter")
+			extended := make(chan error, 1)
+			go func() { extended <- held.Extend(ctx, 2*time.Hour) }()
+			awaitArrived(t, st, "reenter", 1)
+			for _, again := range []func(context.Context) (*lock.Held, error){mu.TryLock, mu.Lock} {
+				short, cancel := context.WithTimeout(held.Context(ctx), 50*time.Millisecond)
+				_, err := again(short)
+				cancel()
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorContains(t, err, "was not sent")
+				require.NotErrorIs(t, err, lock.ErrUnknown)
+			}
+			require.Equal(t, 1, st.Arrived("reenter"))
+			st.LetGo()
+			require.NoError(t, bounded.Receive(t, extended))
+			require.Equal(t, 1, held.Count())
+			require.NoError(t, held.Unlock(ctx))
+		})
+	}
+}
