@@ -77,16 +77,16 @@ var tokenText string
 
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
-	Acquire = expiring("acquire", acquireText, "5f7d07e924c657d8656a5e770200b0bb1b4b0f0c")
-	Reenter = expiring("reenter", reenterText, "78b6996de0736e1025749d373ff770e679f47a8e")
+	Acquire = expiring("acquire", acquireText, "dfbe10ff62569cbfea482ba172be44d6237197b8")
+	Reenter = expiring("reenter", reenterText, "cd7960f7a01d79a45be8e2ad3aaa8cc096ca31a0")
 	Release = &Script{"release", releaseText, "4e95e5f00349e31928aebab762328be9a8022974", false}
-	Handoff = expiring("handoff", handoffText, "a7bfef7e621ae173c930ffd6a20deac9444f7714")
+	Handoff = expiring("handoff", handoffText, "1ce8262dacae7d05c22d354e1d296074267d7c9e")
 	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba", false}
-	Guard   = expiring("guard", guardText, "b97e6a22d5ba2e3c341023f0ce9ef114dd10e631")
+	Guard   = expiring("guard", guardText, "a7daeb3a7792986f3a45966fe3f63e0fa2e61a22")
 	Inspect = &Script{"inspect", inspectText, "2886b82180fba8066dab35a8bcc021aa28560d52", false}
-	Renew   = expiring("renew", renewText, "d136bd6c5712f68c355b874e314184d6044196e0")
+	Renew   = expiring("renew", renewText, "c97e96ff3ca6eb62b440063e2049d01c274fed56")
 	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e", false}
-	Token   = expiring("token", tokenText, "dbb3e4a26c484cb1aa80bf1ac9c2eb9bc75f5d3f")
+	Token   = expiring("token", tokenText, "7407ba289ef722f0552220805c160e3cdc509504")
 )
 
 // All returns every script of the package.

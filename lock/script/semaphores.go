@@ -25,11 +25,11 @@ var permitDeadlineText string
 
 // The scripts of semaphores as a whole, and of permits that are known by their ids.
 var (
-	SemaphoreRelease = expiring("semaphore_release", semaphoreReleaseText, "3575b3f6be57afc4b6a9ff12885ad981ee571fa0")
-	SemaphoreDelete  = expiring("semaphore_delete", semaphoreDeleteText, "1322df82ad35021f1512ee2924c766dbcf3af0ef")
-	SemaphoreExpire  = expiring("semaphore_expire", semaphoreExpireText, "cc925a6212efb87d3345bf74cf3fbce8f1edb9cd")
+	SemaphoreRelease = expiring("semaphore_release", semaphoreReleaseText, "834a614e31481f80f4542bd10b99a32e2b90546c")
+	SemaphoreDelete  = expiring("semaphore_delete", semaphoreDeleteText, "9c22ab0ace2b99f41acc20bcda5db633309f17ba")
+	SemaphoreExpire  = expiring("semaphore_expire", semaphoreExpireText, "abdfd01bc7c76b766e86a1a7409dda88dd263c6f")
 	SemaphoreTTL     = &Script{"semaphore_ttl", semaphoreTTLText, "50effcbfbeddfabea74a222810426e1cb8e29e98", false}
-	PermitFree       = expiring("permit_free", permitFreeText, "a3775bd3ba68dc519cf98d7afbce90de9a531463")
-	PermitSetLease   = expiring("permit_set_lease", permitSetLeaseText, "2bfac1a68c358403b0ae5e884dd63acab7adee99")
+	PermitFree       = expiring("permit_free", permitFreeText, "1fe75c197406d99e73ad3cf4afd55092825bfab9")
+	PermitSetLease   = expiring("permit_set_lease", permitSetLeaseText, "32d9c5b8993da16415a31a232a0f00d14853c8ab")
 	PermitDeadline   = &Script{"permit_deadline", permitDeadlineText, "e96012a9b22c583450155ec3fb07a47db9221731", false}
 )
