@@ -340,7 +340,7 @@ func TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce(t *testing.T) {
 		return faultproxy.Pass
 	})
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 500 * time.Millisecond, UnlockTimeout: time.Minute, FailFast: true})
-	_, err := c.Mutex(first).TryLockFor(t.Context(), lock.MinLease)
+	_, err := c.Mutex(first).TryLockFor(t.Context(), time.Second)
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	// It is released again when its acquisition cannot come any more, until its lease is over.
 	require.Eventually(t, func() bool {
@@ -354,8 +354,9 @@ func TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- c.Close(t.Context()) }()
 	select {
-	case <-closed:
+	case err := <-closed:
 		t.Error("it did not wait")
+		closed <- err
 	case <-time.After(200 * time.Millisecond):
 	}
 	p.LetGo()
