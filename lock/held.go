@@ -109,8 +109,9 @@ func (x *Held) Context(parent context.Context) context.Context {
 // wakes a waiter. The Held's Done and contexts end first. It works under a
 // cancelled ctx: ctx only carries values.
 //
-// nil means released. A Mutex that is handed to another caller of this client may be
-// handed on without Redis: then nil says that Redis knew the hold at most 100 ms ago.
+// nil means released; of one that was not the last, given back, whatever becomes of
+// the others. A Mutex that is handed to another caller of this client may be handed
+// on without Redis: then nil says that Redis knew the hold at most 100 ms ago.
 // ErrNotHeld: this Held was unlocked before. ErrLost: the
 // lock had been lost; the field is removed from Redis if it is still there.
 // ErrUnknown: Redis did not answer within Config.UnlockTimeout, this request or

@@ -38,7 +38,8 @@
 //     Config.IOTimeout.
 //   - The log has one warning while a server cannot be reached, one for each
 //     server that is replaced, and one per server that refuses to publish, that
-//     evicts keys, or that does not answer when it is asked whether it does.
+//     evicts keys, or that does not answer when it is asked whether it does, or
+//     for its time.
 //
 // It does not find out where servers are: the Topology does. It repeats no
 // request; package pipe says which ones are sent on to another server.
