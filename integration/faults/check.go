@@ -108,7 +108,7 @@ func (c *checks) takenAway(a, b *hold) bool {
 	}
 	return slices.ContainsFunc(c.faults, func(f period) bool {
 		// a was granted before it returned.
-		return a.called <= f.To && b.got >= f.From && a.end() <= c.toldBy(f)
+		return a.minted <= f.To && b.got >= f.From && a.end() <= c.toldBy(f)
 	})
 }
 
@@ -117,7 +117,7 @@ func (c *checks) takenAway(a, b *hold) bool {
 // other.
 func (c *checks) mayBeTaken(h *hold) bool {
 	return c.row.Loses && slices.ContainsFunc(c.faults, func(f period) bool {
-		return f.From <= h.freed && f.To >= h.called
+		return f.From <= h.freed && f.To >= h.minted
 	})
 }
 
@@ -134,10 +134,6 @@ const handOverFor = 100 * time.Millisecond
 // stale finds the holds that a client handed on to its own callers for a while after
 // the lock was taken from it: their tokens were reserved when it had it.
 func (c *checks) stale(p piece) {
-	type minted struct {
-		proc  int
-		token int64
-	}
 	type run struct{ first, last *hold }
 	runs := map[minted]run{} // by the token of the last
 	for _, h := range slices.SortedFunc(slices.Values(p.holds), func(a, b *hold) int { return cmp.Compare(a.token, b.token) }) {
@@ -146,10 +142,10 @@ func (c *checks) stale(p piece) {
 			continue
 		}
 		of := run{h, h}
-		if r, ok := runs[minted{h.proc, h.token - 1}]; ok && h.called <= r.last.freed && h.got < r.first.got.add(handOverFor+c.allowance()) {
+		if r, ok := runs[minted{h.proc, h.key, h.token - 1}]; ok && h.called <= r.last.freed && h.got < r.first.got.add(handOverFor+c.allowance()) {
 			of.first, h.minted = r.first, min(h.called, r.first.called)
 		}
-		runs[minted{h.proc, h.token}] = of
+		runs[minted{h.proc, h.key, h.token}] = of
 	}
 }
 
@@ -228,7 +224,7 @@ func (c *checks) hitLater(h *hold, than period) bool {
 }
 
 func (c *checks) mayLose(h *hold, seen stamp) bool {
-	return c.row.Loses && slices.ContainsFunc(c.faults, func(f period) bool { return h.called <= f.To && f.From <= seen })
+	return c.row.Loses && slices.ContainsFunc(c.faults, func(f period) bool { return h.minted <= f.To && f.From <= seen })
 }
 
 // toldFirst: whoever gets the lock does so after the one before was told, unless a

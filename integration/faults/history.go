@@ -15,6 +15,7 @@ import (
 type hold struct {
 	proc   int
 	id     int64
+	field  int64 // the id of the hold whose field it has in the lock's hash
 	key    string
 	kind   kind
 	token  int64
@@ -93,6 +94,8 @@ type history struct {
 	dirty    map[*line]bool          // those that may have a piece to be checked
 	tries    map[name]*attempt       // under way
 	open     map[name]*hold          // not over
+	fields   map[name]*hold          // of them, those that were handed on in memory, by the hold whose field they have
+	named    map[minted]*hold        // the newest of each contended mutex
 	ended    map[int][]stamp         // by process and id: when a hold that is over ended; 0 if it is none
 	renewals []renewed               // not judged yet
 	wrongs   []event                 // what processes found out by themselves, not reported yet
@@ -110,7 +113,7 @@ func newHistory() *history {
 	return &history{
 		record: record{stopped: map[int][]period{}, killed: map[int]stamp{}},
 		known:  map[int]stamp{}, fault: forever, lines: map[string]*line{}, dirty: map[*line]bool{},
-		tries: map[name]*attempt{}, open: map[name]*hold{}, ended: map[int][]stamp{}, last: map[string]event{},
+		tries: map[name]*attempt{}, open: map[name]*hold{}, fields: map[name]*hold{}, named: map[minted]*hold{}, ended: map[int][]stamp{}, last: map[string]event{},
 		holding: map[int]map[string]bool{}, ready: map[int]bool{}, quiet: map[int]*Quiet{}, reports: map[int]*Report{},
 	}
 }
@@ -225,6 +228,15 @@ func (hy *history) step(e event) {
 			proc: e.Proc, id: e.ID, key: l.key, kind: e.Kind, token: e.Token, called: a.called, got: e.At,
 			until: e.Until, lost: forever, free: forever, freed: forever, over: forever,
 		}
+		h.field = h.id
+		if g := hy.named[minted{h.proc, h.key, h.token - 1}]; g != nil && h.kind == mutex {
+			h.field = g.field // it was handed on in memory
+			hy.fields[name{h.proc, h.field}] = h
+		}
+		if h.kind == mutex {
+			hy.named[minted{h.proc, h.key, h.token}] = h
+			delete(hy.named, minted{h.proc, h.key, h.token - 2})
+		}
 		hy.open[n] = h
 		l.holds = append(l.holds, h)
 		hy.holds++
@@ -244,6 +256,13 @@ func (hy *history) step(e event) {
 	}
 }
 
+// minted is a token of a process.
+type minted struct {
+	proc  int
+	key   string
+	token int64
+}
+
 func (hy *history) line(key string) *line {
 	l := hy.lines[key]
 	if l == nil {
@@ -257,6 +276,9 @@ func (hy *history) line(key string) *line {
 func (hy *history) isOver(n name, at stamp) {
 	h := hy.open[n]
 	delete(hy.open, n)
+	if f := (name{n.proc, h.field}); hy.fields[f] == h {
+		delete(hy.fields, f)
+	}
 	h.over = at
 	hy.dirty[hy.line(h.key)] = true
 	ends := hy.ended[n.proc]
@@ -264,6 +286,7 @@ func (hy *history) isOver(n name, at stamp) {
 		ends = append(ends, make([]stamp, missing)...)
 	}
 	ends[n.id] = h.renewable()
+	ends[h.field] = max(ends[h.field], ends[n.id]) // the last that has a field is the last that it is renewed for
 	hy.ended[n.proc] = ends
 }
 

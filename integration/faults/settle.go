@@ -110,6 +110,9 @@ func (hy *history) collect(all bool) (f finding) {
 
 // ends is until when a hold may be renewed; forever if it holds, or is none.
 func (hy *history) ends(n name) stamp {
+	if h := hy.fields[n]; h != nil {
+		return h.renewable()
+	}
 	if h := hy.open[n]; h != nil {
 		return h.renewable()
 	}
