@@ -19,7 +19,7 @@ func (w *world) callOf(m *msg) call {
 	if m.kind != plain && m.kind != ofPermit && m.do != doForce {
 		name = w.fieldName(m.seq)
 	}
-	ms := text64(lease)
+	ms := text64(m.lease())
 	var fields []string
 	for s := range int8(maxSeqs) {
 		if m.set&(1<<s) == 0 {
@@ -70,6 +70,9 @@ func (w *world) callOf(m *msg) call {
 		c.script, c.args = script.Renew, []string{ms, "", name}
 	case doHandOver:
 		c.script, c.args = script.Handoff, []string{name, w.fieldName(m.toSeq), ms, "1", "0"}
+		if m.over { // the one who is to get it listens, and he is one of the client's
+			c.args = append(c.args, channel, "1", "publish", "0", "0")
+		}
 	case doGuard:
 		c.script, c.keys, c.args = script.Guard, []string{object, guardedBy}, []string{name, "get"}
 	case doForce:
@@ -104,7 +107,7 @@ func (w *world) arrive(m msg) {
 	c := w.callOf(&m)
 	before := w.srv
 	known := w.exists(resultNames[max(m.seq, 0)])
-	after, reply, told := run(w.srv, w.clock(), c, 0, w.sc.rules.flaw)
+	after, reply, told := run(w.srv, w.clock(), c, w.listening(), w.sc.rules.flaw)
 	if r, refused := reply.(refusal); refused {
 		if !strings.HasPrefix(string(r), "LATE") {
 			panic("twin: " + r)
@@ -120,7 +123,10 @@ func (w *world) arrive(m msg) {
 	switch m.do {
 	case doGuard:
 		if f := &w.seqs[m.seq]; len(reply.([]any)) == 2 {
-			if f.guard > m.n {
+			switch {
+			case m.n <= f.begun:
+				w.wrong("guard %d runs, and who sent it has handed the lock over", m.n)
+			case f.guard > m.n:
 				w.wrong("guard %d runs after guard %d of the same hold", m.n, f.guard)
 			}
 			f.guard = max(f.guard, m.n)
@@ -155,10 +161,23 @@ func said(do verb, n int64) string {
 		return "not there"
 	case do == doRelease:
 		return "it was there"
+	case do == doHandOver && n == 2:
+		return "released, for others wait"
 	case n == 0:
 		return "no"
 	}
 	return "yes"
+}
+
+// listening is how many clients have a caller that waits.
+func (w *world) listening() int64 {
+	var there [2]int64
+	for i := range w.sc.does {
+		if w.callers[i].phase == waiting {
+			there[w.sc.clients[i]] = 1
+		}
+	}
+	return there[0] + there[1]
 }
 
 func (w *world) exists(key string) bool { return w.srv.at(key, w.clock()) != nil }

@@ -89,7 +89,7 @@ func (e *code) sorted() {
 // encode appends the state of w to e.
 func (w *world) encode(e *code) {
 	clock := w.clock()
-	e.put(w.left.faults, w.left.leaves, w.left.jumps, w.left.silent, w.left.copies, int8(w.off-w.est[0]), int8(w.off-w.est[1]))
+	e.put(w.left.faults, w.left.leaves, w.left.jumps, w.left.renews, w.left.silent, w.left.copies, int8(w.off-w.est[0]), int8(w.off-w.est[1]))
 	e.b = binary.LittleEndian.AppendUint16(e.b, w.counted)
 	for i := range w.sc.does {
 		c := &w.callers[i]
@@ -102,6 +102,9 @@ func (w *world) encode(e *code) {
 			e.id(h.seq)
 			e.time(h.trust, w.now)
 			e.time(h.open, clock)
+			if w.sc.memory && h.kind == alone {
+				e.put(int8(max(h.until-w.now, -1)), h.run, truth(h.stray)|truth(h.longer)<<1)
+			}
 		}
 	}
 	for i := range w.duties {
@@ -116,7 +119,7 @@ func (w *world) encode(e *code) {
 	for i := range w.msgs {
 		m := &w.msgs[i]
 		e.part()
-		e.put(int8(m.do), int8(m.kind), truth(m.live), m.caller, m.client, m.n)
+		e.put(int8(m.do), int8(m.kind), truth(m.live)|truth(m.long)<<1|truth(m.over)<<2, m.caller, m.client, m.n)
 		e.time(m.notAfter, clock)
 		if m.live || m.do == doPermit {
 			e.age(m.stamp, w.now)
@@ -149,7 +152,7 @@ func (w *world) encode(e *code) {
 		if f.used {
 			e.part()
 			e.id(int8(s))
-			e.put(f.caller, truth(f.writes)|truth(f.forced)<<1|truth(f.longer)<<2, f.guard)
+			e.put(f.caller, truth(f.writes)|truth(f.forced)<<1|truth(f.longer)<<2, f.guard, f.begun)
 		}
 	}
 	e.sorted()

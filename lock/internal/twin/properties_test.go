@@ -2,6 +2,7 @@ package twin_test
 
 import (
 	"math/bits"
+	"strconv"
 	"strings"
 )
 
@@ -28,8 +29,28 @@ func (w *world) check() {
 	if writers > 0 && holders > 1 {
 		w.wrong("%d callers hold the lock, and one of them alone", holders)
 	}
+	w.checkCounts()
 	w.checkOrphans()
 	w.checkSums()
+}
+
+// checkCounts: the count in Redis is what its holder has, unless a request of that hold
+// is under way or was not answered.
+func (w *world) checkCounts() {
+	if w.sc.kind != "mutex" {
+		return
+	}
+	e := w.srv.at(object, w.clock())
+	for i := range w.sc.does {
+		c := &w.callers[i]
+		h := c.oldest()
+		if h == nil || h.stray || c.phase == flying || e == nil {
+			continue
+		}
+		if n := e.find(w.fieldName(h.seq)); n >= 0 && e.pairs[n].value != strconv.Itoa(int(h.count)) {
+			w.wrong("caller %d has the lock %d times, and Redis says %s", i, h.count, e.pairs[n].value)
+		}
+	}
 }
 
 // isThere reports whether a field is in the lock's hash.
@@ -49,7 +70,7 @@ func (w *world) responsible(seq int8) bool {
 		}
 	}
 	for _, m := range w.msgs {
-		if m.live && (m.seq == seq && m.do != doForce || m.do == doHandOver && m.toSeq == seq) {
+		if m.live && (m.seq == seq && m.do != doForce && m.do != doRenew || m.do == doHandOver && m.toSeq == seq) {
 			return true
 		}
 	}

@@ -1,6 +1,9 @@
 package twin_test
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // The rules that callers and janitors keep; each can be switched off, see rules.
 
@@ -37,6 +40,9 @@ func (w *world) next(i int8) {
 // loses ends a caller whose hold is lost: it does nothing more with it.
 func (w *world) loses(i, seq int8) {
 	c := &w.callers[i]
+	if w.sc.memory && w.holder(seq) != i {
+		w.wrong("caller %d is told that a lock is lost that it has not", i)
+	}
 	for n := range c.held {
 		h := &c.holds[n]
 		if h.seq != seq {
@@ -57,7 +63,7 @@ func (w *world) loses(i, seq int8) {
 func (w *world) ends(i int8) {
 	c := &w.callers[i]
 	for n := range w.msgs {
-		if m := &w.msgs[n]; m.caller == i && m.live {
+		if m := &w.msgs[n]; m.caller == i && m.live && m.do != doRenew {
 			m.live = false
 			w.unknown(*m)
 		}
@@ -125,14 +131,15 @@ func (w *world) begin(i int8) {
 		w.post(i, msg{do: do, kind: writing, seq: acquire(true), set: w.owed(client)})
 	case doPermit:
 		w.post(i, msg{do: do, kind: ofPermit, seq: acquire(false), set: w.owed(client)})
-	case doRelock:
+	case doRelock, doRelockOnce:
 		if c.seq != none { // as a new acquisition
 			w.post(i, msg{do: doRead, kind: reading, seq: c.seq, set: w.owed(client), own: none})
 			break
 		}
 		w.post(i, msg{do: doRelock, kind: h.kind, seq: h.seq, n: h.count + 1})
-	case doExtend:
-		w.post(i, msg{do: doExtend, kind: h.kind, seq: h.seq, n: h.count})
+	case doExtend, doProlong:
+		h.longer = h.longer || do == doProlong
+		w.post(i, msg{do: doExtend, kind: h.kind, seq: h.seq, n: h.count, long: do == doProlong})
 	case doGuard:
 		h.guards++
 		w.post(i, msg{do: doGuard, kind: h.kind, seq: h.seq, n: h.guards})
@@ -176,12 +183,71 @@ func (w *world) unlock(i int8) {
 	}
 	c.drop(h.seq) // it relies on it no more
 	for o := range w.sc.does {
-		if w.sc.clients[o] == w.sc.clients[i] && w.callers[o].phase == waiting && h.kind == alone && w.sc.does[o][w.callers[o].pc] == doLock {
-			w.post(i, msg{do: doHandOver, kind: alone, seq: h.seq, to: int8(o), toSeq: w.fresh(int8(o), false)})
+		if w.sc.clients[o] != w.sc.clients[i] || w.callers[o].phase != waiting || h.kind != alone || w.sc.does[o][w.callers[o].pc] != doLock {
+			continue
+		}
+		m := msg{do: doHandOver, kind: alone, seq: h.seq, to: int8(o)}
+		if w.sc.run > 0 {
+			m.over, m.n = h.run >= w.sc.run, (h.run+1)%(w.sc.run+1)
+		}
+		if !m.over && w.mayPass(&h) {
+			w.handOn(i, h, m)
 			return
 		}
+		m.toSeq = w.fresh(int8(o), false)
+		w.post(i, m)
+		return
 	}
 	w.post(i, msg{do: doRelease, kind: h.kind, seq: h.seq})
+}
+
+// mayPass reports whether a hold may be handed over in memory.
+func (w *world) mayPass(h *hold) bool {
+	renewed := h.trust == 0 || h.silent
+	return w.sc.memory && renewed && h.until >= w.now && !h.longer && (!h.stray || w.sc.rules.passOpen)
+}
+
+// handOn gives a hold to another caller of the client in memory. What is known of its
+// renewals stays.
+func (w *world) handOn(i int8, h hold, m msg) {
+	w.seqs[h.seq].begun = h.guards
+	w.said = "in memory, to caller " + strconv.Itoa(int(m.to))
+	w.gets(m.to, hold{
+		kind: alone, seq: h.seq, count: 1, guards: h.guards, until: h.until, run: m.n,
+		trust: h.trust, silent: h.silent, unsure: h.silent,
+	})
+	if w.sc.rules.passAndOwe {
+		w.owe(duty{do: doRelease, kind: alone, client: w.sc.clients[i], seq: h.seq})
+	}
+	w.next(i)
+}
+
+// holder is who has the hold of that field, none if nobody has.
+func (w *world) holder(seq int8) int8 {
+	for i := range w.sc.does {
+		c := &w.callers[i]
+		for n := range c.held {
+			if c.holds[n].seq == seq {
+				return int8(i)
+			}
+		}
+	}
+	return none
+}
+
+// renewed is the answer to a renewal: a loss is told to who has the lock now.
+func (w *world) renewed(m msg, reply any) {
+	if len(reply.([]any)) == 0 {
+		return
+	}
+	to := w.holder(m.seq)
+	switch {
+	case to == none: // it was unlocked meanwhile
+	case w.sc.rules.tellLeaver:
+		w.loses(m.caller, m.seq)
+	default:
+		w.loses(to, m.seq)
+	}
 }
 
 // leave ends a caller that waits, or waits for an answer.
@@ -219,6 +285,9 @@ func (w *world) giveUp(m msg) {
 	ghost := m
 	ghost.live = false
 	w.msgs = append(w.msgs, ghost)
+	if m.do == doRenew { // the watchdog has others
+		return
+	}
 	if m.caller == none {
 		if d := w.dutyOf(m); d != nil {
 			d.sent = false
@@ -239,7 +308,10 @@ func (w *world) giveUp(m msg) {
 	case doTake, doGive, doDown: // again, with the same result
 	case doRelock, doUnlock:
 		w.openUntil(m)
-		if m.do == doRelock && w.sc.rules.retryQueues {
+		switch {
+		case w.sc.does[m.caller][c.pc] == doRelockOnce:
+			w.next(m.caller)
+		case m.do == doRelock && w.sc.rules.retryQueues:
 			c.seq = w.fresh(m.caller, false)
 		}
 	case doGuard, doExtend: // the caller hears that it is not known
@@ -248,10 +320,19 @@ func (w *world) giveUp(m msg) {
 	}
 }
 
+// lease is how long a lease a request asks for.
+func (m *msg) lease() int64 {
+	if m.long {
+		return 2 * lease
+	}
+	return lease
+}
+
 func (w *world) openUntil(m msg) {
 	for n := range w.callers[m.caller].holds {
 		if h := &w.callers[m.caller].holds[n]; h.seq == m.seq && int8(n) < w.callers[m.caller].held {
 			h.open = max(h.open, m.notAfter)
+			h.stray = true
 			h.unsure = h.unsure || m.do != doGuard
 		}
 	}
@@ -283,7 +364,7 @@ func (w *world) late(m msg) {
 	}
 	w.est[m.client] = w.off
 	first := int64(0)
-	if m.caller != none {
+	if m.caller != none && m.do != doRenew {
 		c := &w.callers[m.caller]
 		if c.lates++; c.lates > 2 {
 			c.phase, c.lates = ready, 0
@@ -298,6 +379,10 @@ func (w *world) late(m msg) {
 // answered goes on with an answer.
 func (w *world) answered(m msg, reply any) {
 	n := first(reply)
+	if m.do == doRenew {
+		w.renewed(m, reply)
+		return
+	}
 	if m.caller == none {
 		w.paid(m, n)
 		return
@@ -317,6 +402,9 @@ func (w *world) answered(m msg, reply any) {
 		if m.do == doLock || m.do == doRead || m.do == doWrite && !w.sc.fixed {
 			got.trust = 0
 		}
+		if m.do == doLock {
+			got.until = m.stamp + handOver
+		}
 		w.gets(m.caller, got)
 	case doRelock, doUnlock:
 		if n == 0 {
@@ -331,7 +419,7 @@ func (w *world) answered(m msg, reply any) {
 			return
 		}
 		if h.trust != 0 {
-			h.trust = max(h.trust, m.stamp+lease)
+			h.trust = max(h.trust, m.stamp+m.lease())
 		}
 		w.next(m.caller)
 	case doGuard:
@@ -346,8 +434,9 @@ func (w *world) answered(m msg, reply any) {
 		switch to := &w.callers[m.to]; {
 		case n == 0:
 			w.wake()
+		case n == 2: // released
 		case to.phase == waiting:
-			w.gets(m.to, hold{kind: alone, seq: m.toSeq, count: 1})
+			w.gets(m.to, hold{kind: alone, seq: m.toSeq, count: 1, until: m.stamp + handOver, run: m.n})
 		default: // it has left, or asks by itself
 			w.owe(duty{do: doRelease, kind: alone, client: m.client, seq: m.toSeq})
 		}

@@ -44,6 +44,36 @@ var scenarios = []scenario{
 		most: []budget{{faults: 1}}, states: 43_000,
 	},
 	{
+		name: "hand-over in memory", kind: "mutex", memory: true, clients: []int8{0, 0, 1},
+		does: [][]verb{{doLock, doGuard, doUnlock}, {doLock, doGuard, doUnlock}, {doLock, doUnlock}},
+		most: []budget{{faults: 1}, {leaves: 1}, {jumps: 1}}, states: 113_000,
+	},
+	{
+		name: "hand-over in memory, and a re-entry", kind: "mutex", memory: true, clients: []int8{0, 0},
+		does: [][]verb{{doLock, doRelockOnce, doUnlock, doUnlock}, {doLock, doRelock, doUnlock, doUnlock}},
+		most: []budget{{faults: 1, renews: 1}}, states: 53_000,
+	},
+	{
+		name: "hand-over in memory, and an extension", kind: "mutex", memory: true, clients: []int8{0, 0},
+		does: [][]verb{{doLock, doProlong, doUnlock}, {doLock, doExtend, doUnlock}},
+		most: []budget{{faults: 1}, {jumps: 1}}, states: 10_000,
+	},
+	{
+		name: "hand-over in memory, and renewals", kind: "mutex", memory: true, clients: []int8{0, 0, 1},
+		does: [][]verb{{doLock, doUnlock}, {doLock, doUnlock}, {doLock, doUnlock}},
+		most: []budget{{silent: 1, renews: 1}}, states: 16_000,
+	},
+	{
+		name: "hand-over in memory, and a force", kind: "mutex", memory: true, clients: []int8{0, 0, 1},
+		does: [][]verb{{doLock, doUnlock}, {doLock, doUnlock}, {doForce, doLock, doUnlock}},
+		most: []budget{{faults: 1}, {renews: 1}}, states: 136_000,
+	},
+	{
+		name: "the end of a run", kind: "mutex", memory: true, run: 1, clients: []int8{0, 0, 1},
+		does: [][]verb{{doLock, doUnlock, doLock, doUnlock}, {doLock, doUnlock}, {doLock, doUnlock}},
+		most: []budget{{faults: 1}, {leaves: 1}}, states: 163_000,
+	},
+	{
 		name: "a reader, and a writer", kind: "rw", clients: []int8{0, 1},
 		does: [][]verb{{doRead, doRelock, doUnlock, doUnlock}, {doWrite, doUnlock}},
 		most: []budget{{faults: 1, leaves: 1}, {faults: 1, jumps: 1}}, states: 102_000,
@@ -145,6 +175,10 @@ func TestFaultsAreFound(t *testing.T) {
 		{"a new connection does not ask for the time", "guards", rules{staleTime: true}, "runs after", func(sc *scenario) { sc.budget.jumps = 1 }},
 		{"a hold that is lost is forgotten, and its extension comes late", "extension", rules{lossIsNothing: true}, "nobody has", nil},
 		{"a hold that is lost is forgotten, and its renewal comes late", "renewals without an answer", rules{lossIsNothing: true}, "nobody has", func(sc *scenario) { sc.budget = budget{silent: 1} }},
+		{"a guard is open when its hold is handed over", "hand-over in memory", rules{passOpen: true}, "has handed the lock over", nil},
+		{"a re-entry is open when its hold is handed over", "hand-over in memory, and a re-entry", rules{passOpen: true}, "Redis says 2", nil},
+		{"an orphan of a hold that was handed over", "hand-over in memory", rules{passAndOwe: true}, "hold the lock", func(sc *scenario) { sc.budget = budget{} }},
+		{"a loss is told to who had the lock before", "hand-over in memory, and a force", rules{tellLeaver: true}, "is told that a lock is lost that it has not", func(sc *scenario) { sc.budget = budget{renews: 1} }},
 		{"a writing that ends is forgotten, and its owner reads", "a writing that ends by itself", rules{lossIsNothing: true}, "nobody has", nil},
 	} {
 		t.Run(strings.ReplaceAll(fault.name, " ", "_"), func(t *testing.T) {

@@ -17,6 +17,7 @@ const (
 	lastCopy  = 3 // a request of a semaphore or latch is carried out by then, since its first sending
 	resultTTL = lastCopy + 2
 	setJump   = 2
+	handOver  = 1 // for so long after a script was sent that Redis said yes to, holds are handed over in memory
 
 	maxCallers = 3
 	maxSeqs    = 16
@@ -27,12 +28,14 @@ const (
 type verb uint8
 
 const (
-	doLock    verb = iota // renewed until it is unlocked
-	doLockFor             // for a lease
-	doRelock              // one more count
-	doUnlock              // one count, or all of it
-	doGuard               // runs a command
+	doLock       verb = iota // renewed until it is unlocked
+	doLockFor                // for a lease
+	doRelock                 // one more count
+	doRelockOnce             // which is given up if it is not answered
+	doUnlock                 // one count, or all of it
+	doGuard                  // runs a command
 	doExtend
+	doProlong // by more than a renewal does
 	doForce
 	doRead
 	doWrite
@@ -49,7 +52,7 @@ const (
 )
 
 var verbTexts = [verbs]string{
-	"lock", "lock for a while", "re-entry", "unlock", "guard", "extension", "force", "read lock", "write lock",
+	"lock", "lock for a while", "re-entry", "re-entry, once", "unlock", "guard", "extension", "longer extension", "force", "read lock", "write lock",
 	"take", "give", "count down", "permit", "hand-over", "undo", "release", "renewal",
 }
 
@@ -61,6 +64,9 @@ type rules struct {
 	notOpen       bool // the next request of a hold is sent whatever became of the last
 	staleTime     bool // a new connection does not ask for the time
 	lossIsNothing bool // a hold that is lost is forgotten
+	passOpen      bool // a hold is handed over in memory whatever became of its requests
+	passAndOwe    bool // its field is released all the same
+	tellLeaver    bool // a loss is told to who had the lock when the renewal was sent
 	flaw          flaw // of the scripts
 }
 
@@ -75,6 +81,8 @@ type scenario struct {
 	most    []budget // each is explored
 	budget  budget
 	fixed   bool  // writers are not renewed
+	memory  bool  // holds are handed over in memory
+	run     int8  // after so many hand-overs those of other clients have their turn; 0: never
 	count   int64 // of the semaphore or the latch
 	rules   rules
 	states  int // at least
@@ -85,6 +93,7 @@ type budget struct {
 	faults int8 // requests that are given up
 	leaves int8 // callers that leave
 	jumps  int8 // of the server's clock
+	renews int8 // renewals that take their time
 	silent int8 // renewals that are not answered, until the hold is lost
 	copies int8 // requests that arrive, are answered, and arrive once more
 }
@@ -109,6 +118,10 @@ type hold struct {
 	silent bool  // its renewals are not answered
 	unsure bool  // a request that may have prolonged it was not answered
 	open   int64 // by this time of the server's clock its unanswered request is over
+	until  int64 // until when it may be handed over in memory; 0: never
+	run    int8  // the hand-overs that led to it, if they are counted
+	stray  bool  // a request of it was not answered
+	longer bool  // a longer lease was asked for
 }
 
 type phase uint8
@@ -144,6 +157,8 @@ type msg struct {
 	n        int8   // a count, or the number of a guard
 	set      uint16 // fields: that are owed, or that are to go
 	own      int8   // own write hold of a reader
+	long     bool   // an extension by more than a renewal does
+	over     bool   // a hand-over at the end of a run
 	notAfter int64
 	stamp    int64 // sent, by the client's clock
 }
@@ -168,6 +183,7 @@ type field struct {
 	forced bool
 	longer bool // the server's clock was set back while it was there: it stays as much longer
 	guard  int8 // the last that was run
+	begun  int8 // the guards up to this one are of those who had it before
 }
 
 type world struct {
@@ -295,6 +311,7 @@ const (
 	arrives
 	doubles
 	givesUp
+	renews
 	silences
 	leaves
 	passes
@@ -322,6 +339,8 @@ func (e event) String() string {
 		return what + " is answered, and a copy of it is under way"
 	case givesUp:
 		return what + " is not answered and is given up; it is still under way"
+	case renews:
+		return fmt.Sprintf("a renewal of caller %d is sent", e.i)
 	case silences:
 		return fmt.Sprintf("the renewals of caller %d are not answered; the last is still under way", e.i)
 	case leaves:
@@ -349,7 +368,7 @@ func (w *world) mayBegin(i int8) bool {
 		return true
 	}
 	switch w.sc.does[i][c.pc] {
-	case doRelock, doGuard, doExtend:
+	case doRelock, doRelockOnce, doGuard, doExtend, doProlong:
 	case doUnlock:
 		if h.count <= 1 {
 			return true
@@ -378,6 +397,9 @@ func (w *world) events(out []event) []event {
 		}
 		if h := c.oldest(); w.left.silent > 0 && h != nil && h.trust == 0 && h.kind == alone {
 			out = append(out, event{do: silences, i: i})
+		}
+		if h := c.oldest(); w.left.renews > 0 && h != nil && h.trust == 0 {
+			out = append(out, event{do: renews, i: i})
 		}
 		if w.left.leaves > 0 && (c.phase == waiting || c.phase == flying) {
 			switch w.sc.does[i][c.pc] {
@@ -483,6 +505,11 @@ func (w *world) apply(e event) {
 		w.left.faults--
 		w.take(e.m)
 		w.giveUp(e.m)
+	case renews:
+		w.left.renews--
+		m := w.renewal(e.i)
+		m.live = true
+		w.msgs = append(w.msgs, m)
 	case silences:
 		w.left.silent--
 		w.silence(e.i)
@@ -573,9 +600,14 @@ func (w *world) renewSilent(i int8) {
 	if h == nil || !h.silent || slices.ContainsFunc(w.msgs, func(m msg) bool { return m.do == doRenew && m.seq == h.seq }) {
 		return
 	}
-	m := msg{do: doRenew, kind: alone, caller: i, client: w.sc.clients[i], seq: h.seq}
+	w.msgs = append(w.msgs, w.renewal(i))
+}
+
+// renewal is the request that renews a caller's hold.
+func (w *world) renewal(i int8) msg {
+	m := msg{do: doRenew, kind: alone, caller: i, client: w.sc.clients[i], seq: w.callers[i].oldest().seq, stamp: w.now}
 	m.notAfter = w.stampOf(m.client, 0)
-	w.msgs = append(w.msgs, m)
+	return m
 }
 
 // announces reports whether a writer waits, which says so again in time.
