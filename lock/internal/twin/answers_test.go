@@ -34,7 +34,7 @@ func (w *world) callOf(m *msg) call {
 	c := call{notAfter: m.notAfter, keys: []string{object}}
 	switch m.do {
 	case doLock, doLockFor:
-		c.script, c.args = script.Acquire, append([]string{name, ms, "1", "0", "0"}, fields...)
+		c.script, c.args = script.Acquire, append([]string{name, ms, text64(m.stamp * tokenUnit), text64(tokenBlock * int64(m.more)), "0"}, fields...)
 	case doRead:
 		own := ""
 		if m.own != none {
@@ -69,7 +69,7 @@ func (w *world) callOf(m *msg) call {
 	case doRenew:
 		c.script, c.args = script.Renew, []string{ms, "", name}
 	case doHandOver:
-		c.script, c.args = script.Handoff, []string{name, w.fieldName(m.toSeq), ms, "1", "0"}
+		c.script, c.args = script.Handoff, []string{name, w.fieldName(m.toSeq), ms, text64(m.stamp * tokenUnit), text64(tokenBlock * int64(m.more))}
 		if m.over { // the one who is to get it listens, and he is one of the client's
 			c.args = append(c.args, channel, "1", "publish", "0", "0")
 		}
@@ -85,6 +85,9 @@ func (w *world) callOf(m *msg) call {
 		c.script, c.keys, c.args = script.SemaphoreUndo, []string{object, resultNames[m.seq]}, []string{channel, text64(resultTTL), "publish"}
 	case doDown:
 		c.script, c.keys, c.args = script.LatchDown, []string{object, resultNames[m.seq]}, []string{channel, text64(resultTTL), "publish"}
+	}
+	if w.sc.tokens && (m.do == doLock || m.do == doHandOver) {
+		c.keys = append(c.keys, counterOf)
 	}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -58,6 +59,13 @@ func (e *code) id(seq int8) {
 	e.put(e.ids[seq])
 }
 
+// token is one of which is written how far it is ahead of the time.
+func (e *code) token(t int64, w *world) {
+	if w.sc.tokens {
+		e.b = binary.LittleEndian.AppendUint16(e.b, uint16(max(t-w.now*tokenUnit+1, 0)))
+	}
+}
+
 // part begins a part of a set.
 func (e *code) part() { e.parts = append(e.parts, len(e.b)) }
 
@@ -89,8 +97,9 @@ func (e *code) sorted() {
 // encode appends the state of w to e.
 func (w *world) encode(e *code) {
 	clock := w.clock()
-	e.put(w.left.faults, w.left.leaves, w.left.jumps, w.left.renews, w.left.silent, w.left.copies, int8(w.off-w.est[0]), int8(w.off-w.est[1]))
+	e.put(w.left.faults, w.left.leaves, w.left.jumps, w.left.renews, w.left.silent, w.left.losses, w.left.copies, int8(w.off-w.est[0]), int8(w.off-w.est[1]))
 	e.b = binary.LittleEndian.AppendUint16(e.b, w.counted)
+	e.token(w.token, w)
 	for i := range w.sc.does {
 		c := &w.callers[i]
 		e.put(int8(c.phase), truth(c.woken), c.pc, c.lates, c.held)
@@ -103,7 +112,10 @@ func (w *world) encode(e *code) {
 			e.time(h.trust, w.now)
 			e.time(h.open, clock)
 			if w.sc.memory && h.kind == alone {
-				e.put(int8(max(h.until-w.now, -1)), h.run, truth(h.stray)|truth(h.longer)<<1)
+				e.put(int8(max(h.until-w.now, -1)), h.run, truth(h.stray)|truth(h.longer)<<1, h.more)
+				if h.more > 0 {
+					e.token(h.token, w)
+				}
 			}
 		}
 	}
@@ -119,9 +131,9 @@ func (w *world) encode(e *code) {
 	for i := range w.msgs {
 		m := &w.msgs[i]
 		e.part()
-		e.put(int8(m.do), int8(m.kind), truth(m.live)|truth(m.long)<<1|truth(m.over)<<2, m.caller, m.client, m.n)
+		e.put(int8(m.do), int8(m.kind), truth(m.live)|truth(m.long)<<1|truth(m.over)<<2, m.caller, m.client, m.n, m.more)
 		e.time(m.notAfter, clock)
-		if m.live || m.do == doPermit {
+		if m.live || m.do == doPermit || w.sc.tokens {
 			e.age(m.stamp, w.now)
 		}
 		if m.do != doForce {
@@ -162,6 +174,11 @@ func (w *world) encode(e *code) {
 func (e *code) server(x *entry, w *world) {
 	e.time(x.end, w.clock())
 	switch {
+	case x.key == counterOf:
+		n, _ := strconv.ParseInt(x.text, 10, 64)
+		e.b = append(e.b, 't')
+		e.token(n, w)
+		return
 	case x.key[0] == 'r':
 		e.put('r')
 		e.id(seqOf(x.key))

@@ -120,7 +120,7 @@ func (w *world) begin(i int8) {
 	}
 	switch h := c.oldest(); do {
 	case doLock, doLockFor:
-		w.post(i, msg{do: do, kind: alone, seq: acquire(false), set: w.owed(client)})
+		w.post(i, msg{do: do, kind: alone, seq: acquire(false), set: w.owed(client), more: w.ahead(i, i)})
 	case doRead:
 		own := none
 		if h := c.of(writing); h != nil {
@@ -194,16 +194,31 @@ func (w *world) unlock(i int8) {
 			w.handOn(i, h, m)
 			return
 		}
-		m.toSeq = w.fresh(int8(o), false)
+		m.toSeq, m.more = w.fresh(int8(o), false), w.ahead(i, int8(o))
 		w.post(i, m)
 		return
 	}
 	w.post(i, msg{do: doRelease, kind: h.kind, seq: h.seq})
 }
 
+// ahead is how many of the client may have the lock after a caller.
+func (w *world) ahead(i, next int8) (n int8) {
+	for o := range w.sc.does {
+		c := &w.callers[o]
+		waits := (c.phase == waiting || c.phase == flying) && w.sc.does[o][c.pc] == doLock
+		if int8(o) != i && int8(o) != next && w.sc.clients[o] == w.sc.clients[i] && waits && w.sc.tokens {
+			n++
+		}
+	}
+	return n
+}
+
 // mayPass reports whether a hold may be handed over in memory.
 func (w *world) mayPass(h *hold) bool {
 	renewed := h.trust == 0 || h.silent
+	if w.sc.tokens && h.more == 0 && !w.sc.rules.passUnminted {
+		return false
+	}
 	return w.sc.memory && renewed && h.until >= w.now && !h.longer && (!h.stray || w.sc.rules.passOpen)
 }
 
@@ -214,7 +229,7 @@ func (w *world) handOn(i int8, h hold, m msg) {
 	w.said = "in memory, to caller " + strconv.Itoa(int(m.to))
 	w.gets(m.to, hold{
 		kind: alone, seq: h.seq, count: 1, guards: h.guards, until: h.until, run: m.n,
-		trust: h.trust, silent: h.silent, unsure: h.silent,
+		trust: h.trust, silent: h.silent, unsure: h.silent, token: h.token + tokenBlock, more: h.more - 1,
 	})
 	if w.sc.rules.passAndOwe {
 		w.owe(duty{do: doRelease, kind: alone, client: w.sc.clients[i], seq: h.seq})
@@ -404,6 +419,7 @@ func (w *world) answered(m msg, reply any) {
 		}
 		if m.do == doLock {
 			got.until = m.stamp + handOver
+			got.token, got.more = minted(reply)
 		}
 		w.gets(m.caller, got)
 	case doRelock, doUnlock:
@@ -436,7 +452,9 @@ func (w *world) answered(m msg, reply any) {
 			w.wake()
 		case n == 2: // released
 		case to.phase == waiting:
-			w.gets(m.to, hold{kind: alone, seq: m.toSeq, count: 1, until: m.stamp + handOver, run: m.n})
+			got := hold{kind: alone, seq: m.toSeq, count: 1, until: m.stamp + handOver, run: m.n}
+			got.token, got.more = minted(reply)
+			w.gets(m.to, got)
 		default: // it has left, or asks by itself
 			w.owe(duty{do: doRelease, kind: alone, client: m.client, seq: m.toSeq})
 		}
@@ -450,11 +468,29 @@ func (w *world) answered(m msg, reply any) {
 	}
 }
 
+// minted are the token of an answer, and for how many more there is one.
+func minted(reply any) (token int64, more int8) {
+	values, _ := reply.([]any)
+	if len(values) > 1 {
+		token = values[1].(int64)
+	}
+	if len(values) > 2 {
+		more = int8(values[2].(int64) / tokenBlock)
+	}
+	return token, more
+}
+
 // gets gives a caller what it wanted.
 func (w *world) gets(i int8, h hold) {
 	c := &w.callers[i]
 	c.holds[c.held] = h
 	c.held++
+	if w.sc.tokens && !w.seqs[h.seq].forced {
+		if h.token <= w.token {
+			w.wrong("a token does not rise, it is %d below the last", w.token-h.token)
+		}
+		w.token = h.token
+	}
 	w.next(i)
 }
 

@@ -104,6 +104,8 @@ const (
 	modeStays
 	// forceAll: a lock is deleted whole, whoever is in it now.
 	forceAll
+	// boundless: so many tokens are reserved as the client wants.
+	boundless
 )
 
 // run carries out one script at that time of the server's clock, and returns what
@@ -424,16 +426,21 @@ func (x *exec) tokens(key string, floor float64, i int) []any {
 	wanted, _ := x.number(i)
 	more := int64(wanted)
 	first := x.mint(key, floor, more)
-	if more == 0 || float64(first+more)-floor > 10485 {
+	if more == 0 || x.isFar(first+more, floor) {
 		return no(first)
 	}
 	return no(first, more)
 }
 
+// isFar reports whether a token is so far ahead of the time that none is reserved there.
+func (x *exec) isFar(token int64, floor float64) bool {
+	return float64(token)-floor > 10485 && x.flaw != boundless
+}
+
 func (x *exec) mint(key string, floor float64, more int64) int64 {
 	last := x.lastToken(key)
 	token := int64(max(math.Floor(last)+1, floor))
-	if float64(token+more)-floor > 10485 {
+	if x.isFar(token+more, floor) {
 		more = 0
 	}
 	x.set(key, strconv.FormatInt(token+more, 10), 0)

@@ -69,6 +69,16 @@ var scenarios = []scenario{
 		most: []budget{{faults: 1}, {renews: 1}}, states: 136_000,
 	},
 	{
+		name: "tokens", kind: "mutex", memory: true, tokens: true, clients: []int8{0, 0, 1},
+		does: [][]verb{{doLock, doUnlock}, {doLock, doUnlock}, {doLock, doUnlock, doLock, doUnlock}},
+		most: []budget{{losses: 1}}, states: 10_000,
+	},
+	{
+		name: "tokens of one client", kind: "mutex", memory: true, tokens: true, clients: []int8{0, 0, 0},
+		does: [][]verb{{doLock, doUnlock}, {doLock, doUnlock}, {doLock, doUnlock, doLock, doUnlock}},
+		most: []budget{{losses: 1}}, states: 24_000,
+	},
+	{
 		name: "the end of a run", kind: "mutex", memory: true, run: 1, clients: []int8{0, 0, 1},
 		does: [][]verb{{doLock, doUnlock, doLock, doUnlock}, {doLock, doUnlock}, {doLock, doUnlock}},
 		most: []budget{{faults: 1}, {leaves: 1}}, states: 163_000,
@@ -179,6 +189,8 @@ func TestFaultsAreFound(t *testing.T) {
 		{"a re-entry is open when its hold is handed over", "hand-over in memory, and a re-entry", rules{passOpen: true}, "Redis says 2", nil},
 		{"an orphan of a hold that was handed over", "hand-over in memory", rules{passAndOwe: true}, "hold the lock", func(sc *scenario) { sc.budget = budget{} }},
 		{"a loss is told to who had the lock before", "hand-over in memory, and a force", rules{tellLeaver: true}, "is told that a lock is lost that it has not", func(sc *scenario) { sc.budget = budget{renews: 1} }},
+		{"a token that is not reserved is given", "tokens", rules{passUnminted: true}, "does not rise", func(sc *scenario) { sc.budget = budget{losses: 1} }},
+		{"tokens are reserved far ahead of the time", "tokens of one client", rules{flaw: boundless}, "does not rise", func(sc *scenario) { sc.budget = budget{losses: 1} }},
 		{"a writing that ends is forgotten, and its owner reads", "a writing that ends by itself", rules{lossIsNothing: true}, "nobody has", nil},
 	} {
 		t.Run(strings.ReplaceAll(fault.name, " ", "_"), func(t *testing.T) {
@@ -209,6 +221,9 @@ func TestWhatIsNotCovered(t *testing.T) {
 		}},
 		{"the clock is set back by more than a lease", "mutex", "nobody has", func(sc *scenario) {
 			sc.jump, sc.budget = 3*lease, budget{faults: 1, jumps: 1}
+		}},
+		{"the counter of tokens is lost while an acquisition is under way", "tokens", "does not rise", func(sc *scenario) {
+			sc.lossAny, sc.budget = true, budget{losses: 1}
 		}},
 		{"an acquisition that was answered arrives once more", "mutex", "nobody has", func(sc *scenario) { sc.budget = budget{copies: 1} }},
 		{"a guard that was answered arrives once more", "guards", "runs after", func(sc *scenario) { sc.budget = budget{copies: 1} }},

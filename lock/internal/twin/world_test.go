@@ -19,6 +19,11 @@ const (
 	setJump   = 2
 	handOver  = 1 // for so long after a script was sent that Redis said yes to, holds are handed over in memory
 
+	// Of so many tokens a ms is made, so that the time overtakes all that are reserved in
+	// it, and a block for one waiter is half of that.
+	tokenUnit  = 10486
+	tokenBlock = tokenUnit / 2
+
 	maxCallers = 3
 	maxSeqs    = 16
 	none       = int8(-1)
@@ -66,6 +71,7 @@ type rules struct {
 	lossIsNothing bool // a hold that is lost is forgotten
 	passOpen      bool // a hold is handed over in memory whatever became of its requests
 	passAndOwe    bool // its field is released all the same
+	passUnminted  bool // a token is given that is not reserved
 	tellLeaver    bool // a loss is told to who had the lock when the renewal was sent
 	flaw          flaw // of the scripts
 }
@@ -78,10 +84,12 @@ type scenario struct {
 	does    [][]verb // by caller
 	jump    int64    // how far the server's clock is set, in ms
 	backAny bool     // back while requests are late, too
+	lossAny bool     // tokens are lost while an acquisition is under way, too
 	most    []budget // each is explored
 	budget  budget
 	fixed   bool  // writers are not renewed
 	memory  bool  // holds are handed over in memory
+	tokens  bool  // they are minted
 	run     int8  // after so many hand-overs those of other clients have their turn; 0: never
 	count   int64 // of the semaphore or the latch
 	rules   rules
@@ -95,6 +103,7 @@ type budget struct {
 	jumps  int8 // of the server's clock
 	renews int8 // renewals that take their time
 	silent int8 // renewals that are not answered, until the hold is lost
+	losses int8 // of the counter of tokens, while no request is under way that mints one
 	copies int8 // requests that arrive, are answered, and arrive once more
 }
 
@@ -122,6 +131,8 @@ type hold struct {
 	run    int8  // the hand-overs that led to it, if they are counted
 	stray  bool  // a request of it was not answered
 	longer bool  // a longer lease was asked for
+	token  int64
+	more   int8 // for so many who have it after that tokens are reserved
 }
 
 type phase uint8
@@ -159,6 +170,7 @@ type msg struct {
 	own      int8   // own write hold of a reader
 	long     bool   // an extension by more than a renewal does
 	over     bool   // a hand-over at the end of a run
+	more     int8   // for so many a token is reserved
 	notAfter int64
 	stamp    int64 // sent, by the client's clock
 }
@@ -198,12 +210,14 @@ type world struct {
 	seqs    [maxSeqs]field
 	left    budget
 	counted uint16 // count-downs that were carried out
+	token   int64  // the highest that a caller has got
 	said    string // what came of the last request that arrived
 	fault   string
 }
 
 const (
 	object    = "k"
+	counterOf = "t"
 	writersOf = "{k}:wheellock_writers"
 	takenOf   = "{k}:timeout"
 	guardedBy = "g"
@@ -315,6 +329,7 @@ const (
 	silences
 	leaves
 	passes
+	forgets
 	forward
 	back
 )
@@ -350,7 +365,11 @@ func (e event) String() string {
 	case back:
 		return "the server's clock is set back"
 	}
-	return fmt.Sprintf("%d ms pass", e.i)
+	text := fmt.Sprintf("%d ms pass", e.i)
+	if e.do == forgets {
+		text += ", and the counter of tokens is lost"
+	}
+	return text
 }
 
 // mayBegin reports whether a caller may send what it does next: while one of a
@@ -424,7 +443,13 @@ func (w *world) events(out []event) []event {
 		}
 	}
 	if !overdue && w.nextDue() != 0 {
-		out = append(out, event{do: passes, i: int8(w.nextDue() - w.now)})
+		pass := event{do: passes, i: int8(w.nextDue() - w.now)}
+		out = append(out, pass)
+		minting := func(m msg) bool { return m.do == doLock || m.do == doHandOver }
+		if w.left.losses > 0 && w.exists(counterOf) && (w.sc.lossAny || !slices.ContainsFunc(w.msgs, minting)) {
+			pass.do = forgets
+			out = append(out, pass)
+		}
 	}
 	if w.left.jumps > 0 {
 		// A clock that is set forward ends leases before their time, which nothing
@@ -517,6 +542,12 @@ func (w *world) apply(e event) {
 		w.left.leaves--
 		w.leave(e.i)
 	case passes:
+		w.pass()
+	case forgets:
+		w.left.losses--
+		x := &exec{s: w.srv.clone(w.clock()), now: w.clock()}
+		x.del(counterOf)
+		w.srv = x.s
 		w.pass()
 	case forward:
 		w.left.jumps--
