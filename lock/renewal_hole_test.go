@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,13 @@ func (c *holeConn) Close() error {
 func (c *holeConn) Send(cmd string, args ...any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pending = append(c.pending, append([]any{cmd}, args...))
+	p := append([]any{cmd}, args...)
+	for i, arg := range p { // after Send the caller may write to them again
+		if b, ok := arg.([]byte); ok {
+			p[i] = bytes.Clone(b)
+		}
+	}
+	c.pending = append(c.pending, p)
 	return nil
 }
 
