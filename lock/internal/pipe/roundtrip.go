@@ -20,5 +20,9 @@ func RoundTrip(ctx context.Context, conn redis.Conn, cmd string, args ...any) (a
 		return nil, err
 	}
 	deadline, _ := ctx.Deadline()
-	return redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond))
+	reply, err := redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond))
+	if !stop() { // it is closed, perhaps after the answer was read
+		return nil, ctx.Err()
+	}
+	return reply, err
 }
