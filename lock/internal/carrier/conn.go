@@ -27,7 +27,7 @@ type pipeline struct {
 	// the request in progress
 	owners []Owner     // by lease
 	order  []int       // the leases, those of one call side by side
-	slots  []int       // by lease, in a Cluster
+	kinds  []int       // by lease: those of one kind share a call
 	calls  []renewCall // of order
 	args   []any       // of one call
 	boxes  boxes       // of one call
@@ -178,30 +178,28 @@ func (c *pipeline) touch(b *renewal.Batch, live []int) {
 func (c *pipeline) split(b *renewal.Batch, live []int, single bool) {
 	c.order, c.calls = append(c.order[:0], live...), c.calls[:0]
 	slotted := c.carrier.cfg.Slots
-	c.slots = slices.Grow(c.slots[:0], b.Len())[:b.Len()]
-	kind := func(i int) int { // leases of one kind share a call
-		k := c.slots[i]<<3 | int(c.owners[i].Class())<<1
+	c.kinds = slices.Grow(c.kinds[:0], b.Len())[:b.Len()]
+	sorted, last := true, 0
+	for _, i := range live {
+		kind := int(c.owners[i].Class()) << 1
 		if b.Fixed(i) {
-			k |= 1
+			kind |= 1
 		}
-		return k
-	}
-	sorted := true
-	for k, i := range live {
-		c.slots[i] = 0
 		if slotted {
-			c.slots[i] = keys.Slot(c.owners[i].Name())
+			kind |= keys.Slot(c.owners[i].Name()) << 3
 		}
-		sorted = sorted && (k == 0 || kind(live[k-1]) <= kind(i))
+		c.kinds[i] = kind
+		sorted = sorted && last <= kind
+		last = kind
 	}
 	if !sorted {
-		slices.SortFunc(c.order, func(i, j int) int { return kind(i) - kind(j) })
+		slices.SortFunc(c.order, func(i, j int) int { return c.kinds[i] - c.kinds[j] })
 	}
 	for k, i := range c.order {
 		asking := slotted && c.owners[i].Asked()
 		if k > 0 && !single && !asking {
 			last := &c.calls[len(c.calls)-1]
-			if !last.asking && last.to-last.from < callKeys && kind(c.order[k-1]) == kind(i) {
+			if !last.asking && last.to-last.from < callKeys && c.kinds[c.order[k-1]] == c.kinds[i] {
 				last.to++
 				continue
 			}
