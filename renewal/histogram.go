@@ -11,6 +11,7 @@ import (
 type histogram struct {
 	counts [33 * 16]uint64
 	n      uint64
+	sum    time.Duration
 	max    time.Duration
 }
 
@@ -20,6 +21,7 @@ func (h *histogram) record(d time.Duration, n uint64) {
 	h.max = max(h.max, d)
 	h.counts[bucketOf(uint64(d/time.Microsecond))] += n
 	h.n += n
+	h.sum += d * time.Duration(n)
 }
 
 func bucketOf(us uint64) int {
@@ -64,12 +66,13 @@ func (h *histogram) add(o *histogram) {
 		h.counts[i] += c
 	}
 	h.n += o.n
+	h.sum += o.sum
 	h.max = max(h.max, o.max)
 }
 
 // minus returns what h has and o, an earlier state of it, has not.
 func (h *histogram) minus(o *histogram) *histogram {
-	d := &histogram{n: h.n - o.n}
+	d := &histogram{n: h.n - o.n, sum: h.sum - o.sum}
 	for i := range h.counts {
 		if d.counts[i] = h.counts[i] - o.counts[i]; d.counts[i] > 0 {
 			d.max = min(upperBound(i), h.max)
@@ -80,11 +83,26 @@ func (h *histogram) minus(o *histogram) *histogram {
 
 // summary returns a Distribution that keeps h, which must not change any more.
 func (h *histogram) summary() Distribution {
-	return Distribution{Count: h.n, P50: h.quantile(0.50), P99: h.quantile(0.99), Max: h.max, hist: h}
+	return Distribution{Count: h.n, Sum: h.sum, P50: h.quantile(0.50), P99: h.quantile(0.99), Max: h.max, hist: h}
 }
 
 // sizes is summary for a histogram of sizes with the given sum.
 func (h *histogram) sizes(sum uint64) Sizes {
 	size := func(d time.Duration) int { return int(d / time.Microsecond) }
 	return Sizes{Sum: sum, P50: size(h.quantile(0.50)), P99: size(h.quantile(0.99)), Max: size(h.max), hist: h}
+}
+
+// buckets returns those that are not empty.
+func (h *histogram) buckets() []Bucket {
+	var all []Bucket
+	for i, n := range h.counts {
+		switch {
+		case n == 0:
+		case i == len(h.counts)-1:
+			all = append(all, Bucket{h.max, n})
+		default:
+			all = append(all, Bucket{upperBound(i), n})
+		}
+	}
+	return all
 }

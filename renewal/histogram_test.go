@@ -32,6 +32,7 @@ func TestHistogramQuantilesAreExactToASixteenth(t *testing.T) {
 	h.record(1<<62, 1)
 	require.EqualValues(t, 2, h.n)
 	require.Equal(t, time.Duration(1<<62), h.quantile(1))
+	require.Equal(t, []Bucket{{0, 1}, {1 << 62, 1}}, h.buckets())
 }
 
 func TestHistogramBucketsCoverEveryDurationOnce(t *testing.T) {

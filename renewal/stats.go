@@ -16,17 +16,33 @@ type Stats struct {
 	// Sizes are the numbers of leases in the batches.
 	Sizes Sizes
 	// Lag is how long after its due time a renewal was sent, Late how long
-	// after it the renewal was acknowledged. A renewal may be sent up to its
-	// slack before it is due; that counts as 0.
+	// after it the renewal was acknowledged.
 	Lag, Late Distribution
 }
 
 // Distribution sums up measured durations; quantiles are exact to 1/16.
 type Distribution struct {
 	Count         uint64
+	Sum           time.Duration
 	P50, P99, Max time.Duration
 
 	hist *histogram // what they were made of, for Since
+}
+
+// Bucket is how many of the measured durations are above the bucket before it and at
+// most UpTo. Bounds are exact to 1/16 and the same for every Distribution.
+type Bucket struct {
+	UpTo  time.Duration
+	Count uint64
+}
+
+// Buckets returns the buckets that are not empty, in ascending order. Of what Since
+// returns they are those of the time between.
+func (d Distribution) Buckets() []Bucket {
+	if d.hist == nil {
+		return nil
+	}
+	return d.hist.buckets()
 }
 
 // Sizes sums up numbers of leases; quantiles are exact to 1/16.

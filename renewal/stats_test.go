@@ -27,7 +27,15 @@ func TestStatsSinceCountsOnlyWhatCameBetween(t *testing.T) {
 		require.EqualValues(t, 600, st.Late.Count)
 		require.EqualValues(t, 600, st.Sizes.Sum)
 		require.Greater(t, before.Late.Max, 600*time.Millisecond)
+		count, sum := uint64(0), time.Duration(0)
+		for _, b := range before.Late.Buckets() {
+			count, sum = count+b.Count, sum+time.Duration(b.Count)*b.UpTo
+		}
+		require.Equal(t, before.Late.Count, count)
+		require.InEpsilon(t, before.Late.Sum, sum, 1./16)
 		require.Zero(t, st.Late.Max)
+		require.Zero(t, st.Late.Sum)
+		require.Equal(t, []renewal.Bucket{{UpTo: 0, Count: 600}}, st.Late.Buckets())
 		require.Equal(t, 100, st.Leases)
 	})
 }
@@ -35,7 +43,7 @@ func TestStatsSinceCountsOnlyWhatCameBetween(t *testing.T) {
 func TestStatsCountEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
-		w, ln := newLane(t, s, renewal.Config{})
+		w, ln := newLane(t, s, renewal.Config{MaxBatch: 10, Dispatchers: 1})
 		other, err := w.Lane("other", s)
 		require.NoError(t, err)
 		hs := s.holdMany(t, ln, 100, 30*time.Second)
@@ -83,7 +91,7 @@ func TestOnBatchIsToldOfEveryBatch(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.delete(hs[0].key)
 		time.Sleep(time.Minute)
-		s.blackHole(3 * time.Second)
+		s.blackHole(12 * time.Second)
 		time.Sleep(time.Minute)
 		w.Close()
 		st := w.Stats()
@@ -100,7 +108,7 @@ func TestASlowHookDelaysNoRenewalAndIsToldWhatItMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		told, skipped := 0, uint64(0)
-		w, ln := newLane(t, s, renewal.Config{OnBatch: func(r renewal.BatchReport) {
+		w, ln := newLane(t, s, renewal.Config{MaxBatch: 10, OnBatch: func(r renewal.BatchReport) {
 			told++
 			skipped += r.Skipped
 			if told < 10 {
