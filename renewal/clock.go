@@ -144,6 +144,7 @@ func (ln *Lane) clockMoved() []*Lease {
 		c.armLocked(now)
 	}
 	for _, l := range moved {
+		l.due = dog.window(l.due)
 		ln.fileLocked(l, l.due, now)
 	}
 	return gone

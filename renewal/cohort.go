@@ -24,7 +24,7 @@ type cohort struct {
 	lane   *Lane       // immutable
 	batch  *Batch      // immutable; nil unless flying
 	window int64       // its key in Lane.windows or Lane.fixed
-	due    instant     // start of the window; while queued, when all dispatchers are woken for it
+	due    instant     // when its leases are; while queued, when all dispatchers are woken for it
 	trust  instant     // lower bound of the members' ends of trust
 	armed  instant     // what timer is armed for; never when it is not
 	leases []*Lease
@@ -85,8 +85,12 @@ func (c *cohort) armLocked(now instant) {
 	if at >= c.armed {
 		return
 	}
+	d := time.Duration(at - now)
+	if at != c.trust { // beats are at ticks; now is a little old, and half a tick makes up for it
+		d -= c.lane.dog.cfg.Tick / 2
+	}
 	var err error
-	if d := time.Duration(at - now); c.timed {
+	if c.timed {
 		_, err = c.timer.Reset(d) // pending or not: a visit that waited for the lock may be an old one
 	} else {
 		err = c.lane.dog.wheel.Schedule(&c.timer, d, c)

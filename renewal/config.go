@@ -99,14 +99,11 @@ func (cfg Config) margin(ttl time.Duration) time.Duration {
 	return min(margin, ttl/4)
 }
 
-// slack is the width of a cohort's window.
+// slack is the width of a window, see Watchdog.window.
 func (cfg Config) slack() time.Duration {
 	return max(min(cfg.TTL/300, maxSlack), cfg.Tick)
 }
 
-// interval is the time between two renewals of a lease: a third of the TTL,
-// rounded down to whole windows so that a lease keeps its place among them.
-func (cfg Config) interval() time.Duration {
-	w := cfg.slack()
-	return max(cfg.TTL/3/w*w, w)
-}
+// interval is the time between two renewals of a lease: a third of the TTL, in
+// whole ticks because the wheel knows no others.
+func (cfg Config) interval() time.Duration { return (cfg.TTL / 3).Truncate(cfg.Tick) }

@@ -86,6 +86,7 @@ func (ln *Lane) settle(b *Batch) (rest time.Duration, recovered <-chan struct{})
 		sent = b.stamp.at
 	}
 	answered := ln.answeredLocked(b)
+	yes := dog.grant(b.stamp, dog.cfg.TTL)
 	report := BatchReport{Lane: ln.name, Leases: len(b.owners), Took: time.Duration(now - sent), Err: b.err}
 	lag := instant(0)
 	unsure := b.flight.leases[:0] // those of which nothing is known, moved to the front
@@ -107,7 +108,7 @@ func (ln *Lane) settle(b *Batch) (rest time.Duration, recovered <-chan struct{})
 			unsure = append(unsure, l)
 		default:
 			report.Renewed++
-			ln.renewedLocked(l, b.stamp, now)
+			ln.renewedLocked(l, sent, now, yes)
 		}
 	}
 	report.Lag = time.Duration(lag)
@@ -136,37 +137,34 @@ func (b *Batch) emptyLocked() {
 }
 
 // renewedLocked notes a yes for l, and files it until it is due again.
-func (ln *Lane) renewedLocked(l *Lease, sent moment, now instant) {
-	dog := ln.dog
+func (ln *Lane) renewedLocked(l *Lease, sent, now instant, yes grant) {
 	l.home, l.fails, l.moves, l.alone = nil, 0, 0, false
 	// An answer to what was written before Verify may be the old server's.
-	l.check = sent.at < ln.verified
+	l.check = sent < ln.verified
 	final := l.final()
 	if !final {
-		l.trustLocked(dog, sent, dog.cfg.TTL)
+		l.trustLocked(yes)
 	}
 	switch {
 	case l.check:
 		ln.fileLocked(l, now, now)
 		return
-	case final, ln.early(l, sent.at):
+	case final, sent < l.due:
+		// Asked about before its time, because of Verify: it keeps its due time, so that
+		// leases that are verified together are not renewed together ever after.
 		ln.fileLocked(l, l.due, now)
 		return
 	}
-	ln.stats.lag.record(time.Duration(sent.at-l.due), 1)
+	ln.stats.lag.record(time.Duration(sent-l.due), 1)
 	ln.stats.late.record(time.Duration(now-l.due), 1)
-	// The next due time counts from the last, not from now: no drift. After an
-	// outage that would bunch leases, so they are spread anew.
-	if l.due = l.due.plus(dog.interval); l.due < now.plus(dog.interval/2) {
-		l.due = ln.firstDueLocked(now, instant(l.trust.Load()))
-	}
+	l.due = ln.nextDueLocked(l, sent, now)
 	ln.fileLocked(l, l.due, now)
 }
 
 // retryLocked files a lease of which nothing is known to be sent again.
 func (ln *Lane) retryLocked(l *Lease, now instant) {
 	l.fails = min(l.fails, 254) + 1
-	ln.fileLocked(l, now.plus(ln.dog.backoff(int(l.fails))), now)
+	ln.fileLocked(l, ln.dog.window(now.plus(ln.dog.backoff(int(l.fails)))), now)
 }
 
 // answeredLocked reports whether the store answered b, and counts. A batch of

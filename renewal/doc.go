@@ -25,7 +25,7 @@
 //	        Hold                      due                   taken into a batch
 //	new ───────────▶ waiting ───────────────────▶ queued ───────────────────▶ flying
 //	                 ▲   ▲                                                      │
-//	                 │   └──────────── renewed: due + TTL/3 ────────────────────┤
+//	                 │   └──────────── renewed: its beat comes again ───────────┤
 //	                 └──────────────── unknown: now + backoff ──────────────────┤
 //	                                                                            │ the store
 //	waiting, queued, flying, fixed ── Release ──▶ released (terminal)           │ said no
@@ -42,16 +42,26 @@
 //
 // # Cohorts
 //
-// Leases that fall due in the same slack window (TTL/300, at most 100 ms) form
-// a cohort. A cohort has one wheel timer, armed at the earlier of its due time
-// and the earliest end of trust of its members, so a million leases cost a few
-// hundred timers, and a wake-up, a batch and a re-arm are shared. A lease keeps
-// its window from renewal to renewal (the interval is a whole number of
-// windows), so lag does not bunch leases together. Due times are spread over the
-// interval when leases are taken, and again after an outage, so that what was
-// taken or resumed together does not stay together. The spread is by runs: a batch
-// of neighbours at most is due together (spread.go). A batch in flight is a cohort too: a
-// wheel timer of its own guards the trust of its members while I/O is slow.
+// A beat is a moment that comes once in every interval (a third of the TTL). A lease
+// joins a beat when it is taken and keeps it, so the leases of a beat share a
+// wake-up and go out as one batch. There are as many beats as batches of
+// min(MaxBatch, 1,024) leases are needed, and at least one; their places in the
+// interval are spread, also when very many leases are taken at once. A new lease
+// joins a beat with room; if all are full there is one more. When enough leases have
+// left, the last beats are given up and their leases join the others, but seldom:
+// the mean interval of a lease stays above nine tenths of a third of the TTL.
+// beats.go decides all this and has no clock.
+//
+// The first renewal comes with the beat, at any time in the first interval. Each
+// later one comes at most an interval after the last was sent, and half an interval
+// early at most. A lease that would come too early at its beat, because it was
+// renewed late or has joined another, is renewed halfway once. So an outage changes
+// no place, and the load afterwards is as even as before.
+//
+// A cohort is what waits for the same moment: a beat, or the end of a backoff. It has
+// one wheel timer, armed at the earlier of that moment and the earliest end of trust
+// of its members. A batch in flight is a cohort too, so trust is watched while I/O
+// is slow.
 //
 // # Goroutines, locks, failure
 //

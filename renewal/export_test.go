@@ -5,3 +5,10 @@ import "time"
 // SkewWall makes the wall clock be ahead by what skew returns; to be called
 // before the first lane.
 func (w *Watchdog) SkewWall(skew func() time.Duration) { w.skew = skew }
+
+// InBeats is how many leases of the lane have a beat.
+func (ln *Lane) InBeats() int {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.beats.leases
+}

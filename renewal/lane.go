@@ -22,9 +22,9 @@ type Lane struct {
 	mu        sync.Mutex // guards what follows and the leases; never held while a Renewer or Owner is called
 	work      sync.Cond  // on mu: queue is not empty, or closed
 	closed    bool
-	windows   map[int64]*cohort // waiting cohorts by window
+	windows   map[int64]*cohort // waiting cohorts by due time
 	fixed     map[int64]*cohort // fixed leases, by the window of their end of trust when filed
-	run       run
+	beats     beats
 	last      *cohort       // of windows or fixed: the one asked for last
 	queue     queue         // due
 	spare     []*cohort     // empty ones to be used again
@@ -76,7 +76,7 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 	}
 	l.trust.Store(0)
 	l.wall.Store(0)
-	l.trustLocked(dog, sent, terms.TTL)
+	l.trustLocked(dog.grant(sent, terms.TTL))
 	if !l.trusted(now) {
 		ln.mu.Unlock()
 		return ErrTrustEnded
@@ -84,7 +84,7 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 	l.owner = owner
 	l.lane.Store(ln)
 	l.state.Store(uint32(held))
-	l.due = ln.firstDueLocked(now.at, instant(l.trust.Load()))
+	l.due = ln.firstDueLocked(l, now.at)
 	ln.stats.leases++
 	ln.fileLocked(l, l.due, now.at)
 	ln.mu.Unlock()
@@ -96,11 +96,12 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 // its end of trust if it is not to be renewed (any more).
 func (ln *Lane) fileLocked(l *Lease, at, now instant) {
 	var c *cohort
-	if w := instant(ln.dog.slack); l.final() && !l.check {
-		c = ln.windowLocked(ln.fixed, fixed, int64(instant(l.trust.Load())/w))
+	if l.final() && !l.check {
+		ln.leaveBeatLocked(l)
+		c = ln.windowLocked(ln.fixed, fixed, int64(instant(l.trust.Load())/instant(ln.dog.slack)))
 	} else {
 		// Those to be sent alone are in cohorts of their own.
-		window := int64(at/w) << 1
+		window := int64(at) << 1
 		if l.alone {
 			window |= 1
 		}
@@ -119,7 +120,7 @@ func (ln *Lane) windowLocked(in map[int64]*cohort, k kind, window int64) *cohort
 		c = ln.newCohortLocked(k)
 		c.window = window
 		if k == waiting {
-			c.due = instant(window>>1) * instant(ln.dog.slack)
+			c.due = instant(window >> 1)
 			c.limit = int(window & 1)
 		}
 		in[window] = c

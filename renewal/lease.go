@@ -68,6 +68,7 @@ type Lease struct {
 	alone  bool    // its renewal failed with no other in the batch: it is sent alone until it is answered
 	fails  uint8   // unknown outcomes in a row; saturates
 	moves  uint8   // out of batches in a row, at most maxMoves
+	beat   uint16  // that it is renewed at; 0: none yet, or it is not renewed
 	reason Reason  // why it is lost
 }
 
@@ -169,7 +170,7 @@ func (l *Lease) Extend(stamp time.Time, ttl time.Duration) bool {
 	}
 	// The cohort's lower bound of trust may now be too early; its next visit
 	// puts that right.
-	l.trustLocked(ln.dog, ln.dog.moment(stamp), ttl)
+	l.trustLocked(ln.dog.grant(ln.dog.moment(stamp), ttl))
 	return true
 }
 
@@ -188,8 +189,10 @@ func (l *Lease) SetFixed(fixed bool) {
 	l.leaveLocked() // out of a batch in flight too: what that brings counts no more
 	l.fixed = fixed
 	now := ln.dog.now()
-	if !fixed {
-		l.due = ln.firstDueLocked(now, instant(l.trust.Load()))
+	if fixed {
+		ln.leaveBeatLocked(l)
+	} else {
+		l.due = ln.firstDueLocked(l, now)
 	}
 	ln.fileLocked(l, l.due, now)
 }
@@ -209,14 +212,25 @@ func (l *Lease) lock() *Lane {
 	}
 }
 
-// trustLocked extends trust by a yes to a request sent at the given moment.
-func (l *Lease) trustLocked(dog *Watchdog, sent moment, ttl time.Duration) {
-	span := ttl - dog.cfg.margin(ttl)
+// grant is until when a yes is to be trusted, by both clocks.
+type grant struct {
+	end  instant
+	wall int64
+}
+
+// grant is what a yes to a request for ttl brings that was sent at the given moment.
+func (w *Watchdog) grant(sent moment, ttl time.Duration) grant {
+	span := ttl - w.cfg.margin(ttl)
 	end := sent.at.plus(span)
-	wall := sent.wall + int64(span+dog.grace)
-	if slept := time.Duration(dog.ahead.Load()) - dog.aheadAt(sent); slept > dog.cfg.Tick {
+	if slept := time.Duration(w.ahead.Load()) - w.aheadAt(sent); slept > w.cfg.Tick {
 		end -= instant(slept) // since it was sent, and noticed since
 	}
+	return grant{end, sent.wall + int64(span+w.grace)}
+}
+
+// trustLocked extends trust by a yes.
+func (l *Lease) trustLocked(yes grant) {
+	end, wall := yes.end, yes.wall
 	if end > l.until && !l.fixed {
 		wall -= int64(end - l.until)
 		end = l.until
@@ -237,6 +251,7 @@ func (l *Lease) final() bool { return l.fixed || instant(l.trust.Load()) >= l.un
 func (l *Lease) endLocked(ln *Lane, s state) {
 	l.state.Store(uint32(s))
 	l.leaveLocked()
+	ln.leaveBeatLocked(l)
 	ln.stats.leases--
 }
 

@@ -23,7 +23,10 @@ func TestLeaseModel(t *testing.T) {
 			rapid.Check(inBubble{t}, func(rt *rapid.T) {
 				m := newModel(rt, cfg)
 				defer time.Sleep(10 * time.Second) // the store's stragglers
-				defer m.w.Close()
+				defer func() {
+					m.w.Close()
+					m.checkBeats(rt, 0)
+				}()
 				rt.Repeat(map[string]func(*rapid.T){
 					"":            m.check,
 					"hold":        m.hold,
@@ -286,7 +289,17 @@ func (m *model) check(rt *rapid.T) {
 	}
 	st := m.w.Stats()
 	require.Equal(rt, held, st.Leases)
+	m.checkBeats(rt, held)
 	require.Equal(rt, lost, st.Lost)
+}
+
+// checkBeats: only leases that are held have a beat.
+func (m *model) checkBeats(t rapid.TB, held int) {
+	inBeats := 0
+	for _, ln := range m.lanes {
+		inBeats += ln.InBeats()
+	}
+	require.LessOrEqual(t, inBeats, held)
 }
 
 func (m *model) checkLoss(rt *rapid.T, l *modelLease, reason renewal.Reason) {
@@ -303,4 +316,20 @@ func (m *model) checkLoss(rt *rapid.T, l *modelLease, reason renewal.Reason) {
 	if reason == renewal.MaxHold {
 		require.False(rt, l.until.IsZero())
 	}
+}
+
+// TestALeaseHasOneBeat, also if it is fixed and renewed again while it is asked about.
+func TestALeaseHasOneBeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		_, ln := newLane(t, s, renewal.Config{})
+		h := s.hold(t, ln, renewedFor(30*time.Second))
+		h.lease.Verify()
+		h.lease.SetFixed(true)
+		require.Zero(t, ln.InBeats(), "it is not renewed")
+		h.lease.SetFixed(false)
+		require.Equal(t, 1, ln.InBeats())
+		require.True(t, h.lease.Release())
+		require.Zero(t, ln.InBeats())
+	})
 }

@@ -83,6 +83,7 @@ func (l *Lease) moveLocked(from, to *Lane) bool {
 		}
 	}
 	l.leaveLocked()
+	from.leaveBeatLocked(l)
 	from.stats.leases--
 	to.stats.leases++
 	l.fails, l.alone = 0, false

@@ -49,7 +49,7 @@ func TestAMovedLeaseIsRenewedByItsNewLane(t *testing.T) {
 		require.Equal(t, 101, to.Stats().Leases)
 		time.Sleep(65 * time.Second)
 		require.Equal(t, sum, from.Stats().Renewed)
-		require.InDelta(t, 650, float64(to.Stats().Renewed), 50)
+		require.InDelta(t, 700, float64(to.Stats().Renewed), 100, "one more than its interval brings: it has another beat there")
 		require.Zero(t, to.Stats().Lag.P99, "it kept its due time")
 		require.Equal(t, map[renewal.Reason]int{renewal.Expired: 1}, w.Stats().Lost)
 		require.True(t, hs[0].lease.Release())
@@ -114,7 +114,7 @@ func TestALeaseThatIsMovedInCirclesIsSentWithPauses(t *testing.T) {
 func TestAMoveOutOfAHungLanesQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, w, from, to := twoLanes(t, renewal.Config{})
-		hs := a.holdMany(t, from, 2000, 30*time.Second)
+		hs := a.holdMany(t, from, 10_000, 30*time.Second)
 		a.setFault(func() fault { return fault{drop: true} })
 		time.Sleep(15 * time.Second)
 		require.Greater(t, from.Stats().Queued, 1000)
@@ -125,7 +125,7 @@ func TestAMoveOutOfAHungLanesQueue(t *testing.T) {
 		require.Zero(t, from.Stats().Queued)
 		time.Sleep(time.Minute)
 		require.Empty(t, w.Stats().Lost)
-		require.Equal(t, 2000, to.Stats().Leases)
+		require.Equal(t, 10_000, to.Stats().Leases)
 	})
 }
 

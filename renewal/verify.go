@@ -41,12 +41,5 @@ func (l *Lease) Verify() {
 	now := ln.dog.now()
 	l.leaveLocked()
 	l.check = true
-	ln.fileLocked(l, now, now)
-}
-
-// early reports whether a lease that is answered had been asked about well
-// before its time, because of Verify. It keeps its due time then, so that
-// leases that are verified together are not renewed together ever after.
-func (ln *Lane) early(l *Lease, sent instant) bool {
-	return sent.plus(ln.dog.slack) < l.due
+	ln.fileLocked(l, ln.dog.window(now), now)
 }

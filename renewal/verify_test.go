@@ -14,6 +14,9 @@ import (
 // one that had not got every key.
 func TestVerifyFindsWhatTheStoreHasLost(t *testing.T) {
 	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		if cfg.MaxBatch == 0 {
+			cfg.MaxBatch = 10
+		}
 		s := &store{}
 		w, ln := newLane(t, s, cfg)
 		kept := s.holdMany(t, ln, 300, 30*time.Second)

@@ -73,9 +73,9 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 	ln := &Lane{
 		dog: w, name: name, renewer: r, ctx: w.ctx,
 		windows: make(map[int64]*cohort), fixed: make(map[int64]*cohort),
+		beats: newBeats(w.cfg, rand.Uint64()),
 	}
 	ln.work.L = &ln.mu
-	ln.run.phase = rand.Uint64()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
