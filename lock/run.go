@@ -136,6 +136,7 @@ func (c *Client) pass(h *hold, n succession) bool {
 	next.owner, next.token = a.owner, n.token
 	next.count, next.renewing = 1, 1
 	next.first.h, next.first.renewed = next, true
+	next.set(asked, h.is(asked))
 	if !h.lease.Pass(&next.lease, owner) {
 		return false
 	}

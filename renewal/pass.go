@@ -32,6 +32,7 @@ func (l *Lease) Pass(to *Lease, owner Owner) bool {
 	to.wall.Store(l.wall.Load())
 	to.pos, to.home, to.due = l.pos, l.home, l.due
 	to.check, to.alone, to.fails, to.moves = l.check, l.alone, l.fails, l.moves
+	to.beat, l.beat = l.beat, 0
 	to.home.leases[to.pos] = to
 	to.lane.Store(ln)
 	to.state.Store(uint32(held))

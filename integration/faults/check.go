@@ -81,7 +81,7 @@ func (c *checks) exclusion(p piece) {
 		}
 		others := 0
 		for _, o := range running {
-			if !c.compatible(o, h) && !c.takenAway(o, h) {
+			if !c.compatible(o, h) && !c.takenAway(o, h) && !(h.handed && c.takenAway(h, o)) {
 				others++
 				if h.kind != permit && h.kind != count {
 					c.wrong("%v and %v both relied on it for %v", o, h, min(o.end(), h.end()).sub(h.got))
@@ -143,7 +143,7 @@ func (c *checks) stale(p piece) {
 		}
 		of := run{h, h}
 		if r, ok := runs[minted{h.proc, h.key, h.token - 1}]; ok && h.called <= r.last.freed && h.got < r.first.got.add(handOverFor+c.allowance()) {
-			of.first, h.minted = r.first, min(h.called, r.first.called)
+			of.first, h.minted, h.handed = r.first, min(h.called, r.first.called), true
 		}
 		runs[minted{h.proc, h.key, h.token}] = of
 	}
@@ -171,7 +171,7 @@ func (c *checks) tokens(p piece) {
 		switch {
 		case highest != nil && h.token <= token && (h.token != token || !c.compatible(h, highest)):
 			c.wrong("%v has token %d after %d of %v", h, h.token, token, highest)
-		case o != nil && !c.compatible(o, h):
+		case o != nil && !c.compatible(o, h) && !o.handed && !h.handed:
 			c.wrong("%v and %v have the same token %d", o, h, h.token)
 		}
 	}

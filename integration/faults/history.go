@@ -21,6 +21,7 @@ type hold struct {
 	token  int64
 	called stamp // Lock was called
 	minted stamp // not before that, its token was: called, but of one that is stale by right
+	handed bool  // it was handed on in memory, and may be stale
 	got    stamp // and returned
 	until  stamp // its deadline, as last heard of
 	lost   stamp // its loss was seen; forever if it was not

@@ -17,6 +17,7 @@ type in struct {
 	kind  kind
 	who   int  // index of the hold in the piece, from 1; of kind shared its process
 	firm  bool // the hold lasts until it is given back
+	stale bool // it may be, and have the token of another
 	token int64
 	value int64
 	out   string
@@ -72,7 +73,7 @@ func step(s state, i in) (bool, any) {
 			s.writer, s.last = i.who, i.token
 			s.readers++
 		default:
-			if s.writer != 0 || s.readers != 0 || i.kind == mutex && i.token <= s.last {
+			if s.writer != 0 || s.readers != 0 || i.kind == mutex && (i.token < s.last || i.token == s.last && !i.stale) {
 				return false, s
 			}
 			s.writer, s.last = i.who, i.token
@@ -163,7 +164,7 @@ func (c *checks) operations(p piece) (ops []porcupine.Operation, ok bool) {
 		ops = append(ops, porcupine.Operation{ClientId: client, Input: i, Call: int64(from), Return: int64(to)})
 	}
 	for n, h := range p.holds {
-		i := in{kind: h.kind, who: n + 1, firm: firm(h), token: h.token}
+		i := in{kind: h.kind, who: n + 1, firm: firm(h), stale: h.handed, token: h.token}
 		if h.kind == shared {
 			i.who = h.proc
 		}

@@ -201,14 +201,14 @@ func (w *worker) release(m *mine) {
 		after := w.fields(m)
 		return !slices.ContainsFunc(before, func(f string) bool { return !slices.Contains(after, f) })
 	}
-	for end := time.Now().Add(w.Lease / 4); m.kind == mutex && time.Now().Before(end) && stays(); {
-		if w.gotOf(m.key).Load() > got {
+	for end := time.Now().Add(w.Lease / 4); stays(); time.Sleep(time.Millisecond) {
+		if m.kind == mutex && w.gotOf(m.key).Load() > got {
 			return
 		}
-		time.Sleep(time.Millisecond)
-	}
-	if stays() {
-		w.rec.write(event{Op: opWrong, ID: m.id, Key: m.key, Out: fmt.Sprintf("released, and the server still has its field %q", before)})
+		if m.kind != mutex || time.Now().After(end) {
+			w.rec.write(event{Op: opWrong, ID: m.id, Key: m.key, Out: fmt.Sprintf("released, and the server still has its field %q", before)})
+			return
+		}
 	}
 }
 
