@@ -63,12 +63,12 @@ type Lease struct {
 	pos    int32   // in home.leases
 	home   *cohort // where it is: a window, the queue or a batch
 	due    instant // when its renewal is (or was) due
+	beat   uint16  // that it is renewed at; 0: none yet, or it is not renewed
 	fixed  bool    // not renewed
 	check  bool    // to be asked about though it may be final, because of Verify
 	alone  bool    // its renewal failed with no other in the batch: it is sent alone until it is answered
 	fails  uint8   // unknown outcomes in a row; saturates
 	moves  uint8   // out of batches in a row, at most maxMoves
-	beat   uint16  // that it is renewed at; 0: none yet, or it is not renewed
 	reason Reason  // why it is lost
 }
 
