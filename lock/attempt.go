@@ -109,7 +109,9 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g granted) (*Held,
 	if a.renewed {
 		h.renewing = 1
 	}
-	err := c.lane(h.name).keep(h, owner, renewal.Terms{Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed})
+	err := c.lane(h.name).keep(h, owner, renewal.Terms{
+		Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed, MaxHoldEnd: a.maxHoldEnd,
+	})
 	switch {
 	case errors.Is(err, renewal.ErrClosed) && isClosed(c.closing):
 		a.retire()

@@ -124,3 +124,30 @@ func Callers(c *Client) int {
 	}
 	return n
 }
+
+// MaxHoldEnd is when Config.MaxHold is over for what x has of a member.
+func MaxHoldEnd(x *MultiHeld, member int) time.Time { return PartOf(x, member).h.lease.MaxHoldEnd() }
+
+// PartOf is what x has of a member; it is another one once that was retaken.
+func PartOf(x *MultiHeld, member int) *Held {
+	for _, p := range x.present() {
+		if p.member == member {
+			return p.Held
+		}
+	}
+	return nil
+}
+
+// RetakenFor is the lease that x would take a member again for; false if it would not.
+func RetakenFor(x *MultiHeld, seat int) (time.Duration, bool) {
+	t, ok := (&retake{x: x, lost: x.present()[seat]}).terms()
+	return t.lease, ok
+}
+
+// AdmittedUntold reports whether a member that x had until now would be admitted
+// if x had not been told yet of what has ended.
+func AdmittedUntold(x *MultiHeld, got *Held) bool {
+	untold := &MultiHeld{from: x.from, need: x.need, parts: x.present()}
+	untold.watch.done = make(chan struct{})
+	return untold.admit(0, part{Held: got})
+}

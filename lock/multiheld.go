@@ -24,7 +24,7 @@ import (
 // each other.
 type MultiHeld struct {
 	// immutable
-	parts    []part
+	from     *founding     // of a RedLock; nil of a MultiLock
 	need     int           // as many of parts must be held
 	spare    int           // as many of the lock's members need not answer at Unlock
 	inOrder  bool          // Unlock releases the first part last
@@ -35,17 +35,22 @@ type MultiHeld struct {
 	state atomic.Uint32
 	watch watch // its hold and next are not used
 
-	mu    sync.Mutex  // guards what follows; never held during I/O
-	ended int         // parts that are lost, or whose client is closing
-	cause *LostError  // why the whole was lost; nil before
-	at    time.Time   // when
-	timer *time.Timer // ends the whole at its deadline; nil if its parts' own ends do
+	mu      sync.Mutex      // guards what follows; never held during I/O
+	parts   []part          // never changed, but replaced whole
+	ended   int             // of those: are lost, or their client is closing
+	retakes map[int]*retake // of such parts, by their place among them
+	cause   *LostError      // why the whole was lost; nil before
+	at      time.Time       // when
+	timer   *time.Timer     // ends the whole at its deadline; nil if its parts' own ends do
 }
 
 // part is a member's hold.
 type part struct {
 	*Held
-	drift time.Duration // its trust counts for so much less
+	drift  time.Duration // its trust counts for so much less
+	mutex  *Mutex        // of a RedLock, as what follows
+	member int           // its place among the members
+	server string        // its server's run id when it voted; "" if that is Durable
 }
 
 // until is when the part counts no more, as it stands now; false if it is lost.
@@ -63,10 +68,10 @@ const isLeft = isUnlocked + 1
 // start begins to watch the parts. The whole may be lost when it returns.
 func (x *MultiHeld) start() {
 	x.watch.done = make(chan struct{})
-	for _, p := range x.parts {
-		p.watched().cancelWith(context.Background(), x.partEnded)
+	for seat, p := range x.parts {
+		x.follow(seat, p)
 	}
-	if slices.ContainsFunc(x.parts, func(p part) bool { return p.drift > 0 }) {
+	if x.from != nil {
 		left := time.Until(x.Deadline())
 		x.mu.Lock()
 		x.timer = time.AfterFunc(left, x.look)
@@ -74,9 +79,21 @@ func (x *MultiHeld) start() {
 	}
 }
 
+// follow makes the whole be told when a part ends.
+func (x *MultiHeld) follow(seat int, p part) {
+	p.watched().cancelWith(context.Background(), func(err error) { x.partEnded(seat, err) })
+}
+
+// present returns the parts as they are now.
+func (x *MultiHeld) present() []part {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.parts
+}
+
 // partEnded is told why a part ended. It is called by the watchdog and does not
 // block.
-func (x *MultiHeld) partEnded(err error) {
+func (x *MultiHeld) partEnded(seat int, err error) {
 	var cause *LostError
 	if !errors.As(err, &cause) {
 		return // it was unlocked, as one of the whole
@@ -84,6 +101,9 @@ func (x *MultiHeld) partEnded(err error) {
 	x.mu.Lock()
 	x.ended++
 	enough := len(x.parts)-x.ended >= x.need
+	if enough {
+		x.retakeLocked(seat, cause.Reason)
+	}
 	x.mu.Unlock()
 	if !enough {
 		x.lose(cause)
@@ -101,7 +121,7 @@ func (x *MultiHeld) look() {
 		x.mu.Unlock()
 		return
 	}
-	p := x.parts[0]
+	p := x.present()[0]
 	cause := &LostError{Name: p.Name(), Reason: TrustEnded}
 	p.h.mu.Lock()
 	if !p.renewed {
@@ -119,12 +139,14 @@ func (x *MultiHeld) lose(cause *LostError) {
 		return
 	}
 	x.cause, x.at = cause, time.Now()
+	parts := x.parts
+	x.endRetakesLocked()
 	x.mu.Unlock()
 	x.watch.endOne(cause)
 	if cause.Reason == Closed {
 		return // closing keeps what is held until its Unlock, and so do the others
 	}
-	for _, p := range x.parts {
+	for _, p := range parts {
 		p.rest() // who was told need not unlock, and then nobody would
 	}
 }
@@ -139,10 +161,14 @@ func (x *MultiHeld) Valid() bool {
 }
 
 // Members returns how many members are held now, by the same measure. A RedLock
-// is lost when fewer than its quorum are left; none is added to a hold.
-func (x *MultiHeld) Members() int {
+// is lost when fewer than its quorum are left. One whose server was restarted comes
+// back (NewRedLock); none is added that did not vote for the hold.
+func (x *MultiHeld) Members() int { return countValid(x.present()) }
+
+// countValid is how many of parts are held now.
+func countValid(parts []part) int {
 	now, n := time.Now(), 0
-	for _, p := range x.parts {
+	for _, p := range parts {
 		if p.Valid() && (p.drift == 0 || now.Before(p.Deadline().Add(-p.drift))) {
 			n++
 		}
@@ -156,8 +182,9 @@ func (x *MultiHeld) Members() int {
 // watchdogs of the members move it later. Once it is lost, it is a time not
 // after that.
 func (x *MultiHeld) Deadline() time.Time {
-	ends := make([]time.Time, 0, len(x.parts))
-	for _, p := range x.parts {
+	parts := x.present()
+	ends := make([]time.Time, 0, len(parts))
+	for _, p := range parts {
 		if end, ok := p.until(); ok {
 			ends = append(ends, end)
 		}
@@ -214,17 +241,18 @@ func (x *MultiHeld) Context(parent context.Context) context.Context {
 // was unlocked before.
 func (x *MultiHeld) Unlock(ctx context.Context) error {
 	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isLeft, isUnlocking) {
-		return notHeldError(x.parts[0].Name())
+		return notHeldError(x.present()[0].Name())
 	}
 	x.mu.Lock()
-	cause := x.cause
+	cause, parts := x.cause, x.parts
+	retakes := x.endRetakesLocked()
 	if x.timer != nil {
 		x.timer.Stop()
 	}
 	x.mu.Unlock()
 	x.watch.endOne(ErrNotHeld)
-	lost, open := x.release(ctx)
-	if cause != nil || len(x.parts)-len(lost) < x.need {
+	lost, open := x.release(ctx, parts, retakes)
+	if cause != nil || len(parts)-len(lost) < x.need {
 		if cause != nil && !slices.Contains(lost, error(cause)) {
 			lost = append(lost, cause)
 		}
@@ -294,9 +322,10 @@ func (x *MultiHeld) noteLost(err error) {
 }
 
 // release unlocks all parts, as far as they are not, and returns the errors of
-// those that were lost and of those whose release is not known.
-func (x *MultiHeld) release(ctx context.Context) (lost, open []error) {
-	results := make(chan error, len(x.parts))
+// those that were lost and of those whose release is not known. It waits for retakes
+// that are under way as for parts: they give back what they get.
+func (x *MultiHeld) release(ctx context.Context, parts []part, retakes []*retake) (lost, open []error) {
+	results := make(chan error, len(parts)+len(retakes))
 	waiting := 0
 	await := func(enough int, late <-chan time.Time) {
 		for waiting > 0 && waiting+len(open) > enough {
@@ -321,14 +350,21 @@ func (x *MultiHeld) release(ctx context.Context) (lost, open []error) {
 			inBackground(p.h, func() { results <- p.Unlock(ctx) })
 		}
 	}
+	for _, w := range retakes {
+		waiting++
+		inBackground(w.lost.h, func() {
+			<-w.ended
+			results <- w.err
+		})
+	}
 	if x.inOrder {
 		// Others of this process stand in line at the first member: it is
 		// handed on when the others are free.
-		send(x.parts[1:])
+		send(parts[1:])
 		await(0, time.After(releaseGrace))
-		send(x.parts[:1])
+		send(parts[:1])
 	} else {
-		send(x.parts)
+		send(parts)
 	}
 	await(x.spare, nil)
 	await(0, time.After(x.patience))

@@ -71,6 +71,8 @@ type terms struct {
 	wait    bool
 	fewer   bool // of permits: fewer will do
 	polite  bool // of a RedLock: a try that passes nobody who waits
+
+	maxHoldEnd time.Time // when Config.MaxHold is over; zero: so long after the acquisition
 }
 
 // errGone: the hold that was to be re-entered is no more.

@@ -59,8 +59,15 @@ type RedLock struct {
 //
 // It survives what a single server does not: with less than half of the members
 // down, cut off or stopped it can be had, holds go on, and no two owners hold it
-// at once. It is told to be lost before the servers let go of a quorum. A member
-// that was lost to a hold does not count for it again.
+// at once. It is told to be lost before the servers let go of a quorum.
+//
+// A member of a hold whose server was restarted, or was out of reach until its lease was
+// over, is asked again once per third of Config.Lease, as long as a quorum of the others
+// is held, and counts again when it says yes and may vote. So servers may be restarted one
+// after the other, each when the one before is held again (MultiHeld.Members): that is after
+// LongestLease at the earliest, or at once if they are Durable. A member whose key was
+// deleted, by DEL or ForceUnlock, is not asked again, nor is one that did not vote for the
+// hold. A lease of LockFor is not made longer by it, and MaxHold counts from the first vote.
 //
 // It trusts the clocks: of the servers and of this process, that in a lease
 // they run no more than a hundredth apart and are not set. What a holder does
@@ -189,7 +196,7 @@ func (r *RedLock) try(ctx context.Context, t terms, o owner) (*MultiHeld, error)
 			r.silent[b.member].Store(int64(time.Since(r.start) + silence*r.cfg.MemberTimeout))
 		}
 	}
-	return r.elect(ctx, y, t, o)
+	return r.elect(ctx, y, &founding{lock: r, terms: t, began: began}, o)
 }
 
 // silence is for how many MemberTimeouts a member that did not answer is not
@@ -207,9 +214,9 @@ func (r *RedLock) allSilent(members map[int]bool) bool {
 }
 
 // elect makes a hold of what an attempt has got, or gives it back.
-func (r *RedLock) elect(ctx context.Context, y *tally, t terms, o owner) (*MultiHeld, error) {
+func (r *RedLock) elect(ctx context.Context, y *tally, from *founding, o owner) (*MultiHeld, error) {
 	x := &MultiHeld{
-		need: r.need, spare: len(r.members) - r.need, patience: r.cfg.MemberTimeout, owner: o, wake: r.line.nudge,
+		from: from, need: r.need, spare: len(r.members) - r.need, patience: r.cfg.MemberTimeout, owner: o, wake: r.line.nudge,
 	}
 	var taken, useless []*Held
 	for _, b := range y.ballots {
@@ -217,11 +224,7 @@ func (r *RedLock) elect(ctx context.Context, y *tally, t terms, o owner) (*Multi
 		case b.held == nil:
 			continue
 		case b.vote == votedYes:
-			lease := t.lease
-			if t.renewed {
-				lease = b.held.h.shard.c.cfg.Lease
-			}
-			x.parts = append(x.parts, part{Held: b.held, drift: drift(lease)})
+			x.parts = append(x.parts, r.partOf(b, from.terms))
 		default:
 			useless = append(useless, b.held)
 		}
@@ -240,6 +243,15 @@ func (r *RedLock) elect(ctx context.Context, y *tally, t terms, o owner) (*Multi
 		inBackground(h.h, func() { _ = h.Unlock(ctx) })
 	}
 	return x, nil
+}
+
+// partOf is the part that a member's yes is.
+func (r *RedLock) partOf(b ballot, t terms) part {
+	lease := t.lease
+	if t.renewed {
+		lease = b.held.h.shard.c.cfg.Lease
+	}
+	return part{Held: b.held, drift: drift(lease), mutex: r.members[b.member], member: b.member, server: b.server}
 }
 
 // ask takes one member and finds out whether it may vote.
@@ -269,7 +281,7 @@ func (r *RedLock) ask(ctx context.Context, i int, t terms) ballot {
 	return b
 }
 
-// mayVote returns the server's run id, and errYoung if it was up for less than
+// mayVote returns the server's run id, with errYoung if it was up for less than
 // the longest lease.
 func (m *Mutex) mayVote(ctx context.Context, longest time.Duration) (string, error) {
 	a, err := m.ask(ctx, "uptime", script.Uptime, m.name)
@@ -287,7 +299,7 @@ func (m *Mutex) mayVote(ctx context.Context, longest time.Duration) (string, err
 	}
 	// Both ends of an uptime in whole seconds were rounded.
 	if time.Duration(seconds-1)*time.Second < longest {
-		return "", errYoung
+		return id, errYoung
 	}
 	return id, nil
 }

@@ -49,6 +49,9 @@ type Terms struct {
 	TTL time.Duration
 	// Fixed leases are not renewed.
 	Fixed bool
+	// MaxHoldEnd is when Config.MaxHold is over, of a lease that takes the place of
+	// another one (Lease.MaxHoldEnd). Zero: MaxHold after Stamp.
+	MaxHoldEnd time.Time
 }
 
 // Hold begins to watch and, unless fixed, to renew l for owner. It returns
@@ -71,7 +74,9 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 	now, sent := dog.moment(time.Now()), dog.moment(terms.Stamp)
 	l.fixed = terms.Fixed
 	l.until = never
-	if dog.cfg.MaxHold > 0 {
+	if !terms.MaxHoldEnd.IsZero() {
+		l.until = dog.moment(terms.MaxHoldEnd).at
+	} else if dog.cfg.MaxHold > 0 {
 		l.until = sent.at.plus(dog.cfg.MaxHold)
 	}
 	l.trust.Store(0)

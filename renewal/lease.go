@@ -104,6 +104,16 @@ func (l *Lease) Deadline() time.Time {
 	return l.lane.Load().dog.base.Add(time.Duration(l.trust.Load()))
 }
 
+// MaxHoldEnd returns when Config.MaxHold is over, lost leases' too; the zero time if it
+// does not limit the lease, and before Hold.
+func (l *Lease) MaxHoldEnd() time.Time {
+	ln := l.lane.Load()
+	if ln == nil || l.until == never {
+		return time.Time{}
+	}
+	return ln.dog.base.Add(time.Duration(l.until))
+}
+
 // Lost reports whether the lease was lost, and why.
 func (l *Lease) Lost() (Reason, bool) {
 	if state(l.state.Load()) != lost {

@@ -240,6 +240,38 @@ func TestMaxHoldStopsRenewalEarlyEnough(t *testing.T) {
 	})
 }
 
+// TestMaxHoldCountsOnInTheLeaseThatTakesTheOthersPlace: also when that one was lost, and
+// when nobody had asked for it to be renewed.
+func TestMaxHoldCountsOnInTheLeaseThatTakesTheOthersPlace(t *testing.T) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		_, endless := newLane(t, s, cfg)
+		require.Zero(t, s.hold(t, endless, renewedFor(30*time.Second)).lease.MaxHoldEnd())
+		cfg.MaxHold = 95 * time.Second
+		w, ln := newLane(t, s, cfg)
+		var none renewal.Lease
+		require.Zero(t, none.MaxHoldEnd())
+		start := time.Now()
+		first := s.hold(t, ln, renewedFor(30*time.Second))
+		time.Sleep(40 * time.Second)
+		s.delete(first.key)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []renewal.Reason{renewal.NotOwner}, first.reasons())
+		require.Equal(t, cfg.MaxHold, first.lease.MaxHoldEnd().Sub(start))
+		next := s.hold(t, ln, renewal.Terms{TTL: 30 * time.Second, MaxHoldEnd: first.lease.MaxHoldEnd()})
+		require.Equal(t, first.lease.MaxHoldEnd(), next.lease.MaxHoldEnd())
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []renewal.Reason{renewal.MaxHold}, next.reasons())
+		after := next.toldAt().Sub(start) - cfg.MaxHold
+		require.GreaterOrEqual(t, after, time.Duration(0))
+		require.LessOrEqual(t, after, w.Config().Tick)
+		var late holder
+		require.ErrorIs(t, ln.Hold(&late.lease, &late, renewal.Terms{
+			Stamp: time.Now(), TTL: 30 * time.Second, MaxHoldEnd: first.lease.MaxHoldEnd(),
+		}), renewal.ErrTrustEnded, "it is over")
+	})
+}
+
 func TestAYesAfterTrustEndedIsNoHold(t *testing.T) {
 	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
