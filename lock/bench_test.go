@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -122,4 +123,55 @@ func BenchmarkWaitersOfDistinctLocks(b *testing.B) {
 	}
 	cancel()
 	wg.Wait()
+}
+
+// BenchmarkReleaseOnClose is Close of a client that still holds many locks.
+func BenchmarkReleaseOnClose(b *testing.B) {
+	const locks = 300_000
+	s := fixture.Server(b)
+	pool := s.Pool(0)
+	defer pool.Close()
+	busy := func() (sum float64) { // seconds of Redis
+		info, err := s.Info("cpu")
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, of := range []string{"used_cpu_user", "used_cpu_sys"} {
+			spent, err := strconv.ParseFloat(info[of], 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			sum += spent
+		}
+		return sum
+	}
+	redis := 0.0
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for b.Loop() {
+		b.StopTimer()
+		c, err := lock.New(pool, lock.Config{ReleaseOnClose: true, Lease: 10 * time.Minute, UnlockTimeout: time.Minute})
+		if err != nil {
+			b.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for g := range 256 {
+			wg.Go(func() {
+				for i := g; i < locks; i += 256 {
+					if _, err := c.Mutex("close " + strconv.Itoa(i)).Lock(context.Background()); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		redis -= busy()
+		b.StartTimer()
+		if err := c.Close(ended); !strings.Contains(err.Error(), fmt.Sprintf("%d were released, 0 are left", locks)) {
+			b.Error(err)
+		}
+		redis += busy()
+	}
+	b.ReportMetric(redis/float64(b.N), "redis-cpu-s/op")
 }

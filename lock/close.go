@@ -3,19 +3,16 @@ package lock
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
-
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // Close refuses new locks, wakes waiters with ErrClosed, tells every holder by
 // its Done and Context (reason Closed) and then waits for their Unlocks until
 // ctx ends, renewing meanwhile. Locks that are still held then are left to
-// their TTL, or released if Config.ReleaseOnClose says so, which takes at most
-// Config.UnlockTimeout more; Close returns ctx.Err() if there were any, or if calls
-// were still under way. The error says how many, and what became of them. When
-// Close returns, no goroutine of the client runs, except a dial that was under way:
+// their TTL, or released if Config.ReleaseOnClose says so: in batches, on all servers
+// at once, and on each for as long as it answers; one that does not is given up after
+// Config.UnlockTimeout. Close returns ctx.Err() if there were any, or if calls were still
+// under way. The error says how many, and what became of them. A lock of which it is not
+// known whether it was released counts as one that was not. When Close returns, no goroutine of the client runs, except a dial that was under way:
 // Close cancels its context and does not wait for it. So redis.DialContext ends at
 // once, but in a TLS handshake when that ends; a dial function without a context
 // ends by its own timeouts. Close may be called twice and from many goroutines.
@@ -63,33 +60,4 @@ func (c *Client) endHeld(why error) error {
 		return fmt.Errorf("lock: closed with no lock held, but while calls were under way: %w: give Close more time", why)
 	}
 	return fmt.Errorf("lock: closed with %d locks held%s: %w: unlock when Held.Done is closed%s", held, fate, why, hint)
-}
-
-// releaseAll releases what is still held, for Config.ReleaseOnClose. What is just being
-// unlocked is not its own.
-func (c *Client) releaseAll() {
-	holds := c.tables.all()
-	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
-	defer cancel()
-	var wg sync.WaitGroup
-	var unreleased atomic.Int64
-	limit := make(chan struct{}, 128)
-	for _, h := range holds {
-		if !h.lease.Release() {
-			continue
-		}
-		c.released++
-		limit <- struct{}{}
-		wg.Go(func() {
-			cmd := h.kind.rules().release(&c.scripts, h.name, h.field())
-			if a := c.scripts.callKeys(ctx, h.name, cmd.script, cmd.keys, nil, cmd.args...); a.Err != nil {
-				unreleased.Add(1)
-			}
-			h.Lost(renewal.Closed)
-			<-limit
-		})
-	}
-	wg.Wait()
-	c.unreleased = int(unreleased.Load())
-	c.released -= c.unreleased
 }

@@ -42,7 +42,8 @@ type Config struct {
 	// oldest request is older is given up. Default min(1 s, Lease/10), at
 	// least 1 ms and at most Lease/10.
 	IOTimeout time.Duration
-	// UnlockTimeout bounds Unlock, which resends while the answer is unknown;
+	// UnlockTimeout bounds Unlock, which resends while the answer is unknown, and
+	// how long Close with ReleaseOnClose goes on with a server that does not answer;
 	// default 3 s, from IOTimeout to an hour.
 	UnlockTimeout time.Duration
 	// ReadersFirst lets readers of a RWMutex in although a writer waits, as

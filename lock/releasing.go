@@ -1,0 +1,190 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/servers"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// releaseAll releases what is still held, for Config.ReleaseOnClose. It counts what was
+// released, and what was not or is not known to be. What is just being unlocked is not its
+// own. Servers do not wait for each other: it takes as long as the slowest of those that
+// answer, and Config.UnlockTimeout for one that answers no more.
+func (c *Client) releaseAll() {
+	holds := make(map[*servers.Server][]*hold)
+	for _, h := range c.tables.all() {
+		s := c.router.Server(h.name)
+		holds[s] = append(holds[s], h)
+	}
+	var wg sync.WaitGroup
+	var all []*releasing
+	for _, of := range holds {
+		r := &releasing{c: c, batch: releaseBatch(c.cfg.IOTimeout), changed: make(chan struct{}, 1)}
+		all = append(all, r)
+		wg.Go(func() { r.run(c.ctx, of) })
+	}
+	wg.Wait()
+	for _, r := range all {
+		released := r.end()
+		c.released += released
+		c.unreleased += len(r.claimed) - released
+	}
+}
+
+// releasing releases the holds of one server. It has a batch of requests on their way while
+// it makes the next one, so the server always has something to do, and nothing waits for
+// longer than two batches take.
+type releasing struct {
+	// immutable
+	c       *Client
+	batch   int           // see releaseBatch
+	changed chan struct{} // of capacity 1: look at underWay again
+
+	claimed []*hold // that are not watched any more; used by run alone
+
+	mu       sync.Mutex  // guards what follows
+	patience *time.Timer // ends run, so long after the last answer
+	underWay int         // requests
+	failed   []*hold     // whose release is not known; they are tried again
+	released int
+	ended    bool // what is answered now comes too late to be counted
+}
+
+// releaseBatch is how many releases are sent together: fewer the sooner they must be
+// answered, and as many as that allows, because a busy machine takes long to turn from one
+// batch to the next.
+func releaseBatch(ioTimeout time.Duration) int {
+	return min(max(int(ioTimeout/(500*time.Microsecond)), 16), 2000)
+}
+
+// run releases holds until that is answered, or nothing is answered any more, or ctx ends.
+// A release may be sent twice, because no other hold has its field.
+func (r *releasing) run(ctx context.Context, holds []*hold) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.patience = time.AfterFunc(r.c.cfg.UnlockTimeout, cancel)
+	r.sendAll(ctx, holds)
+	for _, h := range r.claimed {
+		h.Lost(renewal.Closed) // those that were not answered
+	}
+}
+
+// sendAll is run but for the holders: they are told by the answers.
+func (r *releasing) sendAll(ctx context.Context, holds []*hold) {
+	for try := 0; ctx.Err() == nil && r.await(ctx, r.batch); {
+		if failed := r.takeFailed(); len(failed) > 0 {
+			if pause(ctx, nil, backoff(try)) == nil {
+				r.send(failed)
+			}
+			try++
+			continue
+		}
+		if len(holds) == 0 {
+			if !r.await(ctx, 0) || !r.hasFailed() {
+				return
+			}
+			continue
+		}
+		n := min(r.batch, len(holds))
+		r.send(r.claim(holds[:n]))
+		holds = holds[n:]
+	}
+	r.claim(holds) // they are left
+}
+
+// claim ends the leases of holds, and returns those of which nobody did that before.
+func (r *releasing) claim(holds []*hold) []*hold {
+	before := len(r.claimed)
+	for _, h := range holds {
+		if h.lease.Release() {
+			r.claimed = append(r.claimed, h)
+		}
+	}
+	return r.claimed[before:]
+}
+
+// send sends the releases of holds.
+func (r *releasing) send(holds []*hold) {
+	r.mu.Lock()
+	r.underWay += len(holds)
+	r.mu.Unlock()
+	s := &r.c.scripts
+	for _, h := range holds {
+		s.post(h.name, h.kind.rules().release(s, h.name, h.field()), func(a pipe.Answer) { r.answered(h, a) })
+	}
+}
+
+// answered gets the answer to a release of h. It does not block.
+func (r *releasing) answered(h *hold, a pipe.Answer) {
+	r.note(h, a)
+	if a.Err == nil {
+		h.Lost(renewal.Closed) // not before: when nothing is held, another Close ends the client
+	}
+}
+
+// note counts an answer.
+func (r *releasing) note(h *hold, a pipe.Answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.underWay--
+	switch {
+	case r.ended:
+	case a.Err == nil:
+		r.released++ // or it was gone
+		r.patience.Reset(r.c.cfg.UnlockTimeout)
+	case pipe.Definite(a.Err): // no, and not next time either
+		r.patience.Reset(r.c.cfg.UnlockTimeout)
+	case errors.Is(a.Err, ErrClosed):
+	default:
+		r.failed = append(r.failed, h)
+	}
+	if r.underWay <= r.batch {
+		signal(r.changed)
+	}
+}
+
+// await waits until at most so many requests are under way; false if ctx ends before.
+func (r *releasing) await(ctx context.Context, most int) bool {
+	for {
+		r.mu.Lock()
+		met := r.underWay <= most
+		r.mu.Unlock()
+		if met {
+			return true
+		}
+		select {
+		case <-r.changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// takeFailed returns the holds whose release is to be sent again.
+func (r *releasing) takeFailed() []*hold {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	failed := r.failed
+	r.failed = nil
+	return failed
+}
+
+func (r *releasing) hasFailed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.failed) > 0
+}
+
+// end returns how many were released. What is answered later does not count.
+func (r *releasing) end() (released int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	r.patience.Stop()
+	return r.released
+}

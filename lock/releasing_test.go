@@ -1,0 +1,174 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/topology"
+)
+
+// closeNow closes c, whose locks are to be released, and returns what Close said of them.
+func closeNow(t *testing.T, c *lock.Client) (held, released, left int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := c.Close(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = fmt.Sscanf(err.Error(), "lock: closed with %d locks held: %d were released, %d are left", &held, &released, &left)
+	require.NoError(t, err)
+	require.Equal(t, held, released+left)
+	return held, released, left
+}
+
+// TestReleaseOnCloseReleasesEveryKindAndWakesWhoWaits: nothing but the message of the release
+// wakes them.
+func TestReleaseOnCloseReleasesEveryKindAndWakesWhoWaits(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	cfg := lock.Config{ReleaseOnClose: true, Lease: time.Hour, MaxPoll: time.Hour}
+	c, d := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
+	ctx := bounded.Context(t)
+	type taker = func(context.Context) (*lock.Held, error)
+	half := func(c *lock.Client, of string) *lock.RWMutex { return c.RWMutex(t.Name() + of) }
+	require.NoError(t, c.PermitSemaphore(t.Name()+"permit").Set(ctx, 1))
+	var waiting sync.WaitGroup
+	for _, kind := range []struct{ take, wait taker }{
+		{c.Mutex(t.Name()).Lock, d.Mutex(t.Name()).Lock},
+		{c.FencedMutex(t.Name() + "fenced").Lock, d.FencedMutex(t.Name() + "fenced").Lock},
+		{c.FairMutex(t.Name() + "fair").Lock, d.FairMutex(t.Name() + "fair").Lock},
+		{half(c, "read").Reader().Lock, half(d, "read").Writer().Lock},
+		{half(c, "write").Writer().Lock, half(d, "write").Reader().Lock},
+		{
+			func(ctx context.Context) (*lock.Held, error) {
+				return c.PermitSemaphore(t.Name()+"permit").Acquire(ctx, 1)
+			},
+			func(ctx context.Context) (*lock.Held, error) {
+				return d.PermitSemaphore(t.Name()+"permit").Acquire(ctx, 1)
+			},
+		},
+	} {
+		held := fixture.Hold(t, kind.take)
+		tries := d.Stats().Tries
+		waiting.Go(func() {
+			other, err := kind.wait(ctx)
+			if err == nil {
+				err = other.Unlock(ctx)
+			}
+			require.NoError(t, err, held.Name())
+		})
+		bounded.Until(t, func() bool { return d.Stats().Tries > tries }) // refused, and subscribed soon
+	}
+	bounded.Until(t, func() bool { return d.Stats().Waiting == 6 })
+	held, released, _ := closeNow(t, c)
+	require.Equal(t, 6, held)
+	require.Equal(t, 6, released)
+	bounded.Wait(t, &waiting)
+}
+
+// TestReleaseOnCloseCountsExactly what was released: more than fit into some batches, of a
+// server that stops to answer, and loses answers before.
+func TestReleaseOnCloseCountsExactly(t *testing.T) {
+	t.Parallel()
+	const locks, answered = 2000, 900
+	for name, test := range map[string]struct {
+		after faultproxy.Fate
+		times int32 // so often; 0 for ever
+		left  int
+	}{
+		"answers are lost":          {faultproxy.LoseReply, 3, 0},
+		"connections end":           {faultproxy.HangUp, 3, 0},
+		"it hangs":                  {faultproxy.LoseRequest, 0, locks - answered},
+		"it refuses for some time":  {faultproxy.Answer(redis.Error("TRYAGAIN not now")), 100, 0},
+		"it refuses some for good":  {faultproxy.Answer(redis.Error("NOPERM not that one")), 100, 100},
+		"it refuses what is behind": {faultproxy.Answer(redis.Error("NOPERM not that one")), 0, locks - answered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := onRedis(t)
+			var releases, faults atomic.Int32
+			p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+				if c.Script == "release" && releases.Add(1) > answered && (test.times == 0 || faults.Add(1) <= test.times) {
+					return test.after
+				}
+				return faultproxy.Pass
+			})
+			c := fixture.ClientOver(t, p, lock.Config{ReleaseOnClose: true, Lease: time.Hour, IOTimeout: 300 * time.Millisecond})
+			fixture.LockAll(t, c, fixture.Names(t.Name(), locks))
+			held, released, left := closeNow(t, c)
+			require.Equal(t, locks, held)
+			require.Equal(t, test.left, left)
+			require.Equal(t, locks-test.left, released)
+			requireLeft(t, s, strings.ReplaceAll(t.Name(), "/", "?")+"*", left)
+		})
+	}
+}
+
+// requireLeft fails the test unless so many keys are left, and deletes them.
+func requireLeft(t *testing.T, s *redistest.Server, pattern string, left int) {
+	t.Helper()
+	keys := fixture.Keys(t, s, pattern)
+	require.Len(t, keys, left)
+	if left > 0 {
+		fixture.Do(t, s, "DEL", redis.Args{}.AddFlat(keys)...)
+	}
+}
+
+// halves is a Topology of two servers that have half of the slots each.
+type halves map[string]*faultproxy.Proxy
+
+func (h halves) GetContext(context.Context) (redis.Conn, error) { return nil, errors.New("not used") }
+
+func (h halves) Traits() topology.Traits { return topology.Traits{Slots: true} }
+
+func (h halves) Dial(ctx context.Context, server string) (redis.Conn, error) {
+	return h[server].Dial(ctx)
+}
+
+func (h halves) Follow(ctx context.Context, _ time.Duration, _ <-chan struct{}, update func(topology.Layout)) {
+	l := topology.Layout{Servers: []topology.Server{{Name: "a"}, {Name: "b"}}, Slots: make([]int, 16384)}
+	for slot := range l.Slots {
+		l.Slots[slot] = slot % 2
+	}
+	update(l)
+	<-ctx.Done()
+}
+
+// TestReleaseOnCloseDoesNotLetServersWaitForEachOther: one hangs.
+func TestReleaseOnCloseDoesNotLetServersWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	const locks = 2000
+	var others atomic.Int32
+	top := halves{}
+	top["a"] = fixture.Proxy(t, s, nil)
+	top["b"] = fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		if c.Script == "release" {
+			others.Add(1)
+		}
+		return faultproxy.Pass
+	})
+	c := fixture.Client(t, top, lock.Config{ReleaseOnClose: true, Lease: time.Hour, UnlockTimeout: 2 * time.Second})
+	names := fixture.Names(t.Name(), locks)
+	fixture.LockAll(t, c, names)
+	top["a"].BlackHole()
+	held, released, left := closeNow(t, c)
+	require.Equal(t, locks, held)
+	require.Equal(t, int(others.Load()), released)
+	require.Greater(t, left, locks/3)
+	require.Greater(t, released, locks/3, "all of the server that answers")
+	requireLeft(t, s, t.Name()+"*", left)
+}
