@@ -81,11 +81,12 @@ func (c *checks) exclusion(p piece) {
 		}
 		others := 0
 		for _, o := range running {
-			if !c.compatible(o, h) && !c.takenAway(o, h) && !(h.handed && c.takenAway(h, o)) {
-				others++
-				if h.kind != permit && h.kind != count {
-					c.wrong("%v and %v both relied on it for %v", o, h, min(o.end(), h.end()).sub(h.got))
-				}
+			if c.compatible(o, h) || c.takenAway(o, h) || h.handed && c.takenAway(h, o) {
+				continue
+			}
+			others++
+			if h.kind != permit && h.kind != count {
+				c.wrong("%v and %v both relied on it for %v", o, h, min(o.end(), h.end()).sub(h.got))
 			}
 		}
 		if (h.kind == permit || h.kind == count) && others >= permits {
