@@ -100,15 +100,9 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g granted) (*Held,
 		a.undo(ctx)
 		return nil, &ReplicationError{Name: a.name, Wanted: c.cfg.Replicas, Acknowledged: ans.Acks}
 	}
-	h, owner := newHold(c.tables.newRun(a.owner, a.seq, ans.Stamp, g))
-	h.shard, h.name, h.kind = a.shard, a.name, a.kind
-	h.owner, h.seq, h.token, h.count = a.owner, a.seq, g.token, 1
-	h.lengthen(a.lease)
+	h, owner := a.newHold(c.tables.newRun(a.owner, a.seq, ans.Stamp, g), a.seq, g.token)
 	if !a.kind.exclusive() {
 		h.token = 0 // none was minted
-	}
-	if a.renewed {
-		h.renewing = 1
 	}
 	err := c.lane(h.name).keep(h, owner, renewal.Terms{
 		Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed, MaxHoldEnd: a.maxHoldEnd,

@@ -262,7 +262,7 @@ func (s *shard) leavingLocked(h *hold) (n succession) {
 		}
 		s.stepLocked(done)
 		if first != nil {
-			s.succeedLocked(h, first.User.(*waiter), &q.line, &n)
+			s.succeedLocked(h, first.User.(*waiter), &n)
 		}
 	}
 	return n

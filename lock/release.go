@@ -123,14 +123,8 @@ func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listenin
 		r.gone = true
 		return r, 0, 0, nil
 	}
-	next, owner := newHold(c.tables.newRun(a.owner, seq, ans.Stamp, g))
-	next.shard, next.name, next.kind = h.shard, name, kind
-	next.owner, next.seq, next.token, next.count = a.owner, seq, g.token, 1
+	next, owner := a.newHold(c.tables.newRun(a.owner, seq, ans.Stamp, g), seq, g.token)
 	next.first.h, next.first.renewed = next, a.renewed
-	if a.renewed {
-		next.renewing = 1
-	}
-	next.lengthen(lease)
 	watched := c.lane(name).keep(next, owner, renewal.Terms{Stamp: ans.Stamp, TTL: lease, Fixed: !a.renewed}) == nil
 	if !watched {
 		// The yes came after its trust had ended: the waiters go on by themselves.

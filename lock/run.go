@@ -62,15 +62,23 @@ func (r *run) appendTail(b []byte) []byte {
 	return (&hold{owner: r.owner, seq: r.seq}).appendOwnTail(b)
 }
 
-// newHold returns an empty hold of r, or of no run if that is nil, and what its lease
-// belongs to.
-func newHold(r *run) (*hold, carrier.Owner) {
+// newHold returns the hold that a gets, of r or, if that is nil, of no run, and what its
+// lease belongs to. a may be trying meanwhile, so seq is not its own.
+func (a *attempt) newHold(r *run, seq uint64, token int64) (h *hold, o carrier.Owner) {
 	if r == nil {
-		h := &hold{}
-		return h, h
+		h = &hold{}
+		o = h
+	} else {
+		x := &runHold{run: r}
+		h, o = &x.hold, x
 	}
-	h := &runHold{run: r}
-	return &h.hold, h
+	h.shard, h.name, h.kind = a.shard, a.name, a.kind
+	h.owner, h.seq, h.token, h.count = a.owner, seq, token, 1
+	if a.renewed {
+		h.renewing = 1
+	}
+	h.lengthen(a.lease)
+	return h, o
 }
 
 // newRun returns the run of a field of that owner, whose script was stamped so; nil if
@@ -98,7 +106,7 @@ type succession struct {
 }
 
 // succeedLocked works out how h may go on to w.
-func (s *shard) succeedLocked(h *hold, w *waiter, line *waitqueue.Line[owner, *hold], n *succession) {
+func (s *shard) succeedLocked(h *hold, w *waiter, n *succession) {
 	a := w.wants.(*attempt)
 	if a.kind != h.kind || n.over && h.kind != mutexKind {
 		return
@@ -117,7 +125,7 @@ func (s *shard) succeedLocked(h *hold, w *waiter, line *waitqueue.Line[owner, *h
 	if h.kind != mutexKind || !a.renewed {
 		return
 	}
-	n.more = int64(line.Ahead(n.over))
+	n.more = int64(w.q.line.Ahead(n.over))
 	r := h.run()
 	if r == nil || n.over || r.left == 0 || now > r.until || h.is(unsure|longer) {
 		return
@@ -131,10 +139,7 @@ func (s *shard) succeedLocked(h *hold, w *waiter, line *waitqueue.Line[owner, *h
 // does not go on: it has ended, or is not renewed.
 func (c *Client) pass(h *hold, n succession) bool {
 	a := n.waiter.wants.(*attempt) // its terms and its owner do not change
-	next, owner := newHold(h.run())
-	next.shard, next.name, next.kind = h.shard, h.name, h.kind
-	next.owner, next.token = a.owner, n.token
-	next.count, next.renewing = 1, 1
+	next, owner := a.newHold(h.run(), 0, n.token)
 	next.first.h, next.first.renewed = next, true
 	next.set(asked, h.is(asked))
 	if !h.lease.Pass(&next.lease, owner) {
