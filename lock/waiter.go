@@ -161,14 +161,15 @@ func (w *waiter) look() turn {
 	case waitqueue.DoProbe:
 		now := c.tables.now()
 		if q.line.First() == &w.caller {
-			q.probe.Hear(now, c.tables.heard(&q.listener))
+			heard := c.tables.heard(&q.listener)
+			q.probe.Hear(now, heard)
 			if due := q.probe.Due(w.needs); due > now {
 				w.sleepsLocked()
 				t.Do, t.first, t.in, t.listen = waitqueue.DoWait, true, time.Duration(due-now), q.refused
 				break
 			}
 			w.mark, t.line = q.probe.Began(now), true
-			w.forecastLocked()
+			w.forecastLocked(heard.Confirmed == 0)
 		} else {
 			w.mark = q.probe.Beside()
 		}
@@ -178,14 +179,14 @@ func (w *waiter) look() turn {
 }
 
 // forecastLocked works out what may come after the try of the first in line, which
-// begins now.
-func (w *waiter) forecastLocked() {
-	w.more, w.again, w.spread = 0, 0, rand.Float64()
+// begins now. deaf: its subscription was never confirmed.
+func (w *waiter) forecastLocked(deaf bool) {
+	w.more, w.again = 0, 0
 	if w.q.line.Len() > 1 {
 		w.more = int64(w.q.line.Ahead(true))
 	}
-	if w.q.refused && w.q.listener.News().Confirmed == 0 {
-		w.spread = max(w.spread, 0.2) // two of them, and what they take, are less than two MaxPolls
+	if w.q.refused && deaf {
+		w.spread = max(rand.Float64(), 0.2) // two of them, and what they take, are less than two MaxPolls
 		w.again = w.c.tables.pacing[w.key.kind].Poll(w.spread)
 	}
 }
@@ -337,6 +338,9 @@ func (w *waiter) answered(left int64, err error) {
 	switch {
 	case errors.Is(err, ErrNotAcquired):
 		q.refused = true
+		if w.again == 0 { // else it has said when it tries again
+			w.spread = rand.Float64()
+		}
 		a := waitqueue.Answer{Outcome: waitqueue.Refused, TTL: -1, Left: left, Spread: w.spread}
 		var other *HeldError
 		var few *PermitsError
