@@ -12,7 +12,8 @@ import (
 // at once, and on each for as long as it answers; one that does not is given up after
 // Config.UnlockTimeout. Close returns ctx.Err() if there were any, or if calls were still
 // under way. The error says how many, and what became of them. A lock of which it is not
-// known whether it was released counts as one that was not. When Close returns, no goroutine of the client runs, except a dial that was under way:
+// known whether it was released counts as one that was not. When Close returns, no
+// goroutine of the client runs, except a dial that was under way:
 // Close cancels its context and does not wait for it. So redis.DialContext ends at
 // once, but in a TLS handshake when that ends; a dial function without a context
 // ends by its own timeouts. Close may be called twice and from many goroutines.

@@ -45,7 +45,8 @@ package lock
 // # Failure
 //
 // Every acquisition has a hash field of its own, <client uuid>:<owner>:<seq>, that is
-// never used again but by those whom it is handed to in memory. Scripts set counts instead of adding to them, and none lowers a TTL.
+// never used again but by those whom it is handed to in memory. Scripts set counts
+// instead of adding to them, and none lowers a TTL.
 // Package pipe says how requests expire. While one that ended unknown may still be
 // carried out, no other script of its hold is sent but the release (turn.go).
 //
