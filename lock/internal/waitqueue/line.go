@@ -1,7 +1,5 @@
 package waitqueue
 
-import "time"
-
 // Kind says what the object of a Line is.
 type Kind uint8
 
@@ -57,14 +55,6 @@ type Caller[O, H comparable] struct {
 	listPrev, listNext *Caller[O, H]
 	founded            party[O, H] // its party, if it is the first of its owner
 	own                holding[O, H]
-}
-
-// Run bounds the hand-overs of an object inside one client, one after the other:
-// others wait too. Length 0 means none.
-type Run struct {
-	Length int           // at most so many
-	Least  int           // no more than so many, if that is more than wait
-	Time   time.Duration // and not after so long
 }
 
 // Step is what an event brought. The slices are valid until the next event.
@@ -384,106 +374,6 @@ func (l *Line[O, H]) exit(c *Caller[O, H]) (orphan H, had bool) {
 	}
 	c.told = Instruction[H]{}
 	return orphan, had
-}
-
-// Leaving notes that nobody has the hold h of that owner any more and that it is
-// to end now. It returns the caller that h may be handed to, or nil if h is to be
-// released. If the run is over, only a script may hand it over that lets other
-// clients have their turn first: it releases the object where one of them waits.
-// Handed or Gone comes next, in the same step or when Redis has answered.
-func (l *Line[O, H]) Leaving(o O, h H, now Instant) (next *Caller[O, H], over bool, done Step[O, H]) {
-	l.begin()
-	n := l.parties.hold(o, h)
-	if n == nil || n.state == leaving {
-		return nil, false, l.step
-	}
-	p := n.party
-	n.state = leaving
-	l.blocking--
-	l.after(p)
-	if l.closed || l.kind != Exclusive || l.first == nil || l.first.granted || l.limits.Length == 0 {
-		return nil, false, l.step
-	}
-	n.over = l.runOver(now)
-	return l.first, n.over, l.step
-}
-
-func (l *Line[O, H]) runOver(now Instant) bool {
-	if l.fault == faultEndlessRun {
-		return false
-	}
-	return l.run >= l.turns() || l.run > 0 && now > l.runStart.Add(l.limits.Time)
-}
-
-// turns is how many hand-overs a run may have now.
-func (l *Line[O, H]) turns() int { return min(l.limits.Length, max(l.limits.Least, l.Len())) }
-
-// Run is how many hand-overs led to the present hold.
-func (l *Line[O, H]) Run() int { return l.run }
-
-// Ahead is how many more hand-overs there may be in the run of the next hold: of one
-// that is handed over, in the present run or as the first of another.
-func (l *Line[O, H]) Ahead(over bool) int {
-	if over {
-		return l.turns()
-	}
-	return max(l.turns()-l.run-1, 0)
-}
-
-// Handed notes that next's hold to has taken the place of h, which next was to
-// get by Leaving. If next has left, or the Line is closed, to is passed on.
-func (l *Line[O, H]) Handed(o O, h H, next *Caller[O, H], to H, now Instant) Step[O, H] {
-	l.begin()
-	over := false
-	if n := l.parties.hold(o, h); n != nil {
-		over = n.over
-		l.unhold(n) // it was leaving: nobody was told to re-enter it
-	}
-	if over {
-		l.run = 0
-	} else if l.run++; l.run == 1 {
-		l.runStart = now
-	}
-	p := l.parties.found(next.Owner, &next.founded)
-	if next.number == 0 || next.granted || l.closed && l.fault != faultGrantAfterClose {
-		l.hold(p, &holding[O, H]{}, to, false, held)
-		l.step.PassOn = append(l.step.PassOn, to)
-	} else {
-		next.granted = true
-		l.hold(p, &next.own, to, false, granted)
-		next.own.caller = next
-	}
-	l.look(next)
-	l.after(p)
-	return l.step
-}
-
-// hold makes n the hold h of p.
-func (l *Line[O, H]) hold(p *party[O, H], n *holding[O, H], h H, shared bool, s holdState) {
-	*n = holding[O, H]{h: h, shared: shared, state: s, party: p}
-	at := &p.holds
-	for *at != nil {
-		at = &(*at).next
-	}
-	*at = n
-	p.members++
-	l.holds++
-	l.blocking++
-}
-
-// unhold forgets n.
-func (l *Line[O, H]) unhold(n *holding[O, H]) {
-	p := n.party
-	at := &p.holds
-	for *at != n {
-		at = &(*at).next
-	}
-	*at, n.next, n.party = n.next, nil, nil
-	l.holds--
-	if n.state != leaving {
-		l.blocking--
-	}
-	l.parties.leave(p)
 }
 
 // Has reports whether h is an own hold of that owner.

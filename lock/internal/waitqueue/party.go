@@ -28,6 +28,34 @@ func (n *holding[O, H]) grantee() *Caller[O, H] {
 	return nil
 }
 
+// hold makes n the hold h of p.
+func (l *Line[O, H]) hold(p *party[O, H], n *holding[O, H], h H, shared bool, s holdState) {
+	*n = holding[O, H]{h: h, shared: shared, state: s, party: p}
+	at := &p.holds
+	for *at != nil {
+		at = &(*at).next
+	}
+	*at = n
+	p.members++
+	l.holds++
+	l.blocking++
+}
+
+// unhold forgets n.
+func (l *Line[O, H]) unhold(n *holding[O, H]) {
+	p := n.party
+	at := &p.holds
+	for *at != n {
+		at = &(*at).next
+	}
+	*at, n.next, n.party = n.next, nil, nil
+	l.holds--
+	if n.state != leaving {
+		l.blocking--
+	}
+	l.parties.leave(p)
+}
+
 // party is one owner with its callers and holds, as long as it has any. Each
 // caller but the one that probes is in one of its lists.
 type party[O, H comparable] struct {
