@@ -56,6 +56,8 @@ type Client struct {
 	tables  tables
 	lost    backlog[loss] // holds that are lost, to be taken out of the tables
 
+	patience patience // of Unlock
+
 	wg sync.WaitGroup // what releaseUnclaimed started
 
 	releasing            sync.Once // releaseAll
@@ -107,6 +109,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	}
 	c.tables.init(c, c.releaseUnclaimed)
 	c.lost.init(loss.forget)
+	c.patience.limit = cfg.UnlockTimeout
 	c.hooks.init(cfg)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.orphans = newOrphans(&c.scripts, cfg)

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
@@ -150,4 +151,9 @@ func AdmittedUntold(x *MultiHeld, got *Held) bool {
 	untold := &MultiHeld{from: x.from, need: x.need, parts: x.present()}
 	untold.watch.done = make(chan struct{})
 	return untold.admit(0, part{Held: got})
+}
+
+// Patience is the bound of calls that must end after limit.
+func Patience(limit time.Duration) func(context.Context) context.Context {
+	return (&patience{limit: limit}).bound
 }

@@ -124,8 +124,7 @@ func (x *Held) Unlock(ctx context.Context) error {
 	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {
 		return notHeldError(x.h.name)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), x.h.shard.c.cfg.UnlockTimeout)
-	defer cancel()
+	ctx = x.h.shard.c.patience.bound(ctx)
 	x.h.shard.begin(false)
 	defer x.h.shard.end()
 	next, err := x.unlock(ctx, owed)

@@ -24,7 +24,10 @@ type returned struct {
 // to the waiter of this client that comes after it, or released if there is none, or at
 // the end of a run if others wait.
 func (c *Client) handOverOrRelease(ctx context.Context, h *hold, n succession) (r returned, err error) {
-	m := c.listening(h.name)
+	var m listening
+	if n.inRun || n.waiter != nil {
+		m = c.listening(h.name)
+	}
 	told := int64(0)
 	defer func() { // nobody of this client goes on before
 		var end runEnd

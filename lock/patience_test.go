@@ -1,0 +1,57 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+func TestPatienceEndsAfterTheLimitAndNotWithItsCaller(t *testing.T) {
+	type key struct{}
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 3 * time.Second
+		bound := lock.Patience(limit)
+		caller, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		cancel()
+		for range 200 { // calls that share an end, and calls that do not
+			began := time.Now()
+			ctx := bound(caller)
+			require.Equal(t, "value", ctx.Value(key{}))
+			require.NoError(t, ctx.Err())
+			at, ok := ctx.Deadline()
+			require.True(t, ok)
+			left := at.Sub(began)
+			require.LessOrEqual(t, left, limit)
+			require.GreaterOrEqual(t, left, limit-limit/64)
+			time.Sleep(17 * time.Millisecond)
+		}
+		ctx := bound(caller)
+		at, _ := ctx.Deadline()
+		child, stop := context.WithTimeout(ctx, time.Hour) // a child ends with it
+		defer stop()
+		time.Sleep(time.Until(at) - 1)
+		synctest.Wait()
+		require.NoError(t, ctx.Err())
+		time.Sleep(1)
+		<-ctx.Done()
+		require.Equal(t, context.DeadlineExceeded, ctx.Err())
+		<-child.Done()
+		require.Equal(t, context.DeadlineExceeded, child.Err())
+	})
+}
+
+func TestPatienceNeedsOneTimerForManyCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bound := lock.Patience(time.Second)
+		first, second := bound(t.Context()), bound(context.Background())
+		require.Equal(t, first.Done(), second.Done())
+		time.Sleep(time.Second/64 + 1)
+		require.NotEqual(t, first.Done(), bound(t.Context()).Done())
+		require.Equal(t, 1.0, testing.AllocsPerRun(100, func() { bound(t.Context()) }))
+	})
+}
