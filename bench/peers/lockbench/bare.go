@@ -13,8 +13,9 @@ import (
 
 // measureBare is what a client could reach that did nothing else: wheellock's two scripts with arguments
 // like its own, over two connections, a goroutine each, that has so many pairs on their way that there
-// are run.N of them together. A pair takes as long as its pipeline.
-func measureBare(run rows.Run) result {
+// are run.N of them together. A pair takes as long as its pipeline. limited is with a time limit for each
+// acquisition, as the client's have one: the server then asks for its time.
+func measureBare(run rows.Run, limited bool) result {
 	goroutines := min(2, run.N)
 	depth := run.N / goroutines
 	return repeat(run, goroutines, depth, func(g int) func(i int) error {
@@ -24,12 +25,16 @@ func measureBare(run rows.Run) result {
 		names, fields := make([]string, depth), make([]string, depth)
 		mine, seq := prefix+strconv.Itoa(g)+":", 0
 		return func(i int) error {
-			least := time.Now().Unix() << 20
+			now, limit := time.Now(), int64(0)
+			least := now.Unix() << 20
+			if limited {
+				limit = now.Add(time.Second).UnixMilli()
+			}
 			for k := range depth {
 				seq++
 				n := strconv.Itoa(seq)
 				names[k], fields[k] = mine+n, clientID+":"+n+":"+n
-				err := conn.Send("EVALSHA", script.Acquire.SHA(), 2, names[k], "wheellock_token", fields[k], lease.Milliseconds(), least, 0)
+				err := conn.Send("EVALSHA", script.Acquire.SHA(), 2, names[k], "wheellock_token", fields[k], lease.Milliseconds(), least, limit)
 				if err != nil {
 					return err
 				}

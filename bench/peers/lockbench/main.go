@@ -67,7 +67,7 @@ var tables = []rows.Table[result]{
 	{
 		Name: "pairs", Title: "Lock and unlock of distinct keys by %d goroutines",
 		Counts:  []int{128, 1},
-		Impls:   append(slices.Clone(libraries), "bare"),
+		Impls:   append(slices.Clone(libraries), "bare", "bare-limited"),
 		Measure: measurePairs,
 		Columns: []column{perS, p50, p99, clientCPU, failed},
 	},

@@ -22,8 +22,8 @@ var prefix = "lb" + strconv.FormatUint(rand.Uint64N(36*36*36*36), 36) + ":"
 
 // measurePairs lets goroutines lock and unlock keys that nobody else uses, one pair after the other.
 func measurePairs(run rows.Run) result {
-	if run.Impl == "bare" {
-		return measureBare(run)
+	if run.Impl == "bare" || run.Impl == "bare-limited" {
+		return measureBare(run, run.Impl == "bare-limited")
 	}
 	l := newLocker(run.Impl, *pause)
 	defer l.close()
