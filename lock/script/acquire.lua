@@ -53,19 +53,11 @@ if others > 0 and not mine then
 end
 local token, more = 0, 0
 if KEYS[2] then
-  -- A counter that is no number is overwritten: the least token rises by itself.
-  local last = tonumber(redis.call('get', KEYS[2]) or '0') or 0
-  if not (last < 9007199254740990) then
-    return redis.error_reply('ERR wheellock: the token counter ' .. KEYS[2] .. ' is past 2^53; delete it')
+  local last, refused = lastToken(KEYS[2])
+  if refused then
+    return refused
   end
-  token = math.max(math.floor(last) + 1, floor)
-  -- Tokens of a counter that is lost go on from the time. Ahead of it by more than 10 ms
-  -- none is reserved.
-  more = tonumber(ARGV[4]) or 0
-  if token + more - floor > 10485 then
-    more = 0
-  end
-  redis.call('set', KEYS[2], string.format('%.0f', token + more))
+  token, more = mint(KEYS[2], last, floor, tonumber(ARGV[4]) or 0)
 end
 -- In this order the key is never gone: one that is may not be touched while its
 -- slot moves to another server of a Cluster.

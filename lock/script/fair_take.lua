@@ -45,9 +45,9 @@ end
 redis.call('llen', queue)
 redis.call('zcard', scores)
 redis.call('hlen', signs)
-local last = tonumber(redis.call('get', KEYS[5]) or '0') or 0
-if not (last < 9007199254740990) then
-  return redis.error_reply('ERR wheellock: the token counter ' .. KEYS[5] .. ' is past 2^53; delete it')
+local last, refused = lastToken(KEYS[5])
+if refused then
+  return refused
 end
 local foreign, mine = 0, redis.pcall('hexists', lock, me)
 if type(mine) == 'table' then
@@ -118,8 +118,7 @@ while first do
 end
 local pttl = redis.call('pttl', lock)
 if mine or pttl == -2 and (not first or first == me) then
-  local token = math.max(math.floor(last) + 1, floor)
-  redis.call('set', KEYS[5], string.format('%.0f', token))
+  local token = mint(KEYS[5], last, floor, 0)
   redis.call('hset', lock, me, '1')
   local set = redis.pcall('pttl', lock)
   if type(set) == 'number' and set < lease then

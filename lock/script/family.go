@@ -101,7 +101,7 @@ var (
 	PermitExtend   = expiring("permit_extend", permitExtendText, "59bb713b2ac7587c11674baf145068f7820eb6c2")
 	PermitSet      = expiring("permit_set", permitSetText, "e8166770de2ad89f192c41289aa4b6605b9c9832")
 	PermitInspect  = &Script{"permit_inspect", permitInspectText, "719ea38b785ebdfa7187ab8c3372f75a8d87be9a", false}
-	FairTake       = expiring("fair_take", fairTakeText, "0df810e539f0c8ed40b01a03ea35249d4a32267d")
+	FairTake       = minting("fair_take", fairTakeText, "e7dd96e75d278bb4eeeab3994a5b8bad065a16c2")
 	FairRelease    = &Script{"fair_release", fairReleaseText, "7b143e2e8ba376dfca7e689583d02bd8359ebd32", false}
 	FairForce      = &Script{"fair_force", fairForceText, "2656ff7a49c7fe44e04d2c37f7c6ab8d3a659519", false}
 )

@@ -30,6 +30,12 @@ var expireText string
 // expiring returns a script that is not carried out after a time that the call names.
 func expiring(name, text, sha string) *Script { return &Script{name, expireText + text, sha, true} }
 
+//go:embed mint.lua
+var mintText string
+
+// minting returns an expiring script that mints fencing tokens.
+func minting(name, text, sha string) *Script { return expiring(name, mintText+text, sha) }
+
 // Expires reports whether the last argument is the time of the server, in ms since 1970,
 // after which the script is not carried out; 0 is no limit.
 func (s *Script) Expires() bool { return s.expires }
@@ -77,16 +83,16 @@ var tokenText string
 
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
-	Acquire = expiring("acquire", acquireText, "dfbe10ff62569cbfea482ba172be44d6237197b8")
+	Acquire = minting("acquire", acquireText, "0efa0cc693cf81664ba9c91d9a1df4fcb2951bc7")
 	Reenter = expiring("reenter", reenterText, "cd7960f7a01d79a45be8e2ad3aaa8cc096ca31a0")
 	Release = &Script{"release", releaseText, "4e95e5f00349e31928aebab762328be9a8022974", false}
-	Handoff = expiring("handoff", handoffText, "1ce8262dacae7d05c22d354e1d296074267d7c9e")
+	Handoff = minting("handoff", handoffText, "517155579b004d4992e5abf3f7067fd57827f503")
 	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba", false}
 	Guard   = expiring("guard", guardText, "a7daeb3a7792986f3a45966fe3f63e0fa2e61a22")
 	Inspect = &Script{"inspect", inspectText, "2886b82180fba8066dab35a8bcc021aa28560d52", false}
 	Renew   = expiring("renew", renewText, "c97e96ff3ca6eb62b440063e2049d01c274fed56")
 	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e", false}
-	Token   = expiring("token", tokenText, "7407ba289ef722f0552220805c160e3cdc509504")
+	Token   = minting("token", tokenText, "5ef2925556d575435c8821a07d8c19026706902f")
 )
 
 // All returns every script of the package.
