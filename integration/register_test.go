@@ -12,11 +12,11 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// The matrix has the rows in which data is lost and the clients' clocks are in
-// step: there the register refuses the old holder. This is the other one, which
-// is not promised: whose clock is ahead by more than the time between the two
-// acquisitions keeps the higher token when Redis forgets. As long as Redis keeps
-// its data, clocks play no part.
+// The matrix has the rows in which data is lost and the server tells its time: there
+// the register refuses the old holder. This is the other one, which is not promised:
+// where the server's time is not known, a client whose clock is ahead by more than the
+// time between the two acquisitions keeps the higher token when Redis forgets. As long
+// as Redis keeps its data, clocks play no part.
 func TestTokensFollowRedisAndThenTheClocks(t *testing.T) {
 	server := own(t, processes(t))
 	conn := fixture.Dial(t, server)

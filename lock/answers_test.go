@@ -182,7 +182,6 @@ func TestTokensRiseOverAnEmptyRestartAndOneWithAOF(t *testing.T) {
 			held := fixture.Hold(t, c.Mutex("m").Lock)
 			last := held.Token()
 			require.NoError(t, held.Unlock(ctx))
-			time.Sleep(1100 * time.Millisecond) // the least token is in wall seconds
 			require.NoError(t, s.Kill())
 			require.NoError(t, s.Restart(ctx))
 			held = fixture.Hold(t, c.Mutex("m").Lock)

@@ -40,11 +40,15 @@ const (
 // Name returns the lock's key in Redis.
 func (x *Held) Name() string { return x.h.name }
 
-// Token returns the fencing token of the hold: it rises from one holder of the
-// lock to the next, over expiry, failover and an emptied Redis too, as long as
-// the clocks of the clients differ by less than the time between two
-// acquisitions. A resource that remembers the highest token it has seen can
+// Token returns the fencing token of the hold. It rises from one holder of the
+// lock to the next. A resource that remembers the highest token it has seen can
 // refuse a holder that was paused past its lease. Re-entries share it.
+//
+// While Redis keeps its data, no clock plays a part. If it loses them, tokens go
+// on from the server's clock: they rise over FLUSHALL, an empty restart and a
+// failover, unless that clock was set back, or the new master's is behind the old
+// one's by more than the time between the two acquisitions. Where the user may
+// not ask for TIME, this client's clock takes its place.
 func (x *Held) Token() int64 { return x.h.token }
 
 // Count returns how many Helds share this hold now, this one included.

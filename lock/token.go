@@ -19,7 +19,8 @@ func (s *scripts) counter(name string) string {
 }
 
 // counterOf returns the key of the counter that mints the tokens of a lock, and
-// the least token.
+// the least token, in whose place the server's clock stands where it is known
+// (script/mint.lua). 1: the counter is Redisson's, and no clock counts.
 func (s *scripts) counterOf(k kind, name string) (string, int64) {
 	if k == fencedKind {
 		return keys.FencedCounter(name), 1
@@ -27,10 +28,8 @@ func (s *scripts) counterOf(k kind, name string) (string, int64) {
 	return s.counter(name), leastToken(time.Now())
 }
 
-// leastToken is the floor of a fencing token minted now: it rises by itself,
-// so tokens rise over a FLUSHALL, an empty restart and a failover too. It counts
-// microseconds, in steps of 2^20 a second, and stays below 2^53 until the year
-// 2242.
+// leastToken is what this client's clock says, in the unit of script/mint.lua. It stays
+// below 2^53 until the year 2242.
 func leastToken(now time.Time) int64 {
 	return min(max(now.Unix(), 0), 1<<33-2)<<20 + int64(now.Nanosecond()/1000)
 }

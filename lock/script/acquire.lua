@@ -5,7 +5,7 @@
 -- KEYS[3]  of a client whom no message reaches: a key that says when it tries again
 -- ARGV[1]  field of the hold, never used before
 -- ARGV[2]  lease in ms, at least 1
--- ARGV[3]  least token: wall seconds * 2^20 + microseconds
+-- ARGV[3]  least token: what the client's clock says, or 1, see mint.lua
 -- ARGV[4]  how many more tokens the client wants, for those whom it hands the lock to
 -- ARGV[5]  in how many ms that is
 -- ARGV[6+] fields of earlier attempts whose outcome their client never learned

@@ -16,7 +16,7 @@
 -- KEYS[5]  the fencing-token counter
 -- ARGV[1]  field of the hold, never used before by another
 -- ARGV[2]  lease in ms, at least 1
--- ARGV[3]  least token: wall seconds * 2^20
+-- ARGV[3]  least token: what the client's clock says, or 1, see mint.lua
 -- ARGV[4]  the client's clock in epoch ms. The server's stands in its place where it is
 --          known
 -- ARGV[5]  how long Redisson waits for the first in the queue, in ms

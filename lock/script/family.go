@@ -79,29 +79,29 @@ var fairForceText string
 
 // The scripts of the objects beside Mutex.
 var (
-	SemaphoreSet   = expiring("semaphore_set", semaphoreSetText, "f0437ccdf086f8d6fce40b2aa582582c44d30c65")
-	SemaphoreAdd   = expiring("semaphore_add", semaphoreAddText, "c3894e85387075d024c8d898af458e42c217d648")
-	SemaphoreTake  = expiring("semaphore_take", semaphoreTakeText, "cb9b0064a6bf455baa0c082813c8a0be68dc1497")
-	SemaphoreUndo  = expiring("semaphore_undo", semaphoreUndoText, "95d07a4181037f4f495fff671063522f99d562ff")
-	LatchSet       = expiring("latch_set", latchSetText, "e8ec74557968049bfc9c4f841b8a59c489acf7ce")
-	LatchDown      = expiring("latch_down", latchDownText, "856e06e8b8f8ab844aafc09fb224f418abfef2b2")
-	LatchReset     = expiring("latch_reset", latchResetText, "3f9ea838aa6778def5554f8e98d38e17f818f21f")
+	SemaphoreSet   = expiring("semaphore_set", semaphoreSetText, "73040b559e179a5648dbf8be7aea381cf5a9d8a6")
+	SemaphoreAdd   = expiring("semaphore_add", semaphoreAddText, "ab4109080d6f08e4f46c0a23e3586ae9382d6d4c")
+	SemaphoreTake  = expiring("semaphore_take", semaphoreTakeText, "3d7cdce61e77af6a3f4a0c9963393a38122d80c0")
+	SemaphoreUndo  = expiring("semaphore_undo", semaphoreUndoText, "d4fc7faa5150e6318ed8326f98394b6a1a836e2f")
+	LatchSet       = expiring("latch_set", latchSetText, "3facd6f9ff81fc1bc0197a86f8e9b769b87d6a09")
+	LatchDown      = expiring("latch_down", latchDownText, "f1b77f6cdce042e5744ad61638f9be6f09b0a0c8")
+	LatchReset     = expiring("latch_reset", latchResetText, "58e9d12de2345803b05d725658a957dafbca03b8")
 	Count          = &Script{"count", countText, "c6396d368e216de90cae2f155be25ad8a5b38c14", false}
-	RwRead         = expiring("rw_read", rwReadText, "ff2fc871c79af4d86f59eff9faa81e18428e7aa1")
-	RwWrite        = expiring("rw_write", rwWriteText, "0ca69d51c5864541154fbac39bc5d9ec6b9f3de6")
-	RwReadReenter  = expiring("rw_read_reenter", rwReadReenterText, "54d19cb0b6252fed2221a6c9f8a6802dd11dc41e")
+	RwRead         = expiring("rw_read", rwReadText, "e729c2da100c5d8fb9aaca73e32bdc80c0fbf8ef")
+	RwWrite        = expiring("rw_write", rwWriteText, "04fb50804931b5bae19e535f7691554a862310be")
+	RwReadReenter  = expiring("rw_read_reenter", rwReadReenterText, "01cd07236108a6000d468480a92ec7e6a0dda7d4")
 	RwReadRelease  = &Script{"rw_read_release", rwReadReleaseText, "768e6ccbd944ae4e485e9eceefe9d32b4ac9aac8", false}
 	RwWriteRelease = &Script{"rw_write_release", rwWriteReleaseText, "c641d8c2583a74c9fb0ef8dd05eef3f52bac86da", false}
 	RwWithdraw     = &Script{"rw_withdraw", rwWithdrawText, "13517e71e0dff53ffb70ea585a3a7894cae238df", false}
-	RwRenew        = expiring("rw_renew", rwRenewText, "93942716070a690caa57bdaa4e4a89c3ff8fad71")
+	RwRenew        = expiring("rw_renew", rwRenewText, "f21652d536af0fd282d6665f787516712de11ed4")
 	RwForce        = &Script{"rw_force", rwForceText, "f1d3707df7bd8d659db4c5d7933c9172facd6fe4", false}
-	PermitTake     = expiring("permit_take", permitTakeText, "ac5197b4e5d9b24fef055bd82e60f46858f9c2f3")
+	PermitTake     = expiring("permit_take", permitTakeText, "134c378cd29a6fdc43103be5186efa53310a1f13")
 	PermitRelease  = &Script{"permit_release", permitReleaseText, "7d51734370fc2461f72cf0ee4237718d847344ca", false}
-	PermitRenew    = expiring("permit_renew", permitRenewText, "cd680fac7c2896e91b5983109ccc631ba5462cd8")
-	PermitExtend   = expiring("permit_extend", permitExtendText, "59bb713b2ac7587c11674baf145068f7820eb6c2")
-	PermitSet      = expiring("permit_set", permitSetText, "e8166770de2ad89f192c41289aa4b6605b9c9832")
+	PermitRenew    = expiring("permit_renew", permitRenewText, "051b1329db5a2c4bacd0b12be0ef0e2bfea42f54")
+	PermitExtend   = expiring("permit_extend", permitExtendText, "413a883b89b5c6e4a7f3f56a23357c2d7e801355")
+	PermitSet      = expiring("permit_set", permitSetText, "65d4632128d3fef8d782295e834e3c1a109ad503")
 	PermitInspect  = &Script{"permit_inspect", permitInspectText, "719ea38b785ebdfa7187ab8c3372f75a8d87be9a", false}
-	FairTake       = minting("fair_take", fairTakeText, "e7dd96e75d278bb4eeeab3994a5b8bad065a16c2")
+	FairTake       = minting("fair_take", fairTakeText, "2d54e6ad1114c5fedb01cbb99f2b7649d116b65e")
 	FairRelease    = &Script{"fair_release", fairReleaseText, "7b143e2e8ba376dfca7e689583d02bd8359ebd32", false}
 	FairForce      = &Script{"fair_force", fairForceText, "2656ff7a49c7fe44e04d2c37f7c6ab8d3a659519", false}
 )

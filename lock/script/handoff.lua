@@ -7,7 +7,7 @@
 -- ARGV[1]  field of the hold that ends
 -- ARGV[2]  field of the hold that begins, never used before
 -- ARGV[3]  lease in ms of the new hold, at least 1
--- ARGV[4]  least token: wall seconds * 2^20 + microseconds
+-- ARGV[4]  least token: what the client's clock says, or 1, see mint.lua
 -- ARGV[5]  how many more tokens the client wants, for those whom it hands the lock to
 -- ARGV[6]  at the end of a run: channel on which a release wakes waiters; otherwise none
 -- ARGV[7]  how many of the channel's subscribers are the client's own

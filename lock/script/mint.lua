@@ -1,19 +1,29 @@
 -- Mints fencing tokens. It stands between expire.lua and each script that does.
 --
--- lastToken returns the last token of a counter, and an error if there can be none after
--- it. A counter that is no number is overwritten: the least token rises by itself.
+-- A token is one more than the last one, and at least what the server's clock says, so
+-- tokens rise although their counter is lost. Clients' clocks count only where the server's
+-- is not known. Neither counts where the least token is 1: such a counter is Redisson's,
+-- and exact.
+--
+-- The clock is read as seconds * 2^20 + microseconds: it rises by at least one in a
+-- microsecond, and no two scripts run in the same one. Until 2242 it is below 2^53.
+--
+-- lastToken returns the last token of a counter, nil if the counter is lost, and an error
+-- if it can go no further. One that is no number counts as lost, and is overwritten.
 local function lastToken(counter)
-  local last = tonumber(redis.call('get', counter) or '0') or 0
-  if not (last < 9007199254740990) then
+  local last = tonumber(redis.call('get', counter) or '')
+  if last and not (last < 9007199254740990) then
     return nil, redis.error_reply('ERR wheellock: the token counter ' .. counter .. ' is past 2^53; delete it')
   end
   return last
 end
--- mint returns the next token after the last one, at least the least, and how many of so
--- many more are reserved behind it: all or none. Tokens of a counter that is lost go on
--- from the time. Ahead of it by more than 10 ms none is reserved.
+-- mint returns the next token, and how many of so many more are reserved behind it: all or
+-- none.
 local function mint(counter, last, least, more)
-  local token = math.max(math.floor(last) + 1, least)
+  if time and least > 1 then
+    least = time[1] * 1048576 + time[2]
+  end
+  local token = math.max(math.floor(last or 0) + 1, least)
   if token + more - least > 10485 then
     more = 0
   end

@@ -25,11 +25,11 @@ var permitDeadlineText string
 
 // The scripts of semaphores as a whole, and of permits that are known by their ids.
 var (
-	SemaphoreRelease = expiring("semaphore_release", semaphoreReleaseText, "834a614e31481f80f4542bd10b99a32e2b90546c")
-	SemaphoreDelete  = expiring("semaphore_delete", semaphoreDeleteText, "9c22ab0ace2b99f41acc20bcda5db633309f17ba")
-	SemaphoreExpire  = expiring("semaphore_expire", semaphoreExpireText, "abdfd01bc7c76b766e86a1a7409dda88dd263c6f")
+	SemaphoreRelease = expiring("semaphore_release", semaphoreReleaseText, "718b6757ac4855c7ff647e3fc728f691de81c2cb")
+	SemaphoreDelete  = expiring("semaphore_delete", semaphoreDeleteText, "a4f665673b6ffad1667d8ecff46d3b615193de2e")
+	SemaphoreExpire  = expiring("semaphore_expire", semaphoreExpireText, "aec0c41c98058663478a019e7b9c7be5af0a2464")
 	SemaphoreTTL     = &Script{"semaphore_ttl", semaphoreTTLText, "50effcbfbeddfabea74a222810426e1cb8e29e98", false}
-	PermitFree       = expiring("permit_free", permitFreeText, "1fe75c197406d99e73ad3cf4afd55092825bfab9")
-	PermitSetLease   = expiring("permit_set_lease", permitSetLeaseText, "32d9c5b8993da16415a31a232a0f00d14853c8ab")
+	PermitFree       = expiring("permit_free", permitFreeText, "820a2c266ae7ddd21256fdc58ea15668defbf03a")
+	PermitSetLease   = expiring("permit_set_lease", permitSetLeaseText, "19ae8732d3330a8bdf27320f4eb8b9f2a5949167")
 	PermitDeadline   = &Script{"permit_deadline", permitDeadlineText, "e96012a9b22c583450155ec3fb07a47db9221731", false}
 )

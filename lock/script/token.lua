@@ -2,7 +2,7 @@
 -- because a Cluster is just moving their slot.
 --
 -- KEYS[1] the fencing-token counter
--- ARGV[1] least token: wall seconds * 2^20 + microseconds
+-- ARGV[1] least token: what the client's clock says, or 1, see mint.lua
 --
 -- Answers the token.
 local floor = tonumber(ARGV[1])

@@ -31,7 +31,7 @@ func (w *world) callOf(m *msg) call {
 			fields = append(fields, w.fieldName(s))
 		}
 	}
-	c := call{notAfter: m.notAfter, keys: []string{object}}
+	c := call{notAfter: m.notAfter, unit: tokenUnit, keys: []string{object}}
 	switch m.do {
 	case doLock, doLockFor:
 		c.script, c.args = script.Acquire, append([]string{name, ms, text64(m.stamp * tokenUnit), text64(tokenBlock * int64(m.more)), "0"}, fields...)

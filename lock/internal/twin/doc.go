@@ -79,8 +79,7 @@
 //
 //   - The server's clock is set back while a request is late: it is in time again.
 //   - It is set back by more than a lease: the janitor ends its work too early.
-//   - The counter of tokens is lost while an acquisition is under way, which brings
-//     the least token of the time at which it was sent.
+//   - It is set back, and the counter of tokens is lost.
 //   - A request that was answered arrives once more: that breaks acquisitions and
 //     guards, but no semaphores and latches.
 //

@@ -59,10 +59,12 @@ func (e *code) id(seq int8) {
 	e.put(e.ids[seq])
 }
 
-// token is one of which is written how far it is ahead of the time.
+// token is one of which is written how far it is ahead of the time, to which the server's
+// clock may yet be set back.
 func (e *code) token(t int64, w *world) {
 	if w.sc.tokens {
-		e.b = binary.LittleEndian.AppendUint16(e.b, uint16(max(t-w.now*tokenUnit+1, 0)))
+		base := (w.clock() - int64(w.left.jumps)*w.sc.jump) * tokenUnit
+		e.b = binary.LittleEndian.AppendUint16(e.b, uint16(max(t-base+1, 0)))
 	}
 }
 

@@ -67,13 +67,13 @@ func (x fair) wake(channel, but string, before float64) (told int64) {
 func fairTake(e *exec) any {
 	x := fair{e, e.keys[0], e.keys[1], e.keys[2], e.keys[3]}
 	me, lease, sign := x.arg(1), x.lease(2), x.arg(6)
-	floor, ok1 := x.number(3)
-	now, ok2 := x.number(4)
+	floor := x.least(3)
+	now, ok1 := x.number(4)
 	now, _ = e.byServer(now, now)
-	patience, ok3 := x.number(5)
-	grace, ok4 := x.number(12)
-	if !ok1 || !ok2 || !ok3 || !ok4 {
-		panic(refusal("ERR wheellock: fair_take needs a least token and times"))
+	patience, ok2 := x.number(5)
+	grace, ok3 := x.number(12)
+	if !ok1 || !ok2 || !ok3 {
+		panic(refusal("ERR wheellock: fair_take needs times"))
 	}
 	x.of(x.queue, list)
 	x.of(x.scores, zset)

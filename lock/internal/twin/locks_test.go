@@ -84,10 +84,7 @@ func (x *exec) distinct(key string, fields []string) (there []string) {
 
 func acquire(x *exec) any {
 	key, field, lease := x.keys[0], x.arg(1), x.lease(2)
-	floor, ok := x.number(3)
-	if !ok {
-		panic(refusal("ERR wheellock: it needs a least token"))
-	}
+	floor := x.least(3)
 	if other := x.foreign(key); other != nil {
 		return other
 	}
@@ -130,10 +127,7 @@ func reenter(x *exec) any {
 
 func handoff(x *exec) any {
 	key, old, field, lease := x.keys[0], x.arg(1), x.arg(2), x.lease(3)
-	floor, ok := x.number(4)
-	if !ok {
-		panic(refusal("ERR wheellock: it needs a least token"))
-	}
+	floor := x.least(4)
 	repeated := x.has(key, field)
 	if !repeated && !x.has(key, old) {
 		return no(0, x.pttl(key))
@@ -272,9 +266,6 @@ func inspect(x *exec) any {
 }
 
 func token(x *exec) any {
-	floor, ok := x.number(1)
-	if !ok {
-		panic(refusal("ERR wheellock: it needs a least token"))
-	}
+	floor := x.least(1)
 	return x.token(x.keys[0], floor)
 }

@@ -92,6 +92,7 @@ type call struct {
 	keys     []string
 	args     []string
 	notAfter int64
+	unit     int64 // of so many tokens a ms is made; 0: of as many as the scripts say
 }
 
 // flaw is a mistake that scripts once had, built in to see it found.
@@ -106,6 +107,8 @@ const (
 	forceAll
 	// boundless: so many tokens are reserved as the client wants.
 	boundless
+	// clientsTime: the least token is the client's, though the server's clock is known.
+	clientsTime
 )
 
 // run carries out one script at that time of the server's clock, and returns what
@@ -115,7 +118,7 @@ func run(s *server, now int64, c call, subscribers int64, f flaw) (after *server
 	if late(c, now) {
 		return s, refusal("LATE " + strconv.FormatInt(now, 10)), nil
 	}
-	x := &exec{s: s.clone(now), now: now, limited: c.notAfter != 0 && stamped(c), keys: c.keys, args: c.args, subscribers: subscribers, flaw: f}
+	x := &exec{s: s.clone(now), now: now, limited: c.notAfter != 0 && stamped(c), unit: c.unit, keys: c.keys, args: c.args, subscribers: subscribers, flaw: f}
 	defer func() {
 		if p := recover(); p != nil {
 			r, ok := p.(refusal)
@@ -152,6 +155,7 @@ type exec struct {
 	s           *server
 	now         int64
 	limited     bool // the call has a time limit, so the script knows the server's time
+	unit        int64
 	keys, args  []string
 	subscribers int64
 	told        []message
@@ -405,6 +409,21 @@ func (x *exec) exact(key string) int64 {
 		panic(refusal("ERR wheellock: " + key + " is no counter"))
 	}
 	return n
+}
+
+// least is the least token: ARGV[i], or what the server's clock says in its place if the
+// script knows that. 1 is that of a counter which knows no time.
+func (x *exec) least(i int) float64 {
+	least, ok := x.number(i)
+	switch {
+	case !ok:
+		panic(refusal("ERR wheellock: it needs a least token"))
+	case least <= 1 || !x.limited || x.flaw == clientsTime:
+		return least
+	case x.unit != 0:
+		return float64(x.now * x.unit)
+	}
+	return float64(x.now/1000<<20 + x.now%1000*1000)
 }
 
 // lastToken is the last fencing token.

@@ -84,7 +84,6 @@ type scenario struct {
 	does    [][]verb // by caller
 	jump    int64    // how far the server's clock is set, in ms
 	backAny bool     // back while requests are late, too
-	lossAny bool     // tokens are lost while an acquisition is under way, too
 	most    []budget // each is explored
 	budget  budget
 	fixed   bool  // writers are not renewed
@@ -103,7 +102,7 @@ type budget struct {
 	jumps  int8 // of the server's clock
 	renews int8 // renewals that take their time
 	silent int8 // renewals that are not answered, until the hold is lost
-	losses int8 // of the counter of tokens, while no request is under way that mints one
+	losses int8 // of the counter of tokens
 	copies int8 // requests that arrive, are answered, and arrive once more
 }
 
@@ -445,8 +444,7 @@ func (w *world) events(out []event) []event {
 	if !overdue && w.nextDue() != 0 {
 		pass := event{do: passes, i: int8(w.nextDue() - w.now)}
 		out = append(out, pass)
-		minting := func(m msg) bool { return m.do == doLock || m.do == doHandOver }
-		if w.left.losses > 0 && w.exists(counterOf) && (w.sc.lossAny || !slices.ContainsFunc(w.msgs, minting)) {
+		if w.left.losses > 0 && w.exists(counterOf) {
 			pass.do = forgets
 			out = append(out, pass)
 		}
