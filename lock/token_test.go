@@ -123,3 +123,24 @@ func TestACounterOfItsOwnKnowsNoTime(t *testing.T) {
 		require.EqualValues(t, 1, token)
 	})
 }
+
+// TestReservedTokensAreBelowThoseAfterALoss: they are up to 10 ms ahead of the time, and
+// the counter is lost at once.
+func TestReservedTokensAreBelowThoseAfterALoss(t *testing.T) {
+	minters(t, func(t *testing.T, m *minter, mint func(time.Time) any) {
+		for _, reserve := range []func(time.Time) any{m.acquire, m.handOff} {
+			fixture.Do(t, m.s, "SET", keys.Counter, 1)
+			m.more = 10_000
+			token, highest := m.token(reserve(time.Now()))
+			require.Equal(t, token+10_000, highest)
+			m.more = 0
+			for range 3 { // the second loss comes at once, too
+				fixture.Do(t, m.s, "FLUSHALL")
+				token, _ = m.token(mint(time.Now()))
+				require.Greater(t, token, highest)
+				highest, _ = m.token(mint(time.Now()))
+				require.Greater(t, highest, token)
+			}
+		}
+	})
+}

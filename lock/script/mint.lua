@@ -18,12 +18,19 @@ local function lastToken(counter)
   return last
 end
 -- mint returns the next token, and how many of so many more are reserved behind it: all or
--- none.
+-- none. Reserved tokens are ahead of the clock by at most 10485, about 10 ms, and those that
+-- are minted one by one rise more slowly than it. A lost counter begins 10486 ahead, so
+-- above all tokens from before, although they were reserved just now.
 local function mint(counter, last, least, more)
   if time and least > 1 then
     least = time[1] * 1048576 + time[2]
   end
-  local token = math.max(math.floor(last or 0) + 1, least)
+  local token = least
+  if last then
+    token = math.max(math.floor(last) + 1, least)
+  elseif least > 1 then
+    token = least + 10486
+  end
   if token + more - least > 10485 then
     more = 0
   end

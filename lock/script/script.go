@@ -83,16 +83,16 @@ var tokenText string
 
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
-	Acquire = minting("acquire", acquireText, "83b15e93701f4561b90a41bb05da647fc099b12e")
+	Acquire = minting("acquire", acquireText, "c079c04ed6f59053da1e1b81c1a1076e33e5ddeb")
 	Reenter = expiring("reenter", reenterText, "4acc00306e121ee48764672de4773ad5e62d7393")
 	Release = &Script{"release", releaseText, "4e95e5f00349e31928aebab762328be9a8022974", false}
-	Handoff = minting("handoff", handoffText, "3be70555990d8eef79be85214f7796e0661f8c21")
+	Handoff = minting("handoff", handoffText, "cf1bb91e221a571d95e89abcbf7f5c745d4f5a02")
 	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba", false}
 	Guard   = expiring("guard", guardText, "cd0a71f93b05a9bcdae67415d856baec8f2ac7e9")
 	Inspect = &Script{"inspect", inspectText, "2886b82180fba8066dab35a8bcc021aa28560d52", false}
 	Renew   = expiring("renew", renewText, "c9177b7ad8a5b6ddff0c6a0fdc01c643df85898f")
 	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e", false}
-	Token   = minting("token", tokenText, "c3246e9a6c28ed395f10aeb1d3807e1e837ca5ce")
+	Token   = minting("token", tokenText, "30330c814ed7aaf997e014a8a23a58f2ecc91490")
 )
 
 // All returns every script of the package.

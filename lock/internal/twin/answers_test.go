@@ -13,6 +13,9 @@ const channel = "c"
 
 func text64(n int64) string { return strconv.FormatInt(n, 10) }
 
+// leastOf is the least token of a request, by the clock of its client.
+func (w *world) leastOf(m *msg) int64 { return (m.stamp - int64(m.client)*w.sc.behind) * tokenUnit }
+
 // callOf is the script of a request.
 func (w *world) callOf(m *msg) call {
 	name := ""
@@ -34,7 +37,7 @@ func (w *world) callOf(m *msg) call {
 	c := call{notAfter: m.notAfter, unit: tokenUnit, keys: []string{object}}
 	switch m.do {
 	case doLock, doLockFor:
-		c.script, c.args = script.Acquire, append([]string{name, ms, text64(m.stamp * tokenUnit), text64(tokenBlock * int64(m.more)), "0"}, fields...)
+		c.script, c.args = script.Acquire, append([]string{name, ms, text64(w.leastOf(m)), text64(tokenBlock * int64(m.more)), "0"}, fields...)
 	case doRead:
 		own := ""
 		if m.own != none {
@@ -69,7 +72,7 @@ func (w *world) callOf(m *msg) call {
 	case doRenew:
 		c.script, c.args = script.Renew, []string{ms, "", name}
 	case doHandOver:
-		c.script, c.args = script.Handoff, []string{name, w.fieldName(m.toSeq), ms, text64(m.stamp * tokenUnit), text64(tokenBlock * int64(m.more))}
+		c.script, c.args = script.Handoff, []string{name, w.fieldName(m.toSeq), ms, text64(w.leastOf(m)), text64(tokenBlock * int64(m.more))}
 		if m.over { // the one who is to get it listens, and he is one of the client's
 			c.args = append(c.args, channel, "1", "publish", "0", "0")
 		}

@@ -109,6 +109,8 @@ const (
 	boundless
 	// clientsTime: the least token is the client's, though the server's clock is known.
 	clientsTime
+	// fromTheTime: the counter begins with the least token when it is lost.
+	fromTheTime
 )
 
 // run carries out one script at that time of the server's clock, and returns what
@@ -426,17 +428,18 @@ func (x *exec) least(i int) float64 {
 	return float64(x.now/1000<<20 + x.now%1000*1000)
 }
 
-// lastToken is the last fencing token.
-func (x *exec) lastToken(key string) float64 {
+// lastToken is the last fencing token, and whether there is one.
+func (x *exec) lastToken(key string) (last float64, there bool) {
 	value, _ := x.get(key)
-	last, _ := number(value)
-	if !(last < 1<<53-2) {
+	last, there = number(value)
+	if there && !(last < 1<<53-2) {
 		panic(refusal("ERR wheellock: the token counter " + key + " is past 2^53; delete it"))
 	}
-	return last
+	return last, there
 }
 
-// token mints a fencing token: one more than the last, and at least floor.
+// token mints a fencing token: one more than the last, and at least floor; if there is no
+// last one more than all that may have been reserved.
 func (x *exec) token(key string, floor float64) int64 { return x.mint(key, floor, 0) }
 
 // tokens mints one, and reserves as many more as ARGV[i] says, if that is not far ahead
@@ -457,8 +460,12 @@ func (x *exec) isFar(token int64, floor float64) bool {
 }
 
 func (x *exec) mint(key string, floor float64, more int64) int64 {
-	last := x.lastToken(key)
-	token := int64(max(math.Floor(last)+1, floor))
+	token := int64(floor)
+	if last, there := x.lastToken(key); there {
+		token = max(int64(math.Floor(last))+1, token)
+	} else if floor > 1 && x.flaw != fromTheTime {
+		token += 10486
+	}
 	if x.isFar(token+more, floor) {
 		more = 0
 	}

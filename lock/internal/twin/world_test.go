@@ -19,10 +19,10 @@ const (
 	setJump   = 2
 	handOver  = 1 // for so long after a script was sent that Redis said yes to, holds are handed over in memory
 
-	// Of so many tokens a ms is made, so that the time overtakes all that are reserved in
-	// it, and a block for one waiter is half of that.
-	tokenUnit  = 10486
-	tokenBlock = tokenUnit / 2
+	// Of so many tokens a ms is made, and so many are reserved for one waiter: two blocks
+	// are ahead of the time when it goes on by the least step.
+	tokenUnit  = 5242
+	tokenBlock = tokenUnit
 
 	maxCallers = 3
 	maxSeqs    = 16
@@ -89,6 +89,7 @@ type scenario struct {
 	fixed   bool  // writers are not renewed
 	memory  bool  // holds are handed over in memory
 	tokens  bool  // they are minted
+	behind  int64 // the clock of client 1 is behind that of client 0, as tokens go
 	run     int8  // after so many hand-overs those of other clients have their turn; 0: never
 	count   int64 // of the semaphore or the latch
 	rules   rules
@@ -243,9 +244,12 @@ func names(before, after string) (out [maxSeqs]string) {
 
 func newWorld(sc *scenario) *world {
 	w := &world{sc: sc, srv: &server{}, now: 100, left: sc.budget}
+	x := &exec{s: w.srv, now: w.now}
 	if sc.count != 0 {
-		x := &exec{s: w.srv, now: w.now}
-		x.set(object, strconv.FormatInt(sc.count, 10), 0)
+		x.set(object, text64(sc.count), 0)
+	}
+	if sc.tokens {
+		x.set(counterOf, text64(w.now*tokenUnit), 0)
 	}
 	for i := range w.callers {
 		w.callers[i].seq = none
