@@ -12,7 +12,7 @@ type loss struct {
 // would outlive its hold is owed, and the Lost hook is told.
 func (l loss) forget() {
 	l.hold.shard.tables.forget(l.hold)
-	if l.hold.is(unsure) {
+	if l.hold.is(unsure) || l.hold.lease.Unanswered() {
 		l.hold.orphan()
 	} else {
 		l.hold.kind.rules().orphanOutlived(l.hold, l.cause.Reason)

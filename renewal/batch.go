@@ -119,7 +119,9 @@ func (b *Batch) beginWriting() instant {
 	for i, l := range b.flight.leases {
 		if l != nil && b.verdicts[i] == unknown {
 			b.live = append(b.live, i)
-			b.final[i] = l.final()
+			if b.final[i] = l.final(); !b.final[i] {
+				l.flags |= asked
+			}
 			earliest = min(earliest, instant(l.trust.Load()))
 		}
 	}

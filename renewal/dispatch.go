@@ -138,7 +138,7 @@ func (b *Batch) emptyLocked() {
 
 // renewedLocked notes a yes for l, and files it until it is due again.
 func (ln *Lane) renewedLocked(l *Lease, sent, now instant, yes grant) {
-	l.home, l.fails, l.moves, l.alone = nil, 0, 0, false
+	l.home, l.fails, l.moves, l.flags = nil, 0, 0, 0
 	// An answer to what was written before Verify may be the old server's.
 	l.check = sent < ln.verified
 	final := l.final()
@@ -203,7 +203,8 @@ func (ln *Lane) failedLocked(b *Batch, leases []*Lease, now instant) (time.Durat
 	switch len(leases) {
 	case 0:
 	case 1:
-		leases[0].home, leases[0].alone = nil, true
+		leases[0].home = nil
+		leases[0].flags |= alone
 		ln.retryLocked(leases[0], now)
 	default:
 		for len(leases) > 0 {

@@ -107,7 +107,7 @@ func (ln *Lane) fileLocked(l *Lease, at, now instant) {
 	} else {
 		// Those to be sent alone are in cohorts of their own.
 		window := int64(at) << 1
-		if l.alone {
+		if l.flags&alone != 0 {
 			window |= 1
 		}
 		c = ln.windowLocked(ln.windows, waiting, window)

@@ -66,11 +66,17 @@ type Lease struct {
 	beat   uint16  // that it is renewed at; 0: none yet, or it is not renewed
 	fixed  bool    // not renewed
 	check  bool    // to be asked about though it may be final, because of Verify
-	alone  bool    // its renewal failed with no other in the batch: it is sent alone until it is answered
+	flags  uint8   // alone, asked
 	fails  uint8   // unknown outcomes in a row; saturates
 	moves  uint8   // out of batches in a row, at most maxMoves
 	reason Reason  // why it is lost
 }
+
+// The flags of a lease. A yes takes them away.
+const (
+	alone uint8 = 1 << iota // its renewal failed with no other in the batch: it is sent alone until it is answered
+	asked                   // a renewal of it was written
+)
 
 // noCopy makes go vet report copies.
 type noCopy struct{}
@@ -121,6 +127,18 @@ func (l *Lease) Lost() (Reason, bool) {
 	}
 	defer l.lock().mu.Unlock()
 	return l.reason, true
+}
+
+// Unanswered reports, of a lease that was lost because its trust ended, whether a renewal of
+// it was written that was not answered: the store may have carried it out, or may do so yet,
+// and then has the lease for up to another TTL with nobody behind it.
+func (l *Lease) Unanswered() bool {
+	ln := l.lock()
+	if ln == nil {
+		return false
+	}
+	defer ln.mu.Unlock()
+	return state(l.state.Load()) == lost && l.reason != NotOwner && l.reason != Closed && l.flags&asked != 0
 }
 
 // Release ends the lease for the watchdog. It returns false if the lease was

@@ -86,7 +86,8 @@ func (l *Lease) moveLocked(from, to *Lane) bool {
 	from.leaveBeatLocked(l)
 	from.stats.leases--
 	to.stats.leases++
-	l.fails, l.alone = 0, false
+	l.fails = 0
+	l.flags &^= alone
 	l.lane.Store(to)
 	to.fileLocked(l, at, now)
 	return true

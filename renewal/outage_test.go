@@ -280,3 +280,51 @@ func TestAnOwnerThatPanicsLeavesTheOthersTold(t *testing.T) {
 type ownerFunc func(renewal.Reason)
 
 func (f ownerFunc) Lost(r renewal.Reason) { f(r) }
+
+// TestALostLeaseSaysWhetherTheStoreMayHaveExtendedIt: its owner may want to take it back
+// there.
+func TestALostLeaseSaysWhetherTheStoreMayHaveExtendedIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault  fault
+		reason renewal.Reason
+		says   bool
+	}{
+		"its answers are lost":        {fault{mute: true}, renewal.TrustEnded, true},
+		"its requests are lost":       {fault{drop: true}, renewal.TrustEnded, true}, // nobody can tell
+		"there was no connection":     {fault{dial: time.Minute}, renewal.TrustEnded, false},
+		"the store said no":           {fault{}, renewal.NotOwner, false},
+		"the lane closed in mid-beat": {fault{before: time.Minute}, renewal.Closed, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &store{}
+				w, ln := newLane(t, s, renewal.Config{TTL: 30 * time.Second})
+				h, passed := s.hold(t, ln, renewedFor(30*time.Second)), s.hold(t, ln, renewedFor(30*time.Second))
+				time.Sleep(time.Minute)
+				require.False(t, h.lease.Unanswered())
+				s.setFault(func() fault { return c.fault })
+				if c.reason == renewal.NotOwner {
+					s.delete(h.key)
+					s.delete(passed.key)
+				}
+				for c.reason == renewal.Closed && w.Stats().InFlight < 2 {
+					time.Sleep(time.Millisecond)
+				}
+				if c.reason == renewal.TrustEnded {
+					time.Sleep(12 * time.Second) // they have been due
+				}
+				next := passed.another()
+				require.True(t, passed.lease.Pass(&next.lease, next))
+				require.False(t, h.lease.Unanswered(), "it is not lost")
+				if c.reason == renewal.Closed {
+					ln.Close()
+				}
+				time.Sleep(2 * time.Minute)
+				require.Equal(t, []renewal.Reason{c.reason}, h.reasons())
+				require.Equal(t, c.says, h.lease.Unanswered())
+				require.Equal(t, c.says, next.lease.Unanswered(), "it was passed on")
+				require.False(t, passed.lease.Unanswered())
+			})
+		})
+	}
+}

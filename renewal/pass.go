@@ -31,7 +31,7 @@ func (l *Lease) Pass(to *Lease, owner Owner) bool {
 	to.trust.Store(int64(trust))
 	to.wall.Store(l.wall.Load())
 	to.pos, to.home, to.due = l.pos, l.home, l.due
-	to.check, to.alone, to.fails, to.moves = l.check, l.alone, l.fails, l.moves
+	to.check, to.flags, to.fails, to.moves = l.check, l.flags, l.fails, l.moves
 	to.beat, l.beat = l.beat, 0
 	to.home.leases[to.pos] = to
 	to.lane.Store(ln)
