@@ -29,15 +29,26 @@ func About(driver string) string {
 // nothing.
 const noise = 0.05
 
+// leastRenewals is how many renewals of a row say something. The timers differ by about a
+// microsecond per renewal, and what a process has used is known to about a millisecond.
+const leastRenewals = 1000
+
 // Answer is the first sentence of a report: what a wheel saves, in figures of this
 // run.
 func Answer(rows []Row) string {
 	var clauses []string
 	with := 0 // locks that the sentence has named
+	var few Row
 	add := func(where, first, second string) {
 		a, b, ok := pair(rows, first, second)
 		if !ok || !a.ClientCPU.Known || !b.ClientCPU.Known || a.ClientCPU.Value <= 0 {
 			return
+		}
+		for _, r := range []Row{a, b} {
+			if r.Renewals.Known && r.Renewals.Value < leastRenewals {
+				few = r
+				return
+			}
 		}
 		clause := fmt.Sprintf("%s %s (%s us instead of %s per renewal)",
 			less(b.ClientCPU.Value/a.ClientCPU.Value-1), where, b.ClientCPU.digits(2), a.ClientCPU.digits(2))
@@ -59,6 +70,12 @@ func Answer(rows []Row) string {
 	switch {
 	case len(rows) == 0:
 		return "This run answers nothing: no row was measured."
+	case len(clauses) == 0 && few.Locks > 0:
+		if fell != "" {
+			fell = "; " + fell
+		}
+		return fmt.Sprintf("With %d locks this run cannot tell what a wheel saves: a row has %s renewals, and that takes %d (more -locks, or a longer -duration)%s.",
+			few.Locks, few.Renewals.digits(0), leastRenewals, fell)
 	case len(clauses) == 0 && fell != "":
 		return "This run says who fell behind, not what a wheel saves: " + fell + "."
 	case len(clauses) == 0:
