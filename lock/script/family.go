@@ -26,6 +26,9 @@ var latchResetText string
 //go:embed count.lua
 var countText string
 
+//go:embed rw_fields.lua
+var rwFieldsText string
+
 //go:embed rw_read.lua
 var rwReadText string
 
@@ -87,14 +90,14 @@ var (
 	LatchDown      = expiring("latch_down", latchDownText, "f1b77f6cdce042e5744ad61638f9be6f09b0a0c8")
 	LatchReset     = expiring("latch_reset", latchResetText, "58e9d12de2345803b05d725658a957dafbca03b8")
 	Count          = &Script{"count", countText, "c6396d368e216de90cae2f155be25ad8a5b38c14", false}
-	RwRead         = expiring("rw_read", rwReadText, "e729c2da100c5d8fb9aaca73e32bdc80c0fbf8ef")
-	RwWrite        = expiring("rw_write", rwWriteText, "04fb50804931b5bae19e535f7691554a862310be")
+	RwRead         = expiring("rw_read", rwFieldsText+rwReadText, "92c5261ab0d77c22e5b60440c63c2b2d534f6c0c")
+	RwWrite        = expiring("rw_write", rwFieldsText+rwWriteText, "b13f0c5005299fda9edd973c9ae4c5a1147748b0")
 	RwReadReenter  = expiring("rw_read_reenter", rwReadReenterText, "01cd07236108a6000d468480a92ec7e6a0dda7d4")
-	RwReadRelease  = &Script{"rw_read_release", rwReadReleaseText, "768e6ccbd944ae4e485e9eceefe9d32b4ac9aac8", false}
-	RwWriteRelease = &Script{"rw_write_release", rwWriteReleaseText, "c641d8c2583a74c9fb0ef8dd05eef3f52bac86da", false}
+	RwReadRelease  = &Script{"rw_read_release", rwFieldsText + rwReadReleaseText, "bdbe9088ef853721a1b939de75cb9901e53c22d4", false}
+	RwWriteRelease = &Script{"rw_write_release", rwFieldsText + rwWriteReleaseText, "ee63acc7c005e70bbd305a6047af0a76fa22e2ba", false}
 	RwWithdraw     = &Script{"rw_withdraw", rwWithdrawText, "13517e71e0dff53ffb70ea585a3a7894cae238df", false}
 	RwRenew        = expiring("rw_renew", rwRenewText, "f21652d536af0fd282d6665f787516712de11ed4")
-	RwForce        = &Script{"rw_force", rwForceText, "f1d3707df7bd8d659db4c5d7933c9172facd6fe4", false}
+	RwForce        = &Script{"rw_force", rwFieldsText + rwForceText, "668bab9b84ca4cfa4035c81158279c9a7905a3a9", false}
 	PermitTake     = expiring("permit_take", permitTakeText, "134c378cd29a6fdc43103be5186efa53310a1f13")
 	PermitRelease  = &Script{"permit_release", permitReleaseText, "7d51734370fc2461f72cf0ee4237718d847344ca", false}
 	PermitRenew    = expiring("permit_renew", permitRenewText, "051b1329db5a2c4bacd0b12be0ef0e2bfea42f54")

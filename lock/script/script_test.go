@@ -18,21 +18,6 @@ func TestSHAIsThatOfTheText(t *testing.T) {
 	}
 }
 
-// TestTheRuleOfFieldsThatGoIsTheSameEverywhere: Lua scripts cannot share code.
-func TestTheRuleOfFieldsThatGoIsTheSameEverywhere(t *testing.T) {
-	rule := ""
-	for _, s := range []*script.Script{script.RwRead, script.RwWrite, script.RwReadRelease, script.RwWriteRelease, script.RwForce} {
-		_, text, found := strings.Cut(s.Text(), "-- What remains without")
-		require.True(t, found, s.Name())
-		text, _, found = strings.Cut(text, "\n-- ****")
-		require.True(t, found, s.Name())
-		if rule == "" {
-			rule = text
-		}
-		require.Equal(t, rule, text, s.Name())
-	}
-}
-
 func TestScriptsUseNoCommandWithClientTime(t *testing.T) {
 	for _, s := range script.All() {
 		text := strings.ToLower(s.Text())
