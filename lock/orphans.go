@@ -55,6 +55,9 @@ type orphan struct {
 const (
 	maxOwed     = 16 // fields named to one attempt
 	orphanPause = 100 * time.Millisecond
+	// So many are sent again after a pause. A server that hangs can make orphans of all that
+	// a client holds, and asking it for each of them again and again costs more than it brings.
+	maxResent = 2000
 	// A field whose acquisition may still come is released again when it cannot any more.
 	// If nobody knows when that is, it is released after pauses that double, up to a tenth of
 	// the lease, but from leastOrphanPause to maxOrphanPause. After lateTime no kernel sends
@@ -339,20 +342,31 @@ func (o *orphans) retry() {
 	}
 	clear(o.later[len(kept):])
 	o.later = kept
+	again := o.againLocked(failed, now)
 	o.armLocked()
 	o.mu.Unlock()
+	for _, d := range again {
+		o.try(d)
+	}
+}
+
+// againLocked returns which of those that failed are sent again now. The others wait for
+// the next time, in which they come first; those whose time is over are forgotten.
+func (o *orphans) againLocked(failed []*orphan, now time.Time) []*orphan {
+	alive := failed[:0]
 	for _, d := range failed {
-		if now.Before(d.until) {
-			o.try(d)
-			continue
-		}
-		o.mu.Lock()
-		if !d.paid {
+		switch {
+		case now.Before(d.until):
+			alive = append(alive, d)
+		case !d.paid:
 			d.paid = true
 			o.paidLocked() // by Redis' own expiry
 		}
-		o.mu.Unlock()
 	}
+	clear(failed[len(alive):])
+	n := min(len(alive), maxResent)
+	o.failed = alive[n:]
+	return alive[:n:n]
 }
 
 func (o *orphans) paidLocked() {
