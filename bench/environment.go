@@ -28,24 +28,23 @@ func newEnvironment(t *run.Target) report.Environment {
 		e.Redis = "embedded miniredis, no server: see -redis"
 		return e
 	}
-	// Some hosted servers do not tell; the report can do without.
-	if info, err := srv.Info("server"); err == nil {
-		e.RedisVersion = info["redis_version"]
-		if v := info["valkey_version"]; v != "" {
-			e.RedisVersion = "valkey " + v
-		}
-	}
 	if t.Cluster() {
 		e.RedisKind = "cluster"
-		if e.RedisVersion != "" {
-			e.Redis = strings.Replace(e.Redis, "Redis Cluster", "Redis Cluster "+e.RedisVersion, 1)
-		}
-		return e
 	}
-	if srv.Kind() == redistest.External && e.RedisVersion != "" {
-		e.Redis = strings.Replace(e.Redis, "external Redis", "external Redis "+e.RedisVersion, 1)
+	// Some hosted servers do not tell; the report can do without.
+	if software, err := srv.Software(); err == nil && software != (redistest.Software{}) {
+		e.RedisVersion = software.Version
+		if software.Name != "Redis" {
+			e.RedisVersion = software.String()
+		}
+		e.Redis = named(e.Redis, software)
 	}
 	return e
+}
+
+// named says what a server or a Cluster of somebody else's is.
+func named(text string, s redistest.Software) string {
+	return strings.NewReplacer("external Redis", "external "+s.String(), "Redis Cluster", s.Name+" Cluster "+s.Version).Replace(text)
 }
 
 // cpuModel is the processor's name where Linux tells it.

@@ -52,6 +52,11 @@ func start(ctx context.Context, o Options, pickPort func() (int, error)) (*Serve
 		return nil, fmt.Errorf("redistest: start: %w", err)
 	}
 	p := &process{path: path, options: o, home: home, dir: o.Dir}
+	if o.Sentinel == "" {
+		if p.pretend, err = pretend(ctx, path, o.Args); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(home))
+		}
+	}
 	if p.dir == "" {
 		p.dir = home
 	}
@@ -67,8 +72,9 @@ type process struct {
 	// immutable once Start has returned
 	path    string
 	options Options
-	home    string // ours, removed by stop
-	dir     string // the server's
+	home    string   // ours, removed by stop
+	dir     string   // the server's
+	pretend []string // arguments that make it an older server, see EnvPretend
 	server  *Server
 	output  tail
 
@@ -97,11 +103,14 @@ func (p *process) startSomewhere(ctx context.Context, pickPort func() (int, erro
 			}
 			s.network, s.addr = "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		}
-		version, err := p.launch(ctx)
+		software, err := p.launch(ctx)
 		if errors.Is(err, errPortTaken) && try < portTries {
 			continue
 		}
-		s.name = fmt.Sprintf("redis-server %s (a process of ours)", version)
+		s.name = software.Program() + " (a process of ours)"
+		if as := pretended(); as != (Software{}) {
+			s.name = fmt.Sprintf("%s (a process of ours, as %v)", software.Program(), as)
+		}
 		return s, err
 	}
 }
@@ -136,6 +145,7 @@ func (p *process) args() []string {
 	if p.options.Sentinel != "" {
 		args = []string{p.sentinelConf(), "--sentinel"}
 	}
+	args = append(args, p.pretend...)
 	args = append(args, p.options.Args...)
 	args = append(args, "--dir", p.dir, "--daemonize", "no", "--logfile", "")
 	if p.server.network == "unix" {
@@ -151,27 +161,27 @@ func (p *process) args() []string {
 }
 
 // launch starts a child at the server's address, waits until it answers, and
-// returns its version. On an error no child is left.
-func (p *process) launch(ctx context.Context) (version string, err error) {
+// returns what it is. On an error no child is left.
+func (p *process) launch(ctx context.Context) (Software, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := ctx.Err(); err != nil {
-		return "", fmt.Errorf("redistest: start: %w", err)
+		return Software{}, fmt.Errorf("redistest: start: %w", err)
 	}
 	p.output.reset()
 	if err := p.writeSentinelConf(); err != nil {
-		return "", fmt.Errorf("redistest: start: %w", err)
+		return Software{}, fmt.Errorf("redistest: start: %w", err)
 	}
 	c, err := fork(p.path, p.args(), &p.output)
 	if err != nil {
-		return "", fmt.Errorf("redistest: start: %w", err)
+		return Software{}, fmt.Errorf("redistest: start: %w", err)
 	}
 	p.child.Store(c)
-	version, err = p.awaitReady(ctx, c)
+	software, err := p.awaitReady(ctx, c)
 	if err != nil {
 		c.kill()
 	}
-	return version, err
+	return software, err
 }
 
 func (p *process) pause() error {

@@ -12,8 +12,8 @@ import (
 )
 
 // awaitReady waits until the child answers at the server's address, and
-// returns its version.
-func (p *process) awaitReady(ctx context.Context, c *child) (string, error) {
+// returns what it is.
+func (p *process) awaitReady(ctx context.Context, c *child) (Software, error) {
 	// A child that dies ends a probe that hangs on somebody else's server.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -28,13 +28,13 @@ func (p *process) awaitReady(ctx context.Context, c *child) (string, error) {
 	}()
 	last := errors.New("no answer yet")
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		version, err := p.probe(ctx, c)
+		software, err := p.probe(ctx, c)
 		if err == nil {
-			return version, nil
+			return software, nil
 		}
 		var refused *refusedError
 		if errors.As(err, &refused) {
-			return "", err
+			return Software{}, err
 		}
 		if ctx.Err() == nil {
 			last = err
@@ -44,9 +44,9 @@ func (p *process) awaitReady(ctx context.Context, c *child) (string, error) {
 			continue
 		}
 		if errors.Is(context.Cause(ctx), errDied) {
-			return "", p.obituary(c)
+			return Software{}, p.obituary(c)
 		}
-		return "", fmt.Errorf("redistest: start: %w; last: %w; the server's log ends:\n%s", ctx.Err(), last, p.output.String())
+		return Software{}, fmt.Errorf("redistest: start: %w; last: %w; the server's log ends:\n%s", ctx.Err(), last, p.output.String())
 	}
 }
 
@@ -77,7 +77,7 @@ func (e *refusedError) Error() string {
 func (e *refusedError) Unwrap() error { return e.err }
 
 // probe asks once whether the child itself answers.
-func (p *process) probe(ctx context.Context, c *child) (version string, err error) {
+func (p *process) probe(ctx context.Context, c *child) (Software, error) {
 	conn, err := p.server.DialContext(ctx)
 	if err == nil {
 		defer conn.Close()
@@ -87,17 +87,17 @@ func (p *process) probe(ctx context.Context, c *child) (version string, err erro
 	if err != nil {
 		for _, word := range []string{"NOAUTH", "WRONGPASS", "invalid password", "ERR AUTH"} {
 			if strings.Contains(err.Error(), word) {
-				return "", &refusedError{err}
+				return Software{}, &refusedError{err}
 			}
 		}
-		return "", err
+		return Software{}, err
 	}
 	m, err := info(conn, "server")
 	if err != nil {
-		return "", err
+		return Software{}, err
 	}
 	if m["process_id"] != strconv.Itoa(c.pid) {
-		return "", fmt.Errorf("redistest: process %s answers at %s, not ours", m["process_id"], p.server.addr)
+		return Software{}, fmt.Errorf("redistest: process %s answers at %s, not ours", m["process_id"], p.server.addr)
 	}
-	return m["redis_version"], nil
+	return SoftwareOf(m), nil
 }

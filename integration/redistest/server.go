@@ -139,13 +139,18 @@ func info(c redis.Conn, section string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redistest: info %s: %w", section, err)
 	}
+	return InfoFields(text), nil
+}
+
+// InfoFields are the fields of a reply to INFO, by key.
+func InfoFields(text string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(text) {
 		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok && !strings.HasPrefix(key, "#") {
 			m[key] = value
 		}
 	}
-	return m, nil
+	return m
 }
 
 // PID is the id of the server's process, changed by Restart; 0 if it is not a

@@ -71,9 +71,9 @@ func (e *engine) start(ctx context.Context, o Options, pickPort func() (int, err
 			return nil, err
 		}
 		m := &machine{engine: e, options: o, dir: fmt.Sprintf("/wheellock-%016x", rand.Uint64())}
-		version, err := m.create(ctx, image, port)
+		software, err := m.create(ctx, image, port)
 		if err == nil {
-			return redistest.Custom(Container, fmt.Sprintf("redis-server %s (a container of %s)", version, image), e.address(port), o.Password, m), nil
+			return redistest.Custom(Container, fmt.Sprintf("%s (a container of %s)", software.Program(), image), e.address(port), o.Password, m), nil
 		}
 		err = errors.Join(err, m.Stop())
 		if !errors.Is(err, errPortTaken) || try == portTries {
@@ -133,9 +133,9 @@ const (
 	sentinelConf  = "sentinel.conf"
 )
 
-// create makes the container, starts it and returns its version. On an error it
-// may be there.
-func (m *machine) create(ctx context.Context, image string, port int) (version string, err error) {
+// create makes the container, starts it and returns what its server is. On an error
+// it may be there.
+func (m *machine) create(ctx context.Context, image string, port int) (redistest.Software, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	m.dial = func(ctx context.Context) (redis.Conn, error) {
@@ -168,11 +168,11 @@ func (m *machine) create(ctx context.Context, image string, port int) (version s
 		},
 	})
 	if err != nil {
-		return "", fmt.Errorf("container: start: %w", err)
+		return redistest.Software{}, fmt.Errorf("container: start: %w", err)
 	}
 	m.id = c.ID
 	if err := m.upload(ctx); err != nil {
-		return "", fmt.Errorf("container: start: %w", err)
+		return redistest.Software{}, fmt.Errorf("container: start: %w", err)
 	}
 	return m.launch(ctx)
 }
@@ -195,68 +195,58 @@ func (m *machine) upload(ctx context.Context) error {
 }
 
 // launch starts the container and waits until its server answers.
-func (m *machine) launch(ctx context.Context) (version string, err error) {
+func (m *machine) launch(ctx context.Context) (redistest.Software, error) {
 	if err := m.engine.client.StartContainerWithContext(m.id, nil, ctx); err != nil {
 		for _, taken := range []string{"address already in use", "port is already allocated"} {
 			if strings.Contains(err.Error(), taken) {
-				return "", fmt.Errorf("%w: %w", errPortTaken, err)
+				return redistest.Software{}, fmt.Errorf("%w: %w", errPortTaken, err)
 			}
 		}
-		return "", fmt.Errorf("container: start: %w", err)
+		return redistest.Software{}, fmt.Errorf("container: start: %w", err)
 	}
 	m.expire()
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
-		version, err := m.probe(ctx)
+		software, err := m.probe(ctx)
 		if err == nil {
-			return version, nil
+			return software, nil
 		}
 		if !m.running(ctx) {
 			log := m.Log()
 			if strings.Contains(strings.ToLower(log), "address already in use") {
-				return "", errPortTaken
+				return redistest.Software{}, errPortTaken
 			}
-			return "", fmt.Errorf("container: the server ended before it answered; its log ends:\n%s", log)
+			return redistest.Software{}, fmt.Errorf("container: the server ended before it answered; its log ends:\n%s", log)
 		}
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return "", fmt.Errorf("container: start: %w; last: %w; the server's log ends:\n%s", ctx.Err(), err, m.Log())
+			return redistest.Software{}, fmt.Errorf("container: start: %w; last: %w; the server's log ends:\n%s", ctx.Err(), err, m.Log())
 		}
 	}
 }
 
 // probe asks once whether our server answers, and not another on its port.
-func (m *machine) probe(ctx context.Context) (version string, err error) {
+func (m *machine) probe(ctx context.Context) (redistest.Software, error) {
 	conn, err := m.dial(ctx)
 	if err != nil {
-		return "", err
+		return redistest.Software{}, err
 	}
 	defer conn.Close()
 	// LOADING is an error here, and passes.
 	if _, err := redis.DoContext(conn, ctx, "PING"); err != nil {
-		return "", err
+		return redistest.Software{}, err
 	}
 	text, err := redis.String(redis.DoContext(conn, ctx, "INFO", "server"))
 	if err != nil {
-		return "", err
+		return redistest.Software{}, err
 	}
 	// Process ids say nothing in containers. Redis looks for its program where
 	// it was started.
-	executable := field(text, "executable")
-	if !strings.HasPrefix(executable, m.dir+"/") {
-		return "", fmt.Errorf("container: another server answers: %s", executable)
+	info := redistest.InfoFields(text)
+	if executable := info["executable"]; !strings.HasPrefix(executable, m.dir+"/") {
+		return redistest.Software{}, fmt.Errorf("container: another server answers: %s", executable)
 	}
-	return field(text, "redis_version"), nil
-}
-
-// field is one field of what INFO says.
-func field(info, name string) string {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
+	return redistest.SoftwareOf(info), nil
 }

@@ -1,0 +1,74 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// EnvPretend names the environment variable that makes the servers of Start do no
+// more than an older Redis would: "5.0" or "6.2". Tests then skip what that version
+// cannot do and try the library without it. What is taken away are whole commands
+// and settings; the options of commands stay, as PEXPIRE's GT.
+const EnvPretend = "WHEELLOCK_PRETEND_REDIS"
+
+// pretended is the version that is pretended; the zero value if none is.
+func pretended() Software {
+	if version := os.Getenv(EnvPretend); version != "" {
+		return Software{Name: "Redis", Version: version}
+	}
+	return Software{}
+}
+
+// newer are the commands and settings that came with a version.
+var newer = []struct {
+	major, minor int
+	commands     string
+	settings     string
+}{
+	{6, 0, "ACL HELLO", ""},
+	{
+		6, 2, "BLMOVE COPY FAILOVER GEOSEARCH GEOSEARCHSTORE GETDEL GETEX HRANDFIELD LMOVE RESET SMISMEMBER XAUTOCLAIM " +
+			"ZDIFF ZDIFFSTORE ZINTER ZMSCORE ZRANDMEMBER ZRANGESTORE ZUNION",
+		"--acl-pubsub-default --key-load-delay --loading-process-events-interval-bytes",
+	},
+	{
+		7, 0, "BLMPOP BZMPOP EVALSHA_RO EVAL_RO EXPIRETIME FCALL FCALL_RO FUNCTION LCS LMPOP PEXPIRETIME SINTERCARD SORT_RO " +
+			"SPUBLISH SSUBSCRIBE SUNSUBSCRIBE ZINTERCARD ZMPOP",
+		"--enable-debug-command",
+	},
+}
+
+// pretend returns the arguments that make the program what is pretended, and an
+// error if the caller's are too new for that, as the old server would end with.
+func pretend(ctx context.Context, program string, args []string) ([]string, error) {
+	as := pretended()
+	if as == (Software{}) {
+		return nil, nil
+	}
+	is, err := ask(ctx, program)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, n := range newer {
+		if !as.before(n.major, n.minor) || is.before(n.major, n.minor) {
+			continue
+		}
+		for _, setting := range strings.Fields(n.settings) {
+			for _, arg := range args {
+				if arg == setting {
+					return nil, fmt.Errorf("redistest: %v knows no %s (%s is set)", as, setting, EnvPretend)
+				}
+			}
+		}
+		for _, command := range strings.Fields(n.commands) {
+			out = append(out, "--rename-command", command, "")
+		}
+	}
+	if as.Lacks(DebugSetting) != nil && is.Lacks(DebugSetting) == nil {
+		out = append(out, "--enable-debug-command", "yes")
+	}
+	return out, nil
+}

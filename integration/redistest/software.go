@@ -1,0 +1,137 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// Software is what a server is. The zero value says that the server does not tell.
+type Software struct {
+	Name    string // Redis, Valkey or KeyDB
+	Version string // of the name's own counting: 7.0.15
+}
+
+// String is "Redis 7.0.15", or "Redis" if nothing is known.
+func (s Software) String() string {
+	if s == (Software{}) {
+		return "Redis"
+	}
+	return s.Name + " " + s.Version
+}
+
+// Program is the server's program: "redis-server 7.0.15", "valkey-server 8.0.1".
+func (s Software) Program() string {
+	name, version, _ := strings.Cut(s.String(), " ")
+	return strings.TrimSpace(strings.ToLower(name) + "-server " + version)
+}
+
+// Software asks the server what it is.
+func (s *Server) Software() (Software, error) {
+	if as := pretended(); s.kind == Process && as != (Software{}) {
+		return as, nil
+	}
+	m, err := s.Info("server")
+	return SoftwareOf(m), err
+}
+
+// SoftwareOf reads the fields of INFO's section "server". Valkey gives the version of
+// Redis that it is compatible with as redis_version and its own beside it; KeyDB
+// gives its own as redis_version, so only the program's name tells it from Redis.
+func SoftwareOf(info map[string]string) Software {
+	switch version := info["redis_version"]; {
+	case info["valkey_version"] != "":
+		return Software{Name: "Valkey", Version: info["valkey_version"]}
+	case version == "":
+		return Software{}
+	case strings.Contains(path.Base(info["executable"]), "keydb"):
+		return Software{Name: "KeyDB", Version: version}
+	default:
+		return Software{Name: "Redis", Version: version}
+	}
+}
+
+var versionText = regexp.MustCompile(`^(?:(Redis|Valkey|KeyDB) s|S)erver v=(\d+\.\d+\S*)`)
+
+// printed reads what the option --version of a server's program prints. Valkey 7.2
+// prints no name.
+func printed(text string) (Software, error) {
+	m := versionText.FindStringSubmatch(text)
+	if m == nil {
+		return Software{}, fmt.Errorf("redistest: %.100q names no server and version", text)
+	}
+	if m[1] == "" {
+		m[1] = "Valkey"
+	}
+	return Software{Name: m[1], Version: m[2]}, nil
+}
+
+// Installed is what Start starts, without starting it: the redis-server on PATH.
+// It gives ErrNoServer if there is none.
+func Installed(ctx context.Context) (Software, error) {
+	s, err := ask(ctx, "redis-server")
+	if as := pretended(); err == nil && as != (Software{}) {
+		return as, nil
+	}
+	return s, err
+}
+
+// ask asks a server's program for its name and version.
+func ask(ctx context.Context, program string) (Software, error) {
+	text, err := exec.CommandContext(ctx, program, "--version").Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return Software{}, fmt.Errorf("%w: %w", ErrNoServer, err)
+	}
+	if err != nil {
+		return Software{}, fmt.Errorf("redistest: %s --version: %w", program, err)
+	}
+	return printed(string(text))
+}
+
+// Ability is something that not every server can do on which the library works.
+type Ability struct {
+	what         string
+	major, minor int // of Redis, from which on it is there
+}
+
+// What tests ask for. Valkey began as Redis 7.2.4 and counts on from there, and the
+// versions of KeyDB are those of the Redis that it follows, so one number will do.
+var (
+	Users         = Ability{"users (ACL)", 6, 0}
+	ChannelRights = Ability{"rights for channels", 6, 2}
+	SlowLoading   = Ability{"settings that slow down loading", 6, 2}
+	ShardedPubSub = Ability{"sharded pub/sub", 7, 0}
+	DebugSetting  = Ability{"a setting that allows DEBUG", 7, 0}
+)
+
+// Lacks returns nil if the server can do all of this, else an error that says what
+// it cannot. A server that does not tell what it is lacks nothing.
+func (s Software) Lacks(abilities ...Ability) error {
+	for _, a := range abilities {
+		if s != (Software{}) && s.before(a.major, a.minor) {
+			return fmt.Errorf("%v has no %s, which came with Redis %d.%d", s, a.what, a.major, a.minor)
+		}
+	}
+	return nil
+}
+
+// before reports whether the version is lower than major.minor.
+func (s Software) before(major, minor int) bool {
+	var a, b int
+	_, _ = fmt.Sscanf(s.Version, "%d.%d", &a, &b)
+	return a < major || a == major && b < minor
+}
+
+// DebugArgs are the Options.Args that allow the command DEBUG to the redis-server on
+// PATH. Redis 7 forbids it by default; a server before that allows it and does not
+// know the setting.
+func DebugArgs() []string {
+	if s, err := Installed(context.Background()); err == nil && s.Lacks(DebugSetting) != nil {
+		return nil
+	}
+	return []string{"--enable-debug-command", "yes"}
+}
