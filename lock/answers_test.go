@@ -75,7 +75,8 @@ func breakSaves(t *testing.T, s *redistest.Server) {
 }
 
 func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
-	s := fixture.Server(t, "--enable-debug-command", "yes", "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
+	fixture.Needs(t, redistest.SlowLoading)
+	s := fixture.Server(t, append(redistest.DebugArgs(), "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")...)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	before := fixture.Hold(t, c.Mutex("before").Lock)
@@ -98,6 +99,7 @@ func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
 }
 
 func TestNOPERMIsFinal(t *testing.T) {
+	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	fixture.Do(t, s, "ACL", "SETUSER", "reader", "on", ">pw", "~*", "&*", "+@all", "-hset")
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
@@ -192,6 +194,7 @@ func TestTokensRiseOverAnEmptyRestartAndOneWithAOF(t *testing.T) {
 }
 
 func TestDocumentedACLLineIsEnough(t *testing.T) {
+	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)

@@ -20,18 +20,25 @@ import (
 func TestTheFamilyNeedsNoMoreThanREADMESays(t *testing.T) {
 	ofREADME := func(string) bool { return true }
 	for version, test := range map[string]struct {
-		args []string // make a server what it is
-		word func(string) bool
+		args  []string // make a newer server what it is
+		word  func(string) bool
+		needs redistest.Ability
 	}{
-		"7": {nil, ofREADME},
+		"7": {nil, ofREADME, redistest.ChannelRights},
 		// A new user may use all channels, and no pattern can be added to that.
-		"6.2": {[]string{"--acl-pubsub-default", "allchannels"}, ofREADME},
+		"6.2": {[]string{"--acl-pubsub-default", "allchannels"}, ofREADME, redistest.ChannelRights},
 		// It knows no channels.
 		"6.0": {[]string{"--acl-pubsub-default", "allchannels"}, func(word string) bool {
 			return word != "resetchannels" && !strings.HasPrefix(word, "&")
-		}},
+		}, redistest.Users},
 	} {
-		t.Run(version, func(t *testing.T) { testFamilyRights(t, fixture.Server(t, test.args...), test.word) })
+		t.Run(version, func(t *testing.T) {
+			fixture.Needs(t, test.needs)
+			if !fixture.Can(t, redistest.ChannelRights) {
+				test.args = nil // it is 6.0
+			}
+			testFamilyRights(t, fixture.Server(t, test.args...), test.word)
+		})
 	}
 }
 

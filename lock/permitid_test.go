@@ -389,6 +389,7 @@ func TestPermitsComeBackByIDOutOfFullMemory(t *testing.T) {
 
 // TestByIDAndDeleteNeedNoMoreThanREADMESays: the rights that it lists are enough.
 func TestByIDAndDeleteNeedNoMoreThanREADMESays(t *testing.T) {
+	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)

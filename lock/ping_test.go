@@ -13,6 +13,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -28,6 +29,7 @@ func asLocker(t *testing.T, addr string, dials *atomic.Int64) *redis.Pool {
 // A refused PING is an answer: it says that the connection lives.
 func TestAPubSubConnectionWhosePINGIsRefusedLives(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">secret", "~*", "&*", "+@all", "-ping")
 	var dials atomic.Int64
@@ -64,6 +66,7 @@ func TestAPubSubConnectionWhosePINGIsRefusedLives(t *testing.T) {
 // be had.
 func TestARefusedSubscriptionIsToldAndNotAskedForAllTheTime(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">secret", "~*", "resetchannels", "+@all", "-ping")
 	var dials atomic.Int64

@@ -108,6 +108,7 @@ func TestRenewalSurvivesServerStates(t *testing.T) {
 // lock makes every batch with it fail as a whole.
 func TestOneKeyThatRedisRefusesCostsOnlyItself(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">pw", "~*", "&*", "+@all")
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {

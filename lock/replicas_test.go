@@ -241,6 +241,7 @@ func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
 }
 
 func TestAWaitThatRedisRefusesGivesTheLockBack(t *testing.T) {
+	fixture.Needs(t, redistest.Users)
 	s := startServers(t, 1)[0]
 	fixture.Do(t, s, "ACL", "SETUSER", "default", "-wait")
 	c := fixture.ClientOf(t, s, lock.Config{Replicas: 1})

@@ -32,6 +32,7 @@ func userOf(t *testing.T, s *redistest.Server, user string, cfg lock.Config, les
 // may makes a user, or changes what it may do.
 func may(t *testing.T, s *redistest.Server, user string, less ...any) {
 	t.Helper()
+	fixture.Needs(t, redistest.ChannelRights)
 	fixture.Do(t, s, "ACL", append([]any{"SETUSER", user, "reset", "on", ">pw", "~*", "&*", "+@all"}, less...)...)
 }
 

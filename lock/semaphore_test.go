@@ -355,6 +355,7 @@ func TestCloseWakesSemaphoreWaitersAndLetsPermitsBeReleased(t *testing.T) {
 }
 
 func TestSemaphoreWithoutPubSubPolls(t *testing.T) {
+	fixture.Needs(t, redistest.ChannelRights)
 	key := keyOf(t)
 	s := onRedis(t)
 	user := "semnosub"

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -159,6 +160,7 @@ func TestAReleaseBetweenTheRefusalAndTheSubscriptionIsNotMissed(t *testing.T) {
 }
 
 func TestWithoutPubSubAWaiterPolls(t *testing.T) {
+	fixture.Needs(t, redistest.ChannelRights)
 	s := onRedis(t)
 	fixture.Do(t, s, "ACL", "SETUSER", "nosub", "on", ">pw", "~*", "&*", "+@all", "-subscribe")
 	defer fixture.Do(t, s, "ACL", "DELUSER", "nosub")

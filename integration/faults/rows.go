@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 // what holds in most rows, in the words of the table
@@ -52,7 +53,7 @@ func Rows() []Row {
 		{Name: "Redis stopped", Promise: safe, Inject: stopRedis(0.5, 1.25)},
 		{Name: "Redis killed, empty", Promise: lose, Loses: true, Inject: restart},
 		{Name: "Redis killed, AOF", Promise: safe, Args: []string{"--appendonly", "yes", "--appendfsync", "always"}, Inject: restart},
-		{Name: "DEBUG SLEEP", Promise: safe, Args: []string{"--enable-debug-command", "yes"}, Inject: debugSleep(0.25, 1)},
+		{Name: "DEBUG SLEEP", Promise: safe, Args: redistest.DebugArgs(), Inject: debugSleep(0.25, 1)},
 		{Name: "CLIENT KILL normal", Promise: safe, Inject: clientKill("normal")},
 		{Name: "CLIENT KILL pubsub", Promise: safe, Inject: clientKill("pubsub")},
 		{Name: "CLIENT PAUSE", Promise: safe, Inject: clientPause(0.25, 1)},
@@ -72,7 +73,7 @@ func Rows() []Row {
 func Mixed() []Row {
 	return []Row{
 		{
-			Name: "mixed, no loss of data", Promise: safe, Args: []string{"--enable-debug-command", "yes"}, Rounds: 4,
+			Name: "mixed, no loss of data", Promise: safe, Args: redistest.DebugArgs(), Rounds: 4,
 			Inject: oneOf(shortHoles, resets, latency(0.01, 0.025), cuts, pubsubCut, stopRedis(0.1, 1.25), debugSleep(0.1, 1), clientKill("normal"), clientPause(0.1, 1), commands(5, "SCRIPT", "FLUSH"), maxClients),
 		},
 		{
@@ -91,7 +92,7 @@ func Soak(length time.Duration, locks int) Row {
 		return 0, nil
 	}
 	return Row{
-		Name: "soak", Promise: safe, For: length, Args: []string{"--enable-debug-command", "yes"},
+		Name: "soak", Promise: safe, For: length, Args: redistest.DebugArgs(),
 		Load: Load{Mutexes: 3, Each: 2, RW: 1, Permits: 1, Counts: 1, Shared: 1, Many: locks / processes, Throng: 6, Pause: 300 * time.Millisecond},
 		Inject: oneOf(rest, shortHoles, resets, latency(0.001, 0.002), cuts, pubsubCut, clientKill("normal"), clientKill("pubsub"),
 			commands(5, "SCRIPT", "FLUSH"), maxClients, stopRedis(0.05, 0.3), debugSleep(0.05, 0.3), clientPause(0.05, 0.3)),
@@ -374,8 +375,10 @@ func (s *scene) count(section, field string) (int, error) {
 
 // outOfMemory makes the server refuse what needs memory.
 func outOfMemory(ctx context.Context, s *scene) (int, error) {
-	if _, err := s.do("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1"); err != nil {
-		return 0, err
+	for _, setting := range [][]any{{"SET", "maxmemory-policy", "noeviction"}, {"SET", "maxmemory", "1"}} { // Redis 7 takes both at once
+		if _, err := s.do("CONFIG", setting...); err != nil {
+			return 0, err
+		}
 	}
 	sleep(ctx, s.Lease)
 	n := 0

@@ -52,7 +52,7 @@ func TestLocksOfAllSlotsAreKeptRenewed(t *testing.T) {
 func TestClientsOfAClusterExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	for _, sharded := range []bool{false, true} {
+	for _, sharded := range waysToPublish(t) {
 		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded.Context(t)

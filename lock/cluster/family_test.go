@@ -78,7 +78,7 @@ func TestTheFamilyOnACluster(t *testing.T) {
 	ctx := bounded.Context(t)
 	// MaxPoll is longer than the test: only a message can wake the waiter.
 	cfg := lock.Config{Lease: 10 * time.Minute, MaxPoll: time.Hour}
-	for _, sharded := range []bool{false, true} {
+	for _, sharded := range waysToPublish(t) {
 		a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
 		b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
 		for kind, take := range exclusive {
@@ -123,7 +123,7 @@ func TestCountersOnACluster(t *testing.T) {
 	rc := onCluster(t)
 	ctx := bounded.Context(t)
 	cfg := lock.Config{MaxPoll: time.Hour}
-	for _, sharded := range []bool{false, true} {
+	for _, sharded := range waysToPublish(t) {
 		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
 			a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
 			b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
@@ -176,7 +176,7 @@ func TestALatchOnAClusterOpensForRedissonsAwait(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
 	ctx := bounded.Context(t)
-	for _, sharded := range []bool{false, true} {
+	for _, sharded := range waysToPublish(t) {
 		c := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, lock.Config{MaxPoll: time.Hour})
 		subscribe, publish := "SUBSCRIBE", "PUBLISH"
 		if sharded {

@@ -67,6 +67,15 @@ func newClient(t *testing.T, rc *redistest.Cluster, o cluster.Options, cfg lock.
 	return fixture.Client(t, source, cfg)
 }
 
+// waysToPublish are what Options.ShardedPubSub can be with these servers.
+func waysToPublish(t *testing.T) []bool {
+	t.Helper()
+	if !fixture.Can(t, redistest.ShardedPubSub) {
+		return []bool{false}
+	}
+	return []bool{false, true}
+}
+
 // owner returns the index of the server that has the key's slot.
 func owner(t *testing.T, rc *redistest.Cluster, key string) int {
 	t.Helper()

@@ -198,7 +198,7 @@ func TestNobodyNoticesThatSlotsMove(t *testing.T) {
 func TestAWaiterIsWokenThoughTheSlotMoved(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	for _, sharded := range []bool{false, true} {
+	for _, sharded := range waysToPublish(t) {
 		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded.Context(t)

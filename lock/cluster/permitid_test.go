@@ -23,7 +23,7 @@ func TestPermitsByIDOnACluster(t *testing.T) {
 	rc := onCluster(t)
 	ctx := context.Background()
 	cfg := lock.Config{Lease: 10 * time.Minute, MaxPoll: time.Hour}
-	for _, sharded := range []bool{false, true} {
+	for _, sharded := range waysToPublish(t) {
 		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
 			a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
 			b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)

@@ -14,6 +14,7 @@ import (
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/sentinel"
 	"github.com/wheellock/wheellock/lock/topology"
@@ -112,16 +113,19 @@ func TestAReplicaIsNoMaster(t *testing.T) {
 	fixture.Do(t, server, "REPLICAOF", "127.0.0.1", "1")
 	_, err = s.GetContext(ctx)
 	require.ErrorIs(t, err, sentinel.ErrNotMaster)
-	fixture.Do(t, server, "REPLICAOF", "NO", "ONE")
+}
 
-	// Where ROLE is forbidden INFO tells.
+func TestWhereROLEIsForbiddenINFOTells(t *testing.T) {
+	t.Parallel()
+	fixture.Needs(t, redistest.ChannelRights)
+	server, ctx := fixture.Server(t), bounded.Context(t)
 	fixture.Do(t, server, "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-role")
 	poor, err := sentinel.New(sentinel.Config{
 		Master: "mymaster", Sentinels: addrs(startFake(t, server.Addr(), 1)),
 		DialOptions: []redis.DialOption{redis.DialUsername("poor"), redis.DialPassword("pw")},
 	})
 	require.NoError(t, err)
-	conn, err = poor.GetContext(ctx)
+	conn, err := poor.GetContext(ctx)
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
 	fixture.Do(t, server, "REPLICAOF", "127.0.0.1", "1")
