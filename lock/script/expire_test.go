@@ -1,0 +1,60 @@
+package script_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// older is what stands before a script to have it run as Redis 5 and 6 do with
+// lua-replicate-commands no: after TIME nothing may be written unless the script has
+// said before that its effects are replicated.
+const older = `
+local real, effects, asked = redis, false, false
+local redis = setmetatable({}, {__index = real})
+redis.replicate_commands = function()
+  effects = not asked
+  return effects
+end
+redis.pcall = function(command, ...)
+  asked = asked or command == 'time'
+  return real.pcall(command, ...)
+end
+redis.call = function(command, ...)
+  if asked and not effects then
+    error('Write commands not allowed after non deterministic commands')
+  end
+  return real.call(command, ...)
+end
+`
+
+// newer has replicate_commands no more, which Redis 7 says is of no use.
+const newer = `
+local redis = setmetatable({replicate_commands = false}, {__index = redis})
+`
+
+const write = `
+return redis.call('set', KEYS[1], ARGV[1])`
+
+func TestAScriptMayWriteThoughItAskedForTheTime(t *testing.T) {
+	s := fixture.Either(t)
+	limit := time.Now().Add(time.Hour).UnixMilli()
+	for name, before := range map[string]string{"as it is": "", "older": older, "newer": newer} {
+		reply, err := redis.String(fixture.Do(t, s, "EVAL", before+script.ExpireText+write, 1, name, "v", limit), nil)
+		require.NoError(t, err, name)
+		require.Equal(t, "OK", reply, name)
+		require.Equal(t, []byte("v"), fixture.Do(t, s, "GET", name))
+	}
+	// What stands before refuses what it should.
+	conn := fixture.Dial(t, s)
+	_, err := conn.Do("EVAL", older+"redis.pcall('time')"+write, 1, "k", "v")
+	require.ErrorContains(t, err, "not allowed after non deterministic")
+}

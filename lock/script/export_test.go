@@ -1,0 +1,4 @@
+package script
+
+// ExpireText stands before the scripts that expire.
+var ExpireText = expireText
