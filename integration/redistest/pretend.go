@@ -67,7 +67,11 @@ func pretend(ctx context.Context, program string, args []string) ([]string, erro
 			out = append(out, "--rename-command", command, "")
 		}
 	}
-	if as.Lacks(DebugSetting) != nil && is.Lacks(DebugSetting) == nil {
+	// What Redis 7 forbids by default and those before do not.
+	if as.before(7, 0) && is.Lacks(ChannelRights) == nil {
+		out = append(out, "--acl-pubsub-default", "allchannels")
+	}
+	if as.before(7, 0) && is.Lacks(DebugSetting) == nil {
 		out = append(out, "--enable-debug-command", "yes")
 	}
 	return out, nil
