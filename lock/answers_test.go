@@ -19,6 +19,7 @@ import (
 )
 
 func TestPassingAnswersAreUnknownAndRetried(t *testing.T) {
+	t.Parallel()
 	for name, state := range map[string]struct {
 		begin func(*testing.T, *redistest.Server)
 		end   []any
@@ -34,6 +35,7 @@ func TestPassingAnswersAreUnknownAndRetried(t *testing.T) {
 		"MISCONF": {breakSaves, []any{"CONFIG", "SET", "stop-writes-on-bgsave-error", "no"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := fixture.Server(t)
 			c := fixture.ClientOf(t, s, lock.Config{})
 			ctx := bounded.Context(t)
@@ -75,6 +77,7 @@ func breakSaves(t *testing.T, s *redistest.Server) {
 }
 
 func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	fixture.Needs(t, redistest.SlowLoading)
 	s := fixture.Server(t, append(redistest.DebugArgs(), "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")...)
 	c := fixture.ClientOf(t, s, lock.Config{})
@@ -176,8 +179,10 @@ func byMany(t *testing.T, n int, f func(i int) error) {
 }
 
 func TestTokensRiseOverAnEmptyRestartAndOneWithAOF(t *testing.T) {
+	t.Parallel()
 	for _, aof := range []string{"no", "yes"} {
 		t.Run("appendonly="+aof, func(t *testing.T) {
+			t.Parallel()
 			s := fixture.Server(t, "--appendonly", aof, "--appendfsync", "always")
 			c := fixture.ClientOf(t, s, lock.Config{})
 			ctx := bounded.Context(t)
@@ -263,7 +268,7 @@ func TestAServerThatMayEvictLocksIsWarnedAbout(t *testing.T) {
 // and never repeated; the outer one is the last all the same.
 func TestAnUnansweredInnerUnlockLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	s := onRedis(t)
+	s := fixture.Server(t)
 	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 100 * time.Millisecond, UnlockTimeout: 200 * time.Millisecond})
 	for _, repeated := range []string{"", "before", "after"} {

@@ -18,6 +18,7 @@ import (
 
 // The lines of the README, as the servers of each version take them.
 func TestTheFamilyNeedsNoMoreThanREADMESays(t *testing.T) {
+	t.Parallel()
 	ofREADME := func(string) bool { return true }
 	for version, test := range map[string]struct {
 		args  []string // make a newer server what it is
@@ -33,6 +34,7 @@ func TestTheFamilyNeedsNoMoreThanREADMESays(t *testing.T) {
 		}, redistest.Users},
 	} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			fixture.Needs(t, test.needs)
 			if !fixture.Can(t, redistest.ChannelRights) {
 				test.args = nil // it is 6.0

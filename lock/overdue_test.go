@@ -139,6 +139,7 @@ func TestACallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
 
 // TestTheTryOfACallWhoseDeadlineIsOverIsBounded: its outcome is unknown then.
 func TestTheTryOfACallWhoseDeadlineIsOverIsBounded(t *testing.T) {
+	t.Parallel()
 	s := fixture.Server(t)
 	bg := bounded.Context(t)
 	over, cancel := context.WithTimeout(bg, 0)

@@ -102,6 +102,7 @@ func TestManyTriesOfOneOwnerOnAnotherOnesLockAreAllRefused(t *testing.T) {
 // TestATryThatWaitsForAnotherOfItsOwnerEndsWithItsContext: the other's answer may
 // never come.
 func TestATryThatWaitsForAnotherOfItsOwnerEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	s := fixture.Server(t)
 	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 3 * time.Second})

@@ -50,8 +50,10 @@ func endless(t *testing.T, s *redistest.Server) []string {
 }
 
 func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
+	t.Parallel()
 	for _, right := range []string{"-pexpire", "-pttl"} {
 		t.Run(right, func(t *testing.T) {
+			t.Parallel()
 			s := fixture.Server(t)
 			c := userOf(t, s, "u", lock.Config{}, right)
 			ctx := bounded.Context(t)
@@ -115,8 +117,10 @@ func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
 }
 
 func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
+	t.Parallel()
 	for _, right := range []string{"-hexists", "-pexpire", "-pttl", "-zscore", "-zadd", "-evalsha"} {
 		t.Run(right, func(t *testing.T) {
+			t.Parallel()
 			s := fixture.Server(t)
 			var out fixture.Log
 			cfg := lock.Config{Lease: 2 * time.Second, Logger: out.Logger()}
@@ -160,6 +164,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 
 // TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers: the user may use some keys.
 func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
+	t.Parallel()
 	s := fixture.Server(t)
 	c := userOf(t, s, "u", lock.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
 	ctx := bounded.Context(t)
@@ -194,6 +199,7 @@ func TestABusyLockNeedsNoOtherKeyThanItsOwn(t *testing.T) {
 }
 
 func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
+	t.Parallel()
 	s := fixture.Server(t)
 	for kind := range map[string]bool{"mutex": true, "fair": true, "read": true, "write": true, "permits": true, "semaphore": true, "latch": true, "force": true} {
 		var out fixture.Log

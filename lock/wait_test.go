@@ -236,6 +236,7 @@ func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *test
 }
 
 func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	s := fixture.Server(t)
 	var log fixture.Log
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour, Logger: log.Logger()})
