@@ -14,6 +14,9 @@ import (
 // explored writes a copy of the package, changed by edits, in which every operation on shared memory is a point where
 // its goroutine can be held up, and runs the exploration in testdata/explore on it.
 func explored(t *testing.T, edits ...string) (string, error) {
+	if testing.Short() {
+		t.Skip("it takes long, and neither the race detector nor another Go changes what there is to be found")
+	}
 	dir := t.TempDir()
 	edits = append([]string{
 		`"sync"`, `"explored/sync"`,
