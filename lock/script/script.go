@@ -86,7 +86,7 @@ var (
 	Acquire = minting("acquire", acquireText, "c079c04ed6f59053da1e1b81c1a1076e33e5ddeb")
 	Reenter = expiring("reenter", reenterText, "4acc00306e121ee48764672de4773ad5e62d7393")
 	Release = &Script{"release", releaseText, "4e95e5f00349e31928aebab762328be9a8022974", false}
-	Handoff = minting("handoff", handoffText, "cf1bb91e221a571d95e89abcbf7f5c745d4f5a02")
+	Handoff = minting("handoff", handoffText, "e6a01273766a077132ae4b9655187d8233d610e4")
 	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba", false}
 	Guard   = expiring("guard", guardText, "cd0a71f93b05a9bcdae67415d856baec8f2ac7e9")
 	Inspect = &Script{"inspect", inspectText, "2886b82180fba8066dab35a8bcc021aa28560d52", false}

@@ -132,6 +132,9 @@ func handoff(x *exec) any {
 	if !repeated && !x.has(key, old) {
 		return no(0, x.pttl(key))
 	}
+	if len(x.keys) > 1 {
+		x.lastToken(x.keys[1]) // it may be refused
+	}
 	if channel := x.arg(6); channel != "" && !repeated {
 		told, wait := x.publish(channel, "0"), int64(0)
 		if len(x.keys) > 2 {

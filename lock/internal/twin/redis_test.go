@@ -495,6 +495,13 @@ func TestARefusedScriptChangesNothing(t *testing.T) {
 			[]put{{lines[0], hash, field}, {lines[1], text, "5"}},
 			call{script: script.FairForce, keys: lines[:2], args: []string{"channel", "publish", field}},
 		},
+		"a run of hand-overs ends, and the counter of tokens is no text": {
+			[]put{{name, hash, field}, {keys.Counter, hash, "7"}},
+			call{
+				script: script.Handoff, keys: []string{name, keys.Counter},
+				args: []string{field, other, "100000", "1", "0", "channel", "0", "publish", "5", "0"},
+			},
+		},
 	} {
 		t.Run(story, func(t *testing.T) {
 			r := newBoth(t, conn, heard)
