@@ -52,6 +52,21 @@ func (s story) checked(t *testing.T, row Row) *checks {
 	return &checks{history: s.history, lease: testLease, row: row, dir: t.TempDir()}
 }
 
+// TestAHoldHasTheFieldOfALaterOne: a call that began first may be handed the mutex by
+// one that began after it, and then has the field that the later one made.
+func TestAHoldHasTheFieldOfALaterOne(t *testing.T) {
+	s := story{newHistory()}
+	s.hold(2, 7, 0, 50, 2000, 300)
+	s.hold(2, 4, 0, 60, 2000, 301) // handed on by 7
+	require.Equal(t, int64(7), s.open[name{2, 4}].field)
+	s.free(2, 4, 70)
+	require.Equal(t, ms(71), s.ended[2][4])
+	require.Equal(t, ms(71), s.ended[2][7])
+	s.lost(2, 7, 65) // what is heard late
+	s.free(2, 7, 68)
+	require.Equal(t, ms(71), s.ended[2][7], "the field was renewed until then")
+}
+
 // TestEachCheckRefutesWhatItIsThereFor has a history for each, and good ones
 // that look alike.
 func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {

@@ -283,10 +283,10 @@ func (hy *history) isOver(n name, at stamp) {
 	h.over = at
 	hy.dirty[hy.line(h.key)] = true
 	ends := hy.ended[n.proc]
-	if missing := int(n.id) + 1 - len(ends); missing > 0 {
+	if missing := int(max(n.id, h.field)) + 1 - len(ends); missing > 0 { // one that began later may have made the field
 		ends = append(ends, make([]stamp, missing)...)
 	}
-	ends[n.id] = h.renewable()
+	ends[n.id] = max(ends[n.id], h.renewable())
 	ends[h.field] = max(ends[h.field], ends[n.id]) // the last that has a field is the last that it is renewed for
 	hy.ended[n.proc] = ends
 }
