@@ -36,9 +36,8 @@ func (a *attempt) field() string {
 
 // request is the acquire script with its arguments.
 func (a *attempt) request(f string) command {
-	fields := a.c.orphans.fields(a.kind, a.name)
-	cmd := a.kind.rules().(mutexRules).acquire(a, f, len(fields) > 0)
-	for _, owed := range fields {
+	cmd := a.kind.rules().(mutexRules).acquire(a, f)
+	for _, owed := range a.c.orphans.fields(a.kind, a.name) {
 		cmd.args = append(cmd.args, owed)
 	}
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"math/big"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -49,6 +50,47 @@ func TestPasswordAndDatabaseOfThePoolsDialAreUsed(t *testing.T) {
 		require.NotErrorIs(t, err, lock.ErrNotAcquired)
 		require.Regexp(t, "NOAUTH|WRONGPASS", err.Error())
 		fixture.CloseNow(c)
+	}
+}
+
+// TestWhoHasNotLoggedInIsToldSo, by one error, whatever is asked for: a server that wants
+// a password says something else of requests with many arguments.
+func TestWhoHasNotLoggedInIsToldSo(t *testing.T) {
+	onRedis(t)
+	s := fixture.Start(t, redistest.Options{Password: "secret"})
+	for _, replicas := range []int{0, 1} {
+		var log fixture.Log
+		c := fixture.Client(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, s.Network(), s.Addr())
+		}}, lock.Config{Replicas: replicas, Logger: log.Logger()})
+		asks := map[string]func(context.Context) error{
+			"semaphore": func(ctx context.Context) error { return c.Semaphore("semaphore").Acquire(ctx, 1) },
+			"latch":     c.CountDownLatch("latch").Wait,
+			"permits": func(ctx context.Context) error {
+				_, err := c.PermitSemaphore("permits").Acquire(ctx, 1)
+				return err
+			},
+		}
+		for kind, mu := range kinds(c, "m") {
+			asks[kind] = func(ctx context.Context) error {
+				_, err := mu.Lock(ctx)
+				return err
+			}
+			asks[kind+" force"] = func(ctx context.Context) error {
+				_, err := mu.ForceUnlock(ctx)
+				return err
+			}
+		}
+		for kind, ask := range asks {
+			err := ask(bounded.Context(t)) // Lock does not wait for a password
+			require.ErrorContains(t, err, "Redis refused: NOAUTH Authentication required.: log in: ", kind)
+			require.ErrorContains(t, err, "redis://:password@host", kind)
+			require.ErrorContains(t, err, "redis.DialPassword", kind)
+			require.NotErrorIs(t, err, lock.ErrUnknown, kind)
+		}
+		require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
+		require.Contains(t, log.String(), "lock: no connection to Redis")
+		require.NotContains(t, log.String(), "connected to Redis again")
 	}
 }
 

@@ -325,12 +325,16 @@ func redisError(op, name string, err error) error {
 	case pipe.WrongType(err):
 		e.advice = otherName
 	case says("NOAUTH", "WRONGPASS", "invalid password"):
-		e.advice = "dial with a user and password that it knows"
+		e.advice = logIn
 	case says("NOPERM", "ACL failure", "can't run this command", "can't access at least one"):
 		e.advice = "give its user the rights that README.md lists"
 	}
 	return e
 }
+
+// logIn is what to do where a password is missing or wrong.
+const logIn = "log in: give the password in the URL (redis://:password@host, redis://user:password@host), or to what the pool or the " +
+	"Topology dials with (redis.DialPassword, redis.DialUsername)"
 
 // otherName is what to do about a key that is ErrNotALock.
 const otherName = "use another name, or a Config.KeyPrefix"

@@ -13,7 +13,7 @@ import (
 // count} under its name. With or without a counter of its own.
 type mutexes struct{}
 
-func (mutexes) acquire(a *attempt, field string, owes bool) command {
+func (mutexes) acquire(a *attempt, field string) command {
 	counter, least := a.c.scripts.counterOf(a.kind, a.name)
 	cmd := command{script: script.Acquire, keys: 2, args: []any{a.name, counter}}
 	again := time.Duration(0)
@@ -21,11 +21,7 @@ func (mutexes) acquire(a *attempt, field string, owes bool) command {
 		cmd.keys, again = 3, w.again
 		cmd.args = append(cmd.args, keys.Polls(a.name))
 	}
-	cmd.args = append(cmd.args, field, ms(a.lease), least)
-	// A user who has not logged in may send ten words: more, and Redis says something else.
-	if more := a.more(); more > 0 || again > 0 || owes {
-		cmd.args = append(cmd.args, more, ms(again))
-	}
+	cmd.args = append(cmd.args, field, ms(a.lease), least, a.more(), ms(again))
 	return cmd
 }
 

@@ -41,9 +41,8 @@ type mutexRules interface {
 	rules
 	// take takes the lock, or waits for it if the caller does.
 	take(ctx context.Context, m *Mutex, a *attempt) (*Held, error)
-	// acquire is the script that takes the lock, but for the fields that are owed, if the
-	// attempt owes any.
-	acquire(a *attempt, field string, owes bool) command
+	// acquire is the script that takes the lock, but for the fields that are owed.
+	acquire(a *attempt, field string) command
 	// held is the hold that an owner has, and could re-enter, or nil.
 	held(t *tables, name string, o owner) *hold
 	// channel is where waiters are told of a release.

@@ -72,7 +72,7 @@ func (rwLocks) force(s *scripts, name string) (command, string) {
 // readers are the rules of the lock for reading.
 type readers struct{ rwLocks }
 
-func (readers) acquire(a *attempt, field string, _ bool) command {
+func (readers) acquire(a *attempt, field string) command {
 	c, writer, wait := a.c, "", 1
 	if h := c.tables.sharedHold(a.name, a.owner, writeKind); h != nil {
 		writer = h.field()
@@ -113,7 +113,7 @@ func (readers) orphanOutlived(h *hold, why Reason) {
 // writers are the rules of the lock for writing.
 type writers struct{ rwLocks }
 
-func (writers) acquire(a *attempt, field string, _ bool) command {
+func (writers) acquire(a *attempt, field string) command {
 	announce := int64(0)
 	if a.writer != "" {
 		announce = ms(announcement(a.c.cfg))

@@ -125,7 +125,7 @@ func TestEveryVersionsWordsAreUnderstood(t *testing.T) {
 func advice(refusal string) string {
 	switch {
 	case strings.Contains(strings.ToLower(refusal), "pass") || strings.HasPrefix(refusal, "NOAUTH"):
-		return ": dial with a user and password that it knows$"
+		return ": log in: .*redis.DialPassword"
 	case strings.Contains(refusal, "permission") || strings.Contains(refusal, "executing the script can't"):
 		return ": give its user the rights that README.md lists$"
 	}

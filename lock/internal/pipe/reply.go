@@ -50,6 +50,12 @@ func Definite(err error) bool {
 	return true
 }
 
+// LoggedOut reports whether err says that the server wants a password first.
+func LoggedOut(err error) bool {
+	reply, ok := err.(redis.Error)
+	return ok && hasWord(string(reply), "NOAUTH")
+}
+
 // WrongType reports whether err says that the key is of another type.
 func WrongType(err error) bool { return hasWord(err.Error(), "WRONGTYPE") }
 

@@ -28,18 +28,28 @@ const askAgain = time.Minute
 // DialTimed is Dial of a connection that knows the server's clock, if the server tells.
 // One that refuses, ends two connections because of the question, or twice says nothing
 // to it, is not asked again for a minute. The first of those silences fails the dial,
-// because a server that hangs says nothing either.
+// because a server that hangs says nothing either. One that wants a password first
+// fails the dial too: it answers requests with many arguments by an error that
+// does not say so.
 func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
 	for try := 0; ; try++ {
-		conn, epoch, err := s.Dial(ctx, bound)
+		conn, epoch, err := s.dialSilently(ctx, bound)
 		if err != nil {
+			s.reached(err)
 			return pipe.Connection{}, err
 		}
 		dialed := pipe.Connection{Conn: conn, Epoch: epoch}
 		if s.clock.isSilent() {
+			s.reached(nil)
 			return dialed, nil
 		}
 		reply, sent, unsaid, failed := s.askTime(ctx, conn)
+		if pipe.LoggedOut(failed) {
+			conn.Close()
+			s.reached(failed)
+			return pipe.Connection{}, failed
+		}
+		s.reached(nil)
 		server, err := pipe.TimeOf(reply, failed)
 		_, refused := failed.(redis.Error)
 		switch {
@@ -81,7 +91,7 @@ func (s *Server) askTime(ctx context.Context, conn redis.Conn) (reply any, sent 
 		return reply, sent, false, err
 	}
 	if _, err := pipe.RoundTrip(ctx, conn, "PING"); err != nil {
-		if _, refused := err.(redis.Error); !refused {
+		if _, refused := err.(redis.Error); !refused || pipe.LoggedOut(err) {
 			return nil, time.Time{}, false, err
 		}
 	}

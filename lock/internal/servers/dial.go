@@ -16,12 +16,18 @@ import (
 // the epoch afterwards. No more dials than bound says are left behind; those to a
 // server that s stood for before do not count.
 func (s *Server) Dial(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
+	conn, epoch, err := s.dialSilently(ctx, bound)
+	s.reached(err)
+	return conn, epoch, err
+}
+
+// dialSilently is Dial that leaves it to the caller to call reached.
+func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
 	epoch := s.epoch.Load()
 	if s == s.router.unknown {
 		return nil, epoch, s.router.noServer()
 	}
 	conn, err := bound.Dial(ctx, epoch, s.dial)
-	s.reached(err)
 	if err == nil && s.epoch.Load() != epoch {
 		conn.Close()
 		conn, err = nil, pipe.ErrReplaced
@@ -48,6 +54,9 @@ func (s *Server) dial(ctx context.Context) (redis.Conn, error) {
 // server, once until there is one: a Lock whose context has no end would wait for
 // it in silence.
 func (s *Server) reached(err error) {
+	if err == pipe.ErrReplaced {
+		err = nil // the old one was
+	}
 	s.noteAddress(err)
 	switch {
 	case err == nil && s.unreached.Swap(false):
@@ -55,7 +64,7 @@ func (s *Server) reached(err error) {
 	case err == nil:
 	case s.ctx.Err() != nil, errors.Is(err, context.Canceled): // it is not the server that has ended the dial
 	case !s.unreached.Swap(true):
-		s.router.cfg.Logger.Warn("lock: no connection to Redis, what waits for it tries on: see that it runs, and at this address",
+		s.router.cfg.Logger.Warn("lock: no connection to Redis, what waits for it tries on: see that it runs, at this address, and with this password",
 			"server", s.Address(), "error", err)
 	}
 }

@@ -88,5 +88,5 @@
 // A connection for commands or renewal asks for the server's time first, by which
 // requests expire (package pipe). A server that does not tell is used without
 // limits; one that ends two connections because of the question is not asked for a
-// minute.
+// minute. The dial fails if the answer is that a password is wanted.
 package servers
