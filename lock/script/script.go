@@ -81,6 +81,9 @@ var uptimeText string
 //go:embed token.lua
 var tokenText string
 
+//go:embed check.lua
+var checkText string
+
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
 	Acquire = minting("acquire", acquireText, "c079c04ed6f59053da1e1b81c1a1076e33e5ddeb")
@@ -93,9 +96,10 @@ var (
 	Renew   = expiring("renew", renewText, "c9177b7ad8a5b6ddff0c6a0fdc01c643df85898f")
 	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e", false}
 	Token   = minting("token", tokenText, "30330c814ed7aaf997e014a8a23a58f2ecc91490")
+	Check   = &Script{"check", checkText, "bd0e22dc9f05b0e9d51b3dbdcb336af59a7d1c09", false}
 )
 
 // All returns every script of the package.
 func All() []*Script {
-	return append([]*Script{Acquire, Reenter, Release, Handoff, Force, Guard, Inspect, Renew, Uptime, Token}, family()...)
+	return append([]*Script{Acquire, Reenter, Release, Handoff, Force, Guard, Inspect, Renew, Uptime, Token, Check}, family()...)
 }

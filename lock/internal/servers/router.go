@@ -97,6 +97,16 @@ func (r *Router) Send(ctx context.Context, key string, req *pipe.Request) {
 	s.Put(req)
 }
 
+// Known waits for the first Layout, as long as ctx allows, and returns why no server is
+// known after it; nil if some is.
+func (r *Router) Known(ctx context.Context) error {
+	r.await(ctx)
+	if r.single == nil && len(r.Servers()) == 0 {
+		return r.noServer()
+	}
+	return nil
+}
+
 // Close ends the Router's goroutines and connections, and returns when no goroutine
 // of it runs. From then on, what is put at a server that was open fails with why, and
 // at others with ErrNoServer. It may be called again.

@@ -1,0 +1,165 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/wheellock/wheellock/lock/internal/diagnosis"
+	"github.com/wheellock/wheellock/lock/internal/servers"
+)
+
+// Check tries every command, right and setting that the client needs, on every master
+// that has its locks, and returns one error that lists all that is missing, each with
+// what to do; nil if nothing is. Call it when a program starts: it says at once what
+// would otherwise come up when a lock is first released, renewed or waited for.
+//
+// It takes some 30 round trips to each server, all servers at once, on two connections of
+// its own that it closes. Each round trip is bounded by Config.IOTimeout; a server that
+// does not answer two of them is not asked further. It is not for a probe of health that
+// runs every few seconds: use Mutex.Inspect there, of any name, which is one round trip.
+//
+// What it writes is one string per server, under Config.KeyPrefix, "wheellock_check:" and
+// a UUID. The script that writes it also removes it, so nothing remains if ctx ends, or
+// something else fails, in the middle. Only a user without the right to DEL leaves it,
+// for 10 s. A message is published on the channels that belong to that name, where nobody
+// listens but the Check. So Check may be called at any time, by many clients at once, and
+// disturbs no lock.
+//
+// A problem is a right or a command that README.md lists as needed, a server that cannot
+// take locks (a replica, a full memory), that removes keys when its memory is full, that
+// is a node of a Cluster unknown to the client, or that is a proxy which spreads keys.
+// What is only advisable, and what could not be found out, is no error: Config.Logger
+// gets it at level info, once per call and server.
+//
+// The error unwraps to what the servers, or their connections, said. It is ErrUnknown
+// if some server was not reached or did not answer, ErrClosed if the client is closed,
+// and the error of ctx, with its cause, if that ended first.
+func (c *Client) Check(ctx context.Context) error {
+	id := newUUID()
+	if !c.tables.begin(id, true) {
+		return closedError("Check")
+	}
+	defer c.tables.end(id)
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)() // Close has given up waiting
+
+	e := &checkError{}
+	checks, err := c.checks(asking, c.key("wheellock_check:"+id))
+	if err != nil {
+		e.add("", diagnosis.Finding{Text: "no server is known that has the locks: see that the addresses are right and the servers run",
+			Errs: []error{&UnknownError{Op: "check", Name: id, Err: err}}})
+	}
+	var wg sync.WaitGroup
+	for _, ck := range checks {
+		wg.Go(func() { ck.run(asking) })
+	}
+	wg.Wait()
+	for _, ck := range checks {
+		problems, advice := ck.report.Findings()
+		for _, p := range problems {
+			e.add(ck.label(), p)
+		}
+		for _, a := range advice {
+			args := []any{"server", ck.server.Address(), "advice", a.Text}
+			if err := errors.Join(a.Errs...); err != nil {
+				args = append(args, "error", onOneLine(err))
+			}
+			c.cfg.Logger.Info("lock: Check has advice", args...)
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		e.ended = newWaitError(ctx, "Check", nil)
+	case c.ctx.Err() != nil:
+		e.ended = closedError("Check")
+	case len(e.problems) == 0:
+		return nil
+	}
+	return e
+}
+
+// label says which of several servers it is.
+func (ck *check) label() string {
+	if ck.c.topology == nil {
+		return ""
+	}
+	return ck.server.Address()
+}
+
+// checks are the servers to be checked, each with the name of a lock that it has.
+func (c *Client) checks(ctx context.Context, name string) ([]*check, error) {
+	if !c.scripts.traits.Slots {
+		return []*check{newCheck(c, c.router.Server(name), name)}, nil
+	}
+	if err := c.router.Known(ctx); err != nil {
+		return nil, err
+	}
+	var checks []*check
+	seen := make(map[*servers.Server]bool)
+	// A prefix with a hash tag puts all locks into one slot. Otherwise so many names reach
+	// each master that has more than a few slots.
+	for i := range 1 << 16 {
+		name := fmt.Sprintf("%s:%d", name, i)
+		if s := c.router.Server(name); !seen[s] {
+			seen[s] = true
+			checks = append(checks, newCheck(c, s, name))
+		}
+	}
+	slices.SortFunc(checks, func(a, b *check) int { return cmp.Compare(a.server.Name(), b.server.Name()) })
+	return checks, nil
+}
+
+// checkError is what Check found.
+type checkError struct {
+	problems []string
+	errs     []error
+	ended    error // the Check ended before it had asked everything
+}
+
+func (e *checkError) add(server string, p diagnosis.Finding) {
+	if server != "" {
+		p.Text = server + ": " + p.Text
+	}
+	if err := errors.Join(p.Errs...); err != nil {
+		// The first is like the others.
+		p.Text += fmt.Sprintf(" (%s)", strings.TrimPrefix(onOneLine(p.Errs[0]), "lock: "))
+	}
+	e.problems = append(e.problems, p.Text)
+	e.errs = append(e.errs, p.Errs...)
+}
+
+func (e *checkError) Error() string {
+	var b strings.Builder
+	b.WriteString("lock: Check found ")
+	switch n := len(e.problems); {
+	case n == 0:
+		b.WriteString("no problem")
+	case n == 1:
+		b.WriteString("a problem")
+	default:
+		fmt.Fprintf(&b, "%d problems", n)
+	}
+	if e.ended != nil {
+		fmt.Fprintf(&b, " before it ended: %s", whatOf(e.ended))
+	}
+	if len(e.problems) > 0 {
+		b.WriteString(":")
+	}
+	for _, p := range e.problems {
+		b.WriteString("\n  - " + p)
+	}
+	return b.String()
+}
+
+func (e *checkError) Unwrap() []error {
+	if e.ended != nil {
+		return append([]error{e.ended}, e.errs...)
+	}
+	return e.errs
+}

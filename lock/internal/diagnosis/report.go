@@ -1,0 +1,224 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Finding is one thing that is missing or dangerous, and what to do.
+type Finding struct {
+	Text string
+	Errs []error // what the server, or the connection, said; perhaps none
+}
+
+// Report collects the answers of one server. Its zero value is empty.
+type Report struct {
+	problems []Finding
+	advice   []Finding
+	groups   [groups]rights
+	told     map[string]bool // states that are among the problems
+}
+
+// rights are what a user has of one group, and what is missing.
+type rights struct {
+	commands, keys, channels kind
+}
+
+// kind is one kind of rights.
+type kind struct {
+	had    int      // so many are not missing
+	lacks  []string // in the order in which they were tried
+	absent []string // the server has no such command
+	errs   []error
+}
+
+func (k *kind) lack(name string, err error) {
+	if !slices.Contains(k.lacks, name) {
+		k.lacks = append(k.lacks, name)
+		k.errs = append(k.errs, err)
+	}
+}
+
+// Problem adds a problem.
+func (r *Report) Problem(text string, errs ...error) {
+	r.problems = append(r.problems, Finding{text, errs})
+}
+
+// Advice adds advice.
+func (r *Report) Advice(text string, errs ...error) { r.advice = append(r.advice, Finding{text, errs}) }
+
+// State reports whether err says that the server is in a state in which it refuses, and
+// notes it once.
+func (r *Report) State(err error) bool {
+	text := stateOf(err)
+	if text == "" {
+		return false
+	}
+	if !r.told[text] {
+		if r.told == nil {
+			r.told = make(map[string]bool)
+		}
+		r.told[text] = true
+		r.Problem(text, err)
+	}
+	return true
+}
+
+// Command notes what a command was answered, and reports whether it was carried out, or
+// would have been.
+func (r *Report) Command(g Group, name string, err error) bool {
+	rs := &r.groups[g]
+	switch meaningOf(err) {
+	case noCommand:
+		rs.commands.lack(name, err)
+	case noKey: // the key is asked for by itself
+		rs.commands.had++
+		return false
+	case unknown:
+		rs.commands.absent = append(rs.commands.absent, name)
+		rs.commands.errs = append(rs.commands.errs, err)
+	case state:
+		r.State(err)
+	case unanswered:
+	default:
+		rs.commands.had++
+		return true
+	}
+	return false
+}
+
+// Key notes what a script was answered that has that key.
+func (r *Report) Key(k Key, err error) bool {
+	rs := &r.groups[k.Group]
+	switch meaningOf(err) {
+	case noKey:
+		rs.keys.lack(k.Name, err)
+	case state:
+		r.State(err)
+	case fine:
+		rs.keys.had++
+		return true
+	}
+	return false
+}
+
+// Channel notes what a command was answered that is about that channel.
+func (r *Report) Channel(k Key, command string, err error) {
+	switch rs := &r.groups[k.Group]; meaningOf(err) {
+	case noChannel:
+		r.Command(k.Group, command, nil)
+		rs.channels.lack(k.Name, err)
+	case fine:
+		r.Command(k.Group, command, nil)
+		rs.channels.had++
+	default:
+		// The command belongs to all that publish.
+		r.Command(Core, command, err)
+	}
+}
+
+// Tried reads the answer of script check: what it said of SET, and of calls.
+func (r *Report) Tried(calls []Call, answers []any) {
+	if len(answers) == 0 {
+		r.Problem("it answered a script with nothing: see that what stands before it is no proxy that changes answers")
+		return
+	}
+	set := errorOf(answers[0])
+	r.Command(Core, "set", set)
+	answers = answers[1:]
+	if len(answers) != len(calls) { // nothing may be written, or not be removed
+		for _, answer := range answers {
+			r.Command(Core, "del", errorOf(answer))
+		}
+		if len(r.problems) == 0 {
+			r.Problem("the other rights were not tried, because nothing can be written and removed: give the user set and del first", set)
+		}
+		return
+	}
+	for i, call := range calls {
+		err := errorOf(answers[i])
+		switch {
+		case call.Channel != "":
+			r.Channel(Key{call.Group, call.Channel}, call.Command(), err)
+		case meaningOf(err) == undetermined:
+			r.Problem("its lua-replicate-commands is no, so renewals and releases are refused: set lua-replicate-commands yes", err)
+		case !call.Undetermined:
+			r.Command(call.Group, call.Command(), err)
+		}
+	}
+}
+
+// errorOf is what a part of an answer is if it is an error.
+func errorOf(answer any) error {
+	err, _ := answer.(error)
+	return err
+}
+
+// Findings returns the problems, and the advice.
+func (r *Report) Findings() (problems, advice []Finding) {
+	problems, advice = slices.Clone(r.problems), slices.Clone(r.advice)
+	core, family := &r.groups[Core], &r.groups[Family]
+	problems = append(problems, core.findings("")...)
+	const objects = "FairMutex, FencedMutex, RWMutex, semaphores and latches"
+	if family.meant() {
+		problems = append(problems, family.findings(" (for "+objects+")")...)
+	} else {
+		advice = append(advice, Finding{"the user has the rights that Mutex, MultiLock and RedLock need, not those for " + objects +
+			": if you use these, give it the second list of README.md", nil})
+	}
+	return problems, advice
+}
+
+// meant reports whether the user seems to be meant to have the group.
+func (rs *rights) meant() bool {
+	none := func(k kind) bool { return k.had == 0 && len(k.lacks) > 0 }
+	return !none(rs.commands) && !none(rs.keys)
+}
+
+// findings say what is missing. what says for what it is needed.
+func (rs *rights) findings(what string) (found []Finding) {
+	list := func(mark string, names []string) string { return " " + mark + strings.Join(names, " "+mark) }
+	if k := &rs.commands; len(k.lacks) > 0 {
+		found = append(found, Finding{fmt.Sprintf("the user may not run %s%s: give it the right, ACL SETUSER <user>%s",
+			strings.Join(k.lacks, ", "), what, list("+", marks(k.lacks))), k.errs})
+	}
+	if k := &rs.commands; len(k.absent) > 0 {
+		found = append(found, Finding{fmt.Sprintf("it does not know %s%s: use Redis 5 or newer, without a proxy that keeps commands back, "+
+			"and see that the command is not renamed", strings.Join(k.absent, ", "), what), k.errs})
+	}
+	if k := &rs.keys; len(k.lacks) > 0 {
+		found = append(found, Finding{fmt.Sprintf("the user may not use keys such as %s%s: give it the patterns of keys that README.md lists, "+
+			"for the Config.KeyPrefix of this client", strings.Join(k.lacks, ", "), what), k.errs})
+	}
+	if k := &rs.channels; len(k.lacks) > 0 {
+		found = append(found, Finding{fmt.Sprintf("the user may not use channels such as %s%s: give it the patterns of channels that README.md lists",
+			strings.Join(k.lacks, ", "), what), k.errs})
+	}
+	return found
+}
+
+// marks are commands as ACL SETUSER wants them.
+func marks(commands []string) []string {
+	marks := make([]string, len(commands))
+	for i, c := range commands {
+		marks[i] = strings.ReplaceAll(c, " ", "|")
+	}
+	return marks
+}
+
+// Refused is Command, but reports whether the server has refused for want of a right.
+func (r *Report) Refused(g Group, name string, err error) bool {
+	if meaningOf(err) != noCommand {
+		return false
+	}
+	r.Command(g, name, err)
+	return true
+}
+
+// Untried notes that no script could be run, so that most of the rights were not tried.
+func (r *Report) Untried(err error) {
+	if !r.State(err) {
+		r.Problem("no script can be run, so the other rights were not tried: see to what it says, and check again", err)
+	}
+}
