@@ -18,9 +18,9 @@ import (
 // what to do; nil if nothing is. Call it when a program starts: it says at once what
 // would otherwise come up when a lock is first released, renewed or waited for.
 //
-// It takes some 30 round trips to each server, all servers at once, on two connections of
-// its own that it closes. Each round trip is bounded by Config.IOTimeout; a server that
-// does not answer two of them is not asked further. It is not for a probe of health that
+// It takes some 35 round trips to each server, one after the other, and asks all servers
+// at once, over connections of its own. Each round trip is bounded by Config.IOTimeout; a server that
+// does not answer two in a row is not asked further. It is not for a probe of health that
 // runs every few seconds: use Mutex.Inspect there, of any name, which is one round trip.
 //
 // What it writes is one string per server, under Config.KeyPrefix, "wheellock_check:" and
@@ -75,9 +75,12 @@ func (c *Client) Check(ctx context.Context) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		e.ended = newWaitError(ctx, "Check", nil)
+		e.ended = []error{ctx.Err()}
+		if cause := context.Cause(ctx); cause != ctx.Err() {
+			e.ended = append(e.ended, cause)
+		}
 	case c.ctx.Err() != nil:
-		e.ended = closedError("Check")
+		e.ended = []error{ErrClosed}
 	case len(e.problems) == 0:
 		return nil
 	}
@@ -119,15 +122,14 @@ func (c *Client) checks(ctx context.Context, name string) ([]*check, error) {
 type checkError struct {
 	problems []string
 	errs     []error
-	ended    error // the Check ended before it had asked everything
+	ended    []error // why the Check has not asked everything; empty if it has
 }
 
 func (e *checkError) add(server string, p diagnosis.Finding) {
 	if server != "" {
 		p.Text = server + ": " + p.Text
 	}
-	if err := errors.Join(p.Errs...); err != nil {
-		// The first is like the others.
+	if len(p.Errs) > 0 { // the others are like the first
 		p.Text += fmt.Sprintf(" (%s)", strings.TrimPrefix(onOneLine(p.Errs[0]), "lock: "))
 	}
 	e.problems = append(e.problems, p.Text)
@@ -145,8 +147,8 @@ func (e *checkError) Error() string {
 	default:
 		fmt.Fprintf(&b, "%d problems", n)
 	}
-	if e.ended != nil {
-		fmt.Fprintf(&b, " before it ended: %s", whatOf(e.ended))
+	if len(e.ended) > 0 {
+		fmt.Fprintf(&b, " before it ended: %s", saidOf(e.ended))
 	}
 	if len(e.problems) > 0 {
 		b.WriteString(":")
@@ -158,8 +160,5 @@ func (e *checkError) Error() string {
 }
 
 func (e *checkError) Unwrap() []error {
-	if e.ended != nil {
-		return append([]error{e.ended}, e.errs...)
-	}
-	return e.errs
+	return append(e.ended[:len(e.ended):len(e.ended)], e.errs...)
 }

@@ -1,22 +1,398 @@
 package lock_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/script"
 )
 
-func TestCheckFindsNothingWrongWithAServerThatIsRight(t *testing.T) {
+// problems are the lines of an error of Check.
+func problems(t *testing.T, err error) []string {
+	t.Helper()
+	require.Error(t, err)
+	lines := strings.Split(err.Error(), "\n  - ")
+	require.Regexp(t, `^lock: Check found (a problem|[0-9]+ problems|no problem)( before it ended: .*)?:?$`, lines[0])
+	return lines[1:]
+}
+
+// onlyProblem is the one that Check found.
+func onlyProblem(t *testing.T, err error) string {
+	t.Helper()
+	found := problems(t, err)
+	require.Len(t, found, 1, err.Error())
+	return found[0]
+}
+
+func TestCheckFindsNothingWrongAndLeavesNothing(t *testing.T) {
+	real := fixture.Server(t)
+	for name, s := range map[string]*redistest.Server{"real": real, "in memory": fixture.Mini(t), "virtual": fixture.Virtual(t)} {
+		t.Run(name, func(t *testing.T) {
+			var log fixture.Log
+			c := fixture.ClientOf(t, s, lock.Config{Logger: log.Logger()})
+			ctx := bounded.Context(t)
+			held := fixture.Hold(t, c.Mutex("m").Lock)
+			keys := fixture.Keys(t, s, "*")
+			for range 2 {
+				require.NoError(t, c.Check(ctx))
+			}
+			require.ElementsMatch(t, keys, fixture.Keys(t, s, "*"))
+			require.NoError(t, held.Unlock(ctx))
+			require.NotContains(t, log.String(), "WARN")
+			require.Contains(t, log.String(), `level=INFO msg="lock: Check has advice"`)
+			if s == real {
+				require.Contains(t, log.String(), "appendonly yes")
+			} else { // which tells little
+				require.Contains(t, log.String(), "does not tell its maxmemory-policy")
+			}
+		})
+	}
+}
+
+// TestCheckNeedsTheRightsOfREADMEAlone, and of these every one.
+func TestCheckNeedsTheRightsOfREADMEAlone(t *testing.T) {
 	s := fixture.Server(t)
 	var log fixture.Log
-	c := fixture.ClientOf(t, s, lock.Config{Logger: log.Logger()})
-	before := fixture.Int(t, s, "DBSIZE")
-	require.NoError(t, c.Check(bounded.Context(t)))
-	require.Equal(t, before, fixture.Int(t, s, "DBSIZE"))
-	m := fixture.ClientOf(t, fixture.Mini(t), lock.Config{Logger: log.Logger()})
-	require.NoError(t, m.Check(bounded.Context(t)))
+	ctx := bounded.Context(t)
+	client := func() *lock.Client {
+		return fixture.Client(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
+		}}, lock.Config{KeyPrefix: "app:", Logger: log.Logger()})
+	}
+	give := func(words []string) {
+		args := []any{"SETUSER"}
+		for _, word := range words {
+			args = append(args, word)
+		}
+		fixture.Do(t, s, "ACL", args...)
+	}
+	rights := rightsOfREADME(t)
+	give(rights[0])
+	require.NoError(t, client().Check(ctx))
+	require.Equal(t, 1, strings.Count(log.String(), "if you use these, give it the second list of README.md"))
+	fixture.Do(t, s, "ACL", "LOG", "RESET")
+
+	give(rights[1])
+	require.NoError(t, client().Check(ctx))
+	require.Equal(t, 1, strings.Count(log.String(), "the second list of README.md"), "not again")
+	require.Empty(t, fixture.Do(t, s, "ACL", "LOG"), "nothing was refused")
+
+	all := append(slices.Clone(rights[0]), rights[1][1:]...)
+	for i, word := range all {
+		var want string
+		switch right, _ := strings.CutPrefix(word, "+"); {
+		case strings.HasPrefix(word, "+"):
+			want = "the user may not run " + right
+		case strings.HasPrefix(word, "~"):
+			want = "the user may not use keys such as "
+		case strings.HasPrefix(word, "&"):
+			want = "the user may not use channels such as "
+		default:
+			continue // the user and its password
+		}
+		if word == "+wait" {
+			continue // for Config.Replicas alone
+		}
+		t.Run(word, func(t *testing.T) {
+			fixture.Do(t, s, "SCRIPT", "FLUSH")
+			fixture.Do(t, s, "ACL", "DELUSER", "locker")
+			less := slices.Delete(slices.Clone(all), i, i+1)
+			if word == "~{app:*}:wheellock_polls" { // the second list has it too
+				less = slices.Delete(slices.Clone(rights[0]), i, i+1)
+			}
+			give(less)
+			found := problems(t, client().Check(ctx))
+			require.Contains(t, found[0], want)
+			switch word {
+			case "+eval", "~app:*": // nothing else can be tried
+				require.Len(t, found, 2)
+				require.Contains(t, found[1], "the other rights were not tried")
+			case "~{app:*": // wheellock_polls has a right of its own
+				require.Len(t, found, 1)
+				require.Contains(t, found[0], "}:timeout")
+				require.NotContains(t, found[0], "wheellock_polls")
+			default:
+				require.Len(t, found, 1, found)
+			}
+			require.Contains(t, strings.Join(found, "\n"), "give it the")
+			if word != "+del" {
+				require.Empty(t, fixture.Keys(t, s, "*"))
+			} else {
+				for _, key := range fixture.Keys(t, s, "*") {
+					ttl := fixture.PTTL(t, s, key)
+					require.True(t, ttl == -2 || ttl > 0 && ttl <= 10_000, "%s %d", key, ttl)
+					fixture.Do(t, s, "DEL", key)
+				}
+			}
+		})
+	}
+}
+
+// TestCheckWritesNothingThatItCannotRemove: SET alone gives a TTL.
+func TestCheckWritesNothingThatItCannotRemove(t *testing.T) {
+	s := fixture.Server(t)
+	err := userOf(t, s, "u", lock.Config{}, "-set", "-del").Check(bounded.Context(t))
+	require.ErrorContains(t, err, "the user may not run set, del: ")
+	require.ErrorContains(t, err, "give the user set and del first")
+	require.Empty(t, fixture.Keys(t, s, "*"))
+	err = userOf(t, s, "v", lock.Config{}, "-set", "-pexpire").Check(bounded.Context(t))
+	require.Contains(t, onlyProblem(t, err), "the user may not run set, pexpire: ")
+	require.Empty(t, fixture.Keys(t, s, "*"))
+	err = userOf(t, s, "w", lock.Config{}, "-del", "-pexpire").Check(bounded.Context(t))
+	require.ErrorContains(t, err, "the user may not run pexpire, del: ")
+	left := fixture.Keys(t, s, "*")
+	require.LessOrEqual(t, len(left), 1)
+	for _, key := range left {
+		require.NotEqual(t, int64(-1), fixture.PTTL(t, s, key), "PERSIST took the TTL")
+	}
+	require.Empty(t, endlessStrings(t, s))
+}
+
+func endlessStrings(t *testing.T, s *redistest.Server) (found []string) {
+	t.Helper()
+	for _, key := range fixture.Keys(t, s, "*") {
+		if fixture.PTTL(t, s, key) == -1 {
+			found = append(found, key)
+		}
+	}
+	return found
+}
+
+// TestCheckSaysWhatTheServerIs when it can take no lock, or loses them.
+func TestCheckSaysWhatTheServerIs(t *testing.T) {
+	ctx := bounded.Context(t)
+	check := func(t *testing.T, s *redistest.Server, cfg lock.Config) string {
+		return onlyProblem(t, fixture.ClientOf(t, s, cfg).Check(ctx))
+	}
+	t.Run("its memory is full", func(t *testing.T) {
+		s := fixture.Server(t, "--maxmemory", "1")
+		err := fixture.ClientOf(t, s, lock.Config{}).Check(ctx)
+		require.Contains(t, onlyProblem(t, err), "its memory is full")
+		var said redis.Error
+		require.ErrorAs(t, err, &said)
+		require.Contains(t, string(said), "OOM")
+		require.NotErrorIs(t, err, lock.ErrUnknown)
+	})
+	t.Run("it evicts", func(t *testing.T) {
+		s := fixture.Server(t, "--maxmemory", "1gb", "--maxmemory-policy", "volatile-ttl")
+		require.Contains(t, check(t, s, lock.Config{}), "set maxmemory-policy noeviction")
+	})
+	t.Run("it is a replica", func(t *testing.T) {
+		s := fixture.Server(t, "--replicaof", "127.0.0.1 1")
+		require.Contains(t, check(t, s, lock.Config{}), "it is a replica")
+		fixture.Do(t, s, "CONFIG", "SET", "replica-serve-stale-data", "no")
+		require.Contains(t, check(t, s, lock.Config{}), "lost its master")
+	})
+	t.Run("it wants replicas", func(t *testing.T) {
+		s := fixture.Server(t, "--min-replicas-to-write", "1")
+		require.Contains(t, check(t, s, lock.Config{}), "min-replicas-to-write")
+	})
+	t.Run("it has too few replicas", func(t *testing.T) {
+		s := fixture.Server(t)
+		err := fixture.ClientOf(t, s, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond}).Check(ctx)
+		require.Contains(t, onlyProblem(t, err), "Config.Replicas is 1, and 0 replicas answered")
+		require.ErrorIs(t, err, lock.ErrNotReplicated)
+		may(t, s, "nowait", "-wait")
+		require.Contains(t, onlyProblem(t, userOf(t, s, "nowait", lock.Config{Replicas: 1}, "-wait").Check(ctx)), "may not run wait: ")
+	})
+	t.Run("it is a node of a Cluster", func(t *testing.T) {
+		s := fixture.Server(t, "--cluster-enabled", "yes")
+		err := fixture.ClientOf(t, s, lock.Config{}).Check(ctx)
+		require.Contains(t, onlyProblem(t, err), "its Cluster is down, or has slots that no master has")
+		fixture.Do(t, s, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+		bounded.Until(t, func() bool {
+			_, err := fixture.Dial(t, s).Do("GET", "x")
+			return err == nil
+		})
+		require.Contains(t, check(t, s, lock.Config{}), "give a Topology of package lock/cluster to lock.NewTopology")
+		var log fixture.Log
+		c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "{wheellock_token}:", Logger: log.Logger()})
+		require.NoError(t, c.Check(ctx), "as README.md has it")
+		require.Contains(t, log.String(), "it is a node of a Redis Cluster")
+	})
+	t.Run("it wants a password", func(t *testing.T) {
+		s := fixture.Start(t, redistest.Options{Password: "secret"})
+		c := fixture.Client(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, s.Network(), s.Addr())
+		}}, lock.Config{})
+		require.Contains(t, onlyProblem(t, c.Check(ctx)), "it wants a password")
+		c = fixture.Client(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, s.Network(), s.Addr(), redis.DialPassword("wrong"))
+		}}, lock.Config{})
+		found := onlyProblem(t, c.Check(ctx))
+		require.Contains(t, found, "it refuses the connection")
+		require.Contains(t, found, "WRONGPASS")
+	})
+	t.Run("it is not there", func(t *testing.T) {
+		s := fixture.Server(t)
+		c := fixture.ClientOf(t, s, lock.Config{})
+		require.NoError(t, s.Stop())
+		err := c.Check(ctx)
+		require.Contains(t, onlyProblem(t, err), "it is not reached")
+		require.ErrorIs(t, err, lock.ErrUnknown)
+	})
+	t.Run("it keeps an AOF", func(t *testing.T) {
+		s := fixture.Server(t, "--appendonly", "yes")
+		for user, want := range map[string]string{"may": "its appendfsync is everysec", "maynot": "does not tell its appendfsync"} {
+			var log fixture.Log
+			c := userOf(t, s, user, lock.Config{Logger: log.Logger()}, map[string]string{"may": "+config", "maynot": "-config"}[user])
+			require.NoError(t, c.Check(ctx))
+			require.Contains(t, log.String(), want)
+			require.NotContains(t, log.String(), "appendonly yes")
+		}
+	})
+}
+
+// TestCheckFindsProxies: what stands between a client and Redis keeps something back.
+func TestCheckFindsProxies(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	ctx := bounded.Context(t)
+	var turn atomic.Int64
+	for name, test := range map[string]struct {
+		decide func(faultproxy.Command) faultproxy.Fate
+		want   string
+	}{
+		"INFO ends the connection": {func(c faultproxy.Command) faultproxy.Fate {
+			if c.Args[0] == "INFO" {
+				return faultproxy.HangUp
+			}
+			return faultproxy.Pass
+		}, "when it is asked for INFO, as proxies do"},
+		"no SUBSCRIBE": {func(c faultproxy.Command) faultproxy.Fate {
+			if c.Args[0] == "SUBSCRIBE" {
+				return faultproxy.Answer(redis.Error("ERR unknown command 'SUBSCRIBE'"))
+			}
+			return faultproxy.Pass
+		}, "it does not know subscribe: "},
+		"SUBSCRIBE ends the connection": {func(c faultproxy.Command) faultproxy.Fate {
+			if c.Args[0] == "SUBSCRIBE" {
+				return faultproxy.HangUp
+			}
+			return faultproxy.Pass
+		}, "SUBSCRIBE got no answer"},
+		"several servers": {func(c faultproxy.Command) faultproxy.Fate {
+			if c.Args[0] == "EVAL" && c.Args[1] == script.Uptime.Text() {
+				return faultproxy.Answer([]any{int64(1), fmt.Sprint("run", turn.Add(1)%2)})
+			}
+			return faultproxy.Pass
+		}, "several servers answer at this address"},
+		"no scripts": {func(c faultproxy.Command) faultproxy.Fate {
+			if strings.HasPrefix(c.Args[0], "EVAL") {
+				return faultproxy.Answer(redis.Error("ERR unknown command 'EVAL'"))
+			}
+			return faultproxy.Pass
+		}, "it does not know evalsha, eval: "},
+		"TIME is not answered": {func(c faultproxy.Command) faultproxy.Fate {
+			if c.Args[0] == "TIME" {
+				return faultproxy.LoseRequest
+			}
+			return faultproxy.Pass
+		}, "TIME got no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := fixture.ClientOver(t, fixture.Proxy(t, s, test.decide), lock.Config{IOTimeout: 200 * time.Millisecond})
+			bounded.Until(t, func() bool { // the machine may be slow
+				err := c.Check(ctx)
+				return err != nil && strings.Contains(err.Error(), test.want)
+			})
+		})
+	}
+}
+
+// TestCheckLeavesNothingWhateverEndsIt, at whatever request.
+func TestCheckLeavesNothingWhateverEndsIt(t *testing.T) {
+	s := fixture.Server(t)
+	over := errors.New("the program ends")
+	ended, requests := 0, int64(1<<62)
+	for at := int64(1); at <= requests; at++ {
+		for _, ends := range []bool{true, false} { // the context, or the connection, without an answer
+			ctx, cancel := context.WithCancelCause(bounded.Context(t))
+			var n atomic.Int64
+			p := fixture.Proxy(t, s, func(faultproxy.Command) faultproxy.Fate {
+				if n.Add(1) != at {
+					return faultproxy.Pass
+				}
+				if ends {
+					cancel(over)
+					return faultproxy.Pass
+				}
+				return faultproxy.LoseReply
+			})
+			c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond})
+			err := c.Check(ctx)
+			if ctx.Err() != nil {
+				ended++
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, over)
+				require.ErrorContains(t, err, "before it ended: context canceled; the program ends")
+			}
+			require.Empty(t, fixture.Keys(t, s, "*"))
+			if ends && n.Load() < at {
+				requests = n.Load()
+			}
+			cancel(nil)
+			fixture.CloseNow(c)
+			p.Close()
+		}
+	}
+	require.Greater(t, ended, 25)
+}
+
+// TestChecksAndLocksGoOnTogether.
+func TestChecksAndLocksGoOnTogether(t *testing.T) {
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{})
+	ctx := bounded.Context(t)
+	checked := make(chan error)
+	for range 8 {
+		go func() { checked <- c.Check(ctx) }()
+	}
+	for range 50 {
+		held, err := c.Mutex("m").Lock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, held.Unlock(ctx))
+	}
+	for range 8 {
+		require.NoError(t, bounded.Receive(t, checked))
+	}
+	require.Equal(t, []string{"wheellock_token"}, fixture.Keys(t, s, "*"))
+}
+
+func TestCheckOfAClosedClient(t *testing.T) {
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{})
+	fixture.CloseNow(c)
+	require.ErrorIs(t, c.Check(bounded.Context(t)), lock.ErrClosed)
+
+	// One that is closed meanwhile.
+	asked := make(chan struct{})
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		if c.Args[0] == "EVAL" {
+			close(asked)
+			return faultproxy.LoseRequest
+		}
+		return faultproxy.Pass
+	})
+	c = fixture.ClientOver(t, p, lock.Config{Lease: time.Hour, IOTimeout: time.Minute})
+	checked := make(chan error)
+	go func() { checked <- c.Check(context.Background()) }()
+	bounded.Receive(t, asked)
+	fixture.CloseNow(c)
+	require.ErrorIs(t, bounded.Receive(t, checked), lock.ErrClosed)
 }

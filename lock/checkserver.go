@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -23,7 +24,7 @@ type check struct {
 	name   string // of a lock that is on the server
 	bound  *dialing.Bound
 	conn   redis.Conn // nil while there is none
-	silent int        // round trips that got no answer
+	silent int        // round trips in a row that got no answer
 	report diagnosis.Report
 }
 
@@ -49,7 +50,12 @@ func (ck *check) run(ctx context.Context) {
 
 // do sends one command, over a new connection if the last one failed.
 func (ck *check) do(ctx context.Context, cmd string, args ...any) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, ck.c.cfg.IOTimeout)
+	return ck.doFor(ctx, ck.c.cfg.IOTimeout, cmd, args...)
+}
+
+// doFor is do of a command that may take so long.
+func (ck *check) doFor(ctx context.Context, d time.Duration, cmd string, args ...any) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	if ck.conn == nil {
 		conn, _, err := ck.server.Dial(ctx, ck.bound)
@@ -63,6 +69,8 @@ func (ck *check) do(ctx context.Context, cmd string, args ...any) (any, error) {
 	if _, refused := err.(redis.Error); err != nil && !refused {
 		ck.hangUp()
 		ck.silent++
+	} else {
+		ck.silent = 0
 	}
 	return reply, err
 }
@@ -97,9 +105,13 @@ func (ck *check) goesOn() bool { return ck.silent < maxSilent }
 // greet asks what a connection asks first.
 func (ck *check) greet(ctx context.Context) bool {
 	_, err := ck.do(ctx, "PING")
-	var refused redis.Error
-	if err != nil && !errors.As(err, &refused) {
-		if ctx.Err() == nil {
+	if _, refused := err.(redis.Error); err != nil && !refused {
+		switch {
+		case ctx.Err() != nil: // that has ended it
+		case errors.Is(err, servers.ErrNoServer):
+			ck.report.Problem("no server is known that has the locks, or some of the slots: see that the addresses are right and "+
+				"the servers run, and in a Cluster that every slot has a master (CLUSTER INFO)", ck.unknown(err))
+		default:
 			ck.report.Problem("it is not reached: see that it runs, and at this address", ck.unknown(err))
 		}
 		return false
@@ -123,17 +135,15 @@ func (ck *check) greet(ctx context.Context) bool {
 
 // settings asks how the server is set up.
 func (ck *check) settings(ctx context.Context) bool {
-	info, err := redis.String(ck.do(ctx, "INFO"))
+	reply, err := ck.do(ctx, "INFO")
+	info, _ := redis.String(reply, err) // nothing, if it was refused
 	switch _, refused := err.(redis.Error); {
-	case refused && ck.report.Refused(diagnosis.Core, "info", err):
-	case refused || err == nil:
-		ck.report.Settings(info, ck.c.scripts.traits.Slots)
-	case errors.Is(err, redis.ErrNil):
-		ck.report.Settings("", ck.c.scripts.traits.Slots)
 	case ctx.Err() != nil:
-	case ck.conn == nil:
+	case err != nil && !refused:
 		ck.report.Problem("it ends the connection, or is silent, when it is asked for INFO, as proxies do that spread keys over several servers "+
 			"(twemproxy): connect to Redis itself, or use package lock/cluster", ck.unknown(err))
+	case !ck.report.Refused(diagnosis.Core, "info", err):
+		ck.report.Settings(info, ck.c.scripts.traits.Slots)
 	}
 	if diagnosis.PersistsByAOF(info) {
 		values, err := redis.Strings(ck.do(ctx, "CONFIG", "GET", "appendfsync"))
@@ -144,7 +154,6 @@ func (ck *check) settings(ctx context.Context) bool {
 
 // scripts tries what scripts call.
 func (ck *check) scripts(ctx context.Context) bool {
-	sharded := ck.c.scripts.traits.ShardedPubSub
 	// With a key and nothing else the script does nothing.
 	_, bySHA := ck.do(ctx, "EVALSHA", script.Check.SHA(), 1, ck.name)
 	if !ck.answered(ctx, "EVALSHA", bySHA) {
@@ -156,14 +165,14 @@ func (ck *check) scripts(ctx context.Context) bool {
 	}
 	ck.report.Command(diagnosis.Core, "evalsha", bySHA)
 	ck.report.Command(diagnosis.Core, "eval", asText)
-	run := []any{"EVALSHA", script.Check.SHA()}
+	run := []any{"EVAL", script.Check.Text()}
 	switch {
 	case asText == nil:
-		run = []any{"EVAL", script.Check.Text()}
-	case bySHA != nil:
-		if pipe.OfCluster(asText) {
-			ck.ofCluster(asText)
-		} else if !ck.report.Key(diagnosis.Key{Group: diagnosis.Core, Name: ck.name}, asText) {
+	case bySHA == nil: // the script was loaded
+		run = []any{"EVALSHA", script.Check.SHA()}
+	default:
+		if !ck.elsewhere(asText) {
+			ck.report.Key(diagnosis.Key{Group: diagnosis.Core, Name: ck.name}, asText)
 			ck.report.Untried(asText)
 		}
 		return ck.goesOn()
@@ -175,24 +184,21 @@ func (ck *check) scripts(ctx context.Context) bool {
 		}
 		return ck.do(ctx, run[0].(string), append(words, args...)...)
 	}
-	calls := diagnosis.Calls(ck.name, sharded)
-	answers, err := redis.Values(eval([]string{ck.name}, diagnosis.Args(calls)...))
-	if !ck.answered(ctx, "a script", err) {
+	calls := diagnosis.Calls(ck.name, ck.c.scripts.traits.ShardedPubSub)
+	reply, err := eval([]string{ck.name}, diagnosis.Args(calls)...)
+	if !ck.answered(ctx, "a script", err) || ck.elsewhere(err) {
 		return ck.goesOn()
 	}
 	if err != nil {
 		ck.report.Untried(err)
 		return ck.goesOn()
 	}
+	answers, _ := reply.([]any)
 	ck.report.Tried(calls, answers)
 	counter, _ := ck.c.scripts.counterOf(mutexKind, ck.name)
 	for _, key := range diagnosis.Keys(ck.name, counter) {
 		_, err := eval([]string{ck.name, key.Name})
-		if !ck.answered(ctx, "a script", err) {
-			return ck.goesOn()
-		}
-		if pipe.OfCluster(err) {
-			ck.ofCluster(err)
+		if !ck.answered(ctx, "a script", err) || ck.elsewhere(err) {
 			return ck.goesOn()
 		}
 		ck.report.Key(key, err)
@@ -200,13 +206,19 @@ func (ck *check) scripts(ctx context.Context) bool {
 	return ck.goesOn()
 }
 
-// ofCluster notes that the server says what nodes of a Cluster alone do.
-func (ck *check) ofCluster(err error) {
-	if ck.c.scripts.traits.Slots {
-		ck.report.Advice("slots of its Cluster are just moving, so not all was tried: try again when that is done", err)
-		return
+// elsewhere reports whether the server says that not all keys of a script are on it, and
+// notes that.
+func (ck *check) elsewhere(err error) bool {
+	v, _ := pipe.VerdictOf(err, true, ck.server.Name())
+	switch {
+	case err == nil, v != pipe.Elsewhere && v != pipe.Parted && !pipe.OfCluster(err):
+		return false
+	case ck.c.scripts.traits.Slots:
+		ck.report.Advice("slots of its Cluster are just moving, so not all was tried: check again when that is done", err)
+	default:
+		ck.report.Problem(ofCluster, err)
 	}
-	ck.report.Problem(ofCluster, err)
+	return true
 }
 
 // proxy looks whether one server alone answers.
@@ -240,7 +252,7 @@ func (ck *check) replicas(ctx context.Context) bool {
 	if cfg.Replicas == 0 {
 		return true
 	}
-	n, err := redis.Int(ck.do(ctx, "WAIT", cfg.Replicas, ms(cfg.ReplicaTimeout)))
+	n, err := redis.Int(ck.doFor(ctx, cfg.IOTimeout+cfg.ReplicaTimeout, "WAIT", cfg.Replicas, ms(cfg.ReplicaTimeout)))
 	if !ck.answered(ctx, "WAIT", err) {
 		return ck.goesOn()
 	}
@@ -265,8 +277,7 @@ func (ck *check) cluster(ctx context.Context) bool {
 		ck.report.Command(diagnosis.Core, "cluster slots", err)
 	}
 	_, err = ck.do(ctx, "CLUSTER", "NODES")
-	var refused redis.Error
-	if errors.As(err, &refused) {
+	if _, refused := err.(redis.Error); refused {
 		ck.report.Advice("the user may not run cluster nodes, so of two slot tables the client believes what most nodes say: "+
 			"give it the right, ACL SETUSER <user> +cluster|nodes", err)
 	}

@@ -44,15 +44,25 @@ func TestTheFamilyNeedsNoMoreThanREADMESays(t *testing.T) {
 	}
 }
 
-func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word string) bool) {
+// rightsOfREADME are the words of its two lists, which begin with the user.
+func rightsOfREADME(t *testing.T) [2][]string {
+	t.Helper()
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	lines := strings.Split(string(readme), "    ACL SETUSER ")[1:]
 	require.Len(t, lines, 2)
-	for _, line := range lines {
+	var words [2][]string
+	for i, line := range lines {
 		line, _, _ = strings.Cut(line, "\n\n")
+		words[i] = strings.Fields(strings.ReplaceAll(line, "\\\n", " "))
+	}
+	return words
+}
+
+func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word string) bool) {
+	for _, line := range rightsOfREADME(t) {
 		args := []any{"SETUSER"}
-		for _, word := range strings.Fields(strings.ReplaceAll(line, "\\\n", " ")) {
+		for _, word := range line {
 			if ofVersion(word) {
 				args = append(args, word)
 			}
@@ -66,7 +76,8 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 	c := fixture.Client(t, pool, cfg)
 	ctx := bounded.Context(t)
 	permits, sem, latch := c.PermitSemaphore("p"), c.Semaphore("s"), c.CountDownLatch("l")
-	require.NoError(t, permits.Set(ctx, 2))
+	err := permits.Set(ctx, 2)
+	require.NoError(t, err)
 	takes := []func(context.Context) (*lock.Held, error){
 		c.FencedMutex("m").Lock, c.FairMutex("f").Lock, c.RWMutex("r").Reader().Lock, c.RWMutex("w").Writer().Lock,
 		func(ctx context.Context) (*lock.Held, error) { return permits.Acquire(ctx, 2) },

@@ -57,6 +57,7 @@ func TestTheRightsThatTheREADMEGivesAreEnough(t *testing.T) {
 			clients = append(clients, c)
 		}
 		ctx := bounded.Context(t)
+		require.NoError(t, clients[0].Check(ctx))
 		held := fixture.Hold(t, clients[0].Mutex("rights").Lock)
 		inner, err := clients[0].Mutex("rights").Lock(held.Context(ctx))
 		require.NoError(t, err)

@@ -17,8 +17,8 @@ type Call struct {
 	// Words are the command and its arguments. None stand for the removal of the scratch
 	// key.
 	Words []string
-	// Channel is where it publishes; "" if it does not.
-	Channel string
+	// Channel is where it publishes; without a name if it does not. It has a group of its own.
+	Channel Key
 	// Undetermined says that what the removal behind it is answered depends on it: Redis 5
 	// and 6 may refuse to write after it.
 	Undetermined bool
@@ -103,7 +103,7 @@ func Calls(name string, sharded bool) []Call {
 		publish = "spublish"
 	}
 	for _, channel := range Channels(name, sharded) {
-		calls = append(calls, Call{Group: channel.Group, Words: []string{publish, channel.Name, "0"}, Channel: channel.Name})
+		calls = append(calls, Call{Group: Core, Words: []string{publish, channel.Name, "0"}, Channel: channel})
 	}
 	// Last those whose answers differ from time to time: old servers refuse to write behind them.
 	return append(calls,

@@ -15,6 +15,7 @@ type Finding struct {
 // Report collects the answers of one server. Its zero value is empty.
 type Report struct {
 	problems []Finding
+	untried  []Finding // why rights were not tried; the last of the problems
 	advice   []Finding
 	groups   [groups]rights
 	told     map[string]bool // states that are among the problems
@@ -27,7 +28,7 @@ type rights struct {
 
 // kind is one kind of rights.
 type kind struct {
-	had    int      // so many are not missing
+	had    int      // so many are not missing; not counted of channels
 	lacks  []string // in the order in which they were tried
 	absent []string // the server has no such command
 	errs   []error
@@ -72,9 +73,8 @@ func (r *Report) Command(g Group, name string, err error) bool {
 	switch meaningOf(err) {
 	case noCommand:
 		rs.commands.lack(name, err)
-	case noKey: // the key is asked for by itself
+	case noKey, noChannel: // which is asked for by itself
 		rs.commands.had++
-		return false
 	case unknown:
 		rs.commands.absent = append(rs.commands.absent, name)
 		rs.commands.errs = append(rs.commands.errs, err)
@@ -89,7 +89,7 @@ func (r *Report) Command(g Group, name string, err error) bool {
 }
 
 // Key notes what a script was answered that has that key.
-func (r *Report) Key(k Key, err error) bool {
+func (r *Report) Key(k Key, err error) {
 	rs := &r.groups[k.Group]
 	switch meaningOf(err) {
 	case noKey:
@@ -98,24 +98,16 @@ func (r *Report) Key(k Key, err error) bool {
 		r.State(err)
 	case fine:
 		rs.keys.had++
-		return true
 	}
-	return false
 }
 
-// Channel notes what a command was answered that is about that channel.
+// Channel notes what a command, which is of Core, was answered that is about that channel.
 func (r *Report) Channel(k Key, command string, err error) {
-	switch rs := &r.groups[k.Group]; meaningOf(err) {
-	case noChannel:
-		r.Command(k.Group, command, nil)
-		rs.channels.lack(k.Name, err)
-	case fine:
-		r.Command(k.Group, command, nil)
-		rs.channels.had++
-	default:
-		// The command belongs to all that publish.
-		r.Command(Core, command, err)
+	if meaningOf(err) == noChannel {
+		r.groups[k.Group].channels.lack(k.Name, err)
+		return
 	}
+	r.Command(Core, command, err)
 }
 
 // Tried reads the answer of script check: what it said of SET, and of calls.
@@ -132,15 +124,16 @@ func (r *Report) Tried(calls []Call, answers []any) {
 			r.Command(Core, "del", errorOf(answer))
 		}
 		if len(r.problems) == 0 {
-			r.Problem("the other rights were not tried, because nothing can be written and removed: give the user set and del first", set)
+			r.untried = append(r.untried, Finding{"the other rights were not tried, because nothing can be written and removed: " +
+				"give the user set and del first", []error{set}})
 		}
 		return
 	}
 	for i, call := range calls {
 		err := errorOf(answers[i])
 		switch {
-		case call.Channel != "":
-			r.Channel(Key{call.Group, call.Channel}, call.Command(), err)
+		case call.Channel.Name != "":
+			r.Channel(call.Channel, call.Command(), err)
 		case meaningOf(err) == undetermined:
 			r.Problem("its lua-replicate-commands is no, so renewals and releases are refused: set lua-replicate-commands yes", err)
 		case !call.Undetermined:
@@ -167,7 +160,7 @@ func (r *Report) Findings() (problems, advice []Finding) {
 		advice = append(advice, Finding{"the user has the rights that Mutex, MultiLock and RedLock need, not those for " + objects +
 			": if you use these, give it the second list of README.md", nil})
 	}
-	return problems, advice
+	return append(problems, r.untried...), advice
 }
 
 // meant reports whether the user seems to be meant to have the group.
@@ -184,7 +177,7 @@ func (rs *rights) findings(what string) (found []Finding) {
 			strings.Join(k.lacks, ", "), what, list("+", marks(k.lacks))), k.errs})
 	}
 	if k := &rs.commands; len(k.absent) > 0 {
-		found = append(found, Finding{fmt.Sprintf("it does not know %s%s: use Redis 5 or newer, without a proxy that keeps commands back, "+
+		found = append(found, Finding{fmt.Sprintf("it does not know %s%s: use Redis 5 or newer, or 7 for ShardedPubSub, without a proxy that keeps commands back, "+
 			"and see that the command is not renamed", strings.Join(k.absent, ", "), what), k.errs})
 	}
 	if k := &rs.keys; len(k.lacks) > 0 {
@@ -219,6 +212,7 @@ func (r *Report) Refused(g Group, name string, err error) bool {
 // Untried notes that no script could be run, so that most of the rights were not tried.
 func (r *Report) Untried(err error) {
 	if !r.State(err) {
-		r.Problem("no script can be run, so the other rights were not tried: see to what it says, and check again", err)
+		r.untried = append(r.untried, Finding{"no script can be run, so the other rights were not tried: see to what it says, " +
+			"and check again", []error{err}})
 	}
 }

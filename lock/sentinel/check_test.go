@@ -1,0 +1,34 @@
+package sentinel_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/sentinel"
+)
+
+// TestCheckAsksTheMaster, and says so if there is none.
+func TestCheckAsksTheMaster(t *testing.T) {
+	t.Parallel()
+	rs := fixture.Sentinels(t, redistest.SentinelOptions{})
+	source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
+	require.NoError(t, err)
+	var log fixture.Log
+	c := fixture.Client(t, source, lock.Config{Replicas: 1, Logger: log.Logger()})
+	ctx := bounded.Context(t)
+	require.NoError(t, c.Check(ctx))
+	require.Empty(t, fixture.Keys(t, rs.Servers[0], "*"))
+	require.Contains(t, log.String(), rs.Servers[0].Addr())
+	require.Contains(t, log.String(), "min-replicas-to-write")
+
+	none, err := sentinel.New(sentinel.Config{Master: "other", Sentinels: rs.Addrs()})
+	require.NoError(t, err)
+	err = fixture.Client(t, none, lock.Config{}).Check(ctx)
+	require.ErrorContains(t, err, "it is not reached")
+	require.ErrorIs(t, err, lock.ErrUnknown)
+}
