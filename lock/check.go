@@ -33,6 +33,7 @@ import (
 // A problem is a right or a command that README.md lists as needed, a server that cannot
 // take locks (a replica, a full memory), that removes keys when its memory is full, that
 // is a node of a Cluster unknown to the client, or that is a proxy which spreads keys.
+// TIME and pub/sub count as needed, although locks work without them, only worse.
 // What is only advisable, and what could not be found out, is no error: Config.Logger
 // gets it at level info, once per call and server.
 //
