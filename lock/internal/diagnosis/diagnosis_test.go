@@ -143,6 +143,7 @@ func TestWhatAnswersMean(t *testing.T) {
 		"no PUBLISH":                  {but: map[string]any{"publish": inScript7}, want: []string{"may not run publish: "}},
 		"a command that is not there": {but: map[string]any{"linsert": unknown7}, want: []string{"does not know linsert (for FairMutex"}},
 		"the same, Redis 6":           {but: map[string]any{"hset": unknown6}, want: []string{"does not know hset: "}},
+		"no PUBLISH at all":           {but: map[string]any{"publish": unknown7}, want: []string{"does not know publish: "}},
 		"no DEL":                      {but: map[string]any{"del": inScript7}, want: []string{"may not run del: "}},
 		"a full memory": {but: map[string]any{"set": redis.Error("OOM command not allowed when used memory > 'maxmemory'. script: 6d2b, on @user_script:9.")},
 			want: []string{"its memory is full"}},

@@ -76,8 +76,10 @@ func (r *Report) Command(g Group, name string, err error) bool {
 	case noKey, noChannel: // which is asked for by itself
 		rs.commands.had++
 	case unknown:
-		rs.commands.absent = append(rs.commands.absent, name)
-		rs.commands.errs = append(rs.commands.errs, err)
+		if k := &rs.commands; !slices.Contains(k.absent, name) {
+			k.absent = append(k.absent, name)
+			k.errs = append(k.errs, err)
+		}
 	case state:
 		r.State(err)
 	case unanswered:
