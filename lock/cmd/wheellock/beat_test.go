@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+)
+
+// beat writes the time to a file, again and again, until it is ended: a command that
+// works. With a second argument it does not mind SIGTERM.
+func beat(args []string) {
+	if len(args) > 1 {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	f, err := os.OpenFile(args[0], os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+	if err != nil {
+		panic(err)
+	}
+	for {
+		fmt.Fprintf(f, "%d\n", time.Now().UnixNano())
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// beats are the times that a command has written so far.
+func beats(t *testing.T, file string) []time.Time {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	require.NoError(t, err)
+	var out []time.Time
+	lines := strings.Split(string(text), "\n")
+	for _, line := range lines[:len(lines)-1] {
+		ns, err := strconv.ParseInt(line, 10, 64)
+		require.NoError(t, err)
+		out = append(out, time.Unix(0, ns))
+	}
+	return out
+}
+
+// awaitBeats waits until a command works.
+func awaitBeats(t *testing.T, file string) {
+	t.Helper()
+	bounded.Until(t, func() bool { return len(beats(t, file)) > 10 })
+}

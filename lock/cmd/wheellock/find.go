@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// find returns the file of a command, as a shell finds it, or why it cannot be run.
+func find(command string) (string, error) {
+	path, err := exec.LookPath(command)
+	switch {
+	case err == nil, errors.Is(err, exec.ErrDot): // who has . in PATH wants it
+		return path, nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, exec.ErrNotFound) && !inPath(command):
+		return "", &statusError{statusNotFound, fmt.Sprintf("%s: the command is not found", command)}
+	}
+	return "", &statusError{statusNotRunnable, fmt.Sprintf("%s: the command cannot be run: %v", command, reason(err))}
+}
+
+// inPath reports whether a command is in PATH and not executable, which a shell tells
+// from one that is not there.
+func inPath(command string) bool {
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if info, err := os.Stat(filepath.Join(dir, command)); err == nil && !info.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
+// notStarted says why a command that was found was not started.
+func notStarted(command, path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &statusError{statusNotFound, fmt.Sprintf("%s: the command cannot be run: %s, or the interpreter that its first line names, is not there", command, path)}
+	case errors.Is(err, syscall.ENOEXEC):
+		return &statusError{statusNotRunnable, fmt.Sprintf("%s: the command cannot be run: it is no program for this machine, and a script needs a first line like #!/bin/sh", command)}
+	}
+	return &statusError{statusNotRunnable, fmt.Sprintf("%s: the command cannot be run: %v", command, reason(err))}
+}
+
+// reason is what is wrong with a file, without the file.
+func reason(err error) error {
+	var found *exec.Error
+	if errors.As(err, &found) {
+		err = found.Err
+	}
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		err = of.Err
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return fs.ErrPermission // it is in PATH
+	}
+	return err
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+const (
+	// minLease is the shortest lease that leaves time to end a command before it is over.
+	minLease = time.Second
+	forever  = time.Duration(-1)
+)
+
+// runOptions are the command line of run.
+type runOptions struct {
+	servers servers
+	wait    time.Duration // 0: one try; negative: no limit
+	lease   time.Duration
+	grace   time.Duration
+	quiet   bool
+	name    string
+	command []string
+}
+
+// parseRun reads the command line of run.
+func (p *program) parseRun(args []string) (runOptions, error) {
+	o := runOptions{lease: lock.DefaultLease, grace: -1}
+	ours, command, found := cut(args)
+	fs := newFlags("run [flags] NAME -- command [argument...]",
+		"Runs a command while it holds the lock NAME. The command is ended when the lock is lost.")
+	o.servers.register(fs)
+	fs.Var((*duration)(&o.wait), "wait", "`duration` of the wait for the lock: 10s, 5m, a number of seconds, or forever. By default it is tried\nonce, so that runs that are started by the clock do not pile up")
+	fs.Var((*duration)(&o.lease), "lease", "`duration` for which others wait if this process or machine dies; it is renewed every third of it (default 30s)")
+	fs.Var((*duration)(&o.grace), "grace", "`duration` between SIGTERM and SIGKILL when the lock is lost: what the command has to end by itself,\nat most half of the lease (default 10s, or a third of a shorter lease)")
+	fs.BoolVar(&o.quiet, "quiet", false, "say nothing if another has the lock; the status is 120 all the same")
+	names, err := p.parse(fs, ours)
+	if err != nil {
+		return o, err
+	}
+	switch {
+	case len(names) == 0:
+		return o, usagef("run: the lock has no name: write wheellock run NAME -- command")
+	case !found && len(names) > 1:
+		return o, usagef("run: there is no -- before the command: write wheellock run %s -- %s", names[0], strings.Join(names[1:], " "))
+	case len(names) > 1:
+		return o, usagef("run: %q stands before the --: only flags and one name do", names[1])
+	case len(command) == 0 || command[0] == "":
+		return o, usagef("run: there is no command: write wheellock run %s -- command", names[0])
+	case o.lease < minLease || o.lease > lock.MaxLease || o.lease%time.Millisecond != 0:
+		return o, usagef("-lease is %v: it must be whole milliseconds from %v to %v", o.lease, minLease, lock.MaxLease)
+	}
+	if o.grace == -1 {
+		o.grace = min(defaultGrace, o.lease/3)
+	}
+	if o.grace < 0 || o.grace > o.lease/2 {
+		return o, usagef("-grace is %v: it must be from 0 to half of the lease, %v, because the lock must be kept that long when it cannot be renewed", o.grace, o.lease/2)
+	}
+	o.name, o.command = names[0], command
+	return o, o.servers.settle(p.getenv)
+}
+
+// cut splits args at the first --, which may be missing.
+func cut(args []string) (before, after []string, found bool) {
+	for i, arg := range args {
+		if arg == "--" {
+			return args[:i], args[i+1:], true
+		}
+	}
+	return args, nil, false
+}
+
+// parseNamed reads the command line of a subcommand that has a name and flags.
+func (p *program) parseNamed(fs *flag.FlagSet, s *servers, args []string) (string, error) {
+	s.register(fs)
+	names, err := p.parse(fs, args)
+	if err != nil {
+		return "", err
+	}
+	if len(names) != 1 {
+		return "", usagef("%s: it takes the name of one lock, not %d", word(fs), len(names))
+	}
+	return names[0], s.settle(p.getenv)
+}
+
+// newFlags returns the flags of a subcommand, whose usage begins with its name.
+func newFlags(usage, what string) *flag.FlagSet {
+	fs := flag.NewFlagSet(usage, flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // its errors are ours to print, on one line
+	fs.Usage = func() { fmt.Fprintf(fs.Output(), "Usage: wheellock %s\n\n%s\n\n", usage, what) }
+	return fs
+}
+
+// word is the subcommand that flags belong to.
+func word(fs *flag.FlagSet) string {
+	name, _, _ := strings.Cut(fs.Name(), " ")
+	return name
+}
+
+// parse reads flags and names, which may stand in any order. On -h it prints the
+// help and returns flag.ErrHelp.
+func (p *program) parse(fs *flag.FlagSet, args []string) (names []string, err error) {
+	for {
+		switch err := fs.Parse(args); {
+		case errors.Is(err, flag.ErrHelp):
+			fs.SetOutput(p.out)
+			fs.Usage()
+			fs.PrintDefaults()
+			return nil, err
+		case err != nil:
+			return nil, usagef("%s: %v, see wheellock help %[1]s", word(fs), err)
+		case fs.NArg() == 0:
+			return names, nil
+		}
+		names, args = append(names, fs.Arg(0)), fs.Args()[1:]
+	}
+}
+
+// duration is a flag that takes what time.ParseDuration does, or a number of seconds.
+type duration time.Duration
+
+// String is empty for what the zero flag has, so that the help shows no default: the
+// texts say it.
+func (d *duration) String() string { return "" }
+
+func (d *duration) Set(s string) error {
+	if s == "forever" {
+		*d = duration(forever)
+		return nil
+	}
+	if n, err := strconv.ParseFloat(s, 64); err == nil && math.Abs(n) < float64(math.MaxInt64/time.Second) {
+		*d = duration(math.Round(n * float64(time.Second)))
+		return nil
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return errors.New("it must be a time like 500ms, 30s, 5m, or a number of seconds")
+	}
+	*d = duration(v)
+	return nil
+}

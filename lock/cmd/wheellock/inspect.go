@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// askTimeout bounds all that inspect and unlock ask of Redis.
+const askTimeout = 10 * time.Second
+
+// view is what inspect says of a lock; its JSON is a promise.
+type view struct {
+	Name    string   `json:"name"`
+	Locked  bool     `json:"locked"`
+	Mode    string   `json:"mode,omitempty"`  // exclusive, read, write or foreign
+	TTL     *float64 `json:"ttl_s,omitempty"` // seconds; left out if the key has no TTL
+	Token   int64    `json:"token,omitempty"` // the last one of a lock that has a counter
+	Holders []holder `json:"holders,omitempty"`
+}
+
+type holder struct {
+	ID      string `json:"id"`
+	Count   int    `json:"count"`
+	Writing bool   `json:"writing,omitempty"`
+}
+
+// inspect is the subcommand.
+func (p *program) inspect(args []string) (int, error) {
+	var s servers
+	fs := newFlags("inspect [flags] NAME", "Says who holds the lock NAME.")
+	asJSON := fs.Bool("json", false, "print JSON")
+	name, err := p.parseNamed(fs, &s, args)
+	if err != nil {
+		return 0, err
+	}
+	client, err := p.openQuiet(&s)
+	if err != nil {
+		return 0, err
+	}
+	defer closeClient(client)
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	v, err := look(ctx, client, name)
+	if err != nil {
+		return 0, err
+	}
+	if *asJSON {
+		text, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			return 0, err
+		}
+		_, err = fmt.Fprintf(p.out, "%s\n", text)
+		return 0, err
+	}
+	_, err = fmt.Fprint(p.out, v)
+	return 0, err
+}
+
+// openQuiet returns a client that logs nothing.
+func (p *program) openQuiet(s *servers) (*lock.Client, error) {
+	return s.open(lock.Config{Logger: (&notices{}).logger()})
+}
+
+// look reads a lock of any kind.
+func look(ctx context.Context, client *lock.Client, name string) (view, error) {
+	mode := "exclusive"
+	info, err := client.Mutex(name).Inspect(ctx)
+	if errors.Is(err, lock.ErrNotALock) {
+		var errRW error
+		if info, errRW = client.RWMutex(name).Reader().Inspect(ctx); errRW != nil {
+			return view{}, err
+		}
+		if mode = "read"; info.Writing {
+			mode = "write"
+		}
+	} else if err != nil {
+		return view{}, err
+	}
+	v := view{Name: name, Locked: info.Locked}
+	// Without the right to read the counter nothing is said of it.
+	v.Token, _ = client.FencedMutex(name).Token(ctx)
+	if !info.Locked {
+		return v, nil
+	}
+	if v.Mode = mode; info.Foreign {
+		v.Mode = "foreign"
+	}
+	if info.TTL >= 0 {
+		seconds := info.TTL.Seconds()
+		v.TTL = &seconds
+	}
+	for _, h := range info.Holders {
+		v.Holders = append(v.Holders, holder{h.Field, h.Count, h.Writing})
+	}
+	return v, nil
+}
+
+func (v view) String() string {
+	var b strings.Builder
+	if !v.Locked {
+		fmt.Fprintf(&b, "%s: free\n", v.Name)
+	} else {
+		fmt.Fprintf(&b, "%s: held (%s)\n", v.Name, v.Mode)
+	}
+	switch {
+	case v.TTL != nil:
+		fmt.Fprintf(&b, "  lease   %.1f s left\n", *v.TTL)
+	case v.Locked:
+		fmt.Fprintf(&b, "  lease   without end\n")
+	}
+	for _, h := range v.Holders {
+		fmt.Fprintf(&b, "  holder  %s", h.ID)
+		if h.Writing {
+			b.WriteString(", writes")
+		}
+		if h.Count > 1 {
+			fmt.Fprintf(&b, ", %d times", h.Count)
+		}
+		b.WriteString("\n")
+	}
+	if v.Token > 0 {
+		fmt.Fprintf(&b, "  token   %d (of the last fenced holder)\n", v.Token)
+	}
+	return b.String()
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"io"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+)
+
+// TestACommandDiesWithUs: nobody would end it any more when the lock is over.
+func TestACommandDiesWithUs(t *testing.T) {
+	t.Parallel()
+	s := fixture.Either(t)
+	file := filepath.Join(t.TempDir(), "beats")
+	w := wheellock(t, s.URL(), "run", "n", "--", executable(t), "beat", file, "ignore")
+	w.Stdout = nil
+	out, err := w.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, w.Start())
+	awaitBeats(t, file)
+	require.NoError(t, w.Process.Kill())
+	_, err = io.Copy(io.Discard, out) // ends with the last who could write to it
+	require.NoError(t, err)
+	require.Equal(t, -1, w.status(t))
+}

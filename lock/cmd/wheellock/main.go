@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// Exit statuses of the command's own. All others are those of what it runs.
+const (
+	statusNotAcquired = 120
+	statusLost        = 121
+	statusUnknown     = 122
+	statusUsage       = 125
+	statusNotRunnable = 126
+	statusNotFound    = 127
+	statusSignal      = 128 // and the number of the signal
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Environ(), stdio{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// stdio is what the command reads and writes, and hands to what it runs. They are
+// files, so that nothing has to copy between the two.
+type stdio struct{ in, out, err *os.File }
+
+// program is one call of wheellock.
+type program struct {
+	env []string // immutable
+	stdio
+
+	mu sync.Mutex // makes lines of err whole
+}
+
+const usage = `Usage: wheellock run [flags] NAME -- command [argument...]
+       wheellock inspect [flags] NAME
+       wheellock unlock -force [flags] NAME
+
+run      runs a command while it holds the lock NAME, and ends it if the lock is lost
+inspect  says who holds a lock
+unlock   takes a lock away from whoever holds it
+
+"wheellock help run" lists the flags of run; so for the others.
+Manual: go doc github.com/wheellock/wheellock/lock/cmd/wheellock
+`
+
+// run does what args say and returns the exit status.
+func run(args, env []string, files stdio) int {
+	p := &program{env: env, stdio: files}
+	commands := map[string]func([]string) (int, error){"run": p.run, "inspect": p.inspect, "unlock": p.unlock}
+	name := ""
+	if len(args) > 0 {
+		name, args = args[0], args[1:]
+	}
+	switch name {
+	case "help":
+		if len(args) == 0 {
+			fmt.Fprint(p.out, usage)
+			return 0
+		}
+		name, args = args[0], []string{"-h"}
+	case "-h", "-help", "--help":
+		fmt.Fprint(p.out, usage)
+		return 0
+	case "":
+		fmt.Fprint(p.err, usage)
+		return statusUsage
+	}
+	command, ok := commands[name]
+	if !ok {
+		p.say("%q is no command of wheellock: run, inspect and unlock are, see wheellock help", name)
+		return statusUsage
+	}
+	status, err := command(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		p.say("%s", plain(err))
+		return statusOf(err)
+	}
+	return status
+}
+
+// say writes one line to the standard error.
+func (p *program) say(format string, args ...any) {
+	line := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "; ")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = io.WriteString(p.err, "wheellock: "+line+"\n")
+}
+
+// getenv is the value of a variable of p.env.
+func (p *program) getenv(name string) string {
+	for _, entry := range p.env {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// statusError is an error with the exit status that it means.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// usagef is what the user can mend on the command line.
+func usagef(format string, args ...any) error {
+	return &statusError{statusUsage, fmt.Sprintf(format, args...)}
+}
+
+// statusOf is the exit status that an error means.
+func statusOf(err error) int {
+	var own *statusError
+	var refused redis.Error
+	switch {
+	case errors.As(err, &own):
+		return own.status
+	case errors.Is(err, lock.ErrUnknown), errors.As(err, &refused), errors.Is(err, lock.ErrNotALock):
+		return statusUnknown
+	case errors.Is(err, lock.ErrNotAcquired):
+		return statusNotAcquired
+	case errors.Is(err, lock.ErrLost):
+		return statusLost
+	case strings.HasPrefix(err.Error(), "lock: the name "):
+		return statusUsage
+	}
+	return statusUnknown
+}
+
+// plain is what an error says to somebody who does not know the library.
+func plain(err error) string {
+	var refused redis.Error
+	var unknown *lock.UnknownError
+	switch {
+	case errors.Is(err, lock.ErrNotALock):
+		return "the key is there and is no lock: use another name"
+	case errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "CROSSSLOT"):
+		return "Redis refused: it is a node of a Redis Cluster: use -cluster"
+	case errors.As(err, &unknown):
+		return fmt.Sprintf("Redis did not answer: %v: see that it runs, and at the address that -redis or WHEELLOCK_REDIS says", unknown.Err)
+	case errors.As(err, &refused):
+		return "Redis refused: " + refused.Error()
+	}
+	text := err.Error()
+	for _, from := range []string{"lock: Open: ", "lock: ", "cluster: ", "sentinel: "} {
+		if rest, ok := strings.CutPrefix(text, from); ok {
+			return rest
+		}
+	}
+	return text
+}

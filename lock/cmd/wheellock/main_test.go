@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+)
+
+// mainEnv makes the test's program the command itself, with its arguments.
+const mainEnv = "WHEELLOCK_CMD_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainEnv) != "" {
+		if len(os.Args) > 1 && os.Args[1] == "beat" {
+			beat(os.Args[2:])
+		}
+		main()
+	}
+	// They wait far more than they work.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func executable(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	return exe
+}
+
+// call is the command in a process of its own.
+type call struct {
+	*exec.Cmd
+	stdout, stderr *bytes.Buffer
+}
+
+// wheellock returns the command on the server at url, not started yet.
+func wheellock(t *testing.T, url string, args ...string) *call {
+	t.Helper()
+	c := &call{exec.CommandContext(bounded.Context(t), executable(t), args...), &bytes.Buffer{}, &bytes.Buffer{}}
+	c.Stdout, c.Stderr = c.stdout, c.stderr
+	c.Env = append(os.Environ(), mainEnv+"=1", "WHEELLOCK_CLUSTER=", "WHEELLOCK_SENTINEL=", "WHEELLOCK_REDIS="+url)
+	return c
+}
+
+// status is how the command ends; -1 if by a signal.
+func (c *call) status(t *testing.T) int {
+	t.Helper()
+	err := c.Wait()
+	var exit *exec.ExitError
+	require.True(t, err == nil || errors.As(err, &exit), "%v", err)
+	return c.ProcessState.ExitCode()
+}
+
+// run runs the command and returns its status.
+func (c *call) run(t *testing.T) int {
+	t.Helper()
+	require.NoError(t, c.Start())
+	return c.status(t)
+}
+
+// requireOneLine makes sure that the command has said one line, with words in it.
+func (c *call) requireOneLine(t *testing.T, words ...string) {
+	t.Helper()
+	said := c.stderr.String()
+	require.Equal(t, 1, strings.Count(said, "\n"), said)
+	require.True(t, strings.HasPrefix(said, "wheellock: "), said)
+	for _, word := range words {
+		require.Contains(t, said, word)
+	}
+}
+
+func TestWrongUsageIsOneLineThatSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args string
+		says string
+	}{
+		{"start", "wheellock help"},
+		{"run", "no name"},
+		{"run -- true", "no name"},
+		{"run n", "no command"},
+		{"run n --", "no command"},
+		{"run n true -x", "wheellock help run"},
+		{"run n true", "write wheellock run n -- true"},
+		{"run n m -- true", `"m" stands before the --`},
+		{"run -what n -- true", "-what"},
+		{"run -wait soon n -- true", "number of seconds"},
+		{"run -lease 999ms n -- true", "from 1s"},
+		{"run -lease 1s -grace 501ms n -- true", "half of the lease"},
+		{"run -grace -5s n -- true", "from 0"},
+		{"run -redis http://h n -- true", `"http"`},
+		{"run -redis redis://:s3cret@h:port n -- true", "-redis"},
+		{"run -redis h -cluster h n -- true", "one of them"},
+		{"run -cluster h:1/0 n -- true", "no database"},
+		{"run -cluster h:s3cret n -- true", "host:port"},
+		{"run -cluster http://h n -- true", `"http"`},
+		{"run -sentinel h n -- true", "name of the master"},
+		{"run -sentinel h/m?pass=s3cret n -- true", `"pass"`},
+		{"run -sentinel redis://u:%ZZs3cret@h/m n -- true", "percent-encoded"},
+		{"run wheellock_token -- true", "counter of fencing tokens"},
+		{"inspect", "one lock"},
+		{"inspect a b", "one lock"},
+		{"inspect -x a", "wheellock help inspect"},
+		{"unlock a", "wheellock unlock -force a"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			w := wheellock(t, "redis://127.0.0.1:1", strings.Fields(c.args)...)
+			require.Equal(t, statusUsage, w.run(t), w.stderr)
+			w.requireOneLine(t, c.says)
+			require.NotContains(t, w.stderr.String(), "s3cret")
+			require.Empty(t, w.stdout.String())
+		})
+	}
+}
+
+func TestSeveralSettingsOfTheEnvironmentAreWrongUsage(t *testing.T) {
+	t.Parallel()
+	w := wheellock(t, "redis://127.0.0.1:1", "inspect", "n")
+	w.Env = append(w.Env, "WHEELLOCK_CLUSTER=h")
+	require.Equal(t, statusUsage, w.run(t))
+	w.requireOneLine(t, "WHEELLOCK_CLUSTER")
+}
+
+func TestHelpIsOnStandardOutput(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"help", "-h", "--help", "help run", "run -h", "run n -h", "help inspect", "inspect -h", "help unlock"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			w := wheellock(t, "", strings.Fields(args)...)
+			require.Zero(t, w.run(t))
+			require.True(t, strings.HasPrefix(w.stdout.String(), "Usage: wheellock "), w.stdout)
+			require.Empty(t, w.stderr.String())
+		})
+	}
+	w := wheellock(t, "")
+	require.Equal(t, statusUsage, w.run(t))
+	require.Contains(t, w.stderr.String(), "Usage: wheellock ")
+}
+
+// TestManualSaysTheStatuses: each has a line of its own.
+func TestManualSaysTheStatuses(t *testing.T) {
+	manual, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	for _, status := range []int{statusNotAcquired, statusLost, statusUnknown, statusUsage, statusNotRunnable, statusNotFound} {
+		require.Regexp(t, fmt.Sprintf(`(?m)^//\s+%d\s`, status), string(manual))
+	}
+}

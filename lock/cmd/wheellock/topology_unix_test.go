@@ -1,0 +1,46 @@
+//go:build unix
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
+)
+
+// requireRuns makes sure that a command is run under a lock, and can be looked at.
+func requireRuns(t *testing.T, flag, value string) {
+	t.Helper()
+	w := wheellock(t, "", "run", flag, value, "n", "--", "echo", "run")
+	require.Zero(t, w.run(t), w.stderr)
+	require.Equal(t, "run\n", w.stdout.String())
+	require.Empty(t, w.stderr.String())
+	w = wheellock(t, "", "inspect", flag, value, "n")
+	require.Zero(t, w.run(t), w.stderr)
+	require.Equal(t, "n: free\n", w.stdout.String())
+}
+
+func TestACommandUnderALockOfACluster(t *testing.T) {
+	t.Parallel()
+	rc := fixture.Cluster(t, redistest.ClusterOptions{})
+	requireRuns(t, "-cluster", strings.Join(rc.Addrs(), ","))
+	w := wheellock(t, "redis://"+rc.Addrs()[0], "run", "a{b", "-cluster", rc.Addrs()[0], "--", "true")
+	require.Equal(t, statusUsage, w.run(t))
+	w.requireOneLine(t, "hash tag")
+	w = wheellock(t, "redis://"+rc.Addrs()[0], "run", "n", "--", "true")
+	require.Equal(t, statusUnknown, w.run(t))
+	w.requireOneLine(t, "-cluster")
+}
+
+func TestACommandUnderALockBehindSentinels(t *testing.T) {
+	t.Parallel()
+	rs := fixture.Sentinels(t, redistest.SentinelOptions{})
+	requireRuns(t, "-sentinel", strings.Join(rs.Addrs(), ",")+"/"+rs.Name)
+	w := wheellock(t, "", "run", "-sentinel", rs.Addrs()[0]+"/other", "n", "--", "true")
+	require.Equal(t, statusUnknown, w.run(t))
+	w.requireOneLine(t, "other")
+}
