@@ -62,6 +62,7 @@ var rules = []rule{
 	{tree: "lock/cluster", ours: []string{"lock/topology", "lock/internal/dialing"}, others: []string{redigo, rediscModule}},
 	{tree: "lock/sentinel", ours: []string{"lock/topology", "lock/internal/dialing"}, others: []string{redigo}},
 	{tree: "lock/locktest/memredis", others: []string{redigo, miniredisModule, gopherLua}},
+	{tree: "lock/cmd/wheellock", ours: []string{"lock", "lock/cluster", "lock/sentinel"}, others: []string{redigo, rediscModule}},
 	{tree: "lock/locktest", ours: []string{"lock", "lock/internal/keys", "lock/locktest/memredis"}},
 	{tree: "lock", ours: []string{"renewal", "lock/script", "lock/topology", "lock/internal/diagnosis", "lock/internal/dialing", "lock/internal/keys", "lock/internal/carrier", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/servers", "lock/internal/waitqueue"}, others: []string{redigo}},
 	{tree: "bench/internal/report", others: plot},
@@ -160,7 +161,7 @@ func TestImportsRunDownwardsOnly(t *testing.T) {
 				require.NoError(t, err)
 				pkgs = append(pkgs, p)
 			}
-			for _, must := range []string{"wheel", "renewal", "lock", "lock/cluster", "lock/sentinel", "lock/locktest", "bench", "bench/internal/run", "bench/internal/report", "integration/redistest", containerTree, "integration/bounded", "integration/fixture"} {
+			for _, must := range []string{"wheel", "renewal", "lock", "lock/cluster", "lock/sentinel", "lock/cmd/wheellock", "lock/locktest", "bench", "bench/internal/run", "bench/internal/report", "integration/redistest", containerTree, "integration/bounded", "integration/fixture"} {
 				require.True(t, slices.ContainsFunc(pkgs, func(p pkg) bool { return p.ImportPath == module+"/"+must }), "package %s is missing", must)
 			}
 			for _, v := range violations(pkgs) {
@@ -213,6 +214,12 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"lock/internal/pubsub", module + "/lock/internal/servers", module},
 		{"lock/internal/carrier", module + "/lock/internal/servers", module},
 		{"lock/topology", module + "/lock/internal/servers", module},
+		{"lock", module + "/lock/cmd/wheellock", module},
+		{"lock/cmd/wheellock", module + "/lock/locktest", module},
+		{"lock/cmd/wheellock", module + "/bench", module},
+		{"lock/cmd/wheellock", module + "/integration/redistest", module},
+		{"lock/cmd/wheellock", "testing", ""},
+		{"lock/cmd/wheellock", miniredisModule, miniredisModule},
 		{"lock/locktest", module + "/integration/redistest", module},
 		{"lock/locktest/memredis", module + "/lock", module},
 		{"lock/locktest", "testing", ""},
@@ -291,6 +298,9 @@ func TestAllowedImportsPass(t *testing.T) {
 		{"lock/cluster", "lock/topology"},
 		{"lock/cluster", "lock/internal/dialing"},
 		{"lock/sentinel", "lock/topology"},
+		{"lock/cmd/wheellock", "lock"},
+		{"lock/cmd/wheellock", "lock/cluster"},
+		{"lock/cmd/wheellock", "lock/sentinel"},
 		{"lock/locktest", "lock"},
 		{"lock/locktest", "lock/locktest/memredis"},
 		{"integration/redistest", "lock/locktest/memredis"},

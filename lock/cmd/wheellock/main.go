@@ -152,8 +152,6 @@ func plain(err error) string {
 		return "Redis refused: it is a node of a Redis Cluster: use -cluster"
 	case errors.As(err, &unknown):
 		return fmt.Sprintf("Redis did not answer: %v: see that it runs, and at the address that -redis or WHEELLOCK_REDIS says", unknown.Err)
-	case errors.As(err, &refused):
-		return "Redis refused: " + refused.Error()
 	}
 	text := err.Error()
 	for _, from := range []string{"lock: Open: ", "lock: ", "cluster: ", "sentinel: "} {

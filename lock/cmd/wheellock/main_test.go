@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -159,4 +160,23 @@ func TestManualSaysTheStatuses(t *testing.T) {
 	for _, status := range []int{statusNotAcquired, statusLost, statusUnknown, statusUsage, statusNotRunnable, statusNotFound} {
 		require.Regexp(t, fmt.Sprintf(`(?m)^//\s+%d\s`, status), string(manual))
 	}
+}
+
+// TestManualNamesTheFlags: each has a line of its own, and there are no others.
+func TestManualNamesTheFlags(t *testing.T) {
+	manual, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	flags := map[string]bool{}
+	for _, name := range []string{"run", "inspect", "unlock"} {
+		w := wheellock(t, "", "help", name)
+		require.Zero(t, w.run(t))
+		for _, m := range regexp.MustCompile(`(?m)^  (-\w+)`).FindAllStringSubmatch(w.stdout.String(), -1) {
+			flags[m[1]] = true
+		}
+	}
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^//\t(-\w+) `).FindAllStringSubmatch(string(manual), -1) {
+		named[m[1]] = true
+	}
+	require.Equal(t, flags, named)
 }

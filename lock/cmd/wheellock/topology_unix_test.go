@@ -42,5 +42,5 @@ func TestACommandUnderALockBehindSentinels(t *testing.T) {
 	requireRuns(t, "-sentinel", strings.Join(rs.Addrs(), ",")+"/"+rs.Name)
 	w := wheellock(t, "", "run", "-sentinel", rs.Addrs()[0]+"/other", "n", "--", "true")
 	require.Equal(t, statusUnknown, w.run(t))
-	w.requireOneLine(t, "other")
+	w.requireOneLine(t, "No such master")
 }
