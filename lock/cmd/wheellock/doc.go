@@ -4,6 +4,7 @@
 //	wheellock run [flags] NAME -- command [argument...]
 //	wheellock inspect [-json] [flags] NAME
 //	wheellock unlock -force [flags] NAME
+//	wheellock check [-prefix PREFIX] [flags]
 //
 // Install it with
 //
@@ -16,7 +17,7 @@
 //
 // In a crontab, where a run that finds the lock held is left out:
 //
-//	*/5 * * * *  wheellock run -quiet nightly -- /usr/local/bin/report
+//	*/5 * * * *  /usr/local/bin/wheellock run -quiet nightly -- /usr/local/bin/report
 //
 // In a unit of systemd, of a service that is to run on one of several machines:
 //
@@ -50,6 +51,7 @@
 //	-quiet          say nothing if another has the lock
 //	-json           of inspect: print JSON
 //	-force          of unlock: it does nothing without
+//	-prefix PREFIX  of check: what the names of locks begin with
 //
 // A list may begin with redis://user:password@, or rediss:// for TLS. A time is a
 // number of seconds, or like 500ms, 30s, 5m. Flags stand before or after NAME.
@@ -77,6 +79,8 @@
 //	125  wrong usage
 //	126  the command cannot be run
 //	127  the command is not found
+//
+// check returns 1 if something is missing on Redis.
 //
 // A command may use these itself; wheellock writes a line to the standard error when it
 // means one. 126 and 127 are mostly found out before Redis is asked. With 120, 122, 125,

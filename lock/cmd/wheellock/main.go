@@ -44,10 +44,12 @@ type program struct {
 const usage = `Usage: wheellock run [flags] NAME -- command [argument...]
        wheellock inspect [flags] NAME
        wheellock unlock -force [flags] NAME
+       wheellock check [flags]
 
 run      runs a command while it holds the lock NAME, and ends it if the lock is lost
 inspect  says who holds a lock
 unlock   takes a lock away from whoever holds it
+check    says what is missing on Redis
 
 "wheellock help run" lists the flags of run; so for the others.
 Manual: go doc github.com/wheellock/wheellock/lock/cmd/wheellock
@@ -56,7 +58,7 @@ Manual: go doc github.com/wheellock/wheellock/lock/cmd/wheellock
 // run does what args say and returns the exit status.
 func run(args, env []string, files stdio) int {
 	p := &program{env: env, stdio: files}
-	commands := map[string]func([]string) (int, error){"run": p.run, "inspect": p.inspect, "unlock": p.unlock}
+	commands := map[string]func([]string) (int, error){"run": p.run, "inspect": p.inspect, "unlock": p.unlock, "check": p.check}
 	name := ""
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
@@ -77,7 +79,7 @@ func run(args, env []string, files stdio) int {
 	}
 	command, ok := commands[name]
 	if !ok {
-		p.say("%q is no command of wheellock: run, inspect and unlock are, see wheellock help", name)
+		p.say("%q is no command of wheellock: run, inspect, unlock and check are, see wheellock help", name)
 		return statusUsage
 	}
 	status, err := command(args)

@@ -117,6 +117,7 @@ func TestWrongUsageIsOneLineThatSaysWhatToDo(t *testing.T) {
 		{"inspect a b", "one lock"},
 		{"inspect -x a", "wheellock help inspect"},
 		{"unlock a", "wheellock unlock -force a"},
+		{"check a", "left over"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +168,7 @@ func TestManualNamesTheFlags(t *testing.T) {
 	manual, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	flags := map[string]bool{}
-	for _, name := range []string{"run", "inspect", "unlock"} {
+	for _, name := range []string{"run", "inspect", "unlock", "check"} {
 		w := wheellock(t, "", "help", name)
 		require.Zero(t, w.run(t))
 		for _, m := range regexp.MustCompile(`(?m)^  (-\w+)`).FindAllStringSubmatch(w.stdout.String(), -1) {

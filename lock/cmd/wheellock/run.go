@@ -91,7 +91,7 @@ func (p *program) acquire(client *lock.Client, o runOptions, log *notices, signa
 	got := make(chan result, 1)
 	go func() {
 		held, err := take(ctx, client.Mutex(o.name), o, log)
-		got <- result{held, err}
+		got <- result{held, p.notTaken(o, err)}
 	}()
 	var stop os.Signal
 	for {
@@ -118,7 +118,7 @@ func (p *program) acquire(client *lock.Client, o runOptions, log *notices, signa
 func take(ctx context.Context, m *lock.Mutex, o runOptions, log *notices) (*lock.Held, error) {
 	held, err := m.TryLock(ctx)
 	if err == nil || o.wait == 0 || ctx.Err() != nil || !errors.Is(err, lock.ErrNotAcquired) && !errors.Is(err, lock.ErrUnknown) {
-		return held, notTaken(o, err)
+		return held, err
 	}
 	log.open()
 	if o.wait > 0 {
@@ -127,17 +127,15 @@ func take(ctx context.Context, m *lock.Mutex, o runOptions, log *notices) (*lock
 		defer cancel()
 	}
 	held, waitErr := m.Lock(ctx)
-	if waitErr != nil && (errors.Is(waitErr, lock.ErrUnknown) || errors.Is(waitErr, lock.ErrNotAcquired) || !errors.Is(waitErr, context.DeadlineExceeded)) {
-		err = waitErr
+	cutShort := errors.Is(waitErr, context.DeadlineExceeded) && !errors.Is(waitErr, lock.ErrUnknown) && !errors.Is(waitErr, lock.ErrNotAcquired)
+	if cutShort {
+		return nil, err // the first try was answered
 	}
-	if waitErr == nil {
-		return held, nil
-	}
-	return nil, notTaken(o, err)
+	return held, waitErr
 }
 
 // notTaken says what became of the acquisition, and what to do.
-func notTaken(o runOptions, err error) error {
+func (p *program) notTaken(o runOptions, err error) error {
 	if err == nil || statusOf(err) == statusUsage {
 		return err
 	}
@@ -157,7 +155,10 @@ func notTaken(o runOptions, err error) error {
 			text += fmt.Sprintf(", whose lease has %v left", ttl)
 		}
 	}
-	if o.wait == 0 {
+	switch {
+	case p.getenv("WHEELLOCK_NAME") == o.name:
+		text += ": this is called by a command that was started under it"
+	case o.wait == 0:
 		text += ": -wait waits for it"
 	}
 	return &statusError{statusNotAcquired, fmt.Sprintf("%s: the command was not run: %s: \"wheellock inspect %s\" says who has it", o.name, text, o.name)}

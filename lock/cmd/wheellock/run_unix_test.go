@@ -138,6 +138,14 @@ func TestOnlyOneRunsAtATime(t *testing.T) {
 	require.Equal(t, "mine\n", third.stdout.String())
 }
 
+func TestARunInsideOneOfTheSameLockIsToldSo(t *testing.T) {
+	t.Parallel()
+	s := fixture.Either(t)
+	w := wheellock(t, s.URL(), "run", "n", "--", executable(t), "run", "n", "--", "true")
+	require.Equal(t, statusNotAcquired, w.run(t))
+	w.requireOneLine(t, "started under it")
+}
+
 func TestManyRunsExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	s := fixture.Either(t)

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// checkTimeout bounds a check of all servers.
+const checkTimeout = time.Minute
+
+// statusMissing is the status of a check that has found something.
+const statusMissing = 1
+
+// check is the subcommand.
+func (p *program) check(args []string) (int, error) {
+	var s servers
+	fs := newFlags("check [flags]", "Tries all that wheellock needs on Redis: every command, right and setting. It takes no lock.")
+	s.register(fs)
+	prefix := fs.String("prefix", "", "what the `names` of locks begin with, where the rights of the user depend on it")
+	names, err := p.parse(fs, args)
+	if err == nil && len(names) > 0 {
+		err = usagef("check: %q is left over: all settings are flags", names[0])
+	}
+	if err = errors.Join(err, s.settle(p.getenv)); err != nil {
+		return 0, err
+	}
+	log := &notices{say: p.say}
+	client, err := s.open(lock.Config{KeyPrefix: *prefix, Logger: log.logger()})
+	if err != nil {
+		return 0, err
+	}
+	defer closeClient(client)
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	err = client.Check(ctx)
+	unknown := errors.Is(err, lock.ErrUnknown) || ctx.Err() != nil
+	if !unknown {
+		log.open() // it has advice; else it would only repeat what err says
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(p.out, "Redis has all that wheellock needs.")
+		return 0, err
+	}
+	for line := range strings.Lines(strings.TrimPrefix(err.Error(), "lock: ")) {
+		p.say("%s", line)
+	}
+	if unknown {
+		return statusUnknown, nil
+	}
+	return statusMissing, nil
+}
