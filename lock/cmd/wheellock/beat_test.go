@@ -16,7 +16,8 @@ import (
 )
 
 // beat writes the time to a file, again and again, until it is ended: a command that
-// works. With a second argument it does not mind SIGTERM.
+// works. With a second argument it does not mind SIGTERM. It ends by itself after
+// longer than any test waits, so that one that fails leaves nothing behind.
 func beat(args []string) {
 	if len(args) > 1 {
 		signal.Ignore(syscall.SIGTERM)
@@ -25,10 +26,11 @@ func beat(args []string) {
 	if err != nil {
 		panic(err)
 	}
-	for {
+	for end := time.Now().Add(bounded.Limit + time.Minute); time.Now().Before(end); {
 		fmt.Fprintf(f, "%d\n", time.Now().UnixNano())
 		time.Sleep(time.Millisecond)
 	}
+	os.Exit(1)
 }
 
 // beats are the times that a command has written so far.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 )
 
@@ -22,7 +23,11 @@ func TestACommandDiesWithUs(t *testing.T) {
 	require.NoError(t, w.Start())
 	awaitBeats(t, file)
 	require.NoError(t, w.Process.Kill())
-	_, err = io.Copy(io.Discard, out) // ends with the last who could write to it
-	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, out) // ends with the last who could write to it
+		ended <- err
+	}()
+	require.NoError(t, bounded.Receive(t, ended))
 	require.Equal(t, -1, w.status(t))
 }
