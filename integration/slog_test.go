@@ -35,7 +35,10 @@ var logKeys = map[string][]string{
 	"lock: this server says again and again":                       {"server"},
 	"lock: the server's clock was set":                             {"server", "by"},
 	"lock: still waiting for a lock that this client itself holds": {"name", "waited"},
-	"lock: when its memory is full, this Redis evicts keys":        {"maxmemory_policy", "maxmemory"},
+	"lock: when its memory is full, this Redis evicts keys":        {"server", "maxmemory_policy", "maxmemory"},
+	"lock: how releases are published was chosen":                  {"command", "versions"},
+	"lock: sharded pub/sub is refused":                             {"server", "command", "error"},
+	"lock: this server does not tell its version":                  {"server", "error"},
 }
 
 func TestLogKeysAreTheAgreedOnes(t *testing.T) {

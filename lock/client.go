@@ -116,6 +116,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	to := servers.Config{
 		Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, Connections: cfg.Connections,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout, Logger: cfg.Logger,
+		Probe: keys.Channel(cfg.KeyPrefix + "wheellock"), Overlap: 2 * cfg.MaxPoll,
 		Closing: c.closing, Moved: c.relocate,
 		Opened: func(s *servers.Server) (servers.Attachment, error) { return newLane(c, s) },
 	}
@@ -157,6 +158,8 @@ func (c *Client) Stats() Stats {
 			st.Clocks = append(st.Clocks, ServerClock{Server: s.Address(), Ahead: ahead, Within: within})
 		}
 	}
+	p := c.router.Publishing()
+	st.PubSub = PubSub{Plain: p.Plain, Sharded: p.Sharded}
 	return st
 }
 
@@ -167,6 +170,14 @@ type Stats struct {
 	Tries   uint64        // acquire scripts sent
 	Renewal renewal.Stats // its Leases are those of Held
 	Clocks  []ServerClock // of the servers that told their time
+	PubSub  PubSub        // how releases are published
+}
+
+// PubSub counts the servers by how releases are published there, see topology.PubSub.
+// Where that is chosen by itself, a server is counted once the client has used it.
+type PubSub struct {
+	Plain   int // with PUBLISH
+	Sharded int // with SPUBLISH
 }
 
 // ServerClock says what a client knows of a server's clock, by which requests expire.

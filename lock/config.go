@@ -108,12 +108,16 @@ type Config struct {
 	//	PUBLISH is refused                     warning  server, error; once
 	//	still waiting for a lock that this
 	//	client itself holds                    warning  name, waited
-	//	this Redis evicts keys                 warning  maxmemory_policy, maxmemory
+	//	how releases are published was chosen  info     command, versions; when it changes
+	//	sharded pub/sub is refused             warning  server, command, error; once
+	//	this server does not tell its version  warning  server, error; once
+	//	this Redis evicts keys                 warning  server, maxmemory_policy, maxmemory
 	//	this Redis ends connections that ask
 	//	for INFO, or does not answer           warning  server, error; once
 	//
-	// server is an address. A pool does not tell its own: there it is that of the
-	// last dial that failed, if that says so.
+	// server is an address. That of a pool is the address that its last dial has
+	// connected to, or could not. A pool whose Dial has no context is called "the
+	// pool's"; give its client a Logger with an attribute of its own, if there are several.
 	Logger *slog.Logger
 }
 

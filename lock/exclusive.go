@@ -26,7 +26,7 @@ func (mutexes) acquire(a *attempt, field string) command {
 }
 
 func (mutexes) release(s *scripts, name, field string) command {
-	return command{script: script.Release, keys: 1, args: s.publishing([]any{name, field, keys.Channel(name)})}
+	return command{script: script.Release, keys: 1, args: s.publishing(name, []any{name, field, keys.Channel(name)})}
 }
 
 func (mutexes) reenter(h *hold, count int32, lease time.Duration) command {
@@ -50,7 +50,7 @@ func (mutexes) held(t *tables, name string, o owner) *hold {
 const notMutex = "is a hash of other things than owners and counts"
 
 func (mutexes) force(s *scripts, name string) (command, string) {
-	return command{script: script.Force, keys: 1, args: []any{name, keys.Channel(name), s.publish()}}, notMutex
+	return command{script: script.Force, keys: 1, args: []any{name, keys.Channel(name), s.publish(name)}}, notMutex
 }
 
 func (mutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {

@@ -98,12 +98,12 @@ func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error
 func (fairMutexes) release(s *scripts, name, field string) command {
 	return command{script: script.FairRelease, keys: 4, args: []any{
 		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
-		field, keys.Channel(name), time.Now().UnixMilli(), ms(fairGraceOf(s.ioTimeout) / 2), s.publish(),
+		field, keys.Channel(name), time.Now().UnixMilli(), ms(fairGraceOf(s.ioTimeout) / 2), s.publish(name),
 	}}
 }
 
 func (fairMutexes) force(s *scripts, name string) (command, string) {
-	return command{script: script.FairForce, keys: 2, args: []any{name, keys.FairQueue(name), keys.Channel(name), s.publish()}}, notMutex
+	return command{script: script.FairForce, keys: 2, args: []any{name, keys.FairQueue(name), keys.Channel(name), s.publish(name)}}, notMutex
 }
 
 // fairGraceOf is how far ahead of the clock a score is.

@@ -194,7 +194,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	args := []any{
 		a.name, keys.FairQueue(a.name), keys.FairScores(a.name), keys.FairSigns(a.name), counter,
 		f, ms(a.lease), least, time.Now().UnixMilli(), ms(fairPatience), sign, dead, deadSign,
-		ms((fairMissed+2)*p.m.signPeriod() + c.cfg.IOTimeout), keys.Channel(a.name), c.scripts.publish(), ms(fairGraceOf(c.cfg.IOTimeout)), len(p.past),
+		ms((fairMissed+2)*p.m.signPeriod() + c.cfg.IOTimeout), keys.Channel(a.name), c.scripts.publish(a.name), ms(fairGraceOf(c.cfg.IOTimeout)), len(p.past),
 	}
 	for _, old := range p.past {
 		args = append(args, old)

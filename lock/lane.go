@@ -129,9 +129,11 @@ func (c *Client) lane(key string) *lane { return laneOf(c.router.Server(key)) }
 // place takes h to the lane of the server that has its key.
 func (c *Client) place(h *hold) { c.lane(h.name).place(h) }
 
-// relocate takes every hold to the lane of the server that now has its key.
+// relocate takes every hold to the lane of the server that now has its key. Waiters look
+// where their channel is.
 func (c *Client) relocate() {
 	for _, h := range c.tables.all() {
 		c.place(h)
 	}
+	c.tables.wakeAll()
 }

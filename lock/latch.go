@@ -29,9 +29,9 @@ func (c *Client) CountDownLatch(name string) *CountDownLatch {
 // Name returns the latch's key in Redis: Config.KeyPrefix and the name.
 func (l *CountDownLatch) Name() string { return l.name }
 
-// channel is where the latch's opening is published.
-func (l *CountDownLatch) channel() string {
-	return keys.LatchChannel(l.name, l.c.scripts.traits.ShardedPubSub)
+// channel is where the latch's opening is published, for scripts.
+func (l *CountDownLatch) channel() any {
+	return l.c.router.Channel(l.name, keys.LatchChannel(l.name, false), keys.LatchChannel(l.name, true))
 }
 
 // errShut is the refusal of a latch that is closed.
@@ -108,7 +108,7 @@ type latchWait struct {
 }
 
 func (a latchWait) probe(ctx context.Context) (left int64, err error) { return a.l.look(ctx) }
-func (a latchWait) channel() string                                   { return a.l.channel() }
+func (a latchWait) channel() string                                   { return keys.LatchChannel(a.l.name, false) }
 func (latchWait) refusal(time.Duration) error                         { return errShut{} }
 
 // look returns nil if the latch is open, and that it has room for all.

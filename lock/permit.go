@@ -188,7 +188,7 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 	if a.fewer {
 		fewer = 1
 	}
-	args := []any{name, keys.PermitsTaken(name), a.owner.text, n, fewer, now + ms(lease), now, keys.SemaphoreChannel(name), c.scripts.publish()}
+	args := []any{name, keys.PermitsTaken(name), a.owner.text, n, fewer, now + ms(lease), now, keys.SemaphoreChannel(name), c.scripts.publish(name)}
 	for _, owed := range c.orphans.fields(permitKind, name) {
 		args = append(args, owed)
 	}
@@ -256,7 +256,7 @@ func newPermits(n int64) owner {
 type permits struct{}
 
 func (permits) release(s *scripts, name, field string) command {
-	return command{script: script.PermitRelease, keys: 2, args: s.publishing([]any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)})}
+	return command{script: script.PermitRelease, keys: 2, args: s.publishing(name, []any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)})}
 }
 
 func (permits) reenter(h *hold, _ int32, lease time.Duration) command {

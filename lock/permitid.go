@@ -65,7 +65,7 @@ func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	}
 	d := newRecorded(c, "release", name, script.PermitFree, keys.PermitsTaken(name), texts, time.Now().UnixMilli(), keys.SemaphoreChannel(name))
 	d.keys++
-	d.args = c.scripts.publishing(d.args)
+	d.args = c.scripts.publishing(name, d.args)
 	reply, err := d.run(context.WithoutCancel(ctx), false)
 	if err != nil || reply == int64(1) {
 		return err

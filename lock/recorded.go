@@ -73,7 +73,7 @@ func (d *recorded) until() time.Time {
 
 // insist is run of a script that publishes and whose answer is a number.
 func (d *recorded) insist(ctx context.Context, refuse bool) (int64, error) {
-	d.args = d.c.scripts.publishing(d.args)
+	d.args = d.c.scripts.publishing(d.name, d.args)
 	return d.number(d.run(ctx, refuse))
 }
 

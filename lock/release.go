@@ -102,7 +102,7 @@ func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listenin
 		args := []any{h.field(), field, ms(lease), least, n.more}
 		if n.over {
 			keyed = append(keyed, keys.Polls(name))
-			args = append(args, keys.Channel(name), m.ours, c.scripts.publish(), ms(n.patience), flag(n.open))
+			args = append(args, keys.Channel(name), m.ours, c.scripts.publish(name), ms(n.patience), flag(n.open))
 		}
 		return c.scripts.callToken(ctx, script.Handoff, late, least, len(keyed), append(keyed, args...)...)
 	})

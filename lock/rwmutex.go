@@ -65,7 +65,7 @@ func (rwLocks) key(name string) string     { return name }
 func (rwLocks) channel(name string) string { return keys.RWChannel(name) }
 
 func (rwLocks) force(s *scripts, name string) (command, string) {
-	return command{script: script.RwForce, keys: 2, args: []any{name, keys.RWWriters(name), keys.RWChannel(name), s.publish(), keys.Prefix(name)}},
+	return command{script: script.RwForce, keys: 2, args: []any{name, keys.RWWriters(name), keys.RWChannel(name), s.publish(name), keys.Prefix(name)}},
 		"is no read-write lock"
 }
 
@@ -82,12 +82,12 @@ func (readers) acquire(a *attempt, field string) command {
 	}
 	return command{script: script.RwRead, keys: 3, args: []any{
 		a.name, keys.RWReader(a.name, field), keys.RWWriters(a.name),
-		field, ms(a.lease), writer, wait, keys.Prefix(a.name), keys.RWChannel(a.name), c.scripts.publish(),
+		field, ms(a.lease), writer, wait, keys.Prefix(a.name), keys.RWChannel(a.name), c.scripts.publish(a.name),
 	}}
 }
 
 func (readers) release(s *scripts, name, field string) command {
-	return command{script: script.RwReadRelease, keys: 3, args: s.publishing([]any{
+	return command{script: script.RwReadRelease, keys: 3, args: s.publishing(name, []any{
 		name, keys.RWReader(name, field), keys.RWWriters(name), field, keys.RWChannel(name), keys.Prefix(name),
 	})}
 }
@@ -119,12 +119,12 @@ func (writers) acquire(a *attempt, field string) command {
 		announce = ms(announcement(a.c.cfg))
 	}
 	return command{script: script.RwWrite, keys: 2, args: []any{
-		a.name, keys.RWWriters(a.name), field, ms(a.lease), a.writer, announce, keys.Prefix(a.name), keys.RWChannel(a.name), a.c.scripts.publish(),
+		a.name, keys.RWWriters(a.name), field, ms(a.lease), a.writer, announce, keys.Prefix(a.name), keys.RWChannel(a.name), a.c.scripts.publish(a.name),
 	}}
 }
 
 func (writers) release(s *scripts, name, field string) command {
-	return command{script: script.RwWriteRelease, keys: 2, args: s.publishing([]any{
+	return command{script: script.RwWriteRelease, keys: 2, args: s.publishing(name, []any{
 		name, keys.RWWriters(name), field, keys.RWChannel(name), keys.Prefix(name),
 	})}
 }
@@ -179,7 +179,7 @@ func (x rwAcquire) barred(*hold) error {
 func withdraw(c *Client, name, writer string) {
 	c.orphans.send(&orphan{
 		name: name, until: time.Now().Add(announcement(c.cfg)),
-		command: command{script: script.RwWithdraw, keys: 1, args: c.scripts.publishing([]any{keys.RWWriters(name), writer, keys.RWChannel(name)})},
+		command: command{script: script.RwWithdraw, keys: 1, args: c.scripts.publishing(name, []any{keys.RWWriters(name), writer, keys.RWChannel(name)})},
 	})
 }
 

@@ -56,22 +56,17 @@ func (s *scripts) post(key string, cmd command, late func(pipe.Answer)) {
 	s.router.Server(key).Put(r) // nobody waits, for a server to be known neither
 }
 
-// publishing appends the command that publishes, if it is not PUBLISH, to a
-// script's arguments.
-func (s *scripts) publishing(args []any) []any {
-	if s.traits.ShardedPubSub {
-		args = append(args, s.publish())
+// publishing appends the command that publishes a release of name to a script's
+// arguments, if that may be another one than PUBLISH.
+func (s *scripts) publishing(name string, args []any) []any {
+	if s.traits.Slots {
+		args = append(args, s.publish(name))
 	}
 	return args
 }
 
-// publish is the command that publishes.
-func (s *scripts) publish() string {
-	if s.traits.ShardedPubSub {
-		return "spublish"
-	}
-	return "publish"
-}
+// publish is the command that publishes a release of name.
+func (s *scripts) publish(name string) any { return s.router.Publisher(name) }
 
 // granted is what a script that takes a lock brought.
 type granted struct {

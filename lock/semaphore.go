@@ -237,7 +237,7 @@ func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free in
 	if !d.written.IsZero() {
 		s.c.orphans.send(&orphan{
 			name: s.name, until: d.until(),
-			command: command{script: script.SemaphoreUndo, keys: 2, args: s.c.scripts.publishing([]any{d.args[0], d.args[1], keys.SemaphoreChannel(s.name), ms(resultTTL)})},
+			command: command{script: script.SemaphoreUndo, keys: 2, args: s.c.scripts.publishing(s.name, []any{d.args[0], d.args[1], keys.SemaphoreChannel(s.name), ms(resultTTL)})},
 		})
 	}
 	return 0, 0, err

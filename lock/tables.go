@@ -104,6 +104,18 @@ func (t *tables) counts() (held, waiting int) {
 	return held, waiting
 }
 
+// wakeAll makes the first of each queue look.
+func (t *tables) wakeAll() {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for q := range s.queues.all() {
+			s.wakeFirstLocked(q)
+		}
+		s.mu.Unlock()
+	}
+}
+
 // adopt makes h, whose lease is watched already, the hold of its name. w is the call
 // that took it, if it stands in a queue. It returns false if the client is closing.
 func (t *tables) adopt(h *hold, w *waiter) bool {

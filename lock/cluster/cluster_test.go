@@ -18,6 +18,7 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 func TestLocksOfAllSlotsAreKeptRenewed(t *testing.T) {
@@ -52,16 +53,17 @@ func TestLocksOfAllSlotsAreKeptRenewed(t *testing.T) {
 func TestClientsOfAClusterExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	for _, sharded := range waysToPublish(t) {
-		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
+	for way, set := range waysToPublish(t) {
+		sharded := set != topology.PubSubPlain
+		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded.Context(t)
 			// MaxPoll is longer than the test: only a message can wake the waiter.
 			cfg := lock.Config{Lease: 10 * time.Minute, MaxPoll: time.Hour}
-			a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
-			b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
+			a := newClient(t, rc, cluster.Options{PubSub: set}, cfg)
+			b := newClient(t, rc, cluster.Options{PubSub: set}, cfg)
 			for i := range 9 {
-				name := fmt.Sprintf("exclude:%v:%d", sharded, i)
+				name := fmt.Sprintf("exclude:%v:%d", way, i)
 				held := fixture.Hold(t, a.Mutex(name).Lock)
 				_, err := b.Mutex(name).TryLock(ctx)
 				require.ErrorIs(t, err, lock.ErrNotAcquired)

@@ -68,12 +68,32 @@
 //
 // # Pub/sub
 //
-// Releases are published with PUBLISH, which every node passes on to all
-// others. Redisson 3.22 and later use sharded channels on a Cluster of Redis 7
-// and hear nothing else: Options.ShardedPubSub does the same. All clients of a
-// lock should agree; where they do not, waiters wait for the end of the lease or
-// lock.Config.MaxPoll, whatever is sooner. The channel of a CountDownLatch is
-// redisson_countdownlatch__channel__{name}. If the name has a hash tag and
-// channels are sharded it is redisson_countdownlatch__channel__:name, because the
-// channel must be in the slot of the latch; Redisson does the same.
+// A release is published with SPUBLISH on a master of version 7 or newer, of Redis or
+// Valkey, and with PUBLISH on others. Redisson 3.22 and newer use SPUBLISH on a
+// Cluster of version 7, and hear nothing else. Options.PubSub sets one way for all
+// masters.
+//
+// Each master has a choice of its own, because a message matters on the master that
+// has the lock. So one that cannot be reached keeps no other from being used, and in
+// a Cluster of several versions all clients agree. A new connection for commands asks
+// for the version (INFO) and whether this user may use SPUBLISH: it sends an empty
+// message to a channel of which nobody hears. The command is chosen when a script is
+// written to the connection, so a master that was upgraded is used as what it is now.
+//
+// For 2 x lock.Config.MaxPoll after a change, and after the first connection, waiters
+// hear both ways and look each MaxPoll, because other clients may learn of the change
+// later. A waiter that sleeps when its slot moves listens at the new master as soon
+// as the client knows of it. The choice is logged when it changes, and is in
+// lock.Stats.PubSub.
+//
+// Where a master does not tell its version, or does not let this user use SPUBLISH,
+// PUBLISH is used, with a warning, and both ways are heard for good. Clients that have
+// those rights do not hear such a client, so give all the same rights, or set
+// Options.PubSub for all. Clients that do not agree wake each other only by polling:
+// at the end of the lease that the waiter has seen, and after up to 6 x MaxPoll.
+//
+// The channel of a CountDownLatch is redisson_countdownlatch__channel__{name}. If the
+// name has a hash tag and channels are sharded, it is
+// redisson_countdownlatch__channel__:name, because the channel must be in the slot of
+// the latch. Redisson does the same.
 package cluster

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,7 +65,8 @@ func TestAMasterFailsOver(t *testing.T) {
 	t.Run("its replicas are waited for before", func(t *testing.T) { replicasAreWaitedFor(t, rc) })
 	// Renewals are due each 100 s, and no waiter polls: what happens here, the
 	// failover has brought about.
-	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: 300 * time.Second, IOTimeout: time.Second})
+	var log fixture.Log
+	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: 300 * time.Second, IOTimeout: time.Second, Logger: log.Logger()})
 	other := newClient(t, rc, cluster.Options{}, lock.Config{Lease: 300 * time.Second, IOTimeout: time.Second})
 	const dies, heir = 2, 5
 	var here, elsewhere []string
@@ -118,6 +120,9 @@ func TestAMasterFailsOver(t *testing.T) {
 	require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: len(missed)}, c.Stats().Renewal.Lost)
 	require.NoError(t, next.Unlock(ctx))
 	require.NoError(t, c.Close(ctx))
+	said := fmt.Sprintf("old=%s new=%s", rc.Servers[dies].Addr(), rc.Servers[heir].Addr())
+	require.Equal(t, 1, strings.Count(log.String(), said), log.String())
+	require.Equal(t, 1, strings.Count(log.String(), "the server was replaced"), log.String())
 }
 
 // TestShortLeasesThroughAFailover: with leases shorter than the failover takes,

@@ -16,6 +16,7 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 // exclusive are the objects that one holder at a time can have: how one is
@@ -78,12 +79,13 @@ func TestTheFamilyOnACluster(t *testing.T) {
 	ctx := bounded.Context(t)
 	// MaxPoll is longer than the test: only a message can wake the waiter.
 	cfg := lock.Config{Lease: 10 * time.Minute, MaxPoll: time.Hour}
-	for _, sharded := range waysToPublish(t) {
-		a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
-		b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
+	for way, set := range waysToPublish(t) {
+		sharded := set != topology.PubSubPlain
+		a := newClient(t, rc, cluster.Options{PubSub: set}, cfg)
+		b := newClient(t, rc, cluster.Options{PubSub: set}, cfg)
 		for kind, take := range exclusive {
-			t.Run(fmt.Sprint(kind, " sharded=", sharded), func(t *testing.T) {
-				for _, name := range tagged(fmt.Sprint("family:", kind, sharded)) {
+			t.Run(fmt.Sprint(kind, " ", way), func(t *testing.T) {
+				for _, name := range tagged(fmt.Sprint("family:", kind, way)) {
 					held, err := first(kind, a, name)(ctx)
 					require.NoError(t, err, name)
 					_, err = take(b, name, false)(ctx)
@@ -123,10 +125,11 @@ func TestCountersOnACluster(t *testing.T) {
 	rc := onCluster(t)
 	ctx := bounded.Context(t)
 	cfg := lock.Config{MaxPoll: time.Hour}
-	for _, sharded := range waysToPublish(t) {
-		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
-			a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
-			b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
+	for way, set := range waysToPublish(t) {
+		sharded := set != topology.PubSubPlain
+		t.Run(way, func(t *testing.T) {
+			a := newClient(t, rc, cluster.Options{PubSub: set}, cfg)
+			b := newClient(t, rc, cluster.Options{PubSub: set}, cfg)
 			woken := func(name string, wait func(context.Context) error, wake func() error) {
 				t.Helper()
 				done := make(chan error, 1)
@@ -141,7 +144,7 @@ func TestCountersOnACluster(t *testing.T) {
 					t.Fatal("nothing woke who waits for ", name)
 				}
 			}
-			for _, name := range tagged(fmt.Sprint("semaphore:", sharded)) {
+			for _, name := range tagged(fmt.Sprint("semaphore:", way)) {
 				fixture.Do(t, rc.Servers[owner(t, rc, name)], "DEL", name)
 				s := a.Semaphore(name)
 				set, err := s.TrySet(ctx, 2)
@@ -155,7 +158,7 @@ func TestCountersOnACluster(t *testing.T) {
 				require.NoError(t, err)
 				require.Zero(t, n)
 			}
-			for _, name := range tagged(fmt.Sprint("latch:", sharded)) {
+			for _, name := range tagged(fmt.Sprint("latch:", way)) {
 				l := a.CountDownLatch(name)
 				set, err := l.TrySet(ctx, 2)
 				require.NoError(t, err)
@@ -176,8 +179,9 @@ func TestALatchOnAClusterOpensForRedissonsAwait(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
 	ctx := bounded.Context(t)
-	for _, sharded := range waysToPublish(t) {
-		c := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, lock.Config{MaxPoll: time.Hour})
+	for way, set := range waysToPublish(t) {
+		sharded := set != topology.PubSubPlain
+		c := newClient(t, rc, cluster.Options{PubSub: set}, lock.Config{MaxPoll: time.Hour})
 		subscribe, publish := "SUBSCRIBE", "PUBLISH"
 		if sharded {
 			subscribe, publish = "SSUBSCRIBE", "SPUBLISH"
@@ -203,7 +207,7 @@ func TestALatchOnAClusterOpensForRedissonsAwait(t *testing.T) {
 			require.NoError(t, latch.CountDown(ctx))
 			for _, payload := range []string{"1", "0"} { // closed, open
 				message, err := redis.Strings(redis.ReceiveWithTimeout(conn, 20*time.Second))
-				require.NoError(t, err, "Java waits for ever at %s, sharded %v", name, sharded)
+				require.NoError(t, err, "Java waits for ever at %s, %s", name, way)
 				require.Equal(t, []string{channel, payload}, message[1:])
 			}
 			require.NoError(t, conn.Close())

@@ -17,6 +17,7 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 // shared is the Cluster of the tests that break nothing for others: three
@@ -67,13 +68,13 @@ func newClient(t *testing.T, rc *redistest.Cluster, o cluster.Options, cfg lock.
 	return fixture.Client(t, source, cfg)
 }
 
-// waysToPublish are what Options.ShardedPubSub can be with these servers.
-func waysToPublish(t *testing.T) []bool {
+// waysToPublish are the settings of how releases are published, as these servers can.
+func waysToPublish(t *testing.T) map[string]topology.PubSub {
 	t.Helper()
 	if !fixture.Can(t, redistest.ShardedPubSub) {
-		return []bool{false}
+		return map[string]topology.PubSub{"plain": topology.PubSubPlain}
 	}
-	return []bool{false, true}
+	return map[string]topology.PubSub{"plain": topology.PubSubPlain, "sharded": topology.PubSubSharded, "auto": topology.PubSubAuto}
 }
 
 // owner returns the index of the server that has the key's slot.

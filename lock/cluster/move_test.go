@@ -16,6 +16,7 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 // TestASlotHeldHalfMigrated for three leases: locks in it are taken, renewed,
@@ -122,7 +123,7 @@ func TestNobodyNoticesThatSlotsMove(t *testing.T) {
 	ctx, cancel := context.WithCancel(bounded.Context(t))
 	defer cancel()
 	cfg := lock.Config{Lease: 2 * time.Second}
-	clients := []*lock.Client{newClient(t, rc, cluster.Options{}, cfg), newClient(t, rc, cluster.Options{ShardedPubSub: false}, cfg)}
+	clients := []*lock.Client{newClient(t, rc, cluster.Options{}, cfg), newClient(t, rc, cluster.Options{}, cfg)}
 	const locks = 4
 	type guarded struct {
 		inside atomic.Int32
@@ -198,14 +199,15 @@ func TestNobodyNoticesThatSlotsMove(t *testing.T) {
 func TestAWaiterIsWokenThoughTheSlotMoved(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
-	for _, sharded := range waysToPublish(t) {
-		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
+	for way, set := range waysToPublish(t) {
+		sharded := set != topology.PubSubPlain
+		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			ctx := bounded.Context(t)
 			cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
-			a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
-			b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
-			name := fmt.Sprint("asleep ", sharded)
+			a := newClient(t, rc, cluster.Options{PubSub: set}, cfg)
+			b := newClient(t, rc, cluster.Options{PubSub: set}, cfg)
+			name := fmt.Sprint("asleep ", way)
 			slot, from := redisc.Slot(name), owner(t, rc, name)
 			to := (from + 2) % 3
 			held := fixture.Hold(t, a.Mutex(name).Lock)

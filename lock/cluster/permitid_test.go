@@ -14,6 +14,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 // TestPermitsByIDOnACluster: under names of all forms permits of one client are
@@ -23,11 +24,12 @@ func TestPermitsByIDOnACluster(t *testing.T) {
 	rc := onCluster(t)
 	ctx := context.Background()
 	cfg := lock.Config{Lease: 10 * time.Minute, MaxPoll: time.Hour}
-	for _, sharded := range waysToPublish(t) {
-		t.Run(fmt.Sprint("sharded=", sharded), func(t *testing.T) {
-			a := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
-			b := newClient(t, rc, cluster.Options{ShardedPubSub: sharded}, cfg)
-			for _, name := range tagged(fmt.Sprint("permits by id:", sharded)) {
+	for way, set := range waysToPublish(t) {
+		sharded := set != topology.PubSubPlain
+		t.Run(way, func(t *testing.T) {
+			a := newClient(t, rc, cluster.Options{PubSub: set}, cfg)
+			b := newClient(t, rc, cluster.Options{PubSub: set}, cfg)
+			for _, name := range tagged(fmt.Sprint("permits by id:", way)) {
 				mine, theirs := a.PermitSemaphore(name), b.PermitSemaphore(name)
 				require.NoError(t, mine.Set(ctx, 3))
 				held, err := mine.AcquireFor(ctx, 3, time.Hour)

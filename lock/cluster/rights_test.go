@@ -17,6 +17,7 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 // TestTheRightsThatTheREADMEGivesAreEnough and none is there that is not needed
@@ -44,10 +45,11 @@ func TestTheRightsThatTheREADMEGivesAreEnough(t *testing.T) {
 	for _, s := range rc.Servers {
 		fixture.Do(t, s, "ACL", args...)
 	}
-	for _, sharded := range waysToPublish(t) {
+	for _, set := range waysToPublish(t) {
+		sharded := set != topology.PubSubPlain
 		source, err := cluster.New(&redisc.Cluster{
 			StartupNodes: rc.Addrs(), DialOptions: []redis.DialOption{redis.DialUsername("locker"), redis.DialPassword("secret")},
-		}, cluster.Options{ShardedPubSub: sharded})
+		}, cluster.Options{PubSub: set})
 		require.NoError(t, err)
 		var clients []*lock.Client
 		for range 2 {

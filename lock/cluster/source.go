@@ -20,9 +20,9 @@ const dialsOut = 2
 
 // Options are what a redisc.Cluster does not say.
 type Options struct {
-	// ShardedPubSub publishes releases with SPUBLISH, as Redisson does on a
-	// Cluster of Redis 7 or newer. All clients that share locks agree on it.
-	ShardedPubSub bool
+	// PubSub says how releases are published. By default that is chosen by the
+	// version of each master, see topology.PubSubAuto.
+	PubSub topology.PubSub
 }
 
 // Topology is a Cluster and what lock.NewTopology takes. It has no goroutine and no
@@ -60,6 +60,9 @@ func New(c *redisc.Cluster, o Options) (*Topology, error) {
 			errs = append(errs, fmt.Errorf("cluster: StartupNodes has %q: it must be host:port: %w", addr, err))
 		}
 	}
+	if o.PubSub > topology.PubSubSharded {
+		errs = append(errs, fmt.Errorf("cluster: Options.PubSub is %d: it must be one of topology.PubSub", o.PubSub))
+	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
@@ -87,7 +90,7 @@ func (s *Topology) GetContext(ctx context.Context) (redis.Conn, error) {
 
 // Traits implements topology.Topology.
 func (s *Topology) Traits() topology.Traits {
-	return topology.Traits{Slots: true, ShardedPubSub: s.options.ShardedPubSub}
+	return topology.Traits{Slots: true, PubSub: s.options.PubSub}
 }
 
 // Dial implements topology.Topology: server is the node's address.

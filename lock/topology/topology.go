@@ -40,11 +40,25 @@ type Traits struct {
 	// Cluster. Without it there is one server, and Dial is called with an
 	// empty name.
 	Slots bool
-	// ShardedPubSub: releases are published with SPUBLISH, which stays on the
-	// server that has the lock. Redis 7 or newer; all clients that share locks
-	// agree on it.
-	ShardedPubSub bool
+	// PubSub says how releases are published where there are slots.
+	PubSub PubSub
 }
+
+// PubSub says how releases are published in a Redis Cluster, and so what waiters hear.
+// All clients that share locks, those of Redisson too, have to agree: those that do not
+// wake each other only by polling.
+type PubSub uint8
+
+const (
+	// PubSubAuto is PubSubSharded on every server of version 7 or newer, of Redis or
+	// Valkey, and PubSubPlain on others. Redisson 3.22 and newer do the same.
+	PubSubAuto PubSub = iota
+	// PubSubPlain publishes with PUBLISH, which every node passes on to all others.
+	PubSubPlain
+	// PubSubSharded publishes with SPUBLISH, which stays on the server that has the
+	// lock, and its replicas.
+	PubSubSharded
+)
 
 // Layout is what a Topology knows now.
 type Layout struct {

@@ -96,11 +96,31 @@ func PermitsTaken(name string) string { return suffixed(name, "timeout") }
 // braces always; a sharded one has them only round a name without a hash tag,
 // because it must share the latch's slot.
 func LatchChannel(name string, sharded bool) string {
-	const prefix = "redisson_countdownlatch__channel__"
-	if sharded && strings.IndexByte(name, '{') >= 0 {
-		return prefix + ":" + name
+	channel := latchPrefix + "{" + name + "}"
+	if sharded {
+		return ShardedChannel(channel)
 	}
-	return prefix + "{" + name + "}"
+	return channel
+}
+
+const latchPrefix = "redisson_countdownlatch__channel__"
+
+// ShardedChannel is what a channel is called where channels have slots. It is the same
+// for all but some latches, see LatchChannel.
+func ShardedChannel(channel string) string {
+	name, ok := strings.CutPrefix(channel, latchPrefix+"{")
+	if !ok || strings.IndexByte(name, '{') < 0 {
+		return channel
+	}
+	return latchPrefix + ":" + strings.TrimSuffix(name, "}")
+}
+
+// PlainChannel undoes ShardedChannel.
+func PlainChannel(channel string) string {
+	if name, ok := strings.CutPrefix(channel, latchPrefix+":"); ok {
+		return latchPrefix + "{" + name + "}"
+	}
+	return channel
 }
 
 // Result is the key under which the server remembers what a request of a semaphore

@@ -97,3 +97,15 @@ func TestNamesThatNoLockMayHave(t *testing.T) {
 		require.NoError(t, keys.Check(name))
 	}
 }
+
+// TestAChannelHasOneNameOfEachKind, and they are told from each other.
+func TestAChannelHasOneNameOfEachKind(t *testing.T) {
+	for _, name := range []string{"a", "{a}", "{a}b", "a{b}c", "x{a}{", "x{a}}", ":a", ":{a}", "{:a}"} {
+		for what, channel := range names(name, false) {
+			sharded := keys.ShardedChannel(channel)
+			require.Equal(t, channel, keys.PlainChannel(sharded), "%s %q", what, name)
+			require.Equal(t, names(name, true)[what], sharded, "%s %q", what, name)
+			require.Equal(t, sharded, keys.ShardedChannel(sharded), "%s %q", what, name)
+		}
+	}
+}

@@ -7,6 +7,12 @@
 // then on every message wakes it. When the connection fails it is dialled anew, all
 // channels are subscribed again, and confirmed again.
 //
+// A channel is heard in one of two ways or in both: what PUBLISH sends, and what
+// SPUBLISH sends, where channels have slots. Config.Hearing says in which, and may say
+// otherwise at any time: Retune subscribes and unsubscribes what differs. A channel is
+// confirmed when each way is. A server that refuses SSUBSCRIBE is heard in the other
+// way over the same connection, if Config.Deaf agrees.
+//
 // Pub/sub only makes waiting shorter. Whoever waits also looks by himself from time
 // to time, so a connection that is cut, dead or forbidden costs time, never a lock.
 //
@@ -18,6 +24,8 @@
 //	   │                  └─────────────────────────┴─────────────────────┘
 //	   └── nobody has listened for 2 s, or its slot is on another server: its
 //	       listeners are woken, and ask where their key is before they sleep again
+//
+// A way that is added later takes a confirmed channel back to asked.
 //
 // # Goroutines and locks
 //

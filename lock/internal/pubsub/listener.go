@@ -42,7 +42,7 @@ type News struct {
 	Confirmed int
 	Messages  uint64 // how many
 	// Upto: whatever was published since the last confirmation, and before Upto, was
-	// heard. It is zero while that is not known.
+	// heard. It is zero while that is not known, or Hearing is not certain.
 	Upto time.Time
 }
 
@@ -55,7 +55,7 @@ func (l *Listener) News() News {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	news := News{Confirmed: l.topic.generation, Messages: l.topic.messages}
-	if l.topic.confirmed {
+	if l.topic.confirmed && s.hearing.Certain {
 		news.Upto = s.heard
 	}
 	return news

@@ -27,6 +27,7 @@ type server struct {
 	t     *testing.T
 	epoch atomic.Uint32
 	dials atomic.Int32
+	hears atomic.Pointer[pubsub.Hearing] // plain messages alone while it is nil
 
 	mu  sync.Mutex // guards log
 	log strings.Builder
@@ -44,6 +45,13 @@ func (s *server) logged() string {
 	return s.log.String()
 }
 
+func (s *server) heard() pubsub.Hearing {
+	if h := s.hears.Load(); h != nil {
+		return *h
+	}
+	return pubsub.Hearing{Plain: true, Certain: true}
+}
+
 // bubble runs f with a server and a Subscriber of it.
 func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscriber)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +60,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscrib
 		srv := &server{Server: mem, t: t}
 		ctx, cancel := context.WithCancel(context.Background())
 		sub := pubsub.New(ctx, pubsub.Config{
-			Timeout: time.Second, Epoch: srv.epoch.Load, Where: func() string { return "here" },
+			Timeout: time.Second, Hearing: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
 			Logger: slog.New(slog.NewTextHandler(srv, nil)),
 			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
 				srv.dials.Add(1)
@@ -68,13 +76,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscrib
 	})
 }
 
-func (s *server) publish(channel string) {
-	conn, err := s.DialContext(context.Background())
-	require.NoError(s.t, err)
-	defer conn.Close()
-	_, err = conn.Do("PUBLISH", channel, "0")
-	require.NoError(s.t, err)
-}
+func (s *server) publish(channel string) { s.do("PUBLISH", channel, "0") }
 
 // woken reports whether a token is there, and takes it.
 func woken(l *pubsub.Listener) bool {
@@ -215,7 +217,8 @@ func TestAMovedChannelWakesItsListeners(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		told := make(chan pipe.Redirection, 10)
 		sub := pubsub.New(ctx, pubsub.Config{
-			Timeout: time.Second, Server: "host:1", Sharded: true, Epoch: func() uint32 { return 0 }, Where: func() string { return "here" },
+			Timeout: time.Second, Server: "host:1", Hearing: func() pubsub.Hearing { return pubsub.Hearing{Sharded: true, Certain: true} },
+			Epoch: func() uint32 { return 0 }, Where: func() string { return "here" },
 			Logger: slog.New(slog.DiscardHandler),
 			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
 				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))

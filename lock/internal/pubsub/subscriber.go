@@ -29,14 +29,18 @@ type Config struct {
 	Timeout time.Duration
 	// Server is the name of the server, to which redirections may refer.
 	Server string
-	// Sharded: channels have slots, as keys have, so SSUBSCRIBE is used.
-	Sharded bool
+	// Hearing says what is to be listened for now. It is asked at every Listen, at
+	// Retune, and with each ping.
+	Hearing func() Hearing
+	// Deaf is told that the server refuses SSUBSCRIBE, and returns true if Hearing says
+	// now how to do without it. Otherwise the connection is given up.
+	Deaf func(err error) bool
 	// Dial opens a connection, and says which epoch of the server it is of.
 	Dial func(ctx context.Context) (conn redis.Conn, epoch uint32, err error)
 	// Epoch counts the servers that the Subscriber's stood for.
 	Epoch func() uint32
 	// Redirect is told that a slot is on another server, before the listeners of its
-	// channels are woken. It is not used without Sharded.
+	// channels are woken. It is not used unless Hearing.Sharded is.
 	Redirect func(to pipe.Redirection)
 	// Where says in the log which server it is.
 	Where  func() string
@@ -50,13 +54,16 @@ type Subscriber struct {
 	cfg Config
 	ctx context.Context // its end ends dials; Close must follow
 
-	mu      sync.Mutex // guards what follows and the topics; never held during I/O
-	topics  map[string]*topic
-	pending []*topic      // to be subscribed or unsubscribed
-	work    chan struct{} // of capacity 1: pending is not empty, or a connection died
-	conn    redis.Conn    // nil while there is none
-	asked   []question    // on conn and not answered, in the order in which they were sent
-	heard   time.Time     // when the last ping that was answered was sent; what was published before that was heard, where confirmed
+	mu      sync.Mutex        // guards what follows and the topics; never held during I/O
+	topics  map[string]*topic // by channel, as it is named without shards
+	hearing Hearing           // what topics are to hear
+	deaf    bool              // conn's server has refused SSUBSCRIBE
+	pending []*topic          // to be subscribed or unsubscribed
+	left    []string          // channels of topics that have moved, to be unsubscribed
+	work    chan struct{}     // of capacity 1: pending is not empty, or a connection died
+	conn    redis.Conn        // nil while there is none
+	asked   []question        // on conn and not answered, in the order in which they were sent
+	heard   time.Time         // when the last ping that was answered was sent; what was published before that was heard, where confirmed
 	started bool
 	closed  bool
 	warned  bool
@@ -71,11 +78,23 @@ type topic struct {
 	// guarded by sub.mu
 	listeners  map[chan struct{}]struct{}
 	idle       time.Time // since when there are no listeners
-	asked      bool      // SUBSCRIBE was sent on the connection in use
-	confirmed  bool      // and answered: no message is missed
+	ways       [2]way    // plain and sharded
+	confirmed  bool      // by all ways that are to be heard and can be: no message is missed
 	generation int       // of the last confirmation: no two in the process have the same; 0 before the first
 	messages   uint64    // counts messages
 }
+
+// way is one of the two ways in which a channel is heard.
+type way struct {
+	asked     bool // the command was sent on the connection in use
+	confirmed bool // and answered
+}
+
+// The ways, as indexes.
+const (
+	plain   = 0
+	sharded = 1
+)
 
 var generations atomic.Int64 // of topics
 
@@ -100,15 +119,17 @@ func New(ctx context.Context, cfg Config) *Subscriber {
 // listen makes each confirmation and message of channel put a token into wake,
 // which has capacity 1, until leave.
 func (s *Subscriber) listen(channel string, wake chan struct{}) *topic {
+	now := s.cfg.Hearing()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.retuneLocked(now)
 	t := s.topics[channel]
 	if t == nil {
 		t = &topic{sub: s, channel: channel, listeners: make(map[chan struct{}]struct{})}
 		s.topics[channel] = t
 	}
 	t.listeners[wake] = struct{}{}
-	if !t.asked && !s.closed {
+	if !s.closed && s.lacksLocked(t) {
 		s.pending = append(s.pending, t)
 		s.signal()
 	}
@@ -208,8 +229,8 @@ func (s *Subscriber) warn(err error) {
 func (s *Subscriber) serve(conn redis.Conn, epoch uint32) error {
 	s.mu.Lock()
 	closed := s.closed
-	s.conn, s.asked = conn, nil
-	s.pending = s.pending[:0]
+	s.conn, s.asked, s.deaf = conn, nil, false
+	s.pending, s.left = s.pending[:0], nil
 	for _, t := range s.topics {
 		s.pending = append(s.pending, t)
 	}
@@ -238,7 +259,7 @@ func (s *Subscriber) forget() {
 	defer s.mu.Unlock()
 	s.conn, s.heard = nil, time.Time{}
 	for _, t := range s.topics {
-		t.asked, t.confirmed = false, false
+		t.ways, t.confirmed = [2]way{}, false
 	}
 }
 
@@ -247,16 +268,15 @@ func (s *Subscriber) write(conn redis.Conn, failed <-chan error) error {
 	ticker := time.NewTicker(pingPeriod)
 	defer ticker.Stop()
 	for {
-		subscribe, unsubscribe := s.take()
-		if err := s.send(conn, "SUBSCRIBE", subscribe); err != nil {
-			return err
-		}
-		if err := s.send(conn, "UNSUBSCRIBE", unsubscribe); err != nil {
-			return err
+		for _, o := range s.take() {
+			if err := s.send(conn, o.command, o.channels); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-s.work:
 		case <-ticker.C:
+			s.Retune()
 			s.expire()
 			if err := s.send(conn, "PING", []any{""}); err != nil {
 				return err
@@ -272,12 +292,12 @@ func (s *Subscriber) write(conn redis.Conn, failed <-chan error) error {
 // send writes a command with arguments, in parts of subscribeMax; the sharded
 // ones take channels of one slot, so there each has a command of its own.
 func (s *Subscriber) send(conn redis.Conn, command string, args []any) error {
-	most := subscribeMax
-	if s.cfg.Sharded && command != "PING" {
-		command, most = "S"+command, 1
-	}
 	if len(args) == 0 {
 		return nil
+	}
+	most := subscribeMax
+	if ofShards(command) {
+		most = 1
 	}
 	for len(args) > 0 {
 		n := min(len(args), most)
@@ -288,6 +308,16 @@ func (s *Subscriber) send(conn redis.Conn, command string, args []any) error {
 		args = args[n:]
 	}
 	return conn.Flush()
+}
+
+// ofShards reports whether a command, or what its answers are called, is about
+// sharded channels.
+func ofShards(command string) bool {
+	switch command {
+	case "SSUBSCRIBE", "SUNSUBSCRIBE", "ssubscribe", "sunsubscribe", "smessage":
+		return true
+	}
+	return false
 }
 
 // ask notes a command that is about to be sent.
@@ -307,7 +337,7 @@ func (s *Subscriber) ask(command string, args []any) {
 func (s *Subscriber) answered(kind, channel string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.asked) == 0 || s.asked[0].command != kind || s.cfg.Sharded && kind != pong && s.asked[0].channel != channel {
+	if len(s.asked) == 0 || s.asked[0].command != kind || ofShards(kind) && s.asked[0].channel != channel {
 		return
 	}
 	if s.asked[0].answers--; s.asked[0].answers == 0 {
@@ -325,42 +355,59 @@ func (s *Subscriber) endLocked() {
 	s.asked = s.asked[1:]
 }
 
-// refused notes an error reply, and says what it refuses; "" if nothing was
-// asked.
-func (s *Subscriber) refused() string {
+// refused notes an error reply, and says what it refuses; a zero question if nothing
+// was asked.
+func (s *Subscriber) refused() (q question) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.asked) == 0 {
-		return ""
+	if len(s.asked) > 0 {
+		q = s.asked[0]
+		s.endLocked()
 	}
-	command := s.asked[0].command
-	s.endLocked()
-	return command
+	return q
 }
 
-// take returns the channels to be subscribed and unsubscribed now.
-func (s *Subscriber) take() (subscribe, unsubscribe []any) {
+// order is a command for some channels.
+type order struct {
+	command  string
+	channels []any
+}
+
+// take returns what is to be sent now.
+func (s *Subscriber) take() (orders [4]order) {
+	for i, command := range [...]string{"SUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "SUNSUBSCRIBE"} {
+		orders[i].command = command
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.pending {
 		if s.topics[t.channel] != t {
 			continue // its slot has moved
 		}
-		switch listened := len(t.listeners) > 0; {
-		case listened && !t.asked:
-			t.asked = true
-			subscribe = append(subscribe, t.channel)
-		case !listened && t.asked:
-			t.asked, t.confirmed = false, false
-			delete(s.topics, t.channel)
-			unsubscribe = append(unsubscribe, t.channel)
-		case !listened:
+		listened := len(t.listeners) > 0
+		for i, name := range [...]string{plain: t.channel, sharded: keys.ShardedChannel(t.channel)} {
+			switch w := &t.ways[i]; {
+			case listened && !w.asked && s.wantsLocked(i):
+				w.asked = true
+				orders[i].channels = append(orders[i].channels, name)
+			case w.asked && !(listened && s.hearing.wants(i)):
+				*w = way{}
+				orders[2+i].channels = append(orders[2+i].channels, name)
+			}
+		}
+		if !listened {
+			t.confirmed = false
 			delete(s.topics, t.channel)
 		}
 	}
+	for _, name := range s.left {
+		if s.topics[name] == nil {
+			orders[2].channels = append(orders[2].channels, name)
+		}
+	}
 	clear(s.pending)
-	s.pending = s.pending[:0]
-	return subscribe, unsubscribe
+	s.pending, s.left = s.pending[:0], nil
+	return orders
 }
 
 // expire makes channels that nobody has listened to for a while pending.
@@ -379,8 +426,8 @@ func (s *Subscriber) expire() {
 func (s *Subscriber) read(conn redis.Conn) error {
 	for {
 		reply, err := redis.ReceiveWithTimeout(conn, pingPeriod+s.cfg.Timeout)
-		if _, answer := err.(redis.Error); answer && (s.refused() == pong || s.redirected(err)) {
-			continue // a refused ping says that the connection lives
+		if _, answer := err.(redis.Error); answer && s.goesOn(s.refused(), err) {
+			continue
 		}
 		if err != nil {
 			return err
@@ -393,63 +440,114 @@ func (s *Subscriber) read(conn redis.Conn) error {
 		kind, _ := redis.String(push[0], nil)
 		channel, _ := redis.String(push[1], nil)
 		s.answered(kind, channel)
-		switch kind {
-		case "message", "smessage":
-			s.mu.Lock()
-			if t := s.topics[channel]; t != nil {
-				t.messages++
-				t.wakeLocked()
-			}
-			s.mu.Unlock()
-		case "sunsubscribe":
-			s.mu.Lock()
-			if t := s.topics[channel]; t != nil && t.asked {
-				s.movedLocked(t) // its slot has gone to another server
-			}
-			s.mu.Unlock()
-		case "subscribe", "ssubscribe":
-			s.mu.Lock()
-			warned := s.warned
-			s.warned = false
-			if t := s.topics[channel]; t != nil && t.asked {
-				t.confirmed = true
-				t.generation = int(generations.Add(1))
-				t.wakeLocked()
-			}
-			s.mu.Unlock()
-			if warned {
-				s.cfg.Logger.Info("lock: pub/sub works again", "server", s.cfg.Where())
-			}
+		if s.pushed(kind, channel) {
+			s.cfg.Logger.Info("lock: pub/sub works again", "server", s.cfg.Where())
 		}
 	}
 }
 
-// redirected is told of an error reply. If it says that a sharded channel is on
-// another server, its listeners go there.
-func (s *Subscriber) redirected(err error) bool {
-	if !s.cfg.Sharded {
+// pushed takes in what the server says of a channel. again is true if that is the first
+// subscription since a warning.
+func (s *Subscriber) pushed(kind, channel string) (again bool) {
+	i := plain
+	if ofShards(kind) {
+		i, channel = sharded, keys.PlainChannel(channel)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.topics[channel]
+	switch kind {
+	case "message", "smessage":
+		if t != nil {
+			t.messages++
+			t.wakeLocked()
+		}
+	case "sunsubscribe":
+		if t != nil && t.ways[i].asked {
+			s.movedLocked(t) // its slot has gone to another server
+		}
+	case "subscribe", "ssubscribe":
+		again, s.warned = s.warned, false
+		if t != nil && t.ways[i].asked {
+			t.ways[i].confirmed, t.confirmed = true, false
+			s.confirmLocked(t)
+		}
+	}
+	return again
+}
+
+// confirmLocked notes that t is confirmed, if it is heard in all ways now and was not
+// before.
+func (s *Subscriber) confirmLocked(t *topic) {
+	if t.confirmed || len(t.listeners) > 0 && s.lacksLocked(t) || !t.ways[plain].confirmed && !t.ways[sharded].confirmed {
+		return
+	}
+	for _, w := range t.ways {
+		if w.asked && !w.confirmed {
+			return
+		}
+	}
+	t.confirmed = true
+	t.generation = int(generations.Add(1))
+	t.wakeLocked()
+}
+
+// goesOn reports whether the connection can be used on after an error reply to q.
+func (s *Subscriber) goesOn(q question, err error) bool {
+	switch {
+	case q.command == pong: // a refused ping says that the connection lives
+		return true
+	case q.command != "ssubscribe":
 		return false
 	}
-	verdict, to := pipe.VerdictOf(err, true, s.cfg.Server)
-	if verdict != pipe.Elsewhere {
-		return false
+	switch verdict, to := pipe.VerdictOf(err, true, s.cfg.Server); {
+	case verdict == pipe.Elsewhere:
+		s.cfg.Redirect(to)
+		s.redirected(to.Slot)
+		return true
+	case pipe.Definite(err) && s.cfg.Deaf != nil && s.cfg.Deaf(err):
+		s.deafen(keys.PlainChannel(q.channel))
+		return true
 	}
-	s.cfg.Redirect(to)
+	return false
+}
+
+// redirected sends the listeners of channels away whose slot is on another server.
+func (s *Subscriber) redirected(slot int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.topics {
-		if t.asked && !t.confirmed && keys.Slot(t.channel) == to.Slot {
+		if w := t.ways[sharded]; w.asked && !w.confirmed && keys.Slot(keys.ShardedChannel(t.channel)) == slot {
 			s.movedLocked(t)
 		}
 	}
-	return true
+}
+
+// deafen notes that the server refuses SSUBSCRIBE, now of channel. What can be heard
+// without it is.
+func (s *Subscriber) deafen(channel string) {
+	now := s.cfg.Hearing()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf = true
+	if t := s.topics[channel]; t != nil {
+		t.ways[sharded] = way{}
+	}
+	s.retuneLocked(now)
+	for _, t := range s.topics {
+		s.confirmLocked(t)
+	}
 }
 
 // movedLocked forgets a topic that the server has not got any more and wakes
 // its listeners, which look at the key's node for their channel before they
 // sleep again.
 func (s *Subscriber) movedLocked(t *topic) {
-	t.asked, t.confirmed = false, false
+	if t.ways[plain].asked {
+		s.left = append(s.left, t.channel)
+		s.signal()
+	}
+	t.ways, t.confirmed = [2]way{}, false
 	delete(s.topics, t.channel)
 	t.wakeLocked()
 }

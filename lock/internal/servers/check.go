@@ -64,7 +64,7 @@ func (s *Server) check(ctx context.Context, conn redis.Conn) error {
 		policy != "noeviction" && limit != "0" {
 		s.router.cfg.Logger.Warn("lock: when its memory is full, this Redis evicts keys, locks among them, and a lock's holder "+
 			"is told only at its next renewal: set maxmemory-policy to noeviction, or keep locks on a server of their own",
-			"maxmemory_policy", policy, "maxmemory", limit)
+			"server", s.Address(), "maxmemory_policy", policy, "maxmemory", limit)
 	}
 	return nil
 }

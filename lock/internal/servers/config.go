@@ -30,6 +30,10 @@ type Config struct {
 	// long it waits for them.
 	Replicas       int
 	ReplicaTimeout time.Duration
+	// Probe is the channel on which the right to publish is tried, and Overlap is how
+	// long both ways to publish are listened for when the way has changed.
+	Probe   string
+	Overlap time.Duration
 	// Logger gets the warnings that package lock lists.
 	Logger *slog.Logger
 

@@ -91,11 +91,3 @@ func (s *Server) noteAddress(err error) {
 		s.address.Store(&address)
 	}
 }
-
-// publishRefused warns of the first message that Redis refused.
-func (s *Server) publishRefused(refusal string) {
-	if !s.unpublished.Swap(true) {
-		s.router.cfg.Logger.Warn("lock: PUBLISH is refused, so waiters are woken only by their polling: "+
-			"give the user the right to it and to the channels that README.md lists", "server", s.Address(), "error", refusal)
-	}
-}

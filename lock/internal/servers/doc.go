@@ -36,10 +36,14 @@
 //   - While no server has a key, what is put fails at once with ErrNoServer and
 //     what the Topology said last. Send waits for the first Layout, at most
 //     Config.IOTimeout.
+//   - Where keys have slots, what publishes a release ([Router.Publisher]) is what
+//     the server that a script is written to is known to take, see [Choice]. Its
+//     Subscriber listens for that and, for Config.Overlap after a change, for both.
 //   - The log has one warning while a server cannot be reached, one for each
-//     server that is replaced, and one per server that refuses to publish, that
-//     evicts keys, or that does not answer when it is asked whether it does, or
-//     for its time.
+//     server that is replaced or has given all its slots away, and one per server
+//     that refuses to publish, that evicts keys, or that does not answer when it is
+//     asked whether it does, for its time or for its version. It says how releases
+//     are published each time that this changes for the servers that have slots.
 //
 // It does not find out where servers are: the Topology does. It repeats no
 // request; package pipe says which ones are sent on to another server.
@@ -88,5 +92,10 @@
 // A connection for commands or renewal asks for the server's time first, by which
 // requests expire (package pipe). A server that does not tell is used without
 // limits; one that ends two connections because of the question is not asked for a
-// minute. The dial fails if the answer is that a password is wanted.
+// minute. The dial fails if the answer is that a password is wanted. If its version
+// matters, a connection for commands asks for that next, and
+// tries SPUBLISH. A restart, or a failover behind one name, ends connections, so what
+// the last one has learned is true for what is written. A server that ends two
+// connections because of these questions, or does not answer three times, is not
+// asked for a minute; what was known before still counts.
 package servers

@@ -86,13 +86,24 @@ func (r *Router) spread(l topology.Layout) {
 		}
 		named[i].standFor(s)
 	}
+	heirs := make(map[*Server]*Server) // of servers that have given slots away
 	for slot, i := range l.Slots {
 		// A slot that no server has stays with its last one, which may come back.
-		if i >= 0 && slot < keys.Slots && r.slots[slot].Swap(named[i]) != named[i] {
+		if i < 0 || slot >= keys.Slots {
+			continue
+		}
+		if old := r.slots[slot].Swap(named[i]); old != named[i] {
+			heirs[old] = named[i]
 			r.moved.Store(true)
 		}
 	}
+	for old, heir := range heirs {
+		if old != r.unknown && !r.hasSlot(old) {
+			r.warnReplaced(old.Address(), heir.Address())
+		}
+	}
 	if r.moved.Swap(false) {
+		r.announce()
 		r.cfg.Moved()
 	}
 	r.retire(named)

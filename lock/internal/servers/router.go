@@ -43,6 +43,8 @@ type Router struct {
 	mu      sync.Mutex // guards what follows, and Server.wanted; never held during I/O, nor while a function of Config or an Attachment runs
 	servers map[string]*Server
 	closed  bool
+
+	announced string // how releases are published, as the log has it
 }
 
 // ErrNoServer is returned when no server is known that has the key of a request. No

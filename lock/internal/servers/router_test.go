@@ -300,6 +300,7 @@ func TestRequestsGoToTheirServersAndBack(t *testing.T) {
 		f := &fixture{dial: func(ctx context.Context, name string) (redis.Conn, error) {
 			return redisServers[name].DialContext(ctx)
 		}}
+		f.traits.PubSub = topology.PubSubPlain // otherwise they are asked what they do not know
 		f.build(t, true)
 		defer f.close()
 		go f.say("a", "b")

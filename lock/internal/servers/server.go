@@ -35,13 +35,13 @@ type Server struct {
 	replicated *pipe.Replicated // acquisitions that replicas must have; nil without Config.Replicas
 
 	// atomic
-	epoch       atomic.Uint32          // counts the servers that it stood for
-	address     atomic.Pointer[string] // for the log, see Address; nil while it is not known
-	unreached   atomic.Bool            // the last connection could not be made
-	unpublished atomic.Bool            // the server has refused to publish
-	checked     atomic.Bool            // the server was asked what it evicts
-	unanswered  atomic.Int32           // counts what it was asked and gave no answer to
-	clock       clock
+	epoch      atomic.Uint32          // counts the servers that it stood for
+	address    atomic.Pointer[string] // for the log, see Address; nil while it is not known
+	unreached  atomic.Bool            // the last connection could not be made
+	checked    atomic.Bool            // the server was asked what it evicts
+	unanswered atomic.Int32           // counts what it was asked and gave no answer to
+	clock      clock
+	publishing publishing
 
 	// used by Router.update alone
 	instance string    // see topology.Server.Instance; empty at first
@@ -53,10 +53,11 @@ type Server struct {
 // newServer returns the server of that name, which is to be opened.
 func newServer(r *Router, name string) *Server {
 	s := &Server{router: r, name: name, opened: make(chan struct{})}
+	s.publishing.choice = NewChoice(r.traits, r.cfg.Overlap)
 	s.ctx, s.cancel = context.WithCancel(r.ctx)
 	dials := dialing.NewBound(1)
 	s.subscriber = pubsub.New(s.ctx, pubsub.Config{
-		Timeout: r.cfg.IOTimeout, Sharded: r.traits.ShardedPubSub, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
+		Timeout: r.cfg.IOTimeout, Hearing: s.hearing, Deaf: s.deaf, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
 		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return s.Dial(ctx, dials) },
 		Redirect: func(to pipe.Redirection) { s.Target(to) },
 	})
@@ -94,7 +95,7 @@ func (s *Server) isOpen() bool {
 func (s *Server) pipeConfig() *pipe.Config {
 	cfg := &s.router.cfg
 	conns := &pipe.Config{
-		Timeout: cfg.IOTimeout, Server: s.name, Dial: s.dialChecked, Epoch: s.Epoch, Failed: s.Failed, Unpublished: s.publishRefused,
+		Timeout: cfg.IOTimeout, Server: s.name, Dial: s.dialGreeted, Epoch: s.Epoch, Failed: s.Failed, Unpublished: s.publishRefused,
 		Timed:    s.Timed,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout,
 	}
@@ -159,8 +160,7 @@ func (s *Server) standFor(now topology.Server) {
 	if !other {
 		return
 	}
-	s.router.cfg.Logger.Warn("lock: the server was replaced, by a failover or a restart: what is held is looked up on the new one",
-		"old", *old, "new", address)
+	s.router.warnReplaced(*old, address)
 	s.epoch.Add(1)
 	// A connection may take long to close. The others do not wait for it.
 	var wg sync.WaitGroup
@@ -173,6 +173,12 @@ func (s *Server) standFor(now topology.Server) {
 	wg.Go(s.subscriber.Drop)
 	s.attachment.Replaced()
 	wg.Wait()
+}
+
+// warnReplaced warns that what one server had is another's now.
+func (r *Router) warnReplaced(old, heir string) {
+	r.cfg.Logger.Warn("lock: the server was replaced, by a failover, a restart or a move of its slots: what is held is looked up on the new one",
+		"old", old, "new", heir)
 }
 
 // close ends the server's connections and its Attachment, and returns when no

@@ -1,0 +1,427 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mna/redisc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/lock/topology"
+)
+
+// view is a Cluster as one client sees it: it says what the test wants of its version.
+type view struct {
+	rc      *redistest.Cluster
+	proxies map[string]*faultproxy.Proxy // by the address of the server
+	version atomic.Value                 // string; "" if INFO is refused
+	asked   atomic.Int32                 // for it
+	log     fixture.Log
+}
+
+func viewOf(t *testing.T, rc *redistest.Cluster, version string) *view {
+	t.Helper()
+	v := &view{rc: rc, proxies: map[string]*faultproxy.Proxy{}}
+	v.version.Store(version)
+	for _, s := range rc.Servers {
+		v.proxies[s.Addr()] = fixture.Proxy(t, s, v.decide)
+	}
+	return v
+}
+
+func (v *view) decide(c faultproxy.Command) faultproxy.Fate {
+	if c.Args[0] != "INFO" || len(c.Args) < 2 || c.Args[1] != "server" {
+		return faultproxy.Pass
+	}
+	v.asked.Add(1)
+	version := v.version.Load().(string)
+	if version == "" {
+		return faultproxy.Mangle(redis.Error("NOPERM this user has no permissions to run the 'info' command"))
+	}
+	return faultproxy.Mangle([]byte("# Server\r\nredis_version:" + version + "\r\nredis_mode:cluster\r\n"))
+}
+
+// become makes the Cluster one of another version: all connections end, as at a restart.
+func (v *view) become(version string) {
+	v.version.Store(version)
+	for _, p := range v.proxies {
+		p.Reset()
+	}
+}
+
+// mixedViewOf returns a view of a Cluster whose second server is old, until that is told
+// to become another one.
+func mixedViewOf(t *testing.T, rc *redistest.Cluster) (mixed, old *view) {
+	old, later := viewOf(t, rc, "6.2.14"), viewOf(t, rc, "7.0.15")
+	mixed = &view{rc: rc, proxies: map[string]*faultproxy.Proxy{}}
+	for i, s := range rc.Servers {
+		mixed.proxies[s.Addr()] = later.proxies[s.Addr()]
+		if i == 1 {
+			mixed.proxies[s.Addr()] = old.proxies[s.Addr()]
+		}
+	}
+	return mixed, old
+}
+
+// client returns a client that sees the Cluster so.
+func (v *view) client(t *testing.T, o cluster.Options, cfg lock.Config, more ...redis.DialOption) *lock.Client {
+	t.Helper()
+	dial := redis.DialNetDial(func(network, addr string) (net.Conn, error) {
+		if p := v.proxies[addr]; p != nil {
+			addr = p.Addr()
+		}
+		return net.Dial(network, addr)
+	})
+	source, err := cluster.New(&redisc.Cluster{StartupNodes: v.rc.Addrs()[:1], DialOptions: append(more, dial)}, o)
+	require.NoError(t, err)
+	cfg.Logger = v.log.Logger()
+	return fixture.Client(t, source, cfg)
+}
+
+// chosen is what the log says of how releases are published, line by line.
+func (v *view) chosen() (commands []string) {
+	for line := range strings.Lines(v.log.String()) {
+		if _, what, ok := strings.Cut(line, "how releases are published was chosen"); ok {
+			_, what, _ = strings.Cut(what, "command=")
+			command, _, _ := strings.Cut(what, " versions")
+			commands = append(commands, strings.Trim(command, `"`))
+		}
+	}
+	return commands
+}
+
+// sleeper takes a lock that a holds, in b, and returns when it listens.
+func sleeper(t *testing.T, rc *redistest.Cluster, a, b *lock.Client, name string, sharded bool) (held *lock.Held, got chan error) {
+	t.Helper()
+	held = fixture.Hold(t, a.Mutex(name).Lock)
+	got = make(chan error, 1)
+	ctx := bounded.Context(t)
+	go func() { got <- b.Mutex(name).Do(ctx, func(context.Context) error { return nil }) }()
+	s := rc.Servers[owner(t, rc, name)]
+	require.Eventually(t, func() bool { return subscribed(t, s, name, sharded) }, time.Minute, time.Millisecond)
+	return held, got
+}
+
+// unheard is a configuration with which only a message wakes a waiter.
+var unheard = lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
+
+func TestHowReleasesArePublishedIsChosenByTheVersion(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	for version, want := range map[string]string{"7.0.0": "SPUBLISH", "7.2.4": "SPUBLISH", "10.1.0": "SPUBLISH", "6.2.14": "PUBLISH", "5.0.0": "PUBLISH"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			v, sharded := viewOf(t, rc, version), want == "SPUBLISH"
+			a, b := v.client(t, cluster.Options{}, unheard), v.client(t, cluster.Options{}, unheard)
+			require.Equal(t, lock.PubSub{}, a.Stats().PubSub, "nothing was used yet")
+			for i := range 9 { // on every master
+				held, got := sleeper(t, rc, a, b, fmt.Sprint("chosen:", version, i), sharded)
+				require.NoError(t, held.Unlock(bounded.Context(t)))
+				require.NoError(t, bounded.Receive(t, got))
+			}
+			require.Equal(t, []string{want, want}, v.chosen(), "once for each client:\n%s", v.log.String())
+			require.NotContains(t, v.log.String(), "level=WARN")
+			masters := lock.PubSub{Plain: 3}
+			if sharded {
+				masters = lock.PubSub{Sharded: 3}
+			}
+			require.Equal(t, masters, a.Stats().PubSub)
+			require.Equal(t, masters, b.Stats().PubSub)
+		})
+	}
+}
+
+// TestWhatIsSetIsNotChosen: nobody is asked then.
+func TestWhatIsSetIsNotChosen(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	for set, version := range map[topology.PubSub]string{topology.PubSubPlain: "7.0.0", topology.PubSubSharded: "6.2.14"} {
+		v, sharded := viewOf(t, rc, version), set == topology.PubSubSharded
+		a, b := v.client(t, cluster.Options{PubSub: set}, unheard), v.client(t, cluster.Options{PubSub: set}, unheard)
+		name := fmt.Sprint("set:", set)
+		held, got := sleeper(t, rc, a, b, name, sharded)
+		require.False(t, subscribed(t, rc.Servers[owner(t, rc, name)], name, !sharded))
+		require.NoError(t, held.Unlock(bounded.Context(t)))
+		require.NoError(t, bounded.Receive(t, got))
+		require.Zero(t, v.asked.Load())
+		require.Empty(t, v.chosen())
+		if sharded {
+			require.Equal(t, lock.PubSub{Sharded: 3}, a.Stats().PubSub)
+		} else {
+			require.Equal(t, lock.PubSub{Plain: 3}, a.Stats().PubSub)
+		}
+	}
+	_, err := cluster.New(&redisc.Cluster{StartupNodes: rc.Addrs()}, cluster.Options{PubSub: 3})
+	require.ErrorContains(t, err, "Options.PubSub is 3")
+}
+
+// TestAWaiterThatSleepsIsWokenThoughTheVersionChanged, by a message: no poll can wake it.
+func TestAWaiterThatSleepsIsWokenThoughTheVersionChanged(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	for _, change := range [][2]string{{"6.2.14", "7.0.15"}, {"7.0.15", "6.2.14"}} {
+		for _, whose := range []string{"both", "the waiter's", "the holder's"} {
+			t.Run(fmt.Sprint(change, whose), func(t *testing.T) {
+				t.Parallel()
+				before, after := change[0][0] == '7', change[1][0] == '7'
+				mine, other := viewOf(t, rc, change[0]), viewOf(t, rc, change[0])
+				a, b := mine.client(t, cluster.Options{}, unheard), other.client(t, cluster.Options{}, unheard)
+				name := fmt.Sprint("change:", change, whose)
+				held, got := sleeper(t, rc, a, b, name, before)
+				s := rc.Servers[owner(t, rc, name)]
+				if whose != "the holder's" {
+					other.become(change[1])
+					// It has looked, and hears both from then on.
+					require.Eventually(t, func() bool {
+						return len(other.chosen()) == 2 && subscribed(t, s, name, true) && subscribed(t, s, name, false)
+					},
+						time.Minute, time.Millisecond)
+					require.Equal(t, after, b.Stats().PubSub.Sharded > 0)
+				}
+				if whose != "the waiter's" {
+					mine.become(change[1])
+				}
+				require.NoError(t, held.Unlock(bounded.Context(t)))
+				require.NoError(t, bounded.Receive(t, got))
+				again, got := sleeper(t, rc, a, b, name, whose == "the waiter's" || after)
+				require.NoError(t, again.Unlock(bounded.Context(t)))
+				require.NoError(t, bounded.Receive(t, got))
+			})
+		}
+	}
+}
+
+// TestEveryKindIsWokenThoughTheVersionChanged while its waiter slept.
+func TestEveryKindIsWokenThoughTheVersionChanged(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	v := viewOf(t, rc, "6.2.14")
+	a, b := v.client(t, cluster.Options{}, unheard), v.client(t, cluster.Options{}, unheard)
+	ctx := bounded.Context(t)
+	wakes, got := map[string]func() error{}, map[string]chan error{}
+	asleep := func(name string, wake func() error, wait func() error) {
+		wakes[name], got[name] = wake, make(chan error, 1)
+		go func() { got[name] <- wait() }()
+		awaitListener(t, rc, name, false)
+	}
+	for kind, take := range exclusive {
+		name := "every:" + kind
+		held, err := first(kind, a, name)(ctx)
+		require.NoError(t, err)
+		asleep(name, func() error { return held.Unlock(ctx) }, func() error {
+			next, err := take(b, name, true)(ctx)
+			if err != nil {
+				return err
+			}
+			return next.Unlock(ctx)
+		})
+	}
+	for _, name := range []string{"every:latch", "every:{tagged}latch"} { // its channel has another name then
+		latch := a.CountDownLatch(name)
+		set, err := latch.TrySet(ctx, 1)
+		require.NoError(t, err)
+		require.True(t, set)
+		asleep(name, func() error { return latch.CountDown(ctx) }, func() error { return b.CountDownLatch(name).Wait(ctx) })
+	}
+	semaphore := a.Semaphore("every:semaphore")
+	set, err := semaphore.TrySet(ctx, 0)
+	require.NoError(t, err)
+	require.True(t, set)
+	asleep(semaphore.Name(), func() error { return semaphore.Release(ctx, 1) }, func() error { return b.Semaphore(semaphore.Name()).Acquire(ctx, 1) })
+
+	v.become("7.0.15")
+	for name := range wakes {
+		awaitListener(t, rc, name, true)
+	}
+	for name, wake := range wakes {
+		require.NoError(t, wake(), name)
+		require.NoError(t, bounded.Receive(t, got[name]), name)
+	}
+	require.Equal(t, lock.PubSub{Sharded: 3}, a.Stats().PubSub)
+}
+
+// TestAWaiterIsWokenThoughTheSlotMovedToAnotherVersion while it slept. No poll can wake it.
+func TestAWaiterIsWokenThoughTheSlotMovedToAnotherVersion(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	for _, from := range []int{1, 0} { // the old one is 1
+		t.Run(fmt.Sprint("from ", from), func(t *testing.T) {
+			t.Parallel()
+			mixed, _ := mixedViewOf(t, rc)
+			a, b := mixed.client(t, cluster.Options{}, unheard), mixed.client(t, cluster.Options{}, unheard)
+			name, to := fmt.Sprint("moves from ", from), 1-from
+			for i := 0; owner(t, rc, name) != from; i++ {
+				name = fmt.Sprint("moves from ", from, " ", i)
+			}
+			held, got := sleeper(t, rc, a, b, name, from == 0)
+			slot := redisc.Slot(name)
+			require.NoError(t, rc.BeginMove(slot, from, to))
+			require.NoError(t, rc.MoveKeys(slot, from, to))
+			require.NoError(t, rc.EndMove(slot, from, to))
+			require.NoError(t, held.Unlock(bounded.Context(t)))
+			require.NoError(t, bounded.Receive(t, got))
+		})
+	}
+}
+
+// TestTheOtherKindOfMessageIsHeardForAWhileAlone.
+func TestTheOtherKindOfMessageIsHeardForAWhileAlone(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	v := viewOf(t, rc, "7.0.15")
+	cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: 100 * time.Millisecond}
+	a, b := v.client(t, cluster.Options{}, cfg), v.client(t, cluster.Options{}, cfg)
+	held, got := sleeper(t, rc, a, b, "a while", true)
+	s := rc.Servers[owner(t, rc, "a while")]
+	require.Eventually(t, func() bool { return !subscribed(t, s, "a while", false) }, time.Minute, time.Millisecond)
+	require.True(t, subscribed(t, s, "a while", true))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+	require.NoError(t, bounded.Receive(t, got))
+}
+
+// TestAMasterOfAnotherVersion is used as it is; the others are used as they are.
+func TestAMasterOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	mixed, old := mixedViewOf(t, rc)
+	a, b := mixed.client(t, cluster.Options{}, unheard), mixed.client(t, cluster.Options{}, unheard)
+	wake := func() {
+		for i := range 9 {
+			name := fmt.Sprint("mixed:", i)
+			sharded := owner(t, rc, name) != 1 || old.version.Load() == "7.0.0"
+			held, got := sleeper(t, rc, a, b, name, sharded)
+			require.NoError(t, held.Unlock(bounded.Context(t)))
+			require.NoError(t, bounded.Receive(t, got))
+		}
+	}
+	wake()
+	require.Equal(t, lock.PubSub{Plain: 1, Sharded: 2}, a.Stats().PubSub)
+	require.Contains(t, mixed.log.String(), `command="PUBLISH, SPUBLISH" versions="6.2.14, 7.0.15"`)
+	old.become("7.0.0")
+	wake()
+	require.Equal(t, lock.PubSub{Sharded: 3}, a.Stats().PubSub)
+	require.Contains(t, mixed.log.String(), `command=SPUBLISH versions="7.0.0, 7.0.15"`)
+}
+
+// TestAClusterThatDoesNotTellItsVersion is used with PUBLISH, and both are heard.
+func TestAClusterThatDoesNotTellItsVersion(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	v, known := viewOf(t, rc, ""), viewOf(t, rc, "7.0.15")
+	a, b, c := v.client(t, cluster.Options{}, unheard), v.client(t, cluster.Options{}, unheard), known.client(t, cluster.Options{}, unheard)
+	held, got := sleeper(t, rc, a, b, "untold", false)
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+	require.NoError(t, bounded.Receive(t, got))
+	held, got = sleeper(t, rc, c, b, "untold", true)
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+	require.NoError(t, bounded.Receive(t, got), "it hears who knows more")
+	require.Equal(t, 2, strings.Count(v.log.String(), "this server does not tell its version"), "once for each client:\n%s", v.log.String())
+	require.Empty(t, v.chosen())
+	require.Equal(t, lock.PubSub{Plain: 1}, b.Stats().PubSub)
+}
+
+// TestAUserWithoutTheRightToShards publishes with PUBLISH, and no message is lost.
+func TestAUserWithoutTheRightToShards(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	for _, s := range rc.Servers {
+		fixture.Do(t, s, "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-spublish", "-ssubscribe", "-sunsubscribe")
+		fixture.Do(t, s, "ACL", "SETUSER", "later", "on", ">pw", "~*", "&*", "+@all")
+	}
+	as := func(name string) []redis.DialOption {
+		return []redis.DialOption{redis.DialUsername(name), redis.DialPassword("pw")}
+	}
+	v := viewOf(t, rc, "7.0.15")
+	a, b := v.client(t, cluster.Options{}, unheard, as("poor")...), v.client(t, cluster.Options{}, unheard, as("poor")...)
+	for _, name := range []string{"poor", "poor again"} {
+		held, got := sleeper(t, rc, a, b, name, false)
+		require.NoError(t, held.Unlock(bounded.Context(t)))
+		require.NoError(t, bounded.Receive(t, got))
+	}
+	require.Zero(t, a.Stats().PubSub.Sharded)
+	require.Positive(t, a.Stats().PubSub.Plain)
+	text := v.log.String()
+	require.Contains(t, text, "NOPERM")
+	servers := a.Stats().PubSub.Plain + b.Stats().PubSub.Plain
+	require.Equal(t, servers, strings.Count(text, "sharded pub/sub is refused"), "once for each server:\n%s", text)
+	require.NotContains(t, text, "pub/sub failed")
+
+	t.Run("the right is taken away", func(t *testing.T) {
+		v := viewOf(t, rc, "7.0.15")
+		a, b := v.client(t, cluster.Options{}, unheard, as("later")...), v.client(t, cluster.Options{}, unheard, as("later")...)
+		held, got := sleeper(t, rc, a, b, "later", true)
+		require.NoError(t, held.Unlock(bounded.Context(t)))
+		require.NoError(t, bounded.Receive(t, got))
+		held, got = sleeper(t, rc, a, b, "later", true) // it hears both: that is young
+		for _, s := range rc.Servers {
+			fixture.Do(t, s, "ACL", "SETUSER", "later", "-spublish")
+		}
+		// The message with which the client learns of it is lost; the next is not.
+		other := fixture.Hold(t, a.Mutex("{later}:other").Lock)
+		require.NoError(t, other.Unlock(bounded.Context(t)))
+		require.Equal(t, 1, strings.Count(v.log.String(), "sharded pub/sub is refused"), v.log.String())
+		require.Equal(t, lock.PubSub{Plain: 1}, a.Stats().PubSub)
+		require.NoError(t, held.Unlock(bounded.Context(t)))
+		require.NoError(t, bounded.Receive(t, got))
+	})
+}
+
+// TestWhoMayNotListenToShardsPolls, and is told so.
+func TestWhoMayNotListenToShardsPolls(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	for _, s := range rc.Servers {
+		fixture.Do(t, s, "ACL", "SETUSER", "deaf", "on", ">pw", "~*", "&*", "+@all", "-ssubscribe")
+	}
+	v := viewOf(t, rc, "7.0.15")
+	cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: 50 * time.Millisecond}
+	may := []redis.DialOption{redis.DialUsername("deaf"), redis.DialPassword("pw")}
+	a, b := v.client(t, cluster.Options{}, cfg, may...), v.client(t, cluster.Options{}, cfg, may...)
+	for range 2 {
+		held, got := sleeper(t, rc, a, b, "deaf", false)
+		require.NoError(t, held.Unlock(bounded.Context(t)))
+		require.NoError(t, bounded.Receive(t, got))
+	}
+	require.Equal(t, 1, strings.Count(v.log.String(), "sharded pub/sub is refused"), v.log.String())
+	require.Contains(t, v.log.String(), "command=SSUBSCRIBE")
+}
+
+// TestAServerThatSaysNothingToTheQuestion is used all the same.
+func TestAServerThatSaysNothingToTheQuestion(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	for what, fate := range map[string]faultproxy.Fate{"it ends the connection": faultproxy.HangUp, "it is silent": faultproxy.LoseRequest} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			v := &view{rc: rc, proxies: map[string]*faultproxy.Proxy{}}
+			for _, s := range rc.Servers {
+				v.proxies[s.Addr()] = fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+					if c.Args[0] == "SPUBLISH" {
+						asked.Add(1)
+						return fate
+					}
+					return faultproxy.Pass
+				})
+			}
+			c := v.client(t, cluster.Options{}, lock.Config{Lease: 5 * time.Second, IOTimeout: 200 * time.Millisecond})
+			held, err := c.Mutex("silent").Lock(bounded.Context(t))
+			require.NoError(t, err)
+			require.NoError(t, held.Unlock(bounded.Context(t)))
+			require.Equal(t, 1, strings.Count(v.log.String(), "does not tell its version"), v.log.String())
+			require.LessOrEqual(t, asked.Load(), int32(4), "it is not asked for each connection")
+		})
+	}
+}

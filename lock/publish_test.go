@@ -1,0 +1,83 @@
+package lock_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/topology"
+)
+
+// insists is a Topology without slots that sets how releases are published there.
+type insists struct{ *shifting }
+
+func (insists) Traits() topology.Traits { return topology.Traits{PubSub: topology.PubSubSharded} }
+
+// TestReleasesAreShardedWhereThereAreSlotsAlone: one server, found by a pool or by a
+// Topology, is asked nothing and gets PUBLISH.
+func TestReleasesAreShardedWhereThereAreSlotsAlone(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	var asked atomic.Int32
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		if c.Args[0] == "SPUBLISH" || c.Args[0] == "SSUBSCRIBE" || c.Args[0] == "INFO" && c.Args[1] == "server" {
+			asked.Add(1)
+		}
+		return faultproxy.Pass
+	})
+	for name, source := range map[string]func() any{
+		"pool":     func() any { return p.Pool() },
+		"topology": func() any { return insists{&shifting{instances: make(chan string), dial: p.Dial}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
+			a, b := fixture.Client(t, source(), cfg), fixture.Client(t, source(), cfg)
+			held := fixture.Hold(t, a.Mutex(t.Name()).Lock)
+			got, ctx := make(chan error, 1), bounded.Context(t)
+			go func() { got <- b.Mutex(t.Name()).Do(ctx, func(context.Context) error { return nil }) }()
+			fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
+			require.NoError(t, held.Unlock(ctx))
+			require.NoError(t, bounded.Receive(t, got))
+			require.Zero(t, asked.Load())
+			require.Equal(t, lock.PubSub{Plain: 1}, a.Stats().PubSub)
+		})
+	}
+}
+
+// broadcasts is a Cluster whose servers are set to PUBLISH.
+type broadcasts struct{ *islands }
+
+func (broadcasts) Traits() topology.Traits {
+	return topology.Traits{Slots: true, PubSub: topology.PubSubPlain}
+}
+
+// TestAWaiterListensWhereItsSlotIs, at once when that has changed: the server that has it
+// now may publish in another way.
+func TestAWaiterListensWhereItsSlotIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := newIslands(t, "a", "b")
+		cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
+		c, err := lock.NewTopology(broadcasts{is}, cfg)
+		require.NoError(t, err)
+		got := make(chan error, 1)
+		go func() { got <- c.Mutex("m").Do(t.Context(), func(context.Context) error { return nil }) }()
+		is.do(t, "a", "HSET", "m", "somebody:1", 1)
+		is.do(t, "a", "PEXPIRE", "m", time.Hour.Milliseconds())
+		is.give("a")
+		time.Sleep(time.Minute) // it has looked, and listens
+		require.Empty(t, got)
+		moved := time.Now()
+		is.give("b")
+		require.NoError(t, <-got)
+		require.Less(t, time.Since(moved), time.Second)
+		require.NoError(t, c.Close(t.Context()))
+	})
+}
