@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
@@ -80,4 +81,20 @@ func TestAWaiterListensWhereItsSlotIs(t *testing.T) {
 		require.Less(t, time.Since(moved), time.Second)
 		require.NoError(t, c.Close(t.Context()))
 	})
+}
+
+// TestAPoolsServerIsNamedInTheLog once the pool has dialled it, with a context or not.
+func TestAPoolsServerIsNamedInTheLog(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t, "--maxmemory-policy", "allkeys-lru", "--maxmemory", "1gb")
+	for name, pool := range map[string]*redis.Pool{
+		s.Addr():       {DialContext: func(ctx context.Context) (redis.Conn, error) { return s.DialContext(ctx) }},
+		`"the pool's"`: {Dial: func() (redis.Conn, error) { return s.Dial() }},
+	} {
+		var log fixture.Log
+		c := fixture.Client(t, pool, lock.Config{Logger: log.Logger()})
+		require.NoError(t, fixture.Hold(t, c.Mutex(t.Name()).Lock).Unlock(bounded.Context(t)))
+		require.Contains(t, log.String(), "this Redis evicts keys")
+		require.Contains(t, log.String(), " server="+name+" ")
+	}
 }

@@ -148,6 +148,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 				fixture.RequireLost(t, held, lock.TrustEnded)
 			}
 			require.Equal(t, 1, strings.Count(out.String(), "lock: renewal is refused"), out.String())
+			require.Contains(t, out.String(), " server="+s.Addr()+" ", "a pool's server is named")
 			require.Positive(t, strings.Count(out.String(), "NOPERM")+strings.Count(out.String(), "permissions")+strings.Count(out.String(), "can't run"), out.String())
 			may(t, s, "u")
 			held := fixture.Hold(t, c.Mutex("again").Lock)
@@ -234,6 +235,7 @@ func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, strings.Count(out.String(), "lock: PUBLISH is refused"), "%s %s", kind, out.String())
+		require.Contains(t, out.String(), " server="+s.Addr()+" ", "a pool's server is named")
 		fixture.CloseNow(c)
 	}
 }

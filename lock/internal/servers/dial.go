@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http/httptrace"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -40,7 +41,7 @@ func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.
 func (s *Server) dial(ctx context.Context) (redis.Conn, error) {
 	r := s.router
 	if r.cfg.Topology == nil {
-		return r.cfg.Dial(ctx)
+		return r.cfg.Dial(s.noteConnect(ctx))
 	}
 	r.await(ctx)
 	conn, err := r.cfg.Topology.Dial(ctx, s.name)
@@ -69,8 +70,8 @@ func (s *Server) reached(err error) {
 	}
 }
 
-// Address says in the log which server it is. A pool does not tell: there it is the
-// address of the last dial that failed.
+// Address says in the log which server it is. A pool does not tell, but its last dial
+// did, unless the pool dials in a way of its own.
 func (s *Server) Address() string {
 	switch address := s.address.Load(); {
 	case address != nil:
@@ -81,6 +82,17 @@ func (s *Server) Address() string {
 		return "not known yet"
 	}
 	return "the pool's"
+}
+
+// noteConnect returns a context with which a pool's dial tells what it has connected to.
+func (s *Server) noteConnect(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ // for every dial of package net, of HTTP or not
+		ConnectDone: func(_, address string, err error) {
+			if err == nil {
+				s.address.Store(&address)
+			}
+		},
+	})
 }
 
 // noteAddress notes the address that a pool could not dial.
