@@ -21,6 +21,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
 	"github.com/wheellock/wheellock/lock/sentinel"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 // envFeatures names the file that TestFeatures writes its result to.
@@ -427,13 +428,14 @@ func trySentinel(t *testing.T, _ *redistest.Server) {
 // servers have them.
 func tryCluster(t *testing.T, _ *redistest.Server) {
 	rc := fixture.Cluster(t, redistest.ClusterOptions{NodeTimeout: time.Minute})
-	ways := []bool{false}
+	ways := []topology.PubSub{topology.PubSubPlain}
 	if fixture.Can(t, redistest.ShardedPubSub) {
-		ways = append(ways, true)
+		ways = append(ways, topology.PubSubAuto)
 	}
-	for _, sharded := range ways {
+	for _, way := range ways {
+		sharded := way == topology.PubSubAuto
 		client := func() *lock.Client {
-			source, err := cluster.New(&redisc.Cluster{StartupNodes: rc.Addrs()[:1]}, cluster.Options{ShardedPubSub: sharded})
+			source, err := cluster.New(&redisc.Cluster{StartupNodes: rc.Addrs()[:1]}, cluster.Options{PubSub: way})
 			require.NoError(t, err)
 			return fixture.Client(t, source, lock.Config{Lease: 5 * time.Minute, MaxPoll: time.Hour, IOTimeout: time.Second})
 		}

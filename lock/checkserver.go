@@ -15,6 +15,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 // check asks one server, for Client.Check, and is used by one goroutine.
@@ -25,6 +26,7 @@ type check struct {
 	bound  *dialing.Bound
 	conn   redis.Conn // nil while there is none
 	silent int        // round trips in a row that got no answer
+	shards bool       // releases are published with SPUBLISH there
 	report diagnosis.Report
 }
 
@@ -145,6 +147,9 @@ func (ck *check) settings(ctx context.Context) bool {
 	case !ck.report.Refused(diagnosis.Core, "info", err):
 		ck.report.Settings(info, ck.c.scripts.traits.Slots)
 	}
+	if t := ck.c.scripts.traits; t.Slots {
+		ck.shards = t.PubSub == topology.PubSubSharded || t.PubSub == topology.PubSubAuto && servers.Shards(servers.VersionOf(info))
+	}
 	if diagnosis.PersistsByAOF(info) {
 		values, err := redis.Strings(ck.do(ctx, "CONFIG", "GET", "appendfsync"))
 		ck.report.Appendfsync(strings.Join(values[min(1, len(values)):], ""), err)
@@ -184,7 +189,7 @@ func (ck *check) scripts(ctx context.Context) bool {
 		}
 		return ck.do(ctx, run[0].(string), append(words, args...)...)
 	}
-	calls := diagnosis.Calls(ck.name, ck.c.scripts.traits.ShardedPubSub)
+	calls := diagnosis.Calls(ck.name, ck.shards)
 	reply, err := eval([]string{ck.name}, diagnosis.Args(calls)...)
 	if !ck.answered(ctx, "a script", err) || ck.elsewhere(err) {
 		return ck.goesOn()
@@ -287,12 +292,11 @@ func (ck *check) cluster(ctx context.Context) bool {
 // subscribe tries to subscribe, and whether a message arrives.
 func (ck *check) subscribe(ctx context.Context) bool {
 	ck.hangUp() // a connection that subscribes does nothing else
-	sharded := ck.c.scripts.traits.ShardedPubSub
 	subscribe, unsubscribe := "subscribe", "unsubscribe"
-	if sharded {
+	if ck.shards {
 		subscribe, unsubscribe = "ssubscribe", "sunsubscribe"
 	}
-	for _, channel := range diagnosis.Channels(ck.name, sharded) {
+	for _, channel := range diagnosis.Channels(ck.name, ck.shards) {
 		_, err := ck.do(ctx, strings.ToUpper(subscribe), channel.Name)
 		if !ck.answered(ctx, strings.ToUpper(subscribe), err) {
 			return ck.goesOn()

@@ -12,6 +12,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 // TestCheckAsksEveryMaster, and names the one where something is missing.
@@ -29,7 +30,7 @@ func TestCheckAsksEveryMaster(t *testing.T) {
 	for _, s := range rc.Servers {
 		fixture.Do(t, s, "ACL", "SETUSER", "checker", "reset", "on", ">pw", "~*", "&*", "+@all")
 	}
-	for _, o := range []cluster.Options{{}, {ShardedPubSub: true}} {
+	for _, o := range []cluster.Options{{}, {PubSub: topology.PubSubPlain}, {PubSub: topology.PubSubSharded}} {
 		require.NoError(t, client(lock.Config{KeyPrefix: "check:"}, o).Check(ctx))
 	}
 	for _, s := range rc.Servers {
@@ -37,11 +38,13 @@ func TestCheckAsksEveryMaster(t *testing.T) {
 	}
 
 	fixture.Do(t, rc.Servers[1], "ACL", "SETUSER", "checker", "-hset", "-ssubscribe")
-	err := client(lock.Config{}, cluster.Options{}).Check(ctx)
+	err := client(lock.Config{}, cluster.Options{PubSub: topology.PubSubPlain}).Check(ctx)
 	require.ErrorContains(t, err, rc.Servers[1].Addr()+": the user may not run hset: ")
 	require.Equal(t, 1, strings.Count(err.Error(), "\n"), err)
-	err = client(lock.Config{}, cluster.Options{ShardedPubSub: true}).Check(ctx)
-	require.ErrorContains(t, err, rc.Servers[1].Addr()+": the user may not run hset, ssubscribe: ")
+	for _, way := range []topology.PubSub{topology.PubSubSharded, topology.PubSubAuto} {
+		err = client(lock.Config{}, cluster.Options{PubSub: way}).Check(ctx)
+		require.ErrorContains(t, err, rc.Servers[1].Addr()+": the user may not run hset, ssubscribe: ")
+	}
 
 	// A prefix with a hash tag needs one master alone.
 	asked := 0

@@ -179,7 +179,7 @@ func (rs *rights) findings(what string) (found []Finding) {
 			strings.Join(k.lacks, ", "), what, list("+", marks(k.lacks))), k.errs})
 	}
 	if k := &rs.commands; len(k.absent) > 0 {
-		found = append(found, Finding{fmt.Sprintf("it does not know %s%s: use Redis 5 or newer, or 7 for ShardedPubSub, without a proxy that keeps commands back, "+
+		found = append(found, Finding{fmt.Sprintf("it does not know %s%s: use Redis 5 or newer, or 7 for sharded pub/sub, without a proxy that keeps commands back, "+
 			"and see that the command is not renamed", strings.Join(k.absent, ", "), what), k.errs})
 	}
 	if k := &rs.keys; len(k.lacks) > 0 {

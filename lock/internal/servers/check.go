@@ -76,6 +76,9 @@ func (s *Server) warnUnchecked(err error) {
 		"what stands before it is no proxy that shards", "server", s.Address(), "error", err)
 }
 
+// VersionOf returns the version of Redis that INFO tells; "" if it tells none.
+func VersionOf(info string) string { return infoValue(info, "redis_version") }
+
 // infoValue returns the value of a field of an INFO reply.
 func infoValue(info, field string) string {
 	for line := range strings.Lines(info) {

@@ -56,10 +56,10 @@ func (c *Choice) Greeted(now time.Time, version string, refused bool) bool {
 		return false // what was known is still the best guess
 	}
 	by := topology.PubSubPlain
-	if major(version) >= leastSharded && !refused {
+	if Shards(version) && !refused {
 		by = topology.PubSubSharded
 	}
-	c.version, c.refused = version, refused && major(version) >= leastSharded
+	c.version, c.refused = version, refused && Shards(version)
 	return c.become(now, by)
 }
 
@@ -107,6 +107,9 @@ func (c *Choice) Hearing(now time.Time) pubsub.Hearing {
 	sharded := c.By() == topology.PubSubSharded
 	return pubsub.Hearing{Plain: !sharded, Sharded: sharded, Certain: true}
 }
+
+// Shards reports whether a server of that version has sharded pub/sub.
+func Shards(version string) bool { return major(version) >= leastSharded }
 
 // major is the number before the first dot; 0 if there is none.
 func major(version string) (n int) {

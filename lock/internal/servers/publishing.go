@@ -104,7 +104,7 @@ func (s *Server) greeted(info any, refusal error) {
 	if refused, ok := info.(redis.Error); ok {
 		err = refused
 	}
-	version := infoValue(text, "redis_version")
+	version := VersionOf(text)
 	if version == "" {
 		if err == nil {
 			err = errNoVersion
@@ -118,7 +118,7 @@ func (s *Server) greeted(info any, refusal error) {
 		p.asked = true
 		return changed
 	})
-	if refusal != nil && major(version) >= leastSharded {
+	if refusal != nil && Shards(version) {
 		s.warnBarred("SPUBLISH", refusal)
 	}
 }
