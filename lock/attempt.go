@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -23,6 +24,7 @@ type attempt struct {
 	beside  bool // it has a place of its own in Redis, and asks whatever other calls do
 	owner   owner
 	terms
+	began  waitqueue.Instant // the call
 	seq    uint64
 	waiter *waiter // if it stands in a queue
 	held   *Held   // what the waiter got
@@ -71,7 +73,7 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 			c.orphans.addUnanswered(k, name, f, lease, ans.Open)
 		}
 	}
-	c.tries.Add(1)
+	c.counts.tries.Add(1)
 	var ans pipe.Answer
 	if cmd.script == script.Acquire {
 		ans = c.scripts.callToken(ctx, cmd.script, late, cmd.args[cmd.keys+2].(int64), cmd.keys, cmd.args...)
@@ -154,12 +156,8 @@ func (a *attempt) stand(ctx context.Context, w *waiter) (*Held, error) {
 	w.owned = a.shared
 	a.waiter = w
 	err := w.run(ctx)
-	if hook := a.c.hooks.Waited; hook != nil && !w.began.IsZero() {
-		e := Event{Name: a.name, Waited: time.Since(w.began), Err: err}
-		if err == nil {
-			e.Token = a.held.Token()
-		}
-		a.c.hooks.call(hook, e)
+	if a.wait && w.waited {
+		a.c.hooks.tellWaited(ctx, a, a.held, err)
 	}
 	if err != nil {
 		return nil, err

@@ -48,6 +48,26 @@ func BenchmarkPair(b *testing.B) {
 	}
 }
 
+// BenchmarkHandOver is one Lock and Unlock of a key that all goroutines want, so most
+// hand-overs are in memory.
+func BenchmarkHandOver(b *testing.B) {
+	c, ctx := fixture.ClientOf(b, fixture.Server(b), lock.Config{}), context.Background()
+	b.ReportAllocs()
+	b.SetParallelism(32)
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			held, err := c.Mutex("busy").Lock(ctx)
+			if err == nil {
+				err = held.Unlock(ctx)
+			}
+			if err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
 // BenchmarkHeldMemory is the live heap of one held lock with its name.
 func BenchmarkHeldMemory(b *testing.B) {
 	c, ctx := fixture.ClientOf(b, fixture.Server(b), lock.Config{}), context.Background()

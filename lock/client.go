@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -46,9 +45,9 @@ type Client struct {
 	// atomic
 	owners atomic.Uint64 // the last fresh owner
 	seqs   atomic.Uint64 // the last seq: one for every outermost attempt
-	tries  atomic.Uint64 // acquire scripts sent
 	fair   atomic.Int64  // waiters at fair mutexes
 	closed atomic.Bool   // Close began
+	counts counters
 
 	// Each of these says itself what guards its fields.
 	scripts scripts
@@ -146,45 +145,6 @@ func (c *Client) ID() string { return c.id }
 // reported by the first call that uses it.
 func (c *Client) Mutex(name string) *Mutex {
 	return &Mutex{c: c, name: c.key(name)}
-}
-
-// Stats returns a snapshot of what the client holds and of its watchdog.
-func (c *Client) Stats() Stats {
-	c.lost.drain() // whoever was told of a loss does not find it among the held
-	held, waiting := c.tables.counts()
-	st := Stats{Held: held, Waiting: int(c.fair.Load()) + waiting, Tries: c.tries.Load(), Renewal: c.dog.Stats()}
-	for _, s := range c.router.Servers() {
-		if ahead, within, ok := s.Clock(); ok {
-			st.Clocks = append(st.Clocks, ServerClock{Server: s.Address(), Ahead: ahead, Within: within})
-		}
-	}
-	p := c.router.Publishing()
-	st.PubSub = PubSub{Plain: p.Plain, Sharded: p.Sharded}
-	return st
-}
-
-// Stats is a snapshot of a Client.
-type Stats struct {
-	Held    int           // locks held now
-	Waiting int           // calls of Lock and LockFor that wait in a queue
-	Tries   uint64        // acquire scripts sent
-	Renewal renewal.Stats // its Leases are those of Held
-	Clocks  []ServerClock // of the servers that told their time
-	PubSub  PubSub        // how releases are published
-}
-
-// PubSub counts the servers by how releases are published there, see topology.PubSub.
-// Where that is chosen by itself, a server is counted once the client has used it.
-type PubSub struct {
-	Plain   int // with PUBLISH
-	Sharded int // with SPUBLISH
-}
-
-// ServerClock says what a client knows of a server's clock, by which requests expire.
-type ServerClock struct {
-	Server string        // its address, as far as it is known
-	Ahead  time.Duration // of this process' clock; negative if it is behind
-	Within time.Duration // how exactly that is known
 }
 
 // key is the key in Redis of the object of that name.

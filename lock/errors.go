@@ -169,6 +169,8 @@ const (
 	Expired
 	// Closed: the Client is closing or closed.
 	Closed
+
+	reasons = iota + 1
 )
 
 func (r Reason) String() string {
@@ -186,6 +188,9 @@ func (r Reason) String() string {
 	}
 	return fmt.Sprintf("Reason(%d)", uint8(r))
 }
+
+// MarshalText makes Stats.Lost readable as JSON: the key is String's text.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // LostError says that a lock was lost, and why. It is ErrLost.
 type LostError struct {

@@ -43,19 +43,14 @@ func (m *Mutex) takeFair(ctx context.Context, a *attempt) (held *Held, err error
 		return a.ask(ctx, p.try)
 	}
 	m.c.fair.Add(1)
-	began := time.Now()
 	if a.shared {
 		defer m.c.tables.watchOwner(a.name, a.owner, p.listener.Wake())()
 	}
 	defer func() {
 		m.c.fair.Add(-1)
 		p.end(held != nil)
-		if hook := m.c.hooks.Waited; hook != nil && p.signs > 1 {
-			e := Event{Name: m.name, Waited: time.Since(began), Err: err}
-			if held != nil {
-				e.Token = held.Token()
-			}
-			m.c.hooks.call(hook, e)
+		if p.signs > 1 {
+			m.c.hooks.tellWaited(ctx, a, held, err)
 		}
 	}()
 	return p.wait(ctx)
@@ -211,7 +206,7 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 			c.orphans.add(fairKind, name, f, lease)
 		}
 	}
-	c.tries.Add(1)
+	c.counts.tries.Add(1)
 	p.sent, a.beside = true, a.wait
 	ans := c.scripts.callKeys(ctx, a.name, script.FairTake, 5, late, args...)
 	token, other, err := parseFair(&c.scripts, a.name, ans)

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -133,6 +134,9 @@ func (x *Held) Unlock(ctx context.Context) error {
 	defer x.h.shard.end()
 	next, err := x.unlock(ctx, owed)
 	x.state.Store(next)
+	if errors.Is(err, ErrUnknown) {
+		x.h.shard.c.counts.unreleased.Add(1)
+	}
 	return err
 }
 
@@ -232,7 +236,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 	var n succession
 	if !again && busy == nil {
 		if n = c.tables.leaving(h); n.token > 0 && c.pass(h, n) {
-			return isUnlocked, x.released()
+			return isUnlocked, x.released(ctx)
 		}
 	}
 	if !again && !h.lease.Release() { // its trust ended just now
@@ -250,6 +254,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 	case err != nil:
 		if !again {
 			h.orphan()
+			h.tellReleased(ctx, err)
 		}
 		return isHeld, err
 	case r.gone && !again && !r.resent, r.gone && !time.Now().Before(h.lease.Deadline()):
@@ -259,14 +264,11 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 		h.lose(lost)
 		return isUnlocked, x.given(lost)
 	}
-	return isUnlocked, x.released()
+	return isUnlocked, x.released(ctx)
 }
 
 // released is given of the last one of a hold that ended as it should.
-func (x *Held) released() error {
-	h := x.h
-	if hook := h.shard.c.hooks.Released; hook != nil && !h.is(unseen) {
-		h.shard.c.hooks.call(hook, Event{Name: h.name, Token: h.token})
-	}
+func (x *Held) released(ctx context.Context) error {
+	x.h.tellReleased(ctx, nil)
 	return x.given(nil)
 }

@@ -49,7 +49,9 @@ type hold struct {
 const (
 	asked   uint32 = 1 << iota // its key was found on the server that its slot is just being moved to
 	leaving                    // the last Unlock has begun; no re-entry any more; set under mu
-	unseen                     // it was handed to a waiter that had left: Hooks.Released is not told of it
+	seen                       // a call has returned with it, so the hooks are told of it
+	told                       // Hooks.Acquired was; only if there is a Hooks.Lost
+	untold                     // it is lost, and Hooks.Lost is told if told is set; of the two marks, who sets the second tells
 	unsure                     // a request may have prolonged it in Redis by more than is known here
 	longer                     // it was given a longer lease than Config.Lease, which its key may still have
 	lost                       // it is no hold any more, though the client's tables may have it for a moment yet

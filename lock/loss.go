@@ -17,7 +17,7 @@ func (l loss) forget() {
 	} else {
 		l.hold.kind.rules().orphanOutlived(l.hold, l.cause.Reason)
 	}
-	l.hold.shard.c.hooks.tellLost(l.cause)
+	l.hold.tellLoss()
 }
 
 // Lost implements renewal.Owner. It is called by the watchdog, or by a script's
@@ -35,6 +35,7 @@ func (h *hold) lose(cause *LostError) {
 		return
 	}
 	h.why = cause.Reason
+	h.shard.c.counts.lost[cause.Reason].Add(1)
 	h.set(lost, true)
 	watching := h.watching
 	h.watching = nil

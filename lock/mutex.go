@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // Mutex is one re-entrant lock on Redis, of any kind: a plain one, which has
@@ -84,27 +86,22 @@ func errOtherKind(name string) error {
 
 // acquire is all four ways to take the lock.
 func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
-	if t.wait && overdue(ctx) {
-		t.wait = false
-		return once(ctx, m.c.cfg.IOTimeout, m.name, func(ctx context.Context) (*Held, error) { return m.acquire(ctx, t) })
-	}
-	if m.c.hooks.Acquired == nil {
-		return m.enter(ctx, t)
-	}
-	began := time.Now()
-	held, err := m.enter(ctx, t)
-	if err == nil && held.Count() == 1 {
-		m.c.hooks.call(m.c.hooks.Acquired, Event{Name: m.name, Token: held.Token(), Waited: time.Since(began)})
-	}
-	return held, err
+	began := m.c.tables.now()
+	held, err := m.enter(ctx, t, began)
+	return m.c.observe(ctx, m.name, began, held, err)
 }
 
 // enter takes the lock by the rules of its kind.
-func (m *Mutex) enter(ctx context.Context, t terms) (*Held, error) {
+func (m *Mutex) enter(ctx context.Context, t terms, began waitqueue.Instant) (*Held, error) {
+	if t.wait && overdue(ctx) {
+		t.wait = false
+		return once(ctx, m.c.cfg.IOTimeout, m.name, func(ctx context.Context) (*Held, error) { return m.enter(ctx, t, began) })
+	}
 	a, err := m.c.enter(ctx, m.name, m.kind, t)
 	if err != nil {
 		return nil, err
 	}
+	a.began = began
 	defer a.shard.end()
 	return m.rules().take(ctx, m, a)
 }

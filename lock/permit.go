@@ -11,6 +11,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -122,11 +123,18 @@ func (p *PermitSemaphore) Drain(ctx context.Context) (*Held, int64, error) {
 	return held, int64(held.h.owner.id), nil
 }
 
+// acquire is all ways to take permits.
 func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held, error) {
+	began := p.s.c.tables.now()
+	held, err := p.enter(ctx, n, t, began)
+	return p.s.c.observe(ctx, p.s.name, began, held, err)
+}
+
+func (p *PermitSemaphore) enter(ctx context.Context, n int64, t terms, began waitqueue.Instant) (*Held, error) {
 	c, name := p.s.c, p.s.name
 	if t.wait && overdue(ctx) {
 		t.wait = false
-		return once(ctx, c.cfg.IOTimeout, name, func(ctx context.Context) (*Held, error) { return p.acquire(ctx, n, t) })
+		return once(ctx, c.cfg.IOTimeout, name, func(ctx context.Context) (*Held, error) { return p.enter(ctx, n, t, began) })
 	}
 	err := errors.Join(c.checkName(name), checkLease(name, t.lease))
 	if n < 1 || n > maxPermitsAtOnce {
@@ -143,13 +151,8 @@ func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held,
 		return nil, closedError(name)
 	}
 	defer s.end()
-	began := time.Now()
-	a := &attempt{c: c, shard: s, name: name, kind: permitKind, owner: newPermits(n), terms: t}
-	held, err := p.take(ctx, a)
-	if hook := c.hooks.Acquired; hook != nil && err == nil {
-		c.hooks.call(hook, Event{Name: name, Waited: time.Since(began)})
-	}
-	return held, err
+	a := &attempt{c: c, shard: s, name: name, kind: permitKind, owner: newPermits(n), terms: t, began: began, seq: c.seqs.Add(1)}
+	return p.take(ctx, a)
 }
 
 // take takes the permits, or waits for them if the caller does.
@@ -201,7 +204,7 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 			c.orphans.addUnanswered(permitKind, name, f, lease, ans.Open)
 		}
 	}
-	c.tries.Add(1)
+	c.counts.tries.Add(1)
 	ans := c.scripts.callKeys(ctx, name, script.PermitTake, 2, late, args...)
 	taken, free, next, err := parsePermits(&c.scripts, name, ans)
 	switch {

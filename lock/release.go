@@ -161,7 +161,6 @@ func releasedInstead(reply any) (told int64, wait time.Duration, released bool) 
 // left: its Held, for others of its owner may have re-entered the hold. The caller has
 // noted a call that Close waits for.
 func (c *Client) releaseUnclaimed(h *hold) {
-	h.set(unseen, true)
 	h.first.state.Store(isUnlocking)
 	c.wg.Go(func() {
 		defer h.shard.end()

@@ -139,7 +139,7 @@ func (s *shard) succeedLocked(h *hold, w *waiter, n *succession) {
 // does not go on: it has ended, or is not renewed.
 func (c *Client) pass(h *hold, n succession) bool {
 	a := n.waiter.wants.(*attempt) // its terms and its owner do not change
-	next, owner := a.newHold(h.run(), 0, n.token)
+	next, owner := a.newHold(h.run(), c.seqs.Add(1), n.token)
 	next.first.h, next.first.renewed = next, true
 	next.set(asked, h.is(asked))
 	if !h.lease.Pass(&next.lease, owner) {

@@ -165,7 +165,7 @@ func (m *Mutex) takeRW(ctx context.Context, a *attempt) (held *Held, err error) 
 type rwAcquire struct{ *attempt }
 
 func (x rwAcquire) probe(ctx context.Context) (left int64, err error) {
-	if a := x.attempt; a.kind == writeKind && a.wait && !a.c.cfg.ReadersFirst && !a.waiter.began.IsZero() && a.writer == "" {
+	if a := x.attempt; a.kind == writeKind && a.wait && !a.c.cfg.ReadersFirst && a.waiter.waited && a.writer == "" {
 		a.writer = a.field() // it waits: new readers wait behind it
 	}
 	return x.attempt.probe(ctx)

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/servers"
@@ -21,6 +24,8 @@ type scripts struct {
 	ioTimeout time.Duration
 
 	requests pipe.Requests
+
+	unanswered atomic.Uint64 // requests to which no answer came, see Stats
 }
 
 // call sends one script whose first argument is its key and waits for the
@@ -38,7 +43,18 @@ func (s *scripts) callKeys(ctx context.Context, key string, code *script.Script,
 func (s *scripts) send(ctx context.Context, key string, cmd command, late func(pipe.Answer)) pipe.Answer {
 	r := s.request(key, cmd, late)
 	s.router.Send(ctx, key, r)
-	return s.requests.Await(ctx, r)
+	a := s.requests.Await(ctx, r)
+	if s.silent(a) {
+		s.unanswered.Add(1)
+	}
+	return a
+}
+
+// silent reports whether a is no answer, for another reason than that its caller has
+// left or that the client is closed.
+func (s *scripts) silent(a pipe.Answer) bool {
+	_, reply := a.Err.(redis.Error)
+	return a.Err != nil && !reply && !a.Left && !errors.Is(a.Err, ErrClosed)
 }
 
 func (s *scripts) request(key string, cmd command, late func(pipe.Answer)) *pipe.Request {

@@ -220,7 +220,7 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 // take carries out one request for permits. If what it brought is not known, it
 // is undone.
 func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free int64, err error) {
-	s.c.tries.Add(1)
+	s.c.counts.tries.Add(1)
 	d := newRecorded(s.c, op, s.name, script.SemaphoreTake, wanted)
 	reply, err := d.carryOut(ctx, s.c.closing)
 	if err == nil {

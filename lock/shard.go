@@ -3,6 +3,7 @@ package lock
 import (
 	"slices"
 	"sync"
+	"time"
 )
 
 // How many shards there are.
@@ -31,6 +32,7 @@ type shard struct {
 	holds   holdTable             // the hold of each name, until its end is through
 	shared  map[sharedKey][]*hold // the holds of kinds of which a name may have many; nil while there was none
 	many    int                   // how many they are
+	heldFor float64               // in seconds: how long holds that are no more were held, less the time from tables.start at which those of now began
 	queues  queues                // of calls that take what they name
 	callers map[callerKey]callers // who waits as an owner that others may share; nil while there was none
 
@@ -39,6 +41,18 @@ type shard struct {
 
 // heldLocked is how many holds there are.
 func (s *shard) heldLocked() int { return s.holds.n + s.many }
+
+// changedLocked is called when the number of holds may have changed, with what it was.
+func (s *shard) changedLocked(before int) {
+	if more := s.heldLocked() - before; more != 0 {
+		s.heldFor -= float64(more) * time.Since(s.tables.start).Seconds()
+	}
+}
+
+// heldForLocked is how many seconds all holds together have been held.
+func (s *shard) heldForLocked() float64 {
+	return s.heldFor + float64(s.heldLocked())*time.Since(s.tables.start).Seconds()
+}
 
 // ownLocked returns the hold that an owner can re-enter, or nil.
 func (s *shard) ownLocked(name string, o owner) *hold {
@@ -50,6 +64,7 @@ func (s *shard) ownLocked(name string, o owner) *hold {
 
 // addLocked makes h known, to those above all who can re-enter it now.
 func (s *shard) addLocked(h *hold) {
+	defer s.changedLocked(s.heldLocked())
 	s.wakeCallersLocked(h)
 	if h.kind.exclusive() {
 		s.holds.set(h)
@@ -65,6 +80,7 @@ func (s *shard) addLocked(h *hold) {
 
 // removeLocked makes h unknown, and reports whether it was known.
 func (s *shard) removeLocked(h *hold) bool {
+	defer s.changedLocked(s.heldLocked())
 	if h.kind.exclusive() {
 		return s.holds.remove(h)
 	}

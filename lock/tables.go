@@ -90,18 +90,26 @@ func (t *tables) begin(name string, acquisition bool) bool { return t.shard(name
 // end undoes begin.
 func (t *tables) end(name string) { t.shard(name).end() }
 
-// counts is how many holds there are, and how many calls that wait in a queue.
-func (t *tables) counts() (held, waiting int) {
+// tableCounts are what is in the tables.
+type tableCounts struct {
+	held    int     // holds
+	waiting int     // calls that wait in a queue
+	heldFor float64 // in seconds, how long those and all before were held
+}
+
+// counts is what is in the tables now.
+func (t *tables) counts() (n tableCounts) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		held += s.heldLocked()
+		n.held += s.heldLocked()
+		n.heldFor += s.heldForLocked()
 		for q := range s.queues.all() {
-			waiting += q.line.Waiting()
+			n.waiting += q.line.Waiting()
 		}
 		s.mu.Unlock()
 	}
-	return held, waiting
+	return n
 }
 
 // wakeAll makes the first of each queue look.
@@ -184,7 +192,9 @@ func (t *tables) deliver(h *hold, w *waiter, next *hold) {
 	s.mu.Lock()
 	next.closing = s.closed // nobody else knows it yet
 	s.wakeCallersLocked(next)
+	before := s.heldLocked()
 	s.holds.set(next)
+	s.changedLocked(before)
 	s.handedLocked(h, w, next)
 	s.mu.Unlock()
 	t.locate(next)

@@ -33,7 +33,7 @@ type waiter struct {
 	again    time.Duration  // and in how long it tries again, because no message reaches it; 0: one may
 	spread   float64        // from 0 to 1: how much sooner it tries again than MaxPoll
 	last     error          // what the last try that was answered, or failed, said
-	began    time.Time      // of its waiting; zero if it did not have to
+	waited   bool           // it had to wait
 	unknowns int            // unknown outcomes in a row, but for those that the queue's Probe counts
 	warned   bool
 	outlived bool // its queue ended when it left
@@ -219,7 +219,7 @@ const warnAfter = 10 * time.Second
 // wait waits until w is woken or, if it is to ask Redis next, until that is due. It
 // does not wait if it begins to listen.
 func (w *waiter) wait(ctx context.Context, t turn) {
-	w.waits()
+	w.waited = true
 	var heard <-chan struct{}
 	var due <-chan time.Time
 	switch {
@@ -244,13 +244,6 @@ func (w *waiter) wait(ctx context.Context, t turn) {
 			w.warn()
 		}
 	case <-ctx.Done():
-	}
-}
-
-// waits notes that w has to wait.
-func (w *waiter) waits() {
-	if w.began.IsZero() {
-		w.began = time.Now()
 	}
 }
 
@@ -316,9 +309,9 @@ func (w *waiter) failed(ctx context.Context, t turn, left int64, err error) erro
 	w.last = err
 	refused, unknown := errors.Is(err, ErrNotAcquired), errors.Is(err, ErrUnknown)
 	w.answered(left, err)
-	w.waits()
 	switch {
 	case refused, unknown && !w.c.cfg.FailFast && !w.final, w.caller.Try:
+		w.waited = true
 		if unknown && !t.line {
 			w.backOff(ctx)
 		}
@@ -376,7 +369,7 @@ func (w *waiter) notReentered(ctx context.Context, err error) error {
 	case !errors.Is(err, ErrUnknown) || w.c.cfg.FailFast:
 		return err
 	}
-	w.waits()
+	w.waited = true
 	w.backOff(ctx)
 	return nil
 }

@@ -5,11 +5,14 @@ import (
 	"time"
 )
 
+// buckets is how many buckets a histogram has.
+const buckets = 33 * 16
+
 // histogram counts durations in microseconds in 16 linear steps per power of
 // two (an error of at most 1/16), up to about 19 hours. It is guarded by the
 // lane's lock.
 type histogram struct {
-	counts [33 * 16]uint64
+	counts [buckets]uint64
 	n      uint64
 	sum    time.Duration
 	max    time.Duration
@@ -29,7 +32,7 @@ func bucketOf(us uint64) int {
 		return int(us)
 	}
 	shift := bits.Len64(us) - 5
-	return min((shift+1)*16+int(us>>shift)-16, 33*16-1)
+	return min((shift+1)*16+int(us>>shift)-16, buckets-1)
 }
 
 // upperBound is the largest duration that bucket i counts; the last bucket

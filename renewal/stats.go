@@ -67,14 +67,16 @@ func (s Stats) Since(earlier Stats) Stats {
 		}
 	}
 	s.Lost = lost
-	s.Lag, s.Late = s.Lag.since(earlier.Lag), s.Late.since(earlier.Late)
+	s.Lag, s.Late = s.Lag.Since(earlier.Lag), s.Late.Since(earlier.Late)
 	if s.Sizes.hist != nil && earlier.Sizes.hist != nil {
 		s.Sizes = s.Sizes.hist.minus(earlier.Sizes.hist).sizes(s.Sizes.Sum - earlier.Sizes.Sum)
 	}
 	return s
 }
 
-func (d Distribution) since(earlier Distribution) Distribution {
+// Since returns the Distribution of what was measured between two snapshots of the same
+// thing, and d itself if earlier is the zero Distribution. Max is exact to 1/16 then.
+func (d Distribution) Since(earlier Distribution) Distribution {
 	if d.hist == nil || earlier.hist == nil {
 		return d
 	}
