@@ -1,0 +1,46 @@
+// Package lockprom exports what a lock.Client counts to Prometheus.
+//
+//	prometheus.MustRegister(lockprom.New(client))
+//
+// It is a module of its own, so that a user of package lock does not link the client
+// library of Prometheus. A Collector has no goroutine and keeps nothing: each scrape
+// reads Client.Stats once, and no call of the Client becomes slower. A program with
+// several clients tells them apart by a label of its own:
+//
+//	prometheus.WrapRegistererWith(prometheus.Labels{"locks": "orders"}, registry).MustRegister(lockprom.New(orders))
+//
+// # Metrics
+//
+// Counters begin at 0 with the client. No label has a lock's name, because there may be
+// millions.
+//
+//	wheellock_acquisitions_total{outcome}         calls that take a lock, by how they ended (lock.Outcome)
+//	wheellock_acquire_duration_seconds            histogram: how long those took that acquired
+//	wheellock_acquire_requests_total              scripts sent to take a lock: several for each call that waits
+//	wheellock_locks_held                          locks held now
+//	wheellock_locks_held_seconds_total            how long all locks together have been held
+//	wheellock_waiters                             calls that wait now
+//	wheellock_releases_total                      holds that ended by an Unlock that Redis answered
+//	wheellock_losses_total{reason}                holds that were lost (lock.Reason)
+//	wheellock_unanswered_requests_total           requests to which no answer came in time
+//	wheellock_unanswered_unlocks_total            calls of Unlock that returned lock.ErrUnknown
+//	wheellock_renewals_total                      renewals that Redis acknowledged in time
+//	wheellock_renewals_retried_total              renewals sent again, because no answer came
+//	wheellock_renewals_queued                     renewals that are due and not yet sent
+//	wheellock_renewals_in_flight                  renewals that are sent and not yet answered
+//	wheellock_renewal_batches_total               batches of renewals that were sent
+//	wheellock_renewal_batches_failed_total        those of them that were not answered
+//	wheellock_renewal_lateness_seconds            histogram: from when a renewal was due to its acknowledgement
+//	wheellock_server_clock_ahead_seconds{server}  how far a server's clock is ahead of this process' clock
+//
+// A histogram has buckets of 128 us, 256 us and so on, to 67 s; the counts are exact.
+//
+// # What to watch
+//
+// A rise of wheellock_losses_total with reason trust_ended says that renewals do not get
+// through; wheellock_renewal_lateness_seconds that comes near a third of the lease says so
+// before. wheellock_unanswered_requests_total is the error rate of Redis as locks see it.
+// The mean time for which a lock was held is the rate of wheellock_locks_held_seconds_total
+// divided by those of wheellock_releases_total and wheellock_losses_total together.
+// dashboard.json, in this folder, is a Grafana dashboard of all of it.
+package lockprom
