@@ -1,0 +1,70 @@
+package lockotel
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// Count exports what c counts whenever metrics are read, until Unregister of what it
+// returns. It keeps c from the garbage collector until then. c may be closed meanwhile. An
+// error is one of the MeterProvider.
+func Count(c *lock.Client, cfg Config) (metric.Registration, error) {
+	m := meter{Meter: cfg.withDefaults().MeterProvider.Meter(scope)}
+	var (
+		acquisitions = m.counter("wheellock.acquisitions", "{call}", "Calls that take a lock or permits, by how they ended.")
+		losses       = m.counter("wheellock.losses", "{lock}", "Holds that were lost, by reason.")
+		requests     = m.counter("wheellock.acquire.requests", "{request}", "Scripts sent to take a lock or permits.")
+		releases     = m.counter("wheellock.releases", "{lock}", "Holds that ended by an Unlock that Redis answered.")
+		unanswered   = m.counter("wheellock.requests.unanswered", "{request}", "Requests to which no answer came in time.")
+		unreleased   = m.counter("wheellock.unlocks.unanswered", "{call}", "Calls of Unlock whose outcome is unknown.")
+		renewals     = m.counter("wheellock.renewals", "{renewal}", "Renewals that Redis acknowledged in time.")
+		retried      = m.counter("wheellock.renewals.retried", "{renewal}", "Renewals sent again, because no answer came.")
+		held         = m.now("wheellock.locks.held", "{lock}", "Locks held now.")
+		waiters      = m.now("wheellock.waiters", "{call}", "Calls that wait for a lock or permits now.")
+	)
+	if m.err != nil {
+		return nil, fmt.Errorf("lockotel: %w", m.err)
+	}
+	client := clientKey.String(c.ID())
+	observe := func(_ context.Context, to metric.Observer) error {
+		st := c.Stats()
+		for o := lock.OutcomeAcquired; o <= lock.OutcomeError; o++ {
+			to.ObserveInt64(acquisitions, int64(st.Calls[o]), metric.WithAttributes(client, outcomeKey.String(o.String())))
+		}
+		for r, reason := range reasons {
+			to.ObserveInt64(losses, int64(st.Lost[r]), metric.WithAttributes(client, reasonKey.String(reason)))
+		}
+		one := metric.WithAttributes(client)
+		to.ObserveInt64(requests, int64(st.Tries), one)
+		to.ObserveInt64(releases, int64(st.Released), one)
+		to.ObserveInt64(unanswered, int64(st.Unanswered), one)
+		to.ObserveInt64(unreleased, int64(st.Unreleased), one)
+		to.ObserveInt64(renewals, int64(st.Renewal.Renewed), one)
+		to.ObserveInt64(retried, int64(st.Renewal.Retried), one)
+		to.ObserveInt64(held, int64(st.Held), one)
+		to.ObserveInt64(waiters, int64(st.Waiting), one)
+		return nil
+	}
+	r, err := m.RegisterCallback(observe, acquisitions, losses, requests, releases, unanswered, unreleased, renewals, retried, held, waiters)
+	if err != nil {
+		return nil, fmt.Errorf("lockotel: %w", err)
+	}
+	return r, nil
+}
+
+func (m *meter) counter(name, unit, what string) metric.Int64ObservableCounter {
+	c, err := m.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
+	m.note(err)
+	return c
+}
+
+// now makes an instrument of what there is at a moment, which adds up over clients.
+func (m *meter) now(name, unit, what string) metric.Int64ObservableUpDownCounter {
+	c, err := m.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
+	m.note(err)
+	return c
+}
