@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/parser"
+	"go/token"
 	"io"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -168,6 +172,38 @@ func TestImportsRunDownwardsOnly(t *testing.T) {
 				t.Error(v)
 			}
 		})
+	}
+}
+
+// TestReleasedModulesImportWhatTheyAreFor: lock and renewal, and one other library. Each
+// source file is looked at, because go list would need that library.
+func TestReleasedModulesImportWhatTheyAreFor(t *testing.T) {
+	allowed := map[string][]string{
+		"lock/lockprom": {"github.com/prometheus/client_golang/prometheus"},
+		"lock/lockotel": {
+			"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes",
+			"go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",
+		},
+	}
+	require.Len(t, allowed, len(releasedModules))
+	for _, dir := range releasedModules {
+		names, err := filepath.Glob(filepath.Join(root(t), dir, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, names)
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+			require.NoError(t, err)
+			for _, spec := range file.Imports {
+				path, err := strconv.Unquote(spec.Path.Value)
+				require.NoError(t, err)
+				if first, _, _ := strings.Cut(path, "/"); strings.Contains(first, ".") && path != module+"/lock" && path != module+"/renewal" {
+					require.Contains(t, allowed[dir], path, name)
+				}
+			}
+		}
 	}
 }
 

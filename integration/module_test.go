@@ -3,6 +3,8 @@ package integration_test
 import (
 	"encoding/json"
 	"go/version"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,20 +15,69 @@ import (
 
 const goVersion = "1.25.0"
 
-func TestGoModAsksForNoMoreThanAgreed(t *testing.T) {
-	var mod struct {
-		Module    struct{ Path string }
-		Go        string
-		Toolchain string
-		Replace   []any
-		Exclude   []any
+// releasedModules are the modules beside the root's that users require: a user of lock
+// does not have what they link. bench/peers is one too, but has no versions.
+var releasedModules = []string{"lock/lockotel", "lock/lockprom"}
+
+// goMod is what go mod edit -json says of a go.mod.
+type goMod struct {
+	Module    struct{ Path string }
+	Go        string
+	Toolchain string
+	Require   []struct{ Path, Version string }
+	Replace   []struct {
+		Old, New struct{ Path, Version string }
 	}
-	require.NoError(t, json.Unmarshal([]byte(run(t, root(t), nil, "go", "mod", "edit", "-json")), &mod))
+	Exclude []any
+}
+
+func readGoMod(t *testing.T, dir string) (mod goMod) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(run(t, filepath.Join(root(t), dir), nil, "go", "mod", "edit", "-json")), &mod))
+	return mod
+}
+
+func TestGoModAsksForNoMoreThanAgreed(t *testing.T) {
+	mod := readGoMod(t, ".")
 	require.Equal(t, module, mod.Module.Path)
 	require.Equal(t, goVersion, mod.Go)
 	require.Empty(t, mod.Toolchain, "go.mod has a toolchain line")
 	require.Empty(t, mod.Replace, "a replacement does not reach users")
 	require.Empty(t, mod.Exclude)
+	for _, r := range mod.Require {
+		require.NotRegexp(t, "prometheus/|opentelemetry", r.Path, "it belongs into the go.mod of lock/lockprom or lock/lockotel")
+	}
+}
+
+// TestModulesBesideAreThoseThatAreChecked: each is known here, and .ci/run tests it. Those
+// that are released ask for no newer Go than the root's, and their only replacement is the
+// one by which this checkout is used.
+func TestModulesBesideAreThoseThatAreChecked(t *testing.T) {
+	var found []string
+	require.NoError(t, filepath.WalkDir(root(t), func(name string, _ fs.DirEntry, err error) error {
+		if err == nil && filepath.Base(name) == "go.mod" && filepath.Dir(name) != root(t) {
+			dir, _ := filepath.Rel(root(t), filepath.Dir(name))
+			found = append(found, filepath.ToSlash(dir))
+		}
+		return err
+	}))
+	require.ElementsMatch(t, append([]string{"bench/peers"}, releasedModules...), found)
+	checks, err := os.ReadFile(filepath.Join(root(t), ".ci", "run"))
+	require.NoError(t, err)
+	for _, dir := range found {
+		require.Regexp(t, `(?m)^for module in [^;]*\b`+dir+`\b`, string(checks))
+		mod := readGoMod(t, dir)
+		require.Equal(t, module+"/"+dir, mod.Module.Path)
+		if !slices.Contains(releasedModules, dir) {
+			continue
+		}
+		require.LessOrEqual(t, version.Compare("go"+mod.Go, "go"+goVersion), 0, "%s wants go %s", dir, mod.Go)
+		require.Empty(t, mod.Toolchain)
+		require.Empty(t, mod.Exclude)
+		require.Len(t, mod.Replace, 1)
+		require.Equal(t, module, mod.Replace[0].Old.Path)
+		require.Equal(t, "../..", mod.Replace[0].New.Path)
+	}
 }
 
 func TestNoDependencyRaisesTheGoVersion(t *testing.T) {
