@@ -42,6 +42,13 @@ package lock
 // under shard.mu the state of a lease is read, and what was heard of a channel. The
 // scripts of one hold are sent one after the other.
 //
+// # What is counted and told
+//
+// Every call that takes a lock or permits passes Client.observe once, with its outcome,
+// and every loss hold.lose. Counters are atomic adds. How long holds last is a sum that
+// a shard keeps when their number changes, because an instant in each hold would make it
+// 16 bytes larger. Two marks of the hold keep Acquired before Lost.
+//
 // # Failure
 //
 // Every acquisition has a hash field of its own, <client uuid>:<owner>:<seq>, that is
