@@ -30,6 +30,7 @@ var logKeys = map[string][]string{
 	"lock: renewal is refused":                                     {"server", "error"},
 	"lock: PUBLISH is refused":                                     {"server", "error"},
 	"lock: pub/sub failed":                                         {"server", "error"},
+	"lock: Check has advice":                                       {"server", "advice", "error"},
 	"lock: pub/sub works again":                                    {"server"},
 	"lock: TIME is refused":                                        {"server", "error"},
 	"lock: this server says again and again":                       {"server"},

@@ -67,11 +67,11 @@ func (c *Client) Check(ctx context.Context) error {
 			e.add(ck.label(), p)
 		}
 		for _, a := range advice {
-			args := []any{"server", ck.server.Address(), "advice", a.Text}
+			said := ""
 			if err := errors.Join(a.Errs...); err != nil {
-				args = append(args, "error", onOneLine(err))
+				said = onOneLine(err)
 			}
-			c.cfg.Logger.Info("lock: Check has advice", args...)
+			c.cfg.Logger.Info("lock: Check has advice", "server", ck.server.Address(), "advice", a.Text, "error", said)
 		}
 	}
 	switch {
