@@ -329,6 +329,18 @@ func TestAGuardThatMayStillRunKeepsItsFieldFromTheNextHolder(t *testing.T) {
 
 // TestOthersOfTheFamilyAskRedisEachTime: a FencedMutex counts as Redisson does, and a
 // replica knows nothing of a hand-over in memory.
+// TestALateAnswerKeepsItsFieldFromTheNextHolder: it may be of an extension, and comes
+// before the call that has left it goes on.
+func TestALateAnswerKeepsItsFieldFromTheNextHolder(t *testing.T) {
+	withBusy(t, lock.Config{}, func(b *busy) {
+		held := b.started(2)
+		lock.AnsweredLate(held)
+		pending, held := b.pending(held)
+		require.True(t, pending)
+		require.NoError(t, b.next(held).Unlock(context.Background()))
+	})
+}
+
 func TestOthersOfTheFamilyAskRedisEachTime(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
 		b.m = b.c.FencedMutex("m")

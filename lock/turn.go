@@ -71,6 +71,7 @@ func (h *hold) send(ctx context.Context, cmd command) pipe.Answer {
 
 // answeredLate gets the answer of a request whose caller has left its turn to it.
 func (h *hold) answeredLate(a pipe.Answer) {
+	h.set(unsure, true) // its caller, which may be slow, does not look at the answer
 	h.noteOpen(a)
 	h.pass()
 }
