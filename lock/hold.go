@@ -54,6 +54,7 @@ const (
 	untold                     // it is lost, and Hooks.Lost is told if told is set; of the two marks, who sets the second tells
 	unsure                     // a request may have prolonged it in Redis by more than is known here
 	longer                     // it was given a longer lease than Config.Lease, which its key may still have
+	closed                     // Close ends its lease, if nobody has done so before; see Config.ReleaseOnClose
 	lost                       // it is no hold any more, though the client's tables may have it for a moment yet
 )
 

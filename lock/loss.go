@@ -67,6 +67,8 @@ func (h *hold) lostByLease(otherwise renewal.Reason) *LostError {
 	if !h.lease.Release() {
 		if r, ok := h.lease.Lost(); ok {
 			reason = r // the watchdog found it first
+		} else if h.is(closed) {
+			reason = renewal.Closed
 		}
 	}
 	h.Lost(reason)

@@ -101,6 +101,7 @@ func (r *releasing) sendAll(ctx context.Context, holds []*hold) {
 func (r *releasing) claim(holds []*hold) []*hold {
 	before := len(r.claimed)
 	for _, h := range holds {
+		h.set(closed, true)
 		if h.lease.Release() {
 			r.claimed = append(r.claimed, h)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -200,4 +201,42 @@ func TestReleaseOnCloseDoesNotLetServersWaitForEachOther(t *testing.T) {
 	require.Greater(t, left, locks/3)
 	require.Greater(t, released, locks/3, "all of the server that answers")
 	requireLeft(t, s, t.Name()+"*", left)
+}
+
+// TestUnlockWhileCloseReleasesSaysThatTheClientIsClosed: and not that Redis did not answer.
+func TestUnlockWhileCloseReleasesSaysThatTheClientIsClosed(t *testing.T) {
+	calls := map[string]func(*lock.Held) error{
+		"Unlock": func(x *lock.Held) error { return x.Unlock(context.Background()) },
+		"Extend": func(x *lock.Held) error { return x.Extend(context.Background(), time.Minute) },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := fixture.Virtual(t)
+				lost := make(chan error, 1)
+				hooks := lock.Hooks{Lost: func(e lock.Event) { lost <- e.Err }}
+				c, err := lock.New(s.Pool(0), lock.Config{ReleaseOnClose: true, Hooks: hooks})
+				require.NoError(t, err)
+				held := fixture.Hold(t, c.Mutex("m").Lock)
+				require.NoError(t, s.Pause())
+				closed := make(chan error, 1)
+				go func() {
+					ctx, cancel := context.WithCancel(context.Background())
+					cancel()
+					closed <- c.Close(ctx)
+				}()
+				synctest.Wait() // its release is on its way
+				called := make(chan error, 1)
+				go func() { called <- call(held) }()
+				synctest.Wait()
+				require.NoError(t, s.Resume())
+				require.ErrorContains(t, <-closed, "1 were released")
+				for _, err := range []error{<-called, <-lost} {
+					var cause *lock.LostError
+					require.ErrorAs(t, err, &cause)
+					require.Equal(t, lock.Closed, cause.Reason)
+				}
+			})
+		})
+	}
 }
