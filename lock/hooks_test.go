@@ -1,11 +1,13 @@
 package lock_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +52,45 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 		"waited h true <nil>", "acquired h true <nil>", "released h true <nil>",
 		"acquired h true <nil>", `lost h true lock: "h" is lost: not the owner any more: stop the work that needs it, another may have it`,
 	}, events)
+}
+
+// TestAcquiredIsToldOfEachHoldOnce: also when another call of its owner is faster than the
+// one that has taken it.
+func TestAcquiredIsToldOfEachHoldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fixture.Virtual(t)
+		told, proceed := make(chan lock.Event, 10), make(chan struct{})
+		c, err := lock.New(s.Pool(0), lock.Config{Hooks: lock.Hooks{
+			Acquired: func(e lock.Event) { told <- e },
+			Waited:   func(lock.Event) { <-proceed }, // it comes first
+		}})
+		require.NoError(t, err)
+		defer fixture.CloseNow(c)
+		m, ctx := c.Mutex("m"), lock.WithOwner(context.Background(), "owner")
+		first := fixture.Hold(t, m.Lock)
+		require.Equal(t, first.Token(), (<-told).Token)
+		outer := make(chan *lock.Held, 1)
+		go func() {
+			held, err := m.Lock(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			outer <- held
+		}()
+		synctest.Wait()
+		require.NoError(t, first.Unlock(ctx))
+		synctest.Wait() // it has the lock, and does not know yet
+		inner, err := m.TryLock(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 2, inner.Count())
+		close(proceed)
+		held := <-outer
+		require.Len(t, told, 1)
+		require.Equal(t, held.Token(), (<-told).Token)
+		require.NoError(t, held.Unlock(ctx))
+		require.NoError(t, inner.Unlock(ctx))
+		require.Empty(t, told)
+	})
 }
 
 func TestTheRenewedHookIsToldOfEachBatch(t *testing.T) {
