@@ -7,42 +7,49 @@ import (
 	"time"
 )
 
-// Config sets up a [Wheel]. The zero Config works: a zero field means the default that its
-// comment names. A value out of range is an error of [New]; nothing is clamped.
+// Config sets up a [Wheel]. The zero Config works: a zero field means the
+// default that its comment names. A value out of range is an error of [New];
+// nothing is clamped.
 type Config struct {
-	// Tick is the length of a tick: timers fire at multiples of it, counted from New, never
-	// before their deadline and, but for scheduling, at most one tick behind it.
-	// From 1 µs to 1 h, default 10 ms.
+	// Tick is the length of a tick. Timers fire at multiples of it, counted
+	// from New: never before their deadline, and at most one tick after it,
+	// plus the delay of the scheduler. From 1 µs to 1 h, default 10 ms.
 	Tick time.Duration
 
-	// Slots is the number of buckets in one revolution, a power of two from 1 to 1<<20,
-	// default 1024. Timers further away than Tick x Slots are passed over once a revolution,
-	// which costs little, so it seldom needs a change.
+	// Slots is the number of buckets in one revolution: a power of two from 1
+	// to 1<<20, default 1024. A timer that is further away than Tick x Slots is
+	// passed over once a revolution. That costs little, so the default suits
+	// almost every program.
 	Slots int
 
-	// MaxPending is how many timers may be pending at once; one more is refused with
-	// ErrTooManyPending. At least 1; zero means no limit, and costs nothing.
+	// MaxPending is how many timers may be pending at once. One more is refused
+	// with ErrTooManyPending. At least 1; zero means no limit, and costs
+	// nothing.
 	MaxPending int
 
-	// SlowCallback is how long a callback may take before it is counted and told to OnSlow.
-	// At least 1 ns, default 100 ms. What a callback takes, others wait, unless an Executor runs them.
+	// SlowCallback is how long a callback may take before it is counted and
+	// OnSlow is called. At least 1 ns, default 100 ms. While a callback runs,
+	// other timers wait, unless an Executor runs the callbacks.
 	SlowCallback time.Duration
 
-	// Executor, if set, is given every callback to run instead of the driver goroutine running
-	// it. It is called on the driver goroutine with no lock held and should not block. It must
-	// call run at most once; an error from it means that it will not, and goes to OnError
-	// as ErrRefused. Every run that it accepts must be called, or Done never closes.
+	// Executor, if set, runs the callbacks instead of the driver goroutine. The
+	// driver calls it with no lock held, so it should not block. It must call
+	// run at most once. If it returns an error, it will not call run, and
+	// OnError gets ErrRefused. It must call every run that it accepts, or Done
+	// never closes.
 	Executor func(run func()) error
 
-	// OnError is told of every callback that panicked, called runtime.Goexit or was refused by
-	// the Executor, on the goroutine where it happened. The default logs to slog.Default.
-	// A panic in the hook itself is not recovered.
+	// OnError is called for every callback that panicked, called runtime.Goexit
+	// or was refused by the Executor, on the goroutine where that happened. The
+	// default logs to slog.Default. A panic in the hook itself is not
+	// recovered.
 	OnError func(*CallbackError)
 
-	// OnSlow is told, after it returned, of every callback that took longer than SlowCallback
-	// (of one that has not returned see Stats.Running),
-	// with the timer that it was for (always one; the slice is valid during the call only).
-	// It runs where the callback ran. The default logs to slog.Default.
+	// OnSlow is called for every callback that took longer than SlowCallback,
+	// after it returned and where it ran. See Stats.Running for one that has
+	// not returned. timers always has one element, the timer of the callback;
+	// the slice is valid during the call only. The default logs to
+	// slog.Default.
 	OnSlow func(timers []*Timer, took time.Duration)
 }
 

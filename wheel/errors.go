@@ -6,39 +6,48 @@ import (
 )
 
 var (
-	// ErrStopped is returned when the wheel was stopped: it takes no more timers.
+	// ErrStopped is returned when the wheel was stopped. It takes no more
+	// timers.
 	ErrStopped = errors.New("wheel: stopped")
-	// ErrPending is returned by Schedule of a timer that is pending already. Reset moves such a timer.
+	// ErrPending is returned by Schedule when the timer is already pending.
+	// Reset moves such a timer.
 	ErrPending = errors.New("wheel: timer is pending already")
-	// ErrNotScheduled is returned by Reset or Next of a timer that no Schedule was accepted for: it has no task yet.
+	// ErrNotScheduled is returned by Reset and Next when no Schedule of the
+	// timer was accepted, so it has no task yet.
 	ErrNotScheduled = errors.New("wheel: timer was never scheduled")
-	// ErrOtherWheel is returned when the timer belongs to another wheel that was not stopped.
+	// ErrOtherWheel is returned when the timer belongs to another wheel that
+	// was not stopped.
 	ErrOtherWheel = errors.New("wheel: timer belongs to another wheel")
-	// ErrBubble is returned when the wheel was made outside the testing/synctest bubble that it is used in, or inside one and is used
-	// outside. Its time would not be the caller's.
+	// ErrBubble is returned when the wheel was made in a testing/synctest
+	// bubble and is used outside it, or the other way round. Its time would not
+	// be the caller's.
 	ErrBubble = errors.New("wheel: made in another synctest bubble than it is used in, or in none: make it where it is used")
 	// ErrTooManyPending is returned when Config.MaxPending timers are pending.
 	ErrTooManyPending = errors.New("wheel: too many pending timers")
 	// ErrNilTimer is returned when the timer is nil.
 	ErrNilTimer = errors.New("wheel: nil timer")
-	// ErrNilTask is returned when the task, or the function in its place, is nil.
+	// ErrNilTask is returned when the task or the function is nil.
 	ErrNilTask = errors.New("wheel: nil task")
-	// ErrPeriod is returned when the period given to Next or Every is not above zero.
+	// ErrPeriod is returned when the period given to Next or Every is not above
+	// zero.
 	ErrPeriod = errors.New("wheel: period must be above zero")
 
-	// ErrGoexit is what a CallbackError wraps when a callback ended its goroutine by runtime.Goexit. The wheel goes on in a new one.
+	// ErrGoexit is wrapped by a CallbackError when a callback ended its
+	// goroutine by runtime.Goexit. The wheel continues in a new goroutine.
 	ErrGoexit = errors.New("wheel: callback called runtime.Goexit")
-	// ErrRefused is what a CallbackError wraps when the Executor refused a callback. Its timer counts as fired; it did not run.
+	// ErrRefused is wrapped by a CallbackError when the Executor refused a
+	// callback. The timer counts as fired, but its callback did not run.
 	ErrRefused = errors.New("wheel: executor refused the callback")
 )
 
-// CallbackError says how a callback failed. Its timer was claimed before, so it is in state
-// Fired (or Stopped, where a Cancelled method failed) unless somebody has armed it since.
+// CallbackError says how a callback failed. Its timer was claimed before, so it
+// is in state Fired unless somebody has armed it since. If a method Cancelled
+// failed, the timer is in state Stopped.
 type CallbackError struct {
-	Timers []*Timer // whose callback it was: one
+	Timers []*Timer // the timer of the callback, always one
 	Panic  any      // what the callback panicked with, or nil
 	Stack  []byte   // where it panicked or called Goexit, or nil
-	Err    error    // ErrGoexit, ErrRefused wrapped with the executor's error, ErrTooManyPending of Every, the panic value if it is an error, or nil
+	Err    error    // ErrGoexit; ErrRefused and the executor's error; ErrTooManyPending of Every; the panic value if it is an error; or nil
 }
 
 func (e *CallbackError) Error() string {

@@ -2,12 +2,15 @@ package wheel
 
 import "time"
 
-// Every calls f once a period, the first time one period from now, until the timer that it returns is stopped or the wheel
-// is. It does not drift: deadlines are whole periods from the first, as with [Timer.Next]. Calls never overlap,
-// in the Executor neither: the next one is armed when f has returned. Periods that have gone by then are skipped, and
-// counted in Stats.SkippedPeriods. If f panics or calls runtime.Goexit, OnError is told and the calls go on.
-// Stop ends them from within f too, where it reports false, since that call has begun.
-// The error is ErrPeriod, or one of AfterFunc's.
+// Every calls f once per period, the first time one period from now, until the
+// returned timer or the wheel is stopped. It does not drift: deadlines are
+// whole periods after the first, as with [Timer.Next]. Calls never overlap, not
+// even in the Executor, because the next call is armed when f has returned.
+// Periods that have passed by then are skipped and counted in
+// Stats.SkippedPeriods. If f panics or calls runtime.Goexit, OnError is called
+// and the calls continue. f may stop the timer itself; Stop then returns false,
+// because the present call has already begun. The error is ErrPeriod, or one of
+// AfterFunc's.
 func (w *Wheel) Every(period time.Duration, f func()) (*Timer, error) {
 	if period <= 0 {
 		return nil, errPeriod(period)
@@ -34,7 +37,8 @@ func (e *every) Fire(t *Timer) {
 	e.f()
 }
 
-// again arms the next call, unless f or somebody else has decided otherwise since this one was claimed.
+// again arms the next call, unless f or somebody else has armed or stopped the
+// timer since its claim.
 func (e *every) again() {
 	t := &e.timer
 	s := t.lock()
@@ -51,7 +55,8 @@ func (e *every) again() {
 	}
 }
 
-// endPeriods is Stop of a timer that is not pending: it ends a periodic one whose call is under way. It lets mu go.
+// endPeriods is Stop of a timer that is not pending. It ends a periodic timer
+// whose call is under way. It unlocks mu.
 func (s *shard) endPeriods(t *Timer) bool {
 	if _, ok := t.task.(*every); ok && t.state == Fired {
 		t.state = Stopped

@@ -7,13 +7,14 @@ import (
 	"unsafe"
 )
 
-// Task is what a timer is for. Fire runs on the wheel's driver goroutine (or where the Executor
-// runs it), with no lock held, so it may schedule, stop and re-arm any timer, this one included,
-// and stop the wheel. While it runs other timers wait: it should be short.
+// Task is what the wheel calls when a timer fires. Fire runs on the wheel's
+// driver goroutine, or where the Executor runs it. No lock is held, so Fire may
+// schedule, stop and re-arm any timer, its own included, and stop the wheel.
+// While it runs other timers wait, so it should be short.
 //
-// A task that has a method Cancelled(*Timer) besides gets it called when its timer was stopped,
-// by Timer.Stop or Wheel.Stop, on the goroutine that stopped it and before that call returns,
-// with no lock held.
+// A task may also have a method Cancelled(*Timer). The wheel calls it when
+// Timer.Stop or Wheel.Stop has stopped the timer: on the goroutine that stopped
+// it, before that call returns, with no lock held.
 type Task interface {
 	Fire(*Timer)
 }
@@ -22,7 +23,7 @@ type canceller interface {
 	Cancelled(*Timer)
 }
 
-// TaskFunc is a function as a Task: its timer is what it gets.
+// TaskFunc makes a function a Task. The function is given the timer that fired.
 type TaskFunc func(*Timer)
 
 // Fire calls f.
@@ -33,15 +34,19 @@ type funcTask func()
 
 func (f funcTask) Fire(*Timer) { f() }
 
-// Timer is a timer of a [Wheel]. It is meant to be a field of the caller's own struct, by value:
-// its zero value is ready for [Wheel.Schedule], and no call of it allocates but where the wheel's buckets have to
-// grow. It must not be copied after first use: a call that meets a copy of a pending timer panics. It belongs to one
-// wheel until that is stopped. All methods are safe for concurrent use.
+// Timer is a timer of a [Wheel]. It is meant to be a field of the caller's own
+// struct, by value. Its zero value is ready for [Wheel.Schedule]. It must not
+// be copied after its first use: a call that meets a copy of a pending timer
+// panics. It belongs to one wheel until that wheel is stopped. Its calls
+// allocate only when the wheel has to grow. All methods are safe for concurrent
+// use.
 type Timer struct {
 	_ noCopy
 
-	// shard is whose lock guards the fields below, but for a movable deadline. Set by the first Schedule. It changes only if that
-	// wheel is stopped, by a Schedule of another, under the locks of both shards.
+	// shard has the lock that guards the fields below, except a movable
+	// deadline. The first Schedule sets it. It changes only when its wheel is
+	// stopped and another wheel schedules the timer, under the locks of both
+	// shards.
 	shard atomic.Pointer[shard]
 
 	deadline deadline // atomic: see there
@@ -57,23 +62,29 @@ func markOf(t *Timer) uint16 {
 	return uint16(uint64(uintptr(unsafe.Pointer(t))) * 0x9e3779b97f4a7c15 >> 48)
 }
 
-// State is where a timer stands.
+// State is the state of a timer.
 type State uint8
 
 const (
-	// Idle: never scheduled; to Pending by Schedule.
+	// Idle: never scheduled. Schedule leads to Pending.
 	Idle State = iota
-	// Pending: waiting for its deadline; from any other state by Schedule, from Fired and Stopped by
-	// Reset and Next too; to Fired by its claim, to Stopped by Timer.Stop or Wheel.Stop.
+	// Pending: the timer waits for its deadline. Schedule leads here from every
+	// other state; Reset and Next lead here from Fired and Stopped. The claim
+	// leads to Fired, Timer.Stop and Wheel.Stop lead to Stopped.
 	Pending
-	// Fired: claimed, so its callback has run, is running or is about to; to Pending by Schedule, Reset or Next.
+	// Fired: the timer was claimed, so its callback has run, is running or is
+	// about to. Schedule, Reset and Next lead to Pending.
 	Fired
-	// Stopped: ended by Timer.Stop or Wheel.Stop; to Pending by Schedule, Reset or Next.
+	// Stopped: Timer.Stop or Wheel.Stop ended it. Schedule, Reset and Next lead
+	// to Pending.
 	Stopped
 
-	// due: taken out of its bucket by the driver. From Pending. Until the claim it is Pending to callers: to Stopped,
-	// or back to Pending by Reset, Next or Touch. The claim does not touch the timer: whether it has come says
-	// the slot in shard.due. From then on it is Fired to callers, and becomes that when one of them changes it.
+	// due: the driver has taken the timer out of its bucket. Comes from
+	// Pending. Until the claim callers see it as Pending: Stop leads to
+	// Stopped, and Reset, Next and Touch lead back to Pending. The claim does
+	// not touch the timer: the slot in shard.due tells whether it has come.
+	// From then on callers see the timer as Fired, and the state becomes that
+	// when one of them changes the timer.
 	due
 )
 
@@ -91,10 +102,11 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// Stop ends the timer and reports whether it did: true means that its callback will not run for
-// this arming and that the wheel holds no reference to the timer or its task any more; false that
-// it was not pending. It succeeds until the timer's own claim, just before its callback, and never
-// waits for a callback.
+// Stop ends the timer and reports whether it did. If it returns true, the
+// callback will not run for this arming, and the wheel holds no reference to
+// the timer or its task any more. If it returns false, the timer was not
+// pending. It succeeds until the timer's claim, just before its callback. It
+// never waits for a callback.
 func (t *Timer) Stop() bool {
 	s := t.lock()
 	if s == nil {
@@ -125,9 +137,10 @@ func (t *Timer) Stop() bool {
 	return true
 }
 
-// Reset makes the timer fire d from now, with the task it was scheduled with, and reports whether
-// it was pending. If it was not, this is a new arming: Touch moves pending timers only. The error is
-// ErrNotScheduled, ErrStopped, ErrTooManyPending or ErrBubble; the timer is then as it was.
+// Reset makes the timer fire after d, with the task of its last Schedule, and
+// reports whether it was pending. If it was not, this is a new arming; Touch
+// moves pending timers only. The error is ErrNotScheduled, ErrStopped,
+// ErrTooManyPending or ErrBubble. After an error the timer is as it was.
 func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
 	seen := t.deadline.word.Load() // before the shard: see postpone
 	s := t.shard.Load()
@@ -156,15 +169,18 @@ func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
 	return wasPending, err
 }
 
-// postpone makes the deadline later without the lock if it is movable, and reports whether it did. at is of the clock of
-// the wheel that t.shard named, and seen is the deadline's word, read before t.shard: a movable deadline is of the timer's
-// first wheel, because one that has gone to another is never movable again, and so is at.
+// postpone makes a movable deadline later without the lock, and reports whether
+// it did. seen is the deadline's word, read before t.shard. at is a time of the
+// wheel that t.shard named. Both belong to the same wheel: a movable deadline
+// is of the timer's first wheel, because a timer that has gone to another wheel
+// never has a movable deadline again.
 func (t *Timer) postpone(seen, at int64) bool {
 	return seen < 0 && t.mark == markOf(t) && t.deadline.postpone(seen, at)
 }
 
-// Touch makes the timer fire d from now if it is pending, and reports whether it was. It never arms a timer: one that has
-// fired or was stopped meanwhile stays so.
+// Touch makes the timer fire after d if it is pending, and reports whether it
+// was. It never arms a timer: one that has fired or was stopped in the meantime
+// stays so.
 func (t *Timer) Touch(d time.Duration) bool {
 	seen := t.deadline.word.Load() // before the shard: see postpone
 	s := t.shard.Load()
@@ -193,10 +209,11 @@ func (t *Timer) Touch(d time.Duration) bool {
 	return moved
 }
 
-// Next makes the timer fire one period after its own last deadline, so that a timer re-armed by
-// it does not drift. If that has gone by already, whole periods are skipped, and counted in
-// Stats.SkippedPeriods, until the deadline lies ahead. A pending timer is moved the same way.
-// The error is ErrPeriod, or one of Reset's; the timer is then as it was.
+// Next makes the timer fire one period after its last deadline, so a timer that
+// is re-armed by it does not drift. If that time has passed, Next skips whole
+// periods until the deadline lies ahead, and counts them in
+// Stats.SkippedPeriods. It moves a pending timer in the same way. The error is
+// ErrPeriod, or one of Reset's. After an error the timer is as it was.
 func (t *Timer) Next(period time.Duration) error {
 	if period <= 0 {
 		return errPeriod(period)
@@ -242,7 +259,7 @@ func (t *Timer) Task() Task {
 	return task
 }
 
-// State returns where the timer stands at this moment.
+// State returns the state of the timer at this moment.
 func (t *Timer) State() State {
 	s := t.lock()
 	if s == nil {
@@ -253,8 +270,9 @@ func (t *Timer) State() State {
 	return state
 }
 
-// Deadline returns when the timer is due, or was when it last fired or was stopped; the zero Time
-// if it was never scheduled. A delay beyond the clock's range gives a time some 292 years after New.
+// Deadline returns when the timer is due, or was due when it last fired or was
+// stopped. It is the zero Time if the timer was never scheduled. A delay beyond
+// the clock's range gives a time about 292 years after New.
 func (t *Timer) Deadline() time.Time {
 	s := t.lock()
 	if s == nil {
@@ -264,7 +282,8 @@ func (t *Timer) Deadline() time.Time {
 	return s.wheel.start.Add(time.Duration(t.deadline.at()))
 }
 
-// Wheel returns the wheel that the timer belongs to, nil before its first Schedule.
+// Wheel returns the wheel to which the timer belongs, or nil before its first
+// Schedule.
 func (t *Timer) Wheel() *Wheel {
 	s := t.shard.Load()
 	if s == nil {
@@ -288,7 +307,7 @@ func (t *Timer) lock() *shard {
 	}
 }
 
-// String says where the timer stands and what it is for. It is for logs.
+// String describes the timer's state, deadline and task, for logs.
 func (t *Timer) String() string {
 	s := t.lock()
 	if s == nil {
@@ -305,7 +324,7 @@ func (t *Timer) String() string {
 	return fmt.Sprintf("wheel.Timer(%v, due at %v, %T)", state, time.Duration(deadline), task)
 }
 
-// noCopy makes vet's copylocks check speak up for a copied Timer.
+// noCopy makes the check copylocks of go vet report a copied Timer.
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}

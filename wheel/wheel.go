@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// awake is wakeAt while the driver is not asleep, or about to look at every shard once more.
+// awake is the value of wakeAt while the driver does not sleep, and while it
+// looks at every shard once more before it sleeps.
 const awake = -1
 
-// Wheel is a hashed timing wheel. All its methods are safe for concurrent use, from callbacks too.
+// Wheel is a hashed timing wheel. All methods are safe for concurrent use,
+// also in callbacks.
 type Wheel struct {
 	// Immutable after New.
 	cfg     Config
@@ -23,14 +25,14 @@ type Wheel struct {
 	bubble  bool          // New was called in a testing/synctest bubble
 
 	// Atomic.
-	open     atomic.Int64 // the earliest tick that timers may be filed at; the driver alone raises it, before it takes a shard's lock, and nothing lowers it
-	wakeAt   atomic.Int64 // the tick that the driver sleeps to, never if there is none, awake if it does not sleep
+	open     atomic.Int64 // the earliest tick at which timers may be filed; only the driver raises it, before it takes a shard's lock; nothing lowers it
+	wakeAt   atomic.Int64 // the tick to which the driver sleeps; never if there is none; awake if it does not sleep
 	started  atomic.Bool  // the driver was started; written under mu
 	stopped  atomic.Bool  // written under mu; only becomes true
-	holds    atomic.Int64 // what Done waits for: Stop's end, the driver, callbacks in the Executor
+	holds    atomic.Int64 // what Done waits for: the end of Stop, the driver, callbacks in the Executor
 	pending  atomic.Int64 // counted only if there is a MaxPending
-	passing  atomic.Int64 // the tick that the driver is working on, never if there is none
-	since    atomic.Int64 // when the callback that the driver is in began, or up to sincePrecision before
+	passing  atomic.Int64 // the tick on which the driver works, never if there is none
+	since    atomic.Int64 // when the callback began that the driver runs, or up to sincePrecision before
 	wakeUps  atomic.Int64
 	lateness atomic.Int64 // the largest of this window, ns
 
@@ -41,13 +43,14 @@ type Wheel struct {
 
 	affinities sync.Pool // of *affinity
 
-	mu sync.Mutex // serializes start and stop of the driver and changes of sets; held for no call out of this package
+	mu sync.Mutex // serializes start and stop of the driver; never held while code outside this package runs
 
 	driver *driver // made under mu when the driver is started, then owned by its goroutine
 }
 
-// New makes a wheel. It costs a few KiB and no goroutine until its first timer; once it had one, it
-// has to be stopped to be freed. The error names every fault in cfg.
+// New makes a wheel. It costs a few KiB and no goroutine until its first timer.
+// A wheel that had a timer must be stopped to be freed. The error names every
+// fault in cfg.
 func New(cfg Config) (*Wheel, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -76,25 +79,29 @@ func New(cfg Config) (*Wheel, error) {
 	return w, nil
 }
 
-// Schedule arms t to fire d from now: task.Fire(t) is called at the first tick that is not before that
-// instant. A d of zero or less means now, which is the next tick that has not been processed; a d beyond
-// the clock's range of 292 years never comes. It allocates only what the wheel keeps.
-// The error is ErrStopped, ErrPending, ErrTooManyPending, ErrOtherWheel, ErrBubble, ErrNilTimer or ErrNilTask; t
-// is then as it was.
+// Schedule arms t to fire after d: the wheel calls task.Fire(t) at the first
+// tick that is not before that instant. A d of zero or less means the next tick
+// that has not been processed. A d beyond the clock's range of 292 years never
+// comes. Schedule allocates only when the wheel has to grow.
+//
+// The error is ErrStopped, ErrPending, ErrTooManyPending, ErrOtherWheel,
+// ErrBubble, ErrNilTimer or ErrNilTask. After an error t is as it was.
 func (w *Wheel) Schedule(t *Timer, d time.Duration, task Task) error {
 	return w.schedule(t, d, 0, task)
 }
 
-// ScheduleWithin is Schedule for a timer that may be late by up to slack. Of the ticks from d to d + slack it takes the one
-// whose number has the most trailing zero bits, so that timers of many different delays share few ticks and the
-// process wakes up seldom. That tick is the timer's deadline from then on; Reset, Next and Touch are exact again.
-// A slack of zero or less is none.
+// ScheduleWithin is Schedule for a timer that may be late by up to slack. Of
+// the ticks from d to d + slack it takes the one whose number has the most
+// trailing zero bits. So timers of many different delays share few ticks, and
+// the process wakes up seldom. That tick becomes the timer's deadline; Reset,
+// Next and Touch are exact again. A slack of zero or less means none.
 func (w *Wheel) ScheduleWithin(t *Timer, d, slack time.Duration, task Task) error {
 	return w.schedule(t, d, slack, task)
 }
 
-// AfterFunc is Schedule of a new Timer, which is its one allocation, with f to be called. The Timer
-// is never used for anything else, so a handle kept too long can stop no other timer.
+// AfterFunc is Schedule of a new Timer that calls f. The Timer is its one
+// allocation. The wheel never uses that Timer for anything else, so a pointer
+// that is kept too long cannot stop another timer.
 func (w *Wheel) AfterFunc(d time.Duration, f func()) (*Timer, error) {
 	if f == nil {
 		return nil, ErrNilTask
@@ -148,9 +155,10 @@ func (w *Wheel) schedule(t *Timer, d, slack time.Duration, task Task) (err error
 	return err
 }
 
-// Stop closes the wheel: it ends every timer that was not claimed yet and returns them, in state Stopped.
-// Schedule, Reset and Next fail with ErrStopped from then on. It does not wait for callbacks, see Done;
-// so it may be called from one. A second call does nothing and returns nil.
+// Stop closes the wheel. It ends every timer that was not claimed yet and
+// returns these timers, in state Stopped. From then on Schedule, Reset and Next
+// return ErrStopped. Stop does not wait for callbacks (see Done), so it may be
+// called in one. A second call does nothing and returns nil.
 func (w *Wheel) Stop() []*Timer {
 	w.mu.Lock()
 	if w.stopped.Load() {
@@ -172,8 +180,9 @@ func (w *Wheel) Stop() []*Timer {
 	return ts
 }
 
-// Done returns a channel that is closed when Stop was called, the driver goroutine has ended and the
-// last callback, of the Executor's too, has returned. Of a Wheel that New did not make it is closed.
+// Done returns a channel. It is closed when Stop was called, the driver
+// goroutine has ended and the last callback has returned, including those that
+// the Executor runs. The channel of a Wheel that New did not make is closed.
 func (w *Wheel) Done() <-chan struct{} {
 	if w.done == nil {
 		done := make(chan struct{})
@@ -186,18 +195,22 @@ func (w *Wheel) Done() <-chan struct{} {
 // now is the time since the wheel's start, by the monotonic clock.
 func (w *Wheel) now() int64 { return int64(time.Since(w.start)) }
 
-// elsewhere reports whether the caller, at time now, is in another testing/synctest bubble than New was, or in none. The clock
-// of a bubble starts in the year 2000: a time that no process lives to see is what gives such a caller away.
+// elsewhere reports whether the caller, at time now, is in another
+// testing/synctest bubble than New was, or in none. The clock of a bubble
+// starts in the year 2000. So a caller from elsewhere sees a time that no
+// process lives long enough to see.
 func (w *Wheel) elsewhere(now int64) bool {
 	return uint64(now) >= uint64(20*365*24*time.Hour) && bubbled(time.Now()) != w.bubble
 }
 
-// bubbled reports whether now, which time.Now has returned, is of a bubble: only there it has no monotonic part.
+// bubbled reports whether now, which time.Now has returned, is of a bubble:
+// only there it has no monotonic part.
 func bubbled(now time.Time) bool {
 	return now == now.Round(0) //nolint:staticcheck // Equal would not compare the monotonic parts
 }
 
-// kick sees to it that the driver is awake at tick, which a shard's next was lowered to.
+// kick makes sure that the driver is awake at tick, the value to which a
+// shard's next was lowered.
 func (w *Wheel) kick(tick int64) {
 	if tick < w.wakeAt.Load() {
 		w.rouse()
