@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Renewer carries a batch of renewals to the store: it asks the store to
-// extend each lease to TTL if the owner still has it. Renew is called by
-// several dispatchers at once, with a batch each.
+// Renewer sends a batch of renewals to the store: it asks the store to extend
+// each lease to TTL if the owner still has it. Several dispatchers call Renew
+// at the same time, each with its own batch.
 //
 //	live, err := b.Send(func(live []int, by time.Time) error {
 //		// write a request for the owners of live, and of no others
@@ -17,12 +17,12 @@ import (
 //	if err != nil || len(live) == 0 {
 //		return
 //	}
-//	// read the answer; say Renewed or Lost for each of live, or Fail
+//	// read the answer; call Renewed or Lost for each of live, or Fail
 //
-// What is reported neither Renewed nor Lost when Renew returns is unknown, and
-// is tried again. ctx ends when the last lease of the batch stops being
-// trusted, and at Close; a Renewer should return earlier, for it holds up a
-// dispatcher, and must not return much later.
+// A lease for which neither Renewed nor Lost was called when Renew returns is
+// unknown, and is sent again. ctx ends at Close, and when the last lease of the
+// batch stops being trusted. A Renewer should return earlier, because it
+// occupies a dispatcher, and must not return much later.
 type Renewer interface {
 	Renew(ctx context.Context, b *Batch)
 }
@@ -35,9 +35,9 @@ const (
 	notOwner
 )
 
-// Batch is a set of leases on their way to the store. It is reused: it is valid
-// only during the call of Renew, and only the goroutine that is in that call may
-// use it (or others that it awaits, with care of their own).
+// Batch is a set of leases that are being sent to the store. It is used again
+// for other leases, so it is valid only during the call of Renew. Only the
+// goroutine that runs this call may use it.
 type Batch struct {
 	lane *Lane // immutable
 
@@ -63,34 +63,35 @@ func newBatch(ln *Lane) *Batch {
 	return b
 }
 
-// Len is the number of leases in the batch as it was taken.
+// Len returns the number of leases in the batch when it was taken.
 func (b *Batch) Len() int { return len(b.owners) }
 
 // Owner returns the owner of lease i.
 func (b *Batch) Owner(i int) Owner { return b.owners[i] }
 
-// TTL is the lease to ask for.
+// TTL returns the lease to ask for.
 func (b *Batch) TTL() time.Duration { return b.lane.dog.cfg.TTL }
 
-// Fixed reports that lease i is here because of Verify alone: the store is to
-// be asked whether it is still the owner's, and not to extend it. It may be
-// asked in the function that is given to Send.
+// Fixed reports whether lease i is in the batch only because of Verify. The
+// store must then be asked whether the lease is still its owner's, and must not
+// extend it. Fixed may be called in the function that is given to Send.
 func (b *Batch) Fixed(i int) bool { return b.final[i] }
 
-// Send calls write, which is to put one request for the leases live, given by
-// their indexes, on the wire. Those that have ended since the batch was taken,
-// and those that Renewed or Lost were said of, are not among them. write must
-// have returned by the given time, when the first of them stops being trusted:
-// close the connection if it takes no more bytes. Until write has returned,
-// nobody's Release of one of them returns; write itself must not call Release.
+// Send calls write, which must write one request for the leases live, given by
+// their indexes. Leases that have ended since the batch was taken are not among
+// them, nor are those for which Renewed or Lost was called. write must return
+// before the time by, when the first of them stops being trusted; if the
+// connection takes no more bytes, it must close the connection. Until write has
+// returned, Release of these leases does not return. So write itself must not
+// call Release.
 //
-// Trust counts from just before write is called. A batch may be sent again,
-// after an answer that says that nothing was done for instance; trust then
-// counts from the first time, which is the safe side.
+// Trust counts from just before write is called. A batch may be sent again, for
+// example after an answer that says that nothing was done. Trust then counts
+// from the first time, which is the safe side.
 //
-// Send returns the indexes that write got, which are valid until the next Send.
-// If there are none it does not call write. An error of write makes what is not
-// yet known of the batch unknown, as Fail does.
+// Send returns the indexes that write was given; they are valid until the next
+// Send. If no lease is left, it does not call write. If write returns an error,
+// the leases without an answer are unknown, as after Fail.
 func (b *Batch) Send(write func(live []int, by time.Time) error) ([]int, error) {
 	dog := b.lane.dog
 	by := b.beginWriting()
@@ -148,7 +149,7 @@ func (b *Batch) writtenLocked() <-chan struct{} {
 	return b.written
 }
 
-// Renewed reports that the store extended lease i, by the answer to a request
+// Renewed reports that the store extended lease i, in its answer to a request
 // that Send wrote.
 func (b *Batch) Renewed(i int) {
 	if !b.sent {
@@ -157,11 +158,12 @@ func (b *Batch) Renewed(i int) {
 	b.verdicts[i] = renewed
 }
 
-// Lost reports that the store said lease i is not its owner's.
+// Lost reports that the store answered that lease i is not its owner's.
 func (b *Batch) Lost(i int) { b.verdicts[i] = notOwner }
 
-// Fail notes why there is no answer for the leases that are neither Renewed nor
-// Lost. It is for Config.OnBatch; they are unknown without it too.
+// Fail records why there is no answer for the leases that are neither Renewed
+// nor Lost. The error is reported to Config.OnBatch. These leases are unknown
+// without Fail, too.
 func (b *Batch) Fail(err error) { b.err = err }
 
 // errSilent is the error of a batch whose Renewer reported nothing at all.

@@ -6,7 +6,7 @@ import (
 	"github.com/wheellock/wheellock/wheel"
 )
 
-// kind says where a cohort is and so what its timer guards.
+// kind says where a cohort is, and so what its timer watches.
 type kind uint8
 
 const (
@@ -17,8 +17,11 @@ const (
 	fixed               // in Lane.fixed; never due
 )
 
-// cohort is a set of leases that share one timer. Its fields are guarded by
-// the lane's lock.
+// cohort is a set of leases that wait for the same moment: a beat, or the end
+// of a pause. It has one wheel timer, set to that moment or to the earliest end
+// of trust of its leases, whichever is first. A batch in flight is a cohort
+// too, so trust is watched while I/O is slow. The lane's lock guards the
+// fields.
 type cohort struct {
 	timer  wheel.Timer // armed for the earlier of due (while waiting or queued) and trust
 	lane   *Lane       // immutable

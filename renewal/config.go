@@ -22,29 +22,30 @@ const (
 
 // Config configures a Watchdog. The zero Config works.
 type Config struct {
-	// TTL is the lease that a renewal asks for; default 30 s, from 100 ms to
-	// 30 days. Leases are renewed each third of it.
+	// TTL is the lease that a renewal asks for: whole milliseconds from 100 ms
+	// to 30 days, default 30 s. Leases are renewed every third of it.
 	TTL time.Duration
-	// Tick is the wheel's tick; default TTL/100 within [1 ms, 10 ms]. At most
-	// TTL/100. If it is longer than a quarter of some shorter lease, the end of
-	// that one is told late, by up to a tick; Lease.Valid never is.
+	// Tick is the tick of the wheel: from 1 ms to TTL/100, default TTL/100 but
+	// at most 10 ms. If it is longer than a quarter of some shorter lease, the
+	// holder of that lease is told of its end late, by up to a tick.
+	// Lease.Valid is exact in any case.
 	Tick time.Duration
-	// Margin is how long before the store's expiry trust ends; default
-	// max(2 ticks + 5 ms, lease/50) for each lease. At most TTL/4, and of each
-	// lease never more than a quarter of it, however short it is.
+	// Margin is how long before the store's expiry trust ends: from 2 ticks to
+	// TTL/4, default max(2 ticks + 5 ms, lease/50) for each lease. It is never
+	// more than a quarter of a lease, however short that lease is.
 	Margin time.Duration
-	// MaxBatch bounds the leases of one call of the Renewer; default 1600, at
-	// most 4096.
+	// MaxBatch limits the number of leases in one call of the Renewer: default
+	// 1600, at most 4096.
 	MaxBatch int
-	// Dispatchers is the number of goroutines of a lane, that is of
-	// concurrent calls of its Renewer; default 2, at most 1024.
+	// Dispatchers is the number of goroutines of a lane, and so of concurrent
+	// calls of its Renewer: default 2, at most 1024.
 	Dispatchers int
-	// MaxHold ends every renewed lease this long after it was acquired;
-	// default 0, no limit. At least TTL.
+	// MaxHold ends every renewed lease this long after it was acquired: at
+	// least TTL; default 0, no limit.
 	MaxHold time.Duration
-	// OnBatch is told what became of each batch, one after the other, on a
-	// goroutine of its own: it may block, and delays nothing but Close; what
-	// it is too slow for is skipped.
+	// OnBatch gets a report of each batch, one after the other, on a goroutine
+	// of its own. It may block: only Close waits for it. Reports for which it
+	// is too slow are dropped and counted in BatchReport.Skipped.
 	OnBatch func(BatchReport)
 }
 
@@ -88,9 +89,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	return cfg, errors.Join(errs...)
 }
 
-// margin is how long before its expiry a lease of ttl stops being trusted: never
-// more than a quarter of it, because a lease that is trusted for no time could not
-// be had at all.
+// margin is how long before its expiry a lease of ttl stops being trusted. It
+// is never more than a quarter of the lease, because a lease that is trusted
+// for no time could not be acquired.
 func (cfg Config) margin(ttl time.Duration) time.Duration {
 	margin := cfg.Margin
 	if margin == 0 {
@@ -105,5 +106,5 @@ func (cfg Config) slack() time.Duration {
 }
 
 // interval is the time between two renewals of a lease: a third of the TTL, in
-// whole ticks because the wheel knows no others.
+// whole ticks because the wheel fires only at ticks.
 func (cfg Config) interval() time.Duration { return (cfg.TTL / 3).Truncate(cfg.Tick) }

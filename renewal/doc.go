@@ -1,10 +1,11 @@
-// Package renewal is the watchdog of held leases: it renews very many of them
-// in batches from one timing wheel, and it tells each holder that its lease is
-// gone before the store can give it to somebody else.
+// Package renewal is a watchdog for leases. A lease is a grant of a store, for
+// example of Redis, that ends after its TTL unless it is renewed. The package
+// renews very many leases in batches from one timing wheel. It tells each
+// holder that its lease is lost before the store can give it to somebody else.
 //
-// The package knows nothing of Redis. A [Renewer] carries a batch to the store
-// and says which leases were lost and which are unknown; everything else about
-// time, trust and retries is decided here.
+// The package knows nothing of Redis. A [Renewer] sends a batch to the store
+// and reports which leases were renewed and which were lost; the rest are
+// unknown. The package decides everything about time, trust and retries.
 //
 // # The one rule
 //
@@ -12,13 +13,17 @@
 //
 //	trustedUntil = stamp + TTL - margin
 //
-// where stamp is taken before the first byte of the request that the store
-// said yes to was written. The store counts its TTL from a later moment, so
-// the holder is told (Owner.Lost) before the store's own expiry whatever
-// happens to the network, to a reply, or to the goroutine that waits for it.
-// Trust is enforced by the wheel and by [Lease.Valid], never by I/O. A yes
-// that is read after its trust ended is no yes, and trust that has ended never
-// comes back.
+// The stamp is the time just before the first byte was written of a request to
+// which the store said yes. The store counts its TTL from a later moment. So
+// the holder is told (Owner.Lost) before the lease expires in the store,
+// whatever happens to the network, to an answer, or to the goroutine that waits
+// for it. The wheel and [Lease.Valid] watch the end of trust; neither of them
+// needs I/O. A positive answer that arrives after its trust has ended is
+// ignored. Trust that has ended never returns.
+//
+// The rule needs clocks that run equally fast here and in the store, within the
+// margin, and a process that runs. A suspended process cannot be told; when it
+// continues, Valid is false.
 //
 // # States of a lease
 //
@@ -31,66 +36,59 @@
 //	waiting, queued, flying, fixed ── Release ──▶ released (terminal)           │ said no
 //	waiting, queued, flying, fixed ── trust ended, Close ──▶ lost (terminal) ◀──┘
 //
-// A fixed lease is one that is not renewed; only the end of its trust is
-// watched. Every lease ends exactly once: Release returned true, or
-// Owner.Lost was called.
+// A fixed lease is not renewed; the package only watches the end of its trust.
+// Every lease ends exactly once: Release returns true, or Owner.Lost is called.
 //
-// Verify makes leases due at once, fixed ones too, when the server behind a lane
-// has changed: those that it has not got are told lost, the others keep their due
-// times. An answer to a request from before counts for trust, and is asked for
-// once more.
+// [Lane.Verify] is for a server that was replaced, or may have lost data. It
+// makes all leases of that server due at once, fixed ones too. Leases that the
+// server does not have are lost. The others keep their due times.
 //
-// # Cohorts
+// # When leases are renewed
 //
-// A beat is a moment that comes once in every interval (a third of the TTL). A lease
-// joins a beat when it is taken and keeps it, so the leases of a beat share a
-// wake-up and go out as one batch. There are as many beats as batches of
-// min(MaxBatch, 1,024) leases are needed, and at least one; their places in the
-// interval are spread, also when very many leases are taken at once. A new lease
-// joins a beat with room; if all are full there is one more. When enough leases have
-// left, the last beats are given up and their leases join the others, but seldom:
-// the mean interval of a lease stays above nine tenths of a third of the TTL.
-// beats.go decides all this and has no clock.
+// A lease is renewed every third of its TTL; this is the interval. A beat is a
+// moment that returns once in every interval. Every lease belongs to a beat,
+// and the leases of a beat are renewed in one batch. There are only as many
+// beats as are needed for batches of min(MaxBatch, 1,024) leases, and they are
+// spread over the interval. So the process wakes up seldom and the store has an
+// even load, even when very many leases are taken at once, and after an outage.
+// beats.go makes these decisions.
 //
-// The first renewal comes with the beat, at any time in the first interval. Each
-// later one comes at most an interval after the last was sent, and half an interval
-// early at most. A lease that would come too early at its beat, because it was
-// renewed late or has joined another, is renewed halfway once. So an outage changes
-// no place, and the load afterwards is as even as before.
+// The first renewal comes at the beat, at any time in the first interval. Every
+// later one comes at most an interval after the one before was sent, and at
+// most half an interval early. The mean interval of a lease stays above nine
+// tenths of a third of its TTL.
 //
-// A cohort is what waits for the same moment: a beat, or the end of a backoff. It has
-// one wheel timer, armed at the earlier of that moment and the earliest end of trust
-// of its members. A batch in flight is a cohort too, so trust is watched while I/O
-// is slow.
+// # When something fails
 //
-// # Goroutines, locks, failure
+// A batch without an answer is unknown. It is sent again, with a pause that
+// grows while whole batches fail, up to a twenty-fourth of the TTL. When trust
+// ends, the holder is told once. If a Renewer panics, its batch is unknown. A
+// server that hangs delays only its own leases.
 //
-// A Watchdog owns the wheel's driver goroutine; each [Lane] (one per server)
-// owns Config.Dispatchers goroutines that take the queued leases nearest to
-// their end of trust and call the Renewer. One is woken for a few batches; the
-// others come if there are more, or if it hangs. Config.OnBatch is called on a
-// goroutine of its own, and what it is too slow for is skipped. While there are
-// leases a timer compares the clocks now and then: that of the wheel stands still
-// while a machine is suspended, and the store's does not (clock.go). Close stops
-// and awaits them all.
+// # Goroutines and locks
 //
-// There is one lock a lane, Lane.mu. It guards the states of the lane's leases
-// and is never held while a Renewer or an Owner is called; the wheel's locks
-// nest inside it. Watchdog.mu guards the table of lanes and is taken before a
-// lane's. Nothing that runs on the wheel's driver waits for I/O, so a lane that
-// hangs delays no other, and back-pressure makes batches larger, never goroutines
-// more.
+// A Watchdog has one [Lane] per server. It owns the goroutine of its wheel, and
+// Config.Dispatchers goroutines per lane. A dispatcher takes the queued leases
+// that are nearest to their end of trust and calls the Renewer. One dispatcher
+// is woken for a few batches; the others help if there are more, or if it
+// hangs. So more load makes larger batches and not more goroutines.
+// Config.OnBatch runs on a goroutine of its own; reports for which it is too
+// slow are dropped. While there are leases, a timer compares the monotonic
+// clock with the wall clock, because the monotonic clock stops while the
+// machine is suspended and the store's clock does not (clock.go). Close ends
+// all goroutines and waits for them.
 //
-// Unknown outcomes are retried with a backoff that grows while whole batches
-// fail (at most a twenty-fourth of the TTL) until trust ends; then the holder
-// is told once. A Renewer that panics makes its batch unknown.
+// Lane.mu guards the leases of a lane. It is never held while a Renewer or an
+// Owner is called. The wheel's locks are taken inside it. Watchdog.mu guards
+// the table of lanes and is taken before a lane's lock. Nothing that runs on
+// the wheel's goroutine waits for I/O.
 //
-// # Cost
+// # What it costs
 //
-// A renewal costs no allocation and a few list operations under the lane's
-// lock; a Lease is a field of the caller's record and takes about 100 bytes.
+// A renewal allocates nothing and costs a few list operations under the lane's
+// lock. A Lease is a field of your own struct and takes about 100 bytes.
 //
 // The interval of a third of the lease is Redisson's (RedissonBaseLock,
-// LockRenewalScheduler); trust anchored at the attempt's start is what leader
-// elections on leases do.
+// LockRenewalScheduler). Leader elections that use leases count trust from the
+// start of the request as well.
 package renewal

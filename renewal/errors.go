@@ -6,10 +6,11 @@ import (
 )
 
 var (
-	// ErrClosed is returned after Watchdog.Close.
+	// ErrClosed is returned when the Watchdog or the Lane is closed.
 	ErrClosed = errors.New("renewal: watchdog is closed")
-	// ErrTrustEnded is returned by Lane.Hold when the lease's trust was over
-	// before it could be registered: the yes came too late to be a hold.
+	// ErrTrustEnded is returned by Lane.Hold when the trust of the lease has
+	// already ended, because the store's answer came too late. The lease is not
+	// held.
 	ErrTrustEnded = errors.New("renewal: the lease's trust ended before it was registered")
 )
 
@@ -17,16 +18,16 @@ var (
 type Reason uint8
 
 const (
-	// NotOwner: the store answered that the lease is not the holder's: it was
-	// deleted, taken or forced.
+	// NotOwner: the store answered that the lease is not the owner's. It was
+	// deleted, or somebody else has it.
 	NotOwner Reason = iota + 1
 	// TrustEnded: no renewal was acknowledged in time.
 	TrustEnded
-	// MaxHold: Config.MaxHold is over.
+	// MaxHold: the time of Config.MaxHold has passed.
 	MaxHold
-	// Expired: a fixed lease came to its end.
+	// Expired: a fixed lease has reached its end.
 	Expired
-	// Closed: the watchdog was closed while the lease was held.
+	// Closed: the watchdog or the lane was closed while the lease was held.
 	Closed
 
 	reasons = int(Closed) + 1
@@ -48,5 +49,5 @@ func (r Reason) String() string {
 	return fmt.Sprintf("Reason(%d)", uint8(r))
 }
 
-// MarshalText makes Stats.Lost readable as JSON: the key is String's text.
+// MarshalText makes Stats.Lost readable as JSON: a key is the text of String.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Lane is the watchdog's way to one server: the leases that live there, its
-// Renewer, and the dispatchers that call it. Lanes do not delay each other.
-// All methods are safe for concurrent use.
+// Lane is one server for the watchdog: the leases that live there, the Renewer
+// for it, and the dispatchers that call it. Lanes do not delay each other. All
+// methods are safe for concurrent use.
 type Lane struct {
 	// immutable after Watchdog.Lane
 	dog     *Watchdog
@@ -37,26 +37,28 @@ type Lane struct {
 // maxSpare bounds Lane.spare; one cohort is made and one dropped per window.
 const maxSpare = 8
 
-// Name returns the name that the lane was made with.
+// Name returns the name that was given to Watchdog.Lane.
 func (ln *Lane) Name() string { return ln.name }
 
-// Terms are what the store granted.
+// Terms say what the store granted.
 type Terms struct {
-	// Stamp is when the request that was answered yes began to be written, or
-	// earlier. Later would break the promise that loss is told in time.
+	// Stamp is a time before the first byte was written of the request to which
+	// the store said yes. With a later time the holder could be told of a loss
+	// too late.
 	Stamp time.Time
-	// TTL is what that request asked for.
+	// TTL is the lease for which that request asked.
 	TTL time.Duration
-	// Fixed leases are not renewed.
+	// Fixed: the lease is not renewed.
 	Fixed bool
-	// MaxHoldEnd is when Config.MaxHold is over, of a lease that takes the place of
-	// another one (Lease.MaxHoldEnd). Zero: MaxHold after Stamp.
+	// MaxHoldEnd is when Config.MaxHold ends a lease that replaces another one,
+	// see Lease.MaxHoldEnd. Zero means MaxHold after Stamp.
 	MaxHoldEnd time.Time
 }
 
-// Hold begins to watch and, unless fixed, to renew l for owner. It returns
-// ErrTrustEnded if the yes came so late that its trust is already over, and
-// ErrClosed after Close; l is then not held and Lost is not called.
+// Hold starts to watch l for owner and, unless it is fixed, to renew it. It
+// returns ErrTrustEnded if the answer came so late that trust has already
+// ended, and ErrClosed after Close. After an error l is not held, and Lost is
+// not called.
 func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 	if owner == nil {
 		panic("renewal: bug: Hold without an owner")
@@ -193,10 +195,11 @@ func (ln *Lane) visit(c *cohort) {
 // soloBatches is how many batches one dispatcher is left to send alone.
 const soloBatches = 8
 
-// enqueueLocked puts a cohort into the queue and wakes a dispatcher for it. To
-// wake several costs more than it brings, unless there is much to do: one that
-// goes from batch to batch keeps its processor awake and its cache warm. But it
-// may hang, so what still waits after a while is for all of them.
+// enqueueLocked puts a cohort into the queue and wakes one dispatcher for it.
+// Waking several costs more than it gains, unless there is much to do: one
+// dispatcher that goes from batch to batch keeps its processor awake and its
+// cache warm. But that one may hang, so after a while all are woken for what
+// still waits.
 func (ln *Lane) enqueueLocked(c *cohort, now instant) {
 	c.due = now.plus(ln.dog.slack)
 	ln.queue.push(c)

@@ -20,12 +20,13 @@ func (t instant) plus(d time.Duration) instant {
 	return never
 }
 
-// Owner is who holds a lease, and what a Renewer gets to see of it.
+// Owner is the holder of a lease, and the value by which a Renewer knows it.
 //
-// Lost is called exactly once if the lease ends without Release returning
-// true: on the wheel's driver goroutine, on a dispatcher, or on the goroutine
-// that calls Close or Move. It must not block; no lock of this package is held.
-// A Release that returns false may do so just before Lost is called.
+// Lost is called exactly once if the lease ends without Release returning true.
+// It is called on the wheel's driver goroutine, on a dispatcher, or on the
+// goroutine that calls Close or Move. It must not block. No lock of this
+// package is held. A Release that returns false may return just before Lost is
+// called.
 type Owner interface {
 	Lost(Reason)
 }
@@ -40,8 +41,8 @@ const (
 )
 
 // Lease is the watchdog's part of one held lease. It is meant to be a field of
-// the caller's own record; its zero value is ready for one Hold, and a Lease
-// that has ended is not used again. A Lease must not be copied after Hold. All
+// the caller's own struct. Its zero value is ready for one Hold; a Lease that
+// has ended must not be used again. A Lease must not be copied after Hold. All
 // methods are safe for concurrent use.
 type Lease struct {
 	_ noCopy
@@ -84,10 +85,10 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// Valid reports whether the lease is held and trusted now, exact by the clock
-// whatever the watchdog's goroutines do. Both the monotonic and the wall clock
-// must be before the end of trust, so that the sleep of a suspended machine
-// counts; a wall clock set back does not extend trust.
+// Valid reports whether the lease is held and trusted now. It is exact by the
+// clock, whatever the watchdog's goroutines do. Both the monotonic and the wall
+// clock must be before the end of trust. So the sleep of a suspended machine
+// counts, and a wall clock that is set back does not extend trust.
 func (l *Lease) Valid() bool {
 	if state(l.state.Load()) != held {
 		return false
@@ -100,9 +101,9 @@ func (l *Lease) trusted(m moment) bool {
 	return m.at < instant(l.trust.Load()) && m.wall < l.wall.Load()
 }
 
-// Deadline returns the end of trust as it stands now; the zero time before
-// Hold. A renewal moves it later, never earlier; a suspended machine, or a wall
-// clock set forward, moves it earlier.
+// Deadline returns the end of trust as it is now; the zero Time before Hold. A
+// renewal moves it later, never earlier. A suspended machine, or a wall clock
+// that is set forward, moves it earlier.
 func (l *Lease) Deadline() time.Time {
 	if state(l.state.Load()) == unheld {
 		return time.Time{}
@@ -110,8 +111,9 @@ func (l *Lease) Deadline() time.Time {
 	return l.lane.Load().dog.base.Add(time.Duration(l.trust.Load()))
 }
 
-// MaxHoldEnd returns when Config.MaxHold is over, lost leases' too; the zero time if it
-// does not limit the lease, and before Hold.
+// MaxHoldEnd returns when Config.MaxHold ends the lease, also if the lease is
+// already lost. It is the zero Time before Hold, and if MaxHold does not limit
+// the lease.
 func (l *Lease) MaxHoldEnd() time.Time {
 	ln := l.lane.Load()
 	if ln == nil || l.until == never {
@@ -142,11 +144,11 @@ func (l *Lease) Unanswered() bool {
 }
 
 // Release ends the lease for the watchdog. It returns false if the lease was
-// already lost or released. After it returned, no renewal of the lease is
-// sent: if one is just being written, Release waits for the end of that
-// (microseconds as a rule; if a connection takes no more bytes, at most until
-// the lease's trust would have ended). A renewal that is on the wire may still
-// reach the store.
+// already lost or released. After it has returned, no renewal of the lease is
+// sent. If one is being written at that moment, Release waits until it is
+// written: usually microseconds; if a connection takes no more bytes, at most
+// until the trust of the lease would have ended. A renewal that was written
+// before may still reach the store.
 func (l *Lease) Release() bool {
 	ln := l.lock()
 	if ln == nil {
@@ -184,9 +186,9 @@ func (w *Watchdog) await(written <-chan struct{}, end instant) {
 	}
 }
 
-// Extend notes another yes of the store (a re-entry, an extension): trust
-// reaches at least stamp + ttl - margin. It returns false and changes nothing
-// if the lease has ended or its trust is over.
+// Extend records another positive answer of the store, for example to a
+// re-entry. Trust then lasts at least until stamp + ttl - margin. It returns
+// false and changes nothing if the lease or its trust has ended.
 func (l *Lease) Extend(stamp time.Time, ttl time.Duration) bool {
 	ln := l.lock()
 	if ln == nil {
@@ -202,9 +204,9 @@ func (l *Lease) Extend(stamp time.Time, ttl time.Duration) bool {
 	return true
 }
 
-// SetFixed says whether the lease is left to its end (true) or renewed
-// (false). It does nothing on a lease that has ended. Config.MaxHold counts
-// from the acquisition, also for a lease that was fixed at first.
+// SetFixed says whether the lease is left to its end (true) or renewed (false).
+// It does nothing if the lease has ended. Config.MaxHold counts from the
+// acquisition, also for a lease that was fixed at first.
 func (l *Lease) SetFixed(fixed bool) {
 	ln := l.lock()
 	if ln == nil {
@@ -240,13 +242,14 @@ func (l *Lease) lock() *Lane {
 	}
 }
 
-// grant is until when a yes is to be trusted, by both clocks.
+// grant is until when a positive answer is trusted, by both clocks.
 type grant struct {
 	end  instant
 	wall int64
 }
 
-// grant is what a yes to a request for ttl brings that was sent at the given moment.
+// grant returns the trust that a positive answer gives to a request for ttl
+// that was sent at the given moment.
 func (w *Watchdog) grant(sent moment, ttl time.Duration) grant {
 	span := ttl - w.cfg.margin(ttl)
 	end := sent.at.plus(span)

@@ -3,13 +3,15 @@ package renewal
 // maxMoves bounds the moves out of batches, one after the other, that cost no time.
 const maxMoves = 5
 
-// Move takes the lease to another lane of the same watchdog, which renews it
-// from then on: its key now lives on another server. What the old lane still
-// hears of it counts no more. A lease that was in a batch, or in the queue for
-// one, is due at once. If it was moved out of more than five batches in a row, the
-// stores do not agree where it is, and it is due after a pause. Move returns false
-// if the lease has ended. It waits for a request of the old lane that is just being
-// written, as Release does; a Renewer may call it, but not while it writes.
+// Move moves the lease to another lane of the same watchdog, because its key
+// now lives on another server. That lane renews it from then on, and answers
+// that the old lane still gets are ignored. A lease that was in a batch, or
+// queued for one, is due at once. If it was moved out of more than five batches
+// in a row, the servers do not agree where it is, and it is due after a pause.
+//
+// Move returns false if the lease has ended. If a request of the old lane is
+// being written at that moment, Move waits until it is written, as Release
+// does. A Renewer may call Move, but not while it writes.
 func (l *Lease) Move(to *Lane) bool {
 	from := l.lockWith(to)
 	if from == to {
@@ -93,5 +95,5 @@ func (l *Lease) moveLocked(from, to *Lane) bool {
 	return true
 }
 
-// Lane returns the lane that the lease is in; nil before Hold.
+// Lane returns the lane of the lease; nil before Hold.
 func (l *Lease) Lane() *Lane { return l.lane.Load() }

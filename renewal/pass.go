@@ -2,14 +2,15 @@ package renewal
 
 import "time"
 
-// Pass gives the lease to another record in its place, without asking the store, to
-// which both owners are the same. to, which was not held before, has the trust and
-// the due time of l from now on, and a renewal that is under way counts for it. l is
-// released. MaxHold counts anew. A loss is told to the owner that has the lease at
-// that moment.
+// Pass replaces the lease by another one with another owner, without asking the
+// store, for which both owners are the same. to must not have been held before.
+// It gets the trust and the due time of l, and the answer of a renewal that is
+// under way counts for it. l is released. MaxHold counts from now. A later loss
+// is told to the new owner only.
 //
-// Pass returns false, and changes nothing, if the lease has ended, or is fixed, or
-// reaches its MaxHold or that of the new owner with the trust that it has.
+// Pass returns false, and changes nothing, if the lease has ended, if it is
+// fixed, or if its present trust reaches its own MaxHold or that of the new
+// owner.
 func (l *Lease) Pass(to *Lease, owner Owner) bool {
 	ln := l.lock()
 	if ln == nil {

@@ -2,25 +2,25 @@ package renewal
 
 import "time"
 
-// Stats is a snapshot of a Watchdog's or a Lane's counters since its start.
+// Stats is a snapshot of the counters of a Watchdog or a Lane since its start.
 type Stats struct {
 	Leases   int            // held now
 	Renewed  uint64         // renewals that the store acknowledged in time
 	Retried  uint64         // leases sent again after an unknown outcome
 	Lost     map[Reason]int // leases lost, by reason
 	Batches  uint64         // calls of the Renewer
-	Failed   uint64         // those of them that the store did not answer
+	Failed   uint64 // calls of the Renewer that the store did not answer
 	Queued   int            // due now and not yet in a batch
 	InFlight int            // in a batch now
 
 	// Sizes are the numbers of leases in the batches.
 	Sizes Sizes
-	// Lag is how long after its due time a renewal was sent, Late how long
-	// after it the renewal was acknowledged.
+	// Lag is the time from when a renewal was due until it was sent. Late is
+	// the time from when it was due until it was acknowledged.
 	Lag, Late Distribution
 }
 
-// Distribution sums up measured durations; quantiles are exact to 1/16.
+// Distribution summarises measured durations. Quantiles are exact to 1/16.
 type Distribution struct {
 	Count         uint64
 	Sum           time.Duration
@@ -29,15 +29,17 @@ type Distribution struct {
 	hist *histogram // what they were made of, for Since
 }
 
-// Bucket is how many of the measured durations are above the bucket before it and at
-// most UpTo. Bounds are exact to 1/16 and the same for every Distribution.
+// Bucket counts the measured durations that are at most UpTo and above the UpTo
+// of the bucket before. The bounds are exact to 1/16 and the same for every
+// Distribution.
 type Bucket struct {
 	UpTo  time.Duration
 	Count uint64
 }
 
-// Buckets returns the buckets that are not empty, in ascending order. Of what Since
-// returns they are those of the time between.
+// Buckets returns the buckets that are not empty, in ascending order. For a
+// Distribution that Since returned, they count only the time between the two
+// snapshots.
 func (d Distribution) Buckets() []Bucket {
 	if d.hist == nil {
 		return nil
@@ -45,7 +47,7 @@ func (d Distribution) Buckets() []Bucket {
 	return d.hist.buckets()
 }
 
-// Sizes sums up numbers of leases; quantiles are exact to 1/16.
+// Sizes summarises numbers of leases. Quantiles are exact to 1/16.
 type Sizes struct {
 	Sum           uint64
 	P50, P99, Max int
@@ -53,8 +55,8 @@ type Sizes struct {
 	hist *histogram
 }
 
-// Since returns the counters of the time between two snapshots; Leases, Queued
-// and InFlight are those of s. The largest durations are exact to 1/16.
+// Since returns what was counted between the snapshot earlier and s. Leases,
+// Queued and InFlight are those of s. The largest durations are exact to 1/16.
 func (s Stats) Since(earlier Stats) Stats {
 	s.Renewed -= earlier.Renewed
 	s.Retried -= earlier.Retried

@@ -1,10 +1,11 @@
 package renewal
 
-// Verify makes every lease of the lane due at once, fixed ones too: the server
-// behind the lane is another one, or may have lost what it knew. They go out as
-// fast as the lane's dispatchers carry them, nearest end of trust first. The
-// answer to a request that was written before Verify counts, and is asked for
-// again. What the Renewer uses from now on must lead to the new server.
+// Verify makes every lease of the lane due at once, fixed ones too. Call it
+// when the server behind the lane was replaced, or may have lost data. The
+// leases go out as fast as the dispatchers can send them, the nearest end of
+// trust first. An answer to a request that was written before Verify counts,
+// and the store is asked once more. From now on the Renewer must send to the
+// new server.
 func (ln *Lane) Verify() {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -26,9 +27,9 @@ func (ln *Lane) Verify() {
 	clear(ln.fixed)
 }
 
-// Verify makes this lease due at once, as Lane.Verify does with all. What a
-// request that is under way brings counts no more. It does nothing on a lease
-// that has ended.
+// Verify makes this lease due at once, as Lane.Verify does with all leases. The
+// answer to a request that is under way is ignored. Verify does nothing if the
+// lease has ended.
 func (l *Lease) Verify() {
 	ln := l.lock()
 	if ln == nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // Watchdog renews leases and watches their trust. All methods are safe for
-// concurrent use. It must be closed.
+// concurrent use. A Watchdog must be closed.
 type Watchdog struct {
 	// immutable after New
 	cfg      Config
@@ -43,7 +43,7 @@ type Watchdog struct {
 }
 
 // New returns a Watchdog without lanes, or all faults of cfg joined. It starts
-// no goroutine; lanes and leases do.
+// no goroutine; the first lane does.
 func New(cfg Config) (*Watchdog, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -61,11 +61,12 @@ func New(cfg Config) (*Watchdog, error) {
 // Config returns the configuration with its defaults filled in.
 func (w *Watchdog) Config() Config { return w.cfg }
 
-// Margin is how long before its expiry a lease of ttl stops being trusted.
+// Margin returns how long before its expiry in the store a lease of ttl stops
+// being trusted.
 func (w *Watchdog) Margin(ttl time.Duration) time.Duration { return w.cfg.margin(ttl) }
 
-// Lane adds a lane that renews through r and starts its dispatchers. It
-// returns ErrClosed after Close.
+// Lane adds a lane that renews through r, and starts its dispatchers. After
+// Close it returns ErrClosed.
 func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 	if r == nil {
 		return nil, errors.New("renewal: Lane needs a Renewer")
@@ -92,10 +93,11 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 	return ln, nil
 }
 
-// Close ends the lane and its dispatchers, for a server that is no more. Leases
-// that are still in it are told Lost(Closed), as are those that are moved there
-// later; Hold returns ErrClosed. It does not wait for the dispatchers,
-// Watchdog.Close does. What the lane has counted stays in the watchdog's Stats.
+// Close ends the lane and its dispatchers, because its server is not used any
+// more. For every lease in the lane, Owner.Lost(Closed) is called, also for one
+// that is moved there later. Hold returns ErrClosed. Close does not wait for
+// the dispatchers; Watchdog.Close does. What the lane has counted stays in the
+// watchdog's Stats.
 func (ln *Lane) Close() {
 	w := ln.dog
 	w.end(ln)
@@ -113,7 +115,7 @@ func (ln *Lane) Close() {
 	w.past.add(&counted)
 }
 
-// end closes the lane and tells its leases.
+// end closes the lane and calls Lost of its leases.
 func (w *Watchdog) end(ln *Lane) {
 	gone, written := ln.close()
 	for _, c := range written {
@@ -122,9 +124,10 @@ func (w *Watchdog) end(ln *Lane) {
 	tell(gone)
 }
 
-// Close stops all renewals, tells every lease that is still held Lost(Closed)
-// and returns when no goroutine of the watchdog runs. It may be called twice
-// and from many goroutines, but not from an Owner, a Renewer or a hook.
+// Close stops all renewals, calls Owner.Lost(Closed) for every lease that is
+// still held, and returns when no goroutine of the watchdog runs. It may be
+// called twice and from many goroutines, but not by an Owner, a Renewer or a
+// hook.
 func (w *Watchdog) Close() {
 	w.mu.Lock()
 	w.closed = true
@@ -146,8 +149,8 @@ func (w *Watchdog) snapshotLanes() []*Lane {
 	return slices.Clone(w.lanes)
 }
 
-// close marks the lane closed. It returns its leases, lost, and what to wait
-// for until they are told.
+// close marks the lane closed. It returns its leases, which are lost, and
+// channels to wait for before their owners are told.
 func (ln *Lane) close() (gone []*Lease, written []<-chan struct{}) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
