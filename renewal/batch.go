@@ -37,7 +37,8 @@ const (
 
 // Batch is a set of leases that are being sent to the store. It is used again
 // for other leases, so it is valid only during the call of Renew. Only the
-// goroutine that runs this call may use it.
+// goroutine that runs this call may use it, or goroutines that it starts,
+// synchronises and waits for.
 type Batch struct {
 	lane *Lane // immutable
 

@@ -9,7 +9,7 @@ type Stats struct {
 	Retried  uint64         // leases sent again after an unknown outcome
 	Lost     map[Reason]int // leases lost, by reason
 	Batches  uint64         // calls of the Renewer
-	Failed   uint64 // calls of the Renewer that the store did not answer
+	Failed   uint64         // calls of the Renewer that the store did not answer
 	Queued   int            // due now and not yet in a batch
 	InFlight int            // in a batch now
 

@@ -1,12 +1,14 @@
-// Package peers measures wheellock's wheel beside time.AfterFunc and other timing wheels for Go, and its
-// locks beside other Go clients. It is a module of its own, so that the rivals are no dependencies of
-// wheellock, and asks for the Go version that they ask for.
+// Package peers compares wheellock's wheel with time.AfterFunc and with other
+// timing wheels for Go, and its locks with other Go clients. It is a module of
+// its own, so that wheellock does not depend on the other libraries and on the
+// Go version that they need.
 //
 //	go test -bench . -count 10          schedule, stop and reset, in ns
-//	go run ./wheelbench                 CPU, memory, lateness and collector of whole processes
-//	go run ./lockbench                  locks beside redsync, redislock and rueidislock
+//	go run ./wheelbench                 CPU, memory, lateness and garbage collection of whole processes
+//	go run ./lockbench                  locks: redsync, redislock and rueidislock
 //
-// Each rival is used as its documentation says; a timer with a tick of 10 ms. Every implementation keeps records
-// of the caller's in one slice, arms them in random order, and its callbacks capture and write to
-// their own record.
+// Each library is used as its documentation says. Timers have a tick of 10 ms
+// where the library has ticks. In every implementation the caller's records are
+// in one slice and are armed in random order, and each callback captures its
+// record and writes to it.
 package peers

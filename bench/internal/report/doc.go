@@ -1,14 +1,15 @@
 // Package report holds what a run of bench has measured, and shows it: as a
 // table, as remarks in words, as JSON, and as a page with charts.
 //
-// A Report is an Environment, where the rows were measured, and its Rows. A Row is
-// one driver at one number of locks. Its values are Numbers. A Number that could
-// not be measured is n/a, null in JSON, and is never drawn or compared as 0.
+// A Report has an Environment, which says where the rows were measured, and
+// Rows. A Row is one driver at one number of locks. Its values are Numbers. A
+// Number that could not be measured is n/a, null in JSON, and is never drawn or
+// compared as 0.
 //
-// A Row is sound if it was measured whole, no lock was missed and none was lost.
-// The remarks compare sound rows only, a chart draws a ring at a row that is not
-// sound, and Sound is an error if there is one: a row that lost locks did less
-// work than the others.
+// A Row is sound if its measurement is complete, no lock was missed and none
+// was lost. A row that lost locks did less work than the others. So the remarks
+// compare only sound rows, a chart draws a ring at a row that is not sound, and
+// Sound returns an error if there is one.
 //
 // What is where:
 //
@@ -17,13 +18,13 @@
 //	number.go   Number
 //	table.go    the header and the table
 //	answer.go   the sentence that answers the question, and what each driver is
-//	max.go      how many locks a driver keeps, and what gave out first
+//	max.go      how many locks a driver keeps, and what reached its limit first
 //	remarks.go  what the rows say, in words
 //	dir.go      the directory of -out
 //	page.go     index.html, which refers to no other file
-//	chart.go    the charts, one SVG each, with the same colour for a driver in all
+//	chart.go    the charts, one SVG each; a driver has the same colour in all
 //
-// The package measures nothing, asks no server and imports nothing of this
-// module. It starts no goroutines. A Dir is used by one goroutine; everything
-// else is a value or a function of its arguments.
+// The package measures nothing, connects to no server and imports nothing of
+// this module. It starts no goroutines. A Dir is used by one goroutine;
+// everything else is a value or a function of its arguments.
 package report
