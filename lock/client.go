@@ -16,20 +16,31 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Client takes and renews locks. All methods are safe for concurrent use. A Client
-// must be closed. New and Open make one of one server, NewTopology one of a
-// Sentinel's master or of a Cluster (packages sentinel and cluster).
+// Client takes locks and renews them. Use one Client per process and Redis. All
+// methods are safe for concurrent use. A Client must be closed. New and Open
+// make one for one server, NewTopology for a master behind Sentinels or for a
+// Cluster (packages sentinel and cluster).
 //
-// Any request may be lost, and sent again, or late. One that takes or changes
-// something is refused by the server if it arrives later than its caller could have
-// waited. It is carried out after all while a server's clock is being set back,
-// after a failover to a server whose clock is behind, and where the user may not ask
-// for TIME. Such a request may leave a lock that nobody holds until its lease is over.
+// Errors say whether Redis refused (ErrNotAcquired, ErrNotHeld, ErrLost) or
+// whether the outcome is not known (ErrUnknown).
 //
-// Errors tell "Redis said no" (ErrNotAcquired, ErrNotHeld, ErrLost) from "it is not
-// known" (ErrUnknown).
+// A server that hangs affects only the locks that live on it.
 //
-// A server that hangs costs only the locks that live on it.
+// A request can be lost, sent twice, or arrive late. A request that takes or
+// changes something carries a time limit, and the server refuses it when it
+// arrives later than its caller could have waited. Three cases are not covered:
+// a server's clock that is being set back, a failover to a server whose clock
+// is behind, and a Redis user without the right to TIME. A late request may
+// then leave a lock that nobody holds until its lease is over.
+//
+// Shutdown: end the work, unlock, and call Close with a deadline. The example
+// of Close does this on SIGTERM.
+//
+// Liveness check: do not ask the Client. It reconnects by itself, and a restart
+// of the process would lose its locks.
+//
+// Readiness check: in Stats().Since an earlier snapshot, Renewal.Failed grows
+// and Renewal.Renewed does not while Redis cannot be reached.
 type Client struct {
 	// immutable after New
 	cfg      Config
@@ -64,12 +75,14 @@ type Client struct {
 }
 
 // New returns a Client of the one server that pool dials, or all faults of its
-// arguments. It does no I/O: the engine dials a few long-lived connections of
-// its own (Config.Connections for commands, Config.Dispatchers for
-// renewal, one for pub/sub) by the pool's DialContext or Dial when they are first
-// needed, and replaces those that fail. It takes no connection out of the pool, because
-// its connections live long and different goroutines write and read them. Close does
-// not close the pool.
+// arguments. It does no I/O.
+//
+// The Client has a few long-lived connections of its own: Config.Connections
+// for commands, Config.Dispatchers for renewal, one for pub/sub. It dials them
+// by the pool's DialContext or Dial when they are first needed, and replaces
+// those that fail. It takes no connection out of the pool, because different
+// goroutines write to its connections and read from them. Close does not close
+// the pool.
 //
 // See Open for a server by its URL, and NewTopology for several servers.
 func New(pool *redis.Pool, cfg Config) (*Client, error) {
@@ -79,9 +92,10 @@ func New(pool *redis.Pool, cfg Config) (*Client, error) {
 	})
 }
 
-// NewTopology is New for a server whose address changes, or for several servers:
-// package sentinel has a Topology of those, and package cluster. Close does not close
-// what the Topology has.
+// NewTopology is New for a server whose address changes, or for several
+// servers. Package sentinel has a Topology for a master behind Sentinels,
+// package cluster one for a Redis Cluster. Close does not close what the
+// Topology has.
 func NewTopology(t topology.Topology, cfg Config) (*Client, error) {
 	return newClient(cfg, func(_, _ int, to *servers.Config) error {
 		if t == nil {
@@ -136,13 +150,13 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	return c, nil
 }
 
-// ID returns the random UUID that begins the hash fields of this client's
-// holds. Another client's holds have another.
+// ID returns the random UUID with which the hash fields of this client's holds
+// begin. Every client has its own.
 func (c *Client) ID() string { return c.id }
 
 // Mutex returns the re-entrant lock of that name, Redisson's RLock. It does no
-// I/O and keeps nothing, so it may be called for every use. A bad name is
-// reported by the first call that uses it.
+// I/O and keeps nothing, so it may be called for every use. The first call that
+// uses a bad name returns an error.
 func (c *Client) Mutex(name string) *Mutex {
 	return &Mutex{c: c, name: c.key(name)}
 }

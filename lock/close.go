@@ -5,18 +5,27 @@ import (
 	"fmt"
 )
 
-// Close refuses new locks, wakes waiters with ErrClosed, tells every holder by
-// its Done and Context (reason Closed) and then waits for their Unlocks until
-// ctx ends, renewing meanwhile. Locks that are still held then are left to
-// their TTL, or released if Config.ReleaseOnClose says so: in batches, on all servers
-// at once, and on each for as long as it answers; one that does not is given up after
-// Config.UnlockTimeout. Close returns ctx.Err() if there were any, or if calls were still
-// under way. The error says how many, and what became of them. A lock of which it is not
-// known whether it was released counts as one that was not. When Close returns, no
-// goroutine of the client runs, except a dial that was under way:
-// Close cancels its context and does not wait for it. So redis.DialContext ends at
-// once, but in a TLS handshake when that ends; a dial function without a context
-// ends by its own timeouts. Close may be called twice and from many goroutines.
+// Close ends the client:
+//
+//   - New locks are refused, and waiters get ErrClosed.
+//   - Every holder is told, by Done and Context (reason Closed).
+//   - Close waits until all locks are unlocked or ctx ends. Locks are renewed
+//     meanwhile.
+//   - Locks that are still held then are left to their TTL. With
+//     Config.ReleaseOnClose they are released in batches, on all servers at
+//     once. A server that does not answer is given up after
+//     Config.UnlockTimeout.
+//
+// Close returns ctx.Err() if locks were still held when ctx ended, or if calls
+// were still under way. The error says how many locks there were and what
+// became of them. A lock whose release was not confirmed counts as not
+// released.
+//
+// When Close returns, no goroutine of the client runs, except a dial that was
+// under way. Close cancels its context and does not wait for it. A
+// redis.DialContext ends at once, or at the end of a TLS handshake; a dial
+// function without a context ends by its own timeouts. Close may be called
+// twice and from many goroutines.
 func (c *Client) Close(ctx context.Context) error {
 	if !c.closed.Swap(true) {
 		close(c.closing)
@@ -46,8 +55,8 @@ func (c *Client) Close(ctx context.Context) error {
 	return err
 }
 
-// endHeld releases what is still held, if Config.ReleaseOnClose says so, and returns what
-// Close says of it. why ended the wait.
+// endHeld releases the locks that are still held, if Config.ReleaseOnClose is
+// set, and returns the error of Close. why ended the wait.
 func (c *Client) endHeld(why error) error {
 	held, fate, hint := c.Stats().Held, ", which are left to their TTL", ", give Close more time, or set Config.ReleaseOnClose"
 	if c.cfg.ReleaseOnClose {

@@ -25,73 +25,76 @@ const (
 
 // Config configures a Client. The zero Config works.
 type Config struct {
-	// Lease is the TTL of a renewed lock; default 30 s, whole milliseconds
-	// from 100 ms to 30 days. It is renewed each third of it. When the
-	// process dies, its locks are free after at most this long.
+	// Lease is the TTL of a renewed lock: whole milliseconds from 100 ms to 30
+	// days, default 30 s. Locks are renewed every third of it. When the process
+	// dies, its locks are free after at most this time.
 	Lease time.Duration
-	// KeyPrefix is put before every lock's name to make its key. Clients that
-	// share locks have the same.
+	// KeyPrefix is put before the name of a lock to make its key. Clients that
+	// share locks must have the same prefix.
 	KeyPrefix string
-	// MaxPoll bounds the time between two tries of a waiter while it is not certain
-	// that messages of releases reach it; default 5 s, from 1 ms to an hour. While the
-	// server answers pings on the connection for pub/sub, a waiter of a Mutex tries
-	// when the lease that it has seen ends, and at least each 6 x MaxPoll: so a key that
-	// somebody deletes, which tells nobody, is noticed then.
+	// MaxPoll limits the time between two tries of a waiter while it is not
+	// certain that messages of releases reach it: from 1 ms to an hour, default
+	// 5 s. While the server answers pings on the pub/sub connection, a waiter
+	// of a Mutex tries when the lease that it has seen ends, and at least every
+	// 6 x MaxPoll. So it notices a key that somebody deletes without a message.
 	MaxPoll time.Duration
-	// IOTimeout bounds one round trip, a dial included; a connection whose
-	// oldest request is older is given up. Default min(1 s, Lease/10), at
-	// least 1 ms and at most Lease/10.
+	// IOTimeout limits one round trip, including a dial. A connection whose
+	// oldest request is older is closed. From 1 ms to Lease/10, default min(1
+	// s, Lease/10).
 	IOTimeout time.Duration
-	// UnlockTimeout bounds Unlock, which resends while the answer is unknown, and
-	// how long Close with ReleaseOnClose goes on with a server that does not answer;
-	// default 3 s, from IOTimeout to an hour.
+	// UnlockTimeout limits Unlock, which sends again while the outcome is
+	// unknown. It also limits how long Close with ReleaseOnClose tries a server
+	// that does not answer. From IOTimeout to an hour, default 3 s.
 	UnlockTimeout time.Duration
-	// ReadersFirst lets readers of a RWMutex in although a writer waits, as
-	// Redisson does; a stream of readers then keeps writers out for as long as
-	// it lasts. By default new readers wait.
+	// ReadersFirst lets new readers of a RWMutex in while a writer waits, as
+	// Redisson does. A stream of readers then keeps writers out as long as it
+	// lasts. By default new readers wait.
 	ReadersFirst bool
-	// FailFast makes Lock return ErrUnknown at the first unknown outcome; by
-	// default it tries on until its context ends.
+	// FailFast makes Lock return ErrUnknown at the first unknown outcome. By
+	// default Lock tries again until its context ends.
 	FailFast bool
 	// ReleaseOnClose makes Close delete the locks that are still held when its
-	// context ends; by default they are left to their TTL, so that nobody
-	// enters a critical section that may still run.
+	// context ends. By default they are left to their TTL, so that no other
+	// owner enters a critical section that may still run.
 	ReleaseOnClose bool
-	// DropForgotten ends the renewal of a lock whose Held the garbage collector
-	// found unreachable without Unlock, with a warning to Logger: the lock is
-	// lost when its lease ends, instead of being renewed for as long as the
-	// process lives. Keep the Held while you hold the lock; to have a channel
-	// or a context of it does not count. It costs some 150 bytes a lock.
+	// DropForgotten ends the renewal of a lock that was not unlocked and whose
+	// Held the garbage collector has found unreachable. Logger gets a warning,
+	// and the lock is lost when its lease ends. By default such a lock is
+	// renewed as long as the process lives. Keep the Held while you hold the
+	// lock: its channel or its context does not keep it. It costs about 150
+	// bytes per lock.
 	DropForgotten bool
 	// MaxHold ends every renewed lock this long after it was acquired (reason
-	// MaxHold); default 0, no limit. At least Lease.
+	// MaxHold): at least Lease, default 0, no limit.
 	MaxHold time.Duration
-	// Margin is how long before Redis' own expiry a holder is told that its lock is
-	// lost; default 2 hundredths of the lease, at least 7 to 25 ms as the lease is
-	// short or long. At most Lease/4, and of each lease never more than a quarter of
-	// it, however short it is.
+	// Margin is how long before Redis' own expiry a holder is told that its
+	// lock is lost. The default is lease/50, but at least 7 ms for a lease of
+	// 100 ms, rising to 25 ms for one of 1 s or more. At most Lease/4; it is
+	// never more than a quarter of a lease, however short that lease is.
 	Margin time.Duration
-	// MaxBatch bounds the locks that are renewed in one go, as script calls of 128
-	// each, of which one holds Redis for half a millisecond; default 1600, at most 4096.
+	// MaxBatch limits the number of locks that are renewed in one round trip:
+	// default 1600, at most 4096. It is sent as script calls of 128 locks, each
+	// of which occupies Redis for about half a millisecond.
 	MaxBatch int
-	// Dispatchers is the number of connections for renewal to each server, and of
-	// batches under way there; default 2, at most 1024.
+	// Dispatchers is the number of connections for renewal to each server, and
+	// so of batches under way there: default 2, at most 1024.
 	Dispatchers int
 	// Connections is the number of pipelined connections for commands to each
-	// server; default 2, at most 64.
+	// server: default 2, at most 64.
 	Connections int
-	// Replicas makes each acquisition wait until so many replicas of the
-	// server have it (Redis' WAIT); default 0: none, at most 100. With fewer
-	// the lock is given back, and the error is ErrNotReplicated. A lock then
-	// survives a failover to one of those replicas, as far as its first lease
-	// goes: re-entry and renewal are not waited for. Acquisitions have
-	// Connections more connections of their own, each waits for one group at
-	// a time, and locks are not handed from owner to owner within the client.
+	// Replicas makes each acquisition wait until this many replicas of the
+	// server have it (Redis' WAIT): default 0, at most 100. If fewer have it,
+	// the lock is released again and the error is ErrNotReplicated. A lock then
+	// survives a failover to one of those replicas for its first lease;
+	// re-entry and renewal do not wait for replicas. Acquisitions use
+	// Connections more connections, each of which waits for one group at a
+	// time. Locks are not handed from owner to owner within the client.
 	Replicas int
-	// ReplicaTimeout bounds the wait for Replicas; default IOTimeout, whole
-	// milliseconds from 1 ms to Lease/10. It comes off the lock's lease.
+	// ReplicaTimeout limits the wait for Replicas: whole milliseconds from 1 ms
+	// to Lease/10, default IOTimeout. The lease of the lock is shorter by the
+	// time of this wait.
 	ReplicaTimeout time.Duration
-	// Hooks are called at the events in a lock's life.
+	// Hooks are functions that are called at the events of a lock.
 	Hooks Hooks
 	// Logger gets what nobody else could tell; default slog.Default(). Losses are
 	// told to the holder and to Hooks.Lost, and counted in Stats. The keys do not

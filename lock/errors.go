@@ -12,37 +12,38 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 )
 
-// One sentinel a condition; carriers of detail answer errors.Is with it.
-// ErrNotAcquired, ErrNotHeld and ErrLost are definite: Redis, or the clock,
-// said so. ErrUnknown is not: a request was, or may have been, carried out.
+// Every condition has one sentinel. The error types with details match theirs
+// by errors.Is. ErrNotAcquired, ErrNotHeld and ErrLost are definite: Redis, or
+// the clock, said so. ErrUnknown is not definite: the request may have been
+// carried out.
 var (
-	// ErrNotAcquired is returned when somebody else holds the lock.
+	// ErrNotAcquired is returned when another owner holds the lock.
 	ErrNotAcquired = errors.New("lock: not acquired")
 	// ErrNotHeld is returned when this Held was already unlocked.
 	ErrNotHeld = errors.New("lock: not held")
-	// ErrLost is returned when the lock was held and is no longer, other than
-	// by Unlock.
+	// ErrLost is returned when the lock was held and was lost: it ended in
+	// another way than by Unlock.
 	ErrLost = errors.New("lock: lost")
 	// ErrUnknown is returned when Redis did not answer, so it is not known what
-	// it did.
+	// Redis did.
 	ErrUnknown = errors.New("lock: outcome unknown")
 	// ErrClosed is returned when the Client is closed.
 	ErrClosed = errors.New("lock: client is closed")
-	// ErrNotALock is returned when the key, or one that belongs to it, is there but is
-	// no lock's: it has another type, or ForceUnlock found other things in it. It is
-	// left alone. A string with a TTL is ErrNotALock to ForceUnlock alone: see
-	// HeldError.Foreign.
+	// ErrNotALock is returned when the key, or a key that belongs to it, exists
+	// but is not a lock's: it has another type, or ForceUnlock found other
+	// values in it. The key is left as it is. A string with a TTL is
+	// ErrNotALock only for ForceUnlock, see HeldError.Foreign.
 	ErrNotALock = errors.New("lock: the key is no lock")
-	// ErrNotReplicated is returned when fewer replicas than Config.Replicas have the
-	// lock, so it was given back.
+	// ErrNotReplicated is returned when fewer replicas than Config.Replicas
+	// have the lock. The lock was released again.
 	ErrNotReplicated = errors.New("lock: not replicated")
-	// ErrUpgrade is returned when the owner holds the lock for reading and wants it
-	// for writing, which could only wait for itself.
+	// ErrUpgrade is returned when an owner that holds the lock for reading asks
+	// for it for writing. It would wait for itself.
 	ErrUpgrade = errors.New("lock: the owner holds the lock for reading")
 )
 
-// hinted is what an error of this package has that says what happened and what to do, so that
-// an error that tells of several locks can give the first without the second.
+// hinted is an error of this package that says what happened and what to do. An
+// error about several locks uses the first part without the second.
 type hinted interface {
 	what() string // without "lock: "
 	hint() string // "" if there is none
@@ -57,7 +58,7 @@ func textOf(e hinted) string {
 	return text
 }
 
-// whatOf is what err says, without its hint if it has one, and on one line.
+// whatOf is the text of err on one line, without its hint.
 func whatOf(err error) string {
 	if e, ok := err.(hinted); ok {
 		return e.what()
@@ -65,7 +66,7 @@ func whatOf(err error) string {
 	return strings.TrimPrefix(onOneLine(err), "lock: ")
 }
 
-// saidOf is what errs say, without their hints, on one line.
+// saidOf is the text of errs on one line, without their hints.
 func saidOf(errs []error) string {
 	said := make([]string, len(errs))
 	for i, err := range errs {
@@ -79,7 +80,7 @@ func onOneLine(err error) string {
 	return strings.ReplaceAll(fmt.Sprint(err), "\n", "; ")
 }
 
-// refusal is a sentinel with the lock that it is about, and what to do.
+// refusal is a sentinel with the name of the lock and what to do.
 type refusal struct {
 	sentinel error
 	name     string
@@ -92,22 +93,23 @@ func (e *refusal) Unwrap() error { return e.sentinel }
 func (e *refusal) what() string  { return fmt.Sprintf("%q: %s", e.name, e.happened) }
 func (e *refusal) hint() string  { return e.advice }
 
-// closedError is ErrClosed of a call for that lock.
+// closedError is ErrClosed with the name of the lock.
 func closedError(name string) error {
 	return &refusal{ErrClosed, name, "the client is closed", "use one that is not"}
 }
 
-// notHeldError is ErrNotHeld of a call of a Held of that lock.
+// notHeldError is ErrNotHeld with the name of the lock.
 func notHeldError(name string) error {
 	return &refusal{ErrNotHeld, name, "this Held is unlocked already", "use each Held once"}
 }
 
-// HeldError says that another owner holds the lock. It is ErrNotAcquired.
+// HeldError says that another owner holds the lock. errors.Is(err,
+// ErrNotAcquired) is true.
 type HeldError struct {
 	Name string
 	TTL  time.Duration // what was left of the holder's lease; -1 if the key has no TTL
-	// Foreign: the key is a string with a TTL, the lock of another library, as
-	// redsync, redislock and SET NX PX make it.
+	// Foreign: the key is a string with a TTL. That is the lock of another
+	// library, such as redsync or redislock, or of SET NX PX.
 	Foreign bool
 }
 
@@ -134,8 +136,8 @@ const tryLater = "try again later, or give Lock time to wait"
 // Is makes errors.Is(err, ErrNotAcquired) true.
 func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
 
-// ReplicationError says how many replicas have an acquisition. It is
-// ErrNotReplicated.
+// ReplicationError says how many replicas have a new lock. errors.Is(err,
+// ErrNotReplicated) is true.
 type ReplicationError struct {
 	Name         string
 	Wanted       int // Config.Replicas
@@ -159,13 +161,13 @@ func (e *ReplicationError) Is(target error) bool { return target == ErrNotReplic
 type Reason uint8
 
 const (
-	// NotOwner: the key was deleted, forced, or is another's.
+	// NotOwner: the key was deleted, or another owner has it.
 	NotOwner Reason = iota + 1
-	// TrustEnded: no renewal was acknowledged in time.
+	// TrustEnded: no renewal was confirmed in time.
 	TrustEnded
-	// MaxHold: Config.MaxHold is over.
+	// MaxHold: the time of Config.MaxHold has passed.
 	MaxHold
-	// Expired: the lease of LockFor or TryLockFor is over.
+	// Expired: the lease of LockFor or TryLockFor has ended.
 	Expired
 	// Closed: the Client is closing or closed.
 	Closed
@@ -192,7 +194,8 @@ func (r Reason) String() string {
 // MarshalText makes Stats.Lost readable as JSON: the key is String's text.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// LostError says that a lock was lost, and why. It is ErrLost.
+// LostError says that a lock was lost, and why. errors.Is(err, ErrLost) is
+// true.
 type LostError struct {
 	Name   string
 	Reason Reason
@@ -220,13 +223,14 @@ func (e *LostError) hint() string {
 	return ""
 }
 
-// Is makes errors.Is(err, ErrLost) true, and ErrClosed if that is the reason.
+// Is makes errors.Is(err, ErrLost) true, and errors.Is(err, ErrClosed) if the
+// reason is Closed.
 func (e *LostError) Is(target error) bool {
 	return target == ErrLost || target == ErrClosed && e.Reason == Closed
 }
 
-// UnknownError says what was tried and why its outcome is not known. It is
-// ErrUnknown and unwraps to the cause.
+// UnknownError says what was asked of Redis and why the outcome is not known.
+// errors.Is(err, ErrUnknown) is true, and it unwraps to the cause.
 type UnknownError struct {
 	Op   string // what was asked of Redis: acquire, reenter, release, inspect
 	Name string
@@ -258,15 +262,15 @@ func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
 
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// waitError is how a wait ends with its context: it is ctx.Err() and the
+// waitError is the error of a wait that its context ended: ctx.Err(), the
 // cause, and what the last try said (ErrNotAcquired, ErrUnknown or neither).
 type waitError struct {
 	name string
 	errs []error
 }
 
-// newWaitError is how a wait that ctx ended is reported; last is what the last
-// try said, or nil.
+// newWaitError is the error of a wait that ctx ended. last is the error of the
+// last try, or nil.
 func newWaitError(ctx context.Context, name string, last error) error {
 	errs := []error{ctx.Err()}
 	if cause := context.Cause(ctx); cause != ctx.Err() {
@@ -278,8 +282,8 @@ func newWaitError(ctx context.Context, name string, last error) error {
 	return &waitError{name: name, errs: errs}
 }
 
-// waitErrorOf is newWaitError, but for a last try that ctx cut short: it says
-// nothing more.
+// waitErrorOf is newWaitError without the error of a last try that ctx itself
+// ended.
 func waitErrorOf(ctx context.Context, name string, last error) error {
 	if errors.Is(last, ctx.Err()) {
 		last = nil
@@ -297,7 +301,7 @@ func (e *waitError) Error() string {
 
 func (e *waitError) Unwrap() []error { return e.errs }
 
-// refusedError is a definite no of Redis itself, like NOPERM.
+// refusedError is a definite refusal by Redis itself, like NOPERM.
 type refusedError struct {
 	op, name string
 	said     error // by Redis
@@ -313,7 +317,7 @@ func (e *refusedError) what() string {
 
 func (e *refusedError) Unwrap() error { return e.said }
 
-// Is makes errors.Is(err, ErrNotALock) true if that is what Redis said.
+// Is makes errors.Is(err, ErrNotALock) true if the key has the wrong type.
 func (e *refusedError) Is(target error) bool {
 	// A guarded command has keys of its own, which are no locks.
 	return target == ErrNotALock && e.op != "guard" && pipe.WrongType(e.said)
@@ -337,15 +341,15 @@ func redisError(op, name string, err error) error {
 	return e
 }
 
-// logIn is what to do where a password is missing or wrong.
+// logIn is the advice where a password is missing or wrong.
 const logIn = "log in: give the password in the URL (redis://:password@host, redis://user:password@host), or to what the pool or the " +
 	"Topology dials with (redis.DialPassword, redis.DialUsername)"
 
-// otherName is what to do about a key that is ErrNotALock.
+// otherName is the advice about a key that is ErrNotALock.
 const otherName = "use another name, or a Config.KeyPrefix"
 
-// clusterError is what a node of a Cluster says to a client that takes it for the
-// only server. It does not change by itself.
+// clusterError is what a node of a Cluster answers to a client that uses it as
+// the only server. It stays so until the configuration is changed.
 func clusterError(op, name string, err error) error {
 	return &refusedError{op: op, name: name, said: err, advice: "the server is a node of a Redis Cluster, give a Topology of " +
 		"package lock/cluster to lock.NewTopology or, if this server has all slots, Config.KeyPrefix \"{" + keys.Counter + "}:\", " +

@@ -12,12 +12,12 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Extend makes the lock last for at least d from now, whole milliseconds from
-// 100 ms to 30 days; it never shortens it. It is for holds of LockFor: those of
-// Lock are renewed anyway. An unknown outcome is tried again until ctx or the
-// hold ends. *LostError: the lock is lost. ErrNotHeld: it was unlocked. If ctx
-// ends while another request of this hold is not answered, Redis was asked
-// nothing, and the error is ctx.Err() and not ErrUnknown.
+// Extend makes the lock last for at least d from now: whole milliseconds from
+// 100 ms to 30 days. It never shortens the lease. It is for holds of LockFor;
+// those of Lock are renewed anyway. An unknown outcome is tried again until ctx
+// or the hold ends. *LostError: the lock is lost. ErrNotHeld: it was unlocked.
+// If ctx ends while another request of this hold is not answered, nothing was
+// sent, and the error is ctx.Err() and not ErrUnknown.
 func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 	if err := checkLease(x.h.name, d); err != nil {
 		return err
@@ -73,19 +73,22 @@ func (x *Held) extendableLocked() error {
 	return x.errLocked()
 }
 
-// Guard runs one Redis command if this hold still has the lock in Redis at that very
-// moment, in one script: cmd with keys and then args. Keys and the lock must share a
-// slot in a Cluster. It returns the command's answer as redigo does; an integer
-// beyond 2^53 is rounded, as Lua does. *LostError: the hold was gone and nothing was
-// run. ErrUnknown: it may or may not have run. An error of the command itself is
+// Guard runs one Redis command if this hold has the lock in Redis at that
+// moment. The check and the command are one script: cmd with keys and then
+// args. In a Cluster, the keys and the lock must share a slot.
+//
+// Guard returns the command's answer as redigo does; an integer above 2^53 is
+// rounded, because Lua does so. *LostError: the hold was gone and nothing was
+// run. ErrUnknown: the command may have run. An error of the command itself is
 // returned as it is.
 //
-// Calls with one hold are sent one after the other: the next when the last one is
-// answered or, after ErrUnknown, when it cannot be run any more (about Config.IOTimeout
-// later, if the server tells its time). If ctx ends while Guard waits for that, nothing
-// was run, and the error is ctx.Err() and not ErrUnknown.
+// The calls with one hold are sent one after the other. The next one is sent
+// when the last one was answered or, after ErrUnknown, when it cannot run any
+// more (about Config.IOTimeout later, if the server tells its time). If ctx
+// ends during this wait, nothing was run, and the error is ctx.Err() and not
+// ErrUnknown.
 //
-// It protects writes to the Redis that has the lock; for other resources there is
+// Guard protects writes to the Redis that has the lock. For other resources use
 // Token.
 func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any) (any, error) {
 	h := x.h

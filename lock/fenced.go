@@ -7,23 +7,25 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/keys"
 )
 
-// FencedMutex returns a Mutex whose fencing tokens come from Redisson's counter, so
-// that holders in Go and in Java get tokens of one sequence: the format of
-// RFencedLock, a counter redisson_lock_token:{name} beside the lock's hash. Its Lock is
-// Redisson's lockAndGetToken(). It does no I/O and keeps nothing; a bad name is
-// reported by the first call that uses it.
+// FencedMutex returns a Mutex whose fencing tokens come from Redisson's
+// counter, so holders in Go and in Java get tokens of one sequence. It has the
+// format of RFencedLock: besides the lock's hash there is a counter
+// redisson_lock_token:{name}. Its Lock is Redisson's lockAndGetToken().
+// FencedMutex does no I/O and keeps nothing; the first call that uses a bad
+// name returns an error.
 //
-// The token rises by at least one at each fresh acquisition, never at a
-// re-entry; a request that was sent twice leaves a gap. The counter has no TTL:
-// tokens must go on rising after a lock was long out of use. Unlike those of a
-// plain Mutex they start again if Redis loses its data. ForceUnlock leaves the counter.
+// The token rises by at least one at each acquisition and stays the same at a
+// re-entry. A request that was sent twice leaves a gap. The counter has no TTL,
+// because tokens must go on rising even if the lock is unused for a long time.
+// Unlike those of a plain Mutex, the tokens start again if Redis loses its
+// data. ForceUnlock leaves the counter as it is.
 func (c *Client) FencedMutex(name string) *Mutex {
 	return &Mutex{c: c, name: c.key(name), kind: fencedKind}
 }
 
-// Token returns the token of the last fresh acquisition of a FencedMutex, whoever's it
-// was, 0 if there was none. Other kinds have no counter of their own, and return an
-// error: there is Held.Token. This is Redisson's getToken.
+// Token returns the token of the last acquisition of a FencedMutex, whoever
+// made it, or 0 if there was none. Other kinds have no counter of their own and
+// return an error; use Held.Token for them. This is Redisson's getToken.
 func (m *Mutex) Token(ctx context.Context) (int64, error) {
 	if err := m.c.checkName(m.name); err != nil {
 		return 0, err

@@ -10,18 +10,19 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Held is one successful Lock or TryLock; a re-entry has a Held of its own. It
-// is given back by one Unlock. All methods are safe for concurrent use.
+// Held is one successful Lock or TryLock. A re-entry has a Held of its own.
+// Each Held is given back by one Unlock. All methods are safe for concurrent
+// use.
 //
-// No two owners hold a lock at the same time, as long as Redis keeps the key. A hold
-// is trusted until shortly before Redis would let its key expire (package renewal);
-// at that moment Done and Context end.
+// No two owners hold a lock at the same time, as long as Redis keeps the key. A
+// hold is trusted until shortly before Redis lets its key expire. At that
+// moment Done is closed and the contexts of Context end.
 //
-// That cannot protect what a holder does after it was told, or while its process
-// stands still. Only the resource can, by checking Token. If Redis loses the key (a
-// failover to a replica that did not have it, eviction, DEL, a clock that is set
-// forward), another may have the lock at once; the holder is told at its next
-// renewal.
+// This cannot stop what a holder does after it was told, or while its process
+// is paused. Only the protected resource can, by checking Token. If Redis loses
+// the key (a failover to a replica that did not have it, eviction, DEL, a clock
+// that is set forward), another owner may have the lock at once; the holder is
+// told at its next renewal.
 type Held struct {
 	h       *hold // immutable
 	renewed bool  // it came from Lock, not LockFor, and wants renewal still; guarded by h.mu
@@ -41,38 +42,39 @@ const (
 // Name returns the lock's key in Redis.
 func (x *Held) Name() string { return x.h.name }
 
-// Token returns the fencing token of the hold. It rises from one holder of the
-// lock to the next. A resource that remembers the highest token it has seen can
-// refuse a holder that was paused past its lease. Re-entries share it.
+// Token returns the fencing token of the hold, a number that rises from one
+// holder of the lock to the next. A resource that remembers the highest token
+// it has seen can refuse a holder that was paused beyond its lease. Re-entries
+// have the same token.
 //
-// While Redis keeps its data, no clock plays a part. If it loses them, tokens go
-// on from the server's clock: they rise over FLUSHALL, an empty restart and a
-// failover, unless that clock was set back, or the new master's is behind the old
-// one's by more than the time between the two acquisitions. Where the user may
-// not ask for TIME, this client's clock takes its place.
+// While Redis keeps its data, no clock matters. If Redis loses them, tokens
+// continue from the server's clock. So they rise over FLUSHALL, a restart
+// without data and a failover, unless that clock was set back, or the new
+// master's clock is behind the old one's by more than the time between the two
+// acquisitions. If the user has no right to TIME, this client's clock is used.
 func (x *Held) Token() int64 { return x.h.token }
 
-// Count returns how many Helds share this hold now, this one included.
+// Count returns how many Helds share this hold now, including this one.
 func (x *Held) Count() int {
 	x.h.mu.Lock()
 	defer x.h.mu.Unlock()
 	return int(x.h.count)
 }
 
-// Valid reports whether the lock is held now: not unlocked, not lost, and
-// trusted by the clock. It is exact whatever the network does: when it is
-// true, the server has not let the key expire. While Client.Close waits it stays
-// true, although Done is closed.
+// Valid reports whether the lock is held now: it is not unlocked, not lost, and
+// trusted by the clock. It asks nobody and is exact whatever the network does:
+// when it returns true, the server has not let the key expire. While
+// Client.Close waits it stays true, although Done is closed.
 func (x *Held) Valid() bool { return x.state.Load() == isHeld && x.h.lease.Valid() }
 
-// Deadline returns the end of trust as it stands now. The watchdog moves it
-// later; if it cannot, the lock is lost at this time, before the server's own
-// expiry.
+// Deadline returns the end of trust as it is now. Every renewal moves it later.
+// If renewal fails, the lock is lost at this time, before the key expires in
+// Redis.
 func (x *Held) Deadline() time.Time { return x.h.lease.Deadline() }
 
 // Done returns a channel that is closed when the lock is lost, when Unlock of
-// this Held is called, or when the client begins to close. Err says which. For
-// very many locks there is Hooks.Lost, so that none needs a goroutine.
+// this Held is called, or when the client begins to close. Err tells which. To
+// watch very many locks use Hooks.Lost, so that they need no goroutines.
 func (x *Held) Done() <-chan struct{} { return x.watched().done }
 
 // Err returns nil while the lock is held, a *LostError when it is lost or the
@@ -97,11 +99,11 @@ func (x *Held) errLocked() error {
 	return nil
 }
 
-// Context returns a context derived from parent that carries the owner, so
-// that Lock with it re-enters. It ends with parent, when Unlock of this Held is
-// called, and when the lock is lost; context.Cause then is a *LostError. It may
-// be called as often as is useful: the hold keeps one thing for all parents that
-// end together, not one for each call.
+// Context returns a context derived from parent that carries the owner, so Lock
+// with it re-enters. It ends when parent ends, when Unlock of this Held is
+// called, and when the lock is lost; context.Cause is then a *LostError. It may
+// be called often: the hold keeps one record for all parents that end together,
+// not one per call.
 func (x *Held) Context(parent context.Context) context.Context {
 	o := x.h.owner
 	if x.h.kind == permitKind {
@@ -110,20 +112,22 @@ func (x *Held) Context(parent context.Context) context.Context {
 	return x.watched().context(parent, o)
 }
 
-// Unlock gives this Held back; the last one of a hold releases the lock and
-// wakes a waiter. The Held's Done and contexts end first. It works under a
-// cancelled ctx: ctx only carries values.
+// Unlock gives this Held back. The last Unlock of a hold releases the lock and
+// wakes a waiter. Done and the contexts of this Held end first. It works under
+// a cancelled ctx: ctx only carries values.
 //
-// nil means released; of one that was not the last, given back, whatever becomes of
-// the others. A Mutex that is handed to another caller of this client may be handed
-// on without Redis: then nil says that Redis knew the hold at most 100 ms ago.
-// ErrNotHeld: this Held was unlocked before. ErrLost: the
-// lock had been lost; the field is removed from Redis if it is still there.
-// ErrUnknown: Redis did not answer within Config.UnlockTimeout, this request or
-// another one of the same hold, which Unlock waits for. The Held is off the count
-// all the same, and the lock is not renewed any more if this was the last one.
-// Unlock may be called again, and the client goes on trying to release the lock
-// until its TTL is over.
+//   - nil: the lock is released, or, if other Helds share the hold, this Held
+//     is given back. A Mutex may be handed to another caller of this client
+//     without asking Redis; then nil says that Redis confirmed the hold at most
+//     100 ms ago.
+//   - ErrNotHeld: this Held was unlocked before.
+//   - ErrLost: the lock had been lost. If its field is still in Redis, it is
+//     removed.
+//   - ErrUnknown: Redis did not answer within Config.UnlockTimeout, to this
+//     request or to an earlier one of the same hold, for which Unlock waits.
+//     This Held counts as given back all the same, and after the last one the
+//     lock is not renewed any more. The client goes on trying to release the
+//     lock until its TTL has passed. Unlock may be called again.
 func (x *Held) Unlock(ctx context.Context) error {
 	owed := x.state.CompareAndSwap(isOwed, isUnlocking)
 	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {

@@ -17,36 +17,37 @@ import (
 
 // Info is what Redis knows of a lock of any kind.
 type Info struct {
-	// Locked: somebody holds it, of a RWMutex for reading or for writing.
+	// Locked: somebody holds the lock; a RWMutex for reading or for writing.
 	Locked bool
-	// Writing: of a RWMutex, an owner writes, and perhaps reads too.
+	// Writing: an owner holds the RWMutex for writing, and may also read.
 	Writing bool
-	// Holders are who holds it, in Redis' order: one, but of a RWMutex any number. A
-	// reader whose own lease is over may be among them until others that read unlock.
+	// Holders are the holds in Redis' order: one, or any number of a RWMutex. A
+	// reader whose own lease has ended may be among them until another reader
+	// unlocks.
 	Holders []Holder
-	// TTL is what is left of the lease in Redis, of readers of the longest; -1 if the
-	// key has no TTL.
+	// TTL is what is left of the lease in Redis, of several readers the
+	// longest; -1 if the key has no TTL.
 	TTL time.Duration
-	// Foreign: the key is a string with a TTL, the lock of another library. It has
-	// no Holders.
+	// Foreign: the key is a string with a TTL, the lock of another library. It
+	// has no Holders.
 	Foreign bool
 }
 
 // Holder is one hold of a lock.
 type Holder struct {
-	// Field is the holder's field in the lock's hash, <client uuid>:<owner>:<seq>
+	// Field is the hash field of the hold. It is <client uuid>:<owner>:<seq>
 	// for a holder of this package and <uuid>:<thread id> for Redisson's,
-	// without the ":write" of a writer. A Mutex that a client hands on without Redis
-	// keeps the field of the first one of these holders.
+	// without the ":write" of a writer. When a client hands a Mutex to its own
+	// next waiter without Redis, the field remains that of the first holder.
 	Field string
-	// Count is how often the holder holds it.
+	// Count is how often the owner has locked it.
 	Count int
-	// Writing: it is the writer of a RWMutex.
+	// Writing: this is the writer of a RWMutex.
 	Writing bool
 }
 
-// Inspect reads the lock from Redis. What it says may be over when it returns.
-// An answer that does not come is ErrUnknown.
+// Inspect reads the lock from Redis. The answer may be out of date when it
+// returns. ErrUnknown: Redis did not answer.
 func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
 	a, err := m.ask(ctx, "inspect", script.Inspect, m.name)
 	if err != nil {
@@ -98,23 +99,23 @@ func (m *Mutex) parseInfo(reply any) (Info, error) {
 	return info, nil
 }
 
-// IsLocked reports whether anybody holds the lock, of the half of a RWMutex in its
-// own mode; see Inspect.
+// IsLocked reports whether anybody holds the lock; for the reader or the writer
+// of a RWMutex, whether it is held in that mode. See Inspect.
 func (m *Mutex) IsLocked(ctx context.Context) (bool, error) {
 	info, err := m.Inspect(ctx)
 	return err == nil && m.rules().locks(info), err
 }
 
-// TTL returns what is left of the holder's lease in Redis, of readers of the
-// longest; 0 if nobody holds the lock and -1 if the key has no TTL.
+// TTL returns what is left of the holder's lease in Redis, of several readers
+// the longest. It is 0 if nobody holds the lock, and -1 if the key has no TTL.
 func (m *Mutex) TTL(ctx context.Context) (time.Duration, error) {
 	info, err := m.Inspect(ctx)
 	return info.TTL, err
 }
 
 // HeldBy reports whether the owner that ctx carries (Held.Context, WithOwner)
-// holds the lock now, of the half of a RWMutex in its own mode, as far as the clock
-// can tell. It asks nobody.
+// holds the lock now, as far as the clock can tell; for the reader or the
+// writer of a RWMutex, in that mode. It asks nobody.
 func (m *Mutex) HeldBy(ctx context.Context) bool {
 	v, _ := ctx.Value(ownerKey{}).(ownerOrError)
 	if v.err != nil || v.owner == (owner{}) {
@@ -129,16 +130,19 @@ func (m *Mutex) HeldBy(ctx context.Context) bool {
 const forceTries = 16
 
 // ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
-// whether there was one. It reads who holds the lock and deletes exactly those
-// holds, so that a request that is late cannot take the lock from a later holder.
-// If all of them have gone meanwhile and another holds it, it reads again, up to 16
-// times. Redisson uses the owners of its holds again: there a request that is late
-// may delete the next hold of the same owner. A reader that comes while others are
-// being removed keeps its own hold.
+// whether there was a holder. The holder is told (NotOwner) at its next
+// renewal, so another owner may have the lock before. This is Redisson's
+// forceUnlock().
 //
-// The holder is told (NotOwner) at its next renewal, not before another may have
-// the lock. A key that is no lock's hash is left alone: ErrNotALock, the lock of
-// another library (Info.Foreign) too. This is Redisson's forceUnlock().
+// ForceUnlock reads the holds and then deletes exactly those, so a late request
+// cannot take the lock from a later holder. If they have all ended in the
+// meantime and another owner holds the lock, it reads again, up to 16 times. A
+// reader that comes while others are removed keeps its hold. Redisson's owners
+// use the same field for every hold: a late request may then delete the next
+// hold of the same Java thread.
+//
+// A key that is not a lock's hash is left as it is, also the lock of another
+// library (Info.Foreign): the error is ErrNotALock.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	cmd, left := m.rules().force(&m.c.scripts, m.name)
 	for range forceTries {
@@ -201,10 +205,10 @@ func (m *Mutex) askKeys(ctx context.Context, op string, s *script.Script, keys i
 	return a, nil
 }
 
-// Do runs f while it holds the lock: it locks, calls f with a context that
+// Do runs f while it holds the lock. It locks, calls f with a context that
 // carries the owner and ends when the lock is lost, and unlocks, also when f
-// panics. The errors of f and of Unlock are joined; one that is ErrLost says
-// that f may have run without the lock.
+// panics. It joins the errors of f and of Unlock. If the error is ErrLost, f
+// may have run without the lock.
 func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) error {
 	if err := checkDo(ctx, m.name); err != nil {
 		return err

@@ -8,12 +8,12 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// CountDownLatch is a gate on Redis that opens when it was counted down to
-// zero, in the format of Redisson's RCountDownLatch: a number under the latch's
-// name, which is there while the latch is closed. All methods are safe for
-// concurrent use. A latch that was never set is open.
+// CountDownLatch is a gate in Redis that opens when it was counted down to
+// zero. It has the format of Redisson's RCountDownLatch: a number under the
+// latch's name, which exists while the latch is closed. A latch that was never
+// set is open. All methods are safe for concurrent use.
 //
-// Each request is carried out once, however often it must be sent, see
+// Every request takes effect once, however often it must be sent, see
 // Semaphore.
 type CountDownLatch struct {
 	c    *Client // immutable
@@ -21,7 +21,7 @@ type CountDownLatch struct {
 }
 
 // CountDownLatch returns the latch of that name. It does no I/O and keeps
-// nothing. A bad name is reported by the first call that uses it.
+// nothing. The first call that uses a bad name returns an error.
 func (c *Client) CountDownLatch(name string) *CountDownLatch {
 	return &CountDownLatch{c: c, name: c.key(name)}
 }
@@ -41,7 +41,7 @@ func (errShut) Error() string        { return "the latch is closed" }
 func (errShut) Is(target error) bool { return target == ErrNotAcquired }
 
 // TrySet closes the latch with a count of n, from 1 to 2^31-1, if it is open,
-// and reports whether it did. Redisson's trySetCount. Errors are those of
+// and reports whether it did that. Redisson's trySetCount. Errors are those of
 // CountDown.
 func (l *CountDownLatch) TrySet(ctx context.Context, n int64) (bool, error) {
 	if err := checkPermits(l.name, "counts", n, 1); err != nil {
@@ -51,12 +51,12 @@ func (l *CountDownLatch) TrySet(ctx context.Context, n int64) (bool, error) {
 	return done == 1, err
 }
 
-// CountDown takes one from the count; at zero the latch opens and all waiters
+// CountDown takes one from the count. At zero the latch opens and all waiters
 // go on. On an open latch it does nothing. It works under a cancelled ctx: ctx
 // only carries values. Redisson's countDown.
 //
 // ErrUnknown: Redis did not answer within Config.UnlockTimeout. Do not count
-// down again: the client goes on sending this request, which takes effect once,
+// down again. The client goes on sending this request, which takes effect once,
 // until 20 s after it was first sent.
 func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	_, err := l.change(context.WithoutCancel(ctx), "count down", script.LatchDown, false, l.channel())
@@ -64,9 +64,9 @@ func (l *CountDownLatch) CountDown(ctx context.Context) error {
 }
 
 // Reset opens the latch whatever its count, lets waiters go on, and reports
-// whether it was closed. It can be set again then. Redisson's delete, which
-// waiters in Java sleep through: the message of that format says "changed", not
-// "open". Errors are those of CountDown.
+// whether it was closed. It can be set again then. Errors are those of
+// CountDown. This is Redisson's delete, which does not wake waiters in Java,
+// because the message of that format says "changed" and not "open".
 func (l *CountDownLatch) Reset(ctx context.Context) (bool, error) {
 	done, err := l.change(ctx, "reset", script.LatchReset, true, l.channel())
 	return done == 1, err
@@ -76,11 +76,11 @@ func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script
 	return newRecorded(l.c, op, l.name, s, args...).insist(ctx, refuse)
 }
 
-// Wait returns nil when the latch is open, at once if it is now. It is woken by
-// a message and looks by itself each Config.MaxPoll. A latch that is opened and
-// set again before a waiter has looked stays closed for that waiter. When ctx
-// ends first, the error is ctx.Err(). A ctx whose deadline is over looks once, see
-// Mutex.Lock. Redisson's await.
+// Wait returns nil when the latch is open, at once if it is open now. It is
+// woken by a message, and also asks Redis every Config.MaxPoll. If a latch is
+// opened and set again before a waiter has asked, it stays closed for that
+// waiter. If ctx ends first, the error is ctx.Err(). A ctx whose deadline has
+// passed asks once, see Mutex.Lock. Redisson's await.
 func (l *CountDownLatch) Wait(ctx context.Context) error {
 	if err := l.c.checkName(l.name); err != nil {
 		return err
@@ -123,8 +123,8 @@ func (l *CountDownLatch) look(ctx context.Context) (int64, error) {
 	return 1, nil
 }
 
-// Count returns what is left to be counted down, 0 if the latch is open. What it
-// says may be over when it returns. An answer that does not come is ErrUnknown.
+// Count returns how many count-downs are missing, 0 if the latch is open. The
+// answer may be out of date when it returns. ErrUnknown: Redis did not answer.
 // Redisson's getCount.
 func (l *CountDownLatch) Count(ctx context.Context) (int64, error) {
 	n, err := l.c.readCount(ctx, "inspect", l.name)

@@ -10,24 +10,27 @@ import (
 	"time"
 )
 
-// MultiLock takes several mutexes, of one client or of several, as one: all or
-// none. All methods are safe for concurrent use. See NewMultiLock.
+// MultiLock takes several mutexes, of one client or of several, as one lock:
+// all or none. All methods are safe for concurrent use. See NewMultiLock.
 type MultiLock struct {
 	members []*Mutex // immutable; in the order in which they are taken
 }
 
 // NewMultiLock returns the lock of all members together, Redisson's
-// RedissonMultiLock, or all faults of its arguments. It does no I/O and keeps nothing.
+// RedissonMultiLock, or all faults of its arguments. It does no I/O and keeps
+// nothing.
 //
-// Each member is a lock of its own, of any kind, that others may take alone. The order in
-// which they are given does not matter: two MultiLocks do not deadlock,
-// whatever they share and in whatever process they are. It excludes others for
-// as long as all servers keep their keys, so it is as weak as the weakest of
-// them, and when one server is down it cannot be had: for locks that survive
-// the loss of a server there is RedLock.
+// Each member is a lock of any kind, which others may take alone. The order of
+// the members does not matter: two MultiLocks do not deadlock, whatever they
+// share and in whatever process they are.
 //
-// A member that stands in the list twice is taken twice. Two clients of one
-// server that name one key are two owners: such a MultiLock waits for itself.
+// A MultiLock excludes others as long as all servers keep their keys, so it is
+// as weak as the weakest of them. While one server is down it cannot be taken.
+// For locks that survive the loss of a server use RedLock.
+//
+// A member that is in the list twice is taken twice. If two clients of one
+// server name the same key, they are two owners: such a MultiLock waits for
+// itself.
 func NewMultiLock(members ...*Mutex) (*MultiLock, error) {
 	if err := checkMembers("MultiLock", members); err != nil {
 		return nil, err
@@ -60,33 +63,33 @@ func checkMembers(kind string, members []*Mutex) error {
 	return errors.Join(errs...)
 }
 
-// Lock takes all members and keeps them renewed until Unlock; it waits while
-// another owner holds one of them, as a rule without holding any itself: it
-// gives back what it has, waits for the one that it did not get, and goes on
-// from there. Members that are taken from under it again and again it awaits
-// with the others in its hands, for at most 1.5 s each, and then begins anew.
+// Lock takes all members and keeps them renewed until Unlock. It takes them one
+// by one and usually holds none while it waits: when another owner has a
+// member, it releases what it has, waits for that member, and continues from
+// there. A member that is taken by others again and again is awaited while the
+// others are held, for at most 1.5 s each time; then Lock begins anew.
 //
-// ctx bounds only the waiting; one whose deadline is over makes one try, see
-// Mutex.Lock. When it ends first, or another error ends the
-// wait (see Mutex.Lock), what was taken is given back: before Lock returns, or
-// in the background if that takes longer than a moment.
+// ctx limits only the waiting; a ctx whose deadline has passed makes one try,
+// see Mutex.Lock. If it ends first, or another error ends the wait, everything
+// that was taken is released: before Lock returns, or in the background if that
+// takes longer than a moment.
 //
-// If ctx carries an owner, members that it holds are re-entered; else a fresh
-// owner holds all of them.
+// If ctx carries an owner, members that it holds are re-entered. Otherwise a
+// new owner holds all of them.
 func (m *MultiLock) Lock(ctx context.Context) (*MultiHeld, error) {
 	return m.acquire(ctx, terms{renewed: true, wait: true})
 }
 
-// LockFor is Lock with leases of d that are not renewed. Each counts from its
-// own acquisition, so the whole ends with the first that was taken, less than d
-// after LockFor returns.
+// LockFor is Lock with leases of d that are not renewed. Each lease counts from
+// the time when its member was taken. So the whole ends with the first one,
+// less than d after LockFor returns.
 func (m *MultiLock) LockFor(ctx context.Context, d time.Duration) (*MultiHeld, error) {
 	return m.acquire(ctx, terms{lease: d, wait: true})
 }
 
-// TryLock takes all members, one after the other, if nobody else holds one of
-// them. Otherwise it gives back those that it took and returns the error of the
-// member that it did not get, see Mutex.TryLock.
+// TryLock takes all members, one by one, if no other owner holds one of them.
+// Otherwise it releases those that it took and returns the error of the member
+// that it did not get, see Mutex.TryLock.
 func (m *MultiLock) TryLock(ctx context.Context) (*MultiHeld, error) {
 	return m.acquire(ctx, terms{renewed: true})
 }

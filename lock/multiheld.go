@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// MultiHeld is one successful Lock or TryLock of a MultiLock or a RedLock; a
-// re-entry has a MultiHeld of its own. It is given back by one Unlock. All
-// methods are safe for concurrent use.
+// MultiHeld is one successful Lock or TryLock of a MultiLock or a RedLock. A
+// re-entry has a MultiHeld of its own. Each MultiHeld is given back by one
+// Unlock. All methods are safe for concurrent use.
 //
 // It lasts as long as enough of its members are held: all of a MultiLock, a
-// majority of a RedLock. When it is lost, the members that are left are renewed
-// no more: they are free after at most a lease, or at Unlock.
+// majority of a RedLock. When it is lost, the remaining members are not renewed
+// any more: they are free after at most a lease, or at Unlock.
 //
 // The hooks of its clients are called for each member, also for one that was
-// taken in an attempt that failed. It has no fencing token: the counters of its members' servers know nothing of
-// each other.
+// taken in an attempt that failed. It has no fencing token, because the token
+// counters of its members' servers are independent.
 type MultiHeld struct {
 	// immutable
 	from     *founding     // of a RedLock; nil of a MultiLock
@@ -151,8 +151,8 @@ func (x *MultiHeld) lose(cause *LostError) {
 	}
 }
 
-// Valid reports whether enough members are held now, see Held.Valid: not
-// unlocked, not lost, and trusted by the clock.
+// Valid reports whether enough members are held now: not unlocked, not lost,
+// and trusted by the clock, see Held.Valid.
 func (x *MultiHeld) Valid() bool {
 	if x.state.Load() != isHeld {
 		return false
@@ -160,9 +160,10 @@ func (x *MultiHeld) Valid() bool {
 	return x.Members() >= x.need
 }
 
-// Members returns how many members are held now, by the same measure. A RedLock
-// is lost when fewer than its quorum are left. One whose server was restarted comes
-// back (NewRedLock); none is added that did not vote for the hold.
+// Members returns how many members are held now, in the sense of Valid. A
+// RedLock is lost when fewer than its quorum are left. A member whose server
+// was restarted comes back, see NewRedLock. A member that did not vote for the
+// hold is never added.
 func (x *MultiHeld) Members() int { return countValid(x.present()) }
 
 // countValid is how many of parts are held now.
@@ -176,11 +177,11 @@ func countValid(parts []part) int {
 	return n
 }
 
-// Deadline returns the end of trust as it stands now: of a MultiLock the first
-// of its members'; of a RedLock the time at which fewer than a quorum of its
-// members would be trusted, less an allowance for clocks that run apart. The
-// watchdogs of the members move it later. Once it is lost, it is a time not
-// after that.
+// Deadline returns the end of trust as it is now. Of a MultiLock it is the
+// earliest of its members. Of a RedLock it is the time at which fewer than a
+// quorum of its members would be trusted, less an allowance for clocks that run
+// at different speeds. Renewals move it later. Once the lock is lost, it is a
+// time not after the loss.
 func (x *MultiHeld) Deadline() time.Time {
 	parts := x.present()
 	ends := make([]time.Time, 0, len(parts))
@@ -199,11 +200,11 @@ func (x *MultiHeld) Deadline() time.Time {
 }
 
 // Done returns a channel that is closed when the whole is lost, when Unlock is
-// called, or when a client that it needs begins to close. Err says which.
+// called, or when a client that it needs begins to close. Err tells which.
 func (x *MultiHeld) Done() <-chan struct{} { return x.watch.done }
 
-// Err returns nil while it is held, a *LostError that names the member whose
-// loss ended it, and ErrNotHeld after Unlock.
+// Err returns nil while the whole is held, a *LostError that names the member
+// whose loss ended it, and ErrNotHeld after Unlock.
 func (x *MultiHeld) Err() error {
 	if x.state.Load() != isHeld {
 		return notHeldError(x.parts[0].Name())
@@ -220,25 +221,27 @@ func (x *MultiHeld) lost() *LostError {
 	return x.cause
 }
 
-// Context returns a context derived from parent that carries the owner, so that
-// Lock with it re-enters, the members too. It ends with parent, when Unlock of
-// this MultiHeld is called, and when the whole is lost; context.Cause then is
+// Context returns a context derived from parent that carries the owner, so Lock
+// with it re-enters, also the members. It ends when parent ends, when Unlock of
+// this MultiHeld is called, and when the whole is lost; context.Cause is then
 // the *LostError that Err returns.
 func (x *MultiHeld) Context(parent context.Context) context.Context {
 	return x.watch.context(parent, x.owner)
 }
 
-// Unlock gives this MultiHeld back on every member, also on those that are lost
-// and when another member does not answer. Its Done and contexts end first. It
-// works under a cancelled ctx: ctx only carries values.
+// Unlock gives this MultiHeld back on every member, also on members that are
+// lost, and also when another member does not answer. Done and the contexts end
+// first. It works under a cancelled ctx: ctx only carries values.
 //
-// nil means released: of a RedLock, on so many members that another can have a
-// quorum; it does not wait for the others longer than for an answer.
+// nil means released. Of a RedLock it means released on so many members that
+// another owner can have a quorum; Unlock does not wait for the others longer
+// than for an answer.
+//
 // Otherwise the error says which members failed and how, and errors.Is and
-// errors.As find the error of each: ErrLost, the whole was lost before;
-// ErrUnknown, members did not answer within their Config.UnlockTimeout: Unlock
-// may be called again, and their clients go on trying. ErrNotHeld: this MultiHeld
-// was unlocked before.
+// errors.As find the error of each. ErrLost: the whole was lost before.
+// ErrUnknown: members did not answer within their Config.UnlockTimeout; Unlock
+// may be called again, and their clients go on trying. ErrNotHeld: this
+// MultiHeld was unlocked before.
 func (x *MultiHeld) Unlock(ctx context.Context) error {
 	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isLeft, isUnlocking) {
 		return notHeldError(x.present()[0].Name())

@@ -9,17 +9,17 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// Mutex is one re-entrant lock on Redis, of any kind: a plain one, which has
-// Redisson's RLock format, a hash {owner: count} under the lock's name
-// (Client.Mutex); one whose waiters are served in order over all processes
-// (Client.FairMutex); one with a counter of tokens of its own
-// (Client.FencedMutex); or a half of a RWMutex. All methods are safe for concurrent
+// Mutex is one re-entrant lock in Redis. It is of one of these kinds: a plain
+// one in Redisson's RLock format, a hash {owner: count} under the lock's name
+// (Client.Mutex); one that serves its waiters in order over all processes
+// (Client.FairMutex); one with its own counter of tokens (Client.FencedMutex);
+// or the reader or the writer of a RWMutex. All methods are safe for concurrent
 // use.
 //
-// It is held by an owner, which takes the place of Java's thread and travels in the
-// context. Lock makes a fresh owner unless its context carries one, as those of
-// Held.Context and WithOwner do. Calls with the same owner do not exclude each
-// other: they re-enter.
+// A Mutex is held by an owner, which takes the place of Java's thread and
+// travels in the context. Lock makes a new owner unless its context carries
+// one, as those of Held.Context and WithOwner do. Calls with the same owner do
+// not exclude each other: they re-enter.
 type Mutex struct {
 	c    *Client // immutable
 	name string  // immutable
@@ -29,34 +29,39 @@ type Mutex struct {
 // Name returns the lock's key in Redis: Config.KeyPrefix and the name.
 func (m *Mutex) Name() string { return m.name }
 
-// Lock takes the lock and keeps it renewed until Unlock; it waits while another
-// owner holds it. ctx bounds only the waiting: its end later changes nothing.
-// The release wakes it; if pub/sub fails or is not permitted, it is delayed by at
-// most Config.MaxPoll. This is Redisson's lock().
+// Lock takes the lock and keeps it renewed until Unlock. While another owner
+// holds the lock, it waits. ctx limits only the waiting; its end has no effect
+// on a lock that was taken. This is Redisson's lock().
 //
-// When ctx ends first, the error is ctx.Err() (errors.Is), and ErrNotAcquired
-// if the last try said that another holds the lock, or ErrUnknown if its
-// outcome was not known; a lock that a late answer brings is given back.
-// A ctx whose deadline is over makes one try all the same, of at most
-// Config.IOTimeout, unless others of this client wait: so Lock with a deadline of
-// now takes a free lock, like Redisson's tryLock(0). A cancelled ctx makes none.
-// Unknown outcomes are retried unless Config.FailFast. ErrClosed: the client is
-// closing. An answer like NOPERM or WRONGTYPE is returned as it is.
+// A release wakes the waiter. If pub/sub fails or is not permitted, the waiter
+// is delayed by at most Config.MaxPoll.
+//
+// If ctx ends first, the error is ctx.Err() (errors.Is). It is also
+// ErrNotAcquired if the last try found another owner, or ErrUnknown if that try
+// was not answered; a lock that a late answer brings is released again. A ctx
+// whose deadline has passed makes one try all the same, of at most
+// Config.IOTimeout, unless others of this client wait. So Lock with a deadline
+// of now takes a free lock, like Redisson's tryLock(0). A cancelled ctx makes
+// no try.
+//
+// Unknown outcomes are tried again unless Config.FailFast is set. ErrClosed:
+// the client is closing. A refusal by Redis, like NOPERM or WRONGTYPE, is
+// returned at once.
 func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
 	return m.acquire(ctx, terms{lease: m.c.cfg.Lease, renewed: true, wait: true})
 }
 
-// LockFor is Lock with a lease of d that is not renewed: after d the lock is
+// LockFor is Lock with a lease of d that is not renewed. After d the lock is
 // lost (reason Expired) unless it was unlocked. d is whole milliseconds from
 // 100 ms to 30 days. This is Redisson's lock(leaseTime).
 func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
 	return m.acquire(ctx, terms{lease: d, wait: true})
 }
 
-// TryLock takes the lock and keeps it renewed if nobody else holds it, and
-// otherwise returns a *HeldError, which is ErrNotAcquired, at once. An unknown
-// outcome is ErrUnknown; if the lock was taken, it is given back. This is
-// Redisson's tryLock().
+// TryLock takes the lock and keeps it renewed if no other owner holds it.
+// Otherwise it returns a *HeldError at once, which is ErrNotAcquired.
+// ErrUnknown: Redis did not answer; a lock that was taken is released again.
+// This is Redisson's tryLock().
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) {
 	return m.acquire(ctx, terms{lease: m.c.cfg.Lease, renewed: true})
 }
@@ -66,7 +71,7 @@ func (m *Mutex) TryLockFor(ctx context.Context, d time.Duration) (*Held, error) 
 	return m.acquire(ctx, terms{lease: d})
 }
 
-// terms are what a caller asks for.
+// terms are what the caller of a lock function asks for.
 type terms struct {
 	lease   time.Duration
 	renewed bool
@@ -84,7 +89,7 @@ func errOtherKind(name string) error {
 	return fmt.Errorf("lock: %q is held by the same owner as another sort of lock: use a name for one sort", name)
 }
 
-// acquire is all four ways to take the lock.
+// acquire is the common part of all four functions that take the lock.
 func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
 	began := m.c.tables.now()
 	held, err := m.enter(ctx, t, began)
@@ -107,11 +112,11 @@ func (m *Mutex) enter(ctx context.Context, t terms, began waitqueue.Instant) (*H
 }
 
 // foreignPoll is how long a waiter sleeps at most while another library has the
-// lock: nobody tells when that is released.
+// lock. Such a library publishes no release.
 const foreignPoll = 250 * time.Millisecond
 
-// enter begins an acquisition, if nothing forbids it; the caller calls end when
-// it is through.
+// enter begins an acquisition, unless something forbids it. The caller calls
+// end when the acquisition is over.
 func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*attempt, error) {
 	if err := errors.Join(c.checkName(name), checkLease(name, t.lease)); err != nil {
 		return nil, err

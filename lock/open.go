@@ -12,22 +12,24 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Open returns a Client of the one server at a URL, so that a program which uses
-// another Redis library needs no pool of redigo's:
+// Open returns a Client of the one server at a URL. A program that uses another
+// Redis library needs no redigo pool for it.
 //
 //	redis://user:password@host:6379/0
 //	rediss://:password@host              TLS; the certificate must be that of the host
 //	unix:///run/redis.sock?db=2
 //
-// What is left out has its usual value: no user, no password, localhost, port 6379,
-// database 0. Options stand behind a question mark: db; dial_timeout, read_timeout and
-// write_timeout, as in "500ms", default 5s, which count for a connection's beginning,
-// because Config.IOTimeout bounds all that comes later. A user's name or a password with
-// other characters than letters, digits and -._~ is percent-encoded.
+// What is left out has its usual value: no user, no password, localhost, port
+// 6379, database 0. Options come after a question mark: db; dial_timeout,
+// read_timeout and write_timeout, for example "500ms", default 5s. These
+// timeouts apply only while a connection is made; afterwards Config.IOTimeout
+// applies. In a user name or a password, characters other than letters, digits
+// and -._~ are percent-encoded.
 //
-// Like New it does no I/O. The error names the part of the URL that is wrong and never
-// repeats the password, or it is New's. For a certificate of your own use New with a
-// pool whose DialContext has it.
+// Like New, Open does no I/O. An error about the URL names the part that is
+// wrong and never contains the password; other errors are those of New. To use
+// a TLS certificate of your own, call New with a pool whose DialContext uses
+// it.
 func Open(rawURL string, cfg Config) (*Client, error) {
 	s, err := parseURL(rawURL)
 	if err != nil {

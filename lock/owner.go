@@ -30,10 +30,11 @@ type ownerOrError struct {
 
 type ownerKey struct{}
 
-// WithOwner names the owner of the locks taken with the returned context. The
-// name is any text of 1 to 200 bytes and lives within one Client. Locks with
-// the same owner re-enter each other, so goroutines that share an owner do not
-// exclude each other. A bad name is reported by the first call that uses it.
+// WithOwner names the owner of the locks that are taken with the returned
+// context. The name is any text of 1 to 200 bytes and is known only within one
+// Client. Calls with the same owner re-enter each other's locks, so goroutines
+// that share an owner do not exclude each other. The first call that uses a bad
+// name returns an error.
 func WithOwner(ctx context.Context, name string) context.Context {
 	v := ownerOrError{owner: owner{text: name}}
 	if name == "" || len(name) > maxOwnerLen {
@@ -42,8 +43,9 @@ func WithOwner(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, v)
 }
 
-// WithoutOwner removes the owner from the context: locks taken with it get a
-// fresh owner and exclude those of the owner that was there.
+// WithoutOwner removes the owner from the context. Locks that are taken with
+// the returned context get a new owner, so they exclude those of the owner that
+// was removed.
 func WithoutOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, ownerOrError{})
 }

@@ -19,35 +19,40 @@ import (
 // its own in Redis.
 const maxPermitsAtOnce = 1000
 
-// PermitSemaphore is a semaphore on Redis whose permits are held: what Acquire
-// gives is renewed by the watchdog like a lock, and the permits of a process
-// that has died come back by themselves. It has the format of Redisson's
-// RPermitExpirableSemaphore: a number of free permits under the semaphore's name,
-// and beside it a sorted set {id: deadline} of those that are taken. All methods
+// PermitSemaphore is a semaphore in Redis whose permits are held: the watchdog
+// renews permits like a lock, and the permits of a process that has died come
+// back by themselves. It has the format of Redisson's
+// RPermitExpirableSemaphore: a number of free permits under the semaphore's
+// name, and a sorted set {id: deadline} of those that are taken. All methods
 // are safe for concurrent use.
 //
-// The deadlines are times of day: that is the format. Clients of this package use the
-// server's clock for them, and so a holder is told before another can have its permit.
-// Java processes use their own clocks, and so does a client whose user may not ask for
-// TIME. Then a holder is told first only if no such clock is ahead of the holder's by
-// more than the margin (Config.Margin: by default 600 ms for a lease of 30 s, 25 ms
-// for one of 1 s). Where a clock is further ahead and a permit ends without Unlock,
-// another can have it before its holder is told, by as much as the difference is more
-// than the margin. A permit that is renewed in time is not touched until a clock
-// is ahead by more than about 2/3 of the lease; then it is taken from a holder that
-// lives, who is told (reason NotOwner) at its next renewal. A clock that is behind
-// only makes dead permits come back later. Redisson has the same bounds, and tells
-// nobody.
+// Permits have ids, by which other processes can release them (Release), set
+// their leases (SetLease) and read them (Lease). Held.Token is 0, and a Held of
+// permits cannot be re-entered.
 //
-// Held.Token is 0, and a Held of permits cannot be re-entered. Permits have ids, by
-// which other processes can release them (Release), set their leases (SetLease) and
-// read them (Lease).
+// The deadlines are times of day, because that is the format. Clients of this
+// package use the server's clock for them, so a holder is told before another
+// can have its permit. Java processes use their own clocks, and so does a
+// client whose user has no right to TIME. With such clocks the following holds:
+//
+//   - A holder is told first as long as no such clock is ahead of the holder's
+//     by more than the margin (Config.Margin: by default 600 ms for a lease of
+//     30 s, 25 ms for one of 1 s). If a clock is further ahead and a permit
+//     ends without Unlock, another can have it before its holder is told, by
+//     the rest of the difference.
+//   - A permit that is renewed in time is safe until a clock is ahead by more
+//     than about 2/3 of the lease. Then it is taken from a live holder, which
+//     is told (reason NotOwner) at its next renewal.
+//   - A clock that is behind only makes the permits of dead processes come back
+//     later.
+//
+// Redisson has the same limits, and tells nobody.
 type PermitSemaphore struct {
 	s Semaphore // immutable: the counter of free permits, which has the format of a Semaphore
 }
 
 // PermitSemaphore returns the semaphore of that name. It does no I/O and keeps
-// nothing. A bad name is reported by the first call that uses it. A semaphore
+// nothing. The first call that uses a bad name returns an error. A semaphore
 // that was never set has no permits.
 func (c *Client) PermitSemaphore(name string) *PermitSemaphore {
 	return &PermitSemaphore{s: Semaphore{c: c, name: c.key(name)}}
@@ -57,15 +62,15 @@ func (c *Client) PermitSemaphore(name string) *PermitSemaphore {
 func (p *PermitSemaphore) Name() string { return p.s.name }
 
 // TrySet gives the semaphore n permits if it does not exist, and reports
-// whether it did. Redisson's trySetPermits. Errors are those of
+// whether it did that. Redisson's trySetPermits. Errors are those of
 // Semaphore.Release.
 func (p *PermitSemaphore) TrySet(ctx context.Context, n int64) (bool, error) {
 	return p.s.TrySet(ctx, n)
 }
 
-// Set makes the permits n, free and taken ones together. If more are taken, as
-// many as are too many do not come back. Redisson's setPermits. Errors are those
-// of Semaphore.Release.
+// Set makes n the number of all permits, free and taken. If more than n are
+// taken, the surplus does not come back. Redisson's setPermits. Errors are
+// those of Semaphore.Release.
 func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
 	if err := errors.Join(p.s.c.checkName(p.s.name), checkPermits(p.s.name, "permits", n, 0)); err != nil {
 		return err
@@ -80,20 +85,20 @@ func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
 // addPermits.
 func (p *PermitSemaphore) Add(ctx context.Context, n int64) error { return p.s.Add(ctx, n) }
 
-// Acquire takes n permits at once, from 1 to 1000, and keeps them until Unlock;
-// it waits until they are free or ctx ends. Waiters of one client are served in
-// the order of their arrival. Errors are those of Mutex.Lock, with a
-// *PermitsError in the place of a *HeldError. This is Redisson's
-// acquire(permits), with a lease that is renewed.
+// Acquire takes n permits at once, from 1 to 1000, and keeps them renewed until
+// Unlock. It waits until they are free or ctx ends. Waiters of one client are
+// served in the order in which they came. Errors are those of Mutex.Lock, with
+// a *PermitsError instead of a *HeldError. This is Redisson's acquire(permits),
+// with a lease that is renewed.
 //
-// 0 is an error, unlike Semaphore.Acquire(ctx, 0): a Held without permits would be
-// valid whatever happens to the semaphore, because there is nothing in Redis that
-// could be lost, and no id that anybody could release.
+// An n of 0 is an error, unlike in Semaphore.Acquire. A Held without permits
+// would be valid whatever happens to the semaphore, because nothing in Redis
+// could be lost, and it would have no id to release.
 func (p *PermitSemaphore) Acquire(ctx context.Context, n int64) (*Held, error) {
 	return p.acquire(ctx, n, terms{lease: p.s.c.cfg.Lease, renewed: true, wait: true})
 }
 
-// AcquireFor is Acquire with a lease of d that is not renewed: after d the
+// AcquireFor is Acquire with a lease of d that is not renewed. After d the
 // permits are free (reason Expired) unless they were unlocked. d is whole
 // milliseconds from 100 ms to 30 days. This is Redisson's acquire(permits,
 // leaseTime).
@@ -101,9 +106,9 @@ func (p *PermitSemaphore) AcquireFor(ctx context.Context, n int64, d time.Durati
 	return p.acquire(ctx, n, terms{lease: d, wait: true})
 }
 
-// TryAcquire takes n permits if they are free and no waiter of this client was
-// there before, and otherwise returns a *PermitsError at once. An unknown
-// outcome is ErrUnknown; permits that were taken are given back.
+// TryAcquire takes n permits if they are free and no waiter of this client came
+// before. Otherwise it returns a *PermitsError at once. ErrUnknown: Redis did
+// not answer; permits that were taken are given back.
 func (p *PermitSemaphore) TryAcquire(ctx context.Context, n int64) (*Held, error) {
 	return p.acquire(ctx, n, terms{lease: p.s.c.cfg.Lease, renewed: true})
 }
@@ -113,8 +118,8 @@ func (p *PermitSemaphore) TryAcquireFor(ctx context.Context, n int64, d time.Dur
 	return p.acquire(ctx, n, terms{lease: d})
 }
 
-// Drain takes all free permits, at most 1000, keeps them until Unlock and
-// returns how many they are; a *PermitsError if there is none.
+// Drain takes all free permits, at most 1000, keeps them renewed until Unlock,
+// and returns their number. If none is free it returns a *PermitsError.
 func (p *PermitSemaphore) Drain(ctx context.Context) (*Held, int64, error) {
 	held, err := p.acquire(ctx, maxPermitsAtOnce, terms{lease: p.s.c.cfg.Lease, renewed: true, fewer: true})
 	if err != nil {
@@ -271,9 +276,10 @@ func (permits) class() carrier.Class         { return carrier.Permits }
 func (permits) key(name string) string       { return keys.PermitsTaken(name) }
 func (permits) orphanOutlived(*hold, Reason) {}
 
-// Permits returns the ids of a PermitSemaphore's permits as Redisson gives them
-// to who acquires: 32 hexadecimal digits each. Whoever knows them may release the
-// permits, here (PermitSemaphore.Release) or there. nil for the Held of a lock.
+// Permits returns the ids of a PermitSemaphore's permits as Redisson returns
+// them: 32 hexadecimal digits each. Any process that knows them may release the
+// permits, by PermitSemaphore.Release or in Redisson. It is nil for the Held of
+// a lock.
 func (x *Held) Permits() []string {
 	if x.h.kind != permitKind {
 		return nil
@@ -288,14 +294,14 @@ func (x *Held) Permits() []string {
 
 // PermitInfo is what Redis knows of a PermitSemaphore.
 type PermitInfo struct {
-	Exists    bool  // it was set
-	Available int64 // free permits, those whose deadline is over among them; negative while more are taken than there are to be
-	Taken     int64 // permits that are taken and not over by this client's clock
+	Exists    bool  // the semaphore was set
+	Available int64 // free permits, including those whose deadline has passed; negative if more are taken than Set or Add left
+	Taken     int64 // permits that are taken and whose deadline has not passed by this client's clock
 }
 
-// Inspect reads the semaphore from Redis. What it says may be over when it
-// returns. An answer that does not come is ErrUnknown. Redisson's
-// availablePermits and acquiredPermits.
+// Inspect reads the semaphore from Redis. The answer may be out of date when it
+// returns. ErrUnknown: Redis did not answer. Redisson's availablePermits and
+// acquiredPermits.
 func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
 	if err := p.s.c.checkName(p.s.name); err != nil {
 		return PermitInfo{}, err

@@ -14,13 +14,13 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// PermitIDError says that permits are not taken: they were released, their lease is
-// over, or they are another semaphore's. It is ErrNotHeld, and definite: nothing was
-// changed.
+// PermitIDError says that permits are not taken: they were released, their
+// lease has ended, or they belong to another semaphore. Nothing was changed.
+// errors.Is(err, ErrNotHeld) is true.
 type PermitIDError struct {
 	Op   string   // release, set lease, lease
 	Name string   // of the semaphore
-	IDs  []string // those of the call that are not taken
+	IDs  []string // the ids that are not taken
 }
 
 func (e *PermitIDError) Error() string { return textOf(e) }
@@ -41,22 +41,23 @@ func (e *PermitIDError) hint() string {
 func (e *PermitIDError) Is(target error) bool { return target == ErrNotHeld }
 
 // Release gives back the permits with those ids, from 1 to 1000, all of them or
-// none, and wakes waiters; without ids it does nothing. Every process that knows an
-// id may release it: the ids are those that Held.Permits of any client returns, and
-// those that Redisson's acquire returns. It works under a cancelled ctx: ctx only
-// carries values. Redisson's release(permitId) and release(permitsIds).
+// none, and wakes waiters. Without ids it does nothing. Any process that knows
+// an id may release it: the ids are those of Held.Permits of any client, and
+// those that Redisson's acquire returns. It works under a cancelled ctx: ctx
+// only carries values. Redisson's release(permitId) and release(permitsIds).
 //
-// *PermitIDError, which is ErrNotHeld: it names the ids that are not taken, among
-// them those whose lease is over by this client's clock. Nothing is released then.
-// ErrUnknown: Redis did not answer within Config.UnlockTimeout, and the client goes on
-// sending this request until 20 s after it was first sent. It takes effect once,
-// however late a copy arrives, because no two permits ever share an id.
+// *PermitIDError: it names the ids that are not taken, including those whose
+// lease has ended by this client's clock. Nothing is released then. ErrUnknown:
+// Redis did not answer within Config.UnlockTimeout. The client goes on sending
+// this request until 20 s after it was first sent. The request takes effect
+// once, however late a copy arrives, because no two permits ever have the same
+// id.
 //
-// For a permit that is in a Held of the same process, use Unlock. A Held whose permit
-// is released by id, through this client or another one, is told (NotOwner) at its next
-// renewal, a third of the lease later at most, and another may have the permit before.
-// A Held that is not renewed is told nothing before its lease ends. Its other permits
-// go back with its Unlock, which returns ErrLost; Client.Close waits for that.
+// For a permit in a Held of the same process use Unlock. A Held whose permit is
+// released by id is told (NotOwner) at its next renewal, at most a third of the
+// lease later, and another may have the permit before. A Held that is not
+// renewed is told only when its lease ends. Its other permits go back with its
+// Unlock, which returns ErrLost; Client.Close waits for that.
 func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	c, name := p.s.c, p.s.name
 	texts, err := checkIDs(ids)
@@ -85,19 +86,21 @@ func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	return &PermitIDError{Op: "release", Name: name, IDs: gone}
 }
 
-// SetLease makes the lease of the permit with that id end d from now, later or
-// earlier than before: whole milliseconds from 100 ms to 30 days. An earlier end is for
-// permits that Redisson gave without a lease time to a process that is dead: nothing
-// else ends them. Redisson's updateLeaseTime(permitId, leaseTime).
+// SetLease makes the lease of the permit with that id end after d, later or
+// earlier than before: whole milliseconds from 100 ms to 30 days. It is for
+// permits that Redisson gave without a lease time to a process that has died,
+// because nothing else ends them. Redisson's updateLeaseTime(permitId,
+// leaseTime).
 //
-// *PermitIDError, which is ErrNotHeld: no such permit is taken. ErrUnknown: Redis did
-// not answer within Config.UnlockTimeout, and the client goes on sending this request,
-// which takes effect once, until 20 s after it was first sent. d counts from the call.
+// *PermitIDError: no such permit is taken. ErrUnknown: Redis did not answer
+// within Config.UnlockTimeout. The client goes on sending this request, which
+// takes effect once, until 20 s after it was first sent. d counts from the
+// call.
 //
-// Do not use it for permits that a process renews. The next renewal gives such a permit
-// a whole lease again; if its lease ends before that, another may have it before its
-// holder is told (NotOwner). A waiter learns within Config.MaxPoll of an end that was
-// moved to an earlier time.
+// Do not use it for permits that a process renews. The next renewal gives such
+// a permit a whole lease again. If its lease ends before that, another may have
+// it before its holder is told (NotOwner). A waiter learns within
+// Config.MaxPoll of an end that was moved to an earlier time.
 func (p *PermitSemaphore) SetLease(ctx context.Context, id string, d time.Duration) error {
 	c, name := p.s.c, p.s.name
 	text, err := checkID(id)
@@ -115,12 +118,11 @@ func (p *PermitSemaphore) SetLease(ctx context.Context, id string, d time.Durati
 }
 
 // Lease returns what is left of the lease of the permit with that id, by this
-// client's clock; -1 if it never ends, as Redisson's acquire without a lease time
-// makes it. The answer may be out of date when it returns. Redisson's
-// getLeaseTime(permitId).
+// client's clock. It is -1 if the lease never ends, as after Redisson's acquire
+// without a lease time. The answer may be out of date when it returns.
+// Redisson's getLeaseTime(permitId).
 //
-// *PermitIDError, which is ErrNotHeld: no such permit is taken. An answer that does
-// not come is ErrUnknown.
+// *PermitIDError: no such permit is taken. ErrUnknown: Redis did not answer.
 func (p *PermitSemaphore) Lease(ctx context.Context, id string) (time.Duration, error) {
 	c, name := p.s.c, p.s.name
 	text, err := checkID(id)

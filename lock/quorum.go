@@ -63,21 +63,21 @@ var (
 )
 
 // QuorumError says why there was no quorum for a RedLock. It is ErrNotAcquired
-// if so many members said no that whatever the others say there is none, and
-// ErrUnknown if too few answered to know that. If a majority refuses for one
-// reason (ErrClosed, ErrNotReplicated), it is that.
+// if so many members refused that there is no quorum whatever the others say.
+// It is ErrUnknown if too few answered to know that. If a majority refused for
+// one reason (ErrClosed, ErrNotReplicated), it is that error.
 type QuorumError struct {
 	Name    string // of the first member
 	Members int
-	Quorum  int // as many had to say yes
+	Quorum  int // how many members must say yes
 
-	Acquired int // said yes; given back
+	Acquired int // said yes, and were released again
 	Held     int // another owner has them
-	NoVote   int // were up for less than the longest lease
-	Refused  int // answered with an error that will not pass
+	NoVote   int // have been up for less than the longest lease
+	Refused  int // answered with an error that stays until something is changed
 	Unknown  int // did not answer in time
 
-	TTL  time.Duration // after so long enough of them may be free; -1 if that is not known
+	TTL  time.Duration // the time after which enough of them may be free; -1 if that is not known
 	Errs []error       // of the members that were not acquired
 
 	held    []bool // by member: it is one of Held

@@ -17,26 +17,27 @@ import (
 
 // RedLockConfig configures a RedLock. The zero RedLockConfig works.
 type RedLockConfig struct {
-	// LongestLease is the longest lease that anybody, in whatever process,
-	// gives to the lock: the longest Config.Lease of its clients, and the
-	// longest d of LockFor. A member that was up for less may have forgotten a
-	// hold that still counts, so it has no vote. Default: the longest
-	// Config.Lease of the members' clients; at least that, at most 30 days.
+	// LongestLease is the longest lease that any process gives to the lock: the
+	// longest Config.Lease of its clients and the longest d of LockFor. A
+	// member that has been up for less may have forgotten a hold that still
+	// counts, so it has no vote. From the longest Config.Lease of the members'
+	// clients, which is the default, to 30 days.
 	LongestLease time.Duration
-	// MemberTimeout bounds how long one attempt waits for a member; default
-	// the least Config.IOTimeout of the members' clients; from 1 ms to that.
+	// MemberTimeout limits how long one attempt waits for a member: from 1 ms
+	// to the least Config.IOTimeout of the members' clients, which is the
+	// default.
 	MemberTimeout time.Duration
-	// Durable says that a member that was restarted has all that it ever
-	// answered for (appendonly yes, appendfsync always, and nobody deletes the
-	// file), and may vote at once. Members are not asked for their uptime
-	// then, nor whether two of them are one server.
+	// Durable says that a member that was restarted still has everything that
+	// it confirmed (appendonly yes, appendfsync always, and nobody deletes the
+	// file). Such a member may vote at once. Members are then not asked for
+	// their uptime, nor whether two of them are the same server.
 	Durable bool
 }
 
-// RedLock is one lock on several independent masters: whoever holds a majority
-// of its members holds the lock. All methods are safe for concurrent use. Make
-// it once and share it: who waits for it in this process stands in line, and it
-// remembers which members did not answer. See NewRedLock.
+// RedLock is one lock on several independent masters: the owner that holds a
+// majority of its members holds the lock. All methods are safe for concurrent
+// use. Make it once and share it, because its waiters in this process stand in
+// one line, and it remembers which members did not answer. See NewRedLock.
 type RedLock struct {
 	// immutable
 	members []*Mutex
@@ -51,27 +52,31 @@ type RedLock struct {
 
 // NewRedLock returns the lock that a majority of members makes, Redisson's
 // RedissonRedLock and the Redlock algorithm, or all faults of its arguments. It
-// does no I/O. Each member is a lock of a client of its own, whose server is
-// a master that replicates to none of the others'; 3 or 5 members are usual. They may be
-// of any kind but fair ones, because a waiter of a RedLock stands in no queue in Redis;
-// so one that writes waits for as long as there are readers on a majority.
-// All who want the lock list the same members, in any order.
+// does no I/O. Each member is a lock of its own client, whose server is a
+// master that replicates to none of the others; 3 or 5 members are usual. All
+// processes that want the lock list the same members, in any order. Members may
+// be of any kind except fair ones, because a waiter of a RedLock has no place
+// in a queue in Redis. So with writers as members, Lock waits as long as there
+// are readers on a majority.
 //
-// It survives what a single server does not: with less than half of the members
-// down, cut off or stopped it can be had, holds go on, and no two owners hold it
-// at once. It is told to be lost before the servers let go of a quorum.
+// It survives what a single server does not. While less than half of the
+// members are down, cut off or stopped, it can be taken, holds continue, and no
+// two owners hold it at once. A holder is told of the loss before the servers
+// release a quorum.
 //
-// A member of a hold whose server was restarted, or was out of reach until its lease was
-// over, is asked again once per third of Config.Lease, as long as a quorum of the others
-// is held, and counts again when it says yes and may vote. So servers may be restarted one
-// after the other, each when the one before is held again (MultiHeld.Members): that is after
-// LongestLease at the earliest, or at once if they are Durable. A member whose key was
-// deleted, by DEL or ForceUnlock, is not asked again, nor is one that did not vote for the
-// hold. A lease of LockFor is not made longer by it, and MaxHold counts from the first vote.
+// Servers may be restarted one after the other, each when the one before is
+// held again (MultiHeld.Members). That is after LongestLease at the earliest,
+// or at once if they are Durable. A member of a hold whose server was
+// restarted, or was out of reach until its lease had ended, is asked again
+// every third of Config.Lease, as long as a quorum of the others is held. It
+// counts again when it says yes and may vote. A member whose key was deleted,
+// by DEL or ForceUnlock, is not asked again, nor is one that did not vote for
+// the hold. This does not prolong a lease of LockFor, and MaxHold counts from
+// the first vote.
 //
-// It trusts the clocks: of the servers and of this process, that in a lease
-// they run no more than a hundredth apart and are not set. What a holder does
-// while its process stands still it cannot undo, and there is no fencing token:
+// It relies on clocks: during a lease those of the servers and of this process
+// must not be set, and must not differ by more than a hundredth. It cannot undo
+// what a holder does while its process is paused, and it has no fencing token,
 // see MultiHeld.
 func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 	if err := checkMembers("RedLock", members); err != nil {
@@ -112,31 +117,32 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 // now is the time for Probes.
 func (r *RedLock) now() waitqueue.Instant { return waitqueue.Instant(time.Since(r.start)) }
 
-// Lock takes the lock and keeps it renewed on every member that it got until
-// Unlock; it waits while there is no quorum to be had. ctx bounds only the
-// waiting; one whose deadline is over makes one attempt, see Mutex.Lock.
+// Lock takes the lock and keeps it renewed until Unlock, on every member that
+// it got. It waits while it cannot get a quorum. ctx limits only the waiting; a
+// ctx whose deadline has passed makes one attempt, see Mutex.Lock.
 //
-// When ctx ends first, the error is ctx.Err() (errors.Is), and what the last
-// attempt said: a *QuorumError. Attempts whose outcome is not known are made
-// again unless a client's Config.FailFast. A majority that refuses for good
-// (NOPERM, a closed client, too few replicas) ends the wait with a *QuorumError.
+// If ctx ends first, the error is ctx.Err() (errors.Is) and a *QuorumError
+// about the last attempt. Attempts whose outcome is not known are made again
+// unless a client's Config.FailFast is set. A refusal by a majority that stays
+// until something is changed (NOPERM, a closed client, too few replicas) ends
+// the wait with a *QuorumError.
 //
-// If ctx carries an owner, members that it holds are re-entered, and others
-// taken if they are free.
+// If ctx carries an owner, members that it holds are re-entered, and the others
+// are taken if they are free.
 func (r *RedLock) Lock(ctx context.Context) (*MultiHeld, error) {
 	return r.acquire(ctx, terms{renewed: true, wait: true})
 }
 
-// LockFor is Lock with leases of d that are not renewed; d is at most
+// LockFor is Lock with leases of d that are not renewed. d is at most
 // RedLockConfig.LongestLease.
 func (r *RedLock) LockFor(ctx context.Context, d time.Duration) (*MultiHeld, error) {
 	return r.acquire(ctx, terms{lease: d, wait: true})
 }
 
-// TryLock asks every member once, at the same time, and takes the lock if a
-// quorum says yes. Otherwise it gives back what it got and returns a
-// *QuorumError: ErrNotAcquired if so many said no that there is no quorum,
-// ErrUnknown if too few have answered to know.
+// TryLock asks every member once, all at the same time, and takes the lock if a
+// quorum says yes. Otherwise it releases what it got and returns a
+// *QuorumError: ErrNotAcquired if so many refused that there is no quorum,
+// ErrUnknown if too few answered to know that.
 func (r *RedLock) TryLock(ctx context.Context) (*MultiHeld, error) {
 	return r.acquire(ctx, terms{renewed: true})
 }

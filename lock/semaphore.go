@@ -14,22 +14,24 @@ import (
 // maxPermits is the most that Redisson counts, with Java's int.
 const maxPermits = 1<<31 - 1
 
-// Semaphore is a counter of permits on Redis in the format of Redisson's
+// Semaphore is a counter of permits in Redis, in the format of Redisson's
 // RSemaphore: a number under the semaphore's name. All methods are safe for
-// concurrent use. Permits have no owner: whoever likes may release, and what a
-// crashed process had taken is gone; PermitSemaphore gives it back.
+// concurrent use. Permits have no owner: anybody may release them, and permits
+// that a crashed process had taken do not come back. PermitSemaphore returns
+// them.
 //
-// Each request is carried out once: its script keeps what it brought under
+// Every request takes effect once. Its script keeps the result under
 // {name}:<client uuid>:<number> for 30 s, and a copy of the request gets that
-// answer. So sums stay exact when requests or answers are lost, as long as Redis
-// is back within 20 s. Config.Replicas is about what is held, not about this.
+// result. So the number of permits stays exact when requests or answers are
+// lost, as long as Redis is back within 20 s. Config.Replicas does not apply:
+// it is for locks and permits that are held.
 type Semaphore struct {
 	c    *Client // immutable
 	name string  // immutable
 }
 
 // Semaphore returns the semaphore of that name. It does no I/O and keeps
-// nothing. A bad name is reported by the first call that uses it. A semaphore
+// nothing. The first call that uses a bad name returns an error. A semaphore
 // that was never set has no permits.
 func (c *Client) Semaphore(name string) *Semaphore {
 	return &Semaphore{c: c, name: c.key(name)}
@@ -38,8 +40,8 @@ func (c *Client) Semaphore(name string) *Semaphore {
 // Name returns the semaphore's key in Redis: Config.KeyPrefix and the name.
 func (s *Semaphore) Name() string { return s.name }
 
-// PermitsError says that a semaphore has not enough free permits. It is
-// ErrNotAcquired.
+// PermitsError says that a semaphore does not have enough free permits.
+// errors.Is(err, ErrNotAcquired) is true.
 type PermitsError struct {
 	Name         string
 	Wanted, Free int64
@@ -61,7 +63,7 @@ func (e *PermitsError) hint() string {
 func (e *PermitsError) Is(target error) bool { return target == ErrNotAcquired }
 
 // TrySet gives the semaphore n permits if it does not exist, and reports
-// whether it did. Redisson's trySetPermits. Errors are those of Release.
+// whether it did that. Redisson's trySetPermits. Errors are those of Release.
 func (s *Semaphore) TrySet(ctx context.Context, n int64) (bool, error) {
 	if err := checkPermits(s.name, "permits", n, 0); err != nil {
 		return false, err
@@ -70,9 +72,9 @@ func (s *Semaphore) TrySet(ctx context.Context, n int64) (bool, error) {
 	return done == 1, err
 }
 
-// Add changes the number of permits by n, which may be negative: then permits
-// that are taken now will not be free again when they are released. Redisson's
-// addPermits. Errors are those of Release.
+// Add changes the number of permits by n. n may be negative: then some of the
+// permits that are taken now do not become free when they are released.
+// Redisson's addPermits. Errors are those of Release.
 func (s *Semaphore) Add(ctx context.Context, n int64) error {
 	if err := checkPermits(s.name, "permits", max(n, -n), 0); err != nil {
 		return err
@@ -80,12 +82,13 @@ func (s *Semaphore) Add(ctx context.Context, n int64) error {
 	return s.add(ctx, "add permits", n, true)
 }
 
-// Release gives n permits back and wakes waiters; of 0 it does nothing. It works under a cancelled
-// ctx: ctx only carries values. Redisson's release(permits).
+// Release gives back n permits and wakes waiters. If n is 0 it does nothing. It
+// works under a cancelled ctx: ctx only carries values. Redisson's
+// release(permits).
 //
 // ErrUnknown: Redis did not answer within Config.UnlockTimeout. Do not release
-// again: the client goes on sending this request, which takes effect once, until
-// 20 s after it was first sent.
+// again. The client goes on sending this request, which takes effect once,
+// until 20 s after it was first sent.
 func (s *Semaphore) Release(ctx context.Context, n int64) error {
 	if err := errors.Join(s.c.checkName(s.name), checkPermits(s.name, "permits", n, 0)); err != nil || n == 0 {
 		return err
@@ -93,9 +96,10 @@ func (s *Semaphore) Release(ctx context.Context, n int64) error {
 	return s.add(context.WithoutCancel(ctx), "release", n, false)
 }
 
-// ReleaseIfExists is Release of a semaphore that exists: it reports whether there is
-// one and makes none, as Release does. Of 0 permits it only asks. It works under a
-// cancelled ctx, too. Redisson's releaseIfExists. Errors are those of Release.
+// ReleaseIfExists is Release of a semaphore that exists, and reports whether it
+// does. Unlike Release it never makes one. If n is 0 it only asks. It works
+// under a cancelled ctx, too. Redisson's releaseIfExists. Errors are those of
+// Release.
 func (s *Semaphore) ReleaseIfExists(ctx context.Context, n int64) (bool, error) {
 	if err := errors.Join(s.c.checkName(s.name), checkPermits(s.name, "permits", n, 0)); err != nil {
 		return false, err
@@ -129,23 +133,23 @@ func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, 
 	return done, err
 }
 
-// Acquire takes n permits at once, and waits until they are free or ctx ends; of 0
-// it returns nil at once and asks nobody.
-// Waiters of one client are served in the order of their arrival, so many
-// permits are not starved by few. Redisson's acquire(permits).
+// Acquire takes n permits at once. It waits until they are free or ctx ends. If
+// n is 0 it returns nil at once and asks nobody. Waiters of one client are
+// served in the order in which they came, so a request for many permits is not
+// starved by requests for few. Redisson's acquire(permits).
 //
-// When ctx ends first, nothing is taken, or it is given back; the error is
-// ctx.Err() and, if the last try was answered, a *PermitsError, which is
-// ErrNotAcquired. A ctx whose deadline is over makes one try, see Mutex.Lock.
-// Unknown outcomes are tried again for 20 s unless
-// Config.FailFast; then the error is ErrUnknown, and if permits were taken they
-// are given back as soon as Redis answers, if that is within those 20 s.
+// If ctx ends first, nothing is taken, or it is given back. The error is
+// ctx.Err(), and also a *PermitsError, which is ErrNotAcquired, if the last try
+// was answered. A ctx whose deadline has passed makes one try, see Mutex.Lock.
+// Unknown outcomes are tried again for 20 s unless Config.FailFast is set.
+// After that the error is ErrUnknown; if permits were taken, they are given
+// back as soon as Redis answers, if that is within those 20 s.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) error {
 	return s.acquire(ctx, n, true)
 }
 
-// TryAcquire takes n permits if they are free and no waiter of this client was
-// there before, and otherwise returns a *PermitsError at once. 0 permits are always
+// TryAcquire takes n permits if they are free and no waiter of this client came
+// before. Otherwise it returns a *PermitsError at once. 0 permits are always
 // free. Redisson's tryAcquire(permits).
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) error {
 	return s.acquire(ctx, n, false)
@@ -200,9 +204,9 @@ func (s *Semaphore) try(ctx context.Context, n int64) (int64, error) {
 	return free, err
 }
 
-// Drain takes all free permits and returns how many they were. Redisson's
-// drainPermits. If it returns an error, what it may have taken is given back, as
-// with Acquire.
+// Drain takes all free permits and returns their number. Redisson's
+// drainPermits. If it returns an error, permits that were taken are given back,
+// as with Acquire.
 func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 	if err := s.c.checkName(s.name); err != nil {
 		return 0, err
@@ -243,10 +247,10 @@ func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free in
 	return 0, 0, err
 }
 
-// Available returns how many permits are free now: negative after an Add that took
-// away more than were free, 0 if there is no semaphore, which TTL tells. What it
-// says may be over when it returns. An answer that does not come is ErrUnknown.
-// Redisson's availablePermits.
+// Available returns how many permits are free now. It is negative if Add took
+// away more than were free, and 0 if there is no semaphore; TTL tells these
+// apart. The answer may be out of date when it returns. ErrUnknown: Redis did
+// not answer. Redisson's availablePermits.
 func (s *Semaphore) Available(ctx context.Context) (int64, error) {
 	return s.c.readCount(ctx, "inspect", s.name)
 }
