@@ -33,14 +33,11 @@ import (
 // is behind, and a Redis user without the right to TIME. A late request may
 // then leave a lock that nobody holds until its lease is over.
 //
-// Shutdown: end the work, unlock, and call Close with a deadline. The example
-// of Close does this on SIGTERM.
-//
-// Liveness check: do not ask the Client. It reconnects by itself, and a restart
-// of the process would lose its locks.
-//
-// Readiness check: in Stats().Since an earlier snapshot, Renewal.Failed grows
-// and Renewal.Renewed does not while Redis cannot be reached.
+// To shut down, end the work, unlock, and call Close with a deadline; see the
+// example of Close. A readiness check is one round trip; see the example of
+// Mutex.IsLocked. A liveness check should not ask Redis: the Client connects
+// again by itself, and a restart of the process would lose its locks. For
+// alerts, watch in Stats that Renewal.Failed and Renewal.Lost do not grow.
 type Client struct {
 	// immutable after New
 	cfg      Config

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -12,72 +14,46 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// A service that holds very many locks. One hook is told of every loss, so no lock
-// needs a goroutine. At the end some goroutines unlock, because each Unlock is a
-// round trip.
+// A pod that Kubernetes ends: SIGTERM first, SIGKILL when terminationGracePeriodSeconds have
+// passed. The work ends at SIGTERM, each lock is unlocked when its own work has ended, and
+// Close waits for that. A new pod gets each lock at its Unlock, and the others when their
+// leases have ended.
 func ExampleClient_Close() {
 	server, err := miniredis.Run() // a service has a Redis
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-
-	ctx := context.Background()
-	var jobs sync.Map // key: *lock.Held
-	dropped := make(chan string, 1)
-	client, err := lock.Open("redis://"+server.Addr(), lock.Config{Hooks: lock.Hooks{
-		Lost: func(e lock.Event) { // must be short: losses are told one by one
-			if held, ok := jobs.Load(e.Name); ok && held.(*lock.Held).Token() == e.Token {
-				jobs.Delete(e.Name)
-				dropped <- e.Name
-			}
-		},
-	}})
+	client, err := lock.Open("redis://"+server.Addr(), lock.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	for i := range 1000 {
-		held, err := client.Mutex(fmt.Sprint("job:", i)).TryLock(ctx)
+
+	running, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	var jobs sync.WaitGroup
+	for i := range 3 {
+		held, err := client.Mutex(fmt.Sprint("job:", i)).Lock(running) // SIGTERM ends the waiting
 		if err != nil {
 			log.Fatal(err)
 		}
-		jobs.Store(held.Name(), held)
-		if !held.Valid() { // lost before it was stored
-			jobs.Delete(held.Name())
-		}
-	}
-	short, err := client.Mutex("short").LockFor(ctx, 200*time.Millisecond)
-	if err != nil {
-		log.Fatal(err)
-	}
-	jobs.Store(short.Name(), short)
-	fmt.Println("lost:", <-dropped)
-
-	// The service gets SIGTERM. One deadline ends all of it, because each Unlock takes
-	// Config.UnlockTimeout while Redis is down.
-	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	leaving := make(chan *lock.Held)
-	var wg sync.WaitGroup
-	for range 64 {
-		wg.Go(func() {
-			for held := range leaving {
-				if err := held.Unlock(ctx); err != nil {
-					log.Println(err)
-				}
+		jobs.Go(func() {
+			work := held.Context(running) // ends at SIGTERM, and when the lock is lost
+			<-work.Done()
+			if err := held.Unlock(work); err != nil { // works although its context has ended
+				log.Println(err)
 			}
 		})
 	}
-	for _, held := range jobs.Range {
-		select {
-		case leaving <- held.(*lock.Held):
-		case <-bounded.Done(): // the rest is left to its TTL
-		}
-	}
-	close(leaving)
-	wg.Wait()
-	fmt.Println("held:", client.Stats().Held, "closed:", client.Close(bounded))
+
+	stop() // what SIGTERM does
+	<-running.Done()
+	// Less than terminationGracePeriodSeconds, which is 30 s by default.
+	closing, cancel := context.WithTimeout(context.Background(), 25*time.Second)
+	defer cancel()
+	fmt.Println("closed:", client.Close(closing))
+	jobs.Wait()
+	fmt.Println("left in Redis:", server.Exists("job:0") || server.Exists("job:1") || server.Exists("job:2"))
 	// Output:
-	// lost: short
-	// held: 0 closed: <nil>
+	// closed: <nil>
+	// left in Redis: false
 }

@@ -1,0 +1,68 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// A service that holds very many locks, 50,000 for instance. One hook is called for every loss,
+// so no lock needs a goroutine, a channel or a context. At the end Close releases all that is
+// held, in batches.
+func ExampleHooks_manyLocks() {
+	server, err := miniredis.Run() // a service has a Redis
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+
+	ctx := context.Background()
+	var devices sync.Map // name of the lock: *lock.Held
+	lost := make(chan string, 1)
+	client, err := lock.Open("redis://"+server.Addr(), lock.Config{
+		ReleaseOnClose: true,
+		Hooks: lock.Hooks{Lost: func(e lock.Event) { // must not block: it is called for one loss after the other
+			if errors.Is(e.Err, lock.ErrClosed) {
+				return // Close calls it for what is still held
+			}
+			held, ok := devices.Load(e.Name)
+			if ok && held.(*lock.Held).Token() == e.Token && devices.CompareAndDelete(e.Name, held) {
+				lost <- e.Name
+			}
+		}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range 1000 {
+		held, err := client.Mutex(fmt.Sprint("device:", i)).TryLock(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		devices.Store(held.Name(), held)
+		if !held.Valid() { // lost before it was stored
+			devices.CompareAndDelete(held.Name(), held)
+		}
+	}
+	short, err := client.Mutex("short").LockFor(ctx, 200*time.Millisecond)
+	if err != nil {
+		log.Fatal(err)
+	}
+	devices.Store(short.Name(), short)
+	fmt.Println("lost:", <-lost)
+
+	// The work has ended. A ctx that has ended makes Close release the locks at once.
+	now, cancel := context.WithCancel(ctx)
+	cancel()
+	fmt.Println(client.Close(now))
+	// Output:
+	// lost: short
+	// lock: closed with 1000 locks held: 1000 were released, 0 are left to their TTL: context canceled: unlock when Held.Done is closed, or give Close more time
+}
