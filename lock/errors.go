@@ -95,7 +95,7 @@ func (e *refusal) hint() string  { return e.advice }
 
 // closedError is ErrClosed with the name of the lock.
 func closedError(name string) error {
-	return &refusal{ErrClosed, name, "the client is closed", "use one that is not"}
+	return &refusal{ErrClosed, name, "the client is closed", "make a new one"}
 }
 
 // notHeldError is ErrNotHeld with the name of the lock.
@@ -147,11 +147,11 @@ type ReplicationError struct {
 func (e *ReplicationError) Error() string { return textOf(e) }
 
 func (e *ReplicationError) what() string {
-	return fmt.Sprintf("%q was given back: %d replicas of %d wanted have it", e.Name, e.Acknowledged, e.Wanted)
+	return fmt.Sprintf("%q was released again: %d of the %d wanted replicas have it", e.Name, e.Acknowledged, e.Wanted)
 }
 
 func (e *ReplicationError) hint() string {
-	return "see that they are connected, or wait longer for them (Config.ReplicaTimeout)"
+	return "check that they are connected, or wait longer for them (Config.ReplicaTimeout)"
 }
 
 // Is makes errors.Is(err, ErrNotReplicated) true.
@@ -210,9 +210,9 @@ func (e *LostError) hint() string {
 	const stop = "stop the work that needs it, "
 	switch e.Reason {
 	case NotOwner:
-		return stop + "another may have it"
+		return stop + "another owner may have it"
 	case TrustEnded:
-		return stop + "and see that Redis answers"
+		return stop + "and check that Redis answers"
 	case MaxHold:
 		return stop + "or set a longer Config.MaxHold"
 	case Expired:
@@ -246,7 +246,7 @@ func (e *UnknownError) what() string {
 func (e *UnknownError) hint() string {
 	switch e.Op {
 	case "acquire", "drain":
-		return "try again, what it may have taken is given back"
+		return "try again, what it may have taken is released"
 	case "reenter", "extend", "force", "inspect", "wait", "lease", "ttl", "uptime":
 		return "try again"
 	case "release", "handoff", "set permits", "add permits", "set lease", "set count", "count down", "reset", "delete", "expire":
@@ -324,7 +324,7 @@ func (e *refusedError) Is(target error) bool {
 }
 
 func redisError(op, name string, err error) error {
-	e := &refusedError{op: op, name: name, said: err, advice: "see to what it says, it will refuse again"}
+	e := &refusedError{op: op, name: name, said: err, advice: "correct what it names, until then it will refuse again"}
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(err.Error(), word) })
 	}

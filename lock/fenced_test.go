@@ -117,7 +117,7 @@ func TestAMutexIsNotReenteredAsAnotherSort(t *testing.T) {
 	key, ctx := keyOf(t), bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex(key).Lock)
 	_, err := c.FencedMutex(key).Lock(held.Context(ctx))
-	require.ErrorContains(t, err, "another sort of lock")
+	require.ErrorContains(t, err, "another kind of lock")
 	_, err = c.FencedMutex(key).TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	// A waiter of another sort is not handed the lock, but gets it.

@@ -28,6 +28,6 @@ func forgotten(x forgettable) {
 	if !drop {
 		return
 	}
-	h.shard.c.cfg.Logger.Warn("lock: a Held was dropped without Unlock; it is not renewed any more", "name", h.name)
+	h.shard.c.cfg.Logger.Warn("lock: a Held was dropped without Unlock; its lock is not renewed any more: unlock every Held", "name", h.name)
 	h.settle()
 }

@@ -86,7 +86,7 @@ type terms struct {
 var errGone = errors.New("lock: bug: the hold is gone")
 
 func errOtherKind(name string) error {
-	return fmt.Errorf("lock: %q is held by the same owner as another sort of lock: use a name for one sort", name)
+	return fmt.Errorf("lock: %q is held by the same owner as another kind of lock: use a name for one kind only", name)
 }
 
 // acquire is the common part of all four functions that take the lock.

@@ -99,11 +99,11 @@ func (e *QuorumError) what() string {
 func (e *QuorumError) hint() string {
 	switch {
 	case e.final():
-		return "see to those that refuse, they will again"
+		return "correct what those that refuse name, until then they will refuse again"
 	case e.Is(ErrNotAcquired):
 		return tryLater
 	}
-	return "see that a quorum of the servers answers, and try again"
+	return "check that a quorum of the servers answers, and try again"
 }
 
 // Is makes errors.Is work with the sentinels that QuorumError names.

@@ -174,7 +174,7 @@ func (x rwAcquire) probe(ctx context.Context) (left int64, err error) {
 }
 
 func (x rwAcquire) barred(*hold) error {
-	return fmt.Errorf("%w and cannot also write, because it would wait for itself: unlock the reading of %q first", ErrUpgrade, x.name)
+	return fmt.Errorf("%w and cannot also write, because it would wait for itself: unlock the read lock of %q first", ErrUpgrade, x.name)
 }
 
 // withdraw tells readers that a writer waits no more.

@@ -129,7 +129,7 @@ func advice(refusal string) string {
 	case strings.Contains(refusal, "permission") || strings.Contains(refusal, "executing the script can't"):
 		return ": give its user the rights that README.md lists$"
 	}
-	return ": see to what it says, it will refuse again$"
+	return ": correct what it names, until then it will refuse again$"
 }
 
 // A demoted master is left, so that the next dial can find the new one.

@@ -251,8 +251,8 @@ func (w *waiter) wait(ctx context.Context, t turn) {
 func (w *waiter) warn() {
 	w.warned = true
 	if w.key.kind == mutexQueue && w.c.tables.lookup(w.key.name) != nil {
-		w.c.cfg.Logger.Warn("lock: still waiting for a lock that this client itself holds; "+
-			"re-entry needs the context of its Held", "name", w.key.name, "waited", warnAfter)
+		w.c.cfg.Logger.Warn("lock: still waiting for a lock that this client itself holds: "+
+			"unlock it, or use the context of its Held to re-enter", "name", w.key.name, "waited", warnAfter)
 	}
 }
 

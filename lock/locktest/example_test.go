@@ -31,7 +31,7 @@ func Example() {
 	fmt.Println(context.Cause(work))
 	// Output:
 	// a rival is refused: true [job:7]
-	// lock: "job:7" is lost: not the owner any more: stop the work that needs it, another may have it
+	// lock: "job:7" is lost: not the owner any more: stop the work that needs it, another owner may have it
 }
 
 // The holder that is cut off is told before anybody else can have its lock.
@@ -48,7 +48,7 @@ func ExampleLink_Cut() {
 	fmt.Println("told:", held.Err())
 	fmt.Println("its token is the older one:", held.Token() < theirs.Token())
 	// Output:
-	// told: lock: "job:7" is lost: no renewal was acknowledged in time: stop the work that needs it, and see that Redis answers
+	// told: lock: "job:7" is lost: no renewal was acknowledged in time: stop the work that needs it, and check that Redis answers
 	// its token is the older one: true
 }
 

@@ -220,7 +220,7 @@ func (s *Subscriber) warn(err error) {
 	s.warned = true
 	s.mu.Unlock()
 	if !warned {
-		s.cfg.Logger.Warn("lock: pub/sub failed, so waiters look for themselves until it works again",
+		s.cfg.Logger.Warn("lock: pub/sub failed; until it works again waiters learn of a release only by polling",
 			"server", s.cfg.Where(), "error", err)
 	}
 }

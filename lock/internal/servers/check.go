@@ -62,8 +62,8 @@ func (s *Server) check(ctx context.Context, conn redis.Conn) error {
 	info, _ := redis.String(reply, err) // nothing, if it was refused
 	if limit, policy := infoValue(info, "maxmemory"), infoValue(info, "maxmemory_policy"); policy != "" &&
 		policy != "noeviction" && limit != "0" {
-		s.router.cfg.Logger.Warn("lock: when its memory is full, this Redis evicts keys, locks among them, and a lock's holder "+
-			"is told only at its next renewal: set maxmemory-policy to noeviction, or keep locks on a server of their own",
+		s.router.cfg.Logger.Warn("lock: when its memory is full, this Redis evicts keys, also those of locks, and the holder of a lock "+
+			"is told only at its next renewal: set maxmemory-policy to noeviction, or use a Redis for locks alone",
 			"server", s.Address(), "maxmemory_policy", policy, "maxmemory", limit)
 	}
 	return nil
@@ -71,9 +71,9 @@ func (s *Server) check(ctx context.Context, conn redis.Conn) error {
 
 // warnUnchecked warns, once per server, that check got no answer.
 func (s *Server) warnUnchecked(err error) {
-	s.router.cfg.Logger.Warn("lock: INFO memory ended the connection or was not answered; the client works on without it, but does "+
-		"not know whether this Redis evicts keys, locks among them: see that its maxmemory-policy is noeviction, and that "+
-		"what stands before it is no proxy that shards", "server", s.Address(), "error", err)
+	s.router.cfg.Logger.Warn("lock: INFO memory ended the connection or was not answered. The client works without it, but does "+
+		"not know whether this Redis evicts the keys of locks: check that its maxmemory-policy is noeviction, and that "+
+		"there is no sharding proxy before it", "server", s.Address(), "error", err)
 }
 
 // VersionOf returns the version of Redis that INFO tells; "" if it tells none.

@@ -114,12 +114,12 @@ func (s *Server) Timed(c pipe.Clock, off time.Duration) {
 	log := s.router.cfg.Logger
 	if warn {
 		log.Warn("lock: this server says again and again that requests come too late, as if two servers with different clocks "+
-			"answered at one address: requests over such a connection have no time limit any more, so one that arrives late "+
-			"may leave a lock that nobody holds until its lease is over", "server", s.Address())
+			"answered at one address. Requests over such a connection have no time limit from now on. One that arrives late "+
+			"may leave a lock that nobody holds until its lease ends: use an address of one server", "server", s.Address())
 	}
 	if off > s.router.cfg.IOTimeout || -off > s.router.cfg.IOTimeout {
-		log.Warn("lock: the server's clock was set, or another server answers: while a clock is set back, requests that arrive late "+
-			"are carried out, and a clock that is set forward ends leases early", "server", s.Address(), "by", off)
+		log.Warn("lock: the server's clock was set, or another server answers. While a clock is set back, requests that arrive late "+
+			"are carried out; a clock that is set forward ends leases early: let NTP slew the clock", "server", s.Address(), "by", off)
 	}
 }
 
@@ -166,8 +166,8 @@ func (s *Server) warnSilent(err error) {
 	s.clock.warned = true
 	s.clock.mu.Unlock()
 	if !warned {
-		s.router.cfg.Logger.Warn("lock: TIME is refused, is not answered, or ends the connection, so requests have no time limit: one that arrives "+
-			"late may leave a lock that nobody holds until its lease is over; give the user the right to it (README.md)",
+		s.router.cfg.Logger.Warn("lock: TIME is refused, is not answered, or ends the connection, so requests have no time limit. One that arrives "+
+			"late may leave a lock that nobody holds until its lease ends: give the user the right to TIME (README.md)",
 			"server", s.Address(), "error", err)
 	}
 }

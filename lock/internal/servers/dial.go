@@ -65,7 +65,7 @@ func (s *Server) reached(err error) {
 	case err == nil:
 	case s.ctx.Err() != nil, errors.Is(err, context.Canceled): // it is not the server that has ended the dial
 	case !s.unreached.Swap(true):
-		s.router.cfg.Logger.Warn("lock: no connection to Redis, what waits for it tries on: see that it runs, at this address, and with this password",
+		s.router.cfg.Logger.Warn("lock: no connection to Redis; calls that wait for one try again: check that Redis runs at this address and takes this password",
 			"server", s.Address(), "error", err)
 	}
 }
