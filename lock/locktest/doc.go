@@ -1,6 +1,6 @@
-// Package locktest lets a service that uses package lock be tested without a
+// Package locktest is for tests of services that use package lock. It needs no
 // Redis server: a small one runs in the test's own process, behind connections
-// in memory, and in a testing/synctest bubble in virtual time.
+// in memory. In a testing/synctest bubble it runs in virtual time.
 //
 //	func TestTheJobStopsWhenItsLockIsLost(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -12,8 +12,8 @@
 //		})
 //	}
 //
-// It is for tests: the package brings miniredis, which a program that imports
-// only lock does not link.
+// It imports miniredis, so it is for tests only. A program that imports package
+// lock does not link miniredis.
 //
 // # What a test can do
 //
@@ -28,30 +28,31 @@
 //
 // # Time
 //
-// The server's clock is time.Now: TTLs run as the clock of the test does. In a
-// synctest bubble time.Sleep moves it, so an hour of renewals takes less than
-// a second, on however busy a machine; make the Server and the clients inside the
-// bubble. Outside of one everything works too, in real time. There is
-// nothing to advance by hand: a server whose clock went ahead of its clients'
-// would be one whose clock was set, which no lock survives.
+// The server's clock is time.Now, so TTLs run as fast as the clock of the test.
+// In a synctest bubble time.Sleep moves this clock, and an hour of renewals
+// takes less than a second, also on a busy machine. Make the Server and the
+// clients inside the bubble. Outside a bubble everything works in real time. A
+// test cannot move the server's clock alone: a server whose clock is ahead of
+// its clients' is one whose clock was set, and no lock survives that.
 //
-// # What it is not
+// # What it does not have
 //
 // The server is miniredis (github.com/alicebob/miniredis), which runs the same
-// scripts. It has one database and no replicas, so Config.Replicas counts none,
-// and it is no Sentinel and no Cluster. It knows no ACL. What a real server does
-// under load is for a test on a real server.
+// scripts as Redis does. It has one database and no replicas, so
+// Config.Replicas finds none. It is no Sentinel and no Cluster. It does not
+// know ACL. To see what happens under load, test on a real server.
 //
-// It does not tell how long it has been up, which a RedLock asks of its members.
-// In tests make the RedLock, of a Server for each member, with
-// lock.RedLockConfig{Durable: true}. Code that is tested so takes the config as an
-// argument.
+// It does not tell how long it has been up, which a RedLock asks of its
+// members. In a test make the RedLock with lock.RedLockConfig{Durable: true}
+// and one Server per member. So the code under test should take the
+// RedLockConfig as an argument.
 //
 // # Goroutines
 //
-// miniredis has two for each connection, and a client its own. All of them have
-// ended when the functions that NewServer and Client gave to TB.Cleanup have run:
-// clients close first, without waiting for locks that are still held. A
-// Server, a Link and what they return are safe for concurrent use; those that
-// fail the test by TB.Fatalf are for the test's own goroutine.
+// miniredis has two goroutines per connection, and a client has its own. All of
+// them have ended when the functions have run that NewServer and Client gave to
+// TB.Cleanup. Clients are closed first, without waiting for locks that are
+// still held. A Server, a Link and what they return are safe for concurrent
+// use. Functions that may fail the test by TB.Fatalf must be called on the
+// test's own goroutine.
 package locktest

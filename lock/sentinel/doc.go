@@ -1,4 +1,4 @@
-// Package sentinel lets a lock.Client work on the master that Redis Sentinels
+// Package sentinel lets a lock.Client use the master that Redis Sentinels
 // watch.
 //
 //	master, err := sentinel.New(sentinel.Config{
@@ -7,36 +7,43 @@
 //	})
 //	client, err := lock.NewTopology(master, lock.Config{})
 //
-// All sentinels are asked at once, so those that are down or hang cost nothing;
-// of several answers the one of the latest failover (config-epoch) counts, and a
-// sentinel that was cut off cannot lead back to an old master as long as a
-// majority of them answers, or any that knows better has been heard. If none
-// answers the last known master is used on.
+// # What it promises
 //
-// Each connection to the master begins with the question whether it is one
-// (ROLE, or INFO where that is forbidden). While a client lives, the sentinels
-// are asked again each sixth of its lease, at most 5 s; one of them is listened
-// to for +switch-master, and a connection that fails makes the client ask at
-// once. When the answer changes, to another address or to a server that was
-// restarted there, the client gives up all connections to the old master, even
-// if that still answers, and looks every hold up on the new one at once.
+//   - Sentinels that are down or hang cost nothing, because all are asked at
+//     the same time.
+//   - If the answers differ, the one of the latest failover (config-epoch) is
+//     used. A sentinel that was cut off cannot lead back to an old master while
+//     a majority of them answers, or once any of them has told of the later
+//     failover.
+//   - If no sentinel answers, the last known master stays in use.
+//   - Every connection to the master first asks whether the server is a master
+//     (ROLE, or INFO if ROLE is not permitted).
+//   - After a failover, or a restart of the master, the client closes all
+//     connections to the old server, even if it still answers, and checks every
+//     hold on the new one at once.
+//
+// While a client is in use, it asks the sentinels every sixth of its lease, at
+// most every 5 s. It also listens to one of them for +switch-master, and asks
+// at once when a connection fails.
 //
 // # What a failover does to locks
 //
-// Redis replicates asynchronously: what a master said yes to may be missing on
-// the replica that follows it, so after a failover another client can be given
-// a lock that is still held. The old holder is told as soon as the new master
-// has said that the lock is not there: within the time the sentinels take to
-// agree, a sixth of the lease (if +switch-master was not heard) and a round
-// trip. min-replicas-to-write 1 with min-replicas-max-lag makes a master that
-// was cut off refuse new locks; fencing tokens (Held.Token), which go on rising
-// over a failover, protect what the lock guards.
+// Redis replicates asynchronously: the replica that becomes the master may not
+// have the latest changes of the old one. So after a failover another client
+// can be given a lock that is still held. The old holder is told as soon as the
+// new master has said that the lock is not there. That is after the time that
+// the sentinels need to agree, a sixth of the lease (if +switch-master was not
+// heard) and a round trip.
 //
-// # Goroutines, locks, cost
+// With min-replicas-to-write 1 and min-replicas-max-lag, a master that was cut
+// off refuses new locks. Fencing tokens (Held.Token) go on rising over a
+// failover and protect the resource that the lock guards.
+//
+// # Goroutines and locks
 //
 // A Topology owns no goroutine and no connection. The Client runs Follow in a
-// goroutine of its own, which adds two more, one that listens to a sentinel and
-// one that pings it; a question asks each sentinel in a goroutine that it awaits.
-// All end with Client.Close. Topology.mu guards what is known of the master and is
-// not held during I/O. Locks cost what they do on one server.
+// goroutine of its own. Follow adds two: one listens to a sentinel, and one
+// pings it. A question asks each sentinel in a goroutine and waits for all of
+// them. All end with Client.Close. Topology.mu guards what is known of the
+// master, and is not held during I/O. A lock costs what it costs on one server.
 package sentinel

@@ -1,21 +1,25 @@
-// Package memredis is a Redis server in the memory of a test's own process, in
-// real time or in the virtual time of a testing/synctest bubble. Package locktest
-// is made of it, and most tests want that one; this one is for a test that
-// needs the server by itself. It is for tests: it brings miniredis
-// (github.com/alicebob/miniredis), which runs the same scripts as Redis does.
+// Package memredis is a Redis server in the memory of a test's own process. It
+// runs in real time or in the virtual time of a testing/synctest bubble. Most
+// tests want package locktest, which is made of it. This package is for a test
+// that needs the server by itself. It imports miniredis
+// (github.com/alicebob/miniredis), which runs the same scripts as Redis does,
+// so it is for tests only.
 //
-//	Start   behind connections in memory, for a synctest bubble too
+//	Start   behind connections in memory, also in a synctest bubble
 //	Listen  behind a TCP listener, for programs that dial
 //
 // # TTLs
 //
-// TTLs of miniredis do not move by themselves. Here every command is preceded by
-// moving them by the time that has passed. That needs no goroutine, because only
-// commands see TTLs. In virtual time it is exact. In real time the cost counts,
-// because miniredis sorts all its keys for it: it takes a twentieth of the time
-// at most, or is done every 50 ms if that is more often. So on a server with
-// thousands of keys a key may go up to 50 ms early or late, and early by as long
-// as the command that set its TTL had to wait for others.
+// In miniredis, TTLs do not run by themselves. This package moves them before
+// every command, by the time that has passed. That needs no goroutine, because
+// only commands can see TTLs.
+//
+// In virtual time this is exact. In real time it would cost too much, because
+// miniredis sorts all its keys each time. There it takes at most a twentieth of
+// the time, or happens every 50 ms, whichever is more often. So on a server
+// with thousands of keys a key may expire up to 50 ms early or late. It may
+// also expire early by the time that the command which set its TTL waited for
+// others.
 //
 // # States
 //
@@ -27,18 +31,18 @@
 //	                      v                 v
 //	running ---Stop---> stopped <-----------+
 //
-// A paused server accepts bytes and does not look at them, as a stopped process
-// does. Kill cuts connections and loses the data. Restart also takes a running
-// or paused server down first. A stopped server stays stopped.
+// A paused server accepts bytes and does not read them, like a stopped process.
+// Kill cuts the connections and loses the data. Restart also takes a running or
+// paused server down first. A stopped server stays stopped.
 //
-// # What it is not
+// # What it does not have
 //
-// It has one database, no replicas, no Sentinel and no Cluster. miniredis knows
-// no SSUBSCRIBE, CLIENT TRACKING, ROLE and ACL; WAIT does nothing; INFO has the
-// sections clients and stats only.
+// It has one database, no replicas, no Sentinel and no Cluster. miniredis does
+// not know SSUBSCRIBE, CLIENT TRACKING, ROLE and ACL. WAIT does nothing. INFO
+// has only the sections clients and stats.
 //
 // # Goroutines
 //
-// A Server of Listen has one that accepts, and every connection has two. All of
-// them have ended when Stop returns and the connections are closed.
+// A Server of Listen has one goroutine that accepts. Every connection has two.
+// All of them have ended when Stop has returned and the connections are closed.
 package memredis
