@@ -1,45 +1,46 @@
-// Package carrier carries batches of renewals to one server: in one round trip each
-// lease of a batch is answered renewed or gone, or stays unknown.
+// Package carrier sends batches of renewals to one server. In one round trip
+// each lease of a batch is answered renewed or gone, or stays unknown.
 //
-// It has connections of its own, so renewal never queues behind callers. A [Carrier]
-// is the renewal.Renewer of one server's lane.
+// It has connections of its own, so renewals never queue behind callers. A
+// [Carrier] is the renewal.Renewer of one server's lane.
 //
 // # What it promises
 //
-//   - A lease is reported renewed, or gone, only if the server said so in answer to a
-//     request that named it. Everything else leaves it unknown, and package renewal
-//     asks again.
-//   - One lease that is refused costs no other: the others of its batch are renewed.
+//   - A lease is reported renewed, or gone, only if the server said so in
+//     answer to a request that named it. Everything else leaves it unknown, and
+//     package renewal sends it again.
+//   - A lease that is refused does not affect the others of its batch.
 //   - Renew returns soon after its context has ended.
 //   - A connection of an earlier epoch than Config.Epoch's is not used.
 //
 // # Calls
 //
-// A batch goes out as several script calls of at most 128 leases, because 128 hold
-// the server for half a millisecond. The calls are written together and answered
-// together. The leases of one call are renewed by the same script (Class). In a
-// Cluster they also have the same slot.
+// A batch is sent as several script calls of at most 128 leases, because 128
+// occupy the server for half a millisecond. The calls are written together and
+// answered together. The leases of one call have the same script (Class) and,
+// in a Cluster, the same slot.
 //
 // # How an answer is read
 //
-// pipe.VerdictOf says what an error reply to a call means. The carrier does this:
+// pipe.VerdictOf says what an error reply to a call means. The carrier then
+// does this:
 //
 //	Final      the leases of the call stay unknown
-//	Demoted    so do they, and the connection is given up
+//	Demoted    so do they, and the connection is closed
 //	AsText     what is not yet known of the batch is sent again, as text
-//	Late       the call came after its limit, see package pipe: what is not yet known of
-//	           the batch is sent again with another limit
+//	Late       the call came after its time limit (package pipe): what is not yet known
+//	           of the batch is sent again with another limit
 //	Parted     what is not yet known of the batch is sent again, one call per lease;
 //	           a call of one lease stays unknown
 //	Elsewhere  MOVED: the leases go to the lane of the server that has them, where
-//	           they are due at once. ASK: so does a lease whose call it is alone, and
-//	           there it is sent behind ASKING; a call of several is sent again, one
-//	           call per lease, because the answer is not true of all of them.
+//	           they are due at once. ASK: the same for a call of one lease, which is
+//	           sent there behind ASKING; a call of several is sent again, one call
+//	           per lease, because the answer is not true of all of them.
 //	           Without slots it is Final
-//	Broken     the connection is given up
+//	Broken     the connection is closed
 //
-// A reader's lock has a key beside it that the script finds by itself. Behind ASKING
-// that key may not have arrived, so "gone" is not believed there.
+// A reader's lock has a second key, which the script finds by itself. Behind
+// ASKING that key may not have arrived, so "gone" is not believed there.
 //
 // # States of a batch
 //
@@ -55,35 +56,38 @@
 //
 // # Probes
 //
-// A connection can die without a word: a firewall drops packets, a host is gone. The
-// carrier does not wait for the timeout then. When a dial or an answer is slow, it
-// dials another connection and sends a PING over it. If that is answered, whatever
-// has waited longer is cut off, and is sent again over the new connection.
+// A connection can die without notice: a firewall drops packets, or a host is
+// gone. The carrier does not wait for the timeout then. When a dial or an
+// answer is slow, it dials another connection, a probe, and sends a PING over
+// it. If the PING is answered, everything that has waited longer is cut off and
+// sent again over the new connection.
 //
-// An answer is slow after a thirtieth of the lease, or after four round trips if that
-// is longer. So renewal resumes about that long, and a dial, after the network is
-// back, whatever TCP and Config.Timeout say.
+// An answer is slow after a thirtieth of the lease, or after four round trips
+// if that is longer. So renewal continues about that time and a dial after the
+// network is back, whatever TCP and Config.Timeout say.
 //
 // # Goroutines and locks
 //
-// Batches run on the goroutines of package renewal. The carrier's own are the probes:
-// at most 3 at once, awaited by Close. Connections that are in use when Close is
-// called are closed when their batch ends.
+// Batches run on the goroutines of package renewal. The carrier's own
+// goroutines are the probes: at most 3 at once; Close waits for them.
+// Connections that are in use when Close is called are closed when their batch
+// ends.
 //
-// Carrier.mu guards the idle connections and the waits. It is never held during I/O,
-// closing included, nor while a function of Config runs. It is a leaf: no other lock
-// is taken under it.
+// Carrier.mu guards the idle connections and the waits. It is never held during
+// I/O, including closing, nor while a function of Config runs. No other lock is
+// taken under it.
 //
 // # Failure
 //
-// If a connection fails, the leases whose calls it had answered keep their answers.
-// The others are unknown, and the connection is closed. The same holds for an answer
-// that the script cannot have given. A connection that was cut off is not used again,
-// though its last answer may have come before.
+// If a connection fails, the leases whose calls it had answered keep their
+// answers. The others are unknown, and the connection is closed. The same holds
+// for an answer that the script cannot have given. A connection that was cut
+// off is not used again, although its last answer may have come before.
 //
-// Two servers may each say that the other one has a key. Package renewal makes pauses
-// then (Lease.Move).
+// Two servers may each say that the other one has a key. Package renewal makes
+// pauses then (Lease.Move).
 //
-// The carrier trusts the order of answers: the first answer belongs to the first call.
-// It cannot see an answer too many. Redis sends one only before it closes a connection.
+// The carrier trusts the order of answers: the first answer belongs to the
+// first call. It cannot detect a surplus answer. Redis sends one only before it
+// closes a connection.
 package carrier

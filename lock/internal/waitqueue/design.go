@@ -1,0 +1,62 @@
+package waitqueue
+
+// How package lock uses a Line and its Probe, and their states.
+//
+// # Use
+//
+// A Line and its Probe are in a table of the client, sharded by name, from the
+// first Join until Idle. Every event is told under the shard's lock, which is
+// not held during I/O. The goroutine that told an event then wakes the callers
+// in Step.Wake, and unlocks the holds in Step.PassOn once. A Line of an
+// Exclusive object is told of the hold that the client already has (Held). A
+// Line of readers and writers is told of the holds of each owner that joins.
+//
+// The goroutine of a caller joins, and then reads its instruction again and
+// again: after each wake-up, and after all I/O. Reading it and telling the
+// event that answers it (Began, Take, Leave) is one step.
+//
+//	DoWait     sleep until woken
+//	DoProbe    the first in line: Hear; sleep until Due, or Began and send
+//	           others: Beside, Began and send; again only after Backoff
+//	             Taken    Answered, but not for an Exclusive object, whose hold's
+//	                      end says when to probe; then Took, or Opened for a
+//	                      latch, or Leave where there are no holds
+//	             Refused  Answered, Refused; listen from then on
+//	             Unknown  Answered, Unanswered; the field has to be released
+//	DoReenter  send; answered: Leave; unknown: pause for Backoff
+//	DoTake     Take
+//	DoRefuse, DoReturn, DoGiveUp, and a context that ends: Leave
+//
+// The first in line is also woken when a message comes, and when another caller
+// told an answer.
+//
+// The last Unlock of a hold calls Leaving. If that names a caller, the hold may
+// be handed to it, and Handed says that it was. This happens in memory unless
+// the run has ended, otherwise by a script. If Leaving names no caller, the
+// hold is released. Before the I/O of either comes Releasing, unless others can
+// have the object too. After a hold has ended come Freed, RunEnded (if a run
+// ended and others were told), and Gone.
+//
+// # States
+//
+// A caller that does not wait is refused instead of waiting again. Leave is
+// possible everywhere.
+//
+//	        Join                Began
+//	(new) ────────▶ waiting ────────────────▶ probing ──── Took ────▶ (over)
+//	                │  ▲  ▲                   │     │
+//	                │  │  └─ Refused, ────────┘     │
+//	                │  │     Unanswered             │
+//	         Handed │  │ Gone                Handed │
+//	                ▼  │                            │
+//	                granted ◀───────────────────────┘
+//	                   └──────────────────── Take ──────────────────▶ (over)
+//
+// An own hold; one that is lost is gone from anywhere.
+//
+//	        Handed             Take, Leave, Close
+//	(new) ──────────▶ granted ────────────────────▶ held ◀── Took, Held ── (new)
+//	                     │                            │
+//	                     │ Leaving                    │ Leaving
+//	                     ▼                            ▼     Gone, Handed
+//	                     └─────────────────────── leaving ──────────────▶ (gone)
