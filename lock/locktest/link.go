@@ -12,8 +12,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// Link is the network between one client, or some, and a Server. All methods
-// are safe for concurrent use.
+// Link is the network between one or more clients and a Server. All methods are
+// safe for concurrent use.
 type Link struct {
 	// immutable
 	s    *Server
@@ -28,7 +28,7 @@ type Link struct {
 var errCut = errors.New("the link is cut")
 
 // Client returns a client that reaches the server over this link. It is closed
-// when the test ends; locks that it holds then are left.
+// when the test ends; locks that it still holds are not released.
 func (l *Link) Client(cfg lock.Config) *lock.Client {
 	t := l.s.t
 	t.Helper()
@@ -46,14 +46,14 @@ func (l *Link) Client(cfg lock.Config) *lock.Client {
 	return client
 }
 
-// Pool returns the pool of the link's connections, for a service that makes its
-// lock.Client itself. It is closed when the test ends; the service must have
-// closed its client by then.
+// Pool returns a pool of connections over the link, for a service that makes
+// its lock.Client itself. It is closed when the test ends. The service must
+// have closed its client by then.
 func (l *Link) Pool() *redis.Pool { return l.pool }
 
 // Cut breaks the link: its connections end, and new ones are refused until
-// Mend. Others still reach the server, so a lock that was held over this link
-// can be theirs once its TTL is over; its holder is told before.
+// Mend. Other links work. So another client can have a lock that was held over
+// this link when its TTL has ended; the holder is told before.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	l.cut = true

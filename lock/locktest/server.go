@@ -28,15 +28,15 @@ type Server struct {
 	redis *memredis.Server
 }
 
-// New returns a client of a new server of its own, for a test that needs no
-// more. Both end with the test.
+// New returns a client of a new server, for a test that needs no more. Both end
+// with the test.
 func New(t TB, cfg lock.Config) *lock.Client {
 	t.Helper()
 	return NewServer(t).Client(cfg)
 }
 
-// NewServer starts an empty server, which ends with the test. Called in a
-// testing/synctest bubble it belongs to it.
+// NewServer starts an empty server, which ends with the test. If it is called
+// in a testing/synctest bubble, the server belongs to the bubble.
 func NewServer(t TB) *Server {
 	t.Helper()
 	// Redis counts in milliseconds too.
@@ -48,14 +48,15 @@ func NewServer(t TB) *Server {
 	return &Server{t: t, redis: r}
 }
 
-// Client returns a client on a Link of its own, as of another process. It is
-// closed when the test ends; locks that it holds then are left.
+// Client returns a client on a Link of its own, like a client in another
+// process. It is closed when the test ends; locks that it still holds are not
+// released.
 func (s *Server) Client(cfg lock.Config) *lock.Client {
 	s.t.Helper()
 	return s.Link().Client(cfg)
 }
 
-// Link returns a new way to the server, which can be cut.
+// Link returns a new link to the server, which can be cut.
 func (s *Server) Link() *Link {
 	l := &Link{s: s}
 	l.pool = &redis.Pool{DialContext: l.dial}
@@ -63,10 +64,9 @@ func (s *Server) Link() *Link {
 	return l
 }
 
-// Locks returns the names of the locks that somebody holds, sorted, each with
-// its Config.KeyPrefix: Mutex, FencedMutex, FairMutex and RWMutex. Semaphores
-// and latches are not among them; their Inspect tells. It fails the test
-// while the server is paused.
+// Locks returns the names of the locks that are held, sorted, each with its
+// Config.KeyPrefix: of Mutex, FencedMutex, FairMutex and RWMutex. It does not
+// list semaphores and latches. It fails the test while the server is paused.
 func (s *Server) Locks() []string {
 	s.t.Helper()
 	conn, err := s.redis.DialContext(context.Background())
@@ -96,9 +96,9 @@ func (s *Server) Locks() []string {
 	return names
 }
 
-// Delete takes a lock away from whoever holds it, as a DEL by hand, an eviction
-// or a failover does, and reports whether there was one. Another may have it
-// at once; the holder is told at its next renewal, within a third of its lease
+// Delete takes a lock away from its holder, as a DEL by hand, an eviction or a
+// failover does, and reports whether there was one. Another client may have it
+// at once. The holder is told at its next renewal, within a third of its lease
 // and a round trip. name includes Config.KeyPrefix.
 func (s *Server) Delete(name string) bool {
 	s.t.Helper()
@@ -109,7 +109,7 @@ func (s *Server) Delete(name string) bool {
 	return n > 0
 }
 
-// Do sends the server a command, as a bystander.
+// Do sends the server a command over a connection of its own.
 func (s *Server) Do(command string, args ...any) (any, error) {
 	conn, err := s.redis.DialContext(context.Background())
 	if err != nil {
@@ -119,15 +119,15 @@ func (s *Server) Do(command string, args ...any) (any, error) {
 	return conn.Do(command, args...)
 }
 
-// Pause makes the server fall silent until Resume: connections stay, nothing
-// is answered, and TTLs run on. What is sent meanwhile is executed then.
+// Pause makes the server silent until Resume: connections stay open, nothing is
+// answered, and TTLs run on. What is sent meanwhile is executed at Resume.
 func (s *Server) Pause() { s.must(s.redis.Pause()) }
 
 // Resume ends Pause.
 func (s *Server) Resume() { s.must(s.redis.Resume()) }
 
-// Restart cuts all connections and goes on with an empty server, as one that
-// saves nothing does.
+// Restart cuts all connections and continues with an empty server, like a
+// server that saves nothing.
 func (s *Server) Restart() { s.must(s.redis.Restart(context.Background())) }
 
 func (s *Server) must(err error) {

@@ -26,15 +26,16 @@ const DefaultTimeout = 500 * time.Millisecond
 type Config struct {
 	// Master is the name under which the sentinels watch the master.
 	Master string
-	// Sentinels are their addresses, host:port; list all of them.
+	// Sentinels are the addresses of all sentinels, host:port.
 	Sentinels []string
-	// DialOptions are those of connections to the master: a password, a
-	// database, TLS.
+	// DialOptions are for connections to the master: a password, a database,
+	// TLS.
 	DialOptions []redis.DialOption
-	// SentinelOptions are those of connections to sentinels.
+	// SentinelOptions are for connections to sentinels, which have a password
+	// of their own.
 	SentinelOptions []redis.DialOption
-	// Timeout bounds a question to a sentinel, its dial included; default
-	// 500 ms, from 1 ms to a minute.
+	// Timeout limits a question to a sentinel, including its dial: from 1 ms to
+	// a minute, default 500 ms.
 	Timeout time.Duration
 }
 
@@ -56,11 +57,11 @@ type Topology struct {
 var _ topology.Topology = (*Topology)(nil)
 
 var (
-	// ErrNoSentinel is returned when no sentinel has answered, or only such that
-	// were cut off.
+	// ErrNoSentinel is returned when no sentinel answered, or only sentinels
+	// that were cut off.
 	ErrNoSentinel = errors.New("sentinel: no sentinel knows the master")
-	// ErrNotMaster is returned when the server that the sentinels name is no
-	// master (yet, or any more).
+	// ErrNotMaster is returned when the server that the sentinels name is not a
+	// master, not yet or not any more.
 	ErrNotMaster = errors.New("sentinel: the server is not a master")
 )
 
@@ -92,15 +93,14 @@ func New(cfg Config) (*Topology, error) {
 }
 
 // MasterAddr asks the sentinels for the master's address. ErrNoSentinel: none
-// of them could tell.
+// of them knows it.
 func (s *Topology) MasterAddr(ctx context.Context) (string, error) {
 	m, _, err := s.ask(ctx)
 	return m.addr, err
 }
 
-// GetContext dials the master and makes sure that it is one. The caller closes
-// the connection. For a pool of such connections, make this the DialContext of a
-// redis.Pool.
+// GetContext dials the master and checks that it is a master. The caller closes
+// the connection. It can be the DialContext of a redis.Pool.
 func (s *Topology) GetContext(ctx context.Context) (redis.Conn, error) { return s.Dial(ctx, "") }
 
 // Traits implements topology.Topology.
