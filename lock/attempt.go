@@ -45,7 +45,7 @@ func (a *attempt) request(f string) command {
 	return cmd
 }
 
-// more is how many tokens the attempt reserves for those who wait behind it.
+// more is how many tokens the attempt reserves for the waiters behind it.
 func (a *attempt) more() int64 {
 	if a.waiter == nil || a.kind != mutexKind || !a.renewed {
 		return 0

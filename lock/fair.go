@@ -115,8 +115,8 @@ func fairGraceOf(ioTimeout time.Duration) time.Duration { return fairGrace + ioT
 func (m *Mutex) period() time.Duration { return min(m.c.cfg.MaxPoll, fairPeriod) }
 
 // signOf is the n-th sign of life of a waiter of m. It names the period after
-// which the others, who may have another MaxPoll, may miss the next one. fairMissed
-// of them have room for a request that is lost.
+// which the other waiters, whose MaxPoll may differ, may miss the next sign.
+// fairMissed of these periods leave room for a request that is lost.
 func (m *Mutex) signOf(n uint64) string {
 	return strconv.FormatUint(n, 10) + "/" + strconv.FormatInt(ms(m.signPeriod()), 10)
 }

@@ -253,9 +253,9 @@ func (p *fairPlace) settle() {
 	p.past, p.open = nil, open{}
 }
 
-// look notes who is the first in the queue, and counts the signs of life that it
-// did not give, each after the period that its last sign names. Only periods in
-// which Redis answered us count.
+// look notes who is the first in the queue. It counts the signs of life which
+// that waiter did not give, one for each period that its last sign names. Only
+// periods in which Redis answered us count.
 func (p *fairPlace) look(o fairAnswer) {
 	p.others, p.foreign = o.ttl, o.foreign
 	now := time.Now()

@@ -36,11 +36,11 @@ func NewMultiLock(members ...*Mutex) (*MultiLock, error) {
 		return nil, err
 	}
 	m := &MultiLock{members: slices.Clone(members)}
-	// The names are in one order everywhere, and the servers of one name
-	// at least within this process: so those who want the same meet at
-	// the first and stand in line there. Nothing depends on that.
+	// The names are in the same order in every process, and the servers of one
+	// name at least within this process. So callers that want the same members
+	// meet at the first one and queue there. Nothing depends on that.
 	slices.SortStableFunc(m.members, func(a, b *Mutex) int {
-		// Who writes may read, and not the other way round.
+		// A writer may also read, but a reader may not write.
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.c.id, b.c.id), cmp.Compare(b.kind, a.kind))
 	})
 	return m, nil

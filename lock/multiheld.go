@@ -374,8 +374,8 @@ func (x *MultiHeld) release(ctx context.Context, parts []part, retakes []*retake
 	return lost, open
 }
 
-// releaseGrace is how long somebody who gives up waits for what he took to be
-// given back; the rest goes on without him.
+// releaseGrace is how long a caller that gives up waits until what it took is
+// released. The rest is released in the background.
 const releaseGrace = 100 * time.Millisecond
 
 // giveUp unlocks what was taken for a whole that is not to be had. It waits for

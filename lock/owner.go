@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// owner is who holds: Go has no thread id, so it travels in the context. A
-// fresh owner is one client's; a named one is the same text in every client,
-// and each client keeps its own.
+// owner is the holder of a lock. Go has no thread id, so the owner travels in
+// the context. A fresh owner belongs to one client. A named owner has the same
+// text in every client, but is another owner in each.
 type owner struct {
 	text string // the name, or of a fresh owner the client's id
 	id   uint64 // 0 for a named owner

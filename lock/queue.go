@@ -8,9 +8,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// queue is the callers of a client for one object, as long as there are any, or a
-// run of hand-overs goes on. Who is next says its Line, and when that one asks Redis
-// its Probe. It is guarded by shard.mu.
+// queue has the callers of a client for one object, as long as there are any or
+// a run of hand-overs goes on. Its Line says who is next, and its Probe when
+// that caller asks Redis. shard.mu guards it.
 type queue struct {
 	key queueKey // immutable until it has ended
 
@@ -21,12 +21,12 @@ type queue struct {
 	opened    waitqueue.Instant // when a run ended with a release last
 	runEnded  waitqueue.Instant // when one ended last
 
-	// listener is for messages of the object's channel. It is the first's in line
-	// and, when the queue has ended, of whoever ended it.
+	// listener is for messages of the object's channel. The first in line owns
+	// it. When the queue has ended, the goroutine that ended it does.
 	listener pubsub.Listener
 }
 
-// queueKind says whose queue it is.
+// queueKind says for what kind of object a queue is.
 type queueKind uint8
 
 const (

@@ -52,7 +52,8 @@ func (y *tally) add(b ballot) {
 	delete(y.missing, b.member)
 }
 
-// against counts those who said no, whatever the others may say.
+// against counts the members that refused, which no answer of the others can
+// change.
 func (y *tally) against() int {
 	return y.count[votedHeld] + y.count[votedYoung] + y.count[votedRefused]
 }

@@ -185,9 +185,9 @@ func (r *RedLock) try(ctx context.Context, t terms, o owner) (*MultiHeld, error)
 			cancel() // whatever the others say
 		}
 		if !hurried && r.allSilent(y.missing) {
-			// Who did not answer lately does not hold up each attempt; if it
-			// is back, it is about as fast as the others. When all depends on
-			// it, it has its full time in half of the attempts.
+			// A member that did not answer lately does not delay every attempt.
+			// If it is back, it is about as fast as the others. If everything
+			// depends on it, it has its full time in half of the attempts.
 			hurried = true
 			if y.count[votedYes] >= r.need || rand.N(2) == 0 {
 				t := time.AfterFunc(time.Since(began)+5*time.Millisecond, cancel)

@@ -173,8 +173,8 @@ func (r *RedLock) heldBy(ctx context.Context) []bool {
 	return held
 }
 
-// owns reports whether the owner has a member. Who does never queues behind
-// others: they may wait for him.
+// owns reports whether the owner has a member. Such an owner never queues
+// behind others, because they may wait for it.
 func (w *redWait) owns(ctx context.Context) bool {
 	return w.shared && w.r.line.settle(ctx, w.owner) && slices.Contains(w.r.heldBy(ctx), true)
 }
@@ -306,8 +306,8 @@ func (w *redWait) deafen() {
 	}
 }
 
-// line is the queue of those in this process who wait for a RedLock, first come
-// first served; only its head asks the servers.
+// line is the queue of the callers in this process that wait for a RedLock,
+// first come first served. Only its head asks the servers.
 type line struct {
 	mu     sync.Mutex       // guards what follows
 	queue  list.List        // of *redWait
@@ -375,7 +375,8 @@ func (l *line) leave(w *redWait) {
 	}
 }
 
-// isHead reports whether it is w's turn; who does not queue needs none.
+// isHead reports whether it is w's turn. A caller that does not queue needs no
+// turn.
 func (l *line) isHead(w *redWait) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

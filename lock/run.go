@@ -20,9 +20,9 @@ import (
 // handOverFor is for how long after such a script holds are handed over without one.
 const handOverFor = 100 * time.Millisecond
 
-// openEach is how often a busy lock is free for a round trip at the end of a run, though
-// nobody waits who is told. It is for those who only look now and then: locks of other
-// libraries, and Redisson where it does not hear us.
+// openEach is how often a busy lock is released for a round trip at the end of
+// a run, although no known client waits. It is for waiters that only poll:
+// locks of other libraries, and Redisson where it does not hear our messages.
 const openEach = 5 * time.Millisecond
 
 // run is a field in Redis that holds of this client have one after the other.

@@ -90,8 +90,8 @@ type granted struct {
 	more  int64 // tokens that are reserved behind it
 }
 
-// parseAcquire reads the answer of a script that takes a lock: what it brought, or who
-// else holds the lock.
+// parseAcquire reads the answer of a script that takes a lock: what was
+// granted, or who else holds the lock.
 func (s *scripts) parseAcquire(name string, a pipe.Answer) (g granted, other *HeldError, err error) {
 	if a.Err != nil {
 		return g, nil, s.callError("acquire", name, a)

@@ -19,7 +19,8 @@ type sharedKey struct {
 	kind  kind
 }
 
-// shard has what a client holds, and who waits, under the names whose hash leads to it.
+// shard has the holds and the waiters of a client for the names whose hash
+// leads to it.
 type shard struct {
 	// immutable
 	tables *tables
@@ -62,7 +63,7 @@ func (s *shard) ownLocked(name string, o owner) *hold {
 	return nil
 }
 
-// addLocked makes h known, to those above all who can re-enter it now.
+// addLocked makes h known. It first wakes the callers that can re-enter it now.
 func (s *shard) addLocked(h *hold) {
 	defer s.changedLocked(s.heldLocked())
 	s.wakeCallersLocked(h)

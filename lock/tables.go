@@ -10,9 +10,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// tables is what a Client holds, and who waits, by the names of the locks. They are
-// spread over shards, so that no mutex of the whole client is on the way of Lock,
-// Unlock, renewal or loss.
+// tables has the holds and the waiters of a Client by the names of the locks.
+// They are spread over shards, so that Lock, Unlock, renewal and loss take no
+// mutex of the whole client.
 type tables struct {
 	// immutable after New
 	seed   maphash.Seed

@@ -34,11 +34,12 @@ func leastToken(now time.Time) int64 {
 	return min(max(now.Unix(), 0), 1<<33-2)<<20 + int64(now.Nanosecond()/1000)
 }
 
-// callToken sends acquire or handoff, whose first keys are the lock and the counter;
-// least is the least token. While their slot moves from one server to another, the two may
-// be apart for any time, and no script reaches both. Then the lock is taken
-// without a token, and the token is minted afterwards: whoever mints has the
-// lock, so tokens rise from holder to holder as they do otherwise.
+// callToken sends acquire or handoff, whose first keys are the lock and the
+// counter. least is the least token. While their slot moves from one server to
+// another, the lock and the counter may be on different servers for any time,
+// and no script reaches both. Then the lock is taken without a token, and its
+// holder mints the token afterwards. So tokens rise from holder to holder as
+// always.
 func (s *scripts) callToken(ctx context.Context, code *script.Script, late func(pipe.Answer), least int64, keys int, args ...any) pipe.Answer {
 	name, counter := args[0].(string), args[1].(string)
 	a := s.callKeys(ctx, name, code, keys, late, args...)

@@ -256,8 +256,8 @@ func (w *waiter) warn() {
 	}
 }
 
-// awaitEnd waits until the queue knows that h, which cannot be re-entered, is no
-// more. Whoever ends a hold tells that without I/O.
+// awaitEnd waits until the queue knows that h, which cannot be re-entered, has
+// ended. The goroutine that ends a hold tells the queue without I/O.
 func (w *waiter) awaitEnd(ctx context.Context, h *hold) {
 	if h.is(lost) {
 		w.c.tables.forget(h)
@@ -388,8 +388,8 @@ func (w *waiter) refused() error {
 	return w.wants.refusal(max(time.Until(w.heldUntil()), 0))
 }
 
-// left is the error of a wait that ctx ended. One that never asked Redis knows from
-// others of this client who holds or asks.
+// left is the error of a wait that ctx ended. A waiter that never asked Redis
+// uses what other callers of this client know.
 func (w *waiter) left(ctx context.Context) error {
 	if w.last == nil && w.q != nil {
 		if d := time.Until(w.heldUntil()); d > 0 {
@@ -399,7 +399,7 @@ func (w *waiter) left(ctx context.Context) error {
 	return newWaitError(ctx, w.key.name, w.last)
 }
 
-// heldUntil is when the lease of whoever has w's object ends, as far as this
+// heldUntil is when the lease of the holder of w's object ends, as far as this
 // client's own hold and its waiters know.
 func (w *waiter) heldUntil() time.Time {
 	s := w.shard

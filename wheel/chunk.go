@@ -42,7 +42,8 @@ func (c *chunk) due(limit int64) bool {
 
 func (c *chunk) place(i int32) place { return place(c.number<<placeBits | uint32(i)) }
 
-// spareChunks is what a free list may hold beside as many chunks as are in use.
+// spareChunks is how many chunks a free list may have in addition to as many
+// chunks as are in use.
 const spareChunks = 16
 
 // chunks makes chunks and keeps the empty ones, at most as many as are in use and spareChunks more.

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// sincePrecision is what Wheel.since may be earlier than the truth by: it is written only when it would be off by more.
+// sincePrecision is how much earlier than the truth Wheel.since may be. It is
+// written only when it would be off by more.
 const sincePrecision = int64(time.Millisecond)
 
-// fireDue fires what is left of the due timers.
+// fireDue fires the remaining due timers.
 func (w *Wheel) fireDue() {
 	for w.driver.shard != nil {
 		w.fireRun()
@@ -96,7 +97,7 @@ func (w *Wheel) execute(ts []*Timer, call func()) {
 	}
 }
 
-// run calls a callback, survives its panic, and tells how it went.
+// run calls a callback, recovers its panic, and reports how it ended.
 func (w *Wheel) run(ts []*Timer, call func()) {
 	began := w.now()
 	if w.guard(ts, call) {

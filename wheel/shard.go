@@ -8,21 +8,23 @@ import (
 	"unsafe"
 )
 
-// shardsPerWheel spreads timers over locks. They are spread by timer and not by bucket, since
-// timers with one common delay all go to one bucket. A power of two.
+// shardsPerWheel spreads timers over locks. The timer decides the shard and not
+// its bucket, because timers with one common delay are all in one bucket. It is
+// a power of two.
 const shardsPerWheel = 16
 
 // shard is a ring with a lock.
 type shard struct {
-	mu sync.Mutex // guards what is not said to be free of it, and all fields of the shard's timers but movable deadlines; held for no call out of this package
+	mu sync.Mutex // guards every field below that does not say otherwise, and the fields of the shard's timers except movable deadlines; never held while code outside this package runs
 
 	// next is a lower bound of the earliest tick with something to do; written under mu, read without.
 	next atomic.Int64
 
 	ring ring
 
-	// due are the timers that the driver has collected and may not have claimed yet, empty unless it is at
-	// work on this shard. The slice is guarded by mu; see slot for what is in it.
+	// due are the timers that the driver has collected and may not have claimed
+	// yet. It is empty unless the driver works on this shard. mu guards the
+	// slice; slot says what guards its elements.
 	due []slot
 	run uint32 // counts the collections, so that a timer knows whether due is still the one that it was put into
 
@@ -45,12 +47,13 @@ type shard struct {
 	wheel *Wheel
 }
 
-// slot is a due timer. Who changes its state, by one atomic operation, decides about this arming: the
-// driver claims it, without the shard's lock; a caller that holds the lock stops or moves it.
+// slot is a due timer. The first to change its state, by one atomic operation,
+// decides about this arming: the driver claims it, without the shard's lock; a
+// caller that holds the lock stops or moves it.
 type slot struct {
 	state    uint32 // undecided, claimed or revoked; atomic, but for fill
 	timer    *Timer // guarded by the shard's mu, and read by the driver after its claim; nil once it is revoked
-	task     Task   // written by fill, then owned by whoever decided
+	task     Task   // written by fill, then owned by the one that decided
 	deadline int64  // the same
 }
 
@@ -87,10 +90,12 @@ func (s *slot) revoke() bool {
 	return true
 }
 
-// affinity is what a processor keeps to so that two of them seldom work on the same cache lines, which
-// costs more than all the rest of Schedule and Stop: the shards whose index is class modulo the number of classes.
-// New timers take them in turn, so that even timers that all come from one goroutine can be stopped from many.
-// sync.Pool keeps one for each processor.
+// affinity is the set of shards that a processor uses: those whose index is
+// class modulo the number of classes. So two processors seldom work on the same
+// cache lines, which would cost more than all the rest of Schedule and Stop.
+// New timers take the shards in turn. So even timers that one goroutine has
+// scheduled can be stopped by many without contention. sync.Pool keeps an
+// affinity per processor.
 type affinity struct {
 	class uint32
 	turn  uint32
@@ -211,7 +216,8 @@ func (s *shard) rearmNext(t *Timer, now, period int64) (tick int64, err error) {
 	return tick, err
 }
 
-// skipGone does for t what a Next in its slow callback left out: it skips the periods that have gone by at now. Takes mu.
+// skipGone does for t what Next left out in a slow callback: it skips the
+// periods that have passed at now. It takes mu.
 func (s *shard) skipGone(t *Timer, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +248,8 @@ func (s *shard) lower(when int64) int64 {
 	return tick
 }
 
-// hold fills slots with timers that were collected, and makes them what is due.
+// hold fills slots with timers that were collected, and makes them the due
+// timers.
 func (s *shard) hold(slots []slot, ts []*Timer) {
 	s.run++
 	s.due = slots[:len(ts)]
@@ -332,27 +339,29 @@ func (s *shard) fired() int64 {
 	return n
 }
 
-// check panics if t, which says that it is pending, is a copy.
+// check panics if t, which is pending by its state, is a copy.
 func (s *shard) check(t *Timer) {
 	if t.mark != markOf(t) {
 		s.copied()
 	}
 }
 
-// copied panics. It lets mu go before, so that the wheel lives on.
+// copied panics. It unlocks mu before, so that the wheel keeps working.
 func (s *shard) copied() {
 	s.mu.Unlock()
 	panic("wheel: Timer was copied after first use")
 }
 
-// cancellation is a timer that Wheel.Stop has ended, and whom to tell. The task is noted at once: as soon as the lock is let go
-// the timer can go to another wheel, with another task.
+// cancellation is a timer that Wheel.Stop has ended and the task whose
+// Cancelled is to be called. The task is noted at once, because without the
+// lock the timer can go to another wheel, with another task.
 type cancellation struct {
 	task  canceller
 	timer *Timer
 }
 
-// close refuses further timers and appends those that were still unclaimed to ts, and to cs those with somebody to tell.
+// close refuses further timers. It appends the timers that were not claimed to
+// ts, and those with a method Cancelled to cs.
 func (s *shard) close(ts []*Timer, cs []cancellation) ([]*Timer, []cancellation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -377,7 +386,8 @@ func (s *shard) close(ts []*Timer, cs []cancellation) ([]*Timer, []cancellation)
 	return ts, cs
 }
 
-// after returns now + d for d above zero, now for others, never for what lies beyond the clock's range.
+// after returns now + d if d is above zero, else now. It returns never for a
+// time beyond the clock's range.
 func after(now int64, d time.Duration) int64 {
 	if d <= 0 {
 		return now

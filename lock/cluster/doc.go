@@ -1,4 +1,4 @@
-// Package cluster lets a lock.Client work on a Redis Cluster.
+// Package cluster lets a lock.Client use a Redis Cluster.
 //
 //	nodes, err := cluster.New(&redisc.Cluster{
 //		StartupNodes: []string{"10.0.0.1:6379", "10.0.0.2:6379"},
@@ -6,63 +6,72 @@
 //	}, cluster.Options{})
 //	client, err := lock.NewTopology(nodes, lock.Config{})
 //
-// A lock lives on the master that has the slot of its name. Each master has
-// connections, a renewal lane and a subscriber of its own, so one that hangs or
-// dies costs its own locks alone, and their holders are told before those end.
-// While a client lives, some nodes are asked for the slot table each sixth of
-// its lease, at most 5 s, and at once when a connection fails or a node says
-// MOVED. Of several answers the one of the latest configuration counts for each
-// slot; without the right to CLUSTER NODES, which tells that, what most say.
-// CLUSTER SLOTS is all that is needed. Holds follow their slot to its new master and are looked up there at
-// once: after a failover, what the replica had not got is told as lost.
+// A lock lives on the master that has the slot of its name. Each master has its
+// own connections, its own renewal and its own subscriber. So a master that
+// hangs or dies affects only its own locks, and their holders are told before
+// these locks end.
 //
-// # Slots on the move
+// # Which master has a slot
 //
-// While a slot moves, locks in it are taken, renewed and released as ever: what
-// has one key follows ASK, renewals of several keys are sent one by one. Taking
-// a lock needs its key and the token counter of its slot, and no script reaches
-// both while they are apart; then the lock is taken first and its token minted
-// next, by its holder alone, so tokens rise from holder to holder as always.
-// Held.Guard with keys that are apart gives lock.ErrUnknown until they are not.
+// While a client is in use, it asks some nodes for the slot table every sixth
+// of its lease, at most every 5 s. It asks at once when a connection fails or a
+// node answers MOVED. If the answers differ, the latest configuration counts
+// for each slot. CLUSTER NODES tells which one that is; without the right to it
+// the client uses what most nodes say. CLUSTER SLOTS is all that is needed.
 //
-// That holds for Mutex and FencedMutex. Of the other objects what is held is
-// renewed as well, readers of a RWMutex only while their two keys are together;
-// but to take, to release and to count needs several keys, some of them new, and
-// is not possible before the slot has arrived: who waits tries on until then,
-// TryLock says lock.ErrUnknown, and so does Unlock when its time is over. Move
-// such slots in less than a lease and less than lock.Config.UnlockTimeout.
+// Holds follow their slot to its new master, and the client checks them there
+// at once. After a failover, the holder of a lock that the replica did not have
+// is told that it is lost.
+//
+// # While a slot moves
+//
+// Locks of Mutex and FencedMutex are taken, renewed and released as always. A
+// request with one key follows ASK, and renewals are sent one by one. To take a
+// lock, a script needs its key and the token counter of its slot. While these
+// are on different nodes, the lock is taken first, and then its holder alone
+// mints its token. So tokens rise from holder to holder as always. Held.Guard
+// with keys on different nodes returns lock.ErrUnknown until they are together.
+//
+// Other objects have several keys. What is held is renewed as well; readers of
+// a RWMutex only while their two keys are together. But to take, release or
+// count is not possible before the slot has arrived. Waiters try again until
+// then. TryLock returns lock.ErrUnknown, and so does Unlock after
+// lock.Config.UnlockTimeout. Move such slots in less time than a lease and than
+// this timeout.
 //
 // # Names
 //
-// A name's hash tag, {tag}, says in which slot it is; names with the same tag
-// share a slot. A name with a brace that has no partner, or with the empty tag
-// {}, is refused: Redisson's derived names, the channel among them, would not
-// be in its slot. The token counter of a slot is wheellock_token:{n}, where n is
-// the smallest number whose decimal text is in that slot.
+// The hash tag of a name, {tag}, decides its slot; names with the same tag
+// share a slot. A name with only one of the two braces, or with the empty tag
+// {}, is refused, because Redisson's derived names, the channel among them,
+// would be in another slot. The token counter of a slot is wheellock_token:{n},
+// where n is the smallest number whose decimal text is in that slot.
 //
 // # What a failover does to locks
 //
-// Redis replicates asynchronously: what a master said yes to may be missing on
-// the replica that follows it, so after a failover another client can be given
-// a lock that is still held; the old holder is told as said above.
-// min-replicas-to-write 1 makes a master without replicas refuse new locks, and
-// fencing tokens (Held.Token), which go on rising over a failover, protect what
-// the lock guards.
+// Redis replicates asynchronously: the replica that becomes the master may not
+// have the latest changes. So after a failover another client can be given a
+// lock that is still held; the old holder is told as said above. With
+// min-replicas-to-write 1 a master without replicas refuses new locks. Fencing
+// tokens (Held.Token) go on rising over a failover and protect the resource
+// that the lock guards.
 //
 // # Goroutines and locks
 //
 // A Topology owns no goroutine and no connection. The Client runs Follow in a
-// goroutine of its own; a look at the slot table asks up to three nodes at once,
-// each in a goroutine that it awaits. All end with Client.Close. Topology.mu guards
-// the names of the nodes and is not held during I/O.
+// goroutine of its own. A look at the slot table asks up to three nodes, each
+// in a goroutine, and waits for them. All end with Client.Close. Topology.mu
+// guards the names of the nodes and is not held during I/O.
 //
 // # Cost
 //
-// A Cluster takes only keys of one slot in a script call, so a batch of renewals
-// is a pipeline of calls, in one round trip all the same. With 50,000 locks on
-// three masters a renewal cost 4.5 µs of CPU in the client and 10.4 µs in Redis,
+// A script call takes only keys of one slot, so a batch of renewals is a
+// pipeline of calls, still in one round trip. With 50,000 locks on three
+// masters a renewal cost 4.5 µs of CPU in the client and 10.4 µs in Redis,
 // against 2.6 µs and 5.1 µs on one server (Redis 7.0, 2 cores shared by all).
-// Locks that share a hash tag are renewed in one call. A client has two
+// Locks that share a hash tag are renewed in one call.
+//
+// A client has two
 // connections for commands, two for renewal and one for pub/sub to each master
 // whose locks it uses.
 //

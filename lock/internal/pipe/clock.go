@@ -6,9 +6,16 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Clock estimates the clock of the server at the other end of one connection, so that
-// a request can say until when it may be carried out there. It is a value: it does no
-// I/O and reads no clock. The zero Clock knows nothing.
+// Clock estimates the clock of the server at the other end of one connection,
+// so that a request can say until when it may be carried out there. It is a
+// value: it does no I/O and reads no clock. The zero Clock knows nothing.
+//
+// The server is asked for its time again once a minute, with the next write,
+// and every LATE also tells it. A limit is too early only if the server's clock
+// was set. If that seems to happen twice in a row, several servers answer at
+// one address: the requests of the connection have no limit from then on. After
+// a clock was set back, limits are too late by as much, until the server is
+// asked again.
 type Clock struct {
 	server   time.Time     // what the server said, without monotonic part
 	sent     time.Time     // when it was asked, by our clock
@@ -27,11 +34,11 @@ const (
 	drift = 2000
 )
 
-// Asking notes that the server is asked for the time now.
+// Asking notes that the server is asked for its time now.
 func (c *Clock) Asking(now time.Time) { c.asked = now }
 
-// Due reports whether the server is to be asked for the time again. One that was never
-// asked is not.
+// Due reports whether the server must be asked for its time again. It is false
+// if it was never asked.
 func (c *Clock) Due(now time.Time) bool {
 	every := askEvery
 	if !c.known {
