@@ -79,18 +79,15 @@
 // # Quiet points
 //
 // At a quiet point the processes give back what they share, rest, and say what
-// they count, until the parent has looked at the server (scene.quiet). A run is
-// checked while it goes on, because an hour has too much to remember:
-// history.go cuts the history of a key where nothing is under way.
+// they count, until the parent has looked at the server (scene.quiet).
 //
 // # On a busy machine
 //
 // Durations are compared with leases and generous parts of them (live.go). A
 // process that did not run for a while notices it (pulse) and counts as
-// stopped, as after SIGSTOP; what it saw late because of that is excused. Pings
-// without network faults watch the server in the same way. The clients under
-// test have a margin of a fifth of the lease, so that what is told in time is
-// also seen in time.
+// stopped, as after SIGSTOP; what it saw late because of that is excused. The
+// clients under test have a margin of a fifth of the lease, so that what is
+// told in time is also seen in time.
 //
 // # The checks find faults
 //
@@ -105,7 +102,5 @@
 //
 // # Goroutines
 //
-// A run has one goroutine per process, those of its proxy, and one each that
-// reads MONITOR, pings the server, watches the parent, and checks. All of them,
-// the processes and the servers end before Run returns.
+// All goroutines, processes and servers end before Run returns.
 package faults
