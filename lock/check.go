@@ -13,33 +13,37 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/servers"
 )
 
-// Check tries every command, right and setting that the client needs, on every master
-// that has its locks, and returns one error that lists all that is missing, each with
-// what to do; nil if nothing is. Call it when a program starts: it says at once what
-// would otherwise come up when a lock is first released, renewed or waited for.
+// Check tries every command, right and setting that the client needs, on every
+// master that has its locks. It returns one error that lists everything that is
+// missing, each with what to do, or nil. Call it when a program starts: it
+// reports at once what would otherwise show when a lock is first released,
+// renewed or waited for.
 //
-// It takes some 35 round trips to each server, one after the other, and asks all servers
-// at once, over connections of its own. Each round trip is bounded by Config.IOTimeout; a server that
-// does not answer two in a row is not asked further. It is not for a probe of health that
-// runs every few seconds: use Mutex.Inspect there, of any name, which is one round trip.
+// Check takes about 35 round trips to each server, one after the other. It asks
+// all servers at the same time, over connections of its own. Config.IOTimeout
+// limits each round trip. A server that does not answer two in a row is not
+// asked further. Check is too much for a health check that runs every few
+// seconds: use Mutex.IsLocked of any name there, which is one round trip.
 //
-// What it writes is one string per server, under Config.KeyPrefix, "wheellock_check:" and
-// a UUID. The script that writes it also removes it, so nothing remains if ctx ends, or
-// something else fails, in the middle. Only a user without the right to DEL leaves it,
-// for 10 s. A message is published on the channels that belong to that name, where nobody
-// listens but the Check. So Check may be called at any time, by many clients at once, and
+// Check writes one string per server, under Config.KeyPrefix,
+// "wheellock_check:" and a UUID. The script that writes the string also removes
+// it, so nothing remains if ctx ends or something else fails in the middle. It
+// remains, for 10 s, only if the user has no right to DEL. Check publishes a
+// message on the channels that belong to that name, where only the Check
+// listens. So it may be called at any time, by many clients at once, and
 // disturbs no lock.
 //
-// A problem is a right or a command that README.md lists as needed, a server that cannot
-// take locks (a replica, a full memory), that removes keys when its memory is full, that
-// is a node of a Cluster unknown to the client, or that is a proxy which spreads keys.
-// TIME and pub/sub count as needed, although locks work without them, only worse.
-// What is only advisable, and what could not be found out, is no error: Config.Logger
-// gets it at level info, once per call and server.
+// A problem is a right or a command that README.md lists as needed, or a server
+// that cannot take locks (a replica, a full memory), removes keys when its
+// memory is full, is a node of a Cluster unknown to the client, or is a proxy
+// that spreads keys. TIME and pub/sub count as needed, although locks also work
+// without them, only worse. What is only advisable, and what could not be found
+// out, is not an error: Config.Logger gets it at level info, once per call and
+// server.
 //
-// The error unwraps to what the servers, or their connections, said. It is ErrUnknown
-// if some server was not reached or did not answer, ErrClosed if the client is closed,
-// and the error of ctx, with its cause, if that ended first.
+// The error unwraps to what the servers, or their connections, said. It is
+// ErrUnknown if some server was not reached or did not answer, ErrClosed if the
+// client is closed, and the error of ctx, with its cause, if ctx ended first.
 func (c *Client) Check(ctx context.Context) error {
 	id := newUUID()
 	if !c.tables.begin(id, true) {
