@@ -175,8 +175,8 @@ func (s *Server) publishRefused(refusal string) {
 		return
 	}
 	if s.publishing.first(&s.publishing.refused) {
-		s.router.cfg.Logger.Warn("lock: PUBLISH is refused, so waiters are woken only by their polling: "+
-			"give the user the right to it and to the channels that README.md lists", "server", s.Address(), "error", refusal)
+		s.router.cfg.Logger.Warn("lock: PUBLISH is refused, so waiters learn of a release only by polling: "+
+			"give the user the right to PUBLISH and to the channels that README.md lists", "server", s.Address(), "error", refusal)
 	}
 }
 

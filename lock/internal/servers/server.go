@@ -177,7 +177,7 @@ func (s *Server) standFor(now topology.Server) {
 
 // warnReplaced warns that what one server had is another's now.
 func (r *Router) warnReplaced(old, heir string) {
-	r.cfg.Logger.Warn("lock: the server was replaced, by a failover, a restart or a move of its slots: what is held is looked up on the new one",
+	r.cfg.Logger.Warn("lock: the server was replaced, by a failover, a restart or a move of its slots; the client asks the new one which of its locks it has",
 		"old", old, "new", heir)
 }
 
