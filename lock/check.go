@@ -57,8 +57,10 @@ func (c *Client) Check(ctx context.Context) error {
 	e := &checkError{}
 	checks, err := c.checks(asking, c.key("wheellock_check:"+id))
 	if err != nil {
-		e.add("", diagnosis.Finding{Text: "no server is known that has the locks: see that the addresses are right and the servers run",
-			Errs: []error{&UnknownError{Op: "check", Name: id, Err: err}}})
+		e.add("", diagnosis.Finding{
+			Text: "no server is known that has the locks: see that the addresses are right and the servers run",
+			Errs: []error{&UnknownError{Op: "check", Name: id, Err: err}},
+		})
 	}
 	var wg sync.WaitGroup
 	for _, ck := range checks {
@@ -144,10 +146,10 @@ func (e *checkError) add(server string, p diagnosis.Finding) {
 func (e *checkError) Error() string {
 	var b strings.Builder
 	b.WriteString("lock: Check found ")
-	switch n := len(e.problems); {
-	case n == 0:
+	switch n := len(e.problems); n {
+	case 0:
 		b.WriteString("no problem")
-	case n == 1:
+	case 1:
 		b.WriteString("a problem")
 	default:
 		fmt.Fprintf(&b, "%d problems", n)

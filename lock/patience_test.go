@@ -34,10 +34,10 @@ func TestPatienceEndsAfterTheLimitAndNotWithItsCaller(t *testing.T) {
 		at, _ := ctx.Deadline()
 		child, stop := context.WithTimeout(ctx, time.Hour) // a child ends with it
 		defer stop()
-		time.Sleep(time.Until(at) - 1)
+		time.Sleep(time.Until(at) - time.Nanosecond)
 		synctest.Wait()
 		require.NoError(t, ctx.Err())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		<-ctx.Done()
 		require.Equal(t, context.DeadlineExceeded, ctx.Err())
 		<-child.Done()

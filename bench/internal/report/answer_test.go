@@ -43,8 +43,11 @@ func TestAnswerIsOneSentenceWithFiguresOfTheRun(t *testing.T) {
 		{"too few", []Row{few("afterfunc", 900), few("wheel", 300), few("afterfunc-batch", 500), few("wheel-batch", 400)}, "With 20 locks this run cannot tell what a wheel saves: a row has 60 renewals"},
 		{"too few of one", []Row{few("afterfunc", 900), soundRow("wheel", 20, 300, 1)}, "cannot tell"},
 		{"too few for a wheel and batches", []Row{few("afterfunc", 900), few("wheel-batch", 300), overloaded}, "; with 100000 locks afterfunc missed 46677 and lost 44398."},
-		{"too few one way", []Row{few("afterfunc", 900), few("wheel", 300), soundRow("afterfunc-batch", 20, 4, 1), soundRow("wheel-batch", 20, 1, 1)},
-			"With 20 locks, one timing wheel instead of one time.AfterFunc per lock takes 75 % less client CPU where renewals share round trips (1.00 us instead of 4.00 per renewal)."},
+		{
+			"too few one way",
+			[]Row{few("afterfunc", 900), few("wheel", 300), soundRow("afterfunc-batch", 20, 4, 1), soundRow("wheel-batch", 20, 1, 1)},
+			"With 20 locks, one timing wheel instead of one time.AfterFunc per lock takes 75 % less client CPU where renewals share round trips (1.00 us instead of 4.00 per renewal).",
+		},
 		{"nothing", nil, "no row was measured"},
 	} {
 		got := Answer(c.rows)

@@ -10,7 +10,7 @@ import (
 )
 
 // defaultGrace is that of -grace: nothing tells the command to end.
-const defaultGrace = 0
+const defaultGrace time.Duration = 0
 
 // ending are the signals that end the wait for the lock.
 var ending = []os.Signal{os.Interrupt, syscall.SIGTERM}

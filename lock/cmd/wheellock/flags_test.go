@@ -33,7 +33,7 @@ func TestDefaultsOfRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, o.wait, "one try")
 	require.Equal(t, lock.DefaultLease, o.lease)
-	require.Equal(t, time.Duration(defaultGrace), o.grace)
+	require.Equal(t, defaultGrace, o.grace)
 	require.Equal(t, servers{redis: standardRedis}, o.servers)
 	for _, arg := range []string{"forever", "-1", "-1s"} {
 		o, err = p.parseRun([]string{"n", "-wait", arg, "--", "c"})
@@ -78,8 +78,12 @@ func TestAddressesOfSeveralServers(t *testing.T) {
 
 func TestAddressesWithoutASchemeAreURLsToo(t *testing.T) {
 	for _, s := range []servers{
-		{redis: "localhost"}, {redis: "127.0.0.1:6379"}, {redis: "/run/redis.sock"}, {redis: "redis://h/2"},
-		{cluster: "a,b"}, {sentinel: "a,b/m?db=2&sentinel_password=x&sentinel_user=y"},
+		{redis: "localhost"},
+		{redis: "127.0.0.1:6379"},
+		{redis: "/run/redis.sock"},
+		{redis: "redis://h/2"},
+		{cluster: "a,b"},
+		{sentinel: "a,b/m?db=2&sentinel_password=x&sentinel_user=y"},
 	} {
 		c, err := s.open(lock.Config{})
 		require.NoError(t, err)

@@ -41,11 +41,16 @@ type Key struct {
 // Keys are those that belong to the lock of that name; counter is the one of its tokens.
 func Keys(name, counter string) []Key {
 	return []Key{
-		{Core, counter}, {Core, keys.Polls(name)},
+		{Core, counter},
+		{Core, keys.Polls(name)},
 		{Family, keys.FencedCounter(name)},
-		{Family, keys.FairQueue(name)}, {Family, keys.FairScores(name)}, {Family, keys.FairSigns(name)},
-		{Family, keys.RWWriters(name)}, {Family, keys.RWReader(name, "check:1")},
-		{Family, keys.PermitsTaken(name)}, {Family, keys.Result(name, "check", 1)},
+		{Family, keys.FairQueue(name)},
+		{Family, keys.FairScores(name)},
+		{Family, keys.FairSigns(name)},
+		{Family, keys.RWWriters(name)},
+		{Family, keys.RWReader(name, "check:1")},
+		{Family, keys.PermitsTaken(name)},
+		{Family, keys.Result(name, "check", 1)},
 	}
 }
 
@@ -53,7 +58,9 @@ func Keys(name, counter string) []Key {
 func Channels(name string, sharded bool) []Key {
 	return []Key{
 		{Core, keys.Channel(name)},
-		{Family, keys.RWChannel(name)}, {Family, keys.SemaphoreChannel(name)}, {Family, keys.LatchChannel(name, sharded)},
+		{Family, keys.RWChannel(name)},
+		{Family, keys.SemaphoreChannel(name)},
+		{Family, keys.LatchChannel(name, sharded)},
 	}
 }
 

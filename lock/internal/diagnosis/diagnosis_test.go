@@ -145,8 +145,10 @@ func TestWhatAnswersMean(t *testing.T) {
 		"the same, Redis 6":           {but: map[string]any{"hset": unknown6}, want: []string{"does not know hset: "}},
 		"no PUBLISH at all":           {but: map[string]any{"publish": unknown7}, want: []string{"does not know publish: "}},
 		"no DEL":                      {but: map[string]any{"del": inScript7}, want: []string{"may not run del: "}},
-		"a full memory": {but: map[string]any{"set": redis.Error("OOM command not allowed when used memory > 'maxmemory'. script: 6d2b, on @user_script:9.")},
-			want: []string{"its memory is full"}},
+		"a full memory": {
+			but:  map[string]any{"set": redis.Error("OOM command not allowed when used memory > 'maxmemory'. script: 6d2b, on @user_script:9.")},
+			want: []string{"its memory is full"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r diagnosis.Report
@@ -236,8 +238,10 @@ func TestWhatKeepsAllFromBeingTriedIsSaidOnce(t *testing.T) {
 			require.Len(t, problems, 1)
 		}
 	}
-	for _, text := range []redis.Error{"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.", "NOAUTH Authentication required.",
-		"CLUSTERDOWN Hash slot not served", "MASTERDOWN Link with MASTER is down", "DENIED Redis is running in protected mode"} {
+	for _, text := range []redis.Error{
+		"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.", "NOAUTH Authentication required.",
+		"CLUSTERDOWN Hash slot not served", "MASTERDOWN Link with MASTER is down", "DENIED Redis is running in protected mode",
+	} {
 		var r diagnosis.Report
 		require.True(t, r.State(text))
 		require.True(t, r.State(text))

@@ -39,7 +39,7 @@ func (s *Subscriber) retuneLocked(now Hearing) {
 
 // wantsLocked reports whether channels are to be heard in that way, and can be.
 func (s *Subscriber) wantsLocked(way int) bool {
-	return s.hearing.wants(way) && !(way == sharded && s.deaf)
+	return s.hearing.wants(way) && (way != sharded || !s.deaf)
 }
 
 // lacksLocked reports whether t is not subscribed in a way in which it is to be heard.

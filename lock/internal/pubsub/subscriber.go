@@ -390,7 +390,7 @@ func (s *Subscriber) take() (orders [4]order) {
 			case listened && !w.asked && s.wantsLocked(i):
 				w.asked = true
 				orders[i].channels = append(orders[i].channels, name)
-			case w.asked && !(listened && s.hearing.wants(i)):
+			case w.asked && (!listened || !s.hearing.wants(i)):
 				*w = way{}
 				orders[2+i].channels = append(orders[2+i].channels, name)
 			}
