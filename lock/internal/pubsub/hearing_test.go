@@ -40,6 +40,8 @@ type shardServer struct {
 	refuses atomic.Bool  // SSUBSCRIBE
 	asked   atomic.Int32 // for SSUBSCRIBE
 	plain   atomic.Int32 // for SUBSCRIBE
+
+	late atomic.Pointer[chan struct{}] // until its end no answer to SSUBSCRIBE comes
 }
 
 func (c shards) Send(command string, args ...any) error {
@@ -70,6 +72,9 @@ func (c shards) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 				kind = []byte("unsubscribe")
 			}
 			push[0], push[1] = append([]byte("s"), kind...), []byte(channel)
+			if late := c.srv.late.Load(); late != nil && string(kind) == "subscribe" {
+				<-*late
+			}
 		}
 	}
 	return reply, err
@@ -189,6 +194,30 @@ func TestAListenerThatSleepsIsTunedAnew(t *testing.T) {
 			l.Leave()
 		})
 	}
+}
+
+// TestAWayThatIsGivenUpIsNotWaitedFor: what was asked of it and not answered yet does
+// not matter any more.
+func TestAWayThatIsGivenUpIsNotWaitedFor(t *testing.T) {
+	sharding(t, never, func(t *testing.T, srv *shardServer, sub *pubsub.Subscriber) {
+		late := make(chan struct{})
+		srv.late.Store(&late)
+		srv.hear(both)
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.False(t, woken(&l), "it is not heard in both ways yet")
+		srv.hear(plain)
+		sub.Retune()
+		require.True(t, woken(&l))
+		confirmed := l.News().Confirmed
+		close(late)
+		time.Sleep(time.Minute)
+		require.False(t, woken(&l))
+		require.Equal(t, confirmed, l.News().Confirmed)
+		require.False(t, l.News().Upto.IsZero())
+		require.Equal(t, pubsub.Hearing{Plain: true}, srv.published(&l, "a"))
+		l.Leave()
+	})
 }
 
 // TestWhoMayNotUseShardsHearsTheOthers, over the same connection, and is told of it.

@@ -398,7 +398,9 @@ func (s *Subscriber) take() (orders [4]order) {
 		if !listened {
 			t.confirmed = false
 			delete(s.topics, t.channel)
+			continue
 		}
+		s.confirmLocked(t) // it may have lacked only what was given up
 	}
 	for _, name := range s.left {
 		if s.topics[name] == nil {
