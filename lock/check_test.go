@@ -342,7 +342,7 @@ func TestCheckLeavesNothingWhateverEndsIt(t *testing.T) {
 				require.ErrorContains(t, err, "before it ended: context canceled; the program ends")
 			}
 			require.Empty(t, fixture.Keys(t, s, "*"))
-			if ends && n.Load() < at {
+			if ends && err == nil { // one that a slow machine has cut short says nothing
 				requests = n.Load()
 			}
 			cancel(nil)

@@ -191,7 +191,7 @@ func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
 func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
 	ctx := bounded.Context(t)
 	a, b := t.Name()+"a", t.Name()+"b"
 	outer := fixture.Hold(t, c.Mutex(a).Lock)
@@ -200,8 +200,9 @@ func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
 	fixture.Do(t, s, "DEL", b)
 	bounded.Receive(t, held.Done())
 	renewed := c.Stats().Renewal.Renewed
-	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > renewed+3 }, time.Minute, time.Millisecond)
-	require.True(t, outer.Valid(), "it is renewed for its own sake")
+	require.Eventually(t, func() bool { return !outer.Valid() || c.Stats().Renewal.Renewed > renewed+1 }, time.Minute, time.Millisecond)
+	require.NoError(t, outer.Err(), "it is renewed for its own sake")
+	require.True(t, outer.Valid())
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 	require.True(t, outer.Valid())
 	require.NoError(t, outer.Unlock(ctx))
