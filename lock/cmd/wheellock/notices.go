@@ -11,10 +11,13 @@ import (
 // notices are what the client logs, one line each. What comes before open waits for
 // it, because a command that is not run says why by itself.
 type notices struct {
-	say func(format string, args ...any) // immutable
+	// immutable
+	say   func(format string, args ...any)
+	terse bool // no line before the first warning: only the end of what went wrong is told
 
 	mu     sync.Mutex // guards what follows
 	opened bool
+	warned bool
 	kept   []string
 }
 
@@ -38,11 +41,17 @@ func (n *notices) Enabled(_ context.Context, level slog.Level) bool { return lev
 func (n *notices) Handle(_ context.Context, r slog.Record) error {
 	line := strings.TrimPrefix(r.Message, "lock: ")
 	r.Attrs(func(a slog.Attr) bool {
-		line += fmt.Sprintf(", %s: %v", a.Key, a.Value)
+		if text := a.Value.String(); text != "" {
+			line += fmt.Sprintf(", %s: %s", a.Key, text)
+		}
 		return true
 	})
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.warned = n.warned || r.Level >= slog.LevelWarn
+	if n.terse && !n.warned {
+		return nil
+	}
 	if n.opened {
 		n.say("%s", line)
 	} else {

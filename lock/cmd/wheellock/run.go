@@ -30,7 +30,7 @@ func (p *program) run(args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	log := &notices{say: p.say}
+	log := &notices{say: p.say, terse: true}
 	client, err := o.servers.open(lock.Config{Lease: o.lease, Logger: log.logger()})
 	if err != nil {
 		return 0, err
