@@ -9,21 +9,22 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// Outcome says how a call ended that takes a lock or permits: Lock, LockFor, TryLock
-// and TryLockFor of a Mutex of any kind, and their like of a PermitSemaphore. The
-// members of a MultiLock and of a RedLock are taken by such calls too.
+// Outcome says how a call that takes a lock or permits ended. These calls are Lock,
+// LockFor, TryLock and TryLockFor of every kind of Mutex, and the corresponding
+// methods of a PermitSemaphore. A MultiLock and a RedLock make one such call for each
+// attempt to take a member.
 type Outcome uint8
 
 const (
-	// OutcomeAcquired: the call has the lock.
+	// OutcomeAcquired: the call acquired the lock.
 	OutcomeAcquired Outcome = iota + 1
-	// OutcomeReentered: its owner had the lock already.
+	// OutcomeReentered: the owner already held the lock.
 	OutcomeReentered
-	// OutcomeRefused: somebody else has the lock, and the call does not wait.
+	// OutcomeRefused: another owner has the lock, and the call does not wait.
 	OutcomeRefused
-	// OutcomeEnded: its context ended before it had the lock.
+	// OutcomeEnded: the context ended before the call had the lock.
 	OutcomeEnded
-	// OutcomeUnknown: the call returned ErrUnknown, whether its context had ended or not.
+	// OutcomeUnknown: the call returned ErrUnknown, even if its context had ended.
 	OutcomeUnknown
 	// OutcomeClosed: the client is closed.
 	OutcomeClosed

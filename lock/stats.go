@@ -8,47 +8,49 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Stats is a snapshot of a Client. Its counters count from the client's start.
+// Stats is a snapshot of a Client. The counters begin at 0 with the client.
 type Stats struct {
 	Held    int           // locks held now
 	Waiting int           // calls of Lock and LockFor that wait in a queue
-	Renewal renewal.Stats // its Leases are those of Held
-	Clocks  []ServerClock // of the servers that told their time
+	Renewal renewal.Stats // of the watchdog; its Leases are the locks of Held
+	Clocks  []ServerClock // one for each server that has told its time
 	PubSub  PubSub        // how releases are published
 
-	// Calls are the calls that take a lock or permits, by how they ended.
+	// Calls counts the calls that take a lock or permits, by how they ended.
 	Calls map[Outcome]uint64
-	// Waited is how long those took that acquired: a round trip at least.
+	// Waited is how long the calls took that acquired: at least a round trip.
 	Waited renewal.Distribution
-	// HeldSeconds is how long all holds together have been held, those of now up to now.
-	// So its growth in a second is how many were held, and divided by the growth of
-	// Released and Lost it is how long one was. It is no Duration, because a million
-	// locks would exceed that after two hours.
+	// HeldSeconds is the sum of the times for which all holds have been held. A
+	// hold that has not ended counts up to now. The growth of HeldSeconds per
+	// second is the mean number of locks held. Its growth divided by the growth of
+	// Released and Lost is the mean time of a hold. It is not a time.Duration,
+	// because a million locks would exceed the range of one within three hours.
 	HeldSeconds float64
 	Released    uint64            // holds that ended by an Unlock that Redis answered
-	Lost        map[Reason]uint64 // holds that were lost, whoever found it
+	Lost        map[Reason]uint64 // holds that were lost, by reason
 
 	Tries      uint64 // acquire scripts sent
-	Unanswered uint64 // scripts of calls to which no answer came in time: each try counts, also if the next one was answered
+	Unanswered uint64 // scripts of calls to which no answer came in time; each try counts, even if the next one was answered
 	Unreleased uint64 // calls of Unlock that returned ErrUnknown
 }
 
 // PubSub counts the servers by how releases are published there, see topology.PubSub.
-// Where that is chosen by itself, a server is counted once the client has used it.
+// With PubSubAuto a server is counted from when the client first uses it.
 type PubSub struct {
 	Plain   int // with PUBLISH
 	Sharded int // with SPUBLISH
 }
 
-// ServerClock says what a client knows of a server's clock, by which requests expire.
+// ServerClock is what a client knows about the clock of a server. The server refuses
+// late requests by this clock.
 type ServerClock struct {
-	Server string        // its address, as far as it is known
-	Ahead  time.Duration // of this process' clock; negative if it is behind
-	Within time.Duration // how exactly that is known
+	Server string        // its address; empty if not known
+	Ahead  time.Duration // how far it is ahead of this process's clock; negative if it is behind
+	Within time.Duration // the largest error of Ahead
 }
 
-// Since returns the counters of the time between two snapshots; Held, Waiting, Clocks, PubSub
-// and what Renewal says of now are those of s.
+// Since returns what the counters counted between an earlier snapshot and s. Held,
+// Waiting, Clocks, PubSub and the current values in Renewal are those of s.
 func (s Stats) Since(earlier Stats) Stats {
 	s.Renewal = s.Renewal.Since(earlier.Renewal)
 	s.Calls, s.Lost = less(s.Calls, earlier.Calls), less(s.Lost, earlier.Lost)
@@ -81,7 +83,7 @@ type counters struct {
 	unreleased atomic.Uint64
 }
 
-// Stats returns a snapshot of what the client holds, has counted, and of its watchdog.
+// Stats returns a snapshot of the client's locks, its counters and its watchdog.
 func (c *Client) Stats() Stats {
 	c.lost.drain() // whoever was told of a loss does not find it among the held
 	t := c.tables.counts()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Recorder makes a Distribution of durations that many goroutines record. Record takes
-// no lock and allocates nothing. All methods are safe for concurrent use. The zero
-// Recorder is empty and ready; it takes 4 KiB and must not be copied.
+// Recorder collects durations and summarises them as a Distribution. All methods are
+// safe for concurrent use. Record takes no lock and allocates nothing. The zero Recorder
+// is empty and ready for use. A Recorder takes 4 KiB and must not be copied.
 type Recorder struct {
 	_ noCopy
 
@@ -17,7 +17,7 @@ type Recorder struct {
 	max    atomic.Int64
 }
 
-// Record adds one duration; a negative one counts as 0.
+// Record adds one duration. A negative duration counts as 0.
 func (r *Recorder) Record(d time.Duration) {
 	d = max(d, 0)
 	for {
@@ -30,8 +30,8 @@ func (r *Recorder) Record(d time.Duration) {
 	r.counts[bucketOf(uint64(d/time.Microsecond))].Add(1)
 }
 
-// Distribution returns what was recorded until now. Of a Record that runs meanwhile
-// it may have the sum and not yet the count.
+// Distribution returns a summary of what was recorded until now. If a Record runs at
+// the same time, its duration may be in the sum and not yet in the count.
 func (r *Recorder) Distribution() Distribution {
 	h := &histogram{}
 	for i := range r.counts {

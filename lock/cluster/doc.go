@@ -28,13 +28,13 @@
 // Locks of Mutex and FencedMutex are taken, renewed and released as always. A
 // request with one key follows ASK, and renewals are sent one by one. To take a
 // lock, a script needs its key and the token counter of its slot. While these
-// are on different nodes, the lock is taken first, and then its holder alone
-// mints its token. So tokens rise from holder to holder as always. Held.Guard
+// are on different nodes, the lock is taken first, and then its holder mints
+// its token. So tokens still rise from holder to holder. Held.Guard
 // with keys on different nodes returns lock.ErrUnknown until they are together.
 //
-// Other objects have several keys. What is held is renewed as well; readers of
-// a RWMutex only while their two keys are together. But to take, release or
-// count is not possible before the slot has arrived. Waiters try again until
+// Other objects have several keys. Their holds are renewed too; readers of a
+// RWMutex only while their two keys are together. They cannot be taken,
+// released or counted before the slot has arrived. Waiters try again until
 // then. TryLock returns lock.ErrUnknown, and so does Unlock after
 // lock.Config.UnlockTimeout. Move such slots in less time than a lease and than
 // this timeout.
@@ -51,16 +51,15 @@
 //
 // Redis replicates asynchronously: the replica that becomes the master may not
 // have the latest changes. So after a failover another client can be given a
-// lock that is still held; the old holder is told as said above. With
+// lock that is still held; the old holder is told. With
 // min-replicas-to-write 1 a master without replicas refuses new locks. Fencing
-// tokens (Held.Token) go on rising over a failover and protect the resource
-// that the lock guards.
+// tokens (Held.Token) still rise after a failover and protect the resource.
 //
 // # Goroutines and locks
 //
-// A Topology owns no goroutine and no connection. The Client runs Follow in a
-// goroutine of its own. A look at the slot table asks up to three nodes, each
-// in a goroutine, and waits for them. All end with Client.Close. Topology.mu
+// A Topology owns no goroutine and no connection. A Client runs Follow in a
+// goroutine. To read the slot table it asks up to three nodes at once, each in a
+// goroutine, and waits for them. All end with Client.Close. Topology.mu
 // guards the names of the nodes and is not held during I/O.
 //
 // # Cost
@@ -71,38 +70,35 @@
 // against 2.6 µs and 5.1 µs on one server (Redis 7.0, 2 cores shared by all).
 // Locks that share a hash tag are renewed in one call.
 //
-// A client has two
-// connections for commands, two for renewal and one for pub/sub to each master
-// whose locks it uses.
+// A client has two connections for commands, two for renewal and one for pub/sub
+// to each master whose locks it uses.
 //
 // # Pub/sub
 //
-// A release is published with SPUBLISH on a master of version 7 or newer, of Redis or
-// Valkey, and with PUBLISH on others. Redisson 3.22 and newer use SPUBLISH on a
-// Cluster of version 7, and hear nothing else. Options.PubSub sets one way for all
+// A release is published with SPUBLISH on a master of version 7 or newer, of
+// Redis or Valkey, and with PUBLISH on others. Redisson 3.22 and newer use only
+// SPUBLISH on a Cluster of version 7. Options.PubSub sets one way for all
 // masters.
 //
-// Each master has a choice of its own, because a message matters on the master that
-// has the lock. So one that cannot be reached keeps no other from being used, and in
-// a Cluster of several versions all clients agree. A new connection for commands asks
-// for the version (INFO) and whether this user may use SPUBLISH: it sends an empty
-// message to a channel of which nobody hears. The command is chosen when a script is
-// written to the connection, so a master that was upgraded is used as what it is now.
+// The choice is made per master. So a master that cannot be reached does not
+// affect the others, and in a Cluster of several versions all clients agree. A
+// new connection for commands asks for the version (INFO) and tests the right to
+// SPUBLISH with an empty message to a channel without subscribers.
+// The command is chosen when a script is written, so an upgrade takes effect at once.
 //
-// For 2 x lock.Config.MaxPoll after a change, and after the first connection, waiters
-// hear both ways and look each MaxPoll, because other clients may learn of the change
-// later. A waiter that sleeps when its slot moves listens at the new master as soon
-// as the client knows of it. The choice is logged when it changes, and is in
-// lock.Stats.PubSub.
+// After the first connection and after a change, waiters listen in both ways and
+// poll every MaxPoll, for 2 x lock.Config.MaxPoll, because other clients may
+// learn of the change later. If a slot moves, its waiters listen at the new master
+// as soon as it is known. A change is logged; lock.Stats.PubSub shows the choice.
 //
-// Where a master does not tell its version, or does not let this user use SPUBLISH,
-// PUBLISH is used, with a warning, and both ways are heard for good. Clients that have
-// those rights do not hear such a client, so give all the same rights, or set
-// Options.PubSub for all. Clients that do not agree wake each other only by polling:
-// at the end of the lease that the waiter has seen, and after up to 6 x MaxPoll.
+// If a master does not tell its version, or does not let this user use SPUBLISH,
+// the client uses PUBLISH, listens in both ways and logs a warning. Clients that
+// have those rights do not hear it, so give all clients the same rights or set
+// Options.PubSub. Clients that do not agree wake each other only by polling: at the end of the lease that the waiter has seen, and after up
+// to 6 x MaxPoll.
 //
-// The channel of a CountDownLatch is redisson_countdownlatch__channel__{name}. If the
-// name has a hash tag and channels are sharded, it is
-// redisson_countdownlatch__channel__:name, because the channel must be in the slot of
-// the latch. Redisson does the same.
+// The channel of a CountDownLatch is redisson_countdownlatch__channel__{name}. If
+// the name has a hash tag and channels are sharded, it is
+// redisson_countdownlatch__channel__:name, so that it is in the slot of the latch.
+// Redisson does the same.
 package cluster

@@ -18,17 +18,17 @@ import (
 // function does not heed its context.
 const dialsOut = 2
 
-// Options are what a redisc.Cluster does not say.
+// Options are settings that a redisc.Cluster does not have. The zero Options work.
 type Options struct {
-	// PubSub says how releases are published. By default that is chosen by the
-	// version of each master, see topology.PubSubAuto.
+	// PubSub says how releases are published. The default, topology.PubSubAuto,
+	// chooses by the version of each master.
 	PubSub topology.PubSub
 }
 
-// Topology is a Cluster and what lock.NewTopology takes. It has no goroutine and no
-// connection of its own, so there is nothing to close but the redisc.Cluster,
-// by who made it. All methods are safe for concurrent use, and several Clients
-// may share it.
+// Topology is a Redis Cluster, to be given to lock.NewTopology. It has no goroutine
+// and no connection of its own, so it needs no Close. The program that made the
+// redisc.Cluster closes that. All methods are safe for concurrent use, and several
+// Clients may share a Topology.
 type Topology struct {
 	cluster *redisc.Cluster // immutable
 	options Options         // immutable
@@ -40,7 +40,7 @@ type Topology struct {
 
 var _ topology.Topology = (*Topology)(nil)
 
-// ErrNoTable is returned when no node has told which node has which slots.
+// ErrNoTable is returned when no node answers which node has which slots.
 var ErrNoTable = errors.New("cluster: no node has told its slot table")
 
 // New returns a Topology of the nodes of c, or all faults of its arguments. It

@@ -9,9 +9,9 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// Count exports what c counts whenever metrics are read, until Unregister of what it
-// returns. It keeps c from the garbage collector until then. c may be closed meanwhile. An
-// error is one of the MeterProvider.
+// Count exports the counters of c each time that metrics are read, until Unregister of the
+// returned Registration is called. Until then it keeps c in memory, even if c is closed. An
+// error comes from the MeterProvider.
 func Count(c *lock.Client, cfg Config) (metric.Registration, error) {
 	m := meter{Meter: cfg.withDefaults().MeterProvider.Meter(scope)}
 	var (

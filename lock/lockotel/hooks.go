@@ -16,8 +16,8 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Hooks returns the Hooks that make the spans and the histograms. They may be those of
-// several clients. An error is one of the MeterProvider.
+// Hooks returns the lock.Hooks that make the spans and the histograms. Several clients may
+// share them. An error comes from the MeterProvider.
 func Hooks(cfg Config) (lock.Hooks, error) {
 	cfg = cfg.withDefaults()
 	m := meter{Meter: cfg.MeterProvider.Meter(scope)}

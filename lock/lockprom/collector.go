@@ -18,8 +18,8 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// New returns the Collector of c. It may be used before c is closed and after that; a
-// registry keeps c from the garbage collector until the Collector is unregistered.
+// New returns the Collector of c. It may still be used after c is closed. While the
+// Collector is registered, the registry keeps c in memory.
 func New(c *lock.Client) *Collector { return &Collector{client: c} }
 
 // Describe implements prometheus.Collector.
@@ -34,7 +34,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	to <- lateness
 }
 
-// Collect implements prometheus.Collector. All of it is of one snapshot.
+// Collect implements prometheus.Collector. All its values come from one snapshot.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	st := c.client.Stats()
 	for _, v := range values {

@@ -1,16 +1,17 @@
-// Package script holds the Lua scripts of package lock as text. They are what a
-// client sends by EVALSHA; look here to review them, to load them ahead of time
+// Package script holds the Lua scripts of package lock as text. A client sends
+// them by EVALSHA. Use this package to review them, to load them ahead of time
 // or to write an ACL rule. A changed script has a new SHA, and CHANGELOG.md says
 // whether clients with the old and the new one may share a Redis.
 //
-// A script that takes or changes something refuses to do so after a time that the call
-// names (expire.lua, which stands before its text), so that a request which comes late
-// does no harm. What only reads or releases has no such limit.
+// A script that takes or changes something has a time limit, which the call names. After
+// that time the script refuses, so that a late request does no harm. The check is in
+// expire.lua, which precedes the text of such a script. A script that only reads or
+// releases has no limit.
 //
-// Every script may arrive twice, late or out of order and touches only the hold
-// whose field it names. Data keys stand in KEYS and share a slot; channels are
-// arguments; expiry is always relative; all commands exist since Redis 4, and the one
-// newer option is done without where it is not known.
+// Every script may arrive twice, late or out of order. It changes only the hold whose
+// field it names. Data keys stand in KEYS and share a slot. Channels are arguments.
+// Expiry is always relative. All commands exist since Redis 4. One option is newer, and
+// the scripts work without it.
 package script
 
 import _ "embed"
@@ -43,12 +44,12 @@ func (s *Script) Expires() bool { return s.expires }
 // Name is the file's name without ".lua".
 func (s *Script) Name() string { return s.name }
 
-// Text is the script as it is sent.
+// Text is the source of the script as it is sent.
 func (s *Script) Text() string { return s.text }
 
-// SHA is the lower-case hexadecimal SHA-1 of Text, as EVALSHA wants it. It is
-// written down instead of computed, because SHA-1 is not to be had in a FIPS
-// process; a test compares it with the text.
+// SHA is the lower-case hexadecimal SHA-1 of Text, as EVALSHA needs it. It is a
+// constant, because a FIPS process cannot compute SHA-1. A test compares it with
+// the text.
 func (s *Script) SHA() string { return s.sha }
 
 //go:embed acquire.lua

@@ -45,19 +45,19 @@ type Traits struct {
 	PubSub PubSub
 }
 
-// PubSub says how releases are published in a Redis Cluster, and so what waiters hear.
-// All clients that share locks, those of Redisson too, have to agree: those that do not
-// wake each other only by polling.
+// PubSub says how releases are published in a Redis Cluster. Waiters listen in the
+// same way. All clients that share locks must use the same way, Redisson included.
+// Clients that differ find each other's releases only by polling.
 type PubSub uint8
 
 const (
 	// PubSubAuto is PubSubSharded on every server of version 7 or newer, of Redis or
-	// Valkey, and PubSubPlain on others. Redisson 3.22 and newer do the same.
+	// Valkey, and PubSubPlain on all others. Redisson 3.22 and newer do the same.
 	PubSubAuto PubSub = iota
-	// PubSubPlain publishes with PUBLISH, which every node passes on to all others.
+	// PubSubPlain publishes with PUBLISH. Every node forwards the message to all others.
 	PubSubPlain
-	// PubSubSharded publishes with SPUBLISH, which stays on the server that has the
-	// lock, and its replicas.
+	// PubSubSharded publishes with SPUBLISH. The message stays on the server that has
+	// the lock and on its replicas.
 	PubSubSharded
 )
 

@@ -42,11 +42,10 @@
 //     the key is known to take ([Router.Publisher], [Choice]). Its Subscriber
 //     listens for that way and, for Config.Overlap after a change, for both.
 //   - The log has one warning while a server cannot be reached, one for each
-//     server that is replaced or has given all its slots away, and one per
-//     server that refuses to publish, that evicts keys, or that does not answer
-//     when it is asked whether it does, for its time or for its version. It says
-//     how releases are published each time that this changes for the servers
-//     that have slots.
+//     server that is replaced or has lost all its slots, and one per server that
+//     refuses to publish, that evicts keys, or that does not answer a question
+//     about eviction, its time or its version. A change of how releases are
+//     published is logged too.
 //
 // # States of a server
 //
