@@ -22,15 +22,15 @@ func TestRunHoldsEveryLock(t *testing.T) {
 	if testing.Short() {
 		drivers = []string{"library", "sweep"}
 	}
-	r := runBench(context.Background(), t, "-redis", srv.URL(), "-locks", "300",
+	r := runBench(context.Background(), t, "-redis", srv.URL(), "-locks", "600",
 		"-drivers", strings.Join(drivers, ","), "-lease", "2400ms", "-duration", "2400ms")
 	require.Equal(t, exitOK, r.code)
 	require.Len(t, r.report.Rows, len(drivers))
 	for i, row := range r.report.Rows {
 		require.Equal(t, drivers[i], row.Driver)
-		require.Equal(t, 300, row.Locks)
+		require.Equal(t, 600, row.Locks)
 		require.True(t, row.Sound(), "%v", row)
-		require.GreaterOrEqual(t, row.Renewals.Value, 2.0*300)
+		require.GreaterOrEqual(t, row.Renewals.Value, 2.0*600)
 		require.Positive(t, row.Heap.Value)
 		require.Positive(t, row.Goroutines.Value)
 		require.True(t, row.LateP50.Known)
@@ -41,7 +41,7 @@ func TestRunHoldsEveryLock(t *testing.T) {
 	require.Contains(t, r.stdout, "control lock: gone")
 	require.Contains(t, r.stdout, "library against sweep")
 	if !testing.Short() {
-		require.Regexp(t, `^With 300 locks, one timing wheel instead of one time.AfterFunc per lock takes `, r.stdout, "the first sentence is the answer")
+		require.Regexp(t, `^With 600 locks, one timing wheel instead of one time.AfterFunc per lock takes `, r.stdout, "the first sentence is the answer")
 	}
 	if srv.Kind() != redistest.External {
 		require.Empty(t, fixture.LockKeys(t, srv))
