@@ -39,7 +39,6 @@ type Hooks struct {
 	// after Acquired, on the goroutine of the Lock. Lost may be called before
 	// the holder has stored its Held; Held.Valid then says that it is lost.
 	// When Close gives up, Lost is called for the locks that are still held.
-	//
 	// Lost must not block for long, because the next losses wait until it
 	// returns, and so does Close. It must not call Close of its own client: Close
 	// waits for the hook, so neither would return.

@@ -44,7 +44,7 @@ type PubSub struct {
 // ServerClock is what a client knows about the clock of a server. The server refuses
 // late requests by this clock.
 type ServerClock struct {
-	Server string        // its address; empty if not known
+	Server string        // its address, or a text that says it is not known
 	Ahead  time.Duration // how far it is ahead of this process's clock; negative if it is behind
 	Within time.Duration // the largest error of Ahead
 }
