@@ -104,7 +104,7 @@ var (
 	PermitExtend   = expiring("permit_extend", permitExtendText, "413a883b89b5c6e4a7f3f56a23357c2d7e801355")
 	PermitSet      = expiring("permit_set", permitSetText, "65d4632128d3fef8d782295e834e3c1a109ad503")
 	PermitInspect  = &Script{"permit_inspect", permitInspectText, "719ea38b785ebdfa7187ab8c3372f75a8d87be9a", false}
-	FairTake       = minting("fair_take", fairTakeText, "54a51a041f19fa02b9766f6e23f1fb747243656f")
+	FairTake       = minting("fair_take", fairTakeText, "fca87fd95621180d4e24f84ed5ab13c0d5aa7959")
 	FairRelease    = &Script{"fair_release", fairReleaseText, "7b143e2e8ba376dfca7e689583d02bd8359ebd32", false}
 	FairForce      = &Script{"fair_force", fairForceText, "2656ff7a49c7fe44e04d2c37f7c6ab8d3a659519", false}
 )

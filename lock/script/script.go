@@ -87,16 +87,16 @@ var checkText string
 
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
-	Acquire = minting("acquire", acquireText, "c079c04ed6f59053da1e1b81c1a1076e33e5ddeb")
+	Acquire = minting("acquire", acquireText, "8bb6d04084c47f494268d73dee450db6b7acba5e")
 	Reenter = expiring("reenter", reenterText, "4acc00306e121ee48764672de4773ad5e62d7393")
 	Release = &Script{"release", releaseText, "4e95e5f00349e31928aebab762328be9a8022974", false}
-	Handoff = minting("handoff", handoffText, "e6a01273766a077132ae4b9655187d8233d610e4")
+	Handoff = minting("handoff", handoffText, "67c5bd92dfe9472a02b758ea4ebbdc1b36056790")
 	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba", false}
 	Guard   = expiring("guard", guardText, "cd0a71f93b05a9bcdae67415d856baec8f2ac7e9")
 	Inspect = &Script{"inspect", inspectText, "2886b82180fba8066dab35a8bcc021aa28560d52", false}
 	Renew   = expiring("renew", renewText, "c9177b7ad8a5b6ddff0c6a0fdc01c643df85898f")
 	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e", false}
-	Token   = minting("token", tokenText, "30330c814ed7aaf997e014a8a23a58f2ecc91490")
+	Token   = minting("token", tokenText, "bd063f50efd23bde931e46eea7f4cef2e43e3b68")
 	Check   = &Script{"check", checkText, "bd0e22dc9f05b0e9d51b3dbdcb336af59a7d1c09", false}
 )
 

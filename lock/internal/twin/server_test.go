@@ -461,7 +461,7 @@ func (x *exec) isFar(token int64, floor float64) bool {
 
 func (x *exec) mint(key string, floor float64, more int64) int64 {
 	token := int64(floor)
-	if last, there := x.lastToken(key); there {
+	if last, there := x.lastToken(key); there && (last >= 1<<49 || floor <= 1<<49) {
 		token = max(int64(math.Floor(last))+1, token)
 	} else if floor > 1 && x.flaw != fromTheTime {
 		token += 10486
