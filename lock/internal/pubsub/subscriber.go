@@ -3,7 +3,6 @@ package pubsub
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,15 +96,6 @@ const (
 )
 
 var generations atomic.Int64 // of topics
-
-// question is a command on its way. It is answered once for each of its
-// channels, or by one error.
-type question struct {
-	command string // as its answers name it
-	channel string // the first
-	answers int    // still to come
-	at      time.Time
-}
 
 // pong is how the answers of a ping name it.
 const pong = "pong"
@@ -289,84 +279,6 @@ func (s *Subscriber) write(conn redis.Conn, failed <-chan error) error {
 	}
 }
 
-// send writes a command with arguments, in parts of subscribeMax; the sharded
-// ones take channels of one slot, so there each has a command of its own.
-func (s *Subscriber) send(conn redis.Conn, command string, args []any) error {
-	if len(args) == 0 {
-		return nil
-	}
-	most := subscribeMax
-	if ofShards(command) {
-		most = 1
-	}
-	for len(args) > 0 {
-		n := min(len(args), most)
-		s.ask(command, args[:n])
-		if err := conn.Send(command, args[:n]...); err != nil {
-			return err
-		}
-		args = args[n:]
-	}
-	return conn.Flush()
-}
-
-// ofShards reports whether a command, or what its answers are called, is about
-// sharded channels.
-func ofShards(command string) bool {
-	switch command {
-	case "SSUBSCRIBE", "SUNSUBSCRIBE", "ssubscribe", "sunsubscribe", "smessage":
-		return true
-	}
-	return false
-}
-
-// ask notes a command that is about to be sent.
-func (s *Subscriber) ask(command string, args []any) {
-	q := question{command: strings.ToLower(command), answers: len(args), at: time.Now()}
-	if command == "PING" {
-		q.command = pong
-	}
-	q.channel, _ = args[0].(string)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked = append(s.asked, q)
-}
-
-// answered notes an answer. A server that gives a slot away tells of the end of
-// its channels unasked.
-func (s *Subscriber) answered(kind, channel string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.asked) == 0 || s.asked[0].command != kind || ofShards(kind) && s.asked[0].channel != channel {
-		return
-	}
-	if s.asked[0].answers--; s.asked[0].answers == 0 {
-		s.endLocked()
-	}
-}
-
-// endLocked takes the first question away, which is answered. The server answers in the
-// order in which it was asked, and sends messages before that which were published
-// before.
-func (s *Subscriber) endLocked() {
-	if s.asked[0].command == pong {
-		s.heard = s.asked[0].at
-	}
-	s.asked = s.asked[1:]
-}
-
-// refused notes an error reply, and says what it refuses; a zero question if nothing
-// was asked.
-func (s *Subscriber) refused() (q question) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.asked) > 0 {
-		q = s.asked[0]
-		s.endLocked()
-	}
-	return q
-}
-
 // order is a command for some channels.
 type order struct {
 	command  string
@@ -421,137 +333,6 @@ func (s *Subscriber) expire() {
 			s.pending = append(s.pending, t)
 		}
 	}
-}
-
-// read hands messages on until the connection fails. Its timeout is above the
-// ping period, so silence means that it is dead.
-func (s *Subscriber) read(conn redis.Conn) error {
-	for {
-		reply, err := redis.ReceiveWithTimeout(conn, pingPeriod+s.cfg.Timeout)
-		if _, answer := err.(redis.Error); answer && s.goesOn(s.refused(), err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		push, ok := reply.([]any)
-		if !ok || len(push) < 2 {
-			s.answered(pong, "") // without a subscription its answer is a plain one
-			continue
-		}
-		kind, _ := redis.String(push[0], nil)
-		channel, _ := redis.String(push[1], nil)
-		s.answered(kind, channel)
-		if s.pushed(kind, channel) {
-			s.cfg.Logger.Info("lock: pub/sub works again", "server", s.cfg.Where())
-		}
-	}
-}
-
-// pushed takes in what the server says of a channel. again is true if that is the first
-// subscription since a warning.
-func (s *Subscriber) pushed(kind, channel string) (again bool) {
-	i := plain
-	if ofShards(kind) {
-		i, channel = sharded, keys.PlainChannel(channel)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.topics[channel]
-	switch kind {
-	case "message", "smessage":
-		if t != nil {
-			t.messages++
-			t.wakeLocked()
-		}
-	case "sunsubscribe":
-		if t != nil && t.ways[i].asked {
-			s.movedLocked(t) // its slot has gone to another server
-		}
-	case "subscribe", "ssubscribe":
-		again, s.warned = s.warned, false
-		if t != nil && t.ways[i].asked {
-			t.ways[i].confirmed, t.confirmed = true, false
-			s.confirmLocked(t)
-		}
-	}
-	return again
-}
-
-// confirmLocked notes that t is confirmed, if it is heard in all ways now and was not
-// before.
-func (s *Subscriber) confirmLocked(t *topic) {
-	if t.confirmed || len(t.listeners) > 0 && s.lacksLocked(t) || !t.ways[plain].confirmed && !t.ways[sharded].confirmed {
-		return
-	}
-	for _, w := range t.ways {
-		if w.asked && !w.confirmed {
-			return
-		}
-	}
-	t.confirmed = true
-	t.generation = int(generations.Add(1))
-	t.wakeLocked()
-}
-
-// goesOn reports whether the connection can be used on after an error reply to q.
-func (s *Subscriber) goesOn(q question, err error) bool {
-	switch {
-	case q.command == pong: // a refused ping says that the connection lives
-		return true
-	case q.command != "ssubscribe":
-		return false
-	}
-	switch verdict, to := pipe.VerdictOf(err, true, s.cfg.Server); {
-	case verdict == pipe.Elsewhere:
-		s.cfg.Redirect(to)
-		s.redirected(to.Slot)
-		return true
-	case pipe.Definite(err) && s.cfg.Deaf != nil && s.cfg.Deaf(err):
-		s.deafen(keys.PlainChannel(q.channel))
-		return true
-	}
-	return false
-}
-
-// redirected sends the listeners of channels away whose slot is on another server.
-func (s *Subscriber) redirected(slot int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range s.topics {
-		if w := t.ways[sharded]; w.asked && !w.confirmed && keys.Slot(keys.ShardedChannel(t.channel)) == slot {
-			s.movedLocked(t)
-		}
-	}
-}
-
-// deafen notes that the server refuses SSUBSCRIBE, now of channel. What can be heard
-// without it is.
-func (s *Subscriber) deafen(channel string) {
-	now := s.cfg.Hearing()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.deaf = true
-	if t := s.topics[channel]; t != nil {
-		t.ways[sharded] = way{}
-	}
-	s.retuneLocked(now)
-	for _, t := range s.topics {
-		s.confirmLocked(t)
-	}
-}
-
-// movedLocked forgets a topic that the server has not got any more and wakes
-// its listeners, which look at the key's node for their channel before they
-// sleep again.
-func (s *Subscriber) movedLocked(t *topic) {
-	if t.ways[plain].asked {
-		s.left = append(s.left, t.channel)
-		s.signal()
-	}
-	t.ways, t.confirmed = [2]way{}, false
-	delete(s.topics, t.channel)
-	t.wakeLocked()
 }
 
 // Drop gives the connection in use up; another one is dialled.
