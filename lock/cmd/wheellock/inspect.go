@@ -39,32 +39,34 @@ func (p *program) inspect(args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	client, err := p.openQuiet(&s)
+	return 0, s.withLock(name, func(_ context.Context, _ *lock.Client, v view) error {
+		if *asJSON {
+			text, err := json.MarshalIndent(v, "", "  ")
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(p.out, "%s\n", text)
+			return err
+		}
+		_, err := fmt.Fprint(p.out, v)
+		return err
+	})
+}
+
+// withLock looks at a lock, with a client that logs nothing, and calls f.
+func (s *servers) withLock(name string, f func(context.Context, *lock.Client, view) error) error {
+	client, err := s.open(lock.Config{Logger: (&notices{}).logger()})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer closeClient(client)
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	v, err := look(ctx, client, name)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if *asJSON {
-		text, err := json.MarshalIndent(v, "", "  ")
-		if err != nil {
-			return 0, err
-		}
-		_, err = fmt.Fprintf(p.out, "%s\n", text)
-		return 0, err
-	}
-	_, err = fmt.Fprint(p.out, v)
-	return 0, err
-}
-
-// openQuiet returns a client that logs nothing.
-func (p *program) openQuiet(s *servers) (*lock.Client, error) {
-	return s.open(lock.Config{Logger: (&notices{}).logger()})
+	return f(ctx, client, v)
 }
 
 // look reads a lock of any kind.

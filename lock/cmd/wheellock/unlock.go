@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/wheellock/wheellock/lock"
 )
 
 // unlock is the subcommand.
@@ -18,29 +20,20 @@ func (p *program) unlock(args []string) (int, error) {
 		return 0, usagef("unlock: this would take the lock %q away from whoever holds it, who hears of it only at the next renewal, "+
 			"a third of the lease later, so that two may work at once: see wheellock inspect %[1]s, and if that is meant write wheellock unlock -force %[1]s", name)
 	}
-	client, err := p.openQuiet(&s)
-	if err != nil {
-		return 0, err
-	}
-	defer closeClient(client)
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-	defer cancel()
-	v, err := look(ctx, client, name)
-	if err != nil {
-		return 0, err
-	}
-	m := client.Mutex(name)
-	if v.Mode == "read" || v.Mode == "write" {
-		m = client.RWMutex(name).Writer() // it wakes those who wait, and knows the readers' keys
-	}
-	was, err := m.ForceUnlock(ctx)
-	if err != nil {
-		return 0, err
-	}
-	said := "unlocked"
-	if !was {
-		said = "was free"
-	}
-	_, err = fmt.Fprintf(p.out, "%s: %s\n", name, said)
-	return 0, err
+	return 0, s.withLock(name, func(ctx context.Context, client *lock.Client, v view) error {
+		m := client.Mutex(name)
+		if v.Mode == "read" || v.Mode == "write" {
+			m = client.RWMutex(name).Writer() // it wakes those who wait, and knows the readers' keys
+		}
+		was, err := m.ForceUnlock(ctx)
+		if err != nil {
+			return err
+		}
+		said := "unlocked"
+		if !was {
+			said = "was free"
+		}
+		_, err = fmt.Fprintf(p.out, "%s: %s\n", name, said)
+		return err
+	})
 }
