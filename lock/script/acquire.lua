@@ -53,11 +53,10 @@ if others > 0 and not mine then
 end
 local token, more = 0, 0
 if KEYS[2] then
-  local last, refused = lastToken(KEYS[2])
-  if refused then
-    return refused
+  token, more = mint(KEYS[2], floor, tonumber(ARGV[4]) or 0)
+  if not token then
+    return more
   end
-  token, more = mint(KEYS[2], last, floor, tonumber(ARGV[4]) or 0)
 end
 -- In this order the key is never gone: one that is may not be touched while its
 -- slot moves to another server of a Cluster.

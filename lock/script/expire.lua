@@ -5,15 +5,14 @@
 --             limit. What follows does not see this argument
 --
 -- Answers the error LATE <the server's time in ms>: nothing was done.
--- What follows may use clock, the server's time in ms, and time, the same as Redis tells
--- it: {seconds, microseconds}. Both are nil without a limit, or where the user may not ask
--- for them.
+-- What follows may use clock, the server's time in ms, and the same as seconds and
+-- micros. All are nil without a limit, or where the user may not ask for them.
 -- Every call pays for this, most of it for the question itself. So there are locals,
 -- because globals are looked up by name each time, and arithmetic in the place of
 -- table.remove and math.floor.
 local args, redis = ARGV, redis
 local last = #args
-local limit, clock, time = tonumber(args[last] or ''), nil, nil
+local limit, clock, seconds, micros = tonumber(args[last] or ''), nil, nil, nil
 args[last] = nil
 if not limit then
   return redis.error_reply('ERR wheellock: the last argument must be the time limit of the call')
@@ -22,12 +21,10 @@ if limit > 0 then
   if redis.replicate_commands then
     redis.replicate_commands() -- before Redis 7 a script that asks for the time may not write without it
   end
-  time = redis.pcall('time')
-  if time.err then
-    time = nil
-  else
-    clock = time[1] * 1000 + time[2] / 1000
-    clock = clock - clock % 1 -- rounded down
+  local time = redis.pcall('time')
+  if not time.err then
+    seconds, micros = tonumber(time[1]), tonumber(time[2])
+    clock = seconds * 1000 + (micros - micros % 1000) / 1000 -- rounded down
     if clock > limit then
       return redis.error_reply(string.format('LATE %.0f', clock))
     end

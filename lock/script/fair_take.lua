@@ -45,7 +45,7 @@ end
 redis.call('llen', queue)
 redis.call('zcard', scores)
 redis.call('hlen', signs)
-local last, refused = lastToken(KEYS[5])
+local refused = exhausted(KEYS[5])
 if refused then
   return refused
 end
@@ -118,7 +118,7 @@ while first do
 end
 local pttl = redis.call('pttl', lock)
 if mine or pttl == -2 and (not first or first == me) then
-  local token = mint(KEYS[5], last, floor, 0)
+  local token = mint(KEYS[5], floor, 0)
   redis.call('hset', lock, me, '1')
   local set = redis.pcall('pttl', lock)
   if type(set) == 'number' and set < lease then

@@ -82,29 +82,29 @@ var fairForceText string
 
 // The scripts of the objects beside Mutex.
 var (
-	SemaphoreSet   = expiring("semaphore_set", semaphoreSetText, "73040b559e179a5648dbf8be7aea381cf5a9d8a6")
-	SemaphoreAdd   = expiring("semaphore_add", semaphoreAddText, "ab4109080d6f08e4f46c0a23e3586ae9382d6d4c")
-	SemaphoreTake  = expiring("semaphore_take", semaphoreTakeText, "3d7cdce61e77af6a3f4a0c9963393a38122d80c0")
-	SemaphoreUndo  = expiring("semaphore_undo", semaphoreUndoText, "d4fc7faa5150e6318ed8326f98394b6a1a836e2f")
-	LatchSet       = expiring("latch_set", latchSetText, "3facd6f9ff81fc1bc0197a86f8e9b769b87d6a09")
-	LatchDown      = expiring("latch_down", latchDownText, "f1b77f6cdce042e5744ad61638f9be6f09b0a0c8")
-	LatchReset     = expiring("latch_reset", latchResetText, "58e9d12de2345803b05d725658a957dafbca03b8")
+	SemaphoreSet   = expiring("semaphore_set", semaphoreSetText, "655b048b393c7e5a10fc6b601f4345d3695fa543")
+	SemaphoreAdd   = expiring("semaphore_add", semaphoreAddText, "ef594591575f9373d2720a2862b8b54211e71fe5")
+	SemaphoreTake  = expiring("semaphore_take", semaphoreTakeText, "2e3c671345516c1b3da7590dd05a9f7ff06adecf")
+	SemaphoreUndo  = expiring("semaphore_undo", semaphoreUndoText, "15d36fc525df212a2056a531bcfb53e3b172c6a8")
+	LatchSet       = expiring("latch_set", latchSetText, "9aeb78d714b7bf63a1789cd54710dd524492ccf2")
+	LatchDown      = expiring("latch_down", latchDownText, "8a56807fae9c10638bc1ac74cb5198727ae98443")
+	LatchReset     = expiring("latch_reset", latchResetText, "86a4504eceea1e0307b837f07442fbad28774f84")
 	Count          = &Script{"count", countText, "c6396d368e216de90cae2f155be25ad8a5b38c14", false}
-	RwRead         = expiring("rw_read", rwFieldsText+rwReadText, "92c5261ab0d77c22e5b60440c63c2b2d534f6c0c")
-	RwWrite        = expiring("rw_write", rwFieldsText+rwWriteText, "b13f0c5005299fda9edd973c9ae4c5a1147748b0")
-	RwReadReenter  = expiring("rw_read_reenter", rwReadReenterText, "01cd07236108a6000d468480a92ec7e6a0dda7d4")
+	RwRead         = expiring("rw_read", rwFieldsText+rwReadText, "5967eae7640c4cc690d933f06989ec266e3d07e4")
+	RwWrite        = expiring("rw_write", rwFieldsText+rwWriteText, "41a437afce9705a65ba798488f42c507dd3393f0")
+	RwReadReenter  = expiring("rw_read_reenter", rwReadReenterText, "84755a9f59967bdc4a737ff558f4c9defaada3cc")
 	RwReadRelease  = &Script{"rw_read_release", rwFieldsText + rwReadReleaseText, "bdbe9088ef853721a1b939de75cb9901e53c22d4", false}
 	RwWriteRelease = &Script{"rw_write_release", rwFieldsText + rwWriteReleaseText, "ee63acc7c005e70bbd305a6047af0a76fa22e2ba", false}
 	RwWithdraw     = &Script{"rw_withdraw", rwWithdrawText, "13517e71e0dff53ffb70ea585a3a7894cae238df", false}
-	RwRenew        = expiring("rw_renew", rwRenewText, "f21652d536af0fd282d6665f787516712de11ed4")
+	RwRenew        = expiring("rw_renew", rwRenewText, "325125fb6d12dd872ebb84ca8962bb0b3b49959a")
 	RwForce        = &Script{"rw_force", rwFieldsText + rwForceText, "668bab9b84ca4cfa4035c81158279c9a7905a3a9", false}
-	PermitTake     = expiring("permit_take", permitTakeText, "134c378cd29a6fdc43103be5186efa53310a1f13")
+	PermitTake     = expiring("permit_take", permitTakeText, "800abda034301b126f0eb840c9f684ac069bf808")
 	PermitRelease  = &Script{"permit_release", permitReleaseText, "7d51734370fc2461f72cf0ee4237718d847344ca", false}
-	PermitRenew    = expiring("permit_renew", permitRenewText, "051b1329db5a2c4bacd0b12be0ef0e2bfea42f54")
-	PermitExtend   = expiring("permit_extend", permitExtendText, "413a883b89b5c6e4a7f3f56a23357c2d7e801355")
-	PermitSet      = expiring("permit_set", permitSetText, "65d4632128d3fef8d782295e834e3c1a109ad503")
+	PermitRenew    = expiring("permit_renew", permitRenewText, "ff2dd04abc86793cd7bea2fa8d86691af7e51956")
+	PermitExtend   = expiring("permit_extend", permitExtendText, "4cc1714f13882383feca6b25f97150c72308373f")
+	PermitSet      = expiring("permit_set", permitSetText, "509a17418765afcdef290b4c4c3f7b1a5e0d604c")
 	PermitInspect  = &Script{"permit_inspect", permitInspectText, "719ea38b785ebdfa7187ab8c3372f75a8d87be9a", false}
-	FairTake       = minting("fair_take", fairTakeText, "fca87fd95621180d4e24f84ed5ab13c0d5aa7959")
+	FairTake       = minting("fair_take", fairTakeText, "5cccb5a3346b93856442fc7482635818334a48ec")
 	FairRelease    = &Script{"fair_release", fairReleaseText, "7b143e2e8ba376dfca7e689583d02bd8359ebd32", false}
 	FairForce      = &Script{"fair_force", fairForceText, "2656ff7a49c7fe44e04d2c37f7c6ab8d3a659519", false}
 )

@@ -40,14 +40,11 @@ if not repeated then
     return {0, redis.call('pttl', KEYS[1])}
   end
 end
-local last, refused
-if KEYS[2] then -- before anything is changed or said: the counter may be refused
-  last, refused = lastToken(KEYS[2])
+if ARGV[6] and not repeated then
+  local refused = KEYS[2] and exhausted(KEYS[2])
   if refused then
     return refused
   end
-end
-if ARGV[6] and not repeated then
   local told = redis.pcall(ARGV[8], ARGV[6], '0')
   if type(told) == 'table' then
     told = tonumber(ARGV[7]) + 1 -- who is not told may wait all the same
@@ -64,7 +61,10 @@ end
 local token, more = 0, 0
 -- The commands that memory can refuse come first, so that a refusal changes nothing.
 if KEYS[2] then
-  token, more = mint(KEYS[2], last, floor, tonumber(ARGV[5]) or 0)
+  token, more = mint(KEYS[2], floor, tonumber(ARGV[5]) or 0)
+  if not token then
+    return more
+  end
 end
 if repeated then
   if redis.call('pttl', KEYS[1]) < lease then

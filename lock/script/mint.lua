@@ -8,31 +8,45 @@
 -- The clock is read as seconds * 2^20 + microseconds: it rises by at least one in a
 -- microsecond, and no two scripts run in the same one. Until 2242 it is below 2^53.
 --
--- lastToken returns the last token of a counter, nil if the counter is lost, and an error
--- if it can go no further. One that is no number counts as lost, and is overwritten.
-local function lastToken(counter)
+-- exhausted returns an error if a counter can go no further. A script that says or changes
+-- something before it mints asks that first.
+local function exhausted(counter)
   local last = tonumber(redis.call('get', counter) or '')
   if last and not (last < 9007199254740990) then
-    return nil, redis.error_reply('ERR wheellock: the token counter ' .. counter .. ' is past 2^53; delete it')
+    return redis.error_reply('ERR wheellock: the token counter ' .. counter .. ' is past 2^53; delete it')
   end
-  return last
 end
 -- mint returns the next token, and how many of so many more are reserved behind it: all or
--- none. Reserved tokens are ahead of the clock by at most 10485, about 10 ms, and those that
--- are minted one by one rise more slowly than it. A lost counter begins 10486 ahead, so
--- above all tokens from before, although they were reserved just now.
-local function mint(counter, last, least, more)
-  if time and least > 1 then
-    least = time[1] * 1048576 + time[2]
+-- none; or nil and an error, and then the counter is as it was. A counter that is no number
+-- counts as lost, and is overwritten. Reserved tokens are ahead of the clock by at most
+-- 10485, about 10 ms, and those that are minted one by one rise more slowly than it. A lost
+-- counter begins 10486 ahead, so above all tokens from before, although they were reserved
+-- just now.
+local function mint(counter, least, more)
+  if seconds and least > 1 then
+    least = seconds * 1048576 + micros
   end
+  if more > 10485 then
+    more = 0
+  end
+  -- The clock is nearly always above the last token. So one command will do.
+  local text = redis.call('getset', counter, string.format('%.0f', least + more))
+  local last = tonumber(text or '')
   if last and last < 562949953421312 and least > 562949953421312 then
     last = nil -- 2^49: no clock has shown less since 1987, so somebody put it there
   end
   local token = least
-  if last then
-    token = math.max(math.floor(last) + 1, least)
-  elseif least > 1 then
-    token = least + 10486
+  if not last then
+    if least > 1 then
+      token = least + 10486
+    end
+  elseif last < least then
+    return token, more
+  elseif last < 9007199254740990 then
+    token = math.floor(last) + 1
+  else
+    redis.call('set', counter, text)
+    return nil, exhausted(counter)
   end
   if token + more - least > 10485 then
     more = 0

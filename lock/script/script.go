@@ -87,16 +87,16 @@ var checkText string
 
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
-	Acquire = minting("acquire", acquireText, "8bb6d04084c47f494268d73dee450db6b7acba5e")
-	Reenter = expiring("reenter", reenterText, "4acc00306e121ee48764672de4773ad5e62d7393")
+	Acquire = minting("acquire", acquireText, "0b9e25fa844a7627671f4acb0fc63cc363266407")
+	Reenter = expiring("reenter", reenterText, "698bee1d6be06712098d45015a2b71249b1a41f6")
 	Release = &Script{"release", releaseText, "4e95e5f00349e31928aebab762328be9a8022974", false}
-	Handoff = minting("handoff", handoffText, "67c5bd92dfe9472a02b758ea4ebbdc1b36056790")
+	Handoff = minting("handoff", handoffText, "83f1b5d23d5ad9c459a8c338dfbe0be7063f594a")
 	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba", false}
-	Guard   = expiring("guard", guardText, "cd0a71f93b05a9bcdae67415d856baec8f2ac7e9")
+	Guard   = expiring("guard", guardText, "e9ed204bbcfe44bc266eb4dafcc733ba68bd2100")
 	Inspect = &Script{"inspect", inspectText, "2886b82180fba8066dab35a8bcc021aa28560d52", false}
-	Renew   = expiring("renew", renewText, "c9177b7ad8a5b6ddff0c6a0fdc01c643df85898f")
+	Renew   = expiring("renew", renewText, "daf37aa8273f52a3fda7015072a71ee04ce42ebe")
 	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e", false}
-	Token   = minting("token", tokenText, "bd063f50efd23bde931e46eea7f4cef2e43e3b68")
+	Token   = minting("token", tokenText, "9e4c5976e3e0faf9e26c3ed7e5fbaeede3976553")
 	Check   = &Script{"check", checkText, "bd0e22dc9f05b0e9d51b3dbdcb336af59a7d1c09", false}
 )
 

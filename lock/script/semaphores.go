@@ -25,11 +25,11 @@ var permitDeadlineText string
 
 // The scripts of semaphores as a whole, and of permits that are known by their ids.
 var (
-	SemaphoreRelease = expiring("semaphore_release", semaphoreReleaseText, "718b6757ac4855c7ff647e3fc728f691de81c2cb")
-	SemaphoreDelete  = expiring("semaphore_delete", semaphoreDeleteText, "a4f665673b6ffad1667d8ecff46d3b615193de2e")
-	SemaphoreExpire  = expiring("semaphore_expire", semaphoreExpireText, "aec0c41c98058663478a019e7b9c7be5af0a2464")
+	SemaphoreRelease = expiring("semaphore_release", semaphoreReleaseText, "dc804c32551995689eff5fcf8e477c10b0dc343f")
+	SemaphoreDelete  = expiring("semaphore_delete", semaphoreDeleteText, "e9220372fb3ce1f4b22a2d706829cb74c773b5aa")
+	SemaphoreExpire  = expiring("semaphore_expire", semaphoreExpireText, "01b37a8c50c6b3a614f993df305c0c0285758b43")
 	SemaphoreTTL     = &Script{"semaphore_ttl", semaphoreTTLText, "50effcbfbeddfabea74a222810426e1cb8e29e98", false}
-	PermitFree       = expiring("permit_free", permitFreeText, "820a2c266ae7ddd21256fdc58ea15668defbf03a")
-	PermitSetLease   = expiring("permit_set_lease", permitSetLeaseText, "19ae8732d3330a8bdf27320f4eb8b9f2a5949167")
+	PermitFree       = expiring("permit_free", permitFreeText, "e749a7caabf3ed7fe8774f747bf55ea8bc6e3043")
+	PermitSetLease   = expiring("permit_set_lease", permitSetLeaseText, "54da32e5a90586181f796369e0d05e427a07d105")
 	PermitDeadline   = &Script{"permit_deadline", permitDeadlineText, "e96012a9b22c583450155ec3fb07a47db9221731", false}
 )

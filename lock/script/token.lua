@@ -9,8 +9,5 @@ local floor = tonumber(ARGV[1])
 if not floor then
   return redis.error_reply('ERR wheellock: token needs a least token')
 end
-local last, refused = lastToken(KEYS[1])
-if refused then
-  return refused
-end
-return (mint(KEYS[1], last, floor, 0))
+local token, refused = mint(KEYS[1], floor, 0)
+return token or refused

@@ -70,6 +70,7 @@ func Calls(name string, sharded bool) []Call {
 	core := [][]string{
 		{"exists", name},
 		{"get", name},
+		{"getset", name, "1"},
 		{"hdel", name, "f"},
 		{"hexists", name, "f"},
 		{"hgetall", name},
