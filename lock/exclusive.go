@@ -15,7 +15,8 @@ type mutexes struct{}
 
 func (mutexes) acquire(a *attempt, field string) command {
 	counter, least := a.c.scripts.counterOf(a.kind, a.name)
-	cmd := command{script: script.Acquire, keys: 2, args: []any{a.name, counter}}
+	cmd := command{script: script.Acquire, keys: 2, args: make([]any, 0, 8)}
+	cmd.args = append(cmd.args, a.name, counter)
 	again := time.Duration(0)
 	if w := a.waiter; w != nil && w.again > 0 {
 		cmd.keys, again = 3, w.again

@@ -20,7 +20,7 @@ import _ "embed"
 type Script struct {
 	name string
 	text string
-	sha  string
+	sha  any // a string, boxed once
 
 	expires bool
 }
@@ -50,7 +50,10 @@ func (s *Script) Text() string { return s.text }
 // SHA is the lower-case hexadecimal SHA-1 of Text, as EVALSHA needs it. It is a
 // constant, because a FIPS process cannot compute SHA-1. A test compares it with
 // the text.
-func (s *Script) SHA() string { return s.sha }
+func (s *Script) SHA() string { return s.sha.(string) }
+
+// SHAArg is SHA as an argument of a command, without an allocation.
+func (s *Script) SHAArg() any { return s.sha }
 
 //go:embed acquire.lua
 var acquireText string

@@ -74,7 +74,7 @@ func (rs *Requests) New(key string, s *script.Script, keys int, late func(Answer
 		r = &Request{done: make(chan struct{}, 1)}
 	}
 	r.key, r.script, r.late = key, s, late
-	r.wire = append(append(r.wire[:0], s.SHA(), keys), args...)
+	r.wire = append(append(r.wire[:0], s.SHAArg(), keys), args...)
 	if s.Expires() {
 		r.wire = append(r.wire, noLimit)
 	}
