@@ -7,6 +7,7 @@ import "time"
 type Run struct {
 	Length int           // at most so many
 	Least  int           // no more than so many, if that is more than wait
+	Brief  time.Duration // or more, while they have not taken as long as that
 	Time   time.Duration // and not after so long
 }
 
@@ -36,10 +37,17 @@ func (l *Line[O, H]) runOver(now Instant) bool {
 	if l.fault == faultEndlessRun {
 		return false
 	}
-	return l.run >= l.turns() || l.run > 0 && now > l.runStart.Add(l.limits.Time)
+	if l.run == 0 {
+		return false
+	}
+	all := l.run >= l.turns()
+	if all {
+		l.brief = now < l.runStart.Add(l.limits.Brief)
+	}
+	return all && !l.brief || l.run >= l.limits.Length || now > l.runStart.Add(l.limits.Time)
 }
 
-// turns is how many hand-overs a run may have now.
+// turns is how many hand-overs a run may have that is not brief.
 func (l *Line[O, H]) turns() int { return min(l.limits.Length, max(l.limits.Least, l.Len())) }
 
 // Run is how many hand-overs led to the present hold.
@@ -48,10 +56,14 @@ func (l *Line[O, H]) Run() int { return l.run }
 // Ahead is how many more hand-overs there may be in the run of the next hold: of one
 // that is handed over, in the present run or as the first of another.
 func (l *Line[O, H]) Ahead(over bool) int {
-	if over {
-		return l.turns()
+	n := l.turns()
+	if l.brief { // the run is, or the last one was
+		n = l.limits.Length
 	}
-	return max(l.turns()-l.run-1, 0)
+	if over {
+		return n
+	}
+	return max(n-l.run-1, 0)
 }
 
 // Handed notes that next's hold to has taken the place of h, which next was to

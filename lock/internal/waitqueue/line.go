@@ -91,6 +91,7 @@ type Line[O, H comparable] struct {
 	blocking int // of them, those that nobody is releasing
 	run      int // hand-overs that led to the present hold
 	runStart Instant
+	brief    bool // all had a turn in a run before it had taken Run.Brief; the last time that all had
 
 	step  Step[O, H]       // buffers
 	few   [2]*Caller[O, H] // step.Wake begins with it: a Line of one caller allocates nothing

@@ -3,6 +3,7 @@ package waitqueue
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -71,7 +72,7 @@ func TestLineIsItsTwin(t *testing.T) {
 }
 
 func checkTwin(t *rapid.T, k Kind) {
-	p := newPair(t, k, &Run{Length: rapid.IntRange(0, 4).Draw(t, "length"), Least: 2, Time: 50})
+	p := newPair(t, k, &Run{Length: rapid.IntRange(0, 4).Draw(t, "length"), Least: 2, Brief: time.Duration(rapid.IntRange(0, 30).Draw(t, "brief")), Time: 50})
 	owners := rapid.SampledFrom([]int{2, 5, 40}).Draw(t, "owners")
 	var now Instant
 	var ids, holds int8

@@ -1,6 +1,9 @@
 package waitqueue
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // twin is what Line does, said once more: slowly, without lists or anything that
 // is kept in order to be fast. Every instruction is worked out from all callers
@@ -363,7 +366,16 @@ func (t *twin) leaving(h int8, now Instant) (next int8, over bool) {
 	if t.closed || t.kind != Exclusive || f == nil || f.granted != 0 || t.limits.Length == 0 {
 		return -1, false
 	}
-	n.over = t.run >= min(t.limits.Length, max(t.limits.Least, len(t.line()))) || t.run > 0 && now > t.start.Add(t.limits.Time)
+	switch ran := time.Duration(now - t.start); {
+	case t.run == 0:
+		n.over = false
+	case t.run >= t.limits.Length, ran > t.limits.Time:
+		n.over = true
+	case ran < t.limits.Brief:
+		n.over = false
+	default:
+		n.over = t.run >= max(t.limits.Least, len(t.line()))
+	}
 	return f.id, n.over
 }
 
