@@ -28,6 +28,7 @@ type view struct {
 	proxies map[string]*faultproxy.Proxy // by the address of the server
 	version atomic.Value                 // string; "" if INFO is refused
 	asked   atomic.Int32                 // for it
+	busy    atomic.Int32                 // so many of these questions are answered with BUSY
 	log     fixture.Log
 }
 
@@ -46,6 +47,9 @@ func (v *view) decide(c faultproxy.Command) faultproxy.Fate {
 		return faultproxy.Pass
 	}
 	v.asked.Add(1)
+	if v.busy.Add(-1) >= 0 {
+		return faultproxy.Mangle(redis.Error("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."))
+	}
 	version := v.version.Load().(string)
 	if version == "" {
 		return faultproxy.Mangle(redis.Error("NOPERM this user has no permissions to run the 'info' command"))
@@ -116,6 +120,19 @@ func sleeper(t *testing.T, rc *redistest.Cluster, a, b *lock.Client, name string
 
 // unheard is a configuration with which only a message wakes a waiter.
 var unheard = lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
+
+func TestABusyServerIsAskedAgainHowReleasesArePublished(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	v := viewOf(t, rc, "7.0.15")
+	v.busy.Store(2)
+	a := v.client(t, cluster.Options{}, lock.Config{})
+	held := fixture.Hold(t, a.Mutex("busy").Lock)
+	require.Negative(t, v.busy.Load(), "INFO was asked again")
+	require.Equal(t, lock.PubSub{Sharded: 1}, a.Stats().PubSub)
+	require.NotContains(t, v.log.String(), "version, so PUBLISH is used")
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+}
 
 func TestHowReleasesArePublishedIsChosenByTheVersion(t *testing.T) {
 	t.Parallel()

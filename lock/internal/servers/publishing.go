@@ -52,6 +52,9 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 			return dialed, nil
 		}
 		dialed.Conn.Close()
+		if _, passing := err.(redis.Error); passing { // BUSY, say: it runs no script now either
+			return pipe.Connection{}, err
+		}
 		slow := ctx.Err() != nil || isTimeout(err)
 		if !errors.Is(ctx.Err(), context.Canceled) && s.publishing.unanswered(!slow && try > 0) {
 			s.warnUntold(err)
@@ -90,6 +93,9 @@ func (s *Server) askVersion(ctx context.Context, conn redis.Conn) (info any, ref
 	}
 	if !stop() {
 		return nil, nil, ctx.Err()
+	}
+	if refused, ok := answers[0].(redis.Error); ok && !pipe.Definite(refused) {
+		return nil, nil, refused
 	}
 	// MOVED, say, comes to those alone who may.
 	if refused, ok := answers[1].(redis.Error); ok && pipe.Definite(refused) {
