@@ -23,10 +23,10 @@ func (p *program) check(args []string) (int, error) {
 	var s servers
 	fs := newFlags("check [flags]", "Tries all that wheellock needs on Redis: every command, right and setting. It takes no lock.")
 	s.register(fs)
-	prefix := fs.String("prefix", "", "what the `names` of locks begin with, where the rights of the user depend on it")
+	prefix := fs.String("prefix", "", "what the `names` of locks begin with, if the user has rights only for such names")
 	names, err := p.parse(fs, args)
 	if err == nil && len(names) > 0 {
-		err = usagef("check: %q is left over: all settings are flags", names[0])
+		err = usagef("check: there is no argument %q: check takes only flags", names[0])
 	}
 	if err = errors.Join(err, s.settle(p.getenv)); err != nil {
 		return 0, err

@@ -37,10 +37,10 @@ func (p *program) parseRun(args []string) (runOptions, error) {
 	fs := newFlags("run [flags] NAME -- command [argument...]",
 		"Runs a command while it holds the lock NAME. The command is ended when the lock is lost.")
 	o.servers.register(fs)
-	fs.Var((*duration)(&o.wait), "wait", "`duration` of the wait for the lock: 10s, 5m, a number of seconds, or forever. By default it is tried\nonce, so that runs that are started by the clock do not pile up")
-	fs.Var((*duration)(&o.lease), "lease", "`duration` for which others wait if this process or machine dies; it is renewed every third of it (default 30s)")
-	fs.Var((*duration)(&o.grace), "grace", "`duration` between SIGTERM and SIGKILL when the lock is lost: what the command has to end by itself,\nat most half of the lease (default 10s, or a third of a shorter lease)")
-	fs.BoolVar(&o.quiet, "quiet", false, "say nothing if another has the lock; the status is 120 all the same")
+	fs.Var((*waiting)(&o.wait), "wait", "`duration` of the wait for the lock: 10s, 5m, a number of seconds, or forever. By default it is tried\nonce, so that scheduled runs do not pile up")
+	fs.Var((*duration)(&o.lease), "lease", "`duration` for which others wait if this process or machine dies; the lock is renewed every third of it (default 30s)")
+	fs.Var((*duration)(&o.grace), "grace", "`duration` that the command has to end by itself when the lock is lost, between SIGTERM and SIGKILL,\nat most half of the lease (default 10s, or a third of a shorter lease)")
+	fs.BoolVar(&o.quiet, "quiet", false, "print nothing if another has the lock; the status is still 120")
 	names, err := p.parse(fs, ours)
 	if err != nil {
 		return o, err
@@ -51,7 +51,7 @@ func (p *program) parseRun(args []string) (runOptions, error) {
 	case !found && len(names) > 1:
 		return o, usagef("run: there is no -- before the command: write wheellock run %s -- %s", names[0], strings.Join(names[1:], " "))
 	case len(names) > 1:
-		return o, usagef("run: %q stands before the --: only flags and one name do", names[1])
+		return o, usagef("run: %q stands before the --: only flags and one name may", names[1])
 	case len(command) == 0 || command[0] == "":
 		return o, usagef("run: there is no command: write wheellock run %s -- command", names[0])
 	case o.lease < minLease || o.lease > lock.MaxLease || o.lease%time.Millisecond != 0:
@@ -60,8 +60,8 @@ func (p *program) parseRun(args []string) (runOptions, error) {
 	if o.grace == -1 {
 		o.grace = min(defaultGrace, o.lease/3)
 	}
-	if o.grace < 0 || o.grace > o.lease/2 {
-		return o, usagef("-grace is %v: it must be from 0 to half of the lease, %v, because the lock must be kept that long when it cannot be renewed", o.grace, o.lease/2)
+	if o.grace > o.lease/2 {
+		return o, usagef("-grace is %v: it must be at most half of the lease, %v, because the lock must be kept that long when it cannot be renewed", o.grace, o.lease/2)
 	}
 	o.name, o.command = names[0], command
 	return o, o.servers.settle(p.getenv)
@@ -85,7 +85,7 @@ func (p *program) parseNamed(fs *flag.FlagSet, s *servers, args []string) (strin
 		return "", err
 	}
 	if len(names) != 1 {
-		return "", usagef("%s: it takes the name of one lock, not %d", word(fs), len(names))
+		return "", usagef("%s: give the name of one lock: there are %d", word(fs), len(names))
 	}
 	return names[0], s.settle(p.getenv)
 }
@@ -131,18 +131,36 @@ type duration time.Duration
 func (d *duration) String() string { return "" }
 
 func (d *duration) Set(s string) error {
+	v, err := parseTime(s)
+	if err == nil && v < 0 {
+		err = errors.New("it must not be negative")
+	}
+	*d = duration(v)
+	return err
+}
+
+// waiting is a duration without a limit if it is negative, or "forever".
+type waiting time.Duration
+
+func (w *waiting) String() string { return "" }
+
+func (w *waiting) Set(s string) error {
 	if s == "forever" {
-		*d = duration(forever)
+		*w = waiting(forever)
 		return nil
 	}
+	v, err := parseTime(s)
+	*w = waiting(v)
+	return err
+}
+
+func parseTime(s string) (time.Duration, error) {
 	if n, err := strconv.ParseFloat(s, 64); err == nil && math.Abs(n) < float64(math.MaxInt64/time.Second) {
-		*d = duration(math.Round(n * float64(time.Second)))
-		return nil
+		return time.Duration(math.Round(n * float64(time.Second))), nil
 	}
 	v, err := time.ParseDuration(s)
 	if err != nil {
-		return errors.New("it must be a time like 500ms, 30s, 5m, or a number of seconds")
+		return 0, errors.New("it must be a time like 500ms, 30s, 5m, or a number of seconds")
 	}
-	*d = duration(v)
-	return nil
+	return v, nil
 }

@@ -79,7 +79,7 @@ func run(args, env []string, files stdio) int {
 	}
 	command, ok := commands[name]
 	if !ok {
-		p.say("%q is no command of wheellock: run, inspect, unlock and check are, see wheellock help", name)
+		p.say("there is no command %q: the commands are run, inspect, unlock and check; see wheellock help", name)
 		return statusUsage
 	}
 	status, err := command(args)
@@ -149,11 +149,11 @@ func plain(err error) string {
 	var unknown *lock.UnknownError
 	switch {
 	case errors.Is(err, lock.ErrNotALock):
-		return "the key is there and is no lock: use another name"
+		return "the key exists and is not a lock: use another name"
 	case errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "CROSSSLOT"):
-		return "Redis refused: it is a node of a Redis Cluster: use -cluster"
+		return "Redis refused, because it is a node of a Redis Cluster: use -cluster"
 	case errors.As(err, &unknown):
-		return fmt.Sprintf("Redis did not answer: %v: see that it runs, and at the address that -redis or WHEELLOCK_REDIS says", unknown.Err)
+		return fmt.Sprintf("Redis did not answer: %v: check that it runs at the address in -redis or WHEELLOCK_REDIS", unknown.Err)
 	}
 	text := err.Error()
 	for _, from := range []string{"lock: Open: ", "lock: ", "cluster: ", "sentinel: "} {

@@ -102,7 +102,10 @@ func TestWrongUsageIsOneLineThatSaysWhatToDo(t *testing.T) {
 		{"run -wait soon n -- true", "number of seconds"},
 		{"run -lease 999ms n -- true", "from 1s"},
 		{"run -lease 1s -grace 501ms n -- true", "half of the lease"},
-		{"run -grace -5s n -- true", "from 0"},
+		{"run -grace -5s n -- true", "negative"},
+		{"run -grace forever n -- true", "number of seconds"},
+		{"run -lease forever n -- true", "number of seconds"},
+		{"run -lease -1 n -- true", "negative"},
 		{"run -redis http://h n -- true", `"http"`},
 		{"run -redis redis://:s3cret@h:port n -- true", "-redis"},
 		{"run -redis h -cluster h n -- true", "one of them"},
@@ -117,7 +120,7 @@ func TestWrongUsageIsOneLineThatSaysWhatToDo(t *testing.T) {
 		{"inspect a b", "one lock"},
 		{"inspect -x a", "wheellock help inspect"},
 		{"unlock a", "wheellock unlock -force a"},
-		{"check a", "left over"},
+		{"check a", `no argument "a"`},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()

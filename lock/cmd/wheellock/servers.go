@@ -46,7 +46,7 @@ func (s *servers) settle(getenv func(string) string) error {
 		s.redis = standardRedis
 	case 1:
 	default:
-		return usagef("%d of %s are given: it must be one of them", n, where)
+		return usagef("%d of %s are given: give only one of them", n, where)
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func parseSeeds(flag, text, port string) (seeds, error) {
 		}
 		name, n, err := net.SplitHostPort(host)
 		if _, bad := strconv.ParseUint(n, 10, 16); err != nil || bad != nil || name == "" {
-			return seeds{}, usagef("%s has an address that is none: it must be host:port, or several with commas", flag)
+			return seeds{}, usagef("%s has an address that is not host:port: write host:port, or several of them with commas", flag)
 		}
 		s.addrs = append(s.addrs, host)
 	}

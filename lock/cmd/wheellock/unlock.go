@@ -11,14 +11,14 @@ import (
 func (p *program) unlock(args []string) (int, error) {
 	var s servers
 	fs := newFlags("unlock -force [flags] NAME", "Takes the lock NAME away from whoever holds it.")
-	force := fs.Bool("force", false, "do it; the holder is told only at its next renewal, so two may work at once until then")
+	force := fs.Bool("force", false, "do it; the holder notices only at its next renewal, so two may work at once until then")
 	name, err := p.parseNamed(fs, &s, args)
 	if err != nil {
 		return 0, err
 	}
 	if !*force {
-		return 0, usagef("unlock: this would take the lock %q away from whoever holds it, who hears of it only at the next renewal, "+
-			"a third of the lease later, so that two may work at once: see wheellock inspect %[1]s, and if that is meant write wheellock unlock -force %[1]s", name)
+		return 0, usagef("unlock: this takes the lock %q away from its holder, which notices only at the next renewal, within a third of the lease: "+
+			"until then two may work at once. wheellock inspect %[1]s says who has it. To do it, write wheellock unlock -force %[1]s", name)
 	}
 	return 0, s.withLock(name, func(ctx context.Context, client *lock.Client, v view) error {
 		m := client.Mutex(name)
