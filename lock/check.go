@@ -58,7 +58,7 @@ func (c *Client) Check(ctx context.Context) error {
 	checks, err := c.checks(asking, c.key("wheellock_check:"+id))
 	if err != nil {
 		e.add("", diagnosis.Finding{
-			Text: "no server is known that has the locks: see that the addresses are right and the servers run",
+			Text: "no server is known for the locks: check that the addresses are right and the servers run",
 			Errs: []error{&UnknownError{Op: "check", Name: id, Err: err}},
 		})
 	}

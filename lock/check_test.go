@@ -241,7 +241,7 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 		c := fixture.ClientOf(t, s, lock.Config{})
 		require.NoError(t, s.Stop())
 		err := c.Check(ctx)
-		require.Contains(t, onlyProblem(t, err), "it is not reached")
+		require.Contains(t, onlyProblem(t, err), "it cannot be reached")
 		require.ErrorIs(t, err, lock.ErrUnknown)
 	})
 	t.Run("it keeps an AOF", func(t *testing.T) {

@@ -91,7 +91,7 @@ func (ck *check) answered(ctx context.Context, what string, err error) bool {
 		return true
 	}
 	if ctx.Err() == nil { // otherwise it is ctx that has ended it
-		ck.report.Problem(fmt.Sprintf("%s got no answer: see that it runs, that what stands before it lets this through, and that "+
+		ck.report.Problem(fmt.Sprintf("%s got no answer: check that the server runs, that a proxy or firewall in front of it lets this command through, and that "+
 			"Config.IOTimeout (%v) is long enough", what, ck.c.cfg.IOTimeout), ck.unknown(err))
 	}
 	return false
@@ -111,16 +111,16 @@ func (ck *check) greet(ctx context.Context) bool {
 		switch {
 		case ctx.Err() != nil: // that has ended it
 		case errors.Is(err, servers.ErrNoServer):
-			ck.report.Problem("no server is known that has the locks, or some of the slots: see that the addresses are right and "+
+			ck.report.Problem("no server is known for the locks, or for some slots: check that the addresses are right and "+
 				"the servers run, and in a Cluster that every slot has a master (CLUSTER INFO)", ck.unknown(err))
 		default:
-			ck.report.Problem("it is not reached: see that it runs, and at this address", ck.unknown(err))
+			ck.report.Problem("it cannot be reached: check that it runs at this address", ck.unknown(err))
 		}
 		return false
 	}
 	if err != nil && ck.conn == nil { // the dial was refused
 		if !ck.report.State(err) {
-			ck.report.Problem("it refuses the connection: see that the user, the password, the database and TLS are right", err)
+			ck.report.Problem("it refuses the connection: check the user, the password, the database and TLS", err)
 		}
 		return false
 	}
@@ -143,7 +143,7 @@ func (ck *check) settings(ctx context.Context) bool {
 	case ctx.Err() != nil:
 	case err != nil && !refused:
 		ck.report.Problem("it ends the connection, or is silent, when it is asked for INFO, as proxies do that spread keys over several servers "+
-			"(twemproxy): connect to Redis itself, or use package lock/cluster", ck.unknown(err))
+			"(twemproxy): connect to Redis directly, or use package lock/cluster", ck.unknown(err))
 	case !ck.report.Refused(diagnosis.Core, "info", err):
 		ck.report.Settings(info, ck.c.scripts.traits.Slots)
 	}
@@ -219,7 +219,7 @@ func (ck *check) elsewhere(err error) bool {
 	case err == nil, v != pipe.Elsewhere && v != pipe.Parted && !pipe.OfCluster(err):
 		return false
 	case ck.c.scripts.traits.Slots:
-		ck.report.Advice("slots of its Cluster are just moving, so not all was tried: check again when that is done", err)
+		ck.report.Advice("slots of its Cluster are being moved, so not everything was tried: check again when the move is over", err)
 	default:
 		ck.report.Problem(ofCluster, err)
 	}
@@ -243,8 +243,8 @@ func (ck *check) proxy(ctx context.Context) bool {
 			first = id
 		}
 		if id != first {
-			ck.report.Problem("several servers answer at this address, as behind a proxy that spreads keys, so a script does not find its keys: " +
-				"connect to Redis itself, or use package lock/cluster")
+			ck.report.Problem("several servers answer at this address, as behind a proxy that spreads keys, so scripts do not find their keys: " +
+				"connect to Redis directly, or use package lock/cluster")
 			return true
 		}
 	}
@@ -283,7 +283,7 @@ func (ck *check) cluster(ctx context.Context) bool {
 	}
 	_, err = ck.do(ctx, "CLUSTER", "NODES")
 	if _, refused := err.(redis.Error); refused {
-		ck.report.Advice("the user may not run cluster nodes, so of two slot tables the client believes what most nodes say: "+
+		ck.report.Advice("the user may not run cluster nodes, so if nodes disagree about slots, the client follows the majority: "+
 			"give it the right, ACL SETUSER <user> +cluster|nodes", err)
 	}
 	return ck.goesOn()

@@ -20,7 +20,7 @@ type Stats struct {
 	Lag, Late Distribution
 }
 
-// Distribution summarises measured durations. Quantiles are exact to 1/16.
+// Distribution summarises measured durations. Quantiles are accurate to one part in 16.
 type Distribution struct {
 	Count         uint64
 	Sum           time.Duration
@@ -30,8 +30,8 @@ type Distribution struct {
 }
 
 // Bucket counts the measured durations that are at most UpTo and above the UpTo
-// of the bucket before. The bounds are exact to 1/16 and the same for every
-// Distribution.
+// of the bucket before. The bounds are a sixteenth apart and the same for
+// every Distribution.
 type Bucket struct {
 	UpTo  time.Duration
 	Count uint64
@@ -47,7 +47,7 @@ func (d Distribution) Buckets() []Bucket {
 	return d.hist.buckets()
 }
 
-// Sizes summarises numbers of leases. Quantiles are exact to 1/16.
+// Sizes summarises numbers of leases. Quantiles are accurate to one part in 16.
 type Sizes struct {
 	Sum           uint64
 	P50, P99, Max int
@@ -56,7 +56,8 @@ type Sizes struct {
 }
 
 // Since returns what was counted between the snapshot earlier and s. Leases,
-// Queued and InFlight are those of s. The largest durations are exact to 1/16.
+// Queued and InFlight are those of s. The largest durations are accurate to one part
+// in 16.
 func (s Stats) Since(earlier Stats) Stats {
 	s.Renewed -= earlier.Renewed
 	s.Retried -= earlier.Retried
@@ -77,7 +78,8 @@ func (s Stats) Since(earlier Stats) Stats {
 }
 
 // Since returns the Distribution of what was measured between two snapshots of the same
-// thing, and d itself if earlier is the zero Distribution. Max is exact to 1/16 then.
+// thing, and d itself if earlier is the zero Distribution. Max is then accurate to one
+// part in 16.
 func (d Distribution) Since(earlier Distribution) Distribution {
 	if d.hist == nil || earlier.hist == nil {
 		return d

@@ -67,6 +67,6 @@ func TestCheckAsksEveryMaster(t *testing.T) {
 		fixture.Do(t, s, "ACL", "DELUSER", "checker")
 	}
 	err = client(lock.Config{}, cluster.Options{}).Check(ctx)
-	require.ErrorContains(t, err, "no server is known that has the locks")
+	require.ErrorContains(t, err, "no server is known for the locks")
 	require.ErrorIs(t, err, lock.ErrUnknown)
 }

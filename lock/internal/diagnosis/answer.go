@@ -58,7 +58,7 @@ var states = []struct{ word, text string }{
 	{"DENIED", "it is in protected mode and talks to its own machine alone: give it a password, or set protected-mode no"},
 	{"READONLY", "it is a replica, and locks are on its master: dial the master, or let package lock/sentinel find it"},
 	{"OOM", "its memory is full, so no lock can be taken: make room, or raise maxmemory"},
-	{"NOREPLICAS", "it has fewer replicas than its min-replicas-to-write wants, so no lock can be taken: see that they are connected"},
+	{"NOREPLICAS", "it has fewer replicas than its min-replicas-to-write asks for, so no lock can be taken: check that they are connected"},
 	{"MISCONF", "it cannot write its data to disk and takes no lock meanwhile: see its log and its disk"},
 	{"LOADING", "it is loading its data: try again when that is done"},
 	{"MASTERDOWN", "it is a replica that has lost its master, and locks are on the master: dial the master"},

@@ -190,7 +190,7 @@ func TestWhoMayDoNothingOfTheFamilyIsMeantNotTo(t *testing.T) {
 	r.Tried(calls, answer(calls, int64(1), but))
 	problems, advice := r.Findings()
 	require.Empty(t, problems)
-	require.Contains(t, texts(advice), "the second list of README.md")
+	require.Contains(t, texts(advice), "the second list in README.md")
 
 	var keys diagnosis.Report
 	keys.Tried(calls, answer(calls, int64(1), nil))
@@ -203,7 +203,7 @@ func TestWhoMayDoNothingOfTheFamilyIsMeantNotTo(t *testing.T) {
 	}
 	problems, advice = keys.Findings()
 	require.Empty(t, problems)
-	require.Contains(t, texts(advice), "the second list of README.md")
+	require.Contains(t, texts(advice), "the second list in README.md")
 
 	var some diagnosis.Report
 	for i, key := range diagnosis.Keys("n", "wheellock_token") {
@@ -227,7 +227,7 @@ func TestWhatKeepsAllFromBeingTriedIsSaidOnce(t *testing.T) {
 		"READONLY You can't write against a read only replica. script: 6d2b, on @user_script:9.":                                   "it is a replica",
 		"ERR Error running script (call to f_6d2b): @user_script:9: @user_script: 9: -NOREPLICAS Not enough good slaves to write.": "min-replicas-to-write",
 		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.":                         "cannot write its data",
-		inScript7: "give the user set and del first",
+		inScript7: "first give the user +set +del",
 	} {
 		var r diagnosis.Report
 		r.Tried(calls, []any{text, text})

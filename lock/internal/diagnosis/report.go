@@ -115,7 +115,7 @@ func (r *Report) Channel(k Key, command string, err error) {
 // Tried reads the answer of script check: what it said of SET, and of calls.
 func (r *Report) Tried(calls []Call, answers []any) {
 	if len(answers) == 0 {
-		r.Problem("it answered a script with nothing: see that what stands before it is no proxy that changes answers")
+		r.Problem("it answered a script with an empty list: check that no proxy in front of it changes answers")
 		return
 	}
 	set := errorOf(answers[0])
@@ -126,8 +126,8 @@ func (r *Report) Tried(calls []Call, answers []any) {
 			r.Command(Core, "del", errorOf(answer))
 		}
 		if len(r.problems) == 0 {
-			r.untried = append(r.untried, Finding{"the other rights were not tried, because nothing can be written and removed: " +
-				"give the user set and del first", []error{set}})
+			r.untried = append(r.untried, Finding{"the other rights were not tried, because they need a key that is written and removed: " +
+				"first give the user +set +del", []error{set}})
 		}
 		return
 	}
@@ -159,8 +159,8 @@ func (r *Report) Findings() (problems, advice []Finding) {
 	if family.meant() {
 		problems = append(problems, family.findings(" (for "+objects+")")...)
 	} else {
-		advice = append(advice, Finding{"the user has the rights that Mutex, MultiLock and RedLock need, not those for " + objects +
-			": if you use these, give it the second list of README.md", nil})
+		advice = append(advice, Finding{"the user has the rights for Mutex, MultiLock and RedLock, but not those for " + objects +
+			": if you use these, give it the second list in README.md", nil})
 	}
 	return append(problems, r.untried...), advice
 }
@@ -179,8 +179,8 @@ func (rs *rights) findings(what string) (found []Finding) {
 			strings.Join(k.lacks, ", "), what, list("+", marks(k.lacks))), k.errs})
 	}
 	if k := &rs.commands; len(k.absent) > 0 {
-		found = append(found, Finding{fmt.Sprintf("it does not know %s%s: use Redis 5 or newer, or 7 for sharded pub/sub, without a proxy that keeps commands back, "+
-			"and see that the command is not renamed", strings.Join(k.absent, ", "), what), k.errs})
+		found = append(found, Finding{fmt.Sprintf("it does not know %s%s: use Redis 5 or newer, or 7 for sharded pub/sub, check that no proxy in front of it blocks commands, "+
+			"and that the command is not renamed", strings.Join(k.absent, ", "), what), k.errs})
 	}
 	if k := &rs.keys; len(k.lacks) > 0 {
 		found = append(found, Finding{fmt.Sprintf("the user may not use keys such as %s%s: give it the patterns of keys that README.md lists, "+
@@ -214,7 +214,7 @@ func (r *Report) Refused(g Group, name string, err error) bool {
 // Untried notes that no script could be run, so that most of the rights were not tried.
 func (r *Report) Untried(err error) {
 	if !r.State(err) {
-		r.untried = append(r.untried, Finding{"no script can be run, so the other rights were not tried: see to what it says, " +
+		r.untried = append(r.untried, Finding{"no script can be run, so the other rights were not tried: correct what the error says, " +
 			"and check again", []error{err}})
 	}
 }

@@ -11,7 +11,7 @@ func (r *Report) Settings(info string, slots bool) {
 	field := fields(info)
 	switch policy, limit := field["maxmemory_policy"], field["maxmemory"]; {
 	case policy == "":
-		r.Advice("it does not tell its maxmemory-policy: see that it is noeviction, because other policies remove locks when memory is full")
+		r.Advice("it does not tell its maxmemory-policy: check that it is noeviction, because other policies remove locks when memory is full")
 	case policy != "noeviction" && limit != "0":
 		r.Problem(fmt.Sprintf("its maxmemory-policy is %s, so it may remove locks when its memory (maxmemory %s) is full: "+
 			"set maxmemory-policy noeviction, or keep locks on a server of their own", policy, limit))
@@ -28,7 +28,7 @@ func (r *Report) Settings(info string, slots bool) {
 		r.Advice("its appendonly is no, so locks are forgotten when it is restarted, and their holders are told a third of a lease later: " +
 			"if locks are to survive that, set appendonly yes")
 	case "":
-		r.Advice("it does not tell whether it keeps its data over a restart: see that appendonly is yes, if locks are to survive that")
+		r.Advice("it does not tell whether it keeps its data over a restart: if locks must survive one, check that appendonly is yes")
 	}
 	if replicas := field["connected_slaves"]; replicas != "" && replicas != "0" && field["min_slaves_good_slaves"] == "" {
 		r.Advice(fmt.Sprintf("it has %s replicas, and its min-replicas-to-write is 0, so a master that is cut off from them takes locks "+

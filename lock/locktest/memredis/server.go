@@ -14,13 +14,13 @@ import (
 
 // Config is the settings of Start and Listen. The zero Config works.
 type Config struct {
-	// Password is asked of every client, and given by DialContext.
+	// Password is required of every client. DialContext sends it. Default: none.
 	Password string
 
-	// Resolution is the least time by which TTLs are moved at once; a key may
-	// go that much early. Default: as fine as is cheap in real time, and exact
-	// in virtual time. A server of very many keys in virtual time is faster
-	// with 10 ms.
+	// Resolution is the smallest step in which TTLs are moved. A key may expire
+	// that much early. By default they are exact in virtual time, and in real
+	// time as fine as is cheap. 10 ms makes a server with very many keys faster
+	// in virtual time.
 	Resolution time.Duration
 }
 
@@ -151,10 +151,9 @@ func (s *Server) take(c net.Conn) error {
 	return nil
 }
 
-// DialNet makes a connection in memory, whatever network and address it is
-// asked for; it is for redis.DialContextFunc. A server that is down is a
-// *net.OpError that wraps ErrNotRunning, as the dial of a dead server's port is
-// one.
+// DialNet makes a connection in memory and ignores the network and the address.
+// It is for redis.DialContextFunc. If the server is down, the error is a
+// *net.OpError, as of a real dial, and wraps ErrNotRunning.
 func (s *Server) DialNet(context.Context, string, string) (net.Conn, error) {
 	client, server := pipe()
 	if err := s.take(server); err != nil {
@@ -167,8 +166,8 @@ func (s *Server) DialNet(context.Context, string, string) (net.Conn, error) {
 // ever, which turns a paused server into a hung test.
 const ioTimeout = 5 * time.Second
 
-// DialContext connects in memory and gives the password. The defaults, read and
-// write timeouts of 5 s, come before opts and yield to them.
+// DialContext connects in memory and sends the password. Reads and writes time
+// out after 5 s, unless opts say otherwise.
 func (s *Server) DialContext(ctx context.Context, opts ...redis.DialOption) (redis.Conn, error) {
 	all := []redis.DialOption{
 		redis.DialContextFunc(s.DialNet), redis.DialReadTimeout(ioTimeout), redis.DialWriteTimeout(ioTimeout),
