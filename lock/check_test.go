@@ -82,12 +82,12 @@ func TestCheckNeedsTheRightsOfREADMEAlone(t *testing.T) {
 	rights := rightsOfREADME(t)
 	give(rights[0])
 	require.NoError(t, client().Check(ctx))
-	require.Equal(t, 1, strings.Count(log.String(), "if you use these, give it the second list of README.md"))
+	require.Equal(t, 1, strings.Count(log.String(), "if you use these, give it the second list in README.md"))
 	fixture.Do(t, s, "ACL", "LOG", "RESET")
 
 	give(rights[1])
 	require.NoError(t, client().Check(ctx))
-	require.Equal(t, 1, strings.Count(log.String(), "the second list of README.md"), "not again")
+	require.Equal(t, 1, strings.Count(log.String(), "the second list in README.md"), "not again")
 	require.Empty(t, fixture.Do(t, s, "ACL", "LOG"), "nothing was refused")
 
 	all := append(slices.Clone(rights[0]), rights[1][1:]...)
@@ -146,7 +146,7 @@ func TestCheckWritesNothingThatItCannotRemove(t *testing.T) {
 	s := fixture.Server(t)
 	err := userOf(t, s, "u", lock.Config{}, "-set", "-del").Check(bounded.Context(t))
 	require.ErrorContains(t, err, "the user may not run set, del: ")
-	require.ErrorContains(t, err, "give the user set and del first")
+	require.ErrorContains(t, err, "first give the user +set +del")
 	require.Empty(t, fixture.Keys(t, s, "*"))
 	err = userOf(t, s, "v", lock.Config{}, "-set", "-pexpire").Check(bounded.Context(t))
 	require.Contains(t, onlyProblem(t, err), "the user may not run set, pexpire: ")

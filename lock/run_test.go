@@ -136,14 +136,24 @@ func TestWhatRedisSaidLongAgoIsNotHandedOn(t *testing.T) {
 }
 
 // TestAnotherClientThatWaitsHasItsTurnAfterARun: after 16 hand-overs, or as many as wait
-// here, up to 64.
+// here, or those of a millisecond, up to 64.
 func TestAnotherClientThatWaitsHasItsTurnAfterARun(t *testing.T) {
-	for waiting, most := range map[int]int{10: 17, 40: 41, 200: 65} {
+	for _, tt := range []struct {
+		waiting     int
+		each        time.Duration // how long a holder has it
+		least, most int           // turns
+	}{
+		{10, 100 * time.Microsecond, 15, 17},
+		{10, 40 * time.Microsecond, 24, 27},
+		{10, 0, 63, 65},
+		{40, 100 * time.Microsecond, 39, 41},
+		{200, 100 * time.Microsecond, 63, 65},
+	} {
 		withBusy(t, lock.Config{}, func(b *busy) {
 			ctx := context.Background()
 			other, err := lock.New(b.s.Pool(0), lock.Config{})
 			require.NoError(t, err)
-			held := b.started(waiting)
+			held := b.started(tt.waiting)
 			theirs := make(chan *lock.Held, 1)
 			go func() {
 				held, err := other.Mutex("m").Lock(ctx)
@@ -155,6 +165,7 @@ func TestAnotherClientThatWaitsHasItsTurnAfterARun(t *testing.T) {
 			synctest.Wait()
 			turns := 1
 			for len(theirs) == 0 {
+				time.Sleep(tt.each)
 				require.NoError(t, held.Unlock(ctx))
 				synctest.Wait()
 				select {
@@ -166,9 +177,10 @@ func TestAnotherClientThatWaitsHasItsTurnAfterARun(t *testing.T) {
 					require.NotEmpty(t, theirs, "after %d turns nobody has it", turns)
 				}
 			}
-			require.LessOrEqual(t, turns, most)
+			require.GreaterOrEqual(t, turns, tt.least)
+			require.LessOrEqual(t, turns, tt.most)
 			require.NoError(t, (<-theirs).Unlock(ctx))
-			for range waiting {
+			for range tt.waiting {
 				require.NoError(t, (<-b.held).Unlock(ctx))
 			}
 			require.NoError(t, other.Close(ctx))
