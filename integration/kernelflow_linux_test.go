@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -53,6 +54,8 @@ func TestAFlowThatIsDeadInTheKernel(t *testing.T) {
 			if testing.Short() && dead != "2s" {
 				t.Skip("takes long")
 			}
+			runtime.LockOSThread() // the child dies with its thread, which could end when a server's does
+			defer runtime.UnlockOSThread()
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestAFlowThatIsDeadInTheKernel$", "-test.v", "-test.timeout", "5m")
 			cmd.Env = append(os.Environ(), flowEnv+"="+dead)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
