@@ -51,7 +51,7 @@ inspect  says who holds a lock
 unlock   takes a lock away from whoever holds it
 check    says what is missing on Redis
 
-"wheellock help run" lists the flags of run; so for the others.
+"wheellock help run" lists the flags of run, "wheellock help check" those of check.
 Manual: go doc github.com/wheellock/wheellock/lock/cmd/wheellock
 `
 
