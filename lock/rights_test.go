@@ -36,6 +36,32 @@ func may(t *testing.T, s *redistest.Server, user string, less ...any) {
 	fixture.Do(t, s, "ACL", append([]any{"SETUSER", user, "reset", "on", ">pw", "~*", "&*", "+@all"}, less...)...)
 }
 
+// TestAMissingRightNeverTakesTokensBack: a token is minted by one command where the
+// server's clock is above the last one, and by two elsewhere.
+func TestAMissingRightNeverTakesTokensBack(t *testing.T) {
+	s, ctx := fixture.Server(t), bounded.Context(t)
+	for _, command := range []string{"get", "getset", "set"} {
+		c := userOf(t, s, "u", lock.Config{FailFast: true}, "-"+command)
+		for counter, mu := range map[string]*lock.Mutex{
+			"redisson_lock_token:{fenced}": c.FencedMutex("fenced"), "wheellock_token": c.Mutex("plain"),
+		} {
+			last := int64(41)
+			if counter == "wheellock_token" {
+				last = 1 << 52 // the clock shows it in many years
+			}
+			fixture.Do(t, s, "SET", counter, last)
+			held, err := mu.Lock(ctx)
+			if err == nil {
+				require.Equal(t, last+1, held.Token(), "%s without %s", counter, command)
+				require.NoError(t, held.Unlock(ctx))
+			}
+			now, err := redis.Int64(fixture.Do(t, s, "GET", counter), nil)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, now, last, "%s without %s", counter, command)
+		}
+	}
+}
+
 // endless are the keys without a TTL, but for counters, which need none.
 func endless(t *testing.T, s *redistest.Server) []string {
 	t.Helper()

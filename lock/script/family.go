@@ -104,7 +104,7 @@ var (
 	PermitExtend   = expiring("permit_extend", permitExtendText, "4cc1714f13882383feca6b25f97150c72308373f")
 	PermitSet      = expiring("permit_set", permitSetText, "509a17418765afcdef290b4c4c3f7b1a5e0d604c")
 	PermitInspect  = &Script{"permit_inspect", permitInspectText, "719ea38b785ebdfa7187ab8c3372f75a8d87be9a", false}
-	FairTake       = minting("fair_take", fairTakeText, "5cccb5a3346b93856442fc7482635818334a48ec")
+	FairTake       = minting("fair_take", fairTakeText, "844fe83764816601143feaae9ceb33f02be47667")
 	FairRelease    = &Script{"fair_release", fairReleaseText, "7b143e2e8ba376dfca7e689583d02bd8359ebd32", false}
 	FairForce      = &Script{"fair_force", fairForceText, "2656ff7a49c7fe44e04d2c37f7c6ab8d3a659519", false}
 )

@@ -17,8 +17,8 @@ local function exhausted(counter)
   end
 end
 -- mint returns the next token, and how many of so many more are reserved behind it: all or
--- none; or nil and an error, and then the counter is as it was. A counter that is no number
--- counts as lost, and is overwritten. Reserved tokens are ahead of the clock by at most
+-- none; or nil and an error, and then the counter has the value that it had. One that is no
+-- number counts as lost, and is overwritten. Reserved tokens are ahead of the clock by at most
 -- 10485, about 10 ms, and those that are minted one by one rise more slowly than it. A lost
 -- counter begins 10486 ahead, so above all tokens from before, although they were reserved
 -- just now.
@@ -29,7 +29,8 @@ local function mint(counter, least, more)
   if more > 10485 then
     more = 0
   end
-  -- The clock is nearly always above the last token. So one command will do.
+  -- The clock is nearly always above the last token. So one command will do. Where it is not,
+  -- the same command mends it, because a user who may do the first may do the second.
   local text = redis.call('getset', counter, string.format('%.0f', least + more))
   local last = tonumber(text or '')
   if last and last < 562949953421312 and least > 562949953421312 then
@@ -45,12 +46,12 @@ local function mint(counter, least, more)
   elseif last < 9007199254740990 then
     token = math.floor(last) + 1
   else
-    redis.call('set', counter, text)
+    redis.call('getset', counter, text)
     return nil, exhausted(counter)
   end
   if token + more - least > 10485 then
     more = 0
   end
-  redis.call('set', counter, string.format('%.0f', token + more))
+  redis.call('getset', counter, string.format('%.0f', token + more))
   return token, more
 end

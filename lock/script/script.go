@@ -90,16 +90,16 @@ var checkText string
 
 // The scripts. Each file's header names KEYS, ARGV and every answer.
 var (
-	Acquire = minting("acquire", acquireText, "0b9e25fa844a7627671f4acb0fc63cc363266407")
+	Acquire = minting("acquire", acquireText, "0153ea200fb1c58952098dc6a3913f3c19e90956")
 	Reenter = expiring("reenter", reenterText, "698bee1d6be06712098d45015a2b71249b1a41f6")
 	Release = &Script{"release", releaseText, "4e95e5f00349e31928aebab762328be9a8022974", false}
-	Handoff = minting("handoff", handoffText, "83f1b5d23d5ad9c459a8c338dfbe0be7063f594a")
+	Handoff = minting("handoff", handoffText, "75388af7a6cbd07b469ec3933d541a93e8b339da")
 	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba", false}
 	Guard   = expiring("guard", guardText, "e9ed204bbcfe44bc266eb4dafcc733ba68bd2100")
 	Inspect = &Script{"inspect", inspectText, "2886b82180fba8066dab35a8bcc021aa28560d52", false}
 	Renew   = expiring("renew", renewText, "daf37aa8273f52a3fda7015072a71ee04ce42ebe")
 	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e", false}
-	Token   = minting("token", tokenText, "9e4c5976e3e0faf9e26c3ed7e5fbaeede3976553")
+	Token   = minting("token", tokenText, "656844cd996de8dc247db314cdd269842d264cd7")
 	Check   = &Script{"check", checkText, "bd0e22dc9f05b0e9d51b3dbdcb336af59a7d1c09", false}
 )
 
