@@ -27,6 +27,7 @@ func TestAKeyOnAnotherServerIsToldWhateverTheVersion(t *testing.T) {
 func TestOnlyAnAnswerThatStaysIsDefinite(t *testing.T) {
 	for text, definite := range map[string]bool{
 		"NOPERM this user has no permissions to run the 'hset' command":               true,
+		"NOPERM User app-OOM-1 has no permissions to run the 'hset' command":          true,
 		"WRONGTYPE Operation against a key":                                           true,
 		"ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation": true,
 		"ERR READONLYISH is a word of its own":                                        true,
