@@ -53,6 +53,7 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 		}
 		dialed.Conn.Close()
 		if _, passing := err.(redis.Error); passing { // BUSY, say: it runs no script now either
+			pause(ctx, passingPause)
 			return pipe.Connection{}, err
 		}
 		slow := ctx.Err() != nil || isTimeout(err)
@@ -62,6 +63,20 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 		if slow {
 			return pipe.Connection{}, err
 		}
+	}
+}
+
+// passingPause is how long a dial takes at least that ends with a passing answer: calls
+// that wait for a connection dial again at once.
+const passingPause = 50 * time.Millisecond
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -94,8 +109,10 @@ func (s *Server) askVersion(ctx context.Context, conn redis.Conn) (info any, ref
 	if !stop() {
 		return nil, nil, ctx.Err()
 	}
-	if refused, ok := answers[0].(redis.Error); ok && !pipe.Definite(refused) {
-		return nil, nil, refused
+	if refused, ok := answers[0].(redis.Error); ok {
+		if code, _, _ := strings.Cut(string(refused), " "); !pipe.Definite(redis.Error(code)) {
+			return nil, nil, refused
+		}
 	}
 	// MOVED, say, comes to those alone who may.
 	if refused, ok := answers[1].(redis.Error); ok && pipe.Definite(refused) {
