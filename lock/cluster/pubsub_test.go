@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
@@ -132,6 +134,28 @@ func TestABusyServerIsAskedAgainHowReleasesArePublished(t *testing.T) {
 	require.Equal(t, lock.PubSub{Sharded: 1}, a.Stats().PubSub)
 	require.NotContains(t, v.log.String(), "version, so PUBLISH is used")
 	require.NoError(t, held.Unlock(bounded.Context(t)))
+}
+
+// TestABusyServerIsNotDialledAgainAtOnce: however many wait for a connection.
+func TestABusyServerIsNotDialledAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	rc := onCluster(t)
+	v := viewOf(t, rc, "7.0.15")
+	v.busy.Store(1 << 30)
+	a, ctx := v.client(t, cluster.Options{}, lock.Config{}), bounded.Context(t)
+	began := time.Now()
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			assert.NoError(t, a.Mutex(fmt.Sprintf("{busy}%d", i)).Do(ctx, func(context.Context) error { return nil }))
+		})
+	}
+	require.Eventually(t, func() bool { return v.asked.Load() >= 6 }, time.Minute, time.Millisecond)
+	asked := int(v.asked.Load())
+	most := 2 * (time.Since(began)/(50*time.Millisecond) + 2) // two connections, and each dial takes that long
+	require.LessOrEqual(t, asked, int(most))
+	v.busy.Store(0)
+	wg.Wait()
 }
 
 func TestHowReleasesArePublishedIsChosenByTheVersion(t *testing.T) {
