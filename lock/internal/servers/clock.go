@@ -33,9 +33,10 @@ const askAgain = time.Minute
 // does not say so.
 func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
 	for try := 0; ; try++ {
+		before := s.connected.Load()
 		conn, epoch, err := s.dialSilently(ctx, bound)
 		if err != nil {
-			s.reached(err)
+			s.dialEnded(before, err)
 			return pipe.Connection{}, err
 		}
 		dialed := pipe.Connection{Conn: conn, Epoch: epoch}
@@ -46,7 +47,7 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		reply, sent, unsaid, failed := s.askTime(ctx, conn)
 		if pipe.LoggedOut(failed) {
 			conn.Close()
-			s.reached(failed)
+			s.dialEnded(before, failed)
 			return pipe.Connection{}, failed
 		}
 		s.reached(nil)

@@ -17,12 +17,13 @@ import (
 // the epoch afterwards. No more dials than bound says are left behind; those to a
 // server that s stood for before do not count.
 func (s *Server) Dial(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
+	before := s.connected.Load()
 	conn, epoch, err := s.dialSilently(ctx, bound)
-	s.reached(err)
+	s.dialEnded(before, err)
 	return conn, epoch, err
 }
 
-// dialSilently is Dial that leaves it to the caller to call reached.
+// dialSilently is Dial that leaves it to the caller to call dialEnded.
 func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
 	epoch := s.epoch.Load()
 	if s == s.router.unknown {
@@ -51,6 +52,14 @@ func (s *Server) dial(ctx context.Context) (redis.Conn, error) {
 	return conn, err
 }
 
+// dialEnded is reached of a dial before which so many had connected. If it fails later than
+// another has connected, it may have been refused before the server was back.
+func (s *Server) dialEnded(before uint64, err error) {
+	if err == nil || s.connected.Load() == before {
+		s.reached(err)
+	}
+}
+
 // reached is told how a dial ended. It warns when there is no connection to the
 // server, once until there is one: a Lock whose context has no end would wait for
 // it in silence.
@@ -59,6 +68,9 @@ func (s *Server) reached(err error) {
 		err = nil // the old one was
 	}
 	s.noteAddress(err)
+	if err == nil {
+		s.connected.Add(1)
+	}
 	switch {
 	case err == nil && s.unreached.Swap(false):
 		s.router.cfg.Logger.Info("lock: connected to Redis again", "server", s.Address())

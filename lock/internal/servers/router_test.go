@@ -3,6 +3,8 @@ package servers_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -329,5 +331,48 @@ func TestAServerThatCannotBeReachedIsToldOfOnce(t *testing.T) {
 		}
 		f.close()
 		require.Regexp(t, `^[^\n]+ level=WARN msg="lock: no connection to Redis[^\n]+ server=a error="connection refused"\n$`, f.log.String())
+	})
+}
+
+// TestADialThatFailsLaterThanAnotherHasConnectedIsNotToldOf: it may have been refused
+// before the server was back.
+func TestADialThatFailsLaterThanAnotherHasConnectedIsNotToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redisServer, err := redistest.StartVirtual(redistest.MiniOptions{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, redisServer.Stop()) }()
+		refused := make(chan struct{})
+		var dials atomic.Int32
+		f := &fixture{dial: func(ctx context.Context, _ string) (redis.Conn, error) {
+			switch dials.Add(1) {
+			case 1:
+				return nil, errDown
+			case 2:
+				<-refused
+				return nil, errDown
+			}
+			return redisServer.DialContext(ctx)
+		}}
+		f.build(t, false)
+		go func() { f.news <- topology.Layout{Servers: []topology.Server{{Name: "a", Instance: "1"}}} }()
+		dial := func() (redis.Conn, error) {
+			conn, _, err := f.router.Server("any").Dial(t.Context(), dialing.NewBound(1))
+			return conn, err
+		}
+		_, err = dial()
+		require.ErrorIs(t, err, errDown)
+		late := make(chan error)
+		go func() {
+			_, err := dial()
+			late <- err
+		}()
+		synctest.Wait()
+		conn, err := dial()
+		require.NoError(t, err)
+		close(refused)
+		require.ErrorIs(t, <-late, errDown)
+		require.NoError(t, conn.Close())
+		require.Equal(t, 1, strings.Count(f.log.String(), "no connection to Redis"), f.log.String())
+		require.Equal(t, 1, strings.Count(f.log.String(), "connected to Redis again"), f.log.String())
 	})
 }

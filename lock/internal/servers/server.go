@@ -37,6 +37,7 @@ type Server struct {
 	// atomic
 	epoch      atomic.Uint32          // counts the servers that it stood for
 	address    atomic.Pointer[string] // for the log, see Address; nil while it is not known
+	connected  atomic.Uint64          // counts the connections that were made
 	unreached  atomic.Bool            // the last connection could not be made
 	checked    atomic.Bool            // the server was asked what it evicts
 	unanswered atomic.Int32           // counts what it was asked and gave no answer to
