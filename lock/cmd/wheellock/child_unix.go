@@ -30,6 +30,10 @@ const resumed = syscall.SIGCONT
 // is still running then, there is no shell that would send it.
 const suspendFor = 200 * time.Millisecond
 
+// unheardFor is for how long a SIGTSTP counts as not heard. After that the command has
+// heard it, and does not stop.
+const unheardFor = time.Second
+
 // listen makes signals come to ch. One that was ignored when wheellock was started
 // stays ignored, as under nohup.
 func listen(ch chan<- os.Signal, signals []os.Signal) {
@@ -55,6 +59,7 @@ type child struct {
 	events   chan event // its stops, and at last its end
 	terminal *terminal
 	killer   syscall.Signal // what has ended it, 0 if it exited; written before the event that says so
+	unheard  time.Time      // when it was sent a SIGTSTP that has not stopped it; zero if there is none
 }
 
 // event is a change of the command.
@@ -139,12 +144,23 @@ func (c *child) sentence(do action, grace time.Duration) string {
 	return fmt.Sprintf("the command is told to end (SIGTERM) and killed in %v", grace)
 }
 
-// pass gives it a signal that came to this process.
+// pass gives it a signal that came to this process. A command that stops to get the
+// terminal has not heard a SIGTSTP that comes then, and SIGCONT takes that away: so it
+// is sent again.
 func (c *child) pass(s os.Signal) {
-	if s == syscall.SIGCONT && c.terminal.wanted {
-		c.terminal.give(c.pid)
+	switch s {
+	case syscall.SIGTSTP:
+		c.unheard = time.Now()
+	case syscall.SIGCONT:
+		if c.terminal.wanted {
+			c.terminal.give(c.pid)
+		}
 	}
 	c.send(s.(syscall.Signal))
+	if s == syscall.SIGCONT && time.Since(c.unheard) < unheardFor {
+		c.unheard = time.Time{}
+		c.send(syscall.SIGTSTP)
+	}
 }
 
 // halted is called when the command was stopped. If it wants the terminal, it gets it.
@@ -159,6 +175,7 @@ func (c *child) halted(e event, suspending func()) bool {
 			return true
 		}
 	case syscall.SIGTSTP:
+		c.unheard = time.Time{}
 	default:
 		return false
 	}
