@@ -61,6 +61,9 @@ func (x *MultiHeld) retakeLocked(seat int, why Reason) {
 	if x.from == nil || x.cause != nil || x.state.Load() != isHeld {
 		return
 	}
+	if why == NotOwner && !time.Now().Before(x.parts[seat].h.lease.Deadline()) {
+		why = TrustEnded // that its key is gone says nothing: it has expired
+	}
 	if why != TrustEnded && (why != NotOwner || x.from.lock.cfg.Durable) {
 		return
 	}
