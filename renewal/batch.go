@@ -121,6 +121,7 @@ func (b *Batch) beginWriting() instant {
 	for i, l := range b.flight.leases {
 		if l != nil && b.verdicts[i] == unknown {
 			b.live = append(b.live, i)
+			l.flags &^= doubted
 			if b.final[i] = l.final(); !b.final[i] {
 				l.flags |= asked
 			}

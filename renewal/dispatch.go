@@ -138,9 +138,9 @@ func (b *Batch) emptyLocked() {
 
 // renewedLocked notes a yes for l, and files it until it is due again.
 func (ln *Lane) renewedLocked(l *Lease, sent, now instant, yes grant) {
-	l.home, l.fails, l.moves, l.flags = nil, 0, 0, 0
 	// An answer to what was written before Verify may be the old server's.
-	l.check = sent < ln.verified
+	l.check = sent < ln.verified || l.flags&doubted != 0
+	l.home, l.fails, l.moves, l.flags = nil, 0, 0, 0
 	final := l.final()
 	if !final {
 		l.trustLocked(yes)
@@ -155,8 +155,8 @@ func (ln *Lane) renewedLocked(l *Lease, sent, now instant, yes grant) {
 		ln.fileLocked(l, l.due, now)
 		return
 	}
-	ln.stats.lag.record(time.Duration(sent-l.due), 1)
-	ln.stats.late.record(time.Duration(now-l.due), 1)
+	ln.stats.lag.Record(time.Duration(sent-l.due), 1)
+	ln.stats.late.Record(time.Duration(now-l.due), 1)
 	l.due = ln.nextDueLocked(l, sent, now)
 	ln.fileLocked(l, l.due, now)
 }

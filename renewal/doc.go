@@ -41,7 +41,8 @@
 //
 // [Lane.Verify] is for a server that was replaced, or may have lost data. It
 // makes all leases of that server due at once, fixed ones too. Leases that the
-// server does not have are lost. The others keep their due times.
+// server does not have are lost. The others keep their due times. [Lease.Confirm]
+// is for a doubt about one lease.
 //
 // # When leases are renewed
 //

@@ -24,7 +24,7 @@ func (t instant) plus(d time.Duration) instant {
 //
 // Lost is called exactly once if the lease ends without Release returning true.
 // It is called on the wheel's driver goroutine, on a dispatcher, or on the
-// goroutine that calls Close or Move. It must not block. No lock of this
+// goroutine that calls Close, Move or Expire. It must not block. No lock of this
 // package is held. A Release that returns false may return just before Lost is
 // called.
 type Owner interface {
@@ -75,8 +75,9 @@ type Lease struct {
 
 // The flags of a lease. A yes takes them away.
 const (
-	alone uint8 = 1 << iota // its renewal failed with no other in the batch: it is sent alone until it is answered
-	asked                   // a renewal of it was written
+	alone   uint8 = 1 << iota // its renewal failed with no other in the batch: it is sent alone until it is answered
+	asked                     // a renewal of it was written
+	doubted                   // Confirm was called since its request was written, or while that was waiting to be
 )
 
 // noCopy makes go vet report copies.
@@ -141,6 +142,35 @@ func (l *Lease) Unanswered() bool {
 	}
 	defer ln.mu.Unlock()
 	return state(l.state.Load()) == lost && l.reason != NotOwner && l.reason != Closed && l.flags&asked != 0
+}
+
+// Expire ends the lease as lost if its trust has ended by the clock and the
+// watchdog has not come to it yet, because its goroutines are late or the
+// process was stopped. It then calls Lost with the reason that the watchdog
+// would give, before it returns. It reports whether the lease is lost now,
+// whoever found that. Another goroutine that did may not have called Lost yet.
+// Do not call it under a lock that Lost takes.
+func (l *Lease) Expire() (Reason, bool) {
+	if l.Valid() {
+		return 0, false
+	}
+	ln := l.lock()
+	if ln == nil {
+		return 0, false
+	}
+	s, now := state(l.state.Load()), ln.dog.moment(time.Now())
+	if s != held || l.trusted(now) {
+		defer ln.mu.Unlock()
+		return l.reason, s == lost
+	}
+	if now.at < instant(l.trust.Load()) { // by the wall clock
+		l.compareLocked(ln.dog, now)
+	}
+	l.loseLocked(ln, TrustEnded)
+	reason := l.reason
+	ln.mu.Unlock()
+	l.owner.Lost(reason)
+	return reason, true
 }
 
 // Release ends the lease for the watchdog. It returns false if the lease was
@@ -224,7 +254,11 @@ func (l *Lease) SetFixed(fixed bool) {
 	} else {
 		l.due = ln.firstDueLocked(l, now)
 	}
-	ln.fileLocked(l, l.due, now)
+	due := l.due
+	if l.check { // Verify has made it due at once, and that has not been answered
+		due = ln.dog.window(now)
+	}
+	ln.fileLocked(l, due, now)
 }
 
 // lock returns the lease's lane, locked; nil before Hold.

@@ -84,3 +84,78 @@ func TestALeaseThatIsNotToBeRenewedIsNotPassedOn(t *testing.T) {
 		require.Nil(t, next.lease.Owner())
 	})
 }
+
+// TestALeaseThatIsPassedOnIsVerifiedAllTheSame: Verify was called for the old owner, and
+// nobody else asks about a lease that is not to be renewed any more.
+func TestALeaseThatIsPassedOnIsVerifiedAllTheSame(t *testing.T) {
+	for _, there := range []bool{true, false} {
+		forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+			s := &store{}
+			_, ln := newLane(t, s, cfg)
+			h := s.hold(t, ln, renewedFor(30*time.Second))
+			if !there {
+				s.delete(h.key)
+			}
+			h.lease.Verify()
+			next := h.another()
+			require.True(t, h.lease.Pass(&next.lease, next))
+			next.lease.SetFixed(true)
+			time.Sleep(20 * time.Second) // it is asked about before its end
+			if there {
+				require.True(t, next.lease.Valid())
+			} else {
+				require.Equal(t, []renewal.Reason{renewal.NotOwner}, next.reasons())
+			}
+			require.Empty(t, h.reasons())
+		})
+	}
+}
+
+// TestALeaseThatIsPassedOnEndsByTheSameClocks: the new owner relies on it for exactly as
+// long as the old one could, by the wall clock too.
+func TestALeaseThatIsPassedOnEndsByTheSameClocks(t *testing.T) {
+	for slept, valid := range map[time.Duration]bool{25 * time.Second: true, 35 * time.Second: false} {
+		forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+			s, _, ln := newSleeper(t, cfg)
+			h := s.hold(t, ln, renewedFor(30*time.Second))
+			deadline := h.lease.Deadline()
+			next := h.another()
+			next.store = s.store
+			require.True(t, h.lease.Pass(&next.lease, next))
+			require.Equal(t, deadline, next.lease.Deadline())
+			s.suspend(slept)
+			require.Equal(t, valid, next.lease.Valid(), slept)
+		})
+	}
+}
+
+// TestALeaseThatIsOverIsNotPassedOn: by the clock, though nobody was told yet.
+func TestALeaseThatIsOverIsNotPassedOn(t *testing.T) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		s, _, ln := newSleeper(t, cfg)
+		h := s.hold(t, ln, renewedFor(30*time.Second))
+		next := h.another()
+		s.suspend(time.Minute)
+		require.Empty(t, h.reasons())
+		require.False(t, h.lease.Pass(&next.lease, next))
+		require.Nil(t, next.lease.Owner())
+	})
+}
+
+// TestALeaseThatIsPassedOnKeepsItsBeat: it is renewed at the same moments, and leaves its
+// place when it ends.
+func TestALeaseThatIsPassedOnKeepsItsBeat(t *testing.T) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		_, ln := newLane(t, s, cfg)
+		h := s.hold(t, ln, renewedFor(30*time.Second))
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, ln.InBeats())
+		next := h.another()
+		require.True(t, h.lease.Pass(&next.lease, next))
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, ln.InBeats())
+		require.True(t, next.lease.Release())
+		require.Zero(t, ln.InBeats())
+	})
+}

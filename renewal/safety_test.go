@@ -338,3 +338,42 @@ func (l *naiveLease) Release() bool {
 	l.ended = true
 	return was
 }
+
+// TestWhoeverAsksALeaseIsToldByTheClock, and the owner too, once, with the watchdog's reason:
+// the watchdog itself looks at its next tick.
+func TestWhoeverAsksALeaseIsToldByTheClock(t *testing.T) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		cfg.MaxHold = 45 * time.Second
+		s := &store{}
+		w, ln := newLane(t, s, cfg)
+		time.Sleep(1_237 * time.Microsecond) // off the ticks
+		for _, tc := range []struct {
+			opts   renewal.Terms
+			reason renewal.Reason
+		}{{fixedFor(10 * time.Second), renewal.Expired}, {renewedFor(30 * time.Second), renewal.MaxHold}} {
+			h := s.hold(t, ln, tc.opts)
+			_, lost := h.lease.Expire()
+			require.False(t, lost)
+			require.True(t, h.lease.Valid())
+			for h.lease.Valid() {
+				time.Sleep(time.Until(h.lease.Deadline()))
+			}
+			require.Empty(t, h.reasons(), "the watchdog was first: the test shows nothing")
+			for range 2 {
+				reason, lost := h.lease.Expire()
+				require.True(t, lost)
+				require.Equal(t, tc.reason, reason)
+				require.Equal(t, []renewal.Reason{tc.reason}, h.reasons())
+			}
+			time.Sleep(time.Minute)
+			require.Equal(t, []renewal.Reason{tc.reason}, h.reasons())
+			require.Equal(t, 1, w.Stats().Lost[tc.reason])
+		}
+		released := s.hold(t, ln, fixedFor(10*time.Second))
+		require.True(t, released.lease.Release())
+		_, lost := released.lease.Expire()
+		require.False(t, lost)
+		_, lost = new(renewal.Lease).Expire()
+		require.False(t, lost)
+	})
+}

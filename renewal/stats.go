@@ -1,6 +1,10 @@
 package renewal
 
-import "time"
+import (
+	"time"
+
+	"github.com/wheellock/wheellock/wheel"
+)
 
 // Stats is a snapshot of the counters of a Watchdog or a Lane since its start.
 type Stats struct {
@@ -13,6 +17,11 @@ type Stats struct {
 	Queued   int            // due now and not yet in a batch
 	InFlight int            // in a batch now
 
+	// What the wheel of a Watchdog does now; zero for a Lane. An Owner that hangs keeps
+	// it from watching the trust of other leases.
+	Blocked time.Duration // for how long the call that it makes has lasted; 0 if it makes none
+	Behind  time.Duration // how long ago the earliest moment was due that it has not done yet; 0 if none is
+
 	// Sizes are the numbers of leases in the batches.
 	Sizes Sizes
 	// Lag is the time from when a renewal was due until it was sent. Late is
@@ -20,43 +29,22 @@ type Stats struct {
 	Lag, Late Distribution
 }
 
-// Distribution summarises measured durations. Quantiles are accurate to one part in 16.
-type Distribution struct {
-	Count         uint64
-	Sum           time.Duration
-	P50, P99, Max time.Duration
-
-	hist *histogram // what they were made of, for Since
-}
-
-// Bucket counts the measured durations that are at most UpTo and above the UpTo
-// of the bucket before. The bounds are a sixteenth apart and the same for
-// every Distribution.
-type Bucket struct {
-	UpTo  time.Duration
-	Count uint64
-}
-
-// Buckets returns the buckets that are not empty, in ascending order. For a
-// Distribution that Since returned, they count only the time between the two
-// snapshots.
-func (d Distribution) Buckets() []Bucket {
-	if d.hist == nil {
-		return nil
-	}
-	return d.hist.buckets()
-}
+// Distribution and Bucket are those of package wheel.
+type (
+	Distribution = wheel.Distribution
+	Bucket       = wheel.Bucket
+)
 
 // Sizes summarises numbers of leases. Quantiles are accurate to one part in 16.
 type Sizes struct {
 	Sum           uint64
 	P50, P99, Max int
 
-	hist *histogram
+	of wheel.Distribution // of as many microseconds, for Since
 }
 
 // Since returns what was counted between the snapshot earlier and s. Leases,
-// Queued and InFlight are those of s. The largest durations are accurate to one part
+// Queued, InFlight, Blocked and Behind are those of s. The largest durations are accurate to one part
 // in 16.
 func (s Stats) Since(earlier Stats) Stats {
 	s.Renewed -= earlier.Renewed
@@ -71,20 +59,14 @@ func (s Stats) Since(earlier Stats) Stats {
 	}
 	s.Lost = lost
 	s.Lag, s.Late = s.Lag.Since(earlier.Lag), s.Late.Since(earlier.Late)
-	if s.Sizes.hist != nil && earlier.Sizes.hist != nil {
-		s.Sizes = s.Sizes.hist.minus(earlier.Sizes.hist).sizes(s.Sizes.Sum - earlier.Sizes.Sum)
-	}
+	s.Sizes = sizes(s.Sizes.of.Since(earlier.Sizes.of), s.Sizes.Sum-earlier.Sizes.Sum)
 	return s
 }
 
-// Since returns the Distribution of what was measured between two snapshots of the same
-// thing, and d itself if earlier is the zero Distribution. Max is then accurate to one
-// part in 16.
-func (d Distribution) Since(earlier Distribution) Distribution {
-	if d.hist == nil || earlier.hist == nil {
-		return d
-	}
-	return d.hist.minus(earlier.hist).summary()
+// sizes is what a Distribution of sizes, each as so many microseconds, with the given sum says.
+func sizes(d wheel.Distribution, sum uint64) Sizes {
+	size := func(d time.Duration) int { return int(d / time.Microsecond) }
+	return Sizes{Sum: sum, P50: size(d.P50), P99: size(d.P99), Max: size(d.Max), of: d}
 }
 
 // laneStats is guarded by Lane.mu.
@@ -97,9 +79,9 @@ type laneStats struct {
 	failed   uint64
 	sent     uint64
 	inFlight int
-	sizes    histogram // a lease counts as 1 µs
-	lag      histogram
-	late     histogram
+	sizes    wheel.Histogram // a lease counts as 1 µs
+	lag      wheel.Histogram
+	late     wheel.Histogram
 }
 
 // launch counts a batch of n leases that is about to be sent.
@@ -107,7 +89,7 @@ func (s *laneStats) launch(n int) {
 	s.batches++
 	s.sent += uint64(n)
 	s.inFlight += n
-	s.sizes.record(time.Duration(n)*time.Microsecond, 1)
+	s.sizes.Record(time.Duration(n)*time.Microsecond, 1)
 }
 
 // land counts what became of a batch.
@@ -131,9 +113,9 @@ func (s *laneStats) add(o *laneStats) {
 	s.failed += o.failed
 	s.sent += o.sent
 	s.inFlight += o.inFlight
-	s.sizes.add(&o.sizes)
-	s.lag.add(&o.lag)
-	s.late.add(&o.late)
+	s.sizes.Add(&o.sizes)
+	s.lag.Add(&o.lag)
+	s.late.Add(&o.late)
 }
 
 // snapshot returns what s counts; s must be a copy that nobody changes any more.
@@ -146,7 +128,7 @@ func (s *laneStats) snapshot(queued int) Stats {
 	}
 	return Stats{
 		Leases: s.leases, Renewed: s.renewed, Retried: s.retried, Lost: lost, Batches: s.batches, Failed: s.failed,
-		Queued: queued, InFlight: s.inFlight, Sizes: s.sizes.sizes(s.sent), Lag: s.lag.summary(), Late: s.late.summary(),
+		Queued: queued, InFlight: s.inFlight, Sizes: sizes(s.sizes.Distribution(), s.sent), Lag: s.lag.Distribution(), Late: s.late.Distribution(),
 	}
 }
 
@@ -162,7 +144,9 @@ func (w *Watchdog) Stats() Stats {
 		queued += ln.queuedLocked()
 		ln.mu.Unlock()
 	}
-	return sum.snapshot(queued)
+	st, now := sum.snapshot(queued), w.wheel.Stats()
+	st.Blocked, st.Behind = now.RunningFor, now.Behind
+	return st
 }
 
 // Stats returns a snapshot of this lane.

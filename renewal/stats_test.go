@@ -124,3 +124,28 @@ func TestASlowHookDelaysNoRenewalAndIsToldWhatItMissed(t *testing.T) {
 		require.Positive(t, skipped)
 	})
 }
+
+// TestAnOwnerThatHangsShowsInStats: it keeps the wheel from watching the trust of others.
+func TestAnOwnerThatHangsShowsInStats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		w, ln := newLane(t, s, renewal.Config{})
+		require.Zero(t, w.Stats().Blocked)
+		block := make(chan struct{})
+		var hangs renewal.Lease
+		require.NoError(t, ln.Hold(&hangs, ownerFunc(func(renewal.Reason) { <-block }),
+			renewal.Terms{Stamp: time.Now(), TTL: time.Second, Fixed: true}))
+		s.hold(t, ln, fixedFor(2*time.Second))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		st := w.Stats()
+		require.InDelta(t, 9, st.Blocked.Seconds(), 0.2)
+		require.InDelta(t, 9, st.Behind.Seconds(), 0.2, "nobody has ended since")
+		close(block)
+		synctest.Wait()
+		st = w.Stats()
+		require.Zero(t, st.Blocked)
+		require.Zero(t, st.Behind)
+		require.Zero(t, ln.Stats().Blocked)
+	})
+}

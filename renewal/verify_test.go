@@ -153,3 +153,22 @@ func TestAClosedLaneIsForgotten(t *testing.T) {
 		require.True(t, h.lease.Move(third), "its locks are ordered after all others")
 	})
 }
+
+// TestAChangeOfTheLeaseDoesNotPutOffItsVerify: an Unlock or a re-entry may come between.
+func TestAChangeOfTheLeaseDoesNotPutOffItsVerify(t *testing.T) {
+	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+		s := &store{}
+		_, ln := newLane(t, s, cfg)
+		for _, fixed := range []bool{true, false} {
+			h := s.hold(t, ln, renewedFor(30*time.Second))
+			h.lease.SetFixed(!fixed)
+			time.Sleep(time.Second)
+			s.delete(h.key)
+			h.lease.Verify()
+			h.lease.SetFixed(fixed)
+			time.Sleep(200 * time.Millisecond)
+			synctest.Wait()
+			require.Equal(t, []renewal.Reason{renewal.NotOwner}, h.reasons(), "fixed %v", fixed)
+		}
+	})
+}

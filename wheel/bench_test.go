@@ -409,3 +409,21 @@ func BenchmarkVisitFar(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/1e3/float64(b.N), "ms/visit")
 }
+
+// BenchmarkNextOfManySlots is what the driver looks for before it sleeps, where nothing is
+// due in a revolution of a ring with very many slots.
+func BenchmarkNextOfManySlots(b *testing.B) {
+	const n, slots, tick = 500_000 / 16, 1 << 20, int64(10 * time.Millisecond)
+	r := wheel.NewRing(tick, slots)
+	far := make([]wheel.Timer, n)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range far {
+		r.Add(&far[i], slots*tick*2+rng.Int64N(slots*tick*20), 0)
+	}
+	r.Collect(0, make([]*wheel.Timer, 16))
+	r.Next()
+	for b.Loop() {
+		r.Next()
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N), "µs/next")
+}

@@ -27,9 +27,9 @@ type recorder struct {
 func (r *recorder) config() wheel.Config {
 	return wheel.Config{
 		OnError: func(err *wheel.CallbackError) { r.errs = append(r.errs, err) },
-		OnSlow: func(ts []*wheel.Timer, took time.Duration) {
+		OnSlow: func(timer *wheel.Timer, took time.Duration) {
 			r.slow = append(r.slow, took)
-			r.of = append(r.of, ts...)
+			r.of = append(r.of, timer)
 		},
 	}
 }
@@ -76,7 +76,7 @@ func TestFailingCallbackDelaysNoOther(t *testing.T) {
 					require.Equal(t, int64(n/100), w.Stats().Panics)
 					require.Equal(t, int64(n), w.Stats().Fired, "claimed all the same")
 					err := told.Load()
-					require.Len(t, err.Timers, 1)
+					require.NotNil(t, err.Timer)
 					require.Contains(t, string(err.Stack), "TestFailingCallbackDelaysNoOther")
 					if name == "panic" {
 						require.ErrorIs(t, err, io.ErrUnexpectedEOF)
@@ -101,7 +101,7 @@ func TestGoexitInTheHookRestartsTheDriverToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, wheel.Config{
 			OnError:      func(*wheel.CallbackError) { runtime.Goexit() },
-			OnSlow:       func([]*wheel.Timer, time.Duration) { runtime.Goexit() },
+			OnSlow:       func(*wheel.Timer, time.Duration) { runtime.Goexit() },
 			SlowCallback: ms,
 		})
 		var fired int
@@ -130,7 +130,7 @@ var children = map[string]func(){
 		<-w.Done()
 	},
 	"panic in OnSlow": func() {
-		w, _ := wheel.New(wheel.Config{SlowCallback: 1, OnSlow: func([]*wheel.Timer, time.Duration) { panic("from the hook") }})
+		w, _ := wheel.New(wheel.Config{SlowCallback: 1, OnSlow: func(*wheel.Timer, time.Duration) { panic("from the hook") }})
 		_, _ = w.AfterFunc(0, func() {})
 		<-w.Done()
 	},
@@ -178,7 +178,7 @@ func TestSlowCallbacksAreCountedAndReported(t *testing.T) {
 func TestSlowHookIsNotTheNextCallbacksFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow int
-		w := start(t, wheel.Config{OnSlow: func([]*wheel.Timer, time.Duration) {
+		w := start(t, wheel.Config{OnSlow: func(*wheel.Timer, time.Duration) {
 			slow++
 			time.Sleep(time.Minute)
 		}})
@@ -262,7 +262,7 @@ func TestExecutorMayRefuse(t *testing.T) {
 		require.Len(t, r.errs, 1)
 		require.ErrorIs(t, r.errs[0], wheel.ErrRefused)
 		require.ErrorIs(t, r.errs[0], full)
-		require.Equal(t, []*wheel.Timer{&timer}, r.errs[0].Timers)
+		require.Same(t, &timer, r.errs[0].Timer)
 		require.Equal(t, wheel.Fired, timer.State())
 		require.Equal(t, int64(1), w.Stats().Fired)
 		require.Zero(t, w.Stats().Panics)

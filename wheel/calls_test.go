@@ -2,12 +2,13 @@ package wheel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,7 +128,7 @@ func TestEveryNeitherDriftsNorOverlaps(t *testing.T) {
 			w := start(t, wheel.Config{SlowCallback: time.Hour, Executor: executor})
 			ts := newTimes()
 			running := false
-			timer, err := w.Every(105*ms, func() {
+			timer, err := w.Every(105*ms, func(*wheel.Timer) {
 				require.False(t, running)
 				running = true
 				ts.note()
@@ -152,14 +153,13 @@ func TestStopEndsEveryFromWithinItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, wheel.Config{})
 		calls := 0
-		var self atomic.Pointer[wheel.Timer]
-		timer, err := w.Every(time.Second, func() {
+		timer, err := w.Every(time.Second, func(timer *wheel.Timer) {
 			if calls++; calls == 3 {
-				require.False(t, self.Load().Stop(), "this call has begun")
+				require.Equal(t, wheel.Pending, timer.State())
+				require.True(t, timer.Stop(), "the next call does not come")
 			}
 		})
 		require.NoError(t, err)
-		self.Store(timer)
 		advance(time.Minute)
 		require.Equal(t, 3, calls)
 		require.Equal(t, wheel.Stopped, timer.State())
@@ -176,12 +176,12 @@ func TestEveryGoesOnBehindAPanic(t *testing.T) {
 		var r recorder
 		w := start(t, r.config())
 		calls := 0
-		_, err := w.Every(time.Second, func() { calls++; panic("boom") })
+		_, err := w.Every(time.Second, func(*wheel.Timer) { calls++; panic("boom") })
 		require.NoError(t, err)
 		advance(10500 * ms)
 		require.Equal(t, 10, calls)
 		require.Len(t, r.errs, 10)
-		for _, f := range []func(){nil, func() {}} {
+		for _, f := range []func(*wheel.Timer){nil, func(*wheel.Timer) {}} {
 			_, err = w.Every(0, f)
 			require.ErrorIs(t, err, wheel.ErrPeriod)
 		}
@@ -190,21 +190,74 @@ func TestEveryGoesOnBehindAPanic(t *testing.T) {
 	})
 }
 
-func TestEveryThatFindsNoPlaceIsReported(t *testing.T) {
+// TestEveryKeepsItsPlace: neither a full wheel nor a full Executor ends it.
+func TestEveryKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
 		cfg := r.config()
-		cfg.MaxPending = 1
+		cfg.MaxPending = 2
 		w := start(t, cfg)
-		_, err := w.Every(time.Second, func() {
+		var taken []error
+		timer, err := w.Every(time.Second, func(*wheel.Timer) {
+			require.Equal(t, 1+min(len(taken), 1), w.Len(), "it is pending while its call runs")
 			_, err := w.AfterFunc(time.Hour, func() {})
-			require.NoError(t, err, "the call's own place is free while it runs")
+			taken = append(taken, err)
 		})
 		require.NoError(t, err)
-		advance(time.Minute)
-		require.Len(t, r.errs, 1)
-		require.ErrorIs(t, r.errs[0], wheel.ErrTooManyPending)
+		advance(3500 * ms)
+		require.Empty(t, r.errs)
+		require.Equal(t, []error{nil, wheel.ErrTooManyPending, wheel.ErrTooManyPending}, taken)
+		require.True(t, timer.Stop())
+		_, err = w.AfterFunc(time.Hour, func() {})
+		require.NoError(t, err, "its place is free")
+		_, err = timer.Reset(time.Second)
+		require.ErrorIs(t, err, wheel.ErrTooManyPending)
 	})
+}
+
+func TestEveryGoesOnBehindARefusal(t *testing.T) {
+	full := errors.New("full")
+	for how, refuse := range map[string]func() error{
+		"an error":          func() error { return full },
+		"Goexit":            func() error { runtime.Goexit(); return nil },
+		"an error too late": nil,
+	} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var r recorder
+				cfg := r.config()
+				given, refused := 0, 0
+				cfg.Executor = func(run func()) error {
+					if given++; given%2 == 0 {
+						refused++
+						if refuse == nil {
+							run()
+							return full
+						}
+						return refuse()
+					}
+					run()
+					return nil
+				}
+				w := start(t, cfg)
+				calls := 0
+				_, err := w.Every(time.Second, func(*wheel.Timer) { calls++ })
+				require.NoError(t, err)
+				advance(10500 * ms)
+				require.Equal(t, 10, given)
+				require.Len(t, r.errs, refused)
+				if refuse == nil {
+					require.Equal(t, 10, calls)
+					require.Zero(t, w.Stats().SkippedPeriods)
+				} else {
+					require.Equal(t, 5, calls)
+					require.EqualValues(t, 5, w.Stats().SkippedPeriods)
+					require.ErrorIs(t, r.errs[0], wheel.ErrRefused)
+				}
+				account(t, w)
+			})
+		})
+	}
 }
 
 func TestTaskFuncGetsItsTimer(t *testing.T) {
@@ -221,7 +274,7 @@ func TestTaskFuncGetsItsTimer(t *testing.T) {
 func TestNextSkipsWhatASlowCallbackTook(t *testing.T) {
 	// Next comes first, and the callback is slow behind it: what goes by then is skipped as well.
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, wheel.Config{OnSlow: func([]*wheel.Timer, time.Duration) {}})
+		w := start(t, wheel.Config{OnSlow: func(*wheel.Timer, time.Duration) {}})
 		ts := newTimes()
 		var timer wheel.Timer
 		require.NoError(t, w.Schedule(&timer, time.Second, taskFunc(func(timer *wheel.Timer) {
@@ -291,19 +344,42 @@ func TestStatsShowAnExecutorThatHangs(t *testing.T) {
 	})
 }
 
+// TestLargestLatenessForgetsWhatIsLongAgo: after a minute at the earliest and two at the
+// latest, however long the wheel has been running.
 func TestLargestLatenessForgetsWhatIsLongAgo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, wheel.Config{SlowCallback: time.Hour})
-		_, err := w.Every(time.Second, func() {})
+		_, err := w.Every(time.Second, func(*wheel.Timer) {})
 		require.NoError(t, err)
-		_, err = w.AfterFunc(10*time.Second, func() { time.Sleep(5 * time.Second) })
+		for range 5 {
+			_, err = w.AfterFunc(10*time.Second, func() { time.Sleep(5 * time.Second) })
+			require.NoError(t, err)
+			advance(40 * time.Second)
+			require.GreaterOrEqual(t, w.Stats().LargestLateness, 4*time.Second)
+			advance(30 * time.Second)
+			require.GreaterOrEqual(t, w.Stats().LargestLateness, 4*time.Second, "for a minute at least")
+			advance(80 * time.Second)
+			require.Zero(t, w.Stats().LargestLateness, "for two at most")
+		}
+	})
+}
+
+// TestLargestLatenessForgetsWhatWasBeforeALongSleep: nothing was due for minutes, and the
+// first timer after that is not taken for a late one.
+func TestLargestLatenessForgetsWhatWasBeforeALongSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, wheel.Config{SlowCallback: time.Hour})
+		soon := func() {}
+		_, err := w.AfterFunc(time.Second, func() { time.Sleep(5 * time.Second) })
 		require.NoError(t, err)
-		advance(40 * time.Second)
+		_, err = w.AfterFunc(1500*time.Millisecond, soon) // it waits for the first; two of one tick fire in either order
+		require.NoError(t, err)
+		advance(10 * time.Second)
 		require.GreaterOrEqual(t, w.Stats().LargestLateness, 4*time.Second)
-		advance(30 * time.Second)
-		require.GreaterOrEqual(t, w.Stats().LargestLateness, 4*time.Second, "for a minute at least")
-		advance(80 * time.Second)
-		require.Zero(t, w.Stats().LargestLateness, "for two at most")
+		_, err = w.AfterFunc(3*time.Minute, soon)
+		require.NoError(t, err)
+		advance(3*time.Minute + 10*time.Second)
+		require.Zero(t, w.Stats().LargestLateness)
 	})
 }
 
@@ -434,7 +510,7 @@ func TestATimerCanBePrintedWhileTheDriverHasIt(t *testing.T) {
 			_ = fmt.Sprintf("%v %s %+v", &timer, &timer, &timer)
 		}
 	}
-	require.Contains(t, fmt.Sprint(&timer), "wheel.Timer(fired, due at ")
+	require.Contains(t, fmt.Sprint(&timer), "wheel.Timer(fired, due ")
 	require.Contains(t, fmt.Sprint(&timer), ", wheel_test.taskFunc)")
 }
 
@@ -470,7 +546,7 @@ func TestAWheelIsUsedInTheBubbleThatItWasMadeIn(t *testing.T) {
 		require.ErrorIs(t, err, wheel.ErrBubble)
 		require.ErrorIs(t, used.Next(time.Second), wheel.ErrBubble)
 		require.False(t, used.Touch(time.Second))
-		_, err = outside.Every(time.Second, func() {})
+		_, err = outside.Every(time.Second, func(*wheel.Timer) {})
 		require.ErrorIs(t, err, wheel.ErrBubble)
 	})
 	require.ErrorIs(t, inside.Schedule(new(wheel.Timer), time.Second, taskFunc(nothing)), wheel.ErrBubble)

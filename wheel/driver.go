@@ -20,6 +20,37 @@ type driver struct {
 	slots [collectAtOnce]slot
 	buf   [collectAtOnce]*Timer
 	since int64 // what Wheel.since was last set to
+
+	lateness  Recorder
+	unflushed run // of timers, not in lateness yet
+}
+
+// run is of timers that fired one after the other with about the same lateness. Most of
+// those of a tick are, so that lateness is written once for many.
+type run struct {
+	bucket       int // of lateness
+	n            uint64
+	sum, largest int64
+}
+
+// noteLateness notes how late a timer fired.
+func (d *driver) noteLateness(late int64) {
+	bucket := bucketOf(uint64(late / int64(time.Microsecond)))
+	if r := &d.unflushed; bucket != r.bucket {
+		d.flush()
+		r.bucket = bucket
+	}
+	d.unflushed.n++
+	d.unflushed.sum += late
+	d.unflushed.largest = max(d.unflushed.largest, late)
+}
+
+// flush makes lateness tell of all that have fired.
+func (d *driver) flush() {
+	if r := &d.unflushed; r.n > 0 {
+		d.lateness.record(r.bucket, r.n, time.Duration(r.sum), time.Duration(r.largest))
+		*r = run{bucket: r.bucket}
+	}
 }
 
 // drive is the driver goroutine. It ends when the wheel is stopped.

@@ -36,22 +36,23 @@ var (
 	// goroutine by runtime.Goexit. The wheel continues in a new goroutine.
 	ErrGoexit = errors.New("wheel: callback called runtime.Goexit")
 	// ErrRefused is wrapped by a CallbackError when the Executor refused a
-	// callback. The timer counts as fired, but its callback did not run.
+	// callback. The timer counts as fired, but its callback did not run. That of
+	// an Every is armed for its next period.
 	ErrRefused = errors.New("wheel: executor refused the callback")
 )
 
 // CallbackError says how a callback failed. Its timer was claimed before, so it
-// is in state Fired unless somebody has armed it since. If a method Cancelled
-// failed, the timer is in state Stopped.
+// is in state Fired, unless it is that of an Every or somebody has armed it
+// since. If a method Cancelled failed, the timer is in state Stopped.
 type CallbackError struct {
-	Timers []*Timer // the timer of the callback, always one
-	Panic  any      // what the callback panicked with, or nil
-	Stack  []byte   // where it panicked or called Goexit, or nil
-	Err    error    // ErrGoexit; ErrRefused and the executor's error; ErrTooManyPending of Every; the panic value if it is an error; or nil
+	Timer *Timer // of the callback
+	Panic any    // what the callback panicked with, or nil
+	Stack []byte // where it panicked or called Goexit, or nil
+	Err   error  // ErrGoexit; ErrRefused and the executor's error; the panic value if it is an error; or nil
 }
 
 func (e *CallbackError) Error() string {
-	who := "callback of " + nameOf(e.Timers)
+	who := "callback of " + nameOf(e.Timer)
 	if e.Panic != nil {
 		return fmt.Sprintf("wheel: %s panicked: %v", who, e.Panic)
 	}
@@ -62,9 +63,9 @@ func (e *CallbackError) Error() string {
 func (e *CallbackError) Unwrap() error { return e.Err }
 
 // nameOf names the task of a timer by its type.
-func nameOf(timers []*Timer) string {
-	if len(timers) != 1 || timers[0] == nil {
+func nameOf(t *Timer) string {
+	if t == nil {
 		return "no timer"
 	}
-	return fmt.Sprintf("%T", timers[0].Task())
+	return fmt.Sprintf("%T", t.Task())
 }

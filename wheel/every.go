@@ -1,17 +1,28 @@
 package wheel
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
-// Every calls f once per period, the first time one period from now, until the
-// returned timer or the wheel is stopped. It does not drift: deadlines are
-// whole periods after the first, as with [Timer.Next]. Calls never overlap, not
-// even in the Executor, because the next call is armed when f has returned.
-// Periods that have passed by then are skipped and counted in
-// Stats.SkippedPeriods. If f panics or calls runtime.Goexit, OnError is called
-// and the calls continue. f may stop the timer itself; Stop then returns false,
-// because the present call has already begun. The error is ErrPeriod, or one of
-// AfterFunc's.
-func (w *Wheel) Every(period time.Duration, f func()) (*Timer, error) {
+// Every calls f with the returned timer once per period, the first time one
+// period from now, until the timer or the wheel is stopped. Nothing else ends
+// it. It does not drift: deadlines are whole periods after the first, as with
+// [Timer.Next].
+//
+// Calls never overlap, not even in the Executor. A period is skipped, and
+// counted in Stats.SkippedPeriods, if the call before has not returned, if the
+// driver is late by more than a period, or if the Executor refuses the call;
+// then OnError is called too. OnError is also called if f panics or calls
+// runtime.Goexit.
+//
+// While f runs, its timer is pending for the next call, so f may stop it or
+// Reset it, as anybody may: the periods then count from that deadline. A timer
+// that was stopped begins again by Reset. It counts as one of
+// Config.MaxPending from the call of Every until it is stopped.
+//
+// The error is ErrPeriod, or one of AfterFunc's.
+func (w *Wheel) Every(period time.Duration, f func(*Timer)) (*Timer, error) {
 	if period <= 0 {
 		return nil, errPeriod(period)
 	}
@@ -25,42 +36,87 @@ func (w *Wheel) Every(period time.Duration, f func()) (*Timer, error) {
 	return &e.timer, nil
 }
 
-// every is the record of a periodic call.
+// every is the task of a periodic timer. Its claim arms the timer for the next
+// period under the same lock, so callers never see the timer fired, and no call
+// that fails, hangs or is refused can end the periods.
 type every struct {
 	timer  Timer
 	period time.Duration
-	f      func()
+	f      func(*Timer)
+
+	// busy is true from the claim of a call until it has returned or was refused.
+	busy atomic.Bool
+
+	// Of the call that made busy true, and owned by it.
+	of   *shard
+	next int64 // the deadline that its claim has armed
 }
 
+// Fire is a call. The driver has claimed the timer, and made busy true.
 func (e *every) Fire(t *Timer) {
-	defer e.again() // also if f panics
-	e.f()
+	defer e.returned(t) // also if f panics
+	e.f(t)
 }
 
-// again arms the next call, unless f or somebody else has armed or stopped the
-// timer since its claim.
-func (e *every) again() {
-	t := &e.timer
-	s := t.lock()
-	w := s.wheel
-	if s.stateOf(t) != Fired {
-		s.mu.Unlock()
-		return
+// returned ends a call. If it has taken so long that the next deadline is over,
+// that period is skipped, and all others that are. So no call follows at once.
+func (e *every) returned(t *Timer) {
+	if now := e.of.wheel.now(); now >= e.next {
+		if s := t.lock(); s == e.of && t.state == Pending && t.deadline.word.Load() == e.next {
+			deadline, skipped := followingPeriod(e.next, now, int64(e.period))
+			t.deadline.set(deadline) // a later one is only written down
+			s.skipped += skipped + 1
+			s.mu.Unlock()
+		} else {
+			s.mu.Unlock()
+		}
 	}
-	tick, err := s.rearmNext(t, w.now(), int64(e.period))
-	s.mu.Unlock()
-	w.kick(tick)
-	if err == ErrTooManyPending {
-		w.cfg.OnError(&CallbackError{Timers: []*Timer{t}, Err: err})
-	}
+	e.busy.Store(false)
 }
 
-// endPeriods is Stop of a timer that is not pending. It ends a periodic timer
-// whose call is under way. It unlocks mu.
-func (s *shard) endPeriods(t *Timer) bool {
-	if _, ok := t.task.(*every); ok && t.state == Fired {
-		t.state = Stopped
+// refused ends a call that the Executor does not make.
+func (e *every) refused() {
+	e.of.mu.Lock()
+	e.of.skipped++
+	e.of.mu.Unlock()
+	e.busy.Store(false)
+}
+
+// followingPeriod returns the first deadline after now that is whole periods
+// after last, and how many of them it skips.
+func followingPeriod(last, now, period int64) (deadline, skipped int64) {
+	deadline = after(last, time.Duration(period))
+	if deadline <= now {
+		skipped = (now - last) / period
+		deadline = after(last+skipped*period, time.Duration(period))
 	}
-	s.mu.Unlock()
-	return false
+	return deadline, skipped
+}
+
+// claimPeriodic claims the timer of an Every and arms it for its next period. It
+// returns nil if a caller was first, or if the call before has not returned. It
+// takes mu.
+func (s *shard) claimPeriodic(slot *slot, now int64) *Timer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := slot.claim()
+	if t == nil {
+		return nil
+	}
+	e := slot.task.(*every)
+	deadline, skipped := followingPeriod(t.deadline.fix(), now, int64(e.period))
+	calls := !e.busy.Swap(true)
+	if calls {
+		e.of, e.next = s, deadline
+	} else {
+		skipped++
+	}
+	s.skipped += skipped
+	s.armed++
+	s.file(t, deadline)
+	if !calls {
+		slot.task = nil
+		return nil
+	}
+	return t
 }

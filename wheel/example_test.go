@@ -134,7 +134,7 @@ func ExampleTimer_Reset() {
 func ExampleWheel_Every() {
 	w, _ := wheel.New(wheel.Config{Tick: time.Millisecond})
 	calls, third := 0, make(chan struct{})
-	timer, _ := w.Every(5*time.Millisecond, func() {
+	timer, _ := w.Every(5*time.Millisecond, func(*wheel.Timer) {
 		if calls++; calls == 3 {
 			close(third)
 		}

@@ -13,7 +13,7 @@ import (
 
 // explored writes a copy of the package, changed by edits, in which every operation on shared memory is a point where
 // its goroutine can be held up, and runs the exploration in testdata/explore on it.
-func explored(t *testing.T, edits ...string) (string, error) {
+func explored(t *testing.T, run string, edits ...string) (string, error) {
 	if testing.Short() {
 		t.Skip("it takes long, and neither the race detector nor another Go changes what there is to be found")
 	}
@@ -25,6 +25,9 @@ func explored(t *testing.T, edits ...string) (string, error) {
 		"return int64(time.Since(w.start))", "return sched.Now() - w.start.UnixNano()",
 		"	select {\n	case w.wake <-", "	sched.Point(&w.wakeObject, \"signal\")\n	sched.See(uint64(len(w.wake)))\n	defer func() { sched.Set(&w.wakeObject, uint64(len(w.wake))) }()\n	select {\n	case w.wake <-",
 		"	select {\n	case <-w.wake: // the word came late", "	sched.Point(&w.wakeObject, \"drain\")\n	sched.See(uint64(len(w.wake)))\n	defer func() { sched.Set(&w.wakeObject, uint64(len(w.wake))) }()\n	select {\n	case <-w.wake: // the word came late",
+		// What is measured decides nothing.
+		"		d.noteLateness(max(late, 0))\n", "",
+		"	d.flush()\n	s.mu.Lock()", "	s.mu.Lock()",
 		"	driver *driver //", "	wakeObject sched.Object\n	driver *driver //",
 	}, edits...)
 	files, err := filepath.Glob("*.go")
@@ -58,7 +61,7 @@ func explored(t *testing.T, edits ...string) (string, error) {
 			texts[k] += "\nfunc duration(d int64) time.Duration { return time.Duration(d) }\n"
 		}
 	}
-	for _, pattern := range []string{"sched/sched.go", "sync/sync.go", "atomic/atomic.go", "wheel/explore_test.go", "wheel/history_test.go"} {
+	for _, pattern := range []string{"sched/sched.go", "sync/sync.go", "atomic/atomic.go", "wheel/explore_test.go", "wheel/every_test.go", "wheel/history_test.go"} {
 		text, err := os.ReadFile("testdata/explore/" + pattern)
 		require.NoError(t, err)
 		names, texts = append(names, pattern), append(texts, string(text))
@@ -69,7 +72,7 @@ func explored(t *testing.T, edits ...string) (string, error) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(texts[k]), 0o644))
 	}
-	cmd := exec.Command("go", "test", "-v", "-vet=off", "-count=1", "-timeout=5m", "./wheel")
+	cmd := exec.Command("go", "test", "-v", "-vet=off", "-count=1", "-timeout=5m", "-run="+run, "./wheel")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off")
 	out, err := cmd.CombinedOutput()
@@ -81,14 +84,16 @@ func explored(t *testing.T, edits ...string) (string, error) {
 // over or be forgotten while the driver sleeps, and each arming has to end exactly once.
 func TestAllOrdersOfADriverAndTwoCallers(t *testing.T) {
 	t.Parallel()
-	out, err := explored(t)
+	out, err := explored(t, "Explore")
 	require.NoError(t, err, "%s", out)
 	t.Log(out)
-	_, count, found := strings.Cut(out, "\nstates: ")
-	require.True(t, found, out)
-	states, err := strconv.Atoi(strings.Fields(count)[0])
-	require.NoError(t, err)
-	require.Greater(t, states, 1_500_000, "fewer than there were: what was explored before is not any more")
+	for what, least := range map[string]int{"\nstates: ": 1_500_000, "\nstates of Every: ": 600_000} {
+		_, count, found := strings.Cut(out, what)
+		require.True(t, found, out)
+		states, err := strconv.Atoi(strings.Fields(count)[0])
+		require.NoError(t, err)
+		require.Greater(t, states, least, "fewer than there were: what was explored before is not any more")
+	}
 }
 
 // TestTheOrdersShowWhatIsWrong builds a fault in, one that was there once or is easily made, and sees it found.
@@ -121,7 +126,7 @@ func TestTheOrdersShowWhatIsWrong(t *testing.T) {
 			"			s.copied()\n		}\n		t.deadline.fix()\n", "			s.copied()\n		}\n",
 		}},
 		{"Next leaves the deadline that it goes on from movable", "no order of the calls explains this", []string{
-			"last := t.deadline.fix()", "last := t.deadline.at()",
+			"followingPeriod(t.deadline.fix(), now, period)", "followingPeriod(t.deadline.at(), now, period)",
 		}},
 		{"a timer is movable on its second wheel", "no order of the calls explains this", []string{
 			"t.migrated = true", "",
@@ -129,10 +134,27 @@ func TestTheOrdersShowWhatIsWrong(t *testing.T) {
 		{"the time of the wheel that the timer has left", "no order of the calls explains this", []string{
 			"if s.wheel != w {", "if false {",
 		}},
+		{"Every does not ask whether the call before has returned", "two calls overlap", []string{
+			"calls := !e.busy.Swap(true)", "e.busy.Swap(true)\n\tcalls := true",
+		}},
+		{"Every that was refused stays busy", "a call that has ended keeps the job busy", []string{
+			"	e.of.mu.Unlock()\n	e.busy.Store(false)", "	e.of.mu.Unlock()",
+		}},
+		{"Every lets its place go", "places are taken", []string{
+			"if slot.periodic {", "if slot.periodic {\n\t\t\tw.release(1)",
+		}},
+		{"Every is armed when its call has returned", "while its call runs", []string{
+			"	s.armed++\n	s.file(t, deadline)\n	if !calls", "	if !calls",
+			"	e.busy.Store(false)\n}\n\n// refused", "	e.of.mu.Lock()\n	e.of.armed++\n	e.of.file(t, e.next)\n	e.of.mu.Unlock()\n	e.busy.Store(false)\n}\n\n// refused",
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			out, err := explored(t, c.edits...)
+			run := "TestExplore$"
+			if strings.HasPrefix(c.name, "Every") {
+				run = "TestExploreEvery$"
+			}
+			out, err := explored(t, run, c.edits...)
 			require.Error(t, err)
 			require.Contains(t, out, c.shown)
 			t.Log(out)

@@ -1,9 +1,9 @@
 package wheel
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -27,27 +27,32 @@ func (w *Wheel) fireRun() {
 	var running *Timer
 	defer func() {
 		if running != nil {
-			w.failed([]*Timer{running}, recover())
+			w.failed(running, recover())
 		}
 	}()
 	now := w.now()
 	for d.pos < d.n {
 		slot := &d.slots[d.pos]
 		d.pos++
-		t := slot.claim()
-		if t == nil { // stopped or moved meanwhile
+		var t *Timer
+		if slot.periodic {
+			t = s.claimPeriodic(slot, now) // it keeps its place among the pending
+		} else if t = slot.claim(); t != nil {
+			w.release(1)
+		}
+		if t == nil { // stopped or moved meanwhile, or the call before still runs
 			continue
 		}
 		task, late := slot.task, now-slot.deadline
 		slot.task = nil
-		w.release(1)
 		w.noteLateness(late)
+		d.noteLateness(max(late, 0))
 		if now-d.since >= sincePrecision {
 			d.since = now
 			w.since.Store(now)
 		}
 		if w.cfg.Executor != nil {
-			w.execute([]*Timer{t}, func() { task.Fire(t) })
+			w.execute(t, task)
 			now = w.now()
 			continue
 		}
@@ -57,11 +62,12 @@ func (w *Wheel) fireRun() {
 		end := w.now()
 		if took := time.Duration(end - now); took > w.cfg.SlowCallback {
 			s.skipGone(t, end)
-			w.tellSlow([]*Timer{t}, took)
+			w.tellSlow(t, took)
 			end = w.now()
 		}
 		now = end
 	}
+	d.flush()
 	s.mu.Lock()
 	for i := range s.due {
 		s.due[i].timer = nil // a timer that has fired may be collected
@@ -72,49 +78,57 @@ func (w *Wheel) fireRun() {
 }
 
 // execute gives a callback to the Executor.
-func (w *Wheel) execute(ts []*Timer, call func()) {
+func (w *Wheel) execute(t *Timer, task Task) {
 	w.holds.Add(1)
 	var used atomic.Bool // by run, or because there will be no run
+	refused := func(stack []byte, err error) {
+		if !used.Swap(true) {
+			if e, ok := task.(*every); ok {
+				e.refused()
+			}
+			w.unhold()
+		}
+		w.cfg.OnError(&CallbackError{Timer: t, Stack: stack, Err: fmt.Errorf("%w: %w", ErrRefused, err)})
+	}
 	returned := false
 	defer func() {
-		if !returned && !used.Swap(true) { // it called Goexit, or is crashing the process
-			w.unhold()
-			w.cfg.OnError(&CallbackError{Timers: ts, Stack: debug.Stack(), Err: fmt.Errorf("%w: it did not return", ErrRefused)})
+		if !returned && !used.Load() { // it called Goexit, or is crashing the process
+			refused(debug.Stack(), errNoReturn)
 		}
 	}()
 	err := w.cfg.Executor(func() {
 		if !used.Swap(true) {
 			defer w.unhold()
-			w.run(ts, call)
+			w.run(t, task)
 		}
 	})
 	returned = true
 	if err != nil {
-		if !used.Swap(true) {
-			w.unhold()
-		}
-		w.cfg.OnError(&CallbackError{Timers: ts, Err: fmt.Errorf("%w: %w", ErrRefused, err)})
+		refused(nil, err)
 	}
 }
+
+// errNoReturn is why an Executor that called runtime.Goexit has refused.
+var errNoReturn = errors.New("it did not return")
 
 // run calls a callback, recovers its panic, and reports how it ended.
-func (w *Wheel) run(ts []*Timer, call func()) {
+func (w *Wheel) run(t *Timer, task Task) {
 	began := w.now()
-	if w.guard(ts, call) {
+	if w.guard(t, task.Fire) {
 		if took := time.Duration(w.now() - began); took > w.cfg.SlowCallback {
-			w.tellSlow(ts, took)
+			w.tellSlow(t, took)
 		}
 	}
 }
 
-// guard calls f on behalf of ts, and reports whether it returned.
-func (w *Wheel) guard(ts []*Timer, f func()) (returned bool) {
+// guard calls f with t, and reports whether it returned.
+func (w *Wheel) guard(t *Timer, f func(*Timer)) (returned bool) {
 	defer func() {
 		if !returned {
-			w.failed(ts, recover())
+			w.failed(t, recover())
 		}
 	}()
-	f()
+	f(t)
 	return true
 }
 
@@ -134,12 +148,12 @@ func (w *Wheel) cancelAll(cs []cancellation) {
 
 // cancel calls c.Cancelled.
 func (w *Wheel) cancel(c canceller, t *Timer) {
-	w.guard([]*Timer{t}, func() { c.Cancelled(t) })
+	w.guard(t, c.Cancelled)
 }
 
 // failed reports a callback that panicked with v, or called Goexit if v is nil.
-func (w *Wheel) failed(ts []*Timer, v any) {
-	err := &CallbackError{Timers: slices.Clone(ts), Panic: v, Stack: debug.Stack()}
+func (w *Wheel) failed(t *Timer, v any) {
+	err := &CallbackError{Timer: t, Panic: v, Stack: debug.Stack()}
 	if e, ok := v.(error); ok {
 		err.Err = e
 	} else if v == nil {
@@ -149,9 +163,9 @@ func (w *Wheel) failed(ts []*Timer, v any) {
 	w.cfg.OnError(err)
 }
 
-func (w *Wheel) tellSlow(ts []*Timer, took time.Duration) {
+func (w *Wheel) tellSlow(t *Timer, took time.Duration) {
 	w.slow.Add(1)
-	w.cfg.OnSlow(ts, took)
+	w.cfg.OnSlow(t, took)
 }
 
 // latenessWindow is how long Stats.LargestLateness remembers at least.

@@ -1,6 +1,7 @@
 package wheel_test
 
 import (
+	"flag"
 	"log/slog"
 	"os"
 	"sync"
@@ -19,6 +20,10 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(childEnv); name != "" {
 		children[name]()
 		return
+	}
+	// The seed that a failure prints repeats it. A file would make later runs fail too.
+	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
+		panic(err)
 	}
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m)

@@ -21,6 +21,7 @@ type ring struct {
 	tick     int64    // length of a tick in ns; immutable
 	mask     int64    // number of buckets - 1; immutable
 	occupied []uint64 // a bit for each bucket that is not empty
+	lows     []int64  // for each word of occupied, a lower bound of the min of its 64 buckets; next makes it exact
 	chunks   chunks
 	open     int64  // the earliest tick that timers may be filed at; collect raises it, nothing lowers it
 	done     int64  // ticks up to here have been visited, or are being visited while walk is set; only rises
@@ -45,8 +46,12 @@ func (r *ring) init() {
 	r.inbox = make([]entry, 0, inboxEntries)
 	r.buckets = make([]bucket, r.mask+1)
 	r.occupied = make([]uint64, (r.mask+64)/64)
+	r.lows = make([]int64, len(r.occupied))
 	for i := range r.buckets {
 		r.buckets[i].min = never
+	}
+	for i := range r.lows {
+		r.lows[i] = never
 	}
 }
 
@@ -118,6 +123,9 @@ func (r *ring) empty() {
 		t.place = c.place(i)
 		if e.when < b.min {
 			b.min = e.when
+			if low := &r.lows[slot>>6]; e.when < *low {
+				*low = e.when
+			}
 		}
 	}
 	clear(r.inbox)
@@ -354,6 +362,10 @@ func (r *ring) fix(tick int64, ts []*Timer) (n int) {
 }
 
 // next returns the earliest tick that has something to be done at, never if there is none.
+// It looks at the buckets in the order in which they come, up to the first with something
+// to be done when it comes. Those with nothing to be done in this revolution are passed over
+// 64 at a time: with very many slots and far timers alone, all of them would take
+// milliseconds at every wake-up.
 func (r *ring) next() int64 {
 	if r.buckets == nil {
 		return never
@@ -362,27 +374,44 @@ func (r *ring) next() int64 {
 	for i := range r.inbox {
 		low = min(low, r.inbox[i].when)
 	}
-	for k, end := r.done+1, r.done+1+r.mask; k <= end; k++ {
+	end := r.done + 1 + r.mask
+	for k := r.done + 1; k <= end; {
 		slot := k & r.mask
-		word := r.occupied[slot>>6] >> (slot & 63)
-		if word == 0 {
-			k += min(64-slot&63, r.mask+1-slot) - 1
+		word, rest := slot>>6, min(64-slot&63, r.mask+1-slot, end-k+1)
+		if bit := r.occupied[word] >> (slot & 63); bit == 0 {
+			k += rest
 			continue
+		} else if r.lows[word] <= (k+rest-1)*r.tick {
+			for ; bit != 0; bit &= bit - 1 {
+				i := int64(bits.TrailingZeros64(bit))
+				if i >= rest {
+					break // seen already, as the first
+				}
+				first := r.buckets[slot+i].min
+				if first <= (k+i)*r.tick {
+					return min(k+i, r.tickOf(low)) // the buckets behind it belong to later ticks
+				}
+				low = min(low, first)
+			}
+			r.refresh(word) // else all are looked at until the ring has come round
+		} else {
+			low = min(low, r.lows[word])
 		}
-		if skip := int64(bits.TrailingZeros64(word)); skip > 0 {
-			k += skip - 1
-			continue
-		}
-		first := r.buckets[slot].min
-		if first <= k*r.tick {
-			return min(k, r.tickOf(low)) // the buckets behind it belong to later ticks
-		}
-		low = min(low, first)
+		k += rest
 	}
 	if low == never {
 		return never
 	}
 	return r.tickOf(low)
+}
+
+// refresh makes the bound of a word exact.
+func (r *ring) refresh(word int64) {
+	low := int64(never)
+	for bit := r.occupied[word]; bit != 0; bit &= bit - 1 {
+		low = min(low, r.buckets[word<<6+int64(bits.TrailingZeros64(bit))].min)
+	}
+	r.lows[word] = low
 }
 
 // drain calls f with every pending timer and lets go of all of them.
@@ -397,5 +426,5 @@ func (r *ring) drain(f func(*Timer)) {
 			}
 		}
 	}
-	r.inbox, r.buckets, r.occupied, r.chunks, r.walk = nil, nil, nil, chunks{}, nil
+	r.inbox, r.buckets, r.occupied, r.lows, r.chunks, r.walk = nil, nil, nil, nil, chunks{}, nil
 }

@@ -41,7 +41,7 @@ type shard struct {
 	returned  int64
 	skipped   int64
 
-	_ [384 - 320]byte // to whole cache lines: the neighbours belong to other processors
+	_ [384 - 344]byte // to whole cache lines: the neighbours belong to other processors
 
 	// wheel is immutable. It is in a line that is never written, because Reset reads it without the lock.
 	wheel *Wheel
@@ -52,6 +52,7 @@ type shard struct {
 // caller that holds the lock stops or moves it.
 type slot struct {
 	state    uint32 // undecided, claimed or revoked; atomic, but for fill
+	periodic bool   // of an Every; written by fill
 	timer    *Timer // guarded by the shard's mu, and read by the driver after its claim; nil once it is revoked
 	task     Task   // written by fill, then owned by the one that decided
 	deadline int64  // the same
@@ -68,6 +69,7 @@ const (
 // under that lock alone, and the driver does not claim meanwhile.
 func (s *slot) fill(t *Timer) {
 	s.timer, s.task, s.deadline = t, t.task, t.deadline.at()
+	_, s.periodic = t.task.(*every)
 	s.state = undecided
 }
 
@@ -203,12 +205,7 @@ func (s *shard) move(t *Timer, deadline int64) (tick int64, moved bool) {
 
 // rearmNext is rearm to the first deadline after now that is whole periods from t's last.
 func (s *shard) rearmNext(t *Timer, now, period int64) (tick int64, err error) {
-	last := t.deadline.fix()
-	deadline, skipped := after(last, time.Duration(period)), int64(0)
-	if deadline <= now {
-		skipped = (now - last) / period
-		deadline = after(last+skipped*period, time.Duration(period))
-	}
+	deadline, skipped := followingPeriod(t.deadline.fix(), now, period)
 	tick, _, err = s.rearm(t, deadline)
 	if err == nil {
 		s.skipped += skipped

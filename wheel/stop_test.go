@@ -1,6 +1,7 @@
 package wheel_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"runtime"
@@ -179,3 +180,60 @@ type exitTask struct{ told int }
 
 func (e *exitTask) Fire(*wheel.Timer)      {}
 func (e *exitTask) Cancelled(*wheel.Timer) { e.told++; runtime.Goexit() }
+
+func TestShutdownWaitsForCallbacks(t *testing.T) {
+	for _, executor := range []func(func()) error{nil, func(run func()) error { go run(); return nil }} {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, wheel.Config{SlowCallback: time.Hour, Executor: executor})
+			returned := false
+			running, err := w.Every(time.Second, func(*wheel.Timer) { time.Sleep(10 * time.Second); returned = true })
+			require.NoError(t, err)
+			waiting, err := w.AfterFunc(time.Hour, func() {})
+			require.NoError(t, err)
+			advance(1500 * ms)
+			began := time.Now()
+			timers, err := w.Shutdown(t.Context())
+			require.NoError(t, err)
+			require.True(t, returned)
+			require.Equal(t, 9500*ms, time.Since(began), "it fired at 1 s")
+			require.ElementsMatch(t, []*wheel.Timer{running, waiting}, timers)
+			timers, err = w.Shutdown(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, timers)
+			account(t, w)
+		})
+	}
+}
+
+func TestShutdownThatDoesNotWaitAnyLongerReturnsTheTimers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, wheel.Config{SlowCallback: time.Hour})
+		_, err := w.AfterFunc(0, func() { time.Sleep(time.Minute) })
+		require.NoError(t, err)
+		waiting, err := w.AfterFunc(time.Hour, func() {})
+		require.NoError(t, err)
+		advance(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		timers, err := w.Shutdown(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, []*wheel.Timer{waiting}, timers)
+		timers, err = w.Shutdown(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Empty(t, timers)
+		advance(time.Minute)
+		_, err = w.Shutdown(ctx)
+		require.NoError(t, err, "all have returned, whatever the context says")
+	})
+}
+
+func TestShutdownOfAWheelThatWasNeverUsed(t *testing.T) {
+	w := start(t, wheel.Config{})
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, w := range []*wheel.Wheel{w, {}} {
+		timers, err := w.Shutdown(ended)
+		require.NoError(t, err)
+		require.Empty(t, timers)
+	}
+}

@@ -120,10 +120,12 @@ func (t *Timer) Stop() bool {
 		t.deadline.fix()
 	case due:
 		if !s.revoke(t) {
-			return s.endPeriods(t)
+			s.mu.Unlock()
+			return false
 		}
 	default:
-		return s.endPeriods(t)
+		s.mu.Unlock()
+		return false
 	}
 	t.state = Stopped
 	s.stopped++
@@ -307,7 +309,12 @@ func (t *Timer) lock() *shard {
 	}
 }
 
-// String describes the timer's state, deadline and task, for logs.
+// String describes the timer's state, deadline and task, for logs:
+//
+//	wheel.Timer(pending, due in 1.2s, at 15:04:05.000, *main.session)
+//
+// The time of day is by the wall clock as it is now. It has a date if the
+// deadline is more than a day away.
 func (t *Timer) String() string {
 	s := t.lock()
 	if s == nil {
@@ -321,7 +328,26 @@ func (t *Timer) String() string {
 	if deadline == never {
 		return fmt.Sprintf("wheel.Timer(%v, never due, %T)", state, task)
 	}
-	return fmt.Sprintf("wheel.Timer(%v, due at %v, %T)", state, time.Duration(deadline), task)
+	w := s.wheel
+	until := time.Duration(deadline - w.now())
+	layout := "15:04:05.000"
+	if until.Abs() >= 24*time.Hour {
+		layout = time.DateTime
+	}
+	return fmt.Sprintf("wheel.Timer(%v, due %s, at %s, %T)", state, fromNow(until), time.Now().Add(until).Format(layout), task)
+}
+
+// fromNow says how far away a deadline is, to a millisecond, or to a second if
+// it is further away than a minute.
+func fromNow(d time.Duration) string {
+	to := time.Millisecond
+	if d.Abs() > time.Minute {
+		to = time.Second
+	}
+	if d < 0 {
+		return fmt.Sprintf("%v ago", (-d).Round(to))
+	}
+	return fmt.Sprintf("in %v", d.Round(to))
 }
 
 // noCopy makes the check copylocks of go vet report a copied Timer.

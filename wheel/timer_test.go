@@ -346,3 +346,24 @@ func TestCancelledIsCalledOnTheGoroutineThatStopped(t *testing.T) {
 		<-w.Done()
 	})
 }
+
+func TestATimerSaysWhenItIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, wheel.Config{})
+		var timer wheel.Timer
+		require.Equal(t, "wheel.Timer(idle)", timer.String())
+		clock := func(d time.Duration, layout string) string { return time.Now().Add(d).Format(layout) }
+		const day = "15:04:05.000"
+		require.NoError(t, w.Schedule(&timer, 90*time.Second, taskFunc(nothing)))
+		require.Equal(t, "wheel.Timer(pending, due in 1m30s, at "+clock(90*time.Second, day)+", wheel_test.taskFunc)", timer.String())
+		advance(88799 * ms)
+		require.Equal(t, "wheel.Timer(pending, due in 1.201s, at "+clock(1201*ms, day)+", wheel_test.taskFunc)", timer.String())
+		advance(2201 * ms)
+		require.Equal(t, "wheel.Timer(fired, due 1s ago, at "+clock(-time.Second, day)+", wheel_test.taskFunc)", timer.String())
+		require.NoError(t, w.Schedule(&timer, 48*time.Hour, taskFunc(nothing)))
+		require.Equal(t, "wheel.Timer(pending, due in 48h0m0s, at "+clock(48*time.Hour, time.DateTime)+", wheel_test.taskFunc)", timer.String())
+		require.True(t, timer.Stop())
+		require.NoError(t, w.Schedule(&timer, 1<<63-1, taskFunc(nothing)))
+		require.Equal(t, "wheel.Timer(pending, never due, wheel_test.taskFunc)", timer.String())
+	})
+}

@@ -1,11 +1,15 @@
 package wheel
 
 import (
+	"context"
+	"fmt"
 	"math/bits"
+	"reflect"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // awake is the value of wakeAt while the driver does not sleep, and while it
@@ -117,7 +121,7 @@ func (w *Wheel) schedule(t *Timer, d, slack time.Duration, task Task) (err error
 	if t == nil {
 		return ErrNilTimer
 	}
-	if task == nil {
+	if isNil(task) {
 		return ErrNilTask
 	}
 	var old *shard
@@ -180,6 +184,27 @@ func (w *Wheel) Stop() []*Timer {
 	return ts
 }
 
+// Shutdown is Stop that then waits until the callbacks that run have returned,
+// those in the Executor too, or until ctx ends. It returns all timers that Stop
+// would, in both cases. The error says that ctx ended first, and satisfies
+// errors.Is(err, ctx.Err()); callbacks that still run go on then. Do not call it
+// in a callback of this wheel, because it would wait for that callback. After
+// another Stop or Shutdown it returns no timers, and waits too.
+func (w *Wheel) Shutdown(ctx context.Context) ([]*Timer, error) {
+	ts := w.Stop()
+	select {
+	case <-w.Done():
+		return ts, nil
+	default:
+	}
+	select {
+	case <-w.Done():
+		return ts, nil
+	case <-ctx.Done():
+		return ts, fmt.Errorf("wheel: Shutdown: callbacks still run: %w", ctx.Err())
+	}
+}
+
 // Done returns a channel. It is closed when Stop was called, the driver
 // goroutine has ended and the last callback has returned, including those that
 // the Executor runs. The channel of a Wheel that New did not make is closed.
@@ -190,6 +215,19 @@ func (w *Wheel) Done() <-chan struct{} {
 		return done
 	}
 	return w.done
+}
+
+// isNil reports whether a task is nil, or a nil pointer or function in an
+// interface, which would panic later, on the driver.
+func isNil(task Task) bool {
+	if (*[2]unsafe.Pointer)(unsafe.Pointer(&task))[1] != nil { // what the interface holds, or where: no reflection for that
+		return false
+	}
+	if task == nil {
+		return true
+	}
+	kind := reflect.TypeOf(task).Kind()
+	return kind != reflect.Struct && kind != reflect.Array // one that has nothing but a nil pointer
 }
 
 // now is the time since the wheel's start, by the monotonic clock.

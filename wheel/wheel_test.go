@@ -49,7 +49,15 @@ func TestClearErrors(t *testing.T) {
 	var timer, idle wheel.Timer
 
 	require.ErrorIs(t, w.Schedule(nil, 0, task), wheel.ErrNilTimer)
-	require.ErrorIs(t, w.Schedule(&timer, 0, nil), wheel.ErrNilTask)
+	for _, task := range []wheel.Task{nil, (*modelTimer)(nil), wheel.TaskFunc(nil), taskFunc(nil)} {
+		require.ErrorIs(t, w.Schedule(&timer, 0, task), wheel.ErrNilTask, "%T", task)
+		require.Equal(t, wheel.Idle, timer.State())
+	}
+	for _, task := range []wheel.Task{value{}, boxed{}, &value{}, number(0)} {
+		var timer wheel.Timer
+		require.NoError(t, w.Schedule(&timer, time.Hour, task), "%T is none", task)
+		require.True(t, timer.Stop())
+	}
 	_, err := w.AfterFunc(0, nil)
 	require.ErrorIs(t, err, wheel.ErrNilTask)
 	require.Equal(t, wheel.Idle, timer.State())
@@ -226,3 +234,14 @@ func TestFiringAllocatesNothing(t *testing.T) {
 		require.Greater(t, w.Stats().Fired, int64(2_000_000))
 	})
 }
+
+// Tasks that are no pointers.
+type (
+	value  struct{}
+	boxed  struct{ _ *int } // which an interface holds as the pointer that it has
+	number int
+)
+
+func (value) Fire(*wheel.Timer)  {}
+func (boxed) Fire(*wheel.Timer)  {}
+func (number) Fire(*wheel.Timer) {}

@@ -83,6 +83,12 @@ type Uint32 struct{ v uint32 }
 
 func (x *Uint32) Add(d uint32) uint32 { x.v += d; return x.v } // only in New
 
+// Uint64 is for what is measured and decides nothing: its operations are no points.
+type Uint64 struct{ v uint64 }
+
+func (x *Uint64) Add(d uint64) uint64 { x.v += d; return x.v }
+func (x *Uint64) Load() uint64        { return x.v }
+
 func truth(v bool) uint64 {
 	if v {
 		return 1

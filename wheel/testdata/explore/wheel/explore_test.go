@@ -247,30 +247,32 @@ func newWorld(first, second operation, again bool, moved int64) func() ([]sched.
 			m.addOther()
 		}
 		arm(2)(m, &m.y)
-		drive := func() {
-			for !w.stopped.Load() {
-				until, sleep := w.step(w.now())
-				if !sleep {
-					continue
-				}
-				m.until = until
-				sched.Block(&w.wakeObject, "sleep, until", func() bool {
-					return len(w.wake) > 0 || until != never && sched.Time() >= until*length
-				})
-				m.until = -1
-				select {
-				case <-w.wake:
-				default:
-				}
-				w.stayAwake()
-			}
-		}
 		threads := []sched.Thread{
-			{Name: "driver", Body: drive},
+			{Name: "driver", Body: func() { drive(w, &m.until) }},
 			{Name: "caller 1", Body: func() { first.do(m, &m.a) }},
 			{Name: "caller 2", Body: func() { second.do(m, &m.b) }},
 		}
 		return threads, m.check
+	}
+}
+
+// drive is the driver's loop. It sets sleepsTo to the tick that it sleeps to, and to -1 while it is awake.
+func drive(w *Wheel, sleepsTo *int64) {
+	for !w.stopped.Load() {
+		until, sleep := w.step(w.now())
+		if !sleep {
+			continue
+		}
+		*sleepsTo = until
+		sched.Block(&w.wakeObject, "sleep, until", func() bool {
+			return len(w.wake) > 0 || until != never && sched.Time() >= until*length
+		})
+		*sleepsTo = -1
+		select {
+		case <-w.wake:
+		default:
+		}
+		w.stayAwake()
 	}
 }
 

@@ -1,4 +1,4 @@
-package renewal
+package wheel
 
 import (
 	"math/rand/v2"
@@ -12,11 +12,11 @@ import (
 func TestHistogramQuantilesAreExactToASixteenth(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
-		var h histogram
+		var h Histogram
 		values := make([]time.Duration, 1000)
 		for i := range values {
 			values[i] = time.Duration(rng.Int64N(1 << (10 + rng.IntN(35))))
-			h.record(values[i], 1)
+			h.Record(values[i], 1)
 		}
 		slices.Sort(values)
 		for _, q := range []float64{0, 0.5, 0.99, 1} {
@@ -27,9 +27,9 @@ func TestHistogramQuantilesAreExactToASixteenth(t *testing.T) {
 		}
 		require.Equal(t, values[999], h.max)
 	}
-	var h histogram
-	h.record(-time.Second, 1)
-	h.record(1<<62, 1)
+	var h Histogram
+	h.Record(-time.Second, 1)
+	h.Record(1<<62, 1)
 	require.EqualValues(t, 2, h.n)
 	require.Equal(t, time.Duration(1<<62), h.quantile(1))
 	require.Equal(t, []Bucket{{0, 1}, {1 << 62, 1}}, h.buckets())

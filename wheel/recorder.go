@@ -1,4 +1,4 @@
-package renewal
+package wheel
 
 import (
 	"sync/atomic"
@@ -20,20 +20,25 @@ type Recorder struct {
 // Record adds one duration. A negative duration counts as 0.
 func (r *Recorder) Record(d time.Duration) {
 	d = max(d, 0)
+	r.record(bucketOf(uint64(d/time.Microsecond)), 1, d, d)
+}
+
+// record adds n durations of one bucket.
+func (r *Recorder) record(bucket int, n uint64, sum, largest time.Duration) {
 	for {
 		most := r.max.Load()
-		if int64(d) <= most || r.max.CompareAndSwap(most, int64(d)) {
+		if int64(largest) <= most || r.max.CompareAndSwap(most, int64(largest)) {
 			break
 		}
 	}
-	r.sum.Add(int64(d))
-	r.counts[bucketOf(uint64(d/time.Microsecond))].Add(1)
+	r.sum.Add(int64(sum))
+	r.counts[bucket].Add(n)
 }
 
 // Distribution returns a summary of what was recorded until now. If a Record runs at
 // the same time, its duration may be in the sum and not yet in the count.
 func (r *Recorder) Distribution() Distribution {
-	h := &histogram{}
+	h := &Histogram{}
 	for i := range r.counts {
 		h.counts[i] = r.counts[i].Load()
 		h.n += h.counts[i]

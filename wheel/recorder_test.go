@@ -1,4 +1,4 @@
-package renewal_test
+package wheel_test
 
 import (
 	"sync"
@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wheellock/wheellock/renewal"
+	"github.com/wheellock/wheellock/wheel"
 )
 
 func TestARecorderHasWhatEveryGoroutineRecorded(t *testing.T) {
-	var r renewal.Recorder
+	var r wheel.Recorder
 	require.Zero(t, r.Distribution().Count)
 	var wg sync.WaitGroup
 	for g := range 8 {
@@ -35,6 +35,6 @@ func TestARecorderHasWhatEveryGoroutineRecorded(t *testing.T) {
 }
 
 func TestARecorderAllocatesNothing(t *testing.T) {
-	var r renewal.Recorder
+	var r wheel.Recorder
 	require.Zero(t, testing.AllocsPerRun(100, func() { r.Record(time.Millisecond) }))
 }

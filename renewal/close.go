@@ -1,0 +1,96 @@
+package renewal
+
+import "slices"
+
+// Close ends the lane and its dispatchers, because its server is not used any
+// more. For every lease in the lane, Owner.Lost(Closed) is called, also for one
+// that is moved there later. Hold returns ErrClosed. Close does not wait for
+// the dispatchers; Watchdog.Close does. What the lane has counted stays in the
+// watchdog's Stats.
+func (ln *Lane) Close() {
+	w := ln.dog
+	w.end(ln)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.lanes, ln)
+	if i < 0 {
+		return
+	}
+	w.lanes = slices.Delete(w.lanes, i, i+1)
+	ln.mu.Lock()
+	counted := ln.stats
+	ln.mu.Unlock()
+	counted.inFlight = 0
+	w.past.add(&counted)
+}
+
+// end closes the lane and calls Lost of its leases.
+func (w *Watchdog) end(ln *Lane) {
+	gone, written := ln.close()
+	for _, c := range written {
+		w.await(c, w.now().plus(w.cfg.TTL)) // no renewal is sent after its loss was told
+	}
+	tell(gone)
+}
+
+// Close stops all renewals, calls Owner.Lost(Closed) for every lease that is
+// still held, and returns when no goroutine of the watchdog runs. It may be
+// called twice and from many goroutines, but not by an Owner, a Renewer or a
+// hook.
+func (w *Watchdog) Close() {
+	w.mu.Lock()
+	w.closed = true
+	w.stopClockLocked()
+	w.mu.Unlock()
+	w.cancel()
+	w.wheel.Stop()
+	for _, ln := range w.snapshotLanes() {
+		w.end(ln)
+	}
+	w.wg.Wait()
+	<-w.wheel.Done()
+	w.hooks.close()
+}
+
+func (w *Watchdog) snapshotLanes() []*Lane {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.lanes)
+}
+
+// close marks the lane closed. It returns its leases, which are lost, and
+// channels to wait for before their owners are told.
+func (ln *Lane) close() (gone []*Lease, written []<-chan struct{}) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.closed = true
+	ln.work.Broadcast()
+	for _, b := range ln.batches {
+		if c := b.writtenLocked(); c != nil {
+			written = append(written, c)
+		}
+	}
+	for _, c := range ln.cohortsLocked() {
+		for i := len(c.leases) - 1; i >= 0; i-- {
+			if l := c.leases[i]; l != nil {
+				gone = append(gone, l)
+				l.loseLocked(ln, Closed)
+			}
+		}
+	}
+	return gone, written
+}
+
+// cohortsLocked returns all cohorts that may have leases.
+func (ln *Lane) cohortsLocked() []*cohort {
+	all := slices.Clone([]*cohort(ln.queue))
+	for _, in := range []map[int64]*cohort{ln.windows, ln.fixed} {
+		for _, c := range in {
+			all = append(all, c)
+		}
+	}
+	for _, b := range ln.batches {
+		all = append(all, &b.flight)
+	}
+	return all
+}

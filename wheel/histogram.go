@@ -1,0 +1,150 @@
+package wheel
+
+import (
+	"math/bits"
+	"time"
+)
+
+// buckets is how many buckets a histogram has.
+const buckets = 33 * 16
+
+// Distribution summarises measured durations. Quantiles are accurate to one part in 16.
+type Distribution struct {
+	Count         uint64
+	Sum           time.Duration
+	P50, P99, Max time.Duration
+
+	hist *Histogram // what they were made of, for Since
+}
+
+// Bucket counts the measured durations that are at most UpTo and above the UpTo
+// of the bucket before. The bounds are a sixteenth apart and the same for
+// every Distribution.
+type Bucket struct {
+	UpTo  time.Duration
+	Count uint64
+}
+
+// Buckets returns the buckets that are not empty, in ascending order. For a
+// Distribution that Since returned, they count only the time between the two
+// snapshots.
+func (d Distribution) Buckets() []Bucket {
+	if d.hist == nil {
+		return nil
+	}
+	return d.hist.buckets()
+}
+
+// Since returns the Distribution of what was measured between two snapshots of the same
+// thing, and d itself if earlier is the zero Distribution. Max is then accurate to one
+// part in 16.
+func (d Distribution) Since(earlier Distribution) Distribution {
+	if d.hist == nil || earlier.hist == nil {
+		return d
+	}
+	return d.hist.minus(earlier.hist).summary()
+}
+
+// Histogram counts durations. It takes 4 KiB. The zero Histogram is empty and ready for
+// use. It is not safe for concurrent use; a [Recorder] is.
+type Histogram struct {
+	// In microseconds, in 16 linear steps per power of two (an error of at most 1/16),
+	// up to about 19 hours.
+	counts [buckets]uint64
+	n      uint64
+	sum    time.Duration
+	max    time.Duration
+}
+
+// Record adds n durations of d. A negative d counts as 0.
+func (h *Histogram) Record(d time.Duration, n uint64) {
+	d = max(d, 0)
+	h.max = max(h.max, d)
+	h.counts[bucketOf(uint64(d/time.Microsecond))] += n
+	h.n += n
+	h.sum += d * time.Duration(n)
+}
+
+func bucketOf(us uint64) int {
+	if us < 16 {
+		return int(us)
+	}
+	shift := bits.Len64(us) - 5
+	return min((shift+1)*16+int(us>>shift)-16, buckets-1)
+}
+
+// upperBound is the largest duration that bucket i counts; the last bucket
+// counts all above too.
+func upperBound(i int) time.Duration {
+	if i < 16 {
+		return time.Duration(i) * time.Microsecond
+	}
+	shift := i/16 - 1
+	return time.Duration(uint64(i%16+17)<<shift-1) * time.Microsecond
+}
+
+// quantile returns a duration that the share q of the values does not exceed.
+func (h *Histogram) quantile(q float64) time.Duration {
+	if h.n == 0 {
+		return 0
+	}
+	rank := uint64(q * float64(h.n))
+	seen := uint64(0)
+	for i, c := range h.counts {
+		seen += c
+		if seen > rank || seen == h.n {
+			if i == len(h.counts)-1 {
+				return h.max
+			}
+			return min(upperBound(i), h.max)
+		}
+	}
+	return h.max
+}
+
+// Add adds what o has counted. o stays as it is.
+func (h *Histogram) Add(o *Histogram) {
+	for i, c := range o.counts {
+		h.counts[i] += c
+	}
+	h.n += o.n
+	h.sum += o.sum
+	h.max = max(h.max, o.max)
+}
+
+// minus returns what h has and o, an earlier state of it, has not.
+func (h *Histogram) minus(o *Histogram) *Histogram {
+	d := &Histogram{n: h.n - o.n, sum: h.sum - o.sum}
+	for i := range h.counts {
+		if d.counts[i] = h.counts[i] - o.counts[i]; d.counts[i] > 0 {
+			d.max = min(upperBound(i), h.max)
+		}
+	}
+	return d
+}
+
+// summary returns a Distribution that keeps h, which must not change any more.
+func (h *Histogram) summary() Distribution {
+	return Distribution{Count: h.n, Sum: h.sum, P50: h.quantile(0.50), P99: h.quantile(0.99), Max: h.max, hist: h}
+}
+
+// Distribution returns a summary of what was recorded until now.
+func (h *Histogram) Distribution() Distribution {
+	copied := *h
+	return copied.summary()
+}
+
+// buckets returns those that are not empty.
+func (h *Histogram) buckets() []Bucket {
+	var all []Bucket
+	for i, n := range h.counts {
+		switch {
+		case n == 0:
+		case i == len(h.counts)-1:
+			all = append(all, Bucket{h.max, n})
+		default:
+			all = append(all, Bucket{upperBound(i), n})
+		}
+	}
+	return all
+}
