@@ -1,0 +1,59 @@
+package wait
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Deadlines bounds calls that must end by themselves, because the contexts of their callers
+// do not end them. Calls that begin at about the same time share one timer, because a timer
+// per call was an eighth of the client's CPU per Lock and Unlock.
+type Deadlines struct {
+	Limit time.Duration // immutable after the first Bound
+
+	latest atomic.Pointer[deadline] // of the calls that begin now; nil before the first
+}
+
+// parts is how many timers run at most while calls begin. A call ends sooner than after the
+// limit by at most this part of it.
+const parts = 64
+
+// deadline is when calls end that began at about the same time.
+type deadline struct {
+	at   time.Time
+	last time.Time     // calls that begin after that have another one
+	done chan struct{} // closed at at
+}
+
+// Bound returns a context that carries the values of ctx. The context ends when the limit is
+// over, and not with ctx.
+func (p *Deadlines) Bound(ctx context.Context) context.Context {
+	now := time.Now()
+	d := p.latest.Load()
+	if d == nil || now.After(d.last) {
+		d = &deadline{at: now.Add(p.Limit), last: now.Add(p.Limit / parts), done: make(chan struct{})}
+		time.AfterFunc(p.Limit, func() { close(d.done) })
+		p.latest.Store(d) // another call may have done so just now: then each has its own
+	}
+	return &bounded{ctx, d}
+}
+
+// bounded is a context with the values of another one, and the end of a deadline.
+type bounded struct {
+	values context.Context
+	end    *deadline
+}
+
+func (c *bounded) Deadline() (time.Time, bool) { return c.end.at, true }
+func (c *bounded) Done() <-chan struct{}       { return c.end.done }
+func (c *bounded) Value(key any) any           { return c.values.Value(key) }
+
+func (c *bounded) Err() error {
+	select {
+	case <-c.end.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}

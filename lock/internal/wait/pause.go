@@ -1,0 +1,41 @@
+package wait
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff returns the pause after the try-th unknown outcome in a row: from 10 ms to a
+// second, up to a quarter less by chance.
+func Backoff(try int) time.Duration {
+	d := min(10*time.Millisecond<<min(try, 7), time.Second)
+	return d - rand.N(d/4+1)
+}
+
+// Pause waits for d. It returns early with ctx.Err() if ctx ends, and early without an error
+// if stop is closed.
+func Pause(ctx context.Context, stop <-chan struct{}, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d <= 0 {
+		return err
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-stop:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// Closed reports whether ch is closed.
+func Closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,103 @@
+package watch
+
+import (
+	"context"
+	"sync"
+)
+
+// Subject is what is watched: a hold of one lock, or of several.
+type Subject interface {
+	// Look returns why the subject has ended; nil if it has not. It is called without any
+	// lock, so it may end the subject: if its trust is over by the clock, say.
+	Look() error
+	// Value returns what the contexts of the subject carry under a key, or nil.
+	Value(key any) any
+}
+
+// Watch is a channel and contexts that end together, once, with a cause. Make one with New or
+// Init. All methods are safe for concurrent use.
+type Watch struct {
+	of   Subject       // immutable
+	done chan struct{} // immutable
+
+	mu      sync.Mutex                  // guards what follows; taken last
+	cause   error                       // why it ended; nil before
+	shared  map[<-chan struct{}]*shared // by the Done channel of the parents; nil is that of parents that never end
+	cancels map[int]context.CancelCauseFunc
+	nextID  int
+}
+
+// Init makes the zero Watch watch a subject.
+func (w *Watch) Init(of Subject) { w.of, w.done = of, make(chan struct{}) }
+
+// Done returns the channel that is closed when w ends.
+func (w *Watch) Done() <-chan struct{} { return w.done }
+
+// Look ends w if its subject has ended, also if another goroutine is just about to.
+func (w *Watch) Look() {
+	if cause := w.of.Look(); cause != nil {
+		w.End(cause)
+	}
+}
+
+// Cause returns why w has ended; nil if it has not.
+func (w *Watch) Cause() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cause
+}
+
+// End closes the channel and cancels the contexts, once. It returns when the channel is closed;
+// another goroutine that ends w may still be cancelling contexts then.
+func (w *Watch) End(cause error) {
+	w.mu.Lock()
+	if w.cause != nil {
+		w.mu.Unlock()
+		return
+	}
+	w.cause = cause
+	contexts, cancels := w.shared, w.cancels
+	w.shared, w.cancels = nil, nil
+	if w.done != nil {
+		close(w.done)
+	}
+	w.mu.Unlock()
+	for _, s := range contexts {
+		s.stop()
+		s.cancel(cause)
+	}
+	for _, cancel := range cancels {
+		cancel(cause)
+	}
+}
+
+// OnEnd makes cancel be called when w ends, unless ctx, which it cancels, has ended by then. If
+// w has ended, OnEnd calls it at once.
+func (w *Watch) OnEnd(ctx context.Context, cancel context.CancelCauseFunc) {
+	w.mu.Lock()
+	if w.cause != nil {
+		cause := w.cause
+		w.mu.Unlock()
+		cancel(cause)
+		return
+	}
+	if w.cancels == nil {
+		w.cancels = make(map[int]context.CancelCauseFunc)
+	}
+	id := w.nextID
+	w.nextID++
+	w.cancels[id] = cancel
+	w.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.cancels, id)
+	})
+}
+
+// Kept is how many things w keeps for the contexts that it gave out.
+func (w *Watch) Kept() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.shared) + len(w.cancels)
+}
