@@ -22,12 +22,19 @@
 // TCP flow lose its packets, as root, in a network namespace of its own, and
 // looks at what arrives late.
 //
+// # The tests' own test
+//
+// planted is a command that plants small bugs in the library and says which of
+// them no test finds.
+//
 // # Packages for other tests
 //
 //	bounded     gives every wait an end
 //	fixture     sets up clients and servers, and takes them down
 //	faultproxy  stands between clients and a server where a test breaks the network
+//	stranger    waits for a lock as Redisson does
 //	faults      tests the promises of package lock under faults
+//	simulation  runs whole clients under a scheduler, in virtual time
 //
 // faults_test.go runs the matrix of faults; -v prints it. WHEELLOCK_SEED
 // repeats the plan of a run. WHEELLOCK_SOAK=1h runs it for an hour with 100,000

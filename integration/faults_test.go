@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -86,6 +87,10 @@ func matrix(t *testing.T, s starter, rows []faults.Row) {
 			o.Prefix = fmt.Sprintf("%d:", i)
 			t.Run(name(row), func(t *testing.T) {
 				r, err := faults.Run(t.Context(), row, o)
+				for again := 0; errors.Is(err, faults.ErrAway) && again < 2; again++ {
+					t.Log(err)
+					r, err = faults.Run(t.Context(), row, o)
+				}
 				require.NoError(t, err)
 				results[i] = r
 				if text := r.Fault(); text != "" {

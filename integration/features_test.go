@@ -208,7 +208,7 @@ func tryReadWrite(t *testing.T, s *redistest.Server) {
 	other := fixture.Hold(t, b.RWMutex("rw").Reader().Lock)
 	got := make(chan error, 1)
 	go func() {
-		got <- b.RWMutex("rw").Writer().Do(ctx, func(context.Context) error { return nil })
+		got <- b.RWMutex("rw").Writer().Do(ctx, func(context.Context, *lock.Held) error { return nil })
 	}()
 	bounded.Until(t, waits(b))
 	require.NoError(t, other.Unlock(ctx))

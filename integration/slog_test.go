@@ -19,15 +19,15 @@ import (
 // the message. Users search their logs for them: they are as much a promise as
 // the API is, and stand at Config.Logger of lock and in the fields of wheel.Config.
 var logKeys = map[string][]string{
-	"wheel: a callback failed":                                     {"error", "timers", "stack"},
-	"wheel: a callback was slow":                                   {"task", "timers", "took"},
+	"wheel: a callback failed":                                     {"error", "stack"},
+	"wheel: a callback was slow":                                   {"task", "took"},
 	"lock: a Held was dropped without Unlock":                      {"name"},
 	"lock: a hook panicked":                                        {"name", "panic", "stack"},
 	"lock: no connection to Redis":                                 {"server", "error"},
 	"lock: connected to Redis again":                               {"server"},
 	"lock: the server was replaced":                                {"old", "new"},
 	"lock: INFO memory ended the connection":                       {"server", "error"},
-	"lock: renewal is refused":                                     {"server", "error"},
+	"lock: renewal is refused":                                     {"server", "error", "advice"},
 	"lock: PUBLISH is refused":                                     {"server", "error"},
 	"lock: pub/sub failed":                                         {"server", "error"},
 	"lock: Check has advice":                                       {"server", "advice", "error"},

@@ -81,16 +81,16 @@ func TestDoUnlocksWhateverHappens(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond})
 	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
 	boom := errors.New("boom")
-	require.ErrorIs(t, mu.Do(ctx, func(ctx context.Context) error {
+	require.ErrorIs(t, mu.Do(ctx, func(ctx context.Context, _ *lock.Held) error {
 		require.True(t, mu.HeldBy(ctx))
-		return mu.Do(ctx, func(context.Context) error { return boom })
+		return mu.Do(ctx, func(context.Context, *lock.Held) error { return boom })
 	}), boom)
 	require.False(t, fixture.Exists(t, s, t.Name()))
 	require.PanicsWithValue(t, "boom", func() {
-		_ = mu.Do(ctx, func(context.Context) error { panic("boom") })
+		_ = mu.Do(ctx, func(context.Context, *lock.Held) error { panic("boom") })
 	})
 	require.False(t, fixture.Exists(t, s, t.Name()))
-	err := mu.Do(ctx, func(ctx context.Context) error {
+	err := mu.Do(ctx, func(ctx context.Context, _ *lock.Held) error {
 		fixture.Do(t, s, "DEL", t.Name())
 		bounded.Receive(t, ctx.Done())
 		return context.Cause(ctx)
@@ -98,7 +98,7 @@ func TestDoUnlocksWhateverHappens(t *testing.T) {
 	require.ErrorIs(t, err, lock.ErrLost)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	require.ErrorIs(t, mu.Do(ended, func(context.Context) error { panic("not called") }), context.Canceled)
+	require.ErrorIs(t, mu.Do(ended, func(context.Context, *lock.Held) error { panic("not called") }), context.Canceled)
 }
 
 func TestExtendMovesTheEndAndNeverShortens(t *testing.T) {

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/sender"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
-	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -22,7 +25,7 @@ type attempt struct {
 	shared  bool // the owner came with the context, so others may have it too
 	awaited bool // another call's probe, see callers
 	beside  bool // it has a place of its own in Redis, and asks whatever other calls do
-	owner   owner
+	owner   owner.Owner
 	terms
 	began  waitqueue.Instant // the call
 	seq    uint64
@@ -37,12 +40,8 @@ func (a *attempt) field() string {
 }
 
 // request is the acquire script with its arguments.
-func (a *attempt) request(f string) command {
-	cmd := a.kind.rules().(mutexRules).acquire(a, f)
-	for _, owed := range a.c.orphans.fields(a.kind, a.name) {
-		cmd.args = append(cmd.args, owed)
-	}
-	return cmd
+func (a *attempt) request(f string) wire.Call {
+	return a.kind.rules().(mutexRules).acquire(a, f).With(a.c.owed(a.kind, a.name))
 }
 
 // more is how many tokens the attempt reserves for the waiters behind it.
@@ -56,7 +55,7 @@ func (a *attempt) more() int64 {
 // try sends the acquire script once.
 func (a *attempt) try(ctx context.Context) (*Held, error) {
 	c, f := a.c, a.field()
-	cmd := a.request(f)
+	call := a.request(f)
 	name, k, lease := a.name, a.kind, a.lease
 	writer := a.writer
 	// If the caller leaves before the answer, an acquired lock goes back. A writer
@@ -66,50 +65,57 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 		if writer != "" {
 			withdraw(c, name, writer)
 		}
-		switch g, _, err := c.scripts.parseAcquire(name, ans); {
-		case g.token > 0 || ans.Taken:
-			c.orphans.add(k, name, f, lease)
+		switch g, _, err := c.scripts.readAcquire(name, ans); {
+		case g.Token > 0 || ans.Taken:
+			c.owe(k, name, f, lease)
 		case mayHaveRun(ans, err):
-			c.orphans.addUnanswered(k, name, f, lease, ans.Open)
+			c.oweUnanswered(k, name, f, lease, ans.Open)
 		}
 	}
 	c.counts.tries.Add(1)
 	var ans pipe.Answer
-	if cmd.script == script.Acquire {
-		ans = c.scripts.callToken(ctx, cmd.script, late, cmd.args[cmd.keys+2].(int64), cmd.keys, cmd.args...)
+	if call.Least > 0 {
+		ans = sender.Mint(ctx, c.sender, call, late)
 	} else {
-		ans = c.scripts.send(ctx, a.name, cmd, late)
+		ans = c.sender.Send(ctx, a.name, call, late)
 	}
-	g, other, err := c.scripts.parseAcquire(a.name, ans)
+	g, other, err := c.scripts.readAcquire(a.name, ans)
 	switch {
 	case err != nil:
 		if ans.Taken || mayHaveRun(ans, err) {
-			a.c.orphans.addUnanswered(a.kind, a.name, f, a.lease, ans.Open)
+			a.c.oweUnanswered(a.kind, a.name, f, a.lease, ans.Open)
 			a.renew()
 		}
 		return nil, err
 	case other != nil:
-		return nil, other
+		if a.waiter != nil {
+			a.waiter.stranger = other.Stranger
+		}
+		return nil, &HeldError{Name: a.name, TTL: other.TTL, Foreign: other.Foreign}
 	}
 	return a.grant(ctx, ans, g)
 }
 
 // grant makes a hold of an acquisition that Redis said yes to.
-func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g granted) (*Held, error) {
+func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g wire.Granted) (*Held, error) {
 	c := a.c
 	if ans.Acks < c.cfg.Replicas {
 		a.undo(ctx)
 		return nil, &ReplicationError{Name: a.name, Wanted: c.cfg.Replicas, Acknowledged: ans.Acks}
 	}
-	h, owner := a.newHold(c.tables.newRun(a.owner, a.seq, ans.Stamp, g), a.seq, g.token)
+	var r *run
+	if g.More > 0 {
+		r = c.tables.newRun(a.owner, a.seq, ans.Stamp, g)
+	}
+	h, leased := a.newHold(r, a.seq, g.Token)
 	if !a.kind.exclusive() {
 		h.token = 0 // none was minted
 	}
-	err := c.lane(h.name).keep(h, owner, renewal.Terms{
+	err := c.lane(h.name).keep(h, leased, renewal.Terms{
 		Stamp: ans.Stamp, TTL: a.lease, Fixed: !a.renewed, MaxHoldEnd: a.maxHoldEnd,
 	})
 	switch {
-	case errors.Is(err, renewal.ErrClosed) && isClosed(c.closing):
+	case errors.Is(err, renewal.ErrClosed) && wait.Closed(c.closing):
 		a.retire()
 		return nil, closedError(a.name)
 	case err != nil: // the yes came after its trust had ended, or the server's
@@ -126,8 +132,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g granted) (*Held,
 // undo releases what an attempt has taken and may not keep, and gives it a new
 // field.
 func (a *attempt) undo(ctx context.Context) {
-	cmd := a.kind.rules().release(&a.c.scripts, a.name, a.field())
-	ans := a.c.scripts.send(ctx, a.name, cmd, nil)
+	ans := a.c.sender.Send(ctx, a.name, a.kind.rules().release(&a.c.scripts, a.name, a.field()), nil)
 	if ans.Err != nil {
 		a.retire()
 		return
@@ -137,14 +142,14 @@ func (a *attempt) undo(ctx context.Context) {
 
 // retire leaves the field to the orphans and takes a new one.
 func (a *attempt) retire() {
-	a.c.orphans.add(a.kind, a.name, a.field(), a.lease)
+	a.c.owe(a.kind, a.name, a.field(), a.lease)
 	a.renew()
 }
 
 // renew takes a new field.
 func (a *attempt) renew() {
 	if a.kind == permitKind {
-		a.owner = newPermits(int64(a.owner.id))
+		a.owner = newPermits(a.permits().n()).asOwner()
 		return
 	}
 	a.seq = a.c.seqs.Add(1)

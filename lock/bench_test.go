@@ -195,3 +195,23 @@ func BenchmarkReleaseOnClose(b *testing.B) {
 	}
 	b.ReportMetric(redis/float64(b.N), "redis-cpu-s/op")
 }
+
+// BenchmarkErr is a hold that is asked before each piece of work.
+func BenchmarkErr(b *testing.B) {
+	c := fixture.ClientOf(b, fixture.Server(b), lock.Config{})
+	held, err := c.Mutex("asked").Lock(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := held.Context(b.Context())
+	for name, ask := range map[string]func() error{"of=held": held.Err, "of=context": ctx.Err} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := ask(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -3,6 +3,8 @@ package lock
 import (
 	"context"
 	"errors"
+
+	"github.com/wheellock/wheellock/lock/internal/owner"
 )
 
 // callers are the calls of one owner for one FairMutex that wait for it, or ask Redis
@@ -22,11 +24,19 @@ type probe struct {
 	err  error         // immutable then: a refusal or an unknown outcome; nil if it was anything else
 }
 
-// finish ends the probe, whose caller has ctx.
-func (p *probe) finish(ctx context.Context, err error) {
+// saidBy is what a call with ctx was answered, as far as it is of use to others; nil if the
+// call was left.
+func saidBy(ctx context.Context, err error) error {
 	if ctx.Err() == nil && (errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrUnknown)) {
-		p.err = err
+		return err
 	}
+	return nil
+}
+
+// finish ends the probe; said is what saidBy returns. No context is asked under a mutex,
+// because one that a Held has given out may then end a hold.
+func (p *probe) finish(said error) {
+	p.err = said
 	close(p.done)
 }
 
@@ -48,7 +58,7 @@ func (p *probe) await(ctx context.Context, awaited *bool) (known error) {
 // callerKey finds them.
 type callerKey struct {
 	name  string
-	owner owner
+	owner owner.Owner
 }
 
 // watchLocked makes a hold of that name and owner wake the caller, until
@@ -82,7 +92,7 @@ func (s *shard) wakeCallersLocked(h *hold) {
 }
 
 // watchOwner is watchLocked; the function that it returns undoes it.
-func (t *tables) watchOwner(name string, o owner, wake chan struct{}) func() {
+func (t *tables) watchOwner(name string, o owner.Owner, wake chan struct{}) func() {
 	s, k := t.shard(name), callerKey{name, o}
 	s.mu.Lock()
 	s.watchLocked(k, wake)
@@ -151,12 +161,13 @@ func (a *attempt) beginAsking() (p *probe, owned bool) {
 
 // endAsking undoes beginAsking.
 func (a *attempt) endAsking(ctx context.Context, err error) {
+	said := saidBy(ctx, err)
 	s, k := a.c.tables.shard(a.name), callerKey{a.name, a.owner}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.callers[k]
 	if v.probe != nil {
-		v.probe.finish(ctx, err)
+		v.probe.finish(said)
 	}
 	v.asking, v.probe = false, nil
 	if len(v.wakes) == 0 {

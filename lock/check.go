@@ -19,7 +19,7 @@ import (
 // reports at once what would otherwise show when a lock is first released,
 // renewed or waited for.
 //
-// Check takes about 35 round trips to each server, one after the other. It asks
+// Check takes about 45 round trips to each server, one after the other. It asks
 // all servers at the same time, over connections of its own. Config.IOTimeout
 // limits each round trip. A server that does not answer two in a row is not
 // asked further. Check is too much for a health check that runs every few
@@ -55,7 +55,7 @@ func (c *Client) Check(ctx context.Context) error {
 	defer context.AfterFunc(c.ctx, cancel)() // Close has given up waiting
 
 	e := &checkError{}
-	checks, err := c.checks(asking, c.key("wheellock_check:"+id))
+	checks, err := c.checks(asking, c.key(checkPrefix+id))
 	if err != nil {
 		e.add("", diagnosis.Finding{
 			Text: "no server is known for the locks: check that the addresses are right and the servers run",
@@ -93,6 +93,9 @@ func (c *Client) Check(ctx context.Context) error {
 	}
 	return e
 }
+
+// checkPrefix is what the names that Check uses begin with, behind Config.KeyPrefix.
+const checkPrefix = "wheellock_check:"
 
 // label says which of several servers it is.
 func (ck *check) label() string {

@@ -213,13 +213,14 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 		err := fixture.ClientOf(t, s, lock.Config{}).Check(ctx)
 		require.Contains(t, onlyProblem(t, err), "its Cluster is down, or has slots that no master has")
 		fixture.Do(t, s, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+		conn := fixture.Dial(t, s)
 		bounded.Until(t, func() bool {
-			_, err := fixture.Dial(t, s).Do("GET", "x")
+			_, err := conn.Do("GET", "x")
 			return err == nil
 		})
 		require.Contains(t, check(t, s, lock.Config{}), "give a Topology of package lock/cluster to lock.NewTopology")
 		var log fixture.Log
-		c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "{wheellock_token}:", Logger: log.Logger()})
+		c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "{app}:", Logger: log.Logger()})
 		require.NoError(t, c.Check(ctx), "as README.md has it")
 		require.Contains(t, log.String(), "it is a node of a Redis Cluster")
 	})

@@ -11,9 +11,9 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/diagnosis"
 	"github.com/wheellock/wheellock/lock/internal/dialing"
-	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/servers"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/lock/topology"
 )
@@ -23,6 +23,7 @@ type check struct {
 	c      *Client
 	server *servers.Server
 	name   string // of a lock that is on the server
+	names  diagnosis.Names
 	bound  *dialing.Bound
 	conn   redis.Conn // nil while there is none
 	silent int        // round trips in a row that got no answer
@@ -35,7 +36,11 @@ type check struct {
 const maxSilent = 2
 
 func newCheck(c *Client, s *servers.Server, name string) *check {
-	return &check{c: c, server: s, name: name, bound: dialing.NewBound(1)}
+	names := diagnosis.Names{Name: name, Tagged: name}
+	if !strings.Contains(name, "{") {
+		names.Tagged = c.key(checkPrefix + "{" + name + "}")
+	}
+	return &check{c: c, server: s, name: name, names: names, bound: dialing.NewBound(1)}
 }
 
 // run asks all. What it finds is in the report.
@@ -189,7 +194,7 @@ func (ck *check) scripts(ctx context.Context) bool {
 		}
 		return ck.do(ctx, run[0].(string), append(words, args...)...)
 	}
-	calls := diagnosis.Calls(ck.name, ck.shards)
+	calls := diagnosis.Calls(ck.names, ck.shards)
 	reply, err := eval([]string{ck.name}, diagnosis.Args(calls)...)
 	if !ck.answered(ctx, "a script", err) || ck.elsewhere(err) {
 		return ck.goesOn()
@@ -201,7 +206,7 @@ func (ck *check) scripts(ctx context.Context) bool {
 	answers, _ := reply.([]any)
 	ck.report.Tried(calls, answers)
 	counter, _ := ck.c.scripts.counterOf(mutexKind, ck.name)
-	for _, key := range diagnosis.Keys(ck.name, counter) {
+	for _, key := range diagnosis.Keys(ck.names, counter) {
 		_, err := eval([]string{ck.name, key.Name})
 		if !ck.answered(ctx, "a script", err) || ck.elsewhere(err) {
 			return ck.goesOn()
@@ -235,7 +240,7 @@ func (ck *check) proxy(ctx context.Context) bool {
 	for i := range 8 { // a proxy chooses the server by the key
 		name := fmt.Sprintf("%s:%d", ck.name, i)
 		reply, err := redis.Values(ck.do(ctx, "EVAL", script.Uptime.Text(), 1, name))
-		if err != nil || len(reply) != 2 {
+		if err != nil || len(reply) < 2 {
 			return ck.goesOn() // it does not tell
 		}
 		id, _ := redis.String(reply[1], nil)
@@ -257,7 +262,7 @@ func (ck *check) replicas(ctx context.Context) bool {
 	if cfg.Replicas == 0 {
 		return true
 	}
-	n, err := redis.Int(ck.doFor(ctx, cfg.IOTimeout+cfg.ReplicaTimeout, "WAIT", cfg.Replicas, ms(cfg.ReplicaTimeout)))
+	n, err := redis.Int(ck.doFor(ctx, cfg.IOTimeout+cfg.ReplicaTimeout, "WAIT", cfg.Replicas, wire.Milliseconds(cfg.ReplicaTimeout)))
 	if !ck.answered(ctx, "WAIT", err) {
 		return ck.goesOn()
 	}
@@ -296,7 +301,7 @@ func (ck *check) subscribe(ctx context.Context) bool {
 	if ck.shards {
 		subscribe, unsubscribe = "ssubscribe", "sunsubscribe"
 	}
-	for _, channel := range diagnosis.Channels(ck.name, ck.shards) {
+	for _, channel := range diagnosis.Channels(ck.names, ck.shards) {
 		_, err := ck.do(ctx, strings.ToUpper(subscribe), channel.Name)
 		if !ck.answered(ctx, strings.ToUpper(subscribe), err) {
 			return ck.goesOn()
@@ -316,4 +321,4 @@ func (ck *check) subscribe(ctx context.Context) bool {
 
 // ofCluster is what to do about a server that is one of several.
 const ofCluster = "it is a node of a Redis Cluster, and the client was made for one server: give a Topology of package lock/cluster to " +
-	"lock.NewTopology or, if this server has all slots, Config.KeyPrefix \"{" + keys.Counter + "}:\""
+	"lock.NewTopology or, if this server has all slots, a Config.KeyPrefix with a hash tag, such as \"{app}:\""

@@ -11,7 +11,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/orphans"
+	"github.com/wheellock/wheellock/lock/internal/sender"
 	"github.com/wheellock/wheellock/lock/internal/servers"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/topology"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -45,7 +48,7 @@ type Client struct {
 	dog      *renewal.Watchdog
 	topology topology.Topology // nil of a pool
 	router   *servers.Router
-	orphans  *orphans
+	orphans  *orphans.Orphans
 	ctx      context.Context // ends when Close gives up waiting
 	cancel   context.CancelFunc
 	closing  chan struct{} // closed when Close began
@@ -59,11 +62,13 @@ type Client struct {
 
 	// Each of these says itself what guards its fields.
 	scripts scripts
+	sender  *sender.Routed
 	hooks   hooks
 	tables  tables
 	lost    backlog[loss] // holds that are lost, to be taken out of the tables
+	reigns  reigns        // of its server, as the member of a RedLock
 
-	patience patience // of Unlock
+	unlocks wait.Deadlines // of Unlock
 
 	wg sync.WaitGroup // what releaseUnclaimed started
 
@@ -119,10 +124,9 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	}
 	c.tables.init(c, c.releaseUnclaimed)
 	c.lost.init(loss.forget)
-	c.patience.limit = cfg.UnlockTimeout
+	c.unlocks.Limit = cfg.UnlockTimeout
 	c.hooks.init(cfg)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.orphans = newOrphans(&c.scripts, cfg)
 	to := servers.Config{
 		Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, Connections: cfg.Connections,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout, Logger: cfg.Logger,
@@ -140,10 +144,13 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 			c.tables.place = c.place
 		}
 	}
+	c.scripts.counters = keys.CountersOf(cfg.KeyPrefix, c.scripts.traits.Slots)
 	if c.router, err = servers.New(to); err != nil {
 		return nil, err
 	}
 	c.scripts.router = c.router
+	c.sender = sender.New(c.router, ErrClosed)
+	c.orphans = orphans.New(c.sender, cfg.UnlockTimeout)
 	return c, nil
 }
 
@@ -153,7 +160,10 @@ func (c *Client) ID() string { return c.id }
 
 // Mutex returns the re-entrant lock of that name, Redisson's RLock. It does no
 // I/O and keeps nothing, so it may be called for every use. The first call that
-// uses a bad name returns an error.
+// uses a bad name returns an error: an empty name, one of more than 64 KiB with
+// Config.KeyPrefix, or one that is a key of another lock or a counter of
+// tokens. Only a name with a brace, or one that ends in wheellock_token, can be
+// that.
 func (c *Client) Mutex(name string) *Mutex {
 	return &Mutex{c: c, name: c.key(name)}
 }

@@ -46,7 +46,7 @@ func (c *Client) Close(ctx context.Context) error {
 		}
 	}
 	c.dog.Close()
-	c.orphans.close(ctx)
+	c.orphans.Close(ctx)
 	c.cancel()
 	c.router.Close(ErrClosed)
 	c.wg.Wait()

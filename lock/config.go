@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -30,13 +31,19 @@ type Config struct {
 	// dies, its locks are free after at most this time.
 	Lease time.Duration
 	// KeyPrefix is put before the name of a lock to make its key. Clients that
-	// share locks must have the same prefix.
+	// share locks must have the same prefix. Each prefix has its own counter of
+	// fencing tokens. So if two prefixes with other names make the same key
+	// ("a:" with "b:x" and "a:b:" with "x"), the tokens of its holders need not
+	// rise from one prefix to the other. A prefix with a brace must have a hash
+	// tag, as "{app}:" has: then all its locks are in one slot of a Cluster.
 	KeyPrefix string
 	// MaxPoll limits the time between two tries of a waiter while it is not
 	// certain that messages of releases reach it: from 1 ms to an hour, default
 	// 5 s. While the server answers pings on the pub/sub connection, a waiter
 	// of a Mutex tries when the lease that it has seen ends, and at least every
 	// 6 x MaxPoll. So it notices a key that somebody deletes without a message.
+	// While a waiter waits for a Mutex of its own client, it sends nothing, and
+	// the client asks about the hold, together with others, every MaxPoll.
 	MaxPoll time.Duration
 	// IOTimeout limits one round trip, including a dial. A connection whose
 	// oldest request is older is closed. From 1 ms to Lease/10, default min(1
@@ -107,7 +114,8 @@ type Config struct {
 	//	the server was replaced (a failover)   warning  old, new
 	//	pub/sub failed                         warning  server, error; once until it works again
 	//	pub/sub works again                    info     server
-	//	renewal is refused                     warning  server, error; once until one works again
+	//	renewal is refused                     warning  server, error, advice; once until one works
+	//	                                                again, and once in a Lease
 	//	PUBLISH is refused                     warning  server, error; once
 	//	still waiting for a lock that this
 	//	client itself holds                    warning  name, waited
@@ -117,6 +125,12 @@ type Config struct {
 	//	this Redis evicts keys                 warning  server, maxmemory_policy, maxmemory
 	//	this Redis ends connections that ask
 	//	for INFO, or does not answer           warning  server, error; once
+	//	TIME is refused, so requests have no
+	//	time limit                             warning  server, error; once
+	//	requests come too late, as if two
+	//	servers answered at one address        warning  server; once
+	//	the server's clock was set             warning  server, by; once in 10 minutes
+	//	Check has advice                       info     server, advice, error; for each
 	//
 	// server is an address. That of a pool is the address that its last dial has
 	// connected to, or could not. A pool whose Dial has no context is called "the
@@ -159,6 +173,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	if cfg.ReplicaTimeout%time.Millisecond != 0 {
 		errs = append(errs, fmt.Errorf("lock: Config.ReplicaTimeout is %v: it must be whole milliseconds", cfg.ReplicaTimeout))
+	}
+	if err := keys.CheckPrefix(cfg.KeyPrefix); err != nil {
+		errs = append(errs, err)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -210,7 +210,7 @@ func TestAConnectionThatClosedWhileIdleIsNotUsedAgain(t *testing.T) {
 	c := fixture.Client(t, pool, lock.Config{Connections: 1})
 	ctx := bounded.Context(t)
 	for range 3 {
-		held, err := c.Mutex(t.Name()).TryLock(ctx)
+		held, err := c.Mutex(t.Name()).TryLockFor(ctx, time.Minute) // renewal dials a connection of its own
 		require.NoError(t, err, "the first request on a new connection")
 		require.NoError(t, held.Unlock(ctx))
 		conn := bounded.Receive(t, conns)

@@ -3,6 +3,36 @@ package lock
 // How package lock works: for those who change it. What it promises is in
 // doc.go, at Held and at Client.
 //
+// # Packages
+//
+// Those of lock/internal do one thing each, and import nothing of lock:
+//
+//	keys       names of keys and channels
+//	owner      who holds a lock, and how a context carries that
+//	wire       what goes to Redis in a call of a script, and what comes back
+//	sender     sends calls to the servers of their keys
+//	orphans    gives back what nobody answers for
+//	waitqueue  who of a client's callers is next, and when; without I/O
+//	watch      channels and contexts that end together
+//	wait       pauses, and deadlines that many calls share
+//	carrier    the renewals of many holds in one call
+//	servers    the servers of a client, and pipe, pubsub, dialing and resp their connections
+//	diagnosis  what an answer or a setting means, and what to do
+//
+// # Words
+//
+//	hold      what a client has of a lock, or permits; several Helds may share it
+//	attempt   one outermost acquisition on its way
+//	run       holds that are handed on in memory, under one field in Redis
+//	orphan    a field, or a call, that nobody answers for
+//	owed      of a field: named to attempts, whose scripts remove it
+//	line      the callers of one client that wait for one lock; the first one asks Redis
+//	probe     when the first of a line asks again
+//	stranger  a client of Redisson that waits for a lock
+//	lane      the renewals of one server
+//	confirm   to ask Redis about a hold without extending it
+//	look      to compare a hold with the clock
+//
 // # States of a hold
 //
 //	         acquired, in time                     last Unlock
@@ -23,6 +53,12 @@ package lock
 // to 6 x MaxPoll, as long as pings show that the subscription loses nothing.
 // Package waitqueue decides who is next, and when.
 //
+// Calls that wait for a Mutex of their own client do not ask Redis. While there
+// are any, the client asks about its hold once in every MaxPoll, by a renewal
+// that shares a batch with others. It also asks after ForceUnlock, after a call
+// that its own hold stood in the way of, and if Redis gives it a lock that it
+// already has (confirm.go).
+//
 // When a client unlocks and has waiters itself, the first of them gets the
 // lock. A Mutex is handed over in memory, for 100 ms after a script that
 // reserved tokens for that (run.go). Other locks, and a Mutex later, are handed
@@ -30,6 +66,27 @@ package lock
 // hand-overs, or 100 ms, the script releases the lock if other clients wait,
 // and the client lets them have their turn first. The waiters of a FairMutex
 // each have a place in Redis instead.
+//
+// # Strangers
+//
+// A stranger is a client of Redisson that waits for a Mutex. It hears of a
+// release when we do, but a JVM takes milliseconds to try, and would always come
+// too late. A refusal says when a stranger has the lock: its field has one colon.
+// While strangers are near, this library and they have turns of equal number and
+// length. After a release of ours nobody of us tries for 5 ms. A release of
+// theirs is ours, but their next thread may be faster; then we have as many turns
+// in a row as they had. A client that had its turn tries a little later than
+// others of ours. A stranger counts as near for a second after it was seen, and
+// for a minute if no pause was in vain. What is known stands in the shard for at
+// most 64 names (strangers.go). Package waitqueue has the rule (Strangers).
+//
+// A stranger that never gets the lock is never seen. So at the beginning of each
+// half second, by the server's clock, all clients that wait pause at one release.
+// They do so together, because one that does not pause would take the lock.
+// Clients that defer to others look who has it then, too. A waiter also pauses
+// after a hold of 250 ms, and a client without waiters four times a second if
+// others were told of its release. If a client hears no messages, it pauses for
+// its own releases alone.
 //
 // # Goroutines and locks
 //

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 )
 
@@ -25,7 +24,9 @@ var (
 	// another way than by Unlock.
 	ErrLost = errors.New("lock: lost")
 	// ErrUnknown is returned when Redis did not answer, so it is not known what
-	// Redis did.
+	// Redis did. It is also returned when Redis answered that it is in a state
+	// that should pass, as LOADING, MISCONF or NOREPLICAS say. Redis has then done
+	// nothing, and Lock tries again until its context ends.
 	ErrUnknown = errors.New("lock: outcome unknown")
 	// ErrClosed is returned when the Client is closed.
 	ErrClosed = errors.New("lock: client is closed")
@@ -200,11 +201,22 @@ type LostError struct {
 	Name   string
 	Reason Reason
 	Token  int64 // the fencing token of the lost hold
+	// Err is the last error that its server answered to a renewal, a redis.Error,
+	// if that was within the last lease and the reason is TrustEnded; nil otherwise.
+	Err error
 }
 
 func (e *LostError) Error() string { return textOf(e) }
 
-func (e *LostError) what() string { return fmt.Sprintf("%q is lost: %v", e.Name, e.Reason) }
+func (e *LostError) what() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%q is lost: %v: Redis answered %s", e.Name, e.Reason, onOneLine(e.Err))
+	}
+	return fmt.Sprintf("%q is lost: %v", e.Name, e.Reason)
+}
+
+// Unwrap returns Err.
+func (e *LostError) Unwrap() error { return e.Err }
 
 func (e *LostError) hint() string {
 	const stop = "stop the work that needs it, "
@@ -212,7 +224,13 @@ func (e *LostError) hint() string {
 	case NotOwner:
 		return stop + "another owner may have it"
 	case TrustEnded:
-		return stop + "and check that Redis answers"
+		switch {
+		case e.Err == nil:
+			return stop + "and check that Redis answers"
+		case pipe.RefusesWrites(e.Err):
+			return stop + "and " + stateAdvice(e.Err)
+		}
+		return stop + "and correct what Redis says"
 	case MaxHold:
 		return stop + "or set a longer Config.MaxHold"
 	case Expired:
@@ -244,6 +262,9 @@ func (e *UnknownError) what() string {
 }
 
 func (e *UnknownError) hint() string {
+	if pipe.RefusesWrites(e.Err) {
+		return stateAdvice(e.Err) + ", then try again"
+	}
 	switch e.Op {
 	case "acquire", "drain":
 		return "try again, what it may have taken is released"
@@ -341,6 +362,14 @@ func redisError(op, name string, err error) error {
 	return e
 }
 
+// stateAdvice is what to do about a server that refuses to write, see pipe.RefusesWrites.
+func stateAdvice(err error) string {
+	if pipe.WantsReplicas(err) {
+		return "connect the replicas of the server, or lower its min-replicas-to-write"
+	}
+	return "make the server save its data again (see its log and its disk), or set stop-writes-on-bgsave-error no"
+}
+
 // logIn is the advice where a password is missing or wrong.
 const logIn = "log in: give the password in the URL (redis://:password@host, redis://user:password@host), or to what the pool or the " +
 	"Topology dials with (redis.DialPassword, redis.DialUsername)"
@@ -352,6 +381,6 @@ const otherName = "use another name, or a Config.KeyPrefix"
 // the only server. It stays so until the configuration is changed.
 func clusterError(op, name string, err error) error {
 	return &refusedError{op: op, name: name, said: err, advice: "the server is a node of a Redis Cluster, give a Topology of " +
-		"package lock/cluster to lock.NewTopology or, if this server has all slots, Config.KeyPrefix \"{" + keys.Counter + "}:\", " +
+		"package lock/cluster to lock.NewTopology or, if this server has all slots, a Config.KeyPrefix with a hash tag, such as \"{app}:\", " +
 		"so that locks and their tokens share a slot"}
 }

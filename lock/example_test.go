@@ -82,12 +82,12 @@ func ExampleHeld_Context_reentry() {
 	defer done()
 	mu := client.Mutex("account:7")
 	transfer := func(ctx context.Context) error {
-		return mu.Do(ctx, func(context.Context) error { // re-enters: ctx carries the owner
+		return mu.Do(ctx, func(context.Context, *lock.Held) error { // re-enters: ctx carries the owner
 			fmt.Println("inner")
 			return nil
 		})
 	}
-	err := mu.Do(context.Background(), func(ctx context.Context) error {
+	err := mu.Do(context.Background(), func(ctx context.Context, _ *lock.Held) error {
 		fmt.Println("outer")
 		return transfer(ctx)
 	})

@@ -2,19 +2,17 @@ package lock
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // Kept is how many things x keeps for the contexts that it gave out.
-func (x *Held) Kept() int {
-	w := x.watched()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.shared) + len(w.cancels)
-}
+func (x *Held) Kept() int { return x.watched().Kept() }
 
 // PassLimit is passLimit.
 func PassLimit(n int, lease time.Duration, members int) time.Duration {
@@ -64,8 +62,8 @@ func JoinMany(c *Client, name string, n int) (leave func(i int)) {
 	waiters := make([]*waiter, n)
 	for i := range waiters {
 		waiters[i] = newWaiter(c.tables.shard(name), queueKey{name, mutexQueue}, nil)
-		waiters[i].caller.Owner.id = uint64(i + 1)
-		waiters[i].look()
+		waiters[i].caller.Owner.ID = uint64(i + 1)
+		waiters[i].look(context.Background())
 	}
 	return func(i int) { waiters[i].leave() }
 }
@@ -75,7 +73,7 @@ func LineUpMany(c *Client, name string, n int) (leave func(i int)) {
 	waiters := make([]*waiter, n)
 	for i := range waiters {
 		waiters[i] = newWaiter(c.tables.shard(name), queueKey{name, latchQueue}, nil)
-		waiters[i].look()
+		waiters[i].look(context.Background())
 	}
 	return func(i int) { waiters[i].leave() }
 }
@@ -98,7 +96,7 @@ func GrantWhileClosing(held *Held, closeBetween func()) (taken, told bool) {
 	a := &attempt{c: c, shard: h.shard, name: h.name, kind: h.kind}
 	w := newWaiter(h.shard, queueKey{h.name, mutexQueue}, a)
 	defer w.leave()
-	w.look()
+	w.look(context.Background())
 	if c.tables.leaving(h).waiter != w {
 		panic("the waiter is not the next")
 	}
@@ -106,10 +104,33 @@ func GrantWhileClosing(held *Held, closeBetween func()) (taken, told bool) {
 	next.first.h = next
 	closeBetween()
 	c.tables.deliver(h, w, next)
-	taken = w.look().Do == waitqueue.DoTake
+	taken = w.look(context.Background()).Do == waitqueue.DoTake
 	next.mu.Lock()
 	defer next.mu.Unlock()
 	return taken, next.closing
+}
+
+// PassAfter plays the last Unlock of held, which has looked who comes next before between
+// runs and hands the lock over in memory after that. It reports whether it did.
+func PassAfter(held *Held, between func()) (passed bool) {
+	h, c := held.h, held.h.shard.c
+	n := c.tables.leaving(h)
+	if n.token == 0 {
+		panic("Redis is to be asked")
+	}
+	between()
+	return c.pass(h, n)
+}
+
+// HoldSizes are the bytes of a hold, and of one in a run.
+func HoldSizes() (hold_, inRun uintptr) { return unsafe.Sizeof(hold{}), unsafe.Sizeof(runHold{}) }
+
+// Strangers is of how many names c knows of strangers.
+func Strangers(c *Client) (n int) {
+	for i := range c.tables.shards {
+		n += len(c.tables.shards[i].strangers)
+	}
+	return n
 }
 
 // Callers is how many owners' calls, and queues, the client has in mind.
@@ -146,46 +167,45 @@ func RetakenFor(x *MultiHeld, seat int) (time.Duration, bool) {
 	return t.lease, ok
 }
 
+// BeginLoss loses x's hold, by a goroutine that comes no further than to say why.
+func BeginLoss(x *Held) {
+	h := x.h
+	h.lease.Release()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.why, h.watching = NotOwner, nil
+	h.set(lost, true)
+}
+
+// LoseOfOtherParts loses x if its parts are what a copy of them is, and reports whether it did.
+func LoseOfOtherParts(x *MultiHeld) bool {
+	return x.loseIf(slices.Clone(x.present()), x.parts[0].h.lostToClose())
+}
+
+// NoTimer stops what tells x at its deadline, as a process does that is stopped.
+func NoTimer(x *MultiHeld) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+}
+
 // AdmittedUntold reports whether a member that x had until now would be admitted
 // if x had not been told yet of what has ended.
 func AdmittedUntold(x *MultiHeld, got *Held) bool {
 	untold := &MultiHeld{from: x.from, need: x.need, parts: x.present()}
-	untold.watch.done = make(chan struct{})
+	untold.watch.Init((*multiSubject)(untold))
 	return untold.admit(0, part{Held: got})
 }
 
-// Patience is the bound of calls that must end after limit.
-func Patience(limit time.Duration) func(context.Context) context.Context {
-	return (&patience{limit: limit}).bound
-}
-
-// ResentOrphans sends n orphans again and again, none of which is answered, and returns
-// which are sent in each round. Those of odd numbers are over after half of the rounds.
-func ResentOrphans(n, rounds int) (sent [][]int, open int) {
-	now := time.Unix(0, 0)
-	o := &orphans{open: n}
-	numbers := make(map[*orphan]int)
-	for i := range n {
-		d := &orphan{until: now.Add(time.Duration(rounds) * time.Second)}
-		if i%2 == 1 {
-			d.until = now.Add(time.Duration(rounds) / 2 * time.Second)
-		}
-		numbers[d] = i
-		o.failed = append(o.failed, d)
-	}
-	for range rounds {
-		failed := o.failed
-		o.failed = nil
-		again := o.againLocked(failed, now)
-		var round []int
-		for _, d := range again {
-			round = append(round, numbers[d])
-		}
-		sent = append(sent, round)
-		o.failed = append(o.failed, again...)
-		now = now.Add(time.Second)
-	}
-	return sent, o.open
+// RetakesUntold reports whether a member of which x had the part until now would be asked
+// again after such a loss, if x had not been told yet of what has ended.
+func RetakesUntold(x *MultiHeld, why Reason) bool {
+	untold := &MultiHeld{from: x.from, parts: x.present()}
+	untold.retakeLocked(0, why)
+	defer untold.endRetakesLocked()
+	return len(untold.retakes) == 1
 }
 
 // AnsweredLate is the answer to a request of x's hold that comes before its caller,
@@ -193,4 +213,50 @@ func ResentOrphans(n, rounds int) (sent [][]int, open int) {
 func AnsweredLate(x *Held) {
 	_ = x.h.enterRelease(context.Background())
 	x.h.answeredLate(pipe.Answer{Reply: int64(1), Stamp: time.Now()})
+}
+
+// LoseWhilePassed plays the steps of a hand-over in memory between which the lease is
+// lost: it is the next holder's already, whose hold the client's tables do not have yet.
+func LoseWhilePassed(held *Held, lose func()) {
+	h, c := held.h, held.h.shard.c
+	n := c.tables.leaving(h)
+	if n.token == 0 {
+		panic("only a script hands it over")
+	}
+	next, owner := n.waiter.wants.(*attempt).newHold(h.run(), c.seqs.Add(1), n.token)
+	next.first.h, next.first.renewed = next, true
+	if !h.lease.Pass(&next.lease, owner) {
+		panic("the lease does not go on")
+	}
+	lose()
+	c.tables.deliver(h, n.waiter, next)
+}
+
+// Reigns is what a client remembers of the server of a RedLock's member.
+type Reigns struct{ r reigns }
+
+// MayVote is what comes of an answer of script uptime that came then.
+func (r *Reigns) MayVote(reply any, now time.Time, longest time.Duration) (server string, err error) {
+	s, ok := standingOf(reply)
+	if !ok {
+		return "", badReply("uptime", "", reply)
+	}
+	return s.server, s.mayVote(r.r.known(s.reign, now), longest)
+}
+
+// TableLocked reports whether a mutex is held of the tables of these clients, or of a RedLock's line.
+func TableLocked(r *RedLock, of ...*Mutex) bool {
+	all := []*sync.Mutex{&r.line.mu}
+	for _, m := range of {
+		for i := range m.c.tables.shards {
+			all = append(all, &m.c.tables.shards[i].mu)
+		}
+	}
+	for _, mu := range all {
+		if !mu.TryLock() {
+			return true
+		}
+		mu.Unlock()
+	}
+	return false
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -44,7 +45,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		switch n, ok := a.Reply.(int64); {
 		case a.Err != nil:
 			err := h.shard.c.scripts.callError("extend", h.name, a)
-			if pipe.Definite(a.Err) || pause(ctx, nil, backoff(try)) != nil {
+			if pipe.Definite(a.Err) || wait.Pause(ctx, nil, wait.Backoff(try)) != nil {
 				return err
 			}
 			continue
@@ -88,6 +89,9 @@ func (x *Held) extendableLocked() error {
 // ends during this wait, nothing was run, and the error is ctx.Err() and not
 // ErrUnknown.
 //
+// The answer may have 16 MiB and about a million elements. A larger one ends the connection,
+// and is ErrUnknown, where the library dials itself (see Open).
+//
 // Guard protects writes to the Redis that has the lock. For other resources use
 // Token.
 func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any) (any, error) {
@@ -106,32 +110,21 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	if err := x.Err(); err != nil {
 		return nil, err
 	}
-	params := make([]any, 0, len(keys)+len(args)+3)
-	params = append(params, h.name)
-	for _, k := range keys {
-		params = append(params, k)
-	}
-	params = append(append(params, h.field(), cmd), args...)
-	a = h.send(ctx, command{script: script.Guard, keys: 1 + len(keys), args: params})
+	a = h.send(ctx, wire.Guard(h.name, h.field(), cmd, keys, args))
 	if a.Err != nil {
 		return nil, h.shard.c.scripts.callError("guard", h.name, a)
 	}
-	values, ok := a.Reply.([]any)
-	if !ok || len(values) == 0 {
+	answer, there, ok := wire.ReadGuard(a.Reply)
+	switch {
+	case !ok:
 		return nil, badReply("guard", h.name, a.Reply)
-	}
-	switch n, ok := values[0].(int64); {
-	case !ok, n != 0 && n != 1:
-		return nil, badReply("guard", h.name, a.Reply)
-	case n == 0 && h.is(leaving):
+	case !there && h.is(leaving):
 		return nil, notHeldError(h.name) // the last Unlock did not wait any longer
-	case n == 0:
+	case !there:
 		return nil, h.lostByLease(renewal.NotOwner)
-	case len(values) < 2:
-		return nil, nil // a nil answer ends a Lua table
 	}
-	if err, failed := values[1].(redis.Error); failed {
+	if err, failed := answer.(redis.Error); failed {
 		return nil, fmt.Errorf("lock: guard of %q: %w", h.name, err)
 	}
-	return values[1], nil
+	return answer, nil
 }

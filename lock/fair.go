@@ -3,26 +3,20 @@ package lock
 import (
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 const (
-	// fairPatience is how long Redisson waits for the first waiter, its
-	// threadWaitTime.
-	fairPatience = 300 * time.Second
 	// fairGrace, and an IOTimeout, is how far ahead of the clock the score of a
 	// waiter is after each sign of life, so how long Redisson waits for one that
 	// died. It has room for a lost request and for clocks that differ by some
-	// seconds, whatever MaxPoll is. To that come fairPatience for each waiter of
+	// seconds, whatever MaxPoll is. To that come wire.FairPatience for each waiter of
 	// Redisson's ahead, because each of those takes as much away once, when it gets
 	// the lock or leaves. Ours change the scores of others only upwards: those
-	// behind one that lives stay at least fairPatience behind it, if they are
+	// behind one that lives stay at least wire.FairPatience behind it, if they are
 	// Redisson's, so a long wait drops nobody.
 	fairGrace = (fairMissed + 2) * fairPeriod
 	// fairPeriod is the longest time between two signs of life, and what is
@@ -30,13 +24,6 @@ const (
 	fairPeriod = 2 * time.Second
 	// fairMissed is how many missing signs make a waiter dead.
 	fairMissed = 3
-)
-
-// What fair_take answers in the place of the time that is left of the holder's
-// lease, which may be 0: then the lease ends in this very millisecond.
-const (
-	fairNoTTL = -1 // the lock is held and has no TTL
-	fairFree  = -2 // nobody holds it, and it is the turn of the first in the queue
 )
 
 // FairMutex returns a Mutex that serves its waiters in the order in which they
@@ -97,15 +84,12 @@ func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error
 }
 
 // release releases a hold, or a place in the queue.
-func (fairMutexes) release(s *scripts, name, field string) command {
-	return command{script: script.FairRelease, keys: 4, args: []any{
-		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
-		field, keys.Channel(name), time.Now().UnixMilli(), ms(fairGraceOf(s.ioTimeout) / 2), s.publish(name),
-	}}
+func (fairMutexes) release(s *scripts, name, field string) wire.Call {
+	return wire.FairRelease(name, field, time.Now(), fairGraceOf(s.ioTimeout)/2, s.publish(name))
 }
 
-func (fairMutexes) force(s *scripts, name string) (command, string) {
-	return command{script: script.FairForce, keys: 2, args: []any{name, keys.FairQueue(name), keys.Channel(name), s.publish(name)}}, notMutex
+func (fairMutexes) force(s *scripts, name string) (wire.Call, string) {
+	return wire.FairForce(name, s.publish(name)), notMutex
 }
 
 // fairGraceOf is how far ahead of the clock a score is.
@@ -114,61 +98,21 @@ func fairGraceOf(ioTimeout time.Duration) time.Duration { return fairGrace + ioT
 // period is how long a waiter sleeps at most between two signs of life.
 func (m *Mutex) period() time.Duration { return min(m.c.cfg.MaxPoll, fairPeriod) }
 
-// signOf is the n-th sign of life of a waiter of m. It names the period after
-// which the other waiters, whose MaxPoll may differ, may miss the next sign.
-// fairMissed of these periods leave room for a request that is lost.
-func (m *Mutex) signOf(n uint64) string {
-	return strconv.FormatUint(n, 10) + "/" + strconv.FormatInt(ms(m.signPeriod()), 10)
-}
-
+// signPeriod is the period after which the other waiters, whose MaxPoll may differ, may miss
+// the next sign. fairMissed of these periods leave room for a request that is lost.
 func (m *Mutex) signPeriod() time.Duration {
 	return max(min(m.period()+m.c.cfg.IOTimeout/fairMissed, fairPeriod), time.Millisecond)
 }
 
-// periodOf is the period that a sign names, within what makes sense.
-func periodOf(sign string) time.Duration {
-	_, text, _ := strings.Cut(sign, "/")
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return fairPeriod
-	}
-	return time.Duration(min(max(n, 1), ms(fairPeriod))) * time.Millisecond
-}
-
-// fairAnswer is what fair_take says when it did not acquire the lock.
-type fairAnswer struct {
-	ttl         time.Duration // what is left of the holder's lease, fairNoTTL or fairFree
-	first, sign string        // who comes next, and its sign of life
-	foreign     bool          // the holder is another library's
-}
-
-// parseFair reads the answer of fair_take: token is 0 if the lock is not
-// acquired, and then other says why.
-func parseFair(s *scripts, name string, a pipe.Answer) (token int64, other fairAnswer, err error) {
+// readFair reads the answer of fair_take: token is 0 if the lock is not acquired, and then
+// other says why.
+func readFair(s *scripts, name string, a pipe.Answer) (token int64, other wire.FairRefusal, err error) {
 	if a.Err != nil {
 		return 0, other, s.callError("acquire", name, a)
 	}
-	values, ok := a.Reply.([]any)
-	if ok && len(values) == 2 {
-		acquired, ok1 := values[0].(int64)
-		value, ok2 := values[1].(int64)
-		if ok1 && ok2 && acquired == 1 && value > 0 {
-			return value, other, nil
-		}
+	token, other, ok := wire.ReadFair(a.Reply)
+	if !ok {
+		return 0, other, badReply("acquire", name, a.Reply)
 	}
-	if ok && len(values) == 5 {
-		acquired, ok1 := values[0].(int64)
-		pttl, ok2 := values[1].(int64)
-		who, ok3 := values[2].([]byte)
-		what, ok4 := values[3].([]byte)
-		foreign, ok5 := values[4].(int64)
-		if ok1 && ok2 && ok3 && ok4 && ok5 && acquired == 0 {
-			other = fairAnswer{ttl: time.Duration(pttl), first: string(who), sign: string(what), foreign: foreign == 1}
-			if pttl >= 0 {
-				other.ttl = time.Duration(pttl) * time.Millisecond
-			}
-			return 0, other, nil
-		}
-	}
-	return 0, other, badReply("acquire", name, a.Reply)
+	return token, other, nil
 }

@@ -7,20 +7,22 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/orphans"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
-	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 // fairPlace is what a waiter keeps in mind of its place in the queue.
 type fairPlace struct {
 	m     *Mutex
 	a     *attempt
-	past  []string // fields that it had before, with outcomes that are not known: it takes their place
-	sent  bool     // it may stand in the queue
-	open  open     // until when a request with one of those fields may still be carried out
-	signs uint64   // given
+	past  []string     // fields that it had before, with outcomes that are not known: it takes their place
+	sent  bool         // it may stand in the queue
+	open  orphans.Open // until when a request with one of those fields may still be carried out
+	signs uint64       // given
 
 	// the first in the queue, as last seen
 	first, sign string
@@ -30,7 +32,7 @@ type fairPlace struct {
 	pacing   waitqueue.Pacing // immutable
 	probe    waitqueue.Probe
 	listener pubsub.Listener // of the waiter's own channel
-	others   time.Duration   // what is left of the holder's lease, fairNoTTL or fairFree
+	others   time.Duration   // what is left of the holder's lease, wire.FairNoTTL or wire.FairFree
 	foreign  bool            // it is the lock of another library
 }
 
@@ -64,7 +66,7 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, waitErrorOf(ctx, m.name, last)
-		case isClosed(c.closing):
+		case wait.Closed(c.closing):
 			return nil, closedError(m.name)
 		}
 		if wait := p.due(); wait > 0 {
@@ -93,8 +95,11 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 			if unknowns > 0 {
 				p.seen = time.Time{} // an outage kills nobody: it is no time in which a sign was missed
 			}
-			unknowns++
 			p.probe.Answered(c.tables.now(), mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: rand.Float64()})
+			if p.owned() { // a re-entry does not wait for the Probe, and a connection may be refused at once
+				_ = wait.Pause(ctx, c.closing, wait.Backoff(unknowns))
+			}
+			unknowns++
 		default:
 			return nil, err
 		}
@@ -104,12 +109,17 @@ func (p *fairPlace) wait(ctx context.Context) (*Held, error) {
 // due is how long the waiter sleeps until it tries again. It does not if its owner has
 // the lock.
 func (p *fairPlace) due() time.Duration {
-	if (mutexes{}).held(&p.m.c.tables, p.m.name, p.a.owner) != nil {
+	if p.owned() {
 		return 0
 	}
 	now := p.m.c.tables.now()
 	p.probe.Hear(now, p.m.c.tables.heard(&p.listener))
 	return time.Duration(p.probe.Due(1) - now)
+}
+
+// owned reports whether its owner has the lock, so that it can re-enter.
+func (p *fairPlace) owned() bool {
+	return (mutexes{}).held(&p.m.c.tables, p.m.name, p.a.owner) != nil
 }
 
 // answer is what the last try said of when to try again: for a sign of life or, of the
@@ -167,7 +177,7 @@ func (p *fairPlace) sleep(ctx context.Context, d time.Duration) {
 func (p *fairPlace) end(held bool) {
 	p.listener.Leave()
 	if !held && p.sent {
-		p.m.c.orphans.add(fairKind, p.m.name, p.a.field(), p.a.lease)
+		p.m.c.owe(fairKind, p.m.name, p.a.field(), p.a.lease)
 	}
 	p.settle()
 	p.sent = false
@@ -179,66 +189,60 @@ func (p *fairPlace) try(ctx context.Context) (*Held, error) {
 	sign := ""
 	if a.wait {
 		p.signs++
-		sign = p.m.signOf(p.signs)
+		sign = wire.Sign(p.signs, p.m.signPeriod())
 	}
 	dead, deadSign := "", ""
 	if p.missed >= fairMissed {
 		dead, deadSign, p.missed = p.first, p.sign, 0
 	}
 	counter, least := c.scripts.counterOf(fairKind, a.name)
-	args := []any{
-		a.name, keys.FairQueue(a.name), keys.FairScores(a.name), keys.FairSigns(a.name), counter,
-		f, ms(a.lease), least, time.Now().UnixMilli(), ms(fairPatience), sign, dead, deadSign,
-		ms((fairMissed+2)*p.m.signPeriod() + c.cfg.IOTimeout), keys.Channel(a.name), c.scripts.publish(a.name), ms(fairGraceOf(c.cfg.IOTimeout)), len(p.past),
-	}
-	for _, old := range p.past {
-		args = append(args, old)
-	}
-	for _, owed := range c.orphans.fields(fairKind, a.name) {
-		args = append(args, owed)
-	}
+	call := wire.FairTake{
+		Name: a.name, Counter: counter, Field: f, Lease: a.lease, Least: least, Now: time.Now(), Sign: sign, Dead: dead, DeadSign: deadSign,
+		Queue: (fairMissed+2)*p.m.signPeriod() + c.cfg.IOTimeout, Grace: fairGraceOf(c.cfg.IOTimeout), Publish: c.scripts.publish(a.name), Past: p.past,
+	}.Call().With(c.owed(fairKind, a.name))
 	name, lease := a.name, a.lease
 	late := func(ans pipe.Answer) { // a waiter has its place, whatever the answer
-		switch token, _, err := parseFair(&c.scripts, name, ans); {
+		switch token, _, err := readFair(&c.scripts, name, ans); {
 		case mayHaveRun(ans, err) && !ans.Taken:
-			c.orphans.addUnanswered(fairKind, name, f, lease, ans.Open)
+			c.oweUnanswered(fairKind, name, f, lease, ans.Open)
 		case a.wait || token > 0 || ans.Taken:
-			c.orphans.add(fairKind, name, f, lease)
+			c.owe(fairKind, name, f, lease)
 		}
 	}
 	c.counts.tries.Add(1)
 	p.sent, a.beside = true, a.wait
-	ans := c.scripts.callKeys(ctx, a.name, script.FairTake, 5, late, args...)
-	token, other, err := parseFair(&c.scripts, a.name, ans)
+	ans := c.sender.Send(ctx, a.name, call, late)
+	token, other, err := readFair(&c.scripts, a.name, ans)
 	switch {
 	case err != nil:
 		switch unknown := ans.Taken || mayHaveRun(ans, err); {
 		case unknown && a.wait:
-			p.open.note(ans)
+			p.open.Note(ans)
 			p.retire()
 		case unknown:
-			c.orphans.addUnanswered(fairKind, name, f, lease, ans.Open)
+			c.oweUnanswered(fairKind, name, f, lease, ans.Open)
 		}
 		return nil, err
 	case token == 0:
 		p.settle()
 		p.look(other)
-		ttl := other.ttl
-		if ttl == fairFree {
+		ttl := other.TTL
+		if ttl == wire.FairFree {
 			ttl = 0 // nothing but those in the queue is to be waited for
 		}
-		return nil, &HeldError{Name: a.name, TTL: ttl, Foreign: other.foreign}
+		c.tables.doubtName(a.name)
+		return nil, &HeldError{Name: a.name, TTL: ttl, Foreign: other.Foreign}
 	}
 	p.settle()
-	return a.grant(ctx, ans, granted{token: token})
+	return a.grant(ctx, ans, wire.Granted{Token: token})
 }
 
 // retire takes a new field, which is to have the place of this one: a copy of the
 // request may still arrive, and must not be taken for a later one.
 func (p *fairPlace) retire() {
 	p.past = append(p.past, p.a.field())
-	if len(p.past) > maxOwed {
-		p.m.c.orphans.addUnanswered(fairKind, p.m.name, p.past[0], p.a.lease, p.open.until())
+	if len(p.past) > orphans.MaxNamed {
+		p.m.c.oweUnanswered(fairKind, p.m.name, p.past[0], p.a.lease, p.open.Until())
 		p.past = p.past[1:]
 	}
 	p.a.seq = p.m.c.seqs.Add(1)
@@ -248,23 +252,23 @@ func (p *fairPlace) retire() {
 // copy of a request with one of them may still arrive.
 func (p *fairPlace) settle() {
 	for _, old := range p.past {
-		p.m.c.orphans.addUnanswered(fairKind, p.m.name, old, p.a.lease, p.open.until())
+		p.m.c.oweUnanswered(fairKind, p.m.name, old, p.a.lease, p.open.Until())
 	}
-	p.past, p.open = nil, open{}
+	p.past, p.open = nil, orphans.Open{}
 }
 
 // look notes who is the first in the queue. It counts the signs of life which
 // that waiter did not give, one for each period that its last sign names. Only
 // periods in which Redis answered us count.
-func (p *fairPlace) look(o fairAnswer) {
-	p.others, p.foreign = o.ttl, o.foreign
+func (p *fairPlace) look(o wire.FairRefusal) {
+	p.others, p.foreign = o.TTL, o.Foreign
 	now := time.Now()
 	switch {
-	case o.first != p.first || o.sign != p.sign || o.sign == "" || o.first == p.a.field():
-		p.first, p.sign, p.missed, p.seen = o.first, o.sign, 0, now
+	case o.First != p.first || o.Sign != p.sign || o.Sign == "" || o.First == p.a.field():
+		p.first, p.sign, p.missed, p.seen = o.First, o.Sign, 0, now
 	case p.seen.IsZero():
 		p.seen = now
-	case now.Sub(p.seen) >= periodOf(o.sign):
+	case now.Sub(p.seen) >= wire.PeriodOf(o.Sign, fairPeriod):
 		p.missed++
 		p.seen = now
 	}

@@ -59,7 +59,7 @@ func ExampleRWMutex() {
 	fmt.Println("two read:", first.Valid() && second.Valid(), "nobody writes:", errors.Is(err, lock.ErrNotAcquired))
 	first.Unlock(ctx)
 	second.Unlock(ctx)
-	fmt.Println(mu.Writer().Do(ctx, func(context.Context) error { return nil }))
+	fmt.Println(mu.Writer().Do(ctx, func(context.Context, *lock.Held) error { return nil }))
 	// Output:
 	// two read: true nobody writes: true
 	// <nil>
@@ -95,7 +95,7 @@ func ExampleClient_FairMutex() {
 	ctx := context.Background()
 
 	mu := client.FairMutex("ticket-counter")
-	err := mu.Do(ctx, func(ctx context.Context) error {
+	err := mu.Do(ctx, func(ctx context.Context, _ *lock.Held) error {
 		// Another owner waits in the queue, or leaves it.
 		wait, cancel := context.WithTimeout(lock.WithoutOwner(ctx), 50*time.Millisecond)
 		defer cancel()

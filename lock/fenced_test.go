@@ -49,7 +49,7 @@ func TestFencedTokensAreRedissonsCounter(t *testing.T) {
 	_, err = mu.TryLock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	fixture.Do(t, s, "DEL", "app:"+key)
-	require.NoError(t, mu.Do(ctx, func(ctx context.Context) error {
+	require.NoError(t, mu.Do(ctx, func(ctx context.Context, _ *lock.Held) error {
 		token, err := mu.Token(ctx)
 		require.EqualValues(t, 3, token)
 		return err

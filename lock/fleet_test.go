@@ -26,12 +26,14 @@ type islands struct {
 	servers map[string]*redistest.Server // immutable
 	news    chan topology.Layout         // to every Follow that looks
 
-	mu   sync.Mutex
-	open map[string]int // connections by server
+	mu     sync.Mutex
+	open   map[string]int    // connections by server
+	moving map[string]string // who has the keys of a server whose slots are just being moved to it
+	sent   int               // scripts that were told so
 }
 
 func newIslands(t *testing.T, names ...string) *islands {
-	is := &islands{servers: map[string]*redistest.Server{}, news: make(chan topology.Layout), open: map[string]int{}}
+	is := &islands{servers: map[string]*redistest.Server{}, news: make(chan topology.Layout), open: map[string]int{}, moving: map[string]string{}}
 	for _, name := range names {
 		is.servers[name] = fixture.Virtual(t)
 	}
@@ -53,7 +55,7 @@ func (is *islands) Dial(ctx context.Context, server string) (redis.Conn, error) 
 		return nil, err
 	}
 	is.count(server, 1)
-	return &counted{Conn: conn, closed: sync.OnceFunc(func() { is.count(server, -1) })}, nil
+	return &counted{Conn: conn, is: is, server: server, closed: sync.OnceFunc(func() { is.count(server, -1) })}, nil
 }
 
 func (is *islands) Follow(ctx context.Context, period time.Duration, _ <-chan struct{}, update func(topology.Layout)) {
@@ -104,10 +106,54 @@ func (is *islands) give(names ...string) {
 	synctest.Wait()
 }
 
+// sendOn makes a server say of every script that another one has its key yet.
+func (is *islands) sendOn(from, to string) {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	is.moving[from] = to
+}
+
+// sentOn is how many scripts were told so.
+func (is *islands) sentOn() int {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	return is.sent
+}
+
+// elsewhere is what a server answers to a script in the place of its result; nil if it
+// has its key.
+func (is *islands) elsewhere(server string) error {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	if is.moving[server] == "" {
+		return nil
+	}
+	is.sent++
+	return redis.Error("ASK 1 " + is.moving[server])
+}
+
 // counted tells of its end.
 type counted struct {
 	redis.Conn
+	is     *islands
+	server string
 	closed func()
+
+	mu      sync.Mutex
+	answers []error // of the requests that are not answered yet: what is said in the place of the answer, or nil
+}
+
+func (c *counted) Send(command string, args ...any) error {
+	var answer error
+	if command == "EVALSHA" || command == "EVAL" {
+		if answer = c.is.elsewhere(c.server); answer != nil {
+			command, args = "PING", nil
+		}
+	}
+	c.mu.Lock()
+	c.answers = append(c.answers, answer)
+	c.mu.Unlock()
+	return c.Conn.Send(command, args...)
 }
 
 func (c *counted) Close() error {
@@ -116,7 +162,17 @@ func (c *counted) Close() error {
 }
 
 func (c *counted) ReceiveWithTimeout(d time.Duration) (any, error) {
-	return redis.ReceiveWithTimeout(c.Conn, d)
+	reply, err := redis.ReceiveWithTimeout(c.Conn, d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.answers) == 0 { // a message
+		return reply, err
+	}
+	answer := c.answers[0]
+	if c.answers = c.answers[1:]; answer != nil && err == nil {
+		return nil, answer
+	}
+	return reply, err
 }
 
 func (c *counted) DoWithTimeout(d time.Duration, cmd string, args ...any) (any, error) {

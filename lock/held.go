@@ -3,10 +3,12 @@ package lock
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -28,7 +30,7 @@ type Held struct {
 	renewed bool  // it came from Lock, not LockFor, and wants renewal still; guarded by h.mu
 
 	state atomic.Uint32
-	watch *watch // made by the first Done or Context; guarded by h.mu
+	watch *heldWatch // made by the first Done or Context; guarded by h.mu
 }
 
 // states of a Held
@@ -73,16 +75,24 @@ func (x *Held) Valid() bool { return x.state.Load() == isHeld && x.h.lease.Valid
 func (x *Held) Deadline() time.Time { return x.h.lease.Deadline() }
 
 // Done returns a channel that is closed when the lock is lost, when Unlock of
-// this Held is called, or when the client begins to close. Err tells which. To
-// watch very many locks use Hooks.Lost, so that they need no goroutines.
-func (x *Held) Done() <-chan struct{} { return x.watched().done }
+// this Held is called, or when the client begins to close. Err tells which. Done
+// looks at the clock as Err does. To watch very many locks use Hooks.Lost, so
+// that they need no goroutines.
+func (x *Held) Done() <-chan struct{} { return x.watched().Done() }
 
 // Err returns nil while the lock is held, a *LostError when it is lost or the
-// client is closing, and ErrNotHeld after Unlock.
+// client is closing, and ErrNotHeld after Unlock. Err looks at the clock: if the
+// trust has ended, the lock is lost with this call at the latest, however late
+// the client's goroutines are. Whenever Err is not nil, Done is closed.
 func (x *Held) Err() error {
+	_ = x.h.Look()
 	x.h.mu.Lock()
-	defer x.h.mu.Unlock()
-	return x.errLocked()
+	err, w := x.errLocked(), x.watch
+	x.h.mu.Unlock()
+	if err != nil && w != nil {
+		w.End(causeOf(err))
+	}
+	return err
 }
 
 func (x *Held) errLocked() error {
@@ -104,12 +114,14 @@ func (x *Held) errLocked() error {
 // called, and when the lock is lost; context.Cause is then a *LostError. It may
 // be called often: the hold keeps one record for all parents that end together,
 // not one per call.
+//
+// The Err and Done of the returned context look at the clock as Held.Err does.
+// A context that is derived from it (context.WithTimeout, errgroup) does not: it
+// ends when somebody asks the Held or this context, or when the client's timer
+// comes to the lock. After a pause of the whole process (SIGSTOP, a VM) that may
+// be a moment later. So ask Valid before each piece of work.
 func (x *Held) Context(parent context.Context) context.Context {
-	o := x.h.owner
-	if x.h.kind == permitKind {
-		o = owner{}
-	}
-	return x.watched().context(parent, o)
+	return x.watched().Context(parent)
 }
 
 // Unlock gives this Held back. The last Unlock of a hold releases the lock and
@@ -133,7 +145,7 @@ func (x *Held) Unlock(ctx context.Context) error {
 	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {
 		return notHeldError(x.h.name)
 	}
-	ctx = x.h.shard.c.patience.bound(ctx)
+	ctx = x.h.shard.c.unlocks.Bound(ctx)
 	x.h.shard.begin(false)
 	defer x.h.shard.end()
 	next, err := x.unlock(ctx, owed)
@@ -212,7 +224,7 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last 
 	h := x.h
 	// An open request may set another count, so this one waits. The turn is its own
 	// meanwhile; a release of the whole hold would have to wait for no more than that.
-	if err := pause(ctx, nil, h.openFor()); err != nil {
+	if err := wait.Pause(ctx, nil, h.openFor()); err != nil {
 		return isOwed, pipe.Answer{}, busyRelease(h.name, err)
 	}
 	// The remaining holds keep what they have: no script lowers a TTL, so asking for
@@ -275,4 +287,34 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 func (x *Held) released(ctx context.Context) error {
 	x.h.tellReleased(ctx, nil)
 	return x.given(nil)
+}
+
+// notice makes the client notice if x is forgotten: if the collector finds that
+// nobody has it any more, and it was not unlocked.
+func (x *Held) notice() {
+	runtime.AddCleanup(x, forgotten, forgettable{x.watched(), x.renewed})
+}
+
+// forgettable is what is left of a Held that was collected.
+type forgettable struct {
+	watch   *heldWatch
+	renewed bool
+}
+
+// forgotten ends the renewal that a Held asked for. Its lock is lost when the
+// lease ends: only time tells that nothing works under it any more.
+func forgotten(x forgettable) {
+	h := x.watch.hold
+	h.mu.Lock()
+	drop := x.renewed && !x.watch.rested && h.why == 0 && !h.is(leaving)
+	if drop {
+		x.watch.rested = true
+		h.renewing--
+	}
+	h.mu.Unlock()
+	if !drop {
+		return
+	}
+	h.shard.c.cfg.Logger.Warn("lock: a Held was dropped without Unlock; its lock is not renewed any more: unlock every Held", "name", h.name)
+	h.settle()
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -20,7 +22,7 @@ type hold struct {
 	// immutable
 	shard *shard // of the name; it leads to the Client
 	name  string
-	owner owner
+	owner owner.Owner
 	seq   uint64
 	token int64
 
@@ -37,10 +39,10 @@ type hold struct {
 	closing  bool   // Close has announced its end; still held and renewed
 	why      Reason // it was lost; 0 otherwise
 	mu       sync.Mutex
-	count    int32  // Helds not yet unlocked
-	renewing int32  // those of them that came from Lock
-	open     uint32 // until when a request of it may still be carried out, see noteOpen; 0 if none may
-	watching *watch // list of the Helds that gave out a channel or a context
+	count    int32      // Helds not yet unlocked
+	renewing int32      // those of them that came from Lock
+	open     uint32     // until when a request of it may still be carried out, see noteOpen; 0 if none may
+	watching *heldWatch // list of the Helds that gave out a channel or a context; of a lost hold, the last may be what Redis refused
 
 	first Held // of the acquisition; a re-entry has one of its own
 }
@@ -104,9 +106,9 @@ func (h *hold) field() string {
 // run.
 func (h *hold) appendOwnTail(b []byte) []byte {
 	if h.kind == permitKind { // the ids, and how many
-		return strconv.AppendUint(append(b, h.owner.text...), h.owner.id, 10)
+		return h.permits().appendTo(b)
 	}
-	b = append(h.owner.appendTo(b), ':')
+	b = append(h.owner.AppendTo(b), ':')
 	b = strconv.AppendUint(b, h.seq, 10)
 	if h.kind == writeKind {
 		b = append(b, ":write"...) // as Redisson tells a writer from a reader
@@ -118,7 +120,7 @@ func (h *hold) appendOwnTail(b []byte) []byte {
 // long as Redis may have it.
 func (h *hold) orphan() {
 	left := time.Until(h.lease.Deadline()) + h.shard.c.dog.Config().Margin + h.shard.c.cfg.IOTimeout
-	h.shard.c.orphans.add(h.kind, h.name, h.field(), max(left, h.shard.c.cfg.Lease))
+	h.shard.c.owe(h.kind, h.name, h.field(), max(left, h.shard.c.cfg.Lease))
 }
 
 // reenter takes one more count. It returns errGone if the hold is no more and
@@ -205,8 +207,45 @@ func (h *hold) settle() {
 		fixed := h.renewing == 0
 		h.mu.Unlock()
 		h.lease.SetFixed(fixed)
+		if l := h.shard.c.lane(h.name); l != nil && !fixed {
+			l.carrier.Open()
+		}
 		h.mu.Lock()
 		again = fixed != (h.renewing == 0) // changed meanwhile: who did that may have come before us
 		h.mu.Unlock()
 	}
+}
+
+var _ carrier.Owner = (*hold)(nil)
+
+// Class implements carrier.Owner.
+func (h *hold) Class() carrier.Class { return h.kind.rules().class() }
+
+// Name implements carrier.Owner.
+func (h *hold) Name() string { return h.name }
+
+// Key implements carrier.Owner.
+func (h *hold) Key() string { return h.kind.rules().key(h.name) }
+
+// AppendField implements carrier.Owner.
+func (h *hold) AppendField(b []byte) []byte { return h.appendOwnTail(b) }
+
+// Weight implements carrier.Owner.
+func (h *hold) Weight() int {
+	if h.kind == permitKind {
+		return int(h.permits().n())
+	}
+	return 1
+}
+
+// Touch implements carrier.Owner.
+func (h *hold) Touch() byte { return h.name[0] + h.owner.Text[0] }
+
+// Asked implements carrier.Owner.
+func (h *hold) Asked() bool { return h.is(asked) }
+
+// MoveTo implements carrier.Owner.
+func (h *hold) MoveTo(lane *renewal.Lane, asking bool) {
+	h.set(asked, asking)
+	h.lease.Move(lane)
 }

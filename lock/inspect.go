@@ -2,17 +2,14 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 // Info is what Redis knows of a lock of any kind.
@@ -21,9 +18,9 @@ type Info struct {
 	Locked bool
 	// Writing: an owner holds the RWMutex for writing, and may also read.
 	Writing bool
-	// Holders are the holds in Redis' order: one, or any number of a RWMutex. A
-	// reader whose own lease has ended may be among them until another reader
-	// unlocks.
+	// Holders are the holds in Redis' order: one, or several of a RWMutex; of more
+	// than 1024, so many, drawn at random. A reader whose own lease has ended may be
+	// among them until another reader unlocks.
 	Holders []Holder
 	// TTL is what is left of the lease in Redis, of several readers the
 	// longest; -1 if the key has no TTL.
@@ -49,46 +46,37 @@ type Holder struct {
 // Inspect reads the lock from Redis. The answer may be out of date when it
 // returns. ErrUnknown: Redis did not answer.
 func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
-	a, err := m.ask(ctx, "inspect", script.Inspect, m.name)
+	reply, err := m.c.ask(ctx, "inspect", m.name, wire.Inspect(m.name))
 	if err != nil {
 		return Info{}, err
 	}
-	return m.parseInfo(a.Reply)
+	return m.readInfo(reply)
 }
 
-// parseInfo reads the answer of the inspect script.
-func (m *Mutex) parseInfo(reply any) (Info, error) {
-	values, ok := reply.([]any)
-	if !ok || len(values) == 0 {
-		return Info{}, badReply("inspect", m.name, reply)
-	}
-	pttl, ok := values[0].(int64)
+// readInfo reads the answer of the inspect script.
+func (m *Mutex) readInfo(reply any) (Info, error) {
+	key, ok := wire.ReadKey(reply)
 	switch {
-	case ok && pttl >= 0 && len(values) == 2:
-		return Info{Locked: true, Foreign: true, TTL: ttlOf(pttl)}, nil
-	case !ok || len(values)%2 == 0:
+	case !ok:
 		return Info{}, badReply("inspect", m.name, reply)
-	case pttl == -2 || len(values) == 1:
+	case key.Foreign:
+		return Info{Locked: true, Foreign: true, TTL: key.TTL}, nil
+	case !key.There:
 		return Info{}, nil
 	}
-	info, mode := Info{TTL: ttlOf(pttl)}, ""
-	for i := 1; i < len(values); i += 2 {
-		field, err1 := redis.String(values[i], nil)
-		value, err2 := redis.String(values[i+1], nil)
-		if err1 != nil || err2 != nil {
-			return Info{}, badReply("inspect", m.name, reply)
-		}
-		if field == "mode" && !m.kind.exclusive() {
-			mode = value
+	info, mode := Info{TTL: key.TTL}, ""
+	for _, f := range key.Fields {
+		if f.Name == "mode" && !m.kind.exclusive() {
+			mode = f.Value
 			continue
 		}
-		count, err := strconv.Atoi(value)
+		count, err := strconv.Atoi(f.Value)
 		if err != nil {
-			return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but no lock's of this kind, field %.50q is %.50q: %s", ErrNotALock, m.name, field, value, otherName)
+			return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but no lock's of this kind, field %.50q is %.50q: %s", ErrNotALock, m.name, f.Name, f.Value, otherName)
 		}
-		h := Holder{Field: field, Count: count}
+		h := Holder{Field: f.Name, Count: count}
 		if !m.kind.exclusive() {
-			h.Field, h.Writing = strings.CutSuffix(field, ":write")
+			h.Field, h.Writing = strings.CutSuffix(f.Name, ":write")
 		}
 		info.Holders = append(info.Holders, h)
 	}
@@ -117,11 +105,11 @@ func (m *Mutex) TTL(ctx context.Context) (time.Duration, error) {
 // holds the lock now, as far as the clock can tell; for the reader or the
 // writer of a RWMutex, in that mode. It asks nobody.
 func (m *Mutex) HeldBy(ctx context.Context) bool {
-	v, _ := ctx.Value(ownerKey{}).(ownerOrError)
-	if v.err != nil || v.owner == (owner{}) {
+	o, _ := owner.Of(ctx)
+	if o == owner.Nobody {
 		return false
 	}
-	h := m.rules().held(&m.c.tables, m.name, v.owner)
+	h := m.rules().held(&m.c.tables, m.name, o)
 	return h != nil && h.lease.Valid()
 }
 
@@ -130,9 +118,10 @@ func (m *Mutex) HeldBy(ctx context.Context) bool {
 const forceTries = 16
 
 // ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
-// whether there was a holder. The holder is told (NotOwner) at its next
-// renewal, so another owner may have the lock before. This is Redisson's
-// forceUnlock().
+// whether there was a holder. A holder of this client is told (NotOwner) after
+// one more round trip. One of another client is told at its next renewal, or
+// within MaxPoll while others of that client wait for a Mutex. So another owner
+// may have the lock before. This is Redisson's forceUnlock().
 //
 // ForceUnlock reads the holds and then deletes exactly those, so a late request
 // cannot take the lock from a later holder. If they have all ended in the
@@ -144,88 +133,65 @@ const forceTries = 16
 // A key that is not a lock's hash is left as it is, also the lock of another
 // library (Info.Foreign): the error is ErrNotALock.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	cmd, left := m.rules().force(&m.c.scripts, m.name)
-	for range forceTries {
-		a, err := m.ask(ctx, "force", script.Inspect, m.name)
+	call, left := m.rules().force(&m.c.scripts, m.name)
+	deleted := false
+	for tries := 0; tries < forceTries; tries++ {
+		reply, err := m.c.ask(ctx, "force", m.name, wire.Inspect(m.name))
 		if err != nil {
 			return false, err
 		}
-		values, ok := a.Reply.([]any)
+		key, ok := wire.ReadKey(reply)
 		switch {
-		case ok && len(values) == 2:
+		case !ok:
+			return false, badReply("force", m.name, reply)
+		case key.Foreign:
 			return false, fmt.Errorf("%w of this package: %q is a string with a TTL, the lock of another library: release it there", ErrNotALock, m.name)
-		case !ok || len(values)%2 == 0:
-			return false, badReply("force", m.name, a.Reply)
-		case len(values) == 1:
-			return false, nil
+		case !key.There:
+			m.forced(nil)
+			return deleted, nil
 		}
-		args := slices.Clone(cmd.args)
-		for i := 1; i < len(values); i += 2 {
-			field, err := redis.String(values[i], nil)
-			if err != nil {
-				return false, badReply("force", m.name, a.Reply)
-			}
-			if field != "mode" {
-				args = append(args, field)
+		var fields []string
+		for _, f := range key.Fields {
+			if f.Name != "mode" {
+				fields = append(fields, f.Name)
 			}
 		}
-		a, err = m.askKeys(ctx, "force", cmd.script, cmd.keys, args...)
-		if err != nil {
+		these := call
+		these.Args = slices.Clone(call.Args)
+		if reply, err = m.c.ask(ctx, "force", m.name, these.With(fields)); err != nil {
 			return false, err
 		}
-		switch n, ok := a.Reply.(int64); {
+		switch n, ok := reply.(int64); {
 		case !ok:
-			return false, badReply("force", m.name, a.Reply)
+			return false, badReply("force", m.name, reply)
 		case n == -1:
 			return false, fmt.Errorf("%w: %q %s: %s", ErrNotALock, m.name, left, otherName)
-		case n != -2:
-			return n == 1, nil
+		case n == -2:
+		default:
+			m.forced(fields)
+			deleted = deleted || n == 1
+			if !key.More {
+				return deleted, nil
+			}
+			tries = -1 // there are more: each time there are fewer
 		}
 	}
 	return false, fmt.Errorf("lock: force of %q: it had another holder each of the %d times that it was to be deleted: try again", m.name, forceTries)
 }
 
-// ask sends one script that needs no hold, once.
-func (m *Mutex) ask(ctx context.Context, op string, s *script.Script, args ...any) (pipe.Answer, error) {
-	return m.askKeys(ctx, op, s, 1, args...)
-}
-
-func (m *Mutex) askKeys(ctx context.Context, op string, s *script.Script, keys int, args ...any) (pipe.Answer, error) {
-	if err := m.c.checkName(m.name); err != nil {
-		return pipe.Answer{}, err
+// ask sends a call that needs no hold, once, and returns its answer. Its key may be another
+// one that belongs to name.
+func (c *Client) ask(ctx context.Context, op, name string, call wire.Call) (any, error) {
+	if err := c.checkName(name); err != nil {
+		return nil, err
 	}
-	if !m.c.tables.begin(m.name, true) {
-		return pipe.Answer{}, closedError(m.name)
+	if !c.tables.begin(name, true) {
+		return nil, closedError(name)
 	}
-	defer m.c.tables.end(m.name)
-	a := m.c.scripts.callKeys(ctx, m.name, s, keys, nil, args...)
+	defer c.tables.end(name)
+	a := c.sender.Send(ctx, name, call, nil)
 	if a.Err != nil {
-		return a, m.c.scripts.callError(op, m.name, a)
+		return nil, c.scripts.callError(op, name, a)
 	}
-	return a, nil
-}
-
-// Do runs f while it holds the lock. It locks, calls f with a context that
-// carries the owner and ends when the lock is lost, and unlocks, also when f
-// panics. It joins the errors of f and of Unlock. If the error is ErrLost, f
-// may have run without the lock.
-func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) error {
-	if err := checkDo(ctx, m.name); err != nil {
-		return err
-	}
-	held, err := m.Lock(ctx)
-	return do(ctx, held, err, f)
-}
-
-// do is Do once the lock is held, or could not be.
-func do(ctx context.Context, held *Held, failed error, f func(context.Context) error) (err error) {
-	if failed != nil {
-		return failed
-	}
-	defer func() {
-		if unlockErr := held.Unlock(ctx); unlockErr != nil {
-			err = errors.Join(err, unlockErr)
-		}
-	}()
-	return f(held.Context(ctx))
+	return a.Reply, nil
 }

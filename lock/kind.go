@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
-	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/lock/internal/orphans"
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 // kind says what sort of object a hold is one of. What that means say its rules.
@@ -17,7 +19,7 @@ const (
 	fairKind        // a mutex with a queue in Redis
 	readKind        // a RWMutex held for reading
 	writeKind       // a RWMutex held for writing
-	permitKind      // permits of a PermitSemaphore; their names stand in the place of the owner
+	permitKind      // permits of a PermitSemaphore, see permitIDs
 )
 
 // rules are what kinds differ in. Every kind has one value of them, which has no
@@ -25,9 +27,9 @@ const (
 type rules interface {
 	// release gives a whole hold back. One count alone is given back by a re-entry, which
 	// has a time limit.
-	release(s *scripts, name, field string) command
+	release(s *scripts, name, field string) wire.Call
 	// reenter sets the count of a hold, which must be there, and its least lease.
-	reenter(h *hold, count int32, lease time.Duration) command
+	reenter(h *hold, count int32, lease time.Duration) wire.Call
 	// class says which script renews the holds, and key where their fields stand.
 	class() carrier.Class
 	key(name string) string
@@ -42,14 +44,14 @@ type mutexRules interface {
 	// take takes the lock, or waits for it if the caller does.
 	take(ctx context.Context, m *Mutex, a *attempt) (*Held, error)
 	// acquire is the script that takes the lock, but for the fields that are owed.
-	acquire(a *attempt, field string) command
+	acquire(a *attempt, field string) wire.Call
 	// held is the hold that an owner has, and could re-enter, or nil.
-	held(t *tables, name string, o owner) *hold
+	held(t *tables, name string, o owner.Owner) *hold
 	// channel is where waiters are told of a release.
 	channel(name string) string
 	// force deletes holds, whose fields come behind the arguments. left is what a
 	// key is that it leaves alone.
-	force(s *scripts, name string) (cmd command, left string)
+	force(s *scripts, name string) (cmd wire.Call, left string)
 	// locks reports whether somebody holds what this kind is.
 	locks(i Info) bool
 }
@@ -75,19 +77,20 @@ func (m *Mutex) rules() mutexRules { return m.kind.rules().(mutexRules) }
 // exclusive kinds have one hold a name, found by the name.
 func (k kind) exclusive() bool { return k <= fairKind }
 
-// sharesKey reports whether holds of the two kinds are fields of one key in the
-// same form, so that the scripts of one may remove fields of the other.
-func (k kind) sharesKey(other kind) bool {
-	if k.exclusive() || k == permitKind {
-		return other.exclusive() == k.exclusive() && (other == permitKind) == (k == permitKind)
+// family are the kinds whose holds are fields of one key in the same form, so that the
+// scripts of one may remove fields of the other.
+func (k kind) family() orphans.Family {
+	switch k {
+	case readKind, writeKind:
+		return familyRW
+	case permitKind:
+		return familyPermits
 	}
-	return other == readKind || other == writeKind
+	return familyExclusive
 }
 
-// command is a script with its arguments, the first of which are its keys.
-type command struct {
-	script *script.Script
-	keys   int
-	args   []any
-	last   time.Time // it is not to be carried out after that; zero without such a time
-}
+const (
+	familyExclusive orphans.Family = iota
+	familyRW
+	familyPermits
+)

@@ -1,9 +1,13 @@
 package lock
 
 import (
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
@@ -19,15 +23,18 @@ type lane struct {
 	carrier *carrier.Carrier
 	leases  *renewal.Lane
 	logger  *slog.Logger
+	lease   time.Duration
 	follows bool // a Topology: another server may take the place of this one
 
-	refused atomic.Bool // the server has refused to renew, and has renewed nothing since
+	refused atomic.Bool                  // that the server refuses to renew was logged, and no batch was renewed since
+	told    atomic.Int64                 // when that was logged last, Unix ns
+	last    atomic.Pointer[renewalError] // nil if the server never refused
 }
 
 // newLane returns the lane of s. It does no I/O. An error says that the watchdog is
 // closed.
 func newLane(c *Client, s *servers.Server) (*lane, error) {
-	l := &lane{server: s, logger: c.cfg.Logger, follows: c.topology != nil}
+	l := &lane{server: s, logger: c.cfg.Logger, lease: c.cfg.Lease, follows: c.topology != nil}
 	l.carrier = carrier.New(carrier.Config{
 		Timeout: c.cfg.IOTimeout, Conns: c.dog.Config().Dispatchers, Prefix: c.id + ":",
 		Slots: c.scripts.traits.Slots, Server: s.Name(),
@@ -61,15 +68,55 @@ func (l *lane) target(to pipe.Redirection) *renewal.Lane {
 	return nil
 }
 
-// answered warns when the server refuses to renew, once until it renews again.
+// answered is told how a batch ended. It keeps what the server refused, for those who are
+// lost, and warns once until the server renews again, and at most once in a lease: one key
+// may be refused while others are renewed.
 func (l *lane) answered(err error) {
-	switch {
-	case err == nil:
-		l.refused.Store(false)
-	case pipe.Definite(err) && !l.refused.Swap(true):
-		l.logger.Warn("lock: renewal is refused, so locks are lost when their leases end: "+
-			"give the user the rights that README.md lists; Redis 5 and 6 need lua-replicate-commands yes", "server", l.server.Address(), "error", err)
+	var said redis.Error
+	if !errors.As(err, &said) {
+		if err == nil {
+			l.refused.Store(false)
+		}
+		return
 	}
+	now := time.Now()
+	end := new(heldWatch)
+	end.End(said)
+	l.last.Store(&renewalError{now, end})
+	var advice string
+	switch {
+	case pipe.RefusesWrites(said):
+		advice = stateAdvice(said)
+	case pipe.Definite(said):
+		advice = "give the user the rights that README.md lists; Redis 5 and 6 need lua-replicate-commands yes"
+	default:
+		return // it passes by itself
+	}
+	last := l.told.Load()
+	if now.UnixNano()-last < int64(l.lease) || l.refused.Load() || !l.told.CompareAndSwap(last, now.UnixNano()) {
+		return
+	}
+	l.refused.Store(true)
+	l.logger.Warn("lock: renewal is refused, so locks are lost when their leases end", "server", l.server.Address(), "error", said, "advice", advice)
+}
+
+// renewalError is the last error that a server answered to a renewal.
+type renewalError struct {
+	at  time.Time
+	end *heldWatch // a watch that has ended, whose cause is the error; see hold.watching
+}
+
+// refusalOf returns what the server of h last answered, if that was within a lease; nil
+// otherwise.
+func (c *Client) refusalOf(h *hold) *heldWatch {
+	l := c.lane(h.name)
+	if l == nil {
+		return nil
+	}
+	if r := l.last.Load(); r != nil && time.Since(r.at) <= l.lease {
+		return r.end
+	}
+	return nil
 }
 
 // resumed is called when renewal has a connection again after it lost one: a
@@ -105,6 +152,9 @@ func (l *lane) keep(h *hold, o carrier.Owner, terms renewal.Terms) error {
 	if l == nil {
 		return servers.ErrNoServer
 	}
+	if !terms.Fixed {
+		l.carrier.Open()
+	}
 	return l.leases.Hold(&h.lease, o, terms)
 }
 
@@ -118,6 +168,7 @@ func (l *lane) place(h *hold) {
 		h.set(asked, false) // the slot has arrived
 	case !h.is(asked):
 		if h.lease.Move(l.leases) {
+			l.carrier.Open()
 			h.lease.Verify()
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -73,7 +74,7 @@ func (l *CountDownLatch) Reset(ctx context.Context) (bool, error) {
 }
 
 func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script, refuse bool, args ...any) (int64, error) {
-	return newRecorded(l.c, op, l.name, s, args...).insist(ctx, refuse)
+	return newRecorded(l.c, op, l.name, wire.Once{Script: s, Args: args}).insist(ctx, refuse)
 }
 
 // Wait returns nil when the latch is open, at once if it is open now. It is
@@ -113,7 +114,7 @@ func (latchWait) refusal(time.Duration) error                         { return e
 
 // look returns nil if the latch is open, and that it has room for all.
 func (l *CountDownLatch) look(ctx context.Context) (int64, error) {
-	n, err := l.c.readCount(ctx, "wait", l.name)
+	n, err := l.c.readCount(ctx, "wait", l.name, l.name)
 	switch {
 	case err != nil:
 		return 0, err
@@ -127,6 +128,6 @@ func (l *CountDownLatch) look(ctx context.Context) (int64, error) {
 // answer may be out of date when it returns. ErrUnknown: Redis did not answer.
 // Redisson's getCount.
 func (l *CountDownLatch) Count(ctx context.Context) (int64, error) {
-	n, err := l.c.readCount(ctx, "inspect", l.name)
+	n, err := l.c.readCount(ctx, "inspect", l.name, l.name)
 	return max(n, 0), err
 }

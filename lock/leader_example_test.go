@@ -15,7 +15,7 @@ import (
 
 // campaign waits until this process is the leader, calls lead, and begins again when lead has
 // returned. It returns when ctx ends.
-func campaign(ctx context.Context, client *lock.Client, lead func(context.Context) error) {
+func campaign(ctx context.Context, client *lock.Client, lead func(context.Context, *lock.Held) error) {
 	for ctx.Err() == nil {
 		err := client.Mutex("leader").Do(ctx, lead)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, lock.ErrLost) {
@@ -30,7 +30,7 @@ func campaign(ctx context.Context, client *lock.Client, lead func(context.Contex
 
 // Leader election. The leader is the process that runs a function in Do. The context of that
 // function ends when the lock is lost, before another process can be the leader. The function
-// must return soon after that.
+// asks Valid before each piece of work, which is exact even after the whole process was stopped.
 func ExampleMutex_Do_leaderElection() {
 	server, err := miniredis.Run() // a service has a Redis
 	if err != nil {
@@ -46,9 +46,14 @@ func ExampleMutex_Do_leaderElection() {
 			log.Fatal(err)
 		}
 		processes.Go(func() {
-			campaign(ctx, client, func(leading context.Context) error {
+			campaign(ctx, client, func(leading context.Context, held *lock.Held) error {
 				leads <- name
-				<-leading.Done() // the leader's work
+				for leading.Err() == nil && held.Valid() {
+					select {
+					case <-time.After(10 * time.Millisecond): // a piece of the leader's work
+					case <-leading.Done():
+					}
+				}
 				return nil
 			})
 			client.Close(ctx)

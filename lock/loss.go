@@ -29,20 +29,45 @@ func (h *hold) Lost(r renewal.Reason) {
 // lose ends the hold. The holder is told first, and nothing here waits for a lock
 // under which others do much: the watchdog has other holds to tell.
 func (h *hold) lose(cause *LostError) {
+	var refused *heldWatch
+	if cause.Reason == TrustEnded {
+		if refused = h.shard.c.refusalOf(h); refused != nil {
+			cause.Err = refused.Cause()
+		}
+	}
 	h.mu.Lock()
 	if h.why != 0 {
 		h.mu.Unlock()
 		return
 	}
 	h.why = cause.Reason
+	watching := h.watching
+	h.watching = refused
 	h.shard.c.counts.lost[cause.Reason].Add(1)
 	h.set(lost, true)
-	watching := h.watching
-	h.watching = nil
 	h.mu.Unlock()
 	h.shard.c.lost.expect() // whoever was told and asks for Stats waits until h is not counted any more
 	watching.end(cause)
 	h.shard.c.lost.addExpected(loss{h, cause})
+}
+
+// Look implements watch.Subject. So whoever asks a hold is told the truth by the clock, however late
+// the watchdog is: after the process was stopped, or while the machine is too busy.
+func (h *hold) Look() error {
+	if h.lease.Valid() {
+		return nil
+	}
+	if reason, lost := h.lease.Expire(); lost {
+		h.Lost(reason) // another goroutine may have found it, and not have come to that yet
+	} else if !h.lease.Valid() && !h.is(leaving|closed) {
+		h.Lost(renewal.NotOwner) // lostByLease is just doing so, because of an answer
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if cause := h.lostErrorLocked(); cause != nil {
+		return cause
+	}
+	return nil
 }
 
 // announceClose ends the channels and contexts of a hold, and no more: it is
@@ -50,8 +75,10 @@ func (h *hold) lose(cause *LostError) {
 func (h *hold) announceClose() {
 	h.mu.Lock()
 	h.closing = true
-	watching := h.watching
-	h.watching = nil
+	var watching *heldWatch
+	if h.why == 0 {
+		watching, h.watching = h.watching, nil
+	}
 	h.mu.Unlock()
 	watching.end(h.lostToClose())
 }
@@ -64,6 +91,9 @@ func (h *hold) lostToClose() *LostError {
 // that the caller just got, and returns the error to give to the user.
 func (h *hold) lostByLease(otherwise renewal.Reason) *LostError {
 	reason := otherwise
+	if otherwise == renewal.TrustEnded {
+		h.lease.Expire() // it knows which end that was
+	}
 	if !h.lease.Release() {
 		if r, ok := h.lease.Lost(); ok {
 			reason = r // the watchdog found it first
@@ -83,7 +113,13 @@ func (h *hold) lostErrorLocked() *LostError {
 	if h.why == 0 {
 		return nil
 	}
-	return &LostError{Name: h.name, Reason: h.why, Token: h.token}
+	e := &LostError{Name: h.name, Reason: h.why, Token: h.token}
+	for w := h.watching; w != nil; w = w.next {
+		if w.hold == nil {
+			e.Err = w.Cause()
+		}
+	}
+	return e
 }
 
 func reasonOf(r renewal.Reason) Reason {

@@ -14,8 +14,9 @@ import (
 )
 
 // A service that holds very many locks, 50,000 for instance. One hook is called for every loss,
-// so no lock needs a goroutine, a channel or a context. At the end Close releases all that is
-// held, in batches.
+// so no lock needs a goroutine, a channel or a context. The hook must not block: it is called
+// for one loss after the other, and Close waits for it. At the end Close releases all that is held,
+// in batches.
 func ExampleHooks_manyLocks() {
 	server, err := miniredis.Run() // a service has a Redis
 	if err != nil {
@@ -25,16 +26,24 @@ func ExampleHooks_manyLocks() {
 
 	ctx := context.Background()
 	var devices sync.Map // name of the lock: *lock.Held
-	lost := make(chan string, 1)
+	var mu sync.Mutex
+	var lost []string              // guarded by mu: as many as there are devices, if Redis fails
+	wake := make(chan struct{}, 1) // lost is not empty
 	client, err := lock.Open("redis://"+server.Addr(), lock.Config{
 		ReleaseOnClose: true,
-		Hooks: lock.Hooks{Lost: func(e lock.Event) { // must not block: it is called for one loss after the other
+		Hooks: lock.Hooks{Lost: func(e lock.Event) {
 			if errors.Is(e.Err, lock.ErrClosed) {
 				return // Close calls it for what is still held
 			}
 			held, ok := devices.Load(e.Name)
 			if ok && held.(*lock.Held).Token() == e.Token && devices.CompareAndDelete(e.Name, held) {
-				lost <- e.Name
+				mu.Lock()
+				lost = append(lost, e.Name)
+				mu.Unlock()
+				select {
+				case wake <- struct{}{}:
+				default:
+				}
 			}
 		}},
 	})
@@ -56,13 +65,17 @@ func ExampleHooks_manyLocks() {
 		log.Fatal(err)
 	}
 	devices.Store(short.Name(), short)
-	fmt.Println("lost:", <-lost)
+	<-wake // the goroutine that gives up the work of lost devices waits here
+	mu.Lock()
+	fmt.Println("lost:", lost)
+	lost = nil
+	mu.Unlock()
 
 	// The work has ended. A ctx that has ended makes Close release the locks at once.
 	now, cancel := context.WithCancel(ctx)
 	cancel()
 	fmt.Println(client.Close(now))
 	// Output:
-	// lost: short
+	// lost: [short]
 	// lock: closed with 1000 locks held: 1000 were released, 0 are left to their TTL: context canceled: unlock when Held.Done is closed, or give Close more time
 }

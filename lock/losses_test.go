@@ -16,6 +16,9 @@ import (
 // Very many holders are told of their loss without a goroutine for each: by one hook, or, where
 // a context has to end, by context.AfterFunc. The last row is for comparison.
 func TestFiftyThousandHoldersAreToldWithoutAGoroutineEach(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long")
+	}
 	const locks = 50_000
 	none := func(*lock.Held, func()) {}
 	for name, row := range map[string]struct {

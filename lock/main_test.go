@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
+	// The seed that a failure prints repeats it. A file would make later runs fail too.
+	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
+		panic(err)
+	}
 	os.Exit(run(m))
 }
 

@@ -8,6 +8,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 // MultiLock takes several mutexes, of one client or of several, as one lock:
@@ -100,7 +103,7 @@ func (m *MultiLock) TryLockFor(ctx context.Context, d time.Duration) (*MultiHeld
 }
 
 // Do runs f while it holds the lock, see Mutex.Do.
-func (m *MultiLock) Do(ctx context.Context, f func(context.Context) error) error {
+func (m *MultiLock) Do(ctx context.Context, f func(ctx context.Context, held *MultiHeld) error) error {
 	if err := checkDo(ctx, m.members[0].name); err != nil {
 		return err
 	}
@@ -112,13 +115,13 @@ func (m *MultiLock) Do(ctx context.Context, f func(context.Context) error) error
 }
 
 // do runs f and unlocks, also when f panics.
-func (x *MultiHeld) do(ctx context.Context, f func(context.Context) error) (err error) {
+func (x *MultiHeld) do(ctx context.Context, f func(context.Context, *MultiHeld) error) (err error) {
 	defer func() {
 		if unlockErr := x.Unlock(ctx); unlockErr != nil {
 			err = errors.Join(err, unlockErr)
 		}
 	}()
-	return f(x.Context(ctx))
+	return f(x.Context(ctx), x)
 }
 
 // errTooLate: members that were taken first had ended when the last was taken.
@@ -140,7 +143,7 @@ func (m *MultiLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx = context.WithValue(ctx, ownerKey{}, ownerOrError{owner: o})
+	ctx = owner.With(ctx, o, nil)
 	first := 0
 	var last error // what the last pass that ended at a member said
 	for n := 0; ; n++ {
@@ -157,7 +160,7 @@ func (m *MultiLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 		}
 		first, last = p.at, err
 		if n > 0 { // so that those who met do not meet again
-			_ = pause(ctx, nil, rand.N(time.Millisecond<<min(n, 6)))
+			_ = wait.Pause(ctx, nil, rand.N(time.Millisecond<<min(n, 6)))
 		}
 	}
 }
@@ -183,7 +186,7 @@ type pass struct {
 	terms
 	first int
 	limit time.Duration // the wait for each of the others
-	owner owner
+	owner owner.Owner
 
 	at    int     // the member that it is at, or failed at
 	taken []*Held // by member

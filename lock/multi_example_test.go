@@ -37,7 +37,7 @@ func ExampleMultiLock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = both.Do(ctx, func(ctx context.Context) error { // ctx ends if one of them is lost
+	err = both.Do(ctx, func(ctx context.Context, _ *lock.MultiHeld) error { // ctx ends if one of them is lost
 		_, err := client.Mutex("account:3").TryLock(context.Background())
 		fmt.Println("another:", err != nil)
 		return nil

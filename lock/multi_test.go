@@ -480,10 +480,10 @@ func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
 	ctx := bounded.Context(t)
 	m := fixture.MultiLock(t, c.Mutex(t.Name()+"a"), c.Mutex(t.Name()+"b"))
 	sentinel := errors.New("from f")
-	require.ErrorIs(t, m.Do(ctx, func(ctx context.Context) error {
-		return errors.Join(sentinel, m.Do(ctx, func(context.Context) error { return nil }))
+	require.ErrorIs(t, m.Do(ctx, func(ctx context.Context, _ *lock.MultiHeld) error {
+		return errors.Join(sentinel, m.Do(ctx, func(context.Context, *lock.MultiHeld) error { return nil }))
 	}), sentinel)
-	require.Panics(t, func() { _ = m.Do(ctx, func(context.Context) error { panic("f") }) })
+	require.Panics(t, func() { _ = m.Do(ctx, func(context.Context, *lock.MultiHeld) error { panic("f") }) })
 	require.False(t, fixture.Exists(t, s, t.Name()+"a"))
 	require.False(t, fixture.Exists(t, s, t.Name()+"b"))
 }

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/watch"
 )
 
 // MultiHeld is one successful Lock or TryLock of a MultiLock or a RedLock. A
@@ -29,11 +32,11 @@ type MultiHeld struct {
 	spare    int           // as many of the lock's members need not answer at Unlock
 	inOrder  bool          // Unlock releases the first part last
 	patience time.Duration // how long Unlock waits for those that need not answer
-	owner    owner
+	owner    owner.Owner
 	wake     func() // called when Unlock has released it; or nil
 
 	state atomic.Uint32
-	watch watch // its hold and next are not used
+	watch watch.Watch
 
 	mu      sync.Mutex      // guards what follows; never held during I/O
 	parts   []part          // never changed, but replaced whole
@@ -41,115 +44,12 @@ type MultiHeld struct {
 	retakes map[int]*retake // of such parts, by their place among them
 	cause   *LostError      // why the whole was lost; nil before
 	at      time.Time       // when
-	timer   *time.Timer     // ends the whole at its deadline; nil if its parts' own ends do
-}
-
-// part is a member's hold.
-type part struct {
-	*Held
-	drift  time.Duration // its trust counts for so much less
-	mutex  *Mutex        // of a RedLock, as what follows
-	member int           // its place among the members
-	server string        // its server's run id when it voted; "" if that is Durable
-}
-
-// until is when the part counts no more, as it stands now; false if it is lost.
-func (p part) until() (time.Time, bool) {
-	if _, lost := p.h.lease.Lost(); lost {
-		return time.Time{}, false
-	}
-	return p.Deadline().Add(-p.drift), true
+	timer   *time.Timer     // runs atDeadline, at the deadline or before; nil if the ends of its parts are told in time
 }
 
 // isLeft is a MultiHeld's state after an Unlock that was not answered; to
 // isUnlocking by the next one.
 const isLeft = isUnlocked + 1
-
-// start begins to watch the parts. The whole may be lost when it returns.
-func (x *MultiHeld) start() {
-	x.watch.done = make(chan struct{})
-	for seat, p := range x.parts {
-		x.follow(seat, p)
-	}
-	if x.from != nil {
-		left := time.Until(x.Deadline())
-		x.mu.Lock()
-		x.timer = time.AfterFunc(left, x.look)
-		x.mu.Unlock()
-	}
-}
-
-// follow makes the whole be told when a part ends.
-func (x *MultiHeld) follow(seat int, p part) {
-	p.watched().cancelWith(context.Background(), func(err error) { x.partEnded(seat, err) })
-}
-
-// present returns the parts as they are now.
-func (x *MultiHeld) present() []part {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.parts
-}
-
-// partEnded is told why a part ended. It is called by the watchdog and does not
-// block.
-func (x *MultiHeld) partEnded(seat int, err error) {
-	var cause *LostError
-	if !errors.As(err, &cause) {
-		return // it was unlocked, as one of the whole
-	}
-	x.mu.Lock()
-	x.ended++
-	enough := len(x.parts)-x.ended >= x.need
-	if enough {
-		x.retakeLocked(seat, cause.Reason)
-	}
-	x.mu.Unlock()
-	if !enough {
-		x.lose(cause)
-	}
-}
-
-// look is called at what was the deadline.
-func (x *MultiHeld) look() {
-	if x.state.Load() != isHeld {
-		return
-	}
-	if left := time.Until(x.Deadline()); left > 0 {
-		x.mu.Lock()
-		x.timer.Reset(left)
-		x.mu.Unlock()
-		return
-	}
-	p := x.present()[0]
-	cause := &LostError{Name: p.Name(), Reason: TrustEnded}
-	p.h.mu.Lock()
-	if !p.renewed {
-		cause.Reason = Expired
-	}
-	p.h.mu.Unlock()
-	x.lose(cause)
-}
-
-// lose ends the whole once.
-func (x *MultiHeld) lose(cause *LostError) {
-	x.mu.Lock()
-	if x.cause != nil || x.state.Load() != isHeld {
-		x.mu.Unlock()
-		return
-	}
-	x.cause, x.at = cause, time.Now()
-	parts := x.parts
-	x.endRetakesLocked()
-	x.mu.Unlock()
-	x.watch.endOne(cause)
-	if cause.Reason == Closed {
-		return // closing keeps what is held until its Unlock, and so do the others
-	}
-	for _, p := range parts {
-		p.rest() // who was told need not unlock, and then nobody would
-	}
-}
 
 // Valid reports whether enough members are held now: not unlocked, not lost,
 // and trusted by the clock, see Held.Valid.
@@ -166,49 +66,36 @@ func (x *MultiHeld) Valid() bool {
 // hold is never added.
 func (x *MultiHeld) Members() int { return countValid(x.present()) }
 
-// countValid is how many of parts are held now.
-func countValid(parts []part) int {
-	now, n := time.Now(), 0
-	for _, p := range parts {
-		if p.Valid() && (p.drift == 0 || now.Before(p.Deadline().Add(-p.drift))) {
-			n++
-		}
-	}
-	return n
-}
-
 // Deadline returns the end of trust as it is now. Of a MultiLock it is the
 // earliest of its members. Of a RedLock it is the time at which fewer than a
 // quorum of its members would be trusted, less an allowance for clocks that run
 // at different speeds. Renewals move it later. Once the lock is lost, it is a
 // time not after the loss.
 func (x *MultiHeld) Deadline() time.Time {
-	parts := x.present()
-	ends := make([]time.Time, 0, len(parts))
-	for _, p := range parts {
-		if end, ok := p.until(); ok {
-			ends = append(ends, end)
-		}
+	if end, ok := deadlineOf(x.present(), x.need); ok {
+		return end
 	}
-	if len(ends) < x.need {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		return x.at // zero if it is just about to be told
-	}
-	slices.SortFunc(ends, func(a, b time.Time) int { return b.Compare(a) })
-	return ends[x.need-1]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.at // zero if it is just about to be told
 }
 
 // Done returns a channel that is closed when the whole is lost, when Unlock is
-// called, or when a client that it needs begins to close. Err tells which.
-func (x *MultiHeld) Done() <-chan struct{} { return x.watch.done }
+// called, or when a client that it needs begins to close. Err tells which. Done
+// looks at the clock, see Held.Err.
+func (x *MultiHeld) Done() <-chan struct{} {
+	x.watch.Look()
+	return x.watch.Done()
+}
 
 // Err returns nil while the whole is held, a *LostError that names the member
-// whose loss ended it, and ErrNotHeld after Unlock.
+// whose loss ended it, and ErrNotHeld after Unlock. It looks at the clock, see
+// Held.Err.
 func (x *MultiHeld) Err() error {
 	if x.state.Load() != isHeld {
-		return notHeldError(x.parts[0].Name())
+		return notHeldError(x.present()[0].Name())
 	}
+	x.watch.Look()
 	if cause := x.lost(); cause != nil {
 		return cause
 	}
@@ -224,9 +111,10 @@ func (x *MultiHeld) lost() *LostError {
 // Context returns a context derived from parent that carries the owner, so Lock
 // with it re-enters, also the members. It ends when parent ends, when Unlock of
 // this MultiHeld is called, and when the whole is lost; context.Cause is then
-// the *LostError that Err returns.
+// the *LostError that Err returns. Contexts that are derived from it may end a
+// little later, see Held.Context.
 func (x *MultiHeld) Context(parent context.Context) context.Context {
-	return x.watch.context(parent, x.owner)
+	return x.watch.Context(parent)
 }
 
 // Unlock gives this MultiHeld back on every member, also on members that are
@@ -253,7 +141,7 @@ func (x *MultiHeld) Unlock(ctx context.Context) error {
 		x.timer.Stop()
 	}
 	x.mu.Unlock()
-	x.watch.endOne(ErrNotHeld)
+	x.watch.End(causeOf(ErrNotHeld))
 	lost, open := x.release(ctx, parts, retakes)
 	if cause != nil || len(parts)-len(lost) < x.need {
 		if cause != nil && !slices.Contains(lost, error(cause)) {

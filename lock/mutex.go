@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
@@ -59,7 +60,9 @@ func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
 }
 
 // TryLock takes the lock and keeps it renewed if no other owner holds it.
-// Otherwise it returns a *HeldError at once, which is ErrNotAcquired.
+// Otherwise it returns a *HeldError at once, which is ErrNotAcquired. Where a
+// Redisson client waits for the lock and this client has just released it, the
+// try comes up to 5 ms later, so that Java can have its turn.
 // ErrUnknown: Redis did not answer; a lock that was taken is released again.
 // This is Redisson's tryLock().
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) {
@@ -133,4 +136,71 @@ func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*atte
 		return nil, closedError(name)
 	}
 	return &attempt{c: c, shard: s, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
+}
+
+// FencedMutex returns a Mutex whose fencing tokens come from Redisson's
+// counter, so holders in Go and in Java get tokens of one sequence. It has the
+// format of RFencedLock: besides the lock's hash there is a counter
+// redisson_lock_token:{name}. Its Lock is Redisson's lockAndGetToken().
+// FencedMutex does no I/O and keeps nothing; the first call that uses a bad
+// name returns an error.
+//
+// The token rises by at least one at each acquisition and stays the same at a
+// re-entry. A request that was sent twice leaves a gap. The counter has no TTL,
+// because tokens must go on rising even if the lock is unused for a long time.
+// Unlike those of a plain Mutex, the tokens start again if Redis loses its
+// data. ForceUnlock leaves the counter as it is.
+func (c *Client) FencedMutex(name string) *Mutex {
+	return &Mutex{c: c, name: c.key(name), kind: fencedKind}
+}
+
+// Token returns the token of the last acquisition of a FencedMutex, whoever
+// made it, or 0 if there was none. Other kinds have no counter of their own and
+// return an error; use Held.Token for them. This is Redisson's getToken.
+func (m *Mutex) Token(ctx context.Context) (int64, error) {
+	if err := m.c.checkName(m.name); err != nil {
+		return 0, err
+	}
+	if m.kind != fencedKind {
+		return 0, fmt.Errorf("lock: token of %q: only a lock of Client.FencedMutex has a counter of its own; the token of a hold is Held.Token", m.name)
+	}
+	n, err := m.c.readCount(ctx, "token", m.name, keys.FencedCounter(m.name))
+	return n, err
+}
+
+// Do runs f while it holds the lock. It locks, calls f with the Held and with a
+// context that carries the owner and ends when the lock is lost, and unlocks,
+// also when f panics. It joins the errors of f and of Unlock. If the error is
+// ErrLost, f may have run without the lock.
+//
+// If f works in steps, let it ask Held.Valid before each one: after a pause of
+// the whole process, Valid is exact at once, and a context that was derived from
+// f's context may not have ended yet, see Held.Context.
+func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, held *Held) error) error {
+	if err := checkDo(ctx, m.name); err != nil {
+		return err
+	}
+	held, err := m.Lock(ctx)
+	return do(ctx, held, err, f)
+}
+
+// do is Do once the lock is held, or could not be.
+func do(ctx context.Context, held *Held, failed error, f func(context.Context, *Held) error) (err error) {
+	if failed != nil {
+		return failed
+	}
+	defer func() {
+		if unlockErr := held.Unlock(ctx); unlockErr != nil {
+			err = errors.Join(err, unlockErr)
+		}
+	}()
+	return f(held.Context(ctx), held)
+}
+
+// checkDo refuses a Do whose function would find its context ended.
+func checkDo(ctx context.Context, name string) error {
+	if ctx.Err() != nil {
+		return newWaitError(ctx, name, nil)
+	}
+	return nil
 }

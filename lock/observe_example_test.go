@@ -105,7 +105,7 @@ func ExampleHooks_prometheus() {
 
 	ctx := context.Background()
 	for range 3 {
-		_ = client.Mutex("report").Do(ctx, func(context.Context) error { return nil })
+		_ = client.Mutex("report").Do(ctx, func(context.Context, *lock.Held) error { return nil })
 	}
 	held, _ := client.Mutex("report").Lock(ctx)
 	response, err := http.Get(scraped.URL)

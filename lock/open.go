@@ -3,13 +3,18 @@ package lock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 )
 
 // Open returns a Client of the one server at a URL. A program that uses another
@@ -30,6 +35,13 @@ import (
 // wrong and never contains the password; other errors are those of New. To use
 // a TLS certificate of your own, call New with a pool whose DialContext uses
 // it.
+//
+// Open logs in with what the URL says, for as long as the client lives. It cannot
+// follow a password that is changed or a token that expires: connections that are
+// there go on, those for renewal are dialled with the first hold, but when they
+// are closed, no other can be made, and locks are lost when their leases end. Nor
+// has a URL a place for a CA, a client certificate, or a client name. For these
+// call New with a pool whose DialContext asks for the password at each dial.
 func Open(rawURL string, cfg Config) (*Client, error) {
 	s, err := parseURL(rawURL)
 	if err != nil {
@@ -49,10 +61,14 @@ type server struct {
 }
 
 func (s *server) dial(ctx context.Context) (redis.Conn, error) {
-	return redis.DialContext(ctx, s.network, s.address,
+	conn, err := resp.DialContext(ctx, s.network, s.address,
 		redis.DialUsername(s.username), redis.DialPassword(s.password), redis.DialDatabase(s.database), redis.DialUseTLS(s.tls),
 		redis.DialConnectTimeout(s.connect), redis.DialTLSHandshakeTimeout(s.connect),
 		redis.DialReadTimeout(s.read), redis.DialWriteTimeout(s.write))
+	if err != nil {
+		return nil, dialing.Public(err, s.password)
+	}
+	return conn, nil
 }
 
 // parseURL reads a URL. Its errors quote nothing that may be a password.
@@ -67,6 +83,15 @@ func parseURL(rawURL string) (*server, error) {
 	case u.Scheme == "redis", u.Scheme == "rediss", u.Scheme == "unix":
 	default:
 		return nil, fmt.Errorf("lock: Open: the URL's scheme is %q: it must begin with redis://, rediss:// or unix://", u.Scheme)
+	}
+	// An @ behind the host is the end of a password with a / or ? in it, and what is read
+	// as host, database or option is a part of that password.
+	if _, rest, _ := strings.Cut(rawURL, "://"); strings.Contains(rest[min(strings.IndexAny(rest+"/", "/?#"), len(rest)):], "@") {
+		return nil, fmt.Errorf("lock: Open: the URL has an @ behind its host: in user and password, percent-encode " +
+			"all but letters, digits and -._~, for example / as %%2F, ? as %%3F and @ as %%40")
+	}
+	if strings.Contains(u.Host, ",") {
+		return nil, fmt.Errorf("lock: Open: the URL has several hosts: packages lock/sentinel and lock/cluster take them, and NewTopology what those make")
 	}
 	if u.Opaque != "" {
 		return nil, fmt.Errorf("lock: Open: the URL must begin with %s://", u.Scheme)
@@ -124,4 +149,28 @@ func parseURL(rawURL string) (*server, error) {
 		}
 	}
 	return s, nil
+}
+
+// dialer opens a connection; it may block past its context, see package dialing.
+type dialer = func(context.Context) (redis.Conn, error)
+
+// poolDialer returns how pool dials. The engine's connections, so many for commands
+// and for renewal, live long and are written and read by different goroutines, which a
+// pooled connection does not allow, so they are dialled beside the pool.
+func poolDialer(pool *redis.Pool, commands, renewals int) (dialer, error) {
+	need := commands + renewals + 1
+	if pool != nil && pool.MaxActive > 0 && pool.MaxActive < need {
+		return nil, fmt.Errorf("lock: the pool's MaxActive is %d: the engine needs %d connections "+
+			"(commands %d, renewal %d, a subscriber)", pool.MaxActive, need, commands, renewals)
+	}
+	switch {
+	case pool == nil:
+		return nil, errors.New("lock: New needs a *redis.Pool, got nil")
+	case pool.DialContext != nil:
+		return pool.DialContext, nil
+	case pool.Dial != nil:
+		dial := pool.Dial
+		return func(context.Context) (redis.Conn, error) { return dial() }, nil
+	}
+	return nil, errors.New("lock: the pool has no Dial function: set redis.Pool.DialContext or Dial")
 }

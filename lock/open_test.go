@@ -3,12 +3,18 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
@@ -80,6 +86,11 @@ func TestABadURLIsOneErrorThatNamesThePart(t *testing.T) {
 		"redis://:s3cret@host?timeout=1s":        `option "timeout" is not known: db, dial_timeout`,
 		"redis://:s3cret@host?dial_timeout=fast": `dial_timeout is "fast"`,
 		"redis://:s3cret@host?read_timeout=-1s":  `read_timeout is "-1s"`,
+		"redis://a,b":                            "several hosts",
+		"redis://:s3cret@a:1,b:2/0":              "several hosts",
+		"redis://u:12/s3cret@host":               "/ as %2F",
+		"redis://u:12?s3cret@host:6379/0":        "/ as %2F",
+		"redis://u:12#s3cret@host":               "/ as %2F",
 		"unix://run/redis.sock":                  "three slashes",
 		"unix://":                                "three slashes",
 	} {
@@ -92,4 +103,64 @@ func TestABadURLIsOneErrorThatNamesThePart(t *testing.T) {
 	}
 	_, err := lock.Open("redis://localhost", lock.Config{Lease: time.Millisecond})
 	require.ErrorContains(t, err, "lock: Config.Lease is 1ms")
+}
+
+// TestNoErrorOfOpenHasThePassword: whatever is in it, and however it is written, no error of
+// Open has a piece of it. Nor have those of a dial, which end in logs.
+func TestNoErrorOfOpenHasThePassword(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// Pieces that no text of ours has, between what URLs are made of.
+		odd := rapid.StringMatching(`[/?#@:%&=;+, \[\]]{0,3}`)
+		pieces := []string{"Zq17", "Xk93", "Wv58"}
+		password := odd.Draw(t, "0")
+		for i, piece := range pieces {
+			password += piece + odd.Draw(t, fmt.Sprint(i+1))
+		}
+		if rapid.Bool().Draw(t, "encoded") {
+			password = url.QueryEscape(password)
+		}
+		text := rapid.SampledFrom([]string{"redis://", "rediss://", "unix://", "http://", "redis:", ""}).Draw(t, "scheme") +
+			rapid.SampledFrom([]string{"", "app", "a%b", "1"}).Draw(t, "user") + ":" + password + "@" +
+			rapid.SampledFrom([]string{"", "127.0.0.1:1", "host:port", "h,i:2", "/no/such.sock", "[::1"}).Draw(t, "host") +
+			rapid.SampledFrom([]string{"", "/0", "/x", "?db=1", "?db=x", "?timeout=1", "/1?db=2", "#"}).Draw(t, "rest")
+		client, err := lock.Open(text, lock.Config{Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+			_, err = client.Mutex("m").TryLock(ctx)
+			cancel()
+			fixture.CloseNow(client)
+		}
+		if err == nil {
+			t.Fatal("nothing answers there")
+		}
+		for _, piece := range pieces {
+			if strings.Contains(err.Error(), piece) {
+				t.Fatalf("%s: %v", text, err)
+			}
+		}
+	})
+}
+
+// TestOpenDoesNotRepeatThePassword of a server that does: one that does not know AUTH says
+// with which arguments it was called.
+func TestOpenDoesNotRepeatThePassword(t *testing.T) {
+	s := fixture.Either(t)
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		if strings.EqualFold(c.Args[0], "AUTH") {
+			return faultproxy.Answer(redis.Error(fmt.Sprintf("ERR unknown command 'AUTH', with args beginning with: '%s' '%s' ", c.Args[1], c.Args[len(c.Args)-1])))
+		}
+		return faultproxy.Pass
+	})
+	var log fixture.Log
+	c, err := lock.Open("redis://app:s3cret@"+p.Addr(), lock.Config{Logger: log.Logger(), FailFast: true})
+	require.NoError(t, err)
+	defer fixture.CloseNow(c)
+	_, err = c.Mutex("m").Lock(bounded.Context(t))
+	require.ErrorContains(t, err, "refuses to log in")
+	require.NotContains(t, err.Error(), "s3cret")
+	require.NotContains(t, log.String(), "s3cret")
+	require.Contains(t, log.String(), "no connection to Redis")
+	err = c.Check(bounded.Context(t))
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "s3cret")
 }

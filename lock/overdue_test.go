@@ -110,7 +110,7 @@ func TestACallWhoseDeadlineIsOverAsksOnce(t *testing.T) {
 	})
 	t.Run("Do", func(t *testing.T) {
 		called := false
-		err := b.Mutex(t.Name()).Do(over, func(context.Context) error { called = true; return nil })
+		err := b.Mutex(t.Name()).Do(over, func(context.Context, *lock.Held) error { called = true; return nil })
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.False(t, called, "its context has ended")
 	})

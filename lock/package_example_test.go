@@ -36,7 +36,7 @@ func Example() {
 	}
 
 	// The same in one call.
-	err = client.Mutex("order:42").Do(ctx, func(work context.Context) error { return nil })
+	err = client.Mutex("order:42").Do(ctx, func(work context.Context, _ *lock.Held) error { return nil })
 	fmt.Println("done:", err)
 	// Output:
 	// working: true

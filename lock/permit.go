@@ -2,8 +2,6 @@ package lock
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -75,8 +74,9 @@ func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
 	if err := errors.Join(p.s.c.checkName(p.s.name), checkPermits(p.s.name, "permits", n, 0)); err != nil {
 		return err
 	}
-	d := newRecorded(p.s.c, "set permits", p.s.name, script.PermitSet, keys.PermitsTaken(p.s.name), n, keys.SemaphoreChannel(p.s.name))
-	d.keys++
+	d := newRecorded(p.s.c, "set permits", p.s.name, wire.Once{
+		Script: script.PermitSet, Keys: []string{keys.PermitsTaken(p.s.name)}, Args: []any{n, keys.SemaphoreChannel(p.s.name)},
+	})
 	_, err := d.insist(ctx, true)
 	return err
 }
@@ -125,7 +125,7 @@ func (p *PermitSemaphore) Drain(ctx context.Context) (*Held, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return held, int64(held.h.owner.id), nil
+	return held, held.h.permits().n(), nil
 }
 
 // acquire is all ways to take permits.
@@ -156,7 +156,7 @@ func (p *PermitSemaphore) enter(ctx context.Context, n int64, t terms, began wai
 		return nil, closedError(name)
 	}
 	defer s.end()
-	a := &attempt{c: c, shard: s, name: name, kind: permitKind, owner: newPermits(n), terms: t, began: began, seq: c.seqs.Add(1)}
+	a := &attempt{c: c, shard: s, name: name, kind: permitKind, owner: newPermits(n).asOwner(), terms: t, began: began, seq: c.seqs.Add(1)}
 	return p.take(ctx, a)
 }
 
@@ -164,7 +164,7 @@ func (p *PermitSemaphore) enter(ctx context.Context, n int64, t terms, began wai
 func (p *PermitSemaphore) take(ctx context.Context, a *attempt) (held *Held, err error) {
 	w := newWaiter(a.shard, queueKey{a.name, permitsQueue}, permitAcquire{a: a, p: p})
 	defer endWaiter(w)
-	w.needs, w.caller.Try = int64(a.owner.id), !a.wait
+	w.needs, w.caller.Try = a.permits().n(), !a.wait
 	if a.fewer {
 		w.needs = 1
 	}
@@ -184,38 +184,34 @@ func (x permitAcquire) probe(ctx context.Context) (left int64, err error) {
 }
 func (x permitAcquire) channel() string { return keys.SemaphoreChannel(x.a.name) }
 func (x permitAcquire) refusal(time.Duration) error {
-	return x.p.s.refusal(int64(x.a.owner.id), 0)
+	return x.p.s.refusal(x.a.permits().n(), 0)
 }
 
 // try sends the script once; it returns how many permits are free then.
 func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, error) {
 	c, name, lease := a.c, a.name, a.lease
-	f, n := a.field(), int64(a.owner.id)
-	began, fewer := time.Now(), 0
-	now := began.UnixMilli()
-	if a.fewer {
-		fewer = 1
-	}
-	args := []any{name, keys.PermitsTaken(name), a.owner.text, n, fewer, now + ms(lease), now, keys.SemaphoreChannel(name), c.scripts.publish(name)}
-	for _, owed := range c.orphans.fields(permitKind, name) {
-		args = append(args, owed)
-	}
+	f, ids := a.field(), a.permits()
+	n := ids.n()
+	began := time.Now()
+	call := wire.PermitTake{
+		Name: name, IDs: ids.Text, N: n, Fewer: a.fewer, Lease: lease, Now: began, Publish: c.scripts.publish(name),
+	}.Call().With(c.owed(permitKind, name))
 	// If the caller leaves before the answer, permits that it brings go back.
 	late := func(ans pipe.Answer) {
-		switch taken, _, _, err := parsePermits(&c.scripts, name, ans); {
+		switch taken, _, _, err := readPermits(&c.scripts, name, ans); {
 		case taken > 0 || ans.Taken:
-			c.orphans.add(permitKind, name, f, lease)
+			c.owe(permitKind, name, f, lease)
 		case mayHaveRun(ans, err):
-			c.orphans.addUnanswered(permitKind, name, f, lease, ans.Open)
+			c.oweUnanswered(permitKind, name, f, lease, ans.Open)
 		}
 	}
 	c.counts.tries.Add(1)
-	ans := c.scripts.callKeys(ctx, name, script.PermitTake, 2, late, args...)
-	taken, free, next, err := parsePermits(&c.scripts, name, ans)
+	ans := c.sender.Send(ctx, name, call, late)
+	taken, free, next, err := readPermits(&c.scripts, name, ans)
 	switch {
 	case err != nil:
 		if ans.Taken || mayHaveRun(ans, err) {
-			c.orphans.addUnanswered(permitKind, name, f, lease, ans.Open)
+			c.oweUnanswered(permitKind, name, f, lease, ans.Open)
 			a.renew()
 		}
 		return nil, 0, err
@@ -225,51 +221,34 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 		a.retire() // a copy of this request came before, and what it took is partly gone
 		return nil, 0, &UnknownError{Op: "acquire", Name: name, Err: fmt.Errorf("%d permits instead of %d", taken, n)}
 	}
-	a.owner.id = uint64(taken)
+	a.owner = ids.first(taken).asOwner()
 	ans.Stamp = began // what Redis was told counts from then, not from when it was sent
-	held, err := a.grant(ctx, ans, granted{})
+	held, err := a.grant(ctx, ans, wire.Granted{})
 	return held, free, err
 }
 
-// parsePermits reads the answer of permit_take; next is how long until a permit
+// readPermits reads the answer of permit_take; next is how long until a permit
 // expires, 0 if none does.
-func parsePermits(s *scripts, name string, a pipe.Answer) (taken, free int64, next time.Duration, err error) {
+func readPermits(s *scripts, name string, a pipe.Answer) (taken, free int64, next time.Duration, err error) {
 	if a.Err != nil {
 		return 0, 0, 0, s.callError("acquire", name, a)
 	}
-	if values, ok := a.Reply.([]any); ok && len(values) == 3 {
-		taken, ok1 := values[0].(int64)
-		free, ok2 := values[1].(int64)
-		left, ok3 := values[2].(int64)
-		if ok1 && ok2 && ok3 {
-			if left >= 0 {
-				next = time.Duration(left+1) * time.Millisecond
-			}
-			return taken, free, next, nil
-		}
+	taken, free, next, ok := wire.ReadPermits(a.Reply)
+	if !ok {
+		return 0, 0, 0, badReply("acquire", name, a.Reply)
 	}
-	return 0, 0, 0, badReply("acquire", name, a.Reply)
+	return taken, free, next, nil
 }
 
-// newPermits names n permits that nobody has named before. They take the place
-// of a hold's owner: nobody re-enters them.
-func newPermits(n int64) owner {
-	var b [12]byte
-	rand.Read(b[:]) // never fails
-	return owner{text: string(b[:]), id: uint64(n)}
-}
-
-// permits are the rules of the permits of a PermitSemaphore. Their names stand in
-// the place of the owner.
+// permits are the rules of the permits of a PermitSemaphore.
 type permits struct{}
 
-func (permits) release(s *scripts, name, field string) command {
-	return command{script: script.PermitRelease, keys: 2, args: s.publishing(name, []any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)})}
+func (permits) release(s *scripts, name, field string) wire.Call {
+	return wire.PermitRelease(name, field, s.publisher(name))
 }
 
-func (permits) reenter(h *hold, _ int32, lease time.Duration) command {
-	now := time.Now().UnixMilli()
-	return command{script: script.PermitExtend, keys: 1, args: []any{keys.PermitsTaken(h.name), h.field(), now + ms(lease), now}}
+func (permits) reenter(h *hold, _ int32, lease time.Duration) wire.Call {
+	return wire.PermitExtend(h.name, h.field(), lease, time.Now())
 }
 
 func (permits) class() carrier.Class         { return carrier.Permits }
@@ -284,12 +263,7 @@ func (x *Held) Permits() []string {
 	if x.h.kind != permitKind {
 		return nil
 	}
-	ids := make([]string, x.h.owner.id)
-	for i := range ids {
-		n := i + 1
-		ids[i] = hex.EncodeToString(append([]byte(x.h.owner.text), byte(n>>24), byte(n>>16), byte(n>>8), byte(n)))
-	}
-	return ids
+	return x.h.permits().hex()
 }
 
 // PermitInfo is what Redis knows of a PermitSemaphore.
@@ -303,24 +277,13 @@ type PermitInfo struct {
 // returns. ErrUnknown: Redis did not answer. Redisson's availablePermits and
 // acquiredPermits.
 func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
-	if err := p.s.c.checkName(p.s.name); err != nil {
+	reply, err := p.s.c.ask(ctx, "inspect", p.s.name, wire.PermitInspect(p.s.name, time.Now()))
+	if err != nil {
 		return PermitInfo{}, err
 	}
-	if !p.s.c.tables.begin(p.s.name, true) {
-		return PermitInfo{}, closedError(p.s.name)
+	exists, free, taken, ok := wire.ReadPermitInfo(reply)
+	if !ok {
+		return PermitInfo{}, badReply("inspect", p.s.name, reply)
 	}
-	defer p.s.c.tables.end(p.s.name)
-	a := p.s.c.scripts.callKeys(ctx, p.s.name, script.PermitInspect, 2, nil, p.s.name, keys.PermitsTaken(p.s.name), time.Now().UnixMilli())
-	if a.Err != nil {
-		return PermitInfo{}, p.s.c.scripts.callError("inspect", p.s.name, a)
-	}
-	if values, ok := a.Reply.([]any); ok && len(values) == 3 {
-		exists, ok1 := values[0].(int64)
-		free, ok2 := values[1].(int64)
-		taken, ok3 := values[2].(int64)
-		if ok1 && ok2 && ok3 {
-			return PermitInfo{Exists: exists == 1, Available: free, Taken: taken}, nil
-		}
-	}
-	return PermitInfo{}, badReply("inspect", p.s.name, a.Reply)
+	return PermitInfo{Exists: exists, Available: free, Taken: taken}, nil
 }

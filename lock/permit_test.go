@@ -176,7 +176,7 @@ func TestAPermitLeaseEndsAndCanBeExtended(t *testing.T) {
 	_, err = held.Guard(ctx, "GET", []string{sem.Name()})
 	require.ErrorContains(t, err, "not available for permits")
 	work := held.Context(lock.WithOwner(ctx, "mine"))
-	require.NoError(t, c.Mutex(sem.Name()+"lock").Do(work, func(ctx context.Context) error {
+	require.NoError(t, c.Mutex(sem.Name()+"lock").Do(work, func(ctx context.Context, _ *lock.Held) error {
 		require.True(t, c.Mutex(sem.Name()+"lock").HeldBy(lock.WithOwner(ctx, "mine")), "permits are no owner")
 		return nil
 	}))

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -11,8 +12,49 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
 )
+
+// permitIDs name the permits of a hold: Text is 12 bytes that nobody has used before, and ID
+// how many there are. Nobody re-enters permits, so they have no owner, and a hold keeps them
+// where that of a lock has its owner: a field of their own would cost each hold 24 bytes.
+type permitIDs owner.Owner
+
+// newPermits names n permits that nobody has named before.
+func newPermits(n int64) permitIDs {
+	var b [12]byte
+	rand.Read(b[:]) // never fails
+	return permitIDs{Text: string(b[:]), ID: uint64(n)}
+}
+
+func (h *hold) permits() permitIDs    { return permitIDs(h.owner) }
+func (a *attempt) permits() permitIDs { return permitIDs(a.owner) }
+
+// asOwner is how a hold keeps them.
+func (p permitIDs) asOwner() owner.Owner { return owner.Owner(p) }
+
+// n is how many there are.
+func (p permitIDs) n() int64 { return int64(p.ID) }
+
+// first are the first n of them.
+func (p permitIDs) first(n int64) permitIDs { return permitIDs{Text: p.Text, ID: uint64(n)} }
+
+// appendTo appends the field of their hold.
+func (p permitIDs) appendTo(b []byte) []byte {
+	return strconv.AppendUint(append(b, p.Text...), p.ID, 10)
+}
+
+// hex are the ids as Redisson writes them.
+func (p permitIDs) hex() []string {
+	ids := make([]string, p.n())
+	for i := range ids {
+		n := i + 1
+		ids[i] = hex.EncodeToString(append([]byte(p.Text), byte(n>>24), byte(n>>16), byte(n>>8), byte(n)))
+	}
+	return ids
+}
 
 // PermitIDError says that permits are not taken: they were released, their
 // lease has ended, or they belong to another semaphore. Nothing was changed.
@@ -64,9 +106,10 @@ func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	if err := errors.Join(c.checkName(name), err); err != nil || len(ids) == 0 {
 		return err
 	}
-	d := newRecorded(c, "release", name, script.PermitFree, keys.PermitsTaken(name), texts, time.Now().UnixMilli(), keys.SemaphoreChannel(name))
-	d.keys++
-	d.args = c.scripts.publishing(name, d.args)
+	d := newRecorded(c, "release", name, wire.Once{
+		Script: script.PermitFree, Keys: []string{keys.PermitsTaken(name)}, Args: []any{texts, time.Now().UnixMilli(), keys.SemaphoreChannel(name)},
+		Publish: c.scripts.publisher(name),
+	})
 	reply, err := d.run(context.WithoutCancel(ctx), false)
 	if err != nil || reply == int64(1) {
 		return err
@@ -108,8 +151,9 @@ func (p *PermitSemaphore) SetLease(ctx context.Context, id string, d time.Durati
 		return err
 	}
 	now := time.Now().UnixMilli()
-	request := newRecorded(c, "set lease", name, script.PermitSetLease, text, now+ms(d), now)
-	request.args[0] = keys.PermitsTaken(name)
+	request := newRecorded(c, "set lease", name, wire.Once{
+		Script: script.PermitSetLease, Object: keys.PermitsTaken(name), Args: []any{text, now + wire.Milliseconds(d), now},
+	})
 	n, err := request.number(request.run(ctx, true))
 	if err == nil && n != 1 {
 		err = &PermitIDError{Op: "set lease", Name: name, IDs: []string{id}}
@@ -129,7 +173,7 @@ func (p *PermitSemaphore) Lease(ctx context.Context, id string) (time.Duration, 
 	if err != nil {
 		return 0, err
 	}
-	reply, err := c.readAt(ctx, "lease", name, script.PermitDeadline, keys.PermitsTaken(name), text)
+	reply, err := c.ask(ctx, "lease", name, wire.PermitDeadline(name, text))
 	if err != nil {
 		return 0, err
 	}

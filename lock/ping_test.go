@@ -78,7 +78,7 @@ func TestARefusedSubscriptionIsToldAndNotAskedForAllTheTime(t *testing.T) {
 	defer fixture.CloseNow(c)
 	fixture.Do(t, s, "HSET", "m", "java:1", 1)
 	got := make(chan error, 1)
-	go func() { got <- c.Mutex("m").Do(t.Context(), func(context.Context) error { return nil }) }()
+	go func() { got <- c.Mutex("m").Do(t.Context(), func(context.Context, *lock.Held) error { return nil }) }()
 	require.Eventually(t, func() bool { return dials.Load() >= 4 }, time.Minute, time.Millisecond)
 	require.Equal(t, 1, strings.Count(log.String(), "pub/sub failed"), log.String())
 	require.Contains(t, log.String(), "NOPERM")

@@ -26,7 +26,11 @@ type contest struct {
 	Network, Addr, Name string
 	Waiters, Processes  int
 	Until               int // turns of all processes together
+	Leads               bool
 }
+
+// leaderMain is what a child does that leads; nil where no process can be stopped.
+var leaderMain func(contest) error
 
 type share struct {
 	Turns   int
@@ -38,6 +42,9 @@ func childMain(arg string) error {
 	var con contest
 	if err := json.Unmarshal([]byte(arg), &con); err != nil {
 		return err
+	}
+	if con.Leads {
+		return leaderMain(con)
 	}
 	pool := &redis.Pool{MaxIdle: con.Waiters, DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, con.Network, con.Addr)

@@ -64,7 +64,7 @@ func TestATokenCounterAtItsEndIsAnErrorAndOneThatIsNoNumberIsReplaced(t *testing
 	ctx := bounded.Context(t)
 	fixture.Do(t, s, "SET", "wheellock_token", "9007199254740991")
 	_, err := c.Mutex("m").Lock(ctx)
-	require.ErrorContains(t, err, "past 2^53")
+	require.ErrorContains(t, err, "past 2^53; set it to the seconds of TIME x 2^20, do not delete it")
 	require.NotErrorIs(t, err, lock.ErrUnknown)
 	require.False(t, fixture.Exists(t, s, "m"))
 	for _, counter := range []string{"no number", "-7", "1e300x"} {

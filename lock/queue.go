@@ -4,22 +4,26 @@ import (
 	"iter"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// queue has the callers of a client for one object, as long as there are any or
-// a run of hand-overs goes on. Its Line says who is next, and its Probe when
+// queue has the callers of a client for one object, as long as there are any. Its Line says who is next, and its Probe when
 // that caller asks Redis. shard.mu guards it.
 type queue struct {
 	key queueKey // immutable until it has ended
 
-	line      waitqueue.Line[owner, *hold]
+	line      waitqueue.Line[owner.Owner, *hold]
 	probe     waitqueue.Probe
 	refused   bool              // a probe was: the first in line listens
 	heldUntil time.Time         // when the last known lease of another ends
 	opened    waitqueue.Instant // when a run ended with a release last
 	runEnded  waitqueue.Instant // when one ended last
+
+	// of shard.watched
+	confirm       waitqueue.Instant // when it is looked at; 0: it is not there
+	before, after *queue
 
 	// listener is for messages of the object's channel. The first in line owns
 	// it. When the queue has ended, the goroutine that ended it does.
@@ -85,8 +89,8 @@ func (s *queues) all() iter.Seq[*queue] {
 }
 
 type (
-	caller   = waitqueue.Caller[owner, *hold]
-	lineStep = waitqueue.Step[owner, *hold]
+	caller   = waitqueue.Caller[owner.Owner, *hold]
+	lineStep = waitqueue.Step[owner.Owner, *hold]
 )
 
 // A run of hand-overs inside one client ends with a real release after so many or so
@@ -146,12 +150,17 @@ func (s *shard) queueLocked(k queueKey) *queue {
 		q = &queue{listener: pubsub.NewListener(make(chan struct{}, 1))}
 	}
 	q.key = k
-	q.line, q.probe = waitqueue.NewLine[owner, *hold](k.kind.line(), &s.tables.run), waitqueue.NewProbe(&s.tables.pacing[k.kind])
+	q.line, q.probe = waitqueue.NewLine[owner.Owner, *hold](k.kind.line(), &s.tables.run), waitqueue.NewProbe(&s.tables.pacing[k.kind])
 	s.queues.add(q)
 	if h := s.holds.get(k.name); k.kind == mutexQueue && h != nil && !h.is(lost) {
 		q.line.Held(h.owner, false, h)
+		if r := h.run(); r != nil {
+			q.line.Resume(r.past.sofar)
+			q.opened, q.runEnded = r.past.opened, r.past.runEnded
+			r.past = past{}
+		}
 		if h.is(leaving) {
-			q.line.Leaving(h.owner, h, 0)
+			q.line.Leaving(h.owner, h, 0, false)
 			q.probe.Releasing(s.tables.now())
 		}
 	}
@@ -167,7 +176,13 @@ func (s *shard) dropLocked(q *queue) *queue {
 	if !q.line.Idle() {
 		return nil
 	}
+	if h := s.holds.get(q.key.name); h != nil && q.line.Run() > 0 {
+		if r := h.run(); r != nil {
+			r.past = past{q.line.Pause(), q.opened, q.runEnded}
+		}
+	}
 	s.queues.remove(q)
+	s.unwatchQueueLocked(q)
 	return q
 }
 
@@ -228,6 +243,9 @@ func queuesOf(k kind) []queueKind {
 // one that knows holds. The queue that tookLocked returns is not needed any more, see
 // dropLocked.
 func (s *shard) tookLocked(h *hold, w *waiter) (ended *queue) {
+	if h.kind.exclusive() {
+		s.strangers.took(h.name, s.tables.now())
+	}
 	for _, k := range queuesOf(h.kind) {
 		q := s.queues.get(queueKey{h.name, k})
 		switch {
@@ -254,13 +272,16 @@ func (s *shard) tookLocked(h *hold, w *waiter) (ended *queue) {
 // leavingLocked tells the queues of h's name that the last Unlock of h is about to
 // end it, and returns what comes after it.
 func (s *shard) leavingLocked(h *hold) (n succession) {
+	near, yields := s.yieldsLocked(h)
 	for _, k := range queuesOf(h.kind) {
 		q := s.queues.get(queueKey{h.name, k})
 		if q == nil {
+			r := h.run()
+			n.inRun = near || r != nil && r.past.sofar.Running()
 			continue
 		}
-		n.inRun = q.line.Run() > 0
-		first, over, done := q.line.Leaving(h.owner, h, s.tables.now())
+		n.inRun = near || q.line.Run() > 0
+		first, over, done := q.line.Leaving(h.owner, h, s.tables.now(), yields)
 		n.over = over
 		if h.kind.exclusive() { // else others may have it too
 			q.probe.Releasing(s.tables.now())
@@ -278,6 +299,9 @@ func (s *shard) leavingLocked(h *hold) (n succession) {
 func (s *shard) handedLocked(h *hold, w *waiter, next *hold) {
 	q := s.queues.get(queueKey{h.name, mutexQueue})
 	s.stepLocked(q.line.Handed(h.owner, h, &w.caller, next, s.tables.now()))
+	if q.line.Run() == 0 { // by a script at the end of a run: nobody waits
+		s.strangers.alone(h.name, s.tables.now())
+	}
 }
 
 // goneLocked tells the queues of h's name, those that know of h, that h has ended. It
@@ -287,12 +311,13 @@ func (s *shard) goneLocked(h *hold, r runEnd) (ended [2]*queue) {
 		s.freedLocked(queueKey{h.name, permitsQueue})
 		return ended
 	}
+	yields := s.freedByUsLocked(h, r)
 	for i, k := range queuesOf(h.kind) {
 		switch q := s.queues.get(queueKey{h.name, k}); {
 		case q == nil:
 		case q.line.Has(h.owner, h):
 			q.probe.Freed()
-			if r.others > 0 {
+			if r.others > 0 && !yields {
 				q.probe.RunEnded(s.tables.now(), r.heard+uint64(r.others), r.roundTrip)
 			}
 			s.stepLocked(q.line.Gone(h.owner, h))
@@ -335,6 +360,8 @@ type runEnd struct {
 	others    int64
 	heard     uint64        // messages of the channel before those with which the others release
 	roundTrip time.Duration // or half of the time that one needs who was not told
+	suspects  bool          // none of this client waits, but somebody was told
+	sounding  bool          // see there
 }
 
 // closeQueuesLocked makes all waiters give up.

@@ -13,7 +13,7 @@ type vote uint8
 const (
 	votedYes     vote = iota
 	votedHeld         // another owner has it
-	votedYoung        // it has no vote yet, or shares its server with one that voted
+	votedYoung        // it has no vote, see noVote
 	votedRefused      // it will not, however often it is asked
 	votedUnknown
 )
@@ -58,11 +58,6 @@ func (y *tally) against() int {
 	return y.count[votedHeld] + y.count[votedYoung] + y.count[votedRefused]
 }
 
-var (
-	errSameServer = errors.New("its server is that of another member, which has voted: give each a master of its own")
-	errYoung      = errors.New("its server was up for less than RedLockConfig.LongestLease, it may have forgotten a hold: wait for that long")
-)
-
 // QuorumError says why there was no quorum for a RedLock. It is ErrNotAcquired
 // if so many members refused that there is no quorum whatever the others say.
 // It is ErrUnknown if too few answered to know that. If a majority refused for
@@ -74,7 +69,7 @@ type QuorumError struct {
 
 	Acquired int // said yes, and were released again
 	Held     int // another owner has them
-	NoVote   int // have been up for less than the longest lease
+	NoVote   int // may have forgotten a hold, or share the server of another member
 	Refused  int // answered with an error that stays until something is changed
 	Unknown  int // did not answer in time
 

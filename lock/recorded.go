@@ -7,7 +7,8 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 const (
@@ -26,16 +27,24 @@ type recorded struct {
 	c       *Client
 	op      string
 	name    string
-	script  *script.Script
-	keys    int
-	args    []any     // the object's key, the result's key, perhaps more keys, ARGV
+	once    wire.Once
 	written time.Time // zero while it is sure that no copy was written
 }
 
-func newRecorded(c *Client, op, name string, s *script.Script, args ...any) *recorded {
-	result := keys.Result(name, c.id, c.seqs.Add(1))
-	args = append([]any{name, result}, args...)
-	return &recorded{c: c, op: op, name: name, script: s, keys: 2, args: append(args, ms(resultTTL))}
+// newRecorded completes what once says: the object is name's, unless it says another one.
+func newRecorded(c *Client, op, name string, once wire.Once) *recorded {
+	if once.Object == "" {
+		once.Object = name
+	}
+	once.Result, once.Keep = keys.Result(name, c.id, c.seqs.Add(1)), resultTTL
+	return &recorded{c: c, op: op, name: name, once: once}
+}
+
+// call is the request as it is sent now.
+func (d *recorded) call() wire.Call {
+	call := d.once.Call()
+	call.Last = d.until()
+	return call
 }
 
 // carryOut sends d until it is answered or ctx ends. Config.FailFast, a client
@@ -43,7 +52,7 @@ func newRecorded(c *Client, op, name string, s *script.Script, args ...any) *rec
 func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) {
 	for try := 0; ; try++ {
 		began := time.Now()
-		a := d.c.scripts.send(ctx, d.name, command{script: d.script, keys: d.keys, args: d.args, last: d.until()}, nil)
+		a := d.c.sender.Send(ctx, d.name, d.call(), nil)
 		if a.Err == nil {
 			return a.Reply, nil
 		}
@@ -51,10 +60,10 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, err
 			d.written = began
 		}
 		err := d.c.scripts.callError(d.op, d.name, a)
-		if !errors.Is(err, ErrUnknown) || d.c.cfg.FailFast || d.over() || pause(ctx, stop, backoff(try)) != nil {
+		if !errors.Is(err, ErrUnknown) || d.c.cfg.FailFast || d.over() || wait.Pause(ctx, stop, wait.Backoff(try)) != nil {
 			return nil, err
 		}
-		if isClosed(stop) {
+		if wait.Closed(stop) {
 			return nil, closedError(d.name)
 		}
 	}
@@ -73,7 +82,7 @@ func (d *recorded) until() time.Time {
 
 // insist is run of a script that publishes and whose answer is a number.
 func (d *recorded) insist(ctx context.Context, refuse bool) (int64, error) {
-	d.args = d.c.scripts.publishing(d.name, d.args)
+	d.once.Publish = d.c.scripts.publisher(d.name)
 	return d.number(d.run(ctx, refuse))
 }
 
@@ -107,8 +116,8 @@ func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 	defer cancel()
 	reply, err := d.carryOut(ctx, nil)
 	if errors.Is(err, ErrUnknown) {
-		cmd := command{script: d.script, keys: d.keys, args: d.args, last: d.until()}
-		d.c.orphans.send(&orphan{name: d.name, command: cmd, until: cmd.last})
+		call := d.call()
+		d.c.orphans.Send(d.name, call, call.Last)
 	}
 	return reply, err
 }

@@ -9,10 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
+	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
-	"github.com/wheellock/wheellock/lock/script"
 )
 
 // RedLockConfig configures a RedLock. The zero RedLockConfig works.
@@ -30,7 +28,9 @@ type RedLockConfig struct {
 	// Durable says that a member that was restarted still has everything that
 	// it confirmed (appendonly yes, appendfsync always, and nobody deletes the
 	// file). Such a member may vote at once. Members are then not asked for
-	// their uptime, nor whether two of them are the same server.
+	// their uptime, whether they were replicas, nor whether two of them are the
+	// same server. A replica is never Durable: it may lack what its master has
+	// confirmed.
 	Durable bool
 }
 
@@ -59,6 +59,15 @@ type RedLock struct {
 // in a queue in Redis. So with writers as members, Lock waits as long as there
 // are readers on a majority.
 //
+// No member may fail over to a replica: replication is asynchronous, so the new
+// master may have forgotten a hold, and two owners could hold the lock. Clients
+// of NewTopology (Sentinel, Cluster) are refused for that reason, however
+// durable their servers are. If the server at a member's address was a replica
+// before, it has no vote until this process has known it as the master for
+// LongestLease. The same applies to a server that has loaded the file of a
+// master with replicas. This is safe only if nobody reaches the former master
+// any more, and not with Durable.
+//
 // It survives what a single server does not. While less than half of the
 // members are down, cut off or stopped, it can be taken, holds continue, and no
 // two owners hold it at once. A holder is told of the loss before the servers
@@ -86,6 +95,11 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 	lease, timeout := time.Duration(0), members[0].c.cfg.IOTimeout
 	for i, m := range members {
 		lease, timeout = max(lease, m.c.cfg.Lease), min(timeout, m.c.cfg.IOTimeout)
+		if m.c.topology != nil {
+			errs = append(errs, fmt.Errorf("lock: member %d of the RedLock has the client of a Topology (Sentinel, Cluster): "+
+				"a replica that takes the place of its master may have forgotten the member's vote; "+
+				"use lock.New or lock.Open with a master that does not fail over", i))
+		}
 		if m.kind == fairKind {
 			errs = append(errs, fmt.Errorf("lock: member %d of the RedLock is a FairMutex: "+
 				"who waits for a RedLock has no place in its queue; use Client.Mutex", i))
@@ -153,7 +167,7 @@ func (r *RedLock) TryLockFor(ctx context.Context, d time.Duration) (*MultiHeld, 
 }
 
 // Do runs f while it holds the lock, see Mutex.Do.
-func (r *RedLock) Do(ctx context.Context, f func(context.Context) error) error {
+func (r *RedLock) Do(ctx context.Context, f func(ctx context.Context, held *MultiHeld) error) error {
 	if err := checkDo(ctx, r.members[0].name); err != nil {
 		return err
 	}
@@ -169,7 +183,7 @@ func (r *RedLock) Do(ctx context.Context, f func(context.Context) error) error {
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
 // try asks every member at once.
-func (r *RedLock) try(ctx context.Context, t terms, o owner) (*MultiHeld, error) {
+func (r *RedLock) try(ctx context.Context, t terms, o owner.Owner) (*MultiHeld, error) {
 	ask, cancel := context.WithTimeout(ctx, r.cfg.MemberTimeout)
 	defer cancel()
 	began := time.Now()
@@ -220,7 +234,7 @@ func (r *RedLock) allSilent(members map[int]bool) bool {
 }
 
 // elect makes a hold of what an attempt has got, or gives it back.
-func (r *RedLock) elect(ctx context.Context, y *tally, from *founding, o owner) (*MultiHeld, error) {
+func (r *RedLock) elect(ctx context.Context, y *tally, from *founding, o owner.Owner) (*MultiHeld, error) {
 	x := &MultiHeld{
 		from: from, need: r.need, spare: len(r.members) - r.need, patience: r.cfg.MemberTimeout, owner: o, wake: r.line.nudge,
 	}
@@ -275,7 +289,7 @@ func (r *RedLock) ask(ctx context.Context, i int, t terms) ballot {
 	switch {
 	case b.err == nil:
 		b.vote = votedYes
-	case b.err == errYoung:
+	case errors.As(b.err, new(noVote)):
 		b.vote = votedYoung
 	case errors.Is(b.err, ErrNotAcquired):
 		b.vote = votedHeld
@@ -285,27 +299,4 @@ func (r *RedLock) ask(ctx context.Context, i int, t terms) ballot {
 		b.vote = votedRefused
 	}
 	return b
-}
-
-// mayVote returns the server's run id, with errYoung if it was up for less than
-// the longest lease.
-func (m *Mutex) mayVote(ctx context.Context, longest time.Duration) (string, error) {
-	a, err := m.ask(ctx, "uptime", script.Uptime, m.name)
-	if err != nil {
-		return "", err
-	}
-	values, ok := a.Reply.([]any)
-	if !ok || len(values) != 2 {
-		return "", badReply("uptime", m.name, a.Reply)
-	}
-	seconds, ok := values[0].(int64)
-	id, err := redis.String(values[1], nil)
-	if !ok || err != nil {
-		return "", badReply("uptime", m.name, a.Reply)
-	}
-	// Both ends of an uptime in whole seconds were rounded.
-	if time.Duration(seconds-1)*time.Second < longest {
-		return id, errYoung
-	}
-	return id, nil
 }

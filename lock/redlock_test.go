@@ -366,9 +366,9 @@ func TestReentryOfARedLockPassesThoseWhoWait(t *testing.T) {
 	f := newRedFleet(t, servers, t.Name(), calmConfig())
 	outer := fixture.Hold(t, f.lock.Lock)
 	got := make(chan error, 1)
-	go func() { got <- f.lock.Do(ctx, func(context.Context) error { return nil }) }()
+	go func() { got <- f.lock.Do(ctx, func(context.Context, *lock.MultiHeld) error { return nil }) }()
 	require.Eventually(t, func() bool { return f.clients[0].Stats().Tries >= 3 }, time.Minute, time.Millisecond)
-	require.NoError(t, f.lock.Do(outer.Context(ctx), func(context.Context) error { return nil }))
+	require.NoError(t, f.lock.Do(outer.Context(ctx), func(context.Context, *lock.MultiHeld) error { return nil }))
 	require.NoError(t, outer.Unlock(ctx))
 	require.NoError(t, bounded.Receive(t, got))
 }

@@ -12,7 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
@@ -37,7 +39,7 @@ func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 	}
 	w := &redWait{r: r, terms: t, owner: o, shared: carriesOwner(ctx), wake: make(chan struct{}, 1)}
 	w.probe = waitqueue.NewProbe(&r.pacing)
-	ctx = context.WithValue(ctx, ownerKey{}, ownerOrError{owner: o})
+	ctx = owner.With(ctx, o, nil)
 	reenters := w.owns(ctx)
 	if busy := r.line.busy(); busy && t.polite && !reenters {
 		return nil, &HeldError{Name: r.members[0].name}
@@ -84,7 +86,7 @@ func (r *RedLock) passing(err error) bool {
 type redWait struct {
 	r *RedLock
 	terms
-	owner  owner
+	owner  owner.Owner
 	shared bool          // others may have the owner too, and get the lock first
 	wake   chan struct{} // of capacity 1: look again
 
@@ -108,7 +110,7 @@ type redWait struct {
 // lock or leaves.
 func (w *redWait) run(ctx context.Context) (*MultiHeld, error) {
 	for slept := false; ; {
-		switch wait := w.due(ctx); {
+		switch due := w.due(ctx); {
 		case ctx.Err() != nil:
 			return nil, w.left(ctx)
 		case !w.r.line.isHead(w) && !w.owns(ctx):
@@ -117,15 +119,15 @@ func (w *redWait) run(ctx context.Context) (*MultiHeld, error) {
 			case <-ctx.Done():
 			}
 			continue
-		case wait > 0:
+		case due > 0:
 			if w.listen() {
-				w.sleep(ctx, wait)
+				w.sleep(ctx, due)
 				slept = true
 			}
 			continue
 		case slept:
 			slept = false
-			_ = pause(ctx, nil, w.clash()) // a release comes member by member
+			_ = wait.Pause(ctx, nil, w.clash()) // a release comes member by member
 			continue
 		}
 		w.noteEnded()
@@ -296,7 +298,7 @@ func (w *redWait) listen() bool {
 func (w *redWait) noteEnded() {
 	w.ended = w.ended[:0]
 	for _, m := range w.r.members {
-		w.ended = append(w.ended, isClosed(m.c.closing))
+		w.ended = append(w.ended, wait.Closed(m.c.closing))
 	}
 }
 
@@ -309,36 +311,37 @@ func (w *redWait) deafen() {
 // line is the queue of the callers in this process that wait for a RedLock,
 // first come first served. Only its head asks the servers.
 type line struct {
-	mu     sync.Mutex       // guards what follows
-	queue  list.List        // of *redWait
-	asking map[owner]*probe // the attempt under way of an owner that others may have too
+	mu     sync.Mutex             // guards what follows
+	queue  list.List              // of *redWait
+	asking map[owner.Owner]*probe // the attempt under way of an owner that others may have too
 }
 
 // begin notes that an attempt of o is under way. If another one is already it
 // returns that.
-func (l *line) begin(o owner) *probe {
+func (l *line) begin(o owner.Owner) *probe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p := l.asking[o]; p != nil {
 		return p
 	}
 	if l.asking == nil {
-		l.asking = make(map[owner]*probe)
+		l.asking = make(map[owner.Owner]*probe)
 	}
 	l.asking[o] = &probe{done: make(chan struct{})}
 	return nil
 }
 
 // end undoes begin; err is what the attempt said.
-func (l *line) end(ctx context.Context, o owner, err error) {
+func (l *line) end(ctx context.Context, o owner.Owner, err error) {
+	said := saidBy(ctx, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asking[o].finish(ctx, err)
+	l.asking[o].finish(said)
 	delete(l.asking, o)
 }
 
 // settle waits until no attempt of o is under way; false if ctx ends before.
-func (l *line) settle(ctx context.Context, o owner) bool {
+func (l *line) settle(ctx context.Context, o owner.Owner) bool {
 	l.mu.Lock()
 	p := l.asking[o]
 	l.mu.Unlock()

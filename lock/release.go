@@ -8,16 +8,19 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/orphans"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/lock/internal/sender"
+	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/renewal"
 )
 
 // returned says how a hold's end was answered.
 type returned struct {
-	gone   bool // neither the hold nor its successor was there
-	resent bool // an earlier request went unanswered
-	open   open // until when such a one may still be carried out
+	gone   bool         // neither the hold nor its successor was there
+	resent bool         // an earlier request went unanswered
+	open   orphans.Open // until when such a one may still be carried out
 }
 
 // handOverOrRelease ends h on Redis, whose lease the caller has released: it is handed
@@ -33,6 +36,9 @@ func (c *Client) handOverOrRelease(ctx context.Context, h *hold, n succession) (
 		var end runEnd
 		if n.inRun {
 			end = m.runEnd(told)
+		}
+		if n.waiter == nil && told > 0 {
+			end.suspects, end.sounding = true, c.sounding(h.name)
 		}
 		c.tables.forgetAfter(h, end)
 	}()
@@ -82,79 +88,58 @@ var errRefused = errors.New("lock: the hand-off was refused")
 // run that releases it instead if others wait: so many subscribers heard, or one that
 // does not tries in so long.
 func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listening) (r returned, told int64, wait time.Duration, err error) {
-	a := n.waiter.wants.(*attempt) // its terms and its owner do not change
+	a := n.attempt // its terms and its owner do not change
 	kind, name, lease, seq := h.kind, h.name, a.lease, c.seqs.Add(1)
 	field := (&hold{shard: h.shard, kind: kind, owner: a.owner, seq: seq}).field()
 	late := func(ans pipe.Answer) {
-		if _, _, released := releasedInstead(ans.Reply); released {
+		if _, _, released := wire.ReadReleased(ans.Reply); released {
 			return
 		}
-		switch g, _, err := c.scripts.parseAcquire(name, ans); {
-		case g.token > 0:
-			c.orphans.add(kind, name, field, lease)
+		switch g, _, err := c.scripts.readAcquire(name, ans); {
+		case g.Token > 0:
+			c.owe(kind, name, field, lease)
 		case mayHaveRun(ans, err):
-			c.orphans.addUnanswered(kind, name, field, lease, ans.Open)
+			c.oweUnanswered(kind, name, field, lease, ans.Open)
 		}
 	}
 	ans, r, err := h.resend(ctx, "handoff", func() pipe.Answer {
 		counter, least := c.scripts.counterOf(kind, name)
-		keyed := []any{name, counter}
-		args := []any{h.field(), field, ms(lease), least, n.more}
+		call := wire.Handoff{Name: name, Counter: counter, From: h.field(), To: field, Lease: lease, Least: least, More: n.more}
 		if n.over {
-			keyed = append(keyed, keys.Polls(name))
-			args = append(args, keys.Channel(name), m.ours, c.scripts.publish(name), ms(n.patience), flag(n.open))
+			call.End = &wire.EndOfRun{Ours: m.ours, Publish: c.scripts.publish(name), Await: n.reservation, Anyway: n.open}
 		}
-		return c.scripts.callToken(ctx, script.Handoff, late, least, len(keyed), append(keyed, args...)...)
+		return sender.Mint(ctx, c.sender, call.Call(), late)
 	})
 	if err != nil {
 		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
 			return r, 0, 0, errRefused
 		}
-		if !ans.Left || r.open.written { // a last request that was left has late
-			c.orphans.addUnanswered(kind, name, field, lease, r.open.until())
+		if !ans.Left || r.open.Written { // a last request that was left has late
+			c.oweUnanswered(kind, name, field, lease, r.open.Until())
 		}
 		return r, 0, 0, err
 	}
-	if told, wait, released := releasedInstead(ans.Reply); released {
+	if told, wait, released := wire.ReadReleased(ans.Reply); released {
 		return r, told, wait, nil
 	}
-	g, _, err := c.scripts.parseAcquire(name, ans)
+	g, _, err := c.scripts.readAcquire(name, ans)
 	switch {
 	case err != nil:
 		return r, 0, 0, err
-	case g.token == 0:
+	case g.Token == 0:
 		r.gone = true
 		return r, 0, 0, nil
 	}
-	next, owner := a.newHold(c.tables.newRun(a.owner, seq, ans.Stamp, g), seq, g.token)
+	next, leased := a.newHold(c.tables.newRun(a.owner, seq, ans.Stamp, g), seq, g.Token)
 	next.first.h, next.first.renewed = next, a.renewed
-	watched := c.lane(name).keep(next, owner, renewal.Terms{Stamp: ans.Stamp, TTL: lease, Fixed: !a.renewed}) == nil
+	watched := c.lane(name).keep(next, leased, renewal.Terms{Stamp: ans.Stamp, TTL: lease, Fixed: !a.renewed}) == nil
 	if !watched {
 		// The yes came after its trust had ended: the waiters go on by themselves.
-		c.orphans.add(kind, name, field, lease)
+		c.owe(kind, name, field, lease)
 		return r, 0, 0, nil
 	}
 	c.tables.deliver(h, n.waiter, next)
 	return r, 0, 0, nil
-}
-
-func flag(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// releasedInstead reads the answer of a hand-over at the end of a run by which the lock
-// was released.
-func releasedInstead(reply any) (told int64, wait time.Duration, released bool) {
-	values, _ := reply.([]any)
-	if len(values) != 3 || values[0] != any(int64(2)) {
-		return 0, 0, false
-	}
-	told, ok1 := values[1].(int64)
-	left, ok2 := values[2].(int64)
-	return told, time.Duration(left) * time.Millisecond, ok1 && ok2
 }
 
 // releaseUnclaimed gives back, in the background, what was handed to a waiter that has
@@ -175,7 +160,7 @@ func (c *Client) releaseUnclaimed(h *hold) {
 func (h *hold) release(ctx context.Context) (int64, returned, error) {
 	cmd := h.kind.rules().release(&h.shard.c.scripts, h.name, h.field())
 	a, r, err := h.resend(ctx, "release", func() pipe.Answer {
-		return h.shard.c.scripts.send(ctx, h.name, cmd, nil)
+		return h.shard.c.sender.Send(ctx, h.name, cmd, nil)
 	})
 	if err != nil {
 		return 0, r, err
@@ -203,8 +188,8 @@ func (h *hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 			return a, r, err
 		}
 		r.resent = r.resent || !a.Stamp.IsZero() || ctx.Err() != nil
-		r.open.note(a)
-		if pause(ctx, nil, backoff(try)) != nil {
+		r.open.Note(a)
+		if wait.Pause(ctx, nil, wait.Backoff(try)) != nil {
 			return a, r, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/servers"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -48,7 +49,7 @@ type releasing struct {
 	claimed []*hold // that are not watched any more; used by run alone
 
 	mu       sync.Mutex  // guards what follows
-	patience *time.Timer // ends run, so long after the last answer
+	limit    *time.Timer // ends run, so long after the last answer
 	underWay int         // requests
 	failed   []*hold     // whose release is not known; they are tried again
 	released int
@@ -67,7 +68,7 @@ func releaseBatch(ioTimeout time.Duration) int {
 func (r *releasing) run(ctx context.Context, holds []*hold) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.patience = time.AfterFunc(r.c.cfg.UnlockTimeout, cancel)
+	r.limit = time.AfterFunc(r.c.cfg.UnlockTimeout, cancel)
 	r.sendAll(ctx, holds)
 	for _, h := range r.claimed {
 		h.Lost(renewal.Closed) // those that were not answered
@@ -78,7 +79,7 @@ func (r *releasing) run(ctx context.Context, holds []*hold) {
 func (r *releasing) sendAll(ctx context.Context, holds []*hold) {
 	for try := 0; ctx.Err() == nil && r.await(ctx, r.batch); {
 		if failed := r.takeFailed(); len(failed) > 0 {
-			if pause(ctx, nil, backoff(try)) == nil {
+			if wait.Pause(ctx, nil, wait.Backoff(try)) == nil {
 				r.send(failed)
 			}
 			try++
@@ -114,9 +115,8 @@ func (r *releasing) send(holds []*hold) {
 	r.mu.Lock()
 	r.underWay += len(holds)
 	r.mu.Unlock()
-	s := &r.c.scripts
 	for _, h := range holds {
-		s.post(h.name, h.kind.rules().release(s, h.name, h.field()), func(a pipe.Answer) { r.answered(h, a) })
+		r.c.sender.Post(h.name, h.kind.rules().release(&r.c.scripts, h.name, h.field()), func(a pipe.Answer) { r.answered(h, a) })
 	}
 }
 
@@ -137,9 +137,9 @@ func (r *releasing) note(h *hold, a pipe.Answer) {
 	case r.ended:
 	case a.Err == nil:
 		r.released++ // or it was gone
-		r.patience.Reset(r.c.cfg.UnlockTimeout)
+		r.limit.Reset(r.c.cfg.UnlockTimeout)
 	case pipe.Definite(a.Err): // no, and not next time either
-		r.patience.Reset(r.c.cfg.UnlockTimeout)
+		r.limit.Reset(r.c.cfg.UnlockTimeout)
 	case errors.Is(a.Err, ErrClosed):
 	default:
 		r.failed = append(r.failed, h)
@@ -186,6 +186,6 @@ func (r *releasing) end() (released int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = true
-	r.patience.Stop()
+	r.limit.Stop()
 	return r.released
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/owner"
 )
 
 // retake brings a member of a RedLock back into a hold that has lost it. A server that was
@@ -126,7 +128,7 @@ func (w *retake) try() (again bool) {
 	if !ok || !x.Valid() {
 		return ok // what is not valid ends without it
 	}
-	ctx := context.WithValue(context.Background(), ownerKey{}, ownerOrError{owner: x.owner})
+	ctx := owner.With(context.Background(), x.owner, nil)
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.MemberTimeout)
 	defer cancel()
 	if !r.cfg.Durable {

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -58,7 +59,7 @@ func restartAll(t *testing.T, a, b *redFleet, durable bool) bool {
 		before, end := lock.PartOf(held, i), lock.MaxHoldEnd(held, i)
 		require.NoError(t, s.Kill())
 		if durable {
-			bounded.Until(t, func() bool { return held.Members() < 3 })
+			bounded.Until(t, func() bool { return before.Err() != nil || held.Err() != nil }) // it, and not another one
 		}
 		require.NoError(t, s.Restart(context.Background()))
 		bounded.Until(t, func() bool {
@@ -91,23 +92,34 @@ func restartAll(t *testing.T, a, b *redFleet, durable bool) bool {
 // of: that is to a hold as if it was restarted.
 type moving struct {
 	*redFleet
-	top    *shifting
-	second *faultproxy.Proxy // before the other one
-	moved  atomic.Bool
+	first, second *faultproxy.Proxy // before the one and the other
+	moved         atomic.Bool
 }
 
 func newMoving(t *testing.T, cfg lock.Config, decide func(faultproxy.Command) faultproxy.Fate) *moving {
 	t.Helper()
 	servers := fiveMasters(t)
-	m := &moving{redFleet: &redFleet{fleet: fleet{servers: servers[1:4]}}, second: fixture.Proxy(t, servers[1], decide)}
-	first := fixture.Proxy(t, servers[0], nil)
-	m.top = &shifting{instances: make(chan string), dial: func(ctx context.Context) (redis.Conn, error) {
+	m := &moving{
+		redFleet: &redFleet{fleet: fleet{servers: servers[1:4]}},
+		first:    fixture.Proxy(t, servers[0], nil), second: fixture.Proxy(t, servers[1], decide),
+	}
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		if m.moved.Load() {
 			return m.second.Dial(ctx)
 		}
-		return first.Dial(ctx)
+		conn, err := m.first.Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		// Connections for renewal are dialled in the background: one that move does not
+		// see would stay with the first.
+		if _, err := redis.DoContext(conn, ctx, "PING"); err != nil || m.moved.Load() {
+			conn.Close()
+			return m.second.Dial(ctx)
+		}
+		return conn, nil
 	}}
-	m.clients, m.nets = []*lock.Client{fixture.Client(t, m.top, cfg)}, []*faultproxy.Proxy{m.second}
+	m.clients, m.nets = []*lock.Client{fixture.Client(t, pool, cfg)}, []*faultproxy.Proxy{m.second}
 	for _, s := range servers[2:4] {
 		p := fixture.Proxy(t, s, nil)
 		m.nets = append(m.nets, p)
@@ -121,7 +133,7 @@ func newMoving(t *testing.T, cfg lock.Config, decide func(faultproxy.Command) fa
 
 func (m *moving) move() {
 	m.moved.Store(true)
-	m.top.become("second")
+	m.first.Reset()
 }
 
 // awaitInterval returns when a retake of the first member, if there was one, would have been
@@ -173,6 +185,94 @@ func TestAMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 	require.Same(t, before, lock.PartOf(held, 0))
 	require.False(t, fixture.Exists(t, m.servers[0], t.Name()))
 	require.NoError(t, held.Unlock(bounded.Context(t)))
+}
+
+// TestADurableMemberThatWasDeletedIsNotRetaken: its server forgets nothing, so somebody has
+// deleted the key. If the trust in it had ended when the server said that it is gone, it has
+// expired.
+func TestADurableMemberThatWasDeletedIsNotRetaken(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, redConfig(), nil)
+	var err error
+	m.lock, err = lock.NewRedLock(lock.RedLockConfig{Durable: true}, m.mutexes(t.Name())...)
+	require.NoError(t, err)
+	m.moved.Store(true)
+	held := m.lockOnAll(t)
+	before := lock.PartOf(held, 0)
+	ok, err := fixture.ClientOf(t, m.servers[0], redConfig()).Mutex(t.Name()).ForceUnlock(bounded.Context(t))
+	require.NoError(t, err)
+	require.True(t, ok)
+	bounded.Until(t, func() bool { return held.Members() == 2 })
+	m.awaitInterval(t)
+	require.Same(t, before, lock.PartOf(held, 0))
+	require.False(t, fixture.Exists(t, m.servers[0], t.Name()))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+
+	held, err = m.lock.LockFor(bounded.Context(t), redLease)
+	require.NoError(t, err)
+	require.False(t, lock.RetakesUntold(held, lock.NotOwner) && held.Valid())
+	require.True(t, lock.RetakesUntold(held, lock.TrustEnded))
+	bounded.Until(t, func() bool { return time.Now().After(lock.PartOf(held, 0).Deadline()) })
+	require.True(t, lock.RetakesUntold(held, lock.NotOwner))
+	require.False(t, lock.RetakesUntold(held, lock.Expired))
+}
+
+// TestAMemberThatMayNotVoteIsNotRetaken, though it might when it was asked before it said yes.
+func TestAMemberThatMayNotVoteIsNotRetaken(t *testing.T) {
+	t.Parallel()
+	var taken atomic.Bool
+	var asked atomic.Int64
+	m := newMoving(t, redConfig(), func(c faultproxy.Command) faultproxy.Fate {
+		switch c.Script {
+		case "acquire":
+			taken.Store(true)
+		case "release":
+			taken.Store(false)
+		case "uptime":
+			if taken.Load() {
+				asked.Add(1)
+				return faultproxy.Answer([]any{int64(0), "restarted", "", int64(0)})
+			}
+		}
+		return faultproxy.Pass
+	})
+	held := m.lockOnAll(t)
+	before := lock.PartOf(held, 0)
+	m.move()
+	bounded.Until(t, func() bool { return asked.Load() >= 2 || lock.PartOf(held, 0) != before })
+	require.Same(t, before, lock.PartOf(held, 0))
+	require.Equal(t, 2, held.Members())
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+	require.Eventually(t, func() bool { return fixture.Having(t, m.servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+}
+
+// TestAServerHasOneVoteInARetakeToo: the address of a lost member leads to the server of
+// another one.
+func TestAServerHasOneVoteInARetakeToo(t *testing.T) {
+	t.Parallel()
+	var released atomic.Int64
+	m := newMoving(t, redConfig(), func(c faultproxy.Command) faultproxy.Fate {
+		if c.Script == "release" {
+			released.Add(1)
+		}
+		return faultproxy.Pass
+	})
+	m.second.Lead(faultproxy.Before(m.servers[1]))
+	var members []*lock.Mutex
+	for i, c := range m.clients {
+		members = append(members, c.Mutex(t.Name()+strconv.Itoa(i)))
+	}
+	var err error
+	m.lock, err = lock.NewRedLock(lock.RedLockConfig{}, members...)
+	require.NoError(t, err)
+	held := m.lockOnAll(t)
+	before := lock.PartOf(held, 0)
+	m.move()
+	bounded.Until(t, func() bool { return released.Load() >= 2 || lock.PartOf(held, 0) != before })
+	require.Same(t, before, lock.PartOf(held, 0))
+	require.Equal(t, 2, held.Members())
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+	require.Eventually(t, func() bool { return !fixture.Exists(t, m.servers[1], members[0].Name()) }, time.Minute, 5*time.Millisecond)
 }
 
 // TestAHoldWhoseTrustHasEndedTakesNoMember, neither when that was told nor just before.

@@ -4,7 +4,9 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 // A client that holds a Mutex hands it to its own next waiter without asking Redis.
@@ -28,19 +30,26 @@ const openEach = 5 * time.Millisecond
 // run is a field in Redis that holds of this client have one after the other.
 type run struct {
 	// immutable
-	owner owner // of the hold that took the field
+	owner owner.Owner // of the hold that took the field
 	seq   uint64
 	until waitqueue.Instant // it is not handed over in memory after that
 
 	// guarded by shard.mu
 	token int64 // the last one given out
 	left  int64 // how many more are reserved
+	past  past  // kept while no call is in line, which would keep it
+}
+
+// past is what a queue leaves behind of the hand-overs that led to a hold.
+type past struct {
+	sofar            waitqueue.Sofar
+	opened, runEnded waitqueue.Instant // as in queue
 }
 
 // runHold is a hold of a run. Others are as small as they can be.
 type runHold struct {
 	hold
-	run *run // immutable
+	run *run // immutable; one that was handed over has it, though it may have reserved nothing
 }
 
 var _ carrier.Owner = (*runHold)(nil)
@@ -81,28 +90,28 @@ func (a *attempt) newHold(r *run, seq uint64, token int64) (h *hold, o carrier.O
 	return h, o
 }
 
-// newRun returns the run of a field of that owner, whose script was stamped so; nil if
-// the script has reserved no tokens.
-func (t *tables) newRun(o owner, seq uint64, stamp time.Time, g granted) *run {
-	if g.more == 0 {
-		return nil
-	}
-	return &run{owner: o, seq: seq, until: waitqueue.Instant(stamp.Sub(t.start) + handOverFor), token: g.token, left: g.more}
+// newRun returns the run of a field of that owner, whose script was stamped so.
+func (t *tables) newRun(o owner.Owner, seq uint64, stamp time.Time, g wire.Granted) *run {
+	return &run{owner: o, seq: seq, until: waitqueue.Instant(stamp.Sub(t.start) + handOverFor), token: g.Token, left: g.More}
 }
 
 // succession says what comes after a hold.
 type succession struct {
 	waiter *waiter // who gets it; nil: nobody of this client
-	over   bool    // the run is: those of other clients have their turn first
-	inRun  bool    // a run of hand-overs led to the hold
-	token  int64   // of a hand-over in memory; 0: Redis is to be asked
-	more   int64   // tokens to reserve for those who get it after that
+	// attempt is what the waiter wants. The waiter itself is no more than a name once
+	// shard.mu is let go of: if the hold is lost, it may get the lock from Redis, end, and
+	// be another call's.
+	attempt *attempt
+	over    bool  // the run is: those of other clients have their turn first
+	inRun   bool  // a run of hand-overs led to the hold, or strangers may wait: those of other clients go first
+	token   int64 // of a hand-over in memory; 0: Redis is to be asked
+	more    int64 // tokens to reserve for those who get it after that
 
 	// At the end of a run:
 	open bool // it is released in any case
-	// patience is for how long one is waited for whom no message reaches: longer
+	// reservation is for how long one is waited for whom no message reaches: longer
 	// if ends of runs are rare.
-	patience time.Duration
+	reservation time.Duration
 }
 
 // succeedLocked works out how h may go on to w.
@@ -116,12 +125,12 @@ func (s *shard) succeedLocked(h *hold, w *waiter, n *succession) {
 		if n.open = now > q.opened.Add(openEach); n.open {
 			q.opened = now
 		}
-		if n.patience = openEach; q.runEnded > 0 {
-			n.patience += 2 * time.Duration(now-q.runEnded)
+		if n.reservation = openEach; q.runEnded > 0 {
+			n.reservation += 2 * time.Duration(now-q.runEnded)
 		}
 		q.runEnded = now
 	}
-	n.waiter = w
+	n.waiter, n.attempt = w, a
 	if h.kind != mutexKind || !a.renewed {
 		return
 	}
@@ -138,11 +147,10 @@ func (s *shard) succeedLocked(h *hold, w *waiter, n *succession) {
 // pass hands h over in memory. It returns false, and has changed nothing, if the lease
 // does not go on: it has ended, or is not renewed.
 func (c *Client) pass(h *hold, n succession) bool {
-	a := n.waiter.wants.(*attempt) // its terms and its owner do not change
-	next, owner := a.newHold(h.run(), c.seqs.Add(1), n.token)
+	next, leased := n.attempt.newHold(h.run(), c.seqs.Add(1), n.token)
 	next.first.h, next.first.renewed = next, true
 	next.set(asked, h.is(asked))
-	if !h.lease.Pass(&next.lease, owner) {
+	if !h.lease.Pass(&next.lease, leased) {
 		return false
 	}
 	c.tables.deliver(h, n.waiter, next)

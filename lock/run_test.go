@@ -23,6 +23,7 @@ import (
 type busy struct {
 	*testing.T
 	s    *redistest.Server
+	wire *fixture.Wire // between c and s
 	c    *lock.Client
 	m    *lock.Mutex
 	held chan *lock.Held // those that have got it
@@ -32,9 +33,11 @@ type busy struct {
 func withBusy(t *testing.T, cfg lock.Config, f func(b *busy)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
-		c, err := lock.New(s.Pool(0), cfg)
+		wire := fixture.NewWire(s)
+		time.Sleep(200 * time.Millisecond) // all clients look for strangers at the beginning of each half second
+		c, err := lock.New(wire.Pool(), cfg)
 		require.NoError(t, err)
-		b := &busy{T: t, s: s, c: c, m: c.Mutex("m"), held: make(chan *lock.Held, 1000)}
+		b := &busy{T: t, s: s, wire: wire, c: c, m: c.Mutex("m"), held: make(chan *lock.Held, 1000)}
 		fixture.Do(t, s, "SET", "wheellock_token", 1<<49) // behind a new counter no token is reserved before time passes
 		f(b)
 		require.NoError(t, c.Close(context.Background()))
@@ -171,6 +174,7 @@ func TestAnotherClientThatWaitsHasItsTurnAfterARun(t *testing.T) {
 				select {
 				case held = <-b.held:
 					turns++
+					require.LessOrEqual(t, turns, 2*tt.most, "the run does not end")
 					b.wait(1, b.m.Lock)
 				default:
 					time.Sleep(3 * time.Millisecond) // two tries are 2 ms apart
@@ -262,6 +266,23 @@ func TestAKeyThatGoesInARunIsNoticedByTheNextScript(t *testing.T) {
 	}
 }
 
+// TestAHoldThatIsLostWhileItIsHandedOnIsNotHandedOn: the next one has got the lock from
+// Redis meanwhile and is through with it.
+func TestAHoldThatIsLostWhileItIsHandedOnIsNotHandedOn(t *testing.T) {
+	withBusy(t, lock.Config{}, func(b *busy) {
+		held := b.started(1)
+		passed := lock.PassAfter(held, func() {
+			_, err := b.m.ForceUnlock(context.Background())
+			require.NoError(t, err)
+			<-held.Done()
+			require.NoError(t, (<-b.held).Unlock(context.Background()))
+			require.Zero(t, lock.Callers(b.c))
+		})
+		require.False(t, passed)
+		require.ErrorIs(t, held.Unlock(context.Background()), lock.ErrLost)
+	})
+}
+
 // TestALongLeaseIsNotHandedOn: who comes next gets the lease that it asked for.
 func TestALongLeaseIsNotHandedOn(t *testing.T) {
 	ctx := context.Background()
@@ -339,8 +360,6 @@ func TestAGuardThatMayStillRunKeepsItsFieldFromTheNextHolder(t *testing.T) {
 	})
 }
 
-// TestOthersOfTheFamilyAskRedisEachTime: a FencedMutex counts as Redisson does, and a
-// replica knows nothing of a hand-over in memory.
 // TestALateAnswerKeepsItsFieldFromTheNextHolder: it may be of an extension, and comes
 // before the call that has left it goes on.
 func TestALateAnswerKeepsItsFieldFromTheNextHolder(t *testing.T) {
@@ -353,6 +372,8 @@ func TestALateAnswerKeepsItsFieldFromTheNextHolder(t *testing.T) {
 	})
 }
 
+// TestOthersOfTheFamilyAskRedisEachTime: a FencedMutex counts as Redisson does, and a
+// replica knows nothing of a hand-over in memory.
 func TestOthersOfTheFamilyAskRedisEachTime(t *testing.T) {
 	withBusy(t, lock.Config{}, func(b *busy) {
 		b.m = b.c.FencedMutex("m")

@@ -8,7 +8,8 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/keys"
-	"github.com/wheellock/wheellock/lock/script"
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 // RWMutex is a re-entrant lock with many readers or one writer. It is a pair of
@@ -30,6 +31,12 @@ import (
 // So, as with sync.RWMutex, there is a deadlock if the holder of a read lock
 // waits for another owner that asks for a read lock meanwhile. Readers of
 // Redisson pass waiting writers.
+//
+// A call costs Redis the same however many read. An unlock leaves the lock in Redis for as
+// long as the longest of those who still read. While more than 32 read, it may leave it for
+// longer: at most for the longest lease that somebody had who has left. If all of them die
+// together, a writer has the lock after a few of its own tries, MaxPoll apart, or when that
+// time is over.
 //
 // Held.Token is 0: this lock has no tokens. IsLocked and HeldBy of Reader say
 // whether it is held for reading, those of Writer for writing. TTL, Inspect and
@@ -66,40 +73,35 @@ func (rwLocks) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
 func (rwLocks) key(name string) string     { return name }
 func (rwLocks) channel(name string) string { return keys.RWChannel(name) }
 
-func (rwLocks) force(s *scripts, name string) (command, string) {
-	return command{script: script.RwForce, keys: 2, args: []any{name, keys.RWWriters(name), keys.RWChannel(name), s.publish(name), keys.Prefix(name)}},
-		"is no read-write lock"
+func (rwLocks) force(s *scripts, name string) (wire.Call, string) {
+	return wire.RWForce(name, s.publish(name)), "is no read-write lock"
 }
 
 // readers are the rules of the lock for reading.
 type readers struct{ rwLocks }
 
-func (readers) acquire(a *attempt, field string) command {
-	c, writer, wait := a.c, "", 1
+func (readers) acquire(a *attempt, field string) wire.Call {
+	c, writer := a.c, ""
 	if h := c.tables.sharedHold(a.name, a.owner, writeKind); h != nil {
 		writer = h.field()
 	}
-	if c.cfg.ReadersFirst {
-		wait = 0
-	}
-	return command{script: script.RwRead, keys: 3, args: []any{
-		a.name, keys.RWReader(a.name, field), keys.RWWriters(a.name),
-		field, ms(a.lease), writer, wait, keys.Prefix(a.name), keys.RWChannel(a.name), c.scripts.publish(a.name),
-	}}
+	return wire.Read{
+		Name: a.name, Field: field, Lease: a.lease, Writer: writer, First: c.cfg.ReadersFirst, Publish: c.scripts.publish(a.name),
+	}.Call()
 }
 
-func (readers) release(s *scripts, name, field string) command {
-	return command{script: script.RwReadRelease, keys: 3, args: s.publishing(name, []any{
-		name, keys.RWReader(name, field), keys.RWWriters(name), field, keys.RWChannel(name), keys.Prefix(name),
-	})}
+func (readers) release(s *scripts, name, field string) wire.Call {
+	return wire.ReadRelease(name, field, s.publisher(name))
 }
 
-func (readers) reenter(h *hold, count int32, lease time.Duration) command {
-	return command{script: script.RwReadReenter, keys: 2, args: []any{h.name, keys.RWReader(h.name, h.field()), h.field(), count, ms(lease)}}
+func (readers) reenter(h *hold, count int32, lease time.Duration) wire.Call {
+	return wire.ReadReenter(h.name, h.field(), count, lease)
 }
 
-func (readers) class() carrier.Class                       { return carrier.Readers }
-func (readers) held(t *tables, name string, o owner) *hold { return t.sharedHold(name, o, readKind) }
+func (readers) class() carrier.Class { return carrier.Readers }
+func (readers) held(t *tables, name string, o owner.Owner) *hold {
+	return t.sharedHold(name, o, readKind)
+}
 
 func (readers) locks(i Info) bool {
 	return i.Foreign || slices.ContainsFunc(i.Holders, func(h Holder) bool { return !h.Writing })
@@ -115,29 +117,29 @@ func (readers) orphanOutlived(h *hold, why Reason) {
 // writers are the rules of the lock for writing.
 type writers struct{ rwLocks }
 
-func (writers) acquire(a *attempt, field string) command {
-	announce := int64(0)
+func (writers) acquire(a *attempt, field string) wire.Call {
+	announced := time.Duration(0)
 	if a.writer != "" {
-		announce = ms(announcement(a.c.cfg))
+		announced = announcement(a.c.cfg)
 	}
-	return command{script: script.RwWrite, keys: 2, args: []any{
-		a.name, keys.RWWriters(a.name), field, ms(a.lease), a.writer, announce, keys.Prefix(a.name), keys.RWChannel(a.name), a.c.scripts.publish(a.name),
-	}}
+	return wire.Write{
+		Name: a.name, Field: field, Lease: a.lease, Waiting: a.writer, Announced: announced, Publish: a.c.scripts.publish(a.name),
+	}.Call()
 }
 
-func (writers) release(s *scripts, name, field string) command {
-	return command{script: script.RwWriteRelease, keys: 2, args: s.publishing(name, []any{
-		name, keys.RWWriters(name), field, keys.RWChannel(name), keys.Prefix(name),
-	})}
+func (writers) release(s *scripts, name, field string) wire.Call {
+	return wire.WriteRelease(name, field, s.publisher(name))
 }
 
-func (writers) reenter(h *hold, count int32, lease time.Duration) command {
-	return mutexes{}.reenter(h, count, lease)
+func (writers) reenter(h *hold, count int32, lease time.Duration) wire.Call {
+	return wire.Reenter(h.name, h.field(), count, lease)
 }
 
-func (writers) class() carrier.Class                       { return carrier.Fields }
-func (writers) held(t *tables, name string, o owner) *hold { return t.sharedHold(name, o, writeKind) }
-func (writers) locks(i Info) bool                          { return i.Foreign || i.Writing }
+func (writers) class() carrier.Class { return carrier.Fields }
+func (writers) held(t *tables, name string, o owner.Owner) *hold {
+	return t.sharedHold(name, o, writeKind)
+}
+func (writers) locks(i Info) bool { return i.Foreign || i.Writing }
 
 // orphanOutlived: a reading of the same owner keeps the key, and the field would keep
 // all others out for as long. When nothing could be renewed, the others end too.
@@ -179,10 +181,7 @@ func (x rwAcquire) barred(*hold) error {
 
 // withdraw tells readers that a writer waits no more.
 func withdraw(c *Client, name, writer string) {
-	c.orphans.send(&orphan{
-		name: name, until: time.Now().Add(announcement(c.cfg)),
-		command: command{script: script.RwWithdraw, keys: 1, args: c.scripts.publishing(name, []any{keys.RWWriters(name), writer, keys.RWChannel(name)})},
-	})
+	c.orphans.Send(name, wire.Withdraw(name, writer, c.scripts.publisher(name)), time.Now().Add(announcement(c.cfg)))
 }
 
 // announcement is how long a writer that waits keeps readers out before it must

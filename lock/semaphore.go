@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -126,7 +127,7 @@ func tooMany(op, name string) error {
 // change carries out a request whose only argument, but for the channel, is n. A
 // client that closes refuses it, or not.
 func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
-	done, err := newRecorded(s.c, op, s.name, code, n, keys.SemaphoreChannel(s.name)).insist(ctx, refuse)
+	done, err := newRecorded(s.c, op, s.name, wire.Once{Script: code, Args: []any{n, keys.SemaphoreChannel(s.name)}}).insist(ctx, refuse)
 	if err == nil {
 		s.c.tables.freed(queueKey{s.name, permitsQueue})
 	}
@@ -225,24 +226,17 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 // is undone.
 func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free int64, err error) {
 	s.c.counts.tries.Add(1)
-	d := newRecorded(s.c, op, s.name, script.SemaphoreTake, wanted)
+	d := newRecorded(s.c, op, s.name, wire.Once{Script: script.SemaphoreTake, Args: []any{wanted}})
 	reply, err := d.carryOut(ctx, s.c.closing)
 	if err == nil {
-		if pair, ok := reply.([]any); ok && len(pair) == 2 {
-			var ok1, ok2 bool
-			taken, ok1 = pair[0].(int64)
-			free, ok2 = pair[1].(int64)
-			if ok1 && ok2 {
-				return taken, free, nil
-			}
+		var ok bool
+		if taken, free, ok = wire.ReadTaken(reply); ok {
+			return taken, free, nil
 		}
 		err = badReply(op, s.name, reply)
 	}
 	if !d.written.IsZero() {
-		s.c.orphans.send(&orphan{
-			name: s.name, until: d.until(),
-			command: command{script: script.SemaphoreUndo, keys: 2, args: s.c.scripts.publishing(s.name, []any{d.args[0], d.args[1], keys.SemaphoreChannel(s.name), ms(resultTTL)})},
-		})
+		s.c.orphans.Send(s.name, wire.SemaphoreUndo(s.name, d.once.Result, resultTTL, s.c.scripts.publisher(s.name)), d.until())
 	}
 	return 0, 0, err
 }
@@ -252,7 +246,7 @@ func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free in
 // apart. The answer may be out of date when it returns. ErrUnknown: Redis did
 // not answer. Redisson's availablePermits.
 func (s *Semaphore) Available(ctx context.Context) (int64, error) {
-	return s.c.readCount(ctx, "inspect", s.name)
+	return s.c.readCount(ctx, "inspect", s.name, s.name)
 }
 
 func checkPermits(name, what string, n, least int64) error {
@@ -260,4 +254,21 @@ func checkPermits(name, what string, n, least int64) error {
 		return fmt.Errorf("lock: %q: the number of %s is %d: it must be from %d to %d", name, what, n, least, maxPermits)
 	}
 	return nil
+}
+
+// readCount returns the value of the counter key, which belongs to name; 0 if there is none.
+func (c *Client) readCount(ctx context.Context, op, name, key string) (int64, error) {
+	reply, err := c.ask(ctx, op, name, wire.Count(key))
+	if err != nil || reply == nil {
+		return 0, err
+	}
+	text, ok := reply.([]byte)
+	if !ok {
+		return 0, badReply(op, key, reply)
+	}
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s of %q: it is no counter but %.50q: %s", ErrNotALock, op, key, text, otherName)
+	}
+	return n, nil
 }

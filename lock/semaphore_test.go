@@ -100,7 +100,7 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 	keys := fixture.Keys(t, s, "{"+name+"}:*")
 	require.Len(t, keys, 10)
 	for _, result := range keys {
-		require.Regexp(t, "^{"+name+"}:"+c.ID()+":[0-9]+$", result)
+		require.Regexp(t, "^{"+name+"}:"+c.ID()+":[0-9]+:wheellock_result$", result)
 		ttl := fixture.PTTL(t, s, result)
 		require.Positive(t, ttl)
 		require.LessOrEqual(t, ttl, int64(30_000))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -36,7 +37,7 @@ func (s *Semaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
 // -1 if it does not end by itself, see Expire. ErrUnknown: Redis did not
 // answer. Redisson's remainTimeToLive.
 func (s *Semaphore) TTL(ctx context.Context) (time.Duration, error) {
-	reply, err := s.c.read(ctx, "ttl", s.name, script.SemaphoreTTL)
+	reply, err := s.c.ask(ctx, "ttl", s.name, wire.SemaphoreTTL(s.name))
 	if err != nil {
 		return 0, err
 	}
@@ -46,7 +47,7 @@ func (s *Semaphore) TTL(ctx context.Context) (time.Duration, error) {
 	case left == -2:
 		return 0, nil
 	default:
-		return ttlOf(left), nil
+		return wire.TTL(left), nil
 	}
 }
 
@@ -73,21 +74,19 @@ func (p *PermitSemaphore) TTL(ctx context.Context) (time.Duration, error) {
 }
 
 // deleteWith is Delete with keys that belong to the semaphore.
-func (s *Semaphore) deleteWith(ctx context.Context, beside ...any) (bool, error) {
-	d := newRecorded(s.c, "delete", s.name, script.SemaphoreDelete, beside...)
-	d.keys += len(beside)
+func (s *Semaphore) deleteWith(ctx context.Context, beside ...string) (bool, error) {
+	d := newRecorded(s.c, "delete", s.name, wire.Once{Script: script.SemaphoreDelete, Keys: beside})
 	n, err := d.number(d.run(ctx, true))
 	return n == 1, err
 }
 
 // expireWith is Expire with keys that belong to the semaphore.
-func (s *Semaphore) expireWith(ctx context.Context, ttl time.Duration, beside ...any) (bool, error) {
+func (s *Semaphore) expireWith(ctx context.Context, ttl time.Duration, beside ...string) (bool, error) {
 	if ttl < time.Millisecond || ttl%time.Millisecond != 0 {
 		return false, errors.Join(s.c.checkName(s.name),
 			fmt.Errorf("lock: expire of %q: the time is %v: it must be whole milliseconds, at least 1 ms", s.name, ttl))
 	}
-	d := newRecorded(s.c, "expire", s.name, script.SemaphoreExpire, append(beside, ms(ttl))...)
-	d.keys += len(beside)
+	d := newRecorded(s.c, "expire", s.name, wire.Once{Script: script.SemaphoreExpire, Keys: beside, Args: []any{wire.Milliseconds(ttl)}})
 	n, err := d.number(d.run(ctx, true))
 	return n == 1, err
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // How many shards there are.
@@ -15,7 +18,7 @@ const (
 // sharedKey finds the holds of those kinds that are not exclusive.
 type sharedKey struct {
 	name  string
-	owner owner
+	owner owner.Owner
 	kind  kind
 }
 
@@ -26,16 +29,20 @@ type shard struct {
 	tables *tables
 	c      *Client // of the holds and waiters; the shard itself does not need it
 
-	mu      sync.Mutex            // guards what follows
-	closed  bool                  // Close began
-	idle    bool                  // and after that there was neither hold nor call
-	calls   int                   // acquisitions and unlocks that are under way
-	holds   holdTable             // the hold of each name, until its end is through
-	shared  map[sharedKey][]*hold // the holds of kinds of which a name may have many; nil while there was none
-	many    int                   // how many they are
-	heldFor float64               // in seconds: how long holds that are no more were held, less the time from tables.start at which those of now began
-	queues  queues                // of calls that take what they name
-	callers map[callerKey]callers // who waits as an owner that others may share; nil while there was none
+	mu        sync.Mutex            // guards what follows
+	closed    bool                  // Close began
+	idle      bool                  // and after that there was neither hold nor call
+	calls     int                   // acquisitions and unlocks that are under way
+	holds     holdTable             // the hold of each name, until its end is through
+	shared    map[sharedKey][]*hold // the holds of kinds of which a name may have many; nil while there was none
+	many      int                   // how many they are
+	heldFor   float64               // in seconds: how long holds that are no more were held, less the time from tables.start at which those of now began
+	queues    queues                // of calls that take what they name
+	watched   watched               // of them
+	doubts    doubts
+	strangers strangers
+	suspected waitqueue.Instant     // when a pause was made last for one of which nothing is known
+	callers   map[callerKey]callers // who waits as an owner that others may share; nil while there was none
 
 	_ [64]byte // the next one's mutex is in another cache line
 }
@@ -56,7 +63,7 @@ func (s *shard) heldForLocked() float64 {
 }
 
 // ownLocked returns the hold that an owner can re-enter, or nil.
-func (s *shard) ownLocked(name string, o owner) *hold {
+func (s *shard) ownLocked(name string, o owner.Owner) *hold {
 	if h := s.holds.get(name); h != nil && h.owner == o && !h.is(leaving|lost) {
 		return h
 	}
@@ -146,6 +153,7 @@ func (s *shard) close() []*hold {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.closeQueuesLocked()
+	s.disarmLocked()
 	s.idleLocked()
 	return s.appendAllLocked(nil)
 }

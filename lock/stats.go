@@ -92,7 +92,7 @@ func (c *Client) Stats() Stats {
 		Held: t.held, Waiting: int(c.fair.Load()) + t.waiting, HeldSeconds: t.heldFor, Renewal: c.dog.Stats(),
 		Calls: byKind[Outcome](c.counts.calls[:]), Lost: byKind[Reason](c.counts.lost[:]), Waited: c.counts.waited.Distribution(),
 		Released: c.counts.released.Load(), Tries: c.counts.tries.Load(),
-		Unanswered: c.scripts.unanswered.Load(), Unreleased: c.counts.unreleased.Load(),
+		Unanswered: c.sender.Unanswered(), Unreleased: c.counts.unreleased.Load(),
 	}
 	for _, s := range c.router.Servers() {
 		if ahead, within, ok := s.Clock(); ok {

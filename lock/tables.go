@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
@@ -15,13 +16,14 @@ import (
 // mutex of the whole client.
 type tables struct {
 	// immutable after New
-	seed   maphash.Seed
-	start  time.Time     // see now
-	run    waitqueue.Run // of hand-overs
-	pacing [queueKinds]waitqueue.Pacing
-	passOn func(*hold)   // gives back, in the background, what was handed to a waiter that has left; calls shard.end then
-	place  func(*hold)   // takes a new hold to the lane of its server; nil if keys do not move
-	idle   chan struct{} // closed when busy is 0
+	seed     maphash.Seed
+	start    time.Time     // see now
+	run      waitqueue.Run // of hand-overs
+	pacing   [queueKinds]waitqueue.Pacing
+	yielding waitqueue.Yielding // to strangers
+	passOn   func(*hold)        // gives back, in the background, what was handed to a waiter that has left; calls shard.end then
+	place    func(*hold)        // takes a new hold to the lane of its server; nil if keys do not move
+	idle     chan struct{}      // closed when busy is 0
 
 	// atomic
 	busy  atomic.Int32 // shards in which there were holds or calls ever since Close began; all of them before that
@@ -41,6 +43,7 @@ func (t *tables) init(c *Client, passOn func(*hold)) {
 		s := &t.shards[i]
 		s.tables, s.c, s.holds.seed = t, c, t.seed
 	}
+	t.yielding = yielding()
 	t.busy.Store(shards)
 	for k := range t.pacing {
 		t.pacing[k] = pacingOf(c.cfg, queueKind(k))
@@ -61,7 +64,7 @@ func (t *tables) lookup(name string) *hold {
 }
 
 // sharedHold returns the hold that an owner can re-enter, or nil.
-func (t *tables) sharedHold(name string, o owner, k kind) *hold {
+func (t *tables) sharedHold(name string, o owner.Owner, k kind) *hold {
 	s := t.shard(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,10 +136,15 @@ func (t *tables) adopt(h *hold, w *waiter) bool {
 		s.mu.Unlock()
 		return false
 	}
+	old := s.ownLiveLocked(h.name)
 	s.addLocked(h)
 	ended := s.tookLocked(h, w)
 	s.mu.Unlock()
 	t.endQueue(ended)
+	if old != nil && h.kind.exclusive() { // one of them is not in Redis any more
+		old.lease.Confirm()
+		h.lease.Confirm()
+	}
 	t.locate(h)
 	t.forgetLost(h)
 	return true
@@ -186,7 +194,8 @@ func (t *tables) leaving(h *hold) succession {
 // deliver makes next, which h was handed over as, the hold of its name and gives it to
 // w. If w has left, or Close has begun, which tells only those that it found among the
 // holds, next is passed on. A call of the same owner that re-enters it before that is
-// told all the same.
+// told all the same. h ended as it should, so the queue has had it in mind all the time,
+// and neither the queue nor w is another's.
 func (t *tables) deliver(h *hold, w *waiter, next *hold) {
 	s := h.shard
 	s.mu.Lock()

@@ -7,6 +7,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 // The scripts of a hold go out one after the other, each in its turn. A turn ends when
@@ -26,7 +28,7 @@ func (h *hold) enter(ctx context.Context) error {
 			return nil
 		}
 		h.pass()
-		if err := pause(ctx, nil, left); err != nil {
+		if err := wait.Pause(ctx, nil, left); err != nil {
 			return err
 		}
 	}
@@ -63,8 +65,8 @@ func (e *busyError) Error() string {
 func (e *busyError) Unwrap() error { return e.err }
 
 // send sends a script in the hold's turn.
-func (h *hold) send(ctx context.Context, cmd command) pipe.Answer {
-	a := h.shard.c.scripts.send(ctx, h.name, cmd, h.answeredLate)
+func (h *hold) send(ctx context.Context, call wire.Call) pipe.Answer {
+	a := h.shard.c.sender.Send(ctx, h.name, call, h.answeredLate)
 	h.noteOpen(a)
 	return a
 }

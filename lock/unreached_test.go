@@ -41,7 +41,7 @@ func TestALockThatFindsNoRedisIsToldOfInTheLog(t *testing.T) {
 	require.Contains(t, log.String(), s.Addr())
 
 	require.NoError(t, s.Restart(t.Context()))
-	require.NoError(t, c.Mutex(t.Name()).Do(t.Context(), func(context.Context) error { return nil }))
+	require.NoError(t, c.Mutex(t.Name()).Do(t.Context(), func(context.Context, *lock.Held) error { return nil }))
 	require.Contains(t, log.String(), "connected to Redis again")
 	require.Equal(t, 2, strings.Count(log.String(), " server="+s.Addr()), "a pool does not tell the address, a failed dial does:\n%s", log.String())
 	require.NoError(t, s.Kill())
@@ -74,8 +74,11 @@ func TestAMasterThatChangesIsToldOfInTheLog(t *testing.T) {
 	require.Contains(t, log.String(), `server="at third"`)
 	refuse.Store(false)
 	require.NoError(t, held.Unlock(t.Context()))
-	require.Equal(t, 1, strings.Count(log.String(), "connected to Redis again"), log.String())
-	require.Equal(t, 2, strings.Count(log.String(), `server="at third"`), "each line says where:\n%s", log.String())
+	// A dial that was under way may have connected before the one that was refused.
+	n := strings.Count(log.String(), "connected to Redis again")
+	require.Contains(t, []int{1, 2}, n, log.String())
+	require.Equal(t, n, strings.Count(log.String(), "no connection to Redis"), log.String())
+	require.Equal(t, 2*n, strings.Count(log.String(), `server="at third"`), "each line says where:\n%s", log.String())
 }
 
 // A Cluster of which no node answers has no server that could be named.

@@ -154,6 +154,48 @@ func TestARedLockIsToldAtItsDeadline(t *testing.T) {
 	})
 }
 
+// TestARedLockIsToldAtADeadlineThatALossMovedEarlier: of its three members one is cut off
+// with a short lease, and one that had a long lease is deleted.
+func TestARedLockIsToldAtADeadlineThatALossMovedEarlier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var members []*lock.Mutex
+		var servers []*redistest.Server
+		for _, lease := range []time.Duration{20 * time.Second, 30 * time.Second, 30 * time.Second} {
+			s := fixture.Virtual(t)
+			c, err := lock.New(s.Pool(0), lock.Config{Lease: lease})
+			require.NoError(t, err)
+			defer fixture.CloseNow(c)
+			servers, members = append(servers, s), append(members, c.Mutex("m"))
+		}
+		r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)
+		require.NoError(t, err)
+		held, err := r.Lock(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, 3, held.Members())
+		before := held.Deadline()
+		require.NoError(t, servers[0].Pause())
+		require.NoError(t, servers[1].Pause())
+		fixture.Do(t, servers[2], "DEL", "m")
+		for held.Members() == 3 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		end := held.Deadline()
+		require.True(t, end.Before(before.Add(-5*time.Second)))
+		require.True(t, held.Valid())
+		require.NoError(t, held.Err())
+		<-held.Done()
+		require.False(t, time.Now().Before(end), "not told early")
+		require.Less(t, time.Since(end), 2*time.Millisecond)
+		require.False(t, held.Valid())
+		var lost *lock.LostError
+		require.ErrorAs(t, held.Err(), &lost)
+		require.Equal(t, lock.TrustEnded, lost.Reason)
+		require.NoError(t, servers[0].Resume())
+		require.NoError(t, servers[1].Resume())
+		require.ErrorIs(t, held.Unlock(context.Background()), lock.ErrLost)
+	})
+}
+
 func TestASilentMemberDoesNotHoldUpEachAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, servers, done := virtualRedLock(t)

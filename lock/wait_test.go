@@ -405,11 +405,17 @@ func TestHandOffToLockForGetsThatLease(t *testing.T) {
 func TestTwoClientsShareALockFairly(t *testing.T) {
 	s := onRedis(t)
 	ctx := bounded.Context(t)
+	const all = 20_000
 	turns := [2]int{} // guarded by the lock
 	total, changes, last := 0, 0, -1
 	var wg sync.WaitGroup
-	for i := range turns {
-		c := fixture.ClientOf(t, s, lock.Config{})
+	var clients []*lock.Client
+	for range turns {
+		clients = append(clients, fixture.ClientOf(t, s, lock.Config{}))
+		held := fixture.Hold(t, clients[len(clients)-1].Mutex(t.Name()).Lock) // so that both are connected
+		require.NoError(t, held.Unlock(ctx))
+	}
+	for i, c := range clients {
 		for range 8 {
 			wg.Go(func() {
 				for {
@@ -418,7 +424,7 @@ func TestTwoClientsShareALockFairly(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					done := total == 2000
+					done := total == all
 					if !done {
 						total++
 						turns[i]++
@@ -439,7 +445,7 @@ func TestTwoClientsShareALockFairly(t *testing.T) {
 	}
 	bounded.Wait(t, &wg)
 	t.Logf("turns %v, %d changes between clients", turns, changes)
-	require.Greater(t, min(turns[0], turns[1]), 2000/8, "neither client starves")
+	require.Greater(t, min(turns[0], turns[1]), all/8, "neither client starves")
 }
 
 func TestAFloodOfMessagesIsNoFloodOfTries(t *testing.T) {

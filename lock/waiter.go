@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
@@ -28,13 +29,15 @@ type waiter struct {
 	// guarded by shard.mu
 	wake chan struct{} // of capacity 1: look again; nil until it sleeps for the first time
 
-	mark     waitqueue.Mark // of its last try
-	more     int64          // at that, how many hand-overs might follow inside the client
-	again    time.Duration  // and in how long it tries again, because no message reaches it; 0: one may
-	spread   float64        // from 0 to 1: how much sooner it tries again than MaxPoll
-	last     error          // what the last try that was answered, or failed, said
-	waited   bool           // it had to wait
-	unknowns int            // unknown outcomes in a row, but for those that the queue's Probe counts
+	mark     waitqueue.Mark    // of its last try
+	asked    waitqueue.Instant // when that began
+	stranger bool              // at that, a stranger held the object
+	more     int64             // at that, how many hand-overs might follow inside the client
+	again    time.Duration     // and in how long it tries again, because no message reaches it; 0: one may
+	spread   float64           // from 0 to 1: how much sooner it tries again than MaxPoll
+	last     error             // what the last try that was answered, or failed, said
+	waited   bool              // it had to wait
+	unknowns int               // unknown outcomes in a row, but for those that the queue's Probe counts
 	warned   bool
 	outlived bool // its queue ended when it left
 }
@@ -94,7 +97,7 @@ type turn struct {
 	waitqueue.Instruction[*hold]
 	line   bool          // it is the first in line, and asks Redis: of DoProbe
 	first  bool          // it is, and asks Redis next: of DoWait
-	in     time.Duration // so soon
+	in     time.Duration // so soon; or a call that does not wait, beside the line
 	listen bool          // and it listens until then
 }
 
@@ -102,7 +105,7 @@ type turn struct {
 func (w *waiter) run(ctx context.Context) error {
 	defer w.leave()
 	for ctx.Err() == nil {
-		t := w.look()
+		t := w.look(ctx)
 		var left int64
 		var err error
 		switch t.Do {
@@ -113,6 +116,7 @@ func (w *waiter) run(ctx context.Context) error {
 			return nil
 		case waitqueue.DoGiveUp:
 			if t.Hold != nil {
+				w.c.tables.doubt(t.Hold)
 				return w.wants.barred(t.Hold)
 			}
 			return closedError(w.key.name)
@@ -143,8 +147,12 @@ func (w *waiter) run(ctx context.Context) error {
 
 // look reads w's instruction, and begins what it says. At the first time w joins its
 // queue.
-func (w *waiter) look() turn {
+func (w *waiter) look(ctx context.Context) turn {
 	c, s := w.c, w.shard
+	var ended *queue
+	defer func() { c.tables.endQueue(ended) }()
+	sounding := w.waited && w.key.kind == mutexQueue && c.sounding(w.key.name)
+	end, limited := ctx.Deadline()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.q == nil {
@@ -156,18 +164,31 @@ func (w *waiter) look() turn {
 	case waitqueue.DoTake:
 		w.q = nil
 		s.stepLocked(q.line.Take(&w.caller))
+		ended = s.dropLocked(q)
+		w.outlived = ended != nil
 	case waitqueue.DoWait:
 		w.sleepsLocked()
+		s.watchQueueLocked(q)
 	case waitqueue.DoProbe:
 		now := c.tables.now()
-		if q.line.First() == &w.caller {
-			heard := c.tables.heard(&q.listener)
+		first := q.line.First() == &w.caller
+		heard := waitqueue.Heard{}
+		if first {
+			heard = c.tables.heard(&q.listener)
 			q.probe.Hear(now, heard)
-			if due := q.probe.Due(w.needs); due > now {
-				w.sleepsLocked()
-				t.Do, t.first, t.in, t.listen = waitqueue.DoWait, true, time.Duration(due-now), q.refused
-				break
-			}
+		}
+		due := w.yieldLocked(end, limited, now, sounding)
+		if first && due > 0 {
+			due = q.probe.DueAt(due, w.needs)
+		} else if first {
+			due = q.probe.Due(w.needs)
+		}
+		if due > now {
+			w.sleepsLocked()
+			t.Do, t.first, t.in, t.listen = waitqueue.DoWait, first, time.Duration(due-now), q.refused
+			break
+		}
+		if w.asked, w.stranger = now, false; first {
 			w.mark, t.line = q.probe.Began(now), true
 			w.forecastLocked(heard.Confirmed == 0)
 		} else {
@@ -223,6 +244,10 @@ func (w *waiter) wait(ctx context.Context, t turn) {
 	var heard <-chan struct{}
 	var due <-chan time.Time
 	switch {
+	case !t.first && t.in > 0: // a call that does not wait leaves a release to strangers
+		timer := time.NewTimer(t.in)
+		defer timer.Stop()
+		due = timer.C
 	case t.first:
 		if t.listen && w.q.listener.Listen(w.c.router.Server(w.key.name).Subscriber(), w.wants.channel()) {
 			return // what was heard before is news
@@ -240,7 +265,7 @@ func (w *waiter) wait(ctx context.Context, t turn) {
 	case <-w.wake:
 	case <-heard:
 	case <-due:
-		if !t.first {
+		if !t.first && t.in == 0 {
 			w.warn()
 		}
 	case <-ctx.Done():
@@ -309,6 +334,9 @@ func (w *waiter) failed(ctx context.Context, t turn, left int64, err error) erro
 	w.last = err
 	refused, unknown := errors.Is(err, ErrNotAcquired), errors.Is(err, ErrUnknown)
 	w.answered(left, err)
+	if refused && w.key.kind == mutexQueue {
+		w.c.tables.doubtName(w.key.name)
+	}
 	switch {
 	case refused, unknown && !w.c.cfg.FailFast && !w.final, w.caller.Try:
 		w.waited = true
@@ -331,6 +359,7 @@ func (w *waiter) answered(left int64, err error) {
 	switch {
 	case errors.Is(err, ErrNotAcquired):
 		q.refused = true
+		s.refusedLocked(w, now)
 		if w.again == 0 { // else it has said when it tries again
 			w.spread = rand.Float64()
 		}
@@ -376,7 +405,7 @@ func (w *waiter) notReentered(ctx context.Context, err error) error {
 
 // backOff waits after an unknown outcome of which the queue's Probe knows nothing.
 func (w *waiter) backOff(ctx context.Context) {
-	_ = pause(ctx, w.c.closing, backoff(w.unknowns))
+	_ = wait.Pause(ctx, w.c.closing, wait.Backoff(w.unknowns))
 	w.unknowns++
 }
 

@@ -117,6 +117,9 @@ func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
 	if len(res.Violations) > 0 {
 		res.Kept, err = s.keep(res)
 	}
+	if err == nil && len(res.Violations) > 0 && row.Load.Counts > 0 && res.LongestWait > countsLast {
+		err = fmt.Errorf("faults: %s: %w: a wait took %v (%v)", row.Name, ErrAway, res.LongestWait, res.Violations)
+	}
 	return res, err
 }
 
@@ -210,6 +213,14 @@ func eventually(ctx context.Context, within time.Duration, ok func() bool) bool 
 
 // patience is for what comes in a fraction of a second on an idle machine.
 const patience = 2 * time.Minute
+
+// ErrAway says that something went wrong in a run in which somebody waited for so long that a
+// semaphore, whose permits have no leases, may have lost some: Redis must be back within 20 s.
+// No fault takes that long. A machine that stands still does, and then the run says nothing.
+var ErrAway = errors.New("the machine stood still for too long for a semaphore")
+
+// countsLast is how long the server may be away: 20 s, but for what a request takes.
+const countsLast = 15 * time.Second
 
 // restEach is how many leases a long run goes on between two quiet points.
 const restEach = 3

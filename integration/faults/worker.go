@@ -144,8 +144,13 @@ func (w *worker) work() error {
 	}
 	crowd.end()
 	w.held.Wait()
-	if s, ok := w.locker.numbers(); ok {
-		r.Held, r.Waiting = s.Held, s.Waiting
+	// What a caller was given that had left, its client releases when that has returned.
+	for range 200 {
+		s, ok := w.locker.numbers()
+		if r.Held, r.Waiting = s.Held, s.Waiting; !ok || r.Held == 0 && r.Waiting == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	w.locker.close()
 	w.register.close()

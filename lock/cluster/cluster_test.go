@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,14 +103,15 @@ func subscribed(t *testing.T, s *redistest.Server, name string, sharded bool) bo
 	return n > 0
 }
 
-// TestTheTokenCounterOfASlotIsTheSameForAll clients, whatever their prefix.
+// TestTheTokenCounterOfASlotIsTheSameForAll clients of a prefix. Another prefix has
+// another one.
 func TestTheTokenCounterOfASlotIsTheSameForAll(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
 	last := int64(0)
 	for i, c := range []*lock.Client{
 		newClient(t, rc, cluster.Options{}, lock.Config{}),
-		newClient(t, rc, cluster.Options{}, lock.Config{KeyPrefix: "{token}:"}),
+		newClient(t, rc, cluster.Options{}, lock.Config{}),
 	} {
 		held := fixture.Hold(t, c.Mutex("{token}"+strconv.Itoa(i)).Lock)
 		require.Greater(t, held.Token(), last)
@@ -132,6 +134,11 @@ func TestTheTokenCounterOfASlotIsTheSameForAll(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, counters)
+	for prefix, counter := range map[string]string{"{token}:": "{token}:wheellock_token", "app:": "app:wheellock_token:{"} {
+		_ = fixture.Hold(t, newClient(t, rc, cluster.Options{}, lock.Config{KeyPrefix: prefix}).Mutex("{token}x").Lock)
+		keys := fixture.Strings(t, s, "CLUSTER", "GETKEYSINSLOT", slot, 10)
+		require.True(t, slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, counter) }), keys)
+	}
 }
 
 func TestNamesWhoseChannelWouldHaveAnotherSlotAreRefused(t *testing.T) {

@@ -44,16 +44,20 @@
 // The hash tag of a name, {tag}, decides its slot; names with the same tag
 // share a slot. A name with only one of the two braces, or with the empty tag
 // {}, is refused, because Redisson's derived names, the channel among them,
-// would be in another slot. The token counter of a slot is wheellock_token:{n},
-// where n is the smallest number whose decimal text is in that slot.
+// would be in another slot. The token counter of a slot is wheellock_token:{n}
+// behind lock.Config.KeyPrefix, where n is the smallest number whose decimal
+// text is in that slot. A prefix with a hash tag puts all its locks into one
+// slot, and their counter is the prefix and wheellock_token.
 //
 // # What a failover does to locks
 //
 // Redis replicates asynchronously: the replica that becomes the master may not
 // have the latest changes. So after a failover another client can be given a
 // lock that is still held; the old holder is told. With
-// min-replicas-to-write 1 a master without replicas refuses new locks. Fencing
-// tokens (Held.Token) still rise after a failover and protect the resource.
+// min-replicas-to-write 1 a master without replicas refuses new locks, and
+// renewals too; scripts of Redis 5 ignore that setting, so use
+// lock.Config.Replicas there. Fencing tokens (Held.Token) still rise after a
+// failover and protect the resource.
 //
 // # Goroutines and locks
 //

@@ -28,7 +28,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	defer client.Close(ctx)
-	_ = client.Mutex("order:42").Do(ctx, func(context.Context) error { return nil })
+	_ = client.Mutex("order:42").Do(ctx, func(context.Context, *lock.Held) error { return nil })
 }
 
 // miniredis tells of itself as of a Cluster of one node, which is enough to see

@@ -138,7 +138,7 @@ func TestNobodyNoticesThatSlotsMove(t *testing.T) {
 			for i := w; ctx.Err() == nil; i++ {
 				n := i % locks
 				g := &state[n]
-				held, err := clients[w%2].Mutex(fmt.Sprintf("{roaming %d}", n)).Lock(ctx)
+				held, err := clients[w%2].Mutex(fmt.Sprintf("{roaming %d}:m", n)).Lock(ctx)
 				if ctx.Err() != nil {
 					return
 				}
@@ -163,7 +163,7 @@ func TestNobodyNoticesThatSlotsMove(t *testing.T) {
 	for round := range 6 {
 		var slots []int
 		for n := range locks {
-			slots = append(slots, redisc.Slot(fmt.Sprintf("{roaming %d}", n)))
+			slots = append(slots, redisc.Slot(fmt.Sprintf("{roaming %d}:m", n)))
 		}
 		for name := range held {
 			if len(slots) == 12 {
@@ -212,7 +212,7 @@ func TestAWaiterIsWokenThoughTheSlotMoved(t *testing.T) {
 			to := (from + 2) % 3
 			held := fixture.Hold(t, a.Mutex(name).Lock)
 			got := make(chan error, 1)
-			go func() { got <- b.Mutex(name).Do(ctx, func(context.Context) error { return nil }) }()
+			go func() { got <- b.Mutex(name).Do(ctx, func(context.Context, *lock.Held) error { return nil }) }()
 			require.Eventually(t, func() bool { return subscribed(t, rc.Servers[from], name, sharded) }, time.Minute, time.Millisecond)
 			require.NoError(t, rc.BeginMove(slot, from, to))
 			require.NoError(t, rc.MoveKeys(slot, from, to))

@@ -29,7 +29,7 @@ func TestAPoolToAServerInClusterModeIsToldWhatItNeeds(t *testing.T) {
 	_, err = c.Mutex("job").Lock(ctx)
 	require.ErrorContains(t, err, "CROSSSLOT")
 	require.ErrorContains(t, err, "lock/cluster")
-	require.ErrorContains(t, err, `KeyPrefix "{wheellock_token}:"`)
+	require.ErrorContains(t, err, `such as "{app}:"`)
 	require.NotErrorIs(t, err, lock.ErrUnknown)
 
 	var elsewhere string
@@ -46,11 +46,11 @@ func TestAPoolToAServerInClusterModeIsToldWhatItNeeds(t *testing.T) {
 }
 
 // The README says so of one server that has all slots.
-func TestThePrefixOfTheTokenCountersSlotServesAPoolToAWholeCluster(t *testing.T) {
+func TestAPrefixWithAHashTagServesAPoolToAWholeCluster(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
-	const prefix = "{wheellock_token}:"
+	const prefix = "{app}:"
 	require.True(t, strings.Contains(string(text), "`KeyPrefix: \""+prefix+"\"`"), "README.md names the prefix")
 	rc := fixture.Cluster(t, redistest.ClusterOptions{Masters: 1})
 	pool := rc.Servers[0].Pool(0)
@@ -89,5 +89,5 @@ func TestThePrefixOfTheTokenCountersSlotServesAPoolToAWholeCluster(t *testing.T)
 	require.NoError(t, latch.CountDown(ctx))
 	require.NoError(t, latch.Wait(ctx))
 	keys := fixture.Keys(t, rc.Servers[0], "*")
-	require.Contains(t, keys, "wheellock_token")
+	require.Contains(t, keys, prefix+"wheellock_token")
 }

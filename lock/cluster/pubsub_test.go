@@ -114,7 +114,7 @@ func sleeper(t *testing.T, rc *redistest.Cluster, a, b *lock.Client, name string
 	held = fixture.Hold(t, a.Mutex(name).Lock)
 	got = make(chan error, 1)
 	ctx := bounded.Context(t)
-	go func() { got <- b.Mutex(name).Do(ctx, func(context.Context) error { return nil }) }()
+	go func() { got <- b.Mutex(name).Do(ctx, func(context.Context, *lock.Held) error { return nil }) }()
 	s := rc.Servers[owner(t, rc, name)]
 	require.Eventually(t, func() bool { return subscribed(t, s, name, sharded) }, time.Minute, time.Millisecond)
 	return held, got
@@ -147,7 +147,7 @@ func TestABusyServerIsNotDialledAgainAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {
-			assert.NoError(t, a.Mutex(fmt.Sprintf("{busy}%d", i)).Do(ctx, func(context.Context) error { return nil }))
+			assert.NoError(t, a.Mutex(fmt.Sprintf("{busy}%d", i)).Do(ctx, func(context.Context, *lock.Held) error { return nil }))
 		})
 	}
 	require.Eventually(t, func() bool { return v.asked.Load() >= 6 }, time.Minute, time.Millisecond)

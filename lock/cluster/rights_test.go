@@ -36,7 +36,7 @@ func TestTheRightsThatTheREADMEGivesAreEnough(t *testing.T) {
 	}
 	more := regexp.MustCompile(`(?s)in a Cluster (.*?)\n\n`).FindSubmatch(text)
 	require.NotNil(t, more)
-	for _, word := range regexp.MustCompile("`([+~][^`]*)`").FindAllSubmatch(more[1], -1) {
+	for _, word := range regexp.MustCompile("`([+~&][^`]*)`").FindAllSubmatch(more[1], -1) {
 		if strings.HasPrefix(string(word[1]), "+s") && !fixture.Can(t, redistest.ShardedPubSub) {
 			continue // a right to a command that it has not
 		}
@@ -66,7 +66,9 @@ func TestTheRightsThatTheREADMEGivesAreEnough(t *testing.T) {
 		require.NoError(t, inner.Unlock(ctx))
 		require.NoError(t, held.Extend(ctx, 2*time.Minute))
 		done := make(chan error, 1)
-		go func() { done <- clients[1].Mutex("rights").Do(ctx, func(context.Context) error { return nil }) }()
+		go func() {
+			done <- clients[1].Mutex("rights").Do(ctx, func(context.Context, *lock.Held) error { return nil })
+		}()
 		server := rc.Servers[owner(t, rc, "app:rights")]
 		require.Eventually(t, func() bool { return subscribed(t, server, "app:rights", sharded) }, time.Minute, time.Millisecond)
 		require.NoError(t, held.Unlock(ctx))

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -56,8 +56,8 @@ func New(c *redisc.Cluster, o Options) (*Topology, error) {
 		errs = append(errs, errors.New("cluster: the redisc.Cluster has no StartupNodes: list the addresses of some nodes"))
 	}
 	for _, addr := range c.StartupNodes {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			errs = append(errs, fmt.Errorf("cluster: StartupNodes has %q: it must be host:port: %w", addr, err))
+		if err := dialing.CheckAddr(addr); err != nil {
+			errs = append(errs, fmt.Errorf("cluster: StartupNodes: %w", err))
 		}
 	}
 	if o.PubSub > topology.PubSubSharded {
@@ -78,7 +78,7 @@ func (s *Topology) GetContext(ctx context.Context) (redis.Conn, error) {
 	}
 	conn := s.cluster.Get()
 	if err := conn.Err(); err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
+		return nil, fmt.Errorf("cluster: %w", dialing.Public(err))
 	}
 	retry, err := redisc.RetryConn(conn, retries, retryPause)
 	if err != nil {
@@ -97,14 +97,14 @@ func (s *Topology) Traits() topology.Traits {
 func (s *Topology) Dial(ctx context.Context, server string) (redis.Conn, error) {
 	conn, err := s.dial(ctx, server)
 	if err != nil {
-		return nil, fmt.Errorf("cluster: %s: %w", server, err)
+		return nil, fmt.Errorf("cluster: %s: %w", server, dialing.Public(err))
 	}
 	return conn, nil
 }
 
 func (s *Topology) dial(ctx context.Context, server string) (redis.Conn, error) {
 	if s.cluster.CreatePool == nil {
-		return redis.DialContext(ctx, "tcp", server, s.cluster.DialOptions...)
+		return resp.DialContext(ctx, "tcp", server, s.cluster.DialOptions...)
 	}
 	// Its pools would lend us a connection; what is wanted is how they dial.
 	pool, err := s.cluster.CreatePool(server, s.cluster.DialOptions...)

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -47,12 +48,12 @@ func (s *Topology) ask(ctx context.Context, addr string) (table, error) {
 	if err := conn.Flush(); err != nil {
 		return table{}, err
 	}
-	entries, err := redis.Values(redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond)))
+	entries, err := redis.Values(resp.Receive(conn, max(time.Until(deadline), time.Millisecond)))
 	if err != nil {
 		return table{}, fmt.Errorf("cluster: %s: CLUSTER SLOTS: %w", addr, err)
 	}
 	// It is only asked for the epochs, so it may be refused.
-	nodes, _ := redis.String(redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond)))
+	nodes, _ := redis.String(resp.Receive(conn, max(time.Until(deadline), time.Millisecond)))
 	t, err := parse(entries, epochs(nodes), addr)
 	if err != nil {
 		return table{}, fmt.Errorf("cluster: %s: %w", addr, err)

@@ -50,7 +50,7 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 		for range 2 {
 			wg.Go(func() {
 				for range 5 {
-					if err := m.Do(ctx, func(context.Context) error {
+					if err := m.Do(ctx, func(context.Context, *lock.MultiHeld) error {
 						inside++
 						require.Equal(t, 1, inside)
 						inside--
@@ -90,55 +90,11 @@ func TestAMultiLockOfAllNodes(t *testing.T) {
 	}
 }
 
-// TestARedLockOfAClusterAndServers: one member is a lock of a Cluster, the others
-// are on servers of their own.
-func TestARedLockOfAClusterAndServers(t *testing.T) {
-	t.Parallel()
-	rc := onCluster(t)
-	ctx := bounded.Context(t)
-	name := "red"
-	slot, from := redisc.Slot(name), owner(t, rc, name)
-	to := (from + 1) % 3
-	servers := []*redistest.Server{fixture.Server(t), fixture.Server(t)}
-	const lease = 2 * time.Second
-	fixture.AwaitVotes(t, lease, append(servers, rc.Servers...)...)
-	fleet := func() (*lock.RedLock, []*lock.Client) {
-		cfg := lock.Config{Lease: lease}
-		clients := []*lock.Client{newClient(t, rc, cluster.Options{}, cfg)}
-		for _, s := range servers {
-			clients = append(clients, fixture.ClientOf(t, s, cfg))
-		}
-		r, err := lock.NewRedLock(lock.RedLockConfig{}, clients[0].Mutex(name), clients[1].Mutex(name), clients[2].Mutex(name))
-		require.NoError(t, err)
-		return r, clients
-	}
-	a, clients := fleet()
-	b, _ := fleet()
-	var held *lock.MultiHeld
-	for held == nil || held.Members() < 3 { // on a busy machine one may be late
-		if held != nil {
-			require.NoError(t, held.Unlock(ctx))
-		}
-		var err error
-		held, err = a.Lock(ctx)
-		require.NoError(t, err)
-	}
-	require.NoError(t, rc.BeginMove(slot, from, to))
-	require.NoError(t, rc.MoveKeys(slot, from, to))
-	fixture.AwaitRenewed(t, clients[0], 4)
-	require.NoError(t, rc.EndMove(slot, from, to))
-	require.NoError(t, servers[1].Kill())
-	for _, c := range clients[:2] {
-		fixture.AwaitRenewed(t, c, 4)
-	}
-	require.True(t, held.Valid(), "one of three may be gone, and a slot move")
-	_, err := b.TryLock(ctx)
-	require.Error(t, err)
-	got := make(chan error, 1)
-	go func() { got <- b.Do(ctx, func(context.Context) error { return nil }) }()
-	require.NoError(t, held.Unlock(ctx))
-	require.NoError(t, bounded.Receive(t, got))
-	require.EqualValues(t, -2, fixture.PTTL(t, rc.Servers[to], name, "ASKING"))
+// TestARedLockOfAClusterIsRefused, because a node of it may fail over.
+func TestARedLockOfAClusterIsRefused(t *testing.T) {
+	c := newClient(t, onCluster(t), cluster.Options{}, lock.Config{})
+	_, err := lock.NewRedLock(lock.RedLockConfig{}, c.Mutex("red"))
+	require.ErrorContains(t, err, "member 0 of the RedLock has the client of a Topology (Sentinel, Cluster)")
 }
 
 // replicasAreWaitedFor at the node that has the key.

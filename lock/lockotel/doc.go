@@ -22,7 +22,7 @@
 // its error is recorded. A re-entry is no span, because it is the same hold. The members of
 // a MultiLock or RedLock each have a span of their own.
 //
-//	wheellock.lock.name    the lock's key
+//	wheellock.lock.name    the lock's key; what is not UTF-8 in it is replaced by U+FFFD
 //	wheellock.lock.token   the fencing token, if there is one
 //	wheellock.client.id    lock.Client.ID, with which the hash fields in Redis begin
 //	wheellock.outcome      how the call ended: the text of a lock.Outcome

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,7 +66,7 @@ type held struct {
 // begin makes the span of a call that ends now.
 func (w *watcher) begin(e lock.Event, now time.Time) trace.Span {
 	attributes := []attribute.KeyValue{
-		nameKey.String(e.Name), clientKey.String(e.Client), outcomeKey.String(e.Outcome.String()), waitKey.Float64(e.Waited.Seconds()),
+		nameKey.String(valid(e.Name)), clientKey.String(e.Client), outcomeKey.String(e.Outcome.String()), waitKey.Float64(e.Waited.Seconds()),
 	}
 	if e.Token != 0 {
 		attributes = append(attributes, tokenKey.Int64(e.Token))
@@ -107,7 +108,7 @@ func (w *watcher) lost(e lock.Event) {
 		if errors.As(e.Err, &cause) {
 			span.AddEvent("lost", trace.WithTimestamp(now), trace.WithAttributes(reasonKey.String(reasons[cause.Reason])))
 		}
-		span.SetStatus(codes.Error, e.Err.Error())
+		span.SetStatus(codes.Error, valid(e.Err.Error()))
 	})
 }
 
@@ -131,6 +132,14 @@ func (w *watcher) renewed(r renewal.BatchReport) {
 }
 
 func fail(span trace.Span, err error, now time.Time) {
+	text := valid(err.Error())
+	if text != err.Error() {
+		err = errors.New(text)
+	}
 	span.RecordError(err, trace.WithTimestamp(now))
-	span.SetStatus(codes.Error, err.Error())
+	span.SetStatus(codes.Error, text)
 }
+
+// valid makes a text UTF-8, as the names of locks and the words of Redis need not be. OTLP
+// drops the batch of a span that has another text.
+func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }

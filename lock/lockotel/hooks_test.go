@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -287,4 +288,39 @@ func TestErrorsOfTheMeterAreReturned(t *testing.T) {
 	require.ErrorIs(t, err, errBroken)
 	_, err = lockotel.Count(locktest.NewServer(t).Client(lock.Config{}), cfg)
 	require.ErrorIs(t, err, errBroken)
+}
+
+// TestTextThatIsNotUTF8IsMadeSo: OTLP drops the whole batch for one such text, and with it
+// the service's own spans.
+func TestTextThatIsNotUTF8IsMadeSo(t *testing.T) {
+	o := newTelemetry()
+	h, ctx := o.hooks(t), context.Background()
+	const name, want = "order:\xff:7", "order:\ufffd:7"
+	bad := errors.New("ERR no such key: " + name)
+	h.Failed(lock.Event{Context: ctx, Name: name, Outcome: lock.OutcomeUnknown, Err: bad})
+	for hold, end := range []func(lock.Event){
+		h.Lost,
+		h.Released,
+		func(e lock.Event) { e.Err = nil; h.Released(e) },
+	} {
+		e := lock.Event{Context: ctx, Name: name, Hold: uint64(hold), Err: bad}
+		h.Acquired(e)
+		end(e)
+	}
+	spans := o.spans.Ended()
+	require.Len(t, spans, 4)
+	for _, s := range spans {
+		require.Equal(t, want, valueOf(t, s, "wheellock.lock.name").AsString())
+		texts := []string{s.Name(), s.Status().Description}
+		for _, e := range s.Events() {
+			texts = append(texts, e.Name)
+			for _, a := range e.Attributes {
+				texts = append(texts, a.Value.String())
+			}
+		}
+		for _, text := range texts {
+			require.True(t, utf8.ValidString(text), "%q", text)
+		}
+	}
+	require.Contains(t, spans[0].Status().Description, want)
 }

@@ -182,7 +182,7 @@ func TestAServiceMayMakeItsOwnClient(t *testing.T) {
 		_, err = conn.Do("PING")
 		require.NoError(t, err)
 		require.NoError(t, conn.Close())
-		require.NoError(t, client.Mutex("job").Do(t.Context(), func(context.Context) error { return nil }))
+		require.NoError(t, client.Mutex("job").Do(t.Context(), func(context.Context, *lock.Held) error { return nil }))
 		require.NoError(t, client.Close(t.Context()))
 	})
 }

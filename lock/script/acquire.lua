@@ -12,7 +12,8 @@
 --
 -- Answers {1, token} acquired (token 0: none was minted), {1, token, more} with so many more
 -- tokens behind it, {0, pttl} held by another (pttl in ms, -1: none), {0, pttl, 1} held by
--- another library.
+-- another library, {0, pttl, 2} held by a stranger: by Redisson, whose only field is
+-- <id>:<thread>.
 local lease = tonumber(ARGV[2])
 local floor = tonumber(ARGV[3])
 if not lease or lease < 1 or not floor then
@@ -47,6 +48,11 @@ if others > 0 and not mine then
       if type(left) == 'number' and (left < 0 or left > again) then
         redis.pcall('set', KEYS[3], '1', 'px', again) -- without it the client is no worse off than before
       end
+    end
+    -- Only of a single field: others may have put any number there.
+    local only = others == 1 and redis.pcall('hgetall', KEYS[1])
+    if only and only[1] and string.find(only[1], '^[^:]+:%d+$') then
+      return {0, redis.call('pttl', KEYS[1]), 2}
     end
     return {0, redis.call('pttl', KEYS[1])}
   end

@@ -2,5 +2,6 @@
 --
 -- KEYS[1] the counter
 --
--- Answers its text, nil if there is none.
-return redis.call('get', KEYS[1])
+-- Answers its text, at most 64 bytes of it; nil if there is none.
+local text = redis.call('get', KEYS[1])
+return text and string.sub(text, 1, 64)

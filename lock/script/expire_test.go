@@ -24,14 +24,17 @@ redis.replicate_commands = function()
   effects = not asked
   return effects
 end
+local random = {time = true, pttl = true, hrandfield = true, hscan = true, hgetall = true}
 redis.pcall = function(command, ...)
-  asked = asked or command == 'time'
+  asked = asked or random[command]
   return real.pcall(command, ...)
 end
+local reads = {exists = true, get = true, hget = true, hexists = true, hlen = true}
 redis.call = function(command, ...)
-  if asked and not effects then
+  if asked and not effects and not reads[command] and not random[command] then
     error('Write commands not allowed after non deterministic commands')
   end
+  asked = asked or random[command]
   return real.call(command, ...)
 end
 `

@@ -1,4 +1,4 @@
 package script
 
 // ExpireText stands before the scripts that expire.
-var ExpireText = expireText
+var ExpireText = source("expire")

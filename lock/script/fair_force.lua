@@ -11,9 +11,19 @@
 -- -2 all that was there is others'.
 -- If the message was refused, the answer is {that number, the error}.
 -- A copy that is late finds nothing: a client of this package uses no field again.
-local counts = redis.call('hgetall', KEYS[1])
-if #counts == 0 then
+-- Of a lock with more than 32 fields it looks at those that it deletes alone.
+local fields = redis.call('hlen', KEYS[1])
+if fields == 0 then
   return 0
+end
+local counts = {}
+if fields <= 32 then
+  counts = redis.call('hgetall', KEYS[1])
+else
+  for i = 3, #ARGV do
+    counts[#counts + 1] = ARGV[i]
+    counts[#counts + 1] = redis.call('hget', KEYS[1], ARGV[i]) or '1'
+  end
 end
 for i = 1, #counts, 2 do
   -- A lock's hash maps owners, which end in a number, to counts.
@@ -29,7 +39,7 @@ end
 if gone == 0 then
   return -2
 end
-if gone == #counts / 2 then
+if gone == fields then
   local first = redis.call('lindex', KEYS[2], 0)
   if first then
     local told = redis.pcall(ARGV[2], ARGV[1] .. ':' .. first, '0')

@@ -75,15 +75,17 @@ else -- each lrem walks along the queue: many would hold up everybody
 end
 local told, refused = 0, nil
 if redis.call('exists', lock) == 0 then
-  local first = redis.call('lindex', queue, 0)
-  while first and (tonumber(redis.call('zscore', scores, first) or '') or 0) <= now
+  -- What it does here is bounded: what is left the next call does.
+  local first, swept = redis.call('lindex', queue, 0), 0
+  while first and swept < 200 and (tonumber(redis.call('zscore', scores, first) or '') or 0) <= now
     and redis.call('hexists', signs, first) == 0 do
     redis.call('lpop', queue)
     redis.call('zrem', scores, first)
+    swept = swept + 1
     first = redis.call('lindex', queue, 0)
   end
   local i = 0
-  while first do
+  while first and i < 16 do
     local heard = redis.pcall(ARGV[5], ARGV[2] .. ':' .. first, '0')
     if type(heard) == 'table' then
       refused = heard.err

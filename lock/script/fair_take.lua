@@ -34,7 +34,7 @@
 --
 -- Answers {1, token} acquired; {0, pttl, first, sign, foreign} not: pttl in ms of
 -- who holds it (-1: none, -2: nobody), the first in the queue and its sign of life
--- ("" if there is none), 1 if another library holds it.
+-- ("" if there is none), each at most 1,024 bytes of it, 1 if another library holds it.
 local lock, queue, scores, signs = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local me, lease, floor, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), clock or tonumber(ARGV[4])
 local patience, grace = tonumber(ARGV[5]), tonumber(ARGV[12])
@@ -101,8 +101,9 @@ for i = 14, #ARGV do
   leave(old)
 end
 mine = foreign == 0 and redis.call('hexists', lock, me) == 1
-local first, woken = redis.call('lindex', queue, 0), false
-while first do
+-- What it does here is bounded: what is left the next call does.
+local first, woken, swept = redis.call('lindex', queue, 0), false, 0
+while first and swept < 200 do
   local score = tonumber(redis.call('zscore', scores, first) or '')
   if not score or score <= now and redis.call('hexists', signs, first) == 0 then
     redis.call('lpop', queue)
@@ -113,7 +114,7 @@ while first do
   else
     break
   end
-  woken = true
+  woken, swept = true, swept + 1
   first = redis.call('lindex', queue, 0)
 end
 local pttl = redis.call('pttl', lock)
@@ -205,7 +206,7 @@ if ARGV[6] ~= '' then
 end
 if woken and pttl == -2 then
   local i, told = 0, first
-  while told do
+  while told and i < 16 do
     if told ~= me then
       redis.pcall(ARGV[11], ARGV[10] .. ':' .. told, '0')
     end
@@ -215,4 +216,5 @@ if woken and pttl == -2 then
       and redis.call('lindex', queue, i)
   end
 end
-return {0, pttl, first or '', first and redis.call('hget', signs, first) or '', foreign}
+local sign = first and redis.call('hget', signs, first) or ''
+return {0, pttl, string.sub(first or '', 1, 1024), string.sub(sign, 1, 1024), foreign}

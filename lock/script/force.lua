@@ -9,9 +9,19 @@
 -- -2 all that was there is others'.
 -- If the message was refused, the answer is {that number, the error}.
 -- A copy that is late finds nothing: a client of this package uses no field again.
-local counts = redis.call('hgetall', KEYS[1])
-if #counts == 0 then
+-- Of a lock with more than 32 fields it looks at those that it deletes alone.
+local fields = redis.call('hlen', KEYS[1])
+if fields == 0 then
   return 0
+end
+local counts = {}
+if fields <= 32 then
+  counts = redis.call('hgetall', KEYS[1])
+else
+  for i = 3, #ARGV do
+    counts[#counts + 1] = ARGV[i]
+    counts[#counts + 1] = redis.call('hget', KEYS[1], ARGV[i]) or '1'
+  end
 end
 for i = 1, #counts, 2 do
   -- A lock's hash maps owners, which end in a number, to counts; a read-write
@@ -25,7 +35,7 @@ local gone = 0
 for i = 3, #ARGV do
   gone = gone + redis.call('hdel', KEYS[1], ARGV[i])
 end
-if gone == 0 and not (#counts == 2 and counts[1] == 'mode') then
+if gone == 0 and not (fields == 1 and counts[1] == 'mode') then
   return -2
 end
 if redis.call('hlen', KEYS[1]) == redis.call('hexists', KEYS[1], 'mode') then

@@ -3,17 +3,35 @@
 -- KEYS[1] the lock's hash
 --
 -- Answers {pttl, field, count, field, count, ...}; pttl is -2 if there is no
--- lock and -1 if it has no TTL. {pttl, 1} is the lock of another library.
+-- lock and -1 if it has no TTL. {pttl, 1} is the lock of another library. Of more than
+-- 1,024 fields it answers so many, drawn at random, and the mode of a read-write lock. Of a
+-- longer field it answers 8,192 bytes, of a longer count 1,024.
 local answer = {redis.call('pttl', KEYS[1])}
-local fields = redis.pcall('hgetall', KEYS[1])
-if fields.err then
+local fields, n = redis.pcall('hlen', KEYS[1]), 1024
+if type(fields) == 'table' then
   -- A string with a TTL is the lock of another library, as SET NX PX makes it.
   if answer[1] >= 0 and type(redis.pcall('get', KEYS[1])) == 'string' then
     return {answer[1], 1}
   end
   return fields
 end
-for _, v in ipairs(fields) do
-  answer[#answer + 1] = v
+local some
+if fields <= n then
+  some = redis.call('hgetall', KEYS[1])
+else
+  some = redis.pcall('hrandfield', KEYS[1], n, 'withvalues')
+  if some.err then -- before Redis 6.2
+    some = redis.call('hscan', KEYS[1], '0', 'count', n)[2]
+  end
+  local mode = redis.call('hget', KEYS[1], 'mode')
+  if mode then
+    answer[2], answer[3] = 'mode', string.sub(mode, 1, 1024)
+  end
+end
+for i = 1, math.min(#some, 2 * n), 2 do
+  if some[i] ~= 'mode' or fields <= n then
+    answer[#answer + 1] = string.sub(some[i], 1, 8192)
+    answer[#answer + 1] = string.sub(some[i + 1], 1, 1024)
+  end
 end
 return answer

@@ -13,7 +13,7 @@
 local function exhausted(counter)
   local last = tonumber(redis.call('get', counter) or '')
   if last and not (last < 9007199254740990) then
-    return redis.error_reply('ERR wheellock: the token counter ' .. counter .. ' is past 2^53; delete it')
+    return redis.error_reply('ERR wheellock: the token counter ' .. counter .. ' is past 2^53; set it to the seconds of TIME x 2^20, do not delete it')
   end
 end
 -- mint returns the next token, and how many of so many more are reserved behind it: all or

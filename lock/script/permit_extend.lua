@@ -7,26 +7,21 @@
 -- ARGV[3] the client's clock in epoch ms. The server's stands in its place where it is known
 --
 -- Answers 1 done, 0 a permit is gone.
-local bytes, n = string.sub(ARGV[1], 1, 12), tonumber(string.sub(ARGV[1], 13))
-local ids, scores = {}, {}
+local members = numbered(ARGV[1])
 local deadline = ARGV[2] + (clock and clock - ARGV[3] or 0)
-for i = 1, n do
-  ids[i] = bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
-  local score = redis.pcall('zscore', KEYS[1], ids[i])
-  if type(score) == 'table' and score.err then
-    if string.find(score.err, 'WRONGTYPE', 1, true) then
-      return 0 -- a key of another type has no permits any more
-    end
-    return score
+local all, refused = deadlines(KEYS[1], members)
+if refused then
+  if string.find(refused.err, 'WRONGTYPE', 1, true) then
+    return 0 -- a key of another type has no permits any more
   end
-  scores[i] = tonumber(score or '')
-  if not scores[i] then
+  return refused
+end
+local late = {}
+for i = 1, #members do
+  if not all[i] then
     return 0
+  elseif tonumber(all[i]) < deadline then
+    late[#late + 1] = members[i]
   end
 end
-for i = 1, n do
-  if scores[i] < deadline then
-    redis.call('zadd', KEYS[1], 'xx', string.format('%.0f', deadline), ids[i])
-  end
-end
-return 1
+return put(KEYS[1], string.format('%.0f', deadline), late, 'xx') or 1

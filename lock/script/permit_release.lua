@@ -14,27 +14,22 @@ local free = string.match(value, '^%-?%d+$') and tonumber(value)
 if not free or string.format('%.0f', free + 0) ~= value then -- INCRBY comes after the first change
   return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
 end
-local bytes, n = string.sub(ARGV[1], 1, 12), tonumber(string.sub(ARGV[1], 13))
-local back = 0
-for i = 1, n do
-  local id = bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
-  local gone = redis.pcall('zrem', KEYS[2], id)
-  if type(gone) == 'table' then
-    if string.find(gone.err, 'WRONGTYPE', 1, true) then
-      return -1 -- a key of another type has no permits any more
-    end
-    return gone
+local members = numbered(ARGV[1])
+local back, refused = remove(KEYS[2], members)
+if refused then
+  if string.find(refused.err, 'WRONGTYPE', 1, true) then
+    return -1 -- a key of another type has no permits any more
   end
-  back = back + gone
+  return refused
 end
 if back > 0 then
   free = redis.call('incrby', KEYS[1], string.format('%.0f', back))
   local told = redis.pcall(ARGV[3] or 'publish', ARGV[2], string.format('%.0f', free))
   if type(told) == 'table' then
-    return {back == n and 1 or -1, told.err}
+    return {back == #members and 1 or -1, told.err}
   end
 end
-if back == n then
+if back == #members then
   return 1
 end
 return -1

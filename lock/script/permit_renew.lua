@@ -20,37 +20,29 @@ end
 local text = string.format('%.0f', deadline)
 local gone = {}
 for k = 1, #KEYS do
-  local key, bytes, n = KEYS[k], string.sub(ARGV[k + 2], 1, 12), tonumber(string.sub(ARGV[k + 2], 13))
-  local ids, there, refusal = {}, true, nil
-  for i = 1, n do
-    ids[i] = bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
-    local score = redis.pcall('zscore', key, ids[i])
-    if type(score) ~= 'string' then
+  local key, members = KEYS[k], numbered(ARGV[k + 2])
+  local all, refusal = deadlines(key, members)
+  local there, late = all ~= nil, {}
+  for i = 1, all and #members or 0 do
+    if not all[i] then
       there = false
-      if type(score) == 'table' and score.err and not string.find(score.err, 'WRONGTYPE', 1, true) then
-        refusal = score.err
-      end
       break
-    end
-    if tonumber(score) >= deadline then
-      ids[i] = false
+    elseif tonumber(all[i]) < deadline then
+      late[#late + 1] = members[i]
     end
   end
   if there then
     -- Memory that is out refuses ZADD, but only as a script's first write.
     redis.pcall('zrem', key, '')
-    for i = 1, n do
-      local set = ids[i] and redis.pcall('zadd', key, 'xx', text, ids[i])
-      if type(set) == 'table' then
-        if string.find(set.err, 'READONLY', 1, true) then
-          return set
-        end
-        gone[#gone + 1] = {k, set.err}
-        break
+    local set = put(key, text, late, 'xx')
+    if set then
+      if string.find(set.err, 'READONLY', 1, true) then
+        return set
       end
+      gone[#gone + 1] = {k, set.err}
     end
-  elseif refusal then
-    gone[#gone + 1] = {k, refusal}
+  elseif refusal and not string.find(refusal.err, 'WRONGTYPE', 1, true) then
+    gone[#gone + 1] = {k, refusal.err}
   else
     -- A replica says READONLY to this: it may not have got the permits yet.
     local nothing = redis.pcall('zrem', key, '')

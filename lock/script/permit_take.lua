@@ -16,9 +16,6 @@
 -- Answers {taken, free, ms}: taken is 0 if there were too few; free is what is
 -- left; ms until the next permit expires, -1 if none does. A counter that does
 -- not exist has no permits.
-local function id(bytes, i)
-  return bytes .. string.char(math.floor(i / 16777216) % 256, math.floor(i / 65536) % 256, math.floor(i / 256) % 256, i % 256)
-end
 local value = redis.call('get', KEYS[1]) or '0'
 local free = string.match(value, '^%-?%d+$') and tonumber(value)
 local most = tonumber(ARGV[2])
@@ -30,20 +27,24 @@ if not free or string.format('%.0f', free + 0) ~= value or not most then -- INCR
   return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
 end
 local back = 0
-for k = 8, #ARGV do
-  for i = 1, tonumber(string.sub(ARGV[k], 13)) do
-    back = back + redis.call('zrem', KEYS[2], id(string.sub(ARGV[k], 1, 12), i))
+for k = 8, #ARGV + 1 do
+  local gone = ARGV[k] and numbered(ARGV[k]) or redis.call('zrangebyscore', KEYS[2], '-inf', now, 'limit', 0, 1000)
+  local n, refused = remove(KEYS[2], gone)
+  if refused then
+    return refused
   end
-end
-for _, expired in ipairs(redis.call('zrangebyscore', KEYS[2], '-inf', now, 'limit', 0, 1000)) do
-  back = back + redis.call('zrem', KEYS[2], expired)
+  back = back + n
 end
 if back > 0 then
   free = redis.call('incrby', KEYS[1], back)
 end
-local taken = 0
+local members, taken = numbered(ARGV[1] .. ARGV[2]), 0
+local there, refused = deadlines(KEYS[2], members)
+if refused then
+  return refused
+end
 for i = 1, most do
-  if redis.call('zscore', KEYS[2], id(ARGV[1], i)) then
+  if there[i] then
     taken = taken + 1
   end
 end
@@ -53,20 +54,18 @@ if taken == 0 then
   end
   if most > 0 and free >= most then
     taken = most
-    free = redis.call('decrby', KEYS[1], string.format('%.0f', taken))
-    for i = 1, taken do
-      redis.call('zadd', KEYS[2], deadline, id(ARGV[1], i))
+    for i = taken + 1, #members do
+      members[i] = nil
     end
-    local ttl = redis.call('pttl', KEYS[1])
-    if ttl > 0 then
-      local set = redis.pcall('pexpire', KEYS[2], ttl) -- a semaphore that ends takes its permits along
-      if type(set) == 'table' then
-        for i = 1, taken do
-          redis.call('zrem', KEYS[2], id(ARGV[1], i))
-        end
-        redis.call('incrby', KEYS[1], string.format('%.0f', taken))
-        return set
-      end
+    free = redis.call('decrby', KEYS[1], string.format('%.0f', taken))
+    local set, ttl = put(KEYS[2], deadline, members), redis.call('pttl', KEYS[1])
+    if not set and ttl > 0 then
+      set = redis.pcall('pexpire', KEYS[2], ttl) -- a semaphore that ends takes its permits along
+    end
+    if type(set) == 'table' then
+      remove(KEYS[2], members)
+      redis.call('incrby', KEYS[1], string.format('%.0f', taken))
+      return set
     end
   end
 end

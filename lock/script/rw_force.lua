@@ -13,35 +13,42 @@
 -- nothing by themselves, expire.
 -- If the message was refused, the answer is {that number, the error}.
 -- A copy that is late finds nothing: a client of this package uses no field again.
-local fields = redis.call('hgetall', KEYS[1])
-if #fields == 0 then
+local fields = redis.call('hlen', KEYS[1])
+if fields == 0 then
   return 0
 end
 local mode = redis.call('hget', KEYS[1], 'mode')
 if mode ~= 'read' and mode ~= 'write' then
   return -1
 end
-for i = 1, #fields, 2 do
-  -- Owners end in a number, writers in a word.
-  if fields[i] ~= 'mode'
-    and not (string.match(fields[i], ':%w+$') and string.match(fields[i + 1], '^%d+$')) then
-    return -1
+writers, channel, publish, prefix, word = KEYS[2], ARGV[1], ARGV[2], ARGV[3], '1'
+local go, gone = going(4), 0
+local known = {}
+if not crowded({}) then
+  known = redis.call('hgetall', KEYS[1])
+else -- of many those that go are looked at
+  for _, field in ipairs(go) do
+    known[#known + 1] = field
+    known[#known + 1] = redis.call('hget', KEYS[1], field) or '1'
   end
 end
-writers, channel, publish, prefix, word = KEYS[2], ARGV[1], ARGV[2], ARGV[3], '1'
-local go, gone = {}, 0
-for i = 4, #ARGV do
-  go[ARGV[i]] = true
+for i = 1, #known, 2 do
+  -- Owners end in a number, writers in a word.
+  if known[i] ~= 'mode' and not owners(known[i], known[i + 1]) then
+    return -1
+  end
 end
 local was, writing, longest = rest(go)
 for i = 4, #ARGV do
   gone = gone + redis.call('hdel', KEYS[1], ARGV[i])
 end
-if gone == 0 and #fields > 2 then
+local others = gone == 0 and fields > 1
+if others and not buried then
   return -2
 end
 if longest == 0 and not writing then
   redis.call('del', writers)
 end
 local _, refusal = settle(was, writing, longest)
-return refusal and {1, refusal} or 1
+local answer = others and -2 or 1
+return refusal and {answer, refusal} or answer

@@ -31,12 +31,8 @@ if type(found) == 'table' then
   return found
 end
 writers, channel, publish, prefix = KEYS[3], ARGV[6], ARGV[7], ARGV[5]
-local go, owed = {}, false
-for i = 8, #ARGV do
-  go[ARGV[i]], owed = true, true
-end
-local mode = redis.call('hget', KEYS[1], 'mode')
-if owed or mode == 'write' then
+local go, mode = going(8), redis.call('hget', KEYS[1], 'mode')
+if #go > 0 or mode == 'write' then
   local was, writing, longest = rest(go)
   local gone = 0
   for i = 8, #ARGV do
@@ -44,7 +40,7 @@ if owed or mode == 'write' then
     redis.call('del', prefix .. ':' .. ARGV[i] .. ':rwlock_timeout:1')
   end
   -- A writer's mode without a writer is what an earlier version has left.
-  if gone > 0 or was == 'write' and not writing then
+  if gone > 0 or buried or was == 'write' and not writing then
     settle(was, writing, longest)
   end
   mode = redis.call('hget', KEYS[1], 'mode')
@@ -54,7 +50,8 @@ if (mode == 'read' or mode == 'write') and redis.call('hlen', KEYS[1]) == 1 then
   mode = false
 end
 local mine = redis.call('hexists', KEYS[1], ARGV[1]) == 1
-if not mine then
+-- refusal returns for how long others keep the lock, if they do.
+local function refusal()
   if mode == 'write' then
     if ARGV[3] == '' or redis.call('hexists', KEYS[1], ARGV[3]) == 0 then
       return {0, redis.call('pttl', KEYS[1])}
@@ -64,6 +61,14 @@ if not mine then
   elseif ARGV[4] == '1' and redis.call('exists', KEYS[3]) == 1 then
     return {0, redis.call('pttl', KEYS[3])}
   end
+end
+local refused = not mine and refusal()
+if refused and thinned() then
+  mode = redis.call('hget', KEYS[1], 'mode')
+  refused = refusal()
+end
+if refused then
+  return refused
 end
 if not mode then
   redis.call('hset', KEYS[1], 'mode', 'read')

@@ -12,7 +12,7 @@
 -- If the message was refused, the answer is {that number, the error}.
 -- The lock stays for as long as the longest of the holds that remain: those of
 -- readers as their timeouts say, Redisson's among them, that of a writer, whose
--- reader this was, unchanged.
+-- reader this was, unchanged. While many read it stays as it is, see rw_fields.
 -- It uses only commands that are not refused when memory is out.
 local there = redis.pcall('hexists', KEYS[1], ARGV[1])
 if there ~= 1 then
@@ -28,7 +28,7 @@ if there ~= 1 then
   return -1
 end
 writers, channel, publish, prefix = KEYS[3], ARGV[2], ARGV[4] or 'publish', ARGV[3]
-local mode, writing, longest = rest({[ARGV[1]] = true})
+local mode, writing, longest = rest({ARGV[1], [ARGV[1]] = true})
 redis.call('hdel', KEYS[1], ARGV[1]) -- a write, so that memory that is out does not refuse what follows
 redis.call('del', KEYS[2])
 local told, refusal = settle(mode, writing, longest)

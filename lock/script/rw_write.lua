@@ -30,12 +30,8 @@ if type(found) == 'table' then
 end
 redis.call('hlen', KEYS[2]) -- fails, before anything is changed, at a key of another type
 writers, channel, publish, prefix = KEYS[2], ARGV[6], ARGV[7], ARGV[5]
-local go, owed = {}, false
-for i = 8, #ARGV do
-  go[ARGV[i]], owed = true, true
-end
-local mode = redis.call('hget', KEYS[1], 'mode')
-if owed or mode == 'write' then
+local go, mode = going(8), redis.call('hget', KEYS[1], 'mode')
+if #go > 0 or mode == 'write' then
   local was, writing, longest = rest(go)
   local gone = 0
   for i = 8, #ARGV do
@@ -43,7 +39,7 @@ if owed or mode == 'write' then
     redis.call('del', prefix .. ':' .. ARGV[i] .. ':rwlock_timeout:1')
   end
   -- A writer's mode without a writer is what an earlier version has left.
-  if gone > 0 or was == 'write' and not writing then
+  if gone > 0 or buried or was == 'write' and not writing then
     settle(was, writing, longest)
   end
   mode = redis.call('hget', KEYS[1], 'mode')
@@ -52,7 +48,7 @@ if (mode == 'read' or mode == 'write') and redis.call('hlen', KEYS[1]) == 1 then
   redis.call('del', KEYS[1])
 end
 local mine = redis.call('hexists', KEYS[1], ARGV[1]) == 1
-if not mine and redis.call('exists', KEYS[1]) == 1 then
+if not mine and redis.call('exists', KEYS[1]) == 1 and not (thinned() and redis.call('exists', KEYS[1]) == 0) then
   if ARGV[4] ~= '0' and redis.call('hget', KEYS[1], 'mode') == 'read' then
     redis.call('hset', KEYS[2], ARGV[3], '1')
     local set = redis.pcall('pttl', KEYS[2])

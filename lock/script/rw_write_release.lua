@@ -24,7 +24,7 @@ if there ~= 1 then
   return -1
 end
 writers, channel, publish, prefix = KEYS[2], ARGV[2], ARGV[4] or 'publish', ARGV[3]
-local mode, writing, longest = rest({[ARGV[1]] = true})
+local mode, writing, longest = rest({ARGV[1], [ARGV[1]] = true})
 redis.call('hdel', KEYS[1], ARGV[1]) -- a write, so that memory that is out does not refuse what follows
 local told, refusal = settle(mode, writing, longest)
 if refusal then

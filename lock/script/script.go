@@ -14,32 +14,61 @@
 // the scripts work without it.
 package script
 
-import _ "embed"
+import "slices"
 
 // Script is one Lua script. Scripts are immutable.
 type Script struct {
-	name string
-	text string
-	sha  any // a string, boxed once
-
-	expires bool
+	name  string
+	text  string
+	sha   any // a string, boxed once
+	trait trait
 }
 
-//go:embed expire.lua
-var expireText string
+// trait is what a client has to know of a script in order to send it.
+type trait uint8
 
-// expiring returns a script that is not carried out after a time that the call names.
-func expiring(name, text, sha string) *Script { return &Script{name, expireText + text, sha, true} }
+const (
+	expires   trait = 1 << iota // expire.lua precedes it
+	mints                       // mint.lua does
+	fields                      // rw_fields.lua does
+	permits                     // permits.lua does
+	acquires                    // see Acquires
+	concludes                   // see Concludes
+	publishes                   // see Publishes
+	large                       // see Large
+)
 
-//go:embed mint.lua
-var mintText string
+// define adds a script to the table. sha is a constant, because a FIPS process cannot
+// compute SHA-1.
+func define(name, sha string, t trait) *Script {
+	s := &Script{name: name, sha: sha, trait: t}
+	if t&expires != 0 {
+		s.text += source("expire")
+	}
+	if t&mints != 0 {
+		s.text += source("mint")
+	}
+	if t&fields != 0 {
+		s.text += source("rw_fields")
+	}
+	if t&permits != 0 {
+		s.text += source("permits")
+	}
+	s.text += source(name)
+	all = append(all, s)
+	return s
+}
 
-// minting returns an expiring script that mints fencing tokens.
-func minting(name, text, sha string) *Script { return expiring(name, mintText+text, sha) }
+func source(name string) string {
+	text, err := files.ReadFile(name + ".lua")
+	if err != nil {
+		panic("script: bug: " + err.Error())
+	}
+	return string(text)
+}
 
-// Expires reports whether the last argument is the time of the server, in ms since 1970,
-// after which the script is not carried out; 0 is no limit.
-func (s *Script) Expires() bool { return s.expires }
+// All returns every script of the package.
+func All() []*Script { return slices.Clone(all) }
 
 // Name is the file's name without ".lua".
 func (s *Script) Name() string { return s.name }
@@ -47,63 +76,31 @@ func (s *Script) Name() string { return s.name }
 // Text is the source of the script as it is sent.
 func (s *Script) Text() string { return s.text }
 
-// SHA is the lower-case hexadecimal SHA-1 of Text, as EVALSHA needs it. It is a
-// constant, because a FIPS process cannot compute SHA-1. A test compares it with
-// the text.
+// SHA is the lower-case hexadecimal SHA-1 of Text, as EVALSHA needs it. A test compares it
+// with the text.
 func (s *Script) SHA() string { return s.sha.(string) }
 
 // SHAArg is SHA as an argument of a command, without an allocation.
 func (s *Script) SHAArg() any { return s.sha }
 
-//go:embed acquire.lua
-var acquireText string
+// Expires reports whether the last argument is the time of the server, in ms since 1970,
+// after which the script is not carried out; 0 is no limit.
+func (s *Script) Expires() bool { return s.trait&expires != 0 }
 
-//go:embed reenter.lua
-var reenterText string
+// Acquires reports whether the script takes something for a hold. The first number of its
+// answer is above 0 if it did.
+func (s *Script) Acquires() bool { return s.trait&acquires != 0 }
 
-//go:embed release.lua
-var releaseText string
+// Concludes reports whether the script deletes a lock because keys are not there, beside
+// those that its call names. While their slot moves to another server of a Cluster, they may
+// not have arrived yet. So the script may not be sent to that server before the slot has
+// moved.
+func (s *Script) Concludes() bool { return s.trait&concludes != 0 }
 
-//go:embed handoff.lua
-var handoffText string
+// Publishes reports whether the script answers {a number, the error} in the place of the
+// number when Redis refuses its message.
+func (s *Script) Publishes() bool { return s.trait&publishes != 0 }
 
-//go:embed force.lua
-var forceText string
-
-//go:embed guard.lua
-var guardText string
-
-//go:embed inspect.lua
-var inspectText string
-
-//go:embed renew.lua
-var renewText string
-
-//go:embed uptime.lua
-var uptimeText string
-
-//go:embed token.lua
-var tokenText string
-
-//go:embed check.lua
-var checkText string
-
-// The scripts. Each file's header names KEYS, ARGV and every answer.
-var (
-	Acquire = minting("acquire", acquireText, "0153ea200fb1c58952098dc6a3913f3c19e90956")
-	Reenter = expiring("reenter", reenterText, "698bee1d6be06712098d45015a2b71249b1a41f6")
-	Release = &Script{"release", releaseText, "4e95e5f00349e31928aebab762328be9a8022974", false}
-	Handoff = minting("handoff", handoffText, "75388af7a6cbd07b469ec3933d541a93e8b339da")
-	Force   = &Script{"force", forceText, "4e04ca02d3725b60c35841c9e7b93041344663ba", false}
-	Guard   = expiring("guard", guardText, "e9ed204bbcfe44bc266eb4dafcc733ba68bd2100")
-	Inspect = &Script{"inspect", inspectText, "2886b82180fba8066dab35a8bcc021aa28560d52", false}
-	Renew   = expiring("renew", renewText, "daf37aa8273f52a3fda7015072a71ee04ce42ebe")
-	Uptime  = &Script{"uptime", uptimeText, "51dc2e2569e43961e5fe97b745e2a2dc6ce5569e", false}
-	Token   = minting("token", tokenText, "656844cd996de8dc247db314cdd269842d264cd7")
-	Check   = &Script{"check", checkText, "bd0e22dc9f05b0e9d51b3dbdcb336af59a7d1c09", false}
-)
-
-// All returns every script of the package.
-func All() []*Script {
-	return append([]*Script{Acquire, Reenter, Release, Handoff, Force, Guard, Inspect, Renew, Uptime, Token, Check}, family()...)
-}
+// Large reports whether the answer may be large: all holders of a lock, or what a command
+// of the caller's answers. Others answer a few numbers, and some for each key.
+func (s *Script) Large() bool { return s.trait&large != 0 }

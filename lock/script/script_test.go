@@ -18,6 +18,18 @@ func TestSHAIsThatOfTheText(t *testing.T) {
 	}
 }
 
+// TestScriptsThatAnswerARefusedMessageSaySo in their headers.
+func TestScriptsThatAnswerARefusedMessageSaySo(t *testing.T) {
+	known := 0
+	for _, s := range script.All() {
+		require.Equal(t, strings.Contains(s.Text(), "If the message was refused"), s.Publishes(), s.Name())
+		if s.Publishes() {
+			known++
+		}
+	}
+	require.NotZero(t, known)
+}
+
 func TestScriptsUseNoCommandWithClientTime(t *testing.T) {
 	for _, s := range script.All() {
 		text := strings.ToLower(s.Text())

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/resp"
 )
 
 // master is what a sentinel says of the master.
@@ -102,7 +104,7 @@ func (s *Topology) askOne(ctx context.Context, addr string) (master, error) {
 // dialSentinel dials until ctx ends, whatever the options make of it.
 func (s *Topology) dialSentinel(ctx context.Context, addr string) (redis.Conn, error) {
 	return s.dials.Dial(ctx, addr, func(ctx context.Context) (redis.Conn, error) {
-		return redis.DialContext(ctx, "tcp", addr, s.cfg.SentinelOptions...)
+		return resp.DialContext(ctx, "tcp", addr, s.cfg.SentinelOptions...)
 	})
 }
 

@@ -36,8 +36,9 @@
 // heard) and a round trip.
 //
 // With min-replicas-to-write 1 and min-replicas-max-lag, a master that was cut
-// off refuses new locks. Fencing tokens (Held.Token) go on rising over a
-// failover and protect the resource that the lock guards.
+// off refuses new locks, and renewals too. Scripts of Redis 5 ignore these
+// settings, so use lock.Config.Replicas there. Fencing tokens (Held.Token) go
+// on rising over a failover and protect the resource that the lock guards.
 //
 // # Goroutines and locks
 //

@@ -25,5 +25,5 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer client.Close(ctx)
-	_ = client.Mutex("order:42").Do(ctx, func(context.Context) error { return nil })
+	_ = client.Mutex("order:42").Do(ctx, func(context.Context, *lock.Held) error { return nil })
 }

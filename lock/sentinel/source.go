@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -75,8 +75,8 @@ func New(cfg Config) (*Topology, error) {
 		errs = append(errs, errors.New("sentinel: Config.Sentinels is empty: list the addresses of all sentinels"))
 	}
 	for _, addr := range cfg.Sentinels {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			errs = append(errs, fmt.Errorf("sentinel: Config.Sentinels has %q: it must be host:port: %w", addr, err))
+		if err := dialing.CheckAddr(addr); err != nil {
+			errs = append(errs, fmt.Errorf("sentinel: Config.Sentinels: %w", err))
 		}
 	}
 	if cfg.Timeout == 0 {
@@ -115,9 +115,9 @@ func (s *Topology) Dial(ctx context.Context, _ string) (redis.Conn, error) {
 		}
 		// The sentinels are gone, the master need not be.
 	}
-	conn, err := redis.DialContext(ctx, "tcp", m.addr, s.cfg.DialOptions...)
+	conn, err := resp.DialContext(ctx, "tcp", m.addr, s.cfg.DialOptions...)
 	if err != nil {
-		return nil, fmt.Errorf("sentinel: the master %q at %s: %w", s.cfg.Master, m.addr, err)
+		return nil, fmt.Errorf("sentinel: the master %q at %s: %w", s.cfg.Master, m.addr, dialing.Public(err))
 	}
 	if err := checkRole(ctx, conn); err != nil {
 		conn.Close()

@@ -2,9 +2,10 @@
 // process of its own against the same server; it prints a line of JSON for each run and then the
 // tables, with the median of the runs.
 //
-//	go run ./lockbench [-rows pairs,onekey,processes,held] [-impls wheellock,redsync] [-duration 2s] [-runs 5] [-redis ADDR]
+//	go run ./lockbench [-rows pairs,onekey,processes,beside,held] [-impls wheellock,redsync] [-duration 2s] [-runs 5] [-redis ADDR]
 //
-// Without -redis it starts a redis-server of its own. Critical sections are empty. How each rival is set
+// Without -redis it starts a redis-server of its own. Critical sections are empty, but
+// for those of the row beside. How each rival is set
 // up stands in impls.go.
 package main
 
@@ -35,7 +36,10 @@ type result struct {
 	Overlaps  int     `json:"overlaps"` // acquisitions while another held
 	Bytes     float64 `json:"bytes_per_lock,omitempty"`
 	Gos       float64 `json:"goroutines_per_lock"`
-	Errors    int     `json:"errors"` // calls that failed for another reason than the end of the run
+	Share     float64 `json:"strangers_share,omitempty"`   // of the acquisitions, in percent
+	Refused   float64 `json:"strangers_refused,omitempty"` // of its tries of 5 s, in percent
+	Won       float64 `json:"strangers_won,omitempty"`     // of the releases at which it waited, in percent
+	Errors    int     `json:"errors"`                      // calls that failed for another reason than the end of the run
 }
 
 type column = rows.Column[result]
@@ -54,6 +58,9 @@ var (
 	overlaps  = column{Name: "overlaps", Of: func(r result) float64 { return float64(r.Overlaps) }, Form: "%.0f"}
 	perLock   = column{Name: "B/lock", Of: func(r result) float64 { return r.Bytes }, Form: "%.0f"}
 	gos       = column{Name: "goroutines/lock", Of: func(r result) float64 { return r.Gos }, Form: "%.2f"}
+	share     = column{Name: "stranger's turns %", Of: func(r result) float64 { return r.Share }, Form: "%.1f"}
+	refused   = column{Name: "its refusals %", Of: func(r result) float64 { return r.Refused }, Form: "%.1f"}
+	won       = column{Name: "of releases it waited at, won %", Of: func(r result) float64 { return r.Won }, Form: "%.1f"}
 	failed    = column{Name: "errors", Of: func(r result) float64 { return float64(r.Errors) }, Form: "%.0f"}
 )
 
@@ -86,6 +93,13 @@ var tables = []rows.Table[result]{
 		Columns: []column{taken, changes, waitP99, waitMax, least, most, overlaps, failed},
 	},
 	{
+		Name: "beside", Title: "%d processes of 64 goroutines together, and a client like Redisson of 16 threads, on one key",
+		Counts:  []int{8, 1},
+		Impls:   []string{"beside", "alone", "stranger-alone"},
+		Measure: measureBeside,
+		Columns: []column{taken, share, refused, won, waitP99, waitMax, overlaps, failed},
+	},
+	{
 		Name: "held", Title: "%d held locks with names of 12 bytes; redsync and redislock do not renew theirs",
 		Counts:  []int{100_000},
 		Impls:   libraries,
@@ -98,6 +112,8 @@ var (
 	addr  = flag.String("redis", "", "address of the server to use; by default one of its own")
 	pause = flag.Duration("pause", 5*time.Millisecond, "what redsync and redislock wait between two tries, at random up to twice that; "+
 		"of 1 to 100 ms, 5 ms is the best compromise between throughput and waiting on two cores")
+	again = flag.Duration("again", 300*time.Microsecond, "what a thread of the row beside takes from its unlock to its next tryLock")
+	hold  = flag.Duration("hold", 5*time.Millisecond, "for how long the lock is held in the row beside")
 )
 
 func main() {
@@ -105,8 +121,14 @@ func main() {
 		work(os.Args[2:])
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == "worker-beside" {
+		workBeside(os.Args[2:])
+		return
+	}
 	rows.Main(tables, 2*time.Second, 5, func() ([]string, func(), error) {
-		args := func(addr string) []string { return []string{"-redis", addr, "-pause", pause.String()} }
+		args := func(addr string) []string {
+			return []string{"-redis", addr, "-pause", pause.String(), "-hold", hold.String(), "-again", again.String()}
+		}
 		if *addr != "" {
 			return args(*addr), func() {}, nil
 		}

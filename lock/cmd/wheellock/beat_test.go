@@ -16,10 +16,17 @@ import (
 )
 
 // beat writes the time to a file, again and again, until it is ended: a command that
-// works. With a second argument it does not mind SIGTERM. It ends by itself after
-// longer than any test waits, so that one that fails leaves nothing behind.
+// works. With "ignore" it does not mind SIGTERM; with "root" it becomes root, and tells its
+// pid in a file beside. It ends by itself after longer than any test waits, so that one
+// that fails leaves nothing behind.
 func beat(args []string) {
-	if len(args) > 1 {
+	switch {
+	case len(args) > 1 && args[1] == "root":
+		becomeRoot()
+		if err := os.WriteFile(args[0]+".pid", []byte(strconv.Itoa(os.Getpid())), 0o666); err != nil {
+			panic(err)
+		}
+	case len(args) > 1:
 		signal.Ignore(syscall.SIGTERM)
 	}
 	f, err := os.OpenFile(args[0], os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)

@@ -28,7 +28,10 @@ func (p *program) check(args []string) (int, error) {
 	if err == nil && len(names) > 0 {
 		err = usagef("check: there is no argument %q: check takes only flags", names[0])
 	}
-	if err = errors.Join(err, s.settle(p.getenv)); err != nil {
+	if err == nil {
+		err = p.settle(&s)
+	}
+	if err != nil {
 		return 0, err
 	}
 	log := &notices{say: p.say}

@@ -17,7 +17,7 @@ func TestCheckSaysWhatIsMissing(t *testing.T) {
 	require.Equal(t, "Redis has all that wheellock needs.\n", w.stdout.String())
 	require.Empty(t, fixture.LockKeys(t, s))
 
-	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">pass", "~app:*", "~wheellock_token", "&*", "+@all", "-publish")
+	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">pass", "~app:*", "~*app:*", "&*", "+@all", "-publish")
 	url := strings.Replace(s.URL(), "redis://", "redis://locker:pass@", 1)
 	w = wheellock(t, url, "check", "-prefix", "app:")
 	require.Equal(t, statusMissing, w.run(t), w.stderr)

@@ -75,6 +75,11 @@ func (c *child) terminate() { c.kill() }
 
 func (c *child) kill() { _ = c.process.Kill() }
 
+// barred is of systems in which a program can run as another user.
+func (c *child) barred() bool { return false }
+
+func runsAsAnother(string) bool { return false }
+
 // sentence says what is done to it.
 func (c *child) sentence(action, time.Duration) string { return "the command is killed" }
 

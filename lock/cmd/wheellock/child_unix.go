@@ -128,6 +128,22 @@ func (c *child) send(s syscall.Signal) { _ = syscall.Kill(-c.pid, s) }
 // alive reports whether anything of the command is left.
 func (c *child) alive() bool { return syscall.Kill(-c.pid, 0) != syscall.ESRCH }
 
+// barred reports whether what is left of the command runs as another user, so that no
+// signal of this process reaches it.
+func (c *child) barred() bool { return syscall.Kill(-c.pid, 0) == syscall.EPERM }
+
+// runsAsAnother reports whether a program runs as another user than this process. Such a
+// program can make itself one that this process may send no signal. Root may send any.
+func runsAsAnother(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode()&os.ModeSetuid == 0 {
+		return false
+	}
+	of, ok := info.Sys().(*syscall.Stat_t)
+	me := os.Geteuid()
+	return ok && me != 0 && int(of.Uid) != me
+}
+
 // terminate tells it to end. One that is stopped hears it when it goes on.
 func (c *child) terminate() {
 	c.send(syscall.SIGTERM)

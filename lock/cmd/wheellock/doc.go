@@ -22,14 +22,19 @@
 // In a systemd unit, for a service that runs on one of several machines:
 //
 //	[Service]
-//	Environment=WHEELLOCK_REDIS=redis://redis.example:6379
+//	EnvironmentFile=/etc/wheellock.env
 //	ExecStart=/usr/local/bin/wheellock run -wait forever billing -- /usr/local/bin/billing
 //	KillMode=mixed
 //	Restart=always
 //	SuccessExitStatus=143
 //
-// KillMode=mixed sends SIGTERM to wheellock alone, which passes it on. Its status is 143
-// when SIGTERM has ended the command. In a script:
+//	[Install]
+//	WantedBy=multi-user.target
+//
+// The file has the line WHEELLOCK_REDIS=redis://user:password@redis.example:6379. In
+// Environment= each % of an encoded password must be written as %%, or systemd drops the
+// variable. KillMode=mixed sends SIGTERM to wheellock alone, which passes it on. Its status
+// is 143 when SIGTERM has ended the command. In a script:
 //
 //	wheellock run -wait 10m deploy -- ./deploy.sh
 //
@@ -57,8 +62,9 @@
 // # Environment
 //
 // WHEELLOCK_REDIS, WHEELLOCK_CLUSTER and WHEELLOCK_SENTINEL replace the flags, so that no
-// password shows in a list of processes. Set only one. A flag wins. The command gets all
-// variables, and
+// password shows in a list of processes. Set only one. A variable that is set and empty is
+// wrong usage. A flag wins. If no address is given, wheellock uses 127.0.0.1 and says so. The
+// command gets all variables, and
 //
 //	WHEELLOCK_NAME    the name of the lock
 //	WHEELLOCK_TOKEN   the fencing token: a number that rises from holder to holder
@@ -112,6 +118,10 @@
 //
 // # What is not covered
 //
+//   - A command that runs as another user (sudo, su) cannot be ended. wheellock refuses to
+//     run a setuid program, and says so if something that the command has started cannot be
+//     ended. Write "sudo wheellock run NAME -- command" instead. sudo drops the variables of
+//     the environment unless it is told to keep them.
 //   - Background processes that outlive the command run without the lock. When the lock is
 //     lost, those in the same process group are ended too.
 //   - If wheellock is killed (SIGKILL), Linux kills the command, but not its children.

@@ -13,8 +13,14 @@ import (
 // find returns the file of a command, as a shell finds it, or why it cannot be run.
 func find(command string) (string, error) {
 	path, err := exec.LookPath(command)
+	if errors.Is(err, exec.ErrDot) { // who has . in PATH wants it
+		err = nil
+	}
 	switch {
-	case err == nil, errors.Is(err, exec.ErrDot): // who has . in PATH wants it
+	case err == nil && runsAsAnother(path):
+		return "", &statusError{statusNotRunnable, fmt.Sprintf("%s: the command runs as another user (setuid), so it could not be ended when the lock is lost: "+
+			"start it with sudo wheellock run", command)}
+	case err == nil:
 		return path, nil
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, exec.ErrNotFound) && !inPath(command):
 		return "", &statusError{statusNotFound, fmt.Sprintf("%s: the command is not found", command)}

@@ -64,7 +64,7 @@ func (p *program) parseRun(args []string) (runOptions, error) {
 		return o, usagef("-grace is %v: it must be at most half of the lease, %v, because the lock must be kept that long when it cannot be renewed", o.grace, o.lease/2)
 	}
 	o.name, o.command = names[0], command
-	return o, o.servers.settle(p.getenv)
+	return o, p.settle(&o.servers)
 }
 
 // cut splits args at the first --, which may be missing.
@@ -87,7 +87,7 @@ func (p *program) parseNamed(fs *flag.FlagSet, s *servers, args []string) (strin
 	if len(names) != 1 {
 		return "", usagef("%s: give the name of one lock: there are %d", word(fs), len(names))
 	}
-	return names[0], s.settle(p.getenv)
+	return names[0], p.settle(s)
 }
 
 // newFlags returns the flags of a subcommand, whose usage begins with its name.

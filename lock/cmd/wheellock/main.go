@@ -101,14 +101,14 @@ func (p *program) say(format string, args ...any) {
 	_, _ = io.WriteString(p.err, "wheellock: "+line+"\n")
 }
 
-// getenv is the value of a variable of p.env.
-func (p *program) getenv(name string) string {
+// lookupEnv is the value of a variable of p.env, and whether it is set.
+func (p *program) lookupEnv(name string) (value string, set bool) {
 	for _, entry := range p.env {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
+			return value, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // statusError is an error with the exit status that it means.
@@ -131,12 +131,14 @@ func statusOf(err error) int {
 	switch {
 	case errors.As(err, &own):
 		return own.status
-	case errors.Is(err, lock.ErrUnknown), errors.As(err, &refused), errors.Is(err, lock.ErrNotALock):
+	case errors.Is(err, lock.ErrUnknown), errors.Is(err, lock.ErrNotALock):
+		return statusUnknown
+	case errors.Is(err, lock.ErrLost): // it may unwrap to what Redis answered
+		return statusLost
+	case errors.As(err, &refused):
 		return statusUnknown
 	case errors.Is(err, lock.ErrNotAcquired):
 		return statusNotAcquired
-	case errors.Is(err, lock.ErrLost):
-		return statusLost
 	case strings.HasPrefix(err.Error(), "lock: the name "):
 		return statusUsage
 	}
@@ -152,7 +154,7 @@ func plain(err error) string {
 		return "the key exists and is not a lock: use another name"
 	case errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "CROSSSLOT"):
 		return "Redis refused, because it is a node of a Redis Cluster: use -cluster"
-	case errors.As(err, &unknown):
+	case errors.As(err, &unknown) && !errors.As(unknown.Err, &refused):
 		return fmt.Sprintf("Redis did not answer: %v: check that it runs at the address in -redis or WHEELLOCK_REDIS", unknown.Err)
 	}
 	text := err.Error()

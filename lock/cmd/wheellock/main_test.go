@@ -53,7 +53,15 @@ func wheellock(t *testing.T, url string, args ...string) *call {
 	t.Helper()
 	c := &call{exec.CommandContext(bounded.Context(t), executable(t), args...), &bytes.Buffer{}, &bytes.Buffer{}}
 	c.Stdout, c.Stderr = c.stdout, c.stderr
-	c.Env = append(os.Environ(), mainEnv+"=1", "WHEELLOCK_CLUSTER=", "WHEELLOCK_SENTINEL=", "WHEELLOCK_REDIS="+url)
+	for _, entry := range os.Environ() {
+		if !strings.HasPrefix(entry, "WHEELLOCK_") {
+			c.Env = append(c.Env, entry)
+		}
+	}
+	c.Env = append(c.Env, mainEnv+"=1")
+	if url != "" {
+		c.Env = append(c.Env, "WHEELLOCK_REDIS="+url)
+	}
 	return c
 }
 
@@ -115,6 +123,13 @@ func TestWrongUsageIsOneLineThatSaysWhatToDo(t *testing.T) {
 		{"run -sentinel h n -- true", "name of the master"},
 		{"run -sentinel h/m?pass=s3cret n -- true", `"pass"`},
 		{"run -sentinel redis://u:%ZZs3cret@h/m n -- true", "percent-encoded"},
+		{"run -sentinel redis://u:12/s3cret@h:26379/m n -- true", "as %2F"},
+		{"run -sentinel redis://u:12?s3cret@h:26379/m n -- true", "as %2F"},
+		{"run -cluster redis://u:12/s3cret@h:1 n -- true", "as %2F"},
+		{"run -cluster u:12?s3cret@h:1 n -- true", "as %2F"},
+		{"run -redis u:12/s3cret@h:1 n -- true", "as %2F"},
+		{"run -redis redis://u:12?s3cret@h:1 n -- true", "as %2F"},
+		{"run -redis redis://h,i n -- true", "several hosts"},
 		{"run wheellock_token -- true", "counter of fencing tokens"},
 		{"inspect", "one lock"},
 		{"inspect a b", "one lock"},
@@ -139,6 +154,37 @@ func TestSeveralSettingsOfTheEnvironmentAreWrongUsage(t *testing.T) {
 	w.Env = append(w.Env, "WHEELLOCK_CLUSTER=h")
 	require.Equal(t, statusUsage, w.run(t))
 	w.requireOneLine(t, "WHEELLOCK_CLUSTER")
+}
+
+// TestAnEmptySettingOfTheEnvironmentIsWrongUsage: something has lost the address, and
+// every machine would lock a Redis of its own.
+func TestAnEmptySettingOfTheEnvironmentIsWrongUsage(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"WHEELLOCK_REDIS", "WHEELLOCK_CLUSTER", "WHEELLOCK_SENTINEL"} {
+		for _, args := range [][]string{{"run", "n", "--", "true"}, {"inspect", "n"}, {"unlock", "-force", "n"}, {"check"}} {
+			w := wheellock(t, "", args...)
+			w.Env = append(w.Env, name+"=")
+			require.Equal(t, statusUsage, w.run(t))
+			w.requireOneLine(t, name+" is empty", "unset")
+		}
+	}
+	w := wheellock(t, "", "inspect", "-redis", "redis://127.0.0.1:1", "n")
+	w.Env = append(w.Env, "WHEELLOCK_CLUSTER=")
+	require.Equal(t, statusUnknown, w.run(t), "a flag wins")
+}
+
+// TestTheStandardAddressIsToldOf: a setting that was lost on the way shows.
+func TestTheStandardAddressIsToldOf(t *testing.T) {
+	t.Parallel()
+	const told = "wheellock: no address of Redis is given: redis://127.0.0.1:6379 is used: set -redis or WHEELLOCK_REDIS\n"
+	for _, args := range [][]string{{"run", "-quiet", "test-of-the-standard-address", "--", "true"}, {"inspect", "n"}, {"check"}} {
+		w := wheellock(t, "", args...)
+		w.run(t)
+		require.True(t, strings.HasPrefix(w.stderr.String(), told), w.stderr)
+		w = wheellock(t, "", append(args[:1:1], append([]string{"-redis", "redis://127.0.0.1:6379"}, args[1:]...)...)...)
+		w.run(t)
+		require.NotContains(t, w.stderr.String(), "no address")
+	}
 }
 
 func TestHelpIsOnStandardOutput(t *testing.T) {

@@ -155,8 +155,9 @@ func (p *program) notTaken(o runOptions, err error) error {
 			text += fmt.Sprintf(", whose lease has %v left", ttl)
 		}
 	}
+	within, _ := p.lookupEnv("WHEELLOCK_NAME")
 	switch {
-	case p.getenv("WHEELLOCK_NAME") == o.name:
+	case within == o.name:
 		text += ": this is called by a command that was started under it"
 	case o.wait == 0:
 		text += ": -wait waits for it"
@@ -189,6 +190,7 @@ type guard struct {
 	child  *child
 	ender  *ender
 	period time.Duration // trust is looked at so often, because clocks can be set
+	barred bool          // it was said that the command may not be ended
 }
 
 // watch returns the status of the command when it has ended: when it was told to end,
@@ -201,6 +203,9 @@ func (g *guard) watch(signals <-chan os.Signal) (status int) {
 	for {
 		again := g.step()
 		if ended && (!g.ender.told() || g.ender.killed || !g.child.alive()) {
+			if g.ender.told() {
+				g.mayNotEnd()
+			}
 			return status
 		}
 		if stopped {
@@ -218,6 +223,9 @@ func (g *guard) watch(signals <-chan os.Signal) (status int) {
 			done = nil
 		case s := <-signals:
 			g.step()
+			if g.child.barred() {
+				g.p.say("%s: %v was not passed on: the command runs as another user", g.name, s)
+			}
 			g.child.pass(s)
 		case e := <-g.child.events:
 			if e.ended {
@@ -235,9 +243,11 @@ func (g *guard) watch(signals <-chan os.Signal) (status int) {
 func (g *guard) step() time.Duration {
 	before, now := g.ender.told(), time.Now()
 	do, again := g.ender.step(now, g.held.Deadline(), !g.held.Valid())
-	if !before && g.ender.told() {
+	switch {
+	case do != nothing && g.mayNotEnd():
+	case !before && g.ender.told():
 		g.p.say("%s: %s: %s", g.name, g.why(), g.child.sentence(do, g.ender.killAt.Sub(now).Round(time.Millisecond)))
-	} else if do == kill && g.child.alive() {
+	case do == kill && g.child.alive():
 		g.p.say("%s: the command has not ended by itself: it is killed", g.name)
 	}
 	switch do {
@@ -247,6 +257,20 @@ func (g *guard) step() time.Duration {
 		g.child.kill()
 	}
 	return max(again.Sub(now), 0)
+}
+
+// mayNotEnd reports whether no signal reaches what is left of the command, and says so
+// once.
+func (g *guard) mayNotEnd() bool {
+	if !g.child.barred() {
+		return false
+	}
+	if !g.barred {
+		g.barred = true
+		g.p.say("%s: %s: the command runs as another user, so it may not be ended by this one, and works on beside the next holder: "+
+			"use sudo wheellock run", g.name, g.why())
+	}
+	return true
 }
 
 // why says why the command is ended.

@@ -33,17 +33,30 @@ func (s *servers) register(fs *flag.FlagSet) {
 	fs.StringVar(&s.sentinel, "sentinel", "", "`sentinels` and the name of their master: host:port,host:port/master or redis://user:password@host:port,host:port/master\n(default $WHEELLOCK_SENTINEL)")
 }
 
-// settle chooses what was given, in flags first, and then in the environment.
-func (s *servers) settle(getenv func(string) string) error {
+// settle chooses what was given, in flags first, and then in the environment. It says
+// so if nothing was.
+func (p *program) settle(s *servers) error {
 	n := s.given()
 	where := "-redis, -cluster and -sentinel"
 	if n == 0 {
-		*s = servers{getenv("WHEELLOCK_REDIS"), getenv("WHEELLOCK_CLUSTER"), getenv("WHEELLOCK_SENTINEL")}
+		for _, v := range []struct {
+			name string
+			to   *string
+		}{{"WHEELLOCK_REDIS", &s.redis}, {"WHEELLOCK_CLUSTER", &s.cluster}, {"WHEELLOCK_SENTINEL", &s.sentinel}} {
+			value, set := p.lookupEnv(v.name)
+			if set && value == "" {
+				// Else a setting that was lost on the way would be one for 127.0.0.1, and every
+				// machine would have a lock of its own.
+				return usagef("%s is empty: set it to the address of Redis, or unset it", v.name)
+			}
+			*v.to = value
+		}
 		n, where = s.given(), "WHEELLOCK_REDIS, WHEELLOCK_CLUSTER and WHEELLOCK_SENTINEL"
 	}
 	switch n {
 	case 0:
 		s.redis = standardRedis
+		p.say("no address of Redis is given: %s is used: set -redis or WHEELLOCK_REDIS", standardRedis)
 	case 1:
 	default:
 		return usagef("%d of %s are given: give only one of them", n, where)
@@ -160,11 +173,18 @@ func parseSeeds(flag, text, port string) (seeds, error) {
 		scheme, rest = "redis", text
 	}
 	if scheme != "redis" && scheme != "rediss" {
+		if strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz") != "" { // it may be a part of anything
+			return seeds{}, usagef("%s has another scheme than redis or rediss", flag)
+		}
 		return seeds{}, usagef("%s has the scheme %q: it must be redis or rediss", flag, scheme)
 	}
-	end := strings.IndexAny(rest, "/?")
+	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
 		end = len(rest)
+	}
+	if strings.Contains(rest[end:], "@") { // what stands before it is a part of a password
+		return seeds{}, usagef("%s has an @ behind the hosts: in user and password, percent-encode all but letters, digits and -._~, "+
+			"for example / as %%2F, ? as %%3F and @ as %%40", flag)
 	}
 	// Several hosts are no URL, but what stands around them is.
 	at := strings.LastIndex(rest[:end], "@") + 1

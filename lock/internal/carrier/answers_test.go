@@ -184,6 +184,7 @@ func (h *holder) Class() carrier.Class        { return h.class }
 func (h *holder) Name() string                { return h.key }
 func (h *holder) Key() string                 { return h.key }
 func (h *holder) AppendField(b []byte) []byte { return append(b, ":1"...) }
+func (h *holder) Weight() int                 { return 1 }
 func (h *holder) Touch() byte                 { return 0 }
 func (h *holder) Asked() bool                 { return h.asked.Load() }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
@@ -50,7 +51,8 @@ type Carrier struct {
 	cancel  context.CancelFunc
 	dials   *dialing.Bound // one of each connection
 	beside  *dialing.Bound // probes
-	probing sync.WaitGroup
+	probing sync.WaitGroup // and opening
+	opened  atomic.Bool    // Open was called
 
 	mu     sync.Mutex // guards what follows; never held during I/O
 	idle   []*pipeline
@@ -74,7 +76,7 @@ const (
 // errSuperseded: another connection was answered meanwhile.
 var errSuperseded = errors.New("carrier: another connection is answered")
 
-// New returns a Carrier, which does nothing before its first batch.
+// New returns a Carrier, which does nothing before Open or its first batch.
 func New(cfg Config) *Carrier {
 	r := &Carrier{
 		cfg: cfg, slots: make(chan struct{}, cfg.Conns), waits: make(map[*wait]struct{}),
@@ -82,6 +84,39 @@ func New(cfg Config) *Carrier {
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
+}
+
+// Open dials the connections, once, and does not wait for that. So what is held already is
+// renewed although the server takes no new connections from then on, because a password was
+// changed, say. What cannot be dialled now, a batch dials.
+func (r *Carrier) Open() {
+	if r.opened.Load() || r.opened.Swap(true) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.probing.Go(r.open)
+	}
+}
+
+func (r *Carrier) open() {
+	for range cap(r.slots) {
+		r.mu.Lock()
+		enough := r.closed || len(r.idle)+len(r.slots) >= cap(r.slots) // a batch was first
+		r.mu.Unlock()
+		if enough {
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
+		dialed, err := r.cfg.Dial(ctx, r.dials)
+		cancel()
+		if err != nil {
+			return
+		}
+		r.connected()
+		r.put(newPipeline(r, dialed), true)
+	}
 }
 
 // Renew renews the holds of b. See renewal.Renewer for what it must report.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -26,6 +27,7 @@ type pipeline struct {
 
 	// the request in progress
 	owners []Owner     // by lease
+	passed []bool      // by lease: it was sent in this turn or in one before
 	order  []int       // the leases, those of one call side by side
 	kinds  []int       // by lease: those of one kind share a call
 	calls  []renewCall // of order
@@ -41,6 +43,7 @@ type pipeline struct {
 // renewCall is one script call: the leases order[from:to].
 type renewCall struct {
 	from, to int
+	weight   int // of all of them
 	asking   bool
 	err      error
 }
@@ -51,11 +54,20 @@ type round struct {
 	asText bool // the server does not know the script
 	odd    int  // of the sendings so far in which a call came after its limit, because the server's clock was not what it had been
 	single bool // a slot is on its way to another server: one call a lease
+
+	refused error // what Redis said last of a call, and will say again
 }
 
-// callKeys bounds the keys of a call: so many hold the server for half a
-// millisecond when it has a million locks.
-const callKeys = 128
+// callWeight bounds the leases of a call by their weight, which is 1 for a key and the
+// number of its permits for a hold of those: so many hold the server for half a
+// millisecond when it has a million locks. A hold is never split, so one that
+// is heavier goes alone.
+const callWeight = 128
+
+// turnWeight bounds the leases of a batch that are sent before answers are read. The
+// server carries out what it finds in a connection before it turns to others, so a batch
+// of many permits is sent in several turns. One of locks is never so large.
+const turnWeight = 4096
 
 // errNotArrived: where its slot is just being moved to, the lock of a reader has
 // arrived, but the key beside it that lives as long as the hold may not have.
@@ -77,6 +89,34 @@ func newPipeline(r *Carrier, dialed pipe.Connection) *pipeline {
 // that is no reply of Redis means that the connection is of no more use.
 func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (again bool, err error) {
 	defer func() { clear(c.owners) }() // the connection may be idle for long
+	c.passed = slices.Grow(c.passed[:0], b.Len())[:b.Len()]
+	clear(c.passed)
+	for more := true; more; {
+		var refused error
+		var repeat bool
+		more, repeat, refused, err = c.turn(b, way, timeout)
+		if err != nil {
+			return false, err
+		}
+		again = again || repeat
+		if refused != nil {
+			way.refused = refused
+		}
+		if more && !c.carrier.goOn(&c.wait) {
+			return false, errSuperseded
+		}
+	}
+	way.n++
+	if again = again && way.n < maxRounds; again {
+		way.refused = nil // what is refused for good does not hold up what is not
+	}
+	return again, way.refused
+}
+
+// turn sends a part of b and reads the answers. more says that there is another part, again
+// what renew does; refused is what Redis said of one of its calls. An error means that the
+// connection is of no more use.
+func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (more, again bool, refused, err error) {
 	var sent time.Time
 	asks := false
 	live, err := b.Send(func(live []int, by time.Time) error {
@@ -93,7 +133,7 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 			defer t.Stop()
 		}
 		c.touch(b, live)
-		c.split(b, live, way.single)
+		more = c.split(b, live, way.single)
 		for i := range c.calls {
 			if err := c.send(b, &c.calls[i], way.asText); err != nil {
 				return err
@@ -102,12 +142,12 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 		return c.Flush()
 	})
 	if err != nil || len(live) == 0 {
-		return false, err
+		return false, false, nil, err
 	}
 	if asks {
 		reply, verdict, err := c.reply(timeout)
 		if verdict == pipe.Broken {
-			return false, err
+			return false, false, nil, err
 		}
 		if server, err := pipe.TimeOf(reply, err); err == nil {
 			c.sample(sent, server)
@@ -116,10 +156,9 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 	for i := range c.calls {
 		call := &c.calls[i]
 		if err := c.receive(b, call, timeout); err != nil {
-			return false, err
+			return false, false, nil, err
 		}
 	}
-	way.n++
 	sentText, odd := way.asText, false
 	for i := range c.calls {
 		call := &c.calls[i]
@@ -127,7 +166,7 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 		switch verdict, to := pipe.VerdictOf(call.err, sentText, c.carrier.cfg.Server); {
 		case call.err == nil:
 		case verdict == pipe.Demoted: // whatever else was answered: the connection is of no more use
-			return false, call.err
+			return false, false, nil, call.err
 		case verdict == pipe.AsText:
 			way.asText, again = true, true
 		case verdict == pipe.Late:
@@ -135,13 +174,13 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 			odd = c.sample(sent, server) || odd
 			again = true
 		case verdict == pipe.Elsewhere && !c.carrier.cfg.Slots: // an error like others, as for commands
-			err = call.err
+			refused = call.err
 		case several && (verdict == pipe.Parted || verdict == pipe.Elsewhere && to.Ask):
 			way.single, again = true, true
 		case verdict == pipe.Elsewhere:
 			c.follow(call, to)
 		default:
-			err = call.err
+			refused = call.err
 		}
 	}
 	if odd {
@@ -150,10 +189,7 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 			c.carrier.cfg.Timed(c.clock, 0)
 		}
 	}
-	if again = again && way.n < maxRounds; again {
-		err = nil // what is refused for good does not hold up what is not
-	}
-	return again, err
+	return more, again, refused, nil
 }
 
 // sample notes what the server's clock showed in answer to what was sent then.
@@ -174,13 +210,19 @@ func (c *pipeline) touch(b *renewal.Batch, live []int) {
 	}
 }
 
-// split orders the leases live into calls.
-func (c *pipeline) split(b *renewal.Batch, live []int, single bool) {
-	c.order, c.calls = append(c.order[:0], live...), c.calls[:0]
+// split orders the leases live that have not been sent yet into the calls of a turn, and
+// reports whether there are more of them.
+func (c *pipeline) split(b *renewal.Batch, live []int, single bool) (more bool) {
+	c.order, c.calls = c.order[:0], c.calls[:0]
+	for _, i := range live {
+		if !c.passed[i] {
+			c.order = append(c.order, i)
+		}
+	}
 	slotted := c.carrier.cfg.Slots
 	c.kinds = slices.Grow(c.kinds[:0], b.Len())[:b.Len()]
 	sorted, last := true, 0
-	for _, i := range live {
+	for _, i := range c.order {
 		kind := int(c.owners[i].Class()) << 1
 		if b.Fixed(i) {
 			kind |= 1
@@ -195,17 +237,24 @@ func (c *pipeline) split(b *renewal.Batch, live []int, single bool) {
 	if !sorted {
 		slices.SortFunc(c.order, func(i, j int) int { return c.kinds[i] - c.kinds[j] })
 	}
+	sum := 0
 	for k, i := range c.order {
-		asking := slotted && c.owners[i].Asked()
+		asking, weight := slotted && c.owners[i].Asked(), c.owners[i].Weight()
+		if sum += weight; k > 0 && sum > turnWeight {
+			return true
+		}
+		c.passed[i] = true
 		if k > 0 && !single && !asking {
 			last := &c.calls[len(c.calls)-1]
-			if !last.asking && last.to-last.from < callKeys && c.kinds[c.order[k-1]] == c.kinds[i] {
+			if !last.asking && last.weight+weight <= callWeight && c.kinds[c.order[k-1]] == c.kinds[i] {
 				last.to++
+				last.weight += weight
 				continue
 			}
 		}
-		c.calls = append(c.calls, renewCall{from: k, to: k + 1, asking: asking})
+		c.calls = append(c.calls, renewCall{from: k, to: k + 1, weight: weight, asking: asking})
 	}
+	return false
 }
 
 // send writes one call, by its SHA or as text.
@@ -313,7 +362,7 @@ func verdicts(reply any, n int) (gone []int, refused map[int]error, err error) {
 // reply reads the next answer. It says what follows if that was sent as text; the
 // caller knows better.
 func (c *pipeline) reply(timeout time.Duration) (any, pipe.Verdict, error) {
-	reply, err := redis.ReceiveWithTimeout(c.Conn, max(timeout-time.Since(c.wait.began), time.Millisecond))
+	reply, err := resp.Receive(c.Conn, max(timeout-time.Since(c.wait.began), time.Millisecond))
 	verdict, _ := pipe.VerdictOf(err, true, c.carrier.cfg.Server)
 	return reply, verdict, err
 }

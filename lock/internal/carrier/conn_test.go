@@ -3,6 +3,8 @@ package carrier
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,6 +46,7 @@ func (*hold) Class() Class                { return Fields }
 func (*hold) Name() string                { return "flat" }
 func (*hold) Key() string                 { return "flat" }
 func (*hold) AppendField(b []byte) []byte { return append(b, ":1"...) }
+func (*hold) Weight() int                 { return 1 }
 func (*hold) Touch() byte                 { return 0 }
 func (*hold) Asked() bool                 { return false }
 func (*hold) MoveTo(*renewal.Lane, bool)  {}
@@ -105,5 +108,155 @@ func TestAnIdleConnectionKeepsNoHolds(t *testing.T) {
 			lane.Verify() // due at once
 			require.Zero(t, bounded.Receive(t, w.kept))
 		})
+	}
+}
+
+// permits is a hold of so many.
+type permits struct {
+	hold
+	n int
+}
+
+func (*permits) Class() Class  { return Permits }
+func (p *permits) Weight() int { return p.n }
+func (p *permits) AppendField(b []byte) []byte {
+	return fmt.Appendf(b, "%d", p.n)
+}
+
+// heard is an allHeld that notes the holds of each call, by their weights, and the calls of
+// each turn.
+type heard struct {
+	allHeld
+	mu    *sync.Mutex // guards turns and what is in it
+	turns *[][][]int
+}
+
+func (c heard) Flush() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*c.turns = append(*c.turns, nil)
+	return nil
+}
+
+func (c heard) Send(command string, args ...any) error {
+	if command != "EVALSHA" {
+		return nil
+	}
+	var call []int
+	n := args[1].(int)
+	for _, a := range args[2+n+2:][:n] {
+		var weight int
+		if _, err := fmt.Sscan(string(a.([]byte)), &weight); err != nil {
+			return err
+		}
+		call = append(call, weight)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := len(*c.turns) - 1
+	(*c.turns)[last] = append((*c.turns)[last], call)
+	return nil
+}
+
+// TestACallHasSoManyPermits: not so many holds, because a hold may be a thousand of them. A
+// hold is one entry of one call. And before more is sent than a server should carry out at
+// once, what was sent is answered.
+func TestACallHasSoManyPermits(t *testing.T) {
+	var mu sync.Mutex
+	turns := make([][][]int, 1)
+	r := New(Config{
+		Timeout: time.Minute, Conns: 1,
+		Dial: func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+			return pipe.Connection{Conn: heard{mu: &mu, turns: &turns}}, nil
+		},
+		Epoch:    func() uint32 { return 0 },
+		Target:   func(pipe.Redirection) *renewal.Lane { return nil },
+		Answered: func(error) {}, Failed: func(error) {}, Resumed: func() {},
+		Timed: func(pipe.Clock, time.Duration) {},
+	})
+	defer r.Close()
+	w := watched{r, make(chan int, 1)}
+	dog, err := renewal.New(renewal.Config{TTL: time.Hour, Dispatchers: 1})
+	require.NoError(t, err)
+	defer dog.Close()
+	lane, err := dog.Lane("s", w)
+	require.NoError(t, err)
+	want := map[int]int{1: 300, 40: 10, 64: 4, 128: 3, 129: 2, 1000: 5}
+	for weight, n := range want {
+		for range n {
+			p := &permits{n: weight}
+			require.NoError(t, lane.Hold(&p.lease, p, renewal.Terms{Stamp: time.Now(), TTL: time.Hour}))
+		}
+	}
+	lane.Verify() // due at once
+	bounded.Receive(t, w.kept)
+	mu.Lock()
+	defer mu.Unlock()
+	got := map[int]int{}
+	require.Empty(t, turns[len(turns)-1])
+	for i, turn := range turns[:len(turns)-1] {
+		all := 0
+		for k, call := range turn {
+			for _, weight := range call {
+				got[weight]++
+			}
+			sum := weightOf(call)
+			all += sum
+			require.True(t, sum <= 128 || len(call) == 1, "call %d of turn %d: %v", k, i, call)
+			if k > 0 {
+				require.Greater(t, weightOf(turn[k-1])+call[0], 128, "it belongs to the call before")
+			}
+		}
+		require.LessOrEqual(t, all, 4096)
+		if i > 0 {
+			before := 0
+			for _, call := range turns[i-1] {
+				before += weightOf(call)
+			}
+			require.Greater(t, before+turn[0][0], 4096, "it belongs to the turn before")
+		}
+	}
+	require.Greater(t, len(turns), 2)
+	require.Equal(t, want, got)
+}
+
+func weightOf(call []int) (sum int) {
+	for _, weight := range call {
+		sum += weight
+	}
+	return sum
+}
+
+// TestOpenDialsTheConnectionsOnce, stops at one that fails, and is awaited by Close.
+func TestOpenDialsTheConnectionsOnce(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		var mu sync.Mutex
+		dialled := 0
+		r := New(Config{
+			Timeout: time.Minute, Conns: 3,
+			Dial: func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if dialled++; fails {
+					return pipe.Connection{}, errors.New("refused")
+				}
+				return pipe.Connection{Conn: allHeld{}}, nil
+			},
+			Epoch: func() uint32 { return 0 }, Resumed: func() { t.Error("nothing was broken") },
+		})
+		for range 5 {
+			r.Open()
+		}
+		r.probing.Wait()
+		require.Equal(t, map[bool]int{false: 3, true: 1}[fails], dialled)
+		require.Len(t, r.idle, map[bool]int{false: 3, true: 0}[fails])
+		r.Close()
+		r.Open()
+		late := New(Config{Conns: 1, Timeout: time.Minute, Dial: func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+			panic("it is closed")
+		}})
+		late.Close()
+		late.Open()
+		late.probing.Wait()
 	}
 }

@@ -16,8 +16,10 @@
 // # Calls
 //
 // A batch is sent as several script calls of at most 128 leases, because 128
-// occupy the server for half a millisecond. The calls are written together and
-// answered together. The leases of one call have the same script (Class) and,
+// occupy the server for half a millisecond. A hold of permits counts as many; one of
+// more than 128 has a call of its own. The calls are written together and
+// answered together, but no more than 4096 permits at once: then the next are written.
+// The leases of one call have the same script (Class) and,
 // in a Cluster, the same slot.
 //
 // # How an answer is read
@@ -69,7 +71,8 @@
 // # Goroutines and locks
 //
 // Batches run on the goroutines of package renewal. The carrier's own
-// goroutines are the probes: at most 3 at once; Close waits for them.
+// goroutines are the one of Open and the probes: at most 3 at once. Close waits
+// for them.
 // Connections that are in use when Close is called are closed when their batch
 // ends.
 //

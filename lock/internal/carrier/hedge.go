@@ -13,7 +13,7 @@ type wait struct {
 	abort func() // ends it; may be called again, and too late
 
 	// guarded by Carrier.mu
-	began      time.Time // written by begin alone
+	began      time.Time // written by begin and goOn, by who waits
 	timer      *time.Timer
 	superseded bool
 }
@@ -31,6 +31,16 @@ func (r *Carrier) begin(w *wait, ttl time.Duration) {
 	} else {
 		w.timer.Reset(d)
 	}
+}
+
+// goOn notes that w waits for something else from now on. It returns false if a probe has
+// ended it.
+func (r *Carrier) goOn(w *wait) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.began = time.Now()
+	w.timer.Reset(min(r.hedge, r.cfg.Timeout))
+	return !w.superseded
 }
 
 // end notes that w waits no more, and reports whether a probe has ended it.

@@ -20,6 +20,8 @@ type Owner interface {
 	Key() string
 	// AppendField appends what comes after Config.Prefix in the field of the hold.
 	AppendField([]byte) []byte
+	// Weight is how many keys' worth of a server's work its renewal is, at least 1.
+	Weight() int
 	// Touch reads what the other methods will read, and returns any of it.
 	Touch() byte
 	// Asked reports whether its key was found on the server that its slot is just

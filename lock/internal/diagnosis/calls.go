@@ -19,6 +19,8 @@ type Call struct {
 	Words []string
 	// Channel is where it publishes; without a name if it does not. It has a group of its own.
 	Channel Key
+	// Newer says that an older server does not know the command. Scripts do without it there.
+	Newer bool
 	// Undetermined says that what the removal behind it is answered depends on it: Redis 5
 	// and 6 may refuse to write after it.
 	Undetermined bool
@@ -38,35 +40,54 @@ type Key struct {
 	Name  string
 }
 
-// Keys are those that belong to the lock of that name; counter is the one of its tokens.
-func Keys(name, counter string) []Key {
-	return []Key{
-		{Core, counter},
-		{Core, keys.Polls(name)},
-		{Family, keys.FencedCounter(name)},
-		{Family, keys.FairQueue(name)},
-		{Family, keys.FairScores(name)},
-		{Family, keys.FairSigns(name)},
-		{Family, keys.RWWriters(name)},
-		{Family, keys.RWReader(name, "check:1")},
-		{Family, keys.PermitsTaken(name)},
-		{Family, keys.Result(name, "check", 1)},
-	}
+// Names are the names of locks that are tried. Derived names have another form where the
+// name has a hash tag, so they need other rights.
+type Names struct {
+	Name   string
+	Tagged string // one with a hash tag, in the slot of Name; the same if Name has one
 }
 
-// Channels are those of the locks and other objects of that name.
-func Channels(name string, sharded bool) []Key {
-	return []Key{
-		{Core, keys.Channel(name)},
-		{Family, keys.RWChannel(name)},
-		{Family, keys.SemaphoreChannel(name)},
-		{Family, keys.LatchChannel(name, sharded)},
+// all are the different ones.
+func (n Names) all() []string {
+	if n.Name == n.Tagged {
+		return []string{n.Name}
 	}
+	return []string{n.Name, n.Tagged}
 }
 
-// Calls are the commands that scripts call, on the key of that name, which has a string.
+// Keys are those that belong to locks of these names; counter is the one of their tokens.
+// Those that begin with the name of a lock itself are tried once.
+func Keys(n Names, counter string) []Key {
+	found := []Key{{Core, counter}, {Core, keys.Polls(n.Name)}}
+	for _, name := range n.all() {
+		found = append(found, Key{Family, keys.FencedCounter(name)}, Key{Family, keys.FairQueue(name)}, Key{Family, keys.FairScores(name)})
+	}
+	return append(found,
+		Key{Family, keys.FairSigns(n.Name)},
+		Key{Family, keys.RWWriters(n.Name)},
+		Key{Family, keys.RWReader(n.Name, "check:1")},
+		Key{Family, keys.PermitsTaken(n.Name)},
+		Key{Family, keys.Result(n.Name, "check", 1)},
+	)
+}
+
+// Channels are those of the locks and other objects of these names.
+func Channels(n Names, sharded bool) (found []Key) {
+	for _, name := range n.all() {
+		found = append(found,
+			Key{Core, keys.Channel(name)},
+			Key{Family, keys.RWChannel(name)},
+			Key{Family, keys.SemaphoreChannel(name)},
+			Key{Family, keys.LatchChannel(name, sharded)},
+		)
+	}
+	return found
+}
+
+// Calls are the commands that scripts call, on the key of n.Name, which has a string.
 // Script check calls SET before them.
-func Calls(name string, sharded bool) []Call {
+func Calls(n Names, sharded bool) []Call {
+	name := n.Name
 	core := [][]string{
 		{"exists", name},
 		{"get", name},
@@ -99,6 +120,9 @@ func Calls(name string, sharded bool) []Call {
 		{"zrem", name, "a"},
 		{"zscore", name, "a"},
 	}
+	newer := [][]string{
+		{"zmscore", name, "a"},
+	}
 	var calls []Call
 	for _, words := range core {
 		calls = append(calls, Call{Group: Core, Words: words})
@@ -106,11 +130,14 @@ func Calls(name string, sharded bool) []Call {
 	for _, words := range family {
 		calls = append(calls, Call{Group: Family, Words: words})
 	}
+	for _, words := range newer {
+		calls = append(calls, Call{Group: Family, Words: words, Newer: true})
+	}
 	publish := "publish"
 	if sharded {
 		publish = "spublish"
 	}
-	for _, channel := range Channels(name, sharded) {
+	for _, channel := range Channels(n, sharded) {
 		calls = append(calls, Call{Group: Core, Words: []string{publish, channel.Name, "0"}, Channel: channel})
 	}
 	// Last those whose answers differ from time to time: old servers refuse to write behind them.
@@ -118,6 +145,8 @@ func Calls(name string, sharded bool) []Call {
 		Call{Group: Core},
 		Call{Group: Core, Words: []string{"pttl", name}},
 		Call{Group: Core, Words: []string{"info", "server"}},
+		Call{Group: Family, Words: []string{"hrandfield", name, "1"}, Newer: true},
+		Call{Group: Family, Words: []string{"hscan", name, "0"}},
 		Call{Group: Core, Undetermined: true},
 	)
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
+var names = diagnosis.Names{Name: "n", Tagged: "n{n}"}
+
 // commands are those of the group that scripts call, by diagnosis.Calls and by script
 // check itself.
 func commands(g diagnosis.Group) []string {
@@ -21,7 +23,7 @@ func commands(g diagnosis.Group) []string {
 	if g == diagnosis.Core {
 		found = append(found, "set") // with which script check begins
 	}
-	for _, call := range diagnosis.Calls("n", false) {
+	for _, call := range diagnosis.Calls(names, false) {
 		if call.Group == g {
 			found = append(found, call.Command())
 		}
@@ -126,7 +128,7 @@ const (
 )
 
 func TestWhatAnswersMean(t *testing.T) {
-	calls := diagnosis.Calls("n", false)
+	calls := diagnosis.Calls(names, false)
 	for name, test := range map[string]struct {
 		but    map[string]any
 		want   []string // problems; nothing else is one
@@ -140,6 +142,7 @@ func TestWhatAnswersMean(t *testing.T) {
 		"one of the family":           {but: map[string]any{"zadd": inScript7}, want: []string{"may not run zadd (for FairMutex"}},
 		"a channel, Redis 6":          {but: map[string]any{"redisson_lock__channel:{n}": ofChannel6}, want: []string{"channels such as redisson_lock__channel:{n}: "}},
 		"a channel, Redis 7":          {but: map[string]any{"redisson_rwlock:{n}": ofChannel7}, want: []string{"channels such as redisson_rwlock:{n} (for FairMutex"}},
+		"a channel of a tagged name":  {but: map[string]any{"redisson_lock__channel:n{n}": ofChannel7}, want: []string{"channels such as redisson_lock__channel:n{n}: "}},
 		"no PUBLISH":                  {but: map[string]any{"publish": inScript7}, want: []string{"may not run publish: "}},
 		"a command that is not there": {but: map[string]any{"linsert": unknown7}, want: []string{"does not know linsert (for FairMutex"}},
 		"the same, Redis 6":           {but: map[string]any{"hset": unknown6}, want: []string{"does not know hset: "}},
@@ -168,7 +171,7 @@ func TestWhatAnswersMean(t *testing.T) {
 
 // TestRedis5And6ThatReplicateScriptsAreFound by the write behind what differs.
 func TestRedis5And6ThatReplicateScriptsAreFound(t *testing.T) {
-	calls := diagnosis.Calls("n", false)
+	calls := diagnosis.Calls(names, false)
 	answers := answer(calls, int64(1), nil)
 	answers[len(answers)-1] = redis.Error("ERR Error running script (call to f_6d2b): @user_script:9: @user_script: 9: " +
 		"Write commands not allowed after non deterministic commands. Call redis.replicate_commands() at the start of your script")
@@ -181,7 +184,7 @@ func TestRedis5And6ThatReplicateScriptsAreFound(t *testing.T) {
 
 // TestWhoMayDoNothingOfTheFamilyIsMeantNotTo, and is told; a part of it is a slip.
 func TestWhoMayDoNothingOfTheFamilyIsMeantNotTo(t *testing.T) {
-	calls := diagnosis.Calls("n", false)
+	calls := diagnosis.Calls(names, false)
 	but := map[string]any{}
 	for _, command := range commands(diagnosis.Family) {
 		but[command] = inScript7
@@ -194,7 +197,7 @@ func TestWhoMayDoNothingOfTheFamilyIsMeantNotTo(t *testing.T) {
 
 	var keys diagnosis.Report
 	keys.Tried(calls, answer(calls, int64(1), nil))
-	for _, key := range diagnosis.Keys("n", "wheellock_token") {
+	for _, key := range diagnosis.Keys(names, "wheellock_token") {
 		err := error(ofKey7)
 		if key.Group == diagnosis.Core {
 			err = nil
@@ -206,7 +209,7 @@ func TestWhoMayDoNothingOfTheFamilyIsMeantNotTo(t *testing.T) {
 	require.Contains(t, texts(advice), "the second list in README.md")
 
 	var some diagnosis.Report
-	for i, key := range diagnosis.Keys("n", "wheellock_token") {
+	for i, key := range diagnosis.Keys(names, "wheellock_token") {
 		var err error
 		if i%2 == 0 {
 			err = ofKey6
@@ -217,12 +220,16 @@ func TestWhoMayDoNothingOfTheFamilyIsMeantNotTo(t *testing.T) {
 	require.Len(t, problems, 2)
 	require.Contains(t, problems[0].Text, "keys such as wheellock_token: ")
 	require.Contains(t, problems[1].Text, "redisson_lock_token:{n}")
+	require.Contains(t, problems[1].Text, "redisson_lock_timeout:{n}, redisson_lock_queue:n{n}")
 	require.Empty(t, advice)
+	tagged := diagnosis.Names{Name: "n{n}", Tagged: "n{n}"}
+	require.Len(t, diagnosis.Keys(tagged, "c"), len(diagnosis.Keys(names, "c"))-3, "nothing is tried twice")
+	require.Len(t, diagnosis.Channels(tagged, false), 4)
 }
 
 // TestWhatKeepsAllFromBeingTriedIsSaidOnce.
 func TestWhatKeepsAllFromBeingTriedIsSaidOnce(t *testing.T) {
-	calls := diagnosis.Calls("n", false)
+	calls := diagnosis.Calls(names, false)
 	for text, want := range map[redis.Error]string{
 		"READONLY You can't write against a read only replica. script: 6d2b, on @user_script:9.":                                   "it is a replica",
 		"ERR Error running script (call to f_6d2b): @user_script:9: @user_script: 9: -NOREPLICAS Not enough good slaves to write.": "min-replicas-to-write",
@@ -272,6 +279,9 @@ func TestSettings(t *testing.T) {
 		"no AOF":                   {info: with("aof_enabled", "0"), advice: "set appendonly yes"},
 		"node of a Cluster":        {info: with("cluster_enabled", "1"), advice: "package lock/cluster"},
 		"replicas, not waited for": {info: with("connected_slaves", "2"), advice: "set min-replicas-to-write 1"},
+		"replicas of Redis 5":      {info: with("connected_slaves", "2") + "min_slaves_good_slaves:2\r\nredis_version:5.0.14\r\n", advice: "use Redis 6 or newer with min-replicas-to-write 1, or Config.Replicas"},
+		"none of Redis 5":          {info: good + "redis_version:5.0.14\r\n"},
+		"replicas of Redis 6":      {info: with("connected_slaves", "2") + "min_slaves_good_slaves:2\r\nredis_version:6.0.1\r\n"},
 		"replicas, waited for":     {info: with("connected_slaves", "2") + "min_slaves_good_slaves:2\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

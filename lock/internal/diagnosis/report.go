@@ -134,6 +134,7 @@ func (r *Report) Tried(calls []Call, answers []any) {
 	for i, call := range calls {
 		err := errorOf(answers[i])
 		switch {
+		case call.Newer && meaningOf(err) == unknown:
 		case call.Channel.Name != "":
 			r.Channel(call.Channel, call.Command(), err)
 		case meaningOf(err) == undetermined:

@@ -30,7 +30,12 @@ func (r *Report) Settings(info string, slots bool) {
 	case "":
 		r.Advice("it does not tell whether it keeps its data over a restart: if locks must survive one, check that appendonly is yes")
 	}
-	if replicas := field["connected_slaves"]; replicas != "" && replicas != "0" && field["min_slaves_good_slaves"] == "" {
+	switch replicas, major := field["connected_slaves"], before(field["redis_version"], "."); {
+	case replicas == "" || replicas == "0":
+	case major == "4" || major == "5": // their scripts write whatever min-replicas-to-write says
+		r.Advice(fmt.Sprintf("it has %s replicas, and Redis %s takes locks while it is cut off from them, which a failover forgets: "+
+			"use Redis 6 or newer with min-replicas-to-write 1, or Config.Replicas", replicas, major))
+	case field["min_slaves_good_slaves"] == "":
 		r.Advice(fmt.Sprintf("it has %s replicas, and its min-replicas-to-write is 0, so a master that is cut off from them takes locks "+
 			"that a failover forgets: set min-replicas-to-write 1", replicas))
 	}
@@ -46,6 +51,12 @@ func (r *Report) Appendfsync(value string, err error) {
 		r.Advice(fmt.Sprintf("its appendfsync is %s, so locks of the last moments are forgotten when the machine fails: "+
 			"if they are to survive that, set appendfsync always, which is slow", value))
 	}
+}
+
+// before is what stands in text before sep.
+func before(text, sep string) string {
+	text, _, _ = strings.Cut(text, sep)
+	return text
 }
 
 // PersistsByAOF reports whether INFO says so.

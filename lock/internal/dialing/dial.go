@@ -110,6 +110,7 @@ func (b *Bound) leave(key any, returned chan *dial) *dial {
 // run calls f. What it brings is closed if nobody waits for it.
 func (b *Bound) run(ctx context.Context, key any, d *dial, f func(context.Context) (redis.Conn, error)) {
 	d.conn, d.err = f(ctx)
+	d.err = Public(d.err)
 	if d.err == nil && d.conn == nil {
 		d.err = errors.New("the dial function returned neither a connection nor an error")
 	}
@@ -149,6 +150,7 @@ func (b *Bound) await(ctx context.Context, key any, d *dial) (redis.Conn, error)
 		return d.conn, d.err
 	case <-ctx.Done():
 	}
+	ended := ctx.Err() // not under a mutex: whose context it is is not known here
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
@@ -163,5 +165,5 @@ func (b *Bound) await(ctx context.Context, key any, d *dial) (redis.Conn, error)
 		b.places[key] = p
 	}
 	p.left++
-	return nil, ctx.Err()
+	return nil, ended
 }

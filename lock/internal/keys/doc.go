@@ -8,5 +8,8 @@
 // unless the name already has braces, which then mark the part that decides the
 // slot.
 //
+// With braces a name of a lock could be a derived name of another lock. Check
+// refuses such names, so two names that it accepts have no key in common.
+//
 // The functions are pure. They do not check the name: see Check and CheckSlot.
 package keys

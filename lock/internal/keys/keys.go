@@ -1,31 +1,27 @@
 package keys
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 )
 
-// MaxLen is the longest name of a lock, in bytes.
-const MaxLen = 1 << 16
+// The words of keys' names. Check refuses names of locks that have one of them where a
+// key has it.
+const (
+	// before the name of the lock
+	fencedCounter = "redisson_lock_token"
+	fairQueue     = "redisson_lock_queue"
+	fairScores    = "redisson_lock_timeout"
+	unlockLatch   = "redisson_unlock_latch" // Redisson's alone
 
-// Counter is the key of the fencing-token counter on one server. In a Cluster
-// each slot has its own, see SlotCounter.
-const Counter = "wheellock_token"
-
-// Check refuses a name that no lock may have.
-func Check(name string) error {
-	switch {
-	case name == "":
-		return errors.New("lock: the name is empty: give the lock a name")
-	case len(name) > MaxLen:
-		return fmt.Errorf("lock: the name has %d bytes: at most %d", len(name), MaxLen)
-	case name == Counter, strings.HasPrefix(name, Counter+":{"):
-		return fmt.Errorf("lock: the name %.50q is that of the counter of fencing tokens", name)
-	}
-	return nil
-}
+	// behind the name of the lock
+	fairSigns    = "wheellock_waiters"
+	polls        = "wheellock_polls"
+	rwWriters    = "wheellock_writers"
+	permitsTaken = "timeout"
+	result       = "wheellock_result"
+	rwReader     = ":rwlock_timeout:" // before a number, which ends the key
+)
 
 // prefixed is a name in the slot of name that begins with prefix.
 func prefixed(prefix, name string) string {
@@ -47,13 +43,8 @@ func Prefix(name string) string {
 	return "{" + name + "}"
 }
 
-// SlotCounter is the key of the fencing-token counter of name's slot in a Cluster.
-func SlotCounter(name string) string {
-	return Counter + ":{" + strconv.Itoa(int(slotTags()[Slot(name)])) + "}"
-}
-
 // FencedCounter is the key of the tokens of a FencedMutex.
-func FencedCounter(name string) string { return prefixed("redisson_lock_token", name) }
+func FencedCounter(name string) string { return prefixed(fencedCounter, name) }
 
 // Channel is where the release of a Mutex, FencedMutex or FairMutex is published.
 func Channel(name string) string { return prefixed("redisson_lock__channel", name) }
@@ -62,34 +53,34 @@ func Channel(name string) string { return prefixed("redisson_lock__channel", nam
 func FairChannel(name, field string) string { return Channel(name) + ":" + field }
 
 // FairQueue is the list of those who wait for a FairMutex.
-func FairQueue(name string) string { return prefixed("redisson_lock_queue", name) }
+func FairQueue(name string) string { return prefixed(fairQueue, name) }
 
 // FairScores is the sorted set of until when each of them may wait.
-func FairScores(name string) string { return prefixed("redisson_lock_timeout", name) }
+func FairScores(name string) string { return prefixed(fairScores, name) }
 
 // FairSigns is the hash of their signs of life.
-func FairSigns(name string) string { return suffixed(name, "wheellock_waiters") }
+func FairSigns(name string) string { return suffixed(name, fairSigns) }
 
 // Polls is a key that lives until shortly after a waiter looks for a Mutex whom
 // messages do not reach.
-func Polls(name string) string { return suffixed(name, "wheellock_polls") }
+func Polls(name string) string { return suffixed(name, polls) }
 
 // RWChannel is where the releases of a RWMutex are published.
 func RWChannel(name string) string { return prefixed("redisson_rwlock", name) }
 
 // RWReader is the key that lives as long as a read hold. Redisson has one for each
 // count and believes the one that lives longest; ours is the first.
-func RWReader(name, field string) string { return suffixed(name, field+":rwlock_timeout:1") }
+func RWReader(name, field string) string { return suffixed(name, field+rwReader+"1") }
 
 // RWWriters is the hash of the writers that wait for a RWMutex.
-func RWWriters(name string) string { return suffixed(name, "wheellock_writers") }
+func RWWriters(name string) string { return suffixed(name, rwWriters) }
 
 // SemaphoreChannel is where free permits are published.
 func SemaphoreChannel(name string) string { return prefixed("redisson_sc", name) }
 
 // PermitsTaken is the sorted set of the permits of a PermitSemaphore that are
 // taken.
-func PermitsTaken(name string) string { return suffixed(name, "timeout") }
+func PermitsTaken(name string) string { return suffixed(name, permitsTaken) }
 
 // LatchChannel is where the opening of a CountDownLatch is published. Unlike
 // Redisson's other names it has no colon before the braces. Plain channels have
@@ -126,11 +117,11 @@ func PlainChannel(channel string) string {
 // Result is the key under which the server remembers what a request of a semaphore
 // or a latch brought. client and number are those of the request.
 func Result(name, client string, number uint64) string {
-	return suffixed(name, client+":"+strconv.FormatUint(number, 10))
+	return suffixed(name, client+":"+strconv.FormatUint(number, 10)+":"+result)
 }
 
 // besides end the names of hashes that stand beside a lock's own.
-var besides = []string{":wheellock_waiters", ":wheellock_writers"}
+var besides = []string{":" + fairSigns, ":" + rwWriters}
 
 // IsBeside reports whether key is a hash that stands beside a lock's own, and no
 // lock.

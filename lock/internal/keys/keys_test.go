@@ -73,28 +73,15 @@ func TestOurOwnNamesShareTheSlotOfTheirLock(t *testing.T) {
 	require.Equal(t, "{x}:wheellock_waiters", keys.FairSigns("x"))
 	require.Equal(t, "a{x}b:wheellock_waiters", keys.FairSigns("a{x}b"))
 	require.Equal(t, "{x}:wheellock_writers", keys.RWWriters("x"))
-	require.Equal(t, "{x}:client:7", keys.Result("x", "client", 7))
+	require.Equal(t, "{x}:client:7:wheellock_result", keys.Result("x", "client", 7))
+	require.Equal(t, "{x}:wheellock_polls", keys.Polls("x"))
 	for _, name := range []string{"x", "{x}y", "a{x}b"} {
-		for _, derived := range []string{keys.FairSigns(name), keys.RWWriters(name), keys.Result(name, "c", 1), keys.SlotCounter(name)} {
+		for _, derived := range []string{keys.FairSigns(name), keys.RWWriters(name), keys.Result(name, "c", 1), keys.Polls(name)} {
 			require.Equal(t, redisc.Slot(name), redisc.Slot(derived), derived)
 		}
 		require.True(t, keys.IsBeside(keys.FairSigns(name)))
 		require.True(t, keys.IsBeside(keys.RWWriters(name)))
 		require.False(t, keys.IsBeside(name))
-	}
-}
-
-func TestNamesThatNoLockMayHave(t *testing.T) {
-	for name, text := range map[string]string{
-		"":                         "the name is empty",
-		strings.Repeat("x", 65537): "has 65537 bytes",
-		"wheellock_token":          "that of the counter of fencing tokens",
-		keys.SlotCounter("x"):      "that of the counter of fencing tokens",
-	} {
-		require.ErrorContains(t, keys.Check(name), text)
-	}
-	for _, name := range []string{"x", "wheellock_token2", strings.Repeat("x", keys.MaxLen), "a}b{"} {
-		require.NoError(t, keys.Check(name))
 	}
 }
 

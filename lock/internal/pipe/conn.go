@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/resp"
 )
 
 // conn is one connection of a Pipe, and the requests that wait for its
@@ -164,7 +166,7 @@ func (c *conn) checkAge() {
 func (c *conn) read() {
 	cfg := c.pipe.cfg
 	for {
-		reply, err := redis.ReceiveWithTimeout(c.redis, 0)
+		reply, err := resp.Receive(c.redis, 0)
 		if broken(err) {
 			c.fail(err)
 			return

@@ -84,32 +84,39 @@ func (p *Pipe) Drop() {
 
 // write is the writer's body.
 func (p *Pipe) write() {
-	var spare []*Request
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	var batch []*Request
 	for {
-		for len(p.queue) == 0 && p.closed == nil {
-			p.work.Wait()
-		}
-		if p.closed != nil {
+		var open bool
+		if batch, open = p.next(batch); !open {
 			return
 		}
-		if p.live != nil && p.live.busy() {
-			// There are other callers. Those that are about to put a request (a
-			// read has just woken many, say) go first: one write for all of them
-			// is much less work than a write each.
-			p.mu.Unlock()
-			runtime.Gosched()
-			p.mu.Lock()
-		}
-		batch := p.queue
-		p.queue = spare[:0]
-		p.mu.Unlock()
 		p.writeBatch(batch)
 		clear(batch)
-		spare = batch
+	}
+}
+
+// next waits for requests and takes them all; spare is the slice of the batch before. It
+// reports false when the Pipe is closed.
+func (p *Pipe) next(spare []*Request) (batch []*Request, open bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.queue) == 0 && p.closed == nil {
+		p.work.Wait()
+	}
+	if p.live != nil && p.live.busy() && p.closed == nil {
+		// There are other callers. Those that are about to put a request (a
+		// read has just woken many, say) go first: one write for all of them
+		// is much less work than a write each.
+		p.mu.Unlock()
+		runtime.Gosched()
 		p.mu.Lock()
 	}
+	if p.closed != nil {
+		return nil, false
+	}
+	batch = p.queue
+	p.queue = spare[:0]
+	return batch, true
 }
 
 func (p *Pipe) writeBatch(batch []*Request) {

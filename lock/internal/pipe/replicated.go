@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 )
 
 // Replicated carries acquisitions that replicas must have (Config.Replicas). WAIT
@@ -281,7 +282,7 @@ func (p *Replicated) write(conn *replicatedConn, batch []*Request) (ask bool, er
 
 // receive reads an answer to what was begun then.
 func (p *Replicated) receive(conn redis.Conn, began time.Time) (any, error) {
-	return redis.ReceiveWithTimeout(conn, max(p.cfg.Timeout-time.Since(began), time.Millisecond))
+	return resp.Receive(conn, max(p.cfg.Timeout-time.Since(began), time.Millisecond))
 }
 
 // readTime reads the answer of TIME. An error means that the connection is of no more use.
@@ -311,5 +312,15 @@ func (p *Replicated) await(conn redis.Conn) (int, error) {
 	if err := conn.Flush(); err != nil {
 		return 0, err
 	}
-	return redis.Int(redis.ReceiveWithTimeout(conn, p.cfg.ReplicaTimeout+p.cfg.Timeout))
+	return redis.Int(resp.Receive(conn, p.cfg.ReplicaTimeout+p.cfg.Timeout))
+}
+
+// tookLock reports whether the answer of a script that acquires says yes.
+func tookLock(reply any) bool {
+	values, ok := reply.([]any)
+	if !ok || len(values) == 0 {
+		return false
+	}
+	n, _ := values[0].(int64)
+	return n > 0
 }

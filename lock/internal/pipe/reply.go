@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/script"
 )
 
 // nonLocal is what a script in a Cluster is told that looks at a key on another
@@ -51,6 +52,19 @@ func Definite(err error) bool {
 		}
 	}
 	return true
+}
+
+// RefusesWrites reports whether err says that the server refuses to write for as long as
+// its disk fails, or its replicas are missing. It has done nothing.
+func RefusesWrites(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && !Definite(reply) && (hasWord(string(reply), "MISCONF") || hasWord(string(reply), "NOREPLICAS"))
+}
+
+// WantsReplicas reports whether err says that replicas of the server are missing.
+func WantsReplicas(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && hasWord(string(reply), "NOREPLICAS")
 }
 
 // LoggedOut reports whether err says that the server wants a password first.
@@ -164,3 +178,17 @@ func hasWord(text, word string) bool {
 }
 
 func isWord(b byte) bool { return b == '_' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' }
+
+// unpublished takes the refusal of its message off the answer of a script that
+// publishes.
+func unpublished(s *script.Script, reply any) (number any, refusal string, refused bool) {
+	pair, ok := reply.([]any)
+	if !ok || len(pair) != 2 {
+		return reply, "", false
+	}
+	text, ok := pair[1].([]byte)
+	if !ok || !s.Publishes() {
+		return reply, "", false
+	}
+	return pair[0], string(text), true
+}

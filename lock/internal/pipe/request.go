@@ -163,7 +163,7 @@ func (rs *Requests) recycle(r *Request) {
 func (r *Request) Key() string { return r.key }
 
 // Acquires reports whether r takes something for a hold.
-func (r *Request) Acquires() bool { return acquires(r.script) }
+func (r *Request) Acquires() bool { return r.script.Acquires() }
 
 // Leave says that nobody waits for r, so that late gets its answer. It returns false
 // if r was answered before.

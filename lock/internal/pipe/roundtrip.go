@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/resp"
 )
 
 // RoundTrip sends one command and waits for its answer until ctx ends. A
@@ -20,7 +22,7 @@ func RoundTrip(ctx context.Context, conn redis.Conn, cmd string, args ...any) (a
 		return nil, err
 	}
 	deadline, _ := ctx.Deadline()
-	reply, err := redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond))
+	reply, err := resp.Receive(conn, max(time.Until(deadline), time.Millisecond))
 	if !stop() { // it is closed, perhaps after the answer was read
 		return nil, ctx.Err()
 	}

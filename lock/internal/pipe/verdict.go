@@ -71,7 +71,7 @@ func (cfg *Config) judge(r *Request, err error) Verdict {
 		r.lates++
 		r.asked = false
 	case Elsewhere:
-		if cfg.Redirect == nil || r.hops == maxHops || to.Ask && concludes(r.script) {
+		if cfg.Redirect == nil || r.hops == maxHops || to.Ask && r.script.Concludes() {
 			return Final
 		}
 		r.hops++

@@ -5,13 +5,14 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 )
 
 // read hands messages on until the connection fails. Its timeout is above the
 // ping period, so silence means that it is dead.
 func (s *Subscriber) read(conn redis.Conn) error {
 	for {
-		reply, err := redis.ReceiveWithTimeout(conn, pingPeriod+s.cfg.Timeout)
+		reply, err := resp.Receive(conn, pingPeriod+s.cfg.Timeout)
 		if _, answer := err.(redis.Error); answer && s.goesOn(s.refused(), err) {
 			continue
 		}

@@ -20,7 +20,12 @@ type clock struct {
 	unsaid   bool       // the last question has got no answer in time
 	warned   bool       // that the server does not tell
 	distrust bool       // it was warned that two servers seem to answer as one
+	jumped   time.Time  // when it was last warned that the clock was set
 }
+
+// toldAgain is how long nothing is said of a clock that is set once more: every
+// connection finds it out, and some clocks jump every minute.
+const toldAgain = 10 * time.Minute
 
 // askAgain is for how long a server that did not tell its time is not asked again.
 const askAgain = time.Minute
@@ -111,6 +116,10 @@ func (s *Server) Timed(c pipe.Clock, off time.Duration) {
 	s.clock.last = c
 	warn := c.Distrusted() && !s.clock.distrust
 	s.clock.distrust = s.clock.distrust || warn
+	jumped := off > s.router.cfg.IOTimeout || -off > s.router.cfg.IOTimeout
+	if jumped = jumped && (s.clock.jumped.IsZero() || time.Since(s.clock.jumped) >= toldAgain); jumped {
+		s.clock.jumped = time.Now()
+	}
 	s.clock.mu.Unlock()
 	log := s.router.cfg.Logger
 	if warn {
@@ -118,7 +127,7 @@ func (s *Server) Timed(c pipe.Clock, off time.Duration) {
 			"answered at one address. Requests over such a connection have no time limit from now on. One that arrives late "+
 			"may leave a lock that nobody holds until its lease ends: use an address of one server", "server", s.Address())
 	}
-	if off > s.router.cfg.IOTimeout || -off > s.router.cfg.IOTimeout {
+	if jumped {
 		log.Warn("lock: the server's clock was set, or another server answers. While a clock is set back, requests that arrive late "+
 			"are carried out; a clock that is set forward ends leases early: let NTP slew the clock", "server", s.Address(), "by", off)
 	}

@@ -1,8 +1,6 @@
 package servers
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +9,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/topology"
@@ -31,119 +28,6 @@ type publishing struct {
 	barred  bool // SPUBLISH or SSUBSCRIBE is refused
 	untold  bool // the version is not told
 	refused bool // PUBLISH, or what is set, is refused
-}
-
-// errNoVersion: the answer of INFO has no version.
-var errNoVersion = errors.New("the answer of INFO names no version")
-
-// dialGreeted is dialChecked of a connection over which the server was asked, if that
-// matters, how releases are published: its version, and whether this user may use
-// SPUBLISH. A restart, or a failover behind one name, ends connections. So what the
-// last one has found out is true of those that write.
-func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
-	for try := 0; ; try++ {
-		dialed, err := s.dialChecked(ctx, bound)
-		if err != nil || !s.publishing.asks() {
-			return dialed, err
-		}
-		info, refusal, err := s.askVersion(ctx, dialed.Conn)
-		if err == nil {
-			s.greeted(info, refusal)
-			return dialed, nil
-		}
-		dialed.Conn.Close()
-		if _, passing := err.(redis.Error); passing { // BUSY, say: it runs no script now either
-			pause(ctx, passingPause)
-			return pipe.Connection{}, err
-		}
-		slow := ctx.Err() != nil || isTimeout(err)
-		if !errors.Is(ctx.Err(), context.Canceled) && s.publishing.unanswered(!slow && try > 0) {
-			s.warnUntold(err)
-		}
-		if slow {
-			return pipe.Connection{}, err
-		}
-	}
-}
-
-// passingPause is how long a dial takes at least that ends with a passing answer: calls
-// that wait for a connection dial again at once.
-const passingPause = 50 * time.Millisecond
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
-// askVersion asks what dialGreeted wants to know, in one round trip. err means that the
-// connection is of no use.
-func (s *Server) askVersion(ctx context.Context, conn redis.Conn) (info any, refusal, err error) {
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	if err := conn.Send("INFO", "server"); err != nil {
-		return nil, nil, err
-	}
-	// Nobody listens there. What is asked is whether the user may.
-	if err := conn.Send("SPUBLISH", s.router.cfg.Probe, ""); err != nil {
-		return nil, nil, err
-	}
-	if err := conn.Flush(); err != nil {
-		return nil, nil, err
-	}
-	var answers [2]any
-	for i := range answers {
-		deadline, _ := ctx.Deadline()
-		reply, err := redis.ReceiveWithTimeout(conn, max(time.Until(deadline), time.Millisecond))
-		if refused, ok := err.(redis.Error); ok {
-			reply = refused
-		} else if err != nil {
-			return nil, nil, err
-		}
-		answers[i] = reply
-	}
-	if !stop() {
-		return nil, nil, ctx.Err()
-	}
-	if refused, ok := answers[0].(redis.Error); ok {
-		if code, _, _ := strings.Cut(string(refused), " "); !pipe.Definite(redis.Error(code)) {
-			return nil, nil, refused
-		}
-	}
-	// MOVED, say, comes to those alone who may.
-	if refused, ok := answers[1].(redis.Error); ok && pipe.Definite(refused) {
-		refusal = refused
-	}
-	return answers[0], refusal, nil
-}
-
-// greeted takes in what the server has said of itself.
-func (s *Server) greeted(info any, refusal error) {
-	text, err := redis.String(info, nil)
-	if refused, ok := info.(redis.Error); ok {
-		err = refused
-	}
-	version := VersionOf(text)
-	if version == "" {
-		if err == nil {
-			err = errNoVersion
-		}
-		s.warnUntold(err)
-	}
-	s.decide(func(p *publishing) bool {
-		p.failed, p.silent = 0, time.Time{}
-		changed := p.choice.Greeted(time.Now(), version, refusal != nil)
-		changed = changed || !p.asked
-		p.asked = true
-		return changed
-	})
-	if refusal != nil && Shards(version) {
-		s.warnBarred("SPUBLISH", refusal)
-	}
 }
 
 // decide carries out what an event means for the server's Choice, and reports whether
@@ -166,27 +50,6 @@ func (s *Server) hearing() pubsub.Hearing {
 	s.publishing.mu.Lock()
 	defer s.publishing.mu.Unlock()
 	return s.publishing.choice.Hearing(time.Now())
-}
-
-// asks reports whether the server is to be asked.
-func (p *publishing) asks() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.choice.Asks() && (p.silent.IsZero() || time.Since(p.silent) > askAgain)
-}
-
-// unanswered notes that the questions have cost a connection. It reports whether the
-// server is not asked for a while now: that has happened too often, or it is sure that
-// the questions were the reason.
-func (p *publishing) unanswered(sure bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.failed++
-	if p.failed < maxUnanswered && !sure {
-		return false
-	}
-	p.silent, p.asked = time.Now(), true
-	return true
 }
 
 // publishRefused is told of each message that Redis refused. If that was SPUBLISH, it is

@@ -77,7 +77,7 @@ func (d *draw) more() string { return d.of("more tokens", "0", "1", "64", "10484
 func (d *draw) floor() string { return d.of("least token", "1", "10", "1048576", "x") }
 
 var families = []family{
-	{"mutex", []string{name, "y", keys.Counter, keys.Polls(name), "guarded"}, []string{"c:1:1", "mode", "other", "7", "9007199254740990", "abc"}, []drawn{
+	{"mutex", []string{name, "y", keys.Counter, keys.Polls(name), "guarded"}, []string{"c:1:1", "java:7", "mode", "other", "7", "9007199254740990", "abc"}, []drawn{
 		{script.Acquire, func(d *draw) call {
 			f := d.field()
 			return called(d.counted(), append([]string{f, d.lease(), d.floor(), d.more(), d.lease2()}, d.some(others(fields, f)...)...)...)

@@ -50,7 +50,7 @@ func (x fair) score(field string) float64 {
 
 // wake tells the first, and the next if one of ours may be dead.
 func (x fair) wake(channel, but string, before float64) (told int64) {
-	for i := 0; ; i++ {
+	for i := 0; i < 16; i++ {
 		field := x.nth(i)
 		if field == "" {
 			return told
@@ -62,6 +62,7 @@ func (x fair) wake(channel, but string, before float64) (told int64) {
 			return told
 		}
 	}
+	return told
 }
 
 func fairTake(e *exec) any {
@@ -94,7 +95,7 @@ func fairTake(e *exec) any {
 	}
 	mine := !foreign && x.has(x.lock, me)
 	woken := false
-	for x.first() != "" {
+	for swept := 0; x.first() != "" && swept < 200; swept++ {
 		first := x.first()
 		score, scored := x.zscore(x.scores, first)
 		if seen, signed := x.hget(x.signs, first); !scored || score <= now && !signed ||
@@ -258,9 +259,11 @@ func fairRelease(e *exec) any {
 	}
 	told := int64(0)
 	if !x.exists(x.lock) {
-		for first := x.first(); first != "" && x.score(first) <= now && !x.has(x.signs, first); first = x.first() {
+		swept := 0
+		for first := x.first(); swept < 200 && first != "" && x.score(first) <= now && !x.has(x.signs, first); first = x.first() {
 			x.lrem(first)
 			x.zrem(x.scores, first)
+			swept++
 		}
 		told = x.wake(x.arg(2), "", now+doubt)
 	}
@@ -280,7 +283,7 @@ func fairForce(e *exec) any {
 	switch {
 	case h == nil:
 		return int64(0)
-	case slices.ContainsFunc(h.pairs, func(p pair) bool { return !isOwner.MatchString(p.name) || !isCount.MatchString(p.value) }):
+	case slices.ContainsFunc(e.known(h.pairs, e.from(3)), func(p pair) bool { return !isOwner.MatchString(p.name) || !isCount.MatchString(p.value) }):
 		return int64(-1)
 	}
 	e.of(queue, list)

@@ -1,6 +1,7 @@
 package twin_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -82,6 +83,9 @@ func (x *exec) distinct(key string, fields []string) (there []string) {
 	return there
 }
 
+// isRedissons matches the field of a mutex that Redisson holds: its client and its thread.
+var isRedissons = regexp.MustCompile(`^[^:]+:[0-9]+$`)
+
 func acquire(x *exec) any {
 	key, field, lease := x.keys[0], x.arg(1), x.lease(2)
 	floor := x.least(3)
@@ -97,6 +101,9 @@ func acquire(x *exec) any {
 			if left, again := x.pttl(x.keys[2]), x.integer(5)+25; left < 0 || left > again {
 				x.set(x.keys[2], "1", again)
 			}
+		}
+		if e := x.of(key, hash); len(e.pairs) == 1 && isRedissons.MatchString(e.pairs[0].name) {
+			return no(0, x.pttl(key), 2)
 		}
 		return no(0, x.pttl(key))
 	}
@@ -132,10 +139,10 @@ func handoff(x *exec) any {
 	if !repeated && !x.has(key, old) {
 		return no(0, x.pttl(key))
 	}
-	if len(x.keys) > 1 {
-		x.lastToken(x.keys[1]) // it may be refused
-	}
 	if channel := x.arg(6); channel != "" && !repeated {
+		if len(x.keys) > 1 {
+			x.lastToken(x.keys[1]) // it may be refused
+		}
 		told, wait := x.publish(channel, "0"), int64(0)
 		if len(x.keys) > 2 {
 			wait = x.pttl(x.keys[2])
@@ -224,13 +231,28 @@ func notLock(fields []pair) bool {
 	})
 }
 
+// known are the fields that a force looks at: of many those that it deletes.
+func (x *exec) known(pairs []pair, named []string) (out []pair) {
+	if len(pairs) <= few {
+		return pairs
+	}
+	for _, f := range named {
+		p := pair{name: f, value: "1"}
+		if i := slices.IndexFunc(pairs, func(p pair) bool { return p.name == f }); i >= 0 {
+			p = pairs[i]
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
 func force(x *exec) any {
 	key, channel := x.keys[0], x.arg(1)
 	e := x.of(key, hash)
 	switch {
 	case e == nil:
 		return int64(0)
-	case notLock(e.pairs):
+	case notLock(x.known(e.pairs, x.from(3))):
 		return int64(-1)
 	}
 	modeAlone := len(e.pairs) == 1 && e.pairs[0].name == "mode"

@@ -1,9 +1,16 @@
 package twin_test
 
 import (
+	commandline "flag"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// The seed that a failure prints repeats it. A file would make later runs fail too.
+	if err := commandline.Set("rapid.nofailfile", "true"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}

@@ -68,6 +68,19 @@ for _, key in ipairs(redis.call('keys', '*')) do
   end
 end`
 
+// firstText draws the first fields of a hash in the order of their names, as the twin does.
+const firstText = `(function()
+  local all, fields, some = redis.call('hgetall', KEYS[1]), {}, {}
+  for i = 1, #all, 2 do
+    fields[#fields + 1], fields[all[i]] = all[i], all[i + 1]
+  end
+  table.sort(fields)
+  for i = 1, drawn do
+    some[2 * i - 1], some[2 * i] = fields[i], fields[fields[i]]
+  end
+  return some
+end)()`
+
 // both are a Redis and the twin, which are told the same.
 type both struct {
 	t       rapid.TB
@@ -152,6 +165,35 @@ func (r *both) queue(field string, score int64) {
 	r.same()
 }
 
+// crowd lets many read, whose leases are over but for those of some. Their names begin so.
+func (r *both) crowd(begin string, n int, count string, living map[int]int64) {
+	r.story = append(r.story, fmt.Sprintf("%d of %s read, the first %s times, these live: %v", n, begin, count, living))
+	x := &exec{s: r.twin.clone(r.now), now: r.now}
+	if x.isOther(name, hash) {
+		return
+	}
+	if _, there := x.hget(name, "mode"); !there {
+		x.hset(name, "mode", "read")
+		r.do("HSET", name, "mode", "read")
+	}
+	all := []any{name}
+	for i := range n {
+		field := fmt.Sprint(begin, 100+i)
+		x.hset(name, field, count)
+		all = append(all, field, count)
+		count = "1"
+		if left := living[i]; left != 0 {
+			x.set(keys.RWReader(name, field), "1", left)
+			r.do("SET", keys.RWReader(name, field), "1", "PX", left)
+		}
+	}
+	r.do("HSET", all...)
+	x.pexpire(name, 3*leaseUnit)
+	r.do("PEXPIRE", name, 3*leaseUnit)
+	r.twin = x.s
+	r.same()
+}
+
 // run sends one script to both, and compares what they answer, publish and have.
 func (r *both) run(c call) {
 	after, want, told := run(r.twin, r.now, c, 1, faultless)
@@ -159,6 +201,7 @@ func (r *both) run(c call) {
 	r.story = append(r.story, fmt.Sprintf("%s %q %q until %d: %v", c.script.Name(), c.keys, c.args, c.notAfter, want))
 	// The server's clock shows what the twin's does.
 	text := strings.ReplaceAll(c.script.Text(), "redis.pcall('time')", fmt.Sprintf("{'%d', '%06d'}", r.now/1000, r.now%1000*1000))
+	text = strings.ReplaceAll(text, "redis.pcall('hrandfield', KEYS[1], drawn, 'withvalues')", firstText)
 	reply, err := r.conn.Do("EVAL", append([]any{text}, wire(c)...)...)
 	var refused redis.Error
 	if err != nil && !errors.As(err, &refused) {
@@ -360,6 +403,10 @@ func TestScriptsAreTheirTwins(t *testing.T) {
 					case 0, 1:
 						r.pass()
 					case 3:
+						if f.name == "readers and writers" {
+							living := rapid.MapOfN(rapid.IntRange(0, 60), rapid.Map(rapid.Int64Range(1, 3), func(n int64) int64 { return n * leaseUnit }), 0, 2)
+							r.crowd(rapid.SampledFrom([]string{"a:", "d:9:"}).Draw(rt, "begin"), rapid.IntRange(1, 60).Draw(rt, "crowd"), rapid.SampledFrom([]string{"1", "50", "5000", "x", "1e2", "-1", "1000000000"}).Draw(rt, "times"), living.Draw(rt, "living"))
+						}
 						if f.name == "fair mutex" {
 							some := redissons[:rapid.SampledFrom([]int{1, 2, len(redissons)}).Draw(rt, "waiters")]
 							score := r.now + leaseUnit*rapid.Int64Range(1, 3).Draw(rt, "score")
@@ -427,6 +474,46 @@ func TestFlawsAreNotInTheScripts(t *testing.T) {
 			flawed, _, _ = run(flawed, r.now, c, 1, f)
 		}
 		require.NotEqual(t, r.twin.String(), flawed.String(), "flaw %d", f)
+	}
+}
+
+// TestACounterOfTokensHasNoEnd: whoever has given it a TTL. If it ended, tokens would fall
+// (those of Redisson's counter, which knows no time, to 1). So minting takes the TTL away,
+// even if it is refused because the counter is at its end. Scripts that ask first whether
+// it is leave all as it was.
+func TestACounterOfTokensHasNoEnd(t *testing.T) {
+	conn, heard := dial(t)
+	const end, field, next = "9007199254740990", "c:1:1", "c:1:2"
+	handoff := []string{field, next, "100000", "1048576", "64"}
+	atTheEnd := append(slices.Clone(handoff), "channel", "1", "publish", "100000", "0")
+	take := call{
+		script: script.FairTake, keys: append(fairKeys(), keys.Counter),
+		args: []string{field, "100000", "1", "1000", "300000", "", "", "", "100000", "channel", "publish", "116000", "0"},
+	}
+	for story, c := range map[string]struct {
+		call   call
+		stands bool // at its end the counter keeps its TTL
+	}{
+		"a lock is taken":          {call: call{script: script.Acquire, keys: []string{name, keys.Counter}, args: []string{next, "100000", "1048576"}}},
+		"a token is minted":        {call: call{script: script.Token, keys: []string{keys.Counter}, args: []string{"1"}}},
+		"a lock is handed over":    {call: call{script: script.Handoff, keys: []string{name, keys.Counter}, args: handoff}},
+		"a run of hand-overs ends": {call: call{script: script.Handoff, keys: []string{name, keys.Counter}, args: atTheEnd}, stands: true},
+		"a fair lock is taken":     {call: take, stands: true},
+	} {
+		t.Run(story, func(t *testing.T) {
+			for counter, refused := range map[string]bool{"5": false, end: true} {
+				r := newBoth(t, conn, heard)
+				if c.call.script == script.Handoff {
+					r.put(name, hash, field, 0)
+				}
+				r.put(keys.Counter, text, counter, putEnds[1])
+				r.run(c.call)
+				left, err := redis.Int64(conn.Do("PTTL", keys.Counter))
+				require.NoError(t, err)
+				require.Equal(t, refused && c.stands, left > 0, "counter %s, PTTL %d", counter, left)
+				require.Equal(t, refused, r.refused[c.call.script.Name()] == 1)
+			}
+		})
 	}
 }
 

@@ -11,21 +11,82 @@ import (
 type rw struct {
 	*exec
 	key, writers, channel, prefix string
+
+	seen, looked int  // fields and timeouts that were drawn
+	buried       bool // some of them were dead
 }
 
-func (x rw) timeout(field string, n int) string {
+const (
+	few     = 32 // fields that are all looked at
+	atATime = 16 // are drawn of more
+	inAll   = 1024
+	looks   = 4096 // timeouts
+)
+
+func (x *rw) timeout(field string, n int) string {
 	return x.prefix + ":" + field + ":rwlock_timeout:" + strconv.Itoa(n)
 }
 
 const endless = math.MaxInt64
 
+// timeoutsOf is how many a reader of that count may have.
+func timeoutsOf(count string) int {
+	if !isEntries.MatchString(count) {
+		return 0
+	}
+	n, _ := strconv.Atoi(count)
+	return n
+}
+
+func (x *rw) crowded(gone []string) bool { return x.hlen(x.key) > 1+few+len(gone) }
+
+// lives reports whether a field of a crowd may be that of a hold.
+func (x *rw) lives(p pair) bool {
+	if strings.HasSuffix(p.name, ":write") || !isOwner.MatchString(p.name) || !isEntries.MatchString(p.value) || x.looked+timeoutsOf(p.value) > looks {
+		return true
+	}
+	x.looked += timeoutsOf(p.value)
+	for i := 1; i <= timeoutsOf(p.value); i++ {
+		if x.exists(x.timeout(p.name, i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// bury removes dead fields of a crowd as long as all that it draws are dead. The server
+// draws at random; the test has it draw the first.
+func (x *rw) bury(gone []string) {
+	mode, _ := x.hget(x.key, "mode")
+	for x.seen < inAll && (mode == "read" || mode == "write") && x.crowded(gone) {
+		x.seen += atATime
+		for _, p := range slices.Clone(x.of(x.key, hash).pairs[:atATime]) {
+			switch {
+			case p.name == "mode" || slices.Contains(gone, p.name):
+			case x.lives(p):
+				x.seen = inAll
+			default:
+				x.hdel(x.key, p.name)
+				x.buried = true
+			}
+		}
+	}
+}
+
 // rest is what remains without the fields that go: the mode, whether somebody
-// writes, and how long the longest reader may.
-func (x rw) rest(gone []string) (mode string, writing bool, longest int64) {
+// writes, and how long the longest reader may, which is endless if it is not known.
+func (x *rw) rest(gone []string) (mode string, writing bool, longest int64) {
+	x.bury(gone)
 	e := x.of(x.key, hash)
 	if e == nil {
 		return "", false, 0
 	}
+	if x.crowded(gone) {
+		mode, _ = x.hget(x.key, "mode")
+		writing = mode == "write" && !slices.ContainsFunc(gone, func(f string) bool { return strings.HasSuffix(f, ":write") && x.has(x.key, f) })
+		return mode, writing, endless
+	}
+	sum := 0
 	for _, p := range e.pairs {
 		switch {
 		case p.name == "mode":
@@ -34,22 +95,40 @@ func (x rw) rest(gone []string) (mode string, writing bool, longest int64) {
 		case strings.HasSuffix(p.name, ":write"):
 			writing = true
 		default:
-			n, _ := number(p.value)
-			for i := 1; i <= int(min(n, 1000)); i++ {
-				left := x.pttl(x.timeout(p.name, i))
-				if left == -1 {
-					left = endless
-				}
-				longest = max(longest, left)
+			sum += timeoutsOf(p.value)
+		}
+	}
+	if sum > looks {
+		return mode, writing, endless
+	}
+	for _, p := range e.pairs {
+		if p.name == "mode" || strings.HasSuffix(p.name, ":write") || slices.Contains(gone, p.name) {
+			continue
+		}
+		for i := 1; i <= timeoutsOf(p.value); i++ {
+			left := x.pttl(x.timeout(p.name, i))
+			if left == -1 {
+				left = endless
 			}
+			longest = max(longest, left)
 		}
 	}
 	return mode, writing, longest
 }
 
+// thinned reports whether a crowd was looked at because its caller is refused.
+func (x *rw) thinned() bool {
+	if !x.crowded(nil) {
+		return false
+	}
+	mode, writing, longest := x.rest(nil)
+	x.settle(mode, writing, longest, "")
+	return true
+}
+
 // settle makes the lock what rest has found, once the fields are gone. word is what
 // is told; "": as the mode was. It returns how many were told.
-func (x rw) settle(mode string, writing bool, longest int64, word string) int64 {
+func (x *rw) settle(mode string, writing bool, longest int64, word string) int64 {
 	if writing || mode != "read" && mode != "write" {
 		return 0
 	}
@@ -79,7 +158,7 @@ func (x rw) settle(mode string, writing bool, longest int64, word string) int64 
 
 // clean removes fields that are owed, and a writer's mode without a writer. It
 // returns the mode that the lock has then, "" if there is none.
-func (x rw) clean(owed []string) string {
+func (x *rw) clean(owed []string) string {
 	mode, _ := x.hget(x.key, "mode")
 	if len(owed) > 0 || mode == "write" {
 		was, writing, longest := x.rest(owed)
@@ -90,7 +169,7 @@ func (x rw) clean(owed []string) string {
 		for _, f := range owed {
 			x.del(x.timeout(f, 1))
 		}
-		if (len(gone) > 0 || was == "write" && !writing) && x.flaw != modeStays {
+		if (len(gone) > 0 || x.buried || was == "write" && !writing) && x.flaw != modeStays {
 			x.settle(was, writing, longest, "")
 		}
 		mode, _ = x.hget(x.key, "mode")
@@ -102,23 +181,36 @@ func (x rw) clean(owed []string) string {
 	return mode
 }
 
+// keepsOut is the answer to a reader that may not read now; nil if it may.
+func (x *rw) keepsOut(mode, writer string) []any {
+	switch {
+	case mode == "write":
+		if writer == "" || !x.has(x.key, writer) {
+			return no(0, x.pttl(x.key))
+		}
+	case mode != "read" && x.exists(x.key): // another sort of lock
+		return no(0, x.pttl(x.key))
+	case x.arg(4) == "1" && x.exists(x.writers):
+		return no(0, x.pttl(x.writers))
+	}
+	return nil
+}
+
 func rwRead(e *exec) any {
-	x := rw{e, e.keys[0], e.keys[2], e.arg(6), e.arg(5)}
+	x := &rw{exec: e, key: e.keys[0], writers: e.keys[2], channel: e.arg(6), prefix: e.arg(5)}
 	field, lease, writer := x.arg(1), x.lease(2), x.arg(3)
 	if other := x.foreign(x.key); other != nil {
 		return other
 	}
 	mode := x.clean(x.from(8))
 	if !x.has(x.key, field) {
-		switch {
-		case mode == "write":
-			if writer == "" || !x.has(x.key, writer) {
-				return no(0, x.pttl(x.key))
-			}
-		case mode != "read" && x.exists(x.key): // another sort of lock
-			return no(0, x.pttl(x.key))
-		case x.arg(4) == "1" && x.exists(x.writers):
-			return no(0, x.pttl(x.writers))
+		refused := x.keepsOut(mode, writer)
+		if refused != nil && x.thinned() {
+			mode, _ = x.hget(x.key, "mode")
+			refused = x.keepsOut(mode, writer)
+		}
+		if refused != nil {
+			return refused
 		}
 	}
 	if mode == "" {
@@ -133,14 +225,14 @@ func rwRead(e *exec) any {
 }
 
 func rwWrite(e *exec) any {
-	x := rw{e, e.keys[0], e.keys[1], e.arg(6), e.arg(5)}
+	x := &rw{exec: e, key: e.keys[0], writers: e.keys[1], channel: e.arg(6), prefix: e.arg(5)}
 	field, lease, writer := x.arg(1), x.lease(2), x.arg(3)
 	if other := x.foreign(x.key); other != nil {
 		return other
 	}
 	x.of(x.writers, hash)
 	x.clean(x.from(8))
-	if !x.has(x.key, field) && x.exists(x.key) {
+	if !x.has(x.key, field) && x.exists(x.key) && (!x.thinned() || x.exists(x.key)) {
 		if mode, _ := x.hget(x.key, "mode"); x.arg(4) != "0" && mode == "read" {
 			x.hset(x.writers, writer, "1")
 			x.atLeast(x.writers, x.integer(4))
@@ -166,7 +258,7 @@ func rwReadReenter(x *exec) any {
 }
 
 func rwReadRelease(e *exec) any {
-	x := rw{e, e.keys[0], e.keys[2], e.arg(2), e.arg(3)}
+	x := &rw{exec: e, key: e.keys[0], writers: e.keys[2], channel: e.arg(2), prefix: e.arg(3)}
 	timeout, field := x.keys[1], x.arg(1)
 	if !x.has(x.key, field) {
 		x.del(timeout)
@@ -179,7 +271,7 @@ func rwReadRelease(e *exec) any {
 }
 
 func rwWriteRelease(e *exec) any {
-	x := rw{e, e.keys[0], e.keys[1], e.arg(2), e.arg(3)}
+	x := &rw{exec: e, key: e.keys[0], writers: e.keys[1], channel: e.arg(2), prefix: e.arg(3)}
 	field := x.arg(1)
 	if !x.has(x.key, field) {
 		return int64(-1)
@@ -223,12 +315,16 @@ func rwRenew(x *exec) any {
 }
 
 func rwForce(e *exec) any {
-	x := rw{e, e.keys[0], e.keys[1], e.arg(1), e.arg(3)}
+	x := &rw{exec: e, key: e.keys[0], writers: e.keys[1], channel: e.arg(1), prefix: e.arg(3)}
 	h := x.of(x.key, hash)
 	if h == nil {
 		return int64(0)
 	}
-	if mode, _ := x.hget(x.key, "mode"); mode != "read" && mode != "write" || notLock(h.pairs) {
+	known := h.pairs
+	if x.crowded(nil) {
+		known = x.known(h.pairs, x.from(4))
+	}
+	if mode, _ := x.hget(x.key, "mode"); mode != "read" && mode != "write" || notLock(known) {
 		return int64(-1)
 	}
 	fields := len(h.pairs)
@@ -237,12 +333,16 @@ func rwForce(e *exec) any {
 	for _, f := range gone {
 		x.hdel(x.key, f)
 	}
-	if len(gone) == 0 && fields > 1 {
+	others := len(gone) == 0 && fields > 1
+	if others && !x.buried {
 		return int64(-2)
 	}
 	if longest == 0 && !writing {
 		x.del(x.writers)
 	}
 	x.settle(mode, writing, longest, "1")
+	if others {
+		return int64(-2)
+	}
 	return int64(1)
 }

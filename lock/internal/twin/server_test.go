@@ -127,7 +127,11 @@ func run(s *server, now int64, c call, subscribers int64, f flaw) (after *server
 			if !ok {
 				panic(p)
 			}
-			after, reply, told = s, r, nil // a script that is refused changes nothing
+			after, reply, told = s, r, nil // a script that is refused changes nothing,
+			if x.spent != "" {             // but that an exhausted counter has no TTL any more
+				after = s.clone(now)
+				after.at(x.spent, now).end = 0
+			}
 		}
 	}()
 	reply = scripts[c.script.Name()](x)
@@ -162,6 +166,7 @@ type exec struct {
 	subscribers int64
 	told        []message
 	flaw        flaw
+	spent       string // the counter of tokens at which minting was refused
 }
 
 // arg is ARGV[i], "" if there is none.
@@ -402,6 +407,7 @@ var (
 	isCounter = regexp.MustCompile(`^-?\d+$`)
 	isOwner   = regexp.MustCompile(`:[0-9A-Za-z]+$`)
 	isCount   = regexp.MustCompile(`^\d+$`)
+	isEntries = regexp.MustCompile(`^\d{1,9}$`) // nobody enters a billion times
 )
 
 // exact is counter of one that INCRBY understands.
@@ -428,13 +434,24 @@ func (x *exec) least(i int) float64 {
 	return float64(x.now/1000<<20 + x.now%1000*1000)
 }
 
-// lastToken is the last fencing token, and whether there is one.
+// lastToken is the last fencing token, and whether there is one. A counter that can go no
+// further is refused.
 func (x *exec) lastToken(key string) (last float64, there bool) {
 	value, _ := x.get(key)
 	last, there = number(value)
 	if there && !(last < 1<<53-2) {
-		panic(refusal("ERR wheellock: the token counter " + key + " is past 2^53; delete it"))
+		panic(refusal("ERR wheellock: the token counter " + key + " is past 2^53; set it to the seconds of TIME x 2^20, do not delete it"))
 	}
+	return last, there
+}
+
+// mustMint is lastToken of a script that mints without having asked first. Tokens would fall
+// if their counter ended, so minting takes its TTL away, also if it is refused.
+func (x *exec) mustMint(key string) (last float64, there bool) {
+	x.of(key, text)
+	x.spent = key
+	last, there = x.lastToken(key)
+	x.spent = ""
 	return last, there
 }
 
@@ -461,7 +478,7 @@ func (x *exec) isFar(token int64, floor float64) bool {
 
 func (x *exec) mint(key string, floor float64, more int64) int64 {
 	token := int64(floor)
-	if last, there := x.lastToken(key); there && (last >= 1<<49 || floor <= 1<<49) {
+	if last, there := x.mustMint(key); there && (last >= 1<<49 || floor <= 1<<49) {
 		token = max(int64(math.Floor(last))+1, token)
 	} else if floor > 1 && x.flaw != fromTheTime {
 		token += 10486

@@ -80,10 +80,10 @@ func TestNothingIsAllocatedButTheCaller(t *testing.T) {
 		}
 		l.Began(&c[0])
 		l.Took(&c[0], h)
-		next, _, _ := l.Leaving(0, h, 0)
+		next, _, _ := l.Leaving(0, h, 0, false)
 		l.Handed(0, h, next, h, 0)
 		l.Take(next)
-		l.Leaving(next.Owner, h, 0)
+		l.Leaving(next.Owner, h, 0, false)
 		l.Gone(next.Owner, h)
 		l.Leave(&c[3])
 		l.Leave(&c[2])

@@ -8,8 +8,9 @@ package waitqueue
 // first Join until Idle. Every event is told under the shard's lock, which is
 // not held during I/O. The goroutine that told an event then wakes the callers
 // in Step.Wake, and unlocks the holds in Step.PassOn once. A Line of an
-// Exclusive object is told of the hold that the client already has (Held). A
-// Line of readers and writers is told of the holds of each owner that joins.
+// Exclusive object is told of the hold that the client already has (Held), and
+// of the run that led to that hold, which the Line before has left (Pause,
+// Resume). A Line of readers and writers is told of the holds of each owner that joins.
 //
 // The goroutine of a caller joins, and then reads its instruction again and
 // again: after each wake-up, and after all I/O. Reading it and telling the

@@ -31,6 +31,10 @@
 //     its owner may re-enter it before.
 //   - A run of hand-overs ends after Run.Length or Run.Time. Then the object is
 //     handed over only by a script that releases it if another client waits.
+//   - While strangers wait, who are clients of another library and slower, a
+//     [Strangers] says for how long each release is left to them. That is never
+//     longer than Yielding.Pause and the deferral to others, however many
+//     messages come.
 //   - After Close every caller gives up, and nothing is handed over or kept.
 //   - While the object is free for the first in line, as far as the client can
 //     know, a probe is under way or due. It is due at once after a message, a

@@ -15,8 +15,9 @@ type Run struct {
 // to end now. It returns the caller that h may be handed to, or nil if h is to be
 // released. If the run is over, only a script may hand it over that lets other
 // clients have their turn first: it releases the object where one of them waits.
+// yields: the run is over in any case, because others wait that are in need of it.
 // Handed or Gone comes next, in the same step or when Redis has answered.
-func (l *Line[O, H]) Leaving(o O, h H, now Instant) (next *Caller[O, H], over bool, done Step[O, H]) {
+func (l *Line[O, H]) Leaving(o O, h H, now Instant, yields bool) (next *Caller[O, H], over bool, done Step[O, H]) {
 	l.begin()
 	n := l.parties.hold(o, h)
 	if n == nil || n.state == leaving {
@@ -29,7 +30,7 @@ func (l *Line[O, H]) Leaving(o O, h H, now Instant) (next *Caller[O, H], over bo
 	if l.closed || l.kind != Exclusive || l.first == nil || l.first.granted || l.limits.Length == 0 {
 		return nil, false, l.step
 	}
-	n.over = l.runOver(now)
+	n.over = yields || l.runOver(now)
 	return l.first, n.over, l.step
 }
 
@@ -52,6 +53,28 @@ func (l *Line[O, H]) turns() int { return min(l.limits.Length, max(l.limits.Leas
 
 // Run is how many hand-overs led to the present hold.
 func (l *Line[O, H]) Run() int { return l.run }
+
+// Sofar is what is known of a run while nobody is in line.
+type Sofar struct {
+	run   int // 0: there is none
+	start Instant
+	brief bool
+}
+
+// Running reports whether a run led to the present hold.
+func (r Sofar) Running() bool { return r.run > 0 }
+
+// Pause returns the run that led to the present hold, for Resume of the next Line: a
+// Line that is dropped ends no run.
+func (l *Line[O, H]) Pause() Sofar {
+	if l.run == 0 {
+		return Sofar{}
+	}
+	return Sofar{l.run, l.runStart, l.brief}
+}
+
+// Resume makes r the run that led to the hold of which Held has just told.
+func (l *Line[O, H]) Resume(r Sofar) { l.run, l.runStart, l.brief = r.run, r.start, r.brief }
 
 // Ahead is how many more hand-overs there may be in the run of the next hold: of one
 // that is handed over, in the present run or as the first of another.

@@ -34,7 +34,7 @@ func TestABriefRunIsNotShortened(t *testing.T) {
 			}
 			owner, turns := int8(4), 0
 			for range 40 {
-				next, over, _ := l.Leaving(owner, hold, now)
+				next, over, _ := l.Leaving(owner, hold, now, false)
 				require.NotNil(t, next)
 				if over {
 					require.Equal(t, tt.turns, turns)

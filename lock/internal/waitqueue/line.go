@@ -126,11 +126,9 @@ func (l *Line[O, H]) Len() int { return l.standing[0] + l.standing[1] }
 func (l *Line[O, H]) Waiting() int { return l.waiting[0] + l.waiting[1] }
 
 // Idle reports whether the Line may be dropped: nobody has joined that has not
-// left, and no hold must be remembered. One must that is leaving, or was handed over;
-// Held brings others back.
-func (l *Line[O, H]) Idle() bool {
-	return l.callers == 0 && (l.holds == 0 || l.run == 0 && l.blocking == l.holds)
-}
+// left, and no hold must be remembered. One must that is leaving; Held brings others
+// back, and Resume the run of which Pause tells.
+func (l *Line[O, H]) Idle() bool { return l.callers == 0 && l.blocking == l.holds }
 
 // Join adds c. The same step tells whether it probes at once.
 func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {

@@ -44,6 +44,10 @@ var scenarios = []scenario{
 		calls: []call0{who(0, "w"), who(1, "w"), who(0, "w")}, states: 1_167_978,
 	},
 	{
+		name: "a stranger waits", kind: Exclusive, memory: true, others: true, yields: true, lease: 2,
+		calls: []call0{who(0, "w"), who(1, "w")}, states: 98_417,
+	},
+	{
 		name: "a quiet channel", kind: Exclusive, others: true, lease: 9,
 		pacing: Pacing{Pace: 1, MaxPoll: 3, Quiet: 8, Back: 2, BackMost: 8, Defer: 1, DeferEach: 1},
 		calls:  []call0{who(0, "w")},

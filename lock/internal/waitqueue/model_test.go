@@ -58,7 +58,7 @@ func (p *pair) same(s step) {
 	require.Equal(p.t, p.twin.passed, p.passOn)
 	idle := len(p.callers) == 0
 	for _, h := range p.twin.holds {
-		idle = idle && p.twin.run == 0 && h.state != leaving
+		idle = idle && h.state != leaving
 	}
 	require.Equal(p.t, idle, p.line.Idle())
 }
@@ -179,8 +179,9 @@ func checkTwin(t *rapid.T, k Kind) {
 		},
 		"leaving": func(t *rapid.T) {
 			h := hold(held)
-			next, over := p.twin.leaving(h.h, now)
-			c, overToo, s := p.line.Leaving(h.owner, h.h, now)
+			yields := rapid.IntRange(0, 4).Draw(t, "yields") == 0
+			next, over := p.twin.leaving(h.h, now, yields)
+			c, overToo, s := p.line.Leaving(h.owner, h.h, now, yields)
 			p.same(s)
 			require.Equal(t, over, overToo)
 			if next < 0 {

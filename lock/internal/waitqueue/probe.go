@@ -144,6 +144,36 @@ func (p *Probe) news() bool {
 	return p.heard.Confirmed != p.mark.confirmed && p.fault != faultConfirmationIgnored
 }
 
+// Since is how many messages came since the last answered probe began, and for how long its
+// answer has stood. news is false if there was no message, and none that may have been
+// missed, or if this client has had the object since.
+func (p *Probe) Since(now Instant) (messages uint64, stood time.Duration, news bool) {
+	if !p.answered || p.ours || !p.news() {
+		return 0, 0, false
+	}
+	return p.heard.Messages - p.mark.messages, time.Duration(now - p.at), true
+}
+
+// Deferred reports whether others had their turn after a run of this client, which has not
+// probed since, and the last message came less than d ago.
+func (p *Probe) Deferred(now Instant, d time.Duration) bool {
+	return !p.answered && p.deferEnd != 0 && now < p.freedAt.Add(d)
+}
+
+// EndDeferral makes the client defer to nobody any more: something else says when it
+// probes.
+func (p *Probe) EndDeferral() { p.deferEnd = 0 }
+
+// DueAt is Due where the client does not probe before then, because a stranger may take
+// the object. One that still defers by then probes all the same, because it would not see
+// the stranger, but a little later, because it must not pass those that do not defer.
+func (p *Probe) DueAt(then Instant, needs int64) Instant {
+	if p.deferral() <= then {
+		return max(p.Due(needs), then)
+	}
+	return max(then.Add(p.pacing.DeferEach), p.began.Add(p.pacing.Pace))
+}
+
 // Due is when the first in line probes, which needs so much. The answer stands
 // until the next event; the user that sleeps until then wakes for each message
 // and confirmation, calls Hear, and asks again.

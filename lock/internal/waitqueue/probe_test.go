@@ -16,6 +16,21 @@ var productPacing = Pacing{
 	Defer: 5 * time.Millisecond, DeferEach: time.Millisecond,
 }
 
+// TestAClientThatDefersLooksForAStrangerToo, a little later than others, and defers on.
+func TestAClientThatDefersLooksForAStrangerToo(t *testing.T) {
+	p := NewProbe(&productPacing)
+	require.Equal(t, 5*ms, p.DueAt(5*ms, 1))
+	p.RunEnded(0, 3, 0) // until 8 ms
+	require.Equal(t, 8*ms, p.Due(1))
+	require.Equal(t, 6*ms, p.DueAt(5*ms, 1))
+	m := p.Began(6 * ms)
+	p.Answered(6*ms, m, Answer{TTL: -1})
+	p.Hear(7*ms, Heard{Messages: 1})
+	require.Equal(t, 14*ms, p.Due(1))
+	p.EndDeferral()
+	require.Equal(t, 8*ms, p.Due(1), "no sooner than Pace after the last")
+}
+
 func TestProbeIsDue(t *testing.T) {
 	refused := func(p *Probe, ttl time.Duration) {
 		p.Answered(1*ms, p.Began(0), Answer{TTL: ttl})

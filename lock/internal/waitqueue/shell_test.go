@@ -352,7 +352,7 @@ func (c *client) end(h *hold) {
 	runOver := false
 	if e := c.entry; e != nil {
 		runOver = e.line.Run() > 0
-		next, over, s := e.line.Leaving(h.owner, h, c.now())
+		next, over, s := e.line.Leaving(h.owner, h, c.now(), false)
 		c.stepLocked(s)
 		if next != nil && !over { // else another client may wait
 			c.handed++

@@ -352,7 +352,7 @@ func (t *twin) take(id int8) {
 }
 
 // leaving returns the successor, or -1, and whether the run is over.
-func (t *twin) leaving(h int8, now Instant) (next int8, over bool) {
+func (t *twin) leaving(h int8, now Instant, yields bool) (next int8, over bool) {
 	if t.off {
 		return -1, false
 	}
@@ -367,6 +367,8 @@ func (t *twin) leaving(h int8, now Instant) (next int8, over bool) {
 		return -1, false
 	}
 	switch ran := time.Duration(now - t.start); {
+	case yields:
+		n.over = true
 	case t.run == 0:
 		n.over = false
 	case t.run >= t.limits.Length, ran > t.limits.Time:

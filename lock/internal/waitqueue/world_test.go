@@ -24,6 +24,7 @@ type scenario struct {
 	memory  bool // holds are handed over without Redis
 	permits int8 // free at the beginning
 	others  bool // another client takes and releases
+	yields  bool // each hand-over ends a run, because others wait that are in need of it
 	renews  bool // and renews
 	taken   bool // another client has it from the beginning
 	lease   Instant
@@ -948,8 +949,8 @@ func (w *world) end(n int8) {
 	h := &w.holds[n]
 	h.executed, h.runOver = false, w.line.Run() > 0
 	was := w.line.Run()
-	successor, overToo := w.twin.leaving(n, w.now)
-	next, over, s := w.line.Leaving(h.owner, n, w.now)
+	successor, overToo := w.twin.leaving(n, w.now, w.sc.yields)
+	next, over, s := w.line.Leaving(h.owner, n, w.now, w.sc.yields)
 	w.step(s)
 	if w.sc.kind == Exclusive {
 		w.probe.Releasing(w.now)

@@ -1,0 +1,24 @@
+// Command planted measures the tests: it plants small bugs in the library, one
+// after the other, and runs the tests that must find each of them.
+//
+//	go run ./integration/planted
+//
+// list.go has the bugs. A bug is a short edit of one file: the text before, the
+// text after, a sentence that says what it breaks, and the tests that must
+// fail. Nothing in the checkout is changed, because go test -overlay replaces
+// the file during the build.
+//
+//	-list        prints the bugs and plants none
+//	-only REGEX  plants the bugs whose names match
+//	-part K/N    plants every Nth bug, from the Kth on; K is 0 to N-1
+//	-v           prints the output of the tests, too
+//
+// A line says for each bug which test has found it. A bug "survives" if its
+// tests pass: then a test is missing. The exit code is 1 if a bug survives, if
+// its text is not in its file exactly once, or if the edited file does not
+// compile. The tests must pass without any bug; run them first.
+//
+// Whoever moves or rewrites code that an entry of the list edits plants the
+// same fault where the code went. go test ./integration/planted says at once
+// which entries no longer apply, and plants nothing.
+package main

@@ -1,0 +1,228 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/integration/simulation/points"
+	"github.com/wheellock/wheellock/lock/locktest/memredis"
+)
+
+// network is between one client and the server: what is sent takes time, connections
+// fail, and what was sent on one that has failed may arrive all the same.
+type network struct {
+	// immutable
+	server  *memredis.Server
+	slowest time.Duration // an ordinary way takes at most so long
+
+	mu     sync.Mutex // guards what follows
+	rng    *rand.Rand
+	down   time.Time // until then nobody connects
+	silent time.Time // until then nothing arrives, in either direction
+	conns  map[*conn]bool
+	healed bool // nothing is slow or fails any more
+}
+
+var errDown = errors.New("the network is down")
+
+func newNetwork(server *memredis.Server, slowest time.Duration, seed, id uint64) *network {
+	return &network{server: server, slowest: slowest, rng: rand.New(rand.NewPCG(seed, id)), conns: map[*conn]bool{}}
+}
+
+// pool dials over the network.
+func (n *network) pool() *redis.Pool {
+	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", "memory", redis.DialContextFunc(n.dial))
+	}}
+}
+
+func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	n.mu.Lock()
+	down := time.Now().Before(n.down)
+	n.mu.Unlock()
+	if down {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errDown}
+	}
+	inner, err := n.server.DialNet(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: inner, network: n, sent: make(chan parcel, 4096), ended: make(chan struct{})}
+	n.mu.Lock()
+	n.conns[c] = true
+	n.mu.Unlock()
+	go c.carry()
+	return c, nil
+}
+
+// way is how long what is sent now takes.
+func (n *network) way() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.healed {
+		return 0
+	}
+	d := time.Duration(0)
+	if n.slowest > 0 && n.rng.IntN(2) == 0 {
+		d = time.Duration(n.rng.Int64N(int64(n.slowest)))
+	}
+	return max(d, time.Until(n.silent))
+}
+
+// cut makes all connections fail, and nobody connects for so long. late: what was sent
+// arrives so much later, if it is not negative.
+func (n *network) cut(d, late time.Duration) {
+	n.mu.Lock()
+	n.down = time.Now().Add(d)
+	conns := n.conns
+	n.conns = map[*conn]bool{}
+	n.mu.Unlock()
+	for c := range conns {
+		c.end(late)
+	}
+}
+
+// fall makes the network silent for so long.
+func (n *network) fall(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.silent = time.Now().Add(d)
+}
+
+// troubled reports whether a request may have failed not long ago.
+func (n *network) troubled() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now().Add(-5 * ioTimeout) // after an error there is a pause
+	return now.Before(n.down) || now.Before(n.silent)
+}
+
+// heal ends all that is wrong.
+func (n *network) heal() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.healed, n.down, n.silent = true, time.Time{}, time.Time{}
+}
+
+// conn is the client's end of a connection.
+type conn struct {
+	net.Conn // to the server
+
+	network *network
+	sent    chan parcel   // what is under way to the server
+	ended   chan struct{} // closed when the connection has failed or was closed
+
+	mu   sync.Mutex // guards what follows
+	over bool
+	late time.Duration // so much later arrives what is under way at the end; never if negative
+}
+
+type parcel struct {
+	bytes []byte
+	due   time.Time
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	points.Here("write")
+	select {
+	case <-c.ended:
+		return 0, net.ErrClosed
+	case c.sent <- parcel{append([]byte(nil), b...), time.Now().Add(c.network.way())}:
+		return len(b), nil
+	}
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if d := c.network.way(); n > 0 && d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-c.ended:
+		}
+	}
+	points.Here("read")
+	select {
+	case <-c.ended:
+		return 0, io.EOF
+	default:
+		return n, err
+	}
+}
+
+// Close ends the connection; what was sent still arrives.
+func (c *conn) Close() error {
+	c.end(0)
+	return nil
+}
+
+func (c *conn) end(late time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return
+	}
+	c.over, c.late = true, late
+	close(c.ended)
+	_ = c.Conn.SetReadDeadline(time.Now())
+}
+
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return net.ErrClosed
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+func (c *conn) SetWriteDeadline(time.Time) error { return nil } // nobody waits in Write
+
+func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+
+// carry takes what was sent to the server, in order, until nothing comes any more.
+func (c *conn) carry() {
+	defer c.Conn.Close()
+	for {
+		select {
+		case p := <-c.sent:
+			c.deliver(p)
+			continue
+		case <-c.ended:
+		}
+		select {
+		case p := <-c.sent:
+			c.deliver(p)
+		default:
+			c.network.mu.Lock()
+			delete(c.network.conns, c)
+			c.network.mu.Unlock()
+			return
+		}
+	}
+}
+
+func (c *conn) deliver(p parcel) {
+	timer := time.NewTimer(time.Until(p.due))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.ended:
+		c.mu.Lock()
+		late := c.late
+		c.mu.Unlock()
+		if late < 0 {
+			return
+		}
+		time.Sleep(time.Until(p.due) + late)
+	}
+	_, _ = c.Conn.Write(p.bytes)
+}

@@ -1,0 +1,205 @@
+package simulation_test
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// inMemory is for how long a client hands a lock over without asking Redis.
+const inMemory = 100 * time.Millisecond
+
+// excused says that g need not have its object in Redis: somebody deleted that when g
+// had it, or when it was on its way to g. w.mu is held.
+func (w *world) excused(g *grant) bool {
+	for _, d := range g.object.taken {
+		// An answer may have been under way for an ordinary way, or be of a silent network.
+		grace := max(inMemory, w.slowest)
+		if w.faults || w.late {
+			grace += ioTimeout + ioTimeout/8
+		}
+		if g.granted <= d.ended+grace+time.Millisecond && g.granted >= d.begun-time.Hour {
+			return true
+		}
+	}
+	return false
+}
+
+// check looks at all that was granted. All goroutines stand still.
+func (w *world) check() {
+	w.mu.Lock()
+	w.checks++
+	grants := append([]*grant(nil), w.grants...)
+	w.mu.Unlock()
+	w.exclusive(grants)
+	now := time.Now()
+	_, lastStanding := w.scheduler.Standing()
+	for _, g := range grants {
+		w.told(g, now, lastStanding)
+		if g.held.Valid() {
+			w.trusted(g, now)
+		}
+	}
+	w.guarded()
+}
+
+// exclusive looks for two that have an object which one may have.
+func (w *world) exclusive(grants []*grant) {
+	w.mu.Lock()
+	var bad [2]*grant
+	used := map[*object]int{}
+	for i, a := range grants {
+		if !a.held.Valid() || w.excused(a) {
+			continue
+		}
+		used[a.object] += a.permits
+		if a.object.kind == permits && used[a.object] > total {
+			bad = [2]*grant{a, a}
+		}
+		for _, b := range grants[:i] {
+			if a.object == b.object && a.object.kind != permits && a.owner != b.owner && (!a.reads || !b.reads) && !w.excused(b) && b.held.Valid() {
+				bad = [2]*grant{a, b}
+			}
+		}
+	}
+	w.mu.Unlock()
+	if a, b := bad[0], bad[1]; a != nil {
+		w.fail("%s has two holders: owner %d of client %d and owner %d of client %d", a.object.name, a.owner, a.client.id, b.owner, b.client.id)
+	}
+}
+
+// told looks whether the holder of what is trusted no more was told. That takes a
+// tick or two of the wheel.
+func (w *world) told(g *grant, now, lastStanding time.Time) {
+	end := g.held.Deadline()
+	if late := now.Sub(end); late < 25*time.Millisecond || !lastStanding.Before(end) {
+		return
+	}
+	select {
+	case <-g.done:
+	default:
+		w.fail("%s: owner %d of client %d was not told that its trust has ended %v ago", g.object.name, g.owner, g.client.id, now.Sub(end))
+	}
+}
+
+// trusted looks whether Redis keeps what g relies on for longer than g does.
+func (w *world) trusted(g *grant, now time.Time) {
+	w.mu.Lock()
+	excused := w.excused(g)
+	w.mu.Unlock()
+	if excused || g.object.kind == permits {
+		return
+	}
+	deadline := g.held.Deadline()
+	if !g.held.Valid() {
+		return
+	}
+	ttl, _ := redis.Int64(w.ask("PTTL", g.object.name), nil)
+	// Scripts read and write whole milliseconds.
+	trusted, kept := deadline.Add(margin).Sub(now), time.Duration(ttl+2)*time.Millisecond
+	if ttl < 0 || trusted > kept {
+		w.fail("%s: owner %d of client %d relies on it for %v (with its margin), and Redis keeps it for %d ms", g.object.name, g.owner, g.client.id, trusted, ttl)
+	}
+	fields, _ := redis.Strings(w.ask("HKEYS", g.object.name), nil)
+	for _, f := range fields {
+		if strings.HasPrefix(f, g.client.ID()) {
+			return
+		}
+	}
+	w.fail("%s: owner %d of client %d relies on it, and Redis has it for %q", g.object.name, g.owner, g.client.id, fields)
+}
+
+// guards is where the commands of Guard leave their owners.
+const guards = "guards"
+
+// guarded looks whether a command of Guard was carried out when its holder had unlocked.
+func (w *world) guarded() {
+	ran, _ := redis.Strings(w.ask("LRANGE", guards, 0, -1), nil)
+	if len(ran) == 0 {
+		return
+	}
+	w.ask("DEL", guards)
+	w.mu.Lock()
+	owner := -1
+	for _, text := range ran {
+		n, _ := strconv.Atoi(text)
+		if at, over := w.over[n]; over && at < w.checks-1 {
+			owner = n
+		}
+	}
+	w.mu.Unlock()
+	if owner >= 0 {
+		w.fail("a command of Guard of owner %d was carried out after its Unlock", owner)
+	}
+}
+
+// idle is called when nobody goes on before some time has passed. It looks whether
+// somebody waits for what nobody has.
+func (w *world) idle() {
+	now := w.running()
+	for _, o := range w.objects {
+		if o.kind == permits {
+			continue
+		}
+		n, _ := redis.Int(w.ask("EXISTS", o.name), nil)
+		w.mu.Lock()
+		waits := false
+		for c := range w.calls {
+			waits = waits || c.object == o && !c.client.network.troubled()
+		}
+		if o.kind != mutex && w.faults {
+			waits = false // one that is gone may be in front of it
+		}
+		if o.isFree && waits && n == 0 {
+			o.free += now - o.looked
+		} else {
+			o.free = 0
+		}
+		o.isFree, o.looked = n == 0 && waits, now
+		free := o.free
+		// A Mutex that goes without a message is found free within six MaxPolls. With a
+		// network that loses nothing a message, or a caller of the same client, wakes the
+		// next one.
+		bound := 6*maxPoll + 3*ioTimeout
+		if !w.faults && !w.late && w.slowest < 10*time.Millisecond && len(o.taken) == 0 && o.kind != fair {
+			bound = maxPoll / 3
+		}
+		w.mu.Unlock()
+		if free > bound {
+			w.fail("somebody has waited for %v for %s, which nobody has", free, o.name)
+		}
+	}
+}
+
+// nothingHeld looks whether clients whose callers have unlocked all still hold
+// something, and whether Redis has it.
+func (w *world) nothingHeld() {
+	for _, c := range w.clients {
+		if st := c.Stats(); st.Held != 0 || st.Waiting != 0 {
+			w.fail("client %d holds %d and has %d waiting when all have unlocked", c.id, st.Held, st.Waiting)
+		}
+	}
+	for _, o := range w.objects {
+		if o.kind != permits {
+			if n, _ := redis.Int(w.ask("EXISTS", o.name), nil); n != 0 {
+				w.fail("%s is in Redis when all have unlocked: %q", o.name, w.ask("HGETALL", o.name))
+			}
+			continue
+		}
+		free, _ := redis.Int(w.ask("GET", o.name), nil)
+		taken := "{" + o.name + "}:timeout"
+		past, _ := redis.Int(w.ask("ZCOUNT", taken, 0, time.Now().UnixMilli()), nil) // those of a client that was closed
+		if now, _ := redis.Int(w.ask("ZCARD", taken), nil); now != past || free+past != total {
+			w.fail("%s has %d of %d permits when all are given back, %d whose lease is over, and %d that are taken", o.name, free, total, past, now-past)
+		}
+	}
+}
+
+// nothingLeft looks whether something of closed clients is left.
+func (w *world) nothingLeft() {
+	if channels, _ := redis.Strings(w.ask("PUBSUB", "CHANNELS"), nil); len(channels) > 0 {
+		w.fail("closed clients still listen to %q", channels)
+	}
+}

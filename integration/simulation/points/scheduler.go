@@ -1,0 +1,260 @@
+package points
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Plan says how a Scheduler chooses.
+type Plan struct {
+	// Seed is for all that it draws.
+	Seed uint64
+	// Priorities: the goroutine with the highest one goes on. Otherwise any does.
+	Priorities bool
+	// Demotions is how often the one that is to go on gets the lowest priority
+	// instead, at random among the first Within steps.
+	Demotions, Within int
+	// HoldUps: one in so many of those that are to go on is held up for a time drawn
+	// from Lengths; 0: none. If Place is set, only those that have stopped there are, and if
+	// Function is, only those that have stopped in a call of a function whose name ends so.
+	HoldUps  int
+	Lengths  []time.Duration
+	Place    string
+	Function string
+}
+
+// Scheduler stops goroutines at points and lets one at a time go on. Its caller must be
+// in the bubble of testing/synctest that it stops; the caller's goroutine is never
+// stopped.
+type Scheduler struct {
+	news chan struct{} // of capacity 1: somebody has stopped
+
+	plan Plan // immutable
+
+	mu        sync.Mutex // guards what follows; never held while anything is waited for
+	rng       *rand.Rand
+	goroutine map[uintptr]*goroutineState
+	stopped   []*goroutineState // in the order in which they came
+	off       bool              // points do nothing any more
+	steps     int
+	demote    []int // steps at which somebody is demoted
+	lowest    float64
+	heldUp    int           // so many goroutines are
+	since     time.Time     // at least one of them, if heldUp is above 0
+	standing  time.Duration // for how long there was one, before since
+	last      time.Time     // when the last one went on
+}
+
+// goroutineState is a goroutine that has met a point.
+type goroutineState struct {
+	goOn     chan struct{} // of capacity 1
+	priority float64
+	holds    int // mutexes
+	exempt   bool
+	place    string // where it has stopped
+	within   bool   // in a call of Plan.Function
+	late     bool   // it was held up there
+}
+
+// Start makes a scheduler and puts it in charge of all points of the process. Stop must
+// be called.
+func Start(plan Plan) *Scheduler {
+	s := &Scheduler{
+		news: make(chan struct{}, 1), plan: plan, rng: rand.New(rand.NewPCG(plan.Seed, 1)),
+		goroutine: map[uintptr]*goroutineState{}, last: time.Now(),
+	}
+	for range plan.Demotions {
+		s.demote = append(s.demote, s.rng.IntN(plan.Within))
+	}
+	s.mu.Lock()
+	s.meLocked().exempt = true
+	s.mu.Unlock()
+	if !current.CompareAndSwap(nil, s) {
+		panic("points: there is a scheduler already")
+	}
+	return s
+}
+
+// Free lets all goroutines go on and makes points do nothing from now on.
+func (s *Scheduler) Free() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.off = true
+	for _, g := range s.stopped {
+		g.goOn <- struct{}{}
+	}
+	s.stopped = nil
+}
+
+// Stop is Free, and makes room for another scheduler.
+func (s *Scheduler) Stop() {
+	s.Free()
+	current.Store(nil)
+}
+
+// News gets a value when a goroutine has stopped. While its reader waits, virtual time
+// goes on.
+func (s *Scheduler) News() <-chan struct{} { return s.news }
+
+// Steps is how many there were.
+func (s *Scheduler) Steps() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.steps
+}
+
+// Stopped says where goroutines have stopped now.
+func (s *Scheduler) Stopped() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := map[string]int{}
+	for _, g := range s.stopped {
+		counts[g.place]++
+	}
+	return fmt.Sprint(counts)
+}
+
+// Standing is for how long any goroutine was held up, and until when one was.
+func (s *Scheduler) Standing() (total time.Duration, last time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.heldUp > 0 {
+		return s.standing + time.Since(s.since), time.Now()
+	}
+	return s.standing, s.last
+}
+
+// Step lets one of those that have stopped go on, and returns false if there is none.
+// All other goroutines must be blocked.
+func (s *Scheduler) Step() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.stopped) == 0 {
+		return false
+	}
+	i := s.chooseLocked()
+	if slices.Contains(s.demote, s.steps) {
+		s.lowest--
+		s.stopped[i].priority = s.lowest
+		i = s.chooseLocked()
+	}
+	g := s.stopped[i]
+	s.stopped = slices.Delete(s.stopped, i, i+1)
+	s.steps++
+	if s.heldUpLocked(g) {
+		s.holdUpLocked(g)
+		return true
+	}
+	g.goOn <- struct{}{}
+	return true
+}
+
+// chooseLocked returns which of those that have stopped goes on.
+func (s *Scheduler) chooseLocked() int {
+	if !s.plan.Priorities {
+		return s.rng.IntN(len(s.stopped))
+	}
+	best := 0
+	for i, g := range s.stopped {
+		if g.priority > s.stopped[best].priority {
+			best = i
+		}
+	}
+	return best
+}
+
+// heldUpLocked decides whether g is held up, which happens once at a point.
+func (s *Scheduler) heldUpLocked(g *goroutineState) bool {
+	if s.plan.HoldUps == 0 || g.late || s.plan.Place != "" && s.plan.Place != g.place || !g.within {
+		return false
+	}
+	return s.rng.IntN(s.plan.HoldUps) == 0
+}
+
+// holdUpLocked lets g go on after some virtual time, by a choice at that time.
+func (s *Scheduler) holdUpLocked(g *goroutineState) {
+	if s.heldUp == 0 {
+		s.since = time.Now()
+	}
+	s.heldUp++
+	g.late = true
+	time.AfterFunc(s.plan.Lengths[s.rng.IntN(len(s.plan.Lengths))], func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.heldUp--
+		if s.heldUp == 0 {
+			s.standing += time.Since(s.since)
+			s.last = time.Now()
+		}
+		s.waitLocked(g)
+	})
+}
+
+// waitLocked puts g to those that have stopped.
+func (s *Scheduler) waitLocked(g *goroutineState) {
+	if s.off {
+		g.goOn <- struct{}{}
+		return
+	}
+	s.stopped = append(s.stopped, g)
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// calls reports whether the running goroutine is in a call of a function whose name ends so.
+func calls(function string) bool {
+	if function == "" {
+		return true
+	}
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, function) {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// stop is a point.
+func (s *Scheduler) stop(place string) {
+	within := calls(s.plan.Function)
+	s.mu.Lock()
+	g := s.meLocked()
+	if s.off || g.exempt || g.holds > 0 {
+		s.mu.Unlock()
+		return
+	}
+	g.place, g.late, g.within = place, false, within
+	s.waitLocked(g)
+	s.mu.Unlock()
+	<-g.goOn
+}
+
+func (s *Scheduler) holds(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.meLocked().holds += n
+}
+
+// meLocked is the running goroutine. One that ends leaves its state to another one that
+// begins later: it holds nothing.
+func (s *Scheduler) meLocked() *goroutineState {
+	id := goroutine()
+	g := s.goroutine[id]
+	if g == nil {
+		g = &goroutineState{goOn: make(chan struct{}, 1), priority: s.rng.Float64()}
+		s.goroutine[id] = g
+	}
+	return g
+}

@@ -1,0 +1,235 @@
+// Package stranger is a client that waits for a lock as Redisson does, in words of its own: for
+// tests and benchmarks of how clients of ours and JVMs share a lock. Its threads are goroutines.
+// One that is refused waits for a message of the lock's channel, of which each wakes one thread,
+// or for the end of the lease, and then tries once. A JVM takes a while from the message to the
+// try. The thread that unlocks does not wait for that message, and may take the lock again before
+// all others.
+package stranger
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Config says what a Stranger does. All fields are needed, and none is changed.
+type Config struct {
+	Dial    func() (redis.Conn, error)
+	Key     string // the lock's
+	Threads int
+	Lease   time.Duration        // of the lock
+	Wait    time.Duration        // what a thread gives tryLock
+	Hold    time.Duration        // for how long it has the lock
+	Delay   func() time.Duration // from a message to the try; called by many goroutines
+	Again   time.Duration        // from a thread's unlock to its next tryLock
+}
+
+// Counts are what the threads did.
+type Counts struct {
+	Turns    int // they had the lock
+	Refused  int // tryLock returned false
+	Releases int // messages while a thread waited
+	Won      int // those after which the next to have the lock was a thread, as far as the next message
+}
+
+// Sub returns what was counted since before.
+func (c Counts) Sub(before Counts) Counts {
+	return Counts{c.Turns - before.Turns, c.Refused - before.Refused, c.Releases - before.Releases, c.Won - before.Won}
+}
+
+// Stranger is such a client. Make one with New. All methods are safe for concurrent use, but
+// Run and Close are called once.
+type Stranger struct {
+	cfg   Config        // immutable, as are those up to mu
+	id    string        // of the client
+	wakes chan struct{} // the semaphore of the waiting threads
+	sub   redis.PubSubConn
+	conns []redis.Conn // one a thread
+	heard sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	waiting int        // threads
+	open    bool       // there was a release at which one waited, and none has had the lock since
+	counts  Counts
+}
+
+var (
+	take = redis.NewScript(1, `
+		if redis.call('exists', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+			return redis.call('pttl', KEYS[1])
+		end
+		redis.call('hincrby', KEYS[1], ARGV[2], 1)
+		redis.call('pexpire', KEYS[1], ARGV[1])
+		return nil`)
+	release = redis.NewScript(1, `
+		if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+			return nil
+		end
+		if redis.call('hincrby', KEYS[1], ARGV[1], -1) == 0 then
+			redis.call('del', KEYS[1])
+			redis.call('publish', ARGV[2], '0')
+		end
+		return 1`)
+)
+
+// New dials. Close ends what it has begun.
+func New(cfg Config) (*Stranger, error) {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b)
+	s := &Stranger{
+		cfg: cfg, id: fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]),
+		wakes: make(chan struct{}, 1<<20),
+	}
+	for range cfg.Threads + 1 {
+		conn, err := cfg.Dial()
+		if err != nil {
+			return nil, errors.Join(err, s.closeConns())
+		}
+		s.conns = append(s.conns, conn)
+	}
+	s.sub = redis.PubSubConn{Conn: s.conns[cfg.Threads]}
+	if err := s.sub.Subscribe(s.channel()); err != nil {
+		return nil, errors.Join(err, s.closeConns())
+	}
+	if err, failed := s.sub.Receive().(error); failed {
+		return nil, errors.Join(err, s.closeConns())
+	}
+	s.heard.Go(s.listen)
+	return s, nil
+}
+
+func (s *Stranger) channel() string { return "redisson_lock__channel:{" + s.cfg.Key + "}" }
+
+func (s *Stranger) closeConns() error {
+	var errs []error
+	for _, conn := range s.conns {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Close closes the connections, after Run.
+func (s *Stranger) Close() error {
+	err := s.closeConns()
+	s.heard.Wait()
+	return err
+}
+
+// Counts returns what was counted up to now.
+func (s *Stranger) Counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts
+}
+
+func (s *Stranger) note(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+func (s *Stranger) listen() {
+	for {
+		switch s.sub.Receive().(type) {
+		case error:
+			return
+		case redis.Message:
+			s.note(func() {
+				if s.open = s.waiting > 0; s.open {
+					s.counts.Releases++
+				}
+			})
+			select {
+			case s.wakes <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// Run lets the threads lock and unlock until ctx ends. A wait that ends with ctx is not counted.
+func (s *Stranger) Run(ctx context.Context) error {
+	errs := make([]error, s.cfg.Threads)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			t := thread{s, s.conns[i], fmt.Sprintf("%s:%d", s.id, i+1)}
+			for ctx.Err() == nil && errs[i] == nil {
+				errs[i] = t.turn(ctx)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// thread is one of the JVM's.
+type thread struct {
+	s     *Stranger
+	conn  redis.Conn
+	field string
+}
+
+func (t thread) turn(ctx context.Context) error {
+	taken, err := t.tryLock(ctx)
+	if err != nil || !taken {
+		return err
+	}
+	time.Sleep(t.s.cfg.Hold)
+	_, err = redis.Int(release.Do(t.conn, t.s.cfg.Key, t.field, t.s.channel()))
+	time.Sleep(t.s.cfg.Again)
+	return err
+}
+
+// tryLock is RLock.tryLock(Config.Wait).
+func (t thread) tryLock(ctx context.Context) (taken bool, err error) {
+	s, until := t.s, time.Now().Add(t.s.cfg.Wait)
+	ttl, err := t.take()
+	if err != nil || ttl < 0 {
+		return err == nil, err
+	}
+	s.note(func() { s.waiting++ })
+	defer s.note(func() { s.waiting-- })
+	for {
+		if ttl, err = t.take(); err != nil || ttl < 0 {
+			return err == nil, err
+		}
+		timer := time.NewTimer(max(min(ttl, time.Until(until)), 0))
+		select {
+		case <-s.wakes:
+			time.Sleep(s.cfg.Delay())
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		switch {
+		case ctx.Err() != nil:
+			return false, nil
+		case !time.Now().Before(until):
+			s.note(func() { s.counts.Refused++ })
+			return false, nil
+		}
+	}
+}
+
+// take tries once; what it returns is below 0 if the thread has the lock.
+func (t thread) take() (time.Duration, error) {
+	s := t.s
+	ttl, err := redis.Int64(take.Do(t.conn, s.cfg.Key, s.cfg.Lease.Milliseconds(), t.field))
+	if !errors.Is(err, redis.ErrNil) {
+		return time.Duration(ttl) * time.Millisecond, err
+	}
+	s.note(func() {
+		s.counts.Turns++
+		if s.open {
+			s.counts.Won++
+		}
+		s.open = false
+	})
+	return -1, nil
+}

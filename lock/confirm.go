@@ -1,0 +1,236 @@
+package lock
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+)
+
+// A hold of this client keeps its waiters from asking Redis. If somebody deletes the key,
+// by ForceUnlock or by DEL, only a question about that hold tells, and a lease that is
+// long, or not renewed, is asked about seldom or never. So while calls wait behind a hold,
+// Redis is asked about it every MaxPoll. Other signs of a key that is gone make it ask
+// too. The questions are renewals: they go out in batches, and one for a lease that is
+// not renewed does not extend it.
+
+const (
+	// confirmSteps is how many moments of a MaxPoll there are at which holds are asked
+	// about: those of many locks share batches.
+	confirmSteps = 8
+	// confirmBatch is how many queues are looked at before shard.mu is let go of.
+	confirmBatch = 128
+)
+
+// watched are the queues of a shard in which a call has slept behind this client's own
+// hold, the next one to be looked at first. shard.mu guards it.
+type watched struct {
+	first, last *queue
+	timer       *time.Timer // runs shard.confirm; nil before the first
+	armed       bool        // it is pending, or that is about to look
+}
+
+// confirmAt is when a queue is looked at that was looked at now: MaxPoll later at most.
+func (t *tables) confirmAt(now waitqueue.Instant) waitqueue.Instant {
+	poll := waitqueue.Instant(t.pacing[mutexQueue].MaxPoll)
+	at, step := now+poll, max(poll/confirmSteps, 1)
+	return at - at%step
+}
+
+// watchQueueLocked has the hold before q's waiters asked about from now on.
+func (s *shard) watchQueueLocked(q *queue) {
+	if q.confirm != 0 || q.key.kind != mutexQueue || s.closed {
+		return
+	}
+	q.confirm = s.tables.confirmAt(s.tables.now())
+	if q.before = s.watched.last; q.before != nil {
+		q.before.after = q
+	} else {
+		s.watched.first = q
+	}
+	s.watched.last = q
+	s.armLocked()
+}
+
+// unwatchQueueLocked undoes watchQueueLocked.
+func (s *shard) unwatchQueueLocked(q *queue) {
+	if q.confirm == 0 {
+		return
+	}
+	if q.before != nil {
+		q.before.after = q.after
+	} else {
+		s.watched.first = q.after
+	}
+	if q.after != nil {
+		q.after.before = q.before
+	} else {
+		s.watched.last = q.before
+	}
+	q.confirm, q.before, q.after = 0, nil, nil
+}
+
+// armLocked sets the timer for the first of the queues. A timer for one that has ended
+// is left alone.
+func (s *shard) armLocked() {
+	w := &s.watched
+	if w.armed || w.first == nil || s.closed {
+		return
+	}
+	w.armed = true
+	s.c.wg.Add(1)
+	if d := time.Duration(w.first.confirm - s.tables.now()); w.timer == nil {
+		w.timer = time.AfterFunc(d, s.confirm)
+	} else {
+		w.timer.Reset(d)
+	}
+}
+
+// disarmLocked stops the timer for good: the client closes.
+func (s *shard) disarmLocked() {
+	if s.watched.armed && s.watched.timer.Stop() {
+		s.watched.armed = false
+		s.c.wg.Done()
+	}
+}
+
+// confirm asks about the holds of the queues that are due.
+func (s *shard) confirm() {
+	defer s.c.wg.Done()
+	holds := make([]*hold, 0, confirmBatch)
+	for more := true; more; {
+		holds, more = s.dueHolds(holds[:0])
+		for _, h := range holds {
+			h.lease.Confirm()
+		}
+	}
+}
+
+// dueHolds appends the holds before the waiters of some queues that are due. It returns
+// more if there may be others, else it has set the timer for those that come later.
+func (s *shard) dueHolds(holds []*hold) (due []*hold, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.tables.now()
+	for range confirmBatch {
+		q := s.watched.first
+		if q == nil || q.confirm > now || s.closed {
+			s.watched.armed = false
+			s.armLocked()
+			return holds, false
+		}
+		s.unwatchQueueLocked(q)
+		if q.line.Len() == 0 {
+			continue
+		}
+		s.watchQueueLocked(q) // those who sleep do not come by again
+		if h := s.ownLiveLocked(q.key.name); h != nil {
+			holds = append(holds, h)
+		}
+	}
+	return holds, true
+}
+
+// ownLiveLocked returns the hold of an exclusive lock that others of this client wait for.
+func (s *shard) ownLiveLocked(name string) *hold {
+	if h := s.holds.get(name); h != nil && !h.is(leaving|lost) {
+		return h
+	}
+	return nil
+}
+
+// doubts are the holds that calls of this client have met and that were asked about for
+// that: when, by the names of their locks. shard.mu guards it.
+type doubts struct {
+	asked map[string]waitqueue.Instant
+	most  int // how many there may be before those of long ago are dropped
+}
+
+// mayAsk reports whether name was not asked about within the last poll, and notes that it
+// is now.
+func (d *doubts) mayAsk(name string, now waitqueue.Instant, poll time.Duration) bool {
+	if at, ok := d.asked[name]; ok && now < at.Add(poll) {
+		return false
+	}
+	if d.asked == nil {
+		d.asked, d.most = make(map[string]waitqueue.Instant), minDoubts
+	}
+	if len(d.asked) >= d.most {
+		for n, at := range d.asked {
+			if now >= at.Add(poll) {
+				delete(d.asked, n)
+			}
+		}
+		d.most = max(2*len(d.asked), minDoubts)
+	}
+	d.asked[name] = now
+	return true
+}
+
+const minDoubts = 16
+
+// doubt has h asked about, which stands in the way of a call of this client: at most once
+// in every MaxPoll.
+func (t *tables) doubt(h *hold) {
+	s := h.shard
+	s.mu.Lock()
+	ask := s.doubts.mayAsk(h.name, t.now(), t.pacing[mutexQueue].MaxPoll)
+	s.mu.Unlock()
+	if ask {
+		h.lease.Confirm()
+	}
+}
+
+// doubtName is doubt of the hold of an exclusive lock, if there is one: Redis has said to
+// a call of this client that somebody has it, and not who.
+func (t *tables) doubtName(name string) {
+	s := t.shard(name)
+	s.mu.Lock()
+	h := s.ownLiveLocked(name)
+	s.mu.Unlock()
+	if h != nil {
+		t.doubt(h)
+	}
+}
+
+// forced has those holds of this client asked about that ForceUnlock found or has deleted.
+func (m *Mutex) forced(fields []string) {
+	s := m.c.tables.shard(m.name)
+	var holds []*hold
+	s.mu.Lock()
+	if m.kind.exclusive() {
+		if h := s.ownLiveLocked(m.name); h != nil {
+			holds = append(holds, h)
+		}
+	}
+	for _, f := range fields {
+		text, ours := strings.CutPrefix(f, m.c.id+":")
+		if m.kind.exclusive() || !ours {
+			continue
+		}
+		for _, o := range m.c.ownersOf(strings.TrimSuffix(text, ":write")) {
+			for _, k := range [...]kind{readKind, writeKind} {
+				holds = append(holds, s.shared[sharedKey{m.name, o, k}]...)
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, h := range holds {
+		h.lease.Confirm()
+	}
+}
+
+// ownersOf are the owners of whom one has made this end of a field, <owner>:<seq>.
+func (c *Client) ownersOf(tail string) []owner.Owner {
+	i := strings.LastIndexByte(tail, ':')
+	if i < 0 {
+		return nil
+	}
+	owners := []owner.Owner{{Text: tail[:i]}}
+	if id, err := strconv.ParseUint(tail[:i], 10, 64); err == nil {
+		owners = append(owners, owner.Owner{Text: c.id, ID: id})
+	}
+	return owners
+}

@@ -1,0 +1,23 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// overdue reports whether ctx ended by its deadline. A call that would wait then
+// asks once all the same, as Redisson's tryLock(0) does.
+func overdue(ctx context.Context) bool { return errors.Is(ctx.Err(), context.DeadlineExceeded) }
+
+// once is that one try, of at most limit. try must not wait for others. What it
+// says of the lock is the end of a wait for which there was no time.
+func once[T any](ctx context.Context, limit time.Duration, name string, try func(context.Context) (T, error)) (T, error) {
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	got, err := try(detached)
+	if errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrUnknown) {
+		err = newWaitError(ctx, name, err)
+	}
+	return got, err
+}

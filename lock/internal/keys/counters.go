@@ -1,0 +1,60 @@
+package keys
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Counter is what the name of a counter of fencing tokens has behind the prefix of its
+// client. In a Cluster the number of a slot may follow.
+const Counter = "wheellock_token"
+
+// Counters names the counters of fencing tokens of the clients that have one prefix. No
+// other prefix has one of them, so a user of Redis who may use the keys of one prefix alone
+// can hurt the tokens of no other.
+type Counters struct {
+	one    string // of all names; "" if each slot has its own
+	prefix string
+}
+
+// CountersOf returns those of a prefix that CheckPrefix accepts. slots: keys have slots, as
+// in a Redis Cluster.
+func CountersOf(prefix string, slots bool) Counters {
+	if slots && strings.IndexByte(prefix, '{') < 0 {
+		return Counters{prefix: prefix}
+	}
+	return Counters{one: prefix + Counter} // the prefix decides the slot of all its keys
+}
+
+// Key is the counter of the lock of that name, which begins with the prefix.
+func (c Counters) Key(name string) string {
+	if c.one != "" {
+		return c.one
+	}
+	return c.prefix + Counter + ":{" + strconv.Itoa(int(slotTags()[Slot(name)])) + "}"
+}
+
+// isCounter reports whether key is a counter of any prefix.
+func isCounter(key string) bool {
+	if strings.HasSuffix(key, Counter) {
+		return true
+	}
+	i := strings.LastIndexByte(key, '{')
+	if i < 0 || !strings.HasSuffix(key, "}") {
+		return false
+	}
+	before, tag := key[:i], key[i+1:len(key)-1]
+	return strings.HasSuffix(before, Counter+":") && tag != "" && strings.Trim(tag, digits) == ""
+}
+
+const digits = "0123456789"
+
+// CheckPrefix refuses a prefix with a brace that does not decide the slot of all names
+// that begin with it: they would have no counter in common.
+func CheckPrefix(prefix string) error {
+	if strings.ContainsAny(prefix, "{}") && (strings.IndexByte(prefix, '{') < 0 || CheckSlot(prefix) != nil) {
+		return fmt.Errorf("lock: Config.KeyPrefix %.100q has a brace and no hash tag: write the tag as in \"{app}:\", or leave the braces out", prefix)
+	}
+	return nil
+}

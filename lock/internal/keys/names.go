@@ -1,0 +1,54 @@
+package keys
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// MaxLen is the longest name of a lock, in bytes.
+const MaxLen = 1 << 16
+
+// Check refuses a name that no lock may have: among others one that is a key of another
+// lock, or a counter of tokens. So no two names have a key in common. All keys beside the
+// lock's own have a brace, so nearly all names without one are free.
+func Check(name string) error {
+	switch {
+	case name == "":
+		return errors.New("lock: the name is empty: give the lock a name")
+	case len(name) > MaxLen:
+		return fmt.Errorf("lock: the name has %d bytes: at most %d", len(name), MaxLen)
+	case isCounter(name):
+		return fmt.Errorf("lock: the name %.100q is that of a counter of fencing tokens: use one that does not end in %q", name, Counter)
+	}
+	if strings.IndexByte(name, '{') < 0 {
+		return nil
+	}
+	for _, word := range []string{fencedCounter, fairQueue, fairScores, unlockLatch} {
+		if strings.HasPrefix(name, word+":") {
+			return fmt.Errorf("lock: the name %.100q is that of a key of another lock: use one that does not begin with %q", name, word+":")
+		}
+	}
+	if end := endOfKey(name); end != "" {
+		return fmt.Errorf("lock: the name %.100q is that of a key of another lock: use one that does not end in %q", name, end)
+	}
+	inner, ok := strings.CutSuffix(name[1:], "}")
+	if ok && name[0] == '{' && inner != "" && strings.IndexByte(inner, '{') < 0 { // Redisson writes the keys of inner so
+		return fmt.Errorf("lock: the name %.100q would share keys with %.100q: leave the braces out, or put something before or after them", name, inner)
+	}
+	return nil
+}
+
+// endOfKey returns what ends a name with a brace, if that ends the key of another name;
+// else "".
+func endOfKey(name string) string {
+	for _, word := range []string{permitsTaken, fairSigns, polls, rwWriters, result} {
+		if strings.HasSuffix(name, ":"+word) {
+			return ":" + word
+		}
+	}
+	if before := strings.TrimRight(name, digits); before != name && strings.HasSuffix(before, rwReader) {
+		return name[len(before)-len(rwReader):]
+	}
+	return ""
+}

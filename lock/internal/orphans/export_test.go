@@ -1,0 +1,32 @@
+package orphans
+
+import "time"
+
+// Resent sends n orphans again and again, none of which is answered, and returns
+// which are sent in each round. Those of odd numbers are over after half of the rounds.
+func Resent(n, rounds int) (sent [][]int, open int) {
+	now := time.Unix(0, 0)
+	o := &Orphans{open: n}
+	numbers := make(map[*orphan]int)
+	for i := range n {
+		d := &orphan{until: now.Add(time.Duration(rounds) * time.Second)}
+		if i%2 == 1 {
+			d.until = now.Add(time.Duration(rounds) / 2 * time.Second)
+		}
+		numbers[d] = i
+		o.failed = append(o.failed, d)
+	}
+	for range rounds {
+		failed := o.failed
+		o.failed = nil
+		again := o.againLocked(failed, now)
+		var round []int
+		for _, d := range again {
+			round = append(round, numbers[d])
+		}
+		sent = append(sent, round)
+		o.failed = append(o.failed, again...)
+		now = now.Add(time.Second)
+	}
+	return sent, o.open
+}

@@ -1,0 +1,201 @@
+package orphans_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/lock/internal/orphans"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a server that answers after a while as it is told.
+type fake struct {
+	began  time.Time
+	takes  time.Duration
+	answer func(fields string) pipe.Answer
+
+	mu   sync.Mutex
+	sent []string // fields, and when
+}
+
+func (f *fake) Send(context.Context, string, wire.Call, func(pipe.Answer)) pipe.Answer {
+	panic("nobody waits for an orphan")
+}
+
+func (f *fake) Post(_ string, call wire.Call, late func(pipe.Answer)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fields := fmt.Sprint(call.Args...)
+	f.sent = append(f.sent, fmt.Sprint(fields, " at ", time.Since(f.began).Truncate(time.Second)))
+	time.AfterFunc(f.takes, func() { late(f.answer(fields)) })
+}
+
+func (f *fake) all() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string{}, f.sent...)
+}
+
+func yes(string) pipe.Answer  { return pipe.Answer{Reply: int64(1)} }
+func gone(string) pipe.Answer { return pipe.Answer{Reply: int64(-1)} }
+
+// play runs f with Orphans and their server.
+func play(t *testing.T, answer func(string) pipe.Answer, f func(t *testing.T, s *fake, o *orphans.Orphans)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fake{began: time.Now(), takes: time.Millisecond, answer: answer}
+		o := orphans.New(s, 3*time.Second)
+		f(t, s, o)
+		o.Close(context.Background())
+	})
+}
+
+func field(text string) orphans.Field {
+	return orphans.Field{Name: "m", Text: text, Lease: 30 * time.Second, Release: wire.Call{Args: []any{text}}}
+}
+
+func TestAFieldIsReleasedOnceAndNamedUntilItsLeaseIsOver(t *testing.T) {
+	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.Add(field("a"))
+		time.Sleep(29 * time.Second)
+		require.Equal(t, []string{"a at 0s"}, s.all())
+		require.Equal(t, []string{"a"}, o.Named(0, "m"), "its acquisition may come late")
+		require.Empty(t, o.Named(1, "m"), "another family's scripts may not remove it")
+		require.Empty(t, o.Named(0, "n"))
+		time.Sleep(2 * time.Second)
+		require.Empty(t, o.Named(0, "m"))
+	})
+}
+
+func TestAnUnansweredReleaseIsSentAgainUntilTheLeaseIsOver(t *testing.T) {
+	tries := 0
+	play(t, func(string) pipe.Answer {
+		if tries++; tries < 4 {
+			return pipe.Answer{Err: errors.New("no answer")}
+		}
+		return pipe.Answer{Reply: int64(1)}
+	}, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.Add(field("a"))
+		time.Sleep(5 * time.Second)
+		require.Len(t, s.all(), 4)
+	})
+	play(t, func(string) pipe.Answer { return pipe.Answer{Err: errors.New("no answer")} }, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.Add(field("a"))
+		time.Sleep(31 * time.Second)
+		n := len(s.all())
+		require.Greater(t, n, 100)
+		time.Sleep(time.Minute)
+		require.Len(t, s.all(), n, "Redis has expired it")
+	})
+	play(t, func(string) pipe.Answer { return pipe.Answer{Err: redis.Error("WRONGTYPE no hash")} }, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.Add(field("a"))
+		time.Sleep(time.Minute)
+		require.Len(t, s.all(), 1, "Redis has said no")
+	})
+}
+
+// TestAFieldThatMayStillComeIsReleasedAgain when it cannot any more; without a time limit,
+// after pauses that double.
+func TestAFieldThatMayStillComeIsReleasedAgain(t *testing.T) {
+	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.AddUnanswered(field("a"), time.Now().Add(5*time.Second))
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"a at 0s", "a at 5s"}, s.all())
+	})
+	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.AddUnanswered(field("a"), time.Now().Add(5*time.Second))
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"a at 0s"}, s.all(), "it had come")
+	})
+	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.AddUnanswered(field("a"), time.Time{})
+		time.Sleep(time.Hour)
+		n := len(s.all())
+		require.Greater(t, n, 8)
+		require.Less(t, n, 30, "a lease of 30 s, and pauses of up to 3 s")
+	})
+}
+
+func TestACallIsSentUntilACopyWouldDoHarm(t *testing.T) {
+	play(t, func(string) pipe.Answer { return pipe.Answer{Err: errors.New("no answer")} }, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		o.Send("m", wire.Call{Args: []any{"undo"}}, time.Now().Add(2*time.Second))
+		time.Sleep(2100 * time.Millisecond)
+		n := len(s.all())
+		require.Greater(t, n, 5)
+		require.Empty(t, o.Named(0, "m"), "it is no field")
+		time.Sleep(time.Minute)
+		require.Len(t, s.all(), n)
+	})
+}
+
+func TestNoMoreThanSomeFieldsAreNamed(t *testing.T) {
+	play(t, yes, func(t *testing.T, _ *fake, o *orphans.Orphans) {
+		for i := range 3 * orphans.MaxNamed {
+			o.Add(field(fmt.Sprint(i)))
+		}
+		named := o.Named(0, "m")
+		require.Len(t, named, orphans.MaxNamed)
+		require.Equal(t, fmt.Sprint(3*orphans.MaxNamed-1), named[0], "the last ones: those of before had more time")
+	})
+}
+
+// TestManyThatLeaveAQueueGoTogether: at first one by one, then all in one release.
+func TestManyThatLeaveAQueueGoTogether(t *testing.T) {
+	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		const n = 500
+		f := field("")
+		f.Together = func(fields []string) wire.Call { return wire.Call{Args: []any{len(fields)}} }
+		for i := range n {
+			f.Text = fmt.Sprint(i)
+			o.Add(f)
+		}
+		time.Sleep(10 * time.Second)
+		sent := s.all()
+		require.LessOrEqual(t, len(sent), 10)
+		sum := 0
+		for _, text := range sent {
+			var k int
+			_, err := fmt.Sscan(text, &k)
+			require.NoError(t, err)
+			sum += k
+		}
+		require.Equal(t, n, sum)
+	})
+}
+
+func TestCloseWaitsForWhatIsOwedAndNoLonger(t *testing.T) {
+	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		s.takes = time.Second
+		o.Add(field("a"))
+		began := time.Now()
+		o.Close(t.Context())
+		require.Equal(t, time.Second, time.Since(began))
+	})
+	for name, test := range map[string]struct{ ctx, waits time.Duration }{"as long as it may": {time.Hour, 3 * time.Second}, "until its context ends": {time.Second, time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
+				s.takes = time.Hour
+				o.Add(field("a"))
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), test.ctx)
+				defer cancel()
+				o.Close(ctx)
+				require.Equal(t, test.waits, time.Since(began))
+				o.Add(field("b"))
+				require.Len(t, s.all(), 1, "it is closed")
+				time.Sleep(2 * time.Hour) // the answer comes
+			})
+		})
+	}
+}

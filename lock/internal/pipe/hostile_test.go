@@ -1,0 +1,32 @@
+package pipe_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAnAnswerAtWhichRedigoPanicsEndsTheConnection: those that a program's own pool dials
+// are not bounded, and the next request goes over another one.
+func TestAnAnswerAtWhichRedigoPanicsEndsTheConnection(t *testing.T) {
+	said := false
+	answer := func(command []string) string {
+		if !said {
+			said = true
+			return "*99999999999999999\r\n"
+		}
+		return yes(command)
+	}
+	for name, start := range carriers {
+		said = false
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, start, -1, answer, nil, func(t *testing.T, b *bench) {
+				a := b.call(t.Context(), 1)
+				requireNoReply(t, a.Err)
+				require.ErrorContains(t, a.Err, "could not be read")
+				b.requireYes(2)
+				require.EqualValues(t, 2, b.srv.dials.Load())
+			})
+		})
+	}
+}

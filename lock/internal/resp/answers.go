@@ -1,0 +1,229 @@
+package resp
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// The bounds of an answer. See the package's document.
+const (
+	maxDepth = 6
+
+	smallElements       = 64
+	smallElementsPerKey = 4
+	smallBytes          = 64 << 10
+	smallBytesPerKey    = 32
+
+	largeElements = 1 << 20
+	largeBytes    = 16 << 20
+)
+
+// AnswerError says that a server's answer was larger than an answer to what it was
+// asked can be, or no answer of Redis. The connection cannot be used any more. Whether
+// the request was carried out is not known.
+type AnswerError struct {
+	What string // what is wrong with the answer
+}
+
+// Error implements error.
+func (e *AnswerError) Error() string {
+	return "the answer was given up because " + e.What + ": check that this address is that of a Redis server"
+}
+
+// bounds are what an answer may still have.
+type bounds struct {
+	elements, bytes int64
+	line            int64 // how long each line may be
+}
+
+// answers reads along with what a server answers. It is as strict as redigo is, or
+// more: where redigo would see another thing than it does, it is an error.
+type answers struct {
+	state state
+	kind  byte // of the header or the line that is being read
+	// header
+	digits int
+	minus  bool
+	length int64
+	// line
+	read int64
+	last byte // the last byte that was read of a line
+	// bulk string
+	skip int64 // bytes that are left of it
+
+	left  [maxDepth]int64 // elements that are to come, of each array that is open
+	depth int             // how many are
+	whole uint64          // answers that were read to their end
+
+	allowed bounds // for what is still to come of the answer that is being read
+}
+
+type state uint8
+
+const (
+	atType      state = iota // the first byte of an element
+	inHeader                 // the length of an array or a bulk string
+	afterHeader              // its line feed
+	inLine                   // a simple string, an error or an integer
+	inBulk
+	afterBulk // its carriage return
+	endOfBulk // its line feed
+)
+
+// check reads p. It returns how many bytes redigo may see: all, or those before what
+// the error is about. begin is asked at the begin of each answer what it may be.
+func (a *answers) check(p []byte, begin func(answer uint64) bounds) (int, error) {
+	i := 0
+	for i < len(p) {
+		switch a.state {
+		case atType:
+			if a.depth == 0 {
+				a.allowed = begin(a.whole + 1)
+			}
+			a.kind = p[i]
+			switch a.kind {
+			case '*', '$':
+				a.state, a.digits, a.minus, a.length = inHeader, 0, false, 0
+			case '+', '-', ':':
+				a.state, a.read, a.last = inLine, 0, 0
+			default:
+				return i, &AnswerError{fmt.Sprintf("it begins with %q", p[i])}
+			}
+			i++
+		case inHeader:
+			if err := a.header(p[i]); err != nil {
+				return i, err
+			}
+			i++
+		case afterHeader:
+			if p[i] != '\n' {
+				return i, &AnswerError{"it has a length without a line feed"}
+			}
+			if err := a.open(); err != nil {
+				return i, err
+			}
+			i++
+		case inLine:
+			n := bytes.IndexByte(p[i:], '\n') + 1
+			if n == 0 {
+				n = len(p) - i
+			}
+			if most := min(a.allowed.line, a.allowed.bytes); a.read+int64(n) > most {
+				return i, &AnswerError{fmt.Sprintf("it has a line of more than %d bytes", most)}
+			}
+			a.read += int64(n)
+			if n > 1 {
+				a.last = p[i+n-2]
+			}
+			ends := p[i+n-1] == '\n'
+			if ends && a.last != '\r' {
+				return i + n - 1, &AnswerError{"it has a line without a carriage return"}
+			}
+			a.last = p[i+n-1]
+			i += n
+			if ends {
+				a.allowed.bytes -= a.read
+				a.ended()
+			}
+		case inBulk:
+			n := min(a.skip, int64(len(p)-i))
+			a.skip -= n
+			i += int(n)
+			if a.skip == 0 {
+				a.state = afterBulk
+			}
+		case afterBulk, endOfBulk:
+			if want := "\r\n"[a.state-afterBulk]; p[i] != want {
+				return i, &AnswerError{"it has a string that is longer than its length"}
+			}
+			i++
+			if a.state++; a.state > endOfBulk {
+				a.ended()
+			}
+		}
+	}
+	return i, nil
+}
+
+// header reads one byte of a length.
+func (a *answers) header(c byte) error {
+	switch {
+	case c == '\r' && a.digits > 0:
+		a.state = afterHeader
+		return nil
+	case c == '-' && a.digits == 0 && !a.minus:
+		a.minus = true
+		return nil
+	case c < '0' || c > '9' || a.minus && (a.digits > 0 || c != '1'): // -1 is nothing
+		return &AnswerError{fmt.Sprintf("it has a length with a byte %q", c)}
+	}
+	a.digits++
+	a.length = a.length*10 + int64(c-'0')
+	if a.minus {
+		return nil
+	}
+	if most := a.most(); a.length > most || a.digits > 18 {
+		what, of := "a string", "bytes"
+		if a.kind == '*' {
+			what, of = "an array", "elements"
+		}
+		return &AnswerError{fmt.Sprintf("it has %s of %d %s or more, where at most %d can come", what, a.length, of, most)}
+	}
+	return nil
+}
+
+// most is the largest length that may come now.
+func (a *answers) most() int64 {
+	if a.kind == '*' {
+		return a.allowed.elements
+	}
+	return a.allowed.bytes
+}
+
+// open is called at the end of a header.
+func (a *answers) open() error {
+	switch {
+	case a.minus, a.kind == '*' && a.length == 0:
+		a.ended()
+	case a.kind == '$':
+		a.allowed.bytes -= a.length
+		a.skip = a.length
+		if a.state = inBulk; a.skip == 0 {
+			a.state = afterBulk
+		}
+	case a.depth == maxDepth:
+		return &AnswerError{fmt.Sprintf("it has arrays more than %d deep", maxDepth)}
+	default:
+		a.allowed.elements -= a.length
+		a.left[a.depth] = a.length
+		a.depth++
+		a.state = atType
+	}
+	return nil
+}
+
+// ended is called at the end of an element that is no array, or an empty one.
+func (a *answers) ended() {
+	a.state = atType
+	for a.depth > 0 {
+		if a.left[a.depth-1]--; a.left[a.depth-1] > 0 {
+			return
+		}
+		a.depth--
+	}
+	a.whole++
+}
+
+// bound are the bounds of an answer where a request had so many keys and its longest
+// argument so many bytes.
+func bound(large bool, keys, longest int64) bounds {
+	b := bounds{
+		elements: smallElements + smallElementsPerKey*keys,
+		bytes:    smallBytes + smallBytesPerKey*keys + longest,
+		line:     smallBytes + longest,
+	}
+	if large {
+		b.elements, b.bytes = max(b.elements, largeElements), max(b.bytes, largeBytes)
+	}
+	return b
+}

@@ -1,0 +1,75 @@
+package resp
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"reflect"
+	"time"
+	"unsafe"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// DialContext is redis.DialContext with bounded answers. The options may say whatever
+// redigo knows.
+func DialContext(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
+	d, ok := dialerOf(options)
+	if !ok {
+		return redis.DialContext(ctx, network, address, options...)
+	}
+	return d.Dial(ctx, network, address, options...)
+}
+
+// dialerOf returns the Dialer of some options. redigo does not tell what its options say,
+// and does TLS above the net.Conn that a dial function returns, where nothing could be read
+// along. So the options are applied to a value of redigo's own type, and it is looked at; ok
+// is false with a redigo that has other fields. A test fails with such a redigo.
+func dialerOf(options []redis.DialOption) (d Dialer, ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive} // redigo's own defaults
+	field, _ := reflect.TypeFor[redis.DialOption]().FieldByName("f")
+	all := reflect.New(field.Type.In(0).Elem()).Elem()
+	set(all, "dialer", dialer)
+	set(all, "tlsHandshakeTimeout", handshakeTimeout)
+	for _, o := range options {
+		v := reflect.New(reflect.TypeOf(o)).Elem()
+		v.Set(reflect.ValueOf(o))
+		open(v.FieldByName("f")).Call([]reflect.Value{all.Addr()})
+	}
+	d.NetDial = get[func(context.Context, string, string) (net.Conn, error)](all, "dialContext")
+	if d.NetDial == nil {
+		d.NetDial = dialer.DialContext
+	}
+	d.Handshake = get[time.Duration](all, "tlsHandshakeTimeout")
+	if get[bool](all, "useTLS") {
+		if d.TLS = get[*tls.Config](all, "tlsConfig"); d.TLS == nil {
+			d.TLS = &tls.Config{InsecureSkipVerify: get[bool](all, "skipVerify")}
+		}
+	}
+	return d, true
+}
+
+// redigo's defaults.
+const (
+	connectTimeout   = 30 * time.Second
+	keepAlive        = 5 * time.Minute
+	handshakeTimeout = 10 * time.Second
+)
+
+// open returns a field that may be read, called and set although it is not exported.
+func open(field reflect.Value) reflect.Value {
+	return reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem()
+}
+
+func get[T any](all reflect.Value, name string) T {
+	return open(all.FieldByName(name)).Interface().(T)
+}
+
+func set[T any](all reflect.Value, name string, value T) {
+	open(all.FieldByName(name)).Set(reflect.ValueOf(value))
+}

@@ -1,0 +1,79 @@
+// Package sender sends calls of scripts to the servers that have their keys.
+package sender
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/servers"
+	"github.com/wheellock/wheellock/lock/internal/wire"
+)
+
+// Sender sends scripts. Each one is one event, and its answer another: nothing else goes
+// between the holds of a client and its servers, but renewals and messages. All methods are
+// safe for concurrent use.
+type Sender interface {
+	// Send sends a call to the server of key and waits for the answer until ctx ends. If the
+	// answer comes after that, late gets it, unless it is nil.
+	Send(ctx context.Context, key string, call wire.Call, late func(pipe.Answer)) pipe.Answer
+	// Post sends a call. It does not wait; late gets the answer.
+	Post(key string, call wire.Call, late func(pipe.Answer))
+}
+
+// Routed is the Sender of a client's servers.
+type Routed struct {
+	// immutable
+	router *servers.Router
+	closed error
+
+	requests   pipe.Requests
+	unanswered atomic.Uint64
+}
+
+var _ Sender = (*Routed)(nil)
+
+// New returns a Sender of the servers of a router. closed is the error of requests after the
+// client was closed.
+func New(router *servers.Router, closed error) *Routed {
+	return &Routed{router: router, closed: closed}
+}
+
+// Send implements Sender.
+func (s *Routed) Send(ctx context.Context, key string, call wire.Call, late func(pipe.Answer)) pipe.Answer {
+	r := s.request(key, call, late)
+	s.router.Send(ctx, key, r)
+	a := s.requests.Await(ctx, r)
+	if s.silent(a) {
+		s.unanswered.Add(1)
+	}
+	return a
+}
+
+// silent reports whether a is no answer, for another reason than that its caller has
+// left or that the client is closed.
+func (s *Routed) silent(a pipe.Answer) bool {
+	_, reply := a.Err.(redis.Error)
+	return a.Err != nil && !reply && !a.Left && !errors.Is(a.Err, s.closed)
+}
+
+func (s *Routed) request(key string, call wire.Call, late func(pipe.Answer)) *pipe.Request {
+	r := s.requests.New(key, call.Script, call.Keys, late, call.Args)
+	if !call.Last.IsZero() {
+		r.Within(call.Last)
+	}
+	return r
+}
+
+// Post implements Sender.
+func (s *Routed) Post(key string, call wire.Call, late func(pipe.Answer)) {
+	r := s.request(key, call, late)
+	r.Post()
+	s.router.Server(key).Put(r) // nobody waits, for a server to be known neither
+}
+
+// Unanswered is how many calls of Send got no answer.
+func (s *Routed) Unanswered() uint64 { return s.unanswered.Load() }

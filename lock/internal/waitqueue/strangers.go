@@ -1,0 +1,204 @@
+package waitqueue
+
+import "time"
+
+// Yielding says how a client lets strangers have their turns. A stranger is a waiter
+// of another library, Redisson, that hears of a release when this client does, but
+// takes longer from the message to its try. All fields are immutable.
+type Yielding struct {
+	Pause time.Duration // for how long after a release the client does not try
+	Known time.Duration // for how long a stranger that was seen is believed to wait
+	Most  time.Duration // for how long, if no pause was in vain since
+	Brief time.Duration // a run of hand-overs is not over before that
+	Time  time.Duration // and this side does not keep the object for longer
+	// Defer, and DeferEach for every client that is to have its turn, but for at most
+	// 20, is how much later a client tries that has just had one.
+	Defer, DeferEach time.Duration
+}
+
+// Strangers says when a client leaves one object to strangers. There are two sides,
+// the strangers and the clients of this library, and each has the object in turn. A
+// stranger may take it again as soon as it has released it, because its next thread
+// need not wait for the message. Then this side may have it as often, and for as long,
+// before it leaves a release to strangers. Of the clients of this side, one that had the
+// object lets the others have it first. Make one with NewStrangers. It is not safe for
+// concurrent use.
+type Strangers struct {
+	rules *Yielding // immutable
+
+	state strangersState
+	found bool    // a stranger was seen; otherwise it is only suspected
+	seen  Instant // when a stranger had the object last
+	vain  bool    // a pause has ended since, and no stranger had come
+
+	// the strangers' last turns in a row
+	streak int     // how many, as far as they were seen
+	since  Instant // when the object was left to them
+	ended  Instant // when the last one has released it
+
+	turns int     // of this side since then
+	took  Instant // when this client took the object from Redis last
+	freed Instant // in freed and left: since when
+
+	others int // clients of this side that are to have a turn before this one
+}
+
+// strangersState is what is known of the object.
+type strangersState uint8
+
+const (
+	unknown strangersState = iota // no stranger has it, as far as is known; by Took, by a refusal
+	theirs                        // a stranger has it; by a refusal
+	ours                          // that stranger has released it; by the next message
+	freed                         // this side has, and goes on; by Freed, by a message
+	left                          // this side has, and leaves it to strangers; likewise
+)
+
+// NewStrangers returns the Strangers of an object that a stranger had just now.
+func NewStrangers(r *Yielding, now Instant) Strangers {
+	return Strangers{rules: r, state: theirs, found: true, seen: now, streak: 1, since: now}
+}
+
+// NewSuspected returns the Strangers of an object that was released just now, for one
+// pause: if a stranger waits, it will be seen.
+func NewSuspected(r *Yielding, now Instant) Strangers {
+	return Strangers{rules: r, state: left, seen: now.Add(2*r.Pause - r.Known), vain: true, freed: now}
+}
+
+// Refused notes that a probe that began then was refused: by a stranger, or by another
+// holder.
+func (s *Strangers) Refused(began, now Instant, stranger bool) {
+	if stranger {
+		s.seen, s.vain, s.found = now, false, true
+	}
+	switch {
+	case s.state >= freed && began < s.freed: // it says nothing of what came after that
+	case stranger:
+		s.theirTurn(now)
+	default:
+		s.unused()
+		s.state, s.others = unknown, max(s.others-1, 0)
+	}
+}
+
+// theirTurn notes that a stranger has the object.
+func (s *Strangers) theirTurn(now Instant) {
+	switch s.state {
+	case theirs:
+		return
+	case ours: // none of this side was soon enough: this one goes first no later than others
+		s.streak++
+		s.others = 0
+	default:
+		s.streak, s.turns, s.since = 1, 0, now
+		if s.state >= freed {
+			s.since = s.freed
+		}
+	}
+	s.state = theirs
+}
+
+// unused notes that no stranger took what was left to it.
+func (s *Strangers) unused() {
+	if s.state == left && s.Near(s.freed) {
+		s.vain = true
+	}
+}
+
+// Took notes that this client has taken the object from Redis.
+func (s *Strangers) Took(now Instant) {
+	s.unused()
+	s.state, s.took = unknown, now
+}
+
+// Alone notes that Redis knew of nobody who waits, and the client keeps the object.
+func (s *Strangers) Alone(now Instant) { s.vain, s.took = true, now }
+
+// Leaving notes that a hold of this client is about to end. It reports whether the run
+// of hand-overs that led to it is over, because a stranger waits.
+func (s *Strangers) Leaving(now Instant) (over bool) {
+	s.turns++
+	return s.found && s.Near(now) && !s.more(now) && now > s.took.Add(s.rules.Brief)
+}
+
+// Freed notes that a hold of this client has ended, and how many others were told. One of
+// them is a stranger.
+func (s *Strangers) Freed(now Instant, told int64) {
+	s.release(now)
+	s.others = int(min(max(told-1, 0), 20))
+}
+
+// release notes that this side has released the object.
+func (s *Strangers) release(now Instant) {
+	s.state, s.freed = left, now
+	if s.more(now) {
+		s.state = freed
+	}
+}
+
+// Heard notes that so many messages came since the last answered probe began; 0: some
+// may have been missed. Only the first messages count, so many of them make no pause
+// longer.
+func (s *Strangers) Heard(now Instant, messages uint64) {
+	switch {
+	case s.state == theirs && messages == 1:
+		s.state, s.seen, s.ended = ours, now, now
+	case s.state == unknown && messages == 1:
+		s.turns++
+		s.release(now)
+	case s.state == unknown, s.state < freed && messages > 1:
+		s.state, s.freed = left, now
+	}
+}
+
+// more reports whether this side may have one more turn, as long as those before: then
+// it has not had more of them than the strangers, nor for longer.
+func (s *Strangers) more(now Instant) bool {
+	if s.turns >= s.streak || s.turns == 0 || s.ended < s.since {
+		return false
+	}
+	ours := time.Duration(now - s.ended)
+	return ours+ours/time.Duration(s.turns) <= min(time.Duration(s.ended-s.since), s.rules.Time)
+}
+
+// Until is when the client may try.
+func (s *Strangers) Until() Instant {
+	at, after := s.freed, s.rules.Pause
+	switch s.state {
+	case unknown, theirs:
+		return 0
+	case ours:
+		at, after = s.ended, s.deferral()
+	case freed:
+		after = s.deferral()
+	}
+	if !s.Near(at) {
+		return 0
+	}
+	return at.Add(after)
+}
+
+// deferral is for how long others of this side go first.
+func (s *Strangers) deferral() time.Duration {
+	if s.others == 0 {
+		return 0
+	}
+	return s.rules.Defer + time.Duration(s.others)*s.rules.DeferEach
+}
+
+// Near reports whether a stranger is believed to wait. If not, what is known can be
+// forgotten.
+func (s *Strangers) Near(at Instant) bool {
+	known := s.rules.Known
+	if !s.vain {
+		known = s.rules.Most
+	}
+	return at <= s.seen.Add(known)
+}
+
+// Found reports whether a stranger was seen. If not, other clients of this library go on as
+// before but for the one pause.
+func (s *Strangers) Found() bool { return s.found }
+
+// Seen is when a stranger had the object last.
+func (s *Strangers) Seen() Instant { return s.seen }

@@ -1,0 +1,104 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// What fair_take answers in the place of the time that is left of the holder's
+// lease, which may be 0: then the lease ends in this very millisecond.
+const (
+	FairNoTTL = -1 // the lock is held and has no TTL
+	FairFree  = -2 // nobody holds it, and it is the turn of the first in the queue
+)
+
+// FairPatience is how long Redisson waits for the first waiter, its threadWaitTime.
+const FairPatience = 300 * time.Second
+
+// FairTake takes a fair lock, or a place in its queue.
+type FairTake struct {
+	Name, Counter, Field string
+	Lease                time.Duration
+	Least                int64 // token
+	Now                  time.Time
+	Sign                 string        // of life; "": it does not stand in the queue
+	Dead, DeadSign       string        // the first in the queue if it is dead, and its last sign
+	Queue                time.Duration // for how long the queue lives without a sign
+	Grace                time.Duration // for how long Redisson waits for a sign
+	Publish              any
+	Past                 []string // earlier fields of this waiter, whose place it takes
+}
+
+// Call is fair_take, but for the fields that are owed.
+func (f FairTake) Call() Call {
+	return Call{Script: script.FairTake, Keys: 5, Args: []any{
+		f.Name, keys.FairQueue(f.Name), keys.FairScores(f.Name), keys.FairSigns(f.Name), f.Counter,
+		f.Field, Milliseconds(f.Lease), f.Least, f.Now.UnixMilli(), Milliseconds(FairPatience), f.Sign, f.Dead, f.DeadSign,
+		Milliseconds(f.Queue), keys.Channel(f.Name), f.Publish, Milliseconds(f.Grace), len(f.Past),
+	}}.With(f.Past)
+}
+
+// FairRefusal is what fair_take says when it did not acquire the lock.
+type FairRefusal struct {
+	TTL         time.Duration // what is left of the holder's lease, FairNoTTL or FairFree
+	First, Sign string        // who comes next, and its sign of life
+	Foreign     bool          // the holder is another library's
+}
+
+// ReadFair reads the answer of fair_take: token is 0 if the lock is not acquired, and then r
+// says why.
+func ReadFair(reply any) (token int64, r FairRefusal, ok bool) {
+	if taken := int64(0); numbers(reply, &taken, &token) && taken == 1 && token > 0 {
+		return token, r, true
+	}
+	values, _ := reply.([]any)
+	if len(values) != 5 {
+		return 0, r, false
+	}
+	acquired, ok1 := values[0].(int64)
+	pttl, ok2 := values[1].(int64)
+	who, ok3 := values[2].([]byte)
+	what, ok4 := values[3].([]byte)
+	foreign, ok5 := values[4].(int64)
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || acquired != 0 {
+		return 0, r, false
+	}
+	r = FairRefusal{TTL: time.Duration(pttl), First: string(who), Sign: string(what), Foreign: foreign == 1}
+	if pttl >= 0 {
+		r.TTL = time.Duration(pttl) * time.Millisecond
+	}
+	return 0, r, true
+}
+
+// FairRelease releases a hold, or a place in the queue.
+func FairRelease(name, field string, now time.Time, grace time.Duration, publish any) Call {
+	return Call{Script: script.FairRelease, Keys: 4, Args: []any{
+		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
+		field, keys.Channel(name), now.UnixMilli(), Milliseconds(grace), publish,
+	}}
+}
+
+// FairForce is Force of a fair lock.
+func FairForce(name string, publish any) Call {
+	return Call{Script: script.FairForce, Keys: 2, Args: []any{name, keys.FairQueue(name), keys.Channel(name), publish}}
+}
+
+// Sign is the n-th sign of life of a waiter. It names the period after which others may miss
+// the next one.
+func Sign(n uint64, period time.Duration) string {
+	return strconv.FormatUint(n, 10) + "/" + strconv.FormatInt(Milliseconds(period), 10)
+}
+
+// PeriodOf is the period that a sign names: from 1 ms to longest, and longest if it names none.
+func PeriodOf(sign string, longest time.Duration) time.Duration {
+	_, text, _ := strings.Cut(sign, "/")
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return longest
+	}
+	return time.Duration(min(max(n, 1), Milliseconds(longest))) * time.Millisecond
+}

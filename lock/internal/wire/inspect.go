@@ -1,0 +1,54 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// MaxInspected is how many fields inspect answers at most.
+const MaxInspected = 1024
+
+// Inspect asks what a lock's key has.
+func Inspect(name string) Call { return Call{Script: script.Inspect, Keys: 1, Args: []any{name}} }
+
+// Key is what a lock's key has.
+type Key struct {
+	There   bool
+	TTL     time.Duration // -1 if it never expires
+	Foreign bool          // it is a string with a TTL, the lock of another library
+	Fields  []Field       // of a hash, in Redis' order
+	More    bool          // there may be more: of many these were drawn
+}
+
+// Field is one of a hash.
+type Field struct{ Name, Value string }
+
+// ReadKey reads the answer of inspect.
+func ReadKey(reply any) (k Key, ok bool) {
+	values, ok := reply.([]any)
+	if !ok || len(values) == 0 {
+		return k, false
+	}
+	pttl, ok := values[0].(int64)
+	switch {
+	case ok && pttl >= 0 && len(values) == 2:
+		return Key{There: true, Foreign: true, TTL: TTL(pttl)}, true
+	case !ok || len(values)%2 == 0:
+		return k, false
+	case pttl == -2 || len(values) == 1:
+		return k, true
+	}
+	k = Key{There: true, TTL: TTL(pttl), Fields: make([]Field, 0, len(values)/2), More: len(values) > 2*MaxInspected}
+	for i := 1; i < len(values); i += 2 {
+		name, err1 := redis.String(values[i], nil)
+		value, err2 := redis.String(values[i+1], nil)
+		if err1 != nil || err2 != nil {
+			return Key{}, false
+		}
+		k.Fields = append(k.Fields, Field{name, value})
+	}
+	return k, true
+}

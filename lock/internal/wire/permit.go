@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// PermitTake takes permits whose leases end.
+type PermitTake struct {
+	Name, IDs string // what the ids begin with
+	N         int64
+	Fewer     bool // as many as are free will do
+	Lease     time.Duration
+	Now       time.Time
+	Publish   any
+}
+
+// Call is permit_take, but for the fields that are owed.
+func (p PermitTake) Call() Call {
+	now := p.Now.UnixMilli()
+	return Call{Script: script.PermitTake, Keys: 2, Args: []any{
+		p.Name, keys.PermitsTaken(p.Name), p.IDs, p.N, flag(p.Fewer), now + Milliseconds(p.Lease), now, keys.SemaphoreChannel(p.Name), p.Publish,
+	}}
+}
+
+// ReadPermits reads the answer of permit_take: how many were taken, how many are free, and how
+// long it is until a permit expires, 0 if none does.
+func ReadPermits(reply any) (taken, free int64, next time.Duration, ok bool) {
+	var left int64
+	if !numbers(reply, &taken, &free, &left) {
+		return 0, 0, 0, false
+	}
+	if left >= 0 {
+		next = time.Duration(left+1) * time.Millisecond
+	}
+	return taken, free, next, true
+}
+
+// PermitRelease gives the permits of a hold back.
+func PermitRelease(name, field string, publish any) Call {
+	return Call{Script: script.PermitRelease, Keys: 2, Args: published([]any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)}, publish)}
+}
+
+// PermitExtend is Reenter of a hold of permits, which has no count.
+func PermitExtend(name, field string, lease time.Duration, now time.Time) Call {
+	at := now.UnixMilli()
+	return Call{Script: script.PermitExtend, Keys: 1, Args: []any{keys.PermitsTaken(name), field, at + Milliseconds(lease), at}}
+}
+
+// PermitInspect asks for what Redis knows of permits.
+func PermitInspect(name string, now time.Time) Call {
+	return Call{Script: script.PermitInspect, Keys: 2, Args: []any{name, keys.PermitsTaken(name), now.UnixMilli()}}
+}
+
+// ReadPermitInfo reads the answer of permit_inspect.
+func ReadPermitInfo(reply any) (exists bool, free, taken int64, ok bool) {
+	var there int64
+	ok = numbers(reply, &there, &free, &taken)
+	return there == 1, free, taken, ok
+}
+
+// PermitDeadline asks when the lease of a permit ends.
+func PermitDeadline(name string, id any) Call {
+	return Call{Script: script.PermitDeadline, Keys: 1, Args: []any{keys.PermitsTaken(name), id}}
+}

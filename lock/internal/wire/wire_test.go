@@ -1,0 +1,243 @@
+package wire_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/wire"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+const ms = time.Millisecond
+
+// list is an answer as redigo gives it.
+func list(values ...any) []any {
+	all := []any{}
+	for _, v := range values {
+		switch v := v.(type) {
+		case int:
+			all = append(all, int64(v))
+		case string:
+			all = append(all, []byte(v))
+		default:
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// odd are answers that no script gives.
+var odd = []any{
+	nil, int64(1), int64(-1), []byte("1"), "OK", redis.Error("ERR"),
+	[]any{},
+	list(1), list(nil), list("1", "2"), list(1, "2"), list("1", 2),
+	list(1, 2, 3, 4, 5, 6, 7), list(list(1), 2), list(1, nil, 3), list(2), list(1, "x", "y", "z"),
+}
+
+func TestReadersOfOddAnswersSaySo(t *testing.T) {
+	for _, reply := range odd {
+		for name, read := range map[string]func(any) bool{
+			"acquire":        func(r any) bool { _, _, ok := wire.ReadAcquire(r); return ok },
+			"handoff":        func(r any) bool { _, _, ok := wire.ReadReleased(r); return ok },
+			"fair_take":      func(r any) bool { _, _, ok := wire.ReadFair(r); return ok },
+			"permit_take":    func(r any) bool { _, _, _, ok := wire.ReadPermits(r); return ok },
+			"permit_inspect": func(r any) bool { _, _, _, ok := wire.ReadPermitInfo(r); return ok },
+			"semaphore_take": func(r any) bool { _, _, ok := wire.ReadTaken(r); return ok },
+			"uptime":         func(r any) bool { _, ok := wire.ReadUptime(r); return ok },
+		} {
+			require.False(t, read(reply), "%s: %v", name, reply)
+		}
+	}
+}
+
+func TestReadAcquire(t *testing.T) {
+	for _, test := range []struct {
+		reply any
+		g     wire.Granted
+		r     wire.Refusal
+		ok    bool
+	}{
+		{list(1, 7), wire.Granted{Token: 7}, wire.Refusal{}, true},
+		{list(1, 7, 3), wire.Granted{Token: 7, More: 3}, wire.Refusal{}, true},
+		{list(1, 7, 0), wire.Granted{Token: 7}, wire.Refusal{}, true},
+		{list(1, 7, -1), wire.Granted{}, wire.Refusal{}, false},
+		{list(1, 7, "3"), wire.Granted{}, wire.Refusal{}, false},
+		{list(1, 0), wire.Granted{}, wire.Refusal{}, false},
+		{list(2, 7), wire.Granted{}, wire.Refusal{}, false},
+		{list(0, 1500), wire.Granted{}, wire.Refusal{TTL: 1500 * ms}, true},
+		{list(0, 0), wire.Granted{}, wire.Refusal{}, true},
+		{list(0, -1), wire.Granted{}, wire.Refusal{TTL: -1}, true},
+		{list(0, -2), wire.Granted{}, wire.Refusal{TTL: -1}, true},
+		{list(0, 5, 1), wire.Granted{}, wire.Refusal{TTL: 5 * ms, Foreign: true}, true},
+		{list(0, 5, 2), wire.Granted{}, wire.Refusal{TTL: 5 * ms, Stranger: true}, true},
+	} {
+		g, r, ok := wire.ReadAcquire(test.reply)
+		require.Equal(t, test.ok, ok, "%v", test.reply)
+		require.Equal(t, test.g, g, "%v", test.reply)
+		require.Equal(t, test.r, r, "%v", test.reply)
+	}
+}
+
+func TestReadOthers(t *testing.T) {
+	told, wait, released := wire.ReadReleased(list(2, 3, 40))
+	require.True(t, released)
+	require.EqualValues(t, 3, told)
+	require.Equal(t, 40*ms, wait)
+	_, _, released = wire.ReadReleased(list(1, 3, 40))
+	require.False(t, released)
+
+	token, _, ok := wire.ReadFair(list(1, 9))
+	require.True(t, ok)
+	require.EqualValues(t, 9, token)
+	_, _, ok = wire.ReadFair(list(1, 0))
+	require.False(t, ok)
+	for pttl, want := range map[int]time.Duration{-2: wire.FairFree, -1: wire.FairNoTTL, 0: 0, 20: 20 * ms} {
+		token, r, ok := wire.ReadFair(list(0, pttl, "first", "3/100", 1))
+		require.True(t, ok)
+		require.Zero(t, token)
+		require.Equal(t, wire.FairRefusal{TTL: want, First: "first", Sign: "3/100", Foreign: true}, r)
+	}
+	_, _, ok = wire.ReadFair(list(1, 5, "first", "3/100", 0))
+	require.False(t, ok)
+
+	for left, want := range map[int]time.Duration{-1: 0, 0: ms, 9: 10 * ms} {
+		taken, free, next, ok := wire.ReadPermits(list(2, 3, left))
+		require.True(t, ok)
+		require.EqualValues(t, 2, taken)
+		require.EqualValues(t, 3, free)
+		require.Equal(t, want, next)
+	}
+	exists, free, taken, ok := wire.ReadPermitInfo(list(1, 2, 3))
+	require.Equal(t, []any{true, int64(2), int64(3), true}, []any{exists, free, taken, ok})
+	exists, _, _, _ = wire.ReadPermitInfo(list(0, 0, 0))
+	require.False(t, exists)
+	taken, free, ok = wire.ReadTaken(list(4, 5))
+	require.Equal(t, []any{int64(4), int64(5), true}, []any{taken, free, ok})
+	u, ok := wire.ReadUptime(list(60, "run", "replication", 1))
+	require.True(t, ok)
+	require.Equal(t, wire.UptimeAnswer{Up: time.Minute, Server: "run", Replication: "replication", State: wire.Heir}, u)
+
+	for _, reply := range []any{nil, list(), list("x"), list(1, 2, 3, 4), list(1, 2), int64(1)} {
+		answer, there, ok := wire.ReadGuard(reply)
+		switch reply := reply.(type) {
+		case []any:
+			if len(reply) > 0 && reflect.DeepEqual(reply[0], int64(1)) {
+				require.Equal(t, []any{int64(2), true, true}, []any{answer, there, ok})
+				continue
+			}
+		}
+		require.False(t, ok)
+	}
+	_, there, ok := wire.ReadGuard(list(0))
+	require.True(t, ok)
+	require.False(t, there)
+	answer, there, ok := wire.ReadGuard(list(1))
+	require.True(t, ok && there)
+	require.Nil(t, answer)
+}
+
+func TestReadKey(t *testing.T) {
+	for _, test := range []struct {
+		reply any
+		want  wire.Key
+		ok    bool
+	}{
+		{list(-2), wire.Key{}, true},
+		{list(500), wire.Key{}, true},
+		{list(500, 1), wire.Key{There: true, Foreign: true, TTL: 500 * ms}, true},
+		{list(-1, 1), wire.Key{}, false},
+		{list(500, "f", "1"), wire.Key{There: true, TTL: 500 * ms, Fields: []wire.Field{{"f", "1"}}}, true},
+		{list(-1, "mode", "read", "f", "1"), wire.Key{There: true, TTL: -1, Fields: []wire.Field{{"mode", "read"}, {"f", "1"}}}, true},
+		{list(-2, "f", "1"), wire.Key{}, true},
+		{list(500, "f", 1), wire.Key{}, false},
+		{list("x", "f", "1"), wire.Key{}, false},
+		{list(), wire.Key{}, false},
+		{nil, wire.Key{}, false},
+	} {
+		key, ok := wire.ReadKey(test.reply)
+		require.Equal(t, test.ok, ok, "%v", test.reply)
+		require.Equal(t, test.want, key, "%v", test.reply)
+	}
+	many := list(500)
+	for i := range wire.MaxInspected - 1 {
+		many = append(many, []byte(fmt.Sprint(i)), []byte("1"))
+	}
+	key, ok := wire.ReadKey(many)
+	require.True(t, ok)
+	require.False(t, key.More)
+	key, ok = wire.ReadKey(append(many, []byte("mode"), []byte("read")))
+	require.True(t, ok)
+	require.True(t, key.More)
+}
+
+func TestMintingWithoutTheCounter(t *testing.T) {
+	for _, call := range []wire.Call{
+		wire.Acquire{Name: "m", Counter: "c", Field: "f", Lease: time.Second, Least: 9, More: 2}.Call(),
+		wire.Acquire{Name: "m", Counter: "c", Field: "f", Lease: time.Second, Least: 9, More: 2, Again: 5 * ms}.Call().With([]string{"owed"}),
+		wire.Handoff{Name: "m", Counter: "c", From: "f", To: "g", Lease: time.Second, Least: 9, End: &wire.EndOfRun{}}.Call(),
+	} {
+		alone := call.Alone()
+		require.Equal(t, 1, alone.Keys)
+		require.Equal(t, append([]any{"m"}, call.Args[call.Keys:]...), alone.Args)
+		require.EqualValues(t, 9, alone.Least)
+		require.Equal(t, "c", call.Args[1], "the call is as it was")
+	}
+}
+
+func TestALeastTokenIsBelow2To53(t *testing.T) {
+	require.EqualValues(t, 1<<20|250_000, wire.LeastToken(time.Unix(1, 250_000_000)))
+	require.Zero(t, wire.LeastToken(time.Unix(-5, 0)))
+	require.Less(t, wire.LeastToken(time.Unix(1<<40, 999_999_999)), int64(1)<<53)
+}
+
+func TestASignNamesItsPeriod(t *testing.T) {
+	require.Equal(t, "7/150", wire.Sign(7, 150*ms))
+	for sign, want := range map[string]time.Duration{"7/150": 150 * ms, "7/0": ms, "7/99999": time.Second, "7": time.Second, "": time.Second, "a/b": time.Second} {
+		require.Equal(t, want, wire.PeriodOf(sign, time.Second), sign)
+	}
+}
+
+// TestACallHasAsManyKeysAsItsScript: the header of a script numbers its keys and arguments.
+func TestACallHasAsManyKeysAsItsScript(t *testing.T) {
+	const n, f = "m", "f"
+	once := func(s *script.Script, keys []string, args ...any) wire.Call {
+		o := wire.Once{Script: s, Object: n, Result: "r", Keys: keys, Args: args, Keep: time.Second}
+		if s.Publishes() {
+			o.Publish = "spublish"
+		}
+		return o.Call()
+	}
+	one := []string{"k"}
+	for _, call := range []wire.Call{
+		wire.Acquire{Name: n, Again: ms}.Call(), wire.Handoff{Name: n, End: &wire.EndOfRun{Publish: "p"}}.Call(), wire.Token("c", 1),
+		wire.Reenter(n, f, 1, ms), wire.Release(n, f, "spublish"), wire.Force(n, "publish"), wire.Guard(n, f, "SET", nil, nil), wire.Inspect(n),
+		wire.FairTake{Name: n}.Call(), wire.FairRelease(n, f, time.Now(), ms, "publish"), wire.FairForce(n, "publish"),
+		wire.Read{Name: n, Publish: "p"}.Call(), wire.Write{Name: n, Publish: "p"}.Call(), wire.ReadReenter(n, f, 1, ms),
+		wire.ReadRelease(n, f, "spublish"), wire.WriteRelease(n, f, "spublish"), wire.Withdraw(n, f, "spublish"), wire.RWForce(n, "publish"),
+		wire.PermitTake{Name: n, Publish: "p"}.Call(), wire.PermitRelease(n, f, "spublish"), wire.PermitExtend(n, f, ms, time.Now()),
+		wire.PermitInspect(n, time.Now()), wire.PermitDeadline(n, "id"), wire.SemaphoreTTL(n), wire.Count(n), wire.Uptime(n),
+		wire.SemaphoreUndo(n, "r", ms, "spublish"), once(script.SemaphoreTake, nil, "1"), once(script.SemaphoreAdd, nil, 1, "c"),
+		once(script.SemaphoreSet, nil, 1, "c"), once(script.SemaphoreRelease, nil, 1, "c"), once(script.LatchSet, nil, 1, "c"),
+		once(script.LatchDown, nil, "c"), once(script.LatchReset, nil, "c"), once(script.PermitSet, one, 1, "c"),
+		once(script.PermitFree, one, "ids", 1, "c"), once(script.PermitSetLease, nil, "id", 2, 1),
+		once(script.SemaphoreDelete, one), once(script.SemaphoreExpire, one, 5),
+	} {
+		text := call.Script.Text()
+		if i := strings.LastIndex(text, "\n-- KEYS[1]"); i > 0 { // behind those that stand before it
+			text = text[i:]
+		}
+		require.Contains(t, text, fmt.Sprintf("KEYS[%d]", call.Keys), call.Script.Name())
+		require.NotContains(t, text, fmt.Sprintf("-- KEYS[%d] ", call.Keys+1), call.Script.Name())
+		require.NotContains(t, text, fmt.Sprintf("-- KEYS[%d]  ", call.Keys+1), call.Script.Name())
+		argv := len(call.Args) - call.Keys
+		if argv > 0 && call.Script != script.Guard {
+			require.Regexp(t, fmt.Sprintf(`ARGV\[%d\+?\]`, argv), text, call.Script.Name())
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// part is a member's hold.
+type part struct {
+	*Held
+	drift  time.Duration // its trust counts for so much less
+	mutex  *Mutex        // of a RedLock, as what follows
+	member int           // its place among the members
+	server string        // its server's run id when it voted; "" if that is Durable
+}
+
+// until is when the part counts no more, as it stands now; false if it is lost.
+func (p part) until() (time.Time, bool) {
+	if _, lost := p.h.lease.Lost(); lost {
+		return time.Time{}, false
+	}
+	return p.Deadline().Add(-p.drift), true
+}
+
+// countValid is how many of parts are held now.
+func countValid(parts []part) int {
+	now, n := time.Now(), 0
+	for _, p := range parts {
+		if p.Valid() && (p.drift == 0 || now.Before(p.Deadline().Add(-p.drift))) {
+			n++
+		}
+	}
+	return n
+}
+
+// deadlineOf is when fewer than need of parts are trusted, as it stands now; false if fewer are left.
+func deadlineOf(parts []part, need int) (time.Time, bool) {
+	ends := make([]time.Time, 0, len(parts))
+	for _, p := range parts {
+		if end, ok := p.until(); ok {
+			ends = append(ends, end)
+		}
+	}
+	if len(ends) < need {
+		return time.Time{}, false
+	}
+	slices.SortFunc(ends, func(a, b time.Time) int { return b.Compare(a) })
+	return ends[need-1], true
+}
+
+// start begins to watch the parts. The whole may be lost when it returns.
+func (x *MultiHeld) start() {
+	x.watch.Init((*multiSubject)(x))
+	for seat, p := range x.parts {
+		x.follow(seat, p)
+	}
+	if x.from != nil { // the allowance for clocks ends it before its parts
+		x.mu.Lock()
+		end, _ := deadlineOf(x.parts, x.need)
+		x.timer = time.AfterFunc(time.Until(end), x.atDeadline)
+		x.mu.Unlock()
+	}
+}
+
+// follow makes the whole be told when a part ends.
+func (x *MultiHeld) follow(seat int, p part) {
+	p.watched().OnEnd(context.Background(), func(err error) { x.partEnded(seat, err) })
+}
+
+// present returns the parts as they are now.
+func (x *MultiHeld) present() []part {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.parts
+}
+
+// partEnded is told why a part ended. It is called by the watchdog and does not
+// block.
+func (x *MultiHeld) partEnded(seat int, err error) {
+	var cause *LostError
+	if !errors.As(err, &cause) {
+		return // it was unlocked, as one of the whole
+	}
+	x.mu.Lock()
+	x.ended++
+	enough := len(x.parts)-x.ended >= x.need
+	if enough {
+		x.retakeLocked(seat, cause.Reason)
+		if x.timer != nil {
+			end, _ := deadlineOf(x.parts, x.need)
+			x.timer.Reset(time.Until(end)) // the loss has moved it earlier
+		}
+	}
+	x.mu.Unlock()
+	if !enough {
+		x.lose(cause)
+	}
+}
+
+// atDeadline is called at what was the deadline. Renewals may have moved it later meanwhile.
+func (x *MultiHeld) atDeadline() {
+	if x.state.Load() != isHeld {
+		return
+	}
+	x.mu.Lock()
+	end, ok := deadlineOf(x.parts, x.need)
+	left := time.Until(end)
+	if ok && left > 0 {
+		x.timer.Reset(left)
+	}
+	x.mu.Unlock()
+	if ok && left <= 0 { // if there are too few, partEnded is just being told of the last one
+		_ = x.look()
+	}
+}
+
+// multiSubject is a MultiHeld as its watch sees it.
+type multiSubject MultiHeld
+
+// Look implements watch.Subject.
+func (x *multiSubject) Look() error { return (*MultiHeld)(x).look() }
+
+// Value implements watch.Subject.
+func (x *multiSubject) Value(key any) any {
+	return x.owner.Value(key)
+}
+
+// look ends the whole if it is over by the clock, and returns why it was lost.
+func (x *MultiHeld) look() error {
+	for x.state.Load() == isHeld {
+		if cause := x.lost(); cause != nil {
+			return cause
+		}
+		parts := x.present()
+		if countValid(parts) >= x.need || x.loseIf(parts, x.whyNotValid(parts)) {
+			break
+		}
+	}
+	if cause := x.lost(); cause != nil {
+		return cause
+	}
+	return nil
+}
+
+// whyNotValid returns why too few of parts are held. It tells those that are over by the
+// clock.
+func (x *MultiHeld) whyNotValid(parts []part) *LostError {
+	var why *LostError
+	ended := 0
+	for _, p := range parts {
+		if errors.As(p.Err(), &why) {
+			ended++
+		}
+	}
+	if len(parts)-ended < x.need {
+		return why
+	}
+	// They are held yet, but not for as long as clocks may run apart.
+	p := parts[0]
+	cause := &LostError{Name: p.Name(), Reason: TrustEnded}
+	p.h.mu.Lock()
+	if !p.renewed {
+		cause.Reason = Expired
+	}
+	p.h.mu.Unlock()
+	return cause
+}
+
+// lose ends the whole once.
+func (x *MultiHeld) lose(cause *LostError) { x.loseIf(nil, cause) }
+
+// loseIf is lose as long as these are the parts, nil: whatever they are. It returns false if a
+// member was taken again meanwhile.
+func (x *MultiHeld) loseIf(parts []part, cause *LostError) bool {
+	x.mu.Lock()
+	if parts != nil && &parts[0] != &x.parts[0] {
+		x.mu.Unlock()
+		return false
+	}
+	if x.cause != nil || x.state.Load() != isHeld {
+		x.mu.Unlock()
+		return true
+	}
+	x.cause, x.at = cause, time.Now()
+	parts = x.parts
+	x.endRetakesLocked()
+	x.mu.Unlock()
+	x.watch.End(cause)
+	if cause.Reason == Closed {
+		return true // closing keeps what is held until its Unlock, and so do the others
+	}
+	for _, p := range parts {
+		p.rest() // who was told need not unlock, and then nobody would
+	}
+	return true
+}

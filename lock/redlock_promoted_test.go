@@ -1,0 +1,116 @@
+package lock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+const noID = "0000000000000000000000000000000000000000"
+
+// promoted returns a master and what was its replica, which was promoted just now and
+// has been up for long.
+func promoted(t *testing.T) (master, heir *redistest.Server) {
+	t.Helper()
+	master, heir = withReplica(t)
+	fixture.AwaitVotes(t, redLease, master, heir)
+	fixture.Do(t, heir, "REPLICAOF", "NO", "ONE")
+	return master, heir
+}
+
+// failOver makes another server answer at the address of a member.
+func (f *redFleet) failOver(member int, to *redistest.Server) {
+	f.nets[member].Lead(faultproxy.Before(to))
+	f.nets[member].Reset()
+}
+
+// TestAPromotedReplicaHasNoVote is the case of a restarted member again: A holds two of
+// three, the address of one of them fails over to a replica that lacks the vote, and B can
+// reach that one and the third. That the replica has been up for long says nothing.
+func TestAPromotedReplicaHasNoVote(t *testing.T) {
+	t.Parallel()
+	master, heir := promoted(t)
+	servers := append([]*redistest.Server{master}, startServers(t, 2)...)
+	fixture.AwaitVotes(t, redLease, servers...)
+	ctx := bounded.Context(t)
+	a, b := newRedFleet(t, servers, t.Name(), redConfig()), newRedFleet(t, servers, t.Name(), redConfig())
+	a.cut(2)
+	b.cut(1)
+	held := fixture.Hold(t, a.lock.Lock)
+	began := time.Now()
+	a.failOver(0, heir)
+	b.failOver(0, heir)
+	q := answersOf(t, b.lock, 2)
+	require.Equal(t, 1, q.Acquired, "%v", q)
+	require.Equal(t, 1, q.NoVote, "%v", q)
+	require.ErrorContains(t, q, "was a replica")
+	require.False(t, fixture.Exists(t, heir, t.Name()), "what it gave is given back")
+	other := fixture.Hold(t, b.lock.Lock)
+	require.False(t, held.Valid())
+	require.GreaterOrEqual(t, time.Since(began), redLease)
+	require.NoError(t, other.Unlock(ctx))
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+}
+
+// TestAPromotedReplicaIsRetakenWhenItMayVote, and not before.
+func TestAPromotedReplicaIsRetakenWhenItMayVote(t *testing.T) {
+	t.Parallel()
+	master, heir := promoted(t)
+	servers := append([]*redistest.Server{master}, startServers(t, 2)...)
+	fixture.AwaitVotes(t, redLease, servers...)
+	a := newRedFleet(t, servers, t.Name(), redConfig())
+	for try := 0; ; try++ {
+		held := a.lockOnAll(t)
+		before, began := lock.PartOf(held, 0), time.Now()
+		a.failOver(0, heir)
+		bounded.Until(t, func() bool { return held.Err() != nil || held.Members() == 3 && lock.PartOf(held, 0) != before })
+		took, kept := time.Since(began), held.Err() == nil
+		_ = held.Unlock(bounded.Context(t))
+		if kept {
+			require.GreaterOrEqual(t, took, redLease)
+			return
+		}
+		require.Less(t, try, 3, "a machine as slow as that?")
+		a.failOver(0, master)
+	}
+}
+
+// TestAPromotedReplicaThatHasForgottenItsMasterHasNoVote: without replicas of its own, a
+// master forgets its old replication id after repl-backlog-ttl.
+func TestAPromotedReplicaThatHasForgottenItsMasterHasNoVote(t *testing.T) {
+	t.Parallel()
+	_, heir := promoted(t)
+	fixture.Do(t, heir, "CONFIG", "SET", "repl-backlog-ttl", 1)
+	stats, err := heir.Info("stats")
+	require.NoError(t, err)
+	if stats["total_net_repl_input_bytes"] == "" {
+		t.Skip("a server of Redis 7 tells that it was a replica")
+	}
+	bounded.Until(t, func() bool {
+		info, err := heir.Info("replication")
+		require.NoError(t, err)
+		return info["master_replid2"] == noID
+	})
+	r, err := lock.NewRedLock(lock.RedLockConfig{}, fixture.ClientOf(t, heir, redConfig()).Mutex(t.Name()))
+	require.NoError(t, err)
+	require.Equal(t, 1, answersOf(t, r, 1).NoVote)
+	require.NoError(t, fixture.Hold(t, r.Lock).Unlock(bounded.Context(t)))
+}
+
+// TestARedLockOfServersThatFailOverIsRefused, however durable they are.
+func TestARedLockOfServersThatFailOverIsRefused(t *testing.T) {
+	one := fixture.ClientOf(t, onRedis(t), lock.Config{})
+	many := fixture.Client(t, &shifting{instances: make(chan string)}, lock.Config{})
+	for _, durable := range []bool{false, true} {
+		_, err := lock.NewRedLock(lock.RedLockConfig{Durable: durable}, one.Mutex("a"), many.Mutex("a"))
+		require.ErrorContains(t, err, "member 1 of the RedLock has the client of a Topology (Sentinel, Cluster)")
+		require.ErrorContains(t, err, "may have forgotten")
+	}
+}

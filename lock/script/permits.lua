@@ -1,0 +1,66 @@
+-- The permits of a hold. It stands before each script that has to do with all of them. A
+-- hold may have a thousand, so each command is about many.
+--
+-- numbered returns the permits that a text names: 12 bytes and their number, see permit_take.
+local function numbered(text)
+  local char, floor, all, begin = string.char, math.floor, {}, nil
+  for i = 1, tonumber(string.sub(text, 13)) do
+    if not begin or i % 256 == 0 then
+      begin = string.sub(text, 1, 12) .. char(floor(i / 16777216) % 256, floor(i / 65536) % 256, floor(i / 256) % 256)
+    end
+    all[i] = begin .. char(i % 256)
+  end
+  return all
+end
+-- atOnce is how many members a command is about.
+local atOnce = 250
+local zmscore = true -- Redis knows it since 6.2
+-- deadlines returns those of the permits as text, false for one that is not taken; or nil and
+-- why the key was refused.
+local function deadlines(key, members)
+  local all = {}
+  for i = 1, #members, atOnce do
+    local last = math.min(i + atOnce - 1, #members)
+    local some = zmscore and redis.pcall('zmscore', key, unpack(members, i, last))
+    zmscore = some and not some.err
+    for k = i, last do
+      local deadline = zmscore and some[k - i + 1]
+      if not zmscore then
+        deadline = redis.pcall('zscore', key, members[k])
+        if type(deadline) == 'table' then
+          return nil, deadline
+        end
+      end
+      all[k] = deadline
+    end
+  end
+  return all
+end
+-- remove returns how many of the permits were taken, and are free now; or nil and why the key
+-- was refused.
+local function remove(key, members)
+  local n = 0
+  for i = 1, #members, atOnce do
+    local some = redis.pcall('zrem', key, unpack(members, i, math.min(i + atOnce - 1, #members)))
+    if type(some) == 'table' then
+      return nil, some
+    end
+    n = n + some
+  end
+  return n
+end
+-- put gives all of the permits a deadline, with words that stand before it: 'xx', or none. It
+-- returns why it was refused, if it was.
+local function put(key, deadline, members, ...)
+  for i = 1, #members, atOnce do
+    local words = {...}
+    for k = i, math.min(i + atOnce - 1, #members) do
+      words[#words + 1] = deadline
+      words[#words + 1] = members[k]
+    end
+    local set = redis.pcall('zadd', key, unpack(words))
+    if type(set) == 'table' then
+      return set
+    end
+  end
+end

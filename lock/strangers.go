@@ -1,0 +1,188 @@
+package lock
+
+import (
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+)
+
+// A Redisson client that waits for a lock tries some milliseconds after the message of a
+// release, because a JVM wakes up that slowly. Clients of this library would always have
+// the lock by then, so where such a stranger waits they leave every second release to it.
+
+const (
+	// strangerPause is for how long a release is left to strangers: a JVM takes 1 to 3 ms.
+	strangerPause = 5 * time.Millisecond
+	// strangerKnown is for how long a stranger is believed to wait although it used no
+	// pause. It may be in a garbage collection.
+	strangerKnown = time.Second
+	// strangerMost is for how long it is believed where no pause was in vain, because
+	// holds are long.
+	strangerMost = time.Minute
+	// suspectEach is how often a client pauses for a stranger of which it knows nothing,
+	// because another was told of its release. A waiter does so after a hold of that
+	// length.
+	suspectEach = 250 * time.Millisecond
+	// soundEach and soundFor: all clients do so at one release at the beginning of each half
+	// second, together, because one that does not pause would take the lock, and no stranger
+	// would be seen. It costs a hundredth of the time at most.
+	soundEach = time.Second / 2
+	soundFor  = 100 * time.Millisecond
+	// mostStrangers is for how many names a shard knows of strangers.
+	mostStrangers = 64
+)
+
+// yielding says how clients let strangers have their turns.
+func yielding() waitqueue.Yielding {
+	return waitqueue.Yielding{
+		Pause: strangerPause, Known: strangerKnown, Most: strangerMost, Brief: runBrief, Time: runTime,
+		Defer: time.Millisecond, DeferEach: 250 * time.Microsecond,
+	}
+}
+
+// strangers is what a shard knows of strangers by the names of locks: of few locks, and
+// for a short time. It outlives the queues, which end whenever nobody waits.
+type strangers map[string]*waitqueue.Strangers
+
+// near returns what is known of strangers that wait for a lock, or nil.
+func (m strangers) near(name string, now waitqueue.Instant) *waitqueue.Strangers {
+	x := m[name]
+	if x != nil && !x.Near(now) {
+		delete(m, name)
+		return nil
+	}
+	return x
+}
+
+// took notes that this client has taken a lock from Redis.
+func (m strangers) took(name string, now waitqueue.Instant) {
+	if x := m.near(name, now); x != nil {
+		x.Took(now)
+	}
+}
+
+// alone notes that this client keeps a lock, because Redis knew of nobody who waits.
+func (m strangers) alone(name string, now waitqueue.Instant) {
+	if x := m.near(name, now); x != nil {
+		x.Alone(now)
+	}
+}
+
+// add notes what is known of a lock of which nothing was known.
+func (m *strangers) add(name string, x waitqueue.Strangers, now waitqueue.Instant) *waitqueue.Strangers {
+	if *m == nil {
+		*m = make(strangers)
+	}
+	if len(*m) >= mostStrangers {
+		m.makeRoom(now)
+	}
+	(*m)[name] = &x
+	return &x
+}
+
+// makeRoom forgets those that are forgotten anyway, or the one that was seen longest ago.
+func (m *strangers) makeRoom(now waitqueue.Instant) {
+	var oldest string
+	var seen waitqueue.Instant
+	for name := range *m {
+		switch x := m.near(name, now); {
+		case x == nil:
+		case oldest == "" || x.Seen() < seen:
+			oldest, seen = name, x.Seen()
+		}
+	}
+	if len(*m) >= mostStrangers {
+		delete(*m, oldest)
+	}
+}
+
+// refusedLocked notes who has the lock that w tried to take.
+func (s *shard) refusedLocked(w *waiter, now waitqueue.Instant) {
+	if w.key.kind != mutexQueue {
+		return
+	}
+	if x := s.strangers.near(w.key.name, now); x != nil {
+		x.Refused(w.asked, now, w.stranger)
+	} else if w.stranger {
+		s.strangers.add(w.key.name, waitqueue.NewStrangers(&s.tables.yielding, now), now)
+	}
+}
+
+// yieldsLocked is called when h is about to end. It reports whether the run that led to h
+// is over because a stranger waits, and whether one may wait at all.
+func (s *shard) yieldsLocked(h *hold) (near, over bool) {
+	if !h.kind.exclusive() {
+		return false, false
+	}
+	now := s.tables.now()
+	x := s.strangers.near(h.name, now)
+	if x == nil {
+		return false, false
+	}
+	over = x.Leaving(now)
+	return x.Found(), over
+}
+
+// freedByUsLocked notes that h has ended, if it is the hold of its name. It reports whether
+// strangers may wait.
+func (s *shard) freedByUsLocked(h *hold, r runEnd) (near bool) {
+	if !h.kind.exclusive() || s.holds.get(h.name) != h {
+		return false
+	}
+	now := s.tables.now()
+	x := s.strangers.near(h.name, now)
+	switch {
+	case x != nil:
+		x.Freed(now, r.others)
+	case r.suspects:
+		s.suspectLocked(h.name, now, r.sounding || now > s.suspected.Add(suspectEach))
+	}
+	return x != nil && x.Found()
+}
+
+// suspectLocked makes a pause for a stranger of which nothing is known, if it is time for
+// that; at most one in soundFor, so that all clients make it at the same release.
+func (s *shard) suspectLocked(name string, now waitqueue.Instant, time bool) *waitqueue.Strangers {
+	if !time || s.suspected > 0 && now < s.suspected.Add(soundFor) {
+		return nil
+	}
+	s.suspected = now
+	return s.strangers.add(name, waitqueue.NewSuspected(&s.tables.yielding, now), now)
+}
+
+// sounding reports whether it is the time, by the clock of the server of that lock, at which
+// all clients make a pause for a stranger of which they know nothing.
+func (c *Client) sounding(name string) bool {
+	ahead, _, _ := c.router.Server(name).Clock()
+	now := time.Now().Add(ahead)
+	return now.Sub(now.Truncate(soundEach)) < soundFor
+}
+
+// yieldLocked is until when w leaves the object to strangers. One whose time is over before
+// that, at end if limited, does not, because it would have no try at all.
+func (w *waiter) yieldLocked(end time.Time, limited bool, now waitqueue.Instant, sounding bool) waitqueue.Instant {
+	if w.key.kind != mutexQueue {
+		return 0
+	}
+	known := &w.shard.strangers
+	x := known.near(w.key.name, now)
+	messages, stood, news := w.q.probe.Since(now)
+	switch {
+	case x != nil && news:
+		x.Heard(now, messages)
+	case x != nil:
+	case messages > 0, w.q.probe.Deferred(now, strangerPause):
+		x = w.shard.suspectLocked(w.key.name, now, sounding || stood >= suspectEach)
+	}
+	if x == nil {
+		return 0
+	}
+	if x.Found() {
+		w.q.probe.EndDeferral() // it would not see who has the lock meanwhile
+	}
+	until := x.Until()
+	if limited && time.Until(end) <= time.Duration(until-now) {
+		return 0
+	}
+	return until
+}
