@@ -172,9 +172,15 @@ func (a *attempt) stand(ctx context.Context, w *waiter) (*Held, error) {
 
 var _ wants = (*attempt)(nil)
 
-func (a *attempt) probe(ctx context.Context) (left int64, err error) {
+func (a *attempt) probe(ctx context.Context) (said waitqueue.Answer, err error) {
 	a.held, err = a.try(ctx)
-	return 0, err
+	said.TTL = -1
+	if other, refused := err.(*HeldError); refused {
+		if said.TTL = other.TTL; other.Foreign {
+			said.Within = foreignPoll
+		}
+	}
+	return said, err
 }
 
 func (a *attempt) reenter(ctx context.Context, h *hold) (err error) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -108,9 +109,12 @@ type latchWait struct {
 	l *CountDownLatch
 }
 
-func (a latchWait) probe(ctx context.Context) (left int64, err error) { return a.l.look(ctx) }
-func (a latchWait) channel() string                                   { return keys.LatchChannel(a.l.name, false) }
-func (latchWait) refusal(time.Duration) error                         { return errShut{} }
+func (a latchWait) probe(ctx context.Context) (waitqueue.Answer, error) {
+	left, err := a.l.look(ctx)
+	return waitqueue.Answer{TTL: -1, Left: left}, err
+}
+func (a latchWait) channel() string           { return keys.LatchChannel(a.l.name, false) }
+func (latchWait) refusal(time.Duration) error { return errShut{} }
 
 // look returns nil if the latch is open, and that it has room for all.
 func (l *CountDownLatch) look(ctx context.Context) (int64, error) {

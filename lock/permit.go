@@ -178,9 +178,13 @@ type permitAcquire struct {
 	p *PermitSemaphore
 }
 
-func (x permitAcquire) probe(ctx context.Context) (left int64, err error) {
-	x.a.held, left, err = x.p.try(ctx, x.a)
-	return left, err
+func (x permitAcquire) probe(ctx context.Context) (said waitqueue.Answer, err error) {
+	x.a.held, said.Left, err = x.p.try(ctx, x.a)
+	said.TTL = -1
+	if few, refused := err.(*PermitsError); refused && few.next > 0 {
+		said.TTL = few.next
+	}
+	return said, err
 }
 func (x permitAcquire) channel() string { return keys.SemaphoreChannel(x.a.name) }
 func (x permitAcquire) refusal(time.Duration) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
@@ -168,7 +169,7 @@ func (m *Mutex) takeRW(ctx context.Context, a *attempt) (held *Held, err error) 
 // rwAcquire is a call of Lock and its like of a RWMutex.
 type rwAcquire struct{ *attempt }
 
-func (x rwAcquire) probe(ctx context.Context) (left int64, err error) {
+func (x rwAcquire) probe(ctx context.Context) (waitqueue.Answer, error) {
 	if a := x.attempt; a.kind == writeKind && a.wait && !a.c.cfg.ReadersFirst && a.waiter.waited && a.writer == "" {
 		a.writer = a.field() // it waits: new readers wait behind it
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -186,8 +187,9 @@ type semaphoreAcquire struct {
 	n int64
 }
 
-func (a semaphoreAcquire) probe(ctx context.Context) (left int64, err error) {
-	return a.s.try(ctx, a.n)
+func (a semaphoreAcquire) probe(ctx context.Context) (waitqueue.Answer, error) {
+	left, err := a.s.try(ctx, a.n)
+	return waitqueue.Answer{TTL: -1, Left: left}, err
 }
 func (a semaphoreAcquire) channel() string             { return keys.SemaphoreChannel(a.s.name) }
 func (a semaphoreAcquire) refusal(time.Duration) error { return a.s.refusal(a.n, 0) }

@@ -69,9 +69,11 @@ func endWaiter(w *waiter) {
 
 // wants is what a waiter wants.
 type wants interface {
-	// probe sends the script that takes it, once, and returns what is left for others
-	// to take. If it brought a hold, the queue was told.
-	probe(ctx context.Context) (left int64, err error)
+	// probe sends the script that takes it, once. What it said has what the answer says of
+	// the next probe, apart from its outcome, which is in err: nil, ErrNotAcquired or
+	// ErrUnknown, or another that says nothing of the object. If it brought a hold, the
+	// queue was told.
+	probe(ctx context.Context) (said waitqueue.Answer, err error)
 	// reenter takes it by right of h, which its owner has, or returns errGone.
 	reenter(ctx context.Context, h *hold) error
 	// take takes h, which was handed over.
@@ -106,7 +108,7 @@ func (w *waiter) run(ctx context.Context) error {
 	defer w.leave()
 	for ctx.Err() == nil {
 		t := w.look(ctx)
-		var left int64
+		var said waitqueue.Answer
 		var err error
 		switch t.Do {
 		case waitqueue.DoTake:
@@ -131,14 +133,14 @@ func (w *waiter) run(ctx context.Context) error {
 				continue
 			}
 		case waitqueue.DoProbe:
-			if left, err = w.wants.probe(ctx); err == nil {
-				w.got(left)
+			if said, err = w.wants.probe(ctx); err == nil {
+				w.got(said)
 			}
 		}
 		if err == nil {
 			return nil
 		}
-		if over := w.failed(ctx, t, left, err); over != nil {
+		if over := w.failed(ctx, t, said, err); over != nil {
 			return over
 		}
 	}
@@ -302,14 +304,15 @@ func (w *waiter) awaitEnd(ctx context.Context, h *hold) {
 }
 
 // got tells the queue of a try that brought what w wants, if that was no hold.
-func (w *waiter) got(left int64) {
+func (w *waiter) got(said waitqueue.Answer) {
 	if w.q == nil {
 		return
 	}
 	c, s := w.c, w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w.q.probe.Answered(c.tables.now(), w.mark, waitqueue.Answer{Outcome: waitqueue.Taken, Left: left})
+	said.Outcome = waitqueue.Taken
+	w.q.probe.Answered(c.tables.now(), w.mark, said)
 	if w.key.kind == latchQueue {
 		s.stepLocked(w.q.line.Opened(&w.caller))
 	}
@@ -318,7 +321,7 @@ func (w *waiter) got(left int64) {
 
 // failed notes how a try or a re-entry has failed. It returns the error of a call
 // that is over.
-func (w *waiter) failed(ctx context.Context, t turn, left int64, err error) error {
+func (w *waiter) failed(ctx context.Context, t turn, said waitqueue.Answer, err error) error {
 	if t.Do == waitqueue.DoReenter {
 		return w.notReentered(ctx, err)
 	}
@@ -333,7 +336,7 @@ func (w *waiter) failed(ctx context.Context, t turn, left int64, err error) erro
 	}
 	w.last = err
 	refused, unknown := errors.Is(err, ErrNotAcquired), errors.Is(err, ErrUnknown)
-	w.answered(left, err)
+	w.answered(said, err)
 	if refused && w.key.kind == mutexQueue {
 		w.c.tables.doubtName(w.key.name)
 	}
@@ -351,7 +354,7 @@ func (w *waiter) failed(ctx context.Context, t turn, left int64, err error) erro
 }
 
 // answered tells the queue what a try has brought that brought nothing.
-func (w *waiter) answered(left int64, err error) {
+func (w *waiter) answered(said waitqueue.Answer, err error) {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -363,19 +366,12 @@ func (w *waiter) answered(left int64, err error) {
 		if w.again == 0 { // else it has said when it tries again
 			w.spread = rand.Float64()
 		}
-		a := waitqueue.Answer{Outcome: waitqueue.Refused, TTL: -1, Left: left, Spread: w.spread}
 		var other *HeldError
-		var few *PermitsError
 		if errors.As(err, &other) {
 			q.heldUntil = time.Now().Add(max(other.TTL, 0))
-			a.TTL = other.TTL
-			if other.Foreign {
-				a.Within = foreignPoll
-			}
-		} else if errors.As(err, &few) && few.next > 0 {
-			a.TTL = few.next
 		}
-		q.probe.Answered(now, w.mark, a)
+		said.Outcome, said.Spread = waitqueue.Refused, w.spread
+		q.probe.Answered(now, w.mark, said)
 		s.stepLocked(q.line.Refused(&w.caller))
 	case errors.Is(err, ErrUnknown):
 		q.probe.Answered(now, w.mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: rand.Float64()})
