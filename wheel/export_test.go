@@ -26,6 +26,9 @@ func (r *Ring) PostponeUnlocked(t *Timer, deadline int64) bool {
 	return t.deadline.postpone(t.deadline.word.Load(), deadline)
 }
 
+// MarkOf is by what a copy of t is known.
+func MarkOf(t *Timer) uint16 { return markOf(t) }
+
 // Movable reports whether t can be postponed without its shard's lock.
 func (t *Timer) Movable() bool { return t.deadline.word.Load() < 0 }
 

@@ -51,7 +51,7 @@ type Timer struct {
 
 	deadline deadline // atomic: see there
 	place    place    // of its entry while pending; of its slot while due
-	mark     uint16   // of the timer's own address, while pending or due; tells a copy
+	mark     uint16   // of the timer's own address, while pending or due; tells a copy, but for one of 65,536
 	state    State
 	migrated bool // was of another wheel before: its deadline is never movable
 	task     Task
