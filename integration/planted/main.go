@@ -26,6 +26,7 @@ type bug struct {
 	before string // text that is in the file once
 	after  string // text that takes its place
 	tests  []tests
+	says   string // what they say then; empty: anything
 }
 
 // tests are those of a package that must find a bug.
@@ -97,6 +98,9 @@ func (b bug) plant(ctx context.Context, root, dir string, verbose io.Writer) (fo
 			return "", err
 		case bytes.Contains(out.Bytes(), []byte("[build failed]")), bytes.Contains(out.Bytes(), []byte("[setup failed]")):
 			return "", fmt.Errorf("the edited file does not compile:\n%s", out.Bytes())
+		}
+		if !bytes.Contains(out.Bytes(), []byte(b.says)) {
+			return "", fmt.Errorf("tests failed and did not say %q:\n%s", b.says, out.Bytes())
 		}
 		var names []string
 		for _, m := range failed.FindAllSubmatch(out.Bytes(), -1) {

@@ -17,7 +17,8 @@ package waitqueue
 // event that answers it (Began, Take, Leave) is one step.
 //
 //	DoWait     sleep until woken
-//	DoProbe    the first in line: Hear; sleep until Due, or Began and send
+//	DoProbe    the first in line and, by its own Probe, a caller that waits
+//	           in Places: Hear; sleep until Due, or Began and send
 //	           others: Beside, Began and send; again only after Backoff
 //	             Taken    Answered, but not for an Exclusive object, whose hold's
 //	                      end says when to probe; then Took, or Opened for a

@@ -15,10 +15,13 @@
 //   - Of the callers that wait for one object at most one probes: the first in
 //     line. Callers that need not wait probe beside it: those of TryLock,
 //     readers before whom no writer stands, semaphores with nobody in line, and
-//     readers whose owner writes.
+//     readers whose owner writes. In a Line of [Places] every caller probes, by a
+//     Probe of its own, because Redis has the order.
 //   - Two probes of one owner are never under way together, because the second
 //     would be refused by the hold of its own owner. A TryLock that came before
-//     such a probe began is refused with it. One that came later probes next.
+//     such a probe began is refused with it. One that came later probes next. In
+//     Places a caller that was refused has a place in Redis; it probes whatever
+//     others of its owner do, because its probes show there that it lives.
 //   - A caller whose owner has a hold that it may re-enter is told so in the
 //     step that makes it true, wherever it stands, also after an unknown
 //     answer. A writer whose owner reads gives up, because it would wait for
@@ -52,7 +55,6 @@
 //
 // The user of the package does the rest: scripts, fields, tokens, trust, the
 // counts of holds and semaphores, the signs of life of a FairMutex, the votes
-// of a RedLock, listening, and retries of a re-entry. A FairMutex has no Line,
-// because its line is in Redis; each of its waiters has a Probe. What a late
-// request brings, the user must undo.
+// of a RedLock, listening, and retries of a re-entry. What a late request
+// brings, the user must undo.
 package waitqueue

@@ -35,9 +35,6 @@ func (l *Line[O, H]) Leaving(o O, h H, now Instant, yields bool) (next *Caller[O
 }
 
 func (l *Line[O, H]) runOver(now Instant) bool {
-	if l.fault == faultEndlessRun {
-		return false
-	}
 	if l.run == 0 {
 		return false
 	}
@@ -104,7 +101,7 @@ func (l *Line[O, H]) Handed(o O, h H, next *Caller[O, H], to H, now Instant) Ste
 		l.runStart = now
 	}
 	p := l.parties.found(next.Owner, &next.founded)
-	if next.number == 0 || next.granted || l.closed && l.fault != faultGrantAfterClose {
+	if next.number == 0 || next.granted || l.closed {
 		l.hold(p, &holding[O, H]{}, to, false, held)
 		l.step.PassOn = append(l.step.PassOn, to)
 	} else {

@@ -4,18 +4,22 @@ package waitqueue
 type Kind uint8
 
 const (
-	Exclusive Kind = iota // one owner at a time, which may re-enter: Mutex, FencedMutex, RedLock
+	Exclusive Kind = iota // one owner at a time, which may re-enter: Mutex, FencedMutex
 	ReadWrite             // one owner, or many that share
 	Permits               // counted; callers have no owners
 	Latch                 // open to all or to none; callers have no owners
+	Places                // Exclusive, but Redis has the order: each caller has a place there and a Probe of its own: FairMutex
 )
+
+// owned reports whether callers have owners, which may re-enter.
+func (k Kind) owned() bool { return k <= ReadWrite || k == Places }
 
 // Do is what a caller is to do.
 type Do uint8
 
 const (
 	DoWait    Do = iota // until it is woken
-	DoProbe             // ask Redis, when Probe says so or, if not the first in line, at once
+	DoProbe             // ask Redis, when Probe says so or, if not the first in line, at once; in Places when the caller's own Probe says so
 	DoReenter           // re-enter its owner's Hold
 	DoTake              // call Take: Hold was handed to it
 	DoRefuse            // return: it does not wait, and others wait, or its owner was refused meanwhile
@@ -32,7 +36,7 @@ type Instruction[H comparable] struct {
 // Caller is one call that wants the object, from Join to Leave, Took or Take. It
 // is used once. The fields are set before Join and not changed afterwards.
 type Caller[O, H comparable] struct {
-	Owner  O    // Exclusive and ReadWrite
+	Owner  O    // Exclusive, ReadWrite and Places
 	Shared bool // ReadWrite: a reader
 	Try    bool // it does not wait: it probes once, or is refused
 	// User is whoever the caller is to the user. Line does not look at it.
@@ -41,7 +45,7 @@ type Caller[O, H comparable] struct {
 	number  uint64 // by arrival; 0: it has not joined
 	asked   uint64 // the number of the last that had joined when its probe began
 	probing bool   // it asks Redis now
-	fresh   bool   // it had to wait for nobody when it came, and was not refused yet
+	fresh   bool   // it had to wait for nobody when it came, and was not refused yet; of Places: it was not refused yet
 	may     bool   // with Try: nobody waited when its turn to probe came
 	refused bool   // with Try: it gets nothing
 	served  bool   // Latch
@@ -96,9 +100,8 @@ type Line[O, H comparable] struct {
 	step  Step[O, H]       // buffers
 	few   [2]*Caller[O, H] // step.Wake begins with it: a Line of one caller allocates nothing
 	looks uint64           // how often an instruction was worked out, for tests
-	fault fault            // zero but in tests, as bent is
 
-	bent func(*Line[O, H], *Caller[O, H], Instruction[H]) Instruction[H] // another rule
+	bent func(*Line[O, H], *Caller[O, H], Instruction[H]) Instruction[H] // another rule; nil but in tests
 }
 
 // NewLine returns an empty Line. limits is not changed as long as it is used.
@@ -137,7 +140,7 @@ func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
 	c.number = l.joined
 	l.callers++
 	m := mode(c.Shared)
-	if l.kind <= ReadWrite {
+	if l.kind.owned() {
 		c.party = l.parties.join(c)
 	}
 	if c.Try {
@@ -159,18 +162,17 @@ func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
 		c.fresh = l.first == nil && l.blocking == 0
 	case ReadWrite:
 		c.fresh = l.first == nil || c.Shared && l.standing[0] == 0
-		if l.fault == faultReaderPassesWriter {
-			c.fresh = l.first == nil || c.Shared
-		}
+	case Places:
+		c.fresh = true
 	case Permits:
-		c.fresh = l.waiting[0]+l.waiting[1] == 0 || l.fault == faultPermitsPass
+		c.fresh = l.waiting[0]+l.waiting[1] == 0
 	}
 	l.push(c)
 	if !c.fresh {
 		l.waiting[m]++
 	}
 	if p := c.party; p != nil {
-		if c.fresh && c.Shared {
+		if c.fresh && (c.Shared || l.kind == Places) {
 			p.aside[m].push(c)
 		} else {
 			p.line[m].push(c)
@@ -185,9 +187,12 @@ func (l *Line[O, H]) Began(c *Caller[O, H]) Step[O, H] {
 	l.begin()
 	c.probing, c.asked = true, l.joined
 	if p := c.party; p != nil {
-		p.probing = c
+		p.probes++
 		if c.list != nil && c.list != &p.line[mode(c.Shared)] {
 			c.list.remove(c)
+		}
+		if c.list == nil {
+			p.unlisted = c
 		}
 		l.advance(p)
 		l.lookFirsts(p)
@@ -226,10 +231,13 @@ func (l *Line[O, H]) ended(c *Caller[O, H], definite bool) Step[O, H] {
 
 // landed ends c's probe.
 func (l *Line[O, H]) landed(c *Caller[O, H]) *party[O, H] {
-	c.probing = false
-	if c.party != nil && c.party.probing == c {
-		c.party.probing = nil
+	if p := c.party; p != nil && c.probing {
+		p.probes--
+		if p.unlisted == c {
+			p.unlisted = nil
+		}
 	}
+	c.probing = false
 	return c.party
 }
 
@@ -264,7 +272,7 @@ func (c *Caller[O, H]) refuse() {
 // for its answer, that it was theirs.
 func (l *Line[O, H]) sweep(p *party[O, H], c *Caller[O, H]) {
 	aside := &p.aside[mode(c.Shared)]
-	for x := aside.first; x != nil && (x.number <= c.asked || l.fault == faultRefusedUnasked); x = aside.first {
+	for x := aside.first; x != nil && x.number <= c.asked; x = aside.first {
 		if x.Try {
 			x.refuse()
 		} else {
@@ -279,7 +287,7 @@ func (l *Line[O, H]) sweep(p *party[O, H], c *Caller[O, H]) {
 func (l *Line[O, H]) Opened(c *Caller[O, H]) Step[O, H] {
 	l.begin()
 	c.probing = false
-	for x := l.first; x != nil && (x.number <= c.asked || l.fault == faultServedTooLate); x = l.first {
+	for x := l.first; x != nil && x.number <= c.asked; x = l.first {
 		l.remove(x)
 		x.served = true
 		l.look(x)
@@ -340,13 +348,8 @@ func (l *Line[O, H]) Leave(c *Caller[O, H]) Step[O, H] {
 	}
 	l.landed(c)
 	p := c.party
-	if orphan, had := l.exit(c); had && l.fault != faultGrantDropped {
+	if orphan, had := l.exit(c); had {
 		l.step.PassOn = append(l.step.PassOn, orphan)
-	}
-	if l.fault == faultLeaveLooksAtAll {
-		for x := l.first; x != nil; x = x.next {
-			l.look(x)
-		}
 	}
 	l.after(p)
 	return l.step
@@ -394,7 +397,7 @@ func (l *Line[O, H]) Gone(o O, h H) Step[O, H] {
 		}
 		l.after(p)
 	}
-	if f := l.first; f != nil && f.told.Do == DoProbe && l.fault != faultNoWakeOnGone {
+	if f := l.first; f != nil && f.told.Do == DoProbe && l.kind != Places {
 		l.step.Wake = append(l.step.Wake, f) // once more, if it was told just now
 	}
 	return l.step
@@ -407,7 +410,7 @@ func (l *Line[O, H]) Close() Step[O, H] {
 	l.closed = true
 	for _, list := range []*Caller[O, H]{l.first, l.tries} {
 		for c := list; c != nil; c = c.next {
-			if c.granted && l.fault != faultGrantAfterClose {
+			if c.granted {
 				c.granted, c.own.state = false, held
 				l.step.PassOn = append(l.step.PassOn, c.own.h)
 			}
@@ -434,10 +437,6 @@ func (l *Line[O, H]) begin() {
 // push puts c at the end of the line.
 func (l *Line[O, H]) push(c *Caller[O, H]) {
 	l.standing[mode(c.Shared)]++
-	if l.fault == faultNewcomerFirst && l.first != nil {
-		c.next, l.first.prev, l.first = l.first, c, c
-		return
-	}
 	c.prev = l.last
 	if l.last != nil {
 		l.last.next = c

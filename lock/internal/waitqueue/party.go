@@ -57,13 +57,14 @@ func (l *Line[O, H]) unhold(n *holding[O, H]) {
 }
 
 // party is one owner with its callers and holds, as long as it has any. Each
-// caller but the one that probes is in one of its lists.
+// caller but unlisted is in one of its lists.
 type party[O, H comparable] struct {
-	owner   O
-	members int           // callers and holds
-	probing *Caller[O, H] // asks Redis for this owner
-	holds   *holding[O, H]
-	told    [2]*holding[O, H] // entered, when its callers were last told, by mode
+	owner    O
+	members  int           // callers and holds
+	probes   int           // of its callers, those that ask Redis; at most one but in Places
+	unlisted *Caller[O, H] // of those, the one that is in none of the lists
+	holds    *holding[O, H]
+	told     [2]*holding[O, H] // entered, when its callers were last told, by mode
 
 	// By mode: callers in line; those that may probe beside it and have not begun;
 	// those that do not wait and have been refused.

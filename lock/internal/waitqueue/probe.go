@@ -116,8 +116,6 @@ type Probe struct {
 	deferTo  uint64 // until so many messages were heard
 	deferBy  time.Duration
 	deferEnd Instant // not after that; 0: there is none
-
-	fault fault // zero but in tests
 }
 
 // NewProbe returns the Probe of an object of which nothing is known.
@@ -141,7 +139,7 @@ func (p *Probe) news() bool {
 	if p.heard.Messages != p.mark.messages {
 		return true
 	}
-	return p.heard.Confirmed != p.mark.confirmed && p.fault != faultConfirmationIgnored
+	return p.heard.Confirmed != p.mark.confirmed
 }
 
 // Since is how many messages came since the last answered probe began, and for how long its
@@ -185,7 +183,7 @@ func (p *Probe) Due(needs int64) Instant {
 		due = p.latest
 	default:
 		due = max(p.latest, p.quiet())
-		if p.lease != 0 && p.fault != faultLeaseIgnored {
+		if p.lease != 0 {
 			due = min(due, p.lease)
 		}
 		if p.news() {
@@ -208,9 +206,6 @@ func (p *Probe) quiet() Instant {
 	poll := p.pacing.Poll(p.spread)
 	longest := max(p.pacing.Quiet, p.pacing.MaxPoll)
 	longest -= time.Duration(p.spread * float64(longest/8))
-	if p.fault == faultQuietWithoutPing {
-		return p.at.Add(longest)
-	}
 	return min(p.heard.Upto.Add(poll), p.at.Add(longest))
 }
 
@@ -220,9 +215,6 @@ func (p *Probe) deferral() Instant {
 		return 0
 	}
 	d := p.freedAt.Add(p.deferBy + time.Duration(min(p.deferTo-p.heard.Messages, 20))*p.pacing.DeferEach)
-	if p.fault == faultEndlessDeferral {
-		return d
-	}
 	return min(d, p.deferEnd)
 }
 
@@ -244,7 +236,7 @@ func (p *Probe) Beside() Mark {
 // if that probe began before that of the last answer, or before an own hold
 // ended.
 func (p *Probe) Answered(now Instant, m Mark, a Answer) {
-	if m.number < p.mark.number && p.fault != faultStaleAnswer {
+	if m.number < p.mark.number {
 		return
 	}
 	p.mark, p.at, p.spread, p.after, p.silent, p.ours = m, now, a.Spread, a.After, a.Within > 0, false
@@ -260,9 +252,7 @@ func (p *Probe) Answered(now Instant, m Mark, a Answer) {
 	case Taken:
 		p.left = a.Left
 	case Refused:
-		if p.fault != faultRestIgnored {
-			p.left = a.Left
-		}
+		p.left = a.Left
 		if a.TTL >= 0 {
 			p.lease = now.Add(max(a.TTL, p.pacing.Pace))
 		}
@@ -273,9 +263,6 @@ func (p *Probe) Answered(now Instant, m Mark, a Answer) {
 		p.latest = min(p.latest, now.Add(p.pacing.Backoff(6, a.Spread)))
 	case Unknown:
 		p.latest = min(p.latest, now.Add(p.pacing.Backoff(p.unknowns, a.Spread)))
-		if p.fault == faultUnknownForever {
-			p.latest = forever
-		}
 	}
 }
 

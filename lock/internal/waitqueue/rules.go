@@ -24,10 +24,12 @@ func (l *Line[O, H]) rule(c *Caller[O, H]) Instruction[H] {
 		return Instruction[H]{Do: DoRefuse}
 	case c.probing:
 		return Instruction[H]{Do: DoProbe}
-	case p != nil && p.probing != nil:
+	case l.kind == Places && !c.Try && !c.fresh:
+		return Instruction[H]{Do: DoProbe} // it has a place in Redis, and shows there that it lives
+	case p != nil && p.probes > 0:
 		// Two probes of one owner are one: the second would be refused by the
 		// hold of its own owner.
-	case c == l.first:
+	case l.kind != Places && c == l.first:
 		if l.kind != Exclusive || l.blocking == 0 {
 			return Instruction[H]{Do: DoProbe}
 		}
@@ -47,6 +49,9 @@ func (l *Line[O, H]) mustWait(c *Caller[O, H]) bool {
 	if c.Shared && l.kind == ReadWrite {
 		return l.waiting[0] > 0 && c.party.entered(false) == nil
 	}
+	if l.kind == Places {
+		return false // Redis knows
+	}
 	return l.waiting[0]+l.waiting[1] > 0
 }
 
@@ -54,7 +59,7 @@ func (l *Line[O, H]) mustWait(c *Caller[O, H]) bool {
 // they may, once no other probe of that owner is under way.
 func (l *Line[O, H]) advance(p *party[O, H]) {
 	for m := range p.aside {
-		for p.probing == nil {
+		for p.probes == 0 {
 			c := p.aside[m].first
 			if c == nil || !c.Try || c.may {
 				break
@@ -115,7 +120,7 @@ func (l *Line[O, H]) afterHold(p *party[O, H]) {
 		return
 	}
 	p.told = [2]*holding[O, H]{p.entered(false), p.entered(true)}
-	l.look(p.probing)
+	l.look(p.unlisted)
 	for m := range p.line {
 		if m == 1 && !reads {
 			break // a reader re-enters readings alone

@@ -66,7 +66,7 @@ func (t *twin) holdAt(h int8) *twinHold {
 	return nil
 }
 
-func (t *twin) owners() bool { return t.kind == Exclusive || t.kind == ReadWrite }
+func (t *twin) owners() bool { return t.kind == Exclusive || t.kind == ReadWrite || t.kind == Places }
 
 // enters is the oldest hold that an owner may re-enter.
 func (t *twin) enters(owner int8, shared bool) int8 {
@@ -115,7 +115,7 @@ func (t *twin) aside(c *twinCaller) bool {
 	if c.probing || c.over || c.refused || c.served {
 		return false
 	}
-	return c.try || c.fresh && c.shared && t.kind == ReadWrite
+	return c.try || c.fresh && (c.shared && t.kind == ReadWrite || t.kind == Places)
 }
 
 func (t *twin) firstAside(c *twinCaller) bool {
@@ -137,6 +137,9 @@ func (t *twin) firstReaderOfWriter(c *twinCaller) bool {
 }
 
 func (t *twin) mustWait(c *twinCaller) bool {
+	if t.kind == Places {
+		return false
+	}
 	for _, x := range t.callers {
 		if x.try || x.served || x.fresh {
 			continue
@@ -177,8 +180,10 @@ func (t *twin) instruction(id int8) Instruction[int8] {
 		return Instruction[int8]{Do: DoRefuse}
 	case c.probing:
 		return probe
+	case t.kind == Places && !c.try && !c.fresh:
+		return probe
 	case t.ownerProbes(c):
-	case t.first() != nil && t.first().id == id:
+	case t.kind != Places && t.first() != nil && t.first().id == id:
 		if !t.blocked() {
 			return probe
 		}
@@ -240,8 +245,10 @@ func (t *twin) join(id, owner int8, shared, try bool) {
 			c.fresh = len(line) == 0 || shared && !slices.ContainsFunc(line, func(x *twinCaller) bool { return !x.shared })
 		case Permits:
 			c.fresh = !slices.ContainsFunc(line, func(x *twinCaller) bool { return !x.fresh })
+		case Places:
+			c.fresh = true
 		}
-		if !c.fresh || !shared {
+		if !c.fresh || !shared && t.kind != Places {
 			t.settled++
 			c.settled = t.settled
 		}

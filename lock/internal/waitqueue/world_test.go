@@ -29,7 +29,6 @@ type scenario struct {
 	taken   bool // another client has it from the beginning
 	lease   Instant
 	budget  budget
-	fault   fault
 	bent    func(*line, *caller, Instruction[int8]) Instruction[int8]
 	noTwin  bool
 	states  int // at least
@@ -158,7 +157,7 @@ func newWorld(sc *scenario) *world {
 	w := &world{sc: sc, left: sc.budget, free: sc.permits}
 	w.line = NewLine[int8, int8](sc.kind, &sc.run)
 	w.probe = NewProbe(&sc.pacing)
-	w.line.fault, w.probe.fault, w.line.bent = sc.fault, sc.fault, sc.bent
+	w.line.bent = sc.bent
 	w.twin = twin{kind: sc.kind, limits: sc.run, off: sc.noTwin}
 	w.begun = -100
 	if sc.taken {
@@ -203,7 +202,7 @@ func (w *world) copyFrom(s *world) {
 		move(w, s, &c.listPrev)
 		move(w, s, &c.listNext)
 		p := &c.founded
-		move(w, s, &p.probing)
+		move(w, s, &p.unlisted)
 		move(w, s, &p.prev)
 		move(w, s, &p.next)
 		for _, lists := range []*[2]list[int8, int8]{&p.line, &p.aside, &p.over} {
