@@ -18,14 +18,12 @@ import (
 // long as Redis answers; after an unknown outcome it takes a new one, and the
 // old one becomes an orphan.
 type attempt struct {
-	c       *Client
-	shard   *shard // of the name
-	name    string
-	kind    kind
-	shared  bool // the owner came with the context, so others may have it too
-	awaited bool // another call's probe, see callers
-	beside  bool // it has a place of its own in Redis, and asks whatever other calls do
-	owner   owner.Owner
+	c      *Client
+	shard  *shard // of the name
+	name   string
+	kind   kind
+	shared bool // the owner came with the context, so others may have it too
+	owner  owner.Owner
 	terms
 	began  waitqueue.Instant // the call
 	seq    uint64

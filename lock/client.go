@@ -56,7 +56,6 @@ type Client struct {
 	// atomic
 	owners atomic.Uint64 // the last fresh owner
 	seqs   atomic.Uint64 // the last seq: one for every outermost attempt
-	fair   atomic.Int64  // waiters at fair mutexes
 	closed atomic.Bool   // Close began
 	counts counters
 

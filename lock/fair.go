@@ -2,10 +2,11 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
@@ -58,29 +59,16 @@ func (c *Client) FairMutex(name string) *Mutex {
 type fairMutexes struct{ mutexes }
 
 func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
-	var gone *hold // it cannot be re-entered, though the table may have it yet
-	for {
-		if h := m.c.tables.lookup(m.name); h != nil && h != gone && h.owner == a.owner {
-			if h.kind != m.kind {
-				return nil, errOtherKind(m.name)
-			}
-			held, err := h.reenter(ctx, a.lease, a.renewed)
-			switch {
-			case err == nil:
-				return held, nil
-			case err == errGone:
-				gone = h
-				continue
-			case a.wait && errors.Is(err, ErrUnknown):
-				return m.takeFair(ctx, a)
-			}
-			return nil, err
-		}
-		held, err := m.takeFair(ctx, a)
-		if err != errAgain {
-			return held, err
-		}
+	p := &fairPlace{attempt: a}
+	w := newWaiter(a.shard, queueKey{m.name, fairQueue}, p)
+	defer endWaiter(w)
+	if !a.wait {
+		return a.stand(ctx, w)
 	}
+	p.outlook = outlook{probe: waitqueue.NewProbe(&m.c.tables.pacing[fairQueue]), listener: pubsub.NewListener(make(chan struct{}, 1))}
+	w.mine = &p.outlook
+	defer p.end()
+	return a.stand(ctx, w)
 }
 
 // release releases a hold, or a place in the queue.
@@ -95,13 +83,13 @@ func (fairMutexes) force(s *scripts, name string) (wire.Call, string) {
 // fairGraceOf is how far ahead of the clock a score is.
 func fairGraceOf(ioTimeout time.Duration) time.Duration { return fairGrace + ioTimeout }
 
-// period is how long a waiter sleeps at most between two signs of life.
-func (m *Mutex) period() time.Duration { return min(m.c.cfg.MaxPoll, fairPeriod) }
+// fairSignEach is how long a waiter sleeps at most between two signs of life.
+func fairSignEach(cfg Config) time.Duration { return min(cfg.MaxPoll, fairPeriod) }
 
-// signPeriod is the period after which the other waiters, whose MaxPoll may differ, may miss
+// fairNextSign is the period after which the other waiters, whose MaxPoll may differ, may miss
 // the next sign. fairMissed of these periods leave room for a request that is lost.
-func (m *Mutex) signPeriod() time.Duration {
-	return max(min(m.period()+m.c.cfg.IOTimeout/fairMissed, fairPeriod), time.Millisecond)
+func fairNextSign(cfg Config) time.Duration {
+	return max(min(fairSignEach(cfg)+cfg.IOTimeout/fairMissed, fairPeriod), time.Millisecond)
 }
 
 // readFair reads the answer of fair_take: token is 0 if the lock is not acquired, and then

@@ -202,3 +202,71 @@ func TestAnOutageOfRedisMakesNoFairWaiterDead(t *testing.T) {
 		}
 	})
 }
+
+// TestAFairWaiterThatComesBackAfterAnOutageIsNotDead: the time in which Redis did not answer is
+// no time in which a sign was missed, so it has three periods after that.
+func TestAFairWaiterThatComesBackAfterAnOutageIsNotDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := startVirtualFair(t)
+		v.holds()
+		v.dies("slow", "7/2000")
+		second, leave, got := v.waits(v.client(lock.Config{}))
+		require.NoError(t, v.s.Pause())
+		time.Sleep(10 * time.Second)
+		require.NoError(t, v.s.Resume())
+		time.Sleep(5500 * time.Millisecond)
+		require.Len(t, v.queue(), 2)
+		require.Equal(t, "slow", v.queue()[0])
+		_, _, signs, _ := fairKeys("m")
+		for sign := range 10 {
+			v.do("HSET", signs, "slow", fmt.Sprintf("%d/2000", 8+sign))
+			time.Sleep(2 * time.Second)
+		}
+		require.Equal(t, "slow", v.queue()[0], "it lives")
+		require.Len(t, v.queue(), 2, second)
+		leave()
+		require.Nil(t, <-got)
+	})
+}
+
+// TestTheFirstFairWaiterLooksSoonWhetherAnotherLibrarysLockIsGone, of which nobody tells it.
+func TestTheFirstFairWaiterLooksSoonWhetherAnotherLibrarysLockIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := startVirtualFair(t)
+		v.do("SET", "m", "theirs", "PX", 60_000)
+		_, _, got := v.waits(v.client(lock.Config{}))
+		time.Sleep(5 * time.Second)
+		v.do("DEL", "m")
+		gone := time.Now()
+		held := v.gets(got)
+		require.Less(t, time.Since(gone), 300*time.Millisecond)
+		require.NoError(t, held.Unlock(context.Background()))
+	})
+}
+
+// TestACallOfAFairMutexIsToldWhenItsOwnerIsHandedTheLock: it would wait for its own owner.
+func TestACallOfAFairMutexIsToldWhenItsOwnerIsHandedTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := startVirtualFair(t)
+		c := v.client(lock.Config{})
+		before, err := c.Mutex("m").Lock(context.Background())
+		require.NoError(t, err)
+		ctx := lock.WithOwner(context.Background(), "the same")
+		got, refused := make(chan *lock.Held, 1), make(chan error, 1)
+		go func() {
+			held, _ := c.Mutex("m").Lock(ctx)
+			got <- held
+		}()
+		go func() {
+			_, err := c.FairMutex("m").Lock(ctx)
+			refused <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, before.Unlock(context.Background()))
+		held := v.gets(got)
+		synctest.Wait()
+		require.Len(t, refused, 1)
+		require.ErrorContains(t, <-refused, "another kind of lock")
+		require.NoError(t, held.Unlock(context.Background()))
+	})
+}

@@ -14,9 +14,8 @@ import (
 type queue struct {
 	key queueKey // immutable until it has ended
 
-	line      waitqueue.Line[owner.Owner, *hold]
-	probe     waitqueue.Probe
-	refused   bool              // a probe was: the first in line listens
+	line waitqueue.Line[owner.Owner, *hold]
+	outlook
 	heldUntil time.Time         // when the last known lease of another ends
 	opened    waitqueue.Instant // when a run ended with a release last
 	runEnded  waitqueue.Instant // when one ended last
@@ -24,9 +23,15 @@ type queue struct {
 	// of shard.watched
 	confirm       waitqueue.Instant // when it is looked at; 0: it is not there
 	before, after *queue
+}
 
-	// listener is for messages of the object's channel. The first in line owns
-	// it. When the queue has ended, the goroutine that ended it does.
+// outlook says when one who probes does so next.
+type outlook struct {
+	probe   waitqueue.Probe // guarded by shard.mu
+	refused bool            // a probe was: who probes listens; guarded by shard.mu
+
+	// listener is for messages that make a probe due. That of a queue is the first in
+	// line's and, when the queue has ended, that of the goroutine that ended it.
 	listener pubsub.Listener
 }
 
@@ -34,7 +39,8 @@ type queue struct {
 type queueKind uint8
 
 const (
-	mutexQueue   queueKind = iota // of exclusive kinds; those of a FairMutex stand in Redis, but what the client holds is known here
+	mutexQueue   queueKind = iota // of exclusive kinds
+	fairQueue                     // of a FairMutex: the order is in Redis, and each who waits has an outlook
 	rwQueue                       // of readers and writers
 	readersQueue                  // of readers that do not wait for writers who wait, see Config.ReadersFirst
 	permitsQueue
@@ -45,6 +51,8 @@ const (
 // line is the kind of its Line.
 func (k queueKind) line() waitqueue.Kind {
 	switch k {
+	case fairQueue:
+		return waitqueue.Places
 	case rwQueue, readersQueue:
 		return waitqueue.ReadWrite
 	case permitsQueue:
@@ -54,6 +62,9 @@ func (k queueKind) line() waitqueue.Kind {
 	}
 	return waitqueue.Exclusive
 }
+
+// exclusive: for what it is has one hold, which the shard finds by its name.
+func (k queueKind) exclusive() bool { return k == mutexQueue || k == fairQueue }
 
 // queueKey finds a queue.
 type queueKey struct {
@@ -127,12 +138,17 @@ const quietPolls = 6
 // pacingOf says how often waiters of that kind look. Some things are released without a
 // message: a writer of Redisson that goes on to read, permits that expire.
 func pacingOf(cfg Config, k queueKind) waitqueue.Pacing {
-	quiet := cfg.MaxPoll
-	if k == mutexQueue {
+	poll := cfg.MaxPoll
+	quiet := poll
+	switch k {
+	case mutexQueue:
 		quiet *= quietPolls
+	case fairQueue:
+		poll = fairSignEach(cfg)
+		quiet = poll
 	}
 	return waitqueue.Pacing{
-		Pace: pace, MaxPoll: cfg.MaxPoll, Quiet: quiet,
+		Pace: pace, MaxPoll: poll, Quiet: quiet,
 		Back: 10 * time.Millisecond, BackMost: time.Second,
 		Defer: 5 * time.Millisecond, DeferEach: time.Millisecond,
 	}
@@ -147,14 +163,14 @@ func (s *shard) queueLocked(k queueKey) *queue {
 	}
 	q, _ = s.tables.spareQueues.Get().(*queue)
 	if q == nil {
-		q = &queue{listener: pubsub.NewListener(make(chan struct{}, 1))}
+		q = &queue{outlook: outlook{listener: pubsub.NewListener(make(chan struct{}, 1))}}
 	}
 	q.key = k
 	q.line, q.probe = waitqueue.NewLine[owner.Owner, *hold](k.kind.line(), &s.tables.run), waitqueue.NewProbe(&s.tables.pacing[k.kind])
 	s.queues.add(q)
-	if h := s.holds.get(k.name); k.kind == mutexQueue && h != nil && !h.is(lost) {
+	if h := s.holds.get(k.name); k.kind.exclusive() && h != nil && !h.is(lost) {
 		q.line.Held(h.owner, false, h)
-		if r := h.run(); r != nil {
+		if r := h.run(); r != nil && k.kind == mutexQueue {
 			q.line.Resume(r.past.sofar)
 			q.opened, q.runEnded = r.past.opened, r.past.runEnded
 			r.past = past{}
@@ -196,7 +212,7 @@ func (t *tables) endQueue(q *queue) {
 	case <-q.listener.Wake():
 	default:
 	}
-	*q = queue{listener: q.listener} // it keeps no hold
+	*q = queue{outlook: outlook{listener: q.listener}} // it keeps no hold
 	t.spareQueues.Put(q)
 }
 
@@ -215,7 +231,7 @@ func (s *shard) stepLocked(done lineStep) {
 // holds already.
 func (s *shard) joinLocked(w *waiter) {
 	w.q = s.queueLocked(w.key)
-	if w.owned && w.q.key.kind != mutexQueue {
+	if w.owned && !w.q.key.kind.exclusive() {
 		for _, k := range [...]kind{readKind, writeKind} {
 			for _, h := range s.shared[sharedKey{w.key.name, w.caller.Owner, k}] {
 				if !h.is(leaving|lost) && !w.q.line.Has(h.owner, h) {
@@ -231,7 +247,7 @@ func (s *shard) joinLocked(w *waiter) {
 func queuesOf(k kind) []queueKind {
 	switch {
 	case k.exclusive():
-		return []queueKind{mutexQueue}
+		return []queueKind{mutexQueue, fairQueue}
 	case k == permitKind:
 		return nil // permits have no owners
 	}
@@ -273,16 +289,22 @@ func (s *shard) tookLocked(h *hold, w *waiter) (ended *queue) {
 // end it, and returns what comes after it.
 func (s *shard) leavingLocked(h *hold) (n succession) {
 	near, yields := s.yieldsLocked(h)
+	n.inRun = near
 	for _, k := range queuesOf(h.kind) {
 		q := s.queues.get(queueKey{h.name, k})
 		if q == nil {
-			r := h.run()
-			n.inRun = near || r != nil && r.past.sofar.Running()
+			if r := h.run(); r != nil && r.past.sofar.Running() {
+				n.inRun = true
+			}
 			continue
 		}
-		n.inRun = near || q.line.Run() > 0
+		if q.line.Run() > 0 {
+			n.inRun = true
+		}
 		first, over, done := q.line.Leaving(h.owner, h, s.tables.now(), yields)
-		n.over = over
+		if over {
+			n.over = true
+		}
 		if h.kind.exclusive() { // else others may have it too
 			q.probe.Releasing(s.tables.now())
 		}
@@ -301,6 +323,10 @@ func (s *shard) handedLocked(h *hold, w *waiter, next *hold) {
 	s.stepLocked(q.line.Handed(h.owner, h, &w.caller, next, s.tables.now()))
 	if q.line.Run() == 0 { // by a script at the end of a run: nobody waits
 		s.strangers.alone(h.name, s.tables.now())
+	}
+	if q := s.queues.get(queueKey{h.name, fairQueue}); q != nil { // a name of two kinds: who waits there is told so
+		s.stepLocked(q.line.Gone(h.owner, h))
+		s.stepLocked(q.line.Held(next.owner, false, next))
 	}
 }
 

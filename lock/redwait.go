@@ -308,6 +308,44 @@ func (w *redWait) deafen() {
 	}
 }
 
+// probe is a question whose answer other calls of the same owner wait for: two
+// that ask at once would refuse each other.
+type probe struct {
+	done chan struct{} // closed when it is over
+	err  error         // immutable then: a refusal or an unknown outcome; nil if it was anything else
+}
+
+// saidBy is what a call with ctx was answered, as far as it is of use to others; nil if the
+// call was left.
+func saidBy(ctx context.Context, err error) error {
+	if ctx.Err() == nil && (errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrUnknown)) {
+		return err
+	}
+	return nil
+}
+
+// finish ends the probe; said is what saidBy returns. No context is asked under a mutex,
+// because one that a Held has given out may then end a hold.
+func (p *probe) finish(said error) {
+	p.err = said
+	close(p.done)
+}
+
+// await waits for the end of p, of another call, or of ctx. known is what it
+// said, if it began after this call, which awaited another one before.
+func (p *probe) await(ctx context.Context, awaited *bool) (known error) {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return nil
+	}
+	if *awaited {
+		known = p.err
+	}
+	*awaited = true
+	return known
+}
+
 // line is the queue of the callers in this process that wait for a RedLock,
 // first come first served. Only its head asks the servers.
 type line struct {

@@ -23,8 +23,9 @@ type waiter struct {
 	owned bool  // its owner may be others' too, who may hold the object
 	final bool  // an unknown outcome ends it
 
-	caller caller // guarded by shard.mu
-	q      *queue // nil until it has joined
+	caller caller   // guarded by shard.mu
+	q      *queue   // nil until it has joined
+	mine   *outlook // of a FairMutex that waits; nil: the queue's, which the first in line uses
 
 	// guarded by shard.mu
 	wake chan struct{} // of capacity 1: look again; nil until it sleeps for the first time
@@ -94,11 +95,19 @@ func (unowned) reenter(context.Context, *hold) error { return errGone }
 func (unowned) take(*hold)                           {}
 func (unowned) barred(*hold) error                   { return nil }
 
+// outlook says when w, which probes, does so next. It has joined.
+func (w *waiter) outlook() *outlook {
+	if w.mine != nil {
+		return w.mine
+	}
+	return &w.q.outlook
+}
+
 // turn is what a waiter is to do.
 type turn struct {
 	waitqueue.Instruction[*hold]
-	line   bool          // it is the first in line, and asks Redis: of DoProbe
-	first  bool          // it is, and asks Redis next: of DoWait
+	line   bool          // it has the outlook, and asks Redis: of DoProbe
+	first  bool          // it has it, and asks Redis next: of DoWait
 	in     time.Duration // so soon; or a call that does not wait, beside the line
 	listen bool          // and it listens until then
 }
@@ -160,7 +169,7 @@ func (w *waiter) look(ctx context.Context) turn {
 	if w.q == nil {
 		s.joinLocked(w)
 	}
-	q, t := w.q, turn{}
+	q, o, t := w.q, w.outlook(), turn{}
 	t.Instruction = q.line.Instruction(&w.caller)
 	switch t.Do {
 	case waitqueue.DoTake:
@@ -173,28 +182,28 @@ func (w *waiter) look(ctx context.Context) turn {
 		s.watchQueueLocked(q)
 	case waitqueue.DoProbe:
 		now := c.tables.now()
-		first := q.line.First() == &w.caller
+		first := w.mine != nil || q.line.First() == &w.caller
 		heard := waitqueue.Heard{}
 		if first {
-			heard = c.tables.heard(&q.listener)
-			q.probe.Hear(now, heard)
+			heard = c.tables.heard(&o.listener)
+			o.probe.Hear(now, heard)
 		}
 		due := w.yieldLocked(end, limited, now, sounding)
 		if first && due > 0 {
-			due = q.probe.DueAt(due, w.needs)
+			due = o.probe.DueAt(due, w.needs)
 		} else if first {
-			due = q.probe.Due(w.needs)
+			due = o.probe.Due(w.needs)
 		}
 		if due > now {
 			w.sleepsLocked()
-			t.Do, t.first, t.in, t.listen = waitqueue.DoWait, first, time.Duration(due-now), q.refused
+			t.Do, t.first, t.in, t.listen = waitqueue.DoWait, first, time.Duration(due-now), o.refused
 			break
 		}
 		if w.asked, w.stranger = now, false; first {
-			w.mark, t.line = q.probe.Began(now), true
+			w.mark, t.line = o.probe.Began(now), true
 			w.forecastLocked(heard.Confirmed == 0)
 		} else {
-			w.mark = q.probe.Beside()
+			w.mark = o.probe.Beside()
 		}
 		s.stepLocked(q.line.Began(&w.caller))
 	}
@@ -208,7 +217,7 @@ func (w *waiter) forecastLocked(deaf bool) {
 	if w.q.line.Len() > 1 {
 		w.more = int64(w.q.line.Ahead(true))
 	}
-	if w.q.refused && deaf {
+	if w.mine == nil && w.q.refused && deaf {
 		w.spread = max(rand.Float64(), 0.2) // two of them, and what they take, are less than two MaxPolls
 		w.again = w.c.tables.pacing[w.key.kind].Poll(w.spread)
 	}
@@ -251,10 +260,11 @@ func (w *waiter) wait(ctx context.Context, t turn) {
 		defer timer.Stop()
 		due = timer.C
 	case t.first:
-		if t.listen && w.q.listener.Listen(w.c.router.Server(w.key.name).Subscriber(), w.wants.channel()) {
+		l := &w.outlook().listener
+		if t.listen && l.Listen(w.c.router.Server(w.key.name).Subscriber(), w.wants.channel()) {
 			return // what was heard before is news
 		}
-		heard = w.q.listener.Wake()
+		heard = l.Wake()
 		timer := time.NewTimer(t.in)
 		defer timer.Stop()
 		due = timer.C
@@ -312,7 +322,7 @@ func (w *waiter) got(said waitqueue.Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	said.Outcome = waitqueue.Taken
-	w.q.probe.Answered(c.tables.now(), w.mark, said)
+	w.outlook().probe.Answered(c.tables.now(), w.mark, said)
 	if w.key.kind == latchQueue {
 		s.stepLocked(w.q.line.Opened(&w.caller))
 	}
@@ -337,7 +347,7 @@ func (w *waiter) failed(ctx context.Context, t turn, said waitqueue.Answer, err 
 	w.last = err
 	refused, unknown := errors.Is(err, ErrNotAcquired), errors.Is(err, ErrUnknown)
 	w.answered(said, err)
-	if refused && w.key.kind == mutexQueue {
+	if refused && w.key.kind.exclusive() {
 		w.c.tables.doubtName(w.key.name)
 	}
 	switch {
@@ -358,12 +368,12 @@ func (w *waiter) answered(said waitqueue.Answer, err error) {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q, now := w.q, w.c.tables.now()
+	q, o, now := w.q, w.outlook(), w.c.tables.now()
 	switch {
 	case errors.Is(err, ErrNotAcquired):
-		q.refused = true
+		o.refused = true
 		s.refusedLocked(w, now)
-		if w.again == 0 { // else it has said when it tries again
+		if w.again == 0 && w.mine == nil { // else it has said when it tries again
 			w.spread = rand.Float64()
 		}
 		var other *HeldError
@@ -371,15 +381,15 @@ func (w *waiter) answered(said waitqueue.Answer, err error) {
 			q.heldUntil = time.Now().Add(max(other.TTL, 0))
 		}
 		said.Outcome, said.Spread = waitqueue.Refused, w.spread
-		q.probe.Answered(now, w.mark, said)
+		o.probe.Answered(now, w.mark, said)
 		s.stepLocked(q.line.Refused(&w.caller))
 	case errors.Is(err, ErrUnknown):
-		q.probe.Answered(now, w.mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: rand.Float64()})
+		o.probe.Answered(now, w.mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: rand.Float64()})
 		fallthrough
 	default: // Redis said no to this request, which says nothing of the object
 		s.stepLocked(q.line.Unanswered(&w.caller))
 	}
-	if q.line.First() != &w.caller {
+	if w.mine == nil && q.line.First() != &w.caller {
 		s.wakeFirstLocked(q)
 	}
 }
@@ -430,7 +440,7 @@ func (w *waiter) heldUntil() time.Time {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.holds.get(w.key.name); w.key.kind == mutexQueue && h != nil && !h.is(lost) {
+	if h := s.holds.get(w.key.name); w.key.kind.exclusive() && h != nil && !h.is(lost) {
 		return h.lease.Deadline()
 	}
 	return w.q.heldUntil

@@ -31,6 +31,48 @@ var bugs = []bug{
 		tests:  []tests{{"./lock", "^TestALongLeaseIsNotHandedOn$"}},
 	},
 	{
+		name: "fair-place-is-kept", file: "lock/fairplace.go",
+		breaks: "a waiter that leaves, or re-enters, keeps its place in the queue of a FairMutex",
+		before: "\tif !p.took && p.sent {\n",
+		after:  "\tif false {\n",
+		tests:  []tests{{"./lock", "^TestFairWaitersWithOtherPeriodsKeepTheirPlaces$"}},
+	},
+	{
+		name: "fair-hold-is-given-up", file: "lock/fairplace.go",
+		breaks: "a waiter that got the lock gives it up like a place",
+		before: "\tif !p.took && p.sent {\n",
+		after:  "\tif p.sent {\n",
+		tests:  []tests{{"./lock", "^TestTheFirstFairWaiterHasTheLockWhenTheLeaseEnds$"}},
+	},
+	{
+		name: "fair-dead-waiter-is-passed-late", file: "lock/fairplace.go",
+		breaks: "a dead waiter is passed over with the next sign of life, not at once",
+		before: "\t\tsaid.Within = 1\n",
+		after:  "",
+		tests:  []tests{{"./lock", "^TestADeadFairWaiterIsPassedAfterThreePeriodsOfItsOwn$"}},
+	},
+	{
+		name: "fair-lease-is-no-news", file: "lock/fairplace.go",
+		breaks: "the first of a queue does not look when the holder's lease ends",
+		before: "\t\tsaid.TTL = p.others + time.Millisecond\n",
+		after:  "",
+		tests:  []tests{{"./lock", "^TestTheFirstFairWaiterHasTheLockWhenTheLeaseEnds$"}},
+	},
+	{
+		name: "fair-foreign-is-not-polled", file: "lock/fairplace.go",
+		breaks: "the first of a queue sleeps while another library has the lock",
+		before: "\t\t\tsaid.Within = foreignPoll\n",
+		after:  "",
+		tests:  []tests{{"./lock", "^TestTheFirstFairWaiterLooksSoonWhetherAnotherLibrarysLockIsGone$"}},
+	},
+	{
+		name: "fair-outage-kills", file: "lock/fairplace.go",
+		breaks: "an outage of Redis counts as signs of life that were not given",
+		before: "\t\t\tp.seen = time.Time{} // an outage",
+		after:  "\t\t\t// an outage",
+		tests:  []tests{{"./lock", "^TestAFairWaiterThatComesBackAfterAnOutageIsNotDead$"}},
+	},
+	{
 		name: "trust-of-a-re-entry-counts-from-the-answer", file: "lock/hold.go",
 		breaks: "trust in a re-entered hold counts from the answer",
 		before: "trusted := n == 1 && h.lease.Extend(a.Stamp, lease)",
@@ -202,8 +244,8 @@ var bugs = []bug{
 	{
 		name: "queue-does-not-know-the-holder", file: "lock/queue.go",
 		breaks: "whoever waits for a lock of its own client asks Redis, and is not handed the lock",
-		before: "\t\tq.line.Held(h.owner, false, h)\n\t\tif r := h.run(); r != nil {",
-		after:  "\t\tif r := h.run(); r != nil {",
+		before: "\t\tq.line.Held(h.owner, false, h)\n\t\tif r := h.run(); r != nil &&",
+		after:  "\t\tif r := h.run(); r != nil &&",
 		tests:  []tests{{"./lock", "^TestWhoWaitsForALockOfItsOwnClientAsksNobody$"}},
 	},
 	{
@@ -219,6 +261,13 @@ var bugs = []bug{
 		before: "\t\t\tq.probe.Freed()\n\t\t\tif r.others > 0 && !yields {",
 		after:  "\t\t\tif r.others > 0 && !yields {",
 		tests:  []tests{{"./lock", "^TestAReleaseLetsTheNextOfTheSameClientGoOnAtOnce$"}},
+	},
+	{
+		name: "fair-hand-over-is-not-told", file: "lock/queue.go",
+		breaks: "a call of a FairMutex is not told that a Mutex of the same name and owner was handed over",
+		before: "\t\ts.stepLocked(q.line.Held(next.owner, false, next))\n",
+		after:  "",
+		tests:  []tests{{"./lock", "^TestACallOfAFairMutexIsToldWhenItsOwnerIsHandedTheLock$"}},
 	},
 	{
 		name: "redlock-without-drift", file: "lock/redlock.go",
@@ -427,7 +476,7 @@ var bugs = []bug{
 	{
 		name: "try-beside-the-line-wakes-nobody", file: "lock/waiter.go",
 		breaks: "what a try beside the line was told does not wake the first in line",
-		before: "\tif q.line.First() != &w.caller {\n\t\ts.wakeFirstLocked(q)\n\t}\n",
+		before: "\tif w.mine == nil && q.line.First() != &w.caller {\n\t\ts.wakeFirstLocked(q)\n\t}\n",
 		after:  "",
 		tests:  []tests{{"./lock", "^TestATryTellsTheFirstInLineWhatItHasHeard$"}},
 	},

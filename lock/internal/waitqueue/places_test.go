@@ -189,12 +189,10 @@ func (w *placesWorld) apply(e placesEvent) {
 		}
 	case "lose":
 		w.unknown--
-		if w.request[i] == sent { // the copy on its way is another field's now
-			w.request[i] = noRequest
-		} else if w.request[i] == saidYes {
+		if w.request[i] == saidYes {
 			w.holder = anothers // an orphan, until its lease ends
 		}
-		w.request[i] = noRequest
+		w.request[i] = noRequest // a copy on its way has a field that is nobody's any more
 		w.drop(i)
 		w.twin.ended(i, false)
 		w.step(w.line.Unanswered(c))
