@@ -60,7 +60,7 @@ var rules = []rule{
 	{tree: "lock/internal/twin"},
 	{tree: "lock/internal/wait"},
 	{tree: "lock/internal/watch"},
-	{tree: "lock/internal/diagnosis", ours: []string{"lock/internal/keys"}, others: []string{redigo}},
+	{tree: "lock/internal/diagnosis", ours: []string{"lock/internal/dialing", "lock/internal/keys", "lock/internal/pipe", "lock/internal/servers", "lock/internal/wire", "lock/script", "lock/topology"}, others: []string{redigo}},
 	{tree: "lock/internal/dialing", others: []string{redigo}},
 	{tree: "lock/internal/resp", ours: []string{"lock/script"}, others: []string{redigo}},
 	{tree: "lock/internal/wire", ours: []string{"lock/script", "lock/internal/keys"}, others: []string{redigo}},

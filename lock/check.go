@@ -62,17 +62,27 @@ func (c *Client) Check(ctx context.Context) error {
 			Errs: []error{&UnknownError{Op: "check", Name: id, Err: err}},
 		})
 	}
+	cfg := diagnosis.Config{
+		Traits: c.scripts.traits, IOTimeout: c.cfg.IOTimeout, Replicas: c.cfg.Replicas, ReplicaTimeout: c.cfg.ReplicaTimeout,
+		Counter:       c.scripts.counters.Key,
+		Tagged:        func(name string) string { return c.key(checkPrefix + "{" + name + "}") },
+		Unknown:       func(name string, err error) error { return &UnknownError{Op: "check", Name: name, Err: err} },
+		NotReplicated: ErrNotReplicated,
+	}
 	var wg sync.WaitGroup
 	for _, ck := range checks {
-		wg.Go(func() { ck.run(asking) })
+		wg.Go(func() { ck.problems, ck.advice = diagnosis.Check(asking, &cfg, ck.server, ck.name) })
 	}
 	wg.Wait()
 	for _, ck := range checks {
-		problems, advice := ck.report.Findings()
-		for _, p := range problems {
-			e.add(ck.label(), p)
+		label := "" // which of several servers it is
+		if c.topology != nil {
+			label = ck.server.Address()
 		}
-		for _, a := range advice {
+		for _, p := range ck.problems {
+			e.add(label, p)
+		}
+		for _, a := range ck.advice {
 			said := ""
 			if err := errors.Join(a.Errs...); err != nil {
 				said = onOneLine(err)
@@ -97,18 +107,17 @@ func (c *Client) Check(ctx context.Context) error {
 // checkPrefix is what the names that Check uses begin with, behind Config.KeyPrefix.
 const checkPrefix = "wheellock_check:"
 
-// label says which of several servers it is.
-func (ck *check) label() string {
-	if ck.c.topology == nil {
-		return ""
-	}
-	return ck.server.Address()
+// check is what is found on one server.
+type check struct {
+	server           *servers.Server
+	name             string // of a lock that it has
+	problems, advice []diagnosis.Finding
 }
 
 // checks are the servers to be checked, each with the name of a lock that it has.
 func (c *Client) checks(ctx context.Context, name string) ([]*check, error) {
 	if !c.scripts.traits.Slots {
-		return []*check{newCheck(c, c.router.Server(name), name)}, nil
+		return []*check{{server: c.router.Server(name), name: name}}, nil
 	}
 	if err := c.router.Known(ctx); err != nil {
 		return nil, err
@@ -121,7 +130,7 @@ func (c *Client) checks(ctx context.Context, name string) ([]*check, error) {
 		name := fmt.Sprintf("%s:%d", name, i)
 		if s := c.router.Server(name); !seen[s] {
 			seen[s] = true
-			checks = append(checks, newCheck(c, s, name))
+			checks = append(checks, &check{server: s, name: name})
 		}
 	}
 	slices.SortFunc(checks, func(a, b *check) int { return cmp.Compare(a.server.Name(), b.server.Name()) })

@@ -17,7 +17,7 @@ package lock
 //	wait       pauses, and deadlines that many calls share
 //	carrier    the renewals of many holds in one call
 //	servers    the servers of a client, and pipe, pubsub, dialing and resp their connections
-//	diagnosis  what an answer or a setting means, and what to do
+//	diagnosis  what Client.Check asks, what an answer or a setting means, and what to do
 //
 // # Words
 //

@@ -1,7 +1,7 @@
-// Package diagnosis says what a server's answers to Client.Check mean: what is missing,
-// what is dangerous, and what to do about each. It is pure: package lock asks.
+// Package diagnosis is Client.Check: it asks a server all that a client needs, and says
+// what is missing, what is dangerous, and what to do about each.
 //
-// A [Report] collects the answers of one server. [Calls] are the commands that the
+// [Check] asks; a [Report] judges the answers of one server, without I/O. [Calls] are the commands that the
 // scripts call, each in a form that changes nothing beside the scratch key; a test
 // compares them with the scripts, and with the rights that README.md lists.
 //

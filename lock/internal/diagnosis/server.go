@@ -1,4 +1,4 @@
-package lock
+package diagnosis
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/internal/diagnosis"
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/servers"
@@ -18,30 +17,49 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// check asks one server, for Client.Check, and is used by one goroutine.
+// Config says what a client needs of its servers.
+type Config struct {
+	Traits         topology.Traits // none of a client of one server
+	IOTimeout      time.Duration   // of one round trip
+	Replicas       int             // how many have to have what is written, within ReplicaTimeout
+	ReplicaTimeout time.Duration
+
+	Counter func(name string) string // the key of the counter of a lock's tokens
+	Tagged  func(name string) string // a name with a hash tag, in the slot of a name that has none
+	// The errors that the user gets if nothing is known, and if too few replicas answer.
+	Unknown       func(name string, err error) error
+	NotReplicated error
+}
+
+// Check asks a server all that the client needs, on connections of its own, and returns
+// what is wrong and what is advisable. name is that of a lock that the server has. It ends
+// with ctx, with what it has found by then.
+func Check(ctx context.Context, cfg *Config, s *servers.Server, name string) (problems, advice []Finding) {
+	names := Names{Name: name, Tagged: name}
+	if !strings.Contains(name, "{") {
+		names.Tagged = cfg.Tagged(name)
+	}
+	ck := &check{cfg: cfg, server: s, name: name, names: names, bound: dialing.NewBound(1)}
+	ck.run(ctx)
+	return ck.report.Findings()
+}
+
+// check asks one server, and is used by one goroutine.
 type check struct {
-	c      *Client
+	cfg    *Config
 	server *servers.Server
 	name   string // of a lock that is on the server
-	names  diagnosis.Names
+	names  Names
 	bound  *dialing.Bound
 	conn   redis.Conn // nil while there is none
 	silent int        // round trips in a row that got no answer
 	shards bool       // releases are published with SPUBLISH there
-	report diagnosis.Report
+	report Report
 }
 
 // maxSilent is after how many round trips without an answer a server is not asked any
 // further.
 const maxSilent = 2
-
-func newCheck(c *Client, s *servers.Server, name string) *check {
-	names := diagnosis.Names{Name: name, Tagged: name}
-	if !strings.Contains(name, "{") {
-		names.Tagged = c.key(checkPrefix + "{" + name + "}")
-	}
-	return &check{c: c, server: s, name: name, names: names, bound: dialing.NewBound(1)}
-}
 
 // run asks all. What it finds is in the report.
 func (ck *check) run(ctx context.Context) {
@@ -57,7 +75,7 @@ func (ck *check) run(ctx context.Context) {
 
 // do sends one command, over a new connection if the last one failed.
 func (ck *check) do(ctx context.Context, cmd string, args ...any) (any, error) {
-	return ck.doFor(ctx, ck.c.cfg.IOTimeout, cmd, args...)
+	return ck.doFor(ctx, ck.cfg.IOTimeout, cmd, args...)
 }
 
 // doFor is do of a command that may take so long.
@@ -97,13 +115,13 @@ func (ck *check) answered(ctx context.Context, what string, err error) bool {
 	}
 	if ctx.Err() == nil { // otherwise it is ctx that has ended it
 		ck.report.Problem(fmt.Sprintf("%s got no answer: check that the server runs, that a proxy or firewall in front of it lets this command through, and that "+
-			"Config.IOTimeout (%v) is long enough", what, ck.c.cfg.IOTimeout), ck.unknown(err))
+			"Config.IOTimeout (%v) is long enough", what, ck.cfg.IOTimeout), ck.unknown(err))
 	}
 	return false
 }
 
 func (ck *check) unknown(err error) error {
-	return &UnknownError{Op: "check", Name: ck.name, Err: err}
+	return ck.cfg.Unknown(ck.name, err)
 }
 
 // goesOn reports whether the server is to be asked more.
@@ -132,10 +150,10 @@ func (ck *check) greet(ctx context.Context) bool {
 	if ck.report.State(err) {
 		return false
 	}
-	ck.report.Command(diagnosis.Core, "ping", err)
+	ck.report.Command(Core, "ping", err)
 	_, err = ck.do(ctx, "TIME")
 	if ck.answered(ctx, "TIME", err) {
-		ck.report.Command(diagnosis.Core, "time", err)
+		ck.report.Command(Core, "time", err)
 	}
 	return ck.goesOn()
 }
@@ -149,13 +167,13 @@ func (ck *check) settings(ctx context.Context) bool {
 	case err != nil && !refused:
 		ck.report.Problem("it ends the connection, or is silent, when it is asked for INFO, as proxies do that spread keys over several servers "+
 			"(twemproxy): connect to Redis directly, or use package lock/cluster", ck.unknown(err))
-	case !ck.report.Refused(diagnosis.Core, "info", err):
-		ck.report.Settings(info, ck.c.scripts.traits.Slots)
+	case !ck.report.Refused(Core, "info", err):
+		ck.report.Settings(info, ck.cfg.Traits.Slots)
 	}
-	if t := ck.c.scripts.traits; t.Slots {
+	if t := ck.cfg.Traits; t.Slots {
 		ck.shards = t.PubSub == topology.PubSubSharded || t.PubSub == topology.PubSubAuto && servers.Shards(servers.VersionOf(info))
 	}
-	if diagnosis.PersistsByAOF(info) {
+	if PersistsByAOF(info) {
 		values, err := redis.Strings(ck.do(ctx, "CONFIG", "GET", "appendfsync"))
 		ck.report.Appendfsync(strings.Join(values[min(1, len(values)):], ""), err)
 	}
@@ -173,8 +191,8 @@ func (ck *check) scripts(ctx context.Context) bool {
 	if !ck.answered(ctx, "EVAL", asText) {
 		return ck.goesOn()
 	}
-	ck.report.Command(diagnosis.Core, "evalsha", bySHA)
-	ck.report.Command(diagnosis.Core, "eval", asText)
+	ck.report.Command(Core, "evalsha", bySHA)
+	ck.report.Command(Core, "eval", asText)
 	run := []any{"EVAL", script.Check.Text()}
 	switch {
 	case asText == nil:
@@ -182,7 +200,7 @@ func (ck *check) scripts(ctx context.Context) bool {
 		run = []any{"EVALSHA", script.Check.SHA()}
 	default:
 		if !ck.elsewhere(asText) {
-			ck.report.Key(diagnosis.Key{Group: diagnosis.Core, Name: ck.name}, asText)
+			ck.report.Key(Key{Group: Core, Name: ck.name}, asText)
 			ck.report.Untried(asText)
 		}
 		return ck.goesOn()
@@ -194,8 +212,8 @@ func (ck *check) scripts(ctx context.Context) bool {
 		}
 		return ck.do(ctx, run[0].(string), append(words, args...)...)
 	}
-	calls := diagnosis.Calls(ck.names, ck.shards)
-	reply, err := eval([]string{ck.name}, diagnosis.Args(calls)...)
+	calls := Calls(ck.names, ck.shards)
+	reply, err := eval([]string{ck.name}, Args(calls)...)
 	if !ck.answered(ctx, "a script", err) || ck.elsewhere(err) {
 		return ck.goesOn()
 	}
@@ -205,8 +223,7 @@ func (ck *check) scripts(ctx context.Context) bool {
 	}
 	answers, _ := reply.([]any)
 	ck.report.Tried(calls, answers)
-	counter, _ := ck.c.scripts.counterOf(mutexKind, ck.name)
-	for _, key := range diagnosis.Keys(ck.names, counter) {
+	for _, key := range Keys(ck.names, ck.cfg.Counter(ck.name)) {
 		_, err := eval([]string{ck.name, key.Name})
 		if !ck.answered(ctx, "a script", err) || ck.elsewhere(err) {
 			return ck.goesOn()
@@ -223,7 +240,7 @@ func (ck *check) elsewhere(err error) bool {
 	switch {
 	case err == nil, v != pipe.Elsewhere && v != pipe.Parted && !pipe.OfCluster(err):
 		return false
-	case ck.c.scripts.traits.Slots:
+	case ck.cfg.Traits.Slots:
 		ck.report.Advice("slots of its Cluster are being moved, so not everything was tried: check again when the move is over", err)
 	default:
 		ck.report.Problem(ofCluster, err)
@@ -233,7 +250,7 @@ func (ck *check) elsewhere(err error) bool {
 
 // proxy looks whether one server alone answers.
 func (ck *check) proxy(ctx context.Context) bool {
-	if ck.c.scripts.traits.Slots {
+	if ck.cfg.Traits.Slots {
 		return true
 	}
 	first := ""
@@ -258,7 +275,7 @@ func (ck *check) proxy(ctx context.Context) bool {
 
 // replicas looks whether as many replicas have what is written as Config.Replicas wants.
 func (ck *check) replicas(ctx context.Context) bool {
-	cfg := &ck.c.cfg
+	cfg := ck.cfg
 	if cfg.Replicas == 0 {
 		return true
 	}
@@ -266,25 +283,25 @@ func (ck *check) replicas(ctx context.Context) bool {
 	if !ck.answered(ctx, "WAIT", err) {
 		return ck.goesOn()
 	}
-	if ck.report.Command(diagnosis.Core, "wait", err) && n < cfg.Replicas {
+	if ck.report.Command(Core, "wait", err) && n < cfg.Replicas {
 		ck.report.Problem(fmt.Sprintf("Config.Replicas is %d, and %d replicas answered within Config.ReplicaTimeout (%v): connect more, "+
-			"or set another number", cfg.Replicas, n, cfg.ReplicaTimeout), ErrNotReplicated)
+			"or set another number", cfg.Replicas, n, cfg.ReplicaTimeout), cfg.NotReplicated)
 	}
 	return true
 }
 
 // cluster tries what a node of a Cluster is asked.
 func (ck *check) cluster(ctx context.Context) bool {
-	if !ck.c.scripts.traits.Slots {
+	if !ck.cfg.Traits.Slots {
 		return true
 	}
 	_, err := ck.do(ctx, "ASKING")
 	if ck.answered(ctx, "ASKING", err) {
-		ck.report.Command(diagnosis.Core, "asking", err)
+		ck.report.Command(Core, "asking", err)
 	}
 	_, err = ck.do(ctx, "CLUSTER", "SLOTS")
 	if ck.answered(ctx, "CLUSTER SLOTS", err) {
-		ck.report.Command(diagnosis.Core, "cluster slots", err)
+		ck.report.Command(Core, "cluster slots", err)
 	}
 	_, err = ck.do(ctx, "CLUSTER", "NODES")
 	if _, refused := err.(redis.Error); refused {
@@ -301,7 +318,7 @@ func (ck *check) subscribe(ctx context.Context) bool {
 	if ck.shards {
 		subscribe, unsubscribe = "ssubscribe", "sunsubscribe"
 	}
-	for _, channel := range diagnosis.Channels(ck.names, ck.shards) {
+	for _, channel := range Channels(ck.names, ck.shards) {
 		_, err := ck.do(ctx, strings.ToUpper(subscribe), channel.Name)
 		if !ck.answered(ctx, strings.ToUpper(subscribe), err) {
 			return ck.goesOn()
@@ -314,7 +331,7 @@ func (ck *check) subscribe(ctx context.Context) bool {
 		if !ck.answered(ctx, strings.ToUpper(unsubscribe), err) {
 			return ck.goesOn()
 		}
-		ck.report.Command(diagnosis.Core, unsubscribe, err)
+		ck.report.Command(Core, unsubscribe, err)
 	}
 	return true
 }
