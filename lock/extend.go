@@ -80,8 +80,9 @@ func (x *Held) extendableLocked() error {
 //
 // Guard returns the command's answer as redigo does; an integer above 2^53 is
 // rounded, because Lua does so. *LostError: the hold was gone and nothing was
-// run. ErrUnknown: the command may have run. An error of the command itself is
-// returned as it is.
+// run. ErrUnknown: the command may have run, or may run yet while Redis has the
+// hold, so after an Unlock whose outcome is unknown, too. An error of the
+// command itself is returned as it is.
 //
 // The calls with one hold are sent one after the other. The next one is sent
 // when the last one was answered or, after ErrUnknown, when it cannot run any

@@ -212,7 +212,8 @@ func (a *actor) unlock(g *grant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.grants = slices.DeleteFunc(w.grants, func(x *grant) bool { return x == g })
-	if !slices.ContainsFunc(w.grants, func(x *grant) bool { return x.owner == g.owner }) {
+	// After an unknown outcome Redis may have the hold for some time, and a Guard that was on its way runs.
+	if !errors.Is(err, lock.ErrUnknown) && !slices.ContainsFunc(w.grants, func(x *grant) bool { return x.owner == g.owner }) {
 		w.over[g.owner] = w.checks
 	}
 }
