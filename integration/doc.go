@@ -20,7 +20,8 @@
 // at the keys and on the channels. fuzz_test.go gives wrong arguments to the
 // calls; its corpora are in testdata/fuzz. kernelflow_linux_test.go makes one
 // TCP flow lose its packets, as root, in a network namespace of its own, and
-// looks at what arrives late.
+// looks at what arrives late. Package world tests a client against servers and
+// networks that are sick.
 //
 // # The tests' own test
 //

@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -12,38 +11,7 @@ import (
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/lock/topology"
 )
-
-// shifting is a Topology of one server, which the test declares to be another.
-type shifting struct {
-	dial      func(context.Context) (redis.Conn, error)
-	instances chan string // unbuffered: once the next is taken, the last is known
-}
-
-func (s *shifting) GetContext(context.Context) (redis.Conn, error) {
-	return nil, errors.New("not used")
-}
-func (s *shifting) Traits() topology.Traits { return topology.Traits{} }
-
-func (s *shifting) Dial(ctx context.Context, _ string) (redis.Conn, error) { return s.dial(ctx) }
-
-func (s *shifting) Follow(ctx context.Context, _ time.Duration, _ <-chan struct{}, update func(topology.Layout)) {
-	for instance := "first"; ; {
-		update(topology.Layout{Servers: []topology.Server{{Name: "at " + instance, Instance: instance}}})
-		select {
-		case instance = <-s.instances:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// become declares the server to be another, and returns when the client knows.
-func (s *shifting) become(instance string) {
-	s.instances <- instance
-	s.instances <- instance
-}
 
 // slowly is a connection whose Close takes long once it has sent a command, as
 // that of a TLS connection may. It can hold back the answer to the command.
@@ -119,7 +87,7 @@ func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
 				closing: make(chan struct{}, 1), closed: make(chan struct{}),
 			}
 			release := sync.OnceFunc(func() { close(slow.closed) })
-			top := &shifting{instances: make(chan string), dial: func(ctx context.Context) (redis.Conn, error) {
+			top := fixture.NewShifting(func(ctx context.Context) (redis.Conn, error) {
 				conn, err := s.DialContext(ctx)
 				if err != nil {
 					return nil, err
@@ -128,7 +96,7 @@ func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
 					ConnWithTimeout: conn.(redis.ConnWithTimeout),
 					after:           slow.after, sent: slow.sent, answered: slow.answered, closing: slow.closing, closed: slow.closed,
 				}, nil
-			}}
+			})
 			c := fixture.Client(t, top, lock.Config{Replicas: test.replicas, Connections: 1, ReplicaTimeout: time.Duration(test.replicas) * time.Millisecond})
 			defer release()
 			first := make(chan struct{})
@@ -143,7 +111,7 @@ func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
 			become := make(chan struct{})
 			go func() {
 				defer close(become)
-				top.become("second")
+				top.Become("second")
 			}()
 			if test.answered != closed {
 				bounded.Receive(t, become)

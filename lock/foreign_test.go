@@ -18,7 +18,7 @@ func TestAStringWithATTLIsAnothersLock(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}) // no message comes when it ends
 	ctx := context.Background()
-	for kind, mu := range kinds(c, t.Name()) {
+	for kind, mu := range fixture.Kinds(c, t.Name()) {
 		t.Run(kind, func(t *testing.T) {
 			name := "TestAStringWithATTLIsAnothersLock"
 			fixture.Do(t, s, "SET", name, "theirs", "NX", "PX", 60_000)
@@ -73,7 +73,7 @@ func TestAStringWithoutATTLIsNoLock(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := context.Background()
-	for kind, mu := range kinds(c, t.Name()) {
+	for kind, mu := range fixture.Kinds(c, t.Name()) {
 		for _, other := range []struct{ key []any }{{[]any{"SET", t.Name(), "7"}}, {[]any{"RPUSH", t.Name(), "7"}}} {
 			fixture.Do(t, s, other.key[0].(string), other.key[1:]...)
 			if other.key[0] == "RPUSH" {
@@ -103,7 +103,7 @@ func TestAHoldWhoseKeyIsAStringIsLost(t *testing.T) {
 		"guard":          func(h *lock.Held) error { _, err := h.Guard(ctx, "PING", nil); return err },
 		"partial unlock": nil,
 	}
-	for kind, mu := range kinds(c, t.Name()) {
+	for kind, mu := range fixture.Kinds(c, t.Name()) {
 		for name, find := range finds {
 			held, err := mu.Lock(ctx)
 			require.NoError(t, err)

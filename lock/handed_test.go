@@ -142,33 +142,33 @@ func TestWhoWaitsForARedLockEntersWhenItsOwnerIsHandedItsMembers(t *testing.T) {
 // may be on the one server or the other; the next holder has it from the one before.
 func TestAHoldThatIsHandedOnIsAskedForWhereItWasFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		is := newIslands(t, "a", "b")
+		is := fixture.NewIslands(t, "a", "b")
 		c, err := lock.NewTopology(is, lock.Config{Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		ctx := context.Background()
 		_, err = c.Mutex("m").TryLock(ctx)
 		require.ErrorIs(t, err, lock.ErrUnknown, "no server is known")
-		is.give("a")
-		b := &busy{T: t, s: is.servers["a"], c: c, m: c.Mutex("m"), held: make(chan *lock.Held, 10)}
+		is.Give("a")
+		b := &busy{T: t, s: is.Server("a"), c: c, m: c.Mutex("m"), held: make(chan *lock.Held, 10)}
 		held, err := b.m.Lock(ctx)
 		require.NoError(t, err)
 		time.Sleep(time.Second) // the token counter is new
 		require.NoError(t, held.Unlock(ctx))
 		held = b.started(1)
 		// The slot is b's, which does not have this key yet.
-		is.sendOn("b", "a")
-		is.give("b")
+		is.SendOn("b", "a")
+		is.Give("b")
 		time.Sleep(50 * time.Millisecond)
 		require.True(t, held.Valid())
-		require.Positive(t, is.sentOn())
-		before := is.sentOn()
+		require.Positive(t, is.SentOn())
+		before := is.SentOn()
 		require.NoError(t, held.Unlock(ctx))
 		held = <-b.held
 		time.Sleep(50 * time.Millisecond)
-		require.Equal(t, before, is.sentOn(), "it was not looked for on b again")
+		require.Equal(t, before, is.SentOn(), "it was not looked for on b again")
 		time.Sleep(time.Minute)
 		require.True(t, held.Valid())
-		require.Equal(t, before, is.sentOn())
+		require.Equal(t, before, is.SentOn())
 		fixture.CloseNow(c)
 	})
 }

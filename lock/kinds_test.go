@@ -11,19 +11,11 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// kinds are a Mutex of each kind, of one name.
-func kinds(c *lock.Client, name string) map[string]*lock.Mutex {
-	return map[string]*lock.Mutex{
-		"mutex": c.Mutex(name), "fenced": c.FencedMutex(name), "fair": c.FairMutex(name),
-		"writer": c.RWMutex(name).Writer(), "reader": c.RWMutex(name).Reader(),
-	}
-}
-
 // TestEveryKindOfMutexSaysHowItIsHeld, in Redis and by the owner of a context.
 func TestEveryKindOfMutexSaysHowItIsHeld(t *testing.T) {
 	c := fixture.ClientOf(t, onRedis(t), lock.Config{})
 	ctx := bounded.Context(t)
-	for kind, mu := range kinds(c, t.Name()) {
+	for kind, mu := range fixture.Kinds(c, t.Name()) {
 		locked, err := mu.IsLocked(ctx)
 		require.NoError(t, err, kind)
 		require.False(t, locked, kind)

@@ -25,16 +25,6 @@ type fleet struct {
 	clients []*lock.Client
 }
 
-// startServers starts n servers of the test's own, with these arguments.
-func startServers(t *testing.T, n int, args ...string) []*redistest.Server {
-	t.Helper()
-	onRedis(t)
-	servers, err := startAll(n, args...)
-	t.Cleanup(func() { require.NoError(t, stopAll(servers)) })
-	require.NoError(t, err)
-	return servers
-}
-
 func startAll(n int, args ...string) ([]*redistest.Server, error) {
 	servers := make([]*redistest.Server, n)
 	errs := make([]error, n)
@@ -368,7 +358,7 @@ func TestUnlockOfAMultiLockJoinsTheErrorsOfItsMembers(t *testing.T) {
 // common order in two processes; here they stand for two clients each.
 func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
 	t.Parallel()
-	servers := startServers(t, 2)
+	servers := fixture.Servers(t, 2)
 	ctx := bounded.Context(t)
 	counter := 0 // guarded by the locks alone; the race detector watches
 	var wg sync.WaitGroup

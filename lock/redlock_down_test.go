@@ -38,7 +38,7 @@ func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
 	if testing.Short() {
 		sets = 2 // the first pair of each
 	}
-	servers := startServers(t, 5*sets)
+	servers := fixture.Servers(t, 5*sets)
 	fixture.AwaitVotes(t, redLease, servers...)
 	var pairs [][]int
 	for i := range 5 {

@@ -19,7 +19,7 @@ const noID = "0000000000000000000000000000000000000000"
 // has been up for long.
 func promoted(t *testing.T) (master, heir *redistest.Server) {
 	t.Helper()
-	master, heir = withReplica(t)
+	master, heir = fixture.WithReplica(t)
 	fixture.AwaitVotes(t, redLease, master, heir)
 	fixture.Do(t, heir, "REPLICAOF", "NO", "ONE")
 	return master, heir
@@ -37,7 +37,7 @@ func (f *redFleet) failOver(member int, to *redistest.Server) {
 func TestAPromotedReplicaHasNoVote(t *testing.T) {
 	t.Parallel()
 	master, heir := promoted(t)
-	servers := append([]*redistest.Server{master}, startServers(t, 2)...)
+	servers := append([]*redistest.Server{master}, fixture.Servers(t, 2)...)
 	fixture.AwaitVotes(t, redLease, servers...)
 	ctx := bounded.Context(t)
 	a, b := newRedFleet(t, servers, t.Name(), redConfig()), newRedFleet(t, servers, t.Name(), redConfig())
@@ -63,7 +63,7 @@ func TestAPromotedReplicaHasNoVote(t *testing.T) {
 func TestAPromotedReplicaIsRetakenWhenItMayVote(t *testing.T) {
 	t.Parallel()
 	master, heir := promoted(t)
-	servers := append([]*redistest.Server{master}, startServers(t, 2)...)
+	servers := append([]*redistest.Server{master}, fixture.Servers(t, 2)...)
 	fixture.AwaitVotes(t, redLease, servers...)
 	a := newRedFleet(t, servers, t.Name(), redConfig())
 	for try := 0; ; try++ {
@@ -107,7 +107,7 @@ func TestAPromotedReplicaThatHasForgottenItsMasterHasNoVote(t *testing.T) {
 // TestARedLockOfServersThatFailOverIsRefused, however durable they are.
 func TestARedLockOfServersThatFailOverIsRefused(t *testing.T) {
 	one := fixture.ClientOf(t, onRedis(t), lock.Config{})
-	many := fixture.Client(t, &shifting{instances: make(chan string)}, lock.Config{})
+	many := fixture.Client(t, fixture.NewShifting(nil), lock.Config{})
 	for _, durable := range []bool{false, true} {
 		_, err := lock.NewRedLock(lock.RedLockConfig{Durable: durable}, one.Mutex("a"), many.Mutex("a"))
 		require.ErrorContains(t, err, "member 1 of the RedLock has the client of a Topology (Sentinel, Cluster)")

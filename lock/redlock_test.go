@@ -305,7 +305,7 @@ func answersOf(t *testing.T, r *lock.RedLock, members int) *lock.QuorumError {
 // and the third.
 func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
 	t.Parallel()
-	servers := startServers(t, 3)
+	servers := fixture.Servers(t, 3)
 	fixture.AwaitVotes(t, redLease, servers...)
 	ctx := bounded.Context(t)
 	a, b := newRedFleet(t, servers, t.Name(), redConfig()), newRedFleet(t, servers, t.Name(), redConfig())

@@ -24,7 +24,7 @@ func TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock(t *testi
 	for name, args := range map[string][]string{"empty": nil, "durable": {"--appendonly", "yes", "--appendfsync", "always"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servers := startServers(t, 3, args...)
+			servers := fixture.Servers(t, 3, args...)
 			fixture.AwaitVotes(t, redLease, servers...)
 			cfg := redConfig()
 			cfg.MaxHold = 10 * time.Minute

@@ -55,20 +55,20 @@ func TestAMasterThatChangesIsToldOfInTheLog(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	var refuse atomic.Bool
-	top := &shifting{instances: make(chan string), dial: func(ctx context.Context) (redis.Conn, error) {
+	top := fixture.NewShifting(func(ctx context.Context) (redis.Conn, error) {
 		if refuse.Load() {
 			return nil, errors.New("refused")
 		}
 		return s.DialContext(ctx)
-	}}
+	})
 	var log fixture.Log
 	c := fixture.Client(t, top, lock.Config{Logger: log.Logger()})
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	require.Empty(t, log.String())
-	top.become("second")
+	top.Become("second")
 	require.Contains(t, log.String(), `old="at first" new="at second"`)
 	refuse.Store(true)
-	top.become("third")
+	top.Become("third")
 	_, err := c.Mutex(t.Name() + "2").TryLock(t.Context())
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.Contains(t, log.String(), `server="at third"`)
@@ -96,7 +96,7 @@ func TestAClusterThatIsNotFoundIsToldOfInTheLog(t *testing.T) {
 }
 
 // lostCluster is a Topology that finds nothing.
-type lostCluster struct{ shifting }
+type lostCluster struct{ *fixture.Shifting }
 
 func (*lostCluster) Traits() topology.Traits { return topology.Traits{Slots: true} }
 

@@ -22,7 +22,7 @@ func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
 			s := onRedis(t)
 			cfg := lock.Config{Connections: 8, MaxPoll: time.Minute}
 			if replicas > 0 {
-				s, _ = withReplica(t)
+				s, _ = fixture.WithReplica(t)
 				cfg.Replicas = replicas
 			}
 			reader := fixture.ClientOf(t, s, lock.Config{})

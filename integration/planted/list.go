@@ -366,7 +366,7 @@ var bugs = []bug{
 		breaks: "Done of a RedLock comes after a deadline that the loss of a member has moved earlier",
 		before: "x.timer.Reset(time.Until(end)) // the loss",
 		after:  "_ = end // the loss",
-		tests:  []tests{{"./lock", "^TestARedLockIsToldAtADeadlineThatALossMovedEarlier$"}},
+		tests:  []tests{{"./integration/world", "^TestARedLockIsToldAtADeadlineThatALossMovedEarlier$"}},
 	},
 	{
 		name: "run-lasts-too-long", file: "lock/run.go",

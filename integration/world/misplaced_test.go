@@ -1,4 +1,4 @@
-package lock_test
+package world_test
 
 import (
 	"strings"
@@ -30,7 +30,7 @@ func TestARenewalThatTheOnlyServerRedirectsLosesTheLock(t *testing.T) {
 				}
 				return faultproxy.Pass
 			})
-			sources := map[string]any{"pool": p.Pool(), "topology": &shifting{instances: make(chan string), dial: p.Dial}}
+			sources := map[string]any{"pool": p.Pool(), "topology": fixture.NewShifting(p.Dial)}
 			for name, source := range sources {
 				var failed atomic.Pointer[error]
 				c, err := fixture.New(source, lock.Config{Lease: time.Second, Hooks: lock.Hooks{Renewed: func(r renewal.BatchReport) {

@@ -1,4 +1,4 @@
-package lock_test
+package world_test
 
 import (
 	"context"
@@ -71,7 +71,7 @@ func TestWhoHasNotLoggedInIsToldSo(t *testing.T) {
 				return err
 			},
 		}
-		for kind, mu := range kinds(c, "m") {
+		for kind, mu := range fixture.Kinds(c, "m") {
 			asks[kind] = func(ctx context.Context) error {
 				_, err := mu.Lock(ctx)
 				return err

@@ -1,4 +1,4 @@
-package lock_test
+package world_test
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 )
 
 // insists is a Topology without slots that sets how releases are published there.
-type insists struct{ *shifting }
+type insists struct{ *fixture.Shifting }
 
 func (insists) Traits() topology.Traits { return topology.Traits{PubSub: topology.PubSubSharded} }
 
@@ -36,7 +36,7 @@ func TestReleasesAreShardedWhereThereAreSlotsAlone(t *testing.T) {
 	})
 	for name, source := range map[string]func() any{
 		"pool":     func() any { return p.Pool() },
-		"topology": func() any { return insists{&shifting{instances: make(chan string), dial: p.Dial}} },
+		"topology": func() any { return insists{fixture.NewShifting(p.Dial)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
@@ -54,7 +54,7 @@ func TestReleasesAreShardedWhereThereAreSlotsAlone(t *testing.T) {
 }
 
 // broadcasts is a Cluster whose servers are set to PUBLISH.
-type broadcasts struct{ *islands }
+type broadcasts struct{ *fixture.Islands }
 
 func (broadcasts) Traits() topology.Traits {
 	return topology.Traits{Slots: true, PubSub: topology.PubSubPlain}
@@ -64,19 +64,19 @@ func (broadcasts) Traits() topology.Traits {
 // now may publish in another way.
 func TestAWaiterListensWhereItsSlotIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		is := newIslands(t, "a", "b")
+		is := fixture.NewIslands(t, "a", "b")
 		cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: time.Hour}
 		c, err := lock.NewTopology(broadcasts{is}, cfg)
 		require.NoError(t, err)
 		got := make(chan error, 1)
 		go func() { got <- c.Mutex("m").Do(t.Context(), func(context.Context, *lock.Held) error { return nil }) }()
-		is.do(t, "a", "HSET", "m", "somebody:1", 1)
-		is.do(t, "a", "PEXPIRE", "m", time.Hour.Milliseconds())
-		is.give("a")
+		is.Do(t, "a", "HSET", "m", "somebody:1", 1)
+		is.Do(t, "a", "PEXPIRE", "m", time.Hour.Milliseconds())
+		is.Give("a")
 		time.Sleep(time.Minute) // it has looked, and listens
 		require.Empty(t, got)
 		moved := time.Now()
-		is.give("b")
+		is.Give("b")
 		require.NoError(t, <-got)
 		require.Less(t, time.Since(moved), time.Second)
 		require.NoError(t, c.Close(t.Context()))

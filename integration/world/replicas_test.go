@@ -1,9 +1,8 @@
-package lock_test
+package world_test
 
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -17,23 +16,6 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
-
-// withReplica returns a master and a replica that follows it.
-func withReplica(t *testing.T) (master, replica *redistest.Server) {
-	t.Helper()
-	servers := startServers(t, 2, "--repl-diskless-sync-delay", "0")
-	master, replica = servers[0], servers[1]
-	host, port, err := net.SplitHostPort(master.Addr())
-	require.NoError(t, err)
-	fixture.Do(t, replica, "REPLICAOF", host, port)
-	require.Eventually(t, func() bool {
-		info, err := replica.Info("replication")
-		require.NoError(t, err)
-		return info["master_link_status"] == "up"
-	}, time.Minute, 10*time.Millisecond)
-	fixture.AwaitReplica(t, master, "warm")
-	return master, replica
-}
 
 func TestReplicasConfigIsChecked(t *testing.T) {
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) { panic("no I/O") }, MaxActive: 6}
@@ -51,7 +33,7 @@ func TestReplicasConfigIsChecked(t *testing.T) {
 
 func TestAnAcquisitionIsOnItsReplicas(t *testing.T) {
 	t.Parallel()
-	master, replica := withReplica(t)
+	master, replica := fixture.WithReplica(t)
 	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, master, lock.Config{Replicas: 1})
 	conn := fixture.Dial(t, replica)
@@ -67,7 +49,7 @@ func TestAnAcquisitionIsOnItsReplicas(t *testing.T) {
 
 func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 	t.Parallel()
-	master, replica := withReplica(t)
+	master, replica := fixture.WithReplica(t)
 	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, master, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
 	two := fixture.ClientOf(t, master, lock.Config{Replicas: 2, ReplicaTimeout: 50 * time.Millisecond})
@@ -117,7 +99,7 @@ func TestTooFewReplicasGiveTheLockBack(t *testing.T) {
 // acquisition, not from the replica's word.
 func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
 	t.Parallel()
-	master, replica := withReplica(t)
+	master, replica := fixture.WithReplica(t)
 	const lease = 10 * time.Minute
 	c := fixture.ClientOf(t, master, lock.Config{
 		Lease: lease, Replicas: 1, ReplicaTimeout: time.Minute,
@@ -145,7 +127,7 @@ func TestTheWaitForReplicasComesOffTheTrust(t *testing.T) {
 
 func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 	t.Parallel()
-	master, replica := withReplica(t)
+	master, replica := fixture.WithReplica(t)
 	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, master, lock.Config{Lease: time.Hour, Replicas: 1, ReplicaTimeout: 5 * time.Minute})
 	var helds []*lock.Held
@@ -181,7 +163,7 @@ func TestOthersAreNotHeldUpByAWaitForReplicas(t *testing.T) {
 // has the lock only when replicas know him.
 func TestNothingIsHandedOnPastTheReplicas(t *testing.T) {
 	t.Parallel()
-	master, replica := withReplica(t)
+	master, replica := fixture.WithReplica(t)
 	ctx := bounded.Context(t)
 	c := fixture.ClientOf(t, master, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond})
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
@@ -199,7 +181,7 @@ func TestNothingIsHandedOnPastTheReplicas(t *testing.T) {
 
 func TestWaitersForReplicasTakeTurns(t *testing.T) {
 	t.Parallel()
-	master, _ := withReplica(t)
+	master, _ := fixture.WithReplica(t)
 	ctx := bounded.Context(t)
 	c, d := fixture.ClientOf(t, master, lock.Config{Replicas: 1}), fixture.ClientOf(t, master, lock.Config{Replicas: 1})
 	turns := 0 // guarded by the lock alone; the race detector watches
@@ -224,7 +206,7 @@ func TestWaitersForReplicasTakeTurns(t *testing.T) {
 
 func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
 	t.Parallel()
-	master, _ := withReplica(t)
+	master, _ := fixture.WithReplica(t)
 	p := fixture.Proxy(t, master, nil)
 	c := fixture.ClientOver(t, p, lock.Config{Replicas: 1, IOTimeout: 50 * time.Millisecond})
 	ctx := bounded.Context(t)
@@ -242,7 +224,7 @@ func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
 
 func TestAWaitThatRedisRefusesGivesTheLockBack(t *testing.T) {
 	fixture.Needs(t, redistest.Users)
-	s := startServers(t, 1)[0]
+	s := fixture.Servers(t, 1)[0]
 	fixture.Do(t, s, "ACL", "SETUSER", "default", "-wait")
 	c := fixture.ClientOf(t, s, lock.Config{Replicas: 1})
 	_, err := c.Mutex(t.Name()).Lock(bounded.Context(t))
@@ -252,7 +234,7 @@ func TestAWaitThatRedisRefusesGivesTheLockBack(t *testing.T) {
 }
 
 func TestCloseEndsAWaitForReplicas(t *testing.T) {
-	s := startServers(t, 1)[0]
+	s := fixture.Servers(t, 1)[0]
 	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Hour, Replicas: 1, ReplicaTimeout: 5 * time.Minute})
 	failed := make(chan error, 1)
 	go func() {

@@ -1,4 +1,4 @@
-package lock_test
+package world_test
 
 import (
 	"sync/atomic"
@@ -25,7 +25,7 @@ func TestAHoldWhoseRenewalsAreNotAnsweredIsReleasedWhenItIsLost(t *testing.T) {
 		return faultproxy.Pass
 	})
 	c := fixture.ClientOver(t, p, lock.Config{Lease: 3 * time.Second, IOTimeout: 300 * time.Millisecond})
-	name := keyOf(t)
+	name := t.Name()
 	held, err := c.Mutex(name).Lock(t.Context())
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > 0 }, time.Minute, time.Millisecond, "the script is known to the server")

@@ -1,0 +1,130 @@
+package world_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mna/redisc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/topology"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+func TestHoldsFollowTheirSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := fixture.NewIslands(t, "a", "b")
+		c, err := lock.NewTopology(is, lock.Config{})
+		require.NoError(t, err)
+		ctx := context.Background()
+		_, err = c.Mutex("early").TryLock(ctx)
+		require.ErrorIs(t, err, lock.ErrUnknown, "no server is known")
+		is.Give("a")
+		var helds []*lock.Held
+		for i := range 100 {
+			held, err := c.Mutex(fmt.Sprint("m", i)).Lock(ctx)
+			require.NoError(t, err)
+			helds = append(helds, held)
+		}
+		fixed, err := c.Mutex("fixed").LockFor(ctx, time.Hour)
+		require.NoError(t, err)
+		// Half of the slots go to b, which has got some of the locks.
+		got := map[string]bool{}
+		for i, held := range helds {
+			if i%2 == 0 {
+				field, err := redis.Strings(is.Do(t, "a", "HKEYS", held.Name()), nil)
+				require.NoError(t, err)
+				is.Do(t, "b", "HSET", held.Name(), field[0], 1)
+				is.Do(t, "b", "PEXPIRE", held.Name(), 20000)
+				got[held.Name()] = true
+			}
+		}
+		renewed := c.Stats().Renewal.Renewed
+		is.Give("a", "b")
+		time.Sleep(100 * time.Millisecond) // far less than to the next renewals
+		lost := 0
+		for _, held := range helds {
+			onB := redisc.Slot(held.Name())%2 == 1
+			if onB && !got[held.Name()] {
+				var e *lock.LostError
+				require.ErrorAs(t, held.Err(), &e)
+				require.Equal(t, lock.NotOwner, e.Reason)
+				lost++
+				continue
+			}
+			require.True(t, held.Valid(), held.Name())
+			if onB {
+				renewed++
+			}
+		}
+		require.Greater(t, lost, 10)
+		if redisc.Slot("fixed")%2 == 1 {
+			require.ErrorIs(t, fixed.Err(), lock.ErrLost)
+		} else {
+			require.NoError(t, fixed.Err())
+		}
+		require.InDelta(t, renewed, c.Stats().Renewal.Renewed, 5, "those on b at once, and some because they are due")
+		time.Sleep(time.Minute)
+		is.Give("", "b") // a hole stays with whom it was
+		time.Sleep(time.Minute)
+		for _, held := range helds {
+			if held.Valid() {
+				require.NoError(t, held.Unlock(ctx))
+				lost++
+			}
+		}
+		require.Equal(t, 100, lost)
+		fixture.CloseNow(c)
+	})
+}
+
+// TestAServerThatIsNoMoreIsForgotten, with its connections and goroutines, but
+// not before nobody can be on the way to it; if it comes back it is used again.
+func TestAServerThatIsNoMoreIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := fixture.NewIslands(t, "a", "b")
+		c, err := lock.NewTopology(is, lock.Config{})
+		require.NoError(t, err)
+		ctx := context.Background()
+		go func() {
+			is.Announce(topology.Layout{Servers: []topology.Server{{Name: "a"}}, Slots: make([]int, 16384)})
+		}()
+		held, err := c.Mutex("m").Lock(ctx)
+		require.NoError(t, err)
+		fixed, err := c.Mutex("fixed").LockFor(ctx, time.Hour)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		is.Give("b")
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, held.Err(), lock.ErrLost, "b has it not")
+		require.ErrorIs(t, fixed.Err(), lock.ErrLost)
+		require.Positive(t, is.Connections("a"), "somebody may be on the way")
+		before := c.Stats().Renewal
+		time.Sleep(2 * time.Minute)
+		require.Zero(t, is.Connections("a"))
+		require.Equal(t, before.Renewed, c.Stats().Renewal.Renewed, "what was counted stays")
+		require.Equal(t, map[renewal.Reason]int{renewal.NotOwner: 2}, c.Stats().Renewal.Lost)
+		is.Give("a")
+		held, err = c.Mutex("n").Lock(ctx)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.True(t, held.Valid())
+		require.NoError(t, held.Unlock(ctx))
+		require.NoError(t, c.Close(ctx))
+		require.Zero(t, is.Connections("a")+is.Connections("b"))
+	})
+}
+
+// TestNoPoolAndNoTopology are refused in words.
+func TestNoPoolAndNoTopology(t *testing.T) {
+	_, err := lock.New(nil, lock.Config{})
+	require.ErrorContains(t, err, "lock: New needs a *redis.Pool, got nil")
+	_, err = lock.NewTopology(nil, lock.Config{})
+	require.ErrorContains(t, err, "lock: NewTopology needs a Topology, got nil")
+}
