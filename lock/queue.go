@@ -343,8 +343,8 @@ func (s *shard) goneLocked(h *hold, r runEnd) (ended [2]*queue) {
 		case q == nil:
 		case q.line.Has(h.owner, h):
 			q.probe.Freed()
-			if r.others > 0 && !yields {
-				q.probe.RunEnded(s.tables.now(), r.heard+uint64(r.others), r.roundTrip)
+			if r.others > 0 && (!yields || r.awaited) {
+				q.probe.RunEnded(s.tables.now(), r.heard+uint64(r.others), r.roundTrip, r.awaited)
 			}
 			s.stepLocked(q.line.Gone(h.owner, h))
 			ended[i] = s.dropLocked(q)
@@ -386,6 +386,7 @@ type runEnd struct {
 	others    int64
 	heard     uint64        // messages of the channel before those with which the others release
 	roundTrip time.Duration // or half of the time that one needs who was not told
+	awaited   bool          // there is such a one
 	suspects  bool          // none of this client waits, but somebody was told
 	sounding  bool          // see there
 }

@@ -75,7 +75,7 @@ func (c *Client) listening(name string) listening {
 func (m listening) runEnd(told int64) runEnd {
 	end := runEnd{others: told - m.ours, heard: m.heard + uint64(m.ours), roundTrip: time.Since(m.began)}
 	if m.wait > 0 {
-		end.others, end.roundTrip = max(end.others, 1), max(end.roundTrip, m.wait/2)
+		end.others, end.roundTrip, end.awaited = max(end.others, 1), max(end.roundTrip, m.wait/2), true
 	}
 	return end
 }

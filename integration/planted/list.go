@@ -211,6 +211,13 @@ var bugs = []bug{
 		says:   "sleeps",
 	},
 	{
+		name: "who-hears-nothing-is-passed-beside-strangers", file: "lock/internal/waitqueue/probe.go",
+		breaks: "a pause for strangers takes its turn from a client that hears no messages",
+		before: "\tif p.awaited || p.deferral() <= then {",
+		after:  "\tif p.deferral() <= then {",
+		tests:  []tests{{"./lock/internal/waitqueue", "^TestAClientThatDefersToOneThatHearsNothingLetsItHaveItsTurn$"}},
+	},
+	{
 		name: "answer-from-before-a-release-counts", file: "lock/internal/waitqueue/probe.go",
 		breaks: "an answer to what was asked before a release counts",
 		before: "\tif m.number < p.mark.number {\n\t\treturn\n\t}\n",
@@ -258,8 +265,8 @@ var bugs = []bug{
 	{
 		name: "probe-is-not-told-of-a-release", file: "lock/queue.go",
 		breaks: "the next of the same client waits for a message after a release",
-		before: "\t\t\tq.probe.Freed()\n\t\t\tif r.others > 0 && !yields {",
-		after:  "\t\t\tif r.others > 0 && !yields {",
+		before: "\t\t\tq.probe.Freed()\n\t\t\tif r.others > 0 && (!yields || r.awaited) {",
+		after:  "\t\t\tif r.others > 0 && (!yields || r.awaited) {",
 		tests:  []tests{{"./lock", "^TestAReleaseLetsTheNextOfTheSameClientGoOnAtOnce$"}},
 	},
 	{

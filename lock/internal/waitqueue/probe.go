@@ -116,6 +116,7 @@ type Probe struct {
 	deferTo  uint64 // until so many messages were heard
 	deferBy  time.Duration
 	deferEnd Instant // not after that; 0: there is none
+	awaited  bool    // one of those hears nothing, and said when it tries
 }
 
 // NewProbe returns the Probe of an object of which nothing is known.
@@ -158,15 +159,20 @@ func (p *Probe) Deferred(now Instant, d time.Duration) bool {
 	return !p.answered && p.deferEnd != 0 && now < p.freedAt.Add(d)
 }
 
-// EndDeferral makes the client defer to nobody any more: something else says when it
-// probes.
-func (p *Probe) EndDeferral() { p.deferEnd = 0 }
+// EndDeferral makes the client defer to nobody any more but to one that hears nothing:
+// something else says when it probes.
+func (p *Probe) EndDeferral() {
+	if !p.awaited {
+		p.deferEnd = 0
+	}
+}
 
 // DueAt is Due where the client does not probe before then, because a stranger may take
 // the object. One that still defers by then probes all the same, because it would not see
-// the stranger, but a little later, because it must not pass those that do not defer.
+// the stranger, but a little later, because it must not pass those that do not defer. One
+// that defers to somebody who hears nothing goes on to do so.
 func (p *Probe) DueAt(then Instant, needs int64) Instant {
-	if p.deferral() <= then {
+	if p.awaited || p.deferral() <= then {
 		return max(p.Due(needs), then)
 	}
 	return max(then.Add(p.pacing.DeferEach), p.began.Add(p.pacing.Pace))
@@ -287,8 +293,10 @@ func (p *Probe) forget() {
 }
 
 // RunEnded notes that the release that Freed tells of ended a run and told
-// others: until so many messages were heard in all, they have their turn first.
-func (p *Probe) RunEnded(now Instant, messages uint64, roundTrip time.Duration) {
+// others: until so many messages were heard in all, they have their turn first. awaited:
+// one of them hears nothing, and tries within two roundTrips.
+func (p *Probe) RunEnded(now Instant, messages uint64, roundTrip time.Duration, awaited bool) {
+	p.awaited = awaited
 	p.deferTo, p.deferBy = messages, 2*roundTrip+p.pacing.Defer
 	p.deferEnd, p.freedAt = now.Add(p.pacing.MaxPoll), now
 }

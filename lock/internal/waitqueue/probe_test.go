@@ -20,7 +20,7 @@ var productPacing = Pacing{
 func TestAClientThatDefersLooksForAStrangerToo(t *testing.T) {
 	p := NewProbe(&productPacing)
 	require.Equal(t, 5*ms, p.DueAt(5*ms, 1))
-	p.RunEnded(0, 3, 0) // until 8 ms
+	p.RunEnded(0, 3, 0, false) // until 8 ms
 	require.Equal(t, 8*ms, p.Due(1))
 	require.Equal(t, 6*ms, p.DueAt(5*ms, 1))
 	m := p.Began(6 * ms)
@@ -29,6 +29,23 @@ func TestAClientThatDefersLooksForAStrangerToo(t *testing.T) {
 	require.Equal(t, 14*ms, p.Due(1))
 	p.EndDeferral()
 	require.Equal(t, 8*ms, p.Due(1), "no sooner than Pace after the last")
+}
+
+// TestAClientThatDefersToOneThatHearsNothingLetsItHaveItsTurn: that one said when it tries,
+// and tries again a MaxPoll later.
+func TestAClientThatDefersToOneThatHearsNothingLetsItHaveItsTurn(t *testing.T) {
+	p := NewProbe(&productPacing)
+	p.RunEnded(0, 1, 10*time.Millisecond, true)
+	require.Equal(t, 26*ms, p.Due(1))
+	require.Equal(t, 26*ms, p.DueAt(5*ms, 1), "a pause for a stranger does not shorten it")
+	p.EndDeferral()
+	require.Equal(t, 26*ms, p.Due(1))
+	p.Hear(20*ms, Heard{Messages: 1})
+	require.Equal(t, 20*ms, p.DueAt(20*ms, 1), "it had its turn")
+	p.Freed()
+	p.RunEnded(30*ms, 2, 0, false)
+	require.Equal(t, 36*ms, p.Due(1))
+	require.Equal(t, 32*ms, p.DueAt(31*ms, 1), "the next are others")
 }
 
 func TestProbeIsDue(t *testing.T) {
@@ -87,19 +104,19 @@ func TestProbeIsDue(t *testing.T) {
 		}, 0},
 		{"at once, if enough is left", func(p *Probe) { p.Answered(0, p.Beside(), Answer{Outcome: Taken, Left: 1}) }, 0},
 		{"not, if not enough is", func(p *Probe) { p.Answered(0, p.Beside(), Answer{Outcome: Taken}) }, 5000 * ms},
-		{"after others, when a run is over", func(p *Probe) { p.Freed(); p.RunEnded(100*ms, 3, 2*time.Millisecond) }, 112 * ms},
+		{"after others, when a run is over", func(p *Probe) { p.Freed(); p.RunEnded(100*ms, 3, 2*time.Millisecond, false) }, 112 * ms},
 		{"after others, from the last release on", func(p *Probe) {
 			p.Freed()
-			p.RunEnded(100*ms, 3, 2*time.Millisecond)
+			p.RunEnded(100*ms, 3, 2*time.Millisecond, false)
 			p.Hear(110*ms, Heard{Messages: 2})
 		}, 120 * ms},
 		{"at once, when all have had their turn", func(p *Probe) {
 			p.Freed()
-			p.RunEnded(100*ms, 3, 2*time.Millisecond)
+			p.RunEnded(100*ms, 3, 2*time.Millisecond, false)
 			p.Hear(110*ms, Heard{Messages: 3})
 		}, 0},
-		{"25 ms after others, however many they are", func(p *Probe) { p.Freed(); p.RunEnded(100*ms, 999, 0) }, 125 * ms},
-		{"after MaxPoll at the latest", func(p *Probe) { p.Freed(); p.RunEnded(100*ms, 3, time.Hour) }, 5100 * ms},
+		{"25 ms after others, however many they are", func(p *Probe) { p.Freed(); p.RunEnded(100*ms, 999, 0, false) }, 125 * ms},
+		{"after MaxPoll at the latest", func(p *Probe) { p.Freed(); p.RunEnded(100*ms, 3, time.Hour, false) }, 5100 * ms},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := NewProbe(&productPacing)

@@ -375,7 +375,7 @@ func (c *client) end(h *hold) {
 		e.probe.Hear(c.now(), c.heard)
 		e.probe.Freed()
 		if runOver {
-			e.probe.RunEnded(c.now(), c.heard.Messages+1, time.Since(began))
+			e.probe.RunEnded(c.now(), c.heard.Messages+1, time.Since(began), false)
 		}
 		c.stepLocked(e.line.Gone(h.owner, h))
 		c.dropLocked()

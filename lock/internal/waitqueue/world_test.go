@@ -1017,7 +1017,7 @@ func (w *world) gone(n int8, runOver bool) {
 	w.freed(knowsNothing)
 	if runOver && w.sc.others {
 		w.notice()
-		w.probe.RunEnded(w.now, w.heard.Messages+1, 0)
+		w.probe.RunEnded(w.now, w.heard.Messages+1, 0, false)
 		w.deferTo, w.deferEnd, w.noticedAt = w.heard.Messages+1, w.now+Instant(w.sc.pacing.MaxPoll), w.now
 	}
 	w.step(w.line.Gone(h.owner, n))
