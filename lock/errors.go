@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/renewal"
 )
 
 // Every condition has one sentinel. The error types with details match theirs
@@ -158,42 +159,25 @@ func (e *ReplicationError) hint() string {
 // Is makes errors.Is(err, ErrNotReplicated) true.
 func (e *ReplicationError) Is(target error) bool { return target == ErrNotReplicated }
 
-// Reason says why a lock was lost.
-type Reason uint8
+// Reason says why a lock was lost. It is package renewal's: the watchdog finds most losses.
+// Its String is a sentence for logs, and its text in JSON.
+type Reason = renewal.Reason
 
+// The reasons of a loss.
 const (
 	// NotOwner: the key was deleted, or another owner has it.
-	NotOwner Reason = iota + 1
+	NotOwner = renewal.NotOwner
 	// TrustEnded: no renewal was confirmed in time.
-	TrustEnded
+	TrustEnded = renewal.TrustEnded
 	// MaxHold: the time of Config.MaxHold has passed.
-	MaxHold
+	MaxHold = renewal.MaxHold
 	// Expired: the lease of LockFor or TryLockFor has ended.
-	Expired
+	Expired = renewal.Expired
 	// Closed: the Client is closing or closed.
-	Closed
+	Closed = renewal.Closed
 
-	reasons = iota + 1
+	reasons = int(Closed) + 1
 )
-
-func (r Reason) String() string {
-	switch r {
-	case NotOwner:
-		return "not the owner any more"
-	case TrustEnded:
-		return "no renewal was acknowledged in time"
-	case MaxHold:
-		return "the longest hold is over"
-	case Expired:
-		return "the lease is over"
-	case Closed:
-		return "the client is closed"
-	}
-	return fmt.Sprintf("Reason(%d)", uint8(r))
-}
-
-// MarshalText makes Stats.Lost readable as JSON: the key is String's text.
-func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // LostError says that a lock was lost, and why. errors.Is(err, ErrLost) is
 // true.

@@ -10,7 +10,6 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/wire"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // Extend makes the lock last for at least d from now: whole milliseconds from
@@ -54,13 +53,13 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		case h.is(leaving):
 			return notHeldError(h.name) // the last Unlock did not wait any longer
 		case n == 0:
-			return h.lostByLease(renewal.NotOwner)
+			return h.lostByLease(NotOwner)
 		case !h.lease.Extend(a.Stamp, d):
 			h.set(unsure, true)
 			if h.is(leaving) {
 				return notHeldError(h.name)
 			}
-			return h.lostByLease(renewal.TrustEnded)
+			return h.lostByLease(TrustEnded)
 		}
 		return nil
 	}
@@ -122,7 +121,7 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	case !there && h.is(leaving):
 		return nil, notHeldError(h.name) // the last Unlock did not wait any longer
 	case !there:
-		return nil, h.lostByLease(renewal.NotOwner)
+		return nil, h.lostByLease(NotOwner)
 	}
 	if err, failed := answer.(redis.Error); failed {
 		return nil, fmt.Errorf("lock: guard of %q: %w", h.name, err)

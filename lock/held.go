@@ -9,7 +9,6 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/wait"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // Held is one successful Lock or TryLock. A re-entry has a Held of its own.
@@ -238,7 +237,7 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last 
 	case !ok:
 		return isOwed, a, badReply("release", h.name, a.Reply)
 	case n == 0 && !h.is(leaving):
-		return isUnlocked, a, h.lostByLease(renewal.NotOwner)
+		return isUnlocked, a, h.lostByLease(NotOwner)
 	}
 	return isUnlocked, a, nil
 }
@@ -257,7 +256,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 	}
 	if !again && !h.lease.Release() { // its trust ended just now
 		h.orphan()
-		return isUnlocked, x.given(h.lostByLease(renewal.TrustEnded))
+		return isUnlocked, x.given(h.lostByLease(TrustEnded))
 	}
 	var r returned
 	err := busy

@@ -165,9 +165,9 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	case left:
 		return nil, errGone // the last Unlock did not wait any longer
 	case n == 0:
-		return nil, h.lostByLease(renewal.NotOwner)
+		return nil, h.lostByLease(NotOwner)
 	case !trusted:
-		return nil, h.lostByLease(renewal.TrustEnded)
+		return nil, h.lostByLease(TrustEnded)
 	}
 	if renewed && renewing == 1 {
 		h.settle()

@@ -1,7 +1,5 @@
 package lock
 
-import "github.com/wheellock/wheellock/renewal"
-
 // loss is a hold that was lost, and why.
 type loss struct {
 	hold  *hold
@@ -22,8 +20,8 @@ func (l loss) forget() {
 
 // Lost implements renewal.Owner. It is called by the watchdog, or by a script's
 // answer that says so, and ends the hold once.
-func (h *hold) Lost(r renewal.Reason) {
-	h.lose(&LostError{Name: h.name, Reason: reasonOf(r), Token: h.token})
+func (h *hold) Lost(r Reason) {
+	h.lose(&LostError{Name: h.name, Reason: r, Token: h.token})
 }
 
 // lose ends the hold. The holder is told first, and nothing here waits for a lock
@@ -60,7 +58,7 @@ func (h *hold) Look() error {
 	if reason, lost := h.lease.Expire(); lost {
 		h.Lost(reason) // another goroutine may have found it, and not have come to that yet
 	} else if !h.lease.Valid() && !h.is(leaving|closed) {
-		h.Lost(renewal.NotOwner) // lostByLease is just doing so, because of an answer
+		h.Lost(NotOwner) // lostByLease is just doing so, because of an answer
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,16 +87,16 @@ func (h *hold) lostToClose() *LostError {
 
 // lostByLease ends a hold whose lease has ended by itself or by the answer
 // that the caller just got, and returns the error to give to the user.
-func (h *hold) lostByLease(otherwise renewal.Reason) *LostError {
+func (h *hold) lostByLease(otherwise Reason) *LostError {
 	reason := otherwise
-	if otherwise == renewal.TrustEnded {
+	if otherwise == TrustEnded {
 		h.lease.Expire() // it knows which end that was
 	}
 	if !h.lease.Release() {
 		if r, ok := h.lease.Lost(); ok {
 			reason = r // the watchdog found it first
 		} else if h.is(closed) {
-			reason = renewal.Closed
+			reason = Closed
 		}
 	}
 	h.Lost(reason)
@@ -120,18 +118,4 @@ func (h *hold) lostErrorLocked() *LostError {
 		}
 	}
 	return e
-}
-
-func reasonOf(r renewal.Reason) Reason {
-	switch r {
-	case renewal.NotOwner:
-		return NotOwner
-	case renewal.MaxHold:
-		return MaxHold
-	case renewal.Expired:
-		return Expired
-	case renewal.Closed:
-		return Closed
-	}
-	return TrustEnded
 }

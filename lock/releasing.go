@@ -9,7 +9,6 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/internal/wait"
-	"github.com/wheellock/wheellock/renewal"
 )
 
 // releaseAll releases what is still held, for Config.ReleaseOnClose. It counts what was
@@ -71,7 +70,7 @@ func (r *releasing) run(ctx context.Context, holds []*hold) {
 	r.limit = time.AfterFunc(r.c.cfg.UnlockTimeout, cancel)
 	r.sendAll(ctx, holds)
 	for _, h := range r.claimed {
-		h.Lost(renewal.Closed) // those that were not answered
+		h.Lost(Closed) // those that were not answered
 	}
 }
 
@@ -124,7 +123,7 @@ func (r *releasing) send(holds []*hold) {
 func (r *releasing) answered(h *hold, a pipe.Answer) {
 	r.note(h, a)
 	if a.Err == nil {
-		h.Lost(renewal.Closed) // not before: when nothing is held, another Close ends the client
+		h.Lost(Closed) // not before: when nothing is held, another Close ends the client
 	}
 }
 

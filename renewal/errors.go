@@ -14,7 +14,8 @@ var (
 	ErrTrustEnded = errors.New("renewal: the lease's trust ended before it was registered")
 )
 
-// Reason says why a lease ended without Release.
+// Reason says why a lease ended without Release. Package lock has the same reasons, so the
+// texts speak of its locks.
 type Reason uint8
 
 const (
@@ -27,7 +28,8 @@ const (
 	MaxHold
 	// Expired: a fixed lease has reached its end.
 	Expired
-	// Closed: the watchdog or the lane was closed while the lease was held.
+	// Closed: the watchdog or the lane, or the client of package lock, was closed
+	// while the lease was held.
 	Closed
 
 	reasons = int(Closed) + 1
@@ -36,15 +38,15 @@ const (
 func (r Reason) String() string {
 	switch r {
 	case NotOwner:
-		return "not owner"
+		return "not the owner any more"
 	case TrustEnded:
-		return "trust ended"
+		return "no renewal was acknowledged in time"
 	case MaxHold:
-		return "max hold"
+		return "the longest hold is over"
 	case Expired:
-		return "expired"
+		return "the lease is over"
 	case Closed:
-		return "closed"
+		return "the client is closed"
 	}
 	return fmt.Sprintf("Reason(%d)", uint8(r))
 }

@@ -79,5 +79,5 @@ func Example() {
 	fmt.Println("lost:", <-t.lost)
 	// Output:
 	// valid: true
-	// lost: not owner
+	// lost: not the owner any more
 }
