@@ -287,15 +287,6 @@ func newWaitError(ctx context.Context, name string, last error) error {
 	return &waitError{name: name, errs: errs}
 }
 
-// waitErrorOf is newWaitError without the error of a last try that ctx itself
-// ended.
-func waitErrorOf(ctx context.Context, name string, last error) error {
-	if errors.Is(last, ctx.Err()) {
-		last = nil
-	}
-	return newWaitError(ctx, name, last)
-}
-
 func (e *waitError) Error() string {
 	texts := make([]string, len(e.errs))
 	for i, err := range e.errs {

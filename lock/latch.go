@@ -84,21 +84,23 @@ func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script
 // waiter. If ctx ends first, the error is ctx.Err(). A ctx whose deadline has
 // passed asks once, see Mutex.Lock. Redisson's await.
 func (l *CountDownLatch) Wait(ctx context.Context) error {
-	if err := l.c.checkName(l.name); err != nil {
-		return err
-	}
-	if ctx.Err() != nil && !overdue(ctx) {
-		return waitErrorOf(ctx, l.name, nil)
-	}
-	if !l.c.tables.begin(l.name, true) {
-		return closedError(l.name)
-	}
-	defer l.c.tables.end(l.name)
 	if overdue(ctx) {
-		_, err := once(ctx, l.c.cfg.IOTimeout, l.name, l.look)
+		_, err := once(ctx, l.c.cfg.IOTimeout, l.name, func(ctx context.Context) (int64, error) {
+			s, err := l.c.admit(ctx, l.name, nil)
+			if err != nil {
+				return 0, err
+			}
+			defer s.end()
+			return l.look(ctx)
+		})
 		return err
 	}
-	w := newWaiter(l.c.tables.shard(l.name), queueKey{l.name, latchQueue}, latchWait{l: l})
+	s, err := l.c.admit(ctx, l.name, nil)
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	w := newWaiter(s, queueKey{l.name, latchQueue}, latchWait{l: l})
 	defer endWaiter(w)
 	return w.run(ctx)
 }

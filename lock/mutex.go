@@ -121,19 +121,14 @@ const foreignPoll = 250 * time.Millisecond
 // enter begins an acquisition, unless something forbids it. The caller calls
 // end when the acquisition is over.
 func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*attempt, error) {
-	if err := errors.Join(c.checkName(name), checkLease(name, t.lease)); err != nil {
-		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, newWaitError(ctx, name, nil)
-	}
-	o, err := c.ownerOf(ctx)
+	s, err := c.admit(ctx, name, checkLease(name, t.lease))
 	if err != nil {
 		return nil, err
 	}
-	s := c.tables.shard(name)
-	if !s.begin(true) {
-		return nil, closedError(name)
+	o, err := c.ownerOf(ctx)
+	if err != nil {
+		s.end()
+		return nil, err
 	}
 	return &attempt{c: c, shard: s, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
 }

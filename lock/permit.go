@@ -141,19 +141,13 @@ func (p *PermitSemaphore) enter(ctx context.Context, n int64, t terms, began wai
 		t.wait = false
 		return once(ctx, c.cfg.IOTimeout, name, func(ctx context.Context) (*Held, error) { return p.enter(ctx, n, t, began) })
 	}
-	err := errors.Join(c.checkName(name), checkLease(name, t.lease))
+	wrong := checkLease(name, t.lease)
 	if n < 1 || n > maxPermitsAtOnce {
-		err = errors.Join(err, fmt.Errorf("lock: %q: the number of permits is %d: it must be from 1 to %d", name, n, maxPermitsAtOnce))
+		wrong = errors.Join(wrong, fmt.Errorf("lock: %q: the number of permits is %d: it must be from 1 to %d", name, n, maxPermitsAtOnce))
 	}
+	s, err := c.admit(ctx, name, wrong)
 	if err != nil {
 		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, waitErrorOf(ctx, name, nil)
-	}
-	s := c.tables.shard(name)
-	if !s.begin(true) {
-		return nil, closedError(name)
 	}
 	defer s.end()
 	a := &attempt{c: c, shard: s, name: name, kind: permitKind, owner: newPermits(n).asOwner(), terms: t, began: began, seq: c.seqs.Add(1)}

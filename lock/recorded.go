@@ -106,7 +106,7 @@ func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, waitErrorOf(ctx, d.name, nil)
+		return nil, newWaitError(ctx, d.name, nil)
 	}
 	if !d.c.tables.begin(d.name, refuse) {
 		return nil, closedError(d.name)

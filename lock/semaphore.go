@@ -167,14 +167,12 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 		})
 		return err
 	}
-	if ctx.Err() != nil {
-		return waitErrorOf(ctx, s.name, nil)
+	in, err := s.c.admit(ctx, s.name, nil)
+	if err != nil {
+		return err
 	}
-	if !s.c.tables.begin(s.name, true) {
-		return closedError(s.name)
-	}
-	defer s.c.tables.end(s.name)
-	w := newWaiter(s.c.tables.shard(s.name), queueKey{s.name, permitsQueue}, semaphoreAcquire{s: s, n: n})
+	defer in.end()
+	w := newWaiter(in, queueKey{s.name, permitsQueue}, semaphoreAcquire{s: s, n: n})
 	defer endWaiter(w)
 	w.needs, w.final, w.caller.Try = n, true, !wait
 	return w.run(ctx)
