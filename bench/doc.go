@@ -9,7 +9,8 @@
 //
 // The first sentence of the report is the answer, with the figures of this run.
 // Then come the rows, the table, and what the table says in words.
-// bench/internal/run measures the rows, bench/internal/report shows them.
+// bench/internal/run measures the rows, bench/internal/run/holders holds their
+// locks, bench/internal/report shows the rows.
 //
 // # Rows
 //

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
-	"github.com/wheellock/wheellock/bench/internal/run"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 // newEnvironment describes this process and the server.
-func newEnvironment(t *run.Target) report.Environment {
+func newEnvironment(t *holders.Target) report.Environment {
 	srv := t.Servers()[0]
 	gogc := os.Getenv("GOGC")
 	if gogc == "" {

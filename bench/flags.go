@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
-	"github.com/wheellock/wheellock/bench/internal/run"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -28,7 +28,7 @@ type options struct {
 	redis    string   // auto, embedded, or an address that redistest.Connect takes
 	cluster  []string // addresses of nodes of a Cluster, instead of redis
 	locks    []int
-	drivers  []run.Driver
+	drivers  []holders.Driver
 	max      bool
 	lease    time.Duration
 	duration time.Duration
@@ -197,15 +197,15 @@ func parseLocks(list string) ([]int, error) {
 	return out, nil
 }
 
-func parseDrivers(list string) ([]run.Driver, error) {
-	var out []run.Driver
+func parseDrivers(list string) ([]holders.Driver, error) {
+	var out []holders.Driver
 	for _, s := range strings.Split(list, ",") {
 		name := strings.TrimSpace(s)
-		d, ok := run.DriverNamed(name)
+		d, ok := holders.DriverNamed(name)
 		switch {
 		case !ok:
 			return nil, usagef("-drivers has %q: it must be of %s", s, strings.Join(report.Drivers(), ", "))
-		case slices.ContainsFunc(out, func(o run.Driver) bool { return o.Name == name }):
+		case slices.ContainsFunc(out, func(o holders.Driver) bool { return o.Name == name }):
 			return nil, usagef("-drivers has %s twice", name)
 		}
 		out = append(out, d)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wheellock/wheellock/bench/internal/report"
 	"github.com/wheellock/wheellock/bench/internal/run"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
@@ -60,7 +61,7 @@ type bench struct {
 	stdout, stderr io.Writer // immutable
 
 	mu     sync.Mutex // guards what follows
-	target *run.Target
+	target *holders.Target
 	parent *run.Parent
 }
 
@@ -221,11 +222,11 @@ func (b *bench) findMax(ctx context.Context, rep *report.Report, pa *run.Parent,
 }
 
 // openTarget finds or starts the Redis that -redis or -cluster asks for.
-func openTarget(ctx context.Context, o options) (*run.Target, error) {
+func openTarget(ctx context.Context, o options) (*holders.Target, error) {
 	if o.cluster != nil {
 		ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 		defer cancel()
-		return run.ConnectCluster(ctx, o.cluster)
+		return holders.ConnectCluster(ctx, o.cluster)
 	}
 	var srv *redistest.Server
 	var err error
@@ -242,11 +243,11 @@ func openTarget(ctx context.Context, o options) (*run.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return run.OneServer(srv), nil
+	return holders.OneServer(srv), nil
 }
 
 // stop ends a server of our own; somebody else's are left alone.
-func stop(t *run.Target) {
+func stop(t *holders.Target) {
 	for _, srv := range t.Servers() {
 		_ = srv.Stop()
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wheellock/wheellock/bench/internal/report"
 	"github.com/wheellock/wheellock/bench/internal/run"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock/script"
@@ -81,7 +82,7 @@ func renewBare(b *testing.B, n, conns, batch int) float64 {
 			args = append(args, names[from:to]...)
 			args = append(args, 60_000, "client:")
 			args = append(args, fields[from:to]...)
-			gone, err := redis.Ints(run.Eval(conn, mostTime, script.Renew, args))
+			gone, err := redis.Ints(holders.Eval(conn, mostTime, script.Renew, args))
 			if err != nil || len(gone) > 0 {
 				return fmt.Errorf("%d gone: %w", len(gone), err)
 			}
@@ -100,14 +101,14 @@ func BenchmarkMostRenewals(b *testing.B) {
 		bare := 0.0
 		b.Run(fmt.Sprintf("impl=bare/locks=%d", n), func(b *testing.B) {
 			for b.Loop() {
-				bare = renewBare(b, n, run.Batchers, run.BatchSize)
+				bare = renewBare(b, n, holders.Batchers, holders.BatchSize)
 			}
 			b.ReportMetric(bare, "renewals/s")
 		})
 		b.Run(fmt.Sprintf("impl=round-trip/locks=%d", n), func(b *testing.B) {
 			each := 0.0
 			for b.Loop() {
-				each = renewBare(b, n, run.RoundTrips, 1)
+				each = renewBare(b, n, holders.RoundTrips, 1)
 			}
 			b.ReportMetric(each, "renewals/s")
 		})
@@ -134,15 +135,15 @@ func BenchmarkMostRenewals(b *testing.B) {
 }
 
 // library is the row of the library, which holds no lock yet.
-func library(b *testing.B, srv *redistest.Server, n int, lease time.Duration) *run.Holding {
-	d, _ := run.DriverNamed(report.Library)
-	h, err := run.Hold(d, run.OneServer(srv), lockPrefix, n, lease)
+func library(b *testing.B, srv *redistest.Server, n int, lease time.Duration) *holders.Holding {
+	d, _ := holders.DriverNamed(report.Library)
+	h, err := holders.Hold(d, holders.OneServer(srv), lockPrefix, n, lease)
 	require.NoError(b, err)
 	return h
 }
 
 // takeAll takes n locks from many goroutines.
-func takeAll(b *testing.B, h *run.Holding, n int) {
+func takeAll(b *testing.B, h *holders.Holding, n int) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range run.Workers {
@@ -203,7 +204,7 @@ func acquireBare(conn redis.Conn, from, to, window int) error {
 	for got < to {
 		for sent < min(got+window, to) {
 			name := lockName(sent)
-			if err := conn.Send("EVALSHA", script.Acquire.SHA(), 2, name, run.TokenCounter, "client:"+name+":1", 600_000, least, 0); err != nil {
+			if err := conn.Send("EVALSHA", script.Acquire.SHA(), 2, name, holders.TokenCounter, "client:"+name+":1", 600_000, least, 0); err != nil {
 				return err
 			}
 			sent++

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wheellock/wheellock/bench/internal/report"
 	"github.com/wheellock/wheellock/bench/internal/run"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/fixture"
 )
 
@@ -21,7 +22,7 @@ import (
 //
 // The time of an operation would be that of the whole row, so it is left out.
 func BenchmarkRenew(b *testing.B) {
-	for _, d := range run.Drivers() {
+	for _, d := range holders.Drivers() {
 		for _, n := range []int{1000, 10_000} {
 			b.Run(fmt.Sprintf("driver=%s/locks=%d", d.Name, n), func(b *testing.B) {
 				for b.Loop() {
@@ -34,10 +35,10 @@ func BenchmarkRenew(b *testing.B) {
 }
 
 // measured is one row.
-func measured(b *testing.B, d run.Driver, locks int) report.Row {
+func measured(b *testing.B, d holders.Driver, locks int) report.Row {
 	srv := fixture.Server(b)
-	what := run.Plan{Drivers: []run.Driver{d}, Locks: []int{locks}, Lease: defaultLease, Duration: defaultLease}
-	p, err := run.NewParent(run.OneServer(srv), what, io.Discard, newProgress(io.Discard, what))
+	what := run.Plan{Drivers: []holders.Driver{d}, Locks: []int{locks}, Lease: defaultLease, Duration: defaultLease}
+	p, err := run.NewParent(holders.OneServer(srv), what, io.Discard, newProgress(io.Discard, what))
 	require.NoError(b, err)
 	rows := p.Rows(context.Background())
 	require.NoError(b, report.Sound(rows), "%+v", rows)

@@ -77,8 +77,9 @@ var rules = []rule{
 	{tree: "lock/locktest", ours: []string{"lock", "lock/internal/keys", "lock/locktest/memredis"}},
 	{tree: "lock", ours: []string{"renewal", "lock/script", "lock/topology", "lock/internal/diagnosis", "lock/internal/dialing", "lock/internal/keys", "lock/internal/orphans", "lock/internal/owner", "lock/internal/sender", "lock/internal/carrier", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/resp", "lock/internal/servers", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/watch", "lock/internal/wire"}, others: []string{redigo}},
 	{tree: "bench/internal/report", others: plot},
-	{tree: "bench/internal/run", ours: []string{"bench/internal/report", "wheel", "lock", "lock/cluster", "lock/script", "lock/topology", "integration/redistest"}, others: []string{redigo, rediscModule, hdrModule}},
-	{tree: "bench", ours: []string{"lock", "lock/cluster", "lock/sentinel", "bench/internal/run", "integration/redistest"}, others: []string{"*"}},
+	{tree: "bench/internal/run/holders", ours: []string{"bench/internal/report", "wheel", "lock", "lock/cluster", "lock/script", "lock/topology", "integration/redistest"}, others: []string{redigo, rediscModule, hdrModule}},
+	{tree: "bench/internal/run", ours: []string{"bench/internal/report", "bench/internal/run/holders", "lock", "lock/script", "integration/redistest"}, others: []string{redigo}},
+	{tree: "bench", ours: []string{"lock", "lock/cluster", "lock/sentinel", "bench/internal/run", "bench/internal/run/holders", "integration/redistest"}, others: []string{"*"}},
 	{tree: containerTree, ours: []string{"integration/redistest"}, others: []string{"*"}},
 	{tree: "integration/redistest", ours: []string{"lock/locktest/memredis"}, others: []string{redigo}},
 	{tree: "integration/bounded"},
@@ -173,7 +174,7 @@ func TestImportsRunDownwardsOnly(t *testing.T) {
 				require.NoError(t, err)
 				pkgs = append(pkgs, p)
 			}
-			for _, must := range []string{"wheel", "renewal", "lock", "lock/cluster", "lock/sentinel", "lock/cmd/wheellock", "lock/locktest", "bench", "bench/internal/run", "bench/internal/report", "integration/redistest", containerTree, "integration/bounded", "integration/fixture"} {
+			for _, must := range []string{"wheel", "renewal", "lock", "lock/cluster", "lock/sentinel", "lock/cmd/wheellock", "lock/locktest", "bench", "bench/internal/run", "bench/internal/run/holders", "bench/internal/report", "integration/redistest", containerTree, "integration/bounded", "integration/fixture"} {
 				require.True(t, slices.ContainsFunc(pkgs, func(p pkg) bool { return p.ImportPath == module+"/"+must }), "package %s is missing", must)
 			}
 			for _, v := range violations(pkgs) {
@@ -281,6 +282,13 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"bench/internal/report", module + "/bench/internal/run", module},
 		{"bench/internal/report", module + "/lock", module},
 		{"bench/internal/report", module + "/integration/redistest", module},
+		{"bench/internal/report", module + "/bench/internal/run/holders", module},
+		{"bench/internal/run/holders", "testing", ""},
+		{"bench/internal/run/holders", module + "/bench", module},
+		{"bench/internal/run/holders", module + "/bench/internal/run", module},
+		{"bench/internal/run/holders", module + "/lock/sentinel", module},
+		{"bench/internal/run/holders", module + "/lock/locktest", module},
+		{"bench/internal/run/holders", module + "/integration/redistest/container", module},
 		{"bench/internal/run", "testing", ""},
 		{"bench/internal/run", module + "/bench", module},
 		{"bench/internal/run", module + "/lock/sentinel", module},
@@ -335,11 +343,16 @@ func TestAllowedImportsPass(t *testing.T) {
 		{"bench", "lock"},
 		{"bench", "bench/internal/run"},
 		{"bench", "bench/internal/report"},
+		{"bench", "bench/internal/run/holders"},
 		{"bench/internal/run", "bench/internal/report"},
-		{"bench/internal/run", "wheel"},
+		{"bench/internal/run", "bench/internal/run/holders"},
 		{"bench/internal/run", "lock"},
-		{"bench/internal/run", "lock/cluster"},
 		{"bench/internal/run", "integration/redistest"},
+		{"bench/internal/run/holders", "bench/internal/report"},
+		{"bench/internal/run/holders", "wheel"},
+		{"bench/internal/run/holders", "lock"},
+		{"bench/internal/run/holders", "lock/cluster"},
+		{"bench/internal/run/holders", "integration/redistest"},
 		{"bench", "integration/redistest"},
 		{"lock", "lock/topology"},
 		{"lock/cluster", "lock/topology"},

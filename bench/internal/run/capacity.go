@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -23,7 +24,7 @@ const (
 // on as many connections as there are RoundTrips: what the slowest driver asks
 // for. It takes about a second and leaves no key.
 func MeasureCapacity(ctx context.Context, srv *redistest.Server) (float64, error) {
-	pool := srv.Pool(RoundTrips)
+	pool := srv.Pool(holders.RoundTrips)
 	defer pool.Close()
 	name := func(i int) string { return fmt.Sprintf("wheellock:bench:probe:%d", i) }
 	const field = "probe"
@@ -34,9 +35,9 @@ func MeasureCapacity(ctx context.Context, srv *redistest.Server) (float64, error
 			return 0, fmt.Errorf("bench: measuring the capacity: %w", err)
 		}
 	}
-	defer func() { _, _ = deleteKeys(OneServer(srv), probeLocks, name, func(int) {}) }()
+	defer func() { _, _ = deleteKeys(holders.OneServer(srv), probeLocks, name, func(int) {}) }()
 	var next, done atomic.Int64
-	errs := make([]error, RoundTrips)
+	errs := make([]error, holders.RoundTrips)
 	var wg sync.WaitGroup
 	begun := time.Now()
 	for w := range errs {
@@ -46,7 +47,7 @@ func MeasureCapacity(ctx context.Context, srv *redistest.Server) (float64, error
 			for time.Since(begun) < probeTime && ctx.Err() == nil && errs[w] == nil {
 				i := int(next.Add(1)) % probeLocks
 				var gone []int
-				gone, errs[w] = redis.Ints(Eval(conn, ioTimeout, script.Renew, []any{nil, 1, name(i), 60_000, "", field}))
+				gone, errs[w] = redis.Ints(holders.Eval(conn, holders.IOTimeout, script.Renew, []any{nil, 1, name(i), 60_000, "", field}))
 				if errs[w] == nil && len(gone) == 0 {
 					done.Add(1)
 				}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 )
 
 // pipelined is how many keys are asked for at once when locks are checked.
@@ -14,8 +16,8 @@ const pipelined = 500
 // checkHeld looks at lock 0 to n-1 on the server with plain commands and counts
 // those that are absent or another's, and those whose TTL is not within the
 // lease. done is called as it goes on.
-func checkHeld(t *Target, n int, name func(i int) string, h Holder, lease time.Duration, done func(int)) (lost, oddTTL int, err error) {
-	all, err := t.plain()
+func checkHeld(t *holders.Target, n int, name func(i int) string, h holders.Holder, lease time.Duration, done func(int)) (lost, oddTTL int, err error) {
+	all, err := plain(t)
 	if err != nil {
 		return 0, 0, fmt.Errorf("bench: check: %w", err)
 	}
@@ -23,7 +25,7 @@ func checkHeld(t *Target, n int, name func(i int) string, h Holder, lease time.D
 	for from := 0; from < n; from += pipelined {
 		to := min(from+pipelined, n)
 		for i := from; i < to; i++ {
-			conn := all[t.lane(name(i))]
+			conn := all[t.Lane(name(i))]
 			_ = conn.Send("HGETALL", name(i))
 			_ = conn.Send("PTTL", name(i)) // an error shows at Flush
 		}
@@ -31,7 +33,7 @@ func checkHeld(t *Target, n int, name func(i int) string, h Holder, lease time.D
 			return 0, 0, fmt.Errorf("bench: check: %w", err)
 		}
 		for i := from; i < to; i++ {
-			conn := all[t.lane(name(i))]
+			conn := all[t.Lane(name(i))]
 			fields, err := redis.StringMap(conn.Receive())
 			if err != nil && !answered(err) {
 				return 0, 0, fmt.Errorf("bench: check: %w", err)
@@ -53,7 +55,7 @@ func checkHeld(t *Target, n int, name func(i int) string, h Holder, lease time.D
 }
 
 // isHeldBy says whether the lock's hash is one hold of h, and nothing else.
-func isHeldBy(h Holder, i int, fields map[string]string) bool {
+func isHeldBy(h holders.Holder, i int, fields map[string]string) bool {
 	for field, count := range fields {
 		return len(fields) == 1 && count == "1" && h.Owns(i, field)
 	}
@@ -68,18 +70,18 @@ func answered(err error) bool {
 }
 
 // countKeys counts which of lock 0 to n-1 exist.
-func countKeys(t *Target, n int, name func(i int) string, done func(int)) (int, error) {
+func countKeys(t *holders.Target, n int, name func(i int) string, done func(int)) (int, error) {
 	return eachKey(t, "EXISTS", n, name, done)
 }
 
 // deleteKeys deletes lock 0 to n-1 and counts which of them existed.
-func deleteKeys(t *Target, n int, name func(i int) string, done func(int)) (int, error) {
+func deleteKeys(t *holders.Target, n int, name func(i int) string, done func(int)) (int, error) {
 	return eachKey(t, "DEL", n, name, done)
 }
 
 // eachKey gives the command to every key and adds up the answers.
-func eachKey(t *Target, command string, n int, name func(i int) string, done func(int)) (int, error) {
-	all, err := t.plain()
+func eachKey(t *holders.Target, command string, n int, name func(i int) string, done func(int)) (int, error) {
+	all, err := plain(t)
 	if err != nil {
 		return 0, fmt.Errorf("bench: %s: %w", command, err)
 	}
@@ -88,13 +90,13 @@ func eachKey(t *Target, command string, n int, name func(i int) string, done fun
 	for from := 0; from < n; from += pipelined {
 		to := min(from+pipelined, n)
 		for i := from; i < to; i++ {
-			_ = all[t.lane(name(i))].Send(command, name(i)) // an error shows at Flush
+			_ = all[t.Lane(name(i))].Send(command, name(i)) // an error shows at Flush
 		}
 		if err := all.flush(); err != nil {
 			return sum, fmt.Errorf("bench: %s: %w", command, err)
 		}
 		for i := from; i < to; i++ {
-			found, err := redis.Int(all[t.lane(name(i))].Receive())
+			found, err := redis.Int(all[t.Lane(name(i))].Receive())
 			if err != nil {
 				return sum, fmt.Errorf("bench: %s: %w", command, err)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/fixture"
 )
 
@@ -15,13 +16,13 @@ import (
 func TestCheckFindsEveryLostLock(t *testing.T) {
 	t.Parallel()
 	const n, lease = 8, time.Hour
-	for _, d := range Drivers() {
+	for _, d := range holders.Drivers() {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			srv := fixture.Either(t)
 			name := func(i int) string { return "l" + strconv.Itoa(i) }
-			target := OneServer(srv)
-			h, err := Hold(d, target, "l", n, lease)
+			target := holders.OneServer(srv)
+			h, err := holders.Hold(d, target, "l", n, lease)
 			require.NoError(t, err)
 			defer h.Close()
 			for i := range n {

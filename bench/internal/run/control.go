@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -25,22 +26,22 @@ const (
 // control takes a lock that nobody renews and watches it go: on a server that
 // never lets a key expire, "lost 0" would mean nothing. It returns how long the
 // lock was there, and leaves no key.
-func control(ctx context.Context, t *Target, name string, lease time.Duration) (time.Duration, error) {
-	client, err := newClient(t, lock.Config{Lease: lease, FailFast: true}, func(conn redis.Conn, _ int) redis.Conn { return conn })
+func control(ctx context.Context, t *holders.Target, name string, lease time.Duration) (time.Duration, error) {
+	client, err := holders.NewClient(t, lock.Config{Lease: lease, FailFast: true}, func(conn redis.Conn, _ int) redis.Conn { return conn })
 	if err != nil {
 		return 0, err
 	}
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	defer func() { _ = client.Close(over) }()
-	conn, err := t.servers[t.lane(name)].Dial()
+	conn, err := t.Servers()[t.Lane(name)].Dial()
 	if err != nil {
 		return 0, fmt.Errorf("bench: the control lock: %w", err)
 	}
 	defer conn.Close()
 
 	// Taking it is not interrupted, so that it is known whether there is a key.
-	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), holders.ConnectTimeout)
 	defer cancel()
 	asked := time.Now()
 	if _, err := client.Mutex(name).LockFor(soon, lease); err != nil {
@@ -66,6 +67,16 @@ func control(ctx context.Context, t *Target, name string, lease time.Duration) (
 		if wait(ctx, controlPeriod); ctx.Err() != nil {
 			return 0, errInterrupted
 		}
+	}
+}
+
+// wait waits for d or for the end of ctx.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 

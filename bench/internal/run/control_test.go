@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
@@ -20,7 +21,7 @@ func TestControlLockGoesByItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv := start(t)
-			_, err := control(context.Background(), OneServer(srv), controlName, ControlLease)
+			_, err := control(context.Background(), holders.OneServer(srv), controlName, ControlLease)
 			require.NoError(t, err)
 			require.Empty(t, fixture.LockKeys(t, srv))
 		})
@@ -54,7 +55,7 @@ func TestControlLockThatIsRenewedIsAFault(t *testing.T) {
 	t.Parallel()
 	srv := fixture.Either(t)
 	meddle(t, srv, func(conn redis.Conn) { _, _ = conn.Do("PEXPIRE", controlName, 10_000) })
-	_, err := control(context.Background(), OneServer(srv), controlName, ControlLease)
+	_, err := control(context.Background(), holders.OneServer(srv), controlName, ControlLease)
 	require.ErrorContains(t, err, "is still there")
 	require.Empty(t, fixture.LockKeys(t, srv))
 }
@@ -64,7 +65,7 @@ func TestControlLockThatGoesTooEarlyIsAFault(t *testing.T) {
 	srv := fixture.Either(t)
 	meddle(t, srv, func(conn redis.Conn) { _, _ = conn.Do("DEL", controlName) })
 	// So long a lease that no slow machine makes it look kept.
-	_, err := control(context.Background(), OneServer(srv), controlName, time.Minute)
+	_, err := control(context.Background(), holders.OneServer(srv), controlName, time.Minute)
 	require.ErrorContains(t, err, "before its lease")
 }
 
@@ -77,7 +78,7 @@ func TestControlLockIsReleasedWhenInterrupted(t *testing.T) {
 		defer cancel()
 		_ = waitFor(srv, controlName)
 	})
-	_, err := control(ctx, OneServer(srv), controlName, time.Minute)
+	_, err := control(ctx, holders.OneServer(srv), controlName, time.Minute)
 	wg.Wait()
 	require.ErrorIs(t, err, errInterrupted)
 	require.Empty(t, fixture.LockKeys(t, srv))

@@ -1,13 +1,14 @@
 // Package run measures the rows of bench. Each row runs in a process of its
 // own, so that it inherits no heap, goroutines or connections from another row.
 //
-// A Plan says what is measured, and a Target on which Redis. A Parent, in the
-// process of the command, starts the command's own program once per row, one
-// row at a time. In that process RowMain takes over. The row acquires its locks
-// with the Holder of its Driver, waits until the load is even, and holds them
-// while the holder renews them. Then it looks at every lock on the server, over
-// connections that share no code with the holder, and releases all locks. The
-// result is a report.Row.
+// A Plan says what is measured, and a holders.Target on which Redis. A Parent,
+// in the process of the command, starts the command's own program once per row,
+// one row at a time. In that process RowMain takes over. The row acquires its
+// locks with the holder of its driver, waits until the load is even, and holds
+// them while the holder renews them. Package holders has the drivers and the
+// meter that counts their renewals. Then the row looks at every lock on the
+// server, over connections that share no code with the holder, and releases all
+// locks. The result is a report.Row.
 //
 //	Parent                    row's process
 //	  settings ──── stdin ───────▶ acquire, settle, hold, watch, check,
@@ -19,34 +20,11 @@
 // row releases its locks and exits. The parent kills a row that makes no
 // progress; its locks are left to their lease.
 //
-// # Holders
+// # What the parent measures itself
 //
-// A Meter watches all connections of a holder and counts renewals, lateness and
-// missed locks there. It is the same code for every row.
-//
-//	timer ──fires──▶ queue of the lock's master ──▶ goroutine with a connection
-//	  ▲                                                     │
-//	  └────────── armed when the renewal is answered ───────┘
-//
-// timed is the loop of the four rows with timers. Its alarm is one
-// time.AfterFunc or one wheel.Timer per lock. That is the only difference
-// between two rows that renew in the same way. A timer only puts its lock into
-// the queue. Per master there are 64 goroutines if every renewal is a round
-// trip, and 2 if renewals share round trips. Each has one connection. At most
-// 64 more connections serve acquiring and releasing.
-//
-// sweep renews its locks in the order in which they were acquired, with one
-// goroutine per master. Where Redisson's sweep leaves a choice, this one takes
-// the faster way: our batch size, a fixed period instead of a pause after each
-// sweep, and arguments that are made once.
-//
-// timed and sweep use a keeper: the records of the locks, how a lock is
-// acquired and released, and how several are renewed in one round trip. library
-// is lock.Client as its users have it.
-//
-// The parent also runs the control lock, which proves that the server drops a
-// lock that nobody renews. While a row is in the phase watch, after everything
-// else is measured, the parent samples the server's CPU.
+// The parent runs the control lock, which proves that the server drops a lock
+// that nobody renews. While a row is in the phase watch, after everything else
+// is measured, the parent samples the server's CPU.
 //
 // # Names in Redis
 //
@@ -62,7 +40,7 @@
 // # Goroutines
 //
 // The Workers of a row end with the phase in which they acquire or release.
-// Close ends those of a Holder. The CPU sampler ends with the phase watch. The
+// Close ends those of its holder. The CPU sampler ends with the phase watch. The
 // goroutines that wait for the end of standard input or for SIGTERM end with
 // the process.
 package run

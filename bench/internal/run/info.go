@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 )
 
 // info is what INFO says in a section, by key; empty where it says nothing, as
@@ -62,8 +63,8 @@ func (u use) cpu() report.Number {
 
 // observe makes a server of our own count scripts anew. Those before Redis 7
 // refuse the first.
-func observe(t *Target) {
-	all, err := t.plain()
+func observe(t *holders.Target) {
+	all, err := plain(t)
 	if err != nil {
 		return // the row will say so
 	}
@@ -76,10 +77,10 @@ func observe(t *Target) {
 
 // useOf reads it. Of a server that is not our own the percentiles are left out:
 // they are of all its time, and cannot be subtracted.
-func useOf(t *Target, own bool) use {
-	all, err := t.plain()
+func useOf(t *holders.Target, own bool) use {
+	all, err := plain(t)
 	if err != nil {
-		return use{cpus: make([]report.Number, len(t.servers))}
+		return use{cpus: make([]report.Number, len(t.Servers()))}
 	}
 	defer all.close()
 	u := use{scripts: report.NumberOf(0), scriptTime: report.NumberOf(0)}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
@@ -28,14 +29,14 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 	require.NoError(t, err)
 	_, err = conn.Do("EVALSHA", sha, 0)
 	require.NoError(t, err)
-	before := useOf(OneServer(srv), false)
+	before := useOf(holders.OneServer(srv), false)
 	require.True(t, before.scripts.Known)
 	settings, err := redis.Strings(conn.Do("CONFIG", "GET", "latency-tracking*"))
 	require.NoError(t, err)
 
-	d, _ := DriverNamed("sweep")
+	d, _ := holders.DriverNamed("sweep")
 	one := func(srv *redistest.Server) report.Row {
-		p, err := NewParent(OneServer(srv), Plan{Drivers: []Driver{d}, Locks: []int{50}, Lease: 2 * time.Second, Duration: 3 * time.Second}, &fixture.Log{}, noProgress{})
+		p, err := NewParent(holders.OneServer(srv), Plan{Drivers: []holders.Driver{d}, Locks: []int{50}, Lease: 2 * time.Second, Duration: 3 * time.Second}, &fixture.Log{}, noProgress{})
 		require.NoError(t, err)
 		rows := p.Rows(context.Background())
 		require.NoError(t, report.Sound(rows), "%+v", rows)
@@ -51,7 +52,7 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 	after, err := redis.Strings(conn.Do("CONFIG", "GET", "latency-tracking*"))
 	require.NoError(t, err)
 	require.Equal(t, settings, after)
-	require.Greater(t, useOf(OneServer(srv), false).scripts.Value, before.scripts.Value, "its counts go on")
+	require.Greater(t, useOf(holders.OneServer(srv), false).scripts.Value, before.scripts.Value, "its counts go on")
 
 	own := one(srv)
 	// A call that straddles an end is in Redis' count and not yet in ours.
@@ -67,5 +68,5 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 
 func TestEmbeddedServerTellsNothing(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, use{cpus: make([]report.Number, 1)}, useOf(OneServer(fixture.Mini(t)), true))
+	require.Equal(t, use{cpus: make([]report.Number, 1)}, useOf(holders.OneServer(fixture.Mini(t)), true))
 }

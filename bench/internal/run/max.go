@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 )
 
 const (
@@ -51,7 +53,7 @@ func (p *Parent) Max(ctx context.Context, driver string, start, limit int) (repo
 	}
 	keeps := func(n int) (kept, goOn bool) {
 		r := try(n)
-		if _, saturated := r.GaveOut(p.target.local()); ctx.Err() == nil && !r.KeptUp(p.plan.Lease) && !saturated {
+		if _, saturated := r.GaveOut(local(p.target)); ctx.Err() == nil && !r.KeptUp(p.plan.Lease) && !saturated {
 			r = try(n)
 		}
 		if ctx.Err() != nil {
@@ -68,7 +70,7 @@ func (p *Parent) Max(ctx context.Context, driver string, start, limit int) (repo
 		case found.Kept:
 			found.Renewals = r.RenewalsPerSecond
 		case found.TooMany:
-			found.GaveOut, _ = r.GaveOut(p.target.local())
+			found.GaveOut, _ = r.GaveOut(local(p.target))
 		}
 	}
 	if found.TooMany == 0 {
@@ -123,4 +125,17 @@ func byMemory() (locks, free int) {
 		}
 	}
 	return unbounded, 0
+}
+
+// local says whether the servers of a target run on this machine, as far as their
+// addresses tell.
+func local(t *holders.Target) bool {
+	for _, srv := range t.Servers() {
+		host, _, err := net.SplitHostPort(srv.Addr())
+		ip := net.ParseIP(host)
+		if err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return false
+		}
+	}
+	return true
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/fixture"
 )
 
@@ -37,8 +38,8 @@ func TestSearchThatIsEndedSaysWhatItKnows(t *testing.T) {
 
 func TestMaxTriesUpToItsLimit(t *testing.T) {
 	t.Parallel()
-	d, _ := DriverNamed("library")
-	p, err := NewParent(OneServer(fixture.Either(t)), Plan{Drivers: []Driver{d}, Lease: 4 * time.Second, Duration: 4 * time.Second, Max: true}, &fixture.Log{}, noProgress{})
+	d, _ := holders.DriverNamed("library")
+	p, err := NewParent(holders.OneServer(fixture.Either(t)), Plan{Drivers: []holders.Driver{d}, Lease: 4 * time.Second, Duration: 4 * time.Second, Max: true}, &fixture.Log{}, noProgress{})
 	require.NoError(t, err)
 	found, rows := p.Max(context.Background(), "library", 10, 20)
 	require.Equal(t, "library", found.Driver)
@@ -61,7 +62,7 @@ func TestMaxThatIsInterruptedSaysSo(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	p, err := NewParent(OneServer(fixture.Mini(t)), Plan{Lease: time.Second, Duration: time.Second}, &fixture.Log{}, noProgress{})
+	p, err := NewParent(holders.OneServer(fixture.Mini(t)), Plan{Lease: time.Second, Duration: time.Second}, &fixture.Log{}, noProgress{})
 	require.NoError(t, err)
 	found, rows := p.Max(ctx, "library", 10, 20)
 	require.True(t, found.Interrupted)

@@ -59,7 +59,7 @@ func (r *rowRun) measure() error {
 	if r.target.Cluster() {
 		for lane, renewed := range c.ByLane {
 			r.row.Masters = append(r.row.Masters, report.Master{
-				Address: r.target.names[lane], Renewals: report.NumberOf(renewed), CPU: after.cpus[lane].Minus(before.cpus[lane]),
+				Address: r.target.Address(lane), Renewals: report.NumberOf(renewed), CPU: after.cpus[lane].Minus(before.cpus[lane]),
 			})
 		}
 	}

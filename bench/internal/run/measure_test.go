@@ -9,19 +9,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/fixture"
 )
 
-// idle is a broken twin of a driver: it takes locks, never renews them, and
-// believes that it has them.
+// idle is a broken twin of a driver: it has taken locks, does not renew them any
+// more, and believes that it has so many.
 type idle struct {
-	*keeper
+	holders.Holder
 	live int
 }
 
-func (h idle) Acquire(ctx context.Context, i int) error { return h.acquire(ctx, i) }
-func (h idle) Live() int                                { return h.live }
-func (h idle) Close()                                   { h.closePools() }
+func (h idle) Live() int { return h.live }
 
 func TestDriverThatDoesNotRenewIsFoundOut(t *testing.T) {
 	const n, lease = 20, time.Second
@@ -30,15 +30,16 @@ func TestDriverThatDoesNotRenewIsFoundOut(t *testing.T) {
 			t.Parallel()
 			r := &rowRun{
 				cfg:    rowConfig{Driver: "idle", Locks: n, Lease: lease, Duration: lease, Prefix: "twin:"},
-				target: OneServer(fixture.Either(t)), stop: make(chan struct{}), event: func(event) {},
+				target: holders.OneServer(fixture.Either(t)), stop: make(chan struct{}), event: func(event) {},
 			}
-			m, err := newMeter(r.cfg.Prefix, n, 1, lease)
+			d, _ := holders.DriverNamed(report.Sweep)
+			h, err := holders.Hold(d, r.target, r.cfg.Prefix, n, lease)
 			require.NoError(t, err)
-			r.holder = &Holding{idle{newKeeper(r.target, m, r.cfg.Prefix, n, lease), live}, m}
-			defer r.holder.Close()
 			for i := range n {
-				require.NoError(t, r.holder.Acquire(context.Background(), i))
+				require.NoError(t, h.Acquire(context.Background(), i))
 			}
+			h.Close() // which ends the renewals
+			r.holder = &holders.Holding{Holder: idle{h.Holder, live}, Meter: h.Meter}
 			require.NoError(t, r.measure())
 			require.False(t, r.row.Sound())
 			require.Equal(t, float64(n), r.row.Missed.Value, "the meter sees it, whatever the driver believes")

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	crand "crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,10 +18,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 )
 
 const (
-	connectTimeout = 5 * time.Second
 	// hangTimeout is how long a row may show no progress before it is killed.
 	// It is longer than what a row itself waits for.
 	hangTimeout = 45 * time.Second
@@ -31,7 +33,7 @@ const (
 // measured. One goroutine calls Control, Rows and Max; Kill may be called by any.
 type Parent struct {
 	// immutable
-	target   *Target
+	target   *holders.Target
 	plan     Plan
 	command  []string // of a row's process
 	env      []string // beside our own environment
@@ -51,14 +53,14 @@ type Parent struct {
 // NewParent is a parent of rows on t. What goes wrong with a row is written to
 // out at once, on lines of its own. The program that calls it must call RowMain,
 // and nothing else, when RowEnv is set: it starts itself for every row.
-func NewParent(t *Target, p Plan, out io.Writer, told Progress) (*Parent, error) {
+func NewParent(t *holders.Target, p Plan, out io.Writer, told Progress) (*Parent, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("bench: finding the own program: %w", err)
 	}
 	return &Parent{
 		target: t, plan: p, command: []string{exe}, env: []string{RowEnv + "=1"},
-		run: randomID()[:6], hang: hangTimeout, out: out, progress: told,
+		run: strings.ToLower(crand.Text()[:6]), hang: hangTimeout, out: out, progress: told,
 	}, nil
 }
 
@@ -154,8 +156,8 @@ func (p *Parent) ready(ctx context.Context) error {
 }
 
 // ping asks every master for an answer.
-func ping(ctx context.Context, t *Target) error {
-	for _, srv := range t.servers {
+func ping(ctx context.Context, t *holders.Target) error {
+	for _, srv := range t.Servers() {
 		conn, err := srv.DialContext(ctx)
 		if err != nil {
 			return err
@@ -167,16 +169,6 @@ func ping(ctx context.Context, t *Target) error {
 		}
 	}
 	return nil
-}
-
-// wait waits for d or for the end of ctx.
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // row runs r in a process of its own. When ctx ends, the process is told to
@@ -203,7 +195,7 @@ func (p *Parent) row(ctx context.Context, r report.Row, number int) report.Row {
 		return fail(fmt.Errorf("the row's process cannot be started: %w", err))
 	}
 	cfg, err := json.Marshal(rowConfig{
-		URL: p.target.seed, Cluster: p.target.Cluster(), Prefix: fmt.Sprintf("wheellock:bench:%s:%d:", p.run, number),
+		URL: p.target.Seed(), Cluster: p.target.Cluster(), Prefix: fmt.Sprintf("wheellock:bench:%s:%d:", p.run, number),
 		Own: p.target.Own(), Driver: r.Driver, Locks: r.Locks, Lease: p.plan.Lease, Duration: p.plan.Duration, Watch: p.plan.WatchOf(r.Locks),
 	})
 	if err == nil {

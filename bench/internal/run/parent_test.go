@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/fixture"
 )
 
@@ -22,7 +23,7 @@ func (noProgress) Step(string, int, time.Time) {}
 
 func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
 	srv := fixture.Mini(t)
-	d, ok := DriverNamed("wheel-batch")
+	d, ok := holders.DriverNamed("wheel-batch")
 	require.True(t, ok)
 	for mode, says := range map[string]string{
 		"die":    "the row's process died",
@@ -31,7 +32,7 @@ func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			var out fixture.Log
-			p, err := NewParent(OneServer(srv), Plan{Drivers: []Driver{d}, Locks: []int{1, 2}, Lease: time.Second, Duration: time.Second}, &out, noProgress{})
+			p, err := NewParent(holders.OneServer(srv), Plan{Drivers: []holders.Driver{d}, Locks: []int{1, 2}, Lease: time.Second, Duration: time.Second}, &out, noProgress{})
 			require.NoError(t, err)
 			p.env = []string{RowEnv + "=" + mode}
 			if mode == "hang" {
@@ -52,7 +53,7 @@ func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
 
 func TestKilledParentStartsNoMoreRows(t *testing.T) {
 	srv := fixture.Mini(t)
-	p, err := NewParent(OneServer(srv), Plan{Drivers: Drivers()[:1], Locks: []int{1}, Lease: time.Second, Duration: time.Second}, &fixture.Log{}, noProgress{})
+	p, err := NewParent(holders.OneServer(srv), Plan{Drivers: holders.Drivers()[:1], Locks: []int{1}, Lease: time.Second, Duration: time.Second}, &fixture.Log{}, noProgress{})
 	require.NoError(t, err)
 	p.Kill()
 	rows := p.Rows(context.Background())

@@ -3,11 +3,13 @@ package run
 import (
 	"slices"
 	"time"
+
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 )
 
 // Plan is what will be measured: every driver at every number of locks.
 type Plan struct {
-	Drivers  []Driver
+	Drivers  []holders.Driver
 	Locks    []int
 	Lease    time.Duration
 	Duration time.Duration // of a row's hold; at least the lease, or locks that nobody renews would look held

@@ -2,27 +2,23 @@ package run
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	mrand "math/rand/v2"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/lock"
 )
-
-// RowEnv is the environment variable that is set in a row's process.
-const RowEnv = "WHEELLOCK_BENCH_ROW"
 
 const (
 	// Workers is how many goroutines of a row acquire and release its locks.
@@ -30,27 +26,6 @@ const (
 	stallTimeout = 10 * time.Second // without a lock acquired or released: the row gives up
 	eventPeriod  = time.Second
 )
-
-// rowConfig is what a row is told on its standard input.
-type rowConfig struct {
-	URL      string        `json:"url"`
-	Cluster  bool          `json:"cluster"` // URL is of a node of one
-	Own      bool          `json:"own"`     // the server is the run's own
-	Prefix   string        `json:"prefix"`  // of the locks' names
-	Driver   string        `json:"driver"`
-	Locks    int           `json:"locks"`
-	Lease    time.Duration `json:"lease"`
-	Duration time.Duration `json:"duration"`
-	Watch    time.Duration `json:"watch"` // after it
-}
-
-// event is a line on a row's standard output: progress, or at the end its
-// result.
-type event struct {
-	Phase  string      `json:"phase,omitempty"`
-	Done   int         `json:"done,omitempty"`
-	Result *report.Row `json:"result,omitempty"`
-}
 
 // RowMain is the program of a row's process. It returns the exit status, which is
 // 0 even if the row failed, because what went wrong is in the row's result; 2 if
@@ -102,8 +77,8 @@ type rowRun struct {
 	stop  <-chan struct{} // closed when the row is not wanted any more
 	event func(event)
 
-	target *Target
-	holder *Holding
+	target *holders.Target
+	holder *holders.Holding
 	gone   bool // the server did not answer any more
 	row    report.Row
 }
@@ -137,17 +112,17 @@ func (r *rowRun) progress(phase string) func(int) {
 
 // run takes the locks, holds and checks them, and gives them back in any case.
 func (r *rowRun) run() error {
-	d, ok := DriverNamed(r.cfg.Driver)
+	d, ok := holders.DriverNamed(r.cfg.Driver)
 	if !ok {
 		return fmt.Errorf("bench: no driver %q", r.cfg.Driver)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), holders.ConnectTimeout)
 	defer cancel()
 	var err error
-	if r.target, err = connect(ctx, r.cfg.URL, r.cfg.Cluster); err != nil {
+	if r.target, err = holders.Connect(ctx, r.cfg.URL, r.cfg.Cluster); err != nil {
 		return err
 	}
-	if r.holder, err = Hold(d, r.target, r.cfg.Prefix, r.cfg.Locks, r.cfg.Lease); err != nil {
+	if r.holder, err = holders.Hold(d, r.target, r.cfg.Prefix, r.cfg.Locks, r.cfg.Lease); err != nil {
 		return err
 	}
 	defer r.holder.Close()
@@ -169,7 +144,7 @@ func (r *rowRun) run() error {
 
 // takeAll takes the locks in random order.
 func (r *rowRun) takeAll() error {
-	order := mrand.Perm(r.cfg.Locks)
+	order := rand.Perm(r.cfg.Locks)
 	take := func(ctx context.Context, k int) error {
 		if r.unwanted() {
 			return nil
@@ -284,5 +259,3 @@ func (r *rowRun) each(phase string, n int, do func(ctx context.Context, i int) e
 		}
 	}
 }
-
-func randomID() string { return strings.ToLower(rand.Text()[:10]) }

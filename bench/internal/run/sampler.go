@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 )
 
 const (
@@ -16,7 +17,7 @@ const (
 // second cost a server is half of what a sweep of a thousand locks does. It is
 // used by one goroutine.
 type cpuSampler struct {
-	target *Target
+	target *holders.Target
 	period time.Duration
 
 	stop    chan struct{} // nil when nothing is sampled
@@ -24,7 +25,7 @@ type cpuSampler struct {
 	samples []report.CPUSample
 }
 
-func newCPUSampler(t *Target, watch time.Duration) *cpuSampler {
+func newCPUSampler(t *holders.Target, watch time.Duration) *cpuSampler {
 	return &cpuSampler{target: t, period: max(cpuPeriod, watch/cpuSamples)}
 }
 
@@ -56,7 +57,7 @@ func (s *cpuSampler) end() []report.CPUSample {
 // run samples until stop, or until the server does not answer.
 func (s *cpuSampler) run(stop <-chan struct{}) {
 	defer close(s.done)
-	all, err := s.target.plain()
+	all, err := plain(s.target)
 	if err != nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package run
+package holders
 
 import (
 	"errors"
@@ -14,7 +14,8 @@ import (
 // stay in Redis after a run.
 const TokenCounter = "wheellock_token"
 
-const ioTimeout = 5 * time.Second
+// IOTimeout is how long a command may take.
+const IOTimeout = 5 * time.Second
 
 // Eval runs a script by its SHA, or by its text if the server has forgotten it.
 // args are the arguments of EVALSHA; the first place is left for the SHA.

@@ -1,22 +1,17 @@
-package run
+package holders
 
-import "github.com/wheellock/wheellock/bench/internal/report"
+import (
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/bench/internal/report"
+)
 
 // Driver is one way to keep locks renewed.
 type Driver struct {
 	Name string
 	keep func(*keeper) (Holder, error) // nil: the library
 }
-
-const (
-	// RoundTrips is how many round trips the rows without batches may have under
-	// way to each master: enough to keep a server busy, and what a pool by hand
-	// would have.
-	RoundTrips = 64
-	// Batchers is how many batches may be under way to each master, as in the
-	// library.
-	Batchers = 2
-)
 
 // Drivers are those that the report names, in its order.
 func Drivers() []Driver {
@@ -38,4 +33,23 @@ func DriverNamed(name string) (Driver, bool) {
 		}
 	}
 	return Driver{}, false
+}
+
+// Hold returns the driver's holder of n locks, named prefix and their number. It
+// holds none yet.
+func Hold(d Driver, t *Target, prefix string, n int, lease time.Duration) (*Holding, error) {
+	m, err := newMeter(prefix, n, len(t.servers), lease)
+	if err != nil {
+		return nil, err
+	}
+	var h Holder
+	if d.keep == nil {
+		h, err = newLibrary(t, m, prefix, n, lease)
+	} else {
+		h, err = d.keep(newKeeper(t, m, prefix, n, lease))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	return &Holding{h, m}, nil
 }

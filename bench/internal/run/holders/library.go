@@ -1,4 +1,4 @@
-package run
+package holders
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// newClient makes a client of the target. Its connections go through metered,
+// NewClient makes a client of the target. Its connections go through metered,
 // which gets each with the lane that it leads to.
-func newClient(t *Target, cfg lock.Config, metered func(conn redis.Conn, lane int) redis.Conn) (*lock.Client, error) {
+func NewClient(t *Target, cfg lock.Config, metered func(conn redis.Conn, lane int) redis.Conn) (*lock.Client, error) {
 	client, err := clientOf(t, cfg, metered)
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
@@ -36,7 +36,7 @@ func clientOf(t *Target, cfg lock.Config, metered func(redis.Conn, int) redis.Co
 			return metered(conn, 0), nil
 		}}, cfg)
 	}
-	options := []redis.DialOption{redis.DialConnectTimeout(connectTimeout), redis.DialReadTimeout(ioTimeout), redis.DialWriteTimeout(ioTimeout)}
+	options := []redis.DialOption{redis.DialConnectTimeout(ConnectTimeout), redis.DialReadTimeout(IOTimeout), redis.DialWriteTimeout(IOTimeout)}
 	if u, err := url.Parse(t.seed); err == nil {
 		password, _ := u.User.Password()
 		options = append(options, redis.DialUsername(u.User.Username()), redis.DialPassword(password), redis.DialUseTLS(u.Scheme == "rediss"))
@@ -74,7 +74,7 @@ type library struct {
 }
 
 func newLibrary(t *Target, m *Meter, prefix string, n int, lease time.Duration) (*library, error) {
-	client, err := newClient(t, lock.Config{Lease: lease}, m.metered)
+	client, err := NewClient(t, lock.Config{Lease: lease}, m.metered)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,6 @@
-package run
+package holders
 
-import (
-	"context"
-	"fmt"
-	"time"
-)
+import "context"
 
 // Holder acquires, keeps and releases the locks of a row, numbered from 0.
 // Acquire and Release may be called by many goroutines, each for another lock.
@@ -26,23 +22,4 @@ type Holder interface {
 type Holding struct {
 	Holder
 	*Meter
-}
-
-// Hold returns the driver's holder of n locks, named prefix and their number. It
-// holds none yet.
-func Hold(d Driver, t *Target, prefix string, n int, lease time.Duration) (*Holding, error) {
-	m, err := newMeter(prefix, n, len(t.servers), lease)
-	if err != nil {
-		return nil, err
-	}
-	var h Holder
-	if d.keep == nil {
-		h, err = newLibrary(t, m, prefix, n, lease)
-	} else {
-		h, err = d.keep(newKeeper(t, m, prefix, n, lease))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("bench: %w", err)
-	}
-	return &Holding{h, m}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/bench/internal/report"
+	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
@@ -24,14 +25,14 @@ func ownCluster(t *testing.T) *redistest.Cluster {
 func TestEveryRowRunsOnACluster(t *testing.T) {
 	t.Parallel()
 	c := ownCluster(t)
-	target, err := ConnectCluster(t.Context(), []string{"127.0.0.1:1", c.Addrs()[1]})
+	target, err := holders.ConnectCluster(t.Context(), []string{"127.0.0.1:1", c.Addrs()[1]})
 	require.NoError(t, err)
 	require.Len(t, target.Servers(), 3)
 	require.False(t, target.Own())
 	_, err = control(context.Background(), target, controlName, ControlLease)
 	require.NoError(t, err)
 	const n = 60
-	p, err := NewParent(target, Plan{Drivers: Drivers(), Locks: []int{n}, Lease: 4 * time.Second, Duration: 4 * time.Second}, &fixture.Log{}, noProgress{})
+	p, err := NewParent(target, Plan{Drivers: holders.Drivers(), Locks: []int{n}, Lease: 4 * time.Second, Duration: 4 * time.Second}, &fixture.Log{}, noProgress{})
 	require.NoError(t, err)
 	for _, r := range p.Rows(context.Background()) {
 		require.True(t, r.Sound(), "%+v", r)
@@ -45,14 +46,4 @@ func TestEveryRowRunsOnACluster(t *testing.T) {
 		require.Equal(t, r.Renewals, report.NumberOf(sum))
 		require.GreaterOrEqual(t, sum, 2.0*n)
 	}
-}
-
-func TestWhatIsNoClusterIsSaid(t *testing.T) {
-	t.Parallel()
-	srv := fixture.Either(t)
-	if srv.Kind() != redistest.Process {
-		t.Skip("miniredis says that it has all slots")
-	}
-	_, err := ConnectCluster(t.Context(), []string{srv.Addr()})
-	require.ErrorContains(t, err, "no slots of a Redis Cluster")
 }

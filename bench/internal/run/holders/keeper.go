@@ -1,11 +1,13 @@
-package run
+package holders
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +19,13 @@ import (
 )
 
 const (
+	// RoundTrips is how many round trips the rows without batches may have under
+	// way to each master: enough to keep a server busy, and what a pool by hand
+	// would have.
+	RoundTrips = 64
+	// Batchers is how many batches may be under way to each master, as in the
+	// library.
+	Batchers = 2
 	// BatchSize is how many locks are renewed by one call of the script at most,
 	// as in the library.
 	BatchSize = 128
@@ -72,13 +81,13 @@ func (untimed) renewAfter(int32, time.Duration) {}
 
 func newKeeper(t *Target, m *Meter, prefix string, n int, lease time.Duration) *keeper {
 	k := &keeper{
-		target: t, meter: m, id: randomID(), lease: lease, timeout: min(lock.DefaultIOTimeout, lease/10),
+		target: t, meter: m, id: strings.ToLower(rand.Text()[:10]), lease: lease, timeout: min(lock.DefaultIOTimeout, lease/10),
 		records: make([]record, n), ttl: lease.Milliseconds(), again: untimed{},
 	}
 	k.prefix = k.id + ":"
 	for i := range k.records {
 		name := prefix + strconv.Itoa(i)
-		k.records[i].key, k.records[i].lane = name, int16(t.lane(name))
+		k.records[i].key, k.records[i].lane = name, int16(t.Lane(name))
 	}
 	for lane := range t.servers {
 		k.pools = append(k.pools, &redis.Pool{
@@ -122,7 +131,7 @@ func (k *keeper) acquire(ctx context.Context, i int) error {
 	}
 	defer conn.Close()
 	// One key: no token is minted, so that nothing stays in Redis.
-	reply, err := redis.Int64s(Eval(conn, ioTimeout, script.Acquire, []any{nil, 1, r.key, k.field(i), k.ttl, 0}))
+	reply, err := redis.Int64s(Eval(conn, IOTimeout, script.Acquire, []any{nil, 1, r.key, k.field(i), k.ttl, 0}))
 	if err != nil {
 		return fmt.Errorf("bench: acquire: %w", err)
 	}
@@ -156,7 +165,7 @@ func (k *keeper) Release(ctx context.Context, i int) error {
 	}
 	defer conn.Close()
 	channel := "redisson_lock__channel:{" + r.key.(string) + "}"
-	n, err := redis.Int(Eval(conn, ioTimeout, script.Release, []any{nil, 1, r.key, k.field(i), channel}))
+	n, err := redis.Int(Eval(conn, IOTimeout, script.Release, []any{nil, 1, r.key, k.field(i), channel}))
 	switch {
 	case err != nil:
 		return fmt.Errorf("bench: release: %w", err)

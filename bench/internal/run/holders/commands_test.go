@@ -1,4 +1,4 @@
-package run
+package holders
 
 import (
 	"context"
@@ -15,24 +15,6 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock/script"
 )
-
-func renewArgs(names ...string) []any {
-	args := []any{script.Renew.SHA(), len(names)}
-	for _, name := range names {
-		args = append(args, []byte(name)) // as the library sends them
-	}
-	args = append(args, 1000, "id:")
-	for range names {
-		args = append(args, "f")
-	}
-	return append(args, 0)
-}
-
-func acquireArgs(name string) []any {
-	return []any{script.Acquire.SHA(), 2, name, "wheellock_token", "f", 1000, 0, 0}
-}
-
-func releaseArgs(name string) []any { return []any{script.Release.SHA(), 1, name, "f", "c"} }
 
 // recorder notes what is written on the connections of a row.
 type recorder struct {

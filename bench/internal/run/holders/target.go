@@ -1,4 +1,4 @@
-package run
+package holders
 
 import (
 	"context"
@@ -9,12 +9,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 
 	"github.com/wheellock/wheellock/integration/redistest"
 )
+
+// ConnectTimeout is how long it may take to connect to a target.
+const ConnectTimeout = 5 * time.Second
 
 // Target is the Redis that rows run on: one server, or the masters of a Cluster.
 // Each master is a lane, with a number from 0. A Target is immutable and safe for
@@ -34,8 +38,8 @@ func OneServer(srv *redistest.Server) *Target {
 	return &Target{seed: srv.URL(), servers: []*redistest.Server{srv}}
 }
 
-// connect finds a target by its seed.
-func connect(ctx context.Context, seed string, cluster bool) (*Target, error) {
+// Connect finds a target by its Seed.
+func Connect(ctx context.Context, seed string, cluster bool) (*Target, error) {
 	if cluster {
 		return ConnectCluster(ctx, []string{seed})
 	}
@@ -139,6 +143,9 @@ func at(server, addr string) string {
 // Cluster says whether the target is a Cluster.
 func (t *Target) Cluster() bool { return t.slots != nil }
 
+// Seed is a URL from which Connect, in another process, finds the same target.
+func (t *Target) Seed() string { return t.seed }
+
 // Servers are the masters, by lane.
 func (t *Target) Servers() []*redistest.Server { return t.servers }
 
@@ -146,19 +153,6 @@ func (t *Target) Servers() []*redistest.Server { return t.servers }
 // changed.
 func (t *Target) Own() bool {
 	return !t.Cluster() && t.servers[0].Kind() == redistest.Process
-}
-
-// local says whether the servers run on this machine, as far as their addresses
-// tell.
-func (t *Target) local() bool {
-	for _, srv := range t.servers {
-		host, _, err := net.SplitHostPort(srv.Addr())
-		ip := net.ParseIP(host)
-		if err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return false
-		}
-	}
-	return true
 }
 
 // String says what the target is and where.
@@ -169,13 +163,16 @@ func (t *Target) String() string {
 	return fmt.Sprintf("Redis Cluster, %d masters: %s", len(t.names), strings.Join(t.names, ", "))
 }
 
-// lane is the lane of a key.
-func (t *Target) lane(key string) int {
+// Lane is the lane of a key.
+func (t *Target) Lane(key string) int {
 	if t.slots == nil {
 		return 0
 	}
 	return int(t.slots[redisc.Slot(key)])
 }
+
+// Address is the host:port of a master of a Cluster.
+func (t *Target) Address(lane int) string { return t.names[lane] }
 
 // laneNamed is the lane of a master by its address; 0 for the one server.
 func (t *Target) laneNamed(addr string) int { return max(slices.Index(t.names, addr), 0) }
@@ -187,35 +184,4 @@ func (t *Target) dial(ctx context.Context, lane int) (redis.Conn, error) {
 		conn = t.wrap(conn)
 	}
 	return conn, err
-}
-
-// plain opens a connection to each master that shares no code with rows.
-func (t *Target) plain() (conns, error) {
-	var all conns
-	for _, srv := range t.servers {
-		conn, err := srv.Dial()
-		if err != nil {
-			all.close()
-			return nil, err
-		}
-		all = append(all, conn)
-	}
-	return all, nil
-}
-
-// conns are one connection to each master, by lane.
-type conns []redis.Conn
-
-func (c conns) close() {
-	for _, conn := range c {
-		_ = conn.Close()
-	}
-}
-
-func (c conns) flush() error {
-	var errs []error
-	for _, conn := range c {
-		errs = append(errs, conn.Flush())
-	}
-	return errors.Join(errs...)
 }
