@@ -53,7 +53,7 @@ func ExampleClient_Stats_expvar() {
 	}
 	_ = json.Unmarshal([]byte(expvar.Get("locks").String()), &seen)
 	fmt.Println(seen.Held, seen.Renewal.Lost)
-	// Output: 1 map[expired:1]
+	// Output: 1 map[the lease is over:1]
 }
 
 // lockMetrics turns hooks into counters, and serves them as Prometheus reads
