@@ -8,19 +8,18 @@ import (
 
 // admit begins a call that takes something, unless something forbids it: its arguments, of
 // which wrong is nil or says what is wrong beside the name, the end of ctx, or Close. The
-// caller calls the shard's end when the call is over.
-func (c *Client) admit(ctx context.Context, name string, wrong error) (*shard, error) {
+// caller calls end of the tables when the call is over.
+func (c *Client) admit(ctx context.Context, name string, wrong error) error {
 	if err := c.checkName(name); err != nil || wrong != nil {
-		return nil, errors.Join(err, wrong)
+		return errors.Join(err, wrong)
 	}
 	if ctx.Err() != nil {
-		return nil, newWaitError(ctx, name, nil)
+		return newWaitError(ctx, name, nil)
 	}
-	s := c.tables.shard(name)
-	if !s.begin(true) {
-		return nil, closedError(name)
+	if !c.tables.begin(name, true) {
+		return closedError(name)
 	}
-	return s, nil
+	return nil
 }
 
 // overdue reports whether ctx ended by its deadline. A call that would wait then

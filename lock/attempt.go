@@ -19,7 +19,6 @@ import (
 // old one becomes an orphan.
 type attempt struct {
 	c      *Client
-	shard  *shard // of the name
 	name   string
 	kind   kind
 	shared bool // the owner came with the context, so others may have it too
@@ -34,7 +33,7 @@ type attempt struct {
 
 // field is the field that the hold will have.
 func (a *attempt) field() string {
-	return (&hold{shard: a.shard, kind: a.kind, owner: a.owner, seq: a.seq}).field()
+	return (&hold{c: a.c, kind: a.kind, owner: a.owner, seq: a.seq}).field()
 }
 
 // request is the acquire script with its arguments.
@@ -187,6 +186,10 @@ func (a *attempt) reenter(ctx context.Context, h *hold) (err error) {
 	}
 	a.held, err = h.reenter(ctx, a.lease, a.renewed)
 	return err
+}
+
+func (a *attempt) follows(h *hold, over bool) bool {
+	return a.kind == h.kind && (!over || h.kind == mutexKind)
 }
 
 func (a *attempt) take(h *hold) { a.held = h.firstHeld(a.renewed) }

@@ -174,7 +174,7 @@ const minDoubts = 16
 // doubt has h asked about, which stands in the way of a call of this client: at most once
 // in every MaxPoll.
 func (t *tables) doubt(h *hold) {
-	s := h.shard
+	s := t.shard(h.name)
 	s.mu.Lock()
 	ask := s.doubts.mayAsk(h.name, t.now(), t.pacing[mutexQueue].MaxPoll)
 	s.mu.Unlock()

@@ -52,7 +52,7 @@ func (mutexes) force(s *scripts, name string) (wire.Call, string) {
 }
 
 func (mutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
-	w := newWaiter(a.shard, queueKey{m.name, mutexQueue}, a)
+	w := a.c.tables.newWaiter(queueKey{m.name, mutexQueue}, a)
 	defer endWaiter(w)
 	return a.stand(ctx, w)
 }

@@ -61,7 +61,7 @@ func PauseForgetting(c *Client) (resume func()) {
 func JoinMany(c *Client, name string, n int) (leave func(i int)) {
 	waiters := make([]*waiter, n)
 	for i := range waiters {
-		waiters[i] = newWaiter(c.tables.shard(name), queueKey{name, mutexQueue}, nil)
+		waiters[i] = c.tables.newWaiter(queueKey{name, mutexQueue}, nil)
 		waiters[i].caller.Owner.ID = uint64(i + 1)
 		waiters[i].look(context.Background())
 	}
@@ -72,7 +72,7 @@ func JoinMany(c *Client, name string, n int) (leave func(i int)) {
 func LineUpMany(c *Client, name string, n int) (leave func(i int)) {
 	waiters := make([]*waiter, n)
 	for i := range waiters {
-		waiters[i] = newWaiter(c.tables.shard(name), queueKey{name, latchQueue}, nil)
+		waiters[i] = c.tables.newWaiter(queueKey{name, latchQueue}, nil)
 		waiters[i].look(context.Background())
 	}
 	return func(i int) { waiters[i].leave() }
@@ -92,15 +92,15 @@ func (r *RedLock) JoinMany(n int) (leave func(i int)) {
 // waiter looks at its turn when it was handed the lock. It reports whether the
 // waiter takes the lock, and whether a Held of the hold is told of Close.
 func GrantWhileClosing(held *Held, closeBetween func()) (taken, told bool) {
-	h, c := held.h, held.h.shard.c
-	a := &attempt{c: c, shard: h.shard, name: h.name, kind: h.kind}
-	w := newWaiter(h.shard, queueKey{h.name, mutexQueue}, a)
+	h, c := held.h, held.h.c
+	a := &attempt{c: c, name: h.name, kind: h.kind}
+	w := c.tables.newWaiter(queueKey{h.name, mutexQueue}, a)
 	defer w.leave()
 	w.look(context.Background())
 	if c.tables.leaving(h).waiter != w {
 		panic("the waiter is not the next")
 	}
-	next := &hold{shard: h.shard, name: h.name, kind: h.kind, count: 1}
+	next := &hold{c: c, name: h.name, kind: h.kind, count: 1}
 	next.first.h = next
 	closeBetween()
 	c.tables.deliver(h, w, next)
@@ -113,8 +113,8 @@ func GrantWhileClosing(held *Held, closeBetween func()) (taken, told bool) {
 // PassAfter plays the last Unlock of held, which has looked who comes next before between
 // runs and hands the lock over in memory after that. It reports whether it did.
 func PassAfter(held *Held, between func()) (passed bool) {
-	h, c := held.h, held.h.shard.c
-	n := c.tables.leaving(h)
+	h, c := held.h, held.h.c
+	n := h.succession()
 	if n.token == 0 {
 		panic("Redis is to be asked")
 	}
@@ -218,12 +218,12 @@ func AnsweredLate(x *Held) {
 // LoseWhilePassed plays the steps of a hand-over in memory between which the lease is
 // lost: it is the next holder's already, whose hold the client's tables do not have yet.
 func LoseWhilePassed(held *Held, lose func()) {
-	h, c := held.h, held.h.shard.c
-	n := c.tables.leaving(h)
+	h, c := held.h, held.h.c
+	n := h.succession()
 	if n.token == 0 {
 		panic("only a script hands it over")
 	}
-	next, owner := n.waiter.wants.(*attempt).newHold(h.run(), c.seqs.Add(1), n.token)
+	next, owner := n.attempt.newHold(h.run(), c.seqs.Add(1), n.token)
 	next.first.h, next.first.renewed = next, true
 	if !h.lease.Pass(&next.lease, owner) {
 		panic("the lease does not go on")

@@ -43,7 +43,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		h.lengthen(d)
 		switch n, ok := a.Reply.(int64); {
 		case a.Err != nil:
-			err := h.shard.c.scripts.callError("extend", h.name, a)
+			err := h.c.scripts.callError("extend", h.name, a)
 			if pipe.Definite(a.Err) || wait.Pause(ctx, nil, wait.Backoff(try)) != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	}
 	a = h.send(ctx, wire.Guard(h.name, h.field(), cmd, keys, args))
 	if a.Err != nil {
-		return nil, h.shard.c.scripts.callError("guard", h.name, a)
+		return nil, h.c.scripts.callError("guard", h.name, a)
 	}
 	answer, there, ok := wire.ReadGuard(a.Reply)
 	switch {

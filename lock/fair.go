@@ -60,7 +60,7 @@ type fairMutexes struct{ mutexes }
 
 func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
 	p := &fairPlace{attempt: a}
-	w := newWaiter(a.shard, queueKey{m.name, fairQueue}, p)
+	w := a.c.tables.newWaiter(queueKey{m.name, fairQueue}, p)
 	defer endWaiter(w)
 	if !a.wait {
 		return a.stand(ctx, w)

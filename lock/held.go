@@ -144,13 +144,13 @@ func (x *Held) Unlock(ctx context.Context) error {
 	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {
 		return notHeldError(x.h.name)
 	}
-	ctx = x.h.shard.c.unlocks.Bound(ctx)
-	x.h.shard.begin(false)
-	defer x.h.shard.end()
+	ctx = x.h.c.unlocks.Bound(ctx)
+	x.h.c.tables.begin(x.h.name, false)
+	defer x.h.c.tables.end(x.h.name)
 	next, err := x.unlock(ctx, owed)
 	x.state.Store(next)
 	if errors.Is(err, ErrUnknown) {
-		x.h.shard.c.counts.unreleased.Add(1)
+		x.h.c.counts.unreleased.Add(1)
 	}
 	return err
 }
@@ -247,10 +247,10 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last 
 // ended unknown.
 func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, error) {
 	h := x.h
-	c := h.shard.c
+	c := h.c
 	var n succession
 	if !again && busy == nil {
-		if n = c.tables.leaving(h); n.token > 0 && c.pass(h, n) {
+		if n = h.succession(); n.token > 0 && c.pass(h, n) {
 			return isUnlocked, x.released(ctx)
 		}
 	}
@@ -314,6 +314,6 @@ func forgotten(x forgettable) {
 	if !drop {
 		return
 	}
-	h.shard.c.cfg.Logger.Warn("lock: a Held was dropped without Unlock; its lock is not renewed any more: unlock every Held", "name", h.name)
+	h.c.cfg.Logger.Warn("lock: a Held was dropped without Unlock; its lock is not renewed any more: unlock every Held", "name", h.name)
 	h.settle()
 }

@@ -20,7 +20,7 @@ type hold struct {
 	lease renewal.Lease
 
 	// immutable
-	shard *shard // of the name; it leads to the Client
+	c     *Client
 	name  string
 	owner owner.Owner
 	seq   uint64
@@ -73,7 +73,7 @@ func (h *hold) set(mark uint32, to bool) bool {
 
 // firstHeld is the Held of the acquisition.
 func (h *hold) firstHeld(renewed bool) *Held {
-	if h.shard.c.cfg.DropForgotten {
+	if h.c.cfg.DropForgotten {
 		return h.anotherHeld(renewed)
 	}
 	h.first.h, h.first.renewed = h, renewed
@@ -83,7 +83,7 @@ func (h *hold) firstHeld(renewed bool) *Held {
 // anotherHeld is a Held of its own: of a re-entry, or one that can be forgotten.
 func (h *hold) anotherHeld(renewed bool) *Held {
 	x := &Held{h: h, renewed: renewed}
-	if h.shard.c.cfg.DropForgotten {
+	if h.c.cfg.DropForgotten {
 		x.notice()
 	}
 	return x
@@ -94,7 +94,7 @@ func (h *hold) anotherHeld(renewed bool) *Held {
 func (h *hold) field() string {
 	b := make([]byte, 0, 80)
 	if h.kind != permitKind {
-		b = append(append(b, h.shard.c.id...), ':')
+		b = append(append(b, h.c.id...), ':')
 	}
 	if r := h.run(); r != nil {
 		return string(r.appendTail(b))
@@ -119,8 +119,8 @@ func (h *hold) appendOwnTail(b []byte) []byte {
 // orphan leaves the field of a hold that was given out to the orphans, for as
 // long as Redis may have it.
 func (h *hold) orphan() {
-	left := time.Until(h.lease.Deadline()) + h.shard.c.dog.Config().Margin + h.shard.c.cfg.IOTimeout
-	h.shard.c.owe(h.kind, h.name, h.field(), max(left, h.shard.c.cfg.Lease))
+	left := time.Until(h.lease.Deadline()) + h.c.dog.Config().Margin + h.c.cfg.IOTimeout
+	h.c.owe(h.kind, h.name, h.field(), max(left, h.c.cfg.Lease))
 }
 
 // reenter takes one more count. It returns errGone if the hold is no more and
@@ -140,7 +140,7 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	}
 	a = h.send(ctx, h.kind.rules().reenter(h, count, lease))
 	if a.Err != nil {
-		return nil, h.shard.c.scripts.callError("reenter", h.name, a)
+		return nil, h.c.scripts.callError("reenter", h.name, a)
 	}
 	n, ok := a.Reply.(int64)
 	if !ok || n != 0 && n != 1 {
@@ -177,7 +177,7 @@ func (h *hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 
 // lengthen notes that the key may have been given so long a lease.
 func (h *hold) lengthen(lease time.Duration) {
-	if lease > h.shard.c.cfg.Lease {
+	if lease > h.c.cfg.Lease {
 		h.set(longer, true)
 	}
 }
@@ -207,7 +207,7 @@ func (h *hold) settle() {
 		fixed := h.renewing == 0
 		h.mu.Unlock()
 		h.lease.SetFixed(fixed)
-		if l := h.shard.c.lane(h.name); l != nil && !fixed {
+		if l := h.c.lane(h.name); l != nil && !fixed {
 			l.carrier.Open()
 		}
 		h.mu.Lock()

@@ -86,21 +86,19 @@ func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script
 func (l *CountDownLatch) Wait(ctx context.Context) error {
 	if overdue(ctx) {
 		_, err := once(ctx, l.c.cfg.IOTimeout, l.name, func(ctx context.Context) (int64, error) {
-			s, err := l.c.admit(ctx, l.name, nil)
-			if err != nil {
+			if err := l.c.admit(ctx, l.name, nil); err != nil {
 				return 0, err
 			}
-			defer s.end()
+			defer l.c.tables.end(l.name)
 			return l.look(ctx)
 		})
 		return err
 	}
-	s, err := l.c.admit(ctx, l.name, nil)
-	if err != nil {
+	if err := l.c.admit(ctx, l.name, nil); err != nil {
 		return err
 	}
-	defer s.end()
-	w := newWaiter(s, queueKey{l.name, latchQueue}, latchWait{l: l})
+	defer l.c.tables.end(l.name)
+	w := l.c.tables.newWaiter(queueKey{l.name, latchQueue}, latchWait{l: l})
 	defer endWaiter(w)
 	return w.run(ctx)
 }

@@ -9,7 +9,7 @@ type loss struct {
 // forget does what comes after the holder was told: waiters go on, a field that
 // would outlive its hold is owed, and the Lost hook is told.
 func (l loss) forget() {
-	l.hold.shard.tables.forget(l.hold)
+	l.hold.c.tables.forget(l.hold)
 	if l.hold.is(unsure) || l.hold.lease.Unanswered() {
 		l.hold.orphan()
 	} else {
@@ -29,7 +29,7 @@ func (h *hold) Lost(r Reason) {
 func (h *hold) lose(cause *LostError) {
 	var refused *heldWatch
 	if cause.Reason == TrustEnded {
-		if refused = h.shard.c.refusalOf(h); refused != nil {
+		if refused = h.c.refusalOf(h); refused != nil {
 			cause.Err = refused.Cause()
 		}
 	}
@@ -41,12 +41,12 @@ func (h *hold) lose(cause *LostError) {
 	h.why = cause.Reason
 	watching := h.watching
 	h.watching = refused
-	h.shard.c.counts.lost[cause.Reason].Add(1)
+	h.c.counts.lost[cause.Reason].Add(1)
 	h.set(lost, true)
 	h.mu.Unlock()
-	h.shard.c.lost.expect() // whoever was told and asks for Stats waits until h is not counted any more
+	h.c.lost.expect() // whoever was told and asks for Stats waits until h is not counted any more
 	watching.end(cause)
-	h.shard.c.lost.addExpected(loss{h, cause})
+	h.c.lost.addExpected(loss{h, cause})
 }
 
 // Look implements watch.Subject. So whoever asks a hold is told the truth by the clock, however late
@@ -100,7 +100,7 @@ func (h *hold) lostByLease(otherwise Reason) *LostError {
 		}
 	}
 	h.Lost(reason)
-	h.shard.tables.forget(h)
+	h.c.tables.forget(h)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lostErrorLocked()

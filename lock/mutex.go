@@ -110,7 +110,7 @@ func (m *Mutex) enter(ctx context.Context, t terms, began waitqueue.Instant) (*H
 		return nil, err
 	}
 	a.began = began
-	defer a.shard.end()
+	defer m.c.tables.end(m.name)
 	return m.rules().take(ctx, m, a)
 }
 
@@ -121,16 +121,15 @@ const foreignPoll = 250 * time.Millisecond
 // enter begins an acquisition, unless something forbids it. The caller calls
 // end when the acquisition is over.
 func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*attempt, error) {
-	s, err := c.admit(ctx, name, checkLease(name, t.lease))
-	if err != nil {
+	if err := c.admit(ctx, name, checkLease(name, t.lease)); err != nil {
 		return nil, err
 	}
 	o, err := c.ownerOf(ctx)
 	if err != nil {
-		s.end()
+		c.tables.end(name)
 		return nil, err
 	}
-	return &attempt{c: c, shard: s, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
+	return &attempt{c: c, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
 }
 
 // FencedMutex returns a Mutex whose fencing tokens come from Redisson's

@@ -105,7 +105,7 @@ func (c *Client) observe(ctx context.Context, name string, began waitqueue.Insta
 // tellOverdueLoss is called when Hooks.Acquired was told of h. A loss that came before
 // that is told now.
 func (h *hold) tellOverdueLoss() {
-	if hooks := &h.shard.c.hooks; hooks.Lost != nil && h.marks.Or(told)&untold != 0 {
+	if hooks := &h.c.hooks; hooks.Lost != nil && h.marks.Or(told)&untold != 0 {
 		hooks.call(hooks.Lost, h.lossEvent())
 	}
 }
@@ -114,20 +114,20 @@ func (h *hold) tellOverdueLoss() {
 // Of a hold that no call has returned with nothing is told.
 func (h *hold) tellLoss() {
 	if h.marks.Or(untold)&told != 0 {
-		h.shard.c.hooks.tellLost(h.lossEvent())
+		h.c.hooks.tellLost(h.lossEvent())
 	}
 }
 
 func (h *hold) lossEvent() Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Event{Context: context.Background(), Client: h.shard.c.id, Name: h.name, Token: h.token, Hold: h.seq, Err: h.lostErrorLocked()}
+	return Event{Context: context.Background(), Client: h.c.id, Name: h.name, Token: h.token, Hold: h.seq, Err: h.lostErrorLocked()}
 }
 
 // tellReleased counts the last Unlock of h, and tells Hooks.Released how it ended. Of a
 // hold that no call has returned with nothing is told.
 func (h *hold) tellReleased(ctx context.Context, err error) {
-	c := h.shard.c
+	c := h.c
 	if !h.is(seen) {
 		return
 	}

@@ -145,18 +145,17 @@ func (p *PermitSemaphore) enter(ctx context.Context, n int64, t terms, began wai
 	if n < 1 || n > maxPermitsAtOnce {
 		wrong = errors.Join(wrong, fmt.Errorf("lock: %q: the number of permits is %d: it must be from 1 to %d", name, n, maxPermitsAtOnce))
 	}
-	s, err := c.admit(ctx, name, wrong)
-	if err != nil {
+	if err := c.admit(ctx, name, wrong); err != nil {
 		return nil, err
 	}
-	defer s.end()
-	a := &attempt{c: c, shard: s, name: name, kind: permitKind, owner: newPermits(n).asOwner(), terms: t, began: began, seq: c.seqs.Add(1)}
+	defer c.tables.end(name)
+	a := &attempt{c: c, name: name, kind: permitKind, owner: newPermits(n).asOwner(), terms: t, began: began, seq: c.seqs.Add(1)}
 	return p.take(ctx, a)
 }
 
 // take takes the permits, or waits for them if the caller does.
 func (p *PermitSemaphore) take(ctx context.Context, a *attempt) (held *Held, err error) {
-	w := newWaiter(a.shard, queueKey{a.name, permitsQueue}, permitAcquire{a: a, p: p})
+	w := a.c.tables.newWaiter(queueKey{a.name, permitsQueue}, permitAcquire{a: a, p: p})
 	defer endWaiter(w)
 	w.needs, w.caller.Try = a.permits().n(), !a.wait
 	if a.fewer {

@@ -119,6 +119,11 @@ const (
 	runTime   = 100 * time.Millisecond
 )
 
+// openEach is how often a busy lock is released for a round trip at the end of
+// a run, although no known client waits. It is for waiters that only poll:
+// locks of other libraries, and Redisson where it does not hear our messages.
+const openEach = 5 * time.Millisecond
+
 // pace is the least time between two tries, so that a flood of messages is no flood
 // of tries.
 const pace = 2 * time.Millisecond
@@ -285,9 +290,27 @@ func (s *shard) tookLocked(h *hold, w *waiter) (ended *queue) {
 	return ended
 }
 
+// following says what comes after a hold.
+type following struct {
+	waiter *waiter // who gets it; nil: nobody of this client
+	// wants is what the waiter wants. The waiter itself is no more than a name once
+	// shard.mu is let go of: if the hold is lost, it may get the lock from Redis, end, and
+	// be another call's.
+	wants wants
+	over  bool  // the run is: those of other clients have their turn first
+	inRun bool  // a run of hand-overs led to the hold, or strangers may wait: those of other clients go first
+	ahead int64 // how many hand-overs may follow
+
+	// At the end of a run:
+	open bool // it is released in any case
+	// reservation is for how long one is waited for whom no message reaches: longer
+	// if ends of runs are rare.
+	reservation time.Duration
+}
+
 // leavingLocked tells the queues of h's name that the last Unlock of h is about to
 // end it, and returns what comes after it.
-func (s *shard) leavingLocked(h *hold) (n succession) {
+func (s *shard) leavingLocked(h *hold) (n following) {
 	near, yields := s.yieldsLocked(h)
 	n.inRun = near
 	for _, k := range queuesOf(h.kind) {
@@ -310,10 +333,28 @@ func (s *shard) leavingLocked(h *hold) (n succession) {
 		}
 		s.stepLocked(done)
 		if first != nil {
-			s.succeedLocked(h, first.User.(*waiter), &n)
+			s.followLocked(h, first.User.(*waiter), &n)
 		}
 	}
 	return n
+}
+
+// followLocked has h go on to w, if it can.
+func (s *shard) followLocked(h *hold, w *waiter, n *following) {
+	if !w.wants.follows(h, n.over) {
+		return
+	}
+	if q := w.q; n.over {
+		now := s.tables.now()
+		if n.open = now > q.opened.Add(openEach); n.open {
+			q.opened = now
+		}
+		if n.reservation = openEach; q.runEnded > 0 {
+			n.reservation += 2 * time.Duration(now-q.runEnded)
+		}
+		q.runEnded = now
+	}
+	n.waiter, n.wants, n.ahead = w, w.wants, int64(w.q.line.Ahead(n.over))
 }
 
 // handedLocked tells the queue of h's name that next, which is among the client's

@@ -269,7 +269,7 @@ func (r *RedLock) elect(ctx context.Context, y *tally, from *founding, o owner.O
 func (r *RedLock) partOf(b ballot, t terms) part {
 	lease := t.lease
 	if t.renewed {
-		lease = b.held.h.shard.c.cfg.Lease
+		lease = b.held.h.c.cfg.Lease
 	}
 	return part{Held: b.held, drift: drift(lease), mutex: r.members[b.member], member: b.member, server: b.server}
 }

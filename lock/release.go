@@ -88,9 +88,9 @@ var errRefused = errors.New("lock: the hand-off was refused")
 // run that releases it instead if others wait: so many subscribers heard, or one that
 // does not tries in so long.
 func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listening) (r returned, told int64, wait time.Duration, err error) {
-	a := n.attempt // its terms and its owner do not change
+	a := n.attempt
 	kind, name, lease, seq := h.kind, h.name, a.lease, c.seqs.Add(1)
-	field := (&hold{shard: h.shard, kind: kind, owner: a.owner, seq: seq}).field()
+	field := (&hold{c: c, kind: kind, owner: a.owner, seq: seq}).field()
 	late := func(ans pipe.Answer) {
 		if _, _, released := wire.ReadReleased(ans.Reply); released {
 			return
@@ -148,7 +148,7 @@ func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listenin
 func (c *Client) releaseUnclaimed(h *hold) {
 	h.first.state.Store(isUnlocking)
 	c.wg.Go(func() {
-		defer h.shard.end()
+		defer h.c.tables.end(h.name)
 		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
 		defer cancel()
 		_, _ = h.first.unlock(ctx, false)
@@ -158,9 +158,9 @@ func (c *Client) releaseUnclaimed(h *hold) {
 // release sends the release script until it is answered or ctx ends, and
 // returns its answer.
 func (h *hold) release(ctx context.Context) (int64, returned, error) {
-	cmd := h.kind.rules().release(&h.shard.c.scripts, h.name, h.field())
+	cmd := h.kind.rules().release(&h.c.scripts, h.name, h.field())
 	a, r, err := h.resend(ctx, "release", func() pipe.Answer {
-		return h.shard.c.sender.Send(ctx, h.name, cmd, nil)
+		return h.c.sender.Send(ctx, h.name, cmd, nil)
 	})
 	if err != nil {
 		return 0, r, err
@@ -182,7 +182,7 @@ func (h *hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 		if a.Err == nil {
 			return a, r, nil
 		}
-		err := h.shard.c.scripts.callError(op, h.name, a)
+		err := h.c.scripts.callError(op, h.name, a)
 		_, refused := a.Err.(redis.Error)
 		if pipe.Definite(a.Err) || errors.Is(a.Err, ErrClosed) || refused && op == "handoff" {
 			return a, r, err

@@ -56,7 +56,7 @@ type founding struct {
 }
 
 // interval is the time between two runs.
-func (w *retake) interval() time.Duration { return w.lost.h.shard.c.cfg.Lease / 3 }
+func (w *retake) interval() time.Duration { return w.lost.h.c.cfg.Lease / 3 }
 
 // retakeLocked begins to retake the member of a part that was lost, if that is of use.
 func (x *MultiHeld) retakeLocked(seat int, why Reason) {
@@ -102,10 +102,10 @@ func (w *retake) run() {
 	w.running, w.ended = true, make(chan struct{})
 	x.mu.Unlock()
 	again := false
-	if h.shard.begin(true) { // else the client is closing
-		h.shard.c.wg.Add(1)
-		defer h.shard.c.wg.Done()
-		defer h.shard.end()
+	if h.c.tables.begin(h.name, true) { // else the client is closing
+		h.c.wg.Add(1)
+		defer h.c.wg.Done()
+		defer h.c.tables.end(h.name)
 		again = w.try()
 	}
 	x.mu.Lock()
@@ -162,7 +162,7 @@ func (w *retake) terms() (terms, bool) {
 		t.lease = (t.lease - time.Since(from.began)).Truncate(time.Millisecond)
 		return t, t.lease >= MinLease
 	}
-	t.lease = w.lost.h.shard.c.cfg.Lease
+	t.lease = w.lost.h.c.cfg.Lease
 	t.maxHoldEnd = w.lost.h.lease.MaxHoldEnd()
 	return t, t.maxHoldEnd.IsZero() || time.Now().Before(t.maxHoldEnd)
 }

@@ -22,11 +22,6 @@ import (
 // handOverFor is for how long after such a script holds are handed over without one.
 const handOverFor = 100 * time.Millisecond
 
-// openEach is how often a busy lock is released for a round trip at the end of
-// a run, although no known client waits. It is for waiters that only poll:
-// locks of other libraries, and Redisson where it does not hear our messages.
-const openEach = 5 * time.Millisecond
-
 // run is a field in Redis that holds of this client have one after the other.
 type run struct {
 	// immutable
@@ -34,10 +29,11 @@ type run struct {
 	seq   uint64
 	until waitqueue.Instant // it is not handed over in memory after that
 
-	// guarded by shard.mu
+	// of the goroutine that ends the hold which has the field now; the next one gets them with the hold
 	token int64 // the last one given out
 	left  int64 // how many more are reserved
-	past  past  // kept while no call is in line, which would keep it
+
+	past past // kept while no call is in line, which would keep it; guarded by shard.mu
 }
 
 // past is what a queue leaves behind of the hand-overs that led to a hold.
@@ -81,7 +77,7 @@ func (a *attempt) newHold(r *run, seq uint64, token int64) (h *hold, o carrier.O
 		x := &runHold{run: r}
 		h, o = &x.hold, x
 	}
-	h.shard, h.name, h.kind = a.shard, a.name, a.kind
+	h.c, h.name, h.kind = a.c, a.name, a.kind
 	h.owner, h.seq, h.token, h.count = a.owner, seq, token, 1
 	if a.renewed {
 		h.renewing = 1
@@ -95,53 +91,34 @@ func (t *tables) newRun(o owner.Owner, seq uint64, stamp time.Time, g wire.Grant
 	return &run{owner: o, seq: seq, until: waitqueue.Instant(stamp.Sub(t.start) + handOverFor), token: g.Token, left: g.More}
 }
 
-// succession says what comes after a hold.
+// succession is what comes after a hold.
 type succession struct {
-	waiter *waiter // who gets it; nil: nobody of this client
-	// attempt is what the waiter wants. The waiter itself is no more than a name once
-	// shard.mu is let go of: if the hold is lost, it may get the lock from Redis, end, and
-	// be another call's.
-	attempt *attempt
-	over    bool  // the run is: those of other clients have their turn first
-	inRun   bool  // a run of hand-overs led to the hold, or strangers may wait: those of other clients go first
-	token   int64 // of a hand-over in memory; 0: Redis is to be asked
-	more    int64 // tokens to reserve for those who get it after that
-
-	// At the end of a run:
-	open bool // it is released in any case
-	// reservation is for how long one is waited for whom no message reaches: longer
-	// if ends of runs are rare.
-	reservation time.Duration
+	following
+	attempt *attempt // what the waiter wants: its terms and its owner do not change
+	token   int64    // of a hand-over in memory; 0: Redis is to be asked
+	more    int64    // tokens to reserve for those who get it after that
 }
 
-// succeedLocked works out how h may go on to w.
-func (s *shard) succeedLocked(h *hold, w *waiter, n *succession) {
-	a := w.wants.(*attempt)
-	if a.kind != h.kind || n.over && h.kind != mutexKind {
-		return
+// succession tells the queue that the last Unlock of h is about to end it, and works out
+// how h goes on. It is called once for a hold, so a run is one goroutine's at a time.
+func (h *hold) succession() succession {
+	n := succession{following: h.c.tables.leaving(h)}
+	if n.waiter == nil {
+		return n
 	}
-	now := s.tables.now()
-	if q := w.q; n.over {
-		if n.open = now > q.opened.Add(openEach); n.open {
-			q.opened = now
-		}
-		if n.reservation = openEach; q.runEnded > 0 {
-			n.reservation += 2 * time.Duration(now-q.runEnded)
-		}
-		q.runEnded = now
+	n.attempt = n.wants.(*attempt)
+	if h.kind != mutexKind || !n.attempt.renewed {
+		return n
 	}
-	n.waiter, n.attempt = w, a
-	if h.kind != mutexKind || !a.renewed {
-		return
-	}
-	n.more = int64(w.q.line.Ahead(n.over))
+	n.more = n.ahead
 	r := h.run()
-	if r == nil || n.over || r.left == 0 || now > r.until || h.is(unsure|longer) {
-		return
+	if r == nil || n.over || r.left == 0 || h.c.tables.now() > r.until || h.is(unsure|longer) {
+		return n
 	}
 	r.left--
 	r.token++
 	n.token = r.token
+	return n
 }
 
 // pass hands h over in memory. It returns false, and has changed nothing, if the lease

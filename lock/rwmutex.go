@@ -145,7 +145,7 @@ func (writers) locks(i Info) bool { return i.Foreign || i.Writing }
 // orphanOutlived: a reading of the same owner keeps the key, and the field would keep
 // all others out for as long. When nothing could be renewed, the others end too.
 func (writers) orphanOutlived(h *hold, why Reason) {
-	if why == Expired || why == MaxHold || why == TrustEnded && h.shard.c.tables.sharedHold(h.name, h.owner, readKind) != nil {
+	if why == Expired || why == MaxHold || why == TrustEnded && h.c.tables.sharedHold(h.name, h.owner, readKind) != nil {
 		h.orphan()
 	}
 }
@@ -156,7 +156,7 @@ func (m *Mutex) takeRW(ctx context.Context, a *attempt) (held *Held, err error) 
 	if a.kind == readKind && m.c.cfg.ReadersFirst {
 		k.kind = readersQueue
 	}
-	w := newWaiter(a.shard, k, rwAcquire{a})
+	w := a.c.tables.newWaiter(k, rwAcquire{a})
 	defer endWaiter(w)
 	w.caller.Shared = a.kind == readKind
 	held, err = a.stand(ctx, w)

@@ -167,12 +167,11 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 		})
 		return err
 	}
-	in, err := s.c.admit(ctx, s.name, nil)
-	if err != nil {
+	if err := s.c.admit(ctx, s.name, nil); err != nil {
 		return err
 	}
-	defer in.end()
-	w := newWaiter(in, queueKey{s.name, permitsQueue}, semaphoreAcquire{s: s, n: n})
+	defer s.c.tables.end(s.name)
+	w := s.c.tables.newWaiter(queueKey{s.name, permitsQueue}, semaphoreAcquire{s: s, n: n})
 	defer endWaiter(w)
 	w.needs, w.final, w.caller.Try = n, true, !wait
 	return w.run(ctx)

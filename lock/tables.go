@@ -130,7 +130,12 @@ func (t *tables) wakeAll() {
 // adopt makes h, whose lease is watched already, the hold of its name. w is the call
 // that took it, if it stands in a queue. It returns false if the client is closing.
 func (t *tables) adopt(h *hold, w *waiter) bool {
-	s := h.shard
+	var s *shard
+	if w != nil {
+		s = w.shard
+	} else {
+		s = t.shard(h.name)
+	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -170,7 +175,7 @@ func (t *tables) forget(h *hold) { t.forgetAfter(h, runEnd{}) }
 
 // forgetAfter is forget of a hold whose release may have ended a run of hand-overs.
 func (t *tables) forgetAfter(h *hold, run runEnd) {
-	s := h.shard
+	s := t.shard(h.name)
 	s.mu.Lock()
 	ended := s.goneLocked(h, run)
 	if s.removeLocked(h) {
@@ -184,8 +189,8 @@ func (t *tables) forgetAfter(h *hold, run runEnd) {
 
 // leaving tells the queue of h's name that h is about to end, and returns what comes
 // after it.
-func (t *tables) leaving(h *hold) succession {
-	s := h.shard
+func (t *tables) leaving(h *hold) following {
+	s := t.shard(h.name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.leavingLocked(h)
@@ -197,7 +202,7 @@ func (t *tables) leaving(h *hold) succession {
 // told all the same. h ended as it should, so the queue has had it in mind all the time,
 // and neither the queue nor w is another's.
 func (t *tables) deliver(h *hold, w *waiter, next *hold) {
-	s := h.shard
+	s := t.shard(h.name)
 	s.mu.Lock()
 	next.closing = s.closed // nobody else knows it yet
 	s.wakeCallersLocked(next)

@@ -39,7 +39,7 @@ func (h *hold) enter(ctx context.Context) error {
 func (h *hold) enterRelease(ctx context.Context) error {
 	h.mu.Lock()
 	for h.busy {
-		turn, _ := h.shard.tables.turns.LoadOrStore(h, make(chan struct{}))
+		turn, _ := h.c.tables.turns.LoadOrStore(h, make(chan struct{}))
 		h.awaited = true
 		h.mu.Unlock()
 		select {
@@ -66,7 +66,7 @@ func (e *busyError) Unwrap() error { return e.err }
 
 // send sends a script in the hold's turn.
 func (h *hold) send(ctx context.Context, call wire.Call) pipe.Answer {
-	a := h.shard.c.sender.Send(ctx, h.name, call, h.answeredLate)
+	a := h.c.sender.Send(ctx, h.name, call, h.answeredLate)
 	h.noteOpen(a)
 	return a
 }
@@ -93,7 +93,7 @@ func (h *hold) pass() {
 	h.busy = false
 	if h.awaited {
 		h.awaited = false
-		turn, _ := h.shard.tables.turns.LoadAndDelete(h)
+		turn, _ := h.c.tables.turns.LoadAndDelete(h)
 		close(turn.(chan struct{}))
 	}
 }
@@ -113,7 +113,7 @@ func (h *hold) noteOpen(a pipe.Answer) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.open = max(h.open, uint32(a.Open.Sub(h.shard.tables.start)/openUnit)+1)
+	h.open = max(h.open, uint32(a.Open.Sub(h.c.tables.start)/openUnit)+1)
 }
 
 // openFor is how long a request of the hold may still be carried out.
@@ -123,7 +123,7 @@ func (h *hold) openFor() time.Duration {
 	if h.open == 0 {
 		return 0
 	}
-	left := time.Duration(h.open)*openUnit - time.Since(h.shard.tables.start)
+	left := time.Duration(h.open)*openUnit - time.Since(h.c.tables.start)
 	if left <= 0 {
 		h.open = 0
 	}

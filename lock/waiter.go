@@ -44,11 +44,12 @@ type waiter struct {
 }
 
 // newWaiter returns a waiter that has not joined yet. It is given to endWaiter.
-func newWaiter(s *shard, k queueKey, wants wants) *waiter {
-	w, _ := s.tables.spareWaiters.Get().(*waiter)
+func (t *tables) newWaiter(k queueKey, wants wants) *waiter {
+	w, _ := t.spareWaiters.Get().(*waiter)
 	if w == nil {
 		w = &waiter{}
 	}
+	s := t.shard(k.name)
 	w.c, w.shard, w.key, w.wants, w.needs = s.c, s, k, wants, 1
 	w.caller.User = w
 	return w
@@ -77,6 +78,8 @@ type wants interface {
 	probe(ctx context.Context) (said waitqueue.Answer, err error)
 	// reenter takes it by right of h, which its owner has, or returns errGone.
 	reenter(ctx context.Context, h *hold) error
+	// follows reports whether h can go on to it: by a script alone at the end of a run.
+	follows(h *hold, over bool) bool
 	// take takes h, which was handed over.
 	take(h *hold)
 	// barred is the error of one whose owner has h and cannot get another.
@@ -92,6 +95,7 @@ type wants interface {
 type unowned struct{}
 
 func (unowned) reenter(context.Context, *hold) error { return errGone }
+func (unowned) follows(*hold, bool) bool             { return false }
 func (unowned) take(*hold)                           {}
 func (unowned) barred(*hold) error                   { return nil }
 
