@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/locktable"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // admit begins a call that takes something, unless something forbids it: its arguments, of
 // which wrong is nil or says what is wrong beside the name, the end of ctx, or Close. The
-// caller calls end of the tables when the call is over.
+// caller calls the table's End when the call is over.
 func (c *Client) admit(ctx context.Context, name string, wrong error) error {
 	if err := c.checkName(name); err != nil || wrong != nil {
 		return errors.Join(err, wrong)
@@ -16,7 +19,7 @@ func (c *Client) admit(ctx context.Context, name string, wrong error) error {
 	if ctx.Err() != nil {
 		return newWaitError(ctx, name, nil)
 	}
-	if !c.tables.begin(name, true) {
+	if !c.table.Begin(name, true) {
 		return closedError(name)
 	}
 	return nil
@@ -36,4 +39,35 @@ func once[T any](ctx context.Context, limit time.Duration, name string, try func
 		err = newWaitError(ctx, name, err)
 	}
 	return got, err
+}
+
+// unowned is what is the same of all that no owner re-enters, and that is not handed over.
+type unowned = locktable.Unowned[*hold]
+
+// stand runs a call that takes what no owner has.
+func (c *Client) stand(ctx context.Context, k locktable.Key, wants locktable.Acquisition[*hold], r locktable.Request) error {
+	w := c.table.NewWaiter(k, wants, r)
+	defer w.End()
+	return w.Run(ctx)
+}
+
+// replyOf is what a Waiter is told of a try or a re-entry that ended so.
+func replyOf(said waitqueue.Answer, err error) locktable.Reply {
+	r := locktable.Reply{Err: err, Said: said}
+	switch {
+	case err == nil:
+	case err == errGone:
+		r.Verdict = locktable.Gone
+	case errors.Is(err, ErrNotAcquired):
+		r.Verdict = locktable.Refused
+		var other *HeldError
+		if errors.As(err, &other) {
+			r.HeldUntil = time.Now().Add(max(other.TTL, 0))
+		}
+	case errors.Is(err, ErrUnknown):
+		r.Verdict = locktable.Unknown
+	default:
+		r.Verdict = locktable.Denied
+	}
+	return r
 }

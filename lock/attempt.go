@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/sender"
@@ -24,11 +25,12 @@ type attempt struct {
 	shared bool // the owner came with the context, so others may have it too
 	owner  owner.Owner
 	terms
-	began  waitqueue.Instant // the call
-	seq    uint64
-	waiter *waiter // if it stands in a queue
-	held   *Held   // what the waiter got
-	writer string  // of a writer that waits: its name in the list of those, see RWMutex
+	began    waitqueue.Instant // the call
+	seq      uint64
+	waiter   *locktable.Waiter[*hold] // of its queue
+	stranger bool                     // had the lock, by the last refusal
+	held     *Held                    // what the waiter got
+	writer   string                   // of a writer that waits: its name in the list of those, see RWMutex
 }
 
 // field is the field that the hold will have.
@@ -43,10 +45,10 @@ func (a *attempt) request(f string) wire.Call {
 
 // more is how many tokens the attempt reserves for the waiters behind it.
 func (a *attempt) more() int64 {
-	if a.waiter == nil || a.kind != mutexKind || !a.renewed {
+	if a.kind != mutexKind || !a.renewed {
 		return 0
 	}
-	return a.waiter.more
+	return a.waiter.HandOvers()
 }
 
 // try sends the acquire script once.
@@ -85,9 +87,7 @@ func (a *attempt) try(ctx context.Context) (*Held, error) {
 		}
 		return nil, err
 	case other != nil:
-		if a.waiter != nil {
-			a.waiter.stranger = other.Stranger
-		}
+		a.stranger = other.Stranger
 		return nil, &HeldError{Name: a.name, TTL: other.TTL, Foreign: other.Foreign}
 	}
 	return a.grant(ctx, ans, g)
@@ -102,7 +102,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g wire.Granted) (*
 	}
 	var r *run
 	if g.More > 0 {
-		r = c.tables.newRun(a.owner, a.seq, ans.Stamp, g)
+		r = c.newRun(a.owner, a.seq, ans.Stamp, g)
 	}
 	h, leased := a.newHold(r, a.seq, g.Token)
 	if !a.kind.exclusive() {
@@ -118,7 +118,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g wire.Granted) (*
 	case err != nil: // the yes came after its trust had ended, or the server's
 		a.retire()
 		return nil, &UnknownError{Op: "acquire", Name: a.name, Err: err}
-	case !c.tables.adopt(h, a.waiter):
+	case !c.table.Adopt(h, a.waiter):
 		h.lease.Release()
 		a.retire()
 		return nil, closedError(a.name)
@@ -152,13 +152,14 @@ func (a *attempt) renew() {
 	a.seq = a.c.seqs.Add(1)
 }
 
-// stand takes the lock as w, which stands in its queue.
-func (a *attempt) stand(ctx context.Context, w *waiter) (*Held, error) {
-	w.caller.Owner, w.caller.Try = a.owner, !a.wait
-	w.owned = a.shared
+// stand takes the lock, in the queue of that kind.
+func (a *attempt) stand(ctx context.Context, k locktable.Kind, wants locktable.Acquisition[*hold], r locktable.Request) (*Held, error) {
+	r.Owner, r.Joint, r.Try = a.owner, a.shared, !a.wait
+	w := a.c.table.NewWaiter(locktable.Key{Name: a.name, Kind: k}, wants, r)
+	defer w.End()
 	a.waiter = w
-	err := w.run(ctx)
-	if a.wait && w.waited {
+	err := w.Run(ctx)
+	if a.wait && w.Waited() {
 		a.c.hooks.tellWaited(ctx, a, a.held, err)
 	}
 	if err != nil {
@@ -167,35 +168,46 @@ func (a *attempt) stand(ctx context.Context, w *waiter) (*Held, error) {
 	return a.held, nil
 }
 
-var _ wants = (*attempt)(nil)
+var _ locktable.Acquisition[*hold] = (*attempt)(nil)
 
-func (a *attempt) probe(ctx context.Context) (said waitqueue.Answer, err error) {
-	a.held, err = a.try(ctx)
-	said.TTL = -1
+// Try implements locktable.Acquisition.
+func (a *attempt) Try(ctx context.Context) locktable.Reply {
+	held, err := a.try(ctx)
+	a.held = held
+	said := waitqueue.Answer{TTL: -1}
 	if other, refused := err.(*HeldError); refused {
 		if said.TTL = other.TTL; other.Foreign {
 			said.Within = foreignPoll
 		}
 	}
-	return said, err
+	r := replyOf(said, err)
+	r.Stranger = r.Verdict == locktable.Refused && a.stranger
+	return r
 }
 
-func (a *attempt) reenter(ctx context.Context, h *hold) (err error) {
+// Reenter implements locktable.Acquisition.
+func (a *attempt) Reenter(ctx context.Context, h *hold) locktable.Reply {
 	if h.kind != a.kind {
-		return errOtherKind(a.name)
+		return replyOf(waitqueue.Answer{}, errOtherKind(a.name))
 	}
-	a.held, err = h.reenter(ctx, a.lease, a.renewed)
-	return err
+	held, err := h.reenter(ctx, a.lease, a.renewed)
+	a.held = held
+	return replyOf(waitqueue.Answer{}, err)
 }
 
-func (a *attempt) follows(h *hold, over bool) bool {
+// Follows implements locktable.Acquisition.
+func (a *attempt) Follows(h *hold, over bool) bool {
 	return a.kind == h.kind && (!over || h.kind == mutexKind)
 }
 
-func (a *attempt) take(h *hold) { a.held = h.firstHeld(a.renewed) }
+// Take implements locktable.Acquisition.
+func (a *attempt) Take(h *hold) { a.held = h.firstHeld(a.renewed) }
 
-func (a *attempt) barred(*hold) error { return closedError(a.name) } // not of these kinds
+// Barred implements locktable.Acquisition. No owner of these kinds is.
+func (a *attempt) Barred(*hold) error { return closedError(a.name) }
 
-func (a *attempt) channel() string { return a.kind.rules().(mutexRules).channel(a.name) }
+// Channel implements locktable.Acquisition.
+func (a *attempt) Channel() string { return a.kind.rules().(mutexRules).channel(a.name) }
 
-func (a *attempt) refusal(ttl time.Duration) error { return &HeldError{Name: a.name, TTL: ttl} }
+// Refusal implements locktable.Acquisition.
+func (a *attempt) Refusal(ttl time.Duration) error { return &HeldError{Name: a.name, TTL: ttl} }

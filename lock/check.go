@@ -46,10 +46,10 @@ import (
 // client is closed, and the error of ctx, with its cause, if ctx ended first.
 func (c *Client) Check(ctx context.Context) error {
 	id := newUUID()
-	if !c.tables.begin(id, true) {
+	if !c.table.Begin(id, true) {
 		return closedError("Check")
 	}
-	defer c.tables.end(id)
+	defer c.table.End(id)
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)() // Close has given up waiting

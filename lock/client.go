@@ -5,13 +5,17 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/orphans"
+	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/sender"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/internal/wait"
@@ -63,8 +67,9 @@ type Client struct {
 	scripts scripts
 	sender  *sender.Routed
 	hooks   hooks
-	tables  tables
-	lost    backlog[loss] // holds that are lost, to be taken out of the tables
+	table   *locktable.Table[*hold]
+	turns   sync.Map      // of *hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
+	lost    backlog[loss] // holds that are lost, to be taken out of the table
 	reigns  reigns        // of its server, as the member of a RedLock
 
 	unlocks wait.Deadlines // of Unlock
@@ -121,7 +126,6 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	c := &Client{
 		cfg: cfg, id: newUUID(), dog: dog, closing: make(chan struct{}),
 	}
-	c.tables.init(c, c.releaseUnclaimed)
 	c.lost.init(loss.forget)
 	c.unlocks.Limit = cfg.UnlockTimeout
 	c.hooks.init(cfg)
@@ -139,10 +143,8 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	c.scripts.ioTimeout = cfg.IOTimeout
 	if c.topology = to.Topology; c.topology != nil {
 		c.scripts.traits = c.topology.Traits()
-		if c.scripts.traits.Slots {
-			c.tables.place = c.place
-		}
 	}
+	c.table = c.newTable()
 	c.scripts.counters = keys.CountersOf(cfg.KeyPrefix, c.scripts.traits.Slots)
 	if c.router, err = servers.New(to); err != nil {
 		return nil, err
@@ -151,6 +153,26 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	c.sender = sender.New(c.router, ErrClosed)
 	c.orphans = orphans.New(c.sender, cfg.UnlockTimeout)
 	return c, nil
+}
+
+// newTable returns the table of the client, whose router need not be there yet.
+func (c *Client) newTable() *locktable.Table[*hold] {
+	cfg := locktable.Config[*hold]{
+		MaxPoll: c.cfg.MaxPoll, FairPoll: fairSignEach(c.cfg), FailFast: c.cfg.FailFast,
+		HandOver:   c.cfg.Replicas == 0, // replicas know nothing of a hand-over
+		Random:     mathrand.Float64,
+		Subscriber: func(name string) *pubsub.Subscriber { return c.router.Server(name).Subscriber() },
+		Ahead: func(name string) time.Duration {
+			ahead, _, _ := c.router.Server(name).Clock()
+			return ahead
+		},
+		Closing: c.closing, PassOn: c.releaseUnclaimed,
+		Closed: closedError, Ended: newWaitError, Logger: c.cfg.Logger,
+	}
+	if c.scripts.traits.Slots {
+		cfg.Place = c.place
+	}
+	return locktable.New(cfg)
 }
 
 // ID returns the random UUID with which the hash fields of this client's holds

@@ -29,18 +29,16 @@ import (
 func (c *Client) Close(ctx context.Context) error {
 	if !c.closed.Swap(true) {
 		close(c.closing)
-		for i := range c.tables.shards {
-			for _, h := range c.tables.shards[i].close() {
-				h.announceClose()
-			}
+		for _, h := range c.table.Close() {
+			h.announceClose()
 		}
 	}
 	var err error
 	select {
-	case <-c.tables.idle:
+	case <-c.table.Idle():
 	default:
 		select {
-		case <-c.tables.idle:
+		case <-c.table.Idle():
 		case <-ctx.Done():
 			err = c.endHeld(ctx.Err())
 		}
@@ -50,6 +48,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.cancel()
 	c.router.Close(ErrClosed)
 	c.wg.Wait()
+	c.table.Wait()
 	c.lost.drain()
 	c.hooks.drain()
 	return err

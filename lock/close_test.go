@@ -208,28 +208,3 @@ func TestMutualExclusionUnderContention(t *testing.T) {
 	bounded.Wait(t, &wg)
 	require.Equal(t, 160, turns)
 }
-
-// TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold: it had
-// looked whether the client closes just before.
-func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testing.T) {
-	s := onRedis(t)
-	for _, tc := range []struct {
-		name  string
-		close func(*lock.Client)
-		taken bool
-	}{
-		{"Close begins before the hand-over is through", closeBegun, false},
-		{"Close does not begin", func(*lock.Client) {}, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c := fixture.ClientOf(t, s, lock.Config{Lease: time.Second})
-			held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
-			taken, told := lock.GrantWhileClosing(held, func() { tc.close(c) })
-			require.Equal(t, tc.taken, taken)
-			require.Equal(t, !tc.taken, told, "another call of the owner may have re-entered it")
-		})
-	}
-}
-
-// closeBegun makes c close, and returns when that has begun.
-func closeBegun(c *lock.Client) { fixture.CloseNow(c) }

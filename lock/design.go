@@ -12,6 +12,7 @@ package lock
 //	wire       what goes to Redis in a call of a script, and what comes back
 //	sender     sends calls to the servers of their keys
 //	orphans    gives back what nobody answers for
+//	locktable  the holds and the waiting calls of a client, by name
 //	waitqueue  who of a client's callers is next, and when; without I/O
 //	watch      channels and contexts that end together
 //	wait       pauses, and deadlines that many calls share
@@ -57,7 +58,7 @@ package lock
 // are any, the client asks about its hold once in every MaxPoll, by a renewal
 // that shares a batch with others. It also asks after ForceUnlock, after a call
 // that its own hold stood in the way of, and if Redis gives it a lock that it
-// already has (confirm.go).
+// already has (package locktable).
 //
 // When a client unlocks and has waiters itself, the first of them gets the
 // lock. A Mutex is handed over in memory, for 100 ms after a script that
@@ -77,8 +78,8 @@ package lock
 // theirs is ours, but their next thread may be faster; then we have as many turns
 // in a row as they had. A client that had its turn tries a little later than
 // others of ours. A stranger counts as near for a second after it was seen, and
-// for a minute if no pause was in vain. What is known stands in the shard for at
-// most 64 names (strangers.go). Package waitqueue has the rule (Strangers).
+// for a minute if no pause was in vain. Package locktable keeps what is known, of
+// at most 64 names in a shard. Package waitqueue has the rule (Strangers).
 //
 // A stranger that never gets the lock is never seen. So at the beginning of each
 // half second, by the server's clock, all clients that wait pause at one release.
@@ -96,8 +97,8 @@ package lock
 // tables, call Hooks.Lost, or ask a member of a RedLock. No lock and no waiter
 // has a goroutine of its own.
 //
-// Holds and waiters are in tables in 64 shards, by the names of their locks.
-// shard.mu guards the tables of a shard, hold.mu one hold, watch.mu what a Held
+// Holds and waiters are in a table of 64 shards, by the names of their locks.
+// shard.mu guards what is in a shard, hold.mu one hold, watch.mu what a Held
 // gave out. No mutex is held during I/O or while a hook runs. No mutex is taken
 // while another one is held, with two exceptions under shard.mu: reading the
 // state of a lease, and reading what was heard of a channel. The scripts of one

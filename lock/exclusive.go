@@ -6,7 +6,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/keys"
-	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
@@ -16,11 +16,9 @@ type mutexes struct{}
 
 func (mutexes) acquire(a *attempt, field string) wire.Call {
 	counter, least := a.c.scripts.counterOf(a.kind, a.name)
-	call := wire.Acquire{Name: a.name, Counter: counter, Field: field, Lease: a.lease, Least: least, More: a.more()}
-	if w := a.waiter; w != nil {
-		call.Again = max(w.again, 0)
-	}
-	return call.Call()
+	return wire.Acquire{
+		Name: a.name, Counter: counter, Field: field, Lease: a.lease, Least: least, More: a.more(), Again: a.waiter.Again(),
+	}.Call()
 }
 
 func (mutexes) release(s *scripts, name, field string) wire.Call {
@@ -37,13 +35,6 @@ func (mutexes) channel(name string) string   { return keys.Channel(name) }
 func (mutexes) locks(i Info) bool            { return i.Locked }
 func (mutexes) orphanOutlived(*hold, Reason) {}
 
-func (mutexes) held(t *tables, name string, o owner.Owner) *hold {
-	s := t.shard(name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ownLocked(name, o)
-}
-
 // notMutex is what a hash is that no exclusive lock has made.
 const notMutex = "is a hash of other things than owners and counts"
 
@@ -52,7 +43,5 @@ func (mutexes) force(s *scripts, name string) (wire.Call, string) {
 }
 
 func (mutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
-	w := a.c.tables.newWaiter(queueKey{m.name, mutexQueue}, a)
-	defer endWaiter(w)
-	return a.stand(ctx, w)
+	return a.stand(ctx, locktable.Mutexes, a, locktable.Request{})
 }

@@ -3,12 +3,10 @@ package lock
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 	"unsafe"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // Kept is how many things x keeps for the contexts that it gave out.
@@ -26,28 +24,11 @@ func (r *RedLock) Waiting() int {
 	return r.line.queue.Len()
 }
 
-// GateLen is how many calls of its client wait for the mutex.
-func GateLen(m *Mutex) int {
-	s := m.c.tables.shard(m.name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if q := s.queues.get(queueKey{m.name, mutexQueue}); q != nil {
-		return q.line.Waiting()
-	}
-	return 0
-}
+// GateLen is how many calls of its client wait.
+func GateLen(m *Mutex) int { return m.c.table.Counts().Waiting }
 
-// HoldTables makes whoever wants the client's tables wait until free is called.
-func HoldTables(c *Client) (free func()) {
-	for i := range c.tables.shards {
-		c.tables.shards[i].mu.Lock()
-	}
-	return func() {
-		for i := range c.tables.shards {
-			c.tables.shards[i].mu.Unlock()
-		}
-	}
-}
+// HoldTables makes whoever wants the client's table wait until free is called.
+func HoldTables(c *Client) (free func()) { return c.table.Freeze() }
 
 // PauseForgetting keeps lost holds in the client's tables until resume is called.
 func PauseForgetting(c *Client) (resume func()) {
@@ -57,28 +38,7 @@ func PauseForgetting(c *Client) (resume func()) {
 	return func() { go c.lost.run() }
 }
 
-// JoinMany makes n calls wait for a lock and returns what makes the i-th leave.
-func JoinMany(c *Client, name string, n int) (leave func(i int)) {
-	waiters := make([]*waiter, n)
-	for i := range waiters {
-		waiters[i] = c.tables.newWaiter(queueKey{name, mutexQueue}, nil)
-		waiters[i].caller.Owner.ID = uint64(i + 1)
-		waiters[i].look(context.Background())
-	}
-	return func(i int) { waiters[i].leave() }
-}
-
-// LineUpMany is JoinMany for semaphores and the like.
-func LineUpMany(c *Client, name string, n int) (leave func(i int)) {
-	waiters := make([]*waiter, n)
-	for i := range waiters {
-		waiters[i] = c.tables.newWaiter(queueKey{name, latchQueue}, nil)
-		waiters[i].look(context.Background())
-	}
-	return func(i int) { waiters[i].leave() }
-}
-
-// JoinMany is JoinMany for a RedLock.
+// JoinMany makes n calls stand in the RedLock's line and returns what makes the i-th leave.
 func (r *RedLock) JoinMany(n int) (leave func(i int)) {
 	waits := make([]*redWait, n)
 	for i := range waits {
@@ -86,28 +46,6 @@ func (r *RedLock) JoinMany(n int) (leave func(i int)) {
 		r.line.join(waits[i])
 	}
 	return func(i int) { r.line.leave(waits[i]) }
-}
-
-// GrantWhileClosing plays the steps of a hand-over between which Close begins: a
-// waiter looks at its turn when it was handed the lock. It reports whether the
-// waiter takes the lock, and whether a Held of the hold is told of Close.
-func GrantWhileClosing(held *Held, closeBetween func()) (taken, told bool) {
-	h, c := held.h, held.h.c
-	a := &attempt{c: c, name: h.name, kind: h.kind}
-	w := c.tables.newWaiter(queueKey{h.name, mutexQueue}, a)
-	defer w.leave()
-	w.look(context.Background())
-	if c.tables.leaving(h).waiter != w {
-		panic("the waiter is not the next")
-	}
-	next := &hold{c: c, name: h.name, kind: h.kind, count: 1}
-	next.first.h = next
-	closeBetween()
-	c.tables.deliver(h, w, next)
-	taken = w.look(context.Background()).Do == waitqueue.DoTake
-	next.mu.Lock()
-	defer next.mu.Unlock()
-	return taken, next.closing
 }
 
 // PassAfter plays the last Unlock of held, which has looked who comes next before between
@@ -126,26 +64,12 @@ func PassAfter(held *Held, between func()) (passed bool) {
 func HoldSizes() (hold_, inRun uintptr) { return unsafe.Sizeof(hold{}), unsafe.Sizeof(runHold{}) }
 
 // Strangers is of how many names c knows of strangers.
-func Strangers(c *Client) (n int) {
-	for i := range c.tables.shards {
-		n += len(c.tables.shards[i].strangers)
-	}
-	return n
-}
+func Strangers(c *Client) (n int) { return c.table.Counts().Strangers }
 
 // Callers is how many owners' calls, and queues, the client has in mind.
 func Callers(c *Client) int {
-	n := 0
-	for i := range c.tables.shards {
-		s := &c.tables.shards[i]
-		s.mu.Lock()
-		n += len(s.callers)
-		for range s.queues.all() {
-			n++
-		}
-		s.mu.Unlock()
-	}
-	return n
+	n := c.table.Counts()
+	return n.Owners + n.Queues
 }
 
 // MaxHoldEnd is when Config.MaxHold is over for what x has of a member.
@@ -229,7 +153,7 @@ func LoseWhilePassed(held *Held, lose func()) {
 		panic("the lease does not go on")
 	}
 	lose()
-	c.tables.deliver(h, n.waiter, next)
+	c.table.Deliver(h, n.Next, next)
 }
 
 // Reigns is what a client remembers of the server of a RedLock's member.
@@ -246,17 +170,9 @@ func (r *Reigns) MayVote(reply any, now time.Time, longest time.Duration) (serve
 
 // TableLocked reports whether a mutex is held of the tables of these clients, or of a RedLock's line.
 func TableLocked(r *RedLock, of ...*Mutex) bool {
-	all := []*sync.Mutex{&r.line.mu}
-	for _, m := range of {
-		for i := range m.c.tables.shards {
-			all = append(all, &m.c.tables.shards[i].mu)
-		}
+	if !r.line.mu.TryLock() {
+		return true
 	}
-	for _, mu := range all {
-		if !mu.TryLock() {
-			return true
-		}
-		mu.Unlock()
-	}
-	return false
+	r.line.mu.Unlock()
+	return slices.ContainsFunc(of, func(m *Mutex) bool { return m.c.table.Locked() })
 }

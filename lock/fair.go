@@ -4,9 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/internal/pubsub"
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
@@ -60,15 +59,11 @@ type fairMutexes struct{ mutexes }
 
 func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
 	p := &fairPlace{attempt: a}
-	w := a.c.tables.newWaiter(queueKey{m.name, fairQueue}, p)
-	defer endWaiter(w)
 	if !a.wait {
-		return a.stand(ctx, w)
+		return a.stand(ctx, locktable.FairMutexes, p, locktable.Request{})
 	}
-	p.outlook = outlook{probe: waitqueue.NewProbe(&m.c.tables.pacing[fairQueue]), listener: pubsub.NewListener(make(chan struct{}, 1))}
-	w.mine = &p.outlook
 	defer p.end()
-	return a.stand(ctx, w)
+	return a.stand(ctx, locktable.FairMutexes, p, locktable.Request{Alone: true})
 }
 
 // release releases a hold, or a place in the queue.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/orphans"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
@@ -16,7 +17,6 @@ import (
 // queue. Its fields are its goroutine's.
 type fairPlace struct {
 	*attempt
-	outlook  outlook      // of a call that waits
 	past     []string     // fields that it had before, with outcomes that are not known: it takes their place
 	sent     bool         // it may stand in the queue
 	took     bool         // its field is the hold's
@@ -33,17 +33,18 @@ type fairPlace struct {
 	foreign bool          // it is the lock of another library
 }
 
-var _ wants = (*fairPlace)(nil)
+var _ locktable.Acquisition[*hold] = (*fairPlace)(nil)
 
 // channel is the waiter's own: a release tells the first in the queue alone.
-func (p *fairPlace) channel() string { return keys.FairChannel(p.name, p.field()) }
+func (p *fairPlace) Channel() string { return keys.FairChannel(p.name, p.field()) }
 
 // probe tries once. The answer says when to try again: for a sign of life; if the first in
 // the queue is dead, at once, to pass it over; or, for the first in the queue, when the
 // holder's lease is over. A TTL is rounded down, so the key is gone a millisecond after it.
 // The others need not look then, nor when the lock is free: it is the first's.
-func (p *fairPlace) probe(ctx context.Context) (said waitqueue.Answer, err error) {
-	p.held, err = p.try(ctx)
+func (p *fairPlace) Try(ctx context.Context) locktable.Reply {
+	held, err := p.try(ctx)
+	p.held = held
 	switch {
 	case err == nil:
 		p.took = true
@@ -55,7 +56,7 @@ func (p *fairPlace) probe(ctx context.Context) (said waitqueue.Answer, err error
 		}
 		p.unknowns++
 	}
-	said.TTL = -1
+	said := waitqueue.Answer{TTL: -1}
 	if p.wait && p.first == p.field() && p.others >= 0 {
 		said.TTL = p.others + time.Millisecond
 		if p.foreign { // nobody tells the first when it is released
@@ -65,12 +66,11 @@ func (p *fairPlace) probe(ctx context.Context) (said waitqueue.Answer, err error
 	if p.missed >= fairMissed {
 		said.Within = 1
 	}
-	return said, err
+	return replyOf(said, err)
 }
 
 // end gives up what p may have in Redis, but for the field of its hold.
 func (p *fairPlace) end() {
-	p.outlook.listener.Leave()
 	if !p.took && p.sent {
 		p.c.owe(fairKind, p.name, p.field(), p.lease)
 	}

@@ -145,8 +145,8 @@ func (x *Held) Unlock(ctx context.Context) error {
 		return notHeldError(x.h.name)
 	}
 	ctx = x.h.c.unlocks.Bound(ctx)
-	x.h.c.tables.begin(x.h.name, false)
-	defer x.h.c.tables.end(x.h.name)
+	x.h.c.table.Begin(x.h.name, false)
+	defer x.h.c.table.End(x.h.name)
 	next, err := x.unlock(ctx, owed)
 	x.state.Store(next)
 	if errors.Is(err, ErrUnknown) {
@@ -263,7 +263,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 	if busy == nil {
 		r, err = c.handOverOrRelease(ctx, h, n)
 	} else {
-		c.tables.forget(h)
+		c.table.Forget(h)
 	}
 	switch {
 	case err != nil:

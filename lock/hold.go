@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/renewal"
@@ -27,7 +28,7 @@ type hold struct {
 	token int64
 
 	// With a million locks each byte counts: the order of the fields leaves no gap,
-	// and what is rarely needed stands elsewhere (tables.turns).
+	// and what is rarely needed stands elsewhere (Client.turns).
 
 	marks atomic.Uint32 // asked, leaving, lost
 
@@ -215,6 +216,41 @@ func (h *hold) settle() {
 		h.mu.Unlock()
 	}
 }
+
+// Owner implements locktable.Hold.
+func (h *hold) Owner() owner.Owner { return h.owner }
+
+// Mode implements locktable.Hold.
+func (h *hold) Mode() locktable.Mode { return h.kind.mode() }
+
+// Leaving implements locktable.Hold.
+func (h *hold) Leaving() bool { return h.is(leaving) }
+
+// Over implements locktable.Hold.
+func (h *hold) Over() bool { return h.is(lost) }
+
+// Ended implements locktable.Hold.
+func (h *hold) Ended() bool {
+	_, lost := h.lease.Lost()
+	return lost
+}
+
+// Deadline implements locktable.Hold.
+func (h *hold) Deadline() time.Time { return h.lease.Deadline() }
+
+// Past implements locktable.Hold.
+func (h *hold) Past() *locktable.Past {
+	if r := h.run(); r != nil {
+		return &r.past
+	}
+	return nil
+}
+
+// CloseBegan implements locktable.Hold.
+func (h *hold) CloseBegan() { h.closing = true }
+
+// Confirm implements locktable.Hold.
+func (h *hold) Confirm() { h.lease.Confirm() }
 
 var _ carrier.Owner = (*hold)(nil)
 

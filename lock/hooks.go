@@ -120,7 +120,7 @@ func (k *hooks) tellWaited(ctx context.Context, a *attempt, held *Held, err erro
 	if k.Waited == nil {
 		return
 	}
-	took := time.Duration(a.c.tables.now() - a.began)
+	took := time.Duration(a.c.table.Now() - a.began)
 	e := Event{Context: ctx, Client: a.c.id, Name: a.name, Waited: took, Outcome: outcomeOf(ctx, err), Err: err}
 	if err == nil {
 		e.Token, e.Hold = held.h.token, held.h.seq

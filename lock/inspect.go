@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
@@ -109,7 +110,7 @@ func (m *Mutex) HeldBy(ctx context.Context) bool {
 	if o == owner.Nobody {
 		return false
 	}
-	h := m.rules().held(&m.c.tables, m.name, o)
+	h := m.c.table.Own(m.name, o, m.kind.mode())
 	return h != nil && h.lease.Valid()
 }
 
@@ -185,13 +186,50 @@ func (c *Client) ask(ctx context.Context, op, name string, call wire.Call) (any,
 	if err := c.checkName(name); err != nil {
 		return nil, err
 	}
-	if !c.tables.begin(name, true) {
+	if !c.table.Begin(name, true) {
 		return nil, closedError(name)
 	}
-	defer c.tables.end(name)
+	defer c.table.End(name)
 	a := c.sender.Send(ctx, name, call, nil)
 	if a.Err != nil {
 		return nil, c.scripts.callError(op, name, a)
 	}
 	return a.Reply, nil
+}
+
+// forced has those holds of this client asked about that ForceUnlock found or has deleted.
+func (m *Mutex) forced(fields []string) {
+	var holds []*hold
+	if m.kind.exclusive() {
+		if h := m.c.table.Live(m.name); h != nil {
+			holds = append(holds, h)
+		}
+	}
+	for _, f := range fields {
+		text, ours := strings.CutPrefix(f, m.c.id+":")
+		if m.kind.exclusive() || !ours {
+			continue
+		}
+		for _, o := range m.c.ownersOf(strings.TrimSuffix(text, ":write")) {
+			for _, mode := range [...]locktable.Mode{locktable.Reading, locktable.Writing} {
+				holds = m.c.table.Shared(holds, m.name, o, mode)
+			}
+		}
+	}
+	for _, h := range holds {
+		h.lease.Confirm()
+	}
+}
+
+// ownersOf are the owners of whom one has made this end of a field, <owner>:<seq>.
+func (c *Client) ownersOf(tail string) []owner.Owner {
+	i := strings.LastIndexByte(tail, ':')
+	if i < 0 {
+		return nil
+	}
+	owners := []owner.Owner{{Text: tail[:i]}}
+	if id, err := strconv.ParseUint(tail[:i], 10, 64); err == nil {
+		owners = append(owners, owner.Owner{Text: c.id, ID: id})
+	}
+	return owners
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/orphans"
-	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
@@ -45,8 +45,6 @@ type mutexRules interface {
 	take(ctx context.Context, m *Mutex, a *attempt) (*Held, error)
 	// acquire is the script that takes the lock, but for the fields that are owed.
 	acquire(a *attempt, field string) wire.Call
-	// held is the hold that an owner has, and could re-enter, or nil.
-	held(t *tables, name string, o owner.Owner) *hold
 	// channel is where waiters are told of a release.
 	channel(name string) string
 	// force deletes holds, whose fields come behind the arguments. left is what a
@@ -75,7 +73,20 @@ func (k kind) rules() rules {
 func (m *Mutex) rules() mutexRules { return m.kind.rules().(mutexRules) }
 
 // exclusive kinds have one hold a name, found by the name.
-func (k kind) exclusive() bool { return k <= fairKind }
+func (k kind) exclusive() bool { return k.mode() == locktable.Exclusive }
+
+// mode says with whom a hold shares its name.
+func (k kind) mode() locktable.Mode {
+	switch k {
+	case readKind:
+		return locktable.Reading
+	case writeKind:
+		return locktable.Writing
+	case permitKind:
+		return locktable.Permit
+	}
+	return locktable.Exclusive
+}
 
 // family are the kinds whose holds are fields of one key in the same form, so that the
 // scripts of one may remove fields of the other.

@@ -183,8 +183,8 @@ func (c *Client) place(h *hold) { c.lane(h.name).place(h) }
 // relocate takes every hold to the lane of the server that now has its key. Waiters look
 // where their channel is.
 func (c *Client) relocate() {
-	for _, h := range c.tables.all() {
+	for _, h := range c.table.All() {
 		c.place(h)
 	}
-	c.tables.wakeAll()
+	c.table.WakeAll()
 }

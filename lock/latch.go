@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
@@ -89,7 +90,7 @@ func (l *CountDownLatch) Wait(ctx context.Context) error {
 			if err := l.c.admit(ctx, l.name, nil); err != nil {
 				return 0, err
 			}
-			defer l.c.tables.end(l.name)
+			defer l.c.table.End(l.name)
 			return l.look(ctx)
 		})
 		return err
@@ -97,10 +98,8 @@ func (l *CountDownLatch) Wait(ctx context.Context) error {
 	if err := l.c.admit(ctx, l.name, nil); err != nil {
 		return err
 	}
-	defer l.c.tables.end(l.name)
-	w := l.c.tables.newWaiter(queueKey{l.name, latchQueue}, latchWait{l: l})
-	defer endWaiter(w)
-	return w.run(ctx)
+	defer l.c.table.End(l.name)
+	return l.c.stand(ctx, locktable.Key{Name: l.name, Kind: locktable.Latches}, latchWait{l: l}, locktable.Request{})
 }
 
 // latchWait is a call of Wait.
@@ -109,12 +108,12 @@ type latchWait struct {
 	l *CountDownLatch
 }
 
-func (a latchWait) probe(ctx context.Context) (waitqueue.Answer, error) {
+func (a latchWait) Try(ctx context.Context) locktable.Reply {
 	left, err := a.l.look(ctx)
-	return waitqueue.Answer{TTL: -1, Left: left}, err
+	return replyOf(waitqueue.Answer{TTL: -1, Left: left}, err)
 }
-func (a latchWait) channel() string           { return keys.LatchChannel(a.l.name, false) }
-func (latchWait) refusal(time.Duration) error { return errShut{} }
+func (a latchWait) Channel() string           { return keys.LatchChannel(a.l.name, false) }
+func (latchWait) Refusal(time.Duration) error { return errShut{} }
 
 // look returns nil if the latch is open, and that it has room for all.
 func (l *CountDownLatch) look(ctx context.Context) (int64, error) {

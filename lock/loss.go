@@ -9,7 +9,7 @@ type loss struct {
 // forget does what comes after the holder was told: waiters go on, a field that
 // would outlive its hold is owed, and the Lost hook is told.
 func (l loss) forget() {
-	l.hold.c.tables.forget(l.hold)
+	l.hold.c.table.Forget(l.hold)
 	if l.hold.is(unsure) || l.hold.lease.Unanswered() {
 		l.hold.orphan()
 	} else {
@@ -100,7 +100,7 @@ func (h *hold) lostByLease(otherwise Reason) *LostError {
 		}
 	}
 	h.Lost(reason)
-	h.c.tables.forget(h)
+	h.c.table.Forget(h)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lostErrorLocked()

@@ -99,40 +99,31 @@ func TestALostHoldIsNoHoldThoughTheTablesStillHaveIt(t *testing.T) {
 	}
 }
 
-// TestAWaiterLeavesALongLineAsQuicklyAsAShortOne: a walk along the line would be
+// TestAWaiterLeavesALongLineOfARedLockAsQuicklyAsAShortOne: a walk along the line would be
 // 40 times slower in the long one.
-func TestAWaiterLeavesALongLineAsQuicklyAsAShortOne(t *testing.T) {
-	s := onRedis(t)
-	c := fixture.ClientOf(t, s, lock.Config{})
+func TestAWaiterLeavesALongLineOfARedLockAsQuicklyAsAShortOne(t *testing.T) {
+	c := fixture.ClientOf(t, onRedis(t), lock.Config{})
 	r, err := lock.NewRedLock(lock.RedLockConfig{}, c.Mutex("m"))
 	require.NoError(t, err)
-	for name, join := range map[string]func(n int) func(int){
-		"Mutex":   func(n int) func(int) { return lock.JoinMany(c, "m", n) },
-		"others":  func(n int) func(int) { return lock.LineUpMany(c, "m", n) },
-		"RedLock": r.JoinMany,
-	} {
-		t.Run(name, func(t *testing.T) {
-			const leavers = 500
-			// took is the least time in which the last of a line of n leave it.
-			took := func(n int) time.Duration {
-				least := time.Hour
-				for range 5 {
-					leave := join(n)
-					began := time.Now()
-					for i := range leavers {
-						leave(n - 1 - i)
-					}
-					least = min(least, time.Since(began))
-					for i := range n - leavers {
-						leave(i)
-					}
-				}
-				return least
+	const leavers = 500
+	// took is the least time in which the last of a line of n leave it.
+	took := func(n int) time.Duration {
+		least := time.Hour
+		for range 5 {
+			leave := r.JoinMany(n)
+			began := time.Now()
+			for i := range leavers {
+				leave(n - 1 - i)
 			}
-			short, long := took(1000), took(40_000)
-			require.Less(t, long, 10*short)
-		})
+			least = min(least, time.Since(began))
+			for i := range n - leavers {
+				leave(i)
+			}
+		}
+		return least
 	}
+	short, long := took(1000), took(40_000)
+	require.Less(t, long, 10*short)
 }
 
 // BenchmarkWaitersLeave is how long it takes n waiters of one lock to leave when

@@ -293,9 +293,9 @@ func giveUp(ctx context.Context, taken []*Held) {
 // inBackground runs f, which must be short once c is closed, on a goroutine
 // that c's Close waits for.
 func inBackground(h *hold, f func()) {
-	h.c.tables.begin(h.name, false)
+	h.c.table.Begin(h.name, false)
 	go func() {
-		defer h.c.tables.end(h.name)
+		defer h.c.table.End(h.name)
 		f()
 	}()
 }

@@ -94,7 +94,7 @@ func errOtherKind(name string) error {
 
 // acquire is the common part of all four functions that take the lock.
 func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
-	began := m.c.tables.now()
+	began := m.c.table.Now()
 	held, err := m.enter(ctx, t, began)
 	return m.c.observe(ctx, m.name, began, held, err)
 }
@@ -110,7 +110,7 @@ func (m *Mutex) enter(ctx context.Context, t terms, began waitqueue.Instant) (*H
 		return nil, err
 	}
 	a.began = began
-	defer m.c.tables.end(m.name)
+	defer m.c.table.End(m.name)
 	return m.rules().take(ctx, m, a)
 }
 
@@ -119,14 +119,14 @@ func (m *Mutex) enter(ctx context.Context, t terms, began waitqueue.Instant) (*H
 const foreignPoll = 250 * time.Millisecond
 
 // enter begins an acquisition, unless something forbids it. The caller calls
-// end when the acquisition is over.
+// the table's End when the acquisition is over.
 func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*attempt, error) {
 	if err := c.admit(ctx, name, checkLease(name, t.lease)); err != nil {
 		return nil, err
 	}
 	o, err := c.ownerOf(ctx)
 	if err != nil {
-		c.tables.end(name)
+		c.table.End(name)
 		return nil, err
 	}
 	return &attempt{c: c, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil

@@ -78,7 +78,7 @@ func outcomeOf(ctx context.Context, err error) Outcome {
 // observe counts how a call ended that began then, tells the hooks, and returns what the
 // call returns. Every call that takes a lock or permits passes here once.
 func (c *Client) observe(ctx context.Context, name string, began waitqueue.Instant, held *Held, err error) (*Held, error) {
-	took, o, hook := time.Duration(c.tables.now()-began), outcomeOf(ctx, err), c.hooks.Failed
+	took, o, hook := time.Duration(c.table.Now()-began), outcomeOf(ctx, err), c.hooks.Failed
 	var h *hold
 	if err == nil {
 		h, hook = held.h, c.hooks.Acquired

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/wire"
@@ -130,7 +131,7 @@ func (p *PermitSemaphore) Drain(ctx context.Context) (*Held, int64, error) {
 
 // acquire is all ways to take permits.
 func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held, error) {
-	began := p.s.c.tables.now()
+	began := p.s.c.table.Now()
 	held, err := p.enter(ctx, n, t, began)
 	return p.s.c.observe(ctx, p.s.name, began, held, err)
 }
@@ -148,20 +149,18 @@ func (p *PermitSemaphore) enter(ctx context.Context, n int64, t terms, began wai
 	if err := c.admit(ctx, name, wrong); err != nil {
 		return nil, err
 	}
-	defer c.tables.end(name)
+	defer c.table.End(name)
 	a := &attempt{c: c, name: name, kind: permitKind, owner: newPermits(n).asOwner(), terms: t, began: began, seq: c.seqs.Add(1)}
 	return p.take(ctx, a)
 }
 
 // take takes the permits, or waits for them if the caller does.
 func (p *PermitSemaphore) take(ctx context.Context, a *attempt) (held *Held, err error) {
-	w := a.c.tables.newWaiter(queueKey{a.name, permitsQueue}, permitAcquire{a: a, p: p})
-	defer endWaiter(w)
-	w.needs, w.caller.Try = a.permits().n(), !a.wait
+	needs := a.permits().n()
 	if a.fewer {
-		w.needs = 1
+		needs = 1
 	}
-	return a.stand(ctx, w)
+	return a.stand(ctx, locktable.Permits, permitAcquire{a: a, p: p}, locktable.Request{Needs: needs})
 }
 
 // permitAcquire is a call of PermitSemaphore.Acquire and its like.
@@ -171,16 +170,17 @@ type permitAcquire struct {
 	p *PermitSemaphore
 }
 
-func (x permitAcquire) probe(ctx context.Context) (said waitqueue.Answer, err error) {
-	x.a.held, said.Left, err = x.p.try(ctx, x.a)
-	said.TTL = -1
+func (x permitAcquire) Try(ctx context.Context) locktable.Reply {
+	held, left, err := x.p.try(ctx, x.a)
+	x.a.held = held
+	said := waitqueue.Answer{TTL: -1, Left: left}
 	if few, refused := err.(*PermitsError); refused && few.next > 0 {
 		said.TTL = few.next
 	}
-	return said, err
+	return replyOf(said, err)
 }
-func (x permitAcquire) channel() string { return keys.SemaphoreChannel(x.a.name) }
-func (x permitAcquire) refusal(time.Duration) error {
+func (x permitAcquire) Channel() string { return keys.SemaphoreChannel(x.a.name) }
+func (x permitAcquire) Refusal(time.Duration) error {
 	return x.p.s.refusal(x.a.permits().n(), 0)
 }
 

@@ -108,10 +108,10 @@ func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 	if ctx.Err() != nil {
 		return nil, newWaitError(ctx, d.name, nil)
 	}
-	if !d.c.tables.begin(d.name, refuse) {
+	if !d.c.table.Begin(d.name, refuse) {
 		return nil, closedError(d.name)
 	}
-	defer d.c.tables.end(d.name)
+	defer d.c.table.End(d.name)
 	ctx, cancel := context.WithTimeout(ctx, d.c.cfg.UnlockTimeout)
 	defer cancel()
 	reply, err := d.carryOut(ctx, nil)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
@@ -124,7 +125,7 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 	}
 	return &RedLock{
 		members: slices.Clone(members), cfg: cfg, need: len(members)/2 + 1, start: time.Now(),
-		pacing: pacingOf(members[0].c.cfg, mutexQueue), silent: make([]atomic.Int64, len(members)),
+		pacing: locktable.PacingOf(locktable.Mutexes, members[0].c.cfg.MaxPoll, 0), silent: make([]atomic.Int64, len(members)),
 	}, nil
 }
 

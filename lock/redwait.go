@@ -63,7 +63,7 @@ func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 	}
 	if w.shared {
 		for _, m := range r.members {
-			defer m.c.tables.watchOwner(m.name, o, w.wake)()
+			defer m.c.table.WatchOwner(m.name, o, w.wake)()
 		}
 	}
 	defer w.deafen()
@@ -436,6 +436,6 @@ func (l *line) nudgeLocked() {
 	if first := l.queue.Front(); first != nil {
 		w := first.Value.(*redWait)
 		w.nudged.Store(true)
-		signal(w.wake)
+		wait.Signal(w.wake)
 	}
 }

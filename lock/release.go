@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/orphans"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/sender"
@@ -28,21 +29,19 @@ type returned struct {
 // the end of a run if others wait.
 func (c *Client) handOverOrRelease(ctx context.Context, h *hold, n succession) (r returned, err error) {
 	var m listening
-	if n.inRun || n.waiter != nil {
+	if n.InRun || n.Next != nil {
 		m = c.listening(h.name)
 	}
 	told := int64(0)
 	defer func() { // nobody of this client goes on before
-		var end runEnd
-		if n.inRun {
+		var end locktable.RunEnd
+		if n.InRun {
 			end = m.runEnd(told)
 		}
-		if n.waiter == nil && told > 0 {
-			end.suspects, end.sounding = true, c.sounding(h.name)
-		}
-		c.tables.forgetAfter(h, end)
+		end.Suspects = n.Next == nil && told > 0
+		c.table.ForgetAfter(h, end)
 	}()
-	if n.waiter != nil {
+	if n.Next != nil {
 		if r, told, m.wait, err = c.handOver(ctx, h, n, m); !errors.Is(err, errRefused) {
 			return r, err
 		}
@@ -72,10 +71,10 @@ func (c *Client) listening(name string) listening {
 }
 
 // runEnd is the end of a run by a release that so many subscribers were told of.
-func (m listening) runEnd(told int64) runEnd {
-	end := runEnd{others: told - m.ours, heard: m.heard + uint64(m.ours), roundTrip: time.Since(m.began)}
+func (m listening) runEnd(told int64) locktable.RunEnd {
+	end := locktable.RunEnd{Others: told - m.ours, Heard: m.heard + uint64(m.ours), RoundTrip: time.Since(m.began)}
 	if m.wait > 0 {
-		end.others, end.roundTrip, end.awaited = max(end.others, 1), max(end.roundTrip, m.wait/2), true
+		end.Others, end.RoundTrip, end.Awaited = max(end.Others, 1), max(end.RoundTrip, m.wait/2), true
 	}
 	return end
 }
@@ -105,8 +104,8 @@ func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listenin
 	ans, r, err := h.resend(ctx, "handoff", func() pipe.Answer {
 		counter, least := c.scripts.counterOf(kind, name)
 		call := wire.Handoff{Name: name, Counter: counter, From: h.field(), To: field, Lease: lease, Least: least, More: n.more}
-		if n.over {
-			call.End = &wire.EndOfRun{Ours: m.ours, Publish: c.scripts.publish(name), Await: n.reservation, Anyway: n.open}
+		if n.Over {
+			call.End = &wire.EndOfRun{Ours: m.ours, Publish: c.scripts.publish(name), Await: n.Reservation, Anyway: n.Open}
 		}
 		return sender.Mint(ctx, c.sender, call.Call(), late)
 	})
@@ -130,7 +129,7 @@ func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listenin
 		r.gone = true
 		return r, 0, 0, nil
 	}
-	next, leased := a.newHold(c.tables.newRun(a.owner, seq, ans.Stamp, g), seq, g.Token)
+	next, leased := a.newHold(c.newRun(a.owner, seq, ans.Stamp, g), seq, g.Token)
 	next.first.h, next.first.renewed = next, a.renewed
 	watched := c.lane(name).keep(next, leased, renewal.Terms{Stamp: ans.Stamp, TTL: lease, Fixed: !a.renewed}) == nil
 	if !watched {
@@ -138,7 +137,7 @@ func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listenin
 		c.owe(kind, name, field, lease)
 		return r, 0, 0, nil
 	}
-	c.tables.deliver(h, n.waiter, next)
+	c.table.Deliver(h, n.Next, next)
 	return r, 0, 0, nil
 }
 
@@ -148,7 +147,7 @@ func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listenin
 func (c *Client) releaseUnclaimed(h *hold) {
 	h.first.state.Store(isUnlocking)
 	c.wg.Go(func() {
-		defer h.c.tables.end(h.name)
+		defer h.c.table.End(h.name)
 		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
 		defer cancel()
 		_, _ = h.first.unlock(ctx, false)

@@ -17,7 +17,7 @@ import (
 // answer, and Config.UnlockTimeout for one that answers no more.
 func (c *Client) releaseAll() {
 	holds := make(map[*servers.Server][]*hold)
-	for _, h := range c.tables.all() {
+	for _, h := range c.table.All() {
 		s := c.router.Server(h.name)
 		holds[s] = append(holds[s], h)
 	}
@@ -144,7 +144,7 @@ func (r *releasing) note(h *hold, a pipe.Answer) {
 		r.failed = append(r.failed, h)
 	}
 	if r.underWay <= r.batch {
-		signal(r.changed)
+		wait.Signal(r.changed)
 	}
 }
 

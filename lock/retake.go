@@ -102,10 +102,10 @@ func (w *retake) run() {
 	w.running, w.ended = true, make(chan struct{})
 	x.mu.Unlock()
 	again := false
-	if h.c.tables.begin(h.name, true) { // else the client is closing
+	if h.c.table.Begin(h.name, true) { // else the client is closing
 		h.c.wg.Add(1)
 		defer h.c.wg.Done()
-		defer h.c.tables.end(h.name)
+		defer h.c.table.End(h.name)
 		again = w.try()
 	}
 	x.mu.Lock()

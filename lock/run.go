@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/wire"
@@ -33,13 +34,7 @@ type run struct {
 	token int64 // the last one given out
 	left  int64 // how many more are reserved
 
-	past past // kept while no call is in line, which would keep it; guarded by shard.mu
-}
-
-// past is what a queue leaves behind of the hand-overs that led to a hold.
-type past struct {
-	sofar            waitqueue.Sofar
-	opened, runEnded waitqueue.Instant // as in queue
+	past locktable.Past // guarded by the table
 }
 
 // runHold is a hold of a run. Others are as small as they can be.
@@ -87,13 +82,13 @@ func (a *attempt) newHold(r *run, seq uint64, token int64) (h *hold, o carrier.O
 }
 
 // newRun returns the run of a field of that owner, whose script was stamped so.
-func (t *tables) newRun(o owner.Owner, seq uint64, stamp time.Time, g wire.Granted) *run {
-	return &run{owner: o, seq: seq, until: waitqueue.Instant(stamp.Sub(t.start) + handOverFor), token: g.Token, left: g.More}
+func (c *Client) newRun(o owner.Owner, seq uint64, stamp time.Time, g wire.Granted) *run {
+	return &run{owner: o, seq: seq, until: c.table.Instant(stamp).Add(handOverFor), token: g.Token, left: g.More}
 }
 
 // succession is what comes after a hold.
 type succession struct {
-	following
+	locktable.Following[*hold]
 	attempt *attempt // what the waiter wants: its terms and its owner do not change
 	token   int64    // of a hand-over in memory; 0: Redis is to be asked
 	more    int64    // tokens to reserve for those who get it after that
@@ -102,17 +97,17 @@ type succession struct {
 // succession tells the queue that the last Unlock of h is about to end it, and works out
 // how h goes on. It is called once for a hold, so a run is one goroutine's at a time.
 func (h *hold) succession() succession {
-	n := succession{following: h.c.tables.leaving(h)}
-	if n.waiter == nil {
+	n := succession{Following: h.c.table.Leaving(h)}
+	if n.Next == nil {
 		return n
 	}
-	n.attempt = n.wants.(*attempt)
+	n.attempt = n.For.(*attempt)
 	if h.kind != mutexKind || !n.attempt.renewed {
 		return n
 	}
-	n.more = n.ahead
+	n.more = n.Ahead
 	r := h.run()
-	if r == nil || n.over || r.left == 0 || h.c.tables.now() > r.until || h.is(unsure|longer) {
+	if r == nil || n.Over || r.left == 0 || h.c.table.Now() > r.until || h.is(unsure|longer) {
 		return n
 	}
 	r.left--
@@ -130,6 +125,6 @@ func (c *Client) pass(h *hold, n succession) bool {
 	if !h.lease.Pass(&next.lease, leased) {
 		return false
 	}
-	c.tables.deliver(h, n.waiter, next)
+	c.table.Deliver(h, n.Next, next)
 	return true
 }

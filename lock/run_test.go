@@ -192,6 +192,27 @@ func TestAnotherClientThatWaitsHasItsTurnAfterARun(t *testing.T) {
 	}
 }
 
+// TestARunGivesOutWhatWasReservedAndNoMore: few wait when the script reserves tokens, and so
+// many come after that, that the run is longer.
+func TestARunGivesOutWhatWasReservedAndNoMore(t *testing.T) {
+	withBusy(t, lock.Config{}, func(b *busy) {
+		held := b.started(2)
+		b.wait(60, b.m.Lock)
+		tokens, asked := []int64{held.Token()}, 0
+		for range 62 {
+			pending, next := b.pending(held)
+			if pending {
+				asked++
+			}
+			held = next
+			tokens = append(tokens, held.Token())
+		}
+		require.NoError(t, held.Unlock(context.Background()))
+		require.IsIncreasing(t, tokens)
+		require.NotZero(t, asked, "not all were reserved at once")
+	})
+}
+
 // TestHoldersOfARunShareItsFieldAndNothingElse: each has a token of its own, higher
 // than the last one's, in the order in which they came.
 func TestHoldersOfARunShareItsFieldAndNothingElse(t *testing.T) {

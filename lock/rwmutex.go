@@ -8,8 +8,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/keys"
-	"github.com/wheellock/wheellock/lock/internal/owner"
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
@@ -83,7 +82,7 @@ type readers struct{ rwLocks }
 
 func (readers) acquire(a *attempt, field string) wire.Call {
 	c, writer := a.c, ""
-	if h := c.tables.sharedHold(a.name, a.owner, writeKind); h != nil {
+	if h := c.table.Own(a.name, a.owner, locktable.Writing); h != nil {
 		writer = h.field()
 	}
 	return wire.Read{
@@ -100,9 +99,6 @@ func (readers) reenter(h *hold, count int32, lease time.Duration) wire.Call {
 }
 
 func (readers) class() carrier.Class { return carrier.Readers }
-func (readers) held(t *tables, name string, o owner.Owner) *hold {
-	return t.sharedHold(name, o, readKind)
-}
 
 func (readers) locks(i Info) bool {
 	return i.Foreign || slices.ContainsFunc(i.Holders, func(h Holder) bool { return !h.Writing })
@@ -137,29 +133,23 @@ func (writers) reenter(h *hold, count int32, lease time.Duration) wire.Call {
 }
 
 func (writers) class() carrier.Class { return carrier.Fields }
-func (writers) held(t *tables, name string, o owner.Owner) *hold {
-	return t.sharedHold(name, o, writeKind)
-}
-func (writers) locks(i Info) bool { return i.Foreign || i.Writing }
+func (writers) locks(i Info) bool    { return i.Foreign || i.Writing }
 
 // orphanOutlived: a reading of the same owner keeps the key, and the field would keep
 // all others out for as long. When nothing could be renewed, the others end too.
 func (writers) orphanOutlived(h *hold, why Reason) {
-	if why == Expired || why == MaxHold || why == TrustEnded && h.c.tables.sharedHold(h.name, h.owner, readKind) != nil {
+	if why == Expired || why == MaxHold || why == TrustEnded && h.c.table.Own(h.name, h.owner, locktable.Reading) != nil {
 		h.orphan()
 	}
 }
 
 // takeRW takes the lock, or waits for it if the caller does.
 func (m *Mutex) takeRW(ctx context.Context, a *attempt) (held *Held, err error) {
-	k := queueKey{m.name, rwQueue}
-	if a.kind == readKind && m.c.cfg.ReadersFirst {
-		k.kind = readersQueue
+	k, reads := locktable.ReadersWriters, a.kind == readKind
+	if reads && m.c.cfg.ReadersFirst {
+		k = locktable.ReadersFirst
 	}
-	w := a.c.tables.newWaiter(k, rwAcquire{a})
-	defer endWaiter(w)
-	w.caller.Shared = a.kind == readKind
-	held, err = a.stand(ctx, w)
+	held, err = a.stand(ctx, k, rwAcquire{a}, locktable.Request{Reading: reads})
 	if a.writer != "" && (held == nil || held.h.seq != a.seq) { // a re-entry's script knows nothing of writers
 		withdraw(m.c, m.name, a.writer)
 	}
@@ -169,14 +159,14 @@ func (m *Mutex) takeRW(ctx context.Context, a *attempt) (held *Held, err error) 
 // rwAcquire is a call of Lock and its like of a RWMutex.
 type rwAcquire struct{ *attempt }
 
-func (x rwAcquire) probe(ctx context.Context) (waitqueue.Answer, error) {
-	if a := x.attempt; a.kind == writeKind && a.wait && !a.c.cfg.ReadersFirst && a.waiter.waited && a.writer == "" {
+func (x rwAcquire) Try(ctx context.Context) locktable.Reply {
+	if a := x.attempt; a.kind == writeKind && a.wait && !a.c.cfg.ReadersFirst && a.waiter.Waited() && a.writer == "" {
 		a.writer = a.field() // it waits: new readers wait behind it
 	}
-	return x.attempt.probe(ctx)
+	return x.attempt.Try(ctx)
 }
 
-func (x rwAcquire) barred(*hold) error {
+func (x rwAcquire) Barred(*hold) error {
 	return fmt.Errorf("%w and cannot also write, because it would wait for itself: unlock the read lock of %q first", ErrUpgrade, x.name)
 }
 

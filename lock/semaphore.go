@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
@@ -130,7 +131,7 @@ func tooMany(op, name string) error {
 func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
 	done, err := newRecorded(s.c, op, s.name, wire.Once{Script: code, Args: []any{n, keys.SemaphoreChannel(s.name)}}).insist(ctx, refuse)
 	if err == nil {
-		s.c.tables.freed(queueKey{s.name, permitsQueue})
+		s.c.table.Freed(locktable.Key{Name: s.name, Kind: locktable.Permits})
 	}
 	return done, err
 }
@@ -170,11 +171,8 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 	if err := s.c.admit(ctx, s.name, nil); err != nil {
 		return err
 	}
-	defer s.c.tables.end(s.name)
-	w := s.c.tables.newWaiter(queueKey{s.name, permitsQueue}, semaphoreAcquire{s: s, n: n})
-	defer endWaiter(w)
-	w.needs, w.final, w.caller.Try = n, true, !wait
-	return w.run(ctx)
+	defer s.c.table.End(s.name)
+	return s.c.stand(ctx, locktable.Key{Name: s.name, Kind: locktable.Permits}, semaphoreAcquire{s: s, n: n}, locktable.Request{Needs: n, Final: true, Try: !wait})
 }
 
 // semaphoreAcquire is a call of Acquire or TryAcquire.
@@ -184,12 +182,12 @@ type semaphoreAcquire struct {
 	n int64
 }
 
-func (a semaphoreAcquire) probe(ctx context.Context) (waitqueue.Answer, error) {
+func (a semaphoreAcquire) Try(ctx context.Context) locktable.Reply {
 	left, err := a.s.try(ctx, a.n)
-	return waitqueue.Answer{TTL: -1, Left: left}, err
+	return replyOf(waitqueue.Answer{TTL: -1, Left: left}, err)
 }
-func (a semaphoreAcquire) channel() string             { return keys.SemaphoreChannel(a.s.name) }
-func (a semaphoreAcquire) refusal(time.Duration) error { return a.s.refusal(a.n, 0) }
+func (a semaphoreAcquire) Channel() string             { return keys.SemaphoreChannel(a.s.name) }
+func (a semaphoreAcquire) Refusal(time.Duration) error { return a.s.refusal(a.n, 0) }
 
 func (s *Semaphore) refusal(n, free int64) error {
 	return &PermitsError{Name: s.name, Wanted: n, Free: free}
@@ -211,10 +209,10 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 	if err := s.c.checkName(s.name); err != nil {
 		return 0, err
 	}
-	if !s.c.tables.begin(s.name, true) {
+	if !s.c.table.Begin(s.name, true) {
 		return 0, closedError(s.name)
 	}
-	defer s.c.tables.end(s.name)
+	defer s.c.table.End(s.name)
 	ctx, cancel := context.WithTimeout(ctx, s.c.cfg.UnlockTimeout)
 	defer cancel()
 	taken, _, err := s.take(ctx, "drain", "all")

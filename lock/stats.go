@@ -87,9 +87,9 @@ type counters struct {
 // Stats returns a snapshot of the client's locks, its counters and its watchdog.
 func (c *Client) Stats() Stats {
 	c.lost.drain() // whoever was told of a loss does not find it among the held
-	t := c.tables.counts()
+	t := c.table.Counts()
 	st := Stats{
-		Held: t.held, Waiting: t.waiting, HeldSeconds: t.heldFor, Renewal: c.dog.Stats(),
+		Held: t.Held, Waiting: t.Waiting, HeldSeconds: t.HeldFor, Renewal: c.dog.Stats(),
 		Calls: byKind[Outcome](c.counts.calls[:]), Lost: byKind[Reason](c.counts.lost[:]), Waited: c.counts.waited.Distribution(),
 		Released: c.counts.released.Load(), Tries: c.counts.tries.Load(),
 		Unanswered: c.sender.Unanswered(), Unreleased: c.counts.unreleased.Load(),

@@ -39,7 +39,7 @@ func (h *hold) enter(ctx context.Context) error {
 func (h *hold) enterRelease(ctx context.Context) error {
 	h.mu.Lock()
 	for h.busy {
-		turn, _ := h.c.tables.turns.LoadOrStore(h, make(chan struct{}))
+		turn, _ := h.c.turns.LoadOrStore(h, make(chan struct{}))
 		h.awaited = true
 		h.mu.Unlock()
 		select {
@@ -93,12 +93,12 @@ func (h *hold) pass() {
 	h.busy = false
 	if h.awaited {
 		h.awaited = false
-		turn, _ := h.c.tables.turns.LoadAndDelete(h)
+		turn, _ := h.c.turns.LoadAndDelete(h)
 		close(turn.(chan struct{}))
 	}
 }
 
-// openUnit is in what hold.open counts since tables.start: 4 bytes are 13 years then.
+// openUnit is in what hold.open counts since the table was made: 4 bytes are 13 years then.
 const openUnit = 100 * time.Millisecond
 
 // noteOpen notes what is not known after a request that ended so: whether it was carried
@@ -113,7 +113,7 @@ func (h *hold) noteOpen(a pipe.Answer) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.open = max(h.open, uint32(a.Open.Sub(h.c.tables.start)/openUnit)+1)
+	h.open = max(h.open, uint32(time.Duration(h.c.table.Instant(a.Open))/openUnit)+1)
 }
 
 // openFor is how long a request of the hold may still be carried out.
@@ -123,7 +123,7 @@ func (h *hold) openFor() time.Duration {
 	if h.open == 0 {
 		return 0
 	}
-	left := time.Duration(h.open)*openUnit - time.Since(h.c.tables.start)
+	left := time.Duration(h.open)*openUnit - time.Duration(h.c.table.Now())
 	if left <= 0 {
 		h.open = 0
 	}

@@ -22,8 +22,9 @@ var planted = []struct {
 	{
 		"successor-read-after-the-lock", "Unlock reads what the next waiter wants when that may be another call's", false,
 		[]simulation.Edit{
-			{Before: "a := n.attempt //", After: "a := n.waiter.wants.(*attempt) //"},
-			{Before: "n.attempt.newHold(", After: "n.waiter.wants.(*attempt).newHold("},
+			{Before: "// Waited reports", After: "func (w *Waiter[H]) Wants() Acquisition[H] { return w.wants }\n\n// Waited reports"},
+			{Before: "a := n.attempt\n", After: "a := n.Next.Wants().(*attempt)\n"},
+			{Before: "n.attempt.newHold(", After: "n.Next.Wants().(*attempt).newHold("},
 		},
 		leaving,
 	},
@@ -69,7 +70,7 @@ var planted = []struct {
 	},
 	{
 		"handed-over-while-closing", "who gets a hold when Close begins is not told of Close", true,
-		[]simulation.Edit{{Before: "\tnext.closing = s.closed // nobody else knows it yet\n", After: ""}},
+		[]simulation.Edit{{Before: "\t\tnext.CloseBegan() // nobody else knows it yet\n", After: ""}},
 		"",
 	},
 	{
@@ -84,7 +85,7 @@ var planted = []struct {
 	},
 	{
 		"run-from-the-answer", "the time for which holds are handed over in memory counts from the answer", true,
-		[]simulation.Edit{{Before: "c.tables.newRun(a.owner, a.seq, ans.Stamp, g)", After: "c.tables.newRun(a.owner, a.seq, time.Now(), g)"}},
+		[]simulation.Edit{{Before: "c.newRun(a.owner, a.seq, ans.Stamp, g)", After: "c.newRun(a.owner, a.seq, time.Now(), g)"}},
 		"",
 	},
 }

@@ -39,3 +39,11 @@ func Closed(ch <-chan struct{}) bool {
 		return false
 	}
 }
+
+// Signal puts a token into wake, which has capacity 1, unless one is there.
+func Signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}

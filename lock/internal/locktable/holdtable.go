@@ -1,4 +1,4 @@
-package lock
+package locktable
 
 import (
 	"hash/maphash"
@@ -9,26 +9,26 @@ import (
 // value, with a seed, is empty. Places are found from a tag alone, by linear probing,
 // so it grows and closes gaps without a look at the holds.
 //
-// A map[string]*hold would do the same with 53 bytes a lock at a million locks,
+// A map[string]H would do the same with 53 bytes a lock at a million locks,
 // and this does with 16: a hold has its name itself, 32 bits of the name's hash
 // spare the look at it for all but the one that is meant, and the table grows by a
 // half when it is full, where a map doubles. No shard's takes long to grow.
-type holdTable struct {
+type holdTable[H Hold] struct {
 	seed  maphash.Seed
 	tags  []uint32 // 0: the place is free; else the hash's lower bits, where its upper ones lead to the shard
-	holds []*hold
+	holds []H
 	n     int
 }
 
 const minPlaces = 8
 
-func (t *holdTable) find(name string) (tag uint32, place int, found bool) {
+func (t *holdTable[H]) find(name string) (tag uint32, place int, found bool) {
 	tag = max(uint32(maphash.String(t.seed, name)), 1)
 	if len(t.tags) == 0 {
 		return tag, 0, false
 	}
 	for place = t.first(tag); t.tags[place] != 0; place = t.after(place) {
-		if t.tags[place] == tag && t.holds[place].name == name {
+		if t.tags[place] == tag && t.holds[place].Name() == name {
 			return tag, place, true
 		}
 	}
@@ -36,16 +36,16 @@ func (t *holdTable) find(name string) (tag uint32, place int, found bool) {
 }
 
 // get returns the hold of a name, or nil.
-func (t *holdTable) get(name string) *hold {
+func (t *holdTable[H]) get(name string) (h H) {
 	if _, place, found := t.find(name); found {
 		return t.holds[place]
 	}
-	return nil
+	return h
 }
 
 // set makes h the hold of its name.
-func (t *holdTable) set(h *hold) {
-	tag, place, found := t.find(h.name)
+func (t *holdTable[H]) set(h H) {
+	tag, place, found := t.find(h.Name())
 	if found {
 		t.holds[place] = h
 		return
@@ -59,8 +59,8 @@ func (t *holdTable) set(h *hold) {
 }
 
 // remove takes h out if it is the hold of its name, and reports whether it was.
-func (t *holdTable) remove(h *hold) bool {
-	_, place, found := t.find(h.name)
+func (t *holdTable[H]) remove(h H) bool {
+	_, place, found := t.find(h.Name())
 	if !found || t.holds[place] != h {
 		return false
 	}
@@ -73,10 +73,11 @@ func (t *holdTable) remove(h *hold) bool {
 }
 
 // all are the holds in no order.
-func (t *holdTable) all() iter.Seq[*hold] {
-	return func(yield func(*hold) bool) {
+func (t *holdTable[H]) all() iter.Seq[H] {
+	return func(yield func(H) bool) {
+		var none H
 		for _, h := range t.holds {
-			if h != nil && !yield(h) {
+			if h != none && !yield(h) {
 				return
 			}
 		}
@@ -84,9 +85,9 @@ func (t *holdTable) all() iter.Seq[*hold] {
 }
 
 // first is where the search for a tag begins.
-func (t *holdTable) first(tag uint32) int { return int(uint64(tag) * uint64(len(t.tags)) >> 32) }
+func (t *holdTable[H]) first(tag uint32) int { return int(uint64(tag) * uint64(len(t.tags)) >> 32) }
 
-func (t *holdTable) after(place int) int {
+func (t *holdTable[H]) after(place int) int {
 	if place++; place < len(t.tags) {
 		return place
 	}
@@ -94,7 +95,7 @@ func (t *holdTable) after(place int) int {
 }
 
 // free is the free place for a tag; there always is one.
-func (t *holdTable) free(tag uint32) int {
+func (t *holdTable[H]) free(tag uint32) int {
 	place := t.first(tag)
 	for t.tags[place] != 0 {
 		place = t.after(place)
@@ -102,8 +103,8 @@ func (t *holdTable) free(tag uint32) int {
 	return place
 }
 
-// clear empties a place, and moves up what would not be found behind the gat.
-func (t *holdTable) clear(gap int) {
+// clear empties a place, and moves up what would not be found behind the gap.
+func (t *holdTable[H]) clear(gap int) {
 	for place := t.after(gap); t.tags[place] != 0; place = t.after(place) {
 		// Only what begins its search between the two stays where it is.
 		first := t.first(t.tags[place])
@@ -116,12 +117,13 @@ func (t *holdTable) clear(gap int) {
 			gap = place
 		}
 	}
-	t.tags[gap], t.holds[gap] = 0, nil
+	var none H
+	t.tags[gap], t.holds[gap] = 0, none
 }
 
-func (t *holdTable) resize(places int) {
+func (t *holdTable[H]) resize(places int) {
 	old := *t
-	t.tags, t.holds = make([]uint32, places), make([]*hold, places)
+	t.tags, t.holds = make([]uint32, places), make([]H, places)
 	for i, tag := range old.tags {
 		if tag != 0 {
 			place := t.free(tag)

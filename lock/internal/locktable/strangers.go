@@ -1,4 +1,4 @@
-package lock
+package locktable
 
 import (
 	"time"
@@ -97,25 +97,25 @@ func (m *strangers) makeRoom(now waitqueue.Instant) {
 }
 
 // refusedLocked notes who has the lock that w tried to take.
-func (s *shard) refusedLocked(w *waiter, now waitqueue.Instant) {
-	if w.key.kind != mutexQueue {
+func (s *shard[H]) refusedLocked(w *Waiter[H], now waitqueue.Instant) {
+	if w.key.Kind != Mutexes {
 		return
 	}
-	if x := s.strangers.near(w.key.name, now); x != nil {
+	if x := s.strangers.near(w.key.Name, now); x != nil {
 		x.Refused(w.asked, now, w.stranger)
 	} else if w.stranger {
-		s.strangers.add(w.key.name, waitqueue.NewStrangers(&s.tables.yielding, now), now)
+		s.strangers.add(w.key.Name, waitqueue.NewStrangers(&s.table.yielding, now), now)
 	}
 }
 
 // yieldsLocked is called when h is about to end. It reports whether the run that led to h
 // is over because a stranger waits, and whether one may wait at all.
-func (s *shard) yieldsLocked(h *hold) (near, over bool) {
-	if !h.kind.exclusive() {
+func (s *shard[H]) yieldsLocked(h H) (near, over bool) {
+	if h.Mode() != Exclusive {
 		return false, false
 	}
-	now := s.tables.now()
-	x := s.strangers.near(h.name, now)
+	now := s.table.Now()
+	x := s.strangers.near(h.Name(), now)
 	if x == nil {
 		return false, false
 	}
@@ -125,54 +125,53 @@ func (s *shard) yieldsLocked(h *hold) (near, over bool) {
 
 // freedByUsLocked notes that h has ended, if it is the hold of its name. It reports whether
 // strangers may wait.
-func (s *shard) freedByUsLocked(h *hold, r runEnd) (near bool) {
-	if !h.kind.exclusive() || s.holds.get(h.name) != h {
+func (s *shard[H]) freedByUsLocked(h H, r RunEnd, sounding bool) (near bool) {
+	if h.Mode() != Exclusive || s.holds.get(h.Name()) != h {
 		return false
 	}
-	now := s.tables.now()
-	x := s.strangers.near(h.name, now)
+	now := s.table.Now()
+	x := s.strangers.near(h.Name(), now)
 	switch {
 	case x != nil:
-		x.Freed(now, r.others)
-	case r.suspects:
-		s.suspectLocked(h.name, now, r.sounding || now > s.suspected.Add(suspectEach))
+		x.Freed(now, r.Others)
+	case r.Suspects:
+		s.suspectLocked(h.Name(), now, sounding || now > s.suspected.Add(suspectEach))
 	}
 	return x != nil && x.Found()
 }
 
 // suspectLocked makes a pause for a stranger of which nothing is known, if it is time for
 // that; at most one in soundFor, so that all clients make it at the same release.
-func (s *shard) suspectLocked(name string, now waitqueue.Instant, time bool) *waitqueue.Strangers {
+func (s *shard[H]) suspectLocked(name string, now waitqueue.Instant, time bool) *waitqueue.Strangers {
 	if !time || s.suspected > 0 && now < s.suspected.Add(soundFor) {
 		return nil
 	}
 	s.suspected = now
-	return s.strangers.add(name, waitqueue.NewSuspected(&s.tables.yielding, now), now)
+	return s.strangers.add(name, waitqueue.NewSuspected(&s.table.yielding, now), now)
 }
 
 // sounding reports whether it is the time, by the clock of the server of that lock, at which
 // all clients make a pause for a stranger of which they know nothing.
-func (c *Client) sounding(name string) bool {
-	ahead, _, _ := c.router.Server(name).Clock()
-	now := time.Now().Add(ahead)
+func (t *Table[H]) sounding(name string) bool {
+	now := time.Now().Add(t.cfg.Ahead(name))
 	return now.Sub(now.Truncate(soundEach)) < soundFor
 }
 
 // yieldLocked is until when w leaves the object to strangers. One whose time is over before
 // that, at end if limited, does not, because it would have no try at all.
-func (w *waiter) yieldLocked(end time.Time, limited bool, now waitqueue.Instant, sounding bool) waitqueue.Instant {
-	if w.key.kind != mutexQueue {
+func (w *Waiter[H]) yieldLocked(end time.Time, limited bool, now waitqueue.Instant, sounding bool) waitqueue.Instant {
+	if w.key.Kind != Mutexes {
 		return 0
 	}
 	known := &w.shard.strangers
-	x := known.near(w.key.name, now)
+	x := known.near(w.key.Name, now)
 	messages, stood, news := w.q.probe.Since(now)
 	switch {
 	case x != nil && news:
 		x.Heard(now, messages)
 	case x != nil:
 	case messages > 0, w.q.probe.Deferred(now, strangerPause):
-		x = w.shard.suspectLocked(w.key.name, now, sounding || stood >= suspectEach)
+		x = w.shard.suspectLocked(w.key.Name, now, sounding || stood >= suspectEach)
 	}
 	if x == nil {
 		return 0

@@ -1,31 +1,32 @@
-package lock
+package locktable
 
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// waiter is one call that takes an object. It stands in the object's queue, most for
+// Waiter is one call that takes an object. It stands in the object's queue, most for
 // the time of one try, and does what the queue's Line says. Its fields are its
 // goroutine's but for those that shard.mu guards.
-type waiter struct {
+type Waiter[H Hold] struct {
 	// immutable
-	c     *Client
-	shard *shard
-	key   queueKey
-	wants wants
+	table *Table[H]
+	shard *shard[H]
+	key   Key
+	wants Acquisition[H]
 	needs int64 // how much of what there is, at least 1
-	owned bool  // its owner may be others' too, who may hold the object
+	joint bool  // its owner may be others' too, who may hold the object
 	final bool  // an unknown outcome ends it
 
-	caller caller   // guarded by shard.mu
-	q      *queue   // nil until it has joined
-	mine   *outlook // of a FairMutex that waits; nil: the queue's, which the first in line uses
+	caller waitqueue.Caller[owner.Owner, H] // guarded by shard.mu
+	q      *queue[H]                        // nil until it has joined
+	mine   *outlook                         // of one that asks by itself; nil: the queue's, which the first in line uses
 
 	// guarded by shard.mu
 	wake chan struct{} // of capacity 1: look again; nil until it sleeps for the first time
@@ -43,20 +44,27 @@ type waiter struct {
 	outlived bool // its queue ended when it left
 }
 
-// newWaiter returns a waiter that has not joined yet. It is given to endWaiter.
-func (t *tables) newWaiter(k queueKey, wants wants) *waiter {
-	w, _ := t.spareWaiters.Get().(*waiter)
+// NewWaiter returns a Waiter that has not joined its queue yet. Run is called once, and End
+// after that.
+func (t *Table[H]) NewWaiter(k Key, wants Acquisition[H], r Request) *Waiter[H] {
+	w, _ := t.spareWaiters.Get().(*Waiter[H])
 	if w == nil {
-		w = &waiter{}
+		w = &Waiter[H]{}
 	}
-	s := t.shard(k.name)
-	w.c, w.shard, w.key, w.wants, w.needs = s.c, s, k, wants, 1
-	w.caller.User = w
+	w.table, w.shard, w.key, w.wants = t, t.shard(k.Name), k, wants
+	w.needs, w.joint, w.final = max(r.Needs, 1), r.Joint, r.Final
+	w.caller.User, w.caller.Owner, w.caller.Try, w.caller.Shared = w, r.Owner, r.Try, r.Reading
+	if r.Alone {
+		w.mine = &outlook{probe: waitqueue.NewProbe(&t.pacing[k.Kind]), listener: pubsub.NewListener(make(chan struct{}, 1))}
+	}
 	return w
 }
 
-// endWaiter is called when w has left its queue and is not needed any more.
-func endWaiter(w *waiter) {
+// End is called when Run has returned. The Waiter is not used any more.
+func (w *Waiter[H]) End() {
+	if w.mine != nil {
+		w.mine.listener.Leave()
+	}
 	if !w.outlived {
 		return // the Line may have it in mind, as what a hold came with, and an Unlock in hand
 	}
@@ -64,43 +72,23 @@ func endWaiter(w *waiter) {
 	case <-w.wake:
 	default:
 	}
-	t := w.shard.tables
-	*w = waiter{wake: w.wake} // it keeps no Held
+	t := w.table
+	*w = Waiter[H]{wake: w.wake} // it keeps no Held
 	t.spareWaiters.Put(w)
 }
 
-// wants is what a waiter wants.
-type wants interface {
-	// probe sends the script that takes it, once. What it said has what the answer says of
-	// the next probe, apart from its outcome, which is in err: nil, ErrNotAcquired or
-	// ErrUnknown, or another that says nothing of the object. If it brought a hold, the
-	// queue was told.
-	probe(ctx context.Context) (said waitqueue.Answer, err error)
-	// reenter takes it by right of h, which its owner has, or returns errGone.
-	reenter(ctx context.Context, h *hold) error
-	// follows reports whether h can go on to it: by a script alone at the end of a run.
-	follows(h *hold, over bool) bool
-	// take takes h, which was handed over.
-	take(h *hold)
-	// barred is the error of one whose owner has h and cannot get another.
-	barred(h *hold) error
-	// channel is where it is told of a release.
-	channel() string
-	// refusal is the error of one that does not ask: by what the client knows another
-	// has the object for so long.
-	refusal(ttl time.Duration) error
-}
+// Waited reports whether it had to wait until now.
+func (w *Waiter[H]) Waited() bool { return w.waited }
 
-// unowned is for objects that no owner re-enters, and that are not handed over.
-type unowned struct{}
+// HandOvers is how many hand-overs may follow, inside the client, if its try brings a hold.
+func (w *Waiter[H]) HandOvers() int64 { return w.more }
 
-func (unowned) reenter(context.Context, *hold) error { return errGone }
-func (unowned) follows(*hold, bool) bool             { return false }
-func (unowned) take(*hold)                           {}
-func (unowned) barred(*hold) error                   { return nil }
+// Again is in how long it tries again if its try is refused, because no message reaches it;
+// 0 if one may.
+func (w *Waiter[H]) Again() time.Duration { return max(w.again, 0) }
 
 // outlook says when w, which probes, does so next. It has joined.
-func (w *waiter) outlook() *outlook {
+func (w *Waiter[H]) outlook() *outlook {
 	if w.mine != nil {
 		return w.mine
 	}
@@ -108,52 +96,52 @@ func (w *waiter) outlook() *outlook {
 }
 
 // turn is what a waiter is to do.
-type turn struct {
-	waitqueue.Instruction[*hold]
+type turn[H Hold] struct {
+	waitqueue.Instruction[H]
 	line   bool          // it has the outlook, and asks Redis: of DoProbe
 	first  bool          // it has it, and asks Redis next: of DoWait
 	in     time.Duration // so soon; or a call that does not wait, beside the line
 	listen bool          // and it listens until then
 }
 
-// run is the body of the call. It returns when the waiter has what it wants, or leaves.
-func (w *waiter) run(ctx context.Context) error {
+// Run is the body of the call. It returns when the waiter has what it wants, or leaves.
+func (w *Waiter[H]) Run(ctx context.Context) error {
 	defer w.leave()
 	for ctx.Err() == nil {
 		t := w.look(ctx)
-		var said waitqueue.Answer
-		var err error
+		var r Reply
 		switch t.Do {
 		case waitqueue.DoTake:
-			w.wants.take(t.Hold)
+			w.wants.Take(t.Hold)
 			return nil
 		case waitqueue.DoReturn:
 			return nil
 		case waitqueue.DoGiveUp:
-			if t.Hold != nil {
-				w.c.tables.doubt(t.Hold)
-				return w.wants.barred(t.Hold)
+			var none H
+			if t.Hold != none {
+				w.table.doubt(t.Hold)
+				return w.wants.Barred(t.Hold)
 			}
-			return closedError(w.key.name)
+			return w.table.cfg.Closed(w.key.Name)
 		case waitqueue.DoRefuse:
 			return w.refused()
 		case waitqueue.DoWait:
 			w.wait(ctx, t)
 			continue
 		case waitqueue.DoReenter:
-			if err = w.wants.reenter(ctx, t.Hold); err == errGone {
+			if r = w.wants.Reenter(ctx, t.Hold); r.Verdict == Gone {
 				w.awaitEnd(ctx, t.Hold)
 				continue
 			}
 		case waitqueue.DoProbe:
-			if said, err = w.wants.probe(ctx); err == nil {
-				w.got(said)
+			if r = w.wants.Try(ctx); r.Verdict == Got {
+				w.got(r.Said)
 			}
 		}
-		if err == nil {
+		if r.Verdict == Got {
 			return nil
 		}
-		if over := w.failed(ctx, t, said, err); over != nil {
+		if over := w.failed(ctx, t, r); over != nil {
 			return over
 		}
 	}
@@ -162,18 +150,18 @@ func (w *waiter) run(ctx context.Context) error {
 
 // look reads w's instruction, and begins what it says. At the first time w joins its
 // queue.
-func (w *waiter) look(ctx context.Context) turn {
-	c, s := w.c, w.shard
-	var ended *queue
-	defer func() { c.tables.endQueue(ended) }()
-	sounding := w.waited && w.key.kind == mutexQueue && c.sounding(w.key.name)
+func (w *Waiter[H]) look(ctx context.Context) turn[H] {
+	table, s := w.table, w.shard
+	var ended *queue[H]
+	defer func() { table.endQueue(ended) }()
+	sounding := w.waited && w.key.Kind == Mutexes && table.sounding(w.key.Name)
 	end, limited := ctx.Deadline()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.q == nil {
 		s.joinLocked(w)
 	}
-	q, o, t := w.q, w.outlook(), turn{}
+	q, o, t := w.q, w.outlook(), turn[H]{}
 	t.Instruction = q.line.Instruction(&w.caller)
 	switch t.Do {
 	case waitqueue.DoTake:
@@ -185,11 +173,11 @@ func (w *waiter) look(ctx context.Context) turn {
 		w.sleepsLocked()
 		s.watchQueueLocked(q)
 	case waitqueue.DoProbe:
-		now := c.tables.now()
+		now := table.Now()
 		first := w.mine != nil || q.line.First() == &w.caller
 		heard := waitqueue.Heard{}
 		if first {
-			heard = c.tables.heard(&o.listener)
+			heard = table.heard(&o.listener)
 			o.probe.Hear(now, heard)
 		}
 		due := w.yieldLocked(end, limited, now, sounding)
@@ -216,35 +204,28 @@ func (w *waiter) look(ctx context.Context) turn {
 
 // forecastLocked works out what may come after the try of the first in line, which
 // begins now. deaf: its subscription was never confirmed.
-func (w *waiter) forecastLocked(deaf bool) {
+func (w *Waiter[H]) forecastLocked(deaf bool) {
 	w.more, w.again = 0, 0
 	if w.q.line.Len() > 1 {
 		w.more = int64(w.q.line.Ahead(true))
 	}
 	if w.mine == nil && w.q.refused && deaf {
-		w.spread = max(rand.Float64(), 0.2) // two of them, and what they take, are less than two MaxPolls
-		w.again = w.c.tables.pacing[w.key.kind].Poll(w.spread)
+		w.spread = max(w.table.cfg.Random(), 0.2) // two of them, and what they take, are less than two MaxPolls
+		w.again = w.table.pacing[w.key.Kind].Poll(w.spread)
 	}
 }
 
 // sleepsLocked is called before w sleeps, by the step that has read its instruction.
-func (w *waiter) sleepsLocked() {
+func (w *Waiter[H]) sleepsLocked() {
 	if w.wake == nil {
 		w.wake = make(chan struct{}, 1)
 	}
 }
 
 // wakeLocked makes w look again.
-func (w *waiter) wakeLocked() {
+func (w *Waiter[H]) wakeLocked() {
 	if w.wake != nil { // else it has not slept yet
-		signal(w.wake)
-	}
-}
-
-func signal(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
+		wait.Signal(w.wake)
 	}
 }
 
@@ -254,7 +235,7 @@ const warnAfter = 10 * time.Second
 
 // wait waits until w is woken or, if it is to ask Redis next, until that is due. It
 // does not wait if it begins to listen.
-func (w *waiter) wait(ctx context.Context, t turn) {
+func (w *Waiter[H]) wait(ctx context.Context, t turn[H]) {
 	w.waited = true
 	var heard <-chan struct{}
 	var due <-chan time.Time
@@ -265,7 +246,7 @@ func (w *waiter) wait(ctx context.Context, t turn) {
 		due = timer.C
 	case t.first:
 		l := &w.outlook().listener
-		if t.listen && l.Listen(w.c.router.Server(w.key.name).Subscriber(), w.wants.channel()) {
+		if t.listen && l.Listen(w.table.cfg.Subscriber(w.key.Name), w.wants.Channel()) {
 			return // what was heard before is news
 		}
 		heard = l.Wake()
@@ -289,19 +270,27 @@ func (w *waiter) wait(ctx context.Context, t turn) {
 }
 
 // warn says once that w waits for a lock of this client.
-func (w *waiter) warn() {
+func (w *Waiter[H]) warn() {
 	w.warned = true
-	if w.key.kind == mutexQueue && w.c.tables.lookup(w.key.name) != nil {
-		w.c.cfg.Logger.Warn("lock: still waiting for a lock that this client itself holds: "+
-			"unlock it, or use the context of its Held to re-enter", "name", w.key.name, "waited", warnAfter)
+	if w.key.Kind == Mutexes && w.held() {
+		w.table.cfg.Logger.Warn("lock: still waiting for a lock that this client itself holds: "+
+			"unlock it, or use the context of its Held to re-enter", "name", w.key.Name, "waited", warnAfter)
 	}
+}
+
+// held reports whether this client has the exclusive hold of w's name.
+func (w *Waiter[H]) held() bool {
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
+	var none H
+	return w.shard.holds.get(w.key.Name) != none
 }
 
 // awaitEnd waits until the queue knows that h, which cannot be re-entered, has
 // ended. The goroutine that ends a hold tells the queue without I/O.
-func (w *waiter) awaitEnd(ctx context.Context, h *hold) {
-	if h.is(lost) {
-		w.c.tables.forget(h)
+func (w *Waiter[H]) awaitEnd(ctx context.Context, h H) {
+	if h.Over() {
+		w.table.Forget(h)
 		return
 	}
 	w.shard.mu.Lock()
@@ -318,16 +307,16 @@ func (w *waiter) awaitEnd(ctx context.Context, h *hold) {
 }
 
 // got tells the queue of a try that brought what w wants, if that was no hold.
-func (w *waiter) got(said waitqueue.Answer) {
+func (w *Waiter[H]) got(said waitqueue.Answer) {
 	if w.q == nil {
 		return
 	}
-	c, s := w.c, w.shard
+	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	said.Outcome = waitqueue.Taken
-	w.outlook().probe.Answered(c.tables.now(), w.mark, said)
-	if w.key.kind == latchQueue {
+	w.outlook().probe.Answered(w.table.Now(), w.mark, said)
+	if w.key.Kind == Latches {
 		s.stepLocked(w.q.line.Opened(&w.caller))
 	}
 	s.wakeFirstLocked(w.q)
@@ -335,60 +324,60 @@ func (w *waiter) got(said waitqueue.Answer) {
 
 // failed notes how a try or a re-entry has failed. It returns the error of a call
 // that is over.
-func (w *waiter) failed(ctx context.Context, t turn, said waitqueue.Answer, err error) error {
+func (w *Waiter[H]) failed(ctx context.Context, t turn[H], r Reply) error {
 	if t.Do == waitqueue.DoReenter {
-		return w.notReentered(ctx, err)
+		return w.notReentered(ctx, r)
 	}
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the try was left, not answered
+	if ctx.Err() != nil && errors.Is(r.Err, ctx.Err()) { // the try was left, not answered
 		if w.caller.Try {
-			return err
+			return r.Err
 		}
 		if w.last == nil {
-			w.last = err
+			w.last = r.Err
 		}
 		return w.left(ctx)
 	}
-	w.last = err
-	refused, unknown := errors.Is(err, ErrNotAcquired), errors.Is(err, ErrUnknown)
-	w.answered(said, err)
-	if refused && w.key.kind.exclusive() {
-		w.c.tables.doubtName(w.key.name)
+	w.last, w.stranger = r.Err, r.Stranger
+	w.answered(r)
+	refused, unknown := r.Verdict == Refused, r.Verdict == Unknown
+	if refused && w.key.Kind.exclusive() {
+		w.table.doubtName(w.key.Name)
 	}
 	switch {
-	case refused, unknown && !w.c.cfg.FailFast && !w.final, w.caller.Try:
+	case refused, unknown && !w.table.cfg.FailFast && !w.final, w.caller.Try:
 		w.waited = true
 		if unknown && !t.line {
 			w.backOff(ctx)
 		}
 		return nil // its instruction says how it goes on
 	case ctx.Err() != nil:
-		return newWaitError(ctx, w.key.name, err)
+		return w.table.cfg.Ended(ctx, w.key.Name, r.Err)
 	}
-	return err
+	return r.Err
 }
 
 // answered tells the queue what a try has brought that brought nothing.
-func (w *waiter) answered(said waitqueue.Answer, err error) {
+func (w *Waiter[H]) answered(r Reply) {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q, o, now := w.q, w.outlook(), w.c.tables.now()
-	switch {
-	case errors.Is(err, ErrNotAcquired):
+	q, o, now := w.q, w.outlook(), w.table.Now()
+	switch r.Verdict {
+	case Refused:
 		o.refused = true
 		s.refusedLocked(w, now)
 		if w.again == 0 && w.mine == nil { // else it has said when it tries again
-			w.spread = rand.Float64()
+			w.spread = w.table.cfg.Random()
 		}
-		var other *HeldError
-		if errors.As(err, &other) {
-			q.heldUntil = time.Now().Add(max(other.TTL, 0))
+		if !r.HeldUntil.IsZero() {
+			q.heldUntil = r.HeldUntil
 		}
+		said := r.Said
 		said.Outcome, said.Spread = waitqueue.Refused, w.spread
 		o.probe.Answered(now, w.mark, said)
 		s.stepLocked(q.line.Refused(&w.caller))
-	case errors.Is(err, ErrUnknown):
-		o.probe.Answered(now, w.mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: rand.Float64()})
+	case Unknown:
+		o.probe.Answered(now, w.mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: w.table.cfg.Random()})
 		fallthrough
 	default: // Redis said no to this request, which says nothing of the object
 		s.stepLocked(q.line.Unanswered(&w.caller))
@@ -398,15 +387,15 @@ func (w *waiter) answered(said waitqueue.Answer, err error) {
 	}
 }
 
-func (w *waiter) notReentered(ctx context.Context, err error) error {
-	w.last = err
+func (w *Waiter[H]) notReentered(ctx context.Context, r Reply) error {
+	w.last = r.Err
 	switch {
 	case w.caller.Try:
-		return err
+		return r.Err
 	case ctx.Err() != nil:
-		return newWaitError(ctx, w.key.name, err)
-	case !errors.Is(err, ErrUnknown) || w.c.cfg.FailFast:
-		return err
+		return w.table.cfg.Ended(ctx, w.key.Name, r.Err)
+	case r.Verdict != Unknown || w.table.cfg.FailFast:
+		return r.Err
 	}
 	w.waited = true
 	w.backOff(ctx)
@@ -414,44 +403,45 @@ func (w *waiter) notReentered(ctx context.Context, err error) error {
 }
 
 // backOff waits after an unknown outcome of which the queue's Probe knows nothing.
-func (w *waiter) backOff(ctx context.Context) {
-	_ = wait.Pause(ctx, w.c.closing, wait.Backoff(w.unknowns))
+func (w *Waiter[H]) backOff(ctx context.Context) {
+	_ = wait.Pause(ctx, w.table.cfg.Closing, wait.Backoff(w.unknowns))
 	w.unknowns++
 }
 
 // refused is the error of a call that does not wait.
-func (w *waiter) refused() error {
+func (w *Waiter[H]) refused() error {
 	if w.last != nil {
 		return w.last
 	}
-	return w.wants.refusal(max(time.Until(w.heldUntil()), 0))
+	return w.wants.Refusal(max(time.Until(w.heldUntil()), 0))
 }
 
 // left is the error of a wait that ctx ended. A waiter that never asked Redis
 // uses what other callers of this client know.
-func (w *waiter) left(ctx context.Context) error {
+func (w *Waiter[H]) left(ctx context.Context) error {
 	if w.last == nil && w.q != nil {
 		if d := time.Until(w.heldUntil()); d > 0 {
-			w.last = w.wants.refusal(d)
+			w.last = w.wants.Refusal(d)
 		}
 	}
-	return newWaitError(ctx, w.key.name, w.last)
+	return w.table.cfg.Ended(ctx, w.key.Name, w.last)
 }
 
 // heldUntil is when the lease of the holder of w's object ends, as far as this
 // client's own hold and its waiters know.
-func (w *waiter) heldUntil() time.Time {
+func (w *Waiter[H]) heldUntil() time.Time {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.holds.get(w.key.name); w.key.kind.exclusive() && h != nil && !h.is(lost) {
-		return h.lease.Deadline()
+	var none H
+	if h := s.holds.get(w.key.Name); w.key.Kind.exclusive() && h != none && !h.Over() {
+		return h.Deadline()
 	}
 	return w.q.heldUntil
 }
 
 // leave takes w out of its queue, wherever it stands.
-func (w *waiter) leave() {
+func (w *Waiter[H]) leave() {
 	if w.q == nil {
 		return
 	}
@@ -461,5 +451,5 @@ func (w *waiter) leave() {
 	ended := s.dropLocked(w.q)
 	s.mu.Unlock()
 	w.outlived = ended != nil
-	w.c.tables.endQueue(ended)
+	w.table.endQueue(ended)
 }

@@ -1,11 +1,8 @@
-package lock
+package locktable
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
@@ -26,25 +23,25 @@ const (
 
 // watched are the queues of a shard in which a call has slept behind this client's own
 // hold, the next one to be looked at first. shard.mu guards it.
-type watched struct {
-	first, last *queue
+type watched[H Hold] struct {
+	first, last *queue[H]
 	timer       *time.Timer // runs shard.confirm; nil before the first
 	armed       bool        // it is pending, or that is about to look
 }
 
 // confirmAt is when a queue is looked at that was looked at now: MaxPoll later at most.
-func (t *tables) confirmAt(now waitqueue.Instant) waitqueue.Instant {
-	poll := waitqueue.Instant(t.pacing[mutexQueue].MaxPoll)
+func (t *Table[H]) confirmAt(now waitqueue.Instant) waitqueue.Instant {
+	poll := waitqueue.Instant(t.pacing[Mutexes].MaxPoll)
 	at, step := now+poll, max(poll/confirmSteps, 1)
 	return at - at%step
 }
 
 // watchQueueLocked has the hold before q's waiters asked about from now on.
-func (s *shard) watchQueueLocked(q *queue) {
-	if q.confirm != 0 || q.key.kind != mutexQueue || s.closed {
+func (s *shard[H]) watchQueueLocked(q *queue[H]) {
+	if q.confirm != 0 || q.key.Kind != Mutexes || s.closed {
 		return
 	}
-	q.confirm = s.tables.confirmAt(s.tables.now())
+	q.confirm = s.table.confirmAt(s.table.Now())
 	if q.before = s.watched.last; q.before != nil {
 		q.before.after = q
 	} else {
@@ -55,7 +52,7 @@ func (s *shard) watchQueueLocked(q *queue) {
 }
 
 // unwatchQueueLocked undoes watchQueueLocked.
-func (s *shard) unwatchQueueLocked(q *queue) {
+func (s *shard[H]) unwatchQueueLocked(q *queue[H]) {
 	if q.confirm == 0 {
 		return
 	}
@@ -74,14 +71,14 @@ func (s *shard) unwatchQueueLocked(q *queue) {
 
 // armLocked sets the timer for the first of the queues. A timer for one that has ended
 // is left alone.
-func (s *shard) armLocked() {
+func (s *shard[H]) armLocked() {
 	w := &s.watched
 	if w.armed || w.first == nil || s.closed {
 		return
 	}
 	w.armed = true
-	s.c.wg.Add(1)
-	if d := time.Duration(w.first.confirm - s.tables.now()); w.timer == nil {
+	s.table.timers.Add(1)
+	if d := time.Duration(w.first.confirm - s.table.Now()); w.timer == nil {
 		w.timer = time.AfterFunc(d, s.confirm)
 	} else {
 		w.timer.Reset(d)
@@ -89,31 +86,31 @@ func (s *shard) armLocked() {
 }
 
 // disarmLocked stops the timer for good: the client closes.
-func (s *shard) disarmLocked() {
+func (s *shard[H]) disarmLocked() {
 	if s.watched.armed && s.watched.timer.Stop() {
 		s.watched.armed = false
-		s.c.wg.Done()
+		s.table.timers.Done()
 	}
 }
 
 // confirm asks about the holds of the queues that are due.
-func (s *shard) confirm() {
-	defer s.c.wg.Done()
-	holds := make([]*hold, 0, confirmBatch)
+func (s *shard[H]) confirm() {
+	defer s.table.timers.Done()
+	holds := make([]H, 0, confirmBatch)
 	for more := true; more; {
 		holds, more = s.dueHolds(holds[:0])
 		for _, h := range holds {
-			h.lease.Confirm()
+			h.Confirm()
 		}
 	}
 }
 
 // dueHolds appends the holds before the waiters of some queues that are due. It returns
 // more if there may be others, else it has set the timer for those that come later.
-func (s *shard) dueHolds(holds []*hold) (due []*hold, more bool) {
+func (s *shard[H]) dueHolds(holds []H) (due []H, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.tables.now()
+	now := s.table.Now()
 	for range confirmBatch {
 		q := s.watched.first
 		if q == nil || q.confirm > now || s.closed {
@@ -126,19 +123,12 @@ func (s *shard) dueHolds(holds []*hold) (due []*hold, more bool) {
 			continue
 		}
 		s.watchQueueLocked(q) // those who sleep do not come by again
-		if h := s.ownLiveLocked(q.key.name); h != nil {
+		var none H
+		if h := s.liveLocked(q.key.Name); h != none {
 			holds = append(holds, h)
 		}
 	}
 	return holds, true
-}
-
-// ownLiveLocked returns the hold of an exclusive lock that others of this client wait for.
-func (s *shard) ownLiveLocked(name string) *hold {
-	if h := s.holds.get(name); h != nil && !h.is(leaving|lost) {
-		return h
-	}
-	return nil
 }
 
 // doubts are the holds that calls of this client have met and that were asked about for
@@ -173,64 +163,21 @@ const minDoubts = 16
 
 // doubt has h asked about, which stands in the way of a call of this client: at most once
 // in every MaxPoll.
-func (t *tables) doubt(h *hold) {
-	s := t.shard(h.name)
+func (t *Table[H]) doubt(h H) {
+	s := t.shard(h.Name())
 	s.mu.Lock()
-	ask := s.doubts.mayAsk(h.name, t.now(), t.pacing[mutexQueue].MaxPoll)
+	ask := s.doubts.mayAsk(h.Name(), t.Now(), t.pacing[Mutexes].MaxPoll)
 	s.mu.Unlock()
 	if ask {
-		h.lease.Confirm()
+		h.Confirm()
 	}
 }
 
 // doubtName is doubt of the hold of an exclusive lock, if there is one: Redis has said to
 // a call of this client that somebody has it, and not who.
-func (t *tables) doubtName(name string) {
-	s := t.shard(name)
-	s.mu.Lock()
-	h := s.ownLiveLocked(name)
-	s.mu.Unlock()
-	if h != nil {
+func (t *Table[H]) doubtName(name string) {
+	var none H
+	if h := t.Live(name); h != none {
 		t.doubt(h)
 	}
-}
-
-// forced has those holds of this client asked about that ForceUnlock found or has deleted.
-func (m *Mutex) forced(fields []string) {
-	s := m.c.tables.shard(m.name)
-	var holds []*hold
-	s.mu.Lock()
-	if m.kind.exclusive() {
-		if h := s.ownLiveLocked(m.name); h != nil {
-			holds = append(holds, h)
-		}
-	}
-	for _, f := range fields {
-		text, ours := strings.CutPrefix(f, m.c.id+":")
-		if m.kind.exclusive() || !ours {
-			continue
-		}
-		for _, o := range m.c.ownersOf(strings.TrimSuffix(text, ":write")) {
-			for _, k := range [...]kind{readKind, writeKind} {
-				holds = append(holds, s.shared[sharedKey{m.name, o, k}]...)
-			}
-		}
-	}
-	s.mu.Unlock()
-	for _, h := range holds {
-		h.lease.Confirm()
-	}
-}
-
-// ownersOf are the owners of whom one has made this end of a field, <owner>:<seq>.
-func (c *Client) ownersOf(tail string) []owner.Owner {
-	i := strings.LastIndexByte(tail, ':')
-	if i < 0 {
-		return nil
-	}
-	owners := []owner.Owner{{Text: tail[:i]}}
-	if id, err := strconv.ParseUint(tail[:i], 10, 64); err == nil {
-		owners = append(owners, owner.Owner{Text: c.id, ID: id})
-	}
-	return owners
 }

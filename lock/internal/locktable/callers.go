@@ -1,6 +1,9 @@
-package lock
+package locktable
 
-import "github.com/wheellock/wheellock/lock/internal/owner"
+import (
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/wait"
+)
 
 // callers are the calls of one owner that wait for a RedLock of which the name is a member:
 // another call of that owner may get the member first, and then they try at once. An owner
@@ -16,7 +19,7 @@ type callerKey struct {
 
 // watchLocked makes a hold of that name and owner wake the caller, until
 // unwatchLocked.
-func (s *shard) watchLocked(k callerKey, wake chan struct{}) {
+func (s *shard[H]) watchLocked(k callerKey, wake chan struct{}) {
 	if s.callers == nil {
 		s.callers = make(map[callerKey]callers)
 	}
@@ -27,7 +30,7 @@ func (s *shard) watchLocked(k callerKey, wake chan struct{}) {
 }
 
 // unwatchLocked undoes watchLocked.
-func (s *shard) unwatchLocked(k callerKey, wake chan struct{}) {
+func (s *shard[H]) unwatchLocked(k callerKey, wake chan struct{}) {
 	delete(s.callers[k], wake)
 	if len(s.callers[k]) == 0 {
 		delete(s.callers, k)
@@ -35,14 +38,18 @@ func (s *shard) unwatchLocked(k callerKey, wake chan struct{}) {
 }
 
 // wakeCallersLocked makes those look whose owner has got h.
-func (s *shard) wakeCallersLocked(h *hold) {
-	for wake := range s.callers[callerKey{h.name, h.owner}] {
-		signal(wake)
+func (s *shard[H]) wakeCallersLocked(h H) {
+	if len(s.callers) == 0 {
+		return
+	}
+	for wake := range s.callers[callerKey{h.Name(), h.Owner()}] {
+		wait.Signal(wake)
 	}
 }
 
-// watchOwner is watchLocked; the function that it returns undoes it.
-func (t *tables) watchOwner(name string, o owner.Owner, wake chan struct{}) func() {
+// WatchOwner puts a token into wake, which has capacity 1, whenever that owner gets a hold of
+// that name, until the function is called that it returns.
+func (t *Table[H]) WatchOwner(name string, o owner.Owner, wake chan struct{}) func() {
 	s, k := t.shard(name), callerKey{name, o}
 	s.mu.Lock()
 	s.watchLocked(k, wake)

@@ -1,0 +1,116 @@
+package locktable
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/pubsub"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeHold is a hold without Redis.
+type fakeHold struct {
+	of    *client // or nil
+	name  string
+	owner owner.Owner
+	mode  Mode
+	past  *Past
+
+	mu                            sync.Mutex // guards what follows
+	leaving, over, ended, closing bool
+	until                         time.Time
+	confirmed                     int
+}
+
+func (h *fakeHold) Name() string        { return h.name }
+func (h *fakeHold) Owner() owner.Owner  { return h.owner }
+func (h *fakeHold) Mode() Mode          { return h.mode }
+func (h *fakeHold) Past() *Past         { return h.past }
+func (h *fakeHold) Leaving() bool       { return h.is(&h.leaving) }
+func (h *fakeHold) Over() bool          { return h.is(&h.over) }
+func (h *fakeHold) Ended() bool         { return h.is(&h.ended) }
+func (h *fakeHold) CloseBegan()         { h.set(&h.closing) }
+func (h *fakeHold) Deadline() time.Time { return h.until }
+func (h *fakeHold) Confirm() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.confirmed++
+}
+
+func (h *fakeHold) is(what *bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return *what
+}
+
+func (h *fakeHold) set(what *bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	*what = true
+}
+
+// asked is how often Redis was asked about h.
+func (h *fakeHold) asked() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.confirmed
+}
+
+var (
+	errFakeClosed  = errors.New("closed")
+	errFakeRefused = errors.New("refused")
+	errFakeBarred  = errors.New("barred")
+	errFakeUnknown = errors.New("unknown")
+)
+
+// fakeCall is an Acquisition whose tries end as it is told.
+type fakeCall struct {
+	try     func(n int) Reply // the n-th, from 0
+	reenter func(h *fakeHold) Reply
+	follows bool
+
+	mu    sync.Mutex // guards tries
+	tries int
+}
+
+func (c *fakeCall) Try(context.Context) Reply {
+	c.mu.Lock()
+	n := c.tries
+	c.tries++
+	c.mu.Unlock()
+	return c.try(n)
+}
+
+func (c *fakeCall) Reenter(_ context.Context, h *fakeHold) Reply { return c.reenter(h) }
+func (c *fakeCall) Follows(*fakeHold, bool) bool                 { return c.follows }
+func (c *fakeCall) Channel() string                              { return "channel" }
+func (c *fakeCall) Barred(*fakeHold) error                       { return errFakeBarred }
+func (c *fakeCall) Refusal(time.Duration) error                  { return errFakeRefused }
+func (c *fakeCall) Take(*fakeHold)                               {}
+
+func refused(int) Reply { return Reply{Verdict: Refused, Err: errFakeRefused} }
+
+// newFake returns the Table of a client that hears no messages until ctx ends. What the
+// Table passes on goes to passedOn.
+func newFake(ctx context.Context, passedOn func(*fakeHold)) *Table[*fakeHold] {
+	ears := deaf(ctx)
+	return New(Config[*fakeHold]{
+		MaxPoll: 5 * time.Second, FairPoll: 2 * time.Second, HandOver: true,
+		Random:     func() float64 { return 0.5 },
+		Subscriber: func(string) *pubsub.Subscriber { return ears },
+		Ahead:      func(string) time.Duration { return 0 },
+		Closing:    make(chan struct{}),
+		PassOn:     passedOn,
+		Closed:     func(string) error { return errFakeClosed },
+		Ended:      func(ctx context.Context, _ string, last error) error { return errors.Join(ctx.Err(), last) },
+		Logger:     slog.New(slog.DiscardHandler),
+	})
+}

@@ -1,0 +1,113 @@
+package locktable
+
+import "time"
+
+// A run of hand-overs inside one client ends with a real release after so many or so
+// long, for other processes wait too. It is shorter, down to runLeast, if every
+// waiter of this client has had a turn by then: a longer one only makes the others'
+// waiters wait for those who come back. But no run is shortened before it has taken
+// runBrief, which is about what its end costs: a release, its message, and the next
+// client's try. With eight clients on one key that triples what they get. A client with
+// many waiters gets up to four times as many turns by it as one with a single one; how
+// long that one waits stays the same.
+const (
+	runLength = 64
+	runLeast  = 16
+	runBrief  = time.Millisecond
+	runTime   = 100 * time.Millisecond
+)
+
+// openEach is how often a busy lock is released for a round trip at the end of
+// a run, although no known client waits. It is for waiters that only poll:
+// locks of other libraries, and Redisson where it does not hear our messages.
+const openEach = 5 * time.Millisecond
+
+// Following says what comes after a hold.
+type Following[H Hold] struct {
+	Next *Waiter[H] // who gets it; nil: nobody of this client
+	// For is what Next wants. Next itself is no more than a name: if the hold is lost, it may
+	// get the lock from Redis, end, and be another call's.
+	For   Acquisition[H]
+	Over  bool  // the run is: those of other clients have their turn first
+	InRun bool  // a run of hand-overs led to the hold, or strangers may wait: those of other clients go first
+	Ahead int64 // how many hand-overs may follow
+
+	// At the end of a run:
+	Open bool // it is released in any case
+	// Reservation is for how long one is waited for whom no message reaches: longer
+	// if ends of runs are rare.
+	Reservation time.Duration
+}
+
+// leavingLocked is Table.Leaving.
+func (s *shard[H]) leavingLocked(h H) (n Following[H]) {
+	mode := h.Mode()
+	near, yields := s.yieldsLocked(h)
+	n.InRun = near
+	for _, k := range kindsOf(mode) {
+		q := s.queues.get(Key{h.Name(), k})
+		if q == nil {
+			if p := h.Past(); p != nil && p.sofar.Running() {
+				n.InRun = true
+			}
+			continue
+		}
+		if q.line.Run() > 0 {
+			n.InRun = true
+		}
+		first, over, done := q.line.Leaving(h.Owner(), h, s.table.Now(), yields)
+		if over {
+			n.Over = true
+		}
+		if mode == Exclusive { // else others may have it too
+			q.probe.Releasing(s.table.Now())
+		}
+		s.stepLocked(done)
+		if first != nil {
+			s.followLocked(h, first.User.(*Waiter[H]), &n)
+		}
+	}
+	return n
+}
+
+// followLocked has h go on to w, if it can.
+func (s *shard[H]) followLocked(h H, w *Waiter[H], n *Following[H]) {
+	if !w.wants.Follows(h, n.Over) {
+		return
+	}
+	if q := w.q; n.Over {
+		now := s.table.Now()
+		if n.Open = now > q.opened.Add(openEach); n.Open {
+			q.opened = now
+		}
+		if n.Reservation = openEach; q.runEnded > 0 {
+			n.Reservation += 2 * time.Duration(now-q.runEnded)
+		}
+		q.runEnded = now
+	}
+	n.Next, n.For, n.Ahead = w, w.wants, int64(w.q.line.Ahead(n.Over))
+}
+
+// handedLocked tells the queue of h's name that next, which is among the client's
+// holds now, has taken the place of h and is for w.
+func (s *shard[H]) handedLocked(h H, w *Waiter[H], next H) {
+	q := s.queues.get(Key{h.Name(), Mutexes})
+	s.stepLocked(q.line.Handed(h.Owner(), h, &w.caller, next, s.table.Now()))
+	if q.line.Run() == 0 { // by a script at the end of a run: nobody waits
+		s.strangers.alone(h.Name(), s.table.Now())
+	}
+	if q := s.queues.get(Key{h.Name(), FairMutexes}); q != nil { // a name of two kinds: who waits there is told so
+		s.stepLocked(q.line.Gone(h.Owner(), h))
+		s.stepLocked(q.line.Held(next.Owner(), false, next))
+	}
+}
+
+// RunEnd says that a release ended a run of hand-overs, and told so many others: they
+// have their turn first.
+type RunEnd struct {
+	Others    int64
+	Heard     uint64        // messages of the channel before those with which the others release
+	RoundTrip time.Duration // or half of the time that one needs who was not told
+	Awaited   bool          // there is such a one
+	Suspects  bool          // none of this client waits, but somebody was told
+}

@@ -1,0 +1,151 @@
+package locktable
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+)
+
+// How many shards there are.
+const (
+	shardBits = 6
+	shards    = 1 << shardBits
+)
+
+// sharedKey finds the holds of those modes that are not exclusive.
+type sharedKey struct {
+	name  string
+	owner owner.Owner
+	mode  Mode
+}
+
+// shard has the holds and the waiters of a client for the names whose hash
+// leads to it.
+type shard[H Hold] struct {
+	table *Table[H] // immutable
+
+	mu        sync.Mutex        // guards what follows
+	closed    bool              // Close began
+	idle      bool              // and after that there was neither hold nor call
+	calls     int               // acquisitions and unlocks that are under way
+	holds     holdTable[H]      // the hold of each name, until its end is through
+	shared    map[sharedKey][]H // the holds of modes of which a name may have many; nil while there was none
+	many      int               // how many they are
+	heldFor   float64           // in seconds: how long holds that are no more were held, less the time from Table.start at which those of now began
+	queues    queues[H]         // of calls that take what they name
+	watched   watched[H]        // of them
+	doubts    doubts
+	strangers strangers
+	suspected waitqueue.Instant     // when a pause was made last for one of which nothing is known
+	callers   map[callerKey]callers // who waits as an owner that others may share; nil while there was none
+
+	_ [64]byte // the next one's mutex is in another cache line
+}
+
+// heldLocked is how many holds there are.
+func (s *shard[H]) heldLocked() int { return s.holds.n + s.many }
+
+// changedLocked is called when the number of holds may have changed, with what it was.
+func (s *shard[H]) changedLocked(before int) {
+	if more := s.heldLocked() - before; more != 0 {
+		s.heldFor -= float64(more) * time.Since(s.table.start).Seconds()
+	}
+}
+
+// heldForLocked is how many seconds all holds together have been held.
+func (s *shard[H]) heldForLocked() float64 {
+	return s.heldFor + float64(s.heldLocked())*time.Since(s.table.start).Seconds()
+}
+
+// enterable reports whether its owner can re-enter h.
+func enterable[H Hold](h H) bool { return !h.Leaving() && !h.Over() }
+
+// liveLocked returns the exclusive hold of a name that can be re-entered, or nil.
+func (s *shard[H]) liveLocked(name string) (h H) {
+	var none H
+	if h = s.holds.get(name); h != none && enterable(h) {
+		return h
+	}
+	return none
+}
+
+// addLocked makes h known. It first wakes the callers that can re-enter it now.
+func (s *shard[H]) addLocked(h H) {
+	defer s.changedLocked(s.heldLocked())
+	s.wakeCallersLocked(h)
+	mode := h.Mode()
+	if mode == Exclusive {
+		s.holds.set(h)
+		return
+	}
+	if s.shared == nil {
+		s.shared = make(map[sharedKey][]H)
+	}
+	key := sharedKey{h.Name(), h.Owner(), mode}
+	s.shared[key] = append(s.shared[key], h)
+	s.many++
+}
+
+// removeLocked makes h unknown, and reports whether it was known.
+func (s *shard[H]) removeLocked(h H) bool {
+	defer s.changedLocked(s.heldLocked())
+	mode := h.Mode()
+	if mode == Exclusive {
+		return s.holds.remove(h)
+	}
+	key := sharedKey{h.Name(), h.Owner(), mode}
+	i := slices.Index(s.shared[key], h)
+	if i < 0 {
+		return false
+	}
+	s.many--
+	if s.shared[key] = slices.Delete(s.shared[key], i, i+1); len(s.shared[key]) == 0 {
+		delete(s.shared, key)
+	}
+	return true
+}
+
+// appendAllLocked appends all holds.
+func (s *shard[H]) appendAllLocked(holds []H) []H {
+	for h := range s.holds.all() {
+		holds = append(holds, h)
+	}
+	for _, more := range s.shared {
+		holds = append(holds, more...)
+	}
+	return holds
+}
+
+// end undoes Table.Begin.
+func (s *shard[H]) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls--
+	s.idleLocked()
+}
+
+// idleLocked notes that there is neither hold nor call after Close began. A call that
+// begins later, an Unlock of a lost hold, is not waited for.
+func (s *shard[H]) idleLocked() {
+	if !s.closed || s.idle || s.heldLocked() > 0 || s.calls > 0 {
+		return
+	}
+	s.idle = true
+	if s.table.busy.Add(-1) == 0 {
+		close(s.table.idle)
+	}
+}
+
+// close is Table.Close of a shard.
+func (s *shard[H]) close() []H {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.closeQueuesLocked()
+	s.disarmLocked()
+	s.idleLocked()
+	return s.appendAllLocked(nil)
+}

@@ -1,0 +1,363 @@
+package locktable
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+)
+
+// play runs f in virtual time, with a server and a client of it.
+func play(t *testing.T, f func(t *testing.T, c *client)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f(t, newClient(ctx, newRedis(1)))
+	})
+}
+
+func newRedis(seed uint64) *fakeRedis {
+	return &fakeRedis{random: rand.New(rand.NewPCG(seed, 0)), holder: map[string]*fakeHold{}, stolen: map[*fakeHold]bool{}}
+}
+
+// newClient returns a client that unlocks what its table passes on.
+func newClient(ctx context.Context, r *fakeRedis) *client {
+	c := &client{redis: r}
+	c.table = newFake(ctx, func(h *fakeHold) {
+		go func() {
+			defer c.table.End(h.name)
+			c.unlock(h)
+		}()
+	})
+	return c
+}
+
+func ownerOf(i int) owner.Owner { return owner.Owner{ID: uint64(i) + 1} }
+
+// begin starts a call that takes a lock, and returns where its error comes.
+func (a *take) begin(ctx context.Context, r Request) <-chan error {
+	got := make(chan error, 1)
+	go func() { got <- a.run(ctx, r) }()
+	synctest.Wait()
+	return got
+}
+
+func TestCallsGoOnWithTheHoldsOfTheirClient(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		ctx := t.Context()
+		first := &take{c: c, name: "a", as: ownerOf(1)}
+		require.NoError(t, first.run(ctx, Request{}))
+		require.Same(t, first.held, c.table.Live("a"))
+		require.Same(t, first.held, c.table.Own("a", ownerOf(1), Exclusive))
+		require.Nil(t, c.table.Own("a", ownerOf(2), Exclusive))
+
+		second := &take{c: c, name: "a", as: ownerOf(2)}
+		got := second.begin(ctx, Request{})
+		require.Equal(t, Counts{Held: 1, Waiting: 1, Queues: 1}, c.counts())
+		c.unlock(first.held)
+		require.NoError(t, <-got)
+		require.Same(t, second.held, c.table.Live("a"))
+		require.NotSame(t, first.held, second.held)
+		c.unlock(second.held)
+		require.Zero(t, c.counts())
+	})
+}
+
+// counts are those that are whole numbers.
+func (c *client) counts() Counts {
+	n := c.table.Counts()
+	n.HeldFor = 0
+	return n
+}
+
+func TestWhatALossLeavesIsTriedForByTheFirstWhoWaits(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		got := second.begin(t.Context(), Request{})
+		c.lose(first.held)
+		require.NoError(t, <-got)
+		c.unlock(second.held)
+		require.Zero(t, c.counts())
+	})
+}
+
+func TestAHoldThatWasLostBeforeItWasKnownIsForgotten(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		h := &fakeHold{name: "a", owner: ownerOf(1), ended: true}
+		require.True(t, c.table.Adopt(h, nil))
+		require.Zero(t, c.counts())
+	})
+}
+
+// Redis gives a client a lock that it has already: one of the two holds is not there.
+func TestBothHoldsOfOneNameAreAskedAbout(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		old, h := &fakeHold{name: "a", owner: ownerOf(1)}, &fakeHold{name: "a", owner: ownerOf(2)}
+		require.True(t, c.table.Adopt(old, nil))
+		require.Zero(t, old.asked())
+		require.True(t, c.table.Adopt(h, nil))
+		require.Equal(t, []int{1, 1}, []int{old.asked(), h.asked()})
+		c.table.Forget(old)
+		require.Same(t, h, c.table.Live("a"), "it is not the hold of its name any more")
+		c.table.Forget(h)
+		require.Zero(t, c.counts())
+	})
+}
+
+// A hold is asked about once in every MaxPoll while a call sleeps behind it.
+func TestAHoldIsAskedAboutWhileACallSleepsBehindIt(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first := &take{c: c, name: "a", as: ownerOf(1)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		time.Sleep(time.Minute)
+		require.Zero(t, first.held.asked(), "nobody waits")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.Error(t, (&take{c: c, name: "a", as: ownerOf(2)}).run(ctx, Request{}))
+		n := first.held.asked()
+		require.GreaterOrEqual(t, n, 12, "once in 5 s at least")
+		require.LessOrEqual(t, n, 14)
+		time.Sleep(time.Minute)
+		require.Equal(t, n, first.held.asked(), "nobody waits any more")
+		c.unlock(first.held)
+	})
+}
+
+// A call that waited is handed the lock while Close begins. It had looked whether the
+// client closes just before.
+func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testing.T) {
+	for _, closes := range []bool{true, false} {
+		t.Run(fmt.Sprint(closes), func(t *testing.T) {
+			play(t, func(t *testing.T, c *client) {
+				first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
+				require.NoError(t, first.run(t.Context(), Request{}))
+				w := c.table.NewWaiter(Key{"a", Mutexes}, second, Request{Owner: second.as})
+				require.Equal(t, waitqueue.DoWait, w.look(t.Context()).Do)
+				n := c.table.Leaving(first.held)
+				require.Same(t, w, n.Next)
+				next := &fakeHold{name: "a", owner: second.as, past: new(Past)}
+				c.redis.change("a", first.held, next)
+				if closes {
+					require.Equal(t, []*fakeHold{first.held}, c.table.Close())
+				}
+				c.table.Deliver(first.held, w, next)
+				require.Equal(t, closes, next.is(&next.closing), "another call of the owner may have re-entered it")
+				err := w.Run(t.Context())
+				if closes {
+					require.ErrorIs(t, err, errFakeClosed)
+					<-c.table.Idle() // it was passed on
+				} else {
+					require.NoError(t, err)
+					require.Same(t, next, second.held)
+					c.unlock(next)
+				}
+				w.End()
+				require.Zero(t, c.counts())
+			})
+		})
+	}
+}
+
+func TestCloseIsOverWithTheLastHoldAndTheLastCall(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first := &take{c: c, name: "a", as: ownerOf(1)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		require.True(t, c.table.Begin("b", true))
+		second := &take{c: c, name: "a", as: ownerOf(2)}
+		got := second.begin(t.Context(), Request{})
+		require.Equal(t, []*fakeHold{first.held}, c.table.Close())
+		require.ErrorIs(t, <-got, errFakeClosed)
+		require.False(t, c.table.Begin("b", true))
+		require.True(t, c.table.Begin("b", false), "an Unlock is not refused")
+		c.table.End("b")
+		require.False(t, c.table.Adopt(&fakeHold{name: "c"}, nil))
+		c.table.End("b")
+		require.Empty(t, c.table.Idle())
+		c.unlock(first.held)
+		<-c.table.Idle()
+		c.table.Wait()
+	})
+}
+
+func TestAReleaseWakesWhoWaitsForPermits(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		free := make(chan struct{})
+		x := &fakeCall{try: func(n int) Reply {
+			select {
+			case <-free:
+				return Reply{}
+			default:
+				return refused(n)
+			}
+		}}
+		w := c.table.NewWaiter(Key{"s", Permits}, x, Request{})
+		defer w.End()
+		got := make(chan error, 1)
+		go func() { got <- w.Run(t.Context()) }()
+		synctest.Wait()
+		close(free)
+		began := time.Now()
+		c.table.Freed(Key{"s", Permits})
+		require.NoError(t, <-got)
+		require.Less(t, time.Since(began), time.Second, "it was woken, and did not poll")
+	})
+}
+
+func TestWhoWatchesAnOwnerIsWokenByItsHolds(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		wake := make(chan struct{}, 1)
+		unwatch := c.table.WatchOwner("a", ownerOf(1), wake)
+		h := &fakeHold{name: "a", owner: ownerOf(2)}
+		require.True(t, c.table.Adopt(h, nil))
+		require.Empty(t, wake, "another's")
+		c.table.Forget(h)
+		mine := &fakeHold{name: "a", owner: ownerOf(1)}
+		require.True(t, c.table.Adopt(mine, nil))
+		require.Len(t, wake, 1)
+		<-wake
+		unwatch()
+		c.table.Forget(mine)
+		require.True(t, c.table.Adopt(mine, nil))
+		require.Empty(t, wake)
+		c.table.Forget(mine)
+		require.Zero(t, c.counts())
+	})
+}
+
+func TestHoldsThatShareANameAreFoundByTheirOwners(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		read, read2 := &fakeHold{name: "a", owner: ownerOf(1), mode: Reading}, &fakeHold{name: "a", owner: ownerOf(1), mode: Reading}
+		write := &fakeHold{name: "a", owner: ownerOf(1), mode: Writing}
+		for _, h := range []*fakeHold{read, read2, write} {
+			require.True(t, c.table.Adopt(h, nil))
+		}
+		require.Same(t, read, c.table.Own("a", ownerOf(1), Reading))
+		require.Same(t, write, c.table.Own("a", ownerOf(1), Writing))
+		require.ElementsMatch(t, []*fakeHold{read, read2}, c.table.Shared(nil, "a", ownerOf(1), Reading))
+		read.set(&read.leaving)
+		require.Same(t, read2, c.table.Own("a", ownerOf(1), Reading))
+		require.ElementsMatch(t, []*fakeHold{read, read2, write}, c.table.All())
+		for _, h := range []*fakeHold{read, read2, write} {
+			c.table.Forget(h)
+		}
+		require.Nil(t, c.table.Own("a", ownerOf(1), Reading))
+		require.Zero(t, c.counts())
+	})
+}
+
+// TestAWaiterLeavesALongLineAsQuicklyAsAShortOne: a walk along the line would be
+// 40 times slower in the long one.
+func TestAWaiterLeavesALongLineAsQuicklyAsAShortOne(t *testing.T) {
+	for name, kind := range map[string]Kind{"Mutex": Mutexes, "others": Latches} {
+		t.Run(name, func(t *testing.T) {
+			table := newFake(t.Context(), nil)
+			const leavers = 500
+			// took is the least time in which the last of a line of n leave it.
+			took := func(n int) time.Duration {
+				least := time.Hour
+				for range 5 {
+					line := make([]*Waiter[*fakeHold], n)
+					for i := range line {
+						line[i] = table.NewWaiter(Key{"m", kind}, nil, Request{Owner: ownerOf(i)})
+						line[i].look(t.Context())
+					}
+					began := time.Now()
+					for i := range leavers {
+						line[n-1-i].leave()
+					}
+					least = min(least, time.Since(began))
+					for i := range n - leavers {
+						line[i].leave()
+					}
+				}
+				return least
+			}
+			short, long := took(1000), took(40_000)
+			require.Less(t, long, 10*short)
+		})
+	}
+}
+
+// TestClientsOfOneServerExcludeEachOther: two clients, few locks, calls of owners of which
+// some are shared, that wait, try, or leave; holds that are unlocked, handed over, lost; tries
+// of which nothing is known. Nobody has a lock beside another, whoever waits long enough gets
+// it, and nothing is left behind.
+func TestClientsOfOneServerExcludeEachOther(t *testing.T) {
+	for seed := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			server := newRedis(seed)
+			clients := []*client{newClient(ctx, server), newClient(ctx, server)}
+			const names, callers, turns = 2, 8, 6
+			var wg sync.WaitGroup
+			for i := range callers {
+				random := rand.New(rand.NewPCG(seed, uint64(i)+1))
+				c := clients[i%len(clients)]
+				wg.Go(func() {
+					for turn := range turns {
+						a := &take{c: c, name: fmt.Sprint("lock ", random.IntN(names)), as: ownerOf(i*turns + turn)}
+						within := ctx
+						switch random.IntN(4) {
+						case 0:
+							var end context.CancelFunc
+							within, end = context.WithTimeout(ctx, time.Duration(random.IntN(20_000))*time.Millisecond)
+							defer end()
+						}
+						err := a.run(within, Request{Try: random.IntN(5) == 0})
+						if err != nil {
+							continue
+						}
+						server.mu.Lock()
+						if h := server.holder[a.name]; h != a.held && h != nil && !server.stolen[a.held] {
+							t.Errorf("seed %d: %s is held beside another", seed, a.name)
+						}
+						server.mu.Unlock()
+						time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond)
+						switch {
+						case a.held.Over(): // its Unlock tells nobody
+						case random.IntN(6) == 0:
+							c.lose(a.held)
+						default:
+							c.unlock(a.held)
+						}
+					}
+				})
+			}
+			thieves := rand.New(rand.NewPCG(seed, 0))
+			wg.Go(func() { // who deletes keys, so that their holders hear of it later, or never
+				for range 20 {
+					time.Sleep(time.Duration(thieves.IntN(100)) * time.Millisecond)
+					name := fmt.Sprint("lock ", thieves.IntN(names))
+					server.mu.Lock()
+					h := server.holder[name]
+					server.mu.Unlock()
+					if h != nil && server.steal(h) {
+						time.Sleep(time.Duration(thieves.IntN(3)) * time.Millisecond)
+						h.of.lose(h)
+					}
+				}
+			})
+			wg.Wait()
+			synctest.Wait()
+			for _, c := range clients {
+				if n := c.counts(); n != (Counts{}) {
+					t.Errorf("seed %d: left behind: %+v", seed, n)
+				}
+				require.Empty(t, c.table.Close())
+				<-c.table.Idle()
+				c.table.Wait()
+			}
+			require.Empty(t, server.holder, "seed %d", seed)
+		})
+	}
+}
