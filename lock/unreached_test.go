@@ -47,7 +47,7 @@ func TestALockThatFindsNoRedisIsToldOfInTheLog(t *testing.T) {
 	require.NoError(t, s.Kill())
 	require.Eventually(t, func() bool {
 		_, err := c.Mutex(t.Name()).TryLock(t.Context())
-		return err != nil && strings.Count(log.String(), said) == 2
+		return err != nil && strings.Count(log.String(), said) >= 2 // again, if one that had connected before says so after that
 	}, time.Minute, time.Millisecond)
 }
 

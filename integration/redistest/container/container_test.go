@@ -29,7 +29,7 @@ func TestAServerStartsEmptyAndStopLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, container.Container, s.Kind())
 	require.Contains(t, s.String(), container.Image()+") at 127.0.0.1:")
-	require.Contains(t, s.Log(), "Ready to accept connections")
+	bounded.Until(t, func() bool { return strings.Contains(s.Log(), "Ready to accept connections") }) // the log may be behind
 	require.Equal(t, int64(0), fixture.Do(t, s, "DBSIZE"))
 	during, _, err := container.Ours(t.Context())
 	require.NoError(t, err)
