@@ -23,6 +23,9 @@ var planted = []struct {
 		"successor-read-after-the-lock", "Unlock reads what the next waiter wants when that may be another call's", false,
 		[]simulation.Edit{
 			{Before: "// Waited reports", After: "func (w *Waiter[H]) Wants() Acquisition[H] { return w.wants }\n\n// Waited reports"},
+			// Held up, a hold is not handed on in memory any more, unless that was decided before.
+			{Before: "n := succession{", After: "now := h.c.table.Now()\n\tn := succession{"},
+			{Before: "h.c.table.Now() > r.until", After: "now > r.until"},
 			{Before: "a := n.attempt\n", After: "a := n.Next.Wants().(*attempt)\n"},
 			{Before: "n.attempt.newHold(", After: "n.Next.Wants().(*attempt).newHold("},
 		},

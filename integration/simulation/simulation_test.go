@@ -143,7 +143,7 @@ func TestThePromisesHoldInEveryOrder(t *testing.T) {
 }
 
 // leaving is where it is decided who gets a hold next.
-const leaving = "lock.(*tables).leaving"
+const leaving = "]).Leaving"
 
 func (r result) requireNothing(t *testing.T) {
 	t.Helper()
