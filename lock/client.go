@@ -18,6 +18,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/sender"
 	"github.com/wheellock/wheellock/lock/internal/servers"
+	"github.com/wheellock/wheellock/lock/internal/several"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/topology"
 	"github.com/wheellock/wheellock/renewal"
@@ -68,9 +69,9 @@ type Client struct {
 	sender  *sender.Routed
 	hooks   hooks
 	table   *locktable.Table[*hold]
-	turns   sync.Map      // of *hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
-	lost    backlog[loss] // holds that are lost, to be taken out of the table
-	reigns  reigns        // of its server, as the member of a RedLock
+	turns   sync.Map       // of *hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
+	lost    backlog[loss]  // holds that are lost, to be taken out of the table
+	reigns  several.Reigns // of its server, as the member of a RedLock
 
 	unlocks wait.Deadlines // of Unlock
 

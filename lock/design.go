@@ -14,6 +14,7 @@ package lock
 //	orphans    gives back what nobody answers for
 //	locktable  the holds and the waiting calls of a client, by name
 //	waitqueue  who of a client's callers is next, and when; without I/O
+//	several    when members are one lock: votes, a quorum, who may come back
 //	watch      channels and contexts that end together
 //	wait       pauses, and deadlines that many calls share
 //	carrier    the renewals of many holds in one call

@@ -78,8 +78,8 @@ func MaxHoldEnd(x *MultiHeld, member int) time.Time { return PartOf(x, member).h
 // PartOf is what x has of a member; it is another one once that was retaken.
 func PartOf(x *MultiHeld, member int) *Held {
 	for _, p := range x.present() {
-		if p.member == member {
-			return p.Held
+		if p.Member == member {
+			return p.Part.Held
 		}
 	}
 	return nil
@@ -103,7 +103,7 @@ func BeginLoss(x *Held) {
 
 // LoseOfOtherParts loses x if its parts are what a copy of them is, and reports whether it did.
 func LoseOfOtherParts(x *MultiHeld) bool {
-	return x.loseIf(slices.Clone(x.present()), x.parts[0].h.lostToClose())
+	return x.loseIf(slices.Clone(x.present()), x.parts[0].Part.h.lostToClose())
 }
 
 // NoTimer stops what tells x at its deadline, as a process does that is stopped.
@@ -120,7 +120,7 @@ func NoTimer(x *MultiHeld) {
 func AdmittedUntold(x *MultiHeld, got *Held) bool {
 	untold := &MultiHeld{from: x.from, need: x.need, parts: x.present()}
 	untold.watch.Init((*multiSubject)(untold))
-	return untold.admit(0, part{Held: got})
+	return untold.admit(0, part{Part: seated{got}})
 }
 
 // RetakesUntold reports whether a member of which x had the part until now would be asked
@@ -154,18 +154,6 @@ func LoseWhilePassed(held *Held, lose func()) {
 	}
 	lose()
 	c.table.Deliver(h, n.Next, next)
-}
-
-// Reigns is what a client remembers of the server of a RedLock's member.
-type Reigns struct{ r reigns }
-
-// MayVote is what comes of an answer of script uptime that came then.
-func (r *Reigns) MayVote(reply any, now time.Time, longest time.Duration) (server string, err error) {
-	s, ok := standingOf(reply)
-	if !ok {
-		return "", badReply("uptime", "", reply)
-	}
-	return s.server, s.mayVote(r.r.known(s.reign, now), longest)
 }
 
 // TableLocked reports whether a mutex is held of the tables of these clients, or of a RedLock's line.

@@ -210,7 +210,7 @@ func (p *pass) run(ctx context.Context) (held *MultiHeld, err error) {
 	}
 	x := &MultiHeld{parts: make([]part, len(p.taken)), need: len(p.taken), inOrder: true, owner: p.owner}
 	for i, h := range p.taken {
-		x.parts[i].Held = h
+		x.parts[i].Part = seated{h}
 	}
 	x.start()
 	if !x.Valid() {

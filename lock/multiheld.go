@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/several"
 	"github.com/wheellock/wheellock/lock/internal/watch"
 )
 
@@ -64,7 +65,7 @@ func (x *MultiHeld) Valid() bool {
 // RedLock is lost when fewer than its quorum are left. A member whose server
 // was restarted comes back, see NewRedLock. A member that did not vote for the
 // hold is never added.
-func (x *MultiHeld) Members() int { return countValid(x.present()) }
+func (x *MultiHeld) Members() int { return several.CountValid(x.present(), time.Now()) }
 
 // Deadline returns the end of trust as it is now. Of a MultiLock it is the
 // earliest of its members. Of a RedLock it is the time at which fewer than a
@@ -72,7 +73,7 @@ func (x *MultiHeld) Members() int { return countValid(x.present()) }
 // at different speeds. Renewals move it later. Once the lock is lost, it is a
 // time not after the loss.
 func (x *MultiHeld) Deadline() time.Time {
-	if end, ok := deadlineOf(x.present(), x.need); ok {
+	if end, ok := several.Deadline(x.present(), x.need); ok {
 		return end
 	}
 	x.mu.Lock()
@@ -93,7 +94,7 @@ func (x *MultiHeld) Done() <-chan struct{} {
 // Held.Err.
 func (x *MultiHeld) Err() error {
 	if x.state.Load() != isHeld {
-		return notHeldError(x.present()[0].Name())
+		return notHeldError(x.present()[0].Part.Name())
 	}
 	x.watch.Look()
 	if cause := x.lost(); cause != nil {
@@ -132,7 +133,7 @@ func (x *MultiHeld) Context(parent context.Context) context.Context {
 // MultiHeld was unlocked before.
 func (x *MultiHeld) Unlock(ctx context.Context) error {
 	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isLeft, isUnlocking) {
-		return notHeldError(x.present()[0].Name())
+		return notHeldError(x.present()[0].Part.Name())
 	}
 	x.mu.Lock()
 	cause, parts := x.cause, x.parts
@@ -238,12 +239,12 @@ func (x *MultiHeld) release(ctx context.Context, parts []part, retakes []*retake
 	send := func(parts []part) {
 		for _, p := range parts {
 			waiting++
-			inBackground(p.h, func() { results <- p.Unlock(ctx) })
+			inBackground(p.Part.h, func() { results <- p.Part.Unlock(ctx) })
 		}
 	}
 	for _, w := range retakes {
 		waiting++
-		inBackground(w.lost.h, func() {
+		inBackground(w.lost.Part.h, func() {
 			<-w.ended
 			results <- w.err
 		})

@@ -3,52 +3,13 @@ package lock
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/several"
 )
 
 // part is a member's hold.
-type part struct {
-	*Held
-	drift  time.Duration // its trust counts for so much less
-	mutex  *Mutex        // of a RedLock, as what follows
-	member int           // its place among the members
-	server string        // its server's run id when it voted; "" if that is Durable
-}
-
-// until is when the part counts no more, as it stands now; false if it is lost.
-func (p part) until() (time.Time, bool) {
-	if _, lost := p.h.lease.Lost(); lost {
-		return time.Time{}, false
-	}
-	return p.Deadline().Add(-p.drift), true
-}
-
-// countValid is how many of parts are held now.
-func countValid(parts []part) int {
-	now, n := time.Now(), 0
-	for _, p := range parts {
-		if p.Valid() && (p.drift == 0 || now.Before(p.Deadline().Add(-p.drift))) {
-			n++
-		}
-	}
-	return n
-}
-
-// deadlineOf is when fewer than need of parts are trusted, as it stands now; false if fewer are left.
-func deadlineOf(parts []part, need int) (time.Time, bool) {
-	ends := make([]time.Time, 0, len(parts))
-	for _, p := range parts {
-		if end, ok := p.until(); ok {
-			ends = append(ends, end)
-		}
-	}
-	if len(ends) < need {
-		return time.Time{}, false
-	}
-	slices.SortFunc(ends, func(a, b time.Time) int { return b.Compare(a) })
-	return ends[need-1], true
-}
+type part = several.Seat[seated]
 
 // start begins to watch the parts. The whole may be lost when it returns.
 func (x *MultiHeld) start() {
@@ -58,7 +19,7 @@ func (x *MultiHeld) start() {
 	}
 	if x.from != nil { // the allowance for clocks ends it before its parts
 		x.mu.Lock()
-		end, _ := deadlineOf(x.parts, x.need)
+		end, _ := several.Deadline(x.parts, x.need)
 		x.timer = time.AfterFunc(time.Until(end), x.atDeadline)
 		x.mu.Unlock()
 	}
@@ -66,7 +27,7 @@ func (x *MultiHeld) start() {
 
 // follow makes the whole be told when a part ends.
 func (x *MultiHeld) follow(seat int, p part) {
-	p.watched().OnEnd(context.Background(), func(err error) { x.partEnded(seat, err) })
+	p.Part.watched().OnEnd(context.Background(), func(err error) { x.partEnded(seat, err) })
 }
 
 // present returns the parts as they are now.
@@ -89,7 +50,7 @@ func (x *MultiHeld) partEnded(seat int, err error) {
 	if enough {
 		x.retakeLocked(seat, cause.Reason)
 		if x.timer != nil {
-			end, _ := deadlineOf(x.parts, x.need)
+			end, _ := several.Deadline(x.parts, x.need)
 			x.timer.Reset(time.Until(end)) // the loss has moved it earlier
 		}
 	}
@@ -105,7 +66,7 @@ func (x *MultiHeld) atDeadline() {
 		return
 	}
 	x.mu.Lock()
-	end, ok := deadlineOf(x.parts, x.need)
+	end, ok := several.Deadline(x.parts, x.need)
 	left := time.Until(end)
 	if ok && left > 0 {
 		x.timer.Reset(left)
@@ -134,7 +95,7 @@ func (x *MultiHeld) look() error {
 			return cause
 		}
 		parts := x.present()
-		if countValid(parts) >= x.need || x.loseIf(parts, x.whyNotValid(parts)) {
+		if several.CountValid(parts, time.Now()) >= x.need || x.loseIf(parts, x.whyNotValid(parts)) {
 			break
 		}
 	}
@@ -150,7 +111,7 @@ func (x *MultiHeld) whyNotValid(parts []part) *LostError {
 	var why *LostError
 	ended := 0
 	for _, p := range parts {
-		if errors.As(p.Err(), &why) {
+		if errors.As(p.Part.Err(), &why) {
 			ended++
 		}
 	}
@@ -158,7 +119,7 @@ func (x *MultiHeld) whyNotValid(parts []part) *LostError {
 		return why
 	}
 	// They are held yet, but not for as long as clocks may run apart.
-	p := parts[0]
+	p := parts[0].Part
 	cause := &LostError{Name: p.Name(), Reason: TrustEnded}
 	p.h.mu.Lock()
 	if !p.renewed {
@@ -192,7 +153,7 @@ func (x *MultiHeld) loseIf(parts []part, cause *LostError) bool {
 		return true // closing keeps what is held until its Unlock, and so do the others
 	}
 	for _, p := range parts {
-		p.rest() // who was told need not unlock, and then nobody would
+		p.Part.rest() // who was told need not unlock, and then nobody would
 	}
 	return true
 }

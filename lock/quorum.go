@@ -5,58 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/several"
 )
-
-// vote is what a member says to an attempt of a RedLock.
-type vote uint8
-
-const (
-	votedYes     vote = iota
-	votedHeld         // another owner has it
-	votedYoung        // it has no vote, see noVote
-	votedRefused      // it will not, however often it is asked
-	votedUnknown
-)
-
-// ballot is one member's.
-type ballot struct {
-	member int
-	vote   vote
-	held   *Held  // what was taken, whether it counts or not
-	server string // its run id
-	err    error
-}
-
-// tally counts the ballots of an attempt.
-type tally struct {
-	ballots []ballot // as they come
-	count   [votedUnknown + 1]int
-	missing map[int]bool // members whose ballot is not there
-}
-
-func newTally(members int) *tally {
-	y := &tally{missing: make(map[int]bool, members)}
-	for i := range members {
-		y.missing[i] = true
-	}
-	return y
-}
-
-func (y *tally) add(b ballot) {
-	sameServer := func(other ballot) bool { return other.vote == votedYes && other.server == b.server }
-	if b.vote == votedYes && b.server != "" && slices.ContainsFunc(y.ballots, sameServer) {
-		b.vote, b.err = votedYoung, errSameServer
-	}
-	y.ballots = append(y.ballots, b)
-	y.count[b.vote]++
-	delete(y.missing, b.member)
-}
-
-// against counts the members that refused, which no answer of the others can
-// change.
-func (y *tally) against() int {
-	return y.count[votedHeld] + y.count[votedYoung] + y.count[votedRefused]
-}
 
 // QuorumError says why there was no quorum for a RedLock. It is ErrNotAcquired
 // if so many members refused that there is no quorum whatever the others say.
@@ -123,28 +74,28 @@ func (e *QuorumError) Is(target error) bool {
 // final reports whether so many refused that another attempt is in vain.
 func (e *QuorumError) final() bool { return e.Refused > e.Members-e.Quorum }
 
-// error is what an attempt without a quorum returns.
-func (y *tally) error(r *RedLock) *QuorumError {
+// noQuorum is what an attempt without a quorum returns.
+func (r *RedLock) noQuorum(y *several.Tally[seated]) *QuorumError {
 	e := &QuorumError{
 		Name: r.members[0].name, Members: len(r.members), Quorum: r.need,
-		Acquired: y.count[votedYes], Held: y.count[votedHeld], NoVote: y.count[votedYoung],
-		Refused: y.count[votedRefused], Unknown: y.count[votedUnknown], TTL: -1, held: make([]bool, len(r.members)),
+		Acquired: y.Count(several.Yes), Held: y.Count(several.Held), NoVote: y.Count(several.None),
+		Refused: y.Count(several.Refused), Unknown: y.Count(several.Unknown), TTL: -1, held: make([]bool, len(r.members)),
 	}
 	var ttls []time.Duration
-	for _, b := range y.ballots {
-		e.held[b.member] = b.vote == votedHeld
+	for _, b := range y.Ballots {
+		e.held[b.Member] = b.Vote == several.Held
 		var other *HeldError
-		if errors.As(b.err, &other) {
+		if errors.As(b.Err, &other) {
 			e.foreign = e.foreign || other.Foreign
 			if other.TTL >= 0 {
 				ttls = append(ttls, other.TTL)
 			}
 		}
-		if b.vote == votedYoung {
-			b.err = fmt.Errorf("lock: %q: %w", r.members[b.member].name, b.err)
+		if b.Vote == several.None {
+			b.Err = fmt.Errorf("lock: %q: %w", r.members[b.Member].name, b.Err)
 		}
-		if b.err != nil {
-			e.Errs = append(e.Errs, b.err)
+		if b.Err != nil {
+			e.Errs = append(e.Errs, b.Err)
 		}
 	}
 	if wanted := r.need - e.Acquired; wanted <= len(ttls) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/several"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
@@ -188,33 +189,33 @@ func (r *RedLock) try(ctx context.Context, t terms, o owner.Owner) (*MultiHeld, 
 	ask, cancel := context.WithTimeout(ctx, r.cfg.MemberTimeout)
 	defer cancel()
 	began := time.Now()
-	ballots := make(chan ballot, len(r.members))
+	ballots := make(chan several.Ballot[seated], len(r.members))
 	for i := range r.members {
 		go func() { ballots <- r.ask(ask, i, t) }() // it ends with ask, and is awaited
 	}
-	y := newTally(len(r.members))
+	y := several.NewTally[seated](len(r.members))
 	hurried := false
 	for range r.members {
-		y.add(<-ballots)
-		if y.against() > len(r.members)-r.need {
+		y.Add(<-ballots)
+		if y.Against() > len(r.members)-r.need {
 			cancel() // whatever the others say
 		}
-		if !hurried && r.allSilent(y.missing) {
+		if !hurried && r.allSilent(y.Missing) {
 			// A member that did not answer lately does not delay every attempt.
 			// If it is back, it is about as fast as the others. If everything
 			// depends on it, it has its full time in half of the attempts.
 			hurried = true
-			if y.count[votedYes] >= r.need || rand.N(2) == 0 {
+			if y.Count(several.Yes) >= r.need || rand.N(2) == 0 {
 				t := time.AfterFunc(time.Since(began)+5*time.Millisecond, cancel)
 				defer t.Stop()
 			}
 		}
 	}
-	for _, b := range y.ballots {
-		if b.vote != votedUnknown {
-			r.silent[b.member].Store(0)
+	for _, b := range y.Ballots {
+		if b.Vote != several.Unknown {
+			r.silent[b.Member].Store(0)
 		} else if ask.Err() == context.DeadlineExceeded && ctx.Err() == nil {
-			r.silent[b.member].Store(int64(time.Since(r.start) + silence*r.cfg.MemberTimeout))
+			r.silent[b.Member].Store(int64(time.Since(r.start) + silence*r.cfg.MemberTimeout))
 		}
 	}
 	return r.elect(ctx, y, &founding{lock: r, terms: t, began: began}, o)
@@ -235,25 +236,25 @@ func (r *RedLock) allSilent(members map[int]bool) bool {
 }
 
 // elect makes a hold of what an attempt has got, or gives it back.
-func (r *RedLock) elect(ctx context.Context, y *tally, from *founding, o owner.Owner) (*MultiHeld, error) {
+func (r *RedLock) elect(ctx context.Context, y *several.Tally[seated], from *founding, o owner.Owner) (*MultiHeld, error) {
 	x := &MultiHeld{
 		from: from, need: r.need, spare: len(r.members) - r.need, patience: r.cfg.MemberTimeout, owner: o, wake: r.line.nudge,
 	}
 	var taken, useless []*Held
-	for _, b := range y.ballots {
+	for _, b := range y.Ballots {
 		switch {
-		case b.held == nil:
+		case !b.Took:
 			continue
-		case b.vote == votedYes:
+		case b.Vote == several.Yes:
 			x.parts = append(x.parts, r.partOf(b, from.terms))
 		default:
-			useless = append(useless, b.held)
+			useless = append(useless, b.Part.Held)
 		}
-		taken = append(taken, b.held)
+		taken = append(taken, b.Part.Held)
 	}
 	if len(x.parts) < r.need {
 		giveUp(ctx, taken)
-		return nil, y.error(r)
+		return nil, r.noQuorum(y)
 	}
 	x.start()
 	if !x.Valid() { // it took too long, or was lost meanwhile
@@ -266,38 +267,20 @@ func (r *RedLock) elect(ctx context.Context, y *tally, from *founding, o owner.O
 	return x, nil
 }
 
-// partOf is the part that a member's yes is.
-func (r *RedLock) partOf(b ballot, t terms) part {
+// partOf is what a member that has voted gave.
+func (r *RedLock) partOf(b several.Ballot[seated], t terms) part {
 	lease := t.lease
 	if t.renewed {
-		lease = b.held.h.c.cfg.Lease
+		lease = b.Part.h.c.cfg.Lease
 	}
-	return part{Held: b.held, drift: drift(lease), mutex: r.members[b.member], member: b.member, server: b.server}
+	return part{Part: b.Part, Drift: drift(lease), Member: b.Member, Server: b.Server}
 }
 
-// ask takes one member and finds out whether it may vote.
-func (r *RedLock) ask(ctx context.Context, i int, t terms) ballot {
-	m := r.members[i]
-	b := ballot{member: i}
-	t.wait = false
-	if t.renewed {
-		t.lease = m.c.cfg.Lease
-	}
-	if b.held, b.err = m.acquire(ctx, t); b.err == nil && !r.cfg.Durable {
-		// Asked after its yes: if it was restarted before that, it says so.
-		b.server, b.err = m.mayVote(ctx, r.cfg.LongestLease)
-	}
-	switch {
-	case b.err == nil:
-		b.vote = votedYes
-	case errors.As(b.err, new(noVote)):
-		b.vote = votedYoung
-	case errors.Is(b.err, ErrNotAcquired):
-		b.vote = votedHeld
-	case errors.Is(b.err, ErrUnknown), ctx.Err() != nil:
-		b.vote = votedUnknown
-	default:
-		b.vote = votedRefused
-	}
-	return b
+// ask takes a member and has it vote.
+func (r *RedLock) ask(ctx context.Context, i int, t terms) several.Ballot[seated] {
+	return several.Ask(ctx, i, r.voter(i, t), r.cfg.Durable)
+}
+
+func (r *RedLock) voter(i int, t terms) voter {
+	return voter{Mutex: r.members[i], terms: t, longest: r.cfg.LongestLease}
 }

@@ -122,6 +122,13 @@ func TestReadOthers(t *testing.T) {
 	u, ok := wire.ReadUptime(list(60, "run", "replication", 1))
 	require.True(t, ok)
 	require.Equal(t, wire.UptimeAnswer{Up: time.Minute, Server: "run", Replication: "replication", State: wire.Heir}, u)
+	for _, reply := range []any{
+		nil, int64(1), list(), list(60, "run"), list("1", "run", "replication", 0), list(60, 1, "replication", 0),
+		list(60, "run", nil, 0), list(60, "run", "replication", nil),
+	} {
+		_, ok := wire.ReadUptime(reply)
+		require.False(t, ok, "%v", reply)
+	}
 
 	for _, reply := range []any{nil, list(), list("x"), list(1, 2, 3, 4), list(1, 2), int64(1)} {
 		answer, there, ok := wire.ReadGuard(reply)
