@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -71,6 +72,23 @@ func (c *console) types(t *testing.T, text string) {
 	t.Helper()
 	_, err := c.master.WriteString(text)
 	require.NoError(t, err)
+}
+
+// suspends types Ctrl-Z until the script says that its command is suspended. One that comes
+// between the moments in which a command that has stopped to read gets the terminal and goes
+// on may be lost: the kernel takes it away with SIGCONT, and this process does not hear it.
+func (c *console) suspends(t *testing.T) {
+	t.Helper()
+	const again = 20 * time.Second
+	c.types(t, "\x1a")
+	typed := time.Now()
+	bounded.Until(t, func() bool {
+		if time.Since(typed) > again {
+			c.types(t, "\x1a")
+			typed = time.Now()
+		}
+		return strings.Contains(c.shows.String(), "suspended\r\n")
+	})
 }
 
 // inShell is the command in a script, as text of sh.
@@ -157,8 +175,7 @@ func TestCtrlZSuspendsTheCommandAndUs(t *testing.T) {
 			w := inShell(t, `set -m; "$0" run n -- sh -c 'echo ready >&2; read x; echo "hello $x"'`+to+`; echo suspended; fg; echo ended`)
 			c.start(t, w)
 			c.awaits(t, "ready")
-			c.types(t, "\x1a")
-			c.awaits(t, "suspended\r\n")
+			c.suspends(t)
 			require.Contains(t, c.shows.String(), "n: suspended, so the lock is not renewed")
 			c.types(t, "you\n")
 			c.awaits(t, "hello you")
