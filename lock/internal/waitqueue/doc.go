@@ -16,7 +16,9 @@
 //     line. Callers that need not wait probe beside it: those of TryLock,
 //     readers before whom no writer stands, semaphores with nobody in line, and
 //     readers whose owner writes. In a Line of [Places] every caller probes, by a
-//     Probe of its own, because Redis has the order.
+//     Probe of its own, because Redis has the order. In a Line of [Votes] the
+//     first caller of each owner that has a member of the object probes too,
+//     because those before it may wait for that member.
 //   - Two probes of one owner are never under way together, because the second
 //     would be refused by the hold of its own owner. A TryLock that came before
 //     such a probe began is refused with it. One that came later probes next. In

@@ -9,10 +9,11 @@ const (
 	Permits               // counted; callers have no owners
 	Latch                 // open to all or to none; callers have no owners
 	Places                // Exclusive, but Redis has the order: each caller has a place there and a Probe of its own: FairMutex
+	Votes                 // taken from several members, which vote; the Line knows no holds, but whose owners have a member: RedLock
 )
 
 // owned reports whether callers have owners, which may re-enter.
-func (k Kind) owned() bool { return k <= ReadWrite || k == Places }
+func (k Kind) owned() bool { return k != Permits && k != Latch }
 
 // Do is what a caller is to do.
 type Do uint8
@@ -36,7 +37,7 @@ type Instruction[H comparable] struct {
 // Caller is one call that wants the object, from Join to Leave, Took or Take. It
 // is used once. The fields are set before Join and not changed afterwards.
 type Caller[O, H comparable] struct {
-	Owner  O    // Exclusive, ReadWrite and Places
+	Owner  O    // unless it is of Permits or a Latch
 	Shared bool // ReadWrite: a reader
 	Try    bool // it does not wait: it probes once, or is refused
 	// User is whoever the caller is to the user. Line does not look at it.
@@ -158,7 +159,7 @@ func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
 		return l.step
 	}
 	switch l.kind {
-	case Exclusive:
+	case Exclusive, Votes:
 		c.fresh = l.first == nil && l.blocking == 0
 	case ReadWrite:
 		c.fresh = l.first == nil || c.Shared && l.standing[0] == 0
@@ -179,6 +180,19 @@ func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
 		}
 	}
 	l.look(c)
+	return l.step
+}
+
+// Owns notes whether that owner has a member of the object, which is one of Votes. If it
+// does, the first of its callers probes wherever it stands, because those before it may wait
+// for that member. It is forgotten when the owner has no callers. Nothing is noted while a probe
+// of that owner is under way, because what a probe has taken it may give back.
+func (l *Line[O, H]) Owns(o O, owns bool) Step[O, H] {
+	l.begin()
+	if p := l.parties.find(o); p != nil && p.probes == 0 && p.owns != owns {
+		p.owns = owns
+		l.lookFirsts(p)
+	}
 	return l.step
 }
 

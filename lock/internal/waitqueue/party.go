@@ -65,6 +65,7 @@ type party[O, H comparable] struct {
 	unlisted *Caller[O, H] // of those, the one that is in none of the lists
 	holds    *holding[O, H]
 	told     [2]*holding[O, H] // entered, when its callers were last told, by mode
+	owns     bool              // of Votes: it has a member
 
 	// By mode: callers in line; those that may probe beside it and have not begun;
 	// those that do not wait and have been refused.

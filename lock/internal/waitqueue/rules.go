@@ -39,6 +39,8 @@ func (l *Line[O, H]) rule(c *Caller[O, H]) Instruction[H] {
 		return Instruction[H]{Do: DoProbe}
 	case p != nil && c.Shared && c == p.line[1].first && p.entered(false) != nil:
 		return Instruction[H]{Do: DoProbe} // its owner writes, and may read too
+	case p != nil && p.owns && c == p.line[0].first:
+		return Instruction[H]{Do: DoProbe} // who is before it may wait for what its owner has
 	}
 	return Instruction[H]{}
 }
@@ -49,7 +51,7 @@ func (l *Line[O, H]) mustWait(c *Caller[O, H]) bool {
 	if c.Shared && l.kind == ReadWrite {
 		return l.waiting[0] > 0 && c.party.entered(false) == nil
 	}
-	if l.kind == Places {
+	if l.kind == Places || l.kind == Votes {
 		return false // Redis knows
 	}
 	return l.waiting[0]+l.waiting[1] > 0
@@ -96,6 +98,9 @@ func (l *Line[O, H]) lookFirsts(p *party[O, H]) {
 	l.look(p.aside[0].first)
 	l.look(p.aside[1].first)
 	l.look(p.line[1].first)
+	if l.kind == Votes {
+		l.look(p.line[0].first)
+	}
 }
 
 // after looks at those that the end of a probe, or a change of p's holds, may
