@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Backoff returns the pause after the try-th unknown outcome in a row: from 10 ms to a
-// second, up to a quarter less by chance.
-func Backoff(try int) time.Duration {
-	d := min(10*time.Millisecond<<min(try, 7), time.Second)
-	return d - rand.N(d/4+1)
+// Backoff returns the pause after n+1 unknown outcomes in a row: from 10 ms to a second, up
+// to a quarter less by chance, so that clients do not meet again.
+func Backoff(r *rand.Rand, n int) time.Duration {
+	d := min(10*time.Millisecond<<min(n, 7), time.Second)
+	return d - Upto(r, d/4+1)
 }
 
 // Pause waits for d. It returns early with ctx.Err() if ctx ends, and early without an error
