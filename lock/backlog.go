@@ -1,11 +1,18 @@
 package lock
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/wheellock/wheellock/lock/internal/role"
+)
 
 // backlog does work that its callers must not wait for, one piece after the
 // other, on a goroutine that it has while there is some.
 type backlog[T any] struct {
-	do func(T) // immutable after init
+	// immutable after init
+	cast *role.Cast
+	role string
+	do   func(T)
 
 	mu       sync.Mutex // guards what follows; never held while work is done
 	queue    []T
@@ -14,8 +21,8 @@ type backlog[T any] struct {
 	idle     sync.Cond // on mu: running became false
 }
 
-func (b *backlog[T]) init(do func(T)) {
-	b.do = do
+func (b *backlog[T]) init(cast *role.Cast, role string, do func(T)) {
+	b.cast, b.role, b.do = cast, role, do
 	b.idle.L = &b.mu
 }
 
@@ -45,7 +52,7 @@ func (b *backlog[T]) addLocked(x T) {
 	b.queue = append(b.queue, x)
 	if !b.running {
 		b.running = true
-		go b.run()
+		go b.cast.As(b.role, b.run)()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/orphans"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/role"
 	"github.com/wheellock/wheellock/lock/internal/sender"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/internal/several"
@@ -73,7 +74,9 @@ type Client struct {
 	lost    backlog[loss]  // holds that are lost, to be taken out of the table
 	reigns  several.Reigns // of its server, as the member of a RedLock
 
+	cast    role.Cast      // its goroutines
 	unlocks wait.Deadlines // of Unlock
+	random  *mathrand.Rand // immutable
 
 	wg sync.WaitGroup // what releaseUnclaimed started
 
@@ -125,16 +128,16 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	c := &Client{
-		cfg: cfg, id: newUUID(), dog: dog, closing: make(chan struct{}),
+		cfg: cfg, id: newUUID(), dog: dog, closing: make(chan struct{}), random: wait.Random(cfg.Rand),
 	}
-	c.lost.init(loss.forget)
+	c.lost.init(&c.cast, "forget losses", loss.forget)
 	c.unlocks.Limit = cfg.UnlockTimeout
-	c.hooks.init(cfg)
+	c.hooks.init(cfg, &c.cast)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	to := servers.Config{
 		Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, Connections: cfg.Connections,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout, Logger: cfg.Logger,
-		Probe: keys.Channel(cfg.KeyPrefix + "wheellock"), Overlap: 2 * cfg.MaxPoll,
+		Trial: keys.Channel(cfg.KeyPrefix + "wheellock"), Overlap: 2 * cfg.MaxPoll, Cast: &c.cast,
 		Closing: c.closing, Moved: c.relocate,
 		Opened: func(s *servers.Server) (servers.Attachment, error) { return newLane(c, s) },
 	}
@@ -152,7 +155,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	}
 	c.scripts.router = c.router
 	c.sender = sender.New(c.router, ErrClosed)
-	c.orphans = orphans.New(c.sender, cfg.UnlockTimeout)
+	c.orphans = orphans.New(c.sender, c.random, cfg.UnlockTimeout)
 	return c, nil
 }
 
@@ -161,7 +164,7 @@ func (c *Client) newTable() *locktable.Table[*hold] {
 	cfg := locktable.Config[*hold]{
 		MaxPoll: c.cfg.MaxPoll, FairPoll: fairSignEach(c.cfg), FailFast: c.cfg.FailFast,
 		HandOver:   c.cfg.Replicas == 0, // replicas know nothing of a hand-over
-		Random:     mathrand.Float64,
+		Random:     c.random,
 		Subscriber: func(name string) *pubsub.Subscriber { return c.router.Server(name).Subscriber() },
 		Ahead: func(name string) time.Duration {
 			ahead, _, _ := c.router.Server(name).Clock()

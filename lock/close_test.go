@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -207,4 +208,30 @@ func TestMutualExclusionUnderContention(t *testing.T) {
 	}
 	bounded.Wait(t, &wg)
 	require.Equal(t, 160, turns)
+}
+
+func TestReleaseOnCloseReleasesWhatWasTakenFirst(t *testing.T) {
+	s := onRedis(t)
+	const n = 200
+	var mu sync.Mutex
+	var released []string
+	hooks := lock.Hooks{Lost: func(e lock.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		released = append(released, e.Name)
+	}}
+	c := fixture.ClientOf(t, s, lock.Config{ReleaseOnClose: true, Connections: 1, Hooks: hooks})
+	ctx, cancel := context.WithCancel(bounded.Context(t))
+	var taken []string
+	for i := range n {
+		name := fmt.Sprintf("%s%d", t.Name(), (i*37)%n)
+		_, err := c.Mutex(name).TryLock(ctx)
+		require.NoError(t, err)
+		taken = append(taken, name)
+	}
+	cancel()
+	require.ErrorContains(t, c.Close(ctx), "200 were released")
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, taken, released)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
@@ -101,6 +102,11 @@ type Config struct {
 	// to Lease/10, default IOTimeout. The lease of the lock is shorter by the
 	// time of this wait.
 	ReplicaTimeout time.Duration
+	// Rand is the source of the random part of pauses, polls and the phase of
+	// renewals, which keeps clients apart. It must be safe for concurrent use. A
+	// test that gives one with a seed repeats them. Default: the source of
+	// math/rand/v2. The client's ID does not come from it.
+	Rand rand.Source
 	// Hooks are functions that are called at the events of a lock.
 	Hooks Hooks
 	// Logger gets what nobody else could tell; default slog.Default(). Losses are
@@ -187,7 +193,7 @@ func (cfg Config) withDefaults() (Config, error) {
 func (cfg *Config) renewal() renewal.Config {
 	return renewal.Config{
 		TTL: cfg.Lease, MaxHold: cfg.MaxHold, Margin: cfg.Margin, MaxBatch: cfg.MaxBatch, Dispatchers: cfg.Dispatchers,
-		OnBatch: cfg.renewed(),
+		OnBatch: cfg.renewed(), Rand: cfg.Rand,
 	}
 }
 

@@ -16,7 +16,8 @@ package lock
 //	waitqueue  who of a client's callers is next, and when; without I/O
 //	several    when members are one lock: votes, a quorum, who may come back
 //	watch      channels and contexts that end together
-//	wait       pauses, and deadlines that many calls share
+//	wait       pauses, deadlines that many calls share, and the source of randomness
+//	role       the names of goroutines in profiles
 //	carrier    the renewals of many holds in one call
 //	servers    the servers of a client, and pipe, pubsub, dialing and resp their connections
 //	diagnosis  what Client.Check asks, what an answer or a setting means, and what to do
@@ -25,11 +26,12 @@ package lock
 //
 //	hold      what a client has of a lock, or permits; several Helds may share it
 //	attempt   one outermost acquisition on its way
+//	try       to send Redis the script that takes a lock, once
 //	run       holds that are handed on in memory, under one field in Redis
 //	orphan    a field, or a call, that nobody answers for
 //	owed      of a field: named to attempts, whose scripts remove it
-//	line      the callers of one client that wait for one lock; the first one asks Redis
-//	probe     when the first of a line asks again
+//	line      the callers of one client that wait for one lock; the first one tries
+//	probe     when the first of a line tries again
 //	stranger  a client of Redisson that waits for a lock
 //	lane      the renewals of one server
 //	confirm   to ask Redis about a hold without extending it
@@ -96,14 +98,16 @@ package lock
 // that renew, the wheel's, and one that follows the Topology. Others end with
 // their task: they release what a caller left, take lost holds out of the
 // tables, call Hooks.Lost, or ask a member of a RedLock. No lock and no waiter
-// has a goroutine of its own.
+// has a goroutine of its own. Profiles show what a goroutine is for, under the
+// label "wheellock".
 //
 // Holds and waiters are in a table of 64 shards, by the names of their locks.
 // shard.mu guards what is in a shard, hold.mu one hold, watch.mu what a Held
 // gave out. No mutex is held during I/O or while a hook runs. No mutex is taken
-// while another one is held, with two exceptions under shard.mu: reading the
-// state of a lease, and reading what was heard of a channel. The scripts of one
-// hold are sent one after the other.
+// while another one is held, with three exceptions. Under shard.mu the state of
+// a lease is read, and what was heard of a channel. Under the mutex of a
+// RedLock's line it is read which members an owner has. The scripts of one hold
+// are sent one after the other.
 //
 // # What is counted and told
 //

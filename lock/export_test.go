@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 // Kept is how many things x keeps for the contexts that it gave out.
@@ -14,7 +15,7 @@ func (x *Held) Kept() int { return x.watched().Kept() }
 
 // PassLimit is passLimit.
 func PassLimit(n int, lease time.Duration, members int) time.Duration {
-	return passLimit(n, lease, members)
+	return passLimit(wait.Random(nil), n, lease, members)
 }
 
 // Waiting is how many stand in the RedLock's line.

@@ -44,7 +44,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		switch n, ok := a.Reply.(int64); {
 		case a.Err != nil:
 			err := h.c.scripts.callError("extend", h.name, a)
-			if pipe.Definite(a.Err) || wait.Pause(ctx, nil, wait.Backoff(try)) != nil {
+			if pipe.Definite(a.Err) || wait.Pause(ctx, nil, wait.Backoff(h.c.random, try)) != nil {
 				return err
 			}
 			continue

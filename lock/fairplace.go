@@ -38,7 +38,7 @@ var _ locktable.Acquisition[*hold] = (*fairPlace)(nil)
 // channel is the waiter's own: a release tells the first in the queue alone.
 func (p *fairPlace) Channel() string { return keys.FairChannel(p.name, p.field()) }
 
-// probe tries once. The answer says when to try again: for a sign of life; if the first in
+// Try tries once. The answer says when to try again: for a sign of life; if the first in
 // the queue is dead, at once, to pass it over; or, for the first in the queue, when the
 // holder's lease is over. A TTL is rounded down, so the key is gone a millisecond after it.
 // The others need not look then, nor when the lock is free: it is the first's.

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/role"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -104,9 +105,9 @@ type hooks struct {
 	losses backlog[Event] // for Lost
 }
 
-func (k *hooks) init(cfg Config) {
+func (k *hooks) init(cfg Config, cast *role.Cast) {
 	k.Hooks, k.logger = cfg.Hooks, cfg.Logger
-	k.losses.init(func(e Event) { k.call(k.Lost, e) })
+	k.losses.init(cast, "call Hooks.Lost", func(e Event) { k.call(k.Lost, e) })
 }
 
 // call calls a hook that is not nil.

@@ -107,9 +107,11 @@ func (m *Mutex) TTL(ctx context.Context) (time.Duration, error) {
 // writer of a RWMutex, in that mode. It asks nobody.
 func (m *Mutex) HeldBy(ctx context.Context) bool {
 	o, _ := owner.Of(ctx)
-	if o == owner.Nobody {
-		return false
-	}
+	return o != owner.Nobody && m.heldBy(o)
+}
+
+// heldBy reports whether that owner holds the lock, as far as the clock can tell.
+func (m *Mutex) heldBy(o owner.Owner) bool {
 	h := m.c.table.Own(m.name, o, m.kind.mode())
 	return h != nil && h.lease.Valid()
 }

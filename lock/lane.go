@@ -39,7 +39,7 @@ func newLane(c *Client, s *servers.Server) (*lane, error) {
 		Timeout: c.cfg.IOTimeout, Conns: c.dog.Config().Dispatchers, Prefix: c.id + ":",
 		Slots: c.scripts.traits.Slots, Server: s.Name(),
 		Dial: s.DialTimed, Timed: s.Timed, Epoch: s.Epoch, Target: l.target,
-		Answered: l.answered, Failed: s.Failed, Resumed: l.resumed,
+		Answered: l.answered, Failed: s.Failed, Resumed: l.resumed, Cast: &c.cast,
 	})
 	leases, err := c.dog.Lane(s.Name(), l.carrier)
 	if err != nil {

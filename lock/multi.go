@@ -147,7 +147,7 @@ func (m *MultiLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 	first := 0
 	var last error // what the last pass that ended at a member said
 	for n := 0; ; n++ {
-		p := pass{m: m, terms: t, first: first, limit: passLimit(n, t.lease, len(m.members)), owner: o}
+		p := pass{m: m, terms: t, first: first, limit: passLimit(m.random(), n, t.lease, len(m.members)), owner: o}
 		held, err := p.run(ctx)
 		if err == nil {
 			return held, nil
@@ -160,14 +160,16 @@ func (m *MultiLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 		}
 		first, last = p.at, err
 		if n > 0 { // so that those who met do not meet again
-			_ = wait.Pause(ctx, nil, rand.N(time.Millisecond<<min(n, 6)))
+			_ = wait.Pause(ctx, nil, wait.Upto(m.random(), time.Millisecond<<min(n, 6)))
 		}
 	}
 }
 
+func (m *MultiLock) random() *rand.Rand { return m.members[0].c.random }
+
 // passLimit is how long pass n waits for each further member while it holds the
 // first: at first not at all, then longer and longer up to what Redisson waits.
-func passLimit(n int, lease time.Duration, members int) time.Duration {
+func passLimit(r *rand.Rand, n int, lease time.Duration, members int) time.Duration {
 	const polite, shortest, longest = 3, 25 * time.Millisecond, 1500 * time.Millisecond
 	if n < polite {
 		return 0
@@ -176,7 +178,7 @@ func passLimit(n int, lease time.Duration, members int) time.Duration {
 	if lease > 0 { // of LockFor: most of it is for the work
 		d = min(d, lease/time.Duration(4*members))
 	}
-	return d/2 + rand.N(d/2+1)
+	return d/2 + wait.Upto(r, d/2+1)
 }
 
 // pass is one attempt at all members. It waits for the first, which it takes

@@ -295,8 +295,8 @@ func giveUp(ctx context.Context, taken []*Held) {
 // that c's Close waits for.
 func inBackground(h *hold, f func()) {
 	h.c.table.Begin(h.name, false)
-	go func() {
+	go h.c.cast.As("unlock a member", func() {
 		defer h.c.table.End(h.name)
 		f()
-	}()
+	})()
 }

@@ -60,7 +60,7 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, err
 			d.written = began
 		}
 		err := d.c.scripts.callError(d.op, d.name, a)
-		if !errors.Is(err, ErrUnknown) || d.c.cfg.FailFast || d.over() || wait.Pause(ctx, stop, wait.Backoff(try)) != nil {
+		if !errors.Is(err, ErrUnknown) || d.c.cfg.FailFast || d.over() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
 			return nil, err
 		}
 		if wait.Closed(stop) {

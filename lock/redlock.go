@@ -133,6 +133,8 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 // now is the time for Probes.
 func (r *RedLock) now() waitqueue.Instant { return waitqueue.Instant(time.Since(r.start)) }
 
+func (r *RedLock) random() *rand.Rand { return r.members[0].c.random }
+
 // Lock takes the lock and keeps it renewed until Unlock, on every member that
 // it got. It waits while it cannot get a quorum. ctx limits only the waiting; a
 // ctx whose deadline has passed makes one attempt, see Mutex.Lock.
@@ -184,14 +186,14 @@ func (r *RedLock) Do(ctx context.Context, f func(ctx context.Context, held *Mult
 // clocks that run apart.
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
-// try asks every member at once.
-func (r *RedLock) try(ctx context.Context, t terms, o owner.Owner) (*MultiHeld, error) {
+// askAll asks every member at once.
+func (r *RedLock) askAll(ctx context.Context, t terms, o owner.Owner) (*MultiHeld, error) {
 	ask, cancel := context.WithTimeout(ctx, r.cfg.MemberTimeout)
 	defer cancel()
 	began := time.Now()
 	ballots := make(chan several.Ballot[seated], len(r.members))
 	for i := range r.members {
-		go func() { ballots <- r.ask(ask, i, t) }() // it ends with ask, and is awaited
+		go r.members[i].c.cast.As("ask a member", func() { ballots <- r.ask(ask, i, t) })() // it ends with ask, and is awaited
 	}
 	y := several.NewTally[seated](len(r.members))
 	hurried := false
@@ -205,7 +207,7 @@ func (r *RedLock) try(ctx context.Context, t terms, o owner.Owner) (*MultiHeld, 
 			// If it is back, it is about as fast as the others. If everything
 			// depends on it, it has its full time in half of the attempts.
 			hurried = true
-			if y.Count(several.Yes) >= r.need || rand.N(2) == 0 {
+			if y.Count(several.Yes) >= r.need || r.random().Uint64()%2 == 0 {
 				t := time.AfterFunc(time.Since(began)+5*time.Millisecond, cancel)
 				defer t.Stop()
 			}

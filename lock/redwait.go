@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"sync"
@@ -45,7 +44,7 @@ func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 		return nil, &HeldError{Name: r.members[0].name}
 	} else if !t.wait || reenters || !busy {
 		mark := w.probe.Began(r.now())
-		held, err := w.try(ctx)
+		held, err := w.ask(ctx)
 		if err == nil {
 			return held, nil
 		}
@@ -132,7 +131,7 @@ func (w *redWait) run(ctx context.Context) (*MultiHeld, error) {
 		}
 		w.noteEnded()
 		mark := w.probe.Began(w.r.now())
-		held, err := w.try(ctx)
+		held, err := w.ask(ctx)
 		if err == nil {
 			return held, nil
 		}
@@ -145,11 +144,11 @@ func (w *redWait) run(ctx context.Context) (*MultiHeld, error) {
 	}
 }
 
-// try is one attempt. Those of one owner come one after the other, so that one
+// ask is one attempt. Those of one owner come one after the other, so that one
 // does not take what the other got of members for a hold.
-func (w *redWait) try(ctx context.Context) (*MultiHeld, error) {
+func (w *redWait) ask(ctx context.Context) (*MultiHeld, error) {
 	if !w.shared {
-		return w.r.try(ctx, w.terms, w.owner)
+		return w.r.askAll(ctx, w.terms, w.owner)
 	}
 	for p := w.r.line.begin(w.owner); p != nil; p = w.r.line.begin(w.owner) {
 		known := p.await(ctx, &w.awaited)
@@ -161,7 +160,7 @@ func (w *redWait) try(ctx context.Context) (*MultiHeld, error) {
 		}
 	}
 	w.owned = w.r.heldBy(ctx)
-	held, err := w.r.try(ctx, w.terms, w.owner)
+	held, err := w.r.askAll(ctx, w.terms, w.owner)
 	w.r.line.end(ctx, w.owner, err)
 	return held, err
 }
@@ -241,7 +240,7 @@ func (w *redWait) answered(m waitqueue.Mark, err error) {
 	} else {
 		w.clashes++ // those who got some members each, and gave them back, must part
 	}
-	a := waitqueue.Answer{Spread: rand.Float64()}
+	a := waitqueue.Answer{Spread: w.r.random().Float64()}
 	switch {
 	case errors.Is(err, ErrUnknown) || q == nil:
 		a.Outcome = waitqueue.Unknown
@@ -257,7 +256,7 @@ func (w *redWait) answered(m waitqueue.Mark, err error) {
 }
 
 func (w *redWait) clash() time.Duration {
-	return rand.N(time.Millisecond<<min(w.clashes, 7)) + time.Millisecond
+	return wait.Upto(w.r.random(), time.Millisecond<<min(w.clashes, 7)) + time.Millisecond
 }
 
 // sleep waits until it is woken, at most d, or until ctx ends or a client begins to

@@ -146,12 +146,12 @@ func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listenin
 // noted a call that Close waits for.
 func (c *Client) releaseUnclaimed(h *hold) {
 	h.first.state.Store(isUnlocking)
-	c.wg.Go(func() {
+	c.wg.Go(c.cast.As("release unclaimed", func() {
 		defer h.c.table.End(h.name)
 		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.UnlockTimeout)
 		defer cancel()
 		_, _ = h.first.unlock(ctx, false)
-	})
+	}))
 }
 
 // release sends the release script until it is answered or ctx ends, and
@@ -188,7 +188,7 @@ func (h *hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 		}
 		r.resent = r.resent || !a.Stamp.IsZero() || ctx.Err() != nil
 		r.open.Note(a)
-		if wait.Pause(ctx, nil, wait.Backoff(try)) != nil {
+		if wait.Pause(ctx, nil, wait.Backoff(h.c.random, try)) != nil {
 			return a, r, err
 		}
 	}

@@ -1,8 +1,10 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,20 +18,26 @@ import (
 // own. Servers do not wait for each other: it takes as long as the slowest of those that
 // answer, and Config.UnlockTimeout for one that answers no more.
 func (c *Client) releaseAll() {
+	all := c.table.All()
+	slices.SortFunc(all, func(a, b *hold) int { return cmp.Compare(a.seq, b.seq) }) // as they were taken
 	holds := make(map[*servers.Server][]*hold)
-	for _, h := range c.table.All() {
+	var of []*servers.Server
+	for _, h := range all {
 		s := c.router.Server(h.name)
+		if len(holds[s]) == 0 {
+			of = append(of, s)
+		}
 		holds[s] = append(holds[s], h)
 	}
 	var wg sync.WaitGroup
-	var all []*releasing
-	for _, of := range holds {
+	var each []*releasing
+	for _, s := range of {
 		r := &releasing{c: c, batch: releaseBatch(c.cfg.IOTimeout), changed: make(chan struct{}, 1)}
-		all = append(all, r)
-		wg.Go(func() { r.run(c.ctx, of) })
+		each = append(each, r)
+		wg.Go(c.cast.As("release on close", func() { r.run(c.ctx, holds[s]) }))
 	}
 	wg.Wait()
-	for _, r := range all {
+	for _, r := range each {
 		released := r.end()
 		c.released += released
 		c.unreleased += len(r.claimed) - released
@@ -78,7 +86,7 @@ func (r *releasing) run(ctx context.Context, holds []*hold) {
 func (r *releasing) sendAll(ctx context.Context, holds []*hold) {
 	for try := 0; ctx.Err() == nil && r.await(ctx, r.batch); {
 		if failed := r.takeFailed(); len(failed) > 0 {
-			if wait.Pause(ctx, nil, wait.Backoff(try)) == nil {
+			if wait.Pause(ctx, nil, wait.Backoff(r.c.random, try)) == nil {
 				r.send(failed)
 			}
 			try++

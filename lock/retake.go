@@ -86,7 +86,7 @@ func (w *retake) run() {
 		h.c.wg.Add(1)
 		defer h.c.wg.Done()
 		defer h.c.table.End(h.name)
-		again = w.try()
+		again = w.ask()
 	}
 	x.mu.Lock()
 	w.running = false
@@ -101,8 +101,8 @@ func (w *retake) run() {
 	x.mu.Unlock()
 }
 
-// try asks the member once. It returns false if it is not to be asked again.
-func (w *retake) try() (again bool) {
+// ask asks the member once. It returns false if it is not to be asked again.
+func (w *retake) ask() (again bool) {
 	x, r := w.x, w.x.from.lock
 	t, ok := w.terms()
 	if !ok || !x.Valid() {
@@ -111,7 +111,7 @@ func (w *retake) try() (again bool) {
 	ctx := owner.With(context.Background(), x.owner, nil)
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.MemberTimeout)
 	defer cancel()
-	left, again := several.Try(ctx, w.how, w.lost.Member, r.voter(w.lost.Member, t), func(b several.Ballot[seated]) bool {
+	left, again := several.AskAgain(ctx, w.how, w.lost.Member, r.voter(w.lost.Member, t), func(b several.Ballot[seated]) bool {
 		return x.admit(w.seat, r.partOf(b, t))
 	})
 	if left.Took {

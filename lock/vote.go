@@ -14,8 +14,7 @@ type seated struct{ *Held }
 
 // Ended implements several.Part.
 func (x seated) Ended() bool {
-	_, lost := x.h.lease.Lost()
-	return lost
+	return x.h.Ended()
 }
 
 // voter is a member of a RedLock in one attempt.

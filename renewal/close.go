@@ -1,6 +1,9 @@
 package renewal
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Close ends the lane and its dispatchers, because its server is not used any
 // more. For every lease in the lane, Owner.Lost(Closed) is called, also for one
@@ -85,8 +88,8 @@ func (ln *Lane) close() (gone []*Lease, written []<-chan struct{}) {
 func (ln *Lane) cohortsLocked() []*cohort {
 	all := slices.Clone([]*cohort(ln.queue))
 	for _, in := range []map[int64]*cohort{ln.windows, ln.fixed} {
-		for _, c := range in {
-			all = append(all, c)
+		for _, end := range slices.Sorted(maps.Keys(in)) {
+			all = append(all, in[end])
 		}
 	}
 	for _, b := range ln.batches {

@@ -3,6 +3,7 @@ package renewal
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -43,6 +44,10 @@ type Config struct {
 	// MaxHold ends every renewed lease this long after it was acquired: at
 	// least TTL; default 0, no limit.
 	MaxHold time.Duration
+	// Rand is the source of the random part of a pause after a failure, and of
+	// the phase of each lane's renewals. It must be safe for concurrent use.
+	// Default: the source of math/rand/v2.
+	Rand rand.Source
 	// OnBatch gets a report of each batch, one after the other, on a goroutine
 	// of its own. It may block: only Close waits for it. Reports for which it
 	// is too slow are dropped and counted in BatchReport.Skipped.
@@ -83,11 +88,19 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Dispatchers < 1 || cfg.Dispatchers > MaxDispatchers {
 		bad("Dispatchers", cfg.Dispatchers, fmt.Sprintf("from 1 to %d", MaxDispatchers))
 	}
+	if cfg.Rand == nil {
+		cfg.Rand = global{}
+	}
 	if cfg.MaxHold != 0 && cfg.MaxHold < cfg.TTL {
 		bad("MaxHold", cfg.MaxHold, fmt.Sprintf("0 (no limit) or at least TTL = %v", cfg.TTL))
 	}
 	return cfg, errors.Join(errs...)
 }
+
+// global is the source of math/rand/v2, which is safe for concurrent use.
+type global struct{}
+
+func (global) Uint64() uint64 { return rand.Uint64() }
 
 // margin is how long before its expiry a lease of ttl stops being trusted. It
 // is never more than a quarter of the lease, because a lease that is trusted

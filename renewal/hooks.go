@@ -53,7 +53,10 @@ func (h *hooks) post(r BatchReport) {
 	}
 	if !h.started {
 		h.started = true
-		h.wg.Go(h.run)
+		h.wg.Go(func() {
+			label("call OnBatch")
+			h.run()
+		})
 	}
 	r.Skipped = h.skipped
 	select {

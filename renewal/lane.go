@@ -2,7 +2,6 @@ package renewal
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -245,5 +244,5 @@ func (ln *Lane) queuedLocked() int {
 func (w *Watchdog) backoff(fails int) time.Duration {
 	longest := max(w.cfg.TTL/24, w.slack)
 	d := min(w.slack<<min(max(fails-1, 0), 10), longest)
-	return d - rand.N(d/4+1)
+	return d - time.Duration(w.random.Int64N(int64(d/4)+1))
 }

@@ -1,5 +1,10 @@
 package renewal
 
+import (
+	"maps"
+	"slices"
+)
+
 // Verify makes every lease of the lane due at once, fixed ones too. Call it
 // when the server behind the lane was replaced, or may have lost data. The
 // leases go out as fast as the dispatchers can send them, the nearest end of
@@ -14,11 +19,12 @@ func (ln *Lane) Verify() {
 	}
 	now := ln.dog.now()
 	ln.verified = now
-	for _, c := range ln.windows {
-		ln.enqueueLocked(c, now)
+	for _, end := range slices.Sorted(maps.Keys(ln.windows)) {
+		ln.enqueueLocked(ln.windows[end], now)
 	}
 	clear(ln.windows)
-	for _, c := range ln.fixed {
+	for _, end := range slices.Sorted(maps.Keys(ln.fixed)) {
+		c := ln.fixed[end]
 		for _, l := range c.leases {
 			l.check = true
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +25,8 @@ type Watchdog struct {
 	wheel    *wheel.Wheel
 	ctx      context.Context
 	cancel   context.CancelFunc
-	hooks    *hooks               // nil without any
+	hooks    *hooks // nil without any
+	random   *rand.Rand
 	skew     func() time.Duration // nil; a test's: how far the wall clock was moved
 
 	// atomic
@@ -48,13 +50,19 @@ func New(cfg Config) (*Watchdog, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Watchdog{cfg: cfg, base: time.Now(), slack: cfg.slack(), interval: cfg.interval(), grace: cfg.wallGrace()}
+	w := &Watchdog{random: rand.New(cfg.Rand), cfg: cfg, base: time.Now(), slack: cfg.slack(), interval: cfg.interval(), grace: cfg.wallGrace()}
 	if w.wheel, err = wheel.New(wheel.Config{Tick: cfg.Tick}); err != nil {
 		return nil, fmt.Errorf("renewal: making the wheel: %w", err)
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.hooks = newHooks(cfg.OnBatch)
 	return w, nil
+}
+
+// label names the goroutine that runs it in profiles. It has none of the labels of whoever
+// started it then.
+func label(role string) {
+	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("wheellock", role)))
 }
 
 // Config returns the configuration with its defaults filled in.
@@ -73,7 +81,7 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 	ln := &Lane{
 		dog: w, name: name, renewer: r, ctx: w.ctx,
 		windows: make(map[int64]*cohort), fixed: make(map[int64]*cohort),
-		beats: newBeats(w.cfg, rand.Uint64()),
+		beats: newBeats(w.cfg, w.random.Uint64()),
 	}
 	ln.work.L = &ln.mu
 	w.mu.Lock()
@@ -87,7 +95,10 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 	for range w.cfg.Dispatchers {
 		b := newBatch(ln)
 		ln.batches = append(ln.batches, b)
-		w.wg.Go(func() { ln.dispatch(b) })
+		w.wg.Go(func() {
+			label("renew")
+			ln.dispatch(b)
+		})
 	}
 	return ln, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/role"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -23,6 +24,8 @@ type Config struct {
 	Slots bool
 	// Server is the name of the server, to which redirections may refer.
 	Server string
+	// Cast names the goroutines.
+	Cast *role.Cast
 	// Dial opens a connection. No more dials than the Bound says are left behind.
 	Dial func(context.Context, *dialing.Bound) (pipe.Connection, error)
 	// Epoch counts the servers that the Carrier's stood for.
@@ -50,26 +53,26 @@ type Carrier struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	dials   *dialing.Bound // one of each connection
-	beside  *dialing.Bound // probes
-	probing sync.WaitGroup // and opening
+	beside  *dialing.Bound // hedges
+	hedging sync.WaitGroup // and opening
 	opened  atomic.Bool    // Open was called
 
-	mu     sync.Mutex // guards what follows; never held during I/O
-	idle   []*pipeline
-	waits  map[*wait]struct{} // dials and round trips without an answer
-	rtt    time.Duration      // of round trips, smoothed
-	hedge  time.Duration      // how long a wait lasts before a probe begins, and then the next
-	probes int                // on their way
-	probed time.Time          // when the last of them began
-	broken bool               // a connection was given up, and none was made since
-	closed bool
+	mu         sync.Mutex // guards what follows; never held during I/O
+	idle       []*pipeline
+	waits      map[*wait]struct{} // dials and round trips without an answer
+	rtt        time.Duration      // of round trips, smoothed
+	hedgeAfter time.Duration      // how long a wait lasts before a hedge begins, and then the next
+	hedges     int                // on their way
+	hedged     time.Time          // when the last of them began
+	broken     bool               // a connection was given up, and none was made since
+	closed     bool
 }
 
 const (
-	// maxProbes is how many connections are dialled beside slow ones at once.
-	maxProbes = 3
+	// maxHedges is how many connections are dialled beside slow ones at once.
+	maxHedges = 3
 	// maxBeside is how many of those may be left behind, where the dial function
-	// does not heed its context: one each hedge for two thirds of a lease.
+	// does not heed its context: one each hedgeAfter for two thirds of a lease.
 	maxBeside = 20
 )
 
@@ -96,7 +99,7 @@ func (r *Carrier) Open() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closed {
-		r.probing.Go(r.open)
+		r.hedging.Go(r.cfg.Cast.As("open connections", r.open))
 	}
 }
 
@@ -129,7 +132,7 @@ func (r *Carrier) Renew(ctx context.Context, b *renewal.Batch) {
 		return
 	}
 	for {
-		err := r.try(ctx, b)
+		err := r.exchange(ctx, b)
 		if err == nil {
 			return
 		}
@@ -140,9 +143,9 @@ func (r *Carrier) Renew(ctx context.Context, b *renewal.Batch) {
 	}
 }
 
-// try makes one round trip, or a few if the server has not run all of it: it
+// exchange makes one round trip, or a few if the server has not run all of it: it
 // had forgotten the script, or a slot was on its way to another server.
-func (r *Carrier) try(ctx context.Context, b *renewal.Batch) error {
+func (r *Carrier) exchange(ctx context.Context, b *renewal.Batch) error {
 	c, err := r.get(ctx, b.TTL())
 	if err != nil {
 		return err
@@ -214,7 +217,7 @@ func (r *Carrier) put(c *pipeline, usable bool) {
 	usable = usable && c.epoch == r.cfg.Epoch()
 	r.mu.Lock()
 	usable = usable && !r.closed
-	// A probe that came late has left one more than are used at once.
+	// A hedge that came late has left one more than are used at once.
 	if usable && len(r.idle) < cap(r.slots) {
 		r.idle = append(r.idle, c)
 		r.mu.Unlock()
@@ -251,7 +254,7 @@ func (r *Carrier) Drop() {
 	abortAll(waits, idle)
 }
 
-// Close closes the idle connections and awaits the probes; connections in use
+// Close closes the idle connections and awaits the hedges; connections in use
 // are closed when they are given back.
 func (r *Carrier) Close() {
 	r.mu.Lock()
@@ -262,5 +265,5 @@ func (r *Carrier) Close() {
 	for _, c := range idle {
 		c.Close()
 	}
-	r.probing.Wait()
+	r.hedging.Wait()
 }

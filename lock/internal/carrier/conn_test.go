@@ -247,7 +247,7 @@ func TestOpenDialsTheConnectionsOnce(t *testing.T) {
 		for range 5 {
 			r.Open()
 		}
-		r.probing.Wait()
+		r.hedging.Wait()
 		require.Equal(t, map[bool]int{false: 3, true: 1}[fails], dialled)
 		require.Len(t, r.idle, map[bool]int{false: 3, true: 0}[fails])
 		r.Close()
@@ -257,6 +257,6 @@ func TestOpenDialsTheConnectionsOnce(t *testing.T) {
 		}})
 		late.Close()
 		late.Open()
-		late.probing.Wait()
+		late.hedging.Wait()
 	}
 }

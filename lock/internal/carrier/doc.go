@@ -52,15 +52,15 @@
 //	   │                            └─────────────────┘  │ AsText, Late, Parted: at most
 //	   │                              the rest, again    │ 6 sendings in all
 //	   └─────────────────────────────────────────────────┘
-//	     a probe was answered or Drop was called: over another connection
+//	     a hedge was answered or Drop was called: over another connection
 //
 // Trust counts from the first sending (renewal.Batch.Send).
 //
-// # Probes
+// # Hedges
 //
 // A connection can die without notice: a firewall drops packets, or a host is
 // gone. The carrier does not wait for the timeout then. When a dial or an
-// answer is slow, it dials another connection, a probe, and sends a PING over
+// answer is slow, it dials another connection, a hedge, and sends a PING over
 // it. If the PING is answered, everything that has waited longer is cut off and
 // sent again over the new connection.
 //
@@ -71,7 +71,7 @@
 // # Goroutines and locks
 //
 // Batches run on the goroutines of package renewal. The carrier's own
-// goroutines are the one of Open and the probes: at most 3 at once. Close waits
+// goroutines are the one of Open and the hedges: at most 3 at once. Close waits
 // for them.
 // Connections that are in use when Close is called are closed when their batch
 // ends.

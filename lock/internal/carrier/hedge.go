@@ -25,25 +25,25 @@ func (r *Carrier) begin(w *wait, ttl time.Duration) {
 	w.began, w.superseded = time.Now(), false
 	r.waits[w] = struct{}{}
 	// A lease can wait for a thirtieth of its TTL; a slow link is no dead one.
-	r.hedge = max(ttl/30, 4*r.rtt)
-	if d := min(r.hedge, r.cfg.Timeout); w.timer == nil {
+	r.hedgeAfter = max(ttl/30, 4*r.rtt)
+	if d := min(r.hedgeAfter, r.cfg.Timeout); w.timer == nil {
 		w.timer = time.AfterFunc(d, func() { r.look(w) })
 	} else {
 		w.timer.Reset(d)
 	}
 }
 
-// goOn notes that w waits for something else from now on. It returns false if a probe has
+// goOn notes that w waits for something else from now on. It returns false if a hedge has
 // ended it.
 func (r *Carrier) goOn(w *wait) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.began = time.Now()
-	w.timer.Reset(min(r.hedge, r.cfg.Timeout))
+	w.timer.Reset(min(r.hedgeAfter, r.cfg.Timeout))
 	return !w.superseded
 }
 
-// end notes that w waits no more, and reports whether a probe has ended it.
+// end notes that w waits no more, and reports whether a hedge has ended it.
 func (r *Carrier) end(w *wait) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,8 +59,8 @@ func (r *Carrier) measure(d time.Duration) {
 	r.rtt += (d - r.rtt) / 8
 }
 
-// look is called by w's timer, each hedge: it ends a wait that has lasted for
-// too long, and probes beside a slow one.
+// look is called by w's timer, each hedgeAfter: it ends a wait that has lasted for
+// too long, and hedges a slow one.
 func (r *Carrier) look(w *wait) {
 	r.mu.Lock()
 	if _, waits := r.waits[w]; !waits || r.closed {
@@ -74,23 +74,23 @@ func (r *Carrier) look(w *wait) {
 		w.abort()
 		return
 	}
-	w.timer.Reset(min(r.hedge, left))
-	probe := now.Sub(w.began) >= r.hedge && now.Sub(r.probed) >= r.hedge && r.probes < maxProbes
-	if probe {
-		r.probes++
-		r.probed = now
-		r.probing.Add(1)
+	w.timer.Reset(min(r.hedgeAfter, left))
+	due := now.Sub(w.began) >= r.hedgeAfter && now.Sub(r.hedged) >= r.hedgeAfter && r.hedges < maxHedges
+	if due {
+		r.hedges++
+		r.hedged = now
+		r.hedging.Add(1)
 	}
 	r.mu.Unlock()
-	if probe {
-		r.probe(now)
-		r.probing.Done()
+	if due {
+		r.hedge(now)
+		r.hedging.Done()
 	}
 }
 
-// probe dials a connection and pings the server over it. If it is answered, all
+// hedge dials a connection and pings the server over it. If it is answered, all
 // that has waited since long before is cut off, and goes on over this one.
-func (r *Carrier) probe(began time.Time) {
+func (r *Carrier) hedge(began time.Time) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
 	defer cancel()
 	dialed, err := r.cfg.Dial(ctx, r.beside)
@@ -103,7 +103,7 @@ func (r *Carrier) probe(began time.Time) {
 		}
 	}
 	r.mu.Lock()
-	r.probes--
+	r.hedges--
 	if err != nil || r.closed {
 		r.mu.Unlock()
 		if err == nil {
@@ -115,7 +115,7 @@ func (r *Carrier) probe(began time.Time) {
 	r.idle = []*pipeline{newPipeline(r, dialed)}
 	var slow []*wait
 	for w := range r.waits {
-		if w.began.Before(began) && time.Since(w.began) >= r.hedge {
+		if w.began.Before(began) && time.Since(w.began) >= r.hedgeAfter {
 			w.superseded = true
 			slow = append(slow, w)
 		}

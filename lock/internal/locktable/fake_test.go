@@ -12,6 +12,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -73,30 +74,13 @@ var (
 
 // fakeCall is an Acquisition whose tries end as it is told.
 type fakeCall struct {
-	try     func(n int) Reply // the n-th, from 0
-	reenter func(h *fakeHold) Reply
-	follows bool
-
-	mu    sync.Mutex // guards tries
-	tries int
+	Unowned[*fakeHold]
+	try func() Reply
 }
 
-func (c *fakeCall) Try(context.Context) Reply {
-	c.mu.Lock()
-	n := c.tries
-	c.tries++
-	c.mu.Unlock()
-	return c.try(n)
-}
-
-func (c *fakeCall) Reenter(_ context.Context, h *fakeHold) Reply { return c.reenter(h) }
-func (c *fakeCall) Follows(*fakeHold, bool) bool                 { return c.follows }
-func (c *fakeCall) Channel() string                              { return "channel" }
-func (c *fakeCall) Barred(*fakeHold) error                       { return errFakeBarred }
-func (c *fakeCall) Refusal(time.Duration) error                  { return errFakeRefused }
-func (c *fakeCall) Take(*fakeHold)                               {}
-
-func refused(int) Reply { return Reply{Verdict: Refused, Err: errFakeRefused} }
+func (c fakeCall) Try(context.Context) Reply { return c.try() }
+func (fakeCall) Channel() string             { return "channel" }
+func (fakeCall) Refusal(time.Duration) error { return errFakeRefused }
 
 // newFake returns the Table of a client that hears no messages until ctx ends. What the
 // Table passes on goes to passedOn.
@@ -104,7 +88,7 @@ func newFake(ctx context.Context, passedOn func(*fakeHold)) *Table[*fakeHold] {
 	ears := deaf(ctx)
 	return New(Config[*fakeHold]{
 		MaxPoll: 5 * time.Second, FairPoll: 2 * time.Second, HandOver: true,
-		Random:     func() float64 { return 0.5 },
+		Random:     wait.Random(nil),
 		Subscriber: func(string) *pubsub.Subscriber { return ears },
 		Ahead:      func(string) time.Duration { return 0 },
 		Closing:    make(chan struct{}),

@@ -2,6 +2,8 @@ package locktable
 
 import (
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/owner"
@@ -9,8 +11,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// queue has the callers of a client for one object, as long as there are any. Its Line says who is next, and its Probe when
-// that caller asks Redis. shard.mu guards it.
+// queue has the callers of a client for one object, as long as there are any. Its Line says
+// who is next, and its Probe when that caller asks Redis. shard.mu guards it.
 type queue[H Hold] struct {
 	key Key // immutable until it has ended
 
@@ -87,6 +89,21 @@ func (s *queues[H]) add(q *queue[H]) {
 
 func (s *queues[H]) remove(q *queue[H]) { delete(s[q.key.Kind], q.key.Name) }
 
+// ordered are all queues in an order that is the same each time, for whoever does something
+// to them: by kind, then by name.
+func (s *queues[H]) ordered() iter.Seq[*queue[H]] {
+	return func(yield func(*queue[H]) bool) {
+		for _, m := range s {
+			for _, name := range slices.Sorted(maps.Keys(m)) {
+				if !yield(m[name]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// all are all queues in no order, for whoever counts them.
 func (s *queues[H]) all() iter.Seq[*queue[H]] {
 	return func(yield func(*queue[H]) bool) {
 		for _, m := range s {
@@ -108,7 +125,8 @@ const pace = 2 * time.Millisecond
 // lease alone.
 const quietPolls = 6
 
-// PacingOf says how often waiters of that kind look, of which those of a FairMutex do so every fair. Some things are released without a
+// PacingOf says how often waiters of that kind look: poll is MaxPoll, and fair the time
+// between two looks of one that waits for a FairMutex. Some things are released without a
 // message: a writer of Redisson that goes on to read, permits that expire.
 func PacingOf(k Kind, poll, fair time.Duration) waitqueue.Pacing {
 	quiet := poll
@@ -314,7 +332,7 @@ func (s *shard[H]) wakeFirstLocked(q *queue[H]) {
 
 // closeQueuesLocked makes all waiters give up.
 func (s *shard[H]) closeQueuesLocked() {
-	for q := range s.queues.all() {
+	for q := range s.queues.ordered() {
 		s.stepLocked(q.line.Close())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,9 +22,9 @@ type Config[H Hold] struct {
 	HandOver bool          // holds go from one caller of the client to the next
 	FailFast bool          // an unknown outcome ends a call
 
-	Random     func() float64                                           // from 0 to 1, so that clients do not meet
+	Random     *rand.Rand                                               // safe for concurrent use; so that clients do not meet
 	Subscriber func(name string) *pubsub.Subscriber                     // of the server that has the name
-	Ahead      func(name string) time.Duration                          // of this client's clock, of the clock of that server
+	Ahead      func(name string) time.Duration                          // by which the clock of that server is ahead of this client's
 	Closing    <-chan struct{}                                          // closed before Close is called
 	PassOn     func(H)                                                  // gives back, in the background, what was handed to a caller that has left; calls End then
 	Place      func(H)                                                  // takes a new hold to where it is renewed; nil if keys do not move
@@ -172,7 +173,7 @@ func (t *Table[H]) WakeAll() {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		for q := range s.queues.all() {
+		for q := range s.queues.ordered() {
 			s.wakeFirstLocked(q)
 		}
 		s.mu.Unlock()

@@ -191,12 +191,12 @@ func TestCloseIsOverWithTheLastHoldAndTheLastCall(t *testing.T) {
 func TestAReleaseWakesWhoWaitsForPermits(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		free := make(chan struct{})
-		x := &fakeCall{try: func(n int) Reply {
+		x := fakeCall{try: func() Reply {
 			select {
 			case <-free:
 				return Reply{}
 			default:
-				return refused(n)
+				return Reply{Verdict: Refused, Err: errFakeRefused}
 			}
 		}}
 		w := c.table.NewWaiter(Key{"s", Permits}, x, Request{})
@@ -359,5 +359,20 @@ func TestClientsOfOneServerExcludeEachOther(t *testing.T) {
 			}
 			require.Empty(t, server.holder, "seed %d", seed)
 		})
+	}
+}
+
+func TestQueuesAreVisitedInOneOrder(t *testing.T) {
+	var s queues[*fakeHold]
+	for i := range 100 {
+		s.add(&queue[*fakeHold]{key: Key{fmt.Sprintf("%02d", (37*i)%100), Kind(i % 2)}})
+	}
+	var names [2][]string
+	for q := range s.ordered() {
+		names[q.key.Kind] = append(names[q.key.Kind], q.key.Name)
+	}
+	for _, of := range names {
+		require.Len(t, of, 50)
+		require.IsIncreasing(t, of)
 	}
 }

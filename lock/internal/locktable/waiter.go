@@ -210,7 +210,7 @@ func (w *Waiter[H]) forecastLocked(deaf bool) {
 		w.more = int64(w.q.line.Ahead(true))
 	}
 	if w.mine == nil && w.q.refused && deaf {
-		w.spread = max(w.table.cfg.Random(), 0.2) // two of them, and what they take, are less than two MaxPolls
+		w.spread = max(w.table.cfg.Random.Float64(), 0.2) // two of them, and what they take, are less than two MaxPolls
 		w.again = w.table.pacing[w.key.Kind].Poll(w.spread)
 	}
 }
@@ -367,7 +367,7 @@ func (w *Waiter[H]) answered(r Reply) {
 		o.refused = true
 		s.refusedLocked(w, now)
 		if w.again == 0 && w.mine == nil { // else it has said when it tries again
-			w.spread = w.table.cfg.Random()
+			w.spread = w.table.cfg.Random.Float64()
 		}
 		if !r.HeldUntil.IsZero() {
 			q.heldUntil = r.HeldUntil
@@ -377,7 +377,7 @@ func (w *Waiter[H]) answered(r Reply) {
 		o.probe.Answered(now, w.mark, said)
 		s.stepLocked(q.line.Refused(&w.caller))
 	case Unknown:
-		o.probe.Answered(now, w.mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: w.table.cfg.Random()})
+		o.probe.Answered(now, w.mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: w.table.cfg.Random.Float64()})
 		fallthrough
 	default: // Redis said no to this request, which says nothing of the object
 		s.stepLocked(q.line.Unanswered(&w.caller))
@@ -404,7 +404,7 @@ func (w *Waiter[H]) notReentered(ctx context.Context, r Reply) error {
 
 // backOff waits after an unknown outcome of which the queue's Probe knows nothing.
 func (w *Waiter[H]) backOff(ctx context.Context) {
-	_ = wait.Pause(ctx, w.table.cfg.Closing, wait.Backoff(w.unknowns))
+	_ = wait.Pause(ctx, w.table.cfg.Closing, wait.Backoff(w.table.cfg.Random, w.unknowns))
 	w.unknowns++
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/orphans"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
@@ -55,7 +56,7 @@ func gone(string) pipe.Answer { return pipe.Answer{Reply: int64(-1)} }
 func play(t *testing.T, answer func(string) pipe.Answer, f func(t *testing.T, s *fake, o *orphans.Orphans)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fake{began: time.Now(), takes: time.Millisecond, answer: answer}
-		o := orphans.New(s, 3*time.Second)
+		o := orphans.New(s, wait.Random(nil), 3*time.Second)
 		f(t, s, o)
 		o.Close(context.Background())
 	})

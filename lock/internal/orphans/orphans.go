@@ -17,6 +17,7 @@ type Orphans struct {
 	// immutable
 	sender     sender.Sender
 	closeAfter time.Duration
+	random     *rand.Rand
 
 	mu     sync.Mutex // guards what follows; never held during I/O
 	closed bool
@@ -83,8 +84,9 @@ const (
 )
 
 // New returns Orphans that release what they get through s. Close waits for so long.
-func New(s sender.Sender, closeAfter time.Duration) *Orphans {
-	return &Orphans{sender: s, closeAfter: closeAfter, owed: make(map[string][]*orphan), crowds: make(map[string]*crowd)}
+// random, which must be safe for concurrent use, keeps clients apart.
+func New(s sender.Sender, random *rand.Rand, closeAfter time.Duration) *Orphans {
+	return &Orphans{sender: s, random: random, closeAfter: closeAfter, owed: make(map[string][]*orphan), crowds: make(map[string]*crowd)}
 }
 
 // Add takes charge of a field that stands in Redis for at most its lease from now.
@@ -161,7 +163,7 @@ func (o *Orphans) take(d *orphan) {
 	o.open++
 	o.armLocked()
 	o.mu.Unlock()
-	o.try(d)
+	o.send(d)
 }
 
 // Named returns the fields that an attempt at the lock of a family should remove.
@@ -178,10 +180,10 @@ func (o *Orphans) Named(family Family, name string) []string {
 	return fields
 }
 
-// try sends d; nobody waits for it.
-func (o *Orphans) try(d *orphan) {
+// send sends d; nobody waits for it.
+func (o *Orphans) send(d *orphan) {
 	if d.together != nil {
-		o.tryTogether(d)
+		o.sendTogether(d)
 		return
 	}
 	began := time.Now()
@@ -243,8 +245,8 @@ const (
 	maxCrowdPause = 100 * time.Millisecond
 )
 
-// tryTogether is try of a field that goes together with others.
-func (o *Orphans) tryTogether(d *orphan) {
+// sendTogether is send of a field that goes together with others.
+func (o *Orphans) sendTogether(d *orphan) {
 	o.mu.Lock()
 	q := o.crowds[d.name]
 	if q == nil {
@@ -319,7 +321,7 @@ func (o *Orphans) armLocked() {
 		return
 	}
 	o.wg.Add(1)
-	o.timer = time.AfterFunc(orphanPause+rand.N(orphanPause), func() {
+	o.timer = time.AfterFunc(orphanPause+wait.Upto(o.random, orphanPause), func() {
 		defer o.wg.Done()
 		o.retry()
 	})
@@ -361,7 +363,7 @@ func (o *Orphans) retry() {
 	o.armLocked()
 	o.mu.Unlock()
 	for _, d := range again {
-		o.try(d)
+		o.send(d)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/role"
 )
 
 // Config is what the connections to a server get from above. Its functions are
@@ -18,6 +19,8 @@ type Config struct {
 	// Server is the name that a Layout or a redirection gives to the server; "" if
 	// nobody names it.
 	Server string
+	// Cast names the goroutines.
+	Cast *role.Cast
 	// Dial opens a connection. No more dials than bound says may be left behind.
 	Dial func(ctx context.Context, bound *dialing.Bound) (Connection, error)
 	// Epoch counts the servers that this one stood for. A connection of an earlier

@@ -35,7 +35,7 @@ type Pipe struct {
 func New(ctx context.Context, cfg *Config) *Pipe {
 	p := &Pipe{cfg: cfg, ctx: ctx, dials: dialing.NewBound(1)}
 	p.work.L = &p.mu
-	p.wg.Go(p.write)
+	p.wg.Go(cfg.Cast.As("write commands", p.write))
 	return p
 }
 
@@ -185,6 +185,6 @@ func (p *Pipe) use(c *conn) error {
 		return p.closed
 	}
 	p.live = c
-	p.wg.Go(c.read)
+	p.wg.Go(p.cfg.Cast.As("read answers", c.read))
 	return nil
 }

@@ -43,7 +43,7 @@ func NewReplicated(ctx context.Context, cfg *Config, conns int) *Replicated {
 	p := &Replicated{cfg: cfg, ctx: ctx, dials: dialing.NewBound(conns), conns: make(map[redis.Conn]struct{})}
 	p.work.L = &p.mu
 	for range conns {
-		p.wg.Go(p.run)
+		p.wg.Go(cfg.Cast.As("replicate", p.run))
 	}
 	return p
 }

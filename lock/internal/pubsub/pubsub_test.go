@@ -2,6 +2,7 @@ package pubsub_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -233,6 +234,55 @@ func TestAMovedChannelWakesItsListeners(t *testing.T) {
 		require.Empty(t, told)
 		require.Zero(t, l.News().Confirmed)
 		l.Leave()
+		cancel()
+		sub.Close()
+		require.NoError(t, mem.Stop())
+	})
+}
+
+// writtenConn is a connection that tells which channels are subscribed to.
+type writtenConn struct {
+	redis.ConnWithTimeout
+	channels *[]string
+}
+
+func (c writtenConn) Send(command string, args ...any) error {
+	if command == "SUBSCRIBE" {
+		for _, channel := range args {
+			*c.channels = append(*c.channels, channel.(string))
+		}
+	}
+	return c.ConnWithTimeout.Send(command, args...)
+}
+
+func TestAfterALossChannelsAreSubscribedInOneOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, err := memredis.Start(memredis.Config{})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		var last *[]string // of the last connection
+		sub := pubsub.New(ctx, pubsub.Config{
+			Timeout: time.Second, Hearing: func() pubsub.Hearing { return pubsub.Hearing{Plain: true, Certain: true} },
+			Epoch: func() uint32 { return 0 }, Where: func() string { return "here" },
+			Logger: slog.New(slog.DiscardHandler),
+			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
+				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
+				last = new([]string)
+				return writtenConn{conn.(redis.ConnWithTimeout), last}, 0, err
+			},
+		})
+		for i := range 100 {
+			l := pubsub.NewListener(make(chan struct{}, 1))
+			l.Listen(sub, fmt.Sprintf("%02d", (37*i)%100))
+			defer l.Leave()
+			synctest.Wait()
+		}
+		require.Equal(t, "37", (*last)[1], "as they came")
+		sub.Drop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, *last, 100)
+		require.IsIncreasing(t, *last)
 		cancel()
 		sub.Close()
 		require.NoError(t, mem.Stop())

@@ -1,8 +1,10 @@
 package pubsub
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/role"
 )
 
 const (
@@ -26,6 +29,8 @@ const (
 type Config struct {
 	// Timeout bounds how long the server may be silent beside the period of pings.
 	Timeout time.Duration
+	// Cast names the goroutines.
+	Cast *role.Cast
 	// Server is the name of the server, to which redirections may refer.
 	Server string
 	// Hearing says what is to be listened for now. It is asked at every Listen, at
@@ -125,7 +130,7 @@ func (s *Subscriber) listen(channel string, wake chan struct{}) *topic {
 	}
 	if !s.started && !s.closed {
 		s.started = true
-		s.wg.Go(s.run)
+		s.wg.Go(s.cfg.Cast.As("subscribe", s.run))
 	}
 	return t
 }
@@ -232,10 +237,10 @@ func (s *Subscriber) serve(conn redis.Conn, epoch uint32) error {
 		return pipe.ErrReplaced
 	}
 	failed, done := make(chan error, 1), make(chan struct{})
-	s.wg.Go(func() {
+	s.wg.Go(s.cfg.Cast.As("read messages", func() {
 		defer close(done)
 		failed <- s.read(conn)
-	})
+	}))
 	err := s.write(conn, failed)
 	conn.Close()
 	<-done // what it read is not taken for the next connection's
@@ -292,6 +297,8 @@ func (s *Subscriber) take() (orders [4]order) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Many are pending after a connection was lost, in the order of a map.
+	slices.SortFunc(s.pending, func(a, b *topic) int { return cmp.Compare(a.channel, b.channel) })
 	for _, t := range s.pending {
 		if s.topics[t.channel] != t {
 			continue // its slot has moved

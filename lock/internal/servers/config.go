@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/role"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -30,9 +31,11 @@ type Config struct {
 	// long it waits for them.
 	Replicas       int
 	ReplicaTimeout time.Duration
-	// Probe is the channel on which the right to publish is tried, and Overlap is how
+	// Cast names the goroutines.
+	Cast *role.Cast
+	// Trial is the channel on which the right to publish is tried, and Overlap is how
 	// long both ways to publish are listened for when the way has changed.
-	Probe   string
+	Trial   string
 	Overlap time.Duration
 	// Logger gets the warnings that package lock lists.
 	Logger *slog.Logger

@@ -1,7 +1,9 @@
 package servers
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,7 +25,7 @@ func (r *Router) follow() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.closed {
-			r.wg.Go(func() { r.cfg.Topology.Follow(r.ctx, r.period, r.hint, r.update) })
+			r.wg.Go(r.cfg.Cast.As("follow the topology", func() { r.cfg.Topology.Follow(r.ctx, r.period, r.hint, r.update) }))
 		}
 	})
 }
@@ -97,9 +99,9 @@ func (r *Router) spread(l topology.Layout) {
 			r.moved.Store(true)
 		}
 	}
-	for old, heir := range heirs {
+	for _, old := range slices.SortedFunc(maps.Keys(heirs), func(a, b *Server) int { return cmp.Compare(a.name, b.name) }) {
 		if old != r.unknown && !r.hasSlot(old) {
-			r.warnReplaced(old.Address(), heir.Address())
+			r.warnReplaced(old.Address(), heirs[old].Address())
 		}
 	}
 	if r.moved.Swap(false) {
@@ -134,7 +136,7 @@ func (r *Router) others(named []*Server) []*Server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var others []*Server
-	for _, s := range r.servers {
+	for _, s := range r.orderedLocked() {
 		if !slices.Contains(named, s) {
 			s.wanted = false
 			others = append(others, s)

@@ -69,7 +69,7 @@ func (s *Server) askVersion(ctx context.Context, conn redis.Conn) (info any, ref
 		return nil, nil, err
 	}
 	// Nobody listens there. What is asked is whether the user may.
-	if err := conn.Send("SPUBLISH", s.router.cfg.Probe, ""); err != nil {
+	if err := conn.Send("SPUBLISH", s.router.cfg.Trial, ""); err != nil {
 		return nil, nil, err
 	}
 	if err := conn.Flush(); err != nil {

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,14 +163,19 @@ func (r *Router) enter(name string) (s *Server, entered bool) {
 	return s, entered
 }
 
-// Servers returns those that are open, or are just being opened.
+// Servers returns those that are open, or are just being opened, by name.
 func (r *Router) Servers() []*Server {
 	if r.single != nil {
 		return []*Server{r.single}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Collect(maps.Values(r.servers))
+	return r.orderedLocked()
+}
+
+// orderedLocked returns all servers in an order that is the same each time.
+func (r *Router) orderedLocked() []*Server {
+	return slices.SortedFunc(maps.Values(r.servers), func(a, b *Server) int { return cmp.Compare(a.name, b.name) })
 }
 
 // move notes what a server said: that slot is at another one. It returns that one.

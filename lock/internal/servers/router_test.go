@@ -376,3 +376,17 @@ func TestADialThatFailsLaterThanAnotherHasConnectedIsNotToldOf(t *testing.T) {
 		require.Equal(t, 1, strings.Count(f.log.String(), "connected to Redis again"), f.log.String())
 	})
 }
+
+func TestServersAreInOneOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		f.follow()
+		f.say("f", "b", "h", "d", "a", "g", "c", "e")
+		var names []string
+		for _, s := range f.router.Servers() {
+			names = append(names, s.Name())
+		}
+		require.IsIncreasing(t, names)
+		require.Len(t, names, 8)
+	})
+}

@@ -59,6 +59,7 @@ func newServer(r *Router, name string) *Server {
 	dials := dialing.NewBound(1)
 	s.subscriber = pubsub.New(s.ctx, pubsub.Config{
 		Timeout: r.cfg.IOTimeout, Hearing: s.hearing, Deaf: s.deaf, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
+		Cast:     r.cfg.Cast,
 		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return s.Dial(ctx, dials) },
 		Redirect: func(to pipe.Redirection) { s.Target(to) },
 	})
@@ -97,7 +98,7 @@ func (s *Server) pipeConfig() *pipe.Config {
 	cfg := &s.router.cfg
 	conns := &pipe.Config{
 		Timeout: cfg.IOTimeout, Server: s.name, Dial: s.dialGreeted, Epoch: s.Epoch, Failed: s.Failed, Unpublished: s.publishRefused,
-		Timed:    s.Timed,
+		Timed: s.Timed, Cast: cfg.Cast,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout,
 	}
 	if s.router.traits.Slots {

@@ -234,7 +234,7 @@ func (c *config) retake(w *world, n, i int, between map[int]step) (fault string)
 	f := &fake{c: c, w: w, client: n, i: i, between: between}
 	how := several.Retake{Why: lost.why, Server: c.voter(i, lost.run), Durable: c.durable}
 	k := &w.clients[n]
-	left, again := several.Try(context.Background(), how, i, f, func(b several.Ballot[part]) bool {
+	left, again := several.AskAgain(context.Background(), how, i, f, func(b several.Ballot[part]) bool {
 		trust := k.seats[i].left
 		k.seats[i].left = 0
 		if !several.Admits(c.seatsOf(k), need, int(k.ended), b.Server, start) {

@@ -91,10 +91,10 @@ func Retakes(why renewal.Reason, expired bool, server string, durable bool) (Ret
 	return Retake{Why: why, Server: server, Durable: durable}, true
 }
 
-// Try asks member i once, while the hold is valid without it. admit makes a vote part of the
-// hold, or returns false. What is left is to be given back. Try returns again if the member is
+// AskAgain asks member i once, while the hold is valid without it. admit makes a vote part of the
+// hold, or returns false. What is left is to be given back. AskAgain returns again if the member is
 // to be asked once more, later.
-func Try[P Part](ctx context.Context, w Retake, i int, m Member[P], admit func(Ballot[P]) bool) (left Ballot[P], again bool) {
+func AskAgain[P Part](ctx context.Context, w Retake, i int, m Member[P], admit func(Ballot[P]) bool) (left Ballot[P], again bool) {
 	if !w.Durable {
 		// First, so that a member that may not vote is not taken from others in vain.
 		server, err := m.MayVote(ctx)

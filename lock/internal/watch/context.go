@@ -65,21 +65,21 @@ func (c *derived) Value(key any) any {
 // cancelKey is the key under which package context finds the nearest context
 // that can be cancelled, to attach children to it and to read its cause.
 var cancelKey = sync.OnceValue(func() any {
-	asked := &keyProbe{Context: context.Background()}
+	asked := &keyNote{Context: context.Background()}
 	_ = context.Cause(asked)
 	return asked.key
 })
 
-// keyProbe is a context that has ended and notes which value it is asked for
+// keyNote is a context that has ended and notes which value it is asked for
 // first.
-type keyProbe struct {
+type keyNote struct {
 	context.Context
 	key any
 }
 
-func (p *keyProbe) Err() error { return context.Canceled }
+func (p *keyNote) Err() error { return context.Canceled }
 
-func (p *keyProbe) Value(key any) any {
+func (p *keyNote) Value(key any) any {
 	if p.key == nil {
 		p.key = key
 	}

@@ -2,6 +2,8 @@ package watch
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -66,8 +68,8 @@ func (w *Watch) End(cause error) {
 		s.stop()
 		s.cancel(cause)
 	}
-	for _, cancel := range cancels {
-		cancel(cause)
+	for _, id := range slices.Sorted(maps.Keys(cancels)) { // in the order of the calls of OnEnd
+		cancels[id](cause)
 	}
 }
 

@@ -203,3 +203,18 @@ func TestManyGoroutinesEndAWatchOnce(t *testing.T) {
 		require.LessOrEqual(t, told.Load(), int64(8))
 	}
 }
+
+func TestWhatEndsWithAWatchEndsInTheOrderInWhichItCame(t *testing.T) {
+	_, w := newWatch("")
+	var ended []int
+	for i := range 100 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w.OnEnd(ctx, func(cause error) {
+			ended = append(ended, i)
+			cancel(cause)
+		})
+	}
+	w.End(errLost)
+	require.Len(t, ended, 100)
+	require.IsIncreasing(t, ended)
+}
