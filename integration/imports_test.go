@@ -72,7 +72,7 @@ var rules = []rule{
 	{tree: "lock/internal/sender", ours: []string{"lock/internal/wire", "lock/internal/pipe", "lock/internal/servers"}, others: []string{redigo}},
 	{tree: "lock/internal/orphans", ours: []string{"lock/internal/sender", "lock/internal/wire", "lock/internal/pipe", "lock/internal/wait"}},
 	{tree: "lock/internal/locktable", ours: []string{"lock/internal/owner", "lock/internal/pubsub", "lock/internal/wait", "lock/internal/waitqueue"}},
-	{tree: "lock/internal/several", ours: []string{"lock/internal/wire", "renewal"}},
+	{tree: "lock/internal/several", ours: []string{"lock/internal/owner", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/wire", "renewal"}},
 	{tree: "lock/cluster", ours: []string{"lock/topology", "lock/internal/dialing", "lock/internal/resp"}, others: []string{redigo, rediscModule}},
 	{tree: "lock/sentinel", ours: []string{"lock/topology", "lock/internal/dialing", "lock/internal/resp"}, others: []string{redigo}},
 	{tree: "lock/locktest/memredis", others: []string{redigo, miniredisModule, gopherLua}},

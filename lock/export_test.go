@@ -19,11 +19,7 @@ func PassLimit(n int, lease time.Duration, members int) time.Duration {
 }
 
 // Waiting is how many stand in the RedLock's line.
-func (r *RedLock) Waiting() int {
-	r.line.mu.Lock()
-	defer r.line.mu.Unlock()
-	return r.line.queue.Len()
-}
+func (r *RedLock) Waiting() int { return r.line.Len() }
 
 // GateLen is how many calls of its client wait.
 func GateLen(m *Mutex) int { return m.c.table.Counts().Waiting }
@@ -37,16 +33,6 @@ func PauseForgetting(c *Client) (resume func()) {
 	defer c.lost.mu.Unlock()
 	c.lost.running = true
 	return func() { go c.lost.run() }
-}
-
-// JoinMany makes n calls stand in the RedLock's line and returns what makes the i-th leave.
-func (r *RedLock) JoinMany(n int) (leave func(i int)) {
-	waits := make([]*redWait, n)
-	for i := range waits {
-		waits[i] = &redWait{r: r, wake: make(chan struct{}, 1)}
-		r.line.join(waits[i])
-	}
-	return func(i int) { r.line.leave(waits[i]) }
 }
 
 // PassAfter plays the last Unlock of held, which has looked who comes next before between
@@ -159,9 +145,5 @@ func LoseWhilePassed(held *Held, lose func()) {
 
 // TableLocked reports whether a mutex is held of the tables of these clients, or of a RedLock's line.
 func TableLocked(r *RedLock, of ...*Mutex) bool {
-	if !r.line.mu.TryLock() {
-		return true
-	}
-	r.line.mu.Unlock()
-	return slices.ContainsFunc(of, func(m *Mutex) bool { return m.c.table.Locked() })
+	return r.line.Locked() || slices.ContainsFunc(of, func(m *Mutex) bool { return m.c.table.Locked() })
 }

@@ -99,33 +99,6 @@ func TestALostHoldIsNoHoldThoughTheTablesStillHaveIt(t *testing.T) {
 	}
 }
 
-// TestAWaiterLeavesALongLineOfARedLockAsQuicklyAsAShortOne: a walk along the line would be
-// 40 times slower in the long one.
-func TestAWaiterLeavesALongLineOfARedLockAsQuicklyAsAShortOne(t *testing.T) {
-	c := fixture.ClientOf(t, onRedis(t), lock.Config{})
-	r, err := lock.NewRedLock(lock.RedLockConfig{}, c.Mutex("m"))
-	require.NoError(t, err)
-	const leavers = 500
-	// took is the least time in which the last of a line of n leave it.
-	took := func(n int) time.Duration {
-		least := time.Hour
-		for range 5 {
-			leave := r.JoinMany(n)
-			began := time.Now()
-			for i := range leavers {
-				leave(n - 1 - i)
-			}
-			least = min(least, time.Since(began))
-			for i := range n - leavers {
-				leave(i)
-			}
-		}
-		return least
-	}
-	short, long := took(1000), took(40_000)
-	require.Less(t, long, 10*short)
-}
-
 // BenchmarkWaitersLeave is how long it takes n waiters of one lock to leave when
 // their common context ends, and how late another holder of the client then hears
 // that its lease is over.

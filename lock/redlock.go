@@ -12,7 +12,6 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/several"
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // RedLockConfig configures a RedLock. The zero RedLockConfig works.
@@ -46,10 +45,9 @@ type RedLock struct {
 	cfg     RedLockConfig
 	need    int // the quorum
 	start   time.Time
-	pacing  waitqueue.Pacing // of attempts
 
 	silent []atomic.Int64 // by member: ns from start until when its answer is not waited for
-	line   line
+	line   *several.Line
 }
 
 // NewRedLock returns the lock that a majority of members makes, Redisson's
@@ -124,14 +122,16 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
+	peers := make([]several.Peer, len(members))
+	for i, m := range members {
+		peers[i] = peer{m}
+	}
+	pacing := locktable.PacingOf(locktable.Mutexes, members[0].c.cfg.MaxPoll, 0)
 	return &RedLock{
 		members: slices.Clone(members), cfg: cfg, need: len(members)/2 + 1, start: time.Now(),
-		pacing: locktable.PacingOf(locktable.Mutexes, members[0].c.cfg.MaxPoll, 0), silent: make([]atomic.Int64, len(members)),
+		line: several.NewLine(peers, pacing, members[0].c.random), silent: make([]atomic.Int64, len(members)),
 	}, nil
 }
-
-// now is the time for Probes.
-func (r *RedLock) now() waitqueue.Instant { return waitqueue.Instant(time.Since(r.start)) }
 
 func (r *RedLock) random() *rand.Rand { return r.members[0].c.random }
 
@@ -240,7 +240,7 @@ func (r *RedLock) allSilent(members map[int]bool) bool {
 // elect makes a hold of what an attempt has got, or gives it back.
 func (r *RedLock) elect(ctx context.Context, y *several.Tally[seated], from *founding, o owner.Owner) (*MultiHeld, error) {
 	x := &MultiHeld{
-		from: from, need: r.need, spare: len(r.members) - r.need, patience: r.cfg.MemberTimeout, owner: o, wake: r.line.nudge,
+		from: from, need: r.need, spare: len(r.members) - r.need, patience: r.cfg.MemberTimeout, owner: o, wake: r.line.Nudge,
 	}
 	var taken, useless []*Held
 	for _, b := range y.Ballots {

@@ -326,6 +326,21 @@ var bugs = []bug{
 		tests:  []tests{{"./lock", "^TestTrustCountsFromTheSendingHoweverLateTheAnswer$"}},
 	},
 	{
+		name: "redlock-listens-and-asks-no-more", file: "lock/internal/several/wait.go",
+		breaks: "a release of a RedLock just before a call listens is missed",
+		before: "did = !l.Listen() && did",
+		after:  "l.Listen()",
+		tests:  []tests{{"./lock/internal/several", "^TestAReleaseJustBeforeACallListensIsNotMissed$"}},
+	},
+	{
+		name: "redlock-asks-twice-for-an-owner", file: "lock/internal/several/line.go",
+		breaks: "two calls of one owner ask the members of a RedLock together",
+		before: "if l.line.Instruction(&w.caller).Do != waitqueue.DoProbe {",
+		after:  "if l.line.Instruction(&w.caller).Do == waitqueue.DoRefuse {",
+		tests:  []tests{{"./lock/internal/several", "^TestACallDoesNotAskBesideAnotherOfItsOwner$"}},
+		says:   "asks while",
+	},
+	{
 		name: "retake-admits-a-second-member-of-a-server", file: "lock/internal/several/seats.go",
 		breaks: "a hold of a RedLock takes a member on a server that votes already",
 		before: `return server == "" || !slices.ContainsFunc(seats, func(s Seat[P]) bool { return s.Server == server && s.Part.Valid() })`,

@@ -1,7 +1,8 @@
-// Package several is the rule by which several members are one lock: when a hold of a majority
-// is valid, which answer of a member is a vote, and when a member that was lost may come back.
-// It does no I/O of its own and has no goroutine: package lock asks the members, keeps what
-// they gave, and calls these functions under its own mutexes.
+// Package several is what makes several members one lock. The first part is the rule: when a
+// hold of a majority is valid, which answer of a member is a vote, and when a member that was
+// lost may come back. The second part is how calls wait for a majority ([Line]). The package
+// has no goroutine of its own and sends nothing: package lock asks the members, and keeps what
+// they gave.
 //
 // # Why no two owners have a majority
 //
@@ -27,4 +28,26 @@
 // so: the key has expired.
 //
 // The tests let fake members answer, forget, restart, expire and be deleted in every order.
+//
+// # How a call waits
+//
+// The calls of one process for one lock stand in a [Line]. The first one asks all members at
+// once ([Call], Attempt). If it was refused, it listens to the releases of all members, and asks
+// once more, because a release may have come before it listened. From then on it asks when one
+// of these things has happened:
+//
+//   - a member that had refused it was released, as a message says or the end of a lease;
+//   - its own process has unlocked the lock ([Line.Nudge]);
+//   - its owner has got a member that it had not before, by another lock of several members;
+//   - the client of a member has begun to close;
+//   - MaxPoll is over.
+//
+// A release of the lock comes member by member. So a call that has slept waits for some
+// milliseconds before it asks. The time is random, and longer the more often in a row the call
+// has got some of the members but no majority: two processes that take members from each other
+// part that way.
+//
+// An owner that has a member already re-enters it, so its call asks although others wait. Two
+// calls of one owner never ask at the same time. Each would take for its own what the other one
+// has just got, and might give it back. Package waitqueue has these rules, and explores them.
 package several

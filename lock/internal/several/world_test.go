@@ -242,7 +242,6 @@ func (f *fake) Take(context.Context) (part, error) {
 		return part{}, errHeld
 	}
 	*m = member{owner: int8(f.client) + 1, left: life}
-	// Until the action is over, trust is in ballots of the client, see taken.
 	f.w.clients[f.client].seats[f.i].left = life
 	return part{valid: true, left: life}, nil
 }
