@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -212,6 +213,48 @@ func BenchmarkErr(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkRedLock is one Lock and Unlock of a lock of three servers: by one goroutine alone,
+// by 8 of one process, and by 8 processes with one each.
+func BenchmarkRedLock(b *testing.B) {
+	s1, s2, s3 := fixture.Server(b), fixture.Server(b), fixture.Server(b)
+	process := func(b *testing.B) *lock.RedLock {
+		var members []*lock.Mutex
+		for _, s := range []*redistest.Server{s1, s2, s3} {
+			members = append(members, fixture.ClientOf(b, s, lock.Config{}).Mutex("busy"))
+		}
+		r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return r
+	}
+	for _, of := range []struct{ processes, goroutines int }{{1, 1}, {1, 8}, {8, 1}} {
+		b.Run(fmt.Sprintf("processes=%d/goroutines=%d", of.processes, of.goroutines), func(b *testing.B) {
+			var next atomic.Int64
+			var wg sync.WaitGroup
+			for range of.processes {
+				r, ctx := process(b), context.Background()
+				for range of.goroutines {
+					wg.Go(func() {
+						for next.Add(1) <= int64(b.N) {
+							held, err := r.Lock(ctx)
+							if err == nil {
+								err = held.Unlock(ctx)
+							}
+							if err != nil {
+								b.Error(err)
+								return
+							}
+						}
+					})
+				}
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
 		})
 	}
 }
