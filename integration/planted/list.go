@@ -346,6 +346,7 @@ var bugs = []bug{
 		before: `return server == "" || !slices.ContainsFunc(seats, func(s Seat[P]) bool { return s.Server == server && s.Part.Valid() })`,
 		after:  "return !slices.Contains([]string{}, server)",
 		tests:  []tests{{"./lock/internal/several", "^TestNoTwoHaveTheLockInAnyOrder$"}},
+		long:   true,
 		says:   "two votes",
 	},
 	{
@@ -354,6 +355,7 @@ var bugs = []bug{
 		before: "if len(seats)-ended < need || CountValid(seats, now) < need {",
 		after:  "if len(seats)-ended < need {",
 		tests:  []tests{{"./lock/internal/several", "^TestNoTwoHaveTheLockInAnyOrder$"}},
+		long:   true,
 		says:   "valid again",
 	},
 	{
@@ -362,6 +364,7 @@ var bugs = []bug{
 		before: "\tif why == renewal.NotOwner && expired {\n\t\twhy = renewal.TrustEnded // that its key is gone says nothing: it has expired\n\t}\n",
 		after:  "",
 		tests:  []tests{{"./lock/internal/several", "^TestNoTwoHaveTheLockInAnyOrder$"}},
+		long:   true,
 		says:   "given up",
 	},
 	{
@@ -370,6 +373,7 @@ var bugs = []bug{
 		before: "if w.Why == renewal.NotOwner && server == w.Server {",
 		after:  "if false && w.Why == renewal.NotOwner && server == w.Server {",
 		tests:  []tests{{"./lock/internal/several", "^TestNoTwoHaveTheLockInAnyOrder$"}},
+		long:   true,
 		says:   "was deleted",
 	},
 	{
@@ -378,6 +382,7 @@ var bugs = []bug{
 		before: "if b.Vote == Yes && admit(b) {",
 		after:  "if (b.Vote == Yes || b.Vote == None) && admit(b) {",
 		tests:  []tests{{"./lock/internal/several", "^TestNoTwoHaveTheLockInAnyOrder$"}},
+		long:   true,
 		says:   "two have the lock",
 	},
 	{
@@ -386,6 +391,7 @@ var bugs = []bug{
 		before: "if why != renewal.TrustEnded && (why != renewal.NotOwner || durable) {",
 		after:  "if why != renewal.TrustEnded && why != renewal.NotOwner {",
 		tests:  []tests{{"./lock/internal/several", "^TestNoTwoHaveTheLockInAnyOrder$"}},
+		long:   true,
 		says:   "was deleted",
 	},
 	{

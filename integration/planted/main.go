@@ -27,6 +27,7 @@ type bug struct {
 	after  string // text that takes its place
 	tests  []tests
 	says   string // what they say then; empty: anything
+	long   bool   // the tests run without -short
 }
 
 // tests are those of a package that must find a bug.
@@ -79,7 +80,11 @@ func (b bug) plant(ctx context.Context, root, dir string, verbose io.Writer) (fo
 		return "", err
 	}
 	for _, t := range b.tests {
-		args := []string{"test", "-overlay", overlay, "-short", "-count=1", "-vet=off", "-timeout", mostTime.String(), "-run", t.run, t.pkg}
+		args := []string{"test", "-overlay", overlay, "-count=1", "-vet=off", "-timeout", mostTime.String(), "-run", t.run}
+		if !b.long {
+			args = append(args, "-short")
+		}
+		args = append(args, t.pkg)
 		cmd := exec.CommandContext(ctx, "go", args...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.WaitDelay = 10 * time.Second
