@@ -21,13 +21,9 @@ if not lease or lease < 1 or not floor then
 end
 local others = redis.pcall('hlen', KEYS[1])
 if type(others) == 'table' then
-  -- A string with a TTL is the lock of another library, as SET NX PX makes it.
-  local text = redis.pcall('get', KEYS[1])
-  local left = type(text) == 'string' and redis.call('pttl', KEYS[1]) or -1
-  if left >= 0 then
-    return {0, left, 1}
-  end
-  return others
+  -- As foreign.lua says. A function here would cost each call a thirtieth.
+  local left = type(redis.pcall('get', KEYS[1])) == 'string' and redis.call('pttl', KEYS[1]) or -1
+  return left >= 0 and {0, left, 1} or others
 end
 local mine = others > 0 and redis.call('hexists', KEYS[1], ARGV[1]) == 1
 if others > 0 and not mine then

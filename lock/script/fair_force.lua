@@ -12,40 +12,24 @@
 -- If the message was refused, the answer is {that number, the error}.
 -- A copy that is late finds nothing: a client of this package uses no field again.
 -- Of a lock with more than 32 fields it looks at those that it deletes alone.
-local fields = redis.call('hlen', KEYS[1])
+local fields, counts = found()
 if fields == 0 then
   return 0
 end
-local counts = {}
-if fields <= 32 then
-  counts = redis.call('hgetall', KEYS[1])
-else
-  for i = 3, #ARGV do
-    counts[#counts + 1] = ARGV[i]
-    counts[#counts + 1] = redis.call('hget', KEYS[1], ARGV[i]) or '1'
-  end
-end
 for i = 1, #counts, 2 do
-  -- A lock's hash maps owners, which end in a number, to counts.
-  if not (string.match(counts[i], ':%w+$') and string.match(counts[i + 1], '^%d+$')) then
+  if not owned(counts[i], counts[i + 1]) then
     return -1
   end
 end
 redis.call('llen', KEYS[2]) -- fails, before anything is deleted, at a key of another type
-local gone = 0
-for i = 3, #ARGV do
-  gone = gone + redis.call('hdel', KEYS[1], ARGV[i])
-end
+local gone = delete()
 if gone == 0 then
   return -2
 end
 if gone == fields then
   local first = redis.call('lindex', KEYS[2], 0)
   if first then
-    local told = redis.pcall(ARGV[2], ARGV[1] .. ':' .. first, '0')
-    if type(told) == 'table' then
-      return {1, told.err}
-    end
+    return tell(1, ARGV[2], ARGV[1] .. ':' .. first, '0')
   end
 end
 return 1

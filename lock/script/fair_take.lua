@@ -49,14 +49,12 @@ local refused = exhausted(KEYS[5])
 if refused then
   return refused
 end
-local foreign, mine = 0, redis.pcall('hexists', lock, me)
+local other, mine = 0, redis.pcall('hexists', lock, me)
 if type(mine) == 'table' then
-  -- A string with a TTL is the lock of another library, as SET NX PX makes it. Who
-  -- waits for it stands in the queue as ever.
-  if type(redis.pcall('get', lock)) ~= 'string' or redis.call('pttl', lock) < 0 then
+  if not foreign(lock) then
     return mine
   end
-  foreign = 1
+  other = 1 -- who waits for it stands in the queue as ever
 end
 -- leave takes a field out of the queue. It added nothing to the scores of those
 -- behind, so they stay.
@@ -92,7 +90,7 @@ if heirs > 0 then
 end
 for i = 14, #ARGV do
   local old = ARGV[i]
-  if foreign == 0 then
+  if other == 0 then
     if i < 14 + heirs and redis.call('hexists', lock, old) == 1 then
       redis.call('hset', lock, me, '1')
     end
@@ -100,7 +98,7 @@ for i = 14, #ARGV do
   end
   leave(old)
 end
-mine = foreign == 0 and redis.call('hexists', lock, me) == 1
+mine = other == 0 and redis.call('hexists', lock, me) == 1
 -- What it does here is bounded: what is left the next call does.
 local first, woken, swept = redis.call('lindex', queue, 0), false, 0
 while first and swept < 200 do
@@ -217,4 +215,4 @@ if woken and pttl == -2 then
   end
 end
 local sign = first and redis.call('hget', signs, first) or ''
-return {0, pttl, string.sub(first or '', 1, 1024), string.sub(sign, 1, 1024), foreign}
+return {0, pttl, string.sub(first or '', 1, 1024), string.sub(sign, 1, 1024), other}

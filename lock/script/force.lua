@@ -10,39 +10,23 @@
 -- If the message was refused, the answer is {that number, the error}.
 -- A copy that is late finds nothing: a client of this package uses no field again.
 -- Of a lock with more than 32 fields it looks at those that it deletes alone.
-local fields = redis.call('hlen', KEYS[1])
+local fields, counts = found()
 if fields == 0 then
   return 0
 end
-local counts = {}
-if fields <= 32 then
-  counts = redis.call('hgetall', KEYS[1])
-else
-  for i = 3, #ARGV do
-    counts[#counts + 1] = ARGV[i]
-    counts[#counts + 1] = redis.call('hget', KEYS[1], ARGV[i]) or '1'
-  end
-end
 for i = 1, #counts, 2 do
-  -- A lock's hash maps owners, which end in a number, to counts; a read-write
-  -- lock's has its mode too.
+  -- A lock's hash maps owners to counts; a read-write lock's has its mode too.
   if not (counts[i] == 'mode' and (counts[i + 1] == 'read' or counts[i + 1] == 'write'))
-    and not (string.match(counts[i], ':%w+$') and string.match(counts[i + 1], '^%d+$')) then
+    and not owned(counts[i], counts[i + 1]) then
     return -1
   end
 end
-local gone = 0
-for i = 3, #ARGV do
-  gone = gone + redis.call('hdel', KEYS[1], ARGV[i])
-end
+local gone = delete()
 if gone == 0 and not (fields == 1 and counts[1] == 'mode') then
   return -2
 end
 if redis.call('hlen', KEYS[1]) == redis.call('hexists', KEYS[1], 'mode') then
   redis.call('del', KEYS[1])
-  local told = redis.pcall(ARGV[2], ARGV[1], '0')
-  if type(told) == 'table' then
-    return {1, told.err}
-  end
+  return tell(1, ARGV[2], ARGV[1], '0')
 end
 return 1

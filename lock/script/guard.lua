@@ -7,17 +7,9 @@
 -- ARGV[3+]  its arguments after the keys
 --
 -- Answers {1, the command's answer}, {0} the hold is gone and nothing was run.
-local there = redis.pcall('hexists', KEYS[1], ARGV[1])
-if there ~= 1 then
-  -- A key of another type has no hold any more. A replica says READONLY to the
-  -- write: it may not have got the hold yet.
-  if there == 0 or string.find(there.err, 'WRONGTYPE', 1, true) then
-    there = redis.pcall('hdel', KEYS[1], ARGV[1])
-  end
-  if type(there) == 'table' and not string.find(there.err, 'WRONGTYPE', 1, true) then
-    return there
-  end
-  return {0}
+local ended, unsure = gone(KEYS[1], ARGV[1])
+if ended then
+  return unsure or {0}
 end
 local call = {ARGV[2]}
 for i = 2, #KEYS do

@@ -27,17 +27,9 @@ if not lease or lease < 1 or not floor then
 end
 local repeated = redis.pcall('hexists', KEYS[1], ARGV[2]) == 1
 if not repeated then
-  local there = redis.pcall('hexists', KEYS[1], ARGV[1])
-  if there ~= 1 then
-    -- A key of another type has no hold any more. A replica says READONLY to the
-    -- write: it may not have got the hold yet.
-    if there == 0 or string.find(there.err, 'WRONGTYPE', 1, true) then
-      there = redis.pcall('hdel', KEYS[1], ARGV[1])
-    end
-    if type(there) == 'table' and not string.find(there.err, 'WRONGTYPE', 1, true) then
-      return there
-    end
-    return {0, redis.call('pttl', KEYS[1])}
+  local ended, unsure = gone(KEYS[1], ARGV[1])
+  if ended then
+    return unsure or {0, redis.call('pttl', KEYS[1])}
   end
 end
 if ARGV[6] and not repeated then

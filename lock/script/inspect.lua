@@ -9,11 +9,8 @@
 local answer = {redis.call('pttl', KEYS[1])}
 local fields, n = redis.pcall('hlen', KEYS[1]), 1024
 if type(fields) == 'table' then
-  -- A string with a TTL is the lock of another library, as SET NX PX makes it.
-  if answer[1] >= 0 and type(redis.pcall('get', KEYS[1])) == 'string' then
-    return {answer[1], 1}
-  end
-  return fields
+  local left = foreign(KEYS[1])
+  return left and {left, 1} or fields
 end
 local some
 if fields <= n then

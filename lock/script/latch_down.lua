@@ -9,12 +9,7 @@
 --
 -- Answers the count that is left; 0 also if the latch was open.
 -- If the message was refused, the answer is {that number, the error}.
-local left = redis.call('get', KEYS[2])
-if left then
-  return tonumber(left)
-end
-left = 0
-local opened = false
+local left, opened = 0, false
 if redis.call('exists', KEYS[1]) == 1 then
   left = redis.call('decr', KEYS[1])
   if left <= 0 then
@@ -25,9 +20,6 @@ if redis.call('exists', KEYS[1]) == 1 then
 end
 redis.call('set', KEYS[2], left, 'px', ARGV[2])
 if opened then
-  local told = redis.pcall(ARGV[3] or 'publish', ARGV[1], '0') -- Redisson's word for "open"
-  if type(told) == 'table' then
-    return {left, told.err}
-  end
+  return tell(left, ARGV[3], ARGV[1], '0') -- Redisson's word for "open"
 end
 return left

@@ -9,10 +9,6 @@
 --
 -- Answers 1 done, 0 the latch is closed already.
 -- If the message was refused, the answer is {that number, the error}.
-local done = redis.call('get', KEYS[2])
-if done then
-  return tonumber(done)
-end
 done = '0'
 if not redis.call('get', KEYS[1]) then
   redis.call('set', KEYS[1], ARGV[1])
@@ -20,9 +16,6 @@ if not redis.call('get', KEYS[1]) then
 end
 redis.call('set', KEYS[2], done, 'px', ARGV[3])
 if done == '1' then
-  local told = redis.pcall(ARGV[4] or 'publish', ARGV[2], '1') -- Redisson's word for "closed", and for "deleted"
-  if type(told) == 'table' then
-    return {1, told.err}
-  end
+  return tell(1, ARGV[4], ARGV[2], '1') -- Redisson's word for "closed", and for "deleted"
 end
 return tonumber(done)

@@ -4,7 +4,5 @@
 -- ARGV[1] the id, 32 lower-case hexadecimal digits, see permit_free
 --
 -- Answers the deadline as text, or nil if there is no such permit.
-local member = string.gsub(ARGV[1], '%x%x', function(digits)
-  return string.char(tonumber(digits, 16))
-end)
-return redis.call('zscore', KEYS[1], member) or redis.call('zscore', KEYS[1], ARGV[1])
+local _, deadline = known(KEYS[1], ARGV[1])
+return deadline

@@ -18,21 +18,13 @@
 -- If the message was refused, the answer is {1, the error}.
 local done = redis.call('get', KEYS[2])
 if not done then
-  local value = redis.call('get', KEYS[1]) or '0'
-  local free = string.match(value, '^%-?%d+$') and tonumber(value)
-  if not free or string.format('%.0f', free + 0) ~= value then -- INCRBY comes after the first change
-    return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+  local free, refused = counter(KEYS[1])
+  if not free then
+    return refused
   end
   local members, gone = {}, {}
   for i = 1, #ARGV[1] / 32 do
-    local text = string.sub(ARGV[1], 32 * i - 31, 32 * i)
-    local member = string.gsub(text, '%x%x', function(digits)
-      return string.char(tonumber(digits, 16))
-    end)
-    local deadline = redis.call('zscore', KEYS[3], member)
-    if not deadline then
-      member, deadline = text, redis.call('zscore', KEYS[3], text)
-    end
+    local member, deadline = known(KEYS[3], string.sub(ARGV[1], 32 * i - 31, 32 * i))
     if deadline and tonumber(deadline) > (clock or tonumber(ARGV[2])) then
       members[#members + 1] = member
     else
@@ -45,11 +37,7 @@ if not done then
     end
     free = redis.call('incrby', KEYS[1], #members)
     redis.call('set', KEYS[2], 'done', 'px', ARGV[4])
-    local told = redis.pcall(ARGV[5] or 'publish', ARGV[3], string.format('%.0f', free))
-    if type(told) == 'table' then
-      return {1, told.err}
-    end
-    return 1
+    return tell(1, ARGV[5], ARGV[3], string.format('%.0f', free))
   end
   done = table.concat(gone, ' ')
   redis.call('set', KEYS[2], done, 'px', ARGV[4])

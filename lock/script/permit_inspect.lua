@@ -5,10 +5,9 @@
 -- ARGV[1] the client's clock in epoch ms: permits with a deadline up to it are free
 --
 -- Answers {exists, free, taken}.
-local value = redis.call('get', KEYS[1])
-local free = string.match(value or '0', '^%-?%d+$') and tonumber(value or '0')
+local free, text = counter(KEYS[1])
 if not free then
-  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+  return text
 end
 local expired = redis.call('zcount', KEYS[2], '-inf', ARGV[1])
-return {value and 1 or 0, free + expired, redis.call('zcard', KEYS[2]) - expired}
+return {text and 1 or 0, free + expired, redis.call('zcard', KEYS[2]) - expired}

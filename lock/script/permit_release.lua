@@ -9,10 +9,9 @@
 -- Answers 1 all were there and are free now; -1 some were not, the rest is free.
 -- Memory that is out refuses none of it: the first write frees some.
 -- If the message was refused, the answer is {that number, the error}.
-local value = redis.call('get', KEYS[1]) or '0'
-local free = string.match(value, '^%-?%d+$') and tonumber(value)
-if not free or string.format('%.0f', free + 0) ~= value then -- INCRBY comes after the first change
-  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+local free, refused = counter(KEYS[1])
+if not free then
+  return refused
 end
 local members = numbered(ARGV[1])
 local back, refused = remove(KEYS[2], members)
@@ -24,10 +23,7 @@ if refused then
 end
 if back > 0 then
   free = redis.call('incrby', KEYS[1], string.format('%.0f', back))
-  local told = redis.pcall(ARGV[3] or 'publish', ARGV[2], string.format('%.0f', free))
-  if type(told) == 'table' then
-    return {back == #members and 1 or -1, told.err}
-  end
+  return tell(back == #members and 1 or -1, ARGV[3], ARGV[2], string.format('%.0f', free))
 end
 if back == #members then
   return 1

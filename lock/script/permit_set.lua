@@ -12,21 +12,14 @@
 -- Answers 1. If more are taken, the counter of free ones is below 0 until enough
 -- of them have come back.
 -- If the message was refused, the answer is {that number, the error}.
-if redis.call('get', KEYS[2]) then
-  return 1
-end
-local value = redis.call('get', KEYS[1]) or '0'
-local free = string.match(value, '^%-?%d+$') and tonumber(value)
+local free, refused = counter(KEYS[1])
 if not free then
-  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+  return refused
 end
 local more = tonumber(ARGV[1]) - free - redis.call('zcard', KEYS[3])
 free = redis.call('incrby', KEYS[1], string.format('%.0f', more))
 redis.call('set', KEYS[2], '1', 'px', ARGV[3])
 if more > 0 then
-  local told = redis.pcall(ARGV[4] or 'publish', ARGV[2], string.format('%.0f', free))
-  if type(told) == 'table' then
-    return {1, told.err}
-  end
+  return tell(1, ARGV[4], ARGV[2], string.format('%.0f', free))
 end
 return 1

@@ -10,18 +10,8 @@
 -- ARGV[4] how long the result is remembered, in ms
 --
 -- Answers 1 done, 0 no such permit is taken.
-local done = redis.call('get', KEYS[2])
-if done then
-  return tonumber(done)
-end
 done = '0'
-local member = string.gsub(ARGV[1], '%x%x', function(digits)
-  return string.char(tonumber(digits, 16))
-end)
-local deadline = redis.call('zscore', KEYS[1], member)
-if not deadline then
-  member, deadline = ARGV[1], redis.call('zscore', KEYS[1], ARGV[1])
-end
+local member, deadline = known(KEYS[1], ARGV[1])
 local now = clock or tonumber(ARGV[3])
 if deadline and tonumber(deadline) > now then
   redis.call('zadd', KEYS[1], 'xx', string.format('%.0f', now + ARGV[2] - ARGV[3]), member)

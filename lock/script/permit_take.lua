@@ -16,15 +16,17 @@
 -- Answers {taken, free, ms}: taken is 0 if there were too few; free is what is
 -- left; ms until the next permit expires, -1 if none does. A counter that does
 -- not exist has no permits.
-local value = redis.call('get', KEYS[1]) or '0'
-local free = string.match(value, '^%-?%d+$') and tonumber(value)
+local free, refused = counter(KEYS[1])
+if not free then
+  return refused
+end
 local most = tonumber(ARGV[2])
 local now, deadline = ARGV[5], ARGV[4]
 if clock then
   now, deadline = string.format('%.0f', clock), string.format('%.0f', deadline + clock - now)
 end
-if not free or string.format('%.0f', free + 0) ~= value or not most then -- INCRBY comes after the first change
-  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+if not most then
+  return redis.error_reply('ERR wheellock: permit_take needs a number of permits')
 end
 local back = 0
 for k = 8, #ARGV + 1 do

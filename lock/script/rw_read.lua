@@ -22,33 +22,11 @@ if not lease or lease < 1 then
 end
 local found = redis.pcall('hget', KEYS[1], 'mode')
 if type(found) == 'table' then
-  -- A string with a TTL is the lock of another library, as SET NX PX makes it.
-  local text = redis.pcall('get', KEYS[1])
-  local left = type(text) == 'string' and redis.call('pttl', KEYS[1]) or -1
-  if left >= 0 then
-    return {0, left, 1}
-  end
-  return found
+  local left = foreign(KEYS[1])
+  return left and {0, left, 1} or found
 end
 writers, channel, publish, prefix = KEYS[3], ARGV[6], ARGV[7], ARGV[5]
-local go, mode = going(8), redis.call('hget', KEYS[1], 'mode')
-if #go > 0 or mode == 'write' then
-  local was, writing, longest = rest(go)
-  local gone = 0
-  for i = 8, #ARGV do
-    gone = gone + redis.call('hdel', KEYS[1], ARGV[i])
-    redis.call('del', prefix .. ':' .. ARGV[i] .. ':rwlock_timeout:1')
-  end
-  -- A writer's mode without a writer is what an earlier version has left.
-  if gone > 0 or buried or was == 'write' and not writing then
-    settle(was, writing, longest)
-  end
-  mode = redis.call('hget', KEYS[1], 'mode')
-end
-if (mode == 'read' or mode == 'write') and redis.call('hlen', KEYS[1]) == 1 then
-  redis.call('del', KEYS[1])
-  mode = false
-end
+local mode = tidy()
 local mine = redis.call('hexists', KEYS[1], ARGV[1]) == 1
 -- refusal returns for how long others keep the lock, if they do.
 local function refusal()
@@ -74,18 +52,15 @@ if not mode then
   redis.call('hset', KEYS[1], 'mode', 'read')
 end
 redis.call('hset', KEYS[1], ARGV[1], '1')
-local set = redis.pcall('pttl', KEYS[1])
-if type(set) == 'number' and set < lease then
-  set = redis.pcall('pexpire', KEYS[1], lease)
-end
-if type(set) == 'table' then -- nobody holds a lock that would never end
+local never = prolong(KEYS[1], lease)
+if never then -- nobody holds a lock that would never end
   if not mine then
     redis.call('hdel', KEYS[1], ARGV[1])
   end
   if not mode then
     redis.call('hdel', KEYS[1], 'mode')
   end
-  return set
+  return never
 end
 if redis.call('pttl', KEYS[2]) < lease then
   redis.call('set', KEYS[2], '1', 'px', ARGV[2])

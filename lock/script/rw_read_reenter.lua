@@ -11,20 +11,12 @@ local lease = tonumber(ARGV[3])
 if not lease or lease < 1 then
   return redis.error_reply('ERR wheellock: rw_read_reenter needs a lease of at least 1 ms')
 end
-local there = redis.pcall('hexists', KEYS[1], ARGV[1])
-if there ~= 1 then
-  -- A key of another type has no hold any more. A replica says READONLY to the
-  -- write: it may not have got the hold yet.
-  if there == 0 or string.find(there.err, 'WRONGTYPE', 1, true) then
-    there = redis.pcall('hdel', KEYS[1], ARGV[1])
-  end
-  if type(there) == 'table' and not string.find(there.err, 'WRONGTYPE', 1, true) then
-    return there
-  end
-  return 0
+local ended, unsure = gone(KEYS[1], ARGV[1])
+if ended then
+  return unsure or 0
 end
 if redis.call('exists', KEYS[2]) == 0 then
-  redis.call('del', KEYS[2]) -- as above
+  redis.call('del', KEYS[2]) -- a replica says READONLY to it
   return 0
 end
 redis.call('hset', KEYS[1], ARGV[1], ARGV[2])

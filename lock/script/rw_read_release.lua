@@ -14,18 +14,12 @@
 -- readers as their timeouts say, Redisson's among them, that of a writer, whose
 -- reader this was, unchanged. While many read it stays as it is, see rw_fields.
 -- It uses only commands that are not refused when memory is out.
-local there = redis.pcall('hexists', KEYS[1], ARGV[1])
-if there ~= 1 then
-  -- A key of another type has no hold any more. A replica says READONLY to the
-  -- write: it may not have got the hold yet.
-  if there == 0 or string.find(there.err, 'WRONGTYPE', 1, true) then
-    there = redis.pcall('hdel', KEYS[1], ARGV[1])
+local ended, unsure = gone(KEYS[1], ARGV[1])
+if ended then
+  if not unsure then
+    redis.call('del', KEYS[2])
   end
-  if type(there) == 'table' and not string.find(there.err, 'WRONGTYPE', 1, true) then
-    return there
-  end
-  redis.call('del', KEYS[2])
-  return -1
+  return unsure or -1
 end
 writers, channel, publish, prefix = KEYS[3], ARGV[2], ARGV[4] or 'publish', ARGV[3]
 local mode, writing, longest = rest({ARGV[1], [ARGV[1]] = true})

@@ -11,9 +11,6 @@ if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return 0
 end
 if redis.call('exists', KEYS[1]) == 0 then
-  local told = redis.pcall(ARGV[3] or 'publish', ARGV[2], '1')
-  if type(told) == 'table' then
-    return {1, told.err}
-  end
+  return tell(1, ARGV[3], ARGV[2], '1')
 end
 return 1

@@ -11,17 +11,9 @@
 -- If the message was refused, the answer is {that number, the error}.
 -- If its owner reads too, the lock is held for reading from now on. Readers have
 -- their turn before writers that wait keep them out again.
-local there = redis.pcall('hexists', KEYS[1], ARGV[1])
-if there ~= 1 then
-  -- A key of another type has no hold any more. A replica says READONLY to the
-  -- write: it may not have got the hold yet.
-  if there == 0 or string.find(there.err, 'WRONGTYPE', 1, true) then
-    there = redis.pcall('hdel', KEYS[1], ARGV[1])
-  end
-  if type(there) == 'table' and not string.find(there.err, 'WRONGTYPE', 1, true) then
-    return there
-  end
-  return -1
+local ended, unsure = gone(KEYS[1], ARGV[1])
+if ended then
+  return unsure or -1
 end
 writers, channel, publish, prefix = KEYS[2], ARGV[2], ARGV[4] or 'publish', ARGV[3]
 local mode, writing, longest = rest({ARGV[1], [ARGV[1]] = true})

@@ -25,34 +25,39 @@ type Script struct {
 }
 
 // trait is what a client has to know of a script in order to send it.
-type trait uint8
+type trait uint16
 
 const (
-	expires   trait = 1 << iota // expire.lua precedes it
-	mints                       // mint.lua does
-	fields                      // rw_fields.lua does
-	permits                     // permits.lua does
-	acquires                    // see Acquires
+	acquires  trait = 1 << iota // see Acquires
 	concludes                   // see Concludes
 	publishes                   // see Publishes
 	large                       // see Large
+	// Of the following each says which text precedes the script's own, in this order.
+	expires   // expire.lua
+	mints     // mint.lua
+	held      // gone.lua
+	others    // foreign.lua
+	fields    // rw_fields.lua
+	takesRW   // rw_take.lua
+	forces    // forced.lua
+	permits   // permits.lua
+	permitIDs // permit_id.lua
+	once      // once.lua
+	counts    // counter.lua
+	tells     // tell.lua
 )
+
+// preceding is the texts that precede scripts, by trait from expires on.
+var preceding = [...]string{"expire", "mint", "gone", "foreign", "rw_fields", "rw_take", "forced", "permits", "permit_id", "once", "counter", "tell"}
 
 // define adds a script to the table. sha is a constant, because a FIPS process cannot
 // compute SHA-1.
 func define(name, sha string, t trait) *Script {
 	s := &Script{name: name, sha: sha, trait: t}
-	if t&expires != 0 {
-		s.text += source("expire")
-	}
-	if t&mints != 0 {
-		s.text += source("mint")
-	}
-	if t&fields != 0 {
-		s.text += source("rw_fields")
-	}
-	if t&permits != 0 {
-		s.text += source("permits")
+	for i, before := range preceding {
+		if t&(expires<<i) != 0 {
+			s.text += source(before)
+		}
 	}
 	s.text += source(name)
 	all = append(all, s)

@@ -3,6 +3,8 @@ package script_test
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -52,4 +54,31 @@ func TestOnlyScriptsThatExpireAskForTheTime(t *testing.T) {
 		require.Zero(t, asks, s.Name())
 	}
 	require.Equal(t, 27, expiring)
+}
+
+// TestNoPieceOfAScriptStandsInAnother: it stands before both, in a file of its own.
+func TestNoPieceOfAScriptStandsInAnother(t *testing.T) {
+	const most = 7 // lines
+	files, err := filepath.Glob("*.lua")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	stands := map[string]string{}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		var lines []string
+		for line := range strings.Lines(string(text)) {
+			line, _, _ = strings.Cut(line, "--")
+			if line = strings.TrimSpace(line); line != "" {
+				lines = append(lines, line)
+			}
+		}
+		for i := range len(lines) - most {
+			piece := strings.Join(lines[i:i+most+1], "\n")
+			if other := stands[piece]; other != "" && other != name {
+				t.Errorf("this stands in %s and in %s:\n%s", other, name, piece)
+			}
+			stands[piece] = name
+		}
+	}
 }

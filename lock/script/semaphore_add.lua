@@ -9,14 +9,9 @@
 --
 -- Answers 1 done; 0 refused, because there would be more than 2^31-1.
 -- If the message was refused, the answer is {that number, the error}.
-local done = redis.call('get', KEYS[2])
-if done then
-  return tonumber(done)
-end
-local value = redis.call('get', KEYS[1]) or '0'
-local free = string.match(value, '^%-?%d+$') and tonumber(value)
+local free, refused = counter(KEYS[1])
 if not free then
-  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+  return refused
 end
 done = '0'
 if free + tonumber(ARGV[1]) <= 2147483647 then
@@ -25,9 +20,6 @@ if free + tonumber(ARGV[1]) <= 2147483647 then
 end
 redis.call('set', KEYS[2], done, 'px', ARGV[3])
 if done == '1' and tonumber(ARGV[1]) > 0 then
-  local told = redis.pcall(ARGV[4] or 'publish', ARGV[2], string.format('%.0f', free))
-  if type(told) == 'table' then
-    return {1, told.err}
-  end
+  return tell(1, ARGV[4], ARGV[2], string.format('%.0f', free))
 end
 return tonumber(done)

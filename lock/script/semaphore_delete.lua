@@ -7,13 +7,9 @@
 -- ARGV[1] how long the result is remembered, in ms
 --
 -- Answers 1 done, 0 there was none.
-local done = redis.call('get', KEYS[2])
-if done then
-  return tonumber(done)
-end
-local value = redis.call('get', KEYS[1])
-if value and not string.match(value, '^%-?%d+$') then
-  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+local n, refused = counter(KEYS[1])
+if not n then
+  return refused
 end
 if KEYS[3] then
   redis.call('zcard', KEYS[3]) -- fails, before anything is deleted, at a key of another type

@@ -11,20 +11,15 @@
 -- Answers 1 done; 0 there is no such semaphore; -1 refused, because there would be
 -- more than 2^31-1.
 -- If the message was refused, the answer is {that number, the error}.
-local done = redis.call('get', KEYS[2])
-if done then
-  return tonumber(done)
-end
-local value = redis.call('get', KEYS[1])
-local free = string.match(value or '0', '^%-?%d+$') and tonumber(value or '0')
+local free, text = counter(KEYS[1])
 if not free then
-  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+  return text
 end
 local more = tonumber(ARGV[1])
 done = '0'
-if value and free + more > 2147483647 then
+if text and free + more > 2147483647 then
   done = '-1'
-elseif value then
+elseif text then
   if more > 0 then
     free = redis.call('incrby', KEYS[1], ARGV[1])
   end
@@ -32,9 +27,6 @@ elseif value then
 end
 redis.call('set', KEYS[2], done, 'px', ARGV[3])
 if done == '1' and more > 0 then
-  local told = redis.pcall(ARGV[4] or 'publish', ARGV[2], string.format('%.0f', free))
-  if type(told) == 'table' then
-    return {1, told.err}
-  end
+  return tell(1, ARGV[4], ARGV[2], string.format('%.0f', free))
 end
 return tonumber(done)

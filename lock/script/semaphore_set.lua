@@ -10,10 +10,6 @@
 --
 -- Answers 1 done, 0 the semaphore exists.
 -- If the message was refused, the answer is {that number, the error}.
-local done = redis.call('get', KEYS[2])
-if done then
-  return tonumber(done)
-end
 done = '0'
 if not redis.call('get', KEYS[1]) then
   redis.call('set', KEYS[1], ARGV[1])
@@ -21,9 +17,6 @@ if not redis.call('get', KEYS[1]) then
 end
 redis.call('set', KEYS[2], done, 'px', ARGV[3])
 if done == '1' then
-  local told = redis.pcall(ARGV[4] or 'publish', ARGV[2], ARGV[1])
-  if type(told) == 'table' then
-    return {1, told.err}
-  end
+  return tell(1, ARGV[4], ARGV[2], ARGV[1])
 end
 return tonumber(done)

@@ -7,10 +7,9 @@
 --
 -- Answers {taken, free}: taken is 0 if there were too few, and free is what is
 -- left now. A counter that does not exist has no permits.
-local value = redis.call('get', KEYS[1]) or '0'
-local free = string.match(value, '^%-?%d+$') and tonumber(value)
+local free, refused = counter(KEYS[1])
 if not free then
-  return redis.error_reply('ERR wheellock: ' .. KEYS[1] .. ' is no counter')
+  return refused
 end
 local taken = redis.call('get', KEYS[2])
 if not taken then

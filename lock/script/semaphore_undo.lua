@@ -16,9 +16,6 @@ if taken ~= '0' and redis.call('exists', KEYS[1]) == 1 then
 end
 redis.call('set', KEYS[2], '0', 'px', ARGV[2])
 if free then
-  local told = redis.pcall(ARGV[3] or 'publish', ARGV[1], string.format('%.0f', free))
-  if type(told) == 'table' then
-    return {tonumber(taken), told.err}
-  end
+  return tell(tonumber(taken), ARGV[3], ARGV[1], string.format('%.0f', free))
 end
 return tonumber(taken)

@@ -173,7 +173,7 @@ var families = []family{
 		{script.Reenter, func(d *draw) call { return called([]string{name}, d.field(), d.count(), d.lease()) }},
 		{script.Inspect, func(*draw) call { return called([]string{name}) }},
 	}},
-	{"semaphore", []string{name, "result1", "result2"}, []string{"3", "-2", "2147483647", "abc", "007"}, []drawn{
+	{"semaphore", []string{name, "result1", "result2"}, []string{"3", "-2", "2147483647", "abc", "007", "-0", "1e3", "inf", "9007199254740993"}, []drawn{
 		{script.SemaphoreSet, counterCall("2", "5")},
 		{script.SemaphoreAdd, counterCall("1", "3", "-4", "0")},
 		{script.SemaphoreRelease, counterCall("1", "3", "0")},
@@ -186,13 +186,13 @@ var families = []family{
 		{script.SemaphoreTTL, func(*draw) call { return called([]string{name}) }},
 		{script.Count, func(*draw) call { return called([]string{name}) }},
 	}},
-	{"latch", []string{name, "result1", "result2"}, []string{"3", "-2", "1", "abc", "-0"}, []drawn{
+	{"latch", []string{name, "result1", "result2"}, []string{"3", "-2", "1", "abc", "-0", "007", "9007199254740993"}, []drawn{
 		{script.LatchSet, counterCall("1", "2", "3")},
 		{script.LatchDown, func(d *draw) call { return called(d.result(), "channel", d.lease2(), "publish") }},
 		{script.LatchReset, func(d *draw) call { return called(d.result(), "channel", d.lease2(), "publish") }},
 		{script.Count, func(*draw) call { return called([]string{name}) }},
 	}},
-	{"permits", []string{name, keys.PermitsTaken(name), "result1", "result of free"}, []string{"3", "-2", "abc", "007", permitText}, []drawn{
+	{"permits", []string{name, keys.PermitsTaken(name), "result1", "result of free"}, []string{"3", "-2", "abc", "007", "-0", "inf", "9007199254740993", permitText}, []drawn{
 		{script.PermitTake, func(d *draw) call {
 			args := []string{d.of("bytes", permits...), d.count(), d.of("fewer", "0", "1"), d.time(1, 3), d.time(0, 0), "channel", "publish"}
 			for _, owed := range d.some(permits...) {

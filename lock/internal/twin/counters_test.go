@@ -191,10 +191,10 @@ func idsOf(permits string) []string { return ids(permits[:12], integer(permits[1
 
 func permitTake(x *exec) any {
 	key, taken := x.keys[0], x.keys[1]
-	free := x.exact(key)
+	free, _ := x.counter(key)
 	wanted, ok := x.number(2)
 	if !ok {
-		panic(refusal("ERR wheellock: " + key + " is no counter"))
+		panic(refusal("ERR wheellock: permit_take needs a number of permits"))
 	}
 	deadline, _ := x.number(4)
 	now, _ := x.number(5)
@@ -250,7 +250,7 @@ func permitTake(x *exec) any {
 
 func permitRelease(x *exec) any {
 	key, taken := x.keys[0], x.keys[1]
-	x.exact(key)
+	x.counter(key)
 	if x.isOther(taken, zset) {
 		return int64(-1)
 	}
@@ -321,7 +321,7 @@ func permitRenew(x *exec) any {
 func permitSet(x *exec) any {
 	free, more := int64(0), int64(0)
 	wanted := x.integer(1)
-	x.once(x.integer(3), func() int64 {
+	done := x.once(x.integer(3), func() int64 {
 		free, _ = x.counter(x.keys[0])
 		out := 0
 		if e := x.of(x.keys[2], zset); e != nil {
@@ -334,7 +334,7 @@ func permitSet(x *exec) any {
 	if more > 0 {
 		x.publish(x.arg(2), strconv.FormatInt(free, 10))
 	}
-	return int64(1)
+	return done
 }
 
 // find is the member of an id in hexadecimal digits: its bytes or, of old, their
@@ -394,7 +394,7 @@ func permitFree(x *exec) any {
 	now, _ = x.byServer(now, now)
 	done, ok := x.get(result)
 	if !ok {
-		x.exact(key)
+		x.counter(key)
 		var members, gone []string
 		for i := 0; i < len(x.arg(1))/32; i++ {
 			member, deadline, there := x.find(taken, x.arg(1)[32*i:32*i+32])

@@ -397,27 +397,19 @@ func (x *exec) counter(key string) (n int64, there bool) {
 	if !ok {
 		return 0, false
 	}
-	if !isCounter.MatchString(value) {
+	n, err := strconv.ParseInt(value, 10, 64)
+	// INCRBY must understand it, and Lua has it as a float.
+	if err != nil || strconv.FormatInt(n, 10) != value || strconv.FormatFloat(float64(n), 'f', 0, 64) != value {
 		panic(refusal("ERR wheellock: " + key + " is no counter"))
 	}
-	return integer(value), true
+	return n, true
 }
 
 var (
-	isCounter = regexp.MustCompile(`^-?\d+$`)
 	isOwner   = regexp.MustCompile(`:[0-9A-Za-z]+$`)
 	isCount   = regexp.MustCompile(`^\d+$`)
 	isEntries = regexp.MustCompile(`^\d{1,9}$`) // nobody enters a billion times
 )
-
-// exact is counter of one that INCRBY understands.
-func (x *exec) exact(key string) int64 {
-	n, there := x.counter(key)
-	if value, _ := x.get(key); there && strconv.FormatInt(n, 10) != value {
-		panic(refusal("ERR wheellock: " + key + " is no counter"))
-	}
-	return n
-}
 
 // least is the least token: ARGV[i], or what the server's clock says in its place if the
 // script knows that. 1 is that of a counter which knows no time.
