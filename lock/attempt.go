@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/locktable"
@@ -14,6 +15,28 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/renewal"
 )
+
+// terms are what the caller of a lock function asks for.
+type terms struct {
+	lease   time.Duration
+	renewed bool
+	wait    bool
+	fewer   bool // of permits: fewer will do
+	polite  bool // of a RedLock: a try that passes nobody who waits
+
+	maxHoldEnd time.Time // when Config.MaxHold is over; zero: so long after the acquisition
+}
+
+// errGone: the hold that was to be re-entered is no more.
+var errGone = errors.New("lock: bug: the hold is gone")
+
+func errOtherKind(name string) error {
+	return fmt.Errorf("lock: %q is held by the same owner as another kind of lock: use a name for one kind only", name)
+}
+
+// foreignPoll is how long a waiter sleeps at most while another library has the
+// lock. Such a library publishes no release.
+const foreignPoll = 250 * time.Millisecond
 
 // attempt is one outermost acquisition on its way. Its field is used for as
 // long as Redis answers; after an unknown outcome it takes a new one, and the

@@ -183,16 +183,6 @@ func (c *Client) newTable() *locktable.Table[*hold] {
 // begin. Every client has its own.
 func (c *Client) ID() string { return c.id }
 
-// Mutex returns the re-entrant lock of that name, Redisson's RLock. It does no
-// I/O and keeps nothing, so it may be called for every use. The first call that
-// uses a bad name returns an error: an empty name, one of more than 64 KiB with
-// Config.KeyPrefix, or one that is a key of another lock or a counter of
-// tokens. Only a name with a brace, or one that ends in wheellock_token, can be
-// that.
-func (c *Client) Mutex(name string) *Mutex {
-	return &Mutex{c: c, name: c.key(name)}
-}
-
 // key is the key in Redis of the object of that name.
 func (c *Client) key(name string) string {
 	if name == "" { // reported by the first call

@@ -32,7 +32,6 @@ func (mutexes) reenter(h *hold, count int32, lease time.Duration) wire.Call {
 func (mutexes) class() carrier.Class         { return carrier.Fields }
 func (mutexes) key(name string) string       { return name }
 func (mutexes) channel(name string) string   { return keys.Channel(name) }
-func (mutexes) locks(i Info) bool            { return i.Locked }
 func (mutexes) orphanOutlived(*hold, Reason) {}
 
 // notMutex is what a hash is that no exclusive lock has made.
@@ -42,6 +41,6 @@ func (mutexes) force(s *scripts, name string) (wire.Call, string) {
 	return wire.Force(name, s.publish(name)), notMutex
 }
 
-func (mutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
+func (mutexes) take(ctx context.Context, a *attempt) (*Held, error) {
 	return a.stand(ctx, locktable.Mutexes, a, locktable.Request{})
 }

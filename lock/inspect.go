@@ -92,7 +92,18 @@ func (m *Mutex) readInfo(reply any) (Info, error) {
 // of a RWMutex, whether it is held in that mode. See Inspect.
 func (m *Mutex) IsLocked(ctx context.Context) (bool, error) {
 	info, err := m.Inspect(ctx)
-	return err == nil && m.rules().locks(info), err
+	return err == nil && m.kind.locks(info), err
+}
+
+// locks reports whether somebody holds what a lock of that kind is.
+func (k kind) locks(i Info) bool {
+	switch k {
+	case readKind:
+		return i.Foreign || slices.ContainsFunc(i.Holders, func(h Holder) bool { return !h.Writing })
+	case writeKind:
+		return i.Foreign || i.Writing
+	}
+	return i.Locked
 }
 
 // TTL returns what is left of the holder's lease in Redis, of several readers

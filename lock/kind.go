@@ -42,7 +42,7 @@ type rules interface {
 type mutexRules interface {
 	rules
 	// take takes the lock, or waits for it if the caller does.
-	take(ctx context.Context, m *Mutex, a *attempt) (*Held, error)
+	take(ctx context.Context, a *attempt) (*Held, error)
 	// acquire is the script that takes the lock, but for the fields that are owed.
 	acquire(a *attempt, field string) wire.Call
 	// channel is where waiters are told of a release.
@@ -50,8 +50,6 @@ type mutexRules interface {
 	// force deletes holds, whose fields come behind the arguments. left is what a
 	// key is that it leaves alone.
 	force(s *scripts, name string) (cmd wire.Call, left string)
-	// locks reports whether somebody holds what this kind is.
-	locks(i Info) bool
 }
 
 // rules returns the rules of a kind.
@@ -68,9 +66,6 @@ func (k kind) rules() rules {
 	}
 	return permits{}
 }
-
-// rules returns the rules of the lock's kind.
-func (m *Mutex) rules() mutexRules { return m.kind.rules().(mutexRules) }
 
 // exclusive kinds have one hold a name, found by the name.
 func (k kind) exclusive() bool { return k.mode() == locktable.Exclusive }

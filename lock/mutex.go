@@ -27,6 +27,19 @@ type Mutex struct {
 	kind kind    // immutable
 }
 
+// Mutex returns the re-entrant lock of that name, Redisson's RLock. It does no
+// I/O and keeps nothing, so it may be called for every use. The first call that
+// uses a bad name returns an error: an empty name, one of more than 64 KiB with
+// Config.KeyPrefix, or one that is a key of another lock or a counter of
+// tokens. Only a name with a brace, or one that ends in wheellock_token, can be
+// that.
+func (c *Client) Mutex(name string) *Mutex {
+	return &Mutex{c: c, name: c.key(name)}
+}
+
+// rules returns the rules of the lock's kind.
+func (m *Mutex) rules() mutexRules { return m.kind.rules().(mutexRules) }
+
 // Name returns the lock's key in Redis: Config.KeyPrefix and the name.
 func (m *Mutex) Name() string { return m.name }
 
@@ -74,24 +87,6 @@ func (m *Mutex) TryLockFor(ctx context.Context, d time.Duration) (*Held, error) 
 	return m.acquire(ctx, terms{lease: d})
 }
 
-// terms are what the caller of a lock function asks for.
-type terms struct {
-	lease   time.Duration
-	renewed bool
-	wait    bool
-	fewer   bool // of permits: fewer will do
-	polite  bool // of a RedLock: a try that passes nobody who waits
-
-	maxHoldEnd time.Time // when Config.MaxHold is over; zero: so long after the acquisition
-}
-
-// errGone: the hold that was to be re-entered is no more.
-var errGone = errors.New("lock: bug: the hold is gone")
-
-func errOtherKind(name string) error {
-	return fmt.Errorf("lock: %q is held by the same owner as another kind of lock: use a name for one kind only", name)
-}
-
 // acquire is the common part of all four functions that take the lock.
 func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
 	began := m.c.table.Now()
@@ -111,12 +106,8 @@ func (m *Mutex) enter(ctx context.Context, t terms, began waitqueue.Instant) (*H
 	}
 	a.began = began
 	defer m.c.table.End(m.name)
-	return m.rules().take(ctx, m, a)
+	return m.rules().take(ctx, a)
 }
-
-// foreignPoll is how long a waiter sleeps at most while another library has the
-// lock. Such a library publishes no release.
-const foreignPoll = 250 * time.Millisecond
 
 // enter begins an acquisition, unless something forbids it. The caller calls
 // the table's End when the acquisition is over.
@@ -130,6 +121,34 @@ func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*atte
 		return nil, err
 	}
 	return &attempt{c: c, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
+}
+
+// FairMutex returns a Mutex that serves its waiters in the order in which they
+// came, over all processes. It has the format of Redisson's RFairLock: besides
+// the lock's hash there are a list of the waiters and a sorted set of times
+// until which each may stay in the list. FairMutex does no I/O and keeps
+// nothing; the first call that uses a bad name returns an error.
+//
+// It is slower than a plain Mutex under contention, because it is never handed
+// on inside a process. A plain Mutex is fair enough for most uses.
+//
+// Each waiter has a place in Redis and gives a sign of life every 2 s, or every
+// Config.MaxPoll if that is less. The sign says when the next one is due. If
+// the first waiter is one of this package and gives no sign for three of its
+// periods, it is passed over. So a waiter that has died costs some seconds, and
+// a live waiter whose process was paused for that long goes to the end. A
+// waiter that leaves gives up its place at once. A queue whose waiters have all
+// died ends by itself. TryLock takes the lock only if nobody waits. ForceUnlock
+// leaves the queue, and its first waiter gets its turn.
+//
+// The times in the queue are times of day, by the server's clock. Java
+// processes, and clients whose user has no right to TIME, use their own clocks.
+// One that is 8 s ahead considers a live waiter dead, and that waiter goes to
+// the end. A waiter of Redisson is waited for as Redisson does, for up to 300 s
+// after its turn came. Redisson waits 10 s and an IOTimeout for a waiter of
+// ours that gives no sign.
+func (c *Client) FairMutex(name string) *Mutex {
+	return &Mutex{c: c, name: c.key(name), kind: fairKind}
 }
 
 // FencedMutex returns a Mutex whose fencing tokens come from Redisson's

@@ -26,38 +26,10 @@ const (
 	fairMissed = 3
 )
 
-// FairMutex returns a Mutex that serves its waiters in the order in which they
-// came, over all processes. It has the format of Redisson's RFairLock: besides
-// the lock's hash there are a list of the waiters and a sorted set of times
-// until which each may stay in the list. FairMutex does no I/O and keeps
-// nothing; the first call that uses a bad name returns an error.
-//
-// It is slower than a plain Mutex under contention, because it is never handed
-// on inside a process. A plain Mutex is fair enough for most uses.
-//
-// Each waiter has a place in Redis and gives a sign of life every 2 s, or every
-// Config.MaxPoll if that is less. The sign says when the next one is due. If
-// the first waiter is one of this package and gives no sign for three of its
-// periods, it is passed over. So a waiter that has died costs some seconds, and
-// a live waiter whose process was paused for that long goes to the end. A
-// waiter that leaves gives up its place at once. A queue whose waiters have all
-// died ends by itself. TryLock takes the lock only if nobody waits. ForceUnlock
-// leaves the queue, and its first waiter gets its turn.
-//
-// The times in the queue are times of day, by the server's clock. Java
-// processes, and clients whose user has no right to TIME, use their own clocks.
-// One that is 8 s ahead considers a live waiter dead, and that waiter goes to
-// the end. A waiter of Redisson is waited for as Redisson does, for up to 300 s
-// after its turn came. Redisson waits 10 s and an IOTimeout for a waiter of
-// ours that gives no sign.
-func (c *Client) FairMutex(name string) *Mutex {
-	return &Mutex{c: c, name: c.key(name), kind: fairKind}
-}
-
 // fairMutexes are the rules of a FairMutex.
 type fairMutexes struct{ mutexes }
 
-func (fairMutexes) take(ctx context.Context, m *Mutex, a *attempt) (*Held, error) {
+func (fairMutexes) take(ctx context.Context, a *attempt) (*Held, error) {
 	p := &fairPlace{attempt: a}
 	if !a.wait {
 		return a.stand(ctx, locktable.FairMutexes, p, locktable.Request{})
