@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/locktable"
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // admit begins a call that takes something, unless something forbids it: its arguments, of
@@ -49,25 +48,4 @@ func (c *Client) stand(ctx context.Context, k locktable.Key, wants locktable.Acq
 	w := c.table.NewWaiter(k, wants, r)
 	defer w.End()
 	return w.Run(ctx)
-}
-
-// replyOf is what a Waiter is told of a try or a re-entry that ended so.
-func replyOf(said waitqueue.Answer, err error) locktable.Reply {
-	r := locktable.Reply{Err: err, Said: said}
-	switch {
-	case err == nil:
-	case err == errGone:
-		r.Verdict = locktable.Gone
-	case errors.Is(err, ErrNotAcquired):
-		r.Verdict = locktable.Refused
-		var other *HeldError
-		if errors.As(err, &other) {
-			r.HeldUntil = time.Now().Add(max(other.TTL, 0))
-		}
-	case errors.Is(err, ErrUnknown):
-		r.Verdict = locktable.Unknown
-	default:
-		r.Verdict = locktable.Denied
-	}
-	return r
 }

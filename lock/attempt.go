@@ -42,7 +42,7 @@ const foreignPoll = 250 * time.Millisecond
 // long as Redis answers; after an unknown outcome it takes a new one, and the
 // old one becomes an orphan.
 type attempt struct {
-	c      *Client
+	c      *keeper
 	name   string
 	kind   kind
 	shared bool // the owner came with the context, so others may have it too
@@ -234,3 +234,24 @@ func (a *attempt) Channel() string { return a.kind.rules().(mutexRules).channel(
 
 // Refusal implements locktable.Acquisition.
 func (a *attempt) Refusal(ttl time.Duration) error { return &HeldError{Name: a.name, TTL: ttl} }
+
+// replyOf is what a Waiter is told of a try or a re-entry that ended so.
+func replyOf(said waitqueue.Answer, err error) locktable.Reply {
+	r := locktable.Reply{Err: err, Said: said}
+	switch {
+	case err == nil:
+	case err == errGone:
+		r.Verdict = locktable.Gone
+	case errors.Is(err, ErrNotAcquired):
+		r.Verdict = locktable.Refused
+		var other *HeldError
+		if errors.As(err, &other) {
+			r.HeldUntil = time.Now().Add(max(other.TTL, 0))
+		}
+	case errors.Is(err, ErrUnknown):
+		r.Verdict = locktable.Unknown
+	default:
+		r.Verdict = locktable.Denied
+	}
+	return r
+}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/orphans"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
-	"github.com/wheellock/wheellock/lock/internal/role"
 	"github.com/wheellock/wheellock/lock/internal/sender"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/internal/several"
@@ -48,37 +46,15 @@ import (
 // again by itself, and a restart of the process would lose its locks. For
 // alerts, watch in Stats that Renewal.Failed and Renewal.Lost do not grow.
 type Client struct {
+	keeper
+
 	// immutable after New
-	cfg      Config
-	id       string // random UUID: the first part of every hash field of this client
-	dog      *renewal.Watchdog
 	topology topology.Topology // nil of a pool
-	router   *servers.Router
-	orphans  *orphans.Orphans
-	ctx      context.Context // ends when Close gives up waiting
 	cancel   context.CancelFunc
-	closing  chan struct{} // closed when Close began
 
-	// atomic
-	owners atomic.Uint64 // the last fresh owner
-	seqs   atomic.Uint64 // the last seq: one for every outermost attempt
-	closed atomic.Bool   // Close began
-	counts counters
-
-	// Each of these says itself what guards its fields.
-	scripts scripts
-	sender  *sender.Routed
-	hooks   hooks
-	table   *locktable.Table[*hold]
-	turns   sync.Map       // of *hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
-	lost    backlog[loss]  // holds that are lost, to be taken out of the table
-	reigns  several.Reigns // of its server, as the member of a RedLock
-
-	cast    role.Cast      // its goroutines
-	unlocks wait.Deadlines // of Unlock
-	random  *mathrand.Rand // immutable
-
-	wg sync.WaitGroup // what releaseUnclaimed started
+	owners atomic.Uint64  // the last fresh owner
+	closed atomic.Bool    // Close began
+	reigns several.Reigns // of its server, as the member of a RedLock
 
 	releasing            sync.Once // releaseAll
 	released, unreleased int       // what that did; written by it alone
@@ -127,9 +103,9 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	c := &Client{
+	c := &Client{keeper: keeper{
 		cfg: cfg, id: newUUID(), dog: dog, closing: make(chan struct{}), random: wait.Random(cfg.Rand),
-	}
+	}}
 	c.lost.init(&c.cast, "forget losses", loss.forget)
 	c.unlocks.Limit = cfg.UnlockTimeout
 	c.hooks.init(cfg, &c.cast)
@@ -139,7 +115,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout, Logger: cfg.Logger,
 		Trial: keys.Channel(cfg.KeyPrefix + "wheellock"), Overlap: 2 * cfg.MaxPoll, Cast: &c.cast,
 		Closing: c.closing, Moved: c.relocate,
-		Opened: func(s *servers.Server) (servers.Attachment, error) { return newLane(c, s) },
+		Opened: func(s *servers.Server) (servers.Attachment, error) { return newLane(&c.keeper, s, c.topology != nil) },
 	}
 	if err := reach(cfg.Connections+cfg.replicatedConns(), dog.Config().Dispatchers, &to); err != nil {
 		return nil, err

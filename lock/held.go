@@ -55,6 +55,17 @@ func (x *Held) Name() string { return x.h.name }
 // acquisitions. If the user has no right to TIME, this client's clock is used.
 func (x *Held) Token() int64 { return x.h.token }
 
+// Permits returns the ids of a PermitSemaphore's permits as Redisson returns
+// them: 32 hexadecimal digits each. Any process that knows them may release the
+// permits, by PermitSemaphore.Release or in Redisson. It is nil for the Held of
+// a lock.
+func (x *Held) Permits() []string {
+	if x.h.kind != permitKind {
+		return nil
+	}
+	return x.h.permits().hex()
+}
+
 // Count returns how many Helds share this hold now, including this one.
 func (x *Held) Count() int {
 	x.h.mu.Lock()

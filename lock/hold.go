@@ -21,14 +21,14 @@ type hold struct {
 	lease renewal.Lease
 
 	// immutable
-	c     *Client
+	c     *keeper
 	name  string
 	owner owner.Owner
 	seq   uint64
 	token int64
 
 	// With a million locks each byte counts: the order of the fields leaves no gap,
-	// and what is rarely needed stands elsewhere (Client.turns).
+	// and what is rarely needed stands elsewhere (keeper.turns).
 
 	marks atomic.Uint32 // asked, leaving, lost
 

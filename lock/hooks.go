@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/role"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -96,56 +95,6 @@ type Event struct {
 	Err     error
 }
 
-// hooks calls the Hooks of a Client.
-type hooks struct {
-	// immutable after New
-	Hooks
-	logger *slog.Logger
-
-	losses backlog[Event] // for Lost
-}
-
-func (k *hooks) init(cfg Config, cast *role.Cast) {
-	k.Hooks, k.logger = cfg.Hooks, cfg.Logger
-	k.losses.init(cast, "call Hooks.Lost", func(e Event) { k.call(k.Lost, e) })
-}
-
-// call calls a hook that is not nil.
-func (k *hooks) call(hook func(Event), e Event) {
-	defer logPanic(k.logger, e.Name)
-	hook(e)
-}
-
-// tellWaited calls Waited, if there is one, when a call that had to wait ends.
-func (k *hooks) tellWaited(ctx context.Context, a *attempt, held *Held, err error) {
-	if k.Waited == nil {
-		return
-	}
-	took := time.Duration(a.c.table.Now() - a.began)
-	e := Event{Context: ctx, Client: a.c.id, Name: a.name, Waited: took, Outcome: outcomeOf(ctx, err), Err: err}
-	if err == nil {
-		e.Token, e.Hold = held.h.token, held.h.seq
-	}
-	k.call(k.Waited, e)
-}
-
-// tellLost calls Lost soon, if there is one. It does not block.
-func (k *hooks) tellLost(e Event) {
-	if k.Lost != nil {
-		k.losses.add(e)
-	}
-}
-
-// drain returns when Lost was called with all that it was to be told.
-func (k *hooks) drain() { k.losses.drain() }
-
-// logPanic is deferred around a hook that concerns the lock of that name.
-func logPanic(logger *slog.Logger, name string) {
-	if p := recover(); p != nil {
-		logger.Error("lock: a hook panicked", "name", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-	}
-}
-
 // renewed makes the watchdog's report of a batch reach Hooks.Renewed, if there is one.
 func (cfg *Config) renewed() func(renewal.BatchReport) {
 	hook, logger := cfg.Hooks.Renewed, cfg.Logger
@@ -155,5 +104,12 @@ func (cfg *Config) renewed() func(renewal.BatchReport) {
 	return func(r renewal.BatchReport) {
 		defer logPanic(logger, "")
 		hook(r)
+	}
+}
+
+// logPanic is deferred around a hook that concerns the lock of that name.
+func logPanic(logger *slog.Logger, name string) {
+	if p := recover(); p != nil {
+		logger.Error("lock: a hook panicked", "name", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	}
 }

@@ -31,10 +31,10 @@ type lane struct {
 	last    atomic.Pointer[renewalError] // nil if the server never refused
 }
 
-// newLane returns the lane of s. It does no I/O. An error says that the watchdog is
+// newLane returns the lane of s, which follows a Topology or not. It does no I/O. An error says that the watchdog is
 // closed.
-func newLane(c *Client, s *servers.Server) (*lane, error) {
-	l := &lane{server: s, logger: c.cfg.Logger, lease: c.cfg.Lease, follows: c.topology != nil}
+func newLane(c *keeper, s *servers.Server, follows bool) (*lane, error) {
+	l := &lane{server: s, logger: c.cfg.Logger, lease: c.cfg.Lease, follows: follows}
 	l.carrier = carrier.New(carrier.Config{
 		Timeout: c.cfg.IOTimeout, Conns: c.dog.Config().Dispatchers, Prefix: c.id + ":",
 		Slots: c.scripts.traits.Slots, Server: s.Name(),
@@ -108,7 +108,7 @@ type renewalError struct {
 
 // refusalOf returns what the server of h last answered, if that was within a lease; nil
 // otherwise.
-func (c *Client) refusalOf(h *hold) *heldWatch {
+func (c *keeper) refusalOf(h *hold) *heldWatch {
 	l := c.lane(h.name)
 	if l == nil {
 		return nil
@@ -175,14 +175,14 @@ func (l *lane) place(h *hold) {
 }
 
 // lane returns the lane of the server that has key; nil if none is known.
-func (c *Client) lane(key string) *lane { return laneOf(c.router.Server(key)) }
+func (c *keeper) lane(key string) *lane { return laneOf(c.router.Server(key)) }
 
 // place takes h to the lane of the server that has its key.
-func (c *Client) place(h *hold) { c.lane(h.name).place(h) }
+func (c *keeper) place(h *hold) { c.lane(h.name).place(h) }
 
 // relocate takes every hold to the lane of the server that now has its key. Waiters look
 // where their channel is.
-func (c *Client) relocate() {
+func (c *keeper) relocate() {
 	for _, h := range c.table.All() {
 		c.place(h)
 	}

@@ -120,7 +120,7 @@ func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*atte
 		c.table.End(name)
 		return nil, err
 	}
-	return &attempt{c: c, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
+	return &attempt{c: &c.keeper, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
 }
 
 // FairMutex returns a Mutex that serves its waiters in the order in which they

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // Outcome says how a call that takes a lock or permits ended. These calls are Lock,
@@ -73,68 +70,4 @@ func outcomeOf(ctx context.Context, err error) Outcome {
 		return OutcomeRefused
 	}
 	return OutcomeError
-}
-
-// observe counts how a call ended that began then, tells the hooks, and returns what the
-// call returns. Every call that takes a lock or permits passes here once.
-func (c *Client) observe(ctx context.Context, name string, began waitqueue.Instant, held *Held, err error) (*Held, error) {
-	took, o, hook := time.Duration(c.table.Now()-began), outcomeOf(ctx, err), c.hooks.Failed
-	var h *hold
-	if err == nil {
-		h, hook = held.h, c.hooks.Acquired
-		if h.set(seen, true) {
-			o, hook = OutcomeReentered, nil
-		} else {
-			c.counts.waited.Record(took)
-		}
-	}
-	c.counts.calls[o].Add(1)
-	if hook != nil {
-		e := Event{Context: ctx, Client: c.id, Name: name, Waited: took, Outcome: o, Err: err}
-		if h != nil {
-			e.Token, e.Hold = h.token, h.seq
-		}
-		c.hooks.call(hook, e)
-	}
-	if o == OutcomeAcquired {
-		h.tellOverdueLoss()
-	}
-	return held, err
-}
-
-// tellOverdueLoss is called when Hooks.Acquired was told of h. A loss that came before
-// that is told now.
-func (h *hold) tellOverdueLoss() {
-	if hooks := &h.c.hooks; hooks.Lost != nil && h.marks.Or(told)&untold != 0 {
-		hooks.call(hooks.Lost, h.lossEvent())
-	}
-}
-
-// tellLoss tells Hooks.Lost of a hold that was lost, or leaves that to tellOverdueLoss.
-// Of a hold that no call has returned with nothing is told.
-func (h *hold) tellLoss() {
-	if h.marks.Or(untold)&told != 0 {
-		h.c.hooks.tellLost(h.lossEvent())
-	}
-}
-
-func (h *hold) lossEvent() Event {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return Event{Context: context.Background(), Client: h.c.id, Name: h.name, Token: h.token, Hold: h.seq, Err: h.lostErrorLocked()}
-}
-
-// tellReleased counts the last Unlock of h, and tells Hooks.Released how it ended. Of a
-// hold that no call has returned with nothing is told.
-func (h *hold) tellReleased(ctx context.Context, err error) {
-	c := h.c
-	if !h.is(seen) {
-		return
-	}
-	if err == nil {
-		c.counts.released.Add(1)
-	}
-	if hook := c.hooks.Released; hook != nil {
-		c.hooks.call(hook, Event{Context: ctx, Client: c.id, Name: h.name, Token: h.token, Hold: h.seq, Err: err})
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
@@ -150,7 +149,7 @@ func (p *PermitSemaphore) enter(ctx context.Context, n int64, t terms, began wai
 		return nil, err
 	}
 	defer c.table.End(name)
-	a := &attempt{c: c, name: name, kind: permitKind, owner: newPermits(n).asOwner(), terms: t, began: began, seq: c.seqs.Add(1)}
+	a := &attempt{c: &c.keeper, name: name, kind: permitKind, owner: newPermits(n).asOwner(), terms: t, began: began, seq: c.seqs.Add(1)}
 	return p.take(ctx, a)
 }
 
@@ -222,45 +221,6 @@ func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, er
 	ans.Stamp = began // what Redis was told counts from then, not from when it was sent
 	held, err := a.grant(ctx, ans, wire.Granted{})
 	return held, free, err
-}
-
-// readPermits reads the answer of permit_take; next is how long until a permit
-// expires, 0 if none does.
-func readPermits(s *scripts, name string, a pipe.Answer) (taken, free int64, next time.Duration, err error) {
-	if a.Err != nil {
-		return 0, 0, 0, s.callError("acquire", name, a)
-	}
-	taken, free, next, ok := wire.ReadPermits(a.Reply)
-	if !ok {
-		return 0, 0, 0, badReply("acquire", name, a.Reply)
-	}
-	return taken, free, next, nil
-}
-
-// permits are the rules of the permits of a PermitSemaphore.
-type permits struct{}
-
-func (permits) release(s *scripts, name, field string) wire.Call {
-	return wire.PermitRelease(name, field, s.publisher(name))
-}
-
-func (permits) reenter(h *hold, _ int32, lease time.Duration) wire.Call {
-	return wire.PermitExtend(h.name, h.field(), lease, time.Now())
-}
-
-func (permits) class() carrier.Class         { return carrier.Permits }
-func (permits) key(name string) string       { return keys.PermitsTaken(name) }
-func (permits) orphanOutlived(*hold, Reason) {}
-
-// Permits returns the ids of a PermitSemaphore's permits as Redisson returns
-// them: 32 hexadecimal digits each. Any process that knows them may release the
-// permits, by PermitSemaphore.Release or in Redisson. It is nil for the Held of
-// a lock.
-func (x *Held) Permits() []string {
-	if x.h.kind != permitKind {
-		return nil
-	}
-	return x.h.permits().hex()
 }
 
 // PermitInfo is what Redis knows of a PermitSemaphore.

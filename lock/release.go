@@ -27,7 +27,7 @@ type returned struct {
 // handOverOrRelease ends h on Redis, whose lease the caller has released: it is handed
 // to the waiter of this client that comes after it, or released if there is none, or at
 // the end of a run if others wait.
-func (c *Client) handOverOrRelease(ctx context.Context, h *hold, n succession) (r returned, err error) {
+func (c *keeper) handOverOrRelease(ctx context.Context, h *hold, n succession) (r returned, err error) {
 	var m listening
 	if n.InRun || n.Next != nil {
 		m = c.listening(h.name)
@@ -61,7 +61,7 @@ type listening struct {
 
 // listening is called before the request is sent: its message may come before its
 // answer.
-func (c *Client) listening(name string) listening {
+func (c *keeper) listening(name string) listening {
 	heard, subscribed := c.router.Server(name).Subscriber().Heard(keys.Channel(name))
 	m := listening{heard: heard, began: time.Now()}
 	if subscribed {
@@ -86,7 +86,7 @@ var errRefused = errors.New("lock: the hand-off was refused")
 // handOver makes the hold of the next waiter out of h, in one script. At the end of a
 // run that releases it instead if others wait: so many subscribers heard, or one that
 // does not tries in so long.
-func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listening) (r returned, told int64, wait time.Duration, err error) {
+func (c *keeper) handOver(ctx context.Context, h *hold, n succession, m listening) (r returned, told int64, wait time.Duration, err error) {
 	a := n.attempt
 	kind, name, lease, seq := h.kind, h.name, a.lease, c.seqs.Add(1)
 	field := (&hold{c: c, kind: kind, owner: a.owner, seq: seq}).field()
@@ -144,7 +144,7 @@ func (c *Client) handOver(ctx context.Context, h *hold, n succession, m listenin
 // releaseUnclaimed gives back, in the background, what was handed to a waiter that has
 // left: its Held, for others of its owner may have re-entered the hold. The caller has
 // noted a call that Close waits for.
-func (c *Client) releaseUnclaimed(h *hold) {
+func (c *keeper) releaseUnclaimed(h *hold) {
 	h.first.state.Store(isUnlocking)
 	c.wg.Go(c.cast.As("release unclaimed", func() {
 		defer h.c.table.End(h.name)

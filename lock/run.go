@@ -82,7 +82,7 @@ func (a *attempt) newHold(r *run, seq uint64, token int64) (h *hold, o carrier.O
 }
 
 // newRun returns the run of a field of that owner, whose script was stamped so.
-func (c *Client) newRun(o owner.Owner, seq uint64, stamp time.Time, g wire.Granted) *run {
+func (c *keeper) newRun(o owner.Owner, seq uint64, stamp time.Time, g wire.Granted) *run {
 	return &run{owner: o, seq: seq, until: c.table.Instant(stamp).Add(handOverFor), token: g.Token, left: g.More}
 }
 
@@ -118,7 +118,7 @@ func (h *hold) succession() succession {
 
 // pass hands h over in memory. It returns false, and has changed nothing, if the lease
 // does not go on: it has ended, or is not renewed.
-func (c *Client) pass(h *hold, n succession) bool {
+func (c *keeper) pass(h *hold, n succession) bool {
 	next, leased := n.attempt.newHold(h.run(), c.seqs.Add(1), n.token)
 	next.first.h, next.first.renewed = next, true
 	next.set(asked, h.is(asked))

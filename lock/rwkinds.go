@@ -109,7 +109,7 @@ func (x rwAcquire) Barred(*hold) error {
 }
 
 // withdraw tells readers that a writer waits no more.
-func withdraw(c *Client, name, writer string) {
+func withdraw(c *keeper, name, writer string) {
 	c.orphans.Send(name, wire.Withdraw(name, writer, c.scripts.publisher(name)), time.Now().Add(announcement(c.cfg)))
 }
 

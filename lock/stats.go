@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/renewal"
-	"github.com/wheellock/wheellock/wheel"
 )
 
 // Stats is a snapshot of a Client. The counters begin at 0 with the client.
@@ -72,16 +71,6 @@ func less[K comparable](counts, earlier map[K]uint64) map[K]uint64 {
 		}
 	}
 	return counts
-}
-
-// counters are what a Client counts of its calls. All of it is atomic.
-type counters struct {
-	calls      [outcomes]atomic.Uint64
-	waited     wheel.Recorder
-	released   atomic.Uint64
-	lost       [reasons]atomic.Uint64
-	tries      atomic.Uint64
-	unreleased atomic.Uint64
 }
 
 // Stats returns a snapshot of the client's locks, its counters and its watchdog.
