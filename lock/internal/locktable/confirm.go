@@ -38,7 +38,7 @@ func (t *Table[H]) confirmAt(now waitqueue.Instant) waitqueue.Instant {
 
 // watchQueueLocked has the hold before q's waiters asked about from now on.
 func (s *shard[H]) watchQueueLocked(q *queue[H]) {
-	if q.confirm != 0 || q.key.Kind != Mutexes || s.closed {
+	if q.confirm != 0 || q.key.Kind != Mutexes || s.closed.Load() {
 		return
 	}
 	q.confirm = s.table.confirmAt(s.table.Now())
@@ -73,7 +73,7 @@ func (s *shard[H]) unwatchQueueLocked(q *queue[H]) {
 // is left alone.
 func (s *shard[H]) armLocked() {
 	w := &s.watched
-	if w.armed || w.first == nil || s.closed {
+	if w.armed || w.first == nil || s.closed.Load() {
 		return
 	}
 	w.armed = true
@@ -113,7 +113,7 @@ func (s *shard[H]) dueHolds(holds []H) (due []H, more bool) {
 	now := s.table.Now()
 	for range confirmBatch {
 		q := s.watched.first
-		if q == nil || q.confirm > now || s.closed {
+		if q == nil || q.confirm > now || s.closed.Load() {
 			s.watched.armed = false
 			s.armLocked()
 			return holds, false

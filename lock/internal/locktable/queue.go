@@ -170,7 +170,7 @@ func (s *shard[H]) queueLocked(k Key) *queue[H] {
 			q.probe.Releasing(s.table.Now())
 		}
 	}
-	if s.closed {
+	if s.closed.Load() {
 		q.line.Close()
 	}
 	return q
@@ -213,7 +213,7 @@ func (s *shard[H]) stepLocked(done waitqueue.Step[owner.Owner, H]) {
 		w.User.(*Waiter[H]).wakeLocked()
 	}
 	for _, h := range done.PassOn {
-		s.calls++
+		s.begin(false)
 		s.table.cfg.PassOn(h)
 	}
 }

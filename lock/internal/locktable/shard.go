@@ -3,6 +3,7 @@ package locktable
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/owner"
@@ -27,10 +28,14 @@ type sharedKey struct {
 type shard[H Hold] struct {
 	table *Table[H] // immutable
 
+	// Beside mu, so that a call that meets nobody takes mu for what it does alone. Who counts
+	// a call looks at closed after that, and Close at the calls after it has set closed: one
+	// of them sees the other.
+	calls  atomic.Int64 // acquisitions and unlocks that are under way
+	closed atomic.Bool  // Close began; set under mu
+
 	mu        sync.Mutex        // guards what follows
-	closed    bool              // Close began
-	idle      bool              // and after that there was neither hold nor call
-	calls     int               // acquisitions and unlocks that are under way
+	idle      bool              // closed, and after that there was neither hold nor call
 	holds     holdTable[H]      // the hold of each name, until its end is through
 	shared    map[sharedKey][]H // the holds of modes of which a name may have many; nil while there was none
 	many      int               // how many they are
@@ -119,18 +124,30 @@ func (s *shard[H]) appendAllLocked(holds []H) []H {
 	return holds
 }
 
-// end undoes Table.Begin.
+// begin is Table.Begin.
+func (s *shard[H]) begin(acquisition bool) bool {
+	s.calls.Add(1)
+	if acquisition && s.closed.Load() {
+		s.end()
+		return false
+	}
+	return true
+}
+
+// end undoes begin.
 func (s *shard[H]) end() {
+	if s.calls.Add(-1) > 0 || !s.closed.Load() {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls--
 	s.idleLocked()
 }
 
 // idleLocked notes that there is neither hold nor call after Close began. A call that
 // begins later, an Unlock of a lost hold, is not waited for.
 func (s *shard[H]) idleLocked() {
-	if !s.closed || s.idle || s.heldLocked() > 0 || s.calls > 0 {
+	if !s.closed.Load() || s.idle || s.heldLocked() > 0 || s.calls.Load() > 0 {
 		return
 	}
 	s.idle = true
@@ -143,7 +160,7 @@ func (s *shard[H]) idleLocked() {
 func (s *shard[H]) close() []H {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
+	s.closed.Store(true)
 	s.closeQueuesLocked()
 	s.disarmLocked()
 	s.idleLocked()

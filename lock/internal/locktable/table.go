@@ -126,14 +126,7 @@ func (t *Table[H]) All() (holds []H) {
 // Begin notes a call that Close waits for. An acquisition is refused once Close began; then
 // it returns false.
 func (t *Table[H]) Begin(name string, acquisition bool) bool {
-	s := t.shard(name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if acquisition && s.closed {
-		return false
-	}
-	s.calls++
-	return true
+	return t.shard(name).begin(acquisition)
 }
 
 // End undoes Begin.
@@ -190,7 +183,7 @@ func (t *Table[H]) Adopt(h H, w *Waiter[H]) bool {
 		s = t.shard(h.Name())
 	}
 	s.mu.Lock()
-	if s.closed {
+	if s.closed.Load() {
 		s.mu.Unlock()
 		return false
 	}
@@ -262,7 +255,7 @@ func (t *Table[H]) Leaving(h H) Following[H] {
 func (t *Table[H]) Deliver(h H, w *Waiter[H], next H) {
 	s := t.shard(h.Name())
 	s.mu.Lock()
-	if s.closed {
+	if s.closed.Load() {
 		next.CloseBegan() // nobody else knows it yet
 	}
 	s.wakeCallersLocked(next)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,6 +188,50 @@ func TestCloseIsOverWithTheLastHoldAndTheLastCall(t *testing.T) {
 		<-c.table.Idle()
 		c.table.Wait()
 	})
+}
+
+// TestACallIsCountedWithoutTheTable: so that a free lock takes a mutex of the table twice, to
+// join and with its hold, and its Unlock twice, to leave and with the end of the hold.
+func TestACallIsCountedWithoutTheTable(t *testing.T) {
+	table := New(Config[*fakeHold]{Random: rand.New(rand.NewPCG(1, 1))})
+	thaw := table.Freeze()
+	defer thaw()
+	require.True(t, table.Begin("a", true))
+	require.True(t, table.Begin("a", false))
+	table.End("a")
+	table.End("a")
+}
+
+// TestCloseWaitsForEveryCallThatWasNotRefused: whenever it began.
+func TestCloseWaitsForEveryCallThatWasNotRefused(t *testing.T) {
+	for range 3000 {
+		table := New(Config[*fakeHold]{Random: rand.New(rand.NewPCG(1, 1))})
+		var idle atomic.Bool
+		var calls sync.WaitGroup
+		for i := range 4 {
+			calls.Go(func() {
+				for {
+					if !table.Begin("a", true) {
+						return
+					}
+					if i == 0 {
+						runtime.Gosched()
+					}
+					if idle.Load() {
+						t.Error("a call is under way")
+					}
+					table.End("a")
+				}
+			})
+		}
+		if rand.IntN(2) == 0 {
+			runtime.Gosched()
+		}
+		table.Close()
+		<-table.Idle()
+		idle.Store(true)
+		calls.Wait()
+	}
 }
 
 func TestAReleaseWakesWhoWaitsForPermits(t *testing.T) {
