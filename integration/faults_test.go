@@ -84,12 +84,14 @@ func matrix(t *testing.T, s starter, rows []faults.Row) {
 			turns <- struct{}{}
 			defer func() { <-turns }()
 			o := o
-			o.Prefix = fmt.Sprintf("%d:", i)
 			t.Run(name(row), func(t *testing.T) {
-				r, err := faults.Run(t.Context(), row, o)
-				for again := 0; errors.Is(err, faults.ErrAway) && again < 2; again++ {
-					t.Log(err)
-					r, err = faults.Run(t.Context(), row, o)
+				var r faults.Result
+				err := faults.ErrAway
+				for try := 0; errors.Is(err, faults.ErrAway) && try < 3; try++ {
+					o.Prefix = fmt.Sprintf("%d:%d:", i, try) // the register remembers what a try before has added
+					if r, err = faults.Run(t.Context(), row, o); err != nil {
+						t.Log(err)
+					}
 				}
 				require.NoError(t, err)
 				results[i] = r
