@@ -14,7 +14,7 @@ package lock
 //	orphans    gives back what nobody answers for
 //	locktable  the holds and the waiting calls of a client, by name
 //	waitqueue  who of a client's callers is next, and when; without I/O
-//	several    when members are one lock: votes, a quorum, who may come back
+//	several    when members are one lock: votes, a quorum, who may come back, how calls wait
 //	watch      channels and contexts that end together
 //	wait       pauses, deadlines that many calls share, and the source of randomness
 //	role       the names of goroutines in profiles
@@ -22,9 +22,14 @@ package lock
 //	servers    the servers of a client, and pipe, pubsub, dialing and resp their connections
 //	diagnosis  what Client.Check asks, what an answer or a setting means, and what to do
 //
+// In lock itself, what a hold is from its first script to its last knows neither Client nor the
+// objects that users have: attempt.go begins it, hold.go and held.go are it, release.go ends it,
+// and keeper.go is what the holds of a client share. The objects call it.
+//
 // # Words
 //
 //	hold      what a client has of a lock, or permits; several Helds may share it
+//	keeper    what the holds of a client share
 //	attempt   one outermost acquisition on its way
 //	try       to send Redis the script that takes a lock, once
 //	run       holds that are handed on in memory, under one field in Redis

@@ -90,7 +90,7 @@ func (l *Line) Locked() bool {
 	return false
 }
 
-// Nudge makes the first call look: the lock was unlocked in this process.
+// Nudge makes the first call look, because the lock was unlocked in this process.
 func (l *Line) Nudge() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
