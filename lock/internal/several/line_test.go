@@ -75,7 +75,7 @@ type ear struct {
 }
 
 func (e *ear) Listen() bool {
-	if f := e.m.p.w.beforeListen; f != nil && !e.on {
+	if f := e.m.p.w.hook(&e.m.p.w.beforeListen); f != nil && !e.on {
 		f()
 	}
 	return e.m.locked(func() bool {
@@ -100,7 +100,7 @@ func (m *peer) confirm() {
 }
 
 func (e *ear) News() (n several.News) {
-	if f := e.m.p.w.beforeNews; f != nil {
+	if f := e.m.p.w.hook(&e.m.p.w.beforeNews); f != nil {
 		f()
 	}
 	e.m.locked(func() bool {
@@ -114,6 +114,18 @@ func (e *ear) News() (n several.News) {
 
 func (e *ear) Leave() {
 	e.m.locked(func() bool { delete(e.m.s.listeners, e.wake); e.on = false; return true })
+}
+
+// source is a PCG for many goroutines.
+type source struct {
+	mu  sync.Mutex
+	pcg *rand.PCG // guarded by mu
+}
+
+func (s *source) Uint64() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pcg.Uint64()
 }
 
 // lineWorld is three servers and what was seen.
@@ -142,6 +154,28 @@ type process struct {
 	peers [3]*peer
 }
 
+// set changes what the goroutines of the world read.
+func (w *lineWorld) set(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+func (w *lineWorld) hook(f *func()) func() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return *f
+}
+
+// seen is the names of the calls that asked, attempt by attempt, and when each began.
+func (w *lineWorld) seen() (names []string, at []time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.asked), slices.Clone(w.begun)
+}
+
+func (w *lineWorld) names() []string { names, _ := w.seen(); return names }
+
 func newLineWorld(t *testing.T, seed uint64) *lineWorld {
 	w := &lineWorld{t: t, asking: map[owner.Owner]string{}, holds: map[owner.Owner][][]*peer{}, random: rand.New(rand.NewPCG(seed, 1)), slow: time.Millisecond}
 	for i := range w.servers {
@@ -158,7 +192,7 @@ func (w *lineWorld) process() *process {
 		peers = append(peers, p.peers[i])
 	}
 	pacing := waitqueue.Pacing{Pace: 2 * time.Millisecond, MaxPoll: maxPoll, Quiet: 6 * maxPoll, Back: 10 * time.Millisecond, BackMost: time.Second}
-	p.line = several.NewLine(peers, pacing, wait.Random(rand.NewPCG(w.random.Uint64(), 1)))
+	p.line = several.NewLine(peers, pacing, wait.Random(&source{pcg: rand.NewPCG(w.random.Uint64(), 1)}))
 	return p
 }
 
@@ -304,7 +338,7 @@ func TestWhoWaitsForAMajorityIsServedInOrder(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		require.Equal(t, 5, p.line.Len())
-		require.NotContains(t, w.asked, "1", "the first in line alone asks")
+		require.NotContains(t, w.names(), "1", "the first in line alone asks")
 		last := fresh(1)
 		for n, call := range calls {
 			began := time.Now()
@@ -372,15 +406,15 @@ func TestAMemberThatItsOwnerGetsIsAReasonToAskAgain(t *testing.T) {
 		require.True(t, other.peers[2].take(named("another")))
 		done := p.call(t.Context(), "owner", several.Call{Owner: same, Shared: true})
 		time.Sleep(time.Second)
-		require.Len(t, w.asked, 2, "that it has a member all the time is none")
-		w.mute = true
+		require.Len(t, w.names(), 2, "that it has a member all the time is none")
+		w.set(func() { w.mute = true })
 		other.peers[2].release(named("another"))
-		w.mute = false
+		w.set(func() { w.mute = false })
 		began := time.Now()
 		require.True(t, p.peers[2].take(same))
 		require.NoError(t, <-done)
 		require.Less(t, time.Since(began), 10*time.Millisecond)
-		require.Len(t, w.asked, 3)
+		require.Len(t, w.names(), 3)
 		p.unlock(same)
 		p.peers[1].release(same)
 		p.peers[2].release(same)
@@ -391,7 +425,7 @@ func TestAMemberThatItsOwnerGetsIsAReasonToAskAgain(t *testing.T) {
 func TestATryIsRefusedWithWhatItsOwnerWasToldMeanwhile(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.process(), w.process()
-		w.slow = time.Second
+		w.set(func() { w.slow = time.Second })
 		require.NoError(t, <-other.call(t.Context(), "other", several.Call{Owner: named("other")}))
 		same := named("same")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -400,7 +434,7 @@ func TestATryIsRefusedWithWhatItsOwnerWasToldMeanwhile(t *testing.T) {
 		late := p.call(t.Context(), "late", several.Call{Owner: same, Shared: true, Try: true})
 		require.ErrorIs(t, <-early, errNoQuorum)
 		require.ErrorIs(t, <-late, errNoQuorum)
-		require.NotContains(t, w.asked, "late", "it came before early asked")
+		require.NotContains(t, w.names(), "late", "it came before early asked")
 		cancel()
 		require.ErrorIs(t, <-waits, context.Canceled)
 		other.unlock(named("other"))
@@ -410,7 +444,7 @@ func TestATryIsRefusedWithWhatItsOwnerWasToldMeanwhile(t *testing.T) {
 func TestAnUnknownOutcomeRefusesNobodyElse(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		p := w.process()
-		w.slow, w.deaf = time.Second, 1
+		w.set(func() { w.slow, w.deaf = time.Second, 1 })
 		same := named("same")
 		first := p.call(t.Context(), "first", several.Call{Owner: same, Shared: true, Try: true})
 		second := p.call(t.Context(), "second", several.Call{Owner: same, Shared: true, Try: true})
@@ -447,10 +481,10 @@ func TestACallAsksWhenAClientBeginsToCloseAndNotAgain(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := p.call(ctx, "waits", several.Call{Owner: fresh(1)})
 		time.Sleep(time.Second)
-		before := len(w.asked)
+		before := len(w.names())
 		close(p.peers[2].closing)
 		time.Sleep(time.Second)
-		require.Len(t, w.asked, before+1)
+		require.Len(t, w.names(), before+1)
 		cancel()
 		<-done
 		other.unlock(named("other"))
@@ -469,7 +503,7 @@ func TestAReleaseByAnotherProcessIsHeard(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, <-first, context.Canceled)
 		time.Sleep(time.Second)
-		require.Equal(t, []string{"other", "first", "first", "second", "second"}, w.asked, "the next one asks, and once more when it listens")
+		require.Equal(t, []string{"other", "first", "first", "second", "second"}, w.names(), "the next one asks, and once more when it listens")
 		began := time.Now()
 		other.unlock(named("other"))
 		require.NoError(t, <-second)
@@ -487,10 +521,12 @@ func TestAReleaseJustBeforeACallListensIsNotMissed(t *testing.T) {
 		first := p.call(ctx, "first", several.Call{Owner: fresh(1)})
 		second := p.call(t.Context(), "second", several.Call{Owner: fresh(2)})
 		time.Sleep(time.Second)
-		w.beforeListen = func() {
-			w.beforeListen = nil
-			other.unlock(named("other"))
-		}
+		w.set(func() {
+			w.beforeListen = func() {
+				w.set(func() { w.beforeListen = nil })
+				other.unlock(named("other"))
+			}
+		})
 		began := time.Now()
 		cancel()
 		require.ErrorIs(t, <-first, context.Canceled)
@@ -505,7 +541,7 @@ func TestAReleaseJustBeforeACallListensIsNotMissed(t *testing.T) {
 func TestAnUnlockInThisProcessIsHeardWithoutAMessage(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		p := w.process()
-		w.mute = true
+		w.set(func() { w.mute = true })
 		require.NoError(t, <-p.call(t.Context(), "first", several.Call{Owner: fresh(1)}))
 		second := p.call(t.Context(), "second", several.Call{Owner: fresh(2)})
 		time.Sleep(time.Second)
@@ -527,16 +563,17 @@ func TestWhatACallGivesBackIsNoNews(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first := p.call(ctx, "p", several.Call{Owner: fresh(1)})
 		time.Sleep(time.Second)
-		require.Len(t, w.asked, 2, "it gave back a member twice")
+		require.Len(t, w.names(), 2, "it gave back a member twice")
 		second := q.call(ctx, "q", several.Call{Owner: fresh(2)})
 		time.Sleep(time.Second)
-		require.Len(t, w.asked, 4)
+		require.Len(t, w.names(), 4)
 		time.Sleep(maxPoll)
-		require.Len(t, w.asked, 6, "each polls")
-		require.NotEqual(t, w.begun[4].Sub(w.begun[1]), w.begun[5].Sub(w.begun[3]), "after a time of its own")
+		require.Len(t, w.names(), 6, "each polls")
+		_, at := w.seen()
+		require.NotEqual(t, at[4].Sub(at[1]), at[5].Sub(at[3]), "after a time of its own")
 		p.peers[0].confirm() // what was published before it is lost
 		time.Sleep(time.Second)
-		require.Len(t, w.asked, 8)
+		require.Len(t, w.names(), 8)
 		cancel()
 		<-first
 		<-second
@@ -561,12 +598,13 @@ func TestACallThatGotSomeMembersPausesForLonger(t *testing.T) {
 			for range 30 {
 				time.Sleep(time.Second)
 				before := time.Now()
-				asked := len(w.asked)
+				asked := len(w.names())
 				other.peers[2].release(named("other"))
 				require.True(t, other.peers[2].take(named("other")))
 				time.Sleep(time.Second)
-				require.Greater(t, len(w.asked), asked)
-				least, most = min(least, w.begun[asked].Sub(before)), max(most, w.begun[asked].Sub(before))
+				_, at := w.seen()
+				require.Greater(t, len(at), asked)
+				least, most = min(least, at[asked].Sub(before)), max(most, at[asked].Sub(before))
 			}
 			return least, most
 		}
@@ -597,17 +635,19 @@ func TestACallDoesNotAskBesideAnotherOfItsOwner(t *testing.T) {
 		same := named("same")
 		waits := p.call(t.Context(), "waits", several.Call{Owner: same, Shared: true})
 		time.Sleep(time.Second)
-		w.slow = time.Second
+		w.set(func() { w.slow = time.Second })
 		other.unlock(named("other"))
 		synctest.Wait() // it pauses
 		var beside chan error
-		w.beforeNews = func() { // it was told that it may ask
-			w.beforeNews = nil
-			beside = p.call(t.Context(), "beside", several.Call{Owner: same, Shared: true, Try: true})
-		}
+		w.set(func() {
+			w.beforeNews = func() { // it was told that it may ask
+				w.set(func() { w.beforeNews = nil })
+				beside = p.call(t.Context(), "beside", several.Call{Owner: same, Shared: true, Try: true})
+			}
+		})
 		require.NoError(t, <-waits)
 		require.NoError(t, <-beside)
-		require.Equal(t, []string{"beside", "waits"}, w.asked[len(w.asked)-2:])
+		require.Equal(t, []string{"beside", "waits"}, w.names()[len(w.names())-2:])
 		p.unlock(same)
 		p.unlock(same)
 	})
@@ -618,7 +658,7 @@ func TestAnAttemptThatWasLeftSaysNothing(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
 		other, p := w.process(), w.process()
 		require.NoError(t, <-other.call(t.Context(), "other", several.Call{Owner: named("other")}))
-		w.slow = time.Second
+		w.set(func() { w.slow = time.Second })
 		same := named("same")
 		ctx, cancel := context.WithCancel(t.Context())
 		first := p.call(t.Context(), "first", several.Call{Owner: same, Shared: true, Try: true})
@@ -629,16 +669,16 @@ func TestAnAttemptThatWasLeftSaysNothing(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, <-left, context.Canceled)
 		require.ErrorIs(t, <-late, errNoQuorum)
-		require.Equal(t, []string{"other", "first", "left", "late"}, w.asked)
+		require.Equal(t, []string{"other", "first", "left", "late"}, w.names())
 
-		w.slow = time.Millisecond
+		w.set(func() { w.slow = time.Millisecond })
 		ctx, cancel = context.WithCancel(t.Context())
 		waits := p.call(ctx, "waits", several.Call{Owner: fresh(1)})
 		time.Sleep(time.Second)
-		w.deaf, w.slow = 1, time.Hour
+		w.set(func() { w.deaf, w.slow = 1, time.Hour })
 		p.line.Nudge()
 		time.Sleep(time.Second)
-		require.Zero(t, w.deaf, "it asks")
+		w.set(func() { require.Zero(t, w.deaf, "it asks") })
 		cancel()
 		err := <-waits
 		require.ErrorIs(t, err, errNoQuorum, "as it was told last")
@@ -669,7 +709,7 @@ func TestCallsOfManyOwnersAndProcesses(t *testing.T) {
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			w := newLineWorld(t, seed)
-			w.slow = 20 * time.Millisecond
+			w.set(func() { w.slow = 20 * time.Millisecond })
 			choose := rand.New(rand.NewPCG(seed, 2))
 			processes := []*process{w.process(), w.process()}
 			var wg sync.WaitGroup
