@@ -12,12 +12,6 @@ const (
 	minClockPeriod = 10 * time.Millisecond
 )
 
-// moment is a point in time by both clocks.
-type moment struct {
-	at   instant
-	wall int64 // Unix ns
-}
-
 func (w *Watchdog) moment(t time.Time) moment {
 	m := moment{at: instant(t.Sub(w.base)), wall: t.UnixNano()}
 	if w.skew != nil {

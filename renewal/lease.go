@@ -1,24 +1,9 @@
 package renewal
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 )
-
-// instant is a point in time in nanoseconds from the watchdog's start, by the
-// monotonic clock.
-type instant int64
-
-const never instant = math.MaxInt64
-
-// plus saturates instead of overflowing.
-func (t instant) plus(d time.Duration) instant {
-	if sum := t + instant(d); sum >= t || d < 0 {
-		return sum
-	}
-	return never
-}
 
 // Owner is the holder of a lease, and the value by which a Renewer knows it.
 //

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,12 +56,6 @@ func New(cfg Config) (*Watchdog, error) {
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.hooks = newHooks(cfg.OnBatch)
 	return w, nil
-}
-
-// label names the goroutine that runs it in profiles. It has none of the labels of whoever
-// started it then.
-func label(role string) {
-	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("wheellock", role)))
 }
 
 // Config returns the configuration with its defaults filled in.
