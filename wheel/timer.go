@@ -349,9 +349,3 @@ func fromNow(d time.Duration) string {
 	}
 	return fmt.Sprintf("in %v", d.Round(to))
 }
-
-// noCopy makes the check copylocks of go vet report a copied Timer.
-type noCopy struct{}
-
-func (*noCopy) Lock()   {}
-func (*noCopy) Unlock() {}
