@@ -196,6 +196,13 @@ func (w *lineWorld) process() *process {
 	return p
 }
 
+// held is a process that holds the lock, as the owner "other", and another process.
+func (w *lineWorld) held() (other, p *process) {
+	other, p = w.process(), w.process()
+	require.NoError(w.t, <-other.call(w.t.Context(), "other", several.Call{Owner: named("other")}))
+	return other, p
+}
+
 // take takes a member for an owner, or does not.
 func (m *peer) take(o owner.Owner) bool {
 	return m.locked(func() bool {
@@ -356,8 +363,7 @@ func TestWhoWaitsForAMajorityIsServedInOrder(t *testing.T) {
 func TestWhoSharesAnOwnerEntersWithIt(t *testing.T) {
 	for range 50 { // the wake-up may come before the first has left, or after
 		lineTest(t, func(t *testing.T, w *lineWorld) {
-			other, p := w.process(), w.process()
-			require.NoError(t, <-other.call(t.Context(), "other", several.Call{Owner: named("other")}))
+			other, p := w.held()
 			same := named("same")
 			first := p.call(t.Context(), "first", several.Call{Owner: same, Shared: true})
 			between := p.call(t.Context(), "between", several.Call{Owner: fresh(1)})
@@ -456,8 +462,7 @@ func TestAnUnknownOutcomeRefusesNobodyElse(t *testing.T) {
 
 func TestACallEndsWithItsContextWhateverItDoes(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
-		other, p := w.process(), w.process()
-		require.NoError(t, <-other.call(t.Context(), "other", several.Call{Owner: named("other")}))
+		other, p := w.held()
 		ctx, cancel := context.WithCancel(t.Context())
 		first := p.call(ctx, "first", several.Call{Owner: fresh(1)})
 		second := p.call(ctx, "second", several.Call{Owner: fresh(2)})
@@ -476,8 +481,7 @@ func TestACallEndsWithItsContextWhateverItDoes(t *testing.T) {
 
 func TestACallAsksWhenAClientBeginsToCloseAndNotAgain(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
-		other, p := w.process(), w.process()
-		require.NoError(t, <-other.call(t.Context(), "other", several.Call{Owner: named("other")}))
+		other, p := w.held()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := p.call(ctx, "waits", several.Call{Owner: fresh(1)})
 		time.Sleep(time.Second)
@@ -491,11 +495,36 @@ func TestACallAsksWhenAClientBeginsToCloseAndNotAgain(t *testing.T) {
 	})
 }
 
+// TestACloseJustAfterAnAttemptIsNoCircle: the next attempt is not due yet then, and until it is
+// nothing else ends a sleep.
+func TestACloseJustAfterAnAttemptIsNoCircle(t *testing.T) {
+	lineTest(t, func(t *testing.T, w *lineWorld) {
+		other, p := w.held()
+		asked := 0
+		w.set(func() {
+			w.beforeNews = func() {
+				switch asked++; asked {
+				case 1:
+					close(p.peers[2].closing)
+				case 1000:
+					panic("it asks for news again and again, and time stands still")
+				}
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := p.call(ctx, "waits", several.Call{Owner: fresh(1)})
+		time.Sleep(time.Second)
+		require.Len(t, w.names(), 3, "that of the holder, the first, and one because of the Close")
+		cancel()
+		<-done
+		other.unlock(named("other"))
+	})
+}
+
 // TestAReleaseByAnotherProcessIsHeard: also by a call that was not the first when it came.
 func TestAReleaseByAnotherProcessIsHeard(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
-		other, p := w.process(), w.process()
-		require.NoError(t, <-other.call(t.Context(), "other", several.Call{Owner: named("other")}))
+		other, p := w.held()
 		ctx, cancel := context.WithCancel(t.Context())
 		first := p.call(ctx, "first", several.Call{Owner: fresh(1)})
 		second := p.call(t.Context(), "second", several.Call{Owner: fresh(2)})
@@ -515,8 +544,7 @@ func TestAReleaseByAnotherProcessIsHeard(t *testing.T) {
 // TestAReleaseJustBeforeACallListensIsNotMissed: the call asks once more.
 func TestAReleaseJustBeforeACallListensIsNotMissed(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
-		other, p := w.process(), w.process()
-		require.NoError(t, <-other.call(t.Context(), "other", several.Call{Owner: named("other")}))
+		other, p := w.held()
 		ctx, cancel := context.WithCancel(t.Context())
 		first := p.call(ctx, "first", several.Call{Owner: fresh(1)})
 		second := p.call(t.Context(), "second", several.Call{Owner: fresh(2)})
@@ -630,8 +658,7 @@ func TestACallThatGotSomeMembersPausesForLonger(t *testing.T) {
 // TestACallDoesNotAskBesideAnotherOfItsOwner: which began since it was told that it may.
 func TestACallDoesNotAskBesideAnotherOfItsOwner(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
-		other, p := w.process(), w.process()
-		require.NoError(t, <-other.call(t.Context(), "other", several.Call{Owner: named("other")}))
+		other, p := w.held()
 		same := named("same")
 		waits := p.call(t.Context(), "waits", several.Call{Owner: same, Shared: true})
 		time.Sleep(time.Second)
@@ -656,8 +683,7 @@ func TestACallDoesNotAskBesideAnotherOfItsOwner(t *testing.T) {
 // TestAnAttemptThatWasLeftSaysNothing: neither to others of its owner, nor in the error.
 func TestAnAttemptThatWasLeftSaysNothing(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {
-		other, p := w.process(), w.process()
-		require.NoError(t, <-other.call(t.Context(), "other", several.Call{Owner: named("other")}))
+		other, p := w.held()
 		w.set(func() { w.slow = time.Second })
 		same := named("same")
 		ctx, cancel := context.WithCancel(t.Context())

@@ -54,7 +54,7 @@ type waiter struct {
 	listeners []Listener      // of the members; nil before the first refusal
 	seen      []News          // of each of them, when last looked at
 	heard     waitqueue.Heard // how much of that came from members that refused
-	closing   []bool          // of each member: its client had begun to close before the last attempt; nil before the second
+	closing   []bool          // of each member: it is known that its client closes, and the next attempt finds that; nil at first
 	clashes   int             // attempts in a row that got some members and no majority
 }
 
@@ -169,14 +169,19 @@ func (w *waiter) clash() time.Duration {
 func (w *waiter) sleep(ctx context.Context, d time.Duration) {
 	end := time.NewTimer(d)
 	defer end.Stop()
+	if w.closing == nil {
+		w.closing = make([]bool, len(w.l.peers))
+	}
 	cases := []reflect.SelectCase{receive(w.wake), receive(end.C), receive(ctx.Done())}
+	var peers []int
 	for i, p := range w.l.peers {
-		if w.closing == nil || !w.closing[i] { // else the last attempt noticed that
-			cases = append(cases, receive(p.Closing()))
+		if !w.closing[i] {
+			cases, peers = append(cases, receive(p.Closing())), append(peers, i)
 		}
 	}
 	if i, _, _ := reflect.Select(cases); i > 2 {
-		w.probe.Freed() // the attempt tells what is left
+		w.closing[peers[i-3]] = true // or it ends the next sleep too, if the attempt is not due yet
+		w.probe.Freed()              // the attempt tells what is left
 	}
 }
 
