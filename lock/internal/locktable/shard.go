@@ -1,6 +1,8 @@
 package locktable
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,6 +23,10 @@ type sharedKey struct {
 	name  string
 	owner owner.Owner
 	mode  Mode
+}
+
+func (k sharedKey) compare(other sharedKey) int {
+	return cmp.Or(cmp.Compare(k.name, other.name), cmp.Compare(k.mode, other.mode), cmp.Compare(k.owner.ID, other.owner.ID), cmp.Compare(k.owner.Text, other.owner.Text))
 }
 
 // shard has the holds and the waiters of a client for the names whose hash
@@ -113,13 +119,14 @@ func (s *shard[H]) removeLocked(h H) bool {
 	return true
 }
 
-// appendAllLocked appends all holds.
+// appendAllLocked appends all holds, those that share a name in an order that is the same each
+// time.
 func (s *shard[H]) appendAllLocked(holds []H) []H {
 	for h := range s.holds.all() {
 		holds = append(holds, h)
 	}
-	for _, more := range s.shared {
-		holds = append(holds, more...)
+	for _, key := range slices.SortedFunc(maps.Keys(s.shared), sharedKey.compare) {
+		holds = append(holds, s.shared[key]...)
 	}
 	return holds
 }

@@ -1,10 +1,12 @@
 package locktable
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -421,4 +423,21 @@ func TestQueuesAreVisitedInOneOrder(t *testing.T) {
 		require.Len(t, of, 50)
 		require.IsIncreasing(t, of)
 	}
+}
+
+func TestHoldsThatShareANameAreVisitedInOneOrder(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		var all []*fakeHold
+		for i := range 100 {
+			h := &fakeHold{name: "a", owner: ownerOf((37 * i) % 100), mode: Reading}
+			require.True(t, c.table.Adopt(h, nil))
+			all = append(all, h)
+		}
+		visited := c.table.All()
+		require.ElementsMatch(t, all, visited)
+		require.True(t, slices.IsSortedFunc(visited, func(a, b *fakeHold) int { return cmp.Compare(a.owner.ID, b.owner.ID) }))
+		for _, h := range all {
+			c.table.Forget(h)
+		}
+	})
 }

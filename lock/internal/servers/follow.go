@@ -1,7 +1,6 @@
 package servers
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -99,7 +98,7 @@ func (r *Router) spread(l topology.Layout) {
 			r.moved.Store(true)
 		}
 	}
-	for _, old := range slices.SortedFunc(maps.Keys(heirs), func(a, b *Server) int { return cmp.Compare(a.name, b.name) }) {
+	for _, old := range slices.SortedFunc(maps.Keys(heirs), byName) {
 		if old != r.unknown && !r.hasSlot(old) {
 			r.warnReplaced(old.Address(), heirs[old].Address())
 		}

@@ -175,8 +175,10 @@ func (r *Router) Servers() []*Server {
 
 // orderedLocked returns all servers in an order that is the same each time.
 func (r *Router) orderedLocked() []*Server {
-	return slices.SortedFunc(maps.Values(r.servers), func(a, b *Server) int { return cmp.Compare(a.name, b.name) })
+	return slices.SortedFunc(maps.Values(r.servers), byName)
 }
+
+func byName(a, b *Server) int { return cmp.Compare(a.name, b.name) }
 
 // move notes what a server said: that slot is at another one. It returns that one.
 func (r *Router) move(slot int, name string) *Server {

@@ -92,6 +92,7 @@ type shared struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	stop   func() bool // ends the wait that removes it from its Watch
+	id     int         // of a Watch they are numbered as they are made
 }
 
 // Context returns a context that ends with parent and with w, and carries what w's Subject
@@ -130,6 +131,8 @@ func (w *Watch) sharedWith(parent context.Context) *shared {
 		if w.shared == nil {
 			w.shared = make(map[<-chan struct{}]*shared)
 		}
+		s.id = w.nextID
+		w.nextID++
 		w.shared[done] = s
 		s.stop = context.AfterFunc(ctx, func() {
 			w.mu.Lock()

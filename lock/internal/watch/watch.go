@@ -64,7 +64,7 @@ func (w *Watch) End(cause error) {
 		close(w.done)
 	}
 	w.mu.Unlock()
-	for _, s := range contexts {
+	for _, s := range slices.SortedFunc(maps.Values(contexts), func(a, b *shared) int { return a.id - b.id }) { // in the order in which they were made
 		s.stop()
 		s.cancel(cause)
 	}
