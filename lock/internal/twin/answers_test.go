@@ -1,4 +1,4 @@
-package twin_test
+package twin
 
 import (
 	"fmt"
@@ -102,7 +102,7 @@ func (w *world) renew(h hold) bool {
 	if h.kind == reading {
 		c.script = script.RwRenew
 	}
-	after, reply, _ := run(w.srv, w.clock(), c, 0, w.sc.rules.flaw)
+	after, reply, _ := run(w.srv, w.clock(), c, each(0), w.sc.rules.flaw)
 	w.srv = after
 	return len(reply.([]any)) == 0
 }
@@ -113,7 +113,7 @@ func (w *world) arrive(m msg) {
 	c := w.callOf(&m)
 	before := w.srv
 	known := w.exists(resultNames[max(m.seq, 0)])
-	after, reply, told := run(w.srv, w.clock(), c, w.listening(), w.sc.rules.flaw)
+	after, reply, told := run(w.srv, w.clock(), c, each(w.listening()), w.sc.rules.flaw)
 	if r, refused := reply.(refusal); refused {
 		if !strings.HasPrefix(string(r), "LATE") {
 			panic("twin: " + r)

@@ -1,4 +1,4 @@
-package twin_test
+package twin
 
 import (
 	"strconv"
@@ -98,7 +98,7 @@ var families = []family{
 			return called([]string{name, "y", name}, d.lease(), "c:", d.of("rest", "1:1", "1:2"), d.of("rest", "1:1", "1:2"), "1:3")
 		}},
 		{script.Guard, func(d *draw) call {
-			c := called([]string{name, "guarded"}, d.field(), d.of("command", "set", "get", "incrby"), d.of("value", "5", "word"))
+			c := called([]string{name, "guarded"}, d.field(), d.of("command", "set", "get", "incrby", "rpush"), d.of("value", "5", "word"))
 			if c.args[1] == "get" {
 				c.args = c.args[:2]
 			}

@@ -1,4 +1,4 @@
-package twin_test
+package twin
 
 import (
 	"cmp"
@@ -80,6 +80,9 @@ const firstText = `(function()
   end
   return some
 end)()`
+
+// each is that each channel has so many subscribers.
+func each(n int64) func(string) int64 { return func(string) int64 { return n } }
 
 // both are a Redis and the twin, which are told the same.
 type both struct {
@@ -196,7 +199,7 @@ func (r *both) crowd(begin string, n int, count string, living map[int]int64) {
 
 // run sends one script to both, and compares what they answer, publish and have.
 func (r *both) run(c call) {
-	after, want, told := run(r.twin, r.now, c, 1, faultless)
+	after, want, told := run(r.twin, r.now, c, each(1), faultless)
 	r.twin = after
 	r.story = append(r.story, fmt.Sprintf("%s %q %q until %d: %v", c.script.Name(), c.keys, c.args, c.notAfter, want))
 	// The server's clock shows what the twin's does.
@@ -471,7 +474,7 @@ func TestFlawsAreNotInTheScripts(t *testing.T) {
 		flawed := &server{}
 		for _, c := range story {
 			r.run(c)
-			flawed, _, _ = run(flawed, r.now, c, 1, f)
+			flawed, _, _ = run(flawed, r.now, c, each(1), f)
 		}
 		require.NotEqual(t, r.twin.String(), flawed.String(), "flaw %d", f)
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // placesWorld is one client of a lock whose order is in Redis, and that server. An event is
@@ -54,11 +52,6 @@ const (
 	anothers int8 = -2
 )
 
-type placesEvent struct {
-	what string
-	who  int8
-}
-
 func newPlacesWorld(sc *placesScenario) *placesWorld {
 	w := &placesWorld{
 		calls: sc.calls, fault: sc.bent, line: NewLine[int8, int8](Places, &testRun), twin: twin{kind: Places, limits: testRun},
@@ -78,8 +71,8 @@ func newPlacesWorld(sc *placesScenario) *placesWorld {
 }
 
 // events are what can happen now.
-func (w *placesWorld) events() (out []placesEvent) {
-	add := func(what string, who int8) { out = append(out, placesEvent{what, who}) }
+func (w *placesWorld) events() (out []replayEvent) {
+	add := func(what string, who int8) { out = append(out, replayEvent{what, who}) }
 	for n := range w.calls {
 		i := int8(n)
 		switch w.state[i] {
@@ -128,7 +121,7 @@ func (w *placesWorld) events() (out []placesEvent) {
 }
 
 // apply makes e happen, and checks what it has brought.
-func (w *placesWorld) apply(e placesEvent) {
+func (w *placesWorld) apply(e replayEvent) {
 	i := e.who
 	c := &w.callers[i]
 	switch e.what {
@@ -350,46 +343,15 @@ var placesScenarios = []placesScenario{
 	{name: "Close", calls: []call0{who(0, "w"), who(1, "w"), who(0, "wt")}, closes: true, states: 12_250},
 }
 
-// explorePlaces visits every world that can be reached, and returns the first story of one that is wrong.
-func explorePlaces(sc *placesScenario) (states int, wrong string, story []placesEvent) {
-	seen := map[string]bool{}
-	todo := [][]placesEvent{nil}
-	for len(todo) > 0 {
-		path := todo[0]
-		todo = todo[1:]
-		w := newPlacesWorld(sc)
-		for _, e := range path {
-			w.apply(e)
-		}
-		if w.wrong != "" {
-			return states, w.wrong, path
-		}
-		code := w.code()
-		if seen[code] {
-			continue
-		}
-		seen[code] = true
-		states++
-		events := w.events()
-		if len(events) == 0 && (slices.ContainsFunc(w.state, func(s placesState) bool { return s != done }) || w.holder != free || len(w.queue) > 0) {
-			return states, "nothing more happens, and not all is over", path
-		}
-		for _, e := range events {
-			todo = append(todo, append(slices.Clip(path), e))
-		}
-	}
-	return states, "", nil
+func (w *placesWorld) broken() string { return w.wrong }
+
+func (w *placesWorld) over() bool {
+	return !slices.ContainsFunc(w.state, func(s placesState) bool { return s != done }) && w.holder == free && len(w.queue) == 0
 }
 
 func TestEveryStateOfPlacesIsRight(t *testing.T) {
 	for _, sc := range placesScenarios {
-		t.Run(sc.name, func(t *testing.T) {
-			t.Parallel()
-			states, wrong, story := explorePlaces(&sc)
-			t.Logf("%d states", states)
-			require.Empty(t, wrong, "%v", story)
-			require.GreaterOrEqual(t, states, sc.states, "there were more")
-		})
+		everyStateIsRight(t, sc.name, sc.states, func() replayed { return newPlacesWorld(&sc) })
 	}
 }
 
@@ -414,13 +376,9 @@ func TestBugsOfPlacesAreFound(t *testing.T) {
 			return in
 		}, "nobody of its owner asks"},
 	} {
-		t.Run(bug.name, func(t *testing.T) {
-			i := slices.IndexFunc(placesScenarios, func(s placesScenario) bool { return s.name == bug.scenario })
-			sc := placesScenarios[i]
-			sc.bent = bug.bent
-			states, wrong, story := explorePlaces(&sc)
-			t.Log(states, wrong, story)
-			require.Contains(t, wrong, bug.wrong)
-		})
+		i := slices.IndexFunc(placesScenarios, func(s placesScenario) bool { return s.name == bug.scenario })
+		sc := placesScenarios[i]
+		sc.bent = bug.bent
+		bugIsFound(t, bug.name, bug.wrong, func() replayed { return newPlacesWorld(&sc) })
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // votesWorld is one client of a lock of two members, both of which a caller needs. A caller
@@ -45,11 +43,6 @@ const (
 )
 
 const bothVotes = 3
-
-type votesEvent struct {
-	what string
-	who  int8
-}
 
 func newVotesWorld(sc *votesScenario) *votesWorld {
 	w := &votesWorld{
@@ -90,8 +83,8 @@ func (w *votesWorld) owns(o int8) bool {
 }
 
 // events are what can happen now.
-func (w *votesWorld) events() (out []votesEvent) {
-	add := func(what string, who int8) { out = append(out, votesEvent{what, who}) }
+func (w *votesWorld) events() (out []replayEvent) {
+	add := func(what string, who int8) { out = append(out, replayEvent{what, who}) }
 	for n, c := range w.calls {
 		i := int8(n)
 		switch w.state[i] {
@@ -145,7 +138,7 @@ func (w *votesWorld) mayTake(o, member int8) bool {
 }
 
 // apply makes e happen, and checks what it has brought.
-func (w *votesWorld) apply(e votesEvent) {
+func (w *votesWorld) apply(e replayEvent) {
 	i := e.who
 	c := &w.callers[i]
 	switch e.what {
@@ -332,46 +325,15 @@ var votesScenarios = []votesScenario{
 	{name: "Close", calls: []call0{who(0, "w"), who(1, "w"), who(0, "wt")}, closes: true, states: 5_022},
 }
 
-// exploreVotes visits every world that can be reached, and returns the first story of one that is wrong.
-func exploreVotes(sc *votesScenario) (states int, wrong string, story []votesEvent) {
-	seen := map[string]bool{}
-	todo := [][]votesEvent{nil}
-	for len(todo) > 0 {
-		path := todo[0]
-		todo = todo[1:]
-		w := newVotesWorld(sc)
-		for _, e := range path {
-			w.apply(e)
-		}
-		if w.wrong != "" {
-			return states, w.wrong, path
-		}
-		code := w.code()
-		if seen[code] {
-			continue
-		}
-		seen[code] = true
-		states++
-		events := w.events()
-		if len(events) == 0 && (slices.ContainsFunc(w.state, func(s votesState) bool { return s != votesOver }) || !w.line.Idle()) {
-			return states, "nothing more happens, and not all is over", path
-		}
-		for _, e := range events {
-			todo = append(todo, append(slices.Clip(path), e))
-		}
-	}
-	return states, "", nil
+func (w *votesWorld) broken() string { return w.wrong }
+
+func (w *votesWorld) over() bool {
+	return !slices.ContainsFunc(w.state, func(s votesState) bool { return s != votesOver }) && w.line.Idle()
 }
 
 func TestEveryStateOfVotesIsRight(t *testing.T) {
 	for _, sc := range votesScenarios {
-		t.Run(sc.name, func(t *testing.T) {
-			t.Parallel()
-			states, wrong, story := exploreVotes(&sc)
-			t.Logf("%d states", states)
-			require.Empty(t, wrong, "%v", story)
-			require.GreaterOrEqual(t, states, sc.states, "there were more")
-		})
+		everyStateIsRight(t, sc.name, sc.states, func() replayed { return newVotesWorld(&sc) })
 	}
 }
 
@@ -402,13 +364,9 @@ func TestBugsOfVotesAreFound(t *testing.T) {
 			return in
 		}, "which does not wait"},
 	} {
-		t.Run(bug.name, func(t *testing.T) {
-			i := slices.IndexFunc(votesScenarios, func(s votesScenario) bool { return s.name == bug.scenario })
-			sc := votesScenarios[i]
-			sc.bent = bug.bent
-			states, wrong, story := exploreVotes(&sc)
-			t.Log(states, wrong, story)
-			require.Contains(t, wrong, bug.wrong)
-		})
+		i := slices.IndexFunc(votesScenarios, func(s votesScenario) bool { return s.name == bug.scenario })
+		sc := votesScenarios[i]
+		sc.bent = bug.bent
+		bugIsFound(t, bug.name, bug.wrong, func() replayed { return newVotesWorld(&sc) })
 	}
 }

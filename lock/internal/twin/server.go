@@ -1,4 +1,4 @@
-package twin_test
+package twin
 
 import (
 	"cmp"
@@ -114,13 +114,13 @@ const (
 )
 
 // run carries out one script at that time of the server's clock, and returns what
-// the server has then, the reply and what was published. Every channel has that many
-// subscribers. A reply is nil, an int64, a string, a []any or a refusal.
-func run(s *server, now int64, c call, subscribers int64, f flaw) (after *server, reply any, told []message) {
+// the server has then, the reply and what was published. hear says how many subscribers a
+// channel has. A reply is nil, an int64, a string, a []any or a refusal.
+func run(s *server, now int64, c call, hear func(channel string) int64, f flaw) (after *server, reply any, told []message) {
 	if late(c, now) {
 		return s, refusal("LATE " + strconv.FormatInt(now, 10)), nil
 	}
-	x := &exec{s: s.clone(now), now: now, limited: c.notAfter != 0 && stamped(c), unit: c.unit, keys: c.keys, args: c.args, subscribers: subscribers, flaw: f}
+	x := &exec{s: s.clone(now), now: now, limited: c.notAfter != 0 && stamped(c), unit: c.unit, keys: c.keys, args: c.args, hear: hear, flaw: f}
 	defer func() {
 		if p := recover(); p != nil {
 			r, ok := p.(refusal)
@@ -158,15 +158,15 @@ func (x *exec) byServer(now, deadline float64) (float64, float64) {
 
 // exec is a script that runs.
 type exec struct {
-	s           *server
-	now         int64
-	limited     bool // the call has a time limit, so the script knows the server's time
-	unit        int64
-	keys, args  []string
-	subscribers int64
-	told        []message
-	flaw        flaw
-	spent       string // the counter of tokens at which minting was refused
+	s          *server
+	now        int64
+	limited    bool // the call has a time limit, so the script knows the server's time
+	unit       int64
+	keys, args []string
+	hear       func(channel string) int64 // how many subscribers a channel has
+	told       []message
+	flaw       flaw
+	spent      string // the counter of tokens at which minting was refused
 }
 
 // arg is ARGV[i], "" if there is none.
@@ -278,7 +278,7 @@ func (x *exec) atLeast(key string, ms int64) {
 
 func (x *exec) publish(channel, text string) int64 {
 	x.told = append(x.told, message{channel, text})
-	return x.subscribers
+	return x.hear(channel)
 }
 
 // get is a text; ok is false if there is none.

@@ -1,4 +1,4 @@
-package twin_test
+package twin
 
 import (
 	"regexp"
@@ -216,6 +216,10 @@ func guard(x *exec) any {
 	case "incrby":
 		// Lua has no integers: a larger one than 2^53 is rounded on its way.
 		return []any{int64(1), int64(float64(x.add(key, x.integer(3))))}
+	case "rpush":
+		e := x.make(key, list)
+		e.pairs = append(e.pairs, pair{name: x.arg(3)})
+		return []any{int64(1), int64(len(e.pairs))}
 	}
 	panic(refusal("ERR Unknown Redis command called from script"))
 }

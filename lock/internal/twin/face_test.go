@@ -1,0 +1,63 @@
+package twin
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// A Redis is what other packages see of a server: replies as a client reads them, and keys as
+// they are at a time.
+func TestAServerIsAValueThatOthersCanUse(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	hear := func(channel string) int64 { return int64(len(channel)) }
+	var r Redis
+	require.False(t, r.Delete(now, "m"))
+	require.Empty(t, r.String())
+	require.Empty(t, r.Text(now, "m"))
+	call := func(s *script.Script, keys int, last time.Time, args ...any) (any, []Message, error) {
+		return r.Run(now, s, keys, args, last, hear)
+	}
+	reply, told, err := call(script.Acquire, 2, now, "m", []byte("t"), "c:1", 1000, 5, 0)
+	require.NoError(t, err)
+	require.Equal(t, []any{int64(1), int64(1_700_000_000<<20 + 10486)}, reply)
+	require.Empty(t, told)
+	fields, ttl := r.Fields(now.Add(300*time.Millisecond), "m")
+	require.Equal(t, []string{"c:1"}, fields)
+	require.Equal(t, 700*time.Millisecond, ttl)
+	copied := r
+
+	_, _, err = call(script.Acquire, 2, now.Add(-time.Millisecond), "m", "t", "c:2", 1000, 5, 0)
+	require.Equal(t, Refusal("LATE 1700000000000"), err)
+	reply, _, err = call(script.Count, 1, time.Time{}, "t")
+	require.NoError(t, err)
+	require.IsType(t, []byte{}, reply)
+
+	reply, told, err = call(script.Release, 1, time.Time{}, "m", "c:1", "channel", "publish")
+	require.NoError(t, err)
+	require.Equal(t, int64(1+len("channel")), reply)
+	require.Equal(t, []Message{{"channel", "0"}}, told)
+	fields, ttl = r.Fields(now, "m")
+	require.Empty(t, fields)
+	require.Negative(t, ttl)
+	fields, _ = copied.Fields(now, "m")
+	require.Equal(t, []string{"c:1"}, fields, "the copy is as it was")
+	require.Equal(t, []string{"m", "t"}, copied.Keys(now))
+	require.True(t, copied.Exists(now, "m"))
+	require.False(t, copied.Exists(now.Add(1001*time.Millisecond), "m"))
+	require.True(t, copied.Delete(now, "m"))
+	fields, _ = copied.Fields(now, "m")
+	require.Empty(t, fields)
+
+	r.SetText(now, "s", "3")
+	require.Equal(t, "3", r.Text(now, "s"))
+	_, ttl = r.Fields(now, "s")
+	require.Negative(t, ttl, "it does not end")
+	_, _, err = call(script.Acquire, 2, time.Time{}, "m", "t", "c:1", 0, 5, 0)
+	require.IsType(t, Refusal(""), err)
+	_, _, err = call(script.Reenter, 2, time.Time{}, "s")
+	require.ErrorContains(t, err, "fewer arguments")
+}

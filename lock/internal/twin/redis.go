@@ -1,0 +1,166 @@
+package twin
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// Redis is a server that carries out this project's scripts, by their twins, and has the time that
+// its caller says. It is a value: a copy goes on by itself. It is not for use by several
+// goroutines at once.
+type Redis struct {
+	s *server
+}
+
+// Message is what a script published.
+type Message struct{ Channel, Text string }
+
+// Refusal is an error reply.
+type Refusal string
+
+// Error implements error.
+func (r Refusal) Error() string { return string(r) }
+
+// Run carries out a script at that time by the server's clock. The first args, so many as keys
+// says, are the keys; a Time behind them all is the one after which it is not carried out. hear
+// says how many subscribers a channel has. The reply is what a client reads of a real server: nil, an int64,
+// a []byte or a []any. The error is a Refusal, or says that args are no such call.
+func (r *Redis) Run(now time.Time, s *script.Script, keys int, args []any, last time.Time, hear func(channel string) int64) (reply any, told []Message, err error) {
+	if keys > len(args) {
+		return nil, nil, errors.New("twin: fewer arguments than keys")
+	}
+	c := call{script: s}
+	for i, a := range args {
+		if i < keys {
+			c.keys = append(c.keys, argument(a))
+		} else {
+			c.args = append(c.args, argument(a))
+		}
+	}
+	if !last.IsZero() {
+		c.notAfter = last.UnixMilli()
+	}
+	if r.s == nil {
+		r.s = &server{}
+	}
+	after, answer, messages := run(r.s, now.UnixMilli(), c, hear, faultless)
+	r.s = after
+	for _, m := range messages {
+		told = append(told, Message{m.channel, m.text})
+	}
+	if no, ok := answer.(refusal); ok {
+		return nil, told, Refusal(no)
+	}
+	return received(answer), told, nil
+}
+
+// argument is what a server gets of an argument.
+func argument(a any) string {
+	if b, ok := a.([]byte); ok {
+		return string(b)
+	}
+	return fmt.Sprint(a)
+}
+
+// received is what a client reads of an answer.
+func received(answer any) any {
+	switch v := answer.(type) {
+	case string:
+		return []byte(v)
+	case []any:
+		all := make([]any, len(v))
+		for i, e := range v {
+			all[i] = received(e)
+		}
+		return all
+	}
+	return answer
+}
+
+// Delete deletes a key, and reports whether it was there.
+func (r *Redis) Delete(now time.Time, key string) bool {
+	if r.s == nil {
+		return false
+	}
+	x := &exec{s: r.s.clone(now.UnixMilli()), now: now.UnixMilli()}
+	there := x.del(key)
+	r.s = x.s
+	return there
+}
+
+// SetText makes key a text without an end.
+func (r *Redis) SetText(now time.Time, key, value string) {
+	if r.s == nil {
+		r.s = &server{}
+	}
+	x := &exec{s: r.s.clone(now.UnixMilli()), now: now.UnixMilli()}
+	x.del(key)
+	x.set(key, value, 0)
+	r.s = x.s
+}
+
+// Text is what a key that is a text has; "" if there is none.
+func (r *Redis) Text(now time.Time, key string) string {
+	if e := r.at(now, key); e != nil {
+		return e.text
+	}
+	return ""
+}
+
+// Fields are the fields of a hash, the members of a sorted set or the elements of a list, in their
+// order, and in how long the key ends: negative if it does not, or if there is no such key.
+func (r *Redis) Fields(now time.Time, key string) (fields []string, ttl time.Duration) {
+	e := r.at(now, key)
+	if e == nil {
+		return nil, -1
+	}
+	for _, p := range e.pairs {
+		fields = append(fields, p.name)
+	}
+	if e.end == 0 {
+		return fields, -1
+	}
+	return fields, time.Duration(e.end-now.UnixMilli()) * time.Millisecond
+}
+
+// Keys are all keys, by name.
+func (r *Redis) Keys(now time.Time) (names []string) {
+	if r.s == nil {
+		return nil
+	}
+	for _, e := range r.s.clone(now.UnixMilli()).entries {
+		names = append(names, e.key)
+	}
+	return names
+}
+
+// Exists reports whether there is such a key.
+func (r *Redis) Exists(now time.Time, key string) bool { return r.at(now, key) != nil }
+
+// Score is that of a member of a sorted set; 0 if it has none.
+func (r *Redis) Score(now time.Time, key, member string) float64 {
+	if e := r.at(now, key); e != nil {
+		if i := e.find(member); i >= 0 {
+			return e.pairs[i].score
+		}
+	}
+	return 0
+}
+
+func (r *Redis) at(now time.Time, key string) *entry {
+	if r.s == nil {
+		return nil
+	}
+	return r.s.at(key, now.UnixMilli())
+}
+
+// String shows all that there is.
+func (r *Redis) String() string {
+	if r.s == nil {
+		return ""
+	}
+	return r.s.String()
+}

@@ -1,0 +1,75 @@
+package waitqueue
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// replayed is a world that cannot be copied, so it is made anew from its events.
+type replayed interface {
+	events() []replayEvent // that are possible now
+	apply(e replayEvent)
+	code() string   // worlds of one code go on alike
+	broken() string // the first thing that was wrong; empty: nothing
+	over() bool     // it may be that nothing more happens
+}
+
+// replayEvent is one step of somebody in such a world.
+type replayEvent struct {
+	what string
+	who  int8
+}
+
+// replay visits every world that can be reached, and returns the first story of one that is
+// wrong.
+func replay(start func() replayed) (states int, wrong string, story []replayEvent) {
+	seen := map[string]bool{}
+	todo := [][]replayEvent{nil}
+	for len(todo) > 0 {
+		path := todo[0]
+		todo = todo[1:]
+		w := start()
+		for _, e := range path {
+			w.apply(e)
+		}
+		if wrong := w.broken(); wrong != "" {
+			return states, wrong, path
+		}
+		code := w.code()
+		if seen[code] {
+			continue
+		}
+		seen[code] = true
+		states++
+		events := w.events()
+		if len(events) == 0 && !w.over() {
+			return states, "nothing more happens, and not all is over", path
+		}
+		for _, e := range events {
+			todo = append(todo, append(slices.Clip(path), e))
+		}
+	}
+	return states, "", nil
+}
+
+// everyStateIsRight is a test of that name, of at least so many states.
+func everyStateIsRight(t *testing.T, name string, least int, start func() replayed) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		states, wrong, story := replay(start)
+		t.Logf("%d states", states)
+		require.Empty(t, wrong, "%v", story)
+		require.GreaterOrEqual(t, states, least, "there were more")
+	})
+}
+
+// bugIsFound is a test of that name, of a rule that is bent.
+func bugIsFound(t *testing.T, name, says string, start func() replayed) {
+	t.Run(name, func(t *testing.T) {
+		states, wrong, story := replay(start)
+		t.Log(states, wrong, story)
+		require.Contains(t, wrong, says)
+	})
+}
