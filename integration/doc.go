@@ -34,8 +34,8 @@
 //	fixture     sets up clients and servers, and takes them down
 //	faultproxy  stands between clients and a server where a test breaks the network
 //	stranger    waits for a lock as Redisson does
+//	points      has the places at which a scheduler stops the goroutines of the product
 //	faults      tests the promises of package lock under faults
-//	simulation  runs whole clients under a scheduler, in virtual time
 //
 // faults_test.go runs the matrix of faults; -v prints it. WHEELLOCK_SEED
 // repeats the plan of a run. WHEELLOCK_SOAK=1h runs it for an hour with 100,000

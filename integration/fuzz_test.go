@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -141,6 +142,11 @@ func FuzzLock(f *testing.F) {
 			clearError(t, err)
 			require.NotErrorIs(t, err, lock.ErrNotAcquired)
 			require.Empty(t, a.do(t, "KEYS", "*"))
+			return
+		}
+		if errors.Is(err, lock.ErrUnknown) && d < 10*time.Second { // the lease was over before a busy machine went on
+			clearError(t, err)
+			require.Eventually(t, func() bool { return len(a.keys(t, "")) == 0 }, time.Minute, 10*time.Millisecond)
 			return
 		}
 		require.NoError(t, err)

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/hold"
+	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // admit begins a call that takes something, unless something forbids it: its arguments, of
@@ -22,6 +25,13 @@ func (c *Client) admit(ctx context.Context, name string, wrong error) error {
 		return closedError(name)
 	}
 	return nil
+}
+
+func (c *Client) checkName(name string) error {
+	if err := keys.Check(name); err != nil || !c.traits.Slots {
+		return err
+	}
+	return keys.CheckSlot(name)
 }
 
 // overdue reports whether ctx ended by its deadline. A call that would wait then
@@ -41,11 +51,19 @@ func once[T any](ctx context.Context, limit time.Duration, name string, try func
 }
 
 // unowned is what is the same of all that no owner re-enters, and that is not handed over.
-type unowned = locktable.Unowned[*hold]
+type unowned = locktable.Unowned[*hold.Hold]
 
 // stand runs a call that takes what no owner has.
-func (c *Client) stand(ctx context.Context, k locktable.Key, wants locktable.Acquisition[*hold], r locktable.Request) error {
+func (c *Client) stand(ctx context.Context, k locktable.Key, wants locktable.Acquisition[*hold.Hold], r locktable.Request) error {
 	w := c.table.NewWaiter(k, wants, r)
 	defer w.End()
 	return w.Run(ctx)
 }
+
+// reply is what such a call is told of a try.
+func reply(said waitqueue.Answer, err error) locktable.Reply {
+	return locktable.Reply{Verdict: verdictOf(err), Err: err, Said: said}
+}
+
+// face is what a user gets of what a call has brought.
+func face(x *hold.Held, err error) (*Held, error) { return (*Held)(x), err }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
@@ -21,32 +24,37 @@ func BenchmarkPair(b *testing.B) {
 	for _, goroutines := range []int{1, 128} {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
 			c, ctx := fixture.ClientOf(b, fixture.Server(b), lock.Config{}), context.Background()
-			var next atomic.Int64
-			b.ReportAllocs()
-			b.ResetTimer()
-			var wg sync.WaitGroup
-			for range goroutines {
-				wg.Go(func() {
-					for {
-						i := next.Add(1)
-						if i > int64(b.N) {
-							return
-						}
-						held, err := c.Mutex("pair " + strconv.FormatInt(i, 10)).Lock(ctx)
-						if err == nil {
-							err = held.Unlock(ctx)
-						}
-						if err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
+			pair := func(i int64) error {
+				held, err := c.Mutex("pair " + strconv.FormatInt(i, 10)).Lock(ctx)
+				if err == nil {
+					err = held.Unlock(ctx)
+				}
+				return err
 			}
-			wg.Wait()
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
+			measurePairs(b, slices.Repeat([]func(int64) error{pair}, goroutines))
 		})
 	}
+}
+
+// measurePairs shares b.N pairs among goroutines, one for each function, which gets the number
+// of its pair.
+func measurePairs(b *testing.B, goroutines []func(i int64) error) {
+	var next atomic.Int64
+	b.ReportAllocs()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for _, pair := range goroutines {
+		wg.Go(func() {
+			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+				if err := pair(i); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
 }
 
 // BenchmarkHandOver is one Lock and Unlock of a key that all goroutines want, so most
@@ -234,27 +242,52 @@ func BenchmarkRedLock(b *testing.B) {
 	}
 	for _, of := range []struct{ processes, goroutines int }{{1, 1}, {1, 8}, {8, 1}} {
 		b.Run(fmt.Sprintf("processes=%d/goroutines=%d", of.processes, of.goroutines), func(b *testing.B) {
-			var next atomic.Int64
-			var wg sync.WaitGroup
+			var goroutines []func(int64) error
 			for range of.processes {
 				r, ctx := process(b), context.Background()
-				for range of.goroutines {
-					wg.Go(func() {
-						for next.Add(1) <= int64(b.N) {
-							held, err := r.Lock(ctx)
-							if err == nil {
-								err = held.Unlock(ctx)
-							}
-							if err != nil {
-								b.Error(err)
-								return
-							}
-						}
-					})
+				pair := func(int64) error {
+					held, err := r.Lock(ctx)
+					if err == nil {
+						err = held.Unlock(ctx)
+					}
+					return err
 				}
+				goroutines = append(goroutines, slices.Repeat([]func(int64) error{pair}, of.goroutines)...)
 			}
-			wg.Wait()
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
+			measurePairs(b, goroutines)
 		})
+	}
+}
+
+// BenchmarkHandedOverMemory is the live heap of one lock that was handed over, with its
+// name.
+func BenchmarkHandedOverMemory(b *testing.B) {
+	c, ctx := fixture.ClientOf(b, fixture.Server(b), lock.Config{}), context.Background()
+	const locks = 20_000
+	for b.Loop() {
+		helds := make([]*lock.Held, 0, locks)
+		before := liveHeap()
+		for i := range locks {
+			m := c.Mutex("lock:" + strconv.Itoa(i))
+			first, err := m.Lock(ctx)
+			require.NoError(b, err)
+			got := make(chan *lock.Held)
+			go func() {
+				held, err := m.Lock(ctx)
+				if err != nil {
+					b.Error(err)
+				}
+				got <- held
+			}()
+			for lock.Table(c).Counts().Waiting == 0 {
+				runtime.Gosched()
+			}
+			require.NoError(b, first.Unlock(ctx))
+			helds = append(helds, <-got)
+		}
+		b.ReportMetric(float64(liveHeap()-before)/locks, "B/lock")
+		for _, held := range helds {
+			require.NoError(b, held.Unlock(ctx))
+		}
 	}
 }

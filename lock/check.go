@@ -52,7 +52,7 @@ func (c *Client) Check(ctx context.Context) error {
 	defer c.table.End(id)
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)() // Close has given up waiting
+	defer context.AfterFunc(c.holds.Context(), cancel)() // Close has given up waiting
 
 	e := &checkError{}
 	checks, err := c.checks(asking, c.key(checkPrefix+id))
@@ -63,8 +63,8 @@ func (c *Client) Check(ctx context.Context) error {
 		})
 	}
 	cfg := diagnosis.Config{
-		Traits: c.scripts.traits, IOTimeout: c.cfg.IOTimeout, Replicas: c.cfg.Replicas, ReplicaTimeout: c.cfg.ReplicaTimeout,
-		Counter:       c.scripts.counters.Key,
+		Traits: c.traits, IOTimeout: c.cfg.IOTimeout, Replicas: c.cfg.Replicas, ReplicaTimeout: c.cfg.ReplicaTimeout,
+		Counter:       c.counters.Key,
 		Tagged:        func(name string) string { return c.key(checkPrefix + "{" + name + "}") },
 		Unknown:       func(name string, err error) error { return &UnknownError{Op: "check", Name: name, Err: err} },
 		NotReplicated: ErrNotReplicated,
@@ -96,7 +96,7 @@ func (c *Client) Check(ctx context.Context) error {
 		if cause := context.Cause(ctx); cause != ctx.Err() {
 			e.ended = append(e.ended, cause)
 		}
-	case c.ctx.Err() != nil:
+	case c.holds.Context().Err() != nil:
 		e.ended = []error{ErrClosed}
 	case len(e.problems) == 0:
 		return nil
@@ -116,10 +116,11 @@ type check struct {
 
 // checks are the servers to be checked, each with the name of a lock that it has.
 func (c *Client) checks(ctx context.Context, name string) ([]*check, error) {
-	if !c.scripts.traits.Slots {
-		return []*check{{server: c.router.Server(name), name: name}}, nil
+	router := c.network.Router()
+	if !c.traits.Slots {
+		return []*check{{server: router.Server(name), name: name}}, nil
 	}
-	if err := c.router.Known(ctx); err != nil {
+	if err := router.Known(ctx); err != nil {
 		return nil, err
 	}
 	var checks []*check
@@ -128,7 +129,7 @@ func (c *Client) checks(ctx context.Context, name string) ([]*check, error) {
 	// each master that has more than a few slots.
 	for i := range 1 << 16 {
 		name := fmt.Sprintf("%s:%d", name, i)
-		if s := c.router.Server(name); !seen[s] {
+		if s := router.Server(name); !seen[s] {
 			seen[s] = true
 			checks = append(checks, &check{server: s, name: name})
 		}

@@ -1,21 +1,21 @@
 package lock
 
 import (
-	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
+	"github.com/wheellock/wheellock/lock/internal/network"
 	"github.com/wheellock/wheellock/lock/internal/orphans"
-	"github.com/wheellock/wheellock/lock/internal/pubsub"
-	"github.com/wheellock/wheellock/lock/internal/sender"
+	"github.com/wheellock/wheellock/lock/internal/role"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/internal/several"
 	"github.com/wheellock/wheellock/lock/internal/wait"
@@ -46,17 +46,28 @@ import (
 // again by itself, and a restart of the process would lose its locks. For
 // alerts, watch in Stats that Renewal.Failed and Renewal.Lost do not grow.
 type Client struct {
-	keeper
-
-	// immutable after New
+	// immutable after New; each says itself what guards its fields
+	cfg      Config
+	id       string            // random UUID: the first part of every hash field of this client
 	topology topology.Topology // nil of a pool
-	cancel   context.CancelFunc
+	traits   topology.Traits   // none of a pool
+	counters keys.Counters     // of tokens
+	errors   errorMaker
+	random   *rand.Rand
+	closing  chan struct{} // closed when Close began
+	dog      *renewal.Watchdog
+	holds    *hold.Keeper
+	table    *locktable.Table[*hold.Hold]
+	network  network.Network
+	orphans  *orphans.Orphans
+	telling  *telling
+	cast     role.Cast // its goroutines
 
 	owners atomic.Uint64  // the last fresh owner
 	closed atomic.Bool    // Close began
 	reigns several.Reigns // of its server, as the member of a RedLock
 
-	releasing            sync.Once // releaseAll
+	releasing            sync.Once // what is still held, see Config.ReleaseOnClose
 	released, unreleased int       // what that did; written by it alone
 }
 
@@ -103,56 +114,32 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	c := &Client{keeper: keeper{
-		cfg: cfg, id: newUUID(), dog: dog, closing: make(chan struct{}), random: wait.Random(cfg.Rand),
-	}}
-	c.lost.init(&c.cast, "forget losses", loss.forget)
-	c.unlocks.Limit = cfg.UnlockTimeout
-	c.hooks.init(cfg, &c.cast)
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c := &Client{cfg: cfg, id: newUUID(), dog: dog, closing: make(chan struct{}), random: wait.Random(cfg.Rand)}
+	c.telling = newTelling(cfg, c.id, &c.cast)
 	to := servers.Config{
 		Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, Connections: cfg.Connections,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout, Logger: cfg.Logger,
-		Trial: keys.Channel(cfg.KeyPrefix + "wheellock"), Overlap: 2 * cfg.MaxPoll, Cast: &c.cast,
-		Closing: c.closing, Moved: c.relocate,
-		Opened: func(s *servers.Server) (servers.Attachment, error) { return newLane(&c.keeper, s, c.topology != nil) },
+		Trial: keys.Channel(cfg.KeyPrefix + "wheellock"), Overlap: 2 * cfg.MaxPoll, Cast: &c.cast, Closing: c.closing,
 	}
 	if err := reach(cfg.Connections+cfg.replicatedConns(), dog.Config().Dispatchers, &to); err != nil {
 		return nil, err
 	}
-	c.scripts.ioTimeout = cfg.IOTimeout
 	if c.topology = to.Topology; c.topology != nil {
-		c.scripts.traits = c.topology.Traits()
+		c.traits = c.topology.Traits()
 	}
-	c.table = c.newTable()
-	c.scripts.counters = keys.CountersOf(cfg.KeyPrefix, c.scripts.traits.Slots)
-	if c.router, err = servers.New(to); err != nil {
+	c.errors = errorMaker{slots: c.traits.Slots}
+	c.counters = keys.CountersOf(cfg.KeyPrefix, c.traits.Slots)
+	c.holds, err = hold.New(hold.Config{
+		ID: c.id, Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, UnlockTimeout: cfg.UnlockTimeout, MaxPoll: cfg.MaxPoll,
+		Replicas: cfg.Replicas, ReadersFirst: cfg.ReadersFirst, FailFast: cfg.FailFast, DropForgotten: cfg.DropForgotten,
+		Traits: c.traits, Counters: c.counters, Servers: to, Watchdog: dog, Random: c.random, Closing: c.closing, Closed: ErrClosed,
+		Cast: &c.cast, Logger: cfg.Logger, Errors: c.errors, Observer: c.telling,
+	})
+	if err != nil {
 		return nil, err
 	}
-	c.scripts.router = c.router
-	c.sender = sender.New(c.router, ErrClosed)
-	c.orphans = orphans.New(c.sender, c.random, cfg.UnlockTimeout)
+	c.table, c.network, c.orphans = c.holds.Table, c.holds.Network, c.holds.Orphans
 	return c, nil
-}
-
-// newTable returns the table of the client, whose router need not be there yet.
-func (c *Client) newTable() *locktable.Table[*hold] {
-	cfg := locktable.Config[*hold]{
-		MaxPoll: c.cfg.MaxPoll, FairPoll: fairSignEach(c.cfg), FailFast: c.cfg.FailFast,
-		HandOver:   c.cfg.Replicas == 0, // replicas know nothing of a hand-over
-		Random:     c.random,
-		Subscriber: func(name string) *pubsub.Subscriber { return c.router.Server(name).Subscriber() },
-		Ahead: func(name string) time.Duration {
-			ahead, _, _ := c.router.Server(name).Clock()
-			return ahead
-		},
-		Closing: c.closing, PassOn: c.releaseUnclaimed,
-		Closed: closedError, Ended: newWaitError, Logger: c.cfg.Logger,
-	}
-	if c.scripts.traits.Slots {
-		cfg.Place = c.place
-	}
-	return locktable.New(cfg)
 }
 
 // ID returns the random UUID with which the hash fields of this client's holds
@@ -167,16 +154,9 @@ func (c *Client) key(name string) string {
 	return c.cfg.KeyPrefix + name
 }
 
-func (c *Client) checkName(name string) error {
-	if err := keys.Check(name); err != nil || !c.scripts.traits.Slots {
-		return err
-	}
-	return keys.CheckSlot(name)
-}
-
 func newUUID() string {
 	var b [16]byte
-	rand.Read(b[:]) // never fails
+	crand.Read(b[:]) // never fails
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])

@@ -29,9 +29,7 @@ import (
 func (c *Client) Close(ctx context.Context) error {
 	if !c.closed.Swap(true) {
 		close(c.closing)
-		for _, h := range c.table.Close() {
-			h.announceClose()
-		}
+		c.holds.BeginClose()
 	}
 	var err error
 	select {
@@ -43,14 +41,8 @@ func (c *Client) Close(ctx context.Context) error {
 			err = c.endHeld(ctx.Err())
 		}
 	}
-	c.dog.Close()
-	c.orphans.Close(ctx)
-	c.cancel()
-	c.router.Close(ErrClosed)
-	c.wg.Wait()
-	c.table.Wait()
-	c.lost.drain()
-	c.hooks.drain()
+	c.holds.Close(ctx)
+	c.telling.losses.Drain()
 	return err
 }
 
@@ -60,7 +52,7 @@ func (c *Client) endHeld(why error) error {
 	held, fate, hint := c.Stats().Held, ", which are left to their TTL", ", give Close more time, or set Config.ReleaseOnClose"
 	if c.cfg.ReleaseOnClose {
 		// Another Close waits for it, and does not end the client meanwhile.
-		c.releasing.Do(c.releaseAll)
+		c.releasing.Do(func() { c.released, c.unreleased = c.holds.ReleaseAll() })
 		held = c.released + c.unreleased
 		fate = fmt.Sprintf(": %d were released, %d are left to their TTL", c.released, c.unreleased)
 		hint = ", or give Close more time"

@@ -197,14 +197,6 @@ func (cfg *Config) renewal() renewal.Config {
 	}
 }
 
-// checkLease refuses what Redis or the watchdog could not keep.
-func checkLease(name string, d time.Duration) error {
-	if d < MinLease || d > MaxLease || d%time.Millisecond != 0 {
-		return fmt.Errorf("lock: %q: the lease is %v: it must be whole milliseconds from %v to %v", name, d, MinLease, MaxLease)
-	}
-	return nil
-}
-
 // replicatedConns is how many connections carry what replicas must have.
 func (cfg Config) replicatedConns() int {
 	if cfg.Replicas == 0 {

@@ -12,19 +12,21 @@ package lock
 //	wire       what goes to Redis in a call of a script, and what comes back
 //	sender     sends calls to the servers of their keys
 //	orphans    gives back what nobody answers for
+//	hold       one acquisition, from its first script to its last
 //	locktable  the holds and the waiting calls of a client, by name
 //	waitqueue  who of a client's callers is next, and when; without I/O
 //	several    when members are one lock: votes, a quorum, who may come back, how calls wait
 //	watch      channels and contexts that end together
+//	backlog    work that its callers must not wait for
 //	wait       pauses, deadlines that many calls share, and the source of randomness
 //	role       the names of goroutines in profiles
 //	carrier    the renewals of many holds in one call
 //	servers    the servers of a client, and pipe, pubsub, dialing and resp their connections
 //	diagnosis  what Client.Check asks, what an answer or a setting means, and what to do
 //
-// In lock itself, what a hold is from its first script to its last knows neither Client nor the
-// objects that users have: attempt.go begins it, hold.go and held.go are it, release.go ends it,
-// and keeper.go is what the holds of a client share. The objects call it.
+// What is left in lock is what users hold: each object in the file of its name, Client and its
+// Config, errors, hooks and counts. Held is package hold's, and errormaker.go makes the errors that
+// users know for the packages below.
 //
 // # Words
 //
@@ -41,17 +43,6 @@ package lock
 //	lane      the renewals of one server
 //	confirm   to ask Redis about a hold without extending it
 //	look      to compare a hold with the clock
-//
-// # States of a hold
-//
-//	         acquired, in time                     last Unlock
-//	attempt ───────────────────▶ held ───────────────────────────▶ leaving
-//	   │                         │  ▲ │                              │ answered
-//	   │ unknown, or too late    │  └─┘ re-entry, partial Unlock     ▼
-//	   ▼                         │ not the owner, trust ended,     released
-//	owed: the client releases    ▼ MaxHold, expired, closed
-//	the field, again when its    lost
-//	acquisition has expired
 //
 // # Waiting
 //
@@ -70,7 +61,7 @@ package lock
 //
 // When a client unlocks and has waiters itself, the first of them gets the
 // lock. A Mutex is handed over in memory, for 100 ms after a script that
-// reserved tokens for that (run.go). Other locks, and a Mutex later, are handed
+// reserved tokens for that (package hold). Other locks, and a Mutex later, are handed
 // over by one script that releases and acquires. After 16 to 64 of these
 // hand-overs, or 100 ms, the script releases the lock if other clients wait,
 // and the client lets them have their turn first. The waiters of a FairMutex
@@ -116,8 +107,8 @@ package lock
 //
 // # What is counted and told
 //
-// Every call that takes a lock or permits passes Client.observe once, with its outcome,
-// and every loss hold.lose. Counters are atomic adds. How long holds last is a sum that
+// Every call that takes a lock or permits passes telling.ended once, with its outcome,
+// and every loss Hold.Lost. Counters are atomic adds. How long holds last is a sum that
 // a shard keeps when their number changes, because an instant in each hold would make it
 // 16 bytes larger. Two marks of the hold keep Acquired before Lost.
 //
@@ -127,7 +118,7 @@ package lock
 // Only those to whom it is handed in memory use it again. Scripts set counts
 // instead of adding to them, and no script lowers a TTL. Package pipe says how
 // requests expire. While a request that ended unknown may still be carried out,
-// only the release of its hold is sent (turn.go).
+// only the release of its hold is sent (package hold).
 //
 // A connection whose oldest request is older than Config.IOTimeout is closed.
 // Its requests are then unknown, and the next request dials. Lock goes on with

@@ -175,8 +175,6 @@ const (
 	Expired = renewal.Expired
 	// Closed: the Client is closing or closed.
 	Closed = renewal.Closed
-
-	reasons = int(Closed) + 1
 )
 
 // LostError says that a lock was lost, and why. errors.Is(err, ErrLost) is

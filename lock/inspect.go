@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/wire"
@@ -67,7 +68,7 @@ func (m *Mutex) readInfo(reply any) (Info, error) {
 	}
 	info, mode := Info{TTL: key.TTL}, ""
 	for _, f := range key.Fields {
-		if f.Name == "mode" && !m.kind.exclusive() {
+		if f.Name == "mode" && !m.kind.Exclusive() {
 			mode = f.Value
 			continue
 		}
@@ -76,13 +77,13 @@ func (m *Mutex) readInfo(reply any) (Info, error) {
 			return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but no lock's of this kind, field %.50q is %.50q: %s", ErrNotALock, m.name, f.Name, f.Value, otherName)
 		}
 		h := Holder{Field: f.Name, Count: count}
-		if !m.kind.exclusive() {
+		if !m.kind.Exclusive() {
 			h.Field, h.Writing = strings.CutSuffix(f.Name, ":write")
 		}
 		info.Holders = append(info.Holders, h)
 	}
 	info.Locked, info.Writing = len(info.Holders) > 0, mode == "write"
-	if !m.kind.exclusive() && mode != "read" && mode != "write" {
+	if !m.kind.Exclusive() && mode != "read" && mode != "write" {
 		return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but no read-write lock's: %s", ErrNotALock, m.name, otherName)
 	}
 	return info, nil
@@ -92,15 +93,15 @@ func (m *Mutex) readInfo(reply any) (Info, error) {
 // of a RWMutex, whether it is held in that mode. See Inspect.
 func (m *Mutex) IsLocked(ctx context.Context) (bool, error) {
 	info, err := m.Inspect(ctx)
-	return err == nil && m.kind.locks(info), err
+	return err == nil && info.locks(m.kind), err
 }
 
 // locks reports whether somebody holds what a lock of that kind is.
-func (k kind) locks(i Info) bool {
+func (i Info) locks(k hold.Kind) bool {
 	switch k {
-	case readKind:
+	case hold.Read:
 		return i.Foreign || slices.ContainsFunc(i.Holders, func(h Holder) bool { return !h.Writing })
-	case writeKind:
+	case hold.Write:
 		return i.Foreign || i.Writing
 	}
 	return i.Locked
@@ -123,8 +124,8 @@ func (m *Mutex) HeldBy(ctx context.Context) bool {
 
 // heldBy reports whether that owner holds the lock, as far as the clock can tell.
 func (m *Mutex) heldBy(o owner.Owner) bool {
-	h := m.c.table.Own(m.name, o, m.kind.mode())
-	return h != nil && h.lease.Valid()
+	h := m.c.table.Own(m.name, o, m.kind.Mode())
+	return h != nil && h.Valid()
 }
 
 // forceTries is how often ForceUnlock reads a lock that goes from one holder to
@@ -147,7 +148,7 @@ const forceTries = 16
 // A key that is not a lock's hash is left as it is, also the lock of another
 // library (Info.Foreign): the error is ErrNotALock.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	call, left := m.rules().force(&m.c.scripts, m.name)
+	call, left := m.c.holds.Force(m.kind, m.name)
 	deleted := false
 	for tries := 0; tries < forceTries; tries++ {
 		reply, err := m.c.ask(ctx, "force", m.name, wire.Inspect(m.name))
@@ -203,24 +204,24 @@ func (c *Client) ask(ctx context.Context, op, name string, call wire.Call) (any,
 		return nil, closedError(name)
 	}
 	defer c.table.End(name)
-	a := c.sender.Send(ctx, name, call, nil)
+	a := c.network.Send(ctx, name, call, nil)
 	if a.Err != nil {
-		return nil, c.scripts.callError(op, name, a)
+		return nil, c.errors.Call(op, name, a)
 	}
 	return a.Reply, nil
 }
 
 // forced has those holds of this client asked about that ForceUnlock found or has deleted.
 func (m *Mutex) forced(fields []string) {
-	var holds []*hold
-	if m.kind.exclusive() {
+	var holds []*hold.Hold
+	if m.kind.Exclusive() {
 		if h := m.c.table.Live(m.name); h != nil {
 			holds = append(holds, h)
 		}
 	}
 	for _, f := range fields {
 		text, ours := strings.CutPrefix(f, m.c.id+":")
-		if m.kind.exclusive() || !ours {
+		if m.kind.Exclusive() || !ours {
 			continue
 		}
 		for _, o := range m.c.ownersOf(strings.TrimSuffix(text, ":write")) {
@@ -230,7 +231,7 @@ func (m *Mutex) forced(fields []string) {
 		}
 	}
 	for _, h := range holds {
-		h.lease.Confirm()
+		h.Confirm()
 	}
 }
 

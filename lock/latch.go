@@ -34,7 +34,7 @@ func (l *CountDownLatch) Name() string { return l.name }
 
 // channel is where the latch's opening is published, for scripts.
 func (l *CountDownLatch) channel() any {
-	return l.c.router.Channel(l.name, keys.LatchChannel(l.name, false), keys.LatchChannel(l.name, true))
+	return l.c.network.Channel(l.name, keys.LatchChannel(l.name, false), keys.LatchChannel(l.name, true))
 }
 
 // errShut is the refusal of a latch that is closed.
@@ -110,7 +110,7 @@ type latchWait struct {
 
 func (a latchWait) Try(ctx context.Context) locktable.Reply {
 	left, err := a.l.look(ctx)
-	return replyOf(waitqueue.Answer{TTL: -1, Left: left}, err)
+	return reply(waitqueue.Answer{TTL: -1, Left: left}, err)
 }
 func (a latchWait) Channel() string           { return keys.LatchChannel(a.l.name, false) }
 func (latchWait) Refusal(time.Duration) error { return errShut{} }

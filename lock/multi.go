@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 )
@@ -80,26 +81,26 @@ func checkMembers(kind string, members []*Mutex) error {
 // If ctx carries an owner, members that it holds are re-entered. Otherwise a
 // new owner holds all of them.
 func (m *MultiLock) Lock(ctx context.Context) (*MultiHeld, error) {
-	return m.acquire(ctx, terms{renewed: true, wait: true})
+	return m.acquire(ctx, hold.Terms{Renewed: true, Wait: true})
 }
 
 // LockFor is Lock with leases of d that are not renewed. Each lease counts from
 // the time when its member was taken. So the whole ends with the first one,
 // less than d after LockFor returns.
 func (m *MultiLock) LockFor(ctx context.Context, d time.Duration) (*MultiHeld, error) {
-	return m.acquire(ctx, terms{lease: d, wait: true})
+	return m.acquire(ctx, hold.Terms{Lease: d, Wait: true})
 }
 
 // TryLock takes all members, one by one, if no other owner holds one of them.
 // Otherwise it releases those that it took and returns the error of the member
 // that it did not get, see Mutex.TryLock.
 func (m *MultiLock) TryLock(ctx context.Context) (*MultiHeld, error) {
-	return m.acquire(ctx, terms{renewed: true})
+	return m.acquire(ctx, hold.Terms{Renewed: true})
 }
 
 // TryLockFor is TryLock with leases of d that are not renewed, see LockFor.
 func (m *MultiLock) TryLockFor(ctx context.Context, d time.Duration) (*MultiHeld, error) {
-	return m.acquire(ctx, terms{lease: d})
+	return m.acquire(ctx, hold.Terms{Lease: d})
 }
 
 // Do runs f while it holds the lock, see Mutex.Do.
@@ -128,14 +129,14 @@ func (x *MultiHeld) do(ctx context.Context, f func(context.Context, *MultiHeld) 
 var errTooLate = errors.New("the first leases were over before the last was taken")
 
 // acquire is all four ways to take the lock.
-func (m *MultiLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
-	if t.wait && overdue(ctx) {
-		t.wait = false
+func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, error) {
+	if t.Wait && overdue(ctx) {
+		t.Wait = false
 		first := m.members[0]
 		return once(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return m.acquire(ctx, t) })
 	}
-	if !t.renewed {
-		if err := checkLease(m.members[0].name, t.lease); err != nil {
+	if !t.Renewed {
+		if err := hold.CheckLease(m.members[0].name, t.Lease); err != nil {
 			return nil, err
 		}
 	}
@@ -147,12 +148,12 @@ func (m *MultiLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 	first := 0
 	var last error // what the last pass that ended at a member said
 	for n := 0; ; n++ {
-		p := pass{m: m, terms: t, first: first, limit: passLimit(m.random(), n, t.lease, len(m.members)), owner: o}
+		p := pass{m: m, Terms: t, first: first, limit: passLimit(m.random(), n, t.Lease, len(m.members)), owner: o}
 		held, err := p.run(ctx)
 		if err == nil {
 			return held, nil
 		}
-		if !t.wait || !p.passing(ctx, err) {
+		if !t.Wait || !p.passing(ctx, err) {
 			if ctx.Err() != nil && last != nil && !errors.Is(err, ErrNotAcquired) {
 				err = &waitError{name: m.members[p.at].name, errs: []error{err, last}}
 			}
@@ -185,19 +186,19 @@ func passLimit(r *rand.Rand, n int, lease time.Duration, members int) time.Durat
 // with nothing in its hands.
 type pass struct {
 	m *MultiLock
-	terms
+	hold.Terms
 	first int
 	limit time.Duration // the wait for each of the others
 	owner owner.Owner
 
-	at    int     // the member that it is at, or failed at
-	taken []*Held // by member
+	at    int          // the member that it is at, or failed at
+	taken []*hold.Held // by member
 }
 
 func (p *pass) run(ctx context.Context) (held *MultiHeld, err error) {
-	p.taken = make([]*Held, len(p.m.members))
+	p.taken = make([]*hold.Held, len(p.m.members))
 	p.at = p.first
-	if p.taken[p.at], err = p.take(ctx, p.wait); err != nil {
+	if p.taken[p.at], err = p.take(ctx, p.Wait); err != nil {
 		return nil, err
 	}
 	for i := range p.m.members {
@@ -224,17 +225,17 @@ func (p *pass) run(ctx context.Context) (held *MultiHeld, err error) {
 }
 
 // take takes the member that the pass is at.
-func (p *pass) take(ctx context.Context, wait bool) (*Held, error) {
-	m, t := p.m.members[p.at], p.terms
-	t.wait = wait
-	if t.renewed {
-		t.lease = m.c.cfg.Lease
+func (p *pass) take(ctx context.Context, wait bool) (*hold.Held, error) {
+	m, t := p.m.members[p.at], p.Terms
+	t.Wait = wait
+	if t.Renewed {
+		t.Lease = m.c.cfg.Lease
 	}
 	return m.acquire(ctx, t)
 }
 
 // takeNext takes a further member, and waits for it no longer than the limit.
-func (p *pass) takeNext(ctx context.Context) (*Held, error) {
+func (p *pass) takeNext(ctx context.Context) (*hold.Held, error) {
 	if p.limit == 0 {
 		return p.take(ctx, false)
 	}
@@ -245,7 +246,7 @@ func (p *pass) takeNext(ctx context.Context) (*Held, error) {
 
 // giveUp gives back what the pass has.
 func (p *pass) giveUp(ctx context.Context) {
-	giveUp(ctx, slices.DeleteFunc(p.taken, func(x *Held) bool { return x == nil }))
+	giveUp(ctx, slices.DeleteFunc(p.taken, func(x *hold.Held) bool { return x == nil }))
 }
 
 // passing reports whether a pass that failed may succeed later.

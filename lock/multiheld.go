@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/several"
 	"github.com/wheellock/wheellock/lock/internal/watch"
@@ -48,9 +49,13 @@ type MultiHeld struct {
 	timer   *time.Timer     // runs atDeadline, at the deadline or before; nil if the ends of its parts are told in time
 }
 
-// isLeft is a MultiHeld's state after an Unlock that was not answered; to
-// isUnlocking by the next one.
-const isLeft = isUnlocked + 1
+// States of a MultiHeld.
+const (
+	isHeld      uint32 = iota // to isUnlocking in Unlock
+	isUnlocking               // to isUnlocked, or to isLeft
+	isUnlocked                // terminal
+	isLeft                    // after an Unlock that was not answered; to isUnlocking by the next one
+)
 
 // Valid reports whether enough members are held now: not unlocked, not lost,
 // and trusted by the clock, see Held.Valid.
@@ -142,7 +147,7 @@ func (x *MultiHeld) Unlock(ctx context.Context) error {
 		x.timer.Stop()
 	}
 	x.mu.Unlock()
-	x.watch.End(causeOf(ErrNotHeld))
+	x.watch.End(context.Canceled) // the ordinary end
 	lost, open := x.release(ctx, parts, retakes)
 	if cause != nil || len(parts)-len(lost) < x.need {
 		if cause != nil && !slices.Contains(lost, error(cause)) {
@@ -239,12 +244,12 @@ func (x *MultiHeld) release(ctx context.Context, parts []part, retakes []*retake
 	send := func(parts []part) {
 		for _, p := range parts {
 			waiting++
-			inBackground(p.Part.h, func() { results <- p.Part.Unlock(ctx) })
+			inBackground(p.Part.Held, func() { results <- p.Part.Unlock(ctx) })
 		}
 	}
 	for _, w := range retakes {
 		waiting++
-		inBackground(w.lost.Part.h, func() {
+		inBackground(w.lost.Part.Held, func() {
 			<-w.ended
 			results <- w.err
 		})
@@ -269,13 +274,13 @@ const releaseGrace = 100 * time.Millisecond
 
 // giveUp unlocks what was taken for a whole that is not to be had. It waits for
 // that a little, so that as a rule nothing is held when it returns.
-func giveUp(ctx context.Context, taken []*Held) {
+func giveUp(ctx context.Context, taken []*hold.Held) {
 	if len(taken) == 0 {
 		return
 	}
 	done := make(chan struct{}, len(taken))
 	for _, x := range taken {
-		inBackground(x.h, func() {
+		inBackground(x, func() {
 			_ = x.Unlock(ctx) // after an unknown outcome the client goes on
 			done <- struct{}{}
 		})
@@ -291,12 +296,6 @@ func giveUp(ctx context.Context, taken []*Held) {
 	}
 }
 
-// inBackground runs f, which must be short once c is closed, on a goroutine
-// that c's Close waits for.
-func inBackground(h *hold, f func()) {
-	h.c.table.Begin(h.name, false)
-	go h.c.cast.As("unlock a member", func() {
-		defer h.c.table.End(h.name)
-		f()
-	})()
-}
+// inBackground runs f, which must be short once x's client is closed, on a goroutine
+// that its Close waits for.
+func inBackground(x *hold.Held, f func()) { x.InBackground("unlock a member", f) }

@@ -27,7 +27,7 @@ func (x *MultiHeld) start() {
 
 // follow makes the whole be told when a part ends.
 func (x *MultiHeld) follow(seat int, p part) {
-	p.Part.watched().OnEnd(context.Background(), func(err error) { x.partEnded(seat, err) })
+	p.Part.Watch().OnEnd(context.Background(), func(err error) { x.partEnded(seat, err) })
 }
 
 // present returns the parts as they are now.
@@ -121,11 +121,9 @@ func (x *MultiHeld) whyNotValid(parts []part) *LostError {
 	// They are held yet, but not for as long as clocks may run apart.
 	p := parts[0].Part
 	cause := &LostError{Name: p.Name(), Reason: TrustEnded}
-	p.h.mu.Lock()
-	if !p.renewed {
+	if !p.Renewed() {
 		cause.Reason = Expired
 	}
-	p.h.mu.Unlock()
 	return cause
 }
 
@@ -153,7 +151,7 @@ func (x *MultiHeld) loseIf(parts []part, cause *LostError) bool {
 		return true // closing keeps what is held until its Unlock, and so do the others
 	}
 	for _, p := range parts {
-		p.Part.rest() // who was told need not unlock, and then nobody would
+		p.Part.Rest() // who was told need not unlock, and then nobody would
 	}
 	return true
 }

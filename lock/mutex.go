@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
@@ -22,9 +23,9 @@ import (
 // one, as those of Held.Context and WithOwner do. Calls with the same owner do
 // not exclude each other: they re-enter.
 type Mutex struct {
-	c    *Client // immutable
-	name string  // immutable
-	kind kind    // immutable
+	c    *Client   // immutable
+	name string    // immutable
+	kind hold.Kind // immutable
 }
 
 // Mutex returns the re-entrant lock of that name, Redisson's RLock. It does no
@@ -36,9 +37,6 @@ type Mutex struct {
 func (c *Client) Mutex(name string) *Mutex {
 	return &Mutex{c: c, name: c.key(name)}
 }
-
-// rules returns the rules of the lock's kind.
-func (m *Mutex) rules() mutexRules { return m.kind.rules().(mutexRules) }
 
 // Name returns the lock's key in Redis: Config.KeyPrefix and the name.
 func (m *Mutex) Name() string { return m.name }
@@ -62,14 +60,14 @@ func (m *Mutex) Name() string { return m.name }
 // the client is closing. A refusal by Redis, like NOPERM or WRONGTYPE, is
 // returned at once.
 func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
-	return m.acquire(ctx, terms{lease: m.c.cfg.Lease, renewed: true, wait: true})
+	return face(m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true, Wait: true}))
 }
 
 // LockFor is Lock with a lease of d that is not renewed. After d the lock is
 // lost (reason Expired) unless it was unlocked. d is whole milliseconds from
 // 100 ms to 30 days. This is Redisson's lock(leaseTime).
 func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
-	return m.acquire(ctx, terms{lease: d, wait: true})
+	return face(m.acquire(ctx, hold.Terms{Lease: d, Wait: true}))
 }
 
 // TryLock takes the lock and keeps it renewed if no other owner holds it.
@@ -79,48 +77,37 @@ func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
 // ErrUnknown: Redis did not answer; a lock that was taken is released again.
 // This is Redisson's tryLock().
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) {
-	return m.acquire(ctx, terms{lease: m.c.cfg.Lease, renewed: true})
+	return face(m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true}))
 }
 
 // TryLockFor is TryLock with a lease of d that is not renewed, see LockFor.
 func (m *Mutex) TryLockFor(ctx context.Context, d time.Duration) (*Held, error) {
-	return m.acquire(ctx, terms{lease: d})
+	return face(m.acquire(ctx, hold.Terms{Lease: d}))
 }
 
 // acquire is the common part of all four functions that take the lock.
-func (m *Mutex) acquire(ctx context.Context, t terms) (*Held, error) {
+func (m *Mutex) acquire(ctx context.Context, t hold.Terms) (*hold.Held, error) {
 	began := m.c.table.Now()
 	held, err := m.enter(ctx, t, began)
-	return m.c.observe(ctx, m.name, began, held, err)
+	return m.c.telling.ended(ctx, m.name, m.c.table.Now()-began, held, err)
 }
 
 // enter takes the lock by the rules of its kind.
-func (m *Mutex) enter(ctx context.Context, t terms, began waitqueue.Instant) (*Held, error) {
-	if t.wait && overdue(ctx) {
-		t.wait = false
-		return once(ctx, m.c.cfg.IOTimeout, m.name, func(ctx context.Context) (*Held, error) { return m.enter(ctx, t, began) })
+func (m *Mutex) enter(ctx context.Context, t hold.Terms, began waitqueue.Instant) (*hold.Held, error) {
+	if t.Wait && overdue(ctx) {
+		t.Wait = false
+		return once(ctx, m.c.cfg.IOTimeout, m.name, func(ctx context.Context) (*hold.Held, error) { return m.enter(ctx, t, began) })
 	}
-	a, err := m.c.enter(ctx, m.name, m.kind, t)
-	if err != nil {
+	c := m.c
+	if err := c.admit(ctx, m.name, hold.CheckLease(m.name, t.Lease)); err != nil {
 		return nil, err
 	}
-	a.began = began
-	defer m.c.table.End(m.name)
-	return m.rules().take(ctx, a)
-}
-
-// enter begins an acquisition, unless something forbids it. The caller calls
-// the table's End when the acquisition is over.
-func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*attempt, error) {
-	if err := c.admit(ctx, name, checkLease(name, t.lease)); err != nil {
-		return nil, err
-	}
+	defer c.table.End(m.name)
 	o, err := c.ownerOf(ctx)
 	if err != nil {
-		c.table.End(name)
 		return nil, err
 	}
-	return &attempt{c: &c.keeper, name: name, kind: k, owner: o, shared: carriesOwner(ctx), terms: t, seq: c.seqs.Add(1)}, nil
+	return c.holds.Take(ctx, hold.Wanted{Kind: m.kind, Name: m.name, Owner: o, Shared: carriesOwner(ctx), Terms: t, Began: began})
 }
 
 // FairMutex returns a Mutex that serves its waiters in the order in which they
@@ -148,7 +135,7 @@ func (c *Client) enter(ctx context.Context, name string, k kind, t terms) (*atte
 // after its turn came. Redisson waits 10 s and an IOTimeout for a waiter of
 // ours that gives no sign.
 func (c *Client) FairMutex(name string) *Mutex {
-	return &Mutex{c: c, name: c.key(name), kind: fairKind}
+	return &Mutex{c: c, name: c.key(name), kind: hold.Fair}
 }
 
 // FencedMutex returns a Mutex whose fencing tokens come from Redisson's
@@ -164,7 +151,7 @@ func (c *Client) FairMutex(name string) *Mutex {
 // Unlike those of a plain Mutex, the tokens start again if Redis loses its
 // data. ForceUnlock leaves the counter as it is.
 func (c *Client) FencedMutex(name string) *Mutex {
-	return &Mutex{c: c, name: c.key(name), kind: fencedKind}
+	return &Mutex{c: c, name: c.key(name), kind: hold.Fenced}
 }
 
 // Token returns the token of the last acquisition of a FencedMutex, whoever
@@ -174,7 +161,7 @@ func (m *Mutex) Token(ctx context.Context) (int64, error) {
 	if err := m.c.checkName(m.name); err != nil {
 		return 0, err
 	}
-	if m.kind != fencedKind {
+	if m.kind != hold.Fenced {
 		return 0, fmt.Errorf("lock: token of %q: only a lock of Client.FencedMutex has a counter of its own; the token of a hold is Held.Token", m.name)
 	}
 	n, err := m.c.readCount(ctx, "token", m.name, keys.FencedCounter(m.name))

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/keys"
-	"github.com/wheellock/wheellock/lock/internal/locktable"
-	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
@@ -95,7 +94,7 @@ func (p *PermitSemaphore) Add(ctx context.Context, n int64) error { return p.s.A
 // would be valid whatever happens to the semaphore, because nothing in Redis
 // could be lost, and it would have no id to release.
 func (p *PermitSemaphore) Acquire(ctx context.Context, n int64) (*Held, error) {
-	return p.acquire(ctx, n, terms{lease: p.s.c.cfg.Lease, renewed: true, wait: true})
+	return face(p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true, Wait: true}))
 }
 
 // AcquireFor is Acquire with a lease of d that is not renewed. After d the
@@ -103,45 +102,45 @@ func (p *PermitSemaphore) Acquire(ctx context.Context, n int64) (*Held, error) {
 // milliseconds from 100 ms to 30 days. This is Redisson's acquire(permits,
 // leaseTime).
 func (p *PermitSemaphore) AcquireFor(ctx context.Context, n int64, d time.Duration) (*Held, error) {
-	return p.acquire(ctx, n, terms{lease: d, wait: true})
+	return face(p.acquire(ctx, n, hold.Terms{Lease: d, Wait: true}))
 }
 
 // TryAcquire takes n permits if they are free and no waiter of this client came
 // before. Otherwise it returns a *PermitsError at once. ErrUnknown: Redis did
 // not answer; permits that were taken are given back.
 func (p *PermitSemaphore) TryAcquire(ctx context.Context, n int64) (*Held, error) {
-	return p.acquire(ctx, n, terms{lease: p.s.c.cfg.Lease, renewed: true})
+	return face(p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true}))
 }
 
 // TryAcquireFor is TryAcquire with a lease of d that is not renewed.
 func (p *PermitSemaphore) TryAcquireFor(ctx context.Context, n int64, d time.Duration) (*Held, error) {
-	return p.acquire(ctx, n, terms{lease: d})
+	return face(p.acquire(ctx, n, hold.Terms{Lease: d}))
 }
 
 // Drain takes all free permits, at most 1000, keeps them renewed until Unlock,
 // and returns their number. If none is free it returns a *PermitsError.
 func (p *PermitSemaphore) Drain(ctx context.Context) (*Held, int64, error) {
-	held, err := p.acquire(ctx, maxPermitsAtOnce, terms{lease: p.s.c.cfg.Lease, renewed: true, fewer: true})
+	held, err := p.acquire(ctx, maxPermitsAtOnce, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true, Fewer: true})
 	if err != nil {
 		return nil, 0, err
 	}
-	return held, held.h.permits().n(), nil
+	return (*Held)(held), int64(held.Hold().Weight()), nil
 }
 
 // acquire is all ways to take permits.
-func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t terms) (*Held, error) {
+func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t hold.Terms) (*hold.Held, error) {
 	began := p.s.c.table.Now()
 	held, err := p.enter(ctx, n, t, began)
-	return p.s.c.observe(ctx, p.s.name, began, held, err)
+	return p.s.c.telling.ended(ctx, p.s.name, p.s.c.table.Now()-began, held, err)
 }
 
-func (p *PermitSemaphore) enter(ctx context.Context, n int64, t terms, began waitqueue.Instant) (*Held, error) {
+func (p *PermitSemaphore) enter(ctx context.Context, n int64, t hold.Terms, began waitqueue.Instant) (*hold.Held, error) {
 	c, name := p.s.c, p.s.name
-	if t.wait && overdue(ctx) {
-		t.wait = false
-		return once(ctx, c.cfg.IOTimeout, name, func(ctx context.Context) (*Held, error) { return p.enter(ctx, n, t, began) })
+	if t.Wait && overdue(ctx) {
+		t.Wait = false
+		return once(ctx, c.cfg.IOTimeout, name, func(ctx context.Context) (*hold.Held, error) { return p.enter(ctx, n, t, began) })
 	}
-	wrong := checkLease(name, t.lease)
+	wrong := hold.CheckLease(name, t.Lease)
 	if n < 1 || n > maxPermitsAtOnce {
 		wrong = errors.Join(wrong, fmt.Errorf("lock: %q: the number of permits is %d: it must be from 1 to %d", name, n, maxPermitsAtOnce))
 	}
@@ -149,78 +148,7 @@ func (p *PermitSemaphore) enter(ctx context.Context, n int64, t terms, began wai
 		return nil, err
 	}
 	defer c.table.End(name)
-	a := &attempt{c: &c.keeper, name: name, kind: permitKind, owner: newPermits(n).asOwner(), terms: t, began: began, seq: c.seqs.Add(1)}
-	return p.take(ctx, a)
-}
-
-// take takes the permits, or waits for them if the caller does.
-func (p *PermitSemaphore) take(ctx context.Context, a *attempt) (held *Held, err error) {
-	needs := a.permits().n()
-	if a.fewer {
-		needs = 1
-	}
-	return a.stand(ctx, locktable.Permits, permitAcquire{a: a, p: p}, locktable.Request{Needs: needs})
-}
-
-// permitAcquire is a call of PermitSemaphore.Acquire and its like.
-type permitAcquire struct {
-	unowned
-	a *attempt
-	p *PermitSemaphore
-}
-
-func (x permitAcquire) Try(ctx context.Context) locktable.Reply {
-	held, left, err := x.p.try(ctx, x.a)
-	x.a.held = held
-	said := waitqueue.Answer{TTL: -1, Left: left}
-	if few, refused := err.(*PermitsError); refused && few.next > 0 {
-		said.TTL = few.next
-	}
-	return replyOf(said, err)
-}
-func (x permitAcquire) Channel() string { return keys.SemaphoreChannel(x.a.name) }
-func (x permitAcquire) Refusal(time.Duration) error {
-	return x.p.s.refusal(x.a.permits().n(), 0)
-}
-
-// try sends the script once; it returns how many permits are free then.
-func (p *PermitSemaphore) try(ctx context.Context, a *attempt) (*Held, int64, error) {
-	c, name, lease := a.c, a.name, a.lease
-	f, ids := a.field(), a.permits()
-	n := ids.n()
-	began := time.Now()
-	call := wire.PermitTake{
-		Name: name, IDs: ids.Text, N: n, Fewer: a.fewer, Lease: lease, Now: began, Publish: c.scripts.publish(name),
-	}.Call().With(c.owed(permitKind, name))
-	// If the caller leaves before the answer, permits that it brings go back.
-	late := func(ans pipe.Answer) {
-		switch taken, _, _, err := readPermits(&c.scripts, name, ans); {
-		case taken > 0 || ans.Taken:
-			c.owe(permitKind, name, f, lease)
-		case mayHaveRun(ans, err):
-			c.oweUnanswered(permitKind, name, f, lease, ans.Open)
-		}
-	}
-	c.counts.tries.Add(1)
-	ans := c.sender.Send(ctx, name, call, late)
-	taken, free, next, err := readPermits(&c.scripts, name, ans)
-	switch {
-	case err != nil:
-		if ans.Taken || mayHaveRun(ans, err) {
-			c.oweUnanswered(permitKind, name, f, lease, ans.Open)
-			a.renew()
-		}
-		return nil, 0, err
-	case taken == 0:
-		return nil, free, &PermitsError{Name: name, Wanted: n, Free: free, next: next}
-	case taken != n && !a.fewer:
-		a.retire() // a copy of this request came before, and what it took is partly gone
-		return nil, 0, &UnknownError{Op: "acquire", Name: name, Err: fmt.Errorf("%d permits instead of %d", taken, n)}
-	}
-	a.owner = ids.first(taken).asOwner()
-	ans.Stamp = began // what Redis was told counts from then, not from when it was sent
-	held, err := a.grant(ctx, ans, wire.Granted{})
-	return held, free, err
+	return c.holds.Take(ctx, hold.Wanted{Kind: hold.Permits, Name: name, Permits: n, Terms: t, Began: began})
 }
 
 // PermitInfo is what Redis knows of a PermitSemaphore.

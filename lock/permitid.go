@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
@@ -67,7 +68,7 @@ func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	}
 	d := newRecorded(c, "release", name, wire.Once{
 		Script: script.PermitFree, Keys: []string{keys.PermitsTaken(name)}, Args: []any{texts, time.Now().UnixMilli(), keys.SemaphoreChannel(name)},
-		Publish: c.scripts.publisher(name),
+		Publish: c.holds.Publisher(name),
 	})
 	reply, err := d.run(context.WithoutCancel(ctx), false)
 	if err != nil || reply == int64(1) {
@@ -106,7 +107,7 @@ func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 func (p *PermitSemaphore) SetLease(ctx context.Context, id string, d time.Duration) error {
 	c, name := p.s.c, p.s.name
 	text, err := checkID(id)
-	if err := errors.Join(err, checkLease(name, d)); err != nil {
+	if err := errors.Join(err, hold.CheckLease(name, d)); err != nil {
 		return err
 	}
 	now := time.Now().UnixMilli()

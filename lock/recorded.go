@@ -36,7 +36,7 @@ func newRecorded(c *Client, op, name string, once wire.Once) *recorded {
 	if once.Object == "" {
 		once.Object = name
 	}
-	once.Result, once.Keep = keys.Result(name, c.id, c.seqs.Add(1)), resultTTL
+	once.Result, once.Keep = keys.Result(name, c.id, c.holds.Seq()), resultTTL
 	return &recorded{c: c, op: op, name: name, once: once}
 }
 
@@ -52,14 +52,14 @@ func (d *recorded) call() wire.Call {
 func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) {
 	for try := 0; ; try++ {
 		began := time.Now()
-		a := d.c.sender.Send(ctx, d.name, d.call(), nil)
+		a := d.c.network.Send(ctx, d.name, d.call(), nil)
 		if a.Err == nil {
 			return a.Reply, nil
 		}
 		if d.written.IsZero() && !pipe.TryAgain(a.Err) && (!a.Stamp.IsZero() || ctx.Err() != nil) {
 			d.written = began
 		}
-		err := d.c.scripts.callError(d.op, d.name, a)
+		err := d.c.errors.Call(d.op, d.name, a)
 		if !errors.Is(err, ErrUnknown) || d.c.cfg.FailFast || d.over() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func (d *recorded) until() time.Time {
 
 // insist is run of a script that publishes and whose answer is a number.
 func (d *recorded) insist(ctx context.Context, refuse bool) (int64, error) {
-	d.once.Publish = d.c.scripts.publisher(d.name)
+	d.once.Publish = d.c.holds.Publisher(d.name)
 	return d.number(d.run(ctx, refuse))
 }
 

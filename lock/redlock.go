@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/several"
@@ -100,7 +101,7 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 				"a replica that takes the place of its master may have forgotten the member's vote; "+
 				"use lock.New or lock.Open with a master that does not fail over", i))
 		}
-		if m.kind == fairKind {
+		if m.kind == hold.Fair {
 			errs = append(errs, fmt.Errorf("lock: member %d of the RedLock is a FairMutex: "+
 				"who waits for a RedLock has no place in its queue; use Client.Mutex", i))
 		}
@@ -148,13 +149,13 @@ func (r *RedLock) random() *rand.Rand { return r.members[0].c.random }
 // If ctx carries an owner, members that it holds are re-entered, and the others
 // are taken if they are free.
 func (r *RedLock) Lock(ctx context.Context) (*MultiHeld, error) {
-	return r.acquire(ctx, terms{renewed: true, wait: true})
+	return r.acquire(ctx, hold.Terms{Renewed: true, Wait: true}, false)
 }
 
 // LockFor is Lock with leases of d that are not renewed. d is at most
 // RedLockConfig.LongestLease.
 func (r *RedLock) LockFor(ctx context.Context, d time.Duration) (*MultiHeld, error) {
-	return r.acquire(ctx, terms{lease: d, wait: true})
+	return r.acquire(ctx, hold.Terms{Lease: d, Wait: true}, false)
 }
 
 // TryLock asks every member once, all at the same time, and takes the lock if a
@@ -162,12 +163,12 @@ func (r *RedLock) LockFor(ctx context.Context, d time.Duration) (*MultiHeld, err
 // *QuorumError: ErrNotAcquired if so many refused that there is no quorum,
 // ErrUnknown if too few answered to know that.
 func (r *RedLock) TryLock(ctx context.Context) (*MultiHeld, error) {
-	return r.acquire(ctx, terms{renewed: true})
+	return r.acquire(ctx, hold.Terms{Renewed: true}, false)
 }
 
 // TryLockFor is TryLock with leases of d that are not renewed, see LockFor.
 func (r *RedLock) TryLockFor(ctx context.Context, d time.Duration) (*MultiHeld, error) {
-	return r.acquire(ctx, terms{lease: d})
+	return r.acquire(ctx, hold.Terms{Lease: d}, false)
 }
 
 // Do runs f while it holds the lock, see Mutex.Do.
@@ -187,7 +188,7 @@ func (r *RedLock) Do(ctx context.Context, f func(ctx context.Context, held *Mult
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
 // askAll asks every member at once.
-func (r *RedLock) askAll(ctx context.Context, t terms, o owner.Owner) (*MultiHeld, error) {
+func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*MultiHeld, error) {
 	ask, cancel := context.WithTimeout(ctx, r.cfg.MemberTimeout)
 	defer cancel()
 	began := time.Now()
@@ -242,7 +243,7 @@ func (r *RedLock) elect(ctx context.Context, y *several.Tally[seated], from *fou
 	x := &MultiHeld{
 		from: from, need: r.need, spare: len(r.members) - r.need, patience: r.cfg.MemberTimeout, owner: o, wake: r.line.Nudge,
 	}
-	var taken, useless []*Held
+	var taken, useless []*hold.Held
 	for _, b := range y.Ballots {
 		switch {
 		case !b.Took:
@@ -264,25 +265,25 @@ func (r *RedLock) elect(ctx context.Context, y *several.Tally[seated], from *fou
 		return nil, &UnknownError{Op: "acquire", Name: r.members[0].name, Err: errTooLate}
 	}
 	for _, h := range useless {
-		inBackground(h.h, func() { _ = h.Unlock(ctx) })
+		inBackground(h, func() { _ = h.Unlock(ctx) })
 	}
 	return x, nil
 }
 
 // partOf is what a member that has voted gave.
-func (r *RedLock) partOf(b several.Ballot[seated], t terms) part {
-	lease := t.lease
-	if t.renewed {
-		lease = b.Part.h.c.cfg.Lease
+func (r *RedLock) partOf(b several.Ballot[seated], t hold.Terms) part {
+	lease := t.Lease
+	if t.Renewed {
+		lease = r.members[b.Member].c.cfg.Lease
 	}
 	return part{Part: b.Part, Drift: drift(lease), Member: b.Member, Server: b.Server}
 }
 
 // ask takes a member and has it vote.
-func (r *RedLock) ask(ctx context.Context, i int, t terms) several.Ballot[seated] {
+func (r *RedLock) ask(ctx context.Context, i int, t hold.Terms) several.Ballot[seated] {
 	return several.Ask(ctx, i, r.voter(i, t), r.cfg.Durable)
 }
 
-func (r *RedLock) voter(i int, t terms) voter {
-	return voter{Mutex: r.members[i], terms: t, longest: r.cfg.LongestLease}
+func (r *RedLock) voter(i int, t hold.Terms) voter {
+	return voter{Mutex: r.members[i], Terms: t, longest: r.cfg.LongestLease}
 }

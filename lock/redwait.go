@@ -6,25 +6,26 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/several"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// acquire is all four ways to take a RedLock.
-func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
-	if t.wait && overdue(ctx) {
-		t.wait, t.polite = false, true
+// acquire is all four ways to take a RedLock. A polite try passes nobody who waits.
+func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*MultiHeld, error) {
+	if t.Wait && overdue(ctx) {
+		t.Wait = false
 		first := r.members[0]
-		return once(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return r.acquire(ctx, t) })
+		return once(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return r.acquire(ctx, t, true) })
 	}
-	if !t.renewed {
-		if err := checkLease(r.members[0].name, t.lease); err != nil {
+	if !t.Renewed {
+		if err := hold.CheckLease(r.members[0].name, t.Lease); err != nil {
 			return nil, err
 		}
-		if t.lease > r.cfg.LongestLease {
-			return nil, fmt.Errorf("lock: %q: the lease is %v: it must be at most RedLockConfig.LongestLease, %v", r.members[0].name, t.lease, r.cfg.LongestLease)
+		if t.Lease > r.cfg.LongestLease {
+			return nil, fmt.Errorf("lock: %q: the lease is %v: it must be at most RedLockConfig.LongestLease, %v", r.members[0].name, t.Lease, r.cfg.LongestLease)
 		}
 	}
 	shared := carriesOwner(ctx)
@@ -35,7 +36,7 @@ func (r *RedLock) acquire(ctx context.Context, t terms) (*MultiHeld, error) {
 	ctx = owner.With(ctx, o, nil)
 	var held *MultiHeld
 	err = r.line.Run(ctx, several.Call{
-		Owner: o, Shared: shared, Try: !t.wait, Polite: t.polite,
+		Owner: o, Shared: shared, Try: !t.Wait, Polite: polite,
 		Attempt: func(ctx context.Context) (several.Said, error) {
 			var err error
 			held, err = r.askAll(ctx, t, o)
@@ -71,7 +72,7 @@ func (r *RedLock) said(err error) (s several.Said) {
 	case q.Held > 0:
 		s.Answer.TTL = q.TTL
 		if q.foreign {
-			s.Answer.Within = foreignPoll
+			s.Answer.Within = hold.ForeignPoll
 		}
 	default:
 		s.Answer.Outcome = waitqueue.Young // a restarted member has no vote yet
@@ -130,5 +131,5 @@ func (l *peerListener) News() several.News {
 
 // Listen implements several.Listener.
 func (l *peerListener) Listen() bool {
-	return l.Listener.Listen(l.m.c.router.Server(l.m.name).Subscriber(), l.m.rules().channel(l.m.name))
+	return l.Listener.Listen(l.m.c.network.Server(l.m.name).Subscriber(), l.m.kind.Channel(l.m.name))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/several"
 )
@@ -31,12 +32,15 @@ type retake struct {
 // founding is how a hold of a RedLock came about.
 type founding struct {
 	lock  *RedLock
-	terms terms
+	terms hold.Terms
 	began time.Time // of the attempt: LockFor's d counts from there
 }
 
 // interval is the time between two runs.
-func (w *retake) interval() time.Duration { return w.lost.Part.h.c.cfg.Lease / 3 }
+func (w *retake) interval() time.Duration { return w.client().cfg.Lease / 3 }
+
+// client is the member's.
+func (w *retake) client() *Client { return w.x.from.lock.members[w.lost.Member].c }
 
 // retakeLocked begins to retake the member of a part that was lost, if that is of use.
 func (x *MultiHeld) retakeLocked(seat int, why Reason) {
@@ -44,7 +48,7 @@ func (x *MultiHeld) retakeLocked(seat int, why Reason) {
 		return
 	}
 	lost := x.parts[seat]
-	expired := !time.Now().Before(lost.Part.h.lease.Deadline())
+	expired := !time.Now().Before(lost.Part.Deadline())
 	how, may := several.Retakes(why, expired, lost.Server, x.from.lock.cfg.Durable)
 	if !may {
 		return
@@ -73,7 +77,7 @@ func (x *MultiHeld) endRetakesLocked() (underWay []*retake) {
 
 // run is one try. Close of the member's client waits for it.
 func (w *retake) run() {
-	x, h := w.x, w.lost.Part.h
+	x := w.x
 	x.mu.Lock()
 	if x.retakes[w.seat] != w { // it was stopped when it was about to begin
 		x.mu.Unlock()
@@ -82,10 +86,8 @@ func (w *retake) run() {
 	w.running, w.ended = true, make(chan struct{})
 	x.mu.Unlock()
 	again := false
-	if h.c.table.Begin(h.name, true) { // else the client is closing
-		h.c.wg.Add(1)
-		defer h.c.wg.Done()
-		defer h.c.table.End(h.name)
+	if end := w.client().holds.Begin(w.lost.Part.Name()); end != nil { // else the client is closing
+		defer end()
 		again = w.ask()
 	}
 	x.mu.Lock()
@@ -123,16 +125,16 @@ func (w *retake) ask() (again bool) {
 }
 
 // terms are what the member is asked for; false if too little is left.
-func (w *retake) terms() (terms, bool) {
+func (w *retake) terms() (hold.Terms, bool) {
 	from := w.x.from
-	t := terms{lease: from.terms.lease, renewed: from.terms.renewed}
-	if !t.renewed {
-		t.lease = (t.lease - time.Since(from.began)).Truncate(time.Millisecond)
-		return t, t.lease >= MinLease
+	t := hold.Terms{Lease: from.terms.Lease, Renewed: from.terms.Renewed}
+	if !t.Renewed {
+		t.Lease = (t.Lease - time.Since(from.began)).Truncate(time.Millisecond)
+		return t, t.Lease >= MinLease
 	}
-	t.lease = w.lost.Part.h.c.cfg.Lease
-	t.maxHoldEnd = w.lost.Part.h.lease.MaxHoldEnd()
-	return t, t.maxHoldEnd.IsZero() || time.Now().Before(t.maxHoldEnd)
+	t.Lease = w.client().cfg.Lease
+	t.MaxHoldEnd = w.lost.Part.Hold().MaxHoldEnd()
+	return t, t.MaxHoldEnd.IsZero() || time.Now().Before(t.MaxHoldEnd)
 }
 
 // admit makes p part of the hold, in the place of one that was lost. It returns false if the

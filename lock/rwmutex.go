@@ -1,5 +1,7 @@
 package lock
 
+import "github.com/wheellock/wheellock/lock/internal/hold"
+
 // RWMutex is a re-entrant lock with many readers or one writer. It is a pair of
 // Mutexes, Reader and Writer. Like every Mutex it is held by an owner, which
 // travels in the context. It has the format of Redisson's RReadWriteLock: a
@@ -44,10 +46,10 @@ func (m *RWMutex) Name() string { return m.name }
 // Reader returns the lock for reading, Redisson's readLock(). Its Lock waits
 // while another owner writes or a writer waits. Its TryLock does not queue
 // behind waiting readers.
-func (m *RWMutex) Reader() *Mutex { return &Mutex{c: m.c, name: m.name, kind: readKind} }
+func (m *RWMutex) Reader() *Mutex { return &Mutex{c: m.c, name: m.name, kind: hold.Read} }
 
 // Writer returns the lock for writing, Redisson's writeLock(). Its Lock waits
 // while others read or write, and returns ErrUpgrade if the owner reads. Its
 // TryLock is also refused if others of this client wait; the TTL in the error
 // is then the one that they know.
-func (m *RWMutex) Writer() *Mutex { return &Mutex{c: m.c, name: m.name, kind: writeKind} }
+func (m *RWMutex) Writer() *Mutex { return &Mutex{c: m.c, name: m.name, kind: hold.Write} }

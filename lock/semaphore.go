@@ -48,8 +48,6 @@ func (s *Semaphore) Name() string { return s.name }
 type PermitsError struct {
 	Name         string
 	Wanted, Free int64
-
-	next time.Duration // until permits expire; 0 if that is not known
 }
 
 func (e *PermitsError) Error() string { return textOf(e) }
@@ -184,7 +182,7 @@ type semaphoreAcquire struct {
 
 func (a semaphoreAcquire) Try(ctx context.Context) locktable.Reply {
 	left, err := a.s.try(ctx, a.n)
-	return replyOf(waitqueue.Answer{TTL: -1, Left: left}, err)
+	return reply(waitqueue.Answer{TTL: -1, Left: left}, err)
 }
 func (a semaphoreAcquire) Channel() string             { return keys.SemaphoreChannel(a.s.name) }
 func (a semaphoreAcquire) Refusal(time.Duration) error { return a.s.refusal(a.n, 0) }
@@ -222,7 +220,7 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 // take carries out one request for permits. If what it brought is not known, it
 // is undone.
 func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free int64, err error) {
-	s.c.counts.tries.Add(1)
+	s.c.holds.Counts.Tries.Add(1)
 	d := newRecorded(s.c, op, s.name, wire.Once{Script: script.SemaphoreTake, Args: []any{wanted}})
 	reply, err := d.carryOut(ctx, s.c.closing)
 	if err == nil {
@@ -233,7 +231,7 @@ func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free in
 		err = badReply(op, s.name, reply)
 	}
 	if !d.written.IsZero() {
-		s.c.orphans.Send(s.name, wire.SemaphoreUndo(s.name, d.once.Result, resultTTL, s.c.scripts.publisher(s.name)), d.until())
+		s.c.orphans.Send(s.name, wire.SemaphoreUndo(s.name, d.once.Result, resultTTL, s.c.holds.Publisher(s.name)), d.until())
 	}
 	return 0, 0, err
 }

@@ -75,20 +75,20 @@ func less[K comparable](counts, earlier map[K]uint64) map[K]uint64 {
 
 // Stats returns a snapshot of the client's locks, its counters and its watchdog.
 func (c *Client) Stats() Stats {
-	c.lost.drain() // whoever was told of a loss does not find it among the held
+	c.holds.Settle() // whoever was told of a loss does not find it among the held
 	t := c.table.Counts()
 	st := Stats{
 		Held: t.Held, Waiting: t.Waiting, HeldSeconds: t.HeldFor, Renewal: c.dog.Stats(),
-		Calls: byKind[Outcome](c.counts.calls[:]), Lost: byKind[Reason](c.counts.lost[:]), Waited: c.counts.waited.Distribution(),
-		Released: c.counts.released.Load(), Tries: c.counts.tries.Load(),
-		Unanswered: c.sender.Unanswered(), Unreleased: c.counts.unreleased.Load(),
+		Calls: byKind[Outcome](c.telling.calls[:]), Lost: byKind[Reason](c.holds.Counts.Lost[:]), Waited: c.telling.waited.Distribution(),
+		Released: c.holds.Counts.Released.Load(), Tries: c.holds.Counts.Tries.Load(),
+		Unanswered: c.network.Unanswered(), Unreleased: c.holds.Counts.Unreleased.Load(),
 	}
-	for _, s := range c.router.Servers() {
+	for _, s := range c.network.Router().Servers() {
 		if ahead, within, ok := s.Clock(); ok {
 			st.Clocks = append(st.Clocks, ServerClock{Server: s.Address(), Ahead: ahead, Within: within})
 		}
 	}
-	p := c.router.Publishing()
+	p := c.network.Router().Publishing()
 	st.PubSub = PubSub{Plain: p.Plain, Sharded: p.Sharded}
 	return st
 }

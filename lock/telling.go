@@ -6,124 +6,95 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/backlog"
+	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/role"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/wheel"
 )
 
-// counters are what a Client counts of its calls. All of it is atomic.
-type counters struct {
-	calls      [outcomes]atomic.Uint64
-	waited     wheel.Recorder
-	released   atomic.Uint64
-	lost       [reasons]atomic.Uint64
-	tries      atomic.Uint64
-	unreleased atomic.Uint64
-}
-
-// hooks calls the Hooks of a Client.
-type hooks struct {
+// telling counts how the calls of a client end, and calls its Hooks.
+type telling struct {
 	// immutable after New
-	Hooks
+	hooks  Hooks
 	logger *slog.Logger
+	client string
 
-	losses backlog[Event] // for Lost
+	losses backlog.Backlog[Event] // for Lost
+
+	// atomic
+	calls  [outcomes]atomic.Uint64
+	waited wheel.Recorder
 }
 
-func (k *hooks) init(cfg Config, cast *role.Cast) {
-	k.Hooks, k.logger = cfg.Hooks, cfg.Logger
-	k.losses.init(cast, "call Hooks.Lost", func(e Event) { k.call(k.Lost, e) })
+func newTelling(cfg Config, client string, cast *role.Cast) *telling {
+	t := &telling{hooks: cfg.Hooks, logger: cfg.Logger, client: client}
+	t.losses.Init(cast, "call Hooks.Lost", func(e Event) { t.call(t.hooks.Lost, e) })
+	return t
 }
 
 // call calls a hook that is not nil.
-func (k *hooks) call(hook func(Event), e Event) {
-	defer logPanic(k.logger, e.Name)
+func (t *telling) call(hook func(Event), e Event) {
+	defer logPanic(t.logger, e.Name)
 	hook(e)
 }
 
-// tellWaited calls Waited, if there is one, when a call that had to wait ends.
-func (k *hooks) tellWaited(ctx context.Context, a *attempt, held *Held, err error) {
-	if k.Waited == nil {
-		return
+// event is about h, or about no hold if that is nil.
+func (t *telling) event(ctx context.Context, name string, h *hold.Hold, err error) Event {
+	e := Event{Context: ctx, Client: t.client, Name: name, Err: err}
+	if h != nil {
+		e.Token, e.Hold = h.Token(), h.Seq()
 	}
-	took := time.Duration(a.c.table.Now() - a.began)
-	e := Event{Context: ctx, Client: a.c.id, Name: a.name, Waited: took, Outcome: outcomeOf(ctx, err), Err: err}
-	if err == nil {
-		e.Token, e.Hold = held.h.token, held.h.seq
-	}
-	k.call(k.Waited, e)
+	return e
 }
 
-// tellLost calls Lost soon, if there is one. It does not block.
-func (k *hooks) tellLost(e Event) {
-	if k.Lost != nil {
-		k.losses.add(e)
-	}
-}
-
-// drain returns when Lost was called with all that it was to be told.
-func (k *hooks) drain() { k.losses.drain() }
-
-// observe counts how a call ended that began then, tells the hooks, and returns what the
+// ended counts how a call ended that took so long, tells the hooks, and returns what the
 // call returns. Every call that takes a lock or permits passes here once.
-func (c *keeper) observe(ctx context.Context, name string, began waitqueue.Instant, held *Held, err error) (*Held, error) {
-	took, o, hook := time.Duration(c.table.Now()-began), outcomeOf(ctx, err), c.hooks.Failed
-	var h *hold
-	if err == nil {
-		h, hook = held.h, c.hooks.Acquired
-		if h.set(seen, true) {
-			o, hook = OutcomeReentered, nil
-		} else {
-			c.counts.waited.Record(took)
-		}
+func (t *telling) ended(ctx context.Context, name string, took waitqueue.Instant, x *hold.Held, err error) (*hold.Held, error) {
+	o, hook := OutcomeReentered, (func(Event))(nil)
+	var h *hold.Hold
+	if err != nil {
+		o, hook = outcomeOf(ctx, err), t.hooks.Failed
+	} else if h = x.Hold(); h.Returned() {
+		o, hook = OutcomeAcquired, t.hooks.Acquired
+		t.waited.Record(time.Duration(took))
 	}
-	c.counts.calls[o].Add(1)
+	t.calls[o].Add(1)
 	if hook != nil {
-		e := Event{Context: ctx, Client: c.id, Name: name, Waited: took, Outcome: o, Err: err}
-		if h != nil {
-			e.Token, e.Hold = h.token, h.seq
+		e := t.event(ctx, name, h, err)
+		e.Waited, e.Outcome = time.Duration(took), o
+		t.call(hook, e)
+	}
+	if o == OutcomeAcquired && t.hooks.Lost != nil {
+		if lost := h.Announced(); lost != nil {
+			t.call(t.hooks.Lost, t.event(context.Background(), name, h, lost))
 		}
-		c.hooks.call(hook, e)
 	}
-	if o == OutcomeAcquired {
-		h.tellOverdueLoss()
-	}
-	return held, err
+	return x, err
 }
 
-// tellOverdueLoss is called when Hooks.Acquired was told of h. A loss that came before
-// that is told now.
-func (h *hold) tellOverdueLoss() {
-	if hooks := &h.c.hooks; hooks.Lost != nil && h.marks.Or(told)&untold != 0 {
-		hooks.call(hooks.Lost, h.lossEvent())
-	}
-}
+var _ hold.Observer = (*telling)(nil)
 
-// tellLoss tells Hooks.Lost of a hold that was lost, or leaves that to tellOverdueLoss.
-// Of a hold that no call has returned with nothing is told.
-func (h *hold) tellLoss() {
-	if h.marks.Or(untold)&told != 0 {
-		h.c.hooks.tellLost(h.lossEvent())
-	}
-}
-
-func (h *hold) lossEvent() Event {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return Event{Context: context.Background(), Client: h.c.id, Name: h.name, Token: h.token, Hold: h.seq, Err: h.lostErrorLocked()}
-}
-
-// tellReleased counts the last Unlock of h, and tells Hooks.Released how it ended. Of a
-// hold that no call has returned with nothing is told.
-func (h *hold) tellReleased(ctx context.Context, err error) {
-	c := h.c
-	if !h.is(seen) {
+// Waited implements hold.Observer.
+func (t *telling) Waited(ctx context.Context, name string, took time.Duration, h *hold.Hold, err error) {
+	if t.hooks.Waited == nil {
 		return
 	}
-	if err == nil {
-		c.counts.released.Add(1)
+	e := t.event(ctx, name, h, err)
+	e.Waited, e.Outcome = took, outcomeOf(ctx, err)
+	t.call(t.hooks.Waited, e)
+}
+
+// Lost implements hold.Observer. Hooks.Lost is called soon.
+func (t *telling) Lost(h *hold.Hold, err error) {
+	if t.hooks.Lost != nil {
+		t.losses.Add(t.event(context.Background(), h.Name(), h, err))
 	}
-	if hook := c.hooks.Released; hook != nil {
-		c.hooks.call(hook, Event{Context: ctx, Client: c.id, Name: h.name, Token: h.token, Hold: h.seq, Err: err})
+}
+
+// Released implements hold.Observer.
+func (t *telling) Released(ctx context.Context, h *hold.Hold, err error) {
+	if t.hooks.Released != nil {
+		t.call(t.hooks.Released, t.event(ctx, h.Name(), h, err))
 	}
 }

@@ -5,22 +5,23 @@ import (
 	"errors"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/several"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 // seated is a Held that one member of several gave.
-type seated struct{ *Held }
+type seated struct{ *hold.Held }
 
 // Ended implements several.Part.
 func (x seated) Ended() bool {
-	return x.h.Ended()
+	return x.Hold().Ended()
 }
 
 // voter is a member of a RedLock in one attempt.
 type voter struct {
 	*Mutex
-	terms
+	hold.Terms
 	longest time.Duration // the longest lease that any process gives
 }
 
@@ -28,10 +29,10 @@ var _ several.Member[seated] = voter{}
 
 // Take implements several.Member.
 func (m voter) Take(ctx context.Context) (seated, error) {
-	t := m.terms
-	t.wait = false
-	if t.renewed {
-		t.lease = m.c.cfg.Lease
+	t := m.Terms
+	t.Wait = false
+	if t.Renewed {
+		t.Lease = m.c.cfg.Lease
 	}
 	held, err := m.acquire(ctx, t)
 	return seated{held}, err

@@ -27,7 +27,7 @@ type Cluster struct {
 	masters int      // the first so many servers were masters
 	ids     []string // of the nodes, by server
 
-	moving sync.Mutex // held by EndMove
+	moving sync.Mutex // held by MoveKeys and EndMove
 }
 
 // ClusterOptions are the settings of StartCluster.
@@ -232,8 +232,11 @@ func (c *Cluster) BeginMove(slot, from, to int) error {
 }
 
 // MoveKeys moves keys of a slot that is on the move; all that are there if none
-// is named.
+// is named. Calls wait for each other: a server does nothing else while it sends keys, so
+// two that send each other some would wait until both give up.
 func (c *Cluster) MoveKeys(slot, from, to int, keys ...string) error {
+	c.moving.Lock()
+	defer c.moving.Unlock()
 	host, port, err := net.SplitHostPort(c.Servers[to].Addr())
 	if err != nil {
 		return fmt.Errorf("redistest: %w", err)

@@ -1,0 +1,104 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/hold"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+)
+
+// errorMaker makes the errors of this package for what is below it, which cannot know them.
+type errorMaker struct{ slots bool } // keys live in the slots of a Cluster
+
+var _ hold.Errors = errorMaker{}
+
+// Call implements hold.Errors.
+func (m errorMaker) Call(op, name string, a pipe.Answer) error {
+	switch {
+	case errors.Is(a.Err, ErrClosed):
+		return closedError(name)
+	case !m.slots && pipe.OfCluster(a.Err):
+		return clusterError(op, name, a.Err)
+	case pipe.Definite(a.Err):
+		return redisError(op, name, a.Err)
+	}
+	return &UnknownError{Op: op, Name: name, Err: a.Err}
+}
+
+// BadReply implements hold.Errors.
+func (errorMaker) BadReply(op, name string, reply any) error { return badReply(op, name, reply) }
+
+func badReply(op, name string, reply any) error {
+	return &UnknownError{Op: op, Name: name, Err: fmt.Errorf("unexpected answer %.100q", fmt.Sprint(reply))}
+}
+
+// Unknown implements hold.Errors.
+func (errorMaker) Unknown(op, name string, err error) error {
+	return &UnknownError{Op: op, Name: name, Err: err}
+}
+
+// Held implements hold.Errors.
+func (errorMaker) Held(name string, ttl time.Duration, foreign bool) error {
+	return &HeldError{Name: name, TTL: ttl, Foreign: foreign}
+}
+
+// Few implements hold.Errors.
+func (errorMaker) Few(name string, wanted, free int64) error {
+	return &PermitsError{Name: name, Wanted: wanted, Free: free}
+}
+
+// NotReplicated implements hold.Errors.
+func (errorMaker) NotReplicated(name string, wanted, acknowledged int) error {
+	return &ReplicationError{Name: name, Wanted: wanted, Acknowledged: acknowledged}
+}
+
+// Upgrade implements hold.Errors.
+func (errorMaker) Upgrade(name string) error {
+	return fmt.Errorf("%w and cannot also write, because it would wait for itself: unlock the read lock of %q first", ErrUpgrade, name)
+}
+
+// Closed implements hold.Errors.
+func (errorMaker) Closed(name string) error { return closedError(name) }
+
+// Ended implements hold.Errors.
+func (errorMaker) Ended(ctx context.Context, name string, last error) error {
+	return newWaitError(ctx, name, last)
+}
+
+// NotHeld implements hold.Errors.
+func (errorMaker) NotHeld(name string) error { return notHeldError(name) }
+
+// Lost implements hold.Errors.
+func (errorMaker) Lost(name string, why Reason, token int64, refusal error) error {
+	return &LostError{Name: name, Reason: why, Token: token, Err: refusal}
+}
+
+// Verdict implements hold.Errors.
+func (errorMaker) Verdict(err error) locktable.Verdict { return verdictOf(err) }
+
+func verdictOf(err error) locktable.Verdict {
+	switch {
+	case err == nil:
+		return locktable.Got
+	case errors.Is(err, ErrNotAcquired):
+		return locktable.Refused
+	case errors.Is(err, ErrUnknown):
+		return locktable.Unknown
+	}
+	return locktable.Denied
+}
+
+// Advice implements hold.Errors.
+func (errorMaker) Advice(refusal error) string {
+	switch {
+	case pipe.RefusesWrites(refusal):
+		return stateAdvice(refusal)
+	case pipe.Definite(refusal):
+		return "give the user the rights that README.md lists; Redis 5 and 6 need lua-replicate-commands yes"
+	}
+	return ""
+}

@@ -1,0 +1,229 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// asked is about how many holds Redis was asked.
+func asked(c *lock.Client) int { return int(c.Stats().Renewal.Sizes.Sum) }
+
+// requireToldSoon: nobody waits for the hold, and its lease is long or not renewed.
+func requireToldSoon(t *testing.T, helds ...*lock.Held) {
+	t.Helper()
+	time.Sleep(100 * time.Millisecond)
+	for _, held := range helds {
+		require.False(t, held.Valid())
+		fixture.RequireLost(t, held, lock.NotOwner)
+		require.ErrorIs(t, held.Unlock(context.Background()), lock.ErrLost)
+	}
+}
+
+func TestForceUnlockTellsTheHoldersOfItsOwnClientAtOnce(t *testing.T) {
+	for _, kind := range []string{"mutex", "fenced", "fair", "writer, reader", "reader, writer"} {
+		for _, owner := range []string{"", "a:7:write", "12"} {
+			t.Run(kind+"/"+owner, func(t *testing.T) {
+				fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+					ctx := context.Background()
+					if owner != "" {
+						ctx = lock.WithOwner(ctx, owner)
+					}
+					m, _ := lockOf(c, kind)
+					held, err := m.LockFor(ctx, time.Hour)
+					require.NoError(t, err)
+					helds := []*lock.Held{held}
+					if kind == "reader, writer" {
+						held, err = m.Lock(context.Background())
+						require.NoError(t, err)
+						helds = append(helds, held)
+					}
+					forceOf(t, c, kind)
+					requireToldSoon(t, helds...)
+				})
+			})
+		}
+	}
+}
+
+// TestForceUnlockOfALockThatIsGoneTellsItsHolder: somebody else has deleted it before.
+func TestForceUnlockOfALockThatIsGoneTellsItsHolder(t *testing.T) {
+	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+		held, err := c.Mutex("m").LockFor(context.Background(), time.Hour)
+		require.NoError(t, err)
+		fixture.Do(t, s, "DEL", "m")
+		ok, err := c.Mutex("m").ForceUnlock(context.Background())
+		require.NoError(t, err)
+		require.False(t, ok)
+		requireToldSoon(t, held)
+	})
+}
+
+// TestWhoIsGivenALockHasADeadHoldBesideItAskedAbout: one client has two holds of it then.
+func TestWhoIsGivenALockHasADeadHoldBesideItAskedAbout(t *testing.T) {
+	for _, kind := range []string{"mutex", "fenced", "fair"} {
+		fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+			m, _ := lockOf(c, kind)
+			held, err := m.LockFor(context.Background(), time.Hour)
+			require.NoError(t, err)
+			fixture.Do(t, s, "DEL", "m")
+			next, err := m.TryLock(context.Background())
+			require.NoError(t, err)
+			requireToldSoon(t, held)
+			require.True(t, next.Valid())
+			require.Equal(t, 1, c.Stats().Held)
+			require.NoError(t, next.Unlock(context.Background()))
+		})
+	}
+}
+
+// TestARefusalHasAnOwnHoldAskedAbout: it may be another client's lock by now.
+func TestARefusalHasAnOwnHoldAskedAbout(t *testing.T) {
+	for _, kind := range []string{"mutex", "fenced", "fair"} {
+		fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, other *lock.Client) {
+			ctx := context.Background()
+			m, _ := lockOf(c, kind)
+			held, err := m.LockFor(ctx, time.Hour)
+			require.NoError(t, err)
+			fixture.Do(t, s, "DEL", "m")
+			theirs, _ := lockOf(other, kind)
+			next, err := theirs.Lock(ctx)
+			require.NoError(t, err)
+			_, err = m.TryLock(ctx)
+			require.ErrorIs(t, err, lock.ErrNotAcquired)
+			requireToldSoon(t, held)
+			require.NoError(t, next.Unlock(ctx))
+		})
+	}
+}
+
+// TestAnUpgradeThatIsRefusedHasTheReadHoldAskedAbout: it may be gone.
+func TestAnUpgradeThatIsRefusedHasTheReadHoldAskedAbout(t *testing.T) {
+	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+		ctx := lock.WithOwner(context.Background(), "o")
+		held, err := c.RWMutex("m").Reader().LockFor(ctx, time.Hour)
+		require.NoError(t, err)
+		fixture.Do(t, s, "DEL", "m")
+		_, err = c.RWMutex("m").Writer().Lock(ctx)
+		require.ErrorIs(t, err, lock.ErrUpgrade)
+		requireToldSoon(t, held)
+		writing, err := c.RWMutex("m").Writer().Lock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, writing.Unlock(ctx))
+	})
+}
+
+// TestAHoldThatIsLivingIsAskedAboutOncePerMaxPoll however many calls it refuses, of
+// however many names.
+func TestAHoldThatIsLivingIsAskedAboutOncePerMaxPoll(t *testing.T) {
+	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+		ctx := context.Background()
+		names := fixture.Names("n", 100)
+		var helds []*lock.Held
+		for _, name := range names {
+			held, err := c.Mutex(name).LockFor(ctx, time.Hour)
+			require.NoError(t, err)
+			helds = append(helds, held)
+		}
+		for round := 1; round <= 3; round++ {
+			for range 10 {
+				for _, name := range names {
+					_, err := c.Mutex(name).TryLock(ctx)
+					require.ErrorIs(t, err, lock.ErrNotAcquired)
+				}
+			}
+			time.Sleep(5 * time.Second)
+			require.Equal(t, 100*round, asked(c))
+		}
+		for _, held := range helds {
+			require.NoError(t, held.Unlock(ctx))
+		}
+	})
+}
+
+// TestHoldsBeforeWaitersAreAskedAboutInBatches: once in every MaxPoll, a renewal of each
+// name, and a call for 128 of them.
+func TestHoldsBeforeWaitersAreAskedAboutInBatches(t *testing.T) {
+	const locks, rounds = 4000, 4
+	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		names := fixture.Names("n", locks)
+		var helds []*lock.Held
+		for _, name := range names {
+			held, err := c.Mutex(name).LockFor(ctx, time.Hour)
+			require.NoError(t, err)
+			helds = append(helds, held)
+		}
+		ended := make(chan error, locks)
+		for i, name := range names {
+			if i%(locks/50) == 0 {
+				time.Sleep(100 * time.Millisecond) // they come at any time
+			}
+			go func() {
+				_, err := c.Mutex(name).Lock(ctx)
+				ended <- err
+			}()
+		}
+		time.Sleep(5 * time.Second)
+		before := c.Stats()
+		time.Sleep(rounds * 5 * time.Second)
+		st := c.Stats().Since(before)
+		require.InDelta(t, rounds*locks, float64(st.Renewal.Sizes.Sum), locks/4)
+		require.LessOrEqual(t, int(st.Renewal.Batches), rounds*(8+locks/128))
+		require.Equal(t, locks, st.Waiting)
+		cancel()
+		for range locks {
+			require.ErrorIs(t, <-ended, context.Canceled)
+		}
+		time.Sleep(6 * time.Second)
+		before = c.Stats()
+		time.Sleep(time.Minute)
+		require.Zero(t, c.Stats().Since(before).Renewal.Sizes.Sum, "nobody waits")
+		for _, held := range helds {
+			require.NoError(t, held.Unlock(context.Background()))
+		}
+	})
+}
+
+// TestWaitersBesideABusyServerCostNoLock: an answer that takes longer than MaxPoll counts.
+func TestWaitersBesideABusyServerCostNoLock(t *testing.T) {
+	fixture.Bubble(t, lock.Config{MaxPoll: 100 * time.Millisecond}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+		ctx := context.Background()
+		held, err := c.Mutex("m").Lock(ctx)
+		require.NoError(t, err)
+		got := make(chan *lock.Held, 1)
+		go func() {
+			held, err := c.Mutex("m").Lock(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- held
+		}()
+		before := c.Stats()
+		for range 240 {
+			require.NoError(t, s.Pause())
+			time.Sleep(500 * time.Millisecond)
+			require.NoError(t, s.Resume())
+			synctest.Wait()
+		}
+		require.True(t, held.Valid())
+		require.Less(t, int(c.Stats().Since(before).Renewal.Sizes.Sum), 3*240, "at most one is under way")
+		require.Zero(t, c.Stats().Renewal.Failed)
+		require.NoError(t, s.Pause())
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, s.Resume())
+		fixture.Do(t, s, "DEL", "m")
+		gone := time.Now()
+		require.NoError(t, (<-got).Unlock(ctx))
+		require.Less(t, time.Since(gone), 150*time.Millisecond)
+		require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+	})
+}

@@ -1,0 +1,93 @@
+// Package backlog does work that its callers must not wait for. It imports package role alone.
+package backlog
+
+import (
+	"sync"
+
+	"github.com/wheellock/wheellock/lock/internal/role"
+)
+
+// Backlog does work that its callers must not wait for, one piece after the
+// other, on a goroutine that it has while there is some. All methods are safe for concurrent
+// use, after Init.
+type Backlog[T any] struct {
+	// immutable after Init
+	cast *role.Cast
+	role string
+	do   func(T)
+
+	mu       sync.Mutex // guards what follows; never held while work is done
+	queue    []T
+	expected int // pieces that Expect announced and that were not added yet
+	running  bool
+	idle     sync.Cond // on mu: running became false
+}
+
+// Init makes it do its work by do, on goroutines of that role.
+func (b *Backlog[T]) Init(cast *role.Cast, role string, do func(T)) {
+	b.cast, b.role, b.do = cast, role, do
+	b.idle.L = &b.mu
+}
+
+// Expect makes Drain wait for a piece that AddExpected brings soon.
+func (b *Backlog[T]) Expect() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expected++
+}
+
+// Add takes charge of x. It does not block.
+func (b *Backlog[T]) Add(x T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.addLocked(x)
+}
+
+// AddExpected is Add of what Expect has announced.
+func (b *Backlog[T]) AddExpected(x T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expected--
+	b.addLocked(x)
+}
+
+func (b *Backlog[T]) addLocked(x T) {
+	b.queue = append(b.queue, x)
+	if !b.running {
+		b.running = true
+		go b.cast.As(b.role, b.run)()
+	}
+}
+
+func (b *Backlog[T]) run() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.queue) > 0 {
+		queue := b.queue
+		b.queue = nil
+		b.mu.Unlock()
+		for _, x := range queue {
+			b.do(x)
+		}
+		b.mu.Lock()
+	}
+	b.running = false
+	b.idle.Broadcast()
+}
+
+// Drain returns when all work so far is done, that which is expected too.
+func (b *Backlog[T]) Drain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.running || b.expected > 0 {
+		b.idle.Wait()
+	}
+}
+
+// Freeze lets what is added wait until free is called. For tests.
+func (b *Backlog[T]) Freeze() (free func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.running = true
+	return func() { go b.run() }
+}

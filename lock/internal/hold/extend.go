@@ -1,0 +1,68 @@
+package hold
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Extend makes the lease last for at least d from now.
+func (x *Held) Extend(ctx context.Context, d time.Duration) error {
+	if err := CheckLease(x.h.name, d); err != nil {
+		return err
+	}
+	h := x.h
+	if err := h.enter(ctx); err != nil {
+		return fmt.Errorf("lock: extend of %q was not sent: %w: try again", h.name, &busyError{err})
+	}
+	var a pipe.Answer
+	defer func() { h.leave(a) }()
+	for try := 0; ; try++ {
+		h.mu.Lock()
+		err, count := x.extendableLocked(), h.count
+		h.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		a = h.send(ctx, h.k.calls.reenter(h.kind, h.name, h.field(), count, d))
+		if h.kind == Permits {
+			a.Stamp = began // Redis is told an end, not a length
+		}
+		h.lengthen(d)
+		switch n, ok := a.Reply.(int64); {
+		case a.Err != nil:
+			err := h.k.errors.Call("extend", h.name, a)
+			if pipe.Definite(a.Err) || wait.Pause(ctx, nil, wait.Backoff(h.k.cfg.Random, try)) != nil {
+				return err
+			}
+			continue
+		case !ok, n != 0 && n != 1:
+			return h.k.errors.BadReply("extend", h.name, a.Reply)
+		case h.is(leaving):
+			return h.k.errors.NotHeld(h.name) // the last Unlock did not wait any longer
+		case n == 0:
+			return h.lostByLease(renewal.NotOwner)
+		case !h.lease.Extend(a.Stamp, d):
+			h.set(unsure, true)
+			if h.is(leaving) {
+				return h.k.errors.NotHeld(h.name)
+			}
+			return h.lostByLease(renewal.TrustEnded)
+		}
+		return nil
+	}
+}
+
+// extendableLocked is errLocked, but a closing client still keeps its holds.
+func (x *Held) extendableLocked() error {
+	if x.h.closing && x.h.why == 0 && x.state.Load() == isHeld && !x.h.is(leaving) {
+		return nil
+	}
+	err, _ := x.errLocked()
+	return err
+}

@@ -1,0 +1,48 @@
+package hold
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/wire"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Guard runs a command of Redis if the hold is there, in one script. lock.Held has the promise.
+func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any) (any, error) {
+	h := x.h
+	if err := x.Err(); err != nil {
+		return nil, err
+	}
+	if h.kind == Permits {
+		return nil, fmt.Errorf("lock: guard of %q: not available for permits, which several holders share: guard with a Mutex", h.name)
+	}
+	if err := h.enter(ctx); err != nil {
+		return nil, fmt.Errorf("lock: guard of %q was not run: %w: try again", h.name, &busyError{err})
+	}
+	var a pipe.Answer
+	defer func() { h.leave(a) }()
+	if err := x.Err(); err != nil {
+		return nil, err
+	}
+	a = h.send(ctx, wire.Guard(h.name, h.field(), cmd, keys, args))
+	if a.Err != nil {
+		return nil, h.k.errors.Call("guard", h.name, a)
+	}
+	answer, there, ok := wire.ReadGuard(a.Reply)
+	switch {
+	case !ok:
+		return nil, h.k.errors.BadReply("guard", h.name, a.Reply)
+	case !there && h.is(leaving):
+		return nil, h.k.errors.NotHeld(h.name) // the last Unlock did not wait any longer
+	case !there:
+		return nil, h.lostByLease(renewal.NotOwner)
+	}
+	if err, failed := answer.(redis.Error); failed {
+		return nil, fmt.Errorf("lock: guard of %q: %w", h.name, err)
+	}
+	return answer, nil
+}

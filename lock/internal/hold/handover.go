@@ -1,0 +1,46 @@
+package hold
+
+import "github.com/wheellock/wheellock/lock/internal/locktable"
+
+// succession is what comes after a hold.
+type succession struct {
+	locktable.Following[*Hold]
+	attempt *attempt // what the waiter wants: its terms and its owner do not change
+	token   int64    // of a hand-over in memory; 0: Redis is to be asked
+	more    int64    // tokens to reserve for those who get it after that
+}
+
+// succession tells the queue that the last Unlock of h is about to end it, and works out
+// how h goes on. It is called once for a hold, so a run is one goroutine's at a time.
+func (h *Hold) succession() succession {
+	n := succession{Following: h.k.Table.Leaving(h)}
+	if n.Next == nil {
+		return n
+	}
+	n.attempt = &n.For.(*mutexAcquire).attempt
+	if h.kind != Mutex || !n.attempt.Renewed {
+		return n
+	}
+	n.more = n.Ahead
+	r := h.run()
+	if r == nil || n.Over || r.left == 0 || h.k.Table.Now() > r.until || h.is(unsure|longer) {
+		return n
+	}
+	r.left--
+	r.token++
+	n.token = r.token
+	return n
+}
+
+// pass hands h over in memory. It returns false, and has changed nothing, if the lease
+// does not go on: it has ended, or is not renewed.
+func (k *Keeper) pass(h *Hold, n succession) bool {
+	next, leased := n.attempt.newHold(h.run(), k.seqs.Add(1), n.token)
+	next.first.h, next.first.renewed = next, true
+	next.set(asked, h.is(asked))
+	if !h.lease.Pass(&next.lease, leased) {
+		return false
+	}
+	k.Table.Deliver(h, n.Next, next)
+	return true
+}

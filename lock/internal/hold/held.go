@@ -1,0 +1,119 @@
+package hold
+
+import (
+	"context"
+	"time"
+)
+
+// Name returns the lock's key in Redis.
+func (x *Held) Name() string { return x.h.name }
+
+// Token returns the fencing token; 0 where the kind has none.
+func (x *Held) Token() int64 { return x.h.token }
+
+// Permits returns the ids of permits as Redisson returns them; nil of a lock.
+func (x *Held) Permits() []string {
+	if x.h.kind != Permits {
+		return nil
+	}
+	return permitIDs(x.h.owner).hex()
+}
+
+// Count returns how many Helds share this hold now, including this one.
+func (x *Held) Count() int {
+	x.h.mu.Lock()
+	defer x.h.mu.Unlock()
+	return int(x.h.count)
+}
+
+// Valid reports whether x is held now: it is not unlocked, not lost, and trusted by the clock.
+func (x *Held) Valid() bool { return x.state.Load() == isHeld && x.h.lease.Valid() }
+
+// Deadline returns the end of trust as it is now.
+func (x *Held) Deadline() time.Time { return x.h.lease.Deadline() }
+
+// Done returns a channel that is closed when x ends, or when the client begins to close.
+func (x *Held) Done() <-chan struct{} { return x.watched().Done() }
+
+// Err says why x is no more; nil while it is. It looks at the clock.
+func (x *Held) Err() error {
+	_ = x.h.Look()
+	x.h.mu.Lock()
+	w := x.watch
+	err, cause := x.errLocked()
+	x.h.mu.Unlock()
+	if err != nil && w != nil {
+		w.End(cause)
+	}
+	return err
+}
+
+// errLocked is what Err returns, and the cause with which x's contexts end then: an Unlock is
+// the ordinary end.
+func (x *Held) errLocked() (err, cause error) {
+	h := x.h
+	switch {
+	case x.state.Load() != isHeld:
+		return h.k.errors.NotHeld(h.name), context.Canceled
+	case h.why != 0:
+		err = h.lostErrorLocked()
+	case h.closing:
+		err = h.lostToClose()
+	case h.is(leaving): // its Unlock went unanswered
+		return h.k.errors.NotHeld(h.name), context.Canceled
+	}
+	return err, err
+}
+
+// Context returns a context that carries the owner and ends with x.
+func (x *Held) Context(parent context.Context) context.Context {
+	return x.watched().Context(parent)
+}
+
+// watched returns x's watch, which ends with x.
+func (x *Held) watched() *heldWatch {
+	h := x.h
+	_ = h.Look()
+	h.mu.Lock()
+	w := x.watch
+	if w == nil {
+		w = &heldWatch{hold: h}
+		w.Init(h)
+		x.watch = w
+		w.next, h.watching = h.watching, w
+	}
+	_, cause := x.errLocked()
+	h.mu.Unlock()
+	if cause != nil {
+		w.End(cause)
+	}
+	return w
+}
+
+// end ends x's watch, because Unlock of x was called.
+func (x *Held) end() {
+	h := x.h
+	h.mu.Lock()
+	w := x.watch
+	if w == nil {
+		h.mu.Unlock()
+		return
+	}
+	for p := &h.watching; *p != nil; p = &(*p).next {
+		if *p == w {
+			*p = w.next
+			break
+		}
+	}
+	h.mu.Unlock()
+	w.End(context.Canceled) // the ordinary end
+}
+
+// anotherHeld is a Held of its own: of a re-entry, or one that can be forgotten.
+func (h *Hold) anotherHeld(renewed bool) *Held {
+	x := &Held{h: h, renewed: renewed}
+	if h.k.cfg.DropForgotten {
+		x.notice()
+	}
+	return x
+}

@@ -1,0 +1,190 @@
+package hold
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Hold is one outermost acquisition, until its last Unlock: a field in the
+// lock's hash, a lease with the watchdog, and the Helds that share it.
+type Hold struct {
+	lease renewal.Lease
+
+	// immutable
+	k     *Keeper
+	name  string
+	owner owner.Owner
+	seq   uint64
+	token int64
+
+	// With a million locks each byte counts: the order of the fields leaves no gap,
+	// and what is rarely needed stands elsewhere (Keeper.turns).
+
+	marks atomic.Uint32 // see asked and the others
+
+	kind Kind // immutable
+
+	// guarded by mu, which is never held during I/O, and the Helds too
+	busy     bool           // a script of this hold is on its way: they are ordered
+	awaited  bool           // somebody waits for the end of busy
+	closing  bool           // Close has announced its end; still held and renewed
+	why      renewal.Reason // it was lost; 0 otherwise
+	mu       sync.Mutex
+	count    int32      // Helds not yet unlocked
+	renewing int32      // those of them that came from Lock
+	open     uint32     // until when a request of it may still be carried out, see noteOpen; 0 if none may
+	watching *heldWatch // list of the Helds that gave out a channel or a context; of a lost hold, the last may be what Redis refused
+
+	first Held // of the acquisition; a re-entry has one of its own
+}
+
+// Held is one successful call that took the lock. Those of re-entries share the Hold, and each is
+// given back by one Unlock. All methods are safe for concurrent use. Users have it as lock.Held,
+// which says what is promised.
+type Held struct {
+	h       *Hold // immutable
+	renewed bool  // it came from Lock, not LockFor, and wants renewal still; guarded by h.mu
+
+	state atomic.Uint32
+	watch *heldWatch // made by the first Done or Context; guarded by h.mu
+}
+
+// Hold is what x shares with the Helds of its re-entries.
+func (x *Held) Hold() *Hold { return x.h }
+
+// states of a Held
+const (
+	isHeld      uint32 = iota // to isUnlocking in Unlock
+	isUnlocking               // to isUnlocked on a definite answer; on an unknown one to isHeld of a hold that is leaving, else to isOwed
+	isUnlocked                // terminal
+	isOwed                    // off the count, which Redis may not know; to isUnlocking in Unlock
+)
+
+// The marks of a hold.
+const (
+	asked     uint32 = 1 << iota // its key was found on the server that its slot is just being moved to
+	leaving                      // the last Unlock has begun; no re-entry any more; set under mu
+	seen                         // a call has returned with it, so the hooks are told of it
+	announced                    // see Announced
+	untold                       // it is lost, and users are told if announced is set; of the two marks, who sets the second tells
+	unsure                       // a request may have prolonged it in Redis by more than is known here
+	longer                       // it was given a longer lease than Config.Lease, which its key may still have
+	closed                       // Close ends its lease, if nobody has done so before; see Config.ReleaseOnClose
+	lost                         // it is no hold any more, though the client's tables may have it for a moment yet
+)
+
+// is reports whether h has one of the marks.
+func (h *Hold) is(marks uint32) bool { return h.marks.Load()&marks != 0 }
+
+// set sets a mark or takes it away, and reports whether it was set before.
+func (h *Hold) set(mark uint32, to bool) bool {
+	if to {
+		return h.marks.Or(mark)&mark != 0
+	}
+	return h.marks.And(^mark)&mark != 0
+}
+
+// lengthen notes that the key may have been given so long a lease.
+func (h *Hold) lengthen(lease time.Duration) {
+	if lease > h.k.cfg.Lease {
+		h.set(longer, true)
+	}
+}
+
+// field is the hold's field in the lock's hash, which no hold but those of its run ever
+// uses.
+func (h *Hold) field() string {
+	if r := h.run(); r != nil {
+		return r.field(h.k.cfg.ID)
+	}
+	return fieldOf(h.k.cfg.ID, h.kind, h.owner, h.seq)
+}
+
+// Owner implements locktable.Hold.
+func (h *Hold) Owner() owner.Owner { return h.owner }
+
+// Mode implements locktable.Hold.
+func (h *Hold) Mode() locktable.Mode { return h.kind.Mode() }
+
+// Leaving implements locktable.Hold.
+func (h *Hold) Leaving() bool { return h.is(leaving) }
+
+// Over implements locktable.Hold.
+func (h *Hold) Over() bool { return h.is(lost) }
+
+// Ended implements locktable.Hold.
+func (h *Hold) Ended() bool {
+	_, lost := h.lease.Lost()
+	return lost
+}
+
+// Deadline implements locktable.Hold.
+func (h *Hold) Deadline() time.Time { return h.lease.Deadline() }
+
+// Past implements locktable.Hold.
+func (h *Hold) Past() *locktable.Past {
+	if r := h.run(); r != nil {
+		return &r.past
+	}
+	return nil
+}
+
+// CloseBegan implements locktable.Hold.
+func (h *Hold) CloseBegan() { h.closing = true }
+
+// Confirm implements locktable.Hold.
+func (h *Hold) Confirm() { h.lease.Confirm() }
+
+// Value implements watch.Subject: contexts carry the owner, but a permit has none.
+func (h *Hold) Value(key any) any {
+	if h.kind == Permits {
+		return nil
+	}
+	return h.owner.Value(key)
+}
+
+var _ carrier.Owner = (*Hold)(nil)
+
+// Class implements carrier.Owner.
+func (h *Hold) Class() carrier.Class { return h.kind.class() }
+
+// Name implements carrier.Owner and locktable.Hold.
+func (h *Hold) Name() string { return h.name }
+
+// Token is the fencing token; 0 where the kind has none.
+func (h *Hold) Token() int64 { return h.token }
+
+// Seq is a number that no other hold of the client has.
+func (h *Hold) Seq() uint64 { return h.seq }
+
+// Key implements carrier.Owner.
+func (h *Hold) Key() string { return h.kind.key(h.name) }
+
+// AppendField implements carrier.Owner.
+func (h *Hold) AppendField(b []byte) []byte { return appendTail(b, h.kind, h.owner, h.seq) }
+
+// Weight implements carrier.Owner.
+func (h *Hold) Weight() int {
+	if h.kind == Permits {
+		return int(permitIDs(h.owner).n())
+	}
+	return 1
+}
+
+// Touch implements carrier.Owner.
+func (h *Hold) Touch() byte { return h.name[0] + h.owner.Text[0] }
+
+// Asked implements carrier.Owner.
+func (h *Hold) Asked() bool { return h.is(asked) }
+
+// MoveTo implements carrier.Owner.
+func (h *Hold) MoveTo(lane *renewal.Lane, asking bool) {
+	h.set(asked, asking)
+	h.lease.Move(lane)
+}

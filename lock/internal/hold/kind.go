@@ -1,0 +1,123 @@
+package hold
+
+import (
+	"strconv"
+
+	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
+	"github.com/wheellock/wheellock/lock/internal/orphans"
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// kind says what sort of object a hold is one of.
+type Kind uint8
+
+const (
+	Mutex   Kind = iota
+	Fenced       // a mutex whose tokens come from a counter of its own
+	Fair         // a mutex with a queue in Redis
+	Read         // a RWMutex held for reading
+	Write        // a RWMutex held for writing
+	Permits      // permits of a PermitSemaphore, see permitIDs
+)
+
+// Exclusive kinds have one hold a name, found by the name: a hash {field: count} under it.
+func (k Kind) Exclusive() bool { return k.Mode() == locktable.Exclusive }
+
+// Mode says with whom a hold shares its name.
+func (k Kind) Mode() locktable.Mode {
+	switch k {
+	case Read:
+		return locktable.Reading
+	case Write:
+		return locktable.Writing
+	case Permits:
+		return locktable.Permit
+	}
+	return locktable.Exclusive
+}
+
+// class says which script renews the holds.
+func (k Kind) class() carrier.Class {
+	switch k {
+	case Read:
+		return carrier.Readers
+	case Permits:
+		return carrier.Permits
+	}
+	return carrier.Fields
+}
+
+// key is where the fields of the holds of that name stand.
+func (k Kind) key(name string) string {
+	if k == Permits {
+		return keys.PermitsTaken(name)
+	}
+	return name
+}
+
+// Channel is where those that wait for the lock are told of a release. Waiters of a FairMutex
+// each have one of their own.
+func (k Kind) Channel(name string) string {
+	if k == Read || k == Write {
+		return keys.RWChannel(name)
+	}
+	return keys.Channel(name)
+}
+
+// outlived reports whether the field of a hold that was lost for that reason may stand there
+// for longer than its own lease, because the key lives on with another hold's: other readers,
+// or a write hold of the same owner, keep that of a reader; a reading of the same owner, if
+// there is one, keeps that of a writer, and the field would keep all others out for as long.
+// When nothing could be renewed, other holds end too.
+func (k Kind) outlived(why renewal.Reason, alsoReads func() bool) bool {
+	switch k {
+	case Read:
+		return why == renewal.Expired || why == renewal.MaxHold
+	case Write:
+		return why == renewal.Expired || why == renewal.MaxHold || why == renewal.TrustEnded && alsoReads()
+	}
+	return false
+}
+
+// family are the kinds whose holds are fields of one key in the same form, so that the
+// scripts of one may remove fields of the other.
+func (k Kind) family() orphans.Family {
+	switch k {
+	case Read, Write:
+		return familyRW
+	case Permits:
+		return familyPermits
+	}
+	return familyExclusive
+}
+
+const (
+	familyExclusive orphans.Family = iota
+	familyRW
+	familyPermits
+)
+
+// fieldOf is the field of a hold of that kind, owner and seq of the client with that id.
+func fieldOf(id string, k Kind, o owner.Owner, seq uint64) string {
+	b := make([]byte, 0, 80)
+	if k != Permits {
+		b = append(append(b, id...), ':')
+	}
+	return string(appendTail(b, k, o, seq))
+}
+
+// appendTail appends what comes after the client's id in such a field.
+func appendTail(b []byte, k Kind, o owner.Owner, seq uint64) []byte {
+	if k == Permits { // the ids, and how many
+		return permitIDs(o).appendTo(b)
+	}
+	b = append(o.AppendTo(b), ':')
+	b = strconv.AppendUint(b, seq, 10)
+	if k == Write {
+		b = append(b, ":write"...) // as Redisson tells a writer from a reader
+	}
+	return b
+}

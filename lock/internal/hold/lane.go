@@ -1,0 +1,76 @@
+package hold
+
+import (
+	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/network"
+	"github.com/wheellock/wheellock/lock/internal/servers"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// lane returns the lane of the server that has key; nil if none is known.
+func (k *Keeper) lane(key string) network.Lane { return k.Network.Server(key).Lane() }
+
+// keep has the watchdog look after h, whose lease belongs to o, and which a request that
+// was stamped in terms acquired.
+func (k *Keeper) keep(h *Hold, o carrier.Owner, terms renewal.Terms) error {
+	l := k.lane(h.name)
+	if l == nil {
+		return servers.ErrNoServer
+	}
+	if !terms.Fixed {
+		l.Open()
+	}
+	return l.Leases().Hold(&h.lease, o, terms)
+}
+
+// place takes h to the lane of the server that has its key, where it is looked up at once:
+// that server may never have got it. A hold that was found on the target of a slot that is
+// just being moved stays there.
+func (k *Keeper) place(h *Hold) {
+	l := k.lane(h.name)
+	switch {
+	case l == nil:
+	case h.lease.Lane() == l.Leases():
+		h.set(asked, false) // the slot has arrived
+	case !h.is(asked):
+		if h.lease.Move(l.Leases()) {
+			l.Open()
+			h.lease.Verify()
+		}
+	}
+}
+
+// relocate takes every hold to the lane of the server that now has its key. Waiters look
+// where their channel is.
+func (k *Keeper) relocate() {
+	for _, h := range k.Table.All() {
+		k.place(h)
+	}
+	k.Table.WakeAll()
+}
+
+// refusalOf returns a watch that has ended with what the server of h last answered, if that
+// was within a lease; nil otherwise. Those who are lost for the same refusal share the watch.
+func (k *Keeper) refusalOf(h *Hold) *heldWatch {
+	l := k.lane(h.name)
+	if l == nil {
+		return nil
+	}
+	said := l.Refusal()
+	if said == nil {
+		return nil
+	}
+	if last := k.refused.Load(); last != nil && last.said == said {
+		return last.end
+	}
+	end := new(heldWatch)
+	end.End(said.Err)
+	k.refused.Store(&refused{said, end})
+	return end
+}
+
+// refused is a refusal, and a watch that has ended with it; see hold.watching.
+type refused struct {
+	said *network.Refusal
+	end  *heldWatch
+}

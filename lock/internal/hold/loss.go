@@ -1,0 +1,114 @@
+package hold
+
+import (
+	"github.com/wheellock/wheellock/lock/internal/locktable"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// forget does what comes after the holder was told: waiters go on, a field that
+// would outlive its hold is owed, and the Lost hook is told.
+func (l loss) forget() {
+	h := l.hold
+	h.k.Table.Forget(h)
+	alsoReads := func() bool { return h.k.Table.Own(h.name, h.owner, locktable.Reading) != nil }
+	if h.is(unsure) || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
+		h.orphan()
+	}
+	h.tellLoss()
+}
+
+// Lost implements renewal.Owner. It is called by the watchdog, or by a script's
+// answer that says so, and ends the hold once. The holder is told first, and nothing here
+// waits for a lock under which others do much: the watchdog has other holds to tell.
+func (h *Hold) Lost(why renewal.Reason) {
+	var refused *heldWatch
+	if why == renewal.TrustEnded {
+		refused = h.k.refusalOf(h)
+	}
+	h.mu.Lock()
+	if h.why != 0 {
+		h.mu.Unlock()
+		return
+	}
+	h.why = why
+	watching := h.watching
+	h.watching = refused
+	h.k.Counts.Lost[why].Add(1)
+	h.set(lost, true)
+	cause := h.lostErrorLocked()
+	h.mu.Unlock()
+	h.k.lost.Expect() // whoever was told and asks for Stats waits until h is not counted any more
+	watching.end(cause)
+	h.k.lost.AddExpected(loss{h, why})
+}
+
+// Look implements watch.Subject. So whoever asks a hold is told the truth by the clock, however late
+// the watchdog is: after the process was stopped, or while the machine is too busy.
+func (h *Hold) Look() error {
+	if h.lease.Valid() {
+		return nil
+	}
+	if reason, lost := h.lease.Expire(); lost {
+		h.Lost(reason) // another goroutine may have found it, and not have come to that yet
+	} else if !h.lease.Valid() && !h.is(leaving|closed) {
+		h.Lost(renewal.NotOwner) // lostByLease is just doing so, because of an answer
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lostErrorLocked()
+}
+
+// announceClose ends the channels and contexts of a hold, and no more: it is
+// renewed until it is unlocked or Close gives up.
+func (h *Hold) announceClose() {
+	h.mu.Lock()
+	h.closing = true
+	var watching *heldWatch
+	if h.why == 0 {
+		watching, h.watching = h.watching, nil
+	}
+	h.mu.Unlock()
+	watching.end(h.lostToClose())
+}
+
+func (h *Hold) lostToClose() error { return h.lostBecause(renewal.Closed, nil) }
+
+// lostBecause is the error of a loss.
+func (h *Hold) lostBecause(why renewal.Reason, refusal error) error {
+	return h.k.errors.Lost(h.name, why, h.token, refusal)
+}
+
+// lostByLease ends a hold whose lease has ended by itself or by the answer
+// that the caller just got, and returns the error to give to the user.
+func (h *Hold) lostByLease(otherwise renewal.Reason) error {
+	reason := otherwise
+	if otherwise == renewal.TrustEnded {
+		h.lease.Expire() // it knows which end that was
+	}
+	if !h.lease.Release() {
+		if r, ok := h.lease.Lost(); ok {
+			reason = r // the watchdog found it first
+		} else if h.is(closed) {
+			reason = renewal.Closed
+		}
+	}
+	h.Lost(reason)
+	h.k.Table.Forget(h)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lostErrorLocked()
+}
+
+// lostErrorLocked is the error of a hold that is lost, nil of others.
+func (h *Hold) lostErrorLocked() error {
+	if h.why == 0 {
+		return nil
+	}
+	var refusal error
+	for w := h.watching; w != nil; w = w.next {
+		if w.hold == nil {
+			refusal = w.Cause()
+		}
+	}
+	return h.lostBecause(h.why, refusal)
+}

@@ -1,0 +1,39 @@
+package hold
+
+import (
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/orphans"
+	"github.com/wheellock/wheellock/lock/internal/wire"
+)
+
+// orphan is a field that may stand in Redis with nobody behind it.
+func (k *Keeper) orphan(kind Kind, name, field string, lease time.Duration) orphans.Field {
+	f := orphans.Field{Name: name, Family: kind.family(), Text: field, Lease: lease}
+	if kind != Fair {
+		f.Release = k.calls.release(kind, name, field)
+		return f
+	}
+	f.Together = func(fields []string) wire.Call {
+		return k.calls.release(kind, name, fields[0]).With(fields[1:])
+	}
+	return f
+}
+
+// owe leaves a field that stands in Redis for at most lease to the orphans.
+func (k *Keeper) owe(kind Kind, name, field string, lease time.Duration) {
+	k.Orphans.Add(k.orphan(kind, name, field, lease))
+}
+
+// oweUnanswered is owe of a field of which it is not known whether it was, or will be, taken:
+// until open, or, if that is zero, nobody knows until when.
+func (k *Keeper) oweUnanswered(kind Kind, name, field string, lease time.Duration, open time.Time) {
+	k.Orphans.AddUnanswered(k.orphan(kind, name, field, lease), open)
+}
+
+// orphan leaves the field of a hold that was given out to the orphans, for as
+// long as Redis may have it.
+func (h *Hold) orphan() {
+	left := time.Until(h.lease.Deadline()) + h.k.cfg.Watchdog.Config().Margin + h.k.cfg.IOTimeout
+	h.k.owe(h.kind, h.name, h.field(), max(left, h.k.cfg.Lease))
+}

@@ -1,0 +1,35 @@
+package hold
+
+// Rest ends x's wish that the hold be renewed: once it is nobody's, the longest
+// lease that it was given stands.
+func (x *Held) Rest() {
+	x.h.mu.Lock()
+	last := x.renewed && x.h.renewing == 1
+	if x.renewed {
+		x.renewed = false
+		x.h.renewing--
+		if x.watch != nil {
+			x.watch.rested = true
+		}
+	}
+	x.h.mu.Unlock()
+	if last {
+		x.h.settle()
+	}
+}
+
+// settle makes the watchdog renew the hold, or not, as its Helds want it now.
+func (h *Hold) settle() {
+	for again := true; again; {
+		h.mu.Lock()
+		fixed := h.renewing == 0
+		h.mu.Unlock()
+		h.lease.SetFixed(fixed)
+		if l := h.k.lane(h.name); l != nil && !fixed {
+			l.Open()
+		}
+		h.mu.Lock()
+		again = fixed != (h.renewing == 0) // changed meanwhile: who did that may have come before us
+		h.mu.Unlock()
+	}
+}

@@ -1,0 +1,233 @@
+package hold_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// TestTrustCountsFromTheSendingHoweverLateTheAnswer: the server began to count when it
+// carried the request out, and the client knows only that this was after the sending.
+func TestTrustCountsFromTheSendingHoweverLateTheAnswer(t *testing.T) {
+	const short, long = time.Second, 10 * time.Second
+	ctx := context.Background()
+	mutexes := map[string]func(*lock.Client) *lock.Mutex{
+		"mutex":  func(c *lock.Client) *lock.Mutex { return c.Mutex("m") },
+		"fenced": func(c *lock.Client) *lock.Mutex { return c.FencedMutex("m") },
+		"fair":   func(c *lock.Client) *lock.Mutex { return c.FairMutex("m") },
+		"writer": func(c *lock.Client) *lock.Mutex { return c.RWMutex("m").Writer() },
+		"reader": func(c *lock.Client) *lock.Mutex { return c.RWMutex("m").Reader() },
+	}
+	for name, of := range mutexes {
+		for op, take := range map[string]func(*testing.T, *lock.Mutex, func()) *lock.Held{
+			"Lock": func(t *testing.T, m *lock.Mutex, sending func()) *lock.Held {
+				sending()
+				held, err := m.Lock(ctx)
+				require.NoError(t, err)
+				return held
+			},
+			"LockFor": func(t *testing.T, m *lock.Mutex, sending func()) *lock.Held {
+				sending()
+				held, err := m.LockFor(ctx, long)
+				require.NoError(t, err)
+				return held
+			},
+			"re-entry": func(t *testing.T, m *lock.Mutex, sending func()) *lock.Held {
+				outer, err := m.LockFor(ctx, short)
+				require.NoError(t, err)
+				sending()
+				held, err := m.LockFor(outer.Context(ctx), long)
+				require.NoError(t, err)
+				return held
+			},
+			"Extend": func(t *testing.T, m *lock.Mutex, sending func()) *lock.Held {
+				held, err := m.LockFor(ctx, short)
+				require.NoError(t, err)
+				sending()
+				require.NoError(t, held.Extend(ctx, long))
+				return held
+			},
+			"hand-over": func(t *testing.T, m *lock.Mutex, sending func()) *lock.Held {
+				first, err := m.Lock(ctx)
+				require.NoError(t, err)
+				got := make(chan *lock.Held, 1)
+				go func() {
+					held, err := m.LockFor(ctx, long)
+					if err != nil {
+						t.Error(err)
+					}
+					got <- held
+				}()
+				synctest.Wait()
+				sending()
+				require.NoError(t, first.Unlock(ctx))
+				return <-got
+			},
+		} {
+			if op == "hand-over" && name != "mutex" && name != "fenced" {
+				continue // Redis says when it is the next one's turn
+			}
+			t.Run(name+"/"+op, func(t *testing.T) {
+				var trusted []time.Duration
+				for _, delay := range []time.Duration{0, 300 * time.Millisecond} {
+					synctest.Test(t, func(t *testing.T) {
+						s := fixture.Virtual(t)
+						for _, sc := range script.All() { // else it is sent twice
+							fixture.Do(t, s, "SCRIPT", "LOAD", sc.Text())
+						}
+						wire := fixture.NewWire(s)
+						c, err := lock.New(wire.Pool(), lock.Config{Connections: 1})
+						require.NoError(t, err)
+						warm, err := of(c).Lock(ctx) // the connection is there
+						require.NoError(t, err)
+						require.NoError(t, warm.Unlock(ctx))
+						var began time.Time
+						held := take(t, of(c), func() {
+							began = time.Now()
+							wire.Delay(delay)
+						})
+						require.GreaterOrEqual(t, time.Since(began), delay, "the answer is late")
+						trusted = append(trusted, held.Deadline().Sub(began))
+						fixture.CloseNow(c)
+					})
+				}
+				require.Greater(t, trusted[0], long/2)
+				require.Equal(t, trusted[0], trusted[1])
+			})
+		}
+	}
+}
+
+// TestTheTimeOfARunCountsFromTheSending: what Redis said up to 100 ms ago allows a
+// hand-over without asking, and nobody knows when within the round trip Redis said it.
+func TestTheTimeOfARunCountsFromTheSending(t *testing.T) {
+	ctx := context.Background()
+	for name, begin := range map[string]func(*busy, time.Duration) *lock.Held{
+		"that an acquisition began": func(b *busy, delay time.Duration) *lock.Held {
+			other, err := lock.New(b.s.Pool(0), lock.Config{})
+			require.NoError(b, err)
+			held, err := other.Mutex("m").Lock(ctx)
+			require.NoError(b, err)
+			b.wait(3, b.m.Lock)
+			b.wire.Delay(delay)
+			require.NoError(b, held.Unlock(ctx))
+			held = <-b.held
+			require.NoError(b, other.Close(ctx))
+			return held
+		},
+		"that a hand-over began": func(b *busy, delay time.Duration) *lock.Held {
+			first, err := b.m.Lock(ctx)
+			require.NoError(b, err)
+			b.wait(3, b.m.Lock)
+			b.wire.Delay(delay)
+			require.NoError(b, first.Unlock(ctx))
+			return <-b.held
+		},
+	} {
+		for _, delay := range []time.Duration{30 * time.Millisecond, 60 * time.Millisecond} {
+			t.Run(name+" "+delay.String(), func(t *testing.T) {
+				withBusy(t, lock.Config{}, func(b *busy) {
+					held := begin(b, delay)
+					b.wire.Delay(0)
+					time.Sleep(50 * time.Millisecond)
+					pending, held := b.pending(held)
+					require.Equal(t, 50*time.Millisecond+delay > 100*time.Millisecond, pending)
+					require.NoError(t, b.next(held).Unlock(ctx))
+				})
+			})
+		}
+	}
+}
+
+// TestAnAnswerThatIsLostKeepsItsFieldFromTheNextHolder: the connection ended before the
+// answer came, so the request may have prolonged the hold, or run a command.
+func TestAnAnswerThatIsLostKeepsItsFieldFromTheNextHolder(t *testing.T) {
+	ctx := context.Background()
+	for name, request := range map[string]func(*busy, *lock.Held){
+		"Guard": func(b *busy, held *lock.Held) {
+			_, err := held.Guard(ctx, "SET", []string{"guarded"}, 1)
+			require.ErrorIs(b, err, lock.ErrUnknown)
+		},
+		"Extend": func(b *busy, held *lock.Held) {
+			short, cancel := context.WithTimeout(ctx, time.Millisecond)
+			defer cancel()
+			require.ErrorIs(b, held.Extend(short, time.Second), lock.ErrUnknown)
+		},
+		"re-entry": func(b *busy, held *lock.Held) {
+			_, err := b.m.TryLock(held.Context(ctx))
+			require.ErrorIs(b, err, lock.ErrUnknown)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withBusy(t, lock.Config{}, func(b *busy) {
+				held := b.started(2)
+				field := b.field()
+				synctest.Wait() // renewal has dialled its connection
+				b.wire.LoseAnswer()
+				request(b, held)
+				pending, held := b.pending(held)
+				require.True(t, pending)
+				require.NotEqual(t, field, b.field())
+				require.NoError(t, b.next(held).Unlock(ctx))
+			})
+		})
+	}
+}
+
+// TestAHoldThatWasProlongedTooLateIsGivenBack: the answer came when the holder had been
+// told that the lock is lost, and Redis would keep it for long.
+func TestAHoldThatWasProlongedTooLateIsGivenBack(t *testing.T) {
+	ctx := context.Background()
+	for name, prolong := range map[string]func(*busy, *lock.Held) error{
+		"re-entry": func(b *busy, held *lock.Held) error {
+			_, err := b.m.LockFor(held.Context(ctx), time.Hour)
+			return err
+		},
+		"Extend": func(b *busy, held *lock.Held) error { return held.Extend(ctx, time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			withBusy(t, lock.Config{}, func(b *busy) {
+				held, err := b.m.LockFor(ctx, time.Second)
+				require.NoError(t, err)
+				b.wire.Delay(2 * time.Second)
+				err = prolong(b, held)
+				b.wire.Delay(0)
+				require.ErrorIs(t, held.Err(), lock.ErrLost)
+				require.Error(t, err)
+				if name == "Extend" {
+					require.ErrorIs(t, err, lock.ErrLost)
+				}
+				time.Sleep(10 * time.Second)
+				require.False(t, fixture.Exists(t, b.s, "m"))
+			})
+		})
+	}
+}
+
+// TestARequestWaitsForOneThatMayStillRun: the connection failed, and the server may carry
+// out what was written on it, but not after the time that the request names.
+func TestARequestWaitsForOneThatMayStillRun(t *testing.T) {
+	ctx := context.Background()
+	withBusy(t, lock.Config{}, func(b *busy) {
+		held, err := b.m.Lock(ctx)
+		require.NoError(t, err)
+		began := time.Now()
+		synctest.Wait() // renewal has dialled its connection
+		b.wire.LoseAnswer()
+		_, err = held.Guard(ctx, "SET", []string{"guarded"}, 1)
+		require.ErrorIs(t, err, lock.ErrUnknown)
+		require.Zero(t, time.Since(began))
+		_, err = held.Guard(ctx, "SET", []string{"guarded"}, 2)
+		require.NoError(t, err)
+		require.Greater(t, time.Since(began), time.Second)
+		require.Less(t, time.Since(began), 10*time.Second)
+		require.NoError(t, held.Unlock(ctx))
+	})
+}

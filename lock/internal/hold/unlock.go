@@ -1,0 +1,160 @@
+package hold
+
+import (
+	"context"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/locktable"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// Unlock gives x back. lock.Held has the promise.
+func (x *Held) Unlock(ctx context.Context) error {
+	owed := x.state.CompareAndSwap(isOwed, isUnlocking)
+	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {
+		return x.h.k.errors.NotHeld(x.h.name)
+	}
+	ctx = x.h.k.unlocks.Bound(ctx)
+	x.h.k.Table.Begin(x.h.name, false)
+	defer x.h.k.Table.End(x.h.name)
+	next, err := x.unlock(ctx, owed)
+	x.state.Store(next)
+	if err != nil && x.h.k.errors.Verdict(err) == locktable.Unknown {
+		x.h.k.Counts.Unreleased.Add(1)
+	}
+	return err
+}
+
+// unlock returns the state that x is in then. It waits for the hold's turn, but
+// x does not depend on it: if another request of the hold takes longer than ctx
+// lasts, x is off the count all the same, and of the last one the client
+// releases the field. What that request does when it arrives goes with the field.
+func (x *Held) unlock(ctx context.Context, owed bool) (uint32, error) {
+	h := x.h
+	if !owed {
+		x.end() // whoever works under its context stops before another can begin
+	}
+	busy := h.enterRelease(ctx)
+	var last pipe.Answer
+	if busy == nil {
+		defer func() { h.leave(last) }()
+	} else {
+		busy = h.busyRelease(busy)
+	}
+	h.mu.Lock()
+	cause, again := h.lostErrorLocked(), false
+	if !owed {
+		if cause != nil || h.count > 1 {
+			h.count--
+		} else {
+			again = h.set(leaving, true)
+		}
+	}
+	remaining, left := int(h.count), h.is(leaving)
+	h.mu.Unlock()
+	if !owed && (!left || cause != nil) {
+		x.Rest()
+	}
+	switch {
+	case cause != nil:
+		if !owed {
+			h.orphan()
+		}
+		return isUnlocked, cause
+	case owed && left:
+		return isUnlocked, nil // who gives the rest back has given this back too
+	case left:
+		return x.unlockLast(ctx, again, busy)
+	case busy != nil:
+		return isOwed, busy
+	}
+	// It is off the count whatever Redis answers: scripts set the count, so the
+	// next one of this hold makes it right.
+	var next uint32
+	var err error
+	next, last, err = x.unlockOne(ctx, remaining)
+	return next, err
+}
+
+func (h *Hold) busyRelease(err error) error {
+	return h.k.errors.Unknown("release", h.name, &busyError{err})
+}
+
+// given takes the last one of a hold off the count.
+func (x *Held) given(err error) error {
+	x.h.mu.Lock()
+	x.h.count--
+	x.h.mu.Unlock()
+	x.Rest()
+	return err
+}
+
+func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last pipe.Answer, err error) {
+	h := x.h
+	// An open request may set another count, so this one waits. The turn is its own
+	// meanwhile; a release of the whole hold would have to wait for no more than that.
+	if err := wait.Pause(ctx, nil, h.openFor()); err != nil {
+		return isOwed, pipe.Answer{}, h.busyRelease(err)
+	}
+	// The remaining holds keep what they have: no script lowers a TTL, so asking for
+	// the least lease is enough.
+	cmd := h.k.calls.reenter(h.kind, h.name, h.field(), int32(remaining), renewal.MinTTL)
+	a, _, err := h.resend(ctx, "release", func() pipe.Answer { return h.send(ctx, cmd) })
+	n, ok := a.Reply.(int64)
+	switch {
+	case err != nil:
+		return isOwed, a, err
+	case !ok:
+		return isOwed, a, h.k.errors.BadReply("release", h.name, a.Reply)
+	case n == 0 && !h.is(leaving):
+		return isUnlocked, a, h.lostByLease(renewal.NotOwner)
+	}
+	return isUnlocked, a, nil
+}
+
+// unlockLast is the rest of unlock for the last one of a hold. busy says why no
+// script of the hold may be sent, nil that one may. again: an earlier call has
+// ended unknown.
+func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, error) {
+	h := x.h
+	k := h.k
+	var n succession
+	if !again && busy == nil {
+		if n = h.succession(); n.token > 0 && k.pass(h, n) {
+			return isUnlocked, x.released(ctx)
+		}
+	}
+	if !again && !h.lease.Release() { // its trust ended just now
+		h.orphan()
+		return isUnlocked, x.given(h.lostByLease(renewal.TrustEnded))
+	}
+	var r returned
+	err := busy
+	if busy == nil {
+		r, err = k.handOverOrRelease(ctx, h, n)
+	} else {
+		k.Table.Forget(h)
+	}
+	switch {
+	case err != nil:
+		if !again {
+			h.orphan()
+			h.tellReleased(ctx, err)
+		}
+		return isHeld, err
+	case r.gone && !again && !r.resent, r.gone && !time.Now().Before(h.lease.Deadline()):
+		// The field was not there and no request of ours can have removed
+		// it, or so late that its TTL may have.
+		h.Lost(renewal.NotOwner)
+		return isUnlocked, x.given(h.lostBecause(renewal.NotOwner, nil))
+	}
+	return isUnlocked, x.released(ctx)
+}
+
+// released is given of the last one of a hold that ended as it should.
+func (x *Held) released(ctx context.Context) error {
+	x.h.tellReleased(ctx, nil)
+	return x.given(nil)
+}

@@ -1,0 +1,137 @@
+package network
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/carrier"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/servers"
+	"github.com/wheellock/wheellock/renewal"
+)
+
+// lane renews the holds whose keys are on one server, over connections that nothing
+// else uses. It is the server's Attachment.
+type lane struct {
+	// immutable
+	server  *servers.Server
+	carrier *carrier.Carrier
+	leases  *renewal.Lane
+	logger  *slog.Logger
+	advice  func(refusal error) string
+	lease   time.Duration
+	follows bool // a Topology: another server may take the place of this one
+
+	refused atomic.Bool             // that the server refuses to renew was logged, and no batch was renewed since
+	told    atomic.Int64            // when that was logged last, Unix ns
+	last    atomic.Pointer[Refusal] // nil if the server never refused
+}
+
+// newLane returns the lane of s, which follows a Topology or not. It does no I/O. An error says that the watchdog is
+// closed.
+func newLane(cfg *Config, s *servers.Server) (*lane, error) {
+	t := cfg.Servers.Topology
+	l := &lane{server: s, logger: cfg.Logger, lease: cfg.Lease, advice: cfg.Advice, follows: t != nil}
+	l.carrier = carrier.New(carrier.Config{
+		Timeout: cfg.IOTimeout, Conns: cfg.Watchdog.Config().Dispatchers, Prefix: cfg.ID + ":",
+		Slots: t != nil && t.Traits().Slots, Server: s.Name(),
+		Dial: s.DialTimed, Timed: s.Timed, Epoch: s.Epoch, Target: l.target,
+		Answered: l.answered, Failed: s.Failed, Resumed: l.resumed, Cast: cfg.Cast,
+	})
+	leases, err := cfg.Watchdog.Lane(s.Name(), l.carrier)
+	if err != nil {
+		return nil, err
+	}
+	l.leases = leases
+	return l, nil
+}
+
+// laneOf returns the lane of s; nil if the server is not known.
+func laneOf(s *servers.Server) *lane {
+	l, _ := s.Attachment().(*lane)
+	return l
+}
+
+// target returns where the leases go whose keys a redirection leads to. A Client
+// that knows one server alone has no other: what that one gave away is lost.
+func (l *lane) target(to pipe.Redirection) *renewal.Lane {
+	s := l.server.Target(to)
+	if s == nil {
+		return nil
+	}
+	if other := laneOf(s); other != nil {
+		return other.leases
+	}
+	return nil
+}
+
+// answered is told how a batch ended. It keeps what the server refused, for those who are
+// lost, and warns once until the server renews again, and at most once in a lease: one key
+// may be refused while others are renewed.
+func (l *lane) answered(err error) {
+	var said redis.Error
+	if !errors.As(err, &said) {
+		if err == nil {
+			l.refused.Store(false)
+		}
+		return
+	}
+	now := time.Now()
+	l.last.Store(&Refusal{Err: said, at: now})
+	advice := l.advice(said)
+	if advice == "" {
+		return
+	}
+	last := l.told.Load()
+	if now.UnixNano()-last < int64(l.lease) || l.refused.Load() || !l.told.CompareAndSwap(last, now.UnixNano()) {
+		return
+	}
+	l.refused.Store(true)
+	l.logger.Warn("lock: renewal is refused, so locks are lost when their leases end", "server", l.server.Address(), "error", said, "advice", advice)
+}
+
+// Leases implements Lane.
+func (l *lane) Leases() *renewal.Lane { return l.leases }
+
+// Open implements Lane.
+func (l *lane) Open() { l.carrier.Open() }
+
+// Refusal implements Lane.
+func (l *lane) Refusal() *Refusal {
+	if r := l.last.Load(); r != nil && time.Since(r.at) <= l.lease {
+		return r
+	}
+	return nil
+}
+
+// resumed is called when renewal has a connection again after it lost one: a
+// server of a Topology may have failed over meanwhile, or restarted empty.
+func (l *lane) resumed() {
+	if l.follows {
+		l.leases.Verify()
+	}
+}
+
+// Replaced implements servers.Attachment: the connections to the old server are given
+// up, and all holds are looked up on the new one.
+func (l *lane) Replaced() {
+	var wg sync.WaitGroup
+	wg.Go(l.carrier.Drop)
+	l.leases.Verify()
+	wg.Wait()
+}
+
+// Idle implements servers.Attachment.
+func (l *lane) Idle() bool { return l.leases.Stats().Leases == 0 }
+
+// Retire implements servers.Attachment. What came to the lane just now is lost.
+func (l *lane) Retire() { l.leases.Close() }
+
+// Close implements servers.Attachment. The leases are closed: by Retire, or with the
+// watchdog.
+func (l *lane) Close() { l.carrier.Close() }

@@ -1,0 +1,71 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/servers"
+)
+
+// counting is a Handler that counts records.
+type counting struct {
+	slog.Handler
+	n int
+}
+
+func (c *counting) Handle(context.Context, slog.Record) error {
+	c.n++
+	return nil
+}
+
+// advice has some for what lasts.
+func advice(refusal error) string {
+	if pipe.RefusesWrites(refusal) || pipe.Definite(refusal) {
+		return "mend it"
+	}
+	return ""
+}
+
+// TestARefusedRenewalIsLoggedOnceUntilItWorksAndOnceInALease, whatever the batches between
+// are answered: one key may be refused for ever while all others are renewed.
+func TestARefusedRenewalIsLoggedOnceUntilItWorksAndOnceInALease(t *testing.T) {
+	const misconf, noPerm, loading = redis.Error("MISCONF Redis is configured to save"), redis.Error("NOPERM no"), redis.Error("LOADING Redis is loading")
+	synctest.Test(t, func(t *testing.T) {
+		r, err := servers.New(servers.Config{
+			Dial: nil, Closing: make(chan struct{}), Logger: slog.New(slog.DiscardHandler),
+			Opened: func(*servers.Server) (servers.Attachment, error) { return nil, nil },
+		})
+		require.NoError(t, err)
+		log := &counting{Handler: slog.Default().Handler()}
+		l := &lane{server: r.Server("x"), logger: slog.New(log), advice: advice, lease: time.Minute}
+		for i := range 100 {
+			l.answered(misconf)
+			time.Sleep(2 * time.Second)
+			require.Equal(t, 1, log.n, "until one works %d", i)
+		}
+		l.answered(errors.New("i/o timeout"))
+		l.answered(misconf)
+		require.Equal(t, 1, log.n, "silence is no renewal")
+		l.answered(nil)
+		for range 100 { // and one key that is renewed
+			l.answered(noPerm)
+			l.answered(nil)
+			time.Sleep(3 * time.Second)
+		}
+		require.Equal(t, 1+5, log.n, "in five minutes")
+		time.Sleep(time.Minute)
+		l.answered(loading)
+		require.Equal(t, 1+5, log.n, "that passes")
+		require.Equal(t, loading, l.Refusal().Err, "the last answer")
+		l.answered(misconf)
+		require.Equal(t, misconf, l.Refusal().Err)
+	})
+}

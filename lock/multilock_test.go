@@ -1,0 +1,559 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/wait"
+)
+
+// fleet is a set of servers with a client of each.
+type fleet struct {
+	servers []*redistest.Server
+	clients []*lock.Client
+}
+
+func startAll(n int, args ...string) ([]*redistest.Server, error) {
+	servers := make([]*redistest.Server, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { servers[i], errs[i] = redistest.Start(context.Background(), redistest.Options{Args: args}) })
+	}
+	wg.Wait()
+	return servers, errors.Join(errs...)
+}
+
+func stopAll(servers []*redistest.Server) error {
+	var errs []error
+	for _, s := range servers {
+		if s != nil {
+			errs = append(errs, s.Stop())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func newFleet(t *testing.T, servers []*redistest.Server, cfg lock.Config) fleet {
+	t.Helper()
+	f := fleet{servers: servers}
+	for _, s := range servers {
+		f.clients = append(f.clients, fixture.ClientOf(t, s, cfg))
+	}
+	return f
+}
+
+// mutexes are the fleet's mutexes of one name.
+func (f fleet) mutexes(name string) []*lock.Mutex {
+	var ms []*lock.Mutex
+	for _, c := range f.clients {
+		ms = append(ms, c.Mutex(name))
+	}
+	return ms
+}
+
+func TestMultiLockTakesAllOrNone(t *testing.T) {
+	s := onRedis(t)
+	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
+	ctx := bounded.Context(t)
+	names := []string{t.Name() + "1", t.Name() + "2", t.Name() + "3"}
+	m := fixture.MultiLock(t, a.Mutex(names[2]), b.Mutex(names[0]), a.Mutex(names[1]))
+
+	held := fixture.Hold(t, m.TryLock)
+	require.True(t, held.Valid())
+	require.NoError(t, held.Err())
+	for _, name := range names {
+		require.True(t, fixture.Exists(t, s, name))
+	}
+	require.NoError(t, held.Unlock(ctx))
+	require.False(t, held.Valid())
+	require.ErrorIs(t, held.Err(), lock.ErrNotHeld)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
+	for _, name := range names {
+		require.False(t, fixture.Exists(t, s, name))
+	}
+
+	other := fixture.Hold(t, b.Mutex(names[2]).Lock)
+	_, err := m.TryLock(ctx)
+	var refused *lock.HeldError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, names[2], refused.Name)
+	require.False(t, fixture.Exists(t, s, names[0]))
+	require.False(t, fixture.Exists(t, s, names[1]))
+	require.NoError(t, other.Unlock(ctx))
+}
+
+func TestMultiLockMembersThatCannotBeUsed(t *testing.T) {
+	s := onRedis(t)
+	c := fixture.ClientOf(t, s, lock.Config{})
+	ctx := bounded.Context(t)
+	_, err := lock.NewMultiLock()
+	require.ErrorContains(t, err, "lock: the MultiLock has no members")
+	_, err = lock.NewMultiLock(c.Mutex("a"), nil, c.Mutex(""))
+	require.ErrorContains(t, err, "member 1 of the MultiLock is nil")
+	require.ErrorContains(t, err, "member 2 of the MultiLock: lock: the name is empty")
+	_, err = fixture.MultiLock(t, c.Mutex("a")).LockFor(ctx, time.Millisecond)
+	require.ErrorContains(t, err, "lease")
+	_, err = fixture.MultiLock(t, c.Mutex("a")).Lock(lock.WithOwner(ctx, ""))
+	require.ErrorContains(t, err, "owner")
+}
+
+func TestMultiLockHoldsNothingWhileItWaits(t *testing.T) {
+	s := onRedis(t)
+	c, other := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
+	ctx := bounded.Context(t)
+	a, b := t.Name()+"a", t.Name()+"b"
+	blocking := fixture.Hold(t, other.Mutex(b).Lock)
+	got := make(chan *lock.MultiHeld, 1)
+	go func() {
+		held := fixture.Hold(t, fixture.MultiLock(t, c.Mutex(a), c.Mutex(b)).Lock)
+		got <- held
+	}()
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+	free, err := other.Mutex(a).TryLock(ctx)
+	require.NoError(t, err, "the first member is not held while the second is waited for")
+	require.NoError(t, free.Unlock(ctx))
+	require.NoError(t, blocking.Unlock(ctx))
+	require.NoError(t, bounded.Receive(t, got).Unlock(ctx))
+}
+
+func TestMultiLockReentersAllAndSingleMembers(t *testing.T) {
+	s := onRedis(t)
+	c, d := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
+	ctx := bounded.Context(t)
+	m := fixture.MultiLock(t, c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"), c.Mutex(t.Name()+"a"))
+	outer := fixture.Hold(t, m.Lock)
+	work := outer.Context(ctx)
+	inner, err := m.Lock(work)
+	require.NoError(t, err)
+	one, err := d.Mutex(t.Name() + "b").TryLock(work)
+	require.NoError(t, err)
+	_, err = d.Mutex(t.Name() + "b").TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired, "another owner")
+	require.NoError(t, outer.Unlock(ctx))
+	require.Error(t, work.Err())
+	require.True(t, inner.Valid())
+	require.NoError(t, inner.Unlock(ctx))
+	require.False(t, fixture.Exists(t, s, t.Name()+"a"))
+	require.True(t, one.Valid(), "a member may outlast the whole")
+	require.NoError(t, one.Unlock(ctx))
+	require.False(t, fixture.Exists(t, s, t.Name()+"b"))
+}
+
+func TestLossOfOneMemberLosesTheMultiLock(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	cfg := lock.Config{Lease: time.Second}
+	c, d := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
+	ctx := bounded.Context(t)
+	a, b := t.Name()+"a", t.Name()+"b"
+	held := fixture.Hold(t, fixture.MultiLock(t, c.Mutex(a), d.Mutex(b)).Lock)
+	work := held.Context(ctx)
+	fixture.Do(t, s, "DEL", b)
+	bounded.Receive(t, held.Done())
+	require.False(t, held.Valid())
+	require.False(t, held.Deadline().After(time.Now()))
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, b, lost.Name)
+	require.Equal(t, lock.NotOwner, lost.Reason)
+	bounded.Receive(t, work.Done())
+	require.ErrorIs(t, context.Cause(work), lock.ErrLost)
+	// Who was told need not unlock: the other member is renewed no more.
+	fixture.AwaitGone(t, s, a)
+	err := held.Unlock(ctx)
+	require.ErrorIs(t, err, lock.ErrLost)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
+}
+
+func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
+	ctx := bounded.Context(t)
+	a, b := t.Name()+"a", t.Name()+"b"
+	outer := fixture.Hold(t, c.Mutex(a).Lock)
+	held, err := fixture.MultiLock(t, c.Mutex(a), c.Mutex(b)).Lock(outer.Context(ctx))
+	require.NoError(t, err)
+	fixture.Do(t, s, "DEL", b)
+	bounded.Receive(t, held.Done())
+	renewed := c.Stats().Renewal.Renewed
+	require.Eventually(t, func() bool { return !outer.Valid() || c.Stats().Renewal.Renewed > renewed+1 }, time.Minute, time.Millisecond)
+	require.NoError(t, outer.Err(), "it is renewed for its own sake")
+	require.True(t, outer.Valid())
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+	require.True(t, outer.Valid())
+	require.NoError(t, outer.Unlock(ctx))
+}
+
+func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	cfg := lock.Config{Margin: 300 * time.Millisecond} // in which a busy machine looks
+	c := fixture.ClientOf(t, s, cfg)
+	ctx := bounded.Context(t)
+	a, b := t.Name()+"a", t.Name()+"b"
+	const lease = 600 * time.Millisecond
+	// b is taken away again and again, so that a is taken more than once.
+	other := fixture.ClientOf(t, s, lock.Config{})
+	blocking, err := other.Mutex(b).LockFor(ctx, 2*lease)
+	require.NoError(t, err)
+	held, err := fixture.MultiLock(t, c.Mutex(a), c.Mutex(b)).LockFor(ctx, lease)
+	require.NoError(t, err)
+	require.LessOrEqual(t, time.Until(held.Deadline()), lease)
+	for _, name := range []string{a, b} {
+		pttl := fixture.PTTL(t, s, name)
+		require.LessOrEqual(t, pttl, lease.Milliseconds(), "the lease is as asked for, however long the wait was")
+		require.GreaterOrEqual(t, pttl, time.Until(held.Deadline()).Milliseconds())
+	}
+	bounded.Receive(t, held.Done())
+	require.True(t, fixture.Exists(t, s, a) || fixture.Exists(t, s, b), "told before both have expired")
+	var lost *lock.LostError
+	require.ErrorAs(t, held.Err(), &lost)
+	require.Equal(t, lock.Expired, lost.Reason)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+	require.ErrorIs(t, blocking.Unlock(ctx), lock.ErrLost)
+}
+
+// TestAMultiLockWhoseFirstLeaseIsOverIsNotHad: the second member's connection
+// comes when the first member's lease is over.
+func TestAMultiLockWhoseFirstLeaseIsOverIsNotHad(t *testing.T) {
+	s := onRedis(t)
+	a, b := t.Name()+"a", t.Name()+"b"
+	first := fixture.ClientOf(t, s, lock.Config{})
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		for taken := false; !taken || fixture.Exists(t, s, a); {
+			taken = taken || fixture.Exists(t, s, a)
+		}
+		return s.DialContext(ctx)
+	}}
+	second := fixture.Client(t, pool, lock.Config{IOTimeout: 3 * time.Second})
+	_, err := fixture.MultiLock(t, first.Mutex(a), second.Mutex(b)).TryLockFor(bounded.Context(t), 200*time.Millisecond)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.False(t, fixture.Exists(t, s, b))
+}
+
+func TestAWaitForAMultiLockEndsWithItsContext(t *testing.T) {
+	s := onRedis(t)
+	c, other := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
+	a, b := t.Name()+"a", t.Name()+"b"
+	blocking := fixture.Hold(t, other.Mutex(b).Lock)
+	ctx, cancel := context.WithCancel(bounded.Context(t))
+	failed := make(chan error, 1)
+	go func() {
+		_, err := fixture.MultiLock(t, c.Mutex(a), c.Mutex(b)).Lock(ctx)
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+	cancel()
+	err := bounded.Receive(t, failed)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.Zero(t, c.Stats().Held)
+	require.False(t, fixture.Exists(t, s, a))
+	require.NoError(t, blocking.Unlock(bounded.Context(t)))
+}
+
+func TestCancelOfAMultiLockIsNotHeldUpByADeadMember(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	p := fixture.Proxy(t, s, nil)
+	p.BlackHole()
+	good := fixture.ClientOf(t, s, lock.Config{})
+	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond, UnlockTimeout: time.Hour})
+	ctx, cancel := context.WithCancel(bounded.Context(t))
+	failed := make(chan error, 1)
+	a, b := t.Name()+"a", t.Name()+"b"
+	go func() {
+		_, err := fixture.MultiLock(t, good.Mutex(a), bad.Mutex(b)).Lock(ctx)
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return bad.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+	require.False(t, fixture.Exists(t, s, a), "nothing is held while it waits for a member that does not answer")
+	cancel()
+	err := bounded.Receive(t, failed)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+}
+
+func TestTryLockOfAMultiLockGivesBackWhenAMemberIsUnknown(t *testing.T) {
+	s := onRedis(t)
+	p := fixture.Proxy(t, s, nil)
+	good := fixture.ClientOf(t, s, lock.Config{})
+	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 50 * time.Millisecond})
+	p.Replies(faultproxy.Lose)
+	ctx := bounded.Context(t)
+	a, b := t.Name()+"a", t.Name()+"b"
+	_, err := fixture.MultiLock(t, good.Mutex(a), bad.Mutex(b)).TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.NotErrorIs(t, err, lock.ErrNotAcquired)
+	require.False(t, fixture.Exists(t, s, a))
+	p.Heal()
+	fixture.AwaitGone(t, s, b)
+}
+
+func TestUnlockOfAMultiLockReleasesWhatItCanAndMayBeCalledAgain(t *testing.T) {
+	s := onRedis(t)
+	p := fixture.Proxy(t, s, nil)
+	good := fixture.ClientOf(t, s, lock.Config{})
+	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
+	ctx := bounded.Context(t)
+	a, b := t.Name()+"a", t.Name()+"b"
+	held := fixture.Hold(t, fixture.MultiLock(t, bad.Mutex(a), good.Mutex(b)).Lock)
+	work := held.Context(ctx)
+	p.BlackHole()
+	err := held.Unlock(ctx)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	var unknown *lock.UnknownError
+	require.ErrorAs(t, err, &unknown)
+	require.Equal(t, a, unknown.Name)
+	require.Error(t, work.Err())
+	require.False(t, held.Valid())
+	require.ErrorIs(t, held.Err(), lock.ErrNotHeld)
+	require.False(t, fixture.Exists(t, s, b), "the other member is free")
+	p.Heal()
+	require.NoError(t, fixture.Known(func() error { return held.Unlock(ctx) }))
+	require.False(t, fixture.Exists(t, s, a))
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrNotHeld)
+}
+
+func TestUnlockOfAMultiLockJoinsTheErrorsOfItsMembers(t *testing.T) {
+	s := onRedis(t)
+	p := fixture.Proxy(t, s, nil)
+	good := fixture.ClientOf(t, s, lock.Config{})
+	bad := fixture.ClientOver(t, p, lock.Config{IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
+	ctx := bounded.Context(t)
+	held := fixture.Hold(t, fixture.MultiLock(t, bad.Mutex(t.Name()+"a"), good.Mutex(t.Name()+"b")).Lock)
+	fixture.Do(t, s, "DEL", t.Name()+"b") // not noticed yet
+	p.BlackHole()
+	err := held.Unlock(ctx)
+	require.ErrorIs(t, err, lock.ErrLost)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	var lost *lock.LostError
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, t.Name()+"b", lost.Name)
+	var unknown *lock.UnknownError
+	require.ErrorAs(t, err, &unknown)
+	require.Equal(t, t.Name()+"a", unknown.Name)
+	require.Regexp(t, `^lock: unlock of 2 members: 1 lost, 1 not known to be released: "`+t.Name()+`b" is lost: not the owner any more; `+
+		`release of "`+t.Name()+`a": outcome unknown: [^\n]*: look at what the work has done, another may have had the lock; `+
+		`their clients go on trying$`, err.Error())
+	p.Heal()
+	require.ErrorIs(t, fixture.Known(func() error { return held.Unlock(ctx) }), lock.ErrLost, "the whole stays lost")
+}
+
+// TestMultiLocksInOppositeOrderAllFinish: the servers of one name have no
+// common order in two processes; here they stand for two clients each.
+func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
+	t.Parallel()
+	servers := fixture.Servers(t, 2)
+	ctx := bounded.Context(t)
+	counter := 0 // guarded by the locks alone; the race detector watches
+	var wg sync.WaitGroup
+	var fleets []fleet
+	for i := range 4 { // two of them have another order inside: their ids are random
+		f := newFleet(t, servers, lock.Config{})
+		fleets = append(fleets, f)
+		ms := append(f.mutexes(t.Name()), f.clients[0].Mutex(t.Name()+"x"))
+		if i%2 == 1 {
+			ms[0], ms[1] = ms[1], ms[0]
+		}
+		m := fixture.MultiLock(t, ms...)
+		for range 3 {
+			wg.Go(func() {
+				for range 6 {
+					held := fixture.Hold(t, m.Lock)
+					counter++
+					require.Equal(t, 1, counter)
+					require.True(t, held.Valid())
+					counter--
+					require.NoError(t, held.Unlock(ctx))
+				}
+			})
+		}
+	}
+	bounded.Wait(t, &wg)
+	for _, f := range fleets {
+		for _, c := range f.clients {
+			require.Zero(t, c.Stats().Held)
+			require.Zero(t, c.Stats().Waiting)
+		}
+	}
+}
+
+// TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken: others take each member
+// alone, all the time.
+func TestAMultiLockIsHadThoughItsMembersAreAlwaysTaken(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	ctx, cancel := context.WithCancel(bounded.Context(t))
+	c, busy := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
+	var ms []*lock.Mutex
+	var wg sync.WaitGroup
+	for i := range 3 {
+		name := fmt.Sprint(t.Name(), i)
+		ms = append(ms, c.Mutex(name))
+		for range 3 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					held, err := busy.Mutex(name).Lock(ctx)
+					if err != nil {
+						require.ErrorIs(t, err, context.Canceled)
+						return
+					}
+					time.Sleep(time.Millisecond) // as work would
+					require.NoError(t, held.Unlock(ctx))
+				}
+			})
+		}
+	}
+	for range 3 {
+		held := fixture.Hold(t, fixture.MultiLock(t, ms...).Lock)
+		require.NoError(t, held.Unlock(bounded.Context(t)))
+	}
+	cancel()
+	bounded.Wait(t, &wg)
+}
+
+// TestTheWaitForAMemberWithOthersInHandIsLimited: at first there is none, in time
+// it is as long as Redisson's, and most of a fixed lease is left for the work.
+func TestTheWaitForAMemberWithOthersInHandIsLimited(t *testing.T) {
+	longest := time.Duration(0)
+	for n := range 40 {
+		for range 20 {
+			d := lock.PassLimit(wait.Random(nil), n, 0, 3)
+			require.Equal(t, n < 3, d == 0, "pass %d", n)
+			longest = max(longest, d)
+			require.LessOrEqual(t, lock.PassLimit(wait.Random(nil), n, 600*time.Millisecond, 3), 50*time.Millisecond)
+		}
+	}
+	require.LessOrEqual(t, longest, 1500*time.Millisecond)
+	require.Greater(t, longest, 750*time.Millisecond)
+}
+
+func TestMultiLockEndsWhenAClientCloses(t *testing.T) {
+	s := onRedis(t)
+	c, d := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
+	ctx := bounded.Context(t)
+	m := fixture.MultiLock(t, c.Mutex(t.Name()+"a"), d.Mutex(t.Name()+"b"))
+	held := fixture.Hold(t, m.Lock)
+	closed := make(chan error, 1)
+	go func() { closed <- d.Close(ctx) }()
+	bounded.Receive(t, held.Done())
+	require.ErrorIs(t, held.Err(), lock.ErrClosed)
+	require.ErrorIs(t, held.Err(), lock.ErrLost)
+	_, err := m.TryLock(ctx)
+	require.Error(t, err)
+	_, err = fixture.MultiLock(t, d.Mutex("x"), d.Mutex("y")).Lock(ctx)
+	require.ErrorIs(t, err, lock.ErrClosed)
+	_ = held.Unlock(ctx)
+	require.NoError(t, bounded.Receive(t, closed))
+	require.False(t, fixture.Exists(t, s, t.Name()+"a"))
+	require.False(t, fixture.Exists(t, s, t.Name()+"b"))
+}
+
+func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
+	s := onRedis(t)
+	c := fixture.ClientOf(t, s, lock.Config{})
+	ctx := bounded.Context(t)
+	m := fixture.MultiLock(t, c.Mutex(t.Name()+"a"), c.Mutex(t.Name()+"b"))
+	sentinel := errors.New("from f")
+	require.ErrorIs(t, m.Do(ctx, func(ctx context.Context, _ *lock.MultiHeld) error {
+		return errors.Join(sentinel, m.Do(ctx, func(context.Context, *lock.MultiHeld) error { return nil }))
+	}), sentinel)
+	require.Panics(t, func() { _ = m.Do(ctx, func(context.Context, *lock.MultiHeld) error { panic("f") }) })
+	require.False(t, fixture.Exists(t, s, t.Name()+"a"))
+	require.False(t, fixture.Exists(t, s, t.Name()+"b"))
+}
+
+// TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate: two fleets over faulty
+// networks want the same locks.
+func TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	const lease = 600 * time.Millisecond
+	f := newFaults("*", 6, 1, lease)
+	p := fixture.Proxy(t, s, f.decide)
+	cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
+	ctx := bounded.Context(t)
+	end := time.Now().Add(2500 * time.Millisecond)
+	if testing.Short() {
+		end = time.Now().Add(time.Second)
+	}
+	var l multiLedger
+	var wg sync.WaitGroup
+	var clients []*lock.Client
+	for i := range 4 {
+		c, err := lock.New(p.Pool(), cfg)
+		require.NoError(t, err)
+		clients = append(clients, c)
+		ms := []*lock.Mutex{c.Mutex(t.Name() + "a"), c.Mutex(t.Name() + "b"), c.Mutex(t.Name() + "c")}
+		ms = append(ms[i%3:], ms[:i%3]...)[:2] // each two share at least one
+		m := fixture.MultiLock(t, ms...)
+		wg.Go(func() {
+			for n := 0; time.Now().Before(end); n++ {
+				wait, cancel := context.WithTimeout(ctx, time.Minute)
+				held, err := m.Lock(wait)
+				cancel()
+				if err != nil {
+					t.Errorf("%d: lock: %v", i, err)
+					return
+				}
+				l.rely(held, fmt.Sprint(i, ".", n), func() { time.Sleep(time.Millisecond) })
+				if err := held.Unlock(ctx); err != nil && !isAny(err, lock.ErrLost, lock.ErrUnknown) {
+					t.Errorf("%d: unlock: %v", i, err)
+				}
+			}
+		})
+	}
+	bounded.Wait(t, &wg)
+	f.end()
+	l.check(t)
+	for _, c := range clients {
+		require.Zero(t, c.Stats().Held)
+		require.NoError(t, c.Close(ctx))
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		fixture.AwaitGone(t, s, t.Name()+name)
+	}
+}
+
+// multiLedger collects the times in which holders relied on the whole.
+type multiLedger struct{ ledger }
+
+func (l *multiLedger) rely(held *lock.MultiHeld, who string, work func()) {
+	from := time.Now()
+	if !held.Valid() {
+		return
+	}
+	work()
+	to, end := time.Now(), held.Deadline()
+	if end.Before(to) {
+		to = end
+	}
+	l.add(believed{from: from, to: to, who: who})
+}
+
+func (l *multiLedger) check(t *testing.T) {
+	t.Helper()
+	require.NotEmpty(t, l.times)
+	slices.SortFunc(l.times, func(a, b believed) int { return a.from.Compare(b.from) })
+	for i := range l.times {
+		l.times[i].token = int64(i) // it has none: only the times are checked
+	}
+	l.ledger.check(t)
+	t.Logf("%d holds", len(l.times))
+}

@@ -1,0 +1,359 @@
+package lock_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// locking is one way to wait for a lock.
+type locking func(ctx context.Context, c *lock.Client, name string) (*lock.Held, error)
+
+func lockMutex(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
+	return c.Mutex(name).Lock(ctx)
+}
+
+func lockFenced(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
+	return c.FencedMutex(name).Lock(ctx)
+}
+
+func lockFair(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
+	return c.FairMutex(name).Lock(ctx)
+}
+
+func lockWriting(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
+	return c.RWMutex(name).Writer().Lock(ctx)
+}
+
+func lockReading(ctx context.Context, c *lock.Client, name string) (*lock.Held, error) {
+	return c.RWMutex(name).Reader().Lock(ctx)
+}
+
+// result is how a call of Lock ended.
+type result struct {
+	held *lock.Held
+	err  error
+}
+
+// inLine starts a call that has to wait and returns when it does.
+func inLine(t *testing.T, c *lock.Client, take func() (*lock.Held, error)) chan result {
+	t.Helper()
+	before := c.Stats().Waiting
+	done := make(chan result, 1)
+	go func() {
+		held, err := take()
+		done <- result{held, err}
+	}()
+	require.Eventually(t, func() bool { return c.Stats().Waiting == before+1 }, time.Minute, 100*time.Microsecond)
+	return done
+}
+
+// soon is a result that comes at once, if ever.
+func soon(t *testing.T, done <-chan result, what string) *lock.Held {
+	t.Helper()
+	select {
+	case r := <-done:
+		require.NoError(t, r.err, what)
+		return r.held
+	case <-time.After(time.Minute):
+		require.Fail(t, what+" did not come")
+	}
+	return nil
+}
+
+// TestAWaiterReentersWhenItsOwnerGetsTheLockWhereverItStands: two callers share
+// an owner, and one of another owner stands between them in the line.
+func TestAWaiterReentersWhenItsOwnerGetsTheLockWhereverItStands(t *testing.T) {
+	s := onRedis(t)
+	for _, tc := range []struct {
+		name          string
+		first, second locking
+	}{
+		{"Mutex", lockMutex, lockMutex},
+		{"FencedMutex", lockFenced, lockFenced},
+		{"FairMutex", lockFair, lockFair},
+		{"writer and writer", lockWriting, lockWriting},
+		{"writer and reader", lockWriting, lockReading},
+		{"reader and reader", lockReading, lockReading},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx, name := bounded.Context(t), t.Name()
+			elsewhere := fixture.ClientOf(t, s, lock.Config{})
+			other := lockWriting
+			if tc.name == "Mutex" || tc.name == "FencedMutex" || tc.name == "FairMutex" {
+				other = tc.second
+			}
+			before, err := other(ctx, elsewhere, name)
+			require.NoError(t, err)
+			c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
+			owner := lock.WithOwner(ctx, "the same")
+			n := 0
+			inLine := func(take func() (*lock.Held, error)) chan result {
+				done := inLine(t, c, take)
+				n++
+				require.Eventually(t, func() bool { // a FairMutex has its line in Redis
+					queue := fixture.Do(t, s, "LLEN", "redisson_lock_queue:{"+name+"}")
+					return tc.name != "FairMutex" || queue == int64(n)
+				}, time.Minute, time.Millisecond)
+				return done
+			}
+			a := inLine(func() (*lock.Held, error) { return tc.first(owner, c, name) })
+			w := inLine(func() (*lock.Held, error) { return other(ctx, c, name) })
+			b := inLine(func() (*lock.Held, error) { return tc.second(owner, c, name) })
+			require.NoError(t, before.Unlock(ctx))
+			first := soon(t, a, "the first of the line")
+			second := soon(t, b, "the re-entry")
+			require.Empty(t, w, "another holds it")
+			require.NoError(t, first.Unlock(ctx))
+			require.NoError(t, second.Unlock(ctx))
+			last := soon(t, w, "the one between")
+			require.NoError(t, last.Unlock(ctx))
+			fixture.AwaitGone(t, s, name)
+		})
+	}
+}
+
+// TestAReentryWhoseAnswerIsLostDoesNotQueueBehindThoseWhoWaitForIt: else both
+// would wait for ever.
+func TestAReentryWhoseAnswerIsLostDoesNotQueueBehindThoseWhoWaitForIt(t *testing.T) {
+	s := onRedis(t)
+	for _, tc := range []struct {
+		name         string
+		outer, inner locking
+		script       string // of the re-entry
+	}{
+		{"Mutex", lockMutex, lockMutex, "reenter"},
+		{"FencedMutex", lockFenced, lockFenced, "reenter"},
+		{"FairMutex", lockFair, lockFair, "reenter"},
+		{"writes again", lockWriting, lockWriting, "reenter"},
+		{"reads again", lockReading, lockReading, "rw_read_reenter"},
+		{"reads too", lockWriting, lockReading, "rw_read"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx, name := bounded.Context(t), t.Name()
+			var toDrop atomic.Value
+			toDrop.Store("")
+			lost := make(chan struct{})
+			p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+				if c.Script != "" && toDrop.CompareAndSwap(c.Script, "") {
+					close(lost)
+					return faultproxy.LoseReply
+				}
+				return faultproxy.Pass
+			})
+			c := fixture.ClientOver(t, p, lock.Config{MaxPoll: time.Hour, IOTimeout: 200 * time.Millisecond})
+			outer, err := tc.outer(ctx, c, name)
+			require.NoError(t, err)
+			other := tc.outer
+			if tc.name == "reads again" {
+				other = lockWriting
+			}
+			w := inLine(t, c, func() (*lock.Held, error) { return other(ctx, c, name) })
+			toDrop.Store(tc.script)
+			done := make(chan result, 1)
+			go func() {
+				inner, err := tc.inner(outer.Context(ctx), c, name)
+				done <- result{inner, err}
+			}()
+			inner := soon(t, done, "the re-entry")
+			select {
+			case <-lost:
+			default:
+				t.Fatal("no answer was lost")
+			}
+			require.NoError(t, inner.Unlock(ctx))
+			require.NoError(t, outer.Unlock(ctx))
+			last := soon(t, w, "the one that waited")
+			require.NoError(t, last.Unlock(ctx))
+		})
+	}
+}
+
+// TestAReaderThatWantsToWriteIsRefusedWhereverItStands: it could only wait for
+// the reading of its own owner.
+func TestAReaderThatWantsToWriteIsRefusedWhereverItStands(t *testing.T) {
+	s := onRedis(t)
+	ctx, name := bounded.Context(t), t.Name()
+	elsewhere := fixture.ClientOf(t, s, lock.Config{})
+	before, err := elsewhere.RWMutex(name).Writer().Lock(ctx)
+	require.NoError(t, err)
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
+	owner := lock.WithOwner(ctx, "the same")
+	a := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Reader().Lock(owner) })
+	w := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Writer().Lock(ctx) })
+	b := inLine(t, c, func() (*lock.Held, error) { return c.RWMutex(name).Writer().Lock(owner) })
+	require.NoError(t, before.Unlock(ctx))
+	reading := soon(t, a, "the reader")
+	select {
+	case r := <-b:
+		require.ErrorIs(t, r.err, lock.ErrUpgrade)
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for itself")
+	}
+	require.NoError(t, reading.Unlock(ctx))
+	writing := soon(t, w, "the writer")
+	require.NoError(t, writing.Unlock(ctx))
+}
+
+// TestWhoWaitsForARedLockEntersWithItsOwner: the owner gets it through another
+// call, or members alone, while one of another owner stands before this call.
+func TestWhoWaitsForARedLockEntersWithItsOwner(t *testing.T) {
+	servers := fiveMasters(t)[:3]
+	ctx := bounded.Context(t)
+	process := func(name string) (*lock.RedLock, []*lock.Mutex) {
+		var members []*lock.Mutex
+		for _, s := range servers {
+			c := fixture.ClientOf(t, s, lock.Config{Lease: redLease})
+			members = append(members, c.Mutex(name))
+		}
+		r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)
+		require.NoError(t, err)
+		return r, members
+	}
+	type result struct {
+		held *lock.MultiHeld
+		err  error
+	}
+	inLine := func(t *testing.T, r *lock.RedLock, ctx context.Context) chan result {
+		before := r.Line().Len()
+		done := make(chan result, 1)
+		go func() {
+			held, err := r.Lock(ctx)
+			done <- result{held, err}
+		}()
+		require.Eventually(t, func() bool { return r.Line().Len() == before+1 }, time.Minute, time.Millisecond)
+		return done
+	}
+	soon := func(t *testing.T, done chan result, what string) *lock.MultiHeld {
+		select {
+		case r := <-done:
+			require.NoError(t, r.err, what)
+			return r.held
+		case <-time.After(time.Minute):
+			require.Fail(t, what+" did not come")
+		}
+		return nil
+	}
+	t.Run("through another call", func(t *testing.T) {
+		elsewhere, _ := process(t.Name())
+		before, err := elsewhere.Lock(ctx)
+		require.NoError(t, err)
+		r, _ := process(t.Name())
+		owner := lock.WithOwner(ctx, "the same")
+		a := inLine(t, r, owner)
+		w := inLine(t, r, ctx)
+		b := inLine(t, r, owner)
+		require.NoError(t, before.Unlock(ctx))
+		first := soon(t, a, "the first of the line")
+		second := soon(t, b, "the re-entry")
+		require.Empty(t, w, "another holds it")
+		require.NoError(t, first.Unlock(ctx))
+		require.NoError(t, second.Unlock(ctx))
+		require.NoError(t, soon(t, w, "the one between").Unlock(ctx))
+	})
+	t.Run("through its members", func(t *testing.T) {
+		_, others := process(t.Name())
+		r, members := process(t.Name())
+		owner := lock.WithOwner(ctx, "the same")
+		var before []*lock.Held
+		var alone []chan *lock.Held
+		for i, m := range others[:len(others)/2+1] {
+			held, err := m.Lock(ctx)
+			require.NoError(t, err)
+			before = append(before, held)
+			got := make(chan *lock.Held, 1)
+			alone = append(alone, got)
+			go func() {
+				held, err := members[i].Lock(owner)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- held
+			}()
+			require.Eventually(t, func() bool { return lock.ClientOf(members[i]).Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+		}
+		w := inLine(t, r, ctx)
+		b := inLine(t, r, owner)
+		for _, held := range before {
+			require.NoError(t, held.Unlock(ctx))
+		}
+		var ours []*lock.Held
+		for _, got := range alone {
+			ours = append(ours, bounded.Receive(t, got))
+		}
+		whole := soon(t, b, "the lock of who has a quorum of its members")
+		require.Empty(t, w, "another holds it")
+		require.NoError(t, whole.Unlock(ctx))
+		for _, held := range ours {
+			require.NoError(t, held.Unlock(ctx))
+		}
+		require.NoError(t, soon(t, w, "the other").Unlock(ctx))
+	})
+}
+
+// TestTryRLockAsksAlthoughReadersWait: it need not wait for them.
+func TestTryRLockAsksAlthoughReadersWait(t *testing.T) {
+	s := onRedis(t)
+	ctx, name := bounded.Context(t), t.Name()
+	before, err := fixture.ClientOf(t, s, lock.Config{}).RWMutex(name).Writer().Lock(ctx)
+	require.NoError(t, err)
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
+	m := c.RWMutex(name)
+	leaving, leave := context.WithCancel(ctx)
+	defer leave()
+	reader := inLine(t, c, func() (*lock.Held, error) { return m.Reader().Lock(leaving) })
+	tries := c.Stats().Tries
+	_, err = m.Reader().TryLock(ctx)
+	var other *lock.HeldError
+	require.ErrorAs(t, err, &other)
+	require.Positive(t, other.TTL)
+	require.Greater(t, c.Stats().Tries, tries, "it asked")
+	require.Eventually(t, func() bool { // the reader's last try was refused, and it sleeps
+		counts := fixture.Do(t, s, "PUBSUB", "NUMSUB", "redisson_rwlock:{"+name+"}").([]any)
+		return counts[1] == int64(1)
+	}, time.Minute, time.Millisecond)
+	fixture.Do(t, s, "DEL", name) // nobody is told
+	require.Eventually(t, func() bool {
+		held, err := m.Reader().TryLock(ctx)
+		if err == nil {
+			require.NoError(t, held.Unlock(ctx))
+		}
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	require.Error(t, before.Unlock(ctx))
+	leave()
+	if r := bounded.Receive(t, reader); r.err == nil {
+		require.NoError(t, r.held.Unlock(ctx))
+	}
+}
+
+// TestATryBehindAWriterThatWaitsIsRefusedWithTheTTLThatTheWriterKnows.
+func TestATryBehindAWriterThatWaitsIsRefusedWithTheTTLThatTheWriterKnows(t *testing.T) {
+	s := onRedis(t)
+	ctx, name := bounded.Context(t), t.Name()
+	before, err := fixture.ClientOf(t, s, lock.Config{}).RWMutex(name).Reader().Lock(ctx)
+	require.NoError(t, err)
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
+	m := c.RWMutex(name)
+	writer := inLine(t, c, func() (*lock.Held, error) { return m.Writer().Lock(ctx) })
+	for what, try := range map[string]func(context.Context) (*lock.Held, error){"read": m.Reader().TryLock, "write": m.Writer().TryLock} {
+		require.Eventually(t, func() bool { // the writer may not be where it learns it yet
+			_, err := try(ctx)
+			var other *lock.HeldError
+			require.ErrorAs(t, err, &other, what)
+			require.LessOrEqual(t, other.TTL, 30*time.Second)
+			return other.TTL > 10*time.Second
+		}, time.Minute, time.Millisecond, what)
+	}
+	require.NoError(t, before.Unlock(ctx))
+	held := soon(t, writer, "the writer")
+	require.NoError(t, held.Unlock(ctx))
+}

@@ -1,0 +1,387 @@
+package lock_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/hold"
+)
+
+// TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock: each is empty
+// when it comes back, or, if it is durable, was down until the trust in it had ended. Nobody
+// else gets the lock meanwhile, and MaxHold counts on.
+func TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock(t *testing.T) {
+	for name, args := range map[string][]string{"empty": nil, "durable": {"--appendonly", "yes", "--appendfsync", "always"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := fixture.Servers(t, 3, args...)
+			fixture.AwaitVotes(t, redLease, servers...)
+			cfg := redConfig()
+			cfg.MaxHold = 10 * time.Minute
+			a, b := newRedFleet(t, servers, t.Name(), cfg), newRedFleet(t, servers, t.Name(), cfg)
+			if args != nil {
+				for _, f := range []*redFleet{a, b} {
+					var err error
+					f.lock, err = lock.NewRedLock(lock.RedLockConfig{Durable: true}, f.mutexes(t.Name())...)
+					require.NoError(t, err)
+				}
+			}
+			for try := 1; !restartAll(t, a, b, args != nil); try++ {
+				require.Less(t, try, 3, "a machine as slow as that?")
+				fixture.AwaitVotes(t, redLease, servers...)
+			}
+		})
+	}
+}
+
+// restartAll restarts a's servers under a hold of a's. It returns false if the hold was
+// lost to a machine that is too busy for leases of a second.
+func restartAll(t *testing.T, a, b *redFleet, durable bool) bool {
+	ctx, cancel := context.WithCancel(bounded.Context(t))
+	held := a.lockOnAll(t)
+	rival := make(chan *lock.MultiHeld, 1)
+	go func() {
+		other, _ := b.lock.Lock(ctx)
+		rival <- other
+	}()
+	kept := true
+	for i, s := range a.servers {
+		before, end := lock.PartOf(held, i), lock.PartOf(held, i).Hold().MaxHoldEnd()
+		require.NoError(t, s.Kill())
+		if durable {
+			bounded.Until(t, func() bool { return before.Err() != nil || held.Err() != nil }) // it, and not another one
+		}
+		require.NoError(t, s.Restart(context.Background()))
+		bounded.Until(t, func() bool {
+			kept = kept && held.Err() == nil
+			return !kept || held.Members() == 3 && lock.PartOf(held, i) != before
+		})
+		require.Equal(t, end, lock.PartOf(held, i).Hold().MaxHoldEnd())
+	}
+	early := len(rival) > 0
+	if kept = kept && held.Valid(); kept {
+		require.False(t, early, "two have it")
+		require.NoError(t, held.Unlock(ctx))
+	} else {
+		require.ErrorIs(t, held.Err(), lock.ErrLost)
+		_ = held.Unlock(ctx)
+	}
+	other := bounded.Receive(t, rival)
+	cancel()
+	require.NotNil(t, other)
+	if kept {
+		require.NoError(t, other.Unlock(bounded.Context(t)))
+	} else {
+		_ = other.Unlock(bounded.Context(t))
+	}
+	require.Eventually(t, func() bool { return fixture.Having(t, a.servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	return kept
+}
+
+// moving is a RedLock on three servers, the first of which another one can take the place
+// of: that is to a hold as if it was restarted.
+type moving struct {
+	*redFleet
+	first, second *faultproxy.Proxy // before the one and the other
+	moved         atomic.Bool
+}
+
+func newMoving(t *testing.T, cfg lock.Config, decide func(faultproxy.Command) faultproxy.Fate) *moving {
+	t.Helper()
+	servers := fiveMasters(t)
+	m := &moving{
+		redFleet: &redFleet{fleet: fleet{servers: servers[1:4]}},
+		first:    fixture.Proxy(t, servers[0], nil), second: fixture.Proxy(t, servers[1], decide),
+	}
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		if m.moved.Load() {
+			return m.second.Dial(ctx)
+		}
+		conn, err := m.first.Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		// Connections for renewal are dialled in the background: one that move does not
+		// see would stay with the first.
+		if _, err := redis.DoContext(conn, ctx, "PING"); err != nil || m.moved.Load() {
+			conn.Close()
+			return m.second.Dial(ctx)
+		}
+		return conn, nil
+	}}
+	m.clients, m.nets = []*lock.Client{fixture.Client(t, pool, cfg)}, []*faultproxy.Proxy{m.second}
+	for _, s := range servers[2:4] {
+		p := fixture.Proxy(t, s, nil)
+		m.nets = append(m.nets, p)
+		m.clients = append(m.clients, fixture.ClientOver(t, p, cfg))
+	}
+	var err error
+	m.lock, err = lock.NewRedLock(lock.RedLockConfig{}, m.mutexes(t.Name())...)
+	require.NoError(t, err)
+	return m
+}
+
+func (m *moving) move() {
+	m.moved.Store(true)
+	m.first.Reset()
+}
+
+// awaitInterval returns when a retake of the first member, if there was one, would have been
+// made.
+func (m *moving) awaitInterval(t *testing.T) {
+	t.Helper()
+	other := fixture.Hold(t, m.clients[0].Mutex(t.Name()+" beside").Lock)
+	m.awaitRenewals(t, 3, 0)
+	require.NoError(t, other.Unlock(bounded.Context(t)))
+}
+
+func TestARetakenMemberHasWhatIsLeftOfTheLease(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, redConfig(), nil)
+	var held *lock.MultiHeld
+	bounded.Until(t, func() bool {
+		var err error
+		held, err = m.lock.LockFor(bounded.Context(t), redLease)
+		require.NoError(t, err)
+		return held.Members() == 3 || held.Unlock(bounded.Context(t)) != nil
+	})
+	end, before := time.Now().Add(redLease), lock.PartOf(held, 0)
+	m.move()
+	bounded.Until(t, func() bool { // on a busy machine the lease may end before
+		return held.Err() != nil || held.Members() == 3 && lock.PartOf(held, 0) != before
+	})
+	require.False(t, held.Deadline().After(end))
+	require.Less(t, fixture.PTTL(t, m.servers[0], t.Name()), int64(redLease/time.Millisecond*2/3))
+	fixture.RequireLost(t, held, lock.Expired)
+	terms, ok := lock.RetakenFor(held, 0)
+	require.False(t, ok, "%v are left", terms.Lease)
+}
+
+// TestAMemberThatWasDeletedIsNotRetaken: the server was not restarted since it voted.
+func TestAMemberThatWasDeletedIsNotRetaken(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, redConfig(), nil)
+	m.moved.Store(true)
+	held := m.lockOnAll(t)
+	before := lock.PartOf(held, 0)
+	m.second.Keep("uptime")
+	ok, err := fixture.ClientOf(t, m.servers[0], redConfig()).Mutex(t.Name()).ForceUnlock(bounded.Context(t))
+	require.NoError(t, err)
+	require.True(t, ok)
+	bounded.Until(t, func() bool { return m.second.Arrived("uptime") == 1 })
+	m.second.LetGo()
+	m.awaitInterval(t)
+	require.Equal(t, 2, held.Members())
+	require.Same(t, before, lock.PartOf(held, 0))
+	require.False(t, fixture.Exists(t, m.servers[0], t.Name()))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+}
+
+// TestADurableMemberThatWasDeletedIsNotRetaken: its server forgets nothing, so somebody has
+// deleted the key. If the trust in it had ended when the server said that it is gone, it has
+// expired.
+func TestADurableMemberThatWasDeletedIsNotRetaken(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, redConfig(), nil)
+	var err error
+	m.lock, err = lock.NewRedLock(lock.RedLockConfig{Durable: true}, m.mutexes(t.Name())...)
+	require.NoError(t, err)
+	m.moved.Store(true)
+	held := m.lockOnAll(t)
+	before := lock.PartOf(held, 0)
+	ok, err := fixture.ClientOf(t, m.servers[0], redConfig()).Mutex(t.Name()).ForceUnlock(bounded.Context(t))
+	require.NoError(t, err)
+	require.True(t, ok)
+	bounded.Until(t, func() bool { return held.Members() == 2 })
+	m.awaitInterval(t)
+	require.Same(t, before, lock.PartOf(held, 0))
+	require.False(t, fixture.Exists(t, m.servers[0], t.Name()))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+
+	held, err = m.lock.LockFor(bounded.Context(t), redLease)
+	require.NoError(t, err)
+	require.False(t, lock.Untold(held).Retakes(lock.NotOwner) && held.Valid())
+	require.True(t, lock.Untold(held).Retakes(lock.TrustEnded))
+	bounded.Until(t, func() bool { return time.Now().After(lock.PartOf(held, 0).Deadline()) })
+	require.True(t, lock.Untold(held).Retakes(lock.NotOwner))
+	require.False(t, lock.Untold(held).Retakes(lock.Expired))
+}
+
+// TestAMemberThatMayNotVoteIsNotRetaken, though it might when it was asked before it said yes.
+func TestAMemberThatMayNotVoteIsNotRetaken(t *testing.T) {
+	t.Parallel()
+	var taken atomic.Bool
+	var asked atomic.Int64
+	m := newMoving(t, redConfig(), func(c faultproxy.Command) faultproxy.Fate {
+		switch c.Script {
+		case "acquire":
+			taken.Store(true)
+		case "release":
+			taken.Store(false)
+		case "uptime":
+			if taken.Load() {
+				asked.Add(1)
+				return faultproxy.Answer([]any{int64(0), "restarted", "", int64(0)})
+			}
+		}
+		return faultproxy.Pass
+	})
+	held := m.lockOnAll(t)
+	before := lock.PartOf(held, 0)
+	m.move()
+	bounded.Until(t, func() bool { return asked.Load() >= 2 || lock.PartOf(held, 0) != before })
+	require.Same(t, before, lock.PartOf(held, 0))
+	require.Equal(t, 2, held.Members())
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+	require.Eventually(t, func() bool { return fixture.Having(t, m.servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+}
+
+// TestAServerHasOneVoteInARetakeToo: the address of a lost member leads to the server of
+// another one.
+func TestAServerHasOneVoteInARetakeToo(t *testing.T) {
+	t.Parallel()
+	var released atomic.Int64
+	m := newMoving(t, redConfig(), func(c faultproxy.Command) faultproxy.Fate {
+		if c.Script == "release" {
+			released.Add(1)
+		}
+		return faultproxy.Pass
+	})
+	m.second.Lead(faultproxy.Before(m.servers[1]))
+	var members []*lock.Mutex
+	for i, c := range m.clients {
+		members = append(members, c.Mutex(t.Name()+strconv.Itoa(i)))
+	}
+	var err error
+	m.lock, err = lock.NewRedLock(lock.RedLockConfig{}, members...)
+	require.NoError(t, err)
+	held := m.lockOnAll(t)
+	before := lock.PartOf(held, 0)
+	m.move()
+	bounded.Until(t, func() bool { return released.Load() >= 2 || lock.PartOf(held, 0) != before })
+	require.Same(t, before, lock.PartOf(held, 0))
+	require.Equal(t, 2, held.Members())
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+	require.Eventually(t, func() bool { return !fixture.Exists(t, m.servers[1], members[0].Name()) }, time.Minute, 5*time.Millisecond)
+}
+
+// TestAHoldWhoseTrustHasEndedTakesNoMember, neither when that was told nor just before.
+func TestAHoldWhoseTrustHasEndedTakesNoMember(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, redConfig(), nil)
+	ctx := bounded.Context(t)
+	held := m.lockOnAll(t)
+	m.cut(1, 2)
+	bounded.Receive(t, held.Done())
+	m.mend(1, 2)
+	m.move()
+	m.awaitInterval(t)
+	require.False(t, held.Valid())
+	require.False(t, fixture.Exists(t, m.servers[0], t.Name()))
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+
+	held, err := m.lock.LockFor(ctx, redLease)
+	require.NoError(t, err)
+	other := fixture.Hold(t, m.clients[0].Mutex(t.Name()+" beside").Lock)
+	require.True(t, lock.Untold(held).Admit(other) || !held.Valid())
+	bounded.Receive(t, held.Done())
+	require.False(t, lock.Untold(held).Admit(other))
+}
+
+// TestUnlockDuringARetakeLeavesNothing: the request of the retake is on its way.
+func TestUnlockDuringARetakeLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, script string }{
+		{"before it has the member", "acquire"}, {"when it has the member", "uptime"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var m *moving
+			taken := make(chan struct{})
+			keep := sync.OnceFunc(func() { m.second.Keep("uptime"); close(taken) })
+			m = newMoving(t, redConfig(), func(c faultproxy.Command) faultproxy.Fate {
+				if c.Script == "acquire" && test.script == "uptime" {
+					keep()
+				}
+				return faultproxy.Pass
+			})
+			held := m.lockOnAll(t)
+			if test.script == "acquire" {
+				m.second.Keep("acquire")
+			}
+			m.move()
+			if test.script == "acquire" {
+				bounded.Until(t, func() bool { return m.second.Arrived("acquire") > 0 || held.Err() != nil })
+			} else {
+				bounded.Receive(t, taken)
+			}
+			unlocked := make(chan error, 1)
+			go func() { unlocked <- held.Unlock(bounded.Context(t)) }()
+			bounded.Receive(t, held.Done())
+			m.second.LetGo()
+			if err := bounded.Receive(t, unlocked); err != nil {
+				require.True(t, isAny(err, lock.ErrLost, lock.ErrUnknown), "%v", err) // of a machine that is too busy
+			}
+			require.Eventually(t, func() bool {
+				m.second.LetGo()
+				return m.second.Settled() && fixture.Having(t, m.servers, t.Name()) == 0
+			}, time.Minute, 5*time.Millisecond)
+			m.second.LetGo()
+			m.awaitInterval(t)
+			require.Zero(t, fixture.Having(t, m.servers, t.Name()))
+		})
+	}
+}
+
+// TestCloseAwaitsARetake of its client, and no more are made.
+func TestCloseAwaitsARetake(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, redConfig(), nil)
+	held := m.lockOnAll(t)
+	m.second.Keep("acquire")
+	m.move()
+	bounded.Until(t, func() bool { return m.second.Arrived("acquire") > 0 })
+	closed := make(chan error, 1)
+	go func() { closed <- m.clients[0].Close(bounded.Context(t)) }()
+	require.NoError(t, bounded.Receive(t, closed), "it is bounded by MemberTimeout")
+	m.second.LetGo()
+	m.awaitRenewals(t, 2, 1, 2)
+	require.Equal(t, 2, held.Members())
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+	require.Eventually(t, func() bool { return fixture.Having(t, m.servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+}
+
+// TestANestedHoldOfARedLockRetakesToo: the two take the member once between them.
+func TestANestedHoldOfARedLockRetakesToo(t *testing.T) {
+	t.Parallel()
+	m := newMoving(t, redConfig(), nil)
+	ctx := bounded.Context(t)
+	outer := m.lockOnAll(t)
+	inner := outer
+	bounded.Until(t, func() bool {
+		var err error
+		inner, err = m.lock.Lock(outer.Context(ctx))
+		require.NoError(t, err)
+		return inner.Members() == 3 || inner.Unlock(ctx) != nil
+	})
+	before := map[*lock.MultiHeld]*hold.Held{outer: lock.PartOf(outer, 0), inner: lock.PartOf(inner, 0)}
+	m.move()
+	for held, part := range before {
+		bounded.Until(t, func() bool { return held.Members() == 3 && lock.PartOf(held, 0) != part })
+	}
+	require.NoError(t, outer.Unlock(ctx))
+	require.Equal(t, 3, inner.Members())
+	require.NoError(t, inner.Unlock(ctx))
+	require.Eventually(t, func() bool { return fixture.Having(t, m.servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+}
