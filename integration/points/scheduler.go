@@ -1,9 +1,12 @@
 package points
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +29,20 @@ type Plan struct {
 	Lengths  []time.Duration
 	Place    string
 	Function string
+	// InOrder: whoever has stopped first goes on, and Delays are steps at which the one that is
+	// to go on becomes the last instead (Emmi, Qadeer, Rakamaric, Delay-Bounded Scheduling, POPL
+	// 2011). Nothing is drawn then, but for hold-ups.
+	InOrder bool
+	Delays  []int
+	// Exact: all goroutines that stop must have names, so that a seed is a history: see Born.
+	Exact bool
+	// Log: Scheduler.Log is kept.
+	Log bool
 }
+
+// patience is how many steps a goroutine takes while all others stand still. A processor would not
+// keep one for so long.
+const patience = 2000
 
 // Scheduler stops goroutines at points and lets one at a time go on. Its caller must be
 // in the bubble of testing/synctest that it stops; the caller's goroutine is never
@@ -44,6 +60,12 @@ type Scheduler struct {
 	steps     int
 	demote    []int // steps at which somebody is demoted
 	lowest    float64
+	latest    *goroutineState // that went on
+	alone     int             // steps that it took, one after the other
+	timers    int             // goroutines that ends of contexts have made
+	hash      uint64          // of all steps
+	log       []string        // of all steps, see Plan.Log
+	began     time.Time
 	heldUp    int           // so many goroutines are
 	since     time.Time     // at least one of them, if heldUp is above 0
 	standing  time.Duration // for how long there was one, before since
@@ -52,6 +74,10 @@ type Scheduler struct {
 
 // goroutineState is a goroutine that has met a point.
 type goroutineState struct {
+	name     string        // the same in each run of a seed; empty if it is not known
+	children int           // that it has named
+	flips    int           // that it has asked for
+	since    int           // the step at which it has stopped
 	goOn     chan struct{} // of capacity 1
 	priority float64
 	holds    int // mutexes
@@ -66,13 +92,14 @@ type goroutineState struct {
 func Start(plan Plan) *Scheduler {
 	s := &Scheduler{
 		news: make(chan struct{}, 1), plan: plan, rng: rand.New(rand.NewPCG(plan.Seed, 1)),
-		goroutine: map[uintptr]*goroutineState{}, last: time.Now(),
+		goroutine: map[uintptr]*goroutineState{}, last: time.Now(), began: time.Now(), hash: offset64,
 	}
 	for range plan.Demotions {
 		s.demote = append(s.demote, s.rng.IntN(plan.Within))
 	}
 	s.mu.Lock()
-	s.meLocked().exempt = true
+	me := s.meLocked()
+	me.exempt, me.name = true, "world"
 	s.mu.Unlock()
 	if !current.CompareAndSwap(nil, s) {
 		panic("points: there is a scheduler already")
@@ -129,6 +156,13 @@ func (s *Scheduler) Standing() (total time.Duration, last time.Time) {
 	return s.standing, s.last
 }
 
+// HeldUp is how many goroutines are held up now.
+func (s *Scheduler) HeldUp() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heldUp
+}
+
 // Step lets one of those that have stopped go on, and returns false if there is none.
 // All other goroutines must be blocked.
 func (s *Scheduler) Step() bool {
@@ -143,8 +177,23 @@ func (s *Scheduler) Step() bool {
 		s.stopped[i].priority = s.lowest
 		i = s.chooseLocked()
 	}
+	if slices.Contains(s.plan.Delays, s.steps) {
+		s.stopped[i].since = s.steps + 1
+		i = s.chooseLocked()
+	}
 	g := s.stopped[i]
+	if g != s.latest {
+		s.latest, s.alone = g, 0
+	} else if s.alone++; s.alone == patience {
+		// It waits for what another one does, and does not sleep meanwhile.
+		s.alone = 0
+		s.lowest--
+		g.priority, g.since = s.lowest, s.steps+1
+		i = s.chooseLocked()
+		g = s.stopped[i]
+	}
 	s.stopped = slices.Delete(s.stopped, i, i+1)
+	s.noteLocked(g)
 	s.steps++
 	if s.heldUpLocked(g) {
 		s.holdUpLocked(g)
@@ -156,6 +205,18 @@ func (s *Scheduler) Step() bool {
 
 // chooseLocked returns which of those that have stopped goes on.
 func (s *Scheduler) chooseLocked() int {
+	if s.plan.InOrder {
+		first := 0
+		for i, g := range s.stopped {
+			if c := cmp.Compare(g.since, s.stopped[first].since); c < 0 || c == 0 && g.name < s.stopped[first].name {
+				first = i
+			}
+		}
+		return first
+	}
+	if s.plan.Exact { // those that have stopped after one step did so in an order that need not come again
+		slices.SortFunc(s.stopped, func(a, b *goroutineState) int { return cmp.Compare(a.name, b.name) })
+	}
 	if !s.plan.Priorities {
 		return s.rng.IntN(len(s.stopped))
 	}
@@ -201,6 +262,7 @@ func (s *Scheduler) waitLocked(g *goroutineState) {
 		g.goOn <- struct{}{}
 		return
 	}
+	g.since = s.steps
 	s.stopped = append(s.stopped, g)
 	select {
 	case s.news <- struct{}{}:
@@ -235,6 +297,13 @@ func (s *Scheduler) stop(place string) {
 		s.mu.Unlock()
 		return
 	}
+	if s.plan.Exact && g.name == "" {
+		s.mu.Unlock()
+		if !bytes.Contains(debug.Stack(), []byte("context.WithDeadlineCause.func")) {
+			panic("points: a goroutine without a name has stopped: make it by what Born returns")
+		}
+		return // the end of a context, whose goroutine is that package's
+	}
 	g.place, g.late, g.within = place, false, within
 	s.waitLocked(g)
 	s.mu.Unlock()
@@ -253,7 +322,10 @@ func (s *Scheduler) meLocked() *goroutineState {
 	id := goroutine()
 	g := s.goroutine[id]
 	if g == nil {
-		g = &goroutineState{goOn: make(chan struct{}, 1), priority: s.rng.Float64()}
+		g = &goroutineState{goOn: make(chan struct{}, 1)}
+		if !s.plan.Exact {
+			g.priority = s.rng.Float64()
+		}
 		s.goroutine[id] = g
 	}
 	return g

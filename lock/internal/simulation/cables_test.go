@@ -11,13 +11,14 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/integration/simulation/points"
+	"github.com/wheellock/wheellock/integration/points"
+	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
 
-// network is between one client and the server: what is sent takes time, connections
+// cables are between one client and the server: what is sent takes time, connections
 // fail, and what was sent on one that has failed may arrive all the same.
-type network struct {
+type cables struct {
 	// immutable
 	server  *memredis.Server
 	slowest time.Duration // an ordinary way takes at most so long
@@ -32,18 +33,48 @@ type network struct {
 
 var errDown = errors.New("the network is down")
 
-func newNetwork(server *memredis.Server, slowest time.Duration, seed, id uint64) *network {
-	return &network{server: server, slowest: slowest, rng: rand.New(rand.NewPCG(seed, id)), conns: map[*conn]bool{}}
+func newCables(server *memredis.Server, slowest time.Duration, seed, id uint64) *cables {
+	return &cables{server: server, slowest: slowest, rng: rand.New(rand.NewPCG(seed, id)), conns: map[*conn]bool{}}
 }
 
+// large is a server of which the clients are whole: they reach it over connections.
+type large struct {
+	// immutable
+	server  *memredis.Server
+	asks    redis.Conn // the oracle's own
+	seed    uint64
+	slowest time.Duration
+}
+
+func newLarge(ctx context.Context, seed uint64, slowest time.Duration) (*large, error) {
+	server, err := memredis.Start(memredis.Config{})
+	if err != nil {
+		return nil, err
+	}
+	asks, err := server.DialContext(ctx)
+	return &large{server: server, asks: asks, seed: seed, slowest: slowest}, err
+}
+
+func (s *large) client(id, _ int, cfg lock.Config) (*lock.Client, trouble, error) {
+	n := newCables(s.server, s.slowest, s.seed, uint64(id)+10)
+	c, err := lock.New(n.pool(), cfg)
+	return c, n, err
+}
+
+func (s *large) ask(_ int, command string, args ...any) (any, error) {
+	return s.asks.Do(command, args...)
+}
+
+func (s *large) stop() error { return errors.Join(s.asks.Close(), s.server.Stop()) }
+
 // pool dials over the network.
-func (n *network) pool() *redis.Pool {
+func (n *cables) pool() *redis.Pool {
 	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", "memory", redis.DialContextFunc(n.dial))
 	}}
 }
 
-func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (n *cables) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	n.mu.Lock()
 	down := time.Now().Before(n.down)
 	n.mu.Unlock()
@@ -54,7 +85,7 @@ func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: inner, network: n, sent: make(chan parcel, 4096), ended: make(chan struct{})}
+	c := &conn{Conn: inner, cables: n, sent: make(chan parcel, 4096), ended: make(chan struct{})}
 	n.mu.Lock()
 	n.conns[c] = true
 	n.mu.Unlock()
@@ -63,7 +94,7 @@ func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 }
 
 // way is how long what is sent now takes.
-func (n *network) way() time.Duration {
+func (n *cables) way() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.healed {
@@ -78,7 +109,7 @@ func (n *network) way() time.Duration {
 
 // cut makes all connections fail, and nobody connects for so long. late: what was sent
 // arrives so much later, if it is not negative.
-func (n *network) cut(d, late time.Duration) {
+func (n *cables) cut(d, late time.Duration) {
 	n.mu.Lock()
 	n.down = time.Now().Add(d)
 	conns := n.conns
@@ -90,14 +121,14 @@ func (n *network) cut(d, late time.Duration) {
 }
 
 // fall makes the network silent for so long.
-func (n *network) fall(d time.Duration) {
+func (n *cables) fall(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.silent = time.Now().Add(d)
 }
 
 // troubled reports whether a request may have failed not long ago.
-func (n *network) troubled() bool {
+func (n *cables) troubled() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now().Add(-5 * ioTimeout) // after an error there is a pause
@@ -105,7 +136,7 @@ func (n *network) troubled() bool {
 }
 
 // heal ends all that is wrong.
-func (n *network) heal() {
+func (n *cables) heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.healed, n.down, n.silent = true, time.Time{}, time.Time{}
@@ -115,9 +146,9 @@ func (n *network) heal() {
 type conn struct {
 	net.Conn // to the server
 
-	network *network
-	sent    chan parcel   // what is under way to the server
-	ended   chan struct{} // closed when the connection has failed or was closed
+	cables *cables
+	sent   chan parcel   // what is under way to the server
+	ended  chan struct{} // closed when the connection has failed or was closed
 
 	mu   sync.Mutex // guards what follows
 	over bool
@@ -134,14 +165,14 @@ func (c *conn) Write(b []byte) (int, error) {
 	select {
 	case <-c.ended:
 		return 0, net.ErrClosed
-	case c.sent <- parcel{append([]byte(nil), b...), time.Now().Add(c.network.way())}:
+	case c.sent <- parcel{append([]byte(nil), b...), time.Now().Add(c.cables.way())}:
 		return len(b), nil
 	}
 }
 
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if d := c.network.way(); n > 0 && d > 0 {
+	if d := c.cables.way(); n > 0 && d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		select {
@@ -202,9 +233,9 @@ func (c *conn) carry() {
 		case p := <-c.sent:
 			c.deliver(p)
 		default:
-			c.network.mu.Lock()
-			delete(c.network.conns, c)
-			c.network.mu.Unlock()
+			c.cables.mu.Lock()
+			delete(c.cables.conns, c)
+			c.cables.mu.Unlock()
 			return
 		}
 	}

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,19 +15,26 @@ import (
 
 const (
 	module     = "github.com/wheellock/wheellock"
-	pointsPath = module + "/integration/simulation/points"
+	pointsPath = module + "/integration/points"
 )
 
-// woven are the trees of the product whose mutexes are replaced, and apart are those
-// within them that are no part of a client.
+// woven are the trees of the product that are woven, and apart are those within them that are
+// no part of a client.
 var (
-	woven = []string{"lock", "renewal"}
-	apart = []string{"lock/cmd", "lock/locktest", "lock/internal/twin"}
+	woven = []string{"lock", "renewal", "wheel"}
+	apart = []string{"lock/cmd", "lock/locktest", "lock/internal/simulation", "lock/internal/twin"}
 )
 
-// replaced are the names of package sync that package points has. Of the others a
-// bubble knows when a goroutine waits, so nothing has to be done.
-var replaced = []string{"Mutex", "Once"}
+// locking are the names of package sync at which goroutines stop. Of the others a bubble knows
+// when a goroutine waits, so nothing has to be done.
+var locking = []string{"Mutex", "Once"}
+
+// drawing is what draws by itself: a Pool by the processor and the collector, a hash by its seed,
+// and which of several ready cases is taken.
+var drawing = map[string][]string{"sync": {"Pool"}, "hash/maphash": {"String"}, "reflect": {"Select"}}
+
+// remaining are types of these packages that are not replaced.
+var remaining = map[string]string{"sync": "Locker", "hash/maphash": "Seed", "reflect": "Kind"}
 
 // Edit is a change of the product's text, to plant a bug. Before is looked for in all
 // files that are woven, so an Edit survives when its place moves to another file.
@@ -43,7 +47,10 @@ type Edit struct {
 // once is an error.
 func Weave(root, dir string, edits ...Edit) (string, error) {
 	w := weaver{root: root, dir: dir, edits: edits, found: make([]int, len(edits)), replace: map[string]string{}}
-	for _, tree := range woven {
+	for _, tree := range append(slices.Clone(woven), linkFile) {
+		if _, err := os.Stat(filepath.Join(root, tree)); tree == linkFile && err != nil {
+			continue // a product without small worlds
+		}
 		if err := filepath.WalkDir(filepath.Join(root, tree), w.visit); err != nil {
 			return "", err
 		}
@@ -60,7 +67,7 @@ func Weave(root, dir string, edits ...Edit) (string, error) {
 	if err := errors.Join(errs...); err != nil {
 		return "", err
 	}
-	if err := w.write(filepath.Join(root, "integration", "simulation", "points", "woven.go"),
+	if err := w.write(filepath.Join(root, "integration", "points", "woven.go"),
 		[]byte("package points\n\nconst Woven = true\n")); err != nil {
 		return "", err
 	}
@@ -70,6 +77,21 @@ func Weave(root, dir string, edits ...Edit) (string, error) {
 	}
 	overlay := filepath.Join(dir, "overlay.json")
 	return overlay, os.WriteFile(overlay, text, 0o644)
+}
+
+// linkFile has what is in the place of a client's connections. It runs on the product's goroutines.
+const linkFile = "lock/internal/simulation/link_test.go"
+
+// unlocked is the tree whose mutexes stay: nobody stops while it holds one, and there is nothing
+// to be found between two of them, because package wheel is explored by itself.
+const unlocked = "wheel"
+
+// always are edits of files that are woven, by the file.
+var always = map[string]Edit{
+	// What identifies a client: the order of what is in Redis depends on it.
+	"lock/client.go": {"crand.Read(b[:]) // never fails", "_ = crand.Reader; points.ID(b[:])"},
+	// A Topology of simulated servers finds one that never fails over by itself.
+	"lock/redlock.go": {"if m.c.topology != nil {", "if m.c.topology != nil && !points.Woven {"},
 }
 
 type weaver struct {
@@ -98,7 +120,7 @@ func (w *weaver) visit(path string, entry fs.DirEntry, err error) error {
 		}
 		return nil
 	}
-	if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+	if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") && filepath.ToSlash(rel) != linkFile {
 		return nil
 	}
 	before, err := os.ReadFile(path)
@@ -110,7 +132,14 @@ func (w *weaver) visit(path string, entry fs.DirEntry, err error) error {
 		w.found[i] += bytes.Count(text, []byte(e.Before))
 		text = bytes.ReplaceAll(text, []byte(e.Before), []byte(e.After))
 	}
-	text, mutexes, err := Replace(text)
+	if e, ok := always[filepath.ToSlash(rel)]; ok {
+		if bytes.Count(text, []byte(e.Before)) != 1 {
+			return fmt.Errorf("%s has the text %q not once: correct what is always edited", rel, e.Before)
+		}
+		text = bytes.ReplaceAll(text, []byte(e.Before), []byte(e.After))
+	}
+	tree, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
+	text, mutexes, err := Rewrite(path, text, tree != unlocked && !strings.HasSuffix(path, "_test.go"))
 	if err != nil {
 		return fmt.Errorf("%s: %w", rel, err)
 	}
@@ -126,58 +155,4 @@ func (w *weaver) write(path string, text []byte) error {
 	name := filepath.Join(w.dir, strconv.Itoa(len(w.replace))+"_"+filepath.Base(path))
 	w.replace[path] = name
 	return os.WriteFile(name, text, 0o644)
-}
-
-// Replace replaces what it can of package sync in a Go file by package points, and
-// returns how often it did. Lines keep their numbers.
-func Replace(text []byte) ([]byte, int, error) {
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, "", text, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, 0, err
-	}
-	name := ""
-	for _, i := range file.Imports {
-		if i.Path.Value == `"sync"` {
-			name = "sync"
-			if i.Name != nil {
-				name = i.Name.Name
-			}
-		}
-	}
-	if name == "" {
-		return text, 0, nil
-	}
-	var places []int // of the package's name
-	ast.Inspect(file, func(n ast.Node) bool {
-		s, ok := n.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		if x, ok := s.X.(*ast.Ident); ok && x.Name == name {
-			switch {
-			case slices.Contains(replaced, s.Sel.Name):
-				places = append(places, files.Position(x.Pos()).Offset)
-			case s.Sel.Name == "RWMutex":
-				// A goroutine that waits for one is not blocked as a bubble counts it.
-				err = errors.New("simulation: package points has no RWMutex: add it")
-			}
-		}
-		return true
-	})
-	if err != nil || len(places) == 0 {
-		return text, 0, err
-	}
-	var out bytes.Buffer
-	at := files.Position(file.Name.End()).Offset
-	out.Write(text[:at])
-	fmt.Fprintf(&out, "; import points %q", pointsPath)
-	for _, place := range places {
-		out.Write(text[at:place])
-		out.WriteString("points")
-		at = place + len(name)
-	}
-	out.Write(text[at:])
-	fmt.Fprintf(&out, "\nvar _ %s.Locker\n", name) // it may be used no more
-	return out.Bytes(), len(places), nil
 }

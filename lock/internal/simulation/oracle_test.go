@@ -11,16 +11,28 @@ import (
 // inMemory is for how long a client hands a lock over without asking Redis.
 const inMemory = 100 * time.Millisecond
 
+// keys are those of an object that has no permits.
+func (o *object) keys() []string {
+	if o.kind == multi {
+		return []string{o.name, o.name + " too"}
+	}
+	return []string{o.name}
+}
+
 // excused says that g need not have its object in Redis: somebody deleted that when g
 // had it, or when it was on its way to g. w.mu is held.
 func (w *world) excused(g *grant) bool {
 	for _, d := range g.object.taken {
 		// An answer may have been under way for an ordinary way, or be of a silent network.
-		grace := max(inMemory, w.slowest)
+		grace := max(inMemory, w.scenario.Slowest)
 		if w.faults || w.late {
 			grace += ioTimeout + ioTimeout/8
 		}
-		if g.granted <= d.ended+grace+time.Millisecond && g.granted >= d.begun-time.Hour {
+		since := g.granted
+		if g.object.kind.several() {
+			since = g.asked // a member may have been taken long before the last one
+		}
+		if since <= d.ended+grace+time.Millisecond {
 			return true
 		}
 	}
@@ -37,12 +49,19 @@ func (w *world) check() {
 	now := time.Now()
 	_, lastStanding := w.scheduler.Standing()
 	for _, g := range grants {
+		select {
+		case <-g.done:
+			if w.peaceful && g.safe && !g.unlocking.Load() {
+				w.fail("%s: owner %d of client %d was told of a loss, and nothing has made it lose anything", g.object.name, g.owner, g.client.id)
+			}
+		default:
+		}
 		w.told(g, now, lastStanding)
 		if g.held.Valid() {
 			w.trusted(g, now)
 		}
 	}
-	w.guarded()
+	w.afterwards()
 }
 
 // exclusive looks for two that have an object which one may have.
@@ -55,11 +74,11 @@ func (w *world) exclusive(grants []*grant) {
 			continue
 		}
 		used[a.object] += a.permits
-		if a.object.kind == permits && used[a.object] > total {
+		if a.object.kind.counts() && !a.object.gone && used[a.object] > total {
 			bad = [2]*grant{a, a}
 		}
 		for _, b := range grants[:i] {
-			if a.object == b.object && a.object.kind != permits && a.owner != b.owner && (!a.reads || !b.reads) && !w.excused(b) && b.held.Valid() {
+			if a.object == b.object && !a.object.kind.counts() && a.owner != b.owner && (!a.reads || !b.reads) && !w.excused(b) && b.held.Valid() {
 				bad = [2]*grant{a, b}
 			}
 		}
@@ -89,7 +108,7 @@ func (w *world) trusted(g *grant, now time.Time) {
 	w.mu.Lock()
 	excused := w.excused(g)
 	w.mu.Unlock()
-	if excused || g.object.kind == permits {
+	if excused || g.object.kind.counts() || g.object.kind.several() {
 		return
 	}
 	deadline := g.held.Deadline()
@@ -102,6 +121,7 @@ func (w *world) trusted(g *grant, now time.Time) {
 	if ttl < 0 || trusted > kept {
 		w.fail("%s: owner %d of client %d relies on it for %v (with its margin), and Redis keeps it for %d ms", g.object.name, g.owner, g.client.id, trusted, ttl)
 	}
+	w.kept(g, kept)
 	fields, _ := redis.Strings(w.ask("HKEYS", g.object.name), nil)
 	for _, f := range fields {
 		if strings.HasPrefix(f, g.client.ID()) {
@@ -111,16 +131,30 @@ func (w *world) trusted(g *grant, now time.Time) {
 	w.fail("%s: owner %d of client %d relies on it, and Redis has it for %q", g.object.name, g.owner, g.client.id, fields)
 }
 
-// guards is where the commands of Guard leave their owners.
-const guards = "guards"
+// guarded is where the commands of Guard leave their owners.
+const guarded = "guards"
 
-// guarded looks whether a command of Guard was carried out when its holder had unlocked.
-func (w *world) guarded() {
-	ran, _ := redis.Strings(w.ask("LRANGE", guards, 0, -1), nil)
+// kept looks whether Redis keeps what g's owner has for no longer than anybody has asked for: if
+// its process died, others would wait for so long.
+func (w *world) kept(g *grant, ttl time.Duration) {
+	if g.object.kind != mutex && g.object.kind != fair {
+		return
+	}
+	w.mu.Lock()
+	asked := w.asked[g.owner]
+	w.mu.Unlock()
+	if ttl > asked+3*time.Millisecond {
+		w.fail("%s: Redis keeps it for %v, and owner %d of client %d has asked for %v", g.object.name, ttl, g.owner, g.client.id, asked)
+	}
+}
+
+// afterwards looks whether a command of Guard was carried out when its holder had unlocked.
+func (w *world) afterwards() {
+	ran, _ := redis.Strings(w.ask("LRANGE", guarded, 0, -1), nil)
 	if len(ran) == 0 {
 		return
 	}
-	w.ask("DEL", guards)
+	w.ask("DEL", guarded)
 	w.mu.Lock()
 	owner := -1
 	for _, text := range ran {
@@ -136,20 +170,50 @@ func (w *world) guarded() {
 }
 
 // idle is called when nobody goes on before some time has passed. It looks whether
-// somebody waits for what nobody has.
+// somebody waits for what nobody has, and whether everybody was told of a Close.
 func (w *world) idle() {
 	now := w.running()
-	for _, o := range w.objects {
-		if o.kind == permits {
-			continue
+	w.mu.Lock()
+	grants := append([]*grant(nil), w.grants...)
+	w.mu.Unlock()
+	for _, g := range grants {
+		select {
+		case <-g.done:
+		default:
+			// A RedLock goes on without a member. A hold of which Redis knows nothing any more, beside a newer one of the client, is asked
+			// about, and lost a moment later.
+			w.mu.Lock()
+			gone := w.excused(g) || len(g.object.taken) > 0 || g.object.kind == red || g.object.kind == semaphore
+			w.mu.Unlock()
+			if g.client.closing.Load() && w.scheduler.HeldUp() == 0 && !gone {
+				w.fail("%s: owner %d was not told that client %d closes", g.object.name, g.owner, g.client.id)
+			}
 		}
-		n, _ := redis.Int(w.ask("EXISTS", o.name), nil)
+	}
+	for _, o := range w.objects {
+		n := 0 // it is had by somebody
+		if o.kind.counts() {
+			if free, _ := redis.Int(w.ask("GET", o.name), nil); free < total {
+				n = 1
+			}
+		} else {
+			for _, key := range o.keys() {
+				for server := range max(w.scenario.Servers, 1) {
+					there, _ := redis.Int(w.askAt(server, "EXISTS", key), nil)
+					n |= there
+				}
+			}
+		}
 		w.mu.Lock()
 		waits := false
 		for c := range w.calls {
-			waits = waits || c.object == o && !c.client.network.troubled()
+			troubled := false
+			for _, n := range c.client.networks {
+				troubled = troubled || n.troubled()
+			}
+			waits = waits || c.waits && c.object == o && !troubled
 		}
-		if o.kind != mutex && w.faults {
+		if o.gone || o.kind != mutex && w.faults {
 			waits = false // one that is gone may be in front of it
 		}
 		if o.isFree && waits && n == 0 {
@@ -163,7 +227,7 @@ func (w *world) idle() {
 		// network that loses nothing a message, or a caller of the same client, wakes the
 		// next one.
 		bound := 6*maxPoll + 3*ioTimeout
-		if !w.faults && !w.late && w.slowest < 10*time.Millisecond && len(o.taken) == 0 && o.kind != fair {
+		if !w.faults && !w.late && w.scenario.Slowest < 10*time.Millisecond && len(o.taken) == 0 && o.kind != fair {
 			bound = maxPoll / 3
 		}
 		w.mu.Unlock()
@@ -177,18 +241,33 @@ func (w *world) idle() {
 // something, and whether Redis has it.
 func (w *world) nothingHeld() {
 	for _, c := range w.clients {
-		if st := c.Stats(); st.Held != 0 || st.Waiting != 0 {
-			w.fail("client %d holds %d and has %d waiting when all have unlocked", c.id, st.Held, st.Waiting)
+		for _, node := range c.nodes {
+			if st := node.Stats(); st.Held != 0 || st.Waiting != 0 {
+				w.fail("client %d holds %d and has %d waiting when all have unlocked", c.id, st.Held, st.Waiting)
+			}
 		}
 	}
 	for _, o := range w.objects {
-		if o.kind != permits {
-			if n, _ := redis.Int(w.ask("EXISTS", o.name), nil); n != 0 {
-				w.fail("%s is in Redis when all have unlocked: %q", o.name, w.ask("HGETALL", o.name))
+		if !o.kind.counts() {
+			for _, key := range o.keys() {
+				for server := range max(w.scenario.Servers, 1) {
+					if n, _ := redis.Int(w.askAt(server, "EXISTS", key), nil); n != 0 {
+						w.fail("%s is on server %d when all have unlocked: %q", key, server, w.askAt(server, "HGETALL", key))
+					}
+				}
 			}
 			continue
 		}
+		if o.gone {
+			continue
+		}
 		free, _ := redis.Int(w.ask("GET", o.name), nil)
+		if o.kind == semaphore {
+			if free > total || free < total && !o.fewer {
+				w.fail("%s has %d of %d permits when all are given back", o.name, free, total)
+			}
+			continue
+		}
 		taken := "{" + o.name + "}:timeout"
 		past, _ := redis.Int(w.ask("ZCOUNT", taken, 0, time.Now().UnixMilli()), nil) // those of a client that was closed
 		if now, _ := redis.Int(w.ask("ZCARD", taken), nil); now != past || free+past != total {
@@ -199,7 +278,9 @@ func (w *world) nothingHeld() {
 
 // nothingLeft looks whether something of closed clients is left.
 func (w *world) nothingLeft() {
-	if channels, _ := redis.Strings(w.ask("PUBSUB", "CHANNELS"), nil); len(channels) > 0 {
-		w.fail("closed clients still listen to %q", channels)
+	for server := range max(w.scenario.Servers, 1) {
+		if channels, _ := redis.Strings(w.askAt(server, "PUBSUB", "CHANNELS"), nil); len(channels) > 0 {
+			w.fail("closed clients still listen to %q", channels)
+		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wheellock/wheellock/integration/simulation/points"
+	"github.com/wheellock/wheellock/integration/points"
 )
 
 // together runs some goroutines that add what they are called to a list, in two steps

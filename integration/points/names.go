@@ -1,0 +1,152 @@
+package points
+
+import (
+	"fmt"
+	"hash/fnv"
+	"runtime"
+	"time"
+)
+
+// A goroutine has the name of the one that made it, and its number among those that one has
+// made: so it has the same name each time that a seed is simulated.
+
+// Born returns f as what a goroutine runs that the running one makes. f may be run more than
+// once.
+func Born(f func()) func() {
+	s := current.Load()
+	if s == nil {
+		return f
+	}
+	name := s.child()
+	times := 0
+	return func() {
+		s.enter(name, &times)
+		defer s.leave()
+		Here("start")
+		f()
+	}
+}
+
+// Go runs f on a goroutine of that name.
+func Go(name string, f func()) {
+	s := current.Load()
+	if s == nil {
+		go f()
+		return
+	}
+	go func() {
+		s.enter(name, new(int))
+		defer s.leave()
+		Here("start")
+		f()
+	}()
+}
+
+func (s *Scheduler) child() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.meLocked()
+	if g.name == "" { // the end of a context, see stop
+		s.timers++
+		return fmt.Sprint("timer ", s.timers)
+	}
+	g.children++
+	return fmt.Sprint(g.name, ".", g.children)
+}
+
+// enter names the running goroutine.
+func (s *Scheduler) enter(name string, times *int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *times++; *times > 1 && name != "" {
+		name = fmt.Sprint(name, "#", *times)
+	}
+	g := &goroutineState{name: name, goOn: make(chan struct{}, 1)}
+	g.priority = s.priorityLocked(name)
+	s.goroutine[goroutine()] = g
+}
+
+// priorityLocked is what a goroutine of that name begins with.
+func (s *Scheduler) priorityLocked(name string) float64 {
+	if name == "" {
+		return s.rng.Float64()
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, s.plan.Seed, " ", name)
+	return float64(h.Sum64()) / (1 << 64)
+}
+
+// leave forgets the running goroutine, which ends.
+func (s *Scheduler) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.goroutine, goroutine())
+}
+
+// Flip chooses in which order the running goroutine tries the cases of a select.
+func Flip() bool {
+	s := current.Load()
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.off || s.plan.InOrder {
+		return false
+	}
+	g := s.meLocked()
+	g.flips++
+	h := fnv.New64a()
+	fmt.Fprint(h, s.plan.Seed, g.name, g.flips)
+	if s.plan.Log && g.name != "" {
+		_, file, line, _ := runtime.Caller(1)
+		s.log = append(s.log, fmt.Sprintf("   flip %s %d %s:%d", g.name, g.flips, file, line))
+	}
+	return h.Sum64()*0x9e3779b97f4a7c15>>63 != 0
+}
+
+// ID fills b, which identifies a client.
+func ID(b []byte) {
+	s := current.Load()
+	if s == nil {
+		panic("points: an identity is asked for without a scheduler")
+	}
+	h := fnv.New128a()
+	fmt.Fprint(h, s.plan.Seed, " ", s.child())
+	copy(b, h.Sum(nil))
+}
+
+const (
+	offset64 = 14695981039346656037
+	prime64  = 1099511628211
+)
+
+// noteLocked notes that g goes on.
+func (s *Scheduler) noteLocked(g *goroutineState) {
+	at := time.Since(s.began)
+	h := s.hash
+	for i := range len(g.name) {
+		h = (h ^ uint64(g.name[i])) * prime64
+	}
+	for i := range len(g.place) {
+		h = (h ^ uint64(g.place[i])) * prime64
+	}
+	s.hash = (h ^ uint64(at)) * prime64
+	if s.plan.Log {
+		s.log = append(s.log, fmt.Sprintf("%d %v %s %s", s.steps, at, g.name, g.place))
+	}
+}
+
+// Hash is that of all steps until now: who went on, where and when.
+func (s *Scheduler) Hash() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hash
+}
+
+// Log is all steps until now, if Plan.Log is set.
+func (s *Scheduler) Log() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log
+}

@@ -1,0 +1,347 @@
+package simulation_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/wheellock/wheellock/integration/points"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// player does what a scenario says of an actor.
+type player struct {
+	world  *world
+	client *client
+	cancel context.CancelFunc // ends the latest call that takes something; guarded by world.mu
+}
+
+// play does acts, of the holder of g if that is not nil. It returns false if the actor does nothing
+// more.
+func (p *player) play(acts []act, g *grant) bool {
+	for _, a := range acts {
+		if a.Do == cancels {
+			p.world.cancelOf(a.Object)
+			continue
+		}
+		o := p.world.objects[a.Object]
+		switch a.Do {
+		case pauses:
+			points.Here("pause")
+			time.Sleep(a.For)
+		case locks:
+			p.lock(a, o, g)
+		case extends:
+			ctx, cancel := within(a.Within)
+			p.world.mu.Lock()
+			p.world.asked[g.owner] = max(p.world.asked[g.owner], a.For)
+			p.world.mu.Unlock()
+			err := g.one.Extend(ctx, a.For)
+			cancel()
+			p.world.tell("owner %d: Extend: %v", g.owner, err)
+			p.world.mustSucceed(g, a.Within, "Extend", err)
+		case guards:
+			ctx, cancel := within(a.Within)
+			_, err := g.one.Guard(ctx, "RPUSH", []string{guarded}, strconv.Itoa(g.owner))
+			cancel()
+			p.world.tell("owner %d: Guard: %v", g.owner, err)
+			p.world.mustSucceed(g, a.Within, "Guard", err)
+		case forces, deletes:
+			p.disturb(a, o)
+		case silence, cuts:
+			p.trouble(a)
+		case restarts:
+			p.restart(a)
+		case closes:
+			p.close(a)
+			return false
+		}
+	}
+	return true
+}
+
+// cancelOf ends the context of an actor's latest call.
+func (w *world) cancelOf(actor int) {
+	points.Here("cancel")
+	w.mu.Lock()
+	cancel := w.players[actor].cancel
+	w.mu.Unlock()
+	if cancel != nil {
+		w.tell("the context of actor %d is cancelled", actor)
+		cancel()
+	}
+}
+
+// within is a context that may end.
+func within(d time.Duration) (context.Context, context.CancelFunc) {
+	if d > 0 {
+		return context.WithTimeout(context.Background(), d)
+	}
+	return context.WithCancel(context.Background())
+}
+
+// lock takes an object, again if outer is not nil, does what is to be done with it, and unlocks.
+func (p *player) lock(a act, o *object, outer *grant) {
+	if o.kind == semaphore && a.Within == 0 && !p.world.peaceful {
+		a.Within = 20 * lease // a client that was closed need not have given back what it had, for good
+	}
+	ctx, cancel := within(a.Within)
+	defer cancel()
+	p.world.mu.Lock()
+	p.cancel = cancel
+	p.world.mu.Unlock()
+	if outer != nil {
+		ctx = outer.held.Context(ctx)
+	}
+	if g := p.take(ctx, a, o, outer); g != nil {
+		p.play(a.Acts, g)
+		p.unlock(g, a.Again)
+	}
+}
+
+// take takes an object. It returns nil if it did not get it.
+func (p *player) take(ctx context.Context, a act, o *object, outer *grant) *grant {
+	w := p.world
+	g := &grant{object: o, client: p.client, permits: a.Count, renewed: a.For == 0, reads: a.Reads && o.kind == readWrite, asked: w.running()}
+	how := "Lock"
+	if a.Try {
+		how = "TryLock"
+	}
+	var m *lock.Mutex
+	several := p.client.several[o]
+	switch o.kind {
+	case mutex:
+		m = p.client.Mutex(o.name)
+	case fair:
+		m = p.client.FairMutex(o.name)
+	case readWrite:
+		if rw := p.client.RWMutex(o.name); a.Reads {
+			m = rw.Reader()
+		} else {
+			m = rw.Writer()
+		}
+	}
+	c := &call{object: o, client: p.client, waits: !a.Try}
+	asked := a.For
+	if g.renewed {
+		asked = lease
+	}
+	w.mu.Lock()
+	w.calls[c] = true
+	if outer != nil {
+		w.asked[outer.owner] = max(w.asked[outer.owner], asked)
+	}
+	w.mu.Unlock()
+	w.tell("client %d: %s of %s, renewed %v, reads %v", p.client.id, how, o.name, g.renewed, g.reads)
+	var err error
+	var both *lock.MultiHeld
+	sem := p.client.PermitSemaphore(o.name)
+	n := int64(g.permits)
+	switch {
+	case several != nil && !a.Try && g.renewed:
+		both, err = several.Lock(ctx)
+	case several != nil && !a.Try:
+		both, err = several.LockFor(ctx, a.For)
+	case several != nil && g.renewed:
+		both, err = several.TryLock(ctx)
+	case several != nil:
+		both, err = several.TryLockFor(ctx, a.For)
+	case o.kind == semaphore:
+		of := p.client.Semaphore(o.name)
+		if g.held = (&counted{of, g}); a.Try {
+			err = of.TryAcquire(ctx, n)
+		} else {
+			err = of.Acquire(ctx, n)
+		}
+	case m == nil && !a.Try && g.renewed:
+		g.one, err = sem.Acquire(ctx, n)
+	case m == nil && !a.Try:
+		g.one, err = sem.AcquireFor(ctx, n, a.For)
+	case m == nil && g.renewed:
+		g.one, err = sem.TryAcquire(ctx, n)
+	case m == nil:
+		g.one, err = sem.TryAcquireFor(ctx, n, a.For)
+	case !a.Try && g.renewed:
+		g.one, err = m.Lock(ctx)
+	case !a.Try:
+		g.one, err = m.LockFor(ctx, a.For)
+	case g.renewed:
+		g.one, err = m.TryLock(ctx)
+	default:
+		g.one, err = m.TryLockFor(ctx, a.For)
+	}
+	w.mu.Lock()
+	delete(w.calls, c)
+	w.mu.Unlock()
+	g.safe = g.renewed && (outer == nil || outer.safe)
+	if err != nil {
+		w.tell("client %d: %s of %s: %v", p.client.id, how, o.name, err)
+		refused := a.Try && errors.Is(err, lock.ErrNotAcquired)
+		slow := o.kind.several() && w.scenario.Slowest > ioTimeout/10 // a member's time may be over
+		if w.peaceful && g.safe && a.Within == 0 && !refused && !slow {
+			w.fail("client %d: %s of %s failed, and nothing was in its way: %v", p.client.id, how, o.name, err)
+		}
+		return nil
+	}
+	switch {
+	case both != nil:
+		g.held = both
+	case g.one != nil:
+		g.held = g.one
+	}
+	w.granted(g, outer, asked)
+	return g
+}
+
+// granted notes what was taken.
+func (w *world) granted(g, outer *grant, asked time.Duration) {
+	now := w.running()
+	done, valid, end := g.held.Done(), g.held.Valid(), g.held.Deadline()
+	if g.one != nil {
+		g.token = g.one.Token()
+	}
+	w.mu.Lock()
+	g.granted, g.done = now, done
+	if outer != nil {
+		g.owner = outer.owner
+	} else {
+		w.owners++
+		g.owner = w.owners
+		w.asked[g.owner] = asked
+	}
+	o := g.object
+	o.free = 0
+	last := o.lastly
+	bad := last != nil && g.token != 0 && outer == nil && g.token <= last.token && valid && !w.excused(g) && !w.excused(last)
+	if outer == nil && g.token != 0 && valid {
+		o.lastly = g
+	}
+	w.grants = append(w.grants, g)
+	w.tellLocked("client %d has %s as owner %d, token %d, for %v", g.client.id, o.name, g.owner, g.token, time.Until(end))
+	w.mu.Unlock()
+	if bad {
+		w.fail("%s: token %d of owner %d comes after token %d of owner %d", o.name, g.token, g.owner, last.token, last.owner)
+	}
+}
+
+// unlock gives g back.
+func (p *player) unlock(g *grant, again int) {
+	w := p.world
+	w.tell("owner %d of client %d unlocks %s", g.owner, p.client.id, g.object.name)
+	g.unlocking.Store(true)
+	err := g.held.Unlock(context.Background())
+	w.tell("owner %d: Unlock: %v", g.owner, err)
+	w.mustSucceed(g, 0, "Unlock", err)
+	for ; errors.Is(err, lock.ErrUnknown) && again > 0 && g.object.kind != semaphore; again-- {
+		err = g.held.Unlock(context.Background())
+		w.tell("owner %d: Unlock again: %v", g.owner, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.grants = slices.DeleteFunc(w.grants, func(x *grant) bool { return x == g })
+	// After an unknown outcome Redis may have the hold for some time, and a Guard that was on its way runs.
+	if !errors.Is(err, lock.ErrUnknown) && !slices.ContainsFunc(w.grants, func(x *grant) bool { return x.owner == g.owner }) {
+		w.over[g.owner] = w.checks
+	}
+}
+
+// mustSucceed ends the world if something failed that nothing was in the way of.
+func (w *world) mustSucceed(g *grant, within time.Duration, what string, err error) {
+	if w.peaceful && g.safe && within == 0 && err != nil {
+		w.fail("%s: %s of owner %d failed, and nothing was in its way: %v", g.object.name, what, g.owner, err)
+	}
+}
+
+// disturb takes an object away from whoever has it.
+func (p *player) disturb(a act, o *object) {
+	w := p.world
+	points.Here("disturb")
+	w.mu.Lock()
+	i := len(o.taken)
+	far := time.Hour // it ends when it is known to have ended
+	o.taken = append(o.taken, disturbance{w.running(), w.running() + far})
+	w.mu.Unlock()
+	var err error
+	if a.Do == forces {
+		w.tell("client %d: ForceUnlock of %s", p.client.id, o.name)
+		ctx, cancel := context.WithTimeout(context.Background(), lease)
+		m := p.client.Mutex(o.name)
+		switch o.kind {
+		case fair:
+			m = p.client.FairMutex(o.name)
+		case readWrite:
+			m = p.client.RWMutex(o.name).Writer()
+		}
+		_, err = m.ForceUnlock(ctx)
+		cancel()
+		w.tell("client %d: ForceUnlock of %s: %v", p.client.id, o.name, err)
+	} else {
+		w.tell("somebody deletes %s on server %d", o.name, a.Server)
+		w.askAt(a.Server, "DEL", o.name)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		o.taken[i].ended = w.running()
+	}
+}
+
+// trouble makes the network of the client fail.
+func (p *player) trouble(a act) {
+	w := p.world
+	w.mu.Lock()
+	w.faults = true
+	w.mu.Unlock()
+	if a.Do == silence {
+		w.tell("the network of client %d to server %d is silent for %v", p.client.id, a.Server, a.For)
+		p.client.networks[a.Server].fall(a.For)
+		return
+	}
+	w.tell("the network of client %d to server %d is cut for %v, what is under way comes %v later (never if negative)", p.client.id, a.Server, a.For, a.Late)
+	p.client.networks[a.Server].cut(a.For, a.Late)
+}
+
+// restart restarts a server. A RedLock survives that, and nothing else.
+func (p *player) restart(a act) {
+	w := p.world
+	points.Here("restart")
+	w.mu.Lock()
+	w.faults = true
+	for _, o := range w.objects {
+		if o.kind != red && a.Server == 0 {
+			o.taken = append(o.taken, disturbance{w.running(), w.running()})
+		}
+	}
+	w.mu.Unlock()
+	w.tell("server %d is restarted; what it lacks: %v (all if 0)", a.Server, a.Late)
+	w.server.(*small).stores[a.Server].restart(a.Late)
+	for _, o := range w.objects {
+		if o.kind.counts() && a.Server == 0 {
+			w.mu.Lock()
+			o.gone = true
+			w.mu.Unlock()
+			w.ask("SET", o.name, total)
+		}
+	}
+}
+
+// close closes the client. Its other callers get errors, and unlock what they have.
+func (p *player) close(a act) {
+	w := p.world
+	w.mu.Lock()
+	w.faults = true
+	for _, o := range w.objects {
+		o.fewer = true
+	}
+	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), a.Within)
+	defer cancel()
+	w.tell("client %d closes", p.client.id)
+	p.client.closing.Store(true)
+	for i, node := range p.client.nodes {
+		err := node.Close(ctx)
+		w.tell("client %d, server %d: Close: %v", p.client.id, i, err)
+	}
+}

@@ -1,0 +1,163 @@
+package simulation_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/points"
+)
+
+// explored are small worlds of which all orders are simulated that differ from one by a few delays.
+var explored = map[string]scenario{
+	"three callers, a release and a loss": {
+		Clients: []settings{{Connections: 1}}, Objects: []kind{mutex},
+		Actors: []actor{
+			{Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: locks, Acts: []act{{Do: locks}}}}},
+			{Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: deletes}}},
+		},
+	},
+	"three callers of two clients and a ForceUnlock": {
+		Clients: []settings{{Connections: 1}, {Connections: 1}}, Objects: []kind{mutex},
+		Actors: []actor{
+			{Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: locks}}},
+			{Client: 1, Acts: []act{{Do: locks}}},
+			{Client: 1, Acts: []act{{Do: forces}}},
+		},
+	},
+	"three callers, one of whom leaves, and a Close": {
+		Clients: []settings{{Connections: 1, ReleaseOnClose: true}}, Objects: []kind{mutex},
+		Actors: []actor{
+			{Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: cancels, Object: 1}}},
+			{Acts: []act{{Do: closes, Within: lease}}},
+		},
+	},
+	"a hand-over, a loss and a context that ends": {
+		Clients: []settings{{Connections: 1}}, Objects: []kind{mutex},
+		Actors: []actor{
+			{Acts: []act{{Do: locks, Acts: []act{{Do: extends, For: lease}}}}},
+			{Acts: []act{{Do: locks, For: lease}}},
+			{Acts: []act{{Do: deletes}}},
+			{Acts: []act{{Do: cancels, Object: 1}}},
+		},
+	},
+	"readers, a writer and a loss": {
+		Clients: []settings{{Connections: 1}, {Connections: 1}}, Objects: []kind{readWrite},
+		Actors: []actor{
+			{Acts: []act{{Do: locks, Reads: true}}},
+			{Client: 1, Acts: []act{{Do: locks, Reads: true}}},
+			{Client: 1, Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: forces}}},
+		},
+	},
+	"a fair queue, one of which leaves": {
+		Clients: []settings{{Connections: 1}, {Connections: 1}}, Objects: []kind{fair},
+		Actors: []actor{
+			{Acts: []act{{Do: locks}}},
+			{Client: 1, Acts: []act{{Do: locks}}},
+			{Client: 1, Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: cancels, Object: 1}}},
+		},
+	},
+	"permits, one of whose callers leaves, and a Close": {
+		Clients: []settings{{Connections: 1}, {Connections: 1}}, Objects: []kind{permits},
+		Actors: []actor{
+			{Acts: []act{{Do: locks, Count: 2}}},
+			{Client: 1, Acts: []act{{Do: locks, Count: 2}}},
+			{Client: 1, Acts: []act{{Do: locks, Count: 2}}},
+			{Acts: []act{{Do: cancels, Object: 1}}},
+			{Client: 1, Acts: []act{{Do: closes, Within: lease}}},
+		},
+	},
+	"a connection that fails under two callers": {
+		Clients: []settings{{Connections: 1}}, Objects: []kind{mutex},
+		Actors: []actor{
+			{Acts: []act{{Do: locks, Acts: []act{{Do: guards}}}}},
+			{Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: cuts, Late: 20 * time.Millisecond}}},
+		},
+	},
+}
+
+// explore simulates orders of a scenario, and says how many.
+func explore(t *testing.T, o order, failed func(story string)) {
+	s := *o.Scenario
+	s.Small, s.Plan = true, points.Plan{InOrder: true}
+	began, worlds, steps, over := time.Now(), 0, 0, false
+	done := make([]int, o.Delays+1)
+	var from func(delays []int)
+	from = func(delays []int) {
+		if over = over || time.Since(began) > o.Length; over {
+			return
+		}
+		s := s
+		s.Plan.Delays = delays
+		ran := simulate(t, s, false, func(story string) { failed(fmt.Sprintf("with delays %v:\n%s", delays, story)) })
+		worlds, steps = worlds+1, steps+ran.steps
+		done[len(delays)]++
+		if len(delays) == o.Delays {
+			return
+		}
+		first := 0
+		if len(delays) > 0 {
+			first = delays[len(delays)-1] + 1
+		}
+		for i := first; i < ran.steps; i++ {
+			if len(delays) > 0 || i%o.Parts == o.Part {
+				from(append(slices.Clone(delays), i))
+			}
+		}
+	}
+	from(nil)
+	how := "all there are"
+	if over {
+		how = "not all"
+	}
+	fmt.Printf("simulated %d worlds, %d steps, by delays %v, %s\n", worlds, steps, done, how)
+}
+
+// TestAllOrdersOfSmallWorlds visits all that differ by one delay, and as many that differ by two as
+// there is time for. WHEELLOCK_EXPLORE=10m is how much of it each world gets.
+func TestAllOrdersOfSmallWorlds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	program, most := theProduct(t), length(t, "WHEELLOCK_EXPLORE", 2*time.Second)
+	for name, s := range explored {
+		t.Run(name, func(t *testing.T) {
+			for delays, length := range map[int]time.Duration{1: time.Minute, 2: most} {
+				for _, r := range inParts(t, program, order{Scenario: &s, Delays: delays, Length: length}) {
+					require.False(t, r.found, "%s", r.said)
+					if t.Log(r.sums); delays == 1 {
+						require.Contains(t, r.sums, "all there are")
+					}
+				}
+			}
+		})
+	}
+}
+
+// inParts has two workers do an order, each a part of it.
+func inParts(t *testing.T, program string, o order) []result {
+	results := make([]result, 2)
+	var all sync.WaitGroup
+	for i := range results {
+		all.Go(func() {
+			o := o
+			o.Part, o.Parts = i, len(results)
+			results[i] = work(t, program, o)
+		})
+	}
+	all.Wait()
+	return results
+}

@@ -1,0 +1,297 @@
+package simulation_test
+
+import (
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/wheellock/wheellock/integration/points"
+)
+
+// scenario is all that decides what happens in a world: in a small one it is a history. It can be
+// written down, and what is not needed for a find can be taken away.
+type scenario struct {
+	Seed    uint64        // of the ways of the network, and of the clients' randomness
+	Small   bool          `json:",omitempty"`
+	Slowest time.Duration `json:",omitempty"` // an ordinary way over the network takes at most so long
+	Plan    points.Plan   // how the scheduler chooses
+	Servers int           `json:",omitempty"` // of a RedLock; 0 is one
+	Clients []settings
+	Objects []kind
+	Actors  []actor
+}
+
+// settings are what clients differ in.
+type settings struct {
+	Connections    int
+	ReleaseOnClose bool `json:",omitempty"`
+}
+
+// actor is a goroutine that uses a client: what it does, one after the other.
+type actor struct {
+	Client int
+	Acts   []act
+}
+
+// act is something that an actor does.
+type act struct {
+	Do     what
+	Object int           `json:",omitempty"`
+	Server int           `json:",omitempty"` // which fails, or loses a key
+	Try    bool          `json:",omitempty"` // it does not wait
+	For    time.Duration `json:",omitempty"` // of a lease that is not renewed; how long a pause, or a trouble, lasts
+	Within time.Duration `json:",omitempty"` // the context of the call ends then; 0: it does not
+	Late   time.Duration `json:",omitempty"` // what is under way when the network is cut arrives so much later; never if negative
+	Reads  bool          `json:",omitempty"`
+	Count  int           `json:",omitempty"` // of permits
+	Again  int           `json:",omitempty"` // how often an Unlock is tried again whose outcome is not known
+	Acts   []act         `json:",omitempty"` // while it is held
+}
+
+// what an actor does.
+type what string
+
+const (
+	pauses   what = "pause"
+	locks    what = "lock"    // and does Acts, and unlocks
+	extends  what = "extend"  // while it holds something
+	guards   what = "guard"   // while it holds a mutex
+	forces   what = "force"   // ForceUnlock
+	deletes  what = "delete"  // with DEL
+	silence  what = "silence" // of its client's network
+	cuts     what = "cut"     // the connections of its client fail
+	closes   what = "close"   // its client
+	restarts what = "restart" // of a server: it has lost all, or, if Late is above 0, is a replica that was promoted and lacks what came so late
+	cancels  what = "cancel"  // the context of what the actor waits for whose number is Object
+)
+
+func (s scenario) String() string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// read reads what String has written.
+func read(text string) (s scenario, err error) {
+	return s, json.Unmarshal([]byte(text), &s)
+}
+
+// peaceful reports whether nothing in s makes anything fail: nobody is held up, or takes away what
+// another has.
+func (s scenario) peaceful() bool {
+	var disturbing func(acts []act) bool
+	disturbing = func(acts []act) bool {
+		return slices.ContainsFunc(acts, func(a act) bool {
+			switch a.Do {
+			case forces, deletes, silence, cuts, closes, restarts, cancels:
+				return true
+			}
+			return disturbing(a.Acts)
+		})
+	}
+	return s.Plan.HoldUps == 0 && !slices.ContainsFunc(s.Actors, func(a actor) bool { return disturbing(a.Acts) })
+}
+
+// drawer draws scenarios. What is likely is drawn first, for each seed anew, and much of it is
+// never done in that world at all: so what needs a few things and no others is met sooner (Groce and
+// others, Swarm Testing, ISSTA 2012).
+type drawer struct {
+	*rand.Rand
+	handOvers bool           // goroutines are held up in hand-overs alone
+	weights   map[what]int   // of what an actor does
+	within    map[what]int   // of what it does while it holds something
+	likely    map[string]int // in so many of 8 times
+	servers   int
+}
+
+// chance is true once in n times.
+func (d drawer) chance(n int) bool { return d.IntN(n) == 0 }
+
+// is draws something whose likelihood was drawn.
+func (d drawer) is(likely string) bool { return d.IntN(8) < d.likely[likely] }
+
+// upto is a time below that.
+func (d drawer) upto(most time.Duration) time.Duration { return time.Duration(d.Int64N(int64(most))) }
+
+// one is one of those, by weight.
+func (d drawer) one(weights map[what]int) what {
+	sum := 0
+	for _, w := range weights {
+		sum += w
+	}
+	n := d.IntN(sum)
+	for _, w := range slices.Sorted(maps.Keys(weights)) {
+		if n -= weights[w]; n < 0 {
+			return w
+		}
+	}
+	panic("no weights")
+}
+
+// some is one of those.
+func some[T any](d drawer, of ...T) T { return of[d.IntN(len(of))] }
+
+// drawn is the scenario of a seed. In some functions alone goroutines are held up, if that is not
+// empty.
+func drawn(seed uint64, small bool, function string) scenario {
+	d := drawer{Rand: rand.New(rand.NewPCG(seed, 2)), handOvers: function != ""}
+	d.weights = map[what]int{
+		locks: 16, forces: some(d, 0, 0, 1, 3), deletes: some(d, 0, 0, 1, 3),
+		silence: some(d, 0, 1, 3), cuts: some(d, 0, 1, 3), closes: some(d, 0, 0, 1), restarts: some(d, 0, 0, 0, 1),
+	}
+	d.within = map[what]int{
+		pauses: 5, locks: some(d, 0, 2, 5), extends: some(d, 0, 2, 5), guards: some(d, 0, 2, 4),
+		forces: some(d, 0, 0, 0, 1), deletes: some(d, 0, 0, 0, 1),
+	}
+	d.likely = map[string]int{
+		"try": some(d, 0, 1, 4), "a lease": some(d, 0, 2, 4), "a long lease": some(d, 0, 1, 4), "a context that ends": some(d, 0, 2, 4),
+		"a reader": some(d, 2, 4, 6), "work": some(d, 2, 4, 7), "a pause": some(d, 1, 4, 7), "a long pause": some(d, 0, 1, 3),
+	}
+	if d.handOvers { // a hold that is renewed is lost when its key is deleted
+		d.weights[forces], d.weights[deletes], d.likely["a lease"] = 2, 2, 0
+	}
+	peaceful := !d.handOvers && d.chance(4)
+	if peaceful {
+		for _, do := range []what{forces, deletes, silence, cuts, closes, restarts} {
+			d.weights[do], d.within[do] = 0, 0
+		}
+	}
+	s := scenario{Seed: seed, Small: small}
+	s.Slowest = some(d, 0, 2*time.Millisecond, 30*time.Millisecond, 90*time.Millisecond)
+	if s.Plan = d.plan(seed, function); peaceful {
+		s.Plan.HoldUps = 0
+	}
+	for range some(d, 1, 1, 1, 2) {
+		s.Objects = append(s.Objects, some(d, mutex, mutex, mutex, mutex, fair, readWrite, permits, semaphore))
+	}
+	switch {
+	case d.handOvers:
+		s.Objects = []kind{mutex}
+	case small && d.chance(4):
+		s.Servers, s.Objects = 3, []kind{some(d, red, red, red, multi)}
+	case small && d.chance(8):
+		s.Objects[0] = multi
+	}
+	d.servers = max(s.Servers, 1)
+	if !small {
+		d.weights[restarts] = 0
+	}
+	for i := range some(d, 1, 2, 2, 3) {
+		s.Clients = append(s.Clients, settings{ReleaseOnClose: d.chance(2), Connections: 1 + d.IntN(2)})
+		for range some(d, 1, 2, 3, 5) {
+			s.Actors = append(s.Actors, actor{Client: i, Acts: d.acts(s.Objects)})
+		}
+	}
+	return s
+}
+
+// plan is how the scheduler chooses.
+func (d drawer) plan(seed uint64, function string) points.Plan {
+	p := points.Plan{Seed: seed, Priorities: !d.chance(8), Within: some(d, 400, 1500), Demotions: d.IntN(5)}
+	p.HoldUps = some(d, 0, 500, 100, 40)
+	p.Place = some(d, "", "unlock")
+	p.Lengths = []time.Duration{time.Millisecond, 20 * time.Millisecond, 3 * inMemory / 2, lease / 2, lease + lease/10, lease + lease/4}
+	if d.handOvers {
+		p.Function, p.HoldUps, p.Place, p.Lengths = function, 2, "", p.Lengths[3:]
+	}
+	return p
+}
+
+// acts are what an actor does.
+func (d drawer) acts(objects []kind) (acts []act) {
+	for range 2 + d.IntN(6) {
+		if d.is("a pause") {
+			acts = append(acts, d.pause())
+		}
+		acts = append(acts, d.act(d.one(d.weights), objects, d.IntN(len(objects)), false, 0))
+	}
+	if i := slices.IndexFunc(acts, func(a act) bool { return a.Do == closes }); i >= 0 {
+		acts = acts[:i+1]
+	}
+	return acts
+}
+
+// act is one of them, at an object, which is held as a reader or not if depth is above 0.
+func (d drawer) act(do what, objects []kind, o int, reads bool, depth int) act {
+	if k := objects[o]; k.counts() && (do == guards || do == forces || do == deletes || do == locks && depth > 0) {
+		do = pauses // permits have none of these
+	} else if (k.several() || k == semaphore) && (do == guards || do == extends || do == forces) {
+		do = pauses
+	}
+	a := act{Do: do, Object: o, Server: d.IntN(d.servers)}
+	switch do {
+	case pauses:
+		a = d.pause()
+	case locks:
+		a.Try, a.Within, a.Count, a.Reads = d.is("try"), d.ends(), 1+d.IntN(2), reads
+		if depth == 0 {
+			a.Reads = d.is("a reader")
+		}
+		if d.is("a lease") {
+			a.For = 4 * margin * time.Duration(1+d.IntN(10)) // a shorter one has a smaller margin
+			if d.is("a long lease") {
+				a.For = longest
+			}
+		}
+		for d.chance(2) && a.Again < 5 {
+			a.Again++
+		}
+		for d.is("work") && len(a.Acts) < 4 {
+			do := d.one(d.within)
+			if do == locks && depth == 2 {
+				do = pauses
+			}
+			a.Acts = append(a.Acts, d.act(do, objects, o, a.Reads, depth+1))
+		}
+	case extends:
+		a.Within, a.For = d.ends(), lease+time.Duration(d.IntN(3))*lease/2
+	case guards:
+		a.Within = d.ends()
+	case silence, cuts:
+		a.For = d.upto(2 * ioTimeout)
+		if d.chance(4) {
+			a.For = d.upto(lease + lease/2)
+		}
+		if a.Do == silence {
+			break
+		}
+		a.Late = -1
+		if d.chance(2) {
+			a.Late = d.upto(2 * ioTimeout)
+		}
+		if d.chance(2) {
+			a.For = 0
+		}
+	case restarts:
+		if d.chance(2) {
+			a.Late = 1 + d.upto(lease/4)
+		}
+	case closes:
+		a.Within = d.upto(lease)
+	}
+	return a
+}
+
+// pause lets a while pass, most often a short one.
+func (d drawer) pause() act {
+	a := act{Do: pauses}
+	switch {
+	case d.is("a long pause"):
+		a.For = d.upto(some(d, 2*inMemory, lease))
+	case d.chance(2):
+		a.For = d.upto(5 * time.Millisecond)
+	}
+	return a
+}
+
+// ends is when a context ends.
+func (d drawer) ends() time.Duration {
+	if d.is("a context that ends") {
+		return 1 + d.upto(lease)
+	}
+	return 0
+}

@@ -1,0 +1,268 @@
+package simulation_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/points"
+	"github.com/wheellock/wheellock/lock/internal/simulation"
+)
+
+// standard is for how long the product is simulated when nobody says otherwise.
+const standard = 10 * time.Second
+
+// order is what a worker is to do. A worker is this test's program with a product that is woven.
+type order struct {
+	First  uint64        // its first seed
+	Length time.Duration // for how long it simulates one seed after the other
+	Small  bool
+	Seeds  int // how many at most; 0: any number
+	// Function is the one in which goroutines are held up, if it is not any.
+	Function string
+	// Twice: each seed is simulated twice, and must be the same history.
+	Twice bool
+	// Scenario is simulated alone, instead of seeds.
+	Scenario *scenario
+	// Delays: all orders of the scenario are simulated that differ from the first by so many
+	// delays, see points.Plan.InOrder. Of several workers, each does a Part of all.
+	Delays, Part, Parts int
+	// Log: the steps of the scenario are printed.
+	Log bool
+}
+
+const envOrder = "WHEELLOCK_SIMULATION_ORDER"
+
+// TestWorker does what it is ordered, and ends at the first broken promise.
+func TestWorker(t *testing.T) {
+	if !points.Woven {
+		t.Skip("the other tests run it, with an overlay")
+	}
+	var o order
+	require.NoError(t, json.Unmarshal([]byte(os.Getenv(envOrder)), &o))
+	failed := func(story string) {
+		fmt.Println(story)
+		os.Exit(1) // a bubble in which a promise is broken need not end
+	}
+	if o.Delays > 0 {
+		explore(t, o, failed)
+		return
+	}
+	if o.Scenario != nil {
+		ran := simulate(t, *o.Scenario, o.Log, failed)
+		for _, step := range ran.log {
+			fmt.Println(step)
+		}
+		fmt.Printf("simulated 1 world, %d steps, %.0f s of virtual time\n", ran.steps, ran.virtual.Seconds())
+		return
+	}
+	began, runs, steps, virtual := time.Now(), 0, 0, time.Duration(0)
+	for seed := o.First; time.Since(began) < o.Length && (o.Seeds == 0 || runs < o.Seeds); seed++ {
+		runs++
+		fmt.Println("seed", seed) // a panic ends the process
+		s := drawn(seed, o.Small, o.Function)
+		ran := simulate(t, s, o.Twice, failed)
+		steps, virtual = steps+ran.steps, virtual+ran.virtual
+		if o.Twice {
+			ran.same(t, simulate(t, s, true, failed))
+		}
+	}
+	fmt.Printf("simulated %d worlds, %d steps, %.0f s of virtual time\n", runs, steps, virtual.Seconds())
+}
+
+// same requires that both are the same history.
+func (r ran) same(t *testing.T, again ran) {
+	if slices.Equal(r.log, again.log) && r.hash == again.hash && r.virtual == again.virtual {
+		return
+	}
+	i := 0
+	for i < min(len(r.log), len(again.log)) && r.log[i] == again.log[i] {
+		i++
+	}
+	from := max(0, i-20)
+	require.Equal(t, r.log[from:min(i+5, len(r.log))], again.log[from:min(i+5, len(again.log))])
+	t.Fatal("not the same history")
+}
+
+// worker builds the program of workers of a product that is edited.
+func worker(t *testing.T, edits ...simulation.Edit) string {
+	t.Helper()
+	return build(t, t.TempDir(), edits...)
+}
+
+// build builds the program of workers in a directory.
+func build(t *testing.T, dir string, edits ...simulation.Edit) string {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	overlay, err := simulation.Weave(root, dir, edits...)
+	require.NoError(t, err)
+	program := filepath.Join(dir, "simulation.test")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", program, "./lock/internal/simulation")
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return program
+}
+
+// result is what a worker has done.
+type result struct {
+	order order
+	found bool
+	runs  int
+	last  uint64 // seed
+	took  time.Duration
+	sums  string // of one that found nothing
+	said  string // the end of what it wrote
+}
+
+// work runs a worker. It keeps to one processor, so nearly nothing runs beside what the
+// scheduler lets go on.
+func work(t *testing.T, program string, o order) result {
+	text, err := json.Marshal(o)
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestWorker$", "-test.v", "-test.timeout="+(o.Length+time.Minute).String())
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", envOrder+"="+string(text))
+	began := time.Now()
+	out, err := cmd.CombinedOutput()
+	r := result{order: o, found: err != nil, took: time.Since(began), sums: "a promise was broken"}
+	for line := range strings.Lines(string(out)) {
+		if strings.HasPrefix(line, "simulated ") {
+			r.sums = strings.TrimSpace(line)
+		}
+	}
+	r.runs = len(seeds.FindAllIndex(out, -1))
+	r.last = o.First + uint64(max(r.runs, 1)) - 1
+	said := seeds.ReplaceAllString(string(out), "")
+	r.said = said[max(0, len(said)-12000):]
+	return r
+}
+
+var seeds = regexp.MustCompile(`(?m)^seed \d+\n`)
+
+// workers runs two of them at once, each with seeds of its own.
+func workers(t *testing.T, program string, o order) []result {
+	t.Helper()
+	o.First = uint64(time.Now().UnixNano()) / 1e6 * 1e6
+	results := make([]result, 2)
+	var wg sync.WaitGroup
+	for i := range results {
+		wg.Go(func() {
+			o := o
+			o.First += uint64(i) * 500_000
+			results[i] = work(t, program, o)
+		})
+	}
+	wg.Wait()
+	return results
+}
+
+// length is what an environment variable says, or standard.
+func length(t *testing.T, variable string, standard time.Duration) time.Duration {
+	t.Helper()
+	s := os.Getenv(variable)
+	if s == "" {
+		return standard
+	}
+	d, err := time.ParseDuration(s)
+	require.NoError(t, err, variable)
+	return d
+}
+
+// TestThePromisesHoldInEveryOrder simulates the product as it is.
+func TestThePromisesHoldInEveryOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
+	program, most := theProduct(t), length(t, "WHEELLOCK_SIMULATE", standard)
+	for name, o := range map[string]order{
+		"small":                {Small: true, Length: most},
+		"small, in hand-overs": {Small: true, Length: most / 5, Function: leaving},
+		"large":                {Length: most},
+		"large, in hand-overs": {Length: most / 5, Function: leaving},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, r := range workers(t, program, o) {
+				r.requireNothing(t, program)
+			}
+		})
+	}
+}
+
+// TestASeed simulates the small world of a seed that has broken a promise, and prints its shortest
+// story.
+func TestASeed(t *testing.T) {
+	text := os.Getenv("WHEELLOCK_SIMULATE_SEED")
+	if text == "" {
+		t.Skip("WHEELLOCK_SIMULATE_SEED=123, or 123,Function, simulates one")
+	}
+	number, function, _ := strings.Cut(text, ",")
+	seed, err := strconv.ParseUint(number, 10, 64)
+	require.NoError(t, err)
+	s := drawn(seed, true, function)
+	if r := work(t, theProduct(t), order{Scenario: &s}); r.found {
+		t.Errorf("%s\n%s", r.said, shortest(t, theProduct(t), s))
+	}
+}
+
+// TestASeedIsAHistory simulates small worlds twice, step by step the same.
+func TestASeedIsAHistory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the product is built anew for it")
+	}
+	const seeds = 200
+	for _, r := range workers(t, theProduct(t), order{Small: true, Twice: true, Length: time.Minute, Seeds: seeds / 2}) {
+		r.requireNothing(t, theProduct(t))
+		require.Equal(t, seeds/2, r.runs)
+	}
+}
+
+// leaving is where it is decided who gets a hold next.
+const leaving = "]).Leaving"
+
+func (r result) requireNothing(t *testing.T, program string) {
+	t.Helper()
+	t.Logf("seeds from %d: %s", r.order.First, r.sums)
+	if !r.found {
+		return
+	}
+	t.Errorf("after %d worlds, %v:\n%s", r.runs, r.took.Round(time.Second), r.said)
+	if r.order.Small && !r.order.Twice {
+		t.Error(shortest(t, program, drawn(r.last, true, r.order.Function)))
+	}
+}
+
+// TestAnInterruptedHandOverIsMet: Unlock once read what the next waiter wants when that could
+// be another call's already, and panicked if its hold was lost just then.
+func TestAnInterruptedHandOverIsMet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	for _, bug := range planted {
+		if bug.function != leaving {
+			continue
+		}
+		program, worlds := worker(t, bug.edits...), 0
+		for range 8 {
+			for _, r := range workers(t, program, order{Small: true, Length: 10 * time.Second, Function: leaving}) {
+				if worlds += r.runs; r.found {
+					require.Contains(t, r.said, "panic: ")
+					t.Logf("found after %d worlds, %v", worlds, r.took.Round(time.Second))
+					return
+				}
+			}
+		}
+		t.Errorf("not found in %d worlds: %s", worlds, bug.breaks)
+	}
+}

@@ -1,0 +1,233 @@
+package simulation_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/twin"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// store is a server of a small world: the twins of the scripts, its clock, and who listens. What is
+// asked of it happens at once; the ways to it are a link's.
+type store struct {
+	ahead time.Duration // its clock is; immutable
+
+	mu    sync.Mutex // guards what follows; never held at a point
+	redis twin.Redis
+	heard map[*messages]map[string]bool // the channels that each connection has subscribed to
+	conns []*messages                   // in their order
+	links []*link
+	past  []state   // of the last second
+	runs  int       // how often it was started
+	since time.Time // when it was
+	heir  bool      // it is a replica that was promoted
+}
+
+// state is what a store had at some time.
+type state struct {
+	at    time.Time
+	redis twin.Redis
+}
+
+func newStore(ahead time.Duration) *store {
+	// It has run for long.
+	return &store{ahead: ahead, heard: map[*messages]map[string]bool{}, since: time.Now().Add(-time.Hour)}
+}
+
+// small are servers of which the clients are all but their connections.
+type small struct {
+	stores  []*store
+	seed    uint64
+	slowest time.Duration
+}
+
+func newSmall(seed uint64, slowest time.Duration, servers int) *small {
+	s := &small{seed: seed, slowest: slowest}
+	for range servers {
+		s.stores = append(s.stores, newStore(0))
+	}
+	return s
+}
+
+func (s *small) client(id, server int, cfg lock.Config) (*lock.Client, trouble, error) {
+	l := newLink(fmt.Sprintf("link %d.%d", id, server), s.stores[server], s.slowest, s.seed, uint64(id)+10+1000*uint64(server))
+	c, err := lock.NewTopology(l, cfg)
+	return c, l, err
+}
+
+func (s *small) ask(server int, command string, args ...any) (any, error) {
+	return s.stores[server].ask(command, args...)
+}
+
+func (s *small) stop() error { return nil }
+
+// now is what its clock shows.
+func (s *store) now() time.Time { return time.Now().Add(s.ahead) }
+
+// run carries out a script, and sends its messages.
+func (s *store) run(sc *script.Script, keys int, args []any, last time.Time) (any, error) {
+	s.mu.Lock()
+	if sc == script.Uptime {
+		defer s.mu.Unlock()
+		heir := int64(0)
+		if s.heir {
+			heir = 1
+		}
+		run := []byte(fmt.Sprintf("%p %d", s, s.runs))
+		return []any{int64(time.Since(s.since) / time.Second), run, run, heir}, nil
+	}
+	s.past = append(s.past, state{time.Now(), s.redis})
+	if i := slices.IndexFunc(s.past, func(p state) bool { return time.Since(p.at) < time.Second }); i > 1 {
+		s.past = slices.Delete(s.past, 0, i-1)
+	}
+	reply, told, err := s.redis.Run(s.now(), sc, keys, args, last, s.hearLocked)
+	to := make([][]*messages, len(told))
+	for i, m := range told {
+		to[i] = s.listenersLocked(m.Channel)
+	}
+	s.mu.Unlock()
+	for i, m := range told {
+		for _, c := range to[i] {
+			c.push("message", m.Channel, m.Text)
+		}
+	}
+	if no, ok := err.(twin.Refusal); ok {
+		return nil, redis.Error(no)
+	}
+	return reply, err
+}
+
+// restart starts the server anew without what it had; or, if late is above 0, a replica takes its
+// place that lacks what came in that time.
+func (s *store) restart(late time.Duration) {
+	s.mu.Lock()
+	before := s.redis
+	s.redis, s.heir = twin.Redis{}, late > 0
+	s.runs++
+	if late == 0 {
+		s.since = time.Now()
+	} else if s.redis = before; len(s.past) > 0 {
+		s.redis = s.past[0].redis
+		for _, p := range s.past {
+			if time.Since(p.at) >= late {
+				s.redis = p.redis
+			}
+		}
+	}
+	s.past = nil
+	s.redis.Delete(s.now(), guarded) // the oracle has seen what was there
+	links := s.links
+	s.mu.Unlock()
+	for _, l := range links {
+		l.cut(0, -1)
+	}
+}
+
+func (s *store) hearLocked(channel string) int64 { return int64(len(s.listenersLocked(channel))) }
+
+func (s *store) listenersLocked(channel string) (all []*messages) {
+	for _, c := range s.conns {
+		if s.heard[c][channel] {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// subscribe notes that c hears a channel, or does not any more.
+func (s *store) subscribe(c *messages, channel string, hears bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.Err() != nil {
+		return
+	}
+	if s.heard[c] == nil {
+		s.heard[c] = map[string]bool{}
+		s.conns = append(s.conns, c)
+	}
+	if delete(s.heard[c], channel); hears {
+		s.heard[c][channel] = true
+	}
+}
+
+// forget forgets a connection.
+func (s *store) forget(c *messages) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.heard, c)
+	s.conns = slices.DeleteFunc(s.conns, func(x *messages) bool { return x == c })
+}
+
+// ask implements server: what an oracle, or somebody from outside, asks.
+func (s *store) ask(command string, args ...any) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, key := s.now(), ""
+	if len(args) > 0 {
+		key = fmt.Sprint(args[0])
+	}
+	fields, ttl := s.redis.Fields(now, key)
+	number := func(b bool) int64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	switch command {
+	case "EXISTS":
+		return number(s.redis.Exists(now, key)), nil
+	case "DEL":
+		return number(s.redis.Delete(now, key)), nil
+	case "SET":
+		s.redis.SetText(now, key, fmt.Sprint(args[1]))
+		return "OK", nil
+	case "GET":
+		return []byte(s.redis.Text(now, key)), nil
+	case "PTTL":
+		switch {
+		case !s.redis.Exists(now, key):
+			return int64(-2), nil
+		case ttl < 0:
+			return int64(-1), nil
+		}
+		return ttl.Milliseconds(), nil
+	case "HKEYS", "LRANGE", "HGETALL":
+		var all []any
+		for _, f := range fields {
+			all = append(all, []byte(f))
+		}
+		return all, nil
+	case "KEYS":
+		var all []any
+		for _, name := range s.redis.Keys(now) {
+			all = append(all, []byte(name))
+		}
+		return all, nil
+	case "ZCARD":
+		return int64(len(fields)), nil
+	case "ZCOUNT": // up to a score
+		var n int64
+		for _, f := range fields {
+			n += number(int64(s.redis.Score(now, key, f)) <= args[2].(int64))
+		}
+		return n, nil
+	case "PUBSUB":
+		all := map[string]bool{}
+		for _, c := range s.conns {
+			maps.Copy(all, s.heard[c])
+		}
+		var names []any
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			names = append(names, []byte(name))
+		}
+		return names, nil
+	}
+	return nil, fmt.Errorf("the store does not know %s", command)
+}

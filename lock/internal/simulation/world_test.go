@@ -1,0 +1,379 @@
+package simulation_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/points"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// The settings of all clients. Times are short, so that more happens in a world.
+const (
+	lease     = 2 * time.Second
+	margin    = 40 * time.Millisecond
+	ioTimeout = 200 * time.Millisecond
+	maxPoll   = 300 * time.Millisecond
+	patience  = 600 * time.Millisecond // Config.UnlockTimeout
+	longest   = 5 * lease              // that is given
+)
+
+// world is some clients of a server, and what they did.
+type world struct {
+	// immutable
+	scenario  scenario
+	scheduler *points.Scheduler
+	server    server
+	peaceful  bool // nothing may fail
+	late      bool // goroutines are held up, so what is answered in time may be heard too late
+	began     time.Time
+	clients   []*client
+	players   []*player
+	objects   []*object
+
+	failed func(story string) // ends the process
+
+	mu     sync.Mutex // guards what follows, and what objects and grants say of themselves
+	story  []string
+	grants []*grant // not unlocked
+	calls  map[*call]bool
+	owners int
+	asked  map[int]time.Duration // the longest lease that an owner has asked for
+	over   map[int]int           // at which check an owner had unlocked
+	faults bool                  // a request may have been lost, or a client was closed
+	checks int                   // of the oracle
+}
+
+// server is the server of a world, and the ways to it.
+type server interface {
+	// client makes a client of a server, and what may happen to its network.
+	client(id, server int, cfg lock.Config) (*lock.Client, trouble, error)
+	// ask carries out a command on a server, of nobody's client.
+	ask(server int, command string, args ...any) (any, error)
+	stop() error
+}
+
+// trouble is what may happen to a network.
+type trouble interface {
+	// cut makes all connections fail, and nobody connects for so long. late: what was sent
+	// arrives so much later, if it is not negative.
+	cut(d, late time.Duration)
+	// fall makes the network silent for so long.
+	fall(d time.Duration)
+	// troubled reports whether a request may have failed not long ago.
+	troubled() bool
+	// heal ends all that is wrong, for good.
+	heal()
+}
+
+// client is one of each server, in one process, and their networks.
+type client struct {
+	*lock.Client // of the first server
+	id           int
+	nodes        []*lock.Client
+	networks     []trouble
+	several      map[*object]taker
+	born         time.Time
+	closing      atomic.Bool // Close was called
+}
+
+// taker is a MultiLock or a RedLock.
+type taker interface {
+	Lock(ctx context.Context) (*lock.MultiHeld, error)
+	LockFor(ctx context.Context, d time.Duration) (*lock.MultiHeld, error)
+	TryLock(ctx context.Context) (*lock.MultiHeld, error)
+	TryLockFor(ctx context.Context, d time.Duration) (*lock.MultiHeld, error)
+}
+
+// held is a Held or a MultiHeld.
+type held interface {
+	Valid() bool
+	Done() <-chan struct{}
+	Deadline() time.Time
+	Context(parent context.Context) context.Context
+	Unlock(ctx context.Context) error
+}
+
+// kind is what an object is.
+type kind string
+
+const (
+	mutex     kind = "mutex"
+	fair      kind = "fair"
+	readWrite kind = "read-write"
+	permits   kind = "permits"
+	semaphore kind = "semaphore"
+	red       kind = "RedLock"   // of the servers
+	multi     kind = "MultiLock" // of two names on the first server
+)
+
+// several reports whether an object is made of several locks.
+func (k kind) several() bool { return k == red || k == multi }
+
+// counts reports whether several may have an object, each some of its permits.
+func (k kind) counts() bool { return k == permits || k == semaphore }
+
+// object is something that is locked.
+type object struct {
+	name string
+	kind kind
+
+	// guarded by world.mu
+	taken  []disturbance
+	gone   bool          // of permits: they add up no more, because their server was restarted
+	fewer  bool          // of a semaphore: a client was closed, which need not have given all back
+	lastly *grant        // the last that was granted and had a token
+	free   time.Duration // for so long nobody has had it while somebody waited
+	isFree bool          // nobody had it when the oracle looked last, which was then:
+	looked time.Duration // by the running clock
+}
+
+// total is how many permits an object has that is some.
+const total = 3
+
+// disturbance is a time from which on a holder may have the object no more, for
+// somebody else deleted it.
+type disturbance struct {
+	begun, ended time.Duration // by the running clock
+}
+
+// grant is a Held.
+type grant struct {
+	object    *object
+	client    *client
+	held      held
+	one       *lock.Held // nil of a MultiHeld
+	token     int64
+	owner     int  // the same for all of a hold
+	reads     bool // others may read too
+	permits   int
+	renewed   bool
+	safe      bool        // it is renewed, and so is all that its owner has beside it: nothing ends it but its Unlock
+	unlocking atomic.Bool // Unlock was called
+	done      <-chan struct{}
+	asked     time.Duration // when its call began, by the running clock
+	granted   time.Duration // by the running clock
+}
+
+// counted is what is held of a semaphore: no lease ends it, and nobody is told of anything.
+type counted struct {
+	of    *lock.Semaphore
+	grant *grant
+}
+
+var _ held = (*counted)(nil)
+
+func (c *counted) Valid() bool                                    { return !c.grant.unlocking.Load() }
+func (c *counted) Done() <-chan struct{}                          { return nil }
+func (c *counted) Deadline() time.Time                            { return c.grant.client.born.Add(10 * most) }
+func (c *counted) Context(parent context.Context) context.Context { return parent }
+func (c *counted) Unlock(ctx context.Context) error {
+	return c.of.Release(ctx, int64(c.grant.permits))
+}
+
+// call is one that takes an object.
+type call struct {
+	object *object
+	client *client
+	waits  bool // as long as that takes
+}
+
+// running is the time without that for which goroutines were held up.
+func (w *world) running() time.Duration {
+	standing, _ := w.scheduler.Standing()
+	return time.Since(w.began) - standing
+}
+
+const storyLines = 150
+
+func (w *world) tell(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tellLocked(format, args...)
+}
+
+func (w *world) tellLocked(format string, args ...any) {
+	if len(w.story) == storyLines {
+		w.story = append(w.story[:0], w.story[1:]...)
+	}
+	w.story = append(w.story, fmt.Sprintf("%6d %9.4f ", w.scheduler.Steps(), time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
+}
+
+// simulate runs the world of a scenario to its end and returns what it was. failed is called with
+// the story of a broken promise, and does not return.
+func simulate(t *testing.T, s scenario, log bool, failed func(story string)) (ran ran) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{scenario: s, began: time.Now(), failed: failed, calls: map[*call]bool{}, over: map[int]int{}, asked: map[int]time.Duration{}}
+		var err error
+		if w.server = newSmall(s.Seed, s.Slowest, max(s.Servers, 1)); !s.Small {
+			w.server, err = newLarge(t.Context(), s.Seed, s.Slowest)
+			require.NoError(t, err)
+		}
+		p := s.Plan
+		p.Exact, p.Log = s.Small, log
+		w.late, w.peaceful = p.HoldUps > 0, s.peaceful()
+		w.scheduler = points.Start(p)
+		w.people(t)
+		var all sync.WaitGroup
+		for i, a := range s.Actors {
+			w.players = append(w.players, &player{world: w, client: w.clients[a.Client]})
+			all.Add(1)
+			points.Go(fmt.Sprintf("actor %d", i), func() { defer all.Done(); w.players[i].play(a.Acts, nil) })
+		}
+		ended := make(chan struct{})
+		go func() { all.Wait(); close(ended) }()
+		w.run(ended)
+		ran.steps, ran.hash, ran.log = w.scheduler.Steps(), w.scheduler.Hash(), w.scheduler.Log()
+		w.scheduler.Free()
+		w.end(t)
+		w.scheduler.Stop()
+		ran.virtual = time.Since(w.began)
+	})
+	return ran
+}
+
+// ran is a world that has ended.
+type ran struct {
+	steps   int
+	hash    uint64 // of its steps
+	virtual time.Duration
+	log     []string // of its steps, if that is kept
+}
+
+// people makes the clients and the objects.
+func (w *world) people(t *testing.T) {
+	for i, k := range w.scenario.Objects {
+		w.objects = append(w.objects, &object{name: fmt.Sprint("object", i), kind: k})
+	}
+	for i, set := range w.scenario.Clients {
+		c := &client{id: i, several: map[*object]taker{}, born: time.Now()}
+		for server := range max(w.scenario.Servers, 1) {
+			time.Sleep(time.Duration(137+i) * time.Microsecond) // clients that do the same do not do it at the same time
+			node, n, err := w.server.client(i, server, lock.Config{
+				Lease: lease, Margin: margin, IOTimeout: ioTimeout, MaxPoll: maxPoll, UnlockTimeout: patience,
+				ReleaseOnClose: set.ReleaseOnClose, Connections: set.Connections, Logger: slog.New(slog.DiscardHandler),
+				Rand: rand.New(rand.NewPCG(w.scenario.Seed, uint64(i)+100+1000*uint64(server))),
+			})
+			require.NoError(t, err)
+			c.nodes, c.networks = append(c.nodes, node), append(c.networks, n)
+		}
+		c.Client = c.nodes[0]
+		for _, o := range w.objects {
+			var err error
+			switch o.kind {
+			case red:
+				var members []*lock.Mutex
+				for _, node := range c.nodes {
+					members = append(members, node.Mutex(o.name))
+				}
+				c.several[o], err = lock.NewRedLock(lock.RedLockConfig{LongestLease: longest}, members...)
+			case multi:
+				c.several[o], err = lock.NewMultiLock(c.Mutex(o.name), c.Mutex(o.name+" too"))
+			}
+			require.NoError(t, err)
+		}
+		w.clients = append(w.clients, c)
+	}
+	for _, o := range w.objects {
+		if o.kind.counts() {
+			w.ask("SET", o.name, total)
+		}
+	}
+}
+
+// most is how long a world may last before somebody in it is stuck, and mostSteps how
+// often somebody may go on in it before they run in a circle. All of its waits together
+// are shorter, and it takes some 3,000 steps.
+const (
+	most      = 20 * time.Minute
+	mostSteps = 200_000
+)
+
+// run lets the actors act, one goroutine after the other, and looks at what there is.
+func (w *world) run(ended <-chan struct{}) {
+	stuck := time.NewTimer(most)
+	defer stuck.Stop()
+	for {
+		synctest.Wait()
+		if w.scheduler.Steps()%8 == 0 {
+			w.check()
+		}
+		if w.scheduler.Step() {
+			if w.scheduler.Steps() > mostSteps {
+				w.fail("they run in a circle: after %d steps they have not done what they wanted: %s", mostSteps, w.scheduler.Stopped())
+			}
+			continue
+		}
+		w.check()
+		w.idle()
+		select {
+		case <-ended:
+			return
+		case <-w.scheduler.News():
+		case <-stuck.C:
+			w.fail("after %v not all have done what they wanted", most)
+		}
+	}
+}
+
+// end closes everything and looks at what is left.
+func (w *world) end(t *testing.T) {
+	for _, c := range w.clients {
+		for _, n := range c.networks {
+			n.heal()
+		}
+	}
+	if w.faults || w.late {
+		// What is under way, or was given up, is carried out or released by then.
+		time.Sleep(30 * time.Second)
+	} else {
+		time.Sleep(time.Second)
+	}
+	synctest.Wait()
+	w.check()
+	w.nothingHeld()
+	for _, c := range w.clients {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		for i, node := range c.nodes {
+			if err := node.Close(ctx); err != nil {
+				w.fail("client %d, server %d: Close: %v", c.id, i, err)
+			}
+		}
+		cancel()
+	}
+	time.Sleep(time.Second)
+	w.nothingLeft()
+	require.NoError(t, w.server.stop())
+}
+
+// ask is a command of the oracle's, to the first server.
+func (w *world) ask(command string, args ...any) any { return w.askAt(0, command, args...) }
+
+func (w *world) askAt(server int, command string, args ...any) any {
+	reply, err := w.server.ask(server, command, args...)
+	if err != nil {
+		w.fail("the oracle: %s %v: %v", command, args, err)
+	}
+	return reply
+}
+
+// fail ends the process with the story of what happened.
+func (w *world) fail(format string, args ...any) {
+	w.tell("BROKEN: "+format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := "  step      time\n"
+	for _, line := range w.story {
+		text += line + "\n"
+	}
+	w.failed(text)
+}
