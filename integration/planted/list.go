@@ -310,6 +310,13 @@ var bugs = []bug{
 		tests:  []tests{{"./lock/internal/several", "^TestAPromotionCountsAnewWhateverChanged$"}},
 	},
 	{
+		name: "redlock-spins-beside-a-close", file: "lock/internal/several/wait.go",
+		breaks: "a client that begins to close just after an attempt makes the calls of a RedLock spin until the next one",
+		before: "\t\tw.closing[peers[i-3]] = true",
+		after:  "\t\t_ = peers",
+		tests:  []tests{{"./lock/internal/several", "^TestACloseJustAfterAnAttemptIsNoCircle$"}},
+	},
+	{
 		name: "redlock-listens-and-asks-no-more", file: "lock/internal/several/wait.go",
 		breaks: "a release of a RedLock just before a call listens is missed",
 		before: "did = !l.Listen() && did",

@@ -36,6 +36,9 @@ type tests struct {
 	run string // for go test -run; empty: all
 }
 
+// simulation has the product itself run under a scheduler, and never with -short.
+var simulation = tests{"./lock/internal/simulation", "^TestThePromisesHoldInEveryOrder$"}
+
 // mostTime bounds the tests of one package: a bug may make them hang.
 const mostTime = 2 * time.Minute
 
@@ -81,11 +84,12 @@ func (b bug) plant(ctx context.Context, root, dir string, verbose io.Writer) (fo
 	}
 	for _, t := range b.tests {
 		args := []string{"test", "-overlay", overlay, "-count=1", "-vet=off", "-timeout", mostTime.String(), "-run", t.run}
-		if !b.long {
+		if !b.long && t.pkg != simulation.pkg {
 			args = append(args, "-short")
 		}
 		args = append(args, t.pkg)
 		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Env = append(os.Environ(), "WHEELLOCK_OVERLAY="+overlay) // tests that build the product themselves
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.WaitDelay = 10 * time.Second
 		cmd.Dir = root
@@ -156,6 +160,10 @@ func run(ctx context.Context) error {
 	only := flag.String("only", "", "plant the bugs whose names match the `regex`")
 	list := flag.Bool("list", false, "print the bugs and plant none")
 	verbose := flag.Bool("v", false, "print the output of the tests")
+	simulate := flag.Duration("simulate", 0, "run the simulation in place of the tests, each of its parts for `so long`")
+	draw := flag.Int("generate", 0, "plant `N` bugs that are drawn, in place of those of the list")
+	seed := flag.Uint64("seed", 1, "draw them with this `seed`")
+	in := flag.String("in", "lock/internal/hold,lock/internal/locktable,lock/internal/several,lock/internal/waitqueue,lock/internal/orphans,lock/internal/sender", "draw them in these `packages`")
 	flag.Var(&p, "part", "plant every Nth bug from the Kth on, `K/N`")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
@@ -175,8 +183,20 @@ func run(ctx context.Context) error {
 	if *verbose {
 		output = os.Stdout
 	}
-	planted, bad := chosen(bugs, match, p), 0
+	all := bugs
+	if *draw > 0 {
+		if all, err = generated(root, strings.Split(*in, ","), *draw, *seed); err != nil {
+			return err
+		}
+	}
+	planted, bad := chosen(all, match, p), 0
 	for _, b := range planted {
+		if *simulate > 0 {
+			if err := os.Setenv("WHEELLOCK_SIMULATE", simulate.String()); err != nil {
+				return err
+			}
+			b.tests, b.says = []tests{simulation}, ""
+		}
 		if *list {
 			fmt.Printf("%-40s %s: %s\n", b.name, b.file, b.breaks)
 			continue
@@ -187,6 +207,8 @@ func run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case err != nil && *draw > 0:
+			fmt.Printf("SKIPPED   %s: it is no bug: %.100v\n", b.name, err)
 		case err != nil:
 			bad++
 			fmt.Printf("ERROR     %s: %v\n", b.name, err)

@@ -18,26 +18,27 @@ type Plan struct {
 	// Seed is for all that it draws.
 	Seed uint64
 	// Priorities: the goroutine with the highest one goes on. Otherwise any does.
-	Priorities bool
+	Priorities bool `json:",omitempty"`
 	// Demotions is how often the one that is to go on gets the lowest priority
 	// instead, at random among the first Within steps.
-	Demotions, Within int
+	Demotions int `json:",omitempty"`
+	Within    int `json:",omitempty"`
 	// HoldUps: one in so many of those that are to go on is held up for a time drawn
 	// from Lengths; 0: none. If Place is set, only those that have stopped there are, and if
 	// Function is, only those that have stopped in a call of a function whose name ends so.
-	HoldUps  int
-	Lengths  []time.Duration
-	Place    string
-	Function string
+	HoldUps  int             `json:",omitempty"`
+	Lengths  []time.Duration `json:",omitempty"`
+	Place    string          `json:",omitempty"`
+	Function string          `json:",omitempty"`
 	// InOrder: whoever has stopped first goes on, and Delays are steps at which the one that is
 	// to go on becomes the last instead (Emmi, Qadeer, Rakamaric, Delay-Bounded Scheduling, POPL
 	// 2011). Nothing is drawn then, but for hold-ups.
-	InOrder bool
-	Delays  []int
+	InOrder bool  `json:",omitempty"`
+	Delays  []int `json:",omitempty"`
 	// Exact: all goroutines that stop must have names, so that a seed is a history: see Born.
-	Exact bool
+	Exact bool `json:",omitempty"`
 	// Log: Scheduler.Log is kept.
-	Log bool
+	Log bool `json:",omitempty"`
 }
 
 // patience is how many steps a goroutine takes while all others stand still. A processor would not

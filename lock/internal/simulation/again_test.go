@@ -44,3 +44,11 @@ func playAgain(t *testing.T, text string) {
 	r := work(t, theProduct(t), order{Scenario: &s})
 	require.False(t, r.found, "%s", r.said)
 }
+
+// TestACloseJustAfterAnAttemptDoesNotMakeARedLockSpin: its channel ended one sleep after the other.
+func TestACloseJustAfterAnAttemptDoesNotMakeARedLockSpin(t *testing.T) {
+	playAgain(t, `{"Seed":1795586041287000704,"Small":true,"Plan":{"Seed":1795586041287000704,"Priorities":true},"Servers":3,
+		"Clients":[{"Connections":2,"ReleaseOnClose":true},{"Connections":2,"ReleaseOnClose":true}],"Objects":["RedLock"],
+		"Actors":[{"Client":0,"Acts":[{"Do":"lock","Count":2}]},{"Client":0,"Acts":[{"Do":"pause","For":4270443},{"Do":"close","Server":1,"Within":1958721126}]},
+		{"Client":1,"Acts":[{"Do":"lock","Server":1,"Try":true,"Count":1,"Acts":[{"Do":"pause","For":121780638}]}]}]}`)
+}

@@ -44,7 +44,7 @@ func (s scenario) without() (all []scenario) {
 	}
 	if s.Plan.HoldUps > 0 {
 		c := s
-		c.Plan.HoldUps = 0
+		c.Plan.HoldUps, c.Plan.Place, c.Plan.Function, c.Plan.Lengths = 0, "", "", nil
 		all = append(all, c)
 	}
 	if s.Slowest > 0 {
@@ -86,6 +86,17 @@ func fewer(acts []act) (all [][]act) {
 			b := a
 			b.Again = 0
 			change(b)
+		}
+		plain := a
+		switch plain.Server, plain.Reads = 0, false; a.Do {
+		case locks:
+			plain.Count = 1
+		case extends, pauses, silence, cuts:
+		default:
+			plain.For = 0
+		}
+		if plain.Server != a.Server || plain.Reads != a.Reads || plain.Count != a.Count || plain.For != a.For {
+			change(plain)
 		}
 	}
 	return all

@@ -106,7 +106,7 @@ func build(t *testing.T, dir string, edits ...simulation.Edit) string {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
-	overlay, err := simulation.Weave(root, dir, edits...)
+	overlay, err := simulation.Weave(root, dir, os.Getenv("WHEELLOCK_OVERLAY"), edits...)
 	require.NoError(t, err)
 	program := filepath.Join(dir, "simulation.test")
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", program, "./lock/internal/simulation")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,9 +45,13 @@ type Edit struct {
 
 // Weave writes an overlay for go build -overlay into dir, and returns the name of its
 // file. root is the directory of the module. An Edit whose text is not found exactly
-// once is an error.
-func Weave(root, dir string, edits ...Edit) (string, error) {
-	w := weaver{root: root, dir: dir, edits: edits, found: make([]int, len(edits)), replace: map[string]string{}}
+// once is an error. If base is not empty, it is another overlay: what that replaces is woven.
+func Weave(root, dir, base string, edits ...Edit) (string, error) {
+	before, err := replacements(base)
+	if err != nil {
+		return "", err
+	}
+	w := weaver{root: root, dir: dir, edits: edits, base: before, found: make([]int, len(edits)), replace: maps.Clone(before)}
 	for _, tree := range append(slices.Clone(woven), linkFile) {
 		if _, err := os.Stat(filepath.Join(root, tree)); tree == linkFile && err != nil {
 			continue // a product without small worlds
@@ -71,12 +76,33 @@ func Weave(root, dir string, edits ...Edit) (string, error) {
 		[]byte("package points\n\nconst Woven = true\n")); err != nil {
 		return "", err
 	}
-	text, err := json.Marshal(map[string]any{"Replace": w.replace})
+	text, err := json.Marshal(overlaid{w.replace})
 	if err != nil {
 		return "", err
 	}
 	overlay := filepath.Join(dir, "overlay.json")
 	return overlay, os.WriteFile(overlay, text, 0o644)
+}
+
+// overlaid is what the go command reads.
+type overlaid struct {
+	Replace map[string]string // of a file's name to that of the one in its place
+}
+
+// replacements are those of an overlay; none if it has no name.
+func replacements(overlay string) (map[string]string, error) {
+	if overlay == "" {
+		return map[string]string{}, nil
+	}
+	text, err := os.ReadFile(overlay)
+	if err != nil {
+		return nil, err
+	}
+	var o overlaid
+	if err := json.Unmarshal(text, &o); err != nil {
+		return nil, fmt.Errorf("%s: %w", overlay, err)
+	}
+	return o.Replace, nil
 }
 
 // linkFile has what is in the place of a client's connections. It runs on the product's goroutines.
@@ -98,9 +124,11 @@ type weaver struct {
 	// immutable
 	root, dir string
 	edits     []Edit
+	base      map[string]string // the replacements of another overlay
 
 	found   []int             // how often each edit's text was met
 	mutexes int               // that were replaced
+	written int               // files
 	replace map[string]string // of a file's name to that of its woven text
 }
 
@@ -123,7 +151,11 @@ func (w *weaver) visit(path string, entry fs.DirEntry, err error) error {
 	if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") && filepath.ToSlash(rel) != linkFile {
 		return nil
 	}
-	before, err := os.ReadFile(path)
+	from := path
+	if other, ok := w.base[path]; ok {
+		from = other
+	}
+	before, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
@@ -152,7 +184,8 @@ func (w *weaver) visit(path string, entry fs.DirEntry, err error) error {
 
 // write makes text what the go command reads in place of a file.
 func (w *weaver) write(path string, text []byte) error {
-	name := filepath.Join(w.dir, strconv.Itoa(len(w.replace))+"_"+filepath.Base(path))
+	w.written++
+	name := filepath.Join(w.dir, strconv.Itoa(w.written)+"_"+filepath.Base(path))
 	w.replace[path] = name
 	return os.WriteFile(name, text, 0o644)
 }

@@ -36,7 +36,7 @@ func product(t *testing.T, text string) (root string) {
 
 func TestTheMutexesOfTheProductAreReplaced(t *testing.T) {
 	root, dir := product(t, "package lock\n\nimport \"sync\"\n\nvar mu sync.Mutex // sync.Mutex\nvar cond = sync.NewCond(&mu)\nvar bug = 1\n"), t.TempDir()
-	overlay, err := simulation.Weave(root, dir, simulation.Edit{Before: "bug = 1", After: "bug = 2"})
+	overlay, err := simulation.Weave(root, dir, "", simulation.Edit{Before: "bug = 1", After: "bug = 2"})
 	require.NoError(t, err)
 	text, err := os.ReadFile(overlay)
 	require.NoError(t, err)
@@ -58,6 +58,29 @@ func TestTheMutexesOfTheProductAreReplaced(t *testing.T) {
 	}, got)
 }
 
+// TestWhatAnotherOverlayReplacesIsWoven: and what is not woven stays replaced.
+func TestWhatAnotherOverlayReplacesIsWoven(t *testing.T) {
+	root, dir := product(t, "package lock\n\nimport \"sync\"\n\nvar mu sync.Mutex\n"), t.TempDir()
+	other, base := filepath.Join(dir, "other.go"), filepath.Join(dir, "base.json")
+	require.NoError(t, os.WriteFile(other, []byte("package lock\n\nimport \"sync\"\n\nvar other sync.Mutex\n"), 0o644))
+	replaced, untouched := filepath.Join(root, "lock", "deep", "a.go"), filepath.Join(root, "lock", "cmd", "c.go")
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{replaced: other, untouched: other}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(base, text, 0o644))
+	overlay, err := simulation.Weave(root, dir, base)
+	require.NoError(t, err)
+	text, err = os.ReadFile(overlay)
+	require.NoError(t, err)
+	var read struct{ Replace map[string]string }
+	require.NoError(t, json.Unmarshal(text, &read))
+	require.Equal(t, other, read.Replace[untouched])
+	text, err = os.ReadFile(read.Replace[replaced])
+	require.NoError(t, err)
+	require.Contains(t, string(text), "var other points.Mutex")
+	_, err = simulation.Weave(root, dir, filepath.Join(dir, "nothing.json"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
 func TestWhatCannotBeWovenIsSaid(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string
@@ -70,7 +93,7 @@ func TestWhatCannotBeWovenIsSaid(t *testing.T) {
 		"no Go":                       {"packages", nil, "a.go"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := simulation.Weave(product(t, tc.text), t.TempDir(), tc.edit...)
+			_, err := simulation.Weave(product(t, tc.text), t.TempDir(), "", tc.edit...)
 			require.ErrorContains(t, err, tc.says)
 		})
 	}
@@ -183,7 +206,7 @@ func main() {
 // The bugs that are planted must still be where their texts say.
 func TestPlantedBugsHaveTheirPlaces(t *testing.T) {
 	for _, bug := range planted {
-		_, err := simulation.Weave(filepath.Join("..", "..", ".."), t.TempDir(), bug.edits...)
+		_, err := simulation.Weave(filepath.Join("..", "..", ".."), t.TempDir(), "", bug.edits...)
 		require.NoError(t, err, bug.name)
 		require.False(t, strings.Contains(bug.name, " "), "names are for regular expressions")
 	}

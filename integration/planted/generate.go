@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A drawn bug is an edit that somebody could make in a hurry: a condition is negated, and is or, a
+// call or an assignment whose result nobody needs is left out, a time that was taken before sending
+// is taken after the answer.
+
+// generated draws n bugs in the Go files of some packages. The same seed draws the same ones of the
+// same text.
+func generated(root string, packages []string, n int, seed uint64) ([]bug, error) {
+	var all []bug
+	for _, pkg := range packages {
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*.go"))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			more, err := mutations(pkg, filepath.Base(file), text)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, more...)
+		}
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:min(n, len(all))], nil
+}
+
+// mutations are all bugs that can be drawn in a file.
+func mutations(pkg, file string, text []byte) (all []bug, err error) {
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, file, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	clocked := slices.ContainsFunc(parsed.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"time"` })
+	at := func(p token.Pos) int { return files.Position(p).Offset }
+	function := ""
+	add := func(kind string, from, to token.Pos, with string) {
+		before, after, ok := unique(text, at(from), at(to), with)
+		if !ok {
+			return
+		}
+		all = append(all, bug{
+			name:   fmt.Sprintf("%s-%s-%s-%d", filepath.Base(pkg), strings.TrimSuffix(file, ".go"), kind, files.Position(from).Line),
+			breaks: fmt.Sprintf("%s: %q is %q", function, text[at(from):at(to)], with),
+			file:   pkg + "/" + file, before: before, after: after,
+			tests: []tests{{pkg: "./" + pkg}, simulation},
+		})
+	}
+	others := map[token.Token]token.Token{token.LAND: token.LOR, token.LOR: token.LAND}
+	statement := func(s ast.Stmt) {
+		switch s := s.(type) {
+		case *ast.ExprStmt:
+			if call, ok := s.X.(*ast.CallExpr); ok && !locks(call) {
+				add("call", s.Pos(), s.End(), "")
+			}
+		case *ast.AssignStmt:
+			if _, field := s.Lhs[0].(*ast.SelectorExpr); field && s.Tok != token.DEFINE {
+				add("set", s.Pos(), s.End(), "")
+			}
+		}
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			function = n.Name.Name
+		case *ast.IfStmt:
+			add("if", n.Cond.Pos(), n.Cond.End(), "!("+string(text[at(n.Cond.Pos()):at(n.Cond.End())])+")")
+		case *ast.BinaryExpr:
+			if other, ok := others[n.Op]; ok {
+				add("or", n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other.String())
+			}
+		case *ast.SelectorExpr:
+			if n.Sel.Name == "Stamp" && clocked {
+				add("stamp", n.Pos(), n.End(), "time.Now()")
+			}
+		case *ast.BlockStmt:
+			for _, s := range n.List {
+				statement(s)
+			}
+		case *ast.CaseClause:
+			for _, s := range n.Body {
+				statement(s)
+			}
+		}
+		return true
+	})
+	slices.SortStableFunc(all, func(a, b bug) int { return cmp.Compare(a.name, b.name) })
+	return all, nil
+}
+
+// locks reports whether a call locks or unlocks a mutex: a test that hangs finds that at once.
+func locks(call *ast.CallExpr) bool {
+	s, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && (s.Sel.Name == "Lock" || s.Sel.Name == "Unlock")
+}
+
+// unique is an edit as text that is in a file once, before and after: of whole lines, as many as it
+// takes.
+func unique(text []byte, from, to int, with string) (before, after string, ok bool) {
+	first, last := from, to
+	for range 6 {
+		first = 1 + bytes.LastIndexByte(text[:max(first-1, 0)], '\n')
+		if n := bytes.IndexByte(text[last:], '\n'); n >= 0 {
+			last += n + 1
+		}
+		if bytes.Count(text, text[first:last]) == 1 {
+			return string(text[first:last]), string(text[first:from]) + with + string(text[to:last]), true
+		}
+	}
+	return "", "", false
+}
