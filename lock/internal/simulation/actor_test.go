@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -54,6 +55,19 @@ func (p *player) play(acts []act, g *grant) bool {
 			p.trouble(a)
 		case restarts:
 			p.restart(a)
+		case java, setNX:
+			p.other(a, o)
+		case jumps:
+			p.jump(a)
+		case forbids:
+			p.world.mu.Lock()
+			p.world.faults = true
+			for _, o := range p.world.objects {
+				o.fewer = true
+			}
+			p.world.mu.Unlock()
+			p.world.tell("client %d is forbidden most scripts of server %d for %v", p.client.id, a.Server, a.For)
+			p.client.networks[a.Server].(*link).forbid(a.For)
 		case closes:
 			p.close(a)
 			return false
@@ -325,6 +339,88 @@ func (p *player) restart(a act) {
 			w.ask("SET", o.name, total)
 		}
 	}
+}
+
+// jump sets the clock of a server. Whatever has a lease there may end sooner or later than that.
+func (p *player) jump(a act) {
+	w := p.world
+	points.Here("jump")
+	w.mu.Lock()
+	w.faults = true
+	for _, o := range w.objects {
+		o.taken = append(o.taken, disturbance{w.running(), w.running() + longest + lease})
+		o.gone = true
+	}
+	w.mu.Unlock()
+	w.tell("the clock of server %d is set by %v", a.Server, a.For)
+	w.server.(*small).stores[a.Server].jump(a.For)
+}
+
+// foreign is what a client of another library has: it ends with its lease, which is not renewed.
+type foreign struct {
+	world *world
+	grant *grant
+	ends  time.Time
+}
+
+var _ held = (*foreign)(nil)
+
+func (f *foreign) Valid() bool {
+	return !f.grant.unlocking.Load() && time.Now().Before(f.ends)
+}
+func (*foreign) Done() <-chan struct{}                          { return nil }
+func (f *foreign) Deadline() time.Time                          { return f.world.began.Add(10 * most) } // nobody tells it
+func (*foreign) Context(parent context.Context) context.Context { return parent }
+func (*foreign) Unlock(context.Context) error                   { return nil }
+
+// other takes a mutex by another library, and gives it back. It asks again and again, and has the
+// lease of all clients. Its ways take no time.
+func (p *player) other(a act, o *object) {
+	w, s := p.world, p.world.server.(*small).stores[0]
+	w.mu.Lock()
+	w.owners++
+	g := &grant{object: o, client: p.client, owner: w.owners, asked: w.running()}
+	w.asked[g.owner] = lease
+	o.mute = o.mute || a.Do == setNX
+	w.mu.Unlock()
+	name := fmt.Sprintf("5fe1d2d4-0000-4000-8000-00000000000%d:%d", p.client.id, g.owner)
+	for began := w.running(); ; {
+		points.Here("other")
+		ttl := 10 * time.Millisecond
+		if a.Do == java {
+			ttl = min(s.enter(o.name, name, lease), 100*time.Millisecond)
+		} else if s.setNew(o.name, name, lease) {
+			ttl = 0
+		}
+		if ttl == 0 {
+			break
+		}
+		if w.running()-began > a.Within {
+			w.tell("%s: %s as owner %d is given up", o.name, a.Do, g.owner)
+			return
+		}
+		time.Sleep(ttl)
+	}
+	f := &foreign{world: w, grant: g, ends: time.Now().Add(lease - time.Millisecond)}
+	g.held = f
+	w.mu.Lock()
+	g.granted = w.running()
+	o.free = 0
+	w.grants = append(w.grants, g)
+	w.tellLocked("%s has %s as owner %d", a.Do, o.name, g.owner)
+	w.mu.Unlock()
+	time.Sleep(a.For)
+	points.Here("other")
+	w.tell("owner %d gives %s back", g.owner, o.name)
+	g.unlocking.Store(true)
+	if a.Do == java {
+		s.leave(o.name, name)
+	} else {
+		s.unset(o.name, name)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.grants = slices.DeleteFunc(w.grants, func(x *grant) bool { return x == g })
 }
 
 // close closes the client. Its other callers get errors, and unlock what they have.

@@ -50,6 +50,8 @@ type link struct {
 	down   time.Time // until then nobody connects
 	silent time.Time // until then nothing arrives, in either direction
 	healed bool
+	no     time.Time        // until then the server refuses most scripts to this client
+	ahead  time.Duration    // what is known of the server's clock
 	conns  map[int]*channel // for commands, and one for each dispatcher
 	made   int              // connections
 	waits  int              // for answers
@@ -127,7 +129,35 @@ func (l *link) Unanswered() uint64 { return l.unanswered.Load() }
 func (l *link) Subscriber() *pubsub.Subscriber { return l.subscriber }
 
 // Ahead implements network.Server.
-func (l *link) Ahead() time.Duration { return l.store.ahead }
+func (l *link) Ahead() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ahead
+}
+
+// learn asks the server for its time, as each connection does that is new, or was told that a
+// request came late.
+func (l *link) learn() {
+	ahead := l.store.clock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ahead = ahead
+}
+
+// forbid has the server refuse scripts for so long.
+func (l *link) forbid(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.no = time.Now().Add(d)
+}
+
+// refuses reports whether the server refuses a script now. What a lock is given back by it does
+// not: a user without that right would only wait for leases to end.
+func (l *link) refuses(s *script.Script) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.no) && (s.Expires() || s == script.Renew || s == script.RwRenew || s == script.PermitRenew)
+}
 
 // Lane implements network.Server.
 func (l *link) Lane() network.Lane { return l }
@@ -199,7 +229,7 @@ func (l *link) fall(d time.Duration) {
 func (l *link) heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.healed, l.down, l.silent = true, time.Time{}, time.Time{}
+	l.healed, l.down, l.silent, l.no = true, time.Time{}, time.Time{}, time.Time{}
 }
 
 // troubled implements trouble.
@@ -207,7 +237,7 @@ func (l *link) troubled() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now().Add(-5 * ioTimeout) // after an error there is a pause
-	return now.Before(l.down) || now.Before(l.silent)
+	return now.Before(l.down) || now.Before(l.silent) || now.Before(l.no)
 }
 
 // way is how long what is sent now takes.
@@ -225,24 +255,24 @@ func (l *link) way() time.Duration {
 }
 
 // connection returns the one of that number, a new one if it has none.
-func (l *link) connection(i int) (*channel, error) {
+func (l *link) connection(i int) (c *channel, made bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.closed != nil:
-		return nil, l.closed
+		return nil, false, l.closed
 	case l.conns[i] != nil:
-		return l.conns[i], nil
+		return l.conns[i], false, nil
 	case time.Now().Before(l.down):
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errDown}
+		return nil, false, &net.OpError{Op: "dial", Net: "tcp", Err: errDown}
 	}
-	c := &channel{link: l, slot: i, number: l.made, ended: make(chan struct{}), sent: make(chan *request, 4096), back: make(chan *request, 4096)}
+	c = &channel{link: l, slot: i, number: l.made, ended: make(chan struct{}), sent: make(chan *request, 4096), back: make(chan *request, 4096)}
 	l.made++
 	l.conns[i] = c
 	l.wg.Add(2)
 	points.Go(fmt.Sprintf("%s.%d there", l.name, c.number), func() { defer l.wg.Done(); c.there() })
 	points.Go(fmt.Sprintf("%s.%d back", l.name, c.number), func() { defer l.wg.Done(); c.return_() })
-	return c, nil
+	return c, true, nil
 }
 
 // drop takes a connection out of use that somebody has waited for in vain.
@@ -315,16 +345,19 @@ func (l *link) stamp(r *request) {
 	if left := r.call.Last.Sub(now); !r.call.Last.IsZero() {
 		timeout = min(timeout, left)
 	}
-	r.last = now.Add(l.store.ahead + timeout + time.Millisecond - 1).Truncate(time.Millisecond)
+	r.last = now.Add(l.Ahead() + timeout + time.Millisecond - 1).Truncate(time.Millisecond)
 	r.answer.Open = now.Add(timeout + 2*time.Millisecond)
 }
 
 // put sends r over a connection, or fails it.
 func (l *link) put(slot int, r *request) *channel {
-	c, err := l.connection(slot)
+	c, made, err := l.connection(slot)
 	if err != nil {
 		r.complete(nil, err)
 		return nil
+	}
+	if made {
+		l.learn()
 	}
 	l.stamp(r)
 	r.due = time.Now().Add(l.way())
@@ -354,6 +387,7 @@ func (l *link) Send(ctx context.Context, key string, call wire.Call, late func(p
 		c := l.put(l.slotOf(key), r)
 		a := l.await(ctx, c, r)
 		if _, isLate := pipe.Lateness(a.Err); isLate && lates < maxLates && ctx.Err() == nil && (call.Last.IsZero() || time.Now().Before(call.Last)) {
+			l.learn()
 			continue
 		}
 		if _, said := a.Err.(redis.Error); a.Err != nil && !said && !a.Left && !errors.Is(a.Err, l.cfg.Closed) {
@@ -457,7 +491,7 @@ func (l *link) renewal(b *renewal.Batch, i int) wire.Call {
 	case carrier.Readers:
 		return wire.Call{Script: script.RwRenew, Keys: 1, Args: []any{o.Key(), lease, l.cfg.ID + ":", field}}
 	case carrier.Permits:
-		now := time.Now().UnixMilli()
+		now := time.Now().Add(l.Ahead()).UnixMilli()
 		return wire.Call{Script: script.PermitRenew, Keys: 1, Args: []any{o.Key(), now + lease, now, field}}
 	}
 	return wire.Call{Script: script.Renew, Keys: 1, Args: []any{o.Key(), lease, l.cfg.ID + ":", field}}
@@ -529,7 +563,11 @@ func (c *channel) arrive(r *request) {
 		time.Sleep(max(0, time.Until(r.due)) + late)
 		points.Here("arrives late")
 	}
-	reply, err := c.link.store.run(r.call.Script, r.call.Keys, r.call.Args, r.last)
+	var reply any
+	err := error(redis.Error("NOPERM this user has no permissions to run the 'evalsha' command"))
+	if !c.link.refuses(r.call.Script) {
+		reply, err = c.link.store.run(r.call.Script, r.call.Keys, r.call.Args, r.last)
+	}
 	r.mu.Lock()
 	over := r.over
 	if !over {

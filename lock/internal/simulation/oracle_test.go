@@ -56,6 +56,9 @@ func (w *world) check() {
 			}
 		default:
 		}
+		if _, other := g.held.(*foreign); other {
+			continue
+		}
 		w.told(g, now, lastStanding)
 		if g.held.Valid() {
 			w.trusted(g, now)
@@ -183,7 +186,7 @@ func (w *world) idle() {
 			// A RedLock goes on without a member. A hold of which Redis knows nothing any more, beside a newer one of the client, is asked
 			// about, and lost a moment later.
 			w.mu.Lock()
-			gone := w.excused(g) || len(g.object.taken) > 0 || g.object.kind == red || g.object.kind == semaphore
+			gone := w.excused(g) || len(g.object.taken) > 0 || g.object.kind == red || g.done == nil
 			w.mu.Unlock()
 			if g.client.closing.Load() && w.scheduler.HeldUp() == 0 && !gone {
 				w.fail("%s: owner %d was not told that client %d closes", g.object.name, g.owner, g.client.id)
@@ -227,7 +230,7 @@ func (w *world) idle() {
 		// network that loses nothing a message, or a caller of the same client, wakes the
 		// next one.
 		bound := 6*maxPoll + 3*ioTimeout
-		if !w.faults && !w.late && w.scenario.Slowest < 10*time.Millisecond && len(o.taken) == 0 && o.kind != fair {
+		if !w.faults && !w.late && w.scenario.Slowest < 10*time.Millisecond && len(o.taken) == 0 && o.kind != fair && !o.mute {
 			bound = maxPoll / 3
 		}
 		w.mu.Unlock()

@@ -26,7 +26,8 @@ type scenario struct {
 // settings are what clients differ in.
 type settings struct {
 	Connections    int
-	ReleaseOnClose bool `json:",omitempty"`
+	ReleaseOnClose bool          `json:",omitempty"`
+	MaxHold        time.Duration `json:",omitempty"`
 }
 
 // actor is a goroutine that uses a client: what it does, one after the other.
@@ -64,6 +65,10 @@ const (
 	cuts     what = "cut"     // the connections of its client fail
 	closes   what = "close"   // its client
 	restarts what = "restart" // of a server: it has lost all, or, if Late is above 0, is a replica that was promoted and lacks what came so late
+	java     what = "java"    // takes a mutex as a client of Redisson does, and keeps it for For
+	setNX    what = "SET NX"  // takes a mutex as a client does that knows SET NX alone, and keeps it for For
+	jumps    what = "jump"    // of a server's clock, by For
+	forbids  what = "forbid"  // its client most scripts, for For
 	cancels  what = "cancel"  // the context of what the actor waits for whose number is Object
 )
 
@@ -87,13 +92,14 @@ func (s scenario) peaceful() bool {
 	disturbing = func(acts []act) bool {
 		return slices.ContainsFunc(acts, func(a act) bool {
 			switch a.Do {
-			case forces, deletes, silence, cuts, closes, restarts, cancels:
+			case forces, deletes, silence, cuts, closes, restarts, cancels, jumps, forbids:
 				return true
 			}
 			return disturbing(a.Acts)
 		})
 	}
-	return s.Plan.HoldUps == 0 && !slices.ContainsFunc(s.Actors, func(a actor) bool { return disturbing(a.Acts) })
+	limited := func(c settings) bool { return c.MaxHold > 0 }
+	return s.Plan.HoldUps == 0 && !slices.ContainsFunc(s.Clients, limited) && !slices.ContainsFunc(s.Actors, func(a actor) bool { return disturbing(a.Acts) })
 }
 
 // drawer draws scenarios. What is likely is drawn first, for each seed anew, and much of it is
@@ -142,6 +148,7 @@ func drawn(seed uint64, small bool, function string) scenario {
 	d.weights = map[what]int{
 		locks: 16, forces: some(d, 0, 0, 1, 3), deletes: some(d, 0, 0, 1, 3),
 		silence: some(d, 0, 1, 3), cuts: some(d, 0, 1, 3), closes: some(d, 0, 0, 1), restarts: some(d, 0, 0, 0, 1),
+		java: some(d, 0, 0, 2, 6), setNX: some(d, 0, 0, 0, 3), jumps: some(d, 0, 0, 0, 1), forbids: some(d, 0, 0, 0, 1),
 	}
 	d.within = map[what]int{
 		pauses: 5, locks: some(d, 0, 2, 5), extends: some(d, 0, 2, 5), guards: some(d, 0, 2, 4),
@@ -156,7 +163,7 @@ func drawn(seed uint64, small bool, function string) scenario {
 	}
 	peaceful := !d.handOvers && d.chance(4)
 	if peaceful {
-		for _, do := range []what{forces, deletes, silence, cuts, closes, restarts} {
+		for _, do := range []what{forces, deletes, silence, cuts, closes, restarts, jumps, forbids} {
 			d.weights[do], d.within[do] = 0, 0
 		}
 	}
@@ -178,10 +185,15 @@ func drawn(seed uint64, small bool, function string) scenario {
 	}
 	d.servers = max(s.Servers, 1)
 	if !small {
-		d.weights[restarts] = 0
+		for _, do := range []what{restarts, java, setNX, jumps, forbids} {
+			d.weights[do] = 0
+		}
 	}
 	for i := range some(d, 1, 2, 2, 3) {
 		s.Clients = append(s.Clients, settings{ReleaseOnClose: d.chance(2), Connections: 1 + d.IntN(2)})
+		if !peaceful && d.chance(8) {
+			s.Clients[i].MaxHold = lease + d.upto(2*lease)
+		}
 		for range some(d, 1, 2, 3, 5) {
 			s.Actors = append(s.Actors, actor{Client: i, Acts: d.acts(s.Objects)})
 		}
@@ -221,6 +233,8 @@ func (d drawer) act(do what, objects []kind, o int, reads bool, depth int) act {
 		do = pauses // permits have none of these
 	} else if (k.several() || k == semaphore) && (do == guards || do == extends || do == forces) {
 		do = pauses
+	} else if k != mutex && (do == java || do == setNX) {
+		do = pauses // they know no others, or those have more keys
 	}
 	a := act{Do: do, Object: o, Server: d.IntN(d.servers)}
 	switch do {
@@ -272,6 +286,12 @@ func (d drawer) act(do what, objects []kind, o int, reads bool, depth int) act {
 		}
 	case closes:
 		a.Within = d.upto(lease)
+	case java, setNX:
+		a.For, a.Within = d.upto(some(d, lease/20, lease, 2*lease)), lease+d.upto(2*lease)
+	case jumps:
+		a.For = d.upto(2*lease) - lease
+	case forbids:
+		a.For = d.upto(2 * lease)
 	}
 	return a
 }

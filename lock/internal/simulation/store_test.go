@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/twin"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -17,9 +18,8 @@ import (
 // store is a server of a small world: the twins of the scripts, its clock, and who listens. What is
 // asked of it happens at once; the ways to it are a link's.
 type store struct {
-	ahead time.Duration // its clock is; immutable
-
-	mu    sync.Mutex // guards what follows; never held at a point
+	mu    sync.Mutex    // guards what follows; never held at a point
+	ahead time.Duration // its clock is
 	redis twin.Redis
 	heard map[*messages]map[string]bool // the channels that each connection has subscribed to
 	conns []*messages                   // in their order
@@ -36,9 +36,9 @@ type state struct {
 	redis twin.Redis
 }
 
-func newStore(ahead time.Duration) *store {
+func newStore() *store {
 	// It has run for long.
-	return &store{ahead: ahead, heard: map[*messages]map[string]bool{}, since: time.Now().Add(-time.Hour)}
+	return &store{heard: map[*messages]map[string]bool{}, since: time.Now().Add(-time.Hour)}
 }
 
 // small are servers of which the clients are all but their connections.
@@ -51,7 +51,7 @@ type small struct {
 func newSmall(seed uint64, slowest time.Duration, servers int) *small {
 	s := &small{seed: seed, slowest: slowest}
 	for range servers {
-		s.stores = append(s.stores, newStore(0))
+		s.stores = append(s.stores, newStore())
 	}
 	return s
 }
@@ -68,8 +68,22 @@ func (s *small) ask(server int, command string, args ...any) (any, error) {
 
 func (s *small) stop() error { return nil }
 
-// now is what its clock shows.
-func (s *store) now() time.Time { return time.Now().Add(s.ahead) }
+// nowLocked is what its clock shows.
+func (s *store) nowLocked() time.Time { return time.Now().Add(s.ahead) }
+
+// clock is how far its clock is ahead.
+func (s *store) clock() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ahead
+}
+
+// jump sets its clock forward, or back.
+func (s *store) jump(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead += d
+}
 
 // run carries out a script, and sends its messages.
 func (s *store) run(sc *script.Script, keys int, args []any, last time.Time) (any, error) {
@@ -87,7 +101,7 @@ func (s *store) run(sc *script.Script, keys int, args []any, last time.Time) (an
 	if i := slices.IndexFunc(s.past, func(p state) bool { return time.Since(p.at) < time.Second }); i > 1 {
 		s.past = slices.Delete(s.past, 0, i-1)
 	}
-	reply, told, err := s.redis.Run(s.now(), sc, keys, args, last, s.hearLocked)
+	reply, told, err := s.redis.Run(s.nowLocked(), sc, keys, args, last, s.hearLocked)
 	to := make([][]*messages, len(told))
 	for i, m := range told {
 		to[i] = s.listenersLocked(m.Channel)
@@ -122,7 +136,7 @@ func (s *store) restart(late time.Duration) {
 		}
 	}
 	s.past = nil
-	s.redis.Delete(s.now(), guarded) // the oracle has seen what was there
+	s.redis.Delete(s.nowLocked(), guarded) // the oracle has seen what was there
 	links := s.links
 	s.mu.Unlock()
 	for _, l := range links {
@@ -165,11 +179,52 @@ func (s *store) forget(c *messages) {
 	s.conns = slices.DeleteFunc(s.conns, func(x *messages) bool { return x == c })
 }
 
+// publish sends a message that is no script's.
+func (s *store) publish(channel, text string) {
+	s.mu.Lock()
+	to := s.listenersLocked(channel)
+	s.mu.Unlock()
+	for _, c := range to {
+		c.push("message", channel, text)
+	}
+}
+
+// enter, and leave, is what a client of Redisson does.
+func (s *store) enter(key, field string, lease time.Duration) (ttl time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.redis.Enter(s.nowLocked(), key, field, lease)
+}
+
+func (s *store) leave(key, field string) {
+	s.mu.Lock()
+	left := s.redis.Leave(s.nowLocked(), key, field)
+	s.mu.Unlock()
+	if left {
+		s.publish(keys.Channel(key), "0")
+	}
+}
+
+// setNew, and unset, is what a client does that knows SET NX alone.
+func (s *store) setNew(key, value string, lease time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.redis.SetNew(s.nowLocked(), key, value, lease)
+}
+
+func (s *store) unset(key, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.redis.Text(s.nowLocked(), key) == value {
+		s.redis.Delete(s.nowLocked(), key)
+	}
+}
+
 // ask implements server: what an oracle, or somebody from outside, asks.
 func (s *store) ask(command string, args ...any) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, key := s.now(), ""
+	now, key := s.nowLocked(), ""
 	if len(args) > 0 {
 		key = fmt.Sprint(args[0])
 	}

@@ -130,6 +130,7 @@ type object struct {
 	// guarded by world.mu
 	taken  []disturbance
 	gone   bool          // of permits: they add up no more, because their server was restarted
+	mute   bool          // somebody uses it who tells nobody that it is free
 	fewer  bool          // of a semaphore: a client was closed, which need not have given all back
 	lastly *grant        // the last that was granted and had a token
 	free   time.Duration // for so long nobody has had it while somebody waited
@@ -146,7 +147,7 @@ type disturbance struct {
 	begun, ended time.Duration // by the running clock
 }
 
-// grant is a Held.
+// grant is a Held, or what a client of another library has.
 type grant struct {
 	object    *object
 	client    *client
@@ -260,7 +261,7 @@ func (w *world) people(t *testing.T) {
 			time.Sleep(time.Duration(137+i) * time.Microsecond) // clients that do the same do not do it at the same time
 			node, n, err := w.server.client(i, server, lock.Config{
 				Lease: lease, Margin: margin, IOTimeout: ioTimeout, MaxPoll: maxPoll, UnlockTimeout: patience,
-				ReleaseOnClose: set.ReleaseOnClose, Connections: set.Connections, Logger: slog.New(slog.DiscardHandler),
+				ReleaseOnClose: set.ReleaseOnClose, MaxHold: set.MaxHold, Connections: set.Connections, Logger: slog.New(slog.DiscardHandler),
 				Rand: rand.New(rand.NewPCG(w.scenario.Seed, uint64(i)+100+1000*uint64(server))),
 			})
 			require.NoError(t, err)

@@ -61,3 +61,24 @@ func TestAServerIsAValueThatOthersCanUse(t *testing.T) {
 	_, _, err = call(script.Reenter, 2, time.Time{}, "s")
 	require.ErrorContains(t, err, "fewer arguments")
 }
+
+// TestOtherClientsOfAServer take locks as they do.
+func TestOtherClientsOfAServer(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	var r Redis
+	require.False(t, r.Leave(now, "m", "j:1"))
+	require.Zero(t, r.Enter(now, "m", "j:1", time.Second))
+	require.Equal(t, time.Second, r.Enter(now, "m", "j:2", time.Second))
+	require.False(t, r.Leave(now, "m", "j:2"))
+	require.False(t, r.SetNew(now, "m", "x", time.Second))
+	reply, _, err := r.Run(now, script.Acquire, 2, []any{"m", "t", "c:1", 1000, 5, 0}, time.Time{}, func(string) int64 { return 0 })
+	require.NoError(t, err)
+	require.Equal(t, int64(0), reply.([]any)[0], "it is another's")
+	require.True(t, r.Leave(now, "m", "j:1"))
+	require.False(t, r.Exists(now, "m"))
+	require.True(t, r.SetNew(now, "m", "x", time.Second))
+	require.Equal(t, time.Second, r.Enter(now, "m", "j:1", time.Second))
+	require.False(t, r.Leave(now, "m", "x"))
+	require.Equal(t, "x", r.Text(now, "m"))
+	require.False(t, r.Exists(now.Add(1001*time.Millisecond), "m"))
+}

@@ -102,6 +102,42 @@ func (r *Redis) SetText(now time.Time, key, value string) {
 	r.s = x.s
 }
 
+// SetNew makes key a text that ends, unless the key is there, and reports whether it did. So
+// libraries take a lock that know no owners.
+func (r *Redis) SetNew(now time.Time, key, value string, end time.Duration) bool {
+	if r.Exists(now, key) {
+		return false
+	}
+	r.SetText(now, key, value)
+	(&exec{s: r.s, now: now.UnixMilli()}).pexpire(key, end.Milliseconds())
+	return true
+}
+
+// Enter takes a lock as a client of Redisson does that has nothing of it: the hash has its field, and
+// a TTL. It returns in how long the lock ends that is in its way; 0 if it was taken.
+func (r *Redis) Enter(now time.Time, key, field string, lease time.Duration) time.Duration {
+	if r.s == nil {
+		r.s = &server{}
+	}
+	x := &exec{s: r.s.clone(now.UnixMilli()), now: now.UnixMilli()}
+	if x.exists(key) {
+		return max(1, time.Duration(x.pttl(key))) * time.Millisecond
+	}
+	x.hset(key, field, "1")
+	x.pexpire(key, lease.Milliseconds())
+	r.s = x.s
+	return 0
+}
+
+// Leave gives back what Enter took, and reports whether it was there. The caller publishes that the
+// lock is free.
+func (r *Redis) Leave(now time.Time, key, field string) bool {
+	if e := r.at(now, key); e == nil || e.find(field) < 0 {
+		return false
+	}
+	return r.Delete(now, key)
+}
+
 // Text is what a key that is a text has; "" if there is none.
 func (r *Redis) Text(now time.Time, key string) string {
 	if e := r.at(now, key); e != nil {
