@@ -245,9 +245,13 @@ func (p *player) unlock(g *grant, again int) {
 	w := p.world
 	w.tell("owner %d of client %d unlocks %s", g.owner, p.client.id, g.object.name)
 	g.unlocking.Store(true)
+	began := w.running()
 	err := g.held.Unlock(context.Background())
 	w.tell("owner %d: Unlock: %v", g.owner, err)
 	w.mustSucceed(g, 0, "Unlock", err)
+	if err == nil && w.gone(g, began) {
+		w.fail("%s: owner %d has unlocked what was deleted long before, and Unlock says nothing of it", g.object.name, g.owner)
+	}
 	for ; errors.Is(err, lock.ErrUnknown) && again > 0 && g.object.kind != semaphore; again-- {
 		err = g.held.Unlock(context.Background())
 		w.tell("owner %d: Unlock again: %v", g.owner, err)
@@ -259,6 +263,22 @@ func (p *player) unlock(g *grant, again int) {
 	if !errors.Is(err, lock.ErrUnknown) && !slices.ContainsFunc(w.grants, func(x *grant) bool { return x.owner == g.owner }) {
 		w.over[g.owner] = w.checks
 	}
+}
+
+// gone reports whether g's last Unlock, at that time, must have found that Redis has it no more: it
+// was deleted when the client had it, and for too long to be handed over in memory.
+func (w *world) gone(g *grant, unlocked time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.faults || w.late || g.object.kind != mutex && g.object.kind != fair {
+		return false
+	}
+	if slices.ContainsFunc(w.grants, func(x *grant) bool { return x != g && x.owner == g.owner }) {
+		return false // one count less, which asks nobody
+	}
+	return slices.ContainsFunc(g.object.taken, func(d disturbance) bool {
+		return g.granted+inMemory < d.begun && d.ended+inMemory < unlocked
+	})
 }
 
 // mustSucceed ends the world if something failed that nothing was in the way of.
