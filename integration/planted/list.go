@@ -129,6 +129,13 @@ var bugs = []bug{
 		tests:  []tests{{"./lock/internal/hold", "^TestALongLeaseIsNotHandedOn$"}},
 	},
 	{
+		name: "unlock-of-what-is-gone-says-nothing", file: "lock/internal/hold/release.go",
+		breaks: "Unlock returns nil when Redis had the lock no more",
+		before: "\tr.gone = n < 0\n",
+		after:  "",
+		tests:  []tests{{"./lock", "^TestNobodyWaitsForAHoldWhoseKeyIsGone$"}},
+	},
+	{
 		name: "run-counts-from-the-answer-of-a-hand-over", file: "lock/internal/hold/release.go",
 		breaks: "the 100 ms of a run count from the answer to the hand-over, not from its sending",
 		before: "k.newRun(a.Owner, seq, ans.Stamp, g)",

@@ -96,6 +96,12 @@ func (w *world) exclusive(grants []*grant) {
 // tick or two of the wheel.
 func (w *world) told(g *grant, now, lastStanding time.Time) {
 	end := g.held.Deadline()
+	if end.Before(g.ends) { // a member of a RedLock is lost, so others count
+		g.earlier = now
+	}
+	if g.ends = end; end.Before(g.earlier) {
+		end = g.earlier
+	}
 	if late := now.Sub(end); late < 25*time.Millisecond || !lastStanding.Before(end) {
 		return
 	}

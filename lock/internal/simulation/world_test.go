@@ -163,6 +163,8 @@ type grant struct {
 	done      <-chan struct{}
 	asked     time.Duration // when its call began, by the running clock
 	granted   time.Duration // by the running clock
+	ends      time.Time     // its Deadline when the oracle looked last
+	earlier   time.Time     // when that was moved to an earlier time
 }
 
 // counted is what is held of a semaphore: no lease ends it, and nobody is told of anything.
