@@ -55,10 +55,10 @@ func newLarge(ctx context.Context, seed uint64, slowest time.Duration) (*large, 
 	return &large{server: server, asks: asks, seed: seed, slowest: slowest}, err
 }
 
-func (s *large) client(id, _ int, cfg lock.Config) (*lock.Client, trouble, error) {
+func (s *large) client(id, _ int, cfg lock.Config) (*lock.Client, []trouble, error) {
 	n := newCables(s.server, s.slowest, s.seed, uint64(id)+10)
 	c, err := lock.New(n.pool(), cfg)
-	return c, n, err
+	return c, []trouble{n}, err
 }
 
 func (s *large) ask(_ int, command string, args ...any) (any, error) {

@@ -33,6 +33,7 @@ type link struct {
 	name    string
 	store   *store
 	slowest time.Duration // an ordinary way takes at most so long
+	fleet   *fleet        // of a Cluster; nil without
 
 	// immutable after Connect
 	cfg        network.Config
@@ -297,6 +298,9 @@ type request struct {
 	left   bool          // nobody waits
 	done   chan struct{} // closed when it is answered
 	over   bool
+	on     *channel // over which it was sent last
+	hops   int      // servers that did not have its key
+	renews bool     // it is a renewal's, which goes nowhere else
 }
 
 // complete hands the answer to whoever wants it.
@@ -360,6 +364,9 @@ func (l *link) put(slot int, r *request) *channel {
 		l.learn()
 	}
 	l.stamp(r)
+	r.mu.Lock()
+	r.on = c
+	r.mu.Unlock()
 	r.due = time.Now().Add(l.way())
 	select {
 	case <-c.ended:
@@ -417,7 +424,10 @@ func (l *link) await(ctx context.Context, c *channel, r *request) pipe.Answer {
 				}
 			case <-timer.C:
 				if c != nil {
-					l.drop(c, &net.OpError{Op: "read", Net: "tcp", Err: errTimeout})
+					r.mu.Lock()
+					c = r.on
+					r.mu.Unlock()
+					c.link.drop(c, &net.OpError{Op: "read", Net: "tcp", Err: errTimeout})
 					waits = true
 				}
 			}
@@ -451,7 +461,7 @@ func (l *link) Renew(ctx context.Context, b *renewal.Batch) {
 	var c *channel
 	live, err := b.Send(func(live []int, _ time.Time) error {
 		for _, i := range live {
-			r := &request{call: l.renewal(b, i), done: make(chan struct{})}
+			r := &request{call: l.renewal(b, i), done: make(chan struct{}), renews: true}
 			requests = append(requests, r)
 			if c = l.put(-1, r); c == nil {
 				return r.answer.Err
@@ -467,6 +477,8 @@ func (l *link) Renew(ctx context.Context, b *renewal.Batch) {
 		a := l.await(ctx, c, requests[n])
 		gone, ok := a.Reply.([]any)
 		switch {
+		case a.Err != nil && l.fleet != nil && l.fleet.moved(a.Err) != nil:
+			b.Owner(i).(carrier.Owner).MoveTo(l.fleet.moved(a.Err).leases, false)
 		case a.Err != nil:
 			b.Fail(a.Err)
 		case !ok:
@@ -495,6 +507,16 @@ func (l *link) renewal(b *renewal.Batch, i int) wire.Call {
 		return wire.Call{Script: script.PermitRenew, Keys: 1, Args: []any{o.Key(), now + lease, now, field}}
 	}
 	return wire.Call{Script: script.Renew, Keys: 1, Args: []any{o.Key(), lease, l.cfg.ID + ":", field}}
+}
+
+// other is where r goes that was answered so, because its key is there; nil if it was answered.
+func (l *link) other(r *request, err error) *link {
+	if l.fleet == nil || r.renews || r.hops == 5 {
+		return nil
+	}
+	to := l.fleet.moved(err)
+	r.hops++
+	return to
 }
 
 // channel is one connection for requests.
@@ -605,6 +627,10 @@ func (c *channel) return_() {
 		r.mu.Lock()
 		reply, err := r.answer.Reply, r.answer.Err
 		r.mu.Unlock()
+		if l := c.link.other(r, err); l != nil {
+			l.put(c.slot, r)
+			continue
+		}
 		r.complete(reply, err)
 	}
 }

@@ -18,6 +18,7 @@ type scenario struct {
 	Slowest time.Duration `json:",omitempty"` // an ordinary way over the network takes at most so long
 	Plan    points.Plan   // how the scheduler chooses
 	Servers int           `json:",omitempty"` // of a RedLock; 0 is one
+	Cluster int           `json:",omitempty"` // of so many servers; 0: none
 	Clients []settings
 	Objects []kind
 	Actors  []actor
@@ -67,6 +68,7 @@ const (
 	restarts what = "restart" // of a server: it has lost all, or, if Late is above 0, is a replica that was promoted and lacks what came so late
 	java     what = "java"    // takes a mutex as a client of Redisson does, and keeps it for For
 	setNX    what = "SET NX"  // takes a mutex as a client does that knows SET NX alone, and keeps it for For
+	moves    what = "move"    // the slot of an object to a server of the Cluster
 	jumps    what = "jump"    // of a server's clock, by For
 	forbids  what = "forbid"  // its client most scripts, for For
 	cancels  what = "cancel"  // the context of what the actor waits for whose number is Object
@@ -180,10 +182,13 @@ func drawn(seed uint64, small bool, function string) scenario {
 		s.Objects = []kind{mutex}
 	case small && d.chance(4):
 		s.Servers, s.Objects = 3, []kind{some(d, red, red, red, multi)}
+	case small && d.chance(4):
+		s.Cluster = 2 + d.IntN(2)
+		d.weights[moves], d.weights[restarts], d.within[guards] = 1+d.IntN(6), 0, 0 // what a Guard writes is in no slot
 	case small && d.chance(8):
 		s.Objects[0] = multi
 	}
-	d.servers = max(s.Servers, 1)
+	d.servers = max(s.Servers, s.Cluster, 1)
 	if !small {
 		for _, do := range []what{restarts, java, setNX, jumps, forbids} {
 			d.weights[do] = 0

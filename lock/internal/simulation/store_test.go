@@ -18,6 +18,10 @@ import (
 // store is a server of a small world: the twins of the scripts, its clock, and who listens. What is
 // asked of it happens at once; the ways to it are a link's.
 type store struct {
+	// immutable
+	cluster *slots // that it is one of the stores of; nil without a Cluster
+	number  int    // there
+
 	mu    sync.Mutex    // guards what follows; never held at a point
 	ahead time.Duration // its clock is
 	redis twin.Redis
@@ -44,26 +48,69 @@ func newStore() *store {
 // small are servers of which the clients are all but their connections.
 type small struct {
 	stores  []*store
+	cluster *slots // nil without
 	seed    uint64
 	slowest time.Duration
 }
 
-func newSmall(seed uint64, slowest time.Duration, servers int) *small {
+// newSmall makes so many servers, which are a Cluster or know nothing of each other.
+func newSmall(seed uint64, slowest time.Duration, servers int, cluster bool) *small {
 	s := &small{seed: seed, slowest: slowest}
 	for range servers {
 		s.stores = append(s.stores, newStore())
 	}
+	if cluster {
+		s.cluster = &slots{stores: s.stores, at: map[int]int{}}
+		for i, st := range s.stores {
+			st.cluster, st.number = s.cluster, i
+		}
+	}
 	return s
 }
 
-func (s *small) client(id, server int, cfg lock.Config) (*lock.Client, trouble, error) {
-	l := newLink(fmt.Sprintf("link %d.%d", id, server), s.stores[server], s.slowest, s.seed, uint64(id)+10+1000*uint64(server))
-	c, err := lock.NewTopology(l, cfg)
-	return c, l, err
+// of is the store that has a key, of a Cluster; the first one without.
+func (s *small) of(key string) *store {
+	if s.cluster == nil {
+		return s.stores[0]
+	}
+	return s.stores[s.cluster.of(keys.Slot(key))]
+}
+
+func (s *small) client(id, server int, cfg lock.Config) (*lock.Client, []trouble, error) {
+	to := func(server int) *link {
+		return newLink(fmt.Sprintf("link %d.%d", id, server), s.stores[server], s.slowest, s.seed, uint64(id)+10+1000*uint64(server))
+	}
+	if s.cluster == nil {
+		l := to(server)
+		c, err := lock.NewTopology(l, cfg)
+		return c, []trouble{l}, err
+	}
+	var links []*link
+	var ways []trouble
+	for i := range s.stores {
+		l := to(i)
+		links, ways = append(links, l), append(ways, l)
+	}
+	c, err := lock.NewTopology(newFleet(s.cluster, links), cfg)
+	return c, ways, err
 }
 
 func (s *small) ask(server int, command string, args ...any) (any, error) {
-	return s.stores[server].ask(command, args...)
+	switch {
+	case s.cluster == nil:
+		return s.stores[server].ask(command, args...)
+	case command != "PUBSUB":
+		return s.of(fmt.Sprint(args[0])).ask(command, args...)
+	}
+	var all []any
+	for _, st := range s.stores {
+		more, err := st.ask(command, args...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more.([]any)...)
+	}
+	return all, nil
 }
 
 func (s *small) stop() error { return nil }
@@ -86,7 +133,7 @@ func (s *store) jump(d time.Duration) {
 }
 
 // run carries out a script, and sends its messages.
-func (s *store) run(sc *script.Script, keys int, args []any, last time.Time) (any, error) {
+func (s *store) run(sc *script.Script, count int, args []any, last time.Time) (any, error) {
 	s.mu.Lock()
 	if sc == script.Uptime {
 		defer s.mu.Unlock()
@@ -97,20 +144,21 @@ func (s *store) run(sc *script.Script, keys int, args []any, last time.Time) (an
 		run := []byte(fmt.Sprintf("%p %d", s, s.runs))
 		return []any{int64(time.Since(s.since) / time.Second), run, run, heir}, nil
 	}
+	if s.cluster != nil {
+		slot := keys.Slot(fmt.Sprint(args[0]))
+		if n := s.cluster.of(slot); n != s.number {
+			s.mu.Unlock()
+			return nil, elsewhere(slot, n)
+		}
+	}
 	s.past = append(s.past, state{time.Now(), s.redis})
 	if i := slices.IndexFunc(s.past, func(p state) bool { return time.Since(p.at) < time.Second }); i > 1 {
 		s.past = slices.Delete(s.past, 0, i-1)
 	}
-	reply, told, err := s.redis.Run(s.nowLocked(), sc, keys, args, last, s.hearLocked)
-	to := make([][]*messages, len(told))
-	for i, m := range told {
-		to[i] = s.listenersLocked(m.Channel)
-	}
+	reply, told, err := s.redis.Run(s.nowLocked(), sc, count, args, last, s.hearLocked)
 	s.mu.Unlock()
-	for i, m := range told {
-		for _, c := range to[i] {
-			c.push("message", m.Channel, m.Text)
-		}
+	for _, m := range told {
+		s.publish(m.Channel, m.Text)
 	}
 	if no, ok := err.(twin.Refusal); ok {
 		return nil, redis.Error(no)
@@ -179,13 +227,19 @@ func (s *store) forget(c *messages) {
 	s.conns = slices.DeleteFunc(s.conns, func(x *messages) bool { return x == c })
 }
 
-// publish sends a message that is no script's.
+// publish sends a message to all who listen, at whatever store of a Cluster.
 func (s *store) publish(channel, text string) {
-	s.mu.Lock()
-	to := s.listenersLocked(channel)
-	s.mu.Unlock()
-	for _, c := range to {
-		c.push("message", channel, text)
+	all := []*store{s}
+	if s.cluster != nil {
+		all = s.cluster.stores
+	}
+	for _, st := range all {
+		st.mu.Lock()
+		to := st.listenersLocked(channel)
+		st.mu.Unlock()
+		for _, c := range to {
+			c.push("message", channel, text)
+		}
 	}
 }
 

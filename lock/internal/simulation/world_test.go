@@ -55,8 +55,8 @@ type world struct {
 
 // server is the server of a world, and the ways to it.
 type server interface {
-	// client makes a client of a server, and what may happen to its network.
-	client(id, server int, cfg lock.Config) (*lock.Client, trouble, error)
+	// client makes a client of a server, and what may happen to its networks.
+	client(id, server int, cfg lock.Config) (*lock.Client, []trouble, error)
 	// ask carries out a command on a server, of nobody's client.
 	ask(server int, command string, args ...any) (any, error)
 	stop() error
@@ -217,7 +217,7 @@ func simulate(t *testing.T, s scenario, log bool, failed func(story string)) (ra
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{scenario: s, began: time.Now(), failed: failed, calls: map[*call]bool{}, over: map[int]int{}, asked: map[int]time.Duration{}}
 		var err error
-		if w.server = newSmall(s.Seed, s.Slowest, max(s.Servers, 1)); !s.Small {
+		if w.server = newSmall(s.Seed, s.Slowest, max(s.Servers, s.Cluster, 1), s.Cluster > 0); !s.Small {
 			w.server, err = newLarge(t.Context(), s.Seed, s.Slowest)
 			require.NoError(t, err)
 		}
@@ -267,7 +267,7 @@ func (w *world) people(t *testing.T) {
 				Rand: rand.New(rand.NewPCG(w.scenario.Seed, uint64(i)+100+1000*uint64(server))),
 			})
 			require.NoError(t, err)
-			c.nodes, c.networks = append(c.nodes, node), append(c.networks, n)
+			c.nodes, c.networks = append(c.nodes, node), append(c.networks, n...)
 		}
 		c.Client = c.nodes[0]
 		for _, o := range w.objects {

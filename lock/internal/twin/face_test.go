@@ -82,3 +82,20 @@ func TestOtherClientsOfAServer(t *testing.T) {
 	require.Equal(t, "x", r.Text(now, "m"))
 	require.False(t, r.Exists(now.Add(1001*time.Millisecond), "m"))
 }
+
+// TestKeysCanBeCarriedToAnotherServer with their fields and leases; the others stay.
+func TestKeysCanBeCarriedToAnotherServer(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	var from, to Redis
+	from.Carry(now, &to, func(string) bool { return true })
+	require.Empty(t, to.Keys(now))
+	require.Zero(t, from.Enter(now, "m", "j:1", time.Second))
+	from.SetText(now, "n", "1")
+	to.SetText(now, "z", "2")
+	from.Carry(now.Add(time.Millisecond), &to, func(key string) bool { return key == "m" })
+	require.Equal(t, []string{"n"}, from.Keys(now))
+	require.Equal(t, []string{"m", "z"}, to.Keys(now))
+	fields, ttl := to.Fields(now, "m")
+	require.Equal(t, []string{"j:1"}, fields)
+	require.Equal(t, time.Second, ttl)
+}

@@ -91,6 +91,27 @@ func (r *Redis) Delete(now time.Time, key string) bool {
 	return there
 }
 
+// Carry takes all keys that are to be elsewhere to another server, with all that they have.
+func (r *Redis) Carry(now time.Time, to *Redis, has func(key string) bool) {
+	if r.s == nil {
+		return
+	}
+	if to.s == nil {
+		to.s = &server{}
+	}
+	stay, move := &server{}, to.s.clone(now.UnixMilli())
+	for _, e := range r.s.clone(now.UnixMilli()).entries {
+		if !has(e.key) {
+			stay.entries = append(stay.entries, e)
+			continue
+		}
+		x := &exec{s: move, now: now.UnixMilli()}
+		x.del(e.key)
+		*x.make(e.key, e.kind) = e
+	}
+	r.s, to.s = stay, move
+}
+
 // SetText makes key a text without an end.
 func (r *Redis) SetText(now time.Time, key, value string) {
 	if r.s == nil {
