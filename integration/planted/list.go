@@ -3,6 +3,13 @@ package main
 // bugs are in the order of the files that they are planted in.
 var bugs = []bug{
 	{
+		name: "left-attempt-is-kept", file: "lock/internal/hold/attempt.go",
+		breaks: "an attempt whose caller has left, and whose connection fails, stays in Redis until its lease ends",
+		before: "\t\tcase k.calls.mayHaveRun(ans, err):\n\t\t\tk.oweUnanswered(kind, name, field, lease, ans.Open)\n",
+		after:  "\t\tcase err == nil:\n",
+		tests:  []tests{{"./lock/internal/simulation", "^TestAnAttemptThatWasLeftAndThenFailsIsGivenBack$"}},
+	},
+	{
 		name: "run-counts-from-the-answer", file: "lock/internal/hold/attempt.go",
 		breaks: "the 100 ms of a run count from the answer to the acquisition, not from its sending",
 		before: "k.newRun(a.Owner, a.seq, ans.Stamp, g)",

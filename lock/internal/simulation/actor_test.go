@@ -350,7 +350,7 @@ func (p *player) restart(a act) {
 	w := p.world
 	points.Here("restart")
 	w.mu.Lock()
-	w.faults = true
+	w.faults, w.forgot = true, true
 	for _, o := range w.objects {
 		if o.kind != red && a.Server == 0 {
 			o.taken = append(o.taken, disturbance{w.running(), w.running()})

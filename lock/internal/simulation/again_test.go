@@ -52,3 +52,13 @@ func TestACloseJustAfterAnAttemptDoesNotMakeARedLockSpin(t *testing.T) {
 		"Actors":[{"Client":0,"Acts":[{"Do":"lock","Count":2}]},{"Client":0,"Acts":[{"Do":"pause","For":4270443},{"Do":"close","Server":1,"Within":1958721126}]},
 		{"Client":1,"Acts":[{"Do":"lock","Server":1,"Try":true,"Count":1,"Acts":[{"Do":"pause","For":121780638}]}]}]}`)
 }
+
+// TestAnAttemptThatWasLeftAndThenFailsIsGivenBack: its caller left, and when its connection failed
+// nobody knew whether the server had carried it out.
+func TestAnAttemptThatWasLeftAndThenFailsIsGivenBack(t *testing.T) {
+	playAgain(t, `{"Seed":1795587950163002116,"Small":true,"Plan":{"Seed":1795587950163002116,"Priorities":true},
+		"Clients":[{"Connections":1},{"Connections":1,"MaxHold":3234613628}],"Objects":["read-write","mutex"],
+		"Actors":[{"Client":0,"Acts":[]},{"Client":0,"Acts":[]},
+		{"Client":1,"Acts":[{"Do":"silence","For":273523396},{"Do":"lock","Object":1,"Count":1}]},
+		{"Client":1,"Acts":[{"Do":"silence","For":111751250},{"Do":"lock","Object":1,"Within":39970271,"Count":1}]}]}`)
+}

@@ -50,7 +50,8 @@ func (s *slots) move(key string, to int) {
 	if from == to {
 		return
 	}
-	s.stores[from].redis.Carry(s.stores[from].nowLocked(), &s.stores[to].redis, func(key string) bool { return keys.Slot(key) == slot })
+	a, b := s.stores[from], s.stores[to]
+	a.redis.Carry(a.nowLocked(), &b.redis, b.nowLocked(), func(key string) bool { return keys.Slot(key) == slot })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.at[slot] = to

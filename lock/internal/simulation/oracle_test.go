@@ -1,6 +1,7 @@
 package simulation_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -200,6 +201,9 @@ func (w *world) idle() {
 		}
 	}
 	for _, o := range w.objects {
+		if o.kind == mutex || o.kind == fair {
+			w.orphaned(o, now)
+		}
 		n := 0 // it is had by somebody
 		if o.kind.counts() {
 			if free, _ := redis.Int(w.ask("GET", o.name), nil); free < total {
@@ -245,6 +249,39 @@ func (w *world) idle() {
 		}
 	}
 }
+
+// orphaned looks whether Redis has a lock for a client of which nobody has it, and that for longer
+// than it takes to give back what was taken and not answered.
+func (w *world) orphaned(o *object, now time.Duration) {
+	fields, _ := redis.Strings(w.ask("HKEYS", o.name), nil)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	alone := map[string]time.Duration{}
+	for _, c := range w.clients {
+		if w.late || w.forgot || c.closing.Load() || slices.ContainsFunc(c.networks, trouble.troubled) ||
+			slices.ContainsFunc(w.grants, func(g *grant) bool { return g.object == o && g.client == c }) {
+			continue
+		}
+		for _, f := range fields {
+			if !strings.HasPrefix(f, c.ID()) {
+				continue
+			}
+			since, was := o.alone[f]
+			if !was {
+				since = now
+			}
+			if alone[f] = since; now-since > orphans {
+				w.mu.Unlock()
+				w.fail("%s: Redis has it for client %d since %v: %q, and nobody there has it", o.name, c.id, now-since, f)
+			}
+		}
+	}
+	o.alone = alone
+}
+
+// orphans is how long it takes at most to give back what nobody answered for: an acquisition may be
+// carried out until then, and a release that is not answered is sent again.
+const orphans = 3 * ioTimeout
 
 // nothingHeld looks whether clients whose callers have unlocked all still hold
 // something, and whether Redis has it.

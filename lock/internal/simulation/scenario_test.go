@@ -316,7 +316,7 @@ func (d drawer) pause() act {
 // ends is when a context ends.
 func (d drawer) ends() time.Duration {
 	if d.is("a context that ends") {
-		return 1 + d.upto(lease)
+		return 1 + d.upto(some(d, lease, 50*time.Millisecond)) // that of a request is some ms
 	}
 	return 0
 }

@@ -34,7 +34,7 @@ type store struct {
 	heir  bool      // it is a replica that was promoted
 }
 
-// state is what a store had at some time.
+// state is what a store had before the script that it ran at some time.
 type state struct {
 	at    time.Time
 	redis twin.Redis
@@ -175,12 +175,13 @@ func (s *store) restart(late time.Duration) {
 	s.runs++
 	if late == 0 {
 		s.since = time.Now()
-	} else if s.redis = before; len(s.past) > 0 {
-		s.redis = s.past[0].redis
-		for _, p := range s.past {
+	} else {
+		s.redis = before
+		for _, p := range slices.Backward(s.past) {
 			if time.Since(p.at) >= late {
-				s.redis = p.redis
+				break
 			}
+			s.redis = p.redis
 		}
 	}
 	s.past = nil

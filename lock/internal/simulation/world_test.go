@@ -50,6 +50,7 @@ type world struct {
 	asked  map[int]time.Duration // the longest lease that an owner has asked for
 	over   map[int]int           // at which check an owner had unlocked
 	faults bool                  // a request may have been lost, or a client was closed
+	forgot bool                  // a server has forgotten what it had answered to
 	checks int                   // of the oracle
 }
 
@@ -129,13 +130,14 @@ type object struct {
 
 	// guarded by world.mu
 	taken  []disturbance
-	gone   bool          // of permits: they add up no more, because their server was restarted
-	mute   bool          // somebody uses it who tells nobody that it is free
-	fewer  bool          // of a semaphore: a client was closed, which need not have given all back
-	lastly *grant        // the last that was granted and had a token
-	free   time.Duration // for so long nobody has had it while somebody waited
-	isFree bool          // nobody had it when the oracle looked last, which was then:
-	looked time.Duration // by the running clock
+	gone   bool                     // of permits: they add up no more, because their server was restarted
+	alone  map[string]time.Duration // since when Redis has a field of a client of which nobody has it, by the running clock
+	mute   bool                     // somebody uses it who tells nobody that it is free
+	fewer  bool                     // of a semaphore: a client was closed, which need not have given all back
+	lastly *grant                   // the last that was granted and had a token
+	free   time.Duration            // for so long nobody has had it while somebody waited
+	isFree bool                     // nobody had it when the oracle looked last, which was then:
+	looked time.Duration            // by the running clock
 }
 
 // total is how many permits an object has that is some.
@@ -255,7 +257,7 @@ type ran struct {
 // people makes the clients and the objects.
 func (w *world) people(t *testing.T) {
 	for i, k := range w.scenario.Objects {
-		w.objects = append(w.objects, &object{name: fmt.Sprint("object", i), kind: k})
+		w.objects = append(w.objects, &object{name: fmt.Sprint("object", i), kind: k, alone: map[string]time.Duration{}})
 	}
 	for i, set := range w.scenario.Clients {
 		c := &client{id: i, several: map[*object]taker{}, born: time.Now()}

@@ -87,15 +87,15 @@ func TestOtherClientsOfAServer(t *testing.T) {
 func TestKeysCanBeCarriedToAnotherServer(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	var from, to Redis
-	from.Carry(now, &to, func(string) bool { return true })
+	from.Carry(now, &to, now, func(string) bool { return true })
 	require.Empty(t, to.Keys(now))
 	require.Zero(t, from.Enter(now, "m", "j:1", time.Second))
 	from.SetText(now, "n", "1")
 	to.SetText(now, "z", "2")
-	from.Carry(now.Add(time.Millisecond), &to, func(key string) bool { return key == "m" })
+	from.Carry(now.Add(time.Millisecond), &to, now.Add(time.Minute), func(key string) bool { return key == "m" })
 	require.Equal(t, []string{"n"}, from.Keys(now))
 	require.Equal(t, []string{"m", "z"}, to.Keys(now))
-	fields, ttl := to.Fields(now, "m")
+	fields, ttl := to.Fields(now.Add(time.Minute), "m")
 	require.Equal(t, []string{"j:1"}, fields)
-	require.Equal(t, time.Second, ttl)
+	require.Equal(t, 999*time.Millisecond, ttl)
 }

@@ -91,21 +91,25 @@ func (r *Redis) Delete(now time.Time, key string) bool {
 	return there
 }
 
-// Carry takes all keys that are to be elsewhere to another server, with all that they have.
-func (r *Redis) Carry(now time.Time, to *Redis, has func(key string) bool) {
+// Carry takes all keys that are to be elsewhere to another server, with all that they have and with
+// what is left of their time. there is what the other server's clock shows now.
+func (r *Redis) Carry(now time.Time, to *Redis, there time.Time, has func(key string) bool) {
 	if r.s == nil {
 		return
 	}
 	if to.s == nil {
 		to.s = &server{}
 	}
-	stay, move := &server{}, to.s.clone(now.UnixMilli())
+	stay, move := &server{}, to.s.clone(there.UnixMilli())
 	for _, e := range r.s.clone(now.UnixMilli()).entries {
 		if !has(e.key) {
 			stay.entries = append(stay.entries, e)
 			continue
 		}
-		x := &exec{s: move, now: now.UnixMilli()}
+		if e.end != 0 {
+			e.end += there.UnixMilli() - now.UnixMilli()
+		}
+		x := &exec{s: move, now: there.UnixMilli()}
 		x.del(e.key)
 		*x.make(e.key, e.kind) = e
 	}
