@@ -79,6 +79,27 @@ var explored = map[string]scenario{
 			{Client: 1, Acts: []act{{Do: closes, Within: lease}}},
 		},
 	},
+	"three callers of two owners, a ForceUnlock, a loss, a context that ends and a Close": {
+		Clients: []settings{{Connections: 1}}, Objects: []kind{mutex},
+		Actors: []actor{
+			{Acts: []act{{Do: locks, Acts: []act{{Do: locks}}}}},
+			{Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: forces}}},
+			{Acts: []act{{Do: deletes}}},
+			{Acts: []act{{Do: cancels, Object: 2}}},
+			{Acts: []act{{Do: closes, Within: lease}}},
+		},
+	},
+	"a slot that moves under a hand-over": {
+		Clients: []settings{{Connections: 1}, {Connections: 1}}, Objects: []kind{mutex}, Cluster: 2,
+		Actors: []actor{
+			{Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: locks}}},
+			{Client: 1, Acts: []act{{Do: locks}}},
+			{Acts: []act{{Do: moves, Server: 0}, {Do: moves, Server: 1}}},
+		},
+	},
 	"a connection that fails under two callers": {
 		Clients: []settings{{Connections: 1}}, Objects: []kind{mutex},
 		Actors: []actor{
