@@ -126,7 +126,7 @@ func unique(text []byte, from, to int, with string) (before, after string, ok bo
 		if n := bytes.IndexByte(text[last:], '\n'); n >= 0 {
 			last += n + 1
 		}
-		if bytes.Count(text, text[first:last]) == 1 {
+		if whole := text[first:last]; bytes.Index(text, whole) == bytes.LastIndex(text, whole) {
 			return string(text[first:last]), string(text[first:from]) + with + string(text[to:last]), true
 		}
 	}

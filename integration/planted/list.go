@@ -1,7 +1,7 @@
 package main
 
-// bugs are in the order of the files that they are planted in.
-var bugs = []bug{
+// thought are those that somebody thought of, in the order of the files that they are planted in.
+var thought = []bug{
 	{
 		name: "left-attempt-is-kept", file: "lock/internal/hold/attempt.go",
 		breaks: "an attempt whose caller has left, and whose connection fails, stays in Redis until its lease ends",

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +30,9 @@ type bug struct {
 	says   string // what they say then; empty: anything
 	long   bool   // the tests run without -short
 }
+
+// bugs are all that are planted.
+var bugs = slices.Concat(thought, drawn)
 
 // tests are those of a package that must find a bug.
 type tests struct {
