@@ -86,4 +86,18 @@ var drawn = []bug{
 		after:  "\t\n",
 		tests:  []tests{{"./lock/internal/hold", "^TestAnAnswerThatIsLostKeepsItsFieldFromTheNextHolder$"}},
 	},
+	{
+		name: "locktable-waiter-call-401", file: "lock/internal/locktable/waiter.go",
+		breaks: "a caller whose outcome is unknown tries again at once",
+		before: "\tw.waited = true\n\tw.backOff(ctx)\n",
+		after:  "\tw.waited = true\n\t_ = ctx\n",
+		tests:  []tests{{"./lock/internal/simulation", "^TestAnUnknownOutcomeIsFollowedByAPause$"}},
+	},
+	{
+		name: "locktable-waiter-if-57", file: "lock/internal/locktable/waiter.go",
+		breaks: "a fair waiter goes by what the whole queue knows",
+		before: "\tif r.Alone {\n\t\tw.mine",
+		after:  "\tif !(r.Alone) {\n\t\tw.mine",
+		tests:  []tests{{"./lock/internal/simulation", "^TestEachFairWaiterAsksWhenItIsDue$"}},
+	},
 }

@@ -62,3 +62,21 @@ func TestAnAttemptThatWasLeftAndThenFailsIsGivenBack(t *testing.T) {
 		{"Client":1,"Acts":[{"Do":"silence","For":273523396},{"Do":"lock","Object":1,"Count":1}]},
 		{"Client":1,"Acts":[{"Do":"silence","For":111751250},{"Do":"lock","Object":1,"Within":39970271,"Count":1}]}]}`)
 }
+
+// TestAnUnknownOutcomeIsFollowedByAPause: without it a caller tries again and again while the network
+// is down.
+func TestAnUnknownOutcomeIsFollowedByAPause(t *testing.T) {
+	playAgain(t, `{"Seed":1795588341473000100,"Small":true,"Plan":{"Seed":1795588341473000100,"Within":400},
+		"Clients":[{"Connections":2,"ReleaseOnClose":true},{"Connections":1,"ReleaseOnClose":true}],"Objects":["mutex"],
+		"Actors":[{"Client":1,"Acts":[{"Do":"lock","Count":1},{"Do":"lock","Count":1},{"Do":"lock","Count":1},
+		{"Do":"cut","For":1082330913,"Late":397236096}]},{"Client":1,"Acts":[{"Do":"lock","Count":1},{"Do":"lock","Count":1},
+		{"Do":"lock","Count":1,"Acts":[{"Do":"lock","Count":1}]}]}]}`)
+}
+
+// TestEachFairWaiterAsksWhenItIsDue: with what the whole queue knows they would ask again and again.
+func TestEachFairWaiterAsksWhenItIsDue(t *testing.T) {
+	playAgain(t, `{"Seed":1795588470879000194,"Small":true,"Plan":{"Seed":1795588470879000194,"Priorities":true,"Within":400},
+		"Cluster":3,"Clients":[{"Connections":1,"ReleaseOnClose":true}],"Objects":["mutex","fair"],
+		"Actors":[{"Client":0,"Acts":[{"Do":"lock","Object":1,"Count":1}]},
+		{"Client":0,"Acts":[{"Do":"lock","Object":1,"For":1280000000,"Count":1},{"Do":"lock","Object":1,"Count":1}]}]}`)
+}
