@@ -13,8 +13,10 @@
 //
 // A world is some clients, and actors that use their exported API: locks of all kinds that are
 // waited for, tried, entered again, extended, guarded, unlocked, deleted from outside; contexts
-// that end; networks that fail; servers that are restarted, or fail over and lack the last writes;
-// clients that close. A scenario says what happens in a world (scenario_test.go).
+// that end; networks that fail; rights that are taken away; servers that are restarted, whose
+// clocks jump, or that fail over and lack the last writes; the three of a RedLock; a Cluster whose
+// slots move; clients that close; clients of Redisson, and of libraries that know SET NX alone. A
+// scenario says what happens in a world (scenario_test.go).
 //
 //	small   the real clients over link_test.go and store_test.go: a script is one event, and its
 //	        answer another. What is carried out is the twin of the script (package twin).
@@ -23,8 +25,9 @@
 // While everything stands still an oracle compares what clients say with what the servers have
 // (oracle_test.go): one holder at a time; trust that ends before the key does; a key that ends
 // before anybody has asked for; holders who are told of losses and of Close; tokens that rise;
-// commands of Guard in their holder's time; permits that add up; nobody who sleeps beside what is
-// free, and nobody who runs in a circle; nothing that is left at the end.
+// commands of Guard in their holder's time; permits that add up; an Unlock that says so when Redis had
+// the lock no more; nothing in Redis for long that nobody has; nobody who sleeps beside what is free,
+// and nobody who runs in a circle; nothing that is left at the end.
 //
 // # How the scheduler chooses
 //
@@ -50,8 +53,10 @@
 // # What is not seen
 //
 // Sequences of atomic operations are not split. Nothing stops within a critical section. Virtual
-// time goes on only when no goroutine is ready, or when one is held up. In small worlds
-// connections, redirections and the slots of a Cluster are not there.
+// time goes on only when no goroutine is ready, or when one is held up. In small worlds there are
+// no connections, so what is between a request and its bytes is seen in large ones alone; a slot of
+// a Cluster moves at once, and messages are those of PUBLISH. DropForgotten is left to its own tests,
+// because the collector decides there.
 //
 // # How to run it
 //
