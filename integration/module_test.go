@@ -127,6 +127,25 @@ func main() {
 `))
 }
 
+// TestUserOfOpenLinksRedigoOnly, whatever the URL is: what a Cluster needs is in package cluster.
+func TestUserOfOpenLinksRedigoOnly(t *testing.T) {
+	require.Equal(t, []string{redigo, module}, linked(t, `package main
+
+import (
+	"fmt"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+func main() {
+	client, err := lock.Open("redis-sentinel://127.0.0.1:1?master=mymaster", lock.Config{})
+	fmt.Println(client, err)
+	client, err = lock.Endpoint{URL: "rediss://127.0.0.1:1"}.Open(lock.Config{})
+	fmt.Println(client, err)
+}
+`))
+}
+
 // What locktest brings is for its own importers, which are tests.
 func TestUserOfLocktestLinksMiniredis(t *testing.T) {
 	require.Equal(t, []string{miniredisModule, redigo, module, gopherLua}, linked(t, `package main
