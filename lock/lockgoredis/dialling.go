@@ -90,10 +90,7 @@ func (d dialling) endpoint(network, addr string) lock.Endpoint {
 		e.URL = "rediss" + strings.TrimPrefix(e.URL, "redis")
 		if e.TLS.ServerName == "" {
 			e.TLS = e.TLS.Clone()
-			e.TLS.ServerName = addr
-			if host, _, err := net.SplitHostPort(addr); err == nil {
-				e.TLS.ServerName = host
-			}
+			e.TLS.ServerName, _, _ = net.SplitHostPort(addr) // if that fails, so does the dial
 		}
 	}
 	return e

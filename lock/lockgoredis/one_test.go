@@ -60,6 +60,15 @@ func wrong() (string, string) { return "nobody", "wrong" }
 
 func wrongWithContext(context.Context) (string, string, error) { return "nobody", "wrong", nil }
 
+// named counts the connections that have a name.
+func named(t *testing.T, name string, servers ...*redistest.Server) (n int) {
+	t.Helper()
+	for _, s := range servers {
+		n += strings.Count(string(fixture.Do(t, s, "CLIENT", "LIST").([]byte)), " name="+name+" ")
+	}
+	return n
+}
+
 // TestAServerWithTLSAndAPasswordThatChanges: client certificates, an ACL user, and each sort of
 // provider, in go-redis' order. A lock is held while the password changes and all connections
 // are closed.
@@ -86,6 +95,7 @@ func TestAServerWithTLSAndAPasswordThatChanges(t *testing.T) {
 				rdb := closed(t, redis.NewUniversalClient(o))
 				require.NoError(t, rdb.Ping(t.Context()).Err())
 				asked, open := v.asked.Load(), v.open.Load()
+				ofGoRedis := named(t, "orders", s.Server)
 				cfg := lock.Config{Lease: 2 * time.Second}
 				var c *lock.Client
 				if way == "New" {
@@ -97,10 +107,9 @@ func TestAServerWithTLSAndAPasswordThatChanges(t *testing.T) {
 				}
 				require.Equal(t, asked, v.asked.Load(), "no I/O before the first lock")
 				requireSame(t, rdb, c)
-				require.Contains(t, string(fixture.Do(t, s.Server, "CLIENT", "LIST").([]byte)), " name=orders ")
-
 				held := fixture.Hold(t, c.Mutex("m").Lock)
 				bounded.Until(t, func() bool { return c.Stats().Renewal.Renewed > 0 })
+				require.GreaterOrEqual(t, named(t, "orders", s.Server), ofGoRedis+2, "the connections of the locks have the name too")
 				asked = v.asked.Load()
 				v.change(t, "second", s.Server)
 				require.Positive(t, fixture.Int(t, s.Server, "CLIENT", "KILL", "USER", "app"))

@@ -88,7 +88,7 @@ func TestAClusterOfThreeUnderHeldLocks(t *testing.T) {
 		if way == "New" {
 			made, err = lockgoredis.New(rdb, cfg)
 		} else {
-			made, err = lockgoredis.Open(&redis.UniversalOptions{Addrs: rc.Addrs()[:1], IsClusterMode: true, CredentialsProvider: v.plain}, cfg)
+			made, err = lockgoredis.Open(&redis.UniversalOptions{Addrs: rc.Addrs()[:1], IsClusterMode: true, CredentialsProvider: v.plain, ClientName: "orders"}, cfg)
 		}
 		c := used(t, made, err)
 		requireSame(t, rdb, c)
@@ -98,6 +98,8 @@ func TestAClusterOfThreeUnderHeldLocks(t *testing.T) {
 		}
 		renewed := c.Stats().Renewal.Renewed
 		bounded.Until(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+uint64(len(helds)) })
+		// go-redis has one or two at each node.
+		require.Greater(t, named(t, "orders", rc.Servers...), 3*2, "the connections of the locks have the name too")
 		v.change(t, "second", rc.Servers...)
 		for _, s := range rc.Servers {
 			require.Positive(t, fixture.Int(t, s, "CLIENT", "KILL", "USER", "app"))
