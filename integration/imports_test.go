@@ -64,6 +64,7 @@ var rules = []rule{
 	{tree: "lock/internal/watch"},
 	{tree: "lock/internal/diagnosis", ours: []string{"lock/internal/dialing", "lock/internal/keys", "lock/internal/pipe", "lock/internal/servers", "lock/internal/wire", "lock/script", "lock/topology"}, others: []string{redigo}},
 	{tree: "lock/internal/dialing", others: []string{redigo}},
+	{tree: "lock/internal/endpoint", ours: []string{"lock/internal/dialing", "lock/internal/resp"}, others: []string{redigo}},
 	{tree: "lock/internal/resp", ours: []string{"lock/script"}, others: []string{redigo}},
 	{tree: "lock/internal/wire", ours: []string{"lock/script", "lock/internal/keys"}, others: []string{redigo}},
 	{tree: "lock/internal/pipe", ours: []string{"lock/script", "lock/internal/dialing", "lock/internal/keys", "lock/internal/resp", "lock/internal/role"}, others: []string{redigo}},
@@ -77,12 +78,12 @@ var rules = []rule{
 	{tree: "lock/internal/network", ours: []string{"lock/internal/carrier", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/sender", "lock/internal/servers", "renewal"}, others: []string{redigo}},
 	{tree: "lock/internal/hold", ours: []string{"lock/topology", "lock/internal/backlog", "lock/internal/carrier", "lock/internal/keys", "lock/internal/locktable", "lock/internal/network", "lock/internal/orphans", "lock/internal/owner", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/sender", "lock/internal/servers", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/watch", "lock/internal/wire", "renewal"}, others: []string{redigo}},
 	{tree: "lock/internal/several", ours: []string{"lock/internal/owner", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/wire", "renewal"}},
-	{tree: "lock/cluster", ours: []string{"lock/topology", "lock/internal/dialing", "lock/internal/resp"}, others: []string{redigo, rediscModule}},
-	{tree: "lock/sentinel", ours: []string{"lock/topology", "lock/internal/dialing", "lock/internal/resp"}, others: []string{redigo}},
+	{tree: "lock/cluster", ours: []string{"lock/topology", "lock/internal/dialing", "lock/internal/endpoint", "lock/internal/resp"}, others: []string{redigo, rediscModule}},
+	{tree: "lock/sentinel", ours: []string{"lock/topology", "lock/internal/dialing", "lock/internal/endpoint", "lock/internal/resp"}, others: []string{redigo}},
 	{tree: "lock/locktest/memredis", others: []string{redigo, miniredisModule, gopherLua}},
-	{tree: "lock/cmd/wheellock", ours: []string{"lock", "lock/cluster", "lock/sentinel"}, others: []string{redigo, rediscModule}},
+	{tree: "lock/cmd/wheellock", ours: []string{"lock", "lock/cluster"}},
 	{tree: "lock/locktest", ours: []string{"lock", "lock/internal/keys", "lock/locktest/memredis"}},
-	{tree: "lock", ours: []string{"renewal", "lock/script", "lock/topology", "lock/internal/backlog", "lock/internal/diagnosis", "lock/internal/dialing", "lock/internal/hold", "lock/internal/keys", "lock/internal/locktable", "lock/internal/orphans", "lock/internal/owner", "lock/internal/sender", "lock/internal/several", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/resp", "lock/internal/servers", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/watch", "lock/internal/wire"}, others: []string{redigo}},
+	{tree: "lock", ours: []string{"renewal", "lock/script", "lock/sentinel", "lock/topology", "lock/internal/backlog", "lock/internal/diagnosis", "lock/internal/dialing", "lock/internal/endpoint", "lock/internal/hold", "lock/internal/keys", "lock/internal/locktable", "lock/internal/orphans", "lock/internal/owner", "lock/internal/sender", "lock/internal/several", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/resp", "lock/internal/servers", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/watch", "lock/internal/wire"}, others: []string{redigo}},
 	{tree: "bench/internal/report", others: plot},
 	{tree: "bench/internal/run/holders", ours: []string{"bench/internal/report", "wheel", "lock", "lock/cluster", "lock/script", "lock/topology", "integration/redistest"}, others: []string{redigo, rediscModule, hdrModule}},
 	{tree: "bench/internal/run", ours: []string{"bench/internal/report", "bench/internal/run/holders", "lock", "lock/script", "integration/redistest"}, others: []string{redigo}},
@@ -191,10 +192,15 @@ func TestImportsRunDownwardsOnly(t *testing.T) {
 	}
 }
 
-// TestReleasedModulesImportWhatTheyAreFor: lock and renewal, and one other library. Each
+// TestReleasedModulesImportWhatTheyAreFor: lock and renewal, and one other library, with what
+// reaches its servers. Each
 // source file is looked at, because go list would need that library.
 func TestReleasedModulesImportWhatTheyAreFor(t *testing.T) {
 	allowed := map[string][]string{
+		"lock/lockgoredis": {
+			module + "/lock/cluster", module + "/lock/sentinel", redigo + "/redis", rediscModule,
+			"github.com/redis/go-redis/v9", "github.com/redis/go-redis/v9/auth",
+		},
 		"lock/lockprom": {"github.com/prometheus/client_golang/prometheus"},
 		"lock/lockotel": {
 			"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes",
@@ -276,6 +282,9 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"lock/internal/carrier", module + "/lock/internal/servers", module},
 		{"lock/topology", module + "/lock/internal/servers", module},
 		{"lock", module + "/lock/cmd/wheellock", module},
+		{"lock", module + "/lock/cluster", module},
+		{"lock", rediscModule, rediscModule},
+		{"lock/internal/endpoint", module + "/lock/sentinel", module},
 		{"lock/cmd/wheellock", module + "/lock/locktest", module},
 		{"lock/cmd/wheellock", module + "/bench", module},
 		{"lock/cmd/wheellock", module + "/integration/redistest", module},
@@ -299,12 +308,10 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"bench/internal/run/holders", "testing", ""},
 		{"bench/internal/run/holders", module + "/bench", module},
 		{"bench/internal/run/holders", module + "/bench/internal/run", module},
-		{"bench/internal/run/holders", module + "/lock/sentinel", module},
 		{"bench/internal/run/holders", module + "/lock/locktest", module},
 		{"bench/internal/run/holders", module + "/integration/redistest/container", module},
 		{"bench/internal/run", "testing", ""},
 		{"bench/internal/run", module + "/bench", module},
-		{"bench/internal/run", module + "/lock/sentinel", module},
 		{"bench/internal/run", module + "/lock/locktest", module},
 		{"bench/internal/run", module + "/integration/redistest/container", module},
 		{"bench", module + "/integration", module},
@@ -373,7 +380,8 @@ func TestAllowedImportsPass(t *testing.T) {
 		{"lock/sentinel", "lock/topology"},
 		{"lock/cmd/wheellock", "lock"},
 		{"lock/cmd/wheellock", "lock/cluster"},
-		{"lock/cmd/wheellock", "lock/sentinel"},
+		{"lock", "lock/sentinel"},
+		{"lock/sentinel", "lock/internal/endpoint"},
 		{"lock/locktest", "lock"},
 		{"lock/locktest", "lock/locktest/memredis"},
 		{"integration/redistest", "lock/locktest/memredis"},

@@ -17,7 +17,7 @@ const goVersion = "1.25.0"
 
 // releasedModules are the modules beside the root's that users require: a user of lock
 // does not have what they link. bench/peers is one too, but has no versions.
-var releasedModules = []string{"lock/lockotel", "lock/lockprom"}
+var releasedModules = []string{"lock/lockgoredis", "lock/lockotel", "lock/lockprom"}
 
 // goMod is what go mod edit -json says of a go.mod.
 type goMod struct {
@@ -45,7 +45,7 @@ func TestGoModAsksForNoMoreThanAgreed(t *testing.T) {
 	require.Empty(t, mod.Replace, "a replacement does not reach users")
 	require.Empty(t, mod.Exclude)
 	for _, r := range mod.Require {
-		require.NotRegexp(t, "prometheus/|opentelemetry", r.Path, "it belongs into the go.mod of lock/lockprom or lock/lockotel")
+		require.NotRegexp(t, "prometheus/|opentelemetry|go-redis", r.Path, "it belongs into the go.mod of lock/lockprom, lock/lockotel or lock/lockgoredis")
 	}
 }
 
@@ -122,6 +122,25 @@ import (
 
 func main() {
 	client, err := lock.New(nil, lock.Config{})
+	fmt.Println(client, err)
+}
+`))
+}
+
+// TestUserOfOpenLinksRedigoOnly, whatever the URL is: what a Cluster needs is in package cluster.
+func TestUserOfOpenLinksRedigoOnly(t *testing.T) {
+	require.Equal(t, []string{redigo, module}, linked(t, `package main
+
+import (
+	"fmt"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+func main() {
+	client, err := lock.Open("redis-sentinel://127.0.0.1:1?master=mymaster", lock.Config{})
+	fmt.Println(client, err)
+	client, err = lock.Endpoint{URL: "rediss://127.0.0.1:1"}.Open(lock.Config{})
 	fmt.Println(client, err)
 }
 `))

@@ -20,7 +20,7 @@ func TestAClientHasOneSourceOfRandomness(t *testing.T) {
 	// The source of math/rand/v2 stands in for one that the user does not give.
 	defaults := []string{"lock/internal/wait/random.go", "renewal/config.go"}
 	// These are no part of a client.
-	beside := []string{"lock/cmd/", "lock/cluster/", "lock/sentinel/", "lock/locktest/", "lock/lockprom/", "lock/lockotel/"}
+	beside := []string{"lock/cmd/", "lock/cluster/", "lock/sentinel/", "lock/locktest/", "lock/lockprom/", "lock/lockotel/", "lock/lockgoredis/"}
 	seen := map[string]bool{}
 	for _, tree := range []string{"lock", "renewal"} {
 		err := filepath.WalkDir(filepath.Join(root(t), tree), func(path string, e fs.DirEntry, err error) error {

@@ -146,7 +146,7 @@ func exampleLines(t *testing.T) string {
 }
 
 // compiledOnly are the examples that need servers that nobody has at hand.
-var compiledOnly = []string{"lock/cluster ExampleNew", "lock/sentinel Example"}
+var compiledOnly = []string{"lock/cluster ExampleNew", "lock/cluster ExampleOpen", "lock/lockgoredis ExampleNewFailover", "lock/sentinel Example"}
 
 // TestExamplesAreRun: one without an output is not.
 func TestExamplesAreRun(t *testing.T) {
@@ -209,7 +209,7 @@ func TestExamplesAreWhole(t *testing.T) {
 			return nil
 		}))
 	}
-	for _, first := range []string{"wheel", "renewal", "lock", "cluster", "sentinel", "locktest", "lockprom", "lockotel"} {
+	for _, first := range []string{"wheel", "renewal", "lock", "cluster", "sentinel", "locktest", "lockprom", "lockotel", "lockgoredis"} {
 		require.True(t, ofPackage[first], "package %s has no example of its own, which pkg.go.dev shows first", first)
 	}
 	dir, env := userModule(t, programs)

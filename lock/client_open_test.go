@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -68,29 +69,34 @@ func TestOpenReachesTheServerOfItsURL(t *testing.T) {
 
 func TestABadURLIsOneErrorThatNamesThePart(t *testing.T) {
 	for url, says := range map[string]string{
-		"":                                       `scheme is ""`,
-		"localhost:6379":                         `scheme is "localhost": it must begin with redis://, rediss:// or unix://`,
-		"http://localhost":                       `scheme is "http"`,
+		"":                                       "no scheme: it must begin with redis://, rediss://, unix://, redis-sentinel://",
+		"localhost:6379":                         "no scheme",
+		"http://localhost":                       "scheme is not known: it must begin with redis://",
 		"redis:localhost":                        "must begin with redis://",
-		"redis://:s3cret@host:port":              "number as port",
-		"redis://:s3cret@host:99999":             `port is "99999"`,
-		"redis://:s3cret@host:0":                 `port is "0"`,
-		"redis://:s3cret#x@host":                 "percent-encoded",
+		"redis+sentinel://:s3cret@h/m":           `scheme is "redis+sentinel": write redis-sentinel://`,
+		"redis-cluster://:s3cret@a,b":            "give it to cluster.Open, and what that returns to NewTopology",
+		"redis-sentinel://:s3cret@a,b/0":         "add ?master=mymaster",
+		"redis://:s3cret@host:port":              "a port that is no number from 1 to 65535",
+		"redis://:s3cret@host:99999":             "a port that is no number from 1 to 65535",
+		"redis://:s3cret@host:0":                 "a port that is no number from 1 to 65535",
+		"redis://:s3cret#x@host":                 "percent-encode",
 		"redis://host/0#s3cret":                  "fragment",
 		"redis://s3cret@host":                    "user without a password",
 		"redis://:@host":                         "password is empty",
-		"redis://:s3cret@host/first":             `database is "first"`,
-		"redis://:s3cret@host/-1":                `database is "-1"`,
+		"redis://:s3cret@host/first":             "database must be a number",
+		"redis://:s3cret@host/-1":                "database must be a number",
 		"redis://:s3cret@host/1?db=2":            `option "db" more than once`,
 		"redis://:s3cret@host?db=1&db=2":         `option "db" more than once`,
-		"redis://:s3cret@host?timeout=1s":        `option "timeout" is not known: db, dial_timeout`,
-		"redis://:s3cret@host?dial_timeout=fast": `dial_timeout is "fast"`,
-		"redis://:s3cret@host?read_timeout=-1s":  `read_timeout is "-1s"`,
-		"redis://a,b":                            "several hosts",
+		"redis://:s3cret@host?timeout=1s":        `option "timeout" is not known: write dial_timeout`,
+		"redis://:s3cret@host?s3cret=1":          "option of the URL is not known: db, client_name, dial_timeout",
+		"redis://:s3cret@host?dial_timeout=fast": "dial_timeout must be a time",
+		"redis://:s3cret@host?read_timeout=-1s":  "read_timeout must be a time",
+		"redis://a,b":                            "several hosts: write redis-sentinel://",
 		"redis://:s3cret@a:1,b:2/0":              "several hosts",
 		"redis://u:12/s3cret@host":               "/ as %2F",
 		"redis://u:12?s3cret@host:6379/0":        "/ as %2F",
 		"redis://u:12#s3cret@host":               "/ as %2F",
+		"redis://u:12%s3cret@host":               "cannot be read",
 		"unix://run/redis.sock":                  "three slashes",
 		"unix://":                                "three slashes",
 	} {
@@ -101,7 +107,11 @@ func TestABadURLIsOneErrorThatNamesThePart(t *testing.T) {
 		require.NotContains(t, err.Error(), "s3cret", url)
 		require.NotContains(t, err.Error(), "\n", url)
 	}
-	_, err := lock.Open("redis://localhost", lock.Config{Lease: time.Millisecond})
+	_, err := lock.Endpoint{URL: "redis://localhost", TLS: &tls.Config{}}.Open(lock.Config{})
+	require.ErrorContains(t, err, "lock: Open: Endpoint.TLS is set, but")
+	_, err = lock.Endpoint{URL: "redis://:p@localhost", Credentials: func(context.Context) (string, string, error) { return "", "", nil }}.Open(lock.Config{})
+	require.ErrorContains(t, err, "lock: Open: Endpoint.Credentials is set and")
+	_, err = lock.Open("redis://localhost", lock.Config{Lease: time.Millisecond})
 	require.ErrorContains(t, err, "lock: Config.Lease is 1ms")
 }
 
@@ -119,10 +129,10 @@ func TestNoErrorOfOpenHasThePassword(t *testing.T) {
 		if rapid.Bool().Draw(t, "encoded") {
 			password = url.QueryEscape(password)
 		}
-		text := rapid.SampledFrom([]string{"redis://", "rediss://", "unix://", "http://", "redis:", ""}).Draw(t, "scheme") +
+		text := rapid.SampledFrom([]string{"redis://", "rediss://", "unix://", "redis-sentinel://", "redis-cluster://", "http://", "redis:", ""}).Draw(t, "scheme") +
 			rapid.SampledFrom([]string{"", "app", "a%b", "1"}).Draw(t, "user") + ":" + password + "@" +
 			rapid.SampledFrom([]string{"", "127.0.0.1:1", "host:port", "h,i:2", "/no/such.sock", "[::1"}).Draw(t, "host") +
-			rapid.SampledFrom([]string{"", "/0", "/x", "?db=1", "?db=x", "?timeout=1", "/1?db=2", "#"}).Draw(t, "rest")
+			rapid.SampledFrom([]string{"", "/0", "/x", "?db=1", "?db=x", "?timeout=1", "/1?db=2", "#", "?master=m", "?master=m&sentinel_password=" + url.QueryEscape(password)}).Draw(t, "rest")
 		client, err := lock.Open(text, lock.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)

@@ -1,154 +1,115 @@
 package lock
 
 import (
-	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/internal/dialing"
-	"github.com/wheellock/wheellock/lock/internal/resp"
+	"github.com/wheellock/wheellock/lock/internal/endpoint"
+	"github.com/wheellock/wheellock/lock/sentinel"
 )
 
-// Open returns a Client of the one server at a URL. A program that uses another
-// Redis library needs no redigo pool for it.
+// Endpoint says where Redis is and how it is dialled. Its Open makes a Client.
+// A program that uses another Redis library needs no redigo pool for it.
+//
+// The fields other than URL are for what a URL cannot say. Nothing here may be
+// changed after Open, but Credentials and NetDial may answer differently each
+// time. They are called by several goroutines at once, and should return when
+// their context ends.
+type Endpoint struct {
+	// URL is the address of one server, or of the Sentinels of a master; see
+	// Open. For a Cluster, call cluster.Open and then NewTopology.
+	URL string
+
+	// TLS is the configuration of connections to a rediss URL: an own CA,
+	// client certificates. By default the system's CAs are trusted. Without a
+	// ServerName a certificate must be valid for the host that is dialled. With
+	// Sentinels that is the address that they name, often an IP address.
+	TLS *tls.Config
+
+	// Credentials replace user and password of the URL. They are asked for at
+	// each dial of a Redis server, so a password may change and a token may
+	// expire. Connections that are open stay logged in. An empty user is the
+	// default one. The error of Credentials is shown in logs and errors.
+	Credentials func(ctx context.Context) (user, password string, err error)
+
+	// NetDial connects, for example through a proxy, and returns a connection
+	// without TLS. network is "tcp" or "unix". Default net.Dialer.DialContext.
+	NetDial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Open returns a Client of the server at a URL. It is short for
+// Endpoint{URL: rawURL}.Open(cfg).
 //
 //	redis://user:password@host:6379/0
-//	rediss://:password@host              TLS; the certificate must be that of the host
+//	rediss://:password@host              TLS
 //	unix:///run/redis.sock?db=2
+//	redis-sentinel://user:password@host1:26379,host2:26379/0?master=mymaster
+//	rediss-sentinel://host1,host2?master=mymaster
 //
 // What is left out has its usual value: no user, no password, localhost, port
-// 6379, database 0. Options come after a question mark: db; dial_timeout,
-// read_timeout and write_timeout, for example "500ms", default 5s. These
-// timeouts apply only while a connection is made; afterwards Config.IOTimeout
-// applies. In a user name or a password, characters other than letters, digits
-// and -._~ are percent-encoded.
+// 6379 or 26379, database 0. In a user name or a password, characters other
+// than letters, digits and -._~ are percent-encoded.
 //
-// Like New, Open does no I/O. An error about the URL names the part that is
-// wrong and never contains the password; other errors are those of New. To use
-// a TLS certificate of your own, call New with a pool whose DialContext uses
-// it.
+// Options come after a question mark, with & between them: db; client_name,
+// which needs the right to CLIENT SETNAME; dial_timeout, read_timeout and
+// write_timeout, for example "500ms", default 5s. These timeouts apply only
+// while a connection is made; afterwards Config.IOTimeout applies.
 //
-// Open logs in with what the URL says, for as long as the client lives. It cannot
-// follow a password that is changed or a token that expires: connections that are
-// there go on, those for renewal are dialled with the first hold, but when they
-// are closed, no other can be made, and locks are lost when their leases end. Nor
-// has a URL a place for a CA, a client certificate, or a client name. For these
-// call New with a pool whose DialContext asks for the password at each dial.
-func Open(rawURL string, cfg Config) (*Client, error) {
-	s, err := parseURL(rawURL)
+// With Sentinels, user and password are those of the Redis servers. Sentinels
+// that ask for a password have the options sentinel_user and
+// sentinel_password. rediss-sentinel uses TLS for Sentinels and servers.
+// Package sentinel says what a failover does to locks.
+//
+// A URL logs in with the same password as long as the client lives. If
+// passwords change or tokens expire, use Endpoint.Credentials. Else, after the
+// connections are closed, no other can be made, and locks are lost when their
+// leases end.
+func Open(rawURL string, cfg Config) (*Client, error) { return Endpoint{URL: rawURL}.Open(cfg) }
+
+// Open returns a Client, or what is wrong with e or cfg. Like New, it does no
+// I/O. An error about the URL names the part that is wrong but does not repeat
+// it, because there may be a password in it. Neither that password nor those
+// that Credentials return are in an error or in the log.
+func (e Endpoint) Open(cfg Config) (*Client, error) {
+	u, err := endpoint.Parse(e.URL)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("lock: Open: %w", err)
 	}
-	return New(&redis.Pool{DialContext: s.dial}, cfg)
+	if u.Kind == endpoint.Cluster {
+		return nil, errors.New("lock: Open: the URL is that of a Cluster: give it to cluster.Open, and what that returns to NewTopology")
+	}
+	to, err := u.Dialer(endpoint.Settings{NetDial: e.NetDial, TLS: e.TLS, Credentials: e.Credentials}, "Endpoint.%s")
+	if err != nil {
+		return nil, fmt.Errorf("lock: Open: %w", err)
+	}
+	if u.Kind == endpoint.One {
+		return New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return to.Dial(ctx, u.Network, u.Addrs[0])
+		}}, cfg)
+	}
+	watchers := u.Sentinel(to)
+	master, err := sentinel.New(sentinel.Config{
+		Master: u.Master, Sentinels: u.Addrs, NetDial: to.NetDial, TLS: to.TLS,
+		DialOptions: to.Options, Credentials: to.Credentials,
+		SentinelOptions: watchers.Options, SentinelCredentials: watchers.Credentials,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lock: Open: %w", err)
+	}
+	return NewTopology(master, cfg)
 }
 
-// server is what a URL says.
-type server struct {
-	network, address   string
-	username, password string
-	database           int
-	tls                bool
-	connect            time.Duration // the timeouts
-	read, write        time.Duration
-}
-
-func (s *server) dial(ctx context.Context) (redis.Conn, error) {
-	conn, err := resp.DialContext(ctx, s.network, s.address,
-		redis.DialUsername(s.username), redis.DialPassword(s.password), redis.DialDatabase(s.database), redis.DialUseTLS(s.tls),
-		redis.DialConnectTimeout(s.connect), redis.DialTLSHandshakeTimeout(s.connect),
-		redis.DialReadTimeout(s.read), redis.DialWriteTimeout(s.write))
-	if err != nil {
-		return nil, dialing.Public(err, s.password)
-	}
-	return conn, nil
-}
-
-// parseURL reads a URL. Its errors quote nothing that may be a password.
-func parseURL(rawURL string) (*server, error) {
-	const timeout = 5 * time.Second
-	s := &server{connect: timeout, read: timeout, write: timeout}
-	u, err := url.Parse(rawURL)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("lock: Open: the URL cannot be read: it must be like redis://user:password@host:6379/0, " +
-			"with a number as port, and with all but letters, digits and -._~ of user and password percent-encoded")
-	case u.Scheme == "redis", u.Scheme == "rediss", u.Scheme == "unix":
-	default:
-		return nil, fmt.Errorf("lock: Open: the URL's scheme is %q: it must begin with redis://, rediss:// or unix://", u.Scheme)
-	}
-	// An @ behind the host is the end of a password with a / or ? in it, and what is read
-	// as host, database or option is a part of that password.
-	if _, rest, _ := strings.Cut(rawURL, "://"); strings.Contains(rest[min(strings.IndexAny(rest+"/", "/?#"), len(rest)):], "@") {
-		return nil, fmt.Errorf("lock: Open: the URL has an @ behind its host: in user and password, percent-encode " +
-			"all but letters, digits and -._~, for example / as %%2F, ? as %%3F and @ as %%40")
-	}
-	if strings.Contains(u.Host, ",") {
-		return nil, fmt.Errorf("lock: Open: the URL has several hosts: packages lock/sentinel and lock/cluster take them, and NewTopology what those make")
-	}
-	if u.Opaque != "" {
-		return nil, fmt.Errorf("lock: Open: the URL must begin with %s://", u.Scheme)
-	}
-	if u.Fragment != "" {
-		return nil, fmt.Errorf("lock: Open: the URL has a fragment, which means nothing here: write # as %%23")
-	}
-	s.username = u.User.Username()
-	password, given := u.User.Password()
-	if s.password = password; s.username != "" && password == "" {
-		return nil, fmt.Errorf("lock: Open: the URL has a user without a password: it must be user:password@, or :password@ for the default user")
-	} else if given && password == "" {
-		return nil, fmt.Errorf("lock: Open: the URL's password is empty: leave :@ out, or write :password@")
-	}
-	database := ""
-	if u.Scheme == "unix" {
-		s.network, s.address = "unix", u.Path
-		if u.Host != "" || u.Path == "" {
-			return nil, fmt.Errorf("lock: Open: the URL's path is not that of a socket: it must be like unix:///run/redis.sock, with three slashes")
-		}
-	} else {
-		port := u.Port()
-		if n, err := strconv.Atoi(port); port != "" && (err != nil || n < 1 || n > 65535) {
-			return nil, fmt.Errorf("lock: Open: the URL's port is %q: it must be from 1 to 65535", port)
-		}
-		s.network, s.tls = "tcp", u.Scheme == "rediss"
-		s.address = net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(port, "6379"))
-		if len(u.Path) > 1 {
-			database = u.Path[1:]
-		}
-	}
-	options, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return nil, fmt.Errorf("lock: Open: the URL's options, behind the question mark, cannot be read: %w", err)
-	}
-	for name, values := range options {
-		into := map[string]*time.Duration{"dial_timeout": &s.connect, "read_timeout": &s.read, "write_timeout": &s.write}[name]
-		value := values[len(values)-1]
-		switch {
-		case len(values) > 1 || name == "db" && database != "":
-			return nil, fmt.Errorf("lock: Open: the URL has the option %q more than once", name)
-		case name == "db":
-			database = value
-		case into == nil:
-			return nil, fmt.Errorf("lock: Open: the URL's option %q is not known: db, dial_timeout, read_timeout and write_timeout are", name)
-		default:
-			if *into, err = time.ParseDuration(value); err != nil || *into <= 0 {
-				return nil, fmt.Errorf("lock: Open: the URL's %s is %q: it must be a time above 0, like 500ms or 5s", name, value)
-			}
-		}
-	}
-	if database != "" {
-		if s.database, err = strconv.Atoi(database); err != nil || s.database < 0 {
-			return nil, fmt.Errorf("lock: Open: the URL's database is %q: it must be a number from 0", database)
-		}
-	}
-	return s, nil
+// Dial is redis.DialContext for the DialContext of a pool that is given to New.
+// It bounds what a server's answers may cost this process, as connections of
+// Open are bounded; redigo by itself believes every length that an answer
+// names. Its error does not repeat a password that the server has repeated.
+func Dial(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
+	return endpoint.Dialer{Options: options}.Dial(ctx, network, address)
 }
 
 // dialer opens a connection; it may block past its context, see package dialing.

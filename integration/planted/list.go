@@ -10,6 +10,27 @@ var thought = []bug{
 		tests:  []tests{{"./lock/internal/simulation", "^TestAnAttemptThatWasLeftAndThenFailsIsGivenBack$"}},
 	},
 	{
+		name: "password-of-credentials-is-shown", file: "lock/internal/endpoint/dial.go",
+		breaks: "a server that repeats the password of Credentials puts it into errors and the log",
+		before: "password = word",
+		after:  "_ = word",
+		tests:  []tests{{"./lock", "^TestNoErrorHasThePasswordOfCredentials$"}},
+	},
+	{
+		name: "dial-without-a-limit", file: "lock/internal/endpoint/url.go",
+		breaks: "a NetDial is not limited by dial_timeout",
+		before: "d.NetDial = within(u.Connect, s.NetDial)",
+		after:  "d.NetDial = s.NetDial",
+		tests:  []tests{{"./lock/internal/endpoint", "^TestADialIsLimited$"}},
+	},
+	{
+		name: "sentinels-get-the-password", file: "lock/internal/endpoint/url.go",
+		breaks: "sentinels without a password are sent that of the servers",
+		before: "d.Credentials, d.Options = nil, u.common()",
+		after:  "d.Options = u.common()",
+		tests:  []tests{{"./lock/internal/endpoint", "^TestSentinelsGetNoPasswordOfTheServers$"}},
+	},
+	{
 		name: "run-counts-from-the-answer", file: "lock/internal/hold/attempt.go",
 		breaks: "the 100 ms of a run count from the answer to the acquisition, not from its sending",
 		before: "k.newRun(a.Owner, a.seq, ans.Stamp, g)",

@@ -1,9 +1,6 @@
 // Package cluster lets a lock.Client use a Redis Cluster.
 //
-//	nodes, err := cluster.New(&redisc.Cluster{
-//		StartupNodes: []string{"10.0.0.1:6379", "10.0.0.2:6379"},
-//		DialOptions:  []redis.DialOption{redis.DialPassword("...")},
-//	}, cluster.Options{})
+//	nodes, err := cluster.Open("redis-cluster://user:password@10.0.0.1:6379,10.0.0.2:6379", cluster.Options{})
 //	client, err := lock.NewTopology(nodes, lock.Config{})
 //
 // A lock lives on the master that has the slot of its name. Each master has its

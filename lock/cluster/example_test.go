@@ -14,6 +14,20 @@ import (
 	"github.com/wheellock/wheellock/lock/cluster"
 )
 
+func ExampleOpen() {
+	ctx := context.Background()
+	nodes, err := cluster.Open("redis-cluster://:secret@10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379", cluster.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := lock.NewTopology(nodes, lock.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(ctx)
+	_ = client.Mutex("order:42").Do(ctx, func(context.Context, *lock.Held) error { return nil })
+}
+
 func ExampleNew() {
 	ctx := context.Background()
 	nodes, err := cluster.New(&redisc.Cluster{

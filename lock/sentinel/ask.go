@@ -12,7 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/wheellock/wheellock/lock/internal/resp"
+	"github.com/wheellock/wheellock/lock/internal/endpoint"
 )
 
 // master is what a sentinel says of the master.
@@ -104,7 +104,8 @@ func (s *Topology) askOne(ctx context.Context, addr string) (master, error) {
 // dialSentinel dials until ctx ends, whatever the options make of it.
 func (s *Topology) dialSentinel(ctx context.Context, addr string) (redis.Conn, error) {
 	return s.dials.Dial(ctx, addr, func(ctx context.Context) (redis.Conn, error) {
-		return resp.DialContext(ctx, "tcp", addr, s.cfg.SentinelOptions...)
+		to := endpoint.Dialer{NetDial: s.cfg.NetDial, TLS: s.cfg.TLS, Credentials: s.cfg.SentinelCredentials, Options: s.cfg.SentinelOptions}
+		return to.Dial(ctx, "tcp", addr)
 	})
 }
 

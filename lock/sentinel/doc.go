@@ -7,6 +7,8 @@
 //	})
 //	client, err := lock.NewTopology(master, lock.Config{})
 //
+// lock.Open does the same with a URL that begins with redis-sentinel://.
+//
 // # What it promises
 //
 //   - Sentinels that are down or hang cost nothing, because all are asked at

@@ -2,8 +2,10 @@ package sentinel
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"sync"
 	"time"
@@ -11,7 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
-	"github.com/wheellock/wheellock/lock/internal/resp"
+	"github.com/wheellock/wheellock/lock/internal/endpoint"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -29,11 +31,23 @@ type Config struct {
 	// Sentinels are the addresses of all sentinels, host:port.
 	Sentinels []string
 	// DialOptions are for connections to the master: a password, a database,
-	// TLS.
+	// TLS. NetDial, TLS and Credentials replace what they say of these.
 	DialOptions []redis.DialOption
 	// SentinelOptions are for connections to sentinels, which have a password
-	// of their own.
+	// of their own. NetDial, TLS and SentinelCredentials replace what they say
+	// of these.
 	SentinelOptions []redis.DialOption
+	// NetDial connects to the master and to sentinels, as
+	// net.Dialer.DialContext does.
+	NetDial func(ctx context.Context, network, address string) (net.Conn, error)
+	// TLS is the TLS configuration for the master and for sentinels. Without a
+	// ServerName a certificate must be valid for the address that is dialled.
+	TLS *tls.Config
+	// Credentials are asked for at each dial of the master, so a password may
+	// change and a token may expire. An empty user is the default one.
+	Credentials func(ctx context.Context) (user, password string, err error)
+	// SentinelCredentials are Credentials for sentinels.
+	SentinelCredentials func(ctx context.Context) (user, password string, err error)
 	// Timeout limits a question to a sentinel, including its dial: from 1 ms to
 	// a minute, default 500 ms.
 	Timeout time.Duration
@@ -115,9 +129,10 @@ func (s *Topology) Dial(ctx context.Context, _ string) (redis.Conn, error) {
 		}
 		// The sentinels are gone, the master need not be.
 	}
-	conn, err := resp.DialContext(ctx, "tcp", m.addr, s.cfg.DialOptions...)
+	to := endpoint.Dialer{NetDial: s.cfg.NetDial, TLS: s.cfg.TLS, Credentials: s.cfg.Credentials, Options: s.cfg.DialOptions}
+	conn, err := to.Dial(ctx, "tcp", m.addr)
 	if err != nil {
-		return nil, fmt.Errorf("sentinel: the master %q at %s: %w", s.cfg.Master, m.addr, dialing.Public(err))
+		return nil, fmt.Errorf("sentinel: the master %q at %s: %w", s.cfg.Master, m.addr, err)
 	}
 	if err := checkRole(ctx, conn); err != nil {
 		conn.Close()

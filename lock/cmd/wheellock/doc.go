@@ -40,11 +40,7 @@
 //
 // # Flags
 //
-//	-redis URL      redis://user:password@host:6379/0, rediss:// for TLS,
-//	                unix:///path, or host:port; default redis://127.0.0.1:6379
-//	-cluster LIST   host:port,host:port, some nodes of a Redis Cluster
-//	-sentinel LIST  host:port,host:port/MASTER, the sentinels of a master. After ?:
-//	                db, sentinel_user, sentinel_password
+//	-redis URL      where Redis is, see below; default redis://127.0.0.1:6379
 //	-wait TIME      how long to wait for the lock; default 0, one try. "forever", or
 //	                a negative time: no limit
 //	-lease TIME     how long others wait if this process or machine dies, from 1s;
@@ -56,15 +52,24 @@
 //	-force          of unlock: required
 //	-prefix PREFIX  of check: what the names of locks begin with
 //
-// A list may begin with redis://user:password@, or rediss:// for TLS. A time is a
-// number of seconds, or like 500ms, 30s, 5m. Flags stand before or after NAME.
+// A time is a number of seconds, or like 500ms, 30s, 5m. Flags stand before or after NAME.
+//
+// # Where Redis is
+//
+//	host:port, or a path                                  one server
+//	redis://user:password@host:6379/0                     one server; rediss:// for TLS
+//	unix:///run/redis.sock?db=2
+//	redis-sentinel://user:password@host1:26379,host2:26379/0?master=mymaster
+//	redis-cluster://user:password@host1:6379,host2:6379   some nodes of a Cluster
+//
+// rediss-sentinel:// and rediss-cluster:// use TLS. "go doc
+// github.com/wheellock/wheellock/lock Open" lists the options, such as sentinel_password.
 //
 // # Environment
 //
-// WHEELLOCK_REDIS, WHEELLOCK_CLUSTER and WHEELLOCK_SENTINEL replace the flags, so that no
-// password shows in a list of processes. Set only one. A variable that is set and empty is
-// wrong usage. A flag wins. If no address is given, wheellock uses 127.0.0.1 and says so. The
-// command gets all variables, and
+// WHEELLOCK_REDIS replaces -redis, so that no password shows in a list of processes. A
+// variable that is set and empty is wrong usage. The flag wins. If no address is given,
+// wheellock uses 127.0.0.1 and says so. The command gets all variables, and
 //
 //	WHEELLOCK_NAME    the name of the lock
 //	WHEELLOCK_TOKEN   the fencing token: a number that rises from holder to holder

@@ -115,6 +115,11 @@ func (p *program) parse(fs *flag.FlagSet, args []string) (names []string, err er
 			fs.PrintDefaults()
 			return nil, err
 		case err != nil:
+			for name, form := range forms {
+				if strings.HasSuffix(err.Error(), "not defined: "+name) {
+					return nil, usagef("%s: %s is no flag any more: write -redis %s", word(fs), name, form)
+				}
+			}
 			return nil, usagef("%s: %v, see wheellock help %[1]s", word(fs), err)
 		case fs.NArg() == 0:
 			return names, nil

@@ -50,30 +50,9 @@ func TestFlagsBeatTheEnvironment(t *testing.T) {
 	o, err := p.parseRun([]string{"n", "--", "c"})
 	require.NoError(t, err)
 	require.Equal(t, servers{redis: "redis://env"}, o.servers)
-	o, err = p.parseRun([]string{"-cluster", "a,b", "n", "--", "c"})
+	o, err = p.parseRun([]string{"-redis", "redis-cluster://a,b", "n", "--", "c"})
 	require.NoError(t, err)
-	require.Equal(t, servers{cluster: "a,b"}, o.servers)
-}
-
-func TestAddressesOfSeveralServers(t *testing.T) {
-	for text, want := range map[string]seeds{
-		"a":                            {addrs: []string{"a:6379"}},
-		"a:1, b,[::1]:2,[::1]":         {addrs: []string{"a:1", "b:6379", "[::1]:2", "[::1]:6379"}},
-		"redis://:p%40w@a:1,b:2":       {addrs: []string{"a:1", "b:2"}, password: "p@w"},
-		"rediss://u:p@a,b:2/mymaster":  {addrs: []string{"a:6379", "b:2"}, user: "u", password: "p", tls: true, path: "mymaster"},
-		"a,b/mymaster?db=3":            {addrs: []string{"a:6379", "b:6379"}, path: "mymaster"},
-		"redis://u:p@a/m?sentinel_u=x": {addrs: []string{"a:6379"}, user: "u", password: "p", path: "m"},
-	} {
-		got, err := parseSeeds("-cluster", text, "6379")
-		require.NoError(t, err, text)
-		got.query = nil
-		require.Equal(t, want, got, text)
-	}
-	for _, text := range []string{"", ",a", "a:b:c", "a:99999", ":6379", "unix:///x"} {
-		_, err := parseSeeds("-cluster", text, "6379")
-		require.Error(t, err, text)
-		require.Equal(t, statusUsage, statusOf(err))
-	}
+	require.Equal(t, servers{redis: "redis-cluster://a,b"}, o.servers)
 }
 
 func TestAddressesWithoutASchemeAreURLsToo(t *testing.T) {
@@ -82,8 +61,10 @@ func TestAddressesWithoutASchemeAreURLsToo(t *testing.T) {
 		{redis: "127.0.0.1:6379"},
 		{redis: "/run/redis.sock"},
 		{redis: "redis://h/2"},
-		{cluster: "a,b"},
-		{sentinel: "a,b/m?db=2&sentinel_password=x&sentinel_user=y"},
+		{redis: "redis-cluster://u:p@a,b:2"},
+		{redis: "rediss-cluster://a"},
+		{redis: "redis-sentinel://a,b/2?master=m&sentinel_password=x&sentinel_user=y"},
+		{redis: "rediss-sentinel://a?master=m"},
 	} {
 		c, err := s.open(lock.Config{})
 		require.NoError(t, err)

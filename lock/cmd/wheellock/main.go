@@ -153,12 +153,12 @@ func plain(err error) string {
 	case errors.Is(err, lock.ErrNotALock):
 		return "the key exists and is not a lock: use another name"
 	case errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "CROSSSLOT"):
-		return "Redis refused, because it is a node of a Redis Cluster: use -cluster"
+		return "Redis refused, because it is a node of a Redis Cluster: write -redis redis-cluster://host:port"
 	case errors.As(err, &unknown) && !errors.As(unknown.Err, &refused):
 		return fmt.Sprintf("Redis did not answer: %v: check that it runs at the address in -redis or WHEELLOCK_REDIS", unknown.Err)
 	}
 	text := err.Error()
-	for _, from := range []string{"lock: Open: ", "lock: ", "cluster: ", "sentinel: "} {
+	for _, from := range []string{"lock: Open: ", "lock: ", "cluster: Open: ", "cluster: ", "sentinel: "} {
 		if rest, ok := strings.CutPrefix(text, from); ok {
 			return rest
 		}

@@ -114,19 +114,19 @@ func TestWrongUsageIsOneLineThatSaysWhatToDo(t *testing.T) {
 		{"run -grace forever n -- true", "number of seconds"},
 		{"run -lease forever n -- true", "number of seconds"},
 		{"run -lease -1 n -- true", "negative"},
-		{"run -redis http://h n -- true", `"http"`},
+		{"run -redis http://h n -- true", "must begin with redis://"},
 		{"run -redis redis://:s3cret@h:port n -- true", "-redis"},
-		{"run -redis h -cluster h n -- true", "one of them"},
-		{"run -cluster h:1/0 n -- true", "no database"},
-		{"run -cluster h:s3cret n -- true", "host:port"},
-		{"run -cluster http://h n -- true", `"http"`},
-		{"run -sentinel h n -- true", "name of the master"},
-		{"run -sentinel h/m?pass=s3cret n -- true", `"pass"`},
-		{"run -sentinel redis://u:%ZZs3cret@h/m n -- true", "percent-encoded"},
-		{"run -sentinel redis://u:12/s3cret@h:26379/m n -- true", "as %2F"},
-		{"run -sentinel redis://u:12?s3cret@h:26379/m n -- true", "as %2F"},
-		{"run -cluster redis://u:12/s3cret@h:1 n -- true", "as %2F"},
-		{"run -cluster u:12?s3cret@h:1 n -- true", "as %2F"},
+		{"run -redis redis+sentinel://:s3cret@h/m n -- true", "write redis-sentinel://"},
+		{"run -cluster h n -- true", "write -redis redis-cluster://host:port,host:port"},
+		{"inspect -sentinel h/m n", "write -redis redis-sentinel://host:port,host:port/0?master=mymaster"},
+		{"check --cluster=h", "write -redis redis-cluster://host:port,host:port"},
+		{"run -redis redis-cluster://h:1/1 n -- true", "no other"},
+		{"run -redis redis-cluster://h:s3cret n -- true", "host:port"},
+		{"run -redis redis-sentinel://h n -- true", "add ?master=mymaster"},
+		{"run -redis redis-sentinel://h?pass=s3cret&master=m n -- true", "option of the URL is not known: master, sentinel_user"},
+		{"run -redis redis-sentinel://u:%ZZs3cret@h?master=m n -- true", "percent-encode"},
+		{"run -redis redis-sentinel://u:12/s3cret@h:26379?master=m n -- true", "as %2F"},
+		{"run -redis redis-cluster://u:12?s3cret@h:1 n -- true", "as %2F"},
 		{"run -redis u:12/s3cret@h:1 n -- true", "as %2F"},
 		{"run -redis redis://u:12?s3cret@h:1 n -- true", "as %2F"},
 		{"run -redis redis://h,i n -- true", "several hosts"},
@@ -148,28 +148,32 @@ func TestWrongUsageIsOneLineThatSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestSeveralSettingsOfTheEnvironmentAreWrongUsage(t *testing.T) {
+// TestSettingsOfEarlierVersionsAreWrongUsage: what is not read any more would be a lock on
+// another server.
+func TestSettingsOfEarlierVersionsAreWrongUsage(t *testing.T) {
 	t.Parallel()
-	w := wheellock(t, "redis://127.0.0.1:1", "inspect", "n")
-	w.Env = append(w.Env, "WHEELLOCK_CLUSTER=h")
-	require.Equal(t, statusUsage, w.run(t))
-	w.requireOneLine(t, "WHEELLOCK_CLUSTER")
+	for name, says := range map[string]string{"WHEELLOCK_CLUSTER": "redis-cluster://", "WHEELLOCK_SENTINEL": "redis-sentinel://"} {
+		for _, url := range []string{"", "redis://127.0.0.1:1"} {
+			w := wheellock(t, url, "inspect", "n")
+			w.Env = append(w.Env, name+"=h")
+			require.Equal(t, statusUsage, w.run(t))
+			w.requireOneLine(t, name, "WHEELLOCK_REDIS="+says)
+		}
+	}
 }
 
 // TestAnEmptySettingOfTheEnvironmentIsWrongUsage: something has lost the address, and
 // every machine would lock a Redis of its own.
 func TestAnEmptySettingOfTheEnvironmentIsWrongUsage(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"WHEELLOCK_REDIS", "WHEELLOCK_CLUSTER", "WHEELLOCK_SENTINEL"} {
-		for _, args := range [][]string{{"run", "n", "--", "true"}, {"inspect", "n"}, {"unlock", "-force", "n"}, {"check"}} {
-			w := wheellock(t, "", args...)
-			w.Env = append(w.Env, name+"=")
-			require.Equal(t, statusUsage, w.run(t))
-			w.requireOneLine(t, name+" is empty", "unset")
-		}
+	for _, args := range [][]string{{"run", "n", "--", "true"}, {"inspect", "n"}, {"unlock", "-force", "n"}, {"check"}} {
+		w := wheellock(t, "", args...)
+		w.Env = append(w.Env, "WHEELLOCK_REDIS=")
+		require.Equal(t, statusUsage, w.run(t))
+		w.requireOneLine(t, "WHEELLOCK_REDIS is empty", "unset")
 	}
 	w := wheellock(t, "", "inspect", "-redis", "redis://127.0.0.1:1", "n")
-	w.Env = append(w.Env, "WHEELLOCK_CLUSTER=")
+	w.Env = append(w.Env, "WHEELLOCK_REDIS=", "WHEELLOCK_CLUSTER=h")
 	require.Equal(t, statusUnknown, w.run(t), "a flag wins")
 }
 

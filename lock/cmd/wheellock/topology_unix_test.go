@@ -13,13 +13,13 @@ import (
 )
 
 // requireRuns makes sure that a command is run under a lock, and can be looked at.
-func requireRuns(t *testing.T, flag, value string) {
+func requireRuns(t *testing.T, url string) {
 	t.Helper()
-	w := wheellock(t, "", "run", flag, value, "n", "--", "echo", "run")
+	w := wheellock(t, "", "run", "-redis", url, "n", "--", "echo", "run")
 	require.Zero(t, w.run(t), w.stderr)
 	require.Equal(t, "run\n", w.stdout.String())
 	require.Empty(t, w.stderr.String())
-	w = wheellock(t, "", "inspect", flag, value, "n")
+	w = wheellock(t, "", "inspect", "-redis", url, "n")
 	require.Zero(t, w.run(t), w.stderr)
 	require.Equal(t, "n: free\n", w.stdout.String())
 }
@@ -27,20 +27,20 @@ func requireRuns(t *testing.T, flag, value string) {
 func TestACommandUnderALockOfACluster(t *testing.T) {
 	t.Parallel()
 	rc := fixture.Cluster(t, redistest.ClusterOptions{})
-	requireRuns(t, "-cluster", strings.Join(rc.Addrs(), ","))
-	w := wheellock(t, "redis://"+rc.Addrs()[0], "run", "a{b", "-cluster", rc.Addrs()[0], "--", "true")
+	requireRuns(t, "redis-cluster://"+strings.Join(rc.Addrs(), ","))
+	w := wheellock(t, "redis://"+rc.Addrs()[0], "run", "a{b", "-redis", "redis-cluster://"+rc.Addrs()[0], "--", "true")
 	require.Equal(t, statusUsage, w.run(t))
 	w.requireOneLine(t, "hash tag")
 	w = wheellock(t, "redis://"+rc.Addrs()[0], "run", "n", "--", "true")
 	require.Equal(t, statusUnknown, w.run(t))
-	w.requireOneLine(t, "-cluster")
+	w.requireOneLine(t, "redis-cluster://")
 }
 
 func TestACommandUnderALockBehindSentinels(t *testing.T) {
 	t.Parallel()
 	rs := fixture.Sentinels(t, redistest.SentinelOptions{})
-	requireRuns(t, "-sentinel", strings.Join(rs.Addrs(), ",")+"/"+rs.Name)
-	w := wheellock(t, "", "run", "-sentinel", rs.Addrs()[0]+"/other", "n", "--", "true")
+	requireRuns(t, "redis-sentinel://"+strings.Join(rs.Addrs(), ",")+"/0?master="+rs.Name)
+	w := wheellock(t, "", "run", "-redis", "redis-sentinel://"+rs.Addrs()[0]+"?master=other", "n", "--", "true")
 	require.Equal(t, statusUnknown, w.run(t))
 	w.requireOneLine(t, "No such master")
 }

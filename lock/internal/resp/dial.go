@@ -28,6 +28,9 @@ func (d Dialer) Dial(ctx context.Context, network, address string, options ...re
 	return redis.DialContext(ctx, network, address, options...)
 }
 
+// errNoConn is why a dial failed whose function does not say.
+var errNoConn = errors.New("the dial function returned neither a connection nor an error")
+
 // errHandshake is why a dial failed whose TLS handshake took too long.
 var errHandshake = errors.New("the TLS handshake took too long")
 
@@ -36,6 +39,9 @@ func (d Dialer) netConn(ctx context.Context, network, address string) (net.Conn,
 	conn, err := d.NetDial(ctx, network, address)
 	if err != nil {
 		return nil, err
+	}
+	if conn == nil {
+		return nil, errNoConn
 	}
 	if d.TLS == nil {
 		return New(conn), nil

@@ -14,11 +14,39 @@ import (
 // DialContext is redis.DialContext with bounded answers. The options may say whatever
 // redigo knows.
 func DialContext(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
-	d, ok := dialerOf(options)
+	return Dialer{}.DialContext(ctx, network, address, options...)
+}
+
+// DialContext is the function DialContext, but what d has wins over what the options say.
+func (d Dialer) DialContext(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
+	of, ok := dialerOf(options)
 	if !ok {
-		return redis.DialContext(ctx, network, address, options...)
+		return redis.DialContext(ctx, network, address, append(options[:len(options):len(options)], d.options()...)...)
 	}
-	return d.Dial(ctx, network, address, options...)
+	if d.NetDial != nil {
+		of.NetDial = d.NetDial
+	}
+	if d.TLS != nil {
+		of.TLS = d.TLS
+	}
+	if d.Handshake != 0 {
+		of.Handshake = d.Handshake
+	}
+	return of.Dial(ctx, network, address, options...)
+}
+
+// options is d as options of redigo.
+func (d Dialer) options() (options []redis.DialOption) {
+	if d.NetDial != nil {
+		options = append(options, redis.DialContextFunc(d.NetDial))
+	}
+	if d.TLS != nil {
+		options = append(options, redis.DialUseTLS(true), redis.DialTLSConfig(d.TLS))
+	}
+	if d.Handshake != 0 {
+		options = append(options, redis.DialTLSHandshakeTimeout(d.Handshake))
+	}
+	return options
 }
 
 // dialerOf returns the Dialer of some options. redigo does not tell what its options say,

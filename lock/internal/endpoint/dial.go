@@ -1,0 +1,56 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/resp"
+)
+
+// Credentials returns a user, which may be empty, and a password for one connection.
+type Credentials = func(ctx context.Context) (user, password string, err error)
+
+// NetDial connects, as net.Dialer.DialContext does.
+type NetDial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Dialer says how a connection is made. What it has wins over Options.
+type Dialer struct {
+	NetDial     NetDial            // nil: as Options say, or as a net.Dialer does
+	TLS         *tls.Config        // nil: as Options say, or none
+	Credentials Credentials        // asked at each dial; nil: as Options say, or none
+	Options     []redis.DialOption // all else
+}
+
+// Dial makes a connection. Its error has no password that Credentials returned.
+func (d Dialer) Dial(ctx context.Context, network, address string) (redis.Conn, error) {
+	options := d.Options
+	var password string
+	if d.Credentials != nil {
+		user, word, err := d.Credentials(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("no credentials for the connection: %w", dialing.Public(err, word))
+		}
+		password = word
+		options = append(options[:len(options):len(options)], redis.DialUsername(user), redis.DialPassword(word))
+	}
+	conn, err := resp.Dialer{NetDial: d.NetDial, TLS: d.TLS}.DialContext(ctx, network, address, options...)
+	if err != nil {
+		return nil, dialing.Public(err, password)
+	}
+	return conn, nil
+}
+
+// within returns dial with a limit.
+func within(limit time.Duration, dial NetDial) NetDial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return dial(ctx, network, address)
+	}
+}

@@ -1,0 +1,305 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Kind says what stands at a URL.
+type Kind int
+
+const (
+	One       Kind = iota // one server
+	Sentinels             // the sentinels of a master
+	Cluster               // some nodes of a Cluster
+)
+
+// URL is what a URL says.
+type URL struct {
+	Kind    Kind
+	Network string   // tcp or unix
+	Addrs   []string // of One, Addrs has one
+	Master  string   // its name, of Sentinels
+	TLS     bool
+
+	Username, Password                 string // of the servers
+	SentinelUsername, SentinelPassword string
+	Database                           int
+	ClientName                         string
+	Connect, Read, Write               time.Duration // limits while a connection is made
+}
+
+// timeout is the default of the limits.
+const timeout = 5 * time.Second
+
+// schemes are the ones that are known.
+var schemes = map[string]URL{
+	"redis":           {Kind: One, Network: "tcp"},
+	"rediss":          {Kind: One, Network: "tcp", TLS: true},
+	"unix":            {Kind: One, Network: "unix"},
+	"redis-sentinel":  {Kind: Sentinels, Network: "tcp"},
+	"rediss-sentinel": {Kind: Sentinels, Network: "tcp", TLS: true},
+	"redis-cluster":   {Kind: Cluster, Network: "tcp"},
+	"rediss-cluster":  {Kind: Cluster, Network: "tcp", TLS: true},
+}
+
+// spellings are schemes of other programs, and what each is here.
+var spellings = map[string]string{
+	"valkey": "redis", "valkeys": "rediss", "tcp": "redis", "tls": "rediss", "redis+tls": "rediss", "redis+ssl": "rediss",
+	"redis-socket": "unix", "redis+socket": "unix", "redis+unix": "unix", "valkey+unix": "unix", "valkey-unix": "unix", "unix+redis": "unix",
+	"sentinel": "redis-sentinel", "redis+sentinel": "redis-sentinel", "redissentinel": "redis-sentinel", "valkey-sentinel": "redis-sentinel",
+	"valkey+sentinel": "redis-sentinel", "redis-failover": "redis-sentinel", "sentinels": "rediss-sentinel", "rediss+sentinel": "rediss-sentinel",
+	"redis+sentinels": "rediss-sentinel", "redis-sentinels": "rediss-sentinel", "redis-sentinel+tls": "rediss-sentinel", "valkeys-sentinel": "rediss-sentinel",
+	"cluster": "redis-cluster", "redis+cluster": "redis-cluster", "rediscluster": "redis-cluster", "valkey-cluster": "redis-cluster",
+	"valkey+cluster": "redis-cluster", "rediss+cluster": "rediss-cluster", "redis-clusters": "rediss-cluster", "redis+clusters": "rediss-cluster",
+	"valkeys-cluster": "rediss-cluster", "redis-cluster+tls": "rediss-cluster",
+}
+
+// known is how a URL may begin, for errors.
+const known = "it must begin with redis://, rediss://, unix://, redis-sentinel://, rediss-sentinel://, redis-cluster:// or rediss-cluster://"
+
+// encode is what to do with a password that is not read as one.
+const encode = "percent-encode all but letters, digits and -._~ of user and password, for example / as %2F, ? as %3F, # as %23 and @ as %40"
+
+// Parse reads a URL.
+func Parse(rawURL string) (*URL, error) {
+	scheme, rest, found := strings.Cut(rawURL, "://")
+	u, ok := schemes[scheme]
+	switch right := spellings[scheme]; {
+	case !found:
+		return nil, errors.New("the URL has no scheme: " + known)
+	case right != "":
+		return nil, fmt.Errorf("the URL's scheme is %q: write %s://", scheme, right)
+	case !ok: // it may be a part of anything
+		return nil, errors.New("the URL's scheme is not known: " + known)
+	}
+	u.Connect, u.Read, u.Write = timeout, timeout, timeout
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	// An @ behind the hosts is the end of a password with a / or ? in it, and what is read
+	// as host, database or option is a part of that password.
+	if strings.Contains(rest[end:], "@") {
+		return nil, errors.New("the URL has an @ behind its host: " + encode)
+	}
+	// Several hosts are no URL, but what stands around them is.
+	at := strings.LastIndex(rest[:end], "@") + 1
+	standIn := "hosts"
+	if at == end && u.Network == "unix" {
+		standIn = ""
+	}
+	parsed, err := url.Parse(scheme + "://" + rest[:at] + standIn + rest[end:])
+	if err != nil {
+		return nil, errors.New("the URL cannot be read: " + encode)
+	}
+	if parsed.Fragment != "" || strings.Contains(rest[end:], "#") {
+		if u.Kind == Sentinels {
+			return nil, errors.New("the URL has a fragment: write the name of the master as ?master=mymaster, and # as %23")
+		}
+		return nil, errors.New("the URL has a fragment, which means nothing here: write # as %23")
+	}
+	if err := u.user(parsed.User); err != nil {
+		return nil, err
+	}
+	if err := u.hosts(scheme, rest[at:end]); err != nil {
+		return nil, err
+	}
+	database, err := u.path(scheme, rest[at:end], parsed.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.options(parsed.RawQuery, database); err != nil {
+		return nil, err
+	}
+	return &u, nil
+}
+
+// user reads what stands before the @.
+func (u *URL) user(info *url.Userinfo) error {
+	password, given := info.Password()
+	switch u.Username, u.Password = info.Username(), password; {
+	case u.Username != "" && password == "":
+		return errors.New("the URL has a user without a password: it must be user:password@, or :password@ for the default user")
+	case given && password == "":
+		return errors.New("the URL's password is empty: leave :@ out, or write :password@")
+	}
+	return nil
+}
+
+// hosts reads the addresses.
+func (u *URL) hosts(scheme, text string) error {
+	if u.Network == "unix" {
+		return nil
+	}
+	port, form := "6379", "host:port"
+	if u.Kind == Sentinels {
+		port = "26379"
+	}
+	if u.Kind == One {
+		if strings.Contains(text, ",") {
+			return errors.New("the URL has several hosts: write " + scheme + "-sentinel://host:port,host:port/0?master=mymaster for the " +
+				"sentinels of a master, or " + scheme + "-cluster://host:port,host:port for a Cluster")
+		}
+		if text == "" || text[0] == ':' {
+			text = "localhost" + text
+		}
+	} else {
+		form = "host:port, or several of them with commas"
+	}
+	for host := range strings.SplitSeq(text, ",") {
+		host = strings.TrimSpace(host)
+		if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
+			host += ":" + port
+		}
+		name, number, err := net.SplitHostPort(host)
+		if err != nil || name == "" || strings.ContainsAny(name, " %\"'<>\\^`{|}") && !strings.Contains(host, "[") {
+			return errors.New("the URL has an address that is not " + form)
+		}
+		if number == "" {
+			number = port
+		}
+		if n, err := strconv.ParseUint(number, 10, 16); err != nil || n == 0 {
+			return errors.New("the URL has a port that is no number from 1 to 65535: write " + form + ", and " + encode)
+		}
+		u.Addrs = append(u.Addrs, net.JoinHostPort(name, number))
+	}
+	return nil
+}
+
+// path reads what follows the hosts: the path of a socket or a database, which it returns.
+func (u *URL) path(scheme, hosts, path string) (database string, err error) {
+	if u.Network == "unix" {
+		if hosts != "" || path == "" {
+			return "", errors.New("the URL's path is not that of a socket: it must be like unix:///run/redis.sock, with three slashes")
+		}
+		u.Addrs = []string{path}
+		return "", nil
+	}
+	database = strings.TrimPrefix(path, "/")
+	if _, err := strconv.Atoi(database); err != nil && database != "" && u.Kind == Sentinels {
+		return "", fmt.Errorf("the URL's database is no number: the name of the master is an option: %s://host:port,host:port/0?master=mymaster", scheme)
+	}
+	return database, nil
+}
+
+// misnamed are options of other programs, and what each is here.
+var misnamed = map[string]string{
+	"master_name": "master", "mastername": "master", "masterName": "master", "sentinelMasterId": "master", "service_name": "master", "sentinel_master": "master",
+	"database": "db", "sentinel_username": "sentinel_user", "client": "client_name", "clientName": "client_name",
+	"timeout": "dial_timeout", "connect_timeout": "dial_timeout",
+}
+
+// options reads what follows the question mark.
+func (u *URL) options(query, database string) error {
+	options, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("the URL's options, behind the question mark, cannot be read: write name=value, with & between them, and " + encode)
+	}
+	texts := map[string]*string{"db": &database, "client_name": &u.ClientName}
+	if u.Kind == Sentinels {
+		texts["master"], texts["sentinel_user"], texts["sentinel_password"] = &u.Master, &u.SentinelUsername, &u.SentinelPassword
+	}
+	times := map[string]*time.Duration{"dial_timeout": &u.Connect, "read_timeout": &u.Read, "write_timeout": &u.Write}
+	for name, values := range options {
+		value := values[len(values)-1]
+		text, limit := texts[name], times[name]
+		switch {
+		case text == nil && limit == nil && misnamed[name] != "":
+			return fmt.Errorf("the URL's option %q is not known: write %s", name, misnamed[name])
+		case text == nil && limit == nil:
+			return errors.New("an option of the URL is not known: " + u.optionNames() + " are")
+		case len(values) > 1 || name == "db" && database != "":
+			return fmt.Errorf("the URL has the option %q more than once", name)
+		case text != nil:
+			*text = value
+		default:
+			if *limit, err = time.ParseDuration(value); err != nil || *limit <= 0 {
+				return fmt.Errorf("the URL's %s must be a time above 0, like 500ms or 5s", name)
+			}
+		}
+	}
+	if strings.ContainsFunc(u.ClientName, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("the URL's client_name must have no spaces and no other than ASCII characters, because Redis refuses them")
+	}
+	if database != "" {
+		if u.Database, err = strconv.Atoi(database); err != nil || u.Database < 0 {
+			return errors.New("the URL's database must be a number from 0")
+		}
+	}
+	switch {
+	case u.Kind == Cluster && u.Database != 0:
+		return errors.New("the URL's database must be 0 or left out, because a Cluster has no other")
+	case u.Kind == Sentinels && u.Master == "":
+		return errors.New("the URL does not name the master that the sentinels watch: add ?master=mymaster")
+	case u.SentinelUsername != "" && u.SentinelPassword == "":
+		return errors.New("the URL has a sentinel_user without a sentinel_password")
+	}
+	return nil
+}
+
+func (u *URL) optionNames() string {
+	if u.Kind == Sentinels {
+		return "master, sentinel_user, sentinel_password, db, client_name, dial_timeout, read_timeout and write_timeout"
+	}
+	return "db, client_name, dial_timeout, read_timeout and write_timeout"
+}
+
+// Settings are what a program adds to a URL; each may be nil.
+type Settings struct {
+	NetDial     NetDial
+	TLS         *tls.Config
+	Credentials Credentials
+}
+
+// Dialer returns how the servers at u are dialled. An error says which of the settings does
+// not go with u; field names it, for example as "Endpoint.%s".
+func (u *URL) Dialer(s Settings, field string) (Dialer, error) {
+	switch {
+	case s.TLS != nil && !u.TLS:
+		return Dialer{}, fmt.Errorf(field+" is set, but the URL's scheme is of connections without TLS: write rediss, rediss-sentinel or rediss-cluster", "TLS")
+	case s.Credentials != nil && u.Password != "":
+		return Dialer{}, fmt.Errorf(field+" is set and the URL has a password: give only one of them", "Credentials")
+	}
+	d := Dialer{TLS: s.TLS, Credentials: s.Credentials, Options: append(u.common(), redis.DialDatabase(u.Database))}
+	if s.NetDial != nil {
+		d.NetDial = within(u.Connect, s.NetDial)
+	}
+	if u.TLS && d.TLS == nil {
+		d.TLS = &tls.Config{}
+	}
+	if d.Credentials == nil && u.Password != "" {
+		d.Credentials = fixed(u.Username, u.Password)
+	}
+	return d, nil
+}
+
+// Sentinel returns how the sentinels at u are dialled, if d is how their servers are.
+func (u *URL) Sentinel(d Dialer) Dialer {
+	d.Credentials, d.Options = nil, u.common()
+	if u.SentinelPassword != "" {
+		d.Credentials = fixed(u.SentinelUsername, u.SentinelPassword)
+	}
+	return d
+}
+
+// common are the options for servers and sentinels.
+func (u *URL) common() []redis.DialOption {
+	return []redis.DialOption{
+		redis.DialConnectTimeout(u.Connect), redis.DialTLSHandshakeTimeout(u.Connect), redis.DialReadTimeout(u.Read), redis.DialWriteTimeout(u.Write),
+		redis.DialClientName(u.ClientName),
+	}
+}
+
+func fixed(user, password string) Credentials {
+	return func(context.Context) (string, string, error) { return user, password, nil }
+}

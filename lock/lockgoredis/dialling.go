@@ -1,0 +1,147 @@
+package lockgoredis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	redigo "github.com/gomodule/redigo/redis"
+	"github.com/redis/go-redis/v9/auth"
+
+	"github.com/wheellock/wheellock/lock"
+)
+
+// defaultTimeout is that of go-redis, for a dial and for an answer.
+const defaultTimeout = 5 * time.Second
+
+// dialling is what go-redis' options, which are of three types, say of a connection.
+type dialling struct {
+	dialer     func(ctx context.Context, network, addr string) (net.Conn, error)
+	tls        *tls.Config
+	timeout    time.Duration
+	clientName string
+	database   int
+
+	streaming      auth.StreamingCredentialsProvider
+	withContext    func(ctx context.Context) (string, string, error)
+	provider       func() (string, string)
+	user, password string
+}
+
+// check returns what Redis would refuse at each dial.
+func (d dialling) check() error {
+	switch {
+	case d.database < 0:
+		return fmt.Errorf("lockgoredis: DB is %d: it must be a number from 0", d.database)
+	case strings.ContainsFunc(d.clientName, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return fmt.Errorf("lockgoredis: ClientName is %q: Redis takes no spaces there, and only ASCII characters", d.clientName)
+	}
+	return nil
+}
+
+func (d dialling) limit() time.Duration {
+	if d.timeout > 0 {
+		return d.timeout
+	}
+	return defaultTimeout
+}
+
+// netDial is the Dialer with its limit, or nil.
+func (d dialling) netDial() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	if d.dialer == nil {
+		return nil
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, d.limit())
+		defer cancel()
+		return d.dialer(ctx, network, addr)
+	}
+}
+
+// config is the TLSConfig, unless a Dialer is there, which does TLS itself: go-redis' own does,
+// and each client of one server has it.
+func (d dialling) config() *tls.Config {
+	if d.dialer != nil {
+		return nil
+	}
+	return d.tls
+}
+
+// endpoint is one server. What it is called in the URL does not matter, because addresses that a
+// Dialer understands need not be such as a URL can have.
+func (d dialling) endpoint(network, addr string) lock.Endpoint {
+	query := url.Values{"db": {strconv.Itoa(d.database)}, "dial_timeout": {d.limit().String()}}
+	if d.clientName != "" {
+		query.Set("client_name", d.clientName)
+	}
+	dial := d.dialer
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	e := lock.Endpoint{URL: "redis://go-redis?" + query.Encode(), Credentials: d.credentials()}
+	e.NetDial = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, network, addr) }
+	if e.TLS = d.config(); e.TLS != nil {
+		e.URL = "rediss" + strings.TrimPrefix(e.URL, "redis")
+		if e.TLS.ServerName == "" {
+			e.TLS = e.TLS.Clone()
+			e.TLS.ServerName, _, _ = net.SplitHostPort(addr) // if that fails, so does the dial
+		}
+	}
+	return e
+}
+
+// options are what is neither network, TLS nor credentials.
+func (d dialling) options() []redigo.DialOption {
+	return []redigo.DialOption{
+		redigo.DialConnectTimeout(d.limit()), redigo.DialTLSHandshakeTimeout(d.limit()),
+		redigo.DialReadTimeout(defaultTimeout), redigo.DialWriteTimeout(defaultTimeout),
+		redigo.DialClientName(d.clientName), redigo.DialDatabase(d.database),
+	}
+}
+
+// credentials asks in the order of go-redis. nil: nobody is to be asked.
+func (d dialling) credentials() func(ctx context.Context) (user, password string, err error) {
+	switch {
+	case d.streaming != nil:
+		return func(context.Context) (string, string, error) { return current(d.streaming) }
+	case d.withContext != nil:
+		return d.withContext
+	case d.provider != nil:
+		return func(context.Context) (string, string, error) {
+			user, password := d.provider()
+			return user, password, nil
+		}
+	case d.password != "":
+		return func(context.Context) (string, string, error) { return d.user, d.password, nil }
+	}
+	return nil
+}
+
+// current returns what p has now. The subscription ends at once, because a connection that is
+// open is not logged in again.
+func current(p auth.StreamingCredentialsProvider) (user, password string, err error) {
+	credentials, unsubscribe, err := p.Subscribe(nobody{})
+	if unsubscribe != nil {
+		defer func() { _ = unsubscribe() }()
+	}
+	switch {
+	case err != nil:
+		return "", "", err
+	case credentials == nil:
+		return "", "", errors.New("the StreamingCredentialsProvider has neither credentials nor an error")
+	}
+	user, password = credentials.BasicAuth()
+	return user, password, nil
+}
+
+// nobody listens to no changes.
+type nobody struct{}
+
+func (nobody) OnNext(auth.Credentials) {}
+func (nobody) OnError(error)           {}
