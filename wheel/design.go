@@ -58,7 +58,7 @@ package wheel
 //
 // # The ring
 //
-// A bucket is a chain of chunks. A chunk has 15 entries, each a deadline and a
+// A bucket is a chain of chunks. A chunk has 16 entries, each a deadline and a
 // *Timer side by side, because wheels are slow when they follow links through
 // memory. A bucket also has a lower bound of its deadlines, which tells whether
 // it must be visited at all. New timers wait in an inbox and are put into their

@@ -26,12 +26,12 @@ type ring struct {
 	open     int64  // the earliest tick that timers may be filed at; collect raises it, nothing lowers it
 	done     int64  // ticks up to here have been visited, or are being visited while walk is set; only rises
 	ahead    int64  // of no meaning: see walkOn
-	walk     *chunk // where a walk through the bucket of tick done has to go on, or nil
+	walk     uint32 // the chunk at which the walk through its bucket has to go on, 0 if there is no walk
 }
 
 // bucket holds the timers of one slot, those of later revolutions among them.
 type bucket struct {
-	head *chunk
+	head uint32 // number of its first chunk, 0 if it is empty
 	// min is a lower bound of its entries' when, never if there is none. During a walk
 	// it covers only what has been walked over or was added since.
 	min int64
@@ -111,16 +111,14 @@ func (r *ring) empty() {
 		}
 		slot := r.tickOf(e.when) & r.mask
 		b := &r.buckets[slot]
-		c := b.head
-		if c == nil || c.n == chunkEntries {
-			c = r.chunks.get(int32(slot), c)
-			b.head = c
+		if b.head == 0 || r.chunks.all[b.head].n == chunkEntries {
+			b.head = r.chunks.get(int32(slot), b.head)
 			r.occupied[slot>>6] |= 1 << (slot & 63)
 		}
-		i := c.n
-		c.entries[i] = e
-		c.n++
-		t.place = c.place(i)
+		h := &r.chunks.all[b.head]
+		h.chunk.entries[h.n] = e
+		t.place = placeIn(b.head, h.n)
+		h.n++
 		if e.when < b.min {
 			b.min = e.when
 			if low := &r.lows[slot>>6]; e.when < *low {
@@ -132,38 +130,39 @@ func (r *ring) empty() {
 	r.inbox = r.inbox[:0]
 }
 
-// entry returns where a pending timer's entry is: nil if t is a copy. c is nil if it is in the inbox.
-func (r *ring) entry(t *Timer) (e *entry, c *chunk, i int32) {
+// entry returns where a pending timer's entry is: nil if t is a copy. It is entry i of the chunk of that number, or of the
+// inbox if that is 0.
+func (r *ring) entry(t *Timer) (e *entry, number uint32, i int32) {
 	if t.place < inboxEntries {
 		if i = int32(t.place); int(i) < len(r.inbox) {
 			e = &r.inbox[i]
 		}
-	} else if number := int(t.place >> placeBits); number < len(r.chunks.all) {
-		if c = r.chunks.all[number]; c != nil {
+	} else if number = uint32(t.place >> placeBits); int(number) < len(r.chunks.all) {
+		if c := r.chunks.all[number].chunk; c != nil {
 			i = int32(t.place & (1<<placeBits - 1))
 			e = &c.entries[i]
 		}
 	}
 	if e == nil || e.timer != t {
-		return nil, nil, 0
+		return nil, 0, 0
 	}
-	return e, c, i
+	return e, number, i
 }
 
 // remove takes t out of the ring. It reports false if t is a copy.
 func (r *ring) remove(t *Timer) bool {
-	e, c, i := r.entry(t)
+	e, number, i := r.entry(t)
 	if e == nil {
 		return false
 	}
-	r.take(e, c, i)
+	r.take(e, number, i)
 	return true
 }
 
 // take takes out an entry.
-func (r *ring) take(e *entry, c *chunk, i int32) {
-	if c != nil {
-		r.cut(c, i)
+func (r *ring) take(e *entry, number uint32, i int32) {
+	if number != 0 {
+		r.cut(number, i)
 		return
 	}
 	last := len(r.inbox) - 1
@@ -175,17 +174,18 @@ func (r *ring) take(e *entry, c *chunk, i int32) {
 	r.inbox = r.inbox[:last]
 }
 
-// cut takes entry i out of c. The last entry of the bucket's first chunk fills the gap, which
+// cut takes out entry i of a chunk. The last entry of the bucket's first chunk fills the gap, which
 // keeps all others full; a walk has been through the first chunk before any other, so nothing
 // that it has yet to see moves behind it.
-func (r *ring) cut(c *chunk, i int32) {
-	b := &r.buckets[c.slot]
-	head := b.head
+func (r *ring) cut(number uint32, i int32) {
+	h := &r.chunks.all[number]
+	b := &r.buckets[h.slot]
+	head := &r.chunks.all[b.head]
 	head.n--
-	last := &head.entries[head.n]
-	if head != c || head.n != i {
-		c.entries[i] = *last
-		last.timer.place = c.place(i)
+	last := &head.chunk.entries[head.n]
+	if b.head != number || head.n != i {
+		h.chunk.entries[i] = *last
+		last.timer.place = placeIn(number, i)
 	}
 	*last = entry{}
 	if head.n == 0 {
@@ -195,16 +195,17 @@ func (r *ring) cut(c *chunk, i int32) {
 
 // behead takes the first chunk, which is empty, out of b.
 func (r *ring) behead(b *bucket) {
-	head := b.head
-	b.head = r.chunks.at(head.next)
-	if r.walk == head {
+	number := b.head
+	head := &r.chunks.all[number]
+	b.head = head.next
+	if r.walk == number {
 		r.walk = b.head
 	}
-	if b.head == nil {
+	if b.head == 0 {
 		b.min = never
 		r.occupied[head.slot>>6] &^= 1 << (head.slot & 63)
 	}
-	r.chunks.put(head)
+	r.chunks.put(number)
 }
 
 // postpone sets the deadline of a pending timer. One that is not before its entry's is only written down: the entry keeps
@@ -212,12 +213,12 @@ func (r *ring) behead(b *bucket) {
 // false if t is a copy.
 func (r *ring) postpone(t *Timer, deadline, open int64) (when int64, ok bool) {
 	if deadline < t.deadline.at() {
-		e, c, i := r.entry(t)
+		e, number, i := r.entry(t)
 		if e == nil {
 			return never, false
 		}
 		if deadline < e.when {
-			r.take(e, c, i)
+			r.take(e, number, i)
 			return r.add(t, deadline, open), true
 		}
 	}
@@ -243,7 +244,7 @@ func (r *ring) collect(tick int64, buf []*Timer) (n int, finished bool) {
 		return 0, true
 	}
 	r.empty()
-	for budget := walkBudget; r.walk != nil || r.seek(tick); {
+	for budget := walkBudget; r.walk != 0 || r.seek(tick); {
 		if n == len(buf) || budget == 0 {
 			return n, false
 		}
@@ -280,46 +281,48 @@ func (r *ring) seek(tick int64) bool {
 }
 
 // walkOn goes on with the walk: it moves timers whose entries are due from their bucket to buf, until
-// that is full or the budget spent. When it returns, walk is nil if it came to the bucket's end.
+// that is full or the budget spent. When it returns, walk is 0 if it came to the bucket's end.
 // It does not touch the timers: see settle.
 func (r *ring) walkOn(limit int64, buf []*Timer, budget *int) (n int) {
-	b := &r.buckets[r.walk.slot]
+	b := &r.buckets[r.chunks.all[r.walk].slot]
 	low := int64(never) // of the entries that stay
-	c := r.walk
-	for ; c != nil && *budget > 0; *budget-- {
-		next := r.chunks.at(c.next) // c may be empty, and gone, at the end of this round
-		if next != nil {
+	number := r.walk
+	for ; number != 0 && *budget > 0; *budget-- {
+		h := &r.chunks.all[number]
+		next, c := h.next, h.chunk // the chunk may be empty, and gone, at the end of this round
+		if next != 0 {
 			// The next chunk's lines come while this one is worked on.
-			r.ahead = next.entries[0].when ^ next.entries[4].when ^ next.entries[8].when ^ int64(next.n)
+			next := r.chunks.all[next].chunk
+			r.ahead = next.entries[0].when ^ next.entries[4].when ^ next.entries[8].when ^ next.entries[12].when
 		}
-		if c == b.head && n+int(c.n) <= len(buf) && c.due(limit) {
-			for i := c.n - 1; i >= 0; i-- {
+		if number == b.head && n+int(h.n) <= len(buf) && c.due(h.n, limit) {
+			for i := h.n - 1; i >= 0; i-- {
 				buf[n] = c.entries[i].timer
 				n++
 			}
-			clear(c.entries[:c.n])
-			c.n = 0
+			clear(c.entries[:h.n])
+			h.n = 0
 			r.behead(b)
-			c = next
+			number = next
 			continue
 		}
 		// Downwards: a chunk of due timers alone is emptied from its end, without a swap.
-		for i := c.n - 1; i >= 0; i-- {
+		for i := h.n - 1; i >= 0; i-- {
 			if e := &c.entries[i]; e.when > limit {
 				low = min(low, e.when)
 			} else if n < len(buf) {
 				buf[n] = e.timer
 				n++
-				r.cut(c, i)
+				r.cut(number, i)
 			} else {
-				r.walk = c
+				r.walk = number
 				b.min = min(b.min, low)
 				return n
 			}
 		}
-		c = next
+		number = next
 	}
-	r.walk = c
+	r.walk = number
 	b.min = min(b.min, low)
 	return n
 }
@@ -420,11 +423,12 @@ func (r *ring) drain(f func(*Timer)) {
 		f(e.timer)
 	}
 	for i := range r.buckets {
-		for c := r.buckets[i].head; c != nil; c = r.chunks.at(c.next) {
-			for _, e := range c.entries[:c.n] {
+		for number := r.buckets[i].head; number != 0; number = r.chunks.all[number].next {
+			h := &r.chunks.all[number]
+			for _, e := range h.chunk.entries[:h.n] {
 				f(e.timer)
 			}
 		}
 	}
-	r.inbox, r.buckets, r.occupied, r.lows, r.chunks, r.walk = nil, nil, nil, nil, chunks{}, nil
+	r.inbox, r.buckets, r.occupied, r.lows, r.chunks, r.walk = nil, nil, nil, nil, chunks{}, 0
 }
