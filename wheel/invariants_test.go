@@ -30,7 +30,8 @@ func (r *Ring) Check(n int) error {
 					return fmt.Errorf("slot %d: timer of entry %d points elsewhere", slot, i)
 				case e.when < b.min && r.walk == 0:
 					return fmt.Errorf("slot %d: min is %d, an entry's is %d", slot, b.min, e.when)
-				case e.when != never && r.tickOf(e.when)&r.mask != int64(slot):
+				case e.when != never && int64(slot) < r.far && r.tickOf(e.when)&r.mask != int64(slot),
+					int64(slot) >= r.far && r.far+r.tickOf(e.when)>>r.farShift&(farBuckets-1) != int64(slot):
 					return fmt.Errorf("slot %d: an entry of %d", slot, e.when)
 				}
 				n--

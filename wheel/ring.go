@@ -20,7 +20,9 @@ type ring struct {
 	buckets  []bucket // made on first use
 	tick     int64    // length of a tick in ns; immutable
 	mask     int64    // number of buckets - 1; immutable
-	occupied []uint64 // a bit for each bucket that is not empty
+	far      int64    // number of the first far bucket: the last 64 are of timers beyond one revolution; set by init
+	farShift uint8    // a far bucket is for 1<<farShift ticks; set by init
+	occupied []uint64 // a bit for each bucket that is not empty; the last word is of the far ones
 	lows     []int64  // for each word of occupied, a lower bound of the min of its 64 buckets; next makes it exact
 	chunks   chunks
 	open     int64  // the earliest tick that timers may be filed at; collect raises it, nothing lowers it
@@ -29,7 +31,8 @@ type ring struct {
 	walk     uint32 // the chunk at which the walk through its bucket has to go on, 0 if there is no walk
 }
 
-// bucket holds the timers of one slot, those of later revolutions among them.
+// bucket holds the timers of one slot, those of later revolutions among them, or, if it is a far one,
+// those of many ticks.
 type bucket struct {
 	head uint32 // number of its first chunk, 0 if it is empty
 	// min is a lower bound of its entries' when, never if there is none. During a walk
@@ -42,10 +45,26 @@ type bucket struct {
 // all at once, which lets their cache misses overlap.
 const inboxEntries = 64
 
+// farBuckets is how many far buckets there are, and farPerRevolution how many of them are for as many ticks as there are
+// slots. Timers that are far away are kept in the order in which they are armed, in few buckets, whose ends stay in the
+// cache: most of these timers are stopped or moved before they come near. When the first of a far bucket is due, those
+// that follow within nearTicks go to the buckets of their ticks, and the others wait until the first of them is due. So no
+// far bucket delays the driver by all of its timers at once, and none makes it wake up.
+const (
+	farBuckets       = 64
+	farPerRevolution = 2
+)
+
+// nearTicks is how far ahead of its tick a far bucket is emptied.
+func (r *ring) nearTicks() int64 { return max((r.mask+1)/32, 1) }
+
 func (r *ring) init() {
 	r.inbox = make([]entry, 0, inboxEntries)
-	r.buckets = make([]bucket, r.mask+1)
-	r.occupied = make([]uint64, (r.mask+64)/64)
+	words := (r.mask + 64) / 64
+	r.far = words * 64
+	r.farShift = uint8(bits.Len64(uint64(max((r.mask+1)/farPerRevolution, 1))) - 1)
+	r.buckets = make([]bucket, r.far+farBuckets)
+	r.occupied = make([]uint64, words+1)
 	r.lows = make([]int64, len(r.occupied))
 	for i := range r.buckets {
 		r.buckets[i].min = never
@@ -58,6 +77,15 @@ func (r *ring) init() {
 // tickOf rounds up: it returns the first tick that is not before ns.
 func (r *ring) tickOf(ns int64) int64 {
 	return int64((uint64(ns) + uint64(r.tick) - 1) / uint64(r.tick))
+}
+
+// slotOf returns the number of the bucket for when.
+func (r *ring) slotOf(when int64) int64 {
+	tick := r.tickOf(when)
+	if tick-r.open <= r.mask {
+		return tick & r.mask
+	}
+	return r.far + tick>>r.farShift&(farBuckets-1)
 }
 
 // within returns the tick, in ns, that of those from deadline to latest has the number with the most trailing zero
@@ -109,7 +137,7 @@ func (r *ring) empty() {
 		if at := t.deadline.at(); at > e.when { // postponed since
 			e.when = at
 		}
-		slot := r.tickOf(e.when) & r.mask
+		slot := r.slotOf(e.when)
 		b := &r.buckets[slot]
 		if b.head == 0 || r.chunks.all[b.head].n == chunkEntries {
 			b.head = r.chunks.get(int32(slot), b.head)
@@ -230,8 +258,12 @@ func (r *ring) postpone(t *Timer, deadline, open int64) (when int64, ok bool) {
 	return never, true
 }
 
-// walkBudget is how many chunks are walked at most in one collect, to bound how long a lock is held.
-const walkBudget = 256
+// walkBudget is how many chunks are walked at most in one collect, to bound how long a lock is held. One of a far bucket
+// counts as farCost, because its timers are filed anew.
+const (
+	walkBudget = 256
+	farCost    = 8
+)
 
 // collect takes the timers due at or before tick out of the ring and puts them into buf, until it is full. Those that
 // were postponed are re-filed. It returns how many it took, and whether tick has been visited to its end;
@@ -245,10 +277,10 @@ func (r *ring) collect(tick int64, buf []*Timer) (n int, finished bool) {
 	}
 	r.empty()
 	for budget := walkBudget; r.walk != 0 || r.seek(tick); {
-		if n == len(buf) || budget == 0 {
+		if n == len(buf) || budget <= 0 {
 			return n, false
 		}
-		taken := r.walkOn(tick*r.tick, buf[n:], &budget)
+		taken := r.walkOn(tick, buf[n:], &budget)
 		n += r.settle(tick, buf[n:n+taken])
 	}
 	r.done = tick
@@ -256,9 +288,19 @@ func (r *ring) collect(tick int64, buf []*Timer) (n int, finished bool) {
 }
 
 // seek looks for the next bucket with something due at or before tick and begins its walk.
-// However far tick is ahead, it visits each bucket at most once.
+// However far tick is ahead, it visits each bucket at most once. The far ones come first.
 func (r *ring) seek(tick int64) bool {
 	limit := tick * r.tick
+	if far := r.far >> 6; r.lows[far] <= limit {
+		for word := r.occupied[far]; word != 0; word &= word - 1 {
+			if b := &r.buckets[r.far+int64(bits.TrailingZeros64(word))]; b.min <= limit {
+				b.min = never
+				r.walk = b.head
+				return true
+			}
+		}
+		r.refresh(far)
+	}
 	for k := max(r.done+1, tick-r.mask); k <= tick; k++ {
 		slot := k & r.mask
 		word := r.occupied[slot>>6] >> (slot & 63)
@@ -280,14 +322,19 @@ func (r *ring) seek(tick int64) bool {
 	return false
 }
 
-// walkOn goes on with the walk: it moves timers whose entries are due from their bucket to buf, until
-// that is full or the budget spent. When it returns, walk is 0 if it came to the bucket's end.
+// walkOn goes on with the walk: it moves timers whose entries are due at tick from their bucket to buf, those of a far bucket
+// that are due soon behind it, too, until that is full or the budget spent. When it returns, walk is 0 if it came to the bucket's end.
 // It does not touch the timers: see settle.
-func (r *ring) walkOn(limit int64, buf []*Timer, budget *int) (n int) {
-	b := &r.buckets[r.chunks.all[r.walk].slot]
+func (r *ring) walkOn(tick int64, buf []*Timer, budget *int) (n int) {
+	slot := int64(r.chunks.all[r.walk].slot)
+	b := &r.buckets[slot]
+	limit, cost := tick*r.tick, 1
+	if slot >= r.far {
+		limit, cost = min(tick+r.nearTicks(), latest/r.tick)*r.tick, farCost
+	}
 	low := int64(never) // of the entries that stay
 	number := r.walk
-	for ; number != 0 && *budget > 0; *budget-- {
+	for ; number != 0 && *budget > 0; *budget -= cost {
 		h := &r.chunks.all[number]
 		next, c := h.next, h.chunk // the chunk may be empty, and gone, at the end of this round
 		if next != 0 {
@@ -327,8 +374,8 @@ func (r *ring) walkOn(limit int64, buf []*Timer, budget *int) (n int) {
 	return n
 }
 
-// settle decides about timers that walkOn took: those still due at tick become the first of ts, those postponed are
-// filed anew. It returns how many are due. The loop is as short as it can be, because each timer is likely to be a
+// settle decides about timers that walkOn took: those still due at tick become the first of ts, those postponed, and those
+// that were far, are filed anew. It returns how many are due. The loop is as short as it can be, because each timer is likely to be a
 // cache miss: so many of them overlap.
 func (r *ring) settle(tick int64, ts []*Timer) (n int) {
 	limit := tick * r.tick
@@ -365,14 +412,26 @@ func (r *ring) fix(tick int64, ts []*Timer) (n int) {
 }
 
 // next returns the earliest tick that has something to be done at, never if there is none.
-// It looks at the buckets in the order in which they come, up to the first with something
-// to be done when it comes. Those with nothing to be done in this revolution are passed over
-// 64 at a time: with very many slots and far timers alone, all of them would take
-// milliseconds at every wake-up.
 func (r *ring) next() int64 {
 	if r.buckets == nil {
 		return never
 	}
+	tick, far := r.nextNear(), r.far>>6
+	if r.lows[far] == never || r.tickOf(r.lows[far]) >= tick {
+		return tick
+	}
+	r.refresh(far)
+	if low := r.lows[far]; low != never {
+		tick = min(tick, r.tickOf(low))
+	}
+	return tick
+}
+
+// nextNear is next but for far buckets. It looks at the buckets in the order in which they come, up to the first with something
+// to be done when it comes. Those with nothing to be done in this revolution are passed over
+// 64 at a time: with very many slots and far timers alone, all of them would take
+// milliseconds at every wake-up.
+func (r *ring) nextNear() int64 {
 	low := int64(never)
 	for i := range r.inbox {
 		low = min(low, r.inbox[i].when)
