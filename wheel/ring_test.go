@@ -230,6 +230,32 @@ func TestRingFarTimersFireAtTheirTicksAndCostNoWakeUp(t *testing.T) {
 	}
 }
 
+func TestRingFarTimersComeNearAFewAtATime(t *testing.T) {
+	const slots, first = 1024, 20 * 512 // the first tick of a far bucket
+	r := wheel.NewRing(10, slots)
+	ts := make([]wheel.Timer, 512)
+	for i := range ts {
+		r.Add(&ts[i], int64(first+i)*10, 0)
+	}
+	require.Empty(t, collectAll(r, 1, 7))
+	require.Equal(t, 512, r.Far())
+	require.Len(t, collectAll(r, first, 7), 1)
+	require.Equal(t, 512-1-slots/32, r.Far())
+}
+
+func TestRingHasNothingToDoForFarTimersThatAreGone(t *testing.T) {
+	r := wheel.NewRing(10, 8)
+	ts := make([]wheel.Timer, 2)
+	r.Add(&ts[0], 10*100, 0)
+	r.Add(&ts[1], 10*300, 0)
+	require.Empty(t, collectAll(r, 1, 4)) // they are in their buckets now
+	require.Equal(t, 2, r.Far())
+	r.Remove(&ts[0])
+	require.Equal(t, int64(300), r.Next())
+	r.Remove(&ts[1])
+	require.Equal(t, int64(never), r.Next())
+}
+
 func TestRingFreeListIsBoundedByWhatIsInUse(t *testing.T) {
 	r := wheel.NewRing(10, 8)
 	ts := make([]wheel.Timer, 15_000)

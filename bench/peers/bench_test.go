@@ -350,8 +350,8 @@ func benchmarkReset(b *testing.B, count, g int, at time.Duration, to func(n int)
 }
 
 // armed arms a record for each number of an order, within a minute from at on.
-func armed(make func(n int) timers, o []int32, at time.Duration) timers {
-	ts := make(len(o))
+func armed(newTimers func(n int) timers, o []int32, at time.Duration) timers {
+	ts := newTimers(len(o))
 	for _, i := range o {
 		ts.arm(int(i), at+rand.N(time.Minute))
 	}
