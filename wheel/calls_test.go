@@ -399,6 +399,18 @@ func TestARefusedTimerStaysWhereItWas(t *testing.T) {
 
 // TestARefusedTimerKeepsItsTask: one that has fired, or was stopped, runs what it ran
 // before if it is reset.
+func TestARefusedTimerIsFreeToGoElsewhere(t *testing.T) {
+	full, other := start(t, wheel.Config{MaxPending: 1}), start(t, wheel.Config{})
+	require.NoError(t, full.Schedule(new(wheel.Timer), time.Hour, taskFunc(nothing)))
+	var timer wheel.Timer
+	require.ErrorIs(t, full.Schedule(&timer, time.Hour, taskFunc(nothing)), wheel.ErrTooManyPending)
+	require.Nil(t, timer.Wheel())
+	_, err := timer.Reset(time.Second)
+	require.ErrorIs(t, err, wheel.ErrNotScheduled)
+	require.NoError(t, other.Schedule(&timer, time.Hour, taskFunc(nothing)))
+	require.Same(t, other, timer.Wheel())
+}
+
 func TestARefusedTimerKeepsItsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, wheel.Config{MaxPending: 1})

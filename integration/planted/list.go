@@ -756,7 +756,7 @@ var bugs = []bug{
 		breaks: "a timer that a wheel has refused cannot go to another one",
 		before: "\t\tt.shard.Store(nil) // a timer that was",
 		after:  "\t\t_ = s // a timer that was",
-		tests:  []tests{{"./wheel", "^TestARefusedTimerStaysWhereItWas$"}},
+		tests:  []tests{{"./wheel", "^TestARefusedTimerIsFreeToGoElsewhere$"}},
 	},
 	{
 		name: "shutdown-does-not-look", file: "wheel/wheel.go",
