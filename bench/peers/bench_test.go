@@ -12,6 +12,7 @@ import (
 	antlabs "github.com/antlabs/timer"
 	"github.com/zeromicro/go-zero/core/collection"
 
+	"github.com/wheellock/wheellock/bench/peers/internal/usage"
 	"github.com/wheellock/wheellock/wheel"
 )
 
@@ -225,14 +226,14 @@ func BenchmarkScheduleStop(b *testing.B) {
 					}
 					runtime.GC()
 					b.ReportAllocs()
-					n := 0
+					n, cpu := 0, usage.CPU()
 					for b.Loop() {
 						i := int(o[n%pending])
 						ts.arm(i, ds[n%1024])
 						ts.stop(i)
 						n++
 					}
-					b.StopTimer()
+					report(b, cpu)
 					ts.close()
 					runtime.GC()
 				})
@@ -257,6 +258,7 @@ func BenchmarkScheduleStopParallel(b *testing.B) {
 					runtime.GC()
 					b.ReportAllocs()
 					b.ResetTimer()
+					cpu := usage.CPU()
 					var wg sync.WaitGroup
 					for w := range g {
 						wg.Go(func() {
@@ -268,7 +270,7 @@ func BenchmarkScheduleStopParallel(b *testing.B) {
 						})
 					}
 					wg.Wait()
-					b.StopTimer()
+					report(b, cpu)
 					ts.close()
 				})
 			}
@@ -288,14 +290,14 @@ func BenchmarkStopAfterLong(b *testing.B) {
 				ts := armed(impl.make, order(count, random), 10*time.Minute)
 				defer discard(ts)
 				b.ReportAllocs()
-				n := 0
+				n, cpu := 0, usage.CPU()
 				for b.Loop() {
 					i := int(o[n%count])
 					ts.stop(i)
 					ts.arm(i, ds[n%1024])
 					n++
 				}
-				b.StopTimer()
+				report(b, cpu)
 			})
 		}
 	}
@@ -331,6 +333,7 @@ func benchmarkReset(b *testing.B, count, g int, at time.Duration, to func(n int)
 			defer discard(ts)
 			b.ReportAllocs()
 			b.ResetTimer()
+			cpu := usage.CPU()
 			var wg sync.WaitGroup
 			for w := range g {
 				wg.Go(func() {
@@ -344,9 +347,17 @@ func benchmarkReset(b *testing.B, count, g int, at time.Duration, to func(n int)
 				})
 			}
 			wg.Wait()
-			b.StopTimer()
+			report(b, cpu)
 		})
 	}
+}
+
+// report reports the processor's time an operation has taken, the collector's included, since cpu was read. It is what to
+// compare on a machine that others use, too.
+func report(b *testing.B, cpu time.Duration) {
+	cpu = usage.CPU() - cpu
+	b.StopTimer()
+	b.ReportMetric(float64(cpu.Nanoseconds())/float64(b.N), "cpu-ns/op")
 }
 
 // armed arms a record for each number of an order, within a minute from at on.
