@@ -399,6 +399,18 @@ func TestARefusedTimerStaysWhereItWas(t *testing.T) {
 
 // TestARefusedTimerKeepsItsTask: one that has fired, or was stopped, runs what it ran
 // before if it is reset.
+func TestARefusedTimerIsFreeToGoElsewhere(t *testing.T) {
+	full, other := start(t, wheel.Config{MaxPending: 1}), start(t, wheel.Config{})
+	require.NoError(t, full.Schedule(new(wheel.Timer), time.Hour, taskFunc(nothing)))
+	var timer wheel.Timer
+	require.ErrorIs(t, full.Schedule(&timer, time.Hour, taskFunc(nothing)), wheel.ErrTooManyPending)
+	require.Nil(t, timer.Wheel())
+	_, err := timer.Reset(time.Second)
+	require.ErrorIs(t, err, wheel.ErrNotScheduled)
+	require.NoError(t, other.Schedule(&timer, time.Hour, taskFunc(nothing)))
+	require.Same(t, other, timer.Wheel())
+}
+
 func TestARefusedTimerKeepsItsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, wheel.Config{MaxPending: 1})
@@ -589,4 +601,29 @@ func TestDocShowsTheTestInABubble(t *testing.T) {
 	for line := range strings.Lines(shown + "\n}\n") {
 		require.Contains(t, string(doc), "//\t"+line)
 	}
+}
+
+func TestEveryGoesToAnotherWheelWhileItsCallRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, other := start(t, wheel.Config{}), start(t, wheel.Config{})
+		began := time.Now()
+		var calls []time.Duration
+		timer, err := old.Every(time.Second, func(*wheel.Timer) {
+			calls = append(calls, time.Since(began))
+			time.Sleep(2700 * ms)
+		})
+		require.NoError(t, err)
+		advance(1500 * ms)
+		require.Equal(t, []*wheel.Timer{timer}, old.Stop())
+		require.NoError(t, other.Schedule(timer, 500*ms, timer.Task()))
+		advance(2400 * ms)
+		require.Equal(t, []time.Duration{time.Second}, calls, "the call on the old wheel has not returned at 2 and 3 s")
+		require.Equal(t, int64(2), other.Stats().SkippedPeriods)
+		advance(4 * time.Second)
+		require.Equal(t, []time.Duration{time.Second, 4 * time.Second, 7 * time.Second}, calls)
+		require.Equal(t, int64(4), other.Stats().SkippedPeriods, "5 and 6 s, too")
+		require.Equal(t, 1, other.Len())
+		require.True(t, timer.Stop())
+		require.Zero(t, other.Len())
+	})
 }

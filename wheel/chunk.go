@@ -1,8 +1,8 @@
 package wheel
 
 // chunkEntries is such that a chunk is 256 bytes, four cache lines, where pointers have 64 bits. It
-// must stay below 1<<placeBits.
-const chunkEntries = 15
+// is 1<<placeBits.
+const chunkEntries = 16
 
 // entry is a timer in a bucket. when is copied out of the timer so that a bucket can be walked
 // without touching timers that are not due.
@@ -11,14 +11,18 @@ type entry struct {
 	timer *Timer
 }
 
-// chunk is a link in a bucket's chain. All but the chain's first are full. Chunks and timers name
-// chunks by number: numbers are smaller than pointers, and the garbage collector need not follow them.
-type chunk struct {
-	entries [chunkEntries]entry
-	number  uint32 // in chunks.all; never below firstChunk
-	next    uint32 // number of the next in the chain, or in the free list; 0 at its end
-	slot    int32
-	n       int32
+// chunk is a link in a bucket's chain. All but the chain's first are full.
+type chunk struct{ entries [chunkEntries]entry }
+
+// header is what is known of a chunk without touching it. Chunks are cold where there are very many
+// timers, and their headers are apart so that to take a timer out touches two lines of chunks and no
+// more: that of its entry and that of the entry which fills the gap. Chunks and timers name chunks by
+// number: numbers are smaller than pointers, and the garbage collector need not follow them.
+type header struct {
+	chunk *chunk // nil if it was let go
+	next  uint32 // number of the next in the chain, or in the free list; 0 at its end
+	slot  int32
+	n     int32 // entries in use, the first ones
 }
 
 // place is where a timer's entry is: the number of the chunk, and in the low bits the index in it. Below
@@ -30,9 +34,9 @@ const (
 	firstChunk = inboxEntries >> placeBits // 0 is no chunk, and the places of the others are the inbox's
 )
 
-// due reports whether all its entries are due at limit.
-func (c *chunk) due(limit int64) bool {
-	for i := range c.entries[:c.n] {
+// due reports whether the first n of its entries are due at limit.
+func (c *chunk) due(n int32, limit int64) bool {
+	for i := range c.entries[:n] {
 		if c.entries[i].when > limit {
 			return false
 		}
@@ -40,7 +44,8 @@ func (c *chunk) due(limit int64) bool {
 	return true
 }
 
-func (c *chunk) place(i int32) place { return place(c.number<<placeBits | uint32(i)) }
+// placeIn is the place of entry i of a chunk.
+func placeIn(number uint32, i int32) place { return place(number<<placeBits | uint32(i)) }
 
 // spareChunks is how many chunks a free list may have in addition to as many
 // chunks as are in use.
@@ -48,68 +53,57 @@ const spareChunks = 16
 
 // chunks makes chunks and keeps the empty ones, at most as many as are in use and spareChunks more.
 type chunks struct {
-	all    []*chunk // by number; nil where a chunk was let go
-	vacant []uint32 // numbers of those
+	all    []header // by number; those below firstChunk are of no chunk
+	vacant []uint32 // numbers whose chunk was let go
 	free   uint32   // the first of the free list, 0 if there is none
 	spare  int32    // length of the free list
 	used   int32
 }
 
-// at returns the chunk of a number, nil for 0.
-func (cs *chunks) at(number uint32) *chunk {
-	if number == 0 {
-		return nil
-	}
-	return cs.all[number]
-}
-
-// get returns an empty chunk, to be put before the chunk called next.
-func (cs *chunks) get(slot int32, next *chunk) *chunk {
+// get returns the number of an empty chunk, to be put before the chunk called next.
+func (cs *chunks) get(slot int32, next uint32) uint32 {
 	cs.used++
-	c := cs.at(cs.free)
-	if c == nil {
-		c = cs.make()
+	number := cs.free
+	if number == 0 {
+		number = cs.make()
 	} else {
-		cs.free = c.next
+		cs.free = cs.all[number].next
 		cs.spare--
 	}
-	c.slot, c.next = slot, 0
-	if next != nil {
-		c.next = next.number
-	}
-	return c
+	h := &cs.all[number]
+	h.slot, h.next = slot, next
+	return number
 }
 
-func (cs *chunks) make() *chunk {
+func (cs *chunks) make() uint32 {
 	c := new(chunk)
 	if last := len(cs.vacant) - 1; last >= 0 {
-		c.number = cs.vacant[last]
+		number := cs.vacant[last]
 		cs.vacant = cs.vacant[:last]
-		cs.all[c.number] = c
-		return c
+		cs.all[number] = header{chunk: c}
+		return number
 	}
 	if len(cs.all) == 0 {
-		cs.all = make([]*chunk, firstChunk, 2*firstChunk)
+		cs.all = make([]header, firstChunk, 2*firstChunk)
 	}
-	c.number = uint32(len(cs.all))
-	cs.all = append(cs.all, c)
-	return c
+	cs.all = append(cs.all, header{chunk: c})
+	return uint32(len(cs.all) - 1)
 }
 
 // put takes back a chunk whose entries are all cleared.
-func (cs *chunks) put(c *chunk) {
+func (cs *chunks) put(number uint32) {
 	cs.used--
-	c.next = cs.free
-	cs.free = c.number
+	cs.all[number].next = cs.free
+	cs.free = number
 	cs.spare++
 	// used is one less, spare one more: two have to go to keep up.
 	for range 2 {
 		if cs.spare > cs.used+spareChunks {
-			c = cs.at(cs.free)
-			cs.free = c.next
+			number = cs.free
+			cs.free = cs.all[number].next
 			cs.spare--
-			cs.all[c.number] = nil
-			cs.vacant = append(cs.vacant, c.number)
+			cs.all[number] = header{}
+			cs.vacant = append(cs.vacant, number)
 		}
 	}
 }

@@ -18,8 +18,8 @@ type Config struct {
 
 	// Slots is the number of buckets in one revolution: a power of two from 1
 	// to 1<<20, default 1024. A timer that is further away than Tick x Slots is
-	// passed over once a revolution, which costs a few nanoseconds, so the
-	// default suits almost every program. A large ring costs more elsewhere:
+	// filed once more when it comes near, which costs tens of nanoseconds, so
+	// the default suits almost every program. A large ring costs more elsewhere:
 	// 16 bytes per slot in each of 16 shards, made at the first Schedule of each
 	// (20 µs with 1024 slots, 50 ms with 1<<20), and up to a millisecond per
 	// wake-up with 1<<20.

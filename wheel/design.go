@@ -58,10 +58,20 @@ package wheel
 //
 // # The ring
 //
-// A bucket is a chain of chunks. A chunk has 15 entries, each a deadline and a
+// A bucket is a chain of chunks. A chunk has 16 entries, each a deadline and a
 // *Timer side by side, because wheels are slow when they follow links through
-// memory. A bucket also has a lower bound of its deadlines, which tells whether
-// it must be visited at all. New timers wait in an inbox and are put into their
-// buckets 64 at a time, because many are stopped before that. A later deadline
-// is only written into the timer. The driver files the timer anew when it comes
-// to the old place.
+// memory. What else is known of a chunk is apart from it, in a table that stays
+// in the cache. A bucket also has a lower bound of its deadlines, which tells
+// whether it must be visited at all. New timers wait in an inbox and are put
+// into their buckets 64 at a time, because many are stopped before that. A later
+// deadline is only written into the timer. The driver files the timer anew when
+// it comes to the old place.
+//
+// A timer that is more than a revolution away is put into one of 64 far buckets.
+// Each of them is for half a revolution of ticks, so there are few, and timers
+// that were armed one after the other lie side by side in it. They are the ones
+// that are stopped after long: the entry is the only cold line then, because the
+// entry that fills its gap was armed last. When the first timer of a far bucket
+// is due, those of the next 32nd of a revolution go to the buckets of their
+// ticks. The bound of a far bucket is that of its first timer, so the driver
+// never wakes up for a far bucket alone.

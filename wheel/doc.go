@@ -90,7 +90,7 @@
 // # What it costs
 //
 // A new wheel takes about 7 KiB; its driver, with the first timer, 10 KiB. Each
-// of its 16 shards takes 18 KiB more once it is used, with the default of 1024
+// of its 16 shards takes 19 KiB more once it is used, with the default of 1024
 // slots: 0.3 MiB in all. A pending timer takes 40 bytes in your struct and about
 // 20 in the wheel when there are many. Only AfterFunc and Every allocate at each
 // call; Schedule allocates when the wheel has to grow. The first use of a shard

@@ -21,6 +21,16 @@ func (r *Ring) Collect(tick int64, buf []*Timer) (int, bool) { return r.collect(
 func (r *Ring) Deadline(t *Timer) int64                      { return t.deadline.at() }
 func (r *Ring) SpareChunks() int                             { return int(r.chunks.spare) }
 
+// Far returns how many timers are in far buckets.
+func (r *Ring) Far() (n int) {
+	for i := r.far; i < int64(len(r.buckets)); i++ {
+		for number := r.buckets[i].head; number != 0; number = r.chunks.all[number].next {
+			n += int(r.chunks.all[number].n)
+		}
+	}
+	return n
+}
+
 // PostponeUnlocked is what Reset and Touch do without the shard's lock.
 func (r *Ring) PostponeUnlocked(t *Timer, deadline int64) bool {
 	return t.deadline.postpone(t.deadline.word.Load(), deadline)

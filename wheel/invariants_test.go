@@ -7,29 +7,31 @@ func (r *Ring) Check(n int) error {
 	used := 0
 	for slot := range r.buckets {
 		b := &r.buckets[slot]
-		if occupied := r.occupied[slot>>6]>>(slot&63)&1 == 1; occupied != (b.head != nil) {
+		if occupied := r.occupied[slot>>6]>>(slot&63)&1 == 1; occupied != (b.head != 0) {
 			return fmt.Errorf("slot %d: occupied is %v", slot, occupied)
 		}
-		if b.head == nil && b.min != never {
+		if b.head == 0 && b.min != never {
 			return fmt.Errorf("slot %d: empty, but min is %d", slot, b.min)
 		}
-		for c := b.head; c != nil; c = r.chunks.at(c.next) {
+		for number := b.head; number != 0; number = r.chunks.all[number].next {
 			used++
-			if int(c.slot) != slot || c.n == 0 || c != b.head && c.n != chunkEntries {
-				return fmt.Errorf("slot %d: a chunk of slot %d with %d entries", slot, c.slot, c.n)
+			h := r.chunks.all[number]
+			if int(h.slot) != slot || h.n == 0 || number != b.head && h.n != chunkEntries {
+				return fmt.Errorf("slot %d: a chunk of slot %d with %d entries", slot, h.slot, h.n)
 			}
-			for i, e := range c.entries {
+			for i, e := range h.chunk.entries {
 				switch {
-				case i >= int(c.n):
+				case i >= int(h.n):
 					if e != (entry{}) {
 						return fmt.Errorf("slot %d: entry %d behind the last is not cleared", slot, i)
 					}
 					continue
-				case e.timer.place != c.place(int32(i)):
+				case e.timer.place != placeIn(number, int32(i)):
 					return fmt.Errorf("slot %d: timer of entry %d points elsewhere", slot, i)
-				case e.when < b.min && r.walk == nil:
+				case e.when < b.min && r.walk == 0:
 					return fmt.Errorf("slot %d: min is %d, an entry's is %d", slot, b.min, e.when)
-				case e.when != never && r.tickOf(e.when)&r.mask != int64(slot):
+				case e.when != never && int64(slot) < r.far && r.tickOf(e.when)&r.mask != int64(slot),
+					int64(slot) >= r.far && r.far+r.tickOf(e.when)>>r.farShift&(farBuckets-1) != int64(slot):
 					return fmt.Errorf("slot %d: an entry of %d", slot, e.when)
 				}
 				n--
@@ -51,19 +53,18 @@ func (r *Ring) Check(n int) error {
 		return fmt.Errorf("%d timers too few", n)
 	}
 	spare := 0
-	for c := r.chunks.at(r.chunks.free); c != nil; c = r.chunks.at(c.next) {
+	for number := r.chunks.free; number != 0; number = r.chunks.all[number].next {
 		spare++
-		if c.entries != [chunkEntries]entry{} {
+		if h := r.chunks.all[number]; *h.chunk != (chunk{}) || h.n != 0 {
 			return fmt.Errorf("a spare chunk is not cleared")
 		}
 	}
 	made := 0
-	for number, c := range r.chunks.all {
-		if c != nil {
+	for _, h := range r.chunks.all {
+		if h.chunk != nil {
 			made++
-			if int(c.number) != number {
-				return fmt.Errorf("chunk %d is called %d", number, c.number)
-			}
+		} else if h != (header{}) {
+			return fmt.Errorf("a chunk that was let go is not cleared")
 		}
 	}
 	if made != spare+used || len(r.chunks.all) > 0 && made+len(r.chunks.vacant)+firstChunk != len(r.chunks.all) {

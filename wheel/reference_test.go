@@ -108,9 +108,11 @@ func TestNoReferenceWhileACallbackBlocks(t *testing.T) {
 func TestNoReferenceToTimersThatWereVisitedAndFiledAnew(t *testing.T) {
 	w := start(t, wheel.Config{Tick: time.Millisecond})
 	{
-		requireFreed(t, track(100, func(rs []*tracked) {
+		requireFreed(t, track(3000, func(rs []*tracked) { // so many that most are in a bucket when they are moved
 			for _, r := range rs {
 				require.NoError(t, w.Schedule(&r.timer, 100*time.Millisecond, r))
+			}
+			for _, r := range rs {
 				_, err := r.timer.Reset(time.Hour)
 				require.NoError(t, err)
 			}

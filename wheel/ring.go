@@ -20,18 +20,21 @@ type ring struct {
 	buckets  []bucket // made on first use
 	tick     int64    // length of a tick in ns; immutable
 	mask     int64    // number of buckets - 1; immutable
-	occupied []uint64 // a bit for each bucket that is not empty
+	far      int64    // number of the first far bucket: the last 64 are of timers beyond one revolution; set by init
+	farShift uint8    // a far bucket is for 1<<farShift ticks; set by init
+	occupied []uint64 // a bit for each bucket that is not empty; the last word is of the far ones
 	lows     []int64  // for each word of occupied, a lower bound of the min of its 64 buckets; next makes it exact
 	chunks   chunks
 	open     int64  // the earliest tick that timers may be filed at; collect raises it, nothing lowers it
 	done     int64  // ticks up to here have been visited, or are being visited while walk is set; only rises
 	ahead    int64  // of no meaning: see walkOn
-	walk     *chunk // where a walk through the bucket of tick done has to go on, or nil
+	walk     uint32 // the chunk at which the walk through its bucket has to go on, 0 if there is no walk
 }
 
-// bucket holds the timers of one slot, those of later revolutions among them.
+// bucket holds the timers of one slot, those of later revolutions among them, or, if it is a far one,
+// those of many ticks.
 type bucket struct {
-	head *chunk
+	head uint32 // number of its first chunk, 0 if it is empty
 	// min is a lower bound of its entries' when, never if there is none. During a walk
 	// it covers only what has been walked over or was added since.
 	min int64
@@ -42,10 +45,26 @@ type bucket struct {
 // all at once, which lets their cache misses overlap.
 const inboxEntries = 64
 
+// farBuckets is how many far buckets there are, and farPerRevolution how many of them are for as many ticks as there are
+// slots. Timers that are far away are kept in the order in which they are armed, in few buckets, whose ends stay in the
+// cache: most of these timers are stopped or moved before they come near. When the first of a far bucket is due, those
+// that follow within nearTicks go to the buckets of their ticks, and the others wait until the first of them is due. So no
+// far bucket delays the driver by all of its timers at once, and none makes it wake up.
+const (
+	farBuckets       = 64
+	farPerRevolution = 2
+)
+
+// nearTicks is how far ahead of its tick a far bucket is emptied.
+func (r *ring) nearTicks() int64 { return max((r.mask+1)/32, 1) }
+
 func (r *ring) init() {
 	r.inbox = make([]entry, 0, inboxEntries)
-	r.buckets = make([]bucket, r.mask+1)
-	r.occupied = make([]uint64, (r.mask+64)/64)
+	words := (r.mask + 64) / 64
+	r.far = words * 64
+	r.farShift = uint8(bits.Len64(uint64(max((r.mask+1)/farPerRevolution, 1))) - 1)
+	r.buckets = make([]bucket, r.far+farBuckets)
+	r.occupied = make([]uint64, words+1)
 	r.lows = make([]int64, len(r.occupied))
 	for i := range r.buckets {
 		r.buckets[i].min = never
@@ -58,6 +77,15 @@ func (r *ring) init() {
 // tickOf rounds up: it returns the first tick that is not before ns.
 func (r *ring) tickOf(ns int64) int64 {
 	return int64((uint64(ns) + uint64(r.tick) - 1) / uint64(r.tick))
+}
+
+// slotOf returns the number of the bucket for when.
+func (r *ring) slotOf(when int64) int64 {
+	tick := r.tickOf(when)
+	if tick-r.open <= r.mask {
+		return tick & r.mask
+	}
+	return r.far + tick>>r.farShift&(farBuckets-1)
 }
 
 // within returns the tick, in ns, that of those from deadline to latest has the number with the most trailing zero
@@ -109,18 +137,16 @@ func (r *ring) empty() {
 		if at := t.deadline.at(); at > e.when { // postponed since
 			e.when = at
 		}
-		slot := r.tickOf(e.when) & r.mask
+		slot := r.slotOf(e.when)
 		b := &r.buckets[slot]
-		c := b.head
-		if c == nil || c.n == chunkEntries {
-			c = r.chunks.get(int32(slot), c)
-			b.head = c
+		if b.head == 0 || r.chunks.all[b.head].n == chunkEntries {
+			b.head = r.chunks.get(int32(slot), b.head)
 			r.occupied[slot>>6] |= 1 << (slot & 63)
 		}
-		i := c.n
-		c.entries[i] = e
-		c.n++
-		t.place = c.place(i)
+		h := &r.chunks.all[b.head]
+		h.chunk.entries[h.n] = e
+		t.place = placeIn(b.head, h.n)
+		h.n++
 		if e.when < b.min {
 			b.min = e.when
 			if low := &r.lows[slot>>6]; e.when < *low {
@@ -132,38 +158,39 @@ func (r *ring) empty() {
 	r.inbox = r.inbox[:0]
 }
 
-// entry returns where a pending timer's entry is: nil if t is a copy. c is nil if it is in the inbox.
-func (r *ring) entry(t *Timer) (e *entry, c *chunk, i int32) {
+// entry returns where a pending timer's entry is: nil if t is a copy. It is entry i of the chunk of that number, or of the
+// inbox if that is 0.
+func (r *ring) entry(t *Timer) (e *entry, number uint32, i int32) {
 	if t.place < inboxEntries {
 		if i = int32(t.place); int(i) < len(r.inbox) {
 			e = &r.inbox[i]
 		}
-	} else if number := int(t.place >> placeBits); number < len(r.chunks.all) {
-		if c = r.chunks.all[number]; c != nil {
+	} else if number = uint32(t.place >> placeBits); int(number) < len(r.chunks.all) {
+		if c := r.chunks.all[number].chunk; c != nil {
 			i = int32(t.place & (1<<placeBits - 1))
 			e = &c.entries[i]
 		}
 	}
 	if e == nil || e.timer != t {
-		return nil, nil, 0
+		return nil, 0, 0
 	}
-	return e, c, i
+	return e, number, i
 }
 
 // remove takes t out of the ring. It reports false if t is a copy.
 func (r *ring) remove(t *Timer) bool {
-	e, c, i := r.entry(t)
+	e, number, i := r.entry(t)
 	if e == nil {
 		return false
 	}
-	r.take(e, c, i)
+	r.take(e, number, i)
 	return true
 }
 
 // take takes out an entry.
-func (r *ring) take(e *entry, c *chunk, i int32) {
-	if c != nil {
-		r.cut(c, i)
+func (r *ring) take(e *entry, number uint32, i int32) {
+	if number != 0 {
+		r.cut(number, i)
 		return
 	}
 	last := len(r.inbox) - 1
@@ -175,17 +202,18 @@ func (r *ring) take(e *entry, c *chunk, i int32) {
 	r.inbox = r.inbox[:last]
 }
 
-// cut takes entry i out of c. The last entry of the bucket's first chunk fills the gap, which
+// cut takes out entry i of a chunk. The last entry of the bucket's first chunk fills the gap, which
 // keeps all others full; a walk has been through the first chunk before any other, so nothing
 // that it has yet to see moves behind it.
-func (r *ring) cut(c *chunk, i int32) {
-	b := &r.buckets[c.slot]
-	head := b.head
+func (r *ring) cut(number uint32, i int32) {
+	h := &r.chunks.all[number]
+	b := &r.buckets[h.slot]
+	head := &r.chunks.all[b.head]
 	head.n--
-	last := &head.entries[head.n]
-	if head != c || head.n != i {
-		c.entries[i] = *last
-		last.timer.place = c.place(i)
+	last := &head.chunk.entries[head.n]
+	if b.head != number || head.n != i {
+		h.chunk.entries[i] = *last
+		last.timer.place = placeIn(number, i)
 	}
 	*last = entry{}
 	if head.n == 0 {
@@ -195,16 +223,17 @@ func (r *ring) cut(c *chunk, i int32) {
 
 // behead takes the first chunk, which is empty, out of b.
 func (r *ring) behead(b *bucket) {
-	head := b.head
-	b.head = r.chunks.at(head.next)
-	if r.walk == head {
+	number := b.head
+	head := &r.chunks.all[number]
+	b.head = head.next
+	if r.walk == number {
 		r.walk = b.head
 	}
-	if b.head == nil {
+	if b.head == 0 {
 		b.min = never
 		r.occupied[head.slot>>6] &^= 1 << (head.slot & 63)
 	}
-	r.chunks.put(head)
+	r.chunks.put(number)
 }
 
 // postpone sets the deadline of a pending timer. One that is not before its entry's is only written down: the entry keeps
@@ -212,12 +241,12 @@ func (r *ring) behead(b *bucket) {
 // false if t is a copy.
 func (r *ring) postpone(t *Timer, deadline, open int64) (when int64, ok bool) {
 	if deadline < t.deadline.at() {
-		e, c, i := r.entry(t)
+		e, number, i := r.entry(t)
 		if e == nil {
 			return never, false
 		}
 		if deadline < e.when {
-			r.take(e, c, i)
+			r.take(e, number, i)
 			return r.add(t, deadline, open), true
 		}
 	}
@@ -229,8 +258,12 @@ func (r *ring) postpone(t *Timer, deadline, open int64) (when int64, ok bool) {
 	return never, true
 }
 
-// walkBudget is how many chunks are walked at most in one collect, to bound how long a lock is held.
-const walkBudget = 256
+// walkBudget is how many chunks are walked at most in one collect, to bound how long a lock is held. One of a far bucket
+// counts as farCost, because its timers are filed anew.
+const (
+	walkBudget = 256
+	farCost    = 8
+)
 
 // collect takes the timers due at or before tick out of the ring and puts them into buf, until it is full. Those that
 // were postponed are re-filed. It returns how many it took, and whether tick has been visited to its end;
@@ -243,11 +276,11 @@ func (r *ring) collect(tick int64, buf []*Timer) (n int, finished bool) {
 		return 0, true
 	}
 	r.empty()
-	for budget := walkBudget; r.walk != nil || r.seek(tick); {
-		if n == len(buf) || budget == 0 {
+	for budget := walkBudget; r.walk != 0 || r.seek(tick); {
+		if n == len(buf) || budget <= 0 {
 			return n, false
 		}
-		taken := r.walkOn(tick*r.tick, buf[n:], &budget)
+		taken := r.walkOn(tick, buf[n:], &budget)
 		n += r.settle(tick, buf[n:n+taken])
 	}
 	r.done = tick
@@ -255,9 +288,19 @@ func (r *ring) collect(tick int64, buf []*Timer) (n int, finished bool) {
 }
 
 // seek looks for the next bucket with something due at or before tick and begins its walk.
-// However far tick is ahead, it visits each bucket at most once.
+// However far tick is ahead, it visits each bucket at most once. The far ones come first.
 func (r *ring) seek(tick int64) bool {
 	limit := tick * r.tick
+	if far := r.far >> 6; r.lows[far] <= limit {
+		for word := r.occupied[far]; word != 0; word &= word - 1 {
+			if b := &r.buckets[r.far+int64(bits.TrailingZeros64(word))]; b.min <= limit {
+				b.min = never
+				r.walk = b.head
+				return true
+			}
+		}
+		r.refresh(far)
+	}
 	for k := max(r.done+1, tick-r.mask); k <= tick; k++ {
 		slot := k & r.mask
 		word := r.occupied[slot>>6] >> (slot & 63)
@@ -279,53 +322,60 @@ func (r *ring) seek(tick int64) bool {
 	return false
 }
 
-// walkOn goes on with the walk: it moves timers whose entries are due from their bucket to buf, until
-// that is full or the budget spent. When it returns, walk is nil if it came to the bucket's end.
+// walkOn goes on with the walk: it moves timers whose entries are due at tick from their bucket to buf, those of a far bucket
+// that are due soon behind it, too, until that is full or the budget spent. When it returns, walk is 0 if it came to the bucket's end.
 // It does not touch the timers: see settle.
-func (r *ring) walkOn(limit int64, buf []*Timer, budget *int) (n int) {
-	b := &r.buckets[r.walk.slot]
+func (r *ring) walkOn(tick int64, buf []*Timer, budget *int) (n int) {
+	slot := int64(r.chunks.all[r.walk].slot)
+	b := &r.buckets[slot]
+	limit, cost := tick*r.tick, 1
+	if slot >= r.far {
+		limit, cost = min(tick+r.nearTicks(), latest/r.tick)*r.tick, farCost
+	}
 	low := int64(never) // of the entries that stay
-	c := r.walk
-	for ; c != nil && *budget > 0; *budget-- {
-		next := r.chunks.at(c.next) // c may be empty, and gone, at the end of this round
-		if next != nil {
+	number := r.walk
+	for ; number != 0 && *budget > 0; *budget -= cost {
+		h := &r.chunks.all[number]
+		next, c := h.next, h.chunk // the chunk may be empty, and gone, at the end of this round
+		if next != 0 {
 			// The next chunk's lines come while this one is worked on.
-			r.ahead = next.entries[0].when ^ next.entries[4].when ^ next.entries[8].when ^ int64(next.n)
+			next := r.chunks.all[next].chunk
+			r.ahead = next.entries[0].when ^ next.entries[4].when ^ next.entries[8].when ^ next.entries[12].when
 		}
-		if c == b.head && n+int(c.n) <= len(buf) && c.due(limit) {
-			for i := c.n - 1; i >= 0; i-- {
+		if number == b.head && n+int(h.n) <= len(buf) && c.due(h.n, limit) {
+			for i := h.n - 1; i >= 0; i-- {
 				buf[n] = c.entries[i].timer
 				n++
 			}
-			clear(c.entries[:c.n])
-			c.n = 0
+			clear(c.entries[:h.n])
+			h.n = 0
 			r.behead(b)
-			c = next
+			number = next
 			continue
 		}
 		// Downwards: a chunk of due timers alone is emptied from its end, without a swap.
-		for i := c.n - 1; i >= 0; i-- {
+		for i := h.n - 1; i >= 0; i-- {
 			if e := &c.entries[i]; e.when > limit {
 				low = min(low, e.when)
 			} else if n < len(buf) {
 				buf[n] = e.timer
 				n++
-				r.cut(c, i)
+				r.cut(number, i)
 			} else {
-				r.walk = c
+				r.walk = number
 				b.min = min(b.min, low)
 				return n
 			}
 		}
-		c = next
+		number = next
 	}
-	r.walk = c
+	r.walk = number
 	b.min = min(b.min, low)
 	return n
 }
 
-// settle decides about timers that walkOn took: those still due at tick become the first of ts, those postponed are
-// filed anew. It returns how many are due. The loop is as short as it can be, because each timer is likely to be a
+// settle decides about timers that walkOn took: those still due at tick become the first of ts, those postponed, and those
+// that were far, are filed anew. It returns how many are due. The loop is as short as it can be, because each timer is likely to be a
 // cache miss: so many of them overlap.
 func (r *ring) settle(tick int64, ts []*Timer) (n int) {
 	limit := tick * r.tick
@@ -362,14 +412,26 @@ func (r *ring) fix(tick int64, ts []*Timer) (n int) {
 }
 
 // next returns the earliest tick that has something to be done at, never if there is none.
-// It looks at the buckets in the order in which they come, up to the first with something
-// to be done when it comes. Those with nothing to be done in this revolution are passed over
-// 64 at a time: with very many slots and far timers alone, all of them would take
-// milliseconds at every wake-up.
 func (r *ring) next() int64 {
 	if r.buckets == nil {
 		return never
 	}
+	tick, far := r.nextNear(), r.far>>6
+	if r.lows[far] == never || r.tickOf(r.lows[far]) >= tick {
+		return tick
+	}
+	r.refresh(far)
+	if low := r.lows[far]; low != never {
+		tick = min(tick, r.tickOf(low))
+	}
+	return tick
+}
+
+// nextNear is next but for far buckets. It looks at the buckets in the order in which they come, up to the first with something
+// to be done when it comes. Those with nothing to be done in this revolution are passed over
+// 64 at a time: with very many slots and far timers alone, all of them would take
+// milliseconds at every wake-up.
+func (r *ring) nextNear() int64 {
 	low := int64(never)
 	for i := range r.inbox {
 		low = min(low, r.inbox[i].when)
@@ -420,11 +482,12 @@ func (r *ring) drain(f func(*Timer)) {
 		f(e.timer)
 	}
 	for i := range r.buckets {
-		for c := r.buckets[i].head; c != nil; c = r.chunks.at(c.next) {
-			for _, e := range c.entries[:c.n] {
+		for number := r.buckets[i].head; number != 0; number = r.chunks.all[number].next {
+			h := &r.chunks.all[number]
+			for _, e := range h.chunk.entries[:h.n] {
 				f(e.timer)
 			}
 		}
 	}
-	r.inbox, r.buckets, r.occupied, r.lows, r.chunks, r.walk = nil, nil, nil, nil, chunks{}, nil
+	r.inbox, r.buckets, r.occupied, r.lows, r.chunks, r.walk = nil, nil, nil, nil, chunks{}, 0
 }

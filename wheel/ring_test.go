@@ -2,6 +2,7 @@ package wheel_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,18 +66,19 @@ func TestRingTickIsTheFirstNotBeforeTheDeadline(t *testing.T) {
 }
 
 func TestRingFarAndNearTimersShareABucket(t *testing.T) {
+	const lap = 64 * 4 // ticks from a far bucket's to those that it has next
 	r := wheel.NewRing(10, 8)
-	far, near := make([]wheel.Timer, 100), make([]wheel.Timer, 100)
-	for i := range far {
-		r.Add(&far[i], 30+80*5, 0)
-		r.Add(&near[i], 30, 0)
+	later, first := make([]wheel.Timer, 100), make([]wheel.Timer, 100)
+	for i := range later {
+		r.Add(&later[i], 10*(20+lap), 0)
+		r.Add(&first[i], 10*20, 0)
 	}
 	require.NoError(t, r.Check(200))
-	require.Equal(t, int64(3), r.Next())
-	require.Len(t, collectAll(r, 3, 7), 100)
+	require.Equal(t, int64(20), r.Next())
+	require.Len(t, collectAll(r, 20, 7), 100)
 	require.NoError(t, r.Check(100))
-	require.Equal(t, int64(43), r.Next(), "no tick in between concerns the far ones")
-	require.Len(t, collectAll(r, 43, 7), 100)
+	require.Equal(t, int64(20+lap), r.Next(), "no tick in between concerns the later ones")
+	require.Len(t, collectAll(r, 20+lap, 7), 100)
 }
 
 func TestRingCatchUpTakesEveryDueTimerOnce(t *testing.T) {
@@ -177,24 +179,81 @@ func TestRingWalkGoesOnWhereTimersWereRemoved(t *testing.T) {
 }
 
 func TestRingCollectIsBoundedInOneBucketOfFarTimers(t *testing.T) {
-	r := wheel.NewRing(10, 8)
-	ts := make([]wheel.Timer, 20_000)
-	for i := range ts {
-		r.Add(&ts[i], 50+80*1000, 0)
+	for what, later := range map[string]int64{"soon": 1, "much later": 64 * 1000} {
+		t.Run(what, func(t *testing.T) {
+			r := wheel.NewRing(10, 8)
+			ts := make([]wheel.Timer, 20_000)
+			var first wheel.Timer
+			r.Add(&first, 10*1000, 0)
+			for i := range ts {
+				r.Add(&ts[i], 10*(1000+later), 0)
+			}
+			calls := 1
+			buf := make([]*wheel.Timer, 4)
+			for n := 0; ; calls++ {
+				k, finished := r.Collect(1000, buf)
+				if n += k; finished {
+					require.Equal(t, 1, n)
+					break
+				}
+			}
+			require.Greater(t, calls, 20_000/16/40, "the lock is let go now and then")
+			require.Equal(t, 1000+later, r.Next())
+			require.NoError(t, r.Check(20_000))
+		})
 	}
-	var near wheel.Timer
-	r.Add(&near, 50, 0)
-	calls := 1
-	buf := make([]*wheel.Timer, 4)
-	for n := 0; ; calls++ {
-		k, finished := r.Collect(5, buf)
-		if n += k; finished {
-			require.Equal(t, 1, n)
-			break
+}
+
+func TestRingFarTimersFireAtTheirTicksAndCostNoWakeUp(t *testing.T) {
+	for _, slots := range []int64{1, 2, 8, 64, 1024} {
+		random := rand.New(rand.NewPCG(uint64(slots), 1))
+		r := wheel.NewRing(10, slots)
+		ts := make([]wheel.Timer, 2000)
+		for i := range ts {
+			r.Add(&ts[i], random.Int64N(slots*10*300), 0)
 		}
+		ticks := map[int64]bool{}
+		left := len(ts)
+		for left > 0 {
+			tick := r.Next()
+			require.False(t, ticks[tick])
+			ticks[tick] = true
+			got := collectAll(r, tick, 7)
+			require.NotEmpty(t, got, "a wake-up at tick %d of %d slots, for nothing", tick, slots)
+			for _, timer := range got {
+				require.Equal(t, tick, (r.Deadline(timer)+9)/10)
+			}
+			left -= len(got)
+			require.NoError(t, r.Check(left))
+		}
+		require.Equal(t, int64(never), r.Next())
 	}
-	require.Greater(t, calls, 3, "the lock is let go now and then")
-	require.Equal(t, int64(5+8*1000), r.Next())
+}
+
+func TestRingFarTimersComeNearAFewAtATime(t *testing.T) {
+	const slots, first = 1024, 20 * 512 // the first tick of a far bucket
+	r := wheel.NewRing(10, slots)
+	ts := make([]wheel.Timer, 512)
+	for i := range ts {
+		r.Add(&ts[i], int64(first+i)*10, 0)
+	}
+	require.Empty(t, collectAll(r, 1, 7))
+	require.Equal(t, 512, r.Far())
+	require.Len(t, collectAll(r, first, 7), 1)
+	require.Equal(t, 512-1-slots/32, r.Far())
+}
+
+func TestRingHasNothingToDoForFarTimersThatAreGone(t *testing.T) {
+	r := wheel.NewRing(10, 8)
+	ts := make([]wheel.Timer, 2)
+	r.Add(&ts[0], 10*100, 0)
+	r.Add(&ts[1], 10*300, 0)
+	require.Empty(t, collectAll(r, 1, 4)) // they are in their buckets now
+	require.Equal(t, 2, r.Far())
+	r.Remove(&ts[0])
+	require.Equal(t, int64(300), r.Next())
+	r.Remove(&ts[1])
+	require.Equal(t, int64(never), r.Next())
 }
 
 func TestRingFreeListIsBoundedByWhatIsInUse(t *testing.T) {

@@ -41,7 +41,7 @@ type shard struct {
 	returned  int64
 	skipped   int64
 
-	_ [384 - 344]byte // to whole cache lines: the neighbours belong to other processors
+	_ [384 - 360]byte // to whole cache lines: the neighbours belong to other processors
 
 	// wheel is immutable. It is in a line that is never written, because Reset reads it without the lock.
 	wheel *Wheel

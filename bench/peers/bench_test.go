@@ -12,6 +12,7 @@ import (
 	antlabs "github.com/antlabs/timer"
 	"github.com/zeromicro/go-zero/core/collection"
 
+	"github.com/wheellock/wheellock/bench/peers/internal/usage"
 	"github.com/wheellock/wheellock/wheel"
 )
 
@@ -24,21 +25,20 @@ const (
 type timers interface {
 	arm(i int, d time.Duration)
 	stop(i int)
-	reset(i int, d time.Duration) // of those that can
+	reset(i int, d time.Duration) // stop and arm of those that have nothing better
 	close()
 }
 
 var impls = []struct {
-	name   string
-	make   func(n int) timers
-	resets bool
+	name string
+	make func(n int) timers
 }{
-	{"wheel", newOurs, true},
-	{"afterfunc", newAfterFunc, true},
-	{"timer-reset", newReused, true},
-	{"timingwheel", newTimingWheel, false},
-	{"gozero", newGoZero, true},
-	{"antlabs", newAntlabs, false},
+	{"wheel", newOurs},
+	{"afterfunc", newAfterFunc},
+	{"timer-reset", newReused},
+	{"timingwheel", newTimingWheel},
+	{"gozero", newGoZero},
+	{"antlabs", newAntlabs},
 }
 
 type ours struct {
@@ -126,9 +126,12 @@ func (t *timingWheel) arm(i int, d time.Duration) {
 	r := &t.rs[i]
 	r.timer = t.w.AfterFunc(d, func() { r.fired++ })
 }
-func (t *timingWheel) stop(i int)               { t.rs[i].timer.Stop() }
-func (t *timingWheel) reset(int, time.Duration) {}
-func (t *timingWheel) close()                   { t.w.Stop() }
+func (t *timingWheel) stop(i int) { t.rs[i].timer.Stop() }
+func (t *timingWheel) reset(i int, d time.Duration) {
+	t.stop(i)
+	t.arm(i, d)
+}
+func (t *timingWheel) close() { t.w.Stop() }
 
 // goZero keys its timers: the key is the record.
 type goZero struct {
@@ -173,9 +176,14 @@ func (a *ant) arm(i int, d time.Duration) {
 	r := &a.rs[i]
 	r.timer = a.w.AfterFunc(d, func() { r.fired++ })
 }
-func (a *ant) stop(i int)               { a.rs[i].timer.Stop() }
-func (a *ant) reset(int, time.Duration) {}
-func (a *ant) close()                   { a.w.Stop() }
+func (a *ant) stop(i int) { a.rs[i].timer.Stop() }
+
+// reset does without antlabs' Reset: see TestResetOfAntlabsWaitsForItself.
+func (a *ant) reset(i int, d time.Duration) {
+	a.stop(i)
+	a.arm(i, d)
+}
+func (a *ant) close() { a.w.Stop() }
 
 func order(n int, random bool) []int32 {
 	o := make([]int32, n)
@@ -218,14 +226,14 @@ func BenchmarkScheduleStop(b *testing.B) {
 					}
 					runtime.GC()
 					b.ReportAllocs()
-					n := 0
+					n, cpu := 0, usage.CPU()
 					for b.Loop() {
 						i := int(o[n%pending])
 						ts.arm(i, ds[n%1024])
 						ts.stop(i)
 						n++
 					}
-					b.StopTimer()
+					report(b, cpu)
 					ts.close()
 					runtime.GC()
 				})
@@ -250,6 +258,7 @@ func BenchmarkScheduleStopParallel(b *testing.B) {
 					runtime.GC()
 					b.ReportAllocs()
 					b.ResetTimer()
+					cpu := usage.CPU()
 					var wg sync.WaitGroup
 					for w := range g {
 						wg.Go(func() {
@@ -261,10 +270,35 @@ func BenchmarkScheduleStopParallel(b *testing.B) {
 						})
 					}
 					wg.Wait()
-					b.StopTimer()
+					report(b, cpu)
 					ts.close()
 				})
 			}
+		}
+	}
+}
+
+// BenchmarkStopAfterLong stops a record that was armed a million timers ago and arms it again: in the order in which
+// all were armed, which is that of memory, or in a random order, which is not that in which they were armed.
+func BenchmarkStopAfterLong(b *testing.B) {
+	for _, random := range []bool{false, true} {
+		const count = 1_000_000
+		o, ds := order(count, random), delays(false)
+		name := map[bool]string{false: "alloc", true: "random"}[random]
+		for _, impl := range impls {
+			b.Run(fmt.Sprintf("pending=%d/order=%s/impl=%s", count, name, impl.name), func(b *testing.B) {
+				ts := armed(impl.make, order(count, random), 10*time.Minute)
+				defer discard(ts)
+				b.ReportAllocs()
+				n, cpu := 0, usage.CPU()
+				for b.Loop() {
+					i := int(o[n%count])
+					ts.stop(i)
+					ts.arm(i, ds[n%1024])
+					n++
+				}
+				report(b, cpu)
+			})
 		}
 	}
 }
@@ -273,37 +307,71 @@ func BenchmarkScheduleStopParallel(b *testing.B) {
 func BenchmarkResetLater(b *testing.B) {
 	for _, count := range []int{10_000, 1_000_000} {
 		for _, g := range []int{1, 2} {
-			o := order(count, true)
-			for _, impl := range impls {
-				if !impl.resets || impl.name == "afterfunc" { // the same as timer-reset
-					continue
-				}
-				b.Run(fmt.Sprintf("timers=%d/g=%d/impl=%s", count, g, impl.name), func(b *testing.B) {
-					ts := impl.make(count)
-					for _, i := range order(count, true) {
-						ts.arm(int(i), 10*time.Minute+rand.N(time.Minute))
-					}
-					runtime.GC()
-					b.ReportAllocs()
-					b.ResetTimer()
-					var wg sync.WaitGroup
-					for w := range g {
-						wg.Go(func() {
-							at := w * count / g
-							for n := range b.N/g + 1 {
-								ts.reset(int(o[at]), 20*time.Minute+time.Duration(n))
-								if at++; at == count {
-									at = 0
-								}
-							}
-						})
-					}
-					wg.Wait()
-					b.StopTimer()
-					ts.close()
-					runtime.GC()
-				})
-			}
+			benchmarkReset(b, count, g, 10*time.Minute, func(n int) time.Duration { return 20*time.Minute + time.Duration(n) })
 		}
 	}
+}
+
+// BenchmarkResetEarlier moves pending timers to earlier, each time, in random order.
+func BenchmarkResetEarlier(b *testing.B) {
+	for _, count := range []int{10_000, 1_000_000} {
+		benchmarkReset(b, count, 1, 2*time.Hour, func(n int) time.Duration {
+			return max(110*time.Minute-time.Duration(n)*5*time.Millisecond, 10*time.Minute)
+		})
+	}
+}
+
+// benchmarkReset moves timers that were armed at a minute from at on, from g goroutines.
+func benchmarkReset(b *testing.B, count, g int, at time.Duration, to func(n int) time.Duration) {
+	o := order(count, true)
+	for _, impl := range impls {
+		if impl.name == "afterfunc" { // the same as timer-reset
+			continue
+		}
+		b.Run(fmt.Sprintf("timers=%d/g=%d/impl=%s", count, g, impl.name), func(b *testing.B) {
+			ts := armed(impl.make, order(count, true), at)
+			defer discard(ts)
+			b.ReportAllocs()
+			b.ResetTimer()
+			cpu := usage.CPU()
+			var wg sync.WaitGroup
+			for w := range g {
+				wg.Go(func() {
+					k := w * count / g
+					for n := range b.N/g + 1 {
+						ts.reset(int(o[k]), to(n))
+						if k++; k == count {
+							k = 0
+						}
+					}
+				})
+			}
+			wg.Wait()
+			report(b, cpu)
+		})
+	}
+}
+
+// report reports the processor's time an operation has taken, the collector's included, since cpu was read. It is what to
+// compare on a machine that others use, too.
+func report(b *testing.B, cpu time.Duration) {
+	cpu = usage.CPU() - cpu
+	b.StopTimer()
+	b.ReportMetric(float64(cpu.Nanoseconds())/float64(b.N), "cpu-ns/op")
+}
+
+// armed arms a record for each number of an order, within a minute from at on.
+func armed(newTimers func(n int) timers, o []int32, at time.Duration) timers {
+	ts := newTimers(len(o))
+	for _, i := range o {
+		ts.arm(int(i), at+rand.N(time.Minute))
+	}
+	runtime.GC()
+	return ts
+}
+
+// discard frees timers, so that the next benchmark does not pay for them.
+func discard(ts timers) {
+	ts.close()
+	runtime.GC()
 }

@@ -3,7 +3,7 @@
 // run, so that they can be compared. It prints a line of JSON for each run and then the tables, with
 // the median of the runs.
 //
-//	go run ./wheelbench [-rows rearm,idle,burst,hold] [-impls wheel,afterfunc] [-n 1000] [-duration 10s] [-runs 3]
+//	go run ./wheelbench [-rows rearm,idle,connections,...] [-impls wheel,afterfunc] [-n 1000] [-duration 10s] [-runs 3]
 package main
 
 import (
@@ -22,6 +22,7 @@ type result struct {
 	P99        float64 `json:"late_p99_ms,omitempty"`
 	Max        float64 `json:"late_max_ms,omitempty"`
 	Early      int     `json:"early,omitempty"` // timers that fired before their deadline, in the window or not
+	Fired      int64   `json:"fired,omitempty"` // in the window
 	RSS        float64 `json:"rss_mb_over_callers,omitempty"`
 	GCs        uint32  `json:"gc_cycles"`
 	CPU        float64 `json:"cpu_ms,omitempty"`
@@ -48,6 +49,10 @@ var (
 	nsPerTimer = column{Name: "ns/timer", Of: func(r result) float64 { return r.NsPerTimer }, Form: "%.0f"}
 	goroutines = column{Name: "goroutines", Of: func(r result) float64 { return float64(r.Goroutines) }, Form: "%.0f"}
 	perTimer   = column{Name: "B/timer", Of: func(r result) float64 { return r.Bytes }, Form: "%.0f"}
+	fired      = column{Name: "fired", Of: func(r result) float64 { return float64(r.Fired) }, Form: "%.0f"}
+	perCall    = column{Name: "CPU ns/call", Of: func(r result) float64 { return r.CPUPerFire }, Form: "%.0f"}
+	callsPerS  = column{Name: "calls/s", Of: func(r result) float64 { return r.FiresPerS }, Form: "%.0f"}
+	process    = column{Name: "RSS of all MB", Of: func(r result) float64 { return r.RSS }, Form: "%.0f"}
 	gcCPU      = column{Name: "GC CPU ms/cycle", Of: func(r result) float64 { return r.GCCPU }, Form: "%.1f"}
 )
 
@@ -80,6 +85,36 @@ var tables = []rows.Table[result]{
 		Measure: measureIdle,
 		Columns: []column{cpu, wakeUps},
 	},
+	{
+		Name: "connections", Title: "%d idle timeouts, put off a million times a second by 8 goroutines",
+		Counts:  []int{100_000},
+		Impls:   withNone,
+		Measure: measureConnections,
+		Columns: []column{perCall, callsPerS, fired, early, gcs},
+	},
+	{
+		Name: "requests", Title: "%d requests a second, 99 of 100 stopped within 10 ms, the others fire after a second",
+		Counts:  []int{100_000},
+		Impls:   withNone,
+		Measure: measureRequests,
+		Columns: []column{perCall, callsPerS, fired, p99, early, gcs},
+	},
+	{
+		Name: "retries", Title: "%d jobs that try again after 10 ms to 1 s",
+		Counts:  []int{100_000},
+		Impls:   []string{"wheel", "afterfunc", "timingwheel", "gozero", "antlabs"},
+		Measure: measureRetries,
+		Columns: []column{perCall, callsPerS, p50, p99, early, gcs},
+	},
+	{
+		Name: "far", Title: "%d far timers, 1<<20 slots where there are slots, and one timer that fires ten times a second",
+		Counts:  []int{500_000},
+		Impls:   withNone,
+		Measure: measureFar,
+		Columns: []column{cpu, fired, p99, early, process},
+	},
 }
+
+var withNone = []string{"none", "wheel", "afterfunc", "timingwheel", "gozero", "antlabs"} // none: the load alone
 
 func main() { rows.Main(tables, 10*time.Second, 3, nil) }
