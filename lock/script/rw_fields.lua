@@ -170,7 +170,7 @@ local function settle(mode, writing, longest)
   if longest == 0 then
     redis.call('del', KEYS[1])
   elseif longest < math.huge then
-    redis.call('pexpire', KEYS[1], longest)
+    redis.pcall('pexpire', KEYS[1], longest) -- where it is refused, the lock lives longer
   end
   if mode == 'write' then
     if longest > 0 then

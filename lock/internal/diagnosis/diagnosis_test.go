@@ -37,7 +37,11 @@ func TestEveryCommandOfTheScriptsIsTried(t *testing.T) {
 	called := map[string]bool{}
 	literal := regexp.MustCompile(`\bp?call\('(\w+)'`)
 	other := regexp.MustCompile(`\bp?call\(([^'][^,()]*(?:\([^()]*\))?)`)
+	remembered := regexp.MustCompile(`\b(?:remember\([^,]+, [^,]+, |may\()'(\w+)'`)
 	for _, s := range script.All() {
+		for _, m := range remembered.FindAllStringSubmatch(s.Text(), -1) {
+			called[m[1]] = true
+		}
 		for _, m := range literal.FindAllStringSubmatch(s.Text(), -1) {
 			called[m[1]] = true
 		}
@@ -45,6 +49,8 @@ func TestEveryCommandOfTheScriptsIsTried(t *testing.T) {
 			switch m[1] {
 			case "publish", "command or 'publish'", "ARGV[3] or 'publish'", "ARGV[5]", "ARGV[7]", "ARGV[8]", "ARGV[11]":
 				called["publish"] = true
+			case "...": // what these two are given
+				require.Regexp(t, `function (remember|may)\(`, s.Text())
 			case "unpack(call)": // the command that Guard runs needs a right of its own
 				require.Equal(t, script.Guard, s)
 			case "unpack(ARGV, i + 1, i + words)": // what diagnosis.Calls says
