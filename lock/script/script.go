@@ -34,6 +34,7 @@ const (
 	large                       // see Large
 	// Of the following each says which text precedes the script's own, in this order.
 	expires   // expire.lua
+	effects   // effects.lua
 	mints     // mint.lua
 	held      // gone.lua
 	others    // foreign.lua
@@ -49,7 +50,7 @@ const (
 )
 
 // preceding is the texts that precede scripts, by trait from expires on.
-var preceding = [...]string{"expire", "mint", "gone", "foreign", "rw_fields", "rw_take", "forced", "permits", "permit_id", "once", "counter", "remember", "tell"}
+var preceding = [...]string{"expire", "effects", "mint", "gone", "foreign", "rw_fields", "rw_take", "forced", "permits", "permit_id", "once", "counter", "remember", "tell"}
 
 // define adds a script to the table. sha is a constant, because a FIPS process cannot
 // compute SHA-1.
