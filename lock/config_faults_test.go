@@ -19,9 +19,11 @@ func TestNewNamesAllFaultsAtOnce(t *testing.T) {
 		Margin: time.Hour, MaxHold: time.Millisecond, MaxBatch: 4097, Dispatchers: -1,
 	})
 	require.Error(t, err)
-	for _, want := range []string{"Config.Lease is 1ms", "Config.MaxPoll is -1ns", "Config.Connections is 65", "Config.KeyPrefix",
+	for _, want := range []string{
+		"Config.Lease is 1ms", "Config.MaxPoll is -1ns", "Config.Connections is 65", "Config.KeyPrefix",
 		"Config.Margin is 1h0m0s: it must be from 20ms to Lease/4 = 7.5s", "Config.MaxHold is 1ms: it must be 0 (no limit) or at least Lease = 30s",
-		"Config.MaxBatch is 4097: it must be from 1 to 4096", "Config.Dispatchers is -1: it must be from 1 to 1024", "needs a *redis.Pool"} {
+		"Config.MaxBatch is 4097: it must be from 1 to 4096", "Config.Dispatchers is -1: it must be from 1 to 1024", "needs a *redis.Pool",
+	} {
 		require.ErrorContains(t, err, want)
 	}
 	for line := range strings.Lines(err.Error()) {
