@@ -7,7 +7,8 @@
 -- KEYS[4]  signs of life of those in the queue that are not Redisson's
 -- ARGV[1]  field of the hold
 -- ARGV[2]  channel of the lock; ARGV[2]:field wakes the waiter of that field
--- ARGV[3]  the client's clock in epoch ms
+-- ARGV[3]  the client's clock in epoch ms. The server's stands in its place where it is
+--          known
 -- ARGV[4]  one of ours in the queue whose score is nearer than this may be dead, in ms
 -- ARGV[5]  command that publishes there
 -- ARGV[6+] more fields whose holds or places are given up
@@ -21,6 +22,11 @@ local lock, queue, scores, signs, me = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[
 local now, doubt = tonumber(ARGV[3]), tonumber(ARGV[4])
 if not now or not doubt then
   return redis.error_reply('ERR wheellock: fair_release needs times')
+end
+-- Scores are by the server's clock, see fair_take: a client's may be minutes ahead of it.
+local time = redis.pcall('time')
+if not time.err then
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 local there = redis.pcall('hexists', lock, me)
 local other = type(there) == 'table' -- a key of another type has no hold any more

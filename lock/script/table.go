@@ -23,7 +23,7 @@ var (
 
 	// FairMutex.
 	FairTake    = define("fair_take", "43f31ebcde4daed311ea2d3e7a9fb11953d2c59f", expires|mints|acquires|others)
-	FairRelease = define("fair_release", "417556ec0f3ea06b703cf77ab87ca022287c509c", effects|publishes)
+	FairRelease = define("fair_release", "8e0521db9771983eb980b23459c21e1799f0e803", effects|publishes)
 	FairForce   = define("fair_force", "b8c88a54e401f71f8d0fc9d3ec43d33e40c84636", effects|publishes|forces|tells)
 
 	// RWMutex.

@@ -240,6 +240,7 @@ func fairRelease(e *exec) any {
 	if !ok1 || !ok2 {
 		panic(refusal("ERR wheellock: fair_release needs times"))
 	}
+	now = float64(x.now)
 	other, held := x.isOther(x.lock, hash), x.has(x.lock, me)
 	x.of(x.queue, list)
 	x.of(x.scores, zset)
