@@ -106,24 +106,21 @@ func NewTopology(t topology.Topology, cfg Config) (*Client, error) {
 // newClient returns a Client. reach says how the servers are reached, by so many
 // connections for commands and for renewal.
 func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config) error) (*Client, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
+	cfg, faults := cfg.withDefaults()
+	var to servers.Config
+	if err := errors.Join(faults, reach(cfg.Connections+cfg.replicatedConns(), cfg.Dispatchers, &to)); err != nil {
 		return nil, err
 	}
 	dog, err := renewal.New(cfg.renewal())
 	if err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
+		return nil, fmt.Errorf("lock: bug: settings that were checked are refused: %w", err)
 	}
 	c := &Client{cfg: cfg, id: newUUID(), dog: dog, closing: make(chan struct{}), random: wait.Random(cfg.Rand)}
 	c.telling = newTelling(cfg, c.id, &c.cast)
-	to := servers.Config{
-		Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, Connections: cfg.Connections,
-		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout, Logger: cfg.Logger,
-		Trial: keys.Channel(cfg.KeyPrefix + "wheellock"), Overlap: 2 * cfg.MaxPoll, Cast: &c.cast, Closing: c.closing,
-	}
-	if err := reach(cfg.Connections+cfg.replicatedConns(), dog.Config().Dispatchers, &to); err != nil {
-		return nil, err
-	}
+	to.Lease, to.IOTimeout, to.Connections = cfg.Lease, cfg.IOTimeout, cfg.Connections
+	to.Replicas, to.ReplicaTimeout, to.Logger = cfg.Replicas, cfg.ReplicaTimeout, cfg.Logger
+	to.Trial, to.Overlap = keys.Channel(cfg.KeyPrefix+"wheellock"), 2*cfg.MaxPoll
+	to.Cast, to.Closing = &c.cast, c.closing
 	if c.topology = to.Topology; c.topology != nil {
 		c.traits = c.topology.Traits()
 	}

@@ -76,9 +76,10 @@ type Config struct {
 	// MaxHold): at least Lease, default 0, no limit.
 	MaxHold time.Duration
 	// Margin is how long before Redis' own expiry a holder is told that its
-	// lock is lost. The default is lease/50, but at least 7 ms for a lease of
-	// 100 ms, rising to 25 ms for one of 1 s or more. At most Lease/4; it is
-	// never more than a quarter of a lease, however short that lease is.
+	// lock is lost: by default lease/50, which is 600 ms for a lease of 30 s,
+	// but at least Lease/50 + 5 ms or 25 ms, whichever is less. From Lease/50 or
+	// 20 ms, whichever is less, to Lease/4. It is never more than a quarter of a
+	// lease, however short that lease is.
 	Margin time.Duration
 	// MaxBatch limits the number of locks that are renewed in one round trip:
 	// default 1600, at most 4096. It is sent as script calls of 128 locks, each
@@ -159,6 +160,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	between("Lease", &cfg.Lease, DefaultLease, MinLease, MaxLease)
 	if cfg.Lease%time.Millisecond != 0 {
 		errs = append(errs, fmt.Errorf("lock: Config.Lease is %v: it must be whole milliseconds", cfg.Lease))
+		cfg.Lease = DefaultLease
 	}
 	between("MaxPoll", &cfg.MaxPoll, DefaultMaxPoll, time.Millisecond, time.Hour)
 	between("IOTimeout", &cfg.IOTimeout, min(DefaultIOTimeout, cfg.Lease/10), time.Millisecond, cfg.Lease/10)
@@ -168,9 +170,11 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	if cfg.Connections < 1 || cfg.Connections > maxConnections {
 		errs = append(errs, fmt.Errorf("lock: Config.Connections is %d: it must be from 1 to %d", cfg.Connections, maxConnections))
+		cfg.Connections = DefaultConnections
 	}
 	if cfg.Replicas < 0 || cfg.Replicas > maxReplicas {
 		errs = append(errs, fmt.Errorf("lock: Config.Replicas is %d: it must be from 0 to %d", cfg.Replicas, maxReplicas))
+		cfg.Replicas = 0
 	}
 	if cfg.Replicas != 0 {
 		between("ReplicaTimeout", &cfg.ReplicaTimeout, max(cfg.IOTimeout.Truncate(time.Millisecond), time.Millisecond), time.Millisecond, cfg.Lease/10)
@@ -183,10 +187,40 @@ func (cfg Config) withDefaults() (Config, error) {
 	if err := keys.CheckPrefix(cfg.KeyPrefix); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, cfg.forRenewal()...)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 	return cfg, errors.Join(errs...)
+}
+
+// forRenewal sets the fields that the watchdog uses, and returns their faults: in the words of
+// this package, which has a Lease and no Tick.
+func (cfg *Config) forRenewal() (errs []error) {
+	tick := min(max(cfg.Lease/100, time.Millisecond), 10*time.Millisecond) // the watchdog's default
+	if cfg.Margin != 0 && (cfg.Margin < 2*tick || cfg.Margin > cfg.Lease/4) {
+		errs = append(errs, fmt.Errorf("lock: Config.Margin is %v: it must be from %v to Lease/4 = %v", cfg.Margin, 2*tick, cfg.Lease/4))
+	}
+	if cfg.MaxHold != 0 && cfg.MaxHold < cfg.Lease {
+		errs = append(errs, fmt.Errorf("lock: Config.MaxHold is %v: it must be 0 (no limit) or at least Lease = %v", cfg.MaxHold, cfg.Lease))
+	}
+	for _, field := range []struct {
+		name           string
+		n              *int
+		standard, most int
+	}{
+		{"MaxBatch", &cfg.MaxBatch, renewal.DefaultMaxBatch, renewal.MaxMaxBatch},
+		{"Dispatchers", &cfg.Dispatchers, renewal.DefaultDispatchers, renewal.MaxDispatchers},
+	} {
+		if *field.n == 0 {
+			*field.n = field.standard
+		}
+		if *field.n < 1 || *field.n > field.most {
+			errs = append(errs, fmt.Errorf("lock: Config.%s is %d: it must be from 1 to %d", field.name, *field.n, field.most))
+			*field.n = field.standard
+		}
+	}
+	return errs
 }
 
 // renewal is what the watchdog gets of it.

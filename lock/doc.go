@@ -61,6 +61,13 @@
 // one server; [NewTopology] is for a master behind Sentinels and for a Redis
 // Cluster.
 //
+// # Misuse
+//
+// A Held or a MultiHeld that is nil, zero or, of a Held, a copy panics with a
+// text that begins with "lock: this". The zero values of the other types, a nil
+// Client and a nil context panic as nil pointers do. New and Open return an
+// error for every setting that is out of range.
+//
 // # In a service
 //
 // [Client] says how to shut down and what a health check looks at. The examples

@@ -98,7 +98,7 @@ func (errorMaker) Advice(refusal error) string {
 	case pipe.RefusesWrites(refusal):
 		return stateAdvice(refusal)
 	case pipe.Definite(refusal):
-		return "give the user the rights that README.md lists; Redis 5 and 6 need lua-replicate-commands yes"
+		return "give the user the rights that README.md lists"
 	}
 	return ""
 }

@@ -22,8 +22,8 @@ import (
 // told at its next renewal.
 type Held hold.Held
 
-// in is x for this package.
-func (x *Held) in() *hold.Held { return (*hold.Held)(x) }
+// in is x for this package. It panics if Lock has not returned this very Held.
+func (x *Held) in() *hold.Held { return (*hold.Held)(x).Used() }
 
 // Name returns the lock's key in Redis.
 func (x *Held) Name() string { return x.in().Name() }

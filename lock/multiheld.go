@@ -60,6 +60,7 @@ const (
 // Valid reports whether enough members are held now: not unlocked, not lost,
 // and trusted by the clock, see Held.Valid.
 func (x *MultiHeld) Valid() bool {
+	x.used()
 	if x.state.Load() != isHeld {
 		return false
 	}
@@ -90,6 +91,7 @@ func (x *MultiHeld) Deadline() time.Time {
 // called, or when a client that it needs begins to close. Err tells which. Done
 // looks at the clock, see Held.Err.
 func (x *MultiHeld) Done() <-chan struct{} {
+	x.used()
 	x.watch.Look()
 	return x.watch.Done()
 }
@@ -98,6 +100,7 @@ func (x *MultiHeld) Done() <-chan struct{} {
 // whose loss ended it, and ErrNotHeld after Unlock. It looks at the clock, see
 // Held.Err.
 func (x *MultiHeld) Err() error {
+	x.used()
 	if x.state.Load() != isHeld {
 		return notHeldError(x.present()[0].Part.Name())
 	}
@@ -120,6 +123,7 @@ func (x *MultiHeld) lost() *LostError {
 // the *LostError that Err returns. Contexts that are derived from it may end a
 // little later, see Held.Context.
 func (x *MultiHeld) Context(parent context.Context) context.Context {
+	x.used()
 	return x.watch.Context(parent)
 }
 
@@ -137,6 +141,7 @@ func (x *MultiHeld) Context(parent context.Context) context.Context {
 // may be called again, and their clients go on trying. ErrNotHeld: this
 // MultiHeld was unlocked before.
 func (x *MultiHeld) Unlock(ctx context.Context) error {
+	x.used()
 	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isLeft, isUnlocking) {
 		return notHeldError(x.present()[0].Part.Name())
 	}

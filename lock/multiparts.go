@@ -30,8 +30,16 @@ func (x *MultiHeld) follow(seat int, p part) {
 	p.Part.Watch().OnEnd(context.Background(), func(err error) { x.partEnded(seat, err) })
 }
 
+// used panics if no call has returned x.
+func (x *MultiHeld) used() {
+	if x == nil || x.need == 0 {
+		panic("lock: this MultiHeld is nil or zero: check the error of Lock, and use the MultiHeld that it returned")
+	}
+}
+
 // present returns the parts as they are now.
 func (x *MultiHeld) present() []part {
+	x.used()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.parts

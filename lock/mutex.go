@@ -133,7 +133,9 @@ func (m *Mutex) enter(ctx context.Context, t hold.Terms, began waitqueue.Instant
 // One that is 8 s ahead considers a live waiter dead, and that waiter goes to
 // the end. A waiter of Redisson is waited for as Redisson does, for up to 300 s
 // after its turn came. Redisson waits 10 s and an IOTimeout for a waiter of
-// ours that gives no sign.
+// ours that gives no sign, once it looks. A Java waiter behind a dead one may
+// sleep until the holder's lease ends as it was when the waiter last asked,
+// because a release may wake only waiters ahead of it.
 func (c *Client) FairMutex(name string) *Mutex {
 	return &Mutex{c: c, name: c.key(name), kind: hold.Fair}
 }

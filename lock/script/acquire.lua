@@ -53,6 +53,9 @@ if others > 0 and not mine then
     return {0, redis.call('pttl', KEYS[1])}
   end
 end
+if ARGV[6] then
+  redis.call('hdel', KEYS[1], '') -- may it be called? What is set below could not be removed otherwise
+end
 local token, more = 0, 0
 if KEYS[2] then
   token, more = mint(KEYS[2], floor, tonumber(ARGV[4]) or 0)

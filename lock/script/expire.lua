@@ -17,10 +17,10 @@ args[last] = nil
 if not limit then
   return redis.error_reply('ERR wheellock: the last argument must be the time limit of the call')
 end
+if redis.replicate_commands then
+  redis.replicate_commands() -- see effects.lua
+end
 if limit > 0 then
-  if redis.replicate_commands then
-    redis.replicate_commands() -- before Redis 7 a script that asks for the time may not write without it
-  end
   local time = redis.pcall('time')
   if not time.err then
     seconds, micros = tonumber(time[1]), tonumber(time[2])

@@ -7,7 +7,8 @@
 -- KEYS[4]  signs of life of those in the queue that are not Redisson's
 -- ARGV[1]  field of the hold
 -- ARGV[2]  channel of the lock; ARGV[2]:field wakes the waiter of that field
--- ARGV[3]  the client's clock in epoch ms
+-- ARGV[3]  the client's clock in epoch ms. The server's stands in its place where it is
+--          known
 -- ARGV[4]  one of ours in the queue whose score is nearer than this may be dead, in ms
 -- ARGV[5]  command that publishes there
 -- ARGV[6+] more fields whose holds or places are given up
@@ -22,6 +23,11 @@ local now, doubt = tonumber(ARGV[3]), tonumber(ARGV[4])
 if not now or not doubt then
   return redis.error_reply('ERR wheellock: fair_release needs times')
 end
+-- Scores are by the server's clock, see fair_take: a client's may be minutes ahead of it.
+local time = redis.pcall('time')
+if not time.err then
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
 local there = redis.pcall('hexists', lock, me)
 local other = type(there) == 'table' -- a key of another type has no hold any more
 if other and not string.find(there.err, 'WRONGTYPE', 1, true) then
@@ -32,29 +38,36 @@ local held = there == 1
 redis.call('llen', queue)
 redis.call('zcard', scores)
 redis.call('hlen', signs)
-if not other then
-  redis.call('hdel', lock, me)
-end
-redis.call('hdel', signs, me)
-local leave = {}
-if redis.call('zrem', scores, me) == 1 then
-  leave[1] = me -- it added nothing to the scores behind, see fair_take
-end
+-- May these be called? And memory that is out refuses nothing behind a write.
+redis.call('zrem', scores, '')
+redis.call('hdel', signs, '')
+local all, leave = {me}, {}
 for i = 6, #ARGV do
-  if not other then
-    redis.call('hdel', lock, ARGV[i])
+  all[#all + 1] = ARGV[i]
+end
+local seen = {}
+for _, field in ipairs(all) do
+  if not seen[field] and redis.call('zscore', scores, field) then
+    leave[#leave + 1] = field -- it added nothing to the scores behind, see fair_take
   end
-  redis.call('hdel', signs, ARGV[i])
-  if redis.call('zrem', scores, ARGV[i]) == 1 then
-    leave[#leave + 1] = ARGV[i]
+  seen[field] = true
+end
+local many = #leave > 8
+if many then
+  many = type(redis.pcall('rpush', queue, '')) == 'number' -- may it be called?
+  if many then
+    redis.call('lrem', queue, -1, '')
   end
 end
-if #leave <= 8 then
+if not many then
   for _, field in ipairs(leave) do
     redis.call('lrem', queue, 1, field)
   end
 else -- each lrem walks along the queue: many would hold up everybody
   local ttl, gone, rest = redis.call('pttl', queue), {}, {}
+  if ttl > 0 then
+    redis.call('pexpire', queue, ttl) -- may it be called?
+  end
   for _, field in ipairs(leave) do
     gone[field] = true
   end
@@ -71,6 +84,13 @@ else -- each lrem walks along the queue: many would hold up everybody
   end
   if ttl > 0 and #rest > 0 then
     redis.call('pexpire', queue, ttl)
+  end
+end
+for _, field in ipairs(all) do
+  redis.call('zrem', scores, field)
+  redis.call('hdel', signs, field)
+  if not other then
+    redis.call('hdel', lock, field)
   end
 end
 local told, refused = 0, nil

@@ -49,6 +49,22 @@ local refused = exhausted(KEYS[5])
 if refused then
   return refused
 end
+-- may returns the error of a command that may not be called. Where it is tried, it does nothing.
+local function may(...)
+  local answer = redis.pcall(...)
+  return type(answer) == 'table' and answer.err and not string.find(answer.err, 'WRONGTYPE', 1, true) and answer or nil
+end
+-- A place is in three keys. Without one of these it would be taken out of some of them.
+refused = may('zrem', scores, '') or may('hdel', signs, '')
+if not refused and (ARGV[14] or ARGV[8] ~= '') then
+  refused = may('lrem', KEYS[5], 1, '')
+end
+if not refused and ARGV[13] ~= '0' then
+  refused = may('linsert', KEYS[5], 'before', '', '') or may('lrange', queue, 0, 0)
+end
+if refused then
+  return refused
+end
 local other, mine = 0, redis.pcall('hexists', lock, me)
 if type(mine) == 'table' then
   if not foreign(lock) then
@@ -77,12 +93,18 @@ if heirs > 0 then
     if old == me then
       break
     elseif score then
+      local new = redis.call('zadd', scores, score, me) == 1
+      local set = redis.pcall('hset', signs, me, ARGV[6])
+      if type(set) == 'table' then
+        if new then
+          redis.call('zrem', scores, me)
+        end
+        return set
+      end
       redis.call('lrem', queue, 1, me) -- what it has itself is behind this one
       redis.call('linsert', queue, 'before', old, me)
       redis.call('lrem', queue, 1, old)
-      redis.call('zadd', scores, score, me)
       redis.call('zrem', scores, old)
-      redis.call('hset', signs, me, ARGV[6])
       redis.call('hdel', signs, old)
       break
     end
@@ -117,6 +139,10 @@ while first and swept < 200 do
 end
 local pttl = redis.call('pttl', lock)
 if mine or pttl == -2 and (not first or first == me) then
+  refused = first and may('lrem', KEYS[5], 1, '')
+  if refused then
+    return refused
+  end
   local token = mint(KEYS[5], floor, 0)
   redis.call('hset', lock, me, '1')
   local set = redis.pcall('pttl', lock)
@@ -139,11 +165,18 @@ if mine or pttl == -2 and (not first or first == me) then
 end
 if ARGV[6] ~= '' then
   local score = tonumber(redis.call('zscore', scores, me) or '')
-  if not score or not first then -- a score without a queue is what somebody's DEL leaves
-    redis.call('rpush', queue, me)
-    first = first or me
+  if not score then
+    redis.call('lrange', queue, 0, 0) -- may it be called? Nothing below is refused between a place and its score
   end
   redis.call('hset', signs, me, ARGV[6])
+  if not score or not first then -- a score without a queue is what somebody's DEL leaves
+    local stands = redis.pcall('rpush', queue, me)
+    if type(stands) == 'table' then
+      redis.call('hdel', signs, me)
+      return stands
+    end
+    first = first or me
+  end
   -- How many of Redisson's are ahead of me: all if I am new, else as many as my
   -- score says, from which each that went has taken its time. One that was swept
   -- has not; so now and then, the more seldom the longer it is, the whole queue is
@@ -168,7 +201,14 @@ if ARGV[6] ~= '' then
       if score and score > least and score - least < patience / 2 then
         least = score -- this request is late, or the clock of one ahead is before mine
       end
-      redis.call('zadd', scores, string.format('%.0f', least), me)
+      local set = redis.pcall('zadd', scores, string.format('%.0f', least), me)
+      if type(set) == 'table' then
+        if not score then
+          redis.call('lrem', queue, 1, me)
+          redis.call('hdel', signs, me)
+        end
+        return set
+      end
     elseif not least then
       ahead = ahead + 1 - ours
     else

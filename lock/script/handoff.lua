@@ -63,6 +63,7 @@ if repeated then
     redis.call('pexpire', KEYS[1], ARGV[3])
   end
 else
+  redis.call('hdel', KEYS[1], '') -- may it be called? What is set now could not be removed otherwise
   redis.call('hset', KEYS[1], ARGV[2], '1')
   local set = redis.pcall('pexpire', KEYS[1], ARGV[3]) -- another hold: it has the lease that it asked for
   if type(set) == 'table' then -- the old hold stays as it was

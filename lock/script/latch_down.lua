@@ -9,17 +9,26 @@
 --
 -- Answers the count that is left; 0 also if the latch was open.
 -- If the message was refused, the answer is {that number, the error}.
-local left, opened = 0, false
-if redis.call('exists', KEYS[1]) == 1 then
-  left = redis.call('decr', KEYS[1])
-  if left <= 0 then
-    redis.call('del', KEYS[1])
-  end
-  opened = left == 0
-  left = math.max(left, 0)
+local n, text = counter(KEYS[1])
+if not n then
+  return text
 end
-redis.call('set', KEYS[2], left, 'px', ARGV[2])
-if opened then
+local left = math.max(n - 1, 0)
+if not text then
+  redis.call('set', KEYS[2], left, 'px', ARGV[2])
+  return left
+end
+redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
+local counted, refused
+if left > 0 then
+  counted, refused = remember(left, ARGV[2], 'decr', KEYS[1])
+else
+  counted, refused = remember(left, ARGV[2], 'del', KEYS[1])
+end
+if not counted then
+  return refused
+end
+if n == 1 then
   return tell(left, ARGV[3], ARGV[1], '0') -- Redisson's word for "open"
 end
 return left

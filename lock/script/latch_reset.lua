@@ -8,13 +8,16 @@
 --
 -- Answers 1 done, 0 the latch was open.
 -- If the message was refused, the answer is {that number, the error}.
-local n, refused = counter(KEYS[1])
+local n, text = counter(KEYS[1])
 if not n then
+  return text
+end
+redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
+local gone, refused = remember(text and 1 or 0, ARGV[2], 'del', KEYS[1])
+if not gone then
   return refused
 end
-done = redis.call('del', KEYS[1])
-redis.call('set', KEYS[2], done, 'px', ARGV[2])
-if done == 1 then
-  return tell(done, ARGV[3], ARGV[1], '1') -- Redisson's word for "deleted", and for "closed"
+if gone == 1 then
+  return tell(gone, ARGV[3], ARGV[1], '1') -- Redisson's word for "deleted", and for "closed"
 end
-return done
+return gone

@@ -14,7 +14,7 @@
 --
 -- Answers 1 all are free now; otherwise which ids are not those of permits that
 -- are taken, {1 for the first, ...}: then nothing has changed.
--- Memory that is out does not refuse the release: its first write frees some.
+-- Memory that is out does not refuse the release.
 -- If the message was refused, the answer is {1, the error}.
 local done = redis.call('get', KEYS[2])
 if not done then
@@ -32,11 +32,14 @@ if not done then
     end
   end
   if #gone == 0 then
+    redis.call('zrem', KEYS[3], '') -- may it be called? And memory that is out refuses nothing behind a write
+    free, refused = remember('done', ARGV[4], 'incrby', KEYS[1], #members)
+    if not free then
+      return refused
+    end
     for _, member in ipairs(members) do
       redis.call('zrem', KEYS[3], member)
     end
-    free = redis.call('incrby', KEYS[1], #members)
-    redis.call('set', KEYS[2], 'done', 'px', ARGV[4])
     return tell(1, ARGV[5], ARGV[3], string.format('%.0f', free))
   end
   done = table.concat(gone, ' ')

@@ -7,22 +7,22 @@
 -- ARGV[3] command that publishes there; publish if it is not given
 --
 -- Answers 1 all were there and are free now; -1 some were not, the rest is free.
--- Memory that is out refuses none of it: the first write frees some.
+-- Memory that is out refuses none of it.
 -- If the message was refused, the answer is {that number, the error}.
 local free, refused = counter(KEYS[1])
 if not free then
   return refused
 end
 local members = numbered(ARGV[1])
-local back, refused = remove(KEYS[2], members)
-if refused then
-  if string.find(refused.err, 'WRONGTYPE', 1, true) then
+local back, now = giveBack(KEYS[1], KEYS[2], members)
+if not back then
+  if string.find(now.err, 'WRONGTYPE', 1, true) then
     return -1 -- a key of another type has no permits any more
   end
-  return refused
+  return now
 end
 if back > 0 then
-  free = redis.call('incrby', KEYS[1], string.format('%.0f', back))
+  free = now
   return tell(back == #members and 1 or -1, ARGV[3], ARGV[2], string.format('%.0f', free))
 end
 if back == #members then

@@ -17,8 +17,10 @@ if not free then
   return refused
 end
 local more = tonumber(ARGV[1]) - free - redis.call('zcard', KEYS[3])
-free = redis.call('incrby', KEYS[1], string.format('%.0f', more))
-redis.call('set', KEYS[2], '1', 'px', ARGV[3])
+free, refused = remember('1', ARGV[3], 'incrby', KEYS[1], string.format('%.0f', more))
+if not free then
+  return refused
+end
 if more > 0 then
   return tell(1, ARGV[4], ARGV[2], string.format('%.0f', free))
 end

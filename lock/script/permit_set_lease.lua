@@ -10,12 +10,11 @@
 -- ARGV[4] how long the result is remembered, in ms
 --
 -- Answers 1 done, 0 no such permit is taken.
-done = '0'
 local member, deadline = known(KEYS[1], ARGV[1])
 local now = clock or tonumber(ARGV[3])
 if deadline and tonumber(deadline) > now then
-  redis.call('zadd', KEYS[1], 'xx', string.format('%.0f', now + ARGV[2] - ARGV[3]), member)
-  done = '1'
+  local set, refused = remember('1', ARGV[4], 'zadd', KEYS[1], 'xx', string.format('%.0f', now + ARGV[2] - ARGV[3]), member)
+  return set and 1 or refused
 end
-redis.call('set', KEYS[2], done, 'px', ARGV[4])
-return tonumber(done)
+redis.call('set', KEYS[2], '0', 'px', ARGV[4])
+return 0

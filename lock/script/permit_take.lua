@@ -28,17 +28,21 @@ end
 if not most then
   return redis.error_reply('ERR wheellock: permit_take needs a number of permits')
 end
-local back = 0
+local ttl, back = redis.call('pttl', KEYS[1]), 0
 for k = 8, #ARGV + 1 do
   local gone = ARGV[k] and numbered(ARGV[k]) or redis.call('zrangebyscore', KEYS[2], '-inf', now, 'limit', 0, 1000)
-  local n, refused = remove(KEYS[2], gone)
-  if refused then
-    return refused
+  local n, left = giveBack(KEYS[1], KEYS[2], gone)
+  if not n then
+    return left
   end
-  back = back + n
+  back, free = back + n, left or free
 end
-if back > 0 then
-  free = redis.call('incrby', KEYS[1], back)
+-- answer tells what came back, and returns what it is given.
+local function answer(what)
+  if back > 0 and free > 0 then
+    redis.pcall(ARGV[7], ARGV[6], string.format('%.0f', free))
+  end
+  return what
 end
 local members, taken = numbered(ARGV[1] .. ARGV[2]), 0
 local there, refused = deadlines(KEYS[2], members)
@@ -59,24 +63,24 @@ if taken == 0 then
     for i = taken + 1, #members do
       members[i] = nil
     end
-    free = redis.call('decrby', KEYS[1], string.format('%.0f', taken))
-    local set, ttl = put(KEYS[2], deadline, members), redis.call('pttl', KEYS[1])
+    -- They are counted out last: by then nothing else can be refused any more.
+    local set = put(KEYS[2], deadline, members)
     if not set and ttl > 0 then
       set = redis.pcall('pexpire', KEYS[2], ttl) -- a semaphore that ends takes its permits along
     end
+    if type(set) ~= 'table' then
+      set = redis.pcall('decrby', KEYS[1], string.format('%.0f', taken))
+    end
     if type(set) == 'table' then
       remove(KEYS[2], members)
-      redis.call('incrby', KEYS[1], string.format('%.0f', taken))
-      return set
+      return answer(set)
     end
+    free = set
   end
 end
-if back > 0 and free > 0 then
-  redis.pcall(ARGV[7], ARGV[6], string.format('%.0f', free))
-end
-local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
+local first = redis.pcall('zrange', KEYS[2], 0, 0, 'withscores')
 local left = -1
 if first[2] and tonumber(first[2]) < 922337203685477 then -- Redisson's "never"
   left = math.max(tonumber(first[2]) - tonumber(now), 0)
 end
-return {taken, free, left}
+return answer({taken, free, left})

@@ -49,6 +49,36 @@ local function remove(key, members)
   end
   return n
 end
+-- giveBack returns how many of the permits were taken, and are free now, and the counter of
+-- free ones; or nil and why it was refused. Permits that were neither taken nor free would be
+-- lost. So it asks first whether it may remove some, and then counts before it removes.
+local function giveBack(counter, key, members)
+  if #members == 0 then
+    return 0
+  end
+  -- Memory that is out refuses nothing behind a write.
+  local refused = redis.pcall('zrem', key, '')
+  if type(refused) == 'table' then
+    return nil, refused
+  end
+  local there, n = nil, 0
+  there, refused = deadlines(key, members)
+  if refused then
+    return nil, refused
+  end
+  for i = 1, #members do
+    n = n + (there[i] and 1 or 0)
+  end
+  if n == 0 then
+    return 0
+  end
+  local free = redis.pcall('incrby', counter, string.format('%.0f', n))
+  if type(free) == 'table' then
+    return nil, free
+  end
+  remove(key, members)
+  return n, free
+end
 -- put gives all of the permits a deadline, with words that stand before it: 'xx', or none. It
 -- returns why it was refused, if it was.
 local function put(key, deadline, members, ...)

@@ -14,8 +14,10 @@ local ended, unsure = gone(KEYS[1], ARGV[1])
 if ended then
   return unsure or 0
 end
-redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
+redis.call('hdel', KEYS[1], '') -- a write, so that memory that is out does not refuse what follows
+-- The count comes last: one that is set, and refused to the caller, is never taken back.
 if redis.call('pttl', KEYS[1]) < lease then
   redis.call('pexpire', KEYS[1], lease)
 end
+redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
 return 1

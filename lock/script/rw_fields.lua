@@ -12,9 +12,6 @@
 local writers, channel, publish, prefix, word
 local few, drawn, most, looks = 32, 16, 1024, 4096
 local seen, looked, cursor, buried = 0, 0, nil, false -- what this call has drawn, and whether it removed any
-if redis.replicate_commands then
-  redis.replicate_commands() -- before Redis 7 a script that draws, or asks for a TTL, may not write without it
-end
 -- counts reports whether a field's value is a number of entries. What somebody else put there
 -- may be anything, and nobody enters a billion times.
 local function counts(count)
@@ -170,7 +167,7 @@ local function settle(mode, writing, longest)
   if longest == 0 then
     redis.call('del', KEYS[1])
   elseif longest < math.huge then
-    redis.call('pexpire', KEYS[1], longest)
+    redis.pcall('pexpire', KEYS[1], longest) -- where it is refused, the lock lives longer
   end
   if mode == 'write' then
     if longest > 0 then

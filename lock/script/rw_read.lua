@@ -48,21 +48,25 @@ end
 if refused then
   return refused
 end
-if not mode then
-  redis.call('hset', KEYS[1], 'mode', 'read')
+-- The timeout first: by itself it is nothing, and a reader without it is dead.
+if redis.call('pttl', KEYS[2]) < lease then
+  redis.call('set', KEYS[2], '1', 'px', ARGV[2])
 end
-redis.call('hset', KEYS[1], ARGV[1], '1')
-local never = prolong(KEYS[1], lease)
+local never = redis.pcall('hset', KEYS[1], ARGV[1], '1')
+if type(never) == 'number' then
+  if not mode then
+    redis.call('hset', KEYS[1], 'mode', 'read')
+  end
+  never = prolong(KEYS[1], lease)
+end
 if never then -- nobody holds a lock that would never end
   if not mine then
+    redis.call('del', KEYS[2])
     redis.call('hdel', KEYS[1], ARGV[1])
   end
   if not mode then
     redis.call('hdel', KEYS[1], 'mode')
   end
   return never
-end
-if redis.call('pttl', KEYS[2]) < lease then
-  redis.call('set', KEYS[2], '1', 'px', ARGV[2])
 end
 return {1, 1}

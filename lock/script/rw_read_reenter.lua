@@ -19,10 +19,11 @@ if redis.call('exists', KEYS[2]) == 0 then
   redis.call('del', KEYS[2]) -- a replica says READONLY to it
   return 0
 end
-redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
+redis.call('hdel', KEYS[1], '') -- as in reenter
 for i = 1, 2 do
   if redis.call('pttl', KEYS[i]) < lease then
     redis.call('pexpire', KEYS[i], lease)
   end
 end
+redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
 return 1

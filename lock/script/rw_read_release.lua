@@ -23,8 +23,9 @@ if ended then
 end
 writers, channel, publish, prefix = KEYS[3], ARGV[2], ARGV[4] or 'publish', ARGV[3]
 local mode, writing, longest = rest({ARGV[1], [ARGV[1]] = true})
-redis.call('hdel', KEYS[1], ARGV[1]) -- a write, so that memory that is out does not refuse what follows
+redis.call('hdel', KEYS[1], '') -- may both be called? And a write, so that memory that is out does not refuse what follows
 redis.call('del', KEYS[2])
+redis.call('hdel', KEYS[1], ARGV[1])
 local told, refusal = settle(mode, writing, longest)
 if refusal then
   return {1, refusal}

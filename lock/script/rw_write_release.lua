@@ -17,7 +17,21 @@ if ended then
 end
 writers, channel, publish, prefix = KEYS[2], ARGV[2], ARGV[4] or 'publish', ARGV[3]
 local mode, writing, longest = rest({ARGV[1], [ARGV[1]] = true})
-redis.call('hdel', KEYS[1], ARGV[1]) -- a write, so that memory that is out does not refuse what follows
+-- What settle does later is done first where it may be refused.
+redis.call('hdel', KEYS[1], '') -- a write, so that memory that is out does not refuse what follows
+if mode == 'write' and not writing then
+  if longest > 0 then
+    redis.call('hset', KEYS[1], 'mode', 'read')
+  end
+  local gone = redis.pcall('del', writers)
+  if type(gone) == 'table' then
+    if longest > 0 then
+      redis.call('hset', KEYS[1], 'mode', 'write')
+    end
+    return gone
+  end
+end
+redis.call('hdel', KEYS[1], ARGV[1])
 local told, refusal = settle(mode, writing, longest)
 if refusal then
   return {1, refusal}

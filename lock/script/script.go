@@ -25,7 +25,7 @@ type Script struct {
 }
 
 // trait is what a client has to know of a script in order to send it.
-type trait uint16
+type trait uint32
 
 const (
 	acquires  trait = 1 << iota // see Acquires
@@ -34,6 +34,7 @@ const (
 	large                       // see Large
 	// Of the following each says which text precedes the script's own, in this order.
 	expires   // expire.lua
+	effects   // effects.lua
 	mints     // mint.lua
 	held      // gone.lua
 	others    // foreign.lua
@@ -44,11 +45,12 @@ const (
 	permitIDs // permit_id.lua
 	once      // once.lua
 	counts    // counter.lua
+	remembers // remember.lua
 	tells     // tell.lua
 )
 
 // preceding is the texts that precede scripts, by trait from expires on.
-var preceding = [...]string{"expire", "mint", "gone", "foreign", "rw_fields", "rw_take", "forced", "permits", "permit_id", "once", "counter", "tell"}
+var preceding = [...]string{"expire", "effects", "mint", "gone", "foreign", "rw_fields", "rw_take", "forced", "permits", "permit_id", "once", "counter", "remember", "tell"}
 
 // define adds a script to the table. sha is a constant, because a FIPS process cannot
 // compute SHA-1.

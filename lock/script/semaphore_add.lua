@@ -13,13 +13,15 @@ local free, refused = counter(KEYS[1])
 if not free then
   return refused
 end
-done = '0'
-if free + tonumber(ARGV[1]) <= 2147483647 then
-  free = redis.call('incrby', KEYS[1], ARGV[1])
-  done = '1'
+if free + tonumber(ARGV[1]) > 2147483647 then
+  redis.call('set', KEYS[2], '0', 'px', ARGV[3])
+  return 0
 end
-redis.call('set', KEYS[2], done, 'px', ARGV[3])
-if done == '1' and tonumber(ARGV[1]) > 0 then
+free, refused = remember('1', ARGV[3], 'incrby', KEYS[1], ARGV[1])
+if not free then
+  return refused
+end
+if tonumber(ARGV[1]) > 0 then
   return tell(1, ARGV[4], ARGV[2], string.format('%.0f', free))
 end
-return tonumber(done)
+return 1

@@ -7,16 +7,12 @@
 -- ARGV[1] how long the result is remembered, in ms
 --
 -- Answers 1 done, 0 there was none.
-local n, refused = counter(KEYS[1])
+local n, text = counter(KEYS[1])
 if not n then
-  return refused
+  return text
 end
-if KEYS[3] then
-  redis.call('zcard', KEYS[3]) -- fails, before anything is deleted, at a key of another type
-end
-done = redis.call('del', KEYS[1])
-if KEYS[3] then
-  done = math.max(done, redis.call('del', KEYS[3]))
-end
-redis.call('set', KEYS[2], done, 'px', ARGV[1])
-return done
+local permits = KEYS[3] and redis.call('zcard', KEYS[3]) or 0 -- fails, before anything is deleted, at a key of another type
+redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
+done = (text or permits > 0) and 1 or 0
+local gone, never = remember(done, ARGV[1], 'del', KEYS[1], KEYS[3] or KEYS[1])
+return gone and done or never

@@ -7,16 +7,18 @@
 -- ARGV[2] how long the result is remembered, in ms
 --
 -- Answers 1 done, 0 there is no such semaphore.
-local n, refused = counter(KEYS[1])
+local n, text = counter(KEYS[1])
 if not n then
-  return refused
+  return text
 end
 if KEYS[3] then
   redis.call('zcard', KEYS[3]) -- fails at a key of another type, whose end is no matter of ours
 end
-done = redis.call('pexpire', KEYS[1], ARGV[1])
-if done == 1 and KEYS[3] then
+local set, never = remember(text and 1 or 0, ARGV[2], 'pexpire', KEYS[1], ARGV[1])
+if not set then
+  return never
+end
+if set == 1 and KEYS[3] then
   redis.call('pexpire', KEYS[3], ARGV[1]) -- one that comes later gets what is left, see permit_take
 end
-redis.call('set', KEYS[2], done, 'px', ARGV[2])
-return done
+return set

@@ -15,18 +15,14 @@ local free, text = counter(KEYS[1])
 if not free then
   return text
 end
-local more = tonumber(ARGV[1])
-done = '0'
-if text and free + more > 2147483647 then
-  done = '-1'
-elseif text then
-  if more > 0 then
-    free = redis.call('incrby', KEYS[1], ARGV[1])
+local more, refused = tonumber(ARGV[1]), nil
+if text and more > 0 and free + more <= 2147483647 then
+  free, refused = remember('1', ARGV[3], 'incrby', KEYS[1], ARGV[1])
+  if not free then
+    return refused
   end
-  done = '1'
-end
-redis.call('set', KEYS[2], done, 'px', ARGV[3])
-if done == '1' and more > 0 then
   return tell(1, ARGV[4], ARGV[2], string.format('%.0f', free))
 end
+done = not text and '0' or free + more > 2147483647 and '-1' or '1'
+redis.call('set', KEYS[2], done, 'px', ARGV[3])
 return tonumber(done)

@@ -17,11 +17,15 @@ if not taken then
   if wanted == 'all' then
     wanted = string.format('%.0f', math.max(free, 0))
   end
-  taken = '0'
   if wanted ~= '0' and free >= tonumber(wanted) then
-    free = redis.call('decrby', KEYS[1], wanted)
+    free, refused = remember(wanted, ARGV[2], 'decrby', KEYS[1], wanted)
+    if not free then
+      return refused
+    end
     taken = wanted
+  else
+    redis.call('set', KEYS[2], '0', 'px', ARGV[2])
+    taken = '0'
   end
-  redis.call('set', KEYS[2], taken, 'px', ARGV[2])
 end
 return {tonumber(taken), free}

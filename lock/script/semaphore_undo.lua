@@ -11,10 +11,20 @@
 -- If the message was refused, the answer is {that number, the error}.
 local taken = redis.call('get', KEYS[2]) or '0'
 local free
-if taken ~= '0' and redis.call('exists', KEYS[1]) == 1 then
-  free = redis.call('incrby', KEYS[1], taken) -- fails, before anything is changed, at what is no counter
+if taken ~= '0' then
+  local n, text = counter(KEYS[1])
+  if not n then
+    return text
+  end
+  free = text and redis.call('incrby', KEYS[1], taken)
 end
-redis.call('set', KEYS[2], '0', 'px', ARGV[2])
+local never = redis.pcall('set', KEYS[2], '0', 'px', ARGV[2])
+if never.err then -- a copy of this request would give back what the take brought once more
+  if free then
+    redis.call('incrby', KEYS[1], '-' .. taken)
+  end
+  return never
+end
 if free then
   return tell(tonumber(taken), ARGV[3], ARGV[1], string.format('%.0f', free))
 end

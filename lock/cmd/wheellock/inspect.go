@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wheellock/wheellock/lock"
 )
@@ -103,12 +105,21 @@ func look(ctx context.Context, client *lock.Client, name string) (view, error) {
 	return v, nil
 }
 
+// printable is a text that others have written, as one line that does nothing to a terminal.
+func printable(text string) string {
+	odd := func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }
+	if strings.ContainsFunc(text, odd) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
 func (v view) String() string {
 	var b strings.Builder
 	if !v.Locked {
-		fmt.Fprintf(&b, "%s: free\n", v.Name)
+		fmt.Fprintf(&b, "%s: free\n", printable(v.Name))
 	} else {
-		fmt.Fprintf(&b, "%s: held (%s)\n", v.Name, v.Mode)
+		fmt.Fprintf(&b, "%s: held (%s)\n", printable(v.Name), v.Mode)
 	}
 	switch {
 	case v.TTL != nil:
@@ -117,7 +128,7 @@ func (v view) String() string {
 		fmt.Fprintf(&b, "  lease   without end\n")
 	}
 	for _, h := range v.Holders {
-		fmt.Fprintf(&b, "  holder  %s", h.ID)
+		fmt.Fprintf(&b, "  holder  %s", printable(h.ID))
 		if h.Writing {
 			b.WriteString(", writes")
 		}

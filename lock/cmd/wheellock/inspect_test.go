@@ -76,3 +76,17 @@ func TestInspectSaysWhoHoldsALock(t *testing.T) {
 	require.Equal(t, statusUnknown, w.run(t))
 	require.True(t, fixture.Exists(t, s, "foreign"))
 }
+
+// TestInspectPrintsNothingThatATerminalObeys: anybody may write a field, or call a lock so.
+func TestInspectPrintsNothingThatATerminalObeys(t *testing.T) {
+	said := view{Name: "a\r\nb: free", Locked: true, Mode: "exclusive", Holders: []holder{
+		{ID: "x:1\n  token   9 (of the last fenced holder)"}, {ID: "\x1b[2J:2"}, {ID: "\xff:3"}, {ID: "übung:4"},
+	}}.String()
+	require.Equal(t, `"a\r\nb: free": held (exclusive)
+  lease   without end
+  holder  "x:1\n  token   9 (of the last fenced holder)"
+  holder  "\x1b[2J:2"
+  holder  "\xff:3"
+  holder  übung:4
+`, said)
+}

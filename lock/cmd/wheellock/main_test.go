@@ -51,6 +51,12 @@ type call struct {
 // wheellock returns the command on the server at url, not started yet.
 func wheellock(t *testing.T, url string, args ...string) *call {
 	t.Helper()
+	for _, arg := range args {
+		if arg == "sh" || arg == "cat" { // without it the command ends at once, and the test waits for what never comes
+			_, err := exec.LookPath(arg)
+			require.NoError(t, err, "this test needs %s in PATH", arg)
+		}
+	}
 	c := &call{exec.CommandContext(bounded.Context(t), executable(t), args...), &bytes.Buffer{}, &bytes.Buffer{}}
 	c.Stdout, c.Stderr = c.stdout, c.stderr
 	for _, entry := range os.Environ() {

@@ -33,7 +33,7 @@ func (p *program) unlock(args []string) (int, error) {
 		if !was {
 			said = "was free"
 		}
-		_, err = fmt.Fprintf(p.out, "%s: %s\n", name, said)
+		_, err = fmt.Fprintf(p.out, "%s: %s\n", printable(name), said)
 		return err
 	})
 }

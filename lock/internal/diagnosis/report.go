@@ -131,6 +131,7 @@ func (r *Report) Tried(calls []Call, answers []any) {
 		}
 		return
 	}
+	refused := false // one setting is one problem, however many commands it concerns
 	for i, call := range calls {
 		err := errorOf(answers[i])
 		switch {
@@ -138,7 +139,10 @@ func (r *Report) Tried(calls []Call, answers []any) {
 		case call.Channel.Name != "":
 			r.Channel(call.Channel, call.Command(), err)
 		case meaningOf(err) == undetermined:
-			r.Problem("its lua-replicate-commands is no, so renewals and releases are refused: set lua-replicate-commands yes", err)
+			if !refused {
+				r.Problem("it refuses what a script writes behind a question, although the script has said how it is to be replicated, so renewals and releases are refused: set lua-replicate-commands yes", err)
+			}
+			refused = true
 		case !call.Undetermined:
 			r.Command(call.Group, call.Command(), err)
 		}

@@ -127,7 +127,7 @@ func (h *Hold) firstHeld(renewed bool) *Held {
 	if h.k.cfg.DropForgotten {
 		return h.anotherHeld(renewed)
 	}
-	h.first.h, h.first.renewed = h, renewed
+	h.first.begin(h, renewed)
 	return &h.first
 }
 

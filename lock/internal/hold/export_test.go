@@ -48,7 +48,7 @@ func LoseWhilePassed(x *Held, lose func()) {
 		panic("only a script hands it over")
 	}
 	next, owner := n.attempt.newHold(h.run(), k.Seq(), n.token)
-	next.first.h, next.first.renewed = next, true
+	next.first.begin(next, true)
 	if !h.lease.Pass(&next.lease, owner) {
 		panic("the lease does not go on")
 	}

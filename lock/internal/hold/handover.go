@@ -36,7 +36,7 @@ func (h *Hold) succession() succession {
 // does not go on: it has ended, or is not renewed.
 func (k *Keeper) pass(h *Hold, n succession) bool {
 	next, leased := n.attempt.newHold(h.run(), k.seqs.Add(1), n.token)
-	next.first.h, next.first.renewed = next, true
+	next.first.begin(next, true)
 	next.set(asked, h.is(asked))
 	if !h.lease.Pass(&next.lease, leased) {
 		return false

@@ -111,7 +111,8 @@ func (x *Held) end() {
 
 // anotherHeld is a Held of its own: of a re-entry, or one that can be forgotten.
 func (h *Hold) anotherHeld(renewed bool) *Held {
-	x := &Held{h: h, renewed: renewed}
+	x := &Held{}
+	x.begin(h, renewed)
 	if h.k.cfg.DropForgotten {
 		x.notice()
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
@@ -48,11 +49,31 @@ type Hold struct {
 // given back by one Unlock. All methods are safe for concurrent use. Users have it as lock.Held,
 // which says what is promised.
 type Held struct {
-	h       *Hold // immutable
-	renewed bool  // it came from Lock, not LockFor, and wants renewal still; guarded by h.mu
+	h       *Hold  // immutable
+	renewed bool   // it came from Lock, not LockFor, and wants renewal still; guarded by h.mu
+	mark    uint16 // immutable; of its own address, which tells a copy, but for one of 65,536
 
 	state atomic.Uint32
 	watch *heldWatch // made by the first Done or Context; guarded by h.mu
+}
+
+// begin makes x one of h's.
+func (x *Held) begin(h *Hold, renewed bool) { x.h, x.renewed, x.mark = h, renewed, markOf(x) }
+
+// markOf returns a hash of x's address.
+func markOf(x *Held) uint16 {
+	return uint16(uint64(uintptr(unsafe.Pointer(x))) * 0x9e3779b97f4a7c15 >> 48)
+}
+
+// Used returns x. It panics if no call has returned this very Held.
+func (x *Held) Used() *Held {
+	if x == nil || x.h == nil {
+		panic("lock: this Held is nil or zero: check the error of Lock, and use the Held that it returned")
+	}
+	if x.mark != markOf(x) {
+		panic("lock: this Held is a copy: use the pointer that Lock returned")
+	}
+	return x
 }
 
 // Hold is what x shares with the Helds of its re-entries.

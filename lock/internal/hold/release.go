@@ -130,7 +130,7 @@ func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listenin
 		return r, 0, 0, nil
 	}
 	next, leased := a.newHold(k.newRun(a.Owner, seq, ans.Stamp, g), seq, g.Token)
-	next.first.h, next.first.renewed = next, a.Renewed
+	next.first.begin(next, a.Renewed)
 	watched := k.keep(next, leased, renewal.Terms{Stamp: ans.Stamp, TTL: lease, Fixed: !a.Renewed}) == nil
 	if !watched {
 		// The yes came after its trust had ended: the waiters go on by themselves.

@@ -30,12 +30,13 @@ func latchDown(x *exec) any {
 		if !x.exists(x.keys[0]) {
 			return 0
 		}
-		left := x.add(x.keys[0], -1)
-		if left <= 0 {
-			x.del(x.keys[0])
+		n, _ := x.counter(x.keys[0])
+		if n > 1 {
+			return x.add(x.keys[0], -1)
 		}
-		opened = left == 0
-		return max(left, 0)
+		x.del(x.keys[0])
+		opened = n == 1
+		return 0
 	})
 	if opened {
 		x.publish(x.arg(1), "0")
@@ -133,10 +134,13 @@ func semaphoreUndo(x *exec) any {
 	if value, ok := x.get(x.keys[1]); ok {
 		taken = integer(value)
 	}
+	there := false
+	if taken != 0 {
+		_, there = x.counter(x.keys[0])
+	}
 	x.set(x.keys[1], "0", x.integer(2))
-	if taken != 0 && x.exists(x.keys[0]) {
-		free := x.add(x.keys[0], taken)
-		x.publish(x.arg(1), strconv.FormatInt(free, 10))
+	if there {
+		x.publish(x.arg(1), strconv.FormatInt(x.add(x.keys[0], taken), 10))
 	}
 	return taken
 }

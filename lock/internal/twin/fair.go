@@ -235,11 +235,12 @@ func (x *exec) persist(key string) {
 func fairRelease(e *exec) any {
 	x := fair{e, e.keys[0], e.keys[1], e.keys[2], e.keys[3]}
 	me := x.arg(1)
-	now, ok1 := x.number(3)
+	_, ok1 := x.number(3)
 	doubt, ok2 := x.number(4)
 	if !ok1 || !ok2 {
 		panic(refusal("ERR wheellock: fair_release needs times"))
 	}
+	now := float64(x.now) // the client's clock counts only where the server's is not known
 	other, held := x.isOther(x.lock, hash), x.has(x.lock, me)
 	x.of(x.queue, list)
 	x.of(x.scores, zset)
