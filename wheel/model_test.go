@@ -339,7 +339,8 @@ func TestRingBehavesAsASortedSlice(t *testing.T) {
 			if rapid.IntRange(0, 20).Draw(t, "never") == 0 {
 				return never
 			}
-			return max(0, (done+1)*tick+rapid.Int64Range(-5*tick, 3*tick*slots).Draw(t, "deadline"))
+			revolutions := rapid.SampledFrom([]int64{1, 3, 100}).Draw(t, "revolutions") // a far bucket comes again after 32
+			return max(0, (done+1)*tick+rapid.Int64Range(-5*tick, revolutions*tick*slots).Draw(t, "deadline"))
 		}
 		drop := func(timer *wheel.Timer) {
 			delete(pending, timer)
@@ -396,6 +397,9 @@ func TestRingBehavesAsASortedSlice(t *testing.T) {
 			},
 			"collect": func(t *rapid.T) {
 				to := done + rapid.Int64Range(0, 3*slots).Draw(t, "ticks")
+				if low := earliest(); low != never && rapid.Bool().Draw(t, "as the driver does") {
+					to = max(done, low)
+				}
 				buf := make([]*wheel.Timer, rapid.IntRange(1, 50).Draw(t, "buffer"))
 				for finished := false; !finished; {
 					var n int
