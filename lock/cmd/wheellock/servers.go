@@ -120,6 +120,14 @@ func (s *servers) client(cfg lock.Config) (*lock.Client, error) {
 }
 
 func sentinelClient(text string, cfg lock.Config) (*lock.Client, error) {
+	t, err := sentinelTopology(text)
+	if err != nil {
+		return nil, err
+	}
+	return lock.NewTopology(t, cfg)
+}
+
+func sentinelTopology(text string) (*sentinel.Topology, error) {
 	seeds, err := parseSeeds("-sentinel", text, "26379")
 	if err != nil {
 		return nil, err
@@ -147,13 +155,9 @@ func sentinelClient(text string, cfg lock.Config) (*lock.Client, error) {
 			return nil, usagef("-sentinel: the option %q is not known: db, sentinel_user and sentinel_password are", name)
 		}
 	}
-	t, err := sentinel.New(sentinel.Config{
+	return sentinel.New(sentinel.Config{
 		Master: seeds.path, Sentinels: seeds.addrs, DialOptions: options, SentinelOptions: watchers.dial(),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return lock.NewTopology(t, cfg)
 }
 
 // seeds are several servers and how they are dialled.
