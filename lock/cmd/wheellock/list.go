@@ -200,8 +200,11 @@ func (l *lister) questions(key string) [][]any {
 	}
 	all := [][]any{
 		some,
-		{"PTTL", key}, {"HGET", key, "mode"}, {"HLEN", key},
-		{"EXISTS", beside("redisson_lock_token", key)}, {"LLEN", beside("redisson_lock_queue", key)},
+		{"PTTL", key},
+		{"HGET", key, "mode"},
+		{"HLEN", key},
+		{"EXISTS", beside("redisson_lock_token", key)},
+		{"LLEN", beside("redisson_lock_queue", key)},
 	}
 	for _, channel := range []string{"redisson_lock__channel", "redisson_rwlock"} {
 		all = append(all, []any{"PUBSUB", "NUMSUB", beside(channel, key)})
@@ -251,13 +254,11 @@ func read(key string, answers []any) (x listed, isLock bool, err error) {
 		if fields[i] == "mode" && x.Kind != "mutex" {
 			continue
 		}
-		count, notNumber := strconv.Atoi(fields[i+1])
-		// The client's id is 36 bytes long, in Redisson as here.
-		if notNumber != nil || len(fields[i]) < 38 || fields[i][36] != ':' {
+		h, ok := readHolder(fields[i], fields[i+1])
+		if !ok {
 			return x, false, nil
 		}
-		id, writing := strings.CutSuffix(fields[i], ":write")
-		x.Holders = append(x.Holders, holder{id, count, writing})
+		x.Holders = append(x.Holders, h)
 	}
 	switch ttl {
 	case -2:
@@ -281,6 +282,17 @@ func read(key string, answers []any) (x listed, isLock bool, err error) {
 		x.Kind, x.Waiting = "fair", n
 	}
 	return x, len(x.Holders) > 0, nil
+}
+
+// readHolder reads a field of a hash. It returns false if that is no hold of a lock.
+func readHolder(field, value string) (holder, bool) {
+	count, err := strconv.Atoi(value)
+	// The client's id is 36 bytes long, in Redisson as here.
+	if err != nil || len(field) < 38 || field[36] != ':' {
+		return holder{}, false
+	}
+	id, writing := strings.CutSuffix(field, ":write")
+	return holder{id, count, writing}, true
 }
 
 // pipeline asks about each key, and returns the answers to the questions about each.
