@@ -31,7 +31,8 @@
 // The server's clock is time.Now, so TTLs run as fast as the clock of the test.
 // In a synctest bubble time.Sleep moves this clock, and an hour of renewals
 // takes less than a second, also on a busy machine. Make the Server and the
-// clients inside the bubble. Outside a bubble everything works in real time. A
+// clients inside the bubble; a client whose Server was made outside fails the
+// test. Outside a bubble everything works in real time. A
 // test cannot move the server's clock alone: a server whose clock is ahead of
 // its clients' is one whose clock was set, and no lock survives that.
 //

@@ -32,6 +32,7 @@ var errCut = errors.New("the link is cut")
 func (l *Link) Client(cfg lock.Config) *lock.Client {
 	t := l.s.t
 	t.Helper()
+	l.s.sameTime()
 	client, err := lock.New(l.pool, cfg)
 	if err != nil {
 		t.Fatalf("locktest: %v", err)

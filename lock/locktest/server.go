@@ -26,6 +26,7 @@ type Server struct {
 	// immutable
 	t     TB
 	redis *memredis.Server
+	began time.Time // by the clock of the bubble, if it was made in one
 }
 
 // New returns a client of a new server, for a test that needs no more. Both end
@@ -45,7 +46,7 @@ func NewServer(t TB) *Server {
 		t.Fatalf("locktest: %v", err)
 	}
 	t.Cleanup(func() { _ = r.Stop() })
-	return &Server{t: t, redis: r}
+	return &Server{t: t, redis: r, began: time.Now().Round(0)}
 }
 
 // Client returns a client on a Link of its own, like a client in another
@@ -58,10 +59,22 @@ func (s *Server) Client(cfg lock.Config) *lock.Client {
 
 // Link returns a new link to the server, which can be cut.
 func (s *Server) Link() *Link {
+	s.t.Helper()
+	s.sameTime()
 	l := &Link{s: s}
 	l.pool = &redis.Pool{DialContext: l.dial}
 	s.t.Cleanup(func() { _ = l.pool.Close() })
 	return l
+}
+
+// sameTime fails the test if it is called in a synctest bubble and the server was made outside. The
+// clock of a bubble begins in 2000, so TTLs would never end, or at once, and the test would hang
+// or fail somewhere else.
+func (s *Server) sameTime() {
+	s.t.Helper()
+	if s.began.Sub(time.Now().Round(0)) > time.Hour {
+		s.t.Fatalf("locktest: the Server was made outside the synctest bubble of its client, so their clocks differ: call NewServer inside the function that synctest.Test runs")
+	}
 }
 
 // Locks returns the names of the locks that are held, sorted, each with its

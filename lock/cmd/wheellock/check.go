@@ -50,8 +50,10 @@ func (p *program) check(args []string) (int, error) {
 		log.open() // it has advice; else it would only repeat what err says
 	}
 	if err == nil {
-		_, err = fmt.Fprintln(p.out, "Redis has all that wheellock needs.")
-		return 0, err
+		if _, err = fmt.Fprintln(p.out, "Redis has all that wheellock needs."); err != nil {
+			return 0, err
+		}
+		return 0, p.checkList(ctx, &s, *prefix)
 	}
 	for line := range strings.Lines(strings.TrimPrefix(err.Error(), "lock: ")) {
 		p.say("%s", line)

@@ -4,6 +4,7 @@
 //	wheellock run [flags] NAME -- command [argument...]
 //	wheellock inspect [-json] [flags] NAME
 //	wheellock unlock -force [flags] NAME
+//	wheellock list [-prefix PREFIX] [-limit N] [-json] [flags]
 //	wheellock check [-prefix PREFIX] [flags]
 //
 // Install it with
@@ -48,9 +49,10 @@
 //	-grace TIME     how long the command may take to end when the lock is lost, at most
 //	                half of the lease; default 10s, or a third of a shorter lease
 //	-quiet          print nothing if another has the lock
-//	-json           of inspect: print JSON
+//	-json           of inspect and list: print JSON
 //	-force          of unlock: required
-//	-prefix PREFIX  of check: what the names of locks begin with
+//	-prefix PREFIX  of check and list: what the names of locks begin with
+//	-limit N        of list: stop after so many locks
 //
 // A time is a number of seconds, or like 500ms, 30s, 5m. Flags stand before or after NAME.
 //
@@ -64,6 +66,15 @@
 //
 // rediss-sentinel:// and rediss-cluster:// use TLS. "go doc
 // github.com/wheellock/wheellock/lock Open" lists the options, such as sentinel_password.
+//
+// # Listing
+//
+// list shows every Mutex, FencedMutex, FairMutex and RWMutex that is held, of Redisson too:
+// its name, kind, lease, holders (at most three) and how many clients wait. It scans all keys
+// of each master in small steps, so that no call holds Redis up, and shows what it finds on
+// its way; the whole is no snapshot. A FairMutex shows as mutex while nobody waits for it. With
+// -json every line is one object. The user needs SCAN, TYPE, PTTL, HGET, HLEN, HRANDFIELD (HSCAN
+// before Redis 6.2), EXISTS, LLEN and PUBSUB; "wheellock check" says which of them are missing.
 //
 // # Environment
 //

@@ -44,10 +44,12 @@ type program struct {
 const usage = `Usage: wheellock run [flags] NAME -- command [argument...]
        wheellock inspect [flags] NAME
        wheellock unlock -force [flags] NAME
+       wheellock list [flags]
        wheellock check [flags]
 
 run      runs a command while it holds the lock NAME, and ends it if the lock is lost
 inspect  says who holds a lock
+list     says which locks are held, by whom, and how many clients wait
 unlock   takes a lock away from whoever holds it
 check    says what is missing on Redis
 
@@ -58,7 +60,7 @@ Manual: go doc github.com/wheellock/wheellock/lock/cmd/wheellock
 // run does what args say and returns the exit status.
 func run(args, env []string, files stdio) int {
 	p := &program{env: env, stdio: files}
-	commands := map[string]func([]string) (int, error){"run": p.run, "inspect": p.inspect, "unlock": p.unlock, "check": p.check}
+	commands := map[string]func([]string) (int, error){"run": p.run, "inspect": p.inspect, "unlock": p.unlock, "list": p.list, "check": p.check}
 	name := ""
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
@@ -79,7 +81,7 @@ func run(args, env []string, files stdio) int {
 	}
 	command, ok := commands[name]
 	if !ok {
-		p.say("there is no command %q: the commands are run, inspect, unlock and check; see wheellock help", name)
+		p.say("there is no command %q: the commands are run, inspect, list, unlock and check; see wheellock help", name)
 		return statusUsage
 	}
 	status, err := command(args)

@@ -227,7 +227,7 @@ func TestManualNamesTheFlags(t *testing.T) {
 	manual, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	flags := map[string]bool{}
-	for _, name := range []string{"run", "inspect", "unlock", "check"} {
+	for _, name := range []string{"run", "inspect", "unlock", "list", "check"} {
 		w := wheellock(t, "", "help", name)
 		require.Zero(t, w.run(t))
 		for _, m := range regexp.MustCompile(`(?m)^  (-\w+)`).FindAllStringSubmatch(w.stdout.String(), -1) {

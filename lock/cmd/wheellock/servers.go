@@ -62,17 +62,27 @@ func (s *servers) open(cfg lock.Config) (*lock.Client, error) {
 }
 
 func (s *servers) client(cfg lock.Config) (*lock.Client, error) {
-	switch {
-	case strings.HasPrefix(s.redis, "redis-cluster://"), strings.HasPrefix(s.redis, "rediss-cluster://"):
+	if s.isCluster() {
 		nodes, err := cluster.Open(s.redis, cluster.Options{})
 		if err != nil {
 			return nil, err
 		}
 		return lock.NewTopology(nodes, cfg)
-	case strings.Contains(s.redis, "://"):
-		return lock.Open(s.redis, cfg)
-	case strings.HasPrefix(s.redis, "/"):
-		return lock.Open("unix://"+s.redis, cfg)
 	}
-	return lock.Open("redis://"+s.redis, cfg)
+	return lock.Open(s.url(), cfg)
+}
+
+func (s *servers) isCluster() bool {
+	return strings.HasPrefix(s.redis, "redis-cluster://") || strings.HasPrefix(s.redis, "rediss-cluster://")
+}
+
+// url is what was given as a URL: it may be an address, or the path of a socket.
+func (s *servers) url() string {
+	switch {
+	case strings.Contains(s.redis, "://"):
+		return s.redis
+	case strings.HasPrefix(s.redis, "/"):
+		return "unix://" + s.redis
+	}
+	return "redis://" + s.redis
 }

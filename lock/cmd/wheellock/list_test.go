@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+)
+
+// list runs list and returns its lines, sorted.
+func list(t *testing.T, url string, args ...string) []string {
+	t.Helper()
+	w := wheellock(t, url, append([]string{"list"}, args...)...)
+	require.Zero(t, w.run(t), w.stderr)
+	require.Empty(t, w.stderr.String())
+	return slices.Sorted(strings.Lines(w.stdout.String()))
+}
+
+// parsedList are the locks that list -json shows, by name.
+func parsedList(t *testing.T, url string, args ...string) map[string]listed {
+	t.Helper()
+	all := map[string]listed{}
+	for _, line := range list(t, url, append(args, "-json")...) {
+		var x listed
+		require.NoError(t, json.Unmarshal([]byte(line), &x))
+		require.NotContains(t, all, x.Name)
+		all[x.Name] = x
+	}
+	return all
+}
+
+func TestListShowsLocksAndNothingElse(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	require.Empty(t, list(t, s.URL()))
+	c := fixture.ClientOf(t, s, lock.Config{})
+	ctx, cancel := context.WithCancel(bounded.Context(t))
+	defer cancel()
+	held := fixture.Hold(t, c.Mutex("a").Lock)
+	_, err := c.Mutex("a").Lock(held.Context(ctx))
+	require.NoError(t, err)
+	fixture.Hold(t, c.FencedMutex("fenced").Lock)
+	fixture.Hold(t, c.FairMutex("fair").Lock)
+	for range 5 {
+		fixture.Hold(t, c.RWMutex("read").Reader().Lock)
+	}
+	fixture.Hold(t, c.RWMutex("write").Writer().Lock)
+	fixture.Hold(t, c.Mutex("bad\x1b[2J\xff").Lock)
+	fixture.Hold(t, c.Mutex("braces {x}").Lock)
+	fixture.Do(t, s, "HSET", "hash", "owner", 1)
+	fixture.Do(t, s, "HSET", "other", strings.Repeat("x", 36)+":1", "text")
+	fixture.Do(t, s, "HSET", "counts", strings.Repeat("x", 40), 1)
+	fixture.Do(t, s, "RPUSH", "list", "x")
+	fixture.Do(t, s, "SET", "string", "x")
+	fixture.Do(t, s, "HSET", "redisson", strings.Repeat("x", 36)+":77", 1)
+	for i := range 3 {
+		other := fixture.ClientOf(t, s, lock.Config{})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = other.Mutex("a").Lock(ctx)
+		}()
+		if i < 2 {
+			go func() { _, _ = other.FairMutex("fair").Lock(ctx) }()
+		}
+		t.Cleanup(func() { cancel(); <-done })
+	}
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{a}", 3)
+	require.Eventually(t, func() bool { return fixture.Int(t, s, "LLEN", "redisson_lock_queue:{fair}") == 2 }, time.Minute, time.Millisecond)
+
+	all := parsedList(t, s.URL())
+	require.Len(t, all, 8, "%v", all)
+	require.Equal(t, "mutex", all["a"].Kind)
+	require.EqualValues(t, 3, all["a"].Waiting)
+	require.Contains(t, all["a"].Holders[0].ID, c.ID())
+	require.Equal(t, 2, all["a"].Holders[0].Count)
+	require.InDelta(t, 25, *all["a"].TTL, 6)
+	require.Equal(t, "fenced", all["fenced"].Kind)
+	require.Equal(t, "fair", all["fair"].Kind)
+	require.EqualValues(t, 2, all["fair"].Waiting)
+	require.Equal(t, "read", all["read"].Kind)
+	require.EqualValues(t, 5, all["read"].Holds)
+	require.Len(t, all["read"].Holders, 3)
+	require.Equal(t, "write", all["write"].Kind)
+	require.True(t, all["write"].Holders[0].Writing)
+	require.Nil(t, all["redisson"].TTL)
+	require.True(t, all[`"bad\x1b[2J\xff"`].Quoted)
+	require.Contains(t, all, "braces {x}")
+
+	require.Regexp(t, regexp.MustCompile(`^a: mutex, \d+\.\d s left, 3 waiting, held by `+c.ID()+`:\d+:\d+ 2 times\n$`), list(t, s.URL(), "-prefix", "a")[0])
+	require.Regexp(t, ` and 2 more\n$`, list(t, s.URL(), "-prefix", "read")[0])
+	require.Regexp(t, `^"bad\\x1b\[2J\\xff": mutex, `, list(t, s.URL(), "-prefix", "bad")[0])
+	require.Empty(t, list(t, s.URL(), "-prefix", "?"), "a prefix is no pattern")
+	require.Len(t, list(t, s.URL(), "-limit", "2"), 2)
+}
+
+func TestListGoesThroughEveryMasterOfACluster(t *testing.T) {
+	t.Parallel()
+	rc := fixture.Cluster(t, redistest.ClusterOptions{})
+	at := "redis-cluster://" + strings.Join(rc.Addrs(), ",")
+	for i := range 12 {
+		w := wheellock(t, "", "run", "-redis", at, fmt.Sprint("n", i), "--", executable(t), "list", "-redis", at, "-json", "-prefix", fmt.Sprint("n", i))
+		require.Zero(t, w.run(t), w.stderr)
+		var x listed
+		require.NoError(t, json.Unmarshal(w.stdout.Bytes(), &x), w.stdout.String())
+		require.Equal(t, fmt.Sprint("n", i), x.Name)
+	}
+}
+
+func TestListOfAServerThatIsGone(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	require.NoError(t, s.Kill())
+	w := wheellock(t, s.URL(), "list")
+	require.Equal(t, statusUnknown, w.run(t))
+	w.requireOneLine(t, "did not answer")
+	w = wheellock(t, s.URL(), "list", "-limit", "-1")
+	require.Equal(t, statusUsage, w.run(t))
+	w.requireOneLine(t, "negative")
+}
+
+func TestCheckNamesTheRightsOfList(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">pass", "~*", "&*", "+@all", "-scan", "-pubsub")
+	w := wheellock(t, strings.Replace(s.URL(), "redis://", "redis://locker:pass@", 1), "check")
+	require.Zero(t, w.run(t), w.stderr)
+	require.Contains(t, w.stdout.String(), "wheellock list would need the rights to PUBSUB, SCAN too.\n")
+}
+
+// TestListHoldsNobodyUp: with many keys no call takes long, however large a hash is, and locks are
+// taken meanwhile.
+func TestListHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{})
+	tries := c.TryLockMany(t.Context(), fixture.Names("lock:", 5000))
+	conn := fixture.Dial(t, s)
+	for i := range 50_000 {
+		require.NoError(t, conn.Send("SET", "key:"+strconv.Itoa(i), 1))
+	}
+	for i := range 50_000 {
+		require.NoError(t, conn.Send("HSET", "large", strings.Repeat("x", 36)+":"+strconv.Itoa(i), 1))
+	}
+	_, err := conn.Do("")
+	require.NoError(t, err)
+	fixture.Do(t, s, "CONFIG", "RESETSTAT")
+	ended := make(chan struct{})
+	taken := make(chan int)
+	go func() {
+		n := 0
+		for ; ; n++ {
+			select {
+			case <-ended:
+				taken <- n
+				return
+			default:
+			}
+			if held, err := c.Mutex("meanwhile").TryLock(context.Background()); err == nil {
+				_ = held.Unlock(context.Background())
+			}
+		}
+	}()
+	all := parsedList(t, s.URL(), "-prefix", "l")
+	close(ended)
+	require.Greater(t, bounded.Receive(t, taken), 10)
+	for _, try := range tries {
+		require.Contains(t, all, try.Held.Name())
+	}
+	require.EqualValues(t, 50_000, all["large"].Holds)
+	stats, err := s.Info("commandstats")
+	require.NoError(t, err)
+	require.NotContains(t, stats, "cmdstat_hgetall")
+	for _, command := range []string{"scan", "type", "hrandfield", "pttl", "hget", "hlen", "exists", "llen", "pubsub|numsub"} {
+		of := stats["cmdstat_"+command]
+		require.NotEmpty(t, of, "%v", stats)
+		mean, _, _ := strings.Cut(of[strings.Index(of, "usec_per_call=")+len("usec_per_call="):], ",")
+		us, err := strconv.ParseFloat(mean, 64)
+		require.NoError(t, err)
+		require.Less(t, us, 1000.0, command)
+	}
+	calls := stats["cmdstat_scan"]
+	require.Regexp(t, `^calls=(4|5|6)\d\d,`, calls, "COUNT 100 of 55,000 keys")
+}
