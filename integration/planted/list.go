@@ -807,4 +807,18 @@ var thought = []bug{
 		after:  "",
 		tests:  []tests{{"./wheel", "^TestShutdownOfAWheelThatWasNeverUsed$"}},
 	},
+	{
+		name: "redirections-open-any-number-of-servers", file: "lock/internal/servers/router.go",
+		breaks: "a server that names another address each time costs a server for each",
+		before: "|| !named && r.unnamed >= MostUnnamed",
+		after:  "",
+		tests:  []tests{{"./lock/internal/servers", "^TestServersThatNoLayoutNamesAreFew$"}},
+	},
+	{
+		name: "slot-goes-to-no-server", file: "lock/internal/servers/router.go",
+		breaks: "a redirection to a server that there is no room for takes the slot from its last one",
+		before: "\tif s == r.unknown { // the slot stays with its last server\n\t\tr.look()\n\t\treturn s\n\t}\n",
+		after:  "",
+		tests:  []tests{{"./lock/internal/servers", "^TestServersThatNoLayoutNamesAreFew$"}},
+	},
 }

@@ -82,7 +82,7 @@ func (r *Router) update(l topology.Layout) {
 func (r *Router) spread(l topology.Layout) {
 	named := make([]*Server, len(l.Servers))
 	for i, s := range l.Servers {
-		if named[i] = r.open(s.Name); named[i] == r.unknown {
+		if named[i] = r.open(s.Name, true); named[i] == r.unknown {
 			return // the user is closing
 		}
 		named[i].standFor(s)
@@ -158,5 +158,8 @@ func (r *Router) remove(s *Server) bool {
 		return false
 	}
 	delete(r.servers, s.name)
+	if s.hearsay {
+		r.unnamed--
+	}
 	return true
 }

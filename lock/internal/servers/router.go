@@ -43,10 +43,15 @@ type Router struct {
 
 	mu      sync.Mutex // guards what follows, and Server.wanted; never held during I/O, nor while a function of Config or an Attachment runs
 	servers map[string]*Server
+	unnamed int // of them that no Layout has ever named
 	closed  bool
 
 	announced string // how releases are published, as the log has it
 }
+
+// MostUnnamed is how many servers there are at most that no Layout has named: a server that says
+// of a key that it is elsewhere, and names another address each time, must not cost more than that.
+const MostUnnamed = 64
 
 // ErrNoServer is returned when no server is known that has the key of a request. No
 // byte of it was written.
@@ -133,9 +138,10 @@ func (r *Router) Close(why error) {
 }
 
 // open returns the server of that name, and opens it if it is not. A name has one
-// Server. After Close the servers that were open remain, and others are unknown.
-func (r *Router) open(name string) *Server {
-	s, entered := r.enter(name)
+// Server. named: a Layout names it. After Close the servers that were open remain, and others are
+// unknown, as those are that no Layout names and there is no room for.
+func (r *Router) open(name string, named bool) *Server {
+	s, entered := r.enter(name, named)
 	if entered {
 		s.open()
 	}
@@ -147,17 +153,23 @@ func (r *Router) open(name string) *Server {
 
 // enter returns the server of that name from the table, where another goroutine may
 // be just opening it. If it has entered the server, the caller must open it. It
-// returns nil if there is none and the Router is closed.
-func (r *Router) enter(name string) (s *Server, entered bool) {
+// returns nil if there is none and the Router is closed, or has no room for it.
+func (r *Router) enter(name string, named bool) (s *Server, entered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s = r.servers[name]
-	if s == nil && r.closed {
+	if s == nil && (r.closed || !named && r.unnamed >= MostUnnamed) {
 		return nil, false
 	}
 	if s == nil {
 		s, entered = newServer(r, name), true
 		r.servers[name] = s
+		s.hearsay = true
+		r.unnamed++
+	}
+	if named && s.hearsay {
+		s.hearsay = false
+		r.unnamed--
 	}
 	s.wanted = true
 	return s, entered
@@ -182,7 +194,11 @@ func byName(a, b *Server) int { return cmp.Compare(a.name, b.name) }
 
 // move notes what a server said: that slot is at another one. It returns that one.
 func (r *Router) move(slot int, name string) *Server {
-	s := r.open(name)
+	s := r.open(name, false)
+	if s == r.unknown { // the slot stays with its last server
+		r.look()
+		return s
+	}
 	if r.slots[slot].Swap(s) != s {
 		r.moved.Store(true)
 		r.look()

@@ -3,6 +3,7 @@ package servers_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -220,6 +221,38 @@ func TestAServerThatIsNoMoreIsClosedOnceNothingNeedsIt(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		f.say("a")
 		require.Equal(t, []string{"retired b", "closed b"}, f.heard())
+	})
+}
+
+// TestServersThatNoLayoutNamesAreFew, whatever a server says: each costs goroutines and connections.
+// A slot stays with the server that it had, and a Layout makes room.
+func TestServersThatNoLayoutNamesAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		f.follow()
+		f.say("a", "b")
+		s := f.router.Server(keyOf(0))
+		opened := map[string]bool{}
+		for i := range 1000 {
+			to := pipe.Redirection{Slot: 1, Server: fmt.Sprint("lie ", i), Ask: i%2 == 0}
+			opened[s.Target(to).Name()] = true
+		}
+		delete(opened, "") // of the unknown one
+		require.Len(t, opened, servers.MostUnnamed)
+		require.Len(t, f.router.Servers(), 2+servers.MostUnnamed)
+		require.Equal(t, fmt.Sprint("lie ", servers.MostUnnamed-1), f.at(1), "the last one that there was room for")
+		require.Equal(t, "lie 7", s.Target(pipe.Redirection{Slot: 1, Server: "lie 7"}).Name(), "one that is known")
+		require.Equal(t, "b", s.Target(pipe.Redirection{Slot: 1, Server: "b"}).Name(), "one that a Layout named")
+
+		f.say("a", "lie 7", "new")
+		require.Equal(t, "lie 999", s.Target(pipe.Redirection{Slot: 1, Server: "lie 999"}).Name(), "there is room for one more")
+		require.Empty(t, s.Target(pipe.Redirection{Slot: 1, Server: "lie 998"}).Name())
+		time.Sleep(lease + time.Minute + 1)
+		f.say("a", "lie 7", "new")
+		time.Sleep(lease + time.Minute + 1)
+		f.say("a", "lie 7", "new")
+		require.Len(t, f.router.Servers(), 3, "b and the others are gone")
+		require.Equal(t, "lie 998", s.Target(pipe.Redirection{Slot: 1, Server: "lie 998"}).Name())
 	})
 }
 

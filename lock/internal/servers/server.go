@@ -48,7 +48,9 @@ type Server struct {
 	instance string    // see topology.Server.Instance; empty at first
 	unnamed  time.Time // when no Layout named it any more; zero if the last one did
 
-	wanted bool // guarded by Router.mu: it was asked for since Router.others
+	// guarded by Router.mu
+	wanted  bool // it was asked for since Router.others
+	hearsay bool // no Layout has ever named it: other servers did
 }
 
 // newServer returns the server of that name, which is to be opened.
@@ -139,7 +141,7 @@ func (s *Server) Target(to pipe.Redirection) *Server {
 	case !s.router.traits.Slots:
 		return nil
 	case to.Ask:
-		return s.router.open(to.Server)
+		return s.router.open(to.Server, false)
 	}
 	return s.router.move(to.Slot, to.Server)
 }
