@@ -821,4 +821,11 @@ var thought = []bug{
 		after:  "",
 		tests:  []tests{{"./lock/internal/servers", "^TestServersThatNoLayoutNamesAreFew$"}},
 	},
+	{
+		name: "ended-idle-connection-costs-a-batch", file: "lock/internal/carrier/carrier.go",
+		breaks: "a server that ends idle connections costs each batch of renewal",
+		before: "\tcase idled && !cut && verdict == pipe.Broken && ended(err):\n\t\treturn errEnded\n",
+		after:  "\tcase idled && ended(err):\n",
+		tests:  []tests{{"./lock/internal/carrier", "^TestAConnectionThatEndedWhileItWasIdleCostsNoBatch$"}},
+	},
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"math/big"
 	"net"
 	"strings"
@@ -217,4 +218,19 @@ func TestAConnectionThatClosedWhileIdleIsNotUsedAgain(t *testing.T) {
 		fixture.Do(t, s, "CLIENT", "KILL", "ADDR", conn.addr)
 		bounded.Receive(t, conn.closed)
 	}
+}
+
+// TestAServerThatEndsIdleConnectionsCostsNoRenewal: each connection for renewal is idle for longer
+// than the server allows.
+func TestAServerThatEndsIdleConnectionsCostsNoRenewal(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t, "--timeout", "1")
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 9 * time.Second}) // renewed each 3 s
+	for i := range 100 {
+		_, err := c.Mutex(fmt.Sprint("idle ", i)).Lock(t.Context())
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= 300 }, time.Minute, 50*time.Millisecond)
+	require.Zero(t, c.Stats().Renewal.Failed)
+	require.Equal(t, 100, c.Stats().Held)
 }

@@ -3,6 +3,8 @@ package carrier
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,8 +78,12 @@ const (
 	maxBeside = 20
 )
 
-// errSuperseded: another connection was answered meanwhile.
-var errSuperseded = errors.New("carrier: another connection is answered")
+var (
+	// errSuperseded: another connection was answered meanwhile.
+	errSuperseded = errors.New("carrier: another connection is answered")
+	// errEnded: the connection had ended while it was idle, as servers end them that are told to.
+	errEnded = errors.New("carrier: the connection ended while it was idle")
+)
 
 // New returns a Carrier, which does nothing before Open or its first batch.
 func New(cfg Config) *Carrier {
@@ -136,7 +142,7 @@ func (r *Carrier) Renew(ctx context.Context, b *renewal.Batch) {
 		if err == nil {
 			return
 		}
-		if err != errSuperseded || ctx.Err() != nil {
+		if err != errSuperseded && err != errEnded || ctx.Err() != nil {
 			b.Fail(err)
 			return
 		}
@@ -146,7 +152,7 @@ func (r *Carrier) Renew(ctx context.Context, b *renewal.Batch) {
 // exchange makes one round trip, or a few if the server has not run all of it: it
 // had forgotten the script, or a slot was on its way to another server.
 func (r *Carrier) exchange(ctx context.Context, b *renewal.Batch) error {
-	c, err := r.get(ctx, b.TTL())
+	c, idled, err := r.get(ctx, b.TTL())
 	if err != nil {
 		return err
 	}
@@ -173,24 +179,34 @@ func (r *Carrier) exchange(ctx context.Context, b *renewal.Batch) error {
 	if err != nil {
 		r.cfg.Failed(err)
 	}
-	if superseded && verdict == pipe.Broken {
+	switch {
+	case superseded && verdict == pipe.Broken:
 		return errSuperseded
+	case idled && !cut && verdict == pipe.Broken && ended(err):
+		return errEnded
 	}
 	return err
 }
 
-// get returns an idle connection or a new one.
-func (r *Carrier) get(ctx context.Context, ttl time.Duration) (*pipeline, error) {
+// ended reports whether err says that a connection has ended: not that nothing came in time, nor
+// that what came is no answer.
+func ended(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) && !op.Timeout()
+}
+
+// get returns an idle connection, and says so, or a new one.
+func (r *Carrier) get(ctx context.Context, ttl time.Duration) (c *pipeline, idled bool, err error) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
-		return nil, ErrClosed
+		return nil, false, ErrClosed
 	}
 	if n := len(r.idle); n > 0 {
 		c := r.idle[n-1]
 		r.idle = r.idle[:n-1]
 		r.mu.Unlock()
-		return c, nil
+		return c, true, nil
 	}
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
@@ -202,14 +218,14 @@ func (r *Carrier) get(ctx context.Context, ttl time.Duration) (*pipeline, error)
 	switch {
 	case err == nil:
 		r.connected()
-		return newPipeline(r, dialed), nil
+		return newPipeline(r, dialed), false, nil
 	case superseded:
-		return nil, errSuperseded
+		return nil, false, errSuperseded
 	}
 	r.mu.Lock()
 	r.broken = true
 	r.mu.Unlock()
-	return nil, err
+	return nil, false, err
 }
 
 // put gives a connection back, or closes it if it is of no more use.

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -258,5 +262,72 @@ func TestOpenDialsTheConnectionsOnce(t *testing.T) {
 		late.Close()
 		late.Open()
 		late.hedging.Wait()
+	}
+}
+
+// ending is an allHeld that ends after so many answers, while it is idle: the next request is
+// written, and nothing comes.
+type ending struct {
+	allHeld
+	answers int
+	err     error
+}
+
+func (c *ending) ReceiveWithTimeout(d time.Duration) (any, error) {
+	if c.answers == 0 {
+		return nil, c.err
+	}
+	c.answers--
+	return c.allHeld.ReceiveWithTimeout(d)
+}
+
+// TestAConnectionThatEndedWhileItWasIdleCostsNoBatch, because a server may end idle ones: the batch
+// goes over a new one. Whatever else ends a connection costs the batch that was on it.
+func TestAConnectionThatEndedWhileItWasIdleCostsNoBatch(t *testing.T) {
+	reset := &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset by peer")}
+	for name, tc := range map[string]struct {
+		answers int // of each connection
+		err     error
+		fails   bool
+	}{
+		"ended": {1, io.EOF, false}, "reset": {1, reset, false},
+		"silent":       {1, &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}, true},
+		"a strange":    {1, errors.New("it answers what is no answer"), true},
+		"a new one":    {0, io.EOF, true},
+		"in its batch": {2, io.ErrUnexpectedEOF, false}, // each second batch
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dials := 0
+				r := New(Config{
+					Timeout: 50 * time.Millisecond, Conns: 1,
+					Dial: func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+						dials++
+						return pipe.Connection{Conn: &ending{answers: tc.answers, err: tc.err}}, nil
+					},
+					Epoch:    func() uint32 { return 0 },
+					Target:   func(pipe.Redirection) *renewal.Lane { return nil },
+					Answered: func(error) {}, Failed: func(error) {}, Resumed: func() {},
+					Timed: func(pipe.Clock, time.Duration) {},
+				})
+				dog, err := renewal.New(renewal.Config{TTL: 3 * time.Second, Dispatchers: 1})
+				require.NoError(t, err)
+				lane, err := dog.Lane("s", r)
+				require.NoError(t, err)
+				h := new(hold)
+				require.NoError(t, lane.Hold(&h.lease, h, renewal.Terms{Stamp: time.Now(), TTL: 3 * time.Second}))
+				time.Sleep(2900 * time.Millisecond)
+				st := dog.Stats()
+				dog.Close()
+				r.Close()
+				if tc.fails {
+					require.Positive(t, st.Failed)
+				} else {
+					require.Zero(t, st.Failed)
+					require.GreaterOrEqual(t, int(st.Renewed), 2)
+				}
+				require.LessOrEqual(t, dials, 2+int(st.Renewed+st.Failed), "one for a batch")
+			})
+		})
 	}
 }

@@ -52,7 +52,8 @@
 //	   │                            └─────────────────┘  │ AsText, Late, Parted: at most
 //	   │                              the rest, again    │ 6 sendings in all
 //	   └─────────────────────────────────────────────────┘
-//	     a hedge was answered or Drop was called: over another connection
+//	     a hedge was answered, Drop was called, or the connection had been idle
+//	     and has ended: over another connection
 //
 // Trust counts from the first sending (renewal.Batch.Send).
 //
@@ -85,7 +86,9 @@
 // If a connection fails, the leases whose calls it had answered keep their
 // answers. The others are unknown, and the connection is closed. The same holds
 // for an answer that the script cannot have given. A connection that was cut
-// off is not used again, although its last answer may have come before.
+// off is not used again, although its last answer may have come before. If the
+// connection was idle before and has ended, which servers do to idle ones that
+// are told to, what is not yet known of the batch goes over another one.
 //
 // Two servers may each say that the other one has a key. Package renewal makes
 // pauses then (Lease.Move).
