@@ -134,6 +134,33 @@ func TestTLSWithACertificateOfTheClient(t *testing.T) {
 	require.ErrorContains(t, err, "certificate", "its authority is not known")
 }
 
+// TestACertificateThatIsNotAcceptedEndsLock: waiting does not help, as with a wrong password.
+func TestACertificateThatIsNotAcceptedEndsLock(t *testing.T) {
+	s := fixture.Secure(t)
+	for name, e := range map[string]lock.Endpoint{
+		"nobody knows who signed it": {URL: "rediss://" + s.SecureAddr},
+		"it is another server's":     {URL: "rediss://" + s.SecureAddr, TLS: &tls.Config{RootCAs: s.Client.RootCAs, ServerName: "redis.example"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := bounded.Context(t)
+			c := opened(t, e, lock.Config{})
+			_, err := c.Mutex("m").Lock(ctx)
+			require.NoError(t, ctx.Err())
+			require.ErrorContains(t, err, `acquire of "m"`)
+			require.ErrorContains(t, err, "certificate is not accepted")
+			require.ErrorContains(t, err, "Endpoint.TLS")
+			require.NotErrorIs(t, err, lock.ErrUnknown, "nothing was sent")
+			var bad *tls.CertificateVerificationError
+			require.ErrorAs(t, err, &bad)
+			_, err = c.FairMutex("f").Lock(ctx)
+			require.NotErrorIs(t, err, lock.ErrUnknown)
+			_, err = c.PermitSemaphore("p").Acquire(ctx, 1)
+			require.NotErrorIs(t, err, lock.ErrUnknown)
+			require.NoError(t, ctx.Err())
+		})
+	}
+}
+
 // TestANetDialOfOnesOwn is asked for each connection, with a context that ends.
 func TestANetDialOfOnesOwn(t *testing.T) {
 	s := fixture.Either(t)

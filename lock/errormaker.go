@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -25,8 +26,17 @@ func (m errorMaker) Call(op, name string, a pipe.Answer) error {
 		return clusterError(op, name, a.Err)
 	case pipe.Definite(a.Err):
 		return redisError(op, name, a.Err)
+	case op == "acquire" && a.Stamp.IsZero() && distrusted(a.Err): // nothing was sent, and it would not be next time
+		return fmt.Errorf("lock: %s of %q: the server's certificate is not accepted: %w: set the CA that signed it, or the name that it is for, "+
+			"in Endpoint.TLS or in the dial options of the pool", op, name, a.Err)
 	}
 	return &UnknownError{Op: op, Name: name, Err: a.Err}
+}
+
+// distrusted reports whether a connection was not made because of the server's certificate.
+func distrusted(err error) bool {
+	var bad *tls.CertificateVerificationError
+	return errors.As(err, &bad)
 }
 
 // BadReply implements hold.Errors.
