@@ -3,6 +3,8 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -289,4 +292,46 @@ func TestDoGivesItsFunctionTheHold(t *testing.T) {
 		require.Equal(t, 2, held.Members())
 		return nil
 	}))
+}
+
+// TestDoReportsALossOnce: its function returns what ended its context, and Unlock says the same.
+func TestDoReportsALossOnce(t *testing.T) {
+	c := fixture.ClientOf(t, onRedis(t), lock.Config{Lease: time.Second})
+	ctx := bounded.Context(t)
+	lost := func(ctx context.Context) error {
+		<-ctx.Done()
+		return fmt.Errorf("the job has stopped: %w", context.Cause(ctx))
+	}
+	name := t.Name()
+	err := c.Mutex(name).Do(ctx, func(inner context.Context, held *lock.Held) error {
+		_, err := c.Mutex(name).ForceUnlock(ctx)
+		require.NoError(t, err)
+		return lost(inner)
+	})
+	require.ErrorIs(t, err, lock.ErrLost)
+	require.Equal(t, 1, strings.Count(err.Error(), "is lost"), "%v", err)
+	require.ErrorContains(t, err, "the job has stopped")
+
+	// The loss of another lock is another one.
+	other, err := c.Mutex(name + " too").Lock(ctx)
+	require.NoError(t, err)
+	_, err = c.Mutex(name + " too").ForceUnlock(ctx)
+	require.NoError(t, err)
+	<-other.Done()
+	err = c.Mutex(name).Do(ctx, func(inner context.Context, held *lock.Held) error {
+		_, err := c.Mutex(name).ForceUnlock(ctx)
+		require.NoError(t, err)
+		<-inner.Done()
+		return other.Err()
+	})
+	require.Equal(t, 2, strings.Count(err.Error(), "is lost"), "%v", err)
+
+	both, err := lock.NewMultiLock(c.Mutex(name+"1"), c.Mutex(name+"2"))
+	require.NoError(t, err)
+	err = both.Do(ctx, func(inner context.Context, _ *lock.MultiHeld) error {
+		_, err := c.Mutex(name + "1").ForceUnlock(ctx)
+		require.NoError(t, err)
+		return lost(inner)
+	})
+	require.Equal(t, 1, strings.Count(err.Error(), "is lost"), "%v", err)
 }

@@ -117,11 +117,7 @@ func (m *MultiLock) Do(ctx context.Context, f func(ctx context.Context, held *Mu
 
 // do runs f and unlocks, also when f panics.
 func (x *MultiHeld) do(ctx context.Context, f func(context.Context, *MultiHeld) error) (err error) {
-	defer func() {
-		if unlockErr := x.Unlock(ctx); unlockErr != nil {
-			err = errors.Join(err, unlockErr)
-		}
-	}()
+	defer func() { err = andUnlock(err, x.Unlock(ctx)) }()
 	return f(x.Context(ctx), x)
 }
 

@@ -191,12 +191,18 @@ func do(ctx context.Context, held *Held, failed error, f func(context.Context, *
 	if failed != nil {
 		return failed
 	}
-	defer func() {
-		if unlockErr := held.Unlock(ctx); unlockErr != nil {
-			err = errors.Join(err, unlockErr)
-		}
-	}()
+	defer func() { err = andUnlock(err, held.Unlock(ctx)) }()
 	return f(held.Context(ctx), held)
+}
+
+// andUnlock joins the error of the function of a Do with that of Unlock, unless both report the
+// same loss: the function may return what has ended its context.
+func andUnlock(err, unlock error) error {
+	var told, lost *LostError
+	if unlock == nil || errors.As(err, &told) && errors.As(unlock, &lost) && told.Name == lost.Name {
+		return err
+	}
+	return errors.Join(err, unlock)
 }
 
 // checkDo refuses a Do whose function would find its context ended.
