@@ -285,9 +285,12 @@ func (w *world) gone(g *grant, unlocked time.Duration) bool {
 	})
 }
 
-// roundabout reports whether a request may take longer than it may: to a server that has not got its
-// key any more, and back, and there again.
-func (w *world) roundabout() bool { return w.scenario.Cluster > 0 && w.scenario.Slowest > ioTimeout/10 }
+// roundabout reports whether a request may take longer than it may, because it goes several times:
+// to a server that has not got its key any more, and back, and there again; or, of a whole client,
+// over a connection that is dialled first, and whose server does not know the script.
+func (w *world) roundabout() bool {
+	return (w.scenario.Cluster > 0 || !w.scenario.Small) && w.scenario.Slowest > ioTimeout/10
+}
 
 // mustSucceed ends the world if something failed that nothing was in the way of.
 func (w *world) mustSucceed(g *grant, within time.Duration, what string, err error) {
