@@ -3,11 +3,11 @@ package main
 // thought are those that somebody thought of, in the order of the files that they are planted in.
 var thought = []bug{
 	{
-		name: "left-attempt-is-kept", file: "lock/internal/hold/attempt.go",
-		breaks: "an attempt whose caller has left, and whose connection fails, stays in Redis until its lease ends",
-		before: "\t\tcase k.calls.mayHaveRun(ans, err):\n\t\t\tk.oweUnanswered(kind, name, field, lease, ans.Open)\n",
-		after:  "\t\tcase err == nil:\n",
-		tests:  []tests{{"./lock/internal/simulation", "^TestAnAttemptThatWasLeftAndThenFailsIsGivenBack$"}},
+		name: "ended-idle-connection-costs-a-batch", file: "lock/internal/carrier/carrier.go",
+		breaks: "a server that ends idle connections costs each batch of renewal",
+		before: "\tcase idled && !cut && verdict == pipe.Broken && ended(err):\n\t\treturn errEnded\n",
+		after:  "\tcase idled && ended(err):\n",
+		tests:  []tests{{"./lock/internal/carrier", "^TestAConnectionThatEndedWhileItWasIdleCostsNoBatch$"}},
 	},
 	{
 		name: "password-of-credentials-is-shown", file: "lock/internal/endpoint/dial.go",
@@ -29,6 +29,13 @@ var thought = []bug{
 		before: "d.Credentials, d.Options = nil, u.common()",
 		after:  "d.Options = u.common()",
 		tests:  []tests{{"./lock/internal/endpoint", "^TestSentinelsGetNoPasswordOfTheServers$"}},
+	},
+	{
+		name: "left-attempt-is-kept", file: "lock/internal/hold/attempt.go",
+		breaks: "an attempt whose caller has left, and whose connection fails, stays in Redis until its lease ends",
+		before: "\t\tcase k.calls.mayHaveRun(ans, err):\n\t\t\tk.oweUnanswered(kind, name, field, lease, ans.Open)\n",
+		after:  "\t\tcase err == nil:\n",
+		tests:  []tests{{"./lock/internal/simulation", "^TestAnAttemptThatWasLeftAndThenFailsIsGivenBack$"}},
 	},
 	{
 		name: "run-counts-from-the-answer", file: "lock/internal/hold/attempt.go",
@@ -260,6 +267,20 @@ var thought = []bug{
 		before: "\tif w.mine == nil && q.line.First() != &w.caller {\n\t\ts.wakeFirstLocked(q)\n\t}\n",
 		after:  "",
 		tests:  []tests{{"./lock/internal/hold", "^TestATryTellsTheFirstInLineWhatItHasHeard$"}},
+	},
+	{
+		name: "redirections-open-any-number-of-servers", file: "lock/internal/servers/router.go",
+		breaks: "a server that names another address each time costs a server for each",
+		before: "|| !named && r.unnamed >= MostUnnamed",
+		after:  "",
+		tests:  []tests{{"./lock/internal/servers", "^TestServersThatNoLayoutNamesAreFew$"}},
+	},
+	{
+		name: "slot-goes-to-no-server", file: "lock/internal/servers/router.go",
+		breaks: "a redirection to a server that there is no room for takes the slot from its last one",
+		before: "\tif s == r.unknown { // the slot stays with its last server\n\t\tr.look()\n\t\treturn s\n\t}\n",
+		after:  "",
+		tests:  []tests{{"./lock/internal/servers", "^TestServersThatNoLayoutNamesAreFew$"}},
 	},
 	{
 		name: "redlock-asks-twice-for-an-owner", file: "lock/internal/several/line.go",
@@ -806,26 +827,5 @@ var thought = []bug{
 		before: "\tselect {\n\tcase <-w.Done():\n\t\treturn ts, nil\n\tdefault:\n\t}\n",
 		after:  "",
 		tests:  []tests{{"./wheel", "^TestShutdownOfAWheelThatWasNeverUsed$"}},
-	},
-	{
-		name: "redirections-open-any-number-of-servers", file: "lock/internal/servers/router.go",
-		breaks: "a server that names another address each time costs a server for each",
-		before: "|| !named && r.unnamed >= MostUnnamed",
-		after:  "",
-		tests:  []tests{{"./lock/internal/servers", "^TestServersThatNoLayoutNamesAreFew$"}},
-	},
-	{
-		name: "slot-goes-to-no-server", file: "lock/internal/servers/router.go",
-		breaks: "a redirection to a server that there is no room for takes the slot from its last one",
-		before: "\tif s == r.unknown { // the slot stays with its last server\n\t\tr.look()\n\t\treturn s\n\t}\n",
-		after:  "",
-		tests:  []tests{{"./lock/internal/servers", "^TestServersThatNoLayoutNamesAreFew$"}},
-	},
-	{
-		name: "ended-idle-connection-costs-a-batch", file: "lock/internal/carrier/carrier.go",
-		breaks: "a server that ends idle connections costs each batch of renewal",
-		before: "\tcase idled && !cut && verdict == pipe.Broken && ended(err):\n\t\treturn errEnded\n",
-		after:  "\tcase idled && ended(err):\n",
-		tests:  []tests{{"./lock/internal/carrier", "^TestAConnectionThatEndedWhileItWasIdleCostsNoBatch$"}},
 	},
 }

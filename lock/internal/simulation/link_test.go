@@ -476,9 +476,13 @@ func (l *link) Renew(ctx context.Context, b *renewal.Batch) {
 	for n, i := range live {
 		a := l.await(ctx, c, requests[n])
 		gone, ok := a.Reply.([]any)
+		var to *link
+		if l.fleet != nil {
+			to = l.fleet.moved(a.Err)
+		}
 		switch {
-		case a.Err != nil && l.fleet != nil && l.fleet.moved(a.Err) != nil:
-			b.Owner(i).(carrier.Owner).MoveTo(l.fleet.moved(a.Err).leases, false)
+		case to != nil:
+			b.Owner(i).(carrier.Owner).MoveTo(to.leases, false)
 		case a.Err != nil:
 			b.Fail(a.Err)
 		case !ok:
