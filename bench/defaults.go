@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wheellock/wheellock/bench/internal/report"
 	"github.com/wheellock/wheellock/bench/internal/run"
 )
 
@@ -20,7 +21,7 @@ const (
 // choose fills in what the options leave open, so that a round trip for each
 // renewal needs at most a share of the capacity, which is renewals a second.
 // measured says that it was measured, and that default counts are cut by it. The
-// notes are what the reader is to know of the load.
+// notes tell the reader about the load.
 func choose(o options, capacity float64, measured bool) (p run.Plan, notes []string, err error) {
 	p = run.Plan{Drivers: o.drivers, Locks: o.locks, Lease: o.lease, Duration: o.duration, Max: o.max}
 	budget := capacity / share
@@ -55,12 +56,12 @@ func choose(o options, capacity float64, measured bool) (p run.Plan, notes []str
 		}
 	}
 	if needed := float64(maxOf(p.Locks)) * 3 / p.Lease.Seconds(); needed > budget*1.01 {
-		what := fmt.Sprintf("about %.0f that Redis usually does", capacity)
+		what := fmt.Sprintf("about %s that Redis usually does", report.Count(int(capacity)))
 		if measured {
-			what = fmt.Sprintf("%.0f that this Redis does", capacity)
+			what = fmt.Sprintf("%s that this Redis does", report.Count(int(capacity)))
 		}
-		notes = append(notes, fmt.Sprintf("note: %d locks need %.0f renewals/s; one by one that is more than a third of the %s, so rows can be those of an overload",
-			maxOf(p.Locks), needed, what))
+		notes = append(notes, fmt.Sprintf("note: %s locks need %s\u00a0renewals/s. With one round trip each that is more than a third of the %s, so rows may be overloaded",
+			report.Count(maxOf(p.Locks)), report.Count(int(needed)), what))
 	}
 	return p, notes, nil
 }

@@ -42,7 +42,8 @@ func newEnvironment(t *holders.Target) report.Environment {
 	return e
 }
 
-// named says what a server or a Cluster of somebody else's is.
+// named puts the software and its version into the text of a server or Cluster
+// that bench did not start.
 func named(text string, s redistest.Software) string {
 	return strings.NewReplacer("external Redis", "external "+s.String(), "Redis Cluster", s.Name+" Cluster "+s.Version).Replace(text)
 }

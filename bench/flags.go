@@ -36,7 +36,7 @@ type options struct {
 	out      string
 }
 
-// errUsage marks what the user can mend on the command line.
+// errUsage marks errors that the user can correct on the command line.
 var errUsage = errors.New("bench: wrong usage")
 
 // usageError is one line that says what is wrong. It is errUsage.
@@ -59,12 +59,12 @@ func parse(args []string, help io.Writer) (options, error) {
 	fs.StringVar(&o.redis, "redis", "auto", "`server`: auto (REDIS_ADDR, else redis-server on PATH, else embedded), embedded, host:port,\nor redis://user:password@host:port/db")
 	fs.StringVar(&nodes, "cluster", "", "`nodes` of a Redis Cluster, instead of -redis: host:port or redis:// URLs, a list; the others are found")
 	fs.StringVar(&locks, "locks", "", "`numbers` of locks to hold, a list (default 1000,10000; fewer if embedded)")
-	fs.StringVar(&names, "drivers", names, "`names` of what renews them, a list")
+	fs.StringVar(&names, "drivers", names, "`names` of the ways to renew them, a list")
 	fs.BoolVar(&o.max, "max", false, "find how many locks are kept renewed at the lease, by doubling, then halving (default of -drivers then: library)")
 	fs.DurationVar(&o.lease, "lease", 0, "the locks' lease, renewed every third of it (default 3s; longer if many locks need it)")
 	fs.DurationVar(&o.duration, "duration", 0, "how long a row holds its locks, at least the lease (default the lease; with -max two)")
-	fs.StringVar(&o.json, "json", "", "`file` that the report is written to as well")
-	fs.StringVar(&o.out, "out", "", "`directory` that charts, a page with all of it (index.html) and report.json are written to")
+	fs.StringVar(&o.json, "json", "", "`file` for the report as JSON")
+	fs.StringVar(&o.out, "out", "", "`directory` for charts, a page with everything (index.html) and report.json")
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(help, "Usage: go run ./bench [flags]\n\nHolds many locks on Redis, renews them in several ways, and prints what each way costs.\n\n")
 		fs.SetOutput(help)
@@ -74,7 +74,7 @@ func parse(args []string, help io.Writer) (options, error) {
 		return o, usagef("%v", err)
 	}
 	if fs.NArg() > 0 {
-		return o, usagef("%q is left over: all settings are flags, see -h", fs.Arg(0))
+		return o, usagef("%q is not a flag: all settings are flags, see -h", fs.Arg(0))
 	}
 	given := map[string]bool{}
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -128,7 +128,7 @@ func checkNode(s string) error {
 	scheme, _, isURL := strings.Cut(s, "://")
 	if !isURL {
 		if host, port, err := net.SplitHostPort(s); err != nil || port == "" || strings.ContainsAny(host, "@/ ") {
-			return usagef("-cluster has a node that is no address: it must be host:port or a redis:// URL, or several with commas")
+			return usagef("-cluster has a node that is not an address: it must be host:port or a redis:// URL, or several with commas")
 		}
 		return nil
 	}
@@ -139,7 +139,7 @@ func checkNode(s string) error {
 	case err != nil || u.Host == "":
 		return usagef("-cluster has a URL that cannot be parsed: write redis://user:password@host:port, with %%-escapes in the password")
 	case strings.Trim(u.Path, "/0") != "":
-		return usagef("-cluster has a URL with a database: a Cluster has none but 0")
+		return usagef("-cluster has a URL with a database: a Cluster has only database 0")
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func parseDrivers(list string) ([]holders.Driver, error) {
 		d, ok := holders.DriverNamed(name)
 		switch {
 		case !ok:
-			return nil, usagef("-drivers has %q: it must be of %s", s, strings.Join(report.Drivers(), ", "))
+			return nil, usagef("-drivers has %q: it must be one of %s", s, strings.Join(report.Drivers(), ", "))
 		case slices.ContainsFunc(out, func(o holders.Driver) bool { return o.Name == name }):
 			return nil, usagef("-drivers has %s twice", name)
 		}
@@ -229,7 +229,7 @@ func checkAddress(s string) error {
 		return nil
 	}
 	if host, port, err := net.SplitHostPort(s); err != nil || port == "" || strings.ContainsAny(host, "@/ ") {
-		return usagef("-redis is no address: it must be auto, embedded, host:port or a redis:// URL")
+		return usagef("-redis is not an address: it must be auto, embedded, host:port or a redis:// URL")
 	}
 	return nil
 }

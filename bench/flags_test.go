@@ -72,18 +72,18 @@ func TestBadFlagsAreUsageErrors(t *testing.T) {
 		{[]string{"-redis", "http://localhost:6379"}, `"http"`},
 		{[]string{"-redis", "redis://"}, "cannot be parsed"},
 		{[]string{"-redis", "redis://:sec%ret@h:1"}, "cannot be parsed"},
-		{[]string{"-redis", ":secret@h:1"}, "no address"},
+		{[]string{"-redis", ":secret@h:1"}, "not an address"},
 		{[]string{"-cluster", ""}, "host:port"},
 		{[]string{"-cluster", "a:1,"}, "host:port"},
 		{[]string{"-cluster", "a:1,b"}, "host:port"},
 		{[]string{"-cluster", "auto"}, "host:port"},
 		{[]string{"-cluster", "unix:///a"}, `"unix"`},
-		{[]string{"-cluster", "redis://a:1/2"}, "none but 0"},
+		{[]string{"-cluster", "redis://a:1/2"}, "only database 0"},
 		{[]string{"-cluster", "redis://:sec%ret@h:1"}, "cannot be parsed"},
 		{[]string{"-cluster", "a:1", "-redis", "auto"}, "one of them"},
 		{[]string{"-max", "-locks", "10"}, "-max finds"},
 		{[]string{"-nope"}, "-nope"},
-		{[]string{"1000"}, `"1000" is left over`},
+		{[]string{"1000"}, `"1000" is not a flag`},
 	} {
 		_, err := parse(c.args, nil)
 		require.ErrorIs(t, err, errUsage, "%v", c.args)

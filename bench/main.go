@@ -46,10 +46,10 @@ func program(args []string, stdout, stderr io.Writer) int {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
-		fmt.Fprintln(stderr, "bench: interrupted: releasing the locks; once more quits at once")
+		fmt.Fprintln(stderr, "bench: interrupted, releasing the locks; a second interrupt quits at once")
 		cancel()
 		<-signals
-		fmt.Fprintln(stderr, "bench: quitting: locks that are held are left to their lease")
+		fmt.Fprintln(stderr, "bench: quitting; locks that are still held expire with their lease")
 		b.quit()
 		os.Exit(exitInterrupted)
 	}()
@@ -74,7 +74,7 @@ func (b *bench) quit() {
 	}
 	if b.target != nil {
 		for _, srv := range b.target.Servers() {
-			_ = srv.Kill() // refused for somebody else's
+			_ = srv.Kill() // refuses to end a server that bench did not start
 		}
 		stop(b.target)
 	}
@@ -118,7 +118,7 @@ func (b *bench) save(rep *report.Report, o options, dir report.Dir) error {
 	if o.out != "" {
 		err := dir.Write(rep)
 		if err == nil {
-			fmt.Fprintf(b.stdout, "Charts, and a page with all of it: %s\n", dir.Page())
+			fmt.Fprintf(b.stdout, "Charts and a page with everything: %s\n", dir.Page())
 		}
 		errs = append(errs, err)
 	}
@@ -171,7 +171,7 @@ func (b *bench) measure(ctx context.Context, o options, command string) (*report
 	}
 	env.LeaseMs, env.DurationMs = p.Lease.Milliseconds(), p.Duration.Milliseconds()
 	if measured {
-		notes = append(notes, fmt.Sprintf("note: embedded miniredis renews %.0f locks/s one by one here, Redis far more: run it with a redis-server for figures that matter", capacity))
+		notes = append(notes, fmt.Sprintf("note: embedded miniredis renews %s\u00a0locks/s one by one here. Redis renews far more, so use a redis-server for figures that matter", report.Count(int(capacity))))
 	}
 	for _, note := range notes {
 		fmt.Fprintln(b.stderr, "bench:", note)
@@ -190,10 +190,16 @@ func (b *bench) measure(ctx context.Context, o options, command string) (*report
 	}
 	env.Notes = append(notes, fmt.Sprintf("control lock: gone %v after it was taken for %v and not renewed, as it must be", gone.Round(time.Millisecond), run.ControlLease))
 
+	machine := run.WatchMachine(target)
+	env.Load = machine.Load()
+	if warning := env.Load.WarningAtStart(); warning != "" {
+		fmt.Fprintln(b.stderr, "bench:", warning)
+	}
 	if o.max {
-		return rep, b.findMax(ctx, rep, pa, p)
+		return rep, b.findMax(ctx, rep, pa, p, machine)
 	}
 	rep.Rows = pa.Rows(ctx)
+	env.Load = machine.Load()
 	env.Interrupted = ctx.Err() != nil
 	report.WriteText(b.stdout, rep)
 	return rep, report.Sound(rep.Rows)
@@ -201,7 +207,7 @@ func (b *bench) measure(ctx context.Context, o options, command string) (*report
 
 // findMax fills a report with how many locks each driver keeps. That a row did
 // not keep them is what is looked for, and no fault.
-func (b *bench) findMax(ctx context.Context, rep *report.Report, pa *run.Parent, p run.Plan) error {
+func (b *bench) findMax(ctx context.Context, rep *report.Report, pa *run.Parent, p run.Plan, machine *run.Machine) error {
 	var none []string
 	for _, d := range p.Drivers {
 		if ctx.Err() != nil {
@@ -213,6 +219,7 @@ func (b *bench) findMax(ctx context.Context, rep *report.Report, pa *run.Parent,
 			none = append(none, d.Name)
 		}
 	}
+	rep.Environment.Load = machine.Load()
 	rep.Environment.Interrupted = ctx.Err() != nil
 	report.WriteText(b.stdout, rep)
 	if len(none) > 0 {
@@ -246,7 +253,7 @@ func openTarget(ctx context.Context, o options) (*holders.Target, error) {
 	return holders.OneServer(srv), nil
 }
 
-// stop ends a server of our own; somebody else's are left alone.
+// stop ends the servers that bench has started, and no others.
 func stop(t *holders.Target) {
 	for _, srv := range t.Servers() {
 		_ = srv.Stop()

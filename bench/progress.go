@@ -31,7 +31,7 @@ type progress struct {
 	told  time.Time // off a screen
 
 	spent           time.Duration // in rows that have ended
-	needed, guessed time.Duration // of that, beside the holding: as it was, and as guess had it
+	needed, guessed time.Duration // of that, without the holding: measured, and by guess
 }
 
 func newProgress(out io.Writer, p run.Plan) *progress {
@@ -55,7 +55,7 @@ func (p *progress) Begin(r report.Row, now time.Time) {
 	p.screen.draw(p.line("start", now))
 }
 
-// Step is called with what the row's process says.
+// Step is called when the row's process reports.
 func (p *progress) Step(phase string, done int, now time.Time) {
 	what := phase
 	switch {
@@ -64,7 +64,7 @@ func (p *progress) Step(phase string, done int, now time.Time) {
 	case phase == run.PhaseWatch:
 		what = fmt.Sprintf("watch %ds of %v", done, p.plan.Watch)
 	case done > 0:
-		what = fmt.Sprintf("%s %d of %d", phase, done, p.row.Locks)
+		what = fmt.Sprintf("%s %s of %s", phase, report.Count(done), report.Count(p.row.Locks))
 	}
 	if p.screen != nil {
 		p.screen.draw(p.line(what, now))
@@ -98,7 +98,7 @@ const barWidth = 20
 
 // line is one like
 //
-//	bench: row 3 of 10: sweep, 10000 locks: hold 4s of 5s [######--------------] 42s left
+//	bench: row 3 of 10: sweep, 10,000 locks: hold 4s of 5s [######--------------] 42s left
 func (p *progress) line(what string, now time.Time) string {
 	done := p.spent + now.Sub(p.begun)
 	left := p.left(now)
@@ -130,7 +130,7 @@ func (p *progress) left(now time.Time) time.Duration {
 // waits is how long a row holds its locks.
 func (p *progress) waits(locks int) time.Duration { return p.plan.Duration + p.plan.WatchOf(locks) }
 
-// guess is what a row takes beside the holding, on a usual machine.
+// guess is how long a row takes without the holding, on a usual machine.
 func guess(locks int) time.Duration {
 	return 500*time.Millisecond + time.Duration(locks)*40*time.Microsecond
 }

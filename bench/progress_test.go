@@ -57,15 +57,15 @@ func TestProgressOnAScreenIsOneLineThatGoesInTheEnd(t *testing.T) {
 	now := time.Now()
 	r := report.Row{Driver: "sweep", Locks: 1000}
 	p.Begin(r, now)
-	require.Equal(t, []string{"bench: row 1 of 2: sweep, 1000 locks: start [--------------------] 21s left"}, shown(b.String()))
+	require.Equal(t, []string{"bench: row 1 of 2: sweep, 1,000 locks: start [--------------------] 21s left"}, shown(b.String()))
 	p.Step("acquire", 500, now)
-	require.Contains(t, shown(b.String())[0], "acquire 500 of 1000")
+	require.Contains(t, shown(b.String())[0], "acquire 500 of 1,000")
 	p.Step("hold", 4, now.Add(4*time.Second))
-	require.Equal(t, []string{"bench: row 1 of 2: sweep, 1000 locks: hold 4s of 10s [###-----------------] 17s left"}, shown(b.String()))
+	require.Equal(t, []string{"bench: row 1 of 2: sweep, 1,000 locks: hold 4s of 10s [###-----------------] 17s left"}, shown(b.String()))
 	p.End(now.Add(15 * time.Second))
 	require.Equal(t, []string{""}, shown(b.String()))
 	p.Begin(r, now.Add(15*time.Second))
-	require.Equal(t, []string{"bench: row 2 of 2: sweep, 1000 locks: start [##########----------] 15s left"}, shown(b.String()),
+	require.Equal(t, []string{"bench: row 2 of 2: sweep, 1,000 locks: start [##########----------] 15s left"}, shown(b.String()),
 		"it has learned what a row takes here")
 }
 

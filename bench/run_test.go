@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -36,12 +37,25 @@ func TestRunHoldsEveryLock(t *testing.T) {
 		require.True(t, row.LateP50.Known)
 		require.LessOrEqual(t, row.LateP50.Value, row.LateP99.Value)
 		require.LessOrEqual(t, row.LateP99.Value, row.LateMax.Value)
+		if row.ScriptMax.Known && row.Scripts.Value >= 100 {
+			require.True(t, row.ScriptP99.Known)
+			require.LessOrEqual(t, row.ScriptP99.Value, row.ScriptMax.Value)
+		}
 		require.Contains(t, r.stdout, row.Driver)
 	}
 	require.Contains(t, r.stdout, "control lock: gone")
 	require.Contains(t, r.stdout, "library against sweep")
 	if !testing.Short() {
-		require.Regexp(t, `^With 600 locks, one timing wheel instead of one time.AfterFunc per lock takes `, r.stdout, "the first sentence is the answer")
+		require.Regexp(t, `^With 600 locks, each renewed every 800ms:\n\n.*\nby hand .*\nthe wheel .*\nthe library .*\n\nWith 600 locks, one timing wheel instead of one time.AfterFunc per lock takes `, r.stdout, "the answer is first")
+	}
+	load := r.report.Environment.Load
+	require.Equal(t, runtime.GOOS == "linux", load.Average.Known)
+	require.Equal(t, load.Average.Known, strings.Contains(r.stdout, "Load average before the rows"))
+	if load.WarningAtStart() != "" {
+		require.Contains(t, r.stderr, load.WarningAtStart(), "it is said before the rows, too")
+	}
+	if load.Average.Known && srv.Kind() != redistest.External {
+		require.True(t, load.Others.Known)
 	}
 	if srv.Kind() != redistest.External {
 		require.Empty(t, fixture.LockKeys(t, srv))

@@ -42,7 +42,7 @@ func TestCtrlCReleasesTheLocksAndSaysSo(t *testing.T) {
 			awaitKeys(t, srv, 50)
 			require.NoError(t, syscall.Kill(-cmd.Process.Pid, sig))
 			requireExit(t, exitInterrupted, cmd.Wait())
-			require.Contains(t, stderr.String(), "interrupted: releasing the locks")
+			require.Contains(t, stderr.String(), "interrupted, releasing the locks")
 			require.Contains(t, stderr.String(), "50 locks released")
 			require.Empty(t, fixture.LockKeys(t, srv))
 		})
@@ -58,10 +58,10 @@ func TestSecondCtrlCQuitsAtOnce(t *testing.T) {
 	awaitKeys(t, srv, 50)
 	require.NoError(t, srv.Pause())
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-	require.Eventually(t, func() bool { return strings.Contains(stderr.String(), "once more quits") }, waitLong, pollOften)
+	require.Eventually(t, func() bool { return strings.Contains(stderr.String(), "a second interrupt quits") }, waitLong, pollOften)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	requireExit(t, exitInterrupted, cmd.Wait())
-	require.Contains(t, stderr.String(), "left to their lease")
+	require.Contains(t, stderr.String(), "expire with their lease")
 }
 
 // A parent that is killed leaves a row that releases its locks by itself.

@@ -6,10 +6,10 @@
 //	imports_test.go  imports go downwards only
 //	module_test.go   go.mod asks for nothing that it should not, and a user of wheel links nothing else
 //	layout_test.go   the top level has what it should, and CHANGELOG.md has its form
-//	readme_test.go   README.md is right about code, settings, names and figures
+//	readme_test.go   README.md and the pages of lock are right about code, settings, names and figures
 //	slog_test.go     log records have the agreed keys
 //	api_test.go      the exported API is the agreed one; after an intended change
-//	                 run go test ./integration -update
+//	                 run go test ./integration -run API -update
 //
 // # Tests on real Redis
 //
@@ -37,10 +37,14 @@
 //	points      has the places at which a scheduler stops the goroutines of the product
 //	faults      tests the promises of package lock under faults
 //
-// faults_test.go runs the matrix of faults; -v prints it. WHEELLOCK_SEED
-// repeats the plan of a run. WHEELLOCK_SOAK=1h runs it for an hour with 100,000
+// faults_test.go runs the matrix of faults; -v prints it. WHEELLOCK_FAULTS=all
+// runs the rows too that the simulation covers. WHEELLOCK_SEED repeats the plan
+// of a run. WHEELLOCK_SOAK=1h runs it for an hour with 100,000
 // locks (soak_test.go), and also leaves one TCP connection dead for 40 s, in a
 // test of two minutes. go test needs a longer -timeout for that:
 //
 //	WHEELLOCK_SOAK=1h go test -run 'Soak|DeadFlow' -timeout 80m -v ./integration
+//
+// WHEELLOCK_FLEET=1 runs processes of an earlier commit beside those of this one
+// (fleet_test.go).
 package integration

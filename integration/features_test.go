@@ -27,7 +27,7 @@ import (
 // envFeatures names the file that TestFeatures writes its result to.
 const envFeatures = "WHEELLOCK_FEATURES"
 
-// features are what README.md says that works on a server, in the words of its
+// features are what lock/SERVERS.md says that works on a server, in the words of its
 // table. The server is the tests' alone and they share it.
 var features = []struct {
 	name  string
@@ -52,7 +52,7 @@ var features = []struct {
 }
 
 // TestFeatures tries each feature once on the redis-server that is here, whatever it
-// is, and says which work, with a row for the table of README.md.
+// is, and says which work, with a row for the table of lock/SERVERS.md.
 func TestFeatures(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -124,9 +124,9 @@ func TestARowSaysWhatWorksAndWhatNot(t *testing.T) {
 	some := said(valkey, map[string]string{"fair": "why", "loss": "because"})
 	require.Contains(t, some, "fair: not: why\n")
 	require.True(t, strings.HasSuffix(some, "\n| Valkey 8.0.1 | 13 of 15, not: fair (why), loss (because) |\n"), some)
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("../lock/SERVERS.md")
 	require.NoError(t, err)
-	_, list, found := strings.Cut(string(readme), "### Which server\n")
+	_, list, found := strings.Cut(string(page), "## Which server\n")
 	require.True(t, found)
 	list, _, _ = strings.Cut(list, "| server |")
 	for _, f := range features {
@@ -338,7 +338,7 @@ func tryRedisson(t *testing.T, s *redistest.Server) {
 	held := bounded.Receive(t, got)
 	require.NotNil(t, held)
 	for field, count := range fixture.Hash(t, s, name) {
-		require.Regexp(t, `^[0-9a-f-]{36}:`, field)
+		require.Regexp(t, `^[^:{}]{36}:`, field)
 		require.Equal(t, "1", count)
 	}
 	require.Positive(t, fixture.PTTL(t, s, name), "a TTL that Redisson waits for")
@@ -350,25 +350,19 @@ func tryRedisson(t *testing.T, s *redistest.Server) {
 	require.Equal(t, redis.Message{Channel: channel, Data: []byte("0")}, heard.ReceiveWithTimeout(bounded.Limit))
 }
 
-// tryRights has a user who may do what README.md says and no more, over a unix
+// tryRights has a user who may do what lock/SERVERS.md says and no more, over a unix
 // socket, in another database.
 func tryRights(t *testing.T, _ *redistest.Server) {
 	ctx := bounded.Context(t)
 	s := fixture.Start(t, redistest.Options{UnixSocket: true})
-	channels := fixture.Can(t, redistest.ChannelRights)
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("../lock/SERVERS.md")
 	require.NoError(t, err)
-	for _, line := range strings.Split(string(readme), "    ACL SETUSER ")[1:] {
+	for _, line := range strings.Split(string(page), "    ACL SETUSER ")[1:] {
 		line, _, _ = strings.Cut(line, "\n\n")
-		args := []any{"SETUSER"}
-		for _, word := range strings.Fields(strings.ReplaceAll(line, "\\\n", " ")) {
-			if channels || word != "resetchannels" && !strings.HasPrefix(word, "&") {
-				args = append(args, word)
-			}
-		}
-		fixture.Do(t, s, "ACL", args...)
+		words := strings.Fields(strings.ReplaceAll(line, "\\\n", " "))
+		fixture.SetUser(t, s, words[0], words[1:]...)
 	}
-	fixture.Do(t, s, "ACL", "SETUSER", "locker", "+select") // for the database
+	fixture.SetUser(t, s, "locker", "+select") // for the database
 	open := func() *lock.Client {
 		cfg := onMessages
 		cfg.KeyPrefix = "app:"
@@ -396,7 +390,7 @@ func tryReplicas(t *testing.T, _ *redistest.Server) {
 	master := fixture.Server(t, "--repl-diskless-sync-delay", "0")
 	host, port, err := net.SplitHostPort(master.Addr())
 	require.NoError(t, err)
-	replica := fixture.Server(t, "--replicaof", host+" "+port)
+	replica := fixture.Server(t, "--replicaof", host, port)
 	fixture.AwaitReplica(t, master, "in line")
 	c := fixture.ClientOf(t, master, lock.Config{Replicas: 1})
 	held := fixture.Hold(t, c.Mutex("m").Lock)

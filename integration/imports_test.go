@@ -57,6 +57,7 @@ var rules = []rule{
 	{tree: "lock/internal/keys"},
 	{tree: "lock/internal/owner"},
 	{tree: "lock/internal/waitqueue"},
+	{tree: "lock/internal/record"},
 	{tree: "lock/internal/role"},
 	{tree: "lock/internal/simulation"},
 	{tree: "lock/internal/twin", ours: []string{"lock/script"}},
@@ -65,25 +66,26 @@ var rules = []rule{
 	{tree: "lock/internal/diagnosis", ours: []string{"lock/internal/dialing", "lock/internal/keys", "lock/internal/pipe", "lock/internal/servers", "lock/internal/wire", "lock/script", "lock/topology"}, others: []string{redigo}},
 	{tree: "lock/internal/dialing", others: []string{redigo}},
 	{tree: "lock/internal/endpoint", ours: []string{"lock/internal/dialing", "lock/internal/resp"}, others: []string{redigo}},
-	{tree: "lock/internal/resp", ours: []string{"lock/script"}, others: []string{redigo}},
-	{tree: "lock/internal/wire", ours: []string{"lock/script", "lock/internal/keys"}, others: []string{redigo}},
+	{tree: "lock/internal/args"},
+	{tree: "lock/internal/resp", ours: []string{"lock/script", "lock/internal/args"}, others: []string{redigo}},
+	{tree: "lock/internal/wire", ours: []string{"lock/script", "lock/internal/args", "lock/internal/keys", "lock/internal/resp"}, others: []string{redigo}},
 	{tree: "lock/internal/pipe", ours: []string{"lock/script", "lock/internal/dialing", "lock/internal/keys", "lock/internal/resp", "lock/internal/role"}, others: []string{redigo}},
 	{tree: "lock/internal/carrier", ours: []string{"lock/internal/pipe", "lock/internal/keys", "lock/internal/dialing", "lock/internal/resp", "lock/script", "renewal"}, others: []string{redigo}},
-	{tree: "lock/internal/pubsub", ours: []string{"lock/internal/pipe", "lock/internal/keys", "lock/internal/resp"}, others: []string{redigo}},
-	{tree: "lock/internal/servers", ours: []string{"lock/topology", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/keys", "lock/internal/dialing", "lock/internal/resp"}, others: []string{redigo}},
+	{tree: "lock/internal/pubsub", ours: []string{"lock/internal/pipe", "lock/internal/keys", "lock/internal/resp", "lock/internal/record"}, others: []string{redigo}},
+	{tree: "lock/internal/servers", ours: []string{"lock/topology", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/keys", "lock/internal/dialing", "lock/internal/resp", "lock/internal/record"}, others: []string{redigo}},
 	{tree: "lock/internal/sender", ours: []string{"lock/internal/wire", "lock/internal/pipe", "lock/internal/servers"}, others: []string{redigo}},
 	{tree: "lock/internal/orphans", ours: []string{"lock/internal/sender", "lock/internal/wire", "lock/internal/pipe", "lock/internal/wait"}},
-	{tree: "lock/internal/locktable", ours: []string{"lock/internal/owner", "lock/internal/pubsub", "lock/internal/wait", "lock/internal/waitqueue"}},
+	{tree: "lock/internal/locktable", ours: []string{"lock/internal/owner", "lock/internal/pubsub", "lock/internal/record", "lock/internal/wait", "lock/internal/waitqueue"}},
 	{tree: "lock/internal/backlog", ours: []string{"lock/internal/role"}},
-	{tree: "lock/internal/network", ours: []string{"lock/internal/carrier", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/sender", "lock/internal/servers", "renewal"}, others: []string{redigo}},
-	{tree: "lock/internal/hold", ours: []string{"lock/topology", "lock/internal/backlog", "lock/internal/carrier", "lock/internal/keys", "lock/internal/locktable", "lock/internal/network", "lock/internal/orphans", "lock/internal/owner", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/sender", "lock/internal/servers", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/watch", "lock/internal/wire", "renewal"}, others: []string{redigo}},
+	{tree: "lock/internal/network", ours: []string{"lock/internal/carrier", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/record", "lock/internal/sender", "lock/internal/servers", "renewal"}, others: []string{redigo}},
+	{tree: "lock/internal/hold", ours: []string{"lock/topology", "lock/internal/backlog", "lock/internal/carrier", "lock/internal/keys", "lock/internal/locktable", "lock/internal/network", "lock/internal/orphans", "lock/internal/owner", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/record", "lock/internal/sender", "lock/internal/servers", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/watch", "lock/internal/wire", "renewal"}, others: []string{redigo}},
 	{tree: "lock/internal/several", ours: []string{"lock/internal/owner", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/wire", "renewal"}},
 	{tree: "lock/cluster", ours: []string{"lock/topology", "lock/internal/dialing", "lock/internal/endpoint", "lock/internal/resp"}, others: []string{redigo, rediscModule}},
 	{tree: "lock/sentinel", ours: []string{"lock/topology", "lock/internal/dialing", "lock/internal/endpoint", "lock/internal/resp"}, others: []string{redigo}},
 	{tree: "lock/locktest/memredis", others: []string{redigo, miniredisModule, gopherLua}},
-	{tree: "lock/cmd/wheellock", ours: []string{"lock", "lock/cluster", "lock/sentinel", "lock/topology", "lock/internal/endpoint"}, others: []string{redigo}},
-	{tree: "lock/locktest", ours: []string{"lock", "lock/internal/keys", "lock/locktest/memredis"}},
-	{tree: "lock", ours: []string{"renewal", "lock/script", "lock/sentinel", "lock/topology", "lock/internal/backlog", "lock/internal/diagnosis", "lock/internal/dialing", "lock/internal/endpoint", "lock/internal/hold", "lock/internal/keys", "lock/internal/locktable", "lock/internal/orphans", "lock/internal/owner", "lock/internal/sender", "lock/internal/several", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/resp", "lock/internal/servers", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/watch", "lock/internal/wire"}, others: []string{redigo}},
+	{tree: "lock/cmd/wheellock", ours: []string{"lock", "lock/cluster", "lock/sentinel", "lock/topology", "lock/internal/endpoint", "lock/internal/owner"}, others: []string{redigo}},
+	{tree: "lock/locktest", ours: []string{"lock", "lock/internal/keys", "lock/locktest/memredis", "lock/script"}},
+	{tree: "lock", ours: []string{"renewal", "lock/script", "lock/sentinel", "lock/topology", "lock/internal/backlog", "lock/internal/diagnosis", "lock/internal/dialing", "lock/internal/endpoint", "lock/internal/hold", "lock/internal/keys", "lock/internal/locktable", "lock/internal/orphans", "lock/internal/owner", "lock/internal/sender", "lock/internal/several", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/record", "lock/internal/resp", "lock/internal/servers", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/watch", "lock/internal/wire"}, others: []string{redigo}},
 	{tree: "bench/internal/report", others: plot},
 	{tree: "bench/internal/run/holders", ours: []string{"bench/internal/report", "wheel", "lock", "lock/cluster", "lock/script", "lock/topology", "integration/redistest"}, others: []string{redigo, rediscModule, hdrModule}},
 	{tree: "bench/internal/run", ours: []string{"bench/internal/report", "bench/internal/run/holders", "lock", "lock/script", "integration/redistest"}, others: []string{redigo}},
@@ -91,6 +93,7 @@ var rules = []rule{
 	{tree: containerTree, ours: []string{"integration/redistest"}, others: []string{"*"}},
 	{tree: "integration/redistest", ours: []string{"lock/locktest/memredis"}, others: []string{redigo}},
 	{tree: "integration/bounded"},
+	{tree: "integration/errortable", others: []string{"*"}},
 	{tree: "integration/fixture", ours: []string{"lock", "integration/bounded", "integration/faultproxy", "integration/redistest"}, others: []string{"*"}},
 	{tree: "integration/stranger", others: []string{redigo}},
 	{tree: "integration/faultproxy", ours: []string{"lock/script"}, others: []string{redigo}},
@@ -104,7 +107,7 @@ const containerTree = "integration/redistest/container"
 // forTests are the trees that may link package testing, which brings flags of its
 // own into a program. No rule lets another tree import them, so that test files
 // alone do.
-var forTests = []string{containerTree, "integration/bounded", "integration/fixture"}
+var forTests = []string{containerTree, "integration/bounded", "integration/fixture", "integration/errortable"}
 
 func within(tree, path string) bool {
 	return path == module+"/"+tree || strings.HasPrefix(path, module+"/"+tree+"/")

@@ -44,6 +44,7 @@ func TestAFlowThatIsDeadInTheKernel(t *testing.T) {
 			t.Skipf("no %s here", tool)
 		}
 	}
+	fixture.Needs(t, redistest.ErrorStats)
 	if out, err := exec.Command("unshare", "-n", "iptables", "-A", "INPUT", "-p", "tcp", "--sport", "1", "-j", "DROP").CombinedOutput(); err != nil {
 		t.Skipf("a network cannot be made here: %v: %s", err, out)
 	}

@@ -3,6 +3,7 @@ package integration_test
 import (
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -98,4 +99,71 @@ func TestChangelogNamesTheScripts(t *testing.T) {
 			t.Errorf("CHANGELOG.md says nothing of script %s", s.Name())
 		}
 	}
+}
+
+// TestChangelogNamesTheAPI: every exported package, function, type, method, error and setting is named
+// once in the lists of CHANGELOG.md, and nothing else is. A list begins with its package, groups of
+// names end with a semicolon, and a type stands before a colon and its members.
+func TestChangelogNamesTheAPI(t *testing.T) {
+	api, err := os.ReadFile(filepath.Join("testdata", "api.txt"))
+	require.NoError(t, err)
+	var want []string
+	for name, declared := range exported(strings.ReplaceAll(string(api), "\r\n", "\n")) {
+		if isCallOrSetting(name, declared) {
+			want = append(want, name)
+		}
+	}
+	require.Greater(t, len(want), 300, "testdata/api.txt was not understood")
+	require.Contains(t, want, "topology.Topology.Follow")
+	require.Contains(t, want, "lock.Config.Label")
+
+	text, err := os.ReadFile(filepath.Join(root(t), "CHANGELOG.md"))
+	require.NoError(t, err)
+	slices.Sort(want)
+	named := namedInLists(strings.ReplaceAll(string(text), "\r\n", "\n"))
+	slices.Sort(named)
+	require.Equal(t, strings.Join(want, "\n"), strings.Join(named, "\n"), "the lists under \"Every call and setting\"")
+}
+
+// isCallOrSetting leaves out constants, the fields of answers, and methods that the standard library calls.
+func isCallOrSetting(name, declared string) bool {
+	parts := strings.Split(name, ".")
+	if len(parts) == 2 {
+		return declared != "" || strings.HasPrefix(parts[1], "Err")
+	}
+	if strings.HasPrefix(declared, "func ") {
+		return !slices.Contains([]string{"Error", "Is", "MarshalText", "String", "Unwrap"}, parts[2])
+	}
+	// What a caller fills in, and the interfaces.
+	return regexp.MustCompile(`(Config|Options|Endpoint|Hooks|Terms|Owner|Renewer|Task|TB|\btopology\.Topology)$`).MatchString(parts[0] + "." + parts[1])
+}
+
+// namedInLists are the names in lists such as "- `lock`, locks: `New`; `Mutex`: `Lock`, `TryLock`.", in
+// full: lock.New, lock.Mutex, lock.Mutex.Lock.
+func namedInLists(text string) []string {
+	var names []string
+	quoted := regexp.MustCompile("`([^`]*)`")
+	for _, version := range strings.Split(text, "\nEvery call and setting")[1:] {
+		version, _, _ = strings.Cut(version, "\n#")
+		for _, list := range strings.Split(version, "\n- ")[1:] {
+			head, groups, _ := strings.Cut(list, ":")
+			pkg := path.Base(quoted.FindStringSubmatch(head)[1])
+			for group := range strings.SplitSeq(groups, ";") {
+				in := pkg
+				if owner, members, isType := strings.Cut(group, ":"); isType {
+					in += "." + quoted.FindStringSubmatch(owner)[1]
+					names, group = append(names, in), members
+				}
+				for _, name := range quoted.FindAllStringSubmatch(group, -1) {
+					names = append(names, in+"."+name[1])
+				}
+			}
+		}
+	}
+	return names
+}
+
+func TestListsOfNamesAreUnderstood(t *testing.T) {
+	require.Equal(t, []string{"lock.New", "lock.ErrLost", "lock.Mutex", "lock.Mutex.Lock", "lock.Mutex.TryLock", "lock.Try", "wheel.New", "topology.Layout"},
+		namedInLists("- `no`: `List`\n\nEvery call and setting:\n\n- `lock`, locks: `New`, `ErrLost`; `Mutex`:\n  `Lock`, `TryLock`; `Try`.\n- `wheel`: `New`.\n\n### Changed\n\n- `lock`: `Other`\n\nEvery call and setting that is new:\n\n- `lock/topology`: `Layout`.\n"))
 }

@@ -50,8 +50,12 @@ func isProgram(block string) bool {
 
 func readmeBlocks(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root(t), "README.md"))
-	require.NoError(t, err)
+	var text []byte
+	for _, page := range []string{"README.md", "lock/SERVERS.md", "lock/SERVICE.md"} {
+		more, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(page)))
+		require.NoError(t, err)
+		text = append(text, more...)
+	}
 	blocks := goBlocks(strings.ReplaceAll(string(text), "\r\n", "\n"))
 	require.NotEmpty(t, blocks, "README.md has no Go code block: a reader looks for one first")
 	return blocks
@@ -129,6 +133,29 @@ func TestREADMEProgramsRun(t *testing.T) {
 	}
 }
 
+// TestTheFirstProgramOfREADMEEndsWithoutRedis by itself, and says why.
+func TestTheFirstProgramOfREADMEEndsWithoutRedis(t *testing.T) {
+	dir, env := userModule(t, map[string]string{"main.go": readmeBlocks(t)[0]})
+	binary := filepath.Join(dir, "readme.exe")
+	run(t, dir, env, "go", "build", "-o", binary, ".")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary)
+	cmd.Env = append(os.Environ(), redistest.EnvAddr+"=127.0.0.1:1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, ctx.Err(), "it does not end: %s", out)
+	require.Error(t, err)
+	require.Contains(t, string(out), "connection refused")
+	require.Contains(t, string(out), "127.0.0.1:1")
+}
+
+// TestREADMEIsReadInFiveMinutes: what does not fit stands on the pages of lock.
+func TestREADMEIsReadInFiveMinutes(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "README.md"))
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(strings.Fields(string(text))), 1500, "words")
+}
+
 // exampleLines is the code of all example files.
 func exampleLines(t *testing.T) string {
 	t.Helper()
@@ -146,7 +173,7 @@ func exampleLines(t *testing.T) string {
 }
 
 // compiledOnly are the examples that need servers that nobody has at hand.
-var compiledOnly = []string{"lock/cluster ExampleNew", "lock/cluster ExampleOpen", "lock/lockgoredis ExampleNewFailover", "lock/sentinel Example"}
+var compiledOnly = []string{"lock/cluster ExampleNew", "lock/cluster ExampleOpen", "lock/lockgoredis ExampleNewFailover", "lock/sentinel Example", "lock/sentinel ExampleOpen"}
 
 // TestExamplesAreRun: one without an output is not.
 func TestExamplesAreRun(t *testing.T) {
@@ -247,32 +274,41 @@ func readmeSection(t *testing.T, heading string) string {
 	return section
 }
 
-// TestREADMESettingsAreConfig: the table has each field of lock.Config, in the
-// order of the struct, and the defaults that are constants.
-func TestREADMESettingsAreConfig(t *testing.T) {
-	var fields []string
-	for field := range structFields(reflect.TypeFor[lock.Config]()) {
-		fields = append(fields, field)
-	}
-	var rows []string
-	defaults := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([\\w.]+)` \\|[^|]*\\| ([^|]*) \\|").FindAllStringSubmatch(readmeSection(t, "## Settings"), -1) {
-		if m[1] != "lock.Config" {
-			rows = append(rows, m[1])
-			defaults[m[1]] = m[2]
+// TestSettingsSayTheirDefaults: the document of lock.Config names each field, in its order, and that
+// of a field the default, if that is a constant.
+func TestSettingsSayTheirDefaults(t *testing.T) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, filepath.Join(root(t), "lock", "config.go"), nil, parser.ParseComments)
+	require.NoError(t, err)
+	texts := map[string]string{}
+	var config string
+	for _, decl := range file.Decls {
+		general, ok := decl.(*ast.GenDecl)
+		if !ok || general.Tok != token.TYPE || general.Specs[0].(*ast.TypeSpec).Name.Name != "Config" {
+			continue
+		}
+		config = general.Doc.Text()
+		for _, f := range general.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType).Fields.List {
+			texts[f.Names[0].Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
 		}
 	}
-	require.Equal(t, fields, rows)
+	var named []string
+	for _, m := range regexp.MustCompile(`(?m)^\t\w+ +(.*)$`).FindAllStringSubmatch(config, -1) {
+		named = append(named, strings.Split(m[1], ", ")...)
+	}
+	require.Equal(t, slices.Collect(structFields(reflect.TypeFor[lock.Config]())), named)
 	for field, want := range map[string]string{
 		"Lease":         seconds(lock.DefaultLease),
 		"MaxPoll":       seconds(lock.DefaultMaxPoll),
-		"IOTimeout":     seconds(lock.DefaultIOTimeout) + ", at most Lease/10",
+		"IOTimeout":     seconds(lock.DefaultIOTimeout) + ", or Lease/10 if that is less",
 		"UnlockTimeout": seconds(lock.DefaultUnlockTimeout),
 		"Connections":   strconv.Itoa(lock.DefaultConnections),
 		"MaxBatch":      strconv.Itoa(renewal.DefaultMaxBatch),
 		"Dispatchers":   strconv.Itoa(renewal.DefaultDispatchers),
+		"Replicas":      "0",
+		"MaxHold":       "0, no limit",
 	} {
-		require.Equal(t, want, defaults[field], field)
+		require.Regexp(t, `default `+regexp.QuoteMeta(want)+`($|[.,;: ])`, texts[field], field)
 	}
 }
 
@@ -288,10 +324,21 @@ func structFields(of reflect.Type) iter.Seq[string] {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// TestREADMENamesWhatThereIs: the calls in its tables and sentences are ours.
+// pages are README.md and the pages to which it links: what they say of our calls is tried.
+func pages(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, page := range []string{"README.md", "lock/MOVING.md", "lock/SERVERS.md", "lock/SERVICE.md"} {
+		text, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(page)))
+		require.NoError(t, err)
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// TestREADMENamesWhatThereIs: the calls in the tables and sentences of the pages are ours.
 func TestREADMENamesWhatThereIs(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root(t), "README.md"))
-	require.NoError(t, err)
+	text := pages(t)
 	api, err := os.ReadFile(filepath.Join("testdata", "api.txt"))
 	require.NoError(t, err)
 	packages := map[string]string{}
@@ -302,7 +349,7 @@ func TestREADMENamesWhatThereIs(t *testing.T) {
 	// How README.md calls what it has, and where that is declared.
 	methods := map[string]string{"client": "*Client", "mu": "*Mutex", "held": "*Held"}
 	named := 0
-	for _, m := range regexp.MustCompile("`[^`\n]*`").FindAllString(string(text), -1) {
+	for _, m := range regexp.MustCompile("`[^`\n]*`").FindAllString(text, -1) {
 		for _, call := range regexp.MustCompile(`\b(\w+)\.([A-Z]\w*)`).FindAllStringSubmatch(m, -1) {
 			var declared string
 			switch {
@@ -339,6 +386,7 @@ import (
 
 var (
 	ctx     context.Context
+	work    func(context.Context, *lock.Held) error
 	d, ttl  time.Duration
 	n       int64
 	name    string
@@ -360,9 +408,7 @@ func _() {
 // TestREADMECallsCompile: what stands in backquotes and is one of our calls, or a value of
 // ours, compiles as it stands.
 func TestREADMECallsCompile(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root(t), "README.md"))
-	require.NoError(t, err)
-	prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(text), "")
+	prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(pages(t), "")
 	ours := regexp.MustCompile(`^(client|mu|held|sem|permits|latch|lock|cluster)\.[A-Z]\w*[({]`)
 	var calls strings.Builder
 	calls.WriteString(readmeValues)

@@ -11,9 +11,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// admit begins a call that takes something, unless something forbids it: its arguments, of
-// which wrong is nil or says what is wrong beside the name, the end of ctx, or Close. The
-// caller calls the table's End when the call is over.
+// admit begins a call that takes something. It returns an error if the name is wrong, if ctx has
+// ended, or after Close. wrong is nil, or the error of the call's other arguments. The caller
+// calls the table's End when the call is over.
 func (c *Client) admit(ctx context.Context, name string, wrong error) error {
 	if err := c.checkName(name); err != nil || wrong != nil {
 		return errors.Join(err, wrong)
@@ -34,12 +34,12 @@ func (c *Client) checkName(name string) error {
 	return keys.CheckSlot(name)
 }
 
-// overdue reports whether ctx ended by its deadline. A call that would wait then
-// asks once all the same, as Redisson's tryLock(0) does.
-func overdue(ctx context.Context) bool { return errors.Is(ctx.Err(), context.DeadlineExceeded) }
+// deadlinePassed reports whether ctx ended by its deadline. A call that would wait then
+// still makes one try, as Redisson's tryLock(0) does.
+func deadlinePassed(ctx context.Context) bool { return errors.Is(ctx.Err(), context.DeadlineExceeded) }
 
-// once is that one try, of at most limit. try must not wait for others. What it
-// says of the lock is the end of a wait for which there was no time.
+// once makes that one try, which takes at most limit. try must not wait for other
+// owners. An error of try about the lock becomes the error of a wait that ctx ended.
 func once[T any](ctx context.Context, limit time.Duration, name string, try func(context.Context) (T, error)) (T, error) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
@@ -50,20 +50,20 @@ func once[T any](ctx context.Context, limit time.Duration, name string, try func
 	return got, err
 }
 
-// unowned is what is the same of all that no owner re-enters, and that is not handed over.
+// unowned has what all objects share that are not re-entered and not handed over.
 type unowned = locktable.Unowned[*hold.Hold]
 
-// stand runs a call that takes what no owner has.
+// stand runs a call that takes from an object without owners.
 func (c *Client) stand(ctx context.Context, k locktable.Key, wants locktable.Acquisition[*hold.Hold], r locktable.Request) error {
 	w := c.table.NewWaiter(k, wants, r)
 	defer w.End()
 	return w.Run(ctx)
 }
 
-// reply is what such a call is told of a try.
+// reply is the result of one try of such a call.
 func reply(said waitqueue.Answer, err error) locktable.Reply {
 	return locktable.Reply{Verdict: verdictOf(err), Err: err, Said: said}
 }
 
-// face is what a user gets of what a call has brought.
+// face turns the result of a call into its exported form.
 func face(x *hold.Held, err error) (*Held, error) { return (*Held)(x), err }

@@ -10,42 +10,49 @@ import (
 	"sync"
 
 	"github.com/wheellock/wheellock/lock/internal/diagnosis"
+	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 )
 
 // Check tries every command, right and setting that the client needs, on every
-// master that has its locks. It returns one error that lists everything that is
-// missing, each with what to do, or nil. Call it when a program starts: it
-// reports at once what would otherwise show when a lock is first released,
-// renewed or waited for.
+// master that has its locks. It returns nil, or one error that lists all
+// problems and what to do about each. Call Check when a program starts. It
+// reports at once what would otherwise only show at the first release, renewal
+// or wait.
 //
-// Check takes about 45 round trips to each server, one after the other. It asks
+// Check takes about 50 round trips to each server, one after the other. It asks
 // all servers at the same time, over connections of its own. Config.IOTimeout
-// limits each round trip. A server that does not answer two in a row is not
-// asked further. Check is too much for a health check that runs every few
-// seconds: use Mutex.IsLocked of any name there, which is one round trip.
+// limits each round trip. If a server leaves two requests in a row unanswered,
+// Check does not ask it further. Check costs too much for a health check that
+// runs every few seconds. Use Mutex.IsLocked of any name there, which takes one
+// round trip.
 //
-// Check writes one string per server, under Config.KeyPrefix,
+// Check writes one string per server. Its key is Config.KeyPrefix,
 // "wheellock_check:" and a UUID. The script that writes the string also removes
-// it, so nothing remains if ctx ends or something else fails in the middle. It
-// remains, for 10 s, only if the user has no right to DEL. Check publishes a
-// message on the channels that belong to that name, where only the Check
-// listens. So it may be called at any time, by many clients at once, and
-// disturbs no lock.
+// it, so no string remains if ctx ends or a request fails. Only if the user has
+// no right to DEL, the string remains for 10 s. Check publishes a message on the
+// channels that belong to the key, where only the Check listens. So Check
+// disturbs no lock. Many clients may call it at any time and at once.
 //
-// A problem is a right or a command that README.md lists as needed, or a server
-// that cannot take locks (a replica, a full memory), removes keys when its
-// memory is full, is a node of a Cluster unknown to the client, or is a proxy
-// that spreads keys. TIME and pub/sub count as needed, although locks also work
-// without them, only worse. What is only advisable, and what could not be found
-// out, is not an error: Config.Logger gets it at level info, once per call and
-// server.
+// These are problems:
 //
-// The error unwraps to what the servers, or their connections, said. It is
-// ErrUnknown if some server was not reached or did not answer, ErrClosed if the
-// client is closed, and the error of ctx, with its cause, if ctx ended first.
+//   - A right or a command is missing that lock/SERVERS.md lists as needed. TIME
+//     and pub/sub count as needed, although locks also work without them, only
+//     worse.
+//   - A server cannot take locks, because it is a replica or its memory is full.
+//   - A server removes keys when its memory is full.
+//   - A server is a node of a Cluster, and the client was made for one server.
+//   - A server is a proxy that spreads keys over several servers.
+//
+// Advice, and a question that Check could not answer, are not errors.
+// Config.Logger gets them at level info, each at most once a minute per server.
+//
+// The error unwraps to the errors of the servers or their connections. It is
+// ErrUnknown if a server could not be reached or did not answer, ErrClosed if
+// the client is closed, and ctx.Err(), with the cause of ctx, if ctx ended first.
 func (c *Client) Check(ctx context.Context) error {
-	id := newUUID()
+	id := owner.UUID()
 	if !c.table.Begin(id, true) {
 		return closedError("Check")
 	}
@@ -83,11 +90,11 @@ func (c *Client) Check(ctx context.Context) error {
 			e.add(label, p)
 		}
 		for _, a := range ck.advice {
-			said := ""
+			text := a.Text
 			if err := errors.Join(a.Errs...); err != nil {
-				said = onOneLine(err)
+				text += " (" + onOneLine(err) + ")"
 			}
-			c.cfg.Logger.Info("lock: Check has advice", "server", ck.server.Address(), "advice", a.Text, "error", said)
+			c.telling.logger.Log(record.CheckAdvice, ck.server.Address(), text)
 		}
 	}
 	switch {
@@ -104,17 +111,17 @@ func (c *Client) Check(ctx context.Context) error {
 	return e
 }
 
-// checkPrefix is what the names that Check uses begin with, behind Config.KeyPrefix.
+// checkPrefix begins the names that Check uses. Config.KeyPrefix stands before it.
 const checkPrefix = "wheellock_check:"
 
-// check is what is found on one server.
+// check is the result for one server.
 type check struct {
 	server           *servers.Server
-	name             string // of a lock that it has
+	name             string // of a lock on that server
 	problems, advice []diagnosis.Finding
 }
 
-// checks are the servers to be checked, each with the name of a lock that it has.
+// checks returns the servers to be checked, each with the name of a lock on that server.
 func (c *Client) checks(ctx context.Context, name string) ([]*check, error) {
 	router := c.network.Router()
 	if !c.traits.Slots {
@@ -125,8 +132,8 @@ func (c *Client) checks(ctx context.Context, name string) ([]*check, error) {
 	}
 	var checks []*check
 	seen := make(map[*servers.Server]bool)
-	// A prefix with a hash tag puts all locks into one slot. Otherwise so many names reach
-	// each master that has more than a few slots.
+	// A prefix with a hash tag puts all locks into one slot. Without one, this many names reach
+	// every master that has more than a few slots.
 	for i := range 1 << 16 {
 		name := fmt.Sprintf("%s:%d", name, i)
 		if s := router.Server(name); !seen[s] {
@@ -138,18 +145,18 @@ func (c *Client) checks(ctx context.Context, name string) ([]*check, error) {
 	return checks, nil
 }
 
-// checkError is what Check found.
+// checkError is the error of Check.
 type checkError struct {
 	problems []string
 	errs     []error
-	ended    []error // why the Check has not asked everything; empty if it has
+	ended    []error // why the Check stopped before it had asked everything; empty if it did not
 }
 
 func (e *checkError) add(server string, p diagnosis.Finding) {
 	if server != "" {
 		p.Text = server + ": " + p.Text
 	}
-	if len(p.Errs) > 0 { // the others are like the first
+	if len(p.Errs) > 0 { // the other errors are like the first
 		p.Text += fmt.Sprintf(" (%s)", strings.TrimPrefix(onOneLine(p.Errs[0]), "lock: "))
 	}
 	e.problems = append(e.problems, p.Text)

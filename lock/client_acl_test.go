@@ -16,19 +16,19 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// The lines of the README, as the servers of each version take them.
-func TestTheFamilyNeedsNoMoreThanREADMESays(t *testing.T) {
+// The lines of lock/SERVERS.md, as the servers of each version take them.
+func TestTheFamilyNeedsNoMoreThanThePageSays(t *testing.T) {
 	t.Parallel()
-	ofREADME := func(string) bool { return true }
+	ofPage := func(string) bool { return true }
 	knows62 := fixture.Can(t, redistest.ChannelRights)
 	for version, test := range map[string]struct {
 		args  []string // make a newer server what it is
 		word  func(string) bool
 		needs redistest.Ability
 	}{
-		"7": {nil, ofREADME, redistest.ChannelRights},
+		"7": {nil, ofPage, redistest.ChannelRights},
 		// A new user may use all channels, and no pattern can be added to that.
-		"6.2": {[]string{"--acl-pubsub-default", "allchannels"}, ofREADME, redistest.ChannelRights},
+		"6.2": {[]string{"--acl-pubsub-default", "allchannels"}, ofPage, redistest.ChannelRights},
 		// It knows no channels.
 		"6.0": {[]string{"--acl-pubsub-default", "allchannels"}, func(word string) bool {
 			return word != "resetchannels" && (knows62 || word != "+hrandfield" && word != "+zmscore") && !strings.HasPrefix(word, "&")
@@ -45,12 +45,12 @@ func TestTheFamilyNeedsNoMoreThanREADMESays(t *testing.T) {
 	}
 }
 
-// rightsOfREADME are the words of its two lists, which begin with the user.
-func rightsOfREADME(t *testing.T) [2][]string {
+// rightsOfPage are the words of its two lists, which begin with the user.
+func rightsOfPage(t *testing.T) [2][]string {
 	t.Helper()
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("SERVERS.md")
 	require.NoError(t, err)
-	lines := strings.Split(string(readme), "    ACL SETUSER ")[1:]
+	lines := strings.Split(string(page), "    ACL SETUSER ")[1:]
 	require.Len(t, lines, 2)
 	var words [2][]string
 	for i, line := range lines {
@@ -61,7 +61,7 @@ func rightsOfREADME(t *testing.T) [2][]string {
 }
 
 func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word string) bool) {
-	for _, line := range rightsOfREADME(t) {
+	for i, line := range rightsOfPage(t) {
 		args := []any{"SETUSER"}
 		for _, word := range line {
 			if ofVersion(word) {
@@ -69,20 +69,88 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 			}
 		}
 		fixture.Do(t, s, "ACL", args...)
+		pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
+		}}
+		c := fixture.Client(t, pool, lock.Config{KeyPrefix: "app:", Lease: time.Second, MaxPoll: time.Hour})
+		for _, tag := range []string{"", "{g}"} { // whose names have braces have other keys and channels
+			if i == 0 {
+				testMutexRights(t, c, tag)
+			} else {
+				testFamilyOf(t, c, tag)
+			}
+		}
 	}
-	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
-	}}
-	cfg := lock.Config{KeyPrefix: "app:", Lease: 300 * time.Millisecond, MaxPoll: time.Hour}
-	c := fixture.Client(t, pool, cfg)
+	log, err := redis.Values(fixture.Do(t, s, "ACL", "LOG"), nil)
+	require.NoError(t, err)
+	for _, entry := range log {
+		t.Errorf("refused: %v", entry)
+	}
+}
+
+// testMutexRights does what needs the first list alone.
+func testMutexRights(t *testing.T, c *lock.Client, tag string) {
 	ctx := bounded.Context(t)
-	permits, sem, latch := c.PermitSemaphore("p"), c.Semaphore("s"), c.CountDownLatch("l")
+	mu := c.Mutex(tag + "m")
+	testTakes(t, c, mu.Lock)
+	several, err := lock.NewMultiLock(mu, c.Mutex(tag+"n"))
+	require.NoError(t, err)
+	held, err := several.Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(ctx))
+	red, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, mu)
+	require.NoError(t, err)
+	held, err = red.Lock(ctx)
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(ctx))
+	one, err := mu.Lock(ctx)
+	require.NoError(t, err)
+	_, err = one.Guard(ctx, "SET", []string{"app:" + tag + "guarded"}, "1")
+	require.NoError(t, err)
+	_, err = mu.Inspect(ctx)
+	require.NoError(t, err)
+	locked, err := mu.IsLocked(ctx)
+	require.NoError(t, err)
+	require.True(t, locked)
+	_, err = mu.ForceUnlock(ctx)
+	require.NoError(t, err)
+}
+
+// testFamilyOf does what needs the second one, too.
+func testFamilyOf(t *testing.T, c *lock.Client, tag string) {
+	ctx := bounded.Context(t)
+	permits, sem, latch := c.PermitSemaphore(tag+"p"), c.Semaphore(tag+"s"), c.CountDownLatch(tag+"l")
 	err := permits.Set(ctx, 2)
 	require.NoError(t, err)
-	takes := []func(context.Context) (*lock.Held, error){
-		c.FencedMutex("m").Lock, c.FairMutex("f").Lock, c.RWMutex("r").Reader().Lock, c.RWMutex("w").Writer().Lock,
+	testTakes(t, c,
+		c.FencedMutex(tag+"m").Lock, c.FairMutex(tag+"f").Lock, c.RWMutex(tag+"r").Reader().Lock, c.RWMutex(tag+"w").Writer().Lock,
 		func(ctx context.Context) (*lock.Held, error) { return permits.Acquire(ctx, 2) },
+	)
+	_, err = sem.TrySet(ctx, 3)
+	require.NoError(t, err)
+	require.NoError(t, sem.Acquire(ctx, 1))
+	require.NoError(t, sem.Release(ctx, 1))
+	_, err = sem.Drain(ctx)
+	require.NoError(t, err)
+	_, err = latch.TrySet(ctx, 1)
+	require.NoError(t, err)
+	require.NoError(t, latch.CountDown(ctx))
+	require.NoError(t, latch.Wait(ctx))
+	_, err = latch.Reset(ctx)
+	require.NoError(t, err)
+	_, err = permits.Inspect(ctx)
+	require.NoError(t, err)
+	for _, force := range []func(context.Context) (bool, error){
+		c.FairMutex(tag + "f").ForceUnlock, c.RWMutex(tag + "r").Writer().ForceUnlock, c.FencedMutex(tag + "m").ForceUnlock,
+	} {
+		_, err = force(ctx)
+		require.NoError(t, err)
 	}
+}
+
+// testTakes takes each, enters it again, waits for it, and extends it.
+func testTakes(t *testing.T, c *lock.Client, takes ...func(context.Context) (*lock.Held, error)) {
+	ctx := bounded.Context(t)
 	for _, take := range takes {
 		held, err := take(ctx)
 		require.NoError(t, err)
@@ -115,28 +183,5 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 		next := bounded.Receive(t, got)
 		require.NoError(t, next.Extend(ctx, time.Second))
 		require.NoError(t, next.Unlock(ctx))
-	}
-	_, err = sem.TrySet(ctx, 3)
-	require.NoError(t, err)
-	require.NoError(t, sem.Acquire(ctx, 1))
-	require.NoError(t, sem.Release(ctx, 1))
-	_, err = sem.Drain(ctx)
-	require.NoError(t, err)
-	_, err = latch.TrySet(ctx, 1)
-	require.NoError(t, err)
-	require.NoError(t, latch.CountDown(ctx))
-	require.NoError(t, latch.Wait(ctx))
-	_, err = latch.Reset(ctx)
-	require.NoError(t, err)
-	_, err = permits.Inspect(ctx)
-	require.NoError(t, err)
-	for _, force := range []func(context.Context) (bool, error){c.FairMutex("f").ForceUnlock, c.RWMutex("r").Writer().ForceUnlock, c.FencedMutex("m").ForceUnlock} {
-		_, err = force(ctx)
-		require.NoError(t, err)
-	}
-	log, err := redis.Values(fixture.Do(t, s, "ACL", "LOG"), nil)
-	require.NoError(t, err)
-	for _, entry := range log {
-		t.Errorf("refused: %v", entry)
 	}
 }

@@ -201,10 +201,10 @@ func TestTokensRiseOverAnEmptyRestartAndOneWithAOF(t *testing.T) {
 func TestDocumentedACLLineIsEnough(t *testing.T) {
 	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("SERVERS.md")
 	require.NoError(t, err)
-	_, line, found := strings.Cut(string(readme), "\n    ACL SETUSER ")
-	require.True(t, found, "README.md documents the line")
+	_, line, found := strings.Cut(string(page), "\n    ACL SETUSER ")
+	require.True(t, found, "lock/SERVERS.md documents the line")
 	line, _, _ = strings.Cut(line, "\n\n")
 	args := []any{"SETUSER"}
 	for _, word := range strings.Fields(strings.ReplaceAll(line, "\\\n", " ")) {

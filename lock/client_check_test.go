@@ -55,6 +55,7 @@ func TestCheckFindsNothingWrongAndLeavesNothing(t *testing.T) {
 			require.Contains(t, log.String(), `level=INFO msg="lock: Check has advice"`)
 			if name == "real" {
 				require.Contains(t, log.String(), "appendonly yes")
+				require.NotContains(t, log.String(), "error", "who searches logs for errors finds none")
 			} else { // which tells little
 				require.Contains(t, log.String(), "does not tell its maxmemory-policy")
 			}
@@ -62,8 +63,9 @@ func TestCheckFindsNothingWrongAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestCheckNeedsTheRightsOfREADMEAlone, and of these every one.
-func TestCheckNeedsTheRightsOfREADMEAlone(t *testing.T) {
+// TestCheckNeedsTheRightsOfThePageAlone, and of these every one.
+func TestCheckNeedsTheRightsOfThePageAlone(t *testing.T) {
+	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	var log fixture.Log
 	ctx := bounded.Context(t)
@@ -79,15 +81,15 @@ func TestCheckNeedsTheRightsOfREADMEAlone(t *testing.T) {
 		}
 		fixture.Do(t, s, "ACL", args...)
 	}
-	rights := rightsOfREADME(t)
+	rights := rightsOfPage(t)
 	give(rights[0])
 	require.NoError(t, client().Check(ctx))
-	require.Equal(t, 1, strings.Count(log.String(), "if you use these, give it the second list in README.md"))
+	require.Equal(t, 1, strings.Count(log.String(), "if you use these, give it the second list in lock/SERVERS.md"))
 	fixture.Do(t, s, "ACL", "LOG", "RESET")
 
 	give(rights[1])
 	require.NoError(t, client().Check(ctx))
-	require.Equal(t, 1, strings.Count(log.String(), "the second list in README.md"), "not again")
+	require.Equal(t, 1, strings.Count(log.String(), "the second list in lock/SERVERS.md"), "not again")
 	require.Empty(t, fixture.Do(t, s, "ACL", "LOG"), "nothing was refused")
 
 	all := append(slices.Clone(rights[0]), rights[1][1:]...)
@@ -141,6 +143,45 @@ func TestCheckNeedsTheRightsOfREADMEAlone(t *testing.T) {
 	}
 }
 
+// TestCheckFindsPatternsThatAreTooNarrow: each is one of lock/SERVERS.md's, and a little more exact than
+// that.
+func TestCheckFindsPatternsThatAreTooNarrow(t *testing.T) {
+	fixture.Needs(t, redistest.ChannelRights)
+	rights := rightsOfPage(t)
+	all := append(slices.Clone(rights[0]), rights[1][1:]...)
+	for wide, narrow := range map[string]string{
+		"&redisson_lock__channel:{app:*":            "&redisson_lock__channel:{app:*}", // waiters of a FairMutex have channels of their own
+		"&redisson_lock__channel:app:*":             "&redisson_lock__channel:app:*}",
+		"&redisson_rwlock:app:*":                    "&redisson_rwlock:app:{*}",
+		"&redisson_sc:{app:*":                       "&redisson_sc:{app:*}:*",
+		"&redisson_countdownlatch__channel__{app:*": "&redisson_countdownlatch__channel__{app:*}x",
+		"~redisson_lock_token:app:*":                "~redisson_lock_token:{app:*}",
+		"~redisson_lock_queue:{app:*":               "~redisson_lock_queue:app:*",
+		"~redisson_lock_timeout:app:*":              "~redisson_lock_timeout:app:{*}",
+		"~{app:*":                                   "~{app:*}:wheellock_*",
+	} {
+		t.Run(narrow, func(t *testing.T) {
+			s := fixture.Server(t)
+			args := []any{"SETUSER"}
+			require.Contains(t, all, wide)
+			for _, word := range all {
+				if word == wide {
+					word = narrow
+				}
+				args = append(args, word)
+			}
+			fixture.Do(t, s, "ACL", args...)
+			c := fixture.Client(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+				return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
+			}}, lock.Config{KeyPrefix: "app:"})
+			found := onlyProblem(t, c.Check(bounded.Context(t)))
+			require.Contains(t, found, map[byte]string{'~': "may not use keys such as ", '&': "may not use channels such as "}[wide[0]])
+			name, _, _ := strings.Cut(wide[1:], "*")
+			require.Contains(t, found, " "+name)
+		})
+	}
+}
+
 // TestCheckWritesNothingThatItCannotRemove: SET alone gives a TTL.
 func TestCheckWritesNothingThatItCannotRemove(t *testing.T) {
 	s := fixture.Server(t)
@@ -180,7 +221,7 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 	t.Run("its memory is full", func(t *testing.T) {
 		s := fixture.Server(t, "--maxmemory", "1")
 		err := fixture.ClientOf(t, s, lock.Config{}).Check(ctx)
-		require.Contains(t, onlyProblem(t, err), "its memory is full")
+		require.Contains(t, onlyProblem(t, err), "memory is full")
 		var said redis.Error
 		require.ErrorAs(t, err, &said)
 		require.Contains(t, string(said), "OOM")
@@ -191,12 +232,13 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 		require.Contains(t, check(t, s, lock.Config{}), "set maxmemory-policy noeviction")
 	})
 	t.Run("it is a replica", func(t *testing.T) {
-		s := fixture.Server(t, "--replicaof", "127.0.0.1 1")
-		require.Contains(t, check(t, s, lock.Config{}), "it is a replica")
+		s := fixture.Server(t, "--replicaof", "127.0.0.1", "1")
+		require.Contains(t, check(t, s, lock.Config{}), "the server is a replica")
 		fixture.Do(t, s, "CONFIG", "SET", "replica-serve-stale-data", "no")
 		require.Contains(t, check(t, s, lock.Config{}), "lost its master")
 	})
 	t.Run("it wants replicas", func(t *testing.T) {
+		fixture.Needs(t, redistest.ReplicasRule)
 		s := fixture.Server(t, "--min-replicas-to-write", "1")
 		require.Contains(t, check(t, s, lock.Config{}), "min-replicas-to-write")
 	})
@@ -211,8 +253,12 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 	t.Run("it is a node of a Cluster", func(t *testing.T) {
 		s := fixture.Server(t, "--cluster-enabled", "yes")
 		err := fixture.ClientOf(t, s, lock.Config{}).Check(ctx)
-		require.Contains(t, onlyProblem(t, err), "its Cluster is down, or has slots that no master has")
-		fixture.Do(t, s, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+		require.Contains(t, onlyProblem(t, err), "the server's Cluster is down, or has slots that no master has")
+		slots := []any{"ADDSLOTS"}
+		for slot := range 16384 {
+			slots = append(slots, slot)
+		}
+		fixture.Do(t, s, "CLUSTER", slots...)
 		conn := fixture.Dial(t, s)
 		bounded.Until(t, func() bool {
 			_, err := conn.Do("GET", "x")
@@ -221,33 +267,33 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 		require.Contains(t, check(t, s, lock.Config{}), "give a Topology of package lock/cluster to lock.NewTopology")
 		var log fixture.Log
 		c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "{app}:", Logger: log.Logger()})
-		require.NoError(t, c.Check(ctx), "as README.md has it")
-		require.Contains(t, log.String(), "it is a node of a Redis Cluster")
+		require.NoError(t, c.Check(ctx), "as lock/SERVERS.md has it")
+		require.Contains(t, log.String(), "the server is a node of a Redis Cluster")
 	})
 	t.Run("it wants a password", func(t *testing.T) {
 		s := fixture.Start(t, redistest.Options{Password: "secret"})
 		c := fixture.Client(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 			return redis.DialContext(ctx, s.Network(), s.Addr())
 		}}, lock.Config{})
-		require.Contains(t, onlyProblem(t, c.Check(ctx)), "it wants a password")
+		require.Contains(t, onlyProblem(t, c.Check(ctx)), "the server requires a password")
 		c = fixture.Client(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 			return redis.DialContext(ctx, s.Network(), s.Addr(), redis.DialPassword("wrong"))
 		}}, lock.Config{})
 		found := onlyProblem(t, c.Check(ctx))
-		require.Contains(t, found, "it refuses the connection")
-		require.Contains(t, found, "WRONGPASS")
+		require.Contains(t, found, "the server refuses the connection")
+		require.Regexp(t, "WRONGPASS|ERR invalid password", found) // the latter before there were users
 	})
 	t.Run("it is not there", func(t *testing.T) {
 		s := fixture.Server(t)
 		c := fixture.ClientOf(t, s, lock.Config{})
 		require.NoError(t, s.Stop())
 		err := c.Check(ctx)
-		require.Contains(t, onlyProblem(t, err), "it cannot be reached")
+		require.Contains(t, onlyProblem(t, err), "the server cannot be reached")
 		require.ErrorIs(t, err, lock.ErrUnknown)
 	})
 	t.Run("it keeps an AOF", func(t *testing.T) {
 		s := fixture.Server(t, "--appendonly", "yes")
-		for user, want := range map[string]string{"may": "its appendfsync is everysec", "maynot": "does not tell its appendfsync"} {
+		for user, want := range map[string]string{"may": "appendfsync is everysec", "maynot": "does not tell its appendfsync"} {
 			var log fixture.Log
 			c := userOf(t, s, user, lock.Config{Logger: log.Logger()}, map[string]string{"may": "+config", "maynot": "-config"}[user])
 			require.NoError(t, c.Check(ctx))
@@ -272,13 +318,13 @@ func TestCheckFindsProxies(t *testing.T) {
 				return faultproxy.HangUp
 			}
 			return faultproxy.Pass
-		}, "when it is asked for INFO, as proxies do"},
+		}, "when it is asked for INFO, as do proxies"},
 		"no SUBSCRIBE": {func(c faultproxy.Command) faultproxy.Fate {
 			if c.Args[0] == "SUBSCRIBE" {
 				return faultproxy.Answer(redis.Error("ERR unknown command 'SUBSCRIBE'"))
 			}
 			return faultproxy.Pass
-		}, "it does not know subscribe: "},
+		}, "the server does not know subscribe: "},
 		"SUBSCRIBE ends the connection": {func(c faultproxy.Command) faultproxy.Fate {
 			if c.Args[0] == "SUBSCRIBE" {
 				return faultproxy.HangUp
@@ -296,7 +342,7 @@ func TestCheckFindsProxies(t *testing.T) {
 				return faultproxy.Answer(redis.Error("ERR unknown command 'EVAL'"))
 			}
 			return faultproxy.Pass
-		}, "it does not know evalsha, eval: "},
+		}, "the server does not know evalsha, eval: "},
 		"TIME is not answered": {func(c faultproxy.Command) faultproxy.Fate {
 			if c.Args[0] == "TIME" {
 				return faultproxy.LoseRequest

@@ -14,10 +14,10 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// A pod that Kubernetes ends: SIGTERM first, SIGKILL when terminationGracePeriodSeconds have
-// passed. The work ends at SIGTERM, each lock is unlocked when its own work has ended, and
-// Close waits for that. A new pod gets each lock at its Unlock, and the others when their
-// leases have ended.
+// Kubernetes ends a pod with SIGTERM, and with SIGKILL when terminationGracePeriodSeconds have
+// passed. Here the work ends at SIGTERM. Each lock is unlocked when its own work has ended, and
+// Close waits for these Unlocks. A new pod gets a lock when it is unlocked. A lock that is not
+// unlocked in time is free when its lease ends.
 func ExampleClient_Close() {
 	server, err := miniredis.Run() // a service has a Redis
 	if err != nil {

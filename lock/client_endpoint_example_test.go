@@ -9,8 +9,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// A password that somebody else changes, here in a file, is read at each dial. Locks that are
-// held outlive the change.
+// Somebody else changes the password, which is in a file here. Each dial reads it anew. Locks that
+// are held stay held when the password changes.
 func ExampleEndpoint() {
 	client, err := lock.Endpoint{
 		URL: "rediss-sentinel://10.0.0.1:26379,10.0.0.2:26379/0?master=mymaster",

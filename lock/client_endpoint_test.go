@@ -120,7 +120,7 @@ func TestNoErrorHasThePasswordOfCredentials(t *testing.T) {
 func TestTLSWithACertificateOfTheClient(t *testing.T) {
 	s := fixture.Secure(t)
 	url := "rediss://" + s.SecureAddr + "/1"
-	c := opened(t, lock.Endpoint{URL: url, TLS: s.Client}, lock.Config{Lease: time.Second})
+	c := opened(t, lock.Endpoint{URL: url, TLS: s.Client}, lock.Config{Lease: 3 * time.Second}) // on a busy machine too
 	held := fixture.Hold(t, c.Mutex("m").Lock)
 	fixture.AwaitRenewed(t, c, 2)
 	require.NoError(t, held.Unlock(bounded.Context(t)))
@@ -186,6 +186,7 @@ func TestANetDialOfOnesOwn(t *testing.T) {
 // TestAFailoverUnderAHoldOfOpen: a URL of Sentinels that ask for a password, servers that ask
 // for credentials which change, and one lock held all the time.
 func TestAFailoverUnderAHoldOfOpen(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a failover")
 	}

@@ -69,12 +69,12 @@ func TestOpenReachesTheServerOfItsURL(t *testing.T) {
 
 func TestABadURLIsOneErrorThatNamesThePart(t *testing.T) {
 	for url, says := range map[string]string{
-		"":                                       "no scheme: it must begin with redis://, rediss://, unix://, redis-sentinel://",
+		"":                                       "no scheme: the URL must begin with redis://, rediss://, unix://, redis-sentinel://",
 		"localhost:6379":                         "no scheme",
-		"http://localhost":                       "scheme is not known: it must begin with redis://",
+		"http://localhost":                       "scheme is not known: the URL must begin with redis://",
 		"redis:localhost":                        "must begin with redis://",
 		"redis+sentinel://:s3cret@h/m":           `scheme is "redis+sentinel": write redis-sentinel://`,
-		"redis-cluster://:s3cret@a,b":            "give it to cluster.Open, and what that returns to NewTopology",
+		"redis-cluster://:s3cret@a,b":            "give it to cluster.Open, and give the Topology that cluster.Open returns to NewTopology",
 		"redis-sentinel://:s3cret@a,b/0":         "add ?master=mymaster",
 		"redis://:s3cret@host:port":              "a port that is no number from 1 to 65535",
 		"redis://:s3cret@host:99999":             "a port that is no number from 1 to 65535",
@@ -88,7 +88,7 @@ func TestABadURLIsOneErrorThatNamesThePart(t *testing.T) {
 		"redis://:s3cret@host/1?db=2":            `option "db" more than once`,
 		"redis://:s3cret@host?db=1&db=2":         `option "db" more than once`,
 		"redis://:s3cret@host?timeout=1s":        `option "timeout" is not known: write dial_timeout`,
-		"redis://:s3cret@host?s3cret=1":          "option of the URL is not known: db, client_name, dial_timeout",
+		"redis://:s3cret@host?s3cret=1":          "option of the URL is not known: the options are db, client_name, dial_timeout",
 		"redis://:s3cret@host?dial_timeout=fast": "dial_timeout must be a time",
 		"redis://:s3cret@host?read_timeout=-1s":  "read_timeout must be a time",
 		"redis://a,b":                            "several hosts: write redis-sentinel://",

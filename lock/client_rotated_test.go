@@ -11,15 +11,22 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
 // connectionsOf is how many connections a user has, of which a client's first Lock made one.
-func connectionsOf(t *testing.T, conn redis.Conn, user string) int {
+func connectionsOf(t *testing.T, conn redis.Conn, user string) (n int) {
 	t.Helper()
+	fixture.Needs(t, redistest.Users)
 	list, err := redis.String(conn.Do("CLIENT", "LIST"))
 	require.NoError(t, err)
-	return strings.Count(list, " user="+user+" ")
+	for _, word := range strings.Fields(list) {
+		if word == "user="+user {
+			n++
+		}
+	}
+	return n
 }
 
 // TestConnectionsForRenewalAreDialledWithTheFirstHold that is renewed, and not with others.
@@ -50,10 +57,11 @@ func TestConnectionsForRenewalAreDialledWithTheFirstHold(t *testing.T) {
 // TestAPasswordThatIsChangedAfterTheFirstLockLosesNoHold: the connections that are there
 // stay logged in, and those for renewal are among them.
 func TestAPasswordThatIsChangedAfterTheFirstLockLosesNoHold(t *testing.T) {
+	fixture.Needs(t, redistest.Users)
 	s := fixture.Server(t)
 	conn := fixture.Dial(t, s)
 	setPassword := func(password string) {
-		fixture.Do(t, s, "ACL", "SETUSER", "rotated", "reset", "on", ">"+password, "allkeys", "allchannels", "+@all")
+		fixture.SetUser(t, s, "rotated", "reset", "on", ">"+password, "allkeys", "allchannels", "+@all")
 	}
 	setPassword("first")
 	host, port, err := net.SplitHostPort(s.Addr())

@@ -17,7 +17,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/keys"
 )
 
-// tenant is a user of Redis with README.md's rights for a prefix.
+// tenant is a user of Redis with lock/SERVERS.md's rights for a prefix.
 type tenant struct {
 	s            *redistest.Server
 	user, prefix string
@@ -25,14 +25,12 @@ type tenant struct {
 
 func newTenant(t *testing.T, s *redistest.Server, user, prefix string) tenant {
 	t.Helper()
-	for _, line := range rightsOfREADME(t) {
-		args := []any{"SETUSER", user}
+	for _, line := range rightsOfPage(t) {
 		for _, word := range line[1:] { // behind its own name of the user
-			args = append(args, strings.ReplaceAll(word, "app:", prefix))
+			fixture.SetUser(t, s, user, strings.ReplaceAll(word, "app:", prefix))
 		}
-		fixture.Do(t, s, "ACL", args...)
 	}
-	fixture.Do(t, s, "ACL", "SETUSER", user, "+spublish", "+ssubscribe", "+sunsubscribe", "+asking", "+cluster|slots", "+role",
+	fixture.SetUser(t, s, user, "+spublish", "+ssubscribe", "+sunsubscribe", "+asking", "+cluster|slots", "+role",
 		"&redisson_countdownlatch__channel__:"+prefix+"*")
 	return tenant{s, user, prefix}
 }
@@ -214,14 +212,18 @@ func testOneTenantHurtsAnother(t *testing.T, evil, good tenant) {
 	require.Greater(t, mayRun, 40)
 	flush()
 	require.Equal(t, before, state())
+	publish, subscribe := []string{"PUBLISH"}, []string{"SUBSCRIBE"}
+	if fixture.Can(t, redistest.ShardedPubSub) {
+		publish, subscribe = append(publish, "SPUBLISH"), append(subscribe, "SSUBSCRIBE")
+	}
 	for _, channel := range good.channels() {
-		for _, command := range []string{"PUBLISH", "SPUBLISH"} {
+		for _, command := range publish {
 			_, err := conn.Do(command, channel, "0")
 			require.True(t, refused(err), "%s %s: %v", command, channel, err)
 			_, err = redis.Int(conn.Do("EVAL", "return redis.call(ARGV[1], ARGV[2], '0')", 0, command, channel))
 			require.True(t, refused(err), "%s %s: %v", command, channel, err)
 		}
-		for _, command := range []string{"SUBSCRIBE", "SSUBSCRIBE"} {
+		for _, command := range subscribe {
 			_, err := conn.Do(command, channel)
 			require.True(t, refused(err), "%s %s: %v", command, channel, err)
 		}

@@ -127,9 +127,9 @@ func advice(refusal string) string {
 	case strings.Contains(strings.ToLower(refusal), "pass") || strings.HasPrefix(refusal, "NOAUTH"):
 		return ": log in: .*redis.DialPassword"
 	case strings.Contains(refusal, "permission") || strings.Contains(refusal, "executing the script can't"):
-		return ": give its user the rights that README.md lists$"
+		return ": give the user the rights that lock/SERVERS.md lists$"
 	}
-	return ": correct what it names, until then it will refuse again$"
+	return ": fix the cause, because retrying will not help$"
 }
 
 // A demoted master is left, so that the next dial can find the new one.

@@ -8,22 +8,27 @@ import (
 // Close ends the client:
 //
 //   - New locks are refused, and waiters get ErrClosed.
-//   - Every holder is told, by Done and Context (reason Closed).
-//   - Close waits until all locks are unlocked or ctx ends. Locks are renewed
-//     meanwhile.
-//   - Locks that are still held then are left to their TTL. With
-//     Config.ReleaseOnClose they are released in batches, on all servers at
-//     once. A server that does not answer is given up after
+//   - Every holder is told by Done and Context (reason Closed).
+//   - Close waits until all locks are unlocked or ctx ends. Until then the
+//     client renews the locks.
+//   - When ctx ends, the client leaves the locks that are still held to their
+//     TTL. With Config.ReleaseOnClose it releases them in batches, on all servers
+//     at once. It gives up a server that does not answer after
 //     Config.UnlockTimeout.
 //
-// Close returns ctx.Err() if locks were still held when ctx ended, or if calls
-// were still under way. The error says how many locks there were and what
-// became of them. A lock whose release was not confirmed counts as not
+// Close also waits until Redis has answered every release whose outcome is
+// unknown (ErrUnknown of Unlock). This wait ends when ctx ends, or after
+// Config.UnlockTimeout. The error of Close does not count these locks, because
+// they are not held any more.
+//
+// Close returns ctx.Err() (errors.Is) if locks were still held when ctx ended,
+// or if calls were still under way. The error says how many locks there were
+// and what became of them. A lock whose release was not confirmed counts as not
 // released.
 //
 // When Close returns, no goroutine of the client runs, except a dial that was
-// under way. Close cancels its context and does not wait for it. A
-// redis.DialContext ends at once, or at the end of a TLS handshake; a dial
+// under way. Close cancels the context of the dial and does not wait for it. A
+// redis.DialContext ends at once, or at the end of a TLS handshake. A dial
 // function without a context ends by its own timeouts. Close may be called
 // twice and from many goroutines.
 func (c *Client) Close(ctx context.Context) error {
@@ -47,11 +52,11 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 // endHeld releases the locks that are still held, if Config.ReleaseOnClose is
-// set, and returns the error of Close. why ended the wait.
+// set, and returns the error of Close. why is the error that ended the wait.
 func (c *Client) endHeld(why error) error {
 	held, fate, hint := c.Stats().Held, ", which are left to their TTL", ", give Close more time, or set Config.ReleaseOnClose"
 	if c.cfg.ReleaseOnClose {
-		// Another Close waits for it, and does not end the client meanwhile.
+		// A Close that runs at the same time waits for this one, and so does not end the client meanwhile.
 		c.releasing.Do(func() { c.released, c.unreleased = c.holds.ReleaseAll() })
 		held = c.released + c.unreleased
 		fate = fmt.Sprintf(": %d were released, %d are left to their TTL", c.released, c.unreleased)

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -25,124 +27,125 @@ const (
 	maxOwnerLen          = 200
 )
 
-// Config configures a Client. The zero Config works.
+// Config configures a Client. The zero Config works. If settings are out of
+// their bounds, New returns one error that names every such setting, its value
+// and its bounds.
+//
+//	leases       Lease, MaxHold, Margin, ReleaseOnClose, DropForgotten
+//	waiting      MaxPoll, FailFast, ReadersFirst
+//	connections  IOTimeout, UnlockTimeout, Connections, Dispatchers, MaxBatch
+//	safety       Replicas, ReplicaTimeout
+//	names        KeyPrefix, Label
+//	others       Hooks, Logger, Rand
 type Config struct {
 	// Lease is the TTL of a renewed lock: whole milliseconds from 100 ms to 30
-	// days, default 30 s. Locks are renewed every third of it. When the process
-	// dies, its locks are free after at most this time.
+	// days, default 30 s. The client renews a lock every third of the Lease. When
+	// the process dies, its locks are free after at most one Lease.
 	Lease time.Duration
-	// KeyPrefix is put before the name of a lock to make its key. Clients that
-	// share locks must have the same prefix. Each prefix has its own counter of
-	// fencing tokens. So if two prefixes with other names make the same key
-	// ("a:" with "b:x" and "a:b:" with "x"), the tokens of its holders need not
-	// rise from one prefix to the other. A prefix with a brace must have a hash
-	// tag, as "{app}:" has: then all its locks are in one slot of a Cluster.
-	KeyPrefix string
-	// MaxPoll limits the time between two tries of a waiter while it is not
-	// certain that messages of releases reach it: from 1 ms to an hour, default
-	// 5 s. While the server answers pings on the pub/sub connection, a waiter
-	// of a Mutex tries when the lease that it has seen ends, and at least every
-	// 6 x MaxPoll. So it notices a key that somebody deletes without a message.
-	// While a waiter waits for a Mutex of its own client, it sends nothing, and
-	// the client asks about the hold, together with others, every MaxPoll.
-	MaxPoll time.Duration
-	// IOTimeout limits one round trip, including a dial. A connection whose
-	// oldest request is older is closed. From 1 ms to Lease/10, default min(1
-	// s, Lease/10).
-	IOTimeout time.Duration
-	// UnlockTimeout limits Unlock, which sends again while the outcome is
-	// unknown. It also limits how long Close with ReleaseOnClose tries a server
-	// that does not answer. From IOTimeout to an hour, default 3 s.
-	UnlockTimeout time.Duration
-	// ReadersFirst lets new readers of a RWMutex in while a writer waits, as
-	// Redisson does. A stream of readers then keeps writers out as long as it
-	// lasts. By default new readers wait.
-	ReadersFirst bool
-	// FailFast makes Lock return ErrUnknown at the first unknown outcome. By
-	// default Lock tries again until its context ends.
-	FailFast bool
+	// MaxHold is how long after its acquisition a renewed lock is lost (reason
+	// MaxHold): at least Lease, default 0, no limit.
+	MaxHold time.Duration
+	// Margin is the time between the moment when a holder is told that its lock
+	// is lost, and the moment when the lock expires in Redis. From Lease/50 or
+	// 20 ms, whichever is less, to Lease/4. The default is a fiftieth of the
+	// hold's own lease, which is 600 ms for 30 s, but at least Lease/50 + 5 ms or
+	// 25 ms, whichever is less. The client never uses more than a quarter of the
+	// hold's own lease, however short that lease is.
+	Margin time.Duration
 	// ReleaseOnClose makes Close delete the locks that are still held when its
-	// context ends. By default they are left to their TTL, so that no other
+	// context ends. By default Close leaves them to their TTL, so that no other
 	// owner enters a critical section that may still run.
 	ReleaseOnClose bool
 	// DropForgotten ends the renewal of a lock that was not unlocked and whose
 	// Held the garbage collector has found unreachable. Logger gets a warning,
 	// and the lock is lost when its lease ends. By default such a lock is
 	// renewed as long as the process lives. Keep the Held while you hold the
-	// lock: its channel or its context does not keep it. It costs about 150
-	// bytes per lock.
+	// lock, because the Held's channel or context does not keep it reachable.
+	// DropForgotten costs about 150 bytes per lock.
 	DropForgotten bool
-	// MaxHold ends every renewed lock this long after it was acquired (reason
-	// MaxHold): at least Lease, default 0, no limit.
-	MaxHold time.Duration
-	// Margin is how long before Redis' own expiry a holder is told that its
-	// lock is lost: by default lease/50, which is 600 ms for a lease of 30 s,
-	// but at least Lease/50 + 5 ms or 25 ms, whichever is less. From Lease/50 or
-	// 20 ms, whichever is less, to Lease/4. It is never more than a quarter of a
-	// lease, however short that lease is.
-	Margin time.Duration
-	// MaxBatch limits the number of locks that are renewed in one round trip:
-	// default 1600, at most 4096. It is sent as script calls of 128 locks, each
-	// of which occupies Redis for about half a millisecond.
-	MaxBatch int
-	// Dispatchers is the number of connections for renewal to each server, and
-	// so of batches under way there: default 2, at most 1024.
-	Dispatchers int
+	// MaxPoll limits the time between two tries of a waiter while it is not
+	// certain that the waiter receives the messages of releases: from 1 ms to an
+	// hour, default 5 s. While the server answers pings on the pub/sub
+	// connection, a waiter of a Mutex tries when the lease that it has seen
+	// ends, and at least every 6 x MaxPoll. So the waiter notices a key that
+	// somebody deletes without a message. While another caller of the same
+	// client has the Mutex, a waiter sends nothing. Instead, the client asks
+	// Redis about the hold every MaxPoll, in one request with other holds.
+	MaxPoll time.Duration
+	// FailFast makes Lock return ErrUnknown at the first unknown outcome. By
+	// default Lock tries again until its context ends.
+	FailFast bool
+	// ReadersFirst lets new readers of a RWMutex in while a writer waits, as
+	// Redisson does. A stream of readers then keeps writers out as long as it
+	// lasts. By default new readers wait.
+	ReadersFirst bool
+	// IOTimeout limits one round trip, including a dial. The client closes a
+	// connection whose oldest request has waited for longer. From 1 ms to
+	// Lease/10, default 1 s, or Lease/10 if that is less.
+	IOTimeout time.Duration
+	// UnlockTimeout limits Unlock, which repeats its request while the outcome
+	// is unknown. It also limits how long Close with ReleaseOnClose tries a
+	// server that does not answer. From IOTimeout to an hour, default 3 s.
+	UnlockTimeout time.Duration
 	// Connections is the number of pipelined connections for commands to each
-	// server: default 2, at most 64.
+	// server: from 1 to 64, default 2.
 	Connections int
+	// Dispatchers is the number of connections for renewal to each server. Each
+	// has one batch under way at a time. From 1 to 1024, default 2.
+	Dispatchers int
+	// MaxBatch limits the number of locks that are renewed in one round trip:
+	// from 1 to 4096, default 1600. A batch is sent as script calls of 128 locks
+	// each. One call occupies Redis for about half a millisecond.
+	MaxBatch int
 	// Replicas makes each acquisition wait until this many replicas of the
-	// server have it (Redis' WAIT): default 0, at most 100. If fewer have it,
-	// the lock is released again and the error is ErrNotReplicated. A lock then
-	// survives a failover to one of those replicas for its first lease;
-	// re-entry and renewal do not wait for replicas. Acquisitions use
-	// Connections more connections, each of which waits for one group at a
-	// time. Locks are not handed from owner to owner within the client.
+	// server have the lock (Redis' WAIT): from 0 to 100, default 0. If fewer
+	// replicas have it, the client releases the lock again and returns
+	// ErrNotReplicated. A lock then survives a failover to one of those replicas
+	// for its first lease. Re-entry and renewal do not wait for replicas.
+	// Acquisitions use as many additional connections as Connections says. Each
+	// of these waits for one group of acquisitions at a time. The client does
+	// not hand locks from owner to owner in memory.
 	Replicas int
 	// ReplicaTimeout limits the wait for Replicas: whole milliseconds from 1 ms
 	// to Lease/10, default IOTimeout. The lease of the lock is shorter by the
 	// time of this wait.
 	ReplicaTimeout time.Duration
-	// Rand is the source of the random part of pauses, polls and the phase of
-	// renewals, which keeps clients apart. It must be safe for concurrent use. A
-	// test that gives one with a seed repeats them. Default: the source of
-	// math/rand/v2. The client's ID does not come from it.
-	Rand rand.Source
+	// KeyPrefix is put before the name of a lock to make its key. Clients that
+	// share locks must have the same prefix. Each prefix has its own counter of
+	// fencing tokens. Two prefixes can make the same key of different names
+	// ("a:" with "b:x" and "a:b:" with "x"). Then the tokens of the key's
+	// holders need not rise from one prefix to the other. A prefix with a brace
+	// must have a hash tag, such as "{app}:". All its locks are then in one slot
+	// of a Cluster.
+	KeyPrefix string
+	// Label says who holds a lock: default the host's name without its domain,
+	// "-" for none. Holder.Label and the command wheellock show the Label. The
+	// Label is the end of Client.ID and so is visible in Redis to all users who
+	// may read keys. Letters, digits and ._- are kept, and all other characters
+	// become underscores. Of more than 19 characters, the last 19 are kept. The
+	// Label costs no memory in Redis. Permits, semaphores and latches have no
+	// holders, and so no Label.
+	Label string
 	// Hooks are functions that are called at the events of a lock.
 	Hooks Hooks
-	// Logger gets what nobody else could tell; default slog.Default(). Losses are
-	// told to the holder and to Hooks.Lost, and counted in Stats. The keys do not
-	// change:
+	// Logger gets warnings that no return value or hook reports; default
+	// slog.Default(). A loss is not logged. The client tells it to the holder
+	// and to Hooks.Lost, and counts it in Stats. lock/SERVICE.md lists every
+	// record under "Log records", with its level, its attributes, how often it
+	// comes at most, and what to do. Many locks do not make many records, and no
+	// cause makes records without bound.
 	//
-	//	a Held was dropped without Unlock      warning  name
-	//	a hook panicked                        error    name, panic, stack
-	//	no connection to Redis                 warning  server, error; once until there is one
-	//	connected to Redis again               info     server
-	//	the server was replaced (a failover)   warning  old, new
-	//	pub/sub failed                         warning  server, error; once until it works again
-	//	pub/sub works again                    info     server
-	//	renewal is refused                     warning  server, error, advice; once until one works
-	//	                                                again, and once in a Lease
-	//	PUBLISH is refused                     warning  server, error; once
-	//	still waiting for a lock that this
-	//	client itself holds                    warning  name, waited
-	//	how releases are published was chosen  info     command, versions; when it changes
-	//	sharded pub/sub is refused             warning  server, command, error; once
-	//	this server does not tell its version  warning  server, error; once
-	//	this Redis evicts keys                 warning  server, maxmemory_policy, maxmemory
-	//	this Redis ends connections that ask
-	//	for INFO, or does not answer           warning  server, error; once
-	//	TIME is refused, so requests have no
-	//	time limit                             warning  server, error; once
-	//	requests come too late, as if two
-	//	servers answered at one address        warning  server; once
-	//	the server's clock was set             warning  server, by; once in 10 minutes
-	//	Check has advice                       info     server, advice, error; for each
-	//
-	// server is an address. That of a pool is the address that its last dial has
-	// connected to, or could not. A pool whose Dial has no context is called "the
-	// pool's"; give its client a Logger with an attribute of its own, if there are several.
+	// The attribute server is an address. For a pool, it is the address to which
+	// the pool's last dial has connected or tried to connect. For a pool whose
+	// Dial has no context, server is "the pool's". If you have several such
+	// clients, give each of them a Logger with an attribute of its own.
 	Logger *slog.Logger
+	// Rand is the source of the random part of pauses, polls and renewal times.
+	// The random part keeps clients from acting at the same moment. Rand must be
+	// safe for concurrent use. A test with a seeded source gets the same values
+	// each time. Default: the source of math/rand/v2. The client's ID does not
+	// come from Rand.
+	Rand rand.Source
 }
 
 // withDefaults returns cfg with every zero field set, or all its faults.
@@ -154,7 +157,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		}
 		if *d < least || *d > most {
 			errs = append(errs, fmt.Errorf("lock: Config.%s is %v: it must be from %v to %v", field, *d, least, most))
-			*d = standard // so that bounds that depend on it make sense
+			*d = standard // so that the bounds that depend on the field make sense
 		}
 	}
 	between("Lease", &cfg.Lease, DefaultLease, MinLease, MaxLease)
@@ -194,8 +197,8 @@ func (cfg Config) withDefaults() (Config, error) {
 	return cfg, errors.Join(errs...)
 }
 
-// forRenewal sets the fields that the watchdog uses, and returns their faults: in the words of
-// this package, which has a Lease and no Tick.
+// forRenewal sets the fields that the watchdog uses, and returns their faults. Package renewal would
+// call them by other names.
 func (cfg *Config) forRenewal() (errs []error) {
 	tick := min(max(cfg.Lease/100, time.Millisecond), 10*time.Millisecond) // the watchdog's default
 	if cfg.Margin != 0 && (cfg.Margin < 2*tick || cfg.Margin > cfg.Lease/4) {
@@ -223,15 +226,27 @@ func (cfg *Config) forRenewal() (errs []error) {
 	return errs
 }
 
-// renewal is what the watchdog gets of it.
-func (cfg *Config) renewal() renewal.Config {
+// label returns the end of the ids of clients on that host.
+func (cfg *Config) label(host string) string {
+	switch cfg.Label {
+	case "":
+		name, _, _ := strings.Cut(host, ".")
+		return name
+	case "-":
+		return ""
+	}
+	return cfg.Label
+}
+
+// renewal returns the watchdog's Config.
+func (cfg *Config) renewal(logger *record.Logger) renewal.Config {
 	return renewal.Config{
 		TTL: cfg.Lease, MaxHold: cfg.MaxHold, Margin: cfg.Margin, MaxBatch: cfg.MaxBatch, Dispatchers: cfg.Dispatchers,
-		OnBatch: cfg.renewed(), Rand: cfg.Rand,
+		OnBatch: cfg.renewed(logger), Rand: cfg.Rand,
 	}
 }
 
-// replicatedConns is how many connections carry what replicas must have.
+// replicatedConns returns the number of connections for acquisitions that replicas must have.
 func (cfg Config) replicatedConns() int {
 	if cfg.Replicas == 0 {
 		return 0

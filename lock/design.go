@@ -1,44 +1,51 @@
 package lock
 
-// How package lock works: for those who change it. What it promises is in
-// doc.go, at Held and at Client.
+// This file explains how package lock works, for developers who change it. The
+// promises are in doc.go, at Held and at Client.
 //
 // # Packages
 //
-// Those of lock/internal do one thing each, and import nothing of lock:
+// The packages of lock/internal do one thing each, and do not import package lock:
 //
 //	keys       names of keys and channels
-//	owner      who holds a lock, and how a context carries that
-//	wire       what goes to Redis in a call of a script, and what comes back
+//	owner      who holds a lock, and how a context carries the owner
+//	wire       the calls of scripts that go to Redis, and the answers
+//	args       the arguments of a call, as they go over the wire
 //	sender     sends calls to the servers of their keys
-//	orphans    gives back what nobody answers for
+//	orphans    gives back what no caller is responsible for
 //	hold       one acquisition, from its first script to its last
 //	locktable  the holds and the waiting calls of a client, by name
-//	waitqueue  who of a client's callers is next, and when; without I/O
-//	several    when members are one lock: votes, a quorum, who may come back, how calls wait
+//	waitqueue  which of a client's callers tries next, and when; without I/O
+//	several    several members as one lock: votes, a quorum, members that come back, waiting
 //	watch      channels and contexts that end together
-//	backlog    work that its callers must not wait for
+//	backlog    work for which its callers must not wait
 //	wait       pauses, deadlines that many calls share, and the source of randomness
 //	role       the names of goroutines in profiles
 //	carrier    the renewals of many holds in one call
-//	servers    the servers of a client, and pipe, pubsub, dialing and resp their connections
+//	servers    the servers of a client
+//	pipe, pubsub, dialing, resp  the connections to a server
 //	diagnosis  what Client.Check asks, what an answer or a setting means, and what to do
+//	record     every record of the log in one table, with its bound
+//	endpoint   what a URL says
+//	network    what holds see of the servers
+//	twin       a model of the scripts, with which tests compare them
+//	simulation runs the product under a scheduler, for tests
 //
-// What is left in lock is what users hold: each object in the file of its name, Client and its
-// Config, errors, hooks and counts. Held is package hold's, and errormaker.go makes the errors that
-// users know for the packages below.
+// Package lock itself has the types that users see: each object in the file of
+// its name, Client and its Config, errors, hooks and counts. Held is a type of
+// package hold. errormaker.go makes the exported errors for the internal packages.
 //
 // # Words
 //
-//	hold      what a client has of a lock, or permits; several Helds may share it
-//	keeper    what the holds of a client share
-//	attempt   one outermost acquisition on its way
+//	hold      one acquisition of a lock or of permits; several Helds may share a hold
+//	keeper    the state that the holds of a client share
+//	attempt   one outermost acquisition that has not ended yet
 //	try       to send Redis the script that takes a lock, once
-//	run       holds that are handed on in memory, under one field in Redis
-//	orphan    a field, or a call, that nobody answers for
-//	owed      of a field: named to attempts, whose scripts remove it
-//	line      the callers of one client that wait for one lock; the first one tries
-//	probe     when the first of a line tries again
+//	run       a sequence of holds that are handed over in memory, under one field in Redis
+//	orphan    a field, or a call, for which no caller is responsible any more
+//	owed      of a field: the next acquire scripts must remove it
+//	line      the callers of one client that wait for one lock; only the first one tries
+//	probe     when the first caller of a line tries again
 //	stranger  a client of Redisson that waits for a lock
 //	lane      the renewals of one server
 //	confirm   to ask Redis about a hold without extending it
@@ -50,86 +57,91 @@ package lock
 // of them sends requests to Redis. It tries, listens to the lock's channel, and
 // tries once more when the subscription is confirmed. Then it sleeps until a
 // message, the end of the holder's lease, or MaxPoll. For a Mutex it sleeps up
-// to 6 x MaxPoll, as long as pings show that the subscription loses nothing.
-// Package waitqueue decides who is next, and when.
+// to 6 x MaxPoll, as long as pings show that the subscription loses no message.
+// Package waitqueue decides which caller is next, and when.
 //
 // Calls that wait for a Mutex of their own client do not ask Redis. While there
-// are any, the client asks about its hold once in every MaxPoll, by a renewal
-// that shares a batch with others. It also asks after ForceUnlock, after a call
-// that its own hold stood in the way of, and if Redis gives it a lock that it
-// already has (package locktable).
+// are such calls, the client asks about its hold once every MaxPoll, by a renewal
+// that shares a batch with others. The client also asks after ForceUnlock, after
+// a call that failed because of its own hold, and if Redis gives the client a
+// lock that it already has (package locktable).
 //
 // When a client unlocks and has waiters itself, the first of them gets the
 // lock. A Mutex is handed over in memory, for 100 ms after a script that
-// reserved tokens for that (package hold). Other locks, and a Mutex later, are handed
-// over by one script that releases and acquires. After 16 to 64 of these
-// hand-overs, or 100 ms, the script releases the lock if other clients wait,
-// and the client lets them have their turn first. The waiters of a FairMutex
-// each have a place in Redis instead.
+// reserved tokens for the hand-overs (package hold). Other locks, and a Mutex
+// later, are handed over by one script that releases and acquires. After 16 to 64
+// of these hand-overs, or 100 ms, the script releases the lock if other clients
+// wait, and the client lets them have their turn first. The waiters of a FairMutex
+// have places in Redis instead.
 //
 // # Strangers
 //
-// A stranger is a client of Redisson that waits for a Mutex. It hears of a
-// release when we do, but a JVM takes milliseconds to try, and would always come
-// too late. A refusal says when a stranger has the lock: its field has one colon.
-// While strangers are near, this library and they have turns of equal number and
-// length. After a release of ours nobody of us tries for 5 ms. A release of
-// theirs is ours, but their next thread may be faster; then we have as many turns
-// in a row as they had. A client that had its turn tries a little later than
-// others of ours. A stranger counts as near for a second after it was seen, and
-// for a minute if no pause was in vain. Package locktable keeps what is known, of
-// at most 64 names in a shard. Package waitqueue has the rule (Strangers).
+// A stranger is a client of Redisson that waits for a Mutex. It receives the
+// message of a release when our clients do, but a JVM takes milliseconds to try,
+// and would always come too late. A refusal shows when a stranger has the lock,
+// because the stranger's field has one colon. While strangers are near, our
+// clients and the strangers take turns of equal number and length. After a
+// release of ours, no client of ours tries for 5 ms. After a release of a
+// stranger it is our turn, but the stranger's next thread may be faster. Then we
+// take as many turns in a row as the strangers had. A client that had its turn
+// tries a little later than our other clients. A stranger counts as near for a
+// second after it was seen, and for a minute if no pause was in vain. Package
+// locktable keeps this state for at most 64 names in a shard. Package waitqueue
+// has the rule (Strangers).
 //
 // A stranger that never gets the lock is never seen. So at the beginning of each
 // half second, by the server's clock, all clients that wait pause at one release.
-// They do so together, because one that does not pause would take the lock.
-// Clients that defer to others look who has it then, too. A waiter also pauses
-// after a hold of 250 ms, and a client without waiters four times a second if
-// others were told of its release. If a client hears no messages, it pauses for
-// its own releases alone.
+// They pause together, because a client that does not pause would take the lock.
+// Clients that defer to others also look who has the lock then. A waiter also
+// pauses after a hold of 250 ms. A client without waiters pauses four times a
+// second if others received the message of its release. A client that receives
+// no messages pauses only for its own releases.
 //
 // # Goroutines and locks
 //
 // These goroutines live as long as the client: two for each connection, those
-// that renew, the wheel's, and one that follows the Topology. Others end with
-// their task: they release what a caller left, take lost holds out of the
-// tables, call Hooks.Lost, or ask a member of a RedLock. No lock and no waiter
-// has a goroutine of its own. Profiles show what a goroutine is for, under the
-// label "wheellock".
+// that renew, the wheel's, and one that follows the Topology. Other goroutines
+// end with their task: to release what a caller left behind, to take lost holds
+// out of the tables, to call Hooks.Lost, or to ask a member of a RedLock. No lock
+// and no waiter has a goroutine of its own. Profiles show the task of a goroutine
+// under the label "wheellock".
 //
 // Holds and waiters are in a table of 64 shards, by the names of their locks.
-// shard.mu guards what is in a shard, hold.mu one hold, watch.mu what a Held
-// gave out. No mutex is held during I/O or while a hook runs. No mutex is taken
-// while another one is held, with three exceptions. Under shard.mu the state of
-// a lease is read, and what was heard of a channel. Under the mutex of a
-// RedLock's line it is read which members an owner has. The scripts of one hold
-// are sent one after the other.
+// shard.mu guards the content of a shard, hold.mu guards one hold, and watch.mu
+// guards the channels and contexts of a Held. No mutex is held during I/O or
+// while a hook runs. No mutex is taken while another one is held, with three
+// exceptions. Under shard.mu, the client reads the state of a lease, and the
+// messages of a channel. Under the mutex of a RedLock's line, it reads which
+// members an owner has. The scripts of one hold are sent one after the other.
 //
 // # What is counted and told
 //
-// Every call that takes a lock or permits passes telling.ended once, with its outcome,
-// and every loss Hold.Lost. Counters are atomic adds. How long holds last is a sum that
-// a shard keeps when their number changes, because an instant in each hold would make it
-// 16 bytes larger. Two marks of the hold keep Acquired before Lost.
+// Every call that takes a lock or permits calls telling.ended once, with its
+// outcome. Every loss calls Hold.Lost. Counters are atomic adds. A shard sums how
+// long its holds last whenever their number changes, because an instant in each
+// hold would make the hold 16 bytes larger. Two flags of the hold make sure that
+// Acquired is called before Lost.
 //
 // # Failure
 //
-// Every acquisition has a hash field of its own, <client uuid>:<owner>:<seq>.
-// Only those to whom it is handed in memory use it again. Scripts set counts
-// instead of adding to them, and no script lowers a TTL. Package pipe says how
-// requests expire. While a request that ended unknown may still be carried out,
-// only the release of its hold is sent (package hold).
+// Every acquisition has a hash field of its own, <client id>:<owner>:<seq>. Only
+// a hand-over in memory uses the field again. Scripts set counts instead of
+// adding to them, and no script lowers a TTL. Package pipe says how requests
+// expire. While a request whose outcome is unknown may still be carried out, only
+// the release of its hold is sent (package hold).
 //
-// A connection whose oldest request is older than Config.IOTimeout is closed.
-// Its requests are then unknown, and the next request dials. Lock goes on with
-// a new field. The next acquire script removes the old field. A caller that
-// leaves early breaks no connection: a lock that a late answer brings is
-// released. Redis remembers the requests of semaphores and latches for 30 s, so
-// a repeated request gets the first answer. None is carried out later than 20 s
-// after its first byte.
+// The client closes a connection whose oldest request is older than
+// Config.IOTimeout. The outcome of the connection's requests is then unknown, and
+// the next request dials. Lock tries again with a new field. The next acquire
+// script removes the old field. A caller that stops waiting breaks no connection.
+// If a late answer brings the lock, the client releases it. Redis remembers the
+// results of semaphores' and latches' requests for 30 s, so a repeated request
+// gets the first answer. No such request is carried out later than 20 s after its
+// first byte was sent.
 //
 // # Cost
 //
 // Lock and Unlock are one script and one round trip each, pipelined with those
-// of other goroutines. A held lock takes about 300 bytes. A client of one
+// of other goroutines. A goroutine that is alone sends and receives by itself
+// (package pipe). A held lock takes about 300 bytes. A client of one
 // server has about ten goroutines and five connections once it is used.

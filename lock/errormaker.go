@@ -52,8 +52,8 @@ func (errorMaker) Unknown(op, name string, err error) error {
 }
 
 // Held implements hold.Errors.
-func (errorMaker) Held(name string, ttl time.Duration, foreign bool) error {
-	return &HeldError{Name: name, TTL: ttl, Foreign: foreign}
+func (errorMaker) Held(name string, ttl time.Duration, by hold.Holder) error {
+	return &HeldError{Name: name, TTL: ttl, Foreign: by == hold.Foreign, Own: by == hold.Ours}
 }
 
 // Few implements hold.Errors.
@@ -108,7 +108,7 @@ func (errorMaker) Advice(refusal error) string {
 	case pipe.RefusesWrites(refusal):
 		return stateAdvice(refusal)
 	case pipe.Definite(refusal):
-		return "give the user the rights that README.md lists"
+		return "give the user the rights that lock/SERVERS.md lists"
 	}
 	return ""
 }

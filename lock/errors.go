@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,35 +13,37 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Every condition has one sentinel. The error types with details match theirs
-// by errors.Is. ErrNotAcquired, ErrNotHeld and ErrLost are definite: Redis, or
-// the clock, said so. ErrUnknown is not definite: the request may have been
-// carried out.
+// Every condition has one sentinel. An error type with details matches its
+// sentinel by errors.Is. ErrNotAcquired, ErrNotHeld and ErrLost are definite,
+// because Redis or the clock said so. ErrUnknown is not definite, because Redis
+// may have carried out the request.
 var (
 	// ErrNotAcquired is returned when another owner holds the lock.
 	ErrNotAcquired = errors.New("lock: not acquired")
-	// ErrNotHeld is returned when this Held was already unlocked.
+	// ErrNotHeld is returned when the Held was already unlocked, or when a
+	// permit is not taken (PermitIDError).
 	ErrNotHeld = errors.New("lock: not held")
-	// ErrLost is returned when the lock was held and was lost: it ended in
-	// another way than by Unlock.
+	// ErrLost is returned when the lock was lost, which means that the hold
+	// ended in another way than by Unlock.
 	ErrLost = errors.New("lock: lost")
-	// ErrUnknown is returned when Redis did not answer, so it is not known what
-	// Redis did. It is also returned when Redis answered that it is in a state
-	// that should pass, as LOADING, MISCONF or NOREPLICAS say. Redis has then done
-	// nothing, and Lock tries again until its context ends.
+	// ErrUnknown is returned when Redis did not answer, so the client does not
+	// know what Redis did. ErrUnknown is also returned when Redis answered that
+	// it is in a state that should pass, such as LOADING, MISCONF or NOREPLICAS.
+	// In such a state Redis has done nothing, and Lock tries again until its
+	// context ends.
 	ErrUnknown = errors.New("lock: outcome unknown")
 	// ErrClosed is returned when the Client is closed.
 	ErrClosed = errors.New("lock: client is closed")
 	// ErrNotALock is returned when the key, or a key that belongs to it, exists
-	// but is not a lock's: it has another type, or ForceUnlock found other
-	// values in it. The key is left as it is. A string with a TTL is
-	// ErrNotALock only for ForceUnlock, see HeldError.Foreign.
-	ErrNotALock = errors.New("lock: the key is no lock")
+	// but has another type or other values than a lock's key. The call leaves
+	// the key as it is. A string with a TTL is the lock of another library. Only
+	// ForceUnlock returns ErrNotALock for it; see HeldError.Foreign.
+	ErrNotALock = errors.New("lock: the key is not a lock")
 	// ErrNotReplicated is returned when fewer replicas than Config.Replicas
-	// have the lock. The lock was released again.
+	// have the lock. The client has then released the lock again.
 	ErrNotReplicated = errors.New("lock: not replicated")
-	// ErrUpgrade is returned when an owner that holds the lock for reading asks
-	// for it for writing. It would wait for itself.
+	// ErrUpgrade is returned when an owner that holds the lock for reading also
+	// wants to write. The owner would wait for itself.
 	ErrUpgrade = errors.New("lock: the owner holds the lock for reading")
 )
 
@@ -77,9 +80,11 @@ func saidOf(errs []error) string {
 	return strings.Join(said, "; ")
 }
 
-// onOneLine is the text of err, which may be several errors joined, or nil.
+// onOneLine is the text of err, which may be several errors joined, or nil. Redis 6.0 ends some
+// errors of scripts with a line end.
 func onOneLine(err error) string {
-	return strings.ReplaceAll(fmt.Sprint(err), "\n", "; ")
+	lines := strings.FieldsFunc(fmt.Sprint(err), func(r rune) bool { return r == '\n' || r == '\r' })
+	return strings.Join(lines, "; ")
 }
 
 // refusal is a sentinel with the name of the lock and what to do.
@@ -97,30 +102,35 @@ func (e *refusal) hint() string  { return e.advice }
 
 // closedError is ErrClosed with the name of the lock.
 func closedError(name string) error {
-	return &refusal{ErrClosed, name, "the client is closed", "make a new one"}
+	return &refusal{ErrClosed, name, "the client is closed", "make a new client"}
 }
 
 // notHeldError is ErrNotHeld with the name of the lock.
 func notHeldError(name string) error {
-	return &refusal{ErrNotHeld, name, "this Held is unlocked already", "use each Held once"}
+	return &refusal{ErrNotHeld, name, "this Held was already unlocked", "call Unlock once per Lock, and do not use the Held afterwards"}
 }
 
 // HeldError says that another owner holds the lock. errors.Is(err,
 // ErrNotAcquired) is true.
 type HeldError struct {
 	Name string
-	TTL  time.Duration // what was left of the holder's lease; -1 if the key has no TTL
-	// Foreign: the key is a string with a TTL. That is the lock of another
-	// library, such as redsync or redislock, or of SET NX PX.
+	TTL  time.Duration // the rest of the holder's lease; -1 if the key has no TTL
+	// Foreign reports that the key is a string with a TTL. Such a key is the
+	// lock of another library (redsync, redislock), or was made by SET NX PX.
 	Foreign bool
+	// Own reports that another owner of the same client holds the lock.
+	Own bool
 }
 
 func (e *HeldError) Error() string { return textOf(e) }
 
 func (e *HeldError) what() string {
 	holder := "by another owner"
-	if e.Foreign {
+	switch {
+	case e.Foreign:
 		holder = "through another library (a string with a TTL)"
+	case e.Own:
+		holder = "by another owner of this client"
 	}
 	if ttl := e.TTL.Round(time.Millisecond); ttl > 0 {
 		holder += fmt.Sprintf(", its lease has %v left", ttl)
@@ -130,10 +140,21 @@ func (e *HeldError) what() string {
 	return fmt.Sprintf("%q is held %s", e.Name, holder)
 }
 
-func (e *HeldError) hint() string { return tryLater }
+func (e *HeldError) hint() string {
+	if e.Own {
+		return tryLater + ", or re-enter the lock by Lock(held.Context(ctx))"
+	}
+	return tryLater
+}
 
-// tryLater is what to do about a lock that is held.
-const tryLater = "try again later, or give Lock time to wait"
+func (e *HeldError) waited() string { return moreTime }
+
+const (
+	// tryLater is what to do about a lock that is held.
+	tryLater = "try again later, or give Lock time to wait"
+	// moreTime is what to do about it after a wait.
+	moreTime = "give Lock more time"
+)
 
 // Is makes errors.Is(err, ErrNotAcquired) true.
 func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
@@ -153,19 +174,20 @@ func (e *ReplicationError) what() string {
 }
 
 func (e *ReplicationError) hint() string {
-	return "check that they are connected, or wait longer for them (Config.ReplicaTimeout)"
+	return "check that the replicas are connected, or set a longer Config.ReplicaTimeout"
 }
 
 // Is makes errors.Is(err, ErrNotReplicated) true.
 func (e *ReplicationError) Is(target error) bool { return target == ErrNotReplicated }
 
-// Reason says why a lock was lost. It is package renewal's: the watchdog finds most losses.
-// Its String is a sentence for logs, and its text in JSON.
+// Reason says why a lock was lost. It is the Reason of package renewal, whose
+// watchdog finds most losses. String returns a text for logs. JSON has the same
+// text.
 type Reason = renewal.Reason
 
-// The reasons of a loss.
+// The reasons for a loss.
 const (
-	// NotOwner: the key was deleted, or another owner has it.
+	// NotOwner: the key was deleted, or another owner has the lock.
 	NotOwner = renewal.NotOwner
 	// TrustEnded: no renewal was confirmed in time.
 	TrustEnded = renewal.TrustEnded
@@ -183,8 +205,9 @@ type LostError struct {
 	Name   string
 	Reason Reason
 	Token  int64 // the fencing token of the lost hold
-	// Err is the last error that its server answered to a renewal, a redis.Error,
-	// if that was within the last lease and the reason is TrustEnded; nil otherwise.
+	// Err is the last error, a redis.Error, with which the lock's server answered
+	// a renewal. It is nil if the reason is not TrustEnded, or if the server gave
+	// no such answer within the last lease.
 	Err error
 }
 
@@ -201,10 +224,10 @@ func (e *LostError) what() string {
 func (e *LostError) Unwrap() error { return e.Err }
 
 func (e *LostError) hint() string {
-	const stop = "stop the work that needs it, "
+	const stop = "stop the work that needs the lock, "
 	switch e.Reason {
 	case NotOwner:
-		return stop + "another owner may have it"
+		return stop + "because another owner may have it"
 	case TrustEnded:
 		switch {
 		case e.Err == nil:
@@ -212,11 +235,11 @@ func (e *LostError) hint() string {
 		case pipe.RefusesWrites(e.Err):
 			return stop + "and " + stateAdvice(e.Err)
 		}
-		return stop + "and correct what Redis says"
+		return stop + "and fix what Redis complains about"
 	case MaxHold:
 		return stop + "or set a longer Config.MaxHold"
 	case Expired:
-		return stop + "or use Lock, which renews"
+		return stop + "or use Lock, which renews the lease"
 	case Closed:
 		return stop + "and unlock"
 	}
@@ -232,7 +255,7 @@ func (e *LostError) Is(target error) bool {
 // UnknownError says what was asked of Redis and why the outcome is not known.
 // errors.Is(err, ErrUnknown) is true, and it unwraps to the cause.
 type UnknownError struct {
-	Op   string // what was asked of Redis: acquire, reenter, release, inspect
+	Op   string // what was asked of Redis, such as acquire, reenter, release or inspect
 	Name string
 	Err  error
 }
@@ -240,8 +263,12 @@ type UnknownError struct {
 func (e *UnknownError) Error() string { return textOf(e) }
 
 func (e *UnknownError) what() string {
-	return fmt.Sprintf("%s of %q: outcome unknown: %s", e.Op, e.Name, onOneLine(e.Err))
+	return fmt.Sprintf("%s of %q: outcome unknown: %s", e.Op, e.Name, silences.ReplaceAllString(onOneLine(e.Err), "no answer in time"))
 }
+
+// silences matches the texts of all limits that can end the wait for an answer. To the user they
+// are one thing, so they get one text.
+var silences = regexp.MustCompile(`((read|write) \S+ \S+: )?i/o timeout|context deadline exceeded|no answer within Config.IOTimeout`)
 
 func (e *UnknownError) hint() string {
 	if pipe.RefusesWrites(e.Err) {
@@ -249,13 +276,13 @@ func (e *UnknownError) hint() string {
 	}
 	switch e.Op {
 	case "acquire", "drain":
-		return "try again, what it may have taken is released"
+		return "try again; the client releases what this request may have taken"
 	case "reenter", "extend", "force", "inspect", "wait", "lease", "ttl", "uptime":
 		return "try again"
 	case "release", "handoff", "set permits", "add permits", "set lease", "set count", "count down", "reset", "delete", "expire":
-		return "the client goes on trying"
+		return "the client keeps trying"
 	case "guard":
-		return "the command may have run, look before you try again"
+		return "the command may have run, so check its effect before you try again"
 	}
 	return ""
 }
@@ -265,8 +292,9 @@ func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
 
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// waitError is the error of a wait that its context ended: ctx.Err(), the
-// cause, and what the last try said (ErrNotAcquired, ErrUnknown or neither).
+// waitError is the error of a wait that its context ended. It has ctx.Err(),
+// the cause, and the error of the last try (ErrNotAcquired, ErrUnknown or
+// neither).
 type waitError struct {
 	name string
 	errs []error
@@ -289,6 +317,9 @@ func (e *waitError) Error() string {
 	texts := make([]string, len(e.errs))
 	for i, err := range e.errs {
 		texts[i] = strings.TrimPrefix(onOneLine(err), "lock: ")
+		if last, ok := err.(interface{ waited() string }); ok {
+			texts[i] = whatOf(err) + ": " + last.waited()
+		}
 	}
 	return fmt.Sprintf("lock: waiting for %q: %s", e.name, strings.Join(texts, ": "))
 }
@@ -313,24 +344,24 @@ func (e *refusedError) Unwrap() error { return e.said }
 
 // Is makes errors.Is(err, ErrNotALock) true if the key has the wrong type.
 func (e *refusedError) Is(target error) bool {
-	// A guarded command has keys of its own, which are no locks.
+	// A guarded command has keys of its own, which are not locks.
 	return target == ErrNotALock && e.op != "guard" && pipe.WrongType(e.said)
 }
 
 func redisError(op, name string, err error) error {
-	e := &refusedError{op: op, name: name, said: err, advice: "correct what it names, until then it will refuse again"}
+	e := &refusedError{op: op, name: name, said: err, advice: "fix the cause, because retrying will not help"}
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(err.Error(), word) })
 	}
 	switch {
 	case op == "guard" && pipe.WrongType(err):
-		e.advice = "a key of the command has another type"
+		e.advice = "give the command keys of the type that it needs"
 	case pipe.WrongType(err):
 		e.advice = otherName
 	case says("NOAUTH", "WRONGPASS", "invalid password"):
 		e.advice = logIn
 	case says("NOPERM", "ACL failure", "can't run this command", "can't access at least one"):
-		e.advice = "give its user the rights that README.md lists"
+		e.advice = "give the user the rights that lock/SERVERS.md lists"
 	}
 	return e
 }
@@ -344,16 +375,16 @@ func stateAdvice(err error) string {
 }
 
 // logIn is the advice where a password is missing or wrong.
-const logIn = "log in: give the password in the URL (redis://:password@host, redis://user:password@host), or to what the pool or the " +
-	"Topology dials with (redis.DialPassword, redis.DialUsername)"
+const logIn = "log in: give the password in the URL (redis://:password@host, redis://user:password@host), or in the dial options of the pool " +
+	"or the Topology (redis.DialPassword, redis.DialUsername)"
 
 // otherName is the advice about a key that is ErrNotALock.
 const otherName = "use another name, or a Config.KeyPrefix"
 
-// clusterError is what a node of a Cluster answers to a client that uses it as
-// the only server. It stays so until the configuration is changed.
+// clusterError is the error of a client that uses a node of a Cluster as its
+// only server. The error returns until the configuration is changed.
 func clusterError(op, name string, err error) error {
-	return &refusedError{op: op, name: name, said: err, advice: "the server is a node of a Redis Cluster, give a Topology of " +
-		"package lock/cluster to lock.NewTopology or, if this server has all slots, a Config.KeyPrefix with a hash tag, such as \"{app}:\", " +
-		"so that locks and their tokens share a slot"}
+	return &refusedError{op: op, name: name, said: err, advice: "the server is a node of a Redis Cluster, so give a Topology of " +
+		"package lock/cluster to lock.NewTopology; if this server has all slots, you can instead set a Config.KeyPrefix with a hash tag, " +
+		"such as \"{app}:\", so that locks and their tokens share a slot"}
 }

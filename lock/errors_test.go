@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
@@ -28,23 +29,23 @@ func TestAHeldErrorSaysForHowLongAndWhatToDo(t *testing.T) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	for want, err := range map[string]error{
-		`lock: "a" is lost: not the owner any more: stop the work that needs it, another owner may have it`:                 &lock.LostError{Name: "a", Reason: lock.NotOwner},
-		`lock: "a" is lost: no renewal was acknowledged in time: stop the work that needs it, and check that Redis answers`: &lock.LostError{Name: "a", Reason: lock.TrustEnded},
-		`lock: "a" is lost: the longest hold is over: stop the work that needs it, or set a longer Config.MaxHold`:          &lock.LostError{Name: "a", Reason: lock.MaxHold},
-		`lock: "a" is lost: the lease is over: stop the work that needs it, or use Lock, which renews`:                      &lock.LostError{Name: "a", Reason: lock.Expired},
-		`lock: "a" is lost: the client is closed: stop the work that needs it, and unlock`:                                  &lock.LostError{Name: "a", Reason: lock.Closed},
+		`lock: "a" is lost: not the owner any more: stop the work that needs the lock, because another owner may have it`:         &lock.LostError{Name: "a", Reason: lock.NotOwner},
+		`lock: "a" is lost: no renewal was acknowledged in time: stop the work that needs the lock, and check that Redis answers`: &lock.LostError{Name: "a", Reason: lock.TrustEnded},
+		`lock: "a" is lost: the longest hold is over: stop the work that needs the lock, or set a longer Config.MaxHold`:          &lock.LostError{Name: "a", Reason: lock.MaxHold},
+		`lock: "a" is lost: the lease is over: stop the work that needs the lock, or use Lock, which renews the lease`:            &lock.LostError{Name: "a", Reason: lock.Expired},
+		`lock: "a" is lost: the client is closed: stop the work that needs the lock, and unlock`:                                  &lock.LostError{Name: "a", Reason: lock.Closed},
 		`lock: "a" is lost: Reason(77)`: &lock.LostError{Name: "a", Reason: 77},
-		`lock: acquire of "a": outcome unknown: EOF: try again, what it may have taken is released`:                                                        &lock.UnknownError{Op: "acquire", Name: "a", Err: io.EOF},
-		`lock: reenter of "a": outcome unknown: EOF: try again`:                                                                                            &lock.UnknownError{Op: "reenter", Name: "a", Err: io.EOF},
-		`lock: release of "a": outcome unknown: EOF: the client goes on trying`:                                                                            &lock.UnknownError{Op: "release", Name: "a", Err: io.EOF},
-		`lock: guard of "a": outcome unknown: EOF: the command may have run, look before you try again`:                                                    &lock.UnknownError{Op: "guard", Name: "a", Err: io.EOF},
-		`lock: inspect of "a": outcome unknown: EOF; EOF: try again`:                                                                                       &lock.UnknownError{Op: "inspect", Name: "a", Err: errors.Join(io.EOF, io.EOF)},
-		`lock: spell of "b": outcome unknown: <nil>`:                                                                                                       &lock.UnknownError{Op: "spell", Name: "b"},
-		`lock: spell of "a": outcome unknown: EOF`:                                                                                                         &lock.UnknownError{Op: "spell", Name: "a", Err: io.EOF},
-		`lock: "a" was released again: 1 of the 2 wanted replicas have it: check that they are connected, or wait longer for them (Config.ReplicaTimeout)`: &lock.ReplicationError{Name: "a", Wanted: 2, Acknowledged: 1},
-		`lock: "a" has 1 free permits, not 2: try again later, give Acquire time to wait, or set more`:                                                     &lock.PermitsError{Name: "a", Wanted: 2, Free: 1},
-		`lock: release of "a": not taken (any more), or another semaphore's: permit 1f, 2f; nothing was changed: release the others without these`:         &lock.PermitIDError{Op: "release", Name: "a", IDs: []string{"1f", "2f"}},
-		`lock: set lease of "a": not taken (any more), or another semaphore's: permit 1f; nothing was changed: acquire a permit again`:                     &lock.PermitIDError{Op: "set lease", Name: "a", IDs: []string{"1f"}},
+		`lock: acquire of "a": outcome unknown: EOF: try again; the client releases what this request may have taken`:                                    &lock.UnknownError{Op: "acquire", Name: "a", Err: io.EOF},
+		`lock: reenter of "a": outcome unknown: EOF: try again`:                                                                                          &lock.UnknownError{Op: "reenter", Name: "a", Err: io.EOF},
+		`lock: release of "a": outcome unknown: EOF: the client keeps trying`:                                                                            &lock.UnknownError{Op: "release", Name: "a", Err: io.EOF},
+		`lock: guard of "a": outcome unknown: EOF: the command may have run, so check its effect before you try again`:                                   &lock.UnknownError{Op: "guard", Name: "a", Err: io.EOF},
+		`lock: inspect of "a": outcome unknown: EOF; EOF: try again`:                                                                                     &lock.UnknownError{Op: "inspect", Name: "a", Err: errors.Join(io.EOF, io.EOF)},
+		`lock: spell of "b": outcome unknown: <nil>`:                                                                                                     &lock.UnknownError{Op: "spell", Name: "b"},
+		`lock: spell of "a": outcome unknown: EOF`:                                                                                                       &lock.UnknownError{Op: "spell", Name: "a", Err: io.EOF},
+		`lock: "a" was released again: 1 of the 2 wanted replicas have it: check that the replicas are connected, or set a longer Config.ReplicaTimeout`: &lock.ReplicationError{Name: "a", Wanted: 2, Acknowledged: 1},
+		`lock: "a" has 1 free permits, not 2: try again later, give Acquire time to wait, or set more`:                                                   &lock.PermitsError{Name: "a", Wanted: 2, Free: 1},
+		`lock: release of "a": no such permit of this semaphore is taken: 1f, 2f; nothing was changed: release the other permits without these`:          &lock.PermitIDError{Op: "release", Name: "a", IDs: []string{"1f", "2f"}},
+		`lock: set lease of "a": no such permit of this semaphore is taken: 1f; nothing was changed: acquire a permit again`:                             &lock.PermitIDError{Op: "set lease", Name: "a", IDs: []string{"1f"}},
 	} {
 		require.EqualError(t, err, want)
 	}
@@ -54,21 +55,21 @@ func TestAQuorumErrorIsOneLineWithOneHint(t *testing.T) {
 	held := &lock.HeldError{Name: "a", TTL: 2 * time.Second}
 	unknown := &lock.UnknownError{Op: "acquire", Name: "c", Err: errors.Join(io.EOF, io.EOF)}
 	for want, err := range map[string]*lock.QuorumError{
-		`lock: "a" has no quorum: 1 of 3 members acquired, 2 needed; 2 held by another, 0 without a vote, 0 refused, 0 unknown ` +
+		`lock: "a" has no quorum: 1 of 3 members acquired, 2 needed; 2 held by another owner, 0 without a vote, 0 refused, 0 unknown ` +
 			`("a" is held by another owner, its lease has 2s left; "b" is held by another owner): try again later, or give Lock time to wait`: {
 			Name: "a", Members: 3, Quorum: 2, Acquired: 1, Held: 2, Errs: []error{held, &lock.HeldError{Name: "b"}},
 		},
-		`lock: "a" has no quorum: 0 of 3 members acquired, 2 needed; 1 held by another, 0 without a vote, 0 refused, 2 unknown ` +
+		`lock: "a" has no quorum: 0 of 3 members acquired, 2 needed; 1 held by another owner, 0 without a vote, 0 refused, 2 unknown ` +
 			`("a" is held by another owner, its lease has 2s left; acquire of "c": outcome unknown: EOF; EOF; EOF): ` +
 			`check that a quorum of the servers answers, and try again`: {
 			Name: "a", Members: 3, Quorum: 2, Held: 1, Unknown: 2, Errs: []error{held, unknown, io.EOF},
 		},
-		`lock: "a" has no quorum: 1 of 3 members acquired, 2 needed; 0 held by another, 0 without a vote, 2 refused, 0 unknown ` +
-			`("a" was released again: 0 of the 1 wanted replicas have it; "b" is lost: not the owner any more): correct what those that refuse name, until then they will refuse again`: {
+		`lock: "a" has no quorum: 1 of 3 members acquired, 2 needed; 0 held by another owner, 0 without a vote, 2 refused, 0 unknown ` +
+			`("a" was released again: 0 of the 1 wanted replicas have it; "b" is lost: not the owner any more): fix the cause on the members that refuse, because retrying will not help`: {
 			Name: "a", Members: 3, Quorum: 2, Acquired: 1, Refused: 2,
 			Errs: []error{&lock.ReplicationError{Name: "a", Wanted: 1}, &lock.LostError{Name: "b", Reason: lock.NotOwner}},
 		},
-		`lock: "a" has no quorum: 0 of 3 members acquired, 2 needed; 0 held by another, 0 without a vote, 0 refused, 0 unknown: ` +
+		`lock: "a" has no quorum: 0 of 3 members acquired, 2 needed; 0 held by another owner, 0 without a vote, 0 refused, 0 unknown: ` +
 			`check that a quorum of the servers answers, and try again`: {Name: "a", Members: 3, Quorum: 2},
 	} {
 		require.EqualError(t, err, want)
@@ -102,7 +103,7 @@ func TestAnErrorNamesItsLock(t *testing.T) {
 	_, err = other.Mutex(name).Lock(brief)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	require.Regexp(t, `^lock: waiting for "`+name+`": context deadline exceeded: "`+name+`" is held by another owner.*: try again`, err.Error())
+	require.Regexp(t, `^lock: waiting for "`+name+`": context deadline exceeded: "`+name+`" is held by another owner.*: give Lock more time`, err.Error())
 	require.NoError(t, held.Unlock(ctx))
 	says(held.Unlock(ctx), lock.ErrNotHeld)
 	says(held.Err(), lock.ErrNotHeld)
@@ -139,5 +140,17 @@ func TestAnErrorNamesItsLock(t *testing.T) {
 		func() error { _, err := c.CountDownLatch(name).Count(ctx); return err },
 	} {
 		says(call(), lock.ErrClosed)
+	}
+}
+
+// TestAnErrorIsOnOneLine: errors that are joined, and those of a server that ends them with a line
+// end.
+func TestAnErrorIsOnOneLine(t *testing.T) {
+	for text, err := range map[string]error{
+		"<nil>":                     nil,
+		"MISCONF it cannot persist": redis.Error("MISCONF it cannot persist\r\n"),
+		"a; b; c":                   errors.Join(errors.New("a\n"), errors.New("b\r\n\r\nc")),
+	} {
+		require.Equal(t, text, lock.OnOneLine(err))
 	}
 }

@@ -14,9 +14,13 @@ func Table(c *Client) *locktable.Table[*hold.Hold] { return c.table }
 func Holds(c *Client) *hold.Keeper                 { return c.holds }
 func (x *Held) In() *hold.Held                     { return x.in() }
 func ClientOf(m *Mutex) *Client                    { return m.c }
+func LabelOn(host string, cfg Config) string       { return cfg.label(host) }
 func (r *RedLock) Line() *several.Line             { return r.line }
 
-var PassLimit = passLimit
+var (
+	PassLimit = passLimit
+	OnOneLine = onOneLine
+)
 
 // PartOf is what x has of a member; it is another one once that was retaken.
 func PartOf(x *MultiHeld, member int) *hold.Held {

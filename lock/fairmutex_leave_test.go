@@ -29,7 +29,7 @@ func TestManyFairWaitersThatLeaveGoTogether(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var wg sync.WaitGroup
-	const waiters = 1500
+	const waiters = 400
 	for range waiters {
 		wg.Go(func() { _, _ = c.FairMutex(key).Lock(ctx) })
 	}

@@ -37,9 +37,9 @@ const (
 				redis.call('rpush', ARGV[3] .. ':' .. head, '0')
 			end
 		end
-		local me, now = ARGV[1], tonumber(ARGV[2])
+		local me, now, wait = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
 		`
-	// javaFairTake answers nil, or for how long its thread sleeps at most; it
+	// javaFairTake, of a thread that waits for ARGV[4] at most, answers nil, or for how long its thread sleeps at most; it
 	// sleeps until a message if that is negative.
 	javaFairTake = javaSweep + `
 		sweep(now)
@@ -48,7 +48,7 @@ const (
 			redis.call('lpop', KEYS[2])
 			redis.call('zrem', KEYS[3], me)
 			for _, other in ipairs(redis.call('zrange', KEYS[3], 0, -1)) do
-				redis.call('zincrby', KEYS[3], -300000, other)
+				redis.call('zincrby', KEYS[3], -wait, other)
 			end
 			redis.call('hset', KEYS[1], me, 1)
 			redis.call('pexpire', KEYS[1], 30000)
@@ -56,8 +56,8 @@ const (
 		end
 		local score = redis.call('zscore', KEYS[3], me)
 		if score then
-			if ARGV[4] == '3.13' then
-				return tonumber(score) - 300000 - now
+			if ARGV[5] == '3.13' then
+				return tonumber(score) - wait - now
 			end
 			return math.max(0, redis.call('pttl', KEYS[1]))
 		end
@@ -67,7 +67,7 @@ const (
 		else
 			ttl = redis.call('pttl', KEYS[1])
 		end
-		if redis.call('zadd', KEYS[3], string.format('%.0f', ttl + 300000 + now), me) == 1 then
+		if redis.call('zadd', KEYS[3], string.format('%.0f', ttl + wait + now), me) == 1 then
 			redis.call('rpush', KEYS[2], me)
 		end
 		return ttl`
@@ -81,7 +81,7 @@ const (
 		local behind = false
 		for _, other in ipairs(redis.call('lrange', KEYS[2], 0, -1)) do
 			if behind then
-				redis.call('zincrby', KEYS[3], -300000, other)
+				redis.call('zincrby', KEYS[3], -wait, other)
 			end
 			behind = behind or other == me
 		end
@@ -121,6 +121,7 @@ type fairActor struct {
 	java, dead bool
 	field      string
 	skew       int64 // of its clock
+	wait       int64 // for how long one of Redisson's waits at most, as its caller says
 	next       int64 // when it does something
 	came, died int64
 	asked      int64 // when it last tried
@@ -204,7 +205,7 @@ func (f *fairStory) run(a *fairActor, text string, keys int, args ...any) any {
 		if !b.java {
 			require.True(f.t, in, "%v: one of ours, which lives, was taken out of the queue, %d of %d", a, i, len(before))
 		} else if !in && b.covered > 0 { // else it is Redisson's own doing
-			require.GreaterOrEqual(f.t, f.now-b.covered, int64(fairPatienceMS-fairSkewMS), "one of Redisson's was dropped too early")
+			require.GreaterOrEqual(f.t, f.now-b.covered, min(b.wait, fairPatienceMS)-fairSkewMS, "one of Redisson's was dropped too early")
 		}
 	}
 	for i, b := range f.all {
@@ -232,7 +233,7 @@ func (f *fairStory) try(a *fairActor) {
 	var got bool
 	a.asked = f.now
 	if a.java {
-		ttl, ok := f.run(a, javaFairTake, 3, a.field, f.now+a.skew, f.channel(), f.java).(int64)
+		ttl, ok := f.run(a, javaFairTake, 3, a.field, f.now+a.skew, f.channel(), a.wait, f.java).(int64)
 		switch got = !ok; {
 		case ttl < 0:
 			a.next = parked
@@ -304,7 +305,7 @@ func (f *fairStory) release() {
 		f.do("DEL", f.key)
 	case a.java:
 		f.do("PERSIST", f.key)
-		f.run(a, javaFairUnlock, 3, a.field, f.now+a.skew, f.channel())
+		f.run(a, javaFairUnlock, 3, a.field, f.now+a.skew, f.channel(), a.wait)
 	default:
 		f.run(a, script.FairRelease.Text(), 4, a.field, f.channel(), f.now+a.skew, fairGraceMS/2, "rpush")
 	}
@@ -314,7 +315,7 @@ func (f *fairStory) release() {
 
 func (f *fairStory) leave(a *fairActor) {
 	if a.java {
-		f.run(a, javaFairLeave, 3, a.field, f.now+a.skew, f.channel())
+		f.run(a, javaFairLeave, 3, a.field, f.now+a.skew, f.channel(), a.wait)
 	} else {
 		f.run(a, script.FairRelease.Text(), 4, a.field, f.channel(), f.now+a.skew, fairGraceMS/2, "rpush")
 	}
@@ -327,9 +328,12 @@ func (f *fairStory) forget(a *fairActor) {
 }
 
 // arrive adds a waiter.
-func (f *fairStory) arrive(java bool) *fairActor {
+func (f *fairStory) arrive(java bool) *fairActor { return f.arriveFor(java, fairPatienceMS) }
+
+// arriveFor adds one that waits for so long at most, if it is Redisson's.
+func (f *fairStory) arriveFor(java bool, wait int64) *fairActor {
 	n := f.rng.Uint32()
-	a := &fairActor{java: java, field: fmt.Sprintf("java:%d", n), came: f.now, skew: f.rng.Int64N(fairSkewMS) - fairSkewMS/2}
+	a := &fairActor{java: java, field: fmt.Sprintf("java:%d", n), came: f.now, wait: wait, skew: f.rng.Int64N(fairSkewMS) - fairSkewMS/2}
 	if !java {
 		a.field = fmt.Sprintf("ours:%d:1", n)
 	}
@@ -396,7 +400,7 @@ func (f *fairStory) judge() {
 // their order, and nobody waits for long at a lock that is free.
 func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
 	s := onRedis(t)
-	seeds := uint64(9)
+	seeds := uint64(6) // both versions with each of the crowds
 	if testing.Short() {
 		seeds = 3
 	}
@@ -406,9 +410,9 @@ func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
 		t.Run(fmt.Sprint(seed, " Redisson ", version, " up to ", most), func(t *testing.T) {
 			t.Parallel()
 			f := newFairStory(t, s, seed, version)
-			for f.turns < 40 {
+			for f.turns < 25 {
 				if n := len(slices.DeleteFunc(slices.Clone(f.all), func(a *fairActor) bool { return a.dead })); n < most {
-					f.arrive(f.rng.IntN(2) == 0)
+					f.arriveFor(f.rng.IntN(2) == 0, []int64{fairPatienceMS, fairPatienceMS, 60_000, 5_000}[f.rng.IntN(4)])
 				}
 				for end := f.now + f.rng.Int64N(8_000); f.now < end; {
 					f.step(end)
@@ -494,6 +498,84 @@ func TestALongWaitLosesNoFairWaiterItsPlace(t *testing.T) {
 			f.leave(f.arrive(true))
 		}
 	}
+}
+
+// TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace: Redisson takes the whole time for which a
+// thread wanted to wait from all scores behind it, and a newcomer then sweeps what is past.
+func TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace(t *testing.T) {
+	for _, ahead := range [][]int64{{900_000}, {900_000, 5_000}, {900_000, 900_000}, {300_000, 3_600_000}, {5_000, 900_000, 300_000}} {
+		for _, hold := range []int64{1_000, 100_000, 290_000, 800_000} {
+			for _, later := range []int64{0, 5_000} {
+				what := fmt.Sprint(ahead, " held for ", hold, " came ", later, " later")
+				f := newFairStory(t, onRedis(t), uint64(later), "4.7")
+				holder := f.arrive(true)
+				holder.next = parked
+				var java, ours []*fairActor
+				for _, wait := range ahead {
+					java = append(java, f.arriveFor(true, wait))
+				}
+				f.now += later
+				for range 2 {
+					ours = append(ours, f.arrive(false))
+				}
+				behind := f.arrive(true)
+				for end := f.now + hold; f.now < end; {
+					f.step(end)
+				}
+				holder.next = f.now
+				for _, j := range java {
+					for slices.Contains(f.queued, j.field) && (f.holder == nil || f.holder == holder) {
+						f.step(f.now + 1_000)
+					}
+					if f.holder != j { // a short wait behind a long one is swept with it
+						continue
+					}
+					f.leave(f.arrive(true)) // it sweeps
+					holder, j.next = j, f.now+hold/2
+				}
+				for _, a := range append(ours, behind) {
+					for f.holder == nil || f.holder == holder {
+						f.step(f.now + 1_000)
+					}
+					require.Equal(t, a, f.holder, what)
+					f.leave(f.arrive(true))
+					holder, a.next = a, f.now+2_500
+				}
+			}
+		}
+	}
+}
+
+// TestADeadFairWaiterBehindShortWaitsOfRedissons costs those behind it no more than the time
+// for which these wanted to wait.
+func TestADeadFairWaiterBehindShortWaitsOfRedissons(t *testing.T) {
+	f := newFairStory(t, onRedis(t), 1, "4.7")
+	holder := f.arrive(true)
+	holder.next = parked
+	first := f.arrive(true)
+	for range 4 {
+		f.arriveFor(true, 5_000)
+	}
+	ours := f.arrive(false)
+	j := f.arrive(true)
+	for end := f.now + 3_000; f.now < end; { // the short ones have three seconds more
+		f.step(end)
+	}
+	ours.dead, ours.died = true, f.now
+	holder.next = f.now
+	for range 5 {
+		for holder == f.holder || f.holder == nil {
+			f.step(f.now + 1_000)
+		}
+		holder, f.holder.next = f.holder, f.now+100
+	}
+	require.NotEqual(t, first, f.holder)
+	f.step(f.now + 200)
+	for end := f.now + fairGraceMS + fairSkewMS; f.now < end && f.holder == nil; {
+		j.next = min(j.next, f.now+1_000)
+		f.step(end)
+	}
+	require.Equal(t, j, f.holder)
 }
 
 // TestANewcomerOfRedissonsNeverSleepsForEver: the last in the queue has a score

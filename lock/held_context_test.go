@@ -66,7 +66,7 @@ func TestAHeldsContextIsItsParentsAndTheLocks(t *testing.T) {
 			func(_ *lock.Client, held *lock.Held, _ context.CancelCauseFunc) {
 				_ = held.Unlock(bounded.Context(t))
 			},
-			context.Canceled, func(err error) bool { return err == context.Canceled },
+			context.Canceled, func(err error) bool { return errors.Is(err, lock.ErrNotHeld) },
 		},
 		"loss": {
 			func(c *lock.Client, held *lock.Held, _ context.CancelCauseFunc) {

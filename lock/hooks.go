@@ -3,10 +3,10 @@ package lock
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -15,8 +15,8 @@ import (
 // hook panics, the panic is logged and the client continues.
 //
 // For one hold, Acquired is called first, then Released or Lost. If a hold was
-// never returned to a caller, because the caller had left, none of them is
-// called for it.
+// never returned to a caller, because the caller had stopped waiting, none of
+// these hooks is called for it.
 type Hooks struct {
 	// Acquired is called when Lock, LockFor, TryLock or TryLockFor has acquired
 	// the lock, on the caller's goroutine and before the call returns. It is
@@ -30,27 +30,28 @@ type Hooks struct {
 	// Failed.
 	Waited func(Event)
 	// Released is called when the last Unlock of a hold ends, on the caller's
-	// goroutine. Err is ErrUnknown if Redis did not answer. If Unlock is then
-	// called again and Redis answers, Released is called again.
+	// goroutine. Err is ErrUnknown if Redis did not answer. If the caller then
+	// calls Unlock again and Redis answers, Released is called again.
 	Released func(Event)
 	// Lost is called when a hold is lost, soon after the holder was told. Err is
 	// the *LostError. One goroutine calls Lost for all locks, one event after
 	// the other. If a hold is lost before Acquired was called, Lost is called
 	// after Acquired, on the goroutine of the Lock. Lost may be called before
-	// the holder has stored its Held; Held.Valid then says that it is lost.
-	// When Close gives up, Lost is called for the locks that are still held.
-	// Lost must not block for long, because the next losses wait until it
-	// returns, and so does Close. It must not call Close of its own client: Close
-	// waits for the hook, so neither would return.
+	// the holder has stored its Held; Held.Valid then returns false. When ctx of
+	// Close ends, Lost is called for the locks that are still held. Lost must not
+	// block for long, because the next losses wait until it returns, and so does
+	// Close. Lost must not call Close of its own client. Close waits for the hook,
+	// so neither would return.
 	Lost func(Event)
 	// Renewed is called with the result of each batch of renewals, one after the
-	// other, on a goroutine of its own. It may block: this delays only Close, and
-	// batches for which it is too slow are skipped. Locks are renewed many at a
-	// time, so there is no event for a single one.
+	// other, on a goroutine of its own. Renewed may block, which delays only
+	// Close. Batches for which Renewed is too slow are skipped, and
+	// BatchReport.Skipped counts them. A batch has many locks, so there is no
+	// event for a single lock.
 	Renewed func(renewal.BatchReport)
 }
 
-// With returns Hooks that call those of h and then those of other.
+// With returns Hooks that call the hooks of h and then those of other.
 func (h Hooks) With(other Hooks) Hooks {
 	return Hooks{
 		Acquired: inTurn(h.Acquired, other.Acquired),
@@ -62,8 +63,8 @@ func (h Hooks) With(other Hooks) Hooks {
 	}
 }
 
-// inTurn returns a function that calls two, each of which may be nil. If the first
-// panics, the second is still called.
+// inTurn returns a function that calls first and then second, each of which may be nil. If
+// first panics, second is still called.
 func inTurn[T any](first, second func(T)) func(T) {
 	switch {
 	case first == nil:
@@ -80,24 +81,26 @@ func inTurn[T any](first, second func(T)) func(T) {
 // Event describes what a hook is called for.
 type Event struct {
 	// Context is the context of the call, so that a span can be a child of the
-	// caller's. For Released it has the values of the context of Unlock, but does
-	// not end with it. For Lost it is context.Background(), because no call causes
-	// a loss.
+	// caller's span. For Released, Context has the values of Unlock's context but
+	// does not end with it. For Lost, Context is context.Background(), because no
+	// call causes a loss.
 	Context context.Context
 	Client  string // the ID of the Client
 	Name    string // the lock's key, as Held.Name has it
-	Token   int64  // the hold's fencing token; 0 if there is no hold, and where the kind of lock has none
-	// Hold is a number that no other hold of this Client has. It connects Released
-	// or Lost with the Acquired of the same hold. It is 0 if there is no hold.
+	Token   int64  // the hold's fencing token; 0 if there is no hold or the kind of lock has no tokens
+	// Hold is a number that no other hold of this Client has. The Acquired and the
+	// Released or Lost of one hold have the same number. Hold is 0 if there is no
+	// hold.
 	Hold    uint64
-	Waited  time.Duration // how long Lock took; 0 for Released and Lost
-	Outcome Outcome       // of Lock; 0 for Released and Lost
+	Waited  time.Duration // how long the call that takes the lock took; 0 for Released and Lost
+	Outcome Outcome       // how that call ended; 0 for Released and Lost
 	Err     error
 }
 
-// renewed makes the watchdog's report of a batch reach Hooks.Renewed, if there is one.
-func (cfg *Config) renewed() func(renewal.BatchReport) {
-	hook, logger := cfg.Hooks.Renewed, cfg.Logger
+// renewed returns the function that passes the watchdog's reports of batches to Hooks.Renewed, or
+// nil without that hook.
+func (cfg *Config) renewed(logger *record.Logger) func(renewal.BatchReport) {
+	hook := cfg.Hooks.Renewed
 	if hook == nil {
 		return nil
 	}
@@ -107,9 +110,9 @@ func (cfg *Config) renewed() func(renewal.BatchReport) {
 	}
 }
 
-// logPanic is deferred around a hook that concerns the lock of that name.
-func logPanic(logger *slog.Logger, name string) {
+// logPanic is deferred around a hook and logs its panic. name is the lock of the hook's event.
+func logPanic(logger *record.Logger, name string) {
 	if p := recover(); p != nil {
-		logger.Error("lock: a hook panicked", "name", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		logger.Log(record.HookPanicked, name, fmt.Sprint(p), string(debug.Stack()))
 	}
 }

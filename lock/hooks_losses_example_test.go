@@ -14,9 +14,9 @@ import (
 )
 
 // A service that holds very many locks, 50,000 for instance. One hook is called for every loss,
-// so no lock needs a goroutine, a channel or a context. The hook must not block: it is called
-// for one loss after the other, and Close waits for it. At the end Close releases all that is held,
-// in batches.
+// so no lock needs a goroutine, a channel or a context. The hook must not block, because it is
+// called for one loss after the other and Close waits for it. At the end Close releases all locks
+// that are held, in batches.
 func ExampleHooks_manyLocks() {
 	server, err := miniredis.Run() // a service has a Redis
 	if err != nil {
@@ -27,13 +27,13 @@ func ExampleHooks_manyLocks() {
 	ctx := context.Background()
 	var devices sync.Map // name of the lock: *lock.Held
 	var mu sync.Mutex
-	var lost []string              // guarded by mu: as many as there are devices, if Redis fails
-	wake := make(chan struct{}, 1) // lost is not empty
+	var lost []string              // guarded by mu; has all devices if Redis fails
+	wake := make(chan struct{}, 1) // tells that lost is not empty
 	client, err := lock.Open("redis://"+server.Addr(), lock.Config{
 		ReleaseOnClose: true,
 		Hooks: lock.Hooks{Lost: func(e lock.Event) {
 			if errors.Is(e.Err, lock.ErrClosed) {
-				return // Close calls it for what is still held
+				return // Close calls the hook for the locks that are still held
 			}
 			held, ok := devices.Load(e.Name)
 			if ok && held.(*lock.Held).Token() == e.Token && devices.CompareAndDelete(e.Name, held) {

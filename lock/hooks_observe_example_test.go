@@ -35,7 +35,7 @@ func observedClient() (client *lock.Client, done func()) {
 	}
 }
 
-// Durations in the JSON are nanoseconds, reasons of loss are words.
+// In the JSON, durations are nanoseconds, and reasons for a loss are words.
 func ExampleClient_Stats_expvar() {
 	client, done := observedClient()
 	defer done()
@@ -127,7 +127,7 @@ func ExampleHooks_prometheus() {
 	// locks_lost_total 0
 }
 
-// The engine logs what nobody else would tell; losses go to who wants them.
+// The client does not log losses. A program that wants them in its log has a hook.
 func ExampleHooks_slog() {
 	server, err := redistest.StartMini(redistest.MiniOptions{})
 	if err != nil {
@@ -138,7 +138,7 @@ func ExampleHooks_slog() {
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey || a.Key == "token" {
-				return slog.Attr{} // other ones each time
+				return slog.Attr{} // it differs each time
 			}
 			return a
 		},

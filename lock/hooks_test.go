@@ -50,7 +50,7 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		"acquired h true <nil>", "released h true <nil>",
 		"waited h true <nil>", "acquired h true <nil>", "released h true <nil>",
-		"acquired h true <nil>", `lost h true lock: "h" is lost: not the owner any more: stop the work that needs it, another owner may have it`,
+		"acquired h true <nil>", `lost h true lock: "h" is lost: not the owner any more: stop the work that needs the lock, because another owner may have it`,
 	}, events)
 }
 

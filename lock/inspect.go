@@ -8,45 +8,53 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/args"
 	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
-// Info is what Redis knows of a lock of any kind.
+// Info describes a lock of any kind as Redis has it.
 type Info struct {
-	// Locked: somebody holds the lock; a RWMutex for reading or for writing.
+	// Locked reports that somebody holds the lock; a RWMutex for reading or for
+	// writing.
 	Locked bool
-	// Writing: an owner holds the RWMutex for writing, and may also read.
+	// Writing reports that an owner holds the RWMutex for writing. That owner may
+	// also read.
 	Writing bool
-	// Holders are the holds in Redis' order: one, or several of a RWMutex; of more
-	// than 1024, so many, drawn at random. A reader whose own lease has ended may be
-	// among them until another reader unlocks.
+	// Holders are the holds in Redis' order. There is one, or there are several of
+	// a RWMutex. If there are more than 1024, Holders has 1024 of them, drawn at
+	// random. A reader whose own lease has ended may be among them until another
+	// reader unlocks.
 	Holders []Holder
-	// TTL is what is left of the lease in Redis, of several readers the
-	// longest; -1 if the key has no TTL.
+	// TTL is the rest of the lease in Redis, for several readers the longest; -1
+	// if the key has no TTL.
 	TTL time.Duration
-	// Foreign: the key is a string with a TTL, the lock of another library. It
-	// has no Holders.
+	// Foreign reports that the key is a string with a TTL, which is the lock of
+	// another library. Such a lock has no Holders.
 	Foreign bool
 }
 
 // Holder is one hold of a lock.
 type Holder struct {
-	// Field is the hash field of the hold. It is <client uuid>:<owner>:<seq>
-	// for a holder of this package and <uuid>:<thread id> for Redisson's,
-	// without the ":write" of a writer. When a client hands a Mutex to its own
-	// next waiter without Redis, the field remains that of the first holder.
+	// Field is the hash field of the hold: <client id>:<owner>:<seq> for a holder
+	// of this package, <uuid>:<thread id> for a holder of Redisson. The ":write"
+	// of a writer is left out. When a client hands a Mutex to its own next waiter
+	// without Redis, the field of the first holder remains.
 	Field string
-	// Count is how often the owner has locked it.
+	// Label is the Config.Label of the client that has the hold. It is empty if
+	// the client has no label, is of an older version, or is Redisson.
+	Label string
+	// Count is how often the owner has locked the lock.
 	Count int
-	// Writing: this is the writer of a RWMutex.
+	// Writing reports that this is the writer of a RWMutex.
 	Writing bool
 }
 
-// Inspect reads the lock from Redis. The answer may be out of date when it
-// returns. ErrUnknown: Redis did not answer.
+// Inspect reads the lock from Redis. The answer may be out of date when Inspect
+// returns. ErrUnknown: Redis did not answer. ErrNotALock: the key has other
+// values than a lock of this kind.
 func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
 	reply, err := m.c.ask(ctx, "inspect", m.name, wire.Inspect(m.name))
 	if err != nil {
@@ -74,9 +82,9 @@ func (m *Mutex) readInfo(reply any) (Info, error) {
 		}
 		count, err := strconv.Atoi(f.Value)
 		if err != nil {
-			return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but no lock's of this kind, field %.50q is %.50q: %s", ErrNotALock, m.name, f.Name, f.Value, otherName)
+			return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but not a lock of this kind, because its field %.50q is %.50q: %s", ErrNotALock, m.name, f.Name, f.Value, otherName)
 		}
-		h := Holder{Field: f.Name, Count: count}
+		h := Holder{Field: f.Name, Label: owner.Label(f.Name), Count: count}
 		if !m.kind.Exclusive() {
 			h.Field, h.Writing = strings.CutSuffix(f.Name, ":write")
 		}
@@ -84,19 +92,19 @@ func (m *Mutex) readInfo(reply any) (Info, error) {
 	}
 	info.Locked, info.Writing = len(info.Holders) > 0, mode == "write"
 	if !m.kind.Exclusive() && mode != "read" && mode != "write" {
-		return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but no read-write lock's: %s", ErrNotALock, m.name, otherName)
+		return Info{}, fmt.Errorf("%w: inspect of %q: it is a hash but not a read-write lock: %s", ErrNotALock, m.name, otherName)
 	}
 	return info, nil
 }
 
-// IsLocked reports whether anybody holds the lock; for the reader or the writer
-// of a RWMutex, whether it is held in that mode. See Inspect.
+// IsLocked reports whether anybody holds the lock. For the Reader or the Writer
+// of a RWMutex, it reports whether the lock is held in that mode. See Inspect.
 func (m *Mutex) IsLocked(ctx context.Context) (bool, error) {
 	info, err := m.Inspect(ctx)
 	return err == nil && info.locks(m.kind), err
 }
 
-// locks reports whether somebody holds what a lock of that kind is.
+// locks reports whether somebody holds the lock in the mode of that kind.
 func (i Info) locks(k hold.Kind) bool {
 	switch k {
 	case hold.Read:
@@ -107,16 +115,18 @@ func (i Info) locks(k hold.Kind) bool {
 	return i.Locked
 }
 
-// TTL returns what is left of the holder's lease in Redis, of several readers
-// the longest. It is 0 if nobody holds the lock, and -1 if the key has no TTL.
+// TTL returns the rest of the holder's lease in Redis, for several readers the
+// longest. It is 0 if nobody holds the lock, and -1 if the key has no TTL. See
+// Inspect.
 func (m *Mutex) TTL(ctx context.Context) (time.Duration, error) {
 	info, err := m.Inspect(ctx)
 	return info.TTL, err
 }
 
 // HeldBy reports whether the owner that ctx carries (Held.Context, WithOwner)
-// holds the lock now, as far as the clock can tell; for the reader or the
-// writer of a RWMutex, in that mode. It asks nobody.
+// holds the lock now, as far as the clock can tell. For the Reader or the Writer
+// of a RWMutex, it reports whether the owner holds the lock in that mode. HeldBy
+// does no I/O.
 func (m *Mutex) HeldBy(ctx context.Context) bool {
 	o, _ := owner.Of(ctx)
 	return o != owner.Nobody && m.heldBy(o)
@@ -128,25 +138,26 @@ func (m *Mutex) heldBy(o owner.Owner) bool {
 	return h != nil && h.Valid()
 }
 
-// forceTries is how often ForceUnlock reads a lock that goes from one holder to
-// the next each time before it can be deleted.
+// forceTries is how often ForceUnlock reads a lock whose holder changes each
+// time before the script can delete it.
 const forceTries = 16
 
 // ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
 // whether there was a holder. A holder of this client is told (NotOwner) after
-// one more round trip. One of another client is told at its next renewal, or
-// within MaxPoll while others of that client wait for a Mutex. So another owner
-// may have the lock before. This is Redisson's forceUnlock().
+// one more round trip. A holder of another client is told at its next renewal,
+// or within MaxPoll while others of that client wait for a Mutex. So another
+// owner may have the lock before the holder is told. This is Redisson's
+// forceUnlock().
 //
-// ForceUnlock reads the holds and then deletes exactly those, so a late request
-// cannot take the lock from a later holder. If they have all ended in the
-// meantime and another owner holds the lock, it reads again, up to 16 times. A
-// reader that comes while others are removed keeps its hold. Redisson's owners
-// use the same field for every hold: a late request may then delete the next
-// hold of the same Java thread.
+// ForceUnlock reads the holds and then deletes exactly these, so a late request
+// cannot take the lock from a later holder. If all of them have ended in the
+// meantime and another owner holds the lock, ForceUnlock reads again, up to 16
+// times. A reader that comes while others are removed keeps its hold. An owner
+// of Redisson uses the same field for every hold. So a late request may delete
+// the next hold of the same Java thread.
 //
-// A key that is not a lock's hash is left as it is, also the lock of another
-// library (Info.Foreign): the error is ErrNotALock.
+// ErrNotALock: the key is not a lock's hash, or is the lock of another library
+// (Info.Foreign). ForceUnlock leaves such a key as it is.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	call, left := m.c.holds.Force(m.kind, m.name)
 	deleted := false
@@ -172,7 +183,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 			}
 		}
 		these := call
-		these.Args = slices.Clone(call.Args)
+		these.Args = call.Args.Into(args.List{})
 		if reply, err = m.c.ask(ctx, "force", m.name, these.With(fields)); err != nil {
 			return false, err
 		}
@@ -188,14 +199,14 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 			if !key.More {
 				return deleted, nil
 			}
-			tries = -1 // there are more: each time there are fewer
+			tries = -1 // more holds are left, and fewer each time
 		}
 	}
-	return false, fmt.Errorf("lock: force of %q: it had another holder each of the %d times that it was to be deleted: try again", m.name, forceTries)
+	return false, fmt.Errorf("lock: force of %q: its holder changed before each of the %d deletions: try again", m.name, forceTries)
 }
 
-// ask sends a call that needs no hold, once, and returns its answer. Its key may be another
-// one that belongs to name.
+// ask sends a call that needs no hold, once, and returns its answer. The call's key is name, or
+// another key that belongs to it.
 func (c *Client) ask(ctx context.Context, op, name string, call wire.Call) (any, error) {
 	if err := c.checkName(name); err != nil {
 		return nil, err
@@ -208,10 +219,10 @@ func (c *Client) ask(ctx context.Context, op, name string, call wire.Call) (any,
 	if a.Err != nil {
 		return nil, c.errors.Call(op, name, a)
 	}
-	return a.Reply, nil
+	return a.Reply.Any(), nil
 }
 
-// forced has those holds of this client asked about that ForceUnlock found or has deleted.
+// forced asks Redis about the holds of this client that ForceUnlock may have deleted.
 func (m *Mutex) forced(fields []string) {
 	var holds []*hold.Hold
 	if m.kind.Exclusive() {
@@ -235,7 +246,7 @@ func (m *Mutex) forced(fields []string) {
 	}
 }
 
-// ownersOf are the owners of whom one has made this end of a field, <owner>:<seq>.
+// ownersOf returns the owners that may have made the end of a field, <owner>:<seq>.
 func (c *Client) ownersOf(tail string) []owner.Owner {
 	i := strings.LastIndexByte(tail, ':')
 	if i < 0 {

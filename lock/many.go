@@ -4,43 +4,52 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/wheellock/wheellock/lock/internal/hold"
 )
 
-// manyAtOnce is how many requests one call of TryLockMany or UnlockMany has
-// under way at most.
+// manyAtOnce limits how many requests one call of TryLockMany or UnlockMany has
+// under way.
 const manyAtOnce = 512
 
-// Try says how the try for one name of TryLockMany ended: either Held or Err is
-// nil.
+// Try is the result for one name of TryLockMany. Either Held or Err is nil.
 type Try struct {
 	Held *Held
 	Err  error
 }
 
 // TryLockMany is TryLock of the Mutex of each name, with up to 512 requests under
-// way at a time. Element i of the result belongs to names[i]. It returns when
-// every try has ended, and leaves no goroutine behind. A service that takes its
-// sessions at start has them many times sooner than with a loop.
+// way at a time. Element i of the result belongs to names[i]. TryLockMany returns
+// when every try has ended, and leaves no goroutine behind. A service that takes
+// its sessions at start has them many times sooner than with a loop.
 //
-// Every try has the rules of TryLock, and an error of its own: a name that is
-// bad, held by another owner, or whose try was not answered does not stop the
-// others. It is not one lock of many members, which is [NewMultiLock]: what was
-// taken stays taken. Give it back with UnlockMany if the rest is of no use
-// without the missing ones.
+// A process that should take over from another process calls TryLockMany again
+// and again with the names that are still held, for example every second. A
+// holder that lives renews its locks, so HeldError.TTL says only when the lock of
+// a dead one is free. Held.Name begins with Config.KeyPrefix, and names do not.
 //
-// When ctx ends, the requests under way end as those of TryLock do, and names
-// whose turn comes later get the error of ctx without a request. Locks that were
-// taken before stay held.
+// Every try has the rules of TryLock and an error of its own. A name that is bad,
+// is held by another owner or got no answer does not stop the other tries. So
+// the locks of TryLockMany are not one lock of many members, which is
+// [NewMultiLock]. Locks that were taken stay taken. If they are of no use without
+// the missing ones, give them back with UnlockMany.
 //
-// If ctx carries an owner (WithOwner, Held.Context), it is the owner of all these
-// locks. Otherwise every lock gets a fresh one. Tries of a name that occurs more
-// than once are made one after the other in the order of names, so the second
-// one re-enters or is refused as TryLock would be.
+// When ctx ends, the requests under way end as those of TryLock do. Names whose
+// turn comes later get the error of ctx without a request. Locks that were taken
+// before stay held. Give ctx a deadline, because while Redis does not answer,
+// every 512 names take one Config.IOTimeout: 98 s for 50,000 names by default.
+// A lock can be lost before TryLockMany returns, so ask Held.Valid of what you
+// got.
+//
+// If ctx carries an owner (WithOwner, Held.Context), that owner holds all these
+// locks. Otherwise every lock gets a fresh owner. Tries of a name that occurs
+// more than once are made one after the other in the order of names. So the
+// second try re-enters or is refused as TryLock would be.
 //
 // Stats counts every name as one call. Hooks are called once for every name, from
-// up to 512 goroutines, and before TryLockMany returns. Their order is the order
-// in which answers come, which is not that of names; for one name it is that of
-// TryLock.
+// up to 512 goroutines, and before TryLockMany returns. They are called in the
+// order in which answers come, which is not the order of names. For one name, the
+// order is that of TryLock.
 func (c *Client) TryLockMany(ctx context.Context, names []string) []Try {
 	tries := make([]Try, len(names))
 	many(names, func(i int) { tries[i].Held, tries[i].Err = c.Mutex(names[i]).TryLock(ctx) })
@@ -48,34 +57,40 @@ func (c *Client) TryLockMany(ctx context.Context, names []string) []Try {
 }
 
 // UnlockMany is Held.Unlock of each of held, with up to 512 requests under way at
-// a time. Error i of the result belongs to held[i]. A nil is passed over, and its
+// a time. Error i of the result belongs to held[i]. A nil is skipped, and its
 // error is nil. The Helds may be of any kind of lock and of different clients.
 //
-// Every Unlock has its own rules and its own Config.UnlockTimeout, and like
-// Unlock it takes no notice of the end of ctx. If Redis does not answer at all,
-// UnlockMany may take an UnlockTimeout for every 512 Helds. A Held that occurs
-// more than once is unlocked in the order of held, and only the first time
-// succeeds.
+// Every Unlock has the rules of Held.Unlock and a Config.UnlockTimeout of its
+// own. UnlockMany works with a cancelled ctx, because ctx only carries values. If
+// a server answers none of the requests for one UnlockTimeout, UnlockMany does
+// not wait for that server any more. The rest of the server's Helds get
+// ErrUnknown at once, and their client keeps trying to release them, as after
+// Unlock. So a server that falls silent costs at most two UnlockTimeouts, however
+// many Helds it has.
+//
+// A Held that occurs more than once is unlocked in the order of held, and only
+// the first time succeeds.
 //
 // Hooks are called once for every hold that ends, from up to 512 goroutines, in
 // the order in which answers come, and before UnlockMany returns.
 func UnlockMany(ctx context.Context, held []*Held) []error {
 	errs := make([]error, len(held))
+	var unlocks hold.Unlocks
 	many(held, func(i int) {
 		if held[i] != nil {
-			errs[i] = held[i].Unlock(ctx)
+			errs[i] = unlocks.Unlock(ctx, held[i].in())
 		}
 	})
 	return errs
 }
 
-// many calls do once with every index of keys, from at most manyAtOnce goroutines
-// of which the caller's is one. For equal keys it calls do one after the other,
-// in their order.
+// many calls do once with every index of keys, from at most manyAtOnce
+// goroutines. The caller's goroutine is one of them. For equal keys, many calls do
+// one after the other, in their order.
 //
-// A goroutine that waits for an answer is all that a request under way needs, so
-// the rules of one lock are not written a second time for many. Their number does
-// not rise with that of the keys.
+// Each request under way has a goroutine that waits for its answer. So the rules
+// of one lock need not be written a second time for many. The number of
+// goroutines does not rise with the number of keys.
 func many[K comparable](keys []K, do func(i int)) {
 	next, first := chains(keys)
 	var taken atomic.Int64
@@ -98,8 +113,8 @@ func many[K comparable](keys []K, do func(i int)) {
 	others.Wait()
 }
 
-// chains returns where each key occurs first, and for each occurrence the next
-// one of the same key, or -1.
+// chains returns the index at which each key occurs first, and for each index the
+// next index of the same key, or -1.
 func chains[K comparable](keys []K) (next, first []int) {
 	next, first = make([]int, len(keys)), make([]int, 0, len(keys))
 	last := make(map[K]int, len(keys))

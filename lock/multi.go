@@ -14,35 +14,36 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
-// MultiLock takes several mutexes, of one client or of several, as one lock:
-// all or none. All methods are safe for concurrent use. See NewMultiLock.
+// MultiLock takes several mutexes as one lock, either all or none of them. The
+// mutexes may belong to one client or to several. All methods are safe for
+// concurrent use. See NewMultiLock.
 type MultiLock struct {
 	members []*Mutex // immutable; in the order in which they are taken
 }
 
-// NewMultiLock returns the lock of all members together, Redisson's
-// RedissonMultiLock, or all faults of its arguments. It does no I/O and keeps
-// nothing.
+// NewMultiLock returns the lock of all members together, or one error with all
+// faults of its arguments. This is Redisson's RedissonMultiLock. NewMultiLock
+// does no I/O and keeps nothing.
 //
 // Each member is a lock of any kind, which others may take alone. The order of
-// the members does not matter: two MultiLocks do not deadlock, whatever they
-// share and in whatever process they are.
+// the members does not matter. Two MultiLocks never deadlock, whichever members
+// they share and in whichever processes they are.
 //
 // A MultiLock excludes others as long as all servers keep their keys, so it is
-// as weak as the weakest of them. While one server is down it cannot be taken.
-// For locks that survive the loss of a server use RedLock.
+// as weak as the weakest server. While one server is down, the MultiLock cannot
+// be taken. For locks that survive the loss of a server use RedLock.
 //
-// A member that is in the list twice is taken twice. If two clients of one
-// server name the same key, they are two owners: such a MultiLock waits for
-// itself.
+// A member that is in the list twice is taken twice. If the list has the same
+// key of one server by two clients, the two clients are two owners, and the
+// MultiLock waits for itself.
 func NewMultiLock(members ...*Mutex) (*MultiLock, error) {
 	if err := checkMembers("MultiLock", members); err != nil {
 		return nil, err
 	}
 	m := &MultiLock{members: slices.Clone(members)}
-	// The names are in the same order in every process, and the servers of one
-	// name at least within this process. So callers that want the same members
-	// meet at the first one and queue there. Nothing depends on that.
+	// Names have the same order in every process. Servers of one name have the
+	// same order at least within this process. So callers that want the same
+	// members queue at the first one. This is for speed; no promise depends on it.
 	slices.SortStableFunc(m.members, func(a, b *Mutex) int {
 		// A writer may also read, but a reader may not write.
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.c.id, b.c.id), cmp.Compare(b.kind, a.kind))
@@ -61,39 +62,40 @@ func checkMembers(kind string, members []*Mutex) error {
 			continue
 		}
 		if err := m.c.checkName(m.name); err != nil {
-			errs = append(errs, fmt.Errorf("member %d of the %s: %w", i, kind, err))
+			errs = append(errs, fmt.Errorf("lock: member %d of the %s: %w", i, kind, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Lock takes all members and keeps them renewed until Unlock. It takes them one
-// by one and usually holds none while it waits: when another owner has a
-// member, it releases what it has, waits for that member, and continues from
-// there. A member that is taken by others again and again is awaited while the
-// others are held, for at most 1.5 s each time; then Lock begins anew.
+// Lock takes all members and keeps them renewed until Unlock. It takes the
+// members one by one and usually holds none while it waits. When another owner
+// has a member, Lock releases what it has, waits for that member, and continues
+// from there. If others take a member again and again, Lock holds the other
+// members while it waits for that one, for at most 1.5 s each time. Then Lock
+// begins anew.
 //
-// ctx limits only the waiting; a ctx whose deadline has passed makes one try,
-// see Mutex.Lock. If it ends first, or another error ends the wait, everything
-// that was taken is released: before Lock returns, or in the background if that
-// takes longer than a moment.
+// ctx limits only the waiting. If its deadline has already passed, Lock makes
+// one try; see Mutex.Lock. If ctx or another error ends the wait, Lock releases
+// everything that it took. If that takes longer than a moment, it continues in
+// the background after Lock has returned.
 //
-// If ctx carries an owner, members that it holds are re-entered. Otherwise a
-// new owner holds all of them.
+// If ctx carries an owner, Lock re-enters the members that this owner holds.
+// Otherwise a new owner holds all of them.
 func (m *MultiLock) Lock(ctx context.Context) (*MultiHeld, error) {
 	return m.acquire(ctx, hold.Terms{Renewed: true, Wait: true})
 }
 
 // LockFor is Lock with leases of d that are not renewed. Each lease counts from
-// the time when its member was taken. So the whole ends with the first one,
-// less than d after LockFor returns.
+// the time when its member was taken. So the MultiLock is lost when the first
+// lease ends, which is less than d after LockFor returns.
 func (m *MultiLock) LockFor(ctx context.Context, d time.Duration) (*MultiHeld, error) {
 	return m.acquire(ctx, hold.Terms{Lease: d, Wait: true})
 }
 
-// TryLock takes all members, one by one, if no other owner holds one of them.
+// TryLock takes all members, one by one, if no other owner holds any of them.
 // Otherwise it releases those that it took and returns the error of the member
-// that it did not get, see Mutex.TryLock.
+// that it did not get; see Mutex.TryLock.
 func (m *MultiLock) TryLock(ctx context.Context) (*MultiHeld, error) {
 	return m.acquire(ctx, hold.Terms{Renewed: true})
 }
@@ -121,12 +123,12 @@ func (x *MultiHeld) do(ctx context.Context, f func(context.Context, *MultiHeld) 
 	return f(x.Context(ctx), x)
 }
 
-// errTooLate: members that were taken first had ended when the last was taken.
-var errTooLate = errors.New("the first leases were over before the last was taken")
+// errTooLate: the first members were lost before the last one was taken.
+var errTooLate = errors.New("the first leases ended before the last member was taken")
 
-// acquire is all four ways to take the lock.
+// acquire is the common part of all four functions that take the lock.
 func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, error) {
-	if t.Wait && overdue(ctx) {
+	if t.Wait && deadlinePassed(ctx) {
 		t.Wait = false
 		first := m.members[0]
 		return once(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return m.acquire(ctx, t) })
@@ -142,7 +144,7 @@ func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, erro
 	}
 	ctx = owner.With(ctx, o, nil)
 	first := 0
-	var last error // what the last pass that ended at a member said
+	var last error // of the last pass that failed at a member
 	for n := 0; ; n++ {
 		p := pass{m: m, Terms: t, first: first, limit: passLimit(m.random(), n, t.Lease, len(m.members)), owner: o}
 		held, err := p.run(ctx)
@@ -156,7 +158,7 @@ func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, erro
 			return nil, err
 		}
 		first, last = p.at, err
-		if n > 0 { // so that those who met do not meet again
+		if n > 0 { // so that two callers that collided do not collide again
 			_ = wait.Pause(ctx, nil, wait.Upto(m.random(), time.Millisecond<<min(n, 6)))
 		}
 	}
@@ -165,29 +167,30 @@ func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, erro
 func (m *MultiLock) random() *rand.Rand { return m.members[0].c.random }
 
 // passLimit is how long pass n waits for each further member while it holds the
-// first: at first not at all, then longer and longer up to what Redisson waits.
+// first. Early passes do not wait at all. Later passes wait longer and longer, up
+// to Redisson's limit.
 func passLimit(r *rand.Rand, n int, lease time.Duration, members int) time.Duration {
 	const polite, shortest, longest = 3, 25 * time.Millisecond, 1500 * time.Millisecond
 	if n < polite {
 		return 0
 	}
 	d := min(shortest<<min(n-polite, 10), longest)
-	if lease > 0 { // of LockFor: most of it is for the work
+	if lease > 0 { // LockFor: most of the lease is for the work
 		d = min(d, lease/time.Duration(4*members))
 	}
 	return d/2 + wait.Upto(r, d/2+1)
 }
 
-// pass is one attempt at all members. It waits for the first, which it takes
-// with nothing in its hands.
+// pass is one attempt to take all members. It waits for the first one while it
+// holds none.
 type pass struct {
 	m *MultiLock
 	hold.Terms
 	first int
-	limit time.Duration // the wait for each of the others
+	limit time.Duration // of the wait for each of the others
 	owner owner.Owner
 
-	at    int          // the member that it is at, or failed at
+	at    int          // the member that the pass takes now, or at which it failed
 	taken []*hold.Held // by member
 }
 
@@ -220,7 +223,7 @@ func (p *pass) run(ctx context.Context) (held *MultiHeld, err error) {
 	return x, nil
 }
 
-// take takes the member that the pass is at.
+// take takes the member p.at.
 func (p *pass) take(ctx context.Context, wait bool) (*hold.Held, error) {
 	m, t := p.m.members[p.at], p.Terms
 	t.Wait = wait
@@ -240,12 +243,12 @@ func (p *pass) takeNext(ctx context.Context) (*hold.Held, error) {
 	return p.take(ctx, true)
 }
 
-// giveUp gives back what the pass has.
+// giveUp releases the members that the pass has taken.
 func (p *pass) giveUp(ctx context.Context) {
 	giveUp(ctx, slices.DeleteFunc(p.taken, func(x *hold.Held) bool { return x == nil }))
 }
 
-// passing reports whether a pass that failed may succeed later.
+// passing reports whether another pass may succeed after this error.
 func (p *pass) passing(ctx context.Context, err error) bool {
 	switch {
 	case ctx.Err() != nil:

@@ -17,36 +17,37 @@ import (
 )
 
 // MultiHeld is one successful Lock or TryLock of a MultiLock or a RedLock. A
-// re-entry has a MultiHeld of its own. Each MultiHeld is given back by one
-// Unlock. All methods are safe for concurrent use.
+// re-entry has a MultiHeld of its own. Each MultiHeld needs one Unlock. All
+// methods are safe for concurrent use.
 //
-// It lasts as long as enough of its members are held: all of a MultiLock, a
-// majority of a RedLock. When it is lost, the remaining members are not renewed
-// any more: they are free after at most a lease, or at Unlock.
+// A MultiHeld lasts as long as enough of its members are held: all of a
+// MultiLock, a majority of a RedLock. When it is lost, the client does not renew
+// the remaining members any more. They are free after at most one lease, or at
+// Unlock.
 //
-// The hooks of its clients are called for each member, also for one that was
-// taken in an attempt that failed. It has no fencing token, because the token
-// counters of its members' servers are independent.
+// The hooks of the members' clients are called for each member, even for a
+// member that was taken in an attempt that failed. A MultiHeld has no fencing
+// token, because the token counters of its members' servers are independent.
 type MultiHeld struct {
 	// immutable
-	from     *founding     // of a RedLock; nil of a MultiLock
-	need     int           // as many of parts must be held
-	spare    int           // as many of the lock's members need not answer at Unlock
-	inOrder  bool          // Unlock releases the first part last
-	patience time.Duration // how long Unlock waits for those that need not answer
-	owner    owner.Owner
-	wake     func() // called when Unlock has released it; or nil
+	from         *founding     // of a RedLock; nil for a MultiLock
+	need         int           // how many of parts must be held
+	spare        int           // how many of the lock's members need not answer at Unlock
+	inOrder      bool          // Unlock releases the first part last
+	spareTimeout time.Duration // how long Unlock waits for the members that need not answer
+	owner        owner.Owner
+	wake         func() // called when Unlock has released it; or nil
 
 	state atomic.Uint32
 	watch watch.Watch
 
 	mu      sync.Mutex      // guards what follows; never held during I/O
-	parts   []part          // never changed, but replaced whole
-	ended   int             // of those: are lost, or their client is closing
-	retakes map[int]*retake // of such parts, by their place among them
-	cause   *LostError      // why the whole was lost; nil before
-	at      time.Time       // when
-	timer   *time.Timer     // runs atDeadline, at the deadline or before; nil if the ends of its parts are told in time
+	parts   []part          // never changed, but replaced as a whole
+	ended   int             // how many parts are lost, or have a client that is closing
+	retakes map[int]*retake // of parts that have ended, by their index in parts
+	cause   *LostError      // why the MultiHeld was lost; nil before
+	at      time.Time       // when it was lost
+	timer   *time.Timer     // runs atDeadline, at the deadline or before; nil if the ends of the parts suffice
 }
 
 // States of a MultiHeld.
@@ -58,7 +59,7 @@ const (
 )
 
 // Valid reports whether enough members are held now: not unlocked, not lost,
-// and trusted by the clock, see Held.Valid.
+// and trusted by the clock; see Held.Valid.
 func (x *MultiHeld) Valid() bool {
 	x.used()
 	if x.state.Load() != isHeld {
@@ -68,37 +69,37 @@ func (x *MultiHeld) Valid() bool {
 }
 
 // Members returns how many members are held now, in the sense of Valid. A
-// RedLock is lost when fewer than its quorum are left. A member whose server
-// was restarted comes back, see NewRedLock. A member that did not vote for the
-// hold is never added.
+// RedLock is lost when fewer members than its quorum are left. A member whose
+// server was restarted can come back; see NewRedLock. A member that did not vote
+// for the hold is never added.
 func (x *MultiHeld) Members() int { return several.CountValid(x.present(), time.Now()) }
 
-// Deadline returns the end of trust as it is now. Of a MultiLock it is the
-// earliest of its members. Of a RedLock it is the time at which fewer than a
-// quorum of its members would be trusted, less an allowance for clocks that run
-// at different speeds. Renewals move it later. Once the lock is lost, it is a
-// time not after the loss.
+// Deadline returns the end of trust as it is now. For a MultiLock, it is the
+// earliest end of its members. For a RedLock, it is the time at which fewer than
+// a quorum of its members would be trusted, less an allowance for clocks that
+// run at different speeds. Renewals move the end later. Once the lock is lost,
+// Deadline returns a time not after the loss.
 func (x *MultiHeld) Deadline() time.Time {
 	if end, ok := several.Deadline(x.present(), x.need); ok {
 		return end
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.at // zero if it is just about to be told
+	return x.at // zero if the loss is just about to be told
 }
 
-// Done returns a channel that is closed when the whole is lost, when Unlock is
-// called, or when a client that it needs begins to close. Err tells which. Done
-// looks at the clock, see Held.Err.
+// Done returns a channel that is closed when the MultiHeld is lost, when Unlock
+// is called, or when the client of a member that it needs begins to close. Err
+// tells which. Done looks at the clock; see Held.Err.
 func (x *MultiHeld) Done() <-chan struct{} {
 	x.used()
 	x.watch.Look()
 	return x.watch.Done()
 }
 
-// Err returns nil while the whole is held, a *LostError that names the member
-// whose loss ended it, and ErrNotHeld after Unlock. It looks at the clock, see
-// Held.Err.
+// Err returns nil while the MultiHeld is held, and ErrNotHeld after Unlock. When
+// the MultiHeld is lost, Err returns a *LostError that names the member whose
+// loss ended it. Err looks at the clock; see Held.Err.
 func (x *MultiHeld) Err() error {
 	x.used()
 	if x.state.Load() != isHeld {
@@ -117,29 +118,29 @@ func (x *MultiHeld) lost() *LostError {
 	return x.cause
 }
 
-// Context returns a context derived from parent that carries the owner, so Lock
-// with it re-enters, also the members. It ends when parent ends, when Unlock of
-// this MultiHeld is called, and when the whole is lost; context.Cause is then
-// the *LostError that Err returns. Contexts that are derived from it may end a
-// little later, see Held.Context.
+// Context returns a context that is derived from parent and carries the owner. A
+// Lock with this context re-enters the lock or one of its members. The context
+// ends when parent ends, when Unlock of this MultiHeld is called, and when the
+// MultiHeld is lost. In the last two cases context.Cause is what Err returns.
+// Contexts that are derived from it may end a little later; see Held.Context.
 func (x *MultiHeld) Context(parent context.Context) context.Context {
 	x.used()
 	return x.watch.Context(parent)
 }
 
-// Unlock gives this MultiHeld back on every member, also on members that are
-// lost, and also when another member does not answer. Done and the contexts end
-// first. It works under a cancelled ctx: ctx only carries values.
+// Unlock gives this MultiHeld back on every member, even on members that are
+// lost, and even when another member does not answer. Done and the contexts end
+// first. Unlock works with a cancelled ctx, because ctx only carries values.
 //
-// nil means released. Of a RedLock it means released on so many members that
-// another owner can have a quorum; Unlock does not wait for the others longer
-// than for an answer.
+// nil means that the lock is released. For a RedLock it means that so many
+// members are released that another owner can have a quorum. Unlock waits for
+// the remaining members at most for RedLockConfig.MemberTimeout more.
 //
-// Otherwise the error says which members failed and how, and errors.Is and
-// errors.As find the error of each. ErrLost: the whole was lost before.
-// ErrUnknown: members did not answer within their Config.UnlockTimeout; Unlock
-// may be called again, and their clients go on trying. ErrNotHeld: this
-// MultiHeld was unlocked before.
+// Otherwise the error says which members failed and how. errors.Is and errors.As
+// find the error of each member. ErrLost: the MultiHeld was lost before.
+// ErrUnknown: members did not answer within their Config.UnlockTimeout. Unlock
+// may then be called again, and the members' clients keep trying. ErrNotHeld:
+// this MultiHeld was unlocked before.
 func (x *MultiHeld) Unlock(ctx context.Context) error {
 	x.used()
 	if !x.state.CompareAndSwap(isHeld, isUnlocking) && !x.state.CompareAndSwap(isLeft, isUnlocking) {
@@ -152,7 +153,7 @@ func (x *MultiHeld) Unlock(ctx context.Context) error {
 		x.timer.Stop()
 	}
 	x.mu.Unlock()
-	x.watch.End(context.Canceled) // the ordinary end
+	x.watch.End(notHeldError(parts[0].Part.Name())) // the ordinary end
 	lost, open := x.release(ctx, parts, retakes)
 	if cause != nil || len(parts)-len(lost) < x.need {
 		if cause != nil && !slices.Contains(lost, error(cause)) {
@@ -177,8 +178,8 @@ func (x *MultiHeld) Unlock(ctx context.Context) error {
 	return &multiUnlockError{members: len(x.parts), lost: lost, open: open}
 }
 
-// multiUnlockError says what became of the members that Unlock did not release. It
-// is what each of their errors is.
+// multiUnlockError says what became of the members that Unlock did not release. By
+// errors.Is and errors.As it is the error of each of these members.
 type multiUnlockError struct {
 	members    int
 	lost, open []error
@@ -203,18 +204,18 @@ func (e *multiUnlockError) what() string {
 func (e *multiUnlockError) hint() string {
 	var hints []string
 	if slices.ContainsFunc(e.lost, func(err error) bool { return !errors.Is(err, ErrClosed) }) {
-		hints = append(hints, "look at what the work has done, another may have had the lock")
+		hints = append(hints, "check what the work has done, because another owner may have had the lock")
 	}
 	switch refused := slices.ContainsFunc(e.open, func(err error) bool { return !errors.Is(err, ErrUnknown) }); {
 	case refused:
 		hints = append(hints, "call Unlock again when Redis permits it")
 	case len(e.open) > 0:
-		hints = append(hints, "their clients go on trying")
+		hints = append(hints, "the members' clients keep trying")
 	}
 	return strings.Join(hints, "; ")
 }
 
-// noteLost keeps a loss that Unlock has found for an Unlock that is called again.
+// noteLost keeps a loss that Unlock has found. A repeated Unlock reports it again.
 func (x *MultiHeld) noteLost(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -223,9 +224,9 @@ func (x *MultiHeld) noteLost(err error) {
 	}
 }
 
-// release unlocks all parts, as far as they are not, and returns the errors of
-// those that were lost and of those whose release is not known. It waits for retakes
-// that are under way as for parts: they give back what they get.
+// release unlocks all parts that are not unlocked yet. It returns the errors of the
+// parts that were lost, and of the parts that may not be released. It waits for retakes
+// under way as for parts, because a retake gives back what it gets.
 func (x *MultiHeld) release(ctx context.Context, parts []part, retakes []*retake) (lost, open []error) {
 	results := make(chan error, len(parts)+len(retakes))
 	waiting := 0
@@ -260,8 +261,8 @@ func (x *MultiHeld) release(ctx context.Context, parts []part, retakes []*retake
 		})
 	}
 	if x.inOrder {
-		// Others of this process stand in line at the first member: it is
-		// handed on when the others are free.
+		// Other callers of this process queue at the first member. It is handed
+		// over when the other members are free.
 		send(parts[1:])
 		await(0, time.After(releaseGrace))
 		send(parts[:1])
@@ -269,16 +270,16 @@ func (x *MultiHeld) release(ctx context.Context, parts []part, retakes []*retake
 		send(parts)
 	}
 	await(x.spare, nil)
-	await(0, time.After(x.patience))
+	await(0, time.After(x.spareTimeout))
 	return lost, open
 }
 
-// releaseGrace is how long a caller that gives up waits until what it took is
-// released. The rest is released in the background.
+// releaseGrace is how long a caller that gives up waits until the members that it
+// took are released. After that, they are released in the background.
 const releaseGrace = 100 * time.Millisecond
 
-// giveUp unlocks what was taken for a whole that is not to be had. It waits for
-// that a little, so that as a rule nothing is held when it returns.
+// giveUp unlocks the members that were taken in an attempt that failed. It waits a
+// little for the releases, so that as a rule nothing is held when it returns.
 func giveUp(ctx context.Context, taken []*hold.Held) {
 	if len(taken) == 0 {
 		return
@@ -286,7 +287,7 @@ func giveUp(ctx context.Context, taken []*hold.Held) {
 	done := make(chan struct{}, len(taken))
 	for _, x := range taken {
 		inBackground(x, func() {
-			_ = x.Unlock(ctx) // after an unknown outcome the client goes on
+			_ = x.Unlock(ctx) // after an unknown outcome the client keeps trying
 			done <- struct{}{}
 		})
 	}
@@ -301,6 +302,6 @@ func giveUp(ctx context.Context, taken []*hold.Held) {
 	}
 }
 
-// inBackground runs f, which must be short once x's client is closed, on a goroutine
-// that its Close waits for.
+// inBackground runs f on a goroutine for which Close of x's client waits. Once that client is
+// closed, f must be short.
 func inBackground(x *hold.Held, f func()) { x.InBackground("unlock a member", f) }

@@ -27,7 +27,7 @@ func memberClient() (client *lock.Client, done func()) {
 }
 
 // A transfer needs both accounts. The order in which they are named does not
-// matter: a transfer the other way at the same time does not block it for ever.
+// matter. A transfer the other way at the same time does not cause a deadlock.
 func ExampleMultiLock() {
 	client, done := memberClient()
 	defer done()
@@ -48,7 +48,8 @@ func ExampleMultiLock() {
 	// <nil>
 }
 
-// Three masters that know nothing of each other: a lock is held by a majority.
+// Three masters know nothing of each other. The owner that has a majority of them
+// holds the lock.
 func ExampleRedLock() {
 	var members []*lock.Mutex
 	for range 3 {
@@ -56,8 +57,9 @@ func ExampleRedLock() {
 		defer done()
 		members = append(members, client.Mutex("ledger"))
 	}
-	// A server that was restarted empty may not vote for as long as the longest
-	// lease. These never forget, and are too young for the example otherwise.
+	// A server that was just started may not vote for as long as the longest lease,
+	// because it may have forgotten a lock. The servers of this example have just
+	// been started. Durable says that they forget nothing, so they may vote at once.
 	red, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)
 	if err != nil {
 		fmt.Println(err)

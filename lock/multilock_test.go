@@ -349,8 +349,8 @@ func TestUnlockOfAMultiLockJoinsTheErrorsOfItsMembers(t *testing.T) {
 	require.ErrorAs(t, err, &unknown)
 	require.Equal(t, t.Name()+"a", unknown.Name)
 	require.Regexp(t, `^lock: unlock of 2 members: 1 lost, 1 not known to be released: "`+t.Name()+`b" is lost: not the owner any more; `+
-		`release of "`+t.Name()+`a": outcome unknown: [^\n]*: look at what the work has done, another may have had the lock; `+
-		`their clients go on trying$`, err.Error())
+		`release of "`+t.Name()+`a": outcome unknown: [^\n]*: check what the work has done, because another owner may have had the lock; `+
+		`the members' clients keep trying$`, err.Error())
 	p.Heal()
 	require.ErrorIs(t, fixture.Known(func() error { return held.Unlock(ctx) }), lock.ErrLost, "the whole stays lost")
 }

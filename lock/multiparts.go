@@ -11,13 +11,13 @@ import (
 // part is a member's hold.
 type part = several.Seat[seated]
 
-// start begins to watch the parts. The whole may be lost when it returns.
+// start begins to watch the parts. The MultiHeld may be lost when start returns.
 func (x *MultiHeld) start() {
 	x.watch.Init((*multiSubject)(x))
 	for seat, p := range x.parts {
 		x.follow(seat, p)
 	}
-	if x.from != nil { // the allowance for clocks ends it before its parts
+	if x.from != nil { // it ends before its parts do, because of the allowance for clocks
 		x.mu.Lock()
 		end, _ := several.Deadline(x.parts, x.need)
 		x.timer = time.AfterFunc(time.Until(end), x.atDeadline)
@@ -25,7 +25,7 @@ func (x *MultiHeld) start() {
 	}
 }
 
-// follow makes the whole be told when a part ends.
+// follow makes the end of a part call partEnded.
 func (x *MultiHeld) follow(seat int, p part) {
 	p.Part.Watch().OnEnd(context.Background(), func(err error) { x.partEnded(seat, err) })
 }
@@ -45,12 +45,12 @@ func (x *MultiHeld) present() []part {
 	return x.parts
 }
 
-// partEnded is told why a part ended. It is called by the watchdog and does not
+// partEnded notes that a part ended, and why. The watchdog calls it, so it does not
 // block.
 func (x *MultiHeld) partEnded(seat int, err error) {
 	var cause *LostError
 	if !errors.As(err, &cause) {
-		return // it was unlocked, as one of the whole
+		return // Unlock of the MultiHeld has unlocked it
 	}
 	x.mu.Lock()
 	x.ended++
@@ -68,7 +68,7 @@ func (x *MultiHeld) partEnded(seat int, err error) {
 	}
 }
 
-// atDeadline is called at what was the deadline. Renewals may have moved it later meanwhile.
+// atDeadline is called at the deadline as it was known. Renewals may have moved it later since.
 func (x *MultiHeld) atDeadline() {
 	if x.state.Load() != isHeld {
 		return
@@ -80,7 +80,7 @@ func (x *MultiHeld) atDeadline() {
 		x.timer.Reset(left)
 	}
 	x.mu.Unlock()
-	if ok && left <= 0 { // if there are too few, partEnded is just being told of the last one
+	if ok && left <= 0 { // if too few parts are left, partEnded is just being called for the last one
 		_ = x.look()
 	}
 }
@@ -96,7 +96,7 @@ func (x *multiSubject) Value(key any) any {
 	return x.owner.Value(key)
 }
 
-// look ends the whole if it is over by the clock, and returns why it was lost.
+// look ends the MultiHeld if it is over by the clock, and returns why it was lost.
 func (x *MultiHeld) look() error {
 	for x.state.Load() == isHeld {
 		if cause := x.lost(); cause != nil {
@@ -113,8 +113,8 @@ func (x *MultiHeld) look() error {
 	return nil
 }
 
-// whyNotValid returns why too few of parts are held. It tells those that are over by the
-// clock.
+// whyNotValid returns why too few of parts are held. It also ends the parts that are over by
+// the clock.
 func (x *MultiHeld) whyNotValid(parts []part) *LostError {
 	var why *LostError
 	ended := 0
@@ -126,7 +126,7 @@ func (x *MultiHeld) whyNotValid(parts []part) *LostError {
 	if len(parts)-ended < x.need {
 		return why
 	}
-	// They are held yet, but not for as long as clocks may run apart.
+	// Enough parts are still held, but for less time than clocks may run apart.
 	p := parts[0].Part
 	cause := &LostError{Name: p.Name(), Reason: TrustEnded}
 	if !p.Renewed() {
@@ -135,11 +135,11 @@ func (x *MultiHeld) whyNotValid(parts []part) *LostError {
 	return cause
 }
 
-// lose ends the whole once.
+// lose ends the MultiHeld once.
 func (x *MultiHeld) lose(cause *LostError) { x.loseIf(nil, cause) }
 
-// loseIf is lose as long as these are the parts, nil: whatever they are. It returns false if a
-// member was taken again meanwhile.
+// loseIf ends the MultiHeld once if it still has these parts. parts may be nil, for whatever parts it
+// has. loseIf returns false if the parts have changed, because a member was taken again meanwhile.
 func (x *MultiHeld) loseIf(parts []part, cause *LostError) bool {
 	x.mu.Lock()
 	if parts != nil && &parts[0] != &x.parts[0] {
@@ -156,10 +156,10 @@ func (x *MultiHeld) loseIf(parts []part, cause *LostError) bool {
 	x.mu.Unlock()
 	x.watch.End(cause)
 	if cause.Reason == Closed {
-		return true // closing keeps what is held until its Unlock, and so do the others
+		return true // a client that closes keeps its holds until Unlock, and so do the other clients
 	}
 	for _, p := range parts {
-		p.Part.Rest() // who was told need not unlock, and then nobody would
+		p.Part.Rest() // a holder that was told of the loss need not unlock, so renewal must end here
 	}
 	return true
 }

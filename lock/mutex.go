@@ -11,17 +11,20 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// Mutex is one re-entrant lock in Redis. It is of one of these kinds: a plain
-// one in Redisson's RLock format, a hash {owner: count} under the lock's name
-// (Client.Mutex); one that serves its waiters in order over all processes
-// (Client.FairMutex); one with its own counter of tokens (Client.FencedMutex);
-// or the reader or the writer of a RWMutex. All methods are safe for concurrent
-// use.
+// Mutex is one re-entrant lock in Redis. All methods are safe for concurrent
+// use. A Mutex is of one of these kinds:
+//
+//   - A plain lock in Redisson's RLock format, which is a hash {owner: count}
+//     under the lock's name (Client.Mutex).
+//   - A lock that serves its waiters in order over all processes
+//     (Client.FairMutex).
+//   - A lock with its own counter of tokens (Client.FencedMutex).
+//   - The Reader or the Writer of a RWMutex.
 //
 // A Mutex is held by an owner, which takes the place of Java's thread and
 // travels in the context. Lock makes a new owner unless its context carries
-// one, as those of Held.Context and WithOwner do. Calls with the same owner do
-// not exclude each other: they re-enter.
+// one, as the contexts of Held.Context and WithOwner do. Calls with the same
+// owner do not exclude each other. They re-enter.
 type Mutex struct {
 	c    *Client   // immutable
 	name string    // immutable
@@ -29,11 +32,11 @@ type Mutex struct {
 }
 
 // Mutex returns the re-entrant lock of that name, Redisson's RLock. It does no
-// I/O and keeps nothing, so it may be called for every use. The first call that
-// uses a bad name returns an error: an empty name, one of more than 64 KiB with
-// Config.KeyPrefix, or one that is a key of another lock or a counter of
-// tokens. Only a name with a brace, or one that ends in wheellock_token, can be
-// that.
+// I/O and keeps nothing, so it may be called for every use. If the name is bad,
+// the first call that uses it returns an error. A bad name is empty, is longer
+// than 64 KiB with Config.KeyPrefix, or is the key of another lock or of a
+// counter of tokens. Only a name that has a brace or ends in wheellock_token can
+// be such a key.
 func (c *Client) Mutex(name string) *Mutex {
 	return &Mutex{c: c, name: c.key(name)}
 }
@@ -42,23 +45,23 @@ func (c *Client) Mutex(name string) *Mutex {
 func (m *Mutex) Name() string { return m.name }
 
 // Lock takes the lock and keeps it renewed until Unlock. While another owner
-// holds the lock, it waits. ctx limits only the waiting; its end has no effect
+// holds the lock, Lock waits. ctx limits only the waiting. Its end has no effect
 // on a lock that was taken. This is Redisson's lock().
 //
 // A release wakes the waiter. If pub/sub fails or is not permitted, the waiter
 // is delayed by at most Config.MaxPoll.
 //
-// If ctx ends first, the error is ctx.Err() (errors.Is). It is also
+// If ctx ends first, the error is ctx.Err() (errors.Is). The error is also
 // ErrNotAcquired if the last try found another owner, or ErrUnknown if that try
-// was not answered; a lock that a late answer brings is released again. A ctx
-// whose deadline has passed makes one try all the same, of at most
-// Config.IOTimeout, unless others of this client wait. So Lock with a deadline
-// of now takes a free lock, like Redisson's tryLock(0). A cancelled ctx makes
-// no try.
+// was not answered. If a late answer brings the lock, the client releases it
+// again. If the deadline of ctx has already passed, Lock still makes one try,
+// which takes at most Config.IOTimeout, unless others of this client wait. So
+// Lock with a deadline of now takes a free lock, like Redisson's tryLock(0). With
+// a cancelled ctx, Lock makes no try.
 //
-// Unknown outcomes are tried again unless Config.FailFast is set. ErrClosed:
-// the client is closing. A refusal by Redis, like NOPERM or WRONGTYPE, is
-// returned at once.
+// After an unknown outcome, Lock tries again unless Config.FailFast is set.
+// ErrClosed: the client is closing. An error that Redis answers, such as NOPERM
+// or WRONGTYPE, is returned at once.
 func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
 	return face(m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true, Wait: true}))
 }
@@ -71,16 +74,16 @@ func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
 }
 
 // TryLock takes the lock and keeps it renewed if no other owner holds it.
-// Otherwise it returns a *HeldError at once, which is ErrNotAcquired. Where a
+// Otherwise it returns a *HeldError at once, which is ErrNotAcquired. If a
 // Redisson client waits for the lock and this client has just released it, the
-// try comes up to 5 ms later, so that Java can have its turn.
-// ErrUnknown: Redis did not answer; a lock that was taken is released again.
-// This is Redisson's tryLock().
+// try comes up to 5 ms later, so that Java can have its turn. ErrUnknown: Redis
+// did not answer. If Redis took the lock, the client releases it again. This is
+// Redisson's tryLock().
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) {
 	return face(m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true}))
 }
 
-// TryLockFor is TryLock with a lease of d that is not renewed, see LockFor.
+// TryLockFor is TryLock with a lease of d that is not renewed; see LockFor.
 func (m *Mutex) TryLockFor(ctx context.Context, d time.Duration) (*Held, error) {
 	return face(m.acquire(ctx, hold.Terms{Lease: d}))
 }
@@ -94,7 +97,7 @@ func (m *Mutex) acquire(ctx context.Context, t hold.Terms) (*hold.Held, error) {
 
 // enter takes the lock by the rules of its kind.
 func (m *Mutex) enter(ctx context.Context, t hold.Terms, began waitqueue.Instant) (*hold.Held, error) {
-	if t.Wait && overdue(ctx) {
+	if t.Wait && deadlinePassed(ctx) {
 		t.Wait = false
 		return once(ctx, m.c.cfg.IOTimeout, m.name, func(ctx context.Context) (*hold.Held, error) { return m.enter(ctx, t, began) })
 	}
@@ -111,73 +114,74 @@ func (m *Mutex) enter(ctx context.Context, t hold.Terms, began waitqueue.Instant
 }
 
 // FairMutex returns a Mutex that serves its waiters in the order in which they
-// came, over all processes. It has the format of Redisson's RFairLock: besides
-// the lock's hash there are a list of the waiters and a sorted set of times
-// until which each may stay in the list. FairMutex does no I/O and keeps
-// nothing; the first call that uses a bad name returns an error.
+// came, over all processes. It has the format of Redisson's RFairLock. Besides
+// the lock's hash there are a list of the waiters, and a sorted set with the time
+// until which each waiter may stay in the list. FairMutex does no I/O and keeps
+// nothing. The first call that uses a bad name returns an error.
 //
-// It is slower than a plain Mutex under contention, because it is never handed
-// on inside a process. A plain Mutex is fair enough for most uses.
+// A fair lock is slower than a plain Mutex under contention, because the client
+// never hands it over in memory. A plain Mutex is fair enough for most uses.
 //
 // Each waiter has a place in Redis and gives a sign of life every 2 s, or every
 // Config.MaxPoll if that is less. The sign says when the next one is due. If
 // the first waiter is one of this package and gives no sign for three of its
-// periods, it is passed over. So a waiter that has died costs some seconds, and
-// a live waiter whose process was paused for that long goes to the end. A
-// waiter that leaves gives up its place at once. A queue whose waiters have all
-// died ends by itself. TryLock takes the lock only if nobody waits. ForceUnlock
-// leaves the queue, and its first waiter gets its turn.
+// periods, the lock skips it. So a waiter that has died costs some seconds. A
+// live waiter whose process was paused for that long goes to the end of the
+// queue. A waiter that stops waiting gives up its place at once. A queue whose
+// waiters have all died ends by itself. TryLock takes the lock only if nobody
+// waits. ForceUnlock keeps the queue, and the first waiter gets its turn.
 //
-// The times in the queue are times of day, by the server's clock. Java
-// processes, and clients whose user has no right to TIME, use their own clocks.
-// One that is 8 s ahead considers a live waiter dead, and that waiter goes to
-// the end. A waiter of Redisson is waited for as Redisson does, for up to 300 s
-// after its turn came. Redisson waits 10 s and an IOTimeout for a waiter of
-// ours that gives no sign, once it looks. A Java waiter behind a dead one may
-// sleep until the holder's lease ends as it was when the waiter last asked,
-// because a release may wake only waiters ahead of it.
+// The times in the queue are times of day by the server's clock. Java processes,
+// and clients whose user has no right to TIME, use their own clocks. If such a
+// clock is 8 s ahead, its process takes a live waiter for dead, and that waiter
+// goes to the end of the queue. For a waiter of Redisson, this package waits as
+// Redisson does, up to 300 s after the waiter's turn came. Redisson skips a
+// waiter of this package that has given no sign for 10 s and an IOTimeout, as
+// soon as Redisson looks. A Java waiter behind a dead waiter may sleep until the
+// end of the lease that the holder had when the Java waiter last asked. The
+// reason is that a release may wake only waiters ahead of it.
 func (c *Client) FairMutex(name string) *Mutex {
 	return &Mutex{c: c, name: c.key(name), kind: hold.Fair}
 }
 
 // FencedMutex returns a Mutex whose fencing tokens come from Redisson's
 // counter, so holders in Go and in Java get tokens of one sequence. It has the
-// format of RFencedLock: besides the lock's hash there is a counter
-// redisson_lock_token:{name}. Its Lock is Redisson's lockAndGetToken().
-// FencedMutex does no I/O and keeps nothing; the first call that uses a bad
-// name returns an error.
+// format of RFencedLock. Besides the lock's hash there is a counter
+// redisson_lock_token:{name}. The Lock of this Mutex is Redisson's
+// lockAndGetToken(). FencedMutex does no I/O and keeps nothing. The first call
+// that uses a bad name returns an error.
 //
 // The token rises by at least one at each acquisition and stays the same at a
 // re-entry. A request that was sent twice leaves a gap. The counter has no TTL,
-// because tokens must go on rising even if the lock is unused for a long time.
-// Unlike those of a plain Mutex, the tokens start again if Redis loses its
-// data. ForceUnlock leaves the counter as it is.
+// because tokens must keep rising even if the lock is unused for a long time. If
+// Redis loses its data, these tokens start again, unlike the tokens of a plain
+// Mutex. ForceUnlock leaves the counter as it is.
 func (c *Client) FencedMutex(name string) *Mutex {
 	return &Mutex{c: c, name: c.key(name), kind: hold.Fenced}
 }
 
-// Token returns the token of the last acquisition of a FencedMutex, whoever
-// made it, or 0 if there was none. Other kinds have no counter of their own and
-// return an error; use Held.Token for them. This is Redisson's getToken.
+// Token returns the token of the last acquisition of a FencedMutex by any
+// process, or 0 if there was none. Other kinds have no counter of their own and
+// return an error. Use Held.Token for them. This is Redisson's getToken.
 func (m *Mutex) Token(ctx context.Context) (int64, error) {
 	if err := m.c.checkName(m.name); err != nil {
 		return 0, err
 	}
 	if m.kind != hold.Fenced {
-		return 0, fmt.Errorf("lock: token of %q: only a lock of Client.FencedMutex has a counter of its own; the token of a hold is Held.Token", m.name)
+		return 0, fmt.Errorf("lock: token of %q: only a lock of Client.FencedMutex has a counter of its own: use Held.Token for the token of a hold", m.name)
 	}
 	n, err := m.c.readCount(ctx, "token", m.name, keys.FencedCounter(m.name))
 	return n, err
 }
 
-// Do runs f while it holds the lock. It locks, calls f with the Held and with a
-// context that carries the owner and ends when the lock is lost, and unlocks,
-// also when f panics. It joins the errors of f and of Unlock. If the error is
-// ErrLost, f may have run without the lock.
+// Do runs f while it holds the lock. It calls Lock, calls f, and calls Unlock,
+// even if f panics. f gets the Held and a context that carries the owner and
+// ends when the lock is lost. Do joins the errors of f and of Unlock. If the
+// error is ErrLost, f may have run without the lock.
 //
-// If f works in steps, let it ask Held.Valid before each one: after a pause of
-// the whole process, Valid is exact at once, and a context that was derived from
-// f's context may not have ended yet, see Held.Context.
+// If f works in steps, let it ask Held.Valid before each one. After a pause of
+// the whole process, Valid is exact at once, but a context that was derived from
+// f's context may not have ended yet; see Held.Context.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, held *Held) error) error {
 	if err := checkDo(ctx, m.name); err != nil {
 		return err
@@ -186,7 +190,7 @@ func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context, held *Held) 
 	return do(ctx, held, err, f)
 }
 
-// do is Do once the lock is held, or could not be.
+// do is Do after its Lock, which may have failed.
 func do(ctx context.Context, held *Held, failed error, f func(context.Context, *Held) error) (err error) {
 	if failed != nil {
 		return failed
@@ -195,8 +199,8 @@ func do(ctx context.Context, held *Held, failed error, f func(context.Context, *
 	return f(held.Context(ctx), held)
 }
 
-// andUnlock joins the error of the function of a Do with that of Unlock, unless both report the
-// same loss: the function may return what has ended its context.
+// andUnlock joins the error of the function of a Do with the error of Unlock. If both report the same
+// loss, as when the function returns the cause of its context, andUnlock returns only the first.
 func andUnlock(err, unlock error) error {
 	var told, lost *LostError
 	if unlock == nil || errors.As(err, &told) && errors.As(unlock, &lost) && told.Name == lost.Name {
@@ -205,7 +209,7 @@ func andUnlock(err, unlock error) error {
 	return errors.Join(err, unlock)
 }
 
-// checkDo refuses a Do whose function would find its context ended.
+// checkDo refuses a Do whose context has ended, because its function could do nothing.
 func checkDo(ctx context.Context, name string) error {
 	if ctx.Err() != nil {
 		return newWaitError(ctx, name, nil)

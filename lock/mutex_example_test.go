@@ -62,7 +62,7 @@ func ExampleMutex_TryLock() {
 	// Output: another holds it, for up to 30s
 }
 
-// A wait is bounded by its context, the hold is not.
+// The context limits the wait but not the hold.
 func ExampleMutex_Lock_wait() {
 	client, done := exampleClient()
 	defer done()
@@ -110,7 +110,7 @@ func ExampleLostError() {
 	// Output: true short true
 }
 
-// The store refuses a holder that was paused past its lease.
+// The store refuses a holder whose lease ended while the holder was paused.
 func ExampleHeld_Token_fencing() {
 	client, done := exampleClient()
 	defer done()
@@ -157,7 +157,7 @@ func ExampleHeld_Guard() {
 	// true
 }
 
-// A fixed lease is never renewed: the lock ends by itself, and its holder is told.
+// A fixed lease is never renewed. The lock ends by itself, and its holder is told.
 func ExampleMutex_LockFor() {
 	client, done := exampleClient()
 	defer done()
@@ -172,8 +172,8 @@ func ExampleMutex_LockFor() {
 	// <nil>
 }
 
-// Of several replicas of a service one runs the job, the others go on with what
-// they do.
+// One of several replicas of a service runs the job. The others continue with
+// their other work.
 func ExampleMutex_TryLockFor() {
 	client, done := exampleClient()
 	defer done()
@@ -194,7 +194,8 @@ func ExampleMutex_TryLockFor() {
 	// replica 2 leaves it
 }
 
-// A pipeline whose steps have no context in common names its owner.
+// The steps of a pipeline have no context in common, so each step names the
+// owner.
 func ExampleWithOwner() {
 	client, done := exampleClient()
 	defer done()

@@ -65,8 +65,8 @@ func ExampleRWMutex() {
 	// <nil>
 }
 
-// A writer that also reads goes on reading when it has written, and lets others
-// read then.
+// A writer also takes the lock for reading. After its writing it keeps reading,
+// and others can read, too.
 func ExampleRWMutex_downgrade() {
 	client, done := familyClient()
 	defer done()
@@ -87,7 +87,7 @@ func ExampleRWMutex_downgrade() {
 	// true
 }
 
-// Waiters have their turn in the order in which they came, whatever process they
+// Waiters get the lock in the order in which they came, whichever process they
 // are in.
 func ExampleClient_FairMutex() {
 	client, done := familyClient()
@@ -96,7 +96,7 @@ func ExampleClient_FairMutex() {
 
 	mu := client.FairMutex("ticket-counter")
 	err := mu.Do(ctx, func(ctx context.Context, _ *lock.Held) error {
-		// Another owner waits in the queue, or leaves it.
+		// Another owner waits in the queue until its context ends, and then leaves it.
 		wait, cancel := context.WithTimeout(lock.WithoutOwner(ctx), 50*time.Millisecond)
 		defer cancel()
 		_, err := mu.Lock(wait)

@@ -13,9 +13,9 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// A readiness check: one round trip to Redis, for a service that can do nothing without locks.
-// In a Cluster it asks the one master that has this name. A liveness check does not ask Redis:
-// to restart the process while Redis is down would only lose its locks.
+// This readiness check takes one round trip to Redis. It is for a service that can do nothing without
+// locks. In a Cluster, it asks the one master that has this name. A liveness check should not ask
+// Redis, because a restart of the process while Redis is down would only lose its locks.
 func ExampleMutex_IsLocked_readiness() {
 	server, err := miniredis.Run() // a service has a Redis
 	if err != nil {

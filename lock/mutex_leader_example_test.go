@@ -30,7 +30,8 @@ func campaign(ctx context.Context, client *lock.Client, lead func(context.Contex
 
 // Leader election. The leader is the process that runs a function in Do. The context of that
 // function ends when the lock is lost, before another process can be the leader. The function
-// asks Valid before each piece of work, which is exact even after the whole process was stopped.
+// asks Valid before each piece of work, because Valid is exact even right after the whole process
+// was stopped.
 func ExampleMutex_Do_leaderElection() {
 	server, err := miniredis.Run() // a service has a Redis
 	if err != nil {

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,87 @@ func TestAWaitOnALockOfThisVeryClientIsWarnedAboutOnce(t *testing.T) {
 		require.Equal(t, 1, strings.Count(log.String(), "still waiting for a lock that this client itself holds"), log.String())
 		require.NoError(t, held.Unlock(ctx))
 		require.NoError(t, c.Close(ctx))
+	})
+}
+
+// TestALongWaitSaysWhoHoldsTheLock, and asks for that once in a minute at most, whatever the
+// number of calls that wait.
+func TestALongWaitSaysWhoHoldsTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fixture.Virtual(t)
+		var log fixture.Log
+		holder, err := lock.New(s.Pool(0), lock.Config{Label: "web-1"})
+		require.NoError(t, err)
+		c, err := lock.New(s.Pool(0), lock.Config{Logger: log.Logger()})
+		require.NoError(t, err)
+		ctx := context.Background()
+		time.Sleep(time.Second)
+		for kind := range fixture.Kinds(holder, "") {
+			has := kind // what keeps others out
+			if kind == "reader" {
+				has = "writer"
+			}
+			mu := fixture.Kinds(holder, "m")[has]
+			before := len(log.String())
+			said := func() string { return log.String()[before:] }
+			held, err := mu.Lock(ctx)
+			require.NoError(t, err)
+			var calls sync.WaitGroup
+			waitFor := func(name string, d time.Duration) {
+				calls.Go(func() {
+					short, cancel := context.WithTimeout(ctx, d)
+					defer cancel()
+					_, err := fixture.Kinds(c, name)[kind].Lock(short)
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				})
+			}
+			waitFor("m", 9*time.Second)
+			calls.Wait()
+			require.NotContains(t, said(), "still waiting")
+			waitFor("m", 50*time.Second)
+			waitFor("m", 50*time.Second)
+			time.Sleep(time.Second)
+			second, err := fixture.Kinds(holder, "n")[has].Lock(ctx)
+			require.NoError(t, err)
+			waitFor("n", 50*time.Second)
+			calls.Wait()
+			require.Equal(t, 1, strings.Count(said(), "still waiting"), "%s: %s", kind, said())
+			require.Regexp(t, `level=WARN msg="lock: still waiting for a lock that another owner has" name=[mn] waited=[1-4]\ds holder="?`+
+				holder.ID()+`:\d+:\d+(:write)?"? label=web-1 advice="[^"]+"( suppressed=\d)?\n`, said(), kind)
+			time.Sleep(time.Minute)
+			waitFor("m", 150*time.Second)
+			calls.Wait()
+			require.Equal(t, 2, strings.Count(said(), "still waiting"), kind)
+			require.NoError(t, second.Unlock(ctx))
+			require.NoError(t, held.Unlock(ctx))
+			time.Sleep(time.Minute)
+		}
+		fixture.Do(t, s, "SET", "m", "another library's", "PX", time.Hour.Milliseconds())
+		short, cancel := context.WithTimeout(ctx, 50*time.Second)
+		defer cancel()
+		_, err = c.Mutex("m").Lock(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Regexp(t, `another owner has" name=m waited=1\ds holder="" label="" advice="[^"]+"( suppressed=\d)?\n$`, log.String())
+
+		time.Sleep(time.Minute)
+		fixture.Do(t, s, "DEL", "m")
+		fixture.Do(t, s, "HSET", "m", strings.Repeat("x", 1000), 1)
+		fixture.Do(t, s, "PEXPIRE", "m", time.Hour.Milliseconds())
+		short, cancel = context.WithTimeout(ctx, 50*time.Second)
+		defer cancel()
+		_, err = c.Mutex("m").Lock(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Regexp(t, ` holder=x{256} label="" advice="[^"]+"\n$`, log.String())
+
+		time.Sleep(time.Minute)
+		before := len(log.String())
+		fixture.Do(t, s, "SET", "s", 0)
+		short, cancel = context.WithTimeout(ctx, 50*time.Second)
+		defer cancel()
+		require.ErrorIs(t, c.Semaphore("s").Acquire(short, 1), context.DeadlineExceeded)
+		require.Empty(t, log.String()[before:], "permits have no holder")
+		require.NoError(t, c.Close(ctx))
+		require.NoError(t, holder.Close(ctx))
 	})
 }
 

@@ -92,7 +92,7 @@ func TestAStrangerHasEverySecondRelease(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				s := fixture.Virtual(t)
-				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second+tt.unknown)
 				defer cancel()
 				var clients []*lock.Client
 				var turns []func() int

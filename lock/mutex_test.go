@@ -146,6 +146,7 @@ func TestWaitEndedByContextIsItsErrorAndNotAcquired(t *testing.T) {
 }
 
 func TestLockIsRenewedPastItsLease(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
 	ctx := bounded.Context(t)

@@ -13,28 +13,29 @@ import (
 	"github.com/wheellock/wheellock/lock/sentinel"
 )
 
-// Endpoint says where Redis is and how it is dialled. Its Open makes a Client.
-// A program that uses another Redis library needs no redigo pool for it.
+// Endpoint says where Redis is and how to dial it. Its Open makes a Client. A
+// program that uses another Redis library needs no redigo pool for it.
 //
-// The fields other than URL are for what a URL cannot say. Nothing here may be
-// changed after Open, but Credentials and NetDial may answer differently each
-// time. They are called by several goroutines at once, and should return when
-// their context ends.
+// The fields other than URL are for settings that a URL cannot have. No field may
+// be changed after Open, but Credentials and NetDial may return other results at
+// each call. Several goroutines call them at once. They should return when their
+// context ends.
 type Endpoint struct {
 	// URL is the address of one server, or of the Sentinels of a master; see
 	// Open. For a Cluster, call cluster.Open and then NewTopology.
 	URL string
 
-	// TLS is the configuration of connections to a rediss URL: an own CA,
-	// client certificates. By default the system's CAs are trusted. Without a
-	// ServerName a certificate must be valid for the host that is dialled. With
-	// Sentinels that is the address that they name, often an IP address.
+	// TLS is the configuration of connections to a rediss URL, for example with
+	// a CA of your own or client certificates. By default the system's CAs are
+	// trusted. Without a ServerName, a certificate must be valid for the host that
+	// is dialled. With Sentinels, this host is the address that they name, often
+	// an IP address.
 	TLS *tls.Config
 
-	// Credentials replace user and password of the URL. They are asked for at
-	// each dial of a Redis server, so a password may change and a token may
-	// expire. Connections that are open stay logged in. An empty user is the
-	// default one. The error of Credentials is shown in logs and errors.
+	// Credentials returns user and password, instead of those in the URL. It is
+	// called at each dial of a Redis server, so a password may change and a token
+	// may expire. Open connections stay logged in. An empty user is the default
+	// user. Logs and errors show the error of Credentials.
 	Credentials func(ctx context.Context) (user, password string, err error)
 
 	// NetDial connects, for example through a proxy, and returns a connection
@@ -42,7 +43,7 @@ type Endpoint struct {
 	NetDial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Open returns a Client of the server at a URL. It is short for
+// Open returns a Client for the server at a URL. It is short for
 // Endpoint{URL: rawURL}.Open(cfg).
 //
 //	redis://user:password@host:6379/0
@@ -51,37 +52,37 @@ type Endpoint struct {
 //	redis-sentinel://user:password@host1:26379,host2:26379/0?master=mymaster
 //	rediss-sentinel://host1,host2?master=mymaster
 //
-// What is left out has its usual value: no user, no password, localhost, port
-// 6379 or 26379, database 0. In a user name or a password, characters other
-// than letters, digits and -._~ are percent-encoded.
+// A part that is left out has its usual value: no user, no password, localhost,
+// port 6379 or 26379, database 0. In a user name or a password, characters other
+// than letters, digits and -._~ must be percent-encoded.
 //
 // Options come after a question mark, with & between them: db; client_name,
 // which needs the right to CLIENT SETNAME; dial_timeout, read_timeout and
 // write_timeout, for example "500ms", default 5s. These timeouts apply only
 // while a connection is made; afterwards Config.IOTimeout applies.
 //
-// With Sentinels, user and password are those of the Redis servers. Sentinels
-// that ask for a password have the options sentinel_user and
+// With Sentinels, user and password are those of the Redis servers. For
+// Sentinels that ask for a password, there are the options sentinel_user and
 // sentinel_password. rediss-sentinel uses TLS for Sentinels and servers.
 // Package sentinel says what a failover does to locks.
 //
-// A URL logs in with the same password as long as the client lives. If
-// passwords change or tokens expire, use Endpoint.Credentials. Else, after the
-// connections are closed, no other can be made, and locks are lost when their
-// leases end.
+// A client with a URL logs in with the same password as long as it lives. If
+// passwords change or tokens expire, use Endpoint.Credentials. Otherwise the
+// client cannot replace a connection that was closed, and locks are lost when
+// their leases end.
 func Open(rawURL string, cfg Config) (*Client, error) { return Endpoint{URL: rawURL}.Open(cfg) }
 
-// Open returns a Client, or what is wrong with e or cfg. Like New, it does no
-// I/O. An error about the URL names the part that is wrong but does not repeat
-// it, because there may be a password in it. Neither that password nor those
-// that Credentials return are in an error or in the log.
+// Open returns a Client, or an error that says what is wrong with e or cfg. Like
+// New, it does no I/O. An error about the URL names the wrong part but does not
+// repeat it, because it may have a password. No error and no log has this
+// password, or a password that Credentials returns.
 func (e Endpoint) Open(cfg Config) (*Client, error) {
 	u, err := endpoint.Parse(e.URL)
 	if err != nil {
 		return nil, fmt.Errorf("lock: Open: %w", err)
 	}
 	if u.Kind == endpoint.Cluster {
-		return nil, errors.New("lock: Open: the URL is that of a Cluster: give it to cluster.Open, and what that returns to NewTopology")
+		return nil, errors.New("lock: Open: the URL is that of a Cluster: give it to cluster.Open, and give the Topology that cluster.Open returns to NewTopology")
 	}
 	to, err := u.Dialer(endpoint.Settings{NetDial: e.NetDial, TLS: e.TLS, Credentials: e.Credentials}, "Endpoint.%s")
 	if err != nil {
@@ -92,32 +93,29 @@ func (e Endpoint) Open(cfg Config) (*Client, error) {
 			return to.Dial(ctx, u.Network, u.Addrs[0])
 		}}, cfg)
 	}
-	watchers := u.Sentinel(to)
-	master, err := sentinel.New(sentinel.Config{
-		Master: u.Master, Sentinels: u.Addrs, NetDial: to.NetDial, TLS: to.TLS,
-		DialOptions: to.Options, Credentials: to.Credentials,
-		SentinelOptions: watchers.Options, SentinelCredentials: watchers.Credentials,
-	})
+	master, err := sentinel.Open(e.URL, sentinel.Config{NetDial: e.NetDial, TLS: e.TLS, Credentials: e.Credentials})
 	if err != nil {
 		return nil, fmt.Errorf("lock: Open: %w", err)
 	}
 	return NewTopology(master, cfg)
 }
 
-// Dial is redis.DialContext for the DialContext of a pool that is given to New.
-// It bounds what a server's answers may cost this process, as connections of
-// Open are bounded; redigo by itself believes every length that an answer
-// names. Its error does not repeat a password that the server has repeated.
+// Dial takes the place of redis.DialContext in the DialContext of a pool for New.
+// It limits how much memory a server's answer may take in this process, as Open
+// does. redigo alone believes every length that an answer names. A goroutine that
+// is alone in locking and unlocking also writes and reads such a connection by
+// itself, which takes a third less CPU. If the server repeats the password, the
+// error of Dial does not.
 func Dial(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
 	return endpoint.Dialer{Options: options}.Dial(ctx, network, address)
 }
 
-// dialer opens a connection; it may block past its context, see package dialing.
+// dialer opens a connection. It may block longer than its context; see package dialing.
 type dialer = func(context.Context) (redis.Conn, error)
 
-// poolDialer returns how pool dials. The engine's connections, so many for commands
-// and for renewal, live long and are written and read by different goroutines, which a
-// pooled connection does not allow, so they are dialled beside the pool.
+// poolDialer returns the dial function of pool. The engine dials its connections for commands and for
+// renewal beside the pool, because they live long, and because one goroutine writes to a connection
+// while another one reads from it, which a pooled connection does not allow.
 func poolDialer(pool *redis.Pool, commands, renewals int) (dialer, error) {
 	need := commands + renewals + 1
 	if pool != nil && pool.MaxActive > 0 && pool.MaxActive < need {

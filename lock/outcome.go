@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Outcome says how a call that takes a lock or permits ended. These calls are Lock,
-// LockFor, TryLock and TryLockFor of every kind of Mutex, and the corresponding
-// methods of a PermitSemaphore. A MultiLock and a RedLock make one such call for each
-// attempt to take a member.
+// Outcome says how a call that takes a lock or permits ended. These calls are
+// Lock, LockFor, TryLock and TryLockFor of every kind of Mutex, and the
+// corresponding methods of a PermitSemaphore. A MultiLock and a RedLock make one
+// such call for each attempt to take a member.
 type Outcome uint8
 
 const (
@@ -51,11 +51,12 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// MarshalText makes Stats.Calls readable as JSON: the key is String's text.
+// MarshalText makes Stats.Calls readable as JSON, with the text of String as the
+// key.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// outcomeOf is the outcome of a call with ctx that returned err. What is not known
-// counts before the end of ctx: a server that does not answer ends many contexts.
+// outcomeOf is the outcome of a call with ctx that returned err. ErrUnknown counts before
+// the end of ctx, because a server that does not answer makes many contexts end.
 func outcomeOf(ctx context.Context, err error) Outcome {
 	switch {
 	case err == nil:

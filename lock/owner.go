@@ -8,10 +8,15 @@ import (
 )
 
 // WithOwner names the owner of the locks that are taken with the returned
-// context. The name is any text of 1 to 200 bytes and is known only within one
-// Client. Calls with the same owner re-enter each other's locks, so goroutines
-// that share an owner do not exclude each other. The first call that uses a bad
-// name returns an error.
+// context. The name is any text of 1 to 200 bytes. Owners of the same name in two
+// Clients are different owners. The name is a part of the hash field. A lock
+// whose field is longer than 64 bytes costs 136 bytes more in Redis. For the
+// first ten million acquisitions of a client, a field has room for a name of 19
+// bytes, or of 13 bytes for a writer.
+//
+// Calls with the same owner re-enter each other's locks, so goroutines that share
+// an owner do not exclude each other. The first call that uses a bad name returns
+// an error.
 func WithOwner(ctx context.Context, name string) context.Context {
 	var err error
 	if name == "" || len(name) > maxOwnerLen {
@@ -20,9 +25,9 @@ func WithOwner(ctx context.Context, name string) context.Context {
 	return owner.With(ctx, owner.Owner{Text: name}, err)
 }
 
-// WithoutOwner removes the owner from the context. Locks that are taken with
-// the returned context get a new owner, so they exclude those of the owner that
-// was removed.
+// WithoutOwner removes the owner from the context. A Lock with the returned
+// context makes a new owner, and the new owner and the removed one exclude each
+// other.
 func WithoutOwner(ctx context.Context) context.Context {
 	return owner.With(ctx, owner.Nobody, nil)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// One client for a process; a Mutex for each use of a name.
+// Make one client for a process, and a Mutex for each use of a name.
 func Example() {
 	server, err := miniredis.Run() // a service has a Redis
 	if err != nil {
@@ -32,7 +32,7 @@ func Example() {
 	work := held.Context(ctx) // ends if the lock is lost
 	fmt.Println("working:", work.Err() == nil)
 	if err := held.Unlock(ctx); err != nil {
-		log.Println(err) // lock.ErrLost, or lock.ErrUnknown: what was done is to be looked at
+		log.Println(err) // lock.ErrLost: check what the work has done; or lock.ErrUnknown
 	}
 
 	// The same in one call.

@@ -13,38 +13,38 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// maxPermitsAtOnce bounds the permits of one hold, each of which is a member of
+// maxPermitsAtOnce limits the permits of one hold, because each permit is a member of
 // its own in Redis.
 const maxPermitsAtOnce = 1000
 
-// PermitSemaphore is a semaphore in Redis whose permits are held: the watchdog
-// renews permits like a lock, and the permits of a process that has died come
-// back by themselves. It has the format of Redisson's
+// PermitSemaphore is a semaphore in Redis whose permits have holders. The
+// watchdog renews permits like locks, and the permits of a process that has died
+// become free by themselves. The semaphore has the format of Redisson's
 // RPermitExpirableSemaphore: a number of free permits under the semaphore's
-// name, and a sorted set {id: deadline} of those that are taken. All methods
-// are safe for concurrent use.
+// name, and a sorted set {id: deadline} of the permits that are taken. All
+// methods are safe for concurrent use.
 //
-// Permits have ids, by which other processes can release them (Release), set
-// their leases (SetLease) and read them (Lease). Held.Token is 0, and a Held of
-// permits cannot be re-entered.
+// Permits have ids. By an id, another process can release the permit (Release),
+// set its lease (SetLease) and read its lease (Lease). Held.Token is 0, and a
+// Held of permits cannot be re-entered.
 //
-// The deadlines are times of day, because that is the format. Clients of this
-// package use the server's clock for them, so a holder is told before another
-// can have its permit. Java processes use their own clocks, and so does a
-// client whose user has no right to TIME. With such clocks the following holds:
+// The format has deadlines that are times of day. Clients of this package use
+// the server's clock for them, so a holder is told before another process can
+// have its permit. Java processes use their own clocks, and so does a client
+// whose user has no right to TIME. With such clocks the following holds:
 //
 //   - A holder is told first as long as no such clock is ahead of the holder's
-//     by more than the margin (Config.Margin: by default 600 ms for a lease of
-//     30 s, 25 ms for one of 1 s). If a clock is further ahead and a permit
-//     ends without Unlock, another can have it before its holder is told, by
-//     the rest of the difference.
+//     clock by more than the margin. Config.Margin is by default 600 ms for a
+//     lease of 30 s, and 25 ms for a lease of 1 s. If a clock is further ahead
+//     and a permit ends without Unlock, another process can have it before its
+//     holder is told, by the rest of the difference.
 //   - A permit that is renewed in time is safe until a clock is ahead by more
-//     than about 2/3 of the lease. Then it is taken from a live holder, which
-//     is told (reason NotOwner) at its next renewal.
-//   - A clock that is behind only makes the permits of dead processes come back
-//     later.
+//     than about 2/3 of the lease. Then the permit is taken from a live holder,
+//     and the holder is told (reason NotOwner) at its next renewal.
+//   - A clock that is behind only makes the permits of dead processes become
+//     free later.
 //
-// Redisson has the same limits, and tells nobody.
+// Redisson has the same limits, but does not tell the holder.
 type PermitSemaphore struct {
 	s Semaphore // immutable: the counter of free permits, which has the format of a Semaphore
 }
@@ -60,15 +60,15 @@ func (c *Client) PermitSemaphore(name string) *PermitSemaphore {
 func (p *PermitSemaphore) Name() string { return p.s.name }
 
 // TrySet gives the semaphore n permits if it does not exist, and reports
-// whether it did that. Redisson's trySetPermits. Errors are those of
+// whether it did that. This is Redisson's trySetPermits. Errors are those of
 // Semaphore.Release.
 func (p *PermitSemaphore) TrySet(ctx context.Context, n int64) (bool, error) {
 	return p.s.TrySet(ctx, n)
 }
 
-// Set makes n the number of all permits, free and taken. If more than n are
-// taken, the surplus does not come back. Redisson's setPermits. Errors are
-// those of Semaphore.Release.
+// Set makes n the number of all permits, free and taken. If more than n permits
+// are taken, the surplus does not become free when it is released. This is
+// Redisson's setPermits. Errors are those of Semaphore.Release.
 func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
 	if err := errors.Join(p.s.c.checkName(p.s.name), checkPermits(p.s.name, "permits", n, 0)); err != nil {
 		return err
@@ -76,11 +76,11 @@ func (p *PermitSemaphore) Set(ctx context.Context, n int64) error {
 	d := newRecorded(p.s.c, "set permits", p.s.name, wire.Once{
 		Script: script.PermitSet, Keys: []string{keys.PermitsTaken(p.s.name)}, Args: []any{n, keys.SemaphoreChannel(p.s.name)},
 	})
-	_, err := d.insist(ctx, true)
+	_, err := d.retryUntilAnswered(ctx, true)
 	return err
 }
 
-// Add changes the number of permits by n, see Semaphore.Add. Redisson's
+// Add changes the number of permits by n; see Semaphore.Add. This is Redisson's
 // addPermits.
 func (p *PermitSemaphore) Add(ctx context.Context, n int64) error { return p.s.Add(ctx, n) }
 
@@ -91,8 +91,8 @@ func (p *PermitSemaphore) Add(ctx context.Context, n int64) error { return p.s.A
 // with a lease that is renewed.
 //
 // An n of 0 is an error, unlike in Semaphore.Acquire. A Held without permits
-// would be valid whatever happens to the semaphore, because nothing in Redis
-// could be lost, and it would have no id to release.
+// would stay valid whatever happens to the semaphore, and would have no id to
+// release.
 func (p *PermitSemaphore) Acquire(ctx context.Context, n int64) (*Held, error) {
 	return face(p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true, Wait: true}))
 }
@@ -107,7 +107,7 @@ func (p *PermitSemaphore) AcquireFor(ctx context.Context, n int64, d time.Durati
 
 // TryAcquire takes n permits if they are free and no waiter of this client came
 // before. Otherwise it returns a *PermitsError at once. ErrUnknown: Redis did
-// not answer; permits that were taken are given back.
+// not answer. If Redis took the permits, the client gives them back.
 func (p *PermitSemaphore) TryAcquire(ctx context.Context, n int64) (*Held, error) {
 	return face(p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true}))
 }
@@ -127,7 +127,7 @@ func (p *PermitSemaphore) Drain(ctx context.Context) (*Held, int64, error) {
 	return (*Held)(held), int64(held.Hold().Weight()), nil
 }
 
-// acquire is all ways to take permits.
+// acquire is the common part of all functions that take permits.
 func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t hold.Terms) (*hold.Held, error) {
 	began := p.s.c.table.Now()
 	held, err := p.enter(ctx, n, t, began)
@@ -136,7 +136,7 @@ func (p *PermitSemaphore) acquire(ctx context.Context, n int64, t hold.Terms) (*
 
 func (p *PermitSemaphore) enter(ctx context.Context, n int64, t hold.Terms, began waitqueue.Instant) (*hold.Held, error) {
 	c, name := p.s.c, p.s.name
-	if t.Wait && overdue(ctx) {
+	if t.Wait && deadlinePassed(ctx) {
 		t.Wait = false
 		return once(ctx, c.cfg.IOTimeout, name, func(ctx context.Context) (*hold.Held, error) { return p.enter(ctx, n, t, began) })
 	}
@@ -151,16 +151,16 @@ func (p *PermitSemaphore) enter(ctx context.Context, n int64, t hold.Terms, bega
 	return c.holds.Take(ctx, hold.Wanted{Kind: hold.Permits, Name: name, Permits: n, Terms: t, Began: began})
 }
 
-// PermitInfo is what Redis knows of a PermitSemaphore.
+// PermitInfo describes a PermitSemaphore as Redis has it.
 type PermitInfo struct {
 	Exists    bool  // the semaphore was set
 	Available int64 // free permits, including those whose deadline has passed; negative if more are taken than Set or Add left
 	Taken     int64 // permits that are taken and whose deadline has not passed by this client's clock
 }
 
-// Inspect reads the semaphore from Redis. The answer may be out of date when it
-// returns. ErrUnknown: Redis did not answer. Redisson's availablePermits and
-// acquiredPermits.
+// Inspect reads the semaphore from Redis. The answer may be out of date when
+// Inspect returns. ErrUnknown: Redis did not answer. This is Redisson's
+// availablePermits and acquiredPermits.
 func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
 	reply, err := p.s.c.ask(ctx, "inspect", p.s.name, wire.PermitInspect(p.s.name, time.Now()))
 	if err != nil {

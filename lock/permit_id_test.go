@@ -387,13 +387,13 @@ func TestPermitsComeBackByIDOutOfFullMemory(t *testing.T) {
 	_ = held.Unlock(ctx)
 }
 
-// TestByIDAndDeleteNeedNoMoreThanREADMESays: the rights that it lists are enough.
-func TestByIDAndDeleteNeedNoMoreThanREADMESays(t *testing.T) {
+// TestByIDAndDeleteNeedNoMoreThanThePageSays: the rights that it lists are enough.
+func TestByIDAndDeleteNeedNoMoreThanThePageSays(t *testing.T) {
 	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
-	readme, err := os.ReadFile("../README.md")
+	page, err := os.ReadFile("SERVERS.md")
 	require.NoError(t, err)
-	for _, line := range strings.Split(string(readme), "    ACL SETUSER ")[1:] {
+	for _, line := range strings.Split(string(page), "    ACL SETUSER ")[1:] {
 		line, _, _ = strings.Cut(line, "\n\n")
 		args := []any{"SETUSER"}
 		for _, word := range strings.Fields(strings.ReplaceAll(line, "\\\n", " ")) {

@@ -16,9 +16,9 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// PermitIDError says that permits are not taken: they were released, their
-// lease has ended, or they belong to another semaphore. Nothing was changed.
-// errors.Is(err, ErrNotHeld) is true.
+// PermitIDError says that permits with given ids are not taken. They were
+// released, their lease has ended, or they belong to another semaphore. The call
+// has changed nothing. errors.Is(err, ErrNotHeld) is true.
 type PermitIDError struct {
 	Op   string   // release, set lease, lease
 	Name string   // of the semaphore
@@ -28,13 +28,13 @@ type PermitIDError struct {
 func (e *PermitIDError) Error() string { return textOf(e) }
 
 func (e *PermitIDError) what() string {
-	return fmt.Sprintf("%s of %q: not taken (any more), or another semaphore's: permit %s; nothing was changed",
+	return fmt.Sprintf("%s of %q: no such permit of this semaphore is taken: %s; nothing was changed",
 		e.Op, e.Name, strings.Join(e.IDs, ", "))
 }
 
 func (e *PermitIDError) hint() string {
 	if e.Op == "release" {
-		return "release the others without these"
+		return "release the other permits without these"
 	}
 	return "acquire a permit again"
 }
@@ -42,24 +42,26 @@ func (e *PermitIDError) hint() string {
 // Is makes errors.Is(err, ErrNotHeld) true.
 func (e *PermitIDError) Is(target error) bool { return target == ErrNotHeld }
 
-// Release gives back the permits with those ids, from 1 to 1000, all of them or
-// none, and wakes waiters. Without ids it does nothing. Any process that knows
-// an id may release it: the ids are those of Held.Permits of any client, and
-// those that Redisson's acquire returns. It works under a cancelled ctx: ctx
-// only carries values. Redisson's release(permitId) and release(permitsIds).
+// Release gives back the permits with the given ids, from 1 to 1000, all of them
+// or none, and wakes waiters. Without ids it does nothing. Any process that knows
+// the id of a permit may release it. Held.Permits of any client returns such ids,
+// and so does Redisson's acquire. Release works with a cancelled ctx, because ctx
+// only carries values. This is Redisson's release(permitId) and
+// release(permitsIds).
 //
-// *PermitIDError: it names the ids that are not taken, including those whose
-// lease has ended by this client's clock. Nothing is released then. ErrUnknown:
-// Redis did not answer within Config.UnlockTimeout. The client goes on sending
-// this request until 20 s after it was first sent. The request takes effect
-// once, however late a copy arrives, because no two permits ever have the same
-// id.
+// *PermitIDError: Release has released nothing. The error names the ids whose
+// permits are not taken, including those whose lease has ended by this client's
+// clock. ErrUnknown: Redis did not answer within Config.UnlockTimeout. The client
+// keeps sending this request until 20 s after it was first sent. The request
+// takes effect once, however late a copy arrives, because no two permits ever
+// have the same id.
 //
-// For a permit in a Held of the same process use Unlock. A Held whose permit is
-// released by id is told (NotOwner) at its next renewal, at most a third of the
-// lease later, and another may have the permit before. A Held that is not
-// renewed is told only when its lease ends. Its other permits go back with its
-// Unlock, which returns ErrLost; Client.Close waits for that.
+// For a permit in a Held of the same process use Unlock. If a permit of a Held is
+// released by id, the holder is told (NotOwner) at its next renewal, at most a
+// third of the lease later. Another process may have the permit before. A holder
+// that does not renew is told only when its lease ends. The other permits of the
+// Held go back with its Unlock, which returns ErrLost. Client.Close waits for this
+// Unlock.
 func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 	c, name := p.s.c, p.s.name
 	texts, err := checkIDs(ids)
@@ -90,20 +92,20 @@ func (p *PermitSemaphore) Release(ctx context.Context, ids ...string) error {
 }
 
 // SetLease makes the lease of the permit with that id end after d, later or
-// earlier than before: whole milliseconds from 100 ms to 30 days. It is for
-// permits that Redisson gave without a lease time to a process that has died,
-// because nothing else ends them. Redisson's updateLeaseTime(permitId,
+// earlier than before: whole milliseconds from 100 ms to 30 days. Use SetLease
+// for permits that Redisson gave without a lease time to a process that has died,
+// because nothing else ends them. This is Redisson's updateLeaseTime(permitId,
 // leaseTime).
 //
 // *PermitIDError: no such permit is taken. ErrUnknown: Redis did not answer
-// within Config.UnlockTimeout. The client goes on sending this request, which
-// takes effect once, until 20 s after it was first sent. d counts from the
-// call.
+// within Config.UnlockTimeout. The client keeps sending this request until 20 s
+// after it was first sent. The request takes effect once. d counts from the call.
 //
-// Do not use it for permits that a process renews. The next renewal gives such
-// a permit a whole lease again. If its lease ends before that, another may have
-// it before its holder is told (NotOwner). A waiter learns within
-// Config.MaxPoll of an end that was moved to an earlier time.
+// Do not use SetLease for permits that a process renews. The next renewal gives
+// such a permit a whole lease again. If the permit's lease ends before that
+// renewal, another process may have the permit before its holder is told
+// (NotOwner). If the end was moved to an earlier time, a waiter learns of it
+// within Config.MaxPoll.
 func (p *PermitSemaphore) SetLease(ctx context.Context, id string, d time.Duration) error {
 	c, name := p.s.c, p.s.name
 	text, err := checkID(id)
@@ -121,9 +123,9 @@ func (p *PermitSemaphore) SetLease(ctx context.Context, id string, d time.Durati
 	return err
 }
 
-// Lease returns what is left of the lease of the permit with that id, by this
+// Lease returns the rest of the lease of the permit with that id, by this
 // client's clock. It is -1 if the lease never ends, as after Redisson's acquire
-// without a lease time. The answer may be out of date when it returns.
+// without a lease time. The answer may be out of date when Lease returns. This is
 // Redisson's getLeaseTime(permitId).
 //
 // *PermitIDError: no such permit is taken. ErrUnknown: Redis did not answer.
@@ -178,7 +180,7 @@ func checkIDs(ids []string) (string, error) {
 	return all.String(), errors.Join(errs...)
 }
 
-// checkID returns the id in the case that Redisson writes it in.
+// checkID returns the id in lower case, as Redisson writes it.
 func checkID(id string) (string, error) {
 	if raw, err := hex.DecodeString(id); err != nil || len(raw) != 16 {
 		return "", fmt.Errorf("lock: the permit id %.50q must be 32 hexadecimal digits, as Held.Permits and Redisson give it", id)

@@ -9,32 +9,32 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/several"
 )
 
-// QuorumError says why there was no quorum for a RedLock. It is ErrNotAcquired
-// if so many members refused that there is no quorum whatever the others say.
-// It is ErrUnknown if too few answered to know that. If a majority refused for
-// one reason (ErrClosed, ErrNotReplicated), it is that error.
+// QuorumError says why there was no quorum for a RedLock. By errors.Is, it is
+// ErrNotAcquired if so many members refused that there is no quorum whatever the
+// others answer. It is ErrUnknown if too few members answered to know that. If a
+// majority refused for one reason (ErrClosed, ErrNotReplicated), it is that error.
 type QuorumError struct {
 	Name    string // of the first member
 	Members int
 	Quorum  int // how many members must say yes
 
-	Acquired int // said yes, and were released again
-	Held     int // another owner has them
-	NoVote   int // may have forgotten a hold, or share the server of another member
-	Refused  int // answered with an error that stays until something is changed
-	Unknown  int // did not answer in time
+	Acquired int // members that said yes, and were released again
+	Held     int // members that another owner has
+	NoVote   int // members that may have forgotten a hold, or share the server of another member
+	Refused  int // members that answered with an error that stays until something is changed
+	Unknown  int // members that did not answer in time
 
-	TTL  time.Duration // the time after which enough of them may be free; -1 if that is not known
+	TTL  time.Duration // the time after which enough members may be free; -1 if that is not known
 	Errs []error       // of the members that were not acquired
 
-	held    []bool // by member: it is one of Held
-	foreign bool   // through another library
+	held    []bool // by member: another owner has it
+	foreign bool   // a member is held through another library
 }
 
 func (e *QuorumError) Error() string { return textOf(e) }
 
 func (e *QuorumError) what() string {
-	text := fmt.Sprintf("%q has no quorum: %d of %d members acquired, %d needed; %d held by another, "+
+	text := fmt.Sprintf("%q has no quorum: %d of %d members acquired, %d needed; %d held by another owner, "+
 		"%d without a vote, %d refused, %d unknown",
 		e.Name, e.Acquired, e.Members, e.Quorum, e.Held, e.NoVote, e.Refused, e.Unknown)
 	if len(e.Errs) == 0 {
@@ -46,11 +46,18 @@ func (e *QuorumError) what() string {
 func (e *QuorumError) hint() string {
 	switch {
 	case e.final():
-		return "correct what those that refuse name, until then they will refuse again"
+		return "fix the cause on the members that refuse, because retrying will not help"
 	case e.Is(ErrNotAcquired):
 		return tryLater
 	}
 	return "check that a quorum of the servers answers, and try again"
+}
+
+func (e *QuorumError) waited() string {
+	if hint := e.hint(); hint != tryLater {
+		return hint
+	}
+	return moreTime
 }
 
 // Is makes errors.Is work with the sentinels that QuorumError names.
@@ -71,10 +78,10 @@ func (e *QuorumError) Is(target error) bool {
 	return n > spare && e.final()
 }
 
-// final reports whether so many refused that another attempt is in vain.
+// final reports whether so many members refused that another attempt cannot succeed.
 func (e *QuorumError) final() bool { return e.Refused > e.Members-e.Quorum }
 
-// noQuorum is what an attempt without a quorum returns.
+// noQuorum returns the error of an attempt without a quorum.
 func (r *RedLock) noQuorum(y *several.Tally[seated]) *QuorumError {
 	e := &QuorumError{
 		Name: r.members[0].name, Members: len(r.members), Quorum: r.need,

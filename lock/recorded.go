@@ -12,26 +12,25 @@ import (
 )
 
 const (
-	// resultTTL is how long Redis remembers what a request brought.
+	// resultTTL is how long Redis remembers the result of a request.
 	resultTTL = 30 * time.Second
-	// resendTime is how long after its first sending a request is sent again, and may be
-	// carried out:
-	// well before its result is forgotten, for a copy may be under way.
+	// resendTime is how long after its first sending a request may be sent again and
+	// carried out. It is well below resultTTL, because a copy may still be under way.
 	resendTime = 20 * time.Second
 )
 
 // recorded is one request to an object that has no owner, a semaphore or a latch.
-// Its script keeps what it brought under a key of its own, in the same
-// step, so a copy of it changes nothing and gets the first answer again.
+// In the same step, its script keeps the result under a key of its own. So a copy
+// of the request changes nothing and gets the first answer again.
 type recorded struct {
 	c       *Client
 	op      string
 	name    string
 	once    wire.Once
-	written time.Time // zero while it is sure that no copy was written
+	written time.Time // zero while it is certain that no copy was written
 }
 
-// newRecorded completes what once says: the object is name's, unless it says another one.
+// newRecorded makes a request of once. If once has no Object, the object is name.
 func newRecorded(c *Client, op, name string, once wire.Once) *recorded {
 	if once.Object == "" {
 		once.Object = name
@@ -40,21 +39,21 @@ func newRecorded(c *Client, op, name string, once wire.Once) *recorded {
 	return &recorded{c: c, op: op, name: name, once: once}
 }
 
-// call is the request as it is sent now.
+// call returns the request as it is sent now.
 func (d *recorded) call() wire.Call {
 	call := d.once.Call()
 	call.Last = d.until()
 	return call
 }
 
-// carryOut sends d until it is answered or ctx ends. Config.FailFast, a client
-// that closes and the end of resendTime end it too.
+// carryOut sends d until it is answered or ctx ends. Config.FailFast, the close of
+// stop and the end of resendTime end it, too.
 func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) {
 	for try := 0; ; try++ {
 		began := time.Now()
 		a := d.c.network.Send(ctx, d.name, d.call(), nil)
 		if a.Err == nil {
-			return a.Reply, nil
+			return a.Reply.Any(), nil
 		}
 		if d.written.IsZero() && !pipe.TryAgain(a.Err) && (!a.Stamp.IsZero() || ctx.Err() != nil) {
 			d.written = began
@@ -72,7 +71,7 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, err
 // over reports whether d must not be sent any more.
 func (d *recorded) over() bool { return !d.written.IsZero() && time.Since(d.written) > resendTime }
 
-// until is when d must not be sent any more.
+// until returns the time after which d must not be sent any more.
 func (d *recorded) until() time.Time {
 	if d.written.IsZero() {
 		return time.Now().Add(resendTime)
@@ -80,13 +79,13 @@ func (d *recorded) until() time.Time {
 	return d.written.Add(resendTime)
 }
 
-// insist is run of a script that publishes and whose answer is a number.
-func (d *recorded) insist(ctx context.Context, refuse bool) (int64, error) {
+// retryUntilAnswered is run for a script that publishes and whose answer is a number.
+func (d *recorded) retryUntilAnswered(ctx context.Context, refuse bool) (int64, error) {
 	d.once.Publish = d.c.holds.Publisher(d.name)
 	return d.number(d.run(ctx, refuse))
 }
 
-// number is an answer that must be one.
+// number returns an answer that must be a number.
 func (d *recorded) number(reply any, err error) (int64, error) {
 	if err != nil {
 		return 0, err
@@ -98,9 +97,9 @@ func (d *recorded) number(reply any, err error) (int64, error) {
 	return n, nil
 }
 
-// run carries d out within Config.UnlockTimeout; if it is unknown then what it
-// brought, the client goes on sending it. refuse says that a client which closes does
-// not begin it.
+// run carries d out within Config.UnlockTimeout. If the outcome is unknown then, the
+// client keeps sending d in the background. With refuse, a client that is closing
+// refuses d.
 func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 	if err := d.c.checkName(d.name); err != nil {
 		return nil, err

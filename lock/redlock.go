@@ -17,29 +17,30 @@ import (
 
 // RedLockConfig configures a RedLock. The zero RedLockConfig works.
 type RedLockConfig struct {
-	// LongestLease is the longest lease that any process gives to the lock: the
-	// longest Config.Lease of its clients and the longest d of LockFor. A
-	// member that has been up for less may have forgotten a hold that still
-	// counts, so it has no vote. From the longest Config.Lease of the members'
-	// clients, which is the default, to 30 days.
+	// LongestLease is the longest lease that any process gives to the lock, by
+	// Config.Lease of its clients or by d of LockFor. A member that has been up
+	// for less may have forgotten a hold that still counts, so it has no vote.
+	// From the longest Config.Lease of the members' clients, which is the
+	// default, to 30 days.
 	LongestLease time.Duration
 	// MemberTimeout limits how long one attempt waits for a member: from 1 ms
 	// to the least Config.IOTimeout of the members' clients, which is the
 	// default.
 	MemberTimeout time.Duration
-	// Durable says that a member that was restarted still has everything that
-	// it confirmed (appendonly yes, appendfsync always, and nobody deletes the
-	// file). Such a member may vote at once. Members are then not asked for
-	// their uptime, whether they were replicas, nor whether two of them are the
-	// same server. A replica is never Durable: it may lack what its master has
-	// confirmed.
+	// Durable says that a restarted member still has everything that it
+	// confirmed (appendonly yes, appendfsync always, and nobody deletes the
+	// file). Such a member may vote at once. With Durable, RedLock does not ask
+	// members how long they have been up, whether they were replicas, or whether
+	// two of them are the same server. A replica is never Durable, because it may
+	// lack what its master has confirmed.
 	Durable bool
 }
 
-// RedLock is one lock on several independent masters: the owner that holds a
+// RedLock is one lock on several independent masters. The owner that holds a
 // majority of its members holds the lock. All methods are safe for concurrent
-// use. Make it once and share it, because its waiters in this process stand in
-// one line, and it remembers which members did not answer. See NewRedLock.
+// use. Make a RedLock once and share it, because its waiters in this process
+// stand in one queue, and it remembers which members did not answer. See
+// NewRedLock.
 type RedLock struct {
 	// immutable
 	members []*Mutex
@@ -47,47 +48,50 @@ type RedLock struct {
 	need    int // the quorum
 	start   time.Time
 
-	silent []atomic.Int64 // by member: ns from start until when its answer is not waited for
+	silent []atomic.Int64 // by member: until when no attempt waits for its answer, in ns from start
 	line   *several.Line
 }
 
-// NewRedLock returns the lock that a majority of members makes, Redisson's
-// RedissonRedLock and the Redlock algorithm, or all faults of its arguments. It
-// does no I/O. Each member is a lock of its own client, whose server is a
-// master that replicates to none of the others; 3 or 5 members are usual. All
-// processes that want the lock list the same members, in any order. Members may
-// be of any kind except fair ones, because a waiter of a RedLock has no place
-// in a queue in Redis. So with writers as members, Lock waits as long as there
-// are readers on a majority.
+// NewRedLock returns a lock on several independent masters, or one error with
+// all faults of its arguments. This is Redisson's RedissonRedLock and the Redlock
+// algorithm. NewRedLock does no I/O.
 //
-// No member may fail over to a replica: replication is asynchronous, so the new
-// master may have forgotten a hold, and two owners could hold the lock. Clients
-// of NewTopology (Sentinel, Cluster) are refused for that reason, however
+// A RedLock survives the loss of a server. While less than half of the members
+// are down, cut off or stopped, an owner can take the lock, holds continue, and
+// no two owners hold the lock at once. A holder is told of a loss before the
+// servers release a quorum.
+//
+// Each member is a lock of its own client. The client's server is a master that
+// replicates to none of the others. 3 or 5 members are usual. All processes that
+// want the lock list the same members, in any order. Members may be of any kind
+// except fair ones, because a waiter of a RedLock has no place in a queue in
+// Redis. For the same reason, with writers as members, Lock waits as long as
+// there are readers on a majority.
+//
+// No member may fail over to a replica. Replication is asynchronous, so the new
+// master may have forgotten a hold, and two owners could hold the lock. For that
+// reason NewRedLock refuses clients of NewTopology (Sentinel, Cluster), however
 // durable their servers are. If the server at a member's address was a replica
 // before, it has no vote until this process has known it as the master for
 // LongestLease. The same applies to a server that has loaded the file of a
 // master with replicas. This is safe only if nobody reaches the former master
-// any more, and not with Durable.
+// any more, and only without Durable.
 //
-// It survives what a single server does not. While less than half of the
-// members are down, cut off or stopped, it can be taken, holds continue, and no
-// two owners hold it at once. A holder is told of the loss before the servers
-// release a quorum.
+// Servers may be restarted one after the other. Restart the next one when
+// MultiHeld.Members shows that the last one is held again. That is after
+// LongestLease at the earliest, or at once with Durable. A hold can lose a
+// member because the member's server was restarted, or was out of reach until
+// the member's lease had ended. While a quorum of the other members is held, the
+// client asks such a member again every third of Config.Lease. The member counts
+// again when it says yes and may vote. The client does not ask a member again
+// whose key was deleted by DEL or ForceUnlock, or that did not vote for the hold.
+// A member that comes back does not prolong a lease of LockFor, and MaxHold
+// counts from the first vote.
 //
-// Servers may be restarted one after the other, each when the one before is
-// held again (MultiHeld.Members). That is after LongestLease at the earliest,
-// or at once if they are Durable. A member of a hold whose server was
-// restarted, or was out of reach until its lease had ended, is asked again
-// every third of Config.Lease, as long as a quorum of the others is held. It
-// counts again when it says yes and may vote. A member whose key was deleted,
-// by DEL or ForceUnlock, is not asked again, nor is one that did not vote for
-// the hold. This does not prolong a lease of LockFor, and MaxHold counts from
-// the first vote.
-//
-// It relies on clocks: during a lease those of the servers and of this process
-// must not be set, and must not differ by more than a hundredth. It cannot undo
-// what a holder does while its process is paused, and it has no fencing token,
-// see MultiHeld.
+// A RedLock relies on clocks. During a lease, nobody may set the clocks of the
+// servers and of this process, and their speeds must not differ by more than a
+// hundredth. A RedLock cannot undo what a holder does while its process is
+// paused, and has no fencing token; see MultiHeld.
 func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 	if err := checkMembers("RedLock", members); err != nil {
 		return nil, err
@@ -103,11 +107,11 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 		}
 		if m.kind == hold.Fair {
 			errs = append(errs, fmt.Errorf("lock: member %d of the RedLock is a FairMutex: "+
-				"who waits for a RedLock has no place in its queue; use Client.Mutex", i))
+				"a waiter of a RedLock has no place in the queue of a FairMutex; use Client.Mutex", i))
 		}
 		if slices.ContainsFunc(members[:i], func(other *Mutex) bool { return other.c == m.c }) {
-			errs = append(errs, fmt.Errorf("lock: member %d of the RedLock has the client of another: "+
-				"each needs a server, and so a client, of its own", i))
+			errs = append(errs, fmt.Errorf("lock: member %d of the RedLock has the client of another member: "+
+				"give each member a server of its own, and so a client of its own", i))
 		}
 	}
 	between := func(field string, d *time.Duration, standard, least, most time.Duration) {
@@ -137,17 +141,17 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 func (r *RedLock) random() *rand.Rand { return r.members[0].c.random }
 
 // Lock takes the lock and keeps it renewed until Unlock, on every member that
-// it got. It waits while it cannot get a quorum. ctx limits only the waiting; a
-// ctx whose deadline has passed makes one attempt, see Mutex.Lock.
+// said yes. Lock waits while it cannot get a quorum. ctx limits only the waiting.
+// If its deadline has already passed, Lock makes one attempt; see Mutex.Lock.
 //
 // If ctx ends first, the error is ctx.Err() (errors.Is) and a *QuorumError
-// about the last attempt. Attempts whose outcome is not known are made again
-// unless a client's Config.FailFast is set. A refusal by a majority that stays
-// until something is changed (NOPERM, a closed client, too few replicas) ends
-// the wait with a *QuorumError.
+// about the last attempt. After an attempt whose outcome is not known, Lock tries
+// again unless a client's Config.FailFast is set. If a majority refuses for a
+// reason that stays until something is changed (NOPERM, a closed client, too few
+// replicas), Lock returns a *QuorumError at once.
 //
-// If ctx carries an owner, members that it holds are re-entered, and the others
-// are taken if they are free.
+// If ctx carries an owner, Lock re-enters the members that this owner holds, and
+// takes the other members if they are free.
 func (r *RedLock) Lock(ctx context.Context) (*MultiHeld, error) {
 	return r.acquire(ctx, hold.Terms{Renewed: true, Wait: true}, false)
 }
@@ -159,14 +163,14 @@ func (r *RedLock) LockFor(ctx context.Context, d time.Duration) (*MultiHeld, err
 }
 
 // TryLock asks every member once, all at the same time, and takes the lock if a
-// quorum says yes. Otherwise it releases what it got and returns a
-// *QuorumError: ErrNotAcquired if so many refused that there is no quorum,
-// ErrUnknown if too few answered to know that.
+// quorum says yes. Otherwise it releases the members that it took and returns a
+// *QuorumError. The error is ErrNotAcquired if so many members refused that there
+// is no quorum, and ErrUnknown if too few answered to know that.
 func (r *RedLock) TryLock(ctx context.Context) (*MultiHeld, error) {
 	return r.acquire(ctx, hold.Terms{Renewed: true}, false)
 }
 
-// TryLockFor is TryLock with leases of d that are not renewed, see LockFor.
+// TryLockFor is TryLock with leases of d that are not renewed; see LockFor.
 func (r *RedLock) TryLockFor(ctx context.Context, d time.Duration) (*MultiHeld, error) {
 	return r.acquire(ctx, hold.Terms{Lease: d}, false)
 }
@@ -183,8 +187,8 @@ func (r *RedLock) Do(ctx context.Context, f func(ctx context.Context, held *Mult
 	return held.do(ctx, f)
 }
 
-// drift is what is taken off the trust in a member: Redlock's allowance for
-// clocks that run apart.
+// drift is by how much the trust in a member is shortened. It is Redlock's allowance
+// for clocks that run at different speeds.
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
 // askAll asks every member at once.
@@ -194,19 +198,19 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	began := time.Now()
 	ballots := make(chan several.Ballot[seated], len(r.members))
 	for i := range r.members {
-		go r.members[i].c.cast.As("ask a member", func() { ballots <- r.ask(ask, i, t) })() // it ends with ask, and is awaited
+		go r.members[i].c.cast.As("ask a member", func() { ballots <- r.ask(ask, i, t) })() // ends with ask; the loop below waits for it
 	}
 	y := several.NewTally[seated](len(r.members))
 	hurried := false
 	for range r.members {
 		y.Add(<-ballots)
 		if y.Against() > len(r.members)-r.need {
-			cancel() // whatever the others say
+			cancel() // whatever the others answer
 		}
 		if !hurried && r.allSilent(y.Missing) {
-			// A member that did not answer lately does not delay every attempt.
-			// If it is back, it is about as fast as the others. If everything
-			// depends on it, it has its full time in half of the attempts.
+			// A member that did not answer lately must not delay every attempt. If it
+			// is back, it is about as fast as the others. If the quorum depends on it,
+			// it gets its full time in half of the attempts.
 			hurried = true
 			if y.Count(several.Yes) >= r.need || r.random().Uint64()%2 == 0 {
 				t := time.AfterFunc(time.Since(began)+5*time.Millisecond, cancel)
@@ -224,8 +228,8 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	return r.elect(ctx, y, &founding{lock: r, terms: t, began: began}, o)
 }
 
-// silence is for how many MemberTimeouts a member that did not answer is not
-// waited for.
+// silence is for how many MemberTimeouts no attempt waits for a member that did not
+// answer.
 const silence = 10
 
 func (r *RedLock) allSilent(members map[int]bool) bool {
@@ -238,10 +242,10 @@ func (r *RedLock) allSilent(members map[int]bool) bool {
 	return true
 }
 
-// elect makes a hold of what an attempt has got, or gives it back.
+// elect makes a hold of the members that an attempt has taken, or releases them.
 func (r *RedLock) elect(ctx context.Context, y *several.Tally[seated], from *founding, o owner.Owner) (*MultiHeld, error) {
 	x := &MultiHeld{
-		from: from, need: r.need, spare: len(r.members) - r.need, patience: r.cfg.MemberTimeout, owner: o, wake: r.line.Nudge,
+		from: from, need: r.need, spare: len(r.members) - r.need, spareTimeout: r.cfg.MemberTimeout, owner: o, wake: r.line.Nudge,
 	}
 	var taken, useless []*hold.Held
 	for _, b := range y.Ballots {
@@ -260,7 +264,7 @@ func (r *RedLock) elect(ctx context.Context, y *several.Tally[seated], from *fou
 		return nil, r.noQuorum(y)
 	}
 	x.start()
-	if !x.Valid() { // it took too long, or was lost meanwhile
+	if !x.Valid() { // the attempt took too long, or members were lost meanwhile
 		giveUp(ctx, taken)
 		return nil, &UnknownError{Op: "acquire", Name: r.members[0].name, Err: errTooLate}
 	}
@@ -270,7 +274,7 @@ func (r *RedLock) elect(ctx context.Context, y *several.Tally[seated], from *fou
 	return x, nil
 }
 
-// partOf is what a member that has voted gave.
+// partOf returns the hold of a member that has voted.
 func (r *RedLock) partOf(b several.Ballot[seated], t hold.Terms) part {
 	lease := t.Lease
 	if t.Renewed {
@@ -279,7 +283,7 @@ func (r *RedLock) partOf(b several.Ballot[seated], t hold.Terms) part {
 	return part{Part: b.Part, Drift: drift(lease), Member: b.Member, Server: b.Server}
 }
 
-// ask takes a member and has it vote.
+// ask takes a member and returns its vote.
 func (r *RedLock) ask(ctx context.Context, i int, t hold.Terms) several.Ballot[seated] {
 	return several.Ask(ctx, i, r.voter(i, t), r.cfg.Durable)
 }

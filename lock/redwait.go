@@ -13,9 +13,10 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// acquire is all four ways to take a RedLock. A polite try passes nobody who waits.
+// acquire is the common part of all four functions that take a RedLock. With polite, a try does
+// not overtake waiters of this process.
 func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*MultiHeld, error) {
-	if t.Wait && overdue(ctx) {
+	if t.Wait && deadlinePassed(ctx) {
 		t.Wait = false
 		first := r.members[0]
 		return once(ctx, first.c.cfg.IOTimeout, first.name, func(ctx context.Context) (*MultiHeld, error) { return r.acquire(ctx, t, true) })
@@ -59,7 +60,7 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*Mult
 	return held, nil
 }
 
-// said is what a call that waits learns from an attempt that ended so.
+// said returns what a waiting call learns from an attempt that returned err.
 func (r *RedLock) said(err error) (s several.Said) {
 	if err == nil {
 		return s
@@ -84,7 +85,7 @@ func (r *RedLock) said(err error) (s several.Said) {
 	return s
 }
 
-// passing reports whether another attempt may do better.
+// passing reports whether another attempt may succeed after this error.
 func (r *RedLock) passing(err error) bool {
 	var q *QuorumError
 	if errors.As(err, &q) && q.final() {
@@ -96,7 +97,7 @@ func (r *RedLock) passing(err error) bool {
 	return errors.Is(err, ErrNotAcquired)
 }
 
-// peer is a member of a RedLock as those see it who wait for it.
+// peer is a member of a RedLock as the waiters of the RedLock see it.
 type peer struct{ m *Mutex }
 
 var _ several.Peer = peer{}

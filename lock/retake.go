@@ -11,9 +11,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/several"
 )
 
-// retake brings a member of a RedLock back into a hold that has lost it. Once per interval of
-// renewal it asks the member, as an attempt does (RedLock.ask), while the hold is trusted
-// without it. Package several has the rule, and why it is safe.
+// retake brings a member of a RedLock back into a hold that has lost it. While the hold is trusted
+// without the member, the retake asks the member once per renewal interval, as an attempt does
+// (RedLock.ask). Package several has the rule, and says why it is safe.
 type retake struct {
 	// immutable
 	x    *MultiHeld
@@ -23,13 +23,13 @@ type retake struct {
 
 	// guarded by x.mu
 	timer   *time.Timer   // runs run
-	running bool          // there is a run
-	ended   chan struct{} // closed when the last one has ended
+	running bool          // run is under way
+	ended   chan struct{} // closed when the last run has ended
 
-	err error // what it has taken may still stand in Redis; immutable once ended is closed
+	err error // of the release, if the member may still be taken in Redis; immutable once ended is closed
 }
 
-// founding is how a hold of a RedLock came about.
+// founding is the attempt that made a hold of a RedLock.
 type founding struct {
 	lock  *RedLock
 	terms hold.Terms
@@ -39,16 +39,21 @@ type founding struct {
 // interval is the time between two runs.
 func (w *retake) interval() time.Duration { return w.client().cfg.Lease / 3 }
 
-// client is the member's.
+// client returns the member's client.
 func (w *retake) client() *Client { return w.x.from.lock.members[w.lost.Member].c }
 
-// retakeLocked begins to retake the member of a part that was lost, if that is of use.
+// retakeLocked begins to retake the member of a part that was lost, if the rule permits it.
 func (x *MultiHeld) retakeLocked(seat int, why Reason) {
 	if x.from == nil || x.cause != nil || x.state.Load() != isHeld {
 		return
 	}
 	lost := x.parts[seat]
-	expired := !time.Now().Before(lost.Part.Deadline())
+	c := x.from.lock.members[lost.Member].c
+	lease := x.from.terms.Lease
+	if x.from.terms.Renewed {
+		lease = c.cfg.Lease
+	}
+	expired := !time.Now().Before(lost.Part.Deadline().Add(c.dog.Margin(lease)))
 	how, may := several.Retakes(why, expired, lost.Server, x.from.lock.cfg.Durable)
 	if !may {
 		return
@@ -61,8 +66,8 @@ func (x *MultiHeld) retakeLocked(seat int, why Reason) {
 	w.timer = time.AfterFunc(w.interval(), w.run)
 }
 
-// endRetakesLocked stops those that wait, and returns those that are under way: they give
-// back what they get.
+// endRetakesLocked stops the retakes that wait for their timer. It returns the retakes that are
+// under way. These give back what they get.
 func (x *MultiHeld) endRetakesLocked() (underWay []*retake) {
 	for seat, w := range x.retakes {
 		w.timer.Stop()
@@ -79,7 +84,7 @@ func (x *MultiHeld) endRetakesLocked() (underWay []*retake) {
 func (w *retake) run() {
 	x := w.x
 	x.mu.Lock()
-	if x.retakes[w.seat] != w { // it was stopped when it was about to begin
+	if x.retakes[w.seat] != w { // w was stopped when it was about to begin
 		x.mu.Unlock()
 		return
 	}
@@ -92,7 +97,7 @@ func (w *retake) run() {
 	}
 	x.mu.Lock()
 	w.running = false
-	if x.retakes[w.seat] == w { // else it was admitted
+	if x.retakes[w.seat] == w { // else the member was admitted
 		if again && x.cause == nil && x.state.Load() == isHeld {
 			w.timer.Reset(w.interval())
 		} else {
@@ -108,7 +113,7 @@ func (w *retake) ask() (again bool) {
 	x, r := w.x, w.x.from.lock
 	t, ok := w.terms()
 	if !ok || !x.Valid() {
-		return ok // what is not valid ends without it
+		return ok // a hold that is not valid ends without the member
 	}
 	ctx := owner.With(context.Background(), x.owner, nil)
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.MemberTimeout)
@@ -124,7 +129,7 @@ func (w *retake) ask() (again bool) {
 	return again
 }
 
-// terms are what the member is asked for; false if too little is left.
+// terms returns the lease to ask the member for, or false if too little time is left.
 func (w *retake) terms() (hold.Terms, bool) {
 	from := w.x.from
 	t := hold.Terms{Lease: from.terms.Lease, Renewed: from.terms.Renewed}
@@ -137,8 +142,8 @@ func (w *retake) terms() (hold.Terms, bool) {
 	return t, t.MaxHoldEnd.IsZero() || time.Now().Before(t.MaxHoldEnd)
 }
 
-// admit makes p part of the hold, in the place of one that was lost. It returns false if the
-// hold is not to have it: it is not valid without it, or another member shares its server.
+// admit makes p a part of the hold, in the place of a part that was lost. It returns false if the
+// hold is not valid without p, or if another member shares p's server.
 func (x *MultiHeld) admit(seat int, p part) bool {
 	x.mu.Lock()
 	if x.cause != nil || x.state.Load() != isHeld || !several.Admits(x.parts, x.need, x.ended, p.Server, time.Now()) {

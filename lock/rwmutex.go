@@ -10,27 +10,28 @@ import "github.com/wheellock/wheellock/lock/internal/hold"
 //
 // An owner that writes may also read, and may unlock in any order. If it
 // unlocks the writer and still reads, others may read at once. An owner that
-// only reads may not write: Lock returns ErrUpgrade, because two readers that
-// both wait for that would wait for ever.
+// only reads may not write. For such an owner, Lock of the Writer returns
+// ErrUpgrade, because two readers that both wait to write would wait for ever.
 //
-// Each reader has its own lease: one that is lost or has expired does not end
-// the others. A stream of readers does not keep a writer out: while a writer
-// waits, new readers of this package wait until all writers that are waiting
-// have had their turn or have left (see Config.ReadersFirst). A writer that
-// dies while it waits keeps readers out for at most 2 x MaxPoll + IOTimeout.
-// So, as with sync.RWMutex, there is a deadlock if the holder of a read lock
-// waits for another owner that asks for a read lock meanwhile. Readers of
-// Redisson pass waiting writers.
+// Each reader has its own lease. If one reader loses its hold, the others keep
+// theirs. A stream of readers does not keep a writer out. While writers wait, new
+// readers of this package wait until every waiting writer has had its turn or has
+// stopped waiting (see Config.ReadersFirst). A writer that dies while it waits
+// keeps readers out for at most 2 x MaxPoll + IOTimeout. As with sync.RWMutex,
+// there can be a deadlock: the holder of a read lock must not wait for another
+// owner that asks for a read lock. Readers of Redisson overtake waiting writers.
 //
-// A call costs Redis the same however many read. An unlock leaves the lock in Redis for as
-// long as the longest of those who still read. While more than 32 read, it may leave it for
-// longer: at most for the longest lease that somebody had who has left. If all of them die
-// together, a writer has the lock after a few of its own tries, MaxPoll apart, or when that
+// A call costs Redis the same for any number of readers. When a reader unlocks,
+// the lock stays in Redis for the longest lease of the remaining readers. With
+// more than 32 readers, it may stay for longer, but at most for the longest lease
+// that a reader had who has unlocked. If all remaining readers die together, a
+// writer gets the lock after a few of its own tries, MaxPoll apart, or when that
 // time is over.
 //
-// Held.Token is 0: this lock has no tokens. IsLocked and HeldBy of Reader say
-// whether it is held for reading, those of Writer for writing. TTL, Inspect and
-// ForceUnlock are about the whole lock.
+// Held.Token is 0, because this lock has no tokens. IsLocked and HeldBy of Reader
+// say whether the lock is held for reading. IsLocked and HeldBy of Writer say
+// whether it is held for writing. TTL, Inspect and ForceUnlock are about the
+// whole lock.
 type RWMutex struct {
 	c    *Client // immutable
 	name string  // immutable
@@ -50,6 +51,6 @@ func (m *RWMutex) Reader() *Mutex { return &Mutex{c: m.c, name: m.name, kind: ho
 
 // Writer returns the lock for writing, Redisson's writeLock(). Its Lock waits
 // while others read or write, and returns ErrUpgrade if the owner reads. Its
-// TryLock is also refused if others of this client wait; the TTL in the error
-// is then the one that they know.
+// TryLock also returns a *HeldError if others of this client wait. The TTL in the
+// error is then the last one that these waiters have seen.
 func (m *RWMutex) Writer() *Mutex { return &Mutex{c: m.c, name: m.name, kind: hold.Write} }

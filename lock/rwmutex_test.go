@@ -458,7 +458,7 @@ func TestRWMutexBadInput(t *testing.T) {
 	_, err = c.RWMutex(key).Writer().ForceUnlock(ctx)
 	require.ErrorIs(t, err, lock.ErrNotALock)
 	_, err = c.RWMutex(key).Writer().Inspect(ctx)
-	require.ErrorContains(t, err, "no read-write lock's")
+	require.ErrorContains(t, err, "not a read-write lock")
 	require.NoError(t, held.Unlock(ctx))
 }
 

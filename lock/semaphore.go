@@ -14,20 +14,20 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// maxPermits is the most that Redisson counts, with Java's int.
+// maxPermits is the largest number that Redisson can count, with Java's int.
 const maxPermits = 1<<31 - 1
 
 // Semaphore is a counter of permits in Redis, in the format of Redisson's
 // RSemaphore: a number under the semaphore's name. All methods are safe for
-// concurrent use. Permits have no owner: anybody may release them, and permits
-// that a crashed process had taken do not come back. PermitSemaphore returns
-// them.
+// concurrent use. Permits have no owner, so anybody may release them. Permits
+// that a crashed process had taken do not become free again. Those of a
+// PermitSemaphore do.
 //
 // Every request takes effect once. Its script keeps the result under
-// {name}:<client uuid>:<number> for 30 s, and a copy of the request gets that
+// {name}:<client id>:<number> for 30 s, and a copy of the request gets that
 // result. So the number of permits stays exact when requests or answers are
-// lost, as long as Redis is back within 20 s. Config.Replicas does not apply:
-// it is for locks and permits that are held.
+// lost, as long as Redis is back within 20 s. Config.Replicas does not apply to
+// a Semaphore. It is for locks and permits that have holders.
 type Semaphore struct {
 	c    *Client // immutable
 	name string  // immutable
@@ -60,11 +60,14 @@ func (e *PermitsError) hint() string {
 	return "try again later, give Acquire time to wait, or set more"
 }
 
+func (e *PermitsError) waited() string { return "give Acquire more time, or set more" }
+
 // Is makes errors.Is(err, ErrNotAcquired) true.
 func (e *PermitsError) Is(target error) bool { return target == ErrNotAcquired }
 
 // TrySet gives the semaphore n permits if it does not exist, and reports
-// whether it did that. Redisson's trySetPermits. Errors are those of Release.
+// whether it did that. This is Redisson's trySetPermits. Errors are those of
+// Release.
 func (s *Semaphore) TrySet(ctx context.Context, n int64) (bool, error) {
 	if err := checkPermits(s.name, "permits", n, 0); err != nil {
 		return false, err
@@ -73,9 +76,10 @@ func (s *Semaphore) TrySet(ctx context.Context, n int64) (bool, error) {
 	return done == 1, err
 }
 
-// Add changes the number of permits by n. n may be negative: then some of the
-// permits that are taken now do not become free when they are released.
-// Redisson's addPermits. Errors are those of Release.
+// Add changes the number of permits by n. If n is negative, the number of free
+// permits may become negative, too. Then some of the permits that are taken now
+// do not become free when they are released. This is Redisson's addPermits.
+// Errors are those of Release.
 func (s *Semaphore) Add(ctx context.Context, n int64) error {
 	if err := checkPermits(s.name, "permits", max(n, -n), 0); err != nil {
 		return err
@@ -84,12 +88,12 @@ func (s *Semaphore) Add(ctx context.Context, n int64) error {
 }
 
 // Release gives back n permits and wakes waiters. If n is 0 it does nothing. It
-// works under a cancelled ctx: ctx only carries values. Redisson's
+// works with a cancelled ctx, because ctx only carries values. This is Redisson's
 // release(permits).
 //
 // ErrUnknown: Redis did not answer within Config.UnlockTimeout. Do not release
-// again. The client goes on sending this request, which takes effect once,
-// until 20 s after it was first sent.
+// again. The client keeps sending this request until 20 s after it was first
+// sent. The request takes effect once.
 func (s *Semaphore) Release(ctx context.Context, n int64) error {
 	if err := errors.Join(s.c.checkName(s.name), checkPermits(s.name, "permits", n, 0)); err != nil || n == 0 {
 		return err
@@ -97,10 +101,10 @@ func (s *Semaphore) Release(ctx context.Context, n int64) error {
 	return s.add(context.WithoutCancel(ctx), "release", n, false)
 }
 
-// ReleaseIfExists is Release of a semaphore that exists, and reports whether it
-// does. Unlike Release it never makes one. If n is 0 it only asks. It works
-// under a cancelled ctx, too. Redisson's releaseIfExists. Errors are those of
-// Release.
+// ReleaseIfExists is Release if the semaphore exists, and reports whether it
+// does. Unlike Release, it never makes a semaphore. If n is 0, it only asks
+// whether there is one. It also works with a cancelled ctx. This is Redisson's
+// releaseIfExists. Errors are those of Release.
 func (s *Semaphore) ReleaseIfExists(ctx context.Context, n int64) (bool, error) {
 	if err := errors.Join(s.c.checkName(s.name), checkPermits(s.name, "permits", n, 0)); err != nil {
 		return false, err
@@ -124,10 +128,10 @@ func tooMany(op, name string) error {
 	return fmt.Errorf("lock: %s of %q: there would be more than %d permits: add or release fewer", op, name, maxPermits)
 }
 
-// change carries out a request whose only argument, but for the channel, is n. A
-// client that closes refuses it, or not.
+// change carries out a request whose arguments are n and the channel. With refuse, a
+// client that is closing refuses the request.
 func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
-	done, err := newRecorded(s.c, op, s.name, wire.Once{Script: code, Args: []any{n, keys.SemaphoreChannel(s.name)}}).insist(ctx, refuse)
+	done, err := newRecorded(s.c, op, s.name, wire.Once{Script: code, Args: []any{n, keys.SemaphoreChannel(s.name)}}).retryUntilAnswered(ctx, refuse)
 	if err == nil {
 		s.c.table.Freed(locktable.Key{Name: s.name, Kind: locktable.Permits})
 	}
@@ -135,23 +139,24 @@ func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, 
 }
 
 // Acquire takes n permits at once. It waits until they are free or ctx ends. If
-// n is 0 it returns nil at once and asks nobody. Waiters of one client are
-// served in the order in which they came, so a request for many permits is not
-// starved by requests for few. Redisson's acquire(permits).
+// n is 0, it returns nil at once without I/O. Waiters of one client are served
+// in the order in which they came, so a request for many permits is not starved
+// by requests for few. This is Redisson's acquire(permits).
 //
-// If ctx ends first, nothing is taken, or it is given back. The error is
-// ctx.Err(), and also a *PermitsError, which is ErrNotAcquired, if the last try
-// was answered. A ctx whose deadline has passed makes one try, see Mutex.Lock.
-// Unknown outcomes are tried again for 20 s unless Config.FailFast is set.
-// After that the error is ErrUnknown; if permits were taken, they are given
-// back as soon as Redis answers, if that is within those 20 s.
+// If ctx ends first, no permit is taken, or permits that were taken are given
+// back. The error is ctx.Err() (errors.Is). If the last try was answered, the
+// error is also a *PermitsError, which is ErrNotAcquired. If the deadline of ctx
+// has already passed, Acquire makes one try; see Mutex.Lock. After an unknown
+// outcome, Acquire tries again for 20 s unless Config.FailFast is set. After that
+// the error is ErrUnknown. If permits were taken, the client gives them back as
+// soon as Redis answers within these 20 s.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) error {
 	return s.acquire(ctx, n, true)
 }
 
 // TryAcquire takes n permits if they are free and no waiter of this client came
-// before. Otherwise it returns a *PermitsError at once. 0 permits are always
-// free. Redisson's tryAcquire(permits).
+// before. Otherwise it returns a *PermitsError at once. If n is 0, it returns nil
+// at once without I/O. This is Redisson's tryAcquire(permits).
 func (s *Semaphore) TryAcquire(ctx context.Context, n int64) error {
 	return s.acquire(ctx, n, false)
 }
@@ -160,7 +165,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 	if err := errors.Join(s.c.checkName(s.name), checkPermits(s.name, "permits", n, 0)); err != nil || n == 0 {
 		return err
 	}
-	if wait && overdue(ctx) {
+	if wait && deadlinePassed(ctx) {
 		_, err := once(ctx, s.c.cfg.IOTimeout, s.name, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, s.acquire(ctx, n, false)
 		})
@@ -191,7 +196,7 @@ func (s *Semaphore) refusal(n, free int64) error {
 	return &PermitsError{Name: s.name, Wanted: n, Free: free}
 }
 
-// try takes n permits if they are free, and returns what is free then.
+// try takes n permits if they are free, and returns the number that is free then.
 func (s *Semaphore) try(ctx context.Context, n int64) (int64, error) {
 	taken, free, err := s.take(ctx, "acquire", strconv.FormatInt(n, 10))
 	if err == nil && taken == 0 {
@@ -200,9 +205,9 @@ func (s *Semaphore) try(ctx context.Context, n int64) (int64, error) {
 	return free, err
 }
 
-// Drain takes all free permits and returns their number. Redisson's
-// drainPermits. If it returns an error, permits that were taken are given back,
-// as with Acquire.
+// Drain takes all free permits and returns their number. If it returns an error,
+// the client gives back permits that were taken, as with Acquire. This is
+// Redisson's drainPermits.
 func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 	if err := s.c.checkName(s.name); err != nil {
 		return 0, err
@@ -217,8 +222,8 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 	return taken, err
 }
 
-// take carries out one request for permits. If what it brought is not known, it
-// is undone.
+// take carries out one request for permits. If the outcome is not known, the client
+// undoes the request.
 func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free int64, err error) {
 	s.c.holds.Counts.Tries.Add(1)
 	d := newRecorded(s.c, op, s.name, wire.Once{Script: script.SemaphoreTake, Args: []any{wanted}})
@@ -236,10 +241,11 @@ func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free in
 	return 0, 0, err
 }
 
-// Available returns how many permits are free now. It is negative if Add took
-// away more than were free, and 0 if there is no semaphore; TTL tells these
-// apart. The answer may be out of date when it returns. ErrUnknown: Redis did
-// not answer. Redisson's availablePermits.
+// Available returns how many permits are free now. The number is negative if Add
+// took away more permits than were free. It is 0 if no permit is free, and also
+// if there is no semaphore; TTL tells these two cases apart. The answer may be
+// out of date when Available returns. ErrUnknown: Redis did not answer. This is
+// Redisson's availablePermits.
 func (s *Semaphore) Available(ctx context.Context) (int64, error) {
 	return s.c.readCount(ctx, "inspect", s.name, s.name)
 }
@@ -251,7 +257,7 @@ func checkPermits(name, what string, n, least int64) error {
 	return nil
 }
 
-// readCount returns the value of the counter key, which belongs to name; 0 if there is none.
+// readCount returns the value of the counter key, which belongs to name, or 0 if there is no counter.
 func (c *Client) readCount(ctx context.Context, op, name, key string) (int64, error) {
 	reply, err := c.ask(ctx, op, name, wire.Count(key))
 	if err != nil || reply == nil {
@@ -263,7 +269,7 @@ func (c *Client) readCount(ctx context.Context, op, name, key string) (int64, er
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s of %q: it is no counter but %.50q: %s", ErrNotALock, op, key, text, otherName)
+		return 0, fmt.Errorf("%w: %s of %q: it is not a counter but %.50q: %s", ErrNotALock, op, key, text, otherName)
 	}
 	return n, nil
 }

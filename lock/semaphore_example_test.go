@@ -33,7 +33,7 @@ func ExampleSemaphore() {
 	ctx := context.Background()
 
 	sem := client.Semaphore("downloads")
-	sem.TrySet(ctx, 3) // by whoever comes first
+	sem.TrySet(ctx, 3) // every process calls it; the first one sets the number
 	if err := sem.Acquire(ctx, 2); err != nil {
 		fmt.Println(err)
 		return
@@ -72,7 +72,8 @@ func ExampleCountDownLatch() {
 	// 0
 }
 
-// Permits are held like a lock: renewed, and told of when they are lost.
+// Permits have a holder, like a lock. The client renews them, and tells the holder when
+// they are lost.
 func ExamplePermitSemaphore() {
 	client, done := countersClient()
 	defer done()
@@ -97,8 +98,9 @@ func ExamplePermitSemaphore() {
 	// 4
 }
 
-// The ids of permits can be kept elsewhere, with a job for instance, and whoever
-// finishes the job releases them: another process, Redisson's too.
+// The ids of permits can be kept elsewhere, for example with a job. The process that
+// finishes the job releases the permits. It may be another process, even one with
+// Redisson.
 func ExamplePermitSemaphore_Release() {
 	client, done := countersClient()
 	defer done()

@@ -12,30 +12,31 @@ import (
 )
 
 // Delete deletes the semaphore and reports whether there was one. It wakes no
-// waiter, because no permit becomes free; waiters go on waiting for a semaphore
-// of that name. Permits that are taken are gone too. A process that has some
-// must not call Release, which would make a new semaphore; ReleaseIfExists does
-// not. Redisson's delete.
+// waiter, because no permit becomes free. Waiters keep waiting for a semaphore of
+// that name. Permits that are taken are gone, too. A process that has such
+// permits must not call Release, because Release would make a new semaphore.
+// ReleaseIfExists does not. This is Redisson's delete.
 //
-// A request that is sent again takes effect once, see Semaphore: for 30 s after
-// its first copy was carried out, no copy deletes a semaphore that was set
-// since. The client sends no copy after 20 s, so only a copy that the network
-// keeps for longer than the 30 s could do that. Errors are those of Release.
+// A request that is sent again takes effect once; see Semaphore. For 30 s after
+// the first copy of a request was carried out, no other copy deletes a semaphore
+// that was set since. The client sends no copy after 20 s. So only a copy that
+// stays in the network for longer than the 30 s could delete such a semaphore.
+// Errors are those of Release.
 func (s *Semaphore) Delete(ctx context.Context) (bool, error) {
 	return s.deleteWith(ctx)
 }
 
 // Expire makes the semaphore end by itself after d, in whole milliseconds, and
-// reports whether there is one. It replaces an earlier Expire: the new end may
-// be earlier or later, up to 292 years away. Redisson's expire. Errors are
-// those of Release.
+// reports whether there is one. It replaces an earlier Expire. The new end may
+// be earlier or later, up to 292 years away. This is Redisson's expire. Errors
+// are those of Release.
 func (s *Semaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
 	return s.expireWith(ctx, d)
 }
 
-// TTL returns how long the semaphore still lives. It is 0 if there is none, and
-// -1 if it does not end by itself, see Expire. ErrUnknown: Redis did not
-// answer. Redisson's remainTimeToLive.
+// TTL returns how long the semaphore still lives. It is 0 if there is no
+// semaphore, and -1 if the semaphore does not end by itself; see Expire.
+// ErrUnknown: Redis did not answer. This is Redisson's remainTimeToLive.
 func (s *Semaphore) TTL(ctx context.Context) (time.Duration, error) {
 	reply, err := s.c.ask(ctx, "ttl", s.name, wire.SemaphoreTTL(s.name))
 	if err != nil {
@@ -53,22 +54,23 @@ func (s *Semaphore) TTL(ctx context.Context) (time.Duration, error) {
 
 // Delete deletes the semaphore with all its permits, and reports whether there
 // was one. It wakes no waiter. Holders of its permits are told (NotOwner) at
-// their next renewal. If the semaphore is set again before that, its permits
-// may go to others first. Redisson's delete. For errors, and for a request that
-// is sent again, see Semaphore.Delete.
+// their next renewal. If somebody sets the semaphore again before that renewal,
+// its permits may go to others first. This is Redisson's delete. For errors, and
+// for a request that is sent again, see Semaphore.Delete.
 func (p *PermitSemaphore) Delete(ctx context.Context) (bool, error) {
 	return p.s.deleteWith(ctx, keys.PermitsTaken(p.s.name))
 }
 
-// Expire makes the semaphore with all its permits end by itself after d, see
-// Semaphore.Expire. Renewal prolongs permits but not the semaphore. Its holders
-// are told (NotOwner) at their first renewal after its end. Redisson's expire.
+// Expire makes the semaphore with all its permits end by itself after d; see
+// Semaphore.Expire. Renewal prolongs permits but not the semaphore. Holders of
+// permits are told (NotOwner) at their first renewal after the semaphore's end.
+// This is Redisson's expire.
 func (p *PermitSemaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
 	return p.s.expireWith(ctx, d, keys.PermitsTaken(p.s.name))
 }
 
-// TTL returns how long the semaphore still lives, see Semaphore.TTL. For one
-// permit see Lease.
+// TTL returns how long the semaphore still lives; see Semaphore.TTL. For the rest
+// of one permit's lease, see Lease.
 func (p *PermitSemaphore) TTL(ctx context.Context) (time.Duration, error) {
 	return p.s.TTL(ctx)
 }

@@ -16,9 +16,10 @@ type Stats struct {
 	Clocks  []ServerClock // one for each server that has told its time
 	PubSub  PubSub        // how releases are published
 
-	// Calls counts the calls that take a lock or permits, by how they ended.
+	// Calls counts the calls that take a lock or permits, by their outcome.
 	Calls map[Outcome]uint64
-	// Waited is how long the calls took that acquired: at least a round trip.
+	// Waited is how long the calls with OutcomeAcquired took. Each took at least
+	// one round trip.
 	Waited renewal.Distribution
 	// HeldSeconds is the sum of the times for which all holds have been held. A
 	// hold that has not ended counts up to now. The growth of HeldSeconds per
@@ -29,28 +30,29 @@ type Stats struct {
 	Released    uint64            // holds that ended by an Unlock that Redis answered
 	Lost        map[Reason]uint64 // holds that were lost, by reason
 
-	Tries      uint64 // acquire scripts sent
-	Unanswered uint64 // scripts of calls to which no answer came in time; each try counts, even if the next one was answered
+	Tries      uint64 // acquire scripts that were sent
+	Unanswered uint64 // scripts that got no answer in time; each try counts, even if the next one was answered
 	Unreleased uint64 // calls of Unlock that returned ErrUnknown
 }
 
-// PubSub counts the servers by how releases are published there, see topology.PubSub.
-// With PubSubAuto a server is counted from when the client first uses it.
+// PubSub counts the servers by the command that publishes releases there; see
+// topology.PubSub. With PubSubAuto, a server counts from when the client first
+// uses it.
 type PubSub struct {
 	Plain   int // with PUBLISH
 	Sharded int // with SPUBLISH
 }
 
-// ServerClock is what a client knows about the clock of a server. The server refuses
-// late requests by this clock.
+// ServerClock is what a client knows about the clock of a server. By this clock
+// the server decides which requests are late and refuses them.
 type ServerClock struct {
-	Server string        // its address, or a text that says it is not known
-	Ahead  time.Duration // how far it is ahead of this process's clock; negative if it is behind
+	Server string        // the server's address, or a text that says it is not known
+	Ahead  time.Duration // how far the clock is ahead of this process's clock; negative if it is behind
 	Within time.Duration // the largest error of Ahead
 }
 
-// Since returns what the counters counted between an earlier snapshot and s. Held,
-// Waiting, Clocks, PubSub and the current values in Renewal are those of s.
+// Since returns what the counters counted between an earlier snapshot and s.
+// Held, Waiting, Clocks, PubSub and the current values in Renewal are those of s.
 func (s Stats) Since(earlier Stats) Stats {
 	s.Renewal = s.Renewal.Since(earlier.Renewal)
 	s.Calls, s.Lost = less(s.Calls, earlier.Calls), less(s.Lost, earlier.Lost)
@@ -75,7 +77,7 @@ func less[K comparable](counts, earlier map[K]uint64) map[K]uint64 {
 
 // Stats returns a snapshot of the client's locks, its counters and its watchdog.
 func (c *Client) Stats() Stats {
-	c.holds.Settle() // whoever was told of a loss does not find it among the held
+	c.holds.Settle() // so that Held does not count a lock whose holder was told of its loss
 	t := c.table.Counts()
 	st := Stats{
 		Held: t.Held, Waiting: t.Waiting, HeldSeconds: t.HeldFor, Renewal: c.dog.Stats(),
@@ -93,7 +95,7 @@ func (c *Client) Stats() Stats {
 	return st
 }
 
-// byKind are the counts that are not 0; 0 is no kind.
+// byKind returns the counts that are not 0. counts[0] belongs to no kind.
 func byKind[K ~uint8](counts []atomic.Uint64) map[K]uint64 {
 	m := make(map[K]uint64)
 	for i := range counts {

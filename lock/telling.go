@@ -2,12 +2,12 @@ package lock
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/backlog"
 	"github.com/wheellock/wheellock/lock/internal/hold"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/role"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/wheel"
@@ -17,7 +17,7 @@ import (
 type telling struct {
 	// immutable after New
 	hooks  Hooks
-	logger *slog.Logger
+	logger *record.Logger
 	client string
 
 	losses backlog.Backlog[Event] // for Lost
@@ -27,8 +27,8 @@ type telling struct {
 	waited wheel.Recorder
 }
 
-func newTelling(cfg Config, client string, cast *role.Cast) *telling {
-	t := &telling{hooks: cfg.Hooks, logger: cfg.Logger, client: client}
+func newTelling(cfg Config, logger *record.Logger, client string, cast *role.Cast) *telling {
+	t := &telling{hooks: cfg.Hooks, logger: logger, client: client}
 	t.losses.Init(cast, "call Hooks.Lost", func(e Event) { t.call(t.hooks.Lost, e) })
 	return t
 }
@@ -39,7 +39,7 @@ func (t *telling) call(hook func(Event), e Event) {
 	hook(e)
 }
 
-// event is about h, or about no hold if that is nil.
+// event returns an Event about h, or about no hold if h is nil.
 func (t *telling) event(ctx context.Context, name string, h *hold.Hold, err error) Event {
 	e := Event{Context: ctx, Client: t.client, Name: name, Err: err}
 	if h != nil {
@@ -48,8 +48,8 @@ func (t *telling) event(ctx context.Context, name string, h *hold.Hold, err erro
 	return e
 }
 
-// ended counts how a call ended that took so long, tells the hooks, and returns what the
-// call returns. Every call that takes a lock or permits passes here once.
+// ended counts the end of a call that took that long, calls the hooks, and returns the results of
+// the call. Every call that takes a lock or permits calls it once.
 func (t *telling) ended(ctx context.Context, name string, took waitqueue.Instant, x *hold.Held, err error) (*hold.Held, error) {
 	o, hook := OutcomeReentered, (func(Event))(nil)
 	var h *hold.Hold
@@ -85,7 +85,7 @@ func (t *telling) Waited(ctx context.Context, name string, took time.Duration, h
 	t.call(t.hooks.Waited, e)
 }
 
-// Lost implements hold.Observer. Hooks.Lost is called soon.
+// Lost implements hold.Observer. Another goroutine soon calls Hooks.Lost.
 func (t *telling) Lost(h *hold.Hold, err error) {
 	if t.hooks.Lost != nil {
 		t.losses.Add(t.event(context.Background(), h.Name(), h, err))

@@ -10,7 +10,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
-// seated is a Held that one member of several gave.
+// seated is the Held of one member of a MultiLock or a RedLock.
 type seated struct{ *hold.Held }
 
 // Ended implements several.Part.

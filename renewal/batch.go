@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Renewer sends a batch of renewals to the store: it asks the store to extend
-// each lease to TTL if the owner still has it. Several dispatchers call Renew
-// at the same time, each with its own batch.
+// Renewer sends a batch of renewals to the store. It asks the store to extend
+// each lease to TTL if the owner still has the lease. Several dispatchers call
+// Renew at the same time, each with a batch of its own.
 //
 //	live, err := b.Send(func(live []int, by time.Time) error {
 //		// write a request for the owners of live, and of no others
@@ -19,48 +19,48 @@ import (
 //	}
 //	// read the answer; call Renewed or Lost for each of live, or Fail
 //
-// A lease for which neither Renewed nor Lost was called when Renew returns is
-// unknown, and is sent again. ctx ends at Close, and when the last lease of the
-// batch stops being trusted. A Renewer should return earlier, because it
-// occupies a dispatcher, and must not return much later.
+// If Renew returns without a call of Renewed or Lost for a lease, the outcome of
+// the lease is unknown, and the lease is sent again. ctx ends at Close, and when
+// the trust of all leases in the batch has ended. A Renewer should return
+// earlier, because it occupies a dispatcher, and must not return much later.
 type Renewer interface {
 	Renew(ctx context.Context, b *Batch)
 }
 
-type verdict uint8
+type outcome uint8
 
 const (
-	unknown verdict = iota
+	unknown outcome = iota
 	renewed
 	notOwner
 )
 
-// Batch is a set of leases that are being sent to the store. It is used again
-// for other leases, so it is valid only during the call of Renew. Only the
-// goroutine that runs this call may use it, or goroutines that it starts,
-// synchronises and waits for.
+// Batch is a set of leases that are being sent to the store. The package reuses a
+// Batch for other leases, so it is valid only during the call of Renew. Only the
+// goroutine that runs this call may use the Batch, and goroutines that this
+// goroutine starts, synchronises and waits for.
 type Batch struct {
 	lane *Lane // immutable
 
 	// owned by the goroutine in Renew
-	owners   []Owner // as taken; also of leases that end meanwhile
-	verdicts []verdict
+	owners   []Owner // of the leases as taken, even of leases that end meanwhile
+	outcomes []outcome
 	live     []int
-	final    []bool // as of the last Send: the lease is not to be extended
+	final    []bool // at the last Send: the store must not extend the lease
 	sent     bool   // Send has called write
 	stamp    moment // before the first byte
 	err      error  // why there is no answer
 
 	// guarded by lane.mu
-	flight  cohort        // the leases
-	limited bool          // they failed together before
+	flight  group         // the leases
+	limited bool          // the leases failed together before
 	writing bool          // Send is in progress
-	written chan struct{} // closed when writing ends; nil if nobody waits for that
+	written chan struct{} // closed when writing ends; nil if nobody waits for it
 }
 
 func newBatch(ln *Lane) *Batch {
 	b := &Batch{lane: ln}
-	b.flight = cohort{lane: ln, batch: b, kind: flying, trust: never, armed: never}
+	b.flight = group{lane: ln, batch: b, kind: inBatch, trust: never, armed: never}
 	return b
 }
 
@@ -73,26 +73,27 @@ func (b *Batch) Owner(i int) Owner { return b.owners[i] }
 // TTL returns the lease to ask for.
 func (b *Batch) TTL() time.Duration { return b.lane.dog.cfg.TTL }
 
-// Fixed reports whether lease i is in the batch only because of Verify. The
-// store must then be asked whether the lease is still its owner's, and must not
-// extend it. Fixed may be called in the function that is given to Send.
+// Fixed reports whether lease i is in the batch only to be checked (Verify,
+// Confirm). Then the Renewer must ask the store whether the owner still has the
+// lease, and must not extend the lease. The write function of Send may call
+// Fixed.
 func (b *Batch) Fixed(i int) bool { return b.final[i] }
 
 // Send calls write, which must write one request for the leases live, given by
-// their indexes. Leases that have ended since the batch was taken are not among
-// them, nor are those for which Renewed or Lost was called. write must return
-// before the time by, when the first of them stops being trusted; if the
-// connection takes no more bytes, it must close the connection. Until write has
-// returned, Release of these leases does not return. So write itself must not
+// their indexes. These are the leases that have not ended since the batch was
+// taken, and for which neither Renewed nor Lost was called. write must return
+// before the time by, which is the earliest end of trust among these leases. If
+// the connection takes no more bytes, write must close the connection. Until
+// write has returned, Release of these leases does not return. So write must not
 // call Release.
 //
-// Trust counts from just before write is called. A batch may be sent again, for
+// Trust counts from just before the call of write. A batch may be sent again, for
 // example after an answer that says that nothing was done. Trust then counts
-// from the first time, which is the safe side.
+// from the first Send, which is the safe side.
 //
-// Send returns the indexes that write was given; they are valid until the next
-// Send. If no lease is left, it does not call write. If write returns an error,
-// the leases without an answer are unknown, as after Fail.
+// Send returns the indexes that it gave to write. They are valid until the next
+// Send. If no lease is left, Send does not call write. If write returns an error,
+// the outcome of the leases without an answer is unknown, as after Fail.
 func (b *Batch) Send(write func(live []int, by time.Time) error) ([]int, error) {
 	dog := b.lane.dog
 	by := b.beginWriting()
@@ -110,16 +111,15 @@ func (b *Batch) Send(write func(live []int, by time.Time) error) ([]int, error) 
 	return b.live, nil
 }
 
-// beginWriting finds out which leases are to be sent, and makes those that
-// release one of them wait, if there are any. It returns the earliest end of
-// trust.
+// beginWriting lists the leases to be sent. From then on, a Release of one of them
+// waits. beginWriting returns their earliest end of trust.
 func (b *Batch) beginWriting() instant {
 	b.lane.mu.Lock()
 	defer b.lane.mu.Unlock()
 	b.live, b.final = b.live[:0], append(b.final[:0], make([]bool, len(b.owners))...)
 	earliest := never
 	for i, l := range b.flight.leases {
-		if l != nil && b.verdicts[i] == unknown {
+		if l != nil && b.outcomes[i] == unknown {
 			b.live = append(b.live, i)
 			l.flags &^= doubted
 			if b.final[i] = l.final(); !b.final[i] {
@@ -143,7 +143,7 @@ func (b *Batch) endWriting() {
 }
 
 // writtenLocked returns a channel that is closed when the request that is being
-// written has been; nil if there is none.
+// written is complete; nil if no request is being written.
 func (b *Batch) writtenLocked() <-chan struct{} {
 	if b.writing && b.written == nil {
 		b.written = make(chan struct{})
@@ -157,22 +157,23 @@ func (b *Batch) Renewed(i int) {
 	if !b.sent {
 		panic("renewal: bug: Renewed before Send")
 	}
-	b.verdicts[i] = renewed
+	b.outcomes[i] = renewed
 }
 
-// Lost reports that the store answered that lease i is not its owner's.
-func (b *Batch) Lost(i int) { b.verdicts[i] = notOwner }
+// Lost reports that the store answered that the owner of lease i does not have
+// the lease.
+func (b *Batch) Lost(i int) { b.outcomes[i] = notOwner }
 
 // Fail records why there is no answer for the leases that are neither Renewed
-// nor Lost. The error is reported to Config.OnBatch. These leases are unknown
-// without Fail, too.
+// nor Lost. Config.OnBatch gets the error. Without Fail, the outcome of these
+// leases is unknown, too.
 func (b *Batch) Fail(err error) { b.err = err }
 
 // errSilent is the error of a batch whose Renewer reported nothing at all.
 var errSilent = errors.New("renewal: the Renewer reported neither an answer nor an error")
 
-// run calls the Renewer with the leases in b.flight, the last of which stops
-// being trusted at end.
+// run calls the Renewer with the leases in b.flight. Their latest end of trust is
+// end.
 func (b *Batch) run(end instant) {
 	ctx, cancel := context.WithDeadline(b.lane.ctx, b.lane.dog.base.Add(time.Duration(end)))
 	defer cancel()

@@ -3,10 +3,10 @@ package renewal
 import "time"
 
 // The wheel and Go's timers run by the monotonic clock, which stands still
-// while a Linux machine is suspended; the store's clock does not. So a watchdog
-// that has leases compares the two clocks of its own machine now and then. When
-// they have parted by more than a tick, the machine was suspended or the wall
-// clock was set, and the leases are put right.
+// while a Linux machine is suspended. The store's clock does not. So a watchdog
+// that has leases compares the two clocks of its own machine now and then. If they
+// differ by more than a tick, the machine was suspended or the wall clock was set,
+// and the watchdog corrects the leases.
 const (
 	maxClockPeriod = time.Second
 	minClockPeriod = 10 * time.Millisecond
@@ -20,15 +20,15 @@ func (w *Watchdog) moment(t time.Time) moment {
 	return m
 }
 
-// aheadAt is how far the wall clock was ahead of the monotonic one at m; at the
-// watchdog's start that was 0.
+// aheadAt returns how far the wall clock was ahead of the monotonic clock at m. At
+// the watchdog's start it was ahead by 0.
 func (w *Watchdog) aheadAt(m moment) time.Duration {
 	return time.Duration(m.wall - w.base.UnixNano() - int64(m.at))
 }
 
-// wallGrace is how far the wall clock may be set forward without ending trust:
-// half of the least margin, which is that of the shortest lease. A sleep as short
-// ends with trust still before the store's expiry.
+// wallGrace is how far the wall clock may be set forward without ending trust. It is
+// half of the least margin, which is that of the shortest lease. After a sleep that is
+// as short as this, trust still ends before the lease ends in the store.
 func (cfg Config) wallGrace() time.Duration { return cfg.margin(MinTTL) / 2 }
 
 // watchClock makes sure that the clocks are compared from now on.
@@ -87,11 +87,11 @@ func (w *Watchdog) compareClocks() {
 	}
 }
 
-// clockMoved is how far the wall clock has moved against the monotonic one
-// since the leases were last put right; 0 if that is no more than a tick.
+// clockMoved returns how far the wall clock has moved against the monotonic clock
+// since the leases were last corrected; 0 if that is no more than a tick.
 func (w *Watchdog) clockMoved() time.Duration {
-	// The clocks are read one after the other, and a process can be stopped
-	// between: only what two readings agree on has happened.
+	// The clocks are read one after the other, and the process can be stopped
+	// in between. So a move counts only if two readings agree on it.
 	first, second := w.aheadAt(w.moment(time.Now())), w.aheadAt(w.moment(time.Now()))
 	moved := second - time.Duration(w.ahead.Load())
 	if (first-second).Abs() > time.Millisecond || moved.Abs() <= w.cfg.Tick {
@@ -100,10 +100,10 @@ func (w *Watchdog) clockMoved() time.Duration {
 	return moved
 }
 
-// clockMoved puts the lane's leases right after the machine has slept or the
-// wall clock was set: what the monotonic clock has not seen is taken from their
-// trust, and they are due as much earlier. It returns the leases whose trust is
-// over, lost.
+// clockMoved corrects the lane's leases after the machine has slept or the wall
+// clock was set. It takes the time that the monotonic clock has not seen from their
+// trust, and makes them due that much earlier. It returns the leases that are lost
+// now because their trust has ended.
 func (ln *Lane) clockMoved() []*Lease {
 	dog := ln.dog
 	ln.mu.Lock()
@@ -114,7 +114,7 @@ func (ln *Lane) clockMoved() []*Lease {
 	m := dog.moment(time.Now())
 	now := m.at
 	var gone, moved []*Lease
-	for _, c := range ln.cohortsLocked() {
+	for _, c := range ln.groupsLocked() {
 		for i := len(c.leases) - 1; i >= 0; i-- { // from the end: removal swaps the last one in
 			l := c.leases[i]
 			if l == nil {
@@ -125,7 +125,7 @@ func (ln *Lane) clockMoved() []*Lease {
 			case instant(l.trust.Load()) <= now:
 				gone = append(gone, l)
 				l.loseLocked(ln, TrustEnded)
-			case c.kind == queued || c.kind == flying:
+			case c.kind == queued || c.kind == inBatch:
 				c.trust = min(c.trust, instant(l.trust.Load()))
 			default:
 				moved = append(moved, l)
@@ -144,9 +144,8 @@ func (ln *Lane) clockMoved() []*Lease {
 	return gone
 }
 
-// compareLocked makes what is left of the lease's trust the same by both
-// clocks: the lesser. A wall clock that was set back so hides nothing of a sleep
-// that comes later.
+// compareLocked makes the rest of the lease's trust the same by both clocks. It takes
+// the lesser rest. So a wall clock that was set back does not hide a later sleep.
 func (l *Lease) compareLocked(dog *Watchdog, m moment) {
 	grace := int64(dog.grace)
 	trust := instant(l.trust.Load())

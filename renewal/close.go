@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Close ends the lane and its dispatchers, because its server is not used any
-// more. For every lease in the lane, Owner.Lost(Closed) is called, also for one
-// that is moved there later. Hold returns ErrClosed. Close does not wait for
-// the dispatchers; Watchdog.Close does. What the lane has counted stays in the
-// watchdog's Stats.
+// Close ends the lane and its dispatchers. Call it when the lane's server is not
+// used any more. Close calls Owner.Lost(Closed) for every lease in the lane. A
+// lease that is moved to the lane later is lost, too. Hold returns ErrClosed.
+// Close does not wait for the dispatchers; Watchdog.Close does. The counts of the
+// lane stay in the watchdog's Stats.
 func (ln *Lane) Close() {
 	w := ln.dog
 	w.end(ln)
@@ -27,11 +27,11 @@ func (ln *Lane) Close() {
 	w.past.add(&counted)
 }
 
-// end closes the lane and calls Lost of its leases.
+// end closes the lane and calls Lost for its leases.
 func (w *Watchdog) end(ln *Lane) {
 	gone, written := ln.close()
 	for _, c := range written {
-		w.await(c, w.now().plus(w.cfg.TTL)) // no renewal is sent after its loss was told
+		w.await(c, w.now().plus(w.cfg.TTL)) // so that no renewal of a lease is sent after its owner was told
 	}
 	tell(gone)
 }
@@ -61,8 +61,8 @@ func (w *Watchdog) snapshotLanes() []*Lane {
 	return slices.Clone(w.lanes)
 }
 
-// close marks the lane closed. It returns its leases, which are lost, and
-// channels to wait for before their owners are told.
+// close marks the lane closed. It returns the lane's leases, which are lost now, and
+// the channels to wait for before the owners are told.
 func (ln *Lane) close() (gone []*Lease, written []<-chan struct{}) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -73,7 +73,7 @@ func (ln *Lane) close() (gone []*Lease, written []<-chan struct{}) {
 			written = append(written, c)
 		}
 	}
-	for _, c := range ln.cohortsLocked() {
+	for _, c := range ln.groupsLocked() {
 		for i := len(c.leases) - 1; i >= 0; i-- {
 			if l := c.leases[i]; l != nil {
 				gone = append(gone, l)
@@ -84,10 +84,10 @@ func (ln *Lane) close() (gone []*Lease, written []<-chan struct{}) {
 	return gone, written
 }
 
-// cohortsLocked returns all cohorts that may have leases.
-func (ln *Lane) cohortsLocked() []*cohort {
-	all := slices.Clone([]*cohort(ln.queue))
-	for _, in := range []map[int64]*cohort{ln.windows, ln.fixed} {
+// groupsLocked returns all groups that may have leases.
+func (ln *Lane) groupsLocked() []*group {
+	all := slices.Clone([]*group(ln.queue))
+	for _, in := range []map[int64]*group{ln.windows, ln.fixed} {
 		for _, end := range slices.Sorted(maps.Keys(in)) {
 			all = append(all, in[end])
 		}

@@ -20,7 +20,7 @@ func TestCloseTellsEveryLeaseAndStopsTwice(t *testing.T) {
 	}{
 		"at once":   {},
 		"waiting":   {after: time.Minute},
-		"flying":    {after: time.Minute, fault: &fault{drop: true}},
+		"inBatch":   {after: time.Minute, fault: &fault{drop: true}},
 		"dialling":  {after: time.Minute, fault: &fault{dial: 7 * time.Second}},
 		"answered":  {after: time.Minute, fault: &fault{after: time.Millisecond}},
 		"many lost": {after: 25 * time.Second, fault: &fault{drop: true}},

@@ -27,13 +27,13 @@ type Config struct {
 	// to 30 days, default 30 s. Leases are renewed every third of it.
 	TTL time.Duration
 	// Tick is the tick of the wheel: from 1 ms to TTL/100, default TTL/100 but
-	// at most 10 ms. If it is longer than a quarter of some shorter lease, the
-	// holder of that lease is told of its end late, by up to a tick.
-	// Lease.Valid is exact in any case.
+	// at most 10 ms. The holder of a lease shorter than 4 ticks is told of the
+	// lease's end up to a tick late. Lease.Valid is exact in any case.
 	Tick time.Duration
-	// Margin is how long before the store's expiry trust ends: from 2 ticks to
-	// TTL/4, default max(2 ticks + 5 ms, lease/50) for each lease. It is never
-	// more than a quarter of a lease, however short that lease is.
+	// Margin is the time between the end of trust and the end of the lease in the
+	// store: from 2 ticks to TTL/4, default max(2 ticks + 5 ms, lease/50) for
+	// each lease. It is never more than a quarter of a lease, however short that
+	// lease is.
 	Margin time.Duration
 	// MaxBatch limits the number of leases in one call of the Renewer: default
 	// 1600, at most 4096.
@@ -41,16 +41,16 @@ type Config struct {
 	// Dispatchers is the number of goroutines of a lane, and so of concurrent
 	// calls of its Renewer: default 2, at most 1024.
 	Dispatchers int
-	// MaxHold ends every renewed lease this long after it was acquired: at
-	// least TTL; default 0, no limit.
+	// MaxHold is how long after its acquisition a renewed lease is lost: at least
+	// TTL; default 0, no limit.
 	MaxHold time.Duration
 	// Rand is the source of the random part of a pause after a failure, and of
 	// the phase of each lane's renewals. It must be safe for concurrent use.
 	// Default: the source of math/rand/v2.
 	Rand rand.Source
 	// OnBatch gets a report of each batch, one after the other, on a goroutine
-	// of its own. It may block: only Close waits for it. Reports for which it
-	// is too slow are dropped and counted in BatchReport.Skipped.
+	// of its own. It may block, because only Close waits for it. Reports for which
+	// OnBatch is too slow are dropped and counted in BatchReport.Skipped.
 	OnBatch func(BatchReport)
 }
 
@@ -113,7 +113,7 @@ func (cfg Config) margin(ttl time.Duration) time.Duration {
 	return min(margin, ttl/4)
 }
 
-// slack is the width of a window, see Watchdog.window.
+// slack is the width of a window; see Watchdog.window.
 func (cfg Config) slack() time.Duration {
 	return max(min(cfg.TTL/300, maxSlack), cfg.Tick)
 }

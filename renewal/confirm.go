@@ -1,12 +1,13 @@
 package renewal
 
-// Confirm has the store asked once more, soon, whether the lease is still its
-// owner's, a fixed lease too. Call it when there is a doubt. A lease that is
-// waiting is made due at once and goes out with others that are. If a request is
-// under way, its answer counts, and a yes is asked for once more, because that
-// request may be older than the doubt. So a store that is slow gets no more
-// requests by more calls, and an answer is never ignored. A lease that the store
-// still has keeps its due time. Confirm does nothing if the lease has ended.
+// Confirm makes the Renewer soon ask the store whether the owner still has the
+// lease. Call it when you doubt that. Confirm also works for a fixed lease. A
+// lease that is waiting becomes due at once, and goes out with other leases that
+// are due. If a request is under way, its answer counts. After a positive answer
+// the store is asked once more, because that request may be older than the doubt.
+// So more calls do not send more requests to a slow store, and no answer is
+// ignored. A lease that the store still has keeps its due time. Confirm does
+// nothing if the lease has ended.
 func (l *Lease) Confirm() {
 	ln := l.lock()
 	if ln == nil {
@@ -18,7 +19,7 @@ func (l *Lease) Confirm() {
 	}
 	switch l.home.kind {
 	case queued:
-	case flying:
+	case inBatch:
 		l.flags |= doubted
 	default:
 		now := ln.dog.now()

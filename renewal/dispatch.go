@@ -11,8 +11,8 @@ func (ln *Lane) dispatch(b *Batch) {
 	}
 }
 
-// take waits for due leases, sends a batch of them and returns true; false when
-// the lane is closed.
+// take waits for due leases, sends a batch of them and returns true. It returns
+// false when the lane is closed.
 func (ln *Lane) take(b *Batch) bool {
 	ln.mu.Lock()
 	for len(ln.queue) == 0 && !ln.closed {
@@ -58,24 +58,24 @@ func (ln *Lane) takeLocked(b *Batch, now instant) instant {
 // returns their latest end of trust.
 func (b *Batch) fillLocked(leases []*Lease) instant {
 	end := instant(0)
-	// With many leases none is in the cache. This loop does so little that the
-	// processor waits for many of them at once; the next finds them there.
+	// Of many leases, none is in the processor's cache. This loop does so little that
+	// the processor fetches many of them at once. The next loop finds them in the cache.
 	for _, l := range leases {
 		end = max(end, instant(l.trust.Load()))
 	}
 	for _, l := range leases {
 		b.owners = append(b.owners, l.owner)
-		b.verdicts = append(b.verdicts, unknown)
+		b.outcomes = append(b.outcomes, unknown)
 		b.flight.addLocked(l)
 	}
 	clear(leases)
 	return end
 }
 
-// settle applies the verdicts of b and empties it. A lease that was released,
-// told lost or moved meanwhile is no longer in it. If the dispatcher should
-// rest, because the store does not answer, it returns for how long, and a
-// channel that is closed as soon as it answers somebody.
+// settle applies the outcomes of b and empties b. A lease that was released, lost or
+// moved meanwhile is no longer in b. If the store does not answer, settle returns how
+// long the dispatcher should rest, and a channel that is closed as soon as the store
+// answers any dispatcher of the lane.
 func (ln *Lane) settle(b *Batch) (rest time.Duration, recovered <-chan struct{}) {
 	dog := ln.dog
 	var gone []*Lease
@@ -89,18 +89,18 @@ func (ln *Lane) settle(b *Batch) (rest time.Duration, recovered <-chan struct{})
 	yes := dog.grant(b.stamp, dog.cfg.TTL)
 	report := BatchReport{Lane: ln.name, Leases: len(b.owners), Took: time.Duration(now - sent), Err: b.err}
 	lag := instant(0)
-	unsure := b.flight.leases[:0] // those of which nothing is known, moved to the front
+	unsure := b.flight.leases[:0] // the leases with an unknown outcome, moved to the front
 	for i, l := range b.flight.leases {
 		if l == nil {
 			continue
 		}
 		lag = max(lag, sent-l.due)
-		switch v := b.verdicts[i]; {
+		switch v := b.outcomes[i]; {
 		case v == notOwner:
 			report.Lost++
 			l.loseLocked(ln, NotOwner)
 			gone = append(gone, l)
-		case !l.trusted(m): // whatever the store said, it said it too late
+		case !l.trusted(m): // whatever the store answered, it answered too late
 			l.loseLocked(ln, TrustEnded)
 			gone = append(gone, l)
 		case v == unknown:
@@ -133,12 +133,12 @@ func (b *Batch) emptyLocked() {
 	clear(b.flight.leases)
 	b.flight.leases, b.flight.trust, b.flight.live = b.flight.leases[:0], never, 0
 	clear(b.owners)
-	b.owners, b.verdicts, b.sent, b.err = b.owners[:0], b.verdicts[:0], false, nil
+	b.owners, b.outcomes, b.sent, b.err = b.owners[:0], b.outcomes[:0], false, nil
 }
 
-// renewedLocked notes a yes for l, and files it until it is due again.
+// renewedLocked notes a positive answer for l, and files l until it is due again.
 func (ln *Lane) renewedLocked(l *Lease, sent, now instant, yes grant) {
-	// An answer to what was written before Verify may be the old server's.
+	// An answer to a request that was written before Verify may be the old server's.
 	l.check = sent < ln.verified || l.flags&doubted != 0
 	l.home, l.fails, l.moves, l.flags = nil, 0, 0, 0
 	final := l.final()
@@ -150,8 +150,9 @@ func (ln *Lane) renewedLocked(l *Lease, sent, now instant, yes grant) {
 		ln.fileLocked(l, now, now)
 		return
 	case final, sent < l.due:
-		// Asked about before its time, because of Verify: it keeps its due time, so that
-		// leases that are verified together are not renewed together ever after.
+		// Because of Verify, the store was asked about l before its due time. l keeps its
+		// due time, so that leases that are verified together are not renewed together
+		// ever after.
 		ln.fileLocked(l, l.due, now)
 		return
 	}
@@ -161,16 +162,17 @@ func (ln *Lane) renewedLocked(l *Lease, sent, now instant, yes grant) {
 	ln.fileLocked(l, l.due, now)
 }
 
-// retryLocked files a lease of which nothing is known to be sent again.
+// retryLocked files a lease with an unknown outcome, to be sent again.
 func (ln *Lane) retryLocked(l *Lease, now instant) {
 	l.fails = min(l.fails, 254) + 1
 	ln.fileLocked(l, ln.dog.window(now.plus(ln.dog.backoff(int(l.fails)))), now)
 }
 
-// answeredLocked reports whether the store answered b, and counts. A batch of
-// which no lease was left to be sent tells nothing.
+// answeredLocked reports whether the store answered b. An answer ends the lane's row of
+// failures. A batch without a lease that was left to be sent counts as answered, but
+// does not end the row.
 func (ln *Lane) answeredLocked(b *Batch) bool {
-	for _, v := range b.verdicts {
+	for _, v := range b.outcomes {
 		if v == unknown {
 			continue
 		}
@@ -190,11 +192,11 @@ func (ln *Lane) answeredLocked(b *Batch) bool {
 	return false
 }
 
-// failedLocked puts leases that failed together back into the queue. They
-// stay together, and when they fail once more they are halved, so that one
-// lease that makes its batches fail is soon alone; alone it backs off, and says
-// nothing of its lane. Of others the first failure costs no time; then the
-// lane's dispatchers rest between their tries.
+// failedLocked puts leases that failed together back into the queue. They stay
+// together. If they fail once more, failedLocked halves them, so that a lease that
+// makes its batches fail is soon alone. Alone it backs off, and its failures do not
+// count for the lane. Otherwise the first failure costs no time. After more
+// failures, the lane's dispatchers rest between their tries.
 func (ln *Lane) failedLocked(b *Batch, leases []*Lease, now instant) (time.Duration, <-chan struct{}) {
 	size := len(leases)
 	if b.limited {
@@ -225,9 +227,9 @@ func (ln *Lane) failedLocked(b *Batch, leases []*Lease, now instant) (time.Durat
 	return ln.dog.backoff(ln.fails - 1), ln.recovered
 }
 
-// againLocked puts leases into the queue as one cohort.
+// againLocked puts leases into the queue as one group.
 func (ln *Lane) againLocked(leases []*Lease, now instant) {
-	c := ln.newCohortLocked(queued)
+	c := ln.newGroupLocked(queued)
 	for _, l := range leases {
 		l.fails = min(l.fails, 254) + 1
 		c.addLocked(l)

@@ -2,15 +2,15 @@ package renewal
 
 import "time"
 
-// window rounds t down, so that leases that are due at about the same time, and at
-// no beat, share a wake-up and a batch.
+// window rounds t down. So leases that are due at about the same time, but not at a
+// slot, share a wake-up and a batch.
 func (w *Watchdog) window(t instant) instant { return t - t%instant(w.slack) }
 
-// firstDueLocked gives l a beat and returns when it is first renewed: when that beat
-// comes, or earlier if the lease is trusted for less than a TTL.
+// firstDueLocked gives l a slot and returns when l is first renewed. That is when the
+// slot comes, or earlier if the lease is trusted for less than a TTL.
 func (ln *Lane) firstDueLocked(l *Lease, now instant) instant {
-	l.beat = ln.beats.join()
-	due := ln.beats.next(l.beat, now)
+	l.slot = ln.slots.join()
+	due := ln.slots.next(l.slot, now)
 	if latest := ln.latestLocked(l, now); due > latest {
 		part := float64(due-now) / float64(ln.dog.interval)
 		due = ln.dog.window(now.plus(time.Duration(part * float64(latest-now))))
@@ -18,30 +18,31 @@ func (ln *Lane) firstDueLocked(l *Lease, now instant) instant {
 	return due
 }
 
-// nextDueLocked returns when l is renewed next. It was just renewed by a request that
-// was sent then.
+// nextDueLocked returns when l is renewed next, after a renewal whose request was
+// sent at sent.
 func (ln *Lane) nextDueLocked(l *Lease, sent, now instant) instant {
-	if l.beat == 0 { // it was moved here
-		l.beat = ln.beats.join()
+	if l.slot == 0 { // l was moved to this lane
+		l.slot = ln.slots.join()
 	} else {
-		l.beat = ln.beats.keep(l.beat, now)
+		l.slot = ln.slots.keep(l.slot, now)
 	}
-	due := ln.beats.after(l.beat, sent)
+	due := ln.slots.after(l.slot, sent)
 	if latest := ln.latestLocked(l, now); due > latest {
 		due = ln.dog.window(latest)
 	}
 	return due
 }
 
-// latestLocked is when l must be renewed, so that half of its trust is left.
+// latestLocked returns when l must be renewed at the latest, so that half of its
+// trust is left.
 func (ln *Lane) latestLocked(l *Lease, now instant) instant {
 	return now + max(instant(l.trust.Load())-now, 0)/2
 }
 
-// leaveBeatLocked is called when l is not renewed any more in this lane.
-func (ln *Lane) leaveBeatLocked(l *Lease) {
-	if l.beat != 0 {
-		ln.beats.leave(l.beat)
-		l.beat = 0
+// leaveSlotLocked is called when l is not renewed any more in this lane.
+func (ln *Lane) leaveSlotLocked(l *Lease) {
+	if l.slot != 0 {
+		ln.slots.leave(l.slot)
+		l.slot = 0
 	}
 }

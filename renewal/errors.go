@@ -14,15 +14,15 @@ var (
 	ErrTrustEnded = errors.New("renewal: the lease's trust ended before it was registered")
 )
 
-// Reason says why a lease ended without Release. Package lock has the same reasons, so the
-// texts speak of its locks.
+// Reason says why a lease ended without Release. Package lock has the same
+// reasons, so the texts fit its locks, too.
 type Reason uint8
 
 const (
-	// NotOwner: the store answered that the lease is not the owner's. It was
-	// deleted, or somebody else has it.
+	// NotOwner: the store answered that the owner does not have the lease. The
+	// lease was deleted, or somebody else has it.
 	NotOwner Reason = iota + 1
-	// TrustEnded: no renewal was acknowledged in time.
+	// TrustEnded: the store confirmed no renewal in time.
 	TrustEnded
 	// MaxHold: the time of Config.MaxHold has passed.
 	MaxHold
@@ -51,5 +51,6 @@ func (r Reason) String() string {
 	return fmt.Sprintf("Reason(%d)", uint8(r))
 }
 
-// MarshalText makes Stats.Lost readable as JSON: a key is the text of String.
+// MarshalText makes Stats.Lost readable as JSON, with the text of String as the
+// key.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

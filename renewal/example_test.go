@@ -28,7 +28,7 @@ func (s *leases) Renew(_ context.Context, b *renewal.Batch) {
 				b.Lost(i)
 				continue
 			}
-			if !b.Fixed(i) { // else it is only asked about
+			if !b.Fixed(i) { // else the lease is only checked
 				s.until[name] = time.Now().Add(b.TTL())
 			}
 			b.Renewed(i)
@@ -37,7 +37,8 @@ func (s *leases) Renew(_ context.Context, b *renewal.Batch) {
 	})
 }
 
-// tenant has the lease in its own record: a million need no more memory than that.
+// tenant has the lease in its own record. A million tenants need no more memory than
+// their records.
 type tenant struct {
 	name  string
 	lease renewal.Lease

@@ -6,9 +6,9 @@ import "time"
 // before the first lane.
 func (w *Watchdog) SkewWall(skew func() time.Duration) { w.skew = skew }
 
-// InBeats is how many leases of the lane have a beat.
-func (ln *Lane) InBeats() int {
+// InSlots is how many leases of the lane have a slot.
+func (ln *Lane) InSlots() int {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	return ln.beats.leases
+	return ln.slots.leases
 }

@@ -7,8 +7,8 @@ import (
 // maxReports is how many reports wait for a slow hook.
 const maxReports = 1024
 
-// hooks calls the user's hook on a goroutine of its own, so that it delays no
-// renewal. nil does nothing.
+// hooks calls the user's hook on a goroutine of its own, so that the hook delays no
+// renewal. A nil hooks does nothing.
 type hooks struct {
 	onBatch func(BatchReport) // immutable
 
@@ -27,7 +27,7 @@ func newHooks(onBatch func(BatchReport)) *hooks {
 	return &hooks{onBatch: onBatch, queue: make(chan BatchReport, maxReports)}
 }
 
-// post leaves r to the hook; it does not block.
+// post queues r for the hook. It does not block.
 func (h *hooks) post(r BatchReport) {
 	if h == nil {
 		return
@@ -59,7 +59,7 @@ func (h *hooks) run() {
 	}
 }
 
-// close returns when the hook has seen what is queued.
+// close returns when the hook has had all queued reports.
 func (h *hooks) close() {
 	if h == nil {
 		return

@@ -5,8 +5,8 @@ import (
 	"runtime/pprof"
 )
 
-// label names the goroutine that runs it in profiles. It has none of the labels of whoever
-// started it then.
+// label names the calling goroutine in profiles. It replaces the labels that the goroutine has
+// from the goroutine that started it.
 func label(role string) {
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("wheellock", role)))
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Lane is one server for the watchdog: the leases that live there, the Renewer
-// for it, and the dispatchers that call it. Lanes do not delay each other. All
-// methods are safe for concurrent use.
+// Lane stands for one server. It has the leases that live there, the Renewer for
+// the server, and the dispatchers that call the Renewer. Lanes do not delay each
+// other. All methods are safe for concurrent use.
 type Lane struct {
 	// immutable after Watchdog.Lane
 	dog     *Watchdog
@@ -21,19 +21,19 @@ type Lane struct {
 	mu        sync.Mutex // guards what follows and the leases; never held while a Renewer or Owner is called
 	work      sync.Cond  // on mu: queue is not empty, or closed
 	closed    bool
-	windows   map[int64]*cohort // waiting cohorts by due time
-	fixed     map[int64]*cohort // fixed leases, by the window of their end of trust when filed
-	beats     beats
-	last      *cohort       // of windows or fixed: the one asked for last
-	queue     queue         // due
-	spare     []*cohort     // empty ones to be used again
+	windows   map[int64]*group // waiting groups by due time
+	fixed     map[int64]*group // fixed leases, by the window of their end of trust when filed
+	slots     slots
+	last      *group        // of windows or fixed: the group that was asked for last
+	queue     queue         // of due groups
+	spare     []*group      // empty ones to be used again
 	verified  instant       // when Verify was last called
 	fails     int           // batches in a row that the store did not answer
-	recovered chan struct{} // closed at the next answer, if a dispatcher waits for that
+	recovered chan struct{} // closed at the next answer; nil if no dispatcher waits for it
 	stats     laneStats
 }
 
-// maxSpare bounds Lane.spare; one cohort is made and one dropped per window.
+// maxSpare limits Lane.spare. Per window, one group is made and one is dropped.
 const maxSpare = 8
 
 // Name returns the name that was given to Watchdog.Lane.
@@ -41,23 +41,23 @@ func (ln *Lane) Name() string { return ln.name }
 
 // Terms say what the store granted.
 type Terms struct {
-	// Stamp is a time before the first byte was written of the request to which
-	// the store said yes. With a later time the holder could be told of a loss
-	// too late.
+	// Stamp is a time before the first byte of the request was written that the
+	// store confirmed. With a later time, the holder could be told of a loss too
+	// late.
 	Stamp time.Time
 	// TTL is the lease for which that request asked.
 	TTL time.Duration
-	// Fixed: the lease is not renewed.
+	// Fixed says that the lease is not renewed.
 	Fixed bool
-	// MaxHoldEnd is when Config.MaxHold ends a lease that replaces another one,
+	// MaxHoldEnd is when Config.MaxHold ends a lease that replaces another one;
 	// see Lease.MaxHoldEnd. Zero means MaxHold after Stamp.
 	MaxHoldEnd time.Time
 }
 
-// Hold starts to watch l for owner and, unless it is fixed, to renew it. It
-// returns ErrTrustEnded if the answer came so late that trust has already
-// ended, and ErrClosed after Close. After an error l is not held, and Lost is
-// not called.
+// Hold starts to watch l for owner. Unless l is fixed, Hold also starts to renew
+// it. Hold returns ErrTrustEnded if the store's answer came so late that trust
+// has already ended, and ErrClosed after Close. After an error l is not held, and
+// Lost is not called.
 func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 	if owner == nil {
 		panic("renewal: bug: Hold without an owner")
@@ -98,15 +98,15 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 	return nil
 }
 
-// fileLocked puts l where it waits: to be renewed at the instant at, or for
-// its end of trust if it is not to be renewed (any more).
+// fileLocked puts l into the group in which it waits. l waits to be renewed at the
+// instant at, or for its end of trust if it is not renewed (any more).
 func (ln *Lane) fileLocked(l *Lease, at, now instant) {
-	var c *cohort
+	var c *group
 	if l.final() && !l.check {
-		ln.leaveBeatLocked(l)
+		ln.leaveSlotLocked(l)
 		c = ln.windowLocked(ln.fixed, fixed, int64(instant(l.trust.Load())/instant(ln.dog.slack)))
 	} else {
-		// Those to be sent alone are in cohorts of their own.
+		// Leases that must be sent alone are in groups of their own.
 		window := int64(at) << 1
 		if l.flags&alone != 0 {
 			window |= 1
@@ -117,13 +117,13 @@ func (ln *Lane) fileLocked(l *Lease, at, now instant) {
 	c.armLocked(now)
 }
 
-func (ln *Lane) windowLocked(in map[int64]*cohort, k kind, window int64) *cohort {
+func (ln *Lane) windowLocked(in map[int64]*group, k kind, window int64) *group {
 	if c := ln.last; c != nil && c.window == window && c.kind == k {
 		return c
 	}
 	c := in[window]
 	if c == nil {
-		c = ln.newCohortLocked(k)
+		c = ln.newGroupLocked(k)
 		c.window = window
 		if k == waiting {
 			c.due = instant(window >> 1)
@@ -135,21 +135,21 @@ func (ln *Lane) windowLocked(in map[int64]*cohort, k kind, window int64) *cohort
 	return c
 }
 
-func (ln *Lane) newCohortLocked(k kind) *cohort {
-	var c *cohort
+func (ln *Lane) newGroupLocked(k kind) *group {
+	var c *group
 	if n := len(ln.spare); n > 0 {
 		c = ln.spare[n-1]
 		ln.spare[n-1] = nil
 		ln.spare = ln.spare[:n-1]
 	} else {
-		c = &cohort{lane: ln, armed: never}
+		c = &group{lane: ln, armed: never}
 	}
 	c.kind, c.trust, c.limit = k, never, 0
 	return c
 }
 
-// dropLocked forgets a cohort that has become empty.
-func (ln *Lane) dropLocked(c *cohort) {
+// dropLocked forgets a group that has become empty.
+func (ln *Lane) dropLocked(c *group) {
 	switch c.kind {
 	case waiting:
 		delete(ln.windows, c.window)
@@ -165,9 +165,9 @@ func (ln *Lane) dropLocked(c *cohort) {
 	}
 }
 
-// visit is called when c's timer fires: it tells the leases whose trust ended
-// and queues the cohort when it is due.
-func (ln *Lane) visit(c *cohort) {
+// visit is called when c's timer fires. It ends the leases whose trust has ended, and
+// queues the group if it is due.
+func (ln *Lane) visit(c *group) {
 	ln.mu.Lock()
 	c.armed = never
 	if ln.closed || c.live == 0 {
@@ -191,15 +191,15 @@ func (ln *Lane) visit(c *cohort) {
 	tell(ended)
 }
 
-// soloBatches is how many batches one dispatcher is left to send alone.
+// soloBatches is how many batches one dispatcher sends before others help.
 const soloBatches = 8
 
-// enqueueLocked puts a cohort into the queue and wakes one dispatcher for it.
-// Waking several costs more than it gains, unless there is much to do: one
-// dispatcher that goes from batch to batch keeps its processor awake and its
-// cache warm. But that one may hang, so after a while all are woken for what
-// still waits.
-func (ln *Lane) enqueueLocked(c *cohort, now instant) {
+// enqueueLocked puts a group into the queue and wakes one dispatcher for it. Unless
+// there is much to do, waking several dispatchers costs more than it gains, because
+// one dispatcher that goes from batch to batch keeps its processor awake and its
+// cache warm. But that dispatcher may hang, so after a while all dispatchers are
+// woken for the groups that still wait.
+func (ln *Lane) enqueueLocked(c *group, now instant) {
 	c.due = now.plus(ln.dog.slack)
 	ln.queue.push(c)
 	c.armLocked(now)
@@ -210,8 +210,8 @@ func (ln *Lane) enqueueLocked(c *cohort, now instant) {
 	}
 }
 
-// tell calls the owners of leases that were lost. If one of them panics or
-// calls Goexit the others are told all the same.
+// tell calls the owners of leases that were lost. If one of them panics or calls
+// Goexit, the others are told all the same.
 func tell(lost []*Lease) {
 	for len(lost) > 0 {
 		l := lost[0]
@@ -240,7 +240,7 @@ func (ln *Lane) queuedLocked() int {
 	return n
 }
 
-// backoff is the pause after the given number of failures in a row.
+// backoff returns the pause after the given number of failures in a row.
 func (w *Watchdog) backoff(fails int) time.Duration {
 	longest := max(w.cfg.TTL/24, w.slack)
 	d := min(w.slack<<min(max(fails-1, 0), 10), longest)

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Owner is the holder of a lease, and the value by which a Renewer knows it.
+// Owner is the holder of a lease. A Renewer knows the lease by its Owner.
 //
-// Lost is called exactly once if the lease ends without Release returning true.
-// It is called on the wheel's driver goroutine, on a dispatcher, or on the
-// goroutine that calls Close, Move or Expire. It must not block. No lock of this
-// package is held. A Release that returns false may return just before Lost is
-// called.
+// Lost is called exactly once if the lease ends without a Release that returned
+// true. It is called on the wheel's driver goroutine, on a dispatcher, or on the
+// goroutine that calls Close, Move or Expire. Lost must not block. No lock of
+// this package is held during the call. A Release that returns false may return
+// just before Lost is called.
 type Owner interface {
 	Lost(Reason)
 }
@@ -20,15 +20,15 @@ type state uint32
 
 const (
 	unheld   state = iota // zero value; to held in Hold
-	held                  // to released in Release; to lost when the store said no, trust ended, or Close
+	held                  // to released in Release; to lost when the store says no, when trust ends, and in Close
 	released              // terminal
 	lost                  // terminal
 )
 
-// Lease is the watchdog's part of one held lease. It is meant to be a field of
-// the caller's own struct. Its zero value is ready for one Hold; a Lease that
-// has ended must not be used again. A Lease must not be copied after Hold. All
-// methods are safe for concurrent use.
+// Lease is the watchdog's part of one held lease. Make it a field of your own
+// struct. Its zero value is ready for one Hold. A Lease that has ended must not
+// be used again. A Lease must not be copied after Hold. All methods are safe for
+// concurrent use.
 type Lease struct {
 	_ noCopy
 
@@ -36,33 +36,33 @@ type Lease struct {
 	owner Owner
 	until instant // MaxHold's end, or never
 
-	// lane is where the lease is; that lane's lock guards the rest. Written by
-	// Hold, and by Move under the locks of both lanes.
+	// lane is the lease's lane, whose lock guards the rest. Hold writes it, and Move
+	// writes it under the locks of both lanes.
 	lane atomic.Pointer[Lane]
 
 	// atomic; written under the lane's lock
-	trust atomic.Int64 // instant; trust ends here by the monotonic clock
-	wall  atomic.Int64 // and here by the wall clock, Unix ns (the monotonic clock stands still in a suspended machine)
+	trust atomic.Int64 // instant; the end of trust by the monotonic clock
+	wall  atomic.Int64 // Unix ns; the end of trust by the wall clock (the monotonic clock stands still in a suspended machine)
 	state atomic.Uint32
 
 	// guarded by the lane's lock
 	pos    int32   // in home.leases
-	home   *cohort // where it is: a window, the queue or a batch
+	home   *group  // where it is: a window, the queue or a batch
 	due    instant // when its renewal is (or was) due
-	beat   uint16  // that it is renewed at; 0: none yet, or it is not renewed
+	slot   uint16  // 0: none yet, or it is not renewed
 	fixed  bool    // not renewed
-	check  bool    // to be asked about though it may be final, because of Verify
+	check  bool    // the store must be asked about it even if it is final, because of Verify or Confirm
 	flags  uint8   // alone, asked
 	fails  uint8   // unknown outcomes in a row; saturates
 	moves  uint8   // out of batches in a row, at most maxMoves
 	reason Reason  // why it is lost
 }
 
-// The flags of a lease. A yes takes them away.
+// The flags of a lease. A positive answer clears them.
 const (
-	alone   uint8 = 1 << iota // its renewal failed with no other in the batch: it is sent alone until it is answered
+	alone   uint8 = 1 << iota // its renewal failed with no other lease in the batch; it is sent alone until the store answers
 	asked                     // a renewal of it was written
-	doubted                   // Confirm was called since its request was written, or while that was waiting to be
+	doubted                   // Confirm was called since the lease's request was written, or while the request waited to be written
 )
 
 // noCopy makes go vet report copies.
@@ -87,9 +87,9 @@ func (l *Lease) trusted(m moment) bool {
 	return m.at < instant(l.trust.Load()) && m.wall < l.wall.Load()
 }
 
-// Deadline returns the end of trust as it is now; the zero Time before Hold. A
-// renewal moves it later, never earlier. A suspended machine, or a wall clock
-// that is set forward, moves it earlier.
+// Deadline returns the end of trust as it is now, or the zero Time before Hold. A
+// renewal moves the end later, never earlier. A suspended machine, or a wall
+// clock that is set forward, moves the end earlier.
 func (l *Lease) Deadline() time.Time {
 	if state(l.state.Load()) == unheld {
 		return time.Time{}
@@ -97,9 +97,9 @@ func (l *Lease) Deadline() time.Time {
 	return l.lane.Load().dog.base.Add(time.Duration(l.trust.Load()))
 }
 
-// MaxHoldEnd returns when Config.MaxHold ends the lease, also if the lease is
-// already lost. It is the zero Time before Hold, and if MaxHold does not limit
-// the lease.
+// MaxHoldEnd returns when Config.MaxHold ends the lease, even if the lease is
+// already lost. It returns the zero Time before Hold, and if MaxHold does not
+// limit the lease.
 func (l *Lease) MaxHoldEnd() time.Time {
 	ln := l.lane.Load()
 	if ln == nil || l.until == never {
@@ -117,9 +117,10 @@ func (l *Lease) Lost() (Reason, bool) {
 	return l.reason, true
 }
 
-// Unanswered reports, of a lease that was lost because its trust ended, whether a renewal of
-// it was written that was not answered: the store may have carried it out, or may do so yet,
-// and then has the lease for up to another TTL with nobody behind it.
+// Unanswered reports whether a lease was lost because its trust ended, and a
+// renewal of it was written that got no answer. The store may have carried out
+// this renewal, or may still do so. Then the store has the lease for up to
+// another TTL, although nobody holds it.
 func (l *Lease) Unanswered() bool {
 	ln := l.lock()
 	if ln == nil {
@@ -130,11 +131,11 @@ func (l *Lease) Unanswered() bool {
 }
 
 // Expire ends the lease as lost if its trust has ended by the clock and the
-// watchdog has not come to it yet, because its goroutines are late or the
-// process was stopped. It then calls Lost with the reason that the watchdog
-// would give, before it returns. It reports whether the lease is lost now,
-// whoever found that. Another goroutine that did may not have called Lost yet.
-// Do not call it under a lock that Lost takes.
+// watchdog has not found that yet, because its goroutines are late or the process
+// was stopped. Expire then calls Lost, before it returns, with the reason that
+// the watchdog would give. Expire reports whether the lease is lost now. If
+// another goroutine has found the loss, that goroutine may not have called Lost
+// yet. Do not call Expire under a lock that Lost takes.
 func (l *Lease) Expire() (Reason, bool) {
 	if l.Valid() {
 		return 0, false
@@ -159,11 +160,11 @@ func (l *Lease) Expire() (Reason, bool) {
 }
 
 // Release ends the lease for the watchdog. It returns false if the lease was
-// already lost or released. After it has returned, no renewal of the lease is
-// sent. If one is being written at that moment, Release waits until it is
-// written: usually microseconds; if a connection takes no more bytes, at most
-// until the trust of the lease would have ended. A renewal that was written
-// before may still reach the store.
+// already lost or released. After Release has returned, no renewal of the lease
+// is sent. If a renewal is being written at that moment, Release waits until it
+// is written. That usually takes microseconds. If a connection takes no more
+// bytes, Release waits at most until the trust of the lease would have ended. A
+// renewal that was written before may still reach the store.
 func (l *Lease) Release() bool {
 	ln := l.lock()
 	if ln == nil {
@@ -182,10 +183,10 @@ func (l *Lease) Release() bool {
 	return true
 }
 
-// writtenLocked returns a channel that is closed when the request that is being
-// written with l in it has been written; nil if there is none.
+// writtenLocked returns a channel that is closed when a request with l that is being
+// written is complete; nil if no such request is being written.
 func (l *Lease) writtenLocked() <-chan struct{} {
-	if l.home == nil || l.home.kind != flying {
+	if l.home == nil || l.home.kind != inBatch {
 		return nil
 	}
 	return l.home.batch.writtenLocked()
@@ -202,7 +203,7 @@ func (w *Watchdog) await(written <-chan struct{}, end instant) {
 }
 
 // Extend records another positive answer of the store, for example to a
-// re-entry. Trust then lasts at least until stamp + ttl - margin. It returns
+// re-entry. Trust then lasts at least until stamp + ttl - margin. Extend returns
 // false and changes nothing if the lease or its trust has ended.
 func (l *Lease) Extend(stamp time.Time, ttl time.Duration) bool {
 	ln := l.lock()
@@ -213,15 +214,15 @@ func (l *Lease) Extend(stamp time.Time, ttl time.Duration) bool {
 	if !l.Valid() {
 		return false
 	}
-	// The cohort's lower bound of trust may now be too early; its next visit
-	// puts that right.
+	// The group's lower bound of trust may now be too early. The next visit of the
+	// group corrects it.
 	l.trustLocked(ln.dog.grant(ln.dog.moment(stamp), ttl))
 	return true
 }
 
-// SetFixed says whether the lease is left to its end (true) or renewed (false).
-// It does nothing if the lease has ended. Config.MaxHold counts from the
-// acquisition, also for a lease that was fixed at first.
+// SetFixed makes the lease fixed, or makes the watchdog renew it (false). It does
+// nothing if the lease has ended. Config.MaxHold counts from the acquisition,
+// even for a lease that was fixed at first.
 func (l *Lease) SetFixed(fixed bool) {
 	ln := l.lock()
 	if ln == nil {
@@ -231,22 +232,22 @@ func (l *Lease) SetFixed(fixed bool) {
 	if state(l.state.Load()) != held || l.fixed == fixed {
 		return
 	}
-	l.leaveLocked() // out of a batch in flight too: what that brings counts no more
+	l.leaveLocked() // even out of a batch, whose answer does not count for l then
 	l.fixed = fixed
 	now := ln.dog.now()
 	if fixed {
-		ln.leaveBeatLocked(l)
+		ln.leaveSlotLocked(l)
 	} else {
 		l.due = ln.firstDueLocked(l, now)
 	}
 	due := l.due
-	if l.check { // Verify has made it due at once, and that has not been answered
+	if l.check { // Verify or Confirm has made l due at once, and the store has not answered yet
 		due = ln.dog.window(now)
 	}
 	ln.fileLocked(l, due, now)
 }
 
-// lock returns the lease's lane, locked; nil before Hold.
+// lock returns the lease's lane, locked, or nil before Hold.
 func (l *Lease) lock() *Lane {
 	for {
 		ln := l.lane.Load()
@@ -261,7 +262,7 @@ func (l *Lease) lock() *Lane {
 	}
 }
 
-// grant is until when a positive answer is trusted, by both clocks.
+// grant is the end of trust that a positive answer gives, by both clocks.
 type grant struct {
 	end  instant
 	wall int64
@@ -273,12 +274,12 @@ func (w *Watchdog) grant(sent moment, ttl time.Duration) grant {
 	span := ttl - w.cfg.margin(ttl)
 	end := sent.at.plus(span)
 	if slept := time.Duration(w.ahead.Load()) - w.aheadAt(sent); slept > w.cfg.Tick {
-		end -= instant(slept) // since it was sent, and noticed since
+		end -= instant(slept) // a sleep since the request was sent, which compareClocks has noticed
 	}
 	return grant{end, sent.wall + int64(span+w.grace)}
 }
 
-// trustLocked extends trust by a yes.
+// trustLocked extends trust after a positive answer.
 func (l *Lease) trustLocked(yes grant) {
 	end, wall := yes.end, yes.wall
 	if end > l.until && !l.fixed {
@@ -293,19 +294,18 @@ func (l *Lease) trustLocked(yes grant) {
 	}
 }
 
-// final reports whether the lease is not to be renewed any more. It needs the
-// lane's lock.
+// final reports whether the lease is not renewed any more. It needs the lane's lock.
 func (l *Lease) final() bool { return l.fixed || instant(l.trust.Load()) >= l.until }
 
 // endLocked takes the lease out of the watchdog in the terminal state s.
 func (l *Lease) endLocked(ln *Lane, s state) {
 	l.state.Store(uint32(s))
 	l.leaveLocked()
-	ln.leaveBeatLocked(l)
+	ln.leaveSlotLocked(l)
 	ln.stats.leases--
 }
 
-// loseLocked ends the lease as lost. The caller calls owner.Lost(reason) once
+// loseLocked ends the lease as lost. The caller must call owner.Lost(reason) when
 // it has released the lock.
 func (l *Lease) loseLocked(ln *Lane, reason Reason) {
 	switch {
@@ -320,7 +320,7 @@ func (l *Lease) loseLocked(ln *Lane, reason Reason) {
 	ln.stats.lost[reason]++
 }
 
-// leaveLocked takes the lease out of its cohort.
+// leaveLocked takes the lease out of its group.
 func (l *Lease) leaveLocked() {
 	if l.home != nil {
 		l.home.removeLocked(l)

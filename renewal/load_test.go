@@ -94,7 +94,7 @@ func TestBatchesAreAsFewAsFullOnesCanBe(t *testing.T) {
 				st := w.Stats().Since(before)
 				require.EqualValues(t, 60*leases, st.Renewed)
 				require.Zero(t, st.Lag.Max, "never after the due point")
-				require.InDelta(t, 60*batches, st.Batches, 60*0.05*float64(batches), "beats that share a tick share batches")
+				require.InDelta(t, 60*batches, st.Batches, 60*0.05*float64(batches), "slots that share a tick share batches")
 			})
 		})
 	}
@@ -252,7 +252,7 @@ func TestWhatADispatcherLeavesIsSoonTaken(t *testing.T) {
 			s.Renew(ctx, b)
 		}), renewal.Config{MaxBatch: 10})
 		defer close(hang)
-		for range 60 { // of one cohort
+		for range 60 { // of one group
 			s.hold(t, ln, fixedFor(30*time.Second))
 		}
 		ln.Verify() // all due now

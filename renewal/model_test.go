@@ -16,7 +16,7 @@ import (
 type inBubble struct{ rapid.TB }
 
 // TestLeaseModel checks random sequences of everything that can happen to
-// leases against a model that knows no cohorts, batches or timers.
+// leases against a model that knows no groups, batches or timers.
 func TestLeaseModel(t *testing.T) {
 	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		for range 2 { // sets of -rapid.checks sequences
@@ -25,7 +25,7 @@ func TestLeaseModel(t *testing.T) {
 				defer time.Sleep(10 * time.Second) // the store's stragglers
 				defer func() {
 					m.w.Close()
-					m.checkBeats(rt, 0)
+					m.checkSlots(rt, 0)
 				}()
 				rt.Repeat(map[string]func(*rapid.T){
 					"":            m.check,
@@ -289,17 +289,17 @@ func (m *model) check(rt *rapid.T) {
 	}
 	st := m.w.Stats()
 	require.Equal(rt, held, st.Leases)
-	m.checkBeats(rt, held)
+	m.checkSlots(rt, held)
 	require.Equal(rt, lost, st.Lost)
 }
 
-// checkBeats: only leases that are held have a beat.
-func (m *model) checkBeats(t rapid.TB, held int) {
-	inBeats := 0
+// checkSlots: only leases that are held have a slot.
+func (m *model) checkSlots(t rapid.TB, held int) {
+	inSlots := 0
 	for _, ln := range m.lanes {
-		inBeats += ln.InBeats()
+		inSlots += ln.InSlots()
 	}
-	require.LessOrEqual(t, inBeats, held)
+	require.LessOrEqual(t, inSlots, held)
 }
 
 func (m *model) checkLoss(rt *rapid.T, l *modelLease, reason renewal.Reason) {
@@ -318,18 +318,18 @@ func (m *model) checkLoss(rt *rapid.T, l *modelLease, reason renewal.Reason) {
 	}
 }
 
-// TestALeaseHasOneBeat, also if it is fixed and renewed again while it is asked about.
-func TestALeaseHasOneBeat(t *testing.T) {
+// TestALeaseHasOneSlot, also if it is fixed and renewed again while it is asked about.
+func TestALeaseHasOneSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		_, ln := newLane(t, s, renewal.Config{})
 		h := s.hold(t, ln, renewedFor(30*time.Second))
 		h.lease.Verify()
 		h.lease.SetFixed(true)
-		require.Zero(t, ln.InBeats(), "it is not renewed")
+		require.Zero(t, ln.InSlots(), "it is not renewed")
 		h.lease.SetFixed(false)
-		require.Equal(t, 1, ln.InBeats())
+		require.Equal(t, 1, ln.InSlots())
 		require.True(t, h.lease.Release())
-		require.Zero(t, ln.InBeats())
+		require.Zero(t, ln.InSlots())
 	})
 }

@@ -1,17 +1,19 @@
 package renewal
 
-// maxMoves bounds the moves out of batches, one after the other, that cost no time.
+// maxMoves limits the moves out of batches in a row that cause no pause.
 const maxMoves = 5
 
-// Move moves the lease to another lane of the same watchdog, because its key
-// now lives on another server. That lane renews it from then on, and answers
-// that the old lane still gets are ignored. A lease that was in a batch, or
-// queued for one, is due at once. If it was moved out of more than five batches
-// in a row, the servers do not agree where it is, and it is due after a pause.
+// Move moves the lease to another lane of the same watchdog. Call it when the
+// lease's key now lives on another server. That lane renews the lease from then
+// on, and answers that the old lane still gets are ignored. A lease that was in a
+// batch, or queued for one, is due at once. If it was moved out of more than five
+// batches in a row, the servers do not agree where it is, and it is due after a
+// pause.
 //
-// Move returns false if the lease has ended. If a request of the old lane is
-// being written at that moment, Move waits until it is written, as Release
-// does. A Renewer may call Move, but not while it writes.
+// Move returns false if the lease has ended. If the new lane is closed, Move ends
+// the lease as lost. If a request of the old lane is being written at that
+// moment, Move waits until it is written, as Release does. A Renewer may call
+// Move, but not while it writes.
 func (l *Lease) Move(to *Lane) bool {
 	from := l.lockWith(to)
 	if from == to {
@@ -38,8 +40,8 @@ func (l *Lease) Move(to *Lane) bool {
 	return moved
 }
 
-// lockWith locks to and the lease's lane, nil before Hold, and returns the
-// latter. Two lanes are locked in the order of their ids.
+// lockWith locks the lane to and the lease's lane, and returns the lease's lane, which
+// is nil before Hold. It locks two lanes in the order of their ids.
 func (l *Lease) lockWith(to *Lane) *Lane {
 	for {
 		from := l.lane.Load()
@@ -66,8 +68,8 @@ func (l *Lease) lockWith(to *Lane) *Lane {
 	}
 }
 
-// moveLocked needs the locks of both lanes. If the new one is closed the lease
-// is lost, and it returns false.
+// moveLocked needs the locks of both lanes. If the new lane is closed, the lease is
+// lost, and moveLocked returns false.
 func (l *Lease) moveLocked(from, to *Lane) bool {
 	if to.closed {
 		l.loseLocked(from, Closed)
@@ -77,7 +79,7 @@ func (l *Lease) moveLocked(from, to *Lane) bool {
 	switch l.home.kind {
 	case queued:
 		at = now
-	case flying:
+	case inBatch:
 		if at = now; l.moves < maxMoves {
 			l.moves++
 		} else {
@@ -85,7 +87,7 @@ func (l *Lease) moveLocked(from, to *Lane) bool {
 		}
 	}
 	l.leaveLocked()
-	from.leaveBeatLocked(l)
+	from.leaveSlotLocked(l)
 	from.stats.leases--
 	to.stats.leases++
 	l.fails = 0
@@ -95,5 +97,5 @@ func (l *Lease) moveLocked(from, to *Lane) bool {
 	return true
 }
 
-// Lane returns the lane of the lease; nil before Hold.
+// Lane returns the lane of the lease, or nil before Hold.
 func (l *Lease) Lane() *Lane { return l.lane.Load() }

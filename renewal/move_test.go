@@ -49,7 +49,7 @@ func TestAMovedLeaseIsRenewedByItsNewLane(t *testing.T) {
 		require.Equal(t, 101, to.Stats().Leases)
 		time.Sleep(65 * time.Second)
 		require.Equal(t, sum, from.Stats().Renewed)
-		require.InDelta(t, 700, float64(to.Stats().Renewed), 100, "one more than its interval brings: it has another beat there")
+		require.InDelta(t, 700, float64(to.Stats().Renewed), 100, "one more than its interval brings: it has another slot there")
 		require.Zero(t, to.Stats().Lag.P99, "it kept its due time")
 		require.Equal(t, map[renewal.Reason]int{renewal.Expired: 1}, w.Stats().Lost)
 		require.True(t, hs[0].lease.Release())

@@ -293,7 +293,7 @@ func TestALostLeaseSaysWhetherTheStoreMayHaveExtendedIt(t *testing.T) {
 		"its requests are lost":       {fault{drop: true}, renewal.TrustEnded, true}, // nobody can tell
 		"there was no connection":     {fault{dial: time.Minute}, renewal.TrustEnded, false},
 		"the store said no":           {fault{}, renewal.NotOwner, false},
-		"the lane closed in mid-beat": {fault{before: time.Minute}, renewal.Closed, false},
+		"the lane closed in mid-slot": {fault{before: time.Minute}, renewal.Closed, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

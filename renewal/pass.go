@@ -2,15 +2,14 @@ package renewal
 
 import "time"
 
-// Pass replaces the lease by another one with another owner, without asking the
-// store, for which both owners are the same. to must not have been held before.
-// It gets the trust and the due time of l, and the answer of a renewal that is
-// under way counts for it. l is released. MaxHold counts from now. A later loss
-// is told to the new owner only.
+// Pass replaces the lease l by the lease to with another owner, without a request
+// to the store. To the store, both owners must be the same. to must not have been
+// held before. It gets the trust and the due time of l. The answer to a renewal
+// that is under way counts for to. l is released. MaxHold counts from now. Only
+// the new owner is told of a later loss.
 //
-// Pass returns false, and changes nothing, if the lease has ended, if it is
-// fixed, or if its present trust reaches its own MaxHold or that of the new
-// owner.
+// Pass returns false, and changes nothing, if l has ended, if l is fixed, or if
+// the present trust of l reaches the end of MaxHold of l or of to.
 func (l *Lease) Pass(to *Lease, owner Owner) bool {
 	ln := l.lock()
 	if ln == nil {
@@ -33,7 +32,7 @@ func (l *Lease) Pass(to *Lease, owner Owner) bool {
 	to.wall.Store(l.wall.Load())
 	to.pos, to.home, to.due = l.pos, l.home, l.due
 	to.check, to.flags, to.fails, to.moves = l.check, l.flags, l.fails, l.moves
-	to.beat, l.beat = l.beat, 0
+	to.slot, l.slot = l.slot, 0
 	to.home.leases[to.pos] = to
 	to.lane.Store(ln)
 	to.state.Store(uint32(held))
@@ -42,5 +41,5 @@ func (l *Lease) Pass(to *Lease, owner Owner) bool {
 	return true
 }
 
-// Owner returns the owner of the lease; nil before Hold and Pass.
+// Owner returns the owner of the lease, or nil before Hold and Pass.
 func (l *Lease) Owner() Owner { return l.owner }

@@ -142,20 +142,20 @@ func TestALeaseThatIsOverIsNotPassedOn(t *testing.T) {
 	})
 }
 
-// TestALeaseThatIsPassedOnKeepsItsBeat: it is renewed at the same moments, and leaves its
+// TestALeaseThatIsPassedOnKeepsItsSlot: it is renewed at the same moments, and leaves its
 // place when it ends.
-func TestALeaseThatIsPassedOnKeepsItsBeat(t *testing.T) {
+func TestALeaseThatIsPassedOnKeepsItsSlot(t *testing.T) {
 	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
 		s := &store{}
 		_, ln := newLane(t, s, cfg)
 		h := s.hold(t, ln, renewedFor(30*time.Second))
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, ln.InBeats())
+		require.Equal(t, 1, ln.InSlots())
 		next := h.another()
 		require.True(t, h.lease.Pass(&next.lease, next))
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, ln.InBeats())
+		require.Equal(t, 1, ln.InSlots())
 		require.True(t, next.lease.Release())
-		require.Zero(t, ln.InBeats())
+		require.Zero(t, ln.InSlots())
 	})
 }

@@ -1,18 +1,18 @@
 package renewal
 
-// queue is the due cohorts of a lane as a binary heap, nearest end of trust
-// first. It is guarded by the lane's lock.
-type queue []*cohort
+// queue has the due groups of a lane as a binary heap, nearest end of trust first.
+// The lane's lock guards it.
+type queue []*group
 
 // push adds c.
-func (q *queue) push(c *cohort) {
+func (q *queue) push(c *group) {
 	c.kind, c.place = queued, len(*q)
 	*q = append(*q, c)
 	q.up(c.place)
 }
 
 // remove takes c out.
-func (q *queue) remove(c *cohort) {
+func (q *queue) remove(c *group) {
 	last := len(*q) - 1
 	moved := (*q)[last]
 	(*q)[last] = nil
@@ -24,8 +24,8 @@ func (q *queue) remove(c *cohort) {
 	q.fix(moved)
 }
 
-// fix puts c right after its trust was changed.
-func (q *queue) fix(c *cohort) {
+// fix corrects the place of c after a change of its trust.
+func (q *queue) fix(c *group) {
 	q.up(c.place)
 	q.down(c.place)
 }

@@ -8,24 +8,24 @@ import (
 
 // Stats is a snapshot of the counters of a Watchdog or a Lane since its start.
 type Stats struct {
-	Leases   int            // held now
-	Renewed  uint64         // renewals that the store acknowledged in time
+	Leases   int            // leases held now
+	Renewed  uint64         // renewals that the store confirmed in time
 	Retried  uint64         // leases sent again after an unknown outcome
 	Lost     map[Reason]int // leases lost, by reason
 	Batches  uint64         // calls of the Renewer
 	Failed   uint64         // calls of the Renewer that the store did not answer
-	Queued   int            // due now and not yet in a batch
-	InFlight int            // in a batch now
+	Queued   int            // leases that are due now and not yet in a batch
+	InFlight int            // leases in a batch now
 
-	// What the wheel of a Watchdog does now; zero for a Lane. An Owner that hangs keeps
-	// it from watching the trust of other leases.
-	Blocked time.Duration // for how long the call that it makes has lasted; 0 if it makes none
-	Behind  time.Duration // how long ago the earliest moment was due that it has not done yet; 0 if none is
+	// Blocked and Behind tell what the wheel of a Watchdog does now; zero for a Lane.
+	// An Owner that hangs keeps the wheel from watching the trust of other leases.
+	Blocked time.Duration // how long the wheel's present call has lasted; 0 if it makes no call
+	Behind  time.Duration // how late the wheel is with its earliest task that is due; 0 if no task is due
 
 	// Sizes are the numbers of leases in the batches.
 	Sizes Sizes
 	// Lag is the time from when a renewal was due until it was sent. Late is
-	// the time from when it was due until it was acknowledged.
+	// the time from when a renewal was due until the store's answer was applied.
 	Lag, Late Distribution
 }
 
@@ -44,8 +44,8 @@ type Sizes struct {
 }
 
 // Since returns what was counted between the snapshot earlier and s. Leases,
-// Queued, InFlight, Blocked and Behind are those of s. The largest durations are accurate to one part
-// in 16.
+// Queued, InFlight, Blocked and Behind are those of s. The largest durations are
+// accurate to one part in 16.
 func (s Stats) Since(earlier Stats) Stats {
 	s.Renewed -= earlier.Renewed
 	s.Retried -= earlier.Retried
@@ -63,7 +63,8 @@ func (s Stats) Since(earlier Stats) Stats {
 	return s
 }
 
-// sizes is what a Distribution of sizes, each as so many microseconds, with the given sum says.
+// sizes returns the Sizes of a Distribution in which a size of n counts as n microseconds. sum is the
+// sum of the sizes.
 func sizes(d wheel.Distribution, sum uint64) Sizes {
 	size := func(d time.Duration) int { return int(d / time.Microsecond) }
 	return Sizes{Sum: sum, P50: size(d.P50), P99: size(d.P99), Max: size(d.Max), of: d}
@@ -118,7 +119,7 @@ func (s *laneStats) add(o *laneStats) {
 	s.late.Add(&o.late)
 }
 
-// snapshot returns what s counts; s must be a copy that nobody changes any more.
+// snapshot returns the counts of s, which must be a copy that nobody changes any more.
 func (s *laneStats) snapshot(queued int) Stats {
 	lost := make(map[Reason]int)
 	for i, n := range s.lost {

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Verify makes every lease of the lane due at once, fixed ones too. Call it
+// Verify makes every lease of the lane due at once, even fixed ones. Call it
 // when the server behind the lane was replaced, or may have lost data. The
 // leases go out as fast as the dispatchers can send them, the nearest end of
-// trust first. An answer to a request that was written before Verify counts,
-// and the store is asked once more. From now on the Renewer must send to the
-// new server.
+// trust first. An answer to a request that was written before Verify counts, but
+// the store is asked once more. From now on the Renewer must send to the new
+// server.
 func (ln *Lane) Verify() {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()

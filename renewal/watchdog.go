@@ -24,13 +24,13 @@ type Watchdog struct {
 	wheel    *wheel.Wheel
 	ctx      context.Context
 	cancel   context.CancelFunc
-	hooks    *hooks // nil without any
+	hooks    *hooks // nil without Config.OnBatch
 	random   *rand.Rand
-	skew     func() time.Duration // nil; a test's: how far the wall clock was moved
+	skew     func() time.Duration // how far a test has moved the wall clock; nil outside of tests
 
 	// atomic
-	watching atomic.Bool  // clock is armed, or about to be
-	ahead    atomic.Int64 // ns that the wall clock was ahead when the leases were last put right
+	watching atomic.Bool  // clock is armed, or about to be armed
+	ahead    atomic.Int64 // ns that the wall clock was ahead when the leases were last corrected
 
 	wg sync.WaitGroup // dispatchers and the clock's timer
 
@@ -42,8 +42,8 @@ type Watchdog struct {
 	clock  *time.Timer // compares the clocks while there are leases; nil before the first
 }
 
-// New returns a Watchdog without lanes, or all faults of cfg joined. It starts
-// no goroutine; the first lane does.
+// New returns a Watchdog without lanes, or one error with all faults of cfg. It
+// starts no goroutine; the first lane does.
 func New(cfg Config) (*Watchdog, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -61,8 +61,8 @@ func New(cfg Config) (*Watchdog, error) {
 // Config returns the configuration with its defaults filled in.
 func (w *Watchdog) Config() Config { return w.cfg }
 
-// Margin returns how long before its expiry in the store a lease of ttl stops
-// being trusted.
+// Margin returns the time between the end of trust and the end in the store for a
+// lease of ttl.
 func (w *Watchdog) Margin(ttl time.Duration) time.Duration { return w.cfg.margin(ttl) }
 
 // Lane adds a lane that renews through r, and starts its dispatchers. After
@@ -73,8 +73,8 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 	}
 	ln := &Lane{
 		dog: w, name: name, renewer: r, ctx: w.ctx,
-		windows: make(map[int64]*cohort), fixed: make(map[int64]*cohort),
-		beats: newBeats(w.cfg, w.random.Uint64()),
+		windows: make(map[int64]*group), fixed: make(map[int64]*group),
+		slots: newSlots(w.cfg, w.random.Uint64()),
 	}
 	ln.work.L = &ln.mu
 	w.mu.Lock()

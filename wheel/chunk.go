@@ -1,40 +1,40 @@
 package wheel
 
-// chunkEntries is such that a chunk is 256 bytes, four cache lines, where pointers have 64 bits. It
-// is 1<<placeBits.
+// chunkEntries is 1<<placeBits. It makes a chunk 256 bytes or four cache lines long where pointers have
+// 64 bits.
 const chunkEntries = 16
 
 // entry is a timer in a bucket. when is copied out of the timer so that a bucket can be walked
 // without touching timers that are not due.
 type entry struct {
-	when  int64 // ns; never above the timer's deadline, but for one that was overdue when it was filed
+	when  int64 // ns; not later than the timer's deadline, except for a timer that was overdue when it was filed
 	timer *Timer
 }
 
-// chunk is a link in a bucket's chain. All but the chain's first are full.
+// chunk is a link in a bucket's chain. All chunks but the chain's first are full.
 type chunk struct{ entries [chunkEntries]entry }
 
-// header is what is known of a chunk without touching it. Chunks are cold where there are very many
-// timers, and their headers are apart so that to take a timer out touches two lines of chunks and no
-// more: that of its entry and that of the entry which fills the gap. Chunks and timers name chunks by
-// number: numbers are smaller than pointers, and the garbage collector need not follow them.
+// header is what the ring knows of a chunk without reading the chunk. With very many timers, chunks are not in
+// the cache. Because headers are apart from chunks, taking a timer out touches only two cache lines of chunks:
+// the line of its entry, and the line of the entry that fills the gap. Chunks and timers refer to chunks by
+// number, because numbers are smaller than pointers and the garbage collector need not follow them.
 type header struct {
-	chunk *chunk // nil if it was let go
-	next  uint32 // number of the next in the chain, or in the free list; 0 at its end
+	chunk *chunk // nil if the chunk was freed
+	next  uint32 // number of the next chunk in the chain or in the free list; 0 at the end
 	slot  int32
-	n     int32 // entries in use, the first ones
+	n     int32 // the first n entries are in use
 }
 
-// place is where a timer's entry is: the number of the chunk, and in the low bits the index in it. Below
-// inboxEntries it is an index in the inbox.
+// place is where a timer's entry is. It is the number of the chunk and, in the low bits, the index in the chunk.
+// A place below inboxEntries is an index in the inbox.
 type place uint32
 
 const (
 	placeBits  = 4
-	firstChunk = inboxEntries >> placeBits // 0 is no chunk, and the places of the others are the inbox's
+	firstChunk = inboxEntries >> placeBits // 0 is no chunk, and the other lower numbers are for places in the inbox
 )
 
-// due reports whether the first n of its entries are due at limit.
+// due reports whether the first n entries of c are due at limit.
 func (c *chunk) due(n int32, limit int64) bool {
 	for i := range c.entries[:n] {
 		if c.entries[i].when > limit {
@@ -53,9 +53,9 @@ const spareChunks = 16
 
 // chunks makes chunks and keeps the empty ones, at most as many as are in use and spareChunks more.
 type chunks struct {
-	all    []header // by number; those below firstChunk are of no chunk
-	vacant []uint32 // numbers whose chunk was let go
-	free   uint32   // the first of the free list, 0 if there is none
+	all    []header // by number; the headers below firstChunk have no chunk
+	vacant []uint32 // numbers whose chunk was freed
+	free   uint32   // the first chunk of the free list, 0 if the list is empty
 	spare  int32    // length of the free list
 	used   int32
 }
@@ -96,7 +96,7 @@ func (cs *chunks) put(number uint32) {
 	cs.all[number].next = cs.free
 	cs.free = number
 	cs.spare++
-	// used is one less, spare one more: two have to go to keep up.
+	// used is one less and spare is one more, so two chunks may have to go.
 	for range 2 {
 		if cs.spare > cs.used+spareChunks {
 			number = cs.free

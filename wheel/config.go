@@ -3,7 +3,6 @@ package wheel
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 )
 
@@ -18,15 +17,15 @@ type Config struct {
 
 	// Slots is the number of buckets in one revolution: a power of two from 1
 	// to 1<<20, default 1024. A timer that is further away than Tick x Slots is
-	// filed once more when it comes near, which costs tens of nanoseconds, so
-	// the default suits almost every program. A large ring costs more elsewhere:
-	// 16 bytes per slot in each of 16 shards, made at the first Schedule of each
-	// (20 µs with 1024 slots, 50 ms with 1<<20), and up to a millisecond per
-	// wake-up with 1<<20.
+	// filed once more when it comes near. That costs tens of nanoseconds, so the
+	// default suits almost every program. More slots cost more memory and time. A
+	// slot takes 16 bytes in each of 16 shards. The first Schedule of a shard
+	// makes its slots, which takes 20 µs for 1024 slots and 50 ms for 1<<20. With
+	// 1<<20 slots, a wake-up takes up to a millisecond.
 	Slots int
 
-	// MaxPending is how many timers may be pending at once. One more is refused
-	// with ErrTooManyPending. At least 1; zero means no limit, and costs
+	// MaxPending is how many timers may be pending at once. A further timer is
+	// refused with ErrTooManyPending. At least 1; zero means no limit, and costs
 	// nothing.
 	MaxPending int
 
@@ -36,21 +35,22 @@ type Config struct {
 	SlowCallback time.Duration
 
 	// Executor, if set, runs the callbacks instead of the driver goroutine. The
-	// driver calls it with no lock held, so it should not block. It must call
-	// run at most once. If it returns an error, it will not call run, and
-	// OnError gets ErrRefused. It must call every run that it accepts, or Done
-	// never closes.
+	// driver calls Executor with no lock held. Other timers wait for it, so it
+	// should not block. It must call run at most once. If Executor returns an
+	// error, it must not call run, and OnError gets ErrRefused. If it returns nil,
+	// it must call run, or Done never closes.
 	Executor func(run func()) error
 
 	// OnError is called for every callback that panicked, called runtime.Goexit
 	// or was refused by the Executor, on the goroutine where that happened. The
-	// default logs to slog.Default. A panic in the hook itself is not
-	// recovered.
+	// default logs to slog.Default, at most 5 times a minute. A panic in OnError
+	// itself is not recovered.
 	OnError func(*CallbackError)
 
 	// OnSlow is called for every callback that took longer than SlowCallback,
-	// after it returned and where it ran. See Stats.Running for one that has
-	// not returned. The default logs to slog.Default.
+	// after the callback has returned and on its goroutine. Stats.Running shows a
+	// callback that has not returned. The default logs to slog.Default, at most 5
+	// times a minute.
 	OnSlow func(t *Timer, took time.Duration)
 }
 
@@ -60,11 +60,11 @@ const (
 	maxSlots = 1 << 20
 )
 
-// withDefaults returns c with its zero fields filled in, or every fault of it.
+// withDefaults returns c with its zero fields filled in, or an error with every fault of c.
 func (c Config) withDefaults() (Config, error) {
 	var faults []error
 	fault := func(field string, value any, bound string) {
-		faults = append(faults, fmt.Errorf("wheel: Config.%s is %v, it must be %s", field, value, bound))
+		faults = append(faults, fmt.Errorf("wheel: Config.%s is %v: it must be %s", field, value, bound))
 	}
 	if c.Tick == 0 {
 		c.Tick = 10 * time.Millisecond
@@ -88,18 +88,10 @@ func (c Config) withDefaults() (Config, error) {
 		fault("SlowCallback", c.SlowCallback, "at least 1ns")
 	}
 	if c.OnError == nil {
-		c.OnError = logError
+		c.OnError = logErrors()
 	}
 	if c.OnSlow == nil {
-		c.OnSlow = logSlow
+		c.OnSlow = logSlow()
 	}
 	return c, errors.Join(faults...)
-}
-
-func logError(err *CallbackError) {
-	slog.Error("wheel: a callback failed", "error", err, "stack", string(err.Stack))
-}
-
-func logSlow(t *Timer, took time.Duration) {
-	slog.Warn("wheel: a callback was slow", "task", nameOf(t), "took", took)
 }

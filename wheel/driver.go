@@ -11,22 +11,22 @@ import (
 // them one right after the other, which lets their cache misses overlap.
 const collectAtOnce = 1 << dueBits
 
-// driver is the state of the driver goroutine. It is kept apart from the goroutine's stack so that a
-// successor can go on where runtime.Goexit ended it.
+// driver is the state of the driver goroutine. It is kept apart from the goroutine's stack, so that after
+// runtime.Goexit a successor can continue where the goroutine ended.
 type driver struct {
 	shard *shard // of the timers that were collected, nil if there are none
-	n     int    // how many there are
-	pos   int    // of the first that has not been seen
+	n     int    // the number of these timers
+	pos   int    // of the first one that has not been seen
 	slots [collectAtOnce]slot
 	buf   [collectAtOnce]*Timer
-	since int64 // what Wheel.since was last set to
+	since int64 // the last value of Wheel.since
 
 	lateness  Recorder
 	unflushed run // of timers, not in lateness yet
 }
 
-// run is of timers that fired one after the other with about the same lateness. Most of
-// those of a tick are, so that lateness is written once for many.
+// run counts timers that fired one after the other with about the same lateness. Most
+// timers of a tick do, so lateness is written once for many timers.
 type run struct {
 	bucket       int // of lateness
 	n            uint64
@@ -45,7 +45,7 @@ func (d *driver) noteLateness(late int64) {
 	d.unflushed.largest = max(d.unflushed.largest, late)
 }
 
-// flush makes lateness tell of all that have fired.
+// flush adds the timers of unflushed to lateness.
 func (d *driver) flush() {
 	if r := &d.unflushed; r.n > 0 {
 		d.lateness.record(r.bucket, r.n, time.Duration(r.sum), time.Duration(r.largest))
@@ -55,18 +55,18 @@ func (d *driver) flush() {
 
 // drive is the driver goroutine. It ends when the wheel is stopped.
 func (w *Wheel) drive() {
-	pprof.SetGoroutineLabels(context.Background()) // not those of whoever scheduled first
+	pprof.SetGoroutineLabels(context.Background()) // instead of the labels of the goroutine that scheduled first
 	ended := false
 	defer func() {
 		if ended {
 			w.unhold()
 		} else {
-			go w.drive() // a callback or a hook called Goexit; the hold on Done goes to the successor
+			go w.drive() // a callback or a hook called Goexit; the successor keeps Done open
 		}
 	}()
 	timer := time.NewTimer(math.MaxInt64)
-	timer.Stop() // it runs while the driver sleeps to a tick, and only then
-	w.fireDue()  // of the pass that Goexit ended
+	timer.Stop() // the timer runs only while the driver sleeps until a tick
+	w.fireDue()  // the rest of the pass that Goexit ended
 	w.passing.Store(never)
 	for !w.stopped.Load() {
 		now := w.now()
@@ -79,21 +79,21 @@ func (w *Wheel) drive() {
 	ended = true
 }
 
-// step does one thing of the driver's at time now: it passes a tick that is due, or else it finds the tick to
-// sleep to and publishes it. After a sleep, and nowhere else, stayAwake must be called before the next step.
+// step does one thing at time now: it passes a tick that is due, or else it publishes the tick until which the driver
+// will sleep. After a sleep, and nowhere else, stayAwake must be called before the next step.
 func (w *Wheel) step(now int64) (until int64, sleep bool) {
 	tick := w.earliest()
 	last := now / int64(w.cfg.Tick)
 	if tick <= last {
-		// Tick by tick, so that timers fire in the order of their ticks after a stall too; but what lies
-		// more than a revolution back goes in one pass.
+		// The driver goes tick by tick, so that timers fire in the order of their ticks even after a stall. But
+		// ticks that are more than a revolution back share one pass.
 		w.turnLateness(now)
 		w.pass(max(tick, last-int64(w.cfg.Slots)+1))
 		return 0, false
 	}
 	w.wakeAt.Store(tick)
-	// A timer filed before this store was seen gave no signal: look once more, behind the store.
-	// One filed later gives one.
+	// A caller that filed its timer before it could see this store gave no signal. So look once more, after the
+	// store. A caller that files its timer later gives a signal.
 	if w.earliest() >= tick && !w.stopped.Load() {
 		return tick, true
 	}
@@ -101,7 +101,7 @@ func (w *Wheel) step(now int64) (until int64, sleep bool) {
 	return 0, false
 }
 
-// sleep sleeps to tick, or until it is woken.
+// sleep sleeps until tick, or until it is woken.
 func (w *Wheel) sleep(timer *time.Timer, tick, now int64) {
 	if tick == never {
 		<-w.wake
@@ -115,11 +115,11 @@ func (w *Wheel) sleep(timer *time.Timer, tick, now int64) {
 	}
 }
 
-// stayAwake takes the published tick back, and the signals that were for it.
+// stayAwake withdraws the published tick, and removes a signal that was meant for the sleep until that tick.
 func (w *Wheel) stayAwake() {
 	w.wakeAt.Store(awake)
 	select {
-	case <-w.wake: // the word came late, it is awake
+	case <-w.wake: // the signal came late, because the driver is already awake
 	default:
 	}
 }
@@ -133,11 +133,11 @@ func (w *Wheel) earliest() int64 {
 	return tick
 }
 
-// pass fires everything due at or before tick. If a callback calls Goexit, a further pass for the same
-// tick finishes it: a shard's next stays as it is until all its due timers were collected.
+// pass fires everything due at or before tick. If a callback calls Goexit, a further pass for the same tick finishes
+// the work, because a shard's next stays as it is until all its due timers were collected.
 func (w *Wheel) pass(tick int64) {
-	// A caller may have filed a timer before a tick that was passed meanwhile: tick is below open then, which
-	// must not fall. The driver alone writes it.
+	// A caller may have filed a timer at a tick that was passed meanwhile. Then tick is below open, which must not
+	// fall. Only the driver writes open.
 	if tick >= w.open.Load() {
 		w.open.Store(tick + 1)
 	}

@@ -6,24 +6,24 @@ import (
 )
 
 var (
-	// ErrStopped is returned when the wheel was stopped. It takes no more
-	// timers.
+	// ErrStopped is returned when the wheel was stopped. A stopped wheel takes no
+	// more timers.
 	ErrStopped = errors.New("wheel: stopped")
 	// ErrPending is returned by Schedule when the timer is already pending.
 	// Reset moves such a timer.
-	ErrPending = errors.New("wheel: timer is pending already")
+	ErrPending = errors.New("wheel: timer is already pending: move it with Reset")
 	// ErrNotScheduled is returned by Reset and Next when no Schedule of the
-	// timer was accepted, so it has no task yet.
-	ErrNotScheduled = errors.New("wheel: timer was never scheduled")
+	// timer has succeeded, so the timer has no task yet.
+	ErrNotScheduled = errors.New("wheel: timer was never scheduled: call Schedule first")
 	// ErrOtherWheel is returned when the timer belongs to another wheel that
 	// was not stopped.
-	ErrOtherWheel = errors.New("wheel: timer belongs to another wheel")
+	ErrOtherWheel = errors.New("wheel: timer belongs to another wheel: use a timer of this wheel, or stop the other wheel first")
 	// ErrBubble is returned when the wheel was made in a testing/synctest
-	// bubble and is used outside it, or the other way round. Its time would not
-	// be the caller's.
-	ErrBubble = errors.New("wheel: made in another synctest bubble than it is used in, or in none: make it where it is used")
+	// bubble and is used outside that bubble, or the other way round. The wheel's
+	// time would not be the caller's time.
+	ErrBubble = errors.New("wheel: the wheel was made in another synctest bubble than the caller's, or outside of bubbles: make it where it is used")
 	// ErrTooManyPending is returned when Config.MaxPending timers are pending.
-	ErrTooManyPending = errors.New("wheel: too many pending timers")
+	ErrTooManyPending = errors.New("wheel: too many pending timers: stop some of them, or set a larger Config.MaxPending")
 	// ErrNilTimer is returned when the timer is nil.
 	ErrNilTimer = errors.New("wheel: nil timer")
 	// ErrNilTask is returned when the task or the function is nil.
@@ -36,18 +36,18 @@ var (
 	// goroutine by runtime.Goexit. The wheel continues in a new goroutine.
 	ErrGoexit = errors.New("wheel: callback called runtime.Goexit")
 	// ErrRefused is wrapped by a CallbackError when the Executor refused a
-	// callback. The timer counts as fired, but its callback did not run. That of
-	// an Every is armed for its next period.
+	// callback. The timer counts as fired, but its callback did not run. The timer
+	// of an Every is armed for its next period.
 	ErrRefused = errors.New("wheel: executor refused the callback")
 )
 
-// CallbackError says how a callback failed. Its timer was claimed before, so it
-// is in state Fired, unless it is that of an Every or somebody has armed it
-// since. If a method Cancelled failed, the timer is in state Stopped.
+// CallbackError says how a callback failed. The callback's timer is in state
+// Fired, unless it is the timer of an Every or somebody has armed it again since.
+// If a method Cancelled failed, the timer is in state Stopped.
 type CallbackError struct {
 	Timer *Timer // of the callback
-	Panic any    // what the callback panicked with, or nil
-	Stack []byte // where it panicked or called Goexit, or nil
+	Panic any    // the value with which the callback panicked, or nil
+	Stack []byte // where the callback panicked or called Goexit, or nil
 	Err   error  // ErrGoexit; ErrRefused and the executor's error; the panic value if it is an error; or nil
 }
 

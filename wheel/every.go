@@ -6,22 +6,23 @@ import (
 )
 
 // Every calls f with the returned timer once per period, the first time one
-// period from now, until the timer or the wheel is stopped. Nothing else ends
-// it. It does not drift: deadlines are whole periods after the first, as with
-// [Timer.Next].
+// period from now, until the timer or the wheel is stopped. Nothing else ends the
+// calls. The timer does not drift, because its deadlines are whole periods after
+// the first, as with [Timer.Next].
 //
-// Calls never overlap, not even in the Executor. A period is skipped, and
-// counted in Stats.SkippedPeriods, if the call before has not returned, if the
-// driver is late by more than a period, or if the Executor refuses the call;
-// then OnError is called too. OnError is also called if f panics or calls
+// Calls never overlap, not even in the Executor. A period is skipped if the last
+// call has not returned, if the driver is late by more than a period, or if the
+// Executor refuses the call. Stats.SkippedPeriods counts skipped periods. OnError
+// is called if the Executor refuses a call, and if f panics or calls
 // runtime.Goexit.
 //
-// While f runs, its timer is pending for the next call, so f may stop it or
-// Reset it, as anybody may: the periods then count from that deadline. A timer
-// that was stopped begins again by Reset. It counts as one of
-// Config.MaxPending from the call of Every until it is stopped.
+// While f runs, its timer is pending for the next call. So f, like any other
+// caller, may stop the timer or Reset it, and Timer.Deadline is the time of the
+// next call. After a Reset, the periods count from the new deadline. Reset also
+// starts a stopped timer again. The timer counts as one of Config.MaxPending from
+// the call of Every until it is stopped.
 //
-// The error is ErrPeriod, or one of AfterFunc's.
+// The error is ErrPeriod, or one of AfterFunc's errors.
 func (w *Wheel) Every(period time.Duration, f func(*Timer)) (*Timer, error) {
 	if period <= 0 {
 		return nil, errPeriod(period)
@@ -36,9 +37,9 @@ func (w *Wheel) Every(period time.Duration, f func(*Timer)) (*Timer, error) {
 	return &e.timer, nil
 }
 
-// every is the task of a periodic timer. Its claim arms the timer for the next
-// period under the same lock, so callers never see the timer fired, and no call
-// that fails, hangs or is refused can end the periods.
+// every is the task of a periodic timer. The claim of the timer also arms it for the
+// next period, under the same lock. So callers never see the timer as Fired, and no
+// call that fails, hangs or is refused can end the periods.
 type every struct {
 	timer  Timer
 	period time.Duration
@@ -47,24 +48,25 @@ type every struct {
 	// busy is true from the claim of a call until it has returned or was refused.
 	busy atomic.Bool
 
-	// Of the call that made busy true, and owned by it.
+	// Owned by the call that made busy true.
 	of   *shard
-	next int64 // the deadline that its claim has armed
+	next int64 // the deadline for which the claim of the call has armed the timer
 }
 
 // Fire is a call. The driver has claimed the timer, and made busy true.
 func (e *every) Fire(t *Timer) {
-	defer e.returned(t) // also if f panics
+	defer e.returned(t) // even if f panics
 	e.f(t)
 }
 
-// returned ends a call. If it has taken so long that the next deadline is over,
-// that period is skipped, and all others that are. So no call follows at once.
+// returned ends a call. If the call has taken so long that the next deadline has
+// passed, returned skips that period and all others that have passed. So no call
+// follows at once.
 func (e *every) returned(t *Timer) {
 	if now := e.of.wheel.now(); now >= e.next {
 		if s := t.lock(); s == e.of && t.state == Pending && t.deadline.word.Load() == e.next {
 			deadline, skipped := followingPeriod(e.next, now, int64(e.period))
-			t.deadline.set(deadline) // a later one is only written down
+			t.deadline.set(deadline) // a later deadline needs no new place in the ring
 			s.skipped += skipped + 1
 			s.mu.Unlock()
 		} else {
@@ -83,7 +85,7 @@ func (e *every) refused() {
 }
 
 // followingPeriod returns the first deadline after now that is whole periods
-// after last, and how many of them it skips.
+// after last, and how many periods it skips.
 func followingPeriod(last, now, period int64) (deadline, skipped int64) {
 	deadline = after(last, time.Duration(period))
 	if deadline <= now {
@@ -94,8 +96,8 @@ func followingPeriod(last, now, period int64) (deadline, skipped int64) {
 }
 
 // claimPeriodic claims the timer of an Every and arms it for its next period. It
-// returns nil if a caller was first, or if the call before has not returned. It
-// takes mu.
+// returns nil if a caller has stopped or moved the timer first, or if the last call
+// has not returned. It takes mu.
 func (s *shard) claimPeriodic(slot *slot, now int64) *Timer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

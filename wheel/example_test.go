@@ -9,8 +9,8 @@ import (
 	"github.com/wheellock/wheellock/wheel"
 )
 
-// session is a record that expires unless it is touched. Its timer is a field, so that a million
-// of them need no allocation beside the records.
+// session is a record that expires unless it is touched. Its timer is a field, so a million timers
+// need no allocation beside the records.
 type session struct {
 	name    string
 	expiry  wheel.Timer
@@ -47,24 +47,25 @@ type idleConn struct {
 	quit wheel.Timer
 }
 
-// Fire runs on the wheel's goroutine. Close of a TCP connection does not block; that of a TLS one may, so it needs a goroutine.
+// Fire runs on the wheel's goroutine. Close of a TCP connection does not block. Close of a TLS connection may block, so it
+// would need a goroutine.
 func (c *idleConn) Fire(*wheel.Timer) { _ = c.Close() }
 
 func (c *idleConn) Close() error {
-	c.quit.Stop() // the wheel keeps nothing of a connection that was closed otherwise
+	c.quit.Stop() // so that the wheel keeps no reference to the connection
 	return c.Conn.Close()
 }
 
 func (c *idleConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.quit.Touch(c.idle) // once it has fired, the connection stays closed
+		c.quit.Touch(c.idle) // if the timer has fired, Touch does nothing, and the connection stays closed
 	}
 	return n, err
 }
 
-// Connections that are closed when they are idle. A SetReadDeadline before each Read does the same for some 200 ns a call; Touch
-// takes some 50.
+// The wheel closes connections that are idle. Where a goroutine reads each connection, as here, SetReadDeadline before
+// each Read does as well, because system calls are nearly all of the work.
 func ExampleTimer_Touch() {
 	w, _ := wheel.New(wheel.Config{Tick: time.Millisecond})
 	client, server := net.Pipe()
@@ -114,7 +115,7 @@ func (d *delivery) Fire(t *wheel.Timer) {
 	}
 }
 
-// Retries with exponential back-off. A callback that takes long, as sending does, belongs in an Executor.
+// Retries with exponential back-off. Run a callback that takes long, such as sending, in an Executor.
 func ExampleTimer_Reset() {
 	w, _ := wheel.New(wheel.Config{Tick: time.Millisecond})
 	failures := 3
@@ -168,7 +169,7 @@ type pulse struct {
 func (p *pulse) Fire(t *wheel.Timer) {
 	p.n++
 	if p.n < 3 {
-		_ = t.Next(p.period) // from the deadline, not from now: it does not drift
+		_ = t.Next(p.period) // counts from the deadline and not from now, so it does not drift
 	}
 	p.beats <- p.n
 }
@@ -189,7 +190,7 @@ func ExampleWheel_ScheduleWithin() {
 	// Output: true
 }
 
-// Callbacks that may block run in goroutines of their own, at most so many at once.
+// Callbacks that may block run in goroutines of their own, at most four at once.
 func ExampleConfig_executor() {
 	slots := make(chan struct{}, 4)
 	w, _ := wheel.New(wheel.Config{
@@ -220,7 +221,7 @@ func ExampleConfig_executor() {
 	// Output: done
 }
 
-// Stop returns what was pending, so that a service can finish or save it.
+// Stop returns the timers that were pending, so that a service can finish or save their work.
 func ExampleWheel_Stop() {
 	w, _ := wheel.New(wheel.Config{})
 	for _, name := range []string{"a", "b", "c"} {

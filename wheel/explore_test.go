@@ -24,7 +24,7 @@ func explored(t *testing.T, run string, edits ...string) (string, error) {
 		"const shardsPerWheel = 16", "const shardsPerWheel = 2",
 		"return int64(time.Since(w.start))", "return sched.Now() - w.start.UnixNano()",
 		"	select {\n	case w.wake <-", "	sched.Point(&w.wakeObject, \"signal\")\n	sched.See(uint64(len(w.wake)))\n	defer func() { sched.Set(&w.wakeObject, uint64(len(w.wake))) }()\n	select {\n	case w.wake <-",
-		"	select {\n	case <-w.wake: // the word came late", "	sched.Point(&w.wakeObject, \"drain\")\n	sched.See(uint64(len(w.wake)))\n	defer func() { sched.Set(&w.wakeObject, uint64(len(w.wake))) }()\n	select {\n	case <-w.wake: // the word came late",
+		"	select {\n	case <-w.wake: // the signal came late", "	sched.Point(&w.wakeObject, \"drain\")\n	sched.See(uint64(len(w.wake)))\n	defer func() { sched.Set(&w.wakeObject, uint64(len(w.wake))) }()\n	select {\n	case <-w.wake: // the signal came late",
 		// What is measured decides nothing.
 		"		d.noteLateness(max(late, 0))\n", "",
 		"	d.flush()\n	s.mu.Lock()", "	s.mu.Lock()",

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// sincePrecision is how much earlier than the truth Wheel.since may be. It is
-// written only when it would be off by more.
+// sincePrecision is how much earlier than the true time Wheel.since may be. The
+// driver writes Wheel.since only when the error would be larger.
 const sincePrecision = int64(time.Millisecond)
 
 // fireDue fires the remaining due timers.
@@ -19,8 +19,8 @@ func (w *Wheel) fireDue() {
 	}
 }
 
-// fireRun claims and fires due timers until there are none left or a callback fails; it is to be called
-// again then. One deferred call and one reading of the clock between two callbacks serve a whole run.
+// fireRun claims and fires due timers until none is left or a callback fails. After a failure it must be
+// called again. A whole run needs one deferred call, and one reading of the clock between two callbacks.
 func (w *Wheel) fireRun() {
 	d := w.driver
 	s := d.shard
@@ -36,11 +36,11 @@ func (w *Wheel) fireRun() {
 		d.pos++
 		var t *Timer
 		if slot.periodic {
-			t = s.claimPeriodic(slot, now) // it keeps its place among the pending
+			t = s.claimPeriodic(slot, now) // the timer still counts as pending
 		} else if t = slot.claim(); t != nil {
 			w.release(1)
 		}
-		if t == nil { // stopped or moved meanwhile, or the call before still runs
+		if t == nil { // it was stopped or moved meanwhile, or the last call of an Every still runs
 			continue
 		}
 		task, late := slot.task, now-slot.deadline
@@ -70,9 +70,9 @@ func (w *Wheel) fireRun() {
 	d.flush()
 	s.mu.Lock()
 	for i := range s.due {
-		s.due[i].timer = nil // a timer that has fired may be collected
+		s.due[i].timer = nil // the garbage collector may free a timer that has fired
 	}
-	s.due = nil // the slots go to the next shard
+	s.due = nil // the driver uses the slots for the next shard
 	s.mu.Unlock()
 	d.shard = nil
 }
@@ -80,7 +80,7 @@ func (w *Wheel) fireRun() {
 // execute gives a callback to the Executor.
 func (w *Wheel) execute(t *Timer, task Task) {
 	w.holds.Add(1)
-	var used atomic.Bool // by run, or because there will be no run
+	var used atomic.Bool // run was called, or must not be called any more
 	refused := func(stack []byte, err error) {
 		if !used.Swap(true) {
 			if e, ok := task.(*every); ok {
@@ -92,7 +92,7 @@ func (w *Wheel) execute(t *Timer, task Task) {
 	}
 	returned := false
 	defer func() {
-		if !returned && !used.Load() { // it called Goexit, or is crashing the process
+		if !returned && !used.Load() { // the Executor called Goexit, or its panic is crashing the process
 			refused(debug.Stack(), errNoReturn)
 		}
 	}()
@@ -135,7 +135,7 @@ func (w *Wheel) guard(t *Timer, f func(*Timer)) (returned bool) {
 // cancelAll calls Cancelled for all of cs.
 func (w *Wheel) cancelAll(cs []cancellation) {
 	defer func() {
-		if len(cs) > 0 { // Goexit in a Cancelled of the caller's own: the rest is still told
+		if len(cs) > 0 { // a Cancelled called Goexit; the remaining ones are still called
 			w.cancelAll(cs)
 		}
 	}()
@@ -171,14 +171,14 @@ func (w *Wheel) tellSlow(t *Timer, took time.Duration) {
 // latenessWindow is how long Stats.LargestLateness remembers at least.
 const latenessWindow = int64(time.Minute)
 
-// noteLateness has the driver for its only writer.
+// noteLateness raises lateness. Only the driver calls it.
 func (w *Wheel) noteLateness(late int64) {
 	if late > w.lateness.Load() {
 		w.lateness.Store(late)
 	}
 }
 
-// turnLateness begins another window if the present one is over at now. For the driver.
+// turnLateness begins another window if the present one is over at now. Only the driver calls it.
 func (w *Wheel) turnLateness(now int64) {
 	if age := now - w.turned.Load(); age >= latenessWindow {
 		before := w.lateness.Swap(0)

@@ -14,11 +14,11 @@ type Distribution struct {
 	Sum           time.Duration
 	P50, P99, Max time.Duration
 
-	hist *Histogram // what they were made of, for Since
+	hist *Histogram // from which the fields above were made, for Since
 }
 
 // Bucket counts the measured durations that are at most UpTo and above the UpTo
-// of the bucket before. The bounds are a sixteenth apart and the same for
+// of the previous bucket. The bounds are a sixteenth apart and the same for
 // every Distribution.
 type Bucket struct {
 	UpTo  time.Duration
@@ -35,9 +35,9 @@ func (d Distribution) Buckets() []Bucket {
 	return d.hist.buckets()
 }
 
-// Since returns the Distribution of what was measured between two snapshots of the same
-// thing, and d itself if earlier is the zero Distribution. Max is then accurate to one
-// part in 16.
+// Since returns the Distribution of the durations that were measured between two
+// snapshots, earlier and d, of the same Recorder or Histogram. Its Max is accurate to
+// one part in 16. If earlier is the zero Distribution, Since returns d itself.
 func (d Distribution) Since(earlier Distribution) Distribution {
 	if d.hist == nil || earlier.hist == nil {
 		return d
@@ -73,8 +73,8 @@ func bucketOf(us uint64) int {
 	return min((shift+1)*16+int(us>>shift)-16, buckets-1)
 }
 
-// upperBound is the largest duration that bucket i counts; the last bucket
-// counts all above too.
+// upperBound returns the largest duration that bucket i counts. The last bucket
+// also counts all larger durations.
 func upperBound(i int) time.Duration {
 	if i < 16 {
 		return time.Duration(i) * time.Microsecond
@@ -83,7 +83,7 @@ func upperBound(i int) time.Duration {
 	return time.Duration(uint64(i%16+17)<<shift-1) * time.Microsecond
 }
 
-// quantile returns a duration that the share q of the values does not exceed.
+// quantile returns a duration that a share q of the values does not exceed.
 func (h *Histogram) quantile(q float64) time.Duration {
 	if h.n == 0 {
 		return 0
@@ -112,7 +112,7 @@ func (h *Histogram) Add(o *Histogram) {
 	h.max = max(h.max, o.max)
 }
 
-// minus returns what h has and o, an earlier state of it, has not.
+// minus returns what h has counted since o, which is an earlier state of h.
 func (h *Histogram) minus(o *Histogram) *Histogram {
 	d := &Histogram{n: h.n - o.n, sum: h.sum - o.sum}
 	for i := range h.counts {
@@ -134,7 +134,7 @@ func (h *Histogram) Distribution() Distribution {
 	return copied.summary()
 }
 
-// buckets returns those that are not empty.
+// buckets returns the buckets that are not empty.
 func (h *Histogram) buckets() []Bucket {
 	var all []Bucket
 	for i, n := range h.counts {

@@ -2,9 +2,9 @@
 
 package wheel
 
-// prefetch has the processor load t's cache line and does not wait for it. Schedule reads the clock meanwhile, which
-// otherwise waits for every load before it: where a million records are taken in random order, a fifth of Schedule and
-// Stop (bench/BENCHMARKS.md). Go has no other way to ask for it outside its runtime.
+// prefetch makes the processor load t's cache line, and does not wait for the line. Schedule reads the clock meanwhile.
+// Without prefetch, reading the clock waits for every load before it, which takes a fifth of Schedule and Stop where a
+// million records are used in random order (bench/BENCHMARKS.md). Outside its runtime, Go has no other way to prefetch.
 //
 //go:noescape
 func prefetch(t *Timer)

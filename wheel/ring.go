@@ -13,26 +13,26 @@ const (
 )
 
 // ring is the core of the wheel: buckets of timers in a circle, with no clock, lock or goroutine.
-// Time comes in as ticks; tick k is the instant k*tick, and a timer belongs to the first tick that
-// is not before its deadline. All its methods need the lock of the shard that it is part of.
+// Time comes in as ticks. Tick k is the instant k*tick, and a timer belongs to the first tick that
+// is not before its deadline. All methods need the lock of the ring's shard.
 type ring struct {
 	inbox    []entry  // timers that have not been put into their buckets yet, at most inboxEntries; made on first use
 	buckets  []bucket // made on first use
 	tick     int64    // length of a tick in ns; immutable
 	mask     int64    // number of buckets - 1; immutable
-	far      int64    // number of the first far bucket: the last 64 are of timers beyond one revolution; set by init
+	far      int64    // number of the first far bucket; the last 64 buckets are for timers beyond one revolution; set by init
 	farShift uint8    // a far bucket is for 1<<farShift ticks; set by init
-	occupied []uint64 // a bit for each bucket that is not empty; the last word is of the far ones
+	occupied []uint64 // a bit for each bucket that is not empty; the last word is for the far buckets
 	lows     []int64  // for each word of occupied, a lower bound of the min of its 64 buckets; next makes it exact
 	chunks   chunks
-	open     int64  // the earliest tick that timers may be filed at; collect raises it, nothing lowers it
+	open     int64  // the earliest tick at which timers may be filed; collect raises it, nothing lowers it
 	done     int64  // ticks up to here have been visited, or are being visited while walk is set; only rises
-	ahead    int64  // of no meaning: see walkOn
-	walk     uint32 // the chunk at which the walk through its bucket has to go on, 0 if there is no walk
+	ahead    int64  // has no meaning; see walkOn
+	walk     uint32 // the chunk at which the walk through its bucket must continue, 0 if there is no walk
 }
 
-// bucket holds the timers of one slot, those of later revolutions among them, or, if it is a far one,
-// those of many ticks.
+// bucket holds the timers of one slot, including timers of later revolutions. A far bucket holds the timers of
+// many ticks.
 type bucket struct {
 	head uint32 // number of its first chunk, 0 if it is empty
 	// min is a lower bound of its entries' when, never if there is none. During a walk
@@ -40,16 +40,16 @@ type bucket struct {
 	min int64
 }
 
-// inboxEntries is how many timers wait to be put into their buckets. Most timers are stopped or moved before
-// long; those that never leave the inbox touch no bucket, whose memory is cold when there are very many. The others go
-// all at once, which lets their cache misses overlap.
+// inboxEntries is how many timers wait to be put into their buckets. Most timers are stopped or moved before long. A
+// timer that is stopped in the inbox touches no bucket, whose memory is not in the cache when there are very many timers.
+// The other timers go to their buckets all at once, which lets their cache misses overlap.
 const inboxEntries = 64
 
-// farBuckets is how many far buckets there are, and farPerRevolution how many of them are for as many ticks as there are
-// slots. Timers that are far away are kept in the order in which they are armed, in few buckets, whose ends stay in the
-// cache: most of these timers are stopped or moved before they come near. When the first of a far bucket is due, those
-// that follow within nearTicks go to the buckets of their ticks, and the others wait until the first of them is due. So no
-// far bucket delays the driver by all of its timers at once, and none makes it wake up.
+// farBuckets is how many far buckets there are. farPerRevolution of them cover one revolution. Timers that are far away
+// are kept in the order in which they are armed, in few buckets, so the ends of the buckets stay in the cache. Most of
+// these timers are stopped or moved before they come near. When the first timer of a far bucket is due, the timers that
+// follow within nearTicks go to the buckets of their ticks. The others wait until the first of them is due. So no far
+// bucket delays the driver by all of its timers at once, and none makes it wake up.
 const (
 	farBuckets       = 64
 	farPerRevolution = 2
@@ -88,8 +88,8 @@ func (r *ring) slotOf(when int64) int64 {
 	return r.far + tick>>r.farShift&(farBuckets-1)
 }
 
-// within returns the tick, in ns, that of those from deadline to latest has the number with the most trailing zero
-// bits; deadline if there is no tick between.
+// within returns, in ns, the tick from deadline to latest whose number has the most trailing zero bits. It returns deadline
+// if there is no tick in between.
 func (r *ring) within(deadline, latest int64) int64 {
 	first, last := r.tickOf(deadline), latest/r.tick
 	if deadline == never || first >= last {
@@ -98,24 +98,25 @@ func (r *ring) within(deadline, latest int64) int64 {
 	if first == 0 {
 		return 0
 	}
-	// Above the highest bit in which last differs from what is before first, all have the same bits.
+	// Above the highest bit in which last differs from first-1, the numbers of all these ticks have the same bits.
 	bit := bits.Len64(uint64(last)^uint64(first-1)) - 1
 	return last >> bit << bit * r.tick
 }
 
-// add files t under deadline, but not before tick open, nor before one that this ring has let the driver
-// collect: open may have been read before that. It returns the instant that t is filed under, whose tick is the timer's.
+// add files t under deadline, but not before tick open, and not before a tick that this ring has already let the driver
+// collect, because open may have been read before that. It returns the instant under which t is filed. The tick of that
+// instant is the timer's tick.
 func (r *ring) add(t *Timer, deadline, open int64) (when int64) {
 	t.deadline.set(deadline)
 	return r.file(t, deadline, open)
 }
 
-// file is add of a timer whose deadline is written down already. A movable one may be later by now; that is found out when
-// the timer is visited.
+// file is add for a timer whose deadline is already written. A movable deadline may be later by now. The driver finds that
+// out when it visits the timer.
 func (r *ring) file(t *Timer, deadline, open int64) (when int64) {
 	when = deadline
 	if passed := (max(open, r.open) - 1) * r.tick; deadline <= passed {
-		// Filed later than its deadline, it must not look due to the pass that is under way.
+		// Filed later than its deadline, the timer must not look due to the pass that is under way.
 		when = passed + 1
 	}
 	if len(r.inbox) == cap(r.inbox) {
@@ -129,8 +130,8 @@ func (r *ring) file(t *Timer, deadline, open int64) (when int64) {
 	return when
 }
 
-// empty puts the timers of the inbox into their buckets. The loop touches nothing twice that is likely to be a
-// cache miss, and waits for none of them.
+// empty puts the timers of the inbox into their buckets. The loop touches no memory twice that is likely to be a
+// cache miss, and does not wait for a cache miss.
 func (r *ring) empty() {
 	for _, e := range r.inbox {
 		t := e.timer
@@ -158,8 +159,8 @@ func (r *ring) empty() {
 	r.inbox = r.inbox[:0]
 }
 
-// entry returns where a pending timer's entry is: nil if t is a copy. It is entry i of the chunk of that number, or of the
-// inbox if that is 0.
+// entry returns the entry of a pending timer, or nil if t is a copy. It is entry i of the chunk with that number, or of the
+// inbox if number is 0.
 func (r *ring) entry(t *Timer) (e *entry, number uint32, i int32) {
 	if t.place < inboxEntries {
 		if i = int32(t.place); int(i) < len(r.inbox) {
@@ -202,9 +203,9 @@ func (r *ring) take(e *entry, number uint32, i int32) {
 	r.inbox = r.inbox[:last]
 }
 
-// cut takes out entry i of a chunk. The last entry of the bucket's first chunk fills the gap, which
-// keeps all others full; a walk has been through the first chunk before any other, so nothing
-// that it has yet to see moves behind it.
+// cut takes out entry i of a chunk. The last entry of the bucket's first chunk fills the gap, so all
+// other chunks stay full. A walk goes through the first chunk before any other. So no entry that the
+// walk has not seen moves behind the walk.
 func (r *ring) cut(number uint32, i int32) {
 	h := &r.chunks.all[number]
 	b := &r.buckets[h.slot]
@@ -236,9 +237,9 @@ func (r *ring) behead(b *bucket) {
 	r.chunks.put(number)
 }
 
-// postpone sets the deadline of a pending timer. One that is not before its entry's is only written down: the entry keeps
-// its place and is re-filed when it is visited. It returns what add does if the timer was filed anew, else never, and
-// false if t is a copy.
+// postpone sets the deadline of a pending timer. If the deadline is not before the entry's instant, postpone only writes
+// the deadline. The entry then keeps its place, and the timer is filed anew when the driver visits it. postpone returns
+// the result of add if it filed the timer anew, else never. It returns false if t is a copy.
 func (r *ring) postpone(t *Timer, deadline, open int64) (when int64, ok bool) {
 	if deadline < t.deadline.at() {
 		e, number, i := r.entry(t)
@@ -258,16 +259,16 @@ func (r *ring) postpone(t *Timer, deadline, open int64) (when int64, ok bool) {
 	return never, true
 }
 
-// walkBudget is how many chunks are walked at most in one collect, to bound how long a lock is held. One of a far bucket
-// counts as farCost, because its timers are filed anew.
+// walkBudget limits how many chunks one collect walks, and so how long the lock is held. A chunk of a far bucket counts as
+// farCost chunks, because its timers are filed anew.
 const (
 	walkBudget = 256
 	farCost    = 8
 )
 
-// collect takes the timers due at or before tick out of the ring and puts them into buf, until it is full. Those that
-// were postponed are re-filed. It returns how many it took, and whether tick has been visited to its end;
-// if not, it is to be called again. A tick before one that was collected already counts as that one.
+// collect takes the timers due at or before tick out of the ring and puts them into buf, until buf is full. It files
+// timers anew that were postponed. It returns how many timers it took, and whether tick is finished. If tick is not
+// finished, collect must be called again. A tick before the last collected tick counts as the last collected tick.
 func (r *ring) collect(tick int64, buf []*Timer) (n int, finished bool) {
 	tick = max(tick, r.open-1)
 	r.open = tick + 1
@@ -287,8 +288,8 @@ func (r *ring) collect(tick int64, buf []*Timer) (n int, finished bool) {
 	return n, true
 }
 
-// seek looks for the next bucket with something due at or before tick and begins its walk.
-// However far tick is ahead, it visits each bucket at most once. The far ones come first.
+// seek looks for the next bucket with a timer due at or before tick and begins its walk. However far
+// tick is ahead, seek visits each bucket at most once. The far buckets come first.
 func (r *ring) seek(tick int64) bool {
 	limit := tick * r.tick
 	if far := r.far >> 6; r.lows[far] <= limit {
@@ -322,9 +323,9 @@ func (r *ring) seek(tick int64) bool {
 	return false
 }
 
-// walkOn goes on with the walk: it moves timers whose entries are due at tick from their bucket to buf, those of a far bucket
-// that are due soon behind it, too, until that is full or the budget spent. When it returns, walk is 0 if it came to the bucket's end.
-// It does not touch the timers: see settle.
+// walkOn continues the walk. It moves timers whose entries are due at tick from their bucket to buf, until buf is full or the
+// budget is spent. From a far bucket, it also moves timers that are due soon after tick. When it returns, walk is 0 if it has
+// reached the end of the bucket. It does not touch the timers; see settle.
 func (r *ring) walkOn(tick int64, buf []*Timer, budget *int) (n int) {
 	slot := int64(r.chunks.all[r.walk].slot)
 	b := &r.buckets[slot]
@@ -336,9 +337,9 @@ func (r *ring) walkOn(tick int64, buf []*Timer, budget *int) (n int) {
 	number := r.walk
 	for ; number != 0 && *budget > 0; *budget -= cost {
 		h := &r.chunks.all[number]
-		next, c := h.next, h.chunk // the chunk may be empty, and gone, at the end of this round
+		next, c := h.next, h.chunk // at the end of this round the chunk may be empty and no more in the chain
 		if next != 0 {
-			// The next chunk's lines come while this one is worked on.
+			// The processor fetches the next chunk's lines while the loop works on this chunk.
 			next := r.chunks.all[next].chunk
 			r.ahead = next.entries[0].when ^ next.entries[4].when ^ next.entries[8].when ^ next.entries[12].when
 		}
@@ -353,7 +354,7 @@ func (r *ring) walkOn(tick int64, buf []*Timer, budget *int) (n int) {
 			number = next
 			continue
 		}
-		// Downwards: a chunk of due timers alone is emptied from its end, without a swap.
+		// The loop goes downwards, so that a chunk in which all timers are due is emptied from its end, without a swap.
 		for i := h.n - 1; i >= 0; i-- {
 			if e := &c.entries[i]; e.when > limit {
 				low = min(low, e.when)
@@ -374,9 +375,9 @@ func (r *ring) walkOn(tick int64, buf []*Timer, budget *int) (n int) {
 	return n
 }
 
-// settle decides about timers that walkOn took: those still due at tick become the first of ts, those postponed, and those
-// that were far, are filed anew. It returns how many are due. The loop is as short as it can be, because each timer is likely to be a
-// cache miss: so many of them overlap.
+// settle decides about the timers that walkOn took. Timers that are still due at tick become the first ones of ts. Timers that
+// were postponed or were far away are filed anew. settle returns how many are due. The loop is as short as it can be, so that
+// many cache misses overlap, because each timer is likely to be one.
 func (r *ring) settle(tick int64, ts []*Timer) (n int) {
 	limit := tick * r.tick
 	var words int64 // negative if any is movable
@@ -397,7 +398,7 @@ func (r *ring) settle(tick int64, ts []*Timer) (n int) {
 	return n
 }
 
-// fix fixes the deadlines of timers that are due at tick, and files those anew that were postponed at the last moment. It is
+// fix fixes the deadlines of timers that are due at tick, and files timers anew that were postponed at the last moment. It is
 // apart from settle because an atomic write waits for the cache misses before it.
 func (r *ring) fix(tick int64, ts []*Timer) (n int) {
 	for _, t := range ts {
@@ -411,7 +412,7 @@ func (r *ring) fix(tick int64, ts []*Timer) (n int) {
 	return n
 }
 
-// next returns the earliest tick that has something to be done at, never if there is none.
+// next returns the earliest tick at which there is something to do, or never if there is nothing.
 func (r *ring) next() int64 {
 	if r.buckets == nil {
 		return never
@@ -427,10 +428,9 @@ func (r *ring) next() int64 {
 	return tick
 }
 
-// nextNear is next but for far buckets. It looks at the buckets in the order in which they come, up to the first with something
-// to be done when it comes. Those with nothing to be done in this revolution are passed over
-// 64 at a time: with very many slots and far timers alone, all of them would take
-// milliseconds at every wake-up.
+// nextNear is next without the far buckets. It looks at the buckets in the order in which they come, up to the first one that
+// has something to do when it comes. It skips buckets with nothing to do in this revolution 64 at a time. With very many slots
+// and only far timers, a look at every bucket would take milliseconds at every wake-up.
 func (r *ring) nextNear() int64 {
 	low := int64(never)
 	for i := range r.inbox {
@@ -447,7 +447,7 @@ func (r *ring) nextNear() int64 {
 			for ; bit != 0; bit &= bit - 1 {
 				i := int64(bits.TrailingZeros64(bit))
 				if i >= rest {
-					break // seen already, as the first
+					break // seen already, at the beginning
 				}
 				first := r.buckets[slot+i].min
 				if first <= (k+i)*r.tick {
@@ -455,7 +455,7 @@ func (r *ring) nextNear() int64 {
 				}
 				low = min(low, first)
 			}
-			r.refresh(word) // else all are looked at until the ring has come round
+			r.refresh(word) // otherwise the next calls look at all 64 buckets until the ring has come round
 		} else {
 			low = min(low, r.lows[word])
 		}
@@ -476,7 +476,7 @@ func (r *ring) refresh(word int64) {
 	r.lows[word] = low
 }
 
-// drain calls f with every pending timer and lets go of all of them.
+// drain calls f with every pending timer and empties the ring.
 func (r *ring) drain(f func(*Timer)) {
 	for _, e := range r.inbox {
 		f(e.timer)

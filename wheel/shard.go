@@ -8,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// shardsPerWheel spreads timers over locks. The timer decides the shard and not
-// its bucket, because timers with one common delay are all in one bucket. It is
-// a power of two.
+// shardsPerWheel spreads timers over locks. A timer's shard does not depend on its
+// deadline, because timers with one common delay are all in one bucket. The number
+// is a power of two.
 const shardsPerWheel = 16
 
 // shard is a ring with a lock.
@@ -22,14 +22,14 @@ type shard struct {
 
 	ring ring
 
-	// due are the timers that the driver has collected and may not have claimed
+	// due has the timers that the driver has collected and may not have claimed
 	// yet. It is empty unless the driver works on this shard. mu guards the
-	// slice; slot says what guards its elements.
+	// slice. The type slot says what guards its elements.
 	due []slot
-	run uint32 // counts the collections, so that a timer knows whether due is still the one that it was put into
+	run uint32 // counts the collections; shows whether due still has the collection into which a timer was put
 
-	// The last Next that did without a reading of the clock: see Timer.Next.
-	blindTimer    uintptr // a number: the shard does not hold the timer
+	// Of the last Next that did not read the clock; see Timer.Next.
+	blindTimer    uintptr // not a pointer, so that the shard does not keep the timer alive
 	blindDeadline int64
 	blindPeriod   int64
 
@@ -41,32 +41,32 @@ type shard struct {
 	returned  int64
 	skipped   int64
 
-	_ [384 - 360]byte // to whole cache lines: the neighbours belong to other processors
+	_ [384 - 360]byte // fills whole cache lines, because other processors use the neighbouring shards
 
 	// wheel is immutable. It is in a line that is never written, because Reset reads it without the lock.
 	wheel *Wheel
 }
 
-// slot is a due timer. The first to change its state, by one atomic operation,
-// decides about this arming: the driver claims it, without the shard's lock; a
-// caller that holds the lock stops or moves it.
+// slot is a due timer. The first goroutine that changes its state, by one atomic
+// operation, decides about this arming. The driver claims the timer without the
+// shard's lock. A caller that holds the lock stops or moves the timer.
 type slot struct {
-	state    uint32 // undecided, claimed or revoked; atomic, but for fill
-	periodic bool   // of an Every; written by fill
+	state    uint32 // undecided, claimed or revoked; atomic, except in fill
+	periodic bool   // the timer is that of an Every; written by fill
 	timer    *Timer // guarded by the shard's mu, and read by the driver after its claim; nil once it is revoked
-	task     Task   // written by fill, then owned by the one that decided
-	deadline int64  // the same
+	task     Task   // written by fill, then owned by the goroutine that decided
+	deadline int64  // like task
 }
 
 // The states of a slot.
 const (
 	undecided uint32 = iota // to claimed by the driver, to revoked by a caller
-	claimed                 // the last one of a collection is what the driver runs
+	claimed                 // the driver runs the last claimed slot of a collection
 	revoked
 )
 
-// fill puts a timer in, for the driver, under the shard's lock. It needs nothing atomic, because others come to the slot
-// under that lock alone, and the driver does not claim meanwhile.
+// fill puts a timer into the slot. Only the driver calls it, under the shard's lock. It needs no atomic operation, because
+// callers come to the slot only under that lock, and the driver does not claim meanwhile.
 func (s *slot) fill(t *Timer) {
 	s.timer, s.task, s.deadline = t, t.task, t.deadline.at()
 	_, s.periodic = t.task.(*every)
@@ -92,12 +92,11 @@ func (s *slot) revoke() bool {
 	return true
 }
 
-// affinity is the set of shards that a processor uses: those whose index is
-// class modulo the number of classes. So two processors seldom work on the same
-// cache lines, which would cost more than all the rest of Schedule and Stop.
-// New timers take the shards in turn. So even timers that one goroutine has
-// scheduled can be stopped by many without contention. sync.Pool keeps an
-// affinity per processor.
+// affinity is the set of shards that a processor uses, which are those whose index is
+// class modulo the number of classes. So two processors seldom work on the same cache
+// lines, which would cost more than the rest of Schedule and Stop. New timers take the
+// shards in turn. So many goroutines can stop timers without contention, even if one
+// goroutine has scheduled all of them. sync.Pool keeps an affinity per processor.
 type affinity struct {
 	class uint32
 	turn  uint32
@@ -113,8 +112,8 @@ func (w *Wheel) pick() *shard {
 	return s
 }
 
-// bind returns the shard of t, locked; a timer that has none gets one. If t was one of a wheel that is stopped, its
-// shard there is returned too, locked: t is still bound to that.
+// bind returns the shard of t, locked. A timer without a shard gets one. If t belongs to a wheel that is stopped, bind also
+// returns its old shard, locked, because t is still bound to that shard.
 func (w *Wheel) bind(t *Timer) (s, old *shard, err error) {
 	if w.done == nil {
 		return nil, nil, ErrStopped // a Wheel that New did not make
@@ -141,8 +140,8 @@ func (w *Wheel) bind(t *Timer) (s, old *shard, err error) {
 			s.mu.Unlock()
 			return nil, nil, ErrOtherWheel
 		case w.stopped.Load():
-			// Seen before the second lock is asked for: of two goroutines that move timers both ways between two
-			// wheels, which both have to be stopped for that, one ends here.
+			// This check comes before the second lock is taken. Two goroutines that move timers both ways between two
+			// wheels would deadlock. But both wheels must be stopped for that, so one of the goroutines ends here.
 			s.mu.Unlock()
 			return nil, nil, ErrStopped
 		}
@@ -152,7 +151,7 @@ func (w *Wheel) bind(t *Timer) (s, old *shard, err error) {
 	}
 }
 
-// The functions below need mu. The tick that they return is for Wheel.kick, after mu was let go.
+// The functions below need mu. The tick that they return is for Wheel.kick, after mu was unlocked.
 
 // arm begins an arming of t, whose fields s.mu guards.
 func (s *shard) arm(t *Timer, deadline int64, task Task) (tick int64, err error) {
@@ -167,7 +166,7 @@ func (s *shard) arm(t *Timer, deadline int64, task Task) (tick int64, err error)
 	}
 	s.armed++
 	t.task = task
-	if mark := markOf(t); t.mark != mark { // not written again: whoever sees a movable deadline reads it without the lock
+	if mark := markOf(t); t.mark != mark { // not written if it is right already, because callers that see a movable deadline read it without the lock
 		t.mark = mark
 	}
 	return s.file(t, deadline), nil
@@ -203,7 +202,7 @@ func (s *shard) move(t *Timer, deadline int64) (tick int64, moved bool) {
 	return never, false
 }
 
-// rearmNext is rearm to the first deadline after now that is whole periods from t's last.
+// rearmNext is rearm to the first deadline after now that is whole periods after t's last deadline.
 func (s *shard) rearmNext(t *Timer, now, period int64) (tick int64, err error) {
 	deadline, skipped := followingPeriod(t.deadline.fix(), now, period)
 	tick, _, err = s.rearm(t, deadline)
@@ -213,19 +212,19 @@ func (s *shard) rearmNext(t *Timer, now, period int64) (tick int64, err error) {
 	return tick, err
 }
 
-// skipGone does for t what Next left out in a slow callback: it skips the
-// periods that have passed at now. It takes mu.
+// skipGone skips the periods of t that have passed at now, which Next did not do
+// because it did not read the clock in a slow callback. It takes mu.
 func (s *shard) skipGone(t *Timer, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	deadline := s.blindDeadline
 	if t.shard.Load() != s || t.state != Pending || deadline > now ||
 		s.blindTimer != uintptr(unsafe.Pointer(t)) || t.deadline.word.Load() != deadline {
-		return // it was moved since; so was one that is movable
+		return // t was moved since, as every timer with a movable deadline was
 	}
 	skipped := (now-deadline)/s.blindPeriod + 1
 	s.skipped += skipped
-	t.deadline.set(deadline + skipped*s.blindPeriod) // a later one is only written down
+	t.deadline.set(deadline + skipped*s.blindPeriod) // a later deadline needs no new place in the ring
 }
 
 // file puts t into the ring.
@@ -236,7 +235,7 @@ func (s *shard) file(t *Timer, deadline int64) (tick int64) {
 
 // lower lowers next to the tick of when. It returns that tick if it did, else never.
 func (s *shard) lower(when int64) int64 {
-	// Most timers are not the earliest: that is found out without a division.
+	// Most timers are not the earliest. This test finds that out without a division.
 	if next := s.next.Load(); when == never || next != never && when > (next-1)*s.ring.tick {
 		return never
 	}
@@ -262,11 +261,11 @@ const dueBits = 7 // of collectAtOnce
 // duePlace is the place of a timer that is in due[i].
 func (s *shard) duePlace(i int) place { return place(s.run<<dueBits | uint32(i)) }
 
-// slotOf returns the slot that still holds a timer in state due, nil if that was claimed.
+// slotOf returns the slot of a timer in state due, or nil if the timer was claimed.
 func (s *shard) slotOf(t *Timer) *slot {
 	i := int(t.place & (1<<dueBits - 1))
 	if i >= len(s.due) || t.place != s.duePlace(i) {
-		return nil // the driver has been through all of that collection
+		return nil // the driver has finished that collection
 	}
 	slot := &s.due[i]
 	if !slot.is(undecided) {
@@ -279,8 +278,8 @@ func (s *shard) slotOf(t *Timer) *slot {
 	return slot
 }
 
-// running returns the timer whose callback the driver is in, or was in until just now; nil if it is not at work on this
-// shard.
+// running returns the timer whose callback the driver runs, or has run until just now. It returns nil if the driver does
+// not work on this shard.
 func (s *shard) running() *Timer {
 	for i := len(s.due) - 1; i >= 0; i-- {
 		if s.due[i].is(claimed) {
@@ -290,7 +289,7 @@ func (s *shard) running() *Timer {
 	return nil
 }
 
-// runs reports whether running would return t, which is in state due. It looks no further than it has to.
+// runs reports whether running would return t, which is in state due. It looks at as few slots as possible.
 func (s *shard) runs(t *Timer) bool {
 	i := int(t.place & (1<<dueBits - 1))
 	if i >= len(s.due) || t.place != s.duePlace(i) || s.due[i].timer != t || !s.due[i].is(claimed) {
@@ -304,7 +303,7 @@ func (s *shard) runs(t *Timer) bool {
 	return true
 }
 
-// revoke takes t, which is in state due, from the driver. If that was first, t has fired.
+// revoke takes t, which is in state due, from the driver. If the driver was first, t has fired.
 func (s *shard) revoke(t *Timer) bool {
 	if slot := s.slotOf(t); slot != nil && slot.revoke() {
 		s.revoked++
@@ -314,7 +313,7 @@ func (s *shard) revoke(t *Timer) bool {
 	return false
 }
 
-// stateOf returns t's state, to callers: due is Pending until the claim and Fired from then on.
+// stateOf returns t's state as callers see it. due is Pending until the claim and Fired from then on.
 func (s *shard) stateOf(t *Timer) State {
 	if t.state != due {
 		return t.state
@@ -336,7 +335,7 @@ func (s *shard) fired() int64 {
 	return n
 }
 
-// check panics if t, which is pending by its state, is a copy.
+// check panics if t is a copy. The state of t must be pending.
 func (s *shard) check(t *Timer) {
 	if t.mark != markOf(t) {
 		s.copied()
@@ -349,9 +348,9 @@ func (s *shard) copied() {
 	panic("wheel: Timer was copied after first use")
 }
 
-// cancellation is a timer that Wheel.Stop has ended and the task whose
-// Cancelled is to be called. The task is noted at once, because without the
-// lock the timer can go to another wheel, with another task.
+// cancellation is a timer that Wheel.Stop has ended, and the task whose Cancelled
+// must be called. The task is noted under the lock, because without the lock the
+// timer can move to another wheel with another task.
 type cancellation struct {
 	task  canceller
 	timer *Timer

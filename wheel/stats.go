@@ -5,28 +5,29 @@ import "time"
 // Stats is a snapshot of a wheel. While no call is in progress, Armed ==
 // Pending + Fired + Stopped + Returned.
 type Stats struct {
-	Pending  int   // timers that wait, as Len; that of an Every counts from its call until it is stopped
+	Pending  int   // timers that wait, as Len; the timer of an Every counts from the call of Every until it is stopped
 	Armed    int64 // armings: each Schedule, each Reset or Next of a timer that was not pending, and each period of an Every
-	Fired    int64 // armings that ended by the claim, whatever became of the callback
+	Fired    int64 // armings that ended by the claim, whatever the callback did
 	Stopped  int64 // armings that ended by Timer.Stop
 	Returned int64 // armings that ended by Wheel.Stop
 
-	// What the driver does now. A callback that hangs shows here; the counters
-	// below count it only when it has returned.
+	// Running, RunningFor and Behind tell what the driver does now. They show a
+	// callback that hangs. The counters below count a callback only when it has
+	// returned.
 	Running    *Timer        // the timer whose callback, or hand-over to the Executor, runs on the driver; nil if there is none
 	RunningFor time.Duration // how long that callback has been running, to a millisecond
-	Behind     time.Duration // how long ago the earliest tick was due that is not finished; 0 if none is due
+	Behind     time.Duration // how late the driver is with the earliest tick that is due; 0 if no tick is due
 
 	WakeUps         int64         // how often the driver goroutine woke from its sleep
 	LargestLateness time.Duration // the longest time from a deadline to the start of its callback (or its hand-over to the Executor) in the last one to two minutes
-	Lateness        Distribution  // that time of all callbacks; those of the tick that is being processed may be missing
-	SkippedPeriods  int64         // periods that Next and Every skipped because they had passed, and those of an Every whose call before had not returned or was refused
+	Lateness        Distribution  // the time from deadline to start of all callbacks; those of the tick that is being processed may be missing
+	SkippedPeriods  int64         // periods that Next and Every skipped because they had passed, or that Every skipped because its last call had not returned or the Executor refused the call
 	SlowCallbacks   int64         // callbacks that took longer than Config.SlowCallback
 	Panics          int64         // callbacks that panicked or called runtime.Goexit
 }
 
-// Since returns what was counted between the snapshot earlier and s. What is
-// true of one moment, and LargestLateness, are those of s. Lateness.Max is
+// Since returns what was counted between the snapshot earlier and s. Pending,
+// Running, RunningFor, Behind and LargestLateness are those of s. Lateness.Max is
 // accurate to one part in 16.
 func (s Stats) Since(earlier Stats) Stats {
 	s.Armed -= earlier.Armed
@@ -72,7 +73,7 @@ func (w *Wheel) Stats() Stats {
 		st.Lateness = d.lateness.Distribution()
 	}
 	tick := w.passing.Load()
-	if !w.stopped.Load() { // later nothing is due, whatever the shards had
+	if !w.stopped.Load() { // after Stop nothing is due, whatever the shards have
 		tick = min(tick, w.earliest())
 	}
 	if tick != never {

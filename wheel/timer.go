@@ -10,11 +10,11 @@ import (
 // Task is what the wheel calls when a timer fires. Fire runs on the wheel's
 // driver goroutine, or where the Executor runs it. No lock is held, so Fire may
 // schedule, stop and re-arm any timer, its own included, and stop the wheel.
-// While it runs other timers wait, so it should be short.
+// While Fire runs, other timers wait, so it should be short.
 //
-// A task may also have a method Cancelled(*Timer). The wheel calls it when
-// Timer.Stop or Wheel.Stop has stopped the timer: on the goroutine that stopped
-// it, before that call returns, with no lock held.
+// A task may also have a method Cancelled(*Timer). The wheel calls Cancelled when
+// Timer.Stop or Wheel.Stop has stopped the timer. It calls Cancelled on the
+// goroutine of that Stop, before that Stop returns, with no lock held.
 type Task interface {
 	Fire(*Timer)
 }
@@ -23,23 +23,22 @@ type canceller interface {
 	Cancelled(*Timer)
 }
 
-// TaskFunc makes a function a Task. The function is given the timer that fired.
+// TaskFunc makes a function a Task. The function gets the timer that fired.
 type TaskFunc func(*Timer)
 
 // Fire calls f.
 func (f TaskFunc) Fire(t *Timer) { f(t) }
 
-// funcTask lets a function be a Task; an interface holds it without a further allocation.
+// funcTask makes a function without arguments a Task. An interface holds it without a further allocation.
 type funcTask func()
 
 func (f funcTask) Fire(*Timer) { f() }
 
-// Timer is a timer of a [Wheel]. It is meant to be a field of the caller's own
-// struct, by value. Its zero value is ready for [Wheel.Schedule]. It must not
-// be copied after its first use: a call that meets a copy of a pending timer
-// panics. It belongs to one wheel until that wheel is stopped. Its calls
-// allocate only when the wheel has to grow. All methods are safe for concurrent
-// use.
+// Timer is a timer of a [Wheel]. Make it a field of your own struct, by value. Its
+// zero value is ready for [Wheel.Schedule]. All methods are safe for concurrent
+// use. A Timer must not be copied after its first use. A call that meets a copy of
+// a pending timer panics. A Timer belongs to one wheel until that wheel is
+// stopped. Its methods allocate only when the wheel has to grow.
 type Timer struct {
 	_ noCopy
 
@@ -49,11 +48,11 @@ type Timer struct {
 	// shards.
 	shard atomic.Pointer[shard]
 
-	deadline deadline // atomic: see there
+	deadline deadline // atomic; see the type
 	place    place    // of its entry while pending; of its slot while due
-	mark     uint16   // of the timer's own address, while pending or due; tells a copy, but for one of 65,536
+	mark     uint16   // a hash of the timer's own address, while pending or due; finds all copies but one in 65,536
 	state    State
-	migrated bool // was of another wheel before: its deadline is never movable
+	migrated bool // the timer was of another wheel before, so its deadline is never movable
 	task     Task
 }
 
@@ -66,25 +65,26 @@ func markOf(t *Timer) uint16 {
 type State uint8
 
 const (
-	// Idle: never scheduled. Schedule leads to Pending.
+	// Idle: the timer was never scheduled. Schedule leads to Pending.
 	Idle State = iota
 	// Pending: the timer waits for its deadline. Schedule leads here from every
-	// other state; Reset and Next lead here from Fired and Stopped. The claim
-	// leads to Fired, Timer.Stop and Wheel.Stop lead to Stopped.
+	// other state. Reset and Next lead here from Fired and Stopped. The claim leads
+	// to Fired. Timer.Stop and Wheel.Stop lead to Stopped.
 	Pending
-	// Fired: the timer was claimed, so its callback has run, is running or is
-	// about to. Schedule, Reset and Next lead to Pending.
+	// Fired: the driver has claimed the timer. Its callback has run, is running or
+	// is about to run, unless the Executor refused it. Schedule, Reset and Next
+	// lead to Pending.
 	Fired
 	// Stopped: Timer.Stop or Wheel.Stop ended it. Schedule, Reset and Next lead
 	// to Pending.
 	Stopped
 
-	// due: the driver has taken the timer out of its bucket. Comes from
-	// Pending. Until the claim callers see it as Pending: Stop leads to
-	// Stopped, and Reset, Next and Touch lead back to Pending. The claim does
-	// not touch the timer: the slot in shard.due tells whether it has come.
-	// From then on callers see the timer as Fired, and the state becomes that
-	// when one of them changes the timer.
+	// due: the driver has taken the timer out of its bucket. It comes from
+	// Pending. Until the claim, callers see the state as Pending. Stop leads to
+	// Stopped, and Reset, Next and Touch lead back to Pending. The claim does not
+	// write to the timer. The slot in shard.due tells whether the timer was
+	// claimed. From the claim on, callers see the timer as Fired. The state becomes
+	// Fired when one of them changes the timer.
 	due
 )
 
@@ -102,10 +102,10 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// Stop ends the timer and reports whether it did. If it returns true, the
+// Stop ends the timer and reports whether it did. If Stop returns true, the
 // callback will not run for this arming, and the wheel holds no reference to
-// the timer or its task any more. If it returns false, the timer was not
-// pending. It succeeds until the timer's claim, just before its callback. It
+// the timer or its task any more. If Stop returns false, the timer was not
+// pending. Stop succeeds until the timer is claimed, just before its callback. It
 // never waits for a callback.
 func (t *Timer) Stop() bool {
 	s := t.lock()
@@ -140,9 +140,10 @@ func (t *Timer) Stop() bool {
 }
 
 // Reset makes the timer fire after d, with the task of its last Schedule, and
-// reports whether it was pending. If it was not, this is a new arming; Touch
-// moves pending timers only. The error is ErrNotScheduled, ErrStopped,
-// ErrTooManyPending or ErrBubble. After an error the timer is as it was.
+// reports whether the timer was pending. If it was not, Reset arms the timer
+// again. To move only a pending timer, use Touch. The error is ErrNotScheduled,
+// ErrStopped, ErrTooManyPending or ErrBubble. After an error the timer is as it
+// was.
 func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
 	seen := t.deadline.word.Load() // before the shard: see postpone
 	s := t.shard.Load()
@@ -161,7 +162,7 @@ func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
 	if s = t.lock(); s == nil {
 		return false, ErrNotScheduled
 	}
-	if s.wheel != w { // to which it went meanwhile; its time is another
+	if s.wheel != w { // the timer has moved to another wheel meanwhile, whose time is another
 		s.mu.Unlock()
 		return t.Reset(d)
 	}
@@ -173,16 +174,16 @@ func (t *Timer) Reset(d time.Duration) (wasPending bool, err error) {
 
 // postpone makes a movable deadline later without the lock, and reports whether
 // it did. seen is the deadline's word, read before t.shard. at is a time of the
-// wheel that t.shard named. Both belong to the same wheel: a movable deadline
-// is of the timer's first wheel, because a timer that has gone to another wheel
-// never has a movable deadline again.
+// wheel to which t.shard belonged. Both are times of the same wheel. The reason is
+// that a movable deadline is always of the timer's first wheel, because a timer
+// that has moved to another wheel never has a movable deadline again.
 func (t *Timer) postpone(seen, at int64) bool {
 	return seen < 0 && t.mark == markOf(t) && t.deadline.postpone(seen, at)
 }
 
-// Touch makes the timer fire after d if it is pending, and reports whether it
-// was. It never arms a timer: one that has fired or was stopped in the meantime
-// stays so.
+// Touch makes the timer fire after d if it is pending, and reports whether it was
+// pending. Touch never arms a timer. A timer that has fired or was stopped in the
+// meantime stays fired or stopped.
 func (t *Timer) Touch(d time.Duration) bool {
 	seen := t.deadline.word.Load() // before the shard: see postpone
 	s := t.shard.Load()
@@ -212,10 +213,10 @@ func (t *Timer) Touch(d time.Duration) bool {
 }
 
 // Next makes the timer fire one period after its last deadline, so a timer that
-// is re-armed by it does not drift. If that time has passed, Next skips whole
+// is re-armed by Next does not drift. If that time has passed, Next skips whole
 // periods until the deadline lies ahead, and counts them in
-// Stats.SkippedPeriods. It moves a pending timer in the same way. The error is
-// ErrPeriod, or one of Reset's. After an error the timer is as it was.
+// Stats.SkippedPeriods. Next moves a pending timer in the same way. The error is
+// ErrPeriod, or one of Reset's errors. After an error the timer is as it was.
 func (t *Timer) Next(period time.Duration) error {
 	if period <= 0 {
 		return errPeriod(period)
@@ -226,9 +227,9 @@ func (t *Timer) Next(period time.Duration) error {
 	}
 	w := s.wheel
 	if t.state == due && w.cfg.Executor == nil && s.runs(t) {
-		// The timer whose callback runs needs no reading of the clock if the deadline lies further ahead than a callback
-		// takes that is not slow. If this one is slow, the driver skips what has gone by when it returns. This is by far
-		// the most usual case, and the short way of what is below.
+		// In the timer's own callback, Next need not read the clock if the new deadline lies further ahead than
+		// a callback takes that is not slow. If this callback turns out to be slow, the driver skips the periods
+		// that have passed when it returns. This is by far the most usual case, and a short cut for the code below.
 		deadline := after(t.deadline.at(), period)
 		if deadline > w.since.Load()+sincePrecision+int64(w.cfg.SlowCallback) && !s.closed && w.reserve() {
 			s.blindTimer, s.blindDeadline, s.blindPeriod = uintptr(unsafe.Pointer(t)), deadline, int64(period)
@@ -250,7 +251,7 @@ func (t *Timer) Next(period time.Duration) error {
 	return err
 }
 
-// Task returns the task of the last Schedule, nil before it.
+// Task returns the task of the last Schedule, or nil before the first.
 func (t *Timer) Task() Task {
 	s := t.lock()
 	if s == nil {
@@ -313,8 +314,8 @@ func (t *Timer) lock() *shard {
 //
 //	wheel.Timer(pending, due in 1.2s, at 15:04:05.000, *main.session)
 //
-// The time of day is by the wall clock as it is now. It has a date if the
-// deadline is more than a day away.
+// The time of day is by the wall clock as it is now. The text has a date if the
+// deadline is a day or more away.
 func (t *Timer) String() string {
 	s := t.lock()
 	if s == nil {
@@ -337,8 +338,8 @@ func (t *Timer) String() string {
 	return fmt.Sprintf("wheel.Timer(%v, due %s, at %s, %T)", state, fromNow(until), time.Now().Add(until).Format(layout), task)
 }
 
-// fromNow says how far away a deadline is, to a millisecond, or to a second if
-// it is further away than a minute.
+// fromNow returns a text that says how far away a deadline is, to a millisecond, or
+// to a second if the deadline is further away than a minute.
 func fromNow(d time.Duration) string {
 	to := time.Millisecond
 	if d.Abs() > time.Minute {

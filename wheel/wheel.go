@@ -24,19 +24,19 @@ type Wheel struct {
 	start   time.Time
 	shards  []shard
 	classes uint32        // of shards; see affinity
-	wake    chan struct{} // of capacity 1: one word to a driver that sleeps too long
+	wake    chan struct{} // of capacity 1; wakes a driver that sleeps too long
 	done    chan struct{} // closed when holds reaches 0
 	bubble  bool          // New was called in a testing/synctest bubble
 
 	// Atomic.
 	open     atomic.Int64 // the earliest tick at which timers may be filed; only the driver raises it, before it takes a shard's lock; nothing lowers it
-	wakeAt   atomic.Int64 // the tick to which the driver sleeps; never if there is none; awake if it does not sleep
+	wakeAt   atomic.Int64 // the tick until which the driver sleeps; never if there is none; awake if it does not sleep
 	started  atomic.Bool  // the driver was started; written under mu
 	stopped  atomic.Bool  // written under mu; only becomes true
-	holds    atomic.Int64 // what Done waits for: the end of Stop, the driver, callbacks in the Executor
+	holds    atomic.Int64 // the number of things for which Done waits: the end of Stop, the driver, callbacks in the Executor
 	pending  atomic.Int64 // counted only if there is a MaxPending
-	passing  atomic.Int64 // the tick on which the driver works, never if there is none
-	since    atomic.Int64 // when the callback began that the driver runs, or up to sincePrecision before
+	passing  atomic.Int64 // the tick on which the driver works; never if there is none
+	since    atomic.Int64 // when the driver's present callback began, or up to sincePrecision earlier
 	wakeUps  atomic.Int64
 	lateness atomic.Int64 // the largest of this window, ns
 
@@ -52,9 +52,9 @@ type Wheel struct {
 	driver *driver // made under mu when the driver is started, then owned by its goroutine
 }
 
-// New makes a wheel. It costs a few KiB and no goroutine until its first timer.
-// A wheel that had a timer must be stopped to be freed. The error names every
-// fault in cfg.
+// New makes a wheel. Until its first timer, a wheel costs a few KiB and no
+// goroutine. A wheel that had a timer must be stopped before the garbage
+// collector can free it. The error names every fault in cfg.
 func New(cfg Config) (*Wheel, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -83,10 +83,10 @@ func New(cfg Config) (*Wheel, error) {
 	return w, nil
 }
 
-// Schedule arms t to fire after d: the wheel calls task.Fire(t) at the first
-// tick that is not before that instant. A d of zero or less means the next tick
-// that has not been processed. A d beyond the clock's range of 292 years never
-// comes. Schedule allocates only when the wheel has to grow.
+// Schedule arms t to fire after d. The wheel calls task.Fire(t) at the first tick
+// that is not before that instant. A d of zero or less means the next tick that
+// has not been processed. With a d beyond the clock's range of 292 years, t never
+// fires. Schedule allocates only when the wheel has to grow.
 //
 // The error is ErrStopped, ErrPending, ErrTooManyPending, ErrOtherWheel,
 // ErrBubble, ErrNilTimer or ErrNilTask. After an error t is as it was.
@@ -94,18 +94,19 @@ func (w *Wheel) Schedule(t *Timer, d time.Duration, task Task) error {
 	return w.schedule(t, d, 0, task)
 }
 
-// ScheduleWithin is Schedule for a timer that may be late by up to slack. Of
-// the ticks from d to d + slack it takes the one whose number has the most
-// trailing zero bits. So timers of many different delays share few ticks, and
-// the process wakes up seldom. That tick becomes the timer's deadline; Reset,
-// Next and Touch are exact again. A slack of zero or less means none.
+// ScheduleWithin is Schedule for a timer that may be late by up to slack. Of the
+// ticks from d to d + slack, ScheduleWithin takes the one whose number has the
+// most trailing zero bits. So timers of many different delays share few ticks, and
+// the process wakes up seldom. That tick becomes the timer's deadline. Later calls
+// of Reset, Next and Touch are exact. A slack of zero or less means no slack.
 func (w *Wheel) ScheduleWithin(t *Timer, d, slack time.Duration, task Task) error {
 	return w.schedule(t, d, slack, task)
 }
 
-// AfterFunc is Schedule of a new Timer that calls f. The Timer is its one
-// allocation. The wheel never uses that Timer for anything else, so a pointer
-// that is kept too long cannot stop another timer.
+// AfterFunc is Schedule of a new Timer that calls f. It allocates only this Timer.
+// The wheel never uses the Timer for anything else, so a pointer that is kept too
+// long cannot stop another timer. The error is one of Schedule's errors; ErrNilTask
+// means that f is nil.
 func (w *Wheel) AfterFunc(d time.Duration, f func()) (*Timer, error) {
 	if f == nil {
 		return nil, ErrNilTask
@@ -161,8 +162,9 @@ func (w *Wheel) schedule(t *Timer, d, slack time.Duration, task Task) (err error
 
 // Stop closes the wheel. It ends every timer that was not claimed yet and
 // returns these timers, in state Stopped. From then on Schedule, Reset and Next
-// return ErrStopped. Stop does not wait for callbacks (see Done), so it may be
-// called in one. A second call does nothing and returns nil.
+// return ErrStopped. Stop does not wait for callbacks (see Done), so a callback
+// may call it. A second call does nothing and returns nil. Timers of AfterFunc and
+// Every are among those that Stop returns, with a Task of this package.
 func (w *Wheel) Stop() []*Timer {
 	w.mu.Lock()
 	if w.stopped.Load() {
@@ -179,17 +181,17 @@ func (w *Wheel) Stop() []*Timer {
 	}
 	w.release(len(ts))
 	w.signal()
-	defer w.unhold() // after the last Cancelled, a callback too
+	defer w.unhold() // after the last Cancelled, which is a callback, too
 	w.cancelAll(cs)
 	return ts
 }
 
-// Shutdown is Stop that then waits until the callbacks that run have returned,
-// those in the Executor too, or until ctx ends. It returns all timers that Stop
-// would, in both cases. The error says that ctx ended first, and satisfies
-// errors.Is(err, ctx.Err()); callbacks that still run go on then. Do not call it
-// in a callback of this wheel, because it would wait for that callback. After
-// another Stop or Shutdown it returns no timers, and waits too.
+// Shutdown calls Stop. Then it waits until all running callbacks have returned,
+// including those in the Executor, or until ctx ends. In both cases, it returns
+// all timers that Stop has returned. The error says that ctx ended first, and
+// satisfies errors.Is(err, ctx.Err()). Callbacks that still run then continue. Do
+// not call Shutdown in a callback of this wheel, because it would wait for that
+// callback. After another Stop or Shutdown, it returns no timers but also waits.
 func (w *Wheel) Shutdown(ctx context.Context) ([]*Timer, error) {
 	ts := w.Stop()
 	select {
@@ -220,35 +222,35 @@ func (w *Wheel) Done() <-chan struct{} {
 // isNil reports whether a task is nil, or a nil pointer or function in an
 // interface, which would panic later, on the driver.
 func isNil(task Task) bool {
-	if (*[2]unsafe.Pointer)(unsafe.Pointer(&task))[1] != nil { // what the interface holds, or where: no reflection for that
+	if (*[2]unsafe.Pointer)(unsafe.Pointer(&task))[1] != nil { // the value or pointer in the interface, without reflection
 		return false
 	}
 	if task == nil {
 		return true
 	}
 	kind := reflect.TypeOf(task).Kind()
-	return kind != reflect.Struct && kind != reflect.Array // one that has nothing but a nil pointer
+	return kind != reflect.Struct && kind != reflect.Array // these have a nil pointer as their only field or element
 }
 
 // now is the time since the wheel's start, by the monotonic clock.
 func (w *Wheel) now() int64 { return int64(time.Since(w.start)) }
 
-// elsewhere reports whether the caller, at time now, is in another
-// testing/synctest bubble than New was, or in none. The clock of a bubble
-// starts in the year 2000. So a caller from elsewhere sees a time that no
-// process lives long enough to see.
+// elsewhere reports whether the caller, at time now, is inside a testing/synctest
+// bubble and New was not, or the other way round. The clock of a bubble starts in
+// the year 2000. So such a caller sees a time since the wheel's start that is
+// negative or longer than a process lives.
 func (w *Wheel) elsewhere(now int64) bool {
 	return uint64(now) >= uint64(20*365*24*time.Hour) && bubbled(time.Now()) != w.bubble
 }
 
-// bubbled reports whether now, which time.Now has returned, is of a bubble:
-// only there it has no monotonic part.
+// bubbled reports whether now, which time.Now has returned, is the time of a
+// bubble. Only in a bubble it has no monotonic part.
 func bubbled(now time.Time) bool {
 	return now == now.Round(0) //nolint:staticcheck // Equal would not compare the monotonic parts
 }
 
-// kick makes sure that the driver is awake at tick, the value to which a
-// shard's next was lowered.
+// kick makes sure that the driver is awake at tick, which is the new value of a
+// shard's next.
 func (w *Wheel) kick(tick int64) {
 	if tick < w.wakeAt.Load() {
 		w.rouse()
@@ -259,7 +261,7 @@ func (w *Wheel) rouse() {
 	if w.started.Load() {
 		w.signal()
 	} else {
-		w.startDriver() // it looks at every shard before it sleeps
+		w.startDriver() // the driver looks at every shard before it sleeps
 	}
 }
 
@@ -267,7 +269,7 @@ func (w *Wheel) rouse() {
 func (w *Wheel) signal() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // it has been told already
+	default: // the driver has a signal already
 	}
 }
 

@@ -22,10 +22,10 @@ func TestConfigTellsAllFaultsAtOnce(t *testing.T) {
 		Tick: -time.Second, Slots: 1000, MaxPending: -2, SlowCallback: -3,
 	})
 	for _, want := range []string{
-		"wheel: Config.Tick is -1s, it must be from 1µs to 1h0m0s",
-		"wheel: Config.Slots is 1000, it must be a power of two from 1 to 1048576",
-		"wheel: Config.MaxPending is -2, it must be at least 1, or 0 for no limit",
-		"wheel: Config.SlowCallback is -3ns, it must be at least 1ns",
+		"wheel: Config.Tick is -1s: it must be from 1µs to 1h0m0s",
+		"wheel: Config.Slots is 1000: it must be a power of two from 1 to 1048576",
+		"wheel: Config.MaxPending is -2: it must be at least 1, or 0 for no limit",
+		"wheel: Config.SlowCallback is -3ns: it must be at least 1ns",
 	} {
 		require.ErrorContains(t, err, want)
 	}

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"errors"
+	"log"
 	"net/url"
 	"os"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-co-op/gocron/v2"
 	"github.com/redis/rueidis"
 	"github.com/valkey-io/valkey-go"
 
@@ -67,6 +69,35 @@ func valkeyEndpoint(o valkey.ClientOption) lock.Endpoint {
 	return e
 }
 
+// leader is the Elector of one process, which leads while it has the lock.
+type leader struct{ held atomic.Pointer[lock.Held] }
+
+// IsLeader implements gocron.Elector. It asks no server.
+func (l *leader) IsLeader(context.Context) error {
+	if held := l.held.Load(); held == nil || !held.Valid() {
+		return errors.New("another process leads")
+	}
+	return nil
+}
+
+// campaign leads whenever it can, until ctx ends.
+func (l *leader) campaign(ctx context.Context, mu *lock.Mutex) {
+	for ctx.Err() == nil {
+		err := mu.Do(ctx, func(ctx context.Context, held *lock.Held) error {
+			l.held.Store(held)
+			<-ctx.Done() // the lock is lost, or the process ends
+			return nil
+		})
+		if err != nil && ctx.Err() == nil {
+			log.Print("this process leads no more, or cannot: ", err)
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
 // TestMOVINGShowsWhatIsCompiledHere, line for line.
 func TestMOVINGShowsWhatIsCompiledHere(t *testing.T) {
 	page, err := os.ReadFile("../../lock/MOVING.md")
@@ -78,7 +109,7 @@ func TestMOVINGShowsWhatIsCompiledHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) != 2 {
+	if len(blocks) != 3 {
 		t.Fatalf("the page has %d blocks of Go", len(blocks))
 	}
 	for _, block := range blocks {
@@ -189,5 +220,63 @@ func TestMOVINGWorksOnACluster(t *testing.T) {
 	held := fixture.Hold(t, c.Mutex("m").Lock)
 	if err := held.Unlock(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestOneSchedulerOfGocronLeads: its jobs run in one process, until that has lost the lock, and then in
+// the other one.
+func TestOneSchedulerOfGocronLeads(t *testing.T) {
+	s := fixture.Server(t)
+	var runs [2]atomic.Int64
+	var clients [2]*lock.Client
+	for i := range runs {
+		clients[i] = fixture.ClientOf(t, s, lock.Config{Lease: time.Second})
+		ctx, cancel := context.WithCancel(t.Context())
+		l := new(leader)
+		campaigned := make(chan bool)
+		go func() {
+			l.campaign(ctx, clients[i].Mutex("scheduler"))
+			close(campaigned)
+		}()
+		scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(l))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := scheduler.NewJob(gocron.DurationJob(5*time.Millisecond), gocron.NewTask(func() { runs[i].Add(1) })); err != nil {
+			t.Fatal(err)
+		}
+		scheduler.Start()
+		t.Cleanup(func() {
+			cancel()
+			<-campaigned
+			if err := scheduler.Shutdown(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	first := -1
+	for began := time.Now(); runs[0].Load()+runs[1].Load() < 20; time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("nobody runs jobs")
+		}
+	}
+	for i := range runs {
+		if runs[i].Load() > 0 {
+			first = i
+		}
+	}
+	if other := runs[1-first].Load(); other > 0 {
+		t.Fatalf("both have run jobs: %d and %d", runs[first].Load(), other)
+	}
+	go fixture.CloseNow(clients[first]) // it gives back what it has when its work has ended
+	for began := time.Now(); runs[1-first].Load() < 20; time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("nobody follows the first leader")
+		}
+	}
+	led := runs[first].Load()
+	time.Sleep(100 * time.Millisecond)
+	if runs[first].Load() != led {
+		t.Error("the first one goes on to run jobs")
 	}
 }

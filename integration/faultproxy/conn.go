@@ -37,7 +37,7 @@ type answer struct {
 
 func (p *Proxy) serve(client net.Conn) {
 	p.mu.Lock()
-	dial := p.server
+	dial, ends := p.server, p.ends
 	p.mu.Unlock()
 	c := &conn{p: p, client: client, flow: newGate()}
 	c.changed.L = &c.mu
@@ -51,7 +51,7 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	p.mu.Lock()
 	p.conns[c] = true
-	if p.closed {
+	if p.closed || p.ends != ends {
 		c.reset()
 	}
 	p.mu.Unlock()

@@ -49,6 +49,7 @@ type Proxy struct {
 	mu      sync.Mutex // guards what follows
 	server  func() (net.Conn, error)
 	conns   map[*conn]bool
+	ends    int // how often all connections were ended, those that were being made too
 	closed  bool
 	late    int // commands that wait for a time
 	waiting []*waiting
@@ -240,7 +241,7 @@ func (p *Proxy) Cut() int { return int(p.cut.Load()) }
 
 // Reset breaks all connections, and what is under way is gone. It returns how
 // many they were.
-func (p *Proxy) Reset() int { return p.breakAll((*conn).reset, func(*conn) bool { return true }) }
+func (p *Proxy) Reset() int { return p.breakAll((*conn).reset, nil) }
 
 // ResetSubscribers breaks the connections that have subscribed.
 func (p *Proxy) ResetSubscribers() int { return p.breakAll((*conn).reset, (*conn).subscribes) }
@@ -252,15 +253,20 @@ func (p *Proxy) HangUp(d time.Duration) {
 		p.dialling.set(false)
 		time.AfterFunc(d, func() { p.dialling.set(true) })
 	}
-	p.breakAll((*conn).hangUp, func(*conn) bool { return true })
+	p.breakAll((*conn).hangUp, nil)
 }
 
+// breakAll ends the connections of which which says so. Nil means all and those that are being
+// made, as they might lead to a server that p has left.
 func (p *Proxy) breakAll(end func(*conn), which func(*conn) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
+	if which == nil {
+		p.ends++
+	}
 	for c := range p.conns {
-		if which(c) {
+		if which == nil || which(c) {
 			end(c)
 			n++
 		}

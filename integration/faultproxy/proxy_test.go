@@ -3,6 +3,7 @@ package faultproxy_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -245,4 +246,31 @@ func TestACommandThatWaitsForThreeCallsArrivesAfterThem(t *testing.T) {
 // setSemaphore are the arguments of EVAL that give a semaphore permits.
 func setSemaphore(key string) []any {
 	return []any{script.SemaphoreSet.Text(), 2, key, key + ":result", 3, "channel", 1000, 0}
+}
+
+// TestAConnectionThatIsBeingMadeIsResetToo: it would lead to a server that p has left.
+func TestAConnectionThatIsBeingMadeIsResetToo(t *testing.T) {
+	s := fixture.Server(t)
+	for name, end := range map[string]func(p *faultproxy.Proxy){
+		"reset":  func(p *faultproxy.Proxy) { p.Reset() },
+		"hangup": func(p *faultproxy.Proxy) { p.HangUp(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := fixture.Proxy(t, s, nil)
+			dials, may := make(chan bool), make(chan bool)
+			p.Lead(func() (net.Conn, error) {
+				dials <- true
+				<-may
+				return faultproxy.Before(s)()
+			})
+			c, err := redis.Dial("tcp", p.Addr(), redis.DialReadTimeout(10*time.Second))
+			require.NoError(t, err)
+			defer c.Close()
+			<-dials
+			end(p)
+			may <- true
+			_, err = c.Do("PING")
+			require.Error(t, err)
+		})
+	}
 }

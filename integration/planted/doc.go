@@ -15,7 +15,7 @@
 //	-v           prints the output of the tests, too
 //	-simulate D  runs the simulation of the product in place of a bug's tests, each part for D
 //	-generate N  draws N bugs by -seed in the packages of -in, and plants these. The tests are those
-//	             of their package, and behind them the simulation (WHEELLOCK_SIMULATE)
+//	             of their package, and behind them the simulation and those of lock
 //
 // A line says for each bug which test has found it. A bug "survives" if its
 // tests pass: then a test is missing. The exit code is 1 if a bug survives, if

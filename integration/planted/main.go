@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,9 +27,20 @@ type bug struct {
 	file   string // from the root of the module
 	before string // text that is in the file once
 	after  string // text that takes its place
+	also   []edit // elsewhere
 	tests  []tests
 	says   string // what they say then; empty: anything
 	long   bool   // the tests run without -short
+	// simulate is for how long the simulation may look for it, if that is one of tests; 0 is simulated.
+	simulate time.Duration
+}
+
+// edit is one more of a bug.
+type edit struct{ file, before, after string }
+
+// edits are all of them.
+func (b bug) edits() []edit {
+	return append([]edit{{b.file, b.before, b.after}}, b.also...)
 }
 
 // bugs are all that are planted.
@@ -38,38 +50,63 @@ var bugs = slices.Concat(thought, drawn)
 type tests struct {
 	pkg string // "./lock"
 	run string // for go test -run; empty: all
+	// most is how long they may take; 0 is mostTime. A bug may make tests hang.
+	most time.Duration
 }
 
-// simulation has the product itself run under a scheduler, and never with -short.
-var simulation = tests{"./lock/internal/simulation", "^TestThePromisesHoldInEveryOrder$"}
+// simulation has the product itself run under a scheduler, and never with -short. The others are
+// one kind of its worlds each.
+var (
+	simulation = tests{pkg: "./lock/internal/simulation", run: "^TestThePromisesHoldInEveryOrder$"}
+	small      = tests{pkg: simulation.pkg, run: simulation.run + "/^small$"}
+	handOvers  = tests{pkg: simulation.pkg, run: simulation.run + "/^small,_in_hand-overs$"}
+	ofCluster  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_a_Cluster$"}
+)
 
-// mostTime bounds the tests of one package: a bug may make them hang.
+// For how long it simulates if nothing else is said. It ends with the first find.
+const (
+	simulated = time.Minute
+	drawnFor  = 15 * time.Second // of bugs that are drawn, most of which their package's tests find
+)
+
+// mostTime bounds the tests of one package.
 const mostTime = 2 * time.Minute
 
-// edited returns the text of b's file with the bug in it.
-func (b bug) edited(root string) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(root, b.file))
-	if err != nil {
-		return nil, err
+// edited returns the texts of b's files with the bug in them, by the names of the files.
+func (b bug) edited(root string) (map[string][]byte, error) {
+	texts := map[string][]byte{}
+	for _, e := range b.edits() {
+		text := texts[e.file]
+		if text == nil {
+			var err error
+			if text, err = os.ReadFile(filepath.Join(root, e.file)); err != nil {
+				return nil, err
+			}
+		}
+		if n := bytes.Count(text, []byte(e.before)); n != 1 {
+			return nil, fmt.Errorf("the text before is %d times in %s, not once: plant the same fault where the code went", n, e.file)
+		}
+		texts[e.file] = bytes.Replace(text, []byte(e.before), []byte(e.after), 1)
 	}
-	if n := bytes.Count(text, []byte(b.before)); n != 1 {
-		return nil, fmt.Errorf("the text before is %d times in %s, not once: plant the same fault where the code went", n, b.file)
-	}
-	return bytes.Replace(text, []byte(b.before), []byte(b.after), 1), nil
+	return texts, nil
 }
 
 // overlay writes into dir what makes the go command build b, and returns the file for
 // its flag -overlay.
 func (b bug) overlay(root, dir string) (string, error) {
-	text, err := b.edited(root)
+	texts, err := b.edited(root)
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(dir, b.name+filepath.Ext(b.file))
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return "", err
+	by := map[string]string{}
+	for name, text := range texts {
+		file := filepath.Join(dir, b.name+strings.ReplaceAll(name, "/", "_"))
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return "", err
+		}
+		by[filepath.Join(root, name)] = file
 	}
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, b.file): file}})
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": by})
 	if err != nil {
 		return "", err
 	}
@@ -87,13 +124,15 @@ func (b bug) plant(ctx context.Context, root, dir string, verbose io.Writer) (fo
 		return "", err
 	}
 	for _, t := range b.tests {
-		args := []string{"test", "-overlay", overlay, "-count=1", "-vet=off", "-timeout", mostTime.String(), "-run", t.run}
+		args := []string{"test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-timeout", (cmp.Or(t.most, mostTime) + 2*b.simulate).String(), "-run", t.run}
 		if !b.long && t.pkg != simulation.pkg {
 			args = append(args, "-short")
 		}
 		args = append(args, t.pkg)
+		length := cmp.Or(b.simulate, simulated)
 		cmd := exec.CommandContext(ctx, "go", args...)
-		cmd.Env = append(os.Environ(), "WHEELLOCK_OVERLAY="+overlay) // tests that build the product themselves
+		cmd.Env = append(os.Environ(), "WHEELLOCK_OVERLAY="+overlay, // tests that build the product themselves
+			"WHEELLOCK_SIMULATE="+length.String())
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.WaitDelay = 10 * time.Second
 		cmd.Dir = root
@@ -126,9 +165,25 @@ func (b bug) plant(ctx context.Context, root, dir string, verbose io.Writer) (fo
 		if len(names) == 0 {
 			names = []string{"a crash of " + t.pkg}
 		}
-		return strings.Join(names, ", "), nil
+		return strings.Join(names, ", ") + told(out.String()), nil
 	}
 	return "", nil
+}
+
+var (
+	worlds = regexp.MustCompile(`after (\d+) worlds`)
+	broken = regexp.MustCompile(`(?m)(?:BROKEN: |^\s*panic: )(.*)$`)
+)
+
+// told is what the simulation says of a find: after how many worlds, and what was broken.
+func told(out string) (said string) {
+	if n := worlds.FindStringSubmatch(out); n != nil {
+		said = " after " + n[1] + " worlds"
+	}
+	if what := broken.FindStringSubmatch(out); what != nil && said != "" {
+		said += ": " + what[1]
+	}
+	return said
 }
 
 // part is every n-th bug from the k-th on.
@@ -196,10 +251,7 @@ func run(ctx context.Context) error {
 	planted, bad := chosen(all, match, p), 0
 	for _, b := range planted {
 		if *simulate > 0 {
-			if err := os.Setenv("WHEELLOCK_SIMULATE", simulate.String()); err != nil {
-				return err
-			}
-			b.tests, b.says = []tests{simulation}, ""
+			b.tests, b.says, b.simulate = []tests{{pkg: simulation.pkg, run: simulation.run, most: 20 * time.Minute}}, "", *simulate
 		}
 		if *list {
 			fmt.Printf("%-40s %s: %s\n", b.name, b.file, b.breaks)
@@ -222,6 +274,9 @@ func run(ctx context.Context) error {
 		default:
 			fmt.Printf("found     %s (%v) by %s\n", b.name, took, foundBy)
 		}
+	}
+	if !*list {
+		fmt.Printf("%d of %d planted bugs are found\n", len(planted)-bad, len(planted))
 	}
 	if bad > 0 {
 		return fmt.Errorf("%d of %d planted bugs are not found", bad, len(planted))

@@ -37,16 +37,19 @@ func TestEveryBugApplies(t *testing.T) {
 		require.False(t, names[b.name], "%s is there twice", b.name)
 		names[b.name] = true
 		require.NotEmpty(t, b.breaks, b.name)
-		text, err := os.ReadFile(filepath.Join(root, b.file))
-		require.NoError(t, err, b.name)
 		edited, err := b.edited(root)
 		if !assert.NoError(t, err, b.name) {
 			continue
 		}
-		require.NotEqual(t, string(text), string(edited), b.name)
+		for _, e := range b.edits() {
+			text, err := os.ReadFile(filepath.Join(root, e.file))
+			require.NoError(t, err, b.name)
+			require.NotEqual(t, string(text), string(edited[e.file]), b.name)
+		}
 		require.NotEmpty(t, b.tests, b.name)
 		for _, ts := range b.tests {
-			match, found := regexp.MustCompile(ts.run), ""
+			run, _, _ := strings.Cut(ts.run, "/")
+			match, found := regexp.MustCompile(run), ""
 			for _, name := range testsOf(t, filepath.Join(root, ts.pkg)) {
 				if match.MatchString(name) {
 					found = name
@@ -60,9 +63,12 @@ func TestEveryBugApplies(t *testing.T) {
 func TestAnEditThatDoesNotApplyIsAnError(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(root, "f.go"), []byte("one two two"), 0o600))
-	edited, err := bug{file: "f.go", before: "one", after: "three"}.edited(root)
+	require.NoError(t, os.WriteFile(filepath.Join(root, "g.go"), []byte("four"), 0o600))
+	edited, err := bug{file: "f.go", before: "one", after: "three", also: []edit{{"f.go", "three two", "five"}, {"g.go", "four", ""}}}.edited(root)
 	require.NoError(t, err)
-	require.Equal(t, "three two two", string(edited))
+	require.Equal(t, map[string][]byte{"f.go": []byte("five two"), "g.go": {}}, edited)
+	_, err = bug{file: "f.go", before: "one", also: []edit{{"g.go", "three", ""}}}.edited(root)
+	require.ErrorContains(t, err, "the text before is 0 times in g.go, not once")
 	_, err = bug{file: "f.go", before: "two"}.edited(root)
 	require.ErrorContains(t, err, "the text before is 2 times in f.go, not once")
 	_, err = bug{file: "f.go", before: "four"}.edited(root)
@@ -97,6 +103,14 @@ func TestThePartsAreTheWhole(t *testing.T) {
 	require.Equal(t, part{3, 10}, p)
 }
 
+// TestTheSimulationSaysWhatItHasFound: in how many worlds, and what was broken.
+func TestTheSimulationSaysWhatItHasFound(t *testing.T) {
+	require.Empty(t, told("--- FAIL: TestSum\n panic: no"))
+	require.Equal(t, " after 12 worlds: a has two holders", told("x: after 12 worlds, 3s:\n  7 0.5 BROKEN: a has two holders\nBROKEN: other\n"))
+	require.Equal(t, " after 3 worlds: index out of range", told("after 3 worlds, 1s:\n   panic: index out of range\n"))
+	require.Equal(t, " after 3 worlds", told("after 3 worlds, 1s:\n"))
+}
+
 // TestPlantingSaysWhoFindsABug: in a module of its own, with a bug that its test finds, one
 // that no test finds, and one that is no Go.
 func TestPlantingSaysWhoFindsABug(t *testing.T) {
@@ -116,7 +130,7 @@ func TestPlantingSaysWhoFindsABug(t *testing.T) {
 		{"no Go", "a +", "", "", "does not compile"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := bug{name: "bug", file: "s.go", before: "a + b", after: tt.after, tests: []tests{{".", tt.run}}}
+			b := bug{name: "bug", file: "s.go", before: "a + b", after: tt.after, tests: []tests{{pkg: ".", run: tt.run}}}
 			found, err := b.plant(t.Context(), root, t.TempDir(), t.Output())
 			if tt.err != "" {
 				require.ErrorContains(t, err, tt.err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unsafe"
 )
 
 // Plan says how a Scheduler chooses.
@@ -56,8 +57,9 @@ type Scheduler struct {
 	mu        sync.Mutex // guards what follows; never held while anything is waited for
 	rng       *rand.Rand
 	goroutine map[uintptr]*goroutineState
-	stopped   []*goroutineState // in the order in which they came
-	off       bool              // points do nothing any more
+	forget    map[unsafe.Pointer]func() // see OnForget
+	stopped   []*goroutineState         // in the order in which they came
+	off       bool                      // points do nothing any more
 	steps     int
 	demote    []int // steps at which somebody is demoted
 	lowest    float64
@@ -93,7 +95,7 @@ type goroutineState struct {
 func Start(plan Plan) *Scheduler {
 	s := &Scheduler{
 		news: make(chan struct{}, 1), plan: plan, rng: rand.New(rand.NewPCG(plan.Seed, 1)),
-		goroutine: map[uintptr]*goroutineState{}, last: time.Now(), began: time.Now(), hash: offset64,
+		goroutine: map[uintptr]*goroutineState{}, forget: map[unsafe.Pointer]func(){}, last: time.Now(), began: time.Now(), hash: offset64,
 	}
 	for range plan.Demotions {
 		s.demote = append(s.demote, s.rng.IntN(plan.Within))

@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
 // EnvPretend names the environment variable that makes the servers of Start do no
 // more than an older Redis would: "5.0" or "6.2". Tests then skip what that version
 // cannot do and try the library without it. What is taken away are whole commands
-// and settings; the options of commands stay, as PEXPIRE's GT.
+// and settings, and a host and a port in one argument; the options of commands stay, as
+// PEXPIRE's GT.
 const EnvPretend = "WHEELLOCK_PRETEND_REDIS"
 
 // pretended is the version that is pretended; the zero value if none is.
@@ -52,6 +54,9 @@ func pretend(ctx context.Context, program string, args []string) ([]string, erro
 		return nil, err
 	}
 	var out []string
+	if i := slices.Index(args, "--replicaof") + 1; i > 0 && i < len(args) && as.before(7, 0) && strings.Contains(args[i], " ") {
+		return nil, fmt.Errorf("redistest: %v takes no two values in one argument, as %q (%s is set)", as, args[i], EnvPretend)
+	}
 	for _, n := range newer {
 		if !as.before(n.major, n.minor) || is.before(n.major, n.minor) {
 			continue

@@ -21,7 +21,7 @@ func TestStartAnswersAndStopLeavesNothing(t *testing.T) {
 	srv := fixture.Server(t)
 	require.Equal(t, redistest.Process, srv.Kind())
 	require.Equal(t, "tcp", srv.Network())
-	require.Regexp(t, `^redis-server \d+\.\d+\.\d+ \(a process of ours\) at 127\.0\.0\.1:\d+$`, srv.String())
+	require.Regexp(t, `^(redis|valkey)-server \d+\.\d+\.\d+ \(a process of ours\) at 127\.0\.0\.1:\d+$`, srv.String())
 
 	m, err := srv.Info("server")
 	require.NoError(t, err)

@@ -62,7 +62,7 @@ func StartSentinels(ctx context.Context, o SentinelOptions) (_ *Sentinels, err e
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
-	replicas, err := startMany(ctx, o.Start, o.Replicas, Options{Args: append([]string{"--replicaof", host + " " + port}, o.Args...)})
+	replicas, err := startMany(ctx, o.Start, o.Replicas, Options{Args: append([]string{"--replicaof", host, port}, o.Args...)})
 	if s.Servers = append(s.Servers, replicas...); err != nil {
 		return nil, err
 	}

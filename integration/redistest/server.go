@@ -86,6 +86,15 @@ func (s *Server) Dial(opts ...redis.DialOption) (redis.Conn, error) {
 
 // DialContext is Dial whose connecting ends with ctx.
 func (s *Server) DialContext(ctx context.Context, opts ...redis.DialOption) (redis.Conn, error) {
+	return s.DialBy(ctx, redis.DialContext, opts...)
+}
+
+// DialFunc dials as redis.DialContext does.
+type DialFunc = func(ctx context.Context, network, address string, opts ...redis.DialOption) (redis.Conn, error)
+
+// DialBy is DialContext by another function; it is not asked for a server that REDIS_ADDR names
+// by a URL.
+func (s *Server) DialBy(ctx context.Context, dial DialFunc, opts ...redis.DialOption) (redis.Conn, error) {
 	all := []redis.DialOption{
 		redis.DialConnectTimeout(connectTimeout),
 		redis.DialReadTimeout(ioTimeout),
@@ -101,7 +110,7 @@ func (s *Server) DialContext(ctx context.Context, opts ...redis.DialOption) (red
 	if s.rawURL != "" {
 		return redis.DialURLContext(ctx, s.rawURL, all...)
 	}
-	return redis.DialContext(ctx, s.network, s.addr, all...)
+	return dial(ctx, s.network, s.addr, all...)
 }
 
 // Pool returns a new pool of at most maxActive connections, 0 for any number,

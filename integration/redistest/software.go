@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -103,7 +104,10 @@ type Ability struct {
 var (
 	Users         = Ability{"users (ACL)", 6, 0}
 	ChannelRights = Ability{"rights for channels", 6, 2}
+	ErrorStats    = Ability{"counts of errors (INFO errorstats)", 6, 2}
+	ReplicasRule  = Ability{"scripts that heed min-replicas-to-write", 6, 2}
 	SlowLoading   = Ability{"settings that slow down loading", 6, 2}
+	RandomFields  = Ability{"HRANDFIELD", 6, 2}
 	ShardedPubSub = Ability{"sharded pub/sub", 7, 0}
 	DebugSetting  = Ability{"a setting that allows DEBUG", 7, 0}
 )
@@ -124,6 +128,29 @@ func (s Software) before(major, minor int) bool {
 	var a, b int
 	_, _ = fmt.Sscanf(s.Version, "%d.%d", &a, &b)
 	return a < major || a == major && b < minor
+}
+
+// Rights are those of the words, which follow ACL SETUSER and a user, that the server knows: a
+// right to a command that it does not have, and one for channels before there were any, is an error.
+func (s Software) Rights(words ...string) (known []string) {
+	for _, word := range words {
+		isChannel := strings.HasPrefix(word, "&") || word == "allchannels" || word == "resetchannels"
+		if isChannel && s.Lacks(ChannelRights) != nil || s.Lacks(commandOf(word)) != nil {
+			continue
+		}
+		known = append(known, word)
+	}
+	return known
+}
+
+// commandOf is the command that a right is for, as an ability.
+func commandOf(right string) Ability {
+	for _, n := range newer {
+		if slices.Contains(strings.Fields(n.commands), strings.ToUpper(strings.TrimLeft(right, "+-"))) {
+			return Ability{right, n.major, n.minor}
+		}
+	}
+	return Ability{what: right}
 }
 
 // DebugArgs are the Options.Args that allow the command DEBUG to the redis-server on

@@ -93,6 +93,19 @@ func TestWhatAServerCanDoIsDecidedByItsVersion(t *testing.T) {
 		"Redis 6.2.16 has no sharded pub/sub, which came with Redis 7.0")
 }
 
+func TestRightsAreThoseThatAServerKnows(t *testing.T) {
+	t.Parallel()
+	words := []string{"on", "resetchannels", "~app:*", "&app:*", "+get", "+hrandfield", "+spublish", "-ssubscribe", "+cluster|slots"}
+	for version, want := range map[string][]string{
+		"6.0.16": {"on", "~app:*", "+get", "+cluster|slots"},
+		"6.2.16": {"on", "resetchannels", "~app:*", "&app:*", "+get", "+hrandfield", "+cluster|slots"},
+		"7.0.15": words,
+	} {
+		require.Equal(t, want, redistest.Software{Name: "Redis", Version: version}.Rights(words...))
+	}
+	require.Equal(t, words, redistest.Software{}.Rights(words...), "who does not tell is tried")
+}
+
 func TestWhatIsInstalledIsWhatStarts(t *testing.T) {
 	srv := fixture.Server(t)
 	runs, err := srv.Software()
@@ -132,6 +145,8 @@ func TestAServerCanPretendToBeOlder(t *testing.T) {
 	}))
 
 	t.Setenv(redistest.EnvPretend, "6.2")
+	_, err = redistest.Start(t.Context(), redistest.Options{Args: []string{"--replicaof", "127.0.0.1 1"}})
+	require.ErrorContains(t, err, `Redis 6.2 takes no two values in one argument, as "127.0.0.1 1"`)
 	srv = fixture.Server(t)
 	fixture.Do(t, srv, "ACL", "WHOAMI")
 	c := fixture.Dial(t, srv)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
 	"github.com/wheellock/wheellock/lock/topology"
@@ -18,6 +19,7 @@ import (
 // TestCheckAsksEveryMaster, and names the one where something is missing.
 func TestCheckAsksEveryMaster(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ShardedPubSub) // and users
 	rc := onCluster(t)
 	ctx := bounded.Context(t)
 	client := func(cfg lock.Config, o cluster.Options) *lock.Client {

@@ -45,8 +45,8 @@ func ExampleNew() {
 	_ = client.Mutex("order:42").Do(ctx, func(context.Context, *lock.Held) error { return nil })
 }
 
-// miniredis tells of itself as of a Cluster of one node, which is enough to see
-// the client at work.
+// miniredis answers like a Cluster of one node. That is enough to see the client
+// at work.
 func Example() {
 	node := miniredis.NewMiniRedis()
 	if err := node.Start(); err != nil {

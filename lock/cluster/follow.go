@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	retries    = 4 // of GetContext's connections
+	retries    = 4 // how often a connection of GetContext tries again
 	retryPause = 100 * time.Millisecond
 
-	leastGap = 100 * time.Millisecond // between two looks, however many hints come
-	atOnce   = 3                      // nodes that are asked at once: one that is cut off must not be believed alone
-	timeout  = 500 * time.Millisecond // of one question, its dial included
+	leastGap = 100 * time.Millisecond // the shortest time between two looks, however many hints come
+	atOnce   = 3                      // nodes that are asked at once, because a single one may be cut off and wrong
+	timeout  = 500 * time.Millisecond // for one question, including its dial
 )
 
 // Follow implements topology.Topology.
@@ -46,7 +46,7 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	}
 }
 
-// look asks some nodes, and others if none of them answers.
+// look asks some nodes. If none of them answers, look asks others.
 func (s *Topology) look(ctx context.Context) ([]table, error) {
 	nodes := s.candidates()
 	var errs []error
@@ -63,8 +63,8 @@ func (s *Topology) look(ctx context.Context) ([]table, error) {
 	return nil, fmt.Errorf("%w: %w", ErrNoTable, errors.Join(errs...))
 }
 
-// askAll asks nodes at once. A table without a slot is none: its node has left
-// the Cluster or has not joined it yet.
+// askAll asks nodes at once. A table without slots does not count, because its node
+// has left the Cluster or has not joined it yet.
 func (s *Topology) askAll(ctx context.Context, nodes []string) ([]table, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -83,7 +83,7 @@ func (s *Topology) askAll(ctx context.Context, nodes []string) ([]table, error) 
 			case err != nil:
 				errs = append(errs, err)
 			case len(t.ranges) == 0:
-				errs = append(errs, fmt.Errorf("cluster: %s: it knows of no slot", addr))
+				errs = append(errs, fmt.Errorf("cluster: %s: the node knows no slot: it has left the Cluster or has not joined it", addr))
 			default:
 				tables = append(tables, t)
 			}
@@ -93,7 +93,7 @@ func (s *Topology) askAll(ctx context.Context, nodes []string) ([]table, error) 
 	return tables, errors.Join(errs...)
 }
 
-// candidates are the known nodes in random order, then the startup nodes.
+// candidates returns the known nodes in random order, then the startup nodes.
 func (s *Topology) candidates() []string {
 	s.mu.Lock()
 	nodes := slices.Clone(s.nodes)

@@ -45,13 +45,13 @@ func TestAPoolToAServerInClusterModeIsToldWhatItNeeds(t *testing.T) {
 	require.NotErrorIs(t, err, lock.ErrUnknown, "it would be tried for ever")
 }
 
-// The README says so of one server that has all slots.
+// The page says so of one server that has all slots.
 func TestAPrefixWithAHashTagServesAPoolToAWholeCluster(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../SERVERS.md")
 	require.NoError(t, err)
 	const prefix = "{app}:"
-	require.True(t, strings.Contains(string(text), "`KeyPrefix: \""+prefix+"\"`"), "README.md names the prefix")
+	require.True(t, strings.Contains(string(text), "`KeyPrefix: \""+prefix+"\"`"), "lock/SERVERS.md names the prefix")
 	rc := fixture.Cluster(t, redistest.ClusterOptions{Masters: 1})
 	pool := rc.Servers[0].Pool(0)
 	defer pool.Close()

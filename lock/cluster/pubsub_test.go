@@ -125,6 +125,7 @@ var unheard = lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPo
 
 func TestABusyServerIsAskedAgainHowReleasesArePublished(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	v := viewOf(t, rc, "7.0.15")
 	v.busy.Store(2)
@@ -164,7 +165,11 @@ func TestHowReleasesArePublishedIsChosenByTheVersion(t *testing.T) {
 	for version, want := range map[string]string{"7.0.0": "SPUBLISH", "7.2.4": "SPUBLISH", "10.1.0": "SPUBLISH", "6.2.14": "PUBLISH", "5.0.0": "PUBLISH"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			v, sharded := viewOf(t, rc, version), want == "SPUBLISH"
+			sharded := want == "SPUBLISH"
+			if sharded {
+				fixture.Needs(t, redistest.ShardedPubSub)
+			}
+			v := viewOf(t, rc, version)
 			a, b := v.client(t, cluster.Options{}, unheard), v.client(t, cluster.Options{}, unheard)
 			require.Equal(t, lock.PubSub{}, a.Stats().PubSub, "nothing was used yet")
 			for i := range 9 { // on every master
@@ -189,7 +194,11 @@ func TestWhatIsSetIsNotChosen(t *testing.T) {
 	t.Parallel()
 	rc := onCluster(t)
 	for set, version := range map[topology.PubSub]string{topology.PubSubPlain: "7.0.0", topology.PubSubSharded: "6.2.14"} {
-		v, sharded := viewOf(t, rc, version), set == topology.PubSubSharded
+		sharded := set == topology.PubSubSharded
+		if sharded && !fixture.Can(t, redistest.ShardedPubSub) {
+			continue
+		}
+		v := viewOf(t, rc, version)
 		a, b := v.client(t, cluster.Options{PubSub: set}, unheard), v.client(t, cluster.Options{PubSub: set}, unheard)
 		name := fmt.Sprint("set:", set)
 		held, got := sleeper(t, rc, a, b, name, sharded)
@@ -211,6 +220,7 @@ func TestWhatIsSetIsNotChosen(t *testing.T) {
 // TestAWaiterThatSleepsIsWokenThoughTheVersionChanged, by a message: no poll can wake it.
 func TestAWaiterThatSleepsIsWokenThoughTheVersionChanged(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	for _, change := range [][2]string{{"6.2.14", "7.0.15"}, {"7.0.15", "6.2.14"}} {
 		for _, whose := range []string{"both", "the waiter's", "the holder's"} {
@@ -247,6 +257,7 @@ func TestAWaiterThatSleepsIsWokenThoughTheVersionChanged(t *testing.T) {
 // TestEveryKindIsWokenThoughTheVersionChanged while its waiter slept.
 func TestEveryKindIsWokenThoughTheVersionChanged(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	v := viewOf(t, rc, "6.2.14")
 	a, b := v.client(t, cluster.Options{}, unheard), v.client(t, cluster.Options{}, unheard)
@@ -296,6 +307,7 @@ func TestEveryKindIsWokenThoughTheVersionChanged(t *testing.T) {
 // TestAWaiterIsWokenThoughTheSlotMovedToAnotherVersion while it slept. No poll can wake it.
 func TestAWaiterIsWokenThoughTheSlotMovedToAnotherVersion(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	for _, from := range []int{1, 0} { // the old one is 1
 		t.Run(fmt.Sprint("from ", from), func(t *testing.T) {
@@ -320,6 +332,7 @@ func TestAWaiterIsWokenThoughTheSlotMovedToAnotherVersion(t *testing.T) {
 // TestTheOtherKindOfMessageIsHeardForAWhileAlone.
 func TestTheOtherKindOfMessageIsHeardForAWhileAlone(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	v := viewOf(t, rc, "7.0.15")
 	cfg := lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Second, MaxPoll: 100 * time.Millisecond}
@@ -335,6 +348,7 @@ func TestTheOtherKindOfMessageIsHeardForAWhileAlone(t *testing.T) {
 // TestAMasterOfAnotherVersion is used as it is; the others are used as they are.
 func TestAMasterOfAnotherVersion(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	mixed, old := mixedViewOf(t, rc)
 	a, b := mixed.client(t, cluster.Options{}, unheard), mixed.client(t, cluster.Options{}, unheard)
@@ -359,6 +373,7 @@ func TestAMasterOfAnotherVersion(t *testing.T) {
 // TestAClusterThatDoesNotTellItsVersion is used with PUBLISH, and both are heard.
 func TestAClusterThatDoesNotTellItsVersion(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	v, known := viewOf(t, rc, ""), viewOf(t, rc, "7.0.15")
 	a, b, c := v.client(t, cluster.Options{}, unheard), v.client(t, cluster.Options{}, unheard), known.client(t, cluster.Options{}, unheard)
@@ -376,6 +391,7 @@ func TestAClusterThatDoesNotTellItsVersion(t *testing.T) {
 // TestAUserWithoutTheRightToShards publishes with PUBLISH, and no message is lost.
 func TestAUserWithoutTheRightToShards(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	for _, s := range rc.Servers {
 		fixture.Do(t, s, "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-spublish", "-ssubscribe", "-sunsubscribe")
@@ -422,6 +438,7 @@ func TestAUserWithoutTheRightToShards(t *testing.T) {
 // TestWhoMayNotListenToShardsPolls, and is told so.
 func TestWhoMayNotListenToShardsPolls(t *testing.T) {
 	t.Parallel()
+	fixture.Needs(t, redistest.ShardedPubSub)
 	rc := onCluster(t)
 	for _, s := range rc.Servers {
 		fixture.Do(t, s, "ACL", "SETUSER", "deaf", "on", ">pw", "~*", "&*", "+@all", "-ssubscribe")

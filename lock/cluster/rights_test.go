@@ -20,30 +20,24 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// TestTheRightsThatTheREADMEGivesAreEnough and none is there that is not needed
+// TestTheRightsThatThePageGivesAreEnough and none is there that is not needed
 // to be told of: the line is taken from there.
-func TestTheRightsThatTheREADMEGivesAreEnough(t *testing.T) {
+func TestTheRightsThatThePageGivesAreEnough(t *testing.T) {
 	t.Parallel()
 	fixture.Needs(t, redistest.ChannelRights)
 	rc := onCluster(t)
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../SERVERS.md")
 	require.NoError(t, err)
 	block := regexp.MustCompile(`(?s)    ACL SETUSER (.*?)\n\nBehind`).FindSubmatch(text)
 	require.NotNil(t, block)
-	args := []any{"SETUSER"}
-	for _, word := range strings.Fields(strings.ReplaceAll(string(block[1]), "\\\n", " ")) {
-		args = append(args, word)
-	}
+	rights := strings.Fields(strings.ReplaceAll(string(block[1]), "\\\n", " "))
 	more := regexp.MustCompile(`(?s)in a Cluster (.*?)\n\n`).FindSubmatch(text)
 	require.NotNil(t, more)
 	for _, word := range regexp.MustCompile("`([+~&][^`]*)`").FindAllSubmatch(more[1], -1) {
-		if strings.HasPrefix(string(word[1]), "+s") && !fixture.Can(t, redistest.ShardedPubSub) {
-			continue // a right to a command that it has not
-		}
-		args = append(args, string(word[1]))
+		rights = append(rights, string(word[1]))
 	}
 	for _, s := range rc.Servers {
-		fixture.Do(t, s, "ACL", args...)
+		fixture.SetUser(t, s, rights[0], rights[1:]...)
 	}
 	for _, set := range waysToPublish(t) {
 		sharded := set != topology.PubSubPlain

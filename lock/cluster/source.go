@@ -16,8 +16,8 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// dialsOut is how many dials that ask one node may be left behind, where the dial
-// function does not heed its context.
+// dialsOut is how many dials of questions to one node may still run after their context
+// has ended, because the dial function does not heed it.
 const dialsOut = 2
 
 // Options are settings that a redisc.Cluster does not have. The zero Options work.
@@ -30,41 +30,42 @@ type Options struct {
 	// TLS is the TLS configuration of connections. Without a ServerName a node's
 	// certificate must be valid for the address by which the Cluster knows it.
 	TLS *tls.Config
-	// Credentials are asked for at each dial, so a password may change and a
-	// token may expire. An empty user is the default one.
+	// Credentials is called at each dial, so a password may change and a token may
+	// expire. An empty user means the default user.
 	Credentials func(ctx context.Context) (user, password string, err error)
 }
 
-// dials reports whether o says how nodes are dialled.
+// dials reports whether o has settings for dialling.
 func (o Options) dials() bool { return o.NetDial != nil || o.TLS != nil || o.Credentials != nil }
 
-// Topology is a Redis Cluster, to be given to lock.NewTopology. It has no goroutine
-// and no connection of its own, so it needs no Close. The program that made the
-// redisc.Cluster closes that. All methods are safe for concurrent use, and several
-// Clients may share a Topology.
+// Topology is a Redis Cluster. Give it to lock.NewTopology. It has no goroutine and
+// no connection of its own, so it has no Close. The program that made the
+// redisc.Cluster closes the redisc.Cluster. All methods are safe for concurrent use,
+// and several Clients may share a Topology.
 type Topology struct {
 	cluster *redisc.Cluster // immutable
 	options Options         // immutable
-	pool    createPool      // of the caller; nil if there is none; immutable
+	pool    createPool      // the caller's CreatePool, or nil; immutable
 	to      endpoint.Dialer // how nodes are dialled if pool is nil; immutable
-	dials   *dialing.Bound  // to ask each node; immutable
+	dials   *dialing.Bound  // bounds the dials of questions to each node; immutable
 
-	mu    sync.Mutex // guards what follows; never held during I/O
-	nodes []string   // all that the last slot table named
+	mu    sync.Mutex // guards nodes; never held during I/O
+	nodes []string   // all nodes of the last slot tables
 }
 
-// createPool is a redisc.Cluster's CreatePool.
+// createPool is the type of a redisc.Cluster's CreatePool.
 type createPool = func(addr string, options ...redis.DialOption) (*redis.Pool, error)
 
 var _ topology.Topology = (*Topology)(nil)
 
-// ErrNoTable is returned when no node answers which node has which slots.
+// ErrNoTable is returned when no node answers with a slot table.
 var ErrNoTable = errors.New("cluster: no node has told its slot table")
 
 // New returns a Topology of the nodes of c, or all faults of its arguments. It
-// does no I/O. The engine dials connections of its own with c's DialOptions or,
-// if there is a CreatePool, as the pools that that makes would. What o says of
-// dialling replaces what the DialOptions say. c must not be changed afterwards.
+// does no I/O. The Client dials its own connections with c's DialOptions. If c has
+// a CreatePool, the Client dials as the pools of CreatePool do. NetDial, TLS and
+// Credentials of o replace the DialOptions of the same purpose. c must not be
+// changed afterwards.
 //
 // Open needs only a URL.
 func New(c *redisc.Cluster, o Options) (*Topology, error) {
@@ -104,8 +105,8 @@ func New(c *redisc.Cluster, o Options) (*Topology, error) {
 //	rediss-cluster://host1,host2          TLS
 //
 // The options client_name, dial_timeout, read_timeout and write_timeout may
-// follow, as lock.Open has them. Like New, Open does no I/O. An error about the
-// URL does not repeat it, because there may be a password in it.
+// follow, as in a URL of lock.Open. Like New, Open does no I/O. An error about the
+// URL does not repeat the URL, because the URL may have a password.
 func Open(rawURL string, o Options) (*Topology, error) {
 	u, err := endpoint.Parse(rawURL)
 	if err != nil {
@@ -125,8 +126,8 @@ func Open(rawURL string, o Options) (*Topology, error) {
 	return &Topology{cluster: nodes, options: o, to: to, dials: dialing.NewBound(dialsOut)}, nil
 }
 
-// dialledBy returns a copy of c whose connections, which are those of GetContext, are made by
-// to. redisc knows no dial function, so it gets pools that keep no connection.
+// dialledBy returns a copy of c for GetContext, whose connections are made by to. redisc has
+// no dial function, so the copy gets pools that keep no connection.
 func dialledBy(to endpoint.Dialer, c *redisc.Cluster) *redisc.Cluster {
 	return &redisc.Cluster{
 		StartupNodes: c.StartupNodes, BgError: c.BgError, LayoutRefresh: c.LayoutRefresh,
@@ -141,8 +142,8 @@ func errPubSub(o Options) error {
 }
 
 // GetContext returns a connection of the redisc.Cluster that follows
-// redirections; the caller closes it. redisc finds the node by the first key of
-// the first command, and does not heed ctx.
+// redirections. The caller closes the connection. redisc finds the node by the
+// first key of the first command, and does not heed ctx.
 func (s *Topology) GetContext(ctx context.Context) (redis.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -164,7 +165,7 @@ func (s *Topology) Traits() topology.Traits {
 	return topology.Traits{Slots: true, PubSub: s.options.PubSub}
 }
 
-// Dial implements topology.Topology: server is the node's address.
+// Dial implements topology.Topology. server is the address of a node.
 func (s *Topology) Dial(ctx context.Context, server string) (redis.Conn, error) {
 	conn, err := s.dial(ctx, server)
 	if err != nil {
@@ -177,7 +178,8 @@ func (s *Topology) dial(ctx context.Context, server string) (redis.Conn, error) 
 	if s.pool == nil {
 		return s.to.Dial(ctx, "tcp", server)
 	}
-	// Its pools would lend us a connection; what is wanted is how they dial.
+	// A connection of the pool would go back to it. Only the pool's dial function
+	// is needed.
 	pool, err := s.pool(server, s.cluster.DialOptions...)
 	if err != nil {
 		return nil, err

@@ -16,18 +16,18 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// table is what one node says of the Cluster.
+// table is what one node says about the Cluster.
 type table struct {
 	ranges []slotRange
-	nodes  []string // all that it names, replicas too
+	nodes  []string // all nodes that it names, including replicas
 }
 
-// slotRange is slots that one master has.
+// slotRange is a range of slots that one master has.
 type slotRange struct {
 	from, to int // both included
 	addr     string
 	id       string
-	epoch    int64 // of the master's configuration: who claims a slot with the higher one has it; 0: not told
+	epoch    int64 // the master's configuration epoch; the master with the highest one has a slot; 0: not known
 }
 
 // ask asks one node for its table until ctx ends.
@@ -52,7 +52,7 @@ func (s *Topology) ask(ctx context.Context, addr string) (table, error) {
 	if err != nil {
 		return table{}, fmt.Errorf("cluster: %s: CLUSTER SLOTS: %w", addr, err)
 	}
-	// It is only asked for the epochs, so it may be refused.
+	// CLUSTER NODES is only for the epochs, so a refusal is no error.
 	nodes, _ := redis.String(resp.Receive(conn, max(time.Until(deadline), time.Millisecond)))
 	t, err := parse(entries, epochs(nodes), addr)
 	if err != nil {
@@ -75,10 +75,10 @@ func epochs(text string) map[string]int64 {
 	return m
 }
 
-// errBadTable: the answer of CLUSTER SLOTS is none.
-var errBadTable = errors.New("an answer of CLUSTER SLOTS that makes no sense")
+// errBadTable is returned when the answer to CLUSTER SLOTS is malformed.
+var errBadTable = errors.New("the answer to CLUSTER SLOTS is malformed")
 
-// parse reads the answer of CLUSTER SLOTS that the node from has given.
+// parse reads the answer of the node from to CLUSTER SLOTS.
 func parse(entries []any, epochs map[string]int64, from string) (table, error) {
 	host, _, err := net.SplitHostPort(from)
 	if err != nil {
@@ -101,7 +101,7 @@ func parse(entries []any, epochs map[string]int64, from string) (table, error) {
 			}
 			var name, id string
 			var port int
-			if node[0] != nil { // nil: on the host that was asked
+			if node[0] != nil { // nil: the host that was asked
 				if name, err = redis.String(node[0], nil); err != nil {
 					return table{}, errBadTable
 				}
@@ -112,7 +112,7 @@ func parse(entries []any, epochs map[string]int64, from string) (table, error) {
 			if len(node) > 2 {
 				id, _ = redis.String(node[2], nil)
 			}
-			if name == "?" { // it has no name
+			if name == "?" { // the node has no name
 				name = ipOf(node)
 			}
 			if name == "" {
@@ -129,8 +129,8 @@ func parse(entries []any, epochs map[string]int64, from string) (table, error) {
 	return t, nil
 }
 
-// ipOf returns the address in the metadata of a node, which Redis 7 gives; "" if
-// it is not there.
+// ipOf returns the address in the metadata of a node, which Redis 7 adds. It returns
+// "" if there is none.
 func ipOf(node []any) string {
 	if len(node) < 4 {
 		return ""
@@ -144,8 +144,9 @@ func ipOf(node []any) string {
 	return ""
 }
 
-// merge makes one Layout of what several nodes say: each slot is its who claims
-// it with the highest epoch, and of equal ones, or without, whom most name.
+// merge makes one Layout of the tables of several nodes. A slot belongs to the
+// master that claims it with the highest epoch. If epochs are equal or not known,
+// the slot belongs to the master that most nodes name.
 func merge(tables []table) topology.Layout {
 	claims := make([][redisc.HashSlots]*slotRange, len(tables))
 	for i, t := range tables {

@@ -17,10 +17,10 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// defaultTimeout is that of go-redis, for a dial and for an answer.
+// defaultTimeout is the default of go-redis for a dial and for an answer.
 const defaultTimeout = 5 * time.Second
 
-// dialling is what go-redis' options, which are of three types, say of a connection.
+// dialling has the settings of a connection. go-redis has three types of options with them.
 type dialling struct {
 	dialer     func(ctx context.Context, network, addr string) (net.Conn, error)
 	tls        *tls.Config
@@ -34,13 +34,13 @@ type dialling struct {
 	user, password string
 }
 
-// check returns what Redis would refuse at each dial.
+// check returns the settings that Redis would refuse at each dial.
 func (d dialling) check() error {
 	switch {
 	case d.database < 0:
 		return fmt.Errorf("lockgoredis: DB is %d: it must be a number from 0", d.database)
 	case strings.ContainsFunc(d.clientName, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return fmt.Errorf("lockgoredis: ClientName is %q: Redis takes no spaces there, and only ASCII characters", d.clientName)
+		return fmt.Errorf("lockgoredis: ClientName is %q: it must have only ASCII characters and no spaces, because Redis refuses others", d.clientName)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (d dialling) limit() time.Duration {
 	return defaultTimeout
 }
 
-// netDial is the Dialer with its limit, or nil.
+// netDial returns the Dialer with its timeout, or nil.
 func (d dialling) netDial() func(ctx context.Context, network, addr string) (net.Conn, error) {
 	if d.dialer == nil {
 		return nil
@@ -64,8 +64,8 @@ func (d dialling) netDial() func(ctx context.Context, network, addr string) (net
 	}
 }
 
-// config is the TLSConfig, unless a Dialer is there, which does TLS itself: go-redis' own does,
-// and each client of one server has it.
+// config returns the TLSConfig, or nil if there is a Dialer, because a Dialer does TLS itself.
+// Every go-redis client of one server has a Dialer, at least the default one.
 func (d dialling) config() *tls.Config {
 	if d.dialer != nil {
 		return nil
@@ -73,8 +73,8 @@ func (d dialling) config() *tls.Config {
 	return d.tls
 }
 
-// endpoint is one server. What it is called in the URL does not matter, because addresses that a
-// Dialer understands need not be such as a URL can have.
+// endpoint returns the Endpoint of one server. The address in its URL is a stand-in, because a
+// Dialer may understand addresses that a URL cannot have.
 func (d dialling) endpoint(network, addr string) lock.Endpoint {
 	query := url.Values{"db": {strconv.Itoa(d.database)}, "dial_timeout": {d.limit().String()}}
 	if d.clientName != "" {
@@ -96,7 +96,7 @@ func (d dialling) endpoint(network, addr string) lock.Endpoint {
 	return e
 }
 
-// options are what is neither network, TLS nor credentials.
+// options returns the settings other than network, TLS and credentials.
 func (d dialling) options() []redigo.DialOption {
 	return []redigo.DialOption{
 		redigo.DialConnectTimeout(d.limit()), redigo.DialTLSHandshakeTimeout(d.limit()),
@@ -105,7 +105,7 @@ func (d dialling) options() []redigo.DialOption {
 	}
 }
 
-// credentials asks in the order of go-redis. nil: nobody is to be asked.
+// credentials returns the first provider in the order of go-redis, or nil if there is none.
 func (d dialling) credentials() func(ctx context.Context) (user, password string, err error) {
 	switch {
 	case d.streaming != nil:
@@ -123,8 +123,8 @@ func (d dialling) credentials() func(ctx context.Context) (user, password string
 	return nil
 }
 
-// current returns what p has now. The subscription ends at once, because a connection that is
-// open is not logged in again.
+// current returns the credentials that p has now. It ends the subscription at once, because an
+// open connection does not log in again.
 func current(p auth.StreamingCredentialsProvider) (user, password string, err error) {
 	credentials, unsubscribe, err := p.Subscribe(nobody{})
 	if unsubscribe != nil {
@@ -140,7 +140,7 @@ func current(p auth.StreamingCredentialsProvider) (user, password string, err er
 	return user, password, nil
 }
 
-// nobody listens to no changes.
+// nobody is a listener that ignores all changes.
 type nobody struct{}
 
 func (nobody) OnNext(auth.Credentials) {}

@@ -11,33 +11,39 @@
 // # What it promises
 //
 // The Client has a few connections of its own and dials them as go-redis dials
-// its own. It sends nothing through go-redis, because go-redis sends a command
-// again by itself, hides when its first byte was written, and shares its
-// connections with others. So a lock is not affected by the sizes of go-redis'
-// pools, and the Client lives on when the go-redis client is closed.
+// its own. It sends nothing through go-redis, because go-redis may send a
+// command twice, does not tell when its first byte was written, and shares its
+// connections with other users. So the sizes of go-redis' pools do not affect a
+// lock. The Client continues to work when the go-redis client is closed.
 //
-// Taken over are:
+// The Client uses these options of go-redis:
 //
 //   - the addresses, Network and DB
-//   - Dialer. As in go-redis, TLSConfig has no effect if there is a Dialer
+//   - Dialer. As in go-redis, TLSConfig has no effect if Dialer is set
 //   - TLSConfig, with client certificates
 //   - Username and Password, or the first that is set of
 //     StreamingCredentialsProvider, CredentialsProviderContext and
-//     CredentialsProvider. They are asked for at each dial, so locks outlive a
-//     changed password or an expired token
-//   - ClientName, which needs the right to CLIENT SETNAME
+//     CredentialsProvider. The provider is called at each dial, so locks outlive
+//     a changed password or an expired token
+//   - ClientName. The user needs the right to CLIENT SETNAME, and for another DB
+//     than 0 the right to SELECT
 //   - DialTimeout
 //   - MasterName, SentinelAddrs, SentinelUsername and SentinelPassword
 //
-// # What it does not
+// So the Client logs in as the user of the go-redis client. To give the locks a
+// user of their own, call Open with options that have another Username.
+// lock/SERVERS.md lists the rights.
 //
-// Refused, with the reason in the error, are a Ring, a ClusterSlots function,
-// options for replicas only, and a failover client that is given to New: it
-// does not tell where its Sentinels are. Call NewFailover with its options.
+// # What it does not do
+//
+// A Ring, a ClusterSlots function and options for replicas only are refused,
+// with the reason in the error. New also refuses a failover client, because such
+// a client does not tell where its Sentinels are. Call NewFailover with its
+// options instead.
 //
 // OnConnect, NewClient, Limiter, hooks, timeouts of commands, retries, and the
-// settings of pools and reads have no effect. A connection that is open is not
-// logged in again when a StreamingCredentialsProvider has a new token. If the
-// server closes it when the old token expires, the client dials again. Only the
-// Sentinels that are listed are asked, so list all.
+// settings of pools and reads have no effect. When a
+// StreamingCredentialsProvider has a new token, open connections do not log in
+// again. If the server closes a connection because its token has expired, the
+// client dials again. Only the listed Sentinels are asked, so list all of them.
 package lockgoredis

@@ -27,19 +27,20 @@ func New(rdb redis.UniversalClient, cfg lock.Config) (*lock.Client, error) {
 			return nodes(rdb.Options(), cfg)
 		}
 	case *redis.Ring:
-		return nil, errors.New("lockgoredis: New: a Ring spreads keys over servers that know nothing of each other, so a lock could be on two: " +
+		return nil, errors.New("lockgoredis: New: the servers of a Ring do not know each other, so two of them could have the same lock: " +
 			"give New a client of one of its servers, or use lock.NewRedLock with a client of each")
 	case nil:
 	default:
-		return nil, fmt.Errorf("lockgoredis: New: a %T does not tell how it connects: give New the *redis.Client or *redis.ClusterClient within it, "+
+		return nil, fmt.Errorf("lockgoredis: New: a %T does not tell how it connects: give New the *redis.Client or *redis.ClusterClient that it uses, "+
 			"or call Open or NewFailover with its options", rdb)
 	}
 	return nil, errors.New("lockgoredis: New needs a client, got nil")
 }
 
-// Open returns a lock.Client of what redis.NewUniversalClient(o) would use: the
-// master behind Sentinels if o has a MasterName, a Cluster if o has several
-// addresses or IsClusterMode, else one server. It does no I/O.
+// Open returns a lock.Client of the servers that redis.NewUniversalClient(o)
+// would use. That is the master that Sentinels watch if o has a MasterName, a
+// Cluster if o has several addresses or IsClusterMode, and else one server. Open
+// does no I/O.
 func Open(o *redis.UniversalOptions, cfg lock.Config) (*lock.Client, error) {
 	switch {
 	case o == nil:
@@ -53,16 +54,16 @@ func Open(o *redis.UniversalOptions, cfg lock.Config) (*lock.Client, error) {
 }
 
 // NewFailover returns a lock.Client of the master that
-// redis.NewFailoverClient(o) would use. It does no I/O. Package sentinel says
-// what a failover does to locks.
+// redis.NewFailoverClient(o) would use. NewFailover does no I/O. The
+// documentation of package sentinel says what a failover does to locks.
 func NewFailover(o *redis.FailoverOptions, cfg lock.Config) (*lock.Client, error) {
 	switch {
 	case o == nil:
 		return nil, errors.New("lockgoredis: NewFailover needs options, got nil")
 	case o.MasterName == "" || len(o.SentinelAddrs) == 0:
-		return nil, errors.New("lockgoredis: NewFailover: give MasterName and SentinelAddrs, the addresses of all Sentinels")
+		return nil, errors.New("lockgoredis: NewFailover: MasterName or SentinelAddrs is empty: set both, with the addresses of all Sentinels")
 	case o.ReplicaOnly:
-		return nil, errors.New("lockgoredis: NewFailover: ReplicaOnly, or ReadOnly, is set, but a lock can only be taken on the master: leave it out")
+		return nil, errors.New("lockgoredis: NewFailover: ReplicaOnly or ReadOnly is set, but a lock can only be taken on the master: leave them out")
 	}
 	to := dialling{
 		dialer: o.Dialer, tls: o.TLSConfig, timeout: o.DialTimeout, clientName: o.ClientName, database: o.DB,
@@ -84,11 +85,11 @@ func NewFailover(o *redis.FailoverOptions, cfg lock.Config) (*lock.Client, error
 	return lock.NewTopology(master, cfg)
 }
 
-// failoverAddr is the address of the client that redis.NewFailoverClient makes.
+// failoverAddr is the address in the options of a client of redis.NewFailoverClient.
 const failoverAddr = "FailoverClient"
 
-// one returns a Client of one server. What a go-redis client tells of itself has defaults; the
-// options of a program have none.
+// one returns a Client of one server. The options of a go-redis client have defaults filled in,
+// but the options of a program do not.
 func one(o *redis.Options, cfg lock.Config) (*lock.Client, error) {
 	if o.Addr == failoverAddr {
 		return nil, errors.New("lockgoredis: New: a failover client does not tell where its Sentinels are: call NewFailover with its options")
@@ -117,7 +118,7 @@ func one(o *redis.Options, cfg lock.Config) (*lock.Client, error) {
 // nodes returns a Client of a Cluster.
 func nodes(o *redis.ClusterOptions, cfg lock.Config) (*lock.Client, error) {
 	if o.ClusterSlots != nil {
-		return nil, errors.New("lockgoredis: ClusterSlots is set: the slots of such a Cluster are known to go-redis alone. " +
+		return nil, errors.New("lockgoredis: ClusterSlots is set, so only go-redis knows which server has a slot. " +
 			"Call Open or New with the options or a client of one of its masters, or NewFailover if it has Sentinels")
 	}
 	if len(o.Addrs) == 0 {

@@ -19,7 +19,7 @@ func TestWhatCannotBeTakenOverIsRefused(t *testing.T) {
 	slots := func(context.Context) ([]redis.ClusterSlot, error) { return nil, nil }
 	one := closed(t, redis.NewClient(&redis.Options{}))
 	for says, rdb := range map[string]redis.UniversalClient{
-		"lockgoredis: New: a Ring spreads keys":        closed(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "h:1"}})),
+		"lockgoredis: New: the servers of a Ring":      closed(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "h:1"}})),
 		"call NewFailover with its options":            closed(t, redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"h:1"}})),
 		"ClusterSlots is set":                          closed(t, redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: slots})),
 		"or NewFailover if it has Sentinels":           closed(t, redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"h:1"}})),
@@ -42,7 +42,7 @@ func TestWhatCannotBeTakenOverIsRefused(t *testing.T) {
 	_, err = lockgoredis.NewFailover(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"h:1"}, ReplicaOnly: true}, lock.Config{})
 	require.ErrorContains(t, err, "ReplicaOnly")
 	_, err = lockgoredis.NewFailover(&redis.FailoverOptions{SentinelAddrs: []string{"h:1"}}, lock.Config{})
-	require.ErrorContains(t, err, "give MasterName and SentinelAddrs")
+	require.ErrorContains(t, err, "MasterName or SentinelAddrs is empty")
 	_, err = lockgoredis.Open(&redis.UniversalOptions{}, lock.Config{Lease: time.Nanosecond})
 	require.ErrorContains(t, err, "Config.Lease")
 }

@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope is the name of what makes the spans and metrics.
+// scope is the name of the instrumentation scope.
 const scope = "github.com/wheellock/wheellock/lock/lockotel"
 
 // Config says where spans and metrics go. The zero Config works.
@@ -25,7 +25,7 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// meter makes instruments, and keeps the first error.
+// meter makes instruments and keeps the first error.
 type meter struct {
 	metric.Meter
 	err error

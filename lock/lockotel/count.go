@@ -9,8 +9,8 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// Count exports the counters of c each time that metrics are read, until Unregister of the
-// returned Registration is called. Until then it keeps c in memory, even if c is closed. An
+// Count exports the counters of c each time that metrics are read. It does so until Unregister
+// of the returned Registration is called. Until then c stays in memory, even if c is closed. An
 // error comes from the MeterProvider.
 func Count(c *lock.Client, cfg Config) (metric.Registration, error) {
 	m := meter{Meter: cfg.withDefaults().MeterProvider.Meter(scope)}
@@ -62,7 +62,7 @@ func (m *meter) counter(name, unit, what string) metric.Int64ObservableCounter {
 	return c
 }
 
-// now makes an instrument of what there is at a moment, which adds up over clients.
+// now makes an instrument for a number of the moment, which can be summed over clients.
 func (m *meter) now(name, unit, what string) metric.Int64ObservableUpDownCounter {
 	c, err := m.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	m.note(err)

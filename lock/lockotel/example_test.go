@@ -13,8 +13,7 @@ import (
 	"github.com/wheellock/wheellock/lock/lockotel"
 )
 
-// A service has its providers from its own set-up of OpenTelemetry, and its pool of its
-// own Redis.
+// A service uses the providers of its own OpenTelemetry set-up, and a pool of its own Redis.
 func Example() {
 	server, err := redistest.StartMini(redistest.MiniOptions{})
 	if err != nil {

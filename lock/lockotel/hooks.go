@@ -42,28 +42,28 @@ func (m *meter) seconds(name, what string) metric.Float64Histogram {
 	return h
 }
 
-// watcher is what the hooks share.
+// watcher is the state that the hooks share.
 type watcher struct {
 	// immutable
 	tracer              trace.Tracer
 	acquire, hold, late metric.Float64Histogram
 
-	holds sync.Map // of hold to *held: those whose end was not told yet
+	holds sync.Map // from hold to *held, until an event says that the hold has ended
 }
 
-// hold is which hold an event is of.
+// hold identifies the hold of an event.
 type hold struct {
 	client string
 	number uint64
 }
 
-// held is a hold of which Acquired was told.
+// held is a hold whose Acquired event has come.
 type held struct {
 	span  trace.Span
 	since time.Time
 }
 
-// begin makes the span of a call that ends now.
+// begin makes the span of a call that ends now. The span begins with the call.
 func (w *watcher) begin(e lock.Event, now time.Time) trace.Span {
 	attributes := []attribute.KeyValue{
 		nameKey.String(valid(e.Name)), clientKey.String(e.Client), outcomeKey.String(e.Outcome.String()), waitKey.Float64(e.Waited.Seconds()),
@@ -112,8 +112,8 @@ func (w *watcher) lost(e lock.Event) {
 	})
 }
 
-// end ends the span of e's hold, after say has noted how. Of a hold whose Unlock was not
-// answered, a later event finds none.
+// end ends the span of e's hold, after say has recorded how. It does nothing if the span has
+// already ended, as after an Unlock that was not answered.
 func (w *watcher) end(e lock.Event, say func(span trace.Span, now time.Time)) {
 	x, ok := w.holds.LoadAndDelete(hold{e.Client, e.Hold})
 	if !ok {
@@ -140,6 +140,6 @@ func fail(span trace.Span, err error, now time.Time) {
 	span.SetStatus(codes.Error, text)
 }
 
-// valid makes a text UTF-8, as the names of locks and the words of Redis need not be. OTLP
-// drops the batch of a span that has another text.
+// valid makes a text valid UTF-8. The names of locks and the errors of Redis may be other bytes,
+// and OTLP would drop the whole batch of such a span.
 func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }

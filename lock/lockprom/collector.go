@@ -18,8 +18,8 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// New returns the Collector of c. It may still be used after c is closed. While the
-// Collector is registered, the registry keeps c in memory.
+// New returns a Collector of c. The Collector may still be used after c is closed. While
+// the Collector is registered, the registry keeps c in memory.
 func New(c *lock.Client) *Collector { return &Collector{client: c} }
 
 // Describe implements prometheus.Collector.
@@ -34,7 +34,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	to <- lateness
 }
 
-// Collect implements prometheus.Collector. All its values come from one snapshot.
+// Collect implements prometheus.Collector. All values of a call come from one snapshot.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	st := c.client.Stats()
 	for _, v := range values {
@@ -59,8 +59,8 @@ var reasons = map[lock.Reason]string{
 	lock.Expired: "expired", lock.Closed: "closed",
 }
 
-// clocksOf are the clocks by server. Two servers may have the same address for a
-// moment, and a series must not come twice: then the one that is further off counts.
+// clocksOf returns the clocks by server. Two servers may have the same address for a
+// moment, but a series must not come twice. So clocksOf keeps the clock that differs more.
 func clocksOf(all []lock.ServerClock) map[string]time.Duration {
 	ahead := make(map[string]time.Duration, len(all))
 	for _, c := range all {
@@ -72,8 +72,8 @@ func clocksOf(all []lock.ServerClock) map[string]time.Duration {
 	return ahead
 }
 
-// bounds are those of the buckets: the powers of 2 from 128 us to 67 s. The buckets of a
-// renewal.Distribution end there too, so nothing is estimated.
+// bounds are the bounds of the buckets, the powers of 2 from 128 us to 67 s. The buckets of
+// a renewal.Distribution end at the same bounds, so no count is estimated.
 var bounds = func() (all []time.Duration) {
 	for d := 128 * time.Microsecond; d < 100*time.Second; d *= 2 {
 		all = append(all, d)
@@ -81,7 +81,7 @@ var bounds = func() (all []time.Duration) {
 	return all
 }()
 
-// histogram is d as Prometheus has it: how many values are at most each bound.
+// histogram converts d to a histogram of Prometheus, which counts the values up to each bound.
 func histogram(desc *prometheus.Desc, d renewal.Distribution) prometheus.Metric {
 	upTo, fine, n := make(map[float64]uint64, len(bounds)), d.Buckets(), uint64(0)
 	for _, bound := range bounds {

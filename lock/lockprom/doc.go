@@ -1,22 +1,22 @@
-// Package lockprom exports what a lock.Client counts to Prometheus.
+// Package lockprom exports the counters of a lock.Client to Prometheus.
 //
 //	prometheus.MustRegister(lockprom.New(client))
 //
 // It is a module of its own, so that a user of package lock does not link the client
-// library of Prometheus. A Collector has no goroutine and keeps nothing: each scrape
-// reads Client.Stats once, and no call of the Client becomes slower. A program with
-// several clients tells them apart by a label of its own:
+// library of Prometheus. A Collector has no goroutine and no state. Each scrape reads
+// Client.Stats once, and no call of the Client becomes slower. A program with several
+// clients tells them apart by a label of its own:
 //
 //	prometheus.WrapRegistererWith(prometheus.Labels{"locks": "orders"}, registry).MustRegister(lockprom.New(orders))
 //
 // # Metrics
 //
-// Counters begin at 0 with the client. No label has a lock's name, because there may be
-// millions.
+// Counters of a new client begin at 0. No label has a lock's name, because there may be
+// millions of names.
 //
 //	wheellock_acquisitions_total{outcome}         calls that take a lock, by how they ended (lock.Outcome)
-//	wheellock_acquire_duration_seconds            histogram: how long those took that acquired
-//	wheellock_acquire_requests_total              scripts sent to take a lock: several for each call that waits
+//	wheellock_acquire_duration_seconds            histogram: how long the calls took that acquired
+//	wheellock_acquire_requests_total              scripts sent to take a lock; several for each call that waits
 //	wheellock_locks_held                          locks held now
 //	wheellock_locks_held_seconds_total            how long all locks together have been held
 //	wheellock_waiters                             calls that wait now
@@ -29,18 +29,18 @@
 //	wheellock_renewals_queued                     renewals that are due and not yet sent
 //	wheellock_renewals_in_flight                  renewals that are sent and not yet answered
 //	wheellock_renewal_batches_total               batches of renewals that were sent
-//	wheellock_renewal_batches_failed_total        those of them that were not answered
+//	wheellock_renewal_batches_failed_total        batches of renewals that were not answered
 //	wheellock_renewal_lateness_seconds            histogram: from when a renewal was due to its acknowledgement
 //	wheellock_server_clock_ahead_seconds{server}  how far a server's clock is ahead of this process' clock
 //
-// A histogram has buckets of 128 us, 256 us and so on, to 67 s; the counts are exact.
+// A histogram has buckets of 128 us, 256 us and so on, to 67 s. The counts are exact.
 //
 // # What to watch
 //
-// A rise of wheellock_losses_total with reason trust_ended says that renewals do not get
-// through; wheellock_renewal_lateness_seconds that comes near a third of the lease says so
-// before. wheellock_unanswered_requests_total is the error rate of Redis as locks see it.
-// The mean time for which a lock was held is the rate of wheellock_locks_held_seconds_total
-// divided by those of wheellock_releases_total and wheellock_losses_total together.
-// dashboard.json, in this folder, is a Grafana dashboard of all of it.
+// If wheellock_losses_total with reason trust_ended rises, renewals do not reach Redis in
+// time. Before that, wheellock_renewal_lateness_seconds comes near a third of the lease.
+// The rate of wheellock_unanswered_requests_total is the error rate of Redis for locks. The
+// mean time for which a lock was held is the rate of wheellock_locks_held_seconds_total
+// divided by the sum of the rates of wheellock_releases_total and wheellock_losses_total.
+// dashboard.json, in this folder, is a Grafana dashboard of all these metrics.
 package lockprom

@@ -11,8 +11,7 @@ import (
 	"github.com/wheellock/wheellock/lock/lockprom"
 )
 
-// A service makes its client of its own Redis, and serves the registry with package
-// promhttp.
+// A service makes a client for its own Redis, and serves the registry with package promhttp.
 func Example() {
 	server, err := redistest.StartMini(redistest.MiniOptions{})
 	if err != nil {

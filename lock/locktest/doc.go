@@ -23,18 +23,23 @@
 //	a client that is cut off        Link.Cut, Link.Mend
 //	a server that hangs             Server.Pause, Server.Resume
 //	a server that comes back empty  Server.Restart
-//	nothing is left held            Server.Locks
+//	an answer that is lost          Link.CutAfter, Link.HangAfter: the server
+//	                                carries the call out, and the client gets no
+//	                                answer
+//	no lock is left held            Server.Locks
+//	how many calls Redis gets       Server.Calls, Link.Calls
 //	anything else                   Server.Do
 //
 // # Time
 //
 // The server's clock is time.Now, so TTLs run as fast as the clock of the test.
 // In a synctest bubble time.Sleep moves this clock, and an hour of renewals
-// takes less than a second, also on a busy machine. Make the Server and the
-// clients inside the bubble; a client whose Server was made outside fails the
-// test. Outside a bubble everything works in real time. A
-// test cannot move the server's clock alone: a server whose clock is ahead of
-// its clients' is one whose clock was set, and no lock survives that.
+// takes less than a second, even on a busy machine. Make the Server and the
+// clients inside the bubble. A client whose Server was made outside fails the
+// test. Outside a bubble everything works in real time.
+//
+// A test cannot move the server's clock alone. That would be a server whose
+// clock was set, and no lock survives that.
 //
 // # What it does not have
 //
@@ -43,17 +48,19 @@
 // Config.Replicas finds none. It is no Sentinel and no Cluster. It does not
 // know ACL. To see what happens under load, test on a real server.
 //
-// It does not tell how long it has been up, which a RedLock asks of its
-// members. In a test make the RedLock with lock.RedLockConfig{Durable: true}
-// and one Server per member. So the code under test should take the
-// RedLockConfig as an argument.
+// A RedLock asks its members how long they have been up. The server does not
+// tell that. So make the RedLock of a test with
+// lock.RedLockConfig{Durable: true} and one Server per member. The code under
+// test should therefore take the RedLockConfig as an argument.
 //
 // # Goroutines
 //
-// miniredis has two goroutines per connection, and a client has its own. All of
-// them have ended when the functions have run that NewServer and Client gave to
-// TB.Cleanup. Clients are closed first, without waiting for locks that are
-// still held. A Server, a Link and what they return are safe for concurrent
-// use. Functions that may fail the test by TB.Fatalf must be called on the
-// test's own goroutine.
+// miniredis has two goroutines per connection, and a client has its own.
+// NewServer and Client give functions to TB.Cleanup. When these functions have
+// run, all goroutines have ended. Clients are closed first, without waiting for
+// locks that are still held.
+//
+// Servers, links and the clients and pools that they return are safe for
+// concurrent use. Functions that may fail the test by TB.Fatalf must be called
+// on the test's own goroutine.
 package locktest

@@ -3,13 +3,16 @@ package locktest
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/script"
 )
 
 // Link is the network between one or more clients and a Server. All methods are
@@ -19,16 +22,24 @@ type Link struct {
 	s    *Server
 	pool *redis.Pool
 
-	mu    sync.Mutex   // guards what follows; not held while a connection is made
-	cut   bool         // Cut was called, and Mend was not
-	cuts  int          // calls of Cut
-	conns []redis.Conn // those that were not known to be closed at the last dial
+	mu     sync.Mutex     // guards the fields below; not held while a connection is made
+	cut    bool           // Cut was called, and Mend was not
+	cuts   int            // calls of Cut
+	conns  []redis.Conn   // the connections; closed ones are dropped at the next dial
+	losses []loss         // answers that are still to be lost
+	calls  map[string]int // see Calls
+}
+
+// loss is an answer that is to be lost.
+type loss struct {
+	name  string // of the script or command
+	hangs bool   // the connection stays open
 }
 
 var errCut = errors.New("the link is cut")
 
-// Client returns a client that reaches the server over this link. It is closed
-// when the test ends; locks that it still holds are not released.
+// Client returns a client that reaches the server over this link. The client is
+// closed when the test ends. Locks that it still holds are not released.
 func (l *Link) Client(cfg lock.Config) *lock.Client {
 	t := l.s.t
 	t.Helper()
@@ -39,7 +50,7 @@ func (l *Link) Client(cfg lock.Config) *lock.Client {
 		return nil
 	}
 	t.Cleanup(func() {
-		// Its own end is no reason for a test to wait.
+		// The test must not wait for locks that are still held.
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = client.Close(ctx)
@@ -48,13 +59,18 @@ func (l *Link) Client(cfg lock.Config) *lock.Client {
 }
 
 // Pool returns a pool of connections over the link, for a service that makes
-// its lock.Client itself. It is closed when the test ends. The service must
-// have closed its client by then.
-func (l *Link) Pool() *redis.Pool { return l.pool }
+// its lock.Client itself. The pool is closed when the test ends. The service
+// must have closed its client by then.
+func (l *Link) Pool() *redis.Pool {
+	l.s.t.Helper()
+	l.s.sameTime()
+	return l.pool
+}
 
-// Cut breaks the link: its connections end, and new ones are refused until
-// Mend. Other links work. So another client can have a lock that was held over
-// this link when its TTL has ended; the holder is told before.
+// Cut breaks the link. Its connections end, and new ones are refused until
+// Mend. Other links work. When the TTL of a lock that is held over this link
+// ends, another client can take the lock. The holder learns before that its
+// lock is lost.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	l.cut = true
@@ -74,6 +90,63 @@ func (l *Link) Mend() {
 	l.cut = false
 }
 
+// CutAfter loses the answer to the next call of name over this link. name is a
+// script of package lock, such as "acquire" or "release", or a command in
+// capital letters, such as "SET". The server carries the call out, and the
+// connection ends in place of the answer. Another CutAfter loses one more
+// answer. CutAfter fails the test if package lock has no such script. On a
+// connection that has subscribed no answer is lost.
+func (l *Link) CutAfter(name string) { l.lose(loss{name: name}) }
+
+// HangAfter is like CutAfter, but the connection stays open. The server carries
+// out what is sent over this connection, and the client gets no more answers on
+// it until the client closes it.
+func (l *Link) HangAfter(name string) { l.lose(loss{name: name, hangs: true}) }
+
+func (l *Link) lose(a loss) {
+	l.s.t.Helper()
+	if a.name == "" || a.name != strings.ToUpper(a.name) && !slices.ContainsFunc(script.All(), func(s *script.Script) bool { return s.Name() == a.name }) {
+		l.s.t.Fatalf("locktest: %q is no script of package lock: use a name from lock/script, or a command in capital letters", a.name)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.losses = append(l.losses, a)
+}
+
+// Calls returns how many calls the server has answered over this link, by the
+// name of the script of package lock, or of any other command in capital
+// letters. A lost answer counts. A call that a paused server has not answered
+// does not count. To count the calls of one operation, subtract the map from
+// before it. A client also sends TIME on each of its connections, and renew for
+// its leases.
+func (l *Link) Calls() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.calls)
+}
+
+// count counts a call.
+func (l *Link) count(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls[name]++
+}
+
+// answered counts a call. If the answer must be lost, it returns the loss and true.
+func (l *Link) answered(name string) (loss, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls[name]++
+	i := slices.IndexFunc(l.losses, func(a loss) bool { return a.name == name })
+	if i < 0 {
+		return loss{}, false
+	}
+	a := l.losses[i]
+	l.losses = slices.Delete(l.losses, i, i+1)
+	return a, true
+}
+
 func (l *Link) dial(ctx context.Context) (redis.Conn, error) {
 	l.mu.Lock()
 	cut, cuts := l.cut, l.cuts
@@ -81,10 +154,11 @@ func (l *Link) dial(ctx context.Context) (redis.Conn, error) {
 	if cut {
 		return nil, &net.OpError{Op: "dial", Net: "locktest", Err: errCut}
 	}
-	c, err := l.s.redis.DialContext(ctx)
+	dialled, err := l.s.redis.DialContext(ctx)
 	if err != nil {
 		return nil, err
 	}
+	c := &conn{Conn: dialled, link: l}
 	l.mu.Lock()
 	if l.cuts != cuts { // while it was made
 		l.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -13,7 +14,7 @@ import (
 	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
 
-// TB is what of a *testing.T, or *testing.B, is needed here.
+// TB has the methods of *testing.T and *testing.B that this package needs.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -26,11 +27,14 @@ type Server struct {
 	// immutable
 	t     TB
 	redis *memredis.Server
-	began time.Time // by the clock of the bubble, if it was made in one
+	began time.Time // on the clock of the bubble, if the Server was made in a bubble
+
+	mu    sync.Mutex // guards links
+	links []*Link
 }
 
-// New returns a client of a new server, for a test that needs no more. Both end
-// with the test.
+// New returns a client of a new server, for a test that needs only a client.
+// Client and server end with the test.
 func New(t TB, cfg lock.Config) *lock.Client {
 	t.Helper()
 	return NewServer(t).Client(cfg)
@@ -40,7 +44,7 @@ func New(t TB, cfg lock.Config) *lock.Client {
 // in a testing/synctest bubble, the server belongs to the bubble.
 func NewServer(t TB) *Server {
 	t.Helper()
-	// Redis counts in milliseconds too.
+	// Redis also counts TTLs in milliseconds.
 	r, err := memredis.Start(memredis.Config{Resolution: time.Millisecond})
 	if err != nil {
 		t.Fatalf("locktest: %v", err)
@@ -50,8 +54,8 @@ func NewServer(t TB) *Server {
 }
 
 // Client returns a client on a Link of its own, like a client in another
-// process. It is closed when the test ends; locks that it still holds are not
-// released.
+// process. The client is closed when the test ends. Locks that it still holds
+// are not released.
 func (s *Server) Client(cfg lock.Config) *lock.Client {
 	s.t.Helper()
 	return s.Link().Client(cfg)
@@ -61,15 +65,18 @@ func (s *Server) Client(cfg lock.Config) *lock.Client {
 func (s *Server) Link() *Link {
 	s.t.Helper()
 	s.sameTime()
-	l := &Link{s: s}
+	l := &Link{s: s, calls: map[string]int{}}
+	s.mu.Lock()
+	s.links = append(s.links, l)
+	s.mu.Unlock()
 	l.pool = &redis.Pool{DialContext: l.dial}
 	s.t.Cleanup(func() { _ = l.pool.Close() })
 	return l
 }
 
 // sameTime fails the test if it is called in a synctest bubble and the server was made outside. The
-// clock of a bubble begins in 2000, so TTLs would never end, or at once, and the test would hang
-// or fail somewhere else.
+// clock of a bubble begins in 2000. So TTLs would never end or would end at once, and the test
+// would hang or fail somewhere else.
 func (s *Server) sameTime() {
 	s.t.Helper()
 	if s.began.Sub(time.Now().Round(0)) > time.Hour {
@@ -77,9 +84,9 @@ func (s *Server) sameTime() {
 	}
 }
 
-// Locks returns the names of the locks that are held, sorted, each with its
-// Config.KeyPrefix: of Mutex, FencedMutex, FairMutex and RWMutex. It does not
-// list semaphores and latches. It fails the test while the server is paused.
+// Locks returns the sorted names of each Mutex, FencedMutex, FairMutex and
+// RWMutex that is held. Each name includes Config.KeyPrefix. Semaphores and
+// latches are not listed. Locks fails the test while the server is paused.
 func (s *Server) Locks() []string {
 	s.t.Helper()
 	conn, err := s.redis.DialContext(context.Background())
@@ -109,10 +116,25 @@ func (s *Server) Locks() []string {
 	return names
 }
 
+// Calls returns the sums of Link.Calls of all clients and links. The calls of
+// the test itself, such as Do and Locks, are not counted.
+func (s *Server) Calls() map[string]int {
+	s.mu.Lock()
+	links := slices.Clone(s.links)
+	s.mu.Unlock()
+	sums := map[string]int{}
+	for _, l := range links {
+		for name, n := range l.Calls() {
+			sums[name] += n
+		}
+	}
+	return sums
+}
+
 // Delete takes a lock away from its holder, as a DEL by hand, an eviction or a
-// failover does, and reports whether there was one. Another client may have it
-// at once. The holder is told at its next renewal, within a third of its lease
-// and a round trip. name includes Config.KeyPrefix.
+// failover does. It reports whether the lock was held. Another client can take
+// the lock at once. The holder learns it at its next renewal, within a third of
+// its lease and a round trip. name includes Config.KeyPrefix.
 func (s *Server) Delete(name string) bool {
 	s.t.Helper()
 	n, err := redis.Int(s.Do("DEL", name))
@@ -132,8 +154,9 @@ func (s *Server) Do(command string, args ...any) (any, error) {
 	return conn.Do(command, args...)
 }
 
-// Pause makes the server silent until Resume: connections stay open, nothing is
-// answered, and TTLs run on. What is sent meanwhile is executed at Resume.
+// Pause makes the server silent until Resume. Connections stay open, no call is
+// answered, and TTLs run on. Calls that are sent meanwhile are executed at
+// Resume.
 func (s *Server) Pause() { s.must(s.redis.Pause()) }
 
 // Resume ends Pause.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -256,6 +257,9 @@ func TestWhatAScriptCostsIsBounded(t *testing.T) {
 			}
 			t.Logf("%v: %v commands, %v us", sizes, n, usec)
 			for _, command := range walkers {
+				if command == "hscan" && !fixture.Can(t, redistest.RandomFields) {
+					continue // from somewhere, a page at a time
+				}
 				if !slices.Contains(c.walks, command) {
 					require.Zero(t, last[command], "%s looks at all", command)
 				}

@@ -1,18 +1,22 @@
 -- Takes a fair mutex for a new hold, or stands in its queue.
 --
 -- Redisson sweeps the first in the queue when its score is past. It sets a score
--- once, ARGV[5] after that of the one before, and takes ARGV[5] from all scores
--- behind a waiter that has got the lock or left. A score of ours is renewed with
--- each sign of life: it is ARGV[12] from now, and ARGV[5] more for each of Redisson's
--- ahead, which may take that away once. So one that lives is never swept, and
--- one that has died is when those ahead have had their turn and ARGV[12] is over.
+-- once: its own wait after that of the one before, or after the holder's lease. It takes
+-- its wait from all scores behind it when it has got the lock or left. The wait is ARGV[5],
+-- if its caller did not say another. A score of ours is renewed with each sign of life:
+-- it is ARGV[12] from now, and more by the waits of Redisson's ahead. So one that lives
+-- is never swept, and one that has died is when those ahead have had their turn and
+-- ARGV[12] is over. Nobody says how long a wait is: it is the distance to the score of
+-- Redisson's before. That of the first is known from when the next one came. It is
+-- taken for ARGV[5] if it is longer and had been there for long.
 -- Ours add nothing to the scores behind them and take nothing from them. While one
--- of ours lives, each of Redisson's behind it keeps ARGV[5] more than it has.
+-- of ours lives, each of Redisson's behind it keeps its wait, or ARGV[5], more than it has.
 --
 -- KEYS[1]  the lock's hash {field: count}
 -- KEYS[2]  the queue, a list of fields, first come first
 -- KEYS[3]  until when each may stand there {field: epoch ms}, as Redisson counts
--- KEYS[4]  signs of life of those in the queue that are not Redisson's {field: text}
+-- KEYS[4]  signs of life of those in the queue that are not Redisson's {field: text};
+--          the text is ARGV[6], and when it came: 7@1790000000000/2000
 -- KEYS[5]  the fencing-token counter
 -- ARGV[1]  field of the hold, never used before by another
 -- ARGV[2]  lease in ms, at least 1
@@ -80,6 +84,14 @@ local function leave(field)
     redis.call('lrem', queue, 1, field)
   end
 end
+-- sign is the sign of life with its time, and at that time.
+local function sign(at)
+  return (string.gsub(ARGV[6], '^%d*', string.format('%%0@%.0f', at), 1))
+end
+-- at is when a sign of life came.
+local function at(text)
+  return tonumber(string.match(text or '', '^%d*@(%d+)') or '')
+end
 local heirs = tonumber(ARGV[13])
 if heirs > 0 then
   -- The waiter's earlier requests may have arrived in any order, some of them
@@ -93,8 +105,9 @@ if heirs > 0 then
     if old == me then
       break
     elseif score then
+      local last = sign(at(redis.call('hget', signs, old)) or now)
       local new = redis.call('zadd', scores, score, me) == 1
-      local set = redis.pcall('hset', signs, me, ARGV[6])
+      local set = redis.pcall('hset', signs, me, last)
       if type(set) == 'table' then
         if new then
           redis.call('zrem', scores, me)
@@ -168,7 +181,8 @@ if ARGV[6] ~= '' then
   if not score then
     redis.call('lrange', queue, 0, 0) -- may it be called? Nothing below is refused between a place and its score
   end
-  redis.call('hset', signs, me, ARGV[6])
+  local before = score and at(redis.call('hget', signs, me)) or now
+  redis.call('hset', signs, me, sign(now))
   if not score or not first then -- a score without a queue is what somebody's DEL leaves
     local stands = redis.pcall('rpush', queue, me)
     if type(stands) == 'table' then
@@ -177,30 +191,35 @@ if ARGV[6] ~= '' then
     end
     first = first or me
   end
-  -- How many of Redisson's are ahead of me: all if I am new, else as many as my
-  -- score says, from which each that went has taken its time. One that was swept
-  -- has not; so now and then, the more seldom the longer it is, the whole queue is
-  -- looked through. The last of it always is: a newcomer of Redisson's builds on
-  -- its score, and sleeps for ever if that is in the past.
+  -- What those of Redisson's ahead take from my score. Each that went has taken its
+  -- own, so it is what was more than ARGV[12] at my last sign. If I am new, it is found in
+  -- the queue. One that was swept takes nothing; so now and then, the more seldom the
+  -- longer it is, the whole queue is looked through. The last of it always is: a newcomer
+  -- of Redisson's builds on its score, and sleeps for ever if that is in the past.
   local length, signed = redis.call('llen', queue), 0
-  local ahead = math.max(length - redis.call('hlen', signs), 0)
+  local time = now
+  if before > now and before - now < patience / 2 then
+    time = before -- this request is late, or the clock of one ahead is before mine
+  end
+  local span = math.max(length - redis.call('hlen', signs), 0) * patience
   if score then
-    ahead = math.max(math.floor((score - now) / patience + 0.5), 0)
+    span = math.max(score - before - grace, 0)
   end
   local order = {me, redis.call('lindex', queue, -1)}
   local whole = (tonumber(string.match(ARGV[6], '^%d+') or '') or 0) % math.ceil(length / 16) == 0
   if whole then
-    order, ahead = redis.call('lrange', queue, 0, -1), 0
+    order = redis.call('lrange', queue, 0, -1)
   end
-  local least
+  -- base is the score of the one before, java whether that is Redisson's.
+  local least, ahead, base, java = nil, 0, now + math.max(pttl, 0), false
   for _, other in ipairs(order) do
     local ours = redis.call('hexists', signs, other)
     signed = signed + ours
     if other == me then
-      least = now + grace + ahead * patience
-      if score and score > least and score - least < patience / 2 then
-        least = score -- this request is late, or the clock of one ahead is before mine
+      if whole then
+        span = ahead > 0 and math.max(score and span or 0, ahead) or 0
       end
+      least = time + grace + span
       local set = redis.pcall('zadd', scores, string.format('%.0f', least), me)
       if type(set) == 'table' then
         if not score then
@@ -209,13 +228,25 @@ if ARGV[6] ~= '' then
         end
         return set
       end
-    elseif not least then
-      ahead = ahead + 1 - ours
+      java = false
     else
-      least = least + (1 - ours) * patience
-      if (tonumber(redis.call('zscore', scores, other) or '') or 0) < least then
-        redis.call('zadd', scores, string.format('%.0f', least), other)
+      local its = tonumber(redis.call('zscore', scores, other) or '') or 0
+      local wait = 0
+      if ours == 0 then
+        wait = its - base
+        if not (wait > 0 and wait < 86400000) or not java and (least or wait < patience) then
+          wait = patience
+        end
       end
+      if not least then
+        ahead = ahead + wait
+      else
+        least = least + wait
+        if its < least then
+          redis.call('zadd', scores, string.format('%.0f', least), other)
+        end
+      end
+      base, java = its, ours == 0
     end
   end
   if whole and redis.call('hlen', signs) ~= signed then

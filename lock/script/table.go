@@ -8,9 +8,9 @@ var files embed.FS
 // all is every script of the table below, in its order.
 var all []*Script
 
-// The scripts. The header of each file names KEYS, ARGV and every answer.
+// The scripts. The header of each file lists KEYS, ARGV and every answer.
 var (
-	// A lock of one owner: Mutex, and with a token FencedMutex and RedLock's members.
+	// Locks of one owner: Mutex, and with a token FencedMutex and the members of a RedLock.
 	Acquire = define("acquire", "384be972b3addca54803b72113a6d9ea35d8c5ea", expires|mints|acquires)
 	Reenter = define("reenter", "c30d09890e410712282cb9ce9cff1279b0c9fc02", expires|held)
 	Release = define("release", "4e95e5f00349e31928aebab762328be9a8022974", publishes)
@@ -22,7 +22,7 @@ var (
 	Token   = define("token", "d9c6e688ebf28e040e3839b412b7d520a0561df5", expires|mints)
 
 	// FairMutex.
-	FairTake    = define("fair_take", "43f31ebcde4daed311ea2d3e7a9fb11953d2c59f", expires|mints|acquires|others)
+	FairTake    = define("fair_take", "6622ede2ea3d887435ce1399f1cb5d0506ef6373", expires|mints|acquires|others)
 	FairRelease = define("fair_release", "8e0521db9771983eb980b23459c21e1799f0e803", effects|publishes)
 	FairForce   = define("fair_force", "b8c88a54e401f71f8d0fc9d3ec43d33e40c84636", effects|publishes|forces|tells)
 
@@ -61,7 +61,7 @@ var (
 	PermitSetLease = define("permit_set_lease", "2755395ab8b3a63c1b5624cd1a6653d788640d60", expires|permitIDs|once|remembers)
 	PermitDeadline = define("permit_deadline", "8f0f538cc0ceaf8bc3d1cc4f68ed6a99d3feec92", permitIDs)
 
-	// What a client asks about the server.
+	// Questions about the server.
 	Uptime = define("uptime", "25f6559037ec41b5935bc081ef53d1c097afd6d6", 0)
 	Check  = define("check", "5b152891939a80cee1431bf90de30e5a0b1d2eda", effects)
 )

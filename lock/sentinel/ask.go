@@ -15,24 +15,23 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/endpoint"
 )
 
-// master is what a sentinel says of the master.
+// master is what a sentinel says about the master.
 type master struct {
 	addr  string
 	runID string // empty for some seconds after a failover
-	epoch int64  // of the configuration: it rises with each failover
+	epoch int64  // the configuration epoch, which rises with each failover
 }
 
 const (
-	// patience is how long the slower sentinels are waited for once a majority
-	// has answered: just after a failover most do not know of it yet.
+	// patience is how long ask waits for the slower sentinels after a majority has
+	// answered. Just after a failover most sentinels do not know of it yet.
 	patience = 50 * time.Millisecond
-	// backwards is how long a majority has to insist on a configuration that is
-	// older than one that was seen: their state was made anew.
+	// backwards is how long a majority must answer with an older configuration
+	// until it is believed. That happens if the sentinels' state was made anew.
 	backwards = 10 * time.Second
 )
 
-// ask asks all sentinels at once and returns what counts, with the number of
-// its turn as a master.
+// ask asks all sentinels at once. It returns the master and the number of its turn.
 func (s *Topology) ask(ctx context.Context) (master, int, error) {
 	type answer struct {
 		master
@@ -78,7 +77,7 @@ func (s *Topology) ask(ctx context.Context) (master, int, error) {
 	}
 	m, turn, ok := s.note(best, answered >= majority, time.Now())
 	if !ok {
-		return master{}, 0, fmt.Errorf("%w: %q: those that answer have missed a failover", ErrNoSentinel, s.cfg.Master)
+		return master{}, 0, fmt.Errorf("%w: %q: the sentinels that answer have missed a failover", ErrNoSentinel, s.cfg.Master)
 	}
 	return m, turn, nil
 }
@@ -96,12 +95,12 @@ func (s *Topology) askOne(ctx context.Context, addr string) (master, error) {
 	}
 	epoch, err := strconv.ParseInt(fields["config-epoch"], 10, 64)
 	if err != nil || fields["ip"] == "" || fields["port"] == "" {
-		return master{}, fmt.Errorf("%s: an answer without an address or epoch", addr)
+		return master{}, fmt.Errorf("%s: the answer has no address or no epoch", addr)
 	}
 	return master{addr: net.JoinHostPort(fields["ip"], fields["port"]), runID: fields["runid"], epoch: epoch}, nil
 }
 
-// dialSentinel dials until ctx ends, whatever the options make of it.
+// dialSentinel dials until ctx ends, even if the options do not heed ctx.
 func (s *Topology) dialSentinel(ctx context.Context, addr string) (redis.Conn, error) {
 	return s.dials.Dial(ctx, addr, func(ctx context.Context) (redis.Conn, error) {
 		to := endpoint.Dialer{NetDial: s.cfg.NetDial, TLS: s.cfg.TLS, Credentials: s.cfg.SentinelCredentials, Options: s.cfg.SentinelOptions}

@@ -29,6 +29,6 @@ func TestCheckAsksTheMaster(t *testing.T) {
 	none, err := sentinel.New(sentinel.Config{Master: "other", Sentinels: rs.Addrs()})
 	require.NoError(t, err)
 	err = fixture.Client(t, none, lock.Config{}).Check(ctx)
-	require.ErrorContains(t, err, "it cannot be reached")
+	require.ErrorContains(t, err, "the server cannot be reached")
 	require.ErrorIs(t, err, lock.ErrUnknown)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	leastGap   = 100 * time.Millisecond // between two questions, however many hints come
-	pingPeriod = 2 * time.Second        // of the connection that listens
+	leastGap   = 100 * time.Millisecond // the shortest time between two questions, however many hints come
+	pingPeriod = 2 * time.Second        // between two pings on the connection that listens
 )
 
 // Follow implements topology.Topology.
@@ -24,7 +24,7 @@ func (s *Topology) Follow(ctx context.Context, period time.Duration, hint <-chan
 	for ctx.Err() == nil {
 		m, turn, err := s.ask(ctx)
 		if err != nil {
-			m, turn = s.last() // Dial uses it on
+			m, turn = s.last() // Dial still uses this master
 		}
 		if m.addr == "" {
 			update(topology.Layout{Err: err})
@@ -47,9 +47,9 @@ func sleep(ctx context.Context, d time.Duration, wake1, wake2 <-chan struct{}) {
 	}
 }
 
-// listen puts a token into switched when a sentinel tells of a failover. It
-// goes from one sentinel to the next when one fails; what it misses, the
-// periodic question finds.
+// listen puts a token into switched when a sentinel tells of a failover. If one
+// sentinel fails, listen goes to the next. The periodic question finds a failover
+// that listen misses.
 func (s *Topology) listen(ctx context.Context, switched chan<- struct{}) {
 	for i := 0; ctx.Err() == nil; i++ {
 		_ = s.listenAt(ctx, s.cfg.Sentinels[i%len(s.cfg.Sentinels)], switched)
@@ -93,7 +93,7 @@ func (s *Topology) listenAt(ctx context.Context, addr string, switched chan<- st
 		case redis.Subscription:
 			subscribed = true
 		case error:
-			// A refused ping says that the connection lives.
+			// A refused ping also shows that the connection works.
 			if _, answer := v.(redis.Error); !answer || !subscribed {
 				return v
 			}

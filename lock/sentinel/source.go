@@ -17,8 +17,8 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// dialsOut is how many dials to one sentinel may be left behind, where
-// Config.SentinelOptions do not let them end in time.
+// dialsOut is how many dials to one sentinel may still run after their context has
+// ended, because Config.SentinelOptions do not heed it.
 const dialsOut = 2
 
 // DefaultTimeout is the default of Config.Timeout.
@@ -30,52 +30,53 @@ type Config struct {
 	Master string
 	// Sentinels are the addresses of all sentinels, host:port.
 	Sentinels []string
-	// DialOptions are for connections to the master: a password, a database,
-	// TLS. NetDial, TLS and Credentials replace what they say of these.
+	// DialOptions are for connections to the master, for example a password, a
+	// database or TLS. NetDial, TLS and Credentials replace the options of the same
+	// purpose.
 	DialOptions []redis.DialOption
 	// SentinelOptions are for connections to sentinels, which have a password
-	// of their own. NetDial, TLS and SentinelCredentials replace what they say
-	// of these.
+	// of their own. NetDial, TLS and SentinelCredentials replace the options of the
+	// same purpose.
 	SentinelOptions []redis.DialOption
 	// NetDial connects to the master and to sentinels, as
 	// net.Dialer.DialContext does.
 	NetDial func(ctx context.Context, network, address string) (net.Conn, error)
 	// TLS is the TLS configuration for the master and for sentinels. Without a
-	// ServerName a certificate must be valid for the address that is dialled.
+	// ServerName each certificate must be valid for the address that is dialled.
 	TLS *tls.Config
-	// Credentials are asked for at each dial of the master, so a password may
-	// change and a token may expire. An empty user is the default one.
+	// Credentials is called at each dial of the master, so a password may change
+	// and a token may expire. An empty user means the default user.
 	Credentials func(ctx context.Context) (user, password string, err error)
-	// SentinelCredentials are Credentials for sentinels.
+	// SentinelCredentials is like Credentials, for sentinels.
 	SentinelCredentials func(ctx context.Context) (user, password string, err error)
-	// Timeout limits a question to a sentinel, including its dial: from 1 ms to
-	// a minute, default 500 ms.
+	// Timeout limits a question to a sentinel, including the dial. It is from 1 ms
+	// to a minute. Default: 500 ms.
 	Timeout time.Duration
 }
 
-// Topology finds the master and is what lock.NewTopology takes. It has no goroutine and
-// no connection of its own, so there is nothing to close. All methods are safe
-// for concurrent use, and several Clients may share it.
+// Topology finds the master. Give it to lock.NewTopology. It has no goroutine and no
+// connection of its own, so it has no Close. All methods are safe for concurrent use,
+// and several Clients may share a Topology.
 type Topology struct {
 	cfg   Config         // immutable
-	dials *dialing.Bound // to each sentinel; immutable
+	dials *dialing.Bound // bounds the dials to each sentinel; immutable
 
-	mu    sync.Mutex // guards what follows; never held during I/O
-	known master     // the latest that counts; no address before the first answer
-	turn  int        // counts the servers that were master, or were restarted as such
-	// behind is since when a majority has known only older configurations; zero
-	// while they do not.
+	mu    sync.Mutex // guards the fields below; never held during I/O
+	known master     // the master now; no address before the first answer
+	turn  int        // the number of the master: rises with each new master and each restart of one
+	// behind is when a majority began to answer with an older configuration; zero
+	// while it does not.
 	behind time.Time
 }
 
 var _ topology.Topology = (*Topology)(nil)
 
 var (
-	// ErrNoSentinel is returned when no sentinel answered, or only sentinels
-	// that were cut off.
+	// ErrNoSentinel is returned when no sentinel answered, or when all that
+	// answered have missed a failover.
 	ErrNoSentinel = errors.New("sentinel: no sentinel knows the master")
-	// ErrNotMaster is returned when the server that the sentinels name is not a
-	// master, not yet or not any more.
+	// ErrNotMaster is returned when the server that the sentinels name is not yet
+	// a master, or no longer one.
 	ErrNotMaster = errors.New("sentinel: the server is not a master")
 )
 
@@ -83,7 +84,7 @@ var (
 func New(cfg Config) (*Topology, error) {
 	var errs []error
 	if cfg.Master == "" {
-		errs = append(errs, errors.New("sentinel: Config.Master is empty: it is the name under which the sentinels watch the master"))
+		errs = append(errs, errors.New("sentinel: Config.Master is empty: set the name under which the sentinels watch the master"))
 	}
 	if len(cfg.Sentinels) == 0 {
 		errs = append(errs, errors.New("sentinel: Config.Sentinels is empty: list the addresses of all sentinels"))
@@ -106,28 +107,64 @@ func New(cfg Config) (*Topology, error) {
 	return &Topology{cfg: cfg, dials: dialing.NewBound(dialsOut)}, nil
 }
 
-// MasterAddr asks the sentinels for the master's address. ErrNoSentinel: none
-// of them knows it.
+// Open returns a Topology of the master that the sentinels at a URL watch:
+//
+//	redis-sentinel://user:password@host1:26379,host2:26379/0?master=mymaster
+//	rediss-sentinel://host1,host2?master=mymaster   TLS
+//
+// The documentation of lock.Open lists the options of such a URL. lock.Open takes the
+// URL without a Topology. In cfg, only NetDial, TLS, Credentials, SentinelCredentials
+// and Timeout may be set. Like New, Open does no I/O. An error about the URL does not
+// repeat the URL, because the URL may have a password.
+func Open(rawURL string, cfg Config) (*Topology, error) {
+	u, err := endpoint.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("sentinel: Open: %w", err)
+	}
+	switch {
+	case u.Kind != endpoint.Sentinels:
+		return nil, errors.New("sentinel: Open: the URL is not that of sentinels: write redis-sentinel:// or rediss-sentinel://, or use lock.Open")
+	case cfg.Master != "" || len(cfg.Sentinels)+len(cfg.DialOptions)+len(cfg.SentinelOptions) > 0:
+		return nil, errors.New("sentinel: Open: Config.Master, Sentinels, DialOptions and SentinelOptions must be empty: write these settings in the URL")
+	case cfg.SentinelCredentials != nil && u.SentinelPassword != "":
+		return nil, errors.New("sentinel: Open: Config.SentinelCredentials is set and the URL has a sentinel_password: give only one of them")
+	}
+	to, err := u.Dialer(endpoint.Settings{NetDial: cfg.NetDial, TLS: cfg.TLS, Credentials: cfg.Credentials}, "Config.%s")
+	if err != nil {
+		return nil, fmt.Errorf("sentinel: Open: %w", err)
+	}
+	watchers := u.Sentinel(to)
+	if cfg.SentinelCredentials == nil {
+		cfg.SentinelCredentials = watchers.Credentials
+	}
+	cfg.Master, cfg.Sentinels = u.Master, u.Addrs
+	cfg.NetDial, cfg.TLS, cfg.Credentials = to.NetDial, to.TLS, to.Credentials
+	cfg.DialOptions, cfg.SentinelOptions = to.Options, watchers.Options
+	return New(cfg)
+}
+
+// MasterAddr asks the sentinels for the master's address. The error is
+// ErrNoSentinel if no sentinel knows it.
 func (s *Topology) MasterAddr(ctx context.Context) (string, error) {
 	m, _, err := s.ask(ctx)
 	return m.addr, err
 }
 
-// GetContext dials the master and checks that it is a master. The caller closes
-// the connection. It can be the DialContext of a redis.Pool.
+// GetContext dials the master and checks that the server is a master. The caller
+// closes the connection. GetContext can be the DialContext of a redis.Pool.
 func (s *Topology) GetContext(ctx context.Context) (redis.Conn, error) { return s.Dial(ctx, "") }
 
 // Traits implements topology.Topology.
 func (s *Topology) Traits() topology.Traits { return topology.Traits{} }
 
-// Dial implements topology.Topology; there is one server, without a name.
+// Dial implements topology.Topology. There is one server, and it has no name.
 func (s *Topology) Dial(ctx context.Context, _ string) (redis.Conn, error) {
 	m, _, err := s.ask(ctx)
 	if err != nil {
 		if m, _ = s.last(); m.addr == "" || ctx.Err() != nil {
 			return nil, err
 		}
-		// The sentinels are gone, the master need not be.
+		// The sentinels do not answer, but the master may.
 	}
 	to := endpoint.Dialer{NetDial: s.cfg.NetDial, TLS: s.cfg.TLS, Credentials: s.cfg.Credentials, Options: s.cfg.DialOptions}
 	conn, err := to.Dial(ctx, "tcp", m.addr)
@@ -182,16 +219,16 @@ func do(ctx context.Context, conn redis.Conn, cmd string, args ...any) (any, err
 	return reply, err
 }
 
-// last returns the master that was last known, and the number of its turn.
+// last returns the last known master and the number of its turn.
 func (s *Topology) last() (master, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known, s.turn
 }
 
-// note takes over the best of some answers, and returns what counts now and the
-// number of its turn; false if these sentinels have missed a failover that was
-// seen before.
+// note compares the best of some answers with the known master. It returns the
+// master now and the number of its turn. It returns false if these sentinels have
+// missed a failover that was seen before.
 func (s *Topology) note(m master, majority bool, now time.Time) (master, int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,5 +253,5 @@ func (s *Topology) note(m master, majority bool, now time.Time) (master, int, bo
 	return m, s.turn, true
 }
 
-// instance names a server that is master for a while.
+// instance names one turn of a server as master.
 func (m master) instance(turn int) string { return m.addr + "#" + strconv.Itoa(turn) }

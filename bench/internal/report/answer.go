@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -29,12 +30,14 @@ func About(driver string) string {
 // nothing.
 const noise = 0.05
 
-// leastRenewals is how many renewals of a row say something. The timers differ by about a
-// microsecond per renewal, and what a process has used is known to about a millisecond.
+// leastRenewals is how many renewals of a row say something about its CPU. The
+// timers differ by about a microsecond per renewal, and what a process has used
+// is known to about a millisecond.
 const leastRenewals = 1000
 
-// Answer is the first sentence of a report: what a wheel saves, in figures of this
-// run.
+func (r Row) fewRenewals() bool { return r.Renewals.Known && r.Renewals.Value < leastRenewals }
+
+// Answer is the sentence that says what a wheel saves, in figures of this run.
 func Answer(rows []Row) string {
 	var clauses []string
 	with := 0 // locks that the sentence has named
@@ -45,15 +48,15 @@ func Answer(rows []Row) string {
 			return
 		}
 		for _, r := range []Row{a, b} {
-			if r.Renewals.Known && r.Renewals.Value < leastRenewals {
+			if r.fewRenewals() {
 				few = r
 				return
 			}
 		}
-		clause := fmt.Sprintf("%s %s (%s us instead of %s per renewal)",
-			less(b.ClientCPU.Value/a.ClientCPU.Value-1), where, b.ClientCPU.digits(2), a.ClientCPU.digits(2))
+		clause := fmt.Sprintf("%s %s (%s instead of %s per renewal)",
+			less(b.ClientCPU.Value/a.ClientCPU.Value-1), where, b.ClientCPU.in("us", 2), a.ClientCPU.in("us", 2))
 		if a.Locks != with && len(clauses) > 0 {
-			clause += fmt.Sprintf(" with %d locks", a.Locks)
+			clause += " with " + locks(a.Locks)
 		} else {
 			with = a.Locks
 		}
@@ -66,24 +69,18 @@ func Answer(rows []Row) string {
 		subject = "one timing wheel and batches instead of one time.AfterFunc and one round trip per lock"
 		add("in this run", AfterFunc, WheelBatch)
 	}
-	fell := overload(rows, with)
 	switch {
 	case len(rows) == 0:
 		return "This run answers nothing: no row was measured."
 	case len(clauses) == 0 && few.Locks > 0:
-		if fell != "" {
-			fell = "; " + fell
-		}
-		return fmt.Sprintf("With %d locks this run cannot tell what a wheel saves: a row has %s renewals, and that takes %d (more -locks, or a longer -duration)%s.",
-			few.Locks, few.Renewals.digits(0), leastRenewals, fell)
-	case len(clauses) == 0 && fell != "":
-		return "This run says who fell behind, not what a wheel saves: " + fell + "."
+		return fmt.Sprintf("With %s this run cannot tell how much CPU a wheel saves, because a row has only %s renewals and needs %s (use more -locks or a longer -duration).",
+			locks(few.Locks), few.Renewals.digits(0), Count(leastRenewals))
+	case len(clauses) == 0 && (ran(rows, AfterFunc, Wheel) || ran(rows, AfterFuncBatch, WheelBatch) || ran(rows, AfterFunc, WheelBatch)):
+		return "This run does not say what a wheel saves, because a row that it needs did not keep its locks, or has no CPU time."
 	case len(clauses) == 0:
-		return "This run does not say what a wheel saves: for that it needs the rows wheel and afterfunc, or wheel-batch and afterfunc-batch, with the same number of locks, and the CPU of their processes."
-	case fell != "":
-		fell = "; " + fell
+		return "This run does not say what a wheel saves, because that needs the rows wheel and afterfunc, or wheel-batch and afterfunc-batch, with the same number of locks."
 	}
-	return fmt.Sprintf("With %d locks, %s takes %s%s.", with, subject, strings.Join(clauses, ", and "), fell)
+	return fmt.Sprintf("With %s, %s takes %s.", locks(with), subject, strings.Join(clauses, ", and "))
 }
 
 // less says a change of the client's CPU in words.
@@ -93,37 +90,14 @@ func less(change float64) string {
 	case math.Abs(change) < noise:
 		return "as much client CPU, as far as one run can tell,"
 	case change < 0:
-		return fmt.Sprintf("%.0f %% less client CPU", percent)
+		return NumberOf(percent).in("%", 0) + " less client CPU"
 	}
-	return fmt.Sprintf("%.0f %% more client CPU", percent)
+	return NumberOf(percent).in("%", 0) + " more client CPU"
 }
 
-// overload says which rows of the question did not keep their locks at the largest
-// number above with at which any did not.
-func overload(rows []Row, with int) string {
-	most := with
-	for _, r := range rows {
-		if r.asked() && !r.Sound() {
-			most = max(most, r.Locks)
-		}
-	}
-	if most == with {
-		return ""
-	}
-	var said []string
-	for _, r := range rows {
-		switch {
-		case !r.asked() || r.Locks != most:
-		case r.Sound():
-			said = append(said, r.Driver+" kept all")
-		case r.Losses() != "":
-			said = append(said, fmt.Sprintf("%s missed %s and lost %s", r.Driver, r.Missed.digits(0), r.Lost.digits(0)))
-		default:
-			said = append(said, r.Driver+" did not end well")
-		}
-	}
-	return fmt.Sprintf("with %d locks %s", most, strings.Join(said, ", "))
+// ran says whether both drivers have a row with the same number of locks.
+func ran(rows []Row, first, second string) bool {
+	return slices.ContainsFunc(rows, func(a Row) bool {
+		return a.Driver == first && slices.ContainsFunc(rows, func(b Row) bool { return b.Driver == second && b.Locks == a.Locks })
+	})
 }
-
-// asked says whether a row is one of those that the question is about.
-func (r Row) asked() bool { return r.Driver != Library && r.Driver != Sweep }

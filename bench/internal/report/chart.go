@@ -3,9 +3,12 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"html"
 	"image/color"
 	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -17,28 +20,28 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// chart is one that is drawn against the number of locks, a line for each
-// driver.
+// chart is drawn against the number of locks, with a line for each driver. With
+// one number of locks it is drawn as bars.
 type chart struct {
 	file  string
 	title string
 	unit  string // empty for a number of what the title names
 	value func(Row) Number
-	floor float64 // what is less is drawn there: both axes are logarithmic
+	floor float64 // what is less is drawn there, because the axis is logarithmic; 0: the axis is linear and begins at 0
 }
 
-// chartsOf are the charts of rows that say anything.
+// chartsOf are the charts for which at least one row has a value.
 func chartsOf(rows []Row) []chart {
 	known := func(value func(Row) Number) bool {
 		return slices.ContainsFunc(rows, func(r Row) bool { return value(r).Known })
 	}
 	memory := chart{
 		"memory.svg", "Resident memory of the client, at most", "MiB",
-		func(r Row) Number { return r.RSS.Times(1.0 / (1 << 20)) }, 0.1,
+		func(r Row) Number { return r.RSS.mebibytes() }, 0,
 	}
 	if !known(memory.value) { // not on Linux
 		memory.title = "Live heap of the client"
-		memory.value = func(r Row) Number { return r.Heap.Times(1.0 / (1 << 20)) }
+		memory.value = func(r Row) Number { return r.Heap.mebibytes() }
 	}
 	script := chart{
 		"script.svg", "One script call holds Redis, 99th percentile", "ms",
@@ -48,13 +51,21 @@ func chartsOf(rows []Row) []chart {
 		script.title = "One script call holds Redis, on average"
 		script.value = func(r Row) Number { return r.ScriptMean.Times(1e-3) }
 	}
+	late := chart{
+		"late-p99.svg", "How late renewals are, 99th percentile", "ms",
+		func(r Row) Number { return r.LateP99 }, 0.01,
+	}
+	if !known(late.value) { // too few renewals
+		late.title = "How late renewals are, at most"
+		late.value = func(r Row) Number { return r.LateMax }
+	}
 	all := []chart{
 		{"client-cpu.svg", "CPU of the client per renewal", "us", func(r Row) Number { return r.ClientCPU }, 0.01},
 		{"redis-cpu.svg", "CPU of Redis per renewal", "us", func(r Row) Number { return r.RedisCPU }, 0.01},
 		memory,
 		{"goroutines.svg", "Goroutines, at most", "", func(r Row) Number { return r.Goroutines }, 1},
 		{"late-p50.svg", "How late renewals are, median", "ms", func(r Row) Number { return r.LateP50 }, 0.01},
-		{"late-p99.svg", "How late renewals are, 99th percentile", "ms", func(r Row) Number { return r.LateP99 }, 0.01},
+		late,
 		script,
 	}
 	return slices.DeleteFunc(all, func(c chart) bool { return !known(c.value) })
@@ -121,20 +132,34 @@ func (c chart) pointsOf(rows []Row, driver string) [][]point {
 	return pieces
 }
 
-// logarithmic stands at both axes.
+// logarithmic stands at an axis that is.
 const logarithmic = ", logarithmic"
 
 // yLabel is short, because a label makes its axis shorter when it is longer than
 // half of that.
-func (c chart) yLabel() string { return strings.TrimPrefix(c.unit+logarithmic, ", ") }
+func (c chart) yLabel() string {
+	if c.linear() {
+		return c.unit
+	}
+	return strings.TrimPrefix(c.unit+logarithmic, ", ")
+}
+
+// linear says whether the values' axis is linear and begins at zero.
+func (c chart) linear() bool { return c.floor == 0 }
 
 // draw makes the chart.
 func (c chart) draw(rows []Row) ([]byte, error) {
+	if bars, n, ok := c.barsOf(rows); ok {
+		return c.drawBars(bars, n)
+	}
 	p := newPlot()
 	p.Title.Text = c.title
 	p.Y.Label.Text = c.yLabel()
 	p.X.Label.Text = "locks held" + logarithmic
-	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	p.X.Scale = plot.LogScale{}
+	if !c.linear() {
+		p.Y.Scale = plot.LogScale{}
+	}
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = nil, faint
 	p.Add(grid)
@@ -143,7 +168,11 @@ func (c chart) draw(rows []Row) ([]byte, error) {
 	least, most := math.Inf(1), 0.0
 	cut, unsound := false, false
 	for _, r := range rows {
-		if v := c.value(r); v.Known && v.Value < c.floor {
+		v := c.value(r)
+		if !v.Known {
+			continue
+		}
+		if v.Value < c.floor {
 			cut = true
 		}
 		if !slices.Contains(counts, r.Locks) {
@@ -171,7 +200,7 @@ func (c chart) draw(rows []Row) ([]byte, error) {
 	p.Add(names)
 	var notes []string
 	if cut {
-		notes = append(notes, fmt.Sprintf("%v: or less", c.floor))
+		notes = append(notes, fmt.Sprintf("%v means that or less", c.floor))
 	}
 	if unsound {
 		notes = append(notes, "ring: missed or lost")
@@ -181,16 +210,18 @@ func (c chart) draw(rows []Row) ([]byte, error) {
 	}
 	slices.Sort(counts)
 	p.X.Min, p.X.Max = float64(counts[0]), float64(counts[len(counts)-1])
-	if len(counts) == 1 {
-		p.X.Min, p.X.Max = p.X.Min/2, p.X.Max*2
-	}
 	var ticks plot.ConstantTicks
 	for _, n := range counts {
 		ticks = append(ticks, plot.Tick{Value: float64(n), Label: thousands(float64(n))})
 	}
 	p.X.Tick.Marker = ticks
-	p.Y.Min, p.Y.Max = under(least*0.97), over(most*1.03)
-	p.Y.Tick.Marker = plot.TickerFunc(logTicks)
+	if c.linear() {
+		p.Y.Min, p.Y.Max = 0, max(most*1.05, 1)
+		p.Y.Tick.Marker = plot.TickerFunc(evenTicks)
+	} else {
+		p.Y.Min, p.Y.Max = under(least*0.97), over(most*1.03)
+		p.Y.Tick.Marker = plot.TickerFunc(logTicks)
+	}
 	canvas := vgsvg.New(chartWidth, chartHeight)
 	p.Draw(sheet(canvas))
 	return svg(canvas, c.title)
@@ -236,28 +267,32 @@ func driversOf(rows []Row) []string {
 
 const serverCPUFile = "server-cpu.svg"
 
-// sampledRows are those of the largest number of locks of which the server's
-// CPU is known.
+// sampledRows are the rows of the largest number of locks in which the server
+// used CPU, as far as that is known. Others would be empty strips.
 func sampledRows(rows []Row) []Row {
+	empty := func(r Row) bool {
+		return !slices.ContainsFunc(r.ServerCPU, func(s CPUSample) bool { return s.Cores.Known && s.Cores.Value > 0 })
+	}
 	most := 0
 	for _, r := range rows {
-		if len(r.ServerCPU) > 0 {
+		if !empty(r) {
 			most = max(most, r.Locks)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Locks != most || len(r.ServerCPU) == 0 })
+	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Locks != most || empty(r) })
 }
 
-// drawServerCPU makes a chart of the server's CPU over time, a strip for each
-// row: a load that is even and one that comes in bursts are told apart there.
+// drawServerCPU makes a chart of the server's CPU over time, with a strip for
+// each row. It shows whether a load is even or comes in bursts.
 func drawServerCPU(rows []Row) ([]byte, error) {
-	seconds, cores := 0.0, 1.0
+	seconds, cores := 0.0, 0.0
 	for _, r := range rows {
 		for _, s := range r.ServerCPU {
 			seconds, cores = max(seconds, s.At.Value), max(cores, s.Cores.Value)
 		}
 	}
-	title := fmt.Sprintf("CPU of Redis, %% of a core, with %s locks", thousands(float64(rows[0].Locks)))
+	top := over(max(cores*100, 10)) // of all strips, so that they compare
+	title := fmt.Sprintf("CPU of Redis, %% of a core, with %s", locks(rows[0].Locks))
 	var strips [][]*plot.Plot
 	for i, r := range rows {
 		p := newPlot()
@@ -277,10 +312,10 @@ func drawServerCPU(rows []Row) ([]byte, error) {
 		grid := plotter.NewGrid()
 		grid.Vertical.Color, grid.Horizontal.Color = nil, faint
 		names := &labels{}
-		names.add(r.Driver, seconds, cores*50)
+		names.add(r.Driver, seconds, top/2)
 		p.Add(grid, line, names)
-		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, seconds, 0, cores*100
-		p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: 50, Label: "50"}, {Value: 100, Label: "100"}}
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, seconds, 0, top
+		p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: top / 2, Label: thousands(top / 2)}, {Value: top, Label: thousands(top)}}
 		last := i == len(rows)-1
 		if last {
 			p.X.Label.Text = "seconds"
@@ -341,5 +376,23 @@ func svg(canvas *vgsvg.Canvas, title string) ([]byte, error) {
 	s = strings.Replace(s, "<svg ", fmt.Sprintf("<svg role=\"img\" aria-label=%q ", title), 1)
 	s = strings.ReplaceAll(s, "font-family:Liberation Sans;font-variant:normal;font-weight:normal;font-style:normal",
 		"font-family:'Liberation Sans',Arial,Helvetica,sans-serif")
-	return []byte(s), nil
+	return []byte(fitTexts(s)), nil
+}
+
+var textElement = regexp.MustCompile(`(?s)<text ([^>]*font-size:([\d.]+)px[^>]*)>([^<]+)</text>`)
+
+// fitTexts gives each text the width that it has in our font. In a reader's
+// font, which may be wider, it would be cut off or run into what is beside it.
+func fitTexts(s string) string {
+	style := newPlot().X.Label.TextStyle
+	return textElement.ReplaceAllStringFunc(s, func(element string) string {
+		m := textElement.FindStringSubmatch(element)
+		points, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			return element
+		}
+		style.Font.Size = vg.Points(points)
+		width := style.Width(html.UnescapeString(m[3])).Points()
+		return fmt.Sprintf(`<text textLength="%.1f" lengthAdjust="spacingAndGlyphs" %s>%s</text>`, width, m[1], m[3])
+	})
 }

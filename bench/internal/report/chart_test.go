@@ -110,7 +110,7 @@ func TestRowWithoutAValueIsAGapAndAnUnsoundOneARing(t *testing.T) {
 	var page strings.Builder
 	require.NoError(t, writePage(&page, &Report{Rows: rows}, nil))
 	require.Contains(t, page.String(), gone.String()+": not run: Redis does not answer")
-	require.Contains(t, page.String(), lost.String()+": 0 missed, 7 lost")
+	require.Contains(t, page.String(), lost.String()+": lost 7 locks")
 	require.Equal(t, 2, strings.Count(page.String(), `bad"`), "both rows stand out")
 	require.Contains(t, page.String(), "<td>n/a</td>")
 }

@@ -8,14 +8,14 @@ import (
 )
 
 // Dir is the directory that -out names. It receives report.json, index.html and
-// every chart in a file of its own. It is made and tried before the run.
+// every chart in a file of its own. It is made and checked before the run.
 type Dir struct {
 	path string
 	made bool // it was not there before
 }
 
-// OpenDir makes the directory if it is not there, and tries whether it can be
-// written to. The error says what cannot be done, and is to stand behind "-out: ".
+// OpenDir makes the directory if it does not exist, and checks that files can be
+// written to it. The error says what cannot be done, in words that follow "-out: ".
 func OpenDir(path string) (Dir, error) {
 	d := Dir{path: path}
 	switch info, err := os.Stat(path); {
@@ -75,7 +75,7 @@ type drawing struct {
 	text []byte
 }
 
-// drawAll draws all charts of which the rows say anything.
+// drawAll draws all charts for which at least one row has a value.
 func drawAll(rows []Row) ([]drawing, error) {
 	var out []drawing
 	add := func(file string, text []byte, err error) error {

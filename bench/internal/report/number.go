@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -73,18 +74,66 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &n.Value)
 }
 
-// digits is the value with so many decimals, or n/a.
+// digits is the value with so many decimals, like 12,345.6, or n/a.
 func (n Number) digits(decimals int) string {
 	if !n.Known {
 		return "n/a"
 	}
-	return strconv.FormatFloat(n.Value, 'f', decimals, 64)
+	return grouped(strconv.FormatFloat(n.Value, 'f', decimals, 64))
 }
 
-// size is the value in MiB, or n/a.
-func (n Number) size() string {
-	if !n.Known {
-		return "n/a"
+// noBreak is a space at which no line ends. It stands between a number and its
+// unit.
+const noBreak = "\u00a0"
+
+// in is the value with a unit, or n/a. Without a unit it is digits.
+func (n Number) in(unit string, decimals int) string {
+	if !n.Known || unit == "" {
+		return n.digits(decimals)
 	}
-	return strconv.FormatFloat(n.Value/(1<<20), 'f', 1, 64) + " MiB"
+	return n.digits(decimals) + noBreak + unit
+}
+
+// mebibytes is a number of bytes in MiB.
+func (n Number) mebibytes() Number { return n.Times(1.0 / (1 << 20)) }
+
+// Count writes a count as 12,345.
+func Count[T int | int64](n T) string { return grouped(strconv.FormatInt(int64(n), 10)) }
+
+// grouped puts a comma between the thousands of a decimal number.
+func grouped(s string) string {
+	whole, rest, decimals := strings.Cut(s, ".")
+	sign := ""
+	if strings.HasPrefix(whole, "-") {
+		sign, whole = "-", whole[1:]
+	}
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if decimals {
+		whole += "." + rest
+	}
+	return sign + whole
+}
+
+// leastForP99 is how many values a 99th percentile needs: of fewer it would be
+// the largest.
+const leastForP99 = 100
+
+// P99 is a 99th percentile of so many values; n/a if they are too few to have
+// one.
+func P99(value, of Number) Number {
+	if !of.Known || of.Value < leastForP99 {
+		return Number{}
+	}
+	return value
+}
+
+// p99Cell is a 99th percentile in a table. It says so when the values were too
+// few.
+func p99Cell(value, of Number, decimals int) string {
+	if !value.Known && of.Known && of.Value > 0 && of.Value < leastForP99 {
+		return "too few"
+	}
+	return value.digits(decimals)
 }

@@ -15,14 +15,50 @@ var pageText string
 // page is what page.html shows.
 type page struct {
 	Env             Environment
-	Answer          string
+	Compared        pageComparison
+	Answer, Warning string
 	Where           []string
 	Lease           time.Duration
+	Lines           bool // the charts have lines; otherwise bars
 	Faults, Remarks []string
 	Drivers         []pageDriver
 	Charts          []pageChart
 	Head            [][2]string
 	Rows            []pageRow
+}
+
+// pageComparison is the comparison as cards of bars, one card for each measure.
+type pageComparison struct {
+	Head  string
+	Cards []pageCard
+}
+
+type pageCard struct {
+	Name string
+	Bars []pageBar
+}
+
+type pageBar struct {
+	Way, Note, Value, Change string
+	Style                    template.CSS
+}
+
+func pageComparisonOf(rep *Report) pageComparison {
+	c, ok := rep.compare()
+	if !ok {
+		return pageComparison{}
+	}
+	out := pageComparison{Head: c.head}
+	for _, m := range c.measures {
+		card := pageCard{Name: m.name}
+		for i, x := range m.cells {
+			w := c.ways[i]
+			style := template.CSS(fmt.Sprintf("background:%s;width:%.1f%%", colour(w.driver), x.part*100))
+			card.Bars = append(card.Bars, pageBar{w.name, w.note(), x.value, x.change, style})
+		}
+		out.Cards = append(out.Cards, card)
+	}
+	return out
 }
 
 type pageDriver struct {
@@ -55,8 +91,12 @@ func writePage(w io.Writer, rep *Report, charts []drawing) error {
 		return fmt.Errorf("bench: page: %w", err)
 	}
 	p := page{
-		Env: rep.Environment, Answer: rep.Verdict(), Where: rep.Environment.lines(), Lease: time.Duration(rep.Environment.LeaseMs) * time.Millisecond,
+		Env: rep.Environment, Compared: pageComparisonOf(rep), Answer: rep.Verdict(), Warning: rep.Environment.warning(), Where: rep.Environment.lines(), Lease: time.Duration(rep.Environment.LeaseMs) * time.Millisecond,
 		Faults: faultsOf(rep.Rows), Remarks: Remarks(rep.Rows),
+	}
+	for _, c := range chartsOf(rep.Rows) {
+		_, _, bars := c.barsOf(rep.Rows)
+		p.Lines = p.Lines || !bars
 	}
 	for _, d := range driversOf(rep.Rows) {
 		p.Drivers = append(p.Drivers, pageDriver{d, colour(d), About(d)})
@@ -86,18 +126,4 @@ func writePage(w io.Writer, rep *Report, charts []drawing) error {
 		return fmt.Errorf("bench: page: %w", err)
 	}
 	return nil
-}
-
-// faultsOf says which rows are not as they must be, and why.
-func faultsOf(rows []Row) []string {
-	var out []string
-	for _, r := range rows {
-		for _, fault := range r.Faults {
-			out = append(out, fmt.Sprintf("%v: %s", r, fault))
-		}
-		if losses := r.Losses(); losses != "" {
-			out = append(out, losses)
-		}
-	}
-	return out
 }

@@ -23,15 +23,15 @@ func Remarks(rows []Row) []string {
 			}
 		}
 		if len(said) > 0 {
-			out = append(out, fmt.Sprintf("%s (%s against %s, %d locks): %s.", what, second, first, a.Locks, strings.Join(said, "; ")))
+			out = append(out, fmt.Sprintf("%s (%s against %s, %s): %s.", what, second, first, locks(a.Locks), strings.Join(said, "; ")))
 		}
 	}
 	client := changed("client CPU", "us", 2, func(r Row) Number { return r.ClientCPU })
 	server := changed("Redis CPU", "us", 2, func(r Row) Number { return r.RedisCPU })
-	heap := changed("live heap", "MiB", 1, func(r Row) Number { return r.Heap.Times(1.0 / (1 << 20)) })
-	goroutines := instead("goroutines", 0, func(r Row) Number { return r.Goroutines })
-	batch := instead("locks in a batch", 1, func(r Row) Number { return r.Batch })
-	latest := instead("ms late at most", 1, func(r Row) Number { return r.LateMax })
+	heap := changed("live heap", "MiB", 1, func(r Row) Number { return r.Heap.mebibytes() })
+	goroutines := instead("goroutines", "", 0, func(r Row) Number { return r.Goroutines })
+	batch := instead("locks in a batch", "", 1, func(r Row) Number { return r.Batch })
+	latest := instead("late at most", "ms", 1, func(r Row) Number { return r.LateMax })
 
 	compare("The timer, one wheel for all instead of one time.AfterFunc per lock", AfterFunc, Wheel, client, heap, goroutines, latest)
 	compare("The timer where renewals share round trips", AfterFuncBatch, WheelBatch, client, heap, batch, latest)
@@ -75,18 +75,18 @@ func changed(what, unit string, decimals int, field func(Row) Number) func(a, b 
 		if percent < 0 {
 			percent, word = -percent, "less"
 		}
-		return fmt.Sprintf("%s %s %s instead of %s, %.0f %% %s", what, to.digits(decimals), unit, from.digits(decimals), percent, word)
+		return fmt.Sprintf("%s %s instead of %s, %s %s", what, to.in(unit, decimals), from.in(unit, decimals), NumberOf(percent).in("%", 0), word)
 	}
 }
 
 // instead makes clauses like "11 goroutines instead of 51".
-func instead(what string, decimals int, field func(Row) Number) func(a, b Row) string {
+func instead(what, unit string, decimals int, field func(Row) Number) func(a, b Row) string {
 	return func(a, b Row) string {
 		from, to := field(a), field(b)
 		if !from.Known || !to.Known {
 			return ""
 		}
-		return fmt.Sprintf("%s %s instead of %s", to.digits(decimals), what, from.digits(decimals))
+		return fmt.Sprintf("%s %s instead of %s", to.in(unit, decimals), what, from.in(unit, decimals))
 	}
 }
 
@@ -100,13 +100,13 @@ func scriptRemark(rows []Row) string {
 	var said []string
 	for _, r := range rows {
 		if r.Locks == most && r.Sound() && r.ScriptMean.Known {
-			said = append(said, fmt.Sprintf("%s %s, %s, %s", r.Driver, r.ScriptMean.digits(0), r.ScriptP99.digits(0), r.ScriptMax.digits(0)))
+			said = append(said, fmt.Sprintf("%s %s, %s, %s", r.Driver, r.ScriptMean.digits(0), p99Cell(r.ScriptP99, r.Scripts, 0), r.ScriptMax.digits(0)))
 		}
 	}
 	if len(said) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("One script call holds Redis for, in us, mean, p99 and max (%d locks): %s.", most, strings.Join(said, "; "))
+	return fmt.Sprintf("One script call holds Redis for, in us, mean, p99 and max (%s): %s.", locks(most), strings.Join(said, "; "))
 }
 
 // masterRemarks say how evenly the masters of a Cluster were loaded, in the rows
@@ -133,9 +133,9 @@ func masterRemarks(rows []Row) []string {
 			if !sum.Known || sum.Value <= 0 {
 				return what + " n/a"
 			}
-			return fmt.Sprintf("%s from %.1f %% to %.1f %%", what, least/sum.Value*100, largest/sum.Value*100)
+			return fmt.Sprintf("%s from %s to %s", what, NumberOf(least/sum.Value*100).in("%", 1), NumberOf(largest/sum.Value*100).in("%", 1))
 		}
-		out = append(out, fmt.Sprintf("Each of the %d masters had (%v; even would be %.1f %%): %s; %s.", len(r.Masters), r, 100/float64(len(r.Masters)),
+		out = append(out, fmt.Sprintf("Each of the %d masters had (%v; even would be %s): %s; %s.", len(r.Masters), r, NumberOf(100/float64(len(r.Masters))).in("%", 1),
 			part("of the renewals", func(m Master) Number { return m.Renewals }), part("of Redis' CPU", func(m Master) Number { return m.CPU })))
 	}
 	return out

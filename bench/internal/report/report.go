@@ -31,9 +31,10 @@ type Environment struct {
 	LeaseMs      int64     `json:"lease_ms"`
 	DurationMs   int64     `json:"duration_ms"`
 	Started      time.Time `json:"started"`
+	Load         Load      `json:"load"`
 	Interrupted  bool      `json:"interrupted"`
 	Command      string    `json:"command"`         // without a password
-	Notes        []string  `json:"notes,omitempty"` // what the reader is to know of the load
+	Notes        []string  `json:"notes,omitempty"` // what the reader should know about the load
 }
 
 // Verdict is the sentence that answers what the run was made for.

@@ -46,7 +46,7 @@ type Row struct {
 	Connections       Number `json:"connections"` // dialled by the row, acquisition included
 	Scripts           Number `json:"scripts"`     // calls of a script that the server had, during the hold
 	ScriptMean        Number `json:"script_us_mean"`
-	ScriptP99         Number `json:"script_us_p99"` // of a server of our own, from Redis 7 on
+	ScriptP99         Number `json:"script_us_p99"` // only of a server that bench started, from Redis 7 on
 	ScriptMax         Number `json:"script_us_max"` // likewise
 
 	Cores   Cores    `json:"cores"`
@@ -67,29 +67,79 @@ func (r Row) Sound() bool { return r.Kept() && len(r.Faults) == 0 }
 func (r Row) Kept() bool { return r.Missed.isZero() && r.Lost.isZero() }
 
 // String names the row.
-func (r Row) String() string { return fmt.Sprintf("%s, %d locks", r.Driver, r.Locks) }
+func (r Row) String() string { return fmt.Sprintf("%s, %s", r.Driver, locks(r.Locks)) }
 
-// Losses is a line that says how many locks were missed and lost; empty if none
-// was.
-func (r Row) Losses() string {
-	if r.Missed.Value <= 0 && r.Lost.Value <= 0 {
-		return ""
+// locks is a number of them in words.
+func locks(n int) string {
+	if n == 1 {
+		return "1 lock"
 	}
-	return fmt.Sprintf("%v: %s missed, %s lost", r, r.Missed.digits(0), r.Lost.digits(0))
+	return Count(n) + " locks"
 }
 
-// Sound is an error if any row is not as it must be.
-func Sound(rows []Row) error {
-	bad := 0
+// Losses is a line that says how many locks were lost and missed; empty if none
+// was.
+func (r Row) Losses() string {
+	said := losses(r.Lost, r.Missed)
+	if said == "" {
+		return ""
+	}
+	return fmt.Sprintf("%v: %s", r, said)
+}
+
+// losses says in words how many locks were lost and missed; empty if none was.
+func losses(lost, missed Number) string {
+	var said []string
+	switch {
+	case lost.Value > 0:
+		said = append(said, "lost "+locks(int(lost.Value)))
+	case missed.Value > 0 && lost.Known:
+		said = append(said, "lost no lock")
+	}
+	if missed.Value > 0 {
+		said = append(said, "missed the renewal of "+locks(int(missed.Value)))
+	}
+	return strings.Join(said, ", ")
+}
+
+// faultsOf are lines that say what rows lost and missed and what else went wrong
+// with them, each line of one row.
+func faultsOf(rows []Row) []string {
+	var out []string
 	for _, r := range rows {
-		if !r.Sound() {
-			bad++
+		if losses := r.Losses(); losses != "" {
+			out = append(out, losses)
+		}
+		for _, fault := range r.Faults {
+			out = append(out, fmt.Sprintf("%v: %s", r, fault))
 		}
 	}
-	if bad > 0 {
-		return fmt.Errorf("bench: FAILED: %d of %d rows missed or lost locks, or did not end well", bad, len(rows))
+	return out
+}
+
+// Sound returns an error if any row is not sound. The error says how many locks
+// all rows have lost and missed.
+func Sound(rows []Row) error {
+	bad, faulty := 0, 0
+	lost, missed := NumberOf(0), NumberOf(0)
+	for _, r := range rows {
+		if r.Sound() {
+			continue
+		}
+		bad++
+		lost.Value, missed.Value = lost.Value+r.Lost.Value, missed.Value+r.Missed.Value
+		if r.Losses() == "" {
+			faulty++
+		}
 	}
-	return nil
+	if bad == 0 {
+		return nil
+	}
+	said := losses(lost, missed)
+	if faulty > 0 {
+		said = strings.TrimPrefix(fmt.Sprintf("%s, %d without a complete result", said, faulty), ", ")
+	}
+	return fmt.Errorf("bench: FAILED: %d of %d rows: %s", bad, len(rows), said)
 }
 
 // Master is what one master of a Cluster did in a row's hold.

@@ -8,10 +8,24 @@ import (
 	"unicode/utf8"
 )
 
-// WriteText writes a report for a terminal: the answer, what the rows are, the
-// table, what it says in words, and where and how the rows were measured.
+// WriteText writes a report for a terminal: the comparison and the answer, what
+// went wrong, what the rows are, the table, what it says in words, and where and
+// how the rows were measured.
 func WriteText(w io.Writer, rep *Report) {
+	if c, ok := rep.compare(); ok {
+		c.writeText(w)
+	}
 	fmt.Fprintf(w, "%s\n\n", rep.Verdict())
+	problems := faultsOf(rep.Rows)
+	if warning := rep.Environment.warning(); warning != "" {
+		problems = append(problems, warning)
+	}
+	for _, line := range problems {
+		fmt.Fprintln(w, line)
+	}
+	if len(problems) > 0 {
+		fmt.Fprintln(w)
+	}
 	drivers := driversOf(rep.Rows)
 	width := 0
 	for _, d := range drivers {
@@ -24,10 +38,13 @@ func WriteText(w io.Writer, rep *Report) {
 		fmt.Fprintln(w)
 	}
 	writeTable(w, rep.Rows)
-	for _, line := range Remarks(rep.Rows) {
+	remarks := Remarks(rep.Rows)
+	for _, line := range remarks {
 		fmt.Fprintln(w, line)
 	}
-	fmt.Fprintln(w)
+	if len(remarks) > 0 {
+		fmt.Fprintln(w)
+	}
 	e := rep.Environment
 	for _, line := range e.lines() {
 		fmt.Fprintln(w, line)
@@ -42,6 +59,9 @@ func (e Environment) lines() []string {
 		"Redis: " + e.Redis,
 		fmt.Sprintf("lease %v, renewed every third of it; each row holds its locks for %v, in a process of its own", lease, duration),
 	}
+	if load := e.load(); load != "" {
+		out = append(out, load)
+	}
 	return append(out, e.Notes...)
 }
 
@@ -55,17 +75,17 @@ func columns() []column {
 	n := figures
 	return []column{
 		{[2]string{"", "driver"}, func(r Row) string { return r.Driver }},
-		{[2]string{"", "locks"}, func(r Row) string { return fmt.Sprint(r.Locks) }},
+		{[2]string{"", "locks"}, func(r Row) string { return Count(r.Locks) }},
 		n("client", "CPU s", 2, func(r Row) Number { return r.ClientCPUSeconds }),
 		n("client us", "/renewal", 2, func(r Row) Number { return r.ClientCPU }),
 		n("Redis us", "/renewal", 2, func(r Row) Number { return r.RedisCPU }),
-		{[2]string{"peak", "RSS"}, func(r Row) string { return r.RSS.size() }},
-		{[2]string{"live", "heap"}, func(r Row) string { return r.Heap.size() }},
+		{[2]string{"peak", "RSS"}, func(r Row) string { return r.RSS.mebibytes().in("MiB", 1) }},
+		{[2]string{"live", "heap"}, func(r Row) string { return r.Heap.mebibytes().in("MiB", 1) }},
 		n("goroutines", "(peak)", 0, func(r Row) Number { return r.Goroutines }),
 		n("GC", "cycles", 0, func(r Row) Number { return r.GCCycles }),
 		n("renewals", "/s", 0, func(r Row) Number { return r.RenewalsPerSecond }),
 		n("late ms", "p50", 1, func(r Row) Number { return r.LateP50 }),
-		n("late ms", "p99", 1, func(r Row) Number { return r.LateP99 }),
+		{[2]string{"late ms", "p99"}, func(r Row) string { return p99Cell(r.LateP99, r.Renewals, 1) }},
 		n("late ms", "max", 1, func(r Row) Number { return r.LateMax }),
 		n("", "missed", 0, func(r Row) Number { return r.Missed }),
 		n("", "lost", 0, func(r Row) Number { return r.Lost }),
@@ -76,7 +96,7 @@ func columns() []column {
 func scriptColumns() []column {
 	return []column{
 		figures("script us", "mean", 0, func(r Row) Number { return r.ScriptMean }),
-		figures("script us", "p99", 0, func(r Row) Number { return r.ScriptP99 }),
+		{[2]string{"script us", "p99"}, func(r Row) string { return p99Cell(r.ScriptP99, r.Scripts, 0) }},
 		figures("script us", "max", 0, func(r Row) Number { return r.ScriptMax }),
 		figures("locks", "/batch", 1, func(r Row) Number { return r.Batch }),
 	}
@@ -130,9 +150,4 @@ func writeTable(w io.Writer, rows []Row) {
 		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
 	}
 	fmt.Fprintln(w)
-	for _, r := range rows {
-		for _, fault := range r.Faults {
-			fmt.Fprintf(w, "%v: %s\n", r, fault)
-		}
-	}
 }

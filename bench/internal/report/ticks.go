@@ -3,7 +3,6 @@ package report
 import (
 	"math"
 	"strconv"
-	"strings"
 
 	"gonum.org/v1/plot"
 )
@@ -57,14 +56,17 @@ func thousands(v float64) string {
 	if v >= 1 {
 		s = strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	whole, rest, _ := strings.Cut(s, ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
+	return grouped(s)
+}
+
+// evenTicks marks an axis that begins at zero, about five times.
+func evenTicks(_, most float64) []plot.Tick {
+	var ticks []plot.Tick
+	for i, step := 0, over(most/5); float64(i)*step <= most*1.001; i++ {
+		v := float64(i) * step
+		ticks = append(ticks, plot.Tick{Value: v, Label: thousands(math.Round(v*1e6) / 1e6)})
 	}
-	if rest != "" {
-		whole += "." + rest
-	}
-	return whole
+	return ticks
 }
 
 // secondTicks are some, evenly spaced.

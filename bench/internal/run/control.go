@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// ControlLease is the lease of the control lock. It is short whatever that
-	// of the rows is, because the run waits for its end.
+	// ControlLease is the lease of the control lock. It does not depend on
+	// the rows' lease, and is short because the run waits for its end.
 	ControlLease = time.Second
 	// controlGrace is how long after its lease the control lock may be seen.
 	// The time counts from answers to questions, so a slow machine cannot
@@ -45,7 +45,7 @@ func control(ctx context.Context, t *holders.Target, name string, lease time.Dur
 	defer cancel()
 	asked := time.Now()
 	if _, err := client.Mutex(name).LockFor(soon, lease); err != nil {
-		return 0, fmt.Errorf("bench: the control lock cannot be taken: %w", err)
+		return 0, fmt.Errorf("bench: the control lock cannot be acquired: %w", err)
 	}
 	defer func() { _, _ = conn.Do("DEL", name) }()
 	taken := time.Now()
@@ -57,7 +57,7 @@ func control(ctx context.Context, t *holders.Target, name string, lease time.Dur
 		}
 		switch there := time.Since(asked); {
 		case found == 0 && there < lease*4/5:
-			return 0, fmt.Errorf("bench: the control lock has gone after %v, before its lease of %v: something deletes keys, or the server's time runs fast", there, lease)
+			return 0, fmt.Errorf("bench: the control lock was gone after %v, before its lease of %v: something deletes keys, or the server's time runs fast", there, lease)
 		case found == 0:
 			return there, nil
 		case question.Sub(taken) > lease+controlGrace:

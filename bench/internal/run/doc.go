@@ -14,17 +14,21 @@
 //	  settings ──── stdin ───────▶ acquire, settle, hold, watch, check,
 //	  Progress ◀─── stdout ─────── release, look
 //	  Row      ◀─── stdout ───────
+//	  log      ◀─── stderr ───────
 //
 // Settings, events and the result are lines of JSON. Standard input stays open
 // as long as the row is wanted. When it ends, also because the parent died, the
 // row releases its locks and exits. The parent kills a row that makes no
-// progress; its locks are left to their lease.
+// progress, and its locks expire with their lease. Standard error has the library's
+// log. The parent collects a bounded number of lines and shows them after the
+// last row.
 //
 // # What the parent measures itself
 //
 // The parent runs the control lock, which proves that the server drops a lock
 // that nobody renews. While a row is in the phase watch, after everything else
-// is measured, the parent samples the server's CPU.
+// is measured, the parent samples the server's CPU. A Machine measures what other
+// programs use of the processors during the rows.
 //
 // # Names in Redis
 //

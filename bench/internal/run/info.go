@@ -27,8 +27,8 @@ func info(conn redis.Conn, section string) map[string]string {
 	return m
 }
 
-// reading is a decimal number that somebody else has written; n/a if it is
-// none.
+// reading is a decimal number from the server or the system; n/a if the text is
+// not a number.
 func reading(text string) report.Number {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -61,8 +61,8 @@ func (u use) cpu() report.Number {
 	return sum
 }
 
-// observe makes a server of our own count scripts anew. Those before Redis 7
-// refuse the first.
+// observe makes a server that bench started count its scripts from zero. Redis
+// before 7 refuses the first command.
 func observe(t *holders.Target) {
 	all, err := plain(t)
 	if err != nil {
@@ -75,8 +75,9 @@ func observe(t *holders.Target) {
 	}
 }
 
-// useOf reads it. Of a server that is not our own the percentiles are left out:
-// they are of all its time, and cannot be subtracted.
+// useOf reads it. own says that bench started the server. Otherwise the
+// percentiles are left out, because they are of all its time and cannot be
+// subtracted.
 func useOf(t *holders.Target, own bool) use {
 	all, err := plain(t)
 	if err != nil {

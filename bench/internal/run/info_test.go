@@ -36,7 +36,7 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 
 	d, _ := holders.DriverNamed("sweep")
 	one := func(srv *redistest.Server) report.Row {
-		p, err := NewParent(holders.OneServer(srv), Plan{Drivers: []holders.Driver{d}, Locks: []int{50}, Lease: 2 * time.Second, Duration: 3 * time.Second}, &fixture.Log{}, noProgress{})
+		p, err := NewParent(holders.OneServer(srv), Plan{Drivers: []holders.Driver{d}, Locks: []int{10}, Lease: 2 * time.Second, Duration: 3 * time.Second}, &fixture.Log{}, noProgress{})
 		require.NoError(t, err)
 		rows := p.Rows(context.Background())
 		require.NoError(t, report.Sound(rows), "%+v", rows)
@@ -56,12 +56,14 @@ func TestScriptTimesAreOfTheHoldAndOnlyOurOwnServerIsSet(t *testing.T) {
 
 	own := one(srv)
 	// A call that straddles an end is in Redis' count and not yet in ours.
-	require.InDelta(t, own.Renewals.Per(50).Value, own.Scripts.Value, 1)
+	require.InDelta(t, own.Renewals.Per(10).Value, own.Scripts.Value, 1)
+	require.True(t, own.LateMax.Known)
+	require.False(t, own.LateP99.Known, "and neither have a few renewals")
 	if len(settings) == 0 {
 		t.Log("this Redis, before 7, knows no percentiles")
 		return
 	}
-	require.LessOrEqual(t, own.ScriptP99.Value, own.ScriptMax.Value)
+	require.False(t, own.ScriptP99.Known, "a few calls have no 99th percentile")
 	require.Positive(t, own.ScriptMean.Value)
 	require.LessOrEqual(t, own.ScriptMean.Value, own.ScriptMax.Value*1.02, "the percentiles are to two digits")
 }

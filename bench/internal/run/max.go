@@ -31,11 +31,12 @@ const (
 // their order.
 func (p *Parent) Max(ctx context.Context, driver string, start, limit int) (report.Max, []report.Row) {
 	found := report.Max{Driver: driver, LeaseMs: p.plan.Lease.Milliseconds()}
-	bound := fmt.Sprintf("the limit of %d locks that bench has", limit)
+	bound := fmt.Sprintf("the limit of %s locks that bench has", report.Count(limit))
 	if most, free := byMemory(); most < limit {
-		limit, bound = most, fmt.Sprintf("memory: of %d MiB that are free here more locks could take over 80 %%", free>>20)
+		limit, bound = most, fmt.Sprintf("memory: more locks could take over 80\u00a0%% of the %s\u00a0MiB that are free here", report.Count(free>>20))
 	}
 	var rows []report.Row
+	defer p.showOutputs()
 	try := func(n int) report.Row {
 		r := report.Row{Driver: driver, Locks: n}
 		p.progress.Start([]int{n})

@@ -12,7 +12,7 @@ import (
 )
 
 // samplePeriod is the mean time between two looks at a row that holds its
-// locks: each costs a wake-up, which is dear beside what is measured.
+// locks: each costs a wake-up, which is much compared with what is measured.
 const samplePeriod = 100 * time.Millisecond
 
 // measure holds the locks and fills the row.
@@ -40,7 +40,7 @@ func (r *rowRun) measure() error {
 		return nil
 	}
 	if r.holder.Live() == 0 {
-		r.fault(fmt.Errorf("bench: after %.1f s of the hold no lock was held any more", held))
+		r.fault(fmt.Errorf("bench: after %.1f\u00a0s of the hold no lock was held any more", held))
 	}
 	n := float64(c.Renewals)
 	r.row.HoldSeconds = report.NumberOf(held)
@@ -52,7 +52,7 @@ func (r *rowRun) measure() error {
 	r.row.RedisCPU = after.cpu().Minus(before.cpu()).Times(1e6).Per(n)
 	r.row.Scripts = after.scripts.Minus(before.scripts)
 	r.row.ScriptMean = after.scriptTime.Minus(before.scriptTime).Per(r.row.Scripts.Value)
-	r.row.ScriptP99, r.row.ScriptMax = after.p99, after.most
+	r.row.ScriptP99, r.row.ScriptMax = report.P99(after.p99, r.row.Scripts), after.most
 	r.row.Cores = coresOf(cpu, before, after, held)
 	r.row.Goroutines = report.NumberOf(goroutines)
 	r.row.ServerCPUSeconds = after.cpu().Minus(before.cpu())
@@ -65,7 +65,8 @@ func (r *rowRun) measure() error {
 	}
 	r.row.GCCycles = report.NumberOf(gcs)
 	if n > 0 {
-		r.row.LateP50, r.row.LateP99, r.row.LateMax = report.Milliseconds(c.P50), report.Milliseconds(c.P99), report.Milliseconds(c.Max)
+		r.row.LateP50, r.row.LateMax = report.Milliseconds(c.P50), report.Milliseconds(c.Max)
+		r.row.LateP99 = report.P99(report.Milliseconds(c.P99), r.row.Renewals)
 	}
 	if r.cfg.Watch > 0 {
 		r.hold(PhaseWatch, r.cfg.Watch)
@@ -78,7 +79,7 @@ func (r *rowRun) measure() error {
 		r.fault(fmt.Errorf("no lock can be checked on the server, so all count as lost: %s", report.OneLine(err)))
 	}
 	if oddTTL > 0 {
-		r.fault(fmt.Errorf("bench: check: %d locks have a TTL that is none, or longer than the lease", oddTTL))
+		r.fault(fmt.Errorf("bench: check: %d locks have no TTL, or one that is longer than the lease", oddTTL))
 	}
 	r.row.Lost = report.NumberOf(lost)
 	// Renewal goes on until the release: what is missed meanwhile counts.

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/wheellock/wheellock/bench/internal/report"
 	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
 )
 
 // idle is a broken twin of a driver: it has taken locks, does not renew them any
@@ -68,6 +70,39 @@ func TestLoadThatLosesLocksWhileTheyAreTakenIsGivenUp(t *testing.T) {
 	})
 	require.ErrorIs(t, err, errInterrupted)
 	require.Equal(t, 1, taken)
+}
+
+func TestLocksLostBeforeAllAreAcquiredAreCounted(t *testing.T) {
+	r := &rowRun{cfg: rowConfig{Locks: 10_000}, stop: make(chan struct{})}
+	h, err := holders.Hold(holders.Drivers()[0], holders.OneServer(fixture.Mini(t)), "lost:", 10_000, holders.ConnectTimeout)
+	require.NoError(t, err)
+	defer h.Close()
+	r.holder = &holders.Holding{Holder: idle{h.Holder, 2396}, Meter: h.Meter}
+	require.EqualError(t, r.keepsUp(5000), "5,000 of the 10,000 locks were acquired when some of them were lost already, so the rest was not acquired: the load is more than driver and server can do")
+	require.Equal(t, report.NumberOf(2604), r.row.Lost)
+	require.Equal(t, ", 10,000 locks: lost 2,604 locks", report.Row{Locks: 10_000, Lost: r.row.Lost}.Losses())
+
+	kept := &rowRun{cfg: r.cfg, stop: r.stop, holder: r.holder}
+	require.NoError(t, kept.keepsUp(2396))
+	require.Equal(t, report.Number{}, kept.row.Lost)
+}
+
+// loser is a driver whose locks were lost when it releases them.
+type loser struct{ holders.Holder }
+
+func (loser) Release(context.Context, int) error { return fmt.Errorf("release: %w", lock.ErrLost) }
+
+func TestLocksLostBeforeTheirReleaseAreCounted(t *testing.T) {
+	t.Parallel()
+	target := holders.OneServer(fixture.Mini(t))
+	r := &rowRun{cfg: rowConfig{Locks: 1200, Lease: time.Second, Prefix: "loser:"}, stop: make(chan struct{}), event: func(event) {}, target: target}
+	h, err := holders.Hold(holders.Drivers()[0], target, "loser:", 1200, time.Second)
+	require.NoError(t, err)
+	defer h.Close()
+	r.holder = &holders.Holding{Holder: loser{h.Holder}, Meter: h.Meter}
+	r.row.Missed, r.row.Lost = report.NumberOf(0), report.NumberOf(0)
+	require.ErrorContains(t, r.giveBack(), "lost after the check")
+	require.Contains(t, r.row.Losses(), "lost 1,200 locks")
 }
 
 func TestFirstErrorEndsEach(t *testing.T) {

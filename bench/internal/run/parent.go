@@ -36,14 +36,15 @@ type Parent struct {
 	target   *holders.Target
 	plan     Plan
 	command  []string // of a row's process
-	env      []string // beside our own environment
+	env      []string // added to this process's environment
 	run      string   // part of every lock's name
 	hang     time.Duration
 	out      io.Writer // what goes wrong
 	progress Progress
 
-	down  bool // the server did not answer before the last row
-	tries int  // rows of Max so far
+	down    bool         // the server did not answer before the last row
+	tries   int          // rows of Max so far
+	outputs []*rowOutput // of the rows since the last showOutputs
 
 	mu     sync.Mutex // guards what follows
 	child  *exec.Cmd  // that runs; nil between rows
@@ -51,12 +52,14 @@ type Parent struct {
 }
 
 // NewParent is a parent of rows on t. What goes wrong with a row is written to
-// out at once, on lines of its own. The program that calls it must call RowMain,
+// out at once, on lines of its own. What the rows' processes write to their
+// standard error is written there after the last row, in a bounded number of
+// lines. The program that calls it must call RowMain,
 // and nothing else, when RowEnv is set: it starts itself for every row.
 func NewParent(t *holders.Target, p Plan, out io.Writer, told Progress) (*Parent, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("bench: finding the own program: %w", err)
+		return nil, fmt.Errorf("bench: finding this program's file: %w", err)
 	}
 	return &Parent{
 		target: t, plan: p, command: []string{exe}, env: []string{RowEnv + "=1"},
@@ -64,7 +67,7 @@ func NewParent(t *holders.Target, p Plan, out io.Writer, told Progress) (*Parent
 	}, nil
 }
 
-// Control acquires a lock that nobody renews and waits until it has gone, which
+// Control acquires a lock that nobody renews and waits until it is gone, which
 // takes about ControlLease. It returns how long the lock was there. An error says
 // that "lost 0" would mean nothing on this server.
 func (p *Parent) Control(ctx context.Context) (time.Duration, error) {
@@ -92,6 +95,7 @@ func (p *Parent) Rows(ctx context.Context) []report.Row {
 		locks[k] = places[at].locks
 	}
 	p.progress.Start(locks)
+	defer p.showOutputs()
 	for k, at := range order {
 		r := report.Row{Driver: places[at].driver, Locks: places[at].locks}
 		err := p.ready(ctx)
@@ -124,21 +128,29 @@ func (p *Parent) Rows(ctx context.Context) []report.Row {
 	return rows
 }
 
+// showOutputs shows what the rows' processes have written, below the progress.
+func (p *Parent) showOutputs() {
+	for _, o := range p.outputs {
+		o.writeTo(p.out)
+	}
+	p.outputs = nil
+}
+
 // tell says at once what is not as it should be.
 func (p *Parent) tell(r report.Row) {
-	for _, fault := range r.Faults {
-		fmt.Fprintf(p.out, "bench: %v: %s\n", r, fault)
-	}
 	switch {
 	case r.Interrupted && len(r.Faults) == 0:
-		fmt.Fprintf(p.out, "bench: interrupted; %d locks released, none is left\n", r.Released)
+		fmt.Fprintf(p.out, "bench: interrupted; %s locks released, none is left\n", report.Count(r.Released))
 	case r.Losses() != "":
 		fmt.Fprintln(p.out, "bench:", r.Losses())
 	}
+	for _, fault := range r.Faults {
+		fmt.Fprintf(p.out, "bench: %v: %s\n", r, fault)
+	}
 }
 
-// ready waits for the server to answer, but not for each row anew when it is
-// gone.
+// ready waits for the server to answer. After a wait without an answer it asks
+// only once per row.
 func (p *Parent) ready(ctx context.Context) error {
 	deadline := time.Now().Add(outageBound)
 	for {
@@ -180,7 +192,9 @@ func (p *Parent) row(ctx context.Context, r report.Row, number int) report.Row {
 	}
 	cmd := exec.Command(p.command[0], p.command[1:]...)
 	cmd.Env = append(os.Environ(), p.env...)
-	cmd.Stderr = p.out
+	wrote := newRowOutput(r)
+	p.outputs = append(p.outputs, wrote)
+	cmd.Stderr = wrote
 	cmd.WaitDelay = time.Second
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -214,9 +228,9 @@ func (p *Parent) row(ctx context.Context, r report.Row, number int) report.Row {
 	case result != nil:
 		return *result
 	case hung != "":
-		err = fmt.Errorf("no progress for %v in its phase %q: killed; its locks are left to their lease of %v", p.hang, hung, p.plan.Lease)
+		err = fmt.Errorf("no progress for %v in its phase %q: killed; its locks expire with their lease of %v", p.hang, hung, p.plan.Lease)
 	case ended != nil:
-		err = fmt.Errorf("the row's process died: %w; its locks are left to their lease of %v", ended, p.plan.Lease)
+		err = fmt.Errorf("the row's process died: %w; its locks expire with their lease of %v", ended, p.plan.Lease)
 	default:
 		err = errors.Join(errors.New("the row's process ended without a result"), err)
 	}
@@ -258,7 +272,7 @@ func (p *Parent) start(cmd *exec.Cmd) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return errors.New("bench: no row is wanted any more")
+		return errors.New("bench: the run was stopped, so no more rows start")
 	}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -276,7 +290,7 @@ func (p *Parent) wait(cmd *exec.Cmd) error {
 }
 
 // Kill ends the row that runs at once, and no other is started. The locks that it
-// held are left to their lease.
+// held expire with their lease.
 func (p *Parent) Kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -47,6 +47,12 @@ func TestRowThatDiesOrHangsIsSaidToHave(t *testing.T) {
 			}
 			require.Error(t, report.Sound(rows))
 			require.Contains(t, out.String(), says)
+			if mode == "die" {
+				_, after, found := strings.Cut(out.String(), "the row's process wrote ")
+				require.True(t, found)
+				require.NotContains(t, after, says, "it stands below all that is said of the rows")
+				require.Equal(t, 2, strings.Count(out.String(), "bench:   panic: this row dies\n"))
+			}
 		})
 	}
 }
@@ -57,5 +63,5 @@ func TestKilledParentStartsNoMoreRows(t *testing.T) {
 	require.NoError(t, err)
 	p.Kill()
 	rows := p.Rows(context.Background())
-	require.Contains(t, strings.Join(rows[0].Faults, "\n"), "no row is wanted any more")
+	require.Contains(t, strings.Join(rows[0].Faults, "\n"), "no more rows start")
 }

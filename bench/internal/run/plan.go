@@ -12,8 +12,8 @@ type Plan struct {
 	Drivers  []holders.Driver
 	Locks    []int
 	Lease    time.Duration
-	Duration time.Duration // of a row's hold; at least the lease, or locks that nobody renews would look held
-	Max      bool          // the number of locks is what is looked for
+	Duration time.Duration // of a row's hold; at least the lease, because otherwise locks that nobody renews would look held
+	Max      bool          // the run looks for the number of locks
 	Watch    time.Duration // how long the server's CPU is sampled after the hold; 0: not at all
 }
 

@@ -13,8 +13,8 @@ const (
 	PhaseWatch = "watch"
 )
 
-// Progress is told how far the rows are. One goroutine calls its methods, and
-// waits for them.
+// Progress hears how far the rows are. One goroutine calls its methods and waits
+// for them.
 type Progress interface {
 	// Start is called before the first row, with the numbers of locks of all
 	// rows, in the order in which they will run.

@@ -9,7 +9,7 @@ import (
 // RowEnv is the environment variable that is set in a row's process.
 const RowEnv = "WHEELLOCK_BENCH_ROW"
 
-// rowConfig is what a row is told on its standard input.
+// rowConfig are the settings of a row, from its standard input.
 type rowConfig struct {
 	URL      string        `json:"url"`
 	Cluster  bool          `json:"cluster"` // URL is of a node of one

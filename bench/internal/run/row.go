@@ -38,7 +38,7 @@ func RowMain(stdin io.Reader, stdout io.Writer) int {
 	signal.Ignore(syscall.SIGPIPE)
 	var cfg rowConfig
 	if err := json.NewDecoder(stdin).Decode(&cfg); err != nil {
-		fmt.Fprintln(os.Stderr, "bench: a row's process is started by bench itself:", err)
+		fmt.Fprintln(os.Stderr, "bench: only bench itself starts a row's process:", err)
 		return 2 // wrong usage
 	}
 	stop := make(chan struct{})
@@ -152,17 +152,23 @@ func (r *rowRun) takeAll() error {
 		return r.holder.Acquire(ctx, order[k])
 	}
 	// Once the first are lost the last will never be had, however long we try.
-	keepsUp := func(taken int) error {
-		if lost := max(taken-r.holder.Live(), r.holder.Counters().Missed); lost > 0 && !r.unwanted() {
-			return fmt.Errorf("of %d locks %d were lost before the rest was taken: the load is more than driver and server can do", taken, lost)
-		}
-		return nil
-	}
-	if err := r.each("acquire", r.cfg.Locks, take, keepsUp); err != nil {
+	if err := r.each("acquire", r.cfg.Locks, take, r.keepsUp); err != nil {
 		r.row.Missed = report.NumberOf(r.holder.Counters().Missed)
 		return fmt.Errorf("bench: acquire: %w", err)
 	}
 	return nil
+}
+
+// keepsUp returns an error, and counts the locks as lost, if some of those that
+// were acquired so far are not held any more.
+func (r *rowRun) keepsUp(acquired int) error {
+	lost := max(acquired-r.holder.Live(), r.holder.Counters().Missed)
+	if lost <= 0 || r.unwanted() {
+		return nil
+	}
+	r.row.Lost = report.NumberOf(lost)
+	return fmt.Errorf("%s of the %s locks were acquired when some of them were lost already, so the rest was not acquired: the load is more than driver and server can do",
+		report.Count(acquired), report.Count(r.cfg.Locks))
 }
 
 // giveBack releases what is held and makes sure that nothing is left.
@@ -181,9 +187,9 @@ func (r *rowRun) giveBack() error {
 	if err := r.each("release", r.cfg.Locks, release, goOn); err != nil {
 		// The names are this run's alone, so that deleting harms nobody.
 		if left, err2 := deleteKeys(r.target, r.cfg.Locks, r.name, r.progress("delete")); err2 == nil {
-			return fmt.Errorf("bench: release: %w; the %d locks left are deleted", err, left)
+			return fmt.Errorf("bench: release: %w; locks that were left and are deleted now: %s", err, report.Count(left))
 		}
-		return fmt.Errorf("bench: release: locks are left to their lease of %v: %w", r.cfg.Lease, err)
+		return fmt.Errorf("bench: release: locks expire with their lease of %v: %w", r.cfg.Lease, err)
 	}
 	left, err := countKeys(r.target, r.cfg.Locks, r.name, r.progress("look"))
 	if err == nil && left > 0 {
@@ -195,14 +201,15 @@ func (r *rowRun) giveBack() error {
 	case err != nil && r.gone:
 		return nil // it has been said
 	case err != nil:
-		return fmt.Errorf("bench: looking whether all are released: %w", err)
+		return fmt.Errorf("bench: checking that all are released: %w", err)
 	}
 	r.row.Released = held
 	if n := lost.Load(); n > 0 && r.row.Kept() {
-		return fmt.Errorf("bench: %d locks were lost after the check, before their release", n)
+		r.row.Lost = report.NumberOf(n)
+		return errors.New("bench: these were lost after the check, before their release")
 	}
 	if left > 0 {
-		return fmt.Errorf("bench: %d locks were still there after their release; they are deleted now", left)
+		return fmt.Errorf("bench: %s locks were still there after their release; they are deleted now", report.Count(left))
 	}
 	return nil
 }
@@ -253,7 +260,7 @@ func (r *rowRun) each(phase string, n int, do func(ctx context.Context, i int) e
 				before, moved = d, now
 				r.event(event{Phase: phase, Done: int(d)})
 			case now.Sub(moved) >= stallTimeout:
-				cancel(fmt.Errorf("bench: nothing moved for %v", stallTimeout))
+				cancel(fmt.Errorf("bench: no progress for %v", stallTimeout))
 				moved = now
 			}
 		}

@@ -9,10 +9,15 @@ import (
 	"github.com/wheellock/wheellock/bench/internal/report"
 )
 
-// cpuTime is what this process has used so far, in user and system mode.
-func cpuTime() report.Number {
+// cpuTime is the CPU that this process has used so far, in seconds.
+func cpuTime() report.Number { return timeOf(syscall.RUSAGE_SELF) }
+
+// childTime is the CPU of the child processes that have ended, in seconds.
+func childTime() report.Number { return timeOf(syscall.RUSAGE_CHILDREN) }
+
+func timeOf(who int) report.Number {
 	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+	if syscall.Getrusage(who, &u) != nil {
 		return report.Number{}
 	}
 	return report.NumberOf(time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds())

@@ -38,7 +38,9 @@ type unlocker interface {
 func newLocker(impl string, pause time.Duration) locker {
 	switch impl {
 	case "wheellock":
-		return newOurs()
+		return ours{must(lock.Open("redis://"+*addr, lock.Config{Lease: lease}))}
+	case "wheellock-pool": // a pool of the program's own, dialled by redigo
+		return ours{must(lock.New(newPool(0), lock.Config{Lease: lease}))}
 	case "redsync":
 		return newRedsync(redsync.WithRetryDelayFunc(func(int) time.Duration { return between(pause) }))
 	case "redsync-default": // 50 to 250 ms
@@ -75,8 +77,6 @@ func newPool(size int) *redis.Pool {
 type ours struct{ c *lock.Client }
 
 type ourHeld struct{ *lock.Held }
-
-func newOurs() locker { return ours{must(lock.New(newPool(0), lock.Config{Lease: lease}))} }
 
 func (o ours) lock(ctx context.Context, name string) (unlocker, error) {
 	held, err := o.c.Mutex(name).Lock(ctx)

@@ -2,7 +2,7 @@
 // process of its own against the same server; it prints a line of JSON for each run and then the
 // tables, with the median of the runs.
 //
-//	go run ./lockbench [-rows pairs,onekey,processes,beside,held] [-impls wheellock,redsync] [-duration 2s] [-runs 5] [-redis ADDR]
+//	go run ./lockbench [-rows pairs,lone,onekey,processes,beside,held] [-impls wheellock,redsync] [-duration 2s] [-runs 5] [-redis ADDR]
 //
 // Without -redis it starts a redis-server of its own. Critical sections are empty, but
 // for those of the row beside. How each rival is set
@@ -24,12 +24,14 @@ import (
 type result struct {
 	rows.Run
 
-	PerS      float64 `json:"per_s,omitempty"`            // lock+unlock pairs
-	P50       float64 `json:"p50_us,omitempty"`           // of a pair
-	P99       float64 `json:"p99_us,omitempty"`           // of a pair
-	ClientCPU float64 `json:"client_us_per_op,omitempty"` // CPU of this process
-	Changes   float64 `json:"changes_per_s,omitempty"`    // acquisitions by another than the last holder
-	WaitP99   float64 `json:"wait_p99_ms,omitempty"`      // from the call of lock to its return; those still waiting at the end count as they stand
+	PerS      float64 `json:"per_s,omitempty"`             // lock+unlock pairs
+	P50       float64 `json:"p50_us,omitempty"`            // of a pair
+	P99       float64 `json:"p99_us,omitempty"`            // of a pair
+	ClientCPU float64 `json:"client_us_per_op,omitempty"`  // CPU of this process
+	RedisCPU  float64 `json:"redis_us_per_op,omitempty"`   // CPU of Redis, with its system calls
+	Scripts   float64 `json:"scripts_us_per_op,omitempty"` // what Redis spent within the clients' commands
+	Changes   float64 `json:"changes_per_s,omitempty"`     // acquisitions by another than the last holder
+	WaitP99   float64 `json:"wait_p99_ms,omitempty"`       // from the call of lock to its return; those still waiting at the end count as they stand
 	WaitMax   float64 `json:"wait_max_ms,omitempty"`
 	Least     float64 `json:"least"` // acquisitions of a goroutine
 	Most      float64 `json:"most,omitempty"`
@@ -50,6 +52,8 @@ var (
 	p50       = column{Name: "p50 us", Of: func(r result) float64 { return r.P50 }, Form: "%.0f"}
 	p99       = column{Name: "p99 us", Of: func(r result) float64 { return r.P99 }, Form: "%.0f"}
 	clientCPU = column{Name: "client CPU us", Of: func(r result) float64 { return r.ClientCPU }, Form: "%.1f"}
+	redisCPU  = column{Name: "Redis CPU us", Of: func(r result) float64 { return r.RedisCPU }, Form: "%.1f"}
+	scripts   = column{Name: "of that, scripts", Of: func(r result) float64 { return r.Scripts }, Form: "%.1f"}
 	changes   = column{Name: "changes of holder/s", Of: func(r result) float64 { return r.Changes }, Form: "%.0f"}
 	waitP99   = column{Name: "wait p99 ms", Of: func(r result) float64 { return r.WaitP99 }, Form: "%.1f"}
 	waitMax   = column{Name: "wait max ms", Of: func(r result) float64 { return r.WaitMax }, Form: "%.0f"}
@@ -73,10 +77,17 @@ var (
 var tables = []rows.Table[result]{
 	{
 		Name: "pairs", Title: "Lock and unlock of distinct keys by %d goroutines",
-		Counts:  []int{128, 1},
-		Impls:   append(slices.Clone(libraries), "bare", "bare-limited"),
+		Counts:  []int{128, 8, 2, 1},
+		Impls:   append(slices.Clone(libraries), "wheellock-pool", "bare", "bare-limited"),
 		Measure: measurePairs,
-		Columns: []column{perS, p50, p99, clientCPU, failed},
+		Columns: []column{perS, p50, p99, clientCPU, redisCPU, scripts, failed},
+	},
+	{
+		Name: "lone", Title: "Lock and unlock of distinct keys by %d processes of one goroutine",
+		Counts:  []int{32},
+		Impls:   libraries,
+		Measure: measureLone,
+		Columns: []column{perS, p50, p99, clientCPU, redisCPU, scripts, failed},
 	},
 	{
 		Name: "onekey", Title: "%d goroutines of one process on one key",

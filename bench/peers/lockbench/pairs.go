@@ -49,7 +49,8 @@ func repeat(run rows.Run, goroutines, pairs int, next func(g int) func(i int) er
 	start := time.Now()
 	open, end := start.Add(warmUp), start.Add(warmUp+run.For)
 	var cpu time.Duration
-	time.AfterFunc(warmUp, func() { cpu = usage.CPU() })
+	var before spending
+	time.AfterFunc(warmUp, func() { cpu, before = usage.CPU(), must(spentBy(*addr)) })
 	for g := range goroutines {
 		wg.Go(func() {
 			call := next(g)
@@ -74,6 +75,7 @@ func repeat(run rows.Run, goroutines, pairs int, next func(g int) func(i int) er
 		r.PerS = float64(n*pairs) / time.Since(open).Seconds()
 		r.P50, r.P99 = us(all[n/2]), us(all[n*99/100])
 		r.ClientCPU = us(usage.CPU()-cpu) / float64(n*pairs)
+		r.spent(before, must(spentBy(*addr)), float64(n*pairs))
 	}
 	for _, n := range errs {
 		r.Errors += n

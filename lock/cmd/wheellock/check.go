@@ -12,10 +12,10 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// checkTimeout bounds a check of all servers.
+// checkTimeout bounds a check of all servers together.
 const checkTimeout = time.Minute
 
-// statusMissing is the status of a check that has found something.
+// statusMissing is the status of a check that has found something missing.
 const statusMissing = 1
 
 // check is the subcommand.
@@ -26,7 +26,7 @@ func (p *program) check(args []string) (int, error) {
 	prefix := fs.String("prefix", "", "what the `names` of locks begin with, if the user has rights only for such names")
 	names, err := p.parse(fs, args)
 	if err == nil && len(names) > 0 {
-		err = usagef("check: there is no argument %q: check takes only flags", names[0])
+		err = usagef("check: unexpected argument %q: check takes only flags", names[0])
 	}
 	if err == nil {
 		err = p.settle(&s)
@@ -47,7 +47,7 @@ func (p *program) check(args []string) (int, error) {
 	err = client.Check(ctx)
 	unknown := errors.Is(err, lock.ErrUnknown) || ctx.Err() != nil
 	if !unknown {
-		log.open() // it has advice; else it would only repeat what err says
+		log.open() // the lines have advice; if Redis did not answer, they would only repeat err
 	}
 	if err == nil {
 		if _, err = fmt.Fprintln(p.out, "Redis has all that wheellock needs."); err != nil {

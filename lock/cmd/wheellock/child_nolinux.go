@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// attributes cannot ask here for the command's death when this process is killed.
+// attributes cannot make the command die when this process is killed: only Linux can.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

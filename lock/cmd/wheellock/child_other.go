@@ -9,17 +9,18 @@ import (
 	"time"
 )
 
-// defaultGrace is that of -grace: nothing tells the command to end.
+// defaultGrace is the default of -grace. It is 0, because no signal tells a command to end.
 const defaultGrace time.Duration = 0
 
-// ending are the signals that end the wait for the lock.
+// ending has the signals that end the wait for the lock.
 var ending = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// passed are none: Ctrl-C reaches the command by itself, because it shares the
-// console. They are caught so that this process outlives it.
+// passed has signals that are caught and not passed on. Ctrl-C reaches the command by
+// itself, because the command shares the console. They are caught so that this process
+// outlives the command.
 var passed = ending
 
-// resumed is of systems that stop processes.
+// resumed is not used here, because this system does not stop processes.
 const resumed = syscall.Signal(0)
 
 func listen(ch chan<- os.Signal, signals []os.Signal) { signal.Notify(ch, signals...) }
@@ -31,7 +32,7 @@ func number(s os.Signal) int {
 	return int(n)
 }
 
-// child is a command. What it starts itself is not known.
+// child is a command. The processes that it starts are not known.
 type child struct {
 	process *os.Process
 	events  chan event
@@ -70,17 +71,17 @@ func (c *child) alive() bool {
 	}
 }
 
-// terminate kills it, because there is no way to tell any program to end.
+// terminate kills the command, because there is no way to tell every program to end.
 func (c *child) terminate() { c.kill() }
 
 func (c *child) kill() { _ = c.process.Kill() }
 
-// barred is of systems in which a program can run as another user.
+// barred is false, because a program cannot run as another user here.
 func (c *child) barred() bool { return false }
 
 func runsAsAnother(string) bool { return false }
 
-// sentence says what is done to it.
+// sentence returns what wheellock does to the command.
 func (c *child) sentence(action, time.Duration) string { return "the command is killed" }
 
 func (c *child) pass(os.Signal) {}

@@ -11,30 +11,30 @@ import (
 	"time"
 )
 
-// defaultGrace is that of -grace, but at most a third of the lease.
+// defaultGrace is the default of -grace. A third of the lease is used if it is less.
 const defaultGrace = 10 * time.Second
 
-// ending are the signals that end the wait for the lock, as they would end a process.
+// ending has the signals that end the wait for the lock. By default they end a process.
 var ending = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
 
-// passed are the signals that the command gets too.
+// passed has the signals that are passed on to the command.
 var passed = []os.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT,
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGCONT,
 }
 
-// resumed is what makes a stopped command go on.
+// resumed makes a stopped command go on.
 const resumed = syscall.SIGCONT
 
-// suspendFor is how long a process that has suspended itself waits for SIGCONT: if it
-// is still running then, there is no shell that would send it.
+// suspendFor is how long this process waits for SIGCONT after it has suspended itself. If
+// it still runs then, there is no shell that would send SIGCONT.
 const suspendFor = 200 * time.Millisecond
 
-// unheardFor is for how long a SIGTSTP counts as not heard. After that the command has
-// heard it, and does not stop.
+// unheardFor is how long the command may take to stop after a SIGTSTP. After that the
+// command has received the signal and does not stop.
 const unheardFor = time.Second
 
-// listen makes signals come to ch. One that was ignored when wheellock was started
+// listen makes signals come to ch. A signal that was ignored when wheellock was started
 // stays ignored, as under nohup.
 func listen(ch chan<- os.Signal, signals []os.Signal) {
 	for _, s := range signals {
@@ -44,8 +44,9 @@ func listen(ch chan<- os.Signal, signals []os.Signal) {
 	}
 }
 
-// outlivePipes makes writes to a pipe that nobody reads fail, instead of ending this
-// process: it has a command to look after. What it starts is not concerned.
+// outlivePipes keeps this process alive when it writes to a pipe that nobody reads. The
+// write fails, and the process continues to guard its command. The command itself still
+// gets SIGPIPE.
 func outlivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 func number(s os.Signal) int {
@@ -58,15 +59,15 @@ type child struct {
 	pid      int
 	events   chan event // its stops, and at last its end
 	terminal *terminal
-	killer   syscall.Signal // what has ended it, 0 if it exited; written before the event that says so
-	unheard  time.Time      // when it was sent a SIGTSTP that has not stopped it; zero if there is none
+	killer   syscall.Signal // the signal that ended the command, 0 if it exited; written before the event of its end
+	unheard  time.Time      // when a SIGTSTP was sent that has not yet stopped the command; zero if there is none
 }
 
-// event is a change of the command.
+// event says that the command has ended, or that a signal has stopped it.
 type event struct {
 	ended  bool
-	status int            // as a shell gives it, of an end
-	signal syscall.Signal // that has stopped it
+	status int            // as a shell gives it, if the command has ended
+	signal syscall.Signal // the signal that has stopped the command
 }
 
 // startChild starts the command.
@@ -74,15 +75,15 @@ func startChild(path string, argv, env []string, files stdio) (*child, error) {
 	c := &child{events: make(chan event), terminal: openTerminal()}
 	started := make(chan error)
 	go func() {
-		// The command is to die with this process, but Linux ties that to the thread that
-		// forked it. Never unlocked: the thread ends with the command.
+		// The command must die with this process, but Linux ties the death of the command to
+		// the thread that forked it. The thread is never unlocked, so it ends with the command.
 		runtime.LockOSThread()
 		process, err := os.StartProcess(path, argv, &os.ProcAttr{
 			Env: env, Files: []*os.File{files.in, files.out, files.err}, Sys: attributes(),
 		})
 		if err == nil {
 			c.pid = process.Pid
-			_ = process.Release() // it tells of no stops
+			_ = process.Release() // os.Process does not report stops
 		}
 		started <- err
 		if err == nil {
@@ -94,46 +95,54 @@ func startChild(path string, argv, env []string, files stdio) (*child, error) {
 		return nil, err
 	}
 	if c.terminal.isOf(files.in) && c.terminal.isOf(files.out) && c.terminal.give(c.pid) {
-		c.send(resumed) // it may have asked for the terminal too early
+		c.send(resumed) // the command may have stopped, because it read from the terminal too early
 	}
 	// A message in the background of a terminal must not stop this process.
 	signal.Ignore(syscall.SIGTTOU)
 	return c, nil
 }
 
-// await tells of all that happens to the command.
+// await sends each event of the command to c.events. Process 1 of a container is also the
+// parent of orphaned processes. await reaps them until none is left, because alive would
+// otherwise count processes that have ended.
 func (c *child) await() {
-	for {
+	of := c.pid
+	if os.Getpid() == 1 {
+		of = -1
+	}
+	for ended := false; !ended || of == -1; {
 		var w syscall.WaitStatus
-		switch _, err := syscall.Wait4(c.pid, &w, syscall.WUNTRACED, nil); {
+		switch pid, err := syscall.Wait4(of, &w, syscall.WUNTRACED, nil); {
 		case err == syscall.EINTR:
+		case err == syscall.ECHILD && ended:
+			return
 		case err != nil:
-			panic(fmt.Sprintf("wheellock: bug: the command is not to be waited for: %v", err))
+			panic(fmt.Sprintf("wheellock: bug: wait4 of the command: %v", err))
+		case pid != c.pid || ended:
 		case w.Stopped():
 			c.events <- event{signal: w.StopSignal()}
 		case w.Signaled():
-			c.killer = w.Signal()
+			ended, c.killer = true, w.Signal()
 			c.events <- event{ended: true, status: statusSignal + int(w.Signal())}
-			return
 		case w.Exited():
+			ended = true
 			c.events <- event{ended: true, status: w.ExitStatus()}
-			return
 		}
 	}
 }
 
-// send sends a signal to the command and all that it has started in its group.
+// send sends a signal to the process group of the command.
 func (c *child) send(s syscall.Signal) { _ = syscall.Kill(-c.pid, s) }
 
-// alive reports whether anything of the command is left.
+// alive reports whether the process group of the command has a process left.
 func (c *child) alive() bool { return syscall.Kill(-c.pid, 0) != syscall.ESRCH }
 
-// barred reports whether what is left of the command runs as another user, so that no
-// signal of this process reaches it.
+// barred reports whether all that is left of the command runs as another user. This process
+// may then send it no signal.
 func (c *child) barred() bool { return syscall.Kill(-c.pid, 0) == syscall.EPERM }
 
-// runsAsAnother reports whether a program runs as another user than this process. Such a
-// program can make itself one that this process may send no signal. Root may send any.
+// runsAsAnother reports whether a program runs as another user than this process. This process
+// may not be allowed to send a signal to such a program. Root may send a signal to any program.
 func runsAsAnother(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode()&os.ModeSetuid == 0 {
@@ -144,7 +153,7 @@ func runsAsAnother(path string) bool {
 	return ok && me != 0 && int(of.Uid) != me
 }
 
-// terminate tells it to end. One that is stopped hears it when it goes on.
+// terminate tells the command to end. A stopped command receives SIGTERM only after SIGCONT.
 func (c *child) terminate() {
 	c.send(syscall.SIGTERM)
 	c.send(syscall.SIGCONT)
@@ -152,7 +161,7 @@ func (c *child) terminate() {
 
 func (c *child) kill() { c.send(syscall.SIGKILL) }
 
-// sentence says what is done to it.
+// sentence returns what wheellock does to the command.
 func (c *child) sentence(do action, grace time.Duration) string {
 	if do == kill {
 		return "the command is killed"
@@ -160,9 +169,9 @@ func (c *child) sentence(do action, grace time.Duration) string {
 	return fmt.Sprintf("the command is told to end (SIGTERM) and killed in %v", grace)
 }
 
-// pass gives it a signal that came to this process. A command that stops to get the
-// terminal has not heard a SIGTSTP that comes then, and SIGCONT takes that away: so it
-// is sent again.
+// pass sends a signal that came to this process on to the command. If the command has
+// stopped to get the terminal, it does not receive a SIGTSTP, and the next SIGCONT removes
+// that SIGTSTP. So pass sends the SIGTSTP again.
 func (c *child) pass(s os.Signal) {
 	switch s {
 	case syscall.SIGTSTP:
@@ -179,10 +188,11 @@ func (c *child) pass(s os.Signal) {
 	}
 }
 
-// halted is called when the command was stopped. If it wants the terminal, it gets it.
-// If it was suspended from there, this process suspends itself, for the shell that
-// waits for it. It reports whether the command is to go on now. Who stops the command
-// with SIGSTOP lets it go on with SIGCONT; the lock is kept.
+// halted is called when the command was stopped. If the command wants the terminal, halted
+// gives it the terminal. If the command was suspended from the terminal, this process
+// suspends itself too, because a shell waits for that. halted reports whether the command
+// must go on now. It does nothing about SIGSTOP: the sender lets the command go on with
+// SIGCONT, and the lock is kept.
 func (c *child) halted(e event, suspending func()) bool {
 	switch e.signal {
 	case syscall.SIGTTIN, syscall.SIGTTOU:
@@ -198,13 +208,13 @@ func (c *child) halted(e event, suspending func()) bool {
 	suspending()
 	to := os.Getpid()
 	if c.terminal.takeBack() {
-		to = 0 // the command alone has heard of it, and not the rest of the shell's job
+		to = 0 // only the command got Ctrl-Z, and not the rest of the shell's job
 	}
 	resume := make(chan os.Signal, 1)
 	signal.Notify(resume, syscall.SIGCONT)
 	defer signal.Stop(resume)
-	// Not SIGTSTP, which Go does not give back, nor SIGSTOP, which stops a process that
-	// no shell lets go on.
+	// Not SIGTSTP: Go cannot restore its default. Not SIGSTOP: it would also stop a process
+	// that no shell lets go on.
 	_ = syscall.Kill(to, syscall.SIGTTIN)
 	select {
 	case <-resume:
@@ -213,8 +223,9 @@ func (c *child) halted(e event, suspending func()) bool {
 	return true
 }
 
-// close takes the terminal back when the command has ended. Where Ctrl-C has ended it,
-// it ends this process in the same way: a shell ends its script only then.
+// close takes the terminal back when the command has ended. If Ctrl-C has ended the
+// command, close ends this process in the same way, because a shell ends its script only
+// then.
 func (c *child) close() {
 	given := c.terminal.takeBack()
 	interrupted := c.killer == syscall.SIGINT && c.terminal.foreground()
@@ -225,8 +236,8 @@ func (c *child) close() {
 	signal.Reset(syscall.SIGINT)
 	to := os.Getpid()
 	if given {
-		to = 0 // the command alone has heard it from the terminal, and not the script
+		to = 0 // the terminal sent SIGINT only to the command, and not to the script
 	}
 	_ = syscall.Kill(to, syscall.SIGINT)
-	time.Sleep(suspendFor) // it comes by then, unless it is ignored
+	time.Sleep(suspendFor) // the signal comes by then, unless it is ignored
 }

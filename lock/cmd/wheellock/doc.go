@@ -1,5 +1,6 @@
 // Command wheellock runs a command while it holds a Redis lock, so that the command
-// runs on one machine at a time. It ends the command before another can have the lock.
+// runs on one machine at a time. If the lock is lost, wheellock ends the command before
+// another process can have the lock.
 //
 //	wheellock run [flags] NAME -- command [argument...]
 //	wheellock inspect [-json] [flags] NAME
@@ -11,14 +12,21 @@
 //
 //	go install github.com/wheellock/wheellock/lock/cmd/wheellock@latest
 //
-// The lock is a plain Mutex of package lock, in Redisson's format: programs in Go and
-// Java that use the same name and the same Redis exclude the command too.
+// The lock is a plain Mutex of package lock, in Redisson's format. Go and Java programs
+// that use the same name and the same Redis exclude the command too.
 //
 // # Use
 //
-// In a crontab. If another holds the lock, the run is skipped:
+// In a crontab, on several machines. If another has the lock, the run is skipped:
 //
-//	*/5 * * * *  /usr/local/bin/wheellock run -quiet nightly -- /usr/local/bin/report
+//	*/5 * * * *  /usr/local/bin/wheellock run -quiet -keep 1m nightly -- /usr/local/bin/report
+//
+// The clocks of the machines differ by some seconds. Without -keep, a report of one second
+// would run once on each machine. With -keep 1m the lock stays taken for a minute from when
+// it was taken, or for the rest of its lease if that is longer. wheellock itself exits when
+// the command ends. Choose a time that is longer than the clocks differ and shorter than the
+// period. A command that could not be started releases the lock at once. A command that
+// failed does not.
 //
 // In a systemd unit, for a service that runs on one of several machines:
 //
@@ -33,9 +41,9 @@
 //	WantedBy=multi-user.target
 //
 // The file has the line WHEELLOCK_REDIS=redis://user:password@redis.example:6379. In
-// Environment= each % of an encoded password must be written as %%, or systemd drops the
-// variable. KillMode=mixed sends SIGTERM to wheellock alone, which passes it on. Its status
-// is 143 when SIGTERM has ended the command. In a script:
+// Environment= write %% for each % of an encoded password, or systemd drops the variable.
+// KillMode=mixed sends SIGTERM to wheellock alone, and wheellock passes it on. The status is
+// 143 when SIGTERM has ended the command. In a script:
 //
 //	wheellock run -wait 10m deploy -- ./deploy.sh
 //
@@ -45,16 +53,21 @@
 //	-wait TIME      how long to wait for the lock; default 0, one try. "forever", or
 //	                a negative time: no limit
 //	-lease TIME     how long others wait if this process or machine dies, from 1s;
-//	                default 30s. The lock is renewed every third of it
+//	                default 30s. The lock is renewed every third of the lease
 //	-grace TIME     how long the command may take to end when the lock is lost, at most
 //	                half of the lease; default 10s, or a third of a shorter lease
+//	-keep TIME      how long the lock stays taken at least, from when it was taken, even
+//	                if the command ends earlier; default 0
 //	-quiet          print nothing if another has the lock
+//	-label TEXT     who has the lock, as inspect and list show it: letters, digits and
+//	                ._-, at most the last 19; default the name of this host, "-" for none
 //	-json           of inspect and list: print JSON
 //	-force          of unlock: required
 //	-prefix PREFIX  of check and list: what the names of locks begin with
-//	-limit N        of list: stop after so many locks
+//	-limit N        of list: stop after N locks
 //
-// A time is a number of seconds, or like 500ms, 30s, 5m. Flags stand before or after NAME.
+// A time is a number of seconds, or a text like 500ms, 30s, 5m. Flags stand before or after
+// NAME.
 //
 // # Where Redis is
 //
@@ -67,20 +80,11 @@
 // rediss-sentinel:// and rediss-cluster:// use TLS. "go doc
 // github.com/wheellock/wheellock/lock Open" lists the options, such as sentinel_password.
 //
-// # Listing
-//
-// list shows every Mutex, FencedMutex, FairMutex and RWMutex that is held, of Redisson too:
-// its name, kind, lease, holders (at most three) and how many clients wait. It scans all keys
-// of each master in small steps, so that no call holds Redis up, and shows what it finds on
-// its way; the whole is no snapshot. A FairMutex shows as mutex while nobody waits for it. With
-// -json every line is one object. The user needs SCAN, TYPE, PTTL, HGET, HLEN, HRANDFIELD (HSCAN
-// before Redis 6.2), EXISTS, LLEN and PUBSUB; "wheellock check" says which of them are missing.
-//
 // # Environment
 //
-// WHEELLOCK_REDIS replaces -redis, so that no password shows in a list of processes. A
-// variable that is set and empty is wrong usage. The flag wins. If no address is given,
-// wheellock uses 127.0.0.1 and says so. The command gets all variables, and
+// WHEELLOCK_REDIS replaces -redis, so that no password shows in a list of processes. The
+// flag wins over the variable. A variable that is set but empty is wrong usage. If no address
+// is given, wheellock uses 127.0.0.1 and says so. The command gets all variables, and
 //
 //	WHEELLOCK_NAME    the name of the lock
 //	WHEELLOCK_TOKEN   the fencing token: a number that rises from holder to holder
@@ -94,57 +98,78 @@
 //
 //	120  the lock was not acquired, because another has it
 //	121  the lock was lost: the command was ended, or may have run without it
-//	122  Redis does not answer or refuses: nobody knows who has the lock
+//	122  Redis does not answer or refuses: it is not known who has the lock
 //	125  wrong usage
 //	126  the command cannot be run
 //	127  the command is not found
 //
 // check returns 1 if something is missing on Redis.
 //
-// A command may return these too. wheellock writes a line to the standard error when the
-// number is its own. Of these, only 121 can mean that the command was run.
+// A command may return these numbers too. wheellock writes a line to the standard error when
+// the number is its own. Of these numbers, only 121 can mean that the command was run.
 //
 // # When the lock is lost
 //
-// wheellock sends SIGTERM and SIGCONT to the process group of the command. After the grace
-// it sends SIGKILL, and at the latest a twentieth of the lease, or 1 s, before the end of
-// trust. Until then Redis certainly keeps the lock. So if Redis cannot be reached, SIGTERM
-// is sent while the lock is still held: with the defaults 18 s after the last renewal. The
-// command is then ended even if Redis answers again.
+// wheellock sends SIGTERM and SIGCONT to the process group of the command, and SIGKILL when
+// the grace is over. The lock is safe until shortly before its lease ends in Redis. SIGKILL
+// is sent at the latest 1 s before that time, or a twentieth of the lease if that is less.
+// So if Redis cannot be reached, SIGTERM is sent while the lock is still held. With the
+// defaults that is 18 s after the last renewal. The command is then ended even if Redis
+// answers again.
 //
 // If the lock is deleted, or Redis loses it, another may take it at once. The next renewal
 // finds this, within a third of the lease. If that is too late, let the resource check
 // WHEELLOCK_TOKEN.
 //
-// If the command ends by itself while Redis does not answer, the status is its own, because
-// it always had the lock. wheellock tries for 3 s to release it. Otherwise it is free when
-// its lease ends.
+// If the command ends by itself while Redis does not answer, the status is the command's,
+// because the lock was held all the time. wheellock tries for 3 s to release the lock. If
+// that fails, the lock is free when its lease ends.
+//
+// # What is not covered
+//
+//   - A command that runs as another user (sudo, su) cannot be ended. wheellock refuses to
+//     run a setuid program, and says so if it cannot end a process that the command has
+//     started. Write "sudo wheellock run NAME -- command" instead. sudo drops the variables
+//     of the environment unless it is told to keep them.
+//   - Background processes that outlive the command run without the lock. When the lock is
+//     lost, those in the same process group are ended too.
+//   - If wheellock is killed (SIGKILL), Linux kills the command, but not the children of the
+//     command. Other systems let the command run on. systemd ends all.
+//   - While wheellock is stopped (SIGSTOP), or the machine is suspended, the command is not
+//     ended.
+//   - On Windows the command is killed when SIGTERM would be sent, and its children are not
+//     ended. The default grace is 0. Ctrl-C reaches the command through the console.
+//   - On systems other than Linux and macOS the command never gets the terminal.
 //
 // # Signals
 //
 // SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed on
 // to the process group of the command. A signal that is ignored stays ignored, for nohup.
-// The lock is kept until the command ends, even while it is stopped. Before the command
-// starts, the first four end the wait, with status 128+n.
+// The lock is kept until the command ends, even while the command is stopped. Before the
+// command starts, the first four signals end the wait, with status 128+n.
 //
-// At a terminal, the command gets the terminal when it reads from it, or at once if its
-// input and output are the terminal. Ctrl-C reaches it either way. It also ends the script
-// that called wheellock, unless the command handles it. Ctrl-Z suspends both. The lock is
-// then not renewed. If it is lost, fg ends the command.
+// As process 1 of a container, wheellock reaps the orphaned processes of the command. When
+// wheellock ends, all processes of the container end.
 //
-// # What is not covered
+// At a terminal, the command gets the terminal when it reads from the terminal. If the
+// command's input and output are the terminal, it gets it at once. Ctrl-C reaches the command
+// either way. Ctrl-C also ends the script that called wheellock, unless the command handles
+// it. Ctrl-Z suspends both the command and wheellock, and the lock is then not renewed. If
+// the lock is lost meanwhile, fg ends the command.
 //
-//   - A command that runs as another user (sudo, su) cannot be ended. wheellock refuses to
-//     run a setuid program, and says so if something that the command has started cannot be
-//     ended. Write "sudo wheellock run NAME -- command" instead. sudo drops the variables of
-//     the environment unless it is told to keep them.
-//   - Background processes that outlive the command run without the lock. When the lock is
-//     lost, those in the same process group are ended too.
-//   - If wheellock is killed (SIGKILL), Linux kills the command, but not its children.
-//     Elsewhere the command goes on. systemd ends all.
-//   - While wheellock is stopped (SIGSTOP), or the machine is suspended, the command is not
-//     ended.
-//   - On Windows the command is killed when SIGTERM would be sent, the default grace is 0,
-//     and its children are not ended. Ctrl-C reaches it through the console.
-//   - On systems other than Linux and macOS the command never gets the terminal.
+// # Listing
+//
+// list shows every Mutex, FencedMutex, FairMutex and RWMutex that is held, including those of
+// Redisson: its name, kind, lease, holders (at most three) and the number of waiting clients.
+// A FairMutex shows as mutex while nobody waits for it. With -json every line is one object.
+//
+// list scans all keys of each master in small steps, so that no call delays others for long.
+// It shows each lock as it finds it, so the list is no snapshot. The user needs the commands
+// SCAN, TYPE and PUBSUB besides those that locks need, and "wheellock check" says which are
+// missing. inspect and unlock need no more than locks do.
+//
+// inspect, list, and a run that does not get the lock show a holder's label, which is the end
+// of its client's id. inspect and list also show the holder's hash field. The label comes from
+// the flag -label, or from lock.Config of a program. Texts with bytes that are not printable
+// are quoted.
 package main

@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// action is what a command is to be sent.
+// action is a signal for the command.
 type action uint8
 
 const (
@@ -11,28 +11,29 @@ const (
 	kill             // SIGKILL
 )
 
-// ender decides when a command whose lock is lost, or is about to be, is told to end,
-// and when it is killed. It has no clock. What has begun goes on: a command that was
-// told to end is killed after its grace, although the lock may be renewed meanwhile.
+// ender decides when to tell a command to end, and when to kill it. It does so when the
+// lock is lost or is about to be lost. It has no clock. A command that was told to end is
+// killed after its grace, even if the lock is renewed meanwhile.
 //
-//	            told: the lock is lost, or trusted        killed: the grace is over,
-//	            for no longer than grace + reserve        or trust in reserve
+//	            told: the lock is lost, or safe for       killed: the grace is over, or
+//	            no longer than grace + reserve            the lock is safe only for reserve
 //	running ───────────────────────────────────▶ told ────────────────────────▶ killed
 type ender struct {
 	grace   time.Duration // from SIGTERM to SIGKILL; immutable
-	reserve time.Duration // from SIGKILL to the end of trust; immutable
+	reserve time.Duration // from SIGKILL to the time until which the lock is safe; immutable
 
 	killAt time.Time // zero while the command was not told to end
 	killed bool
 }
 
 func newEnder(lease, grace time.Duration) *ender {
-	// A busy machine may send SIGKILL, and carry it out, that much late.
+	// reserve covers a SIGKILL that a busy machine sends late or carries out late.
 	return &ender{grace: grace, reserve: min(lease/20, time.Second)}
 }
 
-// step returns what the command is to be sent now, and when to ask again at the latest
-// if deadline, the end of trust, stays. lost: the lock is lost.
+// step returns what to send to the command now, and when to call step again at the latest.
+// The lock is safe until deadline; call step earlier if deadline changes. lost says that the
+// lock is lost.
 func (e *ender) step(now, deadline time.Time, lost bool) (do action, again time.Time) {
 	if e.killed {
 		return nothing, now.Add(e.grace + e.reserve)

@@ -10,10 +10,11 @@ import (
 	"syscall"
 )
 
-// find returns the file of a command, as a shell finds it, or why it cannot be run.
+// find returns the file of a command, found as a shell finds it. Its error says why the
+// command cannot be run.
 func find(command string) (string, error) {
 	path, err := exec.LookPath(command)
-	if errors.Is(err, exec.ErrDot) { // who has . in PATH wants it
+	if errors.Is(err, exec.ErrDot) { // a user with . in PATH wants that
 		err = nil
 	}
 	switch {
@@ -28,8 +29,8 @@ func find(command string) (string, error) {
 	return "", &statusError{statusNotRunnable, fmt.Sprintf("%s: the command cannot be run: %v", command, reason(err))}
 }
 
-// inPath reports whether a command is in PATH and not executable, which a shell tells
-// from one that is not there.
+// inPath reports whether PATH has a file of this name, even one that is not executable. A
+// shell has different statuses for a file that is not executable and for a missing file.
 func inPath(command string) bool {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		if info, err := os.Stat(filepath.Join(dir, command)); err == nil && !info.IsDir() {
@@ -43,14 +44,14 @@ func inPath(command string) bool {
 func notStarted(command, path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &statusError{statusNotFound, fmt.Sprintf("%s: the command cannot be run: %s, or the interpreter that its first line names, is not there", command, path)}
+		return &statusError{statusNotFound, fmt.Sprintf("%s: the command cannot be run: %s, or the interpreter that its first line names, does not exist", command, path)}
 	case errors.Is(err, syscall.ENOEXEC):
 		return &statusError{statusNotRunnable, fmt.Sprintf("%s: the command cannot be run: it is no program for this machine, and a script needs a first line like #!/bin/sh", command)}
 	}
 	return &statusError{statusNotRunnable, fmt.Sprintf("%s: the command cannot be run: %v", command, reason(err))}
 }
 
-// reason is what is wrong with a file, without the file.
+// reason returns what is wrong with a file, without the name of the file.
 func reason(err error) error {
 	var found *exec.Error
 	if errors.As(err, &found) {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// minLease is the shortest lease that leaves time to end a command before it is over.
+	// minLease is the shortest lease that leaves time to end a command before the lease ends.
 	minLease = time.Second
 	forever  = time.Duration(-1)
 )
@@ -25,7 +25,9 @@ type runOptions struct {
 	wait    time.Duration // 0: one try; negative: no limit
 	lease   time.Duration
 	grace   time.Duration
+	keep    time.Duration // from when the lock was taken
 	quiet   bool
+	label   string
 	name    string
 	command []string
 }
@@ -37,10 +39,12 @@ func (p *program) parseRun(args []string) (runOptions, error) {
 	fs := newFlags("run [flags] NAME -- command [argument...]",
 		"Runs a command while it holds the lock NAME. The command is ended when the lock is lost.")
 	o.servers.register(fs)
-	fs.Var((*waiting)(&o.wait), "wait", "`duration` of the wait for the lock: 10s, 5m, a number of seconds, or forever. By default it is tried\nonce, so that scheduled runs do not pile up")
+	fs.Var((*waiting)(&o.wait), "wait", "`duration` of the wait for the lock: 10s, 5m, a number of seconds, or forever (default one\ntry, so that scheduled runs do not pile up)")
 	fs.Var((*duration)(&o.lease), "lease", "`duration` for which others wait if this process or machine dies; the lock is renewed every third of it (default 30s)")
 	fs.Var((*duration)(&o.grace), "grace", "`duration` that the command has to end by itself when the lock is lost, between SIGTERM and SIGKILL,\nat most half of the lease (default 10s, or a third of a shorter lease)")
+	fs.Var((*duration)(&o.keep), "keep", "`duration` for which the lock stays taken at least, from when it was taken, even if the command ends earlier:\nlonger than the clocks of the machines differ, and shorter than the period of a scheduled run (default 0)")
 	fs.BoolVar(&o.quiet, "quiet", false, "print nothing if another has the lock; the status is still 120")
+	fs.StringVar(&o.label, "label", "", "`text` that says who has the lock, for inspect and list (default the name of this host; - for none)")
 	names, err := p.parse(fs, ours)
 	if err != nil {
 		return o, err
@@ -51,11 +55,14 @@ func (p *program) parseRun(args []string) (runOptions, error) {
 	case !found && len(names) > 1:
 		return o, usagef("run: there is no -- before the command: write wheellock run %s -- %s", names[0], strings.Join(names[1:], " "))
 	case len(names) > 1:
-		return o, usagef("run: %q stands before the --: only flags and one name may", names[1])
+		return o, usagef("run: %q stands before the --: write only flags and one name there", names[1])
 	case len(command) == 0 || command[0] == "":
 		return o, usagef("run: there is no command: write wheellock run %s -- command", names[0])
 	case o.lease < minLease || o.lease > lock.MaxLease || o.lease%time.Millisecond != 0:
 		return o, usagef("-lease is %v: it must be whole milliseconds from %v to %v", o.lease, minLease, lock.MaxLease)
+	}
+	if o.keep > lock.MaxLease {
+		return o, usagef("-keep is %v: it must be at most %v", o.keep, lock.MaxLease)
 	}
 	if o.grace == -1 {
 		o.grace = min(defaultGrace, o.lease/3)
@@ -85,7 +92,7 @@ func (p *program) parseNamed(fs *flag.FlagSet, s *servers, args []string) (strin
 		return "", err
 	}
 	if len(names) != 1 {
-		return "", usagef("%s: give the name of one lock: there are %d", word(fs), len(names))
+		return "", usagef("%s: %d names are given: write the name of one lock", word(fs), len(names))
 	}
 	return names[0], p.settle(s)
 }
@@ -93,19 +100,19 @@ func (p *program) parseNamed(fs *flag.FlagSet, s *servers, args []string) (strin
 // newFlags returns the flags of a subcommand, whose usage begins with its name.
 func newFlags(usage, what string) *flag.FlagSet {
 	fs := flag.NewFlagSet(usage, flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // its errors are ours to print, on one line
+	fs.SetOutput(io.Discard) // wheellock prints the errors itself, on one line
 	fs.Usage = func() { fmt.Fprintf(fs.Output(), "Usage: wheellock %s\n\n%s\n\n", usage, what) }
 	return fs
 }
 
-// word is the subcommand that flags belong to.
+// word returns the subcommand that the flags belong to.
 func word(fs *flag.FlagSet) string {
 	name, _, _ := strings.Cut(fs.Name(), " ")
 	return name
 }
 
-// parse reads flags and names, which may stand in any order. On -h it prints the
-// help and returns flag.ErrHelp.
+// parse reads flags and names in any order. On -h it prints the help and returns
+// flag.ErrHelp.
 func (p *program) parse(fs *flag.FlagSet, args []string) (names []string, err error) {
 	for {
 		switch err := fs.Parse(args); {
@@ -117,7 +124,7 @@ func (p *program) parse(fs *flag.FlagSet, args []string) (names []string, err er
 		case err != nil:
 			for name, form := range forms {
 				if strings.HasSuffix(err.Error(), "not defined: "+name) {
-					return nil, usagef("%s: %s is no flag any more: write -redis %s", word(fs), name, form)
+					return nil, usagef("%s: %s is no longer a flag: write -redis %s", word(fs), name, form)
 				}
 			}
 			return nil, usagef("%s: %v, see wheellock help %[1]s", word(fs), err)
@@ -128,11 +135,10 @@ func (p *program) parse(fs *flag.FlagSet, args []string) (names []string, err er
 	}
 }
 
-// duration is a flag that takes what time.ParseDuration does, or a number of seconds.
+// duration is a flag whose value is a text for time.ParseDuration, or a number of seconds.
 type duration time.Duration
 
-// String is empty for what the zero flag has, so that the help shows no default: the
-// texts say it.
+// String returns "", so that the help adds no default. The text of each flag says it.
 func (d *duration) String() string { return "" }
 
 func (d *duration) Set(s string) error {
@@ -144,7 +150,7 @@ func (d *duration) Set(s string) error {
 	return err
 }
 
-// waiting is a duration without a limit if it is negative, or "forever".
+// waiting is a duration that may also be negative or "forever", which mean no limit.
 type waiting time.Duration
 
 func (w *waiting) String() string { return "" }

@@ -2,34 +2,42 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/wheellock/wheellock/lock"
 )
 
-// askTimeout bounds all that inspect and unlock ask of Redis.
+// askTimeout bounds all requests of one inspect or unlock together.
 const askTimeout = 10 * time.Second
 
-// view is what inspect says of a lock; its JSON is a promise.
+// view is what inspect says about a lock. Programs read its JSON: fields stay as they are.
 type view struct {
 	Name    string   `json:"name"`
+	Quoted  bool     `json:"quoted,omitempty"` // Name is a quoted Go string, because the name is not UTF-8
 	Locked  bool     `json:"locked"`
 	Mode    string   `json:"mode,omitempty"`  // exclusive, read, write or foreign
 	TTL     *float64 `json:"ttl_s,omitempty"` // seconds; left out if the key has no TTL
-	Token   int64    `json:"token,omitempty"` // the last one of a lock that has a counter
+	Token   int64    `json:"token,omitempty"` // the last fencing token of a lock that has a counter
 	Holders []holder `json:"holders,omitempty"`
 }
 
 type holder struct {
 	ID      string `json:"id"`
+	Quoted  bool   `json:"quoted,omitempty"` // ID is a quoted Go string, because the id is not UTF-8
+	Label   string `json:"label,omitempty"`  // the label of the holder's client
 	Count   int    `json:"count"`
 	Writing bool   `json:"writing,omitempty"`
+}
+
+// String returns the holder's label and id, or the id alone.
+func (h holder) String() string {
+	if h.Label == "" {
+		return printable(h.ID)
+	}
+	return h.Label + " (" + printable(h.ID) + ")"
 }
 
 // inspect is the subcommand.
@@ -43,19 +51,15 @@ func (p *program) inspect(args []string) (int, error) {
 	}
 	return 0, s.withLock(name, func(_ context.Context, _ *lock.Client, v view) error {
 		if *asJSON {
-			text, err := json.MarshalIndent(v, "", "  ")
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(p.out, "%s\n", text)
-			return err
+			quote(&v.Name, &v.Quoted)
+			return p.printJSON(v, v.Holders, "  ")
 		}
 		_, err := fmt.Fprint(p.out, v)
 		return err
 	})
 }
 
-// withLock looks at a lock, with a client that logs nothing, and calls f.
+// withLock reads a lock with a client that logs nothing, and calls f.
 func (s *servers) withLock(name string, f func(context.Context, *lock.Client, view) error) error {
 	client, err := s.open(lock.Config{Logger: (&notices{}).logger()})
 	if err != nil {
@@ -87,7 +91,7 @@ func look(ctx context.Context, client *lock.Client, name string) (view, error) {
 		return view{}, err
 	}
 	v := view{Name: name, Locked: info.Locked}
-	// Without the right to read the counter nothing is said of it.
+	// Without the right to read the counter, inspect shows no token.
 	v.Token, _ = client.FencedMutex(name).Token(ctx)
 	if !info.Locked {
 		return v, nil
@@ -100,18 +104,9 @@ func look(ctx context.Context, client *lock.Client, name string) (view, error) {
 		v.TTL = &seconds
 	}
 	for _, h := range info.Holders {
-		v.Holders = append(v.Holders, holder{h.Field, h.Count, h.Writing})
+		v.Holders = append(v.Holders, holder{ID: h.Field, Label: h.Label, Count: h.Count, Writing: h.Writing})
 	}
 	return v, nil
-}
-
-// printable is a text that others have written, as one line that does nothing to a terminal.
-func printable(text string) string {
-	odd := func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }
-	if strings.ContainsFunc(text, odd) {
-		return strconv.Quote(text)
-	}
-	return text
 }
 
 func (v view) String() string {
@@ -128,7 +123,7 @@ func (v view) String() string {
 		fmt.Fprintf(&b, "  lease   without end\n")
 	}
 	for _, h := range v.Holders {
-		fmt.Fprintf(&b, "  holder  %s", printable(h.ID))
+		fmt.Fprintf(&b, "  holder  %v", h)
 		if h.Writing {
 			b.WriteString(", writes")
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +16,7 @@ import (
 func TestInspectSaysWhoHoldsALock(t *testing.T) {
 	t.Parallel()
 	s := fixture.Either(t)
-	c := fixture.ClientOf(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{Label: "web-1"})
 	ctx := bounded.Context(t)
 	inspect := func(args ...string) string {
 		t.Helper()
@@ -34,13 +35,14 @@ func TestInspectSaysWhoHoldsALock(t *testing.T) {
 
 	held := fixture.Hold(t, c.Mutex("n").Lock)
 	again := fixture.Hold(t, func(ctx context.Context) (*lock.Held, error) { return c.Mutex("n").Lock(held.Context(ctx)) })
-	require.Regexp(t, `^n: held \(exclusive\)\n  lease   \d+\.\d s left\n  holder  `+c.ID()+`:\d+:\d+, 2 times\n$`, inspect("n"))
+	require.Regexp(t, `^n: held \(exclusive\)\n  lease   \d+\.\d s left\n  holder  web-1 \(`+c.ID()+`:\d+:\d+\), 2 times\n$`, inspect("n"))
 	v := parsed("n")
 	require.True(t, v.Locked)
 	require.Equal(t, "exclusive", v.Mode)
 	require.Positive(t, *v.TTL)
 	require.Contains(t, v.Holders[0].ID, c.ID())
 	require.Equal(t, 2, v.Holders[0].Count)
+	require.Equal(t, "web-1", v.Holders[0].Label)
 	require.NoError(t, again.Unlock(ctx))
 
 	rw := c.RWMutex("rw")
@@ -61,6 +63,17 @@ func TestInspectSaysWhoHoldsALock(t *testing.T) {
 	require.Equal(t, "foreign", parsed("foreign").Mode)
 	require.Contains(t, inspect("foreign"), "foreign: held (foreign)\n")
 
+	odd := "odd\x7f\u009b2J\U000e0001"
+	id := "8743c9c0-0795-4907-87fd-6c719a6b4586:1\xff\u202e"
+	fixture.Do(t, s, "HSET", odd, id, 1)
+	require.Contains(t, inspect("-json", odd), `"name": "odd\u007f\u009b2J\udb40\udc01",`)
+	require.Equal(t, odd, parsed(odd).Name)
+	require.False(t, parsed(odd).Quoted)
+	require.Equal(t, holder{ID: strconv.Quote(id), Quoted: true, Count: 1}, parsed(odd).Holders[0])
+	fixture.Do(t, s, "HSET", "\xff", id, 1)
+	require.Equal(t, `"\xff"`, parsed("\xff").Name)
+	require.True(t, parsed("\xff").Quoted)
+
 	fixture.Do(t, s, "RPUSH", "list", "x")
 	w := wheellock(t, s.URL(), "inspect", "list")
 	require.Equal(t, statusUnknown, w.run(t))
@@ -80,7 +93,7 @@ func TestInspectSaysWhoHoldsALock(t *testing.T) {
 // TestInspectPrintsNothingThatATerminalObeys: anybody may write a field, or call a lock so.
 func TestInspectPrintsNothingThatATerminalObeys(t *testing.T) {
 	said := view{Name: "a\r\nb: free", Locked: true, Mode: "exclusive", Holders: []holder{
-		{ID: "x:1\n  token   9 (of the last fenced holder)"}, {ID: "\x1b[2J:2"}, {ID: "\xff:3"}, {ID: "übung:4"},
+		{ID: "x:1\n  token   9 (of the last fenced holder)"}, {ID: "\x1b[2J:2"}, {ID: "\xff:3"}, {ID: "übung:4"}, {ID: "\x1b:5", Label: "web-1"},
 	}}.String()
 	require.Equal(t, `"a\r\nb: free": held (exclusive)
   lease   without end
@@ -88,5 +101,6 @@ func TestInspectPrintsNothingThatATerminalObeys(t *testing.T) {
   holder  "\x1b[2J:2"
   holder  "\xff:3"
   holder  übung:4
+  holder  web-1 ("\x1b:5")
 `, said)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,23 +11,23 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/owner"
 )
 
 const (
 	listPage  = 100 // keys that SCAN looks at in one call
-	listGroup = 20  // locks that are asked about in one pipeline, so that Redis serves others in between
+	listGroup = 20  // locks in one pipeline; few, so that Redis serves other clients in between
 	listShown = 3   // holders of a lock that are shown
 )
 
-// listed is a lock that list shows; its JSON is a promise.
+// listed is a lock that list shows. Programs read its JSON: fields stay as they are.
 type listed struct {
 	Name    string   `json:"name"`
-	Quoted  bool     `json:"quoted,omitempty"` // the name is no UTF-8, and stands here as a quoted Go string
+	Quoted  bool     `json:"quoted,omitempty"` // Name is a quoted Go string, because the name is not UTF-8
 	Kind    string   `json:"kind"`             // mutex, fenced, fair, read or write
 	TTL     *float64 `json:"ttl_s,omitempty"`  // seconds; left out if the key has no TTL
 	Holds   int64    `json:"holds"`            // how many holds there are
@@ -42,12 +41,12 @@ func (p *program) list(args []string) (int, error) {
 	fs := newFlags("list [flags]", "Says which locks are held, by whom, and how many clients wait.")
 	s.register(fs)
 	prefix := fs.String("prefix", "", "what the `names` of locks begin with")
-	limit := fs.Int("limit", 0, "stop after so `many` locks (default all)")
+	limit := fs.Int("limit", 0, "stop after `N` locks (default all)")
 	asJSON := fs.Bool("json", false, "print one JSON object a line")
 	names, err := p.parse(fs, args)
 	switch {
 	case err == nil && len(names) > 0:
-		err = usagef("list: there is no argument %q: list takes only flags", names[0])
+		err = usagef("list: unexpected argument %q: list takes only flags", names[0])
 	case err == nil && *limit < 0:
 		err = usagef("list: -limit is %d: it must not be negative", *limit)
 	case err == nil:
@@ -63,14 +62,8 @@ func (p *program) list(args []string) (int, error) {
 			_, err := fmt.Fprint(p.out, x)
 			return err
 		}
-		if !utf8.ValidString(x.Name) {
-			x.Name, x.Quoted = strconv.Quote(x.Name), true
-		}
-		text, err := json.Marshal(x)
-		if err == nil {
-			_, err = fmt.Fprintf(p.out, "%s\n", text)
-		}
-		return err
+		quote(&x.Name, &x.Quoted)
+		return p.printJSON(x, x.Holders, "")
 	}}
 	return 0, s.eachMaster(ctx, func(conn redis.Conn) error { return l.server(ctx, conn) })
 }
@@ -87,7 +80,7 @@ func (x listed) String() string {
 		fmt.Fprintf(&b, ", %d waiting", x.Waiting)
 	}
 	for _, h := range x.Holders {
-		fmt.Fprintf(&b, ", held by %s", printable(h.ID))
+		fmt.Fprintf(&b, ", held by %v", h)
 		if h.Count > 1 {
 			fmt.Fprintf(&b, " %d times", h.Count)
 		}
@@ -103,11 +96,11 @@ type lister struct {
 	// immutable
 	prefix  string
 	limit   int  // 0: none
-	sharded bool // releases may be published on the channel of a slot
+	sharded bool // releases may be published on sharded channels
 	show    func(listed) error
 
 	seen   map[string]bool // shown: SCAN may return a key twice
-	before bool            // the server is older than HRANDFIELD
+	before bool            // the server is older than Redis 6.2 and does not have HRANDFIELD
 }
 
 func (l *lister) done() bool { return l.limit > 0 && len(l.seen) >= l.limit }
@@ -183,7 +176,8 @@ func (l *lister) page(conn redis.Conn, keys []string) error {
 	return nil
 }
 
-// questions are what is asked about a hash. None takes longer the larger the hash is.
+// questions returns the commands that ask about a hash. None of them takes longer for a
+// larger hash.
 func (l *lister) questions(key string) [][]any {
 	some := []any{"HRANDFIELD", key, listShown + 1, "WITHVALUES"} // one of them may be the mode
 	if l.before {
@@ -206,7 +200,7 @@ func (l *lister) questions(key string) [][]any {
 	return all
 }
 
-// beside is the key, or the channel, that Redisson has for a lock.
+// beside returns the name of a second key, or of a channel, that Redisson has for a lock.
 func beside(what, name string) string {
 	if strings.Contains(name, "{") {
 		return what + ":" + name
@@ -214,23 +208,23 @@ func beside(what, name string) string {
 	return what + ":{" + name + "}"
 }
 
-// read reads the answers of questions. It returns false if the hash is gone, or no lock.
+// read reads the answers to questions. It returns false if the hash is gone or is no lock.
 func read(key string, answers []any) (x listed, isLock bool, err error) {
 	for _, a := range answers[:4] {
 		if refused, ok := a.(redis.Error); ok {
-			if strings.HasPrefix(refused.Error(), "WRONGTYPE") { // it is another key since
+			if strings.HasPrefix(refused.Error(), "WRONGTYPE") { // another key has this name by now
 				return x, false, nil
 			}
 			return x, false, refused
 		}
 	}
 	some, _ := redis.Values(answers[0], nil)
-	if len(some) == 2 { // of HSCAN, or one field
+	if len(some) == 2 { // the reply of HSCAN, or one field with its value
 		if pairs, ok := some[1].([]any); ok {
 			some = pairs
 		}
 	}
-	fields, _ := redis.Strings(some, nil) // they are strings
+	fields, _ := redis.Strings(some, nil) // fields and values are always strings
 	if len(fields) == 0 {
 		return x, false, nil
 	}
@@ -259,7 +253,7 @@ func read(key string, answers []any) (x listed, isLock bool, err error) {
 		seconds := (time.Duration(ttl) * time.Millisecond).Seconds()
 		x.TTL = &seconds
 	}
-	// Without the rights to these it shows less.
+	// Without the rights to the following commands, list shows less.
 	if n, err := redis.Int64(answers[4], nil); err == nil && n > 0 && x.Kind == "mutex" {
 		x.Kind = "fenced"
 	}
@@ -275,18 +269,18 @@ func read(key string, answers []any) (x listed, isLock bool, err error) {
 	return x, len(x.Holders) > 0, nil
 }
 
-// readHolder reads a field of a hash. It returns false if that is no hold of a lock.
+// readHolder reads a field of a hash. It returns false if the field is no hold of a lock.
 func readHolder(field, value string) (holder, bool) {
 	count, err := strconv.Atoi(value)
-	// The client's id is 36 bytes long, in Redisson as here.
-	if err != nil || len(field) < 38 || field[36] != ':' {
+	// A client's id is as long in Redisson as in package lock.
+	if err != nil || len(field) < owner.IDLen+2 || field[owner.IDLen] != ':' {
 		return holder{}, false
 	}
 	id, writing := strings.CutSuffix(field, ":write")
-	return holder{id, count, writing}, true
+	return holder{ID: id, Label: owner.Label(field), Count: count, Writing: writing}, true
 }
 
-// pipeline asks about each key, and returns the answers to the questions about each.
+// pipeline sends the questions about all keys at once, and returns the answers for each key.
 func pipeline(conn redis.Conn, keys []string, questions func(key string) [][]any) ([][]any, error) {
 	asked := make([]int, len(keys))
 	for i, key := range keys {
@@ -318,7 +312,7 @@ func pipeline(conn redis.Conn, keys []string, questions func(key string) [][]any
 	return answers, nil
 }
 
-// unanswered is err, as what nobody knows if it is no answer.
+// unanswered returns err if Redis answered, and else a lock.UnknownError.
 func unanswered(err error) error {
 	var refused redis.Error
 	if errors.As(err, &refused) {
@@ -327,22 +321,22 @@ func unanswered(err error) error {
 	return &lock.UnknownError{Op: "list", Err: err}
 }
 
-// checkList says which rights list would need that the user does not have. Nothing else needs
-// them, so it is no fault.
+// checkList prints the rights that list needs and the user does not have. Only list needs them,
+// so a missing right is no fault. Check has already tried the rights to keys, because locks need
+// them.
 func (p *program) checkList(ctx context.Context, s *servers, prefix string) error {
 	missing := map[string]bool{}
 	l := &lister{sharded: s.isCluster()}
+	key := prefix + "wheellock_check"
+	questions := append([][]any{{"SCAN", 0, "COUNT", 1}, {"TYPE", key}}, l.questions(key)...)
 	err := s.eachMaster(ctx, func(conn redis.Conn) error {
-		answers, err := pipeline(conn, []string{prefix + "wheellock_check"}, func(key string) [][]any {
-			return append([][]any{{"SCAN", 0, "COUNT", 1}, {"TYPE", key}}, l.questions(key)...)
-		})
+		answers, err := pipeline(conn, []string{key}, func(string) [][]any { return questions })
 		if err != nil {
 			return err
 		}
-		asked := append([][]any{{"SCAN"}, {"TYPE"}}, l.questions(prefix+"wheellock_check")...)
 		for i, a := range answers[0] {
 			if refused, ok := a.(redis.Error); ok && strings.HasPrefix(refused.Error(), "NOPERM") {
-				missing[asked[i][0].(string)] = true
+				missing["+"+strings.ToLower(questions[i][0].(string))] = true
 			}
 		}
 		return nil
@@ -350,6 +344,6 @@ func (p *program) checkList(ctx context.Context, s *servers, prefix string) erro
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "wheellock list would need the rights to %s too.\n", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+	_, err = fmt.Fprintf(p.out, "wheellock list would need these rights too: %s\n", strings.Join(slices.Sorted(maps.Keys(missing)), " "))
 	return err
 }

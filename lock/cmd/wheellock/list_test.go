@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -45,7 +46,7 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
 	require.Empty(t, list(t, s.URL()))
-	c := fixture.ClientOf(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{Label: "web-1"})
 	ctx, cancel := context.WithCancel(bounded.Context(t))
 	defer cancel()
 	held := fixture.Hold(t, c.Mutex("a").Lock)
@@ -65,6 +66,7 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	fixture.Do(t, s, "RPUSH", "list", "x")
 	fixture.Do(t, s, "SET", "string", "x")
 	fixture.Do(t, s, "HSET", "redisson", strings.Repeat("x", 36)+":77", 1)
+	fixture.Do(t, s, "HSET", "others", strings.Repeat("x", 36)+":\xff\x1b[2J", 1)
 	for i := range 3 {
 		other := fixture.ClientOf(t, s, lock.Config{})
 		done := make(chan struct{})
@@ -81,10 +83,16 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	require.Eventually(t, func() bool { return fixture.Int(t, s, "LLEN", "redisson_lock_queue:{fair}") == 2 }, time.Minute, time.Millisecond)
 
 	all := parsedList(t, s.URL())
-	require.Len(t, all, 8, "%v", all)
+	require.Len(t, all, 9, "%v", all)
 	require.Equal(t, "mutex", all["a"].Kind)
 	require.EqualValues(t, 3, all["a"].Waiting)
 	require.Contains(t, all["a"].Holders[0].ID, c.ID())
+	for _, name := range []string{"a", "fenced", "fair", "read", "write"} {
+		require.Equal(t, "web-1", all[name].Holders[0].Label, name)
+	}
+	require.Empty(t, all["redisson"].Holders[0].Label)
+	require.True(t, all["others"].Holders[0].Quoted)
+	require.Equal(t, `"`+strings.Repeat("x", 36)+`:\xff\x1b[2J"`, all["others"].Holders[0].ID)
 	require.Equal(t, 2, all["a"].Holders[0].Count)
 	require.InDelta(t, 25, *all["a"].TTL, 6)
 	require.Equal(t, "fenced", all["fenced"].Kind)
@@ -99,9 +107,10 @@ func TestListShowsLocksAndNothingElse(t *testing.T) {
 	require.True(t, all[`"bad\x1b[2J\xff"`].Quoted)
 	require.Contains(t, all, "braces {x}")
 
-	require.Regexp(t, regexp.MustCompile(`^a: mutex, \d+\.\d s left, 3 waiting, held by `+c.ID()+`:\d+:\d+ 2 times\n$`), list(t, s.URL(), "-prefix", "a")[0])
+	require.Regexp(t, regexp.MustCompile(`^a: mutex, \d+\.\d s left, 3 waiting, held by web-1 \(`+c.ID()+`:\d+:\d+\) 2 times\n$`), list(t, s.URL(), "-prefix", "a")[0])
 	require.Regexp(t, ` and 2 more\n$`, list(t, s.URL(), "-prefix", "read")[0])
 	require.Regexp(t, `^"bad\\x1b\[2J\\xff": mutex, `, list(t, s.URL(), "-prefix", "bad")[0])
+	require.Contains(t, list(t, s.URL(), "-prefix", "others")[0], `held by "xxx`)
 	require.Empty(t, list(t, s.URL(), "-prefix", "?"), "a prefix is no pattern")
 	require.Len(t, list(t, s.URL(), "-limit", "2"), 2)
 }
@@ -110,7 +119,7 @@ func TestListGoesThroughEveryMasterOfACluster(t *testing.T) {
 	t.Parallel()
 	rc := fixture.Cluster(t, redistest.ClusterOptions{})
 	at := "redis-cluster://" + strings.Join(rc.Addrs(), ",")
-	for i := range 12 {
+	for i := range 6 {
 		w := wheellock(t, "", "run", "-redis", at, fmt.Sprint("n", i), "--", executable(t), "list", "-redis", at, "-json", "-prefix", fmt.Sprint("n", i))
 		require.Zero(t, w.run(t), w.stderr)
 		var x listed
@@ -137,7 +146,69 @@ func TestCheckNamesTheRightsOfList(t *testing.T) {
 	fixture.Do(t, s, "ACL", "SETUSER", "locker", "on", ">pass", "~*", "&*", "+@all", "-scan", "-pubsub")
 	w := wheellock(t, strings.Replace(s.URL(), "redis://", "redis://locker:pass@", 1), "check")
 	require.Zero(t, w.run(t), w.stderr)
-	require.Contains(t, w.stdout.String(), "wheellock list would need the rights to PUBSUB, SCAN too.\n")
+	require.Contains(t, w.stdout.String(), "wheellock list would need these rights too: +pubsub +scan\n")
+}
+
+// TestInspectAndUnlockNeedNoMoreThanLocks: the rights that lock/SERVERS.md gives, and no other. What list
+// needs besides is what check names.
+func TestInspectAndUnlockNeedNoMoreThanLocks(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	text, err := os.ReadFile("../../SERVERS.md")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile(`(?s)    ACL SETUSER locker (.*?)\n\n`).FindAllSubmatch(text, -1)
+	require.Len(t, blocks, 2)
+	allow := func(words string) {
+		args := []any{"SETUSER", "locker"}
+		for _, word := range strings.Fields(strings.ReplaceAll(words, "\\\n", " ")) {
+			args = append(args, word)
+		}
+		fixture.Do(t, s, "ACL", args...)
+	}
+	allow(string(blocks[0][1]))
+	url := strings.Replace(s.URL(), "redis://", "redis://locker:secret@", 1)
+	c := fixture.ClientOf(t, s, lock.Config{Label: "web-1"})
+	fixture.Hold(t, c.Mutex("app:a").Lock)
+	w := wheellock(t, url, "inspect", "app:a")
+	require.Zero(t, w.run(t), w.stderr)
+	require.Contains(t, w.stdout.String(), "  holder  web-1 (")
+	w = wheellock(t, url, "unlock", "-force", "app:a")
+	require.Zero(t, w.run(t), w.stderr)
+	require.Equal(t, "app:a: unlocked\n", w.stdout.String())
+	w = wheellock(t, url, "list")
+	require.Equal(t, statusUnknown, w.run(t))
+	w.requireOneLine(t, "NOPERM")
+
+	allow(string(blocks[1][1]))
+	w = wheellock(t, url, "check", "-prefix", "app:")
+	require.Zero(t, w.run(t), w.stderr)
+	said, ok := strings.CutPrefix(w.stdout.String(), "Redis has all that wheellock needs.\nwheellock list would need these rights too: ")
+	require.True(t, ok, w.stdout)
+	allow(said)
+	fixture.Hold(t, c.Mutex("app:b").Lock)
+	fixture.Hold(t, c.Mutex("another's").Lock) // what this user may not look at is not shown
+	all := parsedList(t, url)
+	require.Len(t, all, 1)
+	require.Equal(t, "web-1", all["app:b"].Holders[0].Label)
+	w = wheellock(t, url, "check", "-prefix", "app:")
+	require.Zero(t, w.run(t), w.stderr)
+	require.Equal(t, "Redis has all that wheellock needs.\n", w.stdout.String())
+}
+
+// TestListOfAServerWithoutHRANDFIELD, which Redis has since 6.2.
+func TestListOfAServerWithoutHRANDFIELD(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t, "--rename-command", "HRANDFIELD", "")
+	c := fixture.ClientOf(t, s, lock.Config{})
+	fixture.Hold(t, c.Mutex("a").Lock)
+	for range 5 {
+		fixture.Hold(t, c.RWMutex("read").Reader().Lock)
+	}
+	all := parsedList(t, s.URL())
+	require.Len(t, all, 2)
+	require.Contains(t, all["a"].Holders[0].ID, c.ID())
+	require.EqualValues(t, 5, all["read"].Holds)
+	require.Len(t, all["read"].Holders, 3)
 }
 
 // TestListHoldsNobodyUp: with many keys no call takes long, however large a hash is, and locks are
@@ -146,7 +217,7 @@ func TestListHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	tries := c.TryLockMany(t.Context(), fixture.Names("lock:", 5000))
+	tries := c.TryLockMany(t.Context(), fixture.Names("lock:", 1000))
 	conn := fixture.Dial(t, s)
 	for i := range 50_000 {
 		require.NoError(t, conn.Send("SET", "key:"+strconv.Itoa(i), 1))

@@ -115,7 +115,7 @@ func TestALossThatIsFoundAtTheEndIsTold(t *testing.T) {
 	fixture.Do(t, s, "DEL", "n")
 	require.NoError(t, in.Close())
 	require.Equal(t, statusLost, w.status(t))
-	w.requireOneLine(t, "lost", "another may have run", "status was 0")
+	w.requireOneLine(t, "lost", "another may have run", "the status of the command was 0")
 }
 
 // TestAStoppedCommandKeepsItsLock: it may go on.

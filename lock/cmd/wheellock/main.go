@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -29,8 +30,8 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Environ(), stdio{os.Stdin, os.Stdout, os.Stderr}))
 }
 
-// stdio is what the command reads and writes, and hands to what it runs. They are
-// files, so that nothing has to copy between the two.
+// stdio holds the files that wheellock reads and writes and also gives to the command.
+// They are files, so that nothing has to be copied from one process to the other.
 type stdio struct{ in, out, err *os.File }
 
 // program is one call of wheellock.
@@ -38,7 +39,7 @@ type program struct {
 	env []string // immutable
 	stdio
 
-	mu sync.Mutex // makes lines of err whole
+	mu sync.Mutex // held while a line is written to err, so that no two lines mix
 }
 
 const usage = `Usage: wheellock run [flags] NAME -- command [argument...]
@@ -50,7 +51,7 @@ const usage = `Usage: wheellock run [flags] NAME -- command [argument...]
 run      runs a command while it holds the lock NAME, and ends it if the lock is lost
 inspect  says who holds a lock
 list     says which locks are held, by whom, and how many clients wait
-unlock   takes a lock away from whoever holds it
+unlock   takes a lock away from its holder
 check    says what is missing on Redis
 
 "wheellock help run" lists the flags of run, "wheellock help check" those of check.
@@ -81,7 +82,7 @@ func run(args, env []string, files stdio) int {
 	}
 	command, ok := commands[name]
 	if !ok {
-		p.say("there is no command %q: the commands are run, inspect, list, unlock and check; see wheellock help", name)
+		p.say("there is no command %q: use run, inspect, list, unlock or check, see wheellock help", name)
 		return statusUsage
 	}
 	status, err := command(args)
@@ -103,7 +104,7 @@ func (p *program) say(format string, args ...any) {
 	_, _ = io.WriteString(p.err, "wheellock: "+line+"\n")
 }
 
-// lookupEnv is the value of a variable of p.env, and whether it is set.
+// lookupEnv returns the value of a variable of p.env, and whether it is set.
 func (p *program) lookupEnv(name string) (value string, set bool) {
 	for _, entry := range p.env {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
@@ -113,7 +114,7 @@ func (p *program) lookupEnv(name string) (value string, set bool) {
 	return "", false
 }
 
-// statusError is an error with the exit status that it means.
+// statusError is an error with its exit status.
 type statusError struct {
 	status int
 	text   string
@@ -121,12 +122,12 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.text }
 
-// usagef is what the user can mend on the command line.
+// usagef returns an error that the user can correct on the command line.
 func usagef(format string, args ...any) error {
 	return &statusError{statusUsage, fmt.Sprintf(format, args...)}
 }
 
-// statusOf is the exit status that an error means.
+// statusOf returns the exit status of an error.
 func statusOf(err error) int {
 	var own *statusError
 	var refused redis.Error
@@ -147,7 +148,7 @@ func statusOf(err error) int {
 	return statusUnknown
 }
 
-// plain is what an error says to somebody who does not know the library.
+// plain returns the text of an error for a user who does not know the library.
 func plain(err error) string {
 	var refused redis.Error
 	var unknown *lock.UnknownError
@@ -155,8 +156,11 @@ func plain(err error) string {
 	case errors.Is(err, lock.ErrNotALock):
 		return "the key exists and is not a lock: use another name"
 	case errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "CROSSSLOT"):
-		return "Redis refused, because it is a node of a Redis Cluster: write -redis redis-cluster://host:port"
+		return "Redis refused, because the server is a node of a Redis Cluster: write -redis redis-cluster://host:port"
 	case errors.As(err, &unknown) && !errors.As(unknown.Err, &refused):
+		if text := unknown.Err.Error(); strings.Contains(text, "timeout") || errors.Is(err, context.DeadlineExceeded) || strings.Contains(text, "IOTimeout") {
+			return "Redis did not answer in time: check that it runs at the address in -redis or WHEELLOCK_REDIS"
+		}
 		return fmt.Sprintf("Redis did not answer: %v: check that it runs at the address in -redis or WHEELLOCK_REDIS", unknown.Err)
 	}
 	text := err.Error()

@@ -129,7 +129,7 @@ func TestWrongUsageIsOneLineThatSaysWhatToDo(t *testing.T) {
 		{"run -redis redis-cluster://h:1/1 n -- true", "no other"},
 		{"run -redis redis-cluster://h:s3cret n -- true", "host:port"},
 		{"run -redis redis-sentinel://h n -- true", "add ?master=mymaster"},
-		{"run -redis redis-sentinel://h?pass=s3cret&master=m n -- true", "option of the URL is not known: master, sentinel_user"},
+		{"run -redis redis-sentinel://h?pass=s3cret&master=m n -- true", "option of the URL is not known: the options are master, sentinel_user"},
 		{"run -redis redis-sentinel://u:%ZZs3cret@h?master=m n -- true", "percent-encode"},
 		{"run -redis redis-sentinel://u:12/s3cret@h:26379?master=m n -- true", "as %2F"},
 		{"run -redis redis-cluster://u:12?s3cret@h:1 n -- true", "as %2F"},
@@ -141,7 +141,7 @@ func TestWrongUsageIsOneLineThatSaysWhatToDo(t *testing.T) {
 		{"inspect a b", "one lock"},
 		{"inspect -x a", "wheellock help inspect"},
 		{"unlock a", "wheellock unlock -force a"},
-		{"check a", `no argument "a"`},
+		{"check a", `unexpected argument "a"`},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
@@ -186,7 +186,7 @@ func TestAnEmptySettingOfTheEnvironmentIsWrongUsage(t *testing.T) {
 // TestTheStandardAddressIsToldOf: a setting that was lost on the way shows.
 func TestTheStandardAddressIsToldOf(t *testing.T) {
 	t.Parallel()
-	const told = "wheellock: no address of Redis is given: redis://127.0.0.1:6379 is used: set -redis or WHEELLOCK_REDIS\n"
+	const told = "wheellock: no address of Redis is given, so redis://127.0.0.1:6379 is used: set -redis or WHEELLOCK_REDIS\n"
 	for _, args := range [][]string{{"run", "-quiet", "test-of-the-standard-address", "--", "true"}, {"inspect", "n"}, {"check"}} {
 		w := wheellock(t, "", args...)
 		w.run(t)

@@ -15,7 +15,7 @@ import (
 
 // eachMaster calls f with a connection to each server that has locks, one after the other.
 func (s *servers) eachMaster(ctx context.Context, f func(conn redis.Conn) error) error {
-	client, err := s.open(lock.Config{}) // it has the errors of usage, and does no I/O
+	client, err := s.open(lock.Config{}) // it finds errors of usage, without I/O
 	if err != nil {
 		return err
 	}
@@ -38,13 +38,10 @@ func (s *servers) eachMaster(ctx context.Context, f func(conn redis.Conn) error)
 	return nil
 }
 
-// masters returns the names of the servers that have locks, and what connects to one of them.
+// masters returns the names of the servers that have locks, and a function that connects to
+// one of them.
 func (s *servers) masters(ctx context.Context) (names []string, dial func(ctx context.Context, name string) (redis.Conn, error), err error) {
 	u, err := endpoint.Parse(s.url())
-	if err != nil {
-		return nil, nil, err
-	}
-	to, err := u.Dialer(endpoint.Settings{}, "%s")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -60,20 +57,20 @@ func (s *servers) masters(ctx context.Context) (names []string, dial func(ctx co
 		}
 		return names, nodes.Dial, l.Err
 	case endpoint.Sentinels:
-		watchers := u.Sentinel(to)
-		master, err := sentinel.New(sentinel.Config{
-			Master: u.Master, Sentinels: u.Addrs, NetDial: to.NetDial, TLS: to.TLS, DialOptions: to.Options, Credentials: to.Credentials,
-			SentinelOptions: watchers.Options, SentinelCredentials: watchers.Credentials,
-		})
+		master, err := sentinel.Open(s.url(), sentinel.Config{})
 		if err != nil {
 			return nil, nil, err
 		}
 		return []string{""}, master.Dial, nil
 	}
+	to, err := u.Dialer(endpoint.Settings{}, "%s")
+	if err != nil {
+		return nil, nil, err
+	}
 	return u.Addrs, func(ctx context.Context, address string) (redis.Conn, error) { return to.Dial(ctx, u.Network, address) }, nil
 }
 
-// layoutOf asks once which servers there are.
+// layoutOf asks the nodes once for the list of servers.
 func layoutOf(ctx context.Context, t topology.Topology) (l topology.Layout) {
 	asked, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -8,14 +8,15 @@ import (
 	"sync"
 )
 
-// notices are what the client logs, one line each. What comes before open waits for
-// it, because a command that is not run says why by itself.
+// notices prints what the client logs, one line each. It keeps the lines until open is
+// called, because the error of a command that is not run already says why.
 type notices struct {
 	// immutable
 	say   func(format string, args ...any)
-	terse bool // no line before the first warning: only the end of what went wrong is told
+	terse bool // no line before the first warning: an info line says that a fault has ended
+	quiet bool // no line about the wait for another holder
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	opened bool
 	warned bool
 	kept   []string
@@ -25,7 +26,7 @@ var _ slog.Handler = (*notices)(nil)
 
 func (n *notices) logger() *slog.Logger { return slog.New(n) }
 
-// open lets all through from now on.
+// open prints the lines that were kept, and lets all later lines through.
 func (n *notices) open() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -40,9 +41,12 @@ func (n *notices) Enabled(_ context.Context, level slog.Level) bool { return lev
 
 func (n *notices) Handle(_ context.Context, r slog.Record) error {
 	line := strings.TrimPrefix(r.Message, "lock: ")
+	if n.quiet && strings.HasPrefix(line, "still waiting") {
+		return nil
+	}
 	r.Attrs(func(a slog.Attr) bool {
 		if text := a.Value.String(); text != "" {
-			line += fmt.Sprintf(", %s: %s", a.Key, text)
+			line += fmt.Sprintf(", %s: %s", a.Key, printable(text)) // any client of Redis may have written the text
 		}
 		return true
 	})
@@ -60,6 +64,6 @@ func (n *notices) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func (n *notices) WithAttrs([]slog.Attr) slog.Handler { return n } // the client has none
+func (n *notices) WithAttrs([]slog.Attr) slog.Handler { return n } // the client sets none
 
 func (n *notices) WithGroup(string) slog.Handler { return n }

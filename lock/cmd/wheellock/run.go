@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// closeTimeout is how long the client may go on releasing what it may have taken.
+	// closeTimeout bounds how long Close may release a lock that may have been taken.
 	closeTimeout = time.Second
-	// groupPoll is how often it is looked whether the rest of a command has ended.
+	// groupPoll is the time between two looks whether the rest of a command has ended.
 	groupPoll = 20 * time.Millisecond
 )
 
@@ -30,18 +30,20 @@ func (p *program) run(args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	log := &notices{say: p.say, terse: true}
-	client, err := o.servers.open(lock.Config{Lease: o.lease, Logger: log.logger()})
+	log := &notices{say: p.say, terse: true, quiet: o.quiet}
+	client, err := o.servers.open(lock.Config{Lease: o.lease, Label: o.label, Logger: log.logger()})
 	if err != nil {
 		return 0, err
 	}
-	defer closeClient(client)
+	may := closeTimeout
+	defer func() { closeWithin(client, may) }()
 	signals := make(chan os.Signal, 16)
 	defer signal.Stop(signals)
 	listen(signals, ending)
 	outlivePipes()
 
 	held, err := p.acquire(client, o, log, signals)
+	keepUntil := time.Now().Add(o.keep)
 	if err != nil {
 		if o.quiet && statusOf(err) == statusNotAcquired {
 			return statusNotAcquired, nil
@@ -58,29 +60,47 @@ func (p *program) run(args []string) (int, error) {
 	}
 	g := &guard{p: p, name: o.name, held: held, child: c, ender: newEnder(o.lease, o.grace), period: min(o.lease/20, time.Second)}
 	status := g.watch(signals)
-	if err := p.release(held); g.ender.told() {
+	if left := time.Until(keepUntil); left > 0 && !g.ender.told() {
+		err, may = p.leave(held, left), 0
+	} else {
+		err = p.release(held)
+	}
+	if g.ender.told() {
 		status = statusLost
 	} else if err != nil && errors.Is(err, lock.ErrLost) {
-		p.say("%s: the lock was lost while the command ran, so another may have run at the same time; its own status was %d", o.name, status)
+		p.say("%s: the lock was lost while the command ran, so another may have run at the same time; the status of the command was %d", o.name, status)
 		status = statusLost
+	} else if err != nil && o.keep > 0 {
+		p.say("%s: the command has ended, but it is not known whether the lock is kept for %v: %s", o.name, o.keep, plain(err))
 	} else if err != nil {
-		p.say("%s: the command has ended, but the lock was not released: it is free in %v at most: %s", o.name, o.lease, plain(err))
+		p.say("%s: the command has ended, but the lock was not released, and is free in %v at most: %s", o.name, o.lease, plain(err))
 	}
 	c.close()
 	return status, nil
 }
 
-func closeClient(c *lock.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+func closeClient(c *lock.Client) { closeWithin(c, closeTimeout) }
+
+// closeWithin closes a client. d bounds how long Close may release what the client holds.
+func closeWithin(c *lock.Client, d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	_ = c.Close(ctx)
 }
 
-// release gives the lock back. It takes Config.UnlockTimeout at most.
+// leave sets the lease so that the lock ends by itself, in d at the earliest, after this
+// process has exited.
+func (p *program) leave(held *lock.Held, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), lock.DefaultUnlockTimeout)
+	defer cancel()
+	return held.Extend(ctx, max(d+time.Millisecond, lock.MinLease).Truncate(time.Millisecond))
+}
+
+// release unlocks. It takes Config.UnlockTimeout at most.
 func (p *program) release(held *lock.Held) error { return held.Unlock(context.Background()) }
 
-// acquire takes the lock, and waits for it as long as o says. A signal that ends
-// processes ends the wait.
+// acquire takes the lock and waits for it for o.wait at most. One of the ending signals
+// ends the wait.
 func (p *program) acquire(client *lock.Client, o runOptions, log *notices, signals <-chan os.Signal) (*lock.Held, error) {
 	type result struct {
 		held *lock.Held
@@ -91,7 +111,7 @@ func (p *program) acquire(client *lock.Client, o runOptions, log *notices, signa
 	got := make(chan result, 1)
 	go func() {
 		held, err := take(ctx, client.Mutex(o.name), o, log)
-		got <- result{held, p.notTaken(o, err)}
+		got <- result{held, p.notTaken(ctx, client, o, err)}
 	}()
 	var stop os.Signal
 	for {
@@ -104,17 +124,17 @@ func (p *program) acquire(client *lock.Client, o runOptions, log *notices, signa
 		case r := <-got:
 			if stop != nil {
 				if r.err == nil {
-					_ = p.release(r.held) // or it is free when its lease ends
+					_ = p.release(r.held) // on an error the lock is free when its lease ends
 				}
-				return nil, &statusError{statusSignal + number(stop), fmt.Sprintf("%s: %v came before the command was started: it was not run", o.name, stop)}
+				return nil, &statusError{statusSignal + number(stop), fmt.Sprintf("%s: %v came before the command was started, so the command was not run", o.name, stop)}
 			}
 			return r.held, r.err
 		}
 	}
 }
 
-// take takes the lock. It tries once first, so that the wait bounds the waiting for
-// another holder and not the time that a connection takes.
+// take takes the lock. It tries once first, without a bound, so that o.wait bounds only
+// the wait for another holder and not the time to connect.
 func take(ctx context.Context, m *lock.Mutex, o runOptions, log *notices) (*lock.Held, error) {
 	held, err := m.TryLock(ctx)
 	if err == nil || o.wait == 0 || ctx.Err() != nil || !errors.Is(err, lock.ErrNotAcquired) && !errors.Is(err, lock.ErrUnknown) {
@@ -134,17 +154,21 @@ func take(ctx context.Context, m *lock.Mutex, o runOptions, log *notices) (*lock
 	return held, waitErr
 }
 
-// notTaken says what became of the acquisition, and what to do.
-func (p *program) notTaken(o runOptions, err error) error {
+// notTaken returns err with a text that says why the command was not run, and what to do.
+func (p *program) notTaken(ctx context.Context, client *lock.Client, o runOptions, err error) error {
 	if err == nil || statusOf(err) == statusUsage {
 		return err
 	}
 	if statusOf(err) != statusNotAcquired {
 		return &statusError{statusOf(err), fmt.Sprintf("%s: the command was not run: %s", o.name, plain(err))}
 	}
-	text := "another has the lock"
+	another := "another"
+	if label := labelOf(ctx, client, o); label != "" {
+		another = fmt.Sprintf("another (%s)", label)
+	}
+	text := another + " has the lock"
 	if o.wait > 0 {
-		text = fmt.Sprintf("after %v another still has the lock", o.wait)
+		text = fmt.Sprintf("after %v %s still has the lock", o.wait, another)
 	}
 	var other *lock.HeldError
 	if errors.As(err, &other) {
@@ -152,17 +176,32 @@ func (p *program) notTaken(o runOptions, err error) error {
 			text += " through another library"
 		}
 		if ttl := other.TTL.Round(100 * time.Millisecond); ttl > 0 {
-			text += fmt.Sprintf(", whose lease has %v left", ttl)
+			text += fmt.Sprintf(", and its lease has %v left", ttl)
 		}
 	}
 	within, _ := p.lookupEnv("WHEELLOCK_NAME")
 	switch {
 	case within == o.name:
-		text += ": this is called by a command that was started under it"
+		text += ": this wheellock was started by a command that runs under the same lock"
 	case o.wait == 0:
-		text += ": -wait waits for it"
+		text += ": use -wait to wait for it"
 	}
 	return &statusError{statusNotAcquired, fmt.Sprintf("%s: the command was not run: %s: \"wheellock inspect %s\" says who has it", o.name, text, o.name)}
+}
+
+// labelOf returns the label of the lock's holder. It returns "" for -quiet, and if Redis does
+// not say the label within a second.
+func labelOf(ctx context.Context, client *lock.Client, o runOptions) string {
+	if o.quiet {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	v, err := look(ctx, client, o.name)
+	if err != nil || len(v.Holders) == 0 {
+		return ""
+	}
+	return v.Holders[0].Label
 }
 
 // childEnv is the environment of the command.
@@ -189,12 +228,12 @@ type guard struct {
 	held   *lock.Held
 	child  *child
 	ender  *ender
-	period time.Duration // trust is looked at so often, because clocks can be set
-	barred bool          // it was said that the command may not be ended
+	period time.Duration // longest time between two steps, because clocks can be set
+	barred bool          // mayNotEnd has printed its line
 }
 
-// watch returns the status of the command when it has ended: when it was told to end,
-// with all that it started.
+// watch waits until the command has ended and returns its status. If the command was told
+// to end, watch also waits for the processes that it started.
 func (g *guard) watch(signals <-chan os.Signal) (status int) {
 	done := g.held.Done()
 	timer := time.NewTimer(0)
@@ -209,7 +248,7 @@ func (g *guard) watch(signals <-chan os.Signal) (status int) {
 			return status
 		}
 		if stopped {
-			// Only now: if the lock was lost meanwhile, it has been told to end.
+			// Only after step: if the lock was lost meanwhile, step has told the command to end.
 			stopped = false
 			g.child.pass(resumed)
 		}
@@ -232,14 +271,15 @@ func (g *guard) watch(signals <-chan os.Signal) (status int) {
 				ended, status = true, e.status
 			} else {
 				stopped = g.child.halted(e, func() {
-					g.p.say("%s: suspended, so the lock is not renewed: if this lasts longer than its lease, the command is ended then", g.name)
+					g.p.say("%s: suspended, so the lock is not renewed: if the lock is lost meanwhile, the command is ended when it is resumed", g.name)
 				})
 			}
 		}
 	}
 }
 
-// step does what the lock's state asks for, and returns in how long to look again.
+// step ends or kills the command if the state of the lock demands that. It returns the time
+// until the next step.
 func (g *guard) step() time.Duration {
 	before, now := g.ender.told(), time.Now()
 	do, again := g.ender.step(now, g.held.Deadline(), !g.held.Valid())
@@ -248,7 +288,7 @@ func (g *guard) step() time.Duration {
 	case !before && g.ender.told():
 		g.p.say("%s: %s: %s", g.name, g.why(), g.child.sentence(do, g.ender.killAt.Sub(now).Round(time.Millisecond)))
 	case do == kill && g.child.alive():
-		g.p.say("%s: the command has not ended by itself: it is killed", g.name)
+		g.p.say("%s: the command has not ended by itself, so it is killed", g.name)
 	}
 	switch do {
 	case terminate:
@@ -259,25 +299,25 @@ func (g *guard) step() time.Duration {
 	return max(again.Sub(now), 0)
 }
 
-// mayNotEnd reports whether no signal reaches what is left of the command, and says so
-// once.
+// mayNotEnd reports whether this process may send no signal to the rest of the command. It
+// prints that once.
 func (g *guard) mayNotEnd() bool {
 	if !g.child.barred() {
 		return false
 	}
 	if !g.barred {
 		g.barred = true
-		g.p.say("%s: %s: the command runs as another user, so it may not be ended by this one, and works on beside the next holder: "+
+		g.p.say("%s: %s: the command runs as another user, so it may not be ended by wheellock, and may run beside the next holder: "+
 			"use sudo wheellock run", g.name, g.why())
 	}
 	return true
 }
 
-// why says why the command is ended.
+// why returns the reason for ending the command.
 func (g *guard) why() string {
 	var lost *lock.LostError
 	if err := g.held.Err(); errors.As(err, &lost) {
 		return fmt.Sprintf("the lock is lost (%v)", lost.Reason)
 	}
-	return "Redis does not renew the lock, which soon another may have"
+	return "Redis does not renew the lock, so another may soon have it"
 }

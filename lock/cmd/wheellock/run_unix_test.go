@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -108,27 +109,34 @@ func TestCommandGetsItsEnvironmentAndOurFiles(t *testing.T) {
 // holding is a run whose command lives until its standard input ends.
 func holding(t *testing.T, s *redistest.Server, args ...string) (*call, io.Closer) {
 	t.Helper()
-	w := wheellock(t, s.URL(), append(append([]string{"run"}, args...), "--", "cat")...)
+	return holdingAt(t, s.URL(), args...)
+}
+
+func holdingAt(t *testing.T, url string, args ...string) (*call, io.Closer) {
+	t.Helper()
+	began := filepath.Join(t.TempDir(), "began")
+	w := wheellock(t, url, append(append([]string{"run"}, args...), "--", "sh", "-c", `: > "$0"; exec cat`, began)...)
 	in, err := w.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, w.Start())
-	bounded.Until(t, func() bool { return fixture.Exists(t, s, args[len(args)-1]) })
+	// Not the key: that is there before its holder knows.
+	bounded.Until(t, func() bool { _, err := os.Stat(began); return err == nil })
 	return w, in
 }
 
 func TestOnlyOneRunsAtATime(t *testing.T) {
 	t.Parallel()
 	s := fixture.Either(t)
-	first, in := holding(t, s, "n")
+	first, in := holding(t, s, "-label", "web-1", "n")
 	second := wheellock(t, s.URL(), "run", "n", "--", "true")
 	require.Equal(t, statusNotAcquired, second.run(t))
-	second.requireOneLine(t, "n:", "another has the lock", "-wait", "wheellock inspect n", "lease")
+	second.requireOneLine(t, "n:", "another (web-1) has the lock", "-wait", "wheellock inspect n", "lease")
 	second = wheellock(t, s.URL(), "run", "-quiet", "n", "--", "true")
 	require.Equal(t, statusNotAcquired, second.run(t))
 	require.Empty(t, second.stderr.String())
 	second = wheellock(t, s.URL(), "run", "-wait", "10ms", "n", "--", "true")
 	require.Equal(t, statusNotAcquired, second.run(t))
-	second.requireOneLine(t, "after 10ms another still has the lock", "wheellock inspect n")
+	second.requireOneLine(t, "after 10ms another (web-1) still has the lock", "wheellock inspect n")
 
 	third := wheellock(t, s.URL(), "run", "-wait", "forever", "n", "--", "echo", "mine")
 	require.NoError(t, third.Start())
@@ -139,12 +147,31 @@ func TestOnlyOneRunsAtATime(t *testing.T) {
 	require.Equal(t, "mine\n", third.stdout.String())
 }
 
+// TestAQuietRunAsksNobodyWhoHasTheLock: cron starts many.
+func TestAQuietRunAsksNobodyWhoHasTheLock(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).Mutex("n").Lock)
+	scripts := func(args ...string) (calls int) {
+		fixture.Do(t, s, "CONFIG", "RESETSTAT")
+		w := wheellock(t, s.URL(), append(append([]string{"run"}, args...), "n", "--", "true")...)
+		require.Equal(t, statusNotAcquired, w.run(t), w.stderr)
+		stats, err := s.Info("commandstats")
+		require.NoError(t, err)
+		_, err = fmt.Sscanf(stats["cmdstat_evalsha"], "calls=%d,", &calls)
+		require.NoError(t, err)
+		return calls
+	}
+	scripts() // it loads them
+	require.Greater(t, scripts(), scripts("-quiet"))
+}
+
 func TestARunInsideOneOfTheSameLockIsToldSo(t *testing.T) {
 	t.Parallel()
 	s := fixture.Either(t)
 	w := wheellock(t, s.URL(), "run", "n", "--", executable(t), "run", "n", "--", "true")
 	require.Equal(t, statusNotAcquired, w.run(t))
-	w.requireOneLine(t, "started under it")
+	w.requireOneLine(t, "runs under the same lock")
 }
 
 func TestManyRunsExcludeEachOther(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 	"github.com/wheellock/wheellock/lock/cluster"
 )
 
-// standardRedis is where Redis is if nothing says otherwise.
+// standardRedis is the URL of Redis if none is given.
 const standardRedis = "redis://127.0.0.1:6379"
 
-// forms are the URLs of several servers, which flags and variables of their own said before.
+// forms maps flags and variables of earlier versions to the URLs that replace them.
 var forms = map[string]string{
 	"-cluster": "redis-cluster://host:port,host:port", "WHEELLOCK_CLUSTER": "redis-cluster://host:port,host:port",
 	"-sentinel": "redis-sentinel://host:port,host:port/0?master=mymaster", "WHEELLOCK_SENTINEL": "redis-sentinel://host:port,host:port/0?master=mymaster",
@@ -27,31 +27,31 @@ func (s *servers) register(fs *flag.FlagSet) {
 		"redis-sentinel://host:port,host:port/0?master=mymaster; redis-cluster://host:port,host:port\n(default $WHEELLOCK_REDIS, else "+standardRedis+")")
 }
 
-// settle chooses what was given, in the flag first, and then in the environment. It says
-// so if nothing was.
+// settle takes the address from the flag, or else from the environment. If neither has an
+// address, settle prints a line and uses standardRedis.
 func (p *program) settle(s *servers) error {
 	if s.redis != "" {
 		return nil
 	}
 	for _, name := range []string{"WHEELLOCK_CLUSTER", "WHEELLOCK_SENTINEL"} {
-		if _, set := p.lookupEnv(name); set { // else the lock would be taken on another server
+		if _, set := p.lookupEnv(name); set { // if it were ignored, the lock would be taken on another server
 			return usagef("%s is not read any more: unset it and set WHEELLOCK_REDIS=%s", name, forms[name])
 		}
 	}
 	value, set := p.lookupEnv("WHEELLOCK_REDIS")
 	if set && value == "" {
-		// Else a setting that was lost on the way would be one for 127.0.0.1, and every
-		// machine would have a lock of its own.
+		// If an empty value meant 127.0.0.1, a setting that was lost on the way would give
+		// every machine a lock of its own.
 		return usagef("WHEELLOCK_REDIS is empty: set it to the address of Redis, or unset it")
 	}
 	if s.redis = value; !set {
 		s.redis = standardRedis
-		p.say("no address of Redis is given: %s is used: set -redis or WHEELLOCK_REDIS", standardRedis)
+		p.say("no address of Redis is given, so %s is used: set -redis or WHEELLOCK_REDIS", standardRedis)
 	}
 	return nil
 }
 
-// open returns a client. It does no I/O, so that all its errors are of usage.
+// open returns a client. It does no I/O, so all its errors are errors of usage.
 func (s *servers) open(cfg lock.Config) (*lock.Client, error) {
 	c, err := s.client(cfg)
 	var own *statusError
@@ -76,7 +76,7 @@ func (s *servers) isCluster() bool {
 	return strings.HasPrefix(s.redis, "redis-cluster://") || strings.HasPrefix(s.redis, "rediss-cluster://")
 }
 
-// url is what was given as a URL: it may be an address, or the path of a socket.
+// url returns s.redis as a URL. s.redis may also be an address or the path of a socket.
 func (s *servers) url() string {
 	switch {
 	case strings.Contains(s.redis, "://"):

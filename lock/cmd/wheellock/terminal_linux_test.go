@@ -191,11 +191,10 @@ func TestALockThatIsLostWhileSuspendedEndsTheCommand(t *testing.T) {
 	c := newConsole(t)
 	s := fixture.Either(t)
 	w := wheellock(t, s.URL())
-	w.Path, w.Args = "/bin/sh", []string{"sh", "-c", `set -m; "$0" run -lease 1s n -- sh -c 'echo ready; read x; echo "hello $x"'; echo suspended; read y; fg; echo "status $?"`, w.Path}
+	w.Path, w.Args = "/bin/sh", []string{"sh", "-c", `set -m; "$0" run -lease 4s n -- sh -c 'echo ready; read x; echo "hello $x"'; echo suspended; read y; fg; echo "status $?"`, w.Path}
 	c.start(t, w)
 	c.awaits(t, "ready")
-	c.types(t, "\x1a")
-	c.awaits(t, "suspended\r\n")
+	c.suspends(t)
 	fixture.AwaitGone(t, s, "n")
 	c.types(t, "go on\n")
 	c.awaits(t, "status 121")

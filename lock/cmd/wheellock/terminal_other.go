@@ -4,7 +4,7 @@ package main
 
 import "os"
 
-// terminal is left alone here: a command that reads from it stands still.
+// terminal does nothing here. A command that reads from the terminal stays stopped.
 type terminal struct{ wanted bool }
 
 func openTerminal() *terminal { return &terminal{} }

@@ -8,13 +8,13 @@ import (
 	"unsafe"
 )
 
-// terminal is the one that this process belongs to. Its foreground is the process
-// group that may read from it, and gets its Ctrl-C and Ctrl-Z.
+// terminal is the terminal that this process belongs to. Its foreground is the process
+// group that may read from the terminal, and gets Ctrl-C and Ctrl-Z.
 type terminal struct {
 	fd     int  // -1: there is none
 	own    int  // the process group of this process
 	given  bool // the command's group is the foreground
-	wanted bool // the command is to be the foreground where this process would be
+	wanted bool // whenever this process is the foreground, the command gets it
 }
 
 func openTerminal() *terminal {
@@ -37,7 +37,8 @@ func (t *terminal) foreground() bool {
 	return ok && group == t.own
 }
 
-// give makes a group the foreground, if this process is.
+// give makes a group the foreground if this process is the foreground. It reports whether
+// the command's group is the foreground now.
 func (t *terminal) give(group int) bool {
 	if !t.foreground() {
 		return t.given
@@ -47,8 +48,8 @@ func (t *terminal) give(group int) bool {
 	return t.given
 }
 
-// takeBack undoes give, and reports whether there was anything to undo. SIGTTOU is
-// ignored then.
+// takeBack undoes give, and reports whether there was anything to undo. SIGTTOU must be
+// ignored by then.
 func (t *terminal) takeBack() bool {
 	given := t.given
 	if given {
@@ -65,7 +66,7 @@ func (t *terminal) close() {
 	}
 }
 
-// groupOf is the foreground of the terminal that fd is.
+// groupOf returns the foreground of the terminal fd. It returns false if fd is no terminal.
 func groupOf(fd int) (int, bool) {
 	var group int32
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), syscall.TIOCGPGRP, uintptr(unsafe.Pointer(&group)))

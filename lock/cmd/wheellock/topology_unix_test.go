@@ -22,9 +22,9 @@ func requireRuns(t *testing.T, url string) {
 	w = wheellock(t, "", "inspect", "-redis", url, "n")
 	require.Zero(t, w.run(t), w.stderr)
 	require.Equal(t, "n: free\n", w.stdout.String())
-	w = wheellock(t, "", "run", "-redis", url, "n", "--", executable(t), "list", "-redis", url)
+	w = wheellock(t, "", "run", "-redis", url, "-label", "web-1", "n", "--", executable(t), "list", "-redis", url)
 	require.Zero(t, w.run(t), w.stderr)
-	require.Regexp(t, `^n: mutex, .* held by .*\n$`, w.stdout.String())
+	require.Regexp(t, `^n: mutex, .* held by web-1 \(\S+@web-1:\d+:\d+\)\n$`, w.stdout.String())
 }
 
 func TestACommandUnderALockOfACluster(t *testing.T) {

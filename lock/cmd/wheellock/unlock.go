@@ -4,26 +4,31 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/wheellock/wheellock/lock"
 )
 
 // unlock is the subcommand.
 func (p *program) unlock(args []string) (int, error) {
 	var s servers
-	fs := newFlags("unlock -force [flags] NAME", "Takes the lock NAME away from whoever holds it.")
-	force := fs.Bool("force", false, "do it; the holder notices only at its next renewal, so two may work at once until then")
+	fs := newFlags("unlock -force [flags] NAME", "Takes the lock NAME away from its holder.")
+	force := fs.Bool("force", false, "required: the holder notices only at its next renewal, so two may work at once until then")
 	name, err := p.parseNamed(fs, &s, args)
 	if err != nil {
 		return 0, err
 	}
 	if !*force {
-		return 0, usagef("unlock: this takes the lock %q away from its holder, which notices only at the next renewal, within a third of the lease: "+
-			"until then two may work at once. wheellock inspect %[1]s says who has it. To do it, write wheellock unlock -force %[1]s", name)
+		return 0, usagef("unlock: this takes the lock %q away from its holder. The holder notices only at its next renewal, within a third of the lease, "+
+			"so two may work at once until then. \"wheellock inspect %[1]s\" says who has the lock. To take it away, write wheellock unlock -force %[1]s", name)
 	}
 	return 0, s.withLock(name, func(ctx context.Context, client *lock.Client, v view) error {
 		m := client.Mutex(name)
-		if v.Mode == "read" || v.Mode == "write" {
-			m = client.RWMutex(name).Writer() // it wakes those who wait, and knows the readers' keys
+		switch { // each kind wakes its waiters
+		case v.Mode == "read" || v.Mode == "write":
+			m = client.RWMutex(name).Writer() // it also deletes the readers' keys
+		case s.hasQueue(ctx, name):
+			m = client.FairMutex(name)
 		}
 		was, err := m.ForceUnlock(ctx)
 		if err != nil {
@@ -36,4 +41,16 @@ func (p *program) unlock(args []string) (int, error) {
 		_, err = fmt.Fprintf(p.out, "%s: %s\n", printable(name), said)
 		return err
 	})
+}
+
+// hasQueue reports whether a client waits for name as a FairMutex. Only a FairMutex wakes such
+// a waiter. If the user has no right to read the queue, hasQueue returns false, and the waiters
+// poll a little later.
+func (s *servers) hasQueue(ctx context.Context, name string) (found bool) {
+	_ = s.eachMaster(ctx, func(conn redis.Conn) error {
+		n, _ := redis.Int(redis.DoContext(conn, ctx, "LLEN", beside("redisson_lock_queue", name))) // others' slots are refused
+		found = found || n > 0
+		return nil
+	})
+	return found
 }

@@ -1,4 +1,4 @@
-// Package backlog does work that its callers must not wait for. It imports package role alone.
+// Package backlog does work that its callers must not wait for. It imports only package role.
 package backlog
 
 import (
@@ -7,43 +7,42 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/role"
 )
 
-// Backlog does work that its callers must not wait for, one piece after the
-// other, on a goroutine that it has while there is some. All methods are safe for concurrent
-// use, after Init.
+// Backlog does work that its callers must not wait for, one piece after the other. It has a
+// goroutine while there is work. All methods are safe for concurrent use, after Init.
 type Backlog[T any] struct {
 	// immutable after Init
 	cast *role.Cast
 	role string
 	do   func(T)
 
-	mu       sync.Mutex // guards what follows; never held while work is done
+	mu       sync.Mutex // guards the fields below; never held while work is done
 	queue    []T
 	expected int // pieces that Expect announced and that were not added yet
 	running  bool
 	idle     sync.Cond // on mu: running became false
 }
 
-// Init makes it do its work by do, on goroutines of that role.
+// Init makes b call do for each piece of work, on a goroutine of that role.
 func (b *Backlog[T]) Init(cast *role.Cast, role string, do func(T)) {
 	b.cast, b.role, b.do = cast, role, do
 	b.idle.L = &b.mu
 }
 
-// Expect makes Drain wait for a piece that AddExpected brings soon.
+// Expect makes Drain wait for a piece that AddExpected adds soon.
 func (b *Backlog[T]) Expect() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.expected++
 }
 
-// Add takes charge of x. It does not block.
+// Add adds the piece of work x. It does not block.
 func (b *Backlog[T]) Add(x T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.addLocked(x)
 }
 
-// AddExpected is Add of what Expect has announced.
+// AddExpected is Add of a piece that Expect has announced.
 func (b *Backlog[T]) AddExpected(x T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +74,7 @@ func (b *Backlog[T]) run() {
 	b.idle.Broadcast()
 }
 
-// Drain returns when all work so far is done, that which is expected too.
+// Drain returns when all work so far is done, including the expected pieces.
 func (b *Backlog[T]) Drain() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,7 +83,7 @@ func (b *Backlog[T]) Drain() {
 	}
 }
 
-// Freeze lets what is added wait until free is called. For tests.
+// Freeze stops the work until free is called. It is for tests.
 func (b *Backlog[T]) Freeze() (free func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

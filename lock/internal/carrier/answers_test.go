@@ -493,7 +493,7 @@ func (b *bench) timed() (ahead *atomic.Int64, limits func() []int64) {
 	ahead.Store(int64(time.Hour))
 	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	b.srv.clock.Asking(time.Now())
-	b.srv.clock.Sample(time.Now(), time.Now(), now())
+	b.srv.clock.Sample(time.Now(), time.Now(), now(), 0)
 	b.srv.time = func() any { return []any{[]byte(fmt.Sprint(now().Unix())), []byte("0")} }
 	b.srv.answer = func(c call) any {
 		mu.Lock()

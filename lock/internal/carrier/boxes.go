@@ -3,10 +3,10 @@ package carrier
 // maxBoxed is the longest argument that boxes keep.
 const maxBoxed = 64
 
-// boxes make arguments for redigo without garbage. An argument is an interface
-// value, and to make one of a string takes an allocation, two for each lock that
-// is renewed; so buffers that were made arguments once are kept, by length, and
-// written to again. The zero value is ready. Not safe for concurrent use.
+// boxes makes arguments for redigo without garbage. An argument is an interface
+// value. To make one of a string takes an allocation, and each renewed lock needs
+// two. So boxes keeps the buffers of earlier arguments, by length, and writes to
+// them again. The zero value works. It is not safe for concurrent use.
 type boxes struct {
 	byLen [maxBoxed + 1]boxList
 }
@@ -21,7 +21,7 @@ type box struct {
 	arg any // buf
 }
 
-// copied returns text as an argument that is valid until reset.
+// copied returns text as an argument. The argument is valid until reset.
 func copied[T string | []byte](bs *boxes, text T) any {
 	if len(text) > maxBoxed {
 		return string(text)
@@ -37,7 +37,7 @@ func copied[T string | []byte](bs *boxes, text T) any {
 	return b.arg
 }
 
-// reset lets all arguments be used again.
+// reset makes the buffers of all arguments free for use.
 func (bs *boxes) reset() {
 	for i := range bs.byLen {
 		bs.byLen[i].used = 0

@@ -15,77 +15,76 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Config is what a Carrier gets from above. Its functions are called with no lock
-// held.
+// Config has the settings of a Carrier. Its functions are called with no mutex held.
 type Config struct {
 	Timeout time.Duration // of a dial, and of a round trip
-	Conns   int           // how many connections are used at most: one per dispatcher of the lane
-	// Prefix is what the fields of all holds begin with.
+	Conns   int           // the most connections in use: one per dispatcher of the lane
+	// Prefix is the beginning of the fields of all holds.
 	Prefix string
-	// Slots: keys have slots, as in a Redis Cluster.
+	// Slots says that keys have slots, as in a Redis Cluster.
 	Slots bool
 	// Server is the name of the server, to which redirections may refer.
 	Server string
 	// Cast names the goroutines.
 	Cast *role.Cast
-	// Dial opens a connection. No more dials than the Bound says are left behind.
+	// Dial opens a connection. The Bound limits how many dials are left behind.
 	Dial func(context.Context, *dialing.Bound) (pipe.Connection, error)
-	// Epoch counts the servers that the Carrier's stood for.
+	// Epoch returns how many servers the name of the server has stood for.
 	Epoch func() uint32
-	// Timed is told what is known of the server's clock, see pipe.Config.
+	// Timed gets what is known about the server's clock, see pipe.Config.
 	Timed func(c pipe.Clock, off time.Duration)
-	// Target returns the lane of the server that a redirection leads to, nil if
-	// there is none any more.
+	// Target returns the lane of the server that a redirection leads to, or nil if
+	// that server no longer exists.
 	Target func(pipe.Redirection) *renewal.Lane
-	// Answered is told how each batch ended, Failed of each that failed, Resumed
-	// that there is a connection again after a time without.
+	// Answered is called at the end of each batch, Failed for each batch that failed,
+	// and Resumed when there is a connection again after a time without one.
 	Answered func(error)
 	Failed   func(error)
 	Resumed  func()
 }
 
-// ErrClosed is how a batch ends that comes after Close.
+// ErrClosed is returned when a batch comes after Close.
 var ErrClosed = errors.New("carrier: closed")
 
 // Carrier implements renewal.Renewer for one server.
 type Carrier struct {
 	// immutable
 	cfg     Config
-	slots   chan struct{} // one a connection: holds a token for each in use
+	slots   chan struct{} // has a token for each connection in use
 	ctx     context.Context
 	cancel  context.CancelFunc
-	dials   *dialing.Bound // one of each connection
-	beside  *dialing.Bound // hedges
-	hedging sync.WaitGroup // and opening
+	dials   *dialing.Bound // limits the dials of connections for batches
+	beside  *dialing.Bound // limits the dials of hedges
+	hedging sync.WaitGroup // the hedges and Open's goroutine
 	opened  atomic.Bool    // Open was called
 
-	mu         sync.Mutex // guards what follows; never held during I/O
+	mu         sync.Mutex // guards the fields below; never held during I/O
 	idle       []*pipeline
 	waits      map[*wait]struct{} // dials and round trips without an answer
-	rtt        time.Duration      // of round trips, smoothed
-	hedgeAfter time.Duration      // how long a wait lasts before a hedge begins, and then the next
-	hedges     int                // on their way
-	hedged     time.Time          // when the last of them began
-	broken     bool               // a connection was given up, and none was made since
+	rtt        time.Duration      // the time of a round trip, smoothed
+	hedgeAfter time.Duration      // the length of a wait before a hedge begins, and then before the next one
+	hedges     int                // how many run
+	hedged     time.Time          // when the last hedge began
+	broken     bool               // a connection was closed after a failure, and no new one was made
 	closed     bool
 }
 
 const (
-	// maxHedges is how many connections are dialled beside slow ones at once.
+	// maxHedges is how many hedges run at the same time.
 	maxHedges = 3
-	// maxBeside is how many of those may be left behind, where the dial function
-	// does not heed its context: one each hedgeAfter for two thirds of a lease.
+	// maxBeside is how many hedges may be left behind if the dial function does not
+	// heed its context: one in each hedgeAfter, for two thirds of a lease.
 	maxBeside = 20
 )
 
 var (
-	// errSuperseded: another connection was answered meanwhile.
+	// errSuperseded is returned when another connection was answered meanwhile.
 	errSuperseded = errors.New("carrier: another connection is answered")
-	// errEnded: the connection had ended while it was idle, as servers end them that are told to.
+	// errEnded is returned when the server had ended the connection while it was idle.
 	errEnded = errors.New("carrier: the connection ended while it was idle")
 )
 
-// New returns a Carrier, which does nothing before Open or its first batch.
+// New returns a Carrier. It does nothing before Open or its first batch.
 func New(cfg Config) *Carrier {
 	r := &Carrier{
 		cfg: cfg, slots: make(chan struct{}, cfg.Conns), waits: make(map[*wait]struct{}),
@@ -95,9 +94,9 @@ func New(cfg Config) *Carrier {
 	return r
 }
 
-// Open dials the connections, once, and does not wait for that. So what is held already is
-// renewed although the server takes no new connections from then on, because a password was
-// changed, say. What cannot be dialled now, a batch dials.
+// Open dials the connections, once, and does not wait for them. So locks that are already held
+// are renewed even if the server takes no new connections later, for example because a password
+// was changed. If a dial fails now, a batch dials again.
 func (r *Carrier) Open() {
 	if r.opened.Load() || r.opened.Swap(true) {
 		return
@@ -112,7 +111,7 @@ func (r *Carrier) Open() {
 func (r *Carrier) open() {
 	for range cap(r.slots) {
 		r.mu.Lock()
-		enough := r.closed || len(r.idle)+len(r.slots) >= cap(r.slots) // a batch was first
+		enough := r.closed || len(r.idle)+len(r.slots) >= cap(r.slots) // a batch has dialled
 		r.mu.Unlock()
 		if enough {
 			return
@@ -149,8 +148,8 @@ func (r *Carrier) Renew(ctx context.Context, b *renewal.Batch) {
 	}
 }
 
-// exchange makes one round trip, or a few if the server has not run all of it: it
-// had forgotten the script, or a slot was on its way to another server.
+// exchange makes one round trip. It makes a few more if the server has not run all of
+// the batch, because it did not know the script or a slot was moving.
 func (r *Carrier) exchange(ctx context.Context, b *renewal.Batch) error {
 	c, idled, err := r.get(ctx, b.TTL())
 	if err != nil {
@@ -169,7 +168,7 @@ func (r *Carrier) exchange(ctx context.Context, b *renewal.Batch) error {
 	}
 	cut := !stop()
 	superseded := r.end(&c.wait)
-	cut = cut || superseded // and closed, perhaps after the last answer was read
+	cut = cut || superseded // a hedge has closed the connection, perhaps after the last answer was read
 	r.cfg.Answered(err)
 	if err == nil {
 		r.measure(time.Since(c.wait.began))
@@ -177,7 +176,7 @@ func (r *Carrier) exchange(ctx context.Context, b *renewal.Batch) error {
 	verdict, _ := pipe.VerdictOf(err, true, r.cfg.Server)
 	r.put(c, verdict != pipe.Broken && verdict != pipe.Demoted && !cut)
 	if err != nil {
-		r.cfg.Failed(err)
+		r.failed(&c.wait, err)
 	}
 	switch {
 	case superseded && verdict == pipe.Broken:
@@ -188,14 +187,14 @@ func (r *Carrier) exchange(ctx context.Context, b *renewal.Batch) error {
 	return err
 }
 
-// ended reports whether err says that a connection has ended: not that nothing came in time, nor
-// that what came is no answer.
+// ended reports whether err says that a connection has ended. A timeout or a malformed answer
+// does not say that.
 func ended(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) && !op.Timeout()
 }
 
-// get returns an idle connection, and says so, or a new one.
+// get returns an idle connection or a new one. idled says that it was idle.
 func (r *Carrier) get(ctx context.Context, ttl time.Duration) (c *pipeline, idled bool, err error) {
 	r.mu.Lock()
 	if r.closed {
@@ -211,7 +210,7 @@ func (r *Carrier) get(ctx context.Context, ttl time.Duration) (c *pipeline, idle
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	w := &wait{abort: cancel}
+	w := &wait{abort: cancel, dials: true}
 	r.begin(w, ttl)
 	dialed, err := r.cfg.Dial(ctx, r.dials)
 	superseded := r.end(w)
@@ -228,12 +227,12 @@ func (r *Carrier) get(ctx context.Context, ttl time.Duration) (c *pipeline, idle
 	return nil, false, err
 }
 
-// put gives a connection back, or closes it if it is of no more use.
+// put gives a connection back, or closes it if it is not usable.
 func (r *Carrier) put(c *pipeline, usable bool) {
 	usable = usable && c.epoch == r.cfg.Epoch()
 	r.mu.Lock()
 	usable = usable && !r.closed
-	// A hedge that came late has left one more than are used at once.
+	// A late hedge may have left one connection more than can be in use.
 	if usable && len(r.idle) < cap(r.slots) {
 		r.idle = append(r.idle, c)
 		r.mu.Unlock()
@@ -244,8 +243,8 @@ func (r *Carrier) put(c *pipeline, usable bool) {
 	c.Close()
 }
 
-// connected is called when there is a connection, to tell if that ends
-// a time without.
+// connected is called when there is a connection. It calls Resumed if there was none
+// before.
 func (r *Carrier) connected() {
 	r.mu.Lock()
 	resumed := r.broken
@@ -256,7 +255,7 @@ func (r *Carrier) connected() {
 	}
 }
 
-// Drop gives all connections up; what waits on them goes on over new ones.
+// Drop closes all connections. Batches that wait on them continue over new ones.
 func (r *Carrier) Drop() {
 	r.mu.Lock()
 	idle := r.idle
@@ -270,7 +269,7 @@ func (r *Carrier) Drop() {
 	abortAll(waits, idle)
 }
 
-// Close closes the idle connections and awaits the hedges; connections in use
+// Close closes the idle connections and waits for the hedges. Connections in use
 // are closed when they are given back.
 func (r *Carrier) Close() {
 	r.mu.Lock()

@@ -15,9 +15,9 @@ import (
 
 // pipeline is a connection of a Carrier with the buffers of its requests.
 //
-// A batch is several script calls, so that none holds the server for long; in a
-// Cluster a call takes only keys of one slot. They go out together and are
-// answered together: still one round trip.
+// A batch is several script calls, so that none occupies the server for long. In a
+// Cluster a call takes only keys of one slot. The calls are sent together and
+// answered together, so a batch still takes one round trip.
 type pipeline struct {
 	redis.Conn
 	carrier *Carrier
@@ -27,9 +27,9 @@ type pipeline struct {
 
 	// the request in progress
 	owners []Owner     // by lease
-	passed []bool      // by lease: it was sent in this turn or in one before
-	order  []int       // the leases, those of one call side by side
-	kinds  []int       // by lease: those of one kind share a call
+	passed []bool      // by lease: it was sent in this turn or in an earlier one
+	order  []int       // the leases; the leases of one call are next to each other
+	kinds  []int       // by lease: leases of one kind share a call
 	calls  []renewCall // of order
 	args   []any       // of one call
 	boxes  boxes       // of one call
@@ -43,37 +43,37 @@ type pipeline struct {
 // renewCall is one script call: the leases order[from:to].
 type renewCall struct {
 	from, to int
-	weight   int // of all of them
+	weight   int // of all its leases together
 	asking   bool
 	err      error
 }
 
-// round says how a batch is sent, after what was answered before.
+// round says how to send a batch after the answers so far.
 type round struct {
 	n      int
 	asText bool // the server does not know the script
-	odd    int  // of the sendings so far in which a call came after its limit, because the server's clock was not what it had been
-	single bool // a slot is on its way to another server: one call a lease
+	odd    int  // how many sendings had a call that came after its limit, because the server's clock had changed
+	single bool // a slot is moving to another server, so each lease has its own call
 
-	refused error // what Redis said last of a call, and will say again
+	refused error // the last error with which Redis refused a call for good
 }
 
-// callWeight bounds the leases of a call by their weight, which is 1 for a key and the
-// number of its permits for a hold of those: so many hold the server for half a
-// millisecond when it has a million locks. A hold is never split, so one that
-// is heavier goes alone.
+// callWeight is the most weight that the leases of a call have together. A key has weight
+// 1, and a hold of permits has the number of its permits. A call of this weight occupies a
+// server with a million locks for half a millisecond. A hold is never split, so a heavier
+// hold has a call of its own.
 const callWeight = 128
 
-// turnWeight bounds the leases of a batch that are sent before answers are read. The
-// server carries out what it finds in a connection before it turns to others, so a batch
-// of many permits is sent in several turns. One of locks is never so large.
+// turnWeight is the most weight of a batch that is sent before answers are read. The
+// server runs all calls that it finds in a connection before it serves others, so a batch
+// of many permits is sent in several turns. A batch of locks is never so large.
 const turnWeight = 4096
 
-// errNotArrived: where its slot is just being moved to, the lock of a reader has
-// arrived, but the key beside it that lives as long as the hold may not have.
+// errNotArrived is returned while a slot moves. The lock of a reader has arrived at the
+// new server, but the reader's second key, which lives as long as the hold, may not have.
 const errNotArrived = redis.Error("TRYAGAIN the reader's timeout may be on its way")
 
-// maxRounds bounds the sendings of one batch: by SHA, as text, one by one, and with
+// maxRounds is the most sendings of one batch: by SHA, as text, one by one, and with
 // other limits.
 const maxRounds = 4 + pipe.MaxLates
 
@@ -84,9 +84,9 @@ func newPipeline(r *Carrier, dialed pipe.Connection) *pipeline {
 	}
 }
 
-// renew sends what is not yet known of b and reads the answers. It returns true
-// if some of it was not carried out and is to be sent in another way. An error
-// that is no reply of Redis means that the connection is of no more use.
+// renew sends the leases of b that have no answer yet and reads the answers. It returns
+// true if some calls were not carried out and must be sent in another way. An error
+// that is no reply of Redis means that the connection is not usable.
 func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (again bool, err error) {
 	defer func() { clear(c.owners) }() // the connection may be idle for long
 	c.passed = slices.Grow(c.passed[:0], b.Len())[:b.Len()]
@@ -108,14 +108,14 @@ func (c *pipeline) renew(b *renewal.Batch, way *round, timeout time.Duration) (a
 	}
 	way.n++
 	if again = again && way.n < maxRounds; again {
-		way.refused = nil // what is refused for good does not hold up what is not
+		way.refused = nil // a call that is refused for good does not delay the others
 	}
 	return again, way.refused
 }
 
-// turn sends a part of b and reads the answers. more says that there is another part, again
-// what renew does; refused is what Redis said of one of its calls. An error means that the
-// connection is of no more use.
+// turn sends a part of b and reads the answers. more says that there is another part. again
+// means the same as for renew. refused is the error with which Redis refused a call. err
+// means that the connection is not usable.
 func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (more, again bool, refused, err error) {
 	var sent time.Time
 	asks := false
@@ -150,7 +150,7 @@ func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (mo
 			return false, false, nil, err
 		}
 		if server, err := pipe.TimeOf(reply, err); err == nil {
-			c.sample(sent, server)
+			c.sample(sent, server, 0)
 		}
 	}
 	for i := range c.calls {
@@ -165,15 +165,15 @@ func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (mo
 		several := call.to-call.from > 1
 		switch verdict, to := pipe.VerdictOf(call.err, sentText, c.carrier.cfg.Server); {
 		case call.err == nil:
-		case verdict == pipe.Demoted: // whatever else was answered: the connection is of no more use
+		case verdict == pipe.Demoted: // the connection is not usable, whatever the other answers are
 			return false, false, nil, call.err
 		case verdict == pipe.AsText:
 			way.asText, again = true, true
 		case verdict == pipe.Late:
 			server, _ := pipe.Lateness(call.err)
-			odd = c.sample(sent, server) || odd
+			odd = c.sample(sent, server, pipe.LateUnit) || odd
 			again = true
-		case verdict == pipe.Elsewhere && !c.carrier.cfg.Slots: // an error like others, as for commands
+		case verdict == pipe.Elsewhere && !c.carrier.cfg.Slots: // without slots this is like any other error
 			refused = call.err
 		case several && (verdict == pipe.Parted || verdict == pipe.Elsewhere && to.Ask):
 			way.single, again = true, true
@@ -192,16 +192,16 @@ func (c *pipeline) turn(b *renewal.Batch, way *round, timeout time.Duration) (mo
 	return more, again, refused, nil
 }
 
-// sample notes what the server's clock showed in answer to what was sent then.
-func (c *pipeline) sample(sent, server time.Time) (odd bool) {
-	off := c.clock.Sample(sent, time.Now(), server)
+// sample records the time of the server in the answer to a call that was sent at sent.
+func (c *pipeline) sample(sent, server time.Time, unit time.Duration) (odd bool) {
+	off := c.clock.Sample(sent, time.Now(), server, unit)
 	c.carrier.cfg.Timed(c.clock, off)
 	return off != 0
 }
 
-// touch reads what split and send will read, and nothing else: with many locks
-// held none of it is in the cache, and here the processor waits for all of it at
-// once instead of for one lock after the other.
+// touch reads the memory that split and send will read. With many locks that memory
+// is not in the processor's cache. touch loads it for all locks at once, so the
+// processor does not wait for one lock after the other.
 func (c *pipeline) touch(b *renewal.Batch, live []int) {
 	c.owners = slices.Grow(c.owners[:0], b.Len())[:b.Len()]
 	for _, i := range live {
@@ -210,8 +210,8 @@ func (c *pipeline) touch(b *renewal.Batch, live []int) {
 	}
 }
 
-// split orders the leases live that have not been sent yet into the calls of a turn, and
-// reports whether there are more of them.
+// split makes the calls of a turn from the leases live that were not sent yet. It reports
+// whether some are left.
 func (c *pipeline) split(b *renewal.Batch, live []int, single bool) (more bool) {
 	c.order, c.calls = c.order[:0], c.calls[:0]
 	for _, i := range live {
@@ -257,7 +257,7 @@ func (c *pipeline) split(b *renewal.Batch, live []int, single bool) (more bool) 
 	return false
 }
 
-// send writes one call, by its SHA or as text.
+// send writes one call, with the script's SHA or its text.
 func (c *pipeline) send(b *renewal.Batch, call *renewCall, asText bool) error {
 	if call.asking {
 		if err := c.Send("ASKING"); err != nil {
@@ -267,7 +267,7 @@ func (c *pipeline) send(b *renewal.Batch, call *renewCall, asText bool) error {
 	leases := c.order[call.from:call.to]
 	class, ttl := c.owners[leases[0]].Class(), b.TTL()
 	if b.Fixed(leases[0]) {
-		ttl = time.Millisecond // is it still there?
+		ttl = time.Millisecond // the shortest lease, only to see whether the key still exists
 	}
 	code := class.script()
 	command, name := "EVALSHA", code.SHA()
@@ -287,16 +287,16 @@ func (c *pipeline) send(b *renewal.Batch, call *renewCall, asText bool) error {
 	}
 	c.args = append(c.args, c.limit)
 	err := c.Send(command, c.args...)
-	clear(c.args) // as owners: these are names of locks
+	clear(c.args) // like owners, because the arguments keep names of locks in memory
 	return err
 }
 
-// receive reads the answer to one call. A reply that is an error is noted in
-// call; the error that it returns is one of the connection.
+// receive reads the answer to one call. An error reply is recorded in call. The
+// returned error is an error of the connection.
 func (c *pipeline) receive(b *renewal.Batch, call *renewCall, timeout time.Duration) error {
 	reply, verdict, err := c.reply(timeout)
 	if call.asking && verdict != pipe.Broken {
-		reply, verdict, err = c.reply(timeout) // that was the answer of ASKING, which may be refused
+		reply, verdict, err = c.reply(timeout) // the first reply was the answer to ASKING, which may be refused
 	}
 	if err != nil && verdict != pipe.Broken {
 		call.err = err
@@ -315,7 +315,7 @@ func (c *pipeline) receive(b *renewal.Batch, call *renewCall, timeout time.Durat
 		return nil
 	}
 	for k, i := range leases {
-		if refused[k+1] == nil { // those that are refused stay unknown
+		if refused[k+1] == nil { // refused leases stay unknown
 			b.Renewed(i)
 		} else {
 			call.err = refused[k+1]
@@ -327,8 +327,8 @@ func (c *pipeline) receive(b *renewal.Batch, call *renewCall, timeout time.Durat
 	return nil
 }
 
-// verdicts reads the answer for n leases: the indexes of those that are gone, and
-// why others were refused, by index.
+// verdicts reads the answer for n leases. It returns the indexes of the leases that are
+// gone, and the errors of those that were refused, by index.
 func verdicts(reply any, n int) (gone []int, refused map[int]error, err error) {
 	values, err := redis.Values(reply, nil)
 	if err != nil {
@@ -359,16 +359,16 @@ func verdicts(reply any, n int) (gone []int, refused map[int]error, err error) {
 	return gone, refused, nil
 }
 
-// reply reads the next answer. It says what follows if that was sent as text; the
-// caller knows better.
+// reply reads the next answer. Its Verdict is right for a call that was sent as text. For
+// other calls the caller corrects it.
 func (c *pipeline) reply(timeout time.Duration) (any, pipe.Verdict, error) {
 	reply, err := resp.Receive(c.Conn, max(timeout-time.Since(c.wait.began), time.Millisecond))
 	verdict, _ := pipe.VerdictOf(err, true, c.carrier.cfg.Server)
 	return reply, verdict, err
 }
 
-// follow takes the leases of a call to the lane of the server that has their keys,
-// where they are due at once.
+// follow moves the leases of a call to the lane of the server that has their keys.
+// They are due there at once.
 func (c *pipeline) follow(call *renewCall, to pipe.Redirection) {
 	lane := c.carrier.cfg.Target(to)
 	if lane == nil {

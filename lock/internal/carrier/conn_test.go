@@ -21,6 +21,17 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
+// configOf is the Config of a Carrier with one connection to the server of all keys.
+func configOf(timeout time.Duration, failed func(error), dial func(context.Context, *dialing.Bound) (pipe.Connection, error)) Config {
+	return Config{
+		Timeout: timeout, Conns: 1, Dial: dial,
+		Epoch:    func() uint32 { return 0 },
+		Target:   func(pipe.Redirection) *renewal.Lane { return nil },
+		Answered: func(error) {}, Failed: failed, Resumed: func() {},
+		Timed: func(pipe.Clock, time.Duration) {},
+	}
+}
+
 // allHeld is a connection to a server that has all locks, or says why not.
 type allHeld struct {
 	redis.Conn // nil: nothing else of it is called
@@ -87,16 +98,9 @@ func TestAnIdleConnectionKeepsNoHolds(t *testing.T) {
 		"renewed": nil, "refused": redis.Error("BUSY"), "forgotten script": redis.Error("NOSCRIPT"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := New(Config{
-				Timeout: time.Minute, Conns: 1,
-				Dial: func(context.Context, *dialing.Bound) (pipe.Connection, error) {
-					return pipe.Connection{Conn: allHeld{refuses: refuses}}, nil
-				},
-				Epoch:    func() uint32 { return 0 },
-				Target:   func(pipe.Redirection) *renewal.Lane { return nil },
-				Answered: func(error) {}, Failed: func(error) {}, Resumed: func() {},
-				Timed: func(pipe.Clock, time.Duration) {},
-			})
+			r := New(configOf(time.Minute, func(error) {}, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+				return pipe.Connection{Conn: allHeld{refuses: refuses}}, nil
+			}))
 			defer r.Close()
 			w := watched{r, make(chan int, 1)}
 			dog, err := renewal.New(renewal.Config{TTL: 300 * time.Millisecond, Dispatchers: 1})
@@ -168,16 +172,9 @@ func (c heard) Send(command string, args ...any) error {
 func TestACallHasSoManyPermits(t *testing.T) {
 	var mu sync.Mutex
 	turns := make([][][]int, 1)
-	r := New(Config{
-		Timeout: time.Minute, Conns: 1,
-		Dial: func(context.Context, *dialing.Bound) (pipe.Connection, error) {
-			return pipe.Connection{Conn: heard{mu: &mu, turns: &turns}}, nil
-		},
-		Epoch:    func() uint32 { return 0 },
-		Target:   func(pipe.Redirection) *renewal.Lane { return nil },
-		Answered: func(error) {}, Failed: func(error) {}, Resumed: func() {},
-		Timed: func(pipe.Clock, time.Duration) {},
-	})
+	r := New(configOf(time.Minute, func(error) {}, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+		return pipe.Connection{Conn: heard{mu: &mu, turns: &turns}}, nil
+	}))
 	defer r.Close()
 	w := watched{r, make(chan int, 1)}
 	dog, err := renewal.New(renewal.Config{TTL: time.Hour, Dispatchers: 1})
@@ -299,17 +296,10 @@ func TestAConnectionThatEndedWhileItWasIdleCostsNoBatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dials := 0
-				r := New(Config{
-					Timeout: 50 * time.Millisecond, Conns: 1,
-					Dial: func(context.Context, *dialing.Bound) (pipe.Connection, error) {
-						dials++
-						return pipe.Connection{Conn: &ending{answers: tc.answers, err: tc.err}}, nil
-					},
-					Epoch:    func() uint32 { return 0 },
-					Target:   func(pipe.Redirection) *renewal.Lane { return nil },
-					Answered: func(error) {}, Failed: func(error) {}, Resumed: func() {},
-					Timed: func(pipe.Clock, time.Duration) {},
-				})
+				r := New(configOf(50*time.Millisecond, func(error) {}, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+					dials++
+					return pipe.Connection{Conn: &ending{answers: tc.answers, err: tc.err}}, nil
+				}))
 				dog, err := renewal.New(renewal.Config{TTL: 3 * time.Second, Dispatchers: 1})
 				require.NoError(t, err)
 				lane, err := dog.Lane("s", r)
@@ -330,4 +320,42 @@ func TestAConnectionThatEndedWhileItWasIdleCostsNoBatch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// closes is a connection that never answers. Its Close ends a read.
+type closes struct {
+	allHeld
+	once   *sync.Once
+	closed chan struct{}
+}
+
+func (c closes) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return nil
+}
+
+func (c closes) ReceiveWithTimeout(time.Duration) (any, error) {
+	<-c.closed
+	return nil, net.ErrClosed
+}
+
+// TestABatchWithoutAnAnswerIsToldAsThat, though its read ends because its connection is closed.
+func TestABatchWithoutAnAnswerIsToldAsThat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := make(chan error, 100)
+		r := New(configOf(50*time.Millisecond, func(err error) { told <- err }, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+			return pipe.Connection{Conn: closes{once: new(sync.Once), closed: make(chan struct{})}}, nil
+		}))
+		dog, err := renewal.New(renewal.Config{TTL: 3 * time.Second, Dispatchers: 1})
+		require.NoError(t, err)
+		lane, err := dog.Lane("s", r)
+		require.NoError(t, err)
+		h := new(hold)
+		require.NoError(t, lane.Hold(&h.lease, h, renewal.Terms{Stamp: time.Now(), TTL: 3 * time.Second}))
+		time.Sleep(2 * time.Second)
+		dog.Close()
+		r.Close()
+		require.NotEmpty(t, told)
+		require.Equal(t, pipe.ErrUnanswered, <-told)
+	})
 }

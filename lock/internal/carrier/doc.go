@@ -1,26 +1,26 @@
-// Package carrier sends batches of renewals to one server. In one round trip
-// each lease of a batch is answered renewed or gone, or stays unknown.
+// Package carrier sends batches of renewals to one server. One round trip tells
+// for each lease of a batch whether it is renewed or gone. Without an answer the
+// lease stays unknown.
 //
 // It has connections of its own, so renewals never queue behind callers. A
 // [Carrier] is the renewal.Renewer of one server's lane.
 //
 // # What it promises
 //
-//   - A lease is reported renewed, or gone, only if the server said so in
-//     answer to a request that named it. Everything else leaves it unknown, and
+//   - A lease is reported renewed or gone only if the server said so in answer to
+//     a request that named the lease. Otherwise the lease stays unknown, and
 //     package renewal sends it again.
 //   - A lease that is refused does not affect the others of its batch.
 //   - Renew returns soon after its context has ended.
-//   - A connection of an earlier epoch than Config.Epoch's is not used.
+//   - A connection of an epoch before Config.Epoch is not used.
 //
 // # Calls
 //
 // A batch is sent as several script calls of at most 128 leases, because 128
-// occupy the server for half a millisecond. A hold of permits counts as many; one of
-// more than 128 has a call of its own. The calls are written together and
-// answered together, but no more than 4096 permits at once: then the next are written.
-// The leases of one call have the same script (Class) and,
-// in a Cluster, the same slot.
+// leases occupy the server for half a millisecond. A hold of permits counts once
+// per permit. A hold of more than 128 permits has a call of its own. The calls are
+// written together and answered together, but at most 4096 permits at once. The
+// leases of one call have the same script (Class) and, in a Cluster, the same slot.
 //
 // # How an answer is read
 //
@@ -28,17 +28,17 @@
 // does this:
 //
 //	Final      the leases of the call stay unknown
-//	Demoted    so do they, and the connection is closed
-//	AsText     what is not yet known of the batch is sent again, as text
-//	Late       the call came after its time limit (package pipe): what is not yet known
-//	           of the batch is sent again with another limit
-//	Parted     what is not yet known of the batch is sent again, one call per lease;
-//	           a call of one lease stays unknown
+//	Demoted    the leases stay unknown, and the connection is closed
+//	AsText     the unknown leases of the batch are sent again, with the script's text
+//	Late       the call came after its time limit (package pipe), so the unknown
+//	           leases of the batch are sent again with another limit
+//	Parted     the unknown leases of the batch are sent again, one call per lease;
+//	           the lease of a call with only one lease stays unknown
 //	Elsewhere  MOVED: the leases go to the lane of the server that has them, where
 //	           they are due at once. ASK: the same for a call of one lease, which is
 //	           sent there behind ASKING; a call of several is sent again, one call
-//	           per lease, because the answer is not true of all of them.
-//	           Without slots it is Final
+//	           per lease, because the answer is not true for all of them.
+//	           Without slots it is like Final
 //	Broken     the connection is closed
 //
 // A reader's lock has a second key, which the script finds by itself. Behind
@@ -55,27 +55,25 @@
 //	     a hedge was answered, Drop was called, or the connection had been idle
 //	     and has ended: over another connection
 //
-// Trust counts from the first sending (renewal.Batch.Send).
+// A renewed lease counts from the first sending (renewal.Batch.Send).
 //
 // # Hedges
 //
-// A connection can die without notice: a firewall drops packets, or a host is
-// gone. The carrier does not wait for the timeout then. When a dial or an
+// A connection can die without notice, because a firewall drops packets or a host
+// is gone. The carrier then does not wait for the timeout. When a dial or an
 // answer is slow, it dials another connection, a hedge, and sends a PING over
-// it. If the PING is answered, everything that has waited longer is cut off and
+// it. If the PING is answered, every call that has waited longer is cut off and
 // sent again over the new connection.
 //
 // An answer is slow after a thirtieth of the lease, or after four round trips
-// if that is longer. So renewal continues about that time and a dial after the
-// network is back, whatever TCP and Config.Timeout say.
+// if that is longer. So renewal continues after the network is back within about
+// that time and a dial, whatever the timeouts of TCP and Config.Timeout are.
 //
 // # Goroutines and locks
 //
-// Batches run on the goroutines of package renewal. The carrier's own
-// goroutines are the one of Open and the hedges: at most 3 at once. Close waits
-// for them.
-// Connections that are in use when Close is called are closed when their batch
-// ends.
+// Batches run on the goroutines of package renewal. The carrier's own goroutines
+// are one of Open and at most 3 hedges at once. Close waits for them. Connections
+// that are in use when Close is called are closed when their batch ends.
 //
 // Carrier.mu guards the idle connections and the waits. It is never held during
 // I/O, including closing, nor while a function of Config runs. No other lock is
@@ -83,15 +81,15 @@
 //
 // # Failure
 //
-// If a connection fails, the leases whose calls it had answered keep their
+// If a connection fails, the leases whose calls were answered keep their
 // answers. The others are unknown, and the connection is closed. The same holds
 // for an answer that the script cannot have given. A connection that was cut
-// off is not used again, although its last answer may have come before. If the
-// connection was idle before and has ended, which servers do to idle ones that
-// are told to, what is not yet known of the batch goes over another one.
+// off is not used again, even if its last answer came before. A server may end
+// connections that are idle. Then the unknown leases of the batch are sent over
+// another connection.
 //
-// Two servers may each say that the other one has a key. Package renewal makes
-// pauses then (Lease.Move).
+// Two servers may each say that the other one has a key. Package renewal then
+// makes pauses (Lease.Move).
 //
 // The carrier trusts the order of answers: the first answer belongs to the
 // first call. It cannot detect a surplus answer. Redis sends one only before it

@@ -10,21 +10,23 @@ import (
 
 // wait is a dial or a round trip of a Carrier that is not answered yet.
 type wait struct {
-	abort func() // ends it; may be called again, and too late
+	abort func() // ends the wait; may be called again, and after the end
+	dials bool   // a dial ends by itself in time, with the error of its context
 
 	// guarded by Carrier.mu
-	began      time.Time // written by begin and goOn, by who waits
+	late       bool      // it was ended because there was no answer in time
+	began      time.Time // written by begin and goOn, on the goroutine that waits
 	timer      *time.Timer
 	superseded bool
 }
 
-// begin notes that w waits from now on.
+// begin records that w waits from now on.
 func (r *Carrier) begin(w *wait, ttl time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w.began, w.superseded = time.Now(), false
+	w.began, w.superseded, w.late = time.Now(), false, false
 	r.waits[w] = struct{}{}
-	// A lease can wait for a thirtieth of its TTL; a slow link is no dead one.
+	// A lease can wait for a thirtieth of its TTL. A slow link must not count as dead.
 	r.hedgeAfter = max(ttl/30, 4*r.rtt)
 	if d := min(r.hedgeAfter, r.cfg.Timeout); w.timer == nil {
 		w.timer = time.AfterFunc(d, func() { r.look(w) })
@@ -33,8 +35,7 @@ func (r *Carrier) begin(w *wait, ttl time.Duration) {
 	}
 }
 
-// goOn notes that w waits for something else from now on. It returns false if a hedge has
-// ended it.
+// goOn records that w begins another wait. It returns false if a hedge has ended w.
 func (r *Carrier) goOn(w *wait) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +44,7 @@ func (r *Carrier) goOn(w *wait) bool {
 	return !w.superseded
 }
 
-// end notes that w waits no more, and reports whether a hedge has ended it.
+// end records that w has stopped waiting. It reports whether a hedge has ended w.
 func (r *Carrier) end(w *wait) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,15 +53,25 @@ func (r *Carrier) end(w *wait) bool {
 	return w.superseded
 }
 
-// measure notes how long a round trip took.
+// failed reports that the wait w ended with err.
+func (r *Carrier) failed(w *wait, err error) {
+	r.mu.Lock()
+	if w.late { // err says only that the connection was closed
+		err = pipe.ErrUnanswered
+	}
+	r.mu.Unlock()
+	r.cfg.Failed(err)
+}
+
+// measure records how long a round trip took.
 func (r *Carrier) measure(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rtt += (d - r.rtt) / 8
 }
 
-// look is called by w's timer, each hedgeAfter: it ends a wait that has lasted for
-// too long, and hedges a slow one.
+// look is called by w's timer, in each hedgeAfter. It ends a wait that lasts too long,
+// and starts a hedge for a slow one.
 func (r *Carrier) look(w *wait) {
 	r.mu.Lock()
 	if _, waits := r.waits[w]; !waits || r.closed {
@@ -70,8 +81,11 @@ func (r *Carrier) look(w *wait) {
 	now := time.Now()
 	left := r.cfg.Timeout - now.Sub(w.began)
 	if left <= 0 {
+		w.late = true
 		r.mu.Unlock()
-		w.abort()
+		if !w.dials {
+			w.abort()
+		}
 		return
 	}
 	w.timer.Reset(min(r.hedgeAfter, left))
@@ -88,8 +102,8 @@ func (r *Carrier) look(w *wait) {
 	}
 }
 
-// hedge dials a connection and pings the server over it. If it is answered, all
-// that has waited since long before is cut off, and goes on over this one.
+// hedge dials a connection and pings the server over it. If the ping is answered, all
+// waits that began long before are ended, and their batches continue over this connection.
 func (r *Carrier) hedge(began time.Time) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
 	defer cancel()
@@ -99,7 +113,7 @@ func (r *Carrier) hedge(began time.Time) {
 		if verdict, _ := pipe.VerdictOf(err, true, r.cfg.Server); verdict == pipe.Broken {
 			dialed.Conn.Close()
 		} else {
-			err = nil // it lives, if it refuses too
+			err = nil // a refused ping also shows that the server works
 		}
 	}
 	r.mu.Lock()
@@ -111,7 +125,7 @@ func (r *Carrier) hedge(began time.Time) {
 		}
 		return
 	}
-	stale := r.idle // dead like those that wait, perhaps
+	stale := r.idle // perhaps dead, like the connections in use
 	r.idle = []*pipeline{newPipeline(r, dialed)}
 	var slow []*wait
 	for w := range r.waits {
@@ -125,8 +139,8 @@ func (r *Carrier) hedge(began time.Time) {
 	r.cfg.Resumed()
 }
 
-// abortAll ends waits and closes connections, which may take each of them long:
-// it waits for the slowest, and no other waits for it.
+// abortAll ends waits and closes connections. Each close may take long, so they run at
+// the same time, and abortAll waits for the slowest.
 func abortAll(waits []*wait, conns []*pipeline) {
 	var wg sync.WaitGroup
 	for _, w := range waits {

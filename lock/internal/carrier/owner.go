@@ -7,38 +7,38 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Owner is what a lease belongs to, as far as its renewal goes. Its methods are
-// called many times a second, and must not wait.
+// Owner is the hold of a lease, as its renewal needs it. Its methods are called many
+// times a second, and must not wait.
 type Owner interface {
 	renewal.Owner
 
-	// Class says which script renews it.
+	// Class returns which script renews the hold.
 	Class() Class
-	// Name is the lock's, which decides its slot.
+	// Name returns the name of the lock, which decides its slot.
 	Name() string
-	// Key is what the script gets.
+	// Key returns the key for the script.
 	Key() string
-	// AppendField appends what comes after Config.Prefix in the field of the hold.
+	// AppendField appends the part of the hold's field that follows Config.Prefix.
 	AppendField([]byte) []byte
-	// Weight is how many keys' worth of a server's work its renewal is, at least 1.
+	// Weight returns the work of a renewal for the server, in keys. It is at least 1.
 	Weight() int
-	// Touch reads what the other methods will read, and returns any of it.
+	// Touch reads the memory that the other methods will read, and returns a byte of it.
 	Touch() byte
-	// Asked reports whether its key was found on the server that its slot is just
-	// being moved to.
+	// Asked reports whether the key was found on the server to which its slot is
+	// moving.
 	Asked() bool
-	// MoveTo takes its lease to another lane, and notes whether it is to be asked
-	// for there with ASKING.
+	// MoveTo moves the lease to another lane, and records whether renewals there need
+	// ASKING.
 	MoveTo(lane *renewal.Lane, asking bool)
 }
 
-// Class groups the holds that one script renews, in one call. The scripts'
-// arguments are those of script.Renew.
+// Class says which script renews a hold. Holds of one Class can share a call. All these
+// scripts have the arguments of script.Renew.
 type Class uint8
 
 const (
 	Fields  Class = iota // fields of hashes
-	Readers              // fields of a RWMutex's hash, with a key beside it
+	Readers              // fields of the hash of a RWMutex, with a second key
 	Permits              // of a PermitSemaphore
 )
 
@@ -52,8 +52,9 @@ func (c Class) script() *script.Script {
 	return script.Renew
 }
 
-// lease is what the script gets for a lease that begins now: its length in milliseconds,
-// and what the fields begin with; for permits their end, and now, by our clock.
+// lease returns the arguments for a lease that begins now. These are its length in
+// milliseconds and the prefix of the fields. For permits they are the end of the lease and
+// the present time, on this machine's clock.
 func (c Class) lease(ttl time.Duration, prefix any) (lease int64, second any) {
 	ms := int64(ttl / time.Millisecond)
 	if c == Permits {

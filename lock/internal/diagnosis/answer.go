@@ -7,21 +7,21 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// meaning is what an error reply says of what was tried.
+// meaning says what an error reply means for the call that was tried.
 type meaning int
 
 const (
-	fine         meaning = iota // no error, or one that only says what the scratch key is
+	fine         meaning = iota // no error, or one about the type of the scratch key
 	noCommand                   // the user may not run the command
-	noKey                       // or not use the key
-	noChannel                   // or not the channel
+	noKey                       // the user may not use the key
+	noChannel                   // the user may not use the channel
 	unknown                     // the server has no such command
-	undetermined                // it writes nothing behind what differs from time to time
+	undetermined                // the server refuses writes after a call whose answer is not deterministic
 	state                       // the server is in a state in which it refuses, see stateOf
-	unanswered                  // it is no reply
+	unanswered                  // the error is no reply
 )
 
-// meaningOf reads an answer in the words of all versions.
+// meaningOf reads an error reply of any version of the server.
 func meaningOf(err error) meaning {
 	if err == nil {
 		return fine
@@ -51,22 +51,23 @@ func meaningOf(err error) meaning {
 	return fine
 }
 
-// states are what servers say that can take no lock now, and what to do.
+// states has the errors of servers that can take no lock now, and what to do.
 var states = []struct{ word, text string }{
-	{"NOAUTH", "it wants a password: give the user and the password in the URL, or to what the pool or the Topology dials with " +
+	{"NOAUTH", "the server requires a password: give the user and the password in the URL, or to what the pool or the Topology dials with " +
 		"(redis.DialPassword, redis.DialUsername)"},
-	{"DENIED", "it is in protected mode and talks to its own machine alone: give it a password, or set protected-mode no"},
-	{"READONLY", "it is a replica, and locks are on its master: dial the master, or let package lock/sentinel find it"},
-	{"OOM", "its memory is full, so no lock can be taken: make room, or raise maxmemory"},
-	{"NOREPLICAS", "it has fewer replicas than its min-replicas-to-write asks for, so no lock can be taken: check that they are connected"},
-	{"MISCONF", "it cannot write its data to disk and takes no lock meanwhile: see its log and its disk"},
-	{"LOADING", "it is loading its data: try again when that is done"},
-	{"MASTERDOWN", "it is a replica that has lost its master, and locks are on the master: dial the master"},
-	{"CLUSTERDOWN", "its Cluster is down, or has slots that no master has: mend it (CLUSTER INFO)"},
-	{"BUSY", "a script keeps it busy: see which one, and try again"},
+	{"DENIED", "the server is in protected mode and accepts only connections from its own machine: give it a password, or set protected-mode no"},
+	{"READONLY", "the server is a replica, and locks are on its master: dial the master, or let package lock/sentinel find it"},
+	{"OOM", "the server's memory is full, so no lock can be taken: make room, or raise maxmemory"},
+	{"NOREPLICAS", "the server has fewer replicas than its min-replicas-to-write asks for, so no lock can be taken: check that they are connected"},
+	{"MISCONF", "the server cannot write its data to disk and takes no lock meanwhile: see its log and its disk"},
+	{"LOADING", "the server is loading its data: try again when the data is loaded"},
+	{"MASTERDOWN", "the server is a replica that has lost its master, and locks are on the master: dial the master"},
+	{"CLUSTERDOWN", "the server's Cluster is down, or has slots that no master has: repair the Cluster (CLUSTER INFO)"},
+	{"BUSY", "a script keeps the server busy: find out which script, and try again"},
 }
 
-// stateOf says in what state a server refuses, and what to do; "" if it is in none.
+// stateOf returns the state in which a server refuses, and what to do. It returns "" if the
+// server is in no such state.
 func stateOf(err error) string {
 	var reply redis.Error
 	if !errors.As(err, &reply) {

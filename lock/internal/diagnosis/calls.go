@@ -2,7 +2,7 @@ package diagnosis
 
 import "github.com/wheellock/wheellock/lock/internal/keys"
 
-// Group is a set of rights, as README.md has it.
+// Group is a set of rights, as lock/SERVERS.md has it.
 type Group int
 
 const (
@@ -14,15 +14,16 @@ const (
 // Call is one call of a command by a script.
 type Call struct {
 	Group Group
-	// Words are the command and its arguments. None stand for the removal of the scratch
-	// key.
+	// Words has the command and its arguments. No words stand for the removal of the
+	// scratch key.
 	Words []string
-	// Channel is where it publishes; without a name if it does not. It has a group of its own.
+	// Channel is where the call publishes. It has no name if the call does not publish. It has
+	// a group of its own.
 	Channel Key
-	// Newer says that an older server does not know the command. Scripts do without it there.
+	// Newer says that older servers do not know the command. Scripts work without it there.
 	Newer bool
-	// Undetermined says that what the removal behind it is answered depends on it: Redis 5
-	// and 6 may refuse to write after it.
+	// Undetermined says that Redis 5 and 6 may refuse to write after the command. So the
+	// answer to the removal behind the call shows whether they do.
 	Undetermined bool
 }
 
@@ -34,20 +35,20 @@ func (c Call) Command() string {
 	return c.Words[0]
 }
 
-// Key is one that scripts use beside a lock's own, or a channel.
+// Key is a channel, or a key that scripts use in addition to a lock's own key.
 type Key struct {
 	Group Group
 	Name  string
 }
 
-// Names are the names of locks that are tried. Derived names have another form where the
-// name has a hash tag, so they need other rights.
+// Names has the names of locks that are tried. Names that are derived from a name with a
+// hash tag have another form, so they need other rights.
 type Names struct {
 	Name   string
-	Tagged string // one with a hash tag, in the slot of Name; the same if Name has one
+	Tagged string // a name with a hash tag, in the slot of Name; equal to Name if Name has one
 }
 
-// all are the different ones.
+// all returns the different names.
 func (n Names) all() []string {
 	if n.Name == n.Tagged {
 		return []string{n.Name}
@@ -55,8 +56,8 @@ func (n Names) all() []string {
 	return []string{n.Name, n.Tagged}
 }
 
-// Keys are those that belong to locks of these names; counter is the one of their tokens.
-// Those that begin with the name of a lock itself are tried once.
+// Keys returns the keys that belong to locks of these names. counter is the counter of
+// their tokens. Keys that begin with the name of a lock itself are tried once.
 func Keys(n Names, counter string) []Key {
 	found := []Key{{Core, counter}, {Core, keys.Polls(n.Name)}}
 	for _, name := range n.all() {
@@ -71,11 +72,12 @@ func Keys(n Names, counter string) []Key {
 	)
 }
 
-// Channels are those of the locks and other objects of these names.
+// Channels returns the channels of the locks and other objects of these names.
 func Channels(n Names, sharded bool) (found []Key) {
 	for _, name := range n.all() {
 		found = append(found,
 			Key{Core, keys.Channel(name)},
+			Key{Family, keys.FairChannel(name, "check:1:1")}, // which has more text after the name
 			Key{Family, keys.RWChannel(name)},
 			Key{Family, keys.SemaphoreChannel(name)},
 			Key{Family, keys.LatchChannel(name, sharded)},
@@ -84,7 +86,7 @@ func Channels(n Names, sharded bool) (found []Key) {
 	return found
 }
 
-// Calls are the commands that scripts call, on the key of n.Name, which has a string.
+// Calls returns the commands that scripts call, on the key n.Name, which has a string.
 // Script check calls SET before them.
 func Calls(n Names, sharded bool) []Call {
 	name := n.Name
@@ -140,7 +142,8 @@ func Calls(n Names, sharded bool) []Call {
 	for _, channel := range Channels(n, sharded) {
 		calls = append(calls, Call{Group: Core, Words: []string{publish, channel.Name, "0"}, Channel: channel})
 	}
-	// Last those whose answers differ from time to time: old servers refuse to write behind them.
+	// Commands whose answers are not deterministic come last, because old servers refuse to write
+	// after them.
 	return append(calls,
 		Call{Group: Core},
 		Call{Group: Core, Words: []string{"pttl", name}},
@@ -151,10 +154,10 @@ func Calls(n Names, sharded bool) []Call {
 	)
 }
 
-// scratchTTL is how many ms the scratch key lives if it may not be removed.
+// scratchTTL is the TTL of the scratch key in ms, in case the user may not remove it.
 const scratchTTL = "10000"
 
-// Args are the arguments of script check that make it call these.
+// Args returns the arguments with which script check makes these calls.
 func Args(calls []Call) []any {
 	args := []any{scratchTTL}
 	for _, call := range calls {

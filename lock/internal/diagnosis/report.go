@@ -9,7 +9,7 @@ import (
 // Finding is one thing that is missing or dangerous, and what to do.
 type Finding struct {
 	Text string
-	Errs []error // what the server, or the connection, said; perhaps none
+	Errs []error // the errors of the server or the connection; perhaps none
 }
 
 // Report collects the answers of one server. Its zero value is empty.
@@ -21,16 +21,16 @@ type Report struct {
 	told     map[string]bool // states that are among the problems
 }
 
-// rights are what a user has of one group, and what is missing.
+// rights has the rights of one group that the user has, and those that are missing.
 type rights struct {
 	commands, keys, channels kind
 }
 
 // kind is one kind of rights.
 type kind struct {
-	had    int      // so many are not missing; not counted of channels
+	had    int      // how many the user has; not counted for channels
 	lacks  []string // in the order in which they were tried
-	absent []string // the server has no such command
+	absent []string // commands that the server does not know
 	errs   []error
 }
 
@@ -49,8 +49,8 @@ func (r *Report) Problem(text string, errs ...error) {
 // Advice adds advice.
 func (r *Report) Advice(text string, errs ...error) { r.advice = append(r.advice, Finding{text, errs}) }
 
-// State reports whether err says that the server is in a state in which it refuses, and
-// notes it once.
+// State reports whether err says that the server is in a state in which it takes no locks.
+// It records that state once.
 func (r *Report) State(err error) bool {
 	text := stateOf(err)
 	if text == "" {
@@ -66,14 +66,14 @@ func (r *Report) State(err error) bool {
 	return true
 }
 
-// Command notes what a command was answered, and reports whether it was carried out, or
-// would have been.
+// Command records the answer to a command. It reports whether the command was carried out,
+// or would have been.
 func (r *Report) Command(g Group, name string, err error) bool {
 	rs := &r.groups[g]
 	switch meaningOf(err) {
 	case noCommand:
 		rs.commands.lack(name, err)
-	case noKey, noChannel: // which is asked for by itself
+	case noKey, noChannel: // keys and channels are tried separately
 		rs.commands.had++
 	case unknown:
 		if k := &rs.commands; !slices.Contains(k.absent, name) {
@@ -90,7 +90,7 @@ func (r *Report) Command(g Group, name string, err error) bool {
 	return false
 }
 
-// Key notes what a script was answered that has that key.
+// Key records the answer to a script with that key.
 func (r *Report) Key(k Key, err error) {
 	rs := &r.groups[k.Group]
 	switch meaningOf(err) {
@@ -103,19 +103,22 @@ func (r *Report) Key(k Key, err error) {
 	}
 }
 
-// Channel notes what a command, which is of Core, was answered that is about that channel.
+// Channel records the answer to a command of Core about that channel.
 func (r *Report) Channel(k Key, command string, err error) {
 	if meaningOf(err) == noChannel {
-		r.groups[k.Group].channels.lack(k.Name, err)
+		begins := func(lacked string) bool { return strings.HasPrefix(k.Name, lacked+":") }
+		if k.Group == Core || !slices.ContainsFunc(r.groups[Core].channels.lacks, begins) { // one pattern is one problem
+			r.groups[k.Group].channels.lack(k.Name, err)
+		}
 		return
 	}
 	r.Command(Core, command, err)
 }
 
-// Tried reads the answer of script check: what it said of SET, and of calls.
+// Tried reads the answer of script check, which has the answers to SET and to calls.
 func (r *Report) Tried(calls []Call, answers []any) {
 	if len(answers) == 0 {
-		r.Problem("it answered a script with an empty list: check that no proxy in front of it changes answers")
+		r.Problem("the server answered a script with an empty list: check that no proxy in front of it changes answers")
 		return
 	}
 	set := errorOf(answers[0])
@@ -126,7 +129,7 @@ func (r *Report) Tried(calls []Call, answers []any) {
 			r.Command(Core, "del", errorOf(answer))
 		}
 		if len(r.problems) == 0 {
-			r.untried = append(r.untried, Finding{"the other rights were not tried, because they need a key that is written and removed: " +
+			r.untried = append(r.untried, Finding{"the other rights were not tried, because that needs a key that is written and removed: " +
 				"first give the user +set +del", []error{set}})
 		}
 		return
@@ -140,7 +143,7 @@ func (r *Report) Tried(calls []Call, answers []any) {
 			r.Channel(call.Channel, call.Command(), err)
 		case meaningOf(err) == undetermined:
 			if !refused {
-				r.Problem("it refuses what a script writes behind a question, although the script has said how it is to be replicated, so renewals and releases are refused: set lua-replicate-commands yes", err)
+				r.Problem("the server refuses the writes of a script after a read, although the script has chosen how it is replicated, so renewals and releases are refused: set lua-replicate-commands yes", err)
 			}
 			refused = true
 		case !call.Undetermined:
@@ -149,13 +152,13 @@ func (r *Report) Tried(calls []Call, answers []any) {
 	}
 }
 
-// errorOf is what a part of an answer is if it is an error.
+// errorOf returns a part of an answer as an error, or nil if it is none.
 func errorOf(answer any) error {
 	err, _ := answer.(error)
 	return err
 }
 
-// Findings returns the problems, and the advice.
+// Findings returns the problems and the advice.
 func (r *Report) Findings() (problems, advice []Finding) {
 	problems, advice = slices.Clone(r.problems), slices.Clone(r.advice)
 	core, family := &r.groups[Core], &r.groups[Family]
@@ -165,18 +168,18 @@ func (r *Report) Findings() (problems, advice []Finding) {
 		problems = append(problems, family.findings(" (for "+objects+")")...)
 	} else {
 		advice = append(advice, Finding{"the user has the rights for Mutex, MultiLock and RedLock, but not those for " + objects +
-			": if you use these, give it the second list in README.md", nil})
+			": if you use these, give it the second list in lock/SERVERS.md", nil})
 	}
 	return append(problems, r.untried...), advice
 }
 
-// meant reports whether the user seems to be meant to have the group.
+// meant reports whether the user seems to be intended to have the group.
 func (rs *rights) meant() bool {
 	none := func(k kind) bool { return k.had == 0 && len(k.lacks) > 0 }
 	return !none(rs.commands) && !none(rs.keys)
 }
 
-// findings say what is missing. what says for what it is needed.
+// findings returns what is missing. what says for which objects it is needed.
 func (rs *rights) findings(what string) (found []Finding) {
 	list := func(mark string, names []string) string { return " " + mark + strings.Join(names, " "+mark) }
 	if k := &rs.commands; len(k.lacks) > 0 {
@@ -184,21 +187,21 @@ func (rs *rights) findings(what string) (found []Finding) {
 			strings.Join(k.lacks, ", "), what, list("+", marks(k.lacks))), k.errs})
 	}
 	if k := &rs.commands; len(k.absent) > 0 {
-		found = append(found, Finding{fmt.Sprintf("it does not know %s%s: use Redis 5 or newer, or 7 for sharded pub/sub, check that no proxy in front of it blocks commands, "+
+		found = append(found, Finding{fmt.Sprintf("the server does not know %s%s: use Redis 5 or newer, or 7 for sharded pub/sub, check that no proxy in front of it blocks commands, "+
 			"and that the command is not renamed", strings.Join(k.absent, ", "), what), k.errs})
 	}
 	if k := &rs.keys; len(k.lacks) > 0 {
-		found = append(found, Finding{fmt.Sprintf("the user may not use keys such as %s%s: give it the patterns of keys that README.md lists, "+
+		found = append(found, Finding{fmt.Sprintf("the user may not use keys such as %s%s: give it the patterns of keys that lock/SERVERS.md lists, "+
 			"for the Config.KeyPrefix of this client", strings.Join(k.lacks, ", "), what), k.errs})
 	}
 	if k := &rs.channels; len(k.lacks) > 0 {
-		found = append(found, Finding{fmt.Sprintf("the user may not use channels such as %s%s: give it the patterns of channels that README.md lists",
+		found = append(found, Finding{fmt.Sprintf("the user may not use channels such as %s%s: give it the patterns of channels that lock/SERVERS.md lists",
 			strings.Join(k.lacks, ", "), what), k.errs})
 	}
 	return found
 }
 
-// marks are commands as ACL SETUSER wants them.
+// marks returns commands in the form of ACL SETUSER.
 func marks(commands []string) []string {
 	marks := make([]string, len(commands))
 	for i, c := range commands {
@@ -207,7 +210,7 @@ func marks(commands []string) []string {
 	return marks
 }
 
-// Refused is Command, but reports whether the server has refused for want of a right.
+// Refused is like Command, but reports whether the server refused because of a missing right.
 func (r *Report) Refused(g Group, name string, err error) bool {
 	if meaningOf(err) != noCommand {
 		return false
@@ -216,10 +219,10 @@ func (r *Report) Refused(g Group, name string, err error) bool {
 	return true
 }
 
-// Untried notes that no script could be run, so that most of the rights were not tried.
+// Untried records that no script could be run, so most of the rights were not tried.
 func (r *Report) Untried(err error) {
 	if !r.State(err) {
-		r.untried = append(r.untried, Finding{"no script can be run, so the other rights were not tried: correct what the error says, " +
+		r.untried = append(r.untried, Finding{"no script can be run, so the other rights were not tried: fix the cause of the error, " +
 			"and check again", []error{err}})
 	}
 }

@@ -17,23 +17,23 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// Config says what a client needs of its servers.
+// Config says what a client needs from its servers.
 type Config struct {
-	Traits         topology.Traits // none of a client of one server
+	Traits         topology.Traits // the zero Traits for a client of one server
 	IOTimeout      time.Duration   // of one round trip
-	Replicas       int             // how many have to have what is written, within ReplicaTimeout
+	Replicas       int             // how many replicas must have a write, within ReplicaTimeout
 	ReplicaTimeout time.Duration
 
 	Counter func(name string) string // the key of the counter of a lock's tokens
 	Tagged  func(name string) string // a name with a hash tag, in the slot of a name that has none
-	// The errors that the user gets if nothing is known, and if too few replicas answer.
+	// The errors for the user if the outcome is unknown, and if too few replicas answer.
 	Unknown       func(name string, err error) error
 	NotReplicated error
 }
 
-// Check asks a server all that the client needs, on connections of its own, and returns
-// what is wrong and what is advisable. name is that of a lock that the server has. It ends
-// with ctx, with what it has found by then.
+// Check tries on a server all that the client needs, on connections of its own. It returns
+// the problems and the advice. name is the name of a lock on that server. When ctx ends,
+// Check returns what it has found by then.
 func Check(ctx context.Context, cfg *Config, s *servers.Server, name string) (problems, advice []Finding) {
 	names := Names{Name: name, Tagged: name}
 	if !strings.Contains(name, "{") {
@@ -44,7 +44,7 @@ func Check(ctx context.Context, cfg *Config, s *servers.Server, name string) (pr
 	return ck.report.Findings()
 }
 
-// check asks one server, and is used by one goroutine.
+// check asks one server. One goroutine uses it.
 type check struct {
 	cfg    *Config
 	server *servers.Server
@@ -57,11 +57,11 @@ type check struct {
 	report Report
 }
 
-// maxSilent is after how many round trips without an answer a server is not asked any
-// further.
+// maxSilent is the number of round trips without an answer after which a server is not
+// asked any more.
 const maxSilent = 2
 
-// run asks all. What it finds is in the report.
+// run asks all questions and records the answers in the report.
 func (ck *check) run(ctx context.Context) {
 	defer ck.hangUp()
 	for _, ask := range []func(context.Context) bool{
@@ -78,7 +78,7 @@ func (ck *check) do(ctx context.Context, cmd string, args ...any) (any, error) {
 	return ck.doFor(ctx, ck.cfg.IOTimeout, cmd, args...)
 }
 
-// doFor is do of a command that may take so long.
+// doFor is do for a command that may take d.
 func (ck *check) doFor(ctx context.Context, d time.Duration, cmd string, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -107,13 +107,13 @@ func (ck *check) hangUp() {
 	}
 }
 
-// answered reports whether err is none of the connection, and otherwise makes a problem
-// of it.
+// answered reports whether the server answered. If err is an error of the connection, it
+// becomes a problem.
 func (ck *check) answered(ctx context.Context, what string, err error) bool {
 	if _, refused := err.(redis.Error); err == nil || refused {
 		return true
 	}
-	if ctx.Err() == nil { // otherwise it is ctx that has ended it
+	if ctx.Err() == nil { // otherwise the end of ctx is the cause
 		ck.report.Problem(fmt.Sprintf("%s got no answer: check that the server runs, that a proxy or firewall in front of it lets this command through, and that "+
 			"Config.IOTimeout (%v) is long enough", what, ck.cfg.IOTimeout), ck.unknown(err))
 	}
@@ -124,26 +124,26 @@ func (ck *check) unknown(err error) error {
 	return ck.cfg.Unknown(ck.name, err)
 }
 
-// goesOn reports whether the server is to be asked more.
+// goesOn reports whether the server should be asked more.
 func (ck *check) goesOn() bool { return ck.silent < maxSilent }
 
-// greet asks what a connection asks first.
+// greet asks the first questions of a connection.
 func (ck *check) greet(ctx context.Context) bool {
 	_, err := ck.do(ctx, "PING")
 	if _, refused := err.(redis.Error); err != nil && !refused {
 		switch {
-		case ctx.Err() != nil: // that has ended it
+		case ctx.Err() != nil: // the end of ctx is the cause
 		case errors.Is(err, servers.ErrNoServer):
 			ck.report.Problem("no server is known for the locks, or for some slots: check that the addresses are right and "+
 				"the servers run, and in a Cluster that every slot has a master (CLUSTER INFO)", ck.unknown(err))
 		default:
-			ck.report.Problem("it cannot be reached: check that it runs at this address", ck.unknown(err))
+			ck.report.Problem("the server cannot be reached: check that it runs at this address, and that it uses TLS if and only if the URL is rediss://", ck.unknown(err))
 		}
 		return false
 	}
 	if err != nil && ck.conn == nil { // the dial was refused
 		if !ck.report.State(err) {
-			ck.report.Problem("it refuses the connection: check the user, the password, the database and TLS", err)
+			ck.report.Problem("the server refuses the connection: check the user, the password, the database and TLS", err)
 		}
 		return false
 	}
@@ -161,11 +161,11 @@ func (ck *check) greet(ctx context.Context) bool {
 // settings asks how the server is set up.
 func (ck *check) settings(ctx context.Context) bool {
 	reply, err := ck.do(ctx, "INFO")
-	info, _ := redis.String(reply, err) // nothing, if it was refused
+	info, _ := redis.String(reply, err) // "" if INFO was refused
 	switch _, refused := err.(redis.Error); {
 	case ctx.Err() != nil:
 	case err != nil && !refused:
-		ck.report.Problem("it ends the connection, or is silent, when it is asked for INFO, as proxies do that spread keys over several servers "+
+		ck.report.Problem("the server ends the connection or does not answer when it is asked for INFO, as do proxies that spread keys over several servers "+
 			"(twemproxy): connect to Redis directly, or use package lock/cluster", ck.unknown(err))
 	case !ck.report.Refused(Core, "info", err):
 		ck.report.Settings(info, ck.cfg.Traits.Slots)
@@ -180,9 +180,9 @@ func (ck *check) settings(ctx context.Context) bool {
 	return ck.goesOn()
 }
 
-// scripts tries what scripts call.
+// scripts tries the commands that scripts call.
 func (ck *check) scripts(ctx context.Context) bool {
-	// With a key and nothing else the script does nothing.
+	// With only a key the script does nothing.
 	_, bySHA := ck.do(ctx, "EVALSHA", script.Check.SHA(), 1, ck.name)
 	if !ck.answered(ctx, "EVALSHA", bySHA) {
 		return ck.goesOn()
@@ -233,8 +233,8 @@ func (ck *check) scripts(ctx context.Context) bool {
 	return ck.goesOn()
 }
 
-// elsewhere reports whether the server says that not all keys of a script are on it, and
-// notes that.
+// elsewhere reports whether the server says that it does not have all keys of a script, and
+// records that.
 func (ck *check) elsewhere(err error) bool {
 	v, _ := pipe.VerdictOf(err, true, ck.server.Name())
 	switch {
@@ -248,7 +248,7 @@ func (ck *check) elsewhere(err error) bool {
 	return true
 }
 
-// proxy looks whether one server alone answers.
+// proxy finds out whether more than one server answers.
 func (ck *check) proxy(ctx context.Context) bool {
 	if ck.cfg.Traits.Slots {
 		return true
@@ -258,7 +258,7 @@ func (ck *check) proxy(ctx context.Context) bool {
 		name := fmt.Sprintf("%s:%d", ck.name, i)
 		reply, err := redis.Values(ck.do(ctx, "EVAL", script.Uptime.Text(), 1, name))
 		if err != nil || len(reply) < 2 {
-			return ck.goesOn() // it does not tell
+			return ck.goesOn() // the server does not tell its run id
 		}
 		id, _ := redis.String(reply[1], nil)
 		if first == "" {
@@ -273,7 +273,7 @@ func (ck *check) proxy(ctx context.Context) bool {
 	return true
 }
 
-// replicas looks whether as many replicas have what is written as Config.Replicas wants.
+// replicas finds out whether a write reaches as many replicas as Config.Replicas demands.
 func (ck *check) replicas(ctx context.Context) bool {
 	cfg := ck.cfg
 	if cfg.Replicas == 0 {
@@ -290,7 +290,7 @@ func (ck *check) replicas(ctx context.Context) bool {
 	return true
 }
 
-// cluster tries what a node of a Cluster is asked.
+// cluster tries the questions for a node of a Cluster.
 func (ck *check) cluster(ctx context.Context) bool {
 	if !ck.cfg.Traits.Slots {
 		return true
@@ -311,7 +311,7 @@ func (ck *check) cluster(ctx context.Context) bool {
 	return ck.goesOn()
 }
 
-// subscribe tries to subscribe, and whether a message arrives.
+// subscribe tries to subscribe, and finds out whether a message arrives.
 func (ck *check) subscribe(ctx context.Context) bool {
 	ck.hangUp() // a connection that subscribes does nothing else
 	subscribe, unsubscribe := "subscribe", "unsubscribe"
@@ -336,6 +336,6 @@ func (ck *check) subscribe(ctx context.Context) bool {
 	return true
 }
 
-// ofCluster is what to do about a server that is one of several.
-const ofCluster = "it is a node of a Redis Cluster, and the client was made for one server: give a Topology of package lock/cluster to " +
+// ofCluster says what to do about a server that is one of several.
+const ofCluster = "the server is a node of a Redis Cluster, and the client was made for one server: give a Topology of package lock/cluster to " +
 	"lock.NewTopology or, if this server has all slots, a Config.KeyPrefix with a hash tag, such as \"{app}:\""

@@ -1,11 +1,11 @@
-// Package dialing bounds dial functions that do not bound themselves: in time,
-// and in number.
+// Package dialing limits how long callers wait for a dial function, and how many
+// calls of it run at the same time.
 //
-// A dial function that does not heed its context cannot be stopped. It is left
-// behind when the context ends, and keeps its socket until it returns. So that a
-// server that hangs does not cost one socket for each attempt, a Bound leaves
-// only so many behind. Who comes then waits for one of them, and uses what it
-// brings.
+// A dial function that does not heed its context cannot be stopped. When the
+// context ends, the caller leaves the call behind, and the call keeps its socket
+// until it returns. A server that hangs must not cost one socket for each attempt.
+// So a Bound leaves only a limited number of calls behind. After that, a caller
+// waits for one of these calls to return, and uses its result.
 package dialing
 
 import (
@@ -18,26 +18,27 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// ErrOut: as many dials as may be were left behind.
+// ErrOut is returned when the limit of dials that were left behind is reached, and none of them
+// returns in time.
 var ErrOut = errors.New("an earlier dial has not returned: the dial function should heed its context, as redis.Pool.DialContext " +
 	"with redis.DialContext does, or have timeouts")
 
-// errAgain: whoever gets it dials.
+// errAgain tells a waiting caller to dial itself.
 var errAgain = errors.New("dial again")
 
-// Bound bounds how many dials are left behind. All methods are safe for
+// Bound limits how many dials are left behind. All methods are safe for
 // concurrent use.
 type Bound struct {
 	most int // of each key; immutable
 
-	mu     sync.Mutex     // guards what follows; not held while anything is dialled or closed
-	places map[any]*place // of keys of which a dial was left behind
+	mu     sync.Mutex     // guards places; not held during a dial or a close
+	places map[any]*place // the keys with a dial that was left behind
 }
 
-// place is the dials of one key.
+// place has the dials of one key.
 type place struct {
 	left    int          // dials that were left behind and have not returned
-	waiting []chan *dial // of capacity 1: get a dial of those that has returned
+	waiting []chan *dial // of capacity 1; each gets one of those dials when it has returned
 }
 
 // dial is one call of a dial function.
@@ -49,12 +50,12 @@ type dial struct {
 	done chan struct{} // closed when it has returned
 }
 
-// NewBound returns a Bound that leaves so many dials of each key behind.
+// NewBound returns a Bound that leaves at most most dials of each key behind.
 func NewBound(most int) *Bound { return &Bound{most: most, places: make(map[any]*place)} }
 
-// Dial calls f and returns what it returns, but not later than ctx ends. What f
-// brings later is for the next who dials with an equal key, or closed if nobody
-// waits for it. The key says to which server f leads.
+// Dial calls f and returns its result, but not later than ctx ends. A connection
+// that f returns later goes to a caller that waits with an equal key. If no caller
+// waits, it is closed. The key says to which server f dials.
 func (b *Bound) Dial(ctx context.Context, key any, f func(context.Context) (redis.Conn, error)) (redis.Conn, error) {
 	for {
 		returned := b.queue(key)
@@ -74,12 +75,12 @@ func (b *Bound) Dial(ctx context.Context, key any, f func(context.Context) (redi
 		if d.err == nil {
 			return d.conn, nil
 		}
-		// What an earlier dial failed with, this one need not.
+		// An earlier dial has failed, but this one may succeed.
 	}
 }
 
-// queue returns nil if one more dial may be left behind, and else where one of
-// those that were will come.
+// queue returns nil if one more dial may be left behind. Otherwise it returns the
+// channel that gets the next dial that returns.
 func (b *Bound) queue(key any) chan *dial {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +93,7 @@ func (b *Bound) queue(key any) chan *dial {
 	return returned
 }
 
-// leave undoes queue; it returns a dial that came meanwhile.
+// leave undoes queue. It returns a dial that came meanwhile, or nil.
 func (b *Bound) leave(key any, returned chan *dial) *dial {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +108,7 @@ func (b *Bound) leave(key any, returned chan *dial) *dial {
 	return <-returned
 }
 
-// run calls f. What it brings is closed if nobody waits for it.
+// run calls f. If no caller waits for the connection, run closes it.
 func (b *Bound) run(ctx context.Context, key any, d *dial, f func(context.Context) (redis.Conn, error)) {
 	d.conn, d.err = f(ctx)
 	d.err = Public(d.err)
@@ -119,7 +120,7 @@ func (b *Bound) run(ctx context.Context, key any, d *dial, f func(context.Contex
 	}
 }
 
-// end notes that d has returned, and reports whether somebody gets it.
+// end records that d has returned, and reports whether a caller gets its result.
 func (b *Bound) end(key any, d *dial) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -130,7 +131,7 @@ func (b *Bound) end(key any, d *dial) bool {
 	p := b.places[key]
 	p.left--
 	waiting := p.waiting
-	p.waiting = nil // fewer than b.most are out now: the others dial
+	p.waiting = nil // fewer than b.most are left behind now, so the others dial themselves
 	if p.left == 0 {
 		delete(b.places, key)
 	}
@@ -150,7 +151,7 @@ func (b *Bound) await(ctx context.Context, key any, d *dial) (redis.Conn, error)
 		return d.conn, d.err
 	case <-ctx.Done():
 	}
-	ended := ctx.Err() // not under a mutex: whose context it is is not known here
+	ended := ctx.Err() // not under b.mu, because Err may be the code of a caller
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {

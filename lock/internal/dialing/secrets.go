@@ -9,7 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// told are the answers to AUTH and HELLO that say what is wrong and repeat nothing of the
+// told has the answers to AUTH and HELLO that may be shown, because they do not repeat the
 // request.
 var told = []string{
 	"NOAUTH Authentication required",
@@ -24,13 +24,13 @@ var told = []string{
 	"NOPROTO ",
 }
 
-// echoes are words of answers that repeat the request, in lower case.
+// echoes has words of answers that may repeat the request, in lower case.
 var echoes = []string{"auth", "hello", "wrongpass", "unknown", "unsupported", "unrecognized", "not supported", "with args"}
 
-// Public returns what a dial has failed with, without the answer to AUTH or HELLO if that
-// repeats what it was sent, as "unknown command 'AUTH', with args beginning with" does: it
-// would stand in logs and errors, with the password. secrets, of those that are not empty,
-// must not be in the text either.
+// Public returns the error of a dial without secrets, so that no password comes into logs and
+// errors. It replaces an answer to AUTH or HELLO that repeats the request, such as "unknown
+// command 'AUTH', with args beginning with". It also replaces a text that contains one of
+// secrets. Empty secrets do not count.
 func Public(err error, secrets ...string) error {
 	if err == nil {
 		return nil
@@ -59,8 +59,8 @@ func Public(err error, secrets ...string) error {
 	return err
 }
 
-// CheckAddr refuses an address that is not host:port. A URL, which may have a password in
-// it, is not repeated.
+// CheckAddr returns an error for an address that is not host:port. The error does not repeat a
+// URL, because the URL may have a password.
 func CheckAddr(addr string) error {
 	if strings.ContainsAny(addr, "@/?") {
 		return errors.New("an address is a URL, or a part of one: write host:port, and give user and password as dial options")
@@ -71,17 +71,17 @@ func CheckAddr(addr string) error {
 	return nil
 }
 
-// hidden is an error in the place of err, whose text may have a password in it. The kind of
-// the answer stays.
+// hidden returns an error in place of err, because the text of err may have a password. The code
+// of a Redis error stays.
 func hidden(err error) error {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
-		return errors.New("the connection was not made; why is not shown, because the password is in the text")
+		return errors.New("the connection was not made: the cause is not shown, because its text has the password")
 	}
 	code, _, _ := strings.Cut(string(reply), " ")
 	if strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || len(code) > 16 {
 		code = "ERR"
 	}
 	return redis.Error(code + " the server refuses to log in. Its answer is not shown, because it may repeat the password: " +
-		"check that it knows AUTH, or leave user and password out if it asks for none")
+		"check that the server knows AUTH, or leave user and password out if it needs none")
 }

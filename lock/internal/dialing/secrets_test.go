@@ -32,7 +32,7 @@ func TestAnAnswerThatRepeatsThePasswordIsNotShown(t *testing.T) {
 			require.NotContains(t, public.Error(), "app ")
 			var shown redis.Error
 			require.ErrorAs(t, public, &shown, "it stays an answer")
-			require.ErrorContains(t, public, "check that it knows AUTH")
+			require.ErrorContains(t, public, "check that the server knows AUTH")
 		}
 	}
 	require.ErrorContains(t, dialing.Public(redis.Error("WRONGPASS 'x'")), "WRONGPASS ", "what it is stays")

@@ -19,15 +19,16 @@ type Credentials = func(ctx context.Context) (user, password string, err error)
 // NetDial connects, as net.Dialer.DialContext does.
 type NetDial = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Dialer says how a connection is made. What it has wins over Options.
+// Dialer says how a connection is made. The other fields replace Options of the same
+// purpose.
 type Dialer struct {
-	NetDial     NetDial            // nil: as Options say, or as a net.Dialer does
-	TLS         *tls.Config        // nil: as Options say, or none
-	Credentials Credentials        // asked at each dial; nil: as Options say, or none
-	Options     []redis.DialOption // all else
+	NetDial     NetDial            // nil: from Options, or a net.Dialer
+	TLS         *tls.Config        // nil: from Options, or no TLS
+	Credentials Credentials        // called at each dial; nil: from Options, or none
+	Options     []redis.DialOption // all other settings
 }
 
-// Dial makes a connection. Its error has no password that Credentials returned.
+// Dial makes a connection. Its error does not contain a password that Credentials returned.
 func (d Dialer) Dial(ctx context.Context, network, address string) (redis.Conn, error) {
 	options := d.Options
 	var password string
@@ -46,7 +47,7 @@ func (d Dialer) Dial(ctx context.Context, network, address string) (redis.Conn, 
 	return conn, nil
 }
 
-// within returns dial with a limit.
+// within returns dial with a time limit.
 func within(limit time.Duration, dial NetDial) NetDial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)

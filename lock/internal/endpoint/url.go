@@ -14,7 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Kind says what stands at a URL.
+// Kind says which servers a URL names.
 type Kind int
 
 const (
@@ -23,12 +23,12 @@ const (
 	Cluster               // some nodes of a Cluster
 )
 
-// URL is what a URL says.
+// URL has the parts of a URL.
 type URL struct {
 	Kind    Kind
 	Network string   // tcp or unix
-	Addrs   []string // of One, Addrs has one
-	Master  string   // its name, of Sentinels
+	Addrs   []string // for One there is one address
+	Master  string   // for Sentinels, the name of the master
 	TLS     bool
 
 	Username, Password                 string // of the servers
@@ -41,7 +41,7 @@ type URL struct {
 // timeout is the default of the limits.
 const timeout = 5 * time.Second
 
-// schemes are the ones that are known.
+// schemes has the known schemes.
 var schemes = map[string]URL{
 	"redis":           {Kind: One, Network: "tcp"},
 	"rediss":          {Kind: One, Network: "tcp", TLS: true},
@@ -52,7 +52,7 @@ var schemes = map[string]URL{
 	"rediss-cluster":  {Kind: Cluster, Network: "tcp", TLS: true},
 }
 
-// spellings are schemes of other programs, and what each is here.
+// spellings maps schemes of other programs to the schemes that replace them here.
 var spellings = map[string]string{
 	"valkey": "redis", "valkeys": "rediss", "tcp": "redis", "tls": "rediss", "redis+tls": "rediss", "redis+ssl": "rediss",
 	"redis-socket": "unix", "redis+socket": "unix", "redis+unix": "unix", "valkey+unix": "unix", "valkey-unix": "unix", "unix+redis": "unix",
@@ -64,10 +64,10 @@ var spellings = map[string]string{
 	"valkeys-cluster": "rediss-cluster", "redis-cluster+tls": "rediss-cluster",
 }
 
-// known is how a URL may begin, for errors.
-const known = "it must begin with redis://, rediss://, unix://, redis-sentinel://, rediss-sentinel://, redis-cluster:// or rediss-cluster://"
+// known says how a URL may begin, for errors.
+const known = "the URL must begin with redis://, rediss://, unix://, redis-sentinel://, rediss-sentinel://, redis-cluster:// or rediss-cluster://"
 
-// encode is what to do with a password that is not read as one.
+// encode says how to write a password, for errors.
 const encode = "percent-encode all but letters, digits and -._~ of user and password, for example / as %2F, ? as %3F, # as %23 and @ as %40"
 
 // Parse reads a URL.
@@ -79,7 +79,7 @@ func Parse(rawURL string) (*URL, error) {
 		return nil, errors.New("the URL has no scheme: " + known)
 	case right != "":
 		return nil, fmt.Errorf("the URL's scheme is %q: write %s://", scheme, right)
-	case !ok: // it may be a part of anything
+	case !ok: // the text may be a part of a password
 		return nil, errors.New("the URL's scheme is not known: " + known)
 	}
 	u.Connect, u.Read, u.Write = timeout, timeout, timeout
@@ -87,12 +87,12 @@ func Parse(rawURL string) (*URL, error) {
 	if end < 0 {
 		end = len(rest)
 	}
-	// An @ behind the hosts is the end of a password with a / or ? in it, and what is read
-	// as host, database or option is a part of that password.
+	// An @ behind the hosts is the end of a password with a / or ? in it. The parts that look
+	// like host, database or option are then parts of that password.
 	if strings.Contains(rest[end:], "@") {
 		return nil, errors.New("the URL has an @ behind its host: " + encode)
 	}
-	// Several hosts are no URL, but what stands around them is.
+	// Several hosts are no URL, so only the text around them is parsed as a URL.
 	at := strings.LastIndex(rest[:end], "@") + 1
 	standIn := "hosts"
 	if at == end && u.Network == "unix" {
@@ -106,7 +106,7 @@ func Parse(rawURL string) (*URL, error) {
 		if u.Kind == Sentinels {
 			return nil, errors.New("the URL has a fragment: write the name of the master as ?master=mymaster, and # as %23")
 		}
-		return nil, errors.New("the URL has a fragment, which means nothing here: write # as %23")
+		return nil, errors.New("the URL has a fragment, which has no meaning here: write # as %23")
 	}
 	if err := u.user(parsed.User); err != nil {
 		return nil, err
@@ -124,12 +124,12 @@ func Parse(rawURL string) (*URL, error) {
 	return &u, nil
 }
 
-// user reads what stands before the @.
+// user reads the part before the @.
 func (u *URL) user(info *url.Userinfo) error {
 	password, given := info.Password()
 	switch u.Username, u.Password = info.Username(), password; {
 	case u.Username != "" && password == "":
-		return errors.New("the URL has a user without a password: it must be user:password@, or :password@ for the default user")
+		return errors.New("the URL has a user without a password: write user:password@, or :password@ for the default user")
 	case given && password == "":
 		return errors.New("the URL's password is empty: leave :@ out, or write :password@")
 	}
@@ -176,30 +176,31 @@ func (u *URL) hosts(scheme, text string) error {
 	return nil
 }
 
-// path reads what follows the hosts: the path of a socket or a database, which it returns.
+// path reads the part after the hosts. That is the path of a socket, or a database, which path
+// returns.
 func (u *URL) path(scheme, hosts, path string) (database string, err error) {
 	if u.Network == "unix" {
 		if hosts != "" || path == "" {
-			return "", errors.New("the URL's path is not that of a socket: it must be like unix:///run/redis.sock, with three slashes")
+			return "", errors.New("the URL has no path of a socket: write it like unix:///run/redis.sock, with three slashes")
 		}
 		u.Addrs = []string{path}
 		return "", nil
 	}
 	database = strings.TrimPrefix(path, "/")
 	if _, err := strconv.Atoi(database); err != nil && database != "" && u.Kind == Sentinels {
-		return "", fmt.Errorf("the URL's database is no number: the name of the master is an option: %s://host:port,host:port/0?master=mymaster", scheme)
+		return "", fmt.Errorf("the URL's database is no number: write the name of the master as an option, as in %s://host:port,host:port/0?master=mymaster", scheme)
 	}
 	return database, nil
 }
 
-// misnamed are options of other programs, and what each is here.
+// misnamed maps options of other programs to the options that replace them here.
 var misnamed = map[string]string{
 	"master_name": "master", "mastername": "master", "masterName": "master", "sentinelMasterId": "master", "service_name": "master", "sentinel_master": "master",
 	"database": "db", "sentinel_username": "sentinel_user", "client": "client_name", "clientName": "client_name",
 	"timeout": "dial_timeout", "connect_timeout": "dial_timeout",
 }
 
-// options reads what follows the question mark.
+// options reads the part after the question mark.
 func (u *URL) options(query, database string) error {
 	options, err := url.ParseQuery(query)
 	if err != nil {
@@ -217,7 +218,7 @@ func (u *URL) options(query, database string) error {
 		case text == nil && limit == nil && misnamed[name] != "":
 			return fmt.Errorf("the URL's option %q is not known: write %s", name, misnamed[name])
 		case text == nil && limit == nil:
-			return errors.New("an option of the URL is not known: " + u.optionNames() + " are")
+			return errors.New("an option of the URL is not known: the options are " + u.optionNames())
 		case len(values) > 1 || name == "db" && database != "":
 			return fmt.Errorf("the URL has the option %q more than once", name)
 		case text != nil:
@@ -229,7 +230,7 @@ func (u *URL) options(query, database string) error {
 		}
 	}
 	if strings.ContainsFunc(u.ClientName, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("the URL's client_name must have no spaces and no other than ASCII characters, because Redis refuses them")
+		return errors.New("the URL's client_name must have only ASCII characters and no spaces, because Redis refuses others")
 	}
 	if database != "" {
 		if u.Database, err = strconv.Atoi(database); err != nil || u.Database < 0 {
@@ -254,15 +255,15 @@ func (u *URL) optionNames() string {
 	return "db, client_name, dial_timeout, read_timeout and write_timeout"
 }
 
-// Settings are what a program adds to a URL; each may be nil.
+// Settings has the settings that a program adds to a URL. Each may be nil.
 type Settings struct {
 	NetDial     NetDial
 	TLS         *tls.Config
 	Credentials Credentials
 }
 
-// Dialer returns how the servers at u are dialled. An error says which of the settings does
-// not go with u; field names it, for example as "Endpoint.%s".
+// Dialer returns the Dialer for the servers at u. An error says which of the settings does
+// not fit u. field is the name of a setting in that error, for example "Endpoint.%s".
 func (u *URL) Dialer(s Settings, field string) (Dialer, error) {
 	switch {
 	case s.TLS != nil && !u.TLS:
@@ -283,7 +284,7 @@ func (u *URL) Dialer(s Settings, field string) (Dialer, error) {
 	return d, nil
 }
 
-// Sentinel returns how the sentinels at u are dialled, if d is how their servers are.
+// Sentinel returns the Dialer for the sentinels at u. d is the Dialer for their servers.
 func (u *URL) Sentinel(d Dialer) Dialer {
 	d.Credentials, d.Options = nil, u.common()
 	if u.SentinelPassword != "" {
@@ -292,7 +293,7 @@ func (u *URL) Sentinel(d Dialer) Dialer {
 	return d
 }
 
-// common are the options for servers and sentinels.
+// common returns the options for servers and sentinels.
 func (u *URL) common() []redis.DialOption {
 	return []redis.DialOption{
 		redis.DialConnectTimeout(u.Connect), redis.DialTLSHandshakeTimeout(u.Connect), redis.DialReadTimeout(u.Read), redis.DialWriteTimeout(u.Write),

@@ -73,13 +73,13 @@ func TestOtherSpellingsAreToldTheRightOne(t *testing.T) {
 		"redis-sentinel://a?master_name=m":            "write master",
 		"redis-sentinel://a?service_name=m":           "write master",
 		"redis-cluster://a/1":                         "a Cluster has no other",
-		"redis-cluster://a?master=m":                  "option of the URL is not known: db",
+		"redis-cluster://a?master=m":                  "option of the URL is not known: the options are db",
 		"redis-cluster://":                            "host:port, or several",
 		"redis-cluster://a,,b":                        "host:port, or several",
 		"redis-sentinel://a:b:c?master=m":             "host:port, or several",
 		"redis-sentinel://a?master=m&master=n":        `option "master" more than once`,
 		"redis-sentinel://a?master=m&sentinel_user=u": "without a sentinel_password",
-		"redis://h?client_name=a%20b":                 "client_name must have no spaces",
+		"redis://h?client_name=a%20b":                 "client_name must have only ASCII characters and no spaces",
 		"redis://h?timeout=1s":                        "write dial_timeout",
 	} {
 		u, err := endpoint.Parse(text)

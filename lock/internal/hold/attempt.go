@@ -19,9 +19,9 @@ import (
 // lock. Such a library publishes no release.
 const ForeignPoll = 250 * time.Millisecond
 
-// attempt is one outermost acquisition on its way. Its field is used for as
-// long as Redis answers; after an unknown outcome it takes a new one, and the
-// old one becomes an orphan.
+// attempt is one outermost acquisition that runs. It uses one field as long as
+// Redis answers. After an unknown outcome it takes a new field, and package
+// orphans releases the old one.
 type attempt struct {
 	Wanted
 	k      *Keeper
@@ -33,16 +33,17 @@ type attempt struct {
 // field is the field that the hold will have.
 func (a *attempt) field() string { return fieldOf(a.k.cfg.ID, a.Kind, a.Owner, a.seq) }
 
-// try sends a script that takes field once, but for the fields that are owed. Unless left is
-// nil, it is called when the answer comes after the caller has left.
-func (a *attempt) try(ctx context.Context, field string, call wire.Call, left func()) locktable.Reply {
-	k, name, kind, lease := a.k, a.Name, a.Kind, a.Lease
+// try sends once a script that takes a's field and removes the fields whose release is pending. If
+// left is not nil, it is called when the answer comes after the caller has left.
+func (a *attempt) try(ctx context.Context, call wire.Call, left func()) locktable.Reply {
+	k, name, kind, lease, own, seq := a.k, a.Name, a.Kind, a.Lease, a.Owner, a.seq
 	call = call.With(k.Orphans.Named(kind.family(), name))
 	// If the caller leaves before the answer, an acquired lock goes back.
 	late := func(ans pipe.Answer) {
 		if left != nil {
 			left()
 		}
+		field := fieldOf(k.cfg.ID, kind, own, seq)
 		switch g, _, err := k.calls.readAcquire(name, ans); {
 		case g.Token > 0 || ans.Taken:
 			k.owe(kind, name, field, lease)
@@ -53,7 +54,7 @@ func (a *attempt) try(ctx context.Context, field string, call wire.Call, left fu
 	k.Counts.Tries.Add(1)
 	var ans pipe.Answer
 	if call.Least > 0 {
-		ans = sender.Mint(ctx, k.Network, call, late)
+		ans = sender.Mint(ctx, k.Network, name, call, late)
 	} else {
 		ans = k.Network.Send(ctx, name, call, late)
 	}
@@ -61,12 +62,12 @@ func (a *attempt) try(ctx context.Context, field string, call wire.Call, left fu
 	switch {
 	case err != nil:
 		if ans.Taken || k.calls.mayHaveRun(ans, err) {
-			k.oweUnanswered(kind, name, field, lease, ans.Open)
+			k.oweUnanswered(kind, name, a.field(), lease, ans.Open)
 			a.renew()
 		}
 		return a.got(nil, err)
-	case other != nil:
-		r := a.got(nil, k.errors.Held(name, other.TTL, other.Foreign))
+	case g.Token == 0:
+		r := a.got(nil, k.held(name, other.TTL, other.Foreign))
 		if r.Said.TTL = other.TTL; other.Foreign {
 			r.Said.Within = ForeignPoll
 		}
@@ -76,7 +77,7 @@ func (a *attempt) try(ctx context.Context, field string, call wire.Call, left fu
 	return a.got(a.grant(ctx, ans, g))
 }
 
-// got notes what a try or a re-entry has brought, and is what the waiter is told of that.
+// got records the result of a try or a re-entry, and returns the Reply for the waiter.
 func (a *attempt) got(held *Held, err error) locktable.Reply {
 	a.held = held
 	r := locktable.Reply{Err: err, Said: waitqueue.Answer{TTL: -1}}
@@ -89,7 +90,7 @@ func (a *attempt) got(held *Held, err error) locktable.Reply {
 	return r
 }
 
-// grant makes a hold of an acquisition that Redis said yes to.
+// grant makes a hold of an acquisition that Redis has granted.
 func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g wire.Granted) (*Held, error) {
 	k := a.k
 	if ans.Acks < k.cfg.Replicas {
@@ -111,7 +112,7 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g wire.Granted) (*
 	case errors.Is(err, renewal.ErrClosed) && wait.Closed(k.cfg.Closing):
 		a.retire()
 		return nil, k.errors.Closed(a.Name)
-	case err != nil: // the yes came after its trust had ended, or the server's
+	case err != nil: // the answer came after the hold was no longer safe, or after its server was retired
 		a.retire()
 		return nil, k.errors.Unknown("acquire", a.Name, err)
 	case !k.Table.Adopt(h, a.waiter):
@@ -150,10 +151,10 @@ func (a *attempt) newHold(r *run, seq uint64, token int64) (h *Hold, o carrier.O
 	return h, o
 }
 
-// undo releases what an attempt has taken and may not keep, and gives it a new
-// field.
+// undo releases a lock that an attempt has taken and may not keep. The attempt gets
+// a new field.
 func (a *attempt) undo(ctx context.Context) {
-	ans := a.k.Network.Send(ctx, a.Name, a.k.calls.release(a.Kind, a.Name, a.field()), nil)
+	ans := a.k.Network.Send(ctx, a.Name, a.k.calls.release(a.Kind, a.Name, []byte(a.field())), nil)
 	if ans.Err != nil {
 		a.retire()
 		return
@@ -219,4 +220,4 @@ func (a *attempt) Barred(*Hold) error { return a.k.errors.Closed(a.Name) }
 func (a *attempt) Channel() string { return a.Kind.Channel(a.Name) }
 
 // Refusal implements locktable.Acquisition.
-func (a *attempt) Refusal(ttl time.Duration) error { return a.k.errors.Held(a.Name, ttl, false) }
+func (a *attempt) Refusal(ttl time.Duration) error { return a.k.held(a.Name, ttl, false) }

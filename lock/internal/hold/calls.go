@@ -10,8 +10,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
-// calls knows what calls of scripts need that holds do not: which script is whose, and what its
-// answer says. Package wire has the arguments.
+// calls has what script calls need beyond the holds: which script belongs to a kind, and what its
+// answer means. Package wire has the arguments.
 type calls struct {
 	// immutable after New
 	network   network.Network
@@ -34,16 +34,16 @@ func (s *calls) publish(name string) any { return s.network.Publisher(name) }
 
 // release is the script that gives back a whole hold of that kind or, of a FairMutex, a place
 // in the queue. One count alone is given back by a re-entry, which has a time limit.
-func (s *calls) release(k Kind, name, field string) wire.Call {
+func (s *calls) release(k Kind, name string, field []byte) wire.Call {
 	switch k {
 	case Fair:
-		return wire.FairRelease(name, field, time.Now(), fairGraceOf(s.ioTimeout)/2, s.publish(name))
+		return wire.FairRelease(name, string(field), time.Now(), fairGraceOf(s.ioTimeout)/2, s.publish(name))
 	case Read:
-		return wire.ReadRelease(name, field, s.publisher(name))
+		return wire.ReadRelease(name, string(field), s.publisher(name))
 	case Write:
-		return wire.WriteRelease(name, field, s.publisher(name))
+		return wire.WriteRelease(name, string(field), s.publisher(name))
 	case Permits:
-		return wire.PermitRelease(name, field, s.publisher(name))
+		return wire.PermitRelease(name, string(field), s.publisher(name))
 	}
 	return wire.Release(name, field, s.publisher(name))
 }
@@ -73,20 +73,17 @@ func (s *calls) force(k Kind, name string) (call wire.Call, left string) {
 	return wire.Force(name, s.publish(name)), notMutex
 }
 
-// readAcquire reads the answer of a script that takes a lock: what was granted, or who else
-// holds the lock.
-func (s *calls) readAcquire(name string, a pipe.Answer) (g wire.Granted, other *wire.Refusal, err error) {
+// readAcquire reads the answer of a script that takes a lock: what was granted or, without an
+// error and a token, who else holds the lock.
+func (s *calls) readAcquire(name string, a pipe.Answer) (g wire.Granted, other wire.Refusal, err error) {
 	if a.Err != nil {
-		return g, nil, s.errors.Call("acquire", name, a)
+		return g, other, s.errors.Call("acquire", name, a)
 	}
-	g, r, ok := wire.ReadAcquire(a.Reply)
-	switch {
-	case !ok:
-		return g, nil, s.errors.BadReply("acquire", name, a.Reply)
-	case g.Token == 0:
-		return g, &r, nil
+	g, other, ok := wire.ReadAcquire(a.Reply)
+	if !ok {
+		return g, other, s.errors.BadReply("acquire", name, a.Reply.Any())
 	}
-	return g, nil, nil
+	return g, other, nil
 }
 
 // readFair reads the answer of fair_take: token is 0 if the lock is not acquired, and then
@@ -97,7 +94,7 @@ func (s *calls) readFair(name string, a pipe.Answer) (token int64, other wire.Fa
 	}
 	token, other, ok := wire.ReadFair(a.Reply)
 	if !ok {
-		return 0, other, s.errors.BadReply("acquire", name, a.Reply)
+		return 0, other, s.errors.BadReply("acquire", name, a.Reply.Any())
 	}
 	return token, other, nil
 }
@@ -110,13 +107,13 @@ func (s *calls) readPermits(name string, a pipe.Answer) (taken, free int64, next
 	}
 	taken, free, next, ok := wire.ReadPermits(a.Reply)
 	if !ok {
-		return 0, 0, 0, s.errors.BadReply("acquire", name, a.Reply)
+		return 0, 0, 0, s.errors.BadReply("acquire", name, a.Reply.Any())
 	}
 	return taken, free, next, nil
 }
 
-// mayHaveRun reports whether a request that ended with err may have been, or may
-// still be, carried out. One that was never written cannot.
+// mayHaveRun reports whether a request that ended with err may have been carried out, or
+// may still be carried out. A request that was never written cannot.
 func (s *calls) mayHaveRun(a pipe.Answer, err error) bool {
 	return !a.Stamp.IsZero() && err != nil && s.errors.Verdict(err) == locktable.Unknown
 }

@@ -2,16 +2,16 @@ package hold
 
 import "context"
 
-// BeginClose refuses new holds, and tells those who hold something. Config.Closing is closed
-// already. It is called once.
+// BeginClose refuses new holds, and tells the holders. Config.Closing is already closed. Call
+// BeginClose once.
 func (k *Keeper) BeginClose() {
 	for _, h := range k.Table.Close() {
 		h.announceClose()
 	}
 }
 
-// Close ends what is held yet, and returns when no goroutine of the holds runs. Until ctx ends
-// it waits for calls that nobody answers for.
+// Close ends the holds that are left, and returns when no goroutine of the holds runs. Until ctx
+// ends it waits for pending releases.
 func (k *Keeper) Close(ctx context.Context) {
 	k.cfg.Watchdog.Close()
 	k.Orphans.Close(ctx)
@@ -22,11 +22,11 @@ func (k *Keeper) Close(ctx context.Context) {
 	k.lost.Drain()
 }
 
-// Settle returns when those who were lost so far are in the table no more.
+// Settle returns when the holds that were lost so far are no longer in the table.
 func (k *Keeper) Settle() { k.lost.Drain() }
 
-// Begin begins work at the lock of that name that Close waits for, even if it has given up
-// waiting for holds. It returns nil if the client is closing. The caller calls end.
+// Begin begins work on the lock of that name. Close waits for that work, even if it no longer
+// waits for holds. Begin returns nil if the client is closing. The caller must call end.
 func (k *Keeper) Begin(name string) (end func()) {
 	if !k.Table.Begin(name, true) {
 		return nil

@@ -6,8 +6,12 @@ import (
 	"unsafe"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/renewal"
 )
+
+// FieldOf is the hash field of a hold.
+var FieldOf = fieldOf
 
 // Sizes are the bytes of a hold, and of one in a run.
 func Sizes() (alone, inRun uintptr) { return unsafe.Sizeof(Hold{}), unsafe.Sizeof(runHold{}) }
@@ -27,6 +31,9 @@ func BeginLoss(x *Held) {
 	h.why, h.watching = renewal.NotOwner, nil
 	h.set(lost, true)
 }
+
+// Slept plays that the machine was suspended for d while x was held, in a run.
+func Slept(x *Held, d time.Duration) { x.h.run().wall -= int64(d) }
 
 // PassAfter plays the last Unlock of x, which has looked who comes next before between
 // runs and hands the lock over in memory after that. It reports whether it did.
@@ -60,5 +67,5 @@ func LoseWhilePassed(x *Held, lose func()) {
 // which has left it, has noted that.
 func AnsweredLate(x *Held) {
 	_ = x.h.enterRelease(context.Background())
-	x.h.answeredLate(pipe.Answer{Reply: int64(1), Stamp: time.Now()})
+	x.h.answeredLate(pipe.Answer{Reply: resp.ReplyOf(int64(1)), Stamp: time.Now()})
 }

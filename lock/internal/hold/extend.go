@@ -34,7 +34,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 			a.Stamp = began // Redis is told an end, not a length
 		}
 		h.lengthen(d)
-		switch n, ok := a.Reply.(int64); {
+		switch n, ok := a.Reply.Number(); {
 		case a.Err != nil:
 			err := h.k.errors.Call("extend", h.name, a)
 			if pipe.Definite(a.Err) || wait.Pause(ctx, nil, wait.Backoff(h.k.cfg.Random, try)) != nil {
@@ -42,7 +42,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 			}
 			continue
 		case !ok, n != 0 && n != 1:
-			return h.k.errors.BadReply("extend", h.name, a.Reply)
+			return h.k.errors.BadReply("extend", h.name, a.Reply.Any())
 		case h.is(leaving):
 			return h.k.errors.NotHeld(h.name) // the last Unlock did not wait any longer
 		case n == 0:
@@ -63,6 +63,6 @@ func (x *Held) extendableLocked() error {
 	if x.h.closing && x.h.why == 0 && x.state.Load() == isHeld && !x.h.is(leaving) {
 		return nil
 	}
-	err, _ := x.errLocked()
+	err := x.errLocked()
 	return err
 }

@@ -128,7 +128,7 @@ func (p *fairPlace) try(ctx context.Context) locktable.Reply {
 		if ttl == wire.FairFree {
 			ttl = 0 // nothing but those in the queue is to be waited for
 		}
-		r := p.got(nil, k.errors.Held(p.Name, ttl, other.Foreign))
+		r := p.got(nil, k.held(p.Name, ttl, other.Foreign))
 		r.HeldUntil = time.Now().Add(max(ttl, 0))
 		return r
 	}

@@ -6,9 +6,9 @@ const (
 	// fairGrace, and an IOTimeout, is how far ahead of the clock the score of a
 	// waiter is after each sign of life, so how long Redisson waits for one that
 	// died. It has room for a lost request and for clocks that differ by some
-	// seconds, whatever MaxPoll is. To that come wire.FairPatience for each waiter of
-	// Redisson's ahead, because each of those takes as much away once, when it gets
-	// the lock or leaves. Ours change the scores of others only upwards: those
+	// seconds, whatever MaxPoll is. To that comes the wait of each waiter of Redisson's
+	// ahead, wire.FairPatience for most, because each of those takes as much away once,
+	// when it gets the lock or leaves. Ours change the scores of others only upwards: those
 	// behind one that lives stay at least wire.FairPatience behind it, if they are
 	// Redisson's, so a long wait drops nobody.
 	fairGrace = (fairMissed + 2) * fairPeriod

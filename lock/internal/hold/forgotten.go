@@ -1,21 +1,25 @@
 package hold
 
-import "runtime"
+import (
+	"runtime"
 
-// notice makes the client notice if x is forgotten: if the collector finds that
-// nobody has it any more, and it was not unlocked.
+	"github.com/wheellock/wheellock/lock/internal/record"
+)
+
+// notice makes the client notice a forgotten x. That is a Held without Unlock that the
+// garbage collector finds unreachable.
 func (x *Held) notice() {
 	runtime.AddCleanup(x, forgotten, forgettable{x.watched(), x.renewed})
 }
 
-// forgettable is what is left of a Held that was collected.
+// forgettable has the data that is kept of a collected Held.
 type forgettable struct {
 	watch   *heldWatch
 	renewed bool
 }
 
-// forgotten ends the renewal that a Held asked for. Its lock is lost when the
-// lease ends: only time tells that nothing works under it any more.
+// forgotten ends the renewal for a Held. The lock is lost when the lease ends. It is not
+// released at once, because work may still go on under it.
 func forgotten(x forgettable) {
 	h := x.watch.hold
 	h.mu.Lock()
@@ -28,6 +32,6 @@ func forgotten(x forgettable) {
 	if !drop {
 		return
 	}
-	h.k.cfg.Logger.Warn("lock: a Held was dropped without Unlock; its lock is not renewed any more: unlock every Held", "name", h.name)
+	h.k.cfg.Logger.Log(record.HeldDropped, h.name)
 	h.settle()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Guard runs a command of Redis if the hold is there, in one script. lock.Held has the promise.
+// Guard runs a command of Redis if the hold exists, in one script. lock.Held has the promise.
 func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any) (any, error) {
 	h := x.h
 	if err := x.Err(); err != nil {
@@ -32,10 +32,10 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	if a.Err != nil {
 		return nil, h.k.errors.Call("guard", h.name, a)
 	}
-	answer, there, ok := wire.ReadGuard(a.Reply)
+	answer, there, ok := wire.ReadGuard(a.Reply.Any())
 	switch {
 	case !ok:
-		return nil, h.k.errors.BadReply("guard", h.name, a.Reply)
+		return nil, h.k.errors.BadReply("guard", h.name, a.Reply.Any())
 	case !there && h.is(leaving):
 		return nil, h.k.errors.NotHeld(h.name) // the last Unlock did not wait any longer
 	case !there:

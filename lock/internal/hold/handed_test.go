@@ -44,6 +44,7 @@ func TestWhoWaitsForALockOfItsOwnClientAsksNobody(t *testing.T) {
 		held, err := b.m.Lock(context.Background())
 		require.NoError(t, err)
 		tries := b.c.Stats().Tries
+		require.EqualValues(t, 1, tries)
 		b.wait(3, b.m.Lock)
 		time.Sleep(time.Minute)
 		require.Equal(t, tries, b.c.Stats().Tries)

@@ -2,7 +2,7 @@ package hold
 
 import "github.com/wheellock/wheellock/lock/internal/locktable"
 
-// succession is what comes after a hold.
+// succession says which attempt gets a hold next.
 type succession struct {
 	locktable.Following[*Hold]
 	attempt *attempt // what the waiter wants: its terms and its owner do not change
@@ -10,8 +10,8 @@ type succession struct {
 	more    int64    // tokens to reserve for those who get it after that
 }
 
-// succession tells the queue that the last Unlock of h is about to end it, and works out
-// how h goes on. It is called once for a hold, so a run is one goroutine's at a time.
+// succession tells the queue that the last Unlock of h is about to end h, and decides which
+// attempt gets h next. It is called once for a hold, so only one goroutine uses a run at a time.
 func (h *Hold) succession() succession {
 	n := succession{Following: h.k.Table.Leaving(h)}
 	if n.Next == nil {
@@ -23,7 +23,7 @@ func (h *Hold) succession() succession {
 	}
 	n.more = n.Ahead
 	r := h.run()
-	if r == nil || n.Over || r.left == 0 || h.k.Table.Now() > r.until || h.is(unsure|longer) {
+	if r == nil || n.Over || r.left == 0 || r.over(h.k.Table) || h.is(unsure|longer) {
 		return n
 	}
 	r.left--
@@ -32,8 +32,8 @@ func (h *Hold) succession() succession {
 	return n
 }
 
-// pass hands h over in memory. It returns false, and has changed nothing, if the lease
-// does not go on: it has ended, or is not renewed.
+// pass hands h over in memory. If the lease has ended or is not renewed, pass changes nothing
+// and returns false.
 func (k *Keeper) pass(h *Hold, n succession) bool {
 	next, leased := n.attempt.newHold(h.run(), k.seqs.Add(1), n.token)
 	next.first.begin(next, true)

@@ -8,10 +8,10 @@ import (
 // Name returns the lock's key in Redis.
 func (x *Held) Name() string { return x.h.name }
 
-// Token returns the fencing token; 0 where the kind has none.
+// Token returns the fencing token, or 0 if the kind has none.
 func (x *Held) Token() int64 { return x.h.token }
 
-// Permits returns the ids of permits as Redisson returns them; nil of a lock.
+// Permits returns the ids of permits in Redisson's form, or nil for a lock.
 func (x *Held) Permits() []string {
 	if x.h.kind != Permits {
 		return nil
@@ -26,43 +26,42 @@ func (x *Held) Count() int {
 	return int(x.h.count)
 }
 
-// Valid reports whether x is held now: it is not unlocked, not lost, and trusted by the clock.
+// Valid reports whether x is held now: not unlocked, not lost, and safe by the clock.
 func (x *Held) Valid() bool { return x.state.Load() == isHeld && x.h.lease.Valid() }
 
-// Deadline returns the end of trust as it is now.
+// Deadline returns the time until which x is safe, as it is now.
 func (x *Held) Deadline() time.Time { return x.h.lease.Deadline() }
 
 // Done returns a channel that is closed when x ends, or when the client begins to close.
 func (x *Held) Done() <-chan struct{} { return x.watched().Done() }
 
-// Err says why x is no more; nil while it is. It looks at the clock.
+// Err returns why x has ended, or nil while x is held. It reads the clock.
 func (x *Held) Err() error {
 	_ = x.h.Look()
 	x.h.mu.Lock()
 	w := x.watch
-	err, cause := x.errLocked()
+	err := x.errLocked()
 	x.h.mu.Unlock()
 	if err != nil && w != nil {
-		w.End(cause)
+		w.End(err)
 	}
 	return err
 }
 
-// errLocked is what Err returns, and the cause with which x's contexts end then: an Unlock is
-// the ordinary end.
-func (x *Held) errLocked() (err, cause error) {
+// errLocked returns the result of Err, which is also the cause of the end of x's contexts.
+func (x *Held) errLocked() error {
 	h := x.h
 	switch {
 	case x.state.Load() != isHeld:
-		return h.k.errors.NotHeld(h.name), context.Canceled
+		return h.k.errors.NotHeld(h.name)
 	case h.why != 0:
-		err = h.lostErrorLocked()
+		return h.lostErrorLocked()
 	case h.closing:
-		err = h.lostToClose()
+		return h.lostToClose()
 	case h.is(leaving): // its Unlock went unanswered
-		return h.k.errors.NotHeld(h.name), context.Canceled
+		return h.k.errors.NotHeld(h.name)
 	}
-	return err, err
+	return nil
 }
 
 // Context returns a context that carries the owner and ends with x.
@@ -82,7 +81,7 @@ func (x *Held) watched() *heldWatch {
 		x.watch = w
 		w.next, h.watching = h.watching, w
 	}
-	_, cause := x.errLocked()
+	cause := x.errLocked()
 	h.mu.Unlock()
 	if cause != nil {
 		w.End(cause)
@@ -106,10 +105,10 @@ func (x *Held) end() {
 		}
 	}
 	h.mu.Unlock()
-	w.End(context.Canceled) // the ordinary end
+	w.End(h.k.errors.NotHeld(h.name)) // the ordinary end
 }
 
-// anotherHeld is a Held of its own: of a re-entry, or one that can be forgotten.
+// anotherHeld is a Held outside its Hold, for a re-entry or to notice a forgotten Held.
 func (h *Hold) anotherHeld(renewed bool) *Held {
 	x := &Held{}
 	x.begin(h, renewed)

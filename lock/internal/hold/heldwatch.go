@@ -4,7 +4,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/watch"
 )
 
-// heldWatch is what a Held gives out to be told by. Most Helds never need one.
+// heldWatch has the channel and the contexts of a Held. Most Helds never need one.
 type heldWatch struct {
 	watch.Watch
 	hold *Hold // immutable; nil of an error that is kept as one, see lostErrorLocked

@@ -24,8 +24,8 @@ type Hold struct {
 	seq   uint64
 	token int64
 
-	// With a million locks each byte counts: the order of the fields leaves no gap,
-	// and what is rarely needed stands elsewhere (Keeper.turns).
+	// With a million locks each byte counts. So the order of the fields leaves no gap,
+	// and rarely needed fields are elsewhere (Keeper.turns).
 
 	marks atomic.Uint32 // see asked and the others
 
@@ -45,9 +45,9 @@ type Hold struct {
 	first Held // of the acquisition; a re-entry has one of its own
 }
 
-// Held is one successful call that took the lock. Those of re-entries share the Hold, and each is
-// given back by one Unlock. All methods are safe for concurrent use. Users have it as lock.Held,
-// which says what is promised.
+// Held is one successful call that took the lock. The Helds of re-entries share the Hold, and each
+// Held is ended by one Unlock. All methods are safe for concurrent use. Users have it as
+// lock.Held, whose documentation has the promises.
 type Held struct {
 	h       *Hold  // immutable
 	renewed bool   // it came from Lock, not LockFor, and wants renewal still; guarded by h.mu
@@ -57,7 +57,7 @@ type Held struct {
 	watch *heldWatch // made by the first Done or Context; guarded by h.mu
 }
 
-// begin makes x one of h's.
+// begin makes x a Held of h.
 func (x *Held) begin(h *Hold, renewed bool) { x.h, x.renewed, x.mark = h, renewed, markOf(x) }
 
 // markOf returns a hash of x's address.
@@ -121,10 +121,16 @@ func (h *Hold) lengthen(lease time.Duration) {
 // field is the hold's field in the lock's hash, which no hold but those of its run ever
 // uses.
 func (h *Hold) field() string {
+	var room [fieldRoom]byte
+	return string(h.appendWhole(room[:0]))
+}
+
+// appendWhole appends the hold's field. AppendField appends only what comes after the client's id.
+func (h *Hold) appendWhole(b []byte) []byte {
 	if r := h.run(); r != nil {
-		return r.field(h.k.cfg.ID)
+		return appendField(b, h.k.cfg.ID, Mutex, r.owner, r.seq)
 	}
-	return fieldOf(h.k.cfg.ID, h.kind, h.owner, h.seq)
+	return appendField(b, h.k.cfg.ID, h.kind, h.owner, h.seq)
 }
 
 // Owner implements locktable.Hold.

@@ -2,7 +2,6 @@ package hold
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/network"
 	"github.com/wheellock/wheellock/lock/internal/orphans"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/role"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/internal/wait"
@@ -21,7 +21,8 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Config is what a client's holds need of it. Fields that lock.Config has mean the same.
+// Config has what a client's holds need from the client. Fields with a name of lock.Config mean
+// the same as there.
 type Config struct {
 	ID string // of the client: the first part of every hash field
 
@@ -38,22 +39,23 @@ type Config struct {
 	Closing  <-chan struct{}   // closed when Close began
 	Closed   error             // of what the end of the client cuts off
 	Cast     *role.Cast        // its goroutines
-	Logger   *slog.Logger
+	Logger   *record.Logger
 	Errors   Errors
 	Observer Observer
 }
 
-// Observer is told what happens to holds. None of it may panic.
+// Observer is told what happens to holds. Its methods must not panic.
 type Observer interface {
-	// Waited is told when a call that had to wait ends: with h, or with err.
+	// Waited is called when a call that had to wait ends, with h or with err.
 	Waited(ctx context.Context, name string, took time.Duration, h *Hold, err error)
-	// Released is told how the last Unlock of h ended, on the goroutine of that.
+	// Released is called with the result of the last Unlock of h, on the goroutine of that
+	// Unlock.
 	Released(ctx context.Context, h *Hold, err error)
-	// Lost is told of a loss, and err says why h was lost. It must not block.
+	// Lost is called when h was lost, and err says why. It must not block.
 	Lost(h *Hold, err error)
 }
 
-// Counts are what a Keeper counts.
+// Counts has the counters of a Keeper.
 type Counts struct {
 	Tries      atomic.Uint64 // scripts that take something
 	Released   atomic.Uint64 // holds that ended by an Unlock that Redis answered
@@ -61,7 +63,7 @@ type Counts struct {
 	Lost       [renewal.Closed + 1]atomic.Uint64
 }
 
-// Keeper is what the holds of a client share, from the first script of a hold to its last.
+// Keeper has what the holds of a client share, from the first script of a hold to its last.
 // All methods are safe for concurrent use.
 type Keeper struct {
 	// immutable after New; each says itself what guards its fields
@@ -81,10 +83,11 @@ type Keeper struct {
 	lost    backlog.Backlog[loss] // holds that are lost, to be taken out of the table
 	unlocks wait.Deadlines        // of Unlock
 	refused atomic.Pointer[refused]
+	asked   atomic.Int64   // when longWait last asked, as Table.Now says; 0: never
 	wg      sync.WaitGroup // what Close waits for, even if it has given up waiting for holds
 }
 
-// loss is a hold that was lost, and why.
+// loss is a hold that was lost, with the reason.
 type loss struct {
 	hold *Hold
 	why  renewal.Reason
@@ -96,15 +99,15 @@ func (k *Keeper) Seq() uint64 { return k.seqs.Add(1) }
 // Context ends when Close gives up waiting.
 func (k *Keeper) Context() context.Context { return k.ctx }
 
-// Publisher is the command that publishes a release of name, where that may be another one than
-// PUBLISH, and nil elsewhere.
+// Publisher returns the command that publishes a release of name. It returns nil if that is
+// always PUBLISH.
 func (k *Keeper) Publisher(name string) any { return k.calls.publisher(name) }
 
-// Force is the script that deletes holds of that kind, whose fields come behind the arguments.
-// left is what a key is that it leaves alone.
+// Force returns the script that deletes holds of that kind. Their fields follow its arguments.
+// left describes a key that the script does not touch.
 func (k *Keeper) Force(kind Kind, name string) (call wire.Call, left string) {
 	return k.calls.force(kind, name)
 }
 
-// FreezeLosses keeps those who are lost in the table until free is called. For tests.
+// FreezeLosses keeps lost holds in the table until free is called. It is for tests.
 func (k *Keeper) FreezeLosses() (free func()) { return k.lost.Freeze() }

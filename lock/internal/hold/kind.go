@@ -11,7 +11,7 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// kind says what sort of object a hold is one of.
+// kind says of which kind of object a hold is.
 type Kind uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 // Exclusive kinds have one hold a name, found by the name: a hash {field: count} under it.
 func (k Kind) Exclusive() bool { return k.Mode() == locktable.Exclusive }
 
-// Mode says with whom a hold shares its name.
+// Mode says with which other holds a hold shares its name.
 func (k Kind) Mode() locktable.Mode {
 	switch k {
 	case Read:
@@ -50,7 +50,7 @@ func (k Kind) class() carrier.Class {
 	return carrier.Fields
 }
 
-// key is where the fields of the holds of that name stand.
+// key returns the key that has the fields of the holds of that name.
 func (k Kind) key(name string) string {
 	if k == Permits {
 		return keys.PermitsTaken(name)
@@ -58,8 +58,8 @@ func (k Kind) key(name string) string {
 	return name
 }
 
-// Channel is where those that wait for the lock are told of a release. Waiters of a FairMutex
-// each have one of their own.
+// Channel returns the channel that tells waiters of a release. Each waiter of a FairMutex has a
+// channel of its own.
 func (k Kind) Channel(name string) string {
 	if k == Read || k == Write {
 		return keys.RWChannel(name)
@@ -67,11 +67,11 @@ func (k Kind) Channel(name string) string {
 	return keys.Channel(name)
 }
 
-// outlived reports whether the field of a hold that was lost for that reason may stand there
-// for longer than its own lease, because the key lives on with another hold's: other readers,
-// or a write hold of the same owner, keep that of a reader; a reading of the same owner, if
-// there is one, keeps that of a writer, and the field would keep all others out for as long.
-// When nothing could be renewed, other holds end too.
+// outlived reports whether the field of a hold that was lost for that reason may stay in Redis
+// for longer than its own lease, because other holds keep the key. Other readers, or a write
+// hold of the same owner, keep the field of a reader. A read hold of the same owner keeps the
+// field of a writer, and that field would keep all others out. If no hold could be renewed,
+// the other holds end too.
 func (k Kind) outlived(why renewal.Reason, alsoReads func() bool) bool {
 	switch k {
 	case Read:
@@ -100,13 +100,21 @@ const (
 	familyPermits
 )
 
+// fieldRoom is how long most fields are at most.
+const fieldRoom = 80
+
 // fieldOf is the field of a hold of that kind, owner and seq of the client with that id.
 func fieldOf(id string, k Kind, o owner.Owner, seq uint64) string {
-	b := make([]byte, 0, 80)
+	var room [fieldRoom]byte
+	return string(appendField(room[:0], id, k, o, seq))
+}
+
+// appendField appends fieldOf.
+func appendField(b []byte, id string, k Kind, o owner.Owner, seq uint64) []byte {
 	if k != Permits {
 		b = append(append(b, id...), ':')
 	}
-	return string(appendTail(b, k, o, seq))
+	return appendTail(b, k, o, seq)
 }
 
 // appendTail appends what comes after the client's id in such a field.

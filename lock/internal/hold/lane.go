@@ -7,11 +7,11 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// lane returns the lane of the server that has key; nil if none is known.
+// lane returns the lane of the server that has key, or nil if none is known.
 func (k *Keeper) lane(key string) network.Lane { return k.Network.Server(key).Lane() }
 
-// keep has the watchdog look after h, whose lease belongs to o, and which a request that
-// was stamped in terms acquired.
+// keep makes the watchdog renew h. The lease of h belongs to o. terms has the stamp of the
+// request that acquired h.
 func (k *Keeper) keep(h *Hold, o carrier.Owner, terms renewal.Terms) error {
 	l := k.lane(h.name)
 	if l == nil {
@@ -23,9 +23,9 @@ func (k *Keeper) keep(h *Hold, o carrier.Owner, terms renewal.Terms) error {
 	return l.Leases().Hold(&h.lease, o, terms)
 }
 
-// place takes h to the lane of the server that has its key, where it is looked up at once:
-// that server may never have got it. A hold that was found on the target of a slot that is
-// just being moved stays there.
+// place moves h to the lane of the server that has its key. h is checked there at once,
+// because that server may not have the key. A hold that was found on the target of a moving
+// slot stays there.
 func (k *Keeper) place(h *Hold) {
 	l := k.lane(h.name)
 	switch {
@@ -40,8 +40,8 @@ func (k *Keeper) place(h *Hold) {
 	}
 }
 
-// relocate takes every hold to the lane of the server that now has its key. Waiters look
-// where their channel is.
+// relocate moves every hold to the lane of the server that now has its key. Waiters look
+// for the server of their channel.
 func (k *Keeper) relocate() {
 	for _, h := range k.Table.All() {
 		k.place(h)

@@ -5,8 +5,8 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// forget does what comes after the holder was told: waiters go on, a field that
-// would outlive its hold is owed, and the Lost hook is told.
+// forget does the work after the holder was told. Waiters go on, a field that would outlive
+// its hold is left to the orphans, and the Lost hook is called.
 func (l loss) forget() {
 	h := l.hold
 	h.k.Table.Forget(h)
@@ -17,9 +17,9 @@ func (l loss) forget() {
 	h.tellLoss()
 }
 
-// Lost implements renewal.Owner. It is called by the watchdog, or by a script's
-// answer that says so, and ends the hold once. The holder is told first, and nothing here
-// waits for a lock under which others do much: the watchdog has other holds to tell.
+// Lost implements renewal.Owner. It is called by the watchdog, or because a script's answer
+// says that the hold is lost. It ends the hold once. The holder is told first. Lost waits for
+// no mutex under which others do much work, because the watchdog has other holds to tell.
 func (h *Hold) Lost(why renewal.Reason) {
 	var refused *heldWatch
 	if why == renewal.TrustEnded {
@@ -42,8 +42,8 @@ func (h *Hold) Lost(why renewal.Reason) {
 	h.k.lost.AddExpected(loss{h, why})
 }
 
-// Look implements watch.Subject. So whoever asks a hold is told the truth by the clock, however late
-// the watchdog is: after the process was stopped, or while the machine is too busy.
+// Look implements watch.Subject. So a hold that is asked answers by the clock, even if the watchdog
+// is late because the process was stopped or the machine is too busy.
 func (h *Hold) Look() error {
 	if h.lease.Valid() {
 		return nil
@@ -58,8 +58,8 @@ func (h *Hold) Look() error {
 	return h.lostErrorLocked()
 }
 
-// announceClose ends the channels and contexts of a hold, and no more: it is
-// renewed until it is unlocked or Close gives up.
+// announceClose ends only the channels and contexts of a hold. The hold is renewed until it
+// is unlocked or Close gives up.
 func (h *Hold) announceClose() {
 	h.mu.Lock()
 	h.closing = true
@@ -73,7 +73,7 @@ func (h *Hold) announceClose() {
 
 func (h *Hold) lostToClose() error { return h.lostBecause(renewal.Closed, nil) }
 
-// lostBecause is the error of a loss.
+// lostBecause returns the error of a loss.
 func (h *Hold) lostBecause(why renewal.Reason, refusal error) error {
 	return h.k.errors.Lost(h.name, why, h.token, refusal)
 }
@@ -99,7 +99,7 @@ func (h *Hold) lostByLease(otherwise renewal.Reason) error {
 	return h.lostErrorLocked()
 }
 
-// lostErrorLocked is the error of a hold that is lost, nil of others.
+// lostErrorLocked returns the error of a lost hold, and nil for other holds.
 func (h *Hold) lostErrorLocked() error {
 	if h.why == 0 {
 		return nil

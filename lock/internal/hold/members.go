@@ -11,14 +11,14 @@ import (
 // Watch ends when x does, see Done.
 func (x *Held) Watch() *watch.Watch { return &x.watched().Watch }
 
-// Renewed reports whether x wants to be renewed.
+// Renewed reports whether x needs renewal.
 func (x *Held) Renewed() bool {
 	x.h.mu.Lock()
 	defer x.h.mu.Unlock()
 	return x.renewed
 }
 
-// MaxHoldEnd is when Config.MaxHold ends the hold; zero if it does not.
+// MaxHoldEnd returns when Config.MaxHold ends the hold, or zero if it does not.
 func (h *Hold) MaxHoldEnd() time.Time { return h.lease.MaxHoldEnd() }
 
 // Valid reports whether the hold is one, as far as the clock can tell.

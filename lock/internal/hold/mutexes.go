@@ -7,8 +7,8 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
-// mutexAcquire is a call of Lock and its like of a Mutex, with or without a counter of its
-// own, whose queue is in this client alone.
+// mutexAcquire is a call such as Lock of a Mutex, with or without a counter of its own. Its
+// queue is only in this client.
 type mutexAcquire struct{ attempt }
 
 func (x *mutexAcquire) take(ctx context.Context) (*Held, error) {
@@ -17,14 +17,15 @@ func (x *mutexAcquire) take(ctx context.Context) (*Held, error) {
 
 // Try implements locktable.Acquisition.
 func (x *mutexAcquire) Try(ctx context.Context) locktable.Reply {
-	f := x.field()
+	var room [fieldRoom]byte
+	f := appendField(room[:0], x.k.cfg.ID, x.Kind, x.Owner, x.seq)
 	counter, least := x.k.calls.counterOf(x.Kind, x.Name)
-	return x.try(ctx, f, wire.Acquire{
+	return x.try(ctx, wire.Acquire{
 		Name: x.Name, Counter: counter, Field: f, Lease: x.Lease, Least: least, More: x.more(), Again: x.waiter.Again(),
 	}.Call(), nil)
 }
 
-// more is how many tokens it reserves for the waiters behind it.
+// more returns how many tokens it reserves for the waiters behind it.
 func (x *mutexAcquire) more() int64 {
 	if x.Kind != Mutex || !x.Renewed {
 		return 0

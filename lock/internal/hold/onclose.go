@@ -14,10 +14,10 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// ReleaseAll releases what is still held, for Config.ReleaseOnClose. It counts what was
-// released, and what was not or is not known to be. What is just being unlocked is not its
-// own. Servers do not wait for each other: it takes as long as the slowest of those that
-// answer, and Config.UnlockTimeout for one that answers no more.
+// ReleaseAll releases the holds that are left, for Config.ReleaseOnClose. It counts the holds
+// that were released, and those that were not or may not have been. It does not count holds that
+// a call is unlocking. Servers do not wait for each other. So it takes as long as the slowest
+// server that answers, and Config.UnlockTimeout for a server that does not answer.
 func (k *Keeper) ReleaseAll() (released, unreleased int) {
 	all := k.Table.All()
 	slices.SortFunc(all, func(a, b *Hold) int { return cmp.Compare(a.seq, b.seq) }) // as they were taken
@@ -46,9 +46,9 @@ func (k *Keeper) ReleaseAll() (released, unreleased int) {
 	return released, unreleased
 }
 
-// releasing releases the holds of one server. It has a batch of requests on their way while
-// it makes the next one, so the server always has something to do, and nothing waits for
-// longer than two batches take.
+// releasing releases the holds of one server. It sends a batch of requests while the server
+// still works on the one before. So the server always has work, and no request waits for longer
+// than two batches take.
 type releasing struct {
 	// immutable
 	k       *Keeper
@@ -65,14 +65,14 @@ type releasing struct {
 	ended    bool // what is answered now comes too late to be counted
 }
 
-// releaseBatch is how many releases are sent together: fewer the sooner they must be
-// answered, and as many as that allows, because a busy machine takes long to turn from one
-// batch to the next.
+// releaseBatch returns how many releases are sent together. A shorter time for the answers means
+// a smaller batch. The batch is as large as the time allows, because a busy machine takes long
+// between two batches.
 func releaseBatch(ioTimeout time.Duration) int {
 	return min(max(int(ioTimeout/(500*time.Microsecond)), 16), 2000)
 }
 
-// run releases holds until that is answered, or nothing is answered any more, or ctx ends.
+// run releases holds until all releases are answered, the server stops answering, or ctx ends.
 // A release may be sent twice, because no other hold has its field.
 func (r *releasing) run(ctx context.Context, holds []*Hold) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -125,11 +125,11 @@ func (r *releasing) send(holds []*Hold) {
 	r.underWay += len(holds)
 	r.mu.Unlock()
 	for _, h := range holds {
-		r.k.Network.Post(h.name, r.k.calls.release(h.kind, h.name, h.field()), func(a pipe.Answer) { r.answered(h, a) })
+		r.k.Network.Post(h.name, r.k.calls.release(h.kind, h.name, []byte(h.field())), func(a pipe.Answer) { r.answered(h, a) })
 	}
 }
 
-// answered gets the answer to a release of h. It does not block.
+// answered handles the answer to a release of h. It does not block.
 func (r *releasing) answered(h *Hold, a pipe.Answer) {
 	r.note(h, a)
 	if a.Err == nil {

@@ -39,7 +39,7 @@ func (k *Keeper) newTable() *locktable.Table[*Hold] {
 		Subscriber: func(name string) *pubsub.Subscriber { return k.Network.Server(name).Subscriber() },
 		Ahead:      func(name string) time.Duration { return k.Network.Server(name).Ahead() },
 		Closing:    k.cfg.Closing, PassOn: k.releaseUnclaimed,
-		Closed: k.errors.Closed, Ended: k.errors.Ended, Logger: k.cfg.Logger,
+		Closed: k.errors.Closed, Ended: k.errors.Ended, LongWait: k.longWait, Logger: k.cfg.Logger,
 	}
 	if k.cfg.Traits.Slots {
 		cfg.Place = k.place

@@ -7,26 +7,26 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
-// orphan is a field that may stand in Redis with nobody behind it.
+// orphan returns a field that may be in Redis without a holder.
 func (k *Keeper) orphan(kind Kind, name, field string, lease time.Duration) orphans.Field {
 	f := orphans.Field{Name: name, Family: kind.family(), Text: field, Lease: lease}
 	if kind != Fair {
-		f.Release = k.calls.release(kind, name, field)
+		f.Release = k.calls.release(kind, name, []byte(field))
 		return f
 	}
 	f.Together = func(fields []string) wire.Call {
-		return k.calls.release(kind, name, fields[0]).With(fields[1:])
+		return k.calls.release(kind, name, []byte(fields[0])).With(fields[1:])
 	}
 	return f
 }
 
-// owe leaves a field that stands in Redis for at most lease to the orphans.
+// owe leaves a field that is in Redis for at most lease to the orphans.
 func (k *Keeper) owe(kind Kind, name, field string, lease time.Duration) {
 	k.Orphans.Add(k.orphan(kind, name, field, lease))
 }
 
-// oweUnanswered is owe of a field of which it is not known whether it was, or will be, taken:
-// until open, or, if that is zero, nobody knows until when.
+// oweUnanswered is owe for a field that may have been taken or may still be taken. It may be
+// taken until open. If open is zero, that time is not known.
 func (k *Keeper) oweUnanswered(kind Kind, name, field string, lease time.Duration, open time.Time) {
 	k.Orphans.AddUnanswered(k.orphan(kind, name, field, lease), open)
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/owner"
 )
 
-// permitIDs name the permits of a hold: Text is 12 bytes that nobody has used before, and ID
-// how many there are. Nobody re-enters permits, so they have no owner, and a hold keeps them
-// where that of a lock has its owner: a field of their own would cost each hold 24 bytes.
+// permitIDs names the permits of a hold. Text has 12 bytes that were never used before, and ID is
+// the number of permits. Permits are not re-entered, so they have no owner. A hold keeps permitIDs
+// in the place of the owner, because a field of their own would cost each hold 24 bytes.
 type permitIDs owner.Owner
 
-// newPermits names n permits that nobody has named before.
+// newPermits returns new names for n permits.
 func newPermits(n int64) permitIDs {
 	var b [12]byte
 	rand.Read(b[:]) // never fails

@@ -9,9 +9,9 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// reenter takes one more count. It returns errGone if the hold is no more and
-// never was the caller's to rely on: a fresh attempt is due. If ctx ends before the hold's
-// turn has come, Redis was asked nothing, and the error is ctx's and not ErrUnknown.
+// reenter takes one more count. It returns errGone if the hold has ended before the caller
+// had it, so the caller needs a fresh attempt. If ctx ends before the hold's turn has come,
+// nothing was sent to Redis, and the error is ctx's and not ErrUnknown.
 func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (*Held, error) {
 	if err := h.enter(ctx); err != nil {
 		return nil, fmt.Errorf("lock: re-entry of %q was not sent: %w", h.name, &busyError{err})
@@ -28,9 +28,9 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	if a.Err != nil {
 		return nil, h.k.errors.Call("reenter", h.name, a)
 	}
-	n, ok := a.Reply.(int64)
+	n, ok := a.Reply.Number()
 	if !ok || n != 0 && n != 1 {
-		return nil, h.k.errors.BadReply("reenter", h.name, a.Reply)
+		return nil, h.k.errors.BadReply("reenter", h.name, a.Reply.Any())
 	}
 	h.lengthen(lease)
 	trusted := n == 1 && h.lease.Extend(a.Stamp, lease)

@@ -17,16 +17,16 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// returned says how a hold's end was answered.
+// returned is the answer to the end of a hold.
 type returned struct {
 	gone   bool         // neither the hold nor its successor was there
 	resent bool         // an earlier request went unanswered
 	open   orphans.Open // until when such a one may still be carried out
 }
 
-// handOverOrRelease ends h on Redis, whose lease the caller has released: it is handed
-// to the waiter of this client that comes after it, or released if there is none, or at
-// the end of a run if others wait.
+// handOverOrRelease ends h on Redis. The caller has already released its lease. h is handed
+// over to the next waiter of this client. It is released if there is no waiter, or if a run
+// ends and other clients wait.
 func (k *Keeper) handOverOrRelease(ctx context.Context, h *Hold, n succession) (r returned, err error) {
 	var m listening
 	if n.InRun || n.Next != nil {
@@ -79,13 +79,13 @@ func (m listening) runEnd(told int64) locktable.RunEnd {
 	return end
 }
 
-// errRefused: Redis refused a hand-off (it is out of memory, say) and changed
-// nothing; a plain release may pass.
+// errRefused is returned when Redis refused a hand-over, for example because it is out of
+// memory, and changed nothing. A plain release may still succeed.
 var errRefused = errors.New("lock: the hand-off was refused")
 
-// handOver makes the hold of the next waiter out of h, in one script. At the end of a
-// run that releases it instead if others wait: so many subscribers heard, or one that
-// does not tries in so long.
+// handOver turns h into the hold of the next waiter, in one script. At the end of a run the
+// script releases the lock instead if others wait. It then returns how many subscribers were
+// told, and when a waiter without a subscription tries next.
 func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listening) (r returned, told int64, wait time.Duration, err error) {
 	a := n.attempt
 	kind, name, lease, seq := h.kind, h.name, a.Lease, k.seqs.Add(1)
@@ -107,7 +107,7 @@ func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listenin
 		if n.Over {
 			call.End = &wire.EndOfRun{Ours: m.ours, Publish: k.calls.publish(name), Await: n.Reservation, Anyway: n.Open}
 		}
-		return sender.Mint(ctx, k.Network, call.Call(), late)
+		return sender.Mint(ctx, k.Network, name, call.Call(), late)
 	})
 	if err != nil {
 		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
@@ -133,7 +133,7 @@ func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listenin
 	next.first.begin(next, a.Renewed)
 	watched := k.keep(next, leased, renewal.Terms{Stamp: ans.Stamp, TTL: lease, Fixed: !a.Renewed}) == nil
 	if !watched {
-		// The yes came after its trust had ended: the waiters go on by themselves.
+		// The answer came after the hold was no longer safe, so the waiters try by themselves.
 		k.owe(kind, name, field, lease)
 		return r, 0, 0, nil
 	}
@@ -141,9 +141,9 @@ func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listenin
 	return r, 0, 0, nil
 }
 
-// releaseUnclaimed gives back, in the background, what was handed to a waiter that has
-// left: its Held, for others of its owner may have re-entered the hold. The caller has
-// noted a call that Close waits for.
+// releaseUnclaimed releases, in the background, a hold that was handed to a waiter that has
+// left. It ends only the waiter's Held, because others of its owner may have re-entered the
+// hold. The caller has begun a call that Close waits for.
 func (k *Keeper) releaseUnclaimed(h *Hold) {
 	h.first.state.Store(isUnlocking)
 	k.wg.Go(k.cfg.Cast.As("release unclaimed", func() {
@@ -157,22 +157,23 @@ func (k *Keeper) releaseUnclaimed(h *Hold) {
 // release sends the release script until it is answered or ctx ends, and
 // returns its answer.
 func (h *Hold) release(ctx context.Context) (int64, returned, error) {
-	cmd := h.k.calls.release(h.kind, h.name, h.field())
+	var room [fieldRoom]byte
+	cmd := h.k.calls.release(h.kind, h.name, h.appendWhole(room[:0]))
 	a, r, err := h.resend(ctx, "release", func() pipe.Answer {
 		return h.k.Network.Send(ctx, h.name, cmd, nil)
 	})
 	if err != nil {
 		return 0, r, err
 	}
-	n, ok := a.Reply.(int64)
+	n, ok := a.Reply.Number()
 	if !ok {
-		return 0, r, h.k.errors.BadReply("release", h.name, a.Reply)
+		return 0, r, h.k.errors.BadReply("release", h.name, a.Reply.Any())
 	}
 	r.gone = n < 0
 	return n, r, nil
 }
 
-// resend sends a script until it is answered or ctx ends; it names fields that
+// resend sends a script until it is answered or ctx ends. The script names fields that
 // no other hold uses, so it may arrive twice.
 func (h *Hold) resend(ctx context.Context, op string, send func() pipe.Answer) (pipe.Answer, returned, error) {
 	var r returned

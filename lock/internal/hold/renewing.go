@@ -1,7 +1,7 @@
 package hold
 
-// Rest ends x's wish that the hold be renewed: once it is nobody's, the longest
-// lease that it was given stands.
+// Rest says that x no longer needs renewal of the hold. When no Held needs renewal, the
+// hold ends with its longest lease.
 func (x *Held) Rest() {
 	x.h.mu.Lock()
 	last := x.renewed && x.h.renewing == 1
@@ -18,7 +18,7 @@ func (x *Held) Rest() {
 	}
 }
 
-// settle makes the watchdog renew the hold, or not, as its Helds want it now.
+// settle makes the watchdog renew the hold, or stop renewing it, as its Helds need now.
 func (h *Hold) settle() {
 	for again := true; again; {
 		h.mu.Lock()

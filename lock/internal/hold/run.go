@@ -10,17 +10,17 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
-// A client that holds a Mutex hands it to its own next waiter without asking Redis.
-// The field in Redis stays, and is the run's: what is asked of it, a guard, a renewal or
-// the release, is asked by it. In memory every holder has a hold of its own, with an
-// owner, Helds, a token and a MaxHold.
+// A client that holds a Mutex hands it over to its own next waiter without asking Redis.
+// The field in Redis stays and belongs to the run. Guards, renewals and the release use
+// that field. In memory every holder has a hold of its own, with an owner, Helds, a token
+// and a MaxHold.
 //
-// Nothing of it is done on trust alone. Redis has said yes to a script of the run at
-// most handOverFor ago; that script has reserved the tokens; and the hold that ends has
-// no request that may still be carried out, and none that asked for a longer lease.
-// Otherwise, and at the end of a run, a script hands over or releases.
+// A hand-over in memory has three conditions. Redis has confirmed a script of the run at
+// most handOverFor ago. That script has reserved the tokens. And the hold that ends has no
+// request that may still be carried out, and none that asked for a longer lease. Otherwise,
+// and at the end of a run, a script hands over or releases.
 
-// handOverFor is for how long after such a script holds are handed over without one.
+// handOverFor is how long after such a script holds are handed over without a script.
 const handOverFor = 100 * time.Millisecond
 
 // run is a field in Redis that holds of this client have one after the other.
@@ -29,6 +29,7 @@ type run struct {
 	owner owner.Owner // of the hold that took the field
 	seq   uint64
 	until waitqueue.Instant // it is not handed over in memory after that
+	wall  int64             // nor after that by the wall clock, Unix ns: the other one stands still in a suspended machine
 
 	// of the goroutine that ends the hold which has the field now; the next one gets them with the hold
 	token int64 // the last one given out
@@ -48,17 +49,14 @@ var _ carrier.Owner = (*runHold)(nil)
 // AppendField implements carrier.Owner.
 func (h *runHold) AppendField(b []byte) []byte { return h.run.appendTail(b) }
 
-// run returns the run that h belongs to, or nil. Of a hold whose lease has not begun
-// it is nil.
+// run returns the run that h belongs to, or nil. It returns nil for a hold whose lease has
+// not begun.
 func (h *Hold) run() *run {
 	if r, ok := h.lease.Owner().(*runHold); ok {
 		return r.run
 	}
 	return nil
 }
-
-// field is the field, in the client with that id.
-func (r *run) field(id string) string { return fieldOf(id, Mutex, r.owner, r.seq) }
 
 // appendTail appends what comes after the client's id in the field.
 func (r *run) appendTail(b []byte) []byte {
@@ -67,5 +65,14 @@ func (r *run) appendTail(b []byte) []byte {
 
 // newRun returns the run of a field of that owner, whose script was stamped so.
 func (k *Keeper) newRun(o owner.Owner, seq uint64, stamp time.Time, g wire.Granted) *run {
-	return &run{owner: o, seq: seq, until: k.Table.Instant(stamp).Add(handOverFor), token: g.Token, left: g.More}
+	return &run{
+		owner: o, seq: seq, token: g.Token, left: g.More,
+		until: k.Table.Instant(stamp).Add(handOverFor), wall: stamp.Add(handOverFor).UnixNano(),
+	}
+}
+
+// over reports whether the run must no longer be handed over in memory.
+func (r *run) over(t *locktable.Table[*Hold]) bool {
+	now := time.Now()
+	return t.Instant(now) > r.until || now.UnixNano() > r.wall
 }

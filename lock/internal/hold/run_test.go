@@ -116,6 +116,20 @@ func TestALockIsHandedOnWithoutRedis(t *testing.T) {
 	})
 }
 
+// TestTheSleepOfAMachineEndsARun: Redis' clock goes on meanwhile, and others are told that they
+// may rely on 100 ms.
+func TestTheSleepOfAMachineEndsARun(t *testing.T) {
+	for _, slept := range []time.Duration{0, 99 * time.Millisecond, 101 * time.Millisecond, time.Hour} {
+		withBusy(t, lock.Config{}, func(b *busy) {
+			held := b.started(2)
+			hold.Slept(in(held), slept)
+			pending, held := b.pending(held)
+			require.Equal(t, slept > 100*time.Millisecond, pending, "slept %v", slept)
+			require.NoError(t, b.next(held).Unlock(context.Background()))
+		})
+	}
+}
+
 // TestWhatRedisSaidLongAgoIsNotHandedOn: to the first of a run, too, which got the lock
 // by itself.
 func TestWhatRedisSaidLongAgoIsNotHandedOn(t *testing.T) {

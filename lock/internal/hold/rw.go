@@ -8,7 +8,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
-// rwAcquire is a call of Lock and its like of the reader or the writer of a RWMutex.
+// rwAcquire is a call such as Lock of the reader or the writer of a RWMutex.
 type rwAcquire struct {
 	attempt
 	writer string // of a writer that waits: its name in the list of those, see RWMutex
@@ -30,18 +30,18 @@ func (x *rwAcquire) take(ctx context.Context) (*Held, error) {
 func (x *rwAcquire) Try(ctx context.Context) locktable.Reply {
 	f := x.field()
 	if x.Kind == Read {
-		return x.try(ctx, f, x.read(f), nil)
+		return x.try(ctx, x.read(f), nil)
 	}
 	if x.Wait && !x.k.cfg.ReadersFirst && x.waiter.Waited() && x.writer == "" {
 		x.writer = f // it waits: new readers wait behind it
 	}
 	if x.writer == "" {
-		return x.try(ctx, f, x.write(f), nil)
+		return x.try(ctx, x.write(f), nil)
 	}
 	// A writer that leaves has withdrawn; with Config.Replicas that went over another
 	// connection, and this request may have announced it after that.
 	k, name, writer := x.k, x.Name, x.writer
-	return x.try(ctx, f, x.write(f), func() { withdraw(k, name, writer) })
+	return x.try(ctx, x.write(f), func() { withdraw(k, name, writer) })
 }
 
 func (x *rwAcquire) read(field string) wire.Call {
@@ -69,11 +69,11 @@ func (x *rwAcquire) Barred(*Hold) error {
 	return x.k.errors.Upgrade(x.Name)
 }
 
-// withdraw tells readers that a writer waits no more.
+// withdraw tells readers that a writer no longer waits.
 func withdraw(k *Keeper, name, writer string) {
 	k.Orphans.Send(name, wire.Withdraw(name, writer, k.calls.publisher(name)), time.Now().Add(announcement(&k.cfg)))
 }
 
-// announcement is how long a writer that waits keeps readers out before it must
-// say so again, which it does each MaxPoll.
+// announcement is how long the announcement of a waiting writer keeps readers out. The
+// writer repeats it in each MaxPoll.
 func announcement(cfg *Config) time.Duration { return 2*cfg.MaxPoll + cfg.IOTimeout }

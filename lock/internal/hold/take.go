@@ -10,7 +10,7 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Terms are what the caller of a lock function asks for.
+// Terms has what the caller of a lock function asks for.
 type Terms struct {
 	Lease   time.Duration
 	Renewed bool
@@ -20,7 +20,7 @@ type Terms struct {
 	MaxHoldEnd time.Time // when Config.MaxHold is over; zero: so long after the acquisition
 }
 
-// Wanted is what a call takes, and for whom.
+// Wanted says what a call takes, and for which owner.
 type Wanted struct {
 	Kind    Kind
 	Name    string
@@ -31,7 +31,7 @@ type Wanted struct {
 	Began waitqueue.Instant // the call
 }
 
-// Take takes it, or waits for it if the caller does.
+// Take takes the lock or permits. It waits for them if the caller waits.
 func (k *Keeper) Take(ctx context.Context, w Wanted) (*Held, error) {
 	a := attempt{k: k, Wanted: w, seq: k.seqs.Add(1)}
 	switch w.Kind {
@@ -46,7 +46,7 @@ func (k *Keeper) Take(ctx context.Context, w Wanted) (*Held, error) {
 	return (&mutexAcquire{attempt: a}).take(ctx)
 }
 
-// CheckLease refuses what Redis or the watchdog could not keep.
+// CheckLease refuses a lease that Redis or the watchdog cannot keep.
 func CheckLease(name string, d time.Duration) error {
 	if d < renewal.MinTTL || d > renewal.MaxTTL || d%time.Millisecond != 0 {
 		return fmt.Errorf("lock: %q: the lease is %v: it must be whole milliseconds from %v to %v", name, d, renewal.MinTTL, renewal.MaxTTL)

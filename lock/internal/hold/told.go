@@ -2,12 +2,13 @@ package hold
 
 import "context"
 
-// Returned notes that a call returns with h, and reports whether it is the first one: others
-// have re-entered. Nothing is told of a hold that no call has returned with.
+// Returned records that a call returns with h. It reports whether that call is the first one,
+// because later calls are re-entries. A hold that no call has returned with is not reported to
+// users.
 func (h *Hold) Returned() (first bool) { return !h.set(seen, true) }
 
-// Announced notes that users were told of h. If it was lost before, it returns why, and who
-// announces h tells of the loss; if it is lost later, Observer.Lost is called.
+// Announced records that users were told of h. If h was lost before, Announced returns why, and
+// the caller must report the loss. If h is lost later, Observer.Lost is called.
 func (h *Hold) Announced() error {
 	if h.marks.Or(announced)&untold == 0 {
 		return nil
@@ -17,7 +18,7 @@ func (h *Hold) Announced() error {
 	return h.lostErrorLocked()
 }
 
-// tellLoss tells of the loss of h, or leaves that to Announced.
+// tellLoss reports the loss of h, or leaves that to the caller of Announced.
 func (h *Hold) tellLoss() {
 	if h.marks.Or(untold)&announced == 0 {
 		return
@@ -28,7 +29,7 @@ func (h *Hold) tellLoss() {
 	h.k.cfg.Observer.Lost(h, err)
 }
 
-// tellReleased counts the last Unlock of h, and tells how it ended.
+// tellReleased counts the last Unlock of h, and reports how it ended.
 func (h *Hold) tellReleased(ctx context.Context, err error) {
 	if !h.is(seen) {
 		return

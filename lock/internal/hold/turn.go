@@ -11,11 +11,11 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
-// The scripts of a hold go out one after the other, each in its turn. A turn ends when
-// Redis has answered, or when the connection has failed; then the request is open, for
-// it may still be carried out. No other script of the hold goes out meanwhile, so that
-// an old count or an old Guard never overtakes a later one; but the release does, because
-// what comes after it finds no field.
+// The scripts of a hold are sent one after the other, each in its turn. A turn ends when
+// Redis has answered, or when the connection has failed. After a failure the request is
+// open, because it may still be carried out. While a request is open, no other script of
+// the hold is sent, so that an old count or an old Guard never overtakes a later one. Only
+// the release is sent, because a script after it finds no field.
 
 // enter waits for the hold's turn, and until none of its requests is open.
 func (h *Hold) enter(ctx context.Context) error {
@@ -34,8 +34,8 @@ func (h *Hold) enter(ctx context.Context) error {
 	}
 }
 
-// enterRelease waits for the hold's turn. Of requests it may send a release alone, if
-// one is open.
+// enterRelease waits for the hold's turn. If a request is open, the caller may only send a
+// release.
 func (h *Hold) enterRelease(ctx context.Context) error {
 	h.mu.Lock()
 	for h.busy {
@@ -91,8 +91,8 @@ func (h *Hold) pass() {
 // openUnit is in what hold.open counts since the table was made: 4 bytes are 13 years then.
 const openUnit = 100 * time.Millisecond
 
-// noteOpen notes what is not known after a request that ended so: whether it was carried
-// out, and for how long it may be.
+// noteOpen records whether a request that ended with this answer may still be carried out,
+// and for how long.
 func (h *Hold) noteOpen(a pipe.Answer) {
 	if _, answered := a.Err.(redis.Error); a.Err == nil || answered || a.Stamp.IsZero() && !a.Left {
 		return

@@ -10,13 +10,17 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Unlock gives x back. lock.Held has the promise.
+// Unlock ends x. lock.Held has the promise.
 func (x *Held) Unlock(ctx context.Context) error {
+	return x.unlockWithin(x.h.k.unlocks.Bound(ctx))
+}
+
+// unlockWithin is Unlock that ends with ctx.
+func (x *Held) unlockWithin(ctx context.Context) error {
 	owed := x.state.CompareAndSwap(isOwed, isUnlocking)
 	if !owed && !x.state.CompareAndSwap(isHeld, isUnlocking) {
 		return x.h.k.errors.NotHeld(x.h.name)
 	}
-	ctx = x.h.k.unlocks.Bound(ctx)
 	x.h.k.Table.Begin(x.h.name, false)
 	defer x.h.k.Table.End(x.h.name)
 	next, err := x.unlock(ctx, owed)
@@ -27,10 +31,10 @@ func (x *Held) Unlock(ctx context.Context) error {
 	return err
 }
 
-// unlock returns the state that x is in then. It waits for the hold's turn, but
-// x does not depend on it: if another request of the hold takes longer than ctx
-// lasts, x is off the count all the same, and of the last one the client
-// releases the field. What that request does when it arrives goes with the field.
+// unlock ends x and returns its new state. It waits for the hold's turn. If another
+// request of the hold takes longer than ctx lasts, x is still taken off the count. If x
+// was the last Held, the client then releases the field. That also undoes what the other
+// request does when it arrives.
 func (x *Held) unlock(ctx context.Context, owed bool) (uint32, error) {
 	h := x.h
 	if !owed {
@@ -102,12 +106,12 @@ func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last 
 	// the least lease is enough.
 	cmd := h.k.calls.reenter(h.kind, h.name, h.field(), int32(remaining), renewal.MinTTL)
 	a, _, err := h.resend(ctx, "release", func() pipe.Answer { return h.send(ctx, cmd) })
-	n, ok := a.Reply.(int64)
+	n, ok := a.Reply.Number()
 	switch {
 	case err != nil:
 		return isOwed, a, err
 	case !ok:
-		return isOwed, a, h.k.errors.BadReply("release", h.name, a.Reply)
+		return isOwed, a, h.k.errors.BadReply("release", h.name, a.Reply.Any())
 	case n == 0 && !h.is(leaving):
 		return isUnlocked, a, h.lostByLease(renewal.NotOwner)
 	}

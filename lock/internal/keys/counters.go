@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Counter is what the name of a counter of fencing tokens has behind the prefix of its
-// client. In a Cluster the number of a slot may follow.
+// Counter is the name of a counter of fencing tokens, behind the prefix of its client. In a
+// Cluster the number of a slot may follow.
 const Counter = "wheellock_token"
 
-// Counters names the counters of fencing tokens of the clients that have one prefix. No
-// other prefix has one of them, so a user of Redis who may use the keys of one prefix alone
-// can hurt the tokens of no other.
+// Counters names the counters of fencing tokens of the clients with one prefix. No other
+// prefix shares a counter with it. So a Redis user with rights to one prefix cannot change
+// the tokens of another prefix.
 type Counters struct {
-	one    string // of all names; "" if each slot has its own
+	one    string // the counter of all names; "" if each slot has its own
 	prefix string
 }
 
-// CountersOf returns those of a prefix that CheckPrefix accepts. slots: keys have slots, as
-// in a Redis Cluster.
+// CountersOf returns the Counters of a prefix that CheckPrefix accepts. slots says that keys
+// have slots, as in a Redis Cluster.
 func CountersOf(prefix string, slots bool) Counters {
 	if slots && strings.IndexByte(prefix, '{') < 0 {
 		return Counters{prefix: prefix}
@@ -27,7 +27,7 @@ func CountersOf(prefix string, slots bool) Counters {
 	return Counters{one: prefix + Counter} // the prefix decides the slot of all its keys
 }
 
-// Key is the counter of the lock of that name, which begins with the prefix.
+// Key returns the counter of the lock of that name. The name begins with the prefix.
 func (c Counters) Key(name string) string {
 	if c.one != "" {
 		return c.one
@@ -50,8 +50,8 @@ func isCounter(key string) bool {
 
 const digits = "0123456789"
 
-// CheckPrefix refuses a prefix with a brace that does not decide the slot of all names
-// that begin with it: they would have no counter in common.
+// CheckPrefix refuses a prefix with a brace that does not decide the slot of all its names,
+// because these names would have no counter in common.
 func CheckPrefix(prefix string) error {
 	if strings.ContainsAny(prefix, "{}") && (strings.IndexByte(prefix, '{') < 0 || CheckSlot(prefix) != nil) {
 		return fmt.Errorf("lock: Config.KeyPrefix %.100q has a brace and no hash tag: write the tag as in \"{app}:\", or leave the braces out", prefix)

@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// The words of keys' names. Check refuses names of locks that have one of them where a
-// key has it.
+// The words in names of keys. Check refuses a name of a lock that has such a word at the
+// place where a key has it.
 const (
 	// before the name of the lock
 	fencedCounter = "redisson_lock_token"
 	fairQueue     = "redisson_lock_queue"
 	fairScores    = "redisson_lock_timeout"
-	unlockLatch   = "redisson_unlock_latch" // Redisson's alone
+	unlockLatch   = "redisson_unlock_latch" // only Redisson uses it
+	channel       = "redisson_lock__channel"
 
-	// behind the name of the lock
+	// after the name of the lock
 	fairSigns    = "wheellock_waiters"
 	polls        = "wheellock_polls"
 	rwWriters    = "wheellock_writers"
@@ -23,19 +24,25 @@ const (
 	rwReader     = ":rwlock_timeout:" // before a number, which ends the key
 )
 
-// prefixed is a name in the slot of name that begins with prefix.
+// prefixed returns a name in the slot of name that begins with prefix.
 func prefixed(prefix, name string) string {
-	if strings.IndexByte(name, '{') >= 0 {
-		return prefix + ":" + name
-	}
-	return prefix + ":{" + name + "}"
+	var room [128]byte
+	return string(appendPrefixed(room[:0], prefix, name))
 }
 
-// suffixed is a name in the slot of name that ends with suffix.
+func appendPrefixed(b []byte, prefix, name string) []byte {
+	b = append(append(b, prefix...), ':')
+	if strings.IndexByte(name, '{') >= 0 {
+		return append(b, name...)
+	}
+	return append(append(append(b, '{'), name...), '}')
+}
+
+// suffixed returns a name in the slot of name that ends with suffix.
 func suffixed(name, suffix string) string { return Prefix(name) + ":" + suffix }
 
-// Prefix is what names in the slot of name begin with when they do not begin with
-// a word of Redisson's.
+// Prefix returns the beginning of names in the slot of name that do not begin with a
+// word of Redisson.
 func Prefix(name string) string {
 	if strings.IndexByte(name, '{') >= 0 {
 		return name
@@ -43,49 +50,54 @@ func Prefix(name string) string {
 	return "{" + name + "}"
 }
 
-// FencedCounter is the key of the tokens of a FencedMutex.
+// FencedCounter returns the key of the counter of tokens of a FencedMutex.
 func FencedCounter(name string) string { return prefixed(fencedCounter, name) }
 
-// Channel is where the release of a Mutex, FencedMutex or FairMutex is published.
-func Channel(name string) string { return prefixed("redisson_lock__channel", name) }
+// Channel returns the channel for releases of a Mutex, FencedMutex or FairMutex.
+func Channel(name string) string { return prefixed(channel, name) }
 
-// FairChannel is where the waiter of a FairMutex with that field is woken.
+// AppendChannel appends the Channel of name.
+func AppendChannel(b []byte, name string) []byte { return appendPrefixed(b, channel, name) }
+
+// FairChannel returns the channel that wakes the waiter of a FairMutex with that field.
 func FairChannel(name, field string) string { return Channel(name) + ":" + field }
 
-// FairQueue is the list of those who wait for a FairMutex.
+// FairQueue returns the list of the waiters of a FairMutex.
 func FairQueue(name string) string { return prefixed(fairQueue, name) }
 
-// FairScores is the sorted set of until when each of them may wait.
+// FairScores returns the sorted set with the time until which each waiter of a FairMutex
+// may wait.
 func FairScores(name string) string { return prefixed(fairScores, name) }
 
-// FairSigns is the hash of their signs of life.
+// FairSigns returns the hash with the signs of life of the waiters of a FairMutex.
 func FairSigns(name string) string { return suffixed(name, fairSigns) }
 
-// Polls is a key that lives until shortly after a waiter looks for a Mutex whom
-// messages do not reach.
+// Polls returns the key that says that a waiter for a Mutex receives no messages. The
+// key expires shortly after that waiter's next try.
 func Polls(name string) string { return suffixed(name, polls) }
 
-// RWChannel is where the releases of a RWMutex are published.
+// RWChannel returns the channel for releases of a RWMutex.
 func RWChannel(name string) string { return prefixed("redisson_rwlock", name) }
 
-// RWReader is the key that lives as long as a read hold. Redisson has one for each
-// count and believes the one that lives longest; ours is the first.
+// RWReader returns the key that lives as long as a read hold. Redisson has one key for
+// each count of the hold, and the key that lives longest counts. This library has only
+// the first one.
 func RWReader(name, field string) string { return suffixed(name, field+rwReader+"1") }
 
-// RWWriters is the hash of the writers that wait for a RWMutex.
+// RWWriters returns the hash of the writers that wait for a RWMutex.
 func RWWriters(name string) string { return suffixed(name, rwWriters) }
 
-// SemaphoreChannel is where free permits are published.
+// SemaphoreChannel returns the channel for free permits.
 func SemaphoreChannel(name string) string { return prefixed("redisson_sc", name) }
 
-// PermitsTaken is the sorted set of the permits of a PermitSemaphore that are
+// PermitsTaken returns the sorted set of the permits of a PermitSemaphore that are
 // taken.
 func PermitsTaken(name string) string { return suffixed(name, permitsTaken) }
 
-// LatchChannel is where the opening of a CountDownLatch is published. Unlike
-// Redisson's other names it has no colon before the braces. Plain channels have
-// braces always; a sharded one has them only round a name without a hash tag,
-// because it must share the latch's slot.
+// LatchChannel returns the channel for the opening of a CountDownLatch. Unlike
+// Redisson's other names it has no colon before the braces. A plain channel always
+// has braces. A sharded channel has braces only around a name without a hash tag,
+// because it must be in the slot of the latch.
 func LatchChannel(name string, sharded bool) string {
 	channel := latchPrefix + "{" + name + "}"
 	if sharded {
@@ -96,8 +108,8 @@ func LatchChannel(name string, sharded bool) string {
 
 const latchPrefix = "redisson_countdownlatch__channel__"
 
-// ShardedChannel is what a channel is called where channels have slots. It is the same
-// for all but some latches, see LatchChannel.
+// ShardedChannel returns the name of a channel where channels have slots. It differs only
+// for some latches, see LatchChannel.
 func ShardedChannel(channel string) string {
 	name, ok := strings.CutPrefix(channel, latchPrefix+"{")
 	if !ok || strings.IndexByte(name, '{') < 0 {
@@ -114,17 +126,16 @@ func PlainChannel(channel string) string {
 	return channel
 }
 
-// Result is the key under which the server remembers what a request of a semaphore
-// or a latch brought. client and number are those of the request.
+// Result returns the key under which the server remembers the result of a request of a
+// semaphore or a latch. client and number identify the request.
 func Result(name, client string, number uint64) string {
 	return suffixed(name, client+":"+strconv.FormatUint(number, 10)+":"+result)
 }
 
-// besides end the names of hashes that stand beside a lock's own.
+// besides has the ends of names of hashes that a lock has in addition to its own.
 var besides = []string{":" + fairSigns, ":" + rwWriters}
 
-// IsBeside reports whether key is a hash that stands beside a lock's own, and no
-// lock.
+// IsBeside reports whether key is such an additional hash, and not a lock.
 func IsBeside(key string) bool {
 	for _, end := range besides {
 		if strings.HasSuffix(key, end) {

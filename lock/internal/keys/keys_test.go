@@ -15,6 +15,7 @@ import (
 func names(name string, sharded bool) map[string]string {
 	return map[string]string{
 		"channel of a lock":        keys.Channel(name),
+		"the same, appended":       string(keys.AppendChannel(nil, name)),
 		"channel of a fair waiter": keys.FairChannel(name, "owner:1"),
 		"fair queue":               keys.FairQueue(name),
 		"fair scores":              keys.FairScores(name),
@@ -32,6 +33,7 @@ func names(name string, sharded bool) map[string]string {
 func TestDerivedNamesAreRedissons(t *testing.T) {
 	plain := map[string]string{
 		"channel of a lock":        "redisson_lock__channel:{x}",
+		"the same, appended":       "redisson_lock__channel:{x}",
 		"channel of a fair waiter": "redisson_lock__channel:{x}:owner:1",
 		"fair queue":               "redisson_lock_queue:{x}",
 		"fair scores":              "redisson_lock_timeout:{x}",
@@ -44,6 +46,7 @@ func TestDerivedNamesAreRedissons(t *testing.T) {
 	}
 	tagged := map[string]string{
 		"channel of a lock":        "redisson_lock__channel:a{x}b",
+		"the same, appended":       "redisson_lock__channel:a{x}b",
 		"channel of a fair waiter": "redisson_lock__channel:a{x}b:owner:1",
 		"fair queue":               "redisson_lock_queue:a{x}b",
 		"fair scores":              "redisson_lock_timeout:a{x}b",

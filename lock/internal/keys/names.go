@@ -9,9 +9,9 @@ import (
 // MaxLen is the longest name of a lock, in bytes.
 const MaxLen = 1 << 16
 
-// Check refuses a name that no lock may have: among others one that is a key of another
-// lock, or a counter of tokens. So no two names have a key in common. All keys beside the
-// lock's own have a brace, so nearly all names without one are free.
+// Check refuses a name that a lock must not have. These are among others the keys of other
+// locks and the counters of tokens. So no two names that Check accepts share a key. All
+// keys except the lock's own have a brace, so Check accepts nearly all names without one.
 func Check(name string) error {
 	switch {
 	case name == "":
@@ -39,8 +39,8 @@ func Check(name string) error {
 	return nil
 }
 
-// endOfKey returns what ends a name with a brace, if that ends the key of another name;
-// else "".
+// endOfKey returns the end of a name with a brace, if a key of another name ends with it.
+// Otherwise it returns "".
 func endOfKey(name string) string {
 	for _, word := range []string{permitsTaken, fairSigns, polls, rwWriters, result} {
 		if strings.HasSuffix(name, ":"+word) {

@@ -10,8 +10,8 @@ import (
 // Slots is the number of hash slots of a Redis Cluster.
 const Slots = 16384
 
-// Slot returns the slot of a key in a Cluster: CRC-16 (XMODEM) of the key, or
-// of what stands between its first { and the next } if that is not empty.
+// Slot returns the slot of a key in a Cluster. That is the CRC-16 (XMODEM) of the
+// key, or of the text between its first { and the next } if that is not empty.
 func Slot(key string) int {
 	if i := strings.IndexByte(key, '{'); i >= 0 {
 		if n := strings.IndexByte(key[i+1:], '}'); n > 0 {
@@ -36,9 +36,9 @@ func crc16(s string) uint16 {
 	return crc
 }
 
-// slotTags returns for each slot the smallest number whose decimal text is in
-// it. It is the same in every client and version, so all find the same counter
-// of a slot.
+// slotTags returns for each slot the smallest number whose decimal text is in the
+// slot. The numbers are the same in every client and version, so all clients use
+// the same counter of a slot.
 var slotTags = sync.OnceValue(func() *[Slots]uint32 {
 	var tags [Slots]uint32
 	var found [Slots]bool
@@ -51,8 +51,8 @@ var slotTags = sync.OnceValue(func() *[Slots]uint32 {
 	return &tags
 })
 
-// CheckSlot refuses a name whose derived names, the channel for instance,
-// would not share its slot in a Cluster.
+// CheckSlot refuses a name whose derived names, such as the channel, would be in
+// another slot of a Cluster.
 func CheckSlot(name string) error {
 	open, shut := strings.IndexByte(name, '{'), strings.IndexByte(name, '}')
 	switch {

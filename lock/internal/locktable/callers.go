@@ -5,10 +5,10 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
-// callers are the calls of one owner that wait for a RedLock of which the name is a member:
-// another call of that owner may get the member first, and then they try at once. An owner
-// that Lock has just made is nobody else's, so its call is not among them. They are woken
-// by channels of capacity 1.
+// callers has the calls of one owner that wait for a RedLock with the name as a member. If
+// another call of that owner gets the member first, they try at once. An owner that Lock has
+// just made has no other calls, so its call is not among them. Channels of capacity 1 wake
+// the calls.
 type callers map[chan struct{}]struct{}
 
 // callerKey finds them.
@@ -37,7 +37,7 @@ func (s *shard[H]) unwatchLocked(k callerKey, wake chan struct{}) {
 	}
 }
 
-// wakeCallersLocked makes those look whose owner has got h.
+// wakeCallersLocked wakes the callers whose owner has got h.
 func (s *shard[H]) wakeCallersLocked(h H) {
 	if len(s.callers) == 0 {
 		return
@@ -48,7 +48,7 @@ func (s *shard[H]) wakeCallersLocked(h H) {
 }
 
 // WatchOwner puts a token into wake, which has capacity 1, whenever that owner gets a hold of
-// that name, until the function is called that it returns.
+// that name. It does so until the returned function is called.
 func (t *Table[H]) WatchOwner(name string, o owner.Owner, wake chan struct{}) func() {
 	s, k := t.shard(name), callerKey{name, o}
 	s.mu.Lock()

@@ -6,23 +6,23 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// A hold of this client keeps its waiters from asking Redis. If somebody deletes the key,
-// by ForceUnlock or by DEL, only a question about that hold tells, and a lease that is
-// long, or not renewed, is asked about seldom or never. So while calls wait behind a hold,
-// Redis is asked about it every MaxPoll. Other signs of a key that is gone make it ask
-// too. The questions are renewals: they go out in batches, and one for a lease that is
-// not renewed does not extend it.
+// While this client has a hold, its waiters do not ask Redis. If the key is deleted, by
+// ForceUnlock or by DEL, only a question about that hold shows it. But Redis is seldom or
+// never asked about a lease that is long or not renewed. So while calls wait behind a hold,
+// the Table asks Redis about it every MaxPoll. It also asks after other signs of a deleted
+// key. The questions are renewals, which are sent in batches. A question about a lease that
+// is not renewed does not extend it.
 
 const (
-	// confirmSteps is how many moments of a MaxPoll there are at which holds are asked
-	// about: those of many locks share batches.
+	// confirmSteps is the number of moments in a MaxPoll at which holds are asked about. So
+	// the questions about many locks share batches.
 	confirmSteps = 8
-	// confirmBatch is how many queues are looked at before shard.mu is let go of.
+	// confirmBatch is how many queues are looked at before shard.mu is unlocked.
 	confirmBatch = 128
 )
 
-// watched are the queues of a shard in which a call has slept behind this client's own
-// hold, the next one to be looked at first. shard.mu guards it.
+// watched has the queues of a shard in which a call has slept behind this client's own
+// hold. The queue that is due next comes first. shard.mu guards it.
 type watched[H Hold] struct {
 	first, last *queue[H]
 	timer       *time.Timer // runs shard.confirm; nil before the first
@@ -131,8 +131,8 @@ func (s *shard[H]) dueHolds(holds []H) (due []H, more bool) {
 	return holds, true
 }
 
-// doubts are the holds that calls of this client have met and that were asked about for
-// that: when, by the names of their locks. shard.mu guards it.
+// doubts has, by the name of the lock, when Redis was last asked about a hold because a
+// call of this client met it. shard.mu guards it.
 type doubts struct {
 	asked map[string]waitqueue.Instant
 	most  int // how many there may be before those of long ago are dropped
@@ -161,8 +161,8 @@ func (d *doubts) mayAsk(name string, now waitqueue.Instant, poll time.Duration) 
 
 const minDoubts = 16
 
-// doubt has h asked about, which stands in the way of a call of this client: at most once
-// in every MaxPoll.
+// doubt asks Redis about h, because h keeps a call of this client from a lock. It does so at
+// most once in every MaxPoll.
 func (t *Table[H]) doubt(h H) {
 	s := t.shard(h.Name())
 	s.mu.Lock()
@@ -173,8 +173,8 @@ func (t *Table[H]) doubt(h H) {
 	}
 }
 
-// doubtName is doubt of the hold of an exclusive lock, if there is one: Redis has said to
-// a call of this client that somebody has it, and not who.
+// doubtName is doubt for the hold of an exclusive lock, if there is one. Redis has told a
+// call of this client that the lock is held, but not by whom.
 func (t *Table[H]) doubtName(name string) {
 	var none H
 	if h := t.Live(name); h != none {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/record"
 )
 
 // deaf returns a Subscriber that never has a connection, until ctx ends.
@@ -23,7 +24,7 @@ func deaf(ctx context.Context) *pubsub.Subscriber {
 		Dial:    func(context.Context) (redis.Conn, uint32, error) { return nil, 0, errors.New("no connection") },
 		Epoch:   func() uint32 { return 0 },
 		Where:   func() string { return "nowhere" },
-		Logger:  slog.New(slog.DiscardHandler),
+		Logger:  record.New(slog.New(slog.DiscardHandler)),
 	})
 }
 
@@ -82,6 +83,8 @@ type take struct {
 	as   owner.Owner
 	w    *Waiter[*fakeHold]
 	held *fakeHold
+
+	reentries int // tried
 }
 
 func (a *take) Channel() string              { return a.name }
@@ -92,6 +95,7 @@ func (a *take) Refusal(time.Duration) error  { return errFakeRefused }
 
 // Reenter has no counts: the owner has what it wanted.
 func (a *take) Reenter(_ context.Context, h *fakeHold) Reply {
+	a.reentries++
 	time.Sleep(time.Millisecond)
 	if h.Leaving() || h.Over() {
 		return Reply{Verdict: Gone}

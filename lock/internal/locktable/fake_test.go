@@ -12,6 +12,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
@@ -95,6 +96,7 @@ func newFake(ctx context.Context, passedOn func(*fakeHold)) *Table[*fakeHold] {
 		PassOn:     passedOn,
 		Closed:     func(string) error { return errFakeClosed },
 		Ended:      func(ctx context.Context, _ string, last error) error { return errors.Join(ctx.Err(), last) },
-		Logger:     slog.New(slog.DiscardHandler),
+		LongWait:   func(context.Context, string, time.Duration) {},
+		Logger:     record.New(slog.New(slog.DiscardHandler)),
 	})
 }

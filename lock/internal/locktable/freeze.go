@@ -1,8 +1,7 @@
 package locktable
 
-// Freeze lets nobody into the Table until thaw is called, and Locked reports whether
-// somebody is in it. They are for tests of what must not depend on the Table, or must not
-// be done there.
+// Freeze locks all mutexes of the Table until thaw is called. Freeze and Locked are for
+// tests of code that must not depend on the Table, or must not run under its mutexes.
 func (t *Table[H]) Freeze() (thaw func()) {
 	for i := range t.shards {
 		t.shards[i].mu.Lock()

@@ -2,14 +2,14 @@ package locktable
 
 import "time"
 
-// A run of hand-overs inside one client ends with a real release after so many or so
-// long, for other processes wait too. It is shorter, down to runLeast, if every
-// waiter of this client has had a turn by then: a longer one only makes the others'
-// waiters wait for those who come back. But no run is shortened before it has taken
-// runBrief, which is about what its end costs: a release, its message, and the next
-// client's try. With eight clients on one key that triples what they get. A client with
-// many waiters gets up to four times as many turns by it as one with a single one; how
-// long that one waits stays the same.
+// A run of hand-overs inside one client ends with a real release after a number of
+// hand-overs or a time, because other processes also wait. A run is shorter, down to
+// runLeast, if every waiter of this client has had a turn by then. A longer run would only
+// let returning callers pass the waiters of other clients. But no run is shortened before
+// it has taken runBrief. That is about the cost of its end: a release, its message, and the
+// next client's try. With eight clients on one key that triples the number of their turns.
+// A client with many waiters gets up to four times as many turns as a client with one
+// waiter. The wait of that one waiter does not get longer.
 const (
 	runLength = 64
 	runLeast  = 16
@@ -18,15 +18,16 @@ const (
 )
 
 // openEach is how often a busy lock is released for a round trip at the end of
-// a run, although no known client waits. It is for waiters that only poll:
-// locks of other libraries, and Redisson where it does not hear our messages.
+// a run, although no known client waits. It is for waiters that only poll. These
+// are waiters of other libraries, and of Redisson where it does not receive the
+// messages of this library.
 const openEach = 5 * time.Millisecond
 
-// Following says what comes after a hold.
+// Following says which call gets a hold next.
 type Following[H Hold] struct {
-	Next *Waiter[H] // who gets it; nil: nobody of this client
-	// For is what Next wants. Next itself is no more than a name: if the hold is lost, it may
-	// get the lock from Redis, end, and be another call's.
+	Next *Waiter[H] // the call that gets it; nil: no call of this client
+	// For is the Acquisition of Next. Next itself may only be used as a name. If the hold is
+	// lost, Next may get the lock from Redis and end, and its memory may serve another call.
 	For   Acquisition[H]
 	Over  bool  // the run is: those of other clients have their turn first
 	InRun bool  // a run of hand-overs led to the hold, or strangers may wait: those of other clients go first
@@ -34,8 +35,8 @@ type Following[H Hold] struct {
 
 	// At the end of a run:
 	Open bool // it is released in any case
-	// Reservation is for how long one is waited for whom no message reaches: longer
-	// if ends of runs are rare.
+	// Reservation is how long the lock is kept free for a waiter that receives no messages.
+	// It is longer if ends of runs are rare.
 	Reservation time.Duration
 }
 

@@ -5,14 +5,14 @@ import (
 	"iter"
 )
 
-// holdTable has the hold of each name of a shard. It is guarded by shard.mu and its zero
-// value, with a seed, is empty. Places are found from a tag alone, by linear probing,
-// so it grows and closes gaps without a look at the holds.
+// holdTable has the hold of each name of a shard. shard.mu guards it. The zero holdTable
+// with a seed is empty. Places are found only from a tag, by linear probing. So the table
+// grows and closes gaps without reading the holds.
 //
-// A map[string]H would do the same with 53 bytes a lock at a million locks,
-// and this does with 16: a hold has its name itself, 32 bits of the name's hash
-// spare the look at it for all but the one that is meant, and the table grows by a
-// half when it is full, where a map doubles. No shard's takes long to grow.
+// A map[string]H would need 53 bytes per lock at a million locks. This table needs 16. The
+// name is in the hold itself. A tag of 32 bits of the name's hash makes it nearly always
+// enough to read only the right hold. A full table grows by a half, where a map doubles. No
+// shard's table takes long to grow.
 type holdTable[H Hold] struct {
 	seed  maphash.Seed
 	tags  []uint32 // 0: the place is free; else the hash's lower bits, where its upper ones lead to the shard

@@ -27,24 +27,24 @@ type queue[H Hold] struct {
 	before, after *queue[H]
 }
 
-// outlook says when one who probes does so next.
+// outlook says when a call that probes does so next.
 type outlook struct {
 	probe   waitqueue.Probe // guarded by shard.mu
 	refused bool            // a probe was: who probes listens; guarded by shard.mu
 
-	// listener is for messages that make a probe due. That of a queue is the first in
-	// line's and, when the queue has ended, that of the goroutine that ended it.
+	// listener receives messages that make a probe due. Only the first in line uses the
+	// listener of a queue or, when the queue has ended, the goroutine that ended it.
 	listener pubsub.Listener
 }
 
-// Kind says for what a queue is.
+// Kind says for which objects a queue is.
 type Kind uint8
 
 const (
 	Mutexes        Kind = iota // of exclusive holds
-	FairMutexes                // whose order is in Redis: each who waits asks by itself
+	FairMutexes                // whose order is in Redis, so each waiter asks by itself
 	ReadersWriters             // new readers wait behind a writer that waits
-	ReadersFirst               // readers do not wait for writers who wait
+	ReadersFirst               // readers do not wait for waiting writers
 	Permits
 	Latches
 	kinds
@@ -64,6 +64,9 @@ func (k Kind) line() waitqueue.Kind {
 	}
 	return waitqueue.Exclusive
 }
+
+// owned: who has it can be found out.
+func (k Kind) owned() bool { return k < Permits }
 
 // exclusive: for what it is has one hold, which the shard finds by its name.
 func (k Kind) exclusive() bool { return k == Mutexes || k == FairMutexes }
@@ -89,8 +92,8 @@ func (s *queues[H]) add(q *queue[H]) {
 
 func (s *queues[H]) remove(q *queue[H]) { delete(s[q.key.Kind], q.key.Name) }
 
-// ordered are all queues in an order that is the same each time, for whoever does something
-// to them: by kind, then by name.
+// ordered returns all queues, sorted by kind and name, for code whose effects must not depend
+// on the order of a map.
 func (s *queues[H]) ordered() iter.Seq[*queue[H]] {
 	return func(yield func(*queue[H]) bool) {
 		for _, m := range s {
@@ -103,7 +106,7 @@ func (s *queues[H]) ordered() iter.Seq[*queue[H]] {
 	}
 }
 
-// all are all queues in no order, for whoever counts them.
+// all returns all queues in no order, for counting.
 func (s *queues[H]) all() iter.Seq[*queue[H]] {
 	return func(yield func(*queue[H]) bool) {
 		for _, m := range s {
@@ -116,18 +119,17 @@ func (s *queues[H]) all() iter.Seq[*queue[H]] {
 	}
 }
 
-// pace is the least time between two tries, so that a flood of messages is no flood
-// of tries.
+// pace is the shortest time between two tries, so that many messages do not cause as
+// many tries.
 const pace = 2 * time.Millisecond
 
-// quietPolls is for how many MaxPolls one answer stands that another has the lock, while
-// the subscription is known to lose nothing. Redisson's waiters look at the end of the
-// lease alone.
+// quietPolls is the number of MaxPolls for which a refusal counts, while the subscription is
+// known to miss no message. Redisson's waiters look only at the end of the lease.
 const quietPolls = 6
 
-// PacingOf says how often waiters of that kind look: poll is MaxPoll, and fair the time
-// between two looks of one that waits for a FairMutex. Some things are released without a
-// message: a writer of Redisson that goes on to read, permits that expire.
+// PacingOf says how often waiters of that kind look. poll is MaxPoll, and fair is the time
+// between two looks of a waiter for a FairMutex. Some releases have no message, such as a
+// writer of Redisson that continues to read, or permits that expire.
 func PacingOf(k Kind, poll, fair time.Duration) waitqueue.Pacing {
 	quiet := poll
 	switch k {
@@ -143,8 +145,8 @@ func PacingOf(k Kind, poll, fair time.Duration) waitqueue.Pacing {
 	}
 }
 
-// queueLocked returns the queue of k, a new one if there is none. That of a Mutex
-// learns which hold the client has already.
+// queueLocked returns the queue of k, or a new one if there is none. The queue of a Mutex
+// learns which hold the client already has.
 func (s *shard[H]) queueLocked(k Key) *queue[H] {
 	q := s.queues.get(k)
 	if q != nil {
@@ -176,8 +178,8 @@ func (s *shard[H]) queueLocked(k Key) *queue[H] {
 	return q
 }
 
-// dropLocked takes q out of the table if it is not needed any more. Then it returns
-// it, and the caller calls endQueue when it has let go of shard.mu.
+// dropLocked takes q out of the table if q is not needed any more. Then it returns q, and
+// the caller must call endQueue after it has unlocked shard.mu.
 func (s *shard[H]) dropLocked(q *queue[H]) *queue[H] {
 	if !q.line.Idle() {
 		return nil
@@ -193,7 +195,7 @@ func (s *shard[H]) dropLocked(q *queue[H]) *queue[H] {
 	return q
 }
 
-// endQueue ends what dropLocked returned.
+// endQueue ends a queue that dropLocked returned.
 func (t *Table[H]) endQueue(q *queue[H]) {
 	if q == nil {
 		return
@@ -207,7 +209,7 @@ func (t *Table[H]) endQueue(q *queue[H]) {
 	t.spareQueues.Put(q)
 }
 
-// stepLocked carries out what an event of a Line has brought.
+// stepLocked acts on the result of an event of a Line.
 func (s *shard[H]) stepLocked(done waitqueue.Step[owner.Owner, H]) {
 	for _, w := range done.Wake {
 		w.User.(*Waiter[H]).wakeLocked()
@@ -323,7 +325,7 @@ func (s *shard[H]) freedLocked(k Key) {
 	s.wakeFirstLocked(q)
 }
 
-// wakeFirstLocked makes the first in line look: it may be due sooner.
+// wakeFirstLocked wakes the first in line, because it may be due sooner.
 func (s *shard[H]) wakeFirstLocked(q *queue[H]) {
 	if first := q.line.First(); first != nil {
 		first.User.(*Waiter[H]).wakeLocked()

@@ -3,7 +3,6 @@ package locktable
 import (
 	"context"
 	"hash/maphash"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -11,30 +10,32 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// Config says what a Table needs of its client. All functions are safe for concurrent
+// Config has what a Table needs from its client. All functions are safe for concurrent
 // use.
 type Config[H Hold] struct {
-	MaxPoll  time.Duration // how long a waiter sleeps at most while it is not sure to hear of a release
+	MaxPoll  time.Duration // how long a waiter sleeps at most while it may miss the message of a release
 	FairPoll time.Duration // and one of a FairMutex
 	HandOver bool          // holds go from one caller of the client to the next
 	FailFast bool          // an unknown outcome ends a call
 
-	Random     *rand.Rand                                               // safe for concurrent use; so that clients do not meet
-	Subscriber func(name string) *pubsub.Subscriber                     // of the server that has the name
-	Ahead      func(name string) time.Duration                          // by which the clock of that server is ahead of this client's
-	Closing    <-chan struct{}                                          // closed before Close is called
-	PassOn     func(H)                                                  // gives back, in the background, what was handed to a caller that has left; calls End then
-	Place      func(H)                                                  // takes a new hold to where it is renewed; nil if keys do not move
-	Closed     func(name string) error                                  // of a call that Close has ended
-	Ended      func(ctx context.Context, name string, last error) error // of one whose context has ended; last is of its last try, or nil
-	Logger     *slog.Logger                                             // for waits that may be for oneself
+	Random     *rand.Rand                                                   // safe for concurrent use; so that clients do not meet
+	Subscriber func(name string) *pubsub.Subscriber                         // of the server that has the name
+	Ahead      func(name string) time.Duration                              // by which the clock of that server is ahead of this client's
+	Closing    <-chan struct{}                                              // closed before Close is called
+	PassOn     func(H)                                                      // releases, in the background, a hold that was handed to a caller that has left; then calls End
+	Place      func(H)                                                      // takes a new hold to where it is renewed; nil if keys do not move
+	Closed     func(name string) error                                      // of a call that Close has ended
+	Ended      func(ctx context.Context, name string, last error) error     // of one whose context has ended; last is of its last try, or nil
+	LongWait   func(ctx context.Context, name string, waited time.Duration) // reports that a call has waited long for another owner's lock; may ask a server
+	Logger     *record.Logger                                               // for waits that may be for oneself
 }
 
 // Table has the holds and the waiters of a client by the names of the locks.
-// They are spread over shards, so that no mutex is of the whole client. Make one with New.
+// They are spread over shards, so that no mutex is for the whole client. Make a Table with New.
 type Table[H Hold] struct {
 	// immutable
 	cfg      Config[H]
@@ -123,8 +124,8 @@ func (t *Table[H]) All() (holds []H) {
 	return holds
 }
 
-// Begin notes a call that Close waits for. An acquisition is refused once Close began; then
-// it returns false.
+// Begin records a call that Close waits for. It returns false for an acquisition after Close
+// has begun.
 func (t *Table[H]) Begin(name string, acquisition bool) bool {
 	return t.shard(name).begin(acquisition)
 }
@@ -132,7 +133,7 @@ func (t *Table[H]) Begin(name string, acquisition bool) bool {
 // End undoes Begin.
 func (t *Table[H]) End(name string) { t.shard(name).end() }
 
-// Counts are what is in a Table.
+// Counts has the numbers of holds and calls in a Table.
 type Counts struct {
 	Held    int     // holds
 	HeldFor float64 // in seconds, how long those and all before were held
@@ -143,7 +144,7 @@ type Counts struct {
 	Strangers int // locks of which something is known of strangers
 }
 
-// Counts is what is in the Table now.
+// Counts returns the Counts of now.
 func (t *Table[H]) Counts() (n Counts) {
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -161,7 +162,7 @@ func (t *Table[H]) Counts() (n Counts) {
 	return n
 }
 
-// WakeAll makes the first of each queue look.
+// WakeAll wakes the first call of each queue.
 func (t *Table[H]) WakeAll() {
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -173,8 +174,8 @@ func (t *Table[H]) WakeAll() {
 	}
 }
 
-// Adopt makes h, whose lease is watched already, the hold of its name. w is the call
-// that took it, if it stands in a queue. It returns false if the client is closing.
+// Adopt makes h the hold of its name. The lease of h must already be watched. w is the call
+// that took h, if that call is in a queue. Adopt returns false if the client is closing.
 func (t *Table[H]) Adopt(h H, w *Waiter[H]) bool {
 	var s *shard[H]
 	if w != nil {
@@ -205,8 +206,8 @@ func (t *Table[H]) Adopt(h H, w *Waiter[H]) bool {
 	return true
 }
 
-// locate takes h to its place once it is among the holds: what moved before that has
-// not moved it.
+// locate moves h to the right server after h was added to the holds, because a move of keys
+// before that did not include h.
 func (t *Table[H]) locate(h H) {
 	if t.cfg.Place != nil {
 		t.cfg.Place(h)
@@ -238,8 +239,8 @@ func (t *Table[H]) ForgetAfter(h H, run RunEnd) {
 	}
 }
 
-// Leaving tells the queue of h's name that the last Unlock of h is about to end it, and
-// returns what comes after it. It is called once for a hold.
+// Leaving tells the queue of h's name that the last Unlock of h is about to end h. It
+// returns which call gets h next. It is called once for a hold.
 func (t *Table[H]) Leaving(h H) Following[H] {
 	s := t.shard(h.Name())
 	s.mu.Lock()
@@ -247,16 +248,16 @@ func (t *Table[H]) Leaving(h H) Following[H] {
 	return s.leavingLocked(h)
 }
 
-// Deliver makes next, which h was handed over as, the hold of its name and gives it to
-// w. If w has left, or Close has begun, which tells only those that it found among the
-// holds, next is passed on. A call of the same owner that re-enters it before that is
-// told all the same. h ended as it should, so the queue has had it in mind all the time,
-// and neither the queue nor w is another's.
+// Deliver completes the hand-over of h. It makes next the hold of the name and gives next to
+// w. next is passed on if w has left. It is also passed on if Close has begun, because Close
+// has not told it. A call of the same owner that re-enters next before that is told too. h
+// ended by its Unlock, so the queue has kept its place, and neither the queue nor w serves
+// other calls by now.
 func (t *Table[H]) Deliver(h H, w *Waiter[H], next H) {
 	s := t.shard(h.Name())
 	s.mu.Lock()
 	if s.closed.Load() {
-		next.CloseBegan() // nobody else knows it yet
+		next.CloseBegan() // no caller knows it yet
 	}
 	s.wakeCallersLocked(next)
 	before := s.heldLocked()
@@ -286,12 +287,12 @@ func (t *Table[H]) Wait() { t.timers.Wait() }
 // Now is the time for Lines and Probes.
 func (t *Table[H]) Now() waitqueue.Instant { return waitqueue.Instant(time.Since(t.start)) }
 
-// Instant is what Now was, or will be, then.
+// Instant returns the value of Now at then.
 func (t *Table[H]) Instant(then time.Time) waitqueue.Instant {
 	return waitqueue.Instant(then.Sub(t.start))
 }
 
-// heard is what l has heard, for a Probe.
+// heard returns what l has received, in the form for a Probe.
 func (t *Table[H]) heard(l *pubsub.Listener) waitqueue.Heard {
 	news := l.News()
 	return waitqueue.Heard{Confirmed: news.Confirmed, Messages: news.Messages, Upto: t.Instant(news.Upto)}

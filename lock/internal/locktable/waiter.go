@@ -7,13 +7,14 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// Waiter is one call that takes an object. It stands in the object's queue, most for
-// the time of one try, and does what the queue's Line says. Its fields are its
-// goroutine's but for those that shard.mu guards.
+// Waiter is one call that takes an object. It is in the object's queue, mostly for the
+// time of one try, and does what the queue's Line says. Only its goroutine uses its
+// fields, except those that shard.mu guards.
 type Waiter[H Hold] struct {
 	// immutable
 	table *Table[H]
@@ -40,6 +41,7 @@ type Waiter[H Hold] struct {
 	last     error             // what the last try that was answered, or failed, said
 	waited   bool              // it had to wait
 	unknowns int               // unknown outcomes in a row, but for those that the queue's Probe counts
+	since    waitqueue.Instant // when it first asked in vain; 0: not yet
 	warned   bool
 	outlived bool // its queue ended when it left
 }
@@ -229,8 +231,8 @@ func (w *Waiter[H]) wakeLocked() {
 	}
 }
 
-// warnAfter is how long a wait on a lock of this very client goes on before it
-// is warned about: it may be an owner that was lost on the way.
+// warnAfter is how long a wait goes on before it is warned about. If the lock is one of
+// this very client, it may be that of an owner that was lost on the way.
 const warnAfter = 10 * time.Second
 
 // wait waits until w is woken or, if it is to ask Redis next, until that is due. It
@@ -273,8 +275,20 @@ func (w *Waiter[H]) wait(ctx context.Context, t turn[H]) {
 func (w *Waiter[H]) warn() {
 	w.warned = true
 	if w.key.Kind == Mutexes && w.held() {
-		w.table.cfg.Logger.Warn("lock: still waiting for a lock that this client itself holds: "+
-			"unlock it, or use the context of its Held to re-enter", "name", w.key.Name, "waited", warnAfter)
+		w.table.cfg.Logger.Log(record.WaitsForItself, w.key.Name, warnAfter)
+	}
+}
+
+// refusedAgain tells once that w, which was refused just now, has waited for long for a lock
+// that another owner has.
+func (w *Waiter[H]) refusedAgain(ctx context.Context) {
+	switch {
+	case w.caller.Try || w.warned || !w.key.Kind.owned():
+	case w.since == 0:
+		w.since = max(w.asked, 1)
+	case time.Duration(w.asked-w.since) >= warnAfter:
+		w.warned = true
+		w.table.cfg.LongWait(ctx, w.key.Name, time.Duration(w.asked-w.since))
 	}
 }
 
@@ -342,6 +356,9 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], r Reply) error {
 	refused, unknown := r.Verdict == Refused, r.Verdict == Unknown
 	if refused && w.key.Kind.exclusive() {
 		w.table.doubtName(w.key.Name)
+	}
+	if refused {
+		w.refusedAgain(ctx)
 	}
 	switch {
 	case refused, unknown && !w.table.cfg.FailFast && !w.final, w.caller.Try:

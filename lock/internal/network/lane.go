@@ -2,7 +2,6 @@ package network
 
 import (
 	"errors"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/renewal"
 )
@@ -22,18 +22,18 @@ type lane struct {
 	server  *servers.Server
 	carrier *carrier.Carrier
 	leases  *renewal.Lane
-	logger  *slog.Logger
+	logger  *record.Logger
 	advice  func(refusal error) string
 	lease   time.Duration
-	follows bool // a Topology: another server may take the place of this one
+	follows bool // there is a Topology, so another server may replace this one
 
 	refused atomic.Bool             // that the server refuses to renew was logged, and no batch was renewed since
 	told    atomic.Int64            // when that was logged last, Unix ns
 	last    atomic.Pointer[Refusal] // nil if the server never refused
 }
 
-// newLane returns the lane of s, which follows a Topology or not. It does no I/O. An error says that the watchdog is
-// closed.
+// newLane returns the lane of s. It does no I/O.
+// An error says that the watchdog is closed.
 func newLane(cfg *Config, s *servers.Server) (*lane, error) {
 	t := cfg.Servers.Topology
 	l := &lane{server: s, logger: cfg.Logger, lease: cfg.Lease, advice: cfg.Advice, follows: t != nil}
@@ -51,14 +51,14 @@ func newLane(cfg *Config, s *servers.Server) (*lane, error) {
 	return l, nil
 }
 
-// laneOf returns the lane of s; nil if the server is not known.
+// laneOf returns the lane of s, or nil if the server is not known.
 func laneOf(s *servers.Server) *lane {
 	l, _ := s.Attachment().(*lane)
 	return l
 }
 
-// target returns where the leases go whose keys a redirection leads to. A Client
-// that knows one server alone has no other: what that one gave away is lost.
+// target returns the lane of the server that a redirection names. A Client of one server
+// has no other lane, so leases whose keys have moved are lost.
 func (l *lane) target(to pipe.Redirection) *renewal.Lane {
 	s := l.server.Target(to)
 	if s == nil {
@@ -70,12 +70,17 @@ func (l *lane) target(to pipe.Redirection) *renewal.Lane {
 	return nil
 }
 
-// answered is told how a batch ended. It keeps what the server refused, for those who are
-// lost, and warns once until the server renews again, and at most once in a lease: one key
-// may be refused while others are renewed.
+// answered is called at the end of a batch. It keeps the error with which the server refused
+// to renew, for the errors of holds that get lost. It also warns, once until the server renews
+// again. It warns at most once in a lease, because one key may be refused while others are
+// renewed.
 func (l *lane) answered(err error) {
 	var said redis.Error
-	if !errors.As(err, &said) {
+	refused := errors.As(err, &said)
+	if err == nil || refused {
+		l.server.Answered()
+	}
+	if !refused {
 		if err == nil {
 			l.refused.Store(false)
 		}
@@ -91,8 +96,9 @@ func (l *lane) answered(err error) {
 	if now.UnixNano()-last < int64(l.lease) || l.refused.Load() || !l.told.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
-	l.refused.Store(true)
-	l.logger.Warn("lock: renewal is refused, so locks are lost when their leases end", "server", l.server.Address(), "error", said, "advice", advice)
+	if l.logger.Log(record.RenewalRefused, l.server.Address(), said, advice) {
+		l.refused.Store(true)
+	}
 }
 
 // Leases implements Lane.
@@ -109,16 +115,16 @@ func (l *lane) Refusal() *Refusal {
 	return nil
 }
 
-// resumed is called when renewal has a connection again after it lost one: a
-// server of a Topology may have failed over meanwhile, or restarted empty.
+// resumed is called when renewal has a connection again after it lost one. Meanwhile a
+// server of a Topology may have failed over, or restarted without its data.
 func (l *lane) resumed() {
 	if l.follows {
 		l.leases.Verify()
 	}
 }
 
-// Replaced implements servers.Attachment: the connections to the old server are given
-// up, and all holds are looked up on the new one.
+// Replaced implements servers.Attachment. It closes the connections to the old server, and
+// checks all holds on the new one.
 func (l *lane) Replaced() {
 	var wg sync.WaitGroup
 	wg.Go(l.carrier.Drop)
@@ -129,9 +135,9 @@ func (l *lane) Replaced() {
 // Idle implements servers.Attachment.
 func (l *lane) Idle() bool { return l.leases.Stats().Leases == 0 }
 
-// Retire implements servers.Attachment. What came to the lane just now is lost.
+// Retire implements servers.Attachment. Leases that have just come to the lane are lost.
 func (l *lane) Retire() { l.leases.Close() }
 
-// Close implements servers.Attachment. The leases are closed: by Retire, or with the
-// watchdog.
+// Close implements servers.Attachment. Retire or the watchdog has already closed the
+// leases.
 func (l *lane) Close() { l.carrier.Close() }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 )
 
@@ -40,12 +41,12 @@ func TestARefusedRenewalIsLoggedOnceUntilItWorksAndOnceInALease(t *testing.T) {
 	const misconf, noPerm, loading = redis.Error("MISCONF Redis is configured to save"), redis.Error("NOPERM no"), redis.Error("LOADING Redis is loading")
 	synctest.Test(t, func(t *testing.T) {
 		r, err := servers.New(servers.Config{
-			Dial: nil, Closing: make(chan struct{}), Logger: slog.New(slog.DiscardHandler),
+			Dial: nil, Closing: make(chan struct{}), Logger: record.New(slog.New(slog.DiscardHandler)),
 			Opened: func(*servers.Server) (servers.Attachment, error) { return nil, nil },
 		})
 		require.NoError(t, err)
 		log := &counting{Handler: slog.Default().Handler()}
-		l := &lane{server: r.Server("x"), logger: slog.New(log), advice: advice, lease: time.Minute}
+		l := &lane{server: r.Server("x"), logger: record.New(slog.New(log)), advice: advice, lease: time.Minute}
 		for i := range 100 {
 			l.answered(misconf)
 			time.Sleep(2 * time.Second)
@@ -68,4 +69,57 @@ func TestARefusedRenewalIsLoggedOnceUntilItWorksAndOnceInALease(t *testing.T) {
 		l.answered(misconf)
 		require.Equal(t, misconf, l.Refusal().Err)
 	})
+}
+
+// TestARenewalThatIsRefusedAgainAndAgainMakesFewRecords, however short the lease, and what was left
+// out is told later.
+func TestARenewalThatIsRefusedAgainAndAgainMakesFewRecords(t *testing.T) {
+	for _, n := range []int{1_000, 10_000} {
+		synctest.Test(t, func(t *testing.T) {
+			r, err := servers.New(servers.Config{
+				Dial: nil, Closing: make(chan struct{}), Logger: record.New(slog.New(slog.DiscardHandler)),
+				Opened: func(*servers.Server) (servers.Attachment, error) { return nil, nil },
+			})
+			require.NoError(t, err)
+			log := &counting{Handler: slog.Default().Handler()}
+			l := &lane{server: r.Server("x"), logger: record.New(slog.New(log)), advice: advice, lease: time.Millisecond}
+			for range n {
+				l.answered(redis.Error("NOPERM no"))
+				l.answered(nil)
+				time.Sleep(time.Millisecond)
+			}
+			require.Equal(t, 5, log.n, "of %d in less than a minute", n)
+			l.answered(redis.Error("NOPERM no"))
+			time.Sleep(time.Minute)
+			l.answered(redis.Error("NOPERM no"))
+			require.Equal(t, 6, log.n, "it is still refused")
+			for range 10 {
+				time.Sleep(time.Minute)
+				l.answered(redis.Error("NOPERM no"))
+			}
+			require.Equal(t, 6, log.n, "the log has it")
+		})
+	}
+}
+
+// TestARenewalThatIsAnsweredEndsASilence, also of a server that does not tell its time.
+func TestARenewalThatIsAnsweredEndsASilence(t *testing.T) {
+	for name, answer := range map[string]error{"renewed": nil, "refused": redis.Error("LOADING Redis is loading")} {
+		t.Run(name, func(t *testing.T) {
+			log := &counting{Handler: slog.Default().Handler()}
+			logger := record.New(slog.New(log))
+			r, err := servers.New(servers.Config{
+				Dial: nil, Closing: make(chan struct{}), Logger: logger,
+				Opened: func(*servers.Server) (servers.Attachment, error) { return nil, nil },
+			})
+			require.NoError(t, err)
+			l := &lane{server: r.Server("x"), logger: logger, advice: advice, lease: time.Minute}
+			l.server.Failed(pipe.ErrUnanswered)
+			require.Equal(t, 1, log.n)
+			l.answered(errors.New("i/o timeout"))
+			require.Equal(t, 1, log.n)
+			l.answered(answer)
+			require.Equal(t, 2, log.n, "it answers again")
+		})
+	}
 }

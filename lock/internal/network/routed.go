@@ -15,8 +15,8 @@ type Routed struct {
 
 var _ Network = (*Routed)(nil)
 
-// Connect returns the Network of the servers of cfg, or that of a Connector. It does no I/O. An
-// error says that the watchdog is closed.
+// Connect returns the Network of the servers of cfg. If the Topology is a Connector, Connect
+// returns the Network of the Connector. It does no I/O. An error says that the watchdog is closed.
 func Connect(cfg Config) (Network, error) {
 	if other, ok := cfg.Servers.Topology.(Connector); ok {
 		return other.Connect(cfg)

@@ -1,8 +1,11 @@
-// Package orphans gives back holds that nobody answers for: an acquisition whose answer
-// was lost or came when its caller had left, a release that was never answered.
+// Package orphans releases holds that no caller releases. Such a hold is left by an
+// acquisition whose answer was lost or came after its caller had left, and by a release
+// that was never answered.
 //
-// It releases their fields until Redis gives a definite answer or their TTL is over. It
-// names them to new attempts at the same lock, whose scripts remove them. A field whose
-// acquisition was not answered is released again when that can no longer be carried out:
-// after the time that the request names, or after pauses that double.
+// The package releases the fields of these holds until Redis gives a definite answer or
+// their TTL is over. It also names the fields to new attempts at the same lock, and the
+// scripts of these attempts remove them. A field whose acquisition was not answered is
+// released once more when the acquisition can no longer be carried out. That is after the
+// time limit of the request. Without a limit the field is released after pauses that
+// double.
 package orphans

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,8 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/wheellock/wheellock/lock/internal/args"
 	"github.com/wheellock/wheellock/lock/internal/orphans"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
@@ -38,7 +41,7 @@ func (f *fake) Send(context.Context, string, wire.Call, func(pipe.Answer)) pipe.
 func (f *fake) Post(_ string, call wire.Call, late func(pipe.Answer)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	fields := fmt.Sprint(call.Args...)
+	fields := strings.Join(call.Args.Strings(), " ")
 	f.sent = append(f.sent, fmt.Sprint(fields, " at ", time.Since(f.began).Truncate(time.Second)))
 	time.AfterFunc(f.takes, func() { late(f.answer(fields)) })
 }
@@ -49,8 +52,8 @@ func (f *fake) all() []string {
 	return append([]string{}, f.sent...)
 }
 
-func yes(string) pipe.Answer  { return pipe.Answer{Reply: int64(1)} }
-func gone(string) pipe.Answer { return pipe.Answer{Reply: int64(-1)} }
+func yes(string) pipe.Answer  { return pipe.Answer{Reply: resp.ReplyOf(int64(1))} }
+func gone(string) pipe.Answer { return pipe.Answer{Reply: resp.ReplyOf(int64(-1))} }
 
 // play runs f with Orphans and their server.
 func play(t *testing.T, answer func(string) pipe.Answer, f func(t *testing.T, s *fake, o *orphans.Orphans)) {
@@ -63,7 +66,7 @@ func play(t *testing.T, answer func(string) pipe.Answer, f func(t *testing.T, s 
 }
 
 func field(text string) orphans.Field {
-	return orphans.Field{Name: "m", Text: text, Lease: 30 * time.Second, Release: wire.Call{Args: []any{text}}}
+	return orphans.Field{Name: "m", Text: text, Lease: 30 * time.Second, Release: wire.Call{Args: args.Of(0, text)}}
 }
 
 func TestAFieldIsReleasedOnceAndNamedUntilItsLeaseIsOver(t *testing.T) {
@@ -85,7 +88,7 @@ func TestAnUnansweredReleaseIsSentAgainUntilTheLeaseIsOver(t *testing.T) {
 		if tries++; tries < 4 {
 			return pipe.Answer{Err: errors.New("no answer")}
 		}
-		return pipe.Answer{Reply: int64(1)}
+		return pipe.Answer{Reply: resp.ReplyOf(int64(1))}
 	}, func(t *testing.T, s *fake, o *orphans.Orphans) {
 		o.Add(field("a"))
 		time.Sleep(5 * time.Second)
@@ -130,7 +133,7 @@ func TestAFieldThatMayStillComeIsReleasedAgain(t *testing.T) {
 
 func TestACallIsSentUntilACopyWouldDoHarm(t *testing.T) {
 	play(t, func(string) pipe.Answer { return pipe.Answer{Err: errors.New("no answer")} }, func(t *testing.T, s *fake, o *orphans.Orphans) {
-		o.Send("m", wire.Call{Args: []any{"undo"}}, time.Now().Add(2*time.Second))
+		o.Send("m", wire.Call{Args: args.Of(0, "undo")}, time.Now().Add(2*time.Second))
 		time.Sleep(2100 * time.Millisecond)
 		n := len(s.all())
 		require.Greater(t, n, 5)
@@ -156,7 +159,7 @@ func TestManyThatLeaveAQueueGoTogether(t *testing.T) {
 	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
 		const n = 500
 		f := field("")
-		f.Together = func(fields []string) wire.Call { return wire.Call{Args: []any{len(fields)}} }
+		f.Together = func(fields []string) wire.Call { return wire.Call{Args: args.Of(0, len(fields))} }
 		for i := range n {
 			f.Text = fmt.Sprint(i)
 			o.Add(f)

@@ -12,58 +12,58 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
-// Orphans are what a client owes. All methods are safe for concurrent use.
+// Orphans has the pending releases of a client. All methods are safe for concurrent use.
 type Orphans struct {
 	// immutable
 	sender     sender.Sender
 	closeAfter time.Duration
 	random     *rand.Rand
 
-	mu     sync.Mutex // guards what follows; never held during I/O
+	mu     sync.Mutex // guards the fields below; never held during I/O
 	closed bool
 	owed   map[string][]*orphan // by lock name, until their TTL is over
 	open   int                  // orphans that are neither paid nor given up
-	clear  chan struct{}        // closed when open becomes 0, if close waits for that
-	failed []*orphan            // to be tried again
-	later  []*orphan            // to be tried again when they are due
-	crowds map[string]*crowd    // of fields that go together, by name
+	clear  chan struct{}        // closed when open becomes 0, if Close waits for that
+	failed []*orphan            // to try again
+	later  []*orphan            // to try again when they are due
+	crowds map[string]*crowd    // of fields that are released together, by name
 	timer  *time.Timer          // runs retry; nil when nothing waits for it
 	wg     sync.WaitGroup
 }
 
-// Family is kinds of locks whose fields the scripts of each may remove.
+// Family is a group of kinds of locks. The scripts of each kind may remove the fields of all.
 type Family int
 
-// Field is a field of a lock's hash that may stand there with nobody behind it.
+// Field is a field of a lock's hash that may be in Redis without a holder.
 type Field struct {
 	Name   string // the lock
 	Family Family
 	Text   string
-	Lease  time.Duration // for which it stands there at most
-	// Release gives it back, or Together gives it back with others of the lock: the place of
-	// a waiter in a queue is found by a walk along that.
+	Lease  time.Duration // how long it is in Redis at most
+	// Release releases the field. Together, if not nil, releases it with other fields of the
+	// lock. It is for places of waiters in a queue, because a script walks the queue to find one.
 	Release  wire.Call
 	Together func(fields []string) wire.Call
 }
 
-// orphan is a script that is still to be carried out: mostly the release of a
+// orphan is a script that must still be carried out, mostly the release of a
 // field. It may be sent more than once.
 type orphan struct {
 	call     wire.Call
-	together func(fields []string) wire.Call // in the place of call, if not nil
+	together func(fields []string) wire.Call // replaces call, if not nil
 	name     string
 	family   Family
-	field    string    // named to new attempts at the lock; "" if there is no such
-	until    time.Time // by then Redis has expired it, or a copy would do harm
+	field    string    // named to new attempts at the lock; "" if there is none
+	until    time.Time // by then Redis has expired the field, or a copy would do harm
 
-	// Of a field whose acquisition was not answered: it may be carried out after the
-	// release that did not find the field, so that one is sent again.
+	// For a field whose acquisition was not answered. The acquisition may be carried out
+	// after a release that did not find the field, so the release is sent again.
 	unanswered bool
-	late       time.Time     // until when it may be
-	known      bool          // exactly until then: the acquisition has a time limit
-	paid       bool          // Close waits for it no more
+	late       time.Time     // until when the acquisition may be carried out
+	known      bool          // late is exact, because the acquisition has a time limit
+	paid       bool          // Close does not wait for it any more
 	pause      time.Duration // before it is sent again
-	longest    time.Duration // of the pauses
+	longest    time.Duration // the longest pause
 	due        time.Time     // when it is sent again
 }
 
@@ -71,30 +71,30 @@ const (
 	// MaxNamed is how many fields are named to one attempt.
 	MaxNamed    = 16
 	orphanPause = 100 * time.Millisecond
-	// So many are sent again after a pause. A server that hangs can make orphans of all that
-	// a client holds, and asking it for each of them again and again costs more than it brings.
+	// maxResent is how many orphans are sent again after a pause. A server that hangs can turn
+	// all holds of a client into orphans, and to send all of them again and again costs too much.
 	maxResent = 2000
-	// A field whose acquisition may still come is released again when it cannot any more.
-	// If nobody knows when that is, it is released after pauses that double, up to a tenth of
-	// the lease, but from leastOrphanPause to maxOrphanPause. After lateTime no kernel sends
-	// it any more.
+	// A field whose acquisition may still be carried out is released again when that can no
+	// longer happen. If that time is not known, the field is released after pauses that double.
+	// The longest pause is a tenth of the lease, but from leastOrphanPause to maxOrphanPause.
+	// After lateTime no kernel sends the acquisition any more.
 	leastOrphanPause = time.Second
 	maxOrphanPause   = time.Minute
 	lateTime         = 15 * time.Minute
 )
 
-// New returns Orphans that release what they get through s. Close waits for so long.
-// random, which must be safe for concurrent use, keeps clients apart.
+// New returns Orphans that send their releases through s. closeAfter is how long Close
+// waits. random must be safe for concurrent use. It keeps clients from sending at the same
+// time.
 func New(s sender.Sender, random *rand.Rand, closeAfter time.Duration) *Orphans {
 	return &Orphans{sender: s, random: random, closeAfter: closeAfter, owed: make(map[string][]*orphan), crowds: make(map[string]*crowd)}
 }
 
-// Add takes charge of a field that stands in Redis for at most its lease from now.
-// It does not block.
+// Add adds a field that is in Redis for at most its lease from now. It does not block.
 func (o *Orphans) Add(f Field) { o.take(f.orphan()) }
 
-// AddUnanswered is Add of a field of which it is not known whether it was, or will be,
-// taken: until open, or, if that is zero, nobody knows until when.
+// AddUnanswered is Add of a field that may have been taken or may still be taken. It may be
+// taken until open. If open is zero, that time is not known.
 func (o *Orphans) AddUnanswered(f Field, open time.Time) {
 	d := f.orphan()
 	d.unanswered, d.late = true, time.Now().Add(min(f.Lease, lateTime))
@@ -105,21 +105,21 @@ func (o *Orphans) AddUnanswered(f Field, open time.Time) {
 	o.take(d)
 }
 
-// Send takes charge of a call, which is sent until it is answered, or until a copy of it would
-// do harm. It does not block.
+// Send sends a call until it is answered. It stops at until, because a later copy of the call
+// would do harm. Send does not block.
 func (o *Orphans) Send(name string, call wire.Call, until time.Time) {
 	o.take(&orphan{name: name, call: call, until: until})
 }
 
-// Open says until when one of several requests of which nothing is known may still be
-// carried out. Its zero value is of none.
+// Open says until when one of several unanswered requests may still be carried out. The zero
+// Open has no requests.
 type Open struct {
-	Written bool      // there is one
-	endless bool      // and one that has no time limit
-	last    time.Time // the end of the others
+	Written bool      // there is such a request
+	endless bool      // one of them has no time limit
+	last    time.Time // the latest time limit of the others
 }
 
-// Note takes in how a request ended.
+// Note records how a request ended.
 func (o *Open) Note(a pipe.Answer) {
 	if a.Stamp.IsZero() {
 		return
@@ -129,7 +129,7 @@ func (o *Open) Note(a pipe.Answer) {
 	o.last = later(o.last, a.Open)
 }
 
-// Until is zero if nobody knows.
+// Until returns that time. It returns the zero time if it is not known.
 func (o *Open) Until() time.Time {
 	if o.endless {
 		return time.Time{}
@@ -150,7 +150,7 @@ func (f Field) orphan() *orphan {
 	}
 }
 
-// take takes charge of d. It does not block.
+// take adds d and sends it. It does not block.
 func (o *Orphans) take(d *orphan) {
 	o.mu.Lock()
 	if o.closed {
@@ -158,7 +158,7 @@ func (o *Orphans) take(d *orphan) {
 		return
 	}
 	if d.field != "" {
-		o.owed[d.name] = append(o.owed[d.name], d) // stays when it is paid: its acquire may arrive late
+		o.owed[d.name] = append(o.owed[d.name], d) // it stays after its release is answered, because its acquire may arrive late
 	}
 	o.open++
 	o.armLocked()
@@ -180,7 +180,7 @@ func (o *Orphans) Named(family Family, name string) []string {
 	return fields
 }
 
-// send sends d; nobody waits for it.
+// send sends d and does not wait.
 func (o *Orphans) send(d *orphan) {
 	if d.together != nil {
 		o.sendTogether(d)
@@ -190,7 +190,7 @@ func (o *Orphans) send(d *orphan) {
 	o.sender.Post(d.name, d.call, func(a pipe.Answer) { o.answered(began, a, d) })
 }
 
-// answered notes what was answered to a script, sent then, that carries out all of list.
+// answered records the answer to a script for all of list. The script was sent at sent.
 func (o *Orphans) answered(sent time.Time, a pipe.Answer, list ...*orphan) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -211,41 +211,41 @@ func (o *Orphans) answered(sent time.Time, a pipe.Answer, list ...*orphan) {
 			}
 			o.later = append(o.later, d)
 		case d.known && definite:
-			d.until = time.Now() // it is not to be named to anybody any more
+			d.until = time.Now() // from now on it is not named to attempts
 		}
 	}
 	o.armLocked()
 }
 
-// mayCome reports whether the field of d may still be taken, after that answer to its
-// release, which was sent then. One that was found was taken; a release of several fields does not tell which
-// were.
+// mayCome reports whether the field of d may still be taken. a is the answer to its release,
+// which was sent at sent. A field that the release found was taken before. A release of several
+// fields does not tell which ones it found.
 func (d *orphan) mayCome(sent time.Time, a pipe.Answer) bool {
 	if !d.unanswered || !sent.Before(d.late) || a.Err != nil && pipe.Definite(a.Err) {
 		return false
 	}
-	n, _ := a.Reply.(int64)
+	n, _ := a.Reply.Number()
 	return a.Err != nil || n < 0 || d.together != nil
 }
 
-// crowd is what of one lock is to be given up together: a walk along its queue holds up all of
-// Redis.
+// crowd has the fields of one lock that are released together, because each walk along the
+// queue of the lock delays all clients of Redis.
 type crowd struct {
-	flying  int       // releases on their way
-	waiting []*orphan // for the end of those, and of the pause
+	flying  int       // releases that were sent and not answered
+	waiting []*orphan // wait for the end of these releases and of the pause
 	pausing bool
 }
 
 const (
-	fewAlone    = 8    // releases of one field each that are on their way at once; the script walks for so many, too
+	fewAlone    = 8    // releases of one field each that may be sent at the same time; the script also walks for so many
 	maxTogether = 5000 // fields of one release
-	// After a release of many there is none of that lock for so many times as long as it
-	// took, but no longer than that.
+	// After a release of many fields, the lock has a pause of crowdPause times the time of the
+	// release, but at most maxCrowdPause.
 	crowdPause    = 10
 	maxCrowdPause = 100 * time.Millisecond
 )
 
-// sendTogether is send of a field that goes together with others.
+// sendTogether is send of a field that is released together with others.
 func (o *Orphans) sendTogether(d *orphan) {
 	o.mu.Lock()
 	q := o.crowds[d.name]
@@ -263,7 +263,7 @@ func (o *Orphans) sendTogether(d *orphan) {
 	o.release(q, d)
 }
 
-// nextTogether sends what waits, when nothing is on its way.
+// nextTogether sends the waiting fields, when no release is on its way.
 func (o *Orphans) nextTogether(name string, q *crowd) {
 	o.mu.Lock()
 	if q.flying > 0 || q.pausing {
@@ -283,7 +283,7 @@ func (o *Orphans) nextTogether(name string, q *crowd) {
 	o.release(q, batch...)
 }
 
-// release gives up fields of one lock.
+// release releases fields of one lock.
 func (o *Orphans) release(q *crowd, list ...*orphan) {
 	name := list[0].name
 	fields := make([]string, len(list))
@@ -367,8 +367,8 @@ func (o *Orphans) retry() {
 	}
 }
 
-// againLocked returns which of those that failed are sent again now. The others wait for
-// the next time, in which they come first; those whose time is over are forgotten.
+// againLocked returns the failed orphans that are sent again now. The others come first the
+// next time. Orphans whose time is over are forgotten.
 func (o *Orphans) againLocked(failed []*orphan, now time.Time) []*orphan {
 	alive := failed[:0]
 	for _, d := range failed {
@@ -377,7 +377,7 @@ func (o *Orphans) againLocked(failed []*orphan, now time.Time) []*orphan {
 			alive = append(alive, d)
 		case !d.paid:
 			d.paid = true
-			o.paidLocked() // by Redis' own expiry
+			o.paidLocked() // the key has expired in Redis
 		}
 	}
 	clear(failed[len(alive):])
@@ -393,8 +393,8 @@ func (o *Orphans) paidLocked() {
 	}
 }
 
-// Close gives what is owed until ctx ends, and no longer than New was told, to be paid. What
-// is left then is left to its TTL. When Close has returned, no goroutine of o runs.
+// Close waits until all releases are answered, until ctx ends, or for the time given to New.
+// Fields that are left then end with their TTL. When Close has returned, no goroutine of o runs.
 func (o *Orphans) Close(ctx context.Context) {
 	o.mu.Lock()
 	if o.open > 0 && !o.closed {

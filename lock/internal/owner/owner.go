@@ -1,4 +1,5 @@
-// Package owner is who holds a lock, and how a context carries that: Go has no thread id.
+// Package owner says who holds a lock. A context carries the owner, because Go has no thread
+// id.
 package owner
 
 import (
@@ -6,10 +7,10 @@ import (
 	"strconv"
 )
 
-// Owner is the holder of a lock. A fresh one belongs to one client. A named one has the
-// same text in every client, but is another owner in each. The zero Owner is nobody.
+// Owner is the holder of a lock. A fresh owner belongs to one client. A named owner has the
+// same text in every client, but is a different owner in each. The zero Owner is nobody.
 type Owner struct {
-	Text string // the name, or of a fresh owner the client's id
+	Text string // the name, or for a fresh owner the client's id
 	ID   uint64 // 0 for a named owner
 }
 
@@ -24,8 +25,8 @@ func (o Owner) AppendTo(b []byte) []byte {
 	return strconv.AppendUint(b, o.ID, 10)
 }
 
-// Value is what a context that carries o returns for key: nil if it is not asked for its
-// owner, or if o is nobody.
+// Value returns the value for key of a context that carries o. It returns nil if key is not
+// the key of the owner, or if o is nobody.
 func (o Owner) Value(key any) any {
 	if key != (contextKey{}) || o == Nobody {
 		return nil
@@ -33,7 +34,7 @@ func (o Owner) Value(key any) any {
 	return carried{owner: o}
 }
 
-// carried is a context's value: an owner, or why there is none.
+// carried is a context's value: an owner, or the reason why there is none.
 type carried struct {
 	owner Owner
 	err   error
@@ -41,8 +42,8 @@ type carried struct {
 
 type contextKey struct{}
 
-// With returns a context that carries o, or, if err is not nil, why it carries none. One that
-// carries Nobody hides the owner that ctx carries.
+// With returns a context that carries o. If err is not nil, the context carries err as the
+// reason why it has no owner. Nobody hides the owner that ctx carries.
 func With(ctx context.Context, o Owner, err error) context.Context {
 	return context.WithValue(ctx, contextKey{}, carried{owner: o, err: err})
 }

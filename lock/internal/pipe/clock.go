@@ -7,19 +7,19 @@ import (
 )
 
 // Clock estimates the clock of the server at the other end of one connection,
-// so that a request can say until when it may be carried out there. It is a
-// value: it does no I/O and reads no clock. The zero Clock knows nothing.
+// so that a request can have a time limit on that clock. A Clock is a value. It
+// does no I/O and reads no clock. The zero Clock knows no time.
 //
 // The server is asked for its time again once a minute, with the next write,
 // and every LATE also tells it. A limit is too early only if the server's clock
-// was set. If that seems to happen twice in a row, several servers answer at
-// one address: the requests of the connection have no limit from then on. After
-// a clock was set back, limits are too late by as much, until the server is
+// was set. If that seems to happen twice in a row, several servers answer at one
+// address. From then on the requests of the connection have no limit. After a
+// clock was set back, limits are too late by the same time, until the server is
 // asked again.
 type Clock struct {
 	server   time.Time     // what the server said, without monotonic part
 	sent     time.Time     // when it was asked, by our clock
-	within   time.Duration // and how long the answer took; the server's clock was read at some moment of it
+	within   time.Duration // and how long the answer took, and the unit; the server's clock was read at some moment of it
 	asked    time.Time     // the last question, whatever became of it
 	known    bool
 	distrust bool // two servers seem to answer here
@@ -34,7 +34,7 @@ const (
 	drift = 2000
 )
 
-// Asking notes that the server is asked for its time now.
+// Asking records that the server is asked for its time now.
 func (c *Clock) Asking(now time.Time) { c.asked = now }
 
 // Due reports whether the server must be asked for its time again. It is false
@@ -47,20 +47,22 @@ func (c *Clock) Due(now time.Time) bool {
 	return !c.asked.IsZero() && now.Sub(c.asked) >= every
 }
 
-// Sample notes that the server said its time in answer to what was sent, and arrived,
-// at those times of ours. It keeps what says more: the shorter round trip of the last
-// minute. A sample that the estimate excludes replaces it; off is how far the two are
-// apart then, 0 otherwise.
-func (c *Clock) Sample(sent, arrived, server time.Time) (off time.Duration) {
-	within := max(arrived.Sub(sent), 0)
+// Sample records an answer with the server's time. The question was sent at sent and
+// the answer arrived at arrived, on this process's clock. Clock keeps the better one: the
+// shorter round trip of the last minute. A sample that contradicts the estimate replaces
+// it. off is how far the two differ then, and 0 otherwise. The server's time was rounded
+// up to unit.
+func (c *Clock) Sample(sent, arrived, server time.Time, unit time.Duration) (off time.Duration) {
+	took := max(arrived.Sub(sent), 0)
+	within := took + unit
 	if c.known {
 		// Both say what the server's clock showed when the answer arrived.
 		least, most := c.server.Add(arrived.Sub(c.sent)-c.within), c.server.Add(arrived.Sub(c.sent))
 		switch {
-		case server.After(most):
-			off = server.Sub(most)
-		case server.Add(within).Before(least):
-			off = server.Add(within).Sub(least)
+		case server.Add(-unit).After(most):
+			off = server.Add(-unit).Sub(most)
+		case server.Add(took).Before(least):
+			off = server.Add(took).Sub(least)
 		case within >= c.within && arrived.Sub(c.sent) < askEvery:
 			return 0
 		}
@@ -69,17 +71,17 @@ func (c *Clock) Sample(sent, arrived, server time.Time) (off time.Duration) {
 	return off
 }
 
-// Distrust makes the Clock say that it knows nothing from now on.
+// Distrust makes the Clock unknown from now on.
 func (c *Clock) Distrust() { c.distrust = true }
 
 // Distrusted reports whether Distrust was called.
 func (c *Clock) Distrusted() bool { return c.distrust }
 
-// Limit returns the server's time, in ms since 1970, after which a request that is
-// written now is not to be carried out any more, if it may take so long: not before
-// now + timeout, whatever the server's clock showed within the last round trip. It is
-// 0, no limit, if that clock is not known. open is the time of ours from which on the
-// server's has passed the limit.
+// Limit returns the time limit of a request that is written now and may take timeout. It
+// is a time of the server in ms since 1970. It is not before now + timeout, at whatever
+// moment of the last round trip the server's clock was read. It is 0, which means no
+// limit, if that clock is not known. At open, on this process's clock, the server's clock
+// has passed the limit.
 func (c *Clock) Limit(now time.Time, timeout time.Duration) (limit int64, open time.Time) {
 	if !c.known || c.distrust {
 		return 0, time.Time{}
@@ -89,8 +91,8 @@ func (c *Clock) Limit(now time.Time, timeout time.Duration) (limit int64, open t
 	return most.UnixMilli(), now.Add(timeout + c.within + 2*ms + now.Sub(c.sent)/drift)
 }
 
-// Offset returns by how much the server's clock is ahead of ours, and how exactly that
-// is known; ok is false if it is not.
+// Offset returns how far the server's clock is ahead of this process's clock, and how
+// exactly that is known. ok is false if it is not known.
 func (c *Clock) Offset() (ahead, within time.Duration, ok bool) {
 	half := c.within / 2
 	return c.server.Sub(c.sent.Round(0)) - half, half, c.known

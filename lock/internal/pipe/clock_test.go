@@ -31,7 +31,7 @@ func TestALimitIsNeverBeforeTheTimeout(t *testing.T) {
 			now = now.Add(span("there", time.Second))
 			said := server()
 			now = now.Add(span("back", time.Second))
-			require.LessOrEqual(t, c.Sample(sent, now, said).Abs(), time.Microsecond, "nobody set it")
+			require.LessOrEqual(t, c.Sample(sent, now, said, 0).Abs(), time.Microsecond, "nobody set it")
 
 			now = now.Add(span("write", time.Minute))
 			written, timeout := now, 100*time.Millisecond+span("timeout", 10*time.Second)
@@ -49,8 +49,8 @@ func TestASampleThatTheEstimateExcludesReplacesIt(t *testing.T) {
 	now := time.Now()
 	for _, set := range []time.Duration{time.Hour, -time.Hour, 90 * time.Millisecond, -90 * time.Millisecond} {
 		var c pipe.Clock
-		require.Zero(t, c.Sample(now, now.Add(10*time.Millisecond), now))
-		off := c.Sample(now.Add(time.Second), now.Add(1020*time.Millisecond), now.Add(1010*time.Millisecond+set))
+		require.Zero(t, c.Sample(now, now.Add(10*time.Millisecond), now, 0))
+		off := c.Sample(now.Add(time.Second), now.Add(1020*time.Millisecond), now.Add(1010*time.Millisecond+set), 0)
 		require.InDelta(t, set, off, float64(25*time.Millisecond))
 		require.Equal(t, set > 0, off > 0)
 		ahead, within, ok := c.Offset()
@@ -64,7 +64,7 @@ func TestTheShortestRoundTripOfTheLastMinuteCounts(t *testing.T) {
 	var c pipe.Clock
 	ask := func(after, took time.Duration) time.Duration {
 		sent := now.Add(after)
-		require.Zero(t, c.Sample(sent, sent.Add(took), sent.Add(took/2)))
+		require.Zero(t, c.Sample(sent, sent.Add(took), sent.Add(took/2), 0))
 		_, within, _ := c.Offset()
 		return 2 * within
 	}
@@ -79,7 +79,7 @@ func TestAClockIsAskedOnceAMinute(t *testing.T) {
 	var c pipe.Clock
 	require.False(t, c.Due(now.Add(time.Hour)), "one that did not tell at first")
 	c.Asking(now)
-	c.Sample(now, now, now)
+	c.Sample(now, now, now, 0)
 	require.False(t, c.Due(now.Add(59*time.Second)))
 	require.True(t, c.Due(now.Add(time.Minute)))
 	c.Asking(now.Add(time.Minute))

@@ -11,53 +11,62 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/role"
 )
 
-// Config is what the connections to a server get from above. Its functions are
-// called with no lock held, from any goroutine.
+// Config has the settings of the connections to a server. Its functions are
+// called with no mutex held, from any goroutine.
 type Config struct {
-	// Timeout is how long a dial may take, and an answer.
+	// Timeout is how long a dial may take, and how long an answer may take.
 	Timeout time.Duration
-	// Server is the name that a Layout or a redirection gives to the server; "" if
-	// nobody names it.
+	// Server is the name of the server in Layouts and redirections, or "" if it has
+	// none.
 	Server string
+	// LeadAfter is the number of requests in a row, each alone on its connection, after
+	// which callers of Send write and read themselves. 0 means never.
+	LeadAfter int
 	// Cast names the goroutines.
 	Cast *role.Cast
-	// Dial opens a connection. No more dials than bound says may be left behind.
+	// Dial opens a connection. bound limits how many dials may be left behind.
 	Dial func(ctx context.Context, bound *dialing.Bound) (Connection, error)
-	// Epoch counts the servers that this one stood for. A connection of an earlier
+	// Epoch returns how many servers the name has stood for. A connection of an earlier
 	// epoch is not used.
 	Epoch func() uint32
-	// Failed is told why a connection of a Pipe was given up.
+	// Failed is called with the reason when a connection of a Pipe is closed after a failure.
 	Failed func(err error)
-	// Timed is told what is known of the server's clock each time that it was asked.
-	// off is how far it is outside of what was known before, 0 if it is not. A clock that
-	// is not trusted any more is told, too.
+	// Answered is called for each connection, when its first request has been answered.
+	Answered func()
+	// Timed is called with the estimate of the server's clock after each question. off is
+	// how far the answer was outside the earlier estimate, or 0. Timed is also called when a
+	// clock is no longer trusted.
 	Timed func(c Clock, off time.Duration)
-	// Redirect is told that r was not carried out, because its key is on another
-	// server, and puts it there. It is nil where keys have no slots; there such an
-	// answer is an error like others.
+	// Redirect puts r at another server, because r was not carried out and its key is
+	// there. It is nil where keys have no slots. There such an answer is an error like
+	// others.
 	Redirect func(r *Request, to Redirection)
-	// Unpublished is told that a script was carried out, but that Redis refused to
-	// publish its message.
+	// Unpublished is called when a script was carried out, but Redis refused to publish
+	// its message.
 	Unpublished func(refusal string)
 
-	// Replicas is how many replicas must have what a Replicated carries, and
-	// ReplicaTimeout how long it waits for them.
+	// Replicas is how many replicas must have the acquisitions of a Replicated.
+	// ReplicaTimeout is how long it waits for them.
 	Replicas       int
 	ReplicaTimeout time.Duration
 }
 
-// Connection is what Config.Dial brings.
+// Connection is a connection that Config.Dial has opened.
 type Connection struct {
 	Conn  redis.Conn
 	Epoch uint32 // of the server, see Config.Epoch
 	Clock Clock  // of the server; one that knows nothing if it does not tell
 }
 
-// ErrReplaced is why connections are given up when the server's epoch ends.
+// ErrReplaced is the error of connections that are closed when the server's epoch ends.
 var ErrReplaced = errors.New("the server was replaced")
 
-// ErrExpired is how a request ends whose time was over before it was written.
+// ErrExpired is returned when the time of a request was over before it was written.
 var ErrExpired = errors.New("its time was over before it could be sent")
 
-// errTimeout is why a connection whose oldest request is too old is given up.
-var errTimeout = errors.New("no answer within Config.IOTimeout")
+// errUnasked is the error of a connection on which the server sent bytes without a request.
+var errUnasked = errors.New("the server has sent what was not asked for")
+
+// ErrUnanswered is the error of a connection that is closed because its oldest request is too old.
+// lock/errors.go and lock/cmd/wheellock look for this text.
+var ErrUnanswered = errors.New("no answer within Config.IOTimeout")

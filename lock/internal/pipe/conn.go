@@ -11,13 +11,17 @@ import (
 )
 
 // conn is one connection of a Pipe, and the requests that wait for its
-// answers in the order in which they were written. Its reader always reads, so
-// that a connection that is closed while nothing is on its way is not used
-// again.
+// answers, in the order in which they were written. The type turn says which
+// goroutine reads.
 type conn struct {
 	// immutable
 	pipe  *Pipe
-	redis redis.Conn // written by the Pipe's writer, read by the reader, closed by whoever fails it
+	redis redis.Conn // written by one goroutine at a time, read by who has the turn, closed by whoever fails it
+	below *resp.Conn // the connection below redis; nil of one that a Dialer has not made
+	leads bool       // callers can lead it
+	batch *resp.Batch
+
+	answers bool // has answered a request; used by who has the turn
 
 	mu       sync.Mutex // guards what follows; never held during I/O
 	inflight []*Request
@@ -26,12 +30,35 @@ type conn struct {
 	armed    bool        // timer runs
 	slow     *Request    // was too old at the last check
 	clock    Clock       // of the server
+	turn     turn        // who reads
+	woken    sync.Cond   // on mu: it is the resident's turn, or the connection is dead
+	alone    int         // requests in a row that were alone on the connection when they were written
 }
 
-func (c *conn) alive() bool {
+func newConn(p *Pipe, dialed Connection) *conn {
+	c := &conn{
+		pipe: p, redis: dialed.Conn, below: resp.Below(dialed.Conn), batch: resp.NewBatch(dialed.Conn), clock: dialed.Clock,
+	}
+	c.woken.L = &c.mu
+	c.leads = c.below != nil && c.below.CanTry() && p.cfg.LeadAfter > 0
+	return c
+}
+
+// ready reports whether requests can be written to the connection. Only one goroutine at a
+// time may call it. A connection without a reader is checked first, and the resident reads
+// from then on.
+func (c *conn) ready() bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err == nil
+	alive, look := c.err == nil, c.turn == nobody
+	if look {
+		c.giveLocked(leader)
+	}
+	c.mu.Unlock()
+	if alive && look {
+		alive = c.quiet()
+		c.give(resident)
+	}
+	return alive
 }
 
 // busy reports whether requests wait for their answers, or the connection is dead.
@@ -41,11 +68,11 @@ func (c *conn) busy() bool {
 	return len(c.inflight) > 0 || c.err != nil
 }
 
-// write writes requests, which are completed in any case. One goroutine at a
-// time may be in it.
+// write writes requests. They are completed in any case. Only one goroutine at a
+// time may call it.
 func (c *conn) write(batch []*Request) {
-	// One stamp for the batch, before any of its bytes: redigo flushes by
-	// itself when its buffer is full.
+	// One stamp for the batch, before any of its bytes: those of a program's own pool are written
+	// when redigo's buffer is full.
 	now := time.Now()
 	for _, r := range batch {
 		r.sent.Store(false)
@@ -55,26 +82,26 @@ func (c *conn) write(batch []*Request) {
 		return // expect has failed them
 	}
 	if ask {
-		if err := c.redis.Send("TIME"); err != nil {
+		if err := c.batch.Command("TIME"); err != nil {
 			c.fail(err)
 			return
 		}
 	}
 	for _, r := range batch {
-		if err := r.send(c.redis); err != nil {
+		if err := r.send(c.batch); err != nil {
 			c.fail(err)
 			return
 		}
 	}
-	if err := c.redis.Flush(); err != nil {
+	if err := c.batch.Flush(); err != nil {
 		c.fail(err)
 	}
 }
 
-// expect notes requests that are about to be written, so that the reader, and
-// whoever fails the connection, completes each; and stamps them. ask says that the
-// server is to be asked for its time before them. If alive is false the connection is
-// dead, and the requests are completed.
+// expect stamps requests that are about to be written. It records them, so that the
+// reader or the goroutine that fails the connection completes each. ask says that the
+// server must be asked for its time first. If alive is false, the connection is dead and
+// the requests are completed.
 func (c *conn) expect(batch []*Request, now time.Time) (ask, alive bool) {
 	c.mu.Lock()
 	err := c.err
@@ -90,7 +117,15 @@ func (c *conn) expect(batch []*Request, now time.Time) (ask, alive bool) {
 		for _, r := range batch {
 			r.stamp(&st)
 		}
+		if len(batch) > 1 || len(c.inflight) > 0 {
+			c.alone = 0
+		} else {
+			c.alone++
+		}
 		c.inflight = append(c.inflight, batch...)
+		if c.turn == nobody { // a leader has ended since ready
+			c.giveLocked(resident)
+		}
 		c.armLocked(c.pipe.cfg.Timeout)
 	}
 	c.mu.Unlock()
@@ -99,13 +134,13 @@ func (c *conn) expect(batch []*Request, now time.Time) (ask, alive bool) {
 	}
 	for _, r := range batch {
 		r.notRun()
-		r.complete(nil, err)
+		r.Fail(err)
 	}
 	return false, false
 }
 
-// fail completes all that wait on the connection and closes it, which may take
-// long. Closing unblocks a writer or reader that is stuck in I/O.
+// fail completes all requests that wait on the connection, and closes it. The close may
+// take long. It unblocks a writer or reader that is stuck in I/O.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -118,15 +153,16 @@ func (c *conn) fail(err error) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	c.giveLocked(resident) // who ends
 	c.mu.Unlock()
 	c.pipe.cfg.Failed(err)
 	for _, r := range waiting {
-		r.complete(nil, err)
+		r.Fail(err)
 	}
 	c.redis.Close()
 }
 
-// armLocked makes checkAge run after d, unless it is to run anyway.
+// armLocked makes checkAge run after d, unless it will run anyway.
 func (c *conn) armLocked(d time.Duration) {
 	switch {
 	case c.armed:
@@ -138,13 +174,16 @@ func (c *conn) armLocked(d time.Duration) {
 	c.armed = true
 }
 
-// checkAge gives the connection up if its oldest request is too old. It checks
-// twice: if it is we who were slow, the answer may only wait to be read.
+// checkAge closes the connection if its oldest request is too old. It checks twice,
+// because this process may be the slow one, and the answer may only wait to be read.
 func (c *conn) checkAge() {
 	c.mu.Lock()
 	c.armed = false
 	if c.err != nil || len(c.inflight) == 0 {
 		c.slow = nil
+		if c.turn == nobody { // so that the end of an idle connection is seen
+			c.giveLocked(resident)
+		}
 		c.mu.Unlock()
 		return
 	}
@@ -152,7 +191,7 @@ func (c *conn) checkAge() {
 	left := c.pipe.cfg.Timeout - time.Since(oldest.answer.Stamp)
 	if left <= 0 && c.slow == oldest {
 		c.mu.Unlock()
-		c.fail(errTimeout)
+		c.fail(ErrUnanswered)
 		return
 	}
 	if left <= 0 {
@@ -162,70 +201,91 @@ func (c *conn) checkAge() {
 	c.mu.Unlock()
 }
 
-// read is the body of the connection's reader.
+// read is the body of the connection's resident reader.
 func (c *conn) read() {
-	cfg := c.pipe.cfg
-	for {
-		reply, err := resp.Receive(c.redis, 0)
-		if broken(err) {
-			c.fail(err)
+	for c.awaitTurn() {
+		if !c.readOne() {
 			return
-		}
-		r, asked := c.pop()
-		if r == nil { // all are answered: it died, or nothing was asked
-			c.fail(fmt.Errorf("unexpected answer %.100q", fmt.Sprint(reply, err)))
-			return
-		}
-		if asked {
-			continue
-		}
-		if r.asksTime {
-			if server, err := TimeOf(reply, err); err == nil {
-				c.sample(r.answer.Stamp, server)
-			}
-			continue
-		}
-		if server, late := Lateness(err); late && c.sample(r.answer.Stamp, server) {
-			r.odd++
-		}
-		switch cfg.judge(r, err) {
-		case AsText: // that also makes the server know it
-			c.pipe.Put(r)
-		case Late:
-			if r.odd == MaxLates {
-				c.distrust()
-			}
-			c.pipe.Put(r)
-		case Elsewhere:
-		case Demoted:
-			r.complete(nil, err)
-			// The next dial may find the new master. The others have no answer of
-			// their own.
-			c.fail(fmt.Errorf("the connection was given up: %w", err))
-			return
-		default:
-			number, refusal, refused := unpublished(r.script, reply)
-			if refused {
-				cfg.Unpublished(refusal)
-			}
-			r.complete(number, err)
 		}
 	}
 }
 
-// sample notes what the server's clock showed in answer to what was sent then. It
-// reports whether that was not possible by what was known.
-func (c *conn) sample(sent, server time.Time) bool {
+// readOne reads an answer and acts on it. It returns false if it has failed the connection.
+func (c *conn) readOne() bool {
+	cfg := c.pipe.cfg
+	reply, err := c.receive()
+	if broken(err) {
+		c.fail(err)
+		return false
+	}
+	r, asked := c.pop()
+	if r == nil { // all are answered: it died, or nothing was asked
+		c.fail(fmt.Errorf("unexpected answer %.100q", fmt.Sprint(reply.Any(), err)))
+		return false
+	}
+	if !c.answers {
+		c.answers = true
+		cfg.Answered()
+	}
+	if asked {
+		return true
+	}
+	if r.asksTime {
+		if server, err := TimeOf(reply.Any(), err); err == nil {
+			c.sample(r.answer.Stamp, server, 0)
+		}
+		return true
+	}
+	if server, late := Lateness(err); late && c.sample(r.answer.Stamp, server, LateUnit) {
+		r.odd++
+	}
+	switch cfg.judge(r, err) {
+	case AsText: // that also makes the server know it
+		c.pipe.Put(r)
+	case Late:
+		if r.odd == MaxLates {
+			c.distrust()
+		}
+		c.pipe.Put(r)
+	case Elsewhere:
+	case Demoted:
+		r.Fail(err)
+		// The next dial may find the new master. The others have no answer of
+		// their own.
+		c.fail(fmt.Errorf("the connection was given up: %w", err))
+		return false
+	default:
+		number, refusal, refused := unpublished(r.script, reply)
+		if refused {
+			cfg.Unpublished(refusal)
+		}
+		r.complete(number, err)
+	}
+	return true
+}
+
+// receive reads an answer. It waits without a limit.
+func (c *conn) receive() (resp.Reply, error) {
+	if c.below != nil {
+		return c.below.Receive(c.redis)
+	}
+	v, err := resp.Receive(c.redis, 0)
+	return resp.ReplyOf(v), err
+}
+
+// sample records the server's time in an answer to a request that was sent at sent. It
+// reports whether that contradicts the earlier estimate.
+func (c *conn) sample(sent, server time.Time, unit time.Duration) bool {
 	c.mu.Lock()
-	off := c.clock.Sample(sent, time.Now(), server)
+	off := c.clock.Sample(sent, time.Now(), server, unit)
 	clock := c.clock
 	c.mu.Unlock()
 	c.pipe.cfg.Timed(clock, off)
 	return off != 0
 }
 
-// distrust makes requests go without a limit from now on: nothing that the server
-// says of its clock seems to be true of the next request.
+// distrust makes requests have no limit from now on, because the server's answers about
+// its clock do not seem to hold for the next request.
 func (c *conn) distrust() {
 	c.mu.Lock()
 	c.clock.Distrust()
@@ -234,8 +294,8 @@ func (c *conn) distrust() {
 	c.pipe.cfg.Timed(clock, 0)
 }
 
-// pop removes and returns the oldest request; nil if there is none. If what was
-// answered is the ASKING before it, asked is true and it stays.
+// pop removes and returns the oldest request, or nil if there is none. If the answer
+// belongs to the ASKING before the request, asked is true and the request stays.
 func (c *conn) pop() (r *Request, asked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,6 +311,9 @@ func (c *conn) pop() (r *Request, asked bool) {
 	c.inflight = c.inflight[1:]
 	if c.slow == r {
 		c.slow = nil // r may be used again
+	}
+	if c.leads && len(c.inflight) == 0 && c.turn == resident && c.alone >= c.pipe.cfg.LeadAfter {
+		c.giveLocked(nobody)
 	}
 	return r, false
 }

@@ -1,43 +1,42 @@
-// Package pipe carries script calls to a server: a request is completed exactly
-// once, whatever becomes of its connection.
+// Package pipe carries script calls to a server. A request is completed exactly
+// once, even if its connection fails.
 //
 // It also says what follows from NOSCRIPT, ASK, MOVED, READONLY, TRYAGAIN and
-// LATE, for everything that is sent to Redis. No other package knows these
-// answers.
+// LATE. No other package knows these answers.
 //
 //	r := requests.New(key, script.Acquire, 2, late, args)
 //	p.Put(r)
 //	answer := requests.Await(ctx, r)
 //
-// A [Pipe] is one connection for any number of callers. A [Replicated] carries
-// acquisitions that replicas must have too.
+// A [Pipe] is one connection for any number of callers. Send is Put for a caller
+// that calls Await next. If it is alone, it writes and reads itself. A
+// [Replicated] carries acquisitions that replicas must also have.
 //
 // # What it promises
 //
 //   - A request that was put gets exactly one [Answer]. Await returns it to the
-//     caller. If the caller has left, the function late that was given to New
-//     gets it.
+//     caller. If the caller has left, the function late of New gets it.
 //   - A caller may leave at any time. Await then returns the context's error,
-//     which says nothing about the script. The connection stays in use.
+//     which says nothing about the script. The connection stays in use. Send may
+//     keep a caller for 5 ms more.
 //   - Answer.Stamp is not later than the first byte of the request. So what
 //     Redis was told to keep for some time is kept at least that long after
 //     Stamp. If Stamp is zero, no byte was written, and the script never runs.
 //   - If the error is not a reply of Redis and Stamp is not zero, the outcome
-//     is unknown: the script may have run, and may still run until Answer.Open.
+//     is unknown. The script may have run, and may still run until Answer.Open.
+//   - A request that may have run is never repeated.
 //   - A request whose caller has left is not written, and not sent again.
 //   - Requests of one Pipe are written in the order in which they were put,
 //     except those that are sent again because they did not run.
-//   - A connection of an earlier epoch than Config.Epoch's is not used.
-//
-// A request that may have run is never repeated.
+//   - A connection of an epoch before Config.Epoch is not used.
 //
 // # How an answer is read
 //
 // VerdictOf says what follows from an answer, for commands, acquisitions with
-// WAIT, renewal batches and pub/sub. This is what a Pipe and a Replicated do:
+// WAIT, renewal batches and pub/sub. A Pipe and a Replicated do this:
 //
 //	Final      a value, or an error reply: the caller gets it
-//	Parted     TRYAGAIN, or a key that a script met has moved before the others: the
+//	Parted     TRYAGAIN, or a key of a script has moved before the others: the
 //	           caller gets the error
 //	AsText     NOSCRIPT: nothing ran. The text is sent over the same Pipe, so that the
 //	           server knows it. NOSCRIPT in answer to text is Final
@@ -50,20 +49,17 @@
 //	           the next dial may find the new master
 //	Broken     no reply: the connection is closed, and its requests are unknown
 //
-// A script that concludes something from missing keys does not follow an ASK:
-// the keys may not have arrived yet. If Redis refused to publish a script's
-// message, Config.Unpublished is called.
+// A script that deletes a lock because keys are missing does not follow an ASK,
+// because the keys may not have arrived yet.
 //
 // # Requests that expire
 //
-// After a client has closed a connection, the kernel still delivers what is in
+// After a client has closed a connection, the kernel still delivers the bytes in
 // its buffers. So a script that takes or changes something gets a time limit
 // (script.Script.Expires): the server's time at the write plus Config.Timeout.
-// The server refuses a request that comes later.
-//
-// Each connection has a [Clock] for that. A limit is too early only if the
-// server's clock was set. Requests to a server that does not tell its time have
-// no limit.
+// The server refuses a request that comes later. Each connection has a [Clock]
+// for that. A limit is too early only if the server's clock was set. Requests to
+// a server that does not tell its time have no limit.
 //
 // # States of a request
 //
@@ -79,27 +75,41 @@
 // # Replicas
 //
 // WAIT covers what its own connection has written, and delays everything behind
-// it there. So these acquisitions use their own connections. A refusal is
+// it there. So these acquisitions have their own connections. A refusal is
 // answered at once. Up to 128 requests that took something share one WAIT.
-// Answer.Acks says how many replicas have it; if too few have it, the caller
-// undoes it. If WAIT fails, Answer.Taken says that the lock was taken all the
-// same.
+// Answer.Acks says how many replicas have the acquisition. If too few have it,
+// the caller undoes it. If WAIT fails, Answer.Taken still says that the lock was
+// taken.
+//
+// # A caller alone
+//
+// A lone request spends most of its time on waking the writer, the reader and
+// the caller. So after Config.LeadAfter requests in a row that were alone, the
+// reader stops and a caller of Send leads. It writes its request and waits for
+// the answer for 5 ms. If the answer is not complete then, or others have
+// requests in flight at the end, the reader continues. So requests in flight
+// always have a reader.
+//
+// Before a write, a connection without a reader is checked. If bytes have come,
+// the connection has failed. Within Config.Timeout after the last request the
+// reader reads again, and sees the end of an idle connection. Only a connection
+// of package resp over a socket can be led. See lead.go.
 //
 // # Goroutines, locks and failure
 //
 // A Pipe has one goroutine that writes, and one per connection that reads. A
-// Replicated has one per connection. Close fails what is left, and what is put
-// later, and returns when all of them have ended. The context that was given to
-// New must end before Close is called; otherwise a dial may delay Close.
+// Replicated has one per connection. Close fails all requests that are left or
+// put later, and returns when all goroutines have ended. The context given to
+// New must end before Close is called, or a dial may delay Close.
 //
-// Pipe.mu guards the queue and which connection is in use, conn.mu what is in
-// flight on it, Replicated.mu its queue and its connections. No lock is held
+// Pipe.mu guards the queue and which connection is in use. conn.mu guards what
+// is in flight, and Replicated.mu its queue and its connections. No lock is held
 // during I/O, including closing, nor while late or a function of Config runs,
-// nor together with another one.
+// nor together with another lock.
 //
-// A connection whose oldest request is older than Config.Timeout is closed; it
+// A connection whose oldest request is older than Config.Timeout is closed. That
 // is checked twice, because this process may be the slow one. Its requests are
-// completed at once, and the next request dials. The reader of a Pipe always
-// reads, so a connection that is closed while it is idle is not used. An answer
-// while nothing is in flight ends the connection.
+// completed at once, and the next request dials. A connection that was closed
+// while it was idle is not used. An answer while nothing is in flight ends the
+// connection.
 package pipe

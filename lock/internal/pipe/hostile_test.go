@@ -18,7 +18,9 @@ func TestAnAnswerAtWhichRedigoPanicsEndsTheConnection(t *testing.T) {
 		return yes(command)
 	}
 	for name, start := range carriers {
-		said = false
+		if said = false; name == "led Pipe" {
+			continue // whose connections are bounded
+		}
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, start, -1, answer, nil, func(t *testing.T, b *bench) {
 				a := b.call(t.Context(), 1)

@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/lock/internal/args"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -67,7 +68,7 @@ func inTime(t *testing.T, f func(t *testing.T, b *bench, srv *timed)) {
 		srv.limits.Store(nil)
 		now := time.Now()
 		b.srv.clock.Asking(now)
-		b.srv.clock.Sample(now, now, now.Add(time.Hour))
+		b.srv.clock.Sample(now, now, now.Add(time.Hour), 0)
 		f(t, b, srv)
 	})
 }
@@ -90,18 +91,18 @@ func TestARequestSaysUntilWhenItMayBeCarriedOut(t *testing.T) {
 }
 
 func TestAScriptThatDoesNotExpireGetsNoLimit(t *testing.T) {
-	var args atomic.Int32
+	var count atomic.Int32
 	bubble(t, func(command []string) string {
-		args.Store(int32(len(command)))
+		count.Store(int32(len(command)))
 		return ":1\r\n"
 	}, nil, func(t *testing.T, b *bench) {
-		b.srv.clock.Sample(time.Now(), time.Now(), time.Now())
-		r := b.requests.New("m", script.Release, 1, nil, []any{"m", "field"})
+		b.srv.clock.Sample(time.Now(), time.Now(), time.Now(), 0)
+		r := b.requests.New("m", script.Release, 1, nil, args.Of(0, "m", "field"))
 		b.Put(r)
 		a := b.requests.Await(t.Context(), r)
 		require.NoError(t, a.Err)
 		require.True(t, a.Open.IsZero())
-		require.Equal(t, int32(5), args.Load(), "EVALSHA, SHA, 1, m, field")
+		require.Equal(t, int32(5), count.Load(), "EVALSHA, SHA, 1, m, field")
 	})
 }
 
@@ -245,7 +246,7 @@ func TestAnotherServerHasAnotherClock(t *testing.T) {
 			now := time.Now()
 			b.srv.mu.Lock()
 			b.srv.clock = pipe.Clock{}
-			b.srv.clock.Sample(now, now, now.Add(ahead))
+			b.srv.clock.Sample(now, now, now.Add(ahead), 0)
 			b.srv.mu.Unlock()
 			b.srv.epoch.Add(1)
 			b.Drop()
@@ -259,14 +260,17 @@ func TestAnotherServerHasAnotherClock(t *testing.T) {
 }
 
 // TestOurOwnSlownessIsNoSecondServer: a client that stands still between the stamp and
-// the write comes too late by the very clock that it knows.
+// the write comes too late by the very clock that it knows. LATE says that clock in whole
+// milliseconds.
 func TestOurOwnSlownessIsNoSecondServer(t *testing.T) {
 	inTime(t, func(t *testing.T, b *bench, srv *timed) {
 		lates := 0
+		time.Sleep(850 * time.Microsecond) // the next millisecond begins between the two answers
 		b.srv.answer = func(command []string) string {
 			answer := srv.answer(command)
 			if strings.HasPrefix(command[0], "EVAL") && lates < pipe.MaxLates {
 				lates++
+				time.Sleep(100 * time.Microsecond)
 				return srv.late()
 			}
 			return answer

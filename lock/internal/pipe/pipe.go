@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
@@ -26,12 +27,17 @@ type Pipe struct {
 	queue  []*Request // not yet written; swapped out whole by the writer
 	closed error      // why it is closed; nil before
 	live   *conn      // the connection in use, or nil
+	batch  bool       // the writer has requests that it has not written yet
+	led    bool       // a caller writes
+
+	calm atomic.Pointer[conn] // live, if a caller may lead it; nil otherwise. Changed under conn.mu
+	one  [1]*Request          // what a caller writes; of the one that does
 
 	wg sync.WaitGroup // writer and readers
 }
 
-// New returns a Pipe and starts its writer. It dials at its first request. After
-// ctx has ended it must be closed. cfg must not be changed any more.
+// New returns a Pipe and starts its writer. The Pipe dials at its first request. Close
+// it after ctx has ended. cfg must not be changed any more.
 func New(ctx context.Context, cfg *Config) *Pipe {
 	p := &Pipe{cfg: cfg, ctx: ctx, dials: dialing.NewBound(1)}
 	p.work.L = &p.mu
@@ -39,12 +45,12 @@ func New(ctx context.Context, cfg *Config) *Pipe {
 	return p
 }
 
-// Put queues r, which is completed in any case.
+// Put queues r. r is completed in any case.
 func (p *Pipe) Put(r *Request) {
 	p.mu.Lock()
 	if err := p.closed; err != nil {
 		p.mu.Unlock()
-		r.complete(nil, err)
+		r.Fail(err)
 		return
 	}
 	p.queue = append(p.queue, r)
@@ -54,7 +60,7 @@ func (p *Pipe) Put(r *Request) {
 	p.mu.Unlock()
 }
 
-// Close fails all requests with why, those of later too, and returns when no
+// Close fails all requests with why, including later ones. It returns when no
 // goroutine of the Pipe runs.
 func (p *Pipe) Close(why error) {
 	p.mu.Lock()
@@ -64,7 +70,7 @@ func (p *Pipe) Close(why error) {
 	p.work.Signal()
 	p.mu.Unlock()
 	for _, r := range queue {
-		r.complete(nil, why)
+		r.Fail(why)
 	}
 	if live != nil {
 		live.fail(why)
@@ -72,7 +78,7 @@ func (p *Pipe) Close(why error) {
 	p.wg.Wait()
 }
 
-// Drop gives the connection in use up, because the server's epoch has ended.
+// Drop closes the connection in use, because the server's epoch has ended.
 func (p *Pipe) Drop() {
 	p.mu.Lock()
 	live := p.live
@@ -100,7 +106,8 @@ func (p *Pipe) write() {
 func (p *Pipe) next(spare []*Request) (batch []*Request, open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.queue) == 0 && p.closed == nil {
+	p.batch = false
+	for (len(p.queue) == 0 || p.led) && p.closed == nil {
 		p.work.Wait()
 	}
 	if p.live != nil && p.live.busy() && p.closed == nil {
@@ -115,7 +122,7 @@ func (p *Pipe) next(spare []*Request) (batch []*Request, open bool) {
 		return nil, false
 	}
 	batch = p.queue
-	p.queue = spare[:0]
+	p.queue, p.batch = spare[:0], true
 	return batch, true
 }
 
@@ -123,7 +130,7 @@ func (p *Pipe) writeBatch(batch []*Request) {
 	c, err := p.connection()
 	if err != nil {
 		for _, r := range batch {
-			r.complete(nil, err)
+			r.Fail(err)
 		}
 		return
 	}
@@ -132,8 +139,8 @@ func (p *Pipe) writeBatch(batch []*Request) {
 	}
 }
 
-// wanted completes the requests that are not to be written any more, because their
-// callers have left or their time is over, and returns the others.
+// wanted returns the requests that must still be written. It completes the others,
+// whose callers have left or whose time is over.
 func wanted(batch []*Request) []*Request {
 	now := time.Now()
 	return slices.DeleteFunc(batch, func(r *Request) bool {
@@ -145,7 +152,7 @@ func wanted(batch []*Request) []*Request {
 			return false
 		}
 		r.notRun()
-		r.complete(nil, why)
+		r.Fail(why)
 		return true
 	})
 }
@@ -155,7 +162,7 @@ func (p *Pipe) connection() (*conn, error) {
 	p.mu.Lock()
 	c := p.live
 	p.mu.Unlock()
-	if c != nil && c.alive() {
+	if c != nil && c.ready() {
 		return c, nil
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
@@ -164,7 +171,7 @@ func (p *Pipe) connection() (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &conn{pipe: p, redis: dialed.Conn, clock: dialed.Clock}
+	c = newConn(p, dialed)
 	if err := p.use(c); err != nil {
 		dialed.Conn.Close()
 		return nil, err
@@ -176,7 +183,7 @@ func (p *Pipe) connection() (*conn, error) {
 	return c, nil
 }
 
-// use makes c the live connection, where Drop and Close find it; an error says
+// use makes c the live connection, so that Drop and Close find it. An error says
 // that Close came before.
 func (p *Pipe) use(c *conn) error {
 	p.mu.Lock()

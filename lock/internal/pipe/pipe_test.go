@@ -15,6 +15,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/lock/internal/args"
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
@@ -62,6 +63,7 @@ func TestARequestIsCompletedOnceWhereverItsConnectionIsCut(t *testing.T) {
 						})
 					}
 					wg.Wait()
+					time.Sleep(time.Microsecond) // cutConn.TryRead takes a nanosecond
 					synctest.Wait()
 					for i := range calls {
 						require.Equal(t, int32(1), late[i].Load()+awaited[i].Load(), "budget %d, request %d", budget, i)
@@ -85,8 +87,8 @@ func TestARequestIsCompletedOnceWhereverItsConnectionIsCut(t *testing.T) {
 func check(t *testing.T, b *bench, id int, a pipe.Answer) {
 	switch {
 	case a.Err == nil:
-		if fmt.Sprint(a.Reply) != fmt.Sprint([]any{1, id}) {
-			t.Errorf("request %d got %v", id, a.Reply)
+		if fmt.Sprint(a.Reply.Any()) != fmt.Sprint([]any{1, id}) {
+			t.Errorf("request %d got %v", id, a.Reply.Any())
 		}
 	case errors.Is(a.Err, context.Canceled): // it was not written
 	default:
@@ -136,7 +138,7 @@ func TestACallerThatLeavesBreaksNoConnection(t *testing.T) {
 		close(hold)
 		a = <-late
 		require.NoError(t, a.Err)
-		require.Equal(t, []any{int64(1), int64(1)}, a.Reply)
+		require.Equal(t, []any{int64(1), int64(1)}, a.Reply.Any())
 		b.requireYes(2)
 		require.Equal(t, int32(1), srv.dials.Load())
 		p.Close(errShut)
@@ -295,7 +297,7 @@ func TestAReleaseThatConcludesDoesNotFollowAnASK(t *testing.T) {
 		inBubble(t, carriers["Pipe"], -1, func([]string) string { return "-ASK 3999 host:2\r\n" }, func(cfg *pipe.Config) {
 			cfg.Redirect = func(*pipe.Request, pipe.Redirection) { t.Error("it followed") }
 		}, func(t *testing.T, b *bench) {
-			r := b.requests.New("m", s, 1, nil, []any{"m"})
+			r := b.requests.New("m", s, 1, nil, args.Of(0, "m"))
 			b.Put(r)
 			require.Equal(t, redis.Error("ASK 3999 host:2"), b.requests.Await(t.Context(), r).Err)
 		})
@@ -325,11 +327,14 @@ func TestAnIdleConnectionLivesAndOneThatEndedIsNotUsed(t *testing.T) {
 		time.Sleep(time.Hour)
 		b.requireYes(2)
 		require.Equal(t, int32(1), b.srv.dials.Load())
+		require.Equal(t, 1, b.srv.haveAnswered())
 		b.srv.hangUp()
 		synctest.Wait()
 		require.Len(t, b.srv.failures(), 1)
+		require.Equal(t, 1, b.srv.haveAnswered())
 		b.requireYes(3)
 		require.Equal(t, int32(2), b.srv.dials.Load())
+		require.Equal(t, 2, b.srv.haveAnswered())
 	})
 }
 
@@ -426,7 +431,7 @@ func TestFunctionsOfTheConfigMayPutRequests(t *testing.T) {
 		}
 		require.Error(t, b.call(t.Context(), 1).Err)
 		require.ErrorIs(t, b.call(t.Context(), 2).Err, errShut)
-		r := b.requests.New("m", script.Release, 1, nil, []any{"m", "3"})
+		r := b.requests.New("m", script.Release, 1, nil, args.Of(0, "m", "3"))
 		b.Put(r)
 		require.NoError(t, b.requests.Await(t.Context(), r).Err)
 		synctest.Wait()
@@ -444,11 +449,11 @@ func TestARefusedMessageIsTakenOffItsAnswer(t *testing.T) {
 		for s, want := range map[*script.Script]any{
 			script.Release: int64(7), script.Inspect: []any{int64(7), []byte("NOPERM")},
 		} {
-			r := b.requests.New("m", s, 1, nil, []any{"m"})
+			r := b.requests.New("m", s, 1, nil, args.Of(0, "m"))
 			b.Put(r)
 			a := b.requests.Await(t.Context(), r)
 			require.NoError(t, a.Err)
-			require.Equal(t, want, a.Reply)
+			require.Equal(t, want, a.Reply.Any())
 		}
 		require.Equal(t, "NOPERM", refusal.Load())
 	})
@@ -471,7 +476,7 @@ func TestAnAcquisitionIsToldWhenReplicasHaveItAndARefusalAtOnce(t *testing.T) {
 		b.Put(two)
 		a := b.requests.Await(t.Context(), two)
 		require.NoError(t, a.Err)
-		require.Equal(t, []any{int64(0), int64(5000)}, a.Reply)
+		require.Equal(t, []any{int64(0), int64(5000)}, a.Reply.Any())
 		require.Equal(t, begin, time.Now(), "it waits for nobody")
 		a = b.requests.Await(t.Context(), one)
 		require.NoError(t, a.Err)

@@ -14,10 +14,10 @@ import (
 )
 
 // Replicated carries acquisitions that replicas must have (Config.Replicas). WAIT
-// waits for what its own connection has written, and holds up what comes after
-// it there, so they have connections of their own. What comes while all of them
-// wait goes out together next, and shares one WAIT. All methods are safe for
-// concurrent use.
+// covers what its own connection has written, and delays everything behind it. So
+// these acquisitions have their own connections. Requests that come while all
+// connections wait are sent together next, and share one WAIT. All methods are safe
+// for concurrent use.
 type Replicated struct {
 	// immutable after NewReplicated
 	cfg   *Config
@@ -36,9 +36,8 @@ type Replicated struct {
 // maxAcked bounds the acquisitions that share a WAIT.
 const maxAcked = 128
 
-// NewReplicated returns a Replicated with so many connections, which it dials when
-// it needs them. After ctx has ended it must be closed. cfg must not be changed any
-// more.
+// NewReplicated returns a Replicated with conns connections. It dials a connection when
+// it needs one. Close it after ctx has ended. cfg must not be changed any more.
 func NewReplicated(ctx context.Context, cfg *Config, conns int) *Replicated {
 	p := &Replicated{cfg: cfg, ctx: ctx, dials: dialing.NewBound(conns), conns: make(map[redis.Conn]struct{})}
 	p.work.L = &p.mu
@@ -48,12 +47,12 @@ func NewReplicated(ctx context.Context, cfg *Config, conns int) *Replicated {
 	return p
 }
 
-// Put queues r, which is completed in any case.
+// Put queues r. r is completed in any case.
 func (p *Replicated) Put(r *Request) {
 	p.mu.Lock()
 	if err := p.closed; err != nil {
 		p.mu.Unlock()
-		r.complete(nil, err)
+		r.Fail(err)
 		return
 	}
 	p.queue = append(p.queue, r)
@@ -61,7 +60,7 @@ func (p *Replicated) Put(r *Request) {
 	p.mu.Unlock()
 }
 
-// Drop gives the connections in use up, because the server's epoch has ended.
+// Drop closes the connections in use, because the server's epoch has ended.
 func (p *Replicated) Drop() {
 	p.mu.Lock()
 	conns := slices.Collect(maps.Keys(p.conns))
@@ -69,8 +68,8 @@ func (p *Replicated) Drop() {
 	closeAll(conns)
 }
 
-// closeAll closes connections, which may take each of them long: it waits for
-// the slowest, and no other waits for it.
+// closeAll closes connections at the same time, because each close may take long. It
+// waits for the slowest.
 func closeAll(conns []redis.Conn) {
 	var wg sync.WaitGroup
 	for _, conn := range conns {
@@ -79,7 +78,7 @@ func closeAll(conns []redis.Conn) {
 	wg.Wait()
 }
 
-// Close fails all requests with why, those of later too, and returns when no
+// Close fails all requests with why, including later ones. It returns when no
 // goroutine of the Replicated runs.
 func (p *Replicated) Close(why error) {
 	p.mu.Lock()
@@ -136,9 +135,10 @@ func (p *Replicated) take() []*Request {
 	return batch
 }
 
-// replicatedConn is a connection in the hands of its goroutine.
+// replicatedConn is a connection that only its own goroutine uses.
 type replicatedConn struct {
 	redis.Conn
+	batch *resp.Batch
 	clock Clock // of the server
 }
 
@@ -157,10 +157,10 @@ func (p *Replicated) dial() (*replicatedConn, error) {
 		p.drop(dialed.Conn)
 		return nil, ErrReplaced
 	}
-	return &replicatedConn{dialed.Conn, dialed.Clock}, nil
+	return &replicatedConn{dialed.Conn, resp.NewBatch(dialed.Conn), dialed.Clock}, nil
 }
 
-// use makes conn one of those in use, where Drop and Close find it; an error
+// use adds conn to the connections in use, so that Drop and Close find it. An error
 // says that Close came before.
 func (p *Replicated) use(conn redis.Conn) error {
 	p.mu.Lock()
@@ -187,19 +187,19 @@ func (p *Replicated) fail(batch []*Request, err error) {
 	}
 	p.mu.Unlock()
 	for _, r := range batch {
-		r.complete(nil, err)
+		r.Fail(err)
 	}
 }
 
-// carry sends a batch and completes each of its requests: a refusal at once, a
-// lock when replicas have it. It returns false if the connection is of no more
-// use.
+// carry sends a batch and completes each of its requests. A refusal is completed at
+// once, and an acquisition when replicas have it. carry returns false if the
+// connection is not usable.
 func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 	batch = wanted(batch) // they have waited for others
 	usable := true
 	var taken []*Request
 	for len(batch) > 0 {
-		stamp := time.Now() // the wait for replicas comes off the trust
+		stamp := time.Now() // the hold counts from here, before the wait for replicas
 		ask, err := p.write(conn, batch)
 		if err == nil && ask {
 			err = p.readTime(conn, stamp)
@@ -223,7 +223,7 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 				taken = append(taken, r)
 				continue
 			}
-			if server, late := Lateness(err); late && p.sample(conn, r.answer.Stamp, server) {
+			if server, late := Lateness(err); late && p.sample(conn, r.answer.Stamp, server, LateUnit) {
 				r.odd++
 			}
 			switch p.cfg.judge(r, err) {
@@ -237,7 +237,7 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 				again = append(again, r)
 			case Elsewhere:
 			case Demoted:
-				r.complete(nil, err)
+				r.Fail(err)
 				usable = false
 			default:
 				r.complete(reply, err)
@@ -256,15 +256,15 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 	return usable && !broken(err)
 }
 
-// write stamps and sends a batch, in the time that an answer may take. ask says that the
-// server is asked for its time before.
+// write stamps and sends a batch, within the time that an answer may take. ask says that
+// the server is asked for its time first.
 func (p *Replicated) write(conn *replicatedConn, batch []*Request) (ask bool, err error) {
 	t := time.AfterFunc(p.cfg.Timeout, func() { conn.Close() })
 	defer t.Stop()
 	now := time.Now()
 	if ask = conn.clock.Due(now); ask {
 		conn.clock.Asking(now)
-		if err := conn.Send("TIME"); err != nil {
+		if err := conn.batch.Command("TIME"); err != nil {
 			return true, err
 		}
 	}
@@ -273,33 +273,34 @@ func (p *Replicated) write(conn *replicatedConn, batch []*Request) (ask bool, er
 		r.stamp(&st)
 	}
 	for _, r := range batch {
-		if err := r.send(conn); err != nil {
+		if err := r.send(conn.batch); err != nil {
 			return ask, err
 		}
 	}
-	return ask, conn.Flush()
+	return ask, conn.batch.Flush()
 }
 
-// receive reads an answer to what was begun then.
-func (p *Replicated) receive(conn redis.Conn, began time.Time) (any, error) {
-	return resp.Receive(conn, max(p.cfg.Timeout-time.Since(began), time.Millisecond))
+// receive reads an answer to a batch that was sent at began.
+func (p *Replicated) receive(conn redis.Conn, began time.Time) (resp.Reply, error) {
+	v, err := resp.Receive(conn, max(p.cfg.Timeout-time.Since(began), time.Millisecond))
+	return resp.ReplyOf(v), err
 }
 
-// readTime reads the answer of TIME. An error means that the connection is of no more use.
+// readTime reads the answer of TIME. An error means that the connection is not usable.
 func (p *Replicated) readTime(conn *replicatedConn, began time.Time) error {
 	reply, err := p.receive(conn.Conn, began)
 	if broken(err) {
 		return err
 	}
-	if server, err := TimeOf(reply, err); err == nil {
-		p.sample(conn, conn.clock.asked, server)
+	if server, err := TimeOf(reply.Any(), err); err == nil {
+		p.sample(conn, conn.clock.asked, server, 0)
 	}
 	return nil
 }
 
 // sample is conn.sample.
-func (p *Replicated) sample(conn *replicatedConn, sent, server time.Time) bool {
-	off := conn.clock.Sample(sent, time.Now(), server)
+func (p *Replicated) sample(conn *replicatedConn, sent, server time.Time, unit time.Duration) bool {
+	off := conn.clock.Sample(sent, time.Now(), server, unit)
 	p.cfg.Timed(conn.clock, off)
 	return off != 0
 }
@@ -316,8 +317,11 @@ func (p *Replicated) await(conn redis.Conn) (int, error) {
 }
 
 // tookLock reports whether the answer of a script that acquires says yes.
-func tookLock(reply any) bool {
-	values, ok := reply.([]any)
+func tookLock(reply resp.Reply) bool {
+	if numbers := reply.Numbers(); numbers != nil {
+		return numbers[0] > 0
+	}
+	values, ok := reply.Other().([]any)
 	if !ok || len(values) == 0 {
 		return false
 	}

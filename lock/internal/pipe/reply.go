@@ -10,16 +10,17 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// nonLocal is what a script in a Cluster is told that looks at a key on another
-// server. Redis 4 to 6 say "Lua script attempted ...", later ones "Script
+// nonLocal is the error of a script in a Cluster that uses a key on another
+// server. Redis 4 to 6 say "Lua script attempted ...", later versions "Script
 // attempted ...".
 const nonLocal = "attempted to access a non local key"
 
-// passing are the error codes, and texts without one, of a server that may
-// answer differently soon. In a script they can stand behind a prefix.
+// passing has the error codes, and the texts without a code, of a server that may
+// answer differently soon. An error of a script can have a prefix before them.
 var passing = []string{
 	"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "MISCONF",
 	"NOREPLICAS", "MOVED", "ASK", "UNBLOCKED", "LATE",
@@ -29,7 +30,7 @@ var passing = []string{
 	"Script killed by user",     // it had written nothing, or it could not be killed
 }
 
-// broken reports whether err is one, and no reply of Redis.
+// broken reports whether err is an error and no reply of Redis.
 func broken(err error) bool {
 	_, reply := err.(redis.Error)
 	return err != nil && !reply
@@ -54,8 +55,8 @@ func Definite(err error) bool {
 	return true
 }
 
-// RefusesWrites reports whether err says that the server refuses to write for as long as
-// its disk fails, or its replicas are missing. It has done nothing.
+// RefusesWrites reports whether err says that the server refuses to write while its disk
+// fails or its replicas are missing. The server has then done nothing.
 func RefusesWrites(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && !Definite(reply) && (hasWord(string(reply), "MISCONF") || hasWord(string(reply), "NOREPLICAS"))
@@ -67,7 +68,7 @@ func WantsReplicas(err error) bool {
 	return errors.As(err, &reply) && hasWord(string(reply), "NOREPLICAS")
 }
 
-// LoggedOut reports whether err says that the server wants a password first.
+// LoggedOut reports whether err says that the server requires a password.
 func LoggedOut(err error) bool {
 	reply, ok := err.(redis.Error)
 	return ok && hasWord(string(reply), "NOAUTH")
@@ -76,8 +77,8 @@ func LoggedOut(err error) bool {
 // WrongType reports whether err says that the key is of another type.
 func WrongType(err error) bool { return hasWord(err.Error(), "WRONGTYPE") }
 
-// readOnly reports whether err is the answer of a master that was demoted: its
-// connection is of no more use.
+// readOnly reports whether err is the answer of a master that was demoted. The
+// connection is then not usable.
 func readOnly(err error) bool {
 	reply, ok := err.(redis.Error)
 	return ok && hasWord(string(reply), "READONLY")
@@ -90,8 +91,11 @@ func noScript(err error) bool {
 	return ok && hasWord(string(reply), "NOSCRIPT")
 }
 
+// LateUnit is the unit in which LATE says the time.
+const LateUnit = time.Millisecond
+
 // Lateness reports whether err says that a script was not run because it came after
-// its limit, and what the server's clock showed.
+// its limit. server is the time on the server's clock, rounded up to LateUnit.
 func Lateness(err error) (server time.Time, late bool) {
 	reply, ok := err.(redis.Error)
 	if !ok {
@@ -105,39 +109,38 @@ func Lateness(err error) (server time.Time, late bool) {
 	if err != nil {
 		return time.Time{}, false
 	}
-	return time.UnixMilli(ms + 1), true // which was rounded down
+	return time.UnixMilli(ms + 1), true // the script rounds down
 }
 
-// TryAgain reports whether a script with several keys was not run because
-// their slot is on its way from one server to another. One with one key always
-// is run.
+// TryAgain reports whether a script with several keys was not run because their
+// slot is moving from one server to another. A script with one key is always run.
 func TryAgain(err error) bool {
 	reply, ok := err.(redis.Error)
 	return ok && strings.HasPrefix(string(reply), "TRYAGAIN")
 }
 
-// apart reports whether a script met a key, which it had not named, that has
-// gone ahead of the others to another server.
+// apart reports whether a script used a key that its call does not name, and that has
+// moved to another server before the other keys.
 func apart(err error) bool {
 	reply, ok := err.(redis.Error)
 	return ok && strings.Contains(string(reply), nonLocal)
 }
 
-// OfCluster reports whether only a node of a Cluster says so.
+// OfCluster reports whether err is an error that only a node of a Cluster returns.
 func OfCluster(err error) bool {
 	reply, ok := err.(redis.Error)
 	return ok && (strings.HasPrefix(string(reply), "MOVED ") || hasWord(string(reply), "CROSSSLOT"))
 }
 
-// Redirection is what a server of a Cluster says of a key that it has not got.
+// Redirection is the answer of a server of a Cluster about a key that it does not have.
 type Redirection struct {
 	Ask    bool // this once, with ASKING; else from now on
 	Slot   int
 	Server string
 }
 
-// redirectionOf reads an answer of the server from. It returns false if that
-// is no redirection.
+// redirectionOf reads an answer of the server from. It returns false if the answer is
+// no redirection.
 func redirectionOf(err error, from string) (Redirection, bool) {
 	reply, ok := err.(redis.Error)
 	if !ok {
@@ -162,7 +165,7 @@ func redirectionOf(err error, from string) (Redirection, bool) {
 	return Redirection{Ask: words[0] == "ASK", Slot: slot, Server: server}, true
 }
 
-// hasWord reports whether word stands in text by itself.
+// hasWord reports whether text has word as a whole word.
 func hasWord(text, word string) bool {
 	for rest := text; ; {
 		i := strings.Index(rest, word)
@@ -179,10 +182,10 @@ func hasWord(text, word string) bool {
 
 func isWord(b byte) bool { return b == '_' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' }
 
-// unpublished takes the refusal of its message off the answer of a script that
-// publishes.
-func unpublished(s *script.Script, reply any) (number any, refusal string, refused bool) {
-	pair, ok := reply.([]any)
+// unpublished splits the answer of a script that publishes into the number and the
+// refusal of its message.
+func unpublished(s *script.Script, reply resp.Reply) (number resp.Reply, refusal string, refused bool) {
+	pair, ok := reply.Other().([]any)
 	if !ok || len(pair) != 2 {
 		return reply, "", false
 	}
@@ -190,5 +193,5 @@ func unpublished(s *script.Script, reply any) (number any, refusal string, refus
 	if !ok || !s.Publishes() {
 		return reply, "", false
 	}
-	return pair[0], string(text), true
+	return resp.ReplyOf(pair[0]), string(text), true
 }

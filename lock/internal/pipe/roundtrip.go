@@ -9,9 +9,9 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/resp"
 )
 
-// RoundTrip sends one command and waits for its answer until ctx ends. A
-// connection on which it returned anything but a redis.Error must be closed.
-// Writing is bounded by closing the connection when ctx ends.
+// RoundTrip sends one command and waits for its answer until ctx ends. If it
+// returns an error other than a redis.Error, the connection must be closed. When
+// ctx ends, RoundTrip closes the connection, which also ends a write.
 func RoundTrip(ctx context.Context, conn redis.Conn, cmd string, args ...any) (any, error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,8 +22,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/lock/internal/args"
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -42,15 +45,20 @@ type speaker struct {
 	epoch  atomic.Uint32
 	dials  atomic.Int32
 	clock  pipe.Clock // of its connections when they are new
+	cfg    *pipe.Config
 	wg     sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
-	heard  []string   // the commands' names, in order
-	ran    map[string]int
-	failed []error // what Config.Failed was told
-	conns  []net.Conn
-	timed  pipe.Clock // what Config.Timed was told
-	off    []time.Duration
+	reading sync.Mutex // guards readers
+	readers string     // who has read something of the connections, see bench.readers
+
+	mu       sync.Mutex // guards what follows
+	heard    []string   // the commands' names, in order
+	ran      map[string]int
+	failed   []error // what Config.Failed was told
+	answered int     // how many connections have answered a request
+	conns    []net.Conn
+	timed    pipe.Clock // what Config.Timed was told
+	off      []time.Duration
 }
 
 const (
@@ -99,7 +107,8 @@ func (s *speaker) serve(c net.Conn) {
 // cutConn ends when the speaker's budget does.
 type cutConn struct {
 	net.Conn
-	s *speaker
+	s        *speaker
+	deadline time.Time // of reads, as the client has set it
 }
 
 func (c *cutConn) spend(b []byte) ([]byte, bool) {
@@ -127,12 +136,37 @@ func (c *cutConn) Write(b []byte) (int, error) {
 
 func (c *cutConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	if n > 0 {
+		who := "r"
+		if readByACaller() {
+			who = "C"
+		}
+		c.s.reading.Lock()
+		c.s.readers += who
+		c.s.reading.Unlock()
+	}
 	some, cut := c.spend(b[:n])
 	if cut {
 		c.Close()
 		return len(some), io.ErrClosedPipe
 	}
 	return n, err
+}
+
+// TryRead reads what another goroutine is just writing.
+func (c *cutConn) TryRead(b []byte) (int, error) {
+	_ = c.Conn.SetReadDeadline(time.Now().Add(1))
+	n, err := c.Read(b)
+	_ = c.Conn.SetReadDeadline(c.deadline)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, nil
+	}
+	return n, err
+}
+
+func (c *cutConn) SetReadDeadline(t time.Time) error {
+	c.deadline = t
+	return c.Conn.SetReadDeadline(t)
 }
 
 func (s *speaker) dial(context.Context) (redis.Conn, error) {
@@ -142,7 +176,11 @@ func (s *speaker) dial(context.Context) (redis.Conn, error) {
 	s.conns = append(s.conns, server)
 	s.mu.Unlock()
 	s.wg.Go(func() { s.serve(server) })
-	return redis.NewConn(&cutConn{Conn: client, s: s}, 0, 0), nil
+	conn := &cutConn{Conn: client, s: s}
+	if s.cfg.LeadAfter > 0 {
+		return resp.Over(resp.New(conn)), nil
+	}
+	return redis.NewConn(conn, 0, 0), nil // as that of a program's own pool
 }
 
 // say sends an answer over all connections.
@@ -175,6 +213,13 @@ func (s *speaker) failures() []error {
 	return s.failed
 }
 
+// haveAnswered is how many connections have said that they answered a request.
+func (s *speaker) haveAnswered() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answered
+}
+
 func (s *speaker) runs(id string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +228,7 @@ func (s *speaker) runs(id string) int {
 
 // config is what connections to the speaker get.
 func (s *speaker) config() *pipe.Config {
-	return &pipe.Config{
+	s.cfg = &pipe.Config{
 		Timeout: time.Second, Server: "host:1", Epoch: s.epoch.Load, Replicas: 1, ReplicaTimeout: time.Second,
 		Dial: func(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
 			epoch := s.epoch.Load()
@@ -202,8 +247,24 @@ func (s *speaker) config() *pipe.Config {
 			defer s.mu.Unlock()
 			s.failed = append(s.failed, err)
 		},
+		Answered: func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.answered++
+		},
 		Unpublished: func(string) {},
 	}
+	return s.cfg
+}
+
+// led is a Pipe whose callers carry their own requests whenever they can.
+type led struct{ *pipe.Pipe }
+
+func (l led) Put(r *pipe.Request) { l.Send(r) }
+
+func newLed(ctx context.Context, cfg *pipe.Config) carrier {
+	cfg.LeadAfter = 1
+	return led{pipe.New(ctx, cfg)}
 }
 
 // carrier is a Pipe or a Replicated.
@@ -215,6 +276,7 @@ type carrier interface {
 
 var carriers = map[string]func(ctx context.Context, cfg *pipe.Config) carrier{
 	"Pipe":       func(ctx context.Context, cfg *pipe.Config) carrier { return pipe.New(ctx, cfg) },
+	"led Pipe":   newLed,
 	"Replicated": func(ctx context.Context, cfg *pipe.Config) carrier { return pipe.NewReplicated(ctx, cfg, 1) },
 }
 
@@ -276,7 +338,7 @@ func yes(command []string) string {
 
 // acquire returns a request that yes answers with id.
 func (b *bench) acquire(id int, late func(pipe.Answer)) *pipe.Request {
-	return b.requests.New("m", script.Acquire, 1, late, []any{"m", strconv.Itoa(id)})
+	return b.requests.New("m", script.Acquire, 1, late, args.Of(0, "m", strconv.Itoa(id)))
 }
 
 // call puts a request and waits for its answer.
@@ -290,7 +352,7 @@ func (b *bench) requireYes(id int) {
 	b.t.Helper()
 	a := b.call(b.t.Context(), id)
 	require.NoError(b.t, a.Err)
-	require.Equal(b.t, []any{int64(1), int64(id)}, a.Reply)
+	require.Equal(b.t, []any{int64(1), int64(id)}, a.Reply.Any())
 	require.False(b.t, a.Stamp.IsZero())
 }
 

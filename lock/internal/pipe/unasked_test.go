@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/lock/internal/args"
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/script"
@@ -53,17 +54,17 @@ func TestARequestThatIsAnsweredUnaskedIsNotUsedAgainWhileItIsWritten(t *testing.
 	synctest.Test(t, func(t *testing.T) {
 		c := &full{writing: make(chan struct{}), answered: make(chan struct{})}
 		cfg := &pipe.Config{
-			Timeout: time.Second, Epoch: func() uint32 { return 0 }, Failed: func(error) {}, Unpublished: func(string) {},
+			Timeout: time.Second, Epoch: func() uint32 { return 0 }, Failed: func(error) {}, Answered: func() {}, Unpublished: func(string) {},
 			Dial: func(context.Context, *dialing.Bound) (pipe.Connection, error) { return pipe.Connection{Conn: c}, nil },
 		}
 		p := pipe.New(t.Context(), cfg)
 		var requests pipe.Requests
-		r := requests.New("m", script.Acquire, 1, nil, []any{"m", "client:1"})
+		r := requests.New("m", script.Acquire, 1, nil, args.Of(0, "m", "client:1"))
 		p.Put(r)
 		require.ErrorContains(t, requests.Await(t.Context(), r).Err, "max number of clients")
 		close(c.answered)
 		synctest.Wait()
-		require.Equal(t, []any{script.Acquire.SHA(), 1, "m", "client:1", 0}, c.wrote)
+		require.Equal(t, []any{script.Acquire.SHA(), 1, []byte("m"), []byte("client:1"), int64(0)}, c.wrote)
 		p.Close(errShut)
 	})
 }

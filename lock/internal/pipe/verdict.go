@@ -18,12 +18,12 @@ const (
 // maxHops bounds the redirections of one request.
 const maxHops = 5
 
-// MaxLates bounds how often a request gets another limit. After so many its server's
-// clock cannot be known: the limit is none.
+// MaxLates is how often a request gets another limit. After that the server's clock counts
+// as unknown, and the request has no limit.
 const MaxLates = 2
 
-// VerdictOf says what follows from an answer of the server from; sentText: the
-// script was sent as text. All that is sent to Redis goes by it, whoever sends it.
+// VerdictOf says what follows from an answer of the server from. sentText says that the
+// script was sent as text. All packages that send to Redis use it.
 func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection) {
 	if err == nil {
 		return Final, Redirection{}
@@ -49,10 +49,10 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 	return Final, Redirection{}
 }
 
-// judge returns the verdict on an answer to r, and carries it out as far as it
-// concerns r alone: r is sent on if its key is elsewhere, and is not to be touched
-// then; it is made to be sent as text. What was not run is sent again only if it is
-// still wanted.
+// judge returns the verdict on an answer to r, and does the part of it that concerns only
+// r. It redirects r if the key is on another server, and r must not be used then. It
+// prepares r to be sent as text. A request that did not run is sent again only if it is
+// still needed.
 func (cfg *Config) judge(r *Request, err error) Verdict {
 	v, to := VerdictOf(err, r.asText, cfg.Server)
 	if v == AsText || v == Late || v == Elsewhere {

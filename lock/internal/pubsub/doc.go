@@ -1,20 +1,21 @@
 // Package pubsub has one connection to a server, over which all waiters for locks on
-// that server hear messages. A listener hears every message of its channel, or learns
-// that it may have missed some.
-//
-// A waiter that was refused the lock listens. It is woken when its channel is
-// confirmed. A message that came before was not heard, so it tries once more. From
-// then on every message wakes it. When the connection fails it is dialled again, all
-// channels are subscribed again, and confirmed again.
-//
-// A channel is heard in one of two ways or in both: what PUBLISH sends, and, where
-// channels have slots, what SPUBLISH sends. Config.Hearing says in which way, and its
-// answer may change at any time; Retune then subscribes and unsubscribes what differs.
-// A channel is confirmed when each way is. If a server refuses SSUBSCRIBE it is heard in
-// the other way over the same connection, provided that Config.Deaf agrees.
+// that server receive messages. A listener receives every message of its channel, or
+// learns that it may have missed some.
 //
 // Pub/sub is an optimisation. Every waiter also tries by itself from time to time, so
-// a connection that fails, or is not permitted, costs time and never a lock.
+// a connection that fails or is not permitted costs time, but never a lock.
+//
+// A waiter that was refused the lock listens. It is woken when its channel is
+// confirmed. It then tries once more, because it has missed any earlier message. From
+// then on every message wakes it. When the connection fails, it is dialled again, and
+// all channels are subscribed and confirmed again.
+//
+// A listener receives what PUBLISH sends or, where channels have slots, what SPUBLISH
+// sends, or both. Config.Hearing says in which of these ways. Its answer may change at
+// any time, and Retune then subscribes and unsubscribes what differs. A channel is
+// confirmed when each of its ways is confirmed. If a server refuses SSUBSCRIBE, the
+// Subscriber uses the other way over the same connection, provided that Config.Deaf
+// agrees.
 //
 // # States of a channel
 //

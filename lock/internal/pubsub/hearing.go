@@ -2,17 +2,17 @@ package pubsub
 
 // Hearing says what a Subscriber listens for.
 type Hearing struct {
-	// Plain is what PUBLISH sends, and Sharded what SPUBLISH sends: there channels
-	// have slots, as keys have.
+	// Plain is for what PUBLISH sends, and Sharded for what SPUBLISH sends. Sharded
+	// channels have slots, as keys have.
 	Plain, Sharded bool
-	// Certain: everybody who publishes does so in one of these ways.
+	// Certain says that all clients publish in one of these ways.
 	Certain bool
 }
 
 func (h Hearing) wants(way int) bool { return way == plain && h.Plain || way == sharded && h.Sharded }
 
-// Retune makes the Subscriber listen for what Config.Hearing says now. Listeners of
-// channels that are heard in another way from now on are woken when that is confirmed.
+// Retune makes the Subscriber listen for what Config.Hearing says now. If that changes the
+// ways of a channel, its listeners are woken when the change is confirmed.
 func (s *Subscriber) Retune() {
 	now := s.cfg.Hearing()
 	s.mu.Lock()
@@ -27,7 +27,7 @@ func (s *Subscriber) retuneLocked(now Hearing) {
 	s.hearing = now
 	for _, t := range s.topics {
 		if len(t.listeners) == 0 {
-			continue // it is unsubscribed soon
+			continue // the channel is unsubscribed soon
 		}
 		if s.lacksLocked(t) {
 			t.confirmed = false
@@ -37,12 +37,12 @@ func (s *Subscriber) retuneLocked(now Hearing) {
 	s.signal()
 }
 
-// wantsLocked reports whether channels are to be heard in that way, and can be.
+// wantsLocked reports whether channels must be subscribed in that way, and can be.
 func (s *Subscriber) wantsLocked(way int) bool {
 	return s.hearing.wants(way) && (way != sharded || !s.deaf)
 }
 
-// lacksLocked reports whether t is not subscribed in a way in which it is to be heard.
+// lacksLocked reports whether t lacks a subscription in a way that it needs.
 func (s *Subscriber) lacksLocked(t *topic) bool {
 	return s.wantsLocked(plain) && !t.ways[plain].asked || s.wantsLocked(sharded) && !t.ways[sharded].asked
 }

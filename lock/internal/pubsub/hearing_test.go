@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
 
@@ -90,7 +91,7 @@ func sharding(t *testing.T, deaf func(srv *shardServer) bool, f func(t *testing.
 		ctx, cancel := context.WithCancel(context.Background())
 		sub := pubsub.New(ctx, pubsub.Config{
 			Timeout: time.Second, Hearing: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
-			Logger: slog.New(slog.NewTextHandler(srv, nil)), Deaf: func(error) bool { return deaf(srv) },
+			Logger: record.New(slog.New(slog.NewTextHandler(srv, nil))), Deaf: func(error) bool { return deaf(srv) },
 			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
 				srv.dials.Add(1)
 				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))

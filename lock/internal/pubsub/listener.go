@@ -2,8 +2,8 @@ package pubsub
 
 import "time"
 
-// Listener is how one waiter listens to one channel at a time. It is owned by the
-// waiter's goroutine.
+// Listener lets one waiter listen to one channel at a time. Only the goroutine of the
+// waiter uses it.
 type Listener struct {
 	wake  chan struct{} // immutable; of capacity 1
 	topic *topic        // nil while it does not listen
@@ -13,11 +13,11 @@ type Listener struct {
 // at each message and each confirmation of its channel.
 func NewListener(wake chan struct{}) Listener { return Listener{wake: wake} }
 
-// Wake is where the tokens come.
+// Wake returns the channel that gets the tokens.
 func (l *Listener) Wake() chan struct{} { return l.wake }
 
-// Listen hears channel at s, the server that has the key now, and nothing else. It
-// returns false if it did so already.
+// Listen listens to channel at s, the server that has the key now, and leaves any other
+// channel. It returns false if it already listened there.
 func (l *Listener) Listen(s *Subscriber, channel string) bool {
 	if l.topic != nil && l.topic.channel == channel && l.topic.listenedAt(s) {
 		return false
@@ -35,18 +35,18 @@ func (l *Listener) Leave() {
 	}
 }
 
-// News is what a Listener has to tell of its channel.
+// News is what a Listener has received on its channel.
 type News struct {
-	// Confirmed changes with each confirmation, and is never what it was before. It is
-	// 0 before the first, and while nobody listens.
+	// Confirmed gets a new value with each confirmation, and never an earlier one. It
+	// is 0 before the first confirmation, and while the Listener does not listen.
 	Confirmed int
-	Messages  uint64 // how many
-	// Upto: whatever was published since the last confirmation, and before Upto, was
-	// heard. It is zero while that is not known, or Hearing is not certain.
+	Messages  uint64 // the number of messages
+	// Upto says that all messages published between the last confirmation and Upto were
+	// received. It is zero while that is not known, or Hearing is not certain.
 	Upto time.Time
 }
 
-// News returns what there is up to now.
+// News returns what was received up to now.
 func (l *Listener) News() News {
 	if l.topic == nil {
 		return News{}

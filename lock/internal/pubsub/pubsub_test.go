@@ -17,6 +17,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
 
@@ -62,7 +63,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscrib
 		ctx, cancel := context.WithCancel(context.Background())
 		sub := pubsub.New(ctx, pubsub.Config{
 			Timeout: time.Second, Hearing: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
-			Logger: slog.New(slog.NewTextHandler(srv, nil)),
+			Logger: record.New(slog.New(slog.NewTextHandler(srv, nil))),
 			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
 				srv.dials.Add(1)
 				epoch := srv.epoch.Load()
@@ -220,7 +221,7 @@ func TestAMovedChannelWakesItsListeners(t *testing.T) {
 		sub := pubsub.New(ctx, pubsub.Config{
 			Timeout: time.Second, Server: "host:1", Hearing: func() pubsub.Hearing { return pubsub.Hearing{Sharded: true, Certain: true} },
 			Epoch: func() uint32 { return 0 }, Where: func() string { return "here" },
-			Logger: slog.New(slog.DiscardHandler),
+			Logger: record.New(slog.New(slog.DiscardHandler)),
 			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
 				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
 				return movedConn{conn.(redis.ConnWithTimeout)}, 0, err
@@ -264,7 +265,7 @@ func TestAfterALossChannelsAreSubscribedInOneOrder(t *testing.T) {
 		sub := pubsub.New(ctx, pubsub.Config{
 			Timeout: time.Second, Hearing: func() pubsub.Hearing { return pubsub.Hearing{Plain: true, Certain: true} },
 			Epoch: func() uint32 { return 0 }, Where: func() string { return "here" },
-			Logger: slog.New(slog.DiscardHandler),
+			Logger: record.New(slog.New(slog.DiscardHandler)),
 			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
 				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
 				last = new([]string)
@@ -287,4 +288,35 @@ func TestAfterALossChannelsAreSubscribedInOneOrder(t *testing.T) {
 		sub.Close()
 		require.NoError(t, mem.Stop())
 	})
+}
+
+// TestAPubSubThatFailsAgainAndAgainMakesFewRecords.
+func TestAPubSubThatFailsAgainAndAgainMakesFewRecords(t *testing.T) {
+	for _, n := range []int{1_000, 10_000} {
+		bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+			l := pubsub.NewListener(make(chan struct{}, 1))
+			l.Listen(sub, "a")
+			began := time.Now()
+			for range n {
+				time.Sleep(5100 * time.Millisecond) // so long that the next dial is soon
+				require.NotZero(t, l.News().Confirmed)
+				sub.Drop()
+			}
+			minutes := int(time.Since(began)/time.Minute) + 1
+			failed := strings.Count(srv.logged(), "pub/sub failed")
+			require.LessOrEqual(t, failed, 5*minutes, "of %d", n)
+			require.InDelta(t, failed, strings.Count(srv.logged(), "pub/sub works again"), 1)
+
+			time.Sleep(time.Minute)
+			for range 6 { // one more than the log takes
+				sub.Drop()
+				time.Sleep(5100 * time.Millisecond)
+			}
+			require.NoError(t, srv.Kill())
+			time.Sleep(2 * time.Minute)
+			lines := strings.Split(srv.logged(), "\n")
+			require.Contains(t, lines[len(lines)-2], "pub/sub failed", "it is told late, not never")
+			require.NoError(t, srv.Restart(context.Background()))
+		})
+	}
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// question is a command on its way. It is answered once for each of its
-// channels, or by one error.
+// question is a command that was sent and not yet answered. The server answers
+// once for each of its channels, or with one error.
 type question struct {
-	command string // as its answers name it
-	channel string // the first
-	answers int    // still to come
+	command string // the name that its answers have
+	channel string // the first channel
+	answers int    // how many are still to come
 	at      time.Time
 }
 
-// send writes a command with arguments, in parts of subscribeMax; the sharded
-// ones take channels of one slot, so there each has a command of its own.
+// send writes a command with arguments, in parts of subscribeMax. A sharded
+// command takes channels of one slot, so each sharded channel has its own command.
 func (s *Subscriber) send(conn redis.Conn, command string, args []any) error {
 	if len(args) == 0 {
 		return nil
@@ -37,8 +37,8 @@ func (s *Subscriber) send(conn redis.Conn, command string, args []any) error {
 	return conn.Flush()
 }
 
-// ofShards reports whether a command, or what its answers are called, is about
-// sharded channels.
+// ofShards reports whether a command, or the name of its answers, is about sharded
+// channels.
 func ofShards(command string) bool {
 	switch command {
 	case "SSUBSCRIBE", "SUNSUBSCRIBE", "ssubscribe", "sunsubscribe", "smessage":
@@ -47,7 +47,7 @@ func ofShards(command string) bool {
 	return false
 }
 
-// ask notes a command that is about to be sent.
+// ask records a command that is about to be sent.
 func (s *Subscriber) ask(command string, args []any) {
 	q := question{command: strings.ToLower(command), answers: len(args), at: time.Now()}
 	if command == "PING" {
@@ -59,8 +59,8 @@ func (s *Subscriber) ask(command string, args []any) {
 	s.asked = append(s.asked, q)
 }
 
-// answered notes an answer. A server that gives a slot away tells of the end of
-// its channels unasked.
+// answered records an answer. When a server gives a slot away, it ends the
+// subscriptions of the slot's channels without a question.
 func (s *Subscriber) answered(kind, channel string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,9 +72,8 @@ func (s *Subscriber) answered(kind, channel string) {
 	}
 }
 
-// endLocked takes the first question away, which is answered. The server answers in the
-// order in which it was asked, and sends messages before that which were published
-// before.
+// endLocked removes the first question, because it is answered. The server answers
+// questions in order. A message that was published before an answer comes before it.
 func (s *Subscriber) endLocked() {
 	if s.asked[0].command == pong {
 		s.heard = s.asked[0].at
@@ -82,8 +81,8 @@ func (s *Subscriber) endLocked() {
 	s.asked = s.asked[1:]
 }
 
-// refused notes an error reply, and says what it refuses; a zero question if nothing
-// was asked.
+// refused records an error reply and returns the question that it refuses. It returns a
+// zero question if there is none.
 func (s *Subscriber) refused() (q question) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,11 +5,12 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/resp"
 )
 
-// read hands messages on until the connection fails. Its timeout is above the
-// ping period, so silence means that it is dead.
+// read passes messages on until the connection fails. Its timeout is above the
+// period of pings, so silence means that the connection is dead.
 func (s *Subscriber) read(conn redis.Conn) error {
 	for {
 		reply, err := resp.Receive(conn, pingPeriod+s.cfg.Timeout)
@@ -21,20 +22,20 @@ func (s *Subscriber) read(conn redis.Conn) error {
 		}
 		push, ok := reply.([]any)
 		if !ok || len(push) < 2 {
-			s.answered(pong, "") // without a subscription its answer is a plain one
+			s.answered(pong, "") // without a subscription, PING has a plain answer
 			continue
 		}
 		kind, _ := redis.String(push[0], nil)
 		channel, _ := redis.String(push[1], nil)
 		s.answered(kind, channel)
 		if s.pushed(kind, channel) {
-			s.cfg.Logger.Info("lock: pub/sub works again", "server", s.cfg.Where())
+			s.cfg.Logger.Log(record.PubSubWorks, s.cfg.Where())
 		}
 	}
 }
 
-// pushed takes in what the server says of a channel. again is true if that is the first
-// subscription since a warning.
+// pushed handles what the server says about a channel. again is true for the first
+// subscription after a warning.
 func (s *Subscriber) pushed(kind, channel string) (again bool) {
 	i := plain
 	if ofShards(kind) {
@@ -63,7 +64,7 @@ func (s *Subscriber) pushed(kind, channel string) (again bool) {
 	return again
 }
 
-// confirmLocked notes that t is confirmed, if it is heard in all ways now and was not
+// confirmLocked marks t as confirmed if it is now subscribed in all its ways and was not
 // before.
 func (s *Subscriber) confirmLocked(t *topic) {
 	if t.confirmed || len(t.listeners) > 0 && s.lacksLocked(t) || !t.ways[plain].confirmed && !t.ways[sharded].confirmed {
@@ -79,10 +80,10 @@ func (s *Subscriber) confirmLocked(t *topic) {
 	t.wakeLocked()
 }
 
-// goesOn reports whether the connection can be used on after an error reply to q.
+// goesOn reports whether the connection can still be used after an error reply to q.
 func (s *Subscriber) goesOn(q question, err error) bool {
 	switch {
-	case q.command == pong: // a refused ping says that the connection lives
+	case q.command == pong: // a refused ping also shows that the connection works
 		return true
 	case q.command != "ssubscribe":
 		return false
@@ -99,7 +100,8 @@ func (s *Subscriber) goesOn(q question, err error) bool {
 	return false
 }
 
-// redirected sends the listeners of channels away whose slot is on another server.
+// redirected sends the listeners of a slot's channels away, because the slot is on another
+// server.
 func (s *Subscriber) redirected(slot int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +112,8 @@ func (s *Subscriber) redirected(slot int) {
 	}
 }
 
-// deafen notes that the server refuses SSUBSCRIBE, now of channel. What can be heard
-// without it is.
+// deafen records that the server has refused SSUBSCRIBE of channel. From now on channels
+// are subscribed without SSUBSCRIBE if they can be.
 func (s *Subscriber) deafen(channel string) {
 	now := s.cfg.Hearing()
 	s.mu.Lock()
@@ -126,9 +128,9 @@ func (s *Subscriber) deafen(channel string) {
 	}
 }
 
-// movedLocked forgets a topic that the server has not got any more and wakes
-// its listeners, which look at the key's node for their channel before they
-// sleep again.
+// movedLocked forgets a topic that the server no longer has, and wakes its
+// listeners. Before they sleep again they look for their channel on the server of
+// the key.
 func (s *Subscriber) movedLocked(t *topic) {
 	if t.ways[plain].asked {
 		s.left = append(s.left, t.channel)

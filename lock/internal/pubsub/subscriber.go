@@ -3,7 +3,6 @@ package pubsub
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/role"
 )
 
@@ -24,31 +24,30 @@ const (
 	subscribeMax = 1000 // channels of one SUBSCRIBE
 )
 
-// Config is what a Subscriber gets from above. Its functions are called with no lock
-// held.
+// Config has the settings of a Subscriber. Its functions are called with no mutex held.
 type Config struct {
-	// Timeout bounds how long the server may be silent beside the period of pings.
+	// Timeout is how long the server may be silent beyond the period of pings.
 	Timeout time.Duration
 	// Cast names the goroutines.
 	Cast *role.Cast
 	// Server is the name of the server, to which redirections may refer.
 	Server string
-	// Hearing says what is to be listened for now. It is asked at every Listen, at
-	// Retune, and with each ping.
+	// Hearing returns what to listen for now. It is called at every Listen, at Retune,
+	// and with each ping.
 	Hearing func() Hearing
-	// Deaf is told that the server refuses SSUBSCRIBE, and returns true if Hearing says
-	// now how to do without it. Otherwise the connection is given up.
+	// Deaf is called when the server refuses SSUBSCRIBE. It returns true if Hearing no
+	// longer asks for it. Otherwise the connection is closed.
 	Deaf func(err error) bool
-	// Dial opens a connection, and says which epoch of the server it is of.
+	// Dial opens a connection. It also returns the epoch of the server that it dialled.
 	Dial func(ctx context.Context) (conn redis.Conn, epoch uint32, err error)
-	// Epoch counts the servers that the Subscriber's stood for.
+	// Epoch returns how many servers the name of the server has stood for.
 	Epoch func() uint32
-	// Redirect is told that a slot is on another server, before the listeners of its
-	// channels are woken. It is not used unless Hearing.Sharded is.
+	// Redirect is called when a slot is on another server, before the listeners of its
+	// channels are woken. It is used only with Hearing.Sharded.
 	Redirect func(to pipe.Redirection)
-	// Where says in the log which server it is.
+	// Where returns the name of the server for the log.
 	Where  func() string
-	Logger *slog.Logger
+	Logger *record.Logger
 }
 
 // Subscriber is the one connection for pub/sub to a server. All methods are safe
@@ -56,18 +55,18 @@ type Config struct {
 type Subscriber struct {
 	// immutable
 	cfg Config
-	ctx context.Context // its end ends dials; Close must follow
+	ctx context.Context // ends dials when it ends; Close must follow
 
-	mu      sync.Mutex        // guards what follows and the topics; never held during I/O
-	topics  map[string]*topic // by channel, as it is named without shards
-	hearing Hearing           // what topics are to hear
+	mu      sync.Mutex        // guards the fields below and the topics; never held during I/O
+	topics  map[string]*topic // by channel, with its name for PUBLISH
+	hearing Hearing           // what topics listen for
 	deaf    bool              // conn's server has refused SSUBSCRIBE
-	pending []*topic          // to be subscribed or unsubscribed
-	left    []string          // channels of topics that have moved, to be unsubscribed
-	work    chan struct{}     // of capacity 1: pending is not empty, or a connection died
+	pending []*topic          // topics to subscribe or unsubscribe
+	left    []string          // channels of topics that have moved, to unsubscribe
+	work    chan struct{}     // of capacity 1; has a token if pending is not empty or the connection died
 	conn    redis.Conn        // nil while there is none
-	asked   []question        // on conn and not answered, in the order in which they were sent
-	heard   time.Time         // when the last ping that was answered was sent; what was published before that was heard, where confirmed
+	asked   []question        // sent on conn and not answered, in order
+	heard   time.Time         // when the last answered ping was sent; all earlier messages of confirmed topics were received
 	started bool
 	closed  bool
 	warned  bool
@@ -81,17 +80,17 @@ type topic struct {
 
 	// guarded by sub.mu
 	listeners  map[chan struct{}]struct{}
-	idle       time.Time // since when there are no listeners
+	idle       time.Time // when its last listener left
 	ways       [2]way    // plain and sharded
-	confirmed  bool      // by all ways that are to be heard and can be: no message is missed
-	generation int       // of the last confirmation: no two in the process have the same; 0 before the first
+	confirmed  bool      // in all ways that it needs and can have, so no message is missed
+	generation int       // number of the last confirmation, unique in the process; 0 before the first
 	messages   uint64    // counts messages
 }
 
-// way is one of the two ways in which a channel is heard.
+// way is one of the two ways in which a channel is subscribed.
 type way struct {
 	asked     bool // the command was sent on the connection in use
-	confirmed bool // and answered
+	confirmed bool // the server has answered it
 }
 
 // The ways, as indexes.
@@ -102,17 +101,17 @@ const (
 
 var generations atomic.Int64 // of topics
 
-// pong is how the answers of a ping name it.
+// pong is the name that answers to a ping have.
 const pong = "pong"
 
-// New returns a Subscriber, which does nothing before its first listener. After ctx
-// has ended it must be closed.
+// New returns a Subscriber. It does nothing before its first listener. Close it after ctx
+// has ended.
 func New(ctx context.Context, cfg Config) *Subscriber {
 	return &Subscriber{cfg: cfg, ctx: ctx, topics: make(map[string]*topic), work: make(chan struct{}, 1)}
 }
 
-// listen makes each confirmation and message of channel put a token into wake,
-// which has capacity 1, until leave.
+// listen puts a token into wake, which has capacity 1, at each confirmation and message
+// of channel, until leave.
 func (s *Subscriber) listen(channel string, wake chan struct{}) *topic {
 	now := s.cfg.Hearing()
 	s.mu.Lock()
@@ -145,15 +144,15 @@ func (t *topic) leave(wake chan struct{}) {
 	}
 }
 
-// listenedAt reports whether the topic is one of sub, and still is.
+// listenedAt reports whether the topic still belongs to sub.
 func (t *topic) listenedAt(sub *Subscriber) bool {
 	t.sub.mu.Lock()
 	defer t.sub.mu.Unlock()
 	return t.sub == sub && sub.topics[t.channel] == t
 }
 
-// Heard returns how many messages of channel were heard, and whether they are heard
-// now.
+// Heard returns how many messages of channel were received, and whether channel is
+// subscribed now.
 func (s *Subscriber) Heard(channel string) (messages uint64, subscribed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +179,7 @@ func (t *topic) wakeLocked() {
 	}
 }
 
-// run keeps a connection and writes to it; a reader of its own reads.
+// run keeps a connection and writes to it. Another goroutine reads.
 func (s *Subscriber) run() {
 	pause := redialPause
 	for s.ctx.Err() == nil {
@@ -208,15 +207,15 @@ func (s *Subscriber) run() {
 	}
 }
 
-// warn says once, until it works again, that waiting is by polling.
+// warn logs that waiters only poll. It logs that once until pub/sub works again.
 func (s *Subscriber) warn(err error) {
 	s.mu.Lock()
 	warned := s.warned
-	s.warned = true
 	s.mu.Unlock()
-	if !warned {
-		s.cfg.Logger.Warn("lock: pub/sub failed; until it works again waiters learn of a release only by polling",
-			"server", s.cfg.Where(), "error", err)
+	if !warned && s.cfg.Logger.Log(record.PubSubFailed, s.cfg.Where(), err) {
+		s.mu.Lock()
+		s.warned = true
+		s.mu.Unlock()
 	}
 }
 
@@ -230,7 +229,8 @@ func (s *Subscriber) serve(conn redis.Conn, epoch uint32) error {
 		s.pending = append(s.pending, t)
 	}
 	s.mu.Unlock()
-	// Looked at once conn is where Drop finds it: one of the two sees the other.
+	// The epoch is read after s.conn is set. So either Drop finds conn, or this line sees
+	// the new epoch.
 	if closed || s.cfg.Epoch() != epoch {
 		conn.Close()
 		s.forget()
@@ -243,12 +243,12 @@ func (s *Subscriber) serve(conn redis.Conn, epoch uint32) error {
 	}))
 	err := s.write(conn, failed)
 	conn.Close()
-	<-done // what it read is not taken for the next connection's
+	<-done // so that its last messages are not counted for the next connection
 	s.forget()
 	return err
 }
 
-// forget notes that there is no connection any more.
+// forget records that there is no connection.
 func (s *Subscriber) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +258,7 @@ func (s *Subscriber) forget() {
 	}
 }
 
-// write sends what is pending, and a ping each period.
+// write sends pending commands, and a ping in each period.
 func (s *Subscriber) write(conn redis.Conn, failed <-chan error) error {
 	ticker := time.NewTicker(pingPeriod)
 	defer ticker.Stop()
@@ -290,14 +290,14 @@ type order struct {
 	channels []any
 }
 
-// take returns what is to be sent now.
+// take returns the commands to send now.
 func (s *Subscriber) take() (orders [4]order) {
 	for i, command := range [...]string{"SUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "SUNSUBSCRIBE"} {
 		orders[i].command = command
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Many are pending after a connection was lost, in the order of a map.
+	// After a connection was lost many topics are pending, in the random order of a map.
 	slices.SortFunc(s.pending, func(a, b *topic) int { return cmp.Compare(a.channel, b.channel) })
 	for _, t := range s.pending {
 		if s.topics[t.channel] != t {
@@ -342,7 +342,7 @@ func (s *Subscriber) expire() {
 	}
 }
 
-// Drop gives the connection in use up; another one is dialled.
+// Drop closes the connection in use. The Subscriber dials another one.
 func (s *Subscriber) Drop() {
 	s.mu.Lock()
 	conn := s.conn
@@ -352,8 +352,8 @@ func (s *Subscriber) Drop() {
 	}
 }
 
-// Close ends the connection and returns when no goroutine runs. The context that New
-// got must have ended.
+// Close ends the connection and returns when no goroutine of s runs. The context given to
+// New must have ended.
 func (s *Subscriber) Close() {
 	s.mu.Lock()
 	s.closed = true

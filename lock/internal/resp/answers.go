@@ -18,9 +18,9 @@ const (
 	largeBytes    = 16 << 20
 )
 
-// AnswerError says that a server's answer was larger than an answer to what it was
-// asked can be, or no answer of Redis. The connection cannot be used any more. Whether
-// the request was carried out is not known.
+// AnswerError says that a server's answer was larger than its request allows, or is no
+// answer of Redis. The connection cannot be used any more. It is not known whether the
+// request was carried out.
 type AnswerError struct {
 	What string // what is wrong with the answer
 }
@@ -30,14 +30,14 @@ func (e *AnswerError) Error() string {
 	return "the answer was given up because " + e.What + ": check that this address is that of a Redis server"
 }
 
-// bounds are what an answer may still have.
+// bounds has the limits for the rest of an answer.
 type bounds struct {
 	elements, bytes int64
 	line            int64 // how long each line may be
 }
 
-// answers reads along with what a server answers. It is as strict as redigo is, or
-// more: where redigo would see another thing than it does, it is an error.
+// answers reads all bytes that a server answers. It is at least as strict as redigo. If
+// redigo could read the bytes differently, that is an error.
 type answers struct {
 	state state
 	kind  byte // of the header or the line that is being read
@@ -70,11 +70,12 @@ const (
 	endOfBulk // its line feed
 )
 
-// check reads p. It returns how many bytes redigo may see: all, or those before what
-// the error is about. begin is asked at the begin of each answer what it may be.
+// check reads p up to the end of an answer. It returns how many bytes redigo may see: the bytes up
+// to that end, all bytes if no answer ends, or only the bytes before the error. check calls begin at
+// the beginning of each answer for its bounds.
 func (a *answers) check(p []byte, begin func(answer uint64) bounds) (int, error) {
-	i := 0
-	for i < len(p) {
+	i, whole := 0, a.whole
+	for i < len(p) && a.whole == whole {
 		switch a.state {
 		case atType:
 			if a.depth == 0 {
@@ -172,7 +173,7 @@ func (a *answers) header(c byte) error {
 	return nil
 }
 
-// most is the largest length that may come now.
+// most returns the largest length that may come now.
 func (a *answers) most() int64 {
 	if a.kind == '*' {
 		return a.allowed.elements
@@ -202,7 +203,7 @@ func (a *answers) open() error {
 	return nil
 }
 
-// ended is called at the end of an element that is no array, or an empty one.
+// ended is called at the end of an element that is no array, or is an empty array.
 func (a *answers) ended() {
 	a.state = atType
 	for a.depth > 0 {
@@ -214,8 +215,8 @@ func (a *answers) ended() {
 	a.whole++
 }
 
-// bound are the bounds of an answer where a request had so many keys and its longest
-// argument so many bytes.
+// bound returns the bounds of an answer to a request with so many keys and a longest
+// argument of so many bytes.
 func bound(large bool, keys, longest int64) bounds {
 	b := bounds{
 		elements: smallElements + smallElementsPerKey*keys,

@@ -11,17 +11,31 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// Conn is a net.Conn whose answers are bounded, see the package's document. As of a
+// Conn is a net.Conn whose answers have limits, see the package's document. As with any
 // net.Conn, one goroutine may read while another writes.
 type Conn struct {
-	net.Conn
+	net.Conn // to the server, with TLS if there is any
+	socket   *socket
 	requests requests // written by who writes
-	answers  answers  // of who reads
-	err      error    // what ended reading; of who reads
+	limited  bool     // a deadline of writes is set; of who writes
+
+	// of who reads
+	answers  answers
+	ahead    ahead     // what has come and redigo has not seen
+	seen     uint64    // answers that redigo had seen when Quiet was called
+	err      error     // what ended reading
+	wanted   time.Time // the deadline that redigo has asked for
+	deadline time.Time // the one that is set
 }
 
-// New returns a Conn over c, to which nothing was written and of which nothing was read.
-func New(c net.Conn) *Conn { return &Conn{Conn: c} }
+// New returns a Conn over c. No bytes may have been read from c or written to c.
+func New(c net.Conn) *Conn {
+	s := newSocket(c)
+	return &Conn{Conn: s, socket: s}
+}
+
+// newSecure returns a Conn over a connection with TLS over s.
+func newSecure(secure net.Conn, s *socket) *Conn { return &Conn{Conn: secure, socket: s} }
 
 // Write implements net.Conn.
 func (c *Conn) Write(p []byte) (int, error) {
@@ -29,24 +43,50 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Read implements net.Conn. It returns an AnswerError, from then on, at what is no
-// possible answer.
+// Read implements net.Conn. It never reads beyond the end of an answer. When an impossible
+// answer comes, Read returns an AnswerError from then on.
 func (c *Conn) Read(p []byte) (int, error) {
-	if c.err != nil {
-		return 0, c.err
+	for c.ahead.empty() {
+		if c.err != nil {
+			return 0, c.err
+		}
+		if err := c.wait(); err != nil {
+			return 0, err
+		}
 	}
-	n, err := c.Conn.Read(p)
-	seen, bad := c.answers.check(p[:n], c.requests.bounds)
-	if bad != nil {
-		c.err = bad
-		return seen, bad
-	}
-	return n, err
+	return c.ahead.take(p), nil
 }
 
-// Receive reads an answer, as redis.ReceiveWithTimeout does. Where redigo panics, because
-// a connection that is not bounded has announced what no memory can hold, it returns an
-// error. After any error but a redis.Error the connection must be closed.
+// wait reads ahead once, until redigo's deadline. Read returns the same error again, unless it is
+// a timeout.
+func (c *Conn) wait() error {
+	if c.deadline != c.wanted {
+		c.setDeadline(c.wanted)
+	}
+	return c.more()
+}
+
+// Receive reads the next answer. It waits without a limit. An answer that has only integers is
+// read without redigo. Other answers are read as the function Receive does, through conn, which is
+// redigo's connection over c.
+func (c *Conn) Receive(conn redis.Conn) (r Reply, err error) {
+	c.wanted = time.Time{}
+	for c.err == nil && !c.ahead.whole() && !c.ahead.full() {
+		if c.wait() != nil {
+			break // Read says why
+		}
+	}
+	if text := c.ahead.answer(); text != nil && r.parse(text) {
+		c.ahead.drop(len(text))
+		return r, nil
+	}
+	v, err := Receive(conn, 0)
+	return ReplyOf(v), err
+}
+
+// Receive reads an answer, as redis.ReceiveWithTimeout does. redigo panics if a connection
+// without limits announces an answer that no memory can hold. Receive then returns an error.
+// After any error except a redis.Error the connection must be closed.
 func Receive(conn redis.Conn, timeout time.Duration) (reply any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -58,7 +98,7 @@ func Receive(conn redis.Conn, timeout time.Duration) (reply any, err error) {
 
 var errPanic = errors.New("the server's answer could not be read")
 
-// large are the scripts that are answered at length, by their SHA.
+// large has the scripts with large answers, by their SHA.
 var large = func() map[string]bool {
 	m := make(map[string]bool)
 	for _, s := range script.All() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -14,28 +15,86 @@ import (
 type Dialer struct {
 	// NetDial connects.
 	NetDial func(ctx context.Context, network, address string) (net.Conn, error)
-	// TLS is the configuration of a connection that uses TLS; nil is none. Without a
-	// ServerName the certificate must be that of the address's host. It is not changed.
+	// TLS is the configuration of a connection that uses TLS, or nil for none. Without a
+	// ServerName the certificate must be valid for the host of the address. The
+	// configuration is not changed.
 	TLS *tls.Config
-	// Handshake limits the TLS handshake; 0 is no limit but ctx.
+	// Handshake limits the TLS handshake. With 0, only ctx limits it.
 	Handshake time.Duration
 }
 
-// Dial connects, as redis.DialContext does, and bounds the answers from the first byte
-// on. The options are of what comes after: a user, a password, a database, timeouts.
+// Dial connects, as redis.DialContext does, and limits the answers from the first byte on.
+// The options are for the time after the connect: a user, a password, a database, timeouts.
 func (d Dialer) Dial(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
-	options = append(options[:len(options):len(options)], redis.DialUseTLS(false), redis.DialContextFunc(d.netConn))
-	return redis.DialContext(ctx, network, address, options...)
+	var below *Conn
+	options = append(options[:len(options):len(options)], redis.DialUseTLS(false),
+		redis.DialContextFunc(func(ctx context.Context, network, address string) (c net.Conn, err error) {
+			if below, err = d.netConn(ctx, network, address); err != nil {
+				return nil, err
+			}
+			return below, nil
+		}))
+	conn, err := redis.DialContext(ctx, network, address, options...)
+	if err != nil {
+		return nil, err
+	}
+	return &bounded{Conn: conn, below: below}, nil
 }
 
-// errNoConn is why a dial failed whose function does not say.
+// bounded is a connection of redigo with the Conn below it, which redigo does not show.
+type bounded struct {
+	redis.Conn
+	below *Conn
+}
+
+var (
+	_ redis.ConnWithTimeout = (*bounded)(nil)
+	_ redis.ConnWithContext = (*bounded)(nil)
+)
+
+func (b *bounded) DoWithTimeout(timeout time.Duration, cmd string, args ...any) (any, error) {
+	return redis.DoWithTimeout(b.Conn, timeout, cmd, args...)
+}
+
+func (b *bounded) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	return redis.ReceiveWithTimeout(b.Conn, timeout)
+}
+
+func (b *bounded) DoContext(ctx context.Context, cmd string, args ...any) (any, error) {
+	return redis.DoContext(b.Conn, ctx, cmd, args...)
+}
+
+func (b *bounded) ReceiveContext(ctx context.Context) (any, error) {
+	return redis.ReceiveContext(b.Conn, ctx)
+}
+
+// Below returns the Conn below a connection that a Dialer has made, or nil for another one.
+func Below(conn redis.Conn) *Conn {
+	if b, ok := conn.(*bounded); ok {
+		return b.below
+	}
+	return nil
+}
+
+// Over returns a connection of redigo over c. It is for tests, which have no server to dial.
+func Over(c *Conn) redis.Conn { return &bounded{Conn: redis.NewConn(c, 0, 0), below: c} }
+
+// errNoConn is returned when a dial function returns neither a connection nor an error.
 var errNoConn = errors.New("the dial function returned neither a connection nor an error")
 
-// errHandshake is why a dial failed whose TLS handshake took too long.
-var errHandshake = errors.New("the TLS handshake took too long")
+// errHandshake is returned when the TLS handshake of a dial took too long.
+var errHandshake error = slowHandshake{}
+
+type slowHandshake struct{}
+
+func (slowHandshake) Error() string { return "no answer in time" }
+func (slowHandshake) Timeout() bool { return true }
+
+// Is reports that the handshake ended by a deadline.
+func (slowHandshake) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // netConn makes the connection below redigo.
-func (d Dialer) netConn(ctx context.Context, network, address string) (net.Conn, error) {
+func (d Dialer) netConn(ctx context.Context, network, address string) (*Conn, error) {
 	conn, err := d.NetDial(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -53,18 +112,29 @@ func (d Dialer) netConn(ctx context.Context, network, address string) (net.Conn,
 			return nil, err
 		}
 	}
-	if d.Handshake > 0 {
+	limit := d.Handshake
+	if end, ok := ctx.Deadline(); ok { // before it, so that the error says what took so long
+		if left := time.Until(end) * 9 / 10; limit == 0 || left < limit {
+			limit = max(left, 1)
+		}
+	}
+	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d.Handshake, errHandshake)
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, errHandshake)
 		defer cancel()
 	}
-	secure := tls.Client(conn, cfg)
+	below := newSocket(conn)
+	secure := tls.Client(below, cfg)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		conn.Close()
+		var bad *tls.CertificateVerificationError
+		if errors.As(err, &bad) {
+			return nil, err
+		}
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, err
+		return nil, fmt.Errorf("TLS with %s: %w: if the server has no TLS there, write redis:// and not rediss://", address, err)
 	}
-	return New(secure), nil
+	return newSecure(secure, below), nil
 }

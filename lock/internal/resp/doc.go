@@ -1,28 +1,30 @@
 // Package resp bounds what a server's answers may cost this process.
 //
-// redigo believes each length that an answer names: an array of four billion
-// elements or a string of a terabyte ends the process, so do arrays in arrays
-// without end, and a line without end fills the memory. So each connection that
-// the library dials has a Conn between redigo and the network, above TLS. It
-// reads along:
+// redigo believes each length that an answer names. An array of four billion
+// elements, a string of a terabyte, or arrays in arrays without end would end the
+// process, and a line without end would fill the memory. So each connection that
+// the library dials has a Conn between redigo and the network, above TLS. The
+// Conn reads what passes:
 //
-//   - Of the requests it notes which are answered at length, how many keys a
+//   - From the requests it learns which have large answers, how many keys a
 //     script was sent, and the longest argument.
-//   - Of the answers it checks each header before redigo sees it. An answer that
-//     is larger than its request explains is an [AnswerError], and nothing of the
-//     connection is read any more.
+//   - It checks each header of an answer before redigo sees it. An answer that
+//     is larger than its request allows is an [AnswerError], and the connection
+//     is not read any more.
 //
-// What an answer may be:
+// These are the limits of an answer:
 //
 //	small   4 elements for each key sent and 64 more; 64 KiB, 32 bytes for each key,
-//	        and as many as the longest argument had: of scripts, of pub/sub, and of
-//	        every request that is not known to be answered at length
-//	large   1,048,576 elements; 16 MiB: see [Large]
+//	        and the length of the longest argument; for scripts, pub/sub, and all
+//	        requests that are not known to have large answers
+//	large   1,048,576 elements; 16 MiB; see [Large]
 //
-// Arrays are at most six deep, and a line is at most as long as a small answer. What
-// is named in a request counts for the rest of the connection, so no queue of
-// requests is kept.
+// Arrays are at most six deep, and a line is at most as long as a small answer. A
+// request counts for the rest of the connection, so no queue of requests is kept.
 //
-// Connections that a program's own pool dials are not bounded. [Receive] is for all:
-// a panic of redigo's becomes an error, so that the connection is given up.
+// A Conn can also be read without waiting, and says when a whole answer is there
+// (look.go). Callers of package pipe that are alone use this to read their answers.
+//
+// Connections that a program's own pool dials have no limits. [Receive] works on all
+// connections. It turns a panic of redigo into an error, so that the connection is closed.
 package resp

@@ -11,13 +11,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// DialContext is redis.DialContext with bounded answers. The options may say whatever
-// redigo knows.
+// DialContext is redis.DialContext with limits for the answers. It takes all options of
+// redigo.
 func DialContext(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
 	return Dialer{}.DialContext(ctx, network, address, options...)
 }
 
-// DialContext is the function DialContext, but what d has wins over what the options say.
+// DialContext is the function DialContext, but d replaces options of the same purpose.
 func (d Dialer) DialContext(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
 	of, ok := dialerOf(options)
 	if !ok {
@@ -35,7 +35,7 @@ func (d Dialer) DialContext(ctx context.Context, network, address string, option
 	return of.Dial(ctx, network, address, options...)
 }
 
-// options is d as options of redigo.
+// options returns d as options of redigo.
 func (d Dialer) options() (options []redis.DialOption) {
 	if d.NetDial != nil {
 		options = append(options, redis.DialContextFunc(d.NetDial))
@@ -49,10 +49,10 @@ func (d Dialer) options() (options []redis.DialOption) {
 	return options
 }
 
-// dialerOf returns the Dialer of some options. redigo does not tell what its options say,
-// and does TLS above the net.Conn that a dial function returns, where nothing could be read
-// along. So the options are applied to a value of redigo's own type, and it is looked at; ok
-// is false with a redigo that has other fields. A test fails with such a redigo.
+// dialerOf returns the Dialer of some options. redigo hides its options, and does TLS above
+// the net.Conn that a dial function returns, where a Conn could not read the answers. So
+// dialerOf applies the options to a value of redigo's own type and reads the fields of that
+// value. ok is false if redigo has other fields. A test fails with such a redigo.
 func dialerOf(options []redis.DialOption) (d Dialer, ok bool) {
 	defer func() {
 		if recover() != nil {

@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// requests reads along with what redigo writes, and notes what bounds the answers. What
-// the reader of answers asks is atomic: one goroutine writes while another reads.
+// requests reads all bytes that redigo writes, and records what limits the answers. Fields
+// that the reader of answers needs are atomic, because one goroutine writes while another
+// reads.
 type requests struct {
 	// of the goroutine that writes
 	state  writing
@@ -34,7 +35,7 @@ const (
 	atArgument         // the $ of an argument
 	inLength
 	inBody
-	unknown // not what redigo writes: each answer may be large
+	unknown // bytes that redigo would not write, so each answer may be large
 )
 
 // note reads p, before it is written.
@@ -95,8 +96,8 @@ func (r *requests) note(p []byte) {
 	}
 }
 
-// whole returns the argument with which p begins, and where what follows it does; 0 if p
-// does not have all of it.
+// whole returns the argument at the beginning of p, and the index of its end. It returns 0 if
+// p does not have the whole argument.
 func whole(p []byte) (text []byte, end int) {
 	n, i := 0, 1
 	for ; i < len(p) && i < 8 && p[i] >= '0' && p[i] <= '9'; i++ {
@@ -108,7 +109,7 @@ func whole(p []byte) (text []byte, end int) {
 	return p[i+2 : i+2+n], i + n + 4
 }
 
-// measure notes how long an argument is.
+// measure records the length of an argument.
 func (r *requests) measure(n int64) {
 	if n > r.longest.Load() {
 		r.longest.Store(n)
@@ -154,24 +155,24 @@ func (r *requests) command(name []byte) {
 	}
 }
 
-// large notes that the request is answered at length.
+// large records that the request has a large answer.
 func (r *requests) large() {
 	until := r.sent
 	if r.pushes {
-		until = math.MaxUint64 // answers are not counted with requests any more
+		until = math.MaxUint64 // from now on answers are not matched to requests
 	}
 	if until > r.largeUntil.Load() {
 		r.largeUntil.Store(until)
 	}
 }
 
-// give gives up to read along.
+// give stops reading the requests.
 func (r *requests) give() {
 	r.state = unknown
 	r.largeUntil.Store(math.MaxUint64)
 }
 
-// bounds returns what an answer may be; 1 is the first of the connection.
+// bounds returns the bounds of the answer with this number. The first answer is number 1.
 func (r *requests) bounds(answer uint64) bounds {
 	return bound(answer <= r.largeUntil.Load(), r.keys.Load(), r.longest.Load())
 }

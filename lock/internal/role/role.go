@@ -1,9 +1,9 @@
-// Package role names the goroutines of a client. Profiles and traces show the name as labels, so
-// that what a client does by itself is not counted to whoever made the call that started it:
-// a goroutine has the labels of the one that starts it, and one that reads from a connection
-// would keep those of the first caller for hours.
+// Package role names the goroutines of a client. Profiles and traces show the name as labels. A
+// goroutine gets the labels of the goroutine that starts it. Without labels of its own, a
+// goroutine that reads from a connection would have the labels of the first caller for hours, and
+// profiles would count its work for that caller.
 //
-// It imports nothing of this project. Everything in it is safe for concurrent use.
+// It imports no package of this project. All its functions and types are safe for concurrent use.
 package role
 
 import (
@@ -13,21 +13,22 @@ import (
 	"sync"
 )
 
-// The keys of the labels: what a goroutine is for, and its number among those of its client that
-// are for the same.
+// The keys of the labels. One says what a goroutine is for. The other is its number among the
+// goroutines of its client with the same role.
 const (
 	Label  = "wheellock"
 	Number = "wheellock_number"
 )
 
-// Cast names the goroutines of one client, and numbers them by role from 1. The zero Cast is
-// ready, and must not be copied. A nil Cast numbers nothing.
+// Cast names the goroutines of one client, and numbers them by role from 1. The zero Cast works,
+// and must not be copied. A nil Cast gives no numbers.
 type Cast struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	started map[string]int
 }
 
-// As returns f as what the next goroutine of that role runs from its beginning.
+// As returns a function that runs f with the labels of the next goroutine of that role. It must be
+// the function that the goroutine starts with.
 func (c *Cast) As(role string, f func()) func() {
 	labels := pprof.Labels(Label, role)
 	if c != nil {

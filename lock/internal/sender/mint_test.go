@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/internal/sender"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
@@ -31,7 +32,7 @@ func (s *told) Send(_ context.Context, key string, call wire.Call, _ func(pipe.A
 func (s *told) Post(string, wire.Call, func(pipe.Answer)) { panic("nothing is posted") }
 
 func TestALockIsTakenWithoutItsTokenWhileItsSlotMoves(t *testing.T) {
-	pair := func(a, b int64) pipe.Answer { return pipe.Answer{Reply: []any{a, b}} }
+	pair := func(a, b int64) pipe.Answer { return pipe.Answer{Reply: resp.ReplyOf([]any{a, b})} }
 	again := pipe.Answer{Err: redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")}
 	no := errors.New("no")
 	for name, test := range map[string]struct {
@@ -43,7 +44,7 @@ func TestALockIsTakenWithoutItsTokenWhileItsSlotMoves(t *testing.T) {
 		"taken at once":       {[]pipe.Answer{pair(1, 7)}, []any{int64(1), int64(7)}, "", []string{"acquire 2"}},
 		"refused":             {[]pipe.Answer{pair(0, 500)}, []any{int64(0), int64(500)}, "", []string{"acquire 2"}},
 		"unanswered":          {[]pipe.Answer{{Err: no}}, nil, "no", []string{"acquire 2"}},
-		"minted afterwards":   {[]pipe.Answer{again, pair(1, 0), {Reply: int64(9)}}, []any{int64(1), int64(9)}, "", []string{"acquire 2", "acquire 1", "token 1"}},
+		"minted afterwards":   {[]pipe.Answer{again, pair(1, 0), {Reply: resp.ReplyOf(int64(9))}}, []any{int64(1), int64(9)}, "", []string{"acquire 2", "acquire 1", "token 1"}},
 		"refused, then":       {[]pipe.Answer{again, pair(0, 500)}, []any{int64(0), int64(500)}, "", []string{"acquire 2", "acquire 1"}},
 		"unanswered, then":    {[]pipe.Answer{again, {Err: no}}, nil, "no", []string{"acquire 2", "acquire 1"}},
 		"the counter is gone": {[]pipe.Answer{again, pair(1, 0), {Err: no}}, []any{int64(1), int64(0)}, "minting the token: no", []string{"acquire 2", "acquire 1", "token 1"}},
@@ -54,7 +55,7 @@ func TestALockIsTakenWithoutItsTokenWhileItsSlotMoves(t *testing.T) {
 			[]string{"acquire 2", "acquire 1", "token 1"},
 		},
 		"it is no number": {
-			[]pipe.Answer{again, pair(1, 0), {Reply: "OK"}},
+			[]pipe.Answer{again, pair(1, 0), {Reply: resp.ReplyOf("OK")}},
 			[]any{int64(1), int64(0)},
 			"minting the token: the answer is no number",
 			[]string{"acquire 2", "acquire 1", "token 1"},
@@ -62,8 +63,8 @@ func TestALockIsTakenWithoutItsTokenWhileItsSlotMoves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &told{answers: test.answers}
-			a := sender.Mint(t.Context(), s, wire.Acquire{Name: "m", Counter: "c", Field: "f", Least: 5}.Call(), nil)
-			require.Equal(t, test.reply, a.Reply)
+			a := sender.Mint(t.Context(), s, "m", wire.Acquire{Name: "m", Counter: "c", Field: []byte("f"), Least: 5}.Call(), nil)
+			require.Equal(t, test.reply, a.Reply.Any())
 			require.Equal(t, test.sent, s.sent)
 			if len(s.keys) == 3 {
 				require.Equal(t, []string{"m", "m", "c"}, s.keys)

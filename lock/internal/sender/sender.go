@@ -13,14 +13,14 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
-// Sender sends scripts. Each one is one event, and its answer another: nothing else goes
-// between the holds of a client and its servers, but renewals and messages. All methods are
-// safe for concurrent use.
+// Sender sends scripts. All traffic between the holds of a client and its servers goes through
+// a Sender, except renewals and messages. So a simulation can treat each script as one event and
+// its answer as another. All methods are safe for concurrent use.
 type Sender interface {
-	// Send sends a call to the server of key and waits for the answer until ctx ends. If the
-	// answer comes after that, late gets it, unless it is nil.
+	// Send sends a call to the server of key and waits for the answer until ctx ends. An answer
+	// that comes later goes to late, unless late is nil.
 	Send(ctx context.Context, key string, call wire.Call, late func(pipe.Answer)) pipe.Answer
-	// Post sends a call. It does not wait; late gets the answer.
+	// Post sends a call and does not wait. The answer goes to late.
 	Post(key string, call wire.Call, late func(pipe.Answer))
 }
 
@@ -53,8 +53,8 @@ func (s *Routed) Send(ctx context.Context, key string, call wire.Call, late func
 	return a
 }
 
-// silent reports whether a is no answer, for another reason than that its caller has
-// left or that the client is closed.
+// silent reports whether the server did not answer. It returns false if the caller has left or
+// the client is closed.
 func (s *Routed) silent(a pipe.Answer) bool {
 	_, reply := a.Err.(redis.Error)
 	return a.Err != nil && !reply && !a.Left && !errors.Is(a.Err, s.closed)
@@ -72,8 +72,8 @@ func (s *Routed) request(key string, call wire.Call, late func(pipe.Answer)) *pi
 func (s *Routed) Post(key string, call wire.Call, late func(pipe.Answer)) {
 	r := s.request(key, call, late)
 	r.Post()
-	s.router.Server(key).Put(r) // nobody waits, for a server to be known neither
+	s.router.Server(key).Put(r) // no caller waits, not even until the server is known
 }
 
-// Unanswered is how many calls of Send got no answer.
+// Unanswered returns how many calls of Send got no answer.
 func (s *Routed) Unanswered() uint64 { return s.unanswered.Load() }

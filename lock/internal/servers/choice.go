@@ -7,33 +7,33 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// leastSharded is the first version of Redis that has sharded pub/sub. Valkey says a
-// version of Redis, too.
+// leastSharded is the first version of Redis that has sharded pub/sub. Valkey also tells
+// a version of Redis.
 const leastSharded = 7
 
-// Choice says how releases are published at one server, and what those who wait there
-// listen for. It only decides: it has no I/O, goroutine, clock or lock.
+// Choice says how releases are published at one server, and in which way waiters listen
+// there. It only decides. It has no I/O, no goroutine, no clock and no lock.
 //
-// Where keys have slots, a message is of use on the one server that has its key. So
-// every server has a Choice of its own, and all clients that know that server's version
-// agree, whatever the other servers are and whether they can be reached.
+// Where keys have slots, a message is useful only on the server that has its key. So
+// every server has a Choice of its own. All clients that know the version of that server
+// agree, whatever versions the other servers have and whether they can be reached.
 //
 //	                 Greeted                      Greeted: another version
 //	unknown ───────────────────────▶ PUBLISH ◀──────────────────────────────▶ SPUBLISH
 //	PUBLISH, and SPUBLISH is heard      ▲                                         │
 //	                                    └──────────────── Refused ────────────────┘
 //
-// After a change both are heard for a time, because others may learn of it later. Both
-// are heard for good where others may publish in another way: if the version is not
-// told, or the user may not do what others may.
+// After a change, waiters listen in both ways for a time, because other clients may learn
+// of the change later. They always listen in both ways if others may publish differently.
+// That is so if the server does not tell its version, or refuses a command to this user.
 type Choice struct {
 	setting topology.PubSub
 	overlap time.Duration // after a change
 
 	by      topology.PubSub // Auto while it is not known
 	version string          // of the server; "" while it is not known
-	refused bool            // the server would do with SPUBLISH, but not for this user
-	deaf    bool            // it refuses SSUBSCRIBE
+	refused bool            // the server has SPUBLISH, but refuses it to this user
+	deaf    bool            // the server refuses SSUBSCRIBE
 	changed time.Time
 }
 
@@ -49,11 +49,12 @@ func NewChoice(t topology.Traits, overlap time.Duration) Choice {
 // Asks reports whether the server's version matters.
 func (c *Choice) Asks() bool { return c.setting == topology.PubSubAuto }
 
-// Greeted notes what a new connection found out: the server's version, "" if it was not
-// told, and whether SPUBLISH is refused. It reports whether the choice has changed.
+// Greeted records the answers on a new connection. version is the server's version, or ""
+// if the server does not tell it. refused says that SPUBLISH is refused. Greeted reports
+// whether the choice has changed.
 func (c *Choice) Greeted(now time.Time, version string, refused bool) bool {
 	if !c.Asks() || version == "" {
-		return false // what was known is still the best guess
+		return false // the earlier answer is still the best guess
 	}
 	by := topology.PubSubPlain
 	if Shards(version) && !refused {
@@ -63,7 +64,7 @@ func (c *Choice) Greeted(now time.Time, version string, refused bool) bool {
 	return c.become(now, by)
 }
 
-// Refused notes that the server has refused SPUBLISH, and that it will next time. It
+// Refused records that the server has refused SPUBLISH, and will refuse it again. It
 // reports whether the choice has changed.
 func (c *Choice) Refused(now time.Time) bool {
 	if !c.Asks() || c.by != topology.PubSubSharded {
@@ -73,8 +74,8 @@ func (c *Choice) Refused(now time.Time) bool {
 	return c.become(now, topology.PubSubPlain)
 }
 
-// Deaf notes that the server refuses SSUBSCRIBE. It reports whether Hearing says how to
-// do without it.
+// Deaf records that the server refuses SSUBSCRIBE. It reports whether Hearing now works
+// without SSUBSCRIBE.
 func (c *Choice) Deaf() bool {
 	c.deaf = c.Asks()
 	return c.deaf
@@ -88,7 +89,7 @@ func (c *Choice) become(now time.Time, by topology.PubSub) bool {
 	return true
 }
 
-// By is how releases are published.
+// By returns how releases are published.
 func (c *Choice) By() topology.PubSub {
 	switch {
 	case !c.Asks():
@@ -99,7 +100,7 @@ func (c *Choice) By() topology.PubSub {
 	return topology.PubSubPlain
 }
 
-// Hearing is what is to be listened for.
+// Hearing returns in which ways waiters listen.
 func (c *Choice) Hearing(now time.Time) pubsub.Hearing {
 	if c.Asks() && (c.by == topology.PubSubAuto || c.refused || c.deaf || now.Sub(c.changed) < c.overlap) {
 		return pubsub.Hearing{Plain: true, Sharded: true}
@@ -111,7 +112,7 @@ func (c *Choice) Hearing(now time.Time) pubsub.Hearing {
 // Shards reports whether a server of that version has sharded pub/sub.
 func Shards(version string) bool { return major(version) >= leastSharded }
 
-// major is the number before the first dot; 0 if there is none.
+// major returns the number before the first dot, or 0 if there is none.
 func major(version string) (n int) {
 	for i := 0; i < len(version) && version[i] >= '0' && version[i] <= '9' && n < 1000; i++ {
 		n = 10*n + int(version[i]-'0')

@@ -19,6 +19,7 @@ func TestAClockThatIsSetAgainAndAgainIsToldOfNowAndThen(t *testing.T) {
 		f := new(fixture).build(t, false)
 		f.follow()
 		f.news <- topology.Layout{Servers: []topology.Server{{Name: "a", Instance: "1"}}}
+		synctest.Wait() // the address is known
 		s := f.router.Server("any")
 		told := func() int { return strings.Count(f.log.String(), "clock was set") }
 		for range 60 {

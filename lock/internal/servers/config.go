@@ -2,67 +2,69 @@ package servers
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/role"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// Config is what a Router gets from above. Its functions are called with no lock of
-// the Router held.
+// Config has the settings of a Router. Its functions are called with no mutex of the
+// Router held.
 type Config struct {
-	// Topology says where the servers are. If it is nil there is one server for good,
+	// Topology says where the servers are. If it is nil there is always one server,
 	// which Dial reaches. With a Topology, Dial is not used.
 	Topology topology.Topology
 	Dial     func(context.Context) (redis.Conn, error)
 
-	// Lease is how long the user may go on using a server that no Layout names any
-	// more. The Topology is asked again after a sixth of it, or after 5 s.
+	// Lease is how long the user may still use a server that no Layout names any
+	// more. The Topology is asked again after a sixth of Lease, or after 5 s if that
+	// is less.
 	Lease time.Duration
 	// IOTimeout bounds a dial, a round trip, and the wait for the first Layout.
 	IOTimeout time.Duration
-	// Connections is how many pipelined connections for commands every server has,
-	// and, with Replicas, how many more for what replicas must have.
+	// Connections is how many pipelined connections for commands every server has.
+	// With Replicas, a server has as many again for acquisitions that replicas must
+	// have.
 	Connections int
-	// Replicas is how many replicas must have an acquisition, and ReplicaTimeout how
-	// long it waits for them.
+	// Replicas is how many replicas must have an acquisition. ReplicaTimeout is how
+	// long the acquisition waits for them.
 	Replicas       int
 	ReplicaTimeout time.Duration
 	// Cast names the goroutines.
 	Cast *role.Cast
-	// Trial is the channel on which the right to publish is tried, and Overlap is how
-	// long both ways to publish are listened for when the way has changed.
+	// Trial is the channel on which the right to publish is tried. Overlap is how long
+	// a Subscriber listens in both ways after the way to publish has changed.
 	Trial   string
 	Overlap time.Duration
-	// Logger gets the warnings that package lock lists.
-	Logger *slog.Logger
+	Logger  *record.Logger
 
-	// Closing is closed when the user begins to close. From then on nothing waits
+	// Closing is closed when the user begins to close. From then on no request waits
 	// until a server is known.
 	Closing <-chan struct{}
-	// Opened is told of every server that is opened, before anything is sent to it,
-	// and returns what belongs to the server and is not this package's. Others who
-	// need that server wait meanwhile, so it does no I/O and does not ask for the
-	// same server. An error says that the user is closed, so that the server is never
+	// Opened is called for every server that is opened, before anything is sent to it.
+	// It returns the user's Attachment for the server. Other goroutines that need the
+	// server wait meanwhile, so Opened does no I/O and does not ask for the same
+	// server. An error says that the user is closed, and the server is then never
 	// opened.
 	Opened func(*Server) (Attachment, error)
-	// Moved is told that slots have another server than before, from the goroutine
-	// that follows the Topology. The Router knows the new servers already.
+	// Moved is called when slots have another server than before, on the goroutine
+	// that follows the Topology. The Router already knows the new servers.
 	Moved func()
 }
 
-// Attachment is what the user keeps for one server. The Router tells it what becomes
-// of the server, one call at a time; only Close may be called by several goroutines.
+// Attachment has the user's state for one server. The Router calls one method at a
+// time. Only Close may be called by several goroutines.
 type Attachment interface {
-	// Replaced says that another server stands behind the name: the epoch has ended,
-	// and connections of earlier ones are to be given up.
+	// Replaced says that another server is behind the name now. The epoch has ended,
+	// and the user must close connections of earlier epochs.
 	Replaced()
-	// Idle reports whether nothing of the user's needs the server any more.
+	// Idle reports whether the user no longer needs the server.
 	Idle() bool
-	// Retire says that the server is no more, while the others go on. Close follows.
+	// Retire says that the server is closed for good, while others stay open. Close
+	// follows.
 	Retire()
 	// Close ends what the Attachment has, and returns when no goroutine of it runs.
 	// It may be called again.

@@ -10,11 +10,12 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/record"
 )
 
-// Dial opens a connection to the server that s stands for now, and says which epoch
-// that is of. Whoever keeps it in a place where Drop or Replaced finds it compares
-// the epoch afterwards. No more dials than bound says are left behind; those to a
+// Dial opens a connection to the server that s stands for now, and returns the epoch of
+// that server. A caller that stores the connection where Drop or Replaced finds it must
+// compare the epoch afterwards. bound limits how many dials are left behind. Dials to a
 // server that s stood for before do not count.
 func (s *Server) Dial(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
 	before := s.connected.Load()
@@ -23,7 +24,7 @@ func (s *Server) Dial(ctx context.Context, bound *dialing.Bound) (redis.Conn, ui
 	return conn, epoch, err
 }
 
-// dialSilently is Dial that leaves it to the caller to call dialEnded.
+// dialSilently is like Dial, but the caller must call dialEnded.
 func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
 	epoch := s.epoch.Load()
 	if s == s.router.unknown {
@@ -37,8 +38,8 @@ func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.
 	return conn, epoch, err
 }
 
-// dial calls the user's dial function. That of a Topology has to wait for the first
-// Layout: only if the Instance is known from the start will a change of it be seen.
+// dial calls the user's dial function. With a Topology it waits for the first Layout,
+// because a change of the Instance is only seen if the Instance is known from the start.
 func (s *Server) dial(ctx context.Context) (redis.Conn, error) {
 	r := s.router
 	if r.cfg.Topology == nil {
@@ -52,20 +53,21 @@ func (s *Server) dial(ctx context.Context) (redis.Conn, error) {
 	return conn, err
 }
 
-// dialEnded is reached of a dial before which so many had connected. If it fails later than
-// another has connected, it may have been refused before the server was back.
+// dialEnded calls reached for a dial. before is the number of connections made before the dial
+// began. A failure does not count if another connection was made meanwhile, because the server
+// may be back by now.
 func (s *Server) dialEnded(before uint64, err error) {
 	if err == nil || s.connected.Load() == before {
 		s.reached(err)
 	}
 }
 
-// reached is told how a dial ended. It warns when there is no connection to the
-// server, once until there is one: a Lock whose context has no end would wait for
-// it in silence.
+// reached is called at the end of a dial. If there is no connection to the server, it
+// warns, once until there is one. Without that warning a Lock whose context has no end
+// would wait in silence.
 func (s *Server) reached(err error) {
 	if err == pipe.ErrReplaced {
-		err = nil // the old one was
+		err = nil // the old server did not answer
 	}
 	s.noteAddress(err)
 	if err == nil {
@@ -73,17 +75,16 @@ func (s *Server) reached(err error) {
 	}
 	switch {
 	case err == nil && s.unreached.Swap(false):
-		s.router.cfg.Logger.Info("lock: connected to Redis again", "server", s.Address())
+		s.router.cfg.Logger.Log(record.ConnectedAgain, s.Address())
 	case err == nil:
-	case s.ctx.Err() != nil, errors.Is(err, context.Canceled): // it is not the server that has ended the dial
-	case !s.unreached.Swap(true):
-		s.router.cfg.Logger.Warn("lock: no connection to Redis; calls that wait for one try again: check that Redis runs at this address and takes this password",
-			"server", s.Address(), "error", err)
+	case s.ctx.Err() != nil, errors.Is(err, context.Canceled): // the server has not ended the dial
+	case !s.unreached.Swap(true) && !s.router.cfg.Logger.Log(record.NoConnection, s.Address(), err):
+		s.unreached.Store(false) // the next dial that fails may be logged
 	}
 }
 
-// Address says in the log which server it is. A pool does not tell, but its last dial
-// did, unless the pool dials in a way of its own.
+// Address returns the address of the server for the log. A pool does not tell the address,
+// so it comes from the pool's last dial. It is not known if the pool dials in its own way.
 func (s *Server) Address() string {
 	switch address := s.address.Load(); {
 	case address != nil:
@@ -96,9 +97,9 @@ func (s *Server) Address() string {
 	return "the pool's"
 }
 
-// noteConnect returns a context with which a pool's dial tells what it has connected to.
+// noteConnect returns a context that records to which address a pool's dial connects.
 func (s *Server) noteConnect(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ // for every dial of package net, of HTTP or not
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ // package net calls it for every dial, not only for HTTP
 		ConnectDone: func(_, address string, err error) {
 			if err == nil {
 				s.address.Store(&address)
@@ -107,7 +108,7 @@ func (s *Server) noteConnect(ctx context.Context) context.Context {
 	})
 }
 
-// noteAddress notes the address that a pool could not dial.
+// noteAddress records the address that a pool could not dial.
 func (s *Server) noteAddress(err error) {
 	var op *net.OpError
 	if s.router.cfg.Topology == nil && errors.As(err, &op) && op.Addr != nil {

@@ -1,7 +1,7 @@
-// Package servers says which server has a key now, and owns the servers. A
-// request that is put at that server is completed, whatever becomes of the
-// server or of the place of the key. The package opens servers, notices that
-// one was replaced, and closes those that are not used any more.
+// Package servers knows which server has a key now, and owns the servers. A
+// request that is given to that server is completed, even if the server is
+// replaced or the key moves. The package opens servers, notices when one was
+// replaced, and closes servers that are no longer used.
 //
 //	router, err := servers.New(cfg)
 //	router.Send(ctx, key, request)       // waits until a server is known
@@ -12,40 +12,38 @@
 // has one [Server]. With slots (package cluster's) it has one for every server
 // that a Layout or a redirection has named. A Server has the connections for
 // commands and the one for subscriptions. Everything else that the user has per
-// server is an [Attachment]: this package knows nothing of locks and their
-// renewal. It does not find out where servers are; the Topology does. It
-// repeats no request; package pipe says which ones are sent to another server.
+// server is an [Attachment], because this package knows nothing about locks and
+// their renewal. The Topology finds the servers. This package repeats no
+// request. Package pipe says which requests are sent to another server.
 //
 // # What it promises
 //
-//   - A name has one Server until that is retired. Server.Epoch counts which
-//     servers have been behind the name.
+//   - A name has one Server until that Server is retired. Server.Epoch counts
+//     the servers that have been behind the name.
 //   - A slot belongs to the server that was named last, by a Layout or by a
-//     redirection with MOVED. A slot that no server has any more stays with its
-//     last one.
+//     redirection with MOVED. If no server has a slot any more, the slot stays
+//     with its last server.
 //   - When another server is behind a name (topology.Server.Instance), the
-//     epoch ends and every connection to the old server is closed. Nothing that
-//     the old one says later counts as an answer of the new one.
+//     epoch ends and every connection to the old server is closed. No later
+//     answer of the old server counts as an answer of the new one.
 //   - A server that no Layout names any more is kept for Config.Lease and a
 //     minute, and longer while a slot or the Attachment needs it, because
 //     requests may be on the way to it. Then it is closed with its connections
 //     and goroutines.
 //   - Config.Moved is called after each Layout, if a slot has another server
-//     than at the last call. What redirections changed counts too, and makes
+//     than at the last call. Changes by redirections count too. They also make
 //     the Topology look again soon.
-//   - The user is told once of each server that is opened, before anything is
-//     sent to it. When Close has returned, none is open and none is opened.
+//   - Config.Opened is called once for each server, before anything is sent to
+//     it. When Close has returned, no server is open or will be opened.
 //   - While no server has a key, Put fails at once with ErrNoServer and the
 //     last error of the Topology. Send waits for the first Layout, at most
 //     Config.IOTimeout.
-//   - Where keys have slots, a release is published in the way that the server of
-//     the key is known to take ([Router.Publisher], [Choice]). Its Subscriber
-//     listens for that way and, for Config.Overlap after a change, for both.
-//   - The log has one warning while a server cannot be reached, one for each
-//     server that is replaced or has lost all its slots, and one per server that
-//     refuses to publish, that evicts keys, or that does not answer a question
-//     about eviction, its time or its version. A change of how releases are
-//     published is logged too.
+//   - Where keys have slots, a release is published in the way that was chosen
+//     for the server of the key ([Router.Publisher], [Choice]). The Subscriber of
+//     that server listens in the same way. For Config.Overlap after a change it
+//     listens in both ways.
+//   - Package record has the table of what is logged, and how often. The log has one
+//     warning while a server cannot be reached.
 //
 // # States of a server
 //
@@ -72,12 +70,11 @@
 // Router.mu guards the table of servers. It is not held during I/O, including
 // closing, nor while a function of Config, a method of an Attachment or the
 // Topology runs. It is never held together with another lock. So a server is in
-// the table before it is open: the first goroutine that needs it opens it, and
-// others wait for that server alone (Server.opened). Close waits in the same
-// way, so that it also closes a server which is being opened. Whether a retired
-// server is idle is asked without the lock; if the server is wanted in the
-// meantime, it is kept (Server.wanted). The server of a slot is read without a
-// lock.
+// the table before it is open. The first goroutine that needs a server opens it,
+// and others wait only for that server (Server.opened). Close waits in the same
+// way, so that it also closes a server that is being opened. Idle of a retired
+// server is called without the lock. If the server is needed in the meantime, it
+// is kept (Server.wanted). The server of a slot is read without a lock.
 //
 // # Failure
 //
@@ -88,11 +85,11 @@
 //
 // A connection for commands or renewal first asks for the server's time, which
 // the time limits of requests need (package pipe). A server that does not tell
-// it is used without limits. If the server answers that it wants a password, the
-// dial fails. If its version matters, a connection for commands asks for that
-// next, and tries SPUBLISH. A restart, or a failover behind one name, ends
-// connections, so what the last one has learned is true for what is written. A
-// server that ends two connections because of these questions, or does not
-// answer three times, is not asked for a minute; what was known before still
-// counts.
+// it is used without limits. If the server requires a password, the dial fails.
+// If its version matters, a connection for commands then asks for the version
+// and tries SPUBLISH. A restart, or a failover behind one name, ends
+// connections. So the answers on the last connection are true for all requests
+// that are written. A server that ends two connections because of these
+// questions, or does not answer three times, is not asked for a minute. Its
+// earlier answers still count.
 package servers

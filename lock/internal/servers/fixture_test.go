@@ -13,8 +13,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/lock/internal/args"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/script"
 	"github.com/wheellock/wheellock/lock/topology"
@@ -67,7 +69,7 @@ func (f *fixture) build(t *testing.T, slots bool) *fixture {
 
 func (f *fixture) config() servers.Config {
 	return servers.Config{
-		Lease: lease, IOTimeout: timeout, Connections: 2, Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Closing: f.closing,
+		Lease: lease, IOTimeout: timeout, Connections: 2, Logger: record.New(slog.New(slog.NewTextHandler(&f.log, nil))), Closing: f.closing,
 		Opened: func(s *servers.Server) (servers.Attachment, error) {
 			f.tell("opened", s.Name())
 			if f.opened != nil {
@@ -170,7 +172,7 @@ func keyOf(slot int) string {
 // ask sends a request and returns how it ended.
 func (f *fixture) ask(ctx context.Context, key string) error {
 	var requests pipe.Requests
-	r := requests.New(key, script.Token, 1, nil, []any{key, 1})
+	r := requests.New(key, script.Token, 1, nil, args.Of(0, key, 1))
 	f.router.Send(ctx, key, r)
 	return requests.Await(f.t.Context(), r).Err
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// maxPeriod bounds the time between two looks at where the servers are.
+// maxPeriod is the longest time between two questions of the Topology.
 const maxPeriod = 5 * time.Second
 
-// retireAfter is, beside Config.Lease, how long a server is kept that no Layout
+// retireAfter and Config.Lease together are how long a server is kept that no Layout
 // names.
 const retireAfter = time.Minute
 
@@ -37,8 +37,8 @@ func (r *Router) look() {
 	}
 }
 
-// await waits for the first word of the Topology, but not longer than one round trip
-// may take, until ctx ends, or until the user closes.
+// await waits for the first Layout. It waits for at most one round trip's timeout, and ends
+// earlier if ctx ends or the user closes.
 func (r *Router) await(ctx context.Context) {
 	r.follow()
 	select {
@@ -56,12 +56,12 @@ func (r *Router) await(ctx context.Context) {
 	}
 }
 
-// update takes over a Layout. Follow calls it, one call after the other.
+// update applies a Layout. Follow calls it, one call after the other.
 func (r *Router) update(l topology.Layout) {
 	switch {
 	case l.Err != nil:
 		r.failure.Store(&l.Err)
-		if r.unknown != nil && !r.named { // the dials of a server that is known fail, and tell
+		if r.unknown != nil && !r.named { // if a server is known, its failed dials warn instead
 			r.unknown.reached(l.Err)
 		}
 	case r.traits.Slots:
@@ -87,9 +87,9 @@ func (r *Router) spread(l topology.Layout) {
 		}
 		named[i].standFor(s)
 	}
-	heirs := make(map[*Server]*Server) // of servers that have given slots away
+	heirs := make(map[*Server]*Server) // from a server that has given slots away to the new one
 	for slot, i := range l.Slots {
-		// A slot that no server has stays with its last one, which may come back.
+		// A slot that no server has stays with its last server, which may come back.
 		if i < 0 || slot >= keys.Slots {
 			continue
 		}
@@ -111,8 +111,8 @@ func (r *Router) spread(l topology.Layout) {
 }
 
 // retire closes servers that have been in no Layout for so long that no request can
-// still be on the way to them. What a slot or the user still needs is kept: a server
-// that is just being filled has no slot yet.
+// still be on the way to them. It keeps servers that a slot or the user still needs, such
+// as a server that slots are moving to.
 func (r *Router) retire(named []*Server) {
 	now := time.Now()
 	for _, s := range named {
@@ -129,8 +129,8 @@ func (r *Router) retire(named []*Server) {
 	}
 }
 
-// others returns the servers that are not named. From now on it is noted which of
-// them are wanted.
+// others returns the servers that are not in named. From now on Server.wanted records
+// which of them are needed.
 func (r *Router) others(named []*Server) []*Server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,8 +149,8 @@ func (r *Router) unneeded(s *Server) bool {
 	return s.isOpen() && s.attachment.Idle() && !r.hasSlot(s)
 }
 
-// remove takes s out of the table, unless it was wanted since others returned it.
-// Whoever wants it later gets another one.
+// remove takes s out of the table, unless it was needed since others returned it. After
+// that, a new Server is made for its name.
 func (r *Router) remove(s *Server) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

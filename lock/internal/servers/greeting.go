@@ -13,13 +13,13 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/resp"
 )
 
-// errNoVersion: the answer of INFO has no version.
-var errNoVersion = errors.New("the answer of INFO names no version")
+// errNoVersion is returned when the answer to INFO has no version.
+var errNoVersion = errors.New("the answer to INFO has no version")
 
-// dialGreeted is dialChecked of a connection over which the server was asked, if that
-// matters, how releases are published: its version, and whether this user may use
-// SPUBLISH. A restart, or a failover behind one name, ends connections. So what the
-// last one has found out is true of those that write.
+// dialGreeted is dialChecked of a connection that also asks, if that matters, for the
+// server's version and whether this user may use SPUBLISH. A restart, or a failover behind
+// one name, ends connections. So the answers on the last connection are true for all
+// connections in use.
 func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
 	for try := 0; ; try++ {
 		dialed, err := s.dialChecked(ctx, bound)
@@ -32,7 +32,7 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 			return dialed, nil
 		}
 		dialed.Conn.Close()
-		if _, passing := err.(redis.Error); passing { // BUSY, say: it runs no script now either
+		if _, passing := err.(redis.Error); passing { // for example BUSY: the server runs no script now either
 			pause(ctx, passingPause)
 			return pipe.Connection{}, err
 		}
@@ -46,8 +46,8 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 	}
 }
 
-// passingPause is how long a dial takes at least that ends with a passing answer: calls
-// that wait for a connection dial again at once.
+// passingPause is the shortest time of a dial that fails with a passing error. Without it,
+// calls that wait for a connection would dial again at once.
 const passingPause = 50 * time.Millisecond
 
 // pause waits for d, or until ctx ends.
@@ -60,15 +60,15 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// askVersion asks what dialGreeted wants to know, in one round trip. err means that the
-// connection is of no use.
+// askVersion asks the questions of dialGreeted in one round trip. err means that the
+// connection is not usable.
 func (s *Server) askVersion(ctx context.Context, conn redis.Conn) (info any, refusal, err error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	if err := conn.Send("INFO", "server"); err != nil {
 		return nil, nil, err
 	}
-	// Nobody listens there. What is asked is whether the user may.
+	// The channel has no subscribers. The command only tests the right to SPUBLISH.
 	if err := conn.Send("SPUBLISH", s.router.cfg.Trial, ""); err != nil {
 		return nil, nil, err
 	}
@@ -94,14 +94,14 @@ func (s *Server) askVersion(ctx context.Context, conn redis.Conn) (info any, ref
 			return nil, nil, refused
 		}
 	}
-	// MOVED, say, comes to those alone who may.
+	// An answer such as MOVED shows that the user has the right.
 	if refused, ok := answers[1].(redis.Error); ok && pipe.Definite(refused) {
 		refusal = refused
 	}
 	return answers[0], refusal, nil
 }
 
-// greeted takes in what the server has said of itself.
+// greeted handles the answers of the server.
 func (s *Server) greeted(info any, refusal error) {
 	text, err := redis.String(info, nil)
 	if refused, ok := info.(redis.Error); ok {
@@ -126,16 +126,16 @@ func (s *Server) greeted(info any, refusal error) {
 	}
 }
 
-// asks reports whether the server is to be asked.
+// asks reports whether the server should be asked.
 func (p *publishing) asks() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.choice.Asks() && (p.silent.IsZero() || time.Since(p.silent) > askAgain)
 }
 
-// unanswered notes that the questions have cost a connection. It reports whether the
-// server is not asked for a while now: that has happened too often, or it is sure that
-// the questions were the reason.
+// unanswered records that a connection failed after the questions. It reports whether the
+// server is not asked for a while. That is so if it has happened too often, or if sure says
+// that the questions were the reason.
 func (p *publishing) unanswered(sure bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

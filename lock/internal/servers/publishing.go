@@ -11,27 +11,23 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// publishing is how releases are published at a server.
+// publishing says how releases are published at a server.
 type publishing struct {
-	sharded atomic.Bool // Choice.By, for those who write
+	sharded atomic.Bool // Choice.By says SPUBLISH; read when a request is written
 
-	mu     sync.Mutex // guards what follows; never held during I/O
+	mu     sync.Mutex // guards the fields below; never held during I/O
 	choice Choice
 	asked  bool      // a connection was greeted
-	failed int       // connections in a row that the questions have cost
-	silent time.Time // when there were too many of those; zero if there were not
-
-	// the log has it
-	barred  bool // SPUBLISH or SSUBSCRIBE is refused
-	untold  bool // the version is not told
-	refused bool // PUBLISH, or what is set, is refused
+	failed int       // connections in a row that failed after the questions
+	silent time.Time // when too many had failed; zero if they have not
 }
 
-// decide carries out what an event means for the server's Choice, and reports whether
-// that has changed.
+// decide applies an event to the server's Choice, and reports whether the Choice has
+// changed.
 func (s *Server) decide(event func(*publishing) bool) bool {
 	p := &s.publishing
 	p.mu.Lock()
@@ -45,29 +41,26 @@ func (s *Server) decide(event func(*publishing) bool) bool {
 	return changed
 }
 
-// hearing is what the server's Subscriber listens for.
+// hearing returns in which ways the server's Subscriber listens.
 func (s *Server) hearing() pubsub.Hearing {
 	s.publishing.mu.Lock()
 	defer s.publishing.mu.Unlock()
 	return s.publishing.choice.Hearing(time.Now())
 }
 
-// publishRefused is told of each message that Redis refused. If that was SPUBLISH, it is
-// PUBLISH from now on.
+// publishRefused is called for each message that Redis refused. If that was SPUBLISH, the
+// client uses PUBLISH from now on.
 func (s *Server) publishRefused(refusal string) {
 	barred := pipe.Definite(redis.Error(refusal)) && s.decide(func(p *publishing) bool { return p.choice.Refused(time.Now()) })
 	if barred {
 		s.warnBarred("SPUBLISH", redis.Error(refusal))
 		return
 	}
-	if s.publishing.first(&s.publishing.refused) {
-		s.router.cfg.Logger.Warn("lock: PUBLISH is refused, so waiters learn of a release only by polling: "+
-			"give the user the right to PUBLISH and to the channels that README.md lists", "server", s.Address(), "error", refusal)
-	}
+	s.router.cfg.Logger.Log(record.PublishRefused, s.Address(), refusal)
 }
 
-// deaf is told that the server refuses SSUBSCRIBE. It reports whether there is another
-// way to hear.
+// deaf is called when the server refuses SSUBSCRIBE. It reports whether there is another
+// way to listen.
 func (s *Server) deaf(err error) bool {
 	p := &s.publishing
 	p.mu.Lock()
@@ -80,40 +73,24 @@ func (s *Server) deaf(err error) bool {
 	return other
 }
 
-// warnBarred warns once that the user may not do what the server could.
+// warnBarred warns that the server has sharded pub/sub but refuses it to this user.
 func (s *Server) warnBarred(command string, err error) {
-	if s.publishing.first(&s.publishing.barred) {
-		s.router.cfg.Logger.Warn("lock: sharded pub/sub is refused, so PUBLISH is used and clients with that right do not hear it: "+
-			"give the user the rights to SPUBLISH, SSUBSCRIBE and SUNSUBSCRIBE (README.md), or set cluster.Options.PubSub",
-			"server", s.Address(), "command", command, "error", err)
-	}
+	s.router.cfg.Logger.Log(record.ShardsRefused, s.Address(), command, err)
 }
 
-// warnUntold warns once that the server's version is not known.
+// warnUntold warns that the server's version is not known.
 func (s *Server) warnUntold(err error) {
-	if s.publishing.first(&s.publishing.untold) {
-		s.router.cfg.Logger.Warn("lock: this server does not tell its version, so PUBLISH is used, which others may not hear: "+
-			"give the user the right to INFO (README.md), or set cluster.Options.PubSub", "server", s.Address(), "error", err)
-	}
+	s.router.cfg.Logger.Log(record.VersionUntold, s.Address(), err)
 }
 
-// first reports whether a line is to be logged, which is logged once.
-func (p *publishing) first(said *bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	first := !*said
-	*said = true
-	return first
-}
-
-// Publishing counts the servers that have keys by how releases are published there, but
-// for those that were not used yet.
+// Publishing counts the servers that have keys, by how releases are published there. It
+// does not count servers that were not used yet.
 type Publishing struct {
 	Plain, Sharded int
-	Versions       []string // of them, each once, where they matter
+	Versions       []string // the versions of these servers, each once, where they matter
 }
 
-// Publishing returns what is known now.
+// Publishing returns the counts of now.
 func (r *Router) Publishing() (now Publishing) {
 	for _, s := range r.masters() {
 		p := &s.publishing
@@ -136,7 +113,7 @@ func (r *Router) Publishing() (now Publishing) {
 	return now
 }
 
-// masters are the servers that have slots, or the one.
+// masters returns the servers that have slots or, without slots, the one server.
 func (r *Router) masters() (list []*Server) {
 	if r.single != nil {
 		return []*Server{r.single}
@@ -152,8 +129,8 @@ func (r *Router) masters() (list []*Server) {
 	return list
 }
 
-// announce logs how releases are published, if that was chosen and is another way than
-// the log has.
+// announce logs how releases are published, if that was chosen and differs from the last
+// such line.
 func (r *Router) announce() {
 	if !r.traits.Slots || r.traits.PubSub != topology.PubSubAuto {
 		return
@@ -161,7 +138,7 @@ func (r *Router) announce() {
 	now := r.Publishing()
 	command := ""
 	switch {
-	case len(now.Versions) == 0: // nothing was chosen
+	case len(now.Versions) == 0: // no server has made a choice
 	case now.Plain > 0 && now.Sharded > 0:
 		command = "PUBLISH, SPUBLISH"
 	case now.Sharded > 0:
@@ -175,14 +152,15 @@ func (r *Router) announce() {
 		r.announced = command
 	}
 	r.mu.Unlock()
-	if changed {
-		r.cfg.Logger.Info("lock: how releases are published was chosen by the versions of the Cluster's masters",
-			"command", command, "versions", strings.Join(now.Versions, ", "))
+	if changed && !r.cfg.Logger.Log(record.PublishingChosen, command, strings.Join(now.Versions, ", ")) {
+		r.mu.Lock()
+		r.announced = ""
+		r.mu.Unlock()
 	}
 }
 
-// Publisher returns what publishes a release of key: an argument of scripts, which says
-// PUBLISH or SPUBLISH when it is written, because the server is known by then.
+// Publisher returns the argument of scripts that publishes a release of key. Its text,
+// PUBLISH or SPUBLISH, is chosen when it is written, because the server is known by then.
 func (r *Router) Publisher(key string) any {
 	switch {
 	case !r.traits.Slots || r.traits.PubSub == topology.PubSubPlain:
@@ -193,11 +171,11 @@ func (r *Router) Publisher(key string) any {
 	return chosen{r, key, plainCommand, shardedCommand}
 }
 
-// What publishes. These are interfaces already, so no request allocates one.
+// The commands as interface values, so that a request does not allocate them.
 var plainCommand, shardedCommand any = "publish", "spublish"
 
-// Channel returns the channel of key, an argument of scripts: one of two names, as
-// Publisher's is one of two commands.
+// Channel returns the argument of scripts with the channel of key. Like the command of
+// Publisher, its name is chosen when it is written.
 func (r *Router) Channel(key, plain, sharded string) any {
 	switch {
 	case !r.traits.Slots || r.traits.PubSub == topology.PubSubPlain || plain == sharded:
@@ -217,7 +195,7 @@ type chosen struct {
 
 var _ redis.Argument = chosen{}
 
-// RedisArg implements redis.Argument: redigo calls it when it writes the argument.
+// RedisArg implements redis.Argument. redigo calls it when it writes the argument.
 func (c chosen) RedisArg() any {
 	if c.router.Server(c.key).publishing.sharded.Load() {
 		return c.sharded

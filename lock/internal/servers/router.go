@@ -17,44 +17,44 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// Router knows which server has a key now, and has the servers. All methods are safe
-// for concurrent use. It must be closed.
+// Router knows which server has a key now, and owns the servers. All methods are safe
+// for concurrent use. A Router must be closed.
 type Router struct {
 	// immutable after New
 	cfg     Config
-	traits  topology.Traits // of cfg.Topology; none without it
+	traits  topology.Traits // of cfg.Topology; the zero Traits without one
 	period  time.Duration   // between two looks at the Topology
 	ctx     context.Context // ends when Close begins; bounds dials
 	cancel  context.CancelFunc
-	seed    maphash.Seed  // of the choice among a server's connections
+	seed    maphash.Seed  // for the choice among a server's connections
 	single  *Server       // the one server; nil if keys have slots
-	unknown *Server       // has the slots of which no server is known; it has no connections; nil without slots
+	unknown *Server       // has the slots without a known server; it has no connections; nil without slots
 	heard   chan struct{} // closed at the first Layout, good or not
 	hint    chan struct{} // of capacity 1, for Topology.Follow
 	start   sync.Once     // of Follow, when a server is first needed
 	wg      sync.WaitGroup
 
 	// atomic
-	slots   *[keys.Slots]atomic.Pointer[Server] // nil without slots; unknown, then the last known server of each
-	failure atomic.Pointer[error]               // the last Layout without servers says so; nil before
-	moved   atomic.Bool                         // slots has changed, and Config.Moved was not told
+	slots   *[keys.Slots]atomic.Pointer[Server] // by slot: unknown at first, then the last known server; nil without slots
+	failure atomic.Pointer[error]               // the error of the last Layout without servers; nil before
+	moved   atomic.Bool                         // slots has changed, and Config.Moved was not called yet
 
-	named bool // some Layout has named servers; used by update alone
+	named bool // some Layout has named servers; used only by update
 
-	mu      sync.Mutex // guards what follows, and Server.wanted; never held during I/O, nor while a function of Config or an Attachment runs
+	mu      sync.Mutex // guards the fields below, and Server.wanted; never held during I/O, nor while a function of Config or an Attachment runs
 	servers map[string]*Server
-	unnamed int // of them that no Layout has ever named
+	unnamed int // how many servers no Layout has ever named
 	closed  bool
 
-	announced string // how releases are published, as the log has it
+	announced string // how releases are published, as last logged
 }
 
-// MostUnnamed is how many servers there are at most that no Layout has named: a server that says
-// of a key that it is elsewhere, and names another address each time, must not cost more than that.
+// MostUnnamed is the most servers that no Layout has named. A faulty server may answer every
+// request with a redirection to another address. This bounds what such a server can cost.
 const MostUnnamed = 64
 
 // ErrNoServer is returned when no server is known that has the key of a request. No
-// byte of it was written.
+// byte of the request was written.
 var ErrNoServer = errors.New("no server is known that has the key")
 
 // New returns a Router. It does no I/O. Without slots it opens the one server, and
@@ -85,8 +85,8 @@ func New(cfg Config) (*Router, error) {
 	return r, nil
 }
 
-// Server returns the server that has key, as far as is known. It is never nil: what
-// is put at a server that is not known fails with ErrNoServer.
+// Server returns the server that has key, as far as is known. It never returns nil. If
+// no server is known, requests at the returned Server fail with ErrNoServer.
 func (r *Router) Server(key string) *Server {
 	if r.single != nil {
 		return r.single
@@ -94,19 +94,19 @@ func (r *Router) Server(key string) *Server {
 	return r.slots[keys.Slot(key)].Load()
 }
 
-// Send puts req at the server that has key. If none is known it waits for the first
-// Layout, as long as ctx allows.
+// Send sends req to the server that has key. The caller must then wait for the answer. If no
+// server is known, Send waits for the first Layout, as long as ctx allows.
 func (r *Router) Send(ctx context.Context, key string, req *pipe.Request) {
 	s := r.Server(key)
 	if s == r.unknown {
 		r.await(ctx)
 		s = r.Server(key)
 	}
-	s.Put(req)
+	s.Send(req)
 }
 
-// Known waits for the first Layout, as long as ctx allows, and returns why no server is
-// known after it; nil if some is.
+// Known waits for the first Layout, as long as ctx allows. It returns nil if a server is
+// known then, and otherwise the reason.
 func (r *Router) Known(ctx context.Context) error {
 	r.await(ctx)
 	if r.single == nil && len(r.Servers()) == 0 {
@@ -115,17 +115,17 @@ func (r *Router) Known(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the Router's goroutines and connections, and returns when no goroutine
-// of it runs. From then on, what is put at a server that was open fails with why, and
-// at others with ErrNoServer. It may be called again.
+// Close ends the Router's goroutines and connections, and returns when no goroutine of
+// the Router runs. From then on, requests at a server that was open fail with why, and
+// requests at others with ErrNoServer. Close may be called again.
 func (r *Router) Close(why error) {
 	r.cancel()
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
 	r.wg.Wait()
-	for _, s := range r.Servers() { // none is added any more
-		if s.isOpen() { // it may be just being opened
+	for _, s := range r.Servers() { // no server is added any more
+		if s.isOpen() { // waits if another goroutine is opening it
 			s.close(why)
 		}
 	}
@@ -137,9 +137,9 @@ func (r *Router) Close(why error) {
 	}
 }
 
-// open returns the server of that name, and opens it if it is not. A name has one
-// Server. named: a Layout names it. After Close the servers that were open remain, and others are
-// unknown, as those are that no Layout names and there is no room for.
+// open returns the server of that name, and opens it if it is not open. A name has one
+// Server. named says that a Layout names it. open returns unknown for a new name after
+// Close. It also does so for a name without a Layout when there are already MostUnnamed.
 func (r *Router) open(name string, named bool) *Server {
 	s, entered := r.enter(name, named)
 	if entered {
@@ -151,9 +151,9 @@ func (r *Router) open(name string, named bool) *Server {
 	return s
 }
 
-// enter returns the server of that name from the table, where another goroutine may
-// be just opening it. If it has entered the server, the caller must open it. It
-// returns nil if there is none and the Router is closed, or has no room for it.
+// enter returns the server of that name from the table. Another goroutine may still be
+// opening it. If entered is true, the server is new and the caller must open it. enter
+// returns nil for a new name if the Router is closed or has no room.
 func (r *Router) enter(name string, named bool) (s *Server, entered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +175,7 @@ func (r *Router) enter(name string, named bool) (s *Server, entered bool) {
 	return s, entered
 }
 
-// Servers returns those that are open, or are just being opened, by name.
+// Servers returns the servers that are open or being opened, sorted by name.
 func (r *Router) Servers() []*Server {
 	if r.single != nil {
 		return []*Server{r.single}
@@ -185,14 +185,14 @@ func (r *Router) Servers() []*Server {
 	return r.orderedLocked()
 }
 
-// orderedLocked returns all servers in an order that is the same each time.
+// orderedLocked returns all servers, always in the same order.
 func (r *Router) orderedLocked() []*Server {
 	return slices.SortedFunc(maps.Values(r.servers), byName)
 }
 
 func byName(a, b *Server) int { return cmp.Compare(a.name, b.name) }
 
-// move notes what a server said: that slot is at another one. It returns that one.
+// move records that a server redirected slot to the server of that name, which it returns.
 func (r *Router) move(slot int, name string) *Server {
 	s := r.open(name, false)
 	if s == r.unknown { // the slot stays with its last server
@@ -216,7 +216,7 @@ func (r *Router) hasSlot(s *Server) bool {
 	return false
 }
 
-// noServer is ErrNoServer with what the Topology says of it.
+// noServer returns ErrNoServer with the last error of the Topology.
 func (r *Router) noServer() error {
 	if failure := r.failure.Load(); failure != nil {
 		return fmt.Errorf("%w: %w", ErrNoServer, *failure)

@@ -13,47 +13,50 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// Server is what belongs to one server: its connections for commands, the one that
-// subscribes, and the user's Attachment. Servers share nothing, so one that hangs
-// costs its own requests alone. All methods are safe for concurrent use.
+// Server has everything that belongs to one server: its connections for commands, the
+// connection that subscribes, and the user's Attachment. Servers share nothing, so a
+// server that hangs delays only its own requests. All methods are safe for concurrent
+// use.
 type Server struct {
 	// immutable
 	router     *Router
-	name       string          // as a Layout or a redirection names it; "" if none does
+	name       string          // from a Layout or a redirection; "" if there is none
 	ctx        context.Context // ends with the Router's, or when the server is retired
 	cancel     context.CancelFunc
 	subscriber *pubsub.Subscriber
 
-	opened chan struct{} // closed when open has returned; never of the unknown server
-	// immutable once opened is closed; nil of the unknown server
-	err        error // it was not opened
+	opened chan struct{} // closed when open has returned; the unknown server's is never closed
+	// immutable once opened is closed; nil for the unknown server
+	err        error // why it was not opened
 	attachment Attachment
 	pipes      []*pipe.Pipe     // commands; a name always takes the same one
-	replicated *pipe.Replicated // acquisitions that replicas must have; nil without Config.Replicas
+	replicated *pipe.Replicated // for acquisitions that replicas must have; nil without Config.Replicas
 
 	// atomic
 	epoch      atomic.Uint32          // counts the servers that it stood for
 	address    atomic.Pointer[string] // for the log, see Address; nil while it is not known
 	connected  atomic.Uint64          // counts the connections that were made
-	unreached  atomic.Bool            // the last connection could not be made
+	unreached  atomic.Bool            // the log says that there is no connection
+	silent     atomic.Bool            // the log says that the server does not answer
 	checked    atomic.Bool            // the server was asked what it evicts
-	unanswered atomic.Int32           // counts what it was asked and gave no answer to
+	unanswered atomic.Int32           // how many questions it did not answer
 	clock      clock
 	publishing publishing
 
-	// used by Router.update alone
+	// used only by Router.update
 	instance string    // see topology.Server.Instance; empty at first
-	unnamed  time.Time // when no Layout named it any more; zero if the last one did
+	unnamed  time.Time // since when no Layout names it; zero if the last one did
 
 	// guarded by Router.mu
-	wanted  bool // it was asked for since Router.others
-	hearsay bool // no Layout has ever named it: other servers did
+	wanted  bool // it was needed since Router.others
+	hearsay bool // only redirections have named it, and no Layout
 }
 
-// newServer returns the server of that name, which is to be opened.
+// newServer returns a server of that name. The caller must open it.
 func newServer(r *Router, name string) *Server {
 	s := &Server{router: r, name: name, opened: make(chan struct{})}
 	s.publishing.choice = NewChoice(r.traits, r.cfg.Overlap)
@@ -68,7 +71,7 @@ func newServer(r *Router, name string) *Server {
 	return s
 }
 
-// open opens the server, without I/O. Whoever made it calls open, once.
+// open opens the server, without I/O. The goroutine that made the server calls open, once.
 func (s *Server) open() {
 	defer close(s.opened)
 	cfg := &s.router.cfg
@@ -95,12 +98,16 @@ func (s *Server) isOpen() bool {
 	return s.err == nil
 }
 
-// pipeConfig is what the connections for commands get.
+// leadAfter is the number of requests without company after which callers send their requests
+// themselves. It is above 1, because even with two active callers a request is sometimes alone.
+const leadAfter = 8
+
+// pipeConfig returns the Config of the connections for commands.
 func (s *Server) pipeConfig() *pipe.Config {
 	cfg := &s.router.cfg
 	conns := &pipe.Config{
-		Timeout: cfg.IOTimeout, Server: s.name, Dial: s.dialGreeted, Epoch: s.Epoch, Failed: s.Failed, Unpublished: s.publishRefused,
-		Timed: s.Timed, Cast: cfg.Cast,
+		Timeout: cfg.IOTimeout, Server: s.name, Dial: s.dialGreeted, Epoch: s.Epoch, Failed: s.Failed, Answered: s.Answered, Unpublished: s.publishRefused,
+		Timed: s.Timed, Cast: cfg.Cast, LeadAfter: leadAfter,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout,
 	}
 	if s.router.traits.Slots {
@@ -109,33 +116,49 @@ func (s *Server) pipeConfig() *pipe.Config {
 	return conns
 }
 
-// Name is what Layouts and redirections call the server; "" if none does.
+// Name returns the name of the server in Layouts and redirections, or "" if there is none.
 func (s *Server) Name() string { return s.name }
 
-// Epoch counts the servers that the Server stood for.
+// Epoch returns how many servers s has stood for.
 func (s *Server) Epoch() uint32 { return s.epoch.Load() }
 
-// Attachment returns what Config.Opened returned; nil if the server is not known.
+// Attachment returns what Config.Opened returned, or nil if the server is not known.
 func (s *Server) Attachment() Attachment { return s.attachment }
 
 // Subscriber returns the connection for pub/sub.
 func (s *Server) Subscriber() *pubsub.Subscriber { return s.subscriber }
 
-// Put queues a request, which is completed in any case. Those of one name stay in
-// order while their connection lives, whatever keys they have.
+// Put queues a request. The request is completed in any case. Requests of one name stay in
+// order while their connection works, whatever their keys are.
 func (s *Server) Put(r *pipe.Request) {
+	if p := s.carrier(r); p != nil {
+		p.Put(r)
+	}
+}
+
+// Send is like Put, but the caller must wait for the answer next, see pipe.Pipe.Send.
+func (s *Server) Send(r *pipe.Request) {
+	if p := s.carrier(r); p != nil {
+		p.Send(r)
+	}
+}
+
+// carrier returns the connection for r. It returns nil if r was given to another connection
+// or has failed.
+func (s *Server) carrier(r *pipe.Request) *pipe.Pipe {
 	switch {
 	case s == s.router.unknown:
 		r.Fail(s.router.noServer())
 	case s.replicated != nil && r.Acquires():
 		s.replicated.Put(r)
 	default:
-		s.pipes[maphash.String(s.router.seed, r.Key())%uint64(len(s.pipes))].Put(r)
+		return s.pipes[maphash.String(s.router.seed, r.Key())%uint64(len(s.pipes))]
 	}
+	return nil
 }
 
-// Target returns the server that a redirection by this one leads to. Without slots
-// it is nil, because there no other server is known.
+// Target returns the server that a redirection by this server names. Without slots it
+// returns nil, because no other server is known.
 func (s *Server) Target(to pipe.Redirection) *Server {
 	switch {
 	case !s.router.traits.Slots:
@@ -146,16 +169,36 @@ func (s *Server) Target(to pipe.Redirection) *Server {
 	return s.router.move(to.Slot, to.Server)
 }
 
-// Failed is told why a connection to the server was given up: the Topology may know
-// more.
+// Failed is called with the reason when a connection to the server has failed. It makes
+// the Topology look again, because the Topology may know more.
 func (s *Server) Failed(err error) {
+	if err == pipe.ErrUnanswered || isTimeout(err) {
+		s.unansweredInTime()
+	}
 	if s.router.cfg.Topology != nil && err != pipe.ErrReplaced {
 		s.router.look()
 	}
 }
 
-// standFor notes which server a Layout names. If it is another one than before,
-// nothing that the old one says counts any more.
+// unansweredInTime is called when a connection to the server got no answer in time. It warns, once
+// until a new connection gets an answer. A server that hangs still accepts connections, so the log
+// would say nothing without that.
+func (s *Server) unansweredInTime() {
+	if !s.silent.Swap(true) && !s.router.cfg.Logger.Log(record.NoAnswer, s.Address()) {
+		s.silent.Store(false) // the next connection without an answer may be logged
+	}
+}
+
+// Answered is called when a new connection to the server has answered a request, and when a
+// renewal was answered.
+func (s *Server) Answered() {
+	if s.silent.Load() && s.silent.Swap(false) { // most often there was no silence
+		s.router.cfg.Logger.Log(record.AnswersAgain, s.Address())
+	}
+}
+
+// standFor records which server a Layout names. If it differs from the one before, no
+// answer of the old server counts any more.
 func (s *Server) standFor(now topology.Server) {
 	address := cmp.Or(now.Name, now.Instance)
 	other := s.instance != "" && s.instance != now.Instance
@@ -166,7 +209,7 @@ func (s *Server) standFor(now topology.Server) {
 	}
 	s.router.warnReplaced(*old, address)
 	s.epoch.Add(1)
-	// A connection may take long to close. The others do not wait for it.
+	// A connection may take long to close. The others must not wait for it.
 	var wg sync.WaitGroup
 	for _, p := range s.pipes {
 		wg.Go(p.Drop)
@@ -179,14 +222,13 @@ func (s *Server) standFor(now topology.Server) {
 	wg.Wait()
 }
 
-// warnReplaced warns that what one server had is another's now.
+// warnReplaced warns that another server has replaced a server.
 func (r *Router) warnReplaced(old, heir string) {
-	r.cfg.Logger.Warn("lock: the server was replaced, by a failover, a restart or a move of its slots; the client asks the new one which of its locks it has",
-		"old", old, "new", heir)
+	r.cfg.Logger.Log(record.Replaced, old, heir)
 }
 
-// close ends the server's connections and its Attachment, and returns when no
-// goroutine of them runs. What is put from now on fails with why.
+// close ends the server's connections and its Attachment, and returns when none of
+// their goroutines runs. Requests from now on fail with why.
 func (s *Server) close(why error) {
 	s.cancel()
 	s.subscriber.Close()

@@ -11,37 +11,38 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// Peer is a member as those see it who wait for a majority.
+// Peer is a member, as calls that wait for a majority see it.
 type Peer interface {
-	// Has reports whether that owner has the member, as far as the clock can tell. It is
+	// Has reports whether owner o has the member, as far as the clock can tell. It is
 	// called under the Line's mutex.
 	Has(o owner.Owner) bool
-	// Watch puts a token into wake, which has capacity 1, whenever that owner gets the
-	// member, until the function is called that it returns.
+	// Watch puts a token into wake, which has capacity 1, whenever owner o gets the
+	// member. It does so until the returned function is called.
 	Watch(o owner.Owner, wake chan struct{}) (end func())
-	// Listener returns what hears of releases of the member, and puts a token into wake
-	// each time.
+	// Listener returns a Listener for releases of the member. It puts a token into wake
+	// at each release.
 	Listener(wake chan struct{}) Listener
 	// Closing is closed when the member's client begins to close.
 	Closing() <-chan struct{}
 }
 
-// Listener hears of the releases of one member. One goroutine uses it.
+// Listener receives the releases of one member. One goroutine uses it.
 type Listener interface {
-	// Listen listens where the member's key is now. It returns false if it did so already.
+	// Listen listens at the server that has the member's key now. It returns false if it
+	// already did.
 	Listen() bool
-	// News is what has been heard up to now.
+	// News returns what has been received up to now.
 	News() News
 	// Leave ends Listen.
 	Leave()
 }
 
-// News is what a Listener has to tell.
+// News is what a Listener has received.
 type News struct {
-	// Confirmed changes with each confirmation of the subscription, and is never what it
-	// was before. It is 0 before the first, and while nobody listens.
+	// Confirmed gets a new value with each confirmation of the subscription, and never an
+	// earlier one. It is 0 before the first confirmation, and while nobody listens.
 	Confirmed int
-	Messages  uint64 // how many
+	Messages  uint64 // the number of messages
 }
 
 type (
@@ -49,11 +50,11 @@ type (
 	step   = waitqueue.Step[owner.Owner, struct{}]
 )
 
-// Line is the calls of this process for one RedLock, first come first served. Only the first
-// asks the members, and the first call of each owner that has a member. Two calls of one owner
-// do not ask together, so that one does not take for a hold what the other got of members.
-// Package waitqueue has the rules, and explores them. Make a Line with NewLine. All methods are
-// safe for concurrent use.
+// Line has the calls of this process for one RedLock, first come first served. Only the first
+// call asks the members, and the first call of each owner that has a member. Two calls of one
+// owner do not ask at the same time, because each would count the members of the other as its
+// own. Package waitqueue has the rules. Make a Line with NewLine. All methods are safe for
+// concurrent use.
 type Line struct {
 	// immutable
 	peers  []Peer
@@ -61,7 +62,7 @@ type Line struct {
 	random *rand.Rand
 	start  time.Time // Instants count from here
 
-	mu   sync.Mutex // guards what follows; taken before the mutexes that Peer.Has takes
+	mu   sync.Mutex // guards the fields below; taken before the mutexes that Peer.Has takes
 	line waitqueue.Line[owner.Owner, struct{}]
 	said error // by the last attempt that was refused
 }
@@ -74,14 +75,14 @@ func NewLine(peers []Peer, pacing waitqueue.Pacing, random *rand.Rand) *Line {
 	}
 }
 
-// Len is how many calls wait.
+// Len returns how many calls wait.
 func (l *Line) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.line.Len()
 }
 
-// Locked reports whether somebody has the Line's mutex now. It is for tests.
+// Locked reports whether the Line's mutex is locked now. It is for tests.
 func (l *Line) Locked() bool {
 	if !l.mu.TryLock() {
 		return true
@@ -103,14 +104,14 @@ func (l *Line) Nudge() {
 
 func (l *Line) now() waitqueue.Instant { return waitqueue.Instant(time.Since(l.start)) }
 
-// wakeLocked makes those look whom a step concerns.
+// wakeLocked wakes the calls that a step concerns.
 func (l *Line) wakeLocked(s step) {
 	for _, c := range s.Wake {
 		wait.Signal(c.User.(*waiter).wake)
 	}
 }
 
-// join puts w into the line. It returns false if w passes nobody, and somebody waits.
+// join puts w into the line. It returns false if w must not pass others and others wait.
 func (l *Line) join(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +125,7 @@ func (l *Line) join(w *waiter) bool {
 // noteLocked tells the line whether w's owner has a member, and returns which.
 func (l *Line) noteLocked(w *waiter) (owned []bool) {
 	if !w.Shared {
-		return nil // what nobody else has is w's own, and that only during an attempt
+		return nil // no other call is there, and w has members only during its own attempt
 	}
 	owned = make([]bool, len(l.peers))
 	for i, p := range l.peers {
@@ -134,7 +135,7 @@ func (l *Line) noteLocked(w *waiter) (owned []bool) {
 	return owned
 }
 
-// look says what w is to do, and which members its owner has.
+// look returns what w must do next, and which members its owner has.
 func (l *Line) look(w *waiter) (do waitqueue.Do, owned []bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,8 +147,8 @@ func (l *Line) look(w *waiter) (do waitqueue.Do, owned []bool) {
 	return l.line.Instruction(&w.caller).Do, owned
 }
 
-// begin notes that w asks the members now. It returns false if another call of its owner does
-// meanwhile.
+// begin records that w asks the members now. It returns false if another call of the same owner
+// is asking.
 func (l *Line) begin(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,8 +160,8 @@ func (l *Line) begin(w *waiter) bool {
 	return true
 }
 
-// ended notes that an attempt of w did not get the lock. If it was refused, other calls of its
-// owner that do not wait are refused with it.
+// ended records that an attempt of w did not get the lock. If the attempt was refused, the
+// owner's calls that do not wait are refused too.
 func (l *Line) ended(w *waiter, refused bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,14 +173,14 @@ func (l *Line) ended(w *waiter, refused bool, err error) {
 	}
 }
 
-// refusal is what a call returns that was refused with another one.
+// refusal returns the error of a call that is refused because of another call's attempt.
 func (l *Line) refusal() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.said
 }
 
-// leave takes w out. If w has got the lock, its owner has members.
+// leave takes w out of the line. If w has got the lock, its owner has members now.
 func (l *Line) leave(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,25 +8,27 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// Part is what a member gave.
+// Part is the hold of one member.
 type Part interface {
-	// Valid reports whether it is held now: not unlocked, not lost, and trusted by the clock.
+	// Valid reports whether the member is held now: not unlocked, not lost, and safe by the
+	// clock.
 	Valid() bool
-	// Ended reports whether its lease is lost.
+	// Ended reports whether the hold is lost.
 	Ended() bool
-	// Deadline is when the trust in it ends, as it stands now.
+	// Deadline returns the time until which the hold is safe, as it stands now.
 	Deadline() time.Time
 }
 
 // Seat is one member's place in a hold.
 type Seat[P Part] struct {
 	Part   P
-	Drift  time.Duration // its trust counts for so much less
-	Member int           // its place among the members
-	Server string        // its server's run id when it voted; "" if it was not asked for that
+	Drift  time.Duration // how much earlier the seat ends than the hold of the member
+	Member int           // the index of the member
+	Server string        // the server's run id when it voted; "" if it was not asked for
 }
 
-// until is when the seat counts no more, as it stands now; false if it is lost.
+// until returns when the seat stops counting, as it stands now. It returns false if the seat is
+// lost.
 func (s Seat[P]) until() (time.Time, bool) {
 	if s.Part.Ended() {
 		return time.Time{}, false
@@ -34,7 +36,7 @@ func (s Seat[P]) until() (time.Time, bool) {
 	return s.Part.Deadline().Add(-s.Drift), true
 }
 
-// CountValid is how many of seats are held now.
+// CountValid returns how many of seats are held now.
 func CountValid[P Part](seats []Seat[P], now time.Time) (n int) {
 	for _, s := range seats {
 		if s.Part.Valid() && (s.Drift == 0 || now.Before(s.Part.Deadline().Add(-s.Drift))) {
@@ -44,8 +46,8 @@ func CountValid[P Part](seats []Seat[P], now time.Time) (n int) {
 	return n
 }
 
-// Deadline is when fewer than need of seats are trusted, as it stands now; false if fewer are
-// left.
+// Deadline returns when fewer than need of seats will be safe, as it stands now. It returns false
+// if fewer are left already.
 func Deadline[P Part](seats []Seat[P], need int) (time.Time, bool) {
 	ends := make([]time.Time, 0, len(seats))
 	for _, s := range seats {
@@ -60,9 +62,9 @@ func Deadline[P Part](seats []Seat[P], need int) (time.Time, bool) {
 	return ends[need-1], true
 }
 
-// Admits reports whether a hold that is not known to have ended may have back a member, whose
-// server has voted just now: need of its seats are valid, ended are known to be lost, and no
-// other of them is of that server.
+// Admits reports whether a member whose server has just voted may come back into a hold that is
+// not known to have ended. That is so if need seats are valid, ended counts the seats that are
+// known to be lost, and no other seat has the same server.
 func Admits[P Part](seats []Seat[P], need, ended int, server string, now time.Time) bool {
 	if len(seats)-ended < need || CountValid(seats, now) < need {
 		return false
@@ -74,16 +76,17 @@ func Admits[P Part](seats []Seat[P], need, ended int, server string, now time.Ti
 // empty, so without this the third of three that are restarted one after the other would end
 // the hold.
 type Retake struct {
-	Why     renewal.Reason // it was lost
-	Server  string         // whose vote that was
+	Why     renewal.Reason // why the member was lost
+	Server  string         // the run id of the server that voted
 	Durable bool
 }
 
-// Retakes reports whether a member that was lost for that reason may come back, and for what
-// reason it is retaken then. expired: the trust in it was over by the clock.
+// Retakes reports whether a member that was lost for the reason why may come back. The Retake has
+// the reason that counts. expired says that the member's whole lease was over by the clock, which
+// is later than the time until which its hold was safe.
 func Retakes(why renewal.Reason, expired bool, server string, durable bool) (Retake, bool) {
 	if why == renewal.NotOwner && expired {
-		why = renewal.TrustEnded // that its key is gone says nothing: it has expired
+		why = renewal.TrustEnded // the key has expired, so its absence proves no deletion
 	}
 	if why != renewal.TrustEnded && (why != renewal.NotOwner || durable) {
 		return Retake{}, false
@@ -91,12 +94,12 @@ func Retakes(why renewal.Reason, expired bool, server string, durable bool) (Ret
 	return Retake{Why: why, Server: server, Durable: durable}, true
 }
 
-// AskAgain asks member i once, while the hold is valid without it. admit makes a vote part of the
-// hold, or returns false. What is left is to be given back. AskAgain returns again if the member is
-// to be asked once more, later.
+// AskAgain asks member i once, while the hold is valid without it. admit adds a vote to the hold,
+// or returns false. The caller must release left. again says that the member should be asked once
+// more, later.
 func AskAgain[P Part](ctx context.Context, w Retake, i int, m Member[P], admit func(Ballot[P]) bool) (left Ballot[P], again bool) {
 	if !w.Durable {
-		// First, so that a member that may not vote is not taken from others in vain.
+		// MayVote comes first, so that a member that may not vote is not taken in vain.
 		server, err := m.MayVote(ctx)
 		if w.Why == renewal.NotOwner && server == w.Server {
 			return left, false // it was deleted

@@ -6,45 +6,46 @@ import (
 	"slices"
 )
 
-// Vote is what a member says to an attempt.
+// Vote is the answer of a member to an attempt.
 type Vote uint8
 
 const (
 	Yes     Vote = iota
 	Held         // another owner has it
 	None         // it has no vote, see NoVote
-	Refused      // it will not, however often it is asked
+	Refused      // it refuses, and will refuse again
 	Unknown      // there was no answer
 	votes
 )
 
-// Ballot is one member's.
+// Ballot is the answer of one member with its hold.
 type Ballot[P Part] struct {
 	Member int
 	Vote   Vote
-	Took   bool   // it gave Part, whether that counts or not
-	Part   P      // the zero P if it gave none
-	Server string // its run id; "" if it was not asked for that
-	Err    error  // of all but Yes
+	Took   bool   // the member was taken and Part is set, whether it counts or not
+	Part   P      // the zero P if the member was not taken
+	Server string // the server's run id; "" if it was not asked for
+	Err    error  // nil for Yes
 }
 
 // Member is a lock that may vote.
 type Member[P Part] interface {
-	// Take takes it without waiting for others.
+	// Take takes the lock without waiting for other owners.
 	Take(ctx context.Context) (P, error)
-	// MayVote asks its server. The error is a NoVote, or says that the server did not
-	// answer. The run id of the server is returned with a NoVote, too.
+	// MayVote asks the server. The error is a NoVote, or says that the server did not
+	// answer. MayVote also returns the run id of the server with a NoVote.
 	MayVote(ctx context.Context) (server string, err error)
-	// Failed is what an error of one of these two means, but for a NoVote.
+	// Failed returns the Vote that an error of Take or MayVote means. It is not called with
+	// a NoVote.
 	Failed(ctx context.Context, err error) Vote
 }
 
-// Ask takes member i and has it vote. A durable one always may.
+// Ask takes member i and asks whether it may vote. A durable member always may.
 func Ask[P Part](ctx context.Context, i int, m Member[P], durable bool) Ballot[P] {
 	b := Ballot[P]{Member: i}
 	if b.Part, b.Err = m.Take(ctx); b.Err == nil {
 		if b.Took = true; !durable {
-			// Asked after its yes: if it was restarted before that, it says so.
+			// MayVote comes after Take, so that its answer shows a restart before Take.
 			b.Server, b.Err = m.MayVote(ctx)
 		}
 	}
@@ -61,8 +62,8 @@ func Ask[P Part](ctx context.Context, i int, m Member[P], durable bool) Ballot[P
 
 // Tally counts the ballots of an attempt. Make one with NewTally.
 type Tally[P Part] struct {
-	Ballots []Ballot[P]  // as they came
-	Missing map[int]bool // members whose ballot is not there
+	Ballots []Ballot[P]  // in the order in which they came
+	Missing map[int]bool // members whose ballot has not come
 	count   [votes]int
 }
 
@@ -86,8 +87,8 @@ func (y *Tally[P]) Add(b Ballot[P]) {
 	delete(y.Missing, b.Member)
 }
 
-// Count is how many have voted so.
+// Count returns how many members have voted v.
 func (y *Tally[P]) Count(v Vote) int { return y.count[v] }
 
-// Against is how many have refused, which no answer of the others can change.
+// Against returns how many members have refused or have no vote.
 func (y *Tally[P]) Against() int { return y.count[Held] + y.count[None] + y.count[Refused] }

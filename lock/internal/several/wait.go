@@ -11,32 +11,33 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
-// ErrBusy says that a call that passes nobody would have had to.
+// ErrBusy is returned when others wait and the call must not pass them.
 var ErrBusy = errors.New("several: others wait")
 
 // Call is one call for a majority.
 type Call struct {
 	Owner  owner.Owner
-	Shared bool // others may have the owner too, and get the lock first
+	Shared bool // other calls may have the same owner and get the lock first
 	Try    bool // it does not wait
-	Polite bool // it passes nobody who waits
-	// Attempt asks all members once. An error says that no majority was got, and Said what
-	// that means; all that was got is given back then.
+	Polite bool // it does not pass calls that wait
+	// Attempt asks all members once. An error says that there is no majority, and Said says
+	// why. Attempt has then released all members that it got.
 	Attempt func(ctx context.Context) (Said, error)
-	// Left is the error of a call whose ctx has ended. last is that of its last attempt, or nil.
+	// Left returns the error of a call whose ctx has ended. last is the error of its last
+	// attempt, or nil.
 	Left func(ctx context.Context, last error) error
 }
 
-// Said is what an attempt without a majority said.
+// Said is the result of an attempt without a majority.
 type Said struct {
-	Answer  waitqueue.Answer // but for Spread
-	Held    []bool           // of each member: another owner has it; nil if that is not known
-	Got     int              // members that it got
-	Refused bool             // by the members, for as long as others have them
-	Final   bool             // another attempt is in vain
+	Answer  waitqueue.Answer // Spread is not set
+	Held    []bool           // for each member whether another owner has it; nil if that is not known
+	Got     int              // how many members it got
+	Refused bool             // members refused, because others have them
+	Final   bool             // another attempt would be in vain
 }
 
-// waiter is a Call on its way.
+// waiter is a Call that runs.
 type waiter struct {
 	Call
 	l    *Line
@@ -47,19 +48,19 @@ type waiter struct {
 	freed  bool // it is the first, and the lock was unlocked in this process
 
 	last  error  // of the last attempt; nil before the first
-	held  []bool // of each member: it refused the last attempt because another has it
-	owned []bool // of each member: the owner had it when the last attempt began
+	held  []bool // for each member whether it refused the last attempt because another has it
+	owned []bool // for each member whether the owner had it when the last attempt began
 
 	probe     waitqueue.Probe
 	listeners []Listener      // of the members; nil before the first refusal
-	seen      []News          // of each of them, when last looked at
-	heard     waitqueue.Heard // how much of that came from members that refused
-	closing   []bool          // of each member: it is known that its client closes, and the next attempt finds that; nil at first
+	seen      []News          // of each listener, when it was last read
+	heard     waitqueue.Heard // the part of seen that came from members that refused
+	closing   []bool          // for each member whether its client is known to close, which the next attempt finds; nil at first
 	clashes   int             // attempts in a row that got some members and no majority
 }
 
-// Run makes attempts, when it is the call's turn and there is a reason to, until one gets a
-// majority, or the call leaves. It waits for the end of an attempt that is under way.
+// Run makes attempts until one gets a majority or the call leaves. It makes an attempt when the
+// call may ask and has a reason to ask. It always waits for the end of an attempt.
 func (l *Line) Run(ctx context.Context, c Call) error {
 	w := &waiter{Call: c, l: l, wake: make(chan struct{}, 1), probe: waitqueue.NewProbe(&l.pacing)}
 	w.caller = caller{Owner: c.Owner, Try: c.Try, User: w}
@@ -113,7 +114,7 @@ func (w *waiter) run(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() == nil || w.last == nil {
-			w.answered(mark, said, err) // else it was left, not answered
+			w.answered(mark, said, err) // if ctx has ended, the attempt was stopped and not answered
 		}
 		w.l.ended(w, ctx.Err() == nil && said.Refused, err)
 		if ctx.Err() == nil && (w.Try || said.Final) {
@@ -122,9 +123,9 @@ func (w *waiter) run(ctx context.Context) error {
 	}
 }
 
-// due is how long it is until another attempt makes sense: a member that refused was
-// released, or may have been, or enough leases are over, or the owner has got a member.
-// owned is what it has now.
+// due returns how long it is until another attempt makes sense. That is when a member that
+// refused was released, or may have been released, when enough leases are over, or when the
+// owner has got a member. owned says which members the owner has now.
 func (w *waiter) due(owned []bool) time.Duration {
 	for i := range w.listeners {
 		news := w.listeners[i].News()
@@ -148,13 +149,13 @@ func (w *waiter) due(owned []bool) time.Duration {
 	return time.Duration(w.probe.Due(1) - now)
 }
 
-// answered notes what an attempt said.
+// answered records the result of an attempt.
 func (w *waiter) answered(m waitqueue.Mark, said Said, err error) {
 	w.last, w.held = err, said.Held
 	if said.Got == 0 {
 		w.clashes = 0
 	} else {
-		w.clashes++ // those who got some members each, and gave them back, must part
+		w.clashes++ // calls that each got some members must not retry at the same time
 	}
 	said.Answer.Spread = w.l.random.Float64()
 	w.probe.Answered(w.l.now(), m, said.Answer)
@@ -164,8 +165,8 @@ func (w *waiter) clash() time.Duration {
 	return wait.Upto(w.l.random, time.Millisecond<<min(w.clashes, 7)) + time.Millisecond
 }
 
-// sleep waits until it is woken, at most d, or until ctx ends or a client begins to
-// close that did not before.
+// sleep waits for d at most. It ends earlier if w is woken, if ctx ends, or if one more client
+// begins to close.
 func (w *waiter) sleep(ctx context.Context, d time.Duration) {
 	end := time.NewTimer(d)
 	defer end.Stop()
@@ -180,8 +181,8 @@ func (w *waiter) sleep(ctx context.Context, d time.Duration) {
 		}
 	}
 	if i, _, _ := reflect.Select(cases); i > 2 {
-		w.closing[peers[i-3]] = true // or it ends the next sleep too, if the attempt is not due yet
-		w.probe.Freed()              // the attempt tells what is left
+		w.closing[peers[i-3]] = true // otherwise it would also end the next sleep
+		w.probe.Freed()              // the next attempt shows which members are left
 	}
 }
 
@@ -189,8 +190,8 @@ func receive(from any) reflect.SelectCase {
 	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(from)}
 }
 
-// listen listens to all members. It returns false if it did not before: what there
-// is to hear is news then.
+// listen listens to all members. It returns false if it has just begun, because the caller has
+// then seen no earlier release.
 func (w *waiter) listen() bool {
 	if w.listeners == nil {
 		w.seen = make([]News, len(w.l.peers))
@@ -205,7 +206,7 @@ func (w *waiter) listen() bool {
 	return did
 }
 
-// noteClosing notes before an attempt whose clients are closing.
+// noteClosing records, before an attempt, which clients are closing.
 func (w *waiter) noteClosing() {
 	w.closing = w.closing[:0]
 	for _, p := range w.l.peers {

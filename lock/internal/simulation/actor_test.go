@@ -10,6 +10,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/points"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/keys"
 )
 
 // player does what a scenario says of an actor.
@@ -49,6 +50,10 @@ func (p *player) play(acts []act, g *grant) bool {
 			cancel()
 			p.world.tell("owner %d: Guard: %v", g.owner, err)
 			p.world.mustSucceed(g, a.Within, "Guard", err)
+		case counts:
+			p.countDown(o)
+		case awaits:
+			p.await(a, o)
 		case forces, deletes:
 			p.disturb(a, o)
 		case silence, cuts:
@@ -60,7 +65,14 @@ func (p *player) play(acts []act, g *grant) bool {
 		case moves:
 			points.Here("move")
 			p.world.tell("the slot of %s is moved to server %d", o.name, a.Server)
-			p.world.server.(*small).cluster.move(o.name, a.Server)
+			p.world.slots().move(o.name, a.Server)
+			if !p.world.scenario.Small {
+				p.world.mu.Lock()
+				o.muteTo = max(o.muteTo, p.world.running()+maxPoll/2)
+				p.world.mu.Unlock()
+			}
+		case shifts:
+			p.shift(a, o)
 		case jumps:
 			p.jump(a)
 		case forbids:
@@ -115,8 +127,71 @@ func (p *player) lock(a act, o *object, outer *grant) {
 	}
 	if g := p.take(ctx, a, o, outer); g != nil {
 		p.play(a.Acts, g)
+		if a.Forget && p.forget(g) {
+			return
+		}
 		p.unlock(g, a.Again)
 	}
+}
+
+// forget has the collector find that nobody has g's Held any more. It returns false if it was lost
+// before. Nobody else may have the lock before its lease ends, and the client has it no longer.
+func (p *player) forget(g *grant) bool {
+	w := p.world
+	ends, held := g.held.Deadline(), g.one
+	if !g.held.Valid() {
+		return false
+	}
+	w.mu.Lock()
+	g.held, g.one, g.done = &foreign{world: w, grant: g, ends: ends, ours: true}, nil, nil
+	g.object.mute = true // nobody says when its lease ends
+	w.tellLocked("owner %d of client %d forgets %s", g.owner, g.client.id, g.object.name)
+	asked := w.asked[g.owner]
+	w.mu.Unlock()
+	points.Forget(held)
+	time.Sleep(max(lease, asked) + 2*ioTimeout) // a renewal may be under way
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.grants = slices.DeleteFunc(w.grants, func(x *grant) bool { return x == g })
+	return true
+}
+
+// countDown counts a latch down.
+func (p *player) countDown(o *object) {
+	w := p.world
+	w.mu.Lock()
+	o.maybe++
+	w.mu.Unlock()
+	w.tell("client %d: CountDown of %s", p.client.id, o.name)
+	err := p.client.CountDownLatch(o.name).CountDown(context.Background())
+	w.tell("client %d: CountDown of %s: %v", p.client.id, o.name, err)
+	w.mu.Lock()
+	if err == nil {
+		o.maybe--
+		o.downs++
+	}
+	w.mu.Unlock()
+	if err != nil && w.peaceful && !w.roundabout() {
+		w.fail("client %d: CountDown of %s failed, and nothing was in its way: %v", p.client.id, o.name, err)
+	}
+}
+
+// await waits for a latch.
+func (p *player) await(a act, o *object) {
+	w := p.world
+	ctx, cancel := within(a.Within)
+	defer cancel()
+	c := &call{object: o, client: p.client, waits: true}
+	w.mu.Lock()
+	p.cancel, w.calls[c] = cancel, true
+	w.mu.Unlock()
+	w.tell("client %d: Wait for %s", p.client.id, o.name)
+	err := p.client.CountDownLatch(o.name).Wait(ctx)
+	w.mu.Lock()
+	delete(w.calls, c)
+	o.passed = o.passed || err == nil
+	w.mu.Unlock()
+	w.tell("client %d: Wait for %s: %v", p.client.id, o.name, err)
 }
 
 // take takes an object. It returns nil if it did not get it.
@@ -237,6 +312,7 @@ func (w *world) granted(g, outer *grant, asked time.Duration) {
 		o.lastly = g
 	}
 	w.grants = append(w.grants, g)
+	o.runs.got(g)
 	w.tellLocked("client %d has %s as owner %d, token %d, for %v", g.client.id, o.name, g.owner, g.token, time.Until(end))
 	w.mu.Unlock()
 	if bad {
@@ -249,9 +325,14 @@ func (p *player) unlock(g *grant, again int) {
 	w := p.world
 	w.tell("owner %d of client %d unlocks %s", g.owner, p.client.id, g.object.name)
 	g.unlocking.Store(true)
-	began := w.running()
+	began, at := w.running(), time.Now()
 	err := g.held.Unlock(context.Background())
 	w.tell("owner %d: Unlock: %v", g.owner, err)
+	if err == nil {
+		w.mu.Lock()
+		g.object.runs.gaveBack(g, at)
+		w.mu.Unlock()
+	}
 	w.mustSucceed(g, 0, "Unlock", err)
 	if err == nil && w.gone(g, began) {
 		w.fail("%s: owner %d has unlocked what was deleted long before, and Unlock says nothing of it", g.object.name, g.owner)
@@ -304,9 +385,8 @@ func (p *player) disturb(a act, o *object) {
 	w := p.world
 	points.Here("disturb")
 	w.mu.Lock()
-	i := len(o.taken)
-	far := time.Hour // it ends when it is known to have ended
-	o.taken = append(o.taken, disturbance{w.running(), w.running() + far})
+	i := len(o.taken) // it ends when it is known to have ended
+	o.taken = append(o.taken, disturbance{begun: w.running(), ended: w.running() + far, from: time.Now()})
 	w.mu.Unlock()
 	var err error
 	if a.Do == forces {
@@ -329,7 +409,7 @@ func (p *player) disturb(a act, o *object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
-		o.taken[i].ended = w.running()
+		o.taken[i].ended, o.taken[i].gone = w.running(), time.Now()
 	}
 }
 
@@ -356,13 +436,18 @@ func (p *player) restart(a act) {
 	w.faults, w.forgot = true, true
 	for _, o := range w.objects {
 		if o.kind != red && a.Server == 0 {
-			o.taken = append(o.taken, disturbance{w.running(), w.running()})
+			o.taken = append(o.taken, disturbance{begun: w.running(), ended: w.running()})
 		}
 	}
 	w.mu.Unlock()
 	w.tell("server %d is restarted; what it lacks: %v (all if 0)", a.Server, a.Late)
 	w.server.(*small).stores[a.Server].restart(a.Late)
 	for _, o := range w.objects {
+		if o.kind == latch && a.Server == 0 {
+			w.mu.Lock()
+			o.gone = true
+			w.mu.Unlock()
+		}
 		if o.kind.counts() && a.Server == 0 {
 			w.mu.Lock()
 			o.gone = true
@@ -372,14 +457,52 @@ func (p *player) restart(a act) {
 	}
 }
 
+// shift moves a slot key by key, with a pause before each and before the slot is said to have moved.
+func (p *player) shift(a act, o *object) {
+	w := p.world
+	points.Here("shift")
+	to := a.Server
+	if !w.slots().begin(o.name, to) {
+		return
+	}
+	began := time.Now()
+	w.mu.Lock()
+	o.muteTo = far // what is published at one node is not heard at the other
+	w.mu.Unlock()
+	w.tell("the slot of %s, which is a %s, goes to server %d, a key each %v", o.name, o.kind, to, a.For)
+	for more := true; more; {
+		time.Sleep(a.For)
+		points.Here("shift")
+		more = w.slots().carry(keys.Slot(o.name))
+	}
+	w.mu.Lock()
+	o.muteTo = w.running() + maxPoll/2 // until the waiters listen there
+	// What gives permits back is sent again for 20 s.
+	o.fewer = o.fewer || time.Since(began) > 15*time.Second
+	w.mu.Unlock()
+	w.tell("the slot of %s has gone to server %d", o.name, to)
+}
+
+// far is later than all that happens.
+const far = 100 * time.Hour
+
+// slots are those of the Cluster.
+func (w *world) slots() *slots {
+	if s, ok := w.server.(*nodes); ok {
+		return s.cluster
+	}
+	return w.server.(*small).cluster
+}
+
 // jump sets the clock of a server. Whatever has a lease there may end sooner or later than that.
 func (p *player) jump(a act) {
 	w := p.world
 	points.Here("jump")
 	w.mu.Lock()
 	w.faults = true
+	w.back = w.back || a.For < 0
 	for _, o := range w.objects {
-		o.taken = append(o.taken, disturbance{w.running(), w.running() + longest + lease})
+		o.taken = append(o.taken, disturbance{begun: w.running(), ended: w.running() + longest + lease})
 		o.gone = true
 	}
 	w.mu.Unlock()
@@ -387,17 +510,20 @@ func (p *player) jump(a act) {
 	w.server.(*small).stores[a.Server].jump(a.For)
 }
 
-// foreign is what a client of another library has: it ends with its lease, which is not renewed.
+// foreign is what a client of another library has, or what was forgotten: it ends with its lease,
+// which is not renewed.
 type foreign struct {
 	world *world
 	grant *grant
 	ends  time.Time
+	ours  bool // it was forgotten: Close may release it
 }
 
 var _ held = (*foreign)(nil)
 
 func (f *foreign) Valid() bool {
-	return !f.grant.unlocking.Load() && time.Now().Before(f.ends)
+	closed := f.ours && f.grant.client.closing.Load()
+	return !f.grant.unlocking.Load() && time.Now().Before(f.ends) && !closed
 }
 func (*foreign) Done() <-chan struct{}                          { return nil }
 func (f *foreign) Deadline() time.Time                          { return f.world.began.Add(10 * most) } // nobody tells it

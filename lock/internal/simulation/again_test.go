@@ -41,7 +41,7 @@ func playAgain(t *testing.T, text string) {
 	}
 	s, err := read(text)
 	require.NoError(t, err)
-	r := work(t, theProduct(t), order{Scenario: &s})
+	r := work(t.Context(), t, theProduct(t), order{Scenario: &s})
 	require.False(t, r.found, "%s", r.said)
 }
 
@@ -79,4 +79,24 @@ func TestEachFairWaiterAsksWhenItIsDue(t *testing.T) {
 		"Cluster":3,"Clients":[{"Connections":1,"ReleaseOnClose":true}],"Objects":["mutex","fair"],
 		"Actors":[{"Client":0,"Acts":[{"Do":"lock","Object":1,"Count":1}]},
 		{"Client":0,"Acts":[{"Do":"lock","Object":1,"For":1280000000,"Count":1},{"Do":"lock","Object":1,"Count":1}]}]}`)
+}
+
+// TestAForgottenLeaseEndsLaterWhenTheClockIsSetBack: nobody is to blame for that.
+func TestAForgottenLeaseEndsLaterWhenTheClockIsSetBack(t *testing.T) {
+	playAgain(t, `{"Seed":1795599357038500697,"Small":true,"Plan":{"Seed":1795599357038500697,"Priorities":true,"Demotions":2,"Within":1500,"Lengths":[1000000,20000000,150000000,1000000000,2200000000,2500000000]},
+		"Clients":[{"Connections":2,"ReleaseOnClose":true,"MaxHold":5139445299},{"Connections":2,"DropForgotten":true},{"Connections":2,"ReleaseOnClose":true}],"Objects":["fair"],
+		"Actors":[{"Client":0,"Acts":[{"Do":"pause"},{"Do":"silence","For":606507460},{"Do":"pause"},{"Do":"lock","Reads":true,"Count":2}]},
+		{"Client":0,"Acts":[{"Do":"pause"},{"Do":"lock","Count":1,"Again":2},{"Do":"pause","For":2256605},{"Do":"silence","For":234830277},{"Do":"pause","For":4373147},{"Do":"jump","For":-1695060316},{"Do":"pause","For":1160969},{"Do":"lock","For":10000000000,"Reads":true,"Count":2,"Again":1}]},
+		{"Client":1,"Acts":[{"Do":"pause","For":123803115},{"Do":"pause"},{"Do":"pause"},{"Do":"silence","For":324423398},{"Do":"pause","For":496080103},{"Do":"lock","Reads":true,"Count":1,"Forget":true}]}]}`)
+}
+
+// TestARequestMayComeLateAfterAClockWasSetBack, as package pipe says of its limits: what it took stays
+// for its lease. The oracle took it for a fault.
+func TestARequestMayComeLateAfterAClockWasSetBack(t *testing.T) {
+	playAgain(t, `{"Seed":1795604330657000082,"Small":true,"Slowest":2000000,
+		"Plan":{"Seed":1795604330657000082,"Priorities":true,"Within":1500,"Lengths":[1000000,20000000,150000000,1000000000,2200000000,2500000000],"Place":"unlock"},
+		"Clients":[{"Connections":1,"ReleaseOnClose":true},{"Connections":1,"ReleaseOnClose":true,"MaxHold":5878105794}],"Objects":["mutex","mutex"],
+		"Actors":[{"Client":0,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":1461938207}]}]},{"Client":0,"Acts":[]},
+		{"Client":1,"Acts":[{"Do":"jump","Object":1,"For":-898953596}]},{"Client":1,"Acts":[{"Do":"lock","Object":1,"Try":true,"Count":1}]},
+		{"Client":1,"Acts":[{"Do":"cut","Object":1,"Late":357615289},{"Do":"lock","For":1600000000,"Count":1},{"Do":"lock","Object":1,"For":320000000,"Count":1}]}]}`)
 }

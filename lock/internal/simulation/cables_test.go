@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -20,8 +21,8 @@ import (
 // fail, and what was sent on one that has failed may arrive all the same.
 type cables struct {
 	// immutable
-	server  *memredis.Server
-	slowest time.Duration // an ordinary way takes at most so long
+	connect func(ctx context.Context) (net.Conn, error) // to the server
+	slowest time.Duration                               // an ordinary way takes at most so long
 
 	mu     sync.Mutex // guards what follows
 	rng    *rand.Rand
@@ -33,8 +34,8 @@ type cables struct {
 
 var errDown = errors.New("the network is down")
 
-func newCables(server *memredis.Server, slowest time.Duration, seed, id uint64) *cables {
-	return &cables{server: server, slowest: slowest, rng: rand.New(rand.NewPCG(seed, id)), conns: map[*conn]bool{}}
+func newCables(connect func(ctx context.Context) (net.Conn, error), slowest time.Duration, seed, id uint64) *cables {
+	return &cables{connect: connect, slowest: slowest, rng: rand.New(rand.NewPCG(seed, id)), conns: map[*conn]bool{}}
 }
 
 // large is a server of which the clients are whole: they reach it over connections.
@@ -56,7 +57,8 @@ func newLarge(ctx context.Context, seed uint64, slowest time.Duration) (*large, 
 }
 
 func (s *large) client(id, _ int, cfg lock.Config) (*lock.Client, []trouble, error) {
-	n := newCables(s.server, s.slowest, s.seed, uint64(id)+10)
+	connect := func(ctx context.Context) (net.Conn, error) { return s.server.DialNet(ctx, "", "") }
+	n := newCables(connect, s.slowest, s.seed, uint64(id)+10)
 	c, err := lock.New(n.pool(), cfg)
 	return c, []trouble{n}, err
 }
@@ -70,7 +72,7 @@ func (s *large) stop() error { return errors.Join(s.asks.Close(), s.server.Stop(
 // pool dials over the network.
 func (n *cables) pool() *redis.Pool {
 	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return redis.DialContext(ctx, "tcp", "memory", redis.DialContextFunc(n.dial))
+		return lock.Dial(ctx, "tcp", "memory", redis.DialContextFunc(n.dial))
 	}}
 }
 
@@ -81,7 +83,7 @@ func (n *cables) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if down {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errDown}
 	}
-	inner, err := n.server.DialNet(ctx, "", "")
+	inner, err := n.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +126,9 @@ func (n *cables) cut(d, late time.Duration) {
 func (n *cables) fall(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.silent = time.Now().Add(d)
+	if until := time.Now().Add(d); until.After(n.silent) { // what was sent in a longer one arrives after that
+		n.silent = until
+	}
 }
 
 // troubled reports whether a request may have failed not long ago.
@@ -150,9 +154,10 @@ type conn struct {
 	sent   chan parcel   // what is under way to the server
 	ended  chan struct{} // closed when the connection has failed or was closed
 
-	mu   sync.Mutex // guards what follows
-	over bool
-	late time.Duration // so much later arrives what is under way at the end; never if negative
+	mu       sync.Mutex // guards what follows
+	over     bool
+	deadline time.Time     // of reads, as the client has set it
+	late     time.Duration // so much later arrives what is under way at the end; never if negative
 }
 
 type parcel struct {
@@ -189,6 +194,31 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 }
 
+// TryRead lets a client look whether something has come.
+func (c *conn) TryRead(b []byte) (int, error) {
+	points.Here("look")
+	select {
+	case <-c.ended:
+		return 0, io.EOF
+	default:
+	}
+	if in, ok := c.Conn.(interface{ TryRead(b []byte) (int, error) }); ok {
+		return in.TryRead(b)
+	}
+	// One that holds nothing: what is read is what the other end is just writing.
+	_ = c.Conn.SetReadDeadline(time.Now().Add(1))
+	n, err := c.Conn.Read(b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		_ = c.Conn.SetReadDeadline(c.deadline)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	return n, err
+}
+
 // Close ends the connection; what was sent still arrives.
 func (c *conn) Close() error {
 	c.end(0)
@@ -212,6 +242,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	if c.over {
 		return net.ErrClosed
 	}
+	c.deadline = t
 	return c.Conn.SetReadDeadline(t)
 }
 

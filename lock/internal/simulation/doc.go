@@ -1,62 +1,73 @@
-// Package simulation runs the product itself under a scheduler, in virtual time, and looks for a
-// promise that it breaks.
+// Package simulation runs the product itself under a scheduler, in virtual time, and looks for
+// broken promises.
 //
 // # What is done
 //
-// Weave writes an overlay for the go command, in which the product is as it is but for this: every
-// sync.Mutex of the packages lock and renewal is one of package points, where a goroutine stops
-// before it locks and after it has unlocked, unless it holds another one; a goroutine that was
-// woken stops before it goes on; goroutines have names; and of the ready cases of a select, the
-// scheduler says which is taken. Not a line of the product is there for it. A scheduler lets one
-// goroutine go on, waits until everything else in the bubble of testing/synctest is blocked, and
-// chooses again.
+// Weave writes an overlay for the go command. The overlay changes the product only in these points.
+// Every sync.Mutex of the packages lock and renewal is one of package points. There a goroutine
+// stops before it locks and after it has unlocked, unless it holds another mutex. A goroutine that
+// was woken stops before it goes on. Goroutines have names. The scheduler chooses among the ready
+// cases of a select. The product has no code for the simulation. The scheduler lets one goroutine
+// run, waits until every other goroutine in the bubble of testing/synctest is blocked, and chooses
+// again.
 //
-// A world is some clients, and actors that use their exported API: locks of all kinds that are
-// waited for, tried, entered again, extended, guarded, unlocked, deleted from outside; contexts
-// that end; networks that fail; rights that are taken away; servers that are restarted, whose
-// clocks jump, or that fail over and lack the last writes; the three of a RedLock; a Cluster whose
-// slots move; clients that close; clients of Redisson, and of libraries that know SET NX alone. A
-// scenario says what happens in a world (scenario_test.go).
+// A world has some clients, and actors that use the exported API of these clients. A scenario says
+// what happens in a world (scenario_test.go). Locks of all kinds are waited for, tried, re-entered,
+// extended, guarded, unlocked, and deleted from outside. Contexts end, networks fail, and rights are
+// taken away. Servers restart, their clocks jump, or they fail over and lack the last writes. There
+// are the three servers of a RedLock, a Cluster whose slots move, clients that close, clients of
+// Redisson and of libraries with only SET NX, semaphores and latches. Helds are forgotten, and the
+// world says when the garbage collector finds that.
 //
 //	small   the real clients over link_test.go and store_test.go: a script is one event, and its
-//	        answer another. What is carried out is the twin of the script (package twin).
+//	        answer another. The twin of the script (package twin) is carried out.
 //	large   the real clients, with their connections, over a server in memory that runs the Lua
+//	nodes   the real clients over the nodes of a Cluster (node_test.go): a slot moves key by key, with
+//	        ASK, ASKING and TRYAGAIN, and what is subscribed at a shard ends with its slot. No Lua runs
 //
-// While everything stands still an oracle compares what clients say with what the servers have
-// (oracle_test.go): one holder at a time; trust that ends before the key does; a key that ends
-// before anybody has asked for; holders who are told of losses and of Close; tokens that rise;
-// commands of Guard in their holder's time; permits that add up; an Unlock that says so when Redis had
-// the lock no more; nothing in Redis for long that nobody has; nobody who sleeps beside what is free,
-// and nobody who runs in a circle; nothing that is left at the end.
+// While all goroutines stand still, oracles compare the state of the clients with the state of the
+// servers (oracle_test.go). They check that
+//
+//   - there is one holder at a time, and a hold is no longer safe before its key ends
+//   - no key ends before a client has asked for that
+//   - holders are told of losses and of Close
+//   - tokens rise, and commands of Guard run in the time of their holder
+//   - hand-overs in memory come within 100 ms of the script that reserved their tokens (runs_test.go)
+//   - permits and count-downs add up
+//   - Unlock says so if Redis no longer had the lock
+//   - no key without a holder stays in Redis for long
+//   - no call sleeps while its object is free, and none runs in a circle
+//   - nothing is left at the end
 //
 // # How the scheduler chooses
 //
 //   - Mostly by PCT (Burckhardt et al., A Randomized Scheduler with Probabilistic Guarantees of
-//     Finding Bugs, ASPLOS 2010): goroutines have random priorities, the first one that can goes
-//     on, and at a few random steps it becomes the last. It also holds goroutines up for some
-//     virtual time.
-//   - In some worlds only goroutines in one function are held up, for about a lease: a bug between
-//     two steps of a hand-over is met in seconds then.
-//   - Some very small worlds are simulated in all orders that differ from one by a few delays
-//     (Emmi, Qadeer, Rakamaric, Delay-Bounded Scheduling, POPL 2011). Each run says by how many,
-//     and whether these were all.
+//     Finding Bugs, ASPLOS 2010). Goroutines have random priorities. The ready one with the highest
+//     priority runs, and at a few random steps it gets the lowest priority. The scheduler also
+//     delays goroutines for some virtual time.
+//   - In some worlds only goroutines in one function are delayed, for about a lease. That finds a
+//     bug between two steps of a hand-over in seconds.
+//   - Some very small worlds are simulated in all orders that differ from one order by a few delays
+//     (Emmi, Qadeer, Rakamaric, Delay-Bounded Scheduling, POPL 2011). Each run says by how many
+//     delays, and whether all such orders were run.
 //
 // # What a seed is
 //
-// In a small world a seed is a history: TestASeedIsAHistory simulates 200 of them twice and compares
-// all steps. A find says its seed and its shortest story, as a test that can be pasted: what is not
-// needed for it was taken away piece by piece.
+// In a small world a seed determines the whole history. TestASeedIsAHistory simulates 200 seeds twice
+// and compares all steps. A found bug is reported with its seed and its shortest history, as a test
+// that can be pasted. Everything that is not needed was removed step by step.
 //
-// In a large world it is not. Several goroutines run between two choices there, and the runtime
-// chooses too. So a bug is found at a rate.
+// In a large world a seed does not determine the history. Several goroutines run between two choices,
+// and the runtime also chooses. So a bug is found at a rate.
 //
 // # What is not seen
 //
-// Sequences of atomic operations are not split. Nothing stops within a critical section. Virtual
-// time goes on only when no goroutine is ready, or when one is held up. In small worlds there are
-// no connections, so what is between a request and its bytes is seen in large ones alone; a slot of
-// a Cluster moves at once, and messages are those of PUBLISH. DropForgotten is left to its own tests,
-// because the collector decides there.
+// Sequences of atomic operations are not split. No goroutine stops within a critical section. Virtual
+// time goes on only when no goroutine is ready, or when one is delayed. Small worlds have no
+// connections, so only large worlds show what happens between a request and its bytes. In small
+// worlds a slot of a Cluster moves at once, and all messages are those of PUBLISH. No slot with a
+// RWMutex moves key by key, because the scripts of a RWMutex use keys that they do not name. The
+// tests of package lock show that the garbage collector finds forgotten Helds.
 //
 // # How to run it
 //
@@ -64,8 +75,8 @@
 //	WHEELLOCK_SIMULATE=10m go test ./lock/internal/simulation -run InEveryOrder -v -timeout 60m
 //	WHEELLOCK_EXPLORE=10m go test ./lock/internal/simulation -run AllOrders -v -timeout 3h
 //	WHEELLOCK_SIMULATE_SEED=123 go test ./lock/internal/simulation -run TestASeed$ -v
-//	WHEELLOCK_PLANTED=all go test ./lock/internal/simulation -v -timeout 60m
+//	go run ./integration/planted -simulate 1m
 //
-// The last one plants small bugs in the product, says after how many worlds each was found, and
-// fails if a common one is not. The variable may be a regular expression of their names.
+// The last command plants small bugs in the product. It says after how many worlds each bug was
+// found, and by which oracle.
 package simulation

@@ -153,7 +153,7 @@ func TestAllOrdersOfSmallWorlds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
 	}
-	program, most := theProduct(t), length(t, "WHEELLOCK_EXPLORE", 2*time.Second)
+	program, most := theProduct(t), length(t, "WHEELLOCK_EXPLORE", time.Second/2)
 	for name, s := range explored {
 		t.Run(name, func(t *testing.T) {
 			for delays, length := range map[int]time.Duration{1: time.Minute, 2: most} {
@@ -176,7 +176,7 @@ func inParts(t *testing.T, program string, o order) []result {
 		all.Go(func() {
 			o := o
 			o.Part, o.Parts = i, len(results)
-			results[i] = work(t, program, o)
+			results[i] = work(t.Context(), t, program, o)
 		})
 	}
 	all.Wait()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,41 +22,163 @@ import (
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
-// slots says which store of a Cluster has each slot. A slot is moved at once, with all its keys, as
-// Redis 8.4 and Valkey 9 do it.
+// slots says which store of a Cluster has each slot.
 type slots struct {
-	stores []*store // immutable
+	// immutable
+	stores []*store
+	spread bool // neighbouring slots are of different stores
 
-	mu sync.Mutex // guards what follows; locked behind those of stores
-	at map[int]int
+	mu   sync.Mutex // guards what follows; locked behind those of stores
+	at   map[int]int
+	goes map[int]int           // where a slot goes that is moved key by key
+	came map[arrival]time.Time // when it began to go to a store last
 }
+
+type arrival struct{ slot, store int }
 
 // of is the number of the store that has a slot.
 func (s *slots) of(slot int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n, moved := s.at[slot]; moved {
-		return n
-	}
-	return slot % len(s.stores)
+	from, _, _ := s.moving(slot)
+	return from
 }
 
-// move moves the slot of a key to a store.
-func (s *slots) move(key string, to int) {
+// moving is of, and says whether the slot is moved key by key now, and where to.
+func (s *slots) moving(slot int) (from, to int, moving bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to, moving = s.goes[slot]
+	if n, moved := s.at[slot]; moved {
+		return n, to, moving
+	}
+	return s.first(slot), to, moving
+}
+
+// first is the number of the store that has a slot at first.
+func (s *slots) first(slot int) int {
+	if s.spread {
+		return slot % len(s.stores)
+	}
+	return slot * len(s.stores) / slotsOfCluster
+}
+
+// elsewhereLocked is the error of a request for keys of one slot that are not all here: that the
+// slot is another store's; that it is being moved, and its keys have gone, or are not there yet;
+// or that some are here and some are not. asking: the request came behind ASKING.
+func (s *store) elsewhereLocked(names []any, asking bool) error {
+	slot := keys.Slot(fmt.Sprint(names[0]))
+	from, to, moving := s.cluster.moving(slot)
+	switch {
+	case !moving && from == s.number:
+		return nil
+	case !moving, from != s.number && (to != s.number || !asking):
+		return elsewhere("MOVED", slot, from)
+	}
+	missing := 0
+	for _, name := range names {
+		if !s.redis.Exists(s.nowLocked(), fmt.Sprint(name)) {
+			missing++
+		}
+	}
+	switch {
+	case missing == 0, from != s.number && len(names) == 1:
+		return nil
+	case from == s.number && missing == len(names):
+		return elsewhere("ASK", slot, to)
+	}
+	return redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")
+}
+
+// underWay is longer than a request is on its way.
+const underWay = 5 * time.Second
+
+// begin says that the slot of a key goes to a store, key by key. It returns false if it is there, or
+// is on its way, or went to that store not long ago: a request that was sent there behind ASKING, and
+// comes after the slot has gone elsewhere and comes anew, is answered although its key is not there yet.
+// No server can know that, and no client.
+func (s *slots) begin(key string, to int) bool {
+	slot := keys.Slot(key)
+	from, _, moving := s.moving(slot)
+	if moving || from == to {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last, came := s.came[arrival{slot, to}]; came && time.Since(last) < underWay {
+		return false
+	}
+	s.goes[slot], s.came[arrival{slot, to}] = to, time.Now()
+	return true
+}
+
+// carry moves one key of a slot that is on its way, the first of those left. It returns false if
+// there was none: then the slot has been moved.
+func (s *slots) carry(slot int) bool {
 	for _, st := range s.stores {
 		st.mu.Lock()
-		defer st.mu.Unlock()
 	}
+	from, to, _ := s.moving(slot)
+	a, b := s.stores[from], s.stores[to]
+	for _, key := range a.redis.Keys(a.nowLocked()) {
+		if keys.Slot(key) == slot {
+			a.redis.Carry(a.nowLocked(), &b.redis, b.nowLocked(), func(k string) bool { return k == key })
+			for _, st := range s.stores {
+				st.mu.Unlock()
+			}
+			return true
+		}
+	}
+	s.mu.Lock()
+	s.at[slot] = to
+	delete(s.goes, slot)
+	s.mu.Unlock()
+	for _, st := range s.stores {
+		st.mu.Unlock()
+	}
+	a.unsubscribe(slot)
+	return false
+}
+
+// unsubscribe ends the sharded subscriptions of a slot that has gone.
+func (s *store) unsubscribe(slot int) {
+	type ended struct {
+		c       listener
+		channel string
+	}
+	var all []ended
+	s.mu.Lock()
+	for _, c := range s.conns {
+		for _, name := range slices.Sorted(maps.Keys(s.heard[c])) {
+			if channel, sharded := strings.CutPrefix(name, ofShard); sharded && keys.Slot(channel) == slot {
+				delete(s.heard[c], name)
+				all = append(all, ended{c, channel})
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, e := range all {
+		e.c.push("sunsubscribe", e.channel, int64(0))
+	}
+}
+
+// move moves the slot of a key to a store at once, with all its keys, as Redis 8.4 and Valkey 9 do it.
+func (s *slots) move(key string, to int) {
 	slot := keys.Slot(key)
-	from := s.of(slot)
-	if from == to {
+	from, _, moving := s.moving(slot)
+	if from == to || moving {
 		return
 	}
 	a, b := s.stores[from], s.stores[to]
+	for _, st := range s.stores {
+		st.mu.Lock()
+	}
 	a.redis.Carry(a.nowLocked(), &b.redis, b.nowLocked(), func(key string) bool { return keys.Slot(key) == slot })
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.at[slot] = to
+	s.mu.Unlock()
+	for _, st := range s.stores {
+		st.mu.Unlock()
+	}
+	a.unsubscribe(slot)
 }
 
 // fleet is the Network of a client of a Cluster: a link to each store. What it knows of the slots
@@ -153,7 +277,7 @@ func (f *fleet) to(key string) *link {
 	if n := f.view[slot]; n > 0 {
 		return f.links[n-1]
 	}
-	return f.links[slot%len(f.links)]
+	return f.links[f.slots.first(slot)]
 }
 
 // moved reads where a store says that a key is; nil if err says nothing of it.
@@ -175,8 +299,10 @@ func (f *fleet) moved(err error) *link {
 	return f.links[to]
 }
 
-// elsewhere is what a store says of a key that it has not got.
-func elsewhere(slot, to int) error { return redis.Error(fmt.Sprintf("MOVED %d %d", slot, to)) }
+// elsewhere is what a store says of a key that it has not got. A node of a Cluster says an address.
+func elsewhere(how string, slot, to int) error {
+	return redis.Error(fmt.Sprintf("%s %d %d", how, slot, to))
+}
 
 // Send implements sender.Sender.
 func (f *fleet) Send(ctx context.Context, key string, call wire.Call, late func(pipe.Answer)) pipe.Answer {

@@ -15,10 +15,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/integration/points"
+	"github.com/wheellock/wheellock/lock/internal/args"
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/network"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
@@ -223,7 +225,9 @@ func (l *link) cut(d, late time.Duration) {
 func (l *link) fall(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.silent = time.Now().Add(d)
+	if until := time.Now().Add(d); until.After(l.silent) { // what was sent in a longer one arrives after that
+		l.silent = until
+	}
 }
 
 // heal implements trouble.
@@ -311,7 +315,7 @@ func (r *request) complete(reply any, err error) {
 		return
 	}
 	r.over = true
-	r.answer.Reply, r.answer.Err = reply, err
+	r.answer.Reply, r.answer.Err = resp.ReplyOf(reply), err
 	if _, said := err.(redis.Error); said || err == nil {
 		r.answer.Open = time.Time{}
 	}
@@ -475,7 +479,7 @@ func (l *link) Renew(ctx context.Context, b *renewal.Batch) {
 	}
 	for n, i := range live {
 		a := l.await(ctx, c, requests[n])
-		gone, ok := a.Reply.([]any)
+		gone, ok := a.Reply.Any().([]any)
 		var to *link
 		if l.fleet != nil {
 			to = l.fleet.moved(a.Err)
@@ -486,7 +490,7 @@ func (l *link) Renew(ctx context.Context, b *renewal.Batch) {
 		case a.Err != nil:
 			b.Fail(a.Err)
 		case !ok:
-			b.Fail(fmt.Errorf("a renewal was answered %v", a.Reply))
+			b.Fail(fmt.Errorf("a renewal was answered %v", a.Reply.Any()))
 		case len(gone) > 0:
 			b.Lost(i)
 		default:
@@ -505,12 +509,12 @@ func (l *link) renewal(b *renewal.Batch, i int) wire.Call {
 	field := string(o.AppendField(nil))
 	switch o.Class() {
 	case carrier.Readers:
-		return wire.Call{Script: script.RwRenew, Keys: 1, Args: []any{o.Key(), lease, l.cfg.ID + ":", field}}
+		return wire.Call{Script: script.RwRenew, Keys: 1, Args: args.Of(0, o.Key(), lease, l.cfg.ID+":", field)}
 	case carrier.Permits:
 		now := time.Now().Add(l.Ahead()).UnixMilli()
-		return wire.Call{Script: script.PermitRenew, Keys: 1, Args: []any{o.Key(), now + lease, now, field}}
+		return wire.Call{Script: script.PermitRenew, Keys: 1, Args: args.Of(0, o.Key(), now+lease, now, field)}
 	}
-	return wire.Call{Script: script.Renew, Keys: 1, Args: []any{o.Key(), lease, l.cfg.ID + ":", field}}
+	return wire.Call{Script: script.Renew, Keys: 1, Args: args.Of(0, o.Key(), lease, l.cfg.ID+":", field)}
 }
 
 // other is where r goes that was answered so, because its key is there; nil if it was answered.
@@ -592,12 +596,12 @@ func (c *channel) arrive(r *request) {
 	var reply any
 	err := error(redis.Error("NOPERM this user has no permissions to run the 'evalsha' command"))
 	if !c.link.refuses(r.call.Script) {
-		reply, err = c.link.store.run(r.call.Script, r.call.Keys, r.call.Args, r.last)
+		reply, err = c.link.store.run(r.call.Script, r.call.Keys, anyOf(r.call.Args.Strings()), r.last)
 	}
 	r.mu.Lock()
 	over := r.over
 	if !over {
-		r.answer.Reply, r.answer.Err = reply, err
+		r.answer.Reply, r.answer.Err = resp.ReplyOf(reply), err
 	}
 	r.mu.Unlock()
 	if !over {
@@ -617,6 +621,7 @@ func (c *channel) failed() (late time.Duration, why error) {
 // return_ takes answers back, in order.
 func (c *channel) return_() {
 	for r := range c.back {
+		points.Here("is on its way back") // who has sent it goes on
 		timer := time.NewTimer(time.Until(r.due))
 		select {
 		case <-timer.C:
@@ -629,7 +634,7 @@ func (c *channel) return_() {
 			continue
 		}
 		r.mu.Lock()
-		reply, err := r.answer.Reply, r.answer.Err
+		reply, err := r.answer.Reply.Any(), r.answer.Err
 		r.mu.Unlock()
 		if l := c.link.other(r, err); l != nil {
 			l.put(c.slot, r)
@@ -771,4 +776,11 @@ func (c *messages) Close() error {
 		c.link.store.forget(c)
 	})
 	return nil
+}
+
+func anyOf(texts []string) (all []any) {
+	for _, text := range texts {
+		all = append(all, text)
+	}
+	return all
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/keys"
 )
 
 // inMemory is for how long a client hands a lock over without asking Redis.
@@ -47,6 +49,7 @@ func (w *world) check() {
 	grants := append([]*grant(nil), w.grants...)
 	w.mu.Unlock()
 	w.exclusive(grants)
+	w.runs(grants)
 	now := time.Now()
 	_, lastStanding := w.scheduler.Standing()
 	for _, g := range grants {
@@ -66,6 +69,7 @@ func (w *world) check() {
 		}
 	}
 	w.afterwards()
+	w.latches()
 }
 
 // exclusive looks for two that have an object which one may have.
@@ -179,6 +183,28 @@ func (w *world) afterwards() {
 	}
 }
 
+// latches looks whether each CountDown took effect once, and whether somebody has gone on who waits
+// for a latch that is closed.
+func (w *world) latches() {
+	for _, o := range w.objects {
+		if o.kind != latch {
+			continue
+		}
+		text, _ := redis.String(w.ask("GET", o.name), nil)
+		left, _ := strconv.Atoi(text)
+		w.mu.Lock()
+		downs, maybe, passed, gone := o.downs, o.maybe, o.passed, o.gone
+		w.mu.Unlock()
+		switch {
+		case gone:
+		case left > max(total-downs, 0) || left < total-downs-maybe:
+			w.fail("%s: %d of %d are left after %d count-downs, and %d that are not answered", o.name, left, total, downs, maybe)
+		case passed && left > 0:
+			w.fail("%s: somebody who waits for it has gone on, and %d count-downs are missing", o.name, left)
+		}
+	}
+}
+
 // idle is called when nobody goes on before some time has passed. It looks whether
 // somebody waits for what nobody has, and whether everybody was told of a Close.
 func (w *world) idle() {
@@ -226,8 +252,8 @@ func (w *world) idle() {
 			}
 			waits = waits || c.waits && c.object == o && !troubled
 		}
-		if o.gone || o.kind != mutex && w.faults {
-			waits = false // one that is gone may be in front of it
+		if o.gone || o.kind != mutex && (w.faults || w.comes(o)) {
+			waits = false // one that is gone may be in front of it; what has several keys is taken when all have come
 		}
 		if o.isFree && waits && n == 0 {
 			o.free += now - o.looked
@@ -240,7 +266,7 @@ func (w *world) idle() {
 		// network that loses nothing a message, or a caller of the same client, wakes the
 		// next one.
 		bound := 6*maxPoll + 3*ioTimeout
-		if !w.faults && !w.late && w.scenario.Slowest < 10*time.Millisecond && len(o.taken) == 0 && o.kind != fair && !o.mute {
+		if !w.faults && !w.late && w.scenario.Slowest < 10*time.Millisecond && len(o.taken) == 0 && o.kind != fair && !o.mute && now-free > o.muteTo {
 			bound = maxPoll / 3
 		}
 		w.mu.Unlock()
@@ -250,15 +276,28 @@ func (w *world) idle() {
 	}
 }
 
+// comes reports whether an object's slot is being moved key by key.
+func (w *world) comes(o *object) bool {
+	if w.scenario.Cluster == 0 {
+		return false
+	}
+	_, _, moving := w.slots().moving(keys.Slot(o.name))
+	return moving
+}
+
 // orphaned looks whether Redis has a lock for a client of which nobody has it, and that for longer
 // than it takes to give back what was taken and not answered.
 func (w *world) orphaned(o *object, now time.Duration) {
 	fields, _ := redis.Strings(w.ask("HKEYS", o.name), nil)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	alone := map[string]time.Duration{}
-	for _, c := range w.clients {
-		if w.late || w.forgot || c.closing.Load() || slices.ContainsFunc(c.networks, trouble.troubled) ||
+	alone, bound := map[string]time.Duration{}, orphans
+	if w.scenario.Cluster > 0 && !w.scenario.Small {
+		bound += ioTimeout // while its slot moves, a lock's token is minted by a request of its own
+	}
+	for i, c := range w.clients {
+		late := o.gone && w.scenario.Clients[i].DropForgotten // a clock was set back, and a lease ends later
+		if late || w.back || w.late || w.forgot || c.closing.Load() || slices.ContainsFunc(c.networks, trouble.troubled) ||
 			slices.ContainsFunc(w.grants, func(g *grant) bool { return g.object == o && g.client == c }) {
 			continue
 		}
@@ -270,7 +309,7 @@ func (w *world) orphaned(o *object, now time.Duration) {
 			if !was {
 				since = now
 			}
-			if alone[f] = since; now-since > orphans {
+			if alone[f] = since; now-since > bound {
 				w.mu.Unlock()
 				w.fail("%s: Redis has it for client %d since %v: %q, and nobody there has it", o.name, c.id, now-since, f)
 			}
@@ -294,6 +333,9 @@ func (w *world) nothingHeld() {
 		}
 	}
 	for _, o := range w.objects {
+		if o.kind == latch {
+			continue // nobody holds it
+		}
 		if !o.kind.counts() {
 			for _, key := range o.keys() {
 				for server := range max(w.scenario.Servers, 1) {

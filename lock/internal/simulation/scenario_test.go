@@ -29,6 +29,7 @@ type settings struct {
 	Connections    int
 	ReleaseOnClose bool          `json:",omitempty"`
 	MaxHold        time.Duration `json:",omitempty"`
+	DropForgotten  bool          `json:",omitempty"`
 }
 
 // actor is a goroutine that uses a client: what it does, one after the other.
@@ -48,6 +49,7 @@ type act struct {
 	Late   time.Duration `json:",omitempty"` // what is under way when the network is cut arrives so much later; never if negative
 	Reads  bool          `json:",omitempty"`
 	Count  int           `json:",omitempty"` // of permits
+	Forget bool          `json:",omitempty"` // the Held, which is not unlocked then
 	Again  int           `json:",omitempty"` // how often an Unlock is tried again whose outcome is not known
 	Acts   []act         `json:",omitempty"` // while it is held
 }
@@ -60,6 +62,8 @@ const (
 	locks    what = "lock"    // and does Acts, and unlocks
 	extends  what = "extend"  // while it holds something
 	guards   what = "guard"   // while it holds a mutex
+	counts   what = "count"   // a latch down
+	awaits   what = "await"   // a latch
 	forces   what = "force"   // ForceUnlock
 	deletes  what = "delete"  // with DEL
 	silence  what = "silence" // of its client's network
@@ -69,6 +73,7 @@ const (
 	java     what = "java"    // takes a mutex as a client of Redisson does, and keeps it for For
 	setNX    what = "SET NX"  // takes a mutex as a client does that knows SET NX alone, and keeps it for For
 	moves    what = "move"    // the slot of an object to a server of the Cluster
+	shifts   what = "shift"   // the slot of an object to a node of a large Cluster, one key after the other
 	jumps    what = "jump"    // of a server's clock, by For
 	forbids  what = "forbid"  // its client most scripts, for For
 	cancels  what = "cancel"  // the context of what the actor waits for whose number is Object
@@ -94,6 +99,8 @@ func (s scenario) peaceful() bool {
 	disturbing = func(acts []act) bool {
 		return slices.ContainsFunc(acts, func(a act) bool {
 			switch a.Do {
+			case shifts:
+				return slices.ContainsFunc(s.Objects, func(k kind) bool { return k != mutex }) // they wait for the end of that
 			case forces, deletes, silence, cuts, closes, restarts, cancels, jumps, forbids:
 				return true
 			}
@@ -143,9 +150,9 @@ func (d drawer) one(weights map[what]int) what {
 // some is one of those.
 func some[T any](d drawer, of ...T) T { return of[d.IntN(len(of))] }
 
-// drawn is the scenario of a seed. In some functions alone goroutines are held up, if that is not
-// empty.
-func drawn(seed uint64, small bool, function string) scenario {
+// drawn is the scenario of a seed.
+func (o order) drawn(seed uint64) scenario {
+	small, function := o.Small, o.Function
 	d := drawer{Rand: rand.New(rand.NewPCG(seed, 2)), handOvers: function != ""}
 	d.weights = map[what]int{
 		locks: 16, forces: some(d, 0, 0, 1, 3), deletes: some(d, 0, 0, 1, 3),
@@ -163,7 +170,7 @@ func drawn(seed uint64, small bool, function string) scenario {
 	if d.handOvers { // a hold that is renewed is lost when its key is deleted
 		d.weights[forces], d.weights[deletes], d.likely["a lease"] = 2, 2, 0
 	}
-	peaceful := !d.handOvers && d.chance(4)
+	peaceful := !d.handOvers && d.chance(4) || o.Cluster && d.chance(2)
 	if peaceful {
 		for _, do := range []what{forces, deletes, silence, cuts, closes, restarts, jumps, forbids} {
 			d.weights[do], d.within[do] = 0, 0
@@ -175,7 +182,7 @@ func drawn(seed uint64, small bool, function string) scenario {
 		s.Plan.HoldUps = 0
 	}
 	for range some(d, 1, 1, 1, 2) {
-		s.Objects = append(s.Objects, some(d, mutex, mutex, mutex, mutex, fair, readWrite, permits, semaphore))
+		s.Objects = append(s.Objects, some(d, mutex, mutex, mutex, mutex, fair, readWrite, permits, semaphore, latch))
 	}
 	switch {
 	case d.handOvers:
@@ -194,13 +201,28 @@ func drawn(seed uint64, small bool, function string) scenario {
 			d.weights[do] = 0
 		}
 	}
+	if o.Cluster {
+		s.Cluster = 2 + d.IntN(2)
+		d.servers = s.Cluster
+		d.weights[moves], d.weights[shifts], d.within[shifts], d.within[guards] = d.IntN(3), 1+d.IntN(6), d.IntN(3), 0
+		for i, k := range s.Objects {
+			// A reader's scripts look at keys that they do not name, which are at two nodes then; and what has
+			// several keys waits for the end of that.
+			if k == readWrite || peaceful {
+				s.Objects[i] = mutex
+			}
+		}
+	}
 	for i := range some(d, 1, 2, 2, 3) {
 		s.Clients = append(s.Clients, settings{ReleaseOnClose: d.chance(2), Connections: 1 + d.IntN(2)})
 		if !peaceful && d.chance(8) {
 			s.Clients[i].MaxHold = lease + d.upto(2*lease)
 		}
+		if !peaceful && d.chance(6) {
+			s.Clients[i].DropForgotten = true
+		}
 		for range some(d, 1, 2, 3, 5) {
-			s.Actors = append(s.Actors, actor{Client: i, Acts: d.acts(s.Objects)})
+			s.Actors = append(s.Actors, actor{Client: i, Acts: d.acts(s.Objects, s.Clients[i].DropForgotten)})
 		}
 	}
 	return s
@@ -219,12 +241,16 @@ func (d drawer) plan(seed uint64, function string) points.Plan {
 }
 
 // acts are what an actor does.
-func (d drawer) acts(objects []kind) (acts []act) {
+func (d drawer) acts(objects []kind, forgets bool) (acts []act) {
 	for range 2 + d.IntN(6) {
 		if d.is("a pause") {
 			acts = append(acts, d.pause())
 		}
-		acts = append(acts, d.act(d.one(d.weights), objects, d.IntN(len(objects)), false, 0))
+		a := d.act(d.one(d.weights), objects, d.IntN(len(objects)), false, 0)
+		if k := objects[a.Object]; forgets && a.Do == locks && (k == mutex || k == fair) {
+			a.Forget = d.chance(2)
+		}
+		acts = append(acts, a)
 	}
 	if i := slices.IndexFunc(acts, func(a act) bool { return a.Do == closes }); i >= 0 {
 		acts = acts[:i+1]
@@ -234,7 +260,12 @@ func (d drawer) acts(objects []kind) (acts []act) {
 
 // act is one of them, at an object, which is held as a reader or not if depth is above 0.
 func (d drawer) act(do what, objects []kind, o int, reads bool, depth int) act {
-	if k := objects[o]; k.counts() && (do == guards || do == forces || do == deletes || do == locks && depth > 0) {
+	if objects[o] == latch {
+		if do == locks && depth == 0 {
+			return act{Do: some(d, counts, awaits), Object: o, Within: 1 + d.upto(4*lease)}
+		}
+		do = pauses
+	} else if k := objects[o]; k.counts() && (do == guards || do == forces || do == deletes || do == locks && depth > 0) {
 		do = pauses // permits have none of these
 	} else if (k.several() || k == semaphore) && (do == guards || do == extends || do == forces) {
 		do = pauses
@@ -293,6 +324,8 @@ func (d drawer) act(do what, objects []kind, o int, reads bool, depth int) act {
 		a.Within = d.upto(lease)
 	case java, setNX:
 		a.For, a.Within = d.upto(some(d, lease/20, lease, 2*lease)), lease+d.upto(2*lease)
+	case shifts:
+		a.For = d.upto(some(d, 2*time.Millisecond, ioTimeout, lease))
 	case jumps:
 		a.For = d.upto(2*lease) - lease
 	case forbids:

@@ -11,7 +11,7 @@ import (
 // shortest takes away from a scenario that breaks a promise what it does not need for that, and
 // returns what is left as a test.
 func shortest(t *testing.T, program string, s scenario) string {
-	fails := func(s scenario) bool { return work(t, program, order{Scenario: &s}).found }
+	fails := func(s scenario) bool { return work(t.Context(), t, program, order{Scenario: &s}).found }
 	if !fails(s) {
 		return fmt.Sprintf("and not again, with the scenario of seed %d: a seed should be a history", s.Seed)
 	}
@@ -25,7 +25,7 @@ func shortest(t *testing.T, program string, s scenario) string {
 			}
 		}
 	}
-	story := work(t, program, order{Scenario: &s}).said
+	story := work(t.Context(), t, program, order{Scenario: &s}).said
 	name := fmt.Sprintf("TestSeed%d", s.Seed)
 	return fmt.Sprintf("the shortest story:\n%s\nfunc %s(t *testing.T) {\n\tplayAgain(t, `%s`)\n}\n", story[:strings.LastIndexByte(story, '\n')+1], name, s)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,14 +26,23 @@ type store struct {
 	mu    sync.Mutex    // guards what follows; never held at a point
 	ahead time.Duration // its clock is
 	redis twin.Redis
-	heard map[*messages]map[string]bool // the channels that each connection has subscribed to
-	conns []*messages                   // in their order
+	heard map[listener]map[string]bool // the channels that each connection has subscribed to
+	conns []listener                   // in their order
 	links []*link
 	past  []state   // of the last second
 	runs  int       // how often it was started
 	since time.Time // when it was
 	heir  bool      // it is a replica that was promoted
 }
+
+// listener is a connection that messages go to.
+type listener interface {
+	push(kind, channel string, what any)
+	Err() error
+}
+
+// ofShard is in front of the names of channels that are subscribed by SSUBSCRIBE.
+const ofShard = "shard "
 
 // state is what a store had before the script that it ran at some time.
 type state struct {
@@ -42,7 +52,7 @@ type state struct {
 
 func newStore() *store {
 	// It has run for long.
-	return &store{heard: map[*messages]map[string]bool{}, since: time.Now().Add(-time.Hour)}
+	return &store{heard: map[listener]map[string]bool{}, since: time.Now().Add(-time.Hour)}
 }
 
 // small are servers of which the clients are all but their connections.
@@ -60,7 +70,7 @@ func newSmall(seed uint64, slowest time.Duration, servers int, cluster bool) *sm
 		s.stores = append(s.stores, newStore())
 	}
 	if cluster {
-		s.cluster = &slots{stores: s.stores, at: map[int]int{}}
+		s.cluster = &slots{stores: s.stores, spread: true, at: map[int]int{}, goes: map[int]int{}, came: map[arrival]time.Time{}}
 		for i, st := range s.stores {
 			st.cluster, st.number = s.cluster, i
 		}
@@ -73,7 +83,18 @@ func (s *small) of(key string) *store {
 	if s.cluster == nil {
 		return s.stores[0]
 	}
-	return s.stores[s.cluster.of(keys.Slot(key))]
+	slot := keys.Slot(key)
+	from, to, moving := s.cluster.moving(slot)
+	if !moving {
+		return s.stores[from]
+	}
+	st := s.stores[from]
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.redis.Exists(st.nowLocked(), key) {
+		return st
+	}
+	return s.stores[to]
 }
 
 func (s *small) client(id, server int, cfg lock.Config) (*lock.Client, []trouble, error) {
@@ -134,6 +155,11 @@ func (s *store) jump(d time.Duration) {
 
 // run carries out a script, and sends its messages.
 func (s *store) run(sc *script.Script, count int, args []any, last time.Time) (any, error) {
+	return s.carryOut(sc, count, args, last, false)
+}
+
+// carryOut is run behind ASKING, or not.
+func (s *store) carryOut(sc *script.Script, count int, args []any, last time.Time, asking bool) (any, error) {
 	s.mu.Lock()
 	if sc == script.Uptime {
 		defer s.mu.Unlock()
@@ -145,20 +171,23 @@ func (s *store) run(sc *script.Script, count int, args []any, last time.Time) (a
 		return []any{int64(time.Since(s.since) / time.Second), run, run, heir}, nil
 	}
 	if s.cluster != nil {
-		slot := keys.Slot(fmt.Sprint(args[0]))
-		if n := s.cluster.of(slot); n != s.number {
+		if err := s.elsewhereLocked(args[:count], asking); err != nil {
 			s.mu.Unlock()
-			return nil, elsewhere(slot, n)
+			return nil, err
 		}
 	}
 	s.past = append(s.past, state{time.Now(), s.redis})
 	if i := slices.IndexFunc(s.past, func(p state) bool { return time.Since(p.at) < time.Second }); i > 1 {
 		s.past = slices.Delete(s.past, 0, i-1)
 	}
-	reply, told, err := s.redis.Run(s.nowLocked(), sc, count, args, last, s.hearLocked)
+	shard := ""
+	if slices.ContainsFunc(args[count:], func(a any) bool { return fmt.Sprint(a) == "spublish" }) {
+		shard = ofShard
+	}
+	reply, told, err := s.redis.Run(s.nowLocked(), sc, count, args, last, func(channel string) int64 { return s.hearLocked(shard + channel) })
 	s.mu.Unlock()
 	for _, m := range told {
-		s.publish(m.Channel, m.Text)
+		s.publish(shard+m.Channel, m.Text)
 	}
 	if no, ok := err.(twin.Refusal); ok {
 		return nil, redis.Error(no)
@@ -195,7 +224,7 @@ func (s *store) restart(late time.Duration) {
 
 func (s *store) hearLocked(channel string) int64 { return int64(len(s.listenersLocked(channel))) }
 
-func (s *store) listenersLocked(channel string) (all []*messages) {
+func (s *store) listenersLocked(channel string) (all []listener) {
 	for _, c := range s.conns {
 		if s.heard[c][channel] {
 			all = append(all, c)
@@ -205,7 +234,7 @@ func (s *store) listenersLocked(channel string) (all []*messages) {
 }
 
 // subscribe notes that c hears a channel, or does not any more.
-func (s *store) subscribe(c *messages, channel string, hears bool) {
+func (s *store) subscribe(c listener, channel string, hears bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.Err() != nil {
@@ -221,17 +250,21 @@ func (s *store) subscribe(c *messages, channel string, hears bool) {
 }
 
 // forget forgets a connection.
-func (s *store) forget(c *messages) {
+func (s *store) forget(c listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.heard, c)
-	s.conns = slices.DeleteFunc(s.conns, func(x *messages) bool { return x == c })
+	s.conns = slices.DeleteFunc(s.conns, func(x listener) bool { return x == c })
 }
 
-// publish sends a message to all who listen, at whatever store of a Cluster.
+// publish sends a message to all who listen: at whatever store of a Cluster, but for that of a shard.
 func (s *store) publish(channel, text string) {
-	all := []*store{s}
-	if s.cluster != nil {
+	all, kind := []*store{s}, "message"
+	plain, sharded := strings.CutPrefix(channel, ofShard)
+	switch {
+	case sharded:
+		kind = "smessage"
+	case s.cluster != nil:
 		all = s.cluster.stores
 	}
 	for _, st := range all {
@@ -239,7 +272,7 @@ func (s *store) publish(channel, text string) {
 		to := st.listenersLocked(channel)
 		st.mu.Unlock()
 		for _, c := range to {
-			c.push("message", channel, text)
+			c.push(kind, plain, text)
 		}
 	}
 }

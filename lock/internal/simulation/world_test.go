@@ -50,6 +50,7 @@ type world struct {
 	asked  map[int]time.Duration // the longest lease that an owner has asked for
 	over   map[int]int           // at which check an owner had unlocked
 	faults bool                  // a request may have been lost, or a client was closed
+	back   bool                  // a server's clock was set back, so requests have limits that are too late there
 	forgot bool                  // a server has forgotten what it had answered to
 	checks int                   // of the oracle
 }
@@ -115,6 +116,7 @@ const (
 	semaphore kind = "semaphore"
 	red       kind = "RedLock"   // of the servers
 	multi     kind = "MultiLock" // of two names on the first server
+	latch     kind = "latch"     // a CountDownLatch, which is counted down and waited for
 )
 
 // several reports whether an object is made of several locks.
@@ -130,9 +132,14 @@ type object struct {
 
 	// guarded by world.mu
 	taken  []disturbance
-	gone   bool                     // of permits: they add up no more, because their server was restarted
+	gone   bool // of permits: they add up no more, because their server was restarted
+	runs   passes
 	alone  map[string]time.Duration // since when Redis has a field of a client of which nobody has it, by the running clock
 	mute   bool                     // somebody uses it who tells nobody that it is free
+	downs  int                      // of a latch: count-downs that have succeeded
+	maybe  int                      // those of which that is not known
+	passed bool                     // somebody has waited for it, and goes on
+	muteTo time.Duration            // until then messages of it may not be heard, by the running clock
 	fewer  bool                     // of a semaphore: a client was closed, which need not have given all back
 	lastly *grant                   // the last that was granted and had a token
 	free   time.Duration            // for so long nobody has had it while somebody waited
@@ -147,6 +154,7 @@ const total = 3
 // somebody else deleted it.
 type disturbance struct {
 	begun, ended time.Duration // by the running clock
+	from, gone   time.Time     // it was deleted for certain between those; gone is zero if that is not so
 }
 
 // grant is a Held, or what a client of another library has.
@@ -219,7 +227,12 @@ func simulate(t *testing.T, s scenario, log bool, failed func(story string)) (ra
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{scenario: s, began: time.Now(), failed: failed, calls: map[*call]bool{}, over: map[int]int{}, asked: map[int]time.Duration{}}
 		var err error
-		if w.server = newSmall(s.Seed, s.Slowest, max(s.Servers, s.Cluster, 1), s.Cluster > 0); !s.Small {
+		switch {
+		case s.Small:
+			w.server = newSmall(s.Seed, s.Slowest, max(s.Servers, s.Cluster, 1), s.Cluster > 0)
+		case s.Cluster > 0:
+			w.server = newNodes(s.Seed, s.Slowest, s.Cluster)
+		default:
 			w.server, err = newLarge(t.Context(), s.Seed, s.Slowest)
 			require.NoError(t, err)
 		}
@@ -257,7 +270,7 @@ type ran struct {
 // people makes the clients and the objects.
 func (w *world) people(t *testing.T) {
 	for i, k := range w.scenario.Objects {
-		w.objects = append(w.objects, &object{name: fmt.Sprint("object", i), kind: k, alone: map[string]time.Duration{}})
+		w.objects = append(w.objects, &object{name: fmt.Sprint("object", i), kind: k, alone: map[string]time.Duration{}, runs: newPasses()})
 	}
 	for i, set := range w.scenario.Clients {
 		c := &client{id: i, several: map[*object]taker{}, born: time.Now()}
@@ -265,8 +278,9 @@ func (w *world) people(t *testing.T) {
 			time.Sleep(time.Duration(137+i) * time.Microsecond) // clients that do the same do not do it at the same time
 			node, n, err := w.server.client(i, server, lock.Config{
 				Lease: lease, Margin: margin, IOTimeout: ioTimeout, MaxPoll: maxPoll, UnlockTimeout: patience,
-				ReleaseOnClose: set.ReleaseOnClose, MaxHold: set.MaxHold, Connections: set.Connections, Logger: slog.New(slog.DiscardHandler),
-				Rand: rand.New(rand.NewPCG(w.scenario.Seed, uint64(i)+100+1000*uint64(server))),
+				ReleaseOnClose: set.ReleaseOnClose, MaxHold: set.MaxHold, DropForgotten: set.DropForgotten, Connections: set.Connections, Logger: slog.New(slog.DiscardHandler),
+				Rand:  rand.New(rand.NewPCG(w.scenario.Seed, uint64(i)+100+1000*uint64(server))),
+				Label: fmt.Sprintf("{pod}:%d", i), // what this host is called may not matter
 			})
 			require.NoError(t, err)
 			c.nodes, c.networks = append(c.nodes, node), append(c.networks, n...)
@@ -289,7 +303,7 @@ func (w *world) people(t *testing.T) {
 		w.clients = append(w.clients, c)
 	}
 	for _, o := range w.objects {
-		if o.kind.counts() {
+		if o.kind.counts() || o.kind == latch {
 			w.ask("SET", o.name, total)
 		}
 	}

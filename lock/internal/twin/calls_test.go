@@ -47,11 +47,14 @@ type drawn struct {
 	call   func(d *draw) call
 }
 
-const name = "x"
+const (
+	name   = "x"
+	client = "9EZ-2paxEfOSyzhd@api-7f9c5d9b4d-x2k4" // an id with a label
+)
 
 func called(of []string, args ...string) call { return call{keys: of, args: args} }
 
-var fields = []string{"c:1:1", "c:1:2", "d:2:1"}
+var fields = []string{client + ":1:1", client + ":1:2", "d:2:1"}
 
 func (d *draw) field() string { return d.of("field", fields...) }
 
@@ -77,7 +80,7 @@ func (d *draw) more() string { return d.of("more tokens", "0", "1", "64", "10484
 func (d *draw) floor() string { return d.of("least token", "1", "10", "1048576", "x") }
 
 var families = []family{
-	{"mutex", []string{name, "y", keys.Counter, keys.Polls(name), "guarded"}, []string{"c:1:1", "java:7", "mode", "other", "7", "9007199254740990", "abc"}, []drawn{
+	{"mutex", []string{name, "y", keys.Counter, keys.Polls(name), "guarded"}, []string{client + ":1:1", "java:7", "mode", "other", "7", "9007199254740990", "abc"}, []drawn{
 		{script.Acquire, func(d *draw) call {
 			f := d.field()
 			return called(d.counted(), append([]string{f, d.lease(), d.floor(), d.more(), d.lease2()}, d.some(others(fields, f)...)...)...)
@@ -95,7 +98,7 @@ var families = []family{
 			return called(d.counted(), args...)
 		}},
 		{script.Renew, func(d *draw) call {
-			return called([]string{name, "y", name}, d.lease(), "c:", d.of("rest", "1:1", "1:2"), d.of("rest", "1:1", "1:2"), "1:3")
+			return called([]string{name, "y", name}, d.lease(), client+":", d.of("rest", "1:1", "1:2"), d.of("rest", "1:1", "1:2"), "1:3")
 		}},
 		{script.Guard, func(d *draw) call {
 			c := called([]string{name, "guarded"}, d.field(), d.of("command", "set", "get", "incrby", "rpush"), d.of("value", "5", "word"))
@@ -110,7 +113,7 @@ var families = []family{
 		{script.Inspect, func(*draw) call { return called([]string{name}) }},
 		{script.Token, func(d *draw) call { return called([]string{keys.Counter}, d.floor()) }},
 	}},
-	{"readers and writers", append([]string{name, keys.RWWriters(name)}, timeouts()...), []string{"c:1:1", "c:1:2:write", "mode", "read"}, []drawn{
+	{"readers and writers", append([]string{name, keys.RWWriters(name)}, timeouts()...), []string{client + ":1:1", client + ":1:2:write", "mode", "read"}, []drawn{
 		{script.RwRead, func(d *draw) call {
 			f := d.field()
 			args := []string{f, d.lease(), d.of("own writing", append([]string{"", ""}, writeFields...)...), d.of("writers first", "0", "1"), keys.Prefix(name), "channel", "publish"}
@@ -136,23 +139,23 @@ var families = []family{
 			return called([]string{keys.RWWriters(name)}, d.of("writer", "w1", "w2"), "channel", "publish")
 		}},
 		{script.RwRenew, func(d *draw) call {
-			return called([]string{name, name}, d.lease(), "c:", "1:1", d.of("rest", "1:1", "1:2"))
+			return called([]string{name, name}, d.lease(), client+":", "1:1", d.of("rest", "1:1", "1:2"))
 		}},
 		{script.Reenter, func(d *draw) call {
 			return called([]string{name}, d.of("writing", writeFields...), d.count(), d.lease())
 		}},
-		{script.Renew, func(d *draw) call { return called([]string{name}, d.lease(), "c:", "1:2:write") }},
+		{script.Renew, func(d *draw) call { return called([]string{name}, d.lease(), client+":", "1:2:write") }},
 		{script.RwForce, func(d *draw) call {
 			return called([]string{name, keys.RWWriters(name)}, append([]string{"channel", "publish", keys.Prefix(name)}, d.some(append(writeFields, fields...)...)...)...)
 		}},
 		{script.Inspect, func(*draw) call { return called([]string{name}) }},
 	}},
-	{"fair mutex", append(fairKeys(), keys.Counter), []string{"c:1:1", "java:1", "7"}, []drawn{
+	{"fair mutex", append(fairKeys(), keys.Counter), []string{client + ":1:1", "java:1", "7"}, []drawn{
 		{script.FairTake, func(d *draw) call {
 			f := d.field()
 			args := []string{
 				f, d.lease(), d.floor(), d.time(0, 0), d.of("patience", "300000"), d.of("sign", "", "1 a", "2 b", "2 c"),
-				d.field(), d.of("its sign", "", "1 a", "2 b"), d.of("at least", "100000", "200000"), "channel", "publish", "116000",
+				d.field(), d.of("its sign", "", "1 a", "its last"), d.of("at least", "100000", "200000"), "channel", "publish", "116000",
 			}
 			earlier, owed := []string{}, d.some(others(fields, f)...)
 			if args[5] != "" {
@@ -235,7 +238,7 @@ var families = []family{
 	}},
 }
 
-var writeFields = []string{"c:1:2:write", "c:1:3:write", "d:2:2:write"}
+var writeFields = []string{client + ":1:2:write", client + ":1:3:write", "d:2:2:write"}
 
 // redissons wait beside ours, more than a release takes out of the line one by one.
 var redissons = []string{"java:1", "java:2", "java:3", "java:4", "java:5", "java:6", "java:7", "java:8", "java:9", "java:10"}

@@ -1,9 +1,9 @@
 package twin
 
 import (
-	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // fair is a fair mutex as the scripts know it.
@@ -83,7 +83,7 @@ func fairTake(e *exec) any {
 	foreign := x.foreign(x.lock) != nil
 	heirs := int(x.integer(13))
 	fields := x.from(14)
-	x.inherit(me, sign, fields[:heirs])
+	x.inherit(me, sign, now, fields[:heirs])
 	for i, old := range fields {
 		if !foreign {
 			if i < heirs && x.has(x.lock, old) {
@@ -141,7 +141,7 @@ func (x fair) wakeFrom(first, me string, before float64) {
 }
 
 // inherit gives me the foremost place of its earlier fields.
-func (x fair) inherit(me, sign string, earlier []string) {
+func (x fair) inherit(me, sign string, now float64, earlier []string) {
 	for i, old := range x.line() {
 		if old == me {
 			return
@@ -160,54 +160,118 @@ func (x fair) inherit(me, sign string, earlier []string) {
 		}
 		x.zadd(x.scores, me, score)
 		x.zrem(x.scores, old)
-		x.hset(x.signs, me, sign)
+		last, _ := x.hget(x.signs, old)
+		x.hset(x.signs, me, signAt(sign, timeOf(last, now)))
 		x.hdel(x.signs, old)
 		return
 	}
 }
 
+// signAt is the sign of life with its time.
+func signAt(sign string, at float64) string {
+	n := digitsOf(sign)
+	return n + "@" + strconv.FormatFloat(at, 'f', 0, 64) + sign[len(n):]
+}
+
+// timeOf is when such a sign came, or otherwise.
+func timeOf(sign string, otherwise float64) float64 {
+	if text, found := strings.CutPrefix(sign[len(digitsOf(sign)):], "@"); found && digitsOf(text) != "" {
+		at, _ := strconv.ParseFloat(digitsOf(text), 64)
+		return at
+	}
+	return otherwise
+}
+
+// digitsOf are the digits that text begins with.
+func digitsOf(text string) string {
+	n := 0
+	for n < len(text) && text[n] >= '0' && text[n] <= '9' {
+		n++
+	}
+	return text[:n]
+}
+
+// aheadOf adds up for how long those of Redisson's before me in line wait.
+func (x fair) aheadOf(me string, line []string, now, patience float64) (sum float64) {
+	base, java := now+float64(max(x.pttl(x.lock), 0)), false
+	for _, other := range line {
+		switch wait := x.score(other) - base; {
+		case other == me:
+			return sum
+		case x.has(x.signs, other):
+			java = false
+		case wait <= 0 || wait >= 86400000 || !java && wait < patience:
+			sum, java = sum+patience, true
+		default:
+			sum, java = sum+wait, true
+		}
+		base = x.score(other)
+	}
+	return sum
+}
+
 // stand gives a sign of life, and a place at the end if me has none.
 func (x fair) stand(me, sign string, now, patience, grace float64) {
 	score, scored := x.zscore(x.scores, me)
+	before := now
+	if last, signed := x.hget(x.signs, me); scored && signed {
+		before = timeOf(last, now)
+	}
 	if !scored || x.first() == "" {
 		q := x.make(x.queue, list)
 		q.pairs = append(q.pairs, pair{name: me})
 	}
-	x.hset(x.signs, me, sign)
+	x.hset(x.signs, me, signAt(sign, now))
 	line := x.line()
-	ahead := float64(max(len(line)-x.hlen(x.signs), 0))
+	time := now
+	if before > now && before-now < patience/2 {
+		time = before
+	}
+	span := float64(max(len(line)-x.hlen(x.signs), 0)) * patience
 	if scored {
-		ahead = max(math.Floor((score-now)/patience+0.5), 0)
+		span = max(score-before-grace, 0)
 	}
-	order := []string{me, line[len(line)-1]}
-	digits := 0
-	for digits < len(sign) && sign[digits] >= '0' && sign[digits] <= '9' {
-		digits++
-	}
-	n, _ := strconv.Atoi(sign[:digits])
+	behind := []string{me, line[len(line)-1]}
+	n, _ := strconv.Atoi(digitsOf(sign))
 	whole := n%((len(line)+15)/16) == 0
+	signed := 0
 	if whole {
-		order, ahead = line, 0
-	}
-	least, placed, signed := 0.0, false, 0
-	for _, other := range order {
-		ours := float64(flag(x.has(x.signs, other)))
-		signed += int(ours)
-		switch {
-		case other == me:
-			least, placed = now+grace+ahead*patience, true
-			if scored && score > least && score-least < patience/2 {
-				least = score
-			}
-			x.zadd(x.scores, me, least)
-		case !placed:
-			ahead += 1 - ours
+		switch sum := x.aheadOf(me, line, now, patience); {
+		case sum == 0:
+			span = 0
+		case scored:
+			span = max(span, sum)
 		default:
-			least += (1 - ours) * patience
-			if x.score(other) < least {
-				x.zadd(x.scores, other, least)
-			}
+			span = sum
 		}
+		if i := slices.Index(line, me); i >= 0 {
+			behind = line[i:]
+		} else {
+			behind = nil // somebody has taken me out of the queue, and left my score
+		}
+		for _, other := range line {
+			signed += int(flag(x.has(x.signs, other)))
+		}
+	}
+	least := time + grace + span
+	base, java := 0.0, false
+	for i, other := range behind {
+		if i == 0 {
+			x.zadd(x.scores, me, least)
+		}
+		if other == me {
+			continue
+		}
+		its, ours := x.score(other), x.has(x.signs, other)
+		if wait := its - base; !ours && java && wait > 0 && wait < 86400000 {
+			least += wait
+		} else if !ours {
+			least += patience
+		}
+		if its < least {
+			x.zadd(x.scores, other, least)
+		}
+		base, java = its, !ours
 	}
 	if signs := x.of(x.signs, hash); whole && signs != nil && len(signs.pairs) != signed {
 		for _, p := range slices.Clone(signs.pairs) {

@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// Deadlines bounds calls that must end by themselves, because the contexts of their callers
-// do not end them. Calls that begin at about the same time share one timer, because a timer
-// per call was an eighth of the client's CPU per Lock and Unlock.
+// Deadlines limits the time of calls that the contexts of their callers do not end. Calls that
+// begin at about the same time share one timer, because a timer per call took an eighth of the
+// client's CPU per Lock and Unlock.
 type Deadlines struct {
 	Limit time.Duration // immutable after the first Bound
 
 	latest atomic.Pointer[deadline] // of the calls that begin now; nil before the first
 }
 
-// parts is how many timers run at most while calls begin. A call ends sooner than after the
-// limit by at most this part of it.
+// parts is the most timers that run while calls begin. A call ends before the limit by at most
+// 1/parts of the limit.
 const parts = 64
 
-// deadline is when calls end that began at about the same time.
+// deadline is the end of calls that began at about the same time.
 type deadline struct {
 	at   time.Time
-	last time.Time     // calls that begin after that have another one
+	last time.Time     // calls that begin after last have another deadline
 	done chan struct{} // closed at at
 }
 
-// Bound returns a context that carries the values of ctx. The context ends when the limit is
-// over, and not with ctx.
+// Bound returns a context that carries the values of ctx. It ends when the limit is over, and
+// does not end with ctx.
 func (p *Deadlines) Bound(ctx context.Context) context.Context {
 	now := time.Now()
 	d := p.latest.Load()
 	if d == nil || now.After(d.last) {
 		d = &deadline{at: now.Add(p.Limit), last: now.Add(p.Limit / parts), done: make(chan struct{})}
 		time.AfterFunc(p.Limit, func() { close(d.done) })
-		p.latest.Store(d) // another call may have done so just now: then each has its own
+		p.latest.Store(d) // another call may do so at the same time; then each has its own
 	}
 	return &bounded{ctx, d}
 }

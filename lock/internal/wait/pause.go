@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Backoff returns the pause after n+1 unknown outcomes in a row: from 10 ms to a second, up
-// to a quarter less by chance, so that clients do not meet again.
+// Backoff returns the pause after n+1 unknown outcomes in a row. It grows from 10 ms to a
+// second. A random part of up to a quarter is subtracted, so that clients do not try at the
+// same time.
 func Backoff(r *rand.Rand, n int) time.Duration {
 	d := min(10*time.Millisecond<<min(n, 7), time.Second)
 	return d - Upto(r, d/4+1)

@@ -14,7 +14,7 @@ func Random(source rand.Source) *rand.Rand {
 	return rand.New(source)
 }
 
-// global is the source of math/rand/v2, which is seeded by chance and safe for concurrent use.
+// global is the source of math/rand/v2, which has a random seed and is safe for concurrent use.
 type global struct{}
 
 func (global) Uint64() uint64 { return rand.Uint64() }

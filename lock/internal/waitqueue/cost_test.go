@@ -87,6 +87,8 @@ func TestNothingIsAllocatedButTheCaller(t *testing.T) {
 		l.Leave(&c[3])
 		l.Leave(&c[2])
 	}))
+	require.Zero(t, l.parties.n, "a line that is never empty would keep all owners")
+	require.Nil(t, l.parties.first)
 }
 
 // BenchmarkJoinAndLeave is one caller more that joins and leaves, in a line of

@@ -5,16 +5,17 @@ package waitqueue
 // # Use
 //
 // A Line and its Probe are in a table of the client, sharded by name, from the
-// first Join until Idle. Every event is told under the shard's lock, which is
-// not held during I/O. The goroutine that told an event then wakes the callers
-// in Step.Wake, and unlocks the holds in Step.PassOn once. A Line of an
-// Exclusive object is told of the hold that the client already has (Held), and
-// of the run that led to that hold, which the Line before has left (Pause,
-// Resume). A Line of readers and writers is told of the holds of each owner that joins.
+// first Join until Idle. The methods for events are called under the mutex of
+// the shard, which is not held during I/O. The goroutine that called one then
+// wakes the callers in Step.Wake, and unlocks each hold in Step.PassOn once. A
+// new Line of an Exclusive object gets the hold that the client already has
+// (Held). It also gets the run that led to that hold, which the Line before has
+// left (Pause, Resume). A Line of readers and writers gets the holds of each
+// owner that joins.
 //
-// The goroutine of a caller joins, and then reads its instruction again and
-// again: after each wake-up, and after all I/O. Reading it and telling the
-// event that answers it (Began, Take, Leave) is one step.
+// The goroutine of a caller joins, and then reads its instruction after each
+// wake-up and after all I/O. To read an instruction and to report the event that
+// follows it (Began, Take, Leave) is one step.
 //
 //	DoWait     sleep until woken
 //	DoProbe    the first in line and, by its own Probe, a caller that waits
@@ -32,12 +33,12 @@ package waitqueue
 // The first in line is also woken when a message comes, and when another caller
 // told an answer.
 //
-// The last Unlock of a hold calls Leaving. If that names a caller, the hold may
-// be handed to it, and Handed says that it was. This happens in memory unless
-// the run has ended, otherwise by a script. If Leaving names no caller, the
-// hold is released. Before the I/O of either comes Releasing, unless others can
-// have the object too. After a hold has ended come Freed, RunEnded (if a run
-// ended and others were told), and Gone.
+// The last Unlock of a hold calls Leaving. If Leaving names a caller, the hold
+// may be handed to that caller, and Handed says that it was. This happens in
+// memory, or by a script if the run has ended. If Leaving names no caller, the
+// hold is released. Releasing comes before the I/O of a script or a release,
+// unless others can have the object too. After a hold has ended come Freed,
+// RunEnded (if a run ended and others were told), and Gone.
 //
 // # States
 //

@@ -1,6 +1,6 @@
 // Package waitqueue decides which caller of one client is next for an object in
-// Redis, and when it asks Redis again. It only decides: it has no I/O,
-// goroutine, clock, lock or randomness.
+// Redis, and when that caller asks Redis again. It only decides. It has no I/O,
+// no goroutine, no clock, no lock and no randomness.
 //
 // A [Line] has the callers of one client for one object, in order, and the
 // client's own holds of it. It gives every caller one instruction: wait, probe,
@@ -12,41 +12,40 @@
 //
 // In every state, whatever is lost and whoever is slow:
 //
-//   - Of the callers that wait for one object at most one probes: the first in
-//     line. Callers that need not wait probe beside it: those of TryLock,
-//     readers before whom no writer stands, semaphores with nobody in line, and
-//     readers whose owner writes. In a Line of [Places] every caller probes, by a
-//     Probe of its own, because Redis has the order. In a Line of [Votes] the
-//     first caller of each owner that has a member of the object probes too,
-//     because those before it may wait for that member.
-//   - Two probes of one owner are never under way together, because the second
-//     would be refused by the hold of its own owner. A TryLock that came before
-//     such a probe began is refused with it. One that came later probes next. In
-//     Places a caller that was refused has a place in Redis; it probes whatever
-//     others of its owner do, because its probes show there that it lives.
-//   - A caller whose owner has a hold that it may re-enter is told so in the
-//     step that makes it true, wherever it stands, also after an unknown
-//     answer. A writer whose owner reads gives up, because it would wait for
-//     itself.
+//   - Of the callers that wait for one object, only the first in line probes.
+//     Callers that need not wait probe beside it. These are callers of TryLock,
+//     readers with no writer before them, callers of a semaphore with an empty
+//     line, and readers whose owner writes. In a Line of [Places] every caller
+//     probes, by a Probe of its own, because Redis has the order. In a Line of
+//     [Votes] the first caller of each owner that has a member of the object
+//     probes too, because the callers before it may wait for that member.
+//   - Two probes of one owner never run at the same time, because the hold of the
+//     first would refuse the second. A TryLock that came before such a probe
+//     began is refused with it. A TryLock that came later probes next. In Places
+//     a caller that was refused has a place in Redis. It probes regardless of
+//     others of its owner, because its probes keep that place.
+//   - A caller may re-enter a hold of its owner. It learns this in the step that
+//     makes it true, at any place in the line, even after an unknown answer. A
+//     writer whose owner reads gives up, because it would wait for itself.
 //   - Callers are served in the order in which they came, except re-entries and
 //     readers that may pass. TryLock does not pass a caller for which it would
 //     have to wait.
 //   - A hold that was handed over is taken by its caller. If that caller leaves
-//     or the Line closes, that step returns the hold to be passed on. Others of
-//     its owner may re-enter it before.
+//     or the Line closes, that step returns the hold, so that the user passes it
+//     on. Before that, other callers of its owner may re-enter it.
 //   - A run of hand-overs ends after Run.Length or Run.Time. Then the object is
 //     handed over only by a script that releases it if another client waits.
-//   - While strangers wait, who are clients of another library and slower, a
-//     [Strangers] says for how long each release is left to them. That is never
-//     longer than Yielding.Pause and the deferral to others, however many
-//     messages come.
+//   - Strangers are clients of another library, which are slower. While they
+//     wait, a [Strangers] says for how long this client leaves each release to
+//     them. That is never longer than Yielding.Pause and the deferral to others,
+//     however many messages come.
 //   - After Close every caller gives up, and nothing is handed over or kept.
 //   - While the object is free for the first in line, as far as the client can
-//     know, a probe is under way or due. It is due at once after a message, a
+//     know, a probe is running or due. A probe is due at once after a message, a
 //     confirmation of the subscription, or an own release. Otherwise it is due
-//     at the end of the known lease, after MaxPoll, or after the back-off that
-//     follows unknown answers, whichever is first. After a run the client
-//     defers to others, for at most MaxPoll.
+//     at the first of these times: the end of the known lease, MaxPoll, and the
+//     back-off that follows unknown answers. After a run the client defers to
+//     others, for at most MaxPoll.
 //   - A caller whose instruction changes is in Step.Wake. So is the first in
 //     line when an own release makes it due sooner.
 //   - An event costs O(1), and one step for every caller whose instruction
@@ -55,8 +54,8 @@
 //
 // # What is not in it
 //
-// The user of the package does the rest: scripts, fields, tokens, trust, the
-// counts of holds and semaphores, the signs of life of a FairMutex, the votes
-// of a RedLock, listening, and retries of a re-entry. What a late request
-// brings, the user must undo.
+// The user of the package does the rest: scripts, fields, tokens, deadlines, the
+// counts of holds and semaphores, the places of a FairMutex, the votes of a
+// RedLock, listening, and retries of a re-entry. The user must also undo what a
+// late request has taken.
 package waitqueue

@@ -2,21 +2,22 @@ package waitqueue
 
 import "time"
 
-// Run bounds the hand-overs of an object inside one client, one after the other:
-// others wait too. Length 0 means none.
+// Run limits a run, which is a number of hand-overs of an object inside one client,
+// one after the other. It has limits because other clients wait too. Length 0 means
+// no hand-overs.
 type Run struct {
-	Length int           // at most so many
-	Least  int           // no more than so many, if that is more than wait
-	Brief  time.Duration // or more, while they have not taken as long as that
-	Time   time.Duration // and not after so long
+	Length int           // the most hand-overs of a run
+	Least  int           // a run has at most as many as callers wait, or Least if that is more
+	Brief  time.Duration // a run may have more than that while it is shorter than Brief
+	Time   time.Duration // no hand-over after this time
 }
 
-// Leaving notes that nobody has the hold h of that owner any more and that it is
-// to end now. It returns the caller that h may be handed to, or nil if h is to be
-// released. If the run is over, only a script may hand it over that lets other
-// clients have their turn first: it releases the object where one of them waits.
-// yields: the run is over in any case, because others wait that are in need of it.
-// Handed or Gone comes next, in the same step or when Redis has answered.
+// Leaving records that no call uses the hold h of that owner any more and that the hold
+// must end now. It returns the caller that may get h by a hand-over, or nil if h must be
+// released. If over is true, only a script may hand h over. That script releases the
+// object if another client waits for it. yields ends the run in any case, because others
+// wait that need the object. Handed or Gone must follow, in the same step or when Redis
+// has answered.
 func (l *Line[O, H]) Leaving(o O, h H, now Instant, yields bool) (next *Caller[O, H], over bool, done Step[O, H]) {
 	l.begin()
 	n := l.parties.hold(o, h)
@@ -45,13 +46,13 @@ func (l *Line[O, H]) runOver(now Instant) bool {
 	return all && !l.brief || l.run >= l.limits.Length || now > l.runStart.Add(l.limits.Time)
 }
 
-// turns is how many hand-overs a run may have that is not brief.
+// turns returns how many hand-overs a run may have that is not brief.
 func (l *Line[O, H]) turns() int { return min(l.limits.Length, max(l.limits.Least, l.Len())) }
 
-// Run is how many hand-overs led to the present hold.
+// Run returns how many hand-overs led to the present hold.
 func (l *Line[O, H]) Run() int { return l.run }
 
-// Sofar is what is known of a run while nobody is in line.
+// Sofar is the state of a run while no caller is in line.
 type Sofar struct {
 	run   int // 0: there is none
 	start Instant
@@ -61,8 +62,8 @@ type Sofar struct {
 // Running reports whether a run led to the present hold.
 func (r Sofar) Running() bool { return r.run > 0 }
 
-// Pause returns the run that led to the present hold, for Resume of the next Line: a
-// Line that is dropped ends no run.
+// Pause returns the run that led to the present hold, for Resume of the next Line. A
+// run does not end because its Line is dropped.
 func (l *Line[O, H]) Pause() Sofar {
 	if l.run == 0 {
 		return Sofar{}
@@ -70,14 +71,14 @@ func (l *Line[O, H]) Pause() Sofar {
 	return Sofar{l.run, l.runStart, l.brief}
 }
 
-// Resume makes r the run that led to the hold of which Held has just told.
+// Resume makes r the run that led to the hold that was just given to Held.
 func (l *Line[O, H]) Resume(r Sofar) { l.run, l.runStart, l.brief = r.run, r.start, r.brief }
 
-// Ahead is how many more hand-overs there may be in the run of the next hold: of one
-// that is handed over, in the present run or as the first of another.
+// Ahead returns how many more hand-overs the run of the next hold may have. The next hold
+// is handed over in the present run or, if over, as the first of another run.
 func (l *Line[O, H]) Ahead(over bool) int {
 	n := l.turns()
-	if l.brief { // the run is, or the last one was
+	if l.brief { // this run is brief, or the last one was
 		n = l.limits.Length
 	}
 	if over {
@@ -86,14 +87,14 @@ func (l *Line[O, H]) Ahead(over bool) int {
 	return max(n-l.run-1, 0)
 }
 
-// Handed notes that next's hold to has taken the place of h, which next was to
-// get by Leaving. If next has left, or the Line is closed, to is passed on.
+// Handed records that the hold to of next has replaced h. Leaving named next. If next has
+// left, or the Line is closed, Step.PassOn has to.
 func (l *Line[O, H]) Handed(o O, h H, next *Caller[O, H], to H, now Instant) Step[O, H] {
 	l.begin()
 	over := false
 	if n := l.parties.hold(o, h); n != nil {
 		over = n.over
-		l.unhold(n) // it was leaving: nobody was told to re-enter it
+		l.unhold(n) // it was leaving, so no caller had the instruction to re-enter it
 	}
 	if over {
 		l.run = 0

@@ -9,26 +9,26 @@ const (
 	Permits               // counted; callers have no owners
 	Latch                 // open to all or to none; callers have no owners
 	Places                // Exclusive, but Redis has the order: each caller has a place there and a Probe of its own: FairMutex
-	Votes                 // taken from several members, which vote; the Line knows no holds, but whose owners have a member: RedLock
+	Votes                 // taken from several members, which vote; the Line knows which owners have a member, but no holds: RedLock
 )
 
-// owned reports whether callers have owners, which may re-enter.
+// owned reports whether callers have owners, so that they may re-enter.
 func (k Kind) owned() bool { return k != Permits && k != Latch }
 
-// Do is what a caller is to do.
+// Do is what a caller must do.
 type Do uint8
 
 const (
 	DoWait    Do = iota // until it is woken
-	DoProbe             // ask Redis, when Probe says so or, if not the first in line, at once; in Places when the caller's own Probe says so
+	DoProbe             // ask Redis: the first in line when Probe says so, others at once; in Places when the caller's own Probe says so
 	DoReenter           // re-enter its owner's Hold
 	DoTake              // call Take: Hold was handed to it
-	DoRefuse            // return: it does not wait, and others wait, or its owner was refused meanwhile
-	DoReturn            // return: it has what it waited for (Latch)
-	DoGiveUp            // return: the Line is closed or, with a Hold, its owner has that one and cannot get another
+	DoRefuse            // return: the caller does not wait, and others wait or its owner was refused meanwhile
+	DoReturn            // return: the latch is open (Latch)
+	DoGiveUp            // return: the Line is closed or, with a Hold, the owner has that hold and cannot get another
 )
 
-// Instruction says what a caller is to do now.
+// Instruction says what a caller must do now.
 type Instruction[H comparable] struct {
 	Do   Do
 	Hold H // of DoReenter, DoTake and DoGiveUp
@@ -37,16 +37,16 @@ type Instruction[H comparable] struct {
 // Caller is one call that wants the object, from Join to Leave, Took or Take. It
 // is used once. The fields are set before Join and not changed afterwards.
 type Caller[O, H comparable] struct {
-	Owner  O    // unless it is of Permits or a Latch
+	Owner  O    // not used by Permits and Latch
 	Shared bool // ReadWrite: a reader
 	Try    bool // it does not wait: it probes once, or is refused
-	// User is whoever the caller is to the user. Line does not look at it.
+	// User belongs to the user of the package. Line does not read it.
 	User any
 
 	number  uint64 // by arrival; 0: it has not joined
-	asked   uint64 // the number of the last that had joined when its probe began
+	asked   uint64 // the number of the last caller that had joined when its probe began
 	probing bool   // it asks Redis now
-	fresh   bool   // it had to wait for nobody when it came, and was not refused yet; of Places: it was not refused yet
+	fresh   bool   // it did not have to wait when it came, and was not refused yet; in Places only the latter
 	may     bool   // with Try: nobody waited when its turn to probe came
 	refused bool   // with Try: it gets nothing
 	served  bool   // Latch
@@ -62,20 +62,20 @@ type Caller[O, H comparable] struct {
 	own                holding[O, H]
 }
 
-// Step is what an event brought. The slices are valid until the next event.
+// Step is the result of an event. The slices are valid until the next event.
 type Step[O, H comparable] struct {
-	// Wake are those whose instruction has changed or, in the case of the first
-	// in line, may be due sooner.
+	// Wake has the callers whose instruction has changed. It has the first in line also
+	// if its probe may be due sooner.
 	Wake []*Caller[O, H]
-	// PassOn are holds that those for whom they are do not take. The user ends each
-	// as Unlock does: if it is the last, by Leaving, and others of the owner may have
-	// re-entered it.
+	// PassOn has holds whose callers do not take them. The user ends each as Unlock does,
+	// with Leaving at the last one, because other callers of the owner may have
+	// re-entered the hold.
 	PassOn []H
 }
 
-// Line is the callers of one client for one object, in order, and the client's
-// own holds of it. Its methods are the events; each is O(1), and one step for
-// every caller whose instruction changes. Make one with NewLine. It is not safe
+// Line has the callers of one client for one object, in order, and the client's
+// own holds of the object. Its methods are events. An event costs O(1), and one step
+// for every caller whose instruction changes. Make a Line with NewLine. It is not safe
 // for concurrent use, and must not be copied.
 type Line[O, H comparable] struct {
 	kind   Kind // immutable
@@ -83,29 +83,29 @@ type Line[O, H comparable] struct {
 
 	closed  bool
 	joined  uint64 // how many have joined; the number of the last one
-	callers int    // that have not left
+	callers int    // how many have not left
 
 	first, last *Caller[O, H] // the callers in line, by arrival
 	tries       *Caller[O, H] // the callers that do not wait
-	standing    [2]int        // in line, by mode
-	waiting     [2]int        // of them, those that are not fresh
+	standing    [2]int        // how many are in line, by mode
+	waiting     [2]int        // how many of these are not fresh, by mode
 
 	parties parties[O, H]
 
-	holds    int // own ones
-	blocking int // of them, those that nobody is releasing
+	holds    int // own holds
+	blocking int // how many of these are not being released
 	run      int // hand-overs that led to the present hold
 	runStart Instant
-	brief    bool // all had a turn in a run before it had taken Run.Brief; the last time that all had
+	brief    bool // when last all callers had had a turn in a run, the run had not taken Run.Brief
 
 	step  Step[O, H]       // buffers
 	few   [2]*Caller[O, H] // step.Wake begins with it: a Line of one caller allocates nothing
-	looks uint64           // how often an instruction was worked out, for tests
+	looks uint64           // how often an instruction was computed, for tests
 
-	bent func(*Line[O, H], *Caller[O, H], Instruction[H]) Instruction[H] // another rule; nil but in tests
+	bent func(*Line[O, H], *Caller[O, H], Instruction[H]) Instruction[H] // another rule; nil except in tests
 }
 
-// NewLine returns an empty Line. limits is not changed as long as it is used.
+// NewLine returns an empty Line. limits must not change while the Line is used.
 func NewLine[O, H comparable](k Kind, limits *Run) Line[O, H] {
 	return Line[O, H]{kind: k, limits: limits}
 }
@@ -117,24 +117,24 @@ func mode(shared bool) int {
 	return 0
 }
 
-// Instruction says what c is to do now.
+// Instruction returns what c must do now.
 func (l *Line[O, H]) Instruction(c *Caller[O, H]) Instruction[H] { return c.told }
 
-// First is the first caller in line, or nil.
+// First returns the first caller in line, or nil.
 func (l *Line[O, H]) First() *Caller[O, H] { return l.first }
 
-// Len is how many callers stand in line.
+// Len returns how many callers are in line.
 func (l *Line[O, H]) Len() int { return l.standing[0] + l.standing[1] }
 
-// Waiting is how many of them had to wait for others, or were refused.
+// Waiting returns how many callers in line had to wait for others, or were refused.
 func (l *Line[O, H]) Waiting() int { return l.waiting[0] + l.waiting[1] }
 
-// Idle reports whether the Line may be dropped: nobody has joined that has not
-// left, and no hold must be remembered. One must that is leaving; Held brings others
-// back, and Resume the run of which Pause tells.
+// Idle reports whether the Line may be dropped. That is so if every caller has left and
+// no hold is leaving. Other holds can be given to the next Line by Held, and a run by
+// Pause and Resume.
 func (l *Line[O, H]) Idle() bool { return l.callers == 0 && l.blocking == l.holds }
 
-// Join adds c. The same step tells whether it probes at once.
+// Join adds c. Its instruction then says whether it probes at once.
 func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
 	l.begin()
 	l.joined++
@@ -183,10 +183,10 @@ func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
 	return l.step
 }
 
-// Owns notes whether that owner has a member of the object, which is one of Votes. If it
-// does, the first of its callers probes wherever it stands, because those before it may wait
-// for that member. It is forgotten when the owner has no callers. Nothing is noted while a probe
-// of that owner is under way, because what a probe has taken it may give back.
+// Owns records whether owner o has a member of the object, which is one of Votes. If it does,
+// the first of its callers probes at any place in line, because callers before it may wait for
+// that member. The Line forgets this when the owner has no callers. Owns does nothing while a
+// probe of the owner runs, because the probe may release the members that it has taken.
 func (l *Line[O, H]) Owns(o O, owns bool) Step[O, H] {
 	l.begin()
 	if p := l.parties.find(o); p != nil && p.probes == 0 && p.owns != owns {
@@ -196,7 +196,7 @@ func (l *Line[O, H]) Owns(o O, owns bool) Step[O, H] {
 	return l.step
 }
 
-// Began notes that c, which was told to, probes now.
+// Began records that c probes now, as its instruction says.
 func (l *Line[O, H]) Began(c *Caller[O, H]) Step[O, H] {
 	l.begin()
 	c.probing, c.asked = true, l.joined
@@ -215,12 +215,12 @@ func (l *Line[O, H]) Began(c *Caller[O, H]) Step[O, H] {
 	return l.step
 }
 
-// Refused notes that c's probe was answered: it did not get what it wants. c
-// waits on, or reads its instruction once more and leaves.
+// Refused records that c's probe was answered and c did not get the object. c waits
+// on, or reads its instruction once more and leaves.
 func (l *Line[O, H]) Refused(c *Caller[O, H]) Step[O, H] { return l.ended(c, true) }
 
-// Unanswered notes that the outcome of c's probe is not known. It is Refused but
-// that it says nothing to others.
+// Unanswered records that the outcome of c's probe is not known. It is like Refused,
+// but does not count for other callers.
 func (l *Line[O, H]) Unanswered(c *Caller[O, H]) Step[O, H] { return l.ended(c, false) }
 
 func (l *Line[O, H]) ended(c *Caller[O, H], definite bool) Step[O, H] {
@@ -255,7 +255,7 @@ func (l *Line[O, H]) landed(c *Caller[O, H]) *party[O, H] {
 	return c.party
 }
 
-// settle makes c one that waits.
+// settle makes c a caller that waits.
 func (l *Line[O, H]) settle(c *Caller[O, H]) {
 	if !c.fresh {
 		return
@@ -271,7 +271,7 @@ func (l *Line[O, H]) settle(c *Caller[O, H]) {
 	}
 }
 
-// refuse ends what c, which does not wait, may hope for from Redis.
+// refuse records that c, which does not wait, can get nothing from Redis.
 func (c *Caller[O, H]) refuse() {
 	c.refused = true
 	if p := c.party; p != nil {
@@ -282,8 +282,8 @@ func (c *Caller[O, H]) refuse() {
 	}
 }
 
-// sweep tells those of c's owner that had joined when c's probe began, and wait
-// for its answer, that it was theirs.
+// sweep gives the answer of c's probe to other callers of its owner. These are the
+// callers that had joined when the probe began and wait for its answer.
 func (l *Line[O, H]) sweep(p *party[O, H], c *Caller[O, H]) {
 	aside := &p.aside[mode(c.Shared)]
 	for x := aside.first; x != nil && x.number <= c.asked; x = aside.first {
@@ -296,8 +296,8 @@ func (l *Line[O, H]) sweep(p *party[O, H], c *Caller[O, H]) {
 	}
 }
 
-// Opened notes that c's probe found the Latch open, which is the answer for all
-// callers that had joined when it began.
+// Opened records that c's probe found the Latch open. That is the answer for all
+// callers that had joined when the probe began.
 func (l *Line[O, H]) Opened(c *Caller[O, H]) Step[O, H] {
 	l.begin()
 	c.probing = false
@@ -310,14 +310,14 @@ func (l *Line[O, H]) Opened(c *Caller[O, H]) Step[O, H] {
 	return l.step
 }
 
-// Took notes that c's probe brought the hold h. c leaves. If the Line is closed h
-// is passed on, and c has nothing.
+// Took records that c's probe took the hold h. c leaves. If the Line is closed, h is
+// in Step.PassOn, and c has nothing.
 func (l *Line[O, H]) Took(c *Caller[O, H], h H) Step[O, H] {
 	l.begin()
 	l.landed(c)
 	p, n := c.party, &c.own
 	if n.party != nil {
-		n = &holding[O, H]{} // own is another, which was handed to c
+		n = &holding[O, H]{} // c.own is another hold, which was handed to c
 	}
 	if l.closed {
 		l.step.PassOn = append(l.step.PassOn, h)
@@ -331,7 +331,7 @@ func (l *Line[O, H]) Took(c *Caller[O, H], h H) Step[O, H] {
 	return l.step
 }
 
-// Held tells of a hold that was taken before the Line was made, or in another one.
+// Held adds a hold that was taken before the Line was made, or in another Line.
 func (l *Line[O, H]) Held(o O, shared bool, h H) Step[O, H] {
 	l.begin()
 	p := l.parties.found(o, &party[O, H]{})
@@ -340,7 +340,7 @@ func (l *Line[O, H]) Held(o O, shared bool, h H) Step[O, H] {
 	return l.step
 }
 
-// Take notes that c takes the hold that was handed to it. c leaves.
+// Take records that c takes the hold that was handed to it. c leaves.
 func (l *Line[O, H]) Take(c *Caller[O, H]) Step[O, H] {
 	l.begin()
 	l.landed(c)
@@ -352,9 +352,9 @@ func (l *Line[O, H]) Take(c *Caller[O, H]) Step[O, H] {
 	return l.step
 }
 
-// Leave notes that c wants nothing any more, wherever it stands: its time is
-// over, or it has re-entered, or returns what it was told. It may be called
-// twice.
+// Leave records that c no longer wants the object. Its time is over, or it has
+// re-entered a hold, or it returns as its instruction says. Leave may be called in
+// every state, and twice.
 func (l *Line[O, H]) Leave(c *Caller[O, H]) Step[O, H] {
 	l.begin()
 	if c.number == 0 {
@@ -369,8 +369,8 @@ func (l *Line[O, H]) Leave(c *Caller[O, H]) Step[O, H] {
 	return l.step
 }
 
-// exit takes c out of everything. It returns the hold that was handed to it and
-// that it did not take, which is nobody's then.
+// exit takes c out of the line and of all lists. It returns the hold that was handed
+// to c and that c did not take.
 func (l *Line[O, H]) exit(c *Caller[O, H]) (orphan H, had bool) {
 	if c.number == 0 {
 		return orphan, false
@@ -395,8 +395,8 @@ func (l *Line[O, H]) exit(c *Caller[O, H]) (orphan H, had bool) {
 // Has reports whether h is an own hold of that owner.
 func (l *Line[O, H]) Has(o O, h H) bool { return l.parties.hold(o, h) != nil }
 
-// Gone notes that the hold h of that owner has ended: it was released or lost,
-// or its release is owed. The first in line is woken.
+// Gone records that the hold h of that owner has ended. It was released or lost, or
+// its release is pending. The first in line is woken.
 func (l *Line[O, H]) Gone(o O, h H) Step[O, H] {
 	l.begin()
 	if n := l.parties.hold(o, h); n != nil {
@@ -412,13 +412,13 @@ func (l *Line[O, H]) Gone(o O, h H) Step[O, H] {
 		l.after(p)
 	}
 	if f := l.first; f != nil && f.told.Do == DoProbe && l.kind != Places {
-		l.step.Wake = append(l.step.Wake, f) // once more, if it was told just now
+		l.step.Wake = append(l.step.Wake, f) // it may be in Wake twice
 	}
 	return l.step
 }
 
-// Close makes all callers give up, those too that come later. What was handed to
-// one of them is passed on.
+// Close makes all callers give up, including later ones. Holds that were handed to
+// callers are in Step.PassOn.
 func (l *Line[O, H]) Close() Step[O, H] {
 	l.begin()
 	l.closed = true
@@ -437,7 +437,7 @@ func (l *Line[O, H]) Close() Step[O, H] {
 // Closed reports whether Close was called.
 func (l *Line[O, H]) Closed() bool { return l.closed }
 
-// begin empties the buffers. What a Close has made long is not kept.
+// begin empties the buffers. It drops a buffer that Close has made long.
 func (l *Line[O, H]) begin() {
 	if cap(l.step.Wake) > 64 {
 		l.step.Wake = nil
@@ -467,7 +467,7 @@ func (l *Line[O, H]) pushTry(c *Caller[O, H]) {
 	l.tries = c
 }
 
-// remove takes c out of the line, or of those that do not wait.
+// remove takes c out of the line, or out of the callers that do not wait.
 func (l *Line[O, H]) remove(c *Caller[O, H]) {
 	if c.served {
 		return

@@ -1,10 +1,10 @@
 package waitqueue
 
-// holdState says what becomes of an own hold.
+// holdState is the state of an own hold.
 type holdState uint8
 
 const (
-	held    holdState = iota // somebody has it, or passes it on
+	held    holdState = iota // a caller has it, or must pass it on
 	granted                  // handed over and not taken yet; to held, also if its caller leaves
 	leaving                  // it is being released or handed over, and cannot be re-entered; then it is removed
 )
@@ -13,11 +13,11 @@ const (
 type holding[O, H comparable] struct {
 	h      H
 	shared bool
-	over   bool // of leaving: its run is over, and it ends by a script that lets others have their turn
+	over   bool // of leaving: its run is over, so a script ends it that lets other clients have their turn
 	state  holdState
 	party  *party[O, H]
 	next   *holding[O, H] // of the party; the oldest first
-	caller *Caller[O, H]  // of granted: for whom
+	caller *Caller[O, H]  // of granted: the caller that must take it
 }
 
 // grantee is the caller that the hold was handed to and that has not taken it.
@@ -56,25 +56,25 @@ func (l *Line[O, H]) unhold(n *holding[O, H]) {
 	l.parties.leave(p)
 }
 
-// party is one owner with its callers and holds, as long as it has any. Each
-// caller but unlisted is in one of its lists.
+// party is one owner with its callers and holds, as long as there are any. Each
+// caller except unlisted is in one of its lists.
 type party[O, H comparable] struct {
 	owner    O
 	members  int           // callers and holds
-	probes   int           // of its callers, those that ask Redis; at most one but in Places
-	unlisted *Caller[O, H] // of those, the one that is in none of the lists
+	probes   int           // how many of its callers ask Redis; at most one except in Places
+	unlisted *Caller[O, H] // the caller that asks Redis and is in no list
 	holds    *holding[O, H]
-	told     [2]*holding[O, H] // entered, when its callers were last told, by mode
+	told     [2]*holding[O, H] // the result of entered when its callers were last looked at, by mode
 	owns     bool              // of Votes: it has a member
 
-	// By mode: callers in line; those that may probe beside it and have not begun;
-	// those that do not wait and have been refused.
+	// Lists by mode: callers in line; callers that may probe beside the line and have
+	// not begun; callers that do not wait and have been refused.
 	line, aside, over [2]list[O, H]
 
 	prev, next *party[O, H]
 }
 
-// entered is the hold that the owner's callers of a mode re-enter, or nil.
+// entered returns the hold that the owner's callers of a mode re-enter, or nil.
 func (p *party[O, H]) entered(shared bool) *holding[O, H] {
 	for n := p.holds; n != nil; n = n.next {
 		if n.shared == shared && n.state != leaving {
@@ -111,8 +111,8 @@ func (l *list[O, H]) remove(c *Caller[O, H]) {
 	c.list, c.listPrev, c.listNext = nil, nil, nil
 }
 
-// fewParties is up to how many parties are looked through one by one: most Lines
-// are short, and a map takes more memory than all the rest of one.
+// fewParties is the number of parties up to which they are searched one by one. Most
+// Lines are short, and a map takes more memory than the rest of a Line.
 const fewParties = 8
 
 // parties finds the party of an owner.
@@ -133,7 +133,7 @@ func (s *parties[O, H]) find(o O) *party[O, H] {
 	return p
 }
 
-// found returns the party of an owner, which is fresh if there is none.
+// found returns the party of an owner. If there is none, fresh becomes the party.
 func (s *parties[O, H]) found(o O, fresh *party[O, H]) *party[O, H] {
 	if p := s.find(o); p != nil {
 		return p
@@ -160,7 +160,7 @@ func (s *parties[O, H]) join(c *Caller[O, H]) *party[O, H] {
 	return p
 }
 
-// leave takes one from p's members; the last one ends it.
+// leave takes one from p's members. Without members p is removed.
 func (s *parties[O, H]) leave(p *party[O, H]) {
 	if p.members--; p.members > 0 {
 		return

@@ -1,6 +1,6 @@
 package waitqueue
 
-// rule is what c is to do: the one place that says so.
+// rule returns what c must do. No other function decides that.
 func (l *Line[O, H]) rule(c *Caller[O, H]) Instruction[H] {
 	p := c.party
 	switch {
@@ -16,7 +16,7 @@ func (l *Line[O, H]) rule(c *Caller[O, H]) Instruction[H] {
 			return Instruction[H]{DoReenter, n.h}
 		}
 		if n := p.entered(true); n != nil {
-			return Instruction[H]{DoGiveUp, n.h} // it would wait for itself
+			return Instruction[H]{DoGiveUp, n.h} // the owner would wait for itself
 		}
 	}
 	switch {
@@ -25,10 +25,10 @@ func (l *Line[O, H]) rule(c *Caller[O, H]) Instruction[H] {
 	case c.probing:
 		return Instruction[H]{Do: DoProbe}
 	case l.kind == Places && !c.Try && !c.fresh:
-		return Instruction[H]{Do: DoProbe} // it has a place in Redis, and shows there that it lives
+		return Instruction[H]{Do: DoProbe} // its probes keep its place in Redis
 	case p != nil && p.probes > 0:
-		// Two probes of one owner are one: the second would be refused by the
-		// hold of its own owner.
+		// One owner has one probe at a time, because the hold of the first would
+		// refuse the second.
 	case l.kind != Places && c == l.first:
 		if l.kind != Exclusive || l.blocking == 0 {
 			return Instruction[H]{Do: DoProbe}
@@ -40,25 +40,25 @@ func (l *Line[O, H]) rule(c *Caller[O, H]) Instruction[H] {
 	case p != nil && c.Shared && c == p.line[1].first && p.entered(false) != nil:
 		return Instruction[H]{Do: DoProbe} // its owner writes, and may read too
 	case p != nil && p.owns && c == p.line[0].first:
-		return Instruction[H]{Do: DoProbe} // who is before it may wait for what its owner has
+		return Instruction[H]{Do: DoProbe} // callers before it may wait for a member that its owner has
 	}
 	return Instruction[H]{}
 }
 
-// mustWait reports whether c, which does not wait, would have to wait for those
-// that wait now.
+// mustWait reports whether c, which does not wait, would have to wait for the
+// callers that wait now.
 func (l *Line[O, H]) mustWait(c *Caller[O, H]) bool {
 	if c.Shared && l.kind == ReadWrite {
 		return l.waiting[0] > 0 && c.party.entered(false) == nil
 	}
 	if l.kind == Places || l.kind == Votes {
-		return false // Redis knows
+		return false // Redis has the order
 	}
 	return l.waiting[0]+l.waiting[1] > 0
 }
 
-// advance decides of the first of p's owner that probe beside the line whether
-// they may, once no other probe of that owner is under way.
+// advance decides, when no other probe of p's owner runs, whether the first callers
+// of p beside the line may probe.
 func (l *Line[O, H]) advance(p *party[O, H]) {
 	for m := range p.aside {
 		for p.probes == 0 {
@@ -76,7 +76,7 @@ func (l *Line[O, H]) advance(p *party[O, H]) {
 	}
 }
 
-// look tells c what it is to do, if that has changed.
+// look computes c's instruction. If it has changed, c is in Step.Wake.
 func (l *Line[O, H]) look(c *Caller[O, H]) {
 	if c == nil || c.number == 0 {
 		return
@@ -92,7 +92,7 @@ func (l *Line[O, H]) look(c *Caller[O, H]) {
 	}
 }
 
-// lookFirsts looks at those of p that a probe of its owner concerns.
+// lookFirsts looks at the callers of p that a probe of their owner concerns.
 func (l *Line[O, H]) lookFirsts(p *party[O, H]) {
 	l.look(l.first)
 	l.look(p.aside[0].first)
@@ -103,7 +103,7 @@ func (l *Line[O, H]) lookFirsts(p *party[O, H]) {
 	}
 }
 
-// after looks at those that the end of a probe, or a change of p's holds, may
+// after looks at the callers that the end of a probe, or a change of p's holds, may
 // concern.
 func (l *Line[O, H]) after(p *party[O, H]) {
 	if f := l.first; f != nil && f.fresh && !f.probing && l.kind == Exclusive && l.blocking > 0 {
@@ -117,8 +117,8 @@ func (l *Line[O, H]) after(p *party[O, H]) {
 	l.look(l.first)
 }
 
-// afterHold looks at all callers of an owner whose hold to re-enter is another
-// than before.
+// afterHold looks at all callers of an owner if the hold that they re-enter has
+// changed.
 func (l *Line[O, H]) afterHold(p *party[O, H]) {
 	writes, reads := p.entered(false) != p.told[0], p.entered(true) != p.told[1]
 	if !writes && !reads {
@@ -128,7 +128,7 @@ func (l *Line[O, H]) afterHold(p *party[O, H]) {
 	l.look(p.unlisted)
 	for m := range p.line {
 		if m == 1 && !reads {
-			break // a reader re-enters readings alone
+			break // only readers re-enter a hold of readers
 		}
 		for _, list := range []*list[O, H]{&p.line[m], &p.aside[m], &p.over[m]} {
 			for c := list.first; c != nil; c = c.listNext {

@@ -3,25 +3,25 @@ package waitqueue
 import "time"
 
 // Yielding says how a client lets strangers have their turns. A stranger is a waiter
-// of another library, Redisson, that hears of a release when this client does, but
-// takes longer from the message to its try. All fields are immutable.
+// of another library, Redisson. It receives the message of a release at the same time as
+// this client, but takes longer until it tries. All fields are immutable.
 type Yielding struct {
-	Pause time.Duration // for how long after a release the client does not try
-	Known time.Duration // for how long a stranger that was seen is believed to wait
-	Most  time.Duration // for how long, if no pause was in vain since
-	Brief time.Duration // a run of hand-overs is not over before that
-	Time  time.Duration // and this side does not keep the object for longer
-	// Defer, and DeferEach for every client that is to have its turn, but for at most
-	// 20, is how much later a client tries that has just had one.
+	Pause time.Duration // how long the client does not try after a release
+	Known time.Duration // how long a stranger that was seen is believed to wait
+	Most  time.Duration // the same, if no pause was in vain since
+	Brief time.Duration // a run of hand-overs is not over before this time
+	Time  time.Duration // this side does not keep the object for longer
+	// A client that has just had a turn tries later, by Defer and DeferEach for every
+	// client that should have its turn. At most 20 clients count.
 	Defer, DeferEach time.Duration
 }
 
-// Strangers says when a client leaves one object to strangers. There are two sides,
-// the strangers and the clients of this library, and each has the object in turn. A
-// stranger may take it again as soon as it has released it, because its next thread
-// need not wait for the message. Then this side may have it as often, and for as long,
-// before it leaves a release to strangers. Of the clients of this side, one that had the
-// object lets the others have it first. Make one with NewStrangers. It is not safe for
+// Strangers says when a client leaves one object to strangers. There are two sides, the
+// strangers and the clients of this library, and they have the object in turn. A stranger
+// may take the object again right after its release, because its next thread need not
+// wait for the message. Then this side may also have the object as often and for as long
+// before it leaves a release to strangers. On this side, a client that had the object lets
+// the others have it first. Make a Strangers with NewStrangers. It is not safe for
 // concurrent use.
 type Strangers struct {
 	rules *Yielding // immutable
@@ -29,29 +29,29 @@ type Strangers struct {
 	state strangersState
 	found bool    // a stranger was seen; otherwise it is only suspected
 	seen  Instant // when a stranger had the object last
-	vain  bool    // a pause has ended since, and no stranger had come
+	vain  bool    // since then a pause has ended without a stranger
 
 	// the strangers' last turns in a row
-	streak int     // how many, as far as they were seen
-	since  Instant // when the object was left to them
-	ended  Instant // when the last one has released it
+	streak int     // how many were seen
+	since  Instant // when the object was left to the strangers
+	ended  Instant // when the last stranger released it
 
-	turns int     // of this side since then
+	turns int     // turns of this side since then
 	took  Instant // when this client took the object from Redis last
-	freed Instant // in freed and left: since when
+	freed Instant // in freed and left: when that state began
 
-	others int // clients of this side that are to have a turn before this one
+	others int // clients of this side that should have a turn before this one
 }
 
-// strangersState is what is known of the object.
+// strangersState is what is known about the object.
 type strangersState uint8
 
 const (
 	unknown strangersState = iota // no stranger has it, as far as is known; by Took, by a refusal
 	theirs                        // a stranger has it; by a refusal
 	ours                          // that stranger has released it; by the next message
-	freed                         // this side has, and goes on; by Freed, by a message
-	left                          // this side has, and leaves it to strangers; likewise
+	freed                         // this side has released it, and may take it again; by Freed, by a message
+	left                          // this side has released it, and leaves it to strangers; by Freed, by a message
 )
 
 // NewStrangers returns the Strangers of an object that a stranger had just now.
@@ -59,20 +59,20 @@ func NewStrangers(r *Yielding, now Instant) Strangers {
 	return Strangers{rules: r, state: theirs, found: true, seen: now, streak: 1, since: now}
 }
 
-// NewSuspected returns the Strangers of an object that was released just now, for one
-// pause: if a stranger waits, it will be seen.
+// NewSuspected returns the Strangers of an object that was released just now. It makes
+// one pause, in which a waiting stranger will be seen.
 func NewSuspected(r *Yielding, now Instant) Strangers {
 	return Strangers{rules: r, state: left, seen: now.Add(2*r.Pause - r.Known), vain: true, freed: now}
 }
 
-// Refused notes that a probe that began then was refused: by a stranger, or by another
-// holder.
+// Refused records that a probe that began at began was refused by a stranger or by
+// another holder.
 func (s *Strangers) Refused(began, now Instant, stranger bool) {
 	if stranger {
 		s.seen, s.vain, s.found = now, false, true
 	}
 	switch {
-	case s.state >= freed && began < s.freed: // it says nothing of what came after that
+	case s.state >= freed && began < s.freed: // the answer is older than that release
 	case stranger:
 		s.theirTurn(now)
 	default:
@@ -81,12 +81,12 @@ func (s *Strangers) Refused(began, now Instant, stranger bool) {
 	}
 }
 
-// theirTurn notes that a stranger has the object.
+// theirTurn records that a stranger has the object.
 func (s *Strangers) theirTurn(now Instant) {
 	switch s.state {
 	case theirs:
 		return
-	case ours: // none of this side was soon enough: this one goes first no later than others
+	case ours: // no client of this side was fast enough, so this client defers to none of them
 		s.streak++
 		s.others = 0
 	default:
@@ -98,37 +98,37 @@ func (s *Strangers) theirTurn(now Instant) {
 	s.state = theirs
 }
 
-// unused notes that no stranger took what was left to it.
+// unused records that no stranger took the object that was left to it.
 func (s *Strangers) unused() {
 	if s.state == left && s.Near(s.freed) {
 		s.vain = true
 	}
 }
 
-// Took notes that this client has taken the object from Redis.
+// Took records that this client has taken the object from Redis.
 func (s *Strangers) Took(now Instant) {
 	s.unused()
 	s.state, s.took = unknown, now
 }
 
-// Alone notes that Redis knew of nobody who waits, and the client keeps the object.
+// Alone records that Redis knew of no waiter, and the client keeps the object.
 func (s *Strangers) Alone(now Instant) { s.vain, s.took = true, now }
 
-// Leaving notes that a hold of this client is about to end. It reports whether the run
-// of hand-overs that led to it is over, because a stranger waits.
+// Leaving records that a hold of this client is about to end. It reports whether the run
+// of hand-overs that led to the hold is over, because a stranger waits.
 func (s *Strangers) Leaving(now Instant) (over bool) {
 	s.turns++
 	return s.found && s.Near(now) && !s.more(now) && now > s.took.Add(s.rules.Brief)
 }
 
-// Freed notes that a hold of this client has ended, and how many others were told. One of
-// them is a stranger.
+// Freed records that a hold of this client has ended, and how many other clients were
+// told. One of these is a stranger.
 func (s *Strangers) Freed(now Instant, told int64) {
 	s.release(now)
 	s.others = int(min(max(told-1, 0), 20))
 }
 
-// release notes that this side has released the object.
+// release records that this side has released the object.
 func (s *Strangers) release(now Instant) {
 	s.state, s.freed = left, now
 	if s.more(now) {
@@ -136,9 +136,9 @@ func (s *Strangers) release(now Instant) {
 	}
 }
 
-// Heard notes that so many messages came since the last answered probe began; 0: some
-// may have been missed. Only the first messages count, so many of them make no pause
-// longer.
+// Heard records how many messages came since the last answered probe began. 0 means that
+// some may have been missed. Only the first messages count, so many messages do not make a
+// pause longer.
 func (s *Strangers) Heard(now Instant, messages uint64) {
 	switch {
 	case s.state == theirs && messages == 1:
@@ -151,8 +151,8 @@ func (s *Strangers) Heard(now Instant, messages uint64) {
 	}
 }
 
-// more reports whether this side may have one more turn, as long as those before: then
-// it has not had more of them than the strangers, nor for longer.
+// more reports whether this side may have one more turn as long as its turns before. With
+// it, this side must not have had more turns than the strangers, nor for longer.
 func (s *Strangers) more(now Instant) bool {
 	if s.turns >= s.streak || s.turns == 0 || s.ended < s.since {
 		return false
@@ -161,7 +161,7 @@ func (s *Strangers) more(now Instant) bool {
 	return ours+ours/time.Duration(s.turns) <= min(time.Duration(s.ended-s.since), s.rules.Time)
 }
 
-// Until is when the client may try.
+// Until returns when the client may try.
 func (s *Strangers) Until() Instant {
 	at, after := s.freed, s.rules.Pause
 	switch s.state {
@@ -178,7 +178,7 @@ func (s *Strangers) Until() Instant {
 	return at.Add(after)
 }
 
-// deferral is for how long others of this side go first.
+// deferral returns how long other clients of this side go first.
 func (s *Strangers) deferral() time.Duration {
 	if s.others == 0 {
 		return 0
@@ -186,8 +186,7 @@ func (s *Strangers) deferral() time.Duration {
 	return s.rules.Defer + time.Duration(s.others)*s.rules.DeferEach
 }
 
-// Near reports whether a stranger is believed to wait. If not, what is known can be
-// forgotten.
+// Near reports whether a stranger is believed to wait. If not, s can be dropped.
 func (s *Strangers) Near(at Instant) bool {
 	known := s.rules.Known
 	if !s.vain {
@@ -196,9 +195,9 @@ func (s *Strangers) Near(at Instant) bool {
 	return at <= s.seen.Add(known)
 }
 
-// Found reports whether a stranger was seen. If not, other clients of this library go on as
-// before but for the one pause.
+// Found reports whether a stranger was seen. If not, the clients of this library behave as
+// before, except for the one pause.
 func (s *Strangers) Found() bool { return s.found }
 
-// Seen is when a stranger had the object last.
+// Seen returns when a stranger had the object last.
 func (s *Strangers) Seen() Instant { return s.seen }

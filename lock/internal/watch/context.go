@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// derived is what Context returns: a view of the context that parents with one Done channel
-// share, with the values of its own parent. So a Watch keeps one record for each such channel,
-// not for each call.
+// derived is what Context returns. It has the values of its own parent, and its end from the
+// context that all parents with the same Done channel share. So a Watch keeps one record for
+// each such channel, not for each call.
 type derived struct {
 	parent context.Context // has the values and the deadline
-	shared *shared         // has the end: that of the parent or of the Watch
+	shared *shared         // has the end, which comes from the parent or from the Watch
 	watch  *Watch
 	outer  *derived // the one from which parent was derived; nil if there is none
 }
@@ -21,13 +21,13 @@ type outerKey struct{}
 
 func (c *derived) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
-// Done looks first, so that the channel is closed if what is watched has ended.
+// Done calls look first, so that the channel is closed if the subject has ended.
 func (c *derived) Done() <-chan struct{} {
 	c.look()
 	return c.shared.Done()
 }
 
-// Err looks first, as Done does.
+// Err calls look first, as Done does.
 func (c *derived) Err() error {
 	c.look()
 	return c.shared.Err()
@@ -53,7 +53,7 @@ func (c *derived) Value(key any) any {
 	case key == outerKey{}:
 		return c
 	case key != nil && key == cancelKey():
-		c.look() // context.Cause looks there, and nowhere else
+		c.look() // context.Cause asks only for this key
 		return c.shared.Value(key)
 	}
 	if value := c.watch.of.Value(key); value != nil {
@@ -92,11 +92,11 @@ type shared struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	stop   func() bool // ends the wait that removes it from its Watch
-	id     int         // of a Watch they are numbered as they are made
+	id     int         // its number in the Watch, in the order of creation
 }
 
-// Context returns a context that ends with parent and with w, and carries what w's Subject
-// carries.
+// Context returns a context that ends when parent or w ends. It also carries the values of w's
+// Subject.
 func (w *Watch) Context(parent context.Context) context.Context {
 	outer, _ := parent.Value(outerKey{}).(*derived)
 	for outer != nil && outer.watch.of == w.of { // they end together
@@ -114,10 +114,10 @@ func (w *Watch) sharedWith(parent context.Context) *shared {
 	if ok {
 		return s
 	}
-	base := context.Background() // of a parent that never ends nothing is needed
+	base := context.Background() // enough for a parent that never ends
 	if done != nil {
 		base = parent
-		// The values that stand between are those of one call.
+		// The contexts in between only add values, and those belong to one call.
 		if c, ok := parent.Value(cancelKey()).(context.Context); ok && c.Done() == done {
 			base = c
 		}

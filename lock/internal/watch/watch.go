@@ -7,10 +7,11 @@ import (
 	"sync"
 )
 
-// Subject is what is watched: a hold of one lock, or of several.
+// Subject is what a Watch watches: a hold of one lock or of several locks.
 type Subject interface {
-	// Look returns why the subject has ended; nil if it has not. It is called without any
-	// lock, so it may end the subject: if its trust is over by the clock, say.
+	// Look returns why the subject has ended, or nil if it has not. It is called without any
+	// mutex held, so it may end the subject, for example because the lock is no longer safe by
+	// the clock.
 	Look() error
 	// Value returns what the contexts of the subject carry under a key, or nil.
 	Value(key any) any
@@ -22,9 +23,9 @@ type Watch struct {
 	of   Subject       // immutable
 	done chan struct{} // immutable
 
-	mu      sync.Mutex                  // guards what follows; taken last
+	mu      sync.Mutex                  // guards the fields below; taken last
 	cause   error                       // why it ended; nil before
-	shared  map[<-chan struct{}]*shared // by the Done channel of the parents; nil is that of parents that never end
+	shared  map[<-chan struct{}]*shared // by the Done channel of the parents; the key nil is for parents that never end
 	cancels map[int]context.CancelCauseFunc
 	nextID  int
 }
@@ -35,22 +36,22 @@ func (w *Watch) Init(of Subject) { w.of, w.done = of, make(chan struct{}) }
 // Done returns the channel that is closed when w ends.
 func (w *Watch) Done() <-chan struct{} { return w.done }
 
-// Look ends w if its subject has ended, also if another goroutine is just about to.
+// Look ends w if its subject has ended, even if another goroutine is about to end w.
 func (w *Watch) Look() {
 	if cause := w.of.Look(); cause != nil {
 		w.End(cause)
 	}
 }
 
-// Cause returns why w has ended; nil if it has not.
+// Cause returns why w has ended, or nil if it has not.
 func (w *Watch) Cause() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.cause
 }
 
-// End closes the channel and cancels the contexts, once. It returns when the channel is closed;
-// another goroutine that ends w may still be cancelling contexts then.
+// End closes the channel and cancels the contexts, once. When End returns, the channel is closed.
+// Another goroutine that ends w may still be cancelling contexts then.
 func (w *Watch) End(cause error) {
 	w.mu.Lock()
 	if w.cause != nil {
@@ -73,8 +74,8 @@ func (w *Watch) End(cause error) {
 	}
 }
 
-// OnEnd makes cancel be called when w ends, unless ctx, which it cancels, has ended by then. If
-// w has ended, OnEnd calls it at once.
+// OnEnd calls cancel when w ends, unless ctx has ended before. cancel cancels ctx. If w has
+// already ended, OnEnd calls cancel at once.
 func (w *Watch) OnEnd(ctx context.Context, cancel context.CancelCauseFunc) {
 	w.mu.Lock()
 	if w.cause != nil {
@@ -97,7 +98,7 @@ func (w *Watch) OnEnd(ctx context.Context, cancel context.CancelCauseFunc) {
 	})
 }
 
-// Kept is how many things w keeps for the contexts that it gave out.
+// Kept returns how many records w keeps for its contexts.
 func (w *Watch) Kept() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

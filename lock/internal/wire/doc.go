@@ -1,7 +1,7 @@
-// Package wire is what goes to Redis and what comes back: each script of package script as a
-// call that is built, and as an answer that is read. The header of each script says what its
-// keys, arguments and answers are; here they have names and types. Nothing is sent here.
+// Package wire builds the call and reads the answer of each script of package script. The header
+// of each script describes its keys, arguments and answers. Here they have names and types. The
+// package sends nothing.
 //
-// A reader returns ok as false for an answer that its script does not give. Whoever has sent
-// the call then does not know what became of it.
+// A reader returns ok as false for an answer that its script does not give. The outcome of the
+// call is then unknown to its sender.
 package wire

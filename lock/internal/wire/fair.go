@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// What fair_take answers in the place of the time that is left of the holder's
-// lease, which may be 0: then the lease ends in this very millisecond.
+// The values that fair_take answers in place of the time that is left of the holder's lease. That
+// time may be 0, if the lease ends in the same millisecond.
 const (
 	FairNoTTL = -1 // the lock is held and has no TTL
 	FairFree  = -2 // nobody holds it, and it is the turn of the first in the queue
@@ -33,16 +34,16 @@ type FairTake struct {
 	Past                 []string // earlier fields of this waiter, whose place it takes
 }
 
-// Call is fair_take, but for the fields that are owed.
+// Call returns the call of fair_take, without the fields whose release is pending.
 func (f FairTake) Call() Call {
-	return Call{Script: script.FairTake, Keys: 5, Args: []any{
+	return Call{Script: script.FairTake, Keys: 5, Args: says(list(
 		f.Name, keys.FairQueue(f.Name), keys.FairScores(f.Name), keys.FairSigns(f.Name), f.Counter,
 		f.Field, Milliseconds(f.Lease), f.Least, f.Now.UnixMilli(), Milliseconds(FairPatience), f.Sign, f.Dead, f.DeadSign,
-		Milliseconds(f.Queue), keys.Channel(f.Name), f.Publish, Milliseconds(f.Grace), len(f.Past),
-	}}.With(f.Past)
+		Milliseconds(f.Queue), keys.Channel(f.Name),
+	), f.Publish).Add(Milliseconds(f.Grace), len(f.Past))}.With(f.Past)
 }
 
-// FairRefusal is what fair_take says when it did not acquire the lock.
+// FairRefusal is the answer of fair_take when it did not acquire the lock.
 type FairRefusal struct {
 	TTL         time.Duration // what is left of the holder's lease, FairNoTTL or FairFree
 	First, Sign string        // who comes next, and its sign of life
@@ -51,11 +52,11 @@ type FairRefusal struct {
 
 // ReadFair reads the answer of fair_take: token is 0 if the lock is not acquired, and then r
 // says why.
-func ReadFair(reply any) (token int64, r FairRefusal, ok bool) {
+func ReadFair(reply resp.Reply) (token int64, r FairRefusal, ok bool) {
 	if taken := int64(0); numbers(reply, &taken, &token) && taken == 1 && token > 0 {
 		return token, r, true
 	}
-	values, _ := reply.([]any)
+	values, _ := reply.Other().([]any)
 	if len(values) != 5 {
 		return 0, r, false
 	}
@@ -76,15 +77,15 @@ func ReadFair(reply any) (token int64, r FairRefusal, ok bool) {
 
 // FairRelease releases a hold, or a place in the queue.
 func FairRelease(name, field string, now time.Time, grace time.Duration, publish any) Call {
-	return Call{Script: script.FairRelease, Keys: 4, Args: []any{
+	return Call{Script: script.FairRelease, Keys: 4, Args: says(list(
 		name, keys.FairQueue(name), keys.FairScores(name), keys.FairSigns(name),
-		field, keys.Channel(name), now.UnixMilli(), Milliseconds(grace), publish,
-	}}
+		field, keys.Channel(name), now.UnixMilli(), Milliseconds(grace),
+	), publish)}
 }
 
 // FairForce is Force of a fair lock.
 func FairForce(name string, publish any) Call {
-	return Call{Script: script.FairForce, Keys: 2, Args: []any{name, keys.FairQueue(name), keys.Channel(name), publish}}
+	return Call{Script: script.FairForce, Keys: 2, Args: says(list(name, keys.FairQueue(name), keys.Channel(name)), publish)}
 }
 
 // Sign is the n-th sign of life of a waiter. It names the period after which others may miss

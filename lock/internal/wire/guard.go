@@ -3,13 +3,8 @@ package wire
 import "github.com/wheellock/wheellock/lock/script"
 
 // Guard runs a command if a hold has its lock.
-func Guard(name, field, command string, keys []string, args []any) Call {
-	all := make([]any, 0, len(keys)+len(args)+4)
-	all = append(all, name)
-	for _, k := range keys {
-		all = append(all, k)
-	}
-	all = append(append(all, field, command), args...)
+func Guard(name, field, command string, keys []string, more []any) Call {
+	all := list(name).AddStrings(keys).Add(field, command).AddAny(more...)
 	return Call{Script: script.Guard, Keys: 1 + len(keys), Args: all}
 }
 

@@ -11,10 +11,10 @@ import (
 // MaxInspected is how many fields inspect answers at most.
 const MaxInspected = 1024
 
-// Inspect asks what a lock's key has.
-func Inspect(name string) Call { return Call{Script: script.Inspect, Keys: 1, Args: []any{name}} }
+// Inspect asks for the content of a lock's key.
+func Inspect(name string) Call { return Call{Script: script.Inspect, Keys: 1, Args: list(name)} }
 
-// Key is what a lock's key has.
+// Key is the content of a lock's key.
 type Key struct {
 	There   bool
 	TTL     time.Duration // -1 if it never expires

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -17,17 +18,17 @@ type PermitTake struct {
 	Publish   any
 }
 
-// Call is permit_take, but for the fields that are owed.
+// Call returns the call of permit_take, without the fields whose release is pending.
 func (p PermitTake) Call() Call {
 	now := p.Now.UnixMilli()
-	return Call{Script: script.PermitTake, Keys: 2, Args: []any{
-		p.Name, keys.PermitsTaken(p.Name), p.IDs, p.N, flag(p.Fewer), now + Milliseconds(p.Lease), now, keys.SemaphoreChannel(p.Name), p.Publish,
-	}}
+	return Call{Script: script.PermitTake, Keys: 2, Args: says(list(
+		p.Name, keys.PermitsTaken(p.Name), p.IDs, p.N, flag(p.Fewer), now+Milliseconds(p.Lease), now, keys.SemaphoreChannel(p.Name),
+	), p.Publish)}
 }
 
 // ReadPermits reads the answer of permit_take: how many were taken, how many are free, and how
 // long it is until a permit expires, 0 if none does.
-func ReadPermits(reply any) (taken, free int64, next time.Duration, ok bool) {
+func ReadPermits(reply resp.Reply) (taken, free int64, next time.Duration, ok bool) {
 	var left int64
 	if !numbers(reply, &taken, &free, &left) {
 		return 0, 0, 0, false
@@ -38,30 +39,30 @@ func ReadPermits(reply any) (taken, free int64, next time.Duration, ok bool) {
 	return taken, free, next, true
 }
 
-// PermitRelease gives the permits of a hold back.
+// PermitRelease releases the permits of a hold.
 func PermitRelease(name, field string, publish any) Call {
-	return Call{Script: script.PermitRelease, Keys: 2, Args: published([]any{name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)}, publish)}
+	return Call{Script: script.PermitRelease, Keys: 2, Args: published(list(name, keys.PermitsTaken(name), field, keys.SemaphoreChannel(name)), publish)}
 }
 
 // PermitExtend is Reenter of a hold of permits, which has no count.
 func PermitExtend(name, field string, lease time.Duration, now time.Time) Call {
 	at := now.UnixMilli()
-	return Call{Script: script.PermitExtend, Keys: 1, Args: []any{keys.PermitsTaken(name), field, at + Milliseconds(lease), at}}
+	return Call{Script: script.PermitExtend, Keys: 1, Args: list(keys.PermitsTaken(name), field, at+Milliseconds(lease), at)}
 }
 
-// PermitInspect asks for what Redis knows of permits.
+// PermitInspect asks what Redis knows about permits.
 func PermitInspect(name string, now time.Time) Call {
-	return Call{Script: script.PermitInspect, Keys: 2, Args: []any{name, keys.PermitsTaken(name), now.UnixMilli()}}
+	return Call{Script: script.PermitInspect, Keys: 2, Args: list(name, keys.PermitsTaken(name), now.UnixMilli())}
 }
 
 // ReadPermitInfo reads the answer of permit_inspect.
 func ReadPermitInfo(reply any) (exists bool, free, taken int64, ok bool) {
 	var there int64
-	ok = numbers(reply, &there, &free, &taken)
+	ok = numbers(resp.ReplyOf(reply), &there, &free, &taken)
 	return there == 1, free, taken, ok
 }
 
 // PermitDeadline asks when the lease of a permit ends.
-func PermitDeadline(name string, id any) Call {
-	return Call{Script: script.PermitDeadline, Keys: 1, Args: []any{keys.PermitsTaken(name), id}}
+func PermitDeadline(name, id string) Call {
+	return Call{Script: script.PermitDeadline, Keys: 1, Args: list(keys.PermitsTaken(name), id)}
 }

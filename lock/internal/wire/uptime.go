@@ -9,9 +9,9 @@ import (
 )
 
 // Uptime asks how long the server of a lock has been up, and whether it was ever a replica.
-func Uptime(name string) Call { return Call{Script: script.Uptime, Keys: 1, Args: []any{name}} }
+func Uptime(name string) Call { return Call{Script: script.Uptime, Keys: 1, Args: list(name)} }
 
-// State is what a server is.
+// State is the role of a server.
 type State int64
 
 const (
@@ -19,7 +19,7 @@ const (
 	Replica State = 2
 )
 
-// UptimeAnswer is what uptime answers.
+// UptimeAnswer is the answer of uptime.
 type UptimeAnswer struct {
 	Up          time.Duration // in whole seconds
 	Server      string        // the run's id

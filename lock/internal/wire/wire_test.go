@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -43,10 +44,10 @@ var odd = []any{
 func TestReadersOfOddAnswersSaySo(t *testing.T) {
 	for _, reply := range odd {
 		for name, read := range map[string]func(any) bool{
-			"acquire":        func(r any) bool { _, _, ok := wire.ReadAcquire(r); return ok },
-			"handoff":        func(r any) bool { _, _, ok := wire.ReadReleased(r); return ok },
-			"fair_take":      func(r any) bool { _, _, ok := wire.ReadFair(r); return ok },
-			"permit_take":    func(r any) bool { _, _, _, ok := wire.ReadPermits(r); return ok },
+			"acquire":        func(r any) bool { _, _, ok := wire.ReadAcquire(resp.ReplyOf(r)); return ok },
+			"handoff":        func(r any) bool { _, _, ok := wire.ReadReleased(resp.ReplyOf(r)); return ok },
+			"fair_take":      func(r any) bool { _, _, ok := wire.ReadFair(resp.ReplyOf(r)); return ok },
+			"permit_take":    func(r any) bool { _, _, _, ok := wire.ReadPermits(resp.ReplyOf(r)); return ok },
 			"permit_inspect": func(r any) bool { _, _, _, ok := wire.ReadPermitInfo(r); return ok },
 			"semaphore_take": func(r any) bool { _, _, ok := wire.ReadTaken(r); return ok },
 			"uptime":         func(r any) bool { _, ok := wire.ReadUptime(r); return ok },
@@ -77,7 +78,7 @@ func TestReadAcquire(t *testing.T) {
 		{list(0, 5, 1), wire.Granted{}, wire.Refusal{TTL: 5 * ms, Foreign: true}, true},
 		{list(0, 5, 2), wire.Granted{}, wire.Refusal{TTL: 5 * ms, Stranger: true}, true},
 	} {
-		g, r, ok := wire.ReadAcquire(test.reply)
+		g, r, ok := wire.ReadAcquire(resp.ReplyOf(test.reply))
 		require.Equal(t, test.ok, ok, "%v", test.reply)
 		require.Equal(t, test.g, g, "%v", test.reply)
 		require.Equal(t, test.r, r, "%v", test.reply)
@@ -85,29 +86,29 @@ func TestReadAcquire(t *testing.T) {
 }
 
 func TestReadOthers(t *testing.T) {
-	told, wait, released := wire.ReadReleased(list(2, 3, 40))
+	told, wait, released := wire.ReadReleased(resp.ReplyOf(list(2, 3, 40)))
 	require.True(t, released)
 	require.EqualValues(t, 3, told)
 	require.Equal(t, 40*ms, wait)
-	_, _, released = wire.ReadReleased(list(1, 3, 40))
+	_, _, released = wire.ReadReleased(resp.ReplyOf(list(1, 3, 40)))
 	require.False(t, released)
 
-	token, _, ok := wire.ReadFair(list(1, 9))
+	token, _, ok := wire.ReadFair(resp.ReplyOf(list(1, 9)))
 	require.True(t, ok)
 	require.EqualValues(t, 9, token)
-	_, _, ok = wire.ReadFair(list(1, 0))
+	_, _, ok = wire.ReadFair(resp.ReplyOf(list(1, 0)))
 	require.False(t, ok)
 	for pttl, want := range map[int]time.Duration{-2: wire.FairFree, -1: wire.FairNoTTL, 0: 0, 20: 20 * ms} {
-		token, r, ok := wire.ReadFair(list(0, pttl, "first", "3/100", 1))
+		token, r, ok := wire.ReadFair(resp.ReplyOf(list(0, pttl, "first", "3/100", 1)))
 		require.True(t, ok)
 		require.Zero(t, token)
 		require.Equal(t, wire.FairRefusal{TTL: want, First: "first", Sign: "3/100", Foreign: true}, r)
 	}
-	_, _, ok = wire.ReadFair(list(1, 5, "first", "3/100", 0))
+	_, _, ok = wire.ReadFair(resp.ReplyOf(list(1, 5, "first", "3/100", 0)))
 	require.False(t, ok)
 
 	for left, want := range map[int]time.Duration{-1: 0, 0: ms, 9: 10 * ms} {
-		taken, free, next, ok := wire.ReadPermits(list(2, 3, left))
+		taken, free, next, ok := wire.ReadPermits(resp.ReplyOf(list(2, 3, left)))
 		require.True(t, ok)
 		require.EqualValues(t, 2, taken)
 		require.EqualValues(t, 3, free)
@@ -185,15 +186,31 @@ func TestReadKey(t *testing.T) {
 
 func TestMintingWithoutTheCounter(t *testing.T) {
 	for _, call := range []wire.Call{
-		wire.Acquire{Name: "m", Counter: "c", Field: "f", Lease: time.Second, Least: 9, More: 2}.Call(),
-		wire.Acquire{Name: "m", Counter: "c", Field: "f", Lease: time.Second, Least: 9, More: 2, Again: 5 * ms}.Call().With([]string{"owed"}),
+		wire.Acquire{Name: "m", Counter: "c", Field: []byte("f"), Lease: time.Second, Least: 9, More: 2}.Call(),
+		wire.Acquire{Name: "m", Counter: "c", Field: []byte("f"), Lease: time.Second, Least: 9, More: 2, Again: 5 * ms}.Call().With([]string{"owed"}),
 		wire.Handoff{Name: "m", Counter: "c", From: "f", To: "g", Lease: time.Second, Least: 9, End: &wire.EndOfRun{}}.Call(),
 	} {
 		alone := call.Alone()
 		require.Equal(t, 1, alone.Keys)
-		require.Equal(t, append([]any{"m"}, call.Args[call.Keys:]...), alone.Args)
+		require.Equal(t, append([]string{"m"}, call.Args.Strings()[call.Keys:]...), alone.Args.Strings())
+		require.Equal(t, len(alone.Args.Strings()), alone.Args.Len())
 		require.EqualValues(t, 9, alone.Least)
-		require.Equal(t, "c", call.Args[1], "the call is as it was")
+		require.Equal(t, "c", call.Args.Strings()[1], "the call is as it was")
+	}
+}
+
+// TestALockAndAnUnlockNeedOneAllocationEach: their arguments.
+func TestALockAndAnUnlockNeedOneAllocationEach(t *testing.T) {
+	field := []byte("2HqPfYVnKJd1c2Jm2OHl3dw1e2g3@web-1:17:4")
+	for name, call := range map[string]func() wire.Call{
+		"acquire": func() wire.Call { return wire.Acquire{Name: "m", Counter: "c", Field: field, Least: 9}.Call() },
+		"release": func() wire.Call { return wire.Release("m", field, nil) },
+	} {
+		require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+			if call().Args.Len() < 3 {
+				panic("arguments are missing")
+			}
+		}), 1.0, name)
 	}
 }
 
@@ -223,7 +240,7 @@ func TestACallHasAsManyKeysAsItsScript(t *testing.T) {
 	one := []string{"k"}
 	for _, call := range []wire.Call{
 		wire.Acquire{Name: n, Again: ms}.Call(), wire.Handoff{Name: n, End: &wire.EndOfRun{Publish: "p"}}.Call(), wire.Token("c", 1),
-		wire.Reenter(n, f, 1, ms), wire.Release(n, f, "spublish"), wire.Force(n, "publish"), wire.Guard(n, f, "SET", nil, nil), wire.Inspect(n),
+		wire.Reenter(n, f, 1, ms), wire.Release(n, []byte(f), "spublish"), wire.Force(n, "publish"), wire.Guard(n, f, "SET", nil, nil), wire.Inspect(n),
 		wire.FairTake{Name: n}.Call(), wire.FairRelease(n, f, time.Now(), ms, "publish"), wire.FairForce(n, "publish"),
 		wire.Read{Name: n, Publish: "p"}.Call(), wire.Write{Name: n, Publish: "p"}.Call(), wire.ReadReenter(n, f, 1, ms),
 		wire.ReadRelease(n, f, "spublish"), wire.WriteRelease(n, f, "spublish"), wire.Withdraw(n, f, "spublish"), wire.RWForce(n, "publish"),
@@ -242,7 +259,7 @@ func TestACallHasAsManyKeysAsItsScript(t *testing.T) {
 		require.Contains(t, text, fmt.Sprintf("KEYS[%d]", call.Keys), call.Script.Name())
 		require.NotContains(t, text, fmt.Sprintf("-- KEYS[%d] ", call.Keys+1), call.Script.Name())
 		require.NotContains(t, text, fmt.Sprintf("-- KEYS[%d]  ", call.Keys+1), call.Script.Name())
-		argv := len(call.Args) - call.Keys
+		argv := call.Args.Len() - call.Keys
 		if argv > 0 && call.Script != script.Guard {
 			require.Regexp(t, fmt.Sprintf(`ARGV\[%d\+?\]`, argv), text, call.Script.Name())
 		}

@@ -13,15 +13,14 @@ type clock struct {
 	redis    *miniredis.Miniredis
 	adaptive bool
 
-	mu         sync.Mutex    // guards all below; held while TTLs move
-	last       time.Time     // up to when they have moved
-	resolution time.Duration // the least step
+	mu         sync.Mutex    // guards the fields below; held while TTLs move
+	last       time.Time     // the time up to which TTLs have moved
+	resolution time.Duration // the shortest step
 }
 
 const (
 	maxResolution = 50 * time.Millisecond
-	// costShare is the part of the time, one in so many, that moving TTLs may
-	// take.
+	// Moving TTLs may take 1/costShare of the time.
 	costShare = 20
 )
 
@@ -29,7 +28,7 @@ func newClock(r *miniredis.Miniredis, resolution time.Duration, adaptive bool) *
 	return &clock{redis: r, adaptive: adaptive, last: time.Now(), resolution: resolution}
 }
 
-// catchUp moves TTLs up to now, or to less than the resolution before it.
+// catchUp moves TTLs up to now, or to a time less than the resolution before now.
 func (c *clock) catchUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,8 +41,8 @@ func (c *clock) catchUp() {
 	c.last = now
 	if c.adaptive {
 		cost := time.Since(now)
-		// Beyond some ten thousand keys even a step each 50 ms would take most
-		// of the time.
+		// With more than about ten thousand keys, even one step every 50 ms would
+		// take most of the time.
 		c.resolution = max(min(costShare*cost, maxResolution), 2*cost)
 	}
 }

@@ -1,9 +1,9 @@
 // Package memredis is a Redis server in the memory of a test's own process. It
 // runs in real time or in the virtual time of a testing/synctest bubble. Most
-// tests want package locktest, which is made of it. This package is for a test
-// that needs the server by itself. It imports miniredis
-// (github.com/alicebob/miniredis), which runs the same scripts as Redis does,
-// so it is for tests only.
+// tests need package locktest, which uses this package. Use memredis for a test
+// that needs only the server. It imports miniredis
+// (github.com/alicebob/miniredis), which runs the same scripts as Redis does.
+// So this package is for tests only.
 //
 //	Start   behind connections in memory, also in a synctest bubble
 //	Listen  behind a TCP listener, for programs that dial
@@ -14,12 +14,12 @@
 // every command, by the time that has passed. That needs no goroutine, because
 // only commands can see TTLs.
 //
-// In virtual time this is exact. In real time it would cost too much, because
-// miniredis sorts all its keys each time. There it takes at most a twentieth of
-// the time, or happens every 50 ms, whichever is more often. So on a server
-// with thousands of keys a key may expire up to 50 ms early or late. It may
-// also expire early by the time that the command which set its TTL waited for
-// others.
+// In virtual time TTLs are exact. In real time that would cost too much, because
+// miniredis sorts all its keys at each move. So in real time TTLs are moved in
+// steps. A step is as short as it can be while the moves take at most a
+// twentieth of the time, and at most 50 ms. On a server with thousands of keys a
+// key may therefore expire up to 50 ms early or late. If the command that sets a
+// TTL waits for other commands, the key may also expire early by that wait.
 //
 // # States
 //

@@ -4,17 +4,21 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // gate holds back what clients send while the server is paused.
 type gate struct {
-	mu     sync.Mutex    // guards all below
+	mu     sync.Mutex    // guards the fields below
 	opened chan struct{} // closed while the gate is open
-	closed bool          // for good; nothing passes any more
+	closed bool          // the gate has ended; nothing passes any more
+
+	ended chan struct{} // immutable; close closes it
 }
 
 func newGate() *gate {
-	g := &gate{opened: make(chan struct{})}
+	g := &gate{opened: make(chan struct{}), ended: make(chan struct{})}
 	close(g.opened)
 	return g
 }
@@ -44,10 +48,13 @@ func (g *gate) open() {
 	}
 }
 
-// close ends all waiting; it is the end of the gate.
+// close ends the gate and all waits at it.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if !g.closed {
+		close(g.ended)
+	}
 	g.closed = true
 	if !g.isOpen() {
 		close(g.opened)
@@ -71,16 +78,20 @@ func (g *gate) pass() error {
 	}
 }
 
-// gatedConn is the server's end of a connection. What is read from it has
-// passed the gate, and TTLs have been moved before anything acts on it.
+// gatedConn is the server's end of a connection. Bytes that are read from it have
+// passed the gate, and TTLs are moved before a command acts.
 type gatedConn struct {
 	net.Conn
 	gate  *gate
 	clock *clock
+	delay *atomic.Int64
 }
 
 func (c *gatedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	if d := time.Duration(c.delay.Load()); d > 0 {
+		c.gate.slow(d)
+	}
 	if gateErr := c.gate.pass(); gateErr != nil {
 		return 0, gateErr
 	}

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// pipeSize is how much a direction of a pipe holds before writers wait.
+// pipeSize is how many bytes one direction of a pipe holds before writers wait.
 const pipeSize = 256 << 10
 
-// pipe returns the two ends of an in-memory connection that holds what was
-// written until it is read, as a socket does. net.Pipe holds nothing: a client
-// that writes a pipeline of commands before it reads the answers would stop
-// for ever, the server being busy writing the first of them. It waits only in
-// ways that a synctest bubble counts as idle.
+// pipe returns the two ends of an in-memory connection. Like a socket, it holds
+// the written bytes until they are read. net.Pipe holds no bytes. With it a client
+// that writes many commands before it reads the answers would wait for ever,
+// because the server waits until its first answer is read. All waits of a pipe are
+// of kinds that a synctest bubble counts as idle.
 func pipe() (client, server net.Conn) {
 	up, down := newFlow(), newFlow()
 	return &pipeEnd{in: down, out: up}, &pipeEnd{in: up, out: down}
@@ -26,10 +26,15 @@ type pipeEnd struct {
 	in, out *flow // immutable
 }
 
-func (e *pipeEnd) Read(b []byte) (int, error)  { return e.in.read(b) }
+func (e *pipeEnd) Read(b []byte) (int, error) { return e.in.read(b) }
+
+// TryRead is like Read, but returns 0, nil where Read would wait. A client uses it to look
+// whether an answer has come, as it does on a socket.
+func (e *pipeEnd) TryRead(b []byte) (int, error) { return e.in.tryRead(b) }
+
 func (e *pipeEnd) Write(b []byte) (int, error) { return e.out.write(b) }
 
-// Close ends both directions: the other end reads what is there, then EOF.
+// Close ends both directions. The other end reads the bytes that are left, then EOF.
 func (e *pipeEnd) Close() error {
 	e.in.closeReading()
 	e.out.closeWriting()
@@ -62,7 +67,7 @@ func (memoryAddr) String() string  { return "memory" }
 
 // flow is one direction of a pipe.
 type flow struct {
-	cond *sync.Cond // its L guards all below; signalled at every change
+	cond *sync.Cond // cond.L guards the fields below; signalled at every change
 
 	buf         []byte
 	readClosed  bool
@@ -77,23 +82,37 @@ func (f *flow) read(b []byte) (int, error) {
 	f.cond.L.Lock()
 	defer f.cond.L.Unlock()
 	for {
-		switch {
-		case f.readClosed:
-			return 0, net.ErrClosed
-		case f.readEnd.passed():
+		if f.readEnd.passed() && !f.readClosed {
 			return 0, os.ErrDeadlineExceeded
-		case len(f.buf) > 0:
-			n := copy(b, f.buf)
-			f.buf = append(f.buf[:0], f.buf[n:]...)
-			f.cond.Broadcast()
-			return n, nil
-		case f.writeClosed:
-			return 0, io.EOF
-		case len(b) == 0:
-			return 0, nil
+		}
+		if n, err := f.takeLocked(b); n > 0 || err != nil || len(b) == 0 {
+			return n, err
 		}
 		f.cond.Wait()
 	}
+}
+
+// tryRead reads without waiting, whatever the deadline is.
+func (f *flow) tryRead(b []byte) (int, error) {
+	f.cond.L.Lock()
+	defer f.cond.L.Unlock()
+	return f.takeLocked(b)
+}
+
+// takeLocked moves the bytes that are there to b. It returns 0, nil if there are none.
+func (f *flow) takeLocked(b []byte) (int, error) {
+	switch {
+	case f.readClosed:
+		return 0, net.ErrClosed
+	case len(f.buf) > 0:
+		n := copy(b, f.buf)
+		f.buf = append(f.buf[:0], f.buf[n:]...)
+		f.cond.Broadcast()
+		return n, nil
+	case f.writeClosed:
+		return 0, io.EOF
+	}
+	return 0, nil
 }
 
 func (f *flow) write(b []byte) (int, error) {
@@ -138,8 +157,8 @@ func (f *flow) closeWriting() {
 	f.cond.Broadcast()
 }
 
-// deadline is a net.Conn's deadline for one direction. Its flow's lock guards
-// it.
+// deadline is a net.Conn's deadline for one direction. The lock of the flow guards
+// the deadline.
 type deadline struct {
 	at    time.Time // zero: none
 	timer *time.Timer
@@ -161,7 +180,8 @@ func (d *deadline) set(f *flow, t time.Time) {
 	d.at = t
 	if !t.IsZero() {
 		d.timer = time.AfterFunc(time.Until(t), func() {
-			// The lock, so that the waiter either has seen the time or waits.
+			// With the lock held, the waiter has either seen that d.at has passed or is
+			// in Wait, so it does not miss the signal.
 			f.cond.L.Lock()
 			defer f.cond.L.Unlock()
 			f.cond.Broadcast()

@@ -6,21 +6,23 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 )
 
-// Config is the settings of Start and Listen. The zero Config works.
+// Config has the settings of Start and Listen. The zero Config works.
 type Config struct {
-	// Password is required of every client. DialContext sends it. Default: none.
+	// Password is the password that every client must send. DialContext sends it.
+	// Default: none.
 	Password string
 
 	// Resolution is the smallest step in which TTLs are moved. A key may expire
-	// that much early. By default they are exact in virtual time, and in real
-	// time as fine as is cheap. 10 ms makes a server with very many keys faster
-	// in virtual time.
+	// that much early. By default TTLs are exact in virtual time, and in real time
+	// the step depends on the number of keys. A Resolution of 10 ms makes a server
+	// with very many keys faster in virtual time.
 	Resolution time.Duration
 }
 
@@ -32,36 +34,40 @@ func (cfg Config) validate() error {
 }
 
 var (
-	// ErrNotRunning is returned when the server was killed. Restart brings it
-	// back.
+	// ErrNotRunning is returned when the server was killed and not restarted.
+	// Restart starts it again.
 	ErrNotRunning = errors.New("memredis: the server is not running")
-	// ErrStopped is returned when Stop was called.
+	// ErrStopped is returned when Stop was called before. A stopped server cannot
+	// be started again.
 	ErrStopped = errors.New("memredis: the server was stopped")
 )
 
 // Server is a Redis in the memory of this process. All methods are safe for
-// concurrent use; Pause, Resume, Kill, Restart and Stop queue behind each other.
+// concurrent use. Pause, Resume, Kill, Restart and Stop wait for each other.
 type Server struct {
 	// immutable once started
 	cfg      Config
 	adaptive bool
-	addr     string // of the listener; "" without one
+	addr     string // the listener's address; "" without a listener
 
-	ops sync.Mutex // held by Pause to Stop for as long as they take: they queue
+	ops sync.Mutex // held during Pause, Resume, Kill, Restart and Stop, so that they wait for each other
 
 	// guarded by ops
 	stopped   bool
-	listener  net.Listener   // nil without one, or while the server is down
+	listener  net.Listener   // nil for a server of Start, or while the server is down
 	accepting sync.WaitGroup // the accept loop
 
-	mu   sync.Mutex // guards life; taken after ops, never held while anything is waited for
+	delay atomic.Int64 // delay of requests in nanoseconds, see SetDelay
+
+	mu   sync.Mutex // guards life; taken after ops, never held during a wait
 	life *life      // nil when down
 }
 
-// Start starts an empty server behind connections in memory, which only its
-// DialNet and DialContext make. Its TTLs move with time.Now. Called within a
-// testing/synctest bubble, all of it belongs to the bubble and its virtual time;
-// Stop, and closing the connections made from it, leave no goroutine there.
+// Start starts an empty server behind connections in memory. Only the server's
+// DialNet and DialContext make such connections. TTLs move with time.Now. If
+// Start is called in a testing/synctest bubble, the server belongs to the bubble
+// and its virtual time. No goroutine is left in the bubble when Stop has returned
+// and all connections are closed.
 func Start(cfg Config) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -86,8 +92,8 @@ func Listen(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Addr is the host:port that the server listens at, also after Restart; "" for
-// one of Start.
+// Addr returns the host:port of a server of Listen. Restart does not change it.
+// For a server of Start it returns "".
 func (s *Server) Addr() string { return s.addr }
 
 // life is one miniredis, from serve to kill.
@@ -101,7 +107,7 @@ type life struct {
 func (s *Server) serve() error {
 	r := miniredis.NewMiniRedis()
 	r.RequireAuth(s.cfg.Password)
-	// The one way to start it without a listener.
+	// Dial is the only way to start miniredis without a listener.
 	c, err := r.Dial()
 	if err != nil {
 		return fmt.Errorf("memredis: start miniredis: %w", err)
@@ -110,7 +116,7 @@ func (s *Server) serve() error {
 	return c.Close()
 }
 
-// setLife puts l in the place of the life that there was, and returns that.
+// setLife replaces the life by l, and returns the old one.
 func (s *Server) setLife(l *life) (old *life) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,8 +124,8 @@ func (s *Server) setLife(l *life) (old *life) {
 	return old
 }
 
-// listen opens the listener and accepts from it. The caller holds ops, or is
-// alone.
+// listen opens the listener and accepts connections. The caller holds ops, or no
+// other goroutine knows s yet.
 func (s *Server) listen(addr string) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -147,13 +153,13 @@ func (s *Server) take(c net.Conn) error {
 	if s.life == nil {
 		return ErrNotRunning
 	}
-	s.life.redis.Server().ServeConn(&gatedConn{Conn: c, gate: s.life.gate, clock: s.life.clock})
+	s.life.redis.Server().ServeConn(&gatedConn{Conn: c, gate: s.life.gate, clock: s.life.clock, delay: &s.delay})
 	return nil
 }
 
 // DialNet makes a connection in memory and ignores the network and the address.
 // It is for redis.DialContextFunc. If the server is down, the error is a
-// *net.OpError, as of a real dial, and wraps ErrNotRunning.
+// *net.OpError, like that of a real dial, and wraps ErrNotRunning.
 func (s *Server) DialNet(context.Context, string, string) (net.Conn, error) {
 	client, server := pipe()
 	if err := s.take(server); err != nil {
@@ -162,8 +168,8 @@ func (s *Server) DialNet(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// ioTimeout is the timeout of reads and writes. redigo's own default is to wait for
-// ever, which turns a paused server into a hung test.
+// ioTimeout is the timeout of reads and writes. redigo has no timeout by default, so a
+// test of a paused server would hang.
 const ioTimeout = 5 * time.Second
 
 // DialContext connects in memory and sends the password. Reads and writes time
@@ -179,13 +185,13 @@ func (s *Server) DialContext(ctx context.Context, opts ...redis.DialOption) (red
 	return redis.DialContext(ctx, addr.Network(), addr.String(), append(all, opts...)...)
 }
 
-// Pause makes the server fall silent: connections stay open, new ones are
-// accepted, nothing is answered, and TTLs run on. A command that was read before
-// may still be carried out. The error is ErrNotRunning or ErrStopped.
+// Pause makes the server silent. Connections stay open, new ones are accepted,
+// no command is answered, and TTLs run on. A command that the server has already
+// read may still be carried out. The error is ErrNotRunning or ErrStopped.
 func (s *Server) Pause() error { return s.withGate((*gate).shut) }
 
-// Resume ends Pause. What was sent meanwhile is carried out then. The error is
-// ErrNotRunning or ErrStopped.
+// Resume ends Pause. Commands that were sent meanwhile are then carried out. The
+// error is ErrNotRunning or ErrStopped.
 func (s *Server) Resume() error { return s.withGate((*gate).open) }
 
 func (s *Server) withGate(do func(*gate)) error {
@@ -203,7 +209,7 @@ func (s *Server) withGate(do func(*gate)) error {
 	return nil
 }
 
-// Kill cuts all connections, and the data is gone. The error is ErrStopped.
+// Kill cuts all connections and deletes the data. The error is ErrStopped.
 func (s *Server) Kill() error {
 	s.ops.Lock()
 	defer s.ops.Unlock()
@@ -227,9 +233,9 @@ func (s *Server) down() {
 	}
 }
 
-// Restart cuts all connections and goes on with an empty server at the same
-// address. When it fails, because ctx ended before the port was free, the server is down,
-// and Restart may be tried again. ErrStopped: Stop was called.
+// Restart cuts all connections and continues with an empty server at the same
+// address. It fails if ctx ends before the port is free. The server is then down,
+// and Restart may be called again. The error is ErrStopped if Stop was called.
 func (s *Server) Restart(ctx context.Context) error {
 	s.ops.Lock()
 	defer s.ops.Unlock()
@@ -254,8 +260,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the server for good. It may be called in every state, and again; it
-// never fails.
+// Stop ends the server for good. It may be called in every state and more than
+// once. It never fails.
 func (s *Server) Stop() error {
 	s.ops.Lock()
 	defer s.ops.Unlock()
@@ -264,7 +270,7 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// pauseFor waits for d, or until ctx ends and gives its error.
+// pauseFor waits for d. If ctx ends before, pauseFor returns its error.
 func pauseFor(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -136,7 +136,7 @@ func (k *keeper) acquire(ctx context.Context, i int) error {
 		return fmt.Errorf("bench: acquire: %w", err)
 	}
 	if len(reply) != 2 || reply[0] != 1 {
-		return fmt.Errorf("bench: acquire: %v is another's", r.key)
+		return fmt.Errorf("bench: acquire: %v is held by another owner", r.key)
 	}
 	r.state.Store(held)
 	k.live.Add(1)

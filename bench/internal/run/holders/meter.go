@@ -15,16 +15,16 @@ import (
 )
 
 // Meter counts the renewals of a row, in the same way for every row: it reads the
-// requests and the answers on the row's own connections, and believes nothing that
-// the row says of itself.
+// requests and the answers on the row's own connections, and does not rely on what
+// the row says.
 //
 // A lock's renewal is due an interval, a third of the lease, after the last one was
-// due, or after the last one was written if that was earlier, or later by more than
-// half an interval: a rhythm that a row keeps is what it is measured against, and
-// one that it lost begins anew. A renewal is late by the time from its due point to
+// due. If the last one was written before it was due, or more than half an interval
+// after, the interval begins when it was written. So a row is measured against the
+// rhythm that it keeps. A renewal is late by the time from its due point to
 // its answer, not below 0. Trust in a lock ends a margin, the library's own, before
-// the lease is over, counted from when the last request was written that Redis said
-// yes to. A lock whose trust ended before a renewal was answered is missed: it
+// the lease is over, counted from when the last request that Redis confirmed was
+// written. A lock whose trust ended before a renewal was answered is missed: it
 // counts once, and no renewal of it counts afterwards.
 //
 // Methods are safe for concurrent use.
@@ -75,8 +75,8 @@ func newMeter(prefix string, n, lanes int, lease time.Duration) (*Meter, error) 
 
 func (m *Meter) now() time.Duration { return time.Since(m.base) }
 
-// Begin is called when all locks are acquired: Counters counts from there, but for
-// what is missed.
+// Begin is called when all locks are acquired. Counters counts from then on, except
+// for missed locks.
 func (m *Meter) Begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,7 +152,7 @@ type request struct {
 	locks   []int32
 }
 
-// requests are used again, for most are of one lock.
+// requests are used again, because most are of one lock.
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 // read returns what a command does to locks of the row; nil if that is nothing.

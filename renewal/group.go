@@ -6,43 +6,42 @@ import (
 	"github.com/wheellock/wheellock/wheel"
 )
 
-// kind says where a cohort is, and so what its timer watches.
+// kind says where a group is. The group's timer depends on it.
 type kind uint8
 
 const (
 	spare   kind = iota // in Lane.spare, empty; to waiting, fixed or queued
 	waiting             // in Lane.windows; to queued when due
 	queued              // in Lane.queue until its last lease is taken
-	flying              // the cohort of a Batch, always
+	inBatch             // the group of a Batch, always
 	fixed               // in Lane.fixed; never due
 )
 
-// cohort is a set of leases that wait for the same moment: a beat, or the end
-// of a pause. It has one wheel timer, set to that moment or to the earliest end
-// of trust of its leases, whichever is first. A batch in flight is a cohort
-// too, so trust is watched while I/O is slow. The lane's lock guards the
-// fields.
-type cohort struct {
+// group is a set of leases that wait for the same moment, which is a slot or the
+// end of a pause. It has one wheel timer, set to that moment or to the earliest end
+// of trust of its leases, whichever is first. A batch also has a group, so trust is
+// watched while I/O is slow. The lane's lock guards the fields.
+type group struct {
 	timer  wheel.Timer // armed for the earlier of due (while waiting or queued) and trust
 	lane   *Lane       // immutable
-	batch  *Batch      // immutable; nil unless flying
-	window int64       // its key in Lane.windows or Lane.fixed
-	due    instant     // when its leases are; while queued, when all dispatchers are woken for it
-	trust  instant     // lower bound of the members' ends of trust
-	armed  instant     // what timer is armed for; never when it is not
+	batch  *Batch      // immutable; nil except in the group of a Batch
+	window int64       // the key in Lane.windows or Lane.fixed
+	due    instant     // when the leases are due; while queued, when all dispatchers are woken for the group
+	trust  instant     // lower bound of the leases' ends of trust
+	armed  instant     // the time for which timer is armed; never if it is not armed
 	leases []*Lease
 	live   int // leases that are not nil; a batch keeps places, so it has gaps
 	place  int // in Lane.queue while queued
-	limit  int // 0, or: these failed together, so a batch has at most so many of them, and of no others
+	limit  int // 0, or the most leases of a batch, which has no leases of other groups: these leases failed together
 	kind   kind
 	timed  bool // timer has been scheduled once
 }
 
 // Fire is called by the wheel's driver.
-func (c *cohort) Fire(*wheel.Timer) { c.lane.visit(c) }
+func (c *group) Fire(*wheel.Timer) { c.lane.visit(c) }
 
 // addLocked puts l into c; the caller arms c.
-func (c *cohort) addLocked(l *Lease) {
+func (c *group) addLocked(l *Lease) {
 	l.home, l.pos = c, int32(len(c.leases))
 	c.leases = append(c.leases, l)
 	c.live++
@@ -51,12 +50,12 @@ func (c *cohort) addLocked(l *Lease) {
 	}
 }
 
-// removeLocked takes l out. In a batch the others keep their places, because
-// the Renewer speaks of them by index.
-func (c *cohort) removeLocked(l *Lease) {
+// removeLocked takes l out. In a batch the other leases keep their places, because
+// the Renewer knows them by index.
+func (c *group) removeLocked(l *Lease) {
 	l.home = nil
 	c.live--
-	if c.kind == flying {
+	if c.kind == inBatch {
 		c.leases[l.pos] = nil
 		return
 	}
@@ -70,8 +69,8 @@ func (c *cohort) removeLocked(l *Lease) {
 	}
 }
 
-// wakeLocked is when the cohort next needs a visit.
-func (c *cohort) wakeLocked() instant {
+// wakeLocked returns when the group next needs a visit.
+func (c *group) wakeLocked() instant {
 	switch {
 	case c.live == 0:
 		return never
@@ -83,38 +82,38 @@ func (c *cohort) wakeLocked() instant {
 
 // armLocked moves the timer if it is not armed early enough. A timer that is
 // armed too early is left alone: its visit finds nothing and arms it again.
-func (c *cohort) armLocked(now instant) {
+func (c *group) armLocked(now instant) {
 	at := c.wakeLocked()
 	if at >= c.armed {
 		return
 	}
 	d := time.Duration(at - now)
-	if at != c.trust { // beats are at ticks; now is a little old, and half a tick makes up for it
+	if at != c.trust { // slots are at ticks, and now is a little old, for which half a tick makes up
 		d -= c.lane.dog.cfg.Tick / 2
 	}
 	var err error
 	if c.timed {
-		_, err = c.timer.Reset(d) // pending or not: a visit that waited for the lock may be an old one
+		_, err = c.timer.Reset(d) // pending or not, because a visit that waited for the lock may be an old one
 	} else {
 		err = c.lane.dog.wheel.Schedule(&c.timer, d, c)
 		c.timed = err == nil
 	}
-	if err == nil { // it can only be that the wheel was stopped: Close tells every lease
+	if err == nil { // the only error is that of a stopped wheel, and then Close tells every owner
 		c.armed = at
 	}
 }
 
 // disarmLocked stops the timer.
-func (c *cohort) disarmLocked() {
+func (c *group) disarmLocked() {
 	if c.armed != never {
 		c.timer.Stop()
 		c.armed = never
 	}
 }
 
-// endedLocked loses the members whose trust is over at now, appends them to
-// out and makes c.trust exact.
-func (c *cohort) endedLocked(now instant, out []*Lease) []*Lease {
+// endedLocked ends the leases whose trust is over at now as lost, appends them to
+// out, and makes c.trust exact.
+func (c *group) endedLocked(now instant, out []*Lease) []*Lease {
 	if c.trust > now {
 		return out
 	}

@@ -11,15 +11,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// newTestBeats returns the beats of a lane, at a random place in the interval.
-func newTestBeats(t testing.TB, cfg Config) beats {
+// newTestSlots returns the slots of a lane, at a random place in the interval.
+func newTestSlots(t testing.TB, cfg Config) slots {
 	cfg, err := cfg.withDefaults()
 	require.NoError(t, err)
-	return newBeats(cfg, rand.Uint64())
+	return newSlots(cfg, rand.Uint64())
 }
 
-// counts are the leases of each beat that has any.
-func (b *beats) counts() (counts []int) {
+// counts are the leases of each slot that has any.
+func (b *slots) counts() (counts []int) {
 	for _, one := range b.all {
 		if one.leases > 0 {
 			counts = append(counts, int(one.leases))
@@ -28,9 +28,9 @@ func (b *beats) counts() (counts []int) {
 	return counts
 }
 
-func TestBeatsAreAsManyAsFullBatches(t *testing.T) {
+func TestSlotsAreAsManyAsFullBatches(t *testing.T) {
 	for leases, want := range map[int]int{1: 1, 1000: 1, 1024: 1, 1025: 2, 10_000: 10, 100_000: 98, 1_000_000: 977} {
-		b := newTestBeats(t, Config{})
+		b := newTestSlots(t, Config{})
 		for range leases {
 			b.join()
 		}
@@ -39,9 +39,9 @@ func TestBeatsAreAsManyAsFullBatches(t *testing.T) {
 	}
 }
 
-// TestBeatsAreSpreadEvenly: no gap between two of them is more than twice the mean.
-func TestBeatsAreSpreadEvenly(t *testing.T) {
-	b := newTestBeats(t, Config{MaxBatch: 1})
+// TestSlotsAreSpreadEvenly: no gap between two of them is more than twice the mean.
+func TestSlotsAreSpreadEvenly(t *testing.T) {
+	b := newTestSlots(t, Config{MaxBatch: 1})
 	for n := 1; n <= 500; n++ {
 		k := b.join()
 		require.EqualValues(t, n, k)
@@ -54,14 +54,14 @@ func TestBeatsAreSpreadEvenly(t *testing.T) {
 		for i := 1; i < n; i++ {
 			widest = max(widest, at[i]-at[i-1])
 		}
-		require.LessOrEqual(t, widest, 2*instant(b.interval)/instant(n)+instant(b.tick), "%d beats", n)
+		require.LessOrEqual(t, widest, 2*instant(b.interval)/instant(n)+instant(b.tick), "%d slots", n)
 	}
 }
 
-// TestBeatsAreNoMoreThanTicks: more would share wake-ups; what does not fit makes
+// TestSlotsAreNoMoreThanTicks: more would share wake-ups; what does not fit makes
 // them all larger.
-func TestBeatsAreNoMoreThanTicks(t *testing.T) {
-	b := newTestBeats(t, Config{TTL: MinTTL, MaxBatch: 10})
+func TestSlotsAreNoMoreThanTicks(t *testing.T) {
+	b := newTestSlots(t, Config{TTL: MinTTL, MaxBatch: 10})
 	for range 10_000 {
 		b.join()
 	}
@@ -69,15 +69,15 @@ func TestBeatsAreNoMoreThanTicks(t *testing.T) {
 	require.Less(t, slices.Max(b.counts())-slices.Min(b.counts()), 12)
 }
 
-// TestTheNextRenewalIsAtTheBeat, or once halfway if that would be too early; never
+// TestTheNextRenewalIsAtTheSlot, or once halfway if that would be too early; never
 // later than an interval.
-func TestTheNextRenewalIsAtTheBeat(t *testing.T) {
+func TestTheNextRenewalIsAtTheSlot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, err := Config{TTL: time.Duration(rapid.IntRange(100, 60_000).Draw(t, "ttl")) * time.Millisecond, MaxBatch: 1}.withDefaults()
 		require.NoError(t, err)
-		b := newBeats(cfg, rapid.Uint64().Draw(t, "phase"))
+		b := newSlots(cfg, rapid.Uint64().Draw(t, "phase"))
 		k := uint16(0)
-		for range rapid.IntRange(1, 30).Draw(t, "beats") {
+		for range rapid.IntRange(1, 30).Draw(t, "slots") {
 			k = b.join()
 		}
 		interval := instant(b.interval)
@@ -101,9 +101,9 @@ func TestTheNextRenewalIsAtTheBeat(t *testing.T) {
 	})
 }
 
-// renewedLease is one of a beat in a simulation.
+// renewedLease is one of a slot in a simulation.
 type renewedLease struct {
-	beat        uint16
+	slot        uint16
 	due         instant
 	first, last instant // renewals
 	renewals    int
@@ -123,10 +123,10 @@ func (q *byDue) Pop() any {
 	return last
 }
 
-// rhythm renews leases by beats, in time that it moves by hand.
+// rhythm renews leases by slots, in time that it moves by hand.
 type rhythm struct {
 	t      testing.TB
-	b      beats
+	b      slots
 	now    instant
 	queue  byDue
 	leases []*renewedLease // not released
@@ -136,8 +136,8 @@ type rhythm struct {
 
 func (r *rhythm) hold(n int) {
 	for range n {
-		l := &renewedLease{beat: r.b.join()}
-		l.due = r.b.next(l.beat, r.now)
+		l := &renewedLease{slot: r.b.join()}
+		l.due = r.b.next(l.slot, r.now)
 		require.Greater(r.t, l.due, r.now)
 		require.LessOrEqual(r.t, l.due, r.now.plus(r.b.interval))
 		r.leases = append(r.leases, l)
@@ -153,7 +153,7 @@ func (r *rhythm) release(n int) {
 		r.leases[i] = r.leases[last]
 		r.leases = r.leases[:last]
 		l.released = true
-		r.b.leave(l.beat)
+		r.b.leave(l.slot)
 	}
 }
 
@@ -177,8 +177,8 @@ func (r *rhythm) run(d, late time.Duration) {
 			r.early = max(r.early, r.b.interval-time.Duration(sent-l.last))
 		}
 		l.last = sent
-		l.beat = r.b.keep(l.beat, r.now)
-		l.due = r.b.after(l.beat, sent)
+		l.slot = r.b.keep(l.slot, r.now)
+		l.due = r.b.after(l.slot, sent)
 		require.LessOrEqual(r.t, l.due, sent.plus(r.b.interval))
 		heap.Push(&r.queue, l)
 	}
@@ -190,7 +190,7 @@ func (r *rhythm) requireEven() {
 	r.t.Helper()
 	r.run(r.b.interval, 0)
 	want := (len(r.leases)-1)/int(r.b.size) + 1
-	require.InDelta(r.t, want, len(r.times), 1+float64(want)/20, "%d leases; some beats share a tick", len(r.leases))
+	require.InDelta(r.t, want, len(r.times), 1+float64(want)/20, "%d leases; some slots share a tick", len(r.leases))
 	for i := 1; i < len(r.times); i++ {
 		require.LessOrEqual(r.t, r.times[i]-r.times[i-1], 2*instant(r.b.interval)/instant(want)+2*instant(r.b.tick))
 	}
@@ -200,7 +200,7 @@ func (r *rhythm) requireEven() {
 // spread, whatever was taken and released before.
 func TestTheRhythmAfterChanges(t *testing.T) {
 	for _, leases := range []int{1, 1000, 10_000, 100_000} {
-		r := &rhythm{t: t, b: newTestBeats(t, Config{})}
+		r := &rhythm{t: t, b: newTestSlots(t, Config{})}
 		for range 10 { // all of them in a second
 			r.hold(max(leases/10, 1))
 			r.run(100*time.Millisecond, 0)
@@ -210,7 +210,7 @@ func TestTheRhythmAfterChanges(t *testing.T) {
 		r.requireEven()
 		if leases > 1 {
 			r.release(leases / 2)
-			r.run(3*r.b.interval, 0) // those of a beat that is given up are moved, some by two steps
+			r.run(3*r.b.interval, 0) // those of a slot that is given up are moved, some by two steps
 			r.requireEven()
 			r.release(leases/2 - 1)
 			r.run((restIntervals+3)*r.b.interval, 0)
@@ -226,7 +226,7 @@ func TestTheRhythmAfterChanges(t *testing.T) {
 // tenth more often than every interval.
 func TestTheMeanIntervalStaysLong(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		r := &rhythm{t: t, b: newTestBeats(t, Config{MaxBatch: 4})}
+		r := &rhythm{t: t, b: newTestSlots(t, Config{MaxBatch: 4})}
 		r.hold(rapid.IntRange(1, 30).Draw(rt, "leases"))
 		for range 200 {
 			n := len(r.leases)

@@ -1,0 +1,225 @@
+// Package args has arguments of commands, encoded once in RESP.
+package args
+
+import (
+	"fmt"
+	"iter"
+	"strconv"
+)
+
+// List has the arguments of a command as they are sent, in one piece of memory.
+type List struct {
+	text    []byte
+	n       int
+	longest int
+	later   []later // arguments whose text is chosen when they are written; few commands have any
+}
+
+// later is an argument whose place in the text has an empty string.
+type later struct {
+	nth int
+	arg Argument
+}
+
+// Argument chooses its text when it is written. It is the same as redigo's redis.Argument.
+type Argument interface{ RedisArg() any }
+
+// Of returns a List of values, each of which is a string, bytes, an int, an int32, an int64, or nil
+// for the empty string. size is about their length together.
+func Of(size int, values ...any) List {
+	return List{text: make([]byte, 0, size)}.Add(values...)
+}
+
+// Add returns a with more values, as append does. Do not use a afterwards.
+func (a List) Add(values ...any) List {
+	for _, v := range values {
+		switch v := v.(type) {
+		case string:
+			a = a.add(v)
+		case []byte:
+			a = a.AddBytes(v)
+		case int:
+			a = a.AddInt(int64(v))
+		case int32:
+			a = a.AddInt(int64(v))
+		case int64:
+			a = a.AddInt(v)
+		case nil:
+			a = a.add("")
+		default:
+			panic("args: an argument of another type: use AddAny")
+		}
+	}
+	return a
+}
+
+// AddStrings is Add of strings.
+func (a List) AddStrings(values []string) List {
+	for _, v := range values {
+		a = a.add(v)
+	}
+	return a
+}
+
+// AddBytes is Add of one value, in memory that may be used again.
+func (a List) AddBytes(value []byte) List {
+	a.text = AppendBulk(a.text, value)
+	a.n++
+	a.longest = max(a.longest, len(value))
+	return a
+}
+
+// AddInt is Add of a number.
+func (a List) AddInt(n int64) List {
+	a.text = AppendInt(a.text, n)
+	a.n++
+	a.longest = max(a.longest, 20)
+	return a
+}
+
+// AddAny is Add of values of any type that redigo takes, encoded as redigo does. An Argument
+// is called each time that it is written.
+func (a List) AddAny(values ...any) List {
+	for _, v := range values {
+		switch w := v.(type) {
+		case Argument:
+			a.later = append(a.later[:len(a.later):len(a.later)], later{a.n, w})
+			a = a.add("")
+		case string, []byte, int, int64, nil:
+			a = a.Add(w)
+		case float64:
+			a = a.add(strconv.FormatFloat(w, 'g', -1, 64))
+		case bool:
+			if w {
+				a = a.add("1")
+			} else {
+				a = a.add("0")
+			}
+		default:
+			a = a.add(fmt.Sprint(w))
+		}
+	}
+	return a
+}
+
+func (a List) add(s string) List {
+	a.text = AppendBulk(a.text, s)
+	a.n++
+	a.longest = max(a.longest, len(s))
+	return a
+}
+
+// Len returns the number of arguments.
+func (a List) Len() int { return a.n }
+
+// First returns the first argument.
+func (a List) First() string {
+	s, _ := cutBulk(a.text)
+	return string(s)
+}
+
+// Behind returns the arguments after the first n. They share memory with a.
+func (a List) Behind(n int) List {
+	b := List{text: a.text, n: a.n - n, longest: a.longest}
+	for range n {
+		_, b.text = cutBulk(b.text)
+	}
+	for _, l := range a.later {
+		if l.nth >= n {
+			b.later = append(b.later, later{l.nth - n, l.arg})
+		}
+	}
+	return b
+}
+
+// Into returns a copy of a in the memory of old, which must not be used any more.
+func (a List) Into(old List) List {
+	a.text = append(old.text[:0], a.text...)
+	return a
+}
+
+// Append returns a with the arguments of b added.
+func (a List) Append(b List) List {
+	c := List{text: append(a.text, b.text...), n: a.n + b.n, longest: max(a.longest, b.longest), later: a.later}
+	for _, l := range b.later {
+		c.later = append(c.later[:len(c.later):len(c.later)], later{l.nth + a.n, l.arg})
+	}
+	return c
+}
+
+// Now returns a with the present text of each Argument.
+func (a List) Now() List {
+	if len(a.later) == 0 {
+		return a
+	}
+	known, rest := List{text: make([]byte, 0, len(a.text)+64)}, a.text
+	for i := range a.n {
+		var s []byte
+		if s, rest = cutBulk(rest); len(a.later) > 0 && a.later[0].nth == i {
+			known, a.later = known.AddAny(a.later[0].arg.RedisArg()), a.later[1:]
+		} else {
+			known = known.AddBytes(s)
+		}
+	}
+	return known
+}
+
+// All returns the arguments one by one. They share memory with a. An Argument is empty, see
+// Now.
+func (a List) All() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for rest := a.text; len(rest) > 0; {
+			var s []byte
+			if s, rest = cutBulk(rest); !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// Strings returns the arguments as strings.
+func (a List) Strings() []string {
+	all := make([]string, 0, a.n)
+	for s := range a.Now().All() {
+		all = append(all, string(s))
+	}
+	return all
+}
+
+// Text returns a as it is sent.
+func (a List) Text() []byte { return a.text }
+
+// Longest returns an upper bound of the length of the longest argument.
+func (a List) Longest() int { return a.longest }
+
+// AppendBulk appends a bulk string.
+func AppendBulk[T string | []byte](to []byte, s T) []byte {
+	to = append(to, '$')
+	to = strconv.AppendInt(to, int64(len(s)), 10)
+	to = append(to, '\r', '\n')
+	to = append(to, s...)
+	return append(to, '\r', '\n')
+}
+
+// cutBulk returns the bulk string at the beginning of text, and the rest.
+func cutBulk(text []byte) (s, rest []byte) {
+	n, i := 0, 1
+	for ; text[i] != '\r'; i++ {
+		n = n*10 + int(text[i]-'0')
+	}
+	i += 2
+	return text[i : i+n], text[i+n+2:]
+}
+
+// AppendInt appends a number as a bulk string.
+func AppendInt(to []byte, n int64) []byte {
+	var room [20]byte
+	return AppendBulk(to, strconv.AppendInt(room[:0], n, 10))
+}
+
+// AppendCount appends the beginning of a request of n arguments, including its command.
+func AppendCount(to []byte, n int) []byte {
+	to = append(to, '*')
+	to = strconv.AppendInt(to, int64(n), 10)
+	return append(to, '\r', '\n')
+}

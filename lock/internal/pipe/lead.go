@@ -1,0 +1,153 @@
+package pipe
+
+import "time"
+
+// A caller that is alone leads. It writes its request and reads the answer itself. So no other
+// goroutine must be woken, which is most of the time of a lone request. A connection therefore has
+// two readers, and turn says which one reads:
+//
+//	            LeadAfter requests in a row were alone, and nothing is in flight
+//	resident ─────────────────────────────────────────────────────────────────▶ nobody
+//	   ▲ ▲                                                                       │  ▲
+//	   │ └── somebody writes who does not lead; nothing was asked for Timeout ───┤  │
+//	   │                                                                         │  │
+//	   │    no answer in a slice; requests of others are in flight       a caller│  │its answer came,
+//	   └───────────────────────────────────── leader ◀────────────── is to write┘  │nothing is in flight
+//	                                             └──────────────────────────────────┘
+//
+// While a request is in flight the turn is not nobody's. A leader leads one request, for one
+// slice, and gives the turn only to the resident.
+type turn uint8
+
+const (
+	resident turn = iota // the connection's own goroutine reads, or is about to
+	nobody               // nothing is in flight, and nobody reads
+	leader               // a caller writes, or reads
+)
+
+// slice is the longest time that a caller leads. It notices the end of its context that much late.
+const slice = 5 * time.Millisecond
+
+// Send is Put for a goroutine that waits for the answer next. Send may wait for the answer for some
+// milliseconds. If no other goroutine uses the connection, the caller writes and reads itself.
+func (p *Pipe) Send(r *Request) {
+	c := p.calm.Load()
+	if c == nil || !p.lead(c, r) {
+		p.Put(r)
+	}
+}
+
+// lead writes r to c and reads the answer, or leaves the reading to the resident. It returns false
+// if it did not use r.
+func (p *Pipe) lead(c *conn, r *Request) bool {
+	if !p.beginWrite() {
+		return false
+	}
+	if r.over(time.Now()) || !c.claim() || !c.quiet() {
+		p.endWrite()
+		return false
+	}
+	p.one[0] = r
+	c.write(p.one[:])
+	p.one[0] = nil
+	p.endWrite()
+	c.follow()
+	return true
+}
+
+// beginWrite reports whether the caller may write until endWrite. It may if no other goroutine
+// writes or waits to write.
+func (p *Pipe) beginWrite() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) > 0 || p.batch || p.led {
+		return false
+	}
+	p.led = true
+	return true
+}
+
+func (p *Pipe) endWrite() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.led = false
+	if len(p.queue) > 0 {
+		p.work.Signal()
+	}
+}
+
+// claim gives the turn to a caller that will write, if the turn is nobody's.
+func (c *conn) claim() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil || c.turn != nobody {
+		return false
+	}
+	c.giveLocked(leader)
+	return true
+}
+
+// quiet reports whether the server has sent nothing while no request is in flight. If it has sent
+// bytes, they would count as the answer to the next request, so the connection has failed. The
+// caller has the turn, and no goroutine writes.
+func (c *conn) quiet() bool {
+	if c.below.Quiet() {
+		return true
+	}
+	if c.below.Answered() {
+		c.readOne() // for its text
+	}
+	c.fail(errUnasked)
+	return false
+}
+
+// follow reads the answer to the request of the leader, and gives up the turn.
+func (c *conn) follow() {
+	if !c.below.AwaitAnswer(slice) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.alone = 0 // the server is slow or gone, so callers do not lead again soon
+		c.giveLocked(resident)
+		return
+	}
+	c.readOne()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.inflight) > 0 {
+		c.giveLocked(resident)
+	} else {
+		c.giveLocked(nobody)
+	}
+}
+
+func (c *conn) give(to turn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.giveLocked(to)
+}
+
+// giveLocked gives the turn to to. On a dead connection the resident gets it, and ends.
+func (c *conn) giveLocked(to turn) {
+	if c.err != nil {
+		to = resident
+	}
+	c.turn = to
+	if to == nobody {
+		c.pipe.calm.Store(c)
+		return
+	}
+	c.pipe.calm.CompareAndSwap(c, nil)
+	if to == resident {
+		c.woken.Signal()
+	}
+}
+
+// awaitTurn returns true when it is the resident's turn, and false if the connection is dead.
+func (c *conn) awaitTurn() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.turn != resident && c.err == nil {
+		c.woken.Wait()
+	}
+	return c.err == nil
+}

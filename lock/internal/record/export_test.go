@@ -1,0 +1,4 @@
+package record
+
+// Remembered is how many periods of r the Logger remembers.
+func Remembered(l *Logger, r Record) int { return len(l.written[r].periods) }

@@ -1,0 +1,136 @@
+package resp
+
+import (
+	"errors"
+	"net"
+	"os"
+	"time"
+)
+
+// socket is the net.Conn to the server, below TLS if there is any. It can be read without
+// waiting, if its net.Conn allows that.
+type socket struct {
+	net.Conn
+	try    func(p []byte) (int, error) // reads what is there, 0 bytes if nothing is; nil if that cannot be done
+	trying bool                        // Read does not wait; of who reads
+}
+
+// trier is a net.Conn without a file descriptor that can be read without waiting. TryRead
+// returns 0, nil if there are no bytes. Connections in memory are triers.
+type trier interface {
+	TryRead(p []byte) (n int, err error)
+}
+
+// newSocket returns a socket over c.
+func newSocket(c net.Conn) *socket {
+	if t, ok := c.(trier); ok {
+		return &socket{Conn: c, try: t.TryRead}
+	}
+	return &socket{Conn: c, try: tryOf(c)}
+}
+
+// Read implements net.Conn. While trying is set it returns errNothing instead of waiting.
+func (s *socket) Read(p []byte) (int, error) {
+	if !s.trying {
+		return s.Conn.Read(p)
+	}
+	n, err := s.try(p)
+	if n == 0 && err == nil {
+		return 0, errNothing
+	}
+	return n, err
+}
+
+// nothing is the error of a read that would have to wait. It is temporary, so that TLS can
+// still use the connection.
+type nothing struct{}
+
+var errNothing error = nothing{}
+
+func (nothing) Error() string   { return "nothing can be read now" }
+func (nothing) Timeout() bool   { return true }
+func (nothing) Temporary() bool { return true }
+
+// CanTry reports whether Quiet can be called. It can over TCP and Unix sockets, with or
+// without TLS, except on Windows.
+func (c *Conn) CanTry() bool { return c.socket != nil && c.socket.try != nil }
+
+// Quiet reports whether the server has sent exactly one answer to each request, and nothing else.
+// It does not wait. redigo must have seen these answers, and no goroutine may read or write
+// meanwhile.
+//
+// Bytes that came without a request would count as the answer to the next request, if that request
+// were written before they are read.
+func (c *Conn) Quiet() bool {
+	c.seen = c.requests.sent
+	if !c.settled() {
+		return false
+	}
+	c.socket.trying = true
+	_ = c.more() // settled says what it was
+	c.socket.trying = false
+	return c.settled()
+}
+
+// settled reports whether as many answers were seen as requests were written, and nothing else.
+func (c *Conn) settled() bool {
+	a := &c.answers
+	return c.err == nil && a.whole == c.requests.sent && a.state == atType && a.depth == 0
+}
+
+// AwaitAnswer waits until Answered is true. It returns false after d, or at half of d, or if the
+// answer is too long to be read ahead. The next reader continues where AwaitAnswer has stopped.
+func (c *Conn) AwaitAnswer(d time.Duration) bool {
+	// One deadline serves many answers: to set it costs as much as a small read.
+	now := time.Now()
+	if c.deadline.Sub(now) < d/2 {
+		c.setDeadline(now.Add(d))
+	}
+	for !c.Answered() && !c.ahead.full() {
+		if errors.Is(c.more(), os.ErrDeadlineExceeded) {
+			break
+		}
+	}
+	return c.Answered()
+}
+
+// Answered reports whether redigo can read without waiting. That is so if an answer has come since
+// Quiet, or if the connection has ended.
+func (c *Conn) Answered() bool { return c.err != nil || c.answers.whole > c.seen }
+
+// SetReadDeadline implements net.Conn, but counts only for the next Read. It does not end a Read
+// that waits.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.wanted = t
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.limited = !t.IsZero()
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline implements net.Conn, as SetReadDeadline and SetWriteDeadline do.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.wanted = t
+	return c.SetWriteDeadline(t)
+}
+
+// write writes p, which note has already read. Its time limit is that of the caller that waits for
+// the answers, and not a limit that redigo has set for an earlier write.
+func (c *Conn) write(p []byte) error {
+	if c.limited {
+		if err := c.SetWriteDeadline(time.Time{}); err != nil {
+			return err
+		}
+	}
+	_, err := c.Conn.Write(p)
+	return err
+}
+
+// setDeadline sets the deadline below. An error comes again from Read.
+func (c *Conn) setDeadline(t time.Time) {
+	c.deadline = t
+	_ = c.Conn.SetReadDeadline(t)
+}
