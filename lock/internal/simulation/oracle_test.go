@@ -306,8 +306,8 @@ func (w *world) orphaned(o *object, now time.Duration) {
 				continue
 			}
 			since, was := o.alone[f]
-			if !was {
-				since = now
+			if !was || o.kind != mutex && w.comes(o) {
+				since = now // what has several keys is given back when all have come
 			}
 			if alone[f] = since; now-since > bound {
 				w.mu.Unlock()
