@@ -244,7 +244,7 @@ func TestATenantsSETOnItsCounterHurtsNoOther(t *testing.T) {
 	evil, good := newTenant(t, s, "evil", "app:"), newTenant(t, s, "good", "other:")
 	conn := evil.dial(t)
 	for _, key := range []string{"wheellock_token", "app:wheellock_token", "other:wheellock_token"} {
-		_, err := conn.Do("SET", key, 1<<53)
+		_, err := conn.Do("SET", key, int64(1)<<53)
 		require.Equal(t, key != "app:wheellock_token", err != nil, key)
 	}
 	held := fixture.Hold(t, good.client(t).Mutex("m").Lock)

@@ -129,7 +129,7 @@ func TestACounterOfItsOwnKnowsNoTime(t *testing.T) {
 func TestReservedTokensAreBelowThoseAfterALoss(t *testing.T) {
 	minters(t, func(t *testing.T, m *minter, mint func(time.Time) any) {
 		for _, reserve := range []func(time.Time) any{m.acquire, m.handOff} {
-			fixture.Do(t, m.s, "SET", keys.Counter, 1<<49)
+			fixture.Do(t, m.s, "SET", keys.Counter, int64(1)<<49)
 			m.more = 10_000
 			token, highest := m.token(reserve(time.Now()))
 			require.Equal(t, token+10_000, highest)

@@ -59,10 +59,7 @@ func outcomes(errs []error) (released, unknown, other int) {
 func TestManyUnlocksWaitForASilentServerOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := 10_000
-		if testing.Short() {
-			n = 5_000
-		}
+		n := fixture.Fewer(10_000)
 		srv := locktest.NewServer(t)
 		c := srv.Client(lock.Config{Lease: 10 * time.Minute})
 		helds := manyOf(t, c, n)
@@ -122,7 +119,7 @@ func TestCloseWaitsForReleasesThatAreUnknown(t *testing.T) {
 func TestManyUnlocksWaitForEachSilentServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const n = 3000
+		n := fixture.Fewer(3000)
 		silent, answers := locktest.NewServer(t), locktest.NewServer(t)
 		cfg := lock.Config{Lease: 10 * time.Minute}
 		theirs, ours := manyOf(t, silent.Client(cfg), n), manyOf(t, answers.Client(cfg), n)
@@ -148,19 +145,19 @@ func TestManyUnlocksWaitForEachSilentServer(t *testing.T) {
 func TestAServerThatFallsSilentAmongManyUnlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const n = 5000
+		n := fixture.Fewer(5000)
 		var done atomic.Int64
 		var silentSince time.Time
 		srv := locktest.NewServer(t)
 		c := srv.Client(lock.Config{Lease: 10 * time.Minute, Hooks: lock.Hooks{Released: func(e lock.Event) {
-			if e.Err == nil && done.Add(1) == 2000 {
+			if e.Err == nil && done.Add(1) == int64(n*2/5) {
 				srv.Pause()
 				silentSince = time.Now()
 			}
 		}}})
 		released, unknown, other := outcomes(lock.UnlockMany(t.Context(), manyOf(t, c, n)))
 		require.LessOrEqual(t, time.Since(silentSince), 2*lock.DefaultUnlockTimeout)
-		require.GreaterOrEqual(t, released, 2000)
+		require.GreaterOrEqual(t, released, n*2/5)
 		require.Less(t, released, n)
 		require.Equal(t, n-released, unknown)
 		require.Zero(t, other)

@@ -362,6 +362,10 @@ func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
 	servers := fixture.Servers(t, 2)
 	ctx := bounded.Context(t)
 	counter := 0 // guarded by the locks alone; the race detector watches
+	turns := 6
+	if testing.Short() {
+		turns = 2
+	}
 	var wg sync.WaitGroup
 	var fleets []fleet
 	for i := range 4 { // two of them have another order inside: their ids are random
@@ -374,7 +378,7 @@ func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
 		m := fixture.MultiLock(t, ms...)
 		for range 3 {
 			wg.Go(func() {
-				for range 6 {
+				for range turns {
 					held := fixture.Hold(t, m.Lock)
 					counter++
 					require.Equal(t, 1, counter)

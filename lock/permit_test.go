@@ -129,7 +129,7 @@ func TestRedissonAndOurPermits(t *testing.T) {
 	fixture.Do(t, s, "SET", sem.Name(), 2)
 	// Java takes one for a second, and one for ever.
 	fixture.Do(t, s, "DECRBY", sem.Name(), 2)
-	fixture.Do(t, s, "ZADD", taken, time.Now().Add(300*time.Millisecond).UnixMilli(), "java-permit-0001", 922337203685477, "java-permit-0002")
+	fixture.Do(t, s, "ZADD", taken, time.Now().Add(300*time.Millisecond).UnixMilli(), "java-permit-0001", javaNever, "java-permit-0002")
 	held, err := sem.Acquire(ctx, 1) // woken by nobody, it knows when the first one ends
 	require.NoError(t, err)
 	info, err := sem.Inspect(ctx)

@@ -23,7 +23,7 @@ func javaID(n byte) (id, member string) {
 }
 
 // javaNever is Redisson's deadline of a permit without a lease.
-const javaNever = 922337203685477
+const javaNever int64 = 922337203685477
 
 // requirePermits checks what there is of a semaphore.
 func requirePermits(t *testing.T, sem *lock.PermitSemaphore, available, taken int64) {

@@ -34,7 +34,7 @@ func TestWhatOthersWroteIsCut(t *testing.T) {
 	c.do("HSET", "f", "other:1", "1")
 	c.do("PEXPIRE", "f", 60000)
 	c.do("RPUSH", keys.FairQueue("f"), long)
-	c.do("ZADD", keys.FairScores("f"), 1<<60, long)
+	c.do("ZADD", keys.FairScores("f"), int64(1)<<60, long)
 	c.do("HSET", keys.FairSigns("f"), long, long)
 	take := c.run(script.FairTake, []string{"f", keys.FairQueue("f"), keys.FairScores("f"), keys.FairSigns("f"), "token"}, fairTake("1 a")...)
 	require.Equal(t, []any{cut, cut, int64(0)}, take.([]any)[2:])

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"slices"
@@ -112,7 +113,7 @@ func search(start, limit int, keeps func(n int) (kept, goOn bool)) (most, tooMan
 // byMemory is how many locks surely find room in the memory that is free, and how
 // much that is. Where the system does not tell, there is no bound.
 func byMemory() (locks, free int) {
-	const unbounded = 1 << 40
+	const unbounded = math.MaxInt / 4 // twice as many can be asked for
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return unbounded, 0
@@ -121,7 +122,8 @@ func byMemory() (locks, free int) {
 		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
 			kib, err := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")))
 			if err == nil {
-				return kib << 10 / bytesPerLock * 8 / 10, kib << 10
+				free = min(kib, math.MaxInt>>10) << 10 // where an int has 32 bits
+				return free / bytesPerLock * 8 / 10, free
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func withBusy(t *testing.T, cfg lock.Config, f func(b *busy)) {
 		c, err := lock.New(wire.Pool(), cfg)
 		require.NoError(t, err)
 		b := &busy{T: t, s: s, wire: wire, c: c, m: c.Mutex("m"), held: make(chan *lock.Held, 1000)}
-		fixture.Do(t, s, "SET", "wheellock_token", 1<<49) // behind a new counter no token is reserved before time passes
+		fixture.Do(t, s, "SET", "wheellock_token", int64(1)<<49) // behind a new counter no token is reserved before time passes
 		f(b)
 		require.NoError(t, c.Close(context.Background()))
 	})
