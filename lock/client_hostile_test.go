@@ -31,6 +31,7 @@ var hostile = []string{
 // TestAHostileAnswerEndsNoProcess: whatever is asked, and whatever is said then, the client
 // gives the connection up and goes on with another one.
 func TestAHostileAnswerEndsNoProcess(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	for _, command := range []string{
 		"AUTH", "SELECT", "TIME", "EVALSHA", "acquire", "guard", "inspect", "renew", "release", "fair_take", "rw_read", "SUBSCRIBE",
