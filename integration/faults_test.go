@@ -64,13 +64,18 @@ func TestPromisesHoldUnderFaults(t *testing.T) {
 	matrix(t, processes(t), rows)
 }
 
-// TestPromisesHoldUnderFaultsOfContainers has all rows but those whose server is a
-// process with a clock of its own, or one of two processes.
+// TestPromisesHoldUnderFaultsOfContainers has the rows for which it matters where a server runs;
+// if all are wanted, all but those whose server is a process with a clock of its own, or one of
+// two processes.
 func TestPromisesHoldUnderFaultsOfContainers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long")
 	}
-	matrix(t, containers(t), slices.DeleteFunc(ordinary(), func(r faults.Row) bool { return r.Start != nil }))
+	rows := few(faults.Rows(), "none", "Redis stopped", "Redis killed, AOF", "Redis killed, empty", "CLIENT KILL normal")
+	if os.Getenv(allEnv) == "all" {
+		rows = slices.DeleteFunc(faults.Rows(), func(r faults.Row) bool { return r.Start != nil })
+	}
+	matrix(t, containers(t), rows)
 }
 
 // allEnv has all rows run.

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,10 @@ const module = "github.com/wheellock/wheellock"
 func TestMain(m *testing.M) {
 	if faults.IsWorker() {
 		os.Exit(faults.Work())
+	}
+	// They mostly wait for servers: for failovers, containers and flows that are dead.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
