@@ -151,8 +151,7 @@ func TestAHoldThatIsLivingIsAskedAboutOncePerMaxPoll(t *testing.T) {
 // TestHoldsBeforeWaitersAreAskedAboutInBatches: once in every MaxPoll, a renewal of each
 // name, and a call for 128 of them.
 func TestHoldsBeforeWaitersAreAskedAboutInBatches(t *testing.T) {
-	const rounds = 4
-	locks := fixture.Fewer(4000)
+	const locks, rounds = 4000, 4
 	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -177,7 +176,7 @@ func TestHoldsBeforeWaitersAreAskedAboutInBatches(t *testing.T) {
 		before := c.Stats()
 		time.Sleep(rounds * 5 * time.Second)
 		st := c.Stats().Since(before)
-		require.InDelta(t, rounds*locks, float64(st.Renewal.Sizes.Sum), float64(locks/4))
+		require.InDelta(t, rounds*locks, float64(st.Renewal.Sizes.Sum), locks/4)
 		require.LessOrEqual(t, int(st.Renewal.Batches), rounds*(8+locks/128))
 		require.Equal(t, locks, st.Waiting)
 		cancel()
