@@ -164,6 +164,7 @@ func TestARetakenMemberHasWhatIsLeftOfTheLease(t *testing.T) {
 	require.False(t, held.Deadline().After(end))
 	require.Less(t, fixture.PTTL(t, m.servers[0], t.Name()), int64(redLease/time.Millisecond*2/3))
 	fixture.RequireLost(t, held, lock.Expired)
+	time.Sleep(time.Until(end))
 	terms, ok := lock.RetakenFor(held, 0)
 	require.False(t, ok, "%v are left", terms.Lease)
 }

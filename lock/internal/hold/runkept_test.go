@@ -115,12 +115,12 @@ func pointers(h *hold.Hold) []string {
 				types[v.Type().String()] = true
 			}
 		case reflect.Pointer:
-			if v.IsNil() {
+			name := v.Type().String()
+			if strings.HasPrefix(name, "*renewal.") || v.IsNil() { // the watchdog writes its own meanwhile
 				return
 			}
-			name := v.Type().String()
 			p := pointer{v.Pointer(), name}
-			if seen[p] || strings.HasPrefix(name, "*renewal.") {
+			if seen[p] {
 				return
 			}
 			types[name], seen[p] = true, true
