@@ -169,7 +169,7 @@ func TestManyIsALoopOfTryLock(t *testing.T) {
 func TestANameThatOccursTwiceIsTriedInItsOrder(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	for range fixture.Fewer(20) {
+	for range 20 {
 		prefix := keyOf(t)
 		// On a busy machine an answer may take longer than the default allows.
 		c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: prefix, Lease: 2 * time.Minute, IOTimeout: 10 * time.Second, UnlockTimeout: 10 * time.Second})
