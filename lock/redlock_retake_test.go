@@ -31,11 +31,8 @@ func TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock(t *testi
 			cfg.MaxHold = 10 * time.Minute
 			a, b := newRedFleet(t, servers, t.Name(), cfg), newRedFleet(t, servers, t.Name(), cfg)
 			if args != nil {
-				for _, f := range []*redFleet{a, b} {
-					var err error
-					f.lock, err = lock.NewRedLock(lock.RedLockConfig{Durable: true}, f.mutexes(t.Name())...)
-					require.NoError(t, err)
-				}
+				a.locks(t, t.Name(), lock.RedLockConfig{Durable: true})
+				b.locks(t, t.Name(), lock.RedLockConfig{Durable: true})
 			}
 			for try := 1; !restartAll(t, a, b, args != nil); try++ {
 				require.Less(t, try, 3, "a machine as slow as that?")
@@ -126,9 +123,7 @@ func newMoving(t *testing.T, cfg lock.Config, decide func(faultproxy.Command) fa
 		m.nets = append(m.nets, p)
 		m.clients = append(m.clients, fixture.ClientOver(t, p, cfg))
 	}
-	var err error
-	m.lock, err = lock.NewRedLock(lock.RedLockConfig{}, m.mutexes(t.Name())...)
-	require.NoError(t, err)
+	m.locks(t, t.Name(), lock.RedLockConfig{})
 	return m
 }
 
@@ -194,9 +189,7 @@ func TestAMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 func TestADurableMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 	t.Parallel()
 	m := newMoving(t, redConfig(), nil)
-	var err error
-	m.lock, err = lock.NewRedLock(lock.RedLockConfig{Durable: true}, m.mutexes(t.Name())...)
-	require.NoError(t, err)
+	m.locks(t, t.Name(), lock.RedLockConfig{Durable: true})
 	m.moved.Store(true)
 	held := m.lockOnAll(t)
 	before := lock.PartOf(held, 0)

@@ -58,10 +58,16 @@ func newRedFleet(t *testing.T, servers []*redistest.Server, name string, cfg loc
 		f.nets = append(f.nets, p)
 		f.clients = append(f.clients, fixture.ClientOver(t, p, cfg))
 	}
-	var err error
-	f.lock, err = lock.NewRedLock(lock.RedLockConfig{Durable: cfg.Lease != redLease}, f.mutexes(name)...)
-	require.NoError(t, err)
+	f.locks(t, name, lock.RedLockConfig{Durable: cfg.Lease != redLease})
 	return f
+}
+
+// locks gives the fleet a RedLock of that name.
+func (f *redFleet) locks(t *testing.T, name string, cfg lock.RedLockConfig) {
+	t.Helper()
+	var err error
+	f.lock, err = lock.NewRedLock(cfg, f.mutexes(name)...)
+	require.NoError(t, err)
 }
 
 // lockOnAll takes the lock on every member: on a busy machine one may be late.
@@ -315,11 +321,8 @@ func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
 	fixture.AwaitVotes(t, cfg.Lease, servers...)
 	ctx := bounded.Context(t)
 	a, b := newRedFleet(t, servers, t.Name(), cfg), newRedFleet(t, servers, t.Name(), cfg)
-	for _, f := range []*redFleet{a, b} {
-		var err error
-		f.lock, err = lock.NewRedLock(lock.RedLockConfig{}, f.mutexes(t.Name())...)
-		require.NoError(t, err)
-	}
+	a.locks(t, t.Name(), lock.RedLockConfig{}) // not durable
+	b.locks(t, t.Name(), lock.RedLockConfig{})
 	a.cut(2)
 	held := fixture.Hold(t, a.lock.Lock)
 	require.NoError(t, servers[1].Kill())
