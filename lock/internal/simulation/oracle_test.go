@@ -252,7 +252,7 @@ func (w *world) idle() {
 			}
 			waits = waits || c.waits && c.object == o && !troubled
 		}
-		if o.gone || o.kind != mutex && (w.faults || w.comes(o)) {
+		if o.gone || o.kind != mutex && w.faults || w.comes(o) {
 			waits = false // one that is gone may be in front of it; what has several keys is taken when all have come
 		}
 		if o.isFree && waits && n == 0 {
@@ -276,9 +276,9 @@ func (w *world) idle() {
 	}
 }
 
-// comes reports whether an object's slot is being moved key by key.
+// comes reports whether an object has several keys and its slot is being moved key by key.
 func (w *world) comes(o *object) bool {
-	if w.scenario.Cluster == 0 {
+	if w.scenario.Cluster == 0 || o.kind == mutex {
 		return false
 	}
 	_, _, moving := w.slots().moving(keys.Slot(o.name))
@@ -306,7 +306,7 @@ func (w *world) orphaned(o *object, now time.Duration) {
 				continue
 			}
 			since, was := o.alone[f]
-			if !was || o.kind != mutex && w.comes(o) {
+			if !was || w.comes(o) {
 				since = now // what has several keys is given back when all have come
 			}
 			if alone[f] = since; now-since > bound {
