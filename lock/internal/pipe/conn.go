@@ -269,8 +269,7 @@ func (c *conn) receive() (resp.Reply, error) {
 	if c.below != nil {
 		return c.below.Receive(c.redis)
 	}
-	v, err := resp.Receive(c.redis, 0)
-	return resp.ReplyOf(v), err
+	return resp.ReceiveReply(c.redis, 0)
 }
 
 // sample records the server's time in an answer to a request that was sent at sent. It

@@ -282,8 +282,7 @@ func (p *Replicated) write(conn *replicatedConn, batch []*Request) (ask bool, er
 
 // receive reads an answer to a batch that was sent at began.
 func (p *Replicated) receive(conn redis.Conn, began time.Time) (resp.Reply, error) {
-	v, err := resp.Receive(conn, max(p.cfg.Timeout-time.Since(began), time.Millisecond))
-	return resp.ReplyOf(v), err
+	return resp.ReceiveReply(conn, max(p.cfg.Timeout-time.Since(began), time.Millisecond))
 }
 
 // readTime reads the answer of TIME. An error means that the connection is not usable.

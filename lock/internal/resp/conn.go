@@ -80,7 +80,12 @@ func (c *Conn) Receive(conn redis.Conn) (r Reply, err error) {
 		c.ahead.drop(len(text))
 		return r, nil
 	}
-	v, err := Receive(conn, 0)
+	return ReceiveReply(conn, 0)
+}
+
+// ReceiveReply is Receive for callers who want a Reply.
+func ReceiveReply(conn redis.Conn, timeout time.Duration) (Reply, error) {
+	v, err := Receive(conn, timeout)
 	return ReplyOf(v), err
 }
 
