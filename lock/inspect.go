@@ -176,15 +176,10 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 			m.forced(nil)
 			return deleted, nil
 		}
-		var fields []string
-		for _, f := range key.Fields {
-			if f.Name != "mode" {
-				fields = append(fields, f.Name)
-			}
-		}
+		holders := key.Holders()
 		these := call
 		these.Args = call.Args.Into(args.List{})
-		if reply, err = m.c.ask(ctx, "force", m.name, these.With(fields)); err != nil {
+		if reply, err = m.c.ask(ctx, "force", m.name, these.With(holders)); err != nil {
 			return false, err
 		}
 		switch n, ok := reply.(int64); {
@@ -194,7 +189,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 			return false, fmt.Errorf("%w: %q %s: %s", ErrNotALock, m.name, left, otherName)
 		case n == -2:
 		default:
-			m.forced(fields)
+			m.forced(holders)
 			deleted = deleted || n == 1
 			if !key.More {
 				return deleted, nil

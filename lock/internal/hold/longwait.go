@@ -28,11 +28,8 @@ func (k *Keeper) longWait(ctx context.Context, name string, waited time.Duration
 		return
 	}
 	holder := "" // also where this user may not ask
-	for _, f := range key.Fields {
-		if f.Name != "mode" { // that of a RWMutex
-			holder = f.Name[:min(len(f.Name), maxHolder)]
-			break
-		}
+	if holders := key.Holders(); len(holders) > 0 {
+		holder = holders[0][:min(len(holders[0]), maxHolder)]
 	}
 	k.cfg.Logger.Log(record.WaitsForOther, name, waited.Truncate(time.Second), holder, owner.Label(holder))
 }

@@ -26,6 +26,17 @@ type Key struct {
 // Field is one of a hash.
 type Field struct{ Name, Value string }
 
+// Holders are the names of the fields but that of a RWMutex' mode.
+func (k Key) Holders() []string {
+	var names []string
+	for _, f := range k.Fields {
+		if f.Name != "mode" {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // ReadKey reads the answer of inspect.
 func ReadKey(reply any) (k Key, ok bool) {
 	values, ok := reply.([]any)
