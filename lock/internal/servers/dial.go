@@ -74,12 +74,13 @@ func (s *Server) reached(err error) {
 		s.connected.Add(1)
 	}
 	switch {
-	case err == nil && s.unreached.Swap(false):
-		s.router.cfg.Logger.Log(record.ConnectedAgain, s.Address())
 	case err == nil:
+		if s.unreached.over() {
+			s.router.cfg.Logger.Log(record.ConnectedAgain, s.Address())
+		}
 	case s.ctx.Err() != nil, errors.Is(err, context.Canceled): // the server has not ended the dial
-	case !s.unreached.Swap(true) && !s.router.cfg.Logger.Log(record.NoConnection, s.Address(), err):
-		s.unreached.Store(false) // the next dial that fails may be logged
+	default:
+		s.unreached.say(func() bool { return s.router.cfg.Logger.Log(record.NoConnection, s.Address(), err) })
 	}
 }
 

@@ -40,8 +40,8 @@ type Server struct {
 	epoch      atomic.Uint32          // counts the servers that it stood for
 	address    atomic.Pointer[string] // for the log, see Address; nil while it is not known
 	connected  atomic.Uint64          // counts the connections that were made
-	unreached  atomic.Bool            // the log says that there is no connection
-	silent     atomic.Bool            // the log says that the server does not answer
+	unreached  fault                  // there is no connection
+	silent     fault                  // the server does not answer
 	checked    atomic.Bool            // the server was asked what it evicts
 	unanswered atomic.Int32           // how many questions it did not answer
 	clock      clock
@@ -55,6 +55,19 @@ type Server struct {
 	wanted  bool // it was needed since Router.others
 	hearsay bool // only redirections have named it, and no Layout
 }
+
+// fault is one that the log tells once until it is over. Its methods are safe for concurrent use.
+type fault struct{ said atomic.Bool }
+
+// say calls log if the fault was not told yet. If log has not written it, the next call may.
+func (f *fault) say(log func() (written bool)) {
+	if !f.said.Swap(true) && !log() {
+		f.said.Store(false)
+	}
+}
+
+// over reports whether the fault was told, and has it told again the next time.
+func (f *fault) over() bool { return f.said.Load() && f.said.Swap(false) } // most often there was none
 
 // newServer returns a server of that name. The caller must open it.
 func newServer(r *Router, name string) *Server {
@@ -184,15 +197,13 @@ func (s *Server) Failed(err error) {
 // until a new connection gets an answer. A server that hangs still accepts connections, so the log
 // would say nothing without that.
 func (s *Server) unansweredInTime() {
-	if !s.silent.Swap(true) && !s.router.cfg.Logger.Log(record.NoAnswer, s.Address()) {
-		s.silent.Store(false) // the next connection without an answer may be logged
-	}
+	s.silent.say(func() bool { return s.router.cfg.Logger.Log(record.NoAnswer, s.Address()) })
 }
 
 // Answered is called when a new connection to the server has answered a request, and when a
 // renewal was answered.
 func (s *Server) Answered() {
-	if s.silent.Load() && s.silent.Swap(false) { // most often there was no silence
+	if s.silent.over() {
 		s.router.cfg.Logger.Log(record.AnswersAgain, s.Address())
 	}
 }
