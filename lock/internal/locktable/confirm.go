@@ -124,8 +124,13 @@ func (s *shard[H]) dueHolds(holds []H) (due []H, more bool) {
 		}
 		s.watchQueueLocked(q) // those who sleep do not come by again
 		var none H
-		if h := s.liveLocked(q.key.Name); h != none {
+		if h := s.holds.get(q.key.Name); h != none && enterable(h) {
 			holds = append(holds, h)
+		}
+		for _, h := range s.older[q.key.Name] {
+			if enterable(h) {
+				holds = append(holds, h)
+			}
 		}
 	}
 	return holds, true

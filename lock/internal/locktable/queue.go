@@ -146,7 +146,7 @@ func PacingOf(k Kind, poll, fair time.Duration) waitqueue.Pacing {
 }
 
 // queueLocked returns the queue of k, or a new one if there is none. The queue of a Mutex
-// learns which hold the client already has.
+// learns which holds the client already has.
 func (s *shard[H]) queueLocked(k Key) *queue[H] {
 	q := s.queues.get(k)
 	if q != nil {
@@ -159,23 +159,36 @@ func (s *shard[H]) queueLocked(k Key) *queue[H] {
 	q.key = k
 	q.line, q.probe = waitqueue.NewLine[owner.Owner, H](k.Kind.line(), &s.table.run), waitqueue.NewProbe(&s.table.pacing[k.Kind])
 	s.queues.add(q)
-	var none H
-	if h := s.holds.get(k.Name); k.Kind.exclusive() && h != none && !h.Over() {
-		q.line.Held(h.Owner(), false, h)
-		if p := h.Past(); p != nil && k.Kind == Mutexes {
-			q.line.Resume(p.sofar)
-			q.opened, q.runEnded = p.opened, p.runEnded
-			*p = Past{}
+	if k.Kind.exclusive() {
+		for _, h := range s.older[k.Name] {
+			s.knownLocked(q, h)
 		}
-		if h.Leaving() {
-			q.line.Leaving(h.Owner(), h, 0, false)
-			q.probe.Releasing(s.table.Now())
+		var none H
+		if h := s.holds.get(k.Name); h != none {
+			s.knownLocked(q, h)
 		}
 	}
 	if s.closed.Load() {
 		q.line.Close()
 	}
 	return q
+}
+
+// knownLocked tells a new queue of h, which the client already has.
+func (s *shard[H]) knownLocked(q *queue[H], h H) {
+	if h.Over() {
+		return
+	}
+	q.line.Held(h.Owner(), false, h)
+	if p := h.Past(); p != nil && q.key.Kind == Mutexes {
+		q.line.Resume(p.sofar)
+		q.opened, q.runEnded = p.opened, p.runEnded
+		*p = Past{}
+	}
+	if h.Leaving() {
+		q.line.Leaving(h.Owner(), h, 0, false)
+		q.probe.Releasing(s.table.Now())
+	}
 }
 
 // dropLocked takes q out of the table if q is not needed any more. Then it returns q, and

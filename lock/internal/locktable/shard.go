@@ -43,8 +43,9 @@ type shard[H Hold] struct {
 	mu        sync.Mutex        // guards what follows
 	idle      bool              // closed, and after that there was neither hold nor call
 	holds     holdTable[H]      // the hold of each name, until its end is through
+	older     map[string][]H    // the holds that placeLocked found in the place of a name; nil while there was none
 	shared    map[sharedKey][]H // the holds of modes of which a name may have many; nil while there was none
-	many      int               // how many they are
+	many      int               // how many are in older and shared
 	heldFor   float64           // in seconds: how long holds that are no more were held, less the time from Table.start at which those of now began
 	queues    queues[H]         // of calls that take what they name
 	watched   watched[H]        // of them
@@ -80,7 +81,67 @@ func (s *shard[H]) liveLocked(name string) (h H) {
 	if h = s.holds.get(name); h != none && enterable(h) {
 		return h
 	}
+	for _, h := range slices.Backward(s.older[name]) {
+		if enterable(h) {
+			return h
+		}
+	}
 	return none
+}
+
+// ownLocked returns the exclusive hold of a name that its owner o can re-enter, or nil.
+func (s *shard[H]) ownLocked(name string, o owner.Owner) (none H) {
+	if h := s.holds.get(name); h != none && h.Owner() == o && enterable(h) {
+		return h
+	}
+	for _, h := range slices.Backward(s.older[name]) {
+		if h.Owner() == o && enterable(h) {
+			return h
+		}
+	}
+	return none
+}
+
+// placeLocked makes h the hold of its name. If the name had one already, Redis has one of the two
+// at most. It need not be h: when a key is deleted, the answer to the acquisition before that may
+// come last. So the other stays known until it ends.
+func (s *shard[H]) placeLocked(h H) {
+	var none H
+	name := h.Name()
+	if old := s.holds.get(name); old != none && enterable(old) {
+		if s.older == nil {
+			s.older = make(map[string][]H)
+		}
+		s.older[name] = append(s.older[name], old)
+		s.many++
+	}
+	s.holds.set(h)
+}
+
+// replaceLocked makes next the hold of its name in the place of h, which has ended.
+func (s *shard[H]) replaceLocked(h, next H) {
+	if s.holds.get(next.Name()) == h {
+		s.holds.set(next)
+		return
+	}
+	s.removeOlderLocked(h)
+	s.placeLocked(next)
+}
+
+// removeOlderLocked makes h unknown if it is among the older holds of its name, and reports
+// whether it was.
+func (s *shard[H]) removeOlderLocked(h H) bool {
+	name := h.Name()
+	older := s.older[name]
+	i := slices.Index(older, h)
+	if i < 0 {
+		return false
+	}
+	s.many--
+	if s.older[name] = slices.Delete(older, i, i+1); len(s.older[name]) == 0 {
+		delete(s.older, name)
+	}
+	return true
 }
 
 // addLocked makes h known. It first wakes the callers that can re-enter it now.
@@ -89,7 +150,7 @@ func (s *shard[H]) addLocked(h H) {
 	s.wakeCallersLocked(h)
 	mode := h.Mode()
 	if mode == Exclusive {
-		s.holds.set(h)
+		s.placeLocked(h)
 		return
 	}
 	if s.shared == nil {
@@ -105,7 +166,18 @@ func (s *shard[H]) removeLocked(h H) bool {
 	defer s.changedLocked(s.heldLocked())
 	mode := h.Mode()
 	if mode == Exclusive {
-		return s.holds.remove(h)
+		if s.removeOlderLocked(h) {
+			return true
+		}
+		if !s.holds.remove(h) {
+			return false
+		}
+		if older := s.older[h.Name()]; len(older) > 0 {
+			next := older[len(older)-1]
+			s.removeOlderLocked(next)
+			s.holds.set(next)
+		}
+		return true
 	}
 	key := sharedKey{h.Name(), h.Owner(), mode}
 	i := slices.Index(s.shared[key], h)
@@ -124,6 +196,9 @@ func (s *shard[H]) removeLocked(h H) bool {
 func (s *shard[H]) appendAllLocked(holds []H) []H {
 	for h := range s.holds.all() {
 		holds = append(holds, h)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.older)) {
+		holds = append(holds, s.older[name]...)
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(s.shared), sharedKey.compare) {
 		holds = append(holds, s.shared[key]...)

@@ -100,10 +100,7 @@ func (t *Table[H]) Own(name string, o owner.Owner, m Mode) (none H) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m == Exclusive {
-		if h := s.liveLocked(name); h != none && h.Owner() == o {
-			return h
-		}
-		return none
+		return s.ownLocked(name, o)
 	}
 	for _, h := range s.shared[sharedKey{name, o, m}] {
 		if enterable(h) {
@@ -261,7 +258,7 @@ func (t *Table[H]) Deliver(h H, w *Waiter[H], next H) {
 	}
 	s.wakeCallersLocked(next)
 	before := s.heldLocked()
-	s.holds.set(next)
+	s.replaceLocked(h, next)
 	s.changedLocked(before)
 	s.handedLocked(h, w, next)
 	s.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
@@ -113,6 +114,103 @@ func TestBothHoldsOfOneNameAreAskedAbout(t *testing.T) {
 		c.table.Forget(old)
 		require.Same(t, h, c.table.Live("a"), "it is not the hold of its name any more")
 		c.table.Forget(h)
+		require.Zero(t, c.counts())
+	})
+}
+
+// Redis deletes a lock whose answer is under way, and gives it to another owner of the client, who is
+// heard first. So the hold that comes last is the one that Redis does not have.
+func TestTheHoldOfANameThatComesLastNeedNotBeTheOneThatStays(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		stays, gone := &fakeHold{of: c, name: "a", owner: ownerOf(1)}, &fakeHold{of: c, name: "a", owner: ownerOf(2)}
+		require.True(t, c.table.Adopt(stays, nil))
+		require.True(t, c.table.Adopt(gone, nil))
+		both := Counts{Held: 2}
+		require.Equal(t, both, c.counts())
+		require.ElementsMatch(t, []*fakeHold{stays, gone}, c.table.All(), "a move of keys is for both")
+		require.Same(t, stays, c.table.Own("a", ownerOf(1), Exclusive))
+		require.Same(t, gone, c.table.Own("a", ownerOf(2), Exclusive))
+
+		c.table.Forget(gone)
+		require.Equal(t, Counts{Held: 1}, c.counts())
+		require.Same(t, stays, c.table.Live("a"))
+		require.Same(t, stays, c.table.Own("a", ownerOf(1), Exclusive))
+		c.table.Forget(gone)
+		c.table.Forget(stays)
+		require.Zero(t, c.counts())
+		require.Empty(t, c.table.All())
+	})
+}
+
+// The owner's own hold would keep it out for good.
+func TestAnOwnerReentersItsHoldAlthoughAnotherOfThatNameCameLater(t *testing.T) {
+	for name, forgotten := range map[string]bool{"while the other is there": false, "when the other has ended": true} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, c *client) {
+				first := &take{c: c, name: "a", as: ownerOf(1)}
+				require.NoError(t, first.run(t.Context(), Request{}))
+				gone := &fakeHold{of: c, name: "a", owner: ownerOf(2)}
+				require.True(t, c.table.Adopt(gone, nil))
+				if forgotten {
+					c.table.Forget(gone)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				again := &take{c: c, name: "a", as: ownerOf(1)}
+				require.NoError(t, again.run(ctx, Request{Joint: true}))
+				require.Equal(t, 1, again.reentries)
+				c.table.Forget(gone)
+				c.unlock(first.held)
+				require.Zero(t, c.counts())
+			})
+		})
+	}
+}
+
+// Close tells all holds, and is over when all have ended.
+func TestCloseTellsEachHoldOfOneName(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		older, newer := &fakeHold{of: c, name: "a", owner: ownerOf(1)}, &fakeHold{of: c, name: "a", owner: ownerOf(2)}
+		require.True(t, c.table.Adopt(older, nil))
+		require.True(t, c.table.Adopt(newer, nil))
+		require.ElementsMatch(t, []*fakeHold{older, newer}, c.table.Close())
+		c.table.Forget(newer)
+		require.False(t, wait.Closed(c.table.Idle()))
+		c.table.Forget(older)
+		require.True(t, wait.Closed(c.table.Idle()))
+	})
+}
+
+// The hold behind which a call sleeps may be either of them.
+func TestEachHoldOfOneNameIsAskedAboutWhileACallSleepsBehindThem(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		older, newer := &fakeHold{of: c, name: "a", owner: ownerOf(1)}, &fakeHold{of: c, name: "a", owner: ownerOf(2)}
+		require.True(t, c.table.Adopt(older, nil))
+		require.True(t, c.table.Adopt(newer, nil))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.Error(t, (&take{c: c, name: "a", as: ownerOf(3)}).run(ctx, Request{}))
+		require.GreaterOrEqual(t, older.asked(), 12, "once in 5 s at least")
+		require.Equal(t, older.asked(), newer.asked())
+	})
+}
+
+// A hold is handed on whose name has another hold, which stays known.
+func TestAHandOverLeavesTheOtherHoldOfItsName(t *testing.T) {
+	play(t, func(t *testing.T, c *client) {
+		first := &take{c: c, name: "a", as: ownerOf(1)}
+		require.NoError(t, first.run(t.Context(), Request{}))
+		second := &take{c: c, name: "a", as: ownerOf(2)}
+		got := second.begin(t.Context(), Request{})
+		other := &fakeHold{of: c, name: "a", owner: ownerOf(3)}
+		require.True(t, c.table.Adopt(other, nil))
+		c.unlock(first.held)
+		synctest.Wait()
+		require.Same(t, other, c.table.Own("a", ownerOf(3), Exclusive))
+		c.table.Forget(other)
+		require.NoError(t, <-got)
+		require.Same(t, second.held, c.table.Live("a"))
+		c.unlock(second.held)
 		require.Zero(t, c.counts())
 	})
 }

@@ -100,3 +100,14 @@ func TestARequestMayComeLateAfterAClockWasSetBack(t *testing.T) {
 		{"Client":1,"Acts":[{"Do":"jump","Object":1,"For":-898953596}]},{"Client":1,"Acts":[{"Do":"lock","Object":1,"Try":true,"Count":1}]},
 		{"Client":1,"Acts":[{"Do":"cut","Object":1,"Late":357615289},{"Do":"lock","For":1600000000,"Count":1},{"Do":"lock","Object":1,"For":320000000,"Count":1}]}]}`)
 }
+
+// TestAnOwnerReentersItsLockAlthoughAnAnswerForAnotherCameLate: the late one was to an acquisition whose
+// key had been deleted, and the client took its hold for the only one.
+func TestAnOwnerReentersItsLockAlthoughAnAnswerForAnotherCameLate(t *testing.T) {
+	playAgain(t, `{"Seed":1795644039976503805,"Small":true,"Slowest":30000000,
+		"Plan":{"Seed":1795644039976503805,"Priorities":true,"Within":400,"Lengths":[1000000,20000000,150000000,1000000000,2200000000,2500000000],"Place":"unlock"},
+		"Clients":[{"Connections":1},{"Connections":1,"ReleaseOnClose":true},{"Connections":2}],"Objects":["MultiLock"],
+		"Actors":[{"Client":0,"Acts":[]},{"Client":0,"Acts":[]},{"Client":0,"Acts":[]},{"Client":0,"Acts":[]},{"Client":1,"Acts":[]},{"Client":1,"Acts":[]},
+		{"Client":2,"Acts":[{"Do":"lock","Count":1}]},{"Client":2,"Acts":[{"Do":"delete"}]},
+		{"Client":2,"Acts":[{"Do":"pause","For":4735599},{"Do":"lock","Try":true,"Count":1,"Acts":[{"Do":"pause","For":3536459},{"Do":"lock","Count":1}]}]}]}`)
+}
