@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
@@ -213,6 +214,36 @@ func TestAHandOverLeavesTheOtherHoldOfItsName(t *testing.T) {
 		c.unlock(second.held)
 		require.Zero(t, c.counts())
 	})
+}
+
+// After a run a call lets others go first, for as long as they take to ask if they hear no messages.
+// It listens meanwhile: who got the lock says when it is free.
+func TestACallThatLetsOthersGoFirstListens(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end     RunEnd
+		listens bool
+	}{
+		"one of them asks by and by":   {RunEnd{Others: 1, RoundTrip: time.Second, Awaited: true}, true},
+		"all hear the message at once": {RunEnd{Others: 1, RoundTrip: time.Millisecond}, false},
+		"there are none":               {RunEnd{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(t *testing.T, c *client) {
+				listens, ears := false, c.table.cfg.Subscriber
+				c.table.cfg.Subscriber = func(name string) *pubsub.Subscriber { listens = true; return ears(name) }
+				first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
+				require.NoError(t, first.run(t.Context(), Request{}))
+				got := second.begin(t.Context(), Request{})
+				first.held.set(&first.held.leaving)
+				c.table.Leaving(first.held)
+				c.redis.change("a", first.held, nil)
+				c.table.ForgetAfter(first.held, tc.end)
+				require.NoError(t, <-got)
+				require.Equal(t, tc.listens, listens)
+				c.unlock(second.held)
+			})
+		})
+	}
 }
 
 // A hold is asked about once in every MaxPoll while a call sleeps behind it.

@@ -190,7 +190,8 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 		}
 		if due > now {
 			w.sleepsLocked()
-			t.Do, t.first, t.in, t.listen = waitqueue.DoWait, first, time.Duration(due-now), o.refused
+			t.Do, t.first, t.in = waitqueue.DoWait, first, time.Duration(due-now)
+			t.listen = o.refused || o.probe.Awaits(now)
 			break
 		}
 		if w.asked, w.stranger = now, false; first {

@@ -167,6 +167,10 @@ func (p *Probe) EndDeferral() {
 	}
 }
 
+// Awaits reports whether this client defers to one that receives no messages. That may take long,
+// and a message ends it.
+func (p *Probe) Awaits(now Instant) bool { return p.awaited && now < p.deferral() }
+
 // DueAt is like Due, but the client does not probe before then, because a stranger may take
 // the object. A client that still defers at then probes nevertheless, because it would not
 // notice the stranger. It probes a little later, because it must not pass clients that do not
