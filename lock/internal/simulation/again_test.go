@@ -111,3 +111,14 @@ func TestAnOwnerReentersItsLockAlthoughAnAnswerForAnotherCameLate(t *testing.T) 
 		{"Client":2,"Acts":[{"Do":"lock","Count":1}]},{"Client":2,"Acts":[{"Do":"delete"}]},
 		{"Client":2,"Acts":[{"Do":"pause","For":4735599},{"Do":"lock","Try":true,"Count":1,"Acts":[{"Do":"pause","For":3536459},{"Do":"lock","Count":1}]}]}]}`)
 }
+
+// TestWhoDefersToAClientThatPollsHearsThatTheLockIsFree: it had not been refused yet, and did not listen.
+func TestWhoDefersToAClientThatPollsHearsThatTheLockIsFree(t *testing.T) {
+	playAgain(t, `{"Seed":1795644924577519484,"Small":true,"Slowest":2000000,"Cluster":2,
+		"Plan":{"Seed":1795644924577519484,"Within":400,"Lengths":[1000000,20000000,150000000,1000000000,2200000000,2500000000]},
+		"Clients":[{"Connections":1,"ReleaseOnClose":true},{"Connections":2,"ReleaseOnClose":true}],"Objects":["mutex"],
+		"Actors":[{"Client":0,"Acts":[{"Do":"pause","For":1461770},{"Do":"lock","Count":1,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"lock","For":10000000000,"Count":1,"Acts":[{"Do":"pause","For":159678086}]}]}]},{"Do":"lock","Count":1},{"Do":"move"},{"Do":"lock","For":10000000000,"Count":1}]},
+		{"Client":0,"Acts":[{"Do":"lock","Count":1},{"Do":"lock","Count":1,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":63199945},{"Do":"lock","Count":1},{"Do":"pause","For":392569688}]}]},{"Do":"lock","For":1600000000,"Count":1,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":124329971}]}]}]},
+		{"Client":1,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"lock","For":10000000000,"Count":1,"Acts":[{"Do":"pause","For":4876347},{"Do":"pause","For":4197152}]},{"Do":"pause","For":1458660},{"Do":"lock","For":10000000000,"Count":1,"Acts":[{"Do":"pause","For":2057394}]}]},{"Do":"pause","For":4495921}]}]},
+		{"Client":1,"Acts":[{"Do":"pause","For":4509374},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":1485584},{"Do":"pause","For":4855193}]},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":31727049},{"Do":"lock","For":1280000000,"Count":1,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":869590602}]},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":4489750},{"Do":"pause","For":3212869}]},{"Do":"pause","For":1303451}]},{"Do":"pause","For":807173},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":350715},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":1026350},{"Do":"pause","For":4799380},{"Do":"pause","For":1418897}]},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":534690176},{"Do":"pause","For":1789257499}]}]}]},{"Do":"lock","For":320000000,"Count":1}]}]}`)
+}
