@@ -294,6 +294,9 @@ func (w *world) orphaned(o *object, now time.Duration) {
 	alone, bound := map[string]time.Duration{}, orphans
 	if w.scenario.Cluster > 0 && !w.scenario.Small {
 		bound += ioTimeout // while its slot moves, a lock's token is minted by a request of its own
+		if w.roundabout() {
+			bound += 2 * ioTimeout // a release that goes to both nodes may not be answered in time, and is sent again
+		}
 	}
 	for i, c := range w.clients {
 		late := o.gone && w.scenario.Clients[i].DropForgotten // a clock was set back, and a lease ends later
