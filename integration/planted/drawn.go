@@ -137,9 +137,9 @@ var drawn = []bug{
 	},
 	{
 		name: "locktable-queue-call-169", file: "lock/internal/locktable/queue.go",
-		breaks: "queueLocked: \"q.line.Leaving(h.Owner(), h, 0, false)\" is \"\": a new queue has its calls re-enter what is being unlocked",
-		before: "\t\t\tq.line.Leaving(h.Owner(), h, 0, false)\n",
-		after:  "\t\t\t\n",
+		breaks: "knownLocked: \"q.line.Leaving(h.Owner(), h, 0, false)\" is \"\": a new queue has its calls re-enter what is being unlocked",
+		before: "\t\tq.line.Leaving(h.Owner(), h, 0, false)\n",
+		after:  "\t\t\n",
 		tests:  []tests{{pkg: "./lock/internal/locktable", run: "^TestAQueueKnowsThatItsHoldIsBeingUnlocked$"}},
 	},
 	{

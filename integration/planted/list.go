@@ -289,6 +289,13 @@ var thought = []bug{
 		tests:  []tests{{pkg: "./lock", run: "^TestAServerThatAnswersManyUnlocksIsWaitedFor$"}},
 	},
 	{
+		name: "one-of-two-holds-is-asked-about", file: "lock/internal/locktable/confirm.go",
+		breaks: "a call that waits behind two holds of its client has one of them asked about",
+		before: "\t\tfor _, h := range s.older[q.key.Name] {\n",
+		after:  "\t\tfor _, h := range s.older[\"\"] {\n",
+		tests:  []tests{{pkg: "./lock/internal/locktable", run: "^TestEachHoldOfOneNameIsAskedAboutWhileACallSleepsBehindThem$"}},
+	},
+	{
 		name: "fair-hand-over-is-not-told", file: "lock/internal/locktable/handover.go",
 		breaks: "a call of a FairMutex is not told that a Mutex of the same name and owner was handed over",
 		before: "\t\ts.stepLocked(q.line.Held(next.Owner(), false, next))\n",
@@ -298,9 +305,16 @@ var thought = []bug{
 	{
 		name: "queue-does-not-know-the-holder", file: "lock/internal/locktable/queue.go",
 		breaks: "whoever waits for a lock of its own client asks Redis, and is not handed the lock",
-		before: "\t\tq.line.Held(h.Owner(), false, h)\n\t\tif p := h.Past(); p != nil &&",
-		after:  "\t\tif p := h.Past(); p != nil &&",
+		before: "\tq.line.Held(h.Owner(), false, h)\n\tif p := h.Past(); p != nil &&",
+		after:  "\tif p := h.Past(); p != nil &&",
 		tests:  []tests{{pkg: "./lock/internal/hold", run: "^TestWhoWaitsForALockOfItsOwnClientAsksNobody$"}},
+	},
+	{
+		name: "new-queue-knows-one-of-two-holds", file: "lock/internal/locktable/queue.go",
+		breaks: "an owner whose hold is not the latest of its name does not re-enter it",
+		before: "\t\tfor _, h := range s.older[k.Name] {\n",
+		after:  "\t\tfor _, h := range s.older[\"\"] {\n",
+		tests:  []tests{{pkg: "./lock/internal/locktable", run: "^TestAnOwnerReentersItsHoldAlthoughAnotherOfThatNameCameLater$"}},
 	},
 	{
 		name: "release-wakes-nobody", file: "lock/internal/locktable/queue.go",
@@ -315,6 +329,27 @@ var thought = []bug{
 		before: "\t\t\tq.probe.Freed()\n\t\t\tif r.Others > 0 && (!yields || r.Awaited) {",
 		after:  "\t\t\tif r.Others > 0 && (!yields || r.Awaited) {",
 		tests:  []tests{{pkg: "./lock/internal/hold", run: "^TestAReleaseLetsTheNextOfTheSameClientGoOnAtOnce$"}},
+	},
+	{
+		name: "older-hold-is-forgotten", file: "lock/internal/locktable/shard.go",
+		breaks: "a hold is unknown from the end of a later one of its name on",
+		before: "\t\t\ts.removeOlderLocked(next)\n\t\t\ts.holds.set(next)\n",
+		after:  "\t\t\ts.removeOlderLocked(next)\n",
+		tests:  []tests{{pkg: "./lock/internal/locktable", run: "^TestTheHoldOfANameThatComesLastNeedNotBeTheOneThatStays$"}},
+	},
+	{
+		name: "close-tells-one-of-two-holds", file: "lock/internal/locktable/shard.go",
+		breaks: "of two holds of one name only the latest is told of Close, and moved",
+		before: "slices.Sorted(maps.Keys(s.older))",
+		after:  "slices.Sorted(maps.Keys(s.older))[:0]",
+		tests:  []tests{{pkg: "./lock/internal/locktable", run: "^TestCloseTellsEachHoldOfOneName$"}},
+	},
+	{
+		name: "hand-over-drops-the-other-hold", file: "lock/internal/locktable/shard.go",
+		breaks: "a hand-over makes the other hold of its name unknown",
+		before: "\ts.removeOlderLocked(h)\n\ts.placeLocked(next)\n",
+		after:  "\ts.removeOlderLocked(h)\n\ts.holds.set(next)\n",
+		tests:  []tests{{pkg: "./lock/internal/locktable", run: "^TestAHandOverLeavesTheOtherHoldOfItsName$"}},
 	},
 	{
 		name: "handed-on-untold-of-close", file: "lock/internal/locktable/table.go",
@@ -343,6 +378,13 @@ var thought = []bug{
 		before: "\tif w.mine == nil && q.line.First() != &w.caller {\n\t\ts.wakeFirstLocked(q)\n\t}\n",
 		after:  "",
 		tests:  []tests{{pkg: "./lock/internal/hold", run: "^TestATryTellsTheFirstInLineWhatItHasHeard$"}},
+	},
+	{
+		name: "who-defers-is-deaf", file: "lock/internal/locktable/waiter.go",
+		breaks: "a call that defers to a client that polls does not hear that the lock is free",
+		before: "o.refused || o.probe.Awaits(now)",
+		after:  "o.refused",
+		tests:  []tests{{pkg: "./lock/internal/locktable", run: "^TestACallThatLetsOthersGoFirstListens$"}},
 	},
 	{
 		name: "late-is-another-server", file: "lock/internal/pipe/clock.go",
