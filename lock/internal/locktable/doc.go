@@ -2,10 +2,13 @@
 // locks.
 //
 // A [Table] has a hold from [Table.Adopt] or [Table.Deliver] to [Table.Forget]. If the hold
-// ends by its last Unlock, [Table.Leaving] is called in between. A call that takes a lock is
-// a [Waiter] in the queue of its [Key]. Its goroutine runs [Waiter.Run] until the call has the
-// lock or gives up. The [Acquisition] of the call says what it takes, and by which script.
-// Package waitqueue decides which call is next, and when.
+// ends by its last Unlock, [Table.Leaving] is called in between. Redis has at most one exclusive
+// hold of a name. If a key was deleted, the Table may have several, until Redis has said which of
+// them are gone.
+//
+// A call that takes a lock is a [Waiter] in the queue of its [Key]. Its goroutine runs
+// [Waiter.Run] until the call has the lock or gives up. The [Acquisition] of the call says what
+// it takes, and by which script. Package waitqueue decides which call is next, and when.
 //
 //	               Waiter.Run                          Table
 //	                   │ look: what to do                │
