@@ -68,6 +68,7 @@ func gophers(ctx context.Context, t *testing.T, c *lock.Client, n int, hold time
 // are odd, because each of its own releases wakes a thread in vain: of an even number, it
 // would be the same ones again and again.
 func TestAStrangerHasEverySecondRelease(t *testing.T) {
+	t.Parallel()
 	const ms = time.Millisecond
 	for _, tt := range []struct {
 		name          string
@@ -87,6 +88,7 @@ func TestAStrangerHasEverySecondRelease(t *testing.T) {
 		{"its long holds", 4, 4, 3, 5 * ms, 500 * ms, ms, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			if testing.Short() && tt.clients*tt.each > 1 {
 				t.Skip("it takes long")
 			}

@@ -209,20 +209,20 @@ func TestBackPressureMakesBatchesLarger(t *testing.T) {
 	})
 }
 
-func TestADayOfTenThousandLocks(t *testing.T) {
+func TestHoursOfTenThousandLocks(t *testing.T) {
 	t.Parallel()
-	day := 24 * time.Hour
+	long := 6 * time.Hour
 	if testing.Short() {
-		day = 10 * time.Minute
+		long = 10 * time.Minute
 	}
 	begin := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		w, ln := newLane(t, s, renewal.Config{})
 		hs := s.holdMany(t, ln, 10_000, 30*time.Second)
-		time.Sleep(day)
+		time.Sleep(long)
 		st := w.Stats()
-		require.InDelta(t, 10_000*day.Seconds()/10, float64(st.Renewed), 10_000)
+		require.InDelta(t, 10_000*long.Seconds()/10, float64(st.Renewed), 10_000)
 		require.Empty(t, st.Lost)
 		require.LessOrEqual(t, st.Lag.Max, w.Config().Tick)
 		for _, h := range hs {
@@ -230,7 +230,7 @@ func TestADayOfTenThousandLocks(t *testing.T) {
 			require.Greater(t, s.left(h.key), 20*time.Second)
 		}
 	})
-	t.Logf("%v in %v", day, time.Since(begin).Round(time.Millisecond))
+	t.Logf("%v in %v", long, time.Since(begin).Round(time.Millisecond))
 }
 
 // TestWhatADispatcherLeavesIsSoonTaken: one dispatcher is woken for a few

@@ -197,7 +197,7 @@ func (l *leaseOf) Lost(r renewal.Reason) { l.Owner.Lost(r) }
 
 func TestHolderIsToldBeforeTheStoresExpiry(t *testing.T) {
 	t.Parallel()
-	schedules := 1000
+	schedules := 400
 	if testing.Short() {
 		schedules = 60
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -97,7 +98,12 @@ func TestAllOrdersOfADriverAndTwoCallers(t *testing.T) {
 }
 
 // TestTheOrdersShowWhatIsWrong builds a fault in, one that was there once or is easily made, and sees it found.
+// Those that take ten seconds each are for WHEELLOCK_FAULTS=all.
 func TestTheOrdersShowWhatIsWrong(t *testing.T) {
+	long := []string{
+		"the driver may go back", "the driver writes down again the deadline that it files at", "a timer that is stopped stays movable",
+		"Next leaves the deadline that it goes on from movable", "a timer is movable on its second wheel", "the time of the wheel that the timer has left",
+	}
 	for _, c := range []struct {
 		name, shown string
 		edits       []string
@@ -150,6 +156,9 @@ func TestTheOrdersShowWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			if slices.Contains(long, c.name) && os.Getenv("WHEELLOCK_FAULTS") != "all" {
+				t.Skip("WHEELLOCK_FAULTS=all")
+			}
 			run := "TestExplore$"
 			if strings.HasPrefix(c.name, "Every") {
 				run = "TestExploreEvery$"
