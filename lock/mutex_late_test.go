@@ -249,7 +249,7 @@ func TestAnExtensionWhoseAnswerIsLostEndsWithItsHold(t *testing.T) {
 				}
 				return faultproxy.Pass
 			})
-			c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 250 * time.Millisecond})
+			c := fixture.ClientOver(t, p, lock.Config{IOTimeout: time.Second})
 			held, err := lockFor(c, key)
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

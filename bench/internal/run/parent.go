@@ -161,7 +161,7 @@ func (p *Parent) ready(ctx context.Context) error {
 		}
 		if p.down || time.Now().After(deadline) {
 			p.down = true
-			return fmt.Errorf("Redis does not answer: %w", err)
+			return fmt.Errorf("Redis does not answer: %w", err) //lint:ignore ST1005 a name
 		}
 		wait(ctx, 50*time.Millisecond)
 	}
