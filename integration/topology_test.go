@@ -99,6 +99,7 @@ func TestAFailoverOfContainers(t *testing.T) {
 // lock of that slot and hold locks of all others.
 func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 	t.Parallel()
+	fixture.SimulatedToo(t)
 	if testing.Short() {
 		t.Skip("six containers")
 	}
@@ -204,6 +205,7 @@ func TestAClusterOfContainersMovesASlotAndFailsOver(t *testing.T) {
 // one ends it before any other could have the lock.
 func TestFiveContainersAsOneRedLock(t *testing.T) {
 	t.Parallel()
+	fixture.SimulatedToo(t)
 	if testing.Short() {
 		t.Skip("five containers")
 	}

@@ -62,6 +62,7 @@ func TestAPromotedReplicaHasNoVote(t *testing.T) {
 // TestAPromotedReplicaIsRetakenWhenItMayVote, and not before.
 func TestAPromotedReplicaIsRetakenWhenItMayVote(t *testing.T) {
 	t.Parallel()
+	fixture.SimulatedToo(t)
 	master, heir := promoted(t)
 	servers := append([]*redistest.Server{master}, fixture.Servers(t, 2)...)
 	fixture.AwaitVotes(t, redLease, servers...)
@@ -86,6 +87,7 @@ func TestAPromotedReplicaIsRetakenWhenItMayVote(t *testing.T) {
 // master forgets its old replication id after repl-backlog-ttl.
 func TestAPromotedReplicaThatHasForgottenItsMasterHasNoVote(t *testing.T) {
 	t.Parallel()
+	fixture.SimulatedToo(t)
 	_, heir := promoted(t)
 	fixture.Do(t, heir, "CONFIG", "SET", "repl-backlog-ttl", 1)
 	stats, err := heir.Info("stats")

@@ -315,6 +315,7 @@ func answersOf(t *testing.T, r *lock.RedLock, members int) *lock.QuorumError {
 // and the third.
 func TestARestartedEmptyMemberHasNoVote(t *testing.T) {
 	t.Parallel()
+	fixture.SimulatedToo(t)
 	servers := fixture.Servers(t, 3)
 	cfg := redConfig()
 	cfg.Lease = 2 * redLease // the restarted one must not get its vote back while a busy machine asks it

@@ -127,6 +127,7 @@ func TestAMasterFailsOver(t *testing.T) {
 // the others notice nothing.
 func TestShortLeasesThroughAFailover(t *testing.T) {
 	t.Parallel()
+	fixture.SimulatedToo(t)
 	rc := fixture.Cluster(t, redistest.ClusterOptions{
 		Replicas: 1, NodeTimeout: 2 * time.Second, Args: []string{"--cluster-require-full-coverage", "no"},
 	})

@@ -84,6 +84,7 @@ func TestAFailover(t *testing.T) {
 // and one sentinel down, every holder is told before its key could expire.
 func TestShortLeasesThroughAFailover(t *testing.T) {
 	t.Parallel()
+	fixture.SimulatedToo(t)
 	rs := fixture.Sentinels(t, redistest.SentinelOptions{DownAfter: 2 * time.Second})
 	source, err := sentinel.New(sentinel.Config{Master: rs.Name, Sentinels: rs.Addrs()})
 	require.NoError(t, err)
