@@ -436,7 +436,7 @@ func (p *player) restart(a act) {
 	w.faults, w.forgot = true, true
 	for _, o := range w.objects {
 		if o.kind != red && a.Server == 0 {
-			o.taken = append(o.taken, disturbance{begun: w.running(), ended: w.running()})
+			o.taken = append(o.taken, disturbance{begun: w.running(), ended: w.running(), lacks: true})
 		}
 	}
 	w.mu.Unlock()

@@ -35,6 +35,13 @@ func (w *world) excused(g *grant) bool {
 		if g.object.kind.several() {
 			since = g.asked // a member may have been taken long before the last one
 		}
+		if d.lacks { // who enters a hold again relies on what it was extended by before
+			for _, x := range w.grants {
+				if x.object == g.object && x.owner == g.owner {
+					since = min(since, x.granted)
+				}
+			}
+		}
 		if since <= d.ended+grace+time.Millisecond {
 			return true
 		}

@@ -155,6 +155,7 @@ const total = 3
 type disturbance struct {
 	begun, ended time.Duration // by the running clock
 	from, gone   time.Time     // it was deleted for certain between those; gone is zero if that is not so
+	lacks        bool          // the server was restarted: it may have the object, and lack that it was extended
 }
 
 // grant is a Held, or what a client of another library has.
