@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/faults"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
@@ -72,14 +73,11 @@ func TestPromisesHoldUnderFaultsOfContainers(t *testing.T) {
 		t.Skip("it takes long")
 	}
 	rows := few(faults.Rows(), "none", "Redis stopped", "Redis killed, AOF", "Redis killed, empty", "CLIENT KILL normal")
-	if os.Getenv(allEnv) == "all" {
+	if fixture.AllFaults() {
 		rows = slices.DeleteFunc(faults.Rows(), func(r faults.Row) bool { return r.Start != nil })
 	}
 	matrix(t, containers(t), rows)
 }
-
-// allEnv has all rows run.
-const allEnv = "WHEELLOCK_FAULTS"
 
 // simulated are rows whose faults package simulation brings about in thousands of orders, for each
 // of which these take seconds.
@@ -92,7 +90,7 @@ var simulated = []string{
 // memory are in them.
 func ordinary() []faults.Row {
 	rows := faults.Rows()
-	if os.Getenv(allEnv) == "all" {
+	if fixture.AllFaults() {
 		return rows
 	}
 	return slices.DeleteFunc(rows, func(r faults.Row) bool { return slices.Contains(simulated, r.Name) })

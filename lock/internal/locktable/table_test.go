@@ -119,15 +119,21 @@ func TestBothHoldsOfOneNameAreAskedAbout(t *testing.T) {
 	})
 }
 
+// twoHolds gives the client two holds of the name a, of the owners 1 and 2.
+func (c *client) twoHolds(t *testing.T) (older, newer *fakeHold) {
+	t.Helper()
+	older, newer = &fakeHold{of: c, name: "a", owner: ownerOf(1)}, &fakeHold{of: c, name: "a", owner: ownerOf(2)}
+	require.True(t, c.table.Adopt(older, nil))
+	require.True(t, c.table.Adopt(newer, nil))
+	return older, newer
+}
+
 // Redis deletes a lock whose answer is under way, and gives it to another owner of the client, who is
 // heard first. So the hold that comes last is the one that Redis does not have.
 func TestTheHoldOfANameThatComesLastNeedNotBeTheOneThatStays(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
-		stays, gone := &fakeHold{of: c, name: "a", owner: ownerOf(1)}, &fakeHold{of: c, name: "a", owner: ownerOf(2)}
-		require.True(t, c.table.Adopt(stays, nil))
-		require.True(t, c.table.Adopt(gone, nil))
-		both := Counts{Held: 2}
-		require.Equal(t, both, c.counts())
+		stays, gone := c.twoHolds(t)
+		require.Equal(t, Counts{Held: 2}, c.counts())
 		require.ElementsMatch(t, []*fakeHold{stays, gone}, c.table.All(), "a move of keys is for both")
 		require.Same(t, stays, c.table.Own("a", ownerOf(1), Exclusive))
 		require.Same(t, gone, c.table.Own("a", ownerOf(2), Exclusive))
@@ -171,9 +177,7 @@ func TestAnOwnerReentersItsHoldAlthoughAnotherOfThatNameCameLater(t *testing.T) 
 // Close tells all holds, and is over when all have ended.
 func TestCloseTellsEachHoldOfOneName(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
-		older, newer := &fakeHold{of: c, name: "a", owner: ownerOf(1)}, &fakeHold{of: c, name: "a", owner: ownerOf(2)}
-		require.True(t, c.table.Adopt(older, nil))
-		require.True(t, c.table.Adopt(newer, nil))
+		older, newer := c.twoHolds(t)
 		require.ElementsMatch(t, []*fakeHold{older, newer}, c.table.Close())
 		c.table.Forget(newer)
 		require.False(t, wait.Closed(c.table.Idle()))
@@ -185,9 +189,7 @@ func TestCloseTellsEachHoldOfOneName(t *testing.T) {
 // The hold behind which a call sleeps may be either of them.
 func TestEachHoldOfOneNameIsAskedAboutWhileACallSleepsBehindThem(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
-		older, newer := &fakeHold{of: c, name: "a", owner: ownerOf(1)}, &fakeHold{of: c, name: "a", owner: ownerOf(2)}
-		require.True(t, c.table.Adopt(older, nil))
-		require.True(t, c.table.Adopt(newer, nil))
+		older, newer := c.twoHolds(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.Error(t, (&take{c: c, name: "a", as: ownerOf(3)}).run(ctx, Request{}))
