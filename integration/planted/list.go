@@ -347,8 +347,8 @@ var thought = []bug{
 	{
 		name: "hand-over-drops-the-other-hold", file: "lock/internal/locktable/shard.go",
 		breaks: "a hand-over makes the other hold of its name unknown",
-		before: "\ts.removeOlderLocked(h)\n\ts.placeLocked(next)\n",
-		after:  "\ts.removeOlderLocked(h)\n\ts.holds.set(next)\n",
+		before: "\t\ts.removeOlderLocked(h)\n\t\ts.keepLocked(before)\n",
+		after:  "\t\ts.removeOlderLocked(h)\n",
 		tests:  []tests{{pkg: "./lock/internal/locktable", run: "^TestAHandOverLeavesTheOtherHoldOfItsName$"}},
 	},
 	{

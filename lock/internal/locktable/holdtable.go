@@ -43,12 +43,12 @@ func (t *holdTable[H]) get(name string) (h H) {
 	return h
 }
 
-// set makes h the hold of its name.
-func (t *holdTable[H]) set(h H) {
+// set makes h the hold of its name, and returns the one before, or nil.
+func (t *holdTable[H]) set(h H) (before H) {
 	tag, place, found := t.find(h.Name())
 	if found {
-		t.holds[place] = h
-		return
+		before, t.holds[place] = t.holds[place], h
+		return before
 	}
 	if t.n >= len(t.tags)-len(t.tags)/8 {
 		t.resize(max(minPlaces, len(t.tags)+len(t.tags)/2))
@@ -56,6 +56,7 @@ func (t *holdTable[H]) set(h H) {
 	}
 	t.tags[place], t.holds[place] = tag, h
 	t.n++
+	return before
 }
 
 // remove takes h out if it is the hold of its name, and reports whether it was.

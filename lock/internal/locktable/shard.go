@@ -43,7 +43,7 @@ type shard[H Hold] struct {
 	mu        sync.Mutex        // guards what follows
 	idle      bool              // closed, and after that there was neither hold nor call
 	holds     holdTable[H]      // the hold of each name, until its end is through
-	older     map[string][]H    // the holds that placeLocked found in the place of a name; nil while there was none
+	older     map[string][]H    // the holds by name in whose place another was put, see keepLocked; nil while there was none
 	shared    map[sharedKey][]H // the holds of modes of which a name may have many; nil while there was none
 	many      int               // how many are in older and shared
 	heldFor   float64           // in seconds: how long holds that are no more were held, less the time from Table.start at which those of now began
@@ -102,30 +102,30 @@ func (s *shard[H]) ownLocked(name string, o owner.Owner) (none H) {
 	return none
 }
 
-// placeLocked makes h the hold of its name. If the name had one already, Redis has one of the two
-// at most. It need not be h: when a key is deleted, the answer to the acquisition before that may
-// come last. So the other stays known until it ends.
-func (s *shard[H]) placeLocked(h H) {
-	var none H
-	name := h.Name()
-	if old := s.holds.get(name); old != none && enterable(old) {
-		if s.older == nil {
-			s.older = make(map[string][]H)
-		}
-		s.older[name] = append(s.older[name], old)
-		s.many++
-	}
-	s.holds.set(h)
-}
+// placeLocked makes h the hold of its name.
+func (s *shard[H]) placeLocked(h H) { s.keepLocked(s.holds.set(h)) }
 
 // replaceLocked makes next the hold of its name in the place of h, which has ended.
 func (s *shard[H]) replaceLocked(h, next H) {
-	if s.holds.get(next.Name()) == h {
-		s.holds.set(next)
+	if before := s.holds.set(next); before != h {
+		s.removeOlderLocked(h)
+		s.keepLocked(before)
+	}
+}
+
+// keepLocked keeps the hold known, if there is one, in whose place another was put. Redis has one of
+// the two at most. It need not be the later one: when a key is deleted, the answer to the acquisition
+// before that may come last.
+func (s *shard[H]) keepLocked(h H) {
+	var none H
+	if h == none || !enterable(h) {
 		return
 	}
-	s.removeOlderLocked(h)
-	s.placeLocked(next)
+	if s.older == nil {
+		s.older = make(map[string][]H)
+	}
+	s.older[h.Name()] = append(s.older[h.Name()], h)
+	s.many++
 }
 
 // removeOlderLocked makes h unknown if it is among the older holds of its name, and reports
