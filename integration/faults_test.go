@@ -65,14 +65,14 @@ func TestPromisesHoldUnderFaults(t *testing.T) {
 	matrix(t, processes(t), rows)
 }
 
-// TestPromisesHoldUnderFaultsOfContainers has the rows for which it matters where a server runs;
-// if all are wanted, all but those whose server is a process with a clock of its own, or one of
-// two processes.
+// TestPromisesHoldUnderFaultsOfContainers has one row for which it matters where a server runs; if
+// all are wanted, all but those whose server is a process with a clock of its own, or one of two
+// processes.
 func TestPromisesHoldUnderFaultsOfContainers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long")
 	}
-	rows := few(faults.Rows(), "none", "Redis stopped", "Redis killed, AOF", "Redis killed, empty", "CLIENT KILL normal")
+	rows := few(faults.Rows(), "none", "Redis killed, AOF")
 	if fixture.AllFaults() {
 		rows = slices.DeleteFunc(faults.Rows(), func(r faults.Row) bool { return r.Start != nil })
 	}
@@ -83,7 +83,8 @@ func TestPromisesHoldUnderFaultsOfContainers(t *testing.T) {
 // of which these take seconds.
 var simulated = []string{
 	"requests lost", "replies lost", "short holes", "resets", "latency and jitter", "cut in mid-reply", "pub/sub cut",
-	"CLIENT KILL pubsub", "FLUSHALL", "DEL of held keys", "mixed, with loss of data",
+	"CLIENT KILL normal", "CLIENT KILL pubsub", "FLUSHALL", "DEL of held keys",
+	"mixed, no loss of data", "mixed, with loss of data",
 }
 
 // ordinary are the rows that are run unless all are wanted: real processes, their clocks and their

@@ -32,7 +32,7 @@ func TestEveryRowRunsOnACluster(t *testing.T) {
 	_, err = control(context.Background(), target, controlName, ControlLease)
 	require.NoError(t, err)
 	const n = 60
-	p, err := NewParent(target, Plan{Drivers: holders.Drivers(), Locks: []int{n}, Lease: 4 * time.Second, Duration: 4 * time.Second}, &fixture.Log{}, noProgress{})
+	p, err := NewParent(target, Plan{Drivers: holders.Drivers(), Locks: []int{n}, Lease: 2400 * time.Millisecond, Duration: 2400 * time.Millisecond}, &fixture.Log{}, noProgress{})
 	require.NoError(t, err)
 	for _, r := range p.Rows(context.Background()) {
 		require.True(t, r.Sound(), "%+v", r)
