@@ -53,7 +53,7 @@ func TestAPasswordThatChangesUnderHoldsOfACluster(t *testing.T) {
 			source, err = cluster.Open("redis-cluster://"+strings.Join(rc.Addrs(), ",")+"?client_name=orders", o)
 		}
 		require.NoError(t, err)
-		c := fixture.Client(t, source, lock.Config{Lease: 2 * time.Second})
+		c := fixture.Client(t, source, lock.Config{Lease: 4 * time.Second}) // a busy machine with a race detector dials slowly
 		var helds []*lock.Held
 		for _, name := range onEach(t, rc, "rotated:"+way) {
 			helds = append(helds, fixture.Hold(t, c.Mutex(name).Lock))
@@ -72,7 +72,7 @@ func TestAPasswordThatChangesUnderHoldsOfACluster(t *testing.T) {
 			}
 			return err
 		}
-		bounded.Until(t, func() bool { return lost() != nil || c.Stats().Renewal.Renewed >= renewed+9 })
+		bounded.Until(t, func() bool { return lost() != nil || c.Stats().Renewal.Renewed >= renewed+6 })
 		require.NoError(t, lost())
 		for _, held := range helds {
 			require.NoError(t, held.Unlock(bounded.Context(t)))
