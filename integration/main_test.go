@@ -74,5 +74,6 @@ func userModule(t *testing.T, files map[string]string) (dir string, env []string
 	for name, text := range files {
 		write(name, text)
 	}
-	return dir, []string{"GOFLAGS=-mod=mod -buildvcs=false", "GOWORK=off", "GOPROXY=off", "GO111MODULE=on"}
+	// What is built already is not built again: that goes by the flags.
+	return dir, []string{"GOFLAGS=" + os.Getenv("GOFLAGS") + " -mod=mod -buildvcs=false", "GOWORK=off", "GOPROXY=off", "GO111MODULE=on"}
 }

@@ -75,7 +75,7 @@ func explored(t *testing.T, run string, edits ...string) (string, error) {
 	}
 	cmd := exec.Command("go", "test", "-v", "-vet=off", "-count=1", "-timeout=5m", "-run="+run, "./wheel")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off")
+	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off", "GOPROXY=off")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

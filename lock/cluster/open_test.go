@@ -72,7 +72,7 @@ func TestAPasswordThatChangesUnderHoldsOfACluster(t *testing.T) {
 			}
 			return err
 		}
-		bounded.Until(t, func() bool { return lost() != nil || c.Stats().Renewal.Renewed >= renewed+6 })
+		bounded.Until(t, func() bool { return lost() != nil || c.Stats().Renewal.Renewed >= renewed+9 })
 		require.NoError(t, lost())
 		for _, held := range helds {
 			require.NoError(t, held.Unlock(bounded.Context(t)))
