@@ -43,8 +43,9 @@
 //
 // A release of the lock comes member by member. So a call that has slept waits for some
 // milliseconds before it asks. The time is random. It is longer the more often in a row the call
-// has got some of the members but no majority. So two processes that take members from each
-// other stop doing that.
+// has asked after a release and got some of the members but no majority. So two processes that
+// take members from each other stop doing that. Other attempts do not count. Each poll takes the
+// members that a holder lacks, and is in nobody's way.
 //
 // An owner that already has a member re-enters it, so its call asks although others wait. Two
 // calls of one owner never ask at the same time. Each would count the members that the other has

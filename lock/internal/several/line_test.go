@@ -655,6 +655,30 @@ func TestACallThatGotSomeMembersPausesForLonger(t *testing.T) {
 	})
 }
 
+// TestPollsOfALockThatIsHeldMakeNoPauseLonger: the holder has two members, so each poll gets the
+// third one, and nobody takes members from anybody.
+func TestPollsOfALockThatIsHeldMakeNoPauseLonger(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newLineWorld(t, seed)
+			other, p := w.process(), w.process()
+			for _, m := range other.peers[:2] {
+				require.True(t, m.take(named("other")))
+			}
+			done := p.call(t.Context(), "p", several.Call{Owner: fresh(1)})
+			time.Sleep(20 * maxPoll)
+			require.Greater(t, len(w.names()), 10)
+			began := time.Now()
+			for _, m := range other.peers[:2] {
+				m.release(named("other"))
+			}
+			require.NoError(t, <-done)
+			require.Less(t, time.Since(began), 10*time.Millisecond)
+			p.unlock(fresh(1))
+		})
+	}
+}
+
 // TestACallDoesNotAskBesideAnotherOfItsOwner: which began since it was told that it may.
 func TestACallDoesNotAskBesideAnotherOfItsOwner(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {

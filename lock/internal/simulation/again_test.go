@@ -122,3 +122,14 @@ func TestWhoDefersToAClientThatPollsHearsThatTheLockIsFree(t *testing.T) {
 		{"Client":1,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"lock","For":10000000000,"Count":1,"Acts":[{"Do":"pause","For":4876347},{"Do":"pause","For":4197152}]},{"Do":"pause","For":1458660},{"Do":"lock","For":10000000000,"Count":1,"Acts":[{"Do":"pause","For":2057394}]}]},{"Do":"pause","For":4495921}]}]},
 		{"Client":1,"Acts":[{"Do":"pause","For":4509374},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":1485584},{"Do":"pause","For":4855193}]},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":31727049},{"Do":"lock","For":1280000000,"Count":1,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":869590602}]},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":4489750},{"Do":"pause","For":3212869}]},{"Do":"pause","For":1303451}]},{"Do":"pause","For":807173},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":350715},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":1026350},{"Do":"pause","For":4799380},{"Do":"pause","For":1418897}]},{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":534690176},{"Do":"pause","For":1789257499}]}]}]},{"Do":"lock","For":320000000,"Count":1}]}]}`)
 }
+
+// TestARedLockThatIsFreeIsTakenAtOnceAfterManyPolls: they had taken the one member that the holder
+// lacked, and that passed for a quarrel over members, after which one pauses.
+func TestARedLockThatIsFreeIsTakenAtOnceAfterManyPolls(t *testing.T) {
+	playAgain(t, `{"Seed":1795708812383528667,"Small":true,"Plan":{"Seed":1795708812383528667,"Priorities":true,"Within":400,"Lengths":[1000000,20000000,150000000,1000000000,2200000000,2500000000],"Place":"unlock"},"Servers":3,
+		"Clients":[{"Connections":2,"ReleaseOnClose":true},{"Connections":1},{"Connections":2}],"Objects":["RedLock"],
+		"Actors":[{"Client":0,"Acts":[]},{"Client":0,"Acts":[{"Do":"lock","Try":true,"Count":1},{"Do":"lock","Try":true,"Count":1}]},
+		{"Client":0,"Acts":[{"Do":"pause","For":4615553},{"Do":"lock","Try":true,"Count":1},{"Do":"lock","Count":1}]},{"Client":0,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":1910816761}]}]},
+		{"Client":0,"Acts":[{"Do":"pause","For":123468244},{"Do":"lock","Try":true,"Count":1},{"Do":"lock","Try":true,"Count":1},{"Do":"pause","For":101822774},{"Do":"lock","Try":true,"Count":1},{"Do":"pause","For":130274244},{"Do":"lock","Try":true,"Count":1},{"Do":"lock","Within":687779842,"Count":1},{"Do":"lock","Try":true,"Count":1}]},
+		{"Client":2,"Acts":[{"Do":"lock","Count":1}]}]}`)
+}
