@@ -137,7 +137,7 @@ func TestHeldLocksOutliveFullMemoryAndCanBeReleased(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 6 * time.Second})
 	ctx := bounded.Context(t)
 	locks := 100_000
-	if testing.Short() {
+	if fixture.Briefly() {
 		locks = 10_000
 	}
 	helds := make([]*lock.Held, locks)

@@ -214,6 +214,7 @@ func endlessStrings(t *testing.T, s *redistest.Server) (found []string) {
 
 // TestCheckSaysWhatTheServerIs when it can take no lock, or loses them.
 func TestCheckSaysWhatTheServerIs(t *testing.T) {
+	t.Parallel()
 	ctx := bounded.Context(t)
 	check := func(t *testing.T, s *redistest.Server, cfg lock.Config) string {
 		return onlyProblem(t, fixture.ClientOf(t, s, cfg).Check(ctx))
@@ -363,6 +364,7 @@ func TestCheckFindsProxies(t *testing.T) {
 
 // TestCheckLeavesNothingWhateverEndsIt, at whatever request.
 func TestCheckLeavesNothingWhateverEndsIt(t *testing.T) {
+	t.Parallel()
 	s := fixture.Server(t)
 	over := errors.New("the program ends")
 	ended, requests := 0, int64(1<<62)

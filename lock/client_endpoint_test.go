@@ -55,6 +55,7 @@ func (r *rotating) set(t *testing.T, password string, servers ...*redistest.Serv
 // TestAPasswordThatChangesUnderAShortLease: all connections are closed after each change, and
 // the hold goes on with the next password.
 func TestAPasswordThatChangesUnderAShortLease(t *testing.T) {
+	t.Parallel()
 	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
 	r := &rotating{user: "app"}
@@ -118,6 +119,7 @@ func TestNoErrorHasThePasswordOfCredentials(t *testing.T) {
 
 // TestTLSWithACertificateOfTheClient, and a hold that is renewed over it.
 func TestTLSWithACertificateOfTheClient(t *testing.T) {
+	t.Parallel()
 	s := fixture.Secure(t)
 	url := "rediss://" + s.SecureAddr + "/1"
 	c := opened(t, lock.Endpoint{URL: url, TLS: s.Client}, lock.Config{Lease: 3 * time.Second}) // on a busy machine too

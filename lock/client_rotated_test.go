@@ -57,6 +57,7 @@ func TestConnectionsForRenewalAreDialledWithTheFirstHold(t *testing.T) {
 // TestAPasswordThatIsChangedAfterTheFirstLockLosesNoHold: the connections that are there
 // stay logged in, and those for renewal are among them.
 func TestAPasswordThatIsChangedAfterTheFirstLockLosesNoHold(t *testing.T) {
+	t.Parallel()
 	fixture.Needs(t, redistest.Users)
 	s := fixture.Server(t)
 	conn := fixture.Dial(t, s)

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	// Those that are parallel wait, mostly. The command line may say otherwise.
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	// The seed that a failure prints repeats it. A file would make later runs fail too.

@@ -15,6 +15,7 @@ import (
 // TestAStringWithATTLIsAnothersLock: what redsync, redislock and SET NX PX make is
 // waited for, refused with its TTL, shown as foreign, and never deleted.
 func TestAStringWithATTLIsAnothersLock(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}) // no message comes when it ends
 	ctx := context.Background()

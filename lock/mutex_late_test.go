@@ -147,8 +147,8 @@ func TestALateReentryBringsNoCountBack(t *testing.T) {
 // TestALateCopyIsNotCarriedOutAgain: what semaphores and latches are asked is remembered
 // for 30 s, and a copy comes after that.
 func TestALateCopyIsNotCarriedOutAgain(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute")
+	if fixture.Briefly() {
+		t.Skip("WHEELLOCK_FAULTS=all, for it takes half a minute")
 	}
 	t.Parallel()
 	s := onRedis(t)

@@ -380,6 +380,7 @@ func TestAWaiterThatLeavesPassesItsGrantOn(t *testing.T) {
 }
 
 func TestHandOffToLockForGetsThatLease(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Minute})
 	ctx := bounded.Context(t)

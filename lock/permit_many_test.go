@@ -15,7 +15,7 @@ import (
 // of a sorted set, and all of them are renewed.
 func TestHoldsOfManyPermitsHarmNoOtherLock(t *testing.T) {
 	n := 200
-	if testing.Short() {
+	if fixture.Briefly() {
 		n = 50
 	}
 	s := fixture.Server(t)

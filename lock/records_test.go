@@ -38,7 +38,7 @@ func TestManyHeldsThatAreDroppedMakeFewRecords(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			s := fixture.Server(t)
 			var log fixture.Log
-			c := fixture.ClientOf(t, s, lock.Config{Lease: 5 * time.Second, DropForgotten: true, Logger: log.Logger()})
+			c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second, DropForgotten: true, Logger: log.Logger()})
 			began := time.Now()
 			require.Greater(t, len(heldOf(c.TryLockMany(bounded.Context(t), manyNames(n)))), 10*perMinute)
 			bounded.Until(t, func() bool {

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -36,27 +37,46 @@ func (f *redFleet) failOver(member int, to *redistest.Server) {
 // reach that one and the third. That the replica has been up for long says nothing.
 func TestAPromotedReplicaHasNoVote(t *testing.T) {
 	t.Parallel()
+	for try := 1; !promotedReplicaHasNoVote(t, fmt.Sprint(t.Name(), try)); try++ {
+		require.Less(t, try, 3, "a machine as slow as that?")
+	}
+}
+
+// promotedReplicaHasNoVote returns false if B was answered so late that the heir might have voted.
+func promotedReplicaHasNoVote(t *testing.T, name string) bool {
 	master, heir := promoted(t)
 	servers := append([]*redistest.Server{master}, fixture.Servers(t, 2)...)
 	fixture.AwaitVotes(t, redLease, servers...)
 	ctx := bounded.Context(t)
-	a, b := newRedFleet(t, servers, t.Name(), redConfig()), newRedFleet(t, servers, t.Name(), redConfig())
+	a, b := newRedFleet(t, servers, name, redConfig()), newRedFleet(t, servers, name, redConfig())
 	a.cut(2)
 	b.cut(1)
 	held := fixture.Hold(t, a.lock.Lock)
 	began := time.Now()
 	a.failOver(0, heir)
 	b.failOver(0, heir)
-	q := answersOf(t, b.lock, 2)
+	var q *lock.QuorumError
+	for q == nil || q.Members-q.Unknown < 2 || q.Held > 0 { // what an earlier try took may not be given back yet
+		early, err := b.lock.TryLock(ctx)
+		if time.Since(began) >= redLease {
+			if err == nil {
+				require.NoError(t, early.Unlock(ctx))
+			}
+			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+			return false
+		}
+		require.ErrorAs(t, err, &q)
+	}
 	require.Equal(t, 1, q.Acquired, "%v", q)
 	require.Equal(t, 1, q.NoVote, "%v", q)
 	require.ErrorContains(t, q, "was a replica")
-	require.False(t, fixture.Exists(t, heir, t.Name()), "what it gave is given back")
+	bounded.Until(t, func() bool { return !fixture.Exists(t, heir, name) }) // what it gave is given back
 	other := fixture.Hold(t, b.lock.Lock)
 	require.False(t, held.Valid())
 	require.GreaterOrEqual(t, time.Since(began), redLease)
 	require.NoError(t, other.Unlock(ctx))
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+	return true
 }
 
 // TestAPromotedReplicaIsRetakenWhenItMayVote, and not before.

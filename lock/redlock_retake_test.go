@@ -22,6 +22,7 @@ import (
 // when it comes back, or, if it is durable, was down until the trust in it had ended. Nobody
 // else gets the lock meanwhile, and MaxHold counts on.
 func TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock(t *testing.T) {
+	fixture.SimulatedToo(t)
 	for name, args := range map[string][]string{"empty": nil, "durable": {"--appendonly", "yes", "--appendfsync", "always"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

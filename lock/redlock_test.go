@@ -525,7 +525,7 @@ func TestTwoOwnersOfARedLockNeverOverlap(t *testing.T) {
 	servers := fiveMasters(t)
 	ctx := bounded.Context(t)
 	end := time.Now().Add(3 * time.Second)
-	if testing.Short() {
+	if fixture.Briefly() {
 		end = time.Now().Add(time.Second)
 	}
 	var l multiLedger

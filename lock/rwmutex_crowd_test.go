@@ -61,7 +61,7 @@ func TestAWriterGetsTheLockOfADeadCrowd(t *testing.T) {
 // their number, so the locks of others are renewed meanwhile.
 func TestManyReadersThatLeaveAtOnceHarmNoOtherLock(t *testing.T) {
 	n := 10_000
-	if testing.Short() {
+	if fixture.Briefly() {
 		n = 2_000
 	}
 	s := fixture.Server(t)

@@ -70,10 +70,11 @@
 //   - From every state the end can be reached, in which all callers are served
 //     and no release is pending.
 //
-// TestEveryStateIsRight visits all states of all scenarios. With
-// WHEELLOCK_STATES=1000000 it visits that many states of each scenario, with
-// larger budgets. TestFaultsAreFound switches off one rule after the other, or
-// builds a mistake into a script, and must find the shortest history that fails.
+// TestEveryStateIsRight visits all states of the smaller scenarios, and with
+// WHEELLOCK_STATES=all those of all scenarios. With WHEELLOCK_STATES=1000000
+// it visits that many states of each scenario, with larger budgets.
+// TestFaultsAreFound switches off one rule after the other, or builds a
+// mistake into a script, and must find the shortest history that fails.
 //
 // # What the rules do not cover
 //

@@ -114,8 +114,8 @@ func TestEveryStateIsRight(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			if sc.states > 1e6 && os.Getenv(statesEnv) == "" {
-				t.Skipf("%s=all, for it takes long; the simulation has ends of runs too", statesEnv)
+			if sc.states > 300_000 && os.Getenv(statesEnv) == "" {
+				t.Skipf("%s=all, for it takes long", statesEnv)
 			}
 			sc, limit := scenarioOf(t, sc.name), math.MaxInt32
 			switch {

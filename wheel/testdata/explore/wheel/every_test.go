@@ -62,7 +62,7 @@ var jobOperations = []jobOperation{
 	{"a refusal, and Reset now", 1, 1, func(j *job) { j.reset(0) }},
 	{"a refusal, and Wheel.Stop", 2, 1, func(j *job) { j.w.Stop(); j.gone = true }},
 	{"Wheel.Stop", 1, 0, func(j *job) { j.w.Stop(); j.gone = true }},
-	{"Reset now", 1, 0, func(j *job) { j.reset(0) }},
+	{"Reset now", atMost(1), 0, func(j *job) { j.reset(0) }},
 	{"Stop, and Reset now", 0, 0, func(j *job) { j.stop(); j.reset(0) }},
 }
 

@@ -4,6 +4,7 @@ package wheel
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -351,15 +352,15 @@ var stories = []struct {
 	{"x.Reset later", "x to another wheel", 1, 2},
 	{"x.Reset later", "x.Reset in a tick", 2, 2},
 
-	{"Schedule in a tick", "Schedule now", 2, 0},
+	{"Schedule in a tick", "Schedule now", atMost(2), 0},
 	{"x.Stop", "x.Reset later", sched.Unbounded, 0},
 	{"x.Stop", "x.Reset now", sched.Unbounded, 0},
 	{"x.Stop", "x.Touch", sched.Unbounded, 0},
 	{"x.Stop", "y.Stop", sched.Unbounded, 0},
 	{"x.Stop", "x.Schedule", sched.Unbounded, 0},
 	{"x.Reset later", "x.Reset now", 1, 0},
-	{"x.Touch", "x.Schedule", 2, 0},
-	{"Schedule far", "x.Reset now", 2, 0},
+	{"x.Touch", "x.Schedule", atMost(2), 0},
+	{"Schedule far", "x.Reset now", atMost(2), 0},
 	{"Wheel.Stop", "x.Stop", 2, 0},
 	{"Wheel.Stop", "Schedule in a tick", 2, 0},
 
@@ -370,6 +371,14 @@ var stories = []struct {
 	{"x.Touch twice", "x.Reset later and now", 1, 1},
 	{"x.Reset later and x.Stop", "x.Touch later", 1, 1},
 	{"x.Touch later", "x.Stop, x.Schedule and x.Touch", 1, 2},
+}
+
+// atMost is n, or n-1 for what takes long: WHEELLOCK_STATES=all.
+func atMost(n int) int {
+	if os.Getenv("WHEELLOCK_STATES") == "all" {
+		return n
+	}
+	return n - 1
 }
 
 func TestExplore(t *testing.T) {
