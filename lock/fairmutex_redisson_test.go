@@ -508,7 +508,11 @@ func TestALongWaitLosesNoFairWaiterItsPlace(t *testing.T) {
 func TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range [][]int64{{900_000}, {900_000, 5_000}, {900_000, 900_000}, {300_000, 3_600_000}, {5_000, 900_000, 300_000}} {
-		for _, hold := range []int64{1_000, 100_000, 290_000, 800_000} {
+		holds := []int64{1_000, 100_000, 290_000, 800_000}
+		if fixture.Briefly() {
+			holds = []int64{1_000, 290_000}
+		}
+		for _, hold := range holds {
 			for _, later := range []int64{0, 5_000} {
 				what := fmt.Sprint(ahead, " held for ", hold, " came ", later, " later")
 				f := newFairStory(t, onRedis(t), uint64(later), "4.7")
