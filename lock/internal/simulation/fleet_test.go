@@ -247,12 +247,18 @@ func (f *fleet) follow() {
 		timer := time.NewTimer(lease / 2)
 		select {
 		case <-f.ctx.Done():
-			timer.Stop()
-			return
 		case <-f.hint:
 		case <-timer.C:
 		}
 		timer.Stop()
+		// Of several that were ready the runtime has taken any.
+		if f.ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-f.hint:
+		default:
+		}
 		points.Here("layout")
 		f.slots.mu.Lock()
 		changed := false
