@@ -18,6 +18,7 @@ import (
 )
 
 func TestSemaphoreSumsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	for _, target := range []string{"semaphore_take", "semaphore_add", "semaphore_undo", "*"} {
 		t.Run(target, func(t *testing.T) {
@@ -100,6 +101,7 @@ func TestSemaphoreSumsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 }
 
 func TestALatchOpensAtExactlyItsCountWhenRequestsAreLostDoubledAndLate(t *testing.T) {
+	t.Parallel()
 	s := onRedis(t)
 	for _, target := range []string{"latch_set", "latch_down", "latch_reset", "count", "*"} {
 		t.Run(target, func(t *testing.T) {

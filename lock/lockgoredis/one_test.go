@@ -73,6 +73,7 @@ func named(t *testing.T, name string, servers ...*redistest.Server) (n int) {
 // provider, in go-redis' order. A lock is held while the password changes and all connections
 // are closed.
 func TestAServerWithTLSAndAPasswordThatChanges(t *testing.T) {
+	t.Parallel()
 	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Secure(t)
 	for name, provide := range map[string]func(*redis.UniversalOptions, *vault){

@@ -21,6 +21,7 @@ import (
 // TestAFailoverUnderAHeldLock: the sentinels ask for a user of their own, the servers for one
 // whose password changes.
 func TestAFailoverUnderAHeldLock(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a failover")
 	}
@@ -76,6 +77,7 @@ func TestAFailoverUnderAHeldLock(t *testing.T) {
 // TestAClusterOfThreeUnderHeldLocks: there is one on each master while the password changes and
 // all connections are closed.
 func TestAClusterOfThreeUnderHeldLocks(t *testing.T) {
+	t.Parallel()
 	fixture.Needs(t, redistest.ChannelRights)
 	rc := fixture.Cluster(t, redistest.ClusterOptions{})
 	for _, way := range []string{"New", "Open"} {
