@@ -1,5 +1,7 @@
 package main
 
+import "time"
+
 // thought are those that somebody thought of, in the order of the files that they are planted in.
 var thought = []bug{
 	{
@@ -433,7 +435,7 @@ var thought = []bug{
 		breaks: "whoever subscribes at a server that has given the slot away hears nothing",
 		before: "\t\ts.redirected(to.Slot)\n",
 		after:  "",
-		tests:  []tests{ofCluster},
+		tests:  []tests{ofCluster}, simulate: 3 * time.Minute,
 	},
 	{
 		name: "end-of-a-shard-is-not-heard", file: "lock/internal/pubsub/read.go",
