@@ -72,7 +72,7 @@ func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word str
 		pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 			return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
 		}}
-		c := fixture.Client(t, pool, lock.Config{KeyPrefix: "app:", Lease: time.Second, MaxPoll: time.Hour})
+		c := fixture.Client(t, pool, lock.Config{KeyPrefix: "app:", Lease: 2 * time.Second, MaxPoll: time.Hour})
 		for _, tag := range []string{"", "{g}"} { // whose names have braces have other keys and channels
 			if i == 0 {
 				testMutexRights(t, c, tag)

@@ -41,7 +41,7 @@ func lateClient(t *testing.T, s *redistest.Server, limits bool, code string, cal
 		}
 		return faultproxy.Pass
 	})
-	return fixture.ClientOver(t, p, lock.Config{Lease: 30 * time.Second, IOTimeout: 250 * time.Millisecond}), seen
+	return fixture.ClientOver(t, p, lock.Config{Lease: 30 * time.Second, IOTimeout: 800 * time.Millisecond}), seen
 }
 
 // TestALateAcquisitionLeavesNoLock: the caller has given up, and nobody answers for what
