@@ -282,7 +282,6 @@ func TestCloseLetsFairWaitersLeaveTheQueue(t *testing.T) {
 }
 
 func TestAFairMutexIsExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
-	t.Parallel()
 	s := onRedis(t)
 	const lease = 600 * time.Millisecond
 	for _, target := range []string{"fair_take", "fair_release", "*"} {

@@ -86,7 +86,6 @@ func sorts(t *testing.T, c *lock.Client) map[string]sort {
 // TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock: an Extend of the same
 // hold is not answered for as long as Unlock waits, and longer.
 func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
-	t.Parallel()
 	s := onRedis(t)
 	for _, sort := range []string{"mutex", "fenced", "fair", "write", "read", "permits"} {
 		t.Run(sort, func(t *testing.T) {

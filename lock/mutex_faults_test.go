@@ -152,7 +152,6 @@ func (l *ledger) rely(held *lock.Held, who string, work func()) {
 // TestExactWhenRequestsAreLostDoubledLateAndReordered runs owners of two
 // clients against each other, while each script in turn meets each fault.
 func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
-	t.Parallel()
 	s := onRedis(t)
 	const lease = 600 * time.Millisecond
 	for _, target := range []string{"acquire", "reenter", "renew", "handoff", "release"} {

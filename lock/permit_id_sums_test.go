@@ -23,7 +23,6 @@ import (
 // may ever be told that a permit is not taken: that would be the answer to a copy.
 // Takings are not disturbed: what comes of one that is late ends with its lease.
 func TestPermitsAreReleasedByIDExactlyOnceWhenRequestsAreLostDoubledAndLate(t *testing.T) {
-	t.Parallel()
 	s := onRedis(t)
 	for _, target := range []string{"permit_free", "permit_set_lease", "permit_deadline", "permit_release"} {
 		t.Run(target, func(t *testing.T) {

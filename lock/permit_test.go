@@ -303,7 +303,6 @@ func TestPermitBadInput(t *testing.T) {
 }
 
 func TestPermitsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
-	t.Parallel()
 	s := onRedis(t)
 	const lease = 500 * time.Millisecond
 	for _, target := range []string{"permit_take", "permit_release", "permit_renew", "*"} {

@@ -207,7 +207,6 @@ type rwBelieved struct {
 }
 
 func TestRWMutexExcludesWhenRequestsAreLostDoubledAndLate(t *testing.T) {
-	t.Parallel()
 	s := onRedis(t)
 	const lease = 500 * time.Millisecond
 	for _, target := range []string{"rw_read", "rw_write", "rw_read_release", "rw_write_release", "*"} {

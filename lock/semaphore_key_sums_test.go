@@ -16,7 +16,6 @@ import (
 // TestASemaphoreSetLaterIsNotDeletedByARequestThatIsLate, nor does it end with an
 // Expire of the one before, and ReleaseIfExists gives it nothing twice.
 func TestASemaphoreSetLaterIsNotDeletedByARequestThatIsLate(t *testing.T) {
-	t.Parallel()
 	s := onRedis(t)
 	for _, target := range []string{"semaphore_delete", "semaphore_expire", "semaphore_release", "*"} {
 		t.Run(target, func(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 )
 
 func TestSemaphoreSumsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
-	t.Parallel()
 	s := onRedis(t)
 	for _, target := range []string{"semaphore_take", "semaphore_add", "semaphore_undo", "*"} {
 		t.Run(target, func(t *testing.T) {
@@ -101,7 +100,6 @@ func TestSemaphoreSumsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
 }
 
 func TestALatchOpensAtExactlyItsCountWhenRequestsAreLostDoubledAndLate(t *testing.T) {
-	t.Parallel()
 	s := onRedis(t)
 	for _, target := range []string{"latch_set", "latch_down", "latch_reset", "count", "*"} {
 		t.Run(target, func(t *testing.T) {
