@@ -16,7 +16,6 @@ import (
 // TestAWriterThatLeavesIsNotAnnouncedAfterwards: its last try is still on its way
 // when it withdraws, and must not come last.
 func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
-	t.Parallel()
 	for _, replicas := range []int{0, 1} {
 		t.Run(fmt.Sprint("replicas=", replicas), func(t *testing.T) {
 			t.Parallel()
