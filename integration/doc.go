@@ -40,9 +40,9 @@
 // faults_test.go runs the matrix of faults; -v prints it. WHEELLOCK_FAULTS=all
 // runs the rows too that the simulation covers, and the tests of all packages that
 // wait long for failovers and restarts, and gives other tests their large numbers.
-// WHEELLOCK_SEED repeats the plan of a run. WHEELLOCK_SOAK=1h runs it for an hour with 100,000
-// locks (soak_test.go), and also leaves one TCP connection dead for 40 s, in a
-// test of two minutes. go test needs a longer -timeout for that:
+// WHEELLOCK_SEED repeats the plan of a run. WHEELLOCK_SOAK=1h runs it for an hour
+// with 100,000 locks (soak_test.go), and also leaves one TCP connection dead for
+// 40 s, in a test of two minutes. go test needs a longer -timeout for that:
 //
 //	WHEELLOCK_SOAK=1h go test -run 'Soak|DeadFlow' -timeout 80m -v ./integration
 //

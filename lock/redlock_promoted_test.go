@@ -70,7 +70,7 @@ func promotedReplicaHasNoVote(t *testing.T, name string) bool {
 	require.Equal(t, 1, q.Acquired, "%v", q)
 	require.Equal(t, 1, q.NoVote, "%v", q)
 	require.ErrorContains(t, q, "was a replica")
-	bounded.Until(t, func() bool { return !fixture.Exists(t, heir, name) }) // what it gave is given back
+	require.False(t, fixture.Exists(t, heir, name), "what it gave is given back")
 	other := fixture.Hold(t, b.lock.Lock)
 	require.False(t, held.Valid())
 	require.GreaterOrEqual(t, time.Since(began), redLease)

@@ -52,6 +52,9 @@ type tests struct {
 	run string // for go test -run; empty: all
 	// most is how long they may take; 0 is mostTime. A bug may make tests hang.
 	most time.Duration
+	// share is which part of the simulation's time they have, if they are one kind of its worlds: the
+	// whole if it is 0, a fifth if it is 5.
+	share time.Duration
 }
 
 // simulation has the product itself run under a scheduler, and never with -short. The others are
@@ -59,8 +62,8 @@ type tests struct {
 var (
 	simulation = tests{pkg: "./lock/internal/simulation", run: "^TestThePromisesHoldInEveryOrder$"}
 	small      = tests{pkg: simulation.pkg, run: simulation.run + "/^small$"}
-	handOvers  = tests{pkg: simulation.pkg, run: simulation.run + "/^small,_in_hand-overs$"}
-	ofCluster  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_a_Cluster$"}
+	handOvers  = tests{pkg: simulation.pkg, run: simulation.run + "/^small,_in_hand-overs$", share: 5}
+	ofCluster  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_a_Cluster$", share: 5}
 )
 
 // For how long it simulates if nothing else is said. It ends with the first find.
@@ -124,15 +127,12 @@ func (b bug) plant(ctx context.Context, root, dir string, verbose io.Writer) (fo
 		return "", err
 	}
 	for _, t := range b.tests {
-		length := cmp.Or(b.simulate, simulated)
-		if strings.Contains(t.run, "/") {
-			length *= 4 // one kind of worlds has as little as a fifth of it
-		}
-		args := []string{"test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-timeout", (cmp.Or(t.most, mostTime) + 2*length).String(), "-run", t.run}
+		args := []string{"test", "-overlay", overlay, "-count=1", "-vet=off", "-failfast", "-timeout", (cmp.Or(t.most, mostTime) + 2*b.simulate).String(), "-run", t.run}
 		if !b.long && t.pkg != simulation.pkg {
 			args = append(args, "-short")
 		}
 		args = append(args, t.pkg)
+		length := cmp.Or(b.simulate, simulated) * cmp.Or(t.share, 1)
 		cmd := exec.CommandContext(ctx, "go", args...)
 		cmd.Env = append(os.Environ(), "WHEELLOCK_OVERLAY="+overlay, // tests that build the product themselves
 			"WHEELLOCK_SIMULATE="+length.String())

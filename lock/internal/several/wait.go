@@ -56,7 +56,7 @@ type waiter struct {
 	seen      []News          // of each listener, when it was last read
 	heard     waitqueue.Heard // the part of seen that came from members that refused
 	closing   []bool          // for each member whether its client is known to close, which the next attempt finds; nil at first
-	clashes   int             // attempts in a row, each after a release, that got some members and no majority
+	clashes   int             // attempts in a row that got some members and no majority, all but the first after a release
 }
 
 // Run makes attempts until one gets a majority or the call leaves. It makes an attempt when the
