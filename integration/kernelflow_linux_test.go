@@ -41,7 +41,7 @@ func TestAFlowThatIsDeadInTheKernel(t *testing.T) {
 	}
 	for _, tool := range []string{"ip", "iptables", "unshare"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no %s here", tool)
+			fixture.Lack(t, "no "+tool+" here")
 		}
 	}
 	fixture.Needs(t, redistest.ErrorStats)

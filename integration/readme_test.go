@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/doc"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/renewal"
@@ -105,12 +105,7 @@ func TestREADMEProgramsRun(t *testing.T) {
 	blocks := readmeBlocks(t)
 	require.True(t, isProgram(blocks[0]), "the first Go block of README.md is no program:\n%s", blocks[0])
 
-	srv, err := redistest.Auto(t.Context())
-	if errors.Is(err, redistest.ErrNoServer) && !redistest.Required() {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	defer func() { require.NoError(t, srv.Stop()) }()
+	srv := fixture.Auto(t)
 
 	for i, block := range blocks {
 		if !isProgram(block) {

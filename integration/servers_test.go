@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func (s starter) need(t *testing.T) {
 	err := s.available()
 	for _, absent := range s.absent {
 		if errors.Is(err, absent) && !s.required() {
-			t.Skipf("no %s: %v", s.kind, err)
+			fixture.Lack(t, fmt.Sprintf("no %s: %v", s.kind, err))
 		}
 	}
 	require.NoError(t, err)

@@ -71,7 +71,7 @@ func run(m *testing.M) int {
 func onRedis(t *testing.T) *redistest.Server {
 	t.Helper()
 	if server == nil {
-		t.Skip("no redis-server on PATH")
+		fixture.Lack(t, "no redis-server on PATH")
 	}
 	return server
 }
@@ -80,7 +80,9 @@ func onRedis(t *testing.T) *redistest.Server {
 func miniAndRedis(t *testing.T) map[string]*redistest.Server {
 	t.Helper()
 	servers := map[string]*redistest.Server{"mini": fixture.Mini(t)}
-	if server != nil {
+	if server == nil {
+		fixture.NoteLack(t)
+	} else {
 		servers["redis"] = server
 	}
 	return servers

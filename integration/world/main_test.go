@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
@@ -53,7 +54,7 @@ func run(m *testing.M) int {
 func onRedis(t *testing.T) *redistest.Server {
 	t.Helper()
 	if server == nil {
-		t.Skip("no redis-server on PATH")
+		fixture.Lack(t, "no redis-server on PATH")
 	}
 	return server
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/wheellock/wheellock/bench/internal/run/holders"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
 )
 
 const controlName = "wheellock:bench:test:control"
@@ -56,6 +58,12 @@ func TestControlLockThatIsRenewedIsAFault(t *testing.T) {
 	srv := fixture.Either(t)
 	meddle(t, srv, func(conn redis.Conn) { _, _ = conn.Do("PEXPIRE", controlName, 10_000) })
 	_, err := control(context.Background(), holders.OneServer(srv), controlName, ControlLease)
+	for range 10 {
+		if !errors.Is(err, lock.ErrUnknown) { // a machine that is too busy to answer in time is asked again
+			break
+		}
+		_, err = control(context.Background(), holders.OneServer(srv), controlName, ControlLease)
+	}
 	require.ErrorContains(t, err, "is still there")
 	require.Empty(t, fixture.LockKeys(t, srv))
 }

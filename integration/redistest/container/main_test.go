@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/integration/redistest/container"
 )
@@ -21,7 +22,7 @@ var available = sync.OnceValue(func() error { return container.Available(context
 func need(t *testing.T) {
 	t.Helper()
 	if err := available(); err != nil && !container.Required() {
-		t.Skip(err)
+		fixture.Lack(t, err)
 	}
 	require.NoError(t, available())
 }

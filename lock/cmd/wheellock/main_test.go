@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 )
 
 // mainEnv makes the test's program the command itself, with its arguments.
@@ -53,8 +54,7 @@ func wheellock(t *testing.T, url string, args ...string) *call {
 	t.Helper()
 	for _, arg := range args {
 		if arg == "sh" || arg == "cat" { // without it the command ends at once, and the test waits for what never comes
-			_, err := exec.LookPath(arg)
-			require.NoError(t, err, "this test needs %s in PATH", arg)
+			needProgram(t, arg)
 		}
 	}
 	c := &call{exec.CommandContext(bounded.Context(t), executable(t), args...), &bytes.Buffer{}, &bytes.Buffer{}}
@@ -69,6 +69,24 @@ func wheellock(t *testing.T, url string, args ...string) *call {
 		c.Env = append(c.Env, "WHEELLOCK_REDIS="+url)
 	}
 	return c
+}
+
+// inShell is the command in a script of sh: its $0 is the command.
+func inShell(t *testing.T, url, script string) *call {
+	t.Helper()
+	needProgram(t, "sh")
+	needProgram(t, "cat")
+	w := wheellock(t, url)
+	w.Path, w.Args = "/bin/sh", []string{"sh", "-c", script, w.Path}
+	return w
+}
+
+// needProgram skips the test where PATH has no such program.
+func needProgram(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		fixture.Lack(t, "this test needs "+name+" in PATH")
+	}
 }
 
 // status is how the command ends; -1 if by a signal.

@@ -307,8 +307,7 @@ func TestSIGTERMEndsTheWait(t *testing.T) {
 func TestAnIgnoredHangUpStaysIgnored(t *testing.T) {
 	t.Parallel()
 	s := fixture.Either(t)
-	w := wheellock(t, s.URL(), "run", "n", "--", "cat")
-	w.Path, w.Args = "/bin/sh", []string{"sh", "-c", `trap "" HUP; exec "$0" run n -- cat`, w.Path}
+	w := inShell(t, s.URL(), `trap "" HUP; exec "$0" run n -- cat`)
 	in, err := w.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, w.Start())

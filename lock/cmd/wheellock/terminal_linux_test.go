@@ -91,18 +91,10 @@ func (c *console) suspends(t *testing.T) {
 	})
 }
 
-// inShell is the command in a script, as text of sh.
-func inShell(t *testing.T, text string) *call {
-	t.Helper()
-	w := wheellock(t, fixture.Either(t).URL())
-	w.Path, w.Args = "/bin/sh", []string{"sh", "-c", text, w.Path}
-	return w
-}
-
 func TestACommandMayReadFromTheTerminal(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
-	w := inShell(t, `"$0" run n -- sh -c 'echo name?; read x; echo "hello $x"'; read y; echo "back in the script: $y"`)
+	w := inShell(t, fixture.Either(t).URL(), `"$0" run n -- sh -c 'echo name?; read x; echo "hello $x"'; read y; echo "back in the script: $y"`)
 	c.start(t, w)
 	c.awaits(t, "name?")
 	c.types(t, "you\n")
@@ -117,7 +109,7 @@ func TestACommandMayReadFromTheTerminal(t *testing.T) {
 func TestACommandOfAPipelineGetsTheTerminalWhenItReads(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
-	w := inShell(t, `"$0" run n -- sh -c 'read x; echo "hello $x"'`)
+	w := inShell(t, fixture.Either(t).URL(), `"$0" run n -- sh -c 'read x; echo "hello $x"'`)
 	var stdout fixture.Log
 	w.Stdout = &stdout
 	c.start(t, w)
@@ -132,7 +124,7 @@ func TestCtrlCReachesTheCommand(t *testing.T) {
 		t.Run(to, func(t *testing.T) {
 			t.Parallel()
 			c := newConsole(t)
-			w := inShell(t, `trap : INT; "$0" run n -- sh -c 'trap "exit 5" INT; echo ready >&2; while :; do sleep 0.01; done'; exit $?`)
+			w := inShell(t, fixture.Either(t).URL(), `trap : INT; "$0" run n -- sh -c 'trap "exit 5" INT; echo ready >&2; while :; do sleep 0.01; done'; exit $?`)
 			if to == "a pipe" {
 				w.Stdout = &fixture.Log{}
 			}
@@ -152,7 +144,7 @@ func TestCtrlCEndsTheScriptToo(t *testing.T) {
 		t.Run(to, func(t *testing.T) {
 			t.Parallel()
 			c := newConsole(t)
-			w := inShell(t, `"$0" run n -- sh -c 'echo ready >&2; while :; do sleep 0.01; done'; echo went on >&2; exit 9`)
+			w := inShell(t, fixture.Either(t).URL(), `"$0" run n -- sh -c 'echo ready >&2; while :; do sleep 0.01; done'; echo went on >&2; exit 9`)
 			if to == "a pipe" {
 				w.Stdout = &fixture.Log{}
 			}
@@ -172,7 +164,7 @@ func TestCtrlZSuspendsTheCommandAndUs(t *testing.T) {
 		t.Run(to, func(t *testing.T) {
 			t.Parallel()
 			c := newConsole(t)
-			w := inShell(t, `set -m; "$0" run n -- sh -c 'echo ready >&2; read x; echo "hello $x"'`+to+`; echo suspended; fg; echo ended`)
+			w := inShell(t, fixture.Either(t).URL(), `set -m; "$0" run n -- sh -c 'echo ready >&2; read x; echo "hello $x"'`+to+`; echo suspended; fg; echo ended`)
 			c.start(t, w)
 			c.awaits(t, "ready")
 			c.suspends(t)
@@ -190,8 +182,7 @@ func TestALockThatIsLostWhileSuspendedEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
 	s := fixture.Either(t)
-	w := wheellock(t, s.URL())
-	w.Path, w.Args = "/bin/sh", []string{"sh", "-c", `set -m; "$0" run -lease 4s n -- sh -c 'echo ready; read x; echo "hello $x"'; echo suspended; read y; fg; echo "status $?"`, w.Path}
+	w := inShell(t, s.URL(), `set -m; "$0" run -lease 4s n -- sh -c 'echo ready; read x; echo "hello $x"'; echo suspended; read y; fg; echo "status $?"`)
 	c.start(t, w)
 	c.awaits(t, "ready")
 	c.suspends(t)

@@ -1,7 +1,6 @@
 package holders
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -78,25 +78,19 @@ func (c recorded) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 // connection's beginning.
 func story(t *testing.T, driver string, n int) (lines []string, calls map[int]bool) {
 	t.Helper()
-	rec := &recorder{}
-	target := OneServer(fixture.Either(t))
-	target.wrap = rec.wrap
-	h := holdingOn(t, target, driver, n, 3*time.Second)
-	h.Begin()
-	require.Eventually(t, func() bool {
-		rec.mu.Lock()
-		defer rec.mu.Unlock()
-		for i := range n {
-			if !slices.ContainsFunc(rec.lines, func(l string) bool { return isRenewal(l) && strings.Contains(l, fmt.Sprintf(" s%d ", i)) }) {
-				return false
-			}
-		}
-		return h.Counters().Renewals >= uint64(3*n)
-	}, time.Minute, 10*time.Millisecond)
-	for i := range n {
-		require.NoError(t, h.Release(context.Background(), i))
-	}
-	id := h.Holder.(*timed).id
+	var rec *recorder
+	var id string
+	keptUp(t, func(lease time.Duration) error {
+		rec = &recorder{}
+		target := OneServer(fixture.Either(t))
+		target.wrap = rec.wrap
+		h := holdingOn(t, target, driver, n, lease)
+		id = h.Holder.(*timed).id
+		h.Begin()
+		awaitRenewals(t, h, 3*n)
+		bounded.Until(t, func() bool { return h.Counters().Missed > 0 || rec.hasRenewed(n) })
+		return releaseAll(h, n)
+	})
 	calls = map[int]bool{}
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -111,6 +105,18 @@ func story(t *testing.T, driver string, n int) (lines []string, calls map[int]bo
 	}
 	slices.Sort(lines)
 	return slices.Compact(lines), calls
+}
+
+// hasRenewed reports whether each of n locks was renewed once at least.
+func (r *recorder) hasRenewed(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range n {
+		if !slices.ContainsFunc(r.lines, func(l string) bool { return isRenewal(l) && strings.Contains(l, fmt.Sprintf(" s%d ", i)) }) {
+			return false
+		}
+	}
+	return true
 }
 
 func isRenewal(line string) bool { return strings.HasPrefix(line, "EVALSHA "+script.Renew.SHA()) }
