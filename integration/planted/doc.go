@@ -3,19 +3,21 @@
 //
 //	go run ./integration/planted
 //
-// list.go has the bugs that somebody thought of, and drawn.go some that were
-// drawn. A bug is a short edit of one file: the text before, the text after, a
-// sentence that says what it breaks, and the tests that must fail. Nothing in
-// the checkout is changed, because go test -overlay replaces
-// the file during the build.
+// list.go has some forty bugs, each of which breaks a promise of the documents. A
+// bug is a short edit of one file: the text before, the text after, a sentence that
+// says what it breaks, and the tests that must fail. Nothing in the checkout is
+// changed, because go test -overlay replaces the file during the build.
 //
 //	-list        prints the bugs and plants none
 //	-only REGEX  plants the bugs whose names match
 //	-part K/N    plants every Nth bug, from the Kth on; K is 0 to N-1
 //	-v           prints the output of the tests, too
-//	-simulate D  runs the simulation of the product in place of a bug's tests, each part for D
+//	-simulate N  runs the simulation of the product in place of a bug's tests, with N small worlds
+//	             for each of two workers and a part of that of other kinds
 //	-generate N  draws N bugs by -seed in the packages of -in, and plants these. The tests are those
-//	             of their package, and behind them the simulation and those of lock
+//	             of their package, and behind them the simulation and those of lock. A drawn bug
+//	             that survives is reported and is no error: many of them change nothing that
+//	             anybody can see
 //
 // A line says for each bug which test has found it. A bug "survives" if its
 // tests pass: then a test is missing. The exit code is 1 if a bug survives, if
