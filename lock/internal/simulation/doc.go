@@ -53,7 +53,7 @@
 //
 // # What a seed is
 //
-// In a small world a seed determines the whole history. TestASeedIsAHistory simulates 200 seeds twice
+// In a small world a seed determines the whole history. TestASeedIsAHistory simulates seeds twice
 // and compares all steps. A found bug is reported with its seed and its shortest history, as a test
 // that can be pasted. Everything that is not needed was removed step by step.
 //
@@ -72,10 +72,15 @@
 // # How to run it
 //
 //	go test ./lock/internal/simulation -v
-//	WHEELLOCK_SIMULATE=10m go test ./lock/internal/simulation -run InEveryOrder -v -timeout 60m
+//	WHEELLOCK_SIMULATE=1000 WHEELLOCK_SIMULATE_FROM=7 go test ./lock/internal/simulation -run InEveryOrder -v
+//	WHEELLOCK_SIMULATE=10m WHEELLOCK_SIMULATE_FROM=$(date +%s%N) go test ./lock/internal/simulation -run InEveryOrder -v -timeout 60m
 //	WHEELLOCK_EXPLORE=10m go test ./lock/internal/simulation -run AllOrders -v -timeout 3h
 //	WHEELLOCK_SIMULATE_SEED=123 go test ./lock/internal/simulation -run TestASeed$ -v
-//	go run ./integration/planted -simulate 1m
+//	go run ./integration/planted -simulate 1000
+//
+// WHEELLOCK_SIMULATE is the number of small worlds that each of two workers simulates, or for how long
+// they do. WHEELLOCK_SIMULATE_FROM is the first seed. Nothing is drawn by the clock, so one commit has
+// one result.
 //
 // The last command plants small bugs in the product. It says after how many worlds each bug was
 // found, and by which oracle.

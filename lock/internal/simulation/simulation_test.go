@@ -21,13 +21,16 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/simulation"
 )
 
-// standard is for how long the product is simulated when nobody says otherwise.
-const standard = 4 * time.Second
+// standard is how many small worlds a worker simulates when nobody says otherwise.
+const standard = 60
+
+// firstSeed is the first seed when nobody says otherwise, so that a test has one result.
+const firstSeed = 1
 
 // order is what a worker is to do. A worker is this test's program with a product that is woven.
 type order struct {
 	First  uint64        // its first seed
-	Length time.Duration // for how long it simulates one seed after the other
+	Length time.Duration // for how long it simulates one seed after the other; 0: any time
 	Small  bool
 	Seeds  int // how many at most; 0: any number
 	// Function is the one in which goroutines are held up, if it is not any.
@@ -71,7 +74,7 @@ func TestWorker(t *testing.T) {
 		return
 	}
 	began, runs, steps, virtual := time.Now(), 0, 0, time.Duration(0)
-	for seed := o.First; time.Since(began) < o.Length && (o.Seeds == 0 || runs < o.Seeds); seed++ {
+	for seed := o.First; (o.Length == 0 || time.Since(began) < o.Length) && (o.Seeds == 0 || runs < o.Seeds); seed++ {
 		runs++
 		fmt.Println("seed", seed) // a panic ends the process
 		s := o.drawn(seed)
@@ -129,7 +132,7 @@ type result struct {
 func work(ctx context.Context, t *testing.T, program string, o order) result {
 	text, err := json.Marshal(o)
 	require.NoError(t, err)
-	cmd := exec.CommandContext(ctx, program, "-test.run=^TestWorker$", "-test.v", "-test.timeout="+(o.Length+time.Minute).String())
+	cmd := exec.CommandContext(ctx, program, "-test.run=^TestWorker$", "-test.v", "-test.timeout="+(o.Length+30*time.Minute).String())
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", envOrder+"="+string(text))
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
@@ -154,7 +157,7 @@ var seeds = regexp.MustCompile(`(?m)^seed \d+\n`)
 // workers runs two of them at once, each with seeds of its own.
 func workers(t *testing.T, program string, o order) []result {
 	t.Helper()
-	o.First = uint64(time.Now().UnixNano()) / 1e6 * 1e6
+	o.First = first(t)
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	results := make([]result, 2)
@@ -172,16 +175,41 @@ func workers(t *testing.T, program string, o order) []result {
 	return results
 }
 
-// length is what an environment variable says, or standard.
-func length(t *testing.T, variable string, standard time.Duration) time.Duration {
+// first is the seed that WHEELLOCK_SIMULATE_FROM gives, or firstSeed.
+func first(t *testing.T) uint64 {
+	t.Helper()
+	s := os.Getenv("WHEELLOCK_SIMULATE_FROM")
+	if s == "" {
+		return firstSeed
+	}
+	seed, err := strconv.ParseUint(s, 10, 64)
+	require.NoError(t, err, "WHEELLOCK_SIMULATE_FROM")
+	return seed
+}
+
+// amount is an order for as many worlds as an environment variable says, or for that long if it is a
+// duration. If it is not set, the order is for the standard number of worlds.
+func amount(t *testing.T, variable string, standard int) order {
 	t.Helper()
 	s := os.Getenv(variable)
 	if s == "" {
-		return standard
+		return order{Seeds: standard}
+	}
+	if worlds, err := strconv.Atoi(s); err == nil {
+		return order{Seeds: worlds}
 	}
 	d, err := time.ParseDuration(s)
 	require.NoError(t, err, variable)
-	return d
+	return order{Length: d}
+}
+
+// part is one of so many parts of the worlds, but one world at least, or of the time.
+func (o order) part(worlds int, time time.Duration) order {
+	if o.Seeds > 0 {
+		o.Seeds = max(o.Seeds/worlds, 1)
+	}
+	o.Length /= time
+	return o
 }
 
 // TestThePromisesHoldInEveryOrder simulates the product as it is.
@@ -189,15 +217,22 @@ func TestThePromisesHoldInEveryOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
-	program, most := theProduct(t), length(t, "WHEELLOCK_SIMULATE", standard)
-	for name, o := range map[string]order{
-		"small":                {Small: true, Length: most},
-		"small, in hand-overs": {Small: true, Length: most / 5, Function: leaving},
-		"large":                {Length: most / 4},
-		"large, of a Cluster":  {Length: most / 5, Cluster: true},
-		"large, in hand-overs": {Length: most / 5, Function: leaving},
+	program, most := theProduct(t), amount(t, "WHEELLOCK_SIMULATE", standard)
+	for name, kind := range map[string]struct {
+		order
+		worlds int           // one for so many small ones
+		time   time.Duration // the part of the time, one in so many
+	}{
+		"small":                {order{Small: true}, 1, 1},
+		"small, in hand-overs": {order{Small: true, Function: leaving}, 10, 5},
+		"large":                {order{}, 20, 4},
+		"large, of a Cluster":  {order{Cluster: true}, 20, 5},
+		"large, in hand-overs": {order{Function: leaving}, 20, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
+			part := most.part(kind.worlds, kind.time)
+			o := kind.order
+			o.Seeds, o.Length = part.Seeds, part.Length
 			for _, r := range workers(t, program, o) {
 				r.requireNothing(t, program)
 			}
@@ -226,10 +261,11 @@ func TestASeedIsAHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the product is built anew for it")
 	}
-	const seeds = 200
-	for _, r := range workers(t, theProduct(t), order{Small: true, Twice: true, Length: time.Minute, Seeds: seeds / 2}) {
+	o := amount(t, "WHEELLOCK_SIMULATE", standard).part(8, 8)
+	o.Small, o.Twice = true, true
+	for _, r := range workers(t, theProduct(t), o) {
 		r.requireNothing(t, theProduct(t))
-		require.Equal(t, seeds/2, r.runs)
+		require.Positive(t, r.runs)
 	}
 }
 
