@@ -33,7 +33,7 @@ func (d Dialer) Dial(ctx context.Context, network, address string) (redis.Conn, 
 	options := d.Options
 	var password string
 	if d.Credentials != nil {
-		user, word, err := d.Credentials(ctx)
+		user, word, err := d.askCredentials(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("no credentials for the connection: %w", dialing.Public(err, word))
 		}
@@ -45,6 +45,17 @@ func (d Dialer) Dial(ctx context.Context, network, address string) (redis.Conn, 
 		return nil, dialing.Public(err, password)
 	}
 	return conn, nil
+}
+
+// askCredentials calls Credentials with less time than ctx has, so that its error comes before the
+// caller leaves the dial without a reason.
+func (d Dialer) askCredentials(ctx context.Context) (user, password string, err error) {
+	if end, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)*9/10)
+		defer cancel()
+	}
+	return d.Credentials(ctx)
 }
 
 // within returns dial with a time limit.

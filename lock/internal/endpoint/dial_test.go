@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -25,6 +26,23 @@ func TestADialIsLimited(t *testing.T) {
 	require.NoError(t, err)
 	_, err = d.Dial(context.Background(), "tcp", "h:1")
 	require.ErrorContains(t, err, "limited")
+}
+
+// TestADialSaysThatCredentialsTookTooLong before its context ends, because the caller leaves then.
+func TestADialSaysThatCredentialsTookTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := endpoint.Dialer{Credentials: func(ctx context.Context) (string, string, error) {
+			<-ctx.Done()
+			return "", "", ctx.Err()
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := d.Dial(ctx, "tcp", "h:1")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "no credentials for the connection: ")
+		require.Less(t, time.Since(began), time.Second)
+	})
 }
 
 // TestSentinelsGetNoPasswordOfTheServers: they have one of their own, or none.
