@@ -3,7 +3,6 @@ package lockgoredis
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -109,7 +108,7 @@ func (d dialling) options() []redigo.DialOption {
 func (d dialling) credentials() func(ctx context.Context) (user, password string, err error) {
 	switch {
 	case d.streaming != nil:
-		return func(context.Context) (string, string, error) { return current(d.streaming) }
+		return (&subscription{provider: d.streaming}).credentials
 	case d.withContext != nil:
 		return d.withContext
 	case d.provider != nil:
@@ -122,26 +121,3 @@ func (d dialling) credentials() func(ctx context.Context) (user, password string
 	}
 	return nil
 }
-
-// current returns the credentials that p has now. It ends the subscription at once, because an
-// open connection does not log in again.
-func current(p auth.StreamingCredentialsProvider) (user, password string, err error) {
-	credentials, unsubscribe, err := p.Subscribe(nobody{})
-	if unsubscribe != nil {
-		defer func() { _ = unsubscribe() }()
-	}
-	switch {
-	case err != nil:
-		return "", "", err
-	case credentials == nil:
-		return "", "", errors.New("the StreamingCredentialsProvider has neither credentials nor an error")
-	}
-	user, password = credentials.BasicAuth()
-	return user, password, nil
-}
-
-// nobody is a listener that ignores all changes.
-type nobody struct{}
-
-func (nobody) OnNext(auth.Credentials) {}
-func (nobody) OnError(error)           {}

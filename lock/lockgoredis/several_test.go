@@ -90,7 +90,7 @@ func TestAClusterOfThreeUnderHeldLocks(t *testing.T) {
 		if way == "New" {
 			made, err = lockgoredis.New(rdb, cfg)
 		} else {
-			made, err = lockgoredis.Open(&redis.UniversalOptions{Addrs: rc.Addrs()[:1], IsClusterMode: true, CredentialsProvider: v.plain, ClientName: "orders"}, cfg)
+			made, err = lockgoredis.Open(&redis.UniversalOptions{Addrs: rc.Addrs()[:1], IsClusterMode: true, StreamingCredentialsProvider: v, ClientName: "orders"}, cfg)
 		}
 		c := used(t, made, err)
 		requireSame(t, rdb, c)
@@ -112,6 +112,9 @@ func TestAClusterOfThreeUnderHeldLocks(t *testing.T) {
 		})
 		for _, held := range helds {
 			require.NoError(t, held.Unlock(bounded.Context(t)))
+		}
+		if way == "Open" {
+			bounded.Until(t, func() bool { return v.open.Load() == 1 }) // of all nodes
 		}
 	}
 }
