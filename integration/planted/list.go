@@ -226,6 +226,20 @@ var bugs = []bug{
 		tests:  []tests{small},
 	},
 	{
+		name: "provider-loses-its-last-subscriber", file: "lock/lockgoredis/subscription.go",
+		breaks: "a dial subscribes to a StreamingCredentialsProvider and unsubscribes at once, which stops the provider",
+		before: "s.unsubscribe = unsubscribe\n",
+		after:  "_ = unsubscribe()\n",
+		tests:  []tests{{pkg: "./lock/lockgoredis", run: "^TestTheProviderAlwaysHasOneSubscriber$"}},
+	},
+	{
+		name: "dials-wait-for-a-provider-that-hangs", file: "lock/lockgoredis/subscription.go",
+		breaks: "a StreamingCredentialsProvider that hangs fails the dials, although credentials are known",
+		before: "\tif s.newest.Load() != nil {\n",
+		after:  "\tif q.err != nil {\n",
+		tests:  []tests{{pkg: "./lock/lockgoredis", run: "^TestTheNewestCredentialsStayInUse$"}},
+	},
+	{
 		name: "redlock-told-late-after-a-loss", file: "lock/multiparts.go",
 		breaks: "Done of a RedLock comes after a deadline that the loss of a member has moved earlier",
 		before: "x.timer.Reset(time.Until(end)) // the loss",

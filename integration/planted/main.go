@@ -124,7 +124,11 @@ func (b bug) plant(ctx context.Context, root, dir string, verbose io.Writer) (fo
 		if !b.long && t.pkg != simulation.pkg {
 			args = append(args, "-short")
 		}
-		args = append(args, t.pkg)
+		dir, pkg := root, t.pkg
+		if _, err := os.Stat(filepath.Join(root, t.pkg, "go.mod")); err == nil { // a module of its own
+			dir, pkg = filepath.Join(root, t.pkg), "."
+		}
+		args = append(args, pkg)
 		cmd := exec.CommandContext(ctx, "go", args...)
 		cmd.Env = append(os.Environ(), "WHEELLOCK_OVERLAY="+overlay, // tests that build the product themselves
 			"WHEELLOCK_STATES="+cmp.Or(os.Getenv("WHEELLOCK_STATES"), "some"))
@@ -133,7 +137,7 @@ func (b bug) plant(ctx context.Context, root, dir string, verbose io.Writer) (fo
 		}
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.WaitDelay = 10 * time.Second
-		cmd.Dir = root
+		cmd.Dir = dir
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		err := cmd.Run()
