@@ -74,13 +74,14 @@ func (c recorded) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 
 // story is what a row of n locks has written, from the first acquisition to the
 // last release, once every lock was renewed some times. Every line stands there
-// once, the row's random id is taken out, and so are the lines of each
+// once. The row's random id and its lease are taken out, and so are the lines of each
 // connection's beginning.
 func story(t *testing.T, driver string, n int) (lines []string, calls map[int]bool) {
 	t.Helper()
 	var rec *recorder
-	var id string
+	var id, milliseconds string
 	keptUp(t, func(lease time.Duration) error {
+		milliseconds = fmt.Sprintf(" %d ", lease.Milliseconds())
 		rec = &recorder{}
 		target := OneServer(fixture.Either(t))
 		target.wrap = rec.wrap
@@ -100,6 +101,9 @@ func story(t *testing.T, driver string, n int) (lines []string, calls map[int]bo
 			_, err := fmt.Sscanf(strings.Fields(line)[2], "%d", &keys)
 			require.NoError(t, err)
 			calls[keys] = true
+		}
+		if strings.HasPrefix(line, "EVALSHA") {
+			line = strings.ReplaceAll(line, milliseconds, " LEASE ")
 		}
 		lines = append(lines, strings.ReplaceAll(line, id, "ID"))
 	}

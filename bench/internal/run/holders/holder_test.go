@@ -1,8 +1,8 @@
 package holders
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -63,15 +63,14 @@ func keptUp(t *testing.T, kept func(lease time.Duration) error) {
 }
 
 // releaseAll releases all locks of a row. It returns an error if one was lost.
-func releaseAll(h *Holding, n int) error {
-	var errs []error
+func releaseAll(h *Holding, n int) (err error) {
 	for i := range n {
-		errs = append(errs, h.Release(context.Background(), i))
+		err = cmp.Or(err, h.Release(context.Background(), i))
 	}
 	if missed := h.Counters().Missed; missed > 0 {
-		errs = append(errs, fmt.Errorf("%d locks were missed", missed))
+		err = cmp.Or(err, fmt.Errorf("%d locks were missed", missed))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // awaitRenewals returns when the row has renewed that often, or has missed a lock.
