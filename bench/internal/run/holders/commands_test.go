@@ -102,7 +102,7 @@ func story(t *testing.T, driver string, n int) (lines []string, calls map[int]bo
 			require.NoError(t, err)
 			calls[keys] = true
 		}
-		if strings.HasPrefix(line, "EVALSHA") {
+		if strings.HasPrefix(line, "EVAL") {
 			line = strings.ReplaceAll(line, milliseconds, " LEASE ")
 		}
 		lines = append(lines, strings.ReplaceAll(line, id, "ID"))
