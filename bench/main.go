@@ -46,11 +46,11 @@ func program(args []string, stdout, stderr io.Writer) int {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-signals
+		cancel() // before the line: nobody may read it
 		fmt.Fprintln(stderr, "bench: interrupted, releasing the locks; a second interrupt quits at once")
-		cancel()
 		<-signals
-		fmt.Fprintln(stderr, "bench: quitting; locks that are still held expire with their lease")
 		b.quit()
+		fmt.Fprintln(stderr, "bench: quitting; locks that are still held expire with their lease")
 		os.Exit(exitInterrupted)
 	}()
 	return b.run(ctx, args)
