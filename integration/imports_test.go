@@ -57,7 +57,7 @@ var rules = []rule{
 	{tree: "lock/internal/keys"},
 	{tree: "lock/internal/owner"},
 	{tree: "lock/internal/waitqueue"},
-	{tree: "lock/internal/record"},
+	{tree: "lock/internal/record", ours: []string{"lock/internal/backlog"}},
 	{tree: "lock/internal/role"},
 	{tree: "lock/internal/simulation"},
 	{tree: "lock/internal/twin", ours: []string{"lock/script"}},

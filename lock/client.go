@@ -114,14 +114,15 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	if err := errors.Join(faults, reach(cfg.Connections+cfg.replicatedConns(), cfg.Dispatchers, &to)); err != nil {
 		return nil, err
 	}
+	host, _ := os.Hostname() // without one there is no label
+	c := &Client{cfg: cfg, id: owner.NewID(cfg.label(host)), closing: make(chan struct{}), random: wait.Random(cfg.Rand)}
 	logger := record.New(cfg.Logger)
-	dog, err := renewal.New(cfg.renewal(logger))
+	c.telling = newTelling(cfg, logger, c.id, &c.cast)
+	dog, err := renewal.New(cfg.renewal(c.telling))
 	if err != nil {
 		return nil, fmt.Errorf("lock: bug: package renewal refuses settings that were checked: %w", err)
 	}
-	host, _ := os.Hostname() // without one there is no label
-	c := &Client{cfg: cfg, id: owner.NewID(cfg.label(host)), dog: dog, closing: make(chan struct{}), random: wait.Random(cfg.Rand)}
-	c.telling = newTelling(cfg, logger, c.id, &c.cast)
+	c.dog = dog
 	to.Lease, to.IOTimeout, to.Connections = cfg.Lease, cfg.IOTimeout, cfg.Connections
 	to.Replicas, to.ReplicaTimeout, to.Logger = cfg.Replicas, cfg.ReplicaTimeout, logger
 	to.Trial, to.Overlap = keys.Channel(cfg.KeyPrefix+"wheellock"), 2*cfg.MaxPoll

@@ -251,6 +251,7 @@ func TestAServerThatMayEvictLocksIsWarnedAbout(t *testing.T) {
 		s := fixture.Server(t, "--maxmemory", "100mb", "--maxmemory-policy", policy)
 		var log fixture.Log
 		c := fixture.ClientOf(t, s, lock.Config{Connections: 1, Logger: log.Logger()})
+		log.Flush = lock.FlushLog(c)
 		for range 3 {
 			held := fixture.Hold(t, c.Mutex("m").Lock)
 			require.NoError(t, held.Unlock(bounded.Context(t)))

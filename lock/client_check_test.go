@@ -43,6 +43,7 @@ func TestCheckFindsNothingWrongAndLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log fixture.Log
 			c := fixture.ClientOf(t, s, lock.Config{Logger: log.Logger()})
+			log.Flush = lock.FlushLog(c)
 			ctx := bounded.Context(t)
 			held := fixture.Hold(t, c.Mutex("m").Lock)
 			keys := fixture.Keys(t, s, "*")
@@ -70,9 +71,11 @@ func TestCheckNeedsTheRightsOfThePageAlone(t *testing.T) {
 	var log fixture.Log
 	ctx := bounded.Context(t)
 	client := func() *lock.Client {
-		return fixture.Client(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		c := fixture.Client(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 			return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
 		}}, lock.Config{KeyPrefix: "app:", Logger: log.Logger()})
+		log.Flush = lock.FlushLog(c)
+		return c
 	}
 	give := func(words []string) {
 		args := []any{"SETUSER"}
@@ -268,6 +271,7 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 		require.Contains(t, check(t, s, lock.Config{}), "give a Topology of package lock/cluster to lock.NewTopology")
 		var log fixture.Log
 		c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "{app}:", Logger: log.Logger()})
+		log.Flush = lock.FlushLog(c)
 		require.NoError(t, c.Check(ctx), "as lock/SERVERS.md has it")
 		require.Contains(t, log.String(), "the server is a node of a Redis Cluster")
 	})
@@ -297,6 +301,7 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 		for user, want := range map[string]string{"may": "appendfsync is everysec", "maynot": "does not tell its appendfsync"} {
 			var log fixture.Log
 			c := userOf(t, s, user, lock.Config{Logger: log.Logger()}, map[string]string{"may": "+config", "maynot": "-config"}[user])
+			log.Flush = lock.FlushLog(c)
 			require.NoError(t, c.Check(ctx))
 			require.Contains(t, log.String(), want)
 			require.NotContains(t, log.String(), "appendonly yes")

@@ -62,6 +62,7 @@ func TestAPasswordThatChangesUnderAShortLease(t *testing.T) {
 	r.set(t, "s3cret-0", s)
 	var log fixture.Log
 	c := opened(t, lock.Endpoint{URL: "redis://" + s.Addr() + "?client_name=orders", Credentials: r.get}, lock.Config{Lease: 2 * time.Second, Logger: log.Logger()})
+	log.Flush = lock.FlushLog(c)
 	held := fixture.Hold(t, c.Mutex("m").Lock)
 	require.Contains(t, string(fixture.Do(t, s, "CLIENT", "LIST").([]byte)), " name=orders ")
 	for i := range 3 {
@@ -108,6 +109,7 @@ func TestNoErrorHasThePasswordOfCredentials(t *testing.T) {
 		var log fixture.Log
 		c := opened(t, lock.Endpoint{URL: "redis://" + p.Addr(), Credentials: func(context.Context) (string, string, error) { return "app", "s3cret", nil }},
 			lock.Config{Logger: log.Logger(), FailFast: true})
+		log.Flush = lock.FlushLog(c)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		_, err := c.Mutex("m").TryLock(ctx)
 		cancel()

@@ -164,6 +164,7 @@ func TestOpenDoesNotRepeatThePassword(t *testing.T) {
 	var log fixture.Log
 	c, err := lock.Open("redis://app:s3cret@"+p.Addr(), lock.Config{Logger: log.Logger(), FailFast: true})
 	require.NoError(t, err)
+	log.Flush = lock.FlushLog(c)
 	defer fixture.CloseNow(c)
 	_, err = c.Mutex("m").Lock(bounded.Context(t))
 	require.ErrorContains(t, err, "refuses to log in")

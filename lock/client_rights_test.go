@@ -151,6 +151,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			var out fixture.Log
 			cfg := lock.Config{Lease: 2 * time.Second, Logger: out.Logger()}
 			c := userOf(t, s, "u", cfg)
+			out.Flush = lock.FlushLog(c)
 			ctx := bounded.Context(t)
 			var helds []*lock.Held
 			for kind, lk := range sorts(t, c) {
@@ -235,6 +236,7 @@ func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 	for kind := range map[string]bool{"mutex": true, "fair": true, "read": true, "write": true, "permits": true, "semaphore": true, "latch": true, "force": true} {
 		var out fixture.Log
 		c := userOf(t, s, "u"+kind, lock.Config{Logger: out.Logger()}, "-publish")
+		out.Flush = lock.FlushLog(c)
 		ctx := bounded.Context(t)
 		for range 2 {
 			switch kind {

@@ -40,6 +40,7 @@ func TestAServerThatDoesNotTellItsTimeIsUsedWithoutLimits(t *testing.T) {
 			})
 			var log fixture.Log
 			c := fixture.ClientOver(t, p, lock.Config{Lease: 3 * time.Second, IOTimeout: 300 * time.Millisecond, Logger: log.Logger()})
+			log.Flush = lock.FlushLog(c)
 			mu := c.Mutex(t.Name())
 			take := mu.TryLock
 			if name == "it says nothing" { // which a server that hangs does, too
@@ -87,6 +88,7 @@ func TestAServerThatHungIsAskedForItsTimeAgain(t *testing.T) {
 	})
 	var log fixture.Log
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 300 * time.Millisecond, Logger: log.Logger()})
+	log.Flush = lock.FlushLog(c)
 	held, err := c.Mutex(t.Name()).Lock(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, held.Unlock(t.Context()))

@@ -25,6 +25,7 @@ func TestALockThatFindsNoRedisIsToldOfInTheLog(t *testing.T) {
 	require.NoError(t, s.Kill())
 	var log fixture.Log
 	c := fixture.ClientOf(t, s, lock.Config{Logger: log.Logger()})
+	log.Flush = lock.FlushLog(c)
 	const said = "no connection to Redis"
 	lockOnce := func() {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -64,6 +65,7 @@ func TestAMasterThatChangesIsToldOfInTheLog(t *testing.T) {
 	})
 	var log fixture.Log
 	c := fixture.Client(t, top, lock.Config{Logger: log.Logger()})
+	log.Flush = lock.FlushLog(c)
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	require.Empty(t, log.String())
 	top.Become("second")
@@ -90,6 +92,7 @@ func TestAClusterThatIsNotFoundIsToldOfInTheLog(t *testing.T) {
 	t.Parallel()
 	var log fixture.Log
 	c := fixture.Client(t, &lostCluster{}, lock.Config{IOTimeout: 10 * time.Millisecond, Logger: log.Logger()})
+	log.Flush = lock.FlushLog(c)
 	for range 3 {
 		_, err := c.Mutex("m").TryLock(t.Context())
 		require.ErrorIs(t, err, lock.ErrUnknown)

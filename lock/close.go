@@ -2,7 +2,9 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 )
 
 // Close ends the client:
@@ -26,9 +28,14 @@ import (
 // and what became of them. A lock whose release was not confirmed counts as not
 // released.
 //
-// When Close returns, no goroutine of the client runs, except a dial that was
-// under way. Close cancels the context of the dial and does not wait for it. A
-// redis.DialContext ends at once, or at the end of a TLS handshake. A dial
+// At last, Close waits until Hooks.Lost, Hooks.Renewed and Config.Logger have
+// been called for everything that happened, and have returned. If one of them
+// still blocks 3 s after ctx has ended, Close returns ctx.Err() (errors.Is), and
+// the error names it. Its goroutine ends when it returns.
+//
+// When Close returns, no other goroutine of the client runs, except a dial that
+// was under way. Close cancels the context of the dial and does not wait for it.
+// A redis.DialContext ends at once, or at the end of a TLS handshake. A dial
 // function without a context ends by its own timeouts. Close may be called
 // twice and from many goroutines.
 func (c *Client) Close(ctx context.Context) error {
@@ -47,8 +54,36 @@ func (c *Client) Close(ctx context.Context) error {
 		}
 	}
 	c.holds.Close(ctx)
-	c.telling.losses.Drain()
-	return err
+	return errors.Join(err, c.awaitUser(ctx))
+}
+
+// lastWords is how long Close waits for hooks and the Logger after its ctx has ended.
+const lastWords = 3 * time.Second
+
+// awaitUser waits for the user's functions that run on goroutines of c, until ctx ends and lastWords
+// more. Then it returns the error of Close.
+func (c *Client) awaitUser(ctx context.Context) error {
+	done := make(chan struct{})
+	go c.cast.As("close", func() {
+		defer close(done)
+		c.holds.Wait()
+		c.telling.losses.Drain()
+		c.telling.reports.Drain()
+		c.telling.logger.Drain() // last, because a hook that panics is logged
+	})()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(lastWords)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
+	}
+	return fmt.Errorf("lock: closed, but %s has not returned: %w: find out what it waits for", c.telling.blocked(), ctx.Err())
 }
 
 // endHeld releases the locks that are still held, if Config.ReleaseOnClose is

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
-	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -135,6 +134,11 @@ type Config struct {
 	// comes at most, and what to do. Many locks do not make many records, and no
 	// cause makes records without bound.
 	//
+	// One goroutine calls the Logger, in the order of the records, a moment after
+	// each cause. So a Logger that blocks delays no renewal and no call, only Close.
+	// If more than 256 records wait, the client drops the next ones and counts them
+	// in Stats.Unlogged.
+	//
 	// The attribute server is an address. For a pool, it is the address to which
 	// the pool's last dial has connected or tried to connect. For a pool whose
 	// Dial has no context, server is "the pool's". If you have several such
@@ -239,11 +243,14 @@ func (cfg *Config) label(host string) string {
 }
 
 // renewal returns the watchdog's Config.
-func (cfg *Config) renewal(logger *record.Logger) renewal.Config {
-	return renewal.Config{
-		TTL: cfg.Lease, MaxHold: cfg.MaxHold, Margin: cfg.Margin, MaxBatch: cfg.MaxBatch, Dispatchers: cfg.Dispatchers,
-		OnBatch: cfg.renewed(logger), Rand: cfg.Rand,
+func (cfg *Config) renewal(t *telling) renewal.Config {
+	r := renewal.Config{
+		TTL: cfg.Lease, MaxHold: cfg.MaxHold, Margin: cfg.Margin, MaxBatch: cfg.MaxBatch, Dispatchers: cfg.Dispatchers, Rand: cfg.Rand,
 	}
+	if cfg.Hooks.Renewed != nil {
+		r.OnBatch = t.renewed
+	}
+	return r
 }
 
 // replicatedConns returns the number of connections for acquisitions that replicas must have.

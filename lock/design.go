@@ -102,9 +102,9 @@ package lock
 // These goroutines live as long as the client: two for each connection, those
 // that renew, the wheel's, and one that follows the Topology. Other goroutines
 // end with their task: to release what a caller left behind, to take lost holds
-// out of the tables, to call Hooks.Lost, or to ask a member of a RedLock. No lock
-// and no waiter has a goroutine of its own. Profiles show the task of a goroutine
-// under the label "wheellock".
+// out of the tables, to call Hooks.Lost or Hooks.Renewed, to write the log, or to
+// ask a member of a RedLock. No lock and no waiter has a goroutine of its own.
+// Profiles show the task of a goroutine under the label "wheellock".
 //
 // Holds and waiters are in a table of 64 shards, by the names of their locks.
 // shard.mu guards the content of a shard, hold.mu guards one hold, and watch.mu

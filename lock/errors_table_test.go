@@ -44,6 +44,9 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 			"the first leases ended before the last member was taken", "lock: re-entry of %q was not sent: %w", "lock: extend of %q was not sent: %w: try again",
 			"lock: closed with no lock held, but while calls were under way: %w: give Close more time",
 		},
+		"TestAHookThatBlocksDelaysOnlyItsOwnCall has it, because it takes seconds": {
+			"lock: closed, but %s has not returned: %w: find out what it waits for",
+		},
 		"the tests of package sentinel have it": {
 			"%w: %q: the sentinels that answer have missed a failover", "%s: the answer has no address or no epoch", "sentinel: the master %q at %s: %w",
 		},

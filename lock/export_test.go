@@ -14,6 +14,7 @@ func Table(c *Client) *locktable.Table[*hold.Hold] { return c.table }
 func Holds(c *Client) *hold.Keeper                 { return c.holds }
 func (x *Held) In() *hold.Held                     { return x.in() }
 func ClientOf(m *Mutex) *Client                    { return m.c }
+func FlushLog(c *Client) func()                    { return c.telling.logger.Drain }
 func LabelOn(host string, cfg Config) string       { return cfg.label(host) }
 func (r *RedLock) Line() *several.Line             { return r.line }
 

@@ -81,6 +81,7 @@ func TestALossBecauseTheServerRefusesToWriteSaysSo(t *testing.T) {
 		var out fixture.Log
 		hook, ctx := make(chan lock.Event, 10), bounded.Context(t)
 		c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second, Logger: out.Logger(), Hooks: lock.Hooks{Lost: func(e lock.Event) { hook <- e }}})
+		out.Flush = lock.FlushLog(c)
 		var helds []*lock.Held
 		for kind, lk := range sorts(t, c) {
 			if kind != "write" { // "read" has the key
@@ -122,6 +123,7 @@ func TestAHoldSurvivesAServerThatRefusesToWriteForLessThanALease(t *testing.T) {
 	eachRefusal(t, func(t *testing.T, s *redistest.Server, word string) {
 		var out fixture.Log
 		c := fixture.ClientOf(t, s, lock.Config{Lease: 9 * time.Second, Logger: out.Logger()})
+		out.Flush = lock.FlushLog(c)
 		held := fixture.Hold(t, c.Mutex("m").Lock)
 		refusing[word].begin(t, s)
 		require.Eventually(t, func() bool { return strings.Contains(out.String(), "lock: renewal is refused") }, time.Minute, 5*time.Millisecond)

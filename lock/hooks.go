@@ -14,6 +14,14 @@ import (
 // hook costs nothing. Hooks may be called from many goroutines at once. If a
 // hook panics, the panic is logged and the client continues.
 //
+// A hook that blocks delays no renewal, and no holder is told of its loss later.
+// Acquired, Failed, Waited and Released delay the call that they belong to, and
+// what its goroutine would do next. So in UnlockMany they delay the locks that
+// the same goroutine would release next. Let them write to a queue if what they
+// do may block. Lost and Renewed run on goroutines of their own and delay only
+// Close. Close does not wait for a hook after its context has ended, but for 3
+// more seconds; see Client.Close.
+//
 // For one hold, Acquired is called first, then Released or Lost. If a hold was
 // never returned to a caller, because the caller had stopped waiting, none of
 // these hooks is called for it.
@@ -39,9 +47,9 @@ type Hooks struct {
 	// after Acquired, on the goroutine of the Lock. Lost may be called before
 	// the holder has stored its Held; Held.Valid then returns false. When ctx of
 	// Close ends, Lost is called for the locks that are still held. Lost must not
-	// block for long, because the next losses wait until it returns, and so does
-	// Close. Lost must not call Close of its own client. Close waits for the hook,
-	// so neither would return.
+	// block for long, because the next calls of Lost wait until it returns, and so
+	// does Close. Lost must not call Close of its own client, because Close waits
+	// for the hook.
 	Lost func(Event)
 	// Renewed is called with the result of each batch of renewals, one after the
 	// other, on a goroutine of its own. Renewed may block, which delays only
@@ -95,19 +103,6 @@ type Event struct {
 	Waited  time.Duration // how long the call that takes the lock took; 0 for Released and Lost
 	Outcome Outcome       // how that call ended; 0 for Released and Lost
 	Err     error
-}
-
-// renewed returns the function that passes the watchdog's reports of batches to Hooks.Renewed, or
-// nil without that hook.
-func (cfg *Config) renewed(logger *record.Logger) func(renewal.BatchReport) {
-	hook := cfg.Hooks.Renewed
-	if hook == nil {
-		return nil
-	}
-	return func(r renewal.BatchReport) {
-		defer logPanic(logger, "")
-		hook(r)
-	}
 }
 
 // logPanic is deferred around a hook and logs its panic. name is the lock of the hook's event.

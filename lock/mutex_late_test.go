@@ -204,6 +204,7 @@ func TestTwoServersBehindOneAddress(t *testing.T) {
 	})
 	var log fixture.Log
 	c := fixture.ClientOver(t, p, lock.Config{Logger: log.Logger()})
+	log.Flush = lock.FlushLog(c)
 	held, err := c.Mutex(keyOf(t)).Lock(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, log.String(), "clock was set")

@@ -22,6 +22,7 @@ func TestAWaitOnALockOfThisVeryClientIsWarnedAboutOnce(t *testing.T) {
 		var log fixture.Log
 		c, err := lock.New(s.Pool(0), lock.Config{Logger: log.Logger()})
 		require.NoError(t, err)
+		log.Flush = lock.FlushLog(c)
 		ctx := context.Background()
 		held, err := c.Mutex("m").Lock(ctx)
 		require.NoError(t, err)
@@ -50,6 +51,7 @@ func TestALongWaitSaysWhoHoldsTheLock(t *testing.T) {
 		require.NoError(t, err)
 		c, err := lock.New(s.Pool(0), lock.Config{Logger: log.Logger()})
 		require.NoError(t, err)
+		log.Flush = lock.FlushLog(c)
 		ctx := context.Background()
 		time.Sleep(time.Second)
 		for kind := range fixture.Kinds(holder, "") {

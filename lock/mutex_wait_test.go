@@ -240,6 +240,7 @@ func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
 	s := fixture.Server(t)
 	var log fixture.Log
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour, Logger: log.Logger()})
+	log.Flush = lock.FlushLog(c)
 	fixture.Do(t, s, "HSET", "m", "java:1", 1)
 	fixture.Do(t, s, "PEXPIRE", "m", 3_600_000)
 	ctx, cancel := context.WithCancel(bounded.Context(t))

@@ -358,6 +358,7 @@ func TestReleaseByIDMayNotPublish(t *testing.T) {
 	s := fixture.Server(t)
 	var out fixture.Log
 	c := userOf(t, s, "u", lock.Config{Logger: out.Logger()}, "-publish")
+	out.Flush = lock.FlushLog(c)
 	ctx := context.Background()
 	fixture.Do(t, s, "SET", "s", 1)
 	for range 2 {

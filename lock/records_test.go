@@ -39,6 +39,7 @@ func TestManyHeldsThatAreDroppedMakeFewRecords(t *testing.T) {
 			s := fixture.Server(t)
 			var log fixture.Log
 			c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second, DropForgotten: true, Logger: log.Logger()})
+			log.Flush = lock.FlushLog(c)
 			began := time.Now()
 			require.Greater(t, len(heldOf(c.TryLockMany(bounded.Context(t), manyNames(n)))), 10*perMinute)
 			bounded.Until(t, func() bool {
@@ -61,6 +62,7 @@ func TestAHookThatAlwaysPanicsMakesFewRecords(t *testing.T) {
 			var log fixture.Log
 			c, err := lock.New(s.Pool(0), lock.Config{Logger: log.Logger(), Hooks: lock.Hooks{Acquired: func(lock.Event) { panic("at the disco") }}})
 			require.NoError(t, err)
+			log.Flush = lock.FlushLog(c)
 			for range n {
 				held, err := c.Mutex("m").TryLock(t.Context())
 				require.NoError(t, err)
@@ -86,6 +88,7 @@ func TestManyWaitsForLocksOfOneselfMakeFewRecords(t *testing.T) {
 			var log fixture.Log
 			c, err := lock.New(s.Pool(0), lock.Config{Lease: time.Minute, Logger: log.Logger()})
 			require.NoError(t, err)
+			log.Flush = lock.FlushLog(c)
 			helds := heldOf(c.TryLockMany(t.Context(), manyNames(n)))
 			require.Len(t, helds, n)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -108,6 +111,7 @@ func TestACheckInALoopMakesFewRecords(t *testing.T) {
 		var log fixture.Log
 		c, err := lock.New(s.Pool(0), lock.Config{Logger: log.Logger()})
 		require.NoError(t, err)
+		log.Flush = lock.FlushLog(c)
 		require.NoError(t, c.Check(t.Context()))
 		once := strings.Count(log.String(), "Check has advice")
 		require.NotZero(t, once)
@@ -139,6 +143,7 @@ func TestAServerThatHangsIsLogged(t *testing.T) {
 				var log fixture.Log
 				c, err := lock.New(s.Pool(0), lock.Config{Lease: 2 * time.Minute, IOTimeout: 3 * time.Second, ReleaseOnClose: true, Logger: log.Logger()})
 				require.NoError(t, err)
+				log.Flush = lock.FlushLog(c)
 				defer fixture.CloseNow(c)
 				held, err := c.Mutex("m").Lock(t.Context())
 				require.NoError(t, err)

@@ -33,6 +33,7 @@ type Stats struct {
 	Tries      uint64 // acquire scripts that were sent
 	Unanswered uint64 // scripts that got no answer in time; each try counts, even if the next one was answered
 	Unreleased uint64 // calls of Unlock that returned ErrUnknown
+	Unlogged   uint64 // log records that were dropped because Config.Logger did not take earlier ones
 }
 
 // PubSub counts the servers by the command that publishes releases there; see
@@ -62,6 +63,7 @@ func (s Stats) Since(earlier Stats) Stats {
 	s.Tries -= earlier.Tries
 	s.Unanswered -= earlier.Unanswered
 	s.Unreleased -= earlier.Unreleased
+	s.Unlogged -= earlier.Unlogged
 	return s
 }
 
@@ -84,6 +86,7 @@ func (c *Client) Stats() Stats {
 		Calls: byKind[Outcome](c.telling.calls[:]), Lost: byKind[Reason](c.holds.Counts.Lost[:]), Waited: c.telling.waited.Distribution(),
 		Released: c.holds.Counts.Released.Load(), Tries: c.holds.Counts.Tries.Load(),
 		Unanswered: c.network.Unanswered(), Unreleased: c.holds.Counts.Unreleased.Load(),
+		Unlogged: c.telling.logger.Dropped(),
 	}
 	for _, s := range c.network.Router().Servers() {
 		if ahead, within, ok := s.Clock(); ok {

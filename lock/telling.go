@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/role"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+	"github.com/wheellock/wheellock/renewal"
 	"github.com/wheellock/wheellock/wheel"
 )
 
@@ -20,7 +22,10 @@ type telling struct {
 	logger *record.Logger
 	client string
 
-	losses backlog.Backlog[Event] // for Lost
+	losses  backlog.Backlog[Event]               // for Lost
+	reports backlog.Backlog[renewal.BatchReport] // for Renewed
+
+	skipped uint64 // reports since the last one of reports; used only by renewed
 
 	// atomic
 	calls  [outcomes]atomic.Uint64
@@ -30,6 +35,10 @@ type telling struct {
 func newTelling(cfg Config, logger *record.Logger, client string, cast *role.Cast) *telling {
 	t := &telling{hooks: cfg.Hooks, logger: logger, client: client}
 	t.losses.Init(cast, "call Hooks.Lost", func(e Event) { t.call(t.hooks.Lost, e) })
+	t.reports.Init(cast, "call Hooks.Renewed", func(r renewal.BatchReport) {
+		defer logPanic(logger, "")
+		t.hooks.Renewed(r)
+	})
 	return t
 }
 
@@ -37,6 +46,35 @@ func newTelling(cfg Config, logger *record.Logger, client string, cast *role.Cas
 func (t *telling) call(hook func(Event), e Event) {
 	defer logPanic(t.logger, e.Name)
 	hook(e)
+}
+
+// maxReports is how many reports wait for a Hooks.Renewed that is slow.
+const maxReports = 1024
+
+// renewed passes a report of the watchdog to Hooks.Renewed. The watchdog calls it for one report
+// after the other, and would wait without end for a hook that does not return.
+func (t *telling) renewed(r renewal.BatchReport) {
+	r.Skipped += t.skipped
+	if t.skipped = 0; !t.reports.AddUpTo(maxReports, r) {
+		t.skipped = r.Skipped + 1
+	}
+}
+
+// blocked names the user's functions that have not returned.
+func (t *telling) blocked() string {
+	var names []string
+	for _, f := range []struct {
+		name string
+		busy bool
+	}{{"Hooks.Lost", t.losses.Busy()}, {"Hooks.Renewed", t.reports.Busy()}, {"Config.Logger", t.logger.Busy()}} {
+		if f.busy {
+			names = append(names, f.name)
+		}
+	}
+	if len(names) == 0 {
+		return "a hook"
+	}
+	return strings.Join(names, " and ")
 }
 
 // event returns an Event about h, or about no hold if h is nil.

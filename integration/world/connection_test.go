@@ -89,6 +89,7 @@ func TestWhoHasNotLoggedInIsToldSo(t *testing.T) {
 			require.ErrorContains(t, err, "redis.DialPassword", kind)
 			require.NotErrorIs(t, err, lock.ErrUnknown, kind)
 		}
+		fixture.CloseNow(c) // all is logged
 		require.Equal(t, 1, strings.Count(log.String(), "level=WARN"), log.String())
 		require.Contains(t, log.String(), "lock: no connection to Redis")
 		require.NotContains(t, log.String(), "connected to Redis again")

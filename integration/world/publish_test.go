@@ -94,6 +94,7 @@ func TestAPoolsServerIsNamedInTheLog(t *testing.T) {
 		var log fixture.Log
 		c := fixture.Client(t, pool, lock.Config{Logger: log.Logger()})
 		require.NoError(t, fixture.Hold(t, c.Mutex(t.Name()).Lock).Unlock(bounded.Context(t)))
+		fixture.CloseNow(c) // all is logged
 		require.Contains(t, log.String(), "this Redis evicts keys")
 		require.Contains(t, log.String(), " server="+name+" ")
 	}

@@ -58,6 +58,7 @@ func TestASlowAnswerToTIMEIsNoMissingRight(t *testing.T) {
 			s.Resume()
 			held, err := c.Mutex("m").Lock(t.Context())
 			require.NoError(t, err)
+			synctest.Wait() // all is logged
 			require.NotContains(t, log.String(), "TIME")
 			_, known := c.Stats().Clocks[0], len(c.Stats().Clocks) > 0
 			require.True(t, known, "requests have a time limit")

@@ -50,6 +50,19 @@ func (b *Backlog[T]) AddExpected(x T) {
 	b.addLocked(x)
 }
 
+// AddUpTo is Add, unless so many pieces wait that x would make them more than most. It reports
+// whether it has added x. The pieces that wait do not count those that the goroutine has taken out
+// of the queue, which are at most as many.
+func (b *Backlog[T]) AddUpTo(most int, x T) (added bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queue) >= most {
+		return false
+	}
+	b.addLocked(x)
+	return true
+}
+
 func (b *Backlog[T]) addLocked(x T) {
 	b.queue = append(b.queue, x)
 	if !b.running {
@@ -81,6 +94,13 @@ func (b *Backlog[T]) Drain() {
 	for b.running || b.expected > 0 {
 		b.idle.Wait()
 	}
+}
+
+// Busy reports whether there is work that is not done.
+func (b *Backlog[T]) Busy() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.running
 }
 
 // Freeze stops the work until free is called. It is for tests.

@@ -10,13 +10,18 @@ func (k *Keeper) BeginClose() {
 	}
 }
 
-// Close ends the holds that are left, and returns when no goroutine of the holds runs. Until ctx
-// ends it waits for pending releases.
+// Close ends the holds that are left, and all that needs a server. Until ctx ends it waits for
+// pending releases. It does not wait for functions of the user; see Wait.
 func (k *Keeper) Close(ctx context.Context) {
 	k.cfg.Watchdog.Close()
 	k.Orphans.Close(ctx)
 	k.cancel()
 	k.Network.Close(k.cfg.Closed)
+}
+
+// Wait returns after Close when no goroutine of the holds runs. One that takes a member of a
+// RedLock again calls hooks.
+func (k *Keeper) Wait() {
 	k.wg.Wait()
 	k.Table.Wait()
 	k.lost.Drain()

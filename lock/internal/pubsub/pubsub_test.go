@@ -41,7 +41,9 @@ func (s *server) Write(p []byte) (int, error) {
 	return s.log.Write(p)
 }
 
+// logged returns the log, when all is written.
 func (s *server) logged() string {
+	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.log.String()

@@ -5,13 +5,22 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/backlog"
 )
 
-// Logger writes the records of one client, as often as the table allows. All methods are safe for
-// concurrent use.
+// queued is how many records wait for a Handler that is slow.
+const queued = 256
+
+// Logger writes the records of one client, as often as the table allows. It has a goroutine while
+// there is something to write, and no other goroutine calls the user's Handler. So a Handler that
+// blocks delays nothing but later records. All methods are safe for concurrent use.
 type Logger struct {
-	to *slog.Logger // immutable
+	to      *slog.Logger // immutable
+	queue   backlog.Backlog[slog.Record]
+	dropped atomic.Uint64
 
 	mu      sync.Mutex // guards what follows; never held while a Handler runs
 	written [records]written
@@ -19,7 +28,7 @@ type Logger struct {
 
 // written is what a Logger remembers of a Record.
 type written struct {
-	total      uint64             // records that were written
+	total      uint64             // records that were queued
 	periods    map[string]*period // by Row.counted; at most Values
 	full       time.Time          // until then none of Values periods ends
 	suppressed uint64             // records whose period is forgotten
@@ -29,21 +38,23 @@ type written struct {
 type period struct {
 	began      time.Time
 	records    int
-	suppressed uint64 // records that were not written; also those of an earlier period
+	suppressed uint64 // records that were not queued; also those of an earlier period
 }
 
 // New returns a Logger that writes to l.
-func New(l *slog.Logger) *Logger { return &Logger{to: l} }
+func New(l *slog.Logger) *Logger {
+	logger := &Logger{to: l}
+	logger.queue.Init(nil, "write the log", logger.write)
+	return logger
+}
 
-// Log writes r with the values of its attributes, unless too many of r were written. It reports
-// whether it has written r. What the handler does not want is not written and not counted.
+// Log queues r with the values of its attributes, unless too many of r were written or the queue is
+// full. It reports whether it has queued r. Log does not ask the Handler whether it wants r, because
+// that may block, too. So a record that the Handler does not want counts as written.
 func (l *Logger) Log(r Record, values ...any) bool {
-	ctx, row := context.Background(), &table[r]
-	if !l.to.Enabled(ctx, row.Level) {
-		return false
-	}
-	now := time.Now()
-	suppressed, ok := l.allow(r, row.counted(values), now)
+	row, now := &table[r], time.Now()
+	counted := row.counted(values)
+	suppressed, ok := l.allow(r, counted, now)
 	if !ok {
 		return false
 	}
@@ -59,17 +70,31 @@ func (l *Logger) Log(r Record, values ...any) bool {
 	if suppressed > 0 {
 		rec.AddAttrs(slog.Uint64(Suppressed, suppressed))
 	}
-	_ = l.to.Handler().Handle(ctx, rec) // nobody could be told
+	if !l.queue.AddUpTo(queued, rec) {
+		l.drop(r, counted, suppressed)
+		return false
+	}
 	return true
 }
 
-// WouldLog reports whether Log would write r now. If it would not because of the bound, r counts as
+// drop undoes allow for a record that the queue did not take. The next record of r that is written
+// counts it.
+func (l *Logger) drop(r Record, counted string, suppressed uint64) {
+	l.dropped.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := &l.written[r]
+	w.total--
+	w.suppressed += suppressed + 1
+	if p := w.periods[counted]; p != nil && p.records > 0 {
+		p.records--
+	}
+}
+
+// WouldLog reports whether Log would queue r now. If it would not because of the bound, r counts as
 // suppressed. WouldLog is for a record whose values cost something, and which has no Row.Each.
 func (l *Logger) WouldLog(r Record) bool {
 	row := &table[r]
-	if !l.to.Enabled(context.Background(), row.Level) {
-		return false
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := l.written[r].periods[""]
@@ -79,6 +104,23 @@ func (l *Logger) WouldLog(r Record) bool {
 	}
 	return due
 }
+
+// write is called on the goroutine of the queue.
+func (l *Logger) write(rec slog.Record) {
+	ctx := context.Background()
+	if h := l.to.Handler(); h.Enabled(ctx, rec.Level) {
+		_ = h.Handle(ctx, rec) // nobody could be told
+	}
+}
+
+// Dropped returns how many records were dropped because the queue was full.
+func (l *Logger) Dropped() uint64 { return l.dropped.Load() }
+
+// Drain returns when all records so far are written.
+func (l *Logger) Drain() { l.queue.Drain() }
+
+// Busy reports whether there are records that are not written.
+func (l *Logger) Busy() bool { return l.queue.Busy() }
 
 // allow reports whether r may be written, and how many were suppressed before.
 func (l *Logger) allow(r Record, counted string, now time.Time) (suppressed uint64, ok bool) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,8 +33,9 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// taken returns what came since the last call.
-func (h *handler) taken() []slog.Record {
+// taken returns what came since the last call, when l has written all.
+func (h *handler) taken(l *record.Logger) []slog.Record {
+	l.Drain()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := h.list
@@ -80,15 +82,15 @@ func TestNoRecordComesMoreOftenThanTheTableSays(t *testing.T) {
 				for range causes {
 					l.Log(r, values(r, "")...)
 				}
-				require.Len(t, h.taken(), row.Most, row.Text)
+				require.Len(t, h.taken(l), row.Most, row.Text)
 				time.Sleep(row.Every - time.Since(began) - time.Nanosecond)
 				require.False(t, l.Log(r, values(r, "")...), row.Text)
 				time.Sleep(time.Nanosecond)
 			}
 			require.True(t, l.Log(r, values(r, "")...))
-			require.EqualValues(t, causes+1-row.Most, attrs(h.taken()[0])[record.Suppressed], row.Text)
+			require.EqualValues(t, causes+1-row.Most, attrs(h.taken(l)[0])[record.Suppressed], row.Text)
 			require.True(t, row.Most == 1 || l.Log(r, values(r, "")...))
-			for _, next := range h.taken() {
+			for _, next := range h.taken(l) {
 				require.NotContains(t, attrs(next), record.Suppressed, "they are counted once")
 			}
 		})
@@ -111,14 +113,15 @@ func TestManyLocksOrServersMakeFewRecordsAndCostLittleMemory(t *testing.T) {
 				for range 2 * row.Most {
 					l.Log(r, values(r, fmt.Sprint(period, i))...)
 				}
+				l.Drain()
 			}
-			require.Len(t, h.taken(), most, row.Text)
+			require.Len(t, h.taken(l), most, row.Text)
 			require.LessOrEqual(t, record.Remembered(l, r), record.Values)
 			time.Sleep(row.Every)
 		}
 		// None of those that were not written is forgotten, when their periods are.
 		require.True(t, l.Log(r, values(r, "last")...))
-		require.EqualValues(t, 2*causes*row.Most-most, attrs(h.taken()[0])[record.Suppressed], row.Text)
+		require.EqualValues(t, 2*causes*row.Most-most, attrs(h.taken(l)[0])[record.Suppressed], row.Text)
 	})
 }
 
@@ -139,7 +142,7 @@ func TestGoodNewsComesOnlyAfterBadNews(t *testing.T) {
 				require.False(t, l.Log(r, values(r, "")...), row.Text)
 				time.Sleep(row.After.Row().Every)
 			}
-			require.Len(t, h.taken(), 6)
+			require.Len(t, h.taken(l), 6)
 		})
 	}
 }
@@ -153,7 +156,7 @@ func TestEachServerHasABoundOfItsOwn(t *testing.T) {
 			l.Log(record.TimeRefused, server, fmt.Errorf("no"))
 		}
 	}
-	require.Len(t, h.taken(), 2)
+	require.Len(t, h.taken(l), 2)
 }
 
 // TestWhatIsNotDueIsCounted.
@@ -170,7 +173,7 @@ func TestWhatIsNotDueIsCounted(t *testing.T) {
 		time.Sleep(r.Row().Every)
 		require.True(t, l.WouldLog(r))
 		require.True(t, l.Log(r, values(r, "")...))
-		require.EqualValues(t, 2, attrs(h.taken()[1])[record.Suppressed])
+		require.EqualValues(t, 2, attrs(h.taken(l)[1])[record.Suppressed])
 	})
 }
 
@@ -179,25 +182,72 @@ func TestARecordSaysWhatTheTableSays(t *testing.T) {
 	var out bytes.Buffer
 	l := record.New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{AddSource: true})).With("app", "x"))
 	l.Log(record.PublishRefused, "here", "NOPERM")
+	l.Drain()
 	require.Regexp(t, `source=\S+logger_test.go:\d+ msg="`+record.PublishRefused.Row().Text+`" app=x server=here error=NOPERM advice="`+
 		record.PublishRefused.Row().Advice+`"\n$`, out.String())
 }
 
-// TestWhatTheHandlerDoesNotWantIsNotCounted.
-func TestWhatTheHandlerDoesNotWantIsNotCounted(t *testing.T) {
-	var out bytes.Buffer
-	var level slog.LevelVar
-	level.Set(slog.LevelError)
-	l := record.New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: &level})))
-	require.False(t, l.WouldLog(record.WaitsForOther))
-	for range 10 {
+// TestWhatTheHandlerDoesNotWantIsNotWritten, and counts as written.
+func TestWhatTheHandlerDoesNotWantIsNotWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		var level slog.LevelVar
+		level.Set(slog.LevelError)
+		l := record.New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: &level})))
+		row := record.HeldDropped.Row()
+		for range row.Most {
+			require.True(t, l.Log(record.HeldDropped, "m"))
+		}
+		l.Drain()
+		require.Empty(t, out.String())
+		level.Set(slog.LevelInfo)
 		require.False(t, l.Log(record.HeldDropped, "m"))
-	}
-	require.Empty(t, out.String())
-	level.Set(slog.LevelInfo)
-	require.True(t, l.WouldLog(record.WaitsForOther))
-	require.True(t, l.Log(record.HeldDropped, "m"))
-	require.NotContains(t, out.String(), record.Suppressed)
+		time.Sleep(row.Every)
+		require.True(t, l.Log(record.HeldDropped, "m"))
+		l.Drain()
+		require.Contains(t, out.String(), record.Suppressed+"=1")
+	})
+}
+
+// blocking is a handler that keeps a record only when it gets a token.
+type blocking struct {
+	handler
+	tokens chan struct{}
+}
+
+func (h *blocking) Handle(ctx context.Context, r slog.Record) error {
+	<-h.tokens
+	return h.handler.Handle(ctx, r)
+}
+
+// TestAHandlerThatBlocksCostsBoundedMemory, and the next record says how many it has cost. The
+// records that it gets are in order.
+func TestAHandlerThatBlocksCostsBoundedMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &blocking{tokens: make(chan struct{})}
+		l := record.New(slog.New(h))
+		r := record.NoConnection
+		logged, queued := 0, 0
+		for minute := range 200 { // far more than the queue holds, of few servers each minute
+			for i := range 50 {
+				if logged++; l.Log(r, fmt.Sprint("server", i), fmt.Errorf("minute %d", minute)) {
+					queued++
+				}
+			}
+			synctest.Wait()
+			time.Sleep(r.Row().Every)
+		}
+		require.True(t, l.Busy())
+		require.Less(t, queued, 2*record.Queued+2)
+		require.EqualValues(t, logged-queued, l.Dropped())
+		close(h.tokens)
+		list := h.taken(l)
+		require.Len(t, list, queued)
+		require.True(t, slices.IsSortedFunc(list, func(a, b slog.Record) int { return a.Time.Compare(b.Time) }))
+		require.True(t, l.Log(r, "another", "error"))
+		require.EqualValues(t, logged-queued, attrs(h.taken(l)[0])[record.Suppressed])
+		require.False(t, l.Busy())
+	})
 }
 
 // TestALoggerOfManyGoroutinesKeepsTheBound.
@@ -214,5 +264,5 @@ func TestALoggerOfManyGoroutinesKeepsTheBound(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	require.Len(t, h.taken(), record.HeldDropped.Row().Most+record.TimeRefused.Row().Most)
+	require.Len(t, h.taken(l), record.HeldDropped.Row().Most+record.TimeRefused.Row().Most)
 }

@@ -21,7 +21,7 @@ func TestAClockThatIsSetAgainAndAgainIsToldOfNowAndThen(t *testing.T) {
 		f.news <- topology.Layout{Servers: []topology.Server{{Name: "a", Instance: "1"}}}
 		synctest.Wait() // the address is known
 		s := f.router.Server("any")
-		told := func() int { return strings.Count(f.log.String(), "clock was set") }
+		told := func() int { return strings.Count(f.logged(), "clock was set") }
 		for range 60 {
 			s.Timed(pipe.Clock{}, time.Hour)
 			s.Timed(pipe.Clock{}, -time.Hour)

@@ -36,6 +36,7 @@ var (
 type fixture struct {
 	t       *testing.T
 	router  *servers.Router
+	logger  *record.Logger
 	log     bytes.Buffer // of one goroutine at a time
 	closing chan struct{}
 
@@ -67,9 +68,16 @@ func (f *fixture) build(t *testing.T, slots bool) *fixture {
 	return f
 }
 
+// logged returns the log, when all is written.
+func (f *fixture) logged() string {
+	f.logger.Drain()
+	return f.log.String()
+}
+
 func (f *fixture) config() servers.Config {
+	f.logger = record.New(slog.New(slog.NewTextHandler(&f.log, nil)))
 	return servers.Config{
-		Lease: lease, IOTimeout: timeout, Connections: 2, Logger: record.New(slog.New(slog.NewTextHandler(&f.log, nil))), Closing: f.closing,
+		Lease: lease, IOTimeout: timeout, Connections: 2, Logger: f.logger, Closing: f.closing,
 		Opened: func(s *servers.Server) (servers.Attachment, error) {
 			f.tell("opened", s.Name())
 			if f.opened != nil {

@@ -47,9 +47,9 @@ func TestAConnectionThatComesAndGoesMakesFewRecords(t *testing.T) {
 				}
 			}
 			dial()
-			before, began := f.log.Len(), time.Now()
+			before, began := len(f.logged()), time.Now()
 			logged := func() (lost, again int) {
-				text := f.log.String()[before:]
+				text := f.logged()[before:]
 				return strings.Count(text, "no connection to Redis"), strings.Count(text, "connected to Redis again")
 			}
 			for range n {
@@ -65,11 +65,11 @@ func TestAConnectionThatComesAndGoesMakesFewRecords(t *testing.T) {
 
 			down = true
 			dial()
-			require.NotContains(t, last(f.log.String()), "no connection")
+			require.NotContains(t, last(f.logged()), "no connection")
 			time.Sleep(time.Minute)
 			dial()
-			require.Contains(t, last(f.log.String()), "no connection", "it is told late, not never")
-			require.Contains(t, last(f.log.String()), "suppressed=")
+			require.Contains(t, last(f.logged()), "no connection", "it is told late, not never")
+			require.Contains(t, last(f.logged()), "suppressed=")
 			f.close()
 		})
 	}
@@ -91,7 +91,7 @@ func TestAServerThatIsReplacedAgainAndAgainMakesFewRecords(t *testing.T) {
 				f.news <- topology.Layout{Servers: []topology.Server{{Name: "a", Instance: fmt.Sprint(i)}}}
 			}
 			f.close()
-			require.Equal(t, 1, strings.Count(f.log.String(), "the server was replaced"), "of %d", n)
+			require.Equal(t, 1, strings.Count(f.logged(), "the server was replaced"), "of %d", n)
 		})
 	}
 }
@@ -107,7 +107,7 @@ func TestServersWithEverNewNamesMakeFewRecords(t *testing.T) {
 				f.news <- topology.Layout{Servers: []topology.Server{{Name: name, Instance: name}}}
 			}
 			f.close()
-			require.Equal(t, 100, strings.Count(f.log.String(), "the server was replaced"), "of %d", n)
+			require.Equal(t, 100, strings.Count(f.logged(), "the server was replaced"), "of %d", n)
 		})
 	}
 }
@@ -122,7 +122,7 @@ func TestAClusterThatIsFoundNowAndThenMakesFewRecords(t *testing.T) {
 				f.news <- topology.Layout{Err: errors.New("nobody is there")}
 			}
 			f.close()
-			require.Equal(t, 1, strings.Count(f.log.String(), "no connection to Redis"), "of %d", n)
+			require.Equal(t, 1, strings.Count(f.logged(), "no connection to Redis"), "of %d", n)
 		})
 	}
 }
@@ -143,14 +143,14 @@ func TestAServerThatHangsNowAndThenMakesFewRecords(t *testing.T) {
 				s.Failed(errDown) // no reason of its own
 				s.Answered()
 			}
-			require.Equal(t, 1, strings.Count(f.log.String(), "did not answer in time"))
-			require.Equal(t, 1, strings.Count(f.log.String(), "answers again"))
+			require.Equal(t, 1, strings.Count(f.logged(), "did not answer in time"))
+			require.Equal(t, 1, strings.Count(f.logged(), "answers again"))
 			s.Failed(slow)
 			time.Sleep(time.Minute)
 			s.Failed(slow)
 			s.Failed(slow)
-			require.Equal(t, 2, strings.Count(f.log.String(), "did not answer in time"), "it is told late, not never")
-			require.Contains(t, last(f.log.String()), fmt.Sprintf("suppressed=%d", n))
+			require.Equal(t, 2, strings.Count(f.logged(), "did not answer in time"), "it is told late, not never")
+			require.Contains(t, last(f.logged()), fmt.Sprintf("suppressed=%d", n))
 			f.close()
 		})
 	}

@@ -316,7 +316,7 @@ func TestAnotherInstanceEndsTheEpoch(t *testing.T) {
 		instance("host3", "2")
 		require.Equal(t, uint32(1), s.Epoch())
 		require.Equal(t, []string{"replaced"}, f.heard())
-		require.Contains(t, f.log.String(), "old=host2 new=host3")
+		require.Contains(t, f.logged(), "old=host2 new=host3")
 		close(free)
 		require.ErrorIs(t, <-ended, pipe.ErrReplaced)
 		require.Nil(t, s.Target(pipe.Redirection{Slot: 1, Server: "b"}), "no other server is known")
@@ -351,7 +351,7 @@ func TestRequestsGoToTheirServersAndBack(t *testing.T) {
 		}
 		f.close()
 		require.ErrorIs(t, f.ask(t.Context(), keyOf(0)), errClosed)
-		require.Empty(t, f.log.String())
+		require.Empty(t, f.logged())
 	})
 }
 
@@ -363,7 +363,7 @@ func TestAServerThatCannotBeReachedIsToldOfOnce(t *testing.T) {
 			require.ErrorIs(t, f.ask(t.Context(), "any"), errDown)
 		}
 		f.close()
-		require.Regexp(t, `^[^\n]+ level=WARN msg="lock: no connection to Redis[^\n]+ server=a error="connection refused" advice="[^"]+"\n$`, f.log.String())
+		require.Regexp(t, `^[^\n]+ level=WARN msg="lock: no connection to Redis[^\n]+ server=a error="connection refused" advice="[^"]+"\n$`, f.logged())
 	})
 }
 
@@ -405,8 +405,8 @@ func TestADialThatFailsLaterThanAnotherHasConnectedIsNotToldOf(t *testing.T) {
 		close(refused)
 		require.ErrorIs(t, <-late, errDown)
 		require.NoError(t, conn.Close())
-		require.Equal(t, 1, strings.Count(f.log.String(), "no connection to Redis"), f.log.String())
-		require.Equal(t, 1, strings.Count(f.log.String(), "connected to Redis again"), f.log.String())
+		require.Equal(t, 1, strings.Count(f.logged(), "no connection to Redis"), f.logged())
+		require.Equal(t, 1, strings.Count(f.logged(), "connected to Redis again"), f.logged())
 	})
 }
 
