@@ -21,6 +21,7 @@ func Count(c *lock.Client, cfg Config) (metric.Registration, error) {
 		releases     = m.counter("wheellock.releases", "{lock}", "Holds that ended by an Unlock that Redis answered.")
 		unanswered   = m.counter("wheellock.requests.unanswered", "{request}", "Requests to which no answer came in time.")
 		unreleased   = m.counter("wheellock.unlocks.unanswered", "{call}", "Calls of Unlock whose outcome is unknown.")
+		unlogged     = m.counter("wheellock.log.dropped", "{record}", "Log records that were dropped because Config.Logger did not take earlier ones.")
 		renewals     = m.counter("wheellock.renewals", "{renewal}", "Renewals that Redis acknowledged in time.")
 		retried      = m.counter("wheellock.renewals.retried", "{renewal}", "Renewals sent again, because no answer came.")
 		held         = m.now("wheellock.locks.held", "{lock}", "Locks held now.")
@@ -43,13 +44,14 @@ func Count(c *lock.Client, cfg Config) (metric.Registration, error) {
 		to.ObserveInt64(releases, int64(st.Released), one)
 		to.ObserveInt64(unanswered, int64(st.Unanswered), one)
 		to.ObserveInt64(unreleased, int64(st.Unreleased), one)
+		to.ObserveInt64(unlogged, int64(st.Unlogged), one)
 		to.ObserveInt64(renewals, int64(st.Renewal.Renewed), one)
 		to.ObserveInt64(retried, int64(st.Renewal.Retried), one)
 		to.ObserveInt64(held, int64(st.Held), one)
 		to.ObserveInt64(waiters, int64(st.Waiting), one)
 		return nil
 	}
-	r, err := m.RegisterCallback(observe, acquisitions, losses, requests, releases, unanswered, unreleased, renewals, retried, held, waiters)
+	r, err := m.RegisterCallback(observe, acquisitions, losses, requests, releases, unanswered, unreleased, unlogged, renewals, retried, held, waiters)
 	if err != nil {
 		return nil, fmt.Errorf("lockotel: %w", err)
 	}

@@ -48,6 +48,7 @@
 //	wheellock.losses               counter, by wheellock.reason
 //	wheellock.requests.unanswered  counter: requests to which no answer came in time
 //	wheellock.unlocks.unanswered   counter: calls of Unlock that returned lock.ErrUnknown
+//	wheellock.log.dropped          counter: log records that were dropped, because Config.Logger blocked
 //	wheellock.renewals             counter: renewals that Redis acknowledged in time
 //	wheellock.renewals.retried     counter: renewals sent again
 //	wheellock.locks.held           locks held now

@@ -24,6 +24,7 @@
 //	wheellock_losses_total{reason}                holds that were lost (lock.Reason)
 //	wheellock_unanswered_requests_total           requests to which no answer came in time
 //	wheellock_unanswered_unlocks_total            calls of Unlock that returned lock.ErrUnknown
+//	wheellock_unlogged_records_total              log records that were dropped, because Config.Logger blocked
 //	wheellock_renewals_total                      renewals that Redis acknowledged in time
 //	wheellock_renewals_retried_total              renewals sent again, because no answer came
 //	wheellock_renewals_queued                     renewals that are due and not yet sent

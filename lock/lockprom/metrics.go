@@ -56,6 +56,10 @@ var values = []value{
 		prometheus.CounterValue, func(s *lock.Stats) float64 { return float64(s.Unreleased) },
 	},
 	{
+		describe("unlogged_records_total", "Log records that were dropped because Config.Logger did not take earlier ones."),
+		prometheus.CounterValue, func(s *lock.Stats) float64 { return float64(s.Unlogged) },
+	},
+	{
 		describe("renewals_total", "Renewals that Redis acknowledged in time."),
 		prometheus.CounterValue, func(s *lock.Stats) float64 { return float64(s.Renewal.Renewed) },
 	},
