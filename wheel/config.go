@@ -42,15 +42,16 @@ type Config struct {
 	Executor func(run func()) error
 
 	// OnError is called for every callback that panicked, called runtime.Goexit
-	// or was refused by the Executor, on the goroutine where that happened. The
-	// default logs to slog.Default, at most 5 times a minute. A panic in OnError
-	// itself is not recovered.
+	// or was refused by the Executor, on the goroutine where that happened. If
+	// that is the driver, other timers wait for it, so it should not block. The
+	// default logs to slog.Default, at most 5 times a minute, and does not block.
+	// A panic in OnError itself is not recovered.
 	OnError func(*CallbackError)
 
 	// OnSlow is called for every callback that took longer than SlowCallback,
-	// after the callback has returned and on its goroutine. Stats.Running shows a
-	// callback that has not returned. The default logs to slog.Default, at most 5
-	// times a minute.
+	// after the callback has returned and on its goroutine, so it should not
+	// block. Stats.Running shows a callback that has not returned. The default
+	// logs to slog.Default, at most 5 times a minute, and does not block.
 	OnSlow func(t *Timer, took time.Duration)
 }
 

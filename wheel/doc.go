@@ -88,7 +88,9 @@
 // "wheel: Timer was copied after first use". If a hook is not set, slog.Default
 // logs "wheel: a callback failed" with the keys error and stack, or "wheel: a
 // callback was slow" with the keys task and took. Each of the two is logged at
-// most 5 times a minute. The key suppressed counts the records left out.
+// most 5 times a minute. The key suppressed counts the records left out. A
+// goroutine of its own writes them while there are any, so a log that blocks
+// delays no timer. Neither Stop nor Done waits for it.
 //
 // # What it costs
 //

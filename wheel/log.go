@@ -3,6 +3,7 @@ package wheel
 import (
 	"context"
 	"log/slog"
+	"runtime/pprof"
 	"sync"
 	"time"
 )
@@ -13,41 +14,68 @@ const (
 	recordsEach = time.Minute
 )
 
-// records logs one kind of record by slog.Default, and counts what it leaves out.
+// records logs one kind of record by slog.Default, and counts what it leaves out. It has a goroutine
+// while there is something to log, because a Handler that blocks must not block the driver.
 type records struct {
 	level slog.Level
 
 	mu         sync.Mutex // guards what follows; never held while a Handler runs
 	began      time.Time
 	logged     int
-	suppressed int // since the last record that was logged
+	suppressed int           // since the last record that was logged
+	queue      []slog.Record // at most mostRecords
+	running    bool          // the goroutine
 }
 
 func (r *records) log(text string, attrs ...any) {
 	now := time.Now()
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.logged == 0 || now.Sub(r.began) >= recordsEach {
 		r.began, r.logged = now, 0
 	}
-	if r.logged == mostRecords {
+	if r.logged == mostRecords || len(r.queue) == mostRecords {
 		r.suppressed++
-		r.mu.Unlock()
 		return
 	}
 	r.logged++
-	suppressed := r.suppressed
-	r.suppressed = 0
-	r.mu.Unlock()
-	if suppressed > 0 {
-		attrs = append(attrs, "suppressed", suppressed)
+	rec := slog.NewRecord(now, r.level, text, 0)
+	rec.Add(attrs...)
+	if r.suppressed > 0 {
+		rec.Add("suppressed", r.suppressed)
+		r.suppressed = 0
 	}
-	slog.Log(context.Background(), r.level, text, attrs...)
+	r.queue = append(r.queue, rec)
+	if !r.running {
+		r.running = true
+		go r.write()
+	}
+}
+
+// write is the goroutine. A wheel does not wait for it. It defers no Unlock, so that a panic of the
+// Handler shows as it is.
+func (r *records) write() {
+	pprof.SetGoroutineLabels(context.Background()) // instead of those of the callback
+	r.mu.Lock()
+	for len(r.queue) > 0 {
+		rec := r.queue[0]
+		r.queue = r.queue[1:]
+		r.mu.Unlock()
+		if h := slog.Default().Handler(); h.Enabled(context.Background(), rec.Level) {
+			_ = h.Handle(context.Background(), rec) // nobody could be told
+		}
+		r.mu.Lock()
+	}
+	r.running = false
+	r.mu.Unlock()
 }
 
 // logErrors returns the default of Config.OnError.
 func logErrors() func(*CallbackError) {
 	r := &records{level: slog.LevelError}
-	return func(err *CallbackError) { r.log("wheel: a callback failed", "error", err, "stack", string(err.Stack)) }
+	return func(err *CallbackError) {
+		r.log("wheel: a callback failed", "error", err.Error(), "stack", string(err.Stack))
+	}
 }
 
 // logSlow returns the default of Config.OnSlow.

@@ -2,6 +2,7 @@ package wheel_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -44,5 +45,49 @@ func TestCallbacksThatAlwaysFailMakeFewRecords(t *testing.T) {
 				require.Contains(t, log.String(), " suppressed=", text)
 			})
 		}
+	}
+}
+
+// stuck is a slog.Handler that blocks until it is freed.
+type stuck struct {
+	slog.Handler
+	free chan struct{}
+}
+
+func (h *stuck) Enabled(context.Context, slog.Level) bool {
+	<-h.free
+	return true
+}
+
+// TestALogThatBlocksDelaysNoTimer, and Done closes all the same. What comes meanwhile is bounded.
+func TestALogThatBlocksDelaysNoTimer(t *testing.T) {
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	for text, f := range map[string]func(){
+		"wheel: a callback failed":   func() { panic("at the disco") },
+		"wheel: a callback was slow": func() { time.Sleep(time.Second / 10) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			h := &stuck{slog.NewTextHandler(&log, nil), make(chan struct{})}
+			slog.SetDefault(slog.New(h))
+			w, err := wheel.New(wheel.Config{SlowCallback: time.Millisecond})
+			require.NoError(t, err)
+			fired := 0
+			for range 100 {
+				_, err := w.AfterFunc(0, func() {
+					fired++
+					f()
+				})
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+			}
+			w.Stop()
+			<-w.Done()
+			require.Equal(t, 100, fired)
+			close(h.free)
+			synctest.Wait()
+			require.Equal(t, 1+5, strings.Count(log.String(), text), "the first, and what the queue holds")
+		})
 	}
 }
