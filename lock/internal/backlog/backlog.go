@@ -71,9 +71,9 @@ func (b *Backlog[T]) addLocked(x T) {
 	}
 }
 
+// run does the work. It defers no Unlock, so that a panic of do shows as it is.
 func (b *Backlog[T]) run() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	for len(b.queue) > 0 {
 		queue := b.queue
 		b.queue = nil
@@ -85,6 +85,7 @@ func (b *Backlog[T]) run() {
 	}
 	b.running = false
 	b.idle.Broadcast()
+	b.mu.Unlock()
 }
 
 // Drain returns when all work so far is done, including the expected pieces.
