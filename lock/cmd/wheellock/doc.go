@@ -108,6 +108,10 @@
 // A command may return these numbers too. wheellock writes a line to the standard error when
 // the number is its own. Of these numbers, only 121 can mean that the command was run.
 //
+// If nobody reads the standard error (a pager that waits, a log driver that hangs, Ctrl-S),
+// wheellock does everything else all the same. It keeps up to 100 lines, drops further ones,
+// and says how many. At its end it waits up to 2 s for its lines to be read.
+//
 // # When the lock is lost
 //
 // wheellock sends SIGTERM and SIGCONT to the process group of the command, and SIGKILL when

@@ -11,7 +11,7 @@ import (
 )
 
 func TestFlagsStandBeforeAndAfterTheName(t *testing.T) {
-	p := &program{stdio: stdio{out: os.Stdout}}
+	p := newProgram(nil, stdio{out: os.Stdout, err: os.Stderr})
 	for _, args := range [][]string{
 		{"-wait", "90", "-lease=3s", "n", "--", "c", "-x", "--", "y"},
 		{"n", "-wait=1m30s", "-lease", "3s", "--", "c", "-x", "--", "y"},
@@ -28,7 +28,7 @@ func TestFlagsStandBeforeAndAfterTheName(t *testing.T) {
 }
 
 func TestDefaultsOfRun(t *testing.T) {
-	p := &program{}
+	p := newProgram(nil, stdio{err: os.Stderr})
 	o, err := p.parseRun([]string{"n", "--", "c"})
 	require.NoError(t, err)
 	require.Zero(t, o.wait, "one try")
@@ -46,7 +46,7 @@ func TestDefaultsOfRun(t *testing.T) {
 }
 
 func TestFlagsBeatTheEnvironment(t *testing.T) {
-	p := &program{env: []string{"WHEELLOCK_REDIS=redis://env"}}
+	p := newProgram([]string{"WHEELLOCK_REDIS=redis://env"}, stdio{})
 	o, err := p.parseRun([]string{"n", "--", "c"})
 	require.NoError(t, err)
 	require.Equal(t, servers{redis: "redis://env"}, o.servers)

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"strings"
-	"sync"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -38,8 +36,13 @@ type stdio struct{ in, out, err *os.File }
 type program struct {
 	env []string // immutable
 	stdio
+	lines lines // for err
+}
 
-	mu sync.Mutex // held while a line is written to err, so that no two lines mix
+func newProgram(env []string, files stdio) *program {
+	p := &program{env: env, stdio: files}
+	p.lines.init(p.err)
+	return p
 }
 
 const usage = `Usage: wheellock run [flags] NAME -- command [argument...]
@@ -60,7 +63,8 @@ Manual: go doc github.com/wheellock/wheellock/lock/cmd/wheellock
 
 // run does what args say and returns the exit status.
 func run(args, env []string, files stdio) int {
-	p := &program{env: env, stdio: files}
+	p := newProgram(env, files)
+	defer p.lines.flush(flushTimeout)
 	commands := map[string]func([]string) (int, error){"run": p.run, "inspect": p.inspect, "unlock": p.unlock, "list": p.list, "check": p.check}
 	name := ""
 	if len(args) > 0 {
@@ -77,7 +81,7 @@ func run(args, env []string, files stdio) int {
 		fmt.Fprint(p.out, usage)
 		return 0
 	case "":
-		fmt.Fprint(p.err, usage)
+		p.lines.add(usage)
 		return statusUsage
 	}
 	command, ok := commands[name]
@@ -94,14 +98,6 @@ func run(args, env []string, files stdio) int {
 		return statusOf(err)
 	}
 	return status
-}
-
-// say writes one line to the standard error.
-func (p *program) say(format string, args ...any) {
-	line := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "; ")
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, _ = io.WriteString(p.err, "wheellock: "+line+"\n")
 }
 
 // lookupEnv returns the value of a variable of p.env, and whether it is set.

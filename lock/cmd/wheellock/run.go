@@ -22,6 +22,7 @@ const (
 
 // run is the subcommand.
 func (p *program) run(args []string) (int, error) {
+	outlivePipes() // before the first line
 	o, err := p.parseRun(args)
 	if err != nil {
 		return 0, err
@@ -40,7 +41,6 @@ func (p *program) run(args []string) (int, error) {
 	signals := make(chan os.Signal, 16)
 	defer signal.Stop(signals)
 	listen(signals, ending)
-	outlivePipes()
 
 	held, err := p.acquire(client, o, log, signals)
 	keepUntil := time.Now().Add(o.keep)
@@ -75,7 +75,9 @@ func (p *program) run(args []string) (int, error) {
 	} else if err != nil {
 		p.say("%s: the command has ended, but the lock was not released, and is free in %v at most: %s", o.name, o.lease, plain(err))
 	}
-	c.close()
+	closeWithin(client, may) // before the lines, because it may still release the lock
+	p.lines.flush(flushTimeout)
+	c.close() // it may end this process
 	return status, nil
 }
 
@@ -229,7 +231,7 @@ type guard struct {
 	child  *child
 	ender  *ender
 	period time.Duration // longest time between two steps, because clocks can be set
-	barred bool          // mayNotEnd has printed its line
+	barred bool          // sayBarred has printed its line
 }
 
 // watch waits until the command has ended and returns its status. If the command was told
@@ -242,8 +244,8 @@ func (g *guard) watch(signals <-chan os.Signal) (status int) {
 	for {
 		again := g.step()
 		if ended && (!g.ender.told() || g.ender.killed || !g.child.alive()) {
-			if g.ender.told() {
-				g.mayNotEnd()
+			if g.ender.told() && g.child.barred() {
+				g.sayBarred()
 			}
 			return status
 		}
@@ -262,16 +264,18 @@ func (g *guard) watch(signals <-chan os.Signal) (status int) {
 			done = nil
 		case s := <-signals:
 			g.step()
-			if g.child.barred() {
+			barred := g.child.barred()
+			g.child.pass(s)
+			if barred {
 				g.p.say("%s: %v was not passed on: the command runs as another user", g.name, s)
 			}
-			g.child.pass(s)
 		case e := <-g.child.events:
 			if e.ended {
 				ended, status = true, e.status
 			} else {
 				stopped = g.child.halted(e, func() {
 					g.p.say("%s: suspended, so the lock is not renewed: if the lock is lost meanwhile, the command is ended when it is resumed", g.name)
+					g.p.lines.flush(g.period) // later this process writes nothing
 				})
 			}
 		}
@@ -283,34 +287,32 @@ func (g *guard) watch(signals <-chan os.Signal) (status int) {
 func (g *guard) step() time.Duration {
 	before, now := g.ender.told(), time.Now()
 	do, again := g.ender.step(now, g.held.Deadline(), !g.held.Valid())
-	switch {
-	case do != nothing && g.mayNotEnd():
-	case !before && g.ender.told():
-		g.p.say("%s: %s: %s", g.name, g.why(), g.child.sentence(do, g.ender.killAt.Sub(now).Round(time.Millisecond)))
-	case do == kill && g.child.alive():
-		g.p.say("%s: the command has not ended by itself, so it is killed", g.name)
-	}
+	barred, alive := do != nothing && g.child.barred(), do == kill && g.child.alive()
 	switch do {
 	case terminate:
 		g.child.terminate()
 	case kill:
 		g.child.kill()
 	}
+	switch { // after the signal, so that nothing delays it
+	case barred:
+		g.sayBarred()
+	case !before && g.ender.told():
+		g.p.say("%s: %s: %s", g.name, g.why(), g.child.sentence(do, g.ender.killAt.Sub(now).Round(time.Millisecond)))
+	case alive:
+		g.p.say("%s: the command has not ended by itself, so it is killed", g.name)
+	}
 	return max(again.Sub(now), 0)
 }
 
-// mayNotEnd reports whether this process may send no signal to the rest of the command. It
-// prints that once.
-func (g *guard) mayNotEnd() bool {
-	if !g.child.barred() {
-		return false
+// sayBarred says once that this process may send no signal to the rest of the command.
+func (g *guard) sayBarred() {
+	if g.barred {
+		return
 	}
-	if !g.barred {
-		g.barred = true
-		g.p.say("%s: %s: the command runs as another user, so it may not be ended by wheellock, and may run beside the next holder: "+
-			"use sudo wheellock run", g.name, g.why())
-	}
-	return true
+	g.barred = true
+	g.p.say("%s: %s: the command runs as another user, so it may not be ended by wheellock, and may run beside the next holder: "+
+		"use sudo wheellock run", g.name, g.why())
 }
 
 // why returns the reason for ending the command.

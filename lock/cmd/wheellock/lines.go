@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/backlog"
+)
+
+const (
+	// maxLines is how many lines wait while nobody reads the standard error.
+	maxLines = 100
+	// flushTimeout is how long this process waits at its end until its lines are written.
+	flushTimeout = 2 * time.Second
+)
+
+// lines writes lines to the standard error, on a goroutine of its own. A pager that waits, a log
+// driver that blocks, or Ctrl-S may keep a write from returning for ever. Nothing else waits for
+// it: no signal for the command, no renewal and no release. All methods are safe for concurrent
+// use, after init.
+type lines struct {
+	queue backlog.Backlog[string]
+
+	mu      sync.Mutex // guards dropped, and keeps it in step with the queue
+	dropped int        // since the last line that was queued
+}
+
+func (l *lines) init(to io.Writer) {
+	l.queue.Init(nil, "write lines", func(text string) { _, _ = io.WriteString(to, text) })
+}
+
+// add queues a text that ends in a newline. If too many wait, it drops the text, and the next text
+// says how many were dropped.
+func (l *lines) add(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dropped > 0 {
+		text = fmt.Sprintf("wheellock: %d lines are missing here, because nobody read them\n", l.dropped) + text
+	}
+	if !l.queue.AddUpTo(maxLines, text) {
+		l.dropped++
+		return
+	}
+	l.dropped = 0
+}
+
+// flush waits until all lines so far are written, for d at most.
+func (l *lines) flush(d time.Duration) {
+	written := make(chan struct{})
+	go func() {
+		l.queue.Drain()
+		close(written)
+	}()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-written:
+	case <-timer.C:
+	}
+}
+
+// say queues one line for the standard error. It does not block.
+func (p *program) say(format string, args ...any) {
+	line := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "; ")
+	p.lines.add("wheellock: " + line + "\n")
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+)
+
+// pager is a writer that takes a text only when it gets a token.
+type pager struct {
+	fixture.Log
+	tokens chan struct{}
+}
+
+func (p *pager) Write(text []byte) (int, error) {
+	<-p.tokens
+	return p.Log.Write(text)
+}
+
+// TestLinesThatNobodyReadsAreDroppedAndCounted, and those that are written keep their order.
+func TestLinesThatNobodyReadsAreDroppedAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &pager{tokens: make(chan struct{})}
+		var l lines
+		l.init(to)
+		l.add("0\n")
+		synctest.Wait() // the writer has it
+		for i := 1; i <= maxLines+7; i++ {
+			l.add(fmt.Sprintln(i))
+		}
+		began := time.Now()
+		l.flush(flushTimeout)
+		require.Equal(t, flushTimeout, time.Since(began))
+		require.Empty(t, to.String())
+
+		close(to.tokens)
+		l.flush(flushTimeout)
+		l.add("last\n")
+		l.flush(flushTimeout)
+		require.Equal(t, flushTimeout, time.Since(began), "it waits no longer than it must")
+		var want strings.Builder
+		for i := range maxLines + 1 {
+			fmt.Fprintln(&want, i)
+		}
+		require.Equal(t, want.String()+"wheellock: 7 lines are missing here, because nobody read them\nlast\n", to.String())
+	})
+}
