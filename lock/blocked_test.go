@@ -159,3 +159,57 @@ func TestAHookThatBlocksDelaysOnlyItsOwnCall(t *testing.T) {
 		})
 	}
 }
+
+// TestCloseWaitsAMomentForHooksAndTheLogger, although its context has ended. It has caused the last
+// calls itself.
+func TestCloseWaitsAMomentForHooksAndTheLogger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fixture.Virtual(t)
+		var log fixture.Log
+		var told atomic.Int32
+		c, err := lock.New(s.Pool(0), lock.Config{Logger: log.Logger(), Hooks: lock.Hooks{Lost: func(lock.Event) {
+			time.Sleep(time.Second)
+			told.Add(1)
+			panic("at the disco")
+		}}})
+		require.NoError(t, err)
+		for _, name := range []string{"a", "b"} {
+			_, err := c.Mutex(name).Lock(t.Context())
+			require.NoError(t, err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		err = c.Close(ended)
+		require.ErrorContains(t, err, "closed with 2 locks held")
+		require.NotContains(t, err.Error(), "has not returned")
+		require.EqualValues(t, 2, told.Load())
+		require.Equal(t, 2, strings.Count(log.String(), "a hook panicked"))
+	})
+}
+
+// TestReportsThatASlowHookMissesAreCounted: each batch is in a report, or in Skipped of the next one.
+func TestReportsThatASlowHookMissesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fixture.Virtual(t)
+		open := make(chan struct{})
+		reports, batches, skipped := 0, 0, 0
+		c, err := lock.New(s.Pool(0), lock.Config{Lease: time.Second, Hooks: lock.Hooks{Renewed: func(r renewal.BatchReport) {
+			<-open
+			reports++
+			batches += 1 + int(r.Skipped)
+			skipped += int(r.Skipped)
+		}}})
+		require.NoError(t, err)
+		held, err := c.Mutex("m").Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(20 * time.Minute) // 3,600 batches and more, one by one
+		require.True(t, held.Valid())
+		close(open)
+		time.Sleep(time.Second)
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, c.Close(t.Context()))
+		require.Positive(t, skipped)
+		require.Less(t, reports, 3_000, "the queue is bounded")
+		require.EqualValues(t, c.Stats().Renewal.Batches, batches)
+	})
+}

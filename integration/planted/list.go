@@ -4,6 +4,20 @@ package main
 // the files that they are planted in.
 var bugs = []bug{
 	{
+		name: "close-waits-for-a-stuck-logger", file: "lock/close.go",
+		breaks: "Close never returns while a hook or the Logger blocks",
+		before: "\tcase <-timer.C:\n\t}\n",
+		after:  "\tcase <-timer.C:\n\t\t<-done\n\t}\n",
+		tests:  []tests{{pkg: "./lock", run: "^TestALoggerThatBlocksDelaysNothing$"}},
+	},
+	{
+		name: "line-is-waited-for", file: "lock/cmd/wheellock/lines.go",
+		breaks: "the command waits until its lines are read, so it does not end its command",
+		before: "\tl.dropped = 0\n}\n",
+		after:  "\tl.dropped = 0\n\tl.queue.Drain()\n}\n",
+		tests:  []tests{{pkg: "./lock/cmd/wheellock", run: "^TestLinesThatNobodyReadsAreDroppedAndCounted$"}},
+	},
+	{
 		name: "renewed-without-asking", file: "lock/internal/carrier/conn.go",
 		breaks: "a lease whose key was found by ASK is renewed without ASKING",
 		before: "c.owners[i].MoveTo(lane, to.Ask)",
@@ -151,6 +165,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/internal/pubsub", run: "^TestAChannelThatHasMovedIsHeardNoMore$"}},
 	},
 	{
+		name: "log-is-written-by-its-cause", file: "lock/internal/record/logger.go",
+		breaks: "a Logger that blocks stops renewals",
+		before: "\tif !l.queue.AddUpTo(queued, rec) {\n",
+		after:  "\tif l.write(rec); false {\n",
+		tests:  []tests{{pkg: "./lock", run: "^TestALoggerThatBlocksDelaysNothing$"}},
+	},
+	{
 		name: "token-while-a-slot-moves-is-an-old-one", file: "lock/internal/sender/mint.go",
 		breaks: "the token that is minted behind a lock whose slot moves is below those before",
 		before: "a.Reply = resp.ReplyOf([]any{int64(1), token})",
@@ -294,6 +315,13 @@ var bugs = []bug{
 		before: "s.due[i].timer = nil // the",
 		after:  "_ = i // the",
 		tests:  []tests{{pkg: "./wheel", run: "^TestNoReferenceAfterFiring$"}},
+	},
+	{
+		name: "driver-writes-the-log", file: "wheel/log.go",
+		breaks: "a log that blocks stops all timers",
+		before: "\t\tgo r.write()\n",
+		after:  "\t\tr.mu.Unlock()\n\t\tr.write()\n\t\tr.mu.Lock()\n",
+		tests:  []tests{{pkg: "./wheel", run: "^TestALogThatBlocksDelaysNoTimer$"}},
 	},
 	{
 		name: "far-walk-has-no-bound", file: "wheel/ring.go",

@@ -41,6 +41,7 @@ func TestLinesThatNobodyReadsAreDroppedAndCounted(t *testing.T) {
 
 		close(to.tokens)
 		l.flush(flushTimeout)
+		l.add("next\n")
 		l.add("last\n")
 		l.flush(flushTimeout)
 		require.Equal(t, flushTimeout, time.Since(began), "it waits no longer than it must")
@@ -48,6 +49,6 @@ func TestLinesThatNobodyReadsAreDroppedAndCounted(t *testing.T) {
 		for i := range maxLines + 1 {
 			fmt.Fprintln(&want, i)
 		}
-		require.Equal(t, want.String()+"wheellock: 7 lines are missing here, because nobody read them\nlast\n", to.String())
+		require.Equal(t, want.String()+"wheellock: 7 lines are missing here, because nobody read them\nnext\nlast\n", to.String())
 	})
 }

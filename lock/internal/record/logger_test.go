@@ -240,6 +240,8 @@ func TestAHandlerThatBlocksCostsBoundedMemory(t *testing.T) {
 		require.True(t, l.Busy())
 		require.Less(t, queued, 2*record.Queued+2)
 		require.EqualValues(t, logged-queued, l.Dropped())
+		require.False(t, l.Log(record.TimeRefused, "a", "no"))
+		require.False(t, l.Log(record.PubSubFailed, "a", "no"))
 		close(h.tokens)
 		list := h.taken(l)
 		require.Len(t, list, queued)
@@ -247,6 +249,8 @@ func TestAHandlerThatBlocksCostsBoundedMemory(t *testing.T) {
 		require.True(t, l.Log(r, "another", "error"))
 		require.EqualValues(t, logged-queued, attrs(h.taken(l)[0])[record.Suppressed])
 		require.False(t, l.Busy())
+		require.True(t, l.Log(record.TimeRefused, "a", "no"), "the one that was dropped is not the one of this day")
+		require.False(t, l.Log(record.PubSubWorks, "a"), "there was no bad news")
 	})
 }
 
