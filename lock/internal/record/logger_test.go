@@ -113,7 +113,9 @@ func TestManyLocksOrServersMakeFewRecordsAndCostLittleMemory(t *testing.T) {
 				for range 2 * row.Most {
 					l.Log(r, values(r, fmt.Sprint(period, i))...)
 				}
-				l.Drain()
+				if i%20 == 0 { // before the queue is full
+					l.Drain()
+				}
 			}
 			require.Len(t, h.taken(l), most, row.Text)
 			require.LessOrEqual(t, record.Remembered(l, r), record.Values)
