@@ -13,16 +13,17 @@ import (
 const (
 	// maxLines is how many lines wait while nobody reads the standard error.
 	maxLines = 100
-	// flushTimeout is how long this process waits at its end until its lines are written.
+	// flushTimeout is how long this process waits in all until its lines are written.
 	flushTimeout = 2 * time.Second
 )
 
 // lines writes lines to the standard error, on a goroutine of its own. A pager that waits, a log
 // driver that blocks, or Ctrl-S may keep a write from returning for ever. Nothing else waits for
-// it: no signal for the command, no renewal and no release. All methods are safe for concurrent
-// use, after init.
+// it: no signal for the command, no renewal and no release. After init, all methods but flush are
+// safe for concurrent use.
 type lines struct {
 	queue backlog.Backlog[string]
+	spent time.Duration // in flush; used only by the goroutine of main
 
 	mu      sync.Mutex // guards dropped, and keeps it in step with the queue
 	dropped int        // since the last line that was queued
@@ -47,14 +48,17 @@ func (l *lines) add(text string) {
 	l.dropped = 0
 }
 
-// flush waits until all lines so far are written, for d at most.
+// flush waits until all lines so far are written, for d at most. All calls together wait for
+// flushTimeout at most.
 func (l *lines) flush(d time.Duration) {
+	began := time.Now()
+	defer func() { l.spent += time.Since(began) }()
 	written := make(chan struct{})
 	go func() {
 		l.queue.Drain()
 		close(written)
 	}()
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(min(d, flushTimeout-l.spent))
 	defer timer.Stop()
 	select {
 	case <-written:
