@@ -36,8 +36,8 @@
 // WAIT, renewal batches and pub/sub. A Pipe and a Replicated do this:
 //
 //	Final      a value, or an error reply: the caller gets it
-//	Parted     TRYAGAIN, or a key of a script has moved before the others: the
-//	           caller gets the error
+//	Parted     TRYAGAIN: nothing ran. Or a key of a script has moved before the
+//	           others. The caller gets the error
 //	AsText     NOSCRIPT: nothing ran. The text is sent over the same Pipe, so that the
 //	           server knows it. NOSCRIPT in answer to text is Final
 //	Late       the call came after its limit, and nothing ran. It is sent again over the
@@ -49,8 +49,9 @@
 //	           the next dial may find the new master
 //	Broken     no reply: the connection is closed, and its requests are unknown
 //
-// A script that deletes a lock because keys are missing does not follow an ASK,
-// because the keys may not have arrived yet.
+// A script that also uses keys which its call does not name does not follow an
+// ASK, because those keys may not have arrived yet (script.Script.Concludes). Its
+// caller gets the ASK.
 //
 // # Requests that expire
 //

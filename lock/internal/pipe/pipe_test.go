@@ -290,16 +290,40 @@ func TestARedirectionWhereThereAreNoSlotsIsAnError(t *testing.T) {
 	})
 }
 
-// TestAReleaseThatConcludesDoesNotFollowAnASK: the keys that it looks for may not
+// TestAScriptThatConcludesDoesNotFollowAnASK: the keys that it looks for may not
 // have arrived.
-func TestAReleaseThatConcludesDoesNotFollowAnASK(t *testing.T) {
-	for _, s := range []*script.Script{script.RwReadRelease, script.RwWriteRelease} {
-		inBubble(t, carriers["Pipe"], -1, func([]string) string { return "-ASK 3999 host:2\r\n" }, func(cfg *pipe.Config) {
-			cfg.Redirect = func(*pipe.Request, pipe.Redirection) { t.Error("it followed") }
-		}, func(t *testing.T, b *bench) {
-			r := b.requests.New("m", s, 1, nil, args.Of(0, "m"))
-			b.Put(r)
-			require.Equal(t, redis.Error("ASK 3999 host:2"), b.requests.Await(t.Context(), r).Err)
+func TestAScriptThatConcludesDoesNotFollowAnASK(t *testing.T) {
+	for _, s := range script.All() {
+		for _, carrier := range carriers {
+			followed := false
+			inBubble(t, carrier, -1, func([]string) string { return "-ASK 3999 host:2\r\n" }, func(cfg *pipe.Config) {
+				cfg.Redirect = func(r *pipe.Request, to pipe.Redirection) {
+					followed = true
+					r.Fail(redis.Error("ASK 3999 " + to.Server))
+				}
+			}, func(t *testing.T, b *bench) {
+				r := b.requests.New("m", s, 1, nil, args.Of(0, "m"))
+				b.Put(r)
+				require.Equal(t, redis.Error("ASK 3999 host:2"), b.requests.Await(t.Context(), r).Err)
+			})
+			require.Equal(t, !s.Concludes(), followed, s.Name())
+		}
+	}
+}
+
+// TestWhatIsRefusedBecauseASlotMovesDidNotRun, and nothing has to be given back. What met a key that
+// had moved before the others may have run in part.
+func TestWhatIsRefusedBecauseASlotMovesDidNotRun(t *testing.T) {
+	for said, ran := range map[string]bool{
+		"TRYAGAIN Multiple keys request during rehashing of slot": false,
+		"ASK 3999 host:2": false,
+		"ERR Script attempted to access a non local key in a cluster node": true,
+	} {
+		bubble(t, func([]string) string { return "-" + said + "\r\n" }, nil, func(t *testing.T, b *bench) {
+			a := b.call(t.Context(), 1)
+			require.Equal(t, redis.Error(said), a.Err)
+			require.Equal(t, ran, !a.Stamp.IsZero())
+			require.Equal(t, !ran, pipe.SlotMoves(a.Err))
 		})
 	}
 }

@@ -119,6 +119,13 @@ func TryAgain(err error) bool {
 	return ok && strings.HasPrefix(string(reply), "TRYAGAIN")
 }
 
+// SlotMoves reports whether err says that a script was not run because the slot of its keys
+// is moving to another server, and not all keys have arrived there.
+func SlotMoves(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && (TryAgain(reply) || strings.HasPrefix(string(reply), "ASK "))
+}
+
 // apart reports whether a script used a key that its call does not name, and that has
 // moved to another server before the other keys.
 func apart(err error) bool {

@@ -55,7 +55,7 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 // still needed.
 func (cfg *Config) judge(r *Request, err error) Verdict {
 	v, to := VerdictOf(err, r.asText, cfg.Server)
-	if v == AsText || v == Late || v == Elsewhere {
+	if v == AsText || v == Late || v == Elsewhere || TryAgain(err) {
 		r.notRun()
 		if r.left() {
 			return Final
