@@ -28,9 +28,9 @@ var (
 	ErrLost = errors.New("lock: lost")
 	// ErrUnknown is returned when Redis did not answer, so the client does not
 	// know what Redis did. ErrUnknown is also returned when Redis answered that
-	// it is in a state that should pass, such as LOADING, MISCONF or NOREPLICAS.
-	// In such a state Redis has done nothing, and Lock tries again until its
-	// context ends.
+	// it is in a state that should pass, such as LOADING, MISCONF, NOREPLICAS or
+	// a hash slot that is being moved. In such a state Redis has done nothing,
+	// and Lock tries again until its context ends.
 	ErrUnknown = errors.New("lock: outcome unknown")
 	// ErrClosed is returned when the Client is closed.
 	ErrClosed = errors.New("lock: client is closed")
@@ -263,6 +263,9 @@ type UnknownError struct {
 func (e *UnknownError) Error() string { return textOf(e) }
 
 func (e *UnknownError) what() string {
+	if pipe.SlotMoves(e.Err) {
+		return fmt.Sprintf("%s of %q: its hash slot is being moved: %s", e.Op, e.Name, onOneLine(e.Err))
+	}
 	return fmt.Sprintf("%s of %q: outcome unknown: %s", e.Op, e.Name, silences.ReplaceAllString(onOneLine(e.Err), "no answer in time"))
 }
 
@@ -274,14 +277,24 @@ func (e *UnknownError) hint() string {
 	if pipe.RefusesWrites(e.Err) {
 		return stateAdvice(e.Err) + ", then try again"
 	}
-	switch e.Op {
+	const arrived = "try again when the slot has arrived"
+	switch moves := pipe.SlotMoves(e.Err); e.Op {
 	case "acquire", "drain":
+		if moves {
+			return "this request took nothing, so " + arrived
+		}
 		return "try again; the client releases what this request may have taken"
 	case "reenter", "extend", "force", "inspect", "wait", "lease", "ttl", "uptime":
+		if moves {
+			return arrived
+		}
 		return "try again"
 	case "release", "handoff", "set permits", "add permits", "set lease", "set count", "count down", "reset", "delete", "expire":
 		return "the client keeps trying"
 	case "guard":
+		if moves {
+			return "the command was not run, so " + arrived
+		}
 		return "the command may have run, so check its effect before you try again"
 	}
 	return ""

@@ -238,6 +238,9 @@ func silenceErrors(t *testing.T) (rows []errortable.Row) {
 	for _, op := range []string{"acquire", "reenter", "release", "guard", "inspect"} {
 		rows = append(rows, errortable.Row{What: op + " was cut off", Err: &lock.UnknownError{Op: op, Name: "a", Err: io.EOF}})
 	}
+	for _, op := range []string{"acquire", "release", "force", "guard"} {
+		rows = append(rows, errortable.Row{What: op + " while a slot moves", Err: &lock.UnknownError{Op: op, Name: "a", Err: redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")}})
+	}
 	return append(rows, errortable.Row{What: "the disk of Redis is full", Err: &lock.UnknownError{Op: "acquire", Name: "a", Err: redis.Error("MISCONF Errors")}},
 		errortable.Row{What: "replicas are missing", Err: &lock.ReplicationError{Name: "a", Wanted: 2, Acknowledged: 1}})
 }
