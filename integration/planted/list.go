@@ -158,6 +158,13 @@ var bugs = []bug{
 		tests:  []tests{ofCluster},
 	},
 	{
+		name: "refused-by-a-moving-slot-is-owed", file: "lock/internal/pipe/verdict.go",
+		breaks: "each try that TRYAGAIN refuses leaves a release that is refused again and again",
+		before: "v == Elsewhere || TryAgain(err) {",
+		after:  "v == Elsewhere {",
+		tests:  []tests{{pkg: "./lock", run: "^TestLockOfARWMutexWhoseSlotMovesTriesAfterPauses$"}},
+	},
+	{
 		name: "end-of-a-shard-is-not-heard", file: "lock/internal/pubsub/read.go",
 		breaks: "whoever listens at a server that gives the slot away goes on listening there",
 		before: "\t\t\ts.movedLocked(t) // its slot has gone to another server\n",
@@ -282,11 +289,25 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock", run: "^TestARedLockIsTrustedForLessThanItsMembers$"}},
 	},
 	{
+		name: "force-touches-what-it-has-deleted", file: "lock/script/force.lua",
+		breaks: "ForceUnlock fails in a slot that is moving, although it has deleted the lock, and wakes nobody",
+		before: "local left = fields - gone\n",
+		after:  "local left = redis.call('hlen', KEYS[1])\n",
+		tests:  []tests{{pkg: "./lock/cluster", run: "^TestWhatDeletesAKeyDoesNotTouchItAgain$"}},
+	},
+	{
 		name: "mint-begins-too-low", file: "lock/script/mint.lua",
 		breaks: "a counter that was lost begins one too low",
 		before: "token = least + 10486",
 		after:  "token = least + 10485",
 		tests:  []tests{{pkg: "./lock/internal/twin", run: "^TestScriptsAreTheirTwins$"}},
+	},
+	{
+		name: "writer-follows-an-ask", file: "lock/script/script.go",
+		breaks: "a writer takes the lock of readers whose keys have not arrived at the new server",
+		before: "return s.trait&concludes != 0 }",
+		after:  "return s.trait&concludes != 0 && !s.Acquires() }",
+		tests:  []tests{{pkg: "./lock/script", run: "^TestAScriptThatUsesOtherKeysThanItsKEYSFollowsNoASK$"}, {pkg: "./lock/cluster", run: "^TestAWriterDoesNotEnterBeforeTheKeysOfReadersHaveArrived$"}},
 	},
 	{
 		name: "slot-is-late", file: "renewal/slots.go",

@@ -38,10 +38,12 @@
 //
 // Other objects have several keys. Their holds are renewed too, but those of
 // RWMutex readers only while their two keys are together. Such objects cannot
-// be taken, released or counted before the slot has arrived. Waiters try again
-// until then. TryLock returns lock.ErrUnknown, and so does Unlock after
-// lock.Config.UnlockTimeout. Move such slots in less time than a lease and than
-// this timeout.
+// be taken, released or counted before the slot has arrived. A call that waits
+// tries again after pauses that grow to a second. TryLock and ForceUnlock return
+// lock.ErrUnknown, name the move and leave nothing behind. Unlock returns the
+// same error after lock.Config.UnlockTimeout. The client then releases the hold
+// when the slot has arrived, or the hold ends with its lease. Move such slots in
+// less time than a lease and than this timeout.
 //
 // # Which master has a slot
 //

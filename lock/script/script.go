@@ -98,10 +98,11 @@ func (s *Script) Expires() bool { return s.trait&expires != 0 }
 // the first number of its answer is above 0.
 func (s *Script) Acquires() bool { return s.trait&acquires != 0 }
 
-// Concludes reports whether the script deletes a lock because other keys, beside those that
-// its call names, do not exist. While their slot moves to another server of a Cluster, these
-// keys may not have arrived there yet. So the script must not be sent to that server before
-// the slot has moved.
+// Concludes reports whether the script uses keys that its call does not name, and may delete
+// a lock because they do not exist. While their slot moves to another server of a Cluster,
+// these keys may not have arrived there yet. So the script must not be sent to that server
+// before the slot has moved. Keys that a call names have all arrived: otherwise the server
+// answers TRYAGAIN.
 func (s *Script) Concludes() bool { return s.trait&concludes != 0 }
 
 // Publishes reports whether the script publishes a message. If Redis refuses the message, the

@@ -27,14 +27,14 @@ var (
 	FairForce   = define("fair_force", "b8c88a54e401f71f8d0fc9d3ec43d33e40c84636", effects|publishes|forces|tells)
 
 	// RWMutex.
-	RwRead         = define("rw_read", "5a3ac5d92089427b6372634dd9e21a3016d6a452", expires|fields|acquires|others|takesRW)
-	RwWrite        = define("rw_write", "37c0879d805e30c6aa5893dc5b36d37db06ed8ef", expires|fields|acquires|others|takesRW)
+	RwRead         = define("rw_read", "5a3ac5d92089427b6372634dd9e21a3016d6a452", expires|fields|acquires|concludes|others|takesRW)
+	RwWrite        = define("rw_write", "37c0879d805e30c6aa5893dc5b36d37db06ed8ef", expires|fields|acquires|concludes|others|takesRW)
 	RwReadReenter  = define("rw_read_reenter", "cc1a59e4617daccffe1df6fde9f26e4e09705da5", expires|held)
 	RwReadRelease  = define("rw_read_release", "d44d7414cda78d698f9b7c8606c66f7e581c0671", effects|fields|concludes|publishes|held)
 	RwWriteRelease = define("rw_write_release", "da2b4e1c8ec79641f4927e3eec378383e65de977", effects|fields|concludes|publishes|held)
 	RwWithdraw     = define("rw_withdraw", "576357a106b17dcaded77125e0f1a7fa9cdcecd2", publishes|tells)
 	RwRenew        = define("rw_renew", "e44dd50e833b31d77ea706bfc82ced34063e6c66", expires)
-	RwForce        = define("rw_force", "426fe6d75a4c3a0fdedec50ee061289e9b5cea8a", effects|fields|publishes)
+	RwForce        = define("rw_force", "426fe6d75a4c3a0fdedec50ee061289e9b5cea8a", effects|fields|concludes|publishes)
 
 	// Semaphore and CountDownLatch.
 	SemaphoreSet     = define("semaphore_set", "3956a1e40b975774060e692334e230bb8af98e60", expires|publishes|once|tells)
