@@ -263,10 +263,14 @@ type UnknownError struct {
 func (e *UnknownError) Error() string { return textOf(e) }
 
 func (e *UnknownError) what() string {
-	if pipe.SlotMoves(e.Err) {
-		return fmt.Sprintf("%s of %q: its hash slot is being moved: %s", e.Op, e.Name, onOneLine(e.Err))
+	outcome := "outcome unknown"
+	switch {
+	case pipe.SlotMoves(e.Err):
+		outcome = "its hash slot is being moved"
+	case pipe.KeysApart(e.Err): // the script may have run in part
+		outcome += ", because its hash slot is being moved"
 	}
-	return fmt.Sprintf("%s of %q: outcome unknown: %s", e.Op, e.Name, silences.ReplaceAllString(onOneLine(e.Err), "no answer in time"))
+	return fmt.Sprintf("%s of %q: %s: %s", e.Op, e.Name, outcome, silences.ReplaceAllString(onOneLine(e.Err), "no answer in time"))
 }
 
 // silences matches the texts of all limits that can end the wait for an answer. To the user they

@@ -241,6 +241,7 @@ func silenceErrors(t *testing.T) (rows []errortable.Row) {
 	for _, op := range []string{"acquire", "release", "force", "guard"} {
 		rows = append(rows, errortable.Row{What: op + " while a slot moves", Err: &lock.UnknownError{Op: op, Name: "a", Err: redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")}})
 	}
+	rows = append(rows, errortable.Row{What: "keys are apart while a slot moves", Err: &lock.UnknownError{Op: "acquire", Name: "a", Err: redis.Error("ERR Script attempted to access a non local key in a cluster node")}})
 	return append(rows, errortable.Row{What: "the disk of Redis is full", Err: &lock.UnknownError{Op: "acquire", Name: "a", Err: redis.Error("MISCONF Errors")}},
 		errortable.Row{What: "replicas are missing", Err: &lock.ReplicationError{Name: "a", Wanted: 2, Acknowledged: 1}})
 }

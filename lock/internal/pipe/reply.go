@@ -126,11 +126,11 @@ func SlotMoves(err error) bool {
 	return errors.As(err, &reply) && (TryAgain(reply) || strings.HasPrefix(string(reply), "ASK "))
 }
 
-// apart reports whether a script used a key that its call does not name, and that has
-// moved to another server before the other keys.
-func apart(err error) bool {
-	reply, ok := err.(redis.Error)
-	return ok && strings.Contains(string(reply), nonLocal)
+// KeysApart reports whether a script used a key that its call does not name, and that has
+// moved to another server before the other keys. The script may have run in part.
+func KeysApart(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.Contains(string(reply), nonLocal)
 }
 
 // OfCluster reports whether err is an error that only a node of a Cluster returns.

@@ -40,7 +40,7 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 	if to, ok := redirectionOf(err, from); ok {
 		return Elsewhere, to
 	}
-	if TryAgain(err) || apart(err) {
+	if TryAgain(err) || KeysApart(err) {
 		return Parted, Redirection{}
 	}
 	if readOnly(err) {
