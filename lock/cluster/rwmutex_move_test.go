@@ -27,7 +27,7 @@ func TestAWriterDoesNotEnterBeforeTheKeysOfReadersHaveArrived(t *testing.T) {
 	slot, from := redisc.Slot(name), owner(t, rc, name)
 	to := (from + 1) % 3
 	source, target := rc.Servers[from], rc.Servers[to]
-	cfg := lock.Config{Lease: 20 * time.Second, UnlockTimeout: time.Second, MaxPoll: 100 * time.Millisecond}
+	cfg := lock.Config{Lease: 20 * time.Second, UnlockTimeout: time.Second, MaxPoll: time.Second}
 	reads, writes, other := newClient(t, rc, cluster.Options{}, cfg), newClient(t, rc, cluster.Options{}, cfg), newClient(t, rc, cluster.Options{}, cfg)
 	helds, timeouts := readers(t, rc, name, reads, writes)
 	begin := func(m *lock.Mutex) <-chan error {

@@ -86,15 +86,17 @@ else -- each lrem walks along the queue: many would hold up everybody
     redis.call('pexpire', queue, ttl)
   end
 end
+-- A key that is gone may not be touched while its slot moves to another server of a Cluster.
+local holders = other and 1 or redis.call('hlen', lock)
 for _, field in ipairs(all) do
   redis.call('zrem', scores, field)
   redis.call('hdel', signs, field)
-  if not other then
-    redis.call('hdel', lock, field)
+  if not other and holders > 0 then
+    holders = holders - redis.call('hdel', lock, field)
   end
 end
 local told, refused = 0, nil
-if redis.call('exists', lock) == 0 then
+if holders == 0 then
   -- What it does here is bounded: what is left the next call does.
   local first, swept = redis.call('lindex', queue, 0), 0
   while first and swept < 200 and (tonumber(redis.call('zscore', scores, first) or '') or 0) <= now

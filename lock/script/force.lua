@@ -25,8 +25,12 @@ local gone = delete()
 if gone == 0 and not (fields == 1 and counts[1] == 'mode') then
   return -2
 end
-if redis.call('hlen', KEYS[1]) == redis.call('hexists', KEYS[1], 'mode') then
-  redis.call('del', KEYS[1])
+-- A key that is gone may not be touched while its slot moves to another server of a Cluster.
+local left = fields - gone
+if left == 1 and redis.call('hexists', KEYS[1], 'mode') == 1 then
+  left = redis.call('del', KEYS[1]) - 1
+end
+if left == 0 then
   return tell(1, ARGV[2], ARGV[1], '0')
 end
 return 1

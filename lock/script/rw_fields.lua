@@ -1,7 +1,8 @@
 -- What becomes of a read-write lock when fields of it go. It stands before each script that
 -- removes some.
 --
--- The script sets these before it calls anything here: the key of the writers that wait, the
+-- The script sets these before it calls anything here: the key of the writers that wait, or nil
+-- once it has deleted that (a key that is gone may not be touched while its slot moves), the
 -- channel on which a release wakes waiters, the command that publishes there, what the names
 -- of timeouts begin with, and the message, if it is not what the mode says.
 --
@@ -173,7 +174,9 @@ local function settle(mode, writing, longest)
     if longest > 0 then
       redis.call('hset', KEYS[1], 'mode', 'read')
     end
-    redis.call('del', writers)
+    if writers then
+      redis.call('del', writers)
+    end
   elseif longest > 0 then
     return 0
   end

@@ -48,6 +48,7 @@ if others and not buried then
 end
 if longest == 0 and not writing then
   redis.call('del', writers)
+  writers = nil
 end
 local _, refusal = settle(was, writing, longest)
 local answer = others and -2 or 1

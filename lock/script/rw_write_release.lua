@@ -30,6 +30,7 @@ if mode == 'write' and not writing then
     end
     return gone
   end
+  writers = nil
 end
 redis.call('hdel', KEYS[1], ARGV[1])
 local told, refusal = settle(mode, writing, longest)

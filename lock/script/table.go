@@ -15,7 +15,7 @@ var (
 	Reenter = define("reenter", "c30d09890e410712282cb9ce9cff1279b0c9fc02", expires|held)
 	Release = define("release", "4e95e5f00349e31928aebab762328be9a8022974", publishes)
 	Handoff = define("handoff", "2258a517eace0bf2ffec72a58792ad91e2ecb171", expires|mints|held)
-	Force   = define("force", "b9ad2344733efac91dd57abcbafec66cfd617a10", effects|publishes|forces|tells)
+	Force   = define("force", "fed30d7f9b6fa55e5bb8070a28a363a3ef7701eb", effects|publishes|forces|tells)
 	Guard   = define("guard", "64f71eeb17d7a961496bf440738e022f12eb88e7", expires|large|held)
 	Inspect = define("inspect", "5e043b7359e30be2291a17c5945ad858bca5b538", large|others)
 	Renew   = define("renew", "501d4936d370df66281f8145e090bbdb7e651a64", expires)
@@ -23,18 +23,18 @@ var (
 
 	// FairMutex.
 	FairTake    = define("fair_take", "6622ede2ea3d887435ce1399f1cb5d0506ef6373", expires|mints|acquires|others)
-	FairRelease = define("fair_release", "8e0521db9771983eb980b23459c21e1799f0e803", effects|publishes)
+	FairRelease = define("fair_release", "0f14cebc5cf7e453c4fcaa702f36c6047f6aca1d", effects|publishes)
 	FairForce   = define("fair_force", "b8c88a54e401f71f8d0fc9d3ec43d33e40c84636", effects|publishes|forces|tells)
 
 	// RWMutex.
-	RwRead         = define("rw_read", "5a3ac5d92089427b6372634dd9e21a3016d6a452", expires|fields|acquires|concludes|others|takesRW)
-	RwWrite        = define("rw_write", "37c0879d805e30c6aa5893dc5b36d37db06ed8ef", expires|fields|acquires|concludes|others|takesRW)
+	RwRead         = define("rw_read", "a7be341bb653f1a2955084613c3fd391ac2216d0", expires|fields|acquires|concludes|others|takesRW)
+	RwWrite        = define("rw_write", "fd1036d6c67d1254cf38216cad08ae00e07c7fa7", expires|fields|acquires|concludes|others|takesRW)
 	RwReadReenter  = define("rw_read_reenter", "cc1a59e4617daccffe1df6fde9f26e4e09705da5", expires|held)
-	RwReadRelease  = define("rw_read_release", "d44d7414cda78d698f9b7c8606c66f7e581c0671", effects|fields|concludes|publishes|held)
-	RwWriteRelease = define("rw_write_release", "da2b4e1c8ec79641f4927e3eec378383e65de977", effects|fields|concludes|publishes|held)
-	RwWithdraw     = define("rw_withdraw", "576357a106b17dcaded77125e0f1a7fa9cdcecd2", publishes|tells)
+	RwReadRelease  = define("rw_read_release", "cadad7b3e6a330280683b16cc5b4c5b82c1ddc6a", effects|fields|concludes|publishes|held)
+	RwWriteRelease = define("rw_write_release", "389a57008e0dd7cd3905b8194a4901244cc442b8", effects|fields|concludes|publishes|held)
+	RwWithdraw     = define("rw_withdraw", "72fbaf0985641ab025e404274f3fb05a4cc06e99", publishes|tells)
 	RwRenew        = define("rw_renew", "e44dd50e833b31d77ea706bfc82ced34063e6c66", expires)
-	RwForce        = define("rw_force", "426fe6d75a4c3a0fdedec50ee061289e9b5cea8a", effects|fields|concludes|publishes)
+	RwForce        = define("rw_force", "03e1a1c4591a815ea090fe1eaee6bab42942a00b", effects|fields|concludes|publishes)
 
 	// Semaphore and CountDownLatch.
 	SemaphoreSet     = define("semaphore_set", "3956a1e40b975774060e692334e230bb8af98e60", expires|publishes|once|tells)
