@@ -170,7 +170,10 @@ func (s *store) carryOut(sc *script.Script, count int, args []any, last time.Tim
 		run := []byte(fmt.Sprintf("%p %d", s, s.runs))
 		return []any{int64(time.Since(s.since) / time.Second), run, run, heir}, nil
 	}
+	leaving := false
 	if s.cluster != nil {
+		from, _, moving := s.cluster.moving(keys.Slot(fmt.Sprint(args[0])))
+		leaving = moving && from == s.number
 		if err := s.elsewhereLocked(args[:count], asking); err != nil {
 			s.mu.Unlock()
 			return nil, err
@@ -184,7 +187,7 @@ func (s *store) carryOut(sc *script.Script, count int, args []any, last time.Tim
 	if slices.ContainsFunc(args[count:], func(a any) bool { return fmt.Sprint(a) == "spublish" }) {
 		shard = ofShard
 	}
-	reply, told, err := s.redis.Run(s.nowLocked(), sc, count, args, last, func(channel string) int64 { return s.hearLocked(shard + channel) })
+	reply, told, err := s.redis.Run(s.nowLocked(), sc, count, args, last, leaving, func(channel string) int64 { return s.hearLocked(shard + channel) })
 	s.mu.Unlock()
 	for _, m := range told {
 		s.publish(shard+m.Channel, m.Text)

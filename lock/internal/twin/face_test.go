@@ -19,7 +19,7 @@ func TestAServerIsAValueThatOthersCanUse(t *testing.T) {
 	require.Empty(t, r.String())
 	require.Empty(t, r.Text(now, "m"))
 	call := func(s *script.Script, keys int, last time.Time, args ...any) (any, []Message, error) {
-		return r.Run(now, s, keys, args, last, hear)
+		return r.Run(now, s, keys, args, last, false, hear)
 	}
 	reply, told, err := call(script.Acquire, 2, now, "m", []byte("t"), "c:1", 1000, 5, 0)
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestOtherClientsOfAServer(t *testing.T) {
 	require.Equal(t, time.Second, r.Enter(now, "m", "j:2", time.Second))
 	require.False(t, r.Leave(now, "m", "j:2"))
 	require.False(t, r.SetNew(now, "m", "x", time.Second))
-	reply, _, err := r.Run(now, script.Acquire, 2, []any{"m", "t", "c:1", 1000, 5, 0}, time.Time{}, func(string) int64 { return 0 })
+	reply, _, err := r.Run(now, script.Acquire, 2, []any{"m", "t", "c:1", 1000, 5, 0}, time.Time{}, false, func(string) int64 { return 0 })
 	require.NoError(t, err)
 	require.Equal(t, int64(0), reply.([]any)[0], "it is another's")
 	require.True(t, r.Leave(now, "m", "j:1"))
@@ -98,4 +98,34 @@ func TestKeysCanBeCarriedToAnotherServer(t *testing.T) {
 	fields, ttl := to.Fields(now.Add(time.Minute), "m")
 	require.Equal(t, []string{"j:1"}, fields)
 	require.Equal(t, 999*time.Millisecond, ttl)
+}
+
+// TestAScriptEndsAtAKeyThatHasGoneAhead of its slot, and renewal tells of it. At the server that the slot
+// goes to, the same key seems to be nobody's.
+func TestAScriptEndsAtAKeyThatHasGoneAhead(t *testing.T) {
+	now := time.UnixMilli(1_000_000)
+	for _, leaving := range []bool{true, false} {
+		var r Redis
+		run := func(s *script.Script, keys int, args ...any) (any, error) {
+			reply, _, err := r.Run(now, s, keys, args, time.Time{}, leaving, func(string) int64 { return 0 })
+			return reply, err
+		}
+		for _, field := range []string{"c:1:1", "c:1:2"} {
+			timeout := "{rw}:" + field + ":rwlock_timeout:1"
+			_, err := run(script.RwRead, 3, "rw", timeout, "w", field, 1000, "", 1, "{rw}", "channel", "publish")
+			require.NoError(t, err)
+			require.True(t, r.Delete(now, timeout))
+		}
+		gone, err := run(script.RwRenew, 1, "rw", 1000, "c:1:", "1")
+		require.NoError(t, err)
+		reply, err := run(script.RwWrite, 2, "rw", "w", "c:1:3:write", 1000, "", 0, "{rw}", "channel", "publish", "c:1:2")
+		if leaving {
+			require.Equal(t, Refusal(nonLocal), err)
+			require.Equal(t, []any{[]any{int64(1), []byte(nonLocal)}}, gone)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, []any{int64(1), int64(1)}, reply, "a writer beside a reader")
+		require.Equal(t, []any{int64(1)}, gone)
+	}
 }

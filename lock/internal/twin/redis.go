@@ -26,13 +26,15 @@ func (r Refusal) Error() string { return string(r) }
 
 // Run carries out a script at that time by the server's clock. The first args, so many as keys
 // says, are the keys; a Time behind them all is the one after which it is not carried out. hear
-// says how many subscribers a channel has. The reply is what a client reads of a real server: nil, an int64,
+// says how many subscribers a channel has. leaving says that the slot of the keys is on its way to
+// another server of a Cluster, key by key: a key that args do not name and that is not here may be
+// there, and ends the script. The reply is what a client reads of a real server: nil, an int64,
 // a []byte or a []any. The error is a Refusal, or says that args are no such call.
-func (r *Redis) Run(now time.Time, s *script.Script, keys int, args []any, last time.Time, hear func(channel string) int64) (reply any, told []Message, err error) {
+func (r *Redis) Run(now time.Time, s *script.Script, keys int, args []any, last time.Time, leaving bool, hear func(channel string) int64) (reply any, told []Message, err error) {
 	if keys > len(args) {
 		return nil, nil, errors.New("twin: fewer arguments than keys")
 	}
-	c := call{script: s}
+	c := call{script: s, leaving: leaving}
 	for i, a := range args {
 		if i < keys {
 			c.keys = append(c.keys, argument(a))

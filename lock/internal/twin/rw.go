@@ -299,6 +299,10 @@ func rwRenew(x *exec) any {
 			prefix = "{" + key + "}"
 		}
 		timeout := prefix + ":" + field + ":rwlock_timeout:1"
+		if x.isAway(timeout) {
+			gone = append(gone, []any{int64(i + 1), string(nonLocal)})
+			continue
+		}
 		if !x.exists(timeout) {
 			x.del(timeout)
 			gone = append(gone, int64(i+1))

@@ -80,6 +80,7 @@ func (r refusal) Error() string { return string(r) }
 const (
 	wrongType  refusal = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	notInteger refusal = "ERR value is not an integer or out of range"
+	nonLocal   refusal = "ERR Script attempted to access a non local key in a cluster node"
 )
 
 // message is one that was published.
@@ -93,6 +94,7 @@ type call struct {
 	args     []string
 	notAfter int64
 	unit     int64 // of so many tokens a ms is made; 0: of as many as the scripts say
+	leaving  bool  // the slot of keys is on its way to another server of a Cluster, key by key
 }
 
 // flaw is a mistake that scripts once had, built in to see it found.
@@ -120,7 +122,9 @@ func run(s *server, now int64, c call, hear func(channel string) int64, f flaw) 
 	if late(c, now) {
 		return s, refusal("LATE " + strconv.FormatInt(now, 10)), nil
 	}
-	x := &exec{s: s.clone(now), now: now, limited: c.notAfter != 0 && stamped(c), unit: c.unit, keys: c.keys, args: c.args, hear: hear, flaw: f}
+	x := &exec{
+		s: s.clone(now), now: now, limited: c.notAfter != 0 && stamped(c), unit: c.unit, leaving: c.leaving, keys: c.keys, args: c.args, hear: hear, flaw: f,
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			r, ok := p.(refusal)
@@ -128,9 +132,12 @@ func run(s *server, now int64, c call, hear func(channel string) int64, f flaw) 
 				panic(p)
 			}
 			after, reply, told = s, r, nil // a script that is refused changes nothing,
-			if x.spent != "" {             // but that an exhausted counter has no TTL any more
+			switch {
+			case x.spent != "": // but that an exhausted counter has no TTL any more,
 				after = s.clone(now)
 				after.at(x.spent, now).end = 0
+			case r == nonLocal: // or what it had done before it met a key that had gone
+				after, told = x.s, x.told
 			}
 		}
 	}()
@@ -162,6 +169,7 @@ type exec struct {
 	now        int64
 	limited    bool // the call has a time limit, so the script knows the server's time
 	unit       int64
+	leaving    bool // see call
 	keys, args []string
 	hear       func(channel string) int64 // how many subscribers a channel has
 	told       []message
@@ -212,9 +220,23 @@ func integer(s string) int64 {
 	return n
 }
 
+// isAway reports whether a key may be at the server that its slot is on its way to. The keys
+// that the call names are all here, or it is not carried out.
+func (x *exec) isAway(key string) bool {
+	return x.leaving && !slices.Contains(x.keys, key) && x.s.at(key, x.now) == nil
+}
+
+// at is the entry of a key; nil if there is none.
+func (x *exec) at(key string) *entry {
+	if x.isAway(key) {
+		panic(nonLocal)
+	}
+	return x.s.at(key, x.now)
+}
+
 // of is the entry of a key, which must have that kind; nil if there is none.
 func (x *exec) of(key string, k kind) *entry {
-	e := x.s.at(key, x.now)
+	e := x.at(key)
 	if e != nil && e.kind != k {
 		panic(wrongType)
 	}
@@ -223,11 +245,11 @@ func (x *exec) of(key string, k kind) *entry {
 
 // isOther reports whether a key has a value of another kind.
 func (x *exec) isOther(key string, k kind) bool {
-	e := x.s.at(key, x.now)
+	e := x.at(key)
 	return e != nil && e.kind != k
 }
 
-func (x *exec) exists(key string) bool { return x.s.at(key, x.now) != nil }
+func (x *exec) exists(key string) bool { return x.at(key) != nil }
 
 // make is the entry of a key, made if there is none.
 func (x *exec) make(key string, k kind) *entry {
@@ -240,13 +262,14 @@ func (x *exec) make(key string, k kind) *entry {
 }
 
 func (x *exec) del(key string) bool {
+	x.at(key) // which may be away
 	n := len(x.s.entries)
 	x.s.entries = slices.DeleteFunc(x.s.entries, func(e entry) bool { return e.key == key })
 	return len(x.s.entries) < n
 }
 
 func (x *exec) pttl(key string) int64 {
-	switch e := x.s.at(key, x.now); {
+	switch e := x.at(key); {
 	case e == nil:
 		return -2
 	case e.end == 0:
@@ -257,7 +280,7 @@ func (x *exec) pttl(key string) int64 {
 }
 
 func (x *exec) pexpire(key string, ms int64) bool {
-	e := x.s.at(key, x.now)
+	e := x.at(key)
 	switch {
 	case e == nil:
 		return false
