@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -457,7 +458,8 @@ func (p *player) restart(a act) {
 	}
 }
 
-// shift moves a slot key by key, with a pause before each and before the slot is said to have moved.
+// shift moves a slot key by key, with a pause before each and before the slot is said to have moved, or
+// with one pause.
 func (p *player) shift(a act, o *object) {
 	w := p.world
 	points.Here("shift")
@@ -470,10 +472,14 @@ func (p *player) shift(a act, o *object) {
 	o.muteTo = far // what is published at one node is not heard at the other
 	w.mu.Unlock()
 	w.tell("the slot of %s, which is a %s, goes to server %d, a key each %v", o.name, o.kind, to, a.For)
-	for more := true; more; {
-		time.Sleep(a.For)
+	rng := rand.New(rand.NewPCG(w.scenario.Seed, uint64(began.UnixNano())))
+	once, first := rng.IntN(2) == 0, rng.IntN(4) // once: only behind that many keys is there a pause
+	for n, more := 0, true; more; n++ {
+		if !once || n == first {
+			time.Sleep(a.For)
+		}
 		points.Here("shift")
-		more = w.slots().carry(keys.Slot(o.name))
+		more = w.slots().carry(keys.Slot(o.name), rng)
 	}
 	w.mu.Lock()
 	o.muteTo = w.running() + maxPoll/2 // until the waiters listen there

@@ -65,9 +65,9 @@
 // Sequences of atomic operations are not split. No goroutine stops within a critical section. Virtual
 // time goes on only when no goroutine is ready, or when one is delayed. Small worlds have no
 // connections, so only large worlds show what happens between a request and its bytes. In small
-// worlds a slot of a Cluster moves at once, and all messages are those of PUBLISH. No slot with a
-// RWMutex moves key by key, because the scripts of a RWMutex use keys that they do not name. The
-// tests of package lock show that the garbage collector finds forgotten Helds.
+// worlds a slot of a Cluster moves at once, and all messages are those of PUBLISH. In the nodes only
+// a key that a call does not name can be missing in the middle of a script. The tests of package lock
+// show that the garbage collector finds forgotten Helds.
 //
 // # How to run it
 //

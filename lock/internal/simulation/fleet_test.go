@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,22 +111,26 @@ func (s *slots) begin(key string, to int) bool {
 	return true
 }
 
-// carry moves one key of a slot that is on its way, the first of those left. It returns false if
-// there was none: then the slot has been moved.
-func (s *slots) carry(slot int) bool {
+// carry moves one key of a slot that is on its way: any of those left, or the one with the shortest
+// name, which is the lock. It returns false if there was none: then the slot has been moved.
+func (s *slots) carry(slot int, rng *rand.Rand) bool {
 	for _, st := range s.stores {
 		st.mu.Lock()
 	}
 	from, to, _ := s.moving(slot)
 	a, b := s.stores[from], s.stores[to]
-	for _, key := range a.redis.Keys(a.nowLocked()) {
-		if keys.Slot(key) == slot {
-			a.redis.Carry(a.nowLocked(), &b.redis, b.nowLocked(), func(k string) bool { return k == key })
-			for _, st := range s.stores {
-				st.mu.Unlock()
-			}
-			return true
+	left := slices.DeleteFunc(a.redis.Keys(a.nowLocked()), func(key string) bool { return keys.Slot(key) != slot })
+	if len(left) > 0 {
+		slices.SortStableFunc(left, func(a, b string) int { return len(a) - len(b) })
+		key := left[rng.IntN(len(left))]
+		if rng.IntN(2) == 0 {
+			key = left[0]
 		}
+		a.redis.Carry(a.nowLocked(), &b.redis, b.nowLocked(), func(k string) bool { return k == key })
+		for _, st := range s.stores {
+			st.mu.Unlock()
+		}
+		return true
 	}
 	s.mu.Lock()
 	s.at[slot] = to

@@ -30,6 +30,7 @@ type settings struct {
 	ReleaseOnClose bool          `json:",omitempty"`
 	MaxHold        time.Duration `json:",omitempty"`
 	DropForgotten  bool          `json:",omitempty"`
+	Hasty          bool          `json:",omitempty"` // its Unlock gives up soon
 }
 
 // actor is a goroutine that uses a client: what it does, one after the other.
@@ -170,7 +171,8 @@ func (o order) drawn(seed uint64) scenario {
 	if d.handOvers { // a hold that is renewed is lost when its key is deleted
 		d.weights[forces], d.weights[deletes], d.likely["a lease"] = 2, 2, 0
 	}
-	peaceful := !d.handOvers && d.chance(4) || o.Cluster && d.chance(2)
+	apart := o.Cluster && d.chance(3)
+	peaceful := !d.handOvers && !apart && (d.chance(4) || o.Cluster && d.chance(2))
 	if peaceful {
 		for _, do := range []what{forces, deletes, silence, cuts, closes, restarts, jumps, forbids} {
 			d.weights[do], d.within[do] = 0, 0
@@ -205,27 +207,44 @@ func (o order) drawn(seed uint64) scenario {
 		s.Cluster = 2 + d.IntN(2)
 		d.servers = s.Cluster
 		d.weights[moves], d.weights[shifts], d.within[shifts], d.within[guards] = d.IntN(3), 1+d.IntN(6), d.IntN(3), 0
-		for i, k := range s.Objects {
-			// A reader's scripts look at keys that they do not name, which are at two nodes then; and what has
-			// several keys waits for the end of that.
-			if k == readWrite || peaceful {
+		for i := range s.Objects {
+			if peaceful { // what has several keys waits for the end of that
 				s.Objects[i] = mutex
 			}
 		}
 	}
-	for i := range some(d, 1, 2, 2, 3) {
+	clients, actors := some(d, 1, 2, 2, 3), []int{1, 2, 3, 5}
+	if apart {
+		s.Objects = []kind{readWrite}
+		clients, actors = 2+d.IntN(2), []int{3, 4, 5}
+		d.keysApart()
+	}
+	for i := range clients {
 		s.Clients = append(s.Clients, settings{ReleaseOnClose: d.chance(2), Connections: 1 + d.IntN(2)})
 		if !peaceful && d.chance(8) {
 			s.Clients[i].MaxHold = lease + d.upto(2*lease)
 		}
+		s.Clients[i].Hasty = apart
 		if !peaceful && d.chance(6) {
 			s.Clients[i].DropForgotten = true
 		}
-		for range some(d, 1, 2, 3, 5) {
+		for range some(d, actors...) {
 			s.Actors = append(s.Actors, actor{Client: i, Acts: d.acts(s.Objects, s.Clients[i].DropForgotten)})
 		}
 	}
 	return s
+}
+
+// keysApart makes it likely that somebody reads and somebody waits to write while their slot moves, and
+// that fields are owed. The scripts of a RWMutex look at keys that they do not name, which are at two
+// nodes then.
+func (d drawer) keysApart() {
+	for _, do := range []what{forces, deletes, closes} { // they excuse much
+		d.weights[do], d.within[do] = 0, 0
+	}
+	d.weights[cuts], d.weights[shifts], d.within[shifts] = 1+d.IntN(3), 1+d.IntN(4), 4
+	d.likely["a reader"], d.likely["work"], d.likely["a long pause"], d.likely["try"] = 5, 7, 3, d.IntN(2)
+	d.likely["a long move"] = 6
 }
 
 // plan is how the scheduler chooses.
@@ -325,7 +344,9 @@ func (d drawer) act(do what, objects []kind, o int, reads bool, depth int) act {
 	case java, setNX:
 		a.For, a.Within = d.upto(some(d, lease/20, lease, 2*lease)), lease+d.upto(2*lease)
 	case shifts:
-		a.For = d.upto(some(d, 2*time.Millisecond, ioTimeout, lease))
+		if a.For = d.upto(some(d, 2*time.Millisecond, ioTimeout, lease)); d.is("a long move") {
+			a.For = lease/4 + d.upto(lease/2)
+		}
 	case jumps:
 		a.For = d.upto(2*lease) - lease
 	case forbids:

@@ -275,10 +275,14 @@ func (w *world) people(t *testing.T) {
 	}
 	for i, set := range w.scenario.Clients {
 		c := &client{id: i, several: map[*object]taker{}, born: time.Now()}
+		unlock := patience
+		if set.Hasty {
+			unlock = ioTimeout
+		}
 		for server := range max(w.scenario.Servers, 1) {
 			time.Sleep(time.Duration(137+i) * time.Microsecond) // clients that do the same do not do it at the same time
 			node, n, err := w.server.client(i, server, lock.Config{
-				Lease: lease, Margin: margin, IOTimeout: ioTimeout, MaxPoll: maxPoll, UnlockTimeout: patience,
+				Lease: lease, Margin: margin, IOTimeout: ioTimeout, MaxPoll: maxPoll, UnlockTimeout: unlock,
 				ReleaseOnClose: set.ReleaseOnClose, MaxHold: set.MaxHold, DropForgotten: set.DropForgotten, Connections: set.Connections, Logger: slog.New(slog.DiscardHandler),
 				Rand:  rand.New(rand.NewPCG(w.scenario.Seed, uint64(i)+100+1000*uint64(server))),
 				Label: fmt.Sprintf("{pod}:%d", i), // what this host is called may not matter
