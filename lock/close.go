@@ -30,8 +30,9 @@ import (
 //
 // At last, Close waits until Hooks.Lost, Hooks.Renewed and Config.Logger have
 // been called for everything that happened, and have returned. If one of them
-// still blocks 3 s after ctx has ended, Close returns ctx.Err() (errors.Is), and
-// the error names it. Its goroutine ends when it returns.
+// still blocks when ctx ends, Close returns ctx.Err() (errors.Is), and the error
+// names it. Its goroutine ends when it returns. If ctx ended before, because locks
+// were held until then, Close waits up to 3 s for them.
 //
 // When Close returns, no other goroutine of the client runs, except a dial that
 // was under way. Close cancels the context of the dial and does not wait for it.
@@ -57,12 +58,19 @@ func (c *Client) Close(ctx context.Context) error {
 	return errors.Join(err, c.awaitUser(ctx))
 }
 
-// lastWords is how long Close waits for hooks and the Logger after its ctx has ended.
+// lastWords is how long Close waits for hooks and the Logger if its ctx has ended before.
 const lastWords = 3 * time.Second
 
-// awaitUser waits for the user's functions that run on goroutines of c, until ctx ends and lastWords
-// more. Then it returns the error of Close.
+// awaitUser waits for the user's functions that run on goroutines of c, until ctx ends. If ctx has
+// ended before, there are losses to tell, so awaitUser waits for lastWords. Then it returns the error
+// of Close.
 func (c *Client) awaitUser(ctx context.Context) error {
+	limit := ctx
+	if ctx.Err() != nil {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+		defer cancel()
+		limit = last
+	}
 	done := make(chan struct{})
 	go c.cast.As("close", func() {
 		defer close(done)
@@ -74,16 +82,9 @@ func (c *Client) awaitUser(ctx context.Context) error {
 	select {
 	case <-done:
 		return nil
-	case <-ctx.Done():
+	case <-limit.Done():
+		return fmt.Errorf("lock: closed, but %s has not returned: %w: find out what it waits for", c.telling.blocked(), ctx.Err())
 	}
-	timer := time.NewTimer(lastWords)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-timer.C:
-	}
-	return fmt.Errorf("lock: closed, but %s has not returned: %w: find out what it waits for", c.telling.blocked(), ctx.Err())
 }
 
 // endHeld releases the locks that are still held, if Config.ReleaseOnClose is

@@ -6,8 +6,8 @@ var bugs = []bug{
 	{
 		name: "close-waits-for-a-stuck-logger", file: "lock/close.go",
 		breaks: "Close never returns while a hook or the Logger blocks",
-		before: "\tcase <-timer.C:\n\t}\n",
-		after:  "\tcase <-timer.C:\n\t\t<-done\n\t}\n",
+		before: "\tcase <-limit.Done():\n",
+		after:  "\tcase <-limit.Done():\n\t\t<-done\n",
 		tests:  []tests{{pkg: "./lock", run: "^TestALoggerThatBlocksDelaysNothing$"}},
 	},
 	{
