@@ -47,7 +47,7 @@ var shortUnlock = lock.Config{IOTimeout: unlockLimit, UnlockTimeout: unlockLimit
 // untilMet calls f until the machine was fast enough to meet the moment.
 func untilMet(t *testing.T, f func() bool) {
 	t.Helper()
-	for range 60 {
+	for range 300 {
 		if f() {
 			return
 		}
