@@ -56,8 +56,8 @@ const (
 var (
 	queueJava    = fmt.Sprintf(fillQueue, "2000000 + i", "")
 	queueSwept   = fmt.Sprintf(fillQueue, "i", "")
-	queueOurs    = fmt.Sprintf(fillQueue, "2000000 + i", "redis.call('hset', KEYS[4], 'j:' .. i, '1 a')")
-	queueMayDead = fmt.Sprintf(fillQueue, "1000001", "redis.call('hset', KEYS[4], 'j:' .. i, '1 a')")
+	queueOurs    = fmt.Sprintf(fillQueue, "1100000 + i", "redis.call('hset', KEYS[4], 'j:' .. i, '1@1000000 a')")
+	queueMayDead = fmt.Sprintf(fillQueue, "1000001", "redis.call('hset', KEYS[4], 'j:' .. i, '1@1000000 a')")
 	fairKeys     = []string{costly, keys.FairQueue(costly), keys.FairScores(costly), keys.FairSigns(costly)}
 	walksQueue   = "a queue of Redisson's is a list, in which Redis looks for one that leaves"
 )
@@ -144,6 +144,7 @@ func costs() []cost {
 			cost{script: script.RwForce, there: there, fill: fill, keys: []string{costly, writers}, args: []any{"channel", "publish", keys.Prefix(costly), "c:1:1"}},
 		)
 	}
+	signs := func(i int) any { return []any{fmt.Sprint("j:", i/2+1), 2}[i%2] } // a field, and its number
 	free, held := "", `redis.call('hset', name, 'o:1', '1') redis.call('pexpire', name, 1000000) `
 	for there, fill := range map[string]string{"of Redisson": queueJava, "of Redisson whose time is over": queueSwept, "of ours": queueOurs, "of ours that may be dead": queueMayDead} {
 		for state, lock := range map[string]string{"free": free, "held": held} {
@@ -151,19 +152,24 @@ func costs() []cost {
 			all = append(all,
 				cost{script: script.FairTake, there: what, fill: lock + fill, keys: append(fairKeys, keys.Counter), args: fairTake("")},
 				cost{script: script.FairTake, there: what + ", with a place", fill: lock + fill, keys: append(fairKeys, keys.Counter), args: fairTake("1 a")},
-				cost{
-					script: script.FairTake, there: what + ", all looked through", fill: lock + fill, keys: append(fairKeys, keys.Counter), args: fairTake("0 a"),
-					walks: []string{"lrange"}, every: 16, why: "the longer the queue is, the more seldom it is looked through",
-				},
+				cost{script: script.FairSign, there: what, fill: lock + fill, keys: fairKeys, args: []any{now, 300_000, 100_000, 116_000, " a", "j:9", 2}},
 				cost{script: script.FairRelease, there: what, fill: lock + fill, keys: fairKeys, args: []any{"o:1", "channel", now, 58_000, "publish"}},
 				cost{
 					script: script.FairRelease, there: what + ", one leaves", fill: lock + fill, keys: fairKeys, args: []any{"o:1", "channel", now, 58_000, "publish", "j:9"},
 					walks: []string{"lrem"}, why: walksQueue,
 				},
 			)
+			through := cost{script: script.FairTake, there: what + ", all looked through", fill: lock + fill, keys: append(fairKeys, keys.Counter), args: fairTake("0 a")}
+			if !strings.Contains(fill, "@") { // one that is all ours is looked through if it is short
+				through.walks, through.every, through.why = []string{"lrange"}, 16, "the longer the queue is, the more seldom it is looked through"
+			}
+			all = append(all, through)
 		}
 	}
 	return append(all, cost{
+		script: script.FairSign, there: "signs", fill: held + queueOurs, keys: fairKeys, args: []any{now, 300_000, 100_000, 116_000, " a"},
+		per: signs,
+	}, cost{
 		script: script.FairRelease, there: "who leave", fill: queueOurs, keys: fairKeys, args: []any{"o:1", "channel", now, 58_000, "publish"},
 		per: func(i int) any { return fmt.Sprint("j:", i+1) }, walks: []string{"lrange", "lrem"}, why: "they leave",
 	})

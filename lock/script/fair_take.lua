@@ -12,6 +12,11 @@
 -- Ours add nothing to the scores behind them and take nothing from them. While one
 -- of ours lives, each of Redisson's behind it keeps its wait, or ARGV[5], more than it has.
 --
+-- A waiter keeps its field when a request is not answered, so a copy of an earlier request
+-- may come late. The number of its sign is not above that of the sign that the waiter has
+-- given since. So the copy changes nothing. Once the waiter has had the lock and released it,
+-- nothing refuses a copy: the client owes the field until no copy can come.
+--
 -- KEYS[1]  the lock's hash {field: count}
 -- KEYS[2]  the queue, a list of fields, first come first
 -- KEYS[3]  until when each may stand there {field: epoch ms}, as Redisson counts
@@ -91,6 +96,16 @@ end
 -- at is when a sign of life came.
 local function at(text)
   return tonumber(string.match(text or '', '^%d*@(%d+)') or '')
+end
+-- refuse returns the answer that the lock was not acquired.
+local function refuse(pttl, first)
+  local sign = first and redis.call('hget', signs, first) or ''
+  return {0, pttl, string.sub(first or '', 1, 1024), string.sub(sign, 1, 1024), other}
+end
+local number = tonumber(string.match(ARGV[6], '^%d+') or '')
+local last = number and tonumber(string.match(redis.call('hget', signs, me) or '', '^%d+') or '')
+if last and number <= last then
+  return refuse(redis.call('pttl', lock), redis.call('lindex', queue, 0))
 end
 local heirs = tonumber(ARGV[13])
 if heirs > 0 then
@@ -194,8 +209,9 @@ if ARGV[6] ~= '' then
   -- What those of Redisson's ahead take from my score. Each that went has taken its
   -- own, so it is what was more than ARGV[12] at my last sign. If I am new, it is found in
   -- the queue. One that was swept takes nothing; so now and then, the more seldom the
-  -- longer it is, the whole queue is looked through. The last of it always is: a newcomer
-  -- of Redisson's builds on its score, and sleeps for ever if that is in the past.
+  -- longer it is, the whole queue is looked through. A long queue is not if all of it are
+  -- ours, see fair_sign. The last of it always is: a newcomer of Redisson's builds on its
+  -- score, and sleeps for ever if that is in the past.
   local length, signed = redis.call('llen', queue), 0
   local time = now
   if before > now and before - now < patience / 2 then
@@ -206,7 +222,8 @@ if ARGV[6] ~= '' then
     span = math.max(score - before - grace, 0)
   end
   local order = {me, redis.call('lindex', queue, -1)}
-  local whole = (tonumber(string.match(ARGV[6], '^%d+') or '') or 0) % math.ceil(length / 16) == 0
+  local whole = (number or 0) % math.ceil(length / 16) == 0 and (length <= 16 or length ~= redis.call('hlen', signs)
+    or redis.call('zcount', scores, now + patience / 2, '+inf') > 0)
   if whole then
     order = redis.call('lrange', queue, 0, -1)
   end
@@ -285,5 +302,4 @@ if woken and pttl == -2 then
       and redis.call('lindex', queue, i)
   end
 end
-local sign = first and redis.call('hget', signs, first) or ''
-return {0, pttl, string.sub(first or '', 1, 1024), string.sub(sign, 1, 1024), other}
+return refuse(pttl, first)

@@ -56,7 +56,7 @@ func TestOnlyScriptsThatExpireAskForTheTime(t *testing.T) {
 		}
 		require.Zero(t, asks, s.Name())
 	}
-	require.Equal(t, 27, expiring)
+	require.Equal(t, 28, expiring)
 }
 
 // TestNoPieceOfAScriptStandsInAnother: it stands before both, in a file of its own.

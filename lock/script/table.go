@@ -22,7 +22,8 @@ var (
 	Token   = define("token", "d9c6e688ebf28e040e3839b412b7d520a0561df5", expires|mints)
 
 	// FairMutex.
-	FairTake    = define("fair_take", "6622ede2ea3d887435ce1399f1cb5d0506ef6373", expires|mints|acquires|others)
+	FairTake    = define("fair_take", "a1cf624544fff9beb36b8ae638c9ec929efb3fb0", expires|mints|acquires|others)
+	FairSign    = define("fair_sign", "9e8fac9f55197efd066a72596997f651c4b7e78c", expires)
 	FairRelease = define("fair_release", "0f14cebc5cf7e453c4fcaa702f36c6047f6aca1d", effects|publishes)
 	FairForce   = define("fair_force", "b8c88a54e401f71f8d0fc9d3ec43d33e40c84636", effects|publishes|forces|tells)
 

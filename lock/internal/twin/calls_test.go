@@ -164,6 +164,13 @@ var families = []family{
 			args = append(args, strconv.Itoa(len(earlier)))
 			return called(append(fairKeys(), keys.Counter), append(append(args, earlier...), owed...)...)
 		}},
+		{script.FairSign, func(d *draw) call {
+			args := []string{d.time(0, 0), d.of("patience", "300000"), d.of("at least", "100000", "200000"), "116000", " a"}
+			for _, f := range d.some(fields...) {
+				args = append(args, f, d.of("number", "1", "2", "3"))
+			}
+			return called(fairKeys(), args...)
+		}},
 		{script.FairRelease, func(d *draw) call {
 			f := d.field()
 			args := append([]string{f, "channel", d.time(0, 0), "58000", "publish"}, d.some(others(fields, f)...)...)

@@ -22,7 +22,8 @@
 //   - A request expires IOTimeout after it was sent, by the server's clock as
 //     the client estimates it. A LATE request is sent again with a better
 //     estimate. A new connection asks for the time first.
-//   - An acquisition that is not answered is tried again with a new field. The
+//   - An acquisition that is not answered is tried again with a new field (not
+//     the request of a FairMutex' waiter, see package hold and the simulation). The
 //     janitor releases the old field at once. If the field was not there, it
 //     does so again when the acquisition has expired.
 //   - A request of a hold that ended unknown is open until its time has passed.

@@ -81,6 +81,9 @@ func fairTake(e *exec) any {
 	x.of(x.signs, hash)
 	x.lastToken(x.keys[4])
 	foreign := x.foreign(x.lock) != nil
+	if last, signed := x.hget(x.signs, me); signed && digitsOf(sign) != "" && digitsOf(last) != "" && numberOf(sign) <= numberOf(last) {
+		return x.refusal(x.pttl(x.lock), x.first(), foreign) // a copy that is late
+	}
 	heirs := int(x.integer(13))
 	fields := x.from(14)
 	x.inherit(me, sign, now, fields[:heirs])
@@ -129,8 +132,60 @@ func fairTake(e *exec) any {
 	if woken && pttl == -2 {
 		x.wakeFrom(first, me, now+grace/2)
 	}
+	return x.refusal(pttl, first, foreign)
+}
+
+// refusal is the answer that the lock was not acquired.
+func (x fair) refusal(pttl int64, first string, foreign bool) any {
 	seen, _ := x.hget(x.signs, first)
 	return []any{int64(0), pttl, first, seen, flag(foreign)}
+}
+
+func fairSign(e *exec) any {
+	x := fair{e, e.keys[0], e.keys[1], e.keys[2], e.keys[3]}
+	now, ok1 := x.number(1)
+	now, _ = e.byServer(now, now)
+	patience, ok2 := x.number(2)
+	life, ok3 := x.number(3)
+	grace, ok4 := x.number(4)
+	if !ok1 || !ok2 || !ok3 || !ok4 {
+		panic(refusal("ERR wheellock: fair_sign needs times"))
+	}
+	line := x.line()
+	scores := x.of(x.scores, zset)
+	ours := x.hlen(x.signs) == len(line) && !x.farAhead(now+patience/2) && (scores == nil && len(line) == 0 || scores != nil && len(scores.pairs) == len(line))
+	rest := []any{}
+	for i := 6; i <= len(x.args); i += 2 {
+		field, number := x.arg(i), x.arg(i+1)
+		last, signed := x.hget(x.signs, field)
+		_, scored := x.zscore(x.scores, field)
+		if !ours || !signed || !scored || timeOf(last, -1) < 0 {
+			rest = append(rest, int64(i-4)/2)
+			continue
+		}
+		if numberOf(number) <= numberOf(last) {
+			continue
+		}
+		time := now
+		if at := timeOf(last, now); at > now && at-now < patience/2 {
+			time = at
+		}
+		x.hset(x.signs, field, signAt(number+x.arg(5), now))
+		x.zadd(x.scores, field, time+grace)
+	}
+	if ours {
+		for _, key := range []string{x.queue, x.scores, x.signs} {
+			x.atLeast(key, int64(life))
+		}
+	}
+	seen, _ := x.hget(x.signs, x.first())
+	return append([]any{x.pttl(x.lock), x.first(), seen}, rest...)
+}
+
+// farAhead reports whether one has a score of at least so much.
+func (x fair) farAhead(limit float64) bool {
+	e := x.of(x.scores, zset)
+	return e != nil && slices.ContainsFunc(e.pairs, func(p pair) bool { return p.score >= limit })
 }
 
 // wakeFrom is wake for who gets in line: nobody is told before first.
@@ -180,6 +235,12 @@ func timeOf(sign string, otherwise float64) float64 {
 		return at
 	}
 	return otherwise
+}
+
+// numberOf is the number that text begins with.
+func numberOf(text string) float64 {
+	n, _ := strconv.ParseFloat(digitsOf(text), 64)
+	return n
 }
 
 // digitsOf are the digits that text begins with.
@@ -233,7 +294,7 @@ func (x fair) stand(me, sign string, now, patience, grace float64) {
 	}
 	behind := []string{me, line[len(line)-1]}
 	n, _ := strconv.Atoi(digitsOf(sign))
-	whole := n%((len(line)+15)/16) == 0
+	whole := n%((len(line)+15)/16) == 0 && (len(line) <= 16 || len(line) != x.hlen(x.signs) || x.farAhead(now+patience/2))
 	signed := 0
 	if whole {
 		switch sum := x.aheadOf(me, line, now, patience); {

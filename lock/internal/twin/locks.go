@@ -39,6 +39,7 @@ var scripts = map[string]func(*exec) any{
 	"permit_inspect":    permitInspect,
 	"permit_free":       permitFree,
 	"fair_take":         fairTake,
+	"fair_sign":         fairSign,
 	"fair_release":      fairRelease,
 	"fair_force":        fairForce,
 	"rw_read":           rwRead,

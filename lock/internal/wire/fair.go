@@ -61,18 +61,74 @@ func ReadFair(reply resp.Reply) (token int64, r FairRefusal, ok bool) {
 		return 0, r, false
 	}
 	acquired, ok1 := values[0].(int64)
-	pttl, ok2 := values[1].(int64)
-	who, ok3 := values[2].([]byte)
-	what, ok4 := values[3].([]byte)
-	foreign, ok5 := values[4].(int64)
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || acquired != 0 {
-		return 0, r, false
+	r, ok2 := readFirst(values[1:4])
+	foreign, ok3 := values[4].(int64)
+	if !ok1 || !ok2 || !ok3 || acquired != 0 {
+		return 0, FairRefusal{}, false
 	}
-	r = FairRefusal{TTL: time.Duration(pttl), First: string(who), Sign: string(what), Foreign: foreign == 1}
+	r.Foreign = foreign == 1
+	return 0, r, true
+}
+
+// readFirst reads what is left of the holder's lease, and who is the first in the queue.
+func readFirst(values []any) (r FairRefusal, ok bool) {
+	pttl, ok1 := values[0].(int64)
+	who, ok2 := values[1].([]byte)
+	what, ok3 := values[2].([]byte)
+	r = FairRefusal{TTL: time.Duration(pttl), First: string(who), Sign: string(what)}
 	if pttl >= 0 {
 		r.TTL = time.Duration(pttl) * time.Millisecond
 	}
-	return 0, r, true
+	return r, ok1 && ok2 && ok3
+}
+
+// FairSign gives signs of life for waiters of one client.
+type FairSign struct {
+	Name   string
+	Now    time.Time
+	Queue  time.Duration // as of FairTake
+	Grace  time.Duration // as of FairTake
+	Period time.Duration // after which others may miss the next sign
+	Places []FairPlace
+}
+
+// FairPlace is a waiter of FairSign: its field, and the number of its sign of life.
+type FairPlace struct {
+	Field  string
+	Number uint64
+}
+
+// Call returns the call of fair_sign.
+func (f FairSign) Call() Call {
+	args := list(
+		f.Name, keys.FairQueue(f.Name), keys.FairScores(f.Name), keys.FairSigns(f.Name),
+		f.Now.UnixMilli(), Milliseconds(FairPatience), Milliseconds(f.Queue), Milliseconds(f.Grace), rest(f.Period),
+	)
+	for _, p := range f.Places {
+		args = args.Add(p.Field, int64(p.Number))
+	}
+	return Call{Script: script.FairSign, Keys: 4, Args: args}
+}
+
+// ReadFairSign reads the answer of fair_sign for n waiters. left has, for each of them, whether
+// nothing was done for it, so that it must send fair_take.
+func ReadFairSign(reply resp.Reply, n int) (r FairRefusal, left []bool, ok bool) {
+	values, _ := reply.Other().([]any)
+	if len(values) < 3 {
+		return r, nil, false
+	}
+	if r, ok = readFirst(values[:3]); !ok {
+		return r, nil, false
+	}
+	left = make([]bool, n)
+	for _, v := range values[3:] {
+		i, ok := v.(int64)
+		if !ok || i < 1 || i > int64(n) {
+			return r, nil, false
+		}
+		left[i-1] = true
+	}
+	return r, left, true
 }
 
 // FairRelease releases a hold, or a place in the queue.
@@ -91,8 +147,11 @@ func FairForce(name string, publish any) Call {
 // Sign is the n-th sign of life of a waiter. It names the period after which others may miss
 // the next one.
 func Sign(n uint64, period time.Duration) string {
-	return strconv.FormatUint(n, 10) + "/" + strconv.FormatInt(Milliseconds(period), 10)
+	return strconv.FormatUint(n, 10) + rest(period)
 }
+
+// rest is what follows the number in a sign of life.
+func rest(period time.Duration) string { return "/" + strconv.FormatInt(Milliseconds(period), 10) }
 
 // PeriodOf is the period that a sign names: from 1 ms to longest, and longest if it names none.
 func PeriodOf(sign string, longest time.Duration) time.Duration {

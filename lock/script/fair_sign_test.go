@@ -1,0 +1,136 @@
+package script_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/script"
+)
+
+// fairQueue is a fair mutex that another has, and its queue.
+type fairQueue struct {
+	t    *testing.T
+	conn redis.Conn
+	now  int64 // the clients' clock; the scripts do not ask for the server's
+}
+
+func newFairQueue(t *testing.T) *fairQueue {
+	q := &fairQueue{t: t, conn: fixture.Dial(t, fixture.Server(t)), now: now}
+	fixture.DoOn(t, q.conn, "FLUSHALL")
+	fixture.DoOn(t, q.conn, "HSET", costly, "holder:1:1", 1)
+	fixture.DoOn(t, q.conn, "PEXPIRE", costly, 1_000_000)
+	return q
+}
+
+func (q *fairQueue) run(s *script.Script, names []string, args ...any) []any {
+	all := []any{s.Text(), len(names)}
+	for _, name := range names {
+		all = append(all, name)
+	}
+	return fixture.DoOn(q.t, q.conn, "EVAL", append(append(all, args...), 0)...).([]any)
+}
+
+// take sends fair_take with the n-th sign of a waiter.
+func (q *fairQueue) take(field string, n int) []any {
+	return q.run(script.FairTake, append(fairKeys, keys.Counter), field, 30_000, 1, q.now, 300_000, fmt.Sprint(n, "/2000"), "", "", 100_000, "channel", "publish", 12_000, 0)
+}
+
+// sign sends fair_sign, and returns for which of the waiters nothing was done.
+func (q *fairQueue) sign(places ...any) (left []any) {
+	args := append([]any{q.now, 300_000, 100_000, 12_000, "/2000"}, places...)
+	return q.run(script.FairSign, fairKeys, args...)[3:]
+}
+
+// stands returns the last sign of a waiter, and how far its score is ahead.
+func (q *fairQueue) stands(field string) (sign string, ahead int64) {
+	score, err := redis.Int64(fixture.DoOn(q.t, q.conn, "ZSCORE", fairKeys[2], field), nil)
+	if err != nil {
+		return "", 0
+	}
+	text, _ := redis.String(fixture.DoOn(q.t, q.conn, "HGET", fairKeys[3], field), nil)
+	return text, score - q.now
+}
+
+// TestARequestOfAWaiterThatComesLateChangesNothing: neither a sign of life nor an attempt to take the
+// lock, which has become free.
+func TestARequestOfAWaiterThatComesLateChangesNothing(t *testing.T) {
+	q := newFairQueue(t)
+	q.take("a:1:1", 1)
+	q.take("b:1:1", 1)
+	q.now += 1000
+	require.Empty(t, q.sign("a:1:1", 5, "b:1:1", 2))
+	for field, last := range map[string]string{"a:1:1": "5@1001000/2000", "b:1:1": "2@1001000/2000"} {
+		sign, ahead := q.stands(field)
+		require.Equal(t, last, sign)
+		require.EqualValues(t, 12_000, ahead)
+	}
+	fixture.DoOn(t, q.conn, "DEL", costly)
+	q.now += 500
+	for _, n := range []int{1, 4, 5} {
+		require.Empty(t, q.sign("a:1:1", n))
+		require.Equal(t, []any{int64(0), int64(-2), []byte("a:1:1"), []byte("5@1001000/2000"), int64(0)}, q.take("a:1:1", n))
+		require.Zero(t, fixture.DoOn(t, q.conn, "EXISTS", costly))
+		sign, ahead := q.stands("a:1:1")
+		require.Equal(t, "5@1001000/2000", sign)
+		require.EqualValues(t, 11_500, ahead)
+	}
+	require.EqualValues(t, 1, q.take("a:1:1", 6)[0], "its next one takes the lock")
+}
+
+// TestASignOfLifeGivesNobodyAPlace: a waiter that has none sends fair_take.
+func TestASignOfLifeGivesNobodyAPlace(t *testing.T) {
+	q := newFairQueue(t)
+	require.Equal(t, []any{int64(1)}, q.sign("a:1:1", 1))
+	q.take("b:1:1", 1)
+	q.take("c:1:1", 1)
+	fixture.DoOn(t, q.conn, "LREM", fairKeys[1], 1, "c:1:1")
+	fixture.DoOn(t, q.conn, "ZREM", fairKeys[2], "c:1:1") // as Redisson sweeps it
+	require.Equal(t, []any{int64(1), int64(2), int64(3)}, q.sign("a:1:1", 1, "b:1:1", 2, "c:1:1", 2), "its sign is still there")
+	fixture.DoOn(t, q.conn, "HDEL", fairKeys[3], "c:1:1")
+	require.Equal(t, []any{int64(1), int64(3)}, q.sign("a:1:1", 1, "b:1:1", 3, "c:1:1", 3))
+	require.Equal(t, []any{[]byte("b:1:1")}, fixture.DoOn(t, q.conn, "LRANGE", fairKeys[1], 0, -1))
+}
+
+// TestWhereRedissonWaitsNoSignIsGivenAlone: its scores depend on all before them. It may have swept as
+// many of ours as it has waiters, so that the numbers agree.
+func TestWhereRedissonWaitsNoSignIsGivenAlone(t *testing.T) {
+	for _, swept := range []bool{false, true} {
+		q := newFairQueue(t)
+		q.take("a:1:1", 1)
+		q.take("b:1:1", 1)
+		if swept {
+			fixture.DoOn(t, q.conn, "LREM", fairKeys[1], 1, "b:1:1")
+			fixture.DoOn(t, q.conn, "ZREM", fairKeys[2], "b:1:1")
+		}
+		fixture.DoOn(t, q.conn, "RPUSH", fairKeys[1], "java:1")
+		fixture.DoOn(t, q.conn, "ZADD", fairKeys[2], q.now+312_000, "java:1")
+		q.now += 1000
+		require.Equal(t, []any{int64(1)}, q.sign("a:1:1", 2), "swept: %v", swept)
+		sign, _ := q.stands("a:1:1")
+		require.True(t, strings.HasPrefix(sign, "1@"), sign)
+	}
+}
+
+// TestAQueueOfTheDeadEndsAlsoAfterSigns, and lives as long as signs are given.
+func TestAQueueOfTheDeadEndsAlsoAfterSigns(t *testing.T) {
+	q := newFairQueue(t)
+	q.take("a:1:1", 1)
+	for _, key := range fairKeys[1:] {
+		fixture.DoOn(t, q.conn, "PEXPIRE", key, 1000)
+	}
+	require.Empty(t, q.sign("a:1:1", 2))
+	for _, key := range fairKeys[1:] {
+		ttl, err := redis.Int64(fixture.DoOn(t, q.conn, "PTTL", key), nil)
+		require.NoError(t, err)
+		require.InDelta(t, 100_000, ttl, 50_000)
+	}
+	fixture.DoOn(t, q.conn, "PERSIST", fairKeys[1]) // as where Redisson has waited
+	require.Empty(t, q.sign("a:1:1", 3))
+	require.NotEqualValues(t, -1, fixture.DoOn(t, q.conn, "PTTL", fairKeys[1]))
+}
