@@ -454,8 +454,28 @@ func (l *link) apart() time.Duration {
 var errTimeout = errors.New("i/o timeout")
 
 // Post implements sender.Sender.
-func (l *link) Post(key string, call wire.Call, late func(pipe.Answer)) {
-	l.put(l.slotOf(key), &request{call: call, late: late, left: true, done: make(chan struct{})})
+func (l *link) Post(key string, call wire.Call, late func(pipe.Answer)) { l.post(key, call, late, 0) }
+
+// post is Post of a call that came late so often.
+func (l *link) post(key string, call wire.Call, late func(pipe.Answer), lates int) {
+	again := func(a pipe.Answer) {
+		if _, isLate := pipe.Lateness(a.Err); isLate && lates < maxLates {
+			l.learn()
+			l.post(key, call, late, lates+1)
+			return
+		}
+		late(a)
+	}
+	r := &request{call: call, late: again, left: true, done: make(chan struct{})}
+	c := l.put(l.slotOf(key), r)
+	if c == nil || !call.Script.Expires() {
+		return // a release is sent until it is answered
+	}
+	l.wg.Add(1)
+	points.Go(fmt.Sprintf("%s waits %d", l.name, l.apart()), func() {
+		defer l.wg.Done()
+		l.await(l.ctx, c, r) // the connection fails if nothing is answered
+	})
 }
 
 // Renew implements renewal.Renewer.
