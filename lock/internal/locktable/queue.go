@@ -123,6 +123,10 @@ func (s *queues[H]) all() iter.Seq[*queue[H]] {
 // many tries.
 const pace = 2 * time.Millisecond
 
+// fairTogether is in how many groups the signs of life of a client's waiters for a FairMutex are
+// sent in each period. So many calls of a script, and not one for each waiter.
+const fairTogether = 16
+
 // quietPolls is the number of MaxPolls for which a refusal counts, while the subscription is
 // known to miss no message. Redisson's waiters look only at the end of the lease.
 const quietPolls = 6
@@ -131,17 +135,17 @@ const quietPolls = 6
 // between two looks of a waiter for a FairMutex. Some releases have no message, such as a
 // writer of Redisson that continues to read, or permits that expire.
 func PacingOf(k Kind, poll, fair time.Duration) waitqueue.Pacing {
-	quiet := poll
+	quiet, together := poll, time.Duration(0)
 	switch k {
 	case Mutexes:
 		quiet *= quietPolls
 	case FairMutexes:
-		poll, quiet = fair, fair
+		poll, quiet, together = fair, fair, fair/fairTogether
 	}
 	return waitqueue.Pacing{
 		Pace: pace, MaxPoll: poll, Quiet: quiet,
 		Back: 10 * time.Millisecond, BackMost: time.Second,
-		Defer: 5 * time.Millisecond, DeferEach: time.Millisecond,
+		Defer: 5 * time.Millisecond, DeferEach: time.Millisecond, Together: together,
 	}
 }
 

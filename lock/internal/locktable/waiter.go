@@ -39,6 +39,7 @@ type Waiter[H Hold] struct {
 	again    time.Duration     // and in how long it tries again, because no message reaches it; 0: one may
 	spread   float64           // from 0 to 1: how much sooner it tries again than MaxPoll
 	last     error             // what the last try that was answered, or failed, said
+	told     bool              // of its last try: a message had come since the one before
 	waited   bool              // it had to wait
 	unknowns int               // unknown outcomes in a row, but for those that the queue's Probe counts
 	since    waitqueue.Instant // when it first asked in vain; 0: not yet
@@ -88,6 +89,9 @@ func (w *Waiter[H]) HandOvers() int64 { return w.more }
 // Again is in how long it tries again if its try is refused, because no message reaches it;
 // 0 if one may.
 func (w *Waiter[H]) Again() time.Duration { return max(w.again, 0) }
+
+// Told reports, of a call that asks by itself, whether a message led to the try that runs.
+func (w *Waiter[H]) Told() bool { return w.told }
 
 // outlook says when w, which probes, does so next. It has joined.
 func (w *Waiter[H]) outlook() *outlook {
@@ -194,6 +198,7 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 			t.listen = o.refused || o.probe.Awaits(now)
 			break
 		}
+		w.told = w.mine != nil && o.probe.Told()
 		if w.asked, w.stranger = now, false; first {
 			w.mark, t.line = o.probe.Began(now), true
 			w.forecastLocked(heard.Confirmed == 0)

@@ -34,6 +34,9 @@ type Pacing struct {
 	// The deferral is two round trips, Defer, and DeferEach for every client that
 	// should have its turn. At most 20 clients count.
 	Defer, DeferEach time.Duration
+	// Together, if not 0, makes probes that are due without news begin a little earlier, at a
+	// multiple of it. So probes of many callers can share a request.
+	Together time.Duration
 }
 
 // Backoff returns the pause after n unknown outcomes in a row. n is at least 1. spread
@@ -137,11 +140,14 @@ func (p *Probe) Hear(now Instant, h Heard) {
 // probe began. That is so if a message came, or if the subscription was confirmed,
 // because messages before the confirmation were missed.
 func (p *Probe) news() bool {
-	if p.heard.Messages != p.mark.messages {
+	if p.Told() {
 		return true
 	}
 	return p.heard.Confirmed != p.mark.confirmed
 }
+
+// Told reports whether a message came since the last answered probe began.
+func (p *Probe) Told() bool { return p.heard.Messages != p.mark.messages }
 
 // Since returns how many messages came since the last answered probe began, and how old its
 // answer is. news is false if no message came and none can have been missed, or if this client
@@ -193,6 +199,9 @@ func (p *Probe) Due(needs int64) Instant {
 		due = p.latest
 	default:
 		due = max(p.latest, p.quiet())
+		if t := Instant(p.pacing.Together); t > 0 {
+			due -= due % t
+		}
 		if p.lease != 0 {
 			due = min(due, p.lease)
 		}
