@@ -72,7 +72,8 @@ package lock
 // later, are handed over by one script that releases and acquires. After 16 to 64
 // of these hand-overs, or 100 ms, the script releases the lock if other clients
 // wait, and the client lets them have their turn first. The waiters of a FairMutex
-// have places in Redis instead.
+// have places in Redis instead. Their signs of life share requests: one request
+// per lock is under way at a time, for up to 128 waiters.
 //
 // # Strangers
 //
@@ -133,7 +134,8 @@ package lock
 // The client closes a connection whose oldest request is older than
 // Config.IOTimeout. The outcome of the connection's requests is then unknown, and
 // the next request dials. Lock tries again with a new field. The next acquire
-// script removes the old field. A caller that stops waiting breaks no connection.
+// script removes the old field. A waiter of a FairMutex keeps its field and its
+// place (package hold). A caller that stops waiting breaks no connection.
 // If a late answer brings the lock, the client releases it. Redis remembers the
 // results of semaphores' and latches' requests for 30 s, so a repeated request
 // gets the first answer. No such request is carried out later than 20 s after its

@@ -123,7 +123,8 @@ func (m *Mutex) enter(ctx context.Context, t hold.Terms, began waitqueue.Instant
 // never hands it over in memory. A plain Mutex is fair enough for most uses.
 //
 // Each waiter has a place in Redis and gives a sign of life every 2 s, or every
-// Config.MaxPoll if that is less. The sign says when the next one is due. If
+// Config.MaxPoll if that is less. The waiters of one client give their signs
+// together, up to 128 in a request. The sign says when the next one is due. If
 // the first waiter is one of this package and gives no sign for three of its
 // periods, the lock skips it. So a waiter that has died costs some seconds. A
 // live waiter whose process was paused for that long goes to the end of the

@@ -85,7 +85,7 @@ func (c *Client) Stats() Stats {
 		Held: t.Held, Waiting: t.Waiting, HeldSeconds: t.HeldFor, Renewal: c.dog.Stats(),
 		Calls: byKind[Outcome](c.telling.calls[:]), Lost: byKind[Reason](c.holds.Counts.Lost[:]), Waited: c.telling.waited.Distribution(),
 		Released: c.holds.Counts.Released.Load(), Tries: c.holds.Counts.Tries.Load(),
-		Unanswered: c.network.Unanswered(), Unreleased: c.holds.Counts.Unreleased.Load(),
+		Unanswered: c.network.Unanswered() + c.holds.Counts.Signs.Load(), Unreleased: c.holds.Counts.Unreleased.Load(),
 		Unlogged: c.telling.logger.Dropped(),
 	}
 	for _, s := range c.network.Router().Servers() {

@@ -21,7 +21,7 @@ const ForeignPoll = 250 * time.Millisecond
 
 // attempt is one outermost acquisition that runs. It uses one field as long as
 // Redis answers. After an unknown outcome it takes a new field, and package
-// orphans releases the old one.
+// orphans releases the old one. Only a waiter of a FairMutex keeps its field.
 type attempt struct {
 	Wanted
 	k      *Keeper
@@ -90,11 +90,12 @@ func (a *attempt) got(held *Held, err error) locktable.Reply {
 	return r
 }
 
-// grant makes a hold of an acquisition that Redis has granted.
+// grant makes a hold of an acquisition that Redis has granted. ans.Open is until when an earlier
+// request with the same field may still be carried out.
 func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g wire.Granted) (*Held, error) {
 	k := a.k
 	if ans.Acks < k.cfg.Replicas {
-		a.undo(ctx)
+		a.undo(ctx, ans.Open)
 		return nil, k.errors.NotReplicated(a.Name, k.cfg.Replicas, ans.Acks)
 	}
 	var r *run
@@ -105,19 +106,22 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g wire.Granted) (*
 	if !a.Kind.Exclusive() {
 		h.token = 0 // none was minted
 	}
+	if !ans.Open.IsZero() {
+		h.noteOpenUntil(ans.Open)
+	}
 	err := k.keep(h, leased, renewal.Terms{
 		Stamp: ans.Stamp, TTL: a.Lease, Fixed: !a.Renewed, MaxHoldEnd: a.MaxHoldEnd,
 	})
 	switch {
 	case errors.Is(err, renewal.ErrClosed) && wait.Closed(k.cfg.Closing):
-		a.retire()
+		a.retire(ans.Open)
 		return nil, k.errors.Closed(a.Name)
 	case err != nil: // the answer came after the hold was no longer safe, or after its server was retired
-		a.retire()
+		a.retire(ans.Open)
 		return nil, k.errors.Unknown("acquire", a.Name, err)
 	case !k.Table.Adopt(h, a.waiter):
 		h.lease.Release()
-		a.retire()
+		a.retire(ans.Open)
 		return nil, k.errors.Closed(a.Name)
 	}
 	return h.firstHeld(a.Renewed), nil
@@ -153,19 +157,29 @@ func (a *attempt) newHold(r *run, seq uint64, token int64) (h *Hold, o carrier.O
 
 // undo releases a lock that an attempt has taken and may not keep. The attempt gets
 // a new field.
-func (a *attempt) undo(ctx context.Context) {
+func (a *attempt) undo(ctx context.Context, open time.Time) {
 	ans := a.k.Network.Send(ctx, a.Name, a.k.calls.release(a.Kind, a.Name, []byte(a.field())), nil)
-	if ans.Err != nil {
-		a.retire()
+	if ans.Err != nil || !open.IsZero() {
+		a.retire(open)
 		return
 	}
 	a.renew()
 }
 
 // retire leaves the field to the orphans and takes a new one.
-func (a *attempt) retire() {
-	a.k.owe(a.Kind, a.Name, a.field(), a.Lease)
+func (a *attempt) retire(open time.Time) {
+	a.owe(open)
 	a.renew()
+}
+
+// owe leaves the field to the orphans. open is until when a request with it may still be
+// carried out; zero if none may.
+func (a *attempt) owe(open time.Time) {
+	if open.IsZero() {
+		a.k.owe(a.Kind, a.Name, a.field(), a.Lease)
+		return
+	}
+	a.k.oweUnanswered(a.Kind, a.Name, a.field(), a.Lease, open)
 }
 
 // renew takes a new field.

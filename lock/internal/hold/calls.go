@@ -99,6 +99,19 @@ func (s *calls) readFair(name string, a pipe.Answer) (token int64, other wire.Fa
 	return token, other, nil
 }
 
+// readFairSign reads the answer of fair_sign for n waiters: who is the first in the queue, and for
+// which of them nothing was done.
+func (s *calls) readFairSign(name string, a pipe.Answer, n int) (other wire.FairRefusal, left []bool, err error) {
+	if a.Err != nil {
+		return other, nil, s.errors.Call("acquire", name, a)
+	}
+	other, left, ok := wire.ReadFairSign(a.Reply, n)
+	if !ok {
+		return other, nil, s.errors.BadReply("acquire", name, a.Reply.Any())
+	}
+	return other, left, nil
+}
+
 // readPermits reads the answer of permit_take; next is how long until a permit
 // expires, 0 if none does.
 func (s *calls) readPermits(name string, a pipe.Answer) (taken, free int64, next time.Duration, err error) {

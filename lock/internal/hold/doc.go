@@ -23,6 +23,11 @@
 // its release. A release is sent again until it is answered. That is safe, because only holds of
 // the same run use its field, and a run does not continue while a request is open.
 //
+// Only a waiter of a FairMutex keeps its field after an unknown outcome, because another field would
+// need a walk along the queue to get the same place. In the queue the number of its last sign of
+// life refuses earlier requests. A hold with such a field knows until when an earlier request may be
+// carried out. While it is held, the field is nobody's orphan. After its end it is, until then.
+//
 // # Who owns what
 //
 // The goroutine of a caller owns its attempt until the attempt returns. Every Held of a hold may
@@ -36,6 +41,7 @@
 //	kind.go     which kinds there are, and the field of each
 //	calls.go    which script of a kind does what, and what its answer means
 //	take.go     an acquisition begins; mutexes.go, fair.go, rw.go, permits.go: the scripts of each kind
+//	            fairline.go: what the waiters of one FairMutex share
 //	attempt.go  sends one script and makes a hold of its answer; late and lost answers: owe.go
 //	hold.go     what a hold and a Held are, and what other packages ask a hold
 //	held.go     what a user asks a Held

@@ -22,6 +22,11 @@ const (
 // fairGraceOf is how far ahead of the clock a score is.
 func fairGraceOf(ioTimeout time.Duration) time.Duration { return fairGrace + ioTimeout }
 
+// fairQueueOf is how long the queue lives at least without a sign of life.
+func fairQueueOf(cfg *Config) time.Duration {
+	return (fairMissed+2)*fairNextSign(cfg) + cfg.IOTimeout
+}
+
 // fairSignEach is how long a waiter sleeps at most between two signs of life.
 func fairSignEach(cfg *Config) time.Duration { return min(cfg.MaxPoll, fairPeriod) }
 

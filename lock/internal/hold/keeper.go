@@ -58,6 +58,7 @@ type Observer interface {
 // Counts has the counters of a Keeper.
 type Counts struct {
 	Tries      atomic.Uint64 // scripts that take something
+	Signs      atomic.Uint64 // requests for signs of life that were not answered
 	Released   atomic.Uint64 // holds that ended by an Unlock that Redis answered
 	Unreleased atomic.Uint64 // calls of Unlock whose outcome is not known
 	Lost       [renewal.Closed + 1]atomic.Uint64
@@ -79,6 +80,7 @@ type Keeper struct {
 	Counts Counts
 
 	seqs    atomic.Uint64         // the last seq: one for every outermost attempt
+	fair    fairLines             // of the waiters for FairMutexes
 	turns   sync.Map              // of *Hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
 	lost    backlog.Backlog[loss] // holds that are lost, to be taken out of the table
 	unlocks wait.Deadlines        // of Unlock

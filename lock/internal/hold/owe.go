@@ -34,6 +34,19 @@ func (k *Keeper) oweUnanswered(kind Kind, name, field string, lease time.Duratio
 // orphan leaves the field of a hold that was given out to the orphans, for as
 // long as Redis may have it.
 func (h *Hold) orphan() {
-	left := time.Until(h.lease.Deadline()) + h.k.cfg.Watchdog.Config().Margin + h.k.cfg.IOTimeout
-	h.k.owe(h.kind, h.name, h.field(), max(left, h.k.cfg.Lease))
+	lease := max(time.Until(h.lease.Deadline())+h.k.cfg.Watchdog.Config().Margin+h.k.cfg.IOTimeout, h.k.cfg.Lease)
+	if open := h.openFor(); h.kind == Fair && open > 0 {
+		h.k.oweUnanswered(h.kind, h.name, h.field(), lease, time.Now().Add(open))
+		return
+	}
+	h.k.owe(h.kind, h.name, h.field(), lease)
+}
+
+// orphanCopy leaves the field of a hold that was released to the orphans, if a copy of a request
+// of its waiter may still take it again. A waiter of a FairMutex keeps its field after a request
+// that was not answered. While it is held, the field is nobody's orphan.
+func (h *Hold) orphanCopy() {
+	if h.kind == Fair && h.openFor() > 0 {
+		h.orphan()
+	}
 }

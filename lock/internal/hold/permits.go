@@ -71,7 +71,7 @@ func (x *permitAcquire) Try(ctx context.Context) locktable.Reply {
 		}
 		return r
 	case taken != n && !a.Fewer:
-		a.retire() // a copy of this request came before, and what it took is partly gone
+		a.retire(time.Time{}) // a copy of this request came before, and what it took is partly gone
 		return a.got(nil, k.errors.Unknown("acquire", name, fmt.Errorf("%d permits instead of %d", taken, n)))
 	}
 	a.Owner = ids.first(taken).asOwner()

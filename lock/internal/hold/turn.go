@@ -97,13 +97,19 @@ func (h *Hold) noteOpen(a pipe.Answer) {
 	if _, answered := a.Err.(redis.Error); a.Err == nil || answered || a.Stamp.IsZero() && !a.Left {
 		return
 	}
+	h.noteOpenUntil(a.Open)
+}
+
+// noteOpenUntil records that a request of h may still be carried out until then. If until is zero,
+// that time is not known.
+func (h *Hold) noteOpenUntil(until time.Time) {
 	h.set(unsure, true)
-	if a.Open.IsZero() {
+	if until.IsZero() {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.open = max(h.open, uint32(time.Duration(h.k.Table.Instant(a.Open))/openUnit)+1)
+	h.open = max(h.open, uint32(time.Duration(h.k.Table.Instant(until))/openUnit)+1)
 }
 
 // openFor is how long a request of the hold may still be carried out.

@@ -159,6 +159,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 
 // released is given of the last one of a hold that ended as it should.
 func (x *Held) released(ctx context.Context) error {
+	x.h.orphanCopy()
 	x.h.tellReleased(ctx, nil)
 	return x.given(nil)
 }

@@ -81,6 +81,32 @@ func TestEachFairWaiterAsksWhenItIsDue(t *testing.T) {
 		{"Client":0,"Acts":[{"Do":"lock","Object":1,"For":1280000000,"Count":1},{"Do":"lock","Object":1,"Count":1}]}]}`)
 }
 
+// TestAFieldThatAFairWaiterKeptIsNoOrphanWhileItIsHeld: a request of the waiter was not answered, and
+// the next one got the lock. Whoever releases the field then releases the hold.
+func TestAFieldThatAFairWaiterKeptIsNoOrphanWhileItIsHeld(t *testing.T) {
+	playAgain(t, `{"Seed":1795736993751000004,"Small":true,"Plan":{"Seed":1795736993751000004,"Priorities":true,"Within":400},
+		"Clients":[{"Connections":1,"ReleaseOnClose":true,"DropForgotten":true},{"Connections":1,"ReleaseOnClose":true,"DropForgotten":true}],"Objects":["fair","fair"],
+		"Actors":[{"Client":1,"Acts":[{"Do":"silence","For":822649000},{"Do":"lock","Object":1,"Count":1,"Forget":true,"Acts":[{"Do":"extend","Object":1,"For":3000000000}]}]}]}`)
+}
+
+// TestACopyThatTakesAFairLockAfterItsReleaseIsGivenBack: a request of the waiter was not answered, and
+// it comes when the waiter has had the lock and released it.
+func TestACopyThatTakesAFairLockAfterItsReleaseIsGivenBack(t *testing.T) {
+	playAgain(t, `{"Seed":1795737026444502125,"Small":true,
+		"Plan":{"Seed":1795737026444502125,"Priorities":true,"Within":1500,"Lengths":[1000000,20000000,150000000,1000000000,2200000000,2500000000]},
+		"Clients":[{"Connections":1},{"Connections":2},{"Connections":2,"ReleaseOnClose":true}],"Objects":["fair","fair"],
+		"Actors":[{"Client":0,"Acts":[]},{"Client":0,"Acts":[]},{"Client":0,"Acts":[{"Do":"cut","Late":184536325}]},{"Client":0,"Acts":[{"Do":"lock","Object":1,"Count":1}]},
+		{"Client":2,"Acts":[{"Do":"cut","For":2067237653,"Late":-1},{"Do":"lock","Object":1,"For":320000000,"Count":1}]}]}`)
+}
+
+// TestASignOfLifeThatComesLateIsSentAgain: the server's clock was set, and the client does not know.
+func TestASignOfLifeThatComesLateIsSentAgain(t *testing.T) {
+	playAgain(t, `{"Seed":1795736328007000703,"Small":true,"Plan":{"Seed":1795736328007000703,"Priorities":true,"Within":1500},
+		"Clients":[{"Connections":2,"ReleaseOnClose":true,"DropForgotten":true},{"Connections":2,"DropForgotten":true}],"Objects":["fair"],
+		"Actors":[{"Client":0,"Acts":[{"Do":"lock","Count":1,"Forget":true},{"Do":"jump","For":1718003675}]},{"Client":0,"Acts":[{"Do":"pause","For":88715983},{"Do":"lock","Count":1}]},
+		{"Client":1,"Acts":[{"Do":"lock","Count":1}]},{"Client":1,"Acts":[{"Do":"lock","Count":1,"Acts":[{"Do":"pause","For":1069242302}]}]}]}`)
+}
+
 // TestAForgottenLeaseEndsLaterWhenTheClockIsSetBack: nobody is to blame for that.
 func TestAForgottenLeaseEndsLaterWhenTheClockIsSetBack(t *testing.T) {
 	playAgain(t, `{"Seed":1795599357038500697,"Small":true,"Plan":{"Seed":1795599357038500697,"Priorities":true,"Demotions":2,"Within":1500,"Lengths":[1000000,20000000,150000000,1000000000,2200000000,2500000000]},

@@ -1,0 +1,284 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/locktest"
+)
+
+// crowd lets n callers of c wait for m, one after the other, until leave is called.
+func (v *virtualFair) crowd(c *lock.Client, n int) (leave func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			if held, err := c.FairMutex("m").Lock(ctx); err == nil {
+				_ = held.Unlock(context.Background())
+			}
+		})
+		synctest.Wait()
+	}
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// signs returns when each waiter gave its last sign of life, by the server's clock.
+func (v *virtualFair) signs() map[string]time.Time {
+	_, _, signs, _ := fairKeys("m")
+	all := map[string]time.Time{}
+	for field, sign := range fixture.Hash(v.t, v.s, signs) {
+		_, at, _ := strings.Cut(sign, "@")
+		at, _, _ = strings.Cut(at, "/")
+		ms, err := strconv.ParseInt(at, 10, 64)
+		require.NoError(v.t, err, sign)
+		all[field] = time.UnixMilli(ms)
+	}
+	return all
+}
+
+// TestAFairWaiterKeepsItsFieldAfterAnOutage: a waiter with another field would have to look for
+// its place, which is a walk along the queue.
+func TestAFairWaiterKeepsItsFieldAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := startVirtualFair(t)
+		v.holds()
+		leave := v.crowd(v.client(lock.Config{}), 5)
+		before := v.queue()
+		for range 3 {
+			require.NoError(t, v.s.Pause())
+			time.Sleep(3 * time.Second)
+			require.NoError(t, v.s.Resume())
+			time.Sleep(5 * time.Second)
+			require.Equal(t, before, v.queue())
+		}
+		for field, at := range v.signs() {
+			require.Less(t, time.Since(at), 3*time.Second, field)
+		}
+		leave()
+		synctest.Wait()
+		require.Empty(t, v.queue())
+	})
+}
+
+// TestSignsOfLifeOfOneClientGoTogether: the first in the queue alone sends the script that takes
+// the lock.
+func TestSignsOfLifeOfOneClientGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := startVirtualFair(t)
+		v.holds()
+		const waiters = 300 // more than one request is for
+		c := v.client(lock.Config{})
+		leave := v.crowd(c, waiters)
+		time.Sleep(3 * time.Second)
+		before := c.Stats().Tries
+		for range 5 {
+			time.Sleep(4 * time.Second)
+			signs := v.signs()
+			require.Len(t, signs, waiters)
+			for field, at := range signs {
+				require.Less(t, time.Since(at), 2100*time.Millisecond, field)
+				require.Greater(t, scoreOf(t, v.s, "m", field), float64(time.Now().Add(8*time.Second).UnixMilli()))
+			}
+		}
+		require.LessOrEqual(t, c.Stats().Tries-before, uint64(12))
+		leave()
+	})
+}
+
+// TestAServerThatStallsGetsOneRequestOfAllFairWaiters, and not one of each.
+func TestAServerThatStallsGetsOneRequestOfAllFairWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := startVirtualFair(t)
+		v.holds()
+		const waiters = 200
+		c := v.client(lock.Config{})
+		leave := v.crowd(c, waiters)
+		before := v.queue()
+		unanswered, tries := c.Stats().Unanswered, c.Stats().Tries
+		const length = 10 * time.Second
+		require.NoError(t, v.s.Pause())
+		time.Sleep(length)
+		require.LessOrEqual(t, c.Stats().Unanswered-unanswered, uint64(2*length/lock.DefaultIOTimeout))
+		require.LessOrEqual(t, c.Stats().Tries-tries, uint64(length/lock.DefaultIOTimeout))
+		require.NoError(t, v.s.Resume())
+		time.Sleep(5 * time.Second)
+		require.Equal(t, before, v.queue())
+		for field, at := range v.signs() {
+			require.Less(t, time.Since(at), 2100*time.Millisecond, field)
+		}
+		leave()
+	})
+}
+
+// TestOneFairWaiterPassesADeadOneForAll of its client, after three periods of the dead one.
+func TestOneFairWaiterPassesADeadOneForAll(t *testing.T) {
+	for _, waiters := range []int{1, 100} {
+		t.Run(fmt.Sprint(waiters), func(t *testing.T) { oneFairWaiterPassesADeadOne(t, waiters) })
+	}
+}
+
+func oneFairWaiterPassesADeadOne(t *testing.T, waiters int) {
+	synctest.Test(t, func(t *testing.T) {
+		v := startVirtualFair(t)
+		v.holds()
+		v.dies("dead", "7/2000")
+		_, scores, _, _ := fairKeys("m")
+		v.do("ZADD", scores, time.Now().Add(10*time.Second).UnixMilli(), "dead") // as its last sign has left it
+		c := v.client(lock.Config{})
+		leave := v.crowd(c, waiters)
+		tries := c.Stats().Tries
+		for began := time.Now(); v.queue()[0] == "dead"; time.Sleep(10 * time.Millisecond) {
+			require.Less(t, time.Since(began), 9*time.Second)
+		}
+		require.LessOrEqual(t, c.Stats().Tries-tries, uint64(3))
+		leave()
+	})
+}
+
+// TestADeadFairWaiterIsPassedThoughSignsComeSooner than its periods end, because answers get faster.
+func TestADeadFairWaiterIsPassedThoughSignsComeSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := locktest.NewServer(t)
+		queue, scores, signs, _ := fairKeys("m")
+		for _, command := range [][]any{
+			{"HSET", "m", javaOwner, 1},
+			{"PEXPIRE", "m", time.Hour.Milliseconds()},
+			{"RPUSH", queue, "dead"},
+			{"ZADD", scores, time.Now().Add(10 * time.Second).UnixMilli(), "dead"},
+			{"HSET", signs, "dead", "7@1/2000"},
+		} {
+			_, err := s.Do(command[0].(string), command[1:]...)
+			require.NoError(t, err)
+		}
+		const slowest = 100 * time.Millisecond
+		s.SetDelay(slowest)
+		ctx, cancel := context.WithCancel(context.Background())
+		c, done := s.Client(lock.Config{}), make(chan struct{})
+		go func() {
+			_, _ = c.FairMutex("m").Lock(ctx)
+			close(done)
+		}()
+		for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+			s.SetDelay(slowest - time.Since(began)/200)
+			if first, err := redis.String(s.Do("LINDEX", queue, 0)); err == nil && first != "dead" {
+				break
+			}
+			require.Less(t, time.Since(began), 11*time.Second)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// TestSignsOfLifeAreSentInGroups, although each waiter came at another time.
+func TestSignsOfLifeAreSentInGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := locktest.NewServer(t)
+		s.SetDelay(5 * time.Millisecond)
+		link := s.Link()
+		c := link.Client(lock.Config{})
+		held, err := c.FairMutex("m").Lock(context.Background())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		for range 300 {
+			wg.Go(func() { _, _ = c.FairMutex("m").Lock(ctx) })
+			time.Sleep(7 * time.Millisecond)
+		}
+		before := link.Calls()["fair_sign"]
+		time.Sleep(20 * time.Second) // ten periods, of which each has 16 groups
+		require.InDelta(t, 10*16, link.Calls()["fair_sign"]-before, 10*16*3/2)
+		cancel()
+		wg.Wait()
+		require.NoError(t, held.Unlock(context.Background()))
+	})
+}
+
+// TestAFailFastFairWaiterHearsOfAnOutage, although it asks with others.
+func TestAFailFastFairWaiterHearsOfAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := startVirtualFair(t)
+		v.holds()
+		c := v.client(lock.Config{FailFast: true})
+		errs := make(chan error, 10)
+		for range cap(errs) {
+			go func() {
+				_, err := c.FairMutex("m").Lock(context.Background())
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		require.NoError(t, v.s.Pause())
+		began := time.Now()
+		for range cap(errs) {
+			require.ErrorIs(t, <-errs, lock.ErrUnknown)
+		}
+		require.Less(t, time.Since(began), 5*time.Second)
+		require.NoError(t, v.s.Resume())
+	})
+}
+
+// TestManyFairWaitersSurviveAStall and a cut, at once: the lock goes on to them in their order.
+func TestManyFairWaitersSurviveAStall(t *testing.T) {
+	if fixture.Briefly() {
+		t.Skip("WHEELLOCK_FAULTS=all, because it needs 10,000 waiters and both cores")
+	}
+	for _, clients := range []int{1, 50} {
+		t.Run(fmt.Sprint(clients, " clients"), func(t *testing.T) {
+			const waiters = 10_000
+			s := fixture.Start(t, redistest.Options{Args: []string{"--maxclients", "20000"}})
+			ctx := context.Background()
+			held := fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).FairMutex("m").Lock)
+			var mu sync.Mutex
+			var order []string
+			var wg sync.WaitGroup
+			for i := range clients {
+				c := fixture.ClientOf(t, s, lock.Config{})
+				for j := range waiters / clients {
+					wg.Go(func() {
+						name := fmt.Sprint(i, "-", j)
+						held, err := c.FairMutex("m").Lock(lock.WithOwner(ctx, name))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						mu.Lock()
+						order = append(order, name)
+						mu.Unlock()
+						if err := held.Unlock(ctx); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+			}
+			require.Eventually(t, func() bool { return len(queueOf(t, s, "m")) == waiters }, time.Minute, 50*time.Millisecond)
+			queue := queueOf(t, s, "m")
+			conn := fixture.Dial(t, s)
+			require.NoError(t, s.Pause())
+			time.Sleep(3 * lock.DefaultIOTimeout / 2)
+			require.NoError(t, s.Resume())
+			fixture.DoOn(t, conn, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			fixture.DoOn(t, conn, "CLIENT", "KILL", "TYPE", "pubsub")
+			require.NoError(t, held.Unlock(ctx))
+			wg.Wait()
+			require.Len(t, order, waiters)
+			require.True(t, slices.EqualFunc(queue, order, func(field, name string) bool { return strings.Contains(field, ":"+name+":") }))
+		})
+	}
+}
