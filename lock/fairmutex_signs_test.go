@@ -234,51 +234,116 @@ func TestAFailFastFairWaiterHearsOfAnOutage(t *testing.T) {
 	})
 }
 
-// TestManyFairWaitersSurviveAStall and a cut, at once: the lock goes on to them in their order.
+// TestManyFairWaitersStandBesideOneOfRedissons: what a server answers is bounded where the library
+// dials, and then the answer has news for each of them.
+func TestManyFairWaitersStandBesideOneOfRedissons(t *testing.T) {
+	s := onRedis(t)
+	key := keyOf(t)
+	javaHolds(t, s, key)
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 100 * time.Millisecond, Lease: 10 * time.Minute, IOTimeout: time.Minute})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	const waiters = 300
+	for range waiters {
+		wg.Go(func() { _, _ = c.FairMutex(key).Lock(ctx) })
+	}
+	require.Eventually(t, func() bool { return len(queueOf(t, s, key)) == waiters }, time.Minute, time.Millisecond)
+	javaWaits(t, s, key, javaOwner+"1", time.Now().Add(time.Hour))
+	before := c.Stats()
+	require.Eventually(t, func() bool { return c.Stats().Tries > before.Tries+5*waiters }, time.Minute, time.Millisecond, "each sends its own")
+	require.Equal(t, before.Unanswered, c.Stats().Unanswered)
+	cancel()
+	wg.Wait()
+}
+
+// TestManyFairWaitersSurviveAStall, a cut, and both at once: the lock goes on to them in their order.
+// With -v it prints what bench/BENCHMARKS.md has.
 func TestManyFairWaitersSurviveAStall(t *testing.T) {
 	if fixture.Briefly() {
 		t.Skip("WHEELLOCK_FAULTS=all, because it needs 10,000 waiters and both cores")
 	}
-	for _, clients := range []int{1, 50} {
-		t.Run(fmt.Sprint(clients, " clients"), func(t *testing.T) {
-			const waiters = 10_000
-			s := fixture.Start(t, redistest.Options{Args: []string{"--maxclients", "20000"}})
-			ctx := context.Background()
-			held := fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).FairMutex("m").Lock)
-			var mu sync.Mutex
-			var order []string
-			var wg sync.WaitGroup
-			for i := range clients {
-				c := fixture.ClientOf(t, s, lock.Config{})
-				for j := range waiters / clients {
-					wg.Go(func() {
-						name := fmt.Sprint(i, "-", j)
-						held, err := c.FairMutex("m").Lock(lock.WithOwner(ctx, name))
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						mu.Lock()
-						order = append(order, name)
-						mu.Unlock()
-						if err := held.Unlock(ctx); err != nil {
-							t.Error(err)
-						}
-					})
-				}
+	for _, waiters := range []int{5000, 10_000} {
+		for _, clients := range []int{1, 50} {
+			for _, trouble := range []string{"a stall", "a cut", "a stall and a cut"} {
+				t.Run(fmt.Sprint(waiters, " waiters of ", clients, ", ", trouble), func(t *testing.T) {
+					manyFairWaiters(t, waiters, clients, strings.Contains(trouble, "stall"), strings.Contains(trouble, "cut"))
+				})
 			}
-			require.Eventually(t, func() bool { return len(queueOf(t, s, "m")) == waiters }, time.Minute, 50*time.Millisecond)
-			queue := queueOf(t, s, "m")
-			conn := fixture.Dial(t, s)
-			require.NoError(t, s.Pause())
-			time.Sleep(3 * lock.DefaultIOTimeout / 2)
-			require.NoError(t, s.Resume())
-			fixture.DoOn(t, conn, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-			fixture.DoOn(t, conn, "CLIENT", "KILL", "TYPE", "pubsub")
-			require.NoError(t, held.Unlock(ctx))
-			wg.Wait()
-			require.Len(t, order, waiters)
-			require.True(t, slices.EqualFunc(queue, order, func(field, name string) bool { return strings.Contains(field, ":"+name+":") }))
-		})
+		}
 	}
+}
+
+func manyFairWaiters(t *testing.T, waiters, clients int, stall, cut bool) {
+	s := fixture.Start(t, redistest.Options{Args: []string{"--maxclients", "20000"}})
+	ctx := context.Background()
+	held := fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).FairMutex("m").Lock)
+	var mu sync.Mutex
+	var order []string
+	var times []time.Time
+	var wg sync.WaitGroup
+	began := time.Now()
+	for i := range clients {
+		c := fixture.ClientOf(t, s, lock.Config{})
+		for j := range waiters / clients {
+			wg.Go(func() {
+				name := fmt.Sprint(i, "-", j)
+				held, err := c.FairMutex("m").Lock(lock.WithOwner(ctx, name))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				order, times = append(order, name), append(times, time.Now())
+				mu.Unlock()
+				if err := held.Unlock(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	require.Eventually(t, func() bool { return len(queueOf(t, s, "m")) == waiters }, time.Minute, 50*time.Millisecond)
+	joined := time.Since(began)
+	time.Sleep(3 * time.Second) // all listen
+	cpu, quiet := cpuOf(t, s), time.Now()
+	time.Sleep(5 * time.Second)
+	share := (cpuOf(t, s) - cpu) / time.Since(quiet).Seconds()
+	queue := queueOf(t, s, "m")
+	conn := fixture.Dial(t, s)
+	if stall {
+		require.NoError(t, s.Pause())
+		time.Sleep(3 * lock.DefaultIOTimeout / 2)
+		require.NoError(t, s.Resume())
+	}
+	if cut {
+		fixture.DoOn(t, conn, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		fixture.DoOn(t, conn, "CLIENT", "KILL", "TYPE", "pubsub")
+	}
+	released := time.Now()
+	require.NoError(t, held.Unlock(ctx))
+	wg.Wait()
+	require.Len(t, order, waiters)
+	require.True(t, slices.EqualFunc(queue, order, func(field, name string) bool { return strings.Contains(field, ":"+name+":") }))
+	gap := times[0].Sub(released)
+	for i := range times[1:] {
+		gap = max(gap, times[i+1].Sub(times[i]))
+	}
+	t.Logf("all in the queue after %v, Redis works %.1f %% of the time; the first had the lock %v after its release, the last %v, nobody later than %v after the one before",
+		joined.Round(time.Millisecond), 100*share, times[0].Sub(released).Round(time.Millisecond), times[waiters-1].Sub(released).Round(time.Millisecond), gap.Round(time.Millisecond))
+}
+
+// cpuOf returns the CPU time of a server, in seconds.
+func cpuOf(t *testing.T, s *redistest.Server) (sum float64) {
+	t.Helper()
+	info, err := redis.String(fixture.Do(t, s, "INFO", "cpu"), nil)
+	require.NoError(t, err)
+	for line := range strings.Lines(info) {
+		for _, name := range []string{"used_cpu_sys:", "used_cpu_user:"} {
+			if text, found := strings.CutPrefix(line, name); found {
+				seconds, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+				require.NoError(t, err)
+				sum += seconds
+			}
+		}
+	}
+	return sum
 }

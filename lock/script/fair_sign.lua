@@ -17,9 +17,9 @@
 -- ARGV[5]  what follows the number and the time in a sign of life
 -- ARGV[6+] a waiter's field and the number of its sign, again and again
 --
--- Answers {pttl, first, sign, n, ...}: pttl in ms of who holds the lock (-1: it has none,
--- -2: nobody), the first in the queue and its sign of life, as fair_take does, and which of
--- the waiters, from 1, must send fair_take because nothing was done for them.
+-- Answers {pttl, first, sign, left}: pttl in ms of who holds the lock (-1: it has none, -2:
+-- nobody), the first in the queue and its sign of life, as fair_take does, and a text with a
+-- digit for each waiter: 1 if it must send fair_take, because nothing was done for it.
 local lock, queue, scores, signs = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now, patience, life, grace = clock or tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 if not now or not patience or not life or not grace then
@@ -29,12 +29,12 @@ local length, signed, scored = redis.call('llen', queue), redis.call('hlen', sig
 -- Redisson gives no signs. If it has swept as many of ours, whose signs stay, as it has
 -- waiters, its scores still show it: they are its long wait ahead.
 local ours = length == signed and length == scored and redis.call('zcount', scores, now + patience / 2, '+inf') == 0
-local rest = {}
+local left = {}
 for i = 6, #ARGV, 2 do
-  local field, number = ARGV[i], tonumber(ARGV[i + 1])
+  local field, number, still = ARGV[i], tonumber(ARGV[i + 1]), '0'
   local last, at = string.match(ours and redis.call('hget', signs, field) or '', '^(%d+)@(%d+)')
   if not last or not redis.call('zscore', scores, field) then
-    rest[#rest + 1] = (i - 4) / 2
+    still = '1'
   elseif number > tonumber(last) then
     local time = now
     if tonumber(at) > now and at - now < patience / 2 then
@@ -43,6 +43,7 @@ for i = 6, #ARGV, 2 do
     redis.call('hset', signs, field, string.format('%.0f@%.0f', number, now) .. ARGV[5])
     redis.call('zadd', scores, string.format('%.0f', time + grace), field)
   end
+  left[#left + 1] = still
 end
 if ours then -- a queue of the dead ends by itself
   for i = 2, 4 do
@@ -53,4 +54,4 @@ if ours then -- a queue of the dead ends by itself
 end
 local first = redis.call('lindex', queue, 0) or ''
 local sign = redis.call('hget', signs, first) or ''
-return {redis.call('pttl', lock), string.sub(first, 1, 1024), string.sub(sign, 1, 1024), unpack(rest)}
+return {redis.call('pttl', lock), string.sub(first, 1, 1024), string.sub(sign, 1, 1024), table.concat(left)}

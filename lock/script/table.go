@@ -23,7 +23,7 @@ var (
 
 	// FairMutex.
 	FairTake    = define("fair_take", "a1cf624544fff9beb36b8ae638c9ec929efb3fb0", expires|mints|acquires|others)
-	FairSign    = define("fair_sign", "9e8fac9f55197efd066a72596997f651c4b7e78c", expires)
+	FairSign    = define("fair_sign", "e6b67ef482e7c43e093d0ea19f77edf6a26624bd", expires)
 	FairRelease = define("fair_release", "0f14cebc5cf7e453c4fcaa702f36c6047f6aca1d", effects|publishes)
 	FairForce   = define("fair_force", "b8c88a54e401f71f8d0fc9d3ec43d33e40c84636", effects|publishes|forces|tells)
 

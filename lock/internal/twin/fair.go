@@ -154,15 +154,16 @@ func fairSign(e *exec) any {
 	line := x.line()
 	scores := x.of(x.scores, zset)
 	ours := x.hlen(x.signs) == len(line) && !x.farAhead(now+patience/2) && (scores == nil && len(line) == 0 || scores != nil && len(scores.pairs) == len(line))
-	rest := []any{}
+	left := ""
 	for i := 6; i <= len(x.args); i += 2 {
 		field, number := x.arg(i), x.arg(i+1)
 		last, signed := x.hget(x.signs, field)
 		_, scored := x.zscore(x.scores, field)
 		if !ours || !signed || !scored || timeOf(last, -1) < 0 {
-			rest = append(rest, int64(i-4)/2)
+			left += "1"
 			continue
 		}
+		left += "0"
 		if numberOf(number) <= numberOf(last) {
 			continue
 		}
@@ -179,7 +180,7 @@ func fairSign(e *exec) any {
 		}
 	}
 	seen, _ := x.hget(x.signs, x.first())
-	return append([]any{x.pttl(x.lock), x.first(), seen}, rest...)
+	return []any{x.pttl(x.lock), x.first(), seen, left}
 }
 
 // farAhead reports whether one has a score of at least so much.

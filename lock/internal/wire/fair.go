@@ -114,19 +114,17 @@ func (f FairSign) Call() Call {
 // nothing was done for it, so that it must send fair_take.
 func ReadFairSign(reply resp.Reply, n int) (r FairRefusal, left []bool, ok bool) {
 	values, _ := reply.Other().([]any)
-	if len(values) < 3 {
+	if len(values) != 4 {
 		return r, nil, false
 	}
-	if r, ok = readFirst(values[:3]); !ok {
+	r, ok1 := readFirst(values[:3])
+	text, ok2 := values[3].([]byte)
+	if !ok1 || !ok2 || len(text) != n {
 		return r, nil, false
 	}
 	left = make([]bool, n)
-	for _, v := range values[3:] {
-		i, ok := v.(int64)
-		if !ok || i < 1 || i > int64(n) {
-			return r, nil, false
-		}
-		left[i-1] = true
+	for i, digit := range text {
+		left[i] = digit == '1'
 	}
 	return r, left, true
 }
