@@ -60,8 +60,8 @@ func TestManyUnlocksWaitForASilentServerOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := 10_000
-		if testing.Short() {
-			n = 5_000
+		if fixture.Briefly() {
+			n = 2_000
 		}
 		srv := locktest.NewServer(t)
 		c := srv.Client(lock.Config{Lease: 10 * time.Minute})

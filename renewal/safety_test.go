@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -197,9 +198,12 @@ func (l *leaseOf) Lost(r renewal.Reason) { l.Owner.Lost(r) }
 
 func TestHolderIsToldBeforeTheStoresExpiry(t *testing.T) {
 	t.Parallel()
-	schedules := 400
-	if testing.Short() {
+	schedules := 150
+	switch {
+	case testing.Short():
 		schedules = 60
+	case os.Getenv("WHEELLOCK_STATES") != "":
+		schedules = 400
 	}
 	for _, c := range configs {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package waitqueue
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -58,6 +59,9 @@ func replay(start func() replayed) (states int, wrong string, story []replayEven
 func everyStateIsRight(t *testing.T, name string, least int, start func() replayed) {
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
+		if least > 15_000 && os.Getenv(statesEnv) == "" {
+			t.Skip("it takes long, see statesEnv")
+		}
 		states, wrong, story := replay(start)
 		t.Logf("%d states", states)
 		require.Empty(t, wrong, "%v", story)
