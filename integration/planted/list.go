@@ -18,13 +18,6 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/cmd/wheellock", run: "^TestLinesThatNobodyReadsAreDroppedAndCounted$"}},
 	},
 	{
-		name: "renewed-without-asking", file: "lock/internal/carrier/conn.go",
-		breaks: "a lease whose key was found by ASK is renewed without ASKING",
-		before: "c.owners[i].MoveTo(lane, to.Ask)",
-		after:  "c.owners[i].MoveTo(lane, false)",
-		tests:  []tests{ofCluster},
-	},
-	{
 		name: "password-of-credentials-is-shown", file: "lock/internal/endpoint/dial.go",
 		breaks: "a server that repeats the password of Credentials puts it into errors and the log",
 		before: "password = word",
@@ -44,20 +37,6 @@ var bugs = []bug{
 		before: "\t\tStamp: ans.Stamp, TTL: a.Lease,",
 		after:  "\t\tStamp: time.Now(), TTL: a.Lease,",
 		tests:  []tests{{pkg: "./lock/internal/hold", run: "^TestTrustCountsFromTheSendingHoweverLateTheAnswer$"}},
-	},
-	{
-		name: "handed-on-after-a-longer-extend", file: "lock/internal/hold/extend.go",
-		breaks: "a hold is handed on in memory although Extend asked for a longer lease",
-		before: "\t\th.lengthen(d)\n",
-		after:  "",
-		tests:  []tests{{pkg: "./lock/internal/hold", run: "^TestALongLeaseIsNotHandedOn$"}},
-	},
-	{
-		name: "fair-place-is-kept", file: "lock/internal/hold/fair.go",
-		breaks: "a waiter that leaves, or re-enters, keeps its place in the queue of a FairMutex",
-		before: "\tif !p.took && p.sent {\n",
-		after:  "\tif false {\n",
-		tests:  []tests{{pkg: "./lock", run: "^TestFairWaitersWithOtherPeriodsKeepTheirPlaces$"}},
 	},
 	{
 		name: "fair-dead-waiter-is-passed-late", file: "lock/internal/hold/fairline.go",
@@ -165,20 +144,6 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/internal/hold", run: "^TestAReleaseLetsTheNextOfTheSameClientGoOnAtOnce$"}},
 	},
 	{
-		name: "fair-signs-are-scattered", file: "lock/internal/locktable/queue.go",
-		breaks: "each waiter of a FairMutex gives its signs of life at a time of its own",
-		before: "poll, quiet, together = fair, fair, fair/fairTogether",
-		after:  "poll, quiet, together = fair, fair, 0*fairTogether",
-		tests:  []tests{{pkg: "./lock", run: "^TestSignsOfLifeAreSentInGroups$"}},
-	},
-	{
-		name: "close-tells-one-of-two-holds", file: "lock/internal/locktable/shard.go",
-		breaks: "of two holds of one name only the latest is told of Close, and moved",
-		before: "slices.Sorted(maps.Keys(s.older))",
-		after:  "slices.Sorted(maps.Keys(s.older))[:0]",
-		tests:  []tests{{pkg: "./lock/internal/locktable", run: "^TestCloseTellsEachHoldOfOneName$"}},
-	},
-	{
 		name: "idle-connection-is-not-looked-at", file: "lock/internal/pipe/conn.go",
 		breaks: "what comes on an idle connection is taken for the answer to the next request",
 		before: "alive = c.quiet()",
@@ -198,13 +163,6 @@ var bugs = []bug{
 		before: "v == Elsewhere || TryAgain(err) {",
 		after:  "v == Elsewhere {",
 		tests:  []tests{{pkg: "./lock", run: "^TestLockOfARWMutexWhoseSlotMovesTriesAfterPauses$"}},
-	},
-	{
-		name: "end-of-a-shard-is-not-heard", file: "lock/internal/pubsub/read.go",
-		breaks: "whoever listens at a server that gives the slot away goes on listening there",
-		before: "\t\t\ts.movedLocked(t) // its slot has gone to another server\n",
-		after:  "\t\t\t_ = t\n",
-		tests:  []tests{{pkg: "./lock/internal/pubsub", run: "^TestAChannelThatHasMovedIsHeardNoMore$"}},
 	},
 	{
 		name: "log-is-written-by-its-cause", file: "lock/internal/record/logger.go",
@@ -250,13 +208,6 @@ var bugs = []bug{
 		before: "u.Up - time.Second",
 		after:  "u.Up + time.Second",
 		tests:  []tests{{pkg: "./lock/internal/several", run: "^TestAServerVotesWhenAllThatItCanHaveForgottenHasEnded$"}},
-	},
-	{
-		name: "granted-after-close", file: "lock/internal/waitqueue/handover.go",
-		breaks: "a waiter takes the lock after Close has begun",
-		before: "next.number == 0 || next.granted || l.closed {",
-		after:  "next.number == 0 || next.granted {",
-		tests:  []tests{{pkg: "./lock/internal/locktable", run: "^TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold$"}},
 	},
 	{
 		name: "reader-passes-a-writer", file: "lock/internal/waitqueue/line.go",
@@ -357,13 +308,6 @@ var bugs = []bug{
 		before: "yes := dog.grant(b.stamp, dog.cfg.TTL)",
 		after:  "yes := dog.grant(m, dog.cfg.TTL)",
 		tests:  []tests{{pkg: "./renewal", run: "^TestTrustEndsAMarginBeforeStampPlusTTL$"}},
-	},
-	{
-		name: "verify-ignores-what-is-under-way", file: "renewal/dispatch.go",
-		breaks: "an answer from before Verify counts for good",
-		before: "l.check = sent < ln.verified",
-		after:  "l.check = false",
-		tests:  []tests{{pkg: "./renewal", run: "^TestAnAnswerFromBeforeVerifyIsAskedForAgain$"}},
 	},
 	{
 		name: "fired-timers-are-held-on-to", file: "wheel/fire.go",
