@@ -122,7 +122,10 @@ func TestCloseWaitsForReleasesThatAreUnknown(t *testing.T) {
 func TestManyUnlocksWaitForEachSilentServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const n = 3000
+		n := 3000
+		if fixture.Briefly() {
+			n = 1000
+		}
 		silent, answers := locktest.NewServer(t), locktest.NewServer(t)
 		cfg := lock.Config{Lease: 10 * time.Minute}
 		theirs, ours := manyOf(t, silent.Client(cfg), n), manyOf(t, answers.Client(cfg), n)

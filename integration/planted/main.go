@@ -57,7 +57,6 @@ type tests struct {
 var (
 	simulation = tests{pkg: "./lock/internal/simulation", run: "^TestThePromisesHoldInEveryOrder$", worlds: 1000, most: simulating}
 	small      = tests{pkg: simulation.pkg, run: simulation.run + "/^small$", worlds: 4000, most: simulating}
-	handOvers  = tests{pkg: simulation.pkg, run: simulation.run + "/^small,_in_hand-overs$", worlds: 20_000, most: simulating}
 	ofCluster  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_a_Cluster$", worlds: 20_000, most: simulating}
 )
 

@@ -302,7 +302,7 @@ func TestNoTwoHaveTheLockInAnyOrder(t *testing.T) {
 			if c.restarts+c.deletes > 1 && os.Getenv("WHEELLOCK_STATES") != "all" {
 				t.Skip("WHEELLOCK_STATES=all, for it takes long; the simulation restarts servers too")
 			}
-			if c.restarts > 0 && !c.durable && os.Getenv("WHEELLOCK_STATES") == "" {
+			if c.restarts > 0 && os.Getenv("WHEELLOCK_STATES") == "" {
 				t.Skip("WHEELLOCK_STATES=some, for it takes seconds")
 			}
 			if testing.Short() && !c.durable {
