@@ -74,11 +74,12 @@ func (s *Server) reached(err error) {
 		s.connected.Add(1)
 	}
 	switch {
+	case s.ctx.Err() != nil: // the client ends, whatever became of the dial
 	case err == nil:
 		if s.unreached.over() {
 			s.router.cfg.Logger.Log(record.ConnectedAgain, s.Address())
 		}
-	case s.ctx.Err() != nil, errors.Is(err, context.Canceled): // the server has not ended the dial
+	case errors.Is(err, context.Canceled): // the server has not ended the dial
 	default:
 		s.unreached.say(func() bool { return s.router.cfg.Logger.Log(record.NoConnection, s.Address(), err) })
 	}
