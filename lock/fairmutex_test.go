@@ -50,6 +50,19 @@ func javaWaits(t *testing.T, s *redistest.Server, key, field string, until time.
 	fixture.Do(t, s, "RPUSH", queue, field)
 }
 
+// atOnce runs the commands as a script of Redisson does: a waiter of ours, which
+// asks all the time, meets none of the states between them.
+func atOnce(t *testing.T, s *redistest.Server, commands ...[]any) {
+	c, err := s.Dial()
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.Send("MULTI"))
+	for _, words := range commands {
+		require.NoError(t, c.Send(words[0].(string), words[1:]...))
+	}
+	fixture.DoOn(t, c, "EXEC")
+}
+
 // fairWaiter locks and tells its number, in a goroutine, and returns when it
 // stands in the queue as the n-th.
 func fairWaiter(t *testing.T, s *redistest.Server, c *lock.Client, key string, n int, wg *sync.WaitGroup, turn func()) {
@@ -228,16 +241,19 @@ func TestRedissonsPlaceInTheFairQueueIsKept(t *testing.T) {
 	require.EqualValues(t, -1, fixture.PTTL(t, s, queue), "Redisson's queue has no TTL")
 	// Java takes it, as Redisson does: every score is 300 s less. Ours lives on.
 	ours := queueOf(t, s, key)[1]
-	fixture.Do(t, s, "LPOP", queue)
-	fixture.Do(t, s, "ZREM", scores, javaOwner)
-	fixture.Do(t, s, "ZINCRBY", scores, -3_500_000, ours)
-	javaHolds(t, s, key)
+	atOnce(t, s,
+		[]any{"LPOP", queue},
+		[]any{"ZREM", scores, javaOwner},
+		[]any{"ZINCRBY", scores, -3_500_000, ours},
+		[]any{"HSET", key, javaOwner, 1},
+		[]any{"PEXPIRE", key, 30_000})
 	require.Eventually(t, func() bool { return scoreOf(t, s, key, ours) > float64(time.Now().UnixMilli()) }, time.Minute, time.Millisecond)
 	// Another of Java's waits, dies, and its time is over.
 	javaWaits(t, s, key, javaOwner+"1", time.Now().Add(-time.Second))
-	fixture.Do(t, s, "LREM", queue, 1, ours)
-	fixture.Do(t, s, "RPUSH", queue, ours) // behind it
-	fixture.Do(t, s, "DEL", key)
+	atOnce(t, s,
+		[]any{"LREM", queue, 1, ours},
+		[]any{"RPUSH", queue, ours}, // behind it
+		[]any{"DEL", key})
 	bounded.Wait(t, &wg)
 	require.Empty(t, fixture.Do(t, s, "KEYS", "*{"+key+"}*"))
 }
