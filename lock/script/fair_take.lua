@@ -185,7 +185,9 @@ if mine or pttl == -2 and (not first or first == me) then
     return set
   end
   if not mine then
-    redis.call('lrem', queue, 1, me)
+    if first then
+      redis.call('lrem', queue, 1, me)
+    end
     redis.call('zrem', scores, me)
     redis.call('hdel', signs, me)
   end

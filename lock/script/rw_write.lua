@@ -38,6 +38,10 @@ if not mine and redis.call('exists', KEYS[1]) == 1 and not (thinned() and redis.
   end
   return {0, redis.call('pttl', KEYS[1])}
 end
+local waits = redis.call('hexists', KEYS[2], ARGV[3]) == 1
+if waits then
+  redis.call('hdel', KEYS[2], '') -- may it be called? Nothing below is refused once the lock is taken
+end
 redis.call('hset', KEYS[1], 'mode', 'write')
 redis.call('hset', KEYS[1], ARGV[1], '1')
 local never = prolong(KEYS[1], lease)
@@ -47,5 +51,7 @@ if never then -- nobody holds a lock that would never end
   end
   return never
 end
-redis.call('hdel', KEYS[2], ARGV[3])
+if waits then
+  redis.call('hdel', KEYS[2], ARGV[3])
+end
 return {1, 1}

@@ -22,14 +22,14 @@ var (
 	Token   = define("token", "d9c6e688ebf28e040e3839b412b7d520a0561df5", expires|mints)
 
 	// FairMutex.
-	FairTake    = define("fair_take", "a1cf624544fff9beb36b8ae638c9ec929efb3fb0", expires|mints|acquires|others)
+	FairTake    = define("fair_take", "3170f6f4cb15badbe035b1c2c2136f78809e9933", expires|mints|acquires|others)
 	FairSign    = define("fair_sign", "e6b67ef482e7c43e093d0ea19f77edf6a26624bd", expires)
 	FairRelease = define("fair_release", "0f14cebc5cf7e453c4fcaa702f36c6047f6aca1d", effects|publishes)
 	FairForce   = define("fair_force", "b8c88a54e401f71f8d0fc9d3ec43d33e40c84636", effects|publishes|forces|tells)
 
 	// RWMutex.
 	RwRead         = define("rw_read", "a7be341bb653f1a2955084613c3fd391ac2216d0", expires|fields|acquires|concludes|others|takesRW)
-	RwWrite        = define("rw_write", "fd1036d6c67d1254cf38216cad08ae00e07c7fa7", expires|fields|acquires|concludes|others|takesRW)
+	RwWrite        = define("rw_write", "d190aa9d80842bf10a6b03021b967d5167e95a8c", expires|fields|acquires|concludes|others|takesRW)
 	RwReadReenter  = define("rw_read_reenter", "cc1a59e4617daccffe1df6fde9f26e4e09705da5", expires|held)
 	RwReadRelease  = define("rw_read_release", "cadad7b3e6a330280683b16cc5b4c5b82c1ddc6a", effects|fields|concludes|publishes|held)
 	RwWriteRelease = define("rw_write_release", "389a57008e0dd7cd3905b8194a4901244cc442b8", effects|fields|concludes|publishes|held)
