@@ -284,8 +284,11 @@ func (e *UnknownError) hint() string {
 	const arrived = "try again when the slot has arrived"
 	switch moves := pipe.SlotMoves(e.Err); e.Op {
 	case "acquire", "drain":
-		if moves {
+		switch {
+		case moves:
 			return "this request took nothing, so " + arrived
+		case pipe.NotRun(e.Err):
+			return "this request took nothing, so try again"
 		}
 		return "try again; the client releases what this request may have taken"
 	case "reenter", "extend", "force", "inspect", "wait", "lease", "ttl", "uptime":

@@ -27,7 +27,8 @@ type recorded struct {
 	op      string
 	name    string
 	once    wire.Once
-	written time.Time // zero while it is certain that no copy was written
+	began   time.Time // the first try; zero before
+	written time.Time // zero while it is certain that no copy has run or may still run
 }
 
 // newRecorded makes a request of once. If once has no Object, the object is name.
@@ -51,11 +52,14 @@ func (d *recorded) call() wire.Call {
 func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) {
 	for try := 0; ; try++ {
 		began := time.Now()
+		if try == 0 {
+			d.began = began
+		}
 		a := d.c.network.Send(ctx, d.name, d.call(), nil)
 		if a.Err == nil {
 			return a.Reply.Any(), nil
 		}
-		if d.written.IsZero() && !pipe.TryAgain(a.Err) && (!a.Stamp.IsZero() || ctx.Err() != nil) {
+		if d.written.IsZero() && !pipe.NotRun(a.Err) && (!a.Stamp.IsZero() || ctx.Err() != nil) {
 			d.written = began
 		}
 		err := d.c.errors.Call(d.op, d.name, a)
@@ -68,8 +72,8 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, err
 	}
 }
 
-// over reports whether d must not be sent any more.
-func (d *recorded) over() bool { return !d.written.IsZero() && time.Since(d.written) > resendTime }
+// over reports whether d is not tried any more.
+func (d *recorded) over() bool { return time.Since(d.began) > resendTime }
 
 // until returns the time after which d must not be sent any more.
 func (d *recorded) until() time.Time {

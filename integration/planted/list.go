@@ -160,8 +160,8 @@ var bugs = []bug{
 	{
 		name: "refused-by-a-moving-slot-is-owed", file: "lock/internal/pipe/verdict.go",
 		breaks: "each try that TRYAGAIN refuses leaves a release that is refused again and again",
-		before: "v == Elsewhere || TryAgain(err) {",
-		after:  "v == Elsewhere {",
+		before: "if again || NotRun(err) {",
+		after:  "if again {",
 		tests:  []tests{{pkg: "./lock", run: "^TestLockOfARWMutexWhoseSlotMovesTriesAfterPauses$"}},
 	},
 	{

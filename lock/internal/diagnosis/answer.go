@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 )
 
 // meaning says what an error reply means for the call that was tried.
@@ -69,16 +71,10 @@ var states = []struct{ word, text string }{
 // stateOf returns the state in which a server refuses, and what to do. It returns "" if the
 // server is in no such state.
 func stateOf(err error) string {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return ""
-	}
-	words := strings.FieldsFunc(string(reply), func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') })
+	code := pipe.Code(err)
 	for _, s := range states {
-		for _, word := range words {
-			if word == s.word {
-				return s.text
-			}
+		if code == s.word {
+			return s.text
 		}
 	}
 	return ""

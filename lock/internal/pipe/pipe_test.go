@@ -311,19 +311,43 @@ func TestAScriptThatConcludesDoesNotFollowAnASK(t *testing.T) {
 	}
 }
 
-// TestWhatIsRefusedBecauseASlotMovesDidNotRun, and nothing has to be given back. What met a key that
-// had moved before the others may have run in part.
-func TestWhatIsRefusedBecauseASlotMovesDidNotRun(t *testing.T) {
+// TestWhatIsRefusedBeforeItRanIsNotOwed: it has taken nothing, so nothing has to be given back. What
+// met a key that had moved before the others may have run in part, and so may what memory refused.
+func TestWhatIsRefusedBeforeItRanIsNotOwed(t *testing.T) {
 	for said, ran := range map[string]bool{
 		"TRYAGAIN Multiple keys request during rehashing of slot": false,
 		"ASK 3999 host:2": false,
+		"NOREPLICAS Not enough good replicas to write.":                    false,
+		"READONLY You can't write against a read only replica.":            false,
+		"OOM command not allowed when used memory > 'maxmemory'.":          true,
 		"ERR Script attempted to access a non local key in a cluster node": true,
 	} {
-		bubble(t, func([]string) string { return "-" + said + "\r\n" }, nil, func(t *testing.T, b *bench) {
-			a := b.call(t.Context(), 1)
-			require.Equal(t, redis.Error(said), a.Err)
-			require.Equal(t, ran, !a.Stamp.IsZero())
-			require.Equal(t, !ran, pipe.SlotMoves(a.Err))
+		for _, carrier := range carriers {
+			inBubble(t, carrier, -1, func([]string) string { return "-" + said + "\r\n" }, nil, func(t *testing.T, b *bench) {
+				a := b.call(t.Context(), 1)
+				require.Equal(t, redis.Error(said), a.Err)
+				require.Equal(t, ran, !a.Stamp.IsZero(), said)
+				require.Equal(t, said[0] == 'T' || said[0] == 'A', pipe.SlotMoves(a.Err), said)
+			})
+		}
+	}
+}
+
+// TestAConnectionToAReplicaIsGivenUpThoughItsCallerHasLeft: the next request dials.
+func TestAConnectionToAReplicaIsGivenUpThoughItsCallerHasLeft(t *testing.T) {
+	for _, carrier := range carriers {
+		leave := func() bool { return false }
+		inBubble(t, carrier, -1, func([]string) string {
+			leave()
+			return "-READONLY You can't write against a read only replica.\r\n"
+		}, nil, func(t *testing.T, b *bench) {
+			r := b.acquire(1, nil)
+			leave = r.Leave
+			b.Put(r)
+			synctest.Wait()
+			leave = func() bool { return false }
+			b.call(t.Context(), 2)
+			require.Equal(t, int32(2), b.srv.dials.Load())
 		})
 	}
 }

@@ -3,6 +3,7 @@ package pipe
 import (
 	"errors"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -14,20 +15,53 @@ import (
 	"github.com/wheellock/wheellock/lock/script"
 )
 
-// nonLocal is the error of a script in a Cluster that uses a key on another
-// server. Redis 4 to 6 say "Lua script attempted ...", later versions "Script
-// attempted ...".
-const nonLocal = "attempted to access a non local key"
+// inScript matches what Redis before version 7 writes before the code of an error that a command of a
+// script has met. The rest of a reply may have the names of keys and users, which may be anything.
+var inScript = regexp.MustCompile(`^(ERR Error running script \(call to f_[0-9a-f]*\): )?(@user_script: ?\d+: )+-?`)
 
-// passing has the error codes, and the texts without a code, of a server that may
-// answer differently soon. An error of a script can have a prefix before them.
-var passing = []string{
-	"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "MISCONF",
-	"NOREPLICAS", "MOVED", "ASK", "UNBLOCKED", "LATE",
-	nonLocal,                    // it was deleted, or moved, while its slot was on its way
-	"max number of clients",     // "reached", in a Cluster "+ cluster connections reached"
-	"while the cluster is down", // told to a script, CLUSTERDOWN otherwise
-	"Script killed by user",     // it had written nothing, or it could not be killed
+// replyText returns the text of an error reply, from its code on. It returns "" if err is no reply.
+func replyText(err error) string {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return ""
+	}
+	return string(reply)[len(inScript.FindString(string(reply))):]
+}
+
+// Code returns the code of an error reply, its first word. It returns "" if err is no reply.
+func Code(err error) string {
+	code, _, _ := strings.Cut(strings.TrimSpace(replyText(err)), " ")
+	return code
+}
+
+// says reports whether an error reply without a code of its own begins with that text.
+func says(err error, text string) bool {
+	reply := strings.TrimPrefix(replyText(err), "ERR ")
+	if lua, ok := strings.CutPrefix(reply, "Lua script "); ok { // before Redis 7
+		reply = "Script " + lua
+	}
+	return strings.HasPrefix(reply, text)
+}
+
+const (
+	// nonLocal is the error of a script in a Cluster that uses a key on another server. The
+	// key was deleted, or has moved, while its slot was on its way.
+	nonLocal = "Script attempted to access a non local key"
+	// tooMany is the end of "reached" and, in a Cluster, of "+ cluster connections reached".
+	tooMany = "max number of clients"
+)
+
+// NotRun reports whether err is a reply which says that a script has changed nothing and never
+// will. Redis gives these replies before it runs a script, or in place of the first write of a
+// script: READONLY, MISCONF and NOREPLICAS. After the first write Redis 7 refuses nothing for its
+// own state, and before Redis 7 that state does not change while a script runs. OOM is none of
+// these codes, because a script may go on after it.
+func NotRun(err error) bool {
+	switch Code(err) {
+	case "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOAUTH", "DENIED", "READONLY", "MISCONF", "NOREPLICAS":
+		return true
+	}
+	return says(err, tooMany)
 }
 
 // broken reports whether err is an error and no reply of Redis.
@@ -40,15 +74,17 @@ func broken(err error) bool {
 // itself (NOPERM, WRONGTYPE, a script error), as opposed to I/O that failed or
 // a passing state.
 func Definite(err error) bool {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
+	switch Code(err) {
+	case "", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "MOVED", "ASK",
+		"UNBLOCKED", "LATE":
 		return false
 	}
-	if strings.HasPrefix(string(reply), "NOPERM") {
-		return true // the user's name stands in it, which may be anything
-	}
-	for _, code := range passing {
-		if hasWord(string(reply), code) {
+	for _, passing := range []string{
+		nonLocal, tooMany,
+		"Script attempted to execute ", // a command "while the cluster is down", CLUSTERDOWN otherwise
+		"Script killed by user",        // it had written nothing, or it could not be killed
+	} {
+		if says(err, passing) {
 			return false
 		}
 	}
@@ -57,39 +93,16 @@ func Definite(err error) bool {
 
 // RefusesWrites reports whether err says that the server refuses to write while its disk
 // fails or its replicas are missing. The server has then done nothing.
-func RefusesWrites(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) && !Definite(reply) && (hasWord(string(reply), "MISCONF") || hasWord(string(reply), "NOREPLICAS"))
-}
+func RefusesWrites(err error) bool { return Code(err) == "MISCONF" || WantsReplicas(err) }
 
 // WantsReplicas reports whether err says that replicas of the server are missing.
-func WantsReplicas(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) && hasWord(string(reply), "NOREPLICAS")
-}
+func WantsReplicas(err error) bool { return Code(err) == "NOREPLICAS" }
 
 // LoggedOut reports whether err says that the server requires a password.
-func LoggedOut(err error) bool {
-	reply, ok := err.(redis.Error)
-	return ok && hasWord(string(reply), "NOAUTH")
-}
+func LoggedOut(err error) bool { return Code(err) == "NOAUTH" }
 
 // WrongType reports whether err says that the key is of another type.
-func WrongType(err error) bool { return hasWord(err.Error(), "WRONGTYPE") }
-
-// readOnly reports whether err is the answer of a master that was demoted. The
-// connection is then not usable.
-func readOnly(err error) bool {
-	reply, ok := err.(redis.Error)
-	return ok && hasWord(string(reply), "READONLY")
-}
-
-// noScript reports whether the server did not run the script because it does
-// not know its SHA.
-func noScript(err error) bool {
-	reply, ok := err.(redis.Error)
-	return ok && hasWord(string(reply), "NOSCRIPT")
-}
+func WrongType(err error) bool { return Code(err) == "WRONGTYPE" }
 
 // LateUnit is the unit in which LATE says the time.
 const LateUnit = time.Millisecond
@@ -114,30 +127,18 @@ func Lateness(err error) (server time.Time, late bool) {
 
 // TryAgain reports whether a script with several keys was not run because their
 // slot is moving from one server to another. A script with one key is always run.
-func TryAgain(err error) bool {
-	reply, ok := err.(redis.Error)
-	return ok && strings.HasPrefix(string(reply), "TRYAGAIN")
-}
+func TryAgain(err error) bool { return Code(err) == "TRYAGAIN" }
 
 // SlotMoves reports whether err says that a script was not run because the slot of its keys
 // is moving to another server, and not all keys have arrived there.
-func SlotMoves(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) && (TryAgain(reply) || strings.HasPrefix(string(reply), "ASK "))
-}
+func SlotMoves(err error) bool { return TryAgain(err) || Code(err) == "ASK" }
 
 // KeysApart reports whether a script used a key that its call does not name, and that has
 // moved to another server before the other keys. The script may have run in part.
-func KeysApart(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) && strings.Contains(string(reply), nonLocal)
-}
+func KeysApart(err error) bool { return says(err, nonLocal) }
 
 // OfCluster reports whether err is an error that only a node of a Cluster returns.
-func OfCluster(err error) bool {
-	reply, ok := err.(redis.Error)
-	return ok && (strings.HasPrefix(string(reply), "MOVED ") || hasWord(string(reply), "CROSSSLOT"))
-}
+func OfCluster(err error) bool { return Code(err) == "MOVED" || Code(err) == "CROSSSLOT" }
 
 // Redirection is the answer of a server of a Cluster about a key that it does not have.
 type Redirection struct {
@@ -171,23 +172,6 @@ func redirectionOf(err error, from string) (Redirection, bool) {
 	}
 	return Redirection{Ask: words[0] == "ASK", Slot: slot, Server: server}, true
 }
-
-// hasWord reports whether text has word as a whole word.
-func hasWord(text, word string) bool {
-	for rest := text; ; {
-		i := strings.Index(rest, word)
-		if i < 0 {
-			return false
-		}
-		end := i + len(word)
-		if (i == 0 || !isWord(rest[i-1])) && (end == len(rest) || !isWord(rest[end])) {
-			return true
-		}
-		rest = rest[end:]
-	}
-}
-
-func isWord(b byte) bool { return b == '_' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' }
 
 // unpublished splits the answer of a script that publishes into the number and the
 // refusal of its message.

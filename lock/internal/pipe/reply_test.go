@@ -26,21 +26,67 @@ func TestAKeyOnAnotherServerIsToldWhateverTheVersion(t *testing.T) {
 
 func TestOnlyAnAnswerThatStaysIsDefinite(t *testing.T) {
 	for text, definite := range map[string]bool{
-		"NOPERM this user has no permissions to run the 'hset' command":               true,
-		"NOPERM User app-OOM-1 has no permissions to run the 'hset' command":          true,
-		"WRONGTYPE Operation against a key":                                           true,
-		"ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation": true,
-		"ERR READONLYISH is a word of its own":                                        true,
-		"READONLY You can't write against a read only replica.":                       false,
-		"ERR Error running script (call to f_1): @user_script:1: -READONLY You can't": false,
-		"LOADING Redis is loading":                                                    false,
-		"ERR max number of clients reached":                                           false,
+		"NOPERM this user has no permissions to run the 'hset' command":                                                                true,
+		"NOPERM User app-OOM-1 has no permissions to run the 'hset' command":                                                           true,
+		"WRONGTYPE Operation against a key":                                                                                            true,
+		"ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation":                                                  true,
+		"ERR READONLYISH is a word of its own":                                                                                         true,
+		"ERR wheellock: jobs:BUSY is no counter":                                                                                       true,
+		"ERR wheellock: max number of clients is no counter":                                                                           true,
+		"WRONGTYPE wheellock: @user_script: 1: -OOM is no counter":                                                                     true,
+		"ERR The user OOM can't run this command":                                                                                      true,
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                                      false,
+		"@user_script: 65: -MISCONF Errors writing to the AOF file":                                                                    false,
+		"ERR Script attempted to execute a write command while the cluster is down and readonly":                                       false,
+		"ERR Error running script (call to f_1): @user_script:1: @user_script: 1: Lua script attempted to execute a command while the": false,
+		"ERR Error running script (call to f_1): @user_script:1: Script killed by user with SCRIPT KILL...":                            false,
+		"ERR Script killed by user with SCRIPT KILL. script: 6d2b, on @user_script:1.":                                                 false,
+		"READONLY You can't write against a read only replica.":                                                                        false,
+		"ERR Error running script (call to f_1): @user_script:1: -READONLY You can't":                                                  false,
+		"LOADING Redis is loading":                                                                                                     false,
+		"ERR max number of clients reached":                                                                                            false,
 	} {
 		require.Equal(t, definite, pipe.Definite(redis.Error(text)), text)
 		require.Equal(t, definite, pipe.Definite(fmt.Errorf("lock: %w", redis.Error(text))), text)
 	}
 	require.False(t, pipe.Definite(io.EOF))
 	require.False(t, pipe.Definite(nil))
+}
+
+// TestAReplyThatNothingRanIsReadFromItsCodeAlone: a script that has written something may end with any
+// other error, and the rest of a reply may have a key.
+func TestAReplyThatNothingRanIsReadFromItsCodeAlone(t *testing.T) {
+	for text, ran := range map[string]bool{
+		"LOADING Redis is loading the dataset in memory":                                                        false,
+		"BUSY Redis is busy running a script.":                                                                  false,
+		"MASTERDOWN Link with MASTER is down":                                                                   false,
+		"READONLY You can't write against a read only replica.":                                                 false,
+		"MISCONF Errors writing to the AOF file: No space left on device":                                       false,
+		"NOREPLICAS Not enough good replicas to write. script: 6d2b, on @user_script:12.":                       false,
+		"@user_script: 65: -MISCONF Errors writing to the AOF file":                                             false,
+		"ERR Error running script (call to f_6d2b): @user_script:9: @user_script: 9: -READONLY You can't write": false,
+		"NOAUTH Authentication required.":                                                                       false,
+		"CLUSTERDOWN The cluster is down":                                                                       false,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                               false,
+		"ERR max number of clients + cluster connections reached":                                               false,
+		"DENIED Redis is running in protected mode":                                                             false,
+
+		"OOM command not allowed when used memory > 'maxmemory'.":                     true,
+		"NOPERM User u has no permissions to run the 'hdel' command script: 6d2b":     true,
+		"ERR Script attempted to access a non local key in a cluster node":            true,
+		"ERR Script attempted to execute a command while the cluster is down":         true,
+		"ERR Script killed by user with SCRIPT KILL.":                                 true,
+		"WRONGTYPE Operation against a key":                                           true,
+		"WRONGTYPE wheellock: jobs:LOADING is no counter":                             true,
+		"ERR wheellock: @user_script: 1: -MISCONF is no counter":                      true,
+		"ERR Error running script (call to f_1): @user_script:1: user_script:1: BUSY": true,
+		"BUSYKEY Target key name already exists.":                                     true,
+		"UNBLOCKED client unblocked":                                                  true,
+	} {
+		require.Equal(t, ran, !pipe.NotRun(redis.Error(text)), text)
+	}
+	require.False(t, pipe.NotRun(errors.New("LOADING")), "it is no reply")
+	require.False(t, pipe.NotRun(nil))
 }
 
 func TestRedirectionsAreRead(t *testing.T) {
@@ -66,6 +112,8 @@ func TestWhatLastsNoConnectionAndWhatDidNotRun(t *testing.T) {
 	requireVerdict(t, pipe.Demoted, redis.Error("READONLY You can't write against a read only replica."))
 	requireVerdict(t, pipe.Demoted, redis.Error("ERR Error running script (call to f_1): @user_script:1: -READONLY You can't"))
 	requireVerdict(t, pipe.Broken, errors.New("READONLY"))
+	requireVerdict(t, pipe.Final, redis.Error("WRONGTYPE wheellock: READONLY is no counter"))
+	requireVerdict(t, pipe.Final, redis.Error("WRONGTYPE wheellock: NOSCRIPT is no counter"))
 	require.True(t, pipe.TryAgain(redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")))
 	require.True(t, pipe.OfCluster(redis.Error("CROSSSLOT Keys in request don't hash to the same slot")))
 	require.True(t, pipe.OfCluster(redis.Error("MOVED 3999 127.0.0.1:6381")))

@@ -31,7 +31,7 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 	if broken(err) {
 		return Broken, Redirection{}
 	}
-	if noScript(err) && !sentText {
+	if Code(err) == "NOSCRIPT" && !sentText {
 		return AsText, Redirection{}
 	}
 	if _, late := Lateness(err); late {
@@ -43,7 +43,7 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 	if TryAgain(err) || KeysApart(err) {
 		return Parted, Redirection{}
 	}
-	if readOnly(err) {
+	if Code(err) == "READONLY" {
 		return Demoted, Redirection{}
 	}
 	return Final, Redirection{}
@@ -55,11 +55,12 @@ func VerdictOf(err error, sentText bool, from string) (v Verdict, to Redirection
 // still needed.
 func (cfg *Config) judge(r *Request, err error) Verdict {
 	v, to := VerdictOf(err, r.asText, cfg.Server)
-	if v == AsText || v == Late || v == Elsewhere || TryAgain(err) {
+	again := v == AsText || v == Late || v == Elsewhere
+	if again || NotRun(err) {
 		r.notRun()
-		if r.left() {
-			return Final
-		}
+	}
+	if again && r.left() {
+		return Final
 	}
 	switch v {
 	case AsText:
