@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +108,39 @@ func TestAnUnansweredReleaseIsSentAgainUntilTheLeaseIsOver(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Len(t, s.all(), 1, "Redis has said no")
 	})
+}
+
+// TestARefusedReleaseIsSentAgainAfterPausesThatDouble, so that a server that refuses to write gets
+// less than one request a second for each field that is owed. Close tries once more.
+func TestARefusedReleaseIsSentAgainAfterPausesThatDouble(t *testing.T) {
+	for kind, add := range map[string]func(o *orphans.Orphans){
+		"a field":                           func(o *orphans.Orphans) { o.Add(field("a")) },
+		"a field that may still come":       func(o *orphans.Orphans) { o.AddUnanswered(field("a"), time.Now().Add(5*time.Second)) },
+		"a field that may come at any time": func(o *orphans.Orphans) { o.AddUnanswered(field("a"), time.Time{}) },
+		"a call":                            func(o *orphans.Orphans) { o.Send("m", field("a").Release, time.Now().Add(30*time.Second)) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			var refuses atomic.Bool
+			refuses.Store(true)
+			play(t, func(string) pipe.Answer {
+				if refuses.Load() {
+					return pipe.Answer{Err: redis.Error("NOREPLICAS Not enough good replicas to write.")}
+				}
+				return yes("")
+			}, func(t *testing.T, s *fake, o *orphans.Orphans) {
+				add(o)
+				time.Sleep(20 * time.Second)
+				n := len(s.all())
+				require.Greater(t, n, 8)
+				require.Less(t, n, 14)
+				refuses.Store(false)
+				began := time.Now()
+				o.Close(t.Context())
+				require.Less(t, time.Since(began), time.Second)
+				require.Len(t, s.all(), n+1)
+			})
+		})
+	}
 }
 
 // TestAFieldThatMayStillComeIsReleasedAgain when it cannot any more; without a time limit,

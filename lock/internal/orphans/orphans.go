@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/sender"
 	"github.com/wheellock/wheellock/lock/internal/wait"
@@ -24,7 +26,7 @@ type Orphans struct {
 	owed   map[string][]*orphan // by lock name, until their TTL is over
 	open   int                  // orphans that are neither paid nor given up
 	clear  chan struct{}        // closed when open becomes 0, if Close waits for that
-	failed []*orphan            // to try again
+	failed []*orphan            // to try again, some of them after a pause
 	later  []*orphan            // to try again when they are due
 	crowds map[string]*crowd    // of fields that are released together, by name
 	timer  *time.Timer          // runs retry; nil when nothing waits for it
@@ -62,9 +64,10 @@ type orphan struct {
 	late       time.Time     // until when the acquisition may be carried out
 	known      bool          // late is exact, because the acquisition has a time limit
 	paid       bool          // Close does not wait for it any more
-	pause      time.Duration // before it is sent again
 	longest    time.Duration // the longest pause
-	due        time.Time     // when it is sent again
+
+	pause time.Duration // before it is sent again
+	due   time.Time     // when it is sent again, at the earliest
 }
 
 const (
@@ -74,6 +77,9 @@ const (
 	// maxResent is how many orphans are sent again after a pause. A server that hangs can turn
 	// all holds of a client into orphans, and to send all of them again and again costs too much.
 	maxResent = 2000
+	// A release that the server refuses for now is sent again after pauses that double, up to
+	// this one. Attempts of this client need not wait for it, because they name the field.
+	maxRefusedPause = 3 * time.Second
 	// A field whose acquisition may still be carried out is released again when that can no
 	// longer happen. If that time is not known, the field is released after pauses that double.
 	// The longest pause is a tenth of the lease, but from leastOrphanPause to maxOrphanPause.
@@ -202,6 +208,11 @@ func (o *Orphans) answered(sent time.Time, a pipe.Answer, list ...*orphan) {
 		}
 		switch {
 		case !definite && (!d.paid || d.known && !sent.Before(d.late)):
+			d.due = time.Time{}
+			if _, refused := a.Err.(redis.Error); refused {
+				d.pause = min(max(2*d.pause, orphanPause), maxRefusedPause)
+				d.due = time.Now().Add(d.pause)
+			}
 			o.failed = append(o.failed, d)
 		case d.mayCome(sent, a) && !o.closed:
 			d.pause = min(max(2*d.pause, orphanPause), d.longest)
@@ -369,21 +380,21 @@ func (o *Orphans) retry() {
 
 // againLocked returns the failed orphans that are sent again now. The others come first the
 // next time. Orphans whose time is over are forgotten.
-func (o *Orphans) againLocked(failed []*orphan, now time.Time) []*orphan {
-	alive := failed[:0]
+func (o *Orphans) againLocked(failed []*orphan, now time.Time) (again []*orphan) {
 	for _, d := range failed {
 		switch {
-		case now.Before(d.until):
-			alive = append(alive, d)
-		case !d.paid:
-			d.paid = true
-			o.paidLocked() // the key has expired in Redis
+		case !now.Before(d.until):
+			if !d.paid {
+				d.paid = true
+				o.paidLocked() // the key has expired in Redis
+			}
+		case now.Before(d.due) || len(again) == maxResent:
+			o.failed = append(o.failed, d)
+		default:
+			again = append(again, d)
 		}
 	}
-	clear(failed[len(alive):])
-	n := min(len(alive), maxResent)
-	o.failed = alive[n:]
-	return alive[:n:n]
+	return again
 }
 
 func (o *Orphans) paidLocked() {
@@ -402,6 +413,9 @@ func (o *Orphans) Close(ctx context.Context) {
 			o.clear = make(chan struct{})
 		}
 		paid := o.clear
+		for _, d := range o.failed {
+			d.due = time.Time{} // once more, without a pause
+		}
 		o.mu.Unlock()
 		_ = wait.Pause(ctx, paid, o.closeAfter)
 		o.mu.Lock()
