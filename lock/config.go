@@ -42,7 +42,8 @@ type Config struct {
 	// the process dies, its locks are free after at most one Lease.
 	Lease time.Duration
 	// MaxHold is how long after its acquisition a renewed lock is lost (reason
-	// MaxHold): at least Lease, default 0, no limit.
+	// MaxHold): at least Lease, default 0, no limit. A LockFor or Extend that would
+	// make a renewed lock last longer than that returns an error.
 	MaxHold time.Duration
 	// Margin is the time between the moment when a holder is told that its lock
 	// is lost, and the moment when the lock expires in Redis. From Lease/50 or

@@ -25,15 +25,18 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		h.mu.Lock()
 		err, count := x.extendableLocked(), h.count
 		h.mu.Unlock()
+		if err == nil {
+			err = h.checkMaxHold(d)
+		}
 		if err != nil {
 			return err
 		}
+		h.lengthen(d)
 		began := time.Now()
 		a = h.send(ctx, h.k.calls.reenter(h.kind, h.name, h.field(), count, d))
 		if h.kind == Permits {
 			a.Stamp = began // Redis is told an end, not a length
 		}
-		h.lengthen(d)
 		switch n, ok := a.Reply.Number(); {
 		case a.Err != nil:
 			err := h.k.errors.Call("extend", h.name, a)
@@ -65,4 +68,19 @@ func (x *Held) extendableLocked() error {
 	}
 	err := x.errLocked()
 	return err
+}
+
+// checkMaxHold refuses a lease that would last beyond the end of Config.MaxHold, if h is renewed. Redis
+// would have the field after the hold was lost.
+func (h *Hold) checkMaxHold(d time.Duration) error {
+	end := h.lease.MaxHoldEnd()
+	h.mu.Lock()
+	limited := h.renewing > 0 && !end.IsZero()
+	h.mu.Unlock()
+	now := time.Now()
+	if last := now.Add(d); !limited || !last.After(end) || !last.After(h.lease.Deadline()) {
+		return nil
+	}
+	return fmt.Errorf("lock: %q: the lease is %v: it must end in %v, when the time of Config.MaxHold has passed: ask for a shorter one", h.name, d,
+		max(end.Sub(now), 0).Truncate(time.Millisecond))
 }

@@ -23,7 +23,7 @@ func (h *Hold) succession() succession {
 	}
 	n.more = n.Ahead
 	r := h.run()
-	if r == nil || n.Over || r.left == 0 || r.over(h.k.Table) || h.is(unsure|longer) {
+	if r == nil || n.Over || r.left == 0 || r.over(h.k.Table) || h.is(unsure) || h.longestLease() > 0 {
 		return n
 	}
 	r.left--

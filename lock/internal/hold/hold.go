@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type Hold struct {
 	awaited  bool           // somebody waits for the end of busy
 	closing  bool           // Close has announced its end; still held and renewed
 	why      renewal.Reason // it was lost; 0 otherwise
+	longest  uint8          // see longestLease
 	mu       sync.Mutex
 	count    int32      // Helds not yet unlocked
 	renewing int32      // those of them that came from Lock
@@ -95,7 +97,6 @@ const (
 	announced                    // see Announced
 	untold                       // it is lost, and users are told if announced is set; of the two marks, who sets the second tells
 	unsure                       // a request may have prolonged it in Redis by more than is known here
-	longer                       // it was given a longer lease than Config.Lease, which its key may still have
 	closed                       // Close ends its lease, if nobody has done so before; see Config.ReleaseOnClose
 	lost                         // it is no hold any more, though the client's tables may have it for a moment yet
 )
@@ -111,11 +112,25 @@ func (h *Hold) set(mark uint32, to bool) bool {
 	return h.marks.And(^mark)&mark != 0
 }
 
-// lengthen notes that the key may have been given so long a lease.
+// lengthen notes that the key may get so long a lease.
 func (h *Hold) lengthen(lease time.Duration) {
-	if lease > h.k.cfg.Lease {
-		h.set(longer, true)
+	if lease <= h.k.cfg.Lease {
+		return
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.longest = max(h.longest, uint8(bits.Len64(uint64(lease/time.Millisecond))))
+}
+
+// longestLease returns the longest lease that the key may have been given, or up to twice as much. It
+// returns 0 if that is not longer than Config.Lease.
+func (h *Hold) longestLease() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.longest == 0 {
+		return 0
+	}
+	return time.Millisecond << h.longest
 }
 
 // field is the hold's field in the lock's hash, which no hold but those of its run ever

@@ -11,7 +11,9 @@ func (l loss) forget() {
 	h := l.hold
 	h.k.Table.Forget(h)
 	alsoReads := func() bool { return h.k.Table.Own(h.name, h.owner, locktable.Reading) != nil }
-	if h.is(unsure) || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
+	// A hold that was renewed may end long before a lease that it was given besides, by Extend or LockFor.
+	longer := (l.why == renewal.MaxHold || l.why == renewal.TrustEnded) && h.longestLease() > 0
+	if longer || h.is(unsure) || h.lease.Unanswered() || h.kind.outlived(l.why, alsoReads) {
 		h.orphan()
 	}
 	h.tellLoss()

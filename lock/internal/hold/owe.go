@@ -34,7 +34,7 @@ func (k *Keeper) oweUnanswered(kind Kind, name, field string, lease time.Duratio
 // orphan leaves the field of a hold that was given out to the orphans, for as
 // long as Redis may have it.
 func (h *Hold) orphan() {
-	lease := max(time.Until(h.lease.Deadline())+h.k.cfg.Watchdog.Config().Margin+h.k.cfg.IOTimeout, h.k.cfg.Lease)
+	lease := max(time.Until(h.lease.Deadline())+h.k.cfg.Watchdog.Config().Margin+h.k.cfg.IOTimeout, h.k.cfg.Lease, h.longestLease())
 	if open := h.openFor(); h.kind == Fair && open > 0 {
 		h.k.oweUnanswered(h.kind, h.name, h.field(), lease, time.Now().Add(open))
 		return

@@ -24,6 +24,12 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	if left || lost {
 		return nil, errGone
 	}
+	if !renewed {
+		if err := h.checkMaxHold(lease); err != nil {
+			return nil, err
+		}
+	}
+	h.lengthen(lease)
 	a = h.send(ctx, h.k.calls.reenter(h.kind, h.name, h.field(), count, lease))
 	if a.Err != nil {
 		return nil, h.k.errors.Call("reenter", h.name, a)
@@ -32,7 +38,6 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	if !ok || n != 0 && n != 1 {
 		return nil, h.k.errors.BadReply("reenter", h.name, a.Reply.Any())
 	}
-	h.lengthen(lease)
 	trusted := n == 1 && h.lease.Extend(a.Stamp, lease)
 	if n == 1 && !trusted {
 		h.set(unsure, true)
