@@ -296,6 +296,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/script", run: "^TestAScriptThatUsesOtherKeysThanItsKEYSFollowsNoASK$"}, {pkg: "./lock/cluster", run: "^TestAWriterDoesNotEnterBeforeTheKeysOfReadersHaveArrived$"}},
 	},
 	{
+		name: "sentinel-minority-moves-the-master", file: "lock/sentinel/source.go",
+		breaks: "a sentinel that answers alone moves the client to another master without a failover",
+		before: "\t\tneeded = s.majority()\n",
+		after:  "",
+		tests:  []tests{{pkg: "./lock/sentinel", run: "^TestWithoutAMajorityTheKnownMasterStays$"}},
+	},
+	{
 		name: "slot-is-late", file: "renewal/slots.go",
 		breaks: "a lease is renewed a whole interval late",
 		before: "\tif next-t >= interval/2 {\n\t\treturn next\n\t}",

@@ -11,12 +11,16 @@
 //
 // # What it promises
 //
-//   - Sentinels that are down or hang cost nothing, because all are asked at
-//     the same time.
+//   - Sentinels that are down or hang cost nothing once the master is known,
+//     because all are asked at the same time, and a client asks them beside its
+//     dials. Only the first question may take Config.Timeout.
 //   - If the answers differ, the one with the latest failover (config-epoch) is
 //     used. A sentinel that was cut off cannot lead the client back to an old
 //     master while a majority of the sentinels answers, or after any sentinel
 //     has told of the later failover.
+//   - If answers with the same config-epoch differ, their majority decides, and
+//     the client logs that they differ. Without a majority the known master
+//     stays. If none is known, it is the only server that says it is a master.
 //   - If no sentinel answers, the last known master stays in use.
 //   - Every connection to the master first asks whether the server is a master
 //     (ROLE, or INFO if ROLE is not permitted).

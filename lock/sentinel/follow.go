@@ -21,15 +21,17 @@ func (s *Topology) Follow(ctx context.Context, period time.Duration, hint <-chan
 	defer wg.Wait()
 	switched := make(chan struct{}, 1)
 	wg.Go(func() { s.listen(ctx, switched) })
+	s.addFollow(1)
+	defer s.addFollow(-1)
 	for ctx.Err() == nil {
-		m, turn, err := s.ask(ctx)
+		found, err := s.ask(ctx)
 		if err != nil {
-			m, turn = s.last() // Dial still uses this master
+			found, _ = s.last() // Dial still uses this master
 		}
-		if m.addr == "" {
+		if found.addr == "" {
 			update(topology.Layout{Err: err})
 		} else {
-			update(topology.Layout{Servers: []topology.Server{{Name: m.addr, Instance: m.instance(turn)}}})
+			update(topology.Layout{Servers: []topology.Server{{Name: found.addr, Instance: found.instance()}}, Warning: found.doubt})
 		}
 		sleep(ctx, min(leastGap, period), nil, nil)
 		sleep(ctx, period-min(leastGap, period), hint, switched)

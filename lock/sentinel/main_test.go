@@ -31,8 +31,10 @@ type fake struct {
 	addr  string     // of the master
 	runID string
 	epoch int
-	hangs bool // takes connections and answers nothing
-	mute  bool // refuses PING
+	hangs bool   // takes connections and answers nothing
+	mute  bool   // refuses PING
+	heir  string // that it makes the master; empty if it leads no failover
+	blank bool   // does not know the master
 	asked int
 	pings int // that were refused
 	subs  int // subscriptions
@@ -54,11 +56,19 @@ func (f *fake) answer(c faultproxy.Command) faultproxy.Fate {
 	switch strings.ToUpper(c.Args[0]) {
 	case "SENTINEL":
 		f.asked++
-		if c.Args[2] != "mymaster" {
+		if f.blank || c.Args[2] != "mymaster" {
 			return faultproxy.Answer(redis.Error("ERR No such master with that name"))
 		}
+		flags := "master"
+		if f.heir != "" {
+			flags = "s_down,o_down,master,disconnected,failover_in_progress"
+			if strings.ToUpper(c.Args[1]) == "GET-MASTER-ADDR-BY-NAME" {
+				host, port, _ := net.SplitHostPort(f.heir)
+				return faultproxy.Answer(faultproxy.Bulks(host, port))
+			}
+		}
 		host, port, _ := net.SplitHostPort(f.addr)
-		return faultproxy.Answer(faultproxy.Bulks("name", "mymaster", "ip", host, "port", port, "runid", f.runID, "config-epoch", strconv.Itoa(f.epoch)))
+		return faultproxy.Answer(faultproxy.Bulks("name", "mymaster", "ip", host, "port", port, "runid", f.runID, "flags", flags, "config-epoch", strconv.Itoa(f.epoch)))
 	case "SUBSCRIBE":
 		f.subs++
 		return faultproxy.Answer(append(faultproxy.Bulks("subscribe", c.Args[1]), int64(1)))
@@ -76,11 +86,18 @@ func (f *fake) answer(c faultproxy.Command) faultproxy.Fate {
 // it publishes +switch-master as well.
 func (f *fake) say(addr, runID string, epoch int, told bool) {
 	f.mu.Lock()
-	f.addr, f.runID, f.epoch = addr, runID, epoch
+	f.addr, f.runID, f.epoch, f.blank = addr, runID, epoch, false
 	f.mu.Unlock()
 	if told {
 		f.Publish(faultproxy.Bulks("message", "+switch-master", "mymaster 1.2.3.4 1 5.6.7.8 2"))
 	}
+}
+
+// forget makes the fake answer that it does not know the master, until say.
+func (f *fake) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.blank = true
 }
 
 func (f *fake) hang() {

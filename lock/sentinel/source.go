@@ -64,6 +64,9 @@ type Topology struct {
 	mu    sync.Mutex // guards the fields below; never held during I/O
 	known master     // the master now; no address before the first answer
 	turn  int        // the number of the master: rises with each new master and each restart of one
+	past  string     // the run id that the known master had before its last restart
+	// follows is how many Follows run. While one does, it finds the master for Dial.
+	follows int
 	// behind is when a majority began to answer with an older configuration; zero
 	// while it does not.
 	behind time.Time
@@ -146,8 +149,8 @@ func Open(rawURL string, cfg Config) (*Topology, error) {
 // MasterAddr asks the sentinels for the master's address. The error is
 // ErrNoSentinel if no sentinel knows it.
 func (s *Topology) MasterAddr(ctx context.Context) (string, error) {
-	m, _, err := s.ask(ctx)
-	return m.addr, err
+	found, err := s.ask(ctx)
+	return found.addr, err
 }
 
 // GetContext dials the master and checks that the server is a master. The caller
@@ -159,21 +162,43 @@ func (s *Topology) Traits() topology.Traits { return topology.Traits{} }
 
 // Dial implements topology.Topology. There is one server, and it has no name.
 func (s *Topology) Dial(ctx context.Context, _ string) (redis.Conn, error) {
-	m, _, err := s.ask(ctx)
-	if err != nil {
-		if m, _ = s.last(); m.addr == "" || ctx.Err() != nil {
+	found, followed := s.last()
+	if !followed || found.addr == "" {
+		answer, err := s.askInHalf(ctx)
+		switch {
+		case err == nil:
+			found = answer
+		case found.addr == "" || ctx.Err() != nil:
 			return nil, err
-		}
-		// The sentinels do not answer, but the master may.
+		} // otherwise the sentinels do not answer, but the last known master may
 	}
-	to := endpoint.Dialer{NetDial: s.cfg.NetDial, TLS: s.cfg.TLS, Credentials: s.cfg.Credentials, Options: s.cfg.DialOptions}
-	conn, err := to.Dial(ctx, "tcp", m.addr)
+	conn, err := s.dialMaster(ctx, found.addr)
 	if err != nil {
-		return nil, fmt.Errorf("sentinel: the master %q at %s: %w", s.cfg.Master, m.addr, err)
+		return nil, fmt.Errorf("sentinel: the master %q at %s: %w", s.cfg.Master, found.addr, err)
+	}
+	return conn, nil
+}
+
+// askInHalf is ask with half of the time that is left of ctx. The rest is for a dial.
+func (s *Topology) askInHalf(ctx context.Context) (finding, error) {
+	if end, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+	}
+	return s.ask(ctx)
+}
+
+// dialMaster dials a server and checks that it is a master.
+func (s *Topology) dialMaster(ctx context.Context, addr string) (redis.Conn, error) {
+	to := endpoint.Dialer{NetDial: s.cfg.NetDial, TLS: s.cfg.TLS, Credentials: s.cfg.Credentials, Options: s.cfg.DialOptions}
+	conn, err := to.Dial(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
 	}
 	if err := checkRole(ctx, conn); err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("sentinel: the master %q at %s: %w", s.cfg.Master, m.addr, err)
+		return nil, err
 	}
 	return conn, nil
 }
@@ -219,20 +244,42 @@ func do(ctx context.Context, conn redis.Conn, cmd string, args ...any) (any, err
 	return reply, err
 }
 
-// last returns the last known master and the number of its turn.
-func (s *Topology) last() (master, int) {
+// last returns the last known master. followed says that a Follow runs, which learns of a new
+// master by itself.
+func (s *Topology) last() (found finding, followed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known, s.turn
+	return finding{s.known, s.turn, nil}, s.follows > 0
 }
 
-// note compares the best of some answers with the known master. It returns the
-// master now and the number of its turn. It returns false if these sentinels have
-// missed a failover that was seen before.
-func (s *Topology) note(m master, majority bool, now time.Time) (master, int, bool) {
+// addFollow adds n to the number of Follows that run.
+func (s *Topology) addFollow(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.follows += n
+}
+
+// note compares answers of the same epoch with the known master, and returns the master now.
+// majority says that a majority of the sentinels has answered. If the answers differ, their
+// majority decides. Only a majority of all sentinels can name another master without a new epoch.
+// Otherwise the known master stays, or the error is errSplit if there is none.
+func (s *Topology) note(answers []master, majority bool, now time.Time) (finding, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.known
+	m, votes := s.leaderLocked(answers)
+	needed := len(answers)/2 + 1
+	if old.addr != "" && m.epoch == old.epoch {
+		needed = s.majority()
+	}
+	switch again := m.epoch == old.epoch && m.addr == old.addr; {
+	case again, votes >= needed:
+	case old.addr == "":
+		return finding{}, errSplit
+	default:
+		return finding{old, s.turn, fmt.Errorf("sentinel: %d of %d sentinels name the master %s in place of %s, without a new configuration",
+			votes, len(s.cfg.Sentinels), m.addr, old.addr)}, nil
+	}
 	if m.epoch >= old.epoch {
 		s.behind = time.Time{}
 	} else {
@@ -240,18 +287,50 @@ func (s *Topology) note(m master, majority bool, now time.Time) (master, int, bo
 			s.behind = now
 		}
 		if now.Sub(s.behind) < backwards {
-			return master{}, 0, false
+			return finding{}, errBehind
 		}
 	}
 	switch {
-	case old.addr != m.addr, old.runID != m.runID && old.runID != "" && m.runID != "":
+	case old.addr != m.addr:
 		s.turn++
+		s.past = ""
+	case old.runID != m.runID && old.runID != "" && m.runID != "":
+		s.turn++
+		s.past = old.runID
 	case m.runID == "": // sentinels learn it only some seconds after a failover
 		m.runID = old.runID
 	}
 	s.known = m
-	return m, s.turn, true
+	return finding{m, s.turn, nil}, nil
+}
+
+// errBehind is the error of note if all sentinels that answer have missed a failover.
+var errBehind = errors.New("the sentinels that answer have missed a failover")
+
+// leaderLocked returns the address that most answers name, and how many do. Its run id is a new
+// one if some answer has it. A sentinel may tell the id from before a restart for 10 s after
+// others have told the new one.
+func (s *Topology) leaderLocked(answers []master) (best master, most int) {
+	for _, m := range answers {
+		votes := 0
+		for _, other := range answers {
+			if other.addr != m.addr {
+				continue
+			}
+			votes++
+			if id := other.runID; id != "" && id != s.known.runID && (id != s.past || m.addr != s.known.addr) {
+				m.runID = id
+			}
+		}
+		if m.addr == s.known.addr && m.runID == s.past {
+			m.runID = ""
+		}
+		if votes > most {
+			best, most = m, votes
+		}
+	}
+	return best, most
 }
 
 // instance names one turn of a server as master.
-func (m master) instance(turn int) string { return m.addr + "#" + strconv.Itoa(turn) }
+func (f finding) instance() string { return f.addr + "#" + strconv.Itoa(f.turn) }

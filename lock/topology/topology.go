@@ -68,6 +68,9 @@ type Layout struct {
 	// Slots has for each of the 16,384 slots the index of its server, or -1 if
 	// no server has it. It is nil without slots.
 	Slots []int
+	// Warning says what is wrong although the servers were found, for the log. It is nil
+	// if nothing is.
+	Warning error
 	// Err says why the servers could not be found. The other fields are empty then.
 	Err error
 }

@@ -18,6 +18,7 @@ const (
 	NoAnswer
 	AnswersAgain
 	Replaced
+	LayoutDoubted
 	ClockSet
 	TwoClocks
 	TimeRefused
@@ -101,6 +102,12 @@ var table = [records]Row{
 		Advice: "if nobody planned this, look for the reason in the log of the old server",
 		When:   "a failover, a restart, or a move of all its slots",
 		Each:   []string{"old"}, Most: 1, Every: time.Minute,
+	},
+	LayoutDoubted: {
+		Level: slog.LevelWarn, Text: "lock: there is doubt about where Redis is",
+		Attrs:  []string{"error"},
+		Advice: "if this lasts longer than a failover, compare SENTINEL MASTER at each Sentinel, and correct those that are wrong",
+		Most:   1, Every: time.Minute,
 	},
 	ClockSet: {
 		Level: slog.LevelWarn, Text: "lock: the server's clock was set, or another server answers. While a clock is set back, requests that " +

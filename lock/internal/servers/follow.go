@@ -8,6 +8,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -58,6 +59,9 @@ func (r *Router) await(ctx context.Context) {
 
 // update applies a Layout. Follow calls it, one call after the other.
 func (r *Router) update(l topology.Layout) {
+	if l.Warning != nil {
+		r.cfg.Logger.Log(record.LayoutDoubted, l.Warning)
+	}
 	switch {
 	case l.Err != nil:
 		r.failure.Store(&l.Err)

@@ -23,6 +23,22 @@ import (
 // causes are how often a test gives the reason for a record.
 var causes = []int{1_000, 10_000}
 
+// TestDoubtAboutAServerIsLogged, and the server is used.
+func TestDoubtAboutAServerIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{dial: func(context.Context, string) (redis.Conn, error) { return nil, errDown }}
+		f.build(t, false)
+		f.follow()
+		for range 100 {
+			f.news <- topology.Layout{Servers: []topology.Server{{Name: "a", Instance: "1"}}, Warning: errors.New("two sentinels name b")}
+		}
+		synctest.Wait()
+		require.Equal(t, "a", f.router.Server("any").Address())
+		require.Equal(t, 1, strings.Count(f.logged(), "two sentinels name b"))
+		f.close()
+	})
+}
+
 // TestAConnectionThatComesAndGoesMakesFewRecords, and the last one says how it is.
 func TestAConnectionThatComesAndGoesMakesFewRecords(t *testing.T) {
 	for _, n := range causes {

@@ -1,0 +1,80 @@
+package sentinel_test
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/faultproxy"
+	"github.com/wheellock/wheellock/lock/sentinel"
+)
+
+// virtual has servers in memory, by their addresses, for bubbles of testing/synctest. A server
+// gets a command and returns its answer; a nil server never answers.
+type virtual struct {
+	servers map[string]func(command []string) any
+	wg      sync.WaitGroup
+
+	mu    sync.Mutex
+	dials []time.Time
+}
+
+func (v *virtual) dial(_ context.Context, _, addr string) (net.Conn, error) {
+	v.mu.Lock()
+	v.dials = append(v.dials, time.Now())
+	v.mu.Unlock()
+	here, there := net.Pipe()
+	if serve := v.servers[addr]; serve != nil {
+		v.wg.Go(func() {
+			defer there.Close()
+			for r := bufio.NewReader(there); ; {
+				command, err := faultproxy.ReadCommand(r)
+				if err != nil {
+					return
+				}
+				if _, err := there.Write(faultproxy.AppendReply(nil, serve(command))); err != nil {
+					return
+				}
+			}
+		})
+	}
+	return here, nil
+}
+
+func (v *virtual) topology(t *testing.T, cfg sentinel.Config) *sentinel.Topology {
+	t.Helper()
+	cfg.Master, cfg.NetDial = "mymaster", v.dial
+	s, err := sentinel.New(cfg)
+	require.NoError(t, err)
+	return s
+}
+
+// TestAQuestionLeavesHalfOfTheTimeForTheDial of the last known master, if sentinels hang.
+func TestAQuestionLeavesHalfOfTheTimeForTheDial(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := &virtual{servers: map[string]func([]string) any{
+			"good:1": func([]string) any { return faultproxy.Bulks("ip", "redis", "port", "1", "config-epoch", "1") },
+			"redis:1": func([]string) any {
+				time.Sleep(400 * time.Millisecond)
+				return faultproxy.Bulks("master")
+			},
+		}}
+		defer v.wg.Wait()
+		s := v.topology(t, sentinel.Config{Sentinels: []string{"good:1", "hung:1", "hung:2"}, Timeout: time.Minute})
+		for range 2 { // the first time one sentinel answers, and none the next time
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			conn, err := s.GetContext(ctx)
+			require.NoError(t, err)
+			require.NoError(t, conn.Close())
+			v.servers["good:1"] = nil
+		}
+	})
+}
