@@ -13,6 +13,11 @@ import (
 const (
 	leastGap   = 100 * time.Millisecond // the shortest time between two questions, however many hints come
 	pingPeriod = 2 * time.Second        // between two pings on the connection that listens
+
+	// The pause before listen goes to the next sentinel is leastRedial, and twice as long each
+	// time up to mostRedial while no sentinel lets it subscribe.
+	leastRedial = time.Second
+	mostRedial  = time.Minute
 )
 
 // Follow implements topology.Topology.
@@ -53,24 +58,29 @@ func sleep(ctx context.Context, d time.Duration, wake1, wake2 <-chan struct{}) {
 // sentinel fails, listen goes to the next. The periodic question finds a failover
 // that listen misses.
 func (s *Topology) listen(ctx context.Context, switched chan<- struct{}) {
+	pause := leastRedial
 	for i := 0; ctx.Err() == nil; i++ {
-		_ = s.listenAt(ctx, s.cfg.Sentinels[i%len(s.cfg.Sentinels)], switched)
-		sleep(ctx, time.Second, nil, nil)
+		if subscribed, _ := s.listenAt(ctx, s.cfg.Sentinels[i%len(s.cfg.Sentinels)], switched); subscribed {
+			pause = leastRedial
+		}
+		sleep(ctx, pause, nil, nil)
+		pause = min(2*pause, mostRedial)
 	}
 }
 
-func (s *Topology) listenAt(ctx context.Context, addr string, switched chan<- struct{}) error {
+// listenAt listens to one sentinel until that fails. subscribed says that the sentinel has let it.
+func (s *Topology) listenAt(ctx context.Context, addr string, switched chan<- struct{}) (subscribed bool, err error) {
 	dialCtx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	conn, err := s.dialSentinel(dialCtx, addr)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	psc := redis.PubSubConn{Conn: conn}
 	if err := psc.Subscribe("+switch-master"); err != nil {
-		return err
+		return false, err
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -90,14 +100,14 @@ func (s *Topology) listenAt(ctx context.Context, addr string, switched chan<- st
 			}
 		}
 	})
-	for subscribed := false; ; {
+	for {
 		switch v := psc.ReceiveWithTimeout(pingPeriod + s.cfg.Timeout).(type) {
 		case redis.Subscription:
 			subscribed = true
 		case error:
 			// A refused ping also shows that the connection works.
 			if _, answer := v.(redis.Error); !answer || !subscribed {
-				return v
+				return subscribed, v
 			}
 		case redis.Message:
 			select {

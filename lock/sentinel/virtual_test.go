@@ -4,15 +4,18 @@ import (
 	"bufio"
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/lock/sentinel"
+	"github.com/wheellock/wheellock/lock/topology"
 )
 
 // virtual has servers in memory, by their addresses, for bubbles of testing/synctest. A server
@@ -76,5 +79,25 @@ func TestAQuestionLeavesHalfOfTheTimeForTheDial(t *testing.T) {
 			require.NoError(t, conn.Close())
 			v.servers["good:1"] = nil
 		}
+	})
+}
+
+// TestSentinelsThatRefuseSUBSCRIBEAreDialledRarely: the pause grows to a minute.
+func TestSentinelsThatRefuseSUBSCRIBEAreDialledRarely(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := &virtual{servers: map[string]func([]string) any{"s:1": func(command []string) any {
+			if strings.EqualFold(command[0], "SUBSCRIBE") {
+				return redis.Error("NOPERM this user has no permissions to run the 'subscribe' command")
+			}
+			return faultproxy.Bulks("ip", "redis", "port", "1", "config-epoch", "1")
+		}}}
+		defer v.wg.Wait()
+		s := v.topology(t, sentinel.Config{Sentinels: []string{"s:1"}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		s.Follow(ctx, 2*time.Hour, nil, func(topology.Layout) {})
+		require.Less(t, len(v.dials), 75)
+		require.Greater(t, len(v.dials), 55)
 	})
 }
