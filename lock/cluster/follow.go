@@ -2,13 +2,13 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -60,7 +60,7 @@ func (s *Topology) look(ctx context.Context) ([]table, error) {
 		errs = append(errs, err)
 		nodes = nodes[n:]
 	}
-	return nil, fmt.Errorf("%w: %w", ErrNoTable, errors.Join(errs...))
+	return nil, fmt.Errorf("%w: %w", ErrNoTable, dialing.Join(errs...))
 }
 
 // askAll asks nodes at once. A table without slots does not count, because its node
@@ -90,7 +90,7 @@ func (s *Topology) askAll(ctx context.Context, nodes []string) ([]table, error) 
 		})
 	}
 	wg.Wait()
-	return tables, errors.Join(errs...)
+	return tables, dialing.Join(errs...)
 }
 
 // candidates returns the known nodes in random order, then the startup nodes.

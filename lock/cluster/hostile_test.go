@@ -8,11 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
 	"github.com/wheellock/wheellock/lock/topology"
 )
@@ -55,4 +58,17 @@ func TestAHostileNodeEndsNoProcess(t *testing.T) {
 		require.ErrorIs(t, first.Err, cluster.ErrNoTable, "%.20q", text)
 		require.ErrorContains(t, first.Err, "the answer was given up", "%.20q", text)
 	}
+}
+
+// TestANodeThatAnswersAnErrorEndsNoLock: the others, which are down, may know the Cluster.
+func TestANodeThatAnswersAnErrorEndsNoLock(t *testing.T) {
+	t.Parallel()
+	p := fixture.Proxy(t, nil, func(faultproxy.Command) faultproxy.Fate {
+		return faultproxy.Answer(redis.Error("ERR This instance has cluster support disabled"))
+	})
+	source, err := cluster.Open("redis-cluster://127.0.0.1:1,"+p.Addr(), cluster.Options{})
+	require.NoError(t, err)
+	_, err = fixture.Client(t, source, lock.Config{}).Mutex("a").TryLock(bounded.Context(t))
+	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.ErrorContains(t, err, "cluster support disabled")
 }

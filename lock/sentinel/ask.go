@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/endpoint"
 )
 
@@ -89,7 +90,7 @@ func (s *Topology) ask(ctx context.Context) (finding, error) {
 	}
 	cancel()
 	if answered == 0 {
-		return finding{}, fmt.Errorf("%w: %q: %w", ErrNoSentinel, s.cfg.Master, errors.Join(errs...))
+		return finding{}, fmt.Errorf("%w: %q: %w", ErrNoSentinel, s.cfg.Master, dialing.Join(errs...))
 	}
 	found, err := s.note(latest, answered >= s.majority(), time.Now())
 	if err == errSplit {

@@ -326,3 +326,22 @@ func TestASentinelThatRefusesPINGIsListenedToAllTheSame(t *testing.T) {
 	_, subs := count()
 	require.Equal(t, 1, subs, "the connection lives")
 }
+
+// TestASentinelThatDoesNotKnowTheMasterEndsNoLock: the others, which are down, may know it.
+func TestASentinelThatDoesNotKnowTheMasterEndsNoLock(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, fixture.Server(t).Addr(), 1)
+	f.forget()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, gone.Close())
+	c := fixture.Client(t, newTopology(t, f.Addr(), gone.Addr().String()), lock.Config{})
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Mutex("a").Lock(bounded.Context(t))
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return f.questions() >= 3 || len(done) > 0 }, time.Minute, time.Millisecond)
+	f.say(f.addr, "", 1, false)
+	require.NoError(t, bounded.Receive(t, done))
+}

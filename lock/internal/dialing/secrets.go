@@ -71,6 +71,9 @@ func CheckAddr(addr string) error {
 	return nil
 }
 
+// refusesLogin begins the text of a hidden answer, behind its code.
+const refusesLogin = " the server refuses to log in. "
+
 // hidden returns an error in place of err, because the text of err may have a password. The code
 // of a Redis error stays.
 func hidden(err error) error {
@@ -82,6 +85,6 @@ func hidden(err error) error {
 	if strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || len(code) > 16 {
 		code = "ERR"
 	}
-	return redis.Error(code + " the server refuses to log in. Its answer is not shown, because it may repeat the password: " +
+	return redis.Error(code + refusesLogin + "Its answer is not shown, because it may repeat the password: " +
 		"check that the server knows AUTH, or leave user and password out if it needs none")
 }

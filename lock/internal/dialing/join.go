@@ -1,0 +1,43 @@
+package dialing
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// refusals has the words by which an answer says that a user may not log in, or may not ask.
+var refusals = []string{"NOAUTH ", "WRONGPASS ", "NOPERM ", "ERR invalid password", "ERR invalid username-password", "ERR Client sent AUTH", "ERR AUTH "}
+
+// Join is errors.Join for servers that were asked the same, such as the sentinels of a master. An
+// answer of some of them says nothing about those that could not be asked. So the error is a
+// redis.Error only if all have refused the login with the same answer.
+func Join(errs ...error) error {
+	if joined := errors.Join(errs...); joined == nil || agreed(errs) {
+		return joined
+	}
+	hidden := slices.Clone(errs)
+	for i, err := range errs {
+		var reply redis.Error
+		if errors.As(err, &reply) {
+			hidden[i] = errors.New(err.Error())
+		}
+	}
+	return errors.Join(hidden...)
+}
+
+// agreed reports whether all errors are the same refusal of the login.
+func agreed(errs []error) bool {
+	var first redis.Error
+	for _, err := range errs {
+		var reply redis.Error
+		if !errors.As(err, &reply) || first != "" && reply != first {
+			return false
+		}
+		first = reply
+	}
+	return strings.Contains(string(first), refusesLogin) ||
+		slices.ContainsFunc(refusals, func(word string) bool { return strings.HasPrefix(string(first), word) })
+}
