@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,4 +30,40 @@ func TestAnInnerUnlockNeedsNoMemory(t *testing.T) {
 		require.NoError(t, outer.Unlock(ctx), name)
 		fixture.Do(t, s, "CONFIG", "SET", "maxmemory", "0")
 	}
+}
+
+// TestReleasesAndExtensionsNeedNoMemory: permits that cannot be given back are lost for all.
+func TestReleasesAndExtensionsNeedNoMemory(t *testing.T) {
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{})
+	ctx := bounded.Context(t)
+	helds := map[string]*lock.Held{"writer": fixture.Hold(t, c.RWMutex("w").Writer().Lock)}
+	for kind, lk := range sorts(t, c) {
+		if kind != "write" { // "read" has the key
+			helds[kind] = fixture.Hold(t, lk.lock)
+		}
+	}
+	sem, latch := c.Semaphore("s"), c.CountDownLatch("l")
+	_, err := sem.TrySet(ctx, 3)
+	require.NoError(t, err)
+	require.NoError(t, sem.Acquire(ctx, 3))
+	_, err = latch.TrySet(ctx, 2)
+	require.NoError(t, err)
+	fixture.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
+	_, err = c.Mutex("another").TryLock(ctx)
+	require.ErrorContains(t, err, "OOM")
+	for kind, held := range helds {
+		require.NoError(t, held.Extend(ctx, time.Minute), kind)
+		require.NoError(t, held.Unlock(ctx), kind)
+	}
+	require.NoError(t, sem.Release(ctx, 2))
+	there, err := sem.ReleaseIfExists(ctx, 1)
+	require.NoError(t, err)
+	require.True(t, there)
+	for range 3 { // the last time it is open
+		require.NoError(t, latch.CountDown(ctx))
+	}
+	free, err := sem.Available(ctx)
+	require.NoError(t, err)
+	require.Equal(t, int64(3), free)
 }

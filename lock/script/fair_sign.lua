@@ -29,6 +29,9 @@ local length, signed, scored = redis.call('llen', queue), redis.call('hlen', sig
 -- Redisson gives no signs. If it has swept as many of ours, whose signs stay, as it has
 -- waiters, its scores still show it: they are its long wait ahead.
 local ours = length == signed and length == scored and redis.call('zcount', scores, now + patience / 2, '+inf') == 0
+if ours then
+  redis.call('zrem', scores, '') -- a write, so that memory that is out does not refuse what follows
+end
 local left = {}
 for i = 6, #ARGV, 2 do
   local field, number, still = ARGV[i], tonumber(ARGV[i + 1]), '0'

@@ -134,3 +134,13 @@ func TestAQueueOfTheDeadEndsAlsoAfterSigns(t *testing.T) {
 	require.Equal(t, "0", q.sign("a:1:1", 3))
 	require.NotEqualValues(t, -1, fixture.DoOn(t, q.conn, "PTTL", fairKeys[1]))
 }
+
+// TestASignOfLifeNeedsNoMemory: without one a waiter that lives is passed over.
+func TestASignOfLifeNeedsNoMemory(t *testing.T) {
+	q := newFairQueue(t)
+	q.take("a:1:1", 1)
+	fixture.DoOn(t, q.conn, "CONFIG", "SET", "maxmemory", 1)
+	require.Equal(t, "0", q.sign("a:1:1", 2))
+	sign, _ := q.stands("a:1:1")
+	require.Equal(t, "2@1000000/2000", sign)
+}

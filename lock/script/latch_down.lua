@@ -13,12 +13,12 @@ local n, text = counter(KEYS[1])
 if not n then
   return text
 end
+redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
 local left = math.max(n - 1, 0)
 if not text then
   redis.call('set', KEYS[2], left, 'px', ARGV[2])
   return left
 end
-redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
 local counted, refused
 if left > 0 then
   counted, refused = remember(left, ARGV[2], 'decr', KEYS[1])

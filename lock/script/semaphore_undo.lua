@@ -9,15 +9,17 @@
 --
 -- Answers how many permits the take had brought.
 -- If the message was refused, the answer is {that number, the error}.
-local taken = redis.call('get', KEYS[2]) or '0'
-local free
+local taken, text = redis.call('get', KEYS[2]) or '0', nil
 if taken ~= '0' then
-  local n, text = counter(KEYS[1])
+  local n
+  n, text = counter(KEYS[1])
   if not n then
     return text
   end
-  free = text and redis.call('incrby', KEYS[1], taken)
 end
+-- The take's result lives longer: a write, so that memory that is out does not refuse what follows.
+redis.pcall('pexpire', KEYS[2], ARGV[2])
+local free = text and redis.call('incrby', KEYS[1], taken)
 local never = redis.pcall('set', KEYS[2], '0', 'px', ARGV[2])
 if never.err then -- a copy of this request would give back what the take brought once more
   if free then

@@ -23,7 +23,7 @@ var (
 
 	// FairMutex.
 	FairTake    = define("fair_take", "3170f6f4cb15badbe035b1c2c2136f78809e9933", expires|mints|acquires|others)
-	FairSign    = define("fair_sign", "e6b67ef482e7c43e093d0ea19f77edf6a26624bd", expires)
+	FairSign    = define("fair_sign", "08a577dba29b00b4604b682ec952ecb33788c664", expires)
 	FairRelease = define("fair_release", "0f14cebc5cf7e453c4fcaa702f36c6047f6aca1d", effects|publishes)
 	FairForce   = define("fair_force", "b8c88a54e401f71f8d0fc9d3ec43d33e40c84636", effects|publishes|forces|tells)
 
@@ -39,15 +39,15 @@ var (
 
 	// Semaphore and CountDownLatch.
 	SemaphoreSet     = define("semaphore_set", "3956a1e40b975774060e692334e230bb8af98e60", expires|publishes|once|tells)
-	SemaphoreAdd     = define("semaphore_add", "fca79e67b9c21c5fb635d8b85f967a7d30779bb1", expires|publishes|once|counts|tells|remembers)
+	SemaphoreAdd     = define("semaphore_add", "7191b397c7d1ced2968e20ac09b92917f2631e7e", expires|publishes|once|counts|tells|remembers)
 	SemaphoreTake    = define("semaphore_take", "68c78dadebbc2254c34f2e810d4d4bc7632a0b8b", expires|counts|remembers)
-	SemaphoreUndo    = define("semaphore_undo", "bd8b669952191961f78095f9c45557808459618f", expires|publishes|counts|tells)
-	SemaphoreRelease = define("semaphore_release", "2005924945c4dc2c8025f3e2f221c58eeefa45d7", expires|publishes|once|counts|tells|remembers)
+	SemaphoreUndo    = define("semaphore_undo", "a549a4726c2eccb22d1babdf6cb24f00ac8e032b", expires|publishes|counts|tells)
+	SemaphoreRelease = define("semaphore_release", "65b27828b8052097d5db2cd77057932816695ce1", expires|publishes|once|counts|tells|remembers)
 	SemaphoreDelete  = define("semaphore_delete", "2abf0410f622021261f087f89e9573ed60786f11", expires|once|counts|remembers)
-	SemaphoreExpire  = define("semaphore_expire", "8c6d476f7d22f4fe1ba91cd98aa5fec2d8cae210", expires|once|counts|remembers)
+	SemaphoreExpire  = define("semaphore_expire", "710f9c132038633293c6c983a7171baeaba9f453", expires|once|counts|remembers)
 	SemaphoreTTL     = define("semaphore_ttl", "1fcf9ddad3d6f187632bc2b052b77dd8f2ba553a", counts)
 	LatchSet         = define("latch_set", "58ef0b77b872695165278829cb05bd6792ccebeb", expires|publishes|once|tells)
-	LatchDown        = define("latch_down", "0ab39ccd20dfa2a4f581443c8d19b78bad8e4fd4", expires|publishes|once|tells|counts|remembers)
+	LatchDown        = define("latch_down", "3cbe8253558d706175ec03bfed11a1baf5d9e6b8", expires|publishes|once|tells|counts|remembers)
 	LatchReset       = define("latch_reset", "c35a5eb49ef87cfea9f3a5232960bf056b67a2b8", expires|publishes|once|counts|tells|remembers)
 	Count            = define("count", "24ab821ce14943ca042876346d173804a1718e1e", 0)
 
@@ -55,11 +55,11 @@ var (
 	PermitTake     = define("permit_take", "0345b395cc27a8ca97174eaa991d650df4cc9fff", expires|permits|acquires|counts)
 	PermitRelease  = define("permit_release", "0aec812ad8bd7672b3c51391664affc7e03629f6", permits|publishes|counts|tells)
 	PermitRenew    = define("permit_renew", "2e9e35a06cff2864dbe03b33265a559ca119c91a", expires|permits)
-	PermitExtend   = define("permit_extend", "d870abee676e0349887e3e4752b0b2106084db9d", expires|permits)
+	PermitExtend   = define("permit_extend", "e4a5a27e4b1274c3bf395ca1cfda6b500586527a", expires|permits)
 	PermitSet      = define("permit_set", "a84b87da667fb9da8367b60396fde88eaee7a23c", expires|publishes|once|counts|tells|remembers)
 	PermitInspect  = define("permit_inspect", "8a28d34913aac0b5ad5924fd8b1a021a77a59034", counts)
-	PermitFree     = define("permit_free", "ce6beadc8ea6ebd016bb329552165cc4b968ea23", expires|publishes|permitIDs|counts|tells|remembers)
-	PermitSetLease = define("permit_set_lease", "2755395ab8b3a63c1b5624cd1a6653d788640d60", expires|permitIDs|once|remembers)
+	PermitFree     = define("permit_free", "460837f47aa118f07a598fd93a7052cf59c053d0", expires|publishes|permitIDs|counts|tells|remembers)
+	PermitSetLease = define("permit_set_lease", "40ad5fd817f921594f2feb3b21f0f11e7aab7a83", expires|permitIDs|once|remembers)
 	PermitDeadline = define("permit_deadline", "8f0f538cc0ceaf8bc3d1cc4f68ed6a99d3feec92", permitIDs)
 
 	// Questions about the server.
