@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -234,4 +235,78 @@ func TestReleaseOnCloseReleasesWhatWasTakenFirst(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	require.Equal(t, taken, released)
+}
+
+// TestWhatCloseCutsOffMayStillBeDone: its error says so, and that the client is closed.
+func TestWhatCloseCutsOffMayStillBeDone(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	var silent atomic.Bool
+	var mu sync.Mutex
+	arrived := map[string]int{}
+	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+		if !silent.Load() || c.Script == "" {
+			return faultproxy.Pass
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		arrived[c.Script]++
+		return faultproxy.LoseRequest
+	})
+	long := 5 * time.Minute
+	c := fixture.ClientOver(t, p, lock.Config{Lease: time.Hour, IOTimeout: long, UnlockTimeout: long, Connections: 1})
+	ctx := bounded.Context(t)
+	name := t.Name()
+	_, err := c.Semaphore(name+"s").TrySet(ctx, 5)
+	require.NoError(t, err)
+	_, err = c.CountDownLatch(name+"l").TrySet(ctx, 5)
+	require.NoError(t, err)
+	unlocked, many, guards := fixture.Hold(t, c.Mutex(name+"u").Lock), fixture.Hold(t, c.Mutex(name+"m").Lock), fixture.Hold(t, c.Mutex(name+"g").Lock)
+	re, err := c.Mutex(name + "r").Lock(ctx)
+	require.NoError(t, err)
+	calls := map[string]func() error{
+		"Unlock":     func() error { return unlocked.Unlock(ctx) },
+		"UnlockMany": func() error { return lock.UnlockMany(ctx, []*lock.Held{many})[0] },
+		"Guard":      func() error { _, err := guards.Guard(ctx, "GET", []string{name}); return err },
+		"TryLock":    func() error { _, err := c.Mutex(name + "t").TryLock(ctx); return err },
+		"Lock":       func() error { _, err := c.Mutex(name + "t2").Lock(ctx); return err },
+		"re-entry":   func() error { _, err := c.Mutex(name + "r").Lock(re.Context(context.Background())); return err },
+		"Force":      func() error { _, err := c.Mutex(name + "f").ForceUnlock(ctx); return err },
+		"TryAcquire": func() error { return c.Semaphore(name+"s").TryAcquire(ctx, 1) },
+		"Acquire":    func() error { return c.Semaphore(name+"s").Acquire(ctx, 1) },
+		"Release":    func() error { return c.Semaphore(name+"s").Release(ctx, 1) },
+		"CountDown":  func() error { return c.CountDownLatch(name + "l").CountDown(ctx) },
+		"Permits":    func() error { _, err := c.PermitSemaphore(name+"p").TryAcquire(ctx, 1); return err },
+	}
+	silent.Store(true)
+	type outcome struct {
+		call string
+		err  error
+	}
+	ended := make(chan outcome, len(calls))
+	for call, f := range calls {
+		go func() { ended <- outcome{call, f()} }()
+	}
+	bounded.Until(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		n := 0
+		for _, of := range arrived {
+			n += of
+		}
+		return n >= len(calls)-1 // Acquire waits for TryAcquire of the same client
+	})
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	require.ErrorIs(t, c.Close(over), context.Canceled)
+	for range calls {
+		o := bounded.Receive(t, ended)
+		require.ErrorIs(t, o.err, lock.ErrClosed, o.call)
+		if o.call != "Acquire" {
+			require.ErrorIs(t, o.err, lock.ErrUnknown, o.call)
+		}
+	}
+	_, err = c.Mutex(name).TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrClosed)
+	require.NotErrorIs(t, err, lock.ErrUnknown, "nothing was sent")
 }

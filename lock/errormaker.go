@@ -20,7 +20,7 @@ var _ hold.Errors = errorMaker{}
 // Call implements hold.Errors.
 func (m errorMaker) Call(op, name string, a pipe.Answer) error {
 	switch {
-	case errors.Is(a.Err, ErrClosed):
+	case errors.Is(a.Err, ErrClosed) && a.Stamp.IsZero(): // nothing was written
 		return closedError(name)
 	case !m.slots && pipe.OfCluster(a.Err):
 		return clusterError(op, name, a.Err)
@@ -72,7 +72,12 @@ func (errorMaker) Upgrade(name string) error {
 }
 
 // Closed implements hold.Errors.
-func (errorMaker) Closed(name string) error { return closedError(name) }
+func (errorMaker) Closed(name string, last error) error {
+	if errors.Is(last, ErrClosed) { // it also says whether Redis may carry out what was cut off
+		return last
+	}
+	return closedError(name)
+}
 
 // Ended implements hold.Errors.
 func (errorMaker) Ended(ctx context.Context, name string, last error) error {

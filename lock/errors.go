@@ -32,7 +32,9 @@ var (
 	// a hash slot that is being moved. In such a state Redis has done nothing,
 	// and Lock tries again until its context ends.
 	ErrUnknown = errors.New("lock: outcome unknown")
-	// ErrClosed is returned when the Client is closed.
+	// ErrClosed is returned when the Client is closed. If Redis may still carry
+	// out what was asked, because Close gave up before the answer came, the error
+	// is ErrUnknown too (errors.Is).
 	ErrClosed = errors.New("lock: client is closed")
 	// ErrNotALock is returned when the key, or a key that belongs to it, exists
 	// but has another type or other values than a lock's key. The call leaves
@@ -270,7 +272,7 @@ func (e *UnknownError) what() string {
 	case pipe.KeysApart(e.Err): // the script may have run in part
 		outcome += ", because its hash slot is being moved"
 	}
-	return fmt.Sprintf("%s of %q: %s: %s", e.Op, e.Name, outcome, silences.ReplaceAllString(onOneLine(e.Err), "no answer in time"))
+	return fmt.Sprintf("%s of %q: %s: %s", e.Op, e.Name, outcome, silences.ReplaceAllString(whatOf(e.Err), "no answer in time"))
 }
 
 // silences matches the texts of all limits that can end the wait for an answer. To the user they
@@ -280,6 +282,9 @@ var silences = regexp.MustCompile(`((read|write) \S+ \S+: )?i/o timeout|context 
 func (e *UnknownError) hint() string {
 	if pipe.RefusesWrites(e.Err) {
 		return stateAdvice(e.Err) + ", then try again"
+	}
+	if errors.Is(e.Err, ErrClosed) {
+		return "the client was closed before Redis answered, so look with another client whether it was done, and give Close more time"
 	}
 	const arrived = "try again when the slot has arrived"
 	switch moves := pipe.SlotMoves(e.Err); e.Op {

@@ -75,7 +75,7 @@ func (e *QuorumError) Is(target error) bool {
 			n++
 		}
 	}
-	return n > spare && e.final()
+	return n > spare && (e.final() || target == ErrClosed)
 }
 
 // final reports whether so many members refused that another attempt cannot succeed.

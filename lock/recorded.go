@@ -62,14 +62,25 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, err
 		if d.written.IsZero() && !pipe.NotRun(a.Err) && (!a.Stamp.IsZero() || ctx.Err() != nil) {
 			d.written = began
 		}
+		if errors.Is(a.Err, ErrClosed) {
+			return nil, d.closed()
+		}
 		err := d.c.errors.Call(d.op, d.name, a)
 		if !errors.Is(err, ErrUnknown) || d.c.cfg.FailFast || d.over() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
 			return nil, err
 		}
 		if wait.Closed(stop) {
-			return nil, closedError(d.name)
+			return nil, d.closed()
 		}
 	}
+}
+
+// closed returns the error of d if Close ends it.
+func (d *recorded) closed() error {
+	if d.written.IsZero() {
+		return closedError(d.name)
+	}
+	return &UnknownError{Op: d.op, Name: d.name, Err: ErrClosed}
 }
 
 // over reports whether d is not tried any more.

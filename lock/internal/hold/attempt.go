@@ -115,14 +115,14 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g wire.Granted) (*
 	switch {
 	case errors.Is(err, renewal.ErrClosed) && wait.Closed(k.cfg.Closing):
 		a.retire(ans.Open)
-		return nil, k.errors.Closed(a.Name)
+		return nil, k.errors.Closed(a.Name, nil)
 	case err != nil: // the answer came after the hold was no longer safe, or after its server was retired
 		a.retire(ans.Open)
 		return nil, k.errors.Unknown("acquire", a.Name, err)
 	case !k.Table.Adopt(h, a.waiter):
 		h.lease.Release()
 		a.retire(ans.Open)
-		return nil, k.errors.Closed(a.Name)
+		return nil, k.errors.Closed(a.Name, nil)
 	}
 	return h.firstHeld(a.Renewed), nil
 }
@@ -228,7 +228,7 @@ func (a *attempt) Follows(h *Hold, over bool) bool {
 func (a *attempt) Take(h *Hold) { a.held = h.firstHeld(a.Renewed) }
 
 // Barred implements locktable.Acquisition. No owner of these kinds is.
-func (a *attempt) Barred(*Hold) error { return a.k.errors.Closed(a.Name) }
+func (a *attempt) Barred(*Hold) error { return a.k.errors.Closed(a.Name, nil) }
 
 // Channel implements locktable.Acquisition.
 func (a *attempt) Channel() string { return a.Kind.Channel(a.Name) }

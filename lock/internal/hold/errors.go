@@ -49,7 +49,7 @@ type Errors interface {
 	NotReplicated(name string, wanted, acknowledged int) error
 	// Upgrade returns the error of an owner that reads and tries to write.
 	Upgrade(name string) error
-	Closed(name string) error
+	Closed(name string, last error) error
 	// Ended returns the error of a call whose ctx has ended. last is the error of its last try,
 	// or nil.
 	Ended(ctx context.Context, name string, last error) error

@@ -184,6 +184,9 @@ func (h *Hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 		}
 		err := h.k.errors.Call(op, h.name, a)
 		_, refused := a.Err.(redis.Error)
+		if errors.Is(a.Err, h.k.cfg.Closed) && r.resent {
+			err = h.k.errors.Unknown(op, h.name, a.Err)
+		}
 		if pipe.Definite(a.Err) || errors.Is(a.Err, h.k.cfg.Closed) || refused && op == "handoff" {
 			return a, r, err
 		}

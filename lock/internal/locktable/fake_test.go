@@ -94,7 +94,7 @@ func newFake(ctx context.Context, passedOn func(*fakeHold)) *Table[*fakeHold] {
 		Ahead:      func(string) time.Duration { return 0 },
 		Closing:    make(chan struct{}),
 		PassOn:     passedOn,
-		Closed:     func(string) error { return errFakeClosed },
+		Closed:     func(string, error) error { return errFakeClosed },
 		Ended:      func(ctx context.Context, _ string, last error) error { return errors.Join(ctx.Err(), last) },
 		LongWait:   func(context.Context, string, time.Duration) {},
 		Logger:     record.New(slog.New(slog.DiscardHandler)),

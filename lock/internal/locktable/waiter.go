@@ -128,7 +128,7 @@ func (w *Waiter[H]) Run(ctx context.Context) error {
 				w.table.doubt(t.Hold)
 				return w.wants.Barred(t.Hold)
 			}
-			return w.table.cfg.Closed(w.key.Name)
+			return w.table.cfg.Closed(w.key.Name, w.last)
 		case waitqueue.DoRefuse:
 			return w.refused()
 		case waitqueue.DoWait:
