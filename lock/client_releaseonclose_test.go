@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -237,6 +238,79 @@ func TestUnlockWhileCloseReleasesSaysThatTheClientIsClosed(t *testing.T) {
 					require.Equal(t, lock.Closed, cause.Reason)
 				}
 			})
+		})
+	}
+}
+
+// TestCloseGivesBackWhatIsTakenMeanwhile: a request to take something is under way when Close gives up
+// waiting, or when its caller leaves and Close does not wait for that call.
+func TestCloseGivesBackWhatIsTakenMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, leaves := range map[string]bool{"the caller waits": false, "the caller has left": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := onRedis(t)
+			p := fixture.Proxy(t, s, nil)
+			long := 5 * time.Minute
+			c := fixture.ClientOver(t, p, lock.Config{ReleaseOnClose: true, Lease: time.Hour, IOTimeout: long, UnlockTimeout: long})
+			ctx := bounded.Context(t)
+			key := strings.ReplaceAll(t.Name(), " ", "-")
+			_, err := c.PermitSemaphore(key+"p").TrySet(ctx, 1)
+			require.NoError(t, err)
+			scripts := []string{"acquire", "fair_take", "rw_read", "rw_write", "permit_take"}
+			p.Keep(scripts...)
+			call, leave := context.WithCancel(ctx)
+			defer leave()
+			var calls sync.WaitGroup
+			take := func(f func(context.Context) (*lock.Held, error)) {
+				calls.Go(func() {
+					_, err := f(call)
+					require.Error(t, err)
+				})
+			}
+			for kind := range fixture.Kinds(c, key) {
+				for i := range 3 {
+					take(fixture.Kinds(c, fmt.Sprint(key, kind, i))[kind].TryLock)
+				}
+				take(fixture.Kinds(c, key+kind)[kind].Lock)
+			}
+			take(func(ctx context.Context) (*lock.Held, error) { return c.PermitSemaphore(key+"p").Acquire(ctx, 1) })
+			bounded.Until(t, func() bool {
+				came := 0
+				for _, script := range scripts {
+					came += p.Arrived(script)
+				}
+				return came > 0 && c.Stats().Tries == 21
+			})
+			over, end := context.WithCancel(ctx)
+			closed := make(chan error, 1)
+			if leaves {
+				leave()
+				bounded.Wait(t, &calls)
+			} else {
+				end()
+			}
+			go func() { closed <- c.Close(over) }()
+			bounded.Until(t, func() bool {
+				short, end := context.WithTimeout(ctx, time.Millisecond)
+				defer end()
+				_, err := c.Mutex(key + "late").TryLock(short)
+				return errors.Is(err, lock.ErrClosed)
+			})
+			p.LetGo()
+			err = bounded.Receive(t, closed)
+			end()
+			if leaves {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, "lock: closed with no lock held, but while calls were under way: context canceled: give Close more time")
+			}
+			bounded.Wait(t, &calls)
+			left := slices.DeleteFunc(fixture.Keys(t, s, "*"+key+"*"), func(key string) bool {
+				return strings.HasSuffix(key, "p") || strings.Contains(key, "token") || strings.Contains(key, "result")
+			})
+			require.Empty(t, left)
+			require.EqualValues(t, "1", fixture.Do(t, s, "GET", key+"p"))
 		})
 	}
 }

@@ -18,10 +18,13 @@ import (
 //     at once. It gives up a server that does not answer after
 //     Config.UnlockTimeout.
 //
-// Close also waits until Redis has answered every release whose outcome is
-// unknown (ErrUnknown of Unlock). This wait ends when ctx ends, or after
-// Config.UnlockTimeout. The error of Close does not count these locks, because
-// they are not held any more.
+// Close also waits until Redis has answered every request that takes a lock,
+// even if its caller has left, and every release whose outcome is unknown
+// (ErrUnknown of Unlock). A lock that is taken meanwhile is released again.
+// This wait ends when ctx ends, or after Config.UnlockTimeout. With
+// Config.ReleaseOnClose it does not end with ctx. The error of Close then says
+// how many of these requests were not answered. It does not count them as locks
+// that are held.
 //
 // Close returns ctx.Err() (errors.Is) if locks were still held when ctx ended,
 // or if calls were still under way. The error says how many locks there were
@@ -44,18 +47,17 @@ func (c *Client) Close(ctx context.Context) error {
 		close(c.closing)
 		c.holds.BeginClose()
 	}
-	var err error
 	select {
 	case <-c.table.Idle():
 	default:
 		select {
 		case <-c.table.Idle():
 		case <-ctx.Done():
-			err = c.endHeld(ctx.Err())
+			return errors.Join(c.endHeld(ctx), c.awaitUser(ctx))
 		}
 	}
 	c.holds.Close(ctx)
-	return errors.Join(err, c.awaitUser(ctx))
+	return c.awaitUser(ctx)
 }
 
 // lastWords is how long Close waits for hooks and the Logger if its ctx has ended before.
@@ -87,19 +89,30 @@ func (c *Client) awaitUser(ctx context.Context) error {
 	}
 }
 
-// endHeld releases the locks that are still held, if Config.ReleaseOnClose is
-// set, and returns the error of Close. why is the error that ended the wait.
-func (c *Client) endHeld(why error) error {
-	held, fate, hint := c.Stats().Held, ", which are left to their TTL", ", give Close more time, or set Config.ReleaseOnClose"
-	if c.cfg.ReleaseOnClose {
+// endHeld closes c while locks are still held, or calls are under way, because ctx has ended. It returns
+// the error of Close.
+func (c *Client) endHeld(ctx context.Context) error {
+	held, fate, hint, open := c.Stats().Held, ", which are left to their TTL", ", give Close more time, or set Config.ReleaseOnClose", ""
+	if !c.cfg.ReleaseOnClose {
+		c.holds.Close(ctx)
+	} else {
 		// A Close that runs at the same time waits for this one, and so does not end the client meanwhile.
 		c.releasing.Do(func() { c.released, c.unreleased = c.holds.ReleaseAll() })
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.UnlockTimeout)
+		defer cancel()
+		select {
+		case <-c.table.Idle(): // calls that take something, and get it now, give it back
+		case <-last.Done():
+		}
+		if n := c.holds.Close(last); n > 0 {
+			open = fmt.Sprintf(", and %d requests were not answered, whose locks are left to their TTL", n)
+		}
 		held = c.released + c.unreleased
 		fate = fmt.Sprintf(": %d were released, %d are left to their TTL", c.released, c.unreleased)
 		hint = ", or give Close more time"
 	}
 	if held == 0 {
-		return fmt.Errorf("lock: closed with no lock held, but while calls were under way: %w: give Close more time", why)
+		return fmt.Errorf("lock: closed with no lock held, but while calls were under way%s: %w: give Close more time", open, ctx.Err())
 	}
-	return fmt.Errorf("lock: closed with %d locks held%s: %w: unlock when Held.Done is closed%s", held, fate, why, hint)
+	return fmt.Errorf("lock: closed with %d locks held%s%s: %w: unlock when Held.Done is closed%s", held, fate, open, ctx.Err(), hint)
 }

@@ -37,9 +37,13 @@ func (a *attempt) field() string { return fieldOf(a.k.cfg.ID, a.Kind, a.Owner, a
 // left is not nil, it is called when the answer comes after the caller has left.
 func (a *attempt) try(ctx context.Context, call wire.Call, left func()) locktable.Reply {
 	k, name, kind, lease, own, seq := a.k, a.Name, a.Kind, a.Lease, a.Owner, a.seq
+	if !k.Orphans.Begin() {
+		return a.got(nil, k.errors.Closed(name, nil))
+	}
 	call = call.With(k.Orphans.Named(kind.family(), name))
 	// If the caller leaves before the answer, an acquired lock goes back.
 	late := func(ans pipe.Answer) {
+		defer k.Orphans.End()
 		if left != nil {
 			left()
 		}
@@ -57,6 +61,9 @@ func (a *attempt) try(ctx context.Context, call wire.Call, left func()) locktabl
 		ans = sender.Mint(ctx, k.Network, name, call, late)
 	} else {
 		ans = k.Network.Send(ctx, name, call, late)
+	}
+	if !ans.Left {
+		defer k.Orphans.End()
 	}
 	g, other, err := k.calls.readAcquire(name, ans)
 	switch {

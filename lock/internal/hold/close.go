@@ -11,12 +11,14 @@ func (k *Keeper) BeginClose() {
 }
 
 // Close ends the holds that are left, and all that needs a server. Until ctx ends it waits for
-// pending releases. It does not wait for functions of the user; see Wait.
-func (k *Keeper) Close(ctx context.Context) {
+// acquisitions under way and for pending releases. It returns how many of these were not answered. It
+// does not wait for functions of the user; see Wait.
+func (k *Keeper) Close(ctx context.Context) (unanswered int) {
 	k.cfg.Watchdog.Close()
-	k.Orphans.Close(ctx)
+	unanswered = k.Orphans.Close(ctx)
 	k.cancel()
 	k.Network.Close(k.cfg.Closed)
+	return unanswered
 }
 
 // Wait returns after Close when no goroutine of the holds runs. One that takes a member of a

@@ -102,6 +102,9 @@ func (p *fairPlace) end() {
 // last sign.
 func (p *fairPlace) try(ctx context.Context, dead, deadSign string) locktable.Reply {
 	k, f := p.k, p.field()
+	if !k.Orphans.Begin() {
+		return p.got(nil, k.errors.Closed(p.Name, nil))
+	}
 	sign := ""
 	if p.Wait {
 		p.signs++
@@ -114,6 +117,7 @@ func (p *fairPlace) try(ctx context.Context, dead, deadSign string) locktable.Re
 	}.Call().With(k.Orphans.Named(Fair.family(), p.Name))
 	name, lease, waits := p.Name, p.Lease, p.Wait
 	late := func(ans pipe.Answer) { // a waiter has its place, whatever the answer
+		defer k.Orphans.End()
 		switch token, _, err := k.calls.readFair(name, ans); {
 		case k.calls.mayHaveRun(ans, err) && !ans.Taken:
 			k.oweUnanswered(Fair, name, f, lease, ans.Open)
@@ -124,6 +128,9 @@ func (p *fairPlace) try(ctx context.Context, dead, deadSign string) locktable.Re
 	k.Counts.Tries.Add(1)
 	p.sent = true
 	ans := k.Network.Send(ctx, p.Name, call, late)
+	if !ans.Left {
+		defer k.Orphans.End()
+	}
 	token, other, err := k.calls.readFair(p.Name, ans)
 	switch {
 	case err != nil:

@@ -38,6 +38,9 @@ func (x *permitAcquire) Refusal(time.Duration) error {
 func (x *permitAcquire) Try(ctx context.Context) locktable.Reply {
 	a := &x.a
 	k, name, lease := a.k, a.Name, a.Lease
+	if !k.Orphans.Begin() {
+		return a.got(nil, k.errors.Closed(name, nil))
+	}
 	f, ids := a.field(), permitIDs(a.Owner)
 	n := ids.n()
 	began := time.Now()
@@ -46,6 +49,7 @@ func (x *permitAcquire) Try(ctx context.Context) locktable.Reply {
 	}.Call().With(k.Orphans.Named(Permits.family(), name))
 	// If the caller leaves before the answer, permits that it brings go back.
 	late := func(ans pipe.Answer) {
+		defer k.Orphans.End()
 		switch taken, _, _, err := k.calls.readPermits(name, ans); {
 		case taken > 0 || ans.Taken:
 			k.owe(Permits, name, f, lease)
@@ -55,6 +59,9 @@ func (x *permitAcquire) Try(ctx context.Context) locktable.Reply {
 	}
 	k.Counts.Tries.Add(1)
 	ans := k.Network.Send(ctx, name, call, late)
+	if !ans.Left {
+		defer k.Orphans.End()
+	}
 	taken, free, next, err := k.calls.readPermits(name, ans)
 	switch {
 	case err != nil:

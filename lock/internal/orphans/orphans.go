@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -21,11 +22,15 @@ type Orphans struct {
 	closeAfter time.Duration
 	random     *rand.Rand
 
+	// atomic
+	underWay atomic.Int64 // requests that may leave an orphan, see Begin
+	closing  atomic.Bool  // Begin refuses; only moves forward
+
 	mu     sync.Mutex // guards the fields below; never held during I/O
 	closed bool
 	owed   map[string][]*orphan // by lock name, until their TTL is over
 	open   int                  // orphans that are neither paid nor given up
-	clear  chan struct{}        // closed when open becomes 0, if Close waits for that
+	clear  chan struct{}        // closed when open and underWay are 0, if Close waits for that
 	failed []*orphan            // to try again, some of them after a pause
 	later  []*orphan            // to try again when they are due
 	crowds map[string]*crowd    // of fields that are released together, by name
@@ -398,17 +403,46 @@ func (o *Orphans) againLocked(failed []*orphan, now time.Time) (again []*orphan)
 }
 
 func (o *Orphans) paidLocked() {
-	if o.open--; o.open == 0 && o.clear != nil {
+	o.open--
+	o.clearLocked()
+}
+
+// clearLocked tells Close if it need not wait any more.
+func (o *Orphans) clearLocked() {
+	if o.clear != nil && o.open == 0 && o.underWay.Load() == 0 {
 		close(o.clear)
 		o.clear = nil
 	}
 }
 
-// Close waits until all releases are answered, until ctx ends, or for the time given to New.
-// Fields that are left then end with their TTL. When Close has returned, no goroutine of o runs.
-func (o *Orphans) Close(ctx context.Context) {
+// Begin records that a request is about to be sent that takes something. If its answer comes late, it
+// leaves an orphan. The caller calls End when it has handled the answer. Begin returns false after Close
+// has begun, and the request must not be sent then.
+func (o *Orphans) Begin() bool {
+	o.underWay.Add(1)
+	if o.closing.Load() {
+		o.End()
+		return false
+	}
+	return true
+}
+
+// End undoes Begin.
+func (o *Orphans) End() {
+	if o.underWay.Add(-1) == 0 && o.closing.Load() {
+		o.mu.Lock()
+		o.clearLocked()
+		o.mu.Unlock()
+	}
+}
+
+// Close waits until all requests and releases are answered, until ctx ends, or for the time given to
+// New. It returns how many of them are left then. Their fields end with their TTL. When Close has
+// returned, no goroutine of o runs.
+func (o *Orphans) Close(ctx context.Context) (left int) {
+	o.closing.Store(true)
 	o.mu.Lock()
-	if o.open > 0 && !o.closed {
+	if (o.open > 0 || o.underWay.Load() > 0) && !o.closed {
 		if o.clear == nil {
 			o.clear = make(chan struct{})
 		}
@@ -421,9 +455,11 @@ func (o *Orphans) Close(ctx context.Context) {
 		o.mu.Lock()
 	}
 	o.closed = true
+	left = o.open + int(o.underWay.Load())
 	if o.timer != nil && o.timer.Stop() {
 		o.wg.Done()
 	}
 	o.mu.Unlock()
 	o.wg.Wait()
+	return left
 }
