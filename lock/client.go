@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/endpoint"
 	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
@@ -124,6 +125,13 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	}
 	c.dog = dog
 	to.Lease, to.IOTimeout, to.Connections = cfg.Lease, cfg.IOTimeout, cfg.Connections
+	if to.Topology != nil {
+		to.DialTimeout = to.Topology.Traits().DialTimeout
+	}
+	if to.DialTimeout <= 0 {
+		to.DialTimeout = endpoint.DialTimeout
+	}
+	to.DialTimeout = min(to.DialTimeout, cfg.Lease/6) // so that a renewal can try more than once
 	to.Replicas, to.ReplicaTimeout, to.Logger = cfg.Replicas, cfg.ReplicaTimeout, logger
 	to.Trial, to.Overlap = keys.Channel(cfg.KeyPrefix+"wheellock"), 2*cfg.MaxPoll
 	to.Cast, to.Closing = &c.cast, c.closing

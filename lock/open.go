@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/endpoint"
+	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/sentinel"
 )
 
@@ -58,8 +59,10 @@ type Endpoint struct {
 //
 // Options come after a question mark, with & between them: db; client_name,
 // which needs the right to CLIENT SETNAME; dial_timeout, read_timeout and
-// write_timeout, for example "500ms", default 5s. These timeouts apply only
-// while a connection is made; afterwards Config.IOTimeout applies.
+// write_timeout, for example "500ms", default 5s. dial_timeout limits a dial with
+// everything in it, also TLS and the login, but a dial never takes longer than a
+// sixth of Config.Lease. The other two limit each answer and each write while a
+// connection is made; afterwards Config.IOTimeout applies.
 //
 // With Sentinels, user and password are those of the Redis servers. For
 // Sentinels that ask for a password, there are the options sentinel_user and
@@ -89,9 +92,11 @@ func (e Endpoint) Open(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("lock: Open: %w", err)
 	}
 	if u.Kind == endpoint.One {
-		return New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return to.Dial(ctx, u.Network, u.Addrs[0])
-		}}, cfg)
+		return newClient(cfg, func(_, _ int, reach *servers.Config) error {
+			reach.Dial = func(ctx context.Context) (redis.Conn, error) { return to.Dial(ctx, u.Network, u.Addrs[0]) }
+			reach.DialTimeout = u.Connect
+			return nil
+		})
 	}
 	master, err := sentinel.Open(e.URL, sentinel.Config{NetDial: e.NetDial, TLS: e.TLS, Credentials: e.Credentials})
 	if err != nil {

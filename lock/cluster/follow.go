@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
+	"github.com/wheellock/wheellock/lock/internal/endpoint"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -18,13 +19,18 @@ const (
 
 	leastGap = 100 * time.Millisecond // the shortest time between two looks, however many hints come
 	atOnce   = 3                      // nodes that are asked at once, because a single one may be cut off and wrong
-	timeout  = 500 * time.Millisecond // for one question, including its dial
+	patience = 500 * time.Millisecond // how long nodes may be silent until others are asked, or are not waited for
 )
 
 // Follow implements topology.Topology.
 func (s *Topology) Follow(ctx context.Context, period time.Duration, hint <-chan struct{}, update func(topology.Layout)) {
+	limit := s.options.DialTimeout
+	if limit == 0 {
+		limit = endpoint.DialTimeout
+	}
+	limit = min(limit, max(period, patience))
 	for ctx.Err() == nil {
-		tables, err := s.look(ctx)
+		tables, err := s.look(ctx, limit)
 		switch {
 		case len(tables) > 0:
 			update(merge(tables))
@@ -46,51 +52,63 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	}
 }
 
-// look asks some nodes. If none of them answers, look asks others.
-func (s *Topology) look(ctx context.Context) ([]table, error) {
+// look asks some nodes, and more of them if these fail or are slow. limit is for one question
+// with its dial. A node that hangs delays the others by patience at most.
+func (s *Topology) look(ctx context.Context, limit time.Duration) ([]table, error) {
+	type answer struct {
+		table
+		err error
+	}
 	nodes := s.candidates()
+	answers := make(chan answer, len(nodes))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // before the wait
+	var tables []table
 	var errs []error
-	for len(nodes) > 0 && ctx.Err() == nil {
-		n := min(atOnce, len(nodes))
-		tables, err := s.askAll(ctx, nodes[:n])
-		if len(tables) > 0 {
-			s.remember(tables)
-			return tables, nil
-		}
-		errs = append(errs, err)
-		nodes = nodes[n:]
-	}
-	return nil, fmt.Errorf("%w: %w", ErrNoTable, dialing.Join(errs...))
-}
-
-// askAll asks nodes at once. A table without slots does not count, because its node
-// has left the Cluster or has not joined it yet.
-func (s *Topology) askAll(ctx context.Context, nodes []string) ([]table, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	var (
-		wg     sync.WaitGroup
-		mu     sync.Mutex
-		tables []table
-		errs   []error
-	)
-	for _, addr := range nodes {
-		wg.Go(func() {
-			t, err := s.ask(ctx, addr)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-				errs = append(errs, err)
-			case len(t.ranges) == 0:
-				errs = append(errs, fmt.Errorf("cluster: %s: the node knows no slot: it has left the Cluster or has not joined it", addr))
-			default:
-				tables = append(tables, t)
+	waiting := 0
+	wait := time.NewTimer(patience)
+	defer wait.Stop()
+	for next := true; next || waiting > 0; {
+		if next {
+			n := min(atOnce, len(nodes))
+			for _, addr := range nodes[:n] {
+				wg.Go(func() {
+					ctx, cancel := context.WithTimeout(ctx, limit)
+					defer cancel()
+					t, err := s.ask(ctx, addr)
+					answers <- answer{t, err}
+				})
 			}
-		})
+			nodes, waiting = nodes[n:], waiting+n
+			wait.Reset(patience)
+		}
+		next = false
+		select {
+		case a := <-answers:
+			waiting--
+			if a.err != nil {
+				errs = append(errs, a.err)
+			} else if tables = append(tables, a.table); len(tables) == 1 {
+				wait.Reset(patience) // for nodes that may disagree
+			}
+			next = waiting == 0
+		case <-wait.C:
+			if len(tables) > 0 {
+				waiting = 0
+			}
+			next = true
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		next = next && len(tables) == 0 && len(nodes) > 0
 	}
-	wg.Wait()
-	return tables, dialing.Join(errs...)
+	if len(tables) == 0 {
+		return nil, fmt.Errorf("%w: %w", ErrNoTable, dialing.Join(errs...))
+	}
+	s.remember(tables)
+	return tables, nil
 }
 
 // candidates returns the known nodes in random order, then the startup nodes.

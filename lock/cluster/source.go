@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mna/redisc"
@@ -33,9 +34,12 @@ type Options struct {
 	// Credentials is called at each dial, so a password may change and a token may
 	// expire. An empty user means the default user.
 	Credentials func(ctx context.Context) (user, password string, err error)
+	// DialTimeout limits a dial with everything in it. Default 5 s, and never more
+	// than a sixth of the Client's lease. Open takes it from the URL.
+	DialTimeout time.Duration
 }
 
-// dials reports whether o has settings for dialling.
+// dials reports whether o replaces settings for dialling.
 func (o Options) dials() bool { return o.NetDial != nil || o.TLS != nil || o.Credentials != nil }
 
 // Topology is a Redis Cluster. Give it to lock.NewTopology. It has no goroutine and
@@ -84,6 +88,9 @@ func New(c *redisc.Cluster, o Options) (*Topology, error) {
 	if o.PubSub > topology.PubSubSharded {
 		errs = append(errs, errPubSub(o))
 	}
+	if o.DialTimeout < 0 {
+		errs = append(errs, fmt.Errorf("cluster: Options.DialTimeout is %v: it must not be below 0", o.DialTimeout))
+	}
 	if o.dials() && c.CreatePool != nil {
 		errs = append(errs, errors.New("cluster: Options.NetDial, TLS and Credentials have no effect on the redisc.Cluster's CreatePool: "+
 			"set them there, or leave CreatePool out"))
@@ -92,7 +99,7 @@ func New(c *redisc.Cluster, o Options) (*Topology, error) {
 		return nil, errors.Join(errs...)
 	}
 	t := &Topology{cluster: c, pool: c.CreatePool, options: o, dials: dialing.NewBound(dialsOut)}
-	t.to = endpoint.Dialer{NetDial: o.NetDial, TLS: o.TLS, Credentials: o.Credentials, Options: c.DialOptions}
+	t.to = endpoint.Dialer{NetDial: o.NetDial, TLS: o.TLS, Credentials: o.Credentials, Timeout: o.DialTimeout, Options: c.DialOptions}
 	if o.dials() {
 		t.cluster = dialledBy(t.to, c)
 	}
@@ -122,6 +129,10 @@ func Open(rawURL string, o Options) (*Topology, error) {
 	if o.PubSub > topology.PubSubSharded {
 		return nil, errPubSub(o)
 	}
+	if o.DialTimeout != 0 {
+		return nil, errors.New("cluster: Open: Options.DialTimeout must be 0: write dial_timeout in the URL")
+	}
+	o.DialTimeout = u.Connect
 	nodes := dialledBy(to, &redisc.Cluster{StartupNodes: u.Addrs})
 	return &Topology{cluster: nodes, options: o, to: to, dials: dialing.NewBound(dialsOut)}, nil
 }
@@ -162,7 +173,7 @@ func (s *Topology) GetContext(ctx context.Context) (redis.Conn, error) {
 
 // Traits implements topology.Topology.
 func (s *Topology) Traits() topology.Traits {
-	return topology.Traits{Slots: true, PubSub: s.options.PubSub}
+	return topology.Traits{Slots: true, PubSub: s.options.PubSub, DialTimeout: s.options.DialTimeout}
 }
 
 // Dial implements topology.Topology. server is the address of a node.

@@ -30,7 +30,8 @@ type slotRange struct {
 	epoch    int64 // the master's configuration epoch; the master with the highest one has a slot; 0: not known
 }
 
-// ask asks one node for its table until ctx ends.
+// ask asks one node for its table until ctx ends. A table without slots is an error, because its
+// node has left the Cluster or has not joined it yet.
 func (s *Topology) ask(ctx context.Context, addr string) (table, error) {
 	conn, err := s.dials.Dial(ctx, addr, func(ctx context.Context) (redis.Conn, error) { return s.Dial(ctx, addr) })
 	if err != nil {
@@ -57,6 +58,9 @@ func (s *Topology) ask(ctx context.Context, addr string) (table, error) {
 	t, err := parse(entries, epochs(nodes), addr)
 	if err != nil {
 		return table{}, fmt.Errorf("cluster: %s: %w", addr, err)
+	}
+	if len(t.ranges) == 0 {
+		return table{}, fmt.Errorf("cluster: %s: the node knows no slot: it has left the Cluster or has not joined it", addr)
 	}
 	return t, nil
 }

@@ -78,6 +78,7 @@ func NewFailover(o *redis.FailoverOptions, cfg lock.Config) (*lock.Client, error
 		Master: o.MasterName, Sentinels: o.SentinelAddrs, NetDial: to.netDial(), TLS: to.config(),
 		DialOptions: to.options(), Credentials: to.credentials(),
 		SentinelOptions: watchers.options(), SentinelCredentials: watchers.credentials(),
+		DialTimeout: to.limit(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lockgoredis: %w", err)
@@ -133,7 +134,7 @@ func nodes(o *redis.ClusterOptions, cfg lock.Config) (*lock.Client, error) {
 		return nil, err
 	}
 	topology, err := cluster.New(&redisc.Cluster{StartupNodes: o.Addrs, DialOptions: to.options()},
-		cluster.Options{NetDial: to.netDial(), TLS: to.config(), Credentials: to.credentials()})
+		cluster.Options{NetDial: to.netDial(), TLS: to.config(), Credentials: to.credentials(), DialTimeout: to.limit()})
 	if err != nil {
 		return nil, fmt.Errorf("lockgoredis: %w", err)
 	}

@@ -21,8 +21,8 @@ import (
 // ended, because Config.SentinelOptions do not heed it.
 const dialsOut = 2
 
-// DefaultTimeout is the default of Config.Timeout.
-const DefaultTimeout = 500 * time.Millisecond
+// DefaultTimeout is the default of Config.Timeout, if Config.DialTimeout is not set.
+const DefaultTimeout = 2500 * time.Millisecond
 
 // Config says where the sentinels are and how to dial.
 type Config struct {
@@ -50,8 +50,11 @@ type Config struct {
 	// SentinelCredentials is like Credentials, for sentinels.
 	SentinelCredentials func(ctx context.Context) (user, password string, err error)
 	// Timeout limits a question to a sentinel, including the dial. It is from 1 ms
-	// to a minute. Default: 500 ms.
+	// to a minute. Default: half of DialTimeout, which is 2.5 s.
 	Timeout time.Duration
+	// DialTimeout limits a dial of the master with everything in it. Default 5 s,
+	// and never more than a sixth of the Client's lease. Open takes it from the URL.
+	DialTimeout time.Duration
 }
 
 // Topology finds the master. Give it to lock.NewTopology. It has no goroutine and no
@@ -99,9 +102,15 @@ func New(cfg Config) (*Topology, error) {
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = DefaultTimeout
+		if cfg.DialTimeout > 0 {
+			cfg.Timeout = min(max(cfg.DialTimeout/2, time.Millisecond), time.Minute)
+		}
 	}
 	if cfg.Timeout < time.Millisecond || cfg.Timeout > time.Minute {
 		errs = append(errs, fmt.Errorf("sentinel: Config.Timeout is %v: it must be from %v to %v", cfg.Timeout, time.Millisecond, time.Minute))
+	}
+	if cfg.DialTimeout < 0 {
+		errs = append(errs, fmt.Errorf("sentinel: Config.DialTimeout is %v: it must not be below 0", cfg.DialTimeout))
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -129,6 +138,8 @@ func Open(rawURL string, cfg Config) (*Topology, error) {
 		return nil, errors.New("sentinel: Open: the URL is not that of sentinels: write redis-sentinel:// or rediss-sentinel://, or use lock.Open")
 	case cfg.Master != "" || len(cfg.Sentinels)+len(cfg.DialOptions)+len(cfg.SentinelOptions) > 0:
 		return nil, errors.New("sentinel: Open: Config.Master, Sentinels, DialOptions and SentinelOptions must be empty: write these settings in the URL")
+	case cfg.DialTimeout != 0:
+		return nil, errors.New("sentinel: Open: Config.DialTimeout must be 0: write dial_timeout in the URL")
 	case cfg.SentinelCredentials != nil && u.SentinelPassword != "":
 		return nil, errors.New("sentinel: Open: Config.SentinelCredentials is set and the URL has a sentinel_password: give only one of them")
 	}
@@ -140,7 +151,7 @@ func Open(rawURL string, cfg Config) (*Topology, error) {
 	if cfg.SentinelCredentials == nil {
 		cfg.SentinelCredentials = watchers.Credentials
 	}
-	cfg.Master, cfg.Sentinels = u.Master, u.Addrs
+	cfg.Master, cfg.Sentinels, cfg.DialTimeout = u.Master, u.Addrs, u.Connect
 	cfg.NetDial, cfg.TLS, cfg.Credentials = to.NetDial, to.TLS, to.Credentials
 	cfg.DialOptions, cfg.SentinelOptions = to.Options, watchers.Options
 	return New(cfg)
@@ -158,7 +169,9 @@ func (s *Topology) MasterAddr(ctx context.Context) (string, error) {
 func (s *Topology) GetContext(ctx context.Context) (redis.Conn, error) { return s.Dial(ctx, "") }
 
 // Traits implements topology.Topology.
-func (s *Topology) Traits() topology.Traits { return topology.Traits{} }
+func (s *Topology) Traits() topology.Traits {
+	return topology.Traits{DialTimeout: s.cfg.DialTimeout}
+}
 
 // Dial implements topology.Topology. There is one server, and it has no name.
 func (s *Topology) Dial(ctx context.Context, _ string) (redis.Conn, error) {

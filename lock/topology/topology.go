@@ -43,6 +43,10 @@ type Traits struct {
 	Slots bool
 	// PubSub says how releases are published. It counts only with Slots.
 	PubSub PubSub
+	// DialTimeout limits a dial with everything in it: Dial, and the questions that
+	// the Client asks over the new connection. 0 means 5 s. It also limits the wait
+	// for the first Layout. A Client takes a sixth of its lease if that is less.
+	DialTimeout time.Duration
 }
 
 // PubSub says how releases are published in a Redis Cluster. Waiters listen in the

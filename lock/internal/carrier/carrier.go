@@ -17,7 +17,7 @@ import (
 
 // Config has the settings of a Carrier. Its functions are called with no mutex held.
 type Config struct {
-	Timeout time.Duration // of a dial, and of a round trip
+	Timeout time.Duration // of a round trip
 	Conns   int           // the most connections in use: one per dispatcher of the lane
 	// Prefix is the beginning of the fields of all holds.
 	Prefix string
@@ -27,7 +27,8 @@ type Config struct {
 	Server string
 	// Cast names the goroutines.
 	Cast *role.Cast
-	// Dial opens a connection. The Bound limits how many dials are left behind.
+	// Dial opens a connection, in a time that it limits itself. The Bound limits how many dials
+	// are left behind.
 	Dial func(context.Context, *dialing.Bound) (pipe.Connection, error)
 	// Epoch returns how many servers the name of the server has stood for.
 	Epoch func() uint32
@@ -116,9 +117,7 @@ func (r *Carrier) open() {
 		if enough {
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
-		dialed, err := r.cfg.Dial(ctx, r.dials)
-		cancel()
+		dialed, err := r.cfg.Dial(r.ctx, r.dials)
 		if err != nil {
 			return
 		}
@@ -208,7 +207,7 @@ func (r *Carrier) get(ctx context.Context, ttl time.Duration) (c *pipeline, idle
 		return c, true, nil
 	}
 	r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := &wait{abort: cancel, dials: true}
 	r.begin(w, ttl)

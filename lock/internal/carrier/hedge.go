@@ -11,7 +11,7 @@ import (
 // wait is a dial or a round trip of a Carrier that is not answered yet.
 type wait struct {
 	abort func() // ends the wait; may be called again, and after the end
-	dials bool   // a dial ends by itself in time, with the error of its context
+	dials bool   // a dial limits its time itself
 
 	// guarded by Carrier.mu
 	late       bool      // it was ended because there was no answer in time
@@ -71,7 +71,7 @@ func (r *Carrier) measure(d time.Duration) {
 }
 
 // look is called by w's timer, in each hedgeAfter. It ends a wait that lasts too long,
-// and starts a hedge for a slow one.
+// and starts a hedge for a slow one. A slow dial gives way to a connection that has become idle.
 func (r *Carrier) look(w *wait) {
 	r.mu.Lock()
 	if _, waits := r.waits[w]; !waits || r.closed {
@@ -79,16 +79,19 @@ func (r *Carrier) look(w *wait) {
 		return
 	}
 	now := time.Now()
-	left := r.cfg.Timeout - now.Sub(w.began)
-	if left <= 0 {
-		w.late = true
+	next := r.hedgeAfter
+	if w.dials {
+		w.superseded = w.superseded || len(r.idle) > 0
+	} else {
+		next = min(next, r.cfg.Timeout-now.Sub(w.began))
+		w.late = next <= 0
+	}
+	if w.superseded || w.late {
 		r.mu.Unlock()
-		if !w.dials {
-			w.abort()
-		}
+		w.abort()
 		return
 	}
-	w.timer.Reset(min(r.hedgeAfter, left))
+	w.timer.Reset(next)
 	due := now.Sub(w.began) >= r.hedgeAfter && now.Sub(r.hedged) >= r.hedgeAfter && r.hedges < maxHedges
 	if due {
 		r.hedges++
@@ -105,11 +108,11 @@ func (r *Carrier) look(w *wait) {
 // hedge dials a connection and pings the server over it. If the ping is answered, all
 // waits that began long before are ended, and their batches continue over this connection.
 func (r *Carrier) hedge(began time.Time) {
-	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
-	defer cancel()
-	dialed, err := r.cfg.Dial(ctx, r.beside)
+	dialed, err := r.cfg.Dial(r.ctx, r.beside)
 	if err == nil {
+		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
 		_, err = pipe.RoundTrip(ctx, dialed.Conn, "PING")
+		cancel()
 		if verdict, _ := pipe.VerdictOf(err, true, r.cfg.Server); verdict == pipe.Broken {
 			dialed.Conn.Close()
 		} else {

@@ -80,8 +80,6 @@ func (ck *check) do(ctx context.Context, cmd string, args ...any) (any, error) {
 
 // doFor is do for a command that may take d.
 func (ck *check) doFor(ctx context.Context, d time.Duration, cmd string, args ...any) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
 	if ck.conn == nil {
 		conn, _, err := ck.server.Dial(ctx, ck.bound)
 		if err != nil {
@@ -90,6 +88,8 @@ func (ck *check) doFor(ctx context.Context, d time.Duration, cmd string, args ..
 		}
 		ck.conn = conn
 	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
 	reply, err := pipe.RoundTrip(ctx, ck.conn, cmd, args...)
 	if _, refused := err.(redis.Error); err != nil && !refused {
 		ck.hangUp()

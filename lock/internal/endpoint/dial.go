@@ -25,11 +25,17 @@ type Dialer struct {
 	NetDial     NetDial            // nil: from Options, or a net.Dialer
 	TLS         *tls.Config        // nil: from Options, or no TLS
 	Credentials Credentials        // called at each dial; nil: from Options, or none
+	Timeout     time.Duration      // of a dial with everything in it; 0: only what Options and the context say
 	Options     []redis.DialOption // all other settings
 }
 
 // Dial makes a connection. Its error does not contain a password that Credentials returned.
 func (d Dialer) Dial(ctx context.Context, network, address string) (redis.Conn, error) {
+	if d.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+	}
 	options := d.Options
 	var password string
 	if d.Credentials != nil {
@@ -56,13 +62,4 @@ func (d Dialer) askCredentials(ctx context.Context) (user, password string, err 
 		defer cancel()
 	}
 	return d.Credentials(ctx)
-}
-
-// within returns dial with a time limit.
-func within(limit time.Duration, dial NetDial) NetDial {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		return dial(ctx, network, address)
-	}
 }

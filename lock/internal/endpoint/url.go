@@ -35,11 +35,12 @@ type URL struct {
 	SentinelUsername, SentinelPassword string
 	Database                           int
 	ClientName                         string
-	Connect, Read, Write               time.Duration // limits while a connection is made
+	Connect                            time.Duration // limits a dial as a whole
+	Read, Write                        time.Duration // limit each answer and each write of a dial
 }
 
-// timeout is the default of the limits.
-const timeout = 5 * time.Second
+// DialTimeout is the default of the limits.
+const DialTimeout = 5 * time.Second
 
 // schemes has the known schemes.
 var schemes = map[string]URL{
@@ -82,7 +83,7 @@ func Parse(rawURL string) (*URL, error) {
 	case !ok: // the text may be a part of a password
 		return nil, errors.New("the URL's scheme is not known: " + known)
 	}
-	u.Connect, u.Read, u.Write = timeout, timeout, timeout
+	u.Connect, u.Read, u.Write = DialTimeout, DialTimeout, DialTimeout
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
 		end = len(rest)
@@ -271,9 +272,9 @@ func (u *URL) Dialer(s Settings, field string) (Dialer, error) {
 	case s.Credentials != nil && u.Password != "":
 		return Dialer{}, fmt.Errorf(field+" is set and the URL has a password: give only one of them", "Credentials")
 	}
-	d := Dialer{TLS: s.TLS, Credentials: s.Credentials, Options: append(u.common(), redis.DialDatabase(u.Database))}
-	if s.NetDial != nil {
-		d.NetDial = within(u.Connect, s.NetDial)
+	d := Dialer{
+		NetDial: s.NetDial, TLS: s.TLS, Credentials: s.Credentials, Timeout: u.Connect,
+		Options: append(u.common(), redis.DialDatabase(u.Database)),
 	}
 	if u.TLS && d.TLS == nil {
 		d.TLS = &tls.Config{}

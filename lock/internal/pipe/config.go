@@ -14,7 +14,7 @@ import (
 // Config has the settings of the connections to a server. Its functions are
 // called with no mutex held, from any goroutine.
 type Config struct {
-	// Timeout is how long a dial may take, and how long an answer may take.
+	// Timeout is how long an answer may take.
 	Timeout time.Duration
 	// Server is the name of the server in Layouts and redirections, or "" if it has
 	// none.
@@ -24,7 +24,8 @@ type Config struct {
 	LeadAfter int
 	// Cast names the goroutines.
 	Cast *role.Cast
-	// Dial opens a connection. bound limits how many dials may be left behind.
+	// Dial opens a connection, in a time that it limits itself. bound limits how many dials may
+	// be left behind.
 	Dial func(ctx context.Context, bound *dialing.Bound) (Connection, error)
 	// Epoch returns how many servers the name has stood for. A connection of an earlier
 	// epoch is not used.

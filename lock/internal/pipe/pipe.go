@@ -165,9 +165,7 @@ func (p *Pipe) connection() (*conn, error) {
 	if c != nil && c.ready() {
 		return c, nil
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
-	defer cancel()
-	dialed, err := p.cfg.Dial(ctx, p.dials)
+	dialed, err := p.cfg.Dial(p.ctx, p.dials)
 	if err != nil {
 		return nil, err
 	}

@@ -143,9 +143,7 @@ type replicatedConn struct {
 }
 
 func (p *Replicated) dial() (*replicatedConn, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
-	defer cancel()
-	dialed, err := p.cfg.Dial(ctx, p.dials)
+	dialed, err := p.cfg.Dial(p.ctx, p.dials)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,8 @@ type Config struct {
 	// Deaf is called when the server refuses SSUBSCRIBE. It returns true if Hearing no
 	// longer asks for it. Otherwise the connection is closed.
 	Deaf func(err error) bool
-	// Dial opens a connection. It also returns the epoch of the server that it dialled.
+	// Dial opens a connection, in a time that it limits itself. It also returns the epoch of
+	// the server that it dialled.
 	Dial func(ctx context.Context) (conn redis.Conn, epoch uint32, err error)
 	// Epoch returns how many servers the name of the server has stood for.
 	Epoch func() uint32
@@ -183,10 +184,8 @@ func (t *topic) wakeLocked() {
 func (s *Subscriber) run() {
 	pause := redialPause
 	for s.ctx.Err() == nil {
+		conn, epoch, err := s.cfg.Dial(s.ctx)
 		began := time.Now()
-		ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
-		conn, epoch, err := s.cfg.Dial(ctx)
-		cancel()
 		if err == nil {
 			err = s.serve(conn, epoch)
 		}

@@ -21,6 +21,8 @@ type Dialer struct {
 	TLS *tls.Config
 	// Handshake limits the TLS handshake. With 0, only ctx limits it.
 	Handshake time.Duration
+
+	greeting [][]any // the commands that log in and choose the database; redigo sends them if it is nil
 }
 
 // Dial connects, as redis.DialContext does, and limits the answers from the first byte on.
@@ -34,11 +36,43 @@ func (d Dialer) Dial(ctx context.Context, network, address string, options ...re
 			}
 			return below, nil
 		}))
+	if d.greeting != nil {
+		options = append(options, redis.DialPassword(""), redis.DialClientName(""), redis.DialDatabase(0))
+	}
 	conn, err := redis.DialContext(ctx, network, address, options...)
 	if err != nil {
 		return nil, err
 	}
+	if err := d.greet(ctx, conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
 	return &bounded{Conn: conn, below: below}, nil
+}
+
+// greet sends the greeting in one flight, for which redigo takes a round trip for each command. It
+// returns the first error, because the others follow from it.
+func (d Dialer) greet(ctx context.Context, conn redis.Conn) error {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	for _, c := range d.greeting {
+		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
+			return err
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return err
+	}
+	for range d.greeting {
+		_, err := conn.Receive()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bounded is a connection of redigo with the Conn below it, which redigo does not show.

@@ -159,3 +159,49 @@ func TestOptionsAreUnderstood(t *testing.T) {
 	_, ok = dialerOf([]redis.DialOption{{}}) // which redigo does not take either
 	require.False(t, ok)
 }
+
+// TestALoginANameAndADatabaseAreOneFlight: the server answers nothing until all three have come. The
+// first error counts, because the others follow from it.
+func TestALoginANameAndADatabaseAreOneFlight(t *testing.T) {
+	for answers, says := range map[string]string{
+		"+OK\r\n+OK\r\n+OK\r\n":                                    "",
+		"-WRONGPASS no\r\n-NOAUTH first\r\n-NOAUTH first\r\n":      "WRONGPASS no",
+		"+OK\r\n+OK\r\n-ERR DB index is out of range\r\n":          "DB index",
+		"+OK\r\n-NOPERM no 'client|setname'\r\n-NOPERM select\r\n": "client|setname",
+	} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		heard := make(chan string, 1)
+		go func() {
+			defer ln.Close()
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			r := bufio.NewReader(c)
+			var words []string
+			for len(words) < 8 {
+				line, err := r.ReadString('\n')
+				if err != nil {
+					return
+				}
+				if line[0] != '*' && line[0] != '$' {
+					words = append(words, strings.TrimSpace(line))
+				}
+			}
+			heard <- strings.Join(words, " ")
+			_, _ = c.Write([]byte(answers))
+			_, _ = r.ReadByte()
+		}()
+		conn, err := DialContext(t.Context(), "tcp", ln.Addr().String(), redis.DialReadTimeout(10*time.Second),
+			redis.DialUsername("u"), redis.DialPassword("p"), redis.DialClientName("n"), redis.DialDatabase(3))
+		if says == "" {
+			require.NoError(t, err)
+			conn.Close()
+		} else {
+			require.ErrorContains(t, err, says)
+		}
+		require.Equal(t, "AUTH u p CLIENT SETNAME n SELECT 3", <-heard)
+	}
+}

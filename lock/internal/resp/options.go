@@ -79,7 +79,26 @@ func dialerOf(options []redis.DialOption) (d Dialer, ok bool) {
 			d.TLS = &tls.Config{InsecureSkipVerify: get[bool](all, "skipVerify")}
 		}
 	}
+	d.greeting = greetingOf(get[string](all, "username"), get[string](all, "password"), get[string](all, "clientName"), get[int](all, "db"))
 	return d, true
+}
+
+// greetingOf returns the commands that redigo sends over a new connection.
+func greetingOf(user, password, clientName string, database int) [][]any {
+	greeting := [][]any{}
+	switch {
+	case password != "" && user != "":
+		greeting = append(greeting, []any{"AUTH", user, password})
+	case password != "":
+		greeting = append(greeting, []any{"AUTH", password})
+	}
+	if clientName != "" {
+		greeting = append(greeting, []any{"CLIENT", "SETNAME", clientName})
+	}
+	if database != 0 {
+		greeting = append(greeting, []any{"SELECT", database})
+	}
+	return greeting
 }
 
 // redigo's defaults.

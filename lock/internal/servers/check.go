@@ -25,12 +25,15 @@ func (s *Server) dialChecked(ctx context.Context, bound *dialing.Bound) (pipe.Co
 	if err != nil || s.checked.Swap(true) {
 		return dialed, err
 	}
-	failed := s.check(ctx, dialed.Conn)
+	asking, done := context.WithTimeout(ctx, s.router.cfg.IOTimeout)
+	failed := s.check(asking, dialed.Conn)
+	slow := asking.Err() != nil || isTimeout(failed)
+	done()
 	if failed == nil {
 		return dialed, nil
 	}
 	dialed.Conn.Close()
-	if ctx.Err() != nil || isTimeout(failed) {
+	if slow {
 		// The server may have failed, or may not like the question.
 		if s.unanswered.Add(1) == maxUnanswered {
 			s.warnUnchecked(failed)

@@ -31,6 +31,8 @@ const askAgain = time.Minute
 // password also fails the dial, because its error to a request with many arguments would
 // not say that.
 func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.router.cfg.DialTimeout)
+	defer cancel()
 	for try := 0; ; try++ {
 		before := s.connected.Load()
 		conn, epoch, err := s.dialSilently(ctx, bound)
@@ -43,7 +45,10 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 			s.reached(nil)
 			return dialed, nil
 		}
-		asked := s.askTime(ctx, conn)
+		asking, done := context.WithTimeout(ctx, s.router.cfg.IOTimeout)
+		asked := s.askTime(asking, conn)
+		slow := asking.Err() != nil || isTimeout(asked.err)
+		done()
 		failed := asked.err
 		if pipe.LoggedOut(failed) {
 			conn.Close()
@@ -72,7 +77,7 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		switch {
 		case asked.unsaid:
 			s.warnUnanswered(failed)
-		case ctx.Err() != nil || isTimeout(failed):
+		case slow:
 			if !errors.Is(ctx.Err(), context.Canceled) {
 				s.unansweredInTime()
 				s.clock.setUnsaid(!asked.slow) // a slow server is asked at once the next time

@@ -23,8 +23,9 @@ type Config struct {
 	// more. The Topology is asked again after a sixth of Lease, or after 5 s if that
 	// is less.
 	Lease time.Duration
-	// IOTimeout bounds a dial, a round trip, and the wait for the first Layout.
-	IOTimeout time.Duration
+	// IOTimeout bounds a round trip. DialTimeout bounds a dial with all its round trips, and
+	// the wait for the first Layout.
+	IOTimeout, DialTimeout time.Duration
 	// Connections is how many pipelined connections for commands every server has.
 	// With Replicas, a server has as many again for acquisitions that replicas must
 	// have.

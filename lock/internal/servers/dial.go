@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http/httptrace"
 
@@ -13,25 +14,38 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/record"
 )
 
+// errReplacedMeanwhile is returned when a server was replaced before a dial to it ended.
+var errReplacedMeanwhile = fmt.Errorf("%w while it was dialled", pipe.ErrReplaced)
+
 // Dial opens a connection to the server that s stands for now, and returns the epoch of
 // that server. A caller that stores the connection where Drop or Replaced finds it must
-// compare the epoch afterwards. bound limits how many dials are left behind. Dials to a
+// compare the epoch afterwards. A dial takes Config.DialTimeout at most. bound limits how many dials are left behind. Dials to a
 // server that s stood for before do not count.
 func (s *Server) Dial(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.router.cfg.DialTimeout)
+	defer cancel()
 	before := s.connected.Load()
 	conn, epoch, err := s.dialSilently(ctx, bound)
 	s.dialEnded(before, err)
 	return conn, epoch, err
 }
 
-// dialSilently is like Dial, but the caller must call dialEnded.
+// dialSilently is like Dial, but the caller must limit ctx and call dialEnded. It gives a server up
+// as soon as another one replaces it.
 func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
 	epoch := s.epoch.Load()
 	if s == s.router.unknown {
 		return nil, epoch, s.router.noServer()
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(*s.during.Load(), cancel)()
 	conn, err := bound.Dial(ctx, epoch, s.dial)
-	if err == nil && s.epoch.Load() != epoch {
+	switch {
+	case s.epoch.Load() == epoch:
+	case err != nil:
+		err = errReplacedMeanwhile
+	default:
 		conn.Close()
 		conn, err = nil, pipe.ErrReplaced
 	}
@@ -79,7 +93,7 @@ func (s *Server) reached(err error) {
 		if s.unreached.over() {
 			s.router.cfg.Logger.Log(record.ConnectedAgain, s.Address())
 		}
-	case errors.Is(err, context.Canceled): // the server has not ended the dial
+	case errors.Is(err, context.Canceled), err == errReplacedMeanwhile: // the server has not ended the dial
 	default:
 		s.unreached.say(func() bool { return s.router.cfg.Logger.Log(record.NoConnection, s.Address(), err) })
 	}

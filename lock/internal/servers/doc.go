@@ -37,7 +37,7 @@
 //     it. When Close has returned, no server is open or will be opened.
 //   - While no server has a key, Put fails at once with ErrNoServer and the
 //     last error of the Topology. Send waits for the first Layout, at most
-//     Config.IOTimeout.
+//     Config.DialTimeout.
 //   - Where keys have slots, a release is published in the way that was chosen
 //     for the server of the key ([Router.Publisher], [Choice]). The Subscriber of
 //     that server listens in the same way. For Config.Overlap after a change it

@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	lease   = 30 * time.Second
-	timeout = time.Second
+	lease       = 30 * time.Second
+	timeout     = time.Second
+	dialTimeout = 5 * time.Second
 )
 
 var (
@@ -77,7 +78,7 @@ func (f *fixture) logged() string {
 func (f *fixture) config() servers.Config {
 	f.logger = record.New(slog.New(slog.NewTextHandler(&f.log, nil)))
 	return servers.Config{
-		Lease: lease, IOTimeout: timeout, Connections: 2, Logger: f.logger, Closing: f.closing,
+		Lease: lease, IOTimeout: timeout, DialTimeout: dialTimeout, Connections: 2, Logger: f.logger, Closing: f.closing,
 		Opened: func(s *servers.Server) (servers.Attachment, error) {
 			f.tell("opened", s.Name())
 			if f.opened != nil {

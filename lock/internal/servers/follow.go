@@ -38,7 +38,7 @@ func (r *Router) look() {
 	}
 }
 
-// await waits for the first Layout. It waits for at most one round trip's timeout, and ends
+// await waits for the first Layout. It waits for at most as long as a dial may take, and ends
 // earlier if ctx ends or the user closes.
 func (r *Router) await(ctx context.Context) {
 	r.follow()
@@ -47,7 +47,7 @@ func (r *Router) await(ctx context.Context) {
 		return
 	default:
 	}
-	t := time.NewTimer(r.cfg.IOTimeout)
+	t := time.NewTimer(r.cfg.DialTimeout)
 	defer t.Stop()
 	select {
 	case <-r.heard:

@@ -21,12 +21,17 @@ var errNoVersion = errors.New("the answer to INFO has no version")
 // one name, ends connections. So the answers on the last connection are true for all
 // connections in use.
 func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.router.cfg.DialTimeout)
+	defer cancel()
 	for try := 0; ; try++ {
 		dialed, err := s.dialChecked(ctx, bound)
 		if err != nil || !s.publishing.asks() {
 			return dialed, err
 		}
-		info, refusal, err := s.askVersion(ctx, dialed.Conn)
+		asking, done := context.WithTimeout(ctx, s.router.cfg.IOTimeout)
+		info, refusal, err := s.askVersion(asking, dialed.Conn)
+		slow := asking.Err() != nil || isTimeout(err)
+		done()
 		if err == nil {
 			s.greeted(info, refusal)
 			return dialed, nil
@@ -36,7 +41,6 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 			pause(ctx, passingPause)
 			return pipe.Connection{}, err
 		}
-		slow := ctx.Err() != nil || isTimeout(err)
 		if !errors.Is(ctx.Err(), context.Canceled) && s.publishing.unanswered(!slow && try > 0) {
 			s.warnUntold(err)
 		}

@@ -69,7 +69,7 @@ func TestSendWaitsForTheFirstLayout(t *testing.T) {
 		err  error
 		took time.Duration
 	}{
-		"nothing is heard":   {func(*fixture, context.CancelFunc) {}, servers.ErrNoServer, timeout},
+		"nothing is heard":   {func(*fixture, context.CancelFunc) {}, servers.ErrNoServer, dialTimeout},
 		"it is an error":     {func(f *fixture, _ context.CancelFunc) { f.news <- topology.Layout{Err: errDown} }, errDown, timeout / 2},
 		"it has a server":    {func(f *fixture, _ context.CancelFunc) { f.say("a") }, errDown, timeout / 2},
 		"the caller leaves":  {func(_ *fixture, cancel context.CancelFunc) { cancel() }, servers.ErrNoServer, timeout / 2},

@@ -37,19 +37,21 @@ type Server struct {
 	replicated *pipe.Replicated // for acquisitions that replicas must have; nil without Config.Replicas
 
 	// atomic
-	epoch      atomic.Uint32          // counts the servers that it stood for
-	address    atomic.Pointer[string] // for the log, see Address; nil while it is not known
-	connected  atomic.Uint64          // counts the connections that were made
-	unreached  fault                  // there is no connection
-	silent     fault                  // the server does not answer
-	checked    atomic.Bool            // the server was asked what it evicts
-	unanswered atomic.Int32           // how many questions it did not answer
+	epoch      atomic.Uint32                   // counts the servers that it stood for
+	during     atomic.Pointer[context.Context] // ends with the epoch
+	address    atomic.Pointer[string]          // for the log, see Address; nil while it is not known
+	connected  atomic.Uint64                   // counts the connections that were made
+	unreached  fault                           // there is no connection
+	silent     fault                           // the server does not answer
+	checked    atomic.Bool                     // the server was asked what it evicts
+	unanswered atomic.Int32                    // how many questions it did not answer
 	clock      clock
 	publishing publishing
 
 	// used only by Router.update
-	instance string    // see topology.Server.Instance; empty at first
-	unnamed  time.Time // since when no Layout names it; zero if the last one did
+	instance string             // see topology.Server.Instance; empty at first
+	endEpoch context.CancelFunc // ends during
+	unnamed  time.Time          // since when no Layout names it; zero if the last one did
 
 	// guarded by Router.mu
 	wanted  bool // it was needed since Router.others
@@ -74,6 +76,7 @@ func newServer(r *Router, name string) *Server {
 	s := &Server{router: r, name: name, opened: make(chan struct{})}
 	s.publishing.choice = NewChoice(r.traits, r.cfg.Overlap)
 	s.ctx, s.cancel = context.WithCancel(r.ctx)
+	s.beginEpoch()
 	dials := dialing.NewBound(1)
 	s.subscriber = pubsub.New(s.ctx, pubsub.Config{
 		Timeout: r.cfg.IOTimeout, Hearing: s.hearing, Deaf: s.deaf, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
@@ -219,7 +222,10 @@ func (s *Server) standFor(now topology.Server) {
 		return
 	}
 	s.router.warnReplaced(*old, address)
+	end := s.endEpoch
+	s.beginEpoch() // before the number rises, so that no dial of the new epoch ends with the old one
 	s.epoch.Add(1)
+	end()
 	// A connection may take long to close. The others must not wait for it.
 	var wg sync.WaitGroup
 	for _, p := range s.pipes {
@@ -231,6 +237,13 @@ func (s *Server) standFor(now topology.Server) {
 	wg.Go(s.subscriber.Drop)
 	s.attachment.Replaced()
 	wg.Wait()
+}
+
+// beginEpoch makes the context that ends dials of an epoch.
+func (s *Server) beginEpoch() {
+	during, end := context.WithCancel(s.ctx)
+	s.endEpoch = end
+	s.during.Store(&during)
 }
 
 // warnReplaced warns that another server has replaced a server.
