@@ -144,7 +144,7 @@ func OfCluster(err error) bool { return Code(err) == "MOVED" || Code(err) == "CR
 type Redirection struct {
 	Ask    bool // this once, with ASKING; else from now on
 	Slot   int
-	Server string
+	Server string // "?:port" if it has no name, so that only its port is known
 }
 
 // redirectionOf reads an answer of the server from. It returns false if the answer is
@@ -162,15 +162,22 @@ func redirectionOf(err error, from string) (Redirection, bool) {
 	if err != nil || slot < 0 || slot >= keys.Slots {
 		return Redirection{}, false
 	}
-	server := words[2]
-	if strings.HasPrefix(server, ":") { // on the very host that answered
-		host, _, err := net.SplitHostPort(from)
-		if err != nil {
+	to := Redirection{Ask: words[0] == "ASK", Slot: slot, Server: words[2]}
+	last := strings.LastIndexByte(to.Server, ':') // an IPv6 address has no brackets
+	if last < 0 {
+		return to, true // no address, but a name of a Topology
+	}
+	host, port := strings.Trim(to.Server[:last], "[]"), to.Server[last+1:]
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return Redirection{}, false
+	}
+	if host == "" { // on the very host that answered
+		if host, _, err = net.SplitHostPort(from); err != nil {
 			return Redirection{}, false
 		}
-		server = net.JoinHostPort(host, server[1:])
 	}
-	return Redirection{Ask: words[0] == "ASK", Slot: slot, Server: server}, true
+	to.Server = net.JoinHostPort(host, port)
+	return to, true
 }
 
 // unpublished splits the answer of a script that publishes into the number and the

@@ -95,14 +95,18 @@ func TestRedirectionsAreRead(t *testing.T) {
 		"ASK 16383 [::1]:6381":      {Ask: true, Slot: 16383, Server: "[::1]:6381"},
 		"MOVED 0 :6381":             {Slot: 0, Server: "here:6381"},
 		"ASK 1 host.example.com:1":  {Ask: true, Slot: 1, Server: "host.example.com:1"},
+		"MOVED 7 fd00::5:33011":     {Slot: 7, Server: "[fd00::5]:33011"}, // as Redis writes it
+		"ASK 7 ?:33011":             {Ask: true, Slot: 7, Server: "?:33011"},
 	} {
 		verdict, got := pipe.VerdictOf(redis.Error(text), true, "here:1")
 		require.Equal(t, pipe.Elsewhere, verdict, text)
 		require.Equal(t, want, got, text)
 	}
-	for _, text := range []string{"MOVED", "MOVED 1", "MOVED x a:1", "MOVED 16384 a:1", "MOVED -1 a:1", "ERR MOVED 1 a:1", "OK 1 a:1", "MOVED 1 a:1 more"} {
+	for _, text := range []string{"MOVED", "MOVED 1", "MOVED x a:1", "MOVED 16384 a:1", "MOVED -1 a:1", "ERR MOVED 1 a:1", "OK 1 a:1", "MOVED 1 a:1 more", "MOVED 1 a:0", "MOVED 1 a:x", "MOVED 1 a:65536"} {
 		requireVerdict(t, pipe.Final, redis.Error(text))
 	}
+	_, to := pipe.VerdictOf(redis.Error("MOVED 0 :6381"), true, "[fd00::5]:1")
+	require.Equal(t, "[fd00::5]:6381", to.Server)
 	verdict, _ := pipe.VerdictOf(redis.Error("MOVED 0 :6381"), true, "unix socket")
 	require.Equal(t, pipe.Final, verdict)
 	requireVerdict(t, pipe.Broken, errors.New("MOVED 3999 127.0.0.1:6381"))

@@ -228,7 +228,10 @@ func TestAMovedChannelWakesItsListeners(t *testing.T) {
 				conn, err := mem.DialContext(ctx, redis.DialReadTimeout(0))
 				return movedConn{conn.(redis.ConnWithTimeout)}, 0, err
 			},
-			Redirect: func(to pipe.Redirection) { told <- to },
+			Redirect: func(to pipe.Redirection) bool {
+				told <- to
+				return to.Server != "?:2"
+			},
 		})
 		l := pubsub.NewListener(make(chan struct{}, 1))
 		l.Listen(sub, "a")

@@ -90,8 +90,9 @@ func (s *Subscriber) goesOn(q question, err error) bool {
 	}
 	switch verdict, to := pipe.VerdictOf(err, true, s.cfg.Server); {
 	case verdict == pipe.Elsewhere:
-		s.cfg.Redirect(to)
-		s.redirected(to.Slot)
+		if s.cfg.Redirect(to) { // otherwise its waiters poll until the slot has arrived
+			s.redirected(to.Slot)
+		}
 		return true
 	case pipe.Definite(err) && s.cfg.Deaf != nil && s.cfg.Deaf(err):
 		s.deafen(keys.PlainChannel(q.channel))

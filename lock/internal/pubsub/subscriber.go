@@ -44,8 +44,9 @@ type Config struct {
 	// Epoch returns how many servers the name of the server has stood for.
 	Epoch func() uint32
 	// Redirect is called when a slot is on another server, before the listeners of its
-	// channels are woken. It is used only with Hearing.Sharded.
-	Redirect func(to pipe.Redirection)
+	// channels are woken. It is used only with Hearing.Sharded. It returns false if that
+	// server is not known.
+	Redirect func(to pipe.Redirection) bool
 	// Where returns the name of the server for the log.
 	Where  func() string
 	Logger *record.Logger

@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -204,6 +205,28 @@ func (r *Router) move(slot int, name string) *Server {
 		r.look()
 	}
 	return s
+}
+
+// nameless returns the server to which from has sent a request without its name: the one that has
+// the slot now, or the only other server of the Layout with that port, such as ":6379".
+func (r *Router) nameless(from *Server, to pipe.Redirection, port string) *Server {
+	if s := r.slots[to.Slot].Load(); s != from && s != r.unknown && !to.Ask {
+		return s
+	}
+	r.mu.Lock()
+	var found []string
+	for name, s := range r.servers {
+		if !s.hearsay && s != from && strings.HasSuffix(name, port) {
+			found = append(found, name)
+		}
+	}
+	r.mu.Unlock()
+	if len(found) != 1 {
+		r.look()
+		return nil
+	}
+	to.Server = found[0]
+	return from.Target(to)
 }
 
 // hasSlot reports whether some slot is at s.

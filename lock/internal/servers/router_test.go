@@ -63,6 +63,32 @@ func TestMovedIsToldOnceForWhatChanged(t *testing.T) {
 	})
 }
 
+// TestANodeWithoutAHostnameIsFoundInTheLayout: its redirections have a question mark and a port.
+func TestANodeWithoutAHostnameIsFoundInTheLayout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		f.follow()
+		hints := <-f.hints
+		f.say("a:1", "b:2", "[fd00::5]:33", "c:44", "d:44", "e:144")
+		s := f.router.Server(keyOf(0))
+		for port, want := range map[string]string{"2": "b:2", "33": "[fd00::5]:33", "144": "e:144"} {
+			require.Equal(t, want, s.Target(pipe.Redirection{Slot: 6, Server: "?:" + port, Ask: true}).Name())
+		}
+		f.wanted("f:7")
+		for len(hints) > 0 {
+			<-hints
+		}
+		for _, port := range []string{"44", "5", "7", "1"} { // two, none, one that no Layout names, and the one that answers
+			require.Nil(t, s.Target(pipe.Redirection{Slot: 6, Server: "?:" + port}), port)
+		}
+		require.Len(t, hints, 1)
+		require.Equal(t, "a:1", f.at(6), "it stays")
+		require.Equal(t, "b:2", s.Target(pipe.Redirection{Slot: 7, Server: "?:44"}).Name(), "the Layout has moved the slot")
+		require.Equal(t, "b:2", s.Target(pipe.Redirection{Slot: 12, Server: "?:2"}).Name())
+		require.Equal(t, "b:2", f.at(12))
+	})
+}
+
 func TestSendWaitsForTheFirstLayout(t *testing.T) {
 	for name, test := range map[string]struct {
 		what func(f *fixture, cancel context.CancelFunc)

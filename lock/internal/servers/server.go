@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"hash/maphash"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,7 +83,7 @@ func newServer(r *Router, name string) *Server {
 		Timeout: r.cfg.IOTimeout, Hearing: s.hearing, Deaf: s.deaf, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
 		Cast:     r.cfg.Cast,
 		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return s.Dial(ctx, dials) },
-		Redirect: func(to pipe.Redirection) { s.Target(to) },
+		Redirect: func(to pipe.Redirection) bool { return s.Target(to) != nil },
 	})
 	return s
 }
@@ -127,7 +128,13 @@ func (s *Server) pipeConfig() *pipe.Config {
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout,
 	}
 	if s.router.traits.Slots {
-		conns.Redirect = func(r *pipe.Request, to pipe.Redirection) { s.Target(to).Put(r) }
+		conns.Redirect = func(r *pipe.Request, to pipe.Redirection) {
+			if other := s.Target(to); other != nil {
+				other.Put(r)
+			} else {
+				r.Fail(errNameless)
+			}
+		}
 	}
 	return conns
 }
@@ -173,12 +180,19 @@ func (s *Server) carrier(r *pipe.Request) *pipe.Pipe {
 	return nil
 }
 
+// errNameless is the error of a request for a server whose name is not known.
+const errNameless = redis.Error("TRYAGAIN the slot is on its way to a node that tells no name, and that is not known yet")
+
 // Target returns the server that a redirection by this server names. Without slots it
-// returns nil, because no other server is known.
+// returns nil, because no other server is known. It also returns nil if the server has
+// no name, and the Layout has not exactly one that it may be.
 func (s *Server) Target(to pipe.Redirection) *Server {
+	port, nameless := strings.CutPrefix(to.Server, "?")
 	switch {
 	case !s.router.traits.Slots:
 		return nil
+	case nameless:
+		return s.router.nameless(s, to, port)
 	case to.Ask:
 		return s.router.open(to.Server, false)
 	}
