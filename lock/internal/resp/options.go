@@ -71,7 +71,7 @@ func dialerOf(options []redis.DialOption) (d Dialer, ok bool) {
 	}
 	d.NetDial = get[func(context.Context, string, string) (net.Conn, error)](all, "dialContext")
 	if d.NetDial == nil {
-		d.NetDial = dialer.DialContext
+		d.NetDial = namesOf(dialer).DialContext
 	}
 	d.Handshake = get[time.Duration](all, "tlsHandshakeTimeout")
 	if get[bool](all, "useTLS") {
