@@ -70,6 +70,9 @@ func (p *program) parseRun(args []string) (runOptions, error) {
 	if o.grace > o.lease/2 {
 		return o, usagef("-grace is %v: it must be at most half of the lease, %v, because the lock must be kept that long when it cannot be renewed", o.grace, o.lease/2)
 	}
+	if err := checkName(names[0]); err != nil {
+		return o, err
+	}
 	o.name, o.command = names[0], command
 	return o, p.settle(&o.servers)
 }
@@ -94,7 +97,19 @@ func (p *program) parseNamed(fs *flag.FlagSet, s *servers, args []string) (strin
 	if len(names) != 1 {
 		return "", usagef("%s: %d names are given: write the name of one lock", word(fs), len(names))
 	}
+	if err := checkName(names[0]); err != nil {
+		return "", err
+	}
 	return names[0], p.settle(s)
+}
+
+// checkName refuses the URL of Redis as the name of a lock. It is a mistake, and names are shown.
+func checkName(name string) error {
+	scheme, _, found := strings.Cut(name, "://")
+	if found && (strings.HasPrefix(scheme, "redis") || strings.HasPrefix(scheme, "valkey") || scheme == "unix") {
+		return usagef("the name of the lock is a URL of Redis: write -redis before the URL, and give the name")
+	}
+	return nil
 }
 
 // newFlags returns the flags of a subcommand, whose usage begins with its name.

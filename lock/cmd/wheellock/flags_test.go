@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -69,5 +70,32 @@ func TestAddressesWithoutASchemeAreURLsToo(t *testing.T) {
 		c, err := s.open(lock.Config{})
 		require.NoError(t, err)
 		closeClient(c)
+	}
+}
+
+// TestAnErrorOfUsageShowsNoURL, which may have a password: the standard error is often a log.
+func TestAnErrorOfUsageShowsNoURL(t *testing.T) {
+	for _, args := range [][]string{
+		{"redis://:s3cret@h"},
+		{"run", "redis://:s3cret@h", "--", "true"},
+		{"run", "n", "redis://:s3cret@h", "--", "true"},
+		{"run", "n", "psql", "postgres://u:s3cret@h"},
+		{"run", "n", "sh", "-c", "psql \"postgres://u:s3cret@h\" -c 'select \t1'"},
+		{"run", "-wait", "redis://:s3cret@h", "n", "--", "true"},
+		{"run", "-wait=redis://:s3cret\"x@h", "n", "--", "true"},
+		{"run", "-=redis://:s3cret@h", "n", "--", "true"},
+		{"inspect", "redis://:s3cret@h"},
+		{"unlock", "rediss-cluster://:s3cret@h"},
+		{"list", "redis://:s3cret@h"},
+		{"check", "redis://:s3cret@h"},
+	} {
+		said, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+		require.NoError(t, err)
+		require.Equal(t, statusUsage, run(args, []string{"WHEELLOCK_REDIS=redis://h"}, stdio{err: said}), args)
+		require.NoError(t, said.Close())
+		text, err := os.ReadFile(said.Name())
+		require.NoError(t, err)
+		require.NotEmpty(t, text)
+		require.NotContains(t, string(text), "s3cret", args)
 	}
 }

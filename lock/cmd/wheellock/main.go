@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -86,7 +87,7 @@ func run(args, env []string, files stdio) int {
 	}
 	command, ok := commands[name]
 	if !ok {
-		p.say("there is no command %q: use run, inspect, list, unlock or check, see wheellock help", name)
+		p.say("%s", withoutURLs(fmt.Sprintf("there is no command %q: use run, inspect, list, unlock or check, see wheellock help", name), []string{name}))
 		return statusUsage
 	}
 	status, err := command(args)
@@ -94,10 +95,28 @@ func run(args, env []string, files stdio) int {
 		return 0
 	}
 	if err != nil {
-		p.say("%s", plain(err))
+		text := plain(err)
+		if statusOf(err) == statusUsage {
+			text = withoutURLs(text, args)
+		}
+		p.say("%s", text)
 		return statusOf(err)
 	}
 	return status
+}
+
+// withoutURLs returns a text about args without those that have a URL, which may have a password.
+func withoutURLs(text string, args []string) string {
+	for _, arg := range args {
+		_, value, _ := strings.Cut(arg, "=") // of a flag
+		for _, part := range []string{arg, value} {
+			if strings.Contains(part, "://") {
+				quoted := strconv.Quote(part)
+				text = strings.NewReplacer(part, "<URL>", quoted[1:len(quoted)-1], "<URL>").Replace(text)
+			}
+		}
+	}
+	return text
 }
 
 // lookupEnv returns the value of a variable of p.env, and whether it is set.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -29,16 +30,20 @@ var echoes = []string{"auth", "hello", "wrongpass", "unknown", "unsupported", "u
 
 // Public returns the error of a dial without secrets, so that no password comes into logs and
 // errors. It replaces an answer to AUTH or HELLO that repeats the request, such as "unknown
-// command 'AUTH', with args beginning with". It also replaces a text that contains one of
-// secrets. Empty secrets do not count.
+// command 'AUTH', with args beginning with", and an error that repeats a URL. In other texts it
+// replaces each of secrets. Empty secrets do not count.
 func Public(err error, secrets ...string) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
+	var unread *url.Error
+	if errors.As(err, &unread) && unread.Op == "parse" {
+		return errors.New("the URL of the dial function cannot be read. It is not shown, because it may have a password: " +
+			"percent-encode all but letters, digits and -._~ of user and password")
+	}
 	for _, secret := range secrets {
-		if secret != "" && strings.Contains(text, secret) {
-			return hidden(err)
+		if secret != "" && strings.Contains(err.Error(), secret) {
+			err = without(secret, err)
 		}
 	}
 	var reply redis.Error
@@ -53,7 +58,7 @@ func Public(err error, secrets ...string) error {
 	said := strings.ToLower(string(reply))
 	for _, word := range echoes {
 		if strings.Contains(said, word) {
-			return hidden(err)
+			return hidden(reply)
 		}
 	}
 	return err
@@ -74,17 +79,49 @@ func CheckAddr(addr string) error {
 // refusesLogin begins the text of a hidden answer, behind its code.
 const refusesLogin = " the server refuses to log in. "
 
-// hidden returns an error in place of err, because the text of err may have a password. The code
-// of a Redis error stays.
-func hidden(err error) error {
+// without returns err with stars in place of secret. A Redis error stays one, with its code.
+func without(secret string, err error) error {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
-		return errors.New("the connection was not made: the cause is not shown, because its text has the password")
+		return &starred{strings.ReplaceAll(err.Error(), secret, "***"), err}
 	}
+	code := codeOf(reply)
+	rest, _ := strings.CutPrefix(string(reply), code)
+	return redis.Error(code + strings.ReplaceAll(rest, secret, "***"))
+}
+
+// starred is an error whose text had a secret. It does not unwrap to that error.
+type starred struct {
+	text  string
+	cause error
+}
+
+var _ net.Error = (*starred)(nil)
+
+func (s *starred) Error() string        { return s.text }
+func (s *starred) Is(target error) bool { return errors.Is(s.cause, target) }
+
+// Timeout implements net.Error.
+func (s *starred) Timeout() bool {
+	var slow net.Error
+	return errors.As(s.cause, &slow) && slow.Timeout()
+}
+
+// Temporary implements net.Error.
+func (s *starred) Temporary() bool { return false }
+
+// codeOf returns the word that begins an answer, if that is a code.
+func codeOf(reply redis.Error) string {
 	code, _, _ := strings.Cut(string(reply), " ")
 	if strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || len(code) > 16 {
-		code = "ERR"
+		return "ERR"
 	}
-	return redis.Error(code + refusesLogin + "Its answer is not shown, because it may repeat the password: " +
+	return code
+}
+
+// hidden returns an answer in place of reply, because the text of reply may have a password. Its
+// code stays.
+func hidden(reply redis.Error) error {
+	return redis.Error(codeOf(reply) + refusesLogin + "Its answer is not shown, because it may repeat the password: " +
 		"check that the server knows AUTH, or leave user and password out if it needs none")
 }

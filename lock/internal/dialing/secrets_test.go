@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -69,6 +70,29 @@ func TestAKnownSecretIsNeverShown(t *testing.T) {
 		require.NotContains(t, public.Error(), secret)
 	}
 	require.ErrorContains(t, dialing.Public(redis.Error("OOPS "+secret), secret), "OOPS ")
+}
+
+// TestASecretThatIsAWordOfTheErrorDoesNotHideTheCause: redis://:redis@redis.
+func TestASecretThatIsAWordOfTheErrorDoesNotHideTheCause(t *testing.T) {
+	lookup := fmt.Errorf("sentinel: %w", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "redis", IsTimeout: true}})
+	public := dialing.Public(lookup, "redis")
+	require.EqualError(t, public, "sentinel: dial tcp: lookup ***: no such host")
+	var slow net.Error
+	require.True(t, errors.As(public, &slow) && slow.Timeout())
+	require.ErrorIs(t, dialing.Public(fmt.Errorf("redis: %w", context.Canceled), "redis"), context.Canceled)
+	require.Equal(t, redis.Error("LOADING *** is loading"), dialing.Public(redis.Error("LOADING Redis is loading"), "Redis"))
+	require.Equal(t, redis.Error("OOPS *** ***"), dialing.Public(redis.Error("OOPS OOPS pw"), "OOPS", "pw"))
+}
+
+// TestAURLThatCannotBeReadIsNotShown: redis.DialURLContext repeats it.
+func TestAURLThatCannotBeReadIsNotShown(t *testing.T) {
+	for _, rawURL := range []string{"redis://:Zq%zz@h:6379", "redis://:Zq/z@h:6379", "redis://:Zq z@[h"} {
+		_, err := redis.DialURLContext(t.Context(), rawURL)
+		require.ErrorContains(t, err, "Zq")
+		public := dialing.Public(fmt.Errorf("my pool: %w", err))
+		require.NotContains(t, public.Error(), "Zq")
+		require.ErrorContains(t, public, "percent-encode")
+	}
 }
 
 func TestEveryDialHidesThem(t *testing.T) {
