@@ -227,7 +227,7 @@ func checkRole(ctx context.Context, conn redis.Conn) error {
 		}
 		return ErrNotMaster
 	}
-	if _, refused := err.(redis.Error); !refused {
+	if _, refused := err.(redis.Error); !refused || dialing.TurnedAway(err) {
 		return err
 	}
 	info, err := redis.String(do(ctx, conn, "INFO", "replication"))

@@ -101,3 +101,22 @@ func TestSentinelsThatRefuseSUBSCRIBEAreDialledRarely(t *testing.T) {
 		require.Greater(t, len(v.dials), 55)
 	})
 }
+
+// TestAMasterThatTurnsTheConnectionAwaySaysWhy: its text is no refusal of ROLE, so nothing else is asked.
+func TestAMasterThatTurnsTheConnectionAwaySaysWhy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		v := &virtual{servers: map[string]func([]string) any{
+			"s:1": func([]string) any { return faultproxy.Bulks("ip", "redis", "port", "1", "config-epoch", "1") },
+			"redis:1": func([]string) any {
+				asked++
+				return redis.Error("ERR max number of clients reached")
+			},
+		}}
+		defer v.wg.Wait()
+		_, err := v.topology(t, sentinel.Config{Sentinels: []string{"s:1"}}).GetContext(t.Context())
+		require.ErrorContains(t, err, "max number of clients")
+		require.Equal(t, 1, asked)
+	})
+}

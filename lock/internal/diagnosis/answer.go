@@ -53,11 +53,13 @@ func meaningOf(err error) meaning {
 	return fine
 }
 
-// states has the errors of servers that can take no lock now, and what to do.
+// states has the errors of servers that can take no lock now, by their code or the begin of their text, and
+// what to do.
 var states = []struct{ word, text string }{
 	{"NOAUTH", "the server requires a password: give the user and the password in the URL, or to what the pool or the Topology dials with " +
 		"(redis.DialPassword, redis.DialUsername)"},
 	{"DENIED", "the server is in protected mode and accepts only connections from its own machine: give it a password, or set protected-mode no"},
+	{"max number of clients", "the server has as many connections as its maxclients allows: raise maxclients, or find out who has so many (CLIENT LIST)"},
 	{"READONLY", "the server is a replica, and locks are on its master: dial the master, or let package lock/sentinel find it"},
 	{"OOM", "the server's memory is full, so no lock can be taken: make room, or raise maxmemory"},
 	{"NOREPLICAS", "the server has fewer replicas than its min-replicas-to-write asks for, so no lock can be taken: check that they are connected"},
@@ -71,9 +73,11 @@ var states = []struct{ word, text string }{
 // stateOf returns the state in which a server refuses, and what to do. It returns "" if the
 // server is in no such state.
 func stateOf(err error) string {
+	var reply redis.Error
+	errors.As(err, &reply)
 	code := pipe.Code(err)
 	for _, s := range states {
-		if code == s.word {
+		if code == s.word || strings.HasPrefix(string(reply), "ERR "+s.word) {
 			return s.text
 		}
 	}

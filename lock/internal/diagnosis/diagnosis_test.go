@@ -255,6 +255,7 @@ func TestWhatKeepsAllFromBeingTriedIsSaidOnce(t *testing.T) {
 	}
 	for _, text := range []redis.Error{
 		"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.", "NOAUTH Authentication required.",
+		"ERR max number of clients reached", "ERR max number of clients + cluster connections reached",
 		"CLUSTERDOWN Hash slot not served", "MASTERDOWN Link with MASTER is down", "DENIED Redis is running in protected mode",
 	} {
 		var r diagnosis.Report

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
@@ -22,6 +23,13 @@ import (
 // returns in time.
 var ErrOut = errors.New("an earlier dial has not returned: the dial function should heed its context, as redis.Pool.DialContext " +
 	"with redis.DialContext does, or have timeouts")
+
+// TurnedAway reports whether err is what a server says before it closes a new connection, whatever
+// was asked: it has too many connections, or is in protected mode.
+func TurnedAway(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && (strings.HasPrefix(string(reply), "ERR max number of clients") || strings.HasPrefix(string(reply), "DENIED "))
+}
 
 // errAgain tells a waiting caller to dial itself.
 var errAgain = errors.New("dial again")

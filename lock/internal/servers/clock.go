@@ -29,7 +29,7 @@ const askAgain = time.Minute
 // answer it twice, is not asked again for a minute. The first time without an answer fails
 // the dial, because a server that hangs does not answer either. A server that requires a
 // password also fails the dial, because its error to a request with many arguments would
-// not say that.
+// not say that. So does a server that turns the connection away.
 func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.router.cfg.DialTimeout)
 	defer cancel()
@@ -50,9 +50,12 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		slow := asking.Err() != nil || isTimeout(asked.err)
 		done()
 		failed := asked.err
-		if pipe.LoggedOut(failed) {
+		if pipe.LoggedOut(failed) || dialing.TurnedAway(failed) {
 			conn.Close()
 			s.dialEnded(before, failed)
+			if !pipe.Definite(failed) {
+				pause(ctx, passingPause)
+			}
 			return pipe.Connection{}, failed
 		}
 		s.reached(nil)
@@ -106,7 +109,7 @@ func (s *Server) askTime(ctx context.Context, conn redis.Conn) (a asked) {
 	if s.clock.wasUnsaid() {
 		began := time.Now()
 		if _, err := pipe.RoundTrip(ctx, conn, "PING"); err != nil {
-			if _, refused := err.(redis.Error); !refused || pipe.LoggedOut(err) {
+			if _, refused := err.(redis.Error); !refused || pipe.LoggedOut(err) || dialing.TurnedAway(err) {
 				return asked{err: err}
 			}
 		}
