@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
@@ -295,136 +293,4 @@ func TestCloseLetsFairWaitersLeaveTheQueue(t *testing.T) {
 	require.ErrorIs(t, bounded.Receive(t, left), lock.ErrClosed)
 	require.NoError(t, bounded.Receive(t, closed))
 	require.Empty(t, queueOf(t, s, key))
-}
-
-func TestAFairMutexIsExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
-	s := onRedis(t)
-	const lease = 600 * time.Millisecond
-	for _, target := range []string{"fair_take", "fair_release", "*"} {
-		t.Run(target, func(t *testing.T) {
-			t.Parallel()
-			f := newFaulty(t, target, 19, lease)
-			cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
-			var l ledger
-			ctx, key := bounded.Context(t), keyOf(t)
-			end := time.Now().Add(faultTime())
-			var wg sync.WaitGroup
-			var clients []*lock.Client
-			for i := range 2 {
-				c, err := lock.New(f.Pool(), cfg)
-				require.NoError(t, err)
-				clients = append(clients, c)
-				for j := range 3 {
-					wg.Go(func() {
-						for n := 0; time.Now().Before(end); n++ {
-							wait, cancel := context.WithTimeout(ctx, time.Minute)
-							held, err := c.FairMutex(key).Lock(wait)
-							cancel()
-							if err != nil {
-								t.Error(err)
-								continue
-							}
-							l.rely(held, fmt.Sprint(i, j, n), func() {})
-							if err := held.Unlock(ctx); err != nil && !isAny(err, lock.ErrLost, lock.ErrUnknown) {
-								t.Error(err)
-							}
-						}
-					})
-				}
-			}
-			bounded.Wait(t, &wg)
-			faults := f.rest()
-			l.check(t)
-			for _, c := range clients {
-				require.Zero(t, c.Stats().Held)
-				require.Zero(t, c.Stats().Waiting)
-				require.NoError(t, c.Close(ctx))
-			}
-			f.stopLate(t)
-			require.Eventually(t, func() bool { return len(fixture.Do(t, s, "KEYS", "*"+key+"*").([]any)) == 0 }, time.Minute, 10*time.Millisecond)
-			t.Logf("%d holds, %d faults: %v", len(l.times), faults, f)
-			require.NotEmpty(t, l.times)
-			require.Positive(t, faults)
-		})
-	}
-}
-
-func TestFairMutexAgainstAModel(t *testing.T) {
-	servers := twoServers(t, lock.Config{MaxPoll: 20 * time.Millisecond})
-	bg := bounded.Context(t)
-	rapid.Check(t, func(rt *rapid.T) {
-		calls := drawCalls(rt, []string{"try", "unlock", "force", "wait", "wait"}, 2)
-		name := keyOf(t)
-		for server, clients := range servers {
-			holder, helds := 0, []*lock.Held(nil)
-			for _, x := range calls {
-				owner, what := 10*(x.Client+1)+int(x.N), fmt.Sprint(server, x)
-				mu, ctx := clients[x.Client].FairMutex(name), lock.WithOwner(bg, "owner"+strconv.Itoa(owner))
-				switch x.Op {
-				case "try":
-					held, err := mu.TryLock(ctx)
-					if holder != 0 && holder != owner {
-						require.ErrorIs(rt, err, lock.ErrNotAcquired, what)
-						break
-					}
-					require.NoError(rt, err, what)
-					holder, helds = owner, append(helds, held)
-				case "wait": // a moment, which leaves no trace in the queue
-					if holder == owner {
-						break // a re-entry that is left in flight may set the count
-					}
-					limit := 2 * time.Millisecond
-					if holder == owner {
-						limit = time.Minute // a re-entry, which nothing holds up
-					}
-					wait, cancel := context.WithTimeout(ctx, limit)
-					held, err := mu.Lock(wait)
-					cancel()
-					if err == nil {
-						require.True(rt, holder == 0 || holder == owner, what)
-						holder, helds = owner, append(helds, held)
-					} else {
-						require.ErrorIs(rt, err, context.DeadlineExceeded, what)
-						// On a busy machine the answer may have come later: what it
-						// brought is given back in the background.
-						require.Eventually(rt, func() bool {
-							info, err := mu.Inspect(bg)
-							return err == nil && info.Locked == (holder != 0)
-						}, time.Minute, time.Millisecond, what)
-					}
-				case "unlock":
-					if holder == owner {
-						last := len(helds) - 1
-						require.NoError(rt, helds[last].Unlock(bg), what)
-						if helds = helds[:last]; last == 0 {
-							holder = 0
-						}
-					}
-				case "force":
-					done, err := mu.ForceUnlock(bg)
-					require.NoError(rt, err, what)
-					require.Equal(rt, holder != 0, done, what)
-					for _, held := range helds {
-						require.ErrorIs(rt, held.Unlock(bg), lock.ErrLost, what)
-					}
-					holder, helds = 0, nil
-				}
-				var info lock.Info
-				for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-					var err error
-					info, err = mu.Inspect(bg)
-					require.NoError(rt, err, what)
-					// What a wait left in flight is given back soon.
-					if x.Op != "wait" || timesHeld(info) == len(helds) || time.Now().After(end) {
-						break
-					}
-				}
-				require.Equal(rt, holder != 0, info.Locked, what)
-				require.Equal(rt, len(helds), timesHeld(info), what)
-			}
-			for _, held := range helds {
-				require.NoError(rt, held.Unlock(bg))
-			}
-		}
-	})
 }

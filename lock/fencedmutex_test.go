@@ -2,14 +2,11 @@ package lock_test
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
@@ -134,108 +131,4 @@ func TestAMutexIsNotReenteredAsAnotherSort(t *testing.T) {
 	fenced := bounded.Receive(t, got)
 	require.EqualValues(t, 1, fenced.Token())
 	require.NoError(t, fenced.Unlock(ctx))
-}
-
-func TestFencedTokensRiseWhenRequestsAreLostDoubledAndLate(t *testing.T) {
-	const lease = 600 * time.Millisecond
-	f := newFaulty(t, "*", 11, lease)
-	cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
-	var l ledger
-	ctx := bounded.Context(t)
-	key := keyOf(t)
-	end := time.Now().Add(faultTime())
-	var wg sync.WaitGroup
-	var clients []*lock.Client
-	for i := range 2 {
-		c, err := lock.New(f.Pool(), cfg)
-		require.NoError(t, err)
-		clients = append(clients, c)
-		for j := range 3 {
-			wg.Go(func() {
-				for n := 0; time.Now().Before(end); n++ {
-					held, err := c.FencedMutex(key).Lock(ctx)
-					if err != nil {
-						t.Error(err)
-						continue
-					}
-					l.rely(held, fmt.Sprint(i, j, n), func() {})
-					if err := held.Unlock(ctx); err != nil && !isAny(err, lock.ErrLost, lock.ErrUnknown) {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	bounded.Wait(t, &wg)
-	faults := f.rest()
-	l.check(t)
-	require.NotEmpty(t, l.times)
-	require.Positive(t, faults)
-	for _, c := range clients {
-		require.NoError(t, c.Close(ctx))
-	}
-	token := fixture.Int(t, onRedis(t), "GET", "redisson_lock_token:{"+key+"}")
-	require.GreaterOrEqual(t, token, l.times[len(l.times)-1].token)
-	t.Logf("%d holds, %d faults", len(l.times), faults)
-}
-
-func TestFencedMutexAgainstAModel(t *testing.T) {
-	servers := twoServers(t, lock.Config{})
-	bg := bounded.Context(t)
-	rapid.Check(t, func(rt *rapid.T) {
-		calls := drawCalls(rt, []string{"try", "try", "try for", "unlock", "force"}, 2)
-		name := keyOf(t)
-		for server, clients := range servers {
-			token, err := clients[0].FencedMutex(name).Token(bg) // an earlier round's
-			require.NoError(rt, err)
-			holder, helds := 0, []*lock.Held(nil)
-			for _, x := range calls {
-				owner, what := 10*(x.Client+1)+int(x.N), fmt.Sprint(server, x)
-				mu, ctx := clients[x.Client].FencedMutex(name), lock.WithOwner(bg, "owner"+strconv.Itoa(owner))
-				switch x.Op {
-				case "try", "try for":
-					take := mu.TryLock
-					if x.Op == "try for" {
-						take = func(ctx context.Context) (*lock.Held, error) { return mu.TryLockFor(ctx, time.Minute) }
-					}
-					held, err := take(ctx)
-					if holder != 0 && holder != owner {
-						require.ErrorIs(rt, err, lock.ErrNotAcquired, what)
-						break
-					}
-					require.NoError(rt, err, what)
-					if holder == 0 {
-						token++
-					}
-					require.Equal(rt, token, held.Token(), what)
-					holder, helds = owner, append(helds, held)
-				case "unlock":
-					if holder == owner {
-						last := len(helds) - 1
-						require.NoError(rt, helds[last].Unlock(bg), what)
-						if helds = helds[:last]; last == 0 {
-							holder = 0
-						}
-					}
-				case "force":
-					done, err := mu.ForceUnlock(bg)
-					require.NoError(rt, err, what)
-					require.Equal(rt, holder != 0, done, what)
-					for _, held := range helds {
-						require.ErrorIs(rt, held.Unlock(bg), lock.ErrLost, what)
-					}
-					holder, helds = 0, nil
-				}
-				last, err := mu.Token(bg)
-				require.NoError(rt, err, what)
-				require.Equal(rt, token, last, what)
-				info, err := mu.Inspect(bg)
-				require.NoError(rt, err, what)
-				require.Equal(rt, len(helds), timesHeld(info), what)
-			}
-			for _, held := range helds {
-				require.NoError(rt, held.Unlock(bg))
-			}
-		}
-	})
 }

@@ -483,58 +483,6 @@ func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
 	require.False(t, fixture.Exists(t, s, t.Name()+"b"))
 }
 
-// TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate: two fleets over faulty
-// networks want the same locks.
-func TestMultiLockIsExactWhenRequestsAreLostDoubledOrLate(t *testing.T) {
-	t.Parallel()
-	s := onRedis(t)
-	const lease = 600 * time.Millisecond
-	f := newFaults("*", 6, 1, lease)
-	p := fixture.Proxy(t, s, f.decide)
-	cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
-	ctx := bounded.Context(t)
-	end := time.Now().Add(2500 * time.Millisecond)
-	if testing.Short() {
-		end = time.Now().Add(time.Second)
-	}
-	var l multiLedger
-	var wg sync.WaitGroup
-	var clients []*lock.Client
-	for i := range 4 {
-		c, err := lock.New(p.Pool(), cfg)
-		require.NoError(t, err)
-		clients = append(clients, c)
-		ms := []*lock.Mutex{c.Mutex(t.Name() + "a"), c.Mutex(t.Name() + "b"), c.Mutex(t.Name() + "c")}
-		ms = append(ms[i%3:], ms[:i%3]...)[:2] // each two share at least one
-		m := fixture.MultiLock(t, ms...)
-		wg.Go(func() {
-			for n := 0; time.Now().Before(end); n++ {
-				wait, cancel := context.WithTimeout(ctx, time.Minute)
-				held, err := m.Lock(wait)
-				cancel()
-				if err != nil {
-					t.Errorf("%d: lock: %v", i, err)
-					return
-				}
-				l.rely(held, fmt.Sprint(i, ".", n), func() { time.Sleep(time.Millisecond) })
-				if err := held.Unlock(ctx); err != nil && !isAny(err, lock.ErrLost, lock.ErrUnknown) {
-					t.Errorf("%d: unlock: %v", i, err)
-				}
-			}
-		})
-	}
-	bounded.Wait(t, &wg)
-	f.end()
-	l.check(t)
-	for _, c := range clients {
-		require.Zero(t, c.Stats().Held)
-		require.NoError(t, c.Close(ctx))
-	}
-	for _, name := range []string{"a", "b", "c"} {
-		fixture.AwaitGone(t, s, t.Name()+name)
-	}
-}
-
 // multiLedger collects the times in which holders relied on the whole.
 type multiLedger struct{ ledger }
 

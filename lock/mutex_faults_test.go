@@ -18,36 +18,31 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// faults are what befalls scripts in tests that choose at random.
+// faults befall a third of the calls of one script, at random, until they end.
 type faults struct {
-	// immutable
-	target string // the script; "*" is any but uptime
-	oneIn  int    // so many of its calls
-	all    []faultproxy.Fate
+	target string // immutable: the script
 
 	mu   sync.Mutex // guards what follows
 	rng  *rand.Rand
 	calm bool
 }
 
-func newFaults(target string, oneIn int, seed uint64, lease time.Duration) *faults {
-	return &faults{
-		target: target, oneIn: oneIn, rng: rand.New(rand.NewPCG(seed, uint64(len(target)))),
-		all: []faultproxy.Fate{
-			faultproxy.LoseRequest, faultproxy.LoseReply, faultproxy.Twice, faultproxy.AfterThree,
-			faultproxy.Late(lease * 5 / 4), // its lease would have expired
-		},
-	}
+func newFaults(target string) *faults {
+	return &faults{target: target, rng: rand.New(rand.NewPCG(1, uint64(len(target))))}
 }
 
+// decide is a Config.Decide for holders whose lease is faultyLease.
 func (f *faults) decide(c faultproxy.Command) faultproxy.Fate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	hit := c.Script == f.target || f.target == "*" && c.Script != "" && c.Script != "uptime"
-	if f.calm || !hit || f.rng.IntN(f.oneIn) > 0 {
+	if f.calm || c.Script != f.target || f.rng.IntN(3) > 0 {
 		return faultproxy.Pass
 	}
-	return f.all[f.rng.IntN(len(f.all))]
+	all := []faultproxy.Fate{
+		faultproxy.LoseRequest, faultproxy.LoseReply, faultproxy.Twice, faultproxy.AfterThree,
+		faultproxy.Late(faultyLease * 5 / 4), // its lease would have expired
+	}
+	return all[f.rng.IntN(len(all))]
 }
 
 // end ends them.
@@ -57,44 +52,7 @@ func (f *faults) end() {
 	f.calm = true
 }
 
-// faulty is a proxy that does something else to a third of the calls of one
-// script, or of all ("*"), until it rests.
-type faulty struct {
-	*faultproxy.Proxy
-	faults *faults
-}
-
-func newFaulty(t *testing.T, target string, seed uint64, lease time.Duration) *faulty {
-	f := newFaults(target, 3, seed, lease)
-	return &faulty{fixture.Proxy(t, onRedis(t), f.decide), f}
-}
-
-// rest ends the faults, and returns how many there were.
-func (f *faulty) rest() int {
-	f.faults.end()
-	n, _ := f.Faults()
-	return n
-}
-
-// stopLate sends what is still to be sent late. No client may use f any more.
-func (f *faulty) stopLate(t *testing.T) {
-	t.Helper()
-	bounded.Until(t, f.SendLate)
-}
-
-// String is what befell the scripts.
-func (f *faulty) String() string {
-	_, of := f.Faults()
-	return fmt.Sprint(of)
-}
-
-// faultTime is how long a fault schedule runs.
-func faultTime() time.Duration {
-	if testing.Short() {
-		return 700 * time.Millisecond
-	}
-	return 1200 * time.Millisecond
-}
+const faultyLease = 600 * time.Millisecond
 
 // believed is a time in which a holder relied on its lock.
 type believed struct {
@@ -153,12 +111,12 @@ func (l *ledger) rely(held *lock.Held, who string, work func()) {
 // clients against each other, while each script in turn meets each fault.
 func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
 	s := onRedis(t)
-	const lease = 600 * time.Millisecond
 	for _, target := range []string{"acquire", "reenter", "renew", "handoff", "release"} {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
-			f := newFaulty(t, target, 1, lease)
-			cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
+			f := newFaults(target)
+			p := fixture.Proxy(t, s, f.decide)
+			cfg := lock.Config{Lease: faultyLease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
 			var l ledger
 			ctx := bounded.Context(t)
 			end := time.Now().Add(2500 * time.Millisecond)
@@ -168,7 +126,7 @@ func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
 			var wg sync.WaitGroup
 			var clients []*lock.Client
 			for i := range 2 {
-				c, err := lock.New(f.Pool(), cfg)
+				c, err := lock.New(p.Pool(), cfg)
 				require.NoError(t, err)
 				clients = append(clients, c)
 				for j := range 3 {
@@ -176,7 +134,7 @@ func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
 						rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
 						for n := 0; time.Now().Before(end); n++ {
 							who := fmt.Sprintf("%d.%d.%d", i, j, n)
-							if err := oneRound(ctx, c, t.Name(), who, rng, lease, &l); err != nil {
+							if err := oneRound(ctx, c, t.Name(), who, rng, &l); err != nil {
 								t.Errorf("%s: %v", who, err)
 							}
 						}
@@ -184,7 +142,8 @@ func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
 				}
 			}
 			bounded.Wait(t, &wg)
-			faults := f.rest()
+			f.end()
+			faults, of := p.Faults()
 			l.check(t)
 			require.NotEmpty(t, l.times)
 			for _, c := range clients {
@@ -194,7 +153,7 @@ func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
 			// No orphan outlives its TTL: what is still to arrive may take the
 			// lock once more, for a lease.
 			fixture.AwaitGone(t, s, t.Name())
-			t.Logf("%d holds, %d faults: %v", len(l.times), faults, f)
+			t.Logf("%d holds, %d faults: %v", len(l.times), faults, of)
 			require.Positive(t, faults)
 		})
 	}
@@ -202,7 +161,7 @@ func TestExactWhenRequestsAreLostDoubledLateAndReordered(t *testing.T) {
 
 // oneRound locks, re-enters now and then, and unlocks; it returns what a user
 // must not see.
-func oneRound(ctx context.Context, c *lock.Client, name, who string, rng *rand.Rand, lease time.Duration, l *ledger) error {
+func oneRound(ctx context.Context, c *lock.Client, name, who string, rng *rand.Rand, l *ledger) error {
 	wait, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	held, err := c.Mutex(name).Lock(wait)
@@ -215,7 +174,7 @@ func oneRound(ctx context.Context, c *lock.Client, name, who string, rng *rand.R
 			inner, _ = c.Mutex(name).Lock(held.Context(wait))
 		}
 		if rng.IntN(8) == 0 {
-			time.Sleep(time.Duration(rng.Int64N(int64(lease))))
+			time.Sleep(time.Duration(rng.Int64N(int64(faultyLease))))
 		}
 	})
 	for _, h := range []*lock.Held{inner, held} {

@@ -3,18 +3,14 @@ package lock_test
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
@@ -300,159 +296,4 @@ func TestPermitBadInput(t *testing.T) {
 		require.NotErrorIs(t, err, lock.ErrUnknown)
 		require.NotErrorIs(t, err, lock.ErrNotAcquired)
 	}
-}
-
-func TestPermitsAreExactWhenRequestsAreLostDoubledAndLate(t *testing.T) {
-	s := onRedis(t)
-	const lease = 500 * time.Millisecond
-	for _, target := range []string{"permit_take", "permit_release", "permit_renew", "*"} {
-		t.Run(target, func(t *testing.T) {
-			t.Parallel()
-			f := newFaulty(t, target, 17, lease)
-			cfg := lock.Config{Lease: lease, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 200 * time.Millisecond, MaxPoll: 50 * time.Millisecond}
-			ctx, key := bounded.Context(t), keyOf(t)
-			const total = 6
-			fixture.Do(t, s, "SET", key, total)
-			var inUse, held atomic.Int64
-			end := time.Now().Add(faultTime())
-			var wg sync.WaitGroup
-			var clients []*lock.Client
-			for i := range 2 {
-				c, err := lock.New(f.Pool(), cfg)
-				require.NoError(t, err)
-				clients = append(clients, c)
-				for j := range 4 {
-					wg.Go(func() {
-						rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
-						for time.Now().Before(end) {
-							n := 1 + rng.Int64N(3)
-							wait, cancel := context.WithTimeout(ctx, time.Duration(20+rng.IntN(500))*time.Millisecond)
-							x, err := c.PermitSemaphore(key).Acquire(wait, n)
-							cancel()
-							if err != nil {
-								if !errors.Is(err, context.DeadlineExceeded) {
-									t.Error(err)
-								}
-								continue
-							}
-							// While all trust their permits, no more are in use
-							// than there are.
-							if used := inUse.Add(n); used > total && x.Valid() {
-								time.Sleep(5 * time.Millisecond) // one whose trust has ended may be about to say so
-								if used := inUse.Load(); used > total && x.Valid() {
-									t.Errorf("%d of %d permits are in use", used, total)
-								}
-							}
-							held.Add(1)
-							if rng.IntN(20) == 0 {
-								select {
-								case <-x.Done():
-								case <-time.After(time.Duration(rng.Int64N(int64(2 * lease)))):
-								}
-							}
-							inUse.Add(-n)
-							if rng.IntN(20) == 0 {
-								_ = c.PermitSemaphore(key).Set(ctx, total) // what it is anyway
-							}
-							for err = x.Unlock(ctx); errors.Is(err, lock.ErrUnknown); err = x.Unlock(ctx) {
-							}
-							if err != nil && !errors.Is(err, lock.ErrLost) {
-								t.Error(err)
-							}
-						}
-					})
-				}
-			}
-			bounded.Wait(t, &wg)
-			faults := f.rest()
-			for _, c := range clients {
-				require.Zero(t, c.Stats().Held)
-				require.NoError(t, c.Close(ctx))
-			}
-			f.stopLate(t)
-			c := fixture.ClientOf(t, s, lock.Config{})
-			require.Eventually(t, func() bool { // what came late is over after its lease
-				info, err := c.PermitSemaphore(key).Inspect(ctx)
-				require.NoError(t, err)
-				require.LessOrEqual(t, info.Available, int64(total))
-				return info == lock.PermitInfo{Exists: true, Available: total}
-			}, time.Minute, 10*time.Millisecond)
-			all, n, err := c.PermitSemaphore(key).Drain(ctx)
-			require.NoError(t, err)
-			require.EqualValues(t, total, n)
-			require.NoError(t, all.Unlock(ctx))
-			require.Equal(t, fmt.Appendf(nil, "%d", total), fixture.Do(t, s, "GET", key))
-			t.Logf("%d holds, %d faults: %v", held.Load(), faults, f)
-			require.Positive(t, held.Load())
-			require.Positive(t, faults)
-		})
-	}
-}
-
-func TestPermitSemaphoreAgainstAModel(t *testing.T) {
-	servers := twoServers(t, lock.Config{})
-	ctx := bounded.Context(t)
-	type taking struct {
-		held *lock.Held
-		n    int64
-	}
-	rapid.Check(t, func(rt *rapid.T) {
-		calls := drawCalls(rt, []string{"try set", "set", "add", "acquire", "acquire", "acquire for", "unlock", "unlock", "drain"}, 6)
-		name := keyOf(t)
-		for server, clients := range servers {
-			exists, free, taken := false, int64(0), int64(0)
-			var takings []taking
-			for _, x := range calls {
-				sem, what := clients[x.Client].PermitSemaphore(name), fmt.Sprint(server, x)
-				take := func(held *lock.Held, n int64, err error) {
-					if free < max(n, 1) {
-						require.ErrorIs(rt, err, lock.ErrNotAcquired, what)
-						return
-					}
-					require.NoError(rt, err, what)
-					require.Len(rt, held.Permits(), int(n), what)
-					takings = append(takings, taking{held, n})
-					free, taken = free-n, taken+n
-				}
-				switch x.Op {
-				case "try set":
-					done, err := sem.TrySet(ctx, x.N)
-					require.NoError(rt, err, what)
-					require.Equal(rt, !exists, done, what)
-					if done {
-						exists, free = true, x.N
-					}
-				case "set":
-					require.NoError(rt, sem.Set(ctx, x.N), what)
-					exists, free = true, x.N-taken
-				case "add":
-					require.NoError(rt, sem.Add(ctx, x.N), what)
-					exists, free = true, free+x.N
-				case "acquire":
-					held, err := sem.TryAcquire(ctx, x.N)
-					take(held, x.N, err)
-				case "acquire for":
-					held, err := sem.TryAcquireFor(ctx, x.N, time.Hour)
-					take(held, x.N, err)
-				case "drain":
-					held, n, err := sem.Drain(ctx)
-					require.Equal(rt, max(free, 0), n, what)
-					take(held, n, err)
-				case "unlock":
-					if len(takings) > 0 {
-						k := int(x.N) % len(takings)
-						require.NoError(rt, takings[k].held.Unlock(ctx), what)
-						free, taken = free+takings[k].n, taken-takings[k].n
-						takings = append(takings[:k], takings[k+1:]...)
-					}
-				}
-				info, err := sem.Inspect(ctx)
-				require.NoError(rt, err, what)
-				require.Equal(rt, lock.PermitInfo{Exists: exists, Available: free, Taken: taken}, info, what)
-			}
-			for _, x := range takings {
-				require.NoError(rt, x.held.Unlock(ctx))
-			}
-		}
-	})
 }
