@@ -5,11 +5,10 @@
 //
 //	imports_test.go  imports go downwards only
 //	module_test.go   go.mod asks for nothing that it should not, and a user of wheel links nothing else
-//	layout_test.go   the top level has what it should, and CHANGELOG.md has its form
 //	readme_test.go   README.md and the pages of lock are right about code, settings, names and figures
-//	slog_test.go     log records have the agreed keys
 //	api_test.go      the exported API is the agreed one; after an intended change
 //	                 run go test ./integration -run API -update
+//	changelog_test.go  CHANGELOG.md names each call and setting
 //
 // # Tests on real Redis
 //

@@ -114,24 +114,8 @@ func main() {
 `))
 }
 
+// TestUserOfLockLinksRedigoOnly, whatever the URL is: what a Cluster needs is in package cluster.
 func TestUserOfLockLinksRedigoOnly(t *testing.T) {
-	require.Equal(t, []string{redigo, module}, linked(t, `package main
-
-import (
-	"fmt"
-
-	"github.com/wheellock/wheellock/lock"
-)
-
-func main() {
-	client, err := lock.New(nil, lock.Config{})
-	fmt.Println(client, err)
-}
-`))
-}
-
-// TestUserOfOpenLinksRedigoOnly, whatever the URL is: what a Cluster needs is in package cluster.
-func TestUserOfOpenLinksRedigoOnly(t *testing.T) {
 	require.Equal(t, []string{redigo, module}, linked(t, `package main
 
 import (
@@ -145,22 +129,6 @@ func main() {
 	fmt.Println(client, err)
 	client, err = lock.Endpoint{URL: "rediss://127.0.0.1:1"}.Open(lock.Config{})
 	fmt.Println(client, err)
-}
-`))
-}
-
-// What locktest brings is for its own importers, which are tests.
-func TestUserOfLocktestLinksMiniredis(t *testing.T) {
-	require.Equal(t, []string{miniredisModule, redigo, module, gopherLua}, linked(t, `package main
-
-import (
-	"fmt"
-
-	"github.com/wheellock/wheellock/lock/locktest"
-)
-
-func main() {
-	fmt.Println(locktest.NewServer(nil))
 }
 `))
 }
@@ -191,27 +159,4 @@ func linkedBy(t *testing.T, dir string, env []string, path string) []string {
 	}
 	slices.Sort(modules)
 	return modules
-}
-
-// TestUsersSeeNoVersionWithKnownFaults: who requires this module has what it
-// requires in the list of modules, tests' dependencies too, and a scanner looks
-// there.
-func TestUsersSeeNoVersionWithKnownFaults(t *testing.T) {
-	least := map[string]string{
-		"github.com/docker/docker":            "v27.1.1",
-		"github.com/go-viper/mapstructure/v2": "v2.4.0",
-		"github.com/opencontainers/runc":      "v1.2.8",
-		"github.com/sirupsen/logrus":          "v1.9.3",
-	}
-	for line := range strings.Lines(run(t, root(t), nil, "go", "list", "-m", "all")) {
-		path, v, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if want, ok := least[path]; ok {
-			v, _, _ = strings.Cut(v, "+")
-			require.GreaterOrEqual(t, version.Compare("go"+v[1:], "go"+want[1:]), 0, "%s is required in %s", path, v)
-			delete(least, path)
-		}
-	}
-	for path := range least {
-		t.Logf("%s is not required any more", path)
-	}
 }
