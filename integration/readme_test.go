@@ -263,21 +263,38 @@ func structFields(of reflect.Type) iter.Seq[string] {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// pages are README.md and the pages to which it links: what they say of our calls is tried.
-func pages(t *testing.T) string {
+// quotedCode yields what stands in backquotes on README.md and the pages to which it links, outside of
+// code blocks, after the page and the line, such as "README.md:7".
+func quotedCode(t *testing.T) iter.Seq2[string, string] {
 	t.Helper()
-	var all strings.Builder
+	texts := map[string]string{}
 	for _, page := range []string{"README.md", "lock/MOVING.md", "lock/SERVERS.md", "lock/SERVICE.md"} {
 		text, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(page)))
 		require.NoError(t, err)
-		all.Write(text)
+		texts[page] = string(text)
 	}
-	return all.String()
+	quoted := regexp.MustCompile("`([^`\n]*)`")
+	return func(yield func(where, code string) bool) {
+		for page, text := range texts {
+			inBlock, n := false, 0
+			for line := range strings.Lines(text) {
+				n++
+				if strings.HasPrefix(line, "```") {
+					inBlock = !inBlock
+					continue
+				}
+				for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+					if !inBlock && !yield(fmt.Sprintf("%s:%d", page, n), m[1]) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // TestREADMENamesWhatThereIs: the calls in the tables and sentences of the pages are ours.
 func TestREADMENamesWhatThereIs(t *testing.T) {
-	text := pages(t)
 	api, err := os.ReadFile(filepath.Join("testdata", "api.txt"))
 	require.NoError(t, err)
 	packages := map[string]string{}
@@ -288,8 +305,8 @@ func TestREADMENamesWhatThereIs(t *testing.T) {
 	// How README.md calls what it has, and where that is declared.
 	methods := map[string]string{"client": "*Client", "mu": "*Mutex", "held": "*Held"}
 	named := 0
-	for _, m := range regexp.MustCompile("`[^`\n]*`").FindAllString(text, -1) {
-		for _, call := range regexp.MustCompile(`\b(\w+)\.([A-Z]\w*)`).FindAllStringSubmatch(m, -1) {
+	for where, code := range quotedCode(t) {
+		for _, call := range regexp.MustCompile(`\b(\w+)\.([A-Z]\w*)`).FindAllStringSubmatch(code, -1) {
 			var declared string
 			switch {
 			case methods[call[1]] != "":
@@ -304,7 +321,9 @@ func TestREADMENamesWhatThereIs(t *testing.T) {
 			if packages[call[1]] != "" {
 				in = packages[call[1]]
 			}
-			require.Regexp(t, declared, in, "%s in README.md", call[0])
+			if !regexp.MustCompile(declared).MatchString(in) {
+				t.Errorf("%s: there is no %s", where, call[0])
+			}
 		}
 	}
 	require.Greater(t, named, 50, "the expression has found too little")
@@ -347,22 +366,24 @@ func _() {
 // TestREADMECallsCompile: what stands in backquotes and is one of our calls, or a value of
 // ours, compiles as it stands.
 func TestREADMECallsCompile(t *testing.T) {
-	prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(pages(t), "")
 	ours := regexp.MustCompile(`^(client|mu|held|sem|permits|latch|lock|cluster)\.[A-Z]\w*[({]`)
 	var calls strings.Builder
 	calls.WriteString(readmeValues)
 	count := 0
-	for _, m := range regexp.MustCompile("`([^`\n]*)`").FindAllStringSubmatch(prose, -1) {
-		if !ours.MatchString(m[1]) {
+	for where, code := range quotedCode(t) {
+		if !ours.MatchString(code) {
 			continue
 		}
-		e, err := parser.ParseExpr(m[1])
-		require.NoError(t, err, "%s in README.md", m[1])
+		e, err := parser.ParseExpr(code)
+		if err != nil {
+			t.Errorf("%s: %s: %v", where, code, err)
+			continue
+		}
 		count++
 		if _, isCall := e.(*ast.CallExpr); !isCall {
-			calls.WriteString("\t_ = ")
+			code = "_ = " + code
 		}
-		calls.WriteString(m[1] + "\n")
+		fmt.Fprintf(&calls, "//line %s\n%s\n", where, code) // so the compiler names the page
 	}
 	require.Greater(t, count, 40, "the expression has found too little")
 	calls.WriteString("}\n")
