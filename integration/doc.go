@@ -13,7 +13,8 @@
 // # Tests on real Redis
 //
 // redistest starts processes and containers, as far as the machine has them
-// (servers_test.go). go test -v -run OnWhichServers prints which.
+// (servers_test.go). go test -v -run OnWhichServers prints which. One test always runs in
+// a container where a Docker engine runs: TestALockOnEachKindOfServer.
 // WHEELLOCK_REDIS_IMAGE names the image of the containers. topology_test.go
 // tests Sentinels and Clusters in containers. hostile_test.go puts wrong values
 // at the keys and on the channels. fuzz_test.go gives wrong arguments to the
@@ -36,14 +37,11 @@
 //	points      has the places at which a scheduler stops the goroutines of the product
 //	faults      tests the promises of package lock under faults
 //
-// faults_test.go runs the matrix of faults; -v prints it. WHEELLOCK_FAULTS=all
-// runs the rows too that the simulation covers, and the tests of all packages that
-// wait long for failovers and restarts, and gives other tests their large numbers.
-// WHEELLOCK_SEED repeats the plan of a run. WHEELLOCK_SOAK=1h runs it for an hour
-// with 100,000 locks (soak_test.go), and also leaves one TCP connection dead for
-// 40 s, in a test of two minutes. go test needs a longer -timeout for that:
-//
-//	WHEELLOCK_SOAK=1h go test -run 'Soak|DeadFlow' -timeout 80m -v ./integration
+// faults_test.go runs the matrix of faults; -v prints it. Three rows always run.
+// WHEELLOCK_FAULTS=all runs all rows and the flawed clients that the checks must find
+// out, the tests on containers, and the tests of all packages that wait long for
+// failovers and restarts, and gives other tests their large numbers. WHEELLOCK_SEED
+// repeats the plan of a run.
 //
 // WHEELLOCK_FLEET=1 runs processes of an earlier commit beside those of this one
 // (fleet_test.go).

@@ -235,7 +235,7 @@ func onFirst(t *testing.T) *redistest.Server {
 	t.Helper()
 	i := slices.IndexFunc(starters, func(s starter) bool { return s.available() == nil })
 	if i < 0 {
-		i = len(starters) - 1 // it says why
+		i = 0 // it says why
 	}
 	s := starters[i]
 	s.need(t)

@@ -44,6 +44,7 @@ func requireTakenOver(t *testing.T, other *lock.Client, held *lock.Held) {
 // new master has, and is told of what it has not.
 func TestAFailoverOfContainers(t *testing.T) {
 	t.Parallel()
+	fixture.SimulatedToo(t)
 	if testing.Short() {
 		t.Skip("six containers")
 	}

@@ -6,14 +6,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // conn is one connection through a Proxy.
 type conn struct {
 	p              *Proxy   // immutable
 	client, server net.Conn // immutable; server is nil if there is none
-	flow           *gate    // shut while this connection alone is held back
 	subscribed     atomic.Bool
 
 	writing sync.Mutex // held while an answer is on its way to the client; guards muted
@@ -39,7 +37,7 @@ func (p *Proxy) serve(client net.Conn) {
 	p.mu.Lock()
 	dial, ends := p.server, p.ends
 	p.mu.Unlock()
-	c := &conn{p: p, client: client, flow: newGate()}
+	c := &conn{p: p, client: client}
 	c.changed.L = &c.mu
 	if dial != nil {
 		server, err := dial()
@@ -123,8 +121,6 @@ func (c *conn) command(cmd Command) bool {
 	if strings.HasSuffix(strings.ToUpper(cmd.Args[0]), "SUBSCRIBE") {
 		c.subscribed.Store(true)
 	}
-	c.p.holds(c, cmd.Script)
-	_ = c.flow.pass(nil) // Heal opens it, and Close
 	fate, script := c.p.judge(cmd), cmd.Script != ""
 	if fate.kind == pass && (c.server == nil || c.p.requests.lose.Load()) {
 		fate = LoseRequest
@@ -203,7 +199,6 @@ func (c *conn) answer() {
 }
 
 func (c *conn) reply(reply []byte) bool {
-	_ = c.flow.pass(nil)
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	if !c.settle() {
@@ -236,11 +231,6 @@ func (c *conn) deliver(a answer, reply []byte) bool {
 		return false
 	case a.drop || c.muted:
 		return true
-	case len(reply) > 1 && c.p.takesCut():
-		_, _ = c.client.Write(reply[:len(reply)/2])
-		// What was written must arrive before the end does.
-		time.Sleep(time.Millisecond)
-		return false
 	}
 	_, err := c.client.Write(reply)
 	c.muted = err != nil // the client has left; what it has sent is answered all the same

@@ -9,14 +9,10 @@
 //
 //	Requests, Replies  one direction is held back, or lost
 //	Slow               every chunk of bytes takes longer
-//	CutReplies         the next answers end in the middle
 //	BlackHole          nothing arrives in either direction, and no dial succeeds
 //
 // To the connections that exist: Reset breaks them and what is under way.
 // HangUp closes only the clients' side, so what they have sent still arrives.
-//
-// To one connection, until Heal: HoldFlowOf holds it back from the next call of
-// a script on. The other connections work.
 //
 // To single commands, as Config.Decide says: a Fate passes a command on, loses
 // it or its answer, sends it twice or late, replaces its answer, or answers it

@@ -41,8 +41,6 @@ type Proxy struct {
 	wg sync.WaitGroup // every goroutine
 
 	delay, jitter atomic.Int64 // ns, of each chunk in each direction
-	cuts          atomic.Int64 // replies that are still to be cut
-	cut           atomic.Int64 // replies that were
 	accepted      atomic.Int64
 	unanswered    atomic.Int64 // calls of scripts that have come and may still be answered
 
@@ -56,9 +54,6 @@ type Proxy struct {
 	kept    map[string]chan struct{} // by script; closed by LetGo
 	came    map[string]int           // by script, since Keep
 	faults  map[string]int           // see Faults
-
-	holdNext string  // see HoldFlowOf
-	held     []*conn // their flow is shut
 }
 
 // waiting is a command that waits for calls of others.
@@ -166,11 +161,9 @@ func (p *Proxy) count(which func(*conn) bool) int {
 // Heal ends what is being done to all connections.
 func (p *Proxy) Heal() {
 	p.Slow(0, 0)
-	p.cuts.Store(0)
 	p.Requests(Flow)
 	p.Replies(Flow)
 	p.dialling.set(true)
-	p.letFlow()
 }
 
 // Requests says what becomes of what clients send from now on.
@@ -186,43 +179,6 @@ func (p *Proxy) BlackHole() {
 	p.Replies(Lose)
 }
 
-// HoldFlowOf holds back the connection on which a script of package lock is called
-// next, that call and all that comes after it in both directions, until Heal. Other
-// connections live.
-func (p *Proxy) HoldFlowOf(script string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.holdNext = script
-}
-
-// Held is how many connections HoldFlowOf holds back now.
-func (p *Proxy) Held() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.held)
-}
-
-// holds says whether c is to be held back from now on, because of what it calls.
-func (p *Proxy) holds(c *conn, script string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if script != "" && script == p.holdNext && !p.closed {
-		p.holdNext = ""
-		p.held = append(p.held, c)
-		c.flow.set(false)
-	}
-}
-
-// letFlow ends what HoldFlowOf did.
-func (p *Proxy) letFlow() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.held {
-		c.flow.set(true)
-	}
-	p.held, p.holdNext = nil, ""
-}
-
 // Unreachable lets no Dial succeed.
 func (p *Proxy) Unreachable() { p.dialling.set(false) }
 
@@ -233,18 +189,9 @@ func (p *Proxy) Slow(delay, jitter time.Duration) {
 	p.delay.Store(int64(delay))
 }
 
-// CutReplies ends the connections of the next n replies in the middle of them.
-func (p *Proxy) CutReplies(n int) { p.cuts.Store(int64(n)) }
-
-// Cut is how many replies were cut.
-func (p *Proxy) Cut() int { return int(p.cut.Load()) }
-
 // Reset breaks all connections, and what is under way is gone. It returns how
 // many they were.
-func (p *Proxy) Reset() int { return p.breakAll((*conn).reset, nil) }
-
-// ResetSubscribers breaks the connections that have subscribed.
-func (p *Proxy) ResetSubscribers() int { return p.breakAll((*conn).reset, (*conn).subscribes) }
+func (p *Proxy) Reset() int { return p.breakAll((*conn).reset) }
 
 // HangUp ends all clients' connections, and no Dial succeeds for d. What they have
 // sent still arrives.
@@ -253,25 +200,19 @@ func (p *Proxy) HangUp(d time.Duration) {
 		p.dialling.set(false)
 		time.AfterFunc(d, func() { p.dialling.set(true) })
 	}
-	p.breakAll((*conn).hangUp, nil)
+	p.breakAll((*conn).hangUp)
 }
 
-// breakAll ends the connections of which which says so. Nil means all and those that are being
-// made, as they might lead to a server that p has left.
-func (p *Proxy) breakAll(end func(*conn), which func(*conn) bool) int {
+// breakAll ends all connections and those that are being made, as they might lead to a
+// server that p has left.
+func (p *Proxy) breakAll(end func(*conn)) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := 0
-	if which == nil {
-		p.ends++
-	}
+	p.ends++
 	for c := range p.conns {
-		if which == nil || which(c) {
-			end(c)
-			n++
-		}
+		end(c)
 	}
-	return n
+	return len(p.conns)
 }
 
 // Publish tells all connections that have subscribed, in the server's place.
@@ -287,17 +228,6 @@ func (p *Proxy) Publish(message any) {
 	for _, c := range to {
 		c.push(AppendReply(nil, message))
 	}
-}
-
-// takesCut says whether this reply is to be cut.
-func (p *Proxy) takesCut() bool {
-	for left := p.cuts.Load(); left > 0; left = p.cuts.Load() {
-		if p.cuts.CompareAndSwap(left, left-1) {
-			p.cut.Add(1)
-			return true
-		}
-	}
-	return false
 }
 
 // Traffic is what becomes of the bytes of a direction.

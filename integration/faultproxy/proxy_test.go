@@ -94,18 +94,7 @@ func TestNothingPassesABlackHole(t *testing.T) {
 	require.False(t, exists(t, greeted(t, dial), "lost"))
 }
 
-func TestAReplyIsCutInTheMiddle(t *testing.T) {
-	t.Parallel()
-	p, dial := proxied(t, nil)
-	c := dial()
-	p.CutReplies(1)
-	_, err := c.Do("PING")
-	require.Error(t, err)
-	require.Equal(t, 1, p.Cut())
-	greeted(t, dial)
-}
-
-func TestSubscribersAloneAreReset(t *testing.T) {
+func TestAMessageComesFromTheServerOrTheProxy(t *testing.T) {
 	t.Parallel()
 	p, dial := proxied(t, nil)
 	sub := redis.PubSubConn{Conn: dial()}
@@ -118,10 +107,6 @@ func TestSubscribersAloneAreReset(t *testing.T) {
 	p.Publish(faultproxy.Bulks("message", "channel", "from the proxy"))
 	require.Equal(t, redis.Message{Channel: "channel", Data: []byte("from the proxy")}, sub.Receive())
 	require.Equal(t, 1, p.Subscribers())
-	require.Equal(t, 1, p.ResetSubscribers())
-	require.Eventually(t, func() bool { return p.Open() == 1 }, time.Minute, 10*time.Millisecond)
-	_, err = c.Do("PING")
-	require.NoError(t, err)
 }
 
 // TestAFateMeetsItsCommandAlone: the answers of a pipeline stay in order.
@@ -193,26 +178,6 @@ func TestAScriptThatIsKeptBackArrivesThoughItsClientHasGone(t *testing.T) {
 	p.LetGo()
 	require.Eventually(t, p.Settled, time.Minute, time.Millisecond)
 	require.True(t, exists(t, other, "kept"))
-}
-
-func TestOneFlowIsHeldBackWhileOthersLive(t *testing.T) {
-	t.Parallel()
-	p, dial := proxied(t, nil)
-	other, one := greeted(t, dial), greeted(t, dial)
-	p.HoldFlowOf("semaphore_set")
-	_, err := one.Do("PING")
-	require.NoError(t, err)
-	require.Zero(t, p.Held())
-	_, err = redis.DoWithTimeout(one, short, "EVAL", setSemaphore("flow")...)
-	require.Error(t, err)
-	require.Equal(t, 1, p.Held())
-	_ = one.Close() // it says that its read timed out
-	require.False(t, exists(t, other, "flow"))
-	_, err = other.Do("EVAL", setSemaphore("another")...)
-	require.NoError(t, err, "only the first is held back")
-	p.Heal()
-	require.Zero(t, p.Held())
-	require.Eventually(t, func() bool { return exists(t, other, "flow") }, time.Minute, time.Millisecond, "it arrives late, though its sender has gone")
 }
 
 func TestACommandThatWaitsForThreeCallsArrivesAfterThem(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-
-	"github.com/wheellock/wheellock/lock/script"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,6 +28,16 @@ func (s story) free(proc, id, at int) {
 	s.add(event{At: ms(at + 1), Proc: proc, ID: int64(id), Op: opFreed, Key: "mutex-0", Kind: mutex, Out: outOK})
 }
 
+func (s story) take(k kind, proc, called, got int) {
+	s.add(event{At: ms(called), Proc: proc, ID: 1, Op: opTry, Key: "rw-0", Kind: k})
+	s.add(event{At: ms(got), Proc: proc, ID: 1, Op: opGot, Key: "rw-0", Kind: k, Until: ms(got + 800)})
+}
+
+func (s story) give(k kind, proc, at int) {
+	s.add(event{At: ms(at), Proc: proc, ID: 1, Op: opFree, Key: "rw-0", Kind: k})
+	s.add(event{At: ms(at + 1), Proc: proc, ID: 1, Op: opFreed, Key: "rw-0", Kind: k, Out: outOK})
+}
+
 func (s story) lost(proc, id, at int) {
 	s.add(event{At: ms(at), Proc: proc, ID: int64(id), Op: opLost, Key: "mutex-0", Kind: mutex, Why: "a test"})
 }
@@ -46,25 +54,6 @@ func (s story) waiter(proc, id, called, left int) {
 	s.add(e)
 	e.At, e.Op, e.Out = ms(left), opNot, outGaveUp
 	s.add(e)
-}
-
-func (s story) checked(t *testing.T, row Row) *checks {
-	return &checks{history: s.history, lease: testLease, row: row, dir: t.TempDir()}
-}
-
-// TestAHoldHasTheFieldOfALaterOne: a call that began first may be handed the mutex by
-// one that began after it, and then has the field that the later one made.
-func TestAHoldHasTheFieldOfALaterOne(t *testing.T) {
-	s := story{newHistory()}
-	s.hold(2, 7, 0, 50, 2000, 300)
-	s.hold(2, 4, 0, 60, 2000, 301) // handed on by 7
-	require.Equal(t, int64(7), s.open[name{2, 4}].field)
-	s.free(2, 4, 70)
-	require.Equal(t, ms(71), s.ended[2][4])
-	require.Equal(t, ms(71), s.ended[2][7])
-	s.lost(2, 7, 65) // what is heard late
-	s.free(2, 7, 68)
-	require.Equal(t, ms(71), s.ended[2][7], "the field was renewed until then")
 }
 
 // TestEachCheckRefutesWhatItIsThereFor has a history for each, and good ones
@@ -138,6 +127,27 @@ func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
 			s.faults = []period{{From: ms(100), To: ms(110), What: "it"}}
 			s.lost(1, 1, 2000)
 		}},
+		{"two at once, and no fault took one away", true, "both relied on it", func(s story) {
+			s.hold(1, 1, 0, 10, 810, 1)
+			s.hold(2, 1, 5, 20, 830, 2)
+			s.free(1, 1, 30)
+			s.free(2, 1, 40)
+			s.faults = []period{{From: ms(500), To: ms(510)}}
+		}},
+		{"handed on after it was taken away", true, "", func(s story) {
+			s.hold(1, 1, 0, 10, 810, 1)
+			s.faults = []period{{From: ms(20), To: ms(25)}}
+			s.hold(2, 1, 5, 30, 830, 9)
+			s.free(2, 1, 35)
+			s.free(1, 1, 40)
+			s.hold(1, 2, 38, 42, 840, 2)
+			s.free(1, 2, 50)
+		}},
+		{"the register was used after the release", false, "no order of its", func(s story) {
+			s.hold(1, 1, 0, 10, 810, 1)
+			s.use(1, 1, 30, 1, 0, false)
+			s.free(1, 1, 20)
+		}},
 		{"the same token, later", false, "has token 1 after 1", func(s story) {
 			s.hold(1, 1, 0, 10, 810, 1)
 			s.free(1, 1, 20)
@@ -167,22 +177,6 @@ func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
 			s.waiter(2, 1, 15, 4000)
 			s.free(1, 1, 4010)
 		}},
-		{"goroutines of one owner", false, "", func(s story) {
-			for id, at := range []int{0, 5} {
-				s.add(event{At: ms(at), Proc: 1, ID: int64(id + 1), Op: opTry, Key: "shared-0", Kind: shared})
-				s.add(event{At: ms(at + 10), Proc: 1, ID: int64(id + 1), Op: opGot, Key: "shared-0", Kind: shared, Token: 7, Until: ms(810)})
-			}
-			for id, at := range []int{30, 20} {
-				s.add(event{At: ms(at), Proc: 1, ID: int64(id + 1), Op: opFree, Key: "shared-0", Kind: shared})
-				s.add(event{At: ms(at + 1), Proc: 1, ID: int64(id + 1), Op: opFreed, Key: "shared-0", Kind: shared, Out: outOK})
-			}
-		}},
-		{"goroutines of two owners", false, "both relied on it", func(s story) {
-			for proc, at := range []int{0, 5} {
-				s.add(event{At: ms(at), Proc: proc + 1, ID: 1, Op: opTry, Key: "shared-0", Kind: shared})
-				s.add(event{At: ms(at + 10), Proc: proc + 1, ID: 1, Op: opGot, Key: "shared-0", Kind: shared, Token: int64(7 + proc), Until: ms(810)})
-			}
-		}},
 		{"a lower token", false, "has token 1 after 2", func(s story) {
 			s.hold(1, 1, 0, 10, 810, 2)
 			s.free(1, 1, 20)
@@ -209,11 +203,6 @@ func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
 			s.hold(2, 1, 15, 5000, 5800, 2)
 			s.free(2, 1, 5010)
 		}},
-		{"renewed after its release", false, "was renewed 2s after its end", func(s story) {
-			s.hold(1, 1, 0, 10, 810, 1)
-			s.free(1, 1, 19)
-			s.renewals = []renewed{{at: ms(2020), proc: 1, id: 1}}
-		}},
 		{"a lost update", false, "no order of its", func(s story) {
 			s.hold(1, 1, 0, 10, 810, 1)
 			s.use(1, 1, 11, 1, 0, false)
@@ -235,26 +224,33 @@ func TestEachCheckRefutesWhatItIsThereFor(t *testing.T) {
 		{"a goroutine is left", false, "has 9 goroutines after Close", func(s story) {
 			s.add(event{Proc: 1, Op: opReport, Report: &Report{Before: 8, After: 9}})
 		}},
+		{"a hold is left", false, "counts 1 holds", func(s story) {
+			s.add(event{Proc: 1, Op: opReport, Report: &Report{Held: 1}})
+		}},
+		{"readers at once, and then a writer", false, "", func(s story) {
+			s.take(read, 1, 0, 10)
+			s.take(read, 2, 5, 11)
+			s.give(read, 1, 20)
+			s.give(read, 2, 21)
+			s.take(write, 3, 12, 22)
+			s.give(write, 3, 30)
+		}},
+		{"a writer beside a reader", false, "both relied on it", func(s story) {
+			s.take(read, 1, 0, 10)
+			s.take(write, 2, 5, 11)
+			s.give(read, 1, 20)
+			s.give(write, 2, 21)
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := story{newHistory()}
 			c.tell(s)
-			check := s.checked(t, Row{Loses: c.loses})
-			check.finish()
+			check := &checks{history: s.history, lease: testLease, row: Row{Loses: c.loses}, dir: t.TempDir()}
+			check.checkAll()
 			if c.say == "" {
 				require.Empty(t, check.violations)
 			}
 			require.Contains(t, strings.Join(check.violations, "\n"), c.say)
 		})
 	}
-}
-
-func TestRenewalsAreReadFromMonitor(t *testing.T) {
-	line := `1339518083.107412 [0 127.0.0.1:60866] "EVALSHA" "` + "%s" + `" "2" "a" "b\x00\"" "1000" "uuid:" "p2.17.:3" "p1.4.:9"`
-	require.Empty(t, renewalsIn(line))
-	found := renewalsIn(strings.Replace(line, "%s", script.Renew.SHA(), 1))
-	require.Len(t, found, 2)
-	require.Equal(t, 2, found[0].proc)
-	require.EqualValues(t, 17, found[0].id)
-	require.EqualValues(t, 4, found[1].id)
 }

@@ -1,39 +1,36 @@
-// Package faults tests the promises of package lock on real servers, while
-// faults happen to the network, to the holders and to Redis. The tests of
-// package integration run its matrix of faults; a row of the matrix is one kind
-// of fault.
+// Package faults tests the promises of package lock on real servers, while faults
+// happen to the network, to the holders and to Redis. The tests of package integration
+// run its matrix of faults; a row of the matrix is one kind of fault.
 //
 //	parent                                   each of three processes
-//	  Row: inject, heal, await progress        workload ── library or twin
+//	  Row: inject, heal, await progress        workload ── library or flawed client
 //	  proxy ◀──────────────────────────────────┘  │  │
 //	    │                                          │  └─▶ register, never hurt
 //	    ▼                                          ▼
-//	  server under faults, MONITOR             events on stdout
-//	    └─────────▶ history ◀───────────────────────┘
-//	                   └ pieces ─▶ checks, porcupine ─▶ Result ─▶ Table
+//	  server under faults                      events on stdout
+//	                history ◀──────────────────────┘
+//	                   └ checks, porcupine ─▶ Result ─▶ Table
 //
 // # A run
 //
 // Run starts a server, a proxy before it, and three processes. These are the
 // test binary again (IsWorker, Work). When all hold locks and every contended
 // key has been locked, the parent injects the row's fault, as often as the row
-// says. After each fault every contended key must be locked again, and there is
-// a quiet point. At the end the processes give back everything and report what
-// they have left. A seed repeats the plan of a run, but not its timing.
+// says. After each fault every contended key must be locked again. At the end the
+// processes give everything back and report what they have left. A seed repeats the
+// plan of a run, but not its timing.
 //
 // # What the processes do
 //
 // Load says how much of each they do, all at once:
 //
-//   - mutexes that all processes want: some are re-entered, some are tried,
-//     some are awaited only briefly or by many callers that leave together
-//     (throng); they are held for a moment, or so long that they are renewed
-//   - mutexes that all goroutines of a process take as one owner
-//   - readers and writers, and permits of both semaphores
-//   - keys of their own that are held all the time (crowd)
+//   - mutexes that all processes want: some are re-entered, some are tried, some are
+//     awaited only briefly; they are held for a moment, or so long that they are renewed
+//   - readers and writers
+//   - keys of their own that are held all the time
 //
-// The processes have different MaxPolls. Under each mutex they read and write a
-// number in the register with the token, and another number without a token.
+// The processes have different MaxPolls. Under each mutex they read and write a number
+// in the register with the token.
 //
 // Every step is an event. It is written before a call and after its return, in
 // one write each, so a process that is killed leaves what it may have done.
@@ -42,63 +39,45 @@
 //
 // # What must hold
 //
-//   - The times in which holders believe in a key do not overlap (exclusion):
-//     from the return of Lock to the first of the call of Unlock, the end of
-//     Done and the last Deadline. Readers may overlap, also two permits, and
-//     goroutines of one owner.
-//   - A holder that loses a lock is told before the server's expiry, a margin
-//     after Deadline, and before another gets it (loss, toldFirst). Workers
-//     also compare Deadline with PTTL (worker.trust).
-//   - Nothing is renewed after its release or loss; MONITOR shows what arrived
-//     (noLateRenewal). What was released is gone (worker.release).
-//   - Tokens rise from each hold to those that were asked for later. Where
-//     locks are taken from holders, their client may hand one on without the
-//     server for 100 ms more, with tokens that were reserved before (stale).
-//   - A waiter gets a lock that is free, or abandoned and past its lease,
-//     within MaxPoll, and no waiter that waited longer leaves without it
-//     (liveness).
-//   - At a quiet point each process has what its Stats count. A lock that no
-//     process counts is free within MaxPoll and IOTimeout (ghosts).
-//   - Goroutines and connections are bounded. In the end none of them, no
-//     subscription and no key is left (bounded, nothingLeft, leftovers).
-//   - The operations on a key have an order that is one of a lock with a
-//     register (model). Without losses it is a lock that is held until it is
-//     given back, otherwise one whose leases end by themselves, from the end of
-//     belief on.
-//   - The fenced number is what was added to it, whatever happened. The number
-//     without tokens is too, at keys where nothing was lost.
+//   - The times in which holders believe in a key do not overlap, except those of
+//     readers (checkExclusion): from the return of Lock to the first of the call of
+//     Unlock, the end of Done and the last Deadline.
+//   - A holder that loses a lock is told before the server's expiry, a margin after
+//     Deadline, and before another gets it (checkLoss, checkToldFirst). Workers also
+//     compare Deadline with PTTL (checkTrust).
+//   - Tokens rise from each hold to those that were asked for later (checkTokens). Where
+//     locks are taken from holders, their client may hand one on without the server for
+//     100 ms more, with tokens that were reserved before (findHandedOn).
+//   - A waiter gets a lock that is free, or abandoned and past its lease, within MaxPoll,
+//     and no waiter that waited longer leaves without it (checkWaits).
+//   - The server does not have a lock that was released (release). In the end no
+//     goroutine, no hold and no key is left (checkReports, checkNothingLeft).
+//   - The operations on a key have an order that is one of a lock with a register
+//     (checkOrder). Without losses it is a lock that is held until it is given back,
+//     otherwise one whose leases end by themselves, from the end of belief on.
+//   - The number in the register is what was added to it, whatever happened (checkSums).
 //
 // Rows that take locks from live holders (Row.Loses) are exempt from the first
 // two while that happens. There the holder is told within a renewal interval
 // and a round trip, and the register refuses it.
 //
-// DeadFlow has no processes. It leaves one of many connections dead for longer
-// than requests are remembered, and a minute later compares the sums of a
-// semaphore and a latch.
-//
-// # Quiet points
-//
-// At a quiet point the processes give back what they share, rest, and say what
-// they count, until the parent has looked at the server (scene.quiet).
-//
 // # On a busy machine
 //
-// Durations are compared with leases and generous parts of them (live.go). A
-// process that did not run for a while notices it (pulse) and counts as
-// stopped, as after SIGSTOP; what it saw late because of that is excused. The
-// clients under test have a margin of a fifth of the lease, so that what is
-// told in time is also seen in time.
+// Durations are compared with leases and generous parts of them. A process that did not
+// run for a while notices it (pulse) and counts as stopped, as after SIGSTOP; what it saw
+// late because of that is excused. The clients under test have a margin of a fifth of the
+// lease, so that what is told in time is also seen in time.
 //
 // # The checks find faults
 //
-// A twin is a small client with a flaw. It does the same work under the same
+// A flawed client is a small one with a flaw. It does the same work under the same
 // faults, and the checks must refute it. Without the flaw they must not.
 //
 // # When a run fails
 //
-// Result.Kept names a directory with the last events, the violations with the
-// seed, porcupine's picture of each piece without an order, and what the
-// processes printed.
+// Result.Kept names a directory with the events, the violations with the seed,
+// porcupine's picture of each key whose operations have no order, and what the processes
+// printed.
 //
 // # Goroutines
 //

@@ -1,27 +1,60 @@
 package faults
 
-import "time"
+import (
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+)
+
+// A stamp is an instant in nanoseconds of the machine's monotonic clock, the
+// same in all its processes.
+type stamp int64
+
+// forever is later than every stamp that is taken.
+const forever = stamp(1<<63 - 1)
+
+func now() stamp { return stamp(monotonic()) }
+
+func (s stamp) add(d time.Duration) stamp { return s + stamp(d) }
+
+func (s stamp) sub(o stamp) time.Duration { return time.Duration(s - o) }
+
+// clock turns this process' times into stamps.
+type clock struct {
+	base time.Time
+	at   stamp // of base
+}
+
+func newClock() clock {
+	var c clock
+	best := time.Hour
+	for range 100 { // the tightest pair of readings
+		t := time.Now()
+		at := now()
+		if took := time.Since(t); took < best {
+			best, c = took, clock{base: t, at: at}
+		}
+	}
+	return c
+}
+
+func (c clock) of(t time.Time) stamp { return c.at.add(t.Sub(c.base)) }
 
 // kind is what is locked.
 type kind string
 
 const (
-	mutex  kind = "mutex"
-	read   kind = "read"
-	write  kind = "write"
-	permit kind = "permit" // one of two, with a lease
-	count  kind = "count"  // one of two of a Semaphore, which has no leases
-	shared kind = "shared" // a mutex that goroutines of one process hold together, as one owner
+	mutex kind = "mutex"
+	read  kind = "read"
+	write kind = "write"
 )
-
-// permits is how many holds of kind permit or count a key has.
-const permits = 2
 
 // op is what happened.
 type op string
 
 const (
-	opReady  op = "ready"  // the process holds what it holds all the time
+	opReady  op = "ready"  // the process holds its own keys
 	opTry    op = "try"    // Lock or TryLock is called
 	opGot    op = "got"    // it returned a hold
 	opNot    op = "not"    // it returned none
@@ -32,8 +65,6 @@ const (
 	opUsed   op = "used"   // it answered
 	opStill  op = "still"  // the process had stood still, from Until to At
 	opWrong  op = "wrong"  // a check that the process made itself failed: Out
-	opMark   op = "mark"   // nothing that is written later has a stamp of At or before
-	opQuiet  op = "quiet"  // the process has given back all that others want, and rests: Quiet
 	opReport op = "report" // the last word
 )
 
@@ -47,13 +78,12 @@ const (
 	outRefused = "refused" // by the register
 )
 
-// event is one line of a history. What is called is written before the call
-// and what returned after it, so that a process that is killed in between
-// leaves what it may have done.
+// event is one line of a history. A process writes it before a call and after its
+// return, so a process that is killed leaves what it may have done.
 type event struct {
 	At     stamp   `json:"at"`
 	Op     op      `json:"op"`
-	Proc   int     `json:"proc"` // set by who reads
+	Proc   int     `json:"proc"` // set by the reader
 	ID     int64   `json:"id,omitempty"`
 	Key    string  `json:"key,omitempty"`
 	Kind   kind    `json:"kind,omitempty"`
@@ -64,32 +94,35 @@ type event struct {
 	Wait   bool    `json:"wait,omitempty"` // Lock, not TryLock
 	Write  bool    `json:"write,omitempty"`
 	Value  int64   `json:"value,omitempty"`
-	Quiet  *Quiet  `json:"quiet,omitempty"`
 	Report *Report `json:"report,omitempty"`
 }
 
-// Quiet is what a process says of itself at a quiet point.
-type Quiet struct {
-	Round   int  `json:"round"`   // as the parent counts them
-	Counts  bool `json:"counts"`  // the two that follow are known: twins have no Stats
-	Held    int  `json:"held"`    // Stats
-	Waiting int  `json:"waiting"` // the same
-	Own     int  `json:"own"`     // keys of its own that it holds all the time
+// Report is what a process says of itself when it has given everything back.
+type Report struct {
+	Before  int    `json:"before"`  // goroutines before the client was made
+	After   int    `json:"after"`   // goroutines when it was closed
+	Held    int    `json:"held"`    // Stats, after all was unlocked
+	Waiting int    `json:"waiting"` // the same
+	Stack   string `json:"stack,omitempty"`
 }
 
-// Report is what a process says of itself at its end.
-type Report struct {
-	Before  int `json:"before"`  // goroutines before the client was made
-	After   int `json:"after"`   // goroutines when it was closed
-	Held    int `json:"held"`    // after all was unlocked
-	Waiting int `json:"waiting"` // the same
+// recorder writes events, each with one Write: a killed process loses none.
+type recorder struct {
+	mu sync.Mutex // guards to
+	to io.Writer
+}
 
-	// while it still held what it holds all the time
-	Leases      int           `json:"leases"`
-	Goroutines  int           `json:"goroutines"`
-	HeapAtStart uint64        `json:"heap_at_start"` // bytes
-	Heap        uint64        `json:"heap"`
-	Lag         time.Duration `json:"lag"` // p99 of renewals, from due to sent
-
-	Stack string `json:"stack,omitempty"`
+// write stamps e, if it has no stamp yet, and sends it.
+func (r *recorder) write(e event) {
+	if e.At == 0 {
+		e.At = now()
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		panic("faults: bug: " + err.Error())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// Without a reader there is nobody to tell.
+	_, _ = r.to.Write(append(line, '\n'))
 }

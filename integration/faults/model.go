@@ -5,17 +5,16 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 )
 
-// in is an operation on a key, for porcupine.
-type in struct {
+// input is an operation on a key, for porcupine.
+type input struct {
 	what  string // take, give, end, get, set
 	kind  kind
-	who   int  // index of the hold in the piece, from 1; of kind shared its process
+	who   int  // index of the hold, from 1
 	firm  bool // the hold lasts until it is given back
 	stale bool // it may be, and have the token of another
 	token int64
@@ -23,69 +22,48 @@ type in struct {
 	out   string
 }
 
-// state is what a key and its register may be in. A reader counts, a writer
-// has a name, and one with several goroutines has both.
+// state is what a key and its register may be in.
 type state struct {
-	writer  int
+	writer  int // 0: none
 	readers int
 	last    int64 // highest token that was given out
 	fence   int64 // highest token the register has seen
 	value   int64
 }
 
-// model is a lock with a register that it guards, as pieces before have left it.
-// A firm hold lasts until it is given back. The leases of others end: "end" frees a
-// lock whose holder no longer believes in it, at any time from then on.
+// model is a lock with a register that it guards. A firm hold lasts until it is given
+// back. The leases of others end: "end" frees a lock whose holder no longer believes in
+// it, at any time from then on.
 //
-// A TryLock that was refused says nothing: a lock can be on its way from one
-// waiter to the next. Requests without an answer may take effect at any time, or
-// never.
-func model(b past) porcupine.Model {
-	return porcupine.Model{
-		Init: func() any { return state{last: b.token, fence: b.fence, value: b.value} },
-		Step: func(s, i, _ any) (bool, any) { return step(s.(state), i.(in)) },
-		DescribeOperation: func(i, _ any) string {
-			x := i.(in)
-			return fmt.Sprintf("%s %s #%d token %d value %d %s", x.what, x.kind, x.who, x.token, x.value, x.out)
-		},
-		DescribeState: func(s any) string { return fmt.Sprintf("%+v", s) },
-	}
+// A TryLock that was refused says nothing: a lock can be on its way from one waiter to
+// the next. Requests without an answer may take effect at any time, or never.
+var model = porcupine.Model{
+	Init: func() any { return state{} },
+	Step: func(s, i, _ any) (bool, any) { return step(s.(state), i.(input)) },
+	DescribeOperation: func(i, _ any) string {
+		x := i.(input)
+		return fmt.Sprintf("%s %s #%d token %d value %d %s", x.what, x.kind, x.who, x.token, x.value, x.out)
+	},
+	DescribeState: func(s any) string { return fmt.Sprintf("%+v", s) },
 }
 
-func step(s state, i in) (bool, any) {
+func step(s state, i input) (bool, any) {
 	switch i.what {
 	case "take":
-		switch i.kind {
-		case read:
-			if s.writer != 0 {
-				return false, s
-			}
+		switch {
+		case s.writer != 0, i.kind != read && s.readers != 0:
+			return false, s
+		case i.kind == read:
 			s.readers++
-		case permit, count:
-			if s.readers == permits {
-				return false, s
-			}
-			s.readers++
-		case shared:
-			if s.writer != i.who && (s.writer != 0 || i.token <= s.last) || s.writer == i.who && i.token != s.last {
-				return false, s
-			}
-			s.writer, s.last = i.who, i.token
-			s.readers++
-		default:
-			if s.writer != 0 || s.readers != 0 || i.kind == mutex && (i.token < s.last || i.token == s.last && !i.stale) {
-				return false, s
-			}
-			s.writer, s.last = i.who, i.token
+			return true, s
+		case i.kind == mutex && (i.token < s.last || i.token == s.last && !i.stale):
+			return false, s
 		}
+		s.writer, s.last = i.who, i.token
 	case "give":
 		switch {
-		case i.kind == read || i.kind == permit || i.kind == count:
+		case i.kind == read:
 			s.readers--
-		case i.kind == shared:
-			if s.readers--; s.readers == 0 {
-				s.writer = 0
-			}
 		case s.writer == i.who:
 			s.writer = 0
 		case i.firm:
@@ -113,90 +91,80 @@ func step(s state, i in) (bool, any) {
 	return true, s
 }
 
-// longestSearch is how long porcupine looks for the order of a piece.
+// longestSearch is how long porcupine looks for the order of the operations of a key.
 const longestSearch = 10 * time.Second
 
-// linear checks a piece against the model.
-func (c *checks) linear(p piece) {
-	if strings.HasPrefix(p.line.key, "many-") {
-		return // of one process, one after the other
-	}
-	ops, ok := c.operations(p)
+// checkOrder checks a line against the model.
+func (c *checks) checkOrder(key string, l *line) {
+	ops, ok := c.operations(l)
 	if !ok {
 		return
 	}
-	m := model(p.line.past)
-	switch porcupine.CheckOperationsTimeout(m, ops, longestSearch) {
+	switch porcupine.CheckOperationsTimeout(model, ops, longestSearch) {
 	case porcupine.Unknown:
 		c.undecided++
 	case porcupine.Illegal:
 		// What a picture needs takes far more memory, so it is sought again.
-		_, info := porcupine.CheckOperationsVerbose(m, ops, longestSearch)
-		picture := fmt.Sprintf("%s-%d.html", p.line.key, c.checked)
-		if err := porcupine.VisualizePath(m, info, filepath.Join(c.dir, picture)); err != nil {
+		_, info := porcupine.CheckOperationsVerbose(model, ops, longestSearch)
+		picture := key + ".html"
+		if err := porcupine.VisualizePath(model, info, filepath.Join(c.dir, picture)); err != nil {
 			picture = err.Error()
 		}
-		c.wrong("%s: no order of its %d operations is one of a lock (%s)", p.line.key, len(ops), picture)
+		c.wrong("%s: no order of its %d operations is one of a lock (%s)", key, len(ops), picture)
 	}
 }
 
-// operations are those of a piece. Readers, permits and owners of many have a model
-// only if nothing was lost.
-func (c *checks) operations(p piece) (ops []porcupine.Operation, ok bool) {
-	firm := func(h *hold) bool {
+// operations are those of a line. Readers and writers have a model only if nothing was
+// lost.
+func (c *checks) operations(l *line) (ops []porcupine.Operation, ok bool) {
+	isFirm := func(h *hold) bool {
 		return h.lost == forever && h.out == outOK && h.freed != forever && !c.mayBeTaken(h)
 	}
-	if slices.ContainsFunc(p.holds, func(h *hold) bool { return h.kind != mutex && !firm(h) }) {
+	if slices.ContainsFunc(l.holds, func(h *hold) bool { return h.kind != mutex && !isFirm(h) }) {
 		return nil, false
 	}
 	// A lock that ended by itself did before the next was given: the one with the next
 	// token. To say so spares the search what it would try in vain.
 	next := map[int64]stamp{} // by token: when the next had returned
-	byToken := slices.SortedFunc(slices.Values(p.holds), func(a, b *hold) int { return cmp.Compare(a.token, b.token) })
+	byToken := slices.SortedFunc(slices.Values(l.holds), func(a, b *hold) int { return cmp.Compare(a.token, b.token) })
 	for i, h := range byToken {
 		if next[h.token] = forever; i+1 < len(byToken) {
 			next[h.token] = byToken[i+1].got
 		}
 	}
-	client := 0
-	add := func(i in, from, to stamp) {
-		// An own client for each: in one process several goroutines work.
-		ops = append(ops, porcupine.Operation{ClientId: client, Input: i, Call: int64(from), Return: int64(to)})
-	}
-	for n, h := range p.holds {
-		i := in{kind: h.kind, who: n + 1, firm: firm(h), stale: h.handed, token: h.token}
-		if h.kind == shared {
-			i.who = h.proc
+	for n, h := range l.holds {
+		i := input{kind: h.kind, who: n + 1, firm: isFirm(h), stale: h.handed, token: h.token}
+		// Every hold is a client of its own: in one process several goroutines work.
+		add := func(what string, from, to stamp) {
+			i.what = what
+			ops = append(ops, porcupine.Operation{ClientId: n, Input: i, Call: int64(from), Return: int64(to)})
 		}
-		client = n
-		i.what = "take"
-		add(i, h.minted, h.got)
+		add("take", h.minted, h.got)
 		for _, u := range h.uses {
-			i := i
-			i.what, i.value, i.out = "get", u.value, u.out
+			what := "get"
 			if u.write {
-				i.what = "set"
+				what = "set"
 			}
-			add(i, u.called, u.returned)
+			i.value, i.out = u.value, u.out
+			add(what, u.called, u.returned)
 		}
+		i.value, i.out = 0, ""
 		if h.freed != forever && h.out == outOK {
-			i.what = "give"
-			add(i, h.free, h.freed)
+			add("give", h.free, h.freed)
 		}
 		if end := min(c.endsFrom(h), h.free); !i.firm {
-			i.what = "end"
 			by := next[h.token]
 			if h.out == outOK {
 				by = h.freed // or it was given back
 			}
-			add(i, end, max(end, by))
+			add("end", end, max(end, by))
 		}
 	}
 	return ops, true
 }
 
-// endsFrom is when h may end by itself: when its holder no longer relies on it,
-// or when a fault may take it away.
+// endsFrom is when h may end by itself: when its holder no longer relies on it, or
+// when a fault may take it away.
 func (c *checks) endsFrom(h *hold) stamp {
 	end := h.end()
 	if c.row.Loses {

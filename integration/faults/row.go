@@ -2,6 +2,11 @@ package faults
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -32,10 +37,8 @@ type Row struct {
 	// before the server's own expiry.
 	Loses bool
 	// Stretches: the fault makes the server keep what nobody renews for
-	// longer than its lease, so that who waits for it waits longer.
+	// longer than its lease, so waiters wait longer.
 	Stretches bool
-	// Kills: the fault ends processes.
-	Kills bool
 	// Args are the server's.
 	Args []string
 	// Start starts the server if it needs more than Args.
@@ -43,24 +46,22 @@ type Row struct {
 	// Blind: nobody looks at the server beside the clients, because the one
 	// that was started is not the one that counts.
 	Blind bool
-	// NoPermits: the fault may take the number of permits alone.
-	NoPermits bool
-	// Inject does it once, heals it, and returns how often it really
-	// happened.
+	// Inject does it once, heals it, and returns how often it really happened.
 	Inject func(ctx context.Context, s *scene) (int, error)
 	// Load replaces the usual one, if it is not zero.
 	Load Load
 	// Rounds is how often Inject is called; 0 is 1.
 	Rounds int
-	// For, if it is not 0, is how long Inject is called again and again.
-	For time.Duration
 }
 
 // usual is what each of a run's processes does.
-var usual = Load{Mutexes: 3, Each: 2, RW: 1, Permits: 1, Counts: 1, Shared: 1, Many: 40, Throng: 6}
+var usual = Load{Mutexes: 3, Each: 2, RW: 1, Own: 40}
 
 // processes work at once in a run.
 const processes = 3
+
+// ErrNoCompiler is returned by Run when a row needs a C compiler and there is none.
+var ErrNoCompiler = errors.New("faults: no C compiler makes a server whose clock can be set")
 
 // Options are those of a run.
 type Options struct {
@@ -73,9 +74,7 @@ type Options struct {
 	Prefix string
 	// Seed decides everything that is random in the parent and in the workers.
 	Seed uint64
-	// Lease is that of all locks; 2 s if 0.
-	Lease time.Duration
-	// Flaw makes the processes use a broken twin instead of the library.
+	// Flaw makes the processes use a flawed client instead of the library.
 	Flaw Flaw
 	// Keep is where a failed run leaves its history; a new directory in the
 	// system's temporary one if empty.
@@ -93,14 +92,41 @@ type Result struct {
 	Lost        int
 	Late        int
 	Excused     int // losses seen late because the process stood still
-	Undecided   int // pieces whose order porcupine did not find in time
-	Pieces      int // in which the history was checked, most of them while it was made
-	Quiet       int // points at which the processes rested
+	Undecided   int // keys for whose operations porcupine found no order in time
 	Violations  []string
 	LongestWait time.Duration
 	Took        time.Duration
-	After       time.Duration // of Took, after the last process had ended
-	Memory      uint64        // most bytes that the parent had of the system
-	Kept        string        // directory of a failed run
-	Processes   []Report      // of those that lived to their end
+	Kept        string // directory of a failed run
+}
+
+// Table prints results, a line for each.
+func Table(results []Result) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "fault\tinjected\toperations\theld\tlost\ttold late\texcused\tviolations\tundecided\tlongest wait\ttook\tmust hold")
+	for _, r := range results {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%v\t%s\n", r.Row.Name, r.Injected, r.Operations, r.Holds, r.Lost, r.Late,
+			r.Excused, len(r.Violations), r.Undecided, r.LongestWait.Round(time.Millisecond), r.Took.Round(100*time.Millisecond), r.Row.Promise)
+	}
+	_ = w.Flush()
+	return b.String()
+}
+
+// Fault says in words what is wrong with a run; empty if nothing is.
+func (r Result) Fault() string {
+	const most = 10
+	switch {
+	case len(r.Violations) > 0:
+		some := r.Violations
+		if len(some) > most {
+			some = append(slices.Clone(some[:most]), fmt.Sprintf("and %d more", len(some)-most))
+		}
+		return fmt.Sprintf("%d violations, %d told late; seed %d; history and pictures are in %s\n%s",
+			len(r.Violations), r.Late, r.Seed, r.Kept, strings.Join(some, "\n"))
+	case r.Injected == 0:
+		return fmt.Sprintf("the fault did not happen; seed %d", r.Seed)
+	case r.Holds == 0:
+		return "nobody held a lock"
+	}
+	return ""
 }

@@ -23,20 +23,19 @@ import (
 // scene is a run while it goes on.
 type scene struct {
 	Options
-	row      Row
-	dir      string // of the run's own files
-	history  *history
-	rng      *rand.Rand
-	proxy    *faultproxy.Proxy
-	server   Target
-	control  redis.Conn // to server, not through the proxy; see do
-	cleanup  []func()   // the last first
-	faults   int
-	round    int   // of quiet points
-	lastRest stamp // at the last of them
+	Lease   time.Duration // of all locks
+	row     Row
+	dir     string // of the run's own files
+	history *history
+	rng     *rand.Rand
+	proxy   *faultproxy.Proxy
+	server  Target
+	control redis.Conn // to server, not through the proxy; see do
+	cleanup []func()   // the last first
+	faults  int
 
-	beating context.Context // ends before the rest of the history is checked
-	pulsing sync.WaitGroup  // who adds to it beside the processes
+	watching context.Context // ends before the history is checked
+	watchers sync.WaitGroup  // goroutines that add to it beside the processes
 
 	procs []*proc // all that ever were
 	spec  spec
@@ -56,75 +55,52 @@ type proc struct {
 // found is in the result.
 func Run(ctx context.Context, row Row, o Options) (res Result, err error) {
 	began := time.Now()
-	if o.Lease == 0 {
-		o.Lease = 2 * time.Second
-	}
 	if row.Load == (Load{}) {
 		row.Load = usual
 	}
-	if row.NoPermits {
-		row.Load.Permits = 0
-	}
-	if row.Loses || row.Kills { // what has no lease comes back to nobody
-		row.Load.Counts = 0
-	}
-	if o.Flaw != None { // twins know mutexes
-		row.Load.RW, row.Load.Permits, row.Load.Counts, row.Load.Shared = 0, 0, 0, 0
+	if o.Flaw != None { // flawed clients know mutexes
+		row.Load.RW = 0
 		row.Load.Each = 1 // a field that is there after Unlock is nobody else's
 	}
 	dir, err := os.MkdirTemp("", "wheellock-faults-")
 	if err != nil {
 		return res, err
 	}
-	s := &scene{Options: o, row: row, dir: dir, history: newHistory(), rng: rand.New(rand.NewPCG(o.Seed, 1))}
+	s := &scene{Options: o, Lease: 2 * time.Second, row: row, dir: dir, history: newHistory(), rng: rand.New(rand.NewPCG(o.Seed, 1))}
 	defer func() { err = errors.Join(err, s.close()) }()
-	log, err := newTail(filepath.Join(dir, "history.jsonl"), mostHistory)
+	log, err := os.Create(filepath.Join(dir, "history.jsonl"))
 	if err != nil {
 		return res, err
 	}
-	s.cleanup = append(s.cleanup, func() { _ = log.close() })
+	s.cleanup = append(s.cleanup, func() { _ = log.Close() })
 	s.history.log = log
 	var stop context.CancelFunc
-	s.beating, stop = context.WithCancel(ctx)
-	s.cleanup = append(s.cleanup, func() { stop(); s.pulsing.Wait() })
-	s.history.hear(parent, 0)
-	s.pulsing.Go(func() {
-		pulse(s.beating, parent, itself, s.history.add, func(at stamp) { s.history.hear(parent, at) })
-	})
-	if err := s.start(ctx); err != nil {
+	s.watching, stop = context.WithCancel(ctx)
+	s.cleanup = append(s.cleanup, func() { stop(); s.watchers.Wait() })
+	s.watchers.Go(func() { pulse(s.watching, parent, func() {}, s.history.add) })
+	c := &checks{history: s.history, lease: s.Lease, row: row, dir: dir}
+	if err = s.start(ctx); err == nil {
+		err = s.play(ctx, c)
+	}
+	if err != nil {
 		return res, fmt.Errorf("faults: %s: %w", row.Name, err)
 	}
-	c := &checks{history: s.history, lease: o.Lease, row: row, dir: dir}
-	s.pulsing.Go(func() { c.meanwhile(s.beating) })
-	if err := s.play(ctx, c); err != nil {
-		return res, fmt.Errorf("faults: %s: %w (server: %s)", row.Name, err, s.server)
-	}
-	ended := time.Now()
 	stop()
-	s.pulsing.Wait()
-	c.finish()
-	s.sums(c)
+	s.watchers.Wait()
+	c.checkAll()
+	r := newRegister(s.Register.Addr(), s.Prefix)
+	c.checkSums(r)
+	r.close()
 	res = Result{
-		Row: row, Server: s.server.String(), Seed: o.Seed, Injected: s.faults, Operations: s.history.attempts,
-		Holds: s.history.holds, LongestWait: time.Duration(s.history.longest), Quiet: s.round,
-		Lost: c.lostHolds, Late: c.late, Excused: c.excuses, Violations: c.violations, Undecided: c.undecided, Pieces: c.checked,
-		Memory: c.peak, After: time.Since(ended),
+		Row: row, Server: s.server.String(), Seed: o.Seed, Injected: s.faults, Operations: c.attempts,
+		Holds: c.holds, LongestWait: c.longest, Lost: c.lost, Late: c.late, Excused: c.excuses,
+		Violations: c.violations, Undecided: c.undecided, Took: time.Since(began),
 	}
-	for _, r := range s.history.reports {
-		res.Processes = append(res.Processes, *r)
-	}
-	res.Took = time.Since(began)
 	if len(res.Violations) > 0 {
 		res.Kept, err = s.keep(res)
 	}
-	if err == nil && len(res.Violations) > 0 && row.Load.Counts > 0 && res.LongestWait > countsLast {
-		err = fmt.Errorf("faults: %s: %w: a wait took %v (%v)", row.Name, ErrAway, res.LongestWait, res.Violations)
-	}
 	return res, err
 }
-
-// mostHistory bounds the file of events; there are two, of which one is older.
-const mostHistory = 256 << 20
 
 func (s *scene) start(ctx context.Context) error {
 	var err error
@@ -148,8 +124,7 @@ func (s *scene) start(ctx context.Context) error {
 	}
 	if !s.row.Blind {
 		s.spec.Direct, s.spec.Steady = s.server.Addr(), !s.row.Loses
-		s.monitor()
-		s.probe()
+		s.watchServer()
 	}
 	for range processes {
 		if err := s.launch(); err != nil {
@@ -157,6 +132,31 @@ func (s *scene) start(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// watchServer asks the server on a connection of its own whether it runs.
+func (s *scene) watchServer() {
+	s.watchers.Go(func() {
+		down := now()
+		for ; s.watching.Err() == nil; sleep(s.watching, 2*beat) {
+			conn, err := s.server.Dial(redis.DialReadTimeout(patience))
+			if err != nil {
+				continue
+			}
+			ctx, cancel := context.WithCancel(s.watching)
+			hangUp := context.AfterFunc(ctx, func() { _ = conn.Close() })
+			s.history.add(event{At: now(), Op: opStill, Proc: theServer, Until: down})
+			pulse(ctx, theServer, func() {
+				if _, err := conn.Do("PING"); err != nil && conn.Err() != nil {
+					cancel()
+				}
+			}, s.history.add)
+			down = now()
+			if cancel(); hangUp() {
+				_ = conn.Close()
+			}
+		}
+	})
 }
 
 // launch starts a process that works.
@@ -190,7 +190,6 @@ func (s *scene) launch() error {
 		return err
 	}
 	s.procs = append(s.procs, p)
-	s.history.hear(p.n, 0)
 	go func() {
 		defer close(p.done)
 		err := s.history.read(p.n, stdout)
@@ -214,17 +213,6 @@ func eventually(ctx context.Context, within time.Duration, ok func() bool) bool 
 // patience is for what comes in a fraction of a second on an idle machine.
 const patience = 2 * time.Minute
 
-// ErrAway says that something went wrong in a run in which somebody waited for so long that a
-// semaphore, whose permits have no leases, may have lost some: Redis must be back within 20 s.
-// No fault takes that long. A machine that stands still does, and then the run says nothing.
-var ErrAway = errors.New("the machine stood still for too long for a semaphore")
-
-// countsLast is how long the server may be away: 20 s, but for what a request takes.
-const countsLast = 15 * time.Second
-
-// restEach is how many leases a long run goes on between two quiet points.
-const restEach = 3
-
 // play goes through the faults and ends the processes.
 func (s *scene) play(ctx context.Context, c *checks) error {
 	if !eventually(ctx, 2*patience, func() bool { return s.ready(len(s.procs)) }) {
@@ -233,36 +221,26 @@ func (s *scene) play(ctx context.Context, c *checks) error {
 	if !s.progress(ctx) {
 		return errors.New("nobody gets a lock before any fault")
 	}
-	end := time.Now().Add(s.row.For)
-	for round := 0; round < max(s.row.Rounds, 1) || time.Now().Before(end); round++ {
+	for range max(s.row.Rounds, 1) {
 		sleep(ctx, time.Duration(s.rng.Int64N(int64(s.Lease/4))))
-		s.history.faultBegins()
+		from := now()
 		n, err := s.row.Inject(ctx, s)
 		s.proxy.Heal()
 		if err != nil {
 			return err
 		}
-		s.history.faultEnds(s.row.Name)
+		s.history.addFault(from, s.row.Name)
 		s.faults += n
 		if !s.progress(ctx) {
 			c.wrong("not every key was locked again within %v of the end of the fault", patience)
 			break
 		}
-		if s.row.For == 0 || now().sub(s.lastRest) > restEach*s.Lease {
-			if !s.quiet(ctx, c) {
-				break
-			}
-			s.lastRest = now()
-		}
 	}
 	// Time to see what was lost told and got again.
 	sleep(ctx, s.Lease/3)
-	if s.Flaw == None {
-		s.bounded(ctx, c)
-	}
 	s.end(ctx, c)
-	if s.Flaw == None {
-		s.nothingLeft(ctx, c)
+	if s.Flaw == None && !s.row.Stretches {
+		s.checkNothingLeft(ctx, c)
 	}
 	return ctx.Err()
 }
@@ -276,20 +254,16 @@ func (s *scene) ready(n int) bool {
 // progress waits until every contended key was locked again from now on.
 func (s *scene) progress(ctx context.Context) bool {
 	from := now()
-	keys := 0
-	for _, n := range []int{s.row.Load.Mutexes, s.row.Load.RW, s.row.Load.Permits, s.row.Load.Counts, s.row.Load.Shared} {
-		keys += n
-	}
 	return eventually(ctx, patience, func() bool {
 		s.history.mu.Lock()
 		defer s.history.mu.Unlock()
 		n := 0
-		for _, e := range s.history.last {
-			if e.At > from {
+		for _, at := range s.history.last {
+			if at > from {
 				n++
 			}
 		}
-		return n >= keys
+		return n >= s.row.Load.Mutexes+s.row.Load.RW
 	})
 }
 
@@ -312,6 +286,25 @@ func (s *scene) end(ctx context.Context, c *checks) {
 		if p.err != nil && !p.dead {
 			c.wrong("process %d: %v: %s", p.n, p.err, s.logs())
 		}
+	}
+}
+
+// checkNothingLeft: no lock remains. What nobody could release goes with its lease, and
+// what was asked while that lasted a lease later.
+func (s *scene) checkNothingLeft(ctx context.Context, c *checks) {
+	var left []string
+	if !eventually(ctx, 3*s.Lease+patience, func() bool {
+		left = nil
+		for _, pattern := range []string{"mutex-*", "rw-*", ownKeys + "*"} {
+			keys, err := redis.Strings(s.do("KEYS", pattern))
+			if err != nil {
+				return false
+			}
+			left = append(left, keys...)
+		}
+		return len(left) == 0
+	}) {
+		c.wrong("%d keys are left: %s", len(left), strings.Join(left[:min(len(left), 10)], ", "))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -40,14 +41,9 @@ type Load struct {
 	Mutexes int // contended keys, at each of which Each goroutines lock and unlock
 	Each    int
 	RW      int // the same with readers and writers
-	Permits int // the same with permits of a PermitSemaphore
-	Counts  int // the same with those of a Semaphore
-	Shared  int // the same with mutexes that all goroutines of a process take as one owner
-	Many    int // keys of its own that it holds all the time
-	// Throng is how many more wait for a mutex now and then, and leave together.
-	Throng int
-	// Pause is how long a goroutine rests between two turns, more or less;
-	// 0: so long that keys are contended and the machine is not busy.
+	Own     int // keys of its own that it holds all the time
+	// Pause is how long a goroutine rests between two turns at most; 0: so long that
+	// keys are contended and the machine is not busy.
 	Pause time.Duration
 	// Hold is how long a contended key is held, more or less; 0: a moment
 	// mostly, and now and then so long that it must be renewed.
@@ -60,19 +56,12 @@ func IsWorker() bool { return os.Getenv(envWorker) != "" }
 
 // Work is the life of such a process. It returns the exit status.
 func Work() int {
-	var s spec
-	if err := json.Unmarshal([]byte(os.Getenv(envWorker)), &s); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 2
+	w := &worker{rec: &recorder{to: os.Stdout}, clock: newClock()}
+	err := json.Unmarshal([]byte(os.Getenv(envWorker)), &w.spec)
+	if err == nil {
+		err = w.work()
 	}
-	w := &worker{
-		spec: s, rec: &recorder{clock: newClock(), to: os.Stdout},
-		register: newRegister(s.Register, s.Prefix),
-	}
-	if s.Direct != "" {
-		w.direct = &redis.Pool{MaxIdle: 4, DialContext: dialer(s.Direct, s.Lease)}
-	}
-	if err := w.work(); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -83,81 +72,63 @@ func Work() int {
 type worker struct {
 	spec     // immutable
 	rec      *recorder
+	clock    clock
 	register *register
 	direct   *redis.Pool // nil: the server is not looked at
-	locker   locker
-
-	crowd  *crowd  // what it holds all the time
-	breaks *breaks // of the turns at contended keys
+	client   client
 
 	ids  atomic.Int64 // attempts
 	got  sync.Map     // of keys to *atomic.Int64: holds
 	held sync.WaitGroup
 }
 
+// work takes turns at all keys until stdin ends, gives everything back, and reports.
 func (w *worker) work() error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	var r Report
-	crowd := newCrowd(w)
-	w.crowd, w.breaks = crowd, newBreaks()
-	// The parent says no more, or is gone: both end the work.
-	made := make(chan struct{})
 	go func() {
 		defer stop()
-		w.obey(ctx, os.Stdin, made)
+		_, _ = io.Copy(io.Discard, os.Stdin) // the parent ends it, or is gone
 	}()
-	r.Before = runtime.NumGoroutine()
+	w.register = newRegister(w.Register, w.Prefix)
+	if w.Direct != "" {
+		w.direct = &redis.Pool{MaxIdle: 8, DialContext: dialer(w.Direct, w.Lease)}
+	}
+	r := Report{Before: runtime.NumGoroutine()}
 	if w.Flaw == None {
-		l, err := newLibrary(w.spec, crowd.onLost)
+		l, err := newLibrary(w.spec)
 		if err != nil {
 			return err
 		}
-		w.locker = l
+		w.client = l
 	} else {
-		w.locker = newTwin(w.spec)
+		w.client = newFlawed(w.spec)
 	}
-	close(made)
-	var wg sync.WaitGroup
-	wg.Go(func() { pulse(ctx, w.Proc, itself, w.rec.write, w.rec.mark) })
-	crowd.start(ctx)
-	r.HeapAtStart, _ = w.measure()
+	var wg, own sync.WaitGroup
+	wg.Go(func() { pulse(ctx, w.Proc, func() {}, w.rec.write) })
+	own.Add(w.Load.Own)
+	for i := range w.Load.Own {
+		wg.Go(func() { w.keep(ctx, fmt.Sprintf("%s%d-%d", ownKeys, w.Proc, i), own.Done) })
+	}
+	own.Wait()
 	w.rec.write(event{Op: opReady})
-	for _, c := range []struct {
-		keys int
-		name string
-		kind kind
-	}{{w.Load.Mutexes, "mutex", mutex}, {w.Load.RW, "rw", write}, {w.Load.Permits, "permit", permit}, {w.Load.Counts, "count", count}, {w.Load.Shared, "shared", shared}} {
-		for k := range c.keys {
-			for i := range w.Load.Each {
-				rng := rand.New(rand.NewPCG(w.Seed, uint64(w.Proc)<<32|uint64(k)<<16|uint64(i)<<8|uint64(len(c.name)+int(c.name[0]))))
-				wg.Go(func() { w.contend(ctx, fmt.Sprintf("%s-%d", c.name, k), c.kind, rng) })
-			}
+	turns := func(n int, key string, k kind) {
+		for i := range n * w.Load.Each {
+			rng := rand.New(rand.NewPCG(w.Seed, uint64(w.Proc)<<32|uint64(i)<<8|uint64(key[0])))
+			wg.Go(func() { w.contend(ctx, fmt.Sprintf("%s-%d", key, i%n), k, rng) })
 		}
 	}
-	<-ctx.Done()
+	turns(w.Load.Mutexes, "mutex", mutex)
+	turns(w.Load.RW, "rw", write)
 	wg.Wait()
-	r.Heap, r.Lag = w.measure()
-	r.Goroutines = runtime.NumGoroutine()
-	if s, ok := w.locker.numbers(); ok {
-		r.Leases = s.Renewal.Leases
-	}
-	crowd.end()
 	w.held.Wait()
-	// What a caller was given that had left, its client releases when that has returned.
-	for range 200 {
-		s, ok := w.locker.numbers()
-		if r.Held, r.Waiting = s.Held, s.Waiting; !ok || r.Held == 0 && r.Waiting == 0 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	w.locker.close()
+	r.Held, r.Waiting = w.client.countHolds()
+	w.client.close()
 	w.register.close()
 	if w.direct != nil {
 		_ = w.direct.Close()
 	}
-	// Who reads stdin was there before, and may be still.
+	// The reader of stdin was there before, and may be still.
 	for range 200 {
 		if r.After = runtime.NumGoroutine(); r.After <= r.Before {
 			break
@@ -172,41 +143,18 @@ func (w *worker) work() error {
 	return nil
 }
 
-// measure reads what may grow while locks are held, and how late renewals are
-// sent from now on.
-func (w *worker) measure() (heap uint64, lag time.Duration) {
-	s, ok := w.locker.numbers()
-	if !ok {
-		return 0, 0
-	}
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	if w.Load.Many >= 1000 { // so many that each interval has some
-		time.Sleep(w.Lease / 2)
-		later, _ := w.locker.numbers()
-		lag = later.Renewal.Since(s.Renewal).Lag.P99
-	}
-	return m.HeapAlloc, lag
-}
-
-// beat is how often it is looked whether a process stood still, and still how
-// long it must have.
+// beat is how often it is looked whether a process stood still, and still how long it
+// must have.
 const (
 	beat  = 10 * time.Millisecond
 	still = 25 * time.Millisecond
 )
 
-// marking is how often it is said that all is written or known.
-const marking = 200 * time.Millisecond
-
-// pulse notices that the process proc did not get to run: what was to be seen
-// then is seen later, whoever stopped it. look returns when it runs. mark is told
-// now and then until when proc is known to have run or not.
-func pulse(ctx context.Context, proc int, look func(), tell func(event), mark func(stamp)) {
+// pulse notices that the process proc did not get to run: what was to be seen then is
+// seen later, whoever stopped it. look returns when it runs.
+func pulse(ctx context.Context, proc int, look func(), tell func(event)) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	marked := stamp(0)
 	for last := now(); ; {
 		select {
 		case <-ctx.Done():
@@ -219,15 +167,8 @@ func pulse(ctx context.Context, proc int, look func(), tell func(event), mark fu
 			tell(event{At: at, Op: opStill, Proc: proc, Until: last})
 		}
 		last = at
-		if at.sub(marked) > marking {
-			marked = at
-			mark(at)
-		}
 	}
 }
-
-// itself is what a process looks at that looks whether it runs.
-func itself() {}
 
 // sleep waits for d or the end of ctx.
 func sleep(ctx context.Context, d time.Duration) {
@@ -239,8 +180,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// outcome sorts the errors of lock calls.
-func outcome(err error) string {
+// outcomeOf sorts the errors of lock calls.
+func outcomeOf(err error) string {
 	switch {
 	case err == nil:
 		return outOK
@@ -250,6 +191,8 @@ func outcome(err error) string {
 		return outLost
 	case errors.Is(err, lock.ErrNotAcquired):
 		return outHeld
+	case errors.Is(err, errRefused):
+		return outRefused
 	}
 	return outUnknown
 }

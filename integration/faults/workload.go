@@ -1,13 +1,13 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +16,29 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
+// keep holds a key of its own until ctx ends, and takes it again when it is lost. It
+// calls ready when it has it for the first time.
+func (w *worker) keep(ctx context.Context, key string, ready func()) {
+	for ctx.Err() == nil {
+		h := w.take(ctx, key, mutex, true)
+		if h == nil {
+			continue
+		}
+		if ready != nil {
+			ready()
+			ready = nil
+		}
+		select {
+		case <-h.Done():
+		case <-ctx.Done():
+		}
+		w.release(h)
+	}
+	if ready != nil {
+		ready()
+	}
+}
+
 // contend takes turns at a key until ctx ends.
 func (w *worker) contend(ctx context.Context, key string, k kind, rng *rand.Rand) {
 	for ctx.Err() == nil {
@@ -23,50 +46,13 @@ func (w *worker) contend(ctx context.Context, key string, k kind, rng *rand.Rand
 		if k == write && rng.IntN(3) > 0 {
 			as = read
 		}
-		rest, ok := w.breaks.turn(ctx)
-		if !ok {
-			return
-		}
-		if k == mutex && w.Load.Throng > 0 && rng.IntN(thronged) == 0 {
-			w.throng(ctx, key, k, rng, rest)
-		}
-		w.turn(ctx, key, as, rng, rest)
-		w.breaks.done()
-		sleep(ctx, time.Duration(rng.Int64N(int64(max(w.Load.Pause, 25*time.Millisecond)*2))))
+		w.turn(ctx, key, as, rng)
+		sleep(ctx, time.Duration(rng.Int64N(int64(cmp.Or(w.Load.Pause, 50*time.Millisecond)))))
 	}
 }
 
-// thronged is how many turns there are to one throng, more or less.
-const thronged = 20
-
-// throng waits many times at once, and all that wait leave together: because what
-// they wait with ends, or because there is a rest. Who leaves as the lock comes must
-// not keep it, nor swallow the word that it is free.
-func (w *worker) throng(ctx context.Context, key string, k kind, rng *rand.Rand, rest <-chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(1+rng.IntN(50))*time.Millisecond)
-	defer cancel()
-	var all sync.WaitGroup
-	all.Go(func() {
-		defer cancel()
-		select {
-		case <-rest:
-		case <-ctx.Done():
-		}
-	})
-	for range w.Load.Throng {
-		all.Go(func() {
-			if h := w.take(ctx, key, k, true); h != nil {
-				h.seen = make(chan struct{})
-				w.held.Go(func() { w.watch(h) })
-				w.release(h)
-			}
-		})
-	}
-	all.Wait()
-}
-
-// turn is one attempt and, if it succeeds, one hold, which a rest ends.
-func (w *worker) turn(ctx context.Context, key string, k kind, rng *rand.Rand, rest <-chan struct{}) {
+// turn is one attempt and, if it succeeds, one hold.
+func (w *worker) turn(ctx context.Context, key string, k kind, rng *rand.Rand) {
 	waiting, wait := ctx, true
 	if n := rng.IntN(10); n == 0 {
 		wait = false
@@ -79,20 +65,17 @@ func (w *worker) turn(ctx context.Context, key string, k kind, rng *rand.Rand, r
 	if h == nil {
 		return
 	}
-	h.seen = make(chan struct{})
-	w.held.Go(func() { w.watch(h) })
+	defer w.release(h)
+	w.use(h)
 	if k == mutex && w.Flaw == None && rng.IntN(4) == 0 {
 		// A re-entry that fails or is lost leaves the outer hold to say so.
-		if inner, err := w.locker.lock(h.Context(ctx), k, key, true); err == nil {
-			defer w.release(h)
-			w.use(h, key, k)
+		if inner, err := w.client.lock(h.Context(ctx), k, key, true); err == nil {
 			if err := inner.Unlock(ctx); errors.Is(err, lock.ErrUnknown) {
 				_ = inner.Unlock(ctx) // else it counts, and the outer one is not the last
 			}
 			return
 		}
 	}
-	w.use(h, key, k)
 	lasts := time.Duration(rng.Int64N(int64(5 * time.Millisecond)))
 	switch n := rng.IntN(100); {
 	case w.Load.Hold > 0:
@@ -102,17 +85,15 @@ func (w *worker) turn(ctx context.Context, key string, k kind, rng *rand.Rand, r
 	case n < 20:
 		lasts = time.Duration(rng.Int64N(int64(50 * time.Millisecond)))
 	}
-	w.trust(h)
+	w.checkTrust(h)
 	end := time.NewTimer(lasts)
+	defer end.Stop()
 	select {
 	case <-h.Done():
 	case <-ctx.Done():
-	case <-rest:
 	case <-end.C:
 	}
-	end.Stop()
-	w.use(h, key, k)
-	w.release(h)
+	w.use(h)
 }
 
 // mine is a hold of this process.
@@ -121,40 +102,39 @@ type mine struct {
 	id   int64
 	key  string
 	kind kind
-	seen chan struct{} // closed when the end of Done was seen and written; nil in a crowd
+	seen chan struct{} // closed when the end of Done was seen and written
+}
+
+// event is one of m, which happens now.
+func (w *worker) event(m *mine, o op) event {
+	return event{At: now(), Op: o, ID: m.id, Key: m.key, Kind: m.kind, Token: m.Token(), Until: w.clock.of(m.Deadline())}
 }
 
 // owner names the owner of an attempt, for the server's eyes too.
 func owner(proc int, id int64) string { return fmt.Sprintf("p%d.%d.", proc, id) }
 
-// owner is one of its own for each attempt, or the one that all have who share it.
-func (w *worker) owner(id int64, key string, k kind) string {
-	if k == shared {
-		return fmt.Sprintf("all-of-p%d-at-%s", w.Proc, key)
-	}
-	return owner(w.Proc, id)
-}
-
 // take tries to get a hold; nil if there is none.
 func (w *worker) take(ctx context.Context, key string, k kind, wait bool) *mine {
-	id := w.ids.Add(1)
-	w.rec.write(event{Op: opTry, ID: id, Key: key, Kind: k, Wait: wait})
-	h, err := w.locker.lock(lock.WithOwner(ctx, w.owner(id, key, k)), k, key, wait)
-	at := w.rec.stamp()
+	m := &mine{id: w.ids.Add(1), key: key, kind: k, seen: make(chan struct{})}
+	w.rec.write(event{Op: opTry, ID: m.id, Key: key, Kind: k, Wait: wait})
+	h, err := w.client.lock(lock.WithOwner(ctx, owner(w.Proc, m.id)), k, key, wait)
 	if err != nil {
-		w.rec.write(event{At: at, Op: opNot, ID: id, Key: key, Kind: k, Out: outcome(err)})
-		if outcome(err) == outUnknown {
+		w.rec.write(event{Op: opNot, ID: m.id, Key: key, Kind: k, Out: outcomeOf(err)})
+		if outcomeOf(err) == outUnknown {
 			sleep(ctx, w.Lease/20)
 		}
 		return nil
 	}
-	w.gotOf(key).Add(1)
-	w.rec.write(event{At: at, Op: opGot, ID: id, Key: key, Kind: k, Token: h.Token(), Until: w.rec.clock.of(h.Deadline())})
-	return &mine{holding: h, id: id, key: key, kind: k}
+	m.holding = h
+	e := w.event(m, opGot)
+	w.holdsOf(key).Add(1)
+	w.rec.write(e)
+	w.held.Go(func() { w.watch(m) })
+	return m
 }
 
-// gotOf counts the holds of a key that this process has had.
-func (w *worker) gotOf(key string) *atomic.Int64 {
+// holdsOf counts the holds of a key that this process has had.
+func (w *worker) holdsOf(key string) *atomic.Int64 {
 	n, _ := w.got.LoadOrStore(key, new(atomic.Int64))
 	return n.(*atomic.Int64)
 }
@@ -163,59 +143,47 @@ func (w *worker) gotOf(key string) *atomic.Int64 {
 func (w *worker) watch(m *mine) {
 	defer close(m.seen)
 	<-m.Done()
-	w.told(m, w.rec.stamp(), m.Err())
-}
-
-// told writes a loss down, if it is one.
-func (w *worker) told(m *mine, at stamp, err error) {
+	e := w.event(m, opLost)
 	var lost *lock.LostError
-	if errors.As(err, &lost) {
-		w.rec.write(event{At: at, Op: opLost, ID: m.id, Key: m.key, Kind: m.kind, Why: lost.Reason.String(), Until: w.rec.clock.of(m.Deadline())})
-		return
+	if errors.As(m.Err(), &lost) {
+		e.Why = lost.Reason.String()
+		w.rec.write(e)
 	}
-	w.rec.drop(at)
 }
 
-// release unlocks, whatever ctx says, and looks at the server afterwards. That it
-// returned is written when its loss was, if there was one: nothing follows it.
+// release unlocks, and looks at the server afterwards. It writes that Unlock returned
+// after the loss, if there was one: nothing follows it.
 func (w *worker) release(m *mine) {
-	before, got := w.fields(m), w.gotOf(m.key).Load()
-	w.rec.write(event{Op: opFree, ID: m.id, Key: m.key, Kind: m.kind, Until: w.rec.clock.of(m.Deadline())})
+	before, got := w.fields(m), w.holdsOf(m.key).Load()
+	w.rec.write(w.event(m, opFree))
 	err := m.Unlock(context.Background())
-	at := w.rec.stamp()
-	e := event{At: at, Op: opFreed, ID: m.id, Key: m.key, Kind: m.kind, Out: outcome(err)}
+	e := w.event(m, opFreed)
+	e.Out = outcomeOf(err)
 	var lost *lock.LostError
 	if errors.As(err, &lost) {
 		e.Why = lost.Reason.String()
 	}
-	if m.seen != nil {
-		<-m.seen
-	}
+	<-m.seen
 	w.rec.write(e)
-	if m.seen == nil || err != nil || len(before) == 0 {
+	if err != nil || len(before) == 0 {
 		return
 	}
 	// A client hands a mutex on without the server: the next one has its field then. If
 	// the one that it was for leaves, the client releases it.
-	stays := func() bool {
-		after := w.fields(m)
-		return !slices.ContainsFunc(before, func(f string) bool { return !slices.Contains(after, f) })
-	}
-	for end := time.Now().Add(w.Lease / 4); stays(); time.Sleep(time.Millisecond) {
-		if m.kind == mutex && w.gotOf(m.key).Load() > got {
+	for range 250 {
+		if after := w.fields(m); slices.ContainsFunc(before, func(f string) bool { return !slices.Contains(after, f) }) ||
+			m.kind == mutex && w.holdsOf(m.key).Load() > got {
 			return
 		}
-		if m.kind != mutex || time.Now().After(end) {
-			w.rec.write(event{Op: opWrong, ID: m.id, Key: m.key, Out: fmt.Sprintf("released, and the server still has its field %q", before)})
-			return
-		}
+		time.Sleep(time.Millisecond)
 	}
+	w.rec.write(event{Op: opWrong, ID: m.id, Key: m.key, Out: fmt.Sprintf("released, and the server still has its field %q", before)})
 }
 
 // fields are those of a hold's owner that the server has now: the hold's own, and
 // perhaps one of an attempt that was given up and arrived late.
 func (w *worker) fields(m *mine) []string {
-	if w.direct == nil || m.seen == nil || m.kind == permit || m.kind == count || m.kind == shared {
+	if w.direct == nil || isOwn(m.key) {
 		return nil
 	}
 	conn := w.direct.Get()
@@ -225,19 +193,19 @@ func (w *worker) fields(m *mine) []string {
 		return nil // it cannot be looked at now
 	}
 	return slices.DeleteFunc(all, func(f string) bool {
-		return !strings.Contains(f, owner(w.Proc, m.id)) && !strings.HasPrefix(f, fmt.Sprintf("twin%d", w.Proc))
+		return !strings.Contains(f, owner(w.Proc, m.id)) && !strings.HasPrefix(f, flawedField(w.Proc))
 	})
 }
 
-// trust checks that the server will not let the key expire before the holder
+// checkTrust checks that the server will not let the key expire before the holder
 // stops to rely on it.
-func (w *worker) trust(m *mine) {
-	if w.direct == nil || !w.Steady || m.kind == permit || m.kind == count {
+func (w *worker) checkTrust(m *mine) {
+	if w.direct == nil || !w.Steady {
 		return
 	}
 	conn := w.direct.Get()
 	defer conn.Close()
-	until := w.rec.clock.of(m.Deadline()) // a renewal moves only the other
+	until := w.clock.of(m.Deadline()) // a renewal moves only the other
 	left, err := redis.Int64(redis.DoWithTimeout(conn, w.Lease, "PTTL", m.key))
 	at := now()
 	if err != nil || m.Err() != nil {
@@ -249,37 +217,29 @@ func (w *worker) trust(m *mine) {
 	}
 }
 
-// use adds one to the register's number under the hold's token, and, if the
-// key is exclusively held, to the raw one.
-func (w *worker) use(h *mine, key string, k kind) {
-	if k != mutex || w.Register == "" {
+// use adds one to the register's number under the hold's token.
+func (w *worker) use(m *mine) {
+	if m.kind != mutex {
 		return
 	}
-	token := h.Token()
-	e := event{Op: opUse, ID: h.id, Key: key, Kind: k, Token: token}
-	w.rec.write(e) // stamped there
-	v, err := w.register.get(key, token)
-	e.Op, e.Out, e.Value, e.At = opUsed, used(err), v, w.rec.stamp()
-	w.rec.write(e)
-	if err != nil || h.Err() != nil {
-		return
+	if v, err := w.ask(m, 0); err == nil && m.Err() == nil {
+		_, _ = w.ask(m, v+1)
 	}
-	if err := w.register.addRaw(key); err != nil {
-		w.rec.write(event{Op: opWrong, ID: h.id, Key: key, Out: "the register failed: " + err.Error()})
-	}
-	e = event{Op: opUse, ID: h.id, Key: key, Kind: k, Token: token, Write: true, Value: v + 1}
-	w.rec.write(e)
-	err = w.register.set(key, token, v+1)
-	e.Op, e.Out, e.At = opUsed, used(err), w.rec.stamp()
-	w.rec.write(e)
 }
 
-func used(err error) string {
-	switch {
-	case err == nil:
-		return outOK
-	case errors.Is(err, errRefused):
-		return outRefused
+// ask reads the register's number, or writes one that is not 0, and records that.
+func (w *worker) ask(m *mine, value int64) (got int64, err error) {
+	e := event{Op: opUse, ID: m.id, Key: m.key, Kind: m.kind, Token: m.Token(), Write: value != 0, Value: value}
+	var write []any
+	if value != 0 {
+		write = []any{value}
 	}
-	return outUnknown
+	w.rec.write(e)
+	got, err = w.register.do(m.key, e.Token, write...)
+	e.Op, e.Out = opUsed, outcomeOf(err)
+	if value == 0 {
+		e.Value = got
+	}
+	w.rec.write(e)
+	return got, err
 }

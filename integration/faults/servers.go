@@ -10,8 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -54,7 +52,7 @@ func follow(ctx context.Context, replica, master Target) error {
 	return nil
 }
 
-func pair(ctx context.Context, o Options, _ *scene) (Target, error) {
+func startPair(ctx context.Context, o Options, _ *scene) (Target, error) {
 	args := []string{"--repl-diskless-sync-delay", "0"}
 	master, err := o.Start(ctx, args...)
 	if err != nil {
@@ -79,7 +77,7 @@ func flip(ctx context.Context, s *scene) (int, error) {
 	}
 	// The old master goes on for a moment, as in a partition: what it is told
 	// now is lost.
-	sleep(ctx, s.part(0.05, 0.15))
+	sleep(ctx, between(s.rng, s.Lease/20, s.Lease/7))
 	s.proxy.Lead(faultproxy.Before(c.replica))
 	if err := follow(ctx, c.Target, c.replica); err != nil {
 		return 0, err
@@ -97,28 +95,25 @@ func flip(ctx context.Context, s *scene) (int, error) {
 //go:embed clock.c.txt
 var clockText []byte
 
-const (
-	clockFile = "step"           // seconds, as the machine writes a long
-	emulated  = "clock-emulated" // there is no compiler
-)
+const clockFile = "step" // seconds, as the machine writes a long
 
-// withOwnClock starts a server whose time of day can be stepped: libc's
-// answers are changed by a library that a C compiler makes here. Where there is
-// none, the step is emulated by changing what is left of each key.
-func withOwnClock(ctx context.Context, o Options, s *scene) (Target, error) {
+// startWithOwnClock starts a server whose time of day can be stepped: libc's answers are
+// changed by a library that a C compiler makes here.
+func startWithOwnClock(ctx context.Context, _ Options, s *scene) (Target, error) {
+	compiler, err := exec.LookPath("cc")
+	if err != nil {
+		return nil, ErrNoCompiler
+	}
+	server, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, err
+	}
 	source, library, step := filepath.Join(s.dir, "clock.c"), filepath.Join(s.dir, "clock.so"), filepath.Join(s.dir, clockFile)
 	if err := errors.Join(os.WriteFile(source, clockText, 0o600), os.WriteFile(step, make([]byte, 8), 0o600)); err != nil {
 		return nil, err
 	}
-	server, err := exec.LookPath("redis-server")
-	if err != nil {
-		return o.Start(ctx)
-	}
-	if out, err := exec.CommandContext(ctx, "cc", "-O2", "-shared", "-fPIC", "-o", library, source).CombinedOutput(); err != nil {
-		if err := os.WriteFile(filepath.Join(s.dir, emulated), out, 0o600); err != nil {
-			return nil, err
-		}
-		return o.Start(ctx)
+	if out, err := exec.CommandContext(ctx, compiler, "-O2", "-shared", "-fPIC", "-o", library, source).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", ErrNoCompiler, out)
 	}
 	wrapper := filepath.Join(s.dir, "redis-server")
 	text := fmt.Sprintf("#!/bin/sh\nLD_PRELOAD='%s' CLOCK_STEP_FILE='%s' exec '%s' \"$@\"\n", library, step, server)
@@ -128,17 +123,13 @@ func withOwnClock(ctx context.Context, o Options, s *scene) (Target, error) {
 	return redistest.Start(ctx, redistest.Options{Binary: wrapper})
 }
 
-func stepClock(seconds int64) injection {
+func stepClock(seconds int64) func(context.Context, *scene) (int, error) {
 	return func(_ context.Context, s *scene) (int, error) {
-		step := filepath.Join(s.dir, clockFile)
-		if _, err := os.Stat(filepath.Join(s.dir, "redis-server")); err != nil {
-			return emulateStep(s, seconds)
-		}
 		before, err := serverTime(s)
 		if err != nil {
 			return 0, err
 		}
-		f, err := os.OpenFile(step, os.O_WRONLY, 0)
+		f, err := os.OpenFile(filepath.Join(s.dir, clockFile), os.O_WRONLY, 0)
 		if err != nil {
 			return 0, err
 		}
@@ -160,18 +151,4 @@ func serverTime(s *scene) (int64, error) {
 		return 0, err
 	}
 	return now[0], nil
-}
-
-// emulateStep does to each key what a step of the clock does.
-func emulateStep(s *scene, seconds int64) (int, error) {
-	return redis.Int(s.do("EVAL", strings.TrimSpace(`
-local n = 0
-for _, key in ipairs(redis.call('keys', '*')) do
-  local left = redis.call('pttl', key)
-  if left > 0 then
-    redis.call('pexpire', key, left - tonumber(ARGV[1]))
-    n = n + 1
-  end
-end
-return n`), 0, seconds*int64(time.Second/time.Millisecond)))
 }

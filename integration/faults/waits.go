@@ -1,0 +1,85 @@
+package faults
+
+import (
+	"slices"
+	"time"
+)
+
+// pollOf is the MaxPoll of a process: they have different ones, as the processes of
+// a service do while its settings are being changed.
+func pollOf(proc int, lease time.Duration) time.Duration {
+	return lease / []time.Duration{4, 8, 16}[proc%3]
+}
+
+// ioTimeout is the library's default.
+func ioTimeout(lease time.Duration) time.Duration { return min(time.Second, lease/10) }
+
+// isGoneBy is when the server has nothing of h any more, at the latest.
+func (c *checks) isGoneBy(h *hold) stamp {
+	_, killed := c.killed[h.proc]
+	switch {
+	case h.freed != forever && h.out == outOK:
+		return h.freed
+	case killed && h.until == forever:
+		return h.free.add(c.lease)
+	}
+	// Its last renewal was answered a margin and a lease before; a later one
+	// may have arrived and not been answered.
+	return max(h.until, min(h.lost, h.free)).add(margin(c.lease) + c.lease)
+}
+
+// checkWaits: a lock that is free, or abandoned and past its lease, is got within
+// MaxPoll by somebody who waits for it; and nobody who waits longer leaves without it.
+func (c *checks) checkWaits(l *line) {
+	if c.row.Stretches {
+		return
+	}
+	called := make([]stamp, len(l.holds)+1) // when the first call came that brought this hold or a later one
+	called[len(l.holds)] = forever
+	for i, h := range slices.Backward(l.holds) {
+		called[i] = min(h.called, called[i+1])
+	}
+	var free stamp // 0: nobody has held it yet
+	for i, h := range l.holds {
+		if wait := c.waited(h.called, free, h.got); free > 0 && wait > c.mayWait(h.proc) {
+			c.wrong("%v was free for %v before it was got", h, wait)
+		}
+		c.checkLeavers(l, free, called[i])
+		free = max(free, c.isGoneBy(h))
+	}
+	c.checkLeavers(l, free, forever)
+}
+
+// mayWait is how long a process waits for a lock that is free: MaxPoll, and what a
+// busy machine gets beside it.
+func (c *checks) mayWait(proc int) time.Duration { return pollOf(proc, c.lease) + c.lease }
+
+// waited is how long a waiter that called waited for a free lock until then, on a
+// machine that ran. A connection that was broken is given up and dialled anew; a
+// process that stands still for a round trip breaks some by itself.
+func (c *checks) waited(called, free, until stamp) time.Duration {
+	from := max(called, free)
+	if from >= until {
+		return 0
+	}
+	since, stood := c.calm(from-stamp(2*c.roundTrip()), until, c.roundTrip())
+	return until.sub(max(from, since.add(2*c.roundTrip()))) - stood
+}
+
+// checkLeavers: of the waiters that left without the lock, none had waited while it was
+// free, and nobody else asked for it, for longer than it takes. taken is when the next
+// call came that brought the lock.
+func (c *checks) checkLeavers(l *line, free, taken stamp) {
+	for _, a := range l.attempts {
+		if a.called >= taken {
+			break
+		}
+		until := min(a.left, taken)
+		if !a.wait || until <= free || free == 0 {
+			continue
+		}
+		if wait := c.waited(a.called, free, until); wait > c.mayWait(a.proc) {
+			c.wrong("p%d.%d at %s left after it had waited for %v for a lock that was free", a.proc, a.id, a.key, wait)
+		}
+	}
+}
