@@ -3,13 +3,6 @@
 // kernel separates from it. What it starts is a *redistest.Server of the kind
 // Container. It imports ory/dockertest.
 //
-//	if err := container.Available(ctx); err != nil && !container.Required() {
-//		t.Skip(err)
-//	}
-//	srv, err := container.Start(ctx, container.Options{})
-//	require.NoError(t, err)
-//	t.Cleanup(func() { require.NoError(t, srv.Stop()) })
-//
 // For Sentinels and a Cluster of containers, redistest starts its servers by
 // this package: redistest.ClusterOptions{Start: container.Start}.
 //
@@ -24,14 +17,11 @@
 //
 // # The address
 //
-// On a Linux machine with its own engine, a container shares the machine's
-// network and listens on a free port of 127.0.0.1. So clients and other
-// containers use the same address, which Sentinel and Cluster need, and the
-// address is the same after Restart. A container's own IP address would not be.
-//
-// Any other engine (Docker Desktop, rootless, another machine) publishes the
-// port instead. That is enough for a single server. Replicas, Sentinels and
-// Clusters return redistest.ErrNotSupported there.
+// A container shares the machine's network and listens on a free port of
+// 127.0.0.1. So clients and other containers use the same address, which
+// Sentinel and Cluster need, and the address is the same after Restart. The
+// engine must be the machine's own: Docker Desktop's and another machine's
+// count as none.
 //
 // # What is left behind
 //
