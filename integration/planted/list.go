@@ -39,6 +39,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/internal/hold", run: "^TestTrustCountsFromTheSendingHoweverLateTheAnswer$"}},
 	},
 	{
+		name: "lost-counter-begins-at-one", file: "lock/internal/hold/calls.go",
+		breaks: "tokens begin at one again when their counter alone is lost",
+		before: "wire.LeastToken(time.Now())",
+		after:  "min(wire.LeastToken(time.Now()), 1)",
+		tests:  []tests{{pkg: "./lock/internal/simulation", run: "^TestAllOrdersOfSmallWorlds$/^hand-overs_of_two_clients,_and_a_lost_counter_of_tokens$"}},
+	},
+	{
 		name: "fair-dead-waiter-is-passed-late", file: "lock/internal/hold/fairline.go",
 		breaks: "a dead waiter is passed over after six of its periods and not three",
 		before: "\t\tl.seen = later(l.seen.Add(period), now.Add(-period))\n",

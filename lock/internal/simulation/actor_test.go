@@ -57,6 +57,10 @@ func (p *player) play(acts []act, g *grant) bool {
 			p.await(a, o)
 		case forces, deletes:
 			p.disturb(a, o)
+		case loses:
+			points.Here("lose")
+			p.world.tell("the counter of tokens of %s is lost", o.name)
+			p.world.ask("DEL", p.world.counterOf(o))
 		case silence, cuts:
 			p.trouble(a)
 		case restarts:

@@ -14,7 +14,8 @@
 // A world has some clients, and actors that use the exported API of these clients. A scenario says
 // what happens in a world (scenario_test.go). Locks of all kinds are waited for, tried, re-entered,
 // extended, guarded, unlocked, and deleted from outside. Contexts end, networks fail, and rights are
-// taken away. Servers restart, their clocks jump, or they fail over and lack the last writes. There
+// taken away. Servers restart, their clocks jump, they lose the counter of tokens, or they fail over
+// and lack the last writes. There
 // are the three servers of a RedLock, a Cluster whose slots move, clients that close, clients of
 // Redisson and of libraries with only SET NX, semaphores and latches. Helds are forgotten, and the
 // world says when the garbage collector finds that.

@@ -42,6 +42,15 @@ var explored = map[string]scenario{
 			{Acts: []act{{Do: closes, Within: lease}}},
 		},
 	},
+	"hand-overs of two clients, and a lost counter of tokens": {
+		Clients: []settings{{Connections: 1}, {Connections: 1}}, Objects: []kind{mutex},
+		Actors: []actor{
+			{Acts: []act{{Do: locks, Acts: []act{{Do: pauses, For: 5 * time.Millisecond}}}, {Do: locks}}},
+			{Acts: []act{{Do: locks, Acts: []act{{Do: pauses, For: 5 * time.Millisecond}}}}},
+			{Client: 1, Acts: []act{{Do: locks, Acts: []act{{Do: pauses, For: 5 * time.Millisecond}}}, {Do: locks}}},
+			{Client: 1, Acts: []act{{Do: pauses, For: 8 * time.Millisecond}, {Do: loses}}},
+		},
+	},
 	"a hand-over, a loss and a context that ends": {
 		Clients: []settings{{Connections: 1}}, Objects: []kind{mutex},
 		Actors: []actor{

@@ -64,6 +64,11 @@ func (p *passes) when(token int64) (at time.Time, ok bool) {
 	return p.reserved[i].at, true
 }
 
+// counterOf is the key of the counter of an object's tokens.
+func (w *world) counterOf(o *object) string {
+	return keys.CountersOf("", w.scenario.Cluster > 0).Key(o.name)
+}
+
 // runs looks whether somebody was handed a mutex in memory long after a script of that run, and
 // whether somebody relies on one that was deleted for longer than a script can have said yes to.
 func (w *world) runs(grants []*grant) {
@@ -71,7 +76,7 @@ func (w *world) runs(grants []*grant) {
 		if o.kind != mutex {
 			continue
 		}
-		last, _ := redis.String(w.ask("GET", keys.CountersOf("", w.scenario.Cluster > 0).Key(o.name)), nil)
+		last, _ := redis.String(w.ask("GET", w.counterOf(o)), nil)
 		upto, _ := strconv.ParseInt(last, 10, 64)
 		w.mu.Lock()
 		p, late, by := &o.runs, int64(0), time.Duration(0)

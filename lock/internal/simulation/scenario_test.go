@@ -67,6 +67,7 @@ const (
 	awaits   what = "await"   // a latch
 	forces   what = "force"   // ForceUnlock
 	deletes  what = "delete"  // with DEL
+	loses    what = "lose"    // the counter of tokens of an object
 	silence  what = "silence" // of its client's network
 	cuts     what = "cut"     // the connections of its client fail
 	closes   what = "close"   // its client
