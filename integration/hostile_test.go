@@ -248,7 +248,7 @@ func onFirst(t *testing.T) *redistest.Server {
 func TestWhatSomebodyPutAtTheKey(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
-	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Minute})
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -309,7 +309,7 @@ func TestWhatSomebodyPutAtTheKey(t *testing.T) {
 func TestWhatSomebodyPutAtAKeyBeside(t *testing.T) {
 	t.Parallel()
 	s := onFirst(t)
-	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Minute})
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
