@@ -30,7 +30,7 @@ type Config struct {
 	// Epoch returns how many servers the name has stood for. A connection of an earlier
 	// epoch is not used.
 	Epoch func() uint32
-	// Failed is called with the reason when a connection of a Pipe is closed after a failure.
+	// Failed is called with the reason when a connection is closed after a failure.
 	Failed func(err error)
 	// Answered is called for each connection, when its first request has been answered.
 	Answered func()

@@ -138,8 +138,9 @@ func (p *Replicated) take() []*Request {
 // replicatedConn is a connection that only its own goroutine uses.
 type replicatedConn struct {
 	redis.Conn
-	batch *resp.Batch
-	clock Clock // of the server
+	batch   *resp.Batch
+	clock   Clock // of the server
+	answers bool  // has answered a request
 }
 
 func (p *Replicated) dial() (*replicatedConn, error) {
@@ -155,7 +156,7 @@ func (p *Replicated) dial() (*replicatedConn, error) {
 		p.drop(dialed.Conn)
 		return nil, ErrReplaced
 	}
-	return &replicatedConn{dialed.Conn, resp.NewBatch(dialed.Conn), dialed.Clock}, nil
+	return &replicatedConn{Conn: dialed.Conn, batch: resp.NewBatch(dialed.Conn), clock: dialed.Clock}, nil
 }
 
 // use adds conn to the connections in use, so that Drop and Close find it. An error
@@ -203,6 +204,7 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 			err = p.readTime(conn, stamp)
 		}
 		if err != nil {
+			p.cfg.Failed(err)
 			p.fail(append(taken, batch...), err)
 			return false
 		}
@@ -213,8 +215,13 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 				reply, err = p.receive(conn.Conn, stamp)
 			}
 			if broken(err) {
+				p.cfg.Failed(err)
 				p.fail(append(append(taken, again...), batch[i:]...), err)
 				return false
+			}
+			if !conn.answers {
+				conn.answers = true
+				p.cfg.Answered()
 			}
 			if err == nil && tookLock(reply) {
 				r.answer.Reply, r.answer.Taken = reply, true

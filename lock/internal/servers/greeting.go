@@ -16,6 +16,16 @@ import (
 // errNoVersion is returned when the answer to INFO has no version.
 var errNoVersion = errors.New("the answer to INFO has no version")
 
+// dialCommands opens a connection for commands, unless it is too early for another dial.
+func (s *Server) dialCommands(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
+	if err := s.backoff.begin(); err != nil {
+		return pipe.Connection{}, err
+	}
+	dialed, err := s.dialGreeted(ctx, bound)
+	s.backoff.dialled(err)
+	return dialed, err
+}
+
 // dialGreeted is dialChecked of a connection that also asks, if that matters, for the
 // server's version and whether this user may use SPUBLISH. A restart, or a failover behind
 // one name, ends connections. So the answers on the last connection are true for all
@@ -38,7 +48,6 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 		}
 		dialed.Conn.Close()
 		if _, passing := err.(redis.Error); passing { // for example BUSY: the server runs no script now either
-			pause(ctx, passingPause)
 			return pipe.Connection{}, err
 		}
 		if !errors.Is(ctx.Err(), context.Canceled) && s.publishing.unanswered(!slow && try > 0) {
@@ -47,20 +56,6 @@ func (s *Server) dialGreeted(ctx context.Context, bound *dialing.Bound) (pipe.Co
 		if slow {
 			return pipe.Connection{}, err
 		}
-	}
-}
-
-// passingPause is the shortest time of a dial that fails with a passing error. Without it,
-// calls that wait for a connection would dial again at once.
-const passingPause = 50 * time.Millisecond
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }
 

@@ -48,6 +48,7 @@ type Server struct {
 	unanswered atomic.Int32                    // how many questions it did not answer
 	clock      clock
 	publishing publishing
+	backoff    backoff
 
 	// used only by Router.update
 	instance string             // see topology.Server.Instance; empty at first
@@ -75,6 +76,7 @@ func (f *fault) over() bool { return f.said.Load() && f.said.Swap(false) } // mo
 // newServer returns a server of that name. The caller must open it.
 func newServer(r *Router, name string) *Server {
 	s := &Server{router: r, name: name, opened: make(chan struct{})}
+	s.backoff.longest = r.cfg.IOTimeout / 2
 	s.publishing.choice = NewChoice(r.traits, r.cfg.Overlap)
 	s.ctx, s.cancel = context.WithCancel(r.ctx)
 	s.beginEpoch()
@@ -123,8 +125,10 @@ const leadAfter = 8
 func (s *Server) pipeConfig() *pipe.Config {
 	cfg := &s.router.cfg
 	conns := &pipe.Config{
-		Timeout: cfg.IOTimeout, Server: s.name, Dial: s.dialGreeted, Epoch: s.Epoch, Failed: s.Failed, Answered: s.Answered, Unpublished: s.publishRefused,
-		Timed: s.Timed, Cast: cfg.Cast, LeadAfter: leadAfter,
+		Timeout: cfg.IOTimeout, Server: s.name, Dial: s.dialCommands, Epoch: s.Epoch, Unpublished: s.publishRefused,
+		Failed:   func(err error) { s.backoff.failed(err); s.Failed(err) },
+		Answered: func() { s.backoff.over(); s.Answered() },
+		Timed:    s.Timed, Cast: cfg.Cast, LeadAfter: leadAfter,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout,
 	}
 	if s.router.traits.Slots {
@@ -240,6 +244,7 @@ func (s *Server) standFor(now topology.Server) {
 	s.beginEpoch() // before the number rises, so that no dial of the new epoch ends with the old one
 	s.epoch.Add(1)
 	end()
+	s.backoff.over()
 	// A connection may take long to close. The others must not wait for it.
 	var wg sync.WaitGroup
 	for _, p := range s.pipes {

@@ -1,0 +1,74 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/pipe"
+)
+
+// backoff limits how often connections for commands are dialled while the server takes none, or
+// ends each one before it has answered a request. After a failure there is a pause. A dial that
+// would begin within the pause fails at once, with the error of that failure, so all requests that
+// need a connection are told the cause. The pause counts from the beginning of a dial. So a dial
+// that fails after its timeout has no pause behind it.
+//
+// Renewals do not wait for a pause, because package renewal has pauses of its own that fit the
+// lease. All methods are safe for concurrent use.
+type backoff struct {
+	longest time.Duration // the longest pause; immutable
+
+	mu    sync.Mutex // guards the fields below; never held during I/O
+	dials int        // dials in a row since the last answer
+	err   error      // why the last one failed, or its connection; nil if it works so far
+	next  time.Time  // the end of the pause
+}
+
+// firstPause is the first pause. Every pause is twice as long as the one before, up to
+// backoff.longest. A random part of up to a quarter is subtracted, so that clients do not dial at
+// the same time.
+const firstPause = 10 * time.Millisecond
+
+// begin begins a dial, or returns the error with which it fails at once.
+func (b *backoff) begin() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if b.err != nil && now.Before(b.next) {
+		return b.err
+	}
+	d := min(firstPause<<min(b.dials, 20), b.longest)
+	b.dials, b.next = b.dials+1, now.Add(d-rand.N(d/4+1))
+	return nil
+}
+
+// dialled records how a dial has ended.
+func (b *backoff) dialled(err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, pipe.ErrReplaced) {
+		return // the server has not ended the dial
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+}
+
+// failed records that a connection has ended. That is a failure to dial if no connection has
+// answered a request since the dial.
+func (b *backoff) failed(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.dials > 0 && err != pipe.ErrReplaced {
+		b.err = err
+	}
+}
+
+// over records that a connection has answered a request, or that another server is behind the
+// name.
+func (b *backoff) over() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dials, b.err = 0, nil
+}
