@@ -44,7 +44,7 @@ func once[T any](ctx context.Context, limit time.Duration, name string, try func
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	got, err := try(detached)
-	if errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrUnknown) {
+	if errors.Is(err, ErrNotAcquired) || gotNoAnswer(err) {
 		err = newWaitError(ctx, name, err)
 	}
 	return got, err

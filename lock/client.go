@@ -31,8 +31,9 @@ import (
 // make a Client for one server. NewTopology makes a Client for a master behind
 // Sentinels or for a Cluster (packages sentinel and cluster).
 //
-// Errors say whether Redis refused (ErrNotAcquired, ErrNotHeld, ErrLost) or
-// whether the outcome is not known (ErrUnknown).
+// Errors say whether Redis refused (ErrNotAcquired, ErrNotHeld, ErrLost), whether
+// the outcome is not known (ErrUnknown), or whether there was no connection
+// (ErrNotSent).
 //
 // A server that hangs affects only the locks that live on it.
 //

@@ -38,7 +38,7 @@ func TestALockThatFindsNoRedisIsToldOfInTheLog(t *testing.T) {
 	}
 	lockOnce()
 	_, err := c.Mutex(t.Name()).TryLock(t.Context())
-	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.ErrorIs(t, err, lock.ErrNotSent)
 	require.Equal(t, 1, strings.Count(log.String(), said), "once until there is a connection")
 	require.Contains(t, log.String(), s.Addr())
 
@@ -73,7 +73,7 @@ func TestAMasterThatChangesIsToldOfInTheLog(t *testing.T) {
 	refuse.Store(true)
 	top.Become("third")
 	_, err := c.Mutex(t.Name() + "2").TryLock(t.Context())
-	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.ErrorIs(t, err, lock.ErrNotSent)
 	require.Contains(t, log.String(), "no connection to Redis")
 	refuse.Store(false)
 	require.NoError(t, held.Unlock(t.Context()))
@@ -95,7 +95,7 @@ func TestAClusterThatIsNotFoundIsToldOfInTheLog(t *testing.T) {
 	log.Flush = lock.FlushLog(c)
 	for range 3 {
 		_, err := c.Mutex("m").TryLock(t.Context())
-		require.ErrorIs(t, err, lock.ErrUnknown)
+		require.ErrorIs(t, err, lock.ErrNotSent)
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "no connection to Redis"), log.String())
 	require.Contains(t, log.String(), "nobody is there")

@@ -30,8 +30,8 @@
 //   - When trust ends, the holder is told at once, whatever the network does.
 //     [Held.Done] is closed, the contexts of [Held.Context] end, and
 //     [Held.Valid] returns false. Redis keeps the key for the margin longer.
-//   - An error says whether Redis refused ([ErrNotAcquired], [ErrLost]) or did
-//     not answer ([ErrUnknown]).
+//   - An error says whether Redis refused ([ErrNotAcquired], [ErrLost]), did not
+//     answer ([ErrUnknown]) or was not asked ([ErrNotSent]).
 //   - A request that arrives late or twice does no harm. [Client] lists the
 //     exceptions.
 //

@@ -5,7 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
@@ -29,8 +32,18 @@ func (m errorMaker) Call(op, name string, a pipe.Answer) error {
 	case op == "acquire" && a.Stamp.IsZero() && distrusted(a.Err): // nothing was sent, and it would not be next time
 		return fmt.Errorf("lock: %s of %q: the server's certificate is not accepted: %w: set the CA that signed it, or the name that it is for, "+
 			"in Endpoint.TLS or in the dial options of the pool", op, name, a.Err)
+	case notSent(op, a):
+		return &NotSentError{Op: op, Name: name, Err: a.Err}
 	}
 	return &UnknownError{Op: op, Name: name, Err: a.Err}
+}
+
+// notSent reports whether it is certain that a request was not sent, and the client does not send
+// it later. The outcome of a read is unknown in any case.
+func notSent(op string, a pipe.Answer) bool {
+	var reply redis.Error // with which a dial ended
+	return a.Stamp.IsZero() && !a.Left && !errors.As(a.Err, &reply) &&
+		slices.Contains([]string{"acquire", "drain", "reenter", "guard", "force"}, op)
 }
 
 // distrusted reports whether a connection was not made because of the server's certificate.
@@ -101,7 +114,7 @@ func verdictOf(err error) locktable.Verdict {
 		return locktable.Got
 	case errors.Is(err, ErrNotAcquired):
 		return locktable.Refused
-	case errors.Is(err, ErrUnknown):
+	case gotNoAnswer(err):
 		return locktable.Unknown
 	}
 	return locktable.Denied

@@ -14,9 +14,9 @@ import (
 )
 
 // Every condition has one sentinel. An error type with details matches its
-// sentinel by errors.Is. ErrNotAcquired, ErrNotHeld and ErrLost are definite,
-// because Redis or the clock said so. ErrUnknown is not definite, because Redis
-// may have carried out the request.
+// sentinel by errors.Is. ErrNotAcquired, ErrNotHeld, ErrLost and ErrNotSent are
+// definite, because Redis, the clock or the client knows. ErrUnknown is not
+// definite, because Redis may have carried out the request.
 var (
 	// ErrNotAcquired is returned when another owner holds the lock.
 	ErrNotAcquired = errors.New("lock: not acquired")
@@ -32,6 +32,11 @@ var (
 	// a hash slot that is being moved. In such a state Redis has done nothing,
 	// and Lock tries again until its context ends.
 	ErrUnknown = errors.New("lock: outcome unknown")
+	// ErrNotSent is returned when the client has no connection to Redis, so the
+	// request was not sent and nothing was done. It unwraps to the cause. Lock
+	// tries again until its context ends. A release that was not sent is
+	// ErrUnknown, because the client keeps trying.
+	ErrNotSent = errors.New("lock: not sent")
 	// ErrClosed is returned when the Client is closed. If Redis may still carry
 	// out what was asked, because Close gave up before the answer came, the error
 	// is ErrUnknown too (errors.Is).
@@ -272,7 +277,12 @@ func (e *UnknownError) what() string {
 	case pipe.KeysApart(e.Err): // the script may have run in part
 		outcome += ", because its hash slot is being moved"
 	}
-	return fmt.Sprintf("%s of %q: %s: %s", e.Op, e.Name, outcome, silences.ReplaceAllString(whatOf(e.Err), "no answer in time"))
+	return fmt.Sprintf("%s of %q: %s: %s", e.Op, e.Name, outcome, causeOf(e.Err))
+}
+
+// causeOf is the text of the error for which there is no answer.
+func causeOf(err error) string {
+	return silences.ReplaceAllString(whatOf(err), "no answer in time")
 }
 
 // silences matches the texts of all limits that can end the wait for an answer. To the user they
@@ -312,14 +322,38 @@ func (e *UnknownError) hint() string {
 	return ""
 }
 
+// NotSentError says what was not sent to Redis, and why. errors.Is(err,
+// ErrNotSent) is true, and it unwraps to the cause.
+type NotSentError struct {
+	Op   string // acquire, drain, reenter, guard or force
+	Name string
+	Err  error
+}
+
+func (e *NotSentError) Error() string { return textOf(e) }
+func (e *NotSentError) hint() string  { return "check that Redis can be reached, then try again" }
+
+func (e *NotSentError) what() string {
+	return fmt.Sprintf("%s of %q: not sent: %s", e.Op, e.Name, causeOf(e.Err))
+}
+
+func (e *NotSentError) Unwrap() error { return e.Err }
+
+// Is makes errors.Is(err, ErrNotSent) true.
+func (e *NotSentError) Is(target error) bool { return target == ErrNotSent }
+
+// gotNoAnswer reports whether err says that Redis did not answer, or was not asked, so that another
+// try may succeed.
+func gotNoAnswer(err error) bool { return errors.Is(err, ErrUnknown) || errors.Is(err, ErrNotSent) }
+
 // Is makes errors.Is(err, ErrUnknown) true.
 func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
 
 func (e *UnknownError) Unwrap() error { return e.Err }
 
 // waitError is the error of a wait that its context ended. It has ctx.Err(),
-// the cause, and the error of the last try (ErrNotAcquired, ErrUnknown or
-// neither).
+// the cause, and the error of the last try (ErrNotAcquired, ErrUnknown,
+// ErrNotSent or none of them).
 type waitError struct {
 	name string
 	errs []error

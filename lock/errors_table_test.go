@@ -339,7 +339,7 @@ func redLockErrors(t *testing.T) []errortable.Row {
 // sentinels are what errors.Is is asked for.
 func sentinels() (rows []errortable.Row) {
 	for _, err := range []error{
-		lock.ErrNotAcquired, lock.ErrNotHeld, lock.ErrLost, lock.ErrUnknown, lock.ErrClosed, lock.ErrNotALock, lock.ErrNotReplicated, lock.ErrUpgrade,
+		lock.ErrNotAcquired, lock.ErrNotHeld, lock.ErrLost, lock.ErrUnknown, lock.ErrNotSent, lock.ErrClosed, lock.ErrNotALock, lock.ErrNotReplicated, lock.ErrUpgrade,
 		sentinel.ErrNoSentinel, sentinel.ErrNotMaster, cluster.ErrNoTable,
 	} {
 		rows = append(rows, errortable.Row{What: "by itself", Err: err})

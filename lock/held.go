@@ -124,8 +124,9 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error { return x.in(
 // Guard returns the command's answer as redigo does. An integer above 2^53 is
 // rounded, because Lua does so. *LostError: the hold was gone and nothing was
 // run. ErrUnknown: the command may have run, or may still run while Redis has
-// the hold, even after an Unlock whose outcome is unknown. An error of the
-// command itself is returned as it is.
+// the hold, even after an Unlock whose outcome is unknown. ErrNotSent: there was
+// no connection, and nothing was run. An error of the command itself is returned
+// as it is.
 //
 // The requests of one hold are sent one after the other. The next request is
 // sent when the last one was answered. After ErrUnknown, the next request is

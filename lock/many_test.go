@@ -270,6 +270,9 @@ func TestUnknownOutcomesAmongManyAreOfTheirNamesAlone(t *testing.T) {
 			require.Equal(t, fmt.Sprint("n:", i), try.Held.Name())
 			continue
 		}
+		if errors.Is(try.Err, lock.ErrNotSent) { // a dial took too long
+			continue
+		}
 		require.ErrorIs(t, try.Err, lock.ErrUnknown)
 		var err *lock.UnknownError
 		require.ErrorAs(t, try.Err, &err)
@@ -290,7 +293,7 @@ func TestAServerThatIsPausedAmongMany(t *testing.T) {
 		require.Len(t, heldOf(tries), 700)
 		require.NoError(t, s.Pause())
 		for _, try := range c.TryLockMany(t.Context(), fixture.Names("other:", 700)) {
-			require.ErrorIs(t, try.Err, lock.ErrUnknown)
+			require.True(t, isAny(try.Err, lock.ErrUnknown, lock.ErrNotSent), try.Err)
 		}
 		began := time.Now()
 		errs := lock.UnlockMany(t.Context(), heldOf(tries))

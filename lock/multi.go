@@ -253,7 +253,7 @@ func (p *pass) passing(ctx context.Context, err error) bool {
 	switch {
 	case ctx.Err() != nil:
 		return false
-	case errors.Is(err, ErrUnknown):
+	case gotNoAnswer(err):
 		return !p.m.members[p.at].c.cfg.FailFast
 	}
 	return errors.Is(err, ErrNotAcquired) || errors.Is(err, context.DeadlineExceeded)

@@ -52,14 +52,15 @@ func (m *Mutex) Name() string { return m.name }
 // is delayed by at most Config.MaxPoll.
 //
 // If ctx ends first, the error is ctx.Err() (errors.Is). The error is also
-// ErrNotAcquired if the last try found another owner, or ErrUnknown if that try
-// was not answered. If a late answer brings the lock, the client releases it
+// ErrNotAcquired if the last try found another owner, ErrUnknown if that try was
+// not answered, or ErrNotSent if there was no connection to Redis. If a late answer brings the lock, the client releases it
 // again. If the deadline of ctx has already passed, Lock still makes one try,
 // which takes at most Config.IOTimeout, unless others of this client wait. So
 // Lock with a deadline of now takes a free lock, like Redisson's tryLock(0). With
 // a cancelled ctx, Lock makes no try.
 //
-// After an unknown outcome, Lock tries again unless Config.FailFast is set.
+// After an unknown outcome, or without a connection, Lock tries again unless
+// Config.FailFast is set.
 // ErrClosed: the client is closing. An error that Redis answers, such as NOPERM
 // or WRONGTYPE, is returned at once.
 func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
@@ -77,8 +78,9 @@ func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
 // Otherwise it returns a *HeldError at once, which is ErrNotAcquired. If a
 // Redisson client waits for the lock and this client has just released it, the
 // try comes up to 5 ms later, so that Java can have its turn. ErrUnknown: Redis
-// did not answer. If Redis took the lock, the client releases it again. This is
-// Redisson's tryLock().
+// did not answer. If Redis took the lock, the client releases it again.
+// ErrNotSent: there is no connection to Redis, or the last attempt to make one
+// failed less than Config.IOTimeout/2 ago. This is Redisson's tryLock().
 func (m *Mutex) TryLock(ctx context.Context) (*Held, error) {
 	return face(m.acquire(ctx, hold.Terms{Lease: m.c.cfg.Lease, Renewed: true}))
 }

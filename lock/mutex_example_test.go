@@ -56,7 +56,7 @@ func ExampleMutex_TryLock() {
 	switch {
 	case errors.As(err, &other):
 		fmt.Println("another holds it, for up to", other.TTL.Round(10*time.Second))
-	case errors.Is(err, lock.ErrUnknown):
+	case errors.Is(err, lock.ErrUnknown), errors.Is(err, lock.ErrNotSent):
 		fmt.Println("Redis did not answer:", err)
 	}
 	// Output: another holds it, for up to 30s

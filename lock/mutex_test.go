@@ -260,7 +260,7 @@ func TestBadInputIsOneClearError(t *testing.T) {
 	_, err = c.Mutex("x").Lock(lock.WithOwner(bounded.Context(t), ""))
 	require.ErrorContains(t, err, "owner's name")
 	_, err = c.Mutex("x").TryLock(bounded.Context(t))
-	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.ErrorIs(t, err, lock.ErrNotSent)
 	require.ErrorContains(t, err, "nobody there")
 	require.NotErrorIs(t, err, lock.ErrNotAcquired)
 }

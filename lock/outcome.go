@@ -21,7 +21,8 @@ const (
 	OutcomeRefused
 	// OutcomeEnded: the context ended before the call had the lock.
 	OutcomeEnded
-	// OutcomeUnknown: the call returned ErrUnknown, even if its context had ended.
+	// OutcomeUnknown: the call returned ErrUnknown or ErrNotSent, even if its context
+	// had ended.
 	OutcomeUnknown
 	// OutcomeClosed: the client is closed.
 	OutcomeClosed
@@ -55,13 +56,13 @@ func (o Outcome) String() string {
 // key.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// outcomeOf is the outcome of a call with ctx that returned err. ErrUnknown counts before
+// outcomeOf is the outcome of a call with ctx that returned err. ErrUnknown and ErrNotSent count before
 // the end of ctx, because a server that does not answer makes many contexts end.
 func outcomeOf(ctx context.Context, err error) Outcome {
 	switch {
 	case err == nil:
 		return OutcomeAcquired
-	case errors.Is(err, ErrUnknown):
+	case gotNoAnswer(err):
 		return OutcomeUnknown
 	case errors.Is(err, ErrClosed):
 		return OutcomeClosed

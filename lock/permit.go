@@ -107,7 +107,8 @@ func (p *PermitSemaphore) AcquireFor(ctx context.Context, n int64, d time.Durati
 
 // TryAcquire takes n permits if they are free and no waiter of this client came
 // before. Otherwise it returns a *PermitsError at once. ErrUnknown: Redis did
-// not answer. If Redis took the permits, the client gives them back.
+// not answer. If Redis took the permits, the client gives them back. ErrNotSent:
+// there was no connection to Redis.
 func (p *PermitSemaphore) TryAcquire(ctx context.Context, n int64) (*Held, error) {
 	return face(p.acquire(ctx, n, hold.Terms{Lease: p.s.c.cfg.Lease, Renewed: true}))
 }

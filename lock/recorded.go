@@ -65,8 +65,11 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, err
 		if errors.Is(a.Err, ErrClosed) {
 			return nil, d.closed()
 		}
+		if a.Stamp.IsZero() {
+			a.Stamp = d.written // an earlier copy was sent
+		}
 		err := d.c.errors.Call(d.op, d.name, a)
-		if !errors.Is(err, ErrUnknown) || d.c.cfg.FailFast || d.over() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
+		if !gotNoAnswer(err) || d.c.cfg.FailFast || d.over() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
 			return nil, err
 		}
 		if wait.Closed(stop) {

@@ -22,7 +22,7 @@ func whileTheSlotMoves(t *testing.T, f func(t *testing.T, is *fixture.Islands, r
 		c, err := lock.NewTopology(is, lock.Config{Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		_, err = c.Mutex("m").TryLock(context.Background())
-		require.ErrorIs(t, err, lock.ErrUnknown, "no server is known")
+		require.ErrorIs(t, err, lock.ErrNotSent, "no server is known")
 		is.Give("a")
 		f(t, is, c.RWMutex("rw"))
 		time.Sleep(time.Minute)

@@ -149,7 +149,8 @@ func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, 
 // has already passed, Acquire makes one try; see Mutex.Lock. After an unknown
 // outcome, Acquire tries again for 20 s unless Config.FailFast is set. After that
 // the error is ErrUnknown. If permits were taken, the client gives them back as
-// soon as Redis answers within these 20 s.
+// soon as Redis answers within these 20 s. While there is no connection to Redis,
+// Acquire tries again until ctx ends, and the error is also ErrNotSent.
 func (s *Semaphore) Acquire(ctx context.Context, n int64) error {
 	return s.acquire(ctx, n, true)
 }

@@ -57,7 +57,7 @@ func (m voter) Failed(ctx context.Context, err error) several.Vote {
 	switch {
 	case errors.Is(err, ErrNotAcquired):
 		return several.Held
-	case errors.Is(err, ErrUnknown), ctx.Err() != nil:
+	case gotNoAnswer(err), ctx.Err() != nil:
 		return several.Unknown
 	}
 	return several.Refused

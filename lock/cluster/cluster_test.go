@@ -186,7 +186,7 @@ func TestStartupNodesMayBeDown(t *testing.T) {
 	defer fixture.CloseNow(lost)
 	require.Eventually(t, func() bool {
 		_, err = lost.Mutex("startup").TryLock(ctx)
-		require.ErrorIs(t, err, lock.ErrUnknown)
+		require.ErrorIs(t, err, lock.ErrNotSent)
 		return strings.Contains(err.Error(), "127.0.0.1:1")
 	}, time.Minute, time.Millisecond, "it says who did not answer")
 }
@@ -247,7 +247,7 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	c, err := lock.NewTopology(source, lock.Config{})
 	require.NoError(t, err)
 	_, err = c.Mutex("m").TryLock(bounded.Context(t))
-	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.ErrorIs(t, err, lock.ErrNotSent)
 	waiting := make(chan error, 1)
 	go func() {
 		_, err := c.Mutex("m").Lock(bounded.Context(t))

@@ -98,7 +98,7 @@ func TestWhoIsCutOffIsToldBeforeARivalHasTheLock(t *testing.T) {
 		require.Greater(t, theirs.Token(), held.Token())
 
 		_, err = client.Mutex("other").TryLock(t.Context())
-		require.ErrorIs(t, err, lock.ErrUnknown)
+		require.ErrorIs(t, err, lock.ErrNotSent)
 		link.Mend()
 		again, err := client.Mutex("other").Lock(t.Context())
 		require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestAPausedServerMakesOutcomesUnknown(t *testing.T) {
 		require.NoError(t, err)
 		srv.Pause()
 		_, err = client.Mutex("other").TryLock(t.Context())
-		require.ErrorIs(t, err, lock.ErrUnknown)
+		require.ErrorIs(t, err, lock.ErrNotSent, "a new connection gets no answer")
 		_, err = srv.Do("PING")
 		require.Error(t, err)
 		<-held.Done()

@@ -260,7 +260,7 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	c, err := lock.NewTopology(source, lock.Config{})
 	require.NoError(t, err)
 	_, err = c.Mutex("m").TryLock(bounded.Context(t))
-	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.ErrorIs(t, err, lock.ErrNotSent)
 	waiting := make(chan error, 1)
 	go func() {
 		_, err := c.Mutex("m").Lock(bounded.Context(t))

@@ -149,7 +149,7 @@ func statusOf(err error) int {
 	switch {
 	case errors.As(err, &own):
 		return own.status
-	case errors.Is(err, lock.ErrUnknown), errors.Is(err, lock.ErrNotALock):
+	case gotNoAnswer(err), errors.Is(err, lock.ErrNotALock):
 		return statusUnknown
 	case errors.Is(err, lock.ErrLost): // it may unwrap to what Redis answered
 		return statusLost
@@ -167,16 +167,23 @@ func statusOf(err error) int {
 func plain(err error) string {
 	var refused redis.Error
 	var unknown *lock.UnknownError
+	var unsent *lock.NotSentError
+	var cause error
+	if errors.As(err, &unknown) {
+		cause = unknown.Err
+	} else if errors.As(err, &unsent) {
+		cause = unsent.Err
+	}
 	switch {
 	case errors.Is(err, lock.ErrNotALock):
 		return "the key exists and is not a lock: use another name"
 	case errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "CROSSSLOT"):
 		return "Redis refused, because the server is a node of a Redis Cluster: write -redis redis-cluster://host:port"
-	case errors.As(err, &unknown) && !errors.As(unknown.Err, &refused):
-		if text := unknown.Err.Error(); strings.Contains(text, "timeout") || errors.Is(err, context.DeadlineExceeded) || strings.Contains(text, "IOTimeout") {
+	case cause != nil && !errors.As(cause, &refused):
+		if text := cause.Error(); strings.Contains(text, "timeout") || errors.Is(err, context.DeadlineExceeded) || strings.Contains(text, "IOTimeout") {
 			return "Redis did not answer in time: check that it runs at the address in -redis or WHEELLOCK_REDIS"
 		}
-		return fmt.Sprintf("Redis did not answer: %v: check that it runs at the address in -redis or WHEELLOCK_REDIS", unknown.Err)
+		return fmt.Sprintf("Redis did not answer: %v: check that it runs at the address in -redis or WHEELLOCK_REDIS", cause)
 	}
 	text := err.Error()
 	for _, from := range []string{"lock: Open: ", "lock: ", "cluster: Open: ", "cluster: ", "sentinel: "} {

@@ -139,7 +139,7 @@ func (p *program) acquire(client *lock.Client, o runOptions, log *notices, signa
 // the wait for another holder and not the time to connect.
 func take(ctx context.Context, m *lock.Mutex, o runOptions, log *notices) (*lock.Held, error) {
 	held, err := m.TryLock(ctx)
-	if err == nil || o.wait == 0 || ctx.Err() != nil || !errors.Is(err, lock.ErrNotAcquired) && !errors.Is(err, lock.ErrUnknown) {
+	if err == nil || o.wait == 0 || ctx.Err() != nil || !errors.Is(err, lock.ErrNotAcquired) && !gotNoAnswer(err) {
 		return held, err
 	}
 	log.open()
@@ -149,11 +149,16 @@ func take(ctx context.Context, m *lock.Mutex, o runOptions, log *notices) (*lock
 		defer cancel()
 	}
 	held, waitErr := m.Lock(ctx)
-	cutShort := errors.Is(waitErr, context.DeadlineExceeded) && !errors.Is(waitErr, lock.ErrUnknown) && !errors.Is(waitErr, lock.ErrNotAcquired)
+	cutShort := errors.Is(waitErr, context.DeadlineExceeded) && !gotNoAnswer(waitErr) && !errors.Is(waitErr, lock.ErrNotAcquired)
 	if cutShort {
 		return nil, err // the first try was answered
 	}
 	return held, waitErr
+}
+
+// gotNoAnswer reports whether err says that Redis did not answer, or could not be asked.
+func gotNoAnswer(err error) bool {
+	return errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrNotSent)
 }
 
 // notTaken returns err with a text that says why the command was not run, and what to do.

@@ -149,7 +149,7 @@ func TestAHoldThatIsHandedOnIsAskedForWhereItWasFound(t *testing.T) {
 		require.NoError(t, err)
 		ctx := context.Background()
 		_, err = c.Mutex("m").TryLock(ctx)
-		require.ErrorIs(t, err, lock.ErrUnknown, "no server is known")
+		require.ErrorIs(t, err, lock.ErrNotSent, "no server is known")
 		is.Give("a")
 		b := &busy{T: t, s: is.Server("a"), c: c, m: c.Mutex("m"), held: make(chan *lock.Held, 10)}
 		held, err := b.m.Lock(ctx)
