@@ -24,7 +24,7 @@ func TestHoldsFollowTheirSlots(t *testing.T) {
 		require.NoError(t, err)
 		ctx := context.Background()
 		_, err = c.Mutex("early").TryLock(ctx)
-		require.ErrorIs(t, err, lock.ErrUnknown, "no server is known")
+		require.ErrorIs(t, err, lock.ErrNotSent, "no server is known")
 		is.Give("a")
 		var helds []*lock.Held
 		for i := range 100 {

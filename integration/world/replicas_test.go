@@ -2,6 +2,7 @@ package world_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -212,7 +213,7 @@ func TestAnAcquisitionForReplicasThatIsNotAnsweredIsUnknown(t *testing.T) {
 	ctx := bounded.Context(t)
 	p.Replies(faultproxy.Lose)
 	_, err := c.Mutex(t.Name()).TryLock(ctx)
-	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.True(t, errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrNotSent), err) // a dial may be the first that is not answered
 	fixture.AwaitGone(t, master, t.Name())
 	p.Heal()
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
