@@ -53,9 +53,6 @@ func (s *Server) DialTimed(ctx context.Context, bound *dialing.Bound) (pipe.Conn
 		if pipe.LoggedOut(failed) || dialing.TurnedAway(failed) {
 			conn.Close()
 			s.dialEnded(before, failed)
-			if !pipe.Definite(failed) {
-				pause(ctx, passingPause)
-			}
 			return pipe.Connection{}, failed
 		}
 		s.reached(nil)
