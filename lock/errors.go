@@ -196,7 +196,7 @@ type Reason = renewal.Reason
 const (
 	// NotOwner: the key was deleted, or another owner has the lock.
 	NotOwner = renewal.NotOwner
-	// TrustEnded: no renewal was confirmed in time.
+	// TrustEnded: no renewal was confirmed in time, although this process ran.
 	TrustEnded = renewal.TrustEnded
 	// MaxHold: the time of Config.MaxHold has passed.
 	MaxHold = renewal.MaxHold
@@ -204,6 +204,10 @@ const (
 	Expired = renewal.Expired
 	// Closed: the Client is closing or closed.
 	Closed = renewal.Closed
+	// Suspended: this process stood still, because it was stopped (SIGSTOP) or its
+	// machine was suspended, until it was too late to renew the lock. On systems
+	// other than Linux, a clock that was set forward looks the same.
+	Suspended = renewal.Suspended
 )
 
 // LostError says that a lock was lost, and why. errors.Is(err, ErrLost) is
@@ -249,6 +253,8 @@ func (e *LostError) hint() string {
 		return stop + "or use Lock, which renews the lease"
 	case Closed:
 		return stop + "and unlock"
+	case Suspended:
+		return stop + "because another owner may have it since"
 	}
 	return ""
 }

@@ -192,7 +192,7 @@ func waitErrors(t *testing.T) []errortable.Row {
 }
 
 func lossErrors(t *testing.T) (rows []errortable.Row) {
-	for _, r := range []lock.Reason{lock.NotOwner, lock.TrustEnded, lock.MaxHold, lock.Expired, lock.Closed} {
+	for _, r := range []lock.Reason{lock.NotOwner, lock.TrustEnded, lock.MaxHold, lock.Expired, lock.Closed, lock.Suspended} {
 		rows = append(rows, errortable.Row{What: "a loss", Err: &lock.LostError{Name: "a", Reason: r}})
 	}
 	for _, said := range []string{"NOPERM no right", "MISCONF Errors writing to the AOF file", "NOREPLICAS Not enough good replicas to write."} {

@@ -29,11 +29,12 @@ func TestAHeldErrorSaysForHowLongAndWhatToDo(t *testing.T) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	for want, err := range map[string]error{
-		`lock: "a" is lost: not the owner any more: stop the work that needs the lock, because another owner may have it`:         &lock.LostError{Name: "a", Reason: lock.NotOwner},
-		`lock: "a" is lost: no renewal was acknowledged in time: stop the work that needs the lock, and check that Redis answers`: &lock.LostError{Name: "a", Reason: lock.TrustEnded},
-		`lock: "a" is lost: the longest hold is over: stop the work that needs the lock, or set a longer Config.MaxHold`:          &lock.LostError{Name: "a", Reason: lock.MaxHold},
-		`lock: "a" is lost: the lease is over: stop the work that needs the lock, or use Lock, which renews the lease`:            &lock.LostError{Name: "a", Reason: lock.Expired},
-		`lock: "a" is lost: the client is closed: stop the work that needs the lock, and unlock`:                                  &lock.LostError{Name: "a", Reason: lock.Closed},
+		`lock: "a" is lost: not the owner any more: stop the work that needs the lock, because another owner may have it`:                &lock.LostError{Name: "a", Reason: lock.NotOwner},
+		`lock: "a" is lost: ` + lock.Suspended.String() + `: stop the work that needs the lock, because another owner may have it since`: &lock.LostError{Name: "a", Reason: lock.Suspended},
+		`lock: "a" is lost: no renewal was acknowledged in time: stop the work that needs the lock, and check that Redis answers`:        &lock.LostError{Name: "a", Reason: lock.TrustEnded},
+		`lock: "a" is lost: the longest hold is over: stop the work that needs the lock, or set a longer Config.MaxHold`:                 &lock.LostError{Name: "a", Reason: lock.MaxHold},
+		`lock: "a" is lost: the lease is over: stop the work that needs the lock, or use Lock, which renews the lease`:                   &lock.LostError{Name: "a", Reason: lock.Expired},
+		`lock: "a" is lost: the client is closed: stop the work that needs the lock, and unlock`:                                         &lock.LostError{Name: "a", Reason: lock.Closed},
 		`lock: "a" is lost: Reason(77)`: &lock.LostError{Name: "a", Reason: 77},
 		`lock: acquire of "a": outcome unknown: EOF: try again; the client releases what this request may have taken`:                                    &lock.UnknownError{Op: "acquire", Name: "a", Err: io.EOF},
 		`lock: reenter of "a": outcome unknown: EOF: try again`:                                                                                          &lock.UnknownError{Op: "reenter", Name: "a", Err: io.EOF},

@@ -46,10 +46,10 @@ type Batch struct {
 	owners   []Owner // of the leases as taken, even of leases that end meanwhile
 	outcomes []outcome
 	live     []int
-	final    []bool // at the last Send: the store must not extend the lease
-	sent     bool   // Send has called write
-	stamp    moment // before the first byte
-	err      error  // why there is no answer
+	final    []bool  // at the last Send: the store must not extend the lease
+	sent     bool    // Send has called write
+	stamp    instant // before the first byte
+	err      error   // why there is no answer
 
 	// guarded by lane.mu
 	flight  group         // the leases
@@ -102,9 +102,9 @@ func (b *Batch) Send(write func(live []int, by time.Time) error) ([]int, error) 
 	}
 	defer b.endWriting()
 	if !b.sent {
-		b.sent, b.stamp = true, dog.moment(time.Now())
+		b.sent, b.stamp = true, dog.now()
 	}
-	if err := write(b.live, dog.base.Add(time.Duration(by))); err != nil {
+	if err := write(b.live, dog.timeOf(by)); err != nil {
 		b.err = err
 		return b.live, err
 	}
@@ -175,7 +175,7 @@ var errSilent = errors.New("renewal: the Renewer reported neither an answer nor 
 // run calls the Renewer with the leases in b.flight. Their latest end of trust is
 // end.
 func (b *Batch) run(end instant) {
-	ctx, cancel := context.WithDeadline(b.lane.ctx, b.lane.dog.base.Add(time.Duration(end)))
+	ctx, cancel := context.WithDeadline(b.lane.ctx, b.lane.dog.timeOf(end))
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {

@@ -1,41 +1,136 @@
 package renewal
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// The wheel and Go's timers run by the monotonic clock, which stands still
-// while a Linux machine is suspended. The store's clock does not. So a watchdog
-// that has leases compares the two clocks of its own machine now and then. If they
-// differ by more than a tick, the machine was suspended or the wall clock was set,
-// and the watchdog corrects the leases.
+// The wheel and Go's timers run by the monotonic clock, which stands still while a
+// Linux machine is suspended. The store's clock does not. So all instants of this
+// package also count the time in which the machine was suspended. That time is read
+// from a clock of the system that cannot be set (clock_linux.go). Reading it is slow.
+// So it is read once in a clockPeriod, and whenever the wall clock has moved against
+// the monotonic clock, because the wall clock of a machine that wakes up moves.
+//
+// Other systems have no such clock here. There a wall clock that moves forward counts
+// as a machine that was suspended, because the two look the same.
 const (
 	maxClockPeriod = time.Second
 	minClockPeriod = 10 * time.Millisecond
 )
 
-func (w *Watchdog) moment(t time.Time) moment {
-	m := moment{at: instant(t.Sub(w.base)), wall: t.UnixNano()}
-	if w.skew != nil {
-		m.wall += int64(w.skew())
+// instant is a point in time in nanoseconds from the watchdog's start. It counts
+// the time in which the machine was suspended.
+type instant int64
+
+const never instant = math.MaxInt64
+
+// plus saturates instead of overflowing.
+func (t instant) plus(d time.Duration) instant {
+	if sum := t + instant(d); sum >= t || d < 0 {
+		return sum
 	}
-	return m
+	return never
 }
 
-// aheadAt returns how far the wall clock was ahead of the monotonic clock at m. At
-// the watchdog's start it was ahead by 0.
-func (w *Watchdog) aheadAt(m moment) time.Duration {
-	return time.Duration(m.wall - w.base.UnixNano() - int64(m.at))
+// epoch is a time in which the machine was not suspended and the wall clock was not
+// set. It is immutable. All durations count from the watchdog's start.
+type epoch struct {
+	from   time.Duration // when it was noticed, by the monotonic clock
+	ahead  time.Duration // how far the wall clock has moved against the monotonic clock
+	slept  time.Duration // how long the machine was suspended
+	before *epoch        // the epoch before it; nil if that is the watchdog's start or was forgotten
 }
 
-// wallGrace is how far the wall clock may be set forward without ending trust. It is
-// half of the least margin, which is that of the shortest lease. After a sleep that is
-// as short as this, trust still ends before the lease ends in the store.
-func (cfg Config) wallGrace() time.Duration { return cfg.margin(MinTTL) / 2 }
+// maxEpochs is how many epochs are remembered, for requests that were sent in one of them.
+const maxEpochs = 4
+
+// newest returns a copy of the newest n epochs of e.
+func (e *epoch) newest(n int) *epoch {
+	if e == nil || n == 0 {
+		return nil
+	}
+	c := *e
+	c.before = e.before.newest(n - 1)
+	return &c
+}
+
+// read returns the time of t by the monotonic clock, and how far the wall clock has
+// moved against that clock, since the watchdog's start.
+func (w *Watchdog) read(t time.Time) (mono, ahead time.Duration) {
+	mono = t.Sub(w.base)
+	ahead = time.Duration(t.UnixNano()-w.base.UnixNano()) - mono
+	if w.skew != nil {
+		ahead += w.skew(t)
+	}
+	return mono, ahead
+}
+
+// fits reports whether the wall clock can have been so far ahead in the epoch e.
+func (w *Watchdog) fits(e *epoch, ahead time.Duration) bool {
+	return (ahead - e.ahead).Abs() <= w.cfg.Tick
+}
+
+// now returns the present instant.
+func (w *Watchdog) now() instant {
+	mono, ahead := w.read(time.Now())
+	e := w.epoch.Load()
+	if !w.fits(e, ahead) {
+		e = w.look()
+	}
+	return instant(mono + e.slept)
+}
+
+// at returns the instant of t, when a request was sent. If it is unclear whether the
+// machine was suspended before t or after it, at returns the earlier instant. The
+// caller must have called now after t.
+func (w *Watchdog) at(t time.Time) instant {
+	mono, ahead := w.read(t)
+	for e := w.epoch.Load(); e != nil; e = e.before {
+		if mono >= e.from || w.fits(e, ahead) && (e.before == nil || !w.fits(e.before, ahead)) {
+			return instant(mono + e.slept)
+		}
+	}
+	return instant(mono)
+}
+
+// timeOf returns t for Go's timers, which run by the monotonic clock. If the machine
+// is suspended, the result is later than t from then on.
+func (w *Watchdog) timeOf(t instant) time.Time {
+	w.now() // notices a suspension
+	return w.base.Add(time.Duration(t) - w.epoch.Load().slept)
+}
+
+// look reads all clocks and returns the epoch that lasts now.
+func (w *Watchdog) look() *epoch {
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	e := w.epoch.Load()
+	_, ahead := w.read(time.Now())
+	mono, again := w.read(time.Now())
+	ahead = max(ahead, again) // a process that is stopped between its two clocks, of which the wall clock is read first, reads too little
+	slept := e.slept + max(ahead-e.ahead, 0)
+	if w.suspended != nil {
+		slept = max(w.suspended()-w.before, e.slept)
+	}
+	if w.fits(e, ahead) && slept-e.slept <= w.cfg.Tick {
+		return e
+	}
+	e = &epoch{mono, ahead, slept, e.newest(maxEpochs - 1)}
+	w.epoch.Store(e)
+	return e
+}
+
+func (cfg Config) clockPeriod() time.Duration {
+	return min(max(cfg.TTL/30, minClockPeriod), maxClockPeriod)
+}
 
 // watchClock makes sure that the clocks are compared from now on.
 func (w *Watchdog) watchClock() {
 	if w.watching.Load() || w.watching.Swap(true) {
 		return
 	}
+	w.beat.Store(int64(w.now()))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -46,7 +141,7 @@ func (w *Watchdog) watchClock() {
 
 func (w *Watchdog) armClockLocked() {
 	w.wg.Add(1)
-	d := min(max(w.cfg.TTL/30, minClockPeriod), maxClockPeriod)
+	d := w.cfg.clockPeriod()
 	if w.clock == nil {
 		w.clock = time.AfterFunc(d, w.compareClocks)
 	} else {
@@ -61,9 +156,14 @@ func (w *Watchdog) stopClockLocked() {
 	}
 }
 
-// compareClocks is called now and then while there are leases.
+// compareClocks is called once in a clockPeriod while there are leases.
 func (w *Watchdog) compareClocks() {
 	defer w.wg.Done()
+	e := w.look()
+	if still := w.standstill(); still != nil {
+		w.still.Store(still)
+	}
+	w.beat.Store(int64(w.now()))
 	lanes := w.snapshotLanes()
 	w.watching.Store(false) // a Hold from here on arms the timer, or is counted below
 	leases := 0
@@ -79,78 +179,55 @@ func (w *Watchdog) compareClocks() {
 	}
 	w.armClockLocked()
 	w.mu.Unlock()
-	if moved := w.clockMoved(); moved != 0 {
-		w.ahead.Add(int64(moved))
+	if slept := int64(e.slept); w.corrected.Swap(slept) != slept {
 		for _, ln := range lanes {
-			tell(ln.clockMoved())
+			ln.correctTimers()
+		}
+	}
+	// The wall clock was set, or a virtual machine was paused with all of its clocks. Only
+	// the store knows which.
+	set := int64(e.ahead - e.slept)
+	if time.Duration(set-w.set.Swap(set)) > w.cfg.Tick {
+		for _, ln := range lanes {
+			ln.Verify()
 		}
 	}
 }
 
-// clockMoved returns how far the wall clock has moved against the monotonic clock
-// since the leases were last corrected; 0 if that is no more than a tick.
-func (w *Watchdog) clockMoved() time.Duration {
-	// The clocks are read one after the other, and the process can be stopped
-	// in between. So a move counts only if two readings agree on it.
-	first, second := w.aheadAt(w.moment(time.Now())), w.aheadAt(w.moment(time.Now()))
-	moved := second - time.Duration(w.ahead.Load())
-	if (first-second).Abs() > time.Millisecond || moved.Abs() <= w.cfg.Tick {
-		return 0
-	}
-	return moved
-}
-
-// clockMoved corrects the lane's leases after the machine has slept or the wall
-// clock was set. It takes the time that the monotonic clock has not seen from their
-// trust, and makes them due that much earlier. It returns the leases that are lost
-// now because their trust has ended.
-func (ln *Lane) clockMoved() []*Lease {
-	dog := ln.dog
+// correctTimers arms the timers of all groups again, because the wheel stood still
+// while the machine was suspended.
+func (ln *Lane) correctTimers() {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	if ln.closed {
-		return nil
+		return
 	}
-	m := dog.moment(time.Now())
-	now := m.at
-	var gone, moved []*Lease
+	now := ln.dog.now()
 	for _, c := range ln.groupsLocked() {
-		for i := len(c.leases) - 1; i >= 0; i-- { // from the end: removal swaps the last one in
-			l := c.leases[i]
-			if l == nil {
-				continue
-			}
-			l.compareLocked(dog, m)
-			switch {
-			case instant(l.trust.Load()) <= now:
-				gone = append(gone, l)
-				l.loseLocked(ln, TrustEnded)
-			case c.kind == queued || c.kind == inBatch:
-				c.trust = min(c.trust, instant(l.trust.Load()))
-			default:
-				moved = append(moved, l)
-				l.leaveLocked()
-			}
-		}
-		if c.kind == queued {
-			ln.queue.fix(c)
-		}
+		c.armed = never
 		c.armLocked(now)
 	}
-	for _, l := range moved {
-		l.due = dog.window(l.due)
-		ln.fileLocked(l, l.due, now)
-	}
-	return gone
 }
 
-// compareLocked makes the rest of the lease's trust the same by both clocks. It takes
-// the lesser rest. So a wall clock that was set back does not hide a later sleep.
-func (l *Lease) compareLocked(dog *Watchdog, m moment) {
-	grace := int64(dog.grace)
-	trust := instant(l.trust.Load())
-	left := min(int64(trust-m.at), l.wall.Load()-grace-m.wall)
-	l.trust.Store(int64(m.at) + left)
-	l.wall.Store(m.wall + left + grace)
-	l.due -= trust - (m.at + instant(left))
+// period is a time from from to to.
+type period struct{ from, to instant }
+
+// standstill returns the time in which compareClocks should have been called and was not,
+// because the process or the machine stood still. It returns nil if that is short.
+func (w *Watchdog) standstill() *period {
+	now, due := w.now(), instant(w.beat.Load()).plus(w.cfg.clockPeriod())
+	if now < due.plus(w.cfg.clockPeriod()) {
+		return nil
+	}
+	return &period{due, now}
+}
+
+// stoodStill reports whether the process stood still at the instant end.
+func (w *Watchdog) stoodStill(end instant) bool {
+	for _, p := range []*period{w.still.Load(), w.standstill()} {
+		if p != nil && p.from <= end && end <= p.to {
+			return true
+		}
+	}
+	return false
 }

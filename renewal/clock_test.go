@@ -1,6 +1,7 @@
 package renewal_test
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,15 +12,56 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// sleeper is a machine that can be suspended: in a bubble only the wall clock
-// is moved, as the monotonic one stands still, and so is the store's.
+// sleeper is a machine that can be suspended and whose wall clock can be set. In a
+// bubble only these clocks are moved, because the monotonic clock stands still, and
+// so does the store's.
 type sleeper struct {
 	*store
-	skew atomic.Int64
+	clocks sync.Mutex
+	counts bool       // the system has a clock that counts suspension
+	moves  []wallMove // of the wall clock
+	slept  time.Duration
+}
+
+type wallMove struct {
+	at time.Time
+	by time.Duration
+}
+
+// runs makes w run on the machine.
+func (s *sleeper) runs(w *renewal.Watchdog, counts bool) {
+	s.counts = counts
+	skew := func(t time.Time) (ahead time.Duration) {
+		s.clocks.Lock()
+		defer s.clocks.Unlock()
+		for _, m := range s.moves {
+			if !t.Before(m.at) {
+				ahead += m.by
+			}
+		}
+		return ahead
+	}
+	if !counts {
+		w.SetClocks(skew, nil)
+		return
+	}
+	w.SetClocks(skew, func() time.Duration {
+		s.clocks.Lock()
+		defer s.clocks.Unlock()
+		return s.slept
+	})
 }
 
 func (s *sleeper) suspend(d time.Duration) {
-	s.skew.Add(int64(d))
+	s.setWall(d)
+	s.sleepUnseen(d)
+}
+
+// sleepUnseen suspends the machine without a move of its wall clock.
+func (s *sleeper) sleepUnseen(d time.Duration) {
+	s.clocks.Lock()
+	s.slept += d
+	s.clocks.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.expiry {
@@ -28,22 +70,33 @@ func (s *sleeper) suspend(d time.Duration) {
 }
 
 // setWall moves the wall clock alone.
-func (s *sleeper) setWall(d time.Duration) { s.skew.Add(int64(d)) }
+func (s *sleeper) setWall(d time.Duration) {
+	s.clocks.Lock()
+	defer s.clocks.Unlock()
+	s.moves = append(s.moves, wallMove{time.Now(), d})
+}
 
-func newSleeper(t *testing.T, cfg renewal.Config) (*sleeper, *renewal.Watchdog, *renewal.Lane) {
-	s := &sleeper{store: &store{}}
-	w, err := renewal.New(cfg)
-	require.NoError(t, err)
-	t.Cleanup(w.Close)
-	w.SkewWall(func() time.Duration { return time.Duration(s.skew.Load()) })
-	ln, err := w.Lane("", s)
-	require.NoError(t, err)
-	return s, w, ln
+// onSleeper runs f with each configuration, on a system that counts suspension and on one
+// that does not.
+func onSleeper(t *testing.T, f func(*testing.T, *sleeper, *renewal.Watchdog, *renewal.Lane)) {
+	for _, counts := range []bool{true, false} {
+		t.Run(map[bool]string{true: "counted", false: "uncounted"}[counts], func(t *testing.T) {
+			forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
+				s := &sleeper{store: &store{}}
+				w, err := renewal.New(cfg)
+				require.NoError(t, err)
+				t.Cleanup(w.Close)
+				s.runs(w, counts)
+				ln, err := w.Lane("", s)
+				require.NoError(t, err)
+				f(t, s, w, ln)
+			})
+		})
+	}
 }
 
 func TestALongSleepOfTheMachineEndsTrustAtOnceAndIsTold(t *testing.T) {
-	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
-		s, w, ln := newSleeper(t, cfg)
+	onSleeper(t, func(t *testing.T, s *sleeper, w *renewal.Watchdog, ln *renewal.Lane) {
 		hs := s.holdMany(t, ln, 300, 30*time.Second)
 		hs = append(hs, s.hold(t, ln, fixedFor(20*time.Second)), s.hold(t, ln, fixedFor(10*time.Hour)))
 		time.Sleep(15 * time.Second)
@@ -55,7 +108,7 @@ func TestALongSleepOfTheMachineEndsTrustAtOnceAndIsTold(t *testing.T) {
 		time.Sleep(1100 * time.Millisecond)
 		for i, h := range hs[:301] {
 			// The store, if it was asked meanwhile, says that it is gone.
-			reasons := []renewal.Reason{renewal.TrustEnded, renewal.NotOwner}
+			reasons := []renewal.Reason{renewal.Suspended, renewal.NotOwner}
 			if i == 300 {
 				reasons = []renewal.Reason{renewal.Expired}
 			}
@@ -76,8 +129,7 @@ func TestALongSleepOfTheMachineEndsTrustAtOnceAndIsTold(t *testing.T) {
 // TestAShortSleepOfTheMachineLosesNothing: what the leases have left is less
 // than the wheel knows, so they must be renewed earlier.
 func TestAShortSleepOfTheMachineLosesNothing(t *testing.T) {
-	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
-		s, w, ln := newSleeper(t, cfg)
+	onSleeper(t, func(t *testing.T, s *sleeper, w *renewal.Watchdog, ln *renewal.Lane) {
 		hs := s.holdMany(t, ln, 300, 30*time.Second)
 		for range 20 {
 			time.Sleep(13 * time.Second)
@@ -95,8 +147,7 @@ func TestAShortSleepOfTheMachineLosesNothing(t *testing.T) {
 // TestASleepInTheMiddleOfARenewal: the answer is read after the sleep, and
 // after it was noticed.
 func TestASleepInTheMiddleOfARenewal(t *testing.T) {
-	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
-		s, w, ln := newSleeper(t, cfg)
+	onSleeper(t, func(t *testing.T, s *sleeper, w *renewal.Watchdog, ln *renewal.Lane) {
 		h := s.hold(t, ln, renewedFor(30*time.Second))
 		s.setFault(func() fault { return fault{after: 3 * time.Second} })
 		for w.Stats().InFlight == 0 {
@@ -114,8 +165,7 @@ func TestASleepInTheMiddleOfARenewal(t *testing.T) {
 }
 
 func TestAWallClockSetBackDoesNotExtendTrust(t *testing.T) {
-	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
-		s, w, ln := newSleeper(t, cfg)
+	onSleeper(t, func(t *testing.T, s *sleeper, w *renewal.Watchdog, ln *renewal.Lane) {
 		h := s.hold(t, ln, fixedFor(20*time.Second))
 		renewed := s.holdMany(t, ln, 100, 30*time.Second)
 		time.Sleep(5 * time.Second)
@@ -139,8 +189,10 @@ func TestAWallClockSetBackDoesNotExtendTrust(t *testing.T) {
 // TestTrustEndedByTheWallClockDoesNotComeBack: the store has not slept and says
 // yes, but Valid has already said no.
 func TestTrustEndedByTheWallClockDoesNotComeBack(t *testing.T) {
-	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
-		s, _, ln := newSleeper(t, cfg)
+	onSleeper(t, func(t *testing.T, s *sleeper, _ *renewal.Watchdog, ln *renewal.Lane) {
+		if s.counts {
+			return
+		}
 		hs := s.holdMany(t, ln, 1000, 30*time.Second)
 		time.Sleep(15 * time.Second)
 		s.setWall(time.Hour)
@@ -155,15 +207,112 @@ func TestTrustEndedByTheWallClockDoesNotComeBack(t *testing.T) {
 		}
 		require.Zero(t, valid)
 		for _, h := range hs {
-			require.Equal(t, []renewal.Reason{renewal.TrustEnded}, h.reasons())
+			require.Equal(t, []renewal.Reason{renewal.Suspended}, h.reasons())
 		}
 		require.Positive(t, s.count(), "some were renewed meanwhile")
 	})
 }
 
+// TestAWallClockSetForwardLosesNothing where the system counts suspension. Elsewhere it
+// loses nothing if it is set by less than the leases are trusted for.
+func TestAWallClockSetForwardLosesNothing(t *testing.T) {
+	onSleeper(t, func(t *testing.T, s *sleeper, w *renewal.Watchdog, ln *renewal.Lane) {
+		step := 15 * time.Second
+		if s.counts {
+			step = time.Hour
+		}
+		hs := s.holdMany(t, ln, 300, 30*time.Second)
+		end := time.Now().Add(10 * time.Minute)
+		for time.Now().Before(end) {
+			time.Sleep(15 * time.Second)
+			s.setWall(step)
+			for _, h := range hs {
+				require.True(t, h.lease.Valid())
+			}
+		}
+		require.Empty(t, w.Stats().Lost)
+		for _, h := range hs {
+			require.Greater(t, s.left(h.key), 15*time.Second)
+		}
+	})
+}
+
+// TestTheStoreIsAskedAfterTheWallClockWasSet: a virtual machine may have been paused, and
+// no clock counts that.
+func TestTheStoreIsAskedAfterTheWallClockWasSet(t *testing.T) {
+	onSleeper(t, func(t *testing.T, s *sleeper, w *renewal.Watchdog, ln *renewal.Lane) {
+		if !s.counts {
+			return
+		}
+		h, gone := s.hold(t, ln, fixedFor(time.Hour)), s.hold(t, ln, fixedFor(time.Hour))
+		time.Sleep(15 * time.Second)
+		s.delete(gone.key)
+		s.setWall(-time.Minute)
+		time.Sleep(5 * time.Second)
+		require.Empty(t, gone.reasons(), "set back, it proves no pause")
+		s.setWall(time.Minute)
+		time.Sleep(1200 * time.Millisecond)
+		require.Equal(t, []renewal.Reason{renewal.NotOwner}, gone.reasons())
+		require.True(t, h.lease.Valid())
+	})
+}
+
+// TestASleepThatTheWallClockHidesIsNoticed: the wall clock is set back while the machine
+// is suspended.
+func TestASleepThatTheWallClockHidesIsNoticed(t *testing.T) {
+	onSleeper(t, func(t *testing.T, s *sleeper, _ *renewal.Watchdog, ln *renewal.Lane) {
+		if !s.counts {
+			return
+		}
+		h := s.hold(t, ln, renewedFor(30*time.Second))
+		time.Sleep(5 * time.Second)
+		s.sleepUnseen(20 * time.Second)
+		time.Sleep(1200 * time.Millisecond)
+		require.True(t, h.lease.Valid())
+		require.Greater(t, s.left(h.key), 28*time.Second, "it was overdue")
+		s.sleepUnseen(time.Minute)
+		time.Sleep(1200 * time.Millisecond)
+		require.False(t, h.lease.Valid())
+	})
+}
+
+// TestASleepBeforeTheAnswerCountsForAnAcquisition, and for an Extend.
+func TestASleepBeforeTheAnswerCountsForAnAcquisition(t *testing.T) {
+	onSleeper(t, func(t *testing.T, s *sleeper, w *renewal.Watchdog, ln *renewal.Lane) {
+		sent := func(ttl time.Duration) (*holder, renewal.Terms) {
+			terms := renewal.Terms{Stamp: time.Now(), TTL: ttl, Fixed: true}
+			h := &holder{key: s.put(ttl), store: s.store}
+			time.Sleep(time.Millisecond)
+			return h, terms
+		}
+		other := s.hold(t, ln, fixedFor(10*time.Minute))
+		for _, slept := range []time.Duration{20 * time.Second, time.Minute} {
+			for range 3 {
+				h, terms := sent(30 * time.Second)
+				s.suspend(slept / 2)
+				time.Sleep(2 * time.Second) // it is noticed
+				s.suspend(slept / 2)
+				err := ln.Hold(&h.lease, h, terms)
+				if slept > 30*time.Second {
+					require.ErrorIs(t, err, renewal.ErrTrustEnded)
+					continue
+				}
+				require.NoError(t, err)
+				require.Equal(t, s.left(h.key)-w.Margin(30*time.Second), time.Until(h.lease.Deadline()))
+				later := time.Now()
+				time.Sleep(time.Millisecond)
+				s.suspend(2 * time.Second)
+				require.True(t, h.lease.Extend(later, 20*time.Second))
+				require.Equal(t, 20*time.Second-w.Margin(20*time.Second)-2*time.Second-time.Millisecond, time.Until(h.lease.Deadline()))
+				require.True(t, h.lease.Release())
+			}
+		}
+		require.True(t, other.lease.Valid())
+	})
+}
+
 func TestASmallStepOfTheWallClockIsNoSleep(t *testing.T) {
-	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
-		s, w, ln := newSleeper(t, cfg)
+	onSleeper(t, func(t *testing.T, s *sleeper, w *renewal.Watchdog, ln *renewal.Lane) {
 		h := s.hold(t, ln, fixedFor(20*time.Second))
 		end := h.lease.Deadline()
 		s.setWall(10 * time.Millisecond)
@@ -183,7 +332,7 @@ func TestClocksAreComparedOnlyWhileThereAreLeases(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(w.Close)
 		var looks atomic.Int64
-		w.SkewWall(func() time.Duration { looks.Add(1); return 0 })
+		w.SetClocks(nil, func() time.Duration { looks.Add(1); return 0 })
 		ln, err := w.Lane("", s)
 		require.NoError(t, err)
 		time.Sleep(time.Hour)
@@ -192,7 +341,7 @@ func TestClocksAreComparedOnlyWhileThereAreLeases(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Greater(t, looks.Load(), int64(50))
 		require.True(t, h.lease.Release())
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		looks.Store(0)
 		time.Sleep(time.Hour)
 		require.Zero(t, looks.Load())

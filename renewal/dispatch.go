@@ -80,13 +80,13 @@ func (ln *Lane) settle(b *Batch) (rest time.Duration, recovered <-chan struct{})
 	dog := ln.dog
 	var gone []*Lease
 	ln.mu.Lock()
-	m := dog.moment(time.Now())
-	now, sent := m.at, m.at
+	now := dog.now()
+	sent := now
 	if b.sent {
-		sent = b.stamp.at
+		sent = b.stamp
 	}
 	answered := ln.answeredLocked(b)
-	yes := dog.grant(b.stamp, dog.cfg.TTL)
+	yes := dog.trustFrom(b.stamp, dog.cfg.TTL)
 	report := BatchReport{Lane: ln.name, Leases: len(b.owners), Took: time.Duration(now - sent), Err: b.err}
 	lag := instant(0)
 	unsure := b.flight.leases[:0] // the leases with an unknown outcome, moved to the front
@@ -100,7 +100,7 @@ func (ln *Lane) settle(b *Batch) (rest time.Duration, recovered <-chan struct{})
 			report.Lost++
 			l.loseLocked(ln, NotOwner)
 			gone = append(gone, l)
-		case !l.trusted(m): // whatever the store answered, it answered too late
+		case !l.trusted(now): // whatever the store answered, it answered too late
 			l.loseLocked(ln, TrustEnded)
 			gone = append(gone, l)
 		case v == unknown:
@@ -137,7 +137,7 @@ func (b *Batch) emptyLocked() {
 }
 
 // renewedLocked notes a positive answer for l, and files l until it is due again.
-func (ln *Lane) renewedLocked(l *Lease, sent, now instant, yes grant) {
+func (ln *Lane) renewedLocked(l *Lease, sent, now, yes instant) {
 	// An answer to a request that was written before Verify may be the old server's.
 	l.check = sent < ln.verified || l.flags&doubted != 0
 	l.home, l.fails, l.moves, l.flags = nil, 0, 0, 0

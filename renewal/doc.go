@@ -77,10 +77,11 @@
 // batches, one dispatcher is woken. The other dispatchers help if there are more
 // batches, or if the first one hangs. So more load makes larger batches and not
 // more goroutines. Config.OnBatch runs on a goroutine of its own. Reports for
-// which it is too slow are dropped. While there are leases, a timer compares the
-// monotonic clock with the wall clock, because the monotonic clock stops while
-// the machine is suspended and the store's clock does not (clock.go). Close ends
-// all goroutines and waits for them.
+// which it is too slow are dropped. While there are leases, a timer looks whether
+// the machine was suspended, because the monotonic clock stops meanwhile and the
+// store's clock does not (clock.go). If the wall clock was set forward instead,
+// the store is asked about all leases. Close ends all goroutines and waits for
+// them.
 //
 // Lane.mu guards the leases of a lane. It is never held while a Renewer or an
 // Owner is called. The wheel's locks are taken under Lane.mu. Watchdog.mu guards

@@ -22,7 +22,7 @@ const (
 	// NotOwner: the store answered that the owner does not have the lease. The
 	// lease was deleted, or somebody else has it.
 	NotOwner Reason = iota + 1
-	// TrustEnded: the store confirmed no renewal in time.
+	// TrustEnded: the store confirmed no renewal in time. See also Suspended.
 	TrustEnded
 	// MaxHold: the time of Config.MaxHold has passed.
 	MaxHold
@@ -31,8 +31,12 @@ const (
 	// Closed: the watchdog or the lane, or the client of package lock, was closed
 	// while the lease was held.
 	Closed
+	// Suspended: trust ended while this process stood still, because it was stopped or
+	// its machine was suspended. So it could not renew the lease. On systems other than
+	// Linux, a clock that was set forward looks the same.
+	Suspended
 
-	reasons = int(Closed) + 1
+	reasons = int(Suspended) + 1
 )
 
 func (r Reason) String() string {
@@ -47,6 +51,8 @@ func (r Reason) String() string {
 		return "the lease is over"
 	case Closed:
 		return "the client is closed"
+	case Suspended:
+		return whySuspended
 	}
 	return fmt.Sprintf("Reason(%d)", uint8(r))
 }

@@ -2,9 +2,12 @@ package renewal
 
 import "time"
 
-// SkewWall makes the wall clock be ahead by what skew returns; to be called
-// before the first lane.
-func (w *Watchdog) SkewWall(skew func() time.Duration) { w.skew = skew }
+// SetClocks makes the wall clock be ahead by skew, and the machine have been suspended
+// for suspended, which is nil on a system that cannot tell. It must be called before the
+// first lane.
+func (w *Watchdog) SetClocks(skew func(time.Time) time.Duration, suspended func() time.Duration) {
+	w.skew, w.suspended, w.before = skew, suspended, 0
+}
 
 // InSlots is how many leases of the lane have a slot.
 func (ln *Lane) InSlots() int {

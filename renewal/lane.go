@@ -72,17 +72,17 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 		ln.mu.Unlock()
 		panic("renewal: bug: Hold of a lease that was held before")
 	}
-	now, sent := dog.moment(time.Now()), dog.moment(terms.Stamp)
+	now := dog.now()
+	sent := dog.at(terms.Stamp)
 	l.fixed = terms.Fixed
 	l.until = never
 	if !terms.MaxHoldEnd.IsZero() {
-		l.until = dog.moment(terms.MaxHoldEnd).at
+		l.until = dog.at(terms.MaxHoldEnd)
 	} else if dog.cfg.MaxHold > 0 {
-		l.until = sent.at.plus(dog.cfg.MaxHold)
+		l.until = sent.plus(dog.cfg.MaxHold)
 	}
 	l.trust.Store(0)
-	l.wall.Store(0)
-	l.trustLocked(dog.grant(sent, terms.TTL))
+	l.trustLocked(dog.trustFrom(sent, terms.TTL))
 	if !l.trusted(now) {
 		ln.mu.Unlock()
 		return ErrTrustEnded
@@ -90,9 +90,9 @@ func (ln *Lane) Hold(l *Lease, owner Owner, terms Terms) error {
 	l.owner = owner
 	l.lane.Store(ln)
 	l.state.Store(uint32(held))
-	l.due = ln.firstDueLocked(l, now.at)
+	l.due = ln.firstDueLocked(l, now)
 	ln.stats.leases++
-	ln.fileLocked(l, l.due, now.at)
+	ln.fileLocked(l, l.due, now)
 	ln.mu.Unlock()
 	dog.watchClock()
 	return nil

@@ -41,8 +41,7 @@ type Lease struct {
 	lane atomic.Pointer[Lane]
 
 	// atomic; written under the lane's lock
-	trust atomic.Int64 // instant; the end of trust by the monotonic clock
-	wall  atomic.Int64 // Unix ns; the end of trust by the wall clock (the monotonic clock stands still in a suspended machine)
+	trust atomic.Int64 // instant; the end of trust
 	state atomic.Uint32
 
 	// guarded by the lane's lock
@@ -72,29 +71,28 @@ func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
 // Valid reports whether the lease is held and trusted now. It is exact by the
-// clock, whatever the watchdog's goroutines do. Both the monotonic and the wall
-// clock must be before the end of trust. So the sleep of a suspended machine
-// counts, and a wall clock that is set back does not extend trust.
+// clock, whatever the watchdog's goroutines do. The time in which the machine was
+// suspended counts. A wall clock that is set back does not extend trust. On Linux, a
+// wall clock that is set forward does not end trust. Elsewhere it does, because there
+// it cannot be told from a suspended machine.
 func (l *Lease) Valid() bool {
 	if state(l.state.Load()) != held {
 		return false
 	}
-	return l.trusted(l.lane.Load().dog.moment(time.Now()))
+	return l.trusted(l.lane.Load().dog.now())
 }
 
-// trusted reports whether trust lasts at m.
-func (l *Lease) trusted(m moment) bool {
-	return m.at < instant(l.trust.Load()) && m.wall < l.wall.Load()
-}
+// trusted reports whether trust lasts at now.
+func (l *Lease) trusted(now instant) bool { return now < instant(l.trust.Load()) }
 
 // Deadline returns the end of trust as it is now, or the zero Time before Hold. A
-// renewal moves the end later, never earlier. A suspended machine, or a wall
-// clock that is set forward, moves the end earlier.
+// renewal moves the end later, never earlier. A suspended machine moves the end
+// earlier, because the monotonic clock stood still; see Valid.
 func (l *Lease) Deadline() time.Time {
 	if state(l.state.Load()) == unheld {
 		return time.Time{}
 	}
-	return l.lane.Load().dog.base.Add(time.Duration(l.trust.Load()))
+	return l.lane.Load().dog.timeOf(instant(l.trust.Load()))
 }
 
 // MaxHoldEnd returns when Config.MaxHold ends the lease, even if the lease is
@@ -105,7 +103,7 @@ func (l *Lease) MaxHoldEnd() time.Time {
 	if ln == nil || l.until == never {
 		return time.Time{}
 	}
-	return ln.dog.base.Add(time.Duration(l.until))
+	return ln.dog.timeOf(l.until)
 }
 
 // Lost reports whether the lease was lost, and why.
@@ -144,13 +142,10 @@ func (l *Lease) Expire() (Reason, bool) {
 	if ln == nil {
 		return 0, false
 	}
-	s, now := state(l.state.Load()), ln.dog.moment(time.Now())
+	s, now := state(l.state.Load()), ln.dog.now()
 	if s != held || l.trusted(now) {
 		defer ln.mu.Unlock()
 		return l.reason, s == lost
-	}
-	if now.at < instant(l.trust.Load()) { // by the wall clock
-		l.compareLocked(ln.dog, now)
 	}
 	l.loseLocked(ln, TrustEnded)
 	reason := l.reason
@@ -216,7 +211,7 @@ func (l *Lease) Extend(stamp time.Time, ttl time.Duration) bool {
 	}
 	// The group's lower bound of trust may now be too early. The next visit of the
 	// group corrects it.
-	l.trustLocked(ln.dog.grant(ln.dog.moment(stamp), ttl))
+	l.trustLocked(ln.dog.trustFrom(ln.dog.at(stamp), ttl))
 	return true
 }
 
@@ -262,35 +257,19 @@ func (l *Lease) lock() *Lane {
 	}
 }
 
-// grant is the end of trust that a positive answer gives, by both clocks.
-type grant struct {
-	end  instant
-	wall int64
-}
-
-// grant returns the trust that a positive answer gives to a request for ttl
-// that was sent at the given moment.
-func (w *Watchdog) grant(sent moment, ttl time.Duration) grant {
-	span := ttl - w.cfg.margin(ttl)
-	end := sent.at.plus(span)
-	if slept := time.Duration(w.ahead.Load()) - w.aheadAt(sent); slept > w.cfg.Tick {
-		end -= instant(slept) // a sleep since the request was sent, which compareClocks has noticed
-	}
-	return grant{end, sent.wall + int64(span+w.grace)}
+// trustFrom returns the end of trust that a positive answer gives to a request for
+// ttl that was sent at sent.
+func (w *Watchdog) trustFrom(sent instant, ttl time.Duration) instant {
+	return sent.plus(ttl - w.cfg.margin(ttl))
 }
 
 // trustLocked extends trust after a positive answer.
-func (l *Lease) trustLocked(yes grant) {
-	end, wall := yes.end, yes.wall
+func (l *Lease) trustLocked(end instant) {
 	if end > l.until && !l.fixed {
-		wall -= int64(end - l.until)
 		end = l.until
 	}
 	if end > instant(l.trust.Load()) {
 		l.trust.Store(int64(end))
-	}
-	if wall > l.wall.Load() {
-		l.wall.Store(wall)
 	}
 }
 
@@ -314,6 +293,8 @@ func (l *Lease) loseLocked(ln *Lane, reason Reason) {
 		reason = Expired
 	case l.final():
 		reason = MaxHold
+	case l.fails == 0 && ln.dog.stoodStill(instant(l.trust.Load())):
+		reason = Suspended
 	}
 	l.reason = reason
 	l.endLocked(ln, lost)

@@ -83,7 +83,7 @@ func newModel(rt *rapid.T, cfg renewal.Config) *model {
 	w, err := renewal.New(cfg)
 	require.NoError(rt, err)
 	m := &model{s: &sleeper{store: &store{}}, w: w, cfg: w.Config(), good: time.Now(), lost: map[renewal.Reason]int{}}
-	w.SkewWall(func() time.Duration { return time.Duration(m.s.skew.Load()) })
+	m.s.runs(w, rapid.Bool().Draw(rt, "the system counts suspension"))
 	for range 2 {
 		ln, err := w.Lane("", &cut{Renewer: m.s, after: modelTTL / 30})
 		require.NoError(rt, err)
@@ -308,10 +308,13 @@ func (m *model) checkLoss(rt *rapid.T, l *modelLease, reason renewal.Reason) {
 		require.True(rt, !l.deleted.IsZero() || l.spared <= 0)
 	case renewal.Expired:
 		require.True(rt, l.fixed)
-	case renewal.TrustEnded, renewal.MaxHold:
+	case renewal.TrustEnded, renewal.MaxHold, renewal.Suspended:
 		require.False(rt, l.fixed)
 	case renewal.Closed:
 		require.True(rt, m.closed)
+	}
+	if reason == renewal.Suspended {
+		require.False(rt, m.slept.IsZero())
 	}
 	if reason == renewal.MaxHold {
 		require.False(rt, l.until.IsZero())

@@ -1,7 +1,5 @@
 package renewal
 
-import "time"
-
 // Pass replaces the lease l by the lease to with another owner, without a request
 // to the store. To the store, both owners must be the same. to must not have been
 // held before. It gets the trust and the due time of l. The answer to a renewal
@@ -20,16 +18,15 @@ func (l *Lease) Pass(to *Lease, owner Owner) bool {
 		panic("renewal: bug: Pass to a lease that was held before")
 	}
 	trust, until := instant(l.trust.Load()), never
-	m := ln.dog.moment(time.Now())
+	now := ln.dog.now()
 	if most := ln.dog.cfg.MaxHold; most > 0 {
-		until = m.at.plus(most)
+		until = now.plus(most)
 	}
-	if state(l.state.Load()) != held || !l.trusted(m) || l.final() || trust >= until {
+	if state(l.state.Load()) != held || !l.trusted(now) || l.final() || trust >= until {
 		return false
 	}
 	to.owner, to.until = owner, until
 	to.trust.Store(int64(trust))
-	to.wall.Store(l.wall.Load())
 	to.pos, to.home, to.due = l.pos, l.home, l.due
 	to.check, to.flags, to.fails, to.moves = l.check, l.flags, l.fails, l.moves
 	to.slot, l.slot = l.slot, 0

@@ -115,8 +115,7 @@ func TestALeaseThatIsPassedOnIsVerifiedAllTheSame(t *testing.T) {
 // long as the old one could, by the wall clock too.
 func TestALeaseThatIsPassedOnEndsByTheSameClocks(t *testing.T) {
 	for slept, valid := range map[time.Duration]bool{25 * time.Second: true, 35 * time.Second: false} {
-		forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
-			s, _, ln := newSleeper(t, cfg)
+		onSleeper(t, func(t *testing.T, s *sleeper, _ *renewal.Watchdog, ln *renewal.Lane) {
 			h := s.hold(t, ln, renewedFor(30*time.Second))
 			deadline := h.lease.Deadline()
 			next := h.another()
@@ -131,8 +130,7 @@ func TestALeaseThatIsPassedOnEndsByTheSameClocks(t *testing.T) {
 
 // TestALeaseThatIsOverIsNotPassedOn: by the clock, though nobody was told yet.
 func TestALeaseThatIsOverIsNotPassedOn(t *testing.T) {
-	forEachConfig(t, func(t *testing.T, cfg renewal.Config) {
-		s, _, ln := newSleeper(t, cfg)
+	onSleeper(t, func(t *testing.T, s *sleeper, _ *renewal.Watchdog, ln *renewal.Lane) {
 		h := s.hold(t, ln, renewedFor(30*time.Second))
 		next := h.another()
 		s.suspend(time.Minute)

@@ -20,17 +20,26 @@ type Watchdog struct {
 	base     time.Time // instants count from here
 	slack    time.Duration
 	interval time.Duration
-	grace    time.Duration
 	wheel    *wheel.Wheel
 	ctx      context.Context
 	cancel   context.CancelFunc
 	hooks    *hooks // nil without Config.OnBatch
 	random   *rand.Rand
-	skew     func() time.Duration // how far a test has moved the wall clock; nil outside of tests
+	// suspended says how long the machine was suspended since it was started, and before is
+	// what it said at New. suspended is nil if the system cannot tell.
+	suspended func() time.Duration
+	before    time.Duration
+	skew      func(time.Time) time.Duration // how far a test has moved the wall clock; nil outside of tests
 
 	// atomic
-	watching atomic.Bool  // clock is armed, or about to be armed
-	ahead    atomic.Int64 // ns that the wall clock was ahead when the leases were last corrected
+	watching  atomic.Bool // clock is armed, or about to be armed
+	epoch     atomic.Pointer[epoch]
+	corrected atomic.Int64           // ns; epoch.slept when the timers were last armed for it
+	set       atomic.Int64           // ns; how far the wall clock was set forward when the stores were last asked because of that
+	beat      atomic.Int64           // instant; when the clocks were last compared
+	still     atomic.Pointer[period] // when the process last stood still
+
+	looking sync.Mutex // so that one goroutine makes a new epoch; taken last
 
 	wg sync.WaitGroup // dispatchers and the clock's timer
 
@@ -49,7 +58,10 @@ func New(cfg Config) (*Watchdog, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Watchdog{random: rand.New(cfg.Rand), cfg: cfg, base: time.Now(), slack: cfg.slack(), interval: cfg.interval(), grace: cfg.wallGrace()}
+	w := &Watchdog{random: rand.New(cfg.Rand), cfg: cfg, base: time.Now(), slack: cfg.slack(), interval: cfg.interval(), suspended: suspensions()}
+	if w.epoch.Store(new(epoch)); w.suspended != nil {
+		w.before = w.suspended()
+	}
 	if w.wheel, err = wheel.New(wheel.Config{Tick: cfg.Tick}); err != nil {
 		return nil, fmt.Errorf("renewal: making the wheel: %w", err)
 	}
@@ -95,5 +107,3 @@ func (w *Watchdog) Lane(name string, r Renewer) (*Lane, error) {
 	}
 	return ln, nil
 }
-
-func (w *Watchdog) now() instant { return instant(time.Since(w.base)) }

@@ -19,5 +19,5 @@ const (
 // reasons are the values of reasonKey.
 var reasons = map[lock.Reason]string{
 	lock.NotOwner: "not_owner", lock.TrustEnded: "trust_ended", lock.MaxHold: "max_hold",
-	lock.Expired: "expired", lock.Closed: "closed",
+	lock.Expired: "expired", lock.Closed: "closed", lock.Suspended: "suspended",
 }

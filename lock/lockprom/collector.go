@@ -56,7 +56,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 // reasons are the values of the label of losses.
 var reasons = map[lock.Reason]string{
 	lock.NotOwner: "not_owner", lock.TrustEnded: "trust_ended", lock.MaxHold: "max_hold",
-	lock.Expired: "expired", lock.Closed: "closed",
+	lock.Expired: "expired", lock.Closed: "closed", lock.Suspended: "suspended",
 }
 
 // clocksOf returns the clocks by server. Two servers may have the same address for a

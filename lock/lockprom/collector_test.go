@@ -79,7 +79,7 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		require.EqualValues(t, 1, series(t, f["wheellock_acquisitions_total"], "refused").GetCounter().GetValue())
 		require.Zero(t, series(t, f["wheellock_acquisitions_total"], "unknown").GetCounter().GetValue(), "it is there before it is needed")
 		require.EqualValues(t, 1, series(t, f["wheellock_losses_total"], "expired").GetCounter().GetValue())
-		require.Len(t, f["wheellock_losses_total"].Metric, 5)
+		require.Len(t, f["wheellock_losses_total"].Metric, 6)
 		require.EqualValues(t, 2, f["wheellock_releases_total"].Metric[0].GetCounter().GetValue())
 		require.InDelta(t, 60, f["wheellock_locks_held_seconds_total"].Metric[0].GetCounter().GetValue(), 0.5)
 		require.Positive(t, f["wheellock_renewals_total"].Metric[0].GetCounter().GetValue())

@@ -40,6 +40,7 @@
 //
 // If wheellock_losses_total with reason trust_ended rises, renewals do not reach Redis in
 // time. Before that, wheellock_renewal_lateness_seconds comes near a third of the lease.
+// With reason suspended, the process or its machine was stopped, and Redis may be well.
 // The rate of wheellock_unanswered_requests_total is the error rate of Redis for locks. The
 // mean time for which a lock was held is the rate of wheellock_locks_held_seconds_total
 // divided by the sum of the rates of wheellock_releases_total and wheellock_losses_total.

@@ -61,7 +61,7 @@ type Counts struct {
 	Signs      atomic.Uint64 // requests for signs of life that were not answered
 	Released   atomic.Uint64 // holds that ended by an Unlock that Redis answered
 	Unreleased atomic.Uint64 // calls of Unlock whose outcome is not known
-	Lost       [renewal.Closed + 1]atomic.Uint64
+	Lost       [renewal.Suspended + 1]atomic.Uint64
 }
 
 // Keeper has what the holds of a client share, from the first script of a hold to its last.

@@ -77,7 +77,7 @@ func (k Kind) outlived(why renewal.Reason, alsoReads func() bool) bool {
 	case Read:
 		return why == renewal.Expired || why == renewal.MaxHold
 	case Write:
-		return why == renewal.Expired || why == renewal.MaxHold || why == renewal.TrustEnded && alsoReads()
+		return why == renewal.Expired || why == renewal.MaxHold || (why == renewal.TrustEnded || why == renewal.Suspended) && alsoReads()
 	}
 	return false
 }

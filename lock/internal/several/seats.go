@@ -85,7 +85,7 @@ type Retake struct {
 // the reason that counts. expired says that the member's whole lease was over by the clock, which
 // is later than the time until which its hold was safe.
 func Retakes(why renewal.Reason, expired bool, server string, durable bool) (Retake, bool) {
-	if why == renewal.NotOwner && expired {
+	if why == renewal.NotOwner && expired || why == renewal.Suspended {
 		why = renewal.TrustEnded // the key has expired, so its absence proves no deletion
 	}
 	if why != renewal.TrustEnded && (why != renewal.NotOwner || durable) {

@@ -1,0 +1,42 @@
+package renewal
+
+import (
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// The clocks of clock_gettime(2). Nobody can set either of them. They differ by the time
+// in which the machine was suspended, which only CLOCK_BOOTTIME counts.
+const (
+	clockMonotonic = 1
+	clockBoottime  = 7
+)
+
+// suspensions returns a function that says how long the machine was suspended since it
+// was started, or nil if this system cannot tell.
+func suspensions() func() time.Duration {
+	if _, ok := gettime(clockBoottime); !ok {
+		return nil
+	}
+	return func() (slept time.Duration) {
+		for range 3 { // a process that is stopped between its two clocks reads too much
+			mono, _ := gettime(clockMonotonic)
+			boot, _ := gettime(clockBoottime)
+			slept = boot - mono
+			if after, _ := gettime(clockMonotonic); after-mono < time.Millisecond {
+				break
+			}
+		}
+		return slept
+	}
+}
+
+func gettime(clock uintptr) (time.Duration, bool) {
+	var t syscall.Timespec
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&t)), 0)
+	return time.Duration(t.Nano()), errno == 0
+}
+
+// whySuspended is the text of Suspended.
+const whySuspended = "this process, or its machine, was stopped for too long"
