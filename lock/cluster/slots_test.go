@@ -42,6 +42,25 @@ func slotsAt(host string, port int, id, more string) string {
 
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
+// TestATableOfTooManyMastersIsAnError, and the table of another node counts.
+func TestATableOfTooManyMastersIsAnError(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("*1001\r\n")
+	for i := range 1001 {
+		fmt.Fprintf(&b, "*3\r\n:%d\r\n:%d\r\n*2\r\n%s:%d\r\n", i, i, bulk("10.0.0.1"), i+1)
+	}
+	liar := startTeller(t, b.String())
+	source, err := cluster.New(&redisc.Cluster{StartupNodes: []string{liar}}, cluster.Options{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	source.Follow(ctx, time.Hour, nil, func(l topology.Layout) {
+		cancel()
+		require.ErrorContains(t, l.Err, liar+": the answer to CLUSTER SLOTS names 1001 masters")
+	})
+	require.Len(t, layout(t, liar, startTeller(t, slotsAt(bulk("10.0.0.2"), 7, "a", ""))).Servers, 1)
+}
+
 // layout is the first that a Topology of these nodes finds.
 func layout(t *testing.T, nodes ...string) topology.Layout {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"github.com/mna/redisc"
 
 	"github.com/wheellock/wheellock/lock/internal/resp"
+	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -89,6 +90,7 @@ func parse(entries []any, epochs map[string]int64, from string) (table, error) {
 		return table{}, err
 	}
 	var t table
+	masters := make(map[string]bool)
 	for _, e := range entries {
 		entry, err := redis.Values(e, nil)
 		if err != nil || len(entry) < 3 {
@@ -126,9 +128,13 @@ func parse(entries []any, epochs map[string]int64, from string) (table, error) {
 			t.nodes = append(t.nodes, addr)
 			if i == 0 {
 				r.addr, r.id, r.epoch = addr, id, epochs[id]
+				masters[addr] = true
 			}
 		}
 		t.ranges = append(t.ranges, r)
+	}
+	if len(masters) > servers.MostServers {
+		return table{}, fmt.Errorf("the answer to CLUSTER SLOTS names %d masters: more than %d are not used", len(masters), servers.MostServers)
 	}
 	return t, nil
 }

@@ -34,7 +34,7 @@ func (s *Server) Dial(ctx context.Context, bound *dialing.Bound) (redis.Conn, ui
 // as soon as another one replaces it.
 func (s *Server) dialSilently(ctx context.Context, bound *dialing.Bound) (redis.Conn, uint32, error) {
 	epoch := s.epoch.Load()
-	if s == s.router.unknown {
+	if !s.isOpen() {
 		return nil, epoch, s.router.noServer()
 	}
 	ctx, cancel := context.WithCancel(ctx)

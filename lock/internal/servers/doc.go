@@ -47,16 +47,18 @@
 //
 // # States of a server
 //
-//	        named, or asked for          Config.Opened has returned
-//	(none) ─────────────────────▶ opening ─────────────────────────▶ open ◀─┐
-//	                                 │                               │  │   │ another Instance:
-//	                                 │ Opened failed                 │  └───┘ the epoch ends
-//	                                 ▼                               │
-//	                              unknown                            ▼
-//	                                                   closed: retired, or Router.Close
+//	      named         the first request         Config.Opened has returned
+//	(none) ─────▶ known ─────────────────▶ opening ────────────────────────▶ open ◀─┐
+//	                │                         │                              │  │   │ another Instance:
+//	                │                         │ Opened failed                │  └───┘ the epoch ends
+//	                │                         ▼                              │
+//	                │                      unknown                           │
+//	                └────────────────────────────────────────────────────────┴──▶ closed: retired,
+//	                                                                              or Router.Close
 //
 // All requests for an unknown server fail. Every slot begins with a server in
-// this state, which has no connections.
+// this state, which has no connections. A server that is only known has no goroutine. A
+// Layout with more than MostServers is an error.
 //
 // # Goroutines and locks
 //

@@ -189,7 +189,9 @@ func (f *fixture) ask(ctx context.Context, key string) error {
 // wanted asks for the server of that name, as a redirection does that leads there
 // once.
 func (f *fixture) wanted(name string) *servers.Server {
-	return f.router.Server("any").Target(pipe.Redirection{Ask: true, Server: name})
+	s := f.router.Server("any").Target(pipe.Redirection{Ask: true, Server: name})
+	s.Attachment() // opens it
+	return s
 }
 
 // attachment tells the fixture what it is told.

@@ -62,6 +62,9 @@ func (r *Router) update(l topology.Layout) {
 	if l.Warning != nil {
 		r.cfg.Logger.Log(record.LayoutDoubted, l.Warning)
 	}
+	if l.Err == nil {
+		l.Err = r.tooMany(l)
+	}
 	switch {
 	case l.Err != nil:
 		r.failure.Store(&l.Err)
@@ -86,7 +89,7 @@ func (r *Router) update(l topology.Layout) {
 func (r *Router) spread(l topology.Layout) {
 	named := make([]*Server, len(l.Servers))
 	for i, s := range l.Servers {
-		if named[i] = r.open(s.Name, true); named[i] == r.unknown {
+		if named[i] = r.find(s.Name, true); named[i] == r.unknown {
 			return // the user is closing
 		}
 		named[i].standFor(s)
@@ -127,7 +130,10 @@ func (r *Router) retire(named []*Server) {
 		case s.unnamed.IsZero():
 			s.unnamed = now
 		case now.Sub(s.unnamed) > r.cfg.Lease+retireAfter && r.unneeded(s) && r.remove(s):
-			s.attachment.Retire()
+			s.seal()
+			if s.attachment != nil {
+				s.attachment.Retire()
+			}
 			s.close(pipe.ErrReplaced)
 		}
 	}
@@ -150,7 +156,7 @@ func (r *Router) others(named []*Server) []*Server {
 
 // unneeded reports whether neither the user nor a slot needs s.
 func (r *Router) unneeded(s *Server) bool {
-	return s.isOpen() && s.attachment.Idle() && !r.hasSlot(s)
+	return !r.hasSlot(s) && (!s.isReady.Load() || s.attachment.Idle())
 }
 
 // remove takes s out of the table, unless it was needed since others returned it. After

@@ -50,6 +50,9 @@ type Router struct {
 	announced string // how releases are published, as last logged
 }
 
+// MostServers is the most servers of a Layout. A faulty node may name a server for each slot.
+const MostServers = 1000
+
 // MostUnnamed is the most servers that no Layout has named. A faulty server may answer every
 // request with a redirection to another address. This bounds what such a server can cost.
 const MostUnnamed = 64
@@ -71,7 +74,6 @@ func New(cfg Config) (*Router, error) {
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if !r.traits.Slots {
 		r.single = newServer(r, "")
-		r.single.open()
 		if !r.single.isOpen() {
 			r.cancel()
 			return nil, r.single.err
@@ -126,9 +128,7 @@ func (r *Router) Close(why error) {
 	r.mu.Unlock()
 	r.wg.Wait()
 	for _, s := range r.Servers() { // no server is added any more
-		if s.isOpen() { // waits if another goroutine is opening it
-			s.close(why)
-		}
+		s.close(why)
 	}
 	if r.unknown != nil {
 		r.unknown.close(why)
@@ -138,32 +138,18 @@ func (r *Router) Close(why error) {
 	}
 }
 
-// open returns the server of that name, and opens it if it is not open. A name has one
-// Server. named says that a Layout names it. open returns unknown for a new name after
-// Close. It also does so for a name without a Layout when there are already MostUnnamed.
-func (r *Router) open(name string, named bool) *Server {
-	s, entered := r.enter(name, named)
-	if entered {
-		s.open()
-	}
-	if s == nil || !s.isOpen() {
-		return r.unknown
-	}
-	return s
-}
-
-// enter returns the server of that name from the table. Another goroutine may still be
-// opening it. If entered is true, the server is new and the caller must open it. enter
-// returns nil for a new name if the Router is closed or has no room.
-func (r *Router) enter(name string, named bool) (s *Server, entered bool) {
+// find returns the server of that name. A name has one Server. named says that a Layout names it.
+// find returns unknown for a new name after Close. It also does so for a name without a Layout when
+// there are already MostUnnamed.
+func (r *Router) find(name string, named bool) *Server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s = r.servers[name]
-	if s == nil && (r.closed || !named && r.unnamed >= MostUnnamed) {
-		return nil, false
-	}
+	s := r.servers[name]
 	if s == nil {
-		s, entered = newServer(r, name), true
+		if r.closed || !named && r.unnamed >= MostUnnamed {
+			return r.unknown
+		}
+		s = newServer(r, name)
 		r.servers[name] = s
 		s.hearsay = true
 		r.unnamed++
@@ -173,10 +159,10 @@ func (r *Router) enter(name string, named bool) (s *Server, entered bool) {
 		r.unnamed--
 	}
 	s.wanted = true
-	return s, entered
+	return s
 }
 
-// Servers returns the servers that are open or being opened, sorted by name.
+// Servers returns the servers that are known, sorted by name.
 func (r *Router) Servers() []*Server {
 	if r.single != nil {
 		return []*Server{r.single}
@@ -195,7 +181,7 @@ func byName(a, b *Server) int { return cmp.Compare(a.name, b.name) }
 
 // move records that a server redirected slot to the server of that name, which it returns.
 func (r *Router) move(slot int, name string) *Server {
-	s := r.open(name, false)
+	s := r.find(name, false)
 	if s == r.unknown { // the slot stays with its last server
 		r.look()
 		return s
@@ -205,6 +191,23 @@ func (r *Router) move(slot int, name string) *Server {
 		r.look()
 	}
 	return s
+}
+
+// tooMany returns an error if the servers of l, or the new ones and those that are not yet
+// retired, are too many.
+func (r *Router) tooMany(l topology.Layout) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := len(r.servers)
+	for _, s := range l.Servers {
+		if r.servers[s.Name] == nil {
+			all++
+		}
+	}
+	if len(l.Servers) <= MostServers && all <= 2*MostServers+MostUnnamed {
+		return nil
+	}
+	return fmt.Errorf("the Layout names %d servers, %d with those of the last minutes: more than %d are not used", len(l.Servers), all, MostServers)
 }
 
 // nameless returns the server to which from has sent a request without its name: the one that has

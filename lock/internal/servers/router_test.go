@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,7 +27,7 @@ func TestASlotIsAtTheServerThatSaidSoLast(t *testing.T) {
 		require.Empty(t, f.at(0))
 		f.follow()
 		f.say("a", "b")
-		require.Equal(t, []string{"opened a", "opened b", "moved"}, f.heard())
+		require.Equal(t, []string{"moved"}, f.heard(), "nothing needs a server yet")
 		require.Equal(t, []string{"a", "b", "a"}, []string{f.at(0), f.at(1), f.at(2)})
 		s := f.router.Server(keyOf(0))
 		require.Equal(t, "c", s.Target(pipe.Redirection{Slot: 2, Server: "c"}).Name())
@@ -179,7 +180,7 @@ func TestAServerThatIsNotOpenedIsUnknown(t *testing.T) {
 		require.Nil(t, f.wanted("a").Attachment())
 		require.ErrorIs(t, f.ask(t.Context(), "any"), servers.ErrNoServer)
 		f.close()
-		require.Equal(t, []string{"opened a"}, f.heard())
+		require.Equal(t, []string{"moved", "opened a"}, f.heard())
 	})
 	_, err := servers.New((&fixture{opened: func(*servers.Server) error { return errClosed }}).config())
 	require.ErrorIs(t, err, errClosed)
@@ -206,10 +207,12 @@ func TestNoLockIsHeldWhileTheUserIsTold(t *testing.T) {
 		f.build(t, true)
 		f.follow()
 		f.say("a", "b")
+		f.wanted("a")
+		f.wanted("b")
 		f.say("a")
 		time.Sleep(lease + time.Minute + 1)
 		f.say("a")
-		require.Equal(t, []string{"opened a", "opened other", "opened b", "moved", "moved", "retired b", "closed b"}, f.heard())
+		require.Equal(t, []string{"moved", "opened other", "opened a", "opened b", "moved", "retired b", "closed b"}, f.heard())
 	})
 }
 
@@ -220,7 +223,7 @@ func TestAServerThatIsNoMoreIsClosedOnceNothingNeedsIt(t *testing.T) {
 		f.build(t, true)
 		f.follow()
 		f.say("a", "b")
-		b := f.router.Server(keyOf(1))
+		b := f.wanted("b")
 		f.say("a", "")
 		needed = false
 		time.Sleep(lease + time.Minute + 1)
@@ -247,6 +250,40 @@ func TestAServerThatIsNoMoreIsClosedOnceNothingNeedsIt(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		f.say("a")
 		require.Equal(t, []string{"retired b", "closed b"}, f.heard())
+	})
+}
+
+// TestServersThatNothingNeedsCostNoGoroutine, and a Layout of more than a thousand is an error, also
+// if each Layout names others.
+func TestServersThatNothingNeedsCostNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fixture).build(t, true)
+		f.follow()
+		say := func(i, n int) {
+			names := make([]string, n)
+			for k := range names {
+				names[k] = fmt.Sprintf("%d-%d:6379", i, k)
+			}
+			f.say(names...)
+		}
+		say(0, servers.MostServers+1)
+		err := f.ask(t.Context(), "any")
+		require.ErrorIs(t, err, servers.ErrNoServer)
+		require.ErrorContains(t, err, "the Layout names 1001 servers")
+		before := runtime.NumGoroutine()
+		for i := range 5 {
+			say(i, servers.MostServers)
+		}
+		require.Less(t, runtime.NumGoroutine(), before+servers.MostServers/2, "others of this process may come and go")
+		require.LessOrEqual(t, len(f.router.Servers()), 2*servers.MostServers)
+		require.NotContains(t, strings.Join(f.heard(), " "), "opened")
+		require.Equal(t, "1-0:6379", f.at(0))
+		require.ErrorIs(t, f.ask(t.Context(), keyOf(0)), errDown)
+		require.Equal(t, []string{"opened 1-0:6379"}, f.heard())
+		f.close()
+		require.Equal(t, []string{"closed 1-0:6379"}, f.heard())
+		require.ErrorIs(t, f.ask(t.Context(), keyOf(1)), servers.ErrNoServer)
+		require.Empty(t, f.heard(), "a server that was not opened is not opened after Close")
 	})
 }
 
@@ -297,7 +334,7 @@ func TestAServerThatIsWantedWhileItIsToBeClosedIsKept(t *testing.T) {
 		f.build(t, true)
 		f.follow()
 		f.say("a", "b")
-		b := f.router.Server(keyOf(1))
+		b := f.wanted("b")
 		f.say("a")
 		time.Sleep(lease + time.Minute + 1)
 		f.heard()

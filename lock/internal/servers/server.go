@@ -30,7 +30,7 @@ type Server struct {
 	cancel     context.CancelFunc
 	subscriber *pubsub.Subscriber
 
-	opened chan struct{} // closed when open has returned; the unknown server's is never closed
+	opened chan struct{} // closed when open or seal has returned; the unknown server's is never closed
 	// immutable once opened is closed; nil for the unknown server
 	err        error // why it was not opened
 	attachment Attachment
@@ -38,6 +38,8 @@ type Server struct {
 	replicated *pipe.Replicated // for acquisitions that replicas must have; nil without Config.Replicas
 
 	// atomic
+	begun      atomic.Bool                     // open or seal has begun
+	isReady    atomic.Bool                     // it was opened
 	epoch      atomic.Uint32                   // counts the servers that it stood for
 	during     atomic.Pointer[context.Context] // ends with the epoch
 	address    atomic.Pointer[string]          // for the log, see Address; nil while it is not known
@@ -73,7 +75,7 @@ func (f *fault) say(log func() (written bool)) {
 // over reports whether the fault was told, and has it told again the next time.
 func (f *fault) over() bool { return f.said.Load() && f.said.Swap(false) } // most often there was none
 
-// newServer returns a server of that name. The caller must open it.
+// newServer returns a server of that name. It has no goroutine before isOpen.
 func newServer(r *Router, name string) *Server {
 	s := &Server{router: r, name: name, opened: make(chan struct{})}
 	s.backoff.longest = r.cfg.IOTimeout / 2
@@ -90,7 +92,7 @@ func newServer(r *Router, name string) *Server {
 	return s
 }
 
-// open opens the server, without I/O. The goroutine that made the server calls open, once.
+// open opens the server, without I/O. isOpen calls it, once.
 func (s *Server) open() {
 	defer close(s.opened)
 	cfg := &s.router.cfg
@@ -109,12 +111,31 @@ func (s *Server) open() {
 	if cfg.Replicas > 0 {
 		s.replicated = pipe.NewReplicated(s.ctx, conns, cfg.Connections)
 	}
+	s.isReady.Store(true)
 }
 
-// isOpen waits until the server is opened, and reports whether that succeeded.
+// isOpen opens the server at the first call, and reports whether that succeeded. A Layout may name
+// many servers that no request ever needs, and an open one costs some goroutines.
 func (s *Server) isOpen() bool {
+	switch {
+	case s.isReady.Load():
+		return true
+	case s == s.router.unknown:
+		return false
+	case !s.begun.Swap(true):
+		s.open()
+	}
 	<-s.opened
 	return s.err == nil
+}
+
+// seal makes sure that the server is not opened any more. If it is being opened, seal waits.
+func (s *Server) seal() {
+	if !s.begun.Swap(true) {
+		s.err = ErrNoServer
+		close(s.opened)
+	}
+	<-s.opened
 }
 
 // leadAfter is the number of requests without company after which callers send their requests
@@ -150,7 +171,12 @@ func (s *Server) Name() string { return s.name }
 func (s *Server) Epoch() uint32 { return s.epoch.Load() }
 
 // Attachment returns what Config.Opened returned, or nil if the server is not known.
-func (s *Server) Attachment() Attachment { return s.attachment }
+func (s *Server) Attachment() Attachment {
+	if !s.isOpen() {
+		return nil
+	}
+	return s.attachment
+}
 
 // Subscriber returns the connection for pub/sub.
 func (s *Server) Subscriber() *pubsub.Subscriber { return s.subscriber }
@@ -174,7 +200,7 @@ func (s *Server) Send(r *pipe.Request) {
 // or has failed.
 func (s *Server) carrier(r *pipe.Request) *pipe.Pipe {
 	switch {
-	case s == s.router.unknown:
+	case !s.isOpen():
 		r.Fail(s.router.noServer())
 	case s.replicated != nil && r.Acquires():
 		s.replicated.Put(r)
@@ -198,7 +224,7 @@ func (s *Server) Target(to pipe.Redirection) *Server {
 	case nameless:
 		return s.router.nameless(s, to, port)
 	case to.Ask:
-		return s.router.open(to.Server, false)
+		return s.router.find(to.Server, false)
 	}
 	return s.router.move(to.Slot, to.Server)
 }
@@ -245,6 +271,9 @@ func (s *Server) standFor(now topology.Server) {
 	s.epoch.Add(1)
 	end()
 	s.backoff.over()
+	if !s.isReady.Load() { // a request that opens it now dials in the new epoch
+		return
+	}
 	// A connection may take long to close. The others must not wait for it.
 	var wg sync.WaitGroup
 	for _, p := range s.pipes {
@@ -274,6 +303,7 @@ func (r *Router) warnReplaced(old, heir string) {
 // their goroutines runs. Requests from now on fail with why.
 func (s *Server) close(why error) {
 	s.cancel()
+	s.seal()
 	s.subscriber.Close()
 	for _, p := range s.pipes {
 		p.Close(why)
