@@ -496,3 +496,22 @@ func TestLatchBadInputAndCancel(t *testing.T) {
 	require.Zero(t, c.Stats().Waiting)
 	fixture.AwaitSubscribers(t, s, "redisson_countdownlatch__channel__{"+key+"}", 0)
 }
+
+// TestAKeyThatIsNoCounterIsToldAtOnceWhateverItsName: the name stands in the answer of Redis, and it may
+// have the word of a state that would pass.
+func TestAKeyThatIsNoCounterIsToldAtOnceWhateverItsName(t *testing.T) {
+	s := fixture.Server(t)
+	c, ctx := fixture.ClientOf(t, s, lock.Config{}), bounded.Context(t)
+	for _, word := range []string{"BUSY", "OOM", "ASK", "READONLY", "TRYAGAIN"} {
+		name := "jobs:" + word
+		fixture.Do(t, s, "SET", name, "many")
+		calls := c.Stats().Tries
+		for _, err := range []error{
+			c.Semaphore(name).TryAcquire(ctx, 1), c.Semaphore(name).Acquire(ctx, 1), c.Semaphore(name).Release(ctx, 1), c.CountDownLatch(name).CountDown(ctx),
+		} {
+			require.ErrorIs(t, err, lock.ErrNotALock)
+			require.NotErrorIs(t, err, lock.ErrUnknown)
+		}
+		require.Equal(t, calls+2, c.Stats().Tries, "none is sent again")
+	}
+}

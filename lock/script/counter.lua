@@ -8,7 +8,7 @@ local function counter(key)
   local value = text or '0'
   local n = string.match(value, '^%-?%d+$') and tonumber(value)
   if not n or value == '-0' or string.format('%.0f', n) ~= value then
-    return nil, redis.error_reply('ERR wheellock: ' .. key .. ' is no counter')
+    return nil, redis.error_reply('WRONGTYPE wheellock: ' .. key .. ' is no counter')
   end
   return n, text
 end

@@ -423,7 +423,7 @@ func (x *exec) counter(key string) (n int64, there bool) {
 	n, err := strconv.ParseInt(value, 10, 64)
 	// INCRBY must understand it, and Lua has it as a float.
 	if err != nil || strconv.FormatInt(n, 10) != value || strconv.FormatFloat(float64(n), 'f', 0, 64) != value {
-		panic(refusal("ERR wheellock: " + key + " is no counter"))
+		panic(refusal("WRONGTYPE wheellock: " + key + " is no counter"))
 	}
 	return n, true
 }
