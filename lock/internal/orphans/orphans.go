@@ -2,6 +2,7 @@ package orphans
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -214,7 +215,8 @@ func (o *Orphans) answered(sent time.Time, a pipe.Answer, list ...*orphan) {
 		switch {
 		case !definite && (!d.paid || d.known && !sent.Before(d.late)):
 			d.due = time.Time{}
-			if _, refused := a.Err.(redis.Error); refused {
+			var refusal redis.Error // or another request was refused, which ended the connection
+			if errors.As(a.Err, &refusal) {
 				d.pause = min(max(2*d.pause, orphanPause), maxRefusedPause)
 				d.due = time.Now().Add(d.pause)
 			}

@@ -55,8 +55,12 @@ const (
 // will. Redis gives these replies before it runs a script, or in place of the first write of a
 // script: READONLY, MISCONF and NOREPLICAS. After the first write Redis 7 refuses nothing for its
 // own state, and before Redis 7 that state does not change while a script runs. OOM is none of
-// these codes, because a script may go on after it.
+// these codes, because a script may go on after it. An error that wraps a reply is the reply to
+// another request, which ended the connection.
 func NotRun(err error) bool {
+	if broken(err) {
+		return false
+	}
 	switch Code(err) {
 	case "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOAUTH", "DENIED", "READONLY", "MISCONF", "NOREPLICAS":
 		return true

@@ -86,6 +86,7 @@ func TestAReplyThatNothingRanIsReadFromItsCodeAlone(t *testing.T) {
 		require.Equal(t, ran, !pipe.NotRun(redis.Error(text)), text)
 	}
 	require.False(t, pipe.NotRun(errors.New("LOADING")), "it is no reply")
+	require.False(t, pipe.NotRun(fmt.Errorf("the connection was given up: %w", redis.Error("READONLY"))), "another request was refused")
 	require.False(t, pipe.NotRun(nil))
 }
 
