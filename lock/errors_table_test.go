@@ -48,7 +48,10 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 			"lock: closed, but %s has not returned: %w: find out what it waits for",
 		},
 		"the tests of package sentinel have it": {
-			"%w: %q: the sentinels that answer have missed a failover", "%s: the answer has no address or no epoch", "sentinel: the master %q at %s: %w",
+			"the sentinels that answer have missed a failover", "%s: the answer has no address or no epoch", "sentinel: the master %q at %s: %w",
+			"the sentinels disagree, and not exactly one of these servers is a master",
+			"sentinel: for configuration %d the sentinels name several masters: %s",
+			"sentinel: %d of %d sentinels name the master %s in place of %s, without a new configuration",
 		},
 		"the tests of package cluster have it": {
 			"cluster: %s: the node knows no slot: it has left the Cluster or has not joined it", "the answer to CLUSTER SLOTS is malformed", "cluster: %s: CLUSTER SLOTS: %w",
