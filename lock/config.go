@@ -80,9 +80,10 @@ type Config struct {
 	// lasts. By default new readers wait.
 	ReadersFirst bool
 	// IOTimeout limits one round trip. The client closes a connection whose oldest
-	// request has waited for longer. From 1 ms to Lease/10, default 1 s, or
-	// Lease/10 if that is less. A dial takes several round trips and has a limit of
-	// its own, see "Timeouts" in lock/SERVERS.md.
+	// request has waited for longer. It sends a call that only reads (IsLocked,
+	// Inspect) once more then, over a new connection. From 1 ms to Lease/10,
+	// default 1 s, or Lease/10 if that is less. A dial takes several round trips
+	// and has a limit of its own, see "Timeouts" in lock/SERVERS.md.
 	IOTimeout time.Duration
 	// UnlockTimeout limits Unlock, which repeats its request while the outcome
 	// is unknown. It also limits how long Close with ReleaseOnClose tries a

@@ -2,16 +2,20 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/wheellock/wheellock/lock/internal/args"
 	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
@@ -56,7 +60,7 @@ type Holder struct {
 // returns. ErrUnknown: Redis did not answer. ErrNotALock: the key has other
 // values than a lock of this kind.
 func (m *Mutex) Inspect(ctx context.Context) (Info, error) {
-	reply, err := m.c.ask(ctx, "inspect", m.name, wire.Inspect(m.name))
+	reply, err := m.c.read(ctx, "inspect", m.name, wire.Inspect(m.name))
 	if err != nil {
 		return Info{}, err
 	}
@@ -162,7 +166,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	call, left := m.c.holds.Force(m.kind, m.name)
 	deleted := false
 	for tries := 0; tries < forceTries; tries++ {
-		reply, err := m.c.ask(ctx, "force", m.name, wire.Inspect(m.name))
+		reply, err := m.c.read(ctx, "force", m.name, wire.Inspect(m.name))
 		if err != nil {
 			return false, err
 		}
@@ -200,9 +204,21 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("lock: force of %q: its holder changed before each of the %d deletions: try again", m.name, forceTries)
 }
 
+// read is ask of a call that changes nothing. If its connection fails, the call is sent once more,
+// over a new one. A connection that was idle may be dead although nothing has told this client.
+func (c *Client) read(ctx context.Context, op, name string, call wire.Call) (any, error) {
+	return c.askTimes(ctx, 2, op, name, call)
+}
+
 // ask sends a call that needs no hold, once, and returns its answer. The call's key is name, or
 // another key that belongs to it.
 func (c *Client) ask(ctx context.Context, op, name string, call wire.Call) (any, error) {
+	return c.askTimes(ctx, 1, op, name, call)
+}
+
+// askTimes is ask, but sends the call up to most times while the connections to which it was
+// written fail.
+func (c *Client) askTimes(ctx context.Context, most int, op, name string, call wire.Call) (any, error) {
 	if err := c.checkName(name); err != nil {
 		return nil, err
 	}
@@ -211,10 +227,19 @@ func (c *Client) ask(ctx context.Context, op, name string, call wire.Call) (any,
 	}
 	defer c.table.End(name)
 	a := c.network.Send(ctx, name, call, nil)
+	for n := 1; n < most && brokeOff(a); n++ {
+		a = c.network.Send(ctx, name, call, nil)
+	}
 	if a.Err != nil {
 		return nil, c.errors.Call(op, name, a)
 	}
 	return a.Reply.Any(), nil
+}
+
+// brokeOff reports whether a connection failed before the answer came, and the caller still waits.
+func brokeOff(a pipe.Answer) bool {
+	_, reply := a.Err.(redis.Error)
+	return a.Err != nil && !reply && !a.Left && !a.Stamp.IsZero() && !errors.Is(a.Err, ErrClosed)
 }
 
 // forced asks Redis about the holds of this client that ForceUnlock may have deleted.

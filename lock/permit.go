@@ -163,7 +163,7 @@ type PermitInfo struct {
 // Inspect returns. ErrUnknown: Redis did not answer. This is Redisson's
 // availablePermits and acquiredPermits.
 func (p *PermitSemaphore) Inspect(ctx context.Context) (PermitInfo, error) {
-	reply, err := p.s.c.ask(ctx, "inspect", p.s.name, wire.PermitInspect(p.s.name, time.Now()))
+	reply, err := p.s.c.read(ctx, "inspect", p.s.name, wire.PermitInspect(p.s.name, time.Now()))
 	if err != nil {
 		return PermitInfo{}, err
 	}

@@ -135,7 +135,7 @@ func (p *PermitSemaphore) Lease(ctx context.Context, id string) (time.Duration, 
 	if err != nil {
 		return 0, err
 	}
-	reply, err := c.ask(ctx, "lease", name, wire.PermitDeadline(name, text))
+	reply, err := c.read(ctx, "lease", name, wire.PermitDeadline(name, text))
 	if err != nil {
 		return 0, err
 	}

@@ -260,7 +260,7 @@ func checkPermits(name, what string, n, least int64) error {
 
 // readCount returns the value of the counter key, which belongs to name, or 0 if there is no counter.
 func (c *Client) readCount(ctx context.Context, op, name, key string) (int64, error) {
-	reply, err := c.ask(ctx, op, name, wire.Count(key))
+	reply, err := c.read(ctx, op, name, wire.Count(key))
 	if err != nil || reply == nil {
 		return 0, err
 	}

@@ -38,7 +38,7 @@ func (s *Semaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
 // semaphore, and -1 if the semaphore does not end by itself; see Expire.
 // ErrUnknown: Redis did not answer. This is Redisson's remainTimeToLive.
 func (s *Semaphore) TTL(ctx context.Context) (time.Duration, error) {
-	reply, err := s.c.ask(ctx, "ttl", s.name, wire.SemaphoreTTL(s.name))
+	reply, err := s.c.read(ctx, "ttl", s.name, wire.SemaphoreTTL(s.name))
 	if err != nil {
 		return 0, err
 	}

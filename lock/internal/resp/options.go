@@ -59,7 +59,7 @@ func dialerOf(options []redis.DialOption) (d Dialer, ok bool) {
 			ok = false
 		}
 	}()
-	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive} // redigo's own defaults
+	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive}
 	field, _ := reflect.TypeFor[redis.DialOption]().FieldByName("f")
 	all := reflect.New(field.Type.In(0).Elem()).Elem()
 	set(all, "dialer", dialer)
@@ -101,10 +101,12 @@ func greetingOf(user, password, clientName string, database int) [][]any {
 	return greeting
 }
 
-// redigo's defaults.
+// The first and the last are redigo's defaults.
 const (
-	connectTimeout   = 30 * time.Second
-	keepAlive        = 5 * time.Minute
+	connectTimeout = 30 * time.Second
+	// keepAlive is how soon TCP probes an idle connection. redigo has 5 minutes, but balancers
+	// and NATs forget a flow that is idle for 4 minutes.
+	keepAlive        = 30 * time.Second
 	handshakeTimeout = 10 * time.Second
 )
 
