@@ -166,6 +166,9 @@ func (u *URL) hosts(scheme, text string) error {
 		if err != nil || name == "" || strings.ContainsAny(name, " %\"'<>\\^`{|}") && !strings.Contains(host, "[") {
 			return errors.New("the URL has an address that is not " + form)
 		}
+		if strings.Contains(host, "[") {
+			name = strings.Replace(name, "%25", "%", 1) // before the zone of an IPv6 address
+		}
 		if number == "" {
 			number = port
 		}

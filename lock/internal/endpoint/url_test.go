@@ -29,6 +29,8 @@ func TestAURLSaysWhereAndHow(t *testing.T) {
 		"redis://h":                    usual(endpoint.URL{Addrs: []string{"h:6379"}}),
 		"redis://h:/":                  usual(endpoint.URL{Addrs: []string{"h:6379"}}),
 		"redis://[::1]":                usual(endpoint.URL{Addrs: []string{"[::1]:6379"}}),
+		"redis://[fe80::1%25eth0]":     usual(endpoint.URL{Addrs: []string{"[fe80::1%eth0]:6379"}}),
+		"redis://[fe80::1%eth0]:7":     usual(endpoint.URL{Addrs: []string{"[fe80::1%eth0]:7"}}),
 		"redis://[::1]:7/3":            usual(endpoint.URL{Addrs: []string{"[::1]:7"}, Database: 3}),
 		"rediss://u%40:p%3A%2F%23@h/1": usual(endpoint.URL{Addrs: []string{"h:6379"}, Username: "u@", Password: "p:/#", Database: 1, TLS: true}),
 		"redis://:p@w@h":               usual(endpoint.URL{Addrs: []string{"h:6379"}, Password: "p@w"}),

@@ -3,7 +3,9 @@ package pubsub_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -324,4 +326,37 @@ func TestAPubSubThatFailsAgainAndAgainMakesFewRecords(t *testing.T) {
 			require.NoError(t, srv.Restart(context.Background()))
 		})
 	}
+}
+
+// TestAServerThatSendsAndReadsNothingIsLeft: it is not silent, and a connection of a pool may have no
+// limit for writes.
+func TestAServerThatSendsAndReadsNothingIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int32
+		ctx, cancel := context.WithCancel(context.Background())
+		sub := pubsub.New(ctx, pubsub.Config{
+			Timeout: time.Second, Where: func() string { return "here" }, Epoch: func() uint32 { return 0 },
+			Hearing: func() pubsub.Hearing { return pubsub.Hearing{Plain: true} },
+			Logger:  record.New(slog.New(slog.DiscardHandler)),
+			Dial: func(context.Context) (redis.Conn, uint32, error) {
+				dials.Add(1)
+				here, there := net.Pipe() // holds no bytes
+				go func() {
+					for {
+						if _, err := io.WriteString(there, "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n"); err != nil {
+							return
+						}
+						time.Sleep(time.Second)
+					}
+				}()
+				return redis.NewConn(here, 0, 0), 0, nil
+			},
+		})
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "c")
+		time.Sleep(time.Minute)
+		cancel()
+		sub.Close()
+		require.Greater(t, dials.Load(), int32(5))
+	})
 }

@@ -22,6 +22,8 @@ func (s *Subscriber) send(conn redis.Conn, command string, args []any) error {
 	if len(args) == 0 {
 		return nil
 	}
+	// A server that does not read may fill the buffers, and a pool's connection may have no limit.
+	defer time.AfterFunc(s.cfg.Timeout, func() { conn.Close() }).Stop()
 	most := subscribeMax
 	if ofShards(command) {
 		most = 1
