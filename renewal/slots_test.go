@@ -250,3 +250,23 @@ func TestTheMeanIntervalStaysLong(t *testing.T) {
 		require.LessOrEqual(rt, r.early, r.b.interval/2+r.b.tick+r.b.interval/100)
 	})
 }
+
+// TestTheNearestEndOfTrustComesFirst, also after a lease of the first group has ended while the
+// group waits for a dispatcher.
+func TestTheNearestEndOfTrustComesFirst(t *testing.T) {
+	ln := &Lane{}
+	push := func(ends ...instant) *group {
+		c := &group{lane: ln, trust: never, armed: never}
+		for _, end := range ends {
+			l := &Lease{}
+			l.trust.Store(int64(end))
+			c.addLocked(l)
+		}
+		ln.queue.push(c)
+		return c
+	}
+	first, second := push(1, 10), push(5)
+	require.Same(t, first, ln.queue[0])
+	require.Len(t, first.endedLocked(2, nil), 1)
+	require.Same(t, second, ln.queue[0])
+}

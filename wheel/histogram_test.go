@@ -43,3 +43,30 @@ func TestHistogramBucketsCoverEveryDurationOnce(t *testing.T) {
 		require.LessOrEqual(t, us, uint64(upperBound(i)/time.Microsecond))
 	}
 }
+
+func TestHistogramsAddUp(t *testing.T) {
+	var all, even, odd Histogram
+	for i := range 100 {
+		d := time.Duration(i*i) * time.Millisecond
+		all.Record(d, 1)
+		if i%2 == 0 {
+			even.Record(d, 1)
+		} else {
+			odd.Record(d, 1)
+		}
+	}
+	even.Add(&odd)
+	require.Equal(t, all, even)
+}
+
+// TestTheDriverNotesEachLateness: it writes several timers at once, but only those of one bucket.
+func TestTheDriverNotesEachLateness(t *testing.T) {
+	var d driver
+	var all Histogram
+	for _, late := range []time.Duration{0, time.Second, time.Second, time.Minute, time.Second, 0, 0} {
+		d.noteLateness(int64(late))
+		all.Record(late, 1)
+	}
+	d.flush()
+	require.Equal(t, all.Distribution(), d.lateness.Distribution())
+}
