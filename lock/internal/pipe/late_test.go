@@ -317,3 +317,23 @@ func TestOneBusyAnswerToTIMEIsAskedForAgain(t *testing.T) {
 		require.NotZero(t, srv.seen()[2])
 	})
 }
+
+// TestALateAnswerThatTravelsForLongMakesNoLimitTooEarly: the server read its clock when the request
+// arrived, at the earliest when it was sent.
+func TestALateAnswerThatTravelsForLongMakesNoLimitTooEarly(t *testing.T) {
+	const travels = 300 * time.Millisecond
+	inTime(t, func(t *testing.T, b *bench, srv *timed) {
+		srv.ahead.Add(int64(time.Minute)) // the clock was set
+		b.srv.answer = func(command []string) string {
+			said := srv.answer(command)
+			if strings.HasPrefix(said, "-LATE") {
+				time.Sleep(travels)
+			}
+			return said
+		}
+		again := srv.now().Add(travels)
+		require.NoError(t, b.call(t.Context(), 1).Err)
+		require.Len(t, srv.seen(), 2)
+		require.GreaterOrEqual(t, srv.seen()[1], again.Add(time.Second).UnixMilli())
+	})
+}
