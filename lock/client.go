@@ -135,7 +135,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	to.DialTimeout = min(to.DialTimeout, cfg.Lease/6) // so that a renewal can try more than once
 	to.Replicas, to.ReplicaTimeout, to.Logger = cfg.Replicas, cfg.ReplicaTimeout, logger
 	to.Trial, to.Overlap = keys.Channel(cfg.KeyPrefix+"wheellock"), 2*cfg.MaxPoll
-	to.Cast, to.Closing = &c.cast, c.closing
+	to.Cast, to.Closing, to.Random = &c.cast, c.closing, c.random
 	if c.topology = to.Topology; c.topology != nil {
 		c.traits = c.topology.Traits()
 	}

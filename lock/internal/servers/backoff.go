@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 // backoff limits how often connections for commands are dialled while the server takes none, or
@@ -20,6 +21,7 @@ import (
 // lease. All methods are safe for concurrent use.
 type backoff struct {
 	longest time.Duration // the longest pause; immutable
+	random  *rand.Rand    // immutable
 
 	mu    sync.Mutex // guards the fields below; never held during I/O
 	dials int        // dials in a row since the last answer
@@ -41,7 +43,7 @@ func (b *backoff) begin() error {
 		return b.err
 	}
 	d := min(firstPause<<min(b.dials, 20), b.longest)
-	b.dials, b.next = b.dials+1, now.Add(d-rand.N(d/4+1))
+	b.dials, b.next = b.dials+1, now.Add(d-wait.Upto(b.random, d/4+1))
 	return nil
 }
 

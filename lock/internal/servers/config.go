@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -41,6 +42,7 @@ type Config struct {
 	Trial   string
 	Overlap time.Duration
 	Logger  *record.Logger
+	Random  *rand.Rand // shortens pauses; if it is nil, New makes one
 
 	// Closing is closed when the user begins to close. From then on no request waits
 	// until a server is known.

@@ -78,7 +78,7 @@ func (f *fault) over() bool { return f.said.Load() && f.said.Swap(false) } // mo
 // newServer returns a server of that name. It has no goroutine before isOpen.
 func newServer(r *Router, name string) *Server {
 	s := &Server{router: r, name: name, opened: make(chan struct{})}
-	s.backoff.longest = r.cfg.IOTimeout / 2
+	s.backoff.longest, s.backoff.random = r.cfg.IOTimeout/2, r.cfg.Random
 	s.publishing.choice = NewChoice(r.traits, r.cfg.Overlap)
 	s.ctx, s.cancel = context.WithCancel(r.ctx)
 	s.beginEpoch()
