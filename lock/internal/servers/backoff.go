@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 // backoff limits how often connections for commands are dialled while the server takes none, or
@@ -43,7 +42,10 @@ func (b *backoff) begin() error {
 		return b.err
 	}
 	d := min(firstPause<<min(b.dials, 20), b.longest)
-	b.dials, b.next = b.dials+1, now.Add(d-wait.Upto(b.random, d/4+1))
+	if b.random != nil {
+		d -= time.Duration(b.random.Int64N(int64(d/4) + 1))
+	}
+	b.dials, b.next = b.dials+1, now.Add(d)
 	return nil
 }
 

@@ -42,7 +42,7 @@ type Config struct {
 	Trial   string
 	Overlap time.Duration
 	Logger  *record.Logger
-	Random  *rand.Rand // shortens pauses; if it is nil, New makes one
+	Random  *rand.Rand // shortens pauses; nil in tests that need none
 
 	// Closing is closed when the user begins to close. From then on no request waits
 	// until a server is known.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
-	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -68,9 +67,6 @@ func New(cfg Config) (*Router, error) {
 	r := &Router{
 		cfg: cfg, period: min(cfg.Lease/6, maxPeriod), seed: maphash.MakeSeed(),
 		heard: make(chan struct{}), hint: make(chan struct{}, 1), servers: make(map[string]*Server),
-	}
-	if cfg.Random == nil {
-		r.cfg.Random = wait.Random(nil)
 	}
 	if cfg.Topology != nil {
 		r.traits = cfg.Topology.Traits()
