@@ -54,7 +54,8 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 			"sentinel: %d of %d sentinels name the master %s in place of %s, without a new configuration",
 		},
 		"the tests of package cluster have it": {
-			"cluster: %s: the node knows no slot: it has left the Cluster or has not joined it", "the answer to CLUSTER SLOTS is malformed", "cluster: %s: CLUSTER SLOTS: %w",
+			"cluster: %s: the node knows no slot: it has left the Cluster or has not joined it", "the answer to CLUSTER SLOTS is malformed", "the answer to CLUSTER SLOTS names %d masters: more than %d are not used",
+			"cluster: %s: CLUSTER SLOTS: %w",
 			"the pool of CreatePool has no Dial function",
 		},
 	})
@@ -110,6 +111,8 @@ func urlErrors() (rows []errortable.Row) {
 			URL: "redis://:pw@host", Credentials: func(context.Context) (string, string, error) { return "", "", nil },
 		})},
 		errortable.Row{What: "cluster.Open of a URL of one server", Err: errortable.Of(cluster.Open("redis://host", cluster.Options{}))},
+		errortable.Row{What: "cluster.Open with a DialTimeout", Err: errortable.Of(cluster.Open("redis-cluster://host", cluster.Options{DialTimeout: 1}))},
+		errortable.Row{What: "sentinel.Open with a DialTimeout", Err: errortable.Of(sentinel.Open("redis-sentinel://host?master=m", sentinel.Config{DialTimeout: 1}))},
 		errortable.Row{What: "cluster.Open of a database", Err: errortable.Of(cluster.Open("redis-cluster://host/1", cluster.Options{}))},
 		errortable.Row{What: "cluster.Open with TLS whose URL has none", Err: errortable.Of(cluster.Open("redis-cluster://host:1", cluster.Options{TLS: &tls.Config{}}))},
 	)
@@ -403,7 +406,7 @@ func topologyErrors(t *testing.T) []errortable.Row {
 	asked, cancel := context.WithCancel(bounded.Context(t))
 	nodes.Follow(asked, time.Hour, nil, func(l topology.Layout) { layout = l; cancel() })
 	return []errortable.Row{
-		{What: "sentinel.New without anything", Err: errortable.Of(sentinel.New(sentinel.Config{Timeout: -1}))},
+		{What: "sentinel.New without anything", Err: errortable.Of(sentinel.New(sentinel.Config{Timeout: -1, DialTimeout: -1}))},
 		{What: "sentinel.New with a URL as an address", Err: errortable.Of(sentinel.New(sentinel.Config{Master: "m", Sentinels: []string{"redis://h:1"}}))},
 		{What: "sentinel.Open of one server", Err: errortable.Of(sentinel.Open("redis://h:1", sentinel.Config{}))},
 		{What: "sentinel.Open with addresses in the Config", Err: errortable.Of(sentinel.Open(urlOfSentinels, sentinel.Config{Sentinels: []string{"h:1"}}))},
@@ -412,7 +415,7 @@ func topologyErrors(t *testing.T) []errortable.Row {
 		}))},
 		{What: "no sentinel answers", Err: noMaster},
 		{What: "cluster.New without a Cluster", Err: errortable.Of(cluster.New(nil, cluster.Options{}))},
-		{What: "cluster.New without nodes", Err: errortable.Of(cluster.New(&redisc.Cluster{}, cluster.Options{PubSub: 77}))},
+		{What: "cluster.New without nodes", Err: errortable.Of(cluster.New(&redisc.Cluster{}, cluster.Options{PubSub: 77, DialTimeout: -1}))},
 		{What: "cluster.New with a URL as an address", Err: errortable.Of(cluster.New(&redisc.Cluster{StartupNodes: []string{"redis://h:1"}}, cluster.Options{}))},
 		{What: "cluster.New with a pool and with NetDial", Err: errortable.Of(cluster.New(&redisc.Cluster{
 			StartupNodes: []string{"h:1"}, CreatePool: func(string, ...redis.DialOption) (*redis.Pool, error) { return nil, nil },
