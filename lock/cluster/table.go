@@ -13,7 +13,6 @@ import (
 	"github.com/mna/redisc"
 
 	"github.com/wheellock/wheellock/lock/internal/resp"
-	"github.com/wheellock/wheellock/lock/internal/servers"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -80,6 +79,9 @@ func epochs(text string) map[string]int64 {
 	return m
 }
 
+// mostMasters is the most masters of a table. A Client refuses a Layout with more.
+const mostMasters = 1000
+
 // errBadTable is returned when the answer to CLUSTER SLOTS is malformed.
 var errBadTable = errors.New("the answer to CLUSTER SLOTS is malformed")
 
@@ -133,8 +135,8 @@ func parse(entries []any, epochs map[string]int64, from string) (table, error) {
 		}
 		t.ranges = append(t.ranges, r)
 	}
-	if len(masters) > servers.MostServers {
-		return table{}, fmt.Errorf("the answer to CLUSTER SLOTS names %d masters: more than %d are not used", len(masters), servers.MostServers)
+	if len(masters) > mostMasters {
+		return table{}, fmt.Errorf("the answer to CLUSTER SLOTS names %d masters: more than %d are not used", len(masters), mostMasters)
 	}
 	return t, nil
 }
