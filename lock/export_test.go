@@ -31,7 +31,7 @@ func PartOf(x *MultiHeld, member int) *hold.Held {
 
 // RetakenFor is what x would take a member again for; false if it would not.
 func RetakenFor(x *MultiHeld, seat int) (hold.Terms, bool) {
-	return (&retake{x: x, lost: x.present()[seat]}).terms()
+	return (&retake{x: x.multiHold, lost: x.present()[seat]}).terms()
 }
 
 // LoseOfOtherParts loses x if its parts are what a copy of them is, and reports whether it did.
@@ -48,9 +48,9 @@ func StopTimer(x *MultiHeld) {
 
 // Untold is x if it had not been told yet of what has ended.
 func Untold(x *MultiHeld) *MultiHeld {
-	untold := &MultiHeld{from: x.from, need: x.need, parts: x.present()}
+	untold := &multiHold{from: x.from, need: x.need, parts: x.present()}
 	untold.watch.Init((*multiSubject)(untold))
-	return untold
+	return &MultiHeld{untold}
 }
 
 // Admit is admit of what x got in the place of its first member.

@@ -32,12 +32,7 @@ func TestAForgottenHeldIsNotRenewedIfSoConfigured(t *testing.T) {
 	require.NoError(t, unlocked.Unlock(ctx))
 	require.Eventually(t, func() bool {
 		runtime.GC()
-		select {
-		case <-done:
-			return true
-		default:
-			return false
-		}
+		return isClosed(done)
 	}, time.Minute, 10*time.Millisecond)
 	held, err := c.Mutex("forgotten").Lock(ctx)
 	require.NoError(t, err)
@@ -64,4 +59,43 @@ func TestAForgottenHeldIsRenewedByDefault(t *testing.T) {
 		return c.Stats().Renewal.Renewed >= renewed+4
 	})
 	require.Equal(t, 1, c.Stats().Held)
+}
+
+// TestAForgottenMultiHeldIsNotRenewedIfSoConfigured: of a MultiLock, and of a RedLock.
+func TestAForgottenMultiHeldIsNotRenewedIfSoConfigured(t *testing.T) {
+	t.Parallel()
+	ctx := bounded.Context(t)
+	cfg := redConfig()
+	cfg.DropForgotten = true
+	fleet := newRedFleet(t, fiveMasters(t), t.Name()+"red", cfg)
+	multi, err := lock.NewMultiLock(fleet.clients[0].Mutex(t.Name()+"a"), fleet.clients[1].Mutex(t.Name()+"b"))
+	require.NoError(t, err)
+	for name, take := range map[string]func(context.Context) (*lock.MultiHeld, error){"MultiLock": multi.Lock, "RedLock": fleet.lock.Lock} {
+		lockAndForget := func() <-chan struct{} {
+			held, err := take(ctx)
+			require.NoError(t, err)
+			return held.Done()
+		}
+		done := lockAndForget()
+		require.Eventually(t, func() bool {
+			runtime.GC()
+			return isClosed(done)
+		}, time.Minute, 10*time.Millisecond, name)
+		held, err := take(ctx)
+		require.NoError(t, err, name)
+		for range 3 { // it is used, and so not forgotten
+			runtime.GC()
+			require.True(t, held.Valid(), name)
+		}
+		require.NoError(t, held.Unlock(ctx), name)
+	}
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
 }

@@ -210,17 +210,17 @@ func (p *pass) run(ctx context.Context) (held *MultiHeld, err error) {
 			return nil, err
 		}
 	}
-	x := &MultiHeld{parts: make([]part, len(p.taken)), need: len(p.taken), inOrder: true, owner: p.owner}
+	x := &multiHold{parts: make([]part, len(p.taken)), need: len(p.taken), inOrder: true, owner: p.owner}
 	for i, h := range p.taken {
 		x.parts[i].Part = seated{h}
 	}
 	x.start()
-	if !x.Valid() {
+	if !x.valid() {
 		p.at = p.first
 		p.giveUp(ctx)
 		return nil, &UnknownError{Op: "acquire", Name: p.m.members[p.at].name, Err: errTooLate}
 	}
-	return x, nil
+	return x.given(), nil
 }
 
 // take takes the member p.at.

@@ -28,7 +28,11 @@ import (
 // The hooks of the members' clients are called for each member, even for a
 // member that was taken in an attempt that failed. A MultiHeld has no fencing
 // token, because the token counters of its members' servers are independent.
-type MultiHeld struct {
+type MultiHeld struct{ *multiHold }
+
+// multiHold is the hold of a MultiHeld. What watches the members refers to it, and not to the MultiHeld,
+// so the garbage collector finds a MultiHeld that nobody can unlock.
+type multiHold struct {
 	// immutable
 	from         *founding     // of a RedLock; nil for a MultiLock
 	need         int           // how many of parts must be held
@@ -41,13 +45,14 @@ type MultiHeld struct {
 	state atomic.Uint32
 	watch watch.Watch
 
-	mu      sync.Mutex      // guards what follows; never held during I/O
-	parts   []part          // never changed, but replaced as a whole
-	ended   int             // how many parts are lost, or have a client that is closing
-	retakes map[int]*retake // of parts that have ended, by their index in parts
-	cause   *LostError      // why the MultiHeld was lost; nil before
-	at      time.Time       // when it was lost
-	timer   *time.Timer     // runs atDeadline, at the deadline or before; nil if the ends of the parts suffice
+	mu        sync.Mutex      // guards what follows; never held during I/O
+	parts     []part          // never changed, but replaced as a whole
+	ended     int             // how many parts are lost, or have a client that is closing
+	retakes   map[int]*retake // of parts that have ended, by their index in parts
+	forgotten bool            // see forget
+	cause     *LostError      // why the MultiHeld was lost; nil before
+	at        time.Time       // when it was lost
+	timer     *time.Timer     // runs atDeadline, at the deadline or before; nil if the ends of the parts suffice
 }
 
 // States of a MultiHeld.
@@ -62,17 +67,21 @@ const (
 // and trusted by the clock; see Held.Valid.
 func (x *MultiHeld) Valid() bool {
 	x.used()
-	if x.state.Load() != isHeld {
-		return false
-	}
-	return x.Members() >= x.need
+	return x.valid()
 }
+
+func (x *multiHold) valid() bool { return x.state.Load() == isHeld && x.members() >= x.need }
 
 // Members returns how many members are held now, in the sense of Valid. A
 // RedLock is lost when fewer members than its quorum are left. A member whose
 // server was restarted can come back; see NewRedLock. A member that did not vote
 // for the hold is never added.
-func (x *MultiHeld) Members() int { return several.CountValid(x.present(), time.Now()) }
+func (x *MultiHeld) Members() int {
+	x.used()
+	return x.members()
+}
+
+func (x *multiHold) members() int { return several.CountValid(x.present(), time.Now()) }
 
 // Deadline returns the end of trust as it is now. For a MultiLock, it is the
 // earliest end of its members. For a RedLock, it is the time at which fewer than
@@ -80,6 +89,7 @@ func (x *MultiHeld) Members() int { return several.CountValid(x.present(), time.
 // run at different speeds. Renewals move the end later. Once the lock is lost,
 // Deadline returns a time not after the loss.
 func (x *MultiHeld) Deadline() time.Time {
+	x.used()
 	if end, ok := several.Deadline(x.present(), x.need); ok {
 		return end
 	}
@@ -112,7 +122,7 @@ func (x *MultiHeld) Err() error {
 	return nil
 }
 
-func (x *MultiHeld) lost() *LostError {
+func (x *multiHold) lost() *LostError {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.cause
@@ -216,7 +226,7 @@ func (e *multiUnlockError) hint() string {
 }
 
 // noteLost keeps a loss that Unlock has found. A repeated Unlock reports it again.
-func (x *MultiHeld) noteLost(err error) {
+func (x *multiHold) noteLost(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.cause == nil {
@@ -227,7 +237,7 @@ func (x *MultiHeld) noteLost(err error) {
 // release unlocks all parts that are not unlocked yet. It returns the errors of the
 // parts that were lost, and of the parts that may not be released. It waits for retakes
 // under way as for parts, because a retake gives back what it gets.
-func (x *MultiHeld) release(ctx context.Context, parts []part, retakes []*retake) (lost, open []error) {
+func (x *multiHold) release(ctx context.Context, parts []part, retakes []*retake) (lost, open []error) {
 	results := make(chan error, len(parts)+len(retakes))
 	waiting := 0
 	await := func(enough int, late <-chan time.Time) {

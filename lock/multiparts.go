@@ -3,6 +3,8 @@ package lock
 import (
 	"context"
 	"errors"
+	"runtime"
+	"slices"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/several"
@@ -11,8 +13,32 @@ import (
 // part is a member's hold.
 type part = several.Seat[seated]
 
+// given returns what the user gets of x, which is watched.
+func (x *multiHold) given() *MultiHeld {
+	held := &MultiHeld{x}
+	if slices.ContainsFunc(x.parts, func(p part) bool { return p.Part.DropsForgotten() }) {
+		runtime.AddCleanup(held, (*multiHold).forget, x)
+	}
+	return held
+}
+
+// forget ends the renewal, because nobody can unlock x any more; see Config.DropForgotten.
+func (x *multiHold) forget() {
+	if x.state.Load() != isHeld {
+		return
+	}
+	x.mu.Lock()
+	x.forgotten = true
+	x.endRetakesLocked()
+	parts := x.parts
+	x.mu.Unlock()
+	for _, p := range parts {
+		p.Part.Forget()
+	}
+}
+
 // start begins to watch the parts. The MultiHeld may be lost when start returns.
-func (x *MultiHeld) start() {
+func (x *multiHold) start() {
 	x.watch.Init((*multiSubject)(x))
 	for seat, p := range x.parts {
 		x.follow(seat, p)
@@ -26,20 +52,19 @@ func (x *MultiHeld) start() {
 }
 
 // follow makes the end of a part call partEnded.
-func (x *MultiHeld) follow(seat int, p part) {
+func (x *multiHold) follow(seat int, p part) {
 	p.Part.Watch().OnEnd(context.Background(), func(err error) { x.partEnded(seat, err) })
 }
 
 // used panics if no call has returned x.
 func (x *MultiHeld) used() {
-	if x == nil || x.need == 0 {
+	if x == nil || x.multiHold == nil {
 		panic("lock: this MultiHeld is nil or zero: check the error of Lock, and use the MultiHeld that it returned")
 	}
 }
 
 // present returns the parts as they are now.
-func (x *MultiHeld) present() []part {
-	x.used()
+func (x *multiHold) present() []part {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.parts
@@ -47,7 +72,7 @@ func (x *MultiHeld) present() []part {
 
 // partEnded notes that a part ended, and why. The watchdog calls it, so it does not
 // block.
-func (x *MultiHeld) partEnded(seat int, err error) {
+func (x *multiHold) partEnded(seat int, err error) {
 	var cause *LostError
 	if !errors.As(err, &cause) {
 		return // Unlock of the MultiHeld has unlocked it
@@ -69,7 +94,7 @@ func (x *MultiHeld) partEnded(seat int, err error) {
 }
 
 // atDeadline is called at the deadline as it was known. Renewals may have moved it later since.
-func (x *MultiHeld) atDeadline() {
+func (x *multiHold) atDeadline() {
 	if x.state.Load() != isHeld {
 		return
 	}
@@ -85,11 +110,11 @@ func (x *MultiHeld) atDeadline() {
 	}
 }
 
-// multiSubject is a MultiHeld as its watch sees it.
-type multiSubject MultiHeld
+// multiSubject is a multiHold as its watch sees it.
+type multiSubject multiHold
 
 // Look implements watch.Subject.
-func (x *multiSubject) Look() error { return (*MultiHeld)(x).look() }
+func (x *multiSubject) Look() error { return (*multiHold)(x).look() }
 
 // Value implements watch.Subject.
 func (x *multiSubject) Value(key any) any {
@@ -97,7 +122,7 @@ func (x *multiSubject) Value(key any) any {
 }
 
 // look ends the MultiHeld if it is over by the clock, and returns why it was lost.
-func (x *MultiHeld) look() error {
+func (x *multiHold) look() error {
 	for x.state.Load() == isHeld {
 		if cause := x.lost(); cause != nil {
 			return cause
@@ -115,7 +140,7 @@ func (x *MultiHeld) look() error {
 
 // whyNotValid returns why too few of parts are held. It also ends the parts that are over by
 // the clock.
-func (x *MultiHeld) whyNotValid(parts []part) *LostError {
+func (x *multiHold) whyNotValid(parts []part) *LostError {
 	var why *LostError
 	ended := 0
 	for _, p := range parts {
@@ -136,11 +161,11 @@ func (x *MultiHeld) whyNotValid(parts []part) *LostError {
 }
 
 // lose ends the MultiHeld once.
-func (x *MultiHeld) lose(cause *LostError) { x.loseIf(nil, cause) }
+func (x *multiHold) lose(cause *LostError) { x.loseIf(nil, cause) }
 
 // loseIf ends the MultiHeld once if it still has these parts. parts may be nil, for whatever parts it
 // has. loseIf returns false if the parts have changed, because a member was taken again meanwhile.
-func (x *MultiHeld) loseIf(parts []part, cause *LostError) bool {
+func (x *multiHold) loseIf(parts []part, cause *LostError) bool {
 	x.mu.Lock()
 	if parts != nil && &parts[0] != &x.parts[0] {
 		x.mu.Unlock()

@@ -244,7 +244,7 @@ func (r *RedLock) allSilent(members map[int]bool) bool {
 
 // elect makes a hold of the members that an attempt has taken, or releases them.
 func (r *RedLock) elect(ctx context.Context, y *several.Tally[seated], from *founding, o owner.Owner) (*MultiHeld, error) {
-	x := &MultiHeld{
+	x := &multiHold{
 		from: from, need: r.need, spare: len(r.members) - r.need, spareTimeout: r.cfg.MemberTimeout, owner: o, wake: r.line.Nudge,
 	}
 	var taken, useless []*hold.Held
@@ -264,14 +264,14 @@ func (r *RedLock) elect(ctx context.Context, y *several.Tally[seated], from *fou
 		return nil, r.noQuorum(y)
 	}
 	x.start()
-	if !x.Valid() { // the attempt took too long, or members were lost meanwhile
+	if !x.valid() { // the attempt took too long, or members were lost meanwhile
 		giveUp(ctx, taken)
 		return nil, &UnknownError{Op: "acquire", Name: r.members[0].name, Err: errTooLate}
 	}
 	for _, h := range useless {
 		inBackground(h, func() { _ = h.Unlock(ctx) })
 	}
-	return x, nil
+	return x.given(), nil
 }
 
 // partOf returns the hold of a member that has voted.

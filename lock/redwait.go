@@ -57,7 +57,9 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*Mult
 	case err != nil:
 		return nil, err
 	}
-	return held, nil
+	got := held
+	held = nil // the line may refer to Attempt for longer, and the garbage collector is to find what is forgotten
+	return got, nil
 }
 
 // said returns what a waiting call learns from an attempt that returned err.

@@ -16,7 +16,7 @@ import (
 // (RedLock.ask). Package several has the rule, and says why it is safe.
 type retake struct {
 	// immutable
-	x    *MultiHeld
+	x    *multiHold
 	seat int // in x.parts
 	lost part
 	how  several.Retake
@@ -43,8 +43,8 @@ func (w *retake) interval() time.Duration { return w.client().cfg.Lease / 3 }
 func (w *retake) client() *Client { return w.x.from.lock.members[w.lost.Member].c }
 
 // retakeLocked begins to retake the member of a part that was lost, if the rule permits it.
-func (x *MultiHeld) retakeLocked(seat int, why Reason) {
-	if x.from == nil || x.cause != nil || x.state.Load() != isHeld {
+func (x *multiHold) retakeLocked(seat int, why Reason) {
+	if x.from == nil || x.forgotten || x.cause != nil || x.state.Load() != isHeld {
 		return
 	}
 	lost := x.parts[seat]
@@ -68,7 +68,7 @@ func (x *MultiHeld) retakeLocked(seat int, why Reason) {
 
 // endRetakesLocked stops the retakes that wait for their timer. It returns the retakes that are
 // under way. These give back what they get.
-func (x *MultiHeld) endRetakesLocked() (underWay []*retake) {
+func (x *multiHold) endRetakesLocked() (underWay []*retake) {
 	for seat, w := range x.retakes {
 		w.timer.Stop()
 		if w.running {
@@ -112,7 +112,7 @@ func (w *retake) run() {
 func (w *retake) ask() (again bool) {
 	x, r := w.x, w.x.from.lock
 	t, ok := w.terms()
-	if !ok || !x.Valid() {
+	if !ok || !x.valid() {
 		return ok // a hold that is not valid ends without the member
 	}
 	ctx := owner.With(context.Background(), x.owner, nil)
@@ -144,9 +144,9 @@ func (w *retake) terms() (hold.Terms, bool) {
 
 // admit makes p a part of the hold, in the place of a part that was lost. It returns false if the
 // hold is not valid without p, or if another member shares p's server.
-func (x *MultiHeld) admit(seat int, p part) bool {
+func (x *multiHold) admit(seat int, p part) bool {
 	x.mu.Lock()
-	if x.cause != nil || x.state.Load() != isHeld || !several.Admits(x.parts, x.need, x.ended, p.Server, time.Now()) {
+	if x.cause != nil || x.forgotten || x.state.Load() != isHeld || !several.Admits(x.parts, x.need, x.ended, p.Server, time.Now()) {
 		x.mu.Unlock()
 		return false
 	}

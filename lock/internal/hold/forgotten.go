@@ -12,6 +12,17 @@ func (x *Held) notice() {
 	runtime.AddCleanup(x, forgotten, forgettable{x.watched(), x.renewed})
 }
 
+// DropsForgotten reports whether x is dropped if it is forgotten.
+func (x *Held) DropsForgotten() bool { return x.h.k.cfg.DropForgotten }
+
+// Forget drops x, because a lock of several members of which x is one was forgotten.
+func (x *Held) Forget() {
+	if x.DropsForgotten() && x.Renewed() && x.Valid() {
+		x.h.k.cfg.Logger.Log(record.HeldDropped, x.h.name)
+		x.Rest()
+	}
+}
+
 // forgettable has the data that is kept of a collected Held.
 type forgettable struct {
 	watch   *heldWatch
