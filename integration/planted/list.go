@@ -123,6 +123,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock", run: "^TestNobodyWaitsForAHoldWhoseKeyIsGone$"}},
 	},
 	{
+		name: "writer-that-leaves-keeps-readers-out", file: "lock/internal/hold/rw.go",
+		breaks: "a waiting writer that leaves keeps readers out until its announcement ends",
+		before: "x.writer != \"\" && (held == nil || held.h.seq != x.seq) {",
+		after:  "x.writer != \"\" && held != nil && held.h.seq != x.seq {",
+		tests:  []tests{{pkg: "./lock/internal/simulation", run: "^TestAllOrdersOfSmallWorlds$/^a_waiting_writer_that_leaves_readers$"}},
+	},
+	{
 		name: "open-request-is-forgotten", file: "lock/internal/hold/turn.go",
 		breaks: "a request of a hold is sent although the one before may still run",
 		before: "\th.open = max(h.open, uint32(time.Duration(h.k.Table.Instant(until))/openUnit)+1)\n",

@@ -221,7 +221,7 @@ func (p *player) take(ctx context.Context, a act, o *object, outer *grant) *gran
 			m = rw.Writer()
 		}
 	}
-	c := &call{object: o, client: p.client, waits: !a.Try}
+	c := &call{object: o, client: p.client, waits: !a.Try, reads: g.reads}
 	asked := a.For
 	if g.renewed {
 		asked = lease

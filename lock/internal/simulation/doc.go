@@ -15,10 +15,9 @@
 // what happens in a world (scenario_test.go). Locks of all kinds are waited for, tried, re-entered,
 // extended, guarded, unlocked, and deleted from outside. Contexts end, networks fail, and rights are
 // taken away. Servers restart, their clocks jump, they lose the counter of tokens, or they fail over
-// and lack the last writes. There
-// are the three servers of a RedLock, a Cluster whose slots move, clients that close, clients of
-// Redisson and of libraries with only SET NX, semaphores and latches. Helds are forgotten, and the
-// world says when the garbage collector finds that.
+// and lack the last writes. There are the three servers of a RedLock, a Cluster whose slots move,
+// clients that close, clients of Redisson and of libraries with only SET NX, semaphores and latches.
+// Helds are forgotten, and the world says when the garbage collector finds that.
 //
 //	small   the real clients over link_test.go and store_test.go: a script is one event, and its
 //	        answer another. The twin of the script (package twin) is carried out.
@@ -38,6 +37,7 @@
 //   - Unlock says so if Redis no longer had the lock
 //   - no key without a holder stays in Redis for long
 //   - no call sleeps while its object is free, and none runs in a circle
+//   - readers wait for a writer that has the lock or wants it, and for nothing else
 //   - nothing is left at the end
 //
 // # How the scheduler chooses

@@ -69,6 +69,14 @@ var explored = map[string]scenario{
 			{Acts: []act{{Do: forces}}},
 		},
 	},
+	"a waiting writer that leaves readers": {
+		Clients: []settings{{Connections: 1}, {Connections: 1}}, Objects: []kind{readWrite},
+		Actors: []actor{
+			{Acts: []act{{Do: locks, Reads: true, Acts: []act{{Do: pauses, For: lease / 2}}}}},
+			{Client: 1, Acts: []act{{Do: pauses, For: 5 * time.Millisecond}, {Do: locks, Within: 2 * maxPoll}}},
+			{Acts: []act{{Do: pauses, For: 3 * maxPoll / 2}, {Do: locks, Reads: true}}},
+		},
+	},
 	"a fair queue, one of which leaves": {
 		Clients: []settings{{Connections: 1}, {Connections: 1}}, Objects: []kind{fair},
 		Actors: []actor{

@@ -237,6 +237,9 @@ func (w *world) idle() {
 		if o.kind == mutex || o.kind == fair {
 			w.orphaned(o, now)
 		}
+		if o.kind == readWrite {
+			w.readersKept(o, now)
+		}
 		n := 0 // it is had by somebody
 		if o.kind.counts() {
 			if free, _ := redis.Int(w.ask("GET", o.name), nil); free < total {
@@ -280,6 +283,34 @@ func (w *world) idle() {
 		if free > bound {
 			w.fail("somebody has waited for %v for %s, which nobody has", free, o.name)
 		}
+	}
+}
+
+// readersKept looks whether a reader is kept out though only readers have the lock and no writer
+// wants it, for longer than the message takes that a waiting writer has left.
+func (w *world) readersKept(o *object, now time.Duration) {
+	w.mu.Lock()
+	troubled := w.faults || w.late || len(o.taken) > 0 || w.scenario.Slowest >= 10*time.Millisecond || w.scenario.Cluster > 0
+	readers, writers, waits := false, false, false
+	for _, g := range w.grants {
+		if g.object == o {
+			readers, writers = readers || g.reads, writers || !g.reads
+		}
+	}
+	for c := range w.calls {
+		if c.object == o {
+			waits, writers = waits || c.reads && c.waits, writers || !c.reads
+		}
+	}
+	if troubled || writers || !readers || !waits {
+		o.kept = 0
+	} else if o.kept == 0 {
+		o.kept = now
+	}
+	since := o.kept
+	w.mu.Unlock()
+	if since > 0 && now-since > maxPoll/3 {
+		w.fail("%s: a reader has waited for %v, only readers have it, and no writer wants it", o.name, now-since)
 	}
 }
 

@@ -145,6 +145,7 @@ type object struct {
 	free   time.Duration            // for so long nobody has had it while somebody waited
 	isFree bool                     // nobody had it when the oracle looked last, which was then:
 	looked time.Duration            // by the running clock
+	kept   time.Duration            // since when a reader waits though only readers have it, by the running clock; 0: none does
 }
 
 // total is how many permits an object has that is some.
@@ -199,6 +200,7 @@ type call struct {
 	object *object
 	client *client
 	waits  bool // as long as that takes
+	reads  bool // of a read-write lock
 }
 
 // running is the time without that for which goroutines were held up.
