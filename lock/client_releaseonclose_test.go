@@ -252,13 +252,18 @@ func TestCloseGivesBackWhatIsTakenMeanwhile(t *testing.T) {
 			s := onRedis(t)
 			p := fixture.Proxy(t, s, nil)
 			long := 5 * time.Minute
-			c := fixture.ClientOver(t, p, lock.Config{ReleaseOnClose: true, Lease: time.Hour, IOTimeout: long, UnlockTimeout: long})
+			c := fixture.ClientOver(t, p, lock.Config{ReleaseOnClose: true, Lease: time.Hour, IOTimeout: long, UnlockTimeout: long, Connections: 1})
 			ctx := bounded.Context(t)
 			key := strings.ReplaceAll(t.Name(), " ", "-")
 			_, err := c.PermitSemaphore(key+"p").TrySet(ctx, 1)
 			require.NoError(t, err)
-			scripts := []string{"acquire", "fair_take", "rw_read", "rw_write", "permit_take"}
-			p.Keep(scripts...)
+			for kind := range fixture.Kinds(c, key) { // so that the server knows the scripts
+				require.NoError(t, fixture.Hold(t, fixture.Kinds(c, key+kind)[kind].TryLock).Unlock(ctx))
+			}
+			permit, err := c.PermitSemaphore(key+"p").TryAcquire(ctx, 1)
+			require.NoError(t, err)
+			require.NoError(t, permit.Unlock(ctx))
+			p.Replies(faultproxy.Hold)
 			call, leave := context.WithCancel(ctx)
 			defer leave()
 			var calls sync.WaitGroup
@@ -268,19 +273,21 @@ func TestCloseGivesBackWhatIsTakenMeanwhile(t *testing.T) {
 					require.Error(t, err)
 				})
 			}
+			var names []string
 			for kind := range fixture.Kinds(c, key) {
-				for i := range 3 {
-					take(fixture.Kinds(c, fmt.Sprint(key, kind, i))[kind].TryLock)
-				}
+				names = append(names, key+kind, key+kind+"2")
 				take(fixture.Kinds(c, key+kind)[kind].Lock)
+				take(fixture.Kinds(c, key+kind+"2")[kind].TryLock)
 			}
 			take(func(ctx context.Context) (*lock.Held, error) { return c.PermitSemaphore(key+"p").Acquire(ctx, 1) })
+			taken := func() []string {
+				return slices.DeleteFunc(fixture.Keys(t, s, "*"+key+"*"), func(key string) bool {
+					return strings.HasSuffix(key, "p") || strings.Contains(key, "token") || strings.Contains(key, "result")
+				})
+			}
 			bounded.Until(t, func() bool {
-				came := 0
-				for _, script := range scripts {
-					came += p.Arrived(script)
-				}
-				return came > 0 && c.Stats().Tries == 21
+				return fixture.Do(t, s, "EXISTS", redis.Args{}.AddFlat(names)...) == int64(len(names)) &&
+					string(fixture.Do(t, s, "GET", key+"p").([]byte)) == "0"
 			})
 			over, end := context.WithCancel(ctx)
 			closed := make(chan error, 1)
@@ -297,7 +304,7 @@ func TestCloseGivesBackWhatIsTakenMeanwhile(t *testing.T) {
 				_, err := c.Mutex(key + "late").TryLock(short)
 				return errors.Is(err, lock.ErrClosed)
 			})
-			p.LetGo()
+			p.Heal()
 			err = bounded.Receive(t, closed)
 			end()
 			if leaves {
@@ -306,10 +313,7 @@ func TestCloseGivesBackWhatIsTakenMeanwhile(t *testing.T) {
 				require.EqualError(t, err, "lock: closed with no lock held, but while calls were under way: context canceled: give Close more time")
 			}
 			bounded.Wait(t, &calls)
-			left := slices.DeleteFunc(fixture.Keys(t, s, "*"+key+"*"), func(key string) bool {
-				return strings.HasSuffix(key, "p") || strings.Contains(key, "token") || strings.Contains(key, "result")
-			})
-			require.Empty(t, left)
+			require.Empty(t, taken())
 			require.EqualValues(t, "1", fixture.Do(t, s, "GET", key+"p"))
 		})
 	}
