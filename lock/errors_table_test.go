@@ -42,7 +42,8 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 		"it needs a proxy that changes answers, or two requests whose copies arrive late, and other tests have it": {
 			"%d permits instead of %d", "lock: force of %q: its holder changed before each of the %d deletions: try again",
 			"the first leases ended before the last member was taken", "lock: re-entry of %q was not sent: %w", "lock: extend of %q was not sent: %w: try again",
-			"lock: closed with no lock held, but while calls were under way: %w: give Close more time",
+			"lock: closed with no lock held, but while calls were under way%s: %w: give Close more time",
+			"lock: %q: the lease is %v: it must end in %v, when the time of Config.MaxHold has passed: ask for a shorter one",
 		},
 		"TestAHookThatBlocksDelaysOnlyItsOwnCall has it, because it takes seconds": {
 			"lock: closed, but %s has not returned: %w: find out what it waits for",
@@ -244,6 +245,7 @@ func silenceErrors(t *testing.T) (rows []errortable.Row) {
 	for _, op := range []string{"acquire", "reenter", "release", "guard", "inspect"} {
 		rows = append(rows, errortable.Row{What: op + " was cut off", Err: &lock.UnknownError{Op: op, Name: "a", Err: io.EOF}})
 	}
+	rows = append(rows, errortable.Row{What: "Close gave up before the answer", Err: &lock.UnknownError{Op: "release", Name: "a", Err: lock.ErrClosed}})
 	for _, op := range []string{"acquire", "release", "force", "guard"} {
 		rows = append(rows, errortable.Row{What: op + " while a slot moves", Err: &lock.UnknownError{Op: op, Name: "a", Err: redis.Error("TRYAGAIN Multiple keys request during rehashing of slot")}})
 	}
