@@ -12,6 +12,7 @@ import (
 type conn struct {
 	p              *Proxy   // immutable
 	client, server net.Conn // immutable; server is nil if there is none
+	flow           *gate    // shut while this connection alone is held back
 	subscribed     atomic.Bool
 
 	writing sync.Mutex // held while an answer is on its way to the client; guards muted
@@ -37,7 +38,7 @@ func (p *Proxy) serve(client net.Conn) {
 	p.mu.Lock()
 	dial, ends := p.server, p.ends
 	p.mu.Unlock()
-	c := &conn{p: p, client: client}
+	c := &conn{p: p, client: client, flow: newGate()}
 	c.changed.L = &c.mu
 	if dial != nil {
 		server, err := dial()
@@ -121,6 +122,8 @@ func (c *conn) command(cmd Command) bool {
 	if strings.HasSuffix(strings.ToUpper(cmd.Args[0]), "SUBSCRIBE") {
 		c.subscribed.Store(true)
 	}
+	c.p.holds(c, cmd.Script)
+	_ = c.flow.pass(nil) // Heal opens it, and Close
 	fate, script := c.p.judge(cmd), cmd.Script != ""
 	if fate.kind == pass && (c.server == nil || c.p.requests.lose.Load()) {
 		fate = LoseRequest
@@ -199,6 +202,7 @@ func (c *conn) answer() {
 }
 
 func (c *conn) reply(reply []byte) bool {
+	_ = c.flow.pass(nil)
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	if !c.settle() {

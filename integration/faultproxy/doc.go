@@ -14,6 +14,9 @@
 // To the connections that exist: Reset breaks them and what is under way.
 // HangUp closes only the clients' side, so what they have sent still arrives.
 //
+// To one connection, until Heal: HoldFlowOf holds it back from the next call of
+// a script on. The other connections work.
+//
 // To single commands, as Config.Decide says: a Fate passes a command on, loses
 // it or its answer, sends it twice or late, replaces its answer, or answers it
 // instead of the server. Keep holds back all calls of a script until LetGo.

@@ -54,6 +54,9 @@ type Proxy struct {
 	kept    map[string]chan struct{} // by script; closed by LetGo
 	came    map[string]int           // by script, since Keep
 	faults  map[string]int           // see Faults
+
+	holdNext string  // see HoldFlowOf
+	held     []*conn // their flow is shut
 }
 
 // waiting is a command that waits for calls of others.
@@ -164,6 +167,7 @@ func (p *Proxy) Heal() {
 	p.Requests(Flow)
 	p.Replies(Flow)
 	p.dialling.set(true)
+	p.letFlow()
 }
 
 // Requests says what becomes of what clients send from now on.
@@ -177,6 +181,43 @@ func (p *Proxy) BlackHole() {
 	p.dialling.set(false)
 	p.Requests(Lose)
 	p.Replies(Lose)
+}
+
+// HoldFlowOf holds back the connection on which a script of package lock is called
+// next, that call and all that comes after it in both directions, until Heal. Other
+// connections live.
+func (p *Proxy) HoldFlowOf(script string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holdNext = script
+}
+
+// Held is how many connections HoldFlowOf holds back now.
+func (p *Proxy) Held() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.held)
+}
+
+// holds says whether c is to be held back from now on, because of what it calls.
+func (p *Proxy) holds(c *conn, script string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if script != "" && script == p.holdNext && !p.closed {
+		p.holdNext = ""
+		p.held = append(p.held, c)
+		c.flow.set(false)
+	}
+}
+
+// letFlow ends what HoldFlowOf did.
+func (p *Proxy) letFlow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.held {
+		c.flow.set(true)
+	}
+	p.held, p.holdNext = nil, ""
 }
 
 // Unreachable lets no Dial succeed.

@@ -180,6 +180,26 @@ func TestAScriptThatIsKeptBackArrivesThoughItsClientHasGone(t *testing.T) {
 	require.True(t, exists(t, other, "kept"))
 }
 
+func TestOneFlowIsHeldBackWhileOthersLive(t *testing.T) {
+	t.Parallel()
+	p, dial := proxied(t, nil)
+	other, one := greeted(t, dial), greeted(t, dial)
+	p.HoldFlowOf("semaphore_set")
+	_, err := one.Do("PING")
+	require.NoError(t, err)
+	require.Zero(t, p.Held())
+	_, err = redis.DoWithTimeout(one, short, "EVAL", setSemaphore("flow")...)
+	require.Error(t, err)
+	require.Equal(t, 1, p.Held())
+	_ = one.Close() // it says that its read timed out
+	require.False(t, exists(t, other, "flow"))
+	_, err = other.Do("EVAL", setSemaphore("another")...)
+	require.NoError(t, err, "only the first is held back")
+	p.Heal()
+	require.Zero(t, p.Held())
+	require.Eventually(t, func() bool { return exists(t, other, "flow") }, time.Minute, time.Millisecond, "it arrives late, though its sender has gone")
+}
+
 func TestACommandThatWaitsForThreeCallsArrivesAfterThem(t *testing.T) {
 	t.Parallel()
 	p, dial := proxied(t, func(c faultproxy.Command) faultproxy.Fate {
