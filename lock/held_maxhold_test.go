@@ -59,7 +59,6 @@ func TestNoLeaseLastsBeyondMaxHold(t *testing.T) {
 				return held.Unlock(ctx)
 			})
 
-			began = time.Now()
 			held, err = mu.LockFor(ctx, time.Second)
 			require.NoError(t, err)
 			require.NoError(t, held.Extend(ctx, 20*time.Second), "%s: MaxHold is for what is renewed", name)
