@@ -8,6 +8,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
@@ -18,7 +19,7 @@ func (c *Client) admit(ctx context.Context, name string, wrong error) error {
 	if err := c.checkName(name); err != nil || wrong != nil {
 		return errors.Join(err, wrong)
 	}
-	if ctx.Err() != nil {
+	if wait.Ended(ctx) != nil {
 		return newWaitError(ctx, name, nil)
 	}
 	if !c.table.Begin(name, true) {
@@ -36,7 +37,9 @@ func (c *Client) checkName(name string) error {
 
 // deadlinePassed reports whether ctx ended by its deadline. A call that would wait then
 // still makes one try, as Redisson's tryLock(0) does.
-func deadlinePassed(ctx context.Context) bool { return errors.Is(ctx.Err(), context.DeadlineExceeded) }
+func deadlinePassed(ctx context.Context) bool {
+	return errors.Is(wait.Ended(ctx), context.DeadlineExceeded)
+}
 
 // once makes that one try, which takes at most limit. try must not wait for other
 // owners. An error of try about the lock becomes the error of a wait that ctx ended.

@@ -13,6 +13,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/servers"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 // Check tries every command, right and setting that the client needs, on every
@@ -57,6 +58,7 @@ func (c *Client) Check(ctx context.Context) error {
 		return closedError("Check")
 	}
 	defer c.table.End(id)
+	ctx = wait.Sound(ctx)
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.holds.Context(), cancel)() // Close has given up waiting

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 // Close ends the client:
@@ -68,7 +70,7 @@ const lastWords = 3 * time.Second
 // of Close.
 func (c *Client) awaitUser(ctx context.Context) error {
 	limit := ctx
-	if ctx.Err() != nil {
+	if wait.Ended(ctx) != nil {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 		defer cancel()
 		limit = last
@@ -85,7 +87,7 @@ func (c *Client) awaitUser(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-limit.Done():
-		return fmt.Errorf("lock: closed, but %s has not returned: %w: find out what it waits for", c.telling.blocked(), ctx.Err())
+		return fmt.Errorf("lock: closed, but %s has not returned: %w: find out what it waits for", c.telling.blocked(), wait.Ended(ctx))
 	}
 }
 
@@ -112,7 +114,7 @@ func (c *Client) endHeld(ctx context.Context) error {
 		hint = ", or give Close more time"
 	}
 	if held == 0 {
-		return fmt.Errorf("lock: closed with no lock held, but while calls were under way%s: %w: give Close more time", open, ctx.Err())
+		return fmt.Errorf("lock: closed with no lock held, but while calls were under way%s: %w: give Close more time", open, wait.Ended(ctx))
 	}
-	return fmt.Errorf("lock: closed with %d locks held%s%s: %w: unlock when Held.Done is closed%s", held, fate, open, ctx.Err(), hint)
+	return fmt.Errorf("lock: closed with %d locks held%s%s: %w: unlock when Held.Done is closed%s", held, fate, open, wait.Ended(ctx), hint)
 }

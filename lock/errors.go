@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -368,6 +369,7 @@ type waitError struct {
 // newWaitError is the error of a wait that ctx ended. last is the error of the
 // last try, or nil.
 func newWaitError(ctx context.Context, name string, last error) error {
+	ctx = wait.Sound(ctx)
 	errs := []error{ctx.Err()}
 	if cause := context.Cause(ctx); cause != ctx.Err() {
 		errs = append(errs, cause)

@@ -152,7 +152,7 @@ func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, erro
 			return held, nil
 		}
 		if !t.Wait || !p.passing(ctx, err) {
-			if ctx.Err() != nil && last != nil && !errors.Is(err, ErrNotAcquired) {
+			if wait.Ended(ctx) != nil && last != nil && !errors.Is(err, ErrNotAcquired) {
 				err = &waitError{name: m.members[p.at].name, errs: []error{err, last}}
 			}
 			return nil, err
@@ -238,7 +238,7 @@ func (p *pass) takeNext(ctx context.Context) (*hold.Held, error) {
 	if p.limit == 0 {
 		return p.take(ctx, false)
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.limit)
+	ctx, cancel := context.WithTimeout(wait.Sound(ctx), p.limit)
 	defer cancel()
 	return p.take(ctx, true)
 }
@@ -251,7 +251,7 @@ func (p *pass) giveUp(ctx context.Context) {
 // passing reports whether another pass may succeed after this error.
 func (p *pass) passing(ctx context.Context, err error) bool {
 	switch {
-	case ctx.Err() != nil:
+	case wait.Ended(ctx) != nil:
 		return false
 	case gotNoAnswer(err):
 		return !p.m.members[p.at].c.cfg.FailFast

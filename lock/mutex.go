@@ -8,6 +8,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/keys"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
@@ -223,7 +224,7 @@ func andUnlock(err, unlock error) error {
 
 // checkDo refuses a Do whose context has ended, because its function could do nothing.
 func checkDo(ctx context.Context, name string) error {
-	if ctx.Err() != nil {
+	if wait.Ended(ctx) != nil {
 		return newWaitError(ctx, name, nil)
 	}
 	return nil

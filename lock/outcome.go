@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 // Outcome says how a call that takes a lock or permits ended. These calls are
@@ -66,7 +68,7 @@ func outcomeOf(ctx context.Context, err error) Outcome {
 		return OutcomeUnknown
 	case errors.Is(err, ErrClosed):
 		return OutcomeClosed
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case wait.Ended(ctx) != nil && errors.Is(err, wait.Ended(ctx)):
 		return OutcomeEnded
 	case errors.Is(err, ErrNotAcquired):
 		return OutcomeRefused

@@ -59,7 +59,7 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, err
 		if a.Err == nil {
 			return a.Reply.Any(), nil
 		}
-		if d.written.IsZero() && !pipe.NotRun(a.Err) && (!a.Stamp.IsZero() || ctx.Err() != nil) {
+		if d.written.IsZero() && !pipe.NotRun(a.Err) && (!a.Stamp.IsZero() || wait.Ended(ctx) != nil) {
 			d.written = began
 		}
 		if errors.Is(a.Err, ErrClosed) {
@@ -122,14 +122,14 @@ func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 	if err := d.c.checkName(d.name); err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil {
+	if wait.Ended(ctx) != nil {
 		return nil, newWaitError(ctx, d.name, nil)
 	}
 	if !d.c.table.Begin(d.name, refuse) {
 		return nil, closedError(d.name)
 	}
 	defer d.c.table.End(d.name)
-	ctx, cancel := context.WithTimeout(ctx, d.c.cfg.UnlockTimeout)
+	ctx, cancel := context.WithTimeout(wait.Sound(ctx), d.c.cfg.UnlockTimeout)
 	defer cancel()
 	reply, err := d.carryOut(ctx, nil)
 	if errors.Is(err, ErrUnknown) {

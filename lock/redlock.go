@@ -13,6 +13,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/several"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 // RedLockConfig configures a RedLock. The zero RedLockConfig works.
@@ -193,7 +194,7 @@ func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millis
 
 // askAll asks every member at once.
 func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*MultiHeld, error) {
-	ask, cancel := context.WithTimeout(ctx, r.cfg.MemberTimeout)
+	ask, cancel := context.WithTimeout(wait.Sound(ctx), r.cfg.MemberTimeout)
 	defer cancel()
 	began := time.Now()
 	ballots := make(chan several.Ballot[seated], len(r.members))
@@ -221,7 +222,7 @@ func (r *RedLock) askAll(ctx context.Context, t hold.Terms, o owner.Owner) (*Mul
 	for _, b := range y.Ballots {
 		if b.Vote != several.Unknown {
 			r.silent[b.Member].Store(0)
-		} else if ask.Err() == context.DeadlineExceeded && ctx.Err() == nil {
+		} else if ask.Err() == context.DeadlineExceeded && wait.Ended(ctx) == nil {
 			r.silent[b.Member].Store(int64(time.Since(r.start) + silence*r.cfg.MemberTimeout))
 		}
 	}

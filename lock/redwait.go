@@ -10,6 +10,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/several"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
@@ -44,7 +45,7 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*Mult
 			return r.said(err), err
 		},
 		Left: func(ctx context.Context, last error) error {
-			e := &waitError{name: r.members[0].name, errs: []error{ctx.Err()}}
+			e := &waitError{name: r.members[0].name, errs: []error{wait.Ended(ctx)}}
 			if last != nil {
 				e.errs = append(e.errs, last)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/lock/script"
@@ -217,7 +218,7 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 		return 0, closedError(s.name)
 	}
 	defer s.c.table.End(s.name)
-	ctx, cancel := context.WithTimeout(ctx, s.c.cfg.UnlockTimeout)
+	ctx, cancel := context.WithTimeout(wait.Sound(ctx), s.c.cfg.UnlockTimeout)
 	defer cancel()
 	taken, _, err := s.take(ctx, "drain", "all")
 	return taken, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/hold"
 	"github.com/wheellock/wheellock/lock/internal/several"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
@@ -57,7 +58,7 @@ func (m voter) Failed(ctx context.Context, err error) several.Vote {
 	switch {
 	case errors.Is(err, ErrNotAcquired):
 		return several.Held
-	case gotNoAnswer(err), ctx.Err() != nil:
+	case gotNoAnswer(err), wait.Ended(ctx) != nil:
 		return several.Unknown
 	}
 	return several.Refused

@@ -17,6 +17,8 @@ import (
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 // ErrOut is returned when the limit of dials that were left behind is reached, and none of them
@@ -69,7 +71,7 @@ func (b *Bound) Dial(ctx context.Context, key any, f func(context.Context) (redi
 		returned := b.queue(key)
 		if returned == nil {
 			d := &dial{done: make(chan struct{})}
-			go b.run(ctx, key, d, f)
+			go b.run(wait.Sound(ctx), key, d, f)
 			return b.await(ctx, key, d)
 		}
 		var d *dial
@@ -77,7 +79,7 @@ func (b *Bound) Dial(ctx context.Context, key any, f func(context.Context) (redi
 		case d = <-returned:
 		case <-ctx.Done():
 			if d = b.leave(key, returned); d == nil {
-				return nil, fmt.Errorf("%w: %w", ErrOut, ctx.Err())
+				return nil, fmt.Errorf("%w: %w", ErrOut, wait.Ended(ctx))
 			}
 		}
 		if d.err == nil {
@@ -159,7 +161,7 @@ func (b *Bound) await(ctx context.Context, key any, d *dial) (redis.Conn, error)
 		return d.conn, d.err
 	case <-ctx.Done():
 	}
-	ended := ctx.Err() // not under b.mu, because Err may be the code of a caller
+	ended := wait.Ended(ctx) // not under b.mu, because Err may be the code of a caller
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {

@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
@@ -97,7 +98,7 @@ func (l *fairLine) ask(ctx context.Context, place wire.FairPlace, answer chan fa
 	case a := <-answer:
 		return a
 	case <-ctx.Done():
-		return fairAnswer{err: l.k.errors.Call("acquire", l.name, pipe.Answer{Err: ctx.Err(), Left: true})}
+		return fairAnswer{err: l.k.errors.Call("acquire", l.name, pipe.Answer{Err: wait.Ended(ctx), Left: true})}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/record"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
@@ -24,7 +25,7 @@ func (k *Keeper) longWait(ctx context.Context, name string, waited time.Duration
 	}
 	a := k.Network.Send(ctx, name, wire.Inspect(name), nil)
 	key, ok := wire.ReadKey(a.Reply.Any())
-	if ctx.Err() != nil || ok && !key.There { // it is free now
+	if wait.Ended(ctx) != nil || ok && !key.There { // it is free now
 		return
 	}
 	holder := "" // also where this user may not ask

@@ -190,7 +190,7 @@ func (h *Hold) resend(ctx context.Context, op string, send func() pipe.Answer) (
 		if pipe.Definite(a.Err) || errors.Is(a.Err, h.k.cfg.Closed) || refused && op == "handoff" {
 			return a, r, err
 		}
-		r.resent = r.resent || !a.Stamp.IsZero() || ctx.Err() != nil
+		r.resent = r.resent || !a.Stamp.IsZero() || wait.Ended(ctx) != nil
 		r.open.Note(a)
 		if wait.Pause(ctx, nil, wait.Backoff(h.k.cfg.Random, try)) != nil {
 			return a, r, err

@@ -45,7 +45,7 @@ func (h *Hold) enterRelease(ctx context.Context) error {
 		select {
 		case <-turn.(chan struct{}):
 		case <-ctx.Done():
-			return ctx.Err()
+			return wait.Ended(ctx)
 		}
 		h.mu.Lock()
 	}

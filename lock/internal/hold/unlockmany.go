@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 // Unlocks is many calls of Unlock that belong together. A server that answers none of them for
@@ -28,7 +30,7 @@ func (u *Unlocks) Unlock(ctx context.Context, x *Held) error {
 	before := s.answers.Load()
 	ctx = x.h.k.unlocks.Bound(ctx)
 	if s.silent.Load() {
-		over, cancel := context.WithDeadline(ctx, time.Time{})
+		over, cancel := context.WithDeadline(wait.Sound(ctx), time.Time{})
 		defer cancel()
 		ctx = over
 	}
@@ -36,7 +38,7 @@ func (u *Unlocks) Unlock(ctx context.Context, x *Held) error {
 	switch {
 	case err == nil:
 		s.answers.Add(1)
-	case ctx.Err() != nil && s.answers.Load() == before:
+	case wait.Ended(ctx) != nil && s.answers.Load() == before:
 		s.silent.Store(true)
 	}
 	return err

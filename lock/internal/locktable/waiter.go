@@ -113,7 +113,7 @@ type turn[H Hold] struct {
 // Run is the body of the call. It returns when the waiter has what it wants, or leaves.
 func (w *Waiter[H]) Run(ctx context.Context) error {
 	defer w.leave()
-	for ctx.Err() == nil {
+	for wait.Ended(ctx) == nil {
 		t := w.look(ctx)
 		var r Reply
 		switch t.Do {
@@ -348,7 +348,7 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], r Reply) error {
 	if t.Do == waitqueue.DoReenter {
 		return w.notReentered(ctx, r)
 	}
-	if ctx.Err() != nil && errors.Is(r.Err, ctx.Err()) { // the try was left, not answered
+	if wait.Ended(ctx) != nil && errors.Is(r.Err, wait.Ended(ctx)) { // the try was left, not answered
 		if w.caller.Try {
 			return r.Err
 		}
@@ -373,7 +373,7 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], r Reply) error {
 			w.backOff(ctx)
 		}
 		return nil // its instruction says how it goes on
-	case ctx.Err() != nil:
+	case wait.Ended(ctx) != nil:
 		return w.table.cfg.Ended(ctx, w.key.Name, r.Err)
 	}
 	return r.Err
@@ -415,7 +415,7 @@ func (w *Waiter[H]) notReentered(ctx context.Context, r Reply) error {
 	switch {
 	case w.caller.Try:
 		return r.Err
-	case ctx.Err() != nil:
+	case wait.Ended(ctx) != nil:
 		return w.table.cfg.Ended(ctx, w.key.Name, r.Err)
 	case r.Verdict != Unknown || w.table.cfg.FailFast:
 		return r.Err

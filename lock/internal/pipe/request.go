@@ -8,6 +8,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/args"
 	"github.com/wheellock/wheellock/lock/internal/resp"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -133,7 +134,7 @@ func (rs *Requests) Await(ctx context.Context, r *Request) Answer {
 		case <-r.done:
 		case <-left:
 			if r.Leave() {
-				return Answer{Err: ctx.Err(), Left: true}
+				return Answer{Err: wait.Ended(ctx), Left: true}
 			}
 			<-r.done
 		}

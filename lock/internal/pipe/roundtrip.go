@@ -7,6 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/resp"
+	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 // RoundTrip sends one command and waits for its answer until ctx ends. If it
@@ -24,7 +25,7 @@ func RoundTrip(ctx context.Context, conn redis.Conn, cmd string, args ...any) (a
 	deadline, _ := ctx.Deadline()
 	reply, err := resp.Receive(conn, max(time.Until(deadline), time.Millisecond))
 	if !stop() { // it is closed, perhaps after the answer was read
-		return nil, ctx.Err()
+		return nil, wait.Ended(ctx)
 	}
 	return reply, err
 }

@@ -80,7 +80,7 @@ func (l *Line) Run(ctx context.Context, c Call) error {
 func (w *waiter) run(ctx context.Context) error {
 	for slept := false; ; {
 		switch do, owned := w.l.look(w); {
-		case ctx.Err() != nil:
+		case wait.Ended(ctx) != nil:
 			return w.Left(ctx, w.last)
 		case do == waitqueue.DoRefuse:
 			return w.l.refusal()
@@ -116,11 +116,11 @@ func (w *waiter) run(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() == nil || w.last == nil {
+		if wait.Ended(ctx) == nil || w.last == nil {
 			w.answered(mark, said, err) // if ctx has ended, the attempt was stopped and not answered
 		}
-		w.l.ended(w, ctx.Err() == nil && said.Refused, err)
-		if ctx.Err() == nil && (w.Try || said.Final) {
+		w.l.ended(w, wait.Ended(ctx) == nil && said.Refused, err)
+		if wait.Ended(ctx) == nil && (w.Try || said.Final) {
 			return err
 		}
 	}

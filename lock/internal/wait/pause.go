@@ -14,10 +14,30 @@ func Backoff(r *rand.Rand, n int) time.Duration {
 	return d - Upto(r, d/4+1)
 }
 
-// Pause waits for d. It returns early with ctx.Err() if ctx ends, and early without an error
+// Ended returns why ctx has ended, or nil. A context of the program's own may close its Done
+// and have no Err. It counts as cancelled.
+func Ended(ctx context.Context) error {
+	err := ctx.Err()
+	if err == nil && Closed(ctx.Done()) {
+		if err = ctx.Err(); err == nil { // it may have ended meanwhile
+			err = context.Canceled
+		}
+	}
+	return err
+}
+
+// Sound returns ctx with an Err that says what Ended does. Package context panics if a parent
+// has ended without an Err, so derive contexts only from a Sound one.
+func Sound(ctx context.Context) context.Context { return sound{ctx} }
+
+type sound struct{ context.Context }
+
+func (s sound) Err() error { return Ended(s.Context) }
+
+// Pause waits for d. It returns early with Ended if ctx ends, and early without an error
 // if stop is closed.
 func Pause(ctx context.Context, stop <-chan struct{}, d time.Duration) error {
-	if err := ctx.Err(); err != nil || d <= 0 {
+	if err := Ended(ctx); err != nil || d <= 0 {
 		return err
 	}
 	t := time.NewTimer(d)
@@ -26,7 +46,7 @@ func Pause(ctx context.Context, stop <-chan struct{}, d time.Duration) error {
 	case <-t.C:
 	case <-stop:
 	case <-ctx.Done():
-		return ctx.Err()
+		return Ended(ctx)
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
 // derived is what Context returns. It has the values of its own parent, and its end from the
@@ -116,7 +118,7 @@ func (w *Watch) sharedWith(parent context.Context) *shared {
 	}
 	base := context.Background() // enough for a parent that never ends
 	if done != nil {
-		base = parent
+		base = wait.Sound(parent)
 		// The contexts in between only add values, and those belong to one call.
 		if c, ok := parent.Value(cancelKey()).(context.Context); ok && c.Done() == done {
 			base = c
