@@ -39,7 +39,7 @@ func onAnIsland(t *testing.T, f func(t *testing.T, is *fixture.Islands, c *lock.
 		c, err := lock.NewTopology(is, lock.Config{Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		_, err = c.Mutex("m").TryLock(context.Background())
-		require.ErrorIs(t, err, lock.ErrUnknown, "no server is known")
+		require.ErrorIs(t, err, lock.ErrNotSent, "no server is known")
 		is.Give("a")
 		defer fixture.CloseNow(c)
 		f(t, is, c)

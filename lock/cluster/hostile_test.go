@@ -69,6 +69,6 @@ func TestANodeThatAnswersAnErrorEndsNoLock(t *testing.T) {
 	source, err := cluster.Open("redis-cluster://127.0.0.1:1,"+p.Addr(), cluster.Options{})
 	require.NoError(t, err)
 	_, err = fixture.Client(t, source, lock.Config{}).Mutex("a").TryLock(bounded.Context(t))
-	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.ErrorIs(t, err, lock.ErrNotSent)
 	require.ErrorContains(t, err, "cluster support disabled")
 }
