@@ -227,8 +227,8 @@ func TestTheSentinelsAreAskedAgainEachSixthOfALease(t *testing.T) {
 	c := fixture.Client(t, newTopology(t, addrs(f)...), lock.Config{Lease: time.Second})
 	held := fixture.Hold(t, c.Mutex("a").Lock)
 	renewed, asked := c.Stats().Renewal.Renewed, f.questions()
-	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= renewed+6 }, time.Minute, time.Millisecond)
-	require.GreaterOrEqual(t, f.questions()-asked, 6, "two to a renewal, but on a busy machine")
+	require.Eventually(t, func() bool { return f.questions() >= asked+6 }, time.Minute, time.Millisecond)
+	require.Less(t, c.Stats().Renewal.Renewed-renewed, uint64(60), "two to a renewal, but on a busy machine; one to 15 of them with 5 s")
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 

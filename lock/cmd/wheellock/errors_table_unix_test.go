@@ -56,6 +56,7 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 	}
 	errortable.Compare(t, "testdata/errors.txt", rows, []string{"."}, map[string][]string{
 		"other tests have it": {
+			"the name of the lock is a URL of Redis: write -redis before the URL, and give the name",
 			"%s: %v came before the command was started, so the command was not run",
 			"%s: the command runs as another user (setuid), so it could not be ended when the lock is lost: start it with sudo wheellock run",
 		},
