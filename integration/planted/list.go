@@ -104,8 +104,8 @@ var bugs = []bug{
 	{
 		name: "handed-on-though-a-request-is-unsure", file: "lock/internal/hold/handover.go",
 		breaks: "a hold is handed on in memory although a request of it may still run",
-		before: "h.is(unsure|longer)",
-		after:  "h.is(longer)",
+		before: "h.is(unsure) || h.longestLease() > 0",
+		after:  "h.longestLease() > 0",
 		tests:  []tests{{pkg: "./lock/internal/hold", run: "^TestAGuardThatMayStillRunKeepsItsFieldFromTheNextHolder$"}},
 	},
 	{
@@ -326,8 +326,8 @@ var bugs = []bug{
 	{
 		name: "trust-of-a-renewal-counts-from-the-answer", file: "renewal/dispatch.go",
 		breaks: "trust in a renewed lease counts from the answer",
-		before: "yes := dog.grant(b.stamp, dog.cfg.TTL)",
-		after:  "yes := dog.grant(m, dog.cfg.TTL)",
+		before: "yes := dog.trustFrom(b.stamp, dog.cfg.TTL)",
+		after:  "yes := dog.trustFrom(now, dog.cfg.TTL)",
 		tests:  []tests{{pkg: "./renewal", run: "^TestTrustEndsAMarginBeforeStampPlusTTL$"}},
 	},
 	{
