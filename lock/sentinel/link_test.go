@@ -15,7 +15,7 @@ import (
 // TestSentinelsALongWayOffAreDialledWithTheDefaults, and so is their master.
 func TestSentinelsALongWayOffAreDialledWithTheDefaults(t *testing.T) {
 	t.Parallel()
-	s := fixture.Either(t)
+	s := fixture.Server(t)
 	f := startFake(t, s.Addr(), 1)
 	link := fixture.Link(t, 300*time.Millisecond)
 	source, err := sentinel.Open("redis-sentinel://"+f.Addr()+"/0?master=mymaster", sentinel.Config{NetDial: link.Dial})

@@ -36,7 +36,7 @@ func Code(err error) string {
 
 // says reports whether an error reply without a code of its own begins with that text.
 func says(err error, text string) bool {
-	reply := strings.TrimPrefix(replyText(err), "ERR ")
+	reply := strings.TrimPrefix(strings.TrimPrefix(replyText(err), "ERR "), "Error running script: ")
 	if lua, ok := strings.CutPrefix(reply, "Lua script "); ok { // before Redis 7
 		reply = "Script " + lua
 	}
