@@ -103,7 +103,7 @@ func (c *conn) end() {
 // forward passes on what the client says, and ends when all of it is answered.
 func (c *conn) forward() {
 	defer c.end()
-	r := bufio.NewReaderSize(chunks{c.client, c.p, &c.p.requests}, 64<<10)
+	r := bufio.NewReaderSize(chunks{c.client, &c.p.requests}, 64<<10)
 	for {
 		args, err := ReadCommand(r)
 		if err != nil || !c.command(Command{Args: args, Script: scriptOf(args)}) {
@@ -193,7 +193,7 @@ func (c *conn) settle() bool {
 // answer passes on what the server says.
 func (c *conn) answer() {
 	defer c.end()
-	for r := bufio.NewReaderSize(chunks{c.server, c.p, &c.p.replies}, 64<<10); ; {
+	for r := bufio.NewReaderSize(chunks{c.server, &c.p.replies}, 64<<10); ; {
 		reply, err := appendRawReply(nil, r)
 		if err != nil || !c.reply(reply) {
 			return

@@ -8,7 +8,6 @@
 // To all connections, until Heal:
 //
 //	Requests, Replies  one direction is held back, or lost
-//	Slow               every chunk of bytes takes longer
 //	BlackHole          nothing arrives in either direction, and no dial succeeds
 //
 // To the connections that exist: Reset breaks them and what is under way.

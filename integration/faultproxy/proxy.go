@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -40,9 +39,8 @@ type Proxy struct {
 
 	wg sync.WaitGroup // every goroutine
 
-	delay, jitter atomic.Int64 // ns, of each chunk in each direction
-	accepted      atomic.Int64
-	unanswered    atomic.Int64 // calls of scripts that have come and may still be answered
+	accepted   atomic.Int64
+	unanswered atomic.Int64 // calls of scripts that have come and may still be answered
 
 	mu      sync.Mutex // guards what follows
 	server  func() (net.Conn, error)
@@ -163,7 +161,6 @@ func (p *Proxy) count(which func(*conn) bool) int {
 
 // Heal ends what is being done to all connections.
 func (p *Proxy) Heal() {
-	p.Slow(0, 0)
 	p.Requests(Flow)
 	p.Replies(Flow)
 	p.dialling.set(true)
@@ -222,13 +219,6 @@ func (p *Proxy) letFlow() {
 
 // Unreachable lets no Dial succeed.
 func (p *Proxy) Unreachable() { p.dialling.set(false) }
-
-// Slow makes every chunk of bytes take delay, and up to jitter more, in each
-// direction.
-func (p *Proxy) Slow(delay, jitter time.Duration) {
-	p.jitter.Store(int64(jitter))
-	p.delay.Store(int64(delay))
-}
 
 // Reset breaks all connections, and what is under way is gone. It returns how
 // many they were.
@@ -336,15 +326,11 @@ func (g *gate) pass(done <-chan struct{}) error {
 // chunks is one end of a connection, whose bytes come as the proxy says.
 type chunks struct {
 	net.Conn
-	p *Proxy
 	d *direction
 }
 
 func (c chunks) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if d := c.p.delay.Load(); d > 0 && n > 0 {
-		time.Sleep(time.Duration(d + rand.Int64N(c.p.jitter.Load()+1)))
-	}
 	_ = c.d.gate.pass(nil)
 	return n, err
 }
