@@ -48,7 +48,7 @@ var bugs = []bug{
 	{
 		name: "fair-dead-waiter-is-passed-late", file: "lock/internal/hold/fairline.go",
 		breaks: "a dead waiter is passed over after six of its periods and not three",
-		before: "\t\tl.seen = later(l.seen.Add(period), now.Add(-period))\n",
+		before: "\t\tl.seen = wait.Later(l.seen.Add(period), now.Add(-period))\n",
 		after:  "\t\tl.seen = now\n",
 		tests:  []tests{{pkg: "./lock", run: "^TestADeadFairWaiterIsPassedThoughSignsComeSooner$"}},
 	},

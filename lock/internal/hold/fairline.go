@@ -169,15 +169,8 @@ func (l *fairLine) lookLocked(o wire.FairRefusal) (dead bool) {
 		l.seen = now
 	case now.Sub(l.seen) >= period:
 		l.missed++
-		l.seen = later(l.seen.Add(period), now.Add(-period))
+		l.seen = wait.Later(l.seen.Add(period), now.Add(-period))
 		return l.missed >= fairMissed
 	}
 	return false
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -112,7 +112,7 @@ func (o *Orphans) AddUnanswered(f Field, open time.Time) {
 	d.unanswered, d.late = true, time.Now().Add(min(f.Lease, lateTime))
 	d.longest = min(max(f.Lease/10, leastOrphanPause), maxOrphanPause)
 	if !open.IsZero() {
-		d.known, d.late, d.until = true, open, later(open, time.Now()).Add(f.Lease)
+		d.known, d.late, d.until = true, open, wait.Later(open, time.Now()).Add(f.Lease)
 	}
 	o.take(d)
 }
@@ -138,7 +138,7 @@ func (o *Open) Note(a pipe.Answer) {
 	}
 	o.Written = true
 	o.endless = o.endless || a.Open.IsZero()
-	o.last = later(o.last, a.Open)
+	o.last = wait.Later(o.last, a.Open)
 }
 
 // Until returns that time. It returns the zero time if it is not known.
@@ -147,13 +147,6 @@ func (o *Open) Until() time.Time {
 		return time.Time{}
 	}
 	return o.last
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 func (f Field) orphan() *orphan {

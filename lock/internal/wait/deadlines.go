@@ -57,3 +57,11 @@ func (c *bounded) Err() error {
 		return nil
 	}
 }
+
+// Later returns the later one of two times.
+func Later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
