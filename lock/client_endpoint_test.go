@@ -133,7 +133,7 @@ func TestTLSWithACertificateOfTheClient(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err := opened(t, lock.Endpoint{URL: url, TLS: &tls.Config{RootCAs: s.Client.RootCAs}}, lock.Config{}).Mutex("m").TryLock(ctx)
-	require.ErrorIs(t, err, lock.ErrUnknown, "the server asks for one, and may say so or close the connection")
+	require.True(t, fixture.NoAnswer(err), "the server asks for one, and may say so or close the connection: %v", err)
 	_, err = opened(t, lock.Endpoint{URL: url}, lock.Config{}).Mutex("m").TryLock(ctx)
 	require.ErrorContains(t, err, "certificate", "its authority is not known")
 }

@@ -41,7 +41,7 @@ func requireGivenBack(t *testing.T, s *redistest.Server, prefix string, tries []
 		errs := lock.UnlockMany(bounded.Context(t), left)
 		var again []*lock.Held
 		for i, err := range errs {
-			if isAny(err, lock.ErrUnknown, lock.ErrNotSent) { // of a busy machine
+			if fixture.NoAnswer(err) { // of a busy machine
 				again = append(again, left[i])
 			} else {
 				require.NoError(t, err)
@@ -213,7 +213,7 @@ func TestAtMost512RequestsOfManyAreUnderWay(t *testing.T) {
 		unknown := 0
 		for _, try := range <-done {
 			require.ErrorIs(t, try.Err, context.Canceled)
-			if isAny(try.Err, lock.ErrUnknown, lock.ErrNotSent) {
+			if fixture.NoAnswer(try.Err) {
 				unknown++
 			}
 		}
@@ -293,7 +293,7 @@ func TestAServerThatIsPausedAmongMany(t *testing.T) {
 		require.Len(t, heldOf(tries), 700)
 		require.NoError(t, s.Pause())
 		for _, try := range c.TryLockMany(t.Context(), fixture.Names("other:", 700)) {
-			require.True(t, isAny(try.Err, lock.ErrUnknown, lock.ErrNotSent), try.Err)
+			require.True(t, fixture.NoAnswer(try.Err), try.Err)
 		}
 		began := time.Now()
 		errs := lock.UnlockMany(t.Context(), heldOf(tries))

@@ -211,7 +211,7 @@ func TestREADONLYDropsTheConnection(t *testing.T) {
 	fixture.Do(t, heir, "RESTORE", "a", 9000, fixture.Do(t, old, "DUMP", "a"))
 	fixture.Do(t, old, "REPLICAOF", "127.0.0.1", "1")
 	_, err := c.Mutex("b").TryLock(ctx)
-	require.ErrorIs(t, err, lock.ErrUnknown)
+	require.True(t, fixture.NoAnswer(err), err) // the refusal may have come, and the pool asks a new connection for its role
 	f.say(heir.Addr(), "", 2, false)
 	other := fixture.Hold(t, c.Mutex("b").Lock)
 	require.NoError(t, other.Unlock(ctx))
