@@ -220,7 +220,7 @@ func lossErrors(t *testing.T) (rows []errortable.Row) {
 // silenceErrors are of a server that says nothing: all say so in the same words.
 func silenceErrors(t *testing.T) (rows []errortable.Row) {
 	s := fixture.Server(t)
-	cfg := lock.Config{IOTimeout: 300 * time.Millisecond, UnlockTimeout: 400 * time.Millisecond}
+	cfg := lock.Config{Connections: 1, IOTimeout: 300 * time.Millisecond, UnlockTimeout: 400 * time.Millisecond} // all share the connection that is there
 	p := fixture.Proxy(t, s, nil)
 	c := fixture.ClientOver(t, p, cfg)
 	ctx := t.Context()
