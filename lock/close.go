@@ -22,7 +22,7 @@ import (
 //
 // Close also waits until Redis has answered every request that takes a lock,
 // even if its caller has left, and every release whose outcome is unknown
-// (ErrUnknown of Unlock). A lock that is taken meanwhile is released again.
+// (ErrUnknown of Unlock). A lock that is taken meanwhile is released again (P11).
 // This wait ends when ctx ends, or after Config.UnlockTimeout. With
 // Config.ReleaseOnClose it does not end with ctx. The error of Close then says
 // how many of these requests were not answered. It does not count them as locks
@@ -36,7 +36,7 @@ import (
 // At last, Close waits until Hooks.Lost, Hooks.Renewed and Config.Logger have
 // been called for everything that happened, and have returned. If one of them
 // still blocks when ctx ends, Close returns ctx.Err() (errors.Is), and the error
-// names it. Its goroutine ends when it returns. If ctx ended before, because locks
+// names it (P18). Its goroutine ends when it returns. If ctx ended before, because locks
 // were held until then, Close waits up to 3 s for them.
 //
 // When Close returns, no other goroutine of the client runs, except a dial that

@@ -58,7 +58,7 @@ type Config struct {
 	ReleaseOnClose bool
 	// DropForgotten ends the renewal of a lock that was not unlocked and whose
 	// Held the garbage collector has found unreachable. Logger gets a warning,
-	// and the lock is lost when its lease ends. By default such a lock is
+	// and the lock is lost when its lease ends (P16). By default such a lock is
 	// renewed as long as the process lives. Keep the Held while you hold the
 	// lock, because the Held's channel or context does not keep it reachable.
 	// DropForgotten costs about 150 bytes per lock.
@@ -138,7 +138,7 @@ type Config struct {
 	// cause makes records without bound.
 	//
 	// One goroutine calls the Logger, in the order of the records, a moment after
-	// each cause. So a Logger that blocks delays no renewal and no call, only Close.
+	// each cause. So a Logger that blocks delays no renewal and no call, only Close (P17).
 	// If more than 256 records wait, the client drops the next ones and counts them
 	// in Stats.Unlogged.
 	//

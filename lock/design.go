@@ -71,7 +71,7 @@ package lock
 // reserved tokens for the hand-overs (package hold). Other locks, and a Mutex
 // later, are handed over by one script that releases and acquires. After 16 to 64
 // of these hand-overs, or 100 ms, the script releases the lock if other clients
-// wait, and the client lets them have their turn first. The waiters of a FairMutex
+// wait, and the client lets them have their turn first (P12). The waiters of a FairMutex
 // have places in Redis instead. Their signs of life share requests: one request
 // per lock is under way at a time, for up to 128 waiters.
 //

@@ -1,6 +1,6 @@
 // Package lock takes locks in Redis and keeps very many of them renewed. A
 // holder learns that its lock is lost before another owner can take it. The
-// format in Redis is that of Redisson, so Go and Java processes can share locks.
+// format in Redis is that of Redisson, so Go and Java processes can share locks (P6).
 //
 //	client, err := lock.Open("redis://localhost:6379", lock.Config{})
 //	held, err := client.Mutex("order:42").Lock(ctx)
@@ -10,7 +10,7 @@
 // # Words
 //
 // A lock is a key in Redis with a TTL. The TTL is called the lease. Until
-// Unlock, the client renews the lease whenever a third of it has passed. If the
+// Unlock, the client renews the lease whenever a third of it has passed (P5). If the
 // process dies, the lock is free after at most one lease.
 //
 // A lock is held by an owner, not by a goroutine. Lock makes a new owner unless
@@ -25,14 +25,16 @@
 //
 // # What it promises
 //
+// A mark such as P1 leads to the row of PROMISES.md that names the proof.
+//
 //   - No two owners hold a lock at the same time, as long as Redis keeps its
-//     key.
+//     key (P1).
 //   - When trust ends, the holder is told at once, whatever the network does.
 //     [Held.Done] is closed, the contexts of [Held.Context] end, and
-//     [Held.Valid] returns false. Redis keeps the key for the margin longer.
+//     [Held.Valid] returns false. Redis keeps the key for the margin longer (P2).
 //   - An error says whether Redis refused ([ErrNotAcquired], [ErrLost]), did not
-//     answer ([ErrUnknown]) or was not asked ([ErrNotSent]).
-//   - A request that arrives late or twice does no harm. [Client] lists the
+//     answer ([ErrUnknown]) or was not asked ([ErrNotSent]) (P3).
+//   - A request that arrives late or twice does no harm (P4). [Client] lists the
 //     exceptions.
 //
 // # What it does not promise

@@ -28,12 +28,12 @@ func (x *Held) in() *hold.Held { return (*hold.Held)(x).Used() }
 func (x *Held) Name() string { return x.in().Name() }
 
 // Token returns the fencing token of the hold, a number that rises from one
-// holder of the lock to the next. A resource that remembers the highest token
+// holder of the lock to the next (P7). A resource that remembers the highest token
 // it has seen can refuse a holder that was paused beyond its lease. Re-entries
 // have the same token.
 //
 // While Redis keeps its data, tokens depend on no clock. If Redis loses its
-// data, tokens continue from the server's clock. So tokens also rise after
+// data, tokens continue from the server's clock (P8). So tokens also rise after
 // FLUSHALL, a restart without data, or a failover. There are two exceptions: the
 // clock was set back, or the new master's clock is behind the old master's clock
 // by more than the time between the two acquisitions. If the user has no right
@@ -89,7 +89,7 @@ func (x *Held) Err() error { return x.in().Err() }
 func (x *Held) Context(parent context.Context) context.Context { return x.in().Context(parent) }
 
 // Unlock gives this Held back. The last Unlock of a hold releases the lock and
-// wakes a waiter. Done and the contexts of this Held end first. Unlock works
+// wakes a waiter (P10). Done and the contexts of this Held end first. Unlock works
 // with a cancelled ctx, because ctx only carries values.
 //
 //   - nil: the lock is released. If other Helds share the hold, only this Held
@@ -97,7 +97,7 @@ func (x *Held) Context(parent context.Context) context.Context { return x.in().C
 //     a request to Redis; then nil says that Redis confirmed the hold at most
 //     100 ms ago.
 //   - ErrNotHeld: this Held was unlocked before.
-//   - ErrLost: the lock had been lost. If the hold's field is still in Redis,
+//   - ErrLost: the lock had been lost (P9). If the hold's field is still in Redis,
 //     Unlock removes it.
 //   - ErrUnknown: Redis did not answer this request within
 //     Config.UnlockTimeout, or did not answer an earlier request of the same

@@ -148,7 +148,7 @@ const forceTries = 16
 
 // ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
 // whether there was a holder. A holder of this client is told (NotOwner) after
-// one more round trip. A holder of another client is told at its next renewal,
+// one more round trip (P23). A holder of another client is told at its next renewal,
 // or within MaxPoll while others of that client wait for a Mutex. So another
 // owner may have the lock before the holder is told. This is Redisson's
 // forceUnlock().

@@ -63,7 +63,7 @@ func (l *CountDownLatch) TrySet(ctx context.Context, n int64) (bool, error) {
 //
 // ErrUnknown: Redis did not answer within Config.UnlockTimeout. Do not count
 // down again. The client keeps sending this request until 20 s after it was
-// first sent. The request takes effect once.
+// first sent. The request takes effect once (P22).
 func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	_, err := l.change(context.WithoutCancel(ctx), "count down", script.LatchDown, false, l.channel())
 	return err
@@ -82,7 +82,7 @@ func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script
 	return newRecorded(l.c, op, l.name, wire.Once{Script: s, Args: args}).retryUntilAnswered(ctx, refuse)
 }
 
-// Wait returns nil when the latch is open, at once if it is open now. A message
+// Wait returns nil when the latch is open, at once if it is open now (P21). A message
 // wakes Wait, which also asks Redis every Config.MaxPoll. If a latch is opened
 // and set again before a waiter has asked, it stays closed for that waiter. If
 // ctx ends first, the error is ctx.Err() (errors.Is). If the deadline of ctx has

@@ -66,7 +66,7 @@ func (c *Client) TryLockMany(ctx context.Context, names []string) []Try {
 // not wait for that server any more. The rest of the server's Helds get
 // ErrUnknown at once, and their client keeps trying to release them, as after
 // Unlock. So a server that falls silent costs at most two UnlockTimeouts, however
-// many Helds it has.
+// many Helds it has (P19).
 //
 // A Held that occurs more than once is unlocked in the order of held, and only
 // the first time succeeds.

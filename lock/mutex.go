@@ -129,7 +129,7 @@ func (m *Mutex) enter(ctx context.Context, t hold.Terms, began waitqueue.Instant
 // Config.MaxPoll if that is less. The waiters of one client give their signs
 // together, up to 128 in a request. The sign says when the next one is due. If
 // the first waiter is one of this package and gives no sign for three of its
-// periods, the lock skips it. So a waiter that has died costs some seconds. A
+// periods, the lock skips it. So a waiter that has died costs some seconds (P13). A
 // live waiter whose process was paused for that long goes to the end of the
 // queue. A waiter that stops waiting gives up its place at once. A queue whose
 // waiters have all died ends by itself. TryLock takes the lock only if nobody
@@ -137,7 +137,7 @@ func (m *Mutex) enter(ctx context.Context, t hold.Terms, began waitqueue.Instant
 //
 // Waiting costs Redis about 10 us for each sign of life: 3 % of a core with 5,000
 // waiters, and 5 to 7 % with 10,000. After a stall of Redis of 1.5 s, or a cut of
-// the network, so many waiters keep their places. The lock goes on within half a
+// the network, so many waiters keep their places (P14). The lock goes on within half a
 // second, or with the next sign of life if the message of a release is lost. More
 // than 10,000 waiters of one lock were not tried. While a Redisson client waits
 // for the same lock, each waiter also sends a request of its own, and some of

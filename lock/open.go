@@ -78,7 +78,7 @@ func Open(rawURL string, cfg Config) (*Client, error) { return Endpoint{URL: raw
 // Open returns a Client, or an error that says what is wrong with e or cfg. Like
 // New, it does no I/O. An error about the URL names the wrong part but does not
 // repeat it, because it may have a password. No error and no log has this
-// password, or a password that Credentials returns.
+// password, or a password that Credentials returns (P20).
 func (e Endpoint) Open(cfg Config) (*Client, error) {
 	u, err := endpoint.Parse(e.URL)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 type RedLockConfig struct {
 	// LongestLease is the longest lease that any process gives to the lock, by
 	// Config.Lease of its clients or by d of LockFor. A member that has been up
-	// for less may have forgotten a hold that still counts, so it has no vote.
+	// for less may have forgotten a hold that still counts, so it has no vote (P25).
 	// From the longest Config.Lease of the members' clients, which is the
 	// default, to 30 days.
 	LongestLease time.Duration
@@ -60,7 +60,7 @@ type RedLock struct {
 // A RedLock survives the loss of a server. While less than half of the members
 // are down, cut off or stopped, an owner can take the lock, holds continue, and
 // no two owners hold the lock at once. A holder is told of a loss before the
-// servers release a quorum.
+// servers release a quorum (P24).
 //
 // Each member is a lock of its own client. The client's server is a master that
 // replicates to none of the others. 3 or 5 members are usual. All processes that
@@ -85,7 +85,7 @@ type RedLock struct {
 // the member's lease had ended. While a quorum of the other members is held, the
 // client asks such a member again every third of Config.Lease. The member counts
 // again when it says yes and may vote. The client does not ask a member again
-// whose key was deleted by DEL or ForceUnlock, or that did not vote for the hold.
+// whose key was deleted by DEL or ForceUnlock, or that did not vote for the hold (P26).
 // A member that comes back does not prolong a lease of LockFor, and MaxHold
 // counts from the first vote.
 //

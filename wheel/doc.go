@@ -20,16 +20,18 @@
 //
 // # What it promises
 //
-//   - A timer never fires early. A tick is a multiple of Config.Tick after New,
+// A mark such as P37 leads to the row of lock/PROMISES.md that names the proof.
+//
+//   - A timer never fires early (P37). A tick is a multiple of Config.Tick after New,
 //     and a timer fires at the first tick that is not before its deadline. So
 //     it is late by less than one tick, plus the delays of the Go scheduler and
 //     of other callbacks. A timer armed for the tick that is being processed
 //     fires one tick later.
-//   - Every arming ends exactly once: the timer fires, it is stopped, or
+//   - Every arming ends exactly once (P38): the timer fires, it is stopped, or
 //     [Wheel.Stop] returns it. Just before the callback, the driver (the wheel's
 //     goroutine) claims the timer. Stop succeeds until that claim, even in a
-//     callback of the same tick. After Stop has returned true, the wheel holds
-//     no reference to the timer or its task.
+//     callback of the same tick. After Stop has returned true, and after the
+//     timer has fired, the wheel holds no reference to it or its task (P39).
 //   - A timer that is armed again in its own callback does not run again in the
 //     same tick.
 //   - An unused wheel has no goroutine, and an idle one does not wake up. A
@@ -90,7 +92,7 @@
 // callback was slow" with the keys task and took. Each of the two is logged at
 // most 5 times a minute. The key suppressed counts the records left out. A
 // goroutine of its own writes them while there are any, so a log that blocks
-// delays no timer. Neither Stop nor Done waits for it.
+// delays no timer (P40). Neither Stop nor Done waits for it.
 //
 // # What it costs
 //

@@ -259,7 +259,7 @@ func (r *ring) postpone(t *Timer, deadline, open int64) (when int64, ok bool) {
 	return never, true
 }
 
-// walkBudget limits how many chunks one collect walks, and so how long the lock is held. A chunk of a far bucket counts as
+// walkBudget limits how many chunks one collect walks, and so how long the lock is held (P41). A chunk of a far bucket counts as
 // farCost chunks, because its timers are filed anew.
 const (
 	walkBudget = 256

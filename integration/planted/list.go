@@ -18,6 +18,20 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/cmd/wheellock", run: "^TestLinesThatNobodyReadsAreDroppedAndCounted$"}},
 	},
 	{
+		name: "no-answer-is-a-no", file: "lock/errormaker.go",
+		breaks: "a request without an answer counts as one that Redis has refused",
+		before: "\treturn &UnknownError{Op: op, Name: name, Err: a.Err}\n}\n\n// notSent",
+		after:  "\treturn &HeldError{Name: name}\n}\n\n// notSent",
+		tests:  []tests{{pkg: "./lock/locktest", run: "^TestAPausedServerMakesOutcomesUnknown$"}},
+	},
+	{
+		name: "not-sent-is-unknown", file: "lock/errormaker.go",
+		breaks: "the outcome of a request that was not sent is unknown",
+		before: "\tcase notSent(op, a):\n",
+		after:  "\tcase notSent(op, a) && a.Err == nil:\n",
+		tests:  []tests{{pkg: "./lock/locktest", run: "^TestASlowServerCarriesOutWhatItIsAsked$"}},
+	},
+	{
 		name: "password-of-credentials-is-shown", file: "lock/internal/endpoint/dial.go",
 		breaks: "a server that repeats the password of Credentials puts it into errors and the log",
 		before: "password = word",
@@ -149,6 +163,13 @@ var bugs = []bug{
 		before: "\t\ts.silent.Store(true)\n",
 		after:  "",
 		tests:  []tests{{pkg: "./lock", run: "^TestAServerThatFallsSilentAmongManyUnlocks$"}},
+	},
+	{
+		name: "channel-is-not-redissons", file: "lock/internal/keys/keys.go",
+		breaks: "a release is told on a channel to which Redisson does not listen",
+		before: "channel       = \"redisson_lock__channel\"",
+		after:  "channel       = \"redisson_lock_channel\"",
+		tests:  []tests{{pkg: "./lock/internal/keys", run: "^TestDerivedNamesAreRedissons$"}},
 	},
 	{
 		name: "release-wakes-nobody", file: "lock/internal/locktable/queue.go",
@@ -350,5 +371,19 @@ var bugs = []bug{
 		before: "*budget -= cost {",
 		after:  "*budget -= cost / farCost {",
 		tests:  []tests{{pkg: "./wheel", run: "^TestRingCollectIsBoundedInOneBucketOfFarTimers$"}},
+	},
+	{
+		name: "timer-fires-a-tick-early", file: "wheel/ring.go",
+		breaks: "a timer fires at the tick before its deadline",
+		before: "(uint64(ns) + uint64(r.tick) - 1) / uint64(r.tick)",
+		after:  "uint64(ns) / uint64(r.tick)",
+		tests:  []tests{{pkg: "./wheel", run: "^TestNeverEarlyAtAnyTickSlotCountAndPhase$"}},
+	},
+	{
+		name: "stopped-timer-fires", file: "wheel/shard.go",
+		breaks: "a timer that is due fires although Stop has returned true",
+		before: "\tif !atomic.CompareAndSwapUint32(&s.state, undecided, revoked) {\n\t\treturn false\n\t}\n\ts.timer, s.task = nil, nil\n",
+		after:  "\tif atomic.LoadUint32(&s.state) != undecided {\n\t\treturn false\n\t}\n",
+		tests:  []tests{{pkg: "./wheel", run: "^TestEveryArmingEndsExactlyOnce$"}},
 	},
 }

@@ -33,14 +33,14 @@
 // Requests with one key follow ASK, and renewals are sent one by one. To take a
 // lock, a script needs its key and the token counter of its slot. While these
 // are on different nodes, the client takes the lock first and then asks for the
-// token. So tokens still rise from holder to holder. Held.Guard with keys on
+// token. So tokens still rise from holder to holder (P28). Held.Guard with keys on
 // different nodes returns lock.ErrUnknown until the keys are together.
 //
 // Other objects have several keys. Their holds are renewed too, but those of
 // RWMutex readers only while their two keys are together. Such objects cannot
 // be taken, released or counted before the slot has arrived. A call that waits
 // tries again after pauses that grow to a second. TryLock and ForceUnlock return
-// lock.ErrUnknown, name the move and leave nothing behind. Unlock returns the
+// lock.ErrUnknown, name the move and leave nothing behind (P29). Unlock returns the
 // same error after lock.Config.UnlockTimeout. The client then releases the hold
 // when the slot has arrived, or the hold ends with its lease. Move such slots in
 // less time than a lease and than this timeout.

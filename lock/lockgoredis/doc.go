@@ -37,11 +37,11 @@
 // # A StreamingCredentialsProvider
 //
 // The Client subscribes to the provider at its first dial. From then on the
-// provider always has a subscriber, and so does not stop. A dial uses the newest
+// provider always has a subscriber, and so does not stop (P32). A dial uses the newest
 // credentials that Subscribe returned or that OnNext was told. They stay in use if
 // the provider fails, hangs or calls OnError.
 //
-// A provider that hangs does not hang the Client. A dial that has no credentials
+// A provider that hangs does not hang the Client (P33). A dial that has no credentials
 // yet fails when its time is over. A dial that has some waits for newer ones for
 // half a second, and for half of its time at most. The Client calls Subscribe once
 // at a time. After a failure it does not call it again for 100 ms. This pause

@@ -110,7 +110,7 @@
 //
 // If nobody reads the standard error (a pager that waits, a log driver that hangs, Ctrl-S),
 // wheellock does everything else all the same. It keeps up to 100 lines, drops further ones,
-// and says how many. At its end it waits up to 2 s for its lines to be read.
+// and says how many (P34). At its end it waits up to 2 s for its lines to be read.
 //
 // # When the lock is lost
 //

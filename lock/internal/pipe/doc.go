@@ -111,6 +111,6 @@
 // A connection whose oldest request is older than Config.Timeout is closed. That
 // is checked twice, because this process may be the slow one. Its requests are
 // completed at once, and the next request dials. A connection that was closed
-// while it was idle is not used. An answer while nothing is in flight ends the
+// while it was idle is not used (P35). An answer while nothing is in flight ends the
 // connection.
 package pipe

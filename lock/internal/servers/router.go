@@ -54,7 +54,7 @@ type Router struct {
 const MostServers = 1000
 
 // MostUnnamed is the most servers that no Layout has named. A faulty server may answer every
-// request with a redirection to another address. This bounds what such a server can cost.
+// request with a redirection to another address. This bounds what such a server can cost (P30).
 const MostUnnamed = 64
 
 // ErrNoServer is returned when no server is known that has the key of a request. No

@@ -52,7 +52,7 @@ type (
 
 // Line has the calls of this process for one RedLock, first come first served. Only the first
 // call asks the members, and the first call of each owner that has a member. Two calls of one
-// owner do not ask at the same time, because each would count the members of the other as its
+// owner do not ask at the same time (P27), because each would count the members of the other as its
 // own. Package waitqueue has the rules. Make a Line with NewLine. All methods are safe for
 // concurrent use.
 type Line struct {

@@ -352,7 +352,8 @@ func (l *Line[O, H]) Take(c *Caller[O, H]) Step[O, H] {
 	return l.step
 }
 
-// Leave records that c no longer wants the object. Its time is over, or it has
+// Leave records that c no longer wants the object. It costs the same however many wait (P36).
+// Its time is over, or it has
 // re-entered a hold, or it returns as its instruction says. Leave may be called in
 // every state, and twice.
 func (l *Line[O, H]) Leave(c *Caller[O, H]) Step[O, H] {
