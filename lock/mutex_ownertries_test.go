@@ -105,7 +105,7 @@ func TestATryThatWaitsForAnotherOfItsOwnerEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
 	ctx := bounded.Context(t)
-	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 3 * time.Second})
+	c := fixture.ClientOf(t, s, lock.Config{Connections: 1, IOTimeout: 3 * time.Second}) // that of "warm" is there
 	held := fixture.Hold(t, c.Mutex("warm").Lock)
 	require.NoError(t, held.Unlock(ctx))
 	owner := lock.WithOwner(ctx, "the same")

@@ -211,11 +211,11 @@ func TestAReplicaIsNotBelievedThatALockIsGone(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_, err := clients[mutex].Mutex("m").Lock(mutex.Context(short))
-	require.ErrorIs(t, err, lock.ErrUnknown, "re-entry")
+	require.True(t, fixture.NoAnswer(err), "re-entry: %v", err)
 	short, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_, err = mutex.Guard(short, "SET", []string{"x"}, 1)
-	require.ErrorIs(t, err, lock.ErrUnknown, "guard")
+	require.True(t, fixture.NoAnswer(err), "guard: %v", err)
 	for held, c := range clients {
 		require.Eventually(t, func() bool { return c.Stats().Renewal.Retried >= 2 }, time.Minute, 5*time.Millisecond)
 		require.True(t, held.Valid(), held.Name())
