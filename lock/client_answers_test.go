@@ -133,6 +133,7 @@ func TestABusyServerIsWaitedFor(t *testing.T) {
 }
 
 func TestHeldLocksOutliveFullMemoryAndCanBeReleased(t *testing.T) {
+	fixture.Slow(t)
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 6 * time.Second})
 	ctx := bounded.Context(t)

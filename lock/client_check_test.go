@@ -217,6 +217,7 @@ func endlessStrings(t *testing.T, s *redistest.Server) (found []string) {
 
 // TestCheckSaysWhatTheServerIs when it can take no lock, or loses them.
 func TestCheckSaysWhatTheServerIs(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	ctx := bounded.Context(t)
 	check := func(t *testing.T, s *redistest.Server, cfg lock.Config) string {
@@ -369,6 +370,7 @@ func TestCheckFindsProxies(t *testing.T) {
 
 // TestCheckLeavesNothingWhateverEndsIt, at whatever request.
 func TestCheckLeavesNothingWhateverEndsIt(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := fixture.Server(t)
 	over := errors.New("the program ends")

@@ -180,6 +180,7 @@ func (h halves) Follow(ctx context.Context, _ time.Duration, _ <-chan struct{}, 
 
 // TestReleaseOnCloseDoesNotLetServersWaitForEachOther: one hangs.
 func TestReleaseOnCloseDoesNotLetServersWaitForEachOther(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
 	const locks = 2000

@@ -137,6 +137,7 @@ func (u tenant) mayNotRun(t *testing.T, conn redis.Conn, words []any) bool {
 // TestUsersOfDifferentPrefixesCannotHurtEachOther: one tries every command on every key
 // and every channel of the other, by itself and in scripts.
 func TestUsersOfDifferentPrefixesCannotHurtEachOther(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	fixture.Needs(t, redistest.ChannelRights)
 	for _, prefixes := range [][2]string{{"app:", "other:"}, {"app:", "app2:"}, {"{app}:", "{other}:"}, {"app:", "{other}:"}} {

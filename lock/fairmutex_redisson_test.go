@@ -400,6 +400,7 @@ func (f *fairStory) judge() {
 // the queue, one of Redisson's not before its time, those that live are served in
 // their order, and nobody waits for long at a lock that is free.
 func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
 	seeds := uint64(6) // both versions with each of the crowds
@@ -456,6 +457,7 @@ func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
 
 // TestRedissonWaitsSecondsForDeadFairWaitersOfOurs, for several in a row, too.
 func TestRedissonWaitsSecondsForDeadFairWaitersOfOurs(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	for _, version := range []string{"4.7", "3.13"} {
 		for _, dead := range []int{1, 4} {
@@ -488,6 +490,7 @@ func TestRedissonWaitsSecondsForDeadFairWaitersOfOurs(t *testing.T) {
 // TestALongWaitLosesNoFairWaiterItsPlace: a newcomer of Redisson's sweeps when one
 // has got the lock, whatever became of the scores in all that time.
 func TestALongWaitLosesNoFairWaiterItsPlace(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	for _, wait := range []int64{100_000, 400_000, 600_000, 700_000, 1_800_000} {
 		f := newFairStory(t, onRedis(t), 1, "4.7")
@@ -507,6 +510,7 @@ func TestALongWaitLosesNoFairWaiterItsPlace(t *testing.T) {
 // TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace: Redisson takes the whole time for which a
 // thread wanted to wait from all scores behind it, and a newcomer then sweeps what is past.
 func TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	for _, ahead := range [][]int64{{900_000}, {900_000, 5_000}, {900_000, 900_000}, {300_000, 3_600_000}, {5_000, 900_000, 300_000}} {
 		holds := []int64{1_000, 100_000, 290_000, 800_000}

@@ -110,6 +110,7 @@ func (v *virtualFair) dies(field, sign string) {
 // TestFairWaitersWithOtherPeriodsKeepTheirPlaces: one looks each 20 ms, the
 // others each 2 s.
 func TestFairWaitersWithOtherPeriodsKeepTheirPlaces(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := startVirtualFair(t)
@@ -140,6 +141,7 @@ func TestFairWaitersWithOtherPeriodsKeepTheirPlaces(t *testing.T) {
 // TestADeadFairWaiterIsPassedAfterThreePeriodsOfItsOwn, whatever the period of
 // who waits behind it, and never later than after three of two seconds.
 func TestADeadFairWaiterIsPassedAfterThreePeriodsOfItsOwn(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	const second = time.Second
 	for sign, period := range map[string]time.Duration{

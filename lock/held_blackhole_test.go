@@ -262,6 +262,7 @@ func TestRenewalDoesNotWaitForADeadConnection(t *testing.T) {
 // TestASlowLinkIsNotProbed: answers that take longer than a hedge, always, are
 // no reason for more connections.
 func TestASlowLinkIsNotProbed(t *testing.T) {
+	fixture.Slow(t)
 	inVirtual(t, 100, lock.Config{Lease: 3 * time.Second}, func(t *testing.T, h *hole, _ *redistest.Server, c *lock.Client, _ []*lock.Held) {
 		h.slow(150 * time.Millisecond)
 		time.Sleep(10 * time.Second) // it learns

@@ -14,6 +14,7 @@ import (
 )
 
 func TestAForgottenHeldIsNotRenewedIfSoConfigured(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
 	ctx := bounded.Context(t)

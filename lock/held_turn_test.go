@@ -174,6 +174,7 @@ func TestAnInnerUnlockThatCannotGetTheHoldsTurnIsOffTheCount(t *testing.T) {
 // TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock: one of them is the
 // last, and knows it.
 func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
 	st := stall(t, s)

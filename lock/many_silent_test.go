@@ -57,6 +57,7 @@ func outcomes(errs []error) (released, unknown, other int) {
 // TestManyUnlocksWaitForASilentServerOnce: 10,000 take no longer than one, and nothing is left when
 // the server goes on.
 func TestManyUnlocksWaitForASilentServerOnce(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := 10_000
@@ -120,6 +121,7 @@ func TestCloseWaitsForReleasesThatAreUnknown(t *testing.T) {
 // TestManyUnlocksWaitForEachSilentServer: that of another client is not waited for, and does not
 // keep those of a server that answers.
 func TestManyUnlocksWaitForEachSilentServer(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := 3000
@@ -149,6 +151,7 @@ func TestManyUnlocksWaitForEachSilentServer(t *testing.T) {
 // TestAServerThatFallsSilentAmongManyUnlocks: what it has answered is released, and the rest is
 // waited for twice at most.
 func TestAServerThatFallsSilentAmongManyUnlocks(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5000
@@ -174,6 +177,7 @@ func TestAServerThatFallsSilentAmongManyUnlocks(t *testing.T) {
 // TestAServerThatAnswersManyUnlocksIsWaitedFor: one Held that is not released in time says
 // nothing about the others, of which some begin after that.
 func TestAServerThatAnswersManyUnlocksIsWaitedFor(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	const n = 1500
 	s, ctx := fixture.Server(t), bounded.Context(t)

@@ -89,6 +89,7 @@ func (w *manyWorld) counts() string {
 
 // TestManyIsALoopOfTryLock: for distinct names it has the results, hooks and counts of a loop.
 func TestManyIsALoopOfTryLock(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := fixture.Server(t)
 	worlds := []*manyWorld{newManyWorld(t, s, "loop:"), newManyWorld(t, s, "many:")}
@@ -167,6 +168,7 @@ func TestManyIsALoopOfTryLock(t *testing.T) {
 // TestANameThatOccursTwiceIsTriedInItsOrder: the first one gets it, and of one owner the second
 // re-enters.
 func TestANameThatOccursTwiceIsTriedInItsOrder(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
 	for range 20 {
@@ -287,6 +289,7 @@ func TestUnknownOutcomesAmongManyAreOfTheirNamesAlone(t *testing.T) {
 // TestAServerThatIsPausedAmongMany: every try and every Unlock says that the outcome is unknown,
 // and nothing is left when the server goes on.
 func TestAServerThatIsPausedAmongMany(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
 		tries := c.TryLockMany(t.Context(), fixture.Names("n:", 700))

@@ -331,6 +331,7 @@ func TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered(t *testing.T) {
 
 // TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce: Close waits for the others.
 func TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
 	for _, code := range []*script.Script{script.Acquire, script.Release} {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
@@ -116,6 +117,7 @@ func (con contest) startTogether(conn redis.Conn) error {
 // A busy machine can put one process at a disadvantage for the while of a
 // contest, but not in three.
 func TestTwentyProcessesOfFiftyWaitersShareALockFairly(t *testing.T) {
+	fixture.Slow(t)
 	s := onRedis(t)
 	for try := 1; ; try++ {
 		least, most := runContest(t, s, fmt.Sprint(t.Name(), try))

@@ -314,6 +314,7 @@ func TestRedissonsForceUnlockIsToldAsALossAndWakesOurWaiters(t *testing.T) {
 }
 
 func TestRedissonsRenewalKeepsOurWaiterWaiting(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})

@@ -130,6 +130,7 @@ func TestAStrangerHasEverySecondRelease(t *testing.T) {
 // TestAStrangerThatHasGoneIsForgotten: after a second and a pause in vain, clients go on as
 // before.
 func TestAStrangerThatHasGoneIsForgotten(t *testing.T) {
+	fixture.Slow(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -194,6 +194,7 @@ func TestACutPubSubConnectionIsReplaced(t *testing.T) {
 }
 
 func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *testing.T) {
+	fixture.Slow(t)
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	const keys = 10_000
@@ -236,6 +237,7 @@ func TestTenThousandWaitersOnTenThousandKeysShareOneSubscriberConnection(t *test
 }
 
 func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := fixture.Server(t)
 	var log fixture.Log
@@ -405,6 +407,7 @@ func TestHandOffToLockForGetsThatLease(t *testing.T) {
 }
 
 func TestTwoClientsShareALockFairly(t *testing.T) {
+	fixture.Slow(t)
 	s := onRedis(t)
 	ctx := bounded.Context(t)
 	const all = 20_000

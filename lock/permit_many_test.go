@@ -14,6 +14,7 @@ import (
 // TestHoldsOfManyPermitsHarmNoOtherLock: a hold of a thousand permits is a thousand members
 // of a sorted set, and all of them are renewed.
 func TestHoldsOfManyPermitsHarmNoOtherLock(t *testing.T) {
+	fixture.Slow(t)
 	n := 200
 	if fixture.Briefly() {
 		n = 50

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/script"
 )
@@ -17,6 +18,7 @@ import (
 // but the server's. A client that does not use that clock, because it is old or may not
 // ask for it, must agree within the margin.
 func TestAPermitsHolderIsToldFirstWhateverTheClocksShow(t *testing.T) {
+	fixture.Slow(t)
 	const margin = 25 * time.Millisecond // of a lease of 1 s
 	for ahead, first := range map[time.Duration]bool{
 		-time.Hour: true, 0: true, 15 * time.Millisecond: true, // a tick is 10 ms

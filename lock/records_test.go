@@ -34,6 +34,7 @@ func manyNames(n int) []string {
 
 // TestManyHeldsThatAreDroppedMakeFewRecords.
 func TestManyHeldsThatAreDroppedMakeFewRecords(t *testing.T) {
+	fixture.Slow(t)
 	for _, n := range causes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			s := fixture.Server(t)
@@ -56,6 +57,7 @@ func TestManyHeldsThatAreDroppedMakeFewRecords(t *testing.T) {
 
 // TestAHookThatAlwaysPanicsMakesFewRecords.
 func TestAHookThatAlwaysPanicsMakesFewRecords(t *testing.T) {
+	fixture.Slow(t)
 	for _, n := range causes {
 		synctest.Test(t, func(t *testing.T) {
 			s := fixture.Virtual(t)
@@ -82,6 +84,7 @@ func TestAHookThatAlwaysPanicsMakesFewRecords(t *testing.T) {
 
 // TestManyWaitsForLocksOfOneselfMakeFewRecords.
 func TestManyWaitsForLocksOfOneselfMakeFewRecords(t *testing.T) {
+	fixture.Slow(t)
 	for _, n := range causes {
 		synctest.Test(t, func(t *testing.T) {
 			s := fixture.Virtual(t)

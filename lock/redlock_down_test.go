@@ -34,6 +34,7 @@ var (
 // server that comes back empty does not vote. To cut two, as a network does, is
 // the next test's.
 func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
+	fixture.Slow(t)
 	fixture.SimulatedToo(t)
 	// Not beside other tests: so many servers would cost them their leases.
 	const sets = 2 // which pairs is drawn, so all come in the course of time

@@ -36,6 +36,7 @@ func (f *redFleet) failOver(member int, to *redistest.Server) {
 // three, the address of one of them fails over to a replica that lacks the vote, and B can
 // reach that one and the third. That the replica has been up for long says nothing.
 func TestAPromotedReplicaHasNoVote(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	for try := 1; !promotedReplicaHasNoVote(t, fmt.Sprint(t.Name(), try)); try++ {
 		require.Less(t, try, 3, "a machine as slow as that?")

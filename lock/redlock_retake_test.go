@@ -143,6 +143,7 @@ func (m *moving) awaitInterval(t *testing.T) {
 }
 
 func TestARetakenMemberHasWhatIsLeftOfTheLease(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	m := newMoving(t, redConfig(), nil)
 	var held *lock.MultiHeld
@@ -167,6 +168,7 @@ func TestARetakenMemberHasWhatIsLeftOfTheLease(t *testing.T) {
 
 // TestAMemberThatWasDeletedIsNotRetaken: the server was not restarted since it voted.
 func TestAMemberThatWasDeletedIsNotRetaken(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	m := newMoving(t, redConfig(), nil)
 	m.moved.Store(true)
@@ -188,6 +190,7 @@ func TestAMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 // TestADurableMemberThatWasDeletedIsNotRetaken: its server forgets nothing, so somebody has
 // deleted the key. If its lease was over when the server said that it is gone, it has expired.
 func TestADurableMemberThatWasDeletedIsNotRetaken(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	m := newMoving(t, redConfig(), nil)
 	m.locks(t, t.Name(), lock.RedLockConfig{Durable: true})
@@ -219,6 +222,7 @@ func TestADurableMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 
 // TestAMemberThatMayNotVoteIsNotRetaken, though it might when it was asked before it said yes.
 func TestAMemberThatMayNotVoteIsNotRetaken(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	var taken atomic.Bool
 	var asked atomic.Int64
@@ -249,6 +253,7 @@ func TestAMemberThatMayNotVoteIsNotRetaken(t *testing.T) {
 // TestAServerHasOneVoteInARetakeToo: the address of a lost member leads to the server of
 // another one.
 func TestAServerHasOneVoteInARetakeToo(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	var released atomic.Int64
 	m := newMoving(t, redConfig(), func(c faultproxy.Command) faultproxy.Fate {
@@ -277,6 +282,7 @@ func TestAServerHasOneVoteInARetakeToo(t *testing.T) {
 
 // TestAHoldWhoseTrustHasEndedTakesNoMember, neither when that was told nor just before.
 func TestAHoldWhoseTrustHasEndedTakesNoMember(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	m := newMoving(t, redConfig(), nil)
 	ctx := bounded.Context(t)

@@ -169,6 +169,7 @@ func TestRedLockRefusesABadConfig(t *testing.T) {
 // TestRedLockSurvivesAnyTwoCutMembers: each pair is cut from a holder, and then
 // from one who wants the lock next.
 func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	servers := fiveMasters(t)
 	ctx := bounded.Context(t)
@@ -269,6 +270,7 @@ func TestARedLockIsTrustedForLessThanItsMembers(t *testing.T) {
 }
 
 func TestRedLockCountsLostMembers(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	servers := fiveMasters(t)
 	ctx := bounded.Context(t)

@@ -176,6 +176,7 @@ func TestAnUpgradeIsRefused(t *testing.T) {
 }
 
 func TestAnInnerReadUnlockKeepsTheWriteLeaseRenewed(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
@@ -259,6 +260,7 @@ func TestRWReentryNeverShortens(t *testing.T) {
 }
 
 func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 1500 * time.Millisecond})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -27,6 +28,9 @@ func requireEven(t *testing.T, s *store, leases int, interval time.Duration) {
 }
 
 func TestLoadIsEven(t *testing.T) {
+	if bounded.RaceDetector {
+		t.Skip("slow, and other tests make the same calls")
+	}
 	t.Parallel()
 	const ttl = 30 * time.Second
 	leases := 100_000
@@ -61,6 +65,9 @@ func TestLoadIsEven(t *testing.T) {
 // TestLeasesKeepTheirPlaces: though each renewal is late, leases that were
 // spread stay spread, and the interval stays a third of the TTL.
 func TestLeasesKeepTheirPlaces(t *testing.T) {
+	if bounded.RaceDetector {
+		t.Skip("slow, and other tests make the same calls")
+	}
 	t.Parallel()
 	const leases = 10_000
 	synctest.Test(t, func(t *testing.T) {
@@ -210,6 +217,9 @@ func TestBackPressureMakesBatchesLarger(t *testing.T) {
 }
 
 func TestHoursOfTenThousandLocks(t *testing.T) {
+	if bounded.RaceDetector {
+		t.Skip("slow, and other tests make the same calls")
+	}
 	t.Parallel()
 	long := 6 * time.Hour
 	if testing.Short() {

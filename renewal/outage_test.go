@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -66,6 +67,9 @@ func TestLongOutageIsToldOnceBeforeTheStoreExpiresTheKeys(t *testing.T) {
 }
 
 func TestMemoryReturnsAfterAllWasLost(t *testing.T) {
+	if bounded.RaceDetector {
+		t.Skip("slow, and other tests make the same calls")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		_, ln := newLane(t, s, renewal.Config{})

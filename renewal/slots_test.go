@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/wheellock/wheellock/integration/bounded"
 )
 
 // newTestSlots returns the slots of a lane, at a random place in the interval.
@@ -199,6 +201,9 @@ func (r *rhythm) requireEven() {
 // TestTheRhythmAfterChanges: wake-ups are as few as full batches need, and evenly
 // spread, whatever was taken and released before.
 func TestTheRhythmAfterChanges(t *testing.T) {
+	if bounded.RaceDetector {
+		t.Skip("slow, and other tests make the same calls")
+	}
 	for _, leases := range []int{1, 1000, 10_000, 100_000} {
 		r := &rhythm{t: t, b: newTestSlots(t, Config{})}
 		for range 10 { // all of them in a second

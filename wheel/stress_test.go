@@ -24,7 +24,7 @@ func stressOps(t *testing.T) int {
 		require.NoError(t, err, "WHEELLOCK_STRESS_OPS")
 		return n
 	}
-	if testing.Short() || raceDetector {
+	if testing.Short() || bounded.RaceDetector {
 		return 1_000_000
 	}
 	return 10_000_000

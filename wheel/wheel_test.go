@@ -190,7 +190,7 @@ func heap() uint64 {
 }
 
 func TestNoCallAllocates(t *testing.T) {
-	if raceDetector {
+	if bounded.RaceDetector {
 		t.Skip("sync.Pool forgets under the race detector")
 	}
 	w := start(t, wheel.Config{})
@@ -218,7 +218,7 @@ func TestNoCallAllocates(t *testing.T) {
 }
 
 func TestFiringAllocatesNothing(t *testing.T) {
-	if raceDetector {
+	if bounded.RaceDetector {
 		t.Skip("the race detector allocates")
 	}
 	synctest.Test(t, func(t *testing.T) {

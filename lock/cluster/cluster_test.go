@@ -23,6 +23,7 @@ import (
 )
 
 func TestLocksOfAllSlotsAreKeptRenewed(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	rc := onCluster(t)
 	c := newClient(t, rc, cluster.Options{}, lock.Config{Lease: 2 * time.Second})

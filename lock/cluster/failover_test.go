@@ -20,6 +20,7 @@ import (
 // TestAHungMasterCostsOnlyItsOwnLocks: it takes connections and bytes, answers
 // nothing, and its TTLs run on.
 func TestAHungMasterCostsOnlyItsOwnLocks(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	rc := fixture.Cluster(t, redistest.ClusterOptions{NodeTimeout: time.Minute})
 	c := newClient(t, rc, cluster.Options{}, lock.Config{

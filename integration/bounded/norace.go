@@ -1,0 +1,6 @@
+//go:build !race
+
+package bounded
+
+// RaceDetector is off.
+const RaceDetector = false
