@@ -28,7 +28,7 @@ func TestChangelogNamesTheAPI(t *testing.T) {
 	require.Contains(t, want, "topology.Topology.Follow")
 	require.Contains(t, want, "lock.Config.Label")
 
-	text, err := os.ReadFile(filepath.Join(root(t), "CHANGELOG.md"))
+	text, err := os.ReadFile(filepath.Join(root(t), ".github", "CHANGELOG.md"))
 	require.NoError(t, err)
 	named := namedInLists(strings.ReplaceAll(string(text), "\r\n", "\n"))
 	for _, name := range want {

@@ -23,7 +23,7 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
-// earlier is the commit whose programs are still in somebody's fleet, see CHANGELOG.md.
+// earlier is the commit whose programs are still in somebody's fleet, see .github/CHANGELOG.md.
 const earlier = "23e34c7"
 
 // fleetRounds is how often each of four goroutines of a process takes the lock.
