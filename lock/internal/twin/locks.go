@@ -262,12 +262,6 @@ func force(x *exec) any {
 	}
 	modeAlone := len(e.pairs) == 1 && e.pairs[0].name == "mode"
 	gone := x.distinct(key, x.from(3))
-	if x.flaw == forceAll {
-		gone = nil
-		for _, p := range e.pairs {
-			gone = append(gone, p.name)
-		}
-	}
 	if len(gone) == 0 && !modeAlone {
 		return int64(-2)
 	}

@@ -48,7 +48,7 @@ func (r *Redis) Run(now time.Time, s *script.Script, keys int, args []any, last 
 	if r.s == nil {
 		r.s = &server{}
 	}
-	after, answer, messages := run(r.s, now.UnixMilli(), c, hear, faultless)
+	after, answer, messages := run(r.s, now.UnixMilli(), c, hear)
 	r.s = after
 	for _, m := range messages {
 		told = append(told, Message{m.channel, m.text})

@@ -169,7 +169,7 @@ func (x *rw) clean(owed []string) string {
 		for _, f := range owed {
 			x.del(x.timeout(f, 1))
 		}
-		if (len(gone) > 0 || x.buried || was == "write" && !writing) && x.flaw != modeStays {
+		if len(gone) > 0 || x.buried || was == "write" && !writing {
 			x.settle(was, writing, longest, "")
 		}
 		mode, _ = x.hget(x.key, "mode")

@@ -93,37 +93,18 @@ type call struct {
 	keys     []string
 	args     []string
 	notAfter int64
-	unit     int64 // of so many tokens a ms is made; 0: of as many as the scripts say
-	leaving  bool  // the slot of keys is on its way to another server of a Cluster, key by key
+	leaving  bool // the slot of keys is on its way to another server of a Cluster, key by key
 }
-
-// flaw is a mistake that scripts once had, built in to see it found.
-type flaw uint8
-
-const (
-	// faultless scripts are those of the Lua files.
-	faultless flaw = iota
-	// modeStays: a field that is owed is removed, and the mode of its lock stays.
-	modeStays
-	// forceAll: a lock is deleted whole, whoever is in it now.
-	forceAll
-	// boundless: so many tokens are reserved as the client wants.
-	boundless
-	// clientsTime: the least token is the client's, though the server's clock is known.
-	clientsTime
-	// fromTheTime: the counter begins with the least token when it is lost.
-	fromTheTime
-)
 
 // run carries out one script at that time of the server's clock, and returns what
 // the server has then, the reply and what was published. hear says how many subscribers a
 // channel has. A reply is nil, an int64, a string, a []any or a refusal.
-func run(s *server, now int64, c call, hear func(channel string) int64, f flaw) (after *server, reply any, told []message) {
+func run(s *server, now int64, c call, hear func(channel string) int64) (after *server, reply any, told []message) {
 	if late(c, now) {
 		return s, refusal("LATE " + strconv.FormatInt(now, 10)), nil
 	}
 	x := &exec{
-		s: s.clone(now), now: now, limited: c.notAfter != 0 && stamped(c), unit: c.unit, leaving: c.leaving, keys: c.keys, args: c.args, hear: hear, flaw: f,
+		s: s.clone(now), now: now, limited: c.notAfter != 0 && stamped(c), leaving: c.leaving, keys: c.keys, args: c.args, hear: hear,
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -168,12 +149,10 @@ type exec struct {
 	s          *server
 	now        int64
 	limited    bool // the call has a time limit, so the script knows the server's time
-	unit       int64
 	leaving    bool // see call
 	keys, args []string
 	hear       func(channel string) int64 // how many subscribers a channel has
 	told       []message
-	flaw       flaw
 	spent      string // the counter of tokens at which minting was refused
 }
 
@@ -441,10 +420,8 @@ func (x *exec) least(i int) float64 {
 	switch {
 	case !ok:
 		panic(refusal("ERR wheellock: it needs a least token"))
-	case least <= 1 || !x.limited || x.flaw == clientsTime:
+	case least <= 1 || !x.limited:
 		return least
-	case x.unit != 0:
-		return float64(x.now * x.unit)
 	}
 	return float64(x.now/1000<<20 + x.now%1000*1000)
 }
@@ -488,14 +465,14 @@ func (x *exec) tokens(key string, floor float64, i int) []any {
 
 // isFar reports whether a token is so far ahead of the time that none is reserved there.
 func (x *exec) isFar(token int64, floor float64) bool {
-	return float64(token)-floor > 10485 && x.flaw != boundless
+	return float64(token)-floor > 10485
 }
 
 func (x *exec) mint(key string, floor float64, more int64) int64 {
 	token := int64(floor)
 	if last, there := x.mustMint(key); there && (last >= 1<<49 || floor <= 1<<49) {
 		token = max(int64(math.Floor(last))+1, token)
-	} else if floor > 1 && x.flaw != fromTheTime {
+	} else if floor > 1 {
 		token += 10486
 	}
 	if x.isFar(token+more, floor) {
