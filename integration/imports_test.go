@@ -68,7 +68,7 @@ var rules = []rule{
 	{tree: "lock/internal/dialing", ours: []string{"lock/internal/wait"}, others: []string{redigo}},
 	{tree: "lock/internal/endpoint", ours: []string{"lock/internal/dialing", "lock/internal/resp"}, others: []string{redigo}},
 	{tree: "lock/internal/args"},
-	{tree: "lock/internal/resp", ours: []string{"lock/script", "lock/internal/args"}, others: []string{redigo}},
+	{tree: "lock/internal/resp", ours: []string{"lock/script", "lock/internal/args", "lock/internal/dialing"}, others: []string{redigo}},
 	{tree: "lock/internal/wire", ours: []string{"lock/script", "lock/internal/args", "lock/internal/keys", "lock/internal/resp"}, others: []string{redigo}},
 	{tree: "lock/internal/pipe", ours: []string{"lock/script", "lock/internal/dialing", "lock/internal/keys", "lock/internal/resp", "lock/internal/role", "lock/internal/wait"}, others: []string{redigo}},
 	{tree: "lock/internal/carrier", ours: []string{"lock/internal/pipe", "lock/internal/keys", "lock/internal/dialing", "lock/internal/resp", "lock/script", "renewal"}, others: []string{redigo}},

@@ -180,11 +180,11 @@ func TestANetDialOfOnesOwn(t *testing.T) {
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 	require.Positive(t, dials.Load())
 
-	c = opened(t, lock.Endpoint{URL: "redis://h", NetDial: func(context.Context, string, string) (net.Conn, error) { return nil, nil }}, lock.Config{})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	_, err := c.Mutex("m").TryLock(ctx)
-	require.ErrorContains(t, err, "neither a connection nor an error")
+	for _, none := range []net.Conn{nil, (*net.TCPConn)(nil), (*tls.Conn)(nil)} {
+		c = opened(t, lock.Endpoint{URL: "redis://h", NetDial: func(context.Context, string, string) (net.Conn, error) { return none, nil }}, lock.Config{})
+		_, err := c.Mutex("m").TryLock(bounded.Context(t))
+		require.ErrorContains(t, err, "neither a connection nor an error")
+	}
 }
 
 // TestAFailoverUnderAHoldOfOpen: a URL of Sentinels that ask for a password, servers that ask

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,16 @@ import (
 // returns in time.
 var ErrOut = errors.New("an earlier dial has not returned: the dial function should heed its context, as redis.Pool.DialContext " +
 	"with redis.DialContext does, or have timeouts")
+
+// ErrNoConn is returned when a dial function returns neither a connection nor an error.
+var ErrNoConn = errors.New("the dial function returned neither a connection nor an error")
+
+// IsNone reports whether what a dial function has returned is no connection. A nil pointer of the
+// function's own type is not nil as an interface, but its methods would panic.
+func IsNone(conn any) bool {
+	v := reflect.ValueOf(conn)
+	return conn == nil || v.Kind() == reflect.Pointer && v.IsNil()
+}
 
 // TurnedAway reports whether err is what a server says before it closes a new connection, whatever
 // was asked: it has too many connections, or is in protected mode.
@@ -122,8 +133,8 @@ func (b *Bound) leave(key any, returned chan *dial) *dial {
 func (b *Bound) run(ctx context.Context, key any, d *dial, f func(context.Context) (redis.Conn, error)) {
 	d.conn, d.err = f(ctx)
 	d.err = Public(d.err)
-	if d.err == nil && d.conn == nil {
-		d.err = errors.New("the dial function returned neither a connection nor an error")
+	if d.err == nil && IsNone(d.conn) {
+		d.conn, d.err = nil, ErrNoConn
 	}
 	if !b.end(key, d) && d.err == nil {
 		d.conn.Close()

@@ -67,8 +67,10 @@ func TestADialInTimeIsTheCallers(t *testing.T) {
 		f.err = errors.New("refused")
 		_, err := b.Dial(within(t, 2*time.Second), 0, f.dial)
 		require.Equal(t, f.err, err)
-		_, err = b.Dial(t.Context(), 0, func(context.Context) (redis.Conn, error) { return nil, nil })
-		require.ErrorContains(t, err, "neither")
+		for _, none := range []redis.Conn{nil, (*conn)(nil)} {
+			_, err = b.Dial(t.Context(), 0, func(context.Context) (redis.Conn, error) { return none, nil })
+			require.Equal(t, dialing.ErrNoConn, err)
+		}
 	})
 }
 

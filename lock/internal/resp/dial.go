@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/wheellock/wheellock/lock/internal/dialing"
 )
 
 // Dialer says how the net.Conn below a connection is made.
@@ -113,9 +115,6 @@ func Below(conn redis.Conn) *Conn {
 // Over returns a connection of redigo over c. It is for tests, which have no server to dial.
 func Over(c *Conn) redis.Conn { return &bounded{Conn: redis.NewConn(c, 0, 0), below: c} }
 
-// errNoConn is returned when a dial function returns neither a connection nor an error.
-var errNoConn = errors.New("the dial function returned neither a connection nor an error")
-
 // errHandshake is returned when the TLS handshake of a dial took too long.
 var errHandshake error = slowHandshake{}
 
@@ -133,8 +132,8 @@ func (d Dialer) netConn(ctx context.Context, network, address string) (*Conn, er
 	if err != nil {
 		return nil, err
 	}
-	if conn == nil {
-		return nil, errNoConn
+	if dialing.IsNone(conn) {
+		return nil, dialing.ErrNoConn
 	}
 	if d.TLS == nil {
 		return New(conn), nil
