@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 )
 
@@ -58,8 +59,8 @@ func meaningOf(err error) meaning {
 var states = []struct{ word, text string }{
 	{"NOAUTH", "the server requires a password: give the user and the password in the URL, or to what the pool or the Topology dials with " +
 		"(redis.DialPassword, redis.DialUsername)"},
-	{"DENIED", "the server is in protected mode and accepts only connections from its own machine: give it a password, or set protected-mode no"},
-	{"max number of clients", "the server has as many connections as its maxclients allows: raise maxclients, or find out who has so many (CLIENT LIST)"},
+	{dialing.Protected, "the server is in protected mode and accepts only connections from its own machine: give it a password, or set protected-mode no"},
+	{dialing.TooMany, "the server has as many connections as its maxclients allows: raise maxclients, or find out who has so many (CLIENT LIST)"},
 	{"READONLY", "the server is a replica, and locks are on its master: dial the master, or let package lock/sentinel find it"},
 	{"OOM", "the server's memory is full, so no lock can be taken: make room, or raise maxmemory"},
 	{"NOREPLICAS", "the server has fewer replicas than its min-replicas-to-write asks for, so no lock can be taken: check that they are connected"},

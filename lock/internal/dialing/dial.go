@@ -37,11 +37,19 @@ func IsNone(conn any) bool {
 	return conn == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// TurnedAway reports whether err is what a server says before it closes a new connection, whatever
-// was asked: it has too many connections, or is in protected mode.
+// What a server says before it closes a new connection, whatever was asked.
+const (
+	// TooMany begins the text behind ERR of a server that has too many connections. It ends in
+	// "reached" or, in a Cluster, in "+ cluster connections reached".
+	TooMany = "max number of clients"
+	// Protected is the code of a server in protected mode.
+	Protected = "DENIED"
+)
+
+// TurnedAway reports whether err is what a server says before it closes a new connection.
 func TurnedAway(err error) bool {
 	var reply redis.Error
-	return errors.As(err, &reply) && (strings.HasPrefix(string(reply), "ERR max number of clients") || strings.HasPrefix(string(reply), "DENIED "))
+	return errors.As(err, &reply) && (strings.HasPrefix(string(reply), "ERR "+TooMany) || strings.HasPrefix(string(reply), Protected+" "))
 }
 
 // errAgain tells a waiting caller to dial itself.

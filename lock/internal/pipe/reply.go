@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/script"
@@ -43,13 +44,9 @@ func says(err error, text string) bool {
 	return strings.HasPrefix(reply, text)
 }
 
-const (
-	// nonLocal is the error of a script in a Cluster that uses a key on another server. The
-	// key was deleted, or has moved, while its slot was on its way.
-	nonLocal = "Script attempted to access a non local key"
-	// tooMany is the end of "reached" and, in a Cluster, of "+ cluster connections reached".
-	tooMany = "max number of clients"
-)
+// nonLocal is the error of a script in a Cluster that uses a key on another server. The
+// key was deleted, or has moved, while its slot was on its way.
+const nonLocal = "Script attempted to access a non local key"
 
 // NotRun reports whether err is a reply which says that a script has changed nothing and never
 // will. Redis gives these replies before it runs a script, or in place of the first write of a
@@ -62,10 +59,10 @@ func NotRun(err error) bool {
 		return false
 	}
 	switch Code(err) {
-	case "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOAUTH", "DENIED", "READONLY", "MISCONF", "NOREPLICAS":
+	case "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOAUTH", dialing.Protected, "READONLY", "MISCONF", "NOREPLICAS":
 		return true
 	}
-	return says(err, tooMany)
+	return says(err, dialing.TooMany)
 }
 
 // broken reports whether err is an error and no reply of Redis.
@@ -84,7 +81,7 @@ func Definite(err error) bool {
 		return false
 	}
 	for _, passing := range []string{
-		nonLocal, tooMany,
+		nonLocal, dialing.TooMany,
 		"Script attempted to execute ", // a command "while the cluster is down", CLUSTERDOWN otherwise
 		"Script killed by user",        // it had written nothing, or it could not be killed
 	} {
