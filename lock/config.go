@@ -142,9 +142,10 @@ type Config struct {
 	// If more than 256 records wait, the client drops the next ones and counts them
 	// in Stats.Unlogged.
 	//
-	// The attribute server is an address. For a pool, it is the address to which
-	// the pool's last dial has connected or tried to connect. For a pool whose
-	// Dial has no context, server is "the pool's". If you have several such
+	// The attribute server is an address. For a pool or an Endpoint, it is the
+	// address to which the last dial has connected or tried to connect. Before
+	// that, it is host and port of the Endpoint's URL. For a pool whose Dial has no
+	// context, server is "the pool's". If you have several such
 	// clients, give each of them a Logger with an attribute of its own.
 	Logger *slog.Logger
 	// Rand is the source of the random part of pauses, polls and renewal times.

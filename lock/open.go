@@ -94,7 +94,7 @@ func (e Endpoint) Open(cfg Config) (*Client, error) {
 	if u.Kind == endpoint.One {
 		return newClient(cfg, func(_, _ int, reach *servers.Config) error {
 			reach.Dial = func(ctx context.Context) (redis.Conn, error) { return to.Dial(ctx, u.Network, u.Addrs[0]) }
-			reach.DialTimeout = u.Connect
+			reach.DialTimeout, reach.Address = u.Connect, u.Addrs[0]
 			return nil
 		})
 	}

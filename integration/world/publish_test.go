@@ -2,6 +2,8 @@ package world_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -81,6 +83,22 @@ func TestAWaiterListensWhereItsSlotIs(t *testing.T) {
 		require.Less(t, time.Since(moved), time.Second)
 		require.NoError(t, c.Close(t.Context()))
 	})
+}
+
+// TestTheServerOfAURLIsNamedInTheLog before the first dial too.
+func TestTheServerOfAURLIsNamedInTheLog(t *testing.T) {
+	t.Parallel()
+	for url, server := range map[string]string{"redis://u:s3cret@redis.example/2": "redis.example:6379", "unix:///run/redis.sock": "/run/redis.sock"} {
+		var log fixture.Log
+		c, err := lock.Endpoint{URL: url, NetDial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no way") }}.
+			Open(lock.Config{Logger: log.Logger()})
+		require.NoError(t, err)
+		_, err = c.Mutex("m").TryLock(bounded.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotSent)
+		fixture.CloseNow(c) // all is logged
+		require.Contains(t, log.String(), " server="+server+" ")
+		require.NotContains(t, log.String(), "s3cret")
+	}
 }
 
 // TestAPoolsServerIsNamedInTheLog once the pool has dialled it, with a context or not.

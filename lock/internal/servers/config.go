@@ -19,6 +19,9 @@ type Config struct {
 	// which Dial reaches. With a Topology, Dial is not used.
 	Topology topology.Topology
 	Dial     func(context.Context) (redis.Conn, error)
+	// Address names the server that Dial reaches, until it is known where it has
+	// connected to. It is empty if it is not known, as for a pool.
+	Address string
 
 	// Lease is how long the user may still use a server that no Layout names any
 	// more. The Topology is asked again after a sixth of Lease, or after 5 s if that

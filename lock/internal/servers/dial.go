@@ -99,8 +99,8 @@ func (s *Server) reached(err error) {
 	}
 }
 
-// Address returns the address of the server for the log. A pool does not tell the address,
-// so it comes from the pool's last dial. It is not known if the pool dials in its own way.
+// Address returns the address of the server for the log. Without a Topology it comes from the
+// last dial, or is Config.Address before that. It is not known if a pool dials in its own way.
 func (s *Server) Address() string {
 	switch address := s.address.Load(); {
 	case address != nil:
@@ -109,6 +109,8 @@ func (s *Server) Address() string {
 		return s.name
 	case s.router.cfg.Topology != nil:
 		return "not known yet"
+	case s.router.cfg.Address != "":
+		return s.router.cfg.Address
 	}
 	return "the pool's"
 }
