@@ -22,7 +22,8 @@ type RedLockConfig struct {
 	// Config.Lease of its clients or by d of LockFor. A member that has been up
 	// for less may have forgotten a hold that still counts, so it has no vote (P25).
 	// From the longest Config.Lease of the members' clients, which is the
-	// default, to 30 days.
+	// default, to 30 days. If it is more than an hour, set the servers'
+	// repl-backlog-ttl to at least as much; see NewRedLock.
 	LongestLease time.Duration
 	// MemberTimeout limits how long one attempt waits for a member: from 1 ms
 	// to the least Config.IOTimeout of the members' clients, which is the
@@ -76,7 +77,10 @@ type RedLock struct {
 // before, it has no vote until this process has known it as the master for
 // LongestLease. The same applies to a server that has loaded the file of a
 // master with replicas. This is safe only if nobody reaches the former master
-// any more, and only without Durable.
+// any more, and only without Durable. The server itself tells that it was a
+// replica, but only until it has had no replicas of its own for repl-backlog-ttl
+// (an hour by default). From Redis 7 on it still tells after that, until somebody
+// calls CONFIG RESETSTAT. So repl-backlog-ttl must not be less than LongestLease.
 //
 // Servers may be restarted one after the other. Restart the next one when
 // MultiHeld.Members shows that the last one is held again. That is after
