@@ -126,7 +126,8 @@ type HeldError struct {
 	// Foreign reports that the key is a string with a TTL. Such a key is the
 	// lock of another library (redsync, redislock), or was made by SET NX PX.
 	Foreign bool
-	// Own reports that another owner of the same client holds the lock.
+	// Own reports that another owner of the same client holds the lock. It is
+	// false for the Reader and the Writer of a RWMutex.
 	Own bool
 }
 
@@ -150,18 +151,25 @@ func (e *HeldError) what() string {
 
 func (e *HeldError) hint() string {
 	if e.Own {
-		return tryLater + ", or re-enter the lock by Lock(held.Context(ctx))"
+		return reenter + ", else " + tryLater
 	}
 	return tryLater
 }
 
-func (e *HeldError) waited() string { return moreTime }
+func (e *HeldError) waited() string {
+	if e.Own {
+		return reenter + ", else " + moreTime
+	}
+	return moreTime
+}
 
 const (
 	// tryLater is what to do about a lock that is held.
 	tryLater = "try again later, or give Lock time to wait"
 	// moreTime is what to do about it after a wait.
 	moreTime = "give Lock more time"
+	// reenter is what a caller must do that waits for itself. Only the caller can know that.
+	reenter = "if the caller itself holds the lock, re-enter it by Lock(held.Context(ctx))"
 )
 
 // Is makes errors.Is(err, ErrNotAcquired) true.

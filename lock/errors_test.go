@@ -12,6 +12,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
@@ -142,6 +143,30 @@ func TestAnErrorNamesItsLock(t *testing.T) {
 	} {
 		says(call(), lock.ErrClosed)
 	}
+}
+
+// TestALockOfACallerThatWaitsForItselfSaysSo, and how long the lease in Redis lasts.
+func TestALockOfACallerThatWaitsForItselfSaysSo(t *testing.T) {
+	fixture.Bubble(t, lock.Config{Lease: time.Minute}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
+		for name, kind := range map[string]*lock.Mutex{"mutex": c.Mutex("m"), "fenced": c.FencedMutex("n"), "fair": c.FairMutex("f")} {
+			held, err := kind.Lock(t.Context())
+			require.NoError(t, err)
+			for _, wait := range []time.Duration{0, 4 * time.Second, 24 * time.Second} { // Redis is asked every 5 s
+				ctx, cancel := context.WithTimeout(t.Context(), wait)
+				_, err = kind.Lock(ctx)
+				cancel()
+				var other *lock.HeldError
+				require.ErrorAs(t, err, &other, name)
+				require.True(t, other.Own, name)
+				if name != "fair" { // which asks Redis by itself, and knows what it was told last
+					left := time.Duration(fixture.PTTL(t, s, kind.Name())) * time.Millisecond
+					require.InDelta(t, left, other.TTL, float64(10*time.Millisecond), "%s after %v", name, wait)
+				}
+				require.ErrorContains(t, err, "re-enter it by Lock(held.Context(ctx)), else give Lock more time", name)
+			}
+			require.NoError(t, held.Unlock(t.Context()))
+		}
+	})
 }
 
 // TestAnErrorIsOnOneLine: errors that are joined, and those of a server that ends them with a line

@@ -240,5 +240,11 @@ func (a *attempt) Barred(*Hold) error { return a.k.errors.Closed(a.Name, nil) }
 // Channel implements locktable.Acquisition.
 func (a *attempt) Channel() string { return a.Kind.Channel(a.Name) }
 
-// Refusal implements locktable.Acquisition.
-func (a *attempt) Refusal(ttl time.Duration) error { return a.k.held(a.Name, ttl, false) }
+// Refusal implements locktable.Acquisition. For a hold of this client, ttl counts to the end of its
+// trust. The lease of a hold that is renewed ends a margin later.
+func (a *attempt) Refusal(ttl time.Duration) error {
+	if h := a.k.Table.Live(a.Name); h != nil && h.isRenewed() {
+		ttl += a.k.cfg.Watchdog.Margin(a.k.cfg.Lease)
+	}
+	return a.k.held(a.Name, ttl, false)
+}

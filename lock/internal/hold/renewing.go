@@ -18,12 +18,17 @@ func (x *Held) Rest() {
 	}
 }
 
+// isRenewed reports whether some Held of h needs renewal.
+func (h *Hold) isRenewed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.renewing > 0
+}
+
 // settle makes the watchdog renew the hold, or stop renewing it, as its Helds need now.
 func (h *Hold) settle() {
 	for again := true; again; {
-		h.mu.Lock()
-		fixed := h.renewing == 0
-		h.mu.Unlock()
+		fixed := !h.isRenewed()
 		h.lease.SetFixed(fixed)
 		if l := h.k.lane(h.name); l != nil && !fixed {
 			l.Open()
