@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -226,6 +227,9 @@ func silenceErrors(t *testing.T) (rows []errortable.Row) {
 	c := fixture.ClientOver(t, p, cfg)
 	ctx := t.Context()
 	held, guards, unlocks := fixture.Hold(t, c.Mutex("a").Lock), fixture.Hold(t, c.Mutex("g").Lock), fixture.Hold(t, c.Mutex("u").Lock)
+	for i := range 16 { // the connection of any name is there
+		require.NoError(t, fixture.Hold(t, c.Mutex(fmt.Sprint("x", i)).Lock).Unlock(ctx))
+	}
 	p.BlackHole()
 	undialed := fixture.ClientOver(t, p, cfg)
 	rows = []errortable.Row{
