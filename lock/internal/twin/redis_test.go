@@ -499,6 +499,31 @@ func TestAPlaceBesideRedissonsIsItsTwins(t *testing.T) {
 	}
 }
 
+// TestAWriterThatNobodyHasLeavesWithItsMode: a reader removes it as a field that is owed, and is
+// not kept out by what the lock was then. A force removes whom it names, and nobody else.
+func TestAWriterThatNobodyHasLeavesWithItsMode(t *testing.T) {
+	conn, heard := dial(t)
+	r := newBoth(t, conn, heard)
+	writer, reader, next := writeFields[0], fields[0], fields[1]
+	read := func(field, own string, owed ...string) call {
+		return call{
+			script: script.RwRead, keys: []string{name, keys.RWReader(name, field), keys.RWWriters(name)},
+			args: append([]string{field, "100000", own, "1", keys.Prefix(name), "channel", "publish"}, owed...),
+		}
+	}
+	r.run(call{script: script.RwWrite, keys: []string{name, keys.RWWriters(name)}, args: []string{writer, "100000", "w", "0", keys.Prefix(name), "channel", "publish"}})
+	r.run(read(reader, writer))
+	r.run(read(next, "", writer))
+	mode, _ := (&exec{s: r.twin, now: r.now}).hget(name, "mode")
+	require.Equal(t, "read", mode)
+	require.GreaterOrEqual(t, r.twin.at(name, r.now).find(next), 0)
+
+	r = newBoth(t, conn, heard)
+	r.run(call{script: script.Acquire, keys: []string{name}, args: []string{next, "100000", "1"}})
+	r.run(call{script: script.Force, keys: []string{name}, args: []string{"channel", "publish", reader}})
+	require.GreaterOrEqual(t, r.twin.at(name, r.now).find(next), 0)
+}
+
 // TestACounterOfTokensHasNoEnd: whoever has given it a TTL. If it ended, tokens would fall
 // (those of Redisson's counter, which knows no time, to 1). So minting takes the TTL away,
 // even if it is refused because the counter is at its end. Scripts that ask first whether
