@@ -8,7 +8,6 @@
 //	readme_test.go   README.md and the pages of lock are right about code, settings, names and figures
 //	api_test.go      the exported API is the agreed one; after an intended change
 //	                 run go test ./integration -run API -update
-//	changelog_test.go  CHANGELOG.md names each call and setting
 //
 // # Tests on real Redis
 //
