@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -108,6 +109,10 @@ func NewTopology(t topology.Topology, cfg Config) (*Client, error) {
 	})
 }
 
+// leastProve is the shortest time between two questions of a connection whether its server is a
+// replica.
+const leastProve = 100 * time.Millisecond
+
 // newClient returns a Client. reach sets how to dial a server, for the given
 // numbers of connections for commands and for renewal.
 func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config) error) (*Client, error) {
@@ -126,6 +131,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 	}
 	c.dog = dog
 	to.Lease, to.IOTimeout, to.Connections = cfg.Lease, cfg.IOTimeout, cfg.Connections
+	to.ProveEvery = max(cfg.MaxPoll/2, leastProve)
 	if to.Topology != nil {
 		to.DialTimeout = to.Topology.Traits().DialTimeout
 	}

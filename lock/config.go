@@ -68,9 +68,13 @@ type Config struct {
 	// hour, default 5 s. While the server answers pings on the pub/sub
 	// connection, a waiter of a Mutex tries when the lease that it has seen
 	// ends, and at least every 6 x MaxPoll. So the waiter notices a key that
-	// somebody deletes without a message. While another caller of the same
-	// client has the Mutex, a waiter sends nothing. Instead, the client asks
-	// Redis about the hold every MaxPoll, in one request with other holds.
+	// somebody deletes without a message. One of the client's waiters tries
+	// every MaxPoll, unless other calls ask Redis anyway. So the client notices
+	// that its connections lead to a server that has become a replica. In a
+	// Cluster a replica names the master, and that try is not needed. While
+	// another caller of the same client has the Mutex, a waiter sends nothing.
+	// Instead, the client asks Redis about the hold every MaxPoll, in one
+	// request with other holds.
 	MaxPoll time.Duration
 	// FailFast makes Lock return ErrUnknown at the first unknown outcome. By
 	// default Lock tries again until its context ends.

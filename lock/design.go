@@ -57,7 +57,8 @@ package lock
 // of them sends requests to Redis. It tries, listens to the lock's channel, and
 // tries once more when the subscription is confirmed. Then it sleeps until a
 // message, the end of the holder's lease, or MaxPoll. For a Mutex it sleeps up
-// to 6 x MaxPoll, as long as pings show that the subscription loses no message.
+// to 6 x MaxPoll, as long as pings show that the subscription loses no message,
+// and requests show that the server has not become a replica (package pubsub).
 // Package waitqueue decides which caller is next, and when.
 //
 // Calls that wait for a Mutex of their own client do not ask Redis. While there

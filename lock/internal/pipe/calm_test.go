@@ -102,7 +102,7 @@ func TestWhatIsWrittenHasAReader(t *testing.T) {
 		c := newConn(p, Connection{Conn: resp.Over(resp.New(still{}))})
 		c.give(before)
 		r := new(Requests).New("m", script.Acquire, 1, nil, args.Of(0, "m", "1"))
-		_, alive := c.expect([]*Request{r}, time.Now())
+		_, _, alive := c.expect([]*Request{r}, time.Now())
 		require.True(t, alive)
 		require.Equal(t, after, c.turn)
 		c.timer.Stop()

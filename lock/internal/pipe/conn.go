@@ -30,14 +30,16 @@ type conn struct {
 	armed    bool        // timer runs
 	slow     *Request    // was too old at the last check
 	clock    Clock       // of the server
-	turn     turn        // who reads
-	woken    sync.Cond   // on mu: it is the resident's turn, or the connection is dead
-	alone    int         // requests in a row that were alone on the connection when they were written
+	proof    proof
+	turn     turn      // who reads
+	woken    sync.Cond // on mu: it is the resident's turn, or the connection is dead
+	alone    int       // requests in a row that were alone on the connection when they were written
 }
 
 func newConn(p *Pipe, dialed Connection) *conn {
 	c := &conn{
 		pipe: p, redis: dialed.Conn, below: resp.Below(dialed.Conn), batch: resp.NewBatch(dialed.Conn), clock: dialed.Clock,
+		proof: p.cfg.proofOf(),
 	}
 	c.woken.L = &c.mu
 	c.leads = c.below != nil && c.below.CanTry() && p.cfg.LeadAfter > 0
@@ -77,12 +79,18 @@ func (c *conn) write(batch []*Request) {
 	for _, r := range batch {
 		r.sent.Store(false)
 	}
-	ask, alive := c.expect(batch, now)
+	asksTime, asksProof, alive := c.expect(batch, now)
 	if !alive {
 		return // expect has failed them
 	}
-	if ask {
+	if asksTime {
 		if err := c.batch.Command("TIME"); err != nil {
+			c.fail(err)
+			return
+		}
+	}
+	if asksProof {
+		if err := askProof(c.batch, batch); err != nil {
 			c.fail(err)
 			return
 		}
@@ -99,20 +107,20 @@ func (c *conn) write(batch []*Request) {
 }
 
 // expect stamps requests that are about to be written. It records them, so that the
-// reader or the goroutine that fails the connection completes each. ask says that the
-// server must be asked for its time first. If alive is false, the connection is dead and
-// the requests are completed.
-func (c *conn) expect(batch []*Request, now time.Time) (ask, alive bool) {
+// reader or the goroutine that fails the connection completes each. asksTime says that the
+// server must be asked for its time first, and asksProof that it must then be asked whether it is a
+// replica. If alive is false, the connection is dead and the requests are completed.
+func (c *conn) expect(batch []*Request, now time.Time) (asksTime, asksProof, alive bool) {
 	c.mu.Lock()
 	err := c.err
 	if err == nil {
 		st := c.clock.stamp(now, c.pipe.cfg.Timeout)
-		if ask = c.clock.Due(now); ask {
+		if asksTime = c.clock.Due(now); asksTime {
 			c.clock.Asking(now)
-			q := &Request{asksTime: true}
-			q.Post()
-			q.answer.Stamp = now
-			c.inflight = append(c.inflight, q)
+			c.inflight = append(c.inflight, question(forTime, now))
+		}
+		if asksProof = c.proof.due(c.pipe.cfg, now, batch); asksProof {
+			c.inflight = append(c.inflight, question(forProof, now))
 		}
 		for _, r := range batch {
 			r.stamp(&st)
@@ -130,13 +138,13 @@ func (c *conn) expect(batch []*Request, now time.Time) (ask, alive bool) {
 	}
 	c.mu.Unlock()
 	if err == nil {
-		return ask, true
+		return asksTime, asksProof, true
 	}
 	for _, r := range batch {
 		r.notRun()
 		r.Fail(err)
 	}
-	return false, false
+	return false, false, false
 }
 
 // fail completes all requests that wait on the connection, and closes it. The close may
@@ -230,7 +238,14 @@ func (c *conn) readOne() bool {
 	if asked {
 		return true
 	}
-	if r.asksTime {
+	switch r.asks {
+	case forProof:
+		if err := cfg.proved(r.answer.Stamp, err); err != nil {
+			c.fail(err)
+			return false
+		}
+		return true
+	case forTime:
 		if server, err := TimeOf(reply.Any(), err); err == nil {
 			c.sample(r.answer.Stamp, server, 0)
 		}

@@ -49,6 +49,10 @@
 //	           the next dial may find the new master
 //	Broken     no reply: the connection is closed, and its requests are unknown
 //
+// A replica refuses only writes, so it would answer a try for a lock that somebody has.
+// A connection therefore asks from time to time whether its server is a replica, and is
+// closed if so (proof.go). Requests behind that question are unknown.
+//
 // A script that also uses keys which its call does not name does not follow an
 // ASK, because those keys may not have arrived yet (script.Script.Concludes). Its
 // caller gets the ASK.

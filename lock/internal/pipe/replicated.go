@@ -140,7 +140,8 @@ type replicatedConn struct {
 	redis.Conn
 	batch   *resp.Batch
 	clock   Clock // of the server
-	answers bool  // has answered a request
+	proof   proof
+	answers bool // has answered a request
 }
 
 func (p *Replicated) dial() (*replicatedConn, error) {
@@ -156,7 +157,7 @@ func (p *Replicated) dial() (*replicatedConn, error) {
 		p.drop(dialed.Conn)
 		return nil, ErrReplaced
 	}
-	return &replicatedConn{Conn: dialed.Conn, batch: resp.NewBatch(dialed.Conn), clock: dialed.Clock}, nil
+	return &replicatedConn{Conn: dialed.Conn, batch: resp.NewBatch(dialed.Conn), clock: dialed.Clock, proof: p.cfg.proofOf()}, nil
 }
 
 // use adds conn to the connections in use, so that Drop and Close find it. An error
@@ -199,9 +200,12 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 	var taken []*Request
 	for len(batch) > 0 {
 		stamp := time.Now() // the hold counts from here, before the wait for replicas
-		ask, err := p.write(conn, batch)
-		if err == nil && ask {
+		asksTime, asksProof, err := p.write(conn, batch)
+		if err == nil && asksTime {
 			err = p.readTime(conn, stamp)
+		}
+		if err == nil && asksProof {
+			err = p.readProof(conn, stamp)
 		}
 		if err != nil {
 			p.cfg.Failed(err)
@@ -261,16 +265,21 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 	return usable && !broken(err)
 }
 
-// write stamps and sends a batch, within the time that an answer may take. ask says that
-// the server is asked for its time first.
-func (p *Replicated) write(conn *replicatedConn, batch []*Request) (ask bool, err error) {
+// write stamps and sends a batch, within the time that an answer may take. See conn.expect
+// for asksTime and asksProof.
+func (p *Replicated) write(conn *replicatedConn, batch []*Request) (asksTime, asksProof bool, err error) {
 	t := time.AfterFunc(p.cfg.Timeout, func() { conn.Close() })
 	defer t.Stop()
 	now := time.Now()
-	if ask = conn.clock.Due(now); ask {
+	if asksTime = conn.clock.Due(now); asksTime {
 		conn.clock.Asking(now)
 		if err := conn.batch.Command("TIME"); err != nil {
-			return true, err
+			return true, false, err
+		}
+	}
+	if asksProof = conn.proof.due(p.cfg, now, batch); asksProof {
+		if err := askProof(conn.batch, batch); err != nil {
+			return asksTime, true, err
 		}
 	}
 	st := conn.clock.stamp(now, p.cfg.Timeout)
@@ -279,10 +288,10 @@ func (p *Replicated) write(conn *replicatedConn, batch []*Request) (ask bool, er
 	}
 	for _, r := range batch {
 		if err := r.send(conn.batch); err != nil {
-			return ask, err
+			return asksTime, asksProof, err
 		}
 	}
-	return ask, conn.batch.Flush()
+	return asksTime, asksProof, conn.batch.Flush()
 }
 
 // receive reads an answer to a batch that was sent at began.
@@ -300,6 +309,15 @@ func (p *Replicated) readTime(conn *replicatedConn, began time.Time) error {
 		p.sample(conn, conn.clock.asked, server, 0)
 	}
 	return nil
+}
+
+// readProof reads the answer of askProof. An error means that the connection is not usable.
+func (p *Replicated) readProof(conn *replicatedConn, began time.Time) error {
+	_, err := p.receive(conn.Conn, began)
+	if broken(err) {
+		return err
+	}
+	return p.cfg.proved(began, err)
 }
 
 // sample is conn.sample.

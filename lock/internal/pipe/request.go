@@ -45,8 +45,25 @@ type Request struct {
 	odd    uint8     // of those, when the server's clock was not what it had been
 	answer Answer
 
-	last     time.Time // see Within; zero without a limit
-	asksTime bool      // of a connection: it is TIME and not a script
+	last time.Time // see Within; zero without a limit
+	asks asks      // not a script, but a question of the connection
+}
+
+// asks says what a connection's own request is for.
+type asks uint8
+
+const (
+	forNothing asks = iota // it is a script
+	forTime                // TIME
+	forProof               // see proof
+)
+
+// question returns a connection's own request, which is sent now.
+func question(what asks, now time.Time) *Request {
+	q := &Request{asks: what}
+	q.Post()
+	q.answer.Stamp = now
+	return q
 }
 
 // Answer is the result of a Request.

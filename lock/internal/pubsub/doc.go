@@ -10,6 +10,13 @@
 // then on every message wakes it. When the connection fails, it is dialled again, and
 // all channels are subscribed and confirmed again.
 //
+// After a failover behind one name, the old master may live on as a replica that does
+// not hear the new one. A subscription there misses all releases, although pings are
+// answered. So the connection is replaced at the next ping after a connection for
+// commands was made (Config.Dials), and News.Upto is never later than the last answer
+// of a server that was no replica (Config.Proved). A waiter that relies on Upto then
+// tries, and its connection finds the new master.
+//
 // A listener receives what PUBLISH sends or, where channels have slots, what SPUBLISH
 // sends, or both. Config.Hearing says in which of these ways. Its answer may change at
 // any time, and Retune then subscribes and unsubscribes what differs. A channel is

@@ -42,7 +42,8 @@ type News struct {
 	Confirmed int
 	Messages  uint64 // the number of messages
 	// Upto says that all messages published between the last confirmation and Upto were
-	// received. It is zero while that is not known, or Hearing is not certain.
+	// received. It is zero while that is not known, or Hearing is not certain. It is never
+	// later than Config.Proved: a connection to a replica may be to the wrong server.
 	Upto time.Time
 }
 
@@ -52,11 +53,18 @@ func (l *Listener) News() News {
 		return News{}
 	}
 	s := l.topic.sub
+	var proved time.Time
+	if s.cfg.Proved != nil {
+		proved = s.cfg.Proved()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	news := News{Confirmed: l.topic.generation, Messages: l.topic.messages}
 	if l.topic.confirmed && s.hearing.Certain {
 		news.Upto = s.heard
+		if s.cfg.Proved != nil && proved.Before(s.heard) {
+			news.Upto = proved
+		}
 	}
 	return news
 }

@@ -33,6 +33,9 @@ type server struct {
 	dials atomic.Int32
 	hears atomic.Pointer[pubsub.Hearing] // plain messages alone while it is nil
 
+	commands atomic.Uint32             // connections for commands that were made
+	proved   atomic.Pointer[time.Time] // when it was no replica; always while it is nil
+
 	mu  sync.Mutex // guards log
 	log strings.Builder
 }
@@ -58,6 +61,13 @@ func (s *server) heard() pubsub.Hearing {
 	return pubsub.Hearing{Plain: true, Certain: true}
 }
 
+func (s *server) provedAt() time.Time {
+	if at := s.proved.Load(); at != nil {
+		return *at
+	}
+	return time.Now()
+}
+
 // bubble runs f with a server and a Subscriber of it.
 func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscriber)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -67,6 +77,7 @@ func bubble(t *testing.T, f func(t *testing.T, srv *server, sub *pubsub.Subscrib
 		ctx, cancel := context.WithCancel(context.Background())
 		sub := pubsub.New(ctx, pubsub.Config{
 			Timeout: time.Second, Hearing: srv.heard, Epoch: srv.epoch.Load, Where: func() string { return "here" },
+			Dials: srv.commands.Load, Proved: srv.provedAt,
 			Logger: record.New(slog.New(slog.NewTextHandler(srv, nil))),
 			Dial: func(ctx context.Context) (redis.Conn, uint32, error) {
 				srv.dials.Add(1)
@@ -177,6 +188,50 @@ func TestAConnectionToAServerThatWasReplacedIsNotUsed(t *testing.T) {
 		<-l.Wake()
 		require.NotEqual(t, before.Confirmed, l.News().Confirmed)
 		require.Equal(t, int32(2), srv.dials.Load())
+		l.Leave()
+	})
+}
+
+// TestAConnectionForCommandsIsFollowed, because it may have led to another server behind the name.
+func TestAConnectionForCommandsIsFollowed(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		srv.commands.Add(1)
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		require.True(t, woken(&l))
+		time.Sleep(time.Hour)
+		require.Equal(t, int32(1), srv.dials.Load(), "it was made before")
+		before := l.News()
+		srv.commands.Add(1)
+		time.Sleep(3 * time.Second)
+		require.True(t, woken(&l))
+		require.NotEqual(t, before.Confirmed, l.News().Confirmed, "it may have missed messages")
+		time.Sleep(time.Hour)
+		require.Equal(t, int32(2), srv.dials.Load(), "once is enough")
+		for range 6000 { // every 10 ms
+			srv.commands.Add(1)
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.LessOrEqual(t, srv.dials.Load(), int32(2+30+1), "once for each ping")
+		require.Empty(t, srv.logged())
+		l.Leave()
+	})
+}
+
+// TestASubscriptionIsTrustedNoLongerThanItsServerIsNoReplica.
+func TestASubscriptionIsTrustedNoLongerThanItsServerIsNoReplica(t *testing.T) {
+	bubble(t, func(t *testing.T, srv *server, sub *pubsub.Subscriber) {
+		l := pubsub.NewListener(make(chan struct{}, 1))
+		l.Listen(sub, "a")
+		time.Sleep(time.Minute + time.Second)
+		srv.proved.Store(&time.Time{})
+		require.Zero(t, l.News().Upto)
+		proved := time.Now()
+		srv.proved.Store(&proved)
+		heard := l.News().Upto
+		require.True(t, heard.Before(proved), "the last ping is older")
+		time.Sleep(time.Minute)
+		require.Equal(t, proved, l.News().Upto)
 		l.Leave()
 	})
 }

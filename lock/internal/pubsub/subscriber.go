@@ -3,6 +3,7 @@ package pubsub
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,13 @@ type Config struct {
 	Dial func(ctx context.Context) (conn redis.Conn, epoch uint32, err error)
 	// Epoch returns how many servers the name of the server has stood for.
 	Epoch func() uint32
+	// Dials returns how many connections for commands were made to the server. When it has
+	// changed, another server may be behind the name, and the connection is replaced at the
+	// next ping. nil means that it never changes.
+	Dials func() uint32
+	// Proved returns a time when a server to which commands go was no replica. Messages that
+	// were published later may have been missed, see News.Upto. nil means that it always is none.
+	Proved func() time.Time
 	// Redirect is called when a slot is on another server, before the listeners of its
 	// channels are woken. It is used only with Hearing.Sharded. It returns false if that
 	// server is not known.
@@ -101,6 +109,9 @@ const (
 	sharded = 1
 )
 
+// errDialAgain is returned when another server may be behind the name.
+var errDialAgain = errors.New("another server may be behind the name")
+
 var generations atomic.Int64 // of topics
 
 // pong is the name that answers to a ping have.
@@ -109,6 +120,9 @@ const pong = "pong"
 // New returns a Subscriber. It does nothing before its first listener. Close it after ctx
 // has ended.
 func New(ctx context.Context, cfg Config) *Subscriber {
+	if cfg.Dials == nil {
+		cfg.Dials = func() uint32 { return 0 }
+	}
 	return &Subscriber{cfg: cfg, ctx: ctx, topics: make(map[string]*topic), work: make(chan struct{}, 1)}
 }
 
@@ -185,13 +199,17 @@ func (t *topic) wakeLocked() {
 func (s *Subscriber) run() {
 	pause := redialPause
 	for s.ctx.Err() == nil {
+		dials := s.cfg.Dials() // before the dial, which may lead elsewhere than a later one
 		conn, epoch, err := s.cfg.Dial(s.ctx)
 		began := time.Now()
 		if err == nil {
-			err = s.serve(conn, epoch)
+			err = s.serve(conn, epoch, dials)
 		}
 		if s.ctx.Err() != nil {
 			return
+		}
+		if err == errDialAgain {
+			continue // the connection was in use for a period of pings
 		}
 		if time.Since(began) > redialLimit {
 			pause = redialPause // it worked for a while
@@ -219,8 +237,8 @@ func (s *Subscriber) warn(err error) {
 	}
 }
 
-// serve uses conn until it fails or the subscriber closes.
-func (s *Subscriber) serve(conn redis.Conn, epoch uint32) error {
+// serve uses conn until it fails, the subscriber closes, or another server may be behind the name.
+func (s *Subscriber) serve(conn redis.Conn, epoch, dials uint32) error {
 	s.mu.Lock()
 	closed := s.closed
 	s.conn, s.asked, s.deaf = conn, nil, false
@@ -241,7 +259,7 @@ func (s *Subscriber) serve(conn redis.Conn, epoch uint32) error {
 		defer close(done)
 		failed <- s.read(conn)
 	}))
-	err := s.write(conn, failed)
+	err := s.write(conn, failed, dials)
 	conn.Close()
 	<-done // so that its last messages are not counted for the next connection
 	s.forget()
@@ -258,8 +276,8 @@ func (s *Subscriber) forget() {
 	}
 }
 
-// write sends pending commands, and a ping in each period.
-func (s *Subscriber) write(conn redis.Conn, failed <-chan error) error {
+// write sends pending commands, and a ping in each period, as long as Config.Dials returns dials.
+func (s *Subscriber) write(conn redis.Conn, failed <-chan error, dials uint32) error {
 	ticker := time.NewTicker(pingPeriod)
 	defer ticker.Stop()
 	for {
@@ -271,6 +289,9 @@ func (s *Subscriber) write(conn redis.Conn, failed <-chan error) error {
 		select {
 		case <-s.work:
 		case <-ticker.C:
+			if s.cfg.Dials() != dials {
+				return errDialAgain
+			}
 			s.Retune()
 			s.expire()
 			if err := s.send(conn, "PING", []any{""}); err != nil {

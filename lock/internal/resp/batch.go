@@ -39,6 +39,25 @@ func (b *Batch) Command(name string, numbers ...int64) error {
 	return nil
 }
 
+// Texts is Command with other arguments than numbers.
+func (b *Batch) Texts(name string, texts ...string) error {
+	if b.below == nil {
+		all := make([]any, len(texts))
+		for i, s := range texts {
+			all[i] = s
+		}
+		return b.conn.Send(name, all...)
+	}
+	longest := len(name)
+	b.text = args.AppendBulk(args.AppendCount(b.text, 1+len(texts)), name)
+	for _, s := range texts {
+		b.text = args.AppendBulk(b.text, s)
+		longest = max(longest, len(s))
+	}
+	b.below.requests.wrote(0, int64(longest), false)
+	return nil
+}
+
 // Script adds a call of a script by its SHA or, if asText, with its text. The first keys of list
 // are keys. more are further arguments after list.
 func (b *Batch) Script(s *script.Script, asText bool, keys int, list args.List, more ...int64) error {

@@ -42,6 +42,10 @@
 //     for the server of the key ([Router.Publisher], [Choice]). The Subscriber of
 //     that server listens in the same way. For Config.Overlap after a change it
 //     listens in both ways.
+//   - Where keys have no slots, a connection for commands finds out within
+//     Config.ProveEvery of its use that its server has become a replica, and the
+//     next one may find the new master. The Subscriber dials again after every
+//     dial of a connection for commands, at most once in each period of pings.
 //   - Package record has the table of what is logged, and how often. The log has one
 //     warning while a server cannot be reached.
 //

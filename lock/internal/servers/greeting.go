@@ -23,6 +23,9 @@ func (s *Server) dialCommands(ctx context.Context, bound *dialing.Bound) (pipe.C
 	}
 	dialed, err := s.dialGreeted(ctx, bound)
 	s.backoff.dialled(err)
+	if err == nil {
+		s.dials.Add(1) // before its first request
+	}
 	return dialed, err
 }
 

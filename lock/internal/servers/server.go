@@ -44,6 +44,8 @@ type Server struct {
 	during     atomic.Pointer[context.Context] // ends with the epoch
 	address    atomic.Pointer[string]          // for the log, see Address; nil while it is not known
 	connected  atomic.Uint64                   // counts the connections that were made
+	dials      atomic.Uint32                   // counts the connections for commands that were made
+	proved     atomic.Pointer[time.Time]       // when one of them last asked a server that was no replica; nil at first
 	unreached  fault                           // there is no connection
 	silent     fault                           // the server does not answer
 	checked    atomic.Bool                     // the server was asked what it evicts
@@ -83,7 +85,12 @@ func newServer(r *Router, name string) *Server {
 	s.ctx, s.cancel = context.WithCancel(r.ctx)
 	s.beginEpoch()
 	dials := dialing.NewBound(1)
+	proved := s.provedAt
+	if r.proveEvery() == 0 {
+		proved = nil
+	}
 	s.subscriber = pubsub.New(s.ctx, pubsub.Config{
+		Dials: s.dials.Load, Proved: proved,
 		Timeout: r.cfg.IOTimeout, Hearing: s.hearing, Deaf: s.deaf, Logger: r.cfg.Logger, Server: s.name, Where: s.Address, Epoch: s.Epoch,
 		Cast:     r.cfg.Cast,
 		Dial:     func(ctx context.Context) (redis.Conn, uint32, error) { return s.Dial(ctx, dials) },
@@ -151,6 +158,7 @@ func (s *Server) pipeConfig() *pipe.Config {
 		Answered: func() { s.backoff.over(); s.Answered() },
 		Timed:    s.Timed, Cast: cfg.Cast, LeadAfter: leadAfter,
 		Replicas: cfg.Replicas, ReplicaTimeout: cfg.ReplicaTimeout,
+		ProveEvery: s.router.proveEvery(), Dials: s.dials.Load, Proved: s.proves,
 	}
 	if s.router.traits.Slots {
 		conns.Redirect = func(r *pipe.Request, to pipe.Redirection) {
@@ -162,6 +170,33 @@ func (s *Server) pipeConfig() *pipe.Config {
 		}
 	}
 	return conns
+}
+
+// proveEvery is Config.ProveEvery, or 0 if connections do not ask.
+func (r *Router) proveEvery() time.Duration {
+	if r.traits.Slots {
+		return 0
+	}
+	return r.cfg.ProveEvery
+}
+
+// proves records that a connection for commands has asked at that time, and its server was no
+// replica.
+func (s *Server) proves(at time.Time) {
+	for {
+		last := s.proved.Load()
+		if last != nil && !at.After(*last) || s.proved.CompareAndSwap(last, &at) {
+			return
+		}
+	}
+}
+
+// provedAt returns when a server to which commands go was last known to be no replica.
+func (s *Server) provedAt() (at time.Time) {
+	if last := s.proved.Load(); last != nil {
+		at = *last
+	}
+	return at
 }
 
 // Name returns the name of the server in Layouts and redirections, or "" if there is none.
