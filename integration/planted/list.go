@@ -186,6 +186,13 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/internal/pipe", run: "^TestNobodyReadsAnIdleConnection$"}},
 	},
 	{
+		name: "replica-is-not-asked", file: "lock/internal/pipe/proof.go",
+		breaks: "a client that only waits believes an old master, which is a replica now, until the lease ends there",
+		before: "if cfg.ProveEvery == 0 ||",
+		after:  "if cfg.ProveEvery >= 0 ||",
+		tests:  []tests{ofOneName},
+	},
+	{
 		name: "ask-without-asking", file: "lock/internal/pipe/verdict.go",
 		breaks: "a request that is redirected by ASK is sent without ASKING",
 		before: "r.asking, r.asked = to.Ask, false",
@@ -198,6 +205,20 @@ var bugs = []bug{
 		before: "if again || NotRun(err) {",
 		after:  "if again {",
 		tests:  []tests{{pkg: "./lock", run: "^TestLockOfARWMutexWhoseSlotMovesTriesAfterPauses$"}},
+	},
+	{
+		name: "stale-subscription-is-trusted", file: "lock/internal/pubsub/listener.go",
+		breaks: "a waiter trusts a subscription although its server may be a replica that hears nothing",
+		before: "\t\t\tnews.Upto = proved\n",
+		after:  "\t\t\t_ = proved\n",
+		tests:  []tests{{pkg: "./lock/internal/pubsub", run: "^TestASubscriptionIsTrustedNoLongerThanItsServerIsNoReplica$"}},
+	},
+	{
+		name: "subscription-stays-at-the-old-master", file: "lock/internal/pubsub/subscriber.go",
+		breaks: "after a failover behind one name the subscription stays at the old master",
+		before: "if s.cfg.Dials() != dials {",
+		after:  "if false {",
+		tests:  []tests{{pkg: "./lock/internal/pubsub", run: "^TestAConnectionForCommandsIsFollowed$"}},
 	},
 	{
 		name: "log-is-written-by-its-cause", file: "lock/internal/record/logger.go",

@@ -58,6 +58,7 @@ var (
 	simulation = tests{pkg: "./lock/internal/simulation", run: "^TestThePromisesHoldInEveryOrder$", worlds: 1000, most: simulating}
 	small      = tests{pkg: simulation.pkg, run: simulation.run + "/^small$", worlds: 4000, most: simulating}
 	ofCluster  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_a_Cluster$", worlds: 20_000, most: simulating}
+	ofOneName  = tests{pkg: simulation.pkg, run: simulation.run + "/^large,_of_one_name$", worlds: 20_000, most: simulating}
 )
 
 // These bound the tests of one package. The simulation has its number of worlds, so that a bug is

@@ -65,6 +65,13 @@ func (p *player) play(acts []act, g *grant) bool {
 			p.trouble(a)
 		case restarts:
 			p.restart(a)
+		case succeeds:
+			points.Here("succeed")
+			p.world.mu.Lock()
+			p.world.faults = true
+			p.world.mu.Unlock()
+			p.world.tell("an heir is the master behind the name")
+			p.world.server.(*named).failOver()
 		case java, setNX:
 			p.other(a, o)
 		case moves:

@@ -24,6 +24,8 @@
 //	large   the real clients, with their connections, over a server in memory that runs the Lua
 //	nodes   the real clients over the nodes of a Cluster (node_test.go): a slot moves key by key, with
 //	        ASK, ASKING and TRYAGAIN, and what is subscribed at a shard ends with its slot. No Lua runs
+//	named   the real clients over one server behind a name (named_test.go). The server fails over, and
+//	        lives on as a replica that does not hear its heir. No Lua runs
 //
 // While all goroutines stand still, oracles compare the state of the clients with the state of the
 // servers (oracle_test.go). They check that

@@ -76,7 +76,10 @@ func (s *nodes) stop() error {
 // connect makes a connection to a node.
 func (s *nodes) connect(node int) net.Conn {
 	there, here := net.Pipe()
-	c := &nodeConn{nodes: s, node: node, store: s.stores[node], conn: here, out: make(chan string, 4096), ended: make(chan struct{})}
+	s.mu.Lock()
+	store := s.stores[node]
+	s.mu.Unlock()
+	c := &nodeConn{nodes: s, node: node, store: store, conn: here, out: make(chan string, 4096), ended: make(chan struct{})}
 	s.mu.Lock()
 	s.conns[c] = true
 	s.mu.Unlock()
@@ -200,6 +203,8 @@ func (c *nodeConn) answer(command string, args []string, asking bool) {
 		c.say(inRESP([]any{[]byte(strconv.FormatInt(now.Unix(), 10)), []byte(strconv.Itoa(now.Nanosecond() / 1000))}))
 	case "INFO":
 		c.say(inRESP([]byte("redis_version:7.2.4\r\nmaxmemory_policy:noeviction\r\n")))
+	case "HDEL":
+		c.say(inRESP(c.store.removeNothing()))
 	case "SPUBLISH": // of the trial: nobody listens
 		c.say(inRESP(int64(0)))
 	case "CLUSTER":

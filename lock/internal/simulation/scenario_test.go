@@ -19,6 +19,7 @@ type scenario struct {
 	Plan    points.Plan   // how the scheduler chooses
 	Servers int           `json:",omitempty"` // of a RedLock; 0 is one
 	Cluster int           `json:",omitempty"` // of so many servers; 0: none
+	Named   bool          `json:",omitempty"` // a large one, of a server that fails over behind its name
 	Clients []settings
 	Objects []kind
 	Actors  []actor
@@ -76,6 +77,7 @@ const (
 	setNX    what = "SET NX"  // takes a mutex as a client does that knows SET NX alone, and keeps it for For
 	moves    what = "move"    // the slot of an object to a server of the Cluster
 	shifts   what = "shift"   // the slot of an object to a node of a large Cluster, one key after the other
+	succeeds what = "succeed" // of an heir, behind the name
 	jumps    what = "jump"    // of a server's clock, by For
 	forbids  what = "forbid"  // its client most scripts, for For
 	cancels  what = "cancel"  // the context of what the actor waits for whose number is Object
@@ -103,7 +105,7 @@ func (s scenario) peaceful() bool {
 			switch a.Do {
 			case shifts:
 				return slices.ContainsFunc(s.Objects, func(k kind) bool { return k != mutex }) // they wait for the end of that
-			case forces, deletes, silence, cuts, closes, restarts, cancels, jumps, forbids:
+			case forces, deletes, silence, cuts, closes, restarts, succeeds, cancels, jumps, forbids:
 				return true
 			}
 			return disturbing(a.Acts)
@@ -173,7 +175,7 @@ func (o order) drawn(seed uint64) scenario {
 		d.weights[forces], d.weights[deletes], d.likely["a lease"] = 2, 2, 0
 	}
 	apart := o.Cluster && d.chance(3)
-	peaceful := !d.handOvers && !apart && (d.chance(4) || o.Cluster && d.chance(2))
+	peaceful := !d.handOvers && !apart && !o.Named && (d.chance(4) || o.Cluster && d.chance(2))
 	if peaceful {
 		for _, do := range []what{forces, deletes, silence, cuts, closes, restarts, jumps, forbids} {
 			d.weights[do], d.within[do] = 0, 0
@@ -212,6 +214,14 @@ func (o order) drawn(seed uint64) scenario {
 			if peaceful { // what has several keys waits for the end of that
 				s.Objects[i] = mutex
 			}
+		}
+	}
+	if o.Named {
+		s.Named = true
+		d.weights[succeeds], d.within[succeeds], d.within[guards] = 1+d.IntN(2), d.IntN(3), 0
+		d.likely["a lease"], d.likely["a long lease"] = 4, 6 // longer than a waiter may take to find the heir
+		for i := range s.Objects {
+			s.Objects[i] = some(d, mutex, mutex, fair, readWrite)
 		}
 	}
 	clients, actors := some(d, 1, 2, 2, 3), []int{1, 2, 3, 5}

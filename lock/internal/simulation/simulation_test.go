@@ -37,6 +37,8 @@ type order struct {
 	Function string
 	// Cluster: large worlds are Clusters.
 	Cluster bool
+	// Named: large worlds are of a server that fails over behind its name.
+	Named bool
 	// Twice: each seed is simulated twice, and must be the same history.
 	Twice bool
 	// Scenario is simulated alone, instead of seeds.
@@ -227,6 +229,7 @@ func TestThePromisesHoldInEveryOrder(t *testing.T) {
 		"small, in hand-overs": {order{Small: true, Function: leaving}, 10, 5},
 		"large":                {order{}, 20, 4},
 		"large, of a Cluster":  {order{Cluster: true}, 20, 5},
+		"large, of one name":   {order{Named: true}, 20, 5},
 		"large, in hand-overs": {order{Function: leaving}, 20, 5},
 	} {
 		t.Run(name, func(t *testing.T) {

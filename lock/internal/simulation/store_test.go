@@ -23,16 +23,17 @@ type store struct {
 	cluster *slots // that it is one of the stores of; nil without a Cluster
 	number  int    // there
 
-	mu    sync.Mutex    // guards what follows; never held at a point
-	ahead time.Duration // its clock is
-	redis twin.Redis
-	heard map[listener]map[string]bool // the channels that each connection has subscribed to
-	conns []listener                   // in their order
-	links []*link
-	past  []state   // of the last second
-	runs  int       // how often it was started
-	since time.Time // when it was
-	heir  bool      // it is a replica that was promoted
+	mu      sync.Mutex    // guards what follows; never held at a point
+	ahead   time.Duration // its clock is
+	redis   twin.Redis
+	heard   map[listener]map[string]bool // the channels that each connection has subscribed to
+	conns   []listener                   // in their order
+	links   []*link
+	past    []state   // of the last second
+	runs    int       // how often it was started
+	since   time.Time // when it was
+	heir    bool      // it is a replica that was promoted
+	replica bool      // it was a master
 }
 
 // listener is a connection that messages go to.
@@ -169,6 +170,10 @@ func (s *store) carryOut(sc *script.Script, count int, args []any, last time.Tim
 		}
 		run := []byte(fmt.Sprintf("%p %d", s, s.runs))
 		return []any{int64(time.Since(s.since) / time.Second), run, run, heir}, nil
+	}
+	if s.replica {
+		defer s.mu.Unlock()
+		return s.readLocked(sc, count, args, last)
 	}
 	leaving := false
 	if s.cluster != nil {

@@ -233,6 +233,8 @@ func simulate(t *testing.T, s scenario, log bool, failed func(story string)) (ra
 		switch {
 		case s.Small:
 			w.server = newSmall(s.Seed, s.Slowest, max(s.Servers, s.Cluster, 1), s.Cluster > 0)
+		case s.Named:
+			w.server = newNamed(s.Seed, s.Slowest)
 		case s.Cluster > 0:
 			w.server = newNodes(s.Seed, s.Slowest, s.Cluster)
 		default:
