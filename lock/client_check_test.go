@@ -350,6 +350,18 @@ func TestCheckFindsProxies(t *testing.T) {
 			}
 			return faultproxy.Pass
 		}, "the server does not know evalsha, eval: "},
+		"no undeclared keys": {func(c faultproxy.Command) faultproxy.Fate {
+			if c.Script == "rw_renew" { // as Dragonfly's answer is
+				return faultproxy.Answer([]any{[]any{int64(1), []byte("script tried accessing undeclared key")}})
+			}
+			return faultproxy.Pass
+		}, "so a RWMutex cannot have readers"},
+		"no script with undeclared keys": {func(c faultproxy.Command) faultproxy.Fate {
+			if c.Script == "rw_renew" {
+				return faultproxy.Answer(redis.Error("ERR script accesses keys that are not declared"))
+			}
+			return faultproxy.Pass
+		}, "so a RWMutex cannot have readers"},
 		"TIME is not answered": {func(c faultproxy.Command) faultproxy.Fate {
 			if c.Args[0] == "TIME" {
 				return faultproxy.LoseRequest

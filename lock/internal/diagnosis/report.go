@@ -103,6 +103,15 @@ func (r *Report) Key(k Key, err error) {
 	}
 }
 
+// Undeclared records the answer to a script that uses a key of Family which its call does not name.
+func (r *Report) Undeclared(err error) {
+	if r.State(err) || err == nil || meaningOf(err) != fine { // a right that is missing was tried before
+		return
+	}
+	r.Problem("the server refuses keys that the call of a script does not name in KEYS, so a RWMutex cannot have readers: "+
+		"allow undeclared keys if the server can, or use no RWMutex", err)
+}
+
 // Channel records the answer to a command of Core about that channel.
 func (r *Report) Channel(k Key, command string, err error) {
 	if meaningOf(err) == noChannel {

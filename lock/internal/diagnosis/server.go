@@ -230,6 +230,28 @@ func (ck *check) scripts(ctx context.Context) bool {
 		}
 		ck.report.Key(key, err)
 	}
+	if asText != nil {
+		return ck.goesOn()
+	}
+	return ck.undeclared(ctx)
+}
+
+// undeclared tries a script with a key that its call does not name. It renews a read hold that is
+// not there, so it changes nothing.
+func (ck *check) undeclared(ctx context.Context) bool {
+	reply, err := ck.do(ctx, "EVAL", script.RwRenew.Text(), 1, ck.name, 1, "check:", 1, 0)
+	if !ck.answered(ctx, "a script", err) || ck.elsewhere(err) {
+		return ck.goesOn()
+	}
+	if holds, _ := reply.([]any); len(holds) == 1 {
+		if refusal, _ := holds[0].([]any); len(refusal) == 2 {
+			text, _ := redis.String(refusal[1], nil)
+			err = redis.Error(text)
+		}
+	}
+	if !ck.elsewhere(err) {
+		ck.report.Undeclared(err)
+	}
 	return ck.goesOn()
 }
 
