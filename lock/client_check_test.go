@@ -380,6 +380,28 @@ func TestCheckFindsProxies(t *testing.T) {
 	}
 }
 
+// TestCheckFindsAProxyThatAnswersInRESP3, and takes it for no other.
+func TestCheckFindsAProxyThatAnswersInRESP3(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	for command, answer := range map[string]faultproxy.Raw{
+		"INFO":      "=18\r\ntxt:redis_mode:ok\r\n\r\n",
+		"SUBSCRIBE": ">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n",
+	} {
+		p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
+			if c.Args[0] == command {
+				return faultproxy.Answer(answer)
+			}
+			return faultproxy.Pass
+		})
+		for _, c := range []*lock.Client{fixture.ClientOver(t, p, lock.Config{}), opened(t, lock.Endpoint{URL: "redis://" + p.Addr()}, lock.Config{})} {
+			found := problems(t, c.Check(bounded.Context(t)))
+			require.Contains(t, found[0], "the answer to "+command+" cannot be read: ")
+			require.NotContains(t, strings.Join(found, "\n"), "twemproxy")
+		}
+	}
+}
+
 // TestCheckLeavesNothingWhateverEndsIt, at whatever request.
 func TestCheckLeavesNothingWhateverEndsIt(t *testing.T) {
 	fixture.Slow(t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 )
 
 // meaning says what an error reply means for the call that was tried.
@@ -83,4 +84,11 @@ func stateOf(err error) string {
 		}
 	}
 	return ""
+}
+
+// isUnreadable reports whether err says that an answer has come which is none of Redis in RESP2.
+// redigo, which reads the connections of a program's own pool, has no type for that.
+func isUnreadable(err error) bool {
+	var odd *resp.AnswerError
+	return errors.As(err, &odd) || err != nil && strings.Contains(err.Error(), " (possible server error or ")
 }

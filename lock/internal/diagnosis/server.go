@@ -113,7 +113,12 @@ func (ck *check) answered(ctx context.Context, what string, err error) bool {
 	if _, refused := err.(redis.Error); err == nil || refused {
 		return true
 	}
-	if ctx.Err() == nil { // otherwise the end of ctx is the cause
+	switch {
+	case ctx.Err() != nil: // it is the cause
+	case isUnreadable(err):
+		ck.report.Problem(fmt.Sprintf("the answer to %s cannot be read: connect to Redis directly, or make the proxy in front of it answer in RESP2 if no client has "+
+			"sent HELLO 3", what), ck.unknown(err))
+	default:
 		ck.report.Problem(fmt.Sprintf("%s got no answer: check that the server runs, that a proxy or firewall in front of it lets this command through, and that "+
 			"Config.IOTimeout (%v) is long enough", what, ck.cfg.IOTimeout), ck.unknown(err))
 	}
@@ -164,6 +169,8 @@ func (ck *check) settings(ctx context.Context) bool {
 	info, _ := redis.String(reply, err) // "" if INFO was refused
 	switch _, refused := err.(redis.Error); {
 	case ctx.Err() != nil:
+	case isUnreadable(err):
+		ck.answered(ctx, "INFO", err)
 	case err != nil && !refused:
 		ck.report.Problem("the server ends the connection or does not answer when it is asked for INFO, as do proxies that spread keys over several servers "+
 			"(twemproxy): connect to Redis directly, or use package lock/cluster", ck.unknown(err))

@@ -87,6 +87,8 @@ func (a *answers) check(p []byte, begin func(answer uint64) bounds) (int, error)
 				a.state, a.digits, a.minus, a.length = inHeader, 0, false, 0
 			case '+', '-', ':':
 				a.state, a.read, a.last = inLine, 0, 0
+			case '_', '#', ',', '(', '!', '=', '%', '~', '|', '>':
+				return i, &AnswerError{fmt.Sprintf("it begins with %q as in RESP3, for which nobody has asked", p[i])}
 			default:
 				return i, &AnswerError{fmt.Sprintf("it begins with %q", p[i])}
 			}

@@ -121,7 +121,7 @@ func TestWhatNoAnswerCanBeIsRefused(t *testing.T) {
 		{"+x\n", "a line without a carriage return"},
 		{"\n", `it begins with '\n'`},
 		{"HTTP/1.1 400 Bad Request\r\n", `it begins with 'H'`},
-		{"%1\r\n+a\r\n+b\r\n", `it begins with '%'`},
+		{"%1\r\n+a\r\n+b\r\n", `it begins with '%' as in RESP3`},
 	} {
 		for _, chunk := range []int{1, 2, 3, 7, 4096} {
 			got, err := answered(":9\r\n"+test.in, chunk)
