@@ -70,16 +70,81 @@ func field(text string) orphans.Field {
 	return orphans.Field{Name: "m", Text: text, Lease: 30 * time.Second, Release: wire.Call{Args: args.Of(0, text)}}
 }
 
-func TestAFieldIsReleasedOnceAndNamedUntilItsLeaseIsOver(t *testing.T) {
+func TestAFieldIsReleasedOnceAndNamedUntilThatIsAnswered(t *testing.T) {
 	play(t, yes, func(t *testing.T, s *fake, o *orphans.Orphans) {
-		o.Add(field("a"))
-		time.Sleep(29 * time.Second)
-		require.Equal(t, []string{"a at 0s"}, s.all())
-		require.Equal(t, []string{"a"}, o.Named(0, "m"), "its acquisition may come late")
+		s.takes = 20 * time.Second
+		f := field("a")
+		f.Lease = 24 * time.Hour
+		o.Add(f)
+		time.Sleep(19 * time.Second)
+		require.Equal(t, []string{"a"}, o.Named(0, "m"), "Redis may still have it")
 		require.Empty(t, o.Named(1, "m"), "another family's scripts may not remove it")
 		require.Empty(t, o.Named(0, "n"))
 		time.Sleep(2 * time.Second)
 		require.Empty(t, o.Named(0, "m"))
+		time.Sleep(25 * time.Hour)
+		require.Equal(t, []string{"a at 0s"}, s.all())
+	})
+}
+
+// TestAFieldWhoseReleaseIsForbiddenIsNamedUntilItsLeaseIsOver: Redis still has it.
+func TestAFieldWhoseReleaseIsForbiddenIsNamedUntilItsLeaseIsOver(t *testing.T) {
+	for _, open := range []time.Duration{-1, 0, 5 * time.Second} {
+		play(t, func(string) pipe.Answer { return pipe.Answer{Err: redis.Error("NOPERM this user has no permissions")} }, func(t *testing.T, _ *fake, o *orphans.Orphans) {
+			switch {
+			case open < 0:
+				o.Add(field("a"))
+			case open == 0:
+				o.AddUnanswered(field("a"), time.Time{})
+			default:
+				o.AddUnanswered(field("a"), time.Now().Add(open))
+			}
+			time.Sleep(29 * time.Second)
+			require.Equal(t, []string{"a"}, o.Named(0, "m"))
+			time.Sleep(7 * time.Second)
+			require.Empty(t, o.Named(0, "m"))
+		})
+	}
+}
+
+// TestAFieldThatMayComeAtAnyTimeIsNamedUntilNoKernelSendsIt, which is sooner than the end of a long
+// lease. The last release is sent then.
+func TestAFieldThatMayComeAtAnyTimeIsNamedUntilNoKernelSendsIt(t *testing.T) {
+	play(t, gone, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		f := field("a")
+		f.Lease = 24 * time.Hour
+		o.AddUnanswered(f, time.Time{})
+		time.Sleep(15*time.Minute - time.Second)
+		require.Equal(t, []string{"a"}, o.Named(0, "m"), "its acquisition may come late")
+		time.Sleep(2 * time.Second)
+		require.Empty(t, o.Named(0, "m"))
+		time.Sleep(25 * time.Hour)
+		require.Equal(t, "a at 15m0s", s.all()[len(s.all())-1])
+	})
+	var fails atomic.Bool
+	play(t, func(string) pipe.Answer {
+		if fails.Load() {
+			return pipe.Answer{Err: errors.New("no answer")}
+		}
+		return gone("")
+	}, func(t *testing.T, s *fake, o *orphans.Orphans) {
+		f := field("a")
+		f.Lease = 24 * time.Hour
+		o.AddUnanswered(f, time.Time{})
+		time.Sleep(15*time.Minute - time.Second)
+		fails.Store(true)
+		n := len(s.all())
+		time.Sleep(10 * time.Second)
+		require.Greater(t, len(s.all()), n+10, "the last release is sent until it is answered")
+		require.Equal(t, []string{"a"}, o.Named(0, "m"))
+		fails.Store(false)
+		time.Sleep(time.Second)
+		require.Empty(t, o.Named(0, "m"))
+	})
+	play(t, yes, func(t *testing.T, _ *fake, o *orphans.Orphans) {
+		o.AddUnanswered(field("a"), time.Time{})
+		time.Sleep(time.Second)
+		require.Empty(t, o.Named(0, "m"), "it had come")
 	})
 }
 

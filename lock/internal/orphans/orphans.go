@@ -29,7 +29,7 @@ type Orphans struct {
 
 	mu     sync.Mutex // guards the fields below; never held during I/O
 	closed bool
-	owed   map[string][]*orphan // by lock name, until their TTL is over
+	owed   map[string][]*orphan // by lock name, until Redis has no such field any more
 	open   int                  // orphans that are neither paid nor given up
 	clear  chan struct{}        // closed when open and underWay are 0, if Close waits for that
 	failed []*orphan            // to try again, some of them after a pause
@@ -163,7 +163,7 @@ func (o *Orphans) take(d *orphan) {
 		return
 	}
 	if d.field != "" {
-		o.owed[d.name] = append(o.owed[d.name], d) // it stays after its release is answered, because its acquire may arrive late
+		o.owed[d.name] = append(o.owed[d.name], d)
 	}
 	o.open++
 	o.armLocked()
@@ -206,7 +206,7 @@ func (o *Orphans) answered(sent time.Time, a pipe.Answer, list ...*orphan) {
 			o.paidLocked()
 		}
 		switch {
-		case !definite && (!d.paid || d.known && !sent.Before(d.late)):
+		case !definite && (!d.paid || !sent.Before(d.late)):
 			d.due = time.Time{}
 			var refusal redis.Error // or another request was refused, which ended the connection
 			if errors.As(a.Err, &refusal) {
@@ -217,12 +217,12 @@ func (o *Orphans) answered(sent time.Time, a pipe.Answer, list ...*orphan) {
 		case d.mayCome(sent, a) && !o.closed:
 			d.pause = min(max(2*d.pause, orphanPause), d.longest)
 			d.due = time.Now().Add(d.pause)
-			if d.known {
+			if d.known || d.due.After(d.late) {
 				d.due = d.late
 			}
 			o.later = append(o.later, d)
-		case d.known && definite:
-			d.until = time.Now() // from now on it is not named to attempts
+		case a.Err == nil:
+			d.until = time.Now() // the next retry forgets it, and it is not named to attempts any more
 		}
 	}
 	o.armLocked()
@@ -361,10 +361,9 @@ func (o *Orphans) retry() {
 	o.failed = nil
 	kept := o.later[:0]
 	for _, d := range o.later {
-		switch {
-		case now.Before(d.due):
+		if now.Before(d.due) {
 			kept = append(kept, d)
-		case now.Before(d.late) || d.known:
+		} else {
 			failed = append(failed, d)
 		}
 	}
