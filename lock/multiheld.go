@@ -166,7 +166,7 @@ func (x *MultiHeld) Unlock(ctx context.Context) error {
 	x.watch.End(notHeldError(parts[0].Part.Name())) // the ordinary end
 	lost, open := x.release(ctx, parts, retakes)
 	if cause != nil || len(parts)-len(lost) < x.need {
-		if cause != nil && !slices.Contains(lost, error(cause)) {
+		if len(parts)-len(lost) >= x.need { // the members that are lost do not explain it
 			lost = append(lost, cause)
 		}
 		x.noteLost(lost[0])
