@@ -157,11 +157,17 @@ func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, erro
 			}
 			return nil, err
 		}
-		first, last = p.at, err
+		first, last = m.firstLike(p.at), err
 		if n > 0 { // so that two callers that collided do not collide again
 			_ = wait.Pause(ctx, nil, wait.Upto(m.random(), time.Millisecond<<min(n, 6)))
 		}
 	}
+}
+
+// firstLike returns the first member that is a lock of the same client and name as member i. If member i
+// is the reader of a RWMutex whose writer is also a member, that is the writer: who reads cannot write.
+func (m *MultiLock) firstLike(i int) int {
+	return slices.IndexFunc(m.members, func(x *Mutex) bool { return x.c == m.members[i].c && x.name == m.members[i].name })
 }
 
 func (m *MultiLock) random() *rand.Rand { return m.members[0].c.random }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -18,6 +19,7 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/locktest"
 )
 
 // fleet is a set of servers with a client of each.
@@ -287,6 +289,22 @@ func TestCancelOfAMultiLockIsNotHeldUpByADeadMember(t *testing.T) {
 	err := bounded.Receive(t, failed)
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, fixture.NoAnswer(err), err)
+}
+
+// TestAMultiLockTakesAWriterBeforeItsReader, also when only the reader was not answered.
+func TestAMultiLockTakesAWriterBeforeItsReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		link := srv.Link()
+		c := link.Client(lock.Config{})
+		rw := c.RWMutex("m")
+		m := fixture.MultiLock(t, rw.Reader(), c.Mutex("a"), rw.Writer())
+		link.CutAfter("rw_read")
+		held := fixture.Hold(t, m.Lock)
+		require.Equal(t, 3, held.Members())
+		require.NoError(t, held.Unlock(t.Context()))
+		require.Empty(t, srv.Locks())
+	})
 }
 
 func TestTryLockOfAMultiLockGivesBackWhenAMemberIsUnknown(t *testing.T) {
