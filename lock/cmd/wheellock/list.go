@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -250,7 +249,7 @@ func read(key string, answers []any) (x listed, isLock bool, err error) {
 		return x, false, nil
 	case -1:
 	default:
-		seconds := (time.Duration(ttl) * time.Millisecond).Seconds()
+		seconds := float64(ttl) / 1000
 		x.TTL = &seconds
 	}
 	// Without the rights to the following commands, list shows less.

@@ -57,12 +57,17 @@ const argsSize = 192
 // Milliseconds returns a duration in the form for scripts.
 func Milliseconds(d time.Duration) int64 { return int64(d / time.Millisecond) }
 
-// TTL converts the answer of PTTL about an existing key. It is -1 for a key that never expires.
+// longestTTL is 146 years. It leaves room to add to it. A Duration ends at 292 years, and Redis has TTLs
+// that are longer.
+const longestTTL = 1 << 62 / time.Millisecond * time.Millisecond
+
+// TTL converts the answer of PTTL about an existing key. It is -1 for a key that never expires, and
+// at most longestTTL.
 func TTL(pttl int64) time.Duration {
 	if pttl < 0 {
 		return -1
 	}
-	return time.Duration(pttl) * time.Millisecond
+	return time.Duration(min(pttl, Milliseconds(longestTTL))) * time.Millisecond
 }
 
 // LeastToken returns the time on the client's clock, in the unit of script/mint.lua. It stays

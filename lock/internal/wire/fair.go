@@ -77,7 +77,7 @@ func readFirst(values []any) (r FairRefusal, ok bool) {
 	what, ok3 := values[2].([]byte)
 	r = FairRefusal{TTL: time.Duration(pttl), First: string(who), Sign: string(what)}
 	if pttl >= 0 {
-		r.TTL = time.Duration(pttl) * time.Millisecond
+		r.TTL = TTL(pttl)
 	}
 	return r, ok1 && ok2 && ok3
 }

@@ -115,7 +115,7 @@ func ReadReleased(reply resp.Reply) (told int64, wait time.Duration, released bo
 	if !numbers(reply, &what, &told, &left) || what != 2 {
 		return 0, 0, false
 	}
-	return told, time.Duration(left) * time.Millisecond, true
+	return told, max(TTL(left), 0), true
 }
 
 // Token mints a token for a lock that was taken without one.

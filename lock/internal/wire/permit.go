@@ -34,7 +34,7 @@ func ReadPermits(reply resp.Reply) (taken, free int64, next time.Duration, ok bo
 		return 0, 0, 0, false
 	}
 	if left >= 0 {
-		next = time.Duration(left+1) * time.Millisecond
+		next = TTL(left) + time.Millisecond
 	}
 	return taken, free, next, true
 }

@@ -85,6 +85,28 @@ func TestReadAcquire(t *testing.T) {
 	}
 }
 
+// TestATTLThatNoDurationCanSayIsVeryLong: Redis has TTLs of more than 292 years. What is added to such a
+// TTL overflows neither.
+func TestATTLThatNoDurationCanSayIsVeryLong(t *testing.T) {
+	const century = 100 * 365 * 24 * time.Hour
+	for _, years := range []int64{200, 292, 293, 585, 1_000_000, 292_000_000} {
+		pttl := years * 365 * 24 * 3_600_000
+		_, r, ok1 := wire.ReadAcquire(resp.ReplyOf(list(0, pttl)))
+		_, f, ok2 := wire.ReadFair(resp.ReplyOf(list(0, pttl, "first", "3/100", 0)))
+		_, _, next, ok3 := wire.ReadPermits(resp.ReplyOf(list(0, 0, pttl)))
+		_, await, ok4 := wire.ReadReleased(resp.ReplyOf(list(2, 3, pttl)))
+		key, ok5 := wire.ReadKey(list(pttl, "value"))
+		require.Equal(t, []bool{true, true, true, true, true}, []bool{ok1, ok2, ok3, ok4, ok5})
+		for i, ttl := range []time.Duration{wire.TTL(pttl), r.TTL, f.TTL, next, await, key.TTL} {
+			require.Greater(t, ttl, century, "%d: %d years", i, years)
+			require.Greater(t, ttl+century, ttl, "%d: %d years", i, years)
+		}
+	}
+	require.Equal(t, century, wire.TTL(century.Milliseconds()))
+	require.EqualValues(t, -1, wire.TTL(-1))
+	require.EqualValues(t, -1, wire.TTL(-2))
+}
+
 func TestReadOthers(t *testing.T) {
 	told, wait, released := wire.ReadReleased(resp.ReplyOf(list(2, 3, 40)))
 	require.True(t, released)
