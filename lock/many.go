@@ -65,8 +65,9 @@ func (c *Client) TryLockMany(ctx context.Context, names []string) []Try {
 // a server answers none of the requests for one UnlockTimeout, UnlockMany does
 // not wait for that server any more. The rest of the server's Helds get
 // ErrUnknown at once, and their client keeps trying to release them, as after
-// Unlock. So a server that falls silent costs at most two UnlockTimeouts, however
-// many Helds it has (P19).
+// Unlock. UnlockMany takes the Helds of each server in turn. So servers that fall
+// silent cost at most two UnlockTimeouts together, however many Helds they
+// have (P19).
 //
 // A Held that occurs more than once is unlocked in the order of held, and only
 // the first time succeeds.
@@ -75,13 +76,46 @@ func (c *Client) TryLockMany(ctx context.Context, names []string) []Try {
 // the order in which answers come, and before UnlockMany returns.
 func UnlockMany(ctx context.Context, held []*Held) []error {
 	errs := make([]error, len(held))
+	turns := inTurns(held)
+	inTurn := make([]*Held, len(turns))
+	for j, i := range turns {
+		inTurn[j] = held[i]
+	}
 	var unlocks hold.Unlocks
-	many(held, func(i int) {
-		if held[i] != nil {
-			errs[i] = unlocks.Unlock(ctx, held[i].in())
-		}
-	})
+	many(inTurn, func(j int) { errs[turns[j]] = unlocks.Unlock(ctx, inTurn[j].in()) })
 	return errs
+}
+
+// inTurns returns the indexes of held that are not nil: the first of each server, the second of each
+// server, and so on. In the order of held, the requests to one silent server could keep all others
+// waiting, and then those to the next one.
+func inTurns(held []*Held) []int {
+	var servers [][]int // the indexes of each server's Helds
+	number := make(map[any]int)
+	for i, x := range held {
+		if x == nil {
+			continue
+		}
+		s := x.in().Server()
+		n, known := number[s]
+		if !known {
+			n = len(servers)
+			number[s], servers = n, append(servers, nil)
+		}
+		servers[n] = append(servers[n], i)
+	}
+	turns := make([]int, 0, len(held))
+	for len(servers) > 0 {
+		left := servers[:0]
+		for _, s := range servers {
+			turns = append(turns, s[0])
+			if len(s) > 1 {
+				left = append(left, s[1:])
+			}
+		}
+		servers = left
+	}
+	return turns
 }
 
 // many calls do once with every index of keys, from at most manyAtOnce

@@ -118,34 +118,47 @@ func TestCloseWaitsForReleasesThatAreUnknown(t *testing.T) {
 	})
 }
 
-// TestManyUnlocksWaitForEachSilentServer: that of another client is not waited for, and does not
-// keep those of a server that answers.
-func TestManyUnlocksWaitForEachSilentServer(t *testing.T) {
+// TestManyUnlocksWaitForSilentServersTogether, in whatever order their Helds are, and a server that
+// answers is not kept waiting.
+func TestManyUnlocksWaitForSilentServersTogether(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := 3000
-		if fixture.Briefly() {
-			n = 1000
-		}
-		silent, answers := locktest.NewServer(t), locktest.NewServer(t)
-		cfg := lock.Config{Lease: 10 * time.Minute}
-		theirs, ours := manyOf(t, silent.Client(cfg), n), manyOf(t, answers.Client(cfg), n)
-		var helds []*lock.Held
-		for i := range n {
-			helds = append(helds, theirs[i], ours[i])
-		}
-		silent.Pause()
-		began := time.Now()
-		errs := lock.UnlockMany(t.Context(), helds)
-		require.LessOrEqual(t, time.Since(began), 2*lock.DefaultUnlockTimeout)
-		for i, err := range errs {
-			require.Equal(t, i%2 == 0, errors.Is(err, lock.ErrUnknown), "%d: %v", i, err)
-			require.Equal(t, i%2 == 1, err == nil, "%d: %v", i, err)
-		}
-		require.Empty(t, answers.Locks())
-		silent.Resume()
-	})
+	const each, silent = 700, 4 // more than are under way at a time
+	for order, server := range map[string]func(i int) int{
+		"one server after the other": func(i int) int { return i / each },
+		"mixed":                      func(i int) int { return i % (silent + 1) },
+	} {
+		t.Run(order, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var servers []*locktest.Server
+				var of [][]*lock.Held
+				for range silent + 1 {
+					srv := locktest.NewServer(t)
+					servers, of = append(servers, srv), append(of, manyOf(t, srv.Client(lock.Config{Lease: 10 * time.Minute}), each))
+				}
+				var helds []*lock.Held
+				for i := range each * len(servers) {
+					s := server(i)
+					helds, of[s] = append(helds, of[s][0]), of[s][1:]
+				}
+				answers := servers[silent]
+				for _, s := range servers[:silent] {
+					s.Pause()
+				}
+				began := time.Now()
+				errs := lock.UnlockMany(t.Context(), helds)
+				require.LessOrEqual(t, time.Since(began), 2*lock.DefaultUnlockTimeout)
+				for i, err := range errs {
+					require.Equal(t, server(i) < silent, errors.Is(err, lock.ErrUnknown), "%d: %v", i, err)
+					require.Equal(t, server(i) == silent, err == nil, "%d: %v", i, err)
+				}
+				require.Empty(t, answers.Locks())
+				for _, s := range servers[:silent] {
+					s.Resume()
+				}
+			})
+		})
+	}
 }
 
 // TestAServerThatFallsSilentAmongManyUnlocks: what it has answered is released, and the rest is

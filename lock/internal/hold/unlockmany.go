@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wheellock/wheellock/lock/internal/network"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 )
 
@@ -22,10 +23,13 @@ type answering struct {
 	silent  atomic.Bool   // stays so
 }
 
+// Server returns the server that has x now. Servers can be compared.
+func (x *Held) Server() network.Server { return x.h.k.Network.Server(x.h.name) }
+
 // Unlock is x.Unlock. At a silent server the outcome is unknown at once. The client then acts as
 // after an Unlock whose time has passed.
 func (u *Unlocks) Unlock(ctx context.Context, x *Held) error {
-	known, _ := u.servers.LoadOrStore(x.h.k.Network.Server(x.h.name), &answering{})
+	known, _ := u.servers.LoadOrStore(x.Server(), &answering{})
 	s := known.(*answering)
 	before := s.answers.Load()
 	ctx = x.h.k.unlocks.Bound(ctx)
