@@ -45,16 +45,11 @@ type News struct {
 	Messages  uint64 // the number of messages
 }
 
-type (
-	caller = waitqueue.Caller[owner.Owner, struct{}]
-	step   = waitqueue.Step[owner.Owner, struct{}]
-)
-
 // Line has the calls of this process for one RedLock, first come first served. Only the first
-// call asks the members, and the first call of each owner that has a member. Two calls of one
-// owner do not ask at the same time (P27), because each would count the members of the other as its
-// own. Package waitqueue has the rules. Make a Line with NewLine. All methods are safe for
-// concurrent use.
+// call that waits asks the members, and the first one of each owner that has a member. A call that
+// does not wait asks at once. Two calls
+// of one owner do not ask at the same time (P27), because each would count the members of the other as
+// its own. Make a Line with NewLine. All methods are safe for concurrent use.
 type Line struct {
 	// immutable
 	peers  []Peer
@@ -62,24 +57,22 @@ type Line struct {
 	random *rand.Rand
 	start  time.Time // Instants count from here
 
-	mu   sync.Mutex // guards the fields below; taken before the mutexes that Peer.Has takes
-	line waitqueue.Line[owner.Owner, struct{}]
-	said error // by the last attempt that was refused
+	mu      sync.Mutex // guards the fields below; taken before the mutexes that Peer.Has takes
+	waiting []*waiter  // the calls that wait, by arrival
+	trying  []*waiter  // the calls that do not wait, by arrival
+	asking  []*waiter  // the calls that ask the members now; they are in one of the other lists too
 }
 
 // NewLine returns an empty Line. random is safe for concurrent use.
 func NewLine(peers []Peer, pacing waitqueue.Pacing, random *rand.Rand) *Line {
-	return &Line{
-		peers: peers, pacing: pacing, random: random, start: time.Now(),
-		line: waitqueue.NewLine[owner.Owner, struct{}](waitqueue.Votes, nil),
-	}
+	return &Line{peers: peers, pacing: pacing, random: random, start: time.Now()}
 }
 
 // Len returns how many calls wait.
 func (l *Line) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.line.Len()
+	return len(l.waiting)
 }
 
 // Locked reports whether the Line's mutex is locked now. It is for tests.
@@ -95,35 +88,32 @@ func (l *Line) Locked() bool {
 func (l *Line) Nudge() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if first := l.line.First(); first != nil {
-		w := first.User.(*waiter)
-		w.freed = true
-		wait.Signal(w.wake)
+	if len(l.waiting) > 0 {
+		first := l.waiting[0]
+		first.freed = true
+		wait.Signal(first.wake)
 	}
 }
 
 func (l *Line) now() waitqueue.Instant { return waitqueue.Instant(time.Since(l.start)) }
 
-// wakeLocked wakes the calls that a step concerns.
-func (l *Line) wakeLocked(s step) {
-	for _, c := range s.Wake {
-		wait.Signal(c.User.(*waiter).wake)
-	}
-}
-
 // join puts w into the line. It returns false if w must not pass others and others wait.
 func (l *Line) join(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w.Polite && l.line.Len() > 0 && !slices.Contains(l.noteLocked(w), true) {
+	if w.Polite && len(l.waiting) > 0 && !slices.Contains(l.ownedLocked(w), true) {
 		return false
 	}
-	l.wakeLocked(l.line.Join(&w.caller))
+	if w.Try {
+		l.trying = append(l.trying, w)
+	} else {
+		l.waiting = append(l.waiting, w)
+	}
 	return true
 }
 
-// noteLocked tells the line whether w's owner has a member, and returns which.
-func (l *Line) noteLocked(w *waiter) (owned []bool) {
+// ownedLocked returns which members w's owner has.
+func (l *Line) ownedLocked(w *waiter) (owned []bool) {
 	if !w.Shared {
 		return nil // no other call is there, and w has members only during its own attempt
 	}
@@ -131,20 +121,33 @@ func (l *Line) noteLocked(w *waiter) (owned []bool) {
 	for i, p := range l.peers {
 		owned[i] = p.Has(w.Owner)
 	}
-	l.wakeLocked(l.line.Owns(w.Owner, slices.Contains(owned, true)))
 	return owned
 }
 
-// look returns what w must do next, and which members its owner has.
-func (l *Line) look(w *waiter) (do waitqueue.Do, owned []bool) {
+// mayAskLocked is the rule: it reports whether w may ask the members. owned says which members
+// its owner has.
+func (l *Line) mayAskLocked(w *waiter, owned []bool) bool {
+	switch {
+	case w.Shared && slices.ContainsFunc(l.asking, w.hasOwnerOf):
+		return false
+	case w.Try, w == l.waiting[0]:
+		return true
+	default: // calls before it may wait for a member that its owner has
+		return slices.Contains(owned, true) && w == l.waiting[slices.IndexFunc(l.waiting, w.hasOwnerOf)]
+	}
+}
+
+// look returns whether w may ask now, and which members its owner has. If refused is not nil,
+// w must return it.
+func (l *Line) look(w *waiter) (may bool, owned []bool, refused error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	owned = l.noteLocked(w)
+	owned = l.ownedLocked(w)
 	if w.freed {
 		w.freed = false
 		w.probe.Freed()
 	}
-	return l.line.Instruction(&w.caller).Do, owned
+	return l.mayAskLocked(w, owned), owned, w.refused
 }
 
 // begin records that w asks the members now. It returns false if another call of the same owner
@@ -152,38 +155,70 @@ func (l *Line) look(w *waiter) (do waitqueue.Do, owned []bool) {
 func (l *Line) begin(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w.owned = l.noteLocked(w)
-	if l.line.Instruction(&w.caller).Do != waitqueue.DoProbe {
+	w.owned = l.ownedLocked(w)
+	if !l.mayAskLocked(w, w.owned) {
 		return false
 	}
-	l.wakeLocked(l.line.Began(&w.caller))
+	l.asking = append(l.asking, w)
+	for _, x := range l.trying {
+		if w.hasOwnerOf(x) {
+			x.asker = w
+		}
+	}
 	return true
 }
 
-// ended records that an attempt of w did not get the lock. If the attempt was refused, the
-// owner's calls that do not wait are refused too.
+// ended records that an attempt of w did not get the lock. If the attempt was refused with err,
+// the owner's calls that do not wait and came before it are refused too.
 func (l *Line) ended(w *waiter, refused bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.asking = without(l.asking, w)
 	if refused {
-		l.said = err
-		l.wakeLocked(l.line.Refused(&w.caller))
-	} else {
-		l.wakeLocked(l.line.Unanswered(&w.caller))
+		for _, x := range l.trying {
+			if x.asker == w {
+				x.refused = err
+			}
+		}
 	}
+	l.wakeLocked(w)
 }
 
-// refusal returns the error of a call that is refused because of another call's attempt.
-func (l *Line) refusal() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.said
-}
-
-// leave takes w out of the line. If w has got the lock, its owner has members now.
+// leave takes w out of the line.
 func (l *Line) leave(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wakeLocked(l.line.Leave(&w.caller))
-	l.noteLocked(w)
+	l.waiting, l.trying, l.asking = without(l.waiting, w), without(l.trying, w), without(l.asking, w)
+	l.wakeLocked(w)
+}
+
+// wakeLocked wakes the other calls that may ask when an attempt of w has ended, or w has left.
+func (l *Line) wakeLocked(w *waiter) {
+	wake := func(x *waiter) {
+		if x != w {
+			wait.Signal(x.wake)
+		}
+	}
+	if len(l.waiting) > 0 {
+		wake(l.waiting[0])
+	}
+	if !w.Shared {
+		return
+	}
+	if i := slices.IndexFunc(l.waiting, w.hasOwnerOf); i >= 0 {
+		wake(l.waiting[i])
+	}
+	for _, x := range l.trying {
+		if w.hasOwnerOf(x) {
+			wake(x)
+		}
+	}
+}
+
+// without returns calls without w.
+func without(calls []*waiter, w *waiter) []*waiter {
+	if i := slices.Index(calls, w); i >= 0 {
+		return slices.Delete(calls, i, i+1)
+	}
+	return calls
 }

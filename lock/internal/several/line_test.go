@@ -402,6 +402,30 @@ func TestAnOwnerWithAMemberDoesNotQueue(t *testing.T) {
 	})
 }
 
+// TestOnlyTheFirstCallOfAnOwnerPassesOthers: its owner has a member.
+func TestOnlyTheFirstCallOfAnOwnerPassesOthers(t *testing.T) {
+	lineTest(t, func(t *testing.T, w *lineWorld) {
+		other, p := w.held()
+		same := named("same")
+		other.peers[0].release(named("other"))
+		require.True(t, p.peers[0].take(same))
+		ctx, cancel := context.WithCancel(t.Context())
+		first := p.call(ctx, "first", several.Call{Owner: fresh(1)})
+		second := p.call(ctx, "second", several.Call{Owner: same, Shared: true})
+		third := p.call(ctx, "third", several.Call{Owner: same, Shared: true})
+		time.Sleep(2 * maxPoll)
+		require.Contains(t, w.names(), "second", "its owner has a member")
+		require.NotContains(t, w.names(), "third")
+		cancel()
+		for _, call := range []chan error{first, second, third} {
+			require.ErrorIs(t, <-call, context.Canceled)
+		}
+		p.peers[0].release(same)
+		require.True(t, other.peers[0].take(named("other")))
+		other.unlock(named("other"))
+	})
+}
+
 // TestAMemberThatItsOwnerGetsIsAReasonToAskAgain: once, though nothing was heard of a release.
 func TestAMemberThatItsOwnerGetsIsAReasonToAskAgain(t *testing.T) {
 	lineTest(t, func(t *testing.T, w *lineWorld) {

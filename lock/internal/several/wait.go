@@ -44,8 +44,9 @@ type waiter struct {
 	wake chan struct{} // of capacity 1: look again
 
 	// guarded by Line.mu
-	caller caller
-	freed  bool // it is the first, and the lock was unlocked in this process
+	freed   bool    // it is the first, and the lock was unlocked in this process
+	asker   *waiter // of a Try: the call of its owner that asked last since it came
+	refused error   // of a Try: what that call was told, and this one returns
 
 	last  error  // of the last attempt; nil before the first
 	held  []bool // for each member whether it refused the last attempt because another has it
@@ -59,11 +60,13 @@ type waiter struct {
 	clashes   int             // attempts in a row that got some members and no majority, all but the first after a release
 }
 
+// hasOwnerOf reports whether x has the owner of w.
+func (w *waiter) hasOwnerOf(x *waiter) bool { return w.Owner == x.Owner }
+
 // Run makes attempts until one gets a majority or the call leaves. It makes an attempt when the
 // call may ask and has a reason to ask. It always waits for the end of an attempt.
 func (l *Line) Run(ctx context.Context, c Call) error {
 	w := &waiter{Call: c, l: l, wake: make(chan struct{}, 1), probe: waitqueue.NewProbe(&l.pacing)}
-	w.caller = caller{Owner: c.Owner, Try: c.Try, User: w}
 	if w.Shared {
 		for _, p := range l.peers {
 			defer p.Watch(w.Owner, w.wake)()
@@ -79,12 +82,12 @@ func (l *Line) Run(ctx context.Context, c Call) error {
 
 func (w *waiter) run(ctx context.Context) error {
 	for slept := false; ; {
-		switch do, owned := w.l.look(w); {
+		switch may, owned, refused := w.l.look(w); {
 		case wait.Ended(ctx) != nil:
 			return w.Left(ctx, w.last)
-		case do == waitqueue.DoRefuse:
-			return w.l.refusal()
-		case do != waitqueue.DoProbe:
+		case refused != nil:
+			return refused
+		case !may:
 			select {
 			case <-w.wake:
 			case <-ctx.Done():

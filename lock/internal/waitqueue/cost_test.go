@@ -13,8 +13,8 @@ const most = 8
 
 // joinAndLeave lets n callers join and leave, and returns how many instructions
 // were worked out for one event at most.
-func joinAndLeave(k Kind, n int, owner func(i int) int, order []int) (worst uint64) {
-	l := NewLine[int, *int](k, &testRun)
+func joinAndLeave(n int, owner func(i int) int, order []int) (worst uint64) {
+	l := NewLine[int, *int](Exclusive, &testRun)
 	callers := make([]Caller[int, *int], n)
 	looks := func(event func()) {
 		before := l.looks
@@ -41,10 +41,8 @@ func TestJoiningAndLeavingCostTheSameHoweverManyWait(t *testing.T) {
 		"one":  func(int) int { return 0 },
 	} {
 		order := rand.New(rand.NewPCG(1, 1)).Perm(n)
-		for _, k := range []Kind{Exclusive, Votes} {
-			require.LessOrEqual(t, joinAndLeave(k, n, owner, order), uint64(most), name)
-			require.Greater(t, joinAndLeave(k, 100, owner, order[:0:0]), uint64(0), name)
-		}
+		require.LessOrEqual(t, joinAndLeave(n, owner, order), uint64(most), name)
+		require.Greater(t, joinAndLeave(100, owner, order[:0:0]), uint64(0), name)
 	}
 }
 
@@ -123,7 +121,7 @@ func BenchmarkAllLeave(b *testing.B) {
 	order := rand.New(rand.NewPCG(1, 1)).Perm(n)
 	b.ReportAllocs()
 	for b.Loop() {
-		joinAndLeave(Exclusive, n, func(i int) int { return i }, order)
+		joinAndLeave(n, func(i int) int { return i }, order)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/caller")
 }

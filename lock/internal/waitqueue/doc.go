@@ -16,9 +16,7 @@
 //     Callers that need not wait probe beside it. These are callers of TryLock,
 //     readers with no writer before them, callers of a semaphore with an empty
 //     line, and readers whose owner writes. In a Line of [Places] every caller
-//     probes, by a Probe of its own, because Redis has the order. In a Line of
-//     [Votes] the first caller of each owner that has a member of the object
-//     probes too, because the callers before it may wait for that member.
+//     probes, by a Probe of its own, because Redis has the order.
 //   - Two probes of one owner never run at the same time, because the hold of the
 //     first would refuse the second. A TryLock that came before such a probe
 //     began is refused with it. A TryLock that came later probes next. In Places
@@ -55,7 +53,6 @@
 // # What is not in it
 //
 // The user of the package does the rest: scripts, fields, tokens, deadlines, the
-// counts of holds and semaphores, the places of a FairMutex, the votes of a
-// RedLock, listening, and retries of a re-entry. The user must also undo what a
-// late request has taken.
+// counts of holds and semaphores, the places of a FairMutex, listening, and
+// retries of a re-entry. The user must also undo what a late request has taken.
 package waitqueue

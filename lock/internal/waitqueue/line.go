@@ -9,7 +9,6 @@ const (
 	Permits               // counted; callers have no owners
 	Latch                 // open to all or to none; callers have no owners
 	Places                // Exclusive, but Redis has the order: each caller has a place there and a Probe of its own: FairMutex
-	Votes                 // taken from several members, which vote; the Line knows which owners have a member, but no holds: RedLock
 )
 
 // owned reports whether callers have owners, so that they may re-enter.
@@ -159,7 +158,7 @@ func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
 		return l.step
 	}
 	switch l.kind {
-	case Exclusive, Votes:
+	case Exclusive:
 		c.fresh = l.first == nil && l.blocking == 0
 	case ReadWrite:
 		c.fresh = l.first == nil || c.Shared && l.standing[0] == 0
@@ -180,19 +179,6 @@ func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
 		}
 	}
 	l.look(c)
-	return l.step
-}
-
-// Owns records whether owner o has a member of the object, which is one of Votes. If it does,
-// the first of its callers probes at any place in line, because callers before it may wait for
-// that member. The Line forgets this when the owner has no callers. Owns does nothing while a
-// probe of the owner runs, because the probe may release the members that it has taken.
-func (l *Line[O, H]) Owns(o O, owns bool) Step[O, H] {
-	l.begin()
-	if p := l.parties.find(o); p != nil && p.probes == 0 && p.owns != owns {
-		p.owns = owns
-		l.lookFirsts(p)
-	}
 	return l.step
 }
 

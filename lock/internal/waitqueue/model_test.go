@@ -64,7 +64,7 @@ func (p *pair) same(s step) {
 }
 
 func TestLineIsItsTwin(t *testing.T) {
-	for _, k := range []Kind{Exclusive, ReadWrite, Permits, Latch, Places, Votes} {
+	for _, k := range []Kind{Exclusive, ReadWrite, Permits, Latch, Places} {
 		t.Run(fmt.Sprint("kind=", k), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { checkTwin(t, k) })
 		})
@@ -142,7 +142,7 @@ func checkTwin(t *rapid.T, k Kind) {
 		"took": func(t *rapid.T) {
 			id, c := pick("caller", probing)
 			switch k {
-			case Permits, Votes:
+			case Permits:
 				p.twin.leave(id)
 				p.same(p.line.Leave(c))
 			case Latch:
@@ -169,22 +169,13 @@ func checkTwin(t *rapid.T, k Kind) {
 			require.Empty(t, p.line.Leave(c).PassOn)
 		},
 		"held": func(t *rapid.T) {
-			if !k.owned() || k == Votes || holds == 120 {
+			if !k.owned() || holds == 120 {
 				t.Skip("no holds")
 			}
 			holds++
 			owner, shared := int8(rapid.IntRange(0, owners-1).Draw(t, "owner")), k == ReadWrite && rapid.Bool().Draw(t, "shared")
 			p.twin.held(owner, shared, holds)
 			p.same(p.line.Held(owner, shared, holds))
-		},
-		"owns": func(t *rapid.T) {
-			owner := int8(rapid.IntRange(0, owners-1).Draw(t, "owner"))
-			if k != Votes {
-				t.Skip("there are no members")
-			}
-			owns := rapid.Bool().Draw(t, "owns")
-			p.twin.own(owner, owns)
-			p.same(p.line.Owns(owner, owns))
 		},
 		"leaving": func(t *rapid.T) {
 			h := hold(held)

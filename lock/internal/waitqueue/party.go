@@ -65,7 +65,6 @@ type party[O, H comparable] struct {
 	unlisted *Caller[O, H] // the caller that asks Redis and is in no list
 	holds    *holding[O, H]
 	told     [2]*holding[O, H] // the result of entered when its callers were last looked at, by mode
-	owns     bool              // of Votes: it has a member
 
 	// Lists by mode: callers in line; callers that may probe beside the line and have
 	// not begun; callers that do not wait and have been refused.

@@ -39,8 +39,6 @@ func (l *Line[O, H]) rule(c *Caller[O, H]) Instruction[H] {
 		return Instruction[H]{Do: DoProbe}
 	case p != nil && c.Shared && c == p.line[1].first && p.entered(false) != nil:
 		return Instruction[H]{Do: DoProbe} // its owner writes, and may read too
-	case p != nil && p.owns && c == p.line[0].first:
-		return Instruction[H]{Do: DoProbe} // callers before it may wait for a member that its owner has
 	}
 	return Instruction[H]{}
 }
@@ -51,7 +49,7 @@ func (l *Line[O, H]) mustWait(c *Caller[O, H]) bool {
 	if c.Shared && l.kind == ReadWrite {
 		return l.waiting[0] > 0 && c.party.entered(false) == nil
 	}
-	if l.kind == Places || l.kind == Votes {
+	if l.kind == Places {
 		return false // Redis has the order
 	}
 	return l.waiting[0]+l.waiting[1] > 0
@@ -98,9 +96,6 @@ func (l *Line[O, H]) lookFirsts(p *party[O, H]) {
 	l.look(p.aside[0].first)
 	l.look(p.aside[1].first)
 	l.look(p.line[1].first)
-	if l.kind == Votes {
-		l.look(p.line[0].first)
-	}
 }
 
 // after looks at the callers that the end of a probe, or a change of p's holds, may

@@ -1,7 +1,6 @@
 package waitqueue
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -18,10 +17,9 @@ type twin struct {
 	settled int
 	run     int
 	start   Instant
-	callers []twinCaller  // by arrival
-	holds   []twinHold    // by age
-	passed  []int8        // holds that are to be passed on
-	owns    map[int8]bool // of Votes: the owners that have a member; those without callers are not in it
+	callers []twinCaller // by arrival
+	holds   []twinHold   // by age
+	passed  []int8       // holds that are to be passed on
 }
 
 type twinCaller struct {
@@ -47,7 +45,7 @@ type twinHold struct {
 func (t *twin) copyFrom(s *twin) {
 	callers, holds := append(t.callers[:0], s.callers...), append(t.holds[:0], s.holds...)
 	*t = *s
-	t.callers, t.holds, t.passed, t.owns = callers, holds, nil, maps.Clone(s.owns)
+	t.callers, t.holds, t.passed = callers, holds, nil
 }
 
 func (t *twin) at(id int8) *twinCaller {
@@ -138,18 +136,8 @@ func (t *twin) firstReaderOfWriter(c *twinCaller) bool {
 	return c.shared && c.settled > 0
 }
 
-// firstOfOwner reports whether c is the first of its owner that waits.
-func (t *twin) firstOfOwner(c *twinCaller) bool {
-	for _, x := range t.line() {
-		if x.owner == c.owner {
-			return x.id == c.id
-		}
-	}
-	return false
-}
-
 func (t *twin) mustWait(c *twinCaller) bool {
-	if t.kind == Places || t.kind == Votes {
+	if t.kind == Places {
 		return false
 	}
 	for _, x := range t.callers {
@@ -209,8 +197,6 @@ func (t *twin) instruction(id int8) Instruction[int8] {
 		}
 	case c.shared && t.enters(c.owner, false) != 0 && t.firstReaderOfWriter(c):
 		return probe
-	case t.owns[c.owner] && t.firstOfOwner(c):
-		return probe
 	}
 	return Instruction[int8]{}
 }
@@ -253,7 +239,7 @@ func (t *twin) join(id, owner int8, shared, try bool) {
 	line := t.line()
 	if !try {
 		switch t.kind {
-		case Exclusive, Votes:
+		case Exclusive:
 			c.fresh = len(line) == 0 && !t.blocked()
 		case ReadWrite:
 			c.fresh = len(line) == 0 || shared && !slices.ContainsFunc(line, func(x *twinCaller) bool { return !x.shared })
@@ -326,24 +312,7 @@ func (t *twin) passOn(c *twinCaller) {
 	c.granted = 0
 }
 
-// own notes whether an owner has a member.
-func (t *twin) own(owner int8, owns bool) {
-	if slices.ContainsFunc(t.callers, func(c twinCaller) bool { return c.owner == owner && c.probing }) {
-		return
-	}
-	if t.owns == nil {
-		t.owns = map[int8]bool{}
-	}
-	delete(t.owns, owner)
-	if owns && slices.ContainsFunc(t.callers, func(c twinCaller) bool { return c.owner == owner }) {
-		t.owns[owner] = true
-	}
-}
-
 func (t *twin) remove(id int8) {
-	if c := t.at(id); c != nil && !slices.ContainsFunc(t.callers, func(x twinCaller) bool { return x.owner == c.owner && x.id != id }) {
-		delete(t.owns, c.owner)
-	}
 	t.callers = slices.DeleteFunc(t.callers, func(c twinCaller) bool { return c.id == id })
 }
 
