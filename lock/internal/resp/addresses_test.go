@@ -1,10 +1,14 @@
 package resp
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +79,86 @@ func TestADeadAddressOfANameCostsAQuarterOfASecond(t *testing.T) {
 					require.Error(t, err, "%s is closed", host)
 				}
 				require.True(t, tc.to == "" || open[tc.to] != nil)
+			})
+		})
+	}
+}
+
+// TestWhichAddressesOfANameAreDialled, and in which order they count.
+func TestWhichAddressesOfANameAreDialled(t *testing.T) {
+	all := make([]string, maxAddresses+4)
+	for i := range all {
+		all[i] = fmt.Sprint("dead ", i)
+	}
+	for name, tc := range map[string]struct {
+		network, address string
+		ips              []string
+		lookup           error
+		within           time.Duration // the caller waits for so long
+		dialled          []string
+		says             string
+	}{
+		"a name":                      {ips: []string{"fails 1", "fails 2"}, dialled: []string{"fails 1:1", "fails 2:1"}, says: "fails 1:1"},
+		"an address":                  {address: "192.0.2.1:1", dialled: []string{"192.0.2.1:1"}},
+		"an address of IPv6":          {address: "[::1]:1", dialled: []string{"[::1]:1"}},
+		"a socket":                    {network: "unix", address: "h:1", dialled: []string{"h:1"}},
+		"no host":                     {address: ":1", dialled: []string{":1"}},
+		"no port":                     {address: "h", dialled: []string{"h"}},
+		"a name that nobody knows":    {lookup: errors.New("no such host"), ips: []string{"fails 1"}, dialled: []string{"h:1"}},
+		"a name without an address":   {dialled: []string{"h:1"}},
+		"many":                        {ips: all, within: time.Minute, dialled: all[:maxAddresses]},
+		"the caller leaves":           {ips: []string{"dead 1", "fails 2"}, within: between / 2, dialled: []string{"dead 1:1"}},
+		"the caller leaves a deaf":    {ips: []string{"deaf 1", "fails 2"}, within: between / 2, dialled: []string{"deaf 1:1"}},
+		"the dead one ends with them": {ips: []string{"dead 1", "alive 2"}, within: time.Minute, dialled: []string{"dead 1:1", "alive 2:1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var dialled []string
+				var running atomic.Int32
+				n := names{
+					dial: func(ctx context.Context, _, address string) (net.Conn, error) {
+						mu.Lock()
+						dialled = append(dialled, address)
+						mu.Unlock()
+						running.Add(1)
+						defer running.Add(-1)
+						switch {
+						case strings.HasPrefix(address, "dead"):
+							<-ctx.Done()
+						case strings.HasPrefix(address, "deaf"):
+							time.Sleep(2 * between)
+						case strings.HasPrefix(address, "alive"):
+							here, _ := net.Pipe()
+							return here, nil
+						}
+						return nil, errors.New(address)
+					},
+					lookup: func(context.Context, string) ([]string, error) { return tc.ips, tc.lookup },
+				}
+				ctx := context.Background()
+				if tc.within > 0 {
+					limited, cancel := context.WithTimeout(ctx, tc.within)
+					defer cancel()
+					ctx = limited
+				}
+				began := time.Now()
+				conn, err := n.DialContext(ctx, cmp.Or(tc.network, "tcp"), cmp.Or(tc.address, "h:1"))
+				if err == nil {
+					require.NoError(t, conn.Close())
+					synctest.Wait()
+					require.Equal(t, between, time.Since(began))
+				}
+				require.LessOrEqual(t, time.Since(began), max(tc.within, 2*between))
+				if tc.says != "" {
+					require.EqualError(t, err, tc.says)
+				}
+				time.Sleep(time.Second)
+				require.Zero(t, running.Load(), "the others have ended")
+				require.Len(t, dialled, len(tc.dialled))
+				for i, address := range dialled {
+					require.Contains(t, address, tc.dialled[i])
+				}
 			})
 		})
 	}

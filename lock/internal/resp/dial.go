@@ -116,12 +116,13 @@ func Below(conn redis.Conn) *Conn {
 func Over(c *Conn) redis.Conn { return &bounded{Conn: redis.NewConn(c, 0, 0), below: c} }
 
 // errHandshake is returned when the TLS handshake of a dial took too long.
-var errHandshake error = slowHandshake{}
+var errHandshake net.Error = slowHandshake{}
 
 type slowHandshake struct{}
 
-func (slowHandshake) Error() string { return "no answer in time" }
-func (slowHandshake) Timeout() bool { return true }
+func (slowHandshake) Error() string   { return "no answer in time" }
+func (slowHandshake) Timeout() bool   { return true }
+func (slowHandshake) Temporary() bool { return false }
 
 // Is reports that the handshake ended by a deadline.
 func (slowHandshake) Is(target error) bool { return target == context.DeadlineExceeded }

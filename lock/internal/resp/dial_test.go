@@ -10,6 +10,8 @@ import (
 	"crypto/x509"
 	"math/big"
 	"net"
+	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +149,14 @@ func TestOptionsAreUnderstood(t *testing.T) {
 	require.NotNil(t, d.NetDial)
 	require.Nil(t, d.TLS)
 	require.Equal(t, 10*time.Second, d.Handshake, "as redigo has it")
+	require.Contains(t, runtime.FuncForPC(reflect.ValueOf(d.NetDial).Pointer()).Name(), "names.DialContext", "a name may have several addresses")
+	own := Dialer{TLS: &tls.Config{}, Handshake: time.Second, NetDial: func(context.Context, string, string) (net.Conn, error) { return nil, errHandshake }}
+	d, ok = dialerOf(own.options()) // which redigo gets if its options are not understood
+	require.True(t, ok)
+	require.Same(t, own.TLS, d.TLS)
+	require.Equal(t, own.Handshake, d.Handshake)
+	_, err := d.NetDial(t.Context(), "tcp", "h:1")
+	require.Equal(t, errHandshake, err)
 	cfg := &tls.Config{ServerName: "a"}
 	d, ok = dialerOf([]redis.DialOption{
 		redis.DialUseTLS(true), redis.DialTLSConfig(cfg), redis.DialTLSHandshakeTimeout(time.Second), redis.DialUsername("u"),

@@ -1,0 +1,74 @@
+package resp
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// request is what redigo writes of a command.
+func request(words ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(words))
+	for _, w := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+	}
+	return b.String()
+}
+
+// TestACommandSaysHowLongItsAnswerMayBe, and after a subscription all answers are as long as the
+// longest.
+func TestACommandSaysHowLongItsAnswerMayBe(t *testing.T) {
+	const few, many = smallElements, largeElements
+	sha := strings.Repeat("a", 40)
+	for _, c := range []struct {
+		written             string
+		first, next, always int64
+	}{
+		{request("AUTH", "u", "p"), few, few, few},
+		{request("SELECT", "1"), few, few, few},
+		{request("CLIENT", "SETNAME", "n"), few, few, few},
+		{request("ASKING"), few, few, few},
+		{request("READONLY"), few, few, few},
+		{request("PING"), few, few, few},
+		{request("TIME"), few, few, few},
+		{request("WAIT", "1", "2"), few, few, few},
+		{request("PUBLISH", "c", "m"), few, few, few},
+		{request("SPUBLISH", "c", "m"), few, few, few},
+		{request("EVALSHA", sha, "0"), few, few, few},
+		{request("EVALSHA", sha, "10", "k"), few + 40, few + 40, few + 40},
+		{request("PING", sha, "10"), few, few, few},
+		{request("EVALSHA", sha, "0") + request("PING", sha, "10"), few, few, few},
+		{request("EVALSHA", sha, "99999999999999999999"), few + 4*math.MaxInt32, few + 4*math.MaxInt32, few + 4*math.MaxInt32},
+		{request("EVALSHA", sha, "9") + request("EVALSHA", sha, "1"), few + 36, few + 36, few + 36},
+		{request("INFO"), many, few, few},
+		{request("PING") + request("INFO"), many, many, few},
+		{request("INFO") + request("PING"), many, few, few},
+		{request("SUBSCRIBE", "c") + request("INFO"), many, many, many},
+		{request("SSUBSCRIBE", "c") + request("INFO"), many, many, many},
+		{request("UNSUBSCRIBE") + request("INFO"), many, many, many},
+		{request("SUNSUBSCRIBE") + request("INFO"), many, many, many},
+		{request("SUBSCRIBE", "c") + request("PING"), few, few, few},
+		{"*0\r\n" + request("INFO"), many, many, few},
+		// What redigo does not write may be anything.
+		{"PING\r\n", many, many, many},
+		{"*x", many, many, many},
+		{"*1\r\nPING", many, many, many},
+		{"*1\r\n$x", many, many, many},
+		{"PING\r\n" + request("PING"), many, many, many},
+	} {
+		for _, piece := range []int{1, 3, 7, len(c.written)} {
+			var r requests
+			for rest := c.written; rest != ""; {
+				n := min(piece, len(rest))
+				r.note([]byte(rest[:n]))
+				rest = rest[n:]
+			}
+			require.Equal(t, []int64{c.first, c.next, c.always}, []int64{r.bounds(1).elements, r.bounds(2).elements, r.bounds(1 << 40).elements},
+				"%.80q in pieces of %d", c.written, piece)
+		}
+	}
+}
