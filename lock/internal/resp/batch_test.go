@@ -79,22 +79,29 @@ func TestWhatABatchWritesBoundsItsAnswers(t *testing.T) {
 		"a text": func(b *Batch, conn redis.Conn) (error, error) {
 			return b.Script(script.Release, true, 1, args.Of(0, "a")), conn.Send("EVAL", script.Release.Text(), 1, "a")
 		},
+		"with more numbers": func(b *Batch, conn redis.Conn) (error, error) {
+			return b.Script(script.Release, false, 1, args.Of(0, "a"), 7, -8), conn.Send("EVALSHA", script.Release.SHA(), 1, "a", 7, -8)
+		},
 		"a command": func(b *Batch, conn redis.Conn) (error, error) {
 			return b.Command("WAIT", 2, 100), conn.Send("WAIT", 2, 100)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var ours, redigos written
+			var ours, foreign, redigos written
 			below, other := New(&ours), New(&redigos)
-			b, conn := NewBatch(Over(below)), Over(other)
+			b, over, conn := NewBatch(Over(below)), NewBatch(redis.NewConn(&foreign, 0, 0)), Over(other)
 			for range 2 {
 				err1, err2 := send(b, conn)
 				require.NoError(t, err1)
 				require.NoError(t, err2)
+				err1, _ = send(over, redis.NewConn(&written{}, 0, 0))
+				require.NoError(t, err1)
 			}
 			require.NoError(t, b.Flush())
+			require.NoError(t, over.Flush())
 			require.NoError(t, conn.Flush())
 			require.Equal(t, redigos.String(), ours.String())
+			require.Equal(t, redigos.String(), foreign.String(), "a Batch over a connection that is not bounded")
 			require.Equal(t, other.requests.sent, below.requests.sent)
 			for answer := range uint64(4) {
 				require.GreaterOrEqual(t, below.requests.bounds(answer).elements, other.requests.bounds(answer).elements)
