@@ -7,8 +7,10 @@
 -- it is ARGV[12] from now, and more by the waits of Redisson's ahead. So one that lives
 -- is never swept, and one that has died is when those ahead have had their turn and
 -- ARGV[12] is over. Nobody says how long a wait is: it is the distance to the score of
--- Redisson's before. That of the first is known from when the next one came. It is
--- taken for ARGV[5] if it is longer and had been there for long.
+-- Redisson's before. That of the first is known from when the next one came. Before
+-- that it is what its score is ahead of the clock, or ARGV[5] if that may be it. So a
+-- longer wait is taken for too short if the first has been there for longer than the
+-- lease that it found.
 -- Ours add nothing to the scores behind them and take nothing from them. While one
 -- of ours lives, each of Redisson's behind it keeps its wait, or ARGV[5], more than it has.
 --
@@ -255,6 +257,8 @@ if ARGV[6] ~= '' then
         wait = its - base
         if not (wait > 0 and wait < 86400000) or not java and (least or wait < patience) then
           wait = patience
+        elseif other == first then
+          wait = its - now -- the lease that it found is not known, and one that is too long costs only time
         end
       end
       if not least then

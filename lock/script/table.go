@@ -22,7 +22,7 @@ var (
 	Token   = define("token", "d9c6e688ebf28e040e3839b412b7d520a0561df5", expires|mints)
 
 	// FairMutex.
-	FairTake    = define("fair_take", "3170f6f4cb15badbe035b1c2c2136f78809e9933", expires|mints|acquires|others)
+	FairTake    = define("fair_take", "6d2045f4ff44d72272a6e1209ddc488194cde3b1", expires|mints|acquires|others)
 	FairSign    = define("fair_sign", "08a577dba29b00b4604b682ec952ecb33788c664", expires)
 	FairRelease = define("fair_release", "0f14cebc5cf7e453c4fcaa702f36c6047f6aca1d", effects|publishes)
 	FairForce   = define("fair_force", "b8c88a54e401f71f8d0fc9d3ec43d33e40c84636", effects|publishes|forces|tells)

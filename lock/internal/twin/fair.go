@@ -264,6 +264,8 @@ func (x fair) aheadOf(me string, line []string, now, patience float64) (sum floa
 			java = false
 		case wait <= 0 || wait >= 86400000 || !java && wait < patience:
 			sum, java = sum+patience, true
+		case other == line[0]:
+			sum, java = sum+x.score(other)-now, true
 		default:
 			sum, java = sum+wait, true
 		}
