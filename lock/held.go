@@ -18,7 +18,8 @@ import (
 // the holder's process is paused. Only the protected resource can, by checking
 // Token. Redis can lose the key: in a failover to a replica that did not have
 // it, by eviction, by DEL, or if a clock is set forward. Then another owner may
-// have the lock at once, and the holder is told at its next renewal.
+// have the lock at once, and the holder is told at its next renewal. A hold of
+// LockFor has no renewals; see Mutex.LockFor.
 type Held hold.Held
 
 // in returns x as package hold has it. It panics if no Lock has returned this very Held.

@@ -150,9 +150,11 @@ const forceTries = 16
 // ForceUnlock deletes the lock, whoever holds it, wakes waiters, and reports
 // whether there was a holder. A holder of this client is told (NotOwner) after
 // one more round trip (P23). A holder of another client is told at its next renewal,
-// or within MaxPoll while others of that client wait for a Mutex. So another
-// owner may have the lock before the holder is told. This is Redisson's
-// forceUnlock().
+// or within MaxPoll while others of that client wait for a Mutex. A hold of
+// LockFor has no renewals, so its holder in another client may be told only when
+// it uses the hold in Redis (see LockFor) or when its lease ends. Until the
+// holder is told, Held.Valid is true, although another owner may have the lock.
+// This is Redisson's forceUnlock().
 //
 // ForceUnlock reads the holds and then deletes exactly these, so a late request
 // cannot take the lock from a later holder. If all of them have ended in the

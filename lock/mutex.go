@@ -71,6 +71,13 @@ func (m *Mutex) Lock(ctx context.Context) (*Held, error) {
 // LockFor is Lock with a lease of d that is not renewed. After d the lock is
 // lost (reason Expired) unless it was unlocked. d is whole milliseconds from
 // 100 ms to 30 days. This is Redisson's lock(leaseTime).
+//
+// No renewal asks Redis whether the lock is still there. If another client's
+// ForceUnlock, or DEL, deletes the key, the holder is told by the next Extend,
+// Guard, re-entry or Unlock of this hold, within MaxPoll while others of this
+// client wait for a Mutex, or else when d is over. Until then Held.Valid is true,
+// although another owner may have the lock. If that matters, use Lock, or let
+// the resource check Held.Token.
 func (m *Mutex) LockFor(ctx context.Context, d time.Duration) (*Held, error) {
 	return face(m.acquire(ctx, hold.Terms{Lease: d, Wait: true}))
 }

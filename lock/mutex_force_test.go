@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/locktest"
 )
 
 // forced are all that ForceUnlock frees, with the script that does it.
@@ -26,6 +28,46 @@ func forces(c *lock.Client, t *testing.T) map[string]forced {
 		"fair":   {c.FairMutex(t.Name() + ":fair").ForceUnlock, "fair_force"},
 		"write":  {rw.Writer().ForceUnlock, "rw_force"},
 		"read":   {rw.Writer().ForceUnlock, "rw_force"},
+	}
+}
+
+// TestAHoldOfLockForIsToldOfAForceUnlockWhenItIsUsed: no renewal asks Redis about it.
+func TestAHoldOfLockForIsToldOfAForceUnlockWhenItIsUsed(t *testing.T) {
+	for way, use := range map[string]func(ctx context.Context, m *lock.Mutex, held *lock.Held) error{
+		"Extend": func(ctx context.Context, _ *lock.Mutex, held *lock.Held) error { return held.Extend(ctx, 3*time.Hour) },
+		"Guard": func(ctx context.Context, _ *lock.Mutex, held *lock.Held) error {
+			_, err := held.Guard(ctx, "SET", []string{"x"}, 1)
+			return err
+		},
+		"re-entry": func(ctx context.Context, m *lock.Mutex, held *lock.Held) error {
+			_, err := m.TryLock(held.Context(ctx))
+			return err
+		},
+		"Unlock": func(ctx context.Context, _ *lock.Mutex, held *lock.Held) error { return held.Unlock(ctx) },
+		"the end of the lease": func(_ context.Context, _ *lock.Mutex, held *lock.Held) error {
+			<-held.Done()
+			return held.Err()
+		},
+	} {
+		t.Run(way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := locktest.NewServer(t)
+				m, other := srv.Client(lock.Config{}).Mutex("m"), srv.Client(lock.Config{}).Mutex("m")
+				held, err := m.LockFor(t.Context(), 2*time.Hour)
+				require.NoError(t, err)
+				ok, err := other.ForceUnlock(t.Context())
+				require.NoError(t, err)
+				require.True(t, ok)
+				next := fixture.Hold(t, other.Lock)
+				time.Sleep(time.Hour)
+				require.True(t, held.Valid())
+				require.True(t, next.Valid())
+				require.Greater(t, next.Token(), held.Token())
+				require.ErrorIs(t, use(t.Context(), m, held), lock.ErrLost)
+				require.False(t, held.Valid())
+				require.True(t, next.Valid())
+			})
+		})
 	}
 }
 

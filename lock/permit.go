@@ -100,7 +100,9 @@ func (p *PermitSemaphore) Acquire(ctx context.Context, n int64) (*Held, error) {
 // AcquireFor is Acquire with a lease of d that is not renewed. After d the
 // permits are free (reason Expired) unless they were unlocked. d is whole
 // milliseconds from 100 ms to 30 days. This is Redisson's acquire(permits,
-// leaseTime).
+// leaseTime). No renewal asks Redis whether the permits are still there. If
+// somebody deletes the semaphore, the holder is told by Extend or Unlock, or
+// when d is over.
 func (p *PermitSemaphore) AcquireFor(ctx context.Context, n int64, d time.Duration) (*Held, error) {
 	return face(p.acquire(ctx, n, hold.Terms{Lease: d, Wait: true}))
 }

@@ -36,7 +36,7 @@ func (s *Semaphore) Expire(ctx context.Context, d time.Duration) (bool, error) {
 
 // TTL returns how long the semaphore still lives. It is 0 if there is no
 // semaphore, and -1 if the semaphore does not end by itself; see Expire. It is
-// at most 146 years, also for a semaphore that lives longer.
+// at most 291 years, also for a semaphore that lives longer.
 // ErrUnknown: Redis did not answer. This is Redisson's remainTimeToLive.
 func (s *Semaphore) TTL(ctx context.Context) (time.Duration, error) {
 	reply, err := s.c.read(ctx, "ttl", s.name, wire.SemaphoreTTL(s.name))

@@ -19,7 +19,7 @@ func (p *program) unlock(args []string) (int, error) {
 		return 0, err
 	}
 	if !*force {
-		return 0, usagef("unlock: this takes the lock %q away from its holder. The holder notices only at its next renewal, within a third of the lease, "+
+		return 0, usagef("unlock: this takes the lock %q away from its holder. The holder notices only at its next renewal, within a third of the lease, or if it does not renew at the end of the lease, "+
 			"so two may work at once until then. \"wheellock inspect %[1]s\" says who has the lock. To take it away, write wheellock unlock -force %[1]s", name)
 	}
 	return 0, s.withLock(name, func(ctx context.Context, client *lock.Client, v view) error {

@@ -57,9 +57,9 @@ const argsSize = 192
 // Milliseconds returns a duration in the form for scripts.
 func Milliseconds(d time.Duration) int64 { return int64(d / time.Millisecond) }
 
-// longestTTL is 146 years. It leaves room to add to it. A Duration ends at 292 years, and Redis has TTLs
+// longestTTL is 291 years. A Duration ends a year later, so there is room to add to it. Redis has TTLs
 // that are longer.
-const longestTTL = 1 << 62 / time.Millisecond * time.Millisecond
+const longestTTL = 291 * 365 * 24 * time.Hour
 
 // TTL converts the answer of PTTL about an existing key. It is -1 for a key that never expires, and
 // at most longestTTL.
