@@ -33,7 +33,7 @@ type Info struct {
 	// reader unlocks.
 	Holders []Holder
 	// TTL is the rest of the lease in Redis, for several readers the longest; -1
-	// if the key has no TTL. It is at most 146 years, also for a key that lives
+	// if the key has no TTL. It is at most 291 years, also for a key that lives
 	// longer.
 	TTL time.Duration
 	// Foreign reports that the key is a string with a TTL, which is the lock of

@@ -47,9 +47,9 @@ type News struct {
 
 // Line has the calls of this process for one RedLock, first come first served. Only the first
 // call that waits asks the members, and the first one of each owner that has a member. A call that
-// does not wait asks at once. Two calls
-// of one owner do not ask at the same time (P27), because each would count the members of the other as
-// its own. Make a Line with NewLine. All methods are safe for concurrent use.
+// does not wait asks at once. Two calls of one owner do not ask at the same time (P27), because each
+// would count the members of the other as its own. Make a Line with NewLine. All methods are safe for
+// concurrent use.
 type Line struct {
 	// immutable
 	peers  []Peer
