@@ -74,40 +74,53 @@ func TestAWaiterGetsAnAbandonedLockWithinItsTTLAndMaxPoll(t *testing.T) {
 	})
 }
 
-// TestAWaiterOfALockThatIsHeldForLongSeldomLooks: as long as its subscription loses
-// nothing, it looks when the lease that it has seen ends, not each MaxPoll. A key that
-// goes without a message is noticed at that time.
-func TestAWaiterOfALockThatIsHeldForLongSeldomLooks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := fixture.Virtual(t)
-		holder, err := lock.New(s.Pool(0), lock.Config{})
-		require.NoError(t, err)
-		c, err := lock.New(s.Pool(0), lock.Config{})
-		require.NoError(t, err)
-		ctx := context.Background()
-		held, err := holder.Mutex("m").Lock(ctx)
-		require.NoError(t, err)
-		got := make(chan *lock.Held, 1)
-		go func() {
-			held, err := c.Mutex("m").Lock(ctx)
-			if err != nil {
-				t.Error(err)
+// TestWaitersOfLocksThatAreHeldForLongSeldomLook: as long as its subscription loses
+// nothing, a waiter looks when the lease that it has seen ends, not each MaxPoll. Only one of
+// each client looks each MaxPoll, for a server that has become a replica. A key that goes
+// without a message is noticed when the lease ends.
+func TestWaitersOfLocksThatAreHeldForLongSeldomLook(t *testing.T) {
+	for _, waiters := range []int{1, 50} {
+		synctest.Test(t, func(t *testing.T) {
+			s := fixture.Virtual(t)
+			holder, err := lock.New(s.Pool(0), lock.Config{})
+			require.NoError(t, err)
+			c, err := lock.New(s.Pool(0), lock.Config{})
+			require.NoError(t, err)
+			ctx := context.Background()
+			var helds []*lock.Held
+			got := make(chan *lock.Held, waiters)
+			for _, name := range fixture.Names("m", waiters) {
+				held, err := holder.Mutex(name).Lock(ctx)
+				require.NoError(t, err)
+				helds = append(helds, held)
+				go func() {
+					held, err := c.Mutex(name).Lock(ctx)
+					if err != nil {
+						t.Error(err)
+					}
+					got <- held
+				}()
 			}
-			got <- held
-		}()
-		time.Sleep(time.Hour)
-		tries := c.Stats().Tries
-		require.Less(t, tries, uint64(3600/20+5))
-		require.Greater(t, tries, uint64(3600/30-5))
-		fixture.Do(t, s, "DEL", "m")
-		gone := time.Now()
-		other := <-got
-		require.LessOrEqual(t, time.Since(gone), 31*time.Second)
-		require.NoError(t, other.Unlock(ctx))
-		require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
-		require.NoError(t, c.Close(ctx))
-		require.NoError(t, holder.Close(ctx))
-	})
+			time.Sleep(time.Hour)
+			tries := int(c.Stats().Tries)
+			require.Less(t, tries, waiters*(3600/20+5)+3600/5)
+			require.Greater(t, tries, waiters*(3600/30-5))
+			for _, held := range helds {
+				fixture.Do(t, s, "DEL", held.Name())
+			}
+			gone := time.Now()
+			for range helds {
+				other := <-got
+				require.LessOrEqual(t, time.Since(gone), 31*time.Second)
+				require.NoError(t, other.Unlock(ctx))
+			}
+			for _, held := range helds {
+				require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+			}
+			require.NoError(t, c.Close(ctx))
+			require.NoError(t, holder.Close(ctx))
+		})
+	}
 }
 
 // virtualRedLock returns a RedLock on three servers of the bubble, and what
