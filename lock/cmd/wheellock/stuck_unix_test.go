@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -148,11 +149,15 @@ func TestTheStatusComesThoughNobodyReads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			unheard(t, func(t *testing.T, stderr *os.File) {
-				w := wheellock(t, c.url, c.args...)
+				args := slices.Clone(c.args)
+				if i := slices.Index(args, "n"); i >= 0 {
+					args[i] = t.Name() // others run beside it
+				}
+				w := wheellock(t, c.url, args...)
 				w.Stderr = stderr
 				require.Equal(t, c.status, w.run(t))
+				require.False(t, fixture.Exists(t, s, t.Name()), "the lock was released")
 			})
 		})
 	}
-	t.Cleanup(func() { require.False(t, fixture.Exists(t, s, "n"), "the lock was released") })
 }
