@@ -130,7 +130,9 @@ func (l *Line) mayAskLocked(w *waiter, owned []bool) bool {
 	switch {
 	case w.Shared && slices.ContainsFunc(l.asking, w.hasOwnerOf):
 		return false
-	case w.Try, w == l.waiting[0]:
+	case w.Try: // its owner's in their order, though all are woken
+		return !w.Shared || w == l.trying[slices.IndexFunc(l.trying, w.hasOwnerOf)]
+	case w == l.waiting[0]:
 		return true
 	default: // calls before it may wait for a member that its owner has
 		return slices.Contains(owned, true) && w == l.waiting[slices.IndexFunc(l.waiting, w.hasOwnerOf)]
