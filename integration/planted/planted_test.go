@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testsOf are the names of the tests of a package.
-func testsOf(t *testing.T, dir string) (names []string) {
+// testsOf are the tests of a package, and the file of each.
+func testsOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
+	fileOf := map[string]string{}
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	require.NoError(t, err)
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(t `)
@@ -21,10 +22,10 @@ func testsOf(t *testing.T, dir string) (names []string) {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for _, m := range function.FindAllSubmatch(text, -1) {
-			names = append(names, string(m[1]))
+			fileOf[string(m[1])] = file
 		}
 	}
-	return names
+	return fileOf
 }
 
 // TestEveryBugApplies: the code that it edits is where the list says, and so are the
@@ -50,7 +51,7 @@ func TestEveryBugApplies(t *testing.T) {
 		for _, ts := range b.tests {
 			run, _, _ := strings.Cut(ts.run, "/")
 			match, found := regexp.MustCompile(run), ""
-			for _, name := range testsOf(t, filepath.Join(root, ts.pkg)) {
+			for name := range testsOf(t, filepath.Join(root, ts.pkg)) {
 				if match.MatchString(name) {
 					found = name
 				}

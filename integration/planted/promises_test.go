@@ -26,19 +26,11 @@ var mark = regexp.MustCompile(`\((P\d+)\)`)
 func fileOf(t *testing.T, root string, ts tests) (file, test string) {
 	t.Helper()
 	test, of, _ := strings.Cut(strings.TrimPrefix(ts.run, "^"), "$")
-	files, err := filepath.Glob(filepath.Join(root, ts.pkg, "*_test.go"))
+	file, found := testsOf(t, filepath.Join(root, ts.pkg))[test]
+	require.True(t, found, "no such test: %s %s", ts.pkg, ts.run)
+	file, err := filepath.Rel(root, file)
 	require.NoError(t, err)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		if strings.Contains(string(text), "\nfunc "+test+"(t ") {
-			file, err = filepath.Rel(root, file)
-			require.NoError(t, err)
-			return filepath.ToSlash(file), test + strings.NewReplacer("/^", " (", "_", " ", "$", ")").Replace(of)
-		}
-	}
-	require.Fail(t, "no such test", "%s %s", ts.pkg, ts.run)
-	return "", ""
+	return filepath.ToSlash(file), test + strings.NewReplacer("/^", " (", "_", " ", "$", ")").Replace(of)
 }
 
 // page returns lock/PROMISES.md.
