@@ -68,7 +68,7 @@ type modelLease struct {
 	released bool
 	deadline time.Time // when it was last seen
 	seen     time.Time
-	until    time.Time // MaxHold; zero without
+	until    time.Time // MaxHold, by the monotonic clock; zero without
 }
 
 func (l *modelLease) ended() bool { return l.released || len(l.reasons()) > 0 }
@@ -146,7 +146,7 @@ func (m *model) extend(rt *rapid.T) {
 	if valid && l.deleted.IsZero() && m.s.left(l.key) < ttl {
 		m.s.extend([]int{l.key}, ttl)
 	}
-	if end := time.Now().Add(ttl - m.w.Margin(ttl)); valid && l.deleted.IsZero() && (l.until.IsZero() || end.Before(l.until)) {
+	if end := time.Now().Add(ttl - m.w.Margin(ttl)); valid && l.deleted.IsZero() && (l.until.IsZero() || end.Before(l.until.Add(-m.cfg.Tick))) {
 		require.False(rt, l.lease.Deadline().Before(end))
 	}
 	if valid && !l.deleted.IsZero() {
@@ -182,7 +182,7 @@ func (m *model) pass(rt *rapid.T) {
 	}
 	end := l.lease.Deadline()
 	reaches := func(until time.Time) bool { return !until.IsZero() && !end.Before(until) }
-	can := l.lease.Valid() && !l.fixed && !reaches(l.until) && !reaches(to.until)
+	can := l.lease.Valid() && !l.fixed && !reaches(l.lease.MaxHoldEnd()) && !reaches(to.until)
 	require.Equal(rt, can, l.lease.Pass(&to.lease, to.holder))
 	if !can {
 		require.False(rt, to.lease.Valid())
@@ -229,8 +229,14 @@ func (m *model) wait(rt *rapid.T) {
 }
 
 func (m *model) suspend(rt *rapid.T) {
-	m.s.suspend(time.Duration(rapid.IntRange(1, 12_000).Draw(rt, "ms")) * time.Millisecond)
+	d := time.Duration(rapid.IntRange(1, 12_000).Draw(rt, "ms")) * time.Millisecond
+	m.s.suspend(d)
 	m.slept = time.Now()
+	for _, l := range m.leases {
+		if !l.until.IsZero() {
+			l.until = l.until.Add(-d) // the monotonic clock stood still
+		}
+	}
 	if !m.good.IsZero() {
 		m.good = time.Now() // the leases may be due by now
 	}
@@ -265,8 +271,14 @@ func (m *model) check(rt *rapid.T) {
 			continue
 		}
 		held++
-		end := l.lease.Deadline()
+		end, last := l.lease.Deadline(), l.lease.MaxHoldEnd()
 		require.False(rt, m.closed)
+		if l.until.IsZero() {
+			require.Zero(rt, last)
+		} else {
+			// Suspensions of less than a tick together are not noticed.
+			require.WithinDuration(rt, l.until, last, m.cfg.Tick)
+		}
 		if l.seen.Sub(m.slept) > time.Second { // a sleep is noticed by then
 			require.False(rt, end.Before(l.deadline), "trust moves only later")
 		}
@@ -278,13 +290,13 @@ func (m *model) check(rt *rapid.T) {
 		// What must have happened if the network has been good for long enough:
 		// a backoff, an interval and a round trip.
 		enough := m.cfg.TTL/24 + m.cfg.TTL/3 + m.cfg.TTL/10
-		renewing := !l.fixed && (l.until.IsZero() || l.lease.Deadline().Before(l.until))
+		renewing := !l.fixed && (last.IsZero() || end.Before(last))
 		if !m.good.IsZero() && now.Sub(m.good) > enough && now.Sub(l.since) > enough && renewing {
 			require.Greater(rt, time.Until(end), m.cfg.TTL/2, "not renewed")
 			require.True(rt, l.deleted.IsZero() || now.Sub(l.deleted) < enough, "not told that it is gone")
 		}
-		if !l.until.IsZero() && !l.fixed && now.After(l.until.Add(m.cfg.Tick)) {
-			require.True(rt, end.After(l.until), "past MaxHold, and not fixed for longer")
+		if !last.IsZero() && !l.fixed && now.After(last.Add(m.cfg.Tick)) && now.Sub(m.slept) > time.Second {
+			require.True(rt, end.After(last), "past MaxHold, and not fixed for longer")
 		}
 	}
 	st := m.w.Stats()
