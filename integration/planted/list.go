@@ -153,7 +153,7 @@ var bugs = []bug{
 	{
 		name: "fair-copy-after-the-release-is-not-owed", file: "lock/internal/hold/unlock.go",
 		breaks: "a request of a fair waiter that comes after its hold was released takes the lock for nobody",
-		before: "\tx.h.orphanCopy()\n",
+		before: "\th.orphanCopy()\n",
 		after:  "",
 		tests:  []tests{{pkg: "./lock/internal/simulation", run: "^TestACopyThatTakesAFairLockAfterItsReleaseIsGivenBack$"}},
 	},

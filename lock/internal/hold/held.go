@@ -89,23 +89,14 @@ func (x *Held) watched() *heldWatch {
 	return w
 }
 
-// end ends x's watch, because Unlock of x was called.
-func (x *Held) end() {
-	h := x.h
-	h.mu.Lock()
-	w := x.watch
-	if w == nil {
-		h.mu.Unlock()
-		return
-	}
+// unlistLocked takes w out of the list of those that end with h.
+func (h *Hold) unlistLocked(w *heldWatch) {
 	for p := &h.watching; *p != nil; p = &(*p).next {
 		if *p == w {
 			*p = w.next
-			break
+			return
 		}
 	}
-	h.mu.Unlock()
-	w.End(h.k.errors.NotHeld(h.name)) // the ordinary end
 }
 
 // anotherHeld is a Held outside its Hold, for a re-entry or to notice a forgotten Held.

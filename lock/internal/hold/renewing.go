@@ -4,18 +4,25 @@ package hold
 // hold ends with its longest lease.
 func (x *Held) Rest() {
 	x.h.mu.Lock()
-	last := x.renewed && x.h.renewing == 1
-	if x.renewed {
-		x.renewed = false
-		x.h.renewing--
-		if x.watch != nil {
-			x.watch.rested = true
-		}
-	}
+	last := x.restLocked()
 	x.h.mu.Unlock()
 	if last {
 		x.h.settle()
 	}
+}
+
+// restLocked is Rest, but for the watchdog. It reports whether no Held needs renewal any more, so
+// that the caller must call settle, unless the lease has ended.
+func (x *Held) restLocked() (last bool) {
+	if !x.renewed {
+		return false
+	}
+	x.renewed = false
+	x.h.renewing--
+	if x.watch != nil {
+		x.watch.rested = true
+	}
+	return x.h.renewing == 0
 }
 
 // isRenewed reports whether some Held of h needs renewal.

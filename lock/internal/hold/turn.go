@@ -38,19 +38,28 @@ func (h *Hold) enter(ctx context.Context) error {
 // release.
 func (h *Hold) enterRelease(ctx context.Context) error {
 	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.enterReleaseLocked(ctx)
+}
+
+// enterReleaseLocked is enterRelease. It unlocks h.mu while it waits.
+func (h *Hold) enterReleaseLocked(ctx context.Context) error {
 	for h.busy {
 		turn, _ := h.k.turns.LoadOrStore(h, make(chan struct{}))
 		h.awaited = true
 		h.mu.Unlock()
+		var err error
 		select {
 		case <-turn.(chan struct{}):
 		case <-ctx.Done():
-			return wait.Ended(ctx)
+			err = wait.Ended(ctx)
 		}
 		h.mu.Lock()
+		if err != nil {
+			return err
+		}
 	}
 	h.busy = true
-	h.mu.Unlock()
 	return nil
 }
 
@@ -80,6 +89,10 @@ func (h *Hold) leave(a pipe.Answer) {
 func (h *Hold) pass() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.passLocked()
+}
+
+func (h *Hold) passLocked() {
 	h.busy = false
 	if h.awaited {
 		h.awaited = false

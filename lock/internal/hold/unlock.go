@@ -35,31 +35,36 @@ func (x *Held) unlockWithin(ctx context.Context) error {
 // request of the hold takes longer than ctx lasts, x is still taken off the count. If x
 // was the last Held, the client then releases the field. That also undoes what the other
 // request does when it arrives.
-func (x *Held) unlock(ctx context.Context, owed bool) (uint32, error) {
+func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, err error) {
 	h := x.h
-	if !owed {
-		x.end() // whoever works under its context stops before another can begin
-	}
-	busy := h.enterRelease(ctx)
-	var last pipe.Answer
-	if busy == nil {
-		defer func() { h.leave(last) }()
-	} else {
-		busy = h.busyRelease(busy)
-	}
 	h.mu.Lock()
-	cause, again := h.lostErrorLocked(), false
+	if w := x.watch; w != nil && !owed {
+		h.unlistLocked(w)
+		h.mu.Unlock()
+		w.End(h.k.errors.NotHeld(h.name)) // whoever works under its context stops before another can begin
+		h.mu.Lock()
+	}
+	busy := h.enterReleaseLocked(ctx)
+	cause, again, settles := h.lostErrorLocked(), false, false
 	if !owed {
 		if cause != nil || h.count > 1 {
 			h.count--
+			settles = x.restLocked()
 		} else {
 			again = h.set(leaving, true)
 		}
 	}
 	remaining, left := int(h.count), h.is(leaving)
 	h.mu.Unlock()
-	if !owed && (!left || cause != nil) {
-		x.Rest()
+	var last pipe.Answer
+	ended := false // x was the last one, and goes off the count with the end of the turn
+	entered := busy == nil
+	defer func() { x.leaveUnlock(entered && !last.Left, ended) }()
+	if settles && cause == nil {
+		h.settle()
+	}
+	if busy != nil {
+		busy = h.busyRelease(busy)
 	}
 	switch {
 	case cause != nil:
@@ -70,29 +75,37 @@ func (x *Held) unlock(ctx context.Context, owed bool) (uint32, error) {
 	case owed && left:
 		return isUnlocked, nil // who gives the rest back has given this back too
 	case left:
-		return x.unlockLast(ctx, again, busy)
+		next, err = x.unlockLast(ctx, again, busy)
+		ended = next == isUnlocked
+		return next, err
 	case busy != nil:
 		return isOwed, busy
 	}
 	// It is off the count whatever Redis answers: scripts set the count, so the
 	// next one of this hold makes it right.
-	var next uint32
-	var err error
 	next, last, err = x.unlockOne(ctx, remaining)
 	return next, err
 }
 
-func (h *Hold) busyRelease(err error) error {
-	return h.k.errors.Unknown("release", h.name, &busyError{err})
+// leaveUnlock is the end of unlock. It ends the turn, unless the caller has left a request or has
+// not entered, and takes the last one of the hold off the count.
+func (x *Held) leaveUnlock(pass, ended bool) {
+	if !pass && !ended {
+		return
+	}
+	x.h.mu.Lock()
+	defer x.h.mu.Unlock()
+	if ended {
+		x.h.count--
+		x.restLocked() // the lease has ended, so there is nothing to settle
+	}
+	if pass {
+		x.h.passLocked()
+	}
 }
 
-// given takes the last one of a hold off the count.
-func (x *Held) given(err error) error {
-	x.h.mu.Lock()
-	x.h.count--
-	x.h.mu.Unlock()
-	x.Rest()
-	return err
+func (h *Hold) busyRelease(err error) error {
+	return h.k.errors.Unknown("release", h.name, &busyError{err})
 }
 
 func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last pipe.Answer, err error) {
@@ -127,12 +140,13 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 	var n succession
 	if !again && busy == nil {
 		if n = h.succession(); n.token > 0 && k.pass(h, n) {
-			return isUnlocked, x.released(ctx)
+			h.released(ctx)
+			return isUnlocked, nil
 		}
 	}
 	if !again && !h.lease.Release() { // its trust ended just now
 		h.orphan()
-		return isUnlocked, x.given(h.lostByLease(renewal.TrustEnded))
+		return isUnlocked, h.lostByLease(renewal.TrustEnded)
 	}
 	var r returned
 	err := busy
@@ -152,14 +166,14 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 		// The field was not there and no request of ours can have removed
 		// it, or so late that its TTL may have.
 		h.Lost(renewal.NotOwner)
-		return isUnlocked, x.given(h.lostBecause(renewal.NotOwner, nil))
+		return isUnlocked, h.lostBecause(renewal.NotOwner, nil)
 	}
-	return isUnlocked, x.released(ctx)
+	h.released(ctx)
+	return isUnlocked, nil
 }
 
-// released is given of the last one of a hold that ended as it should.
-func (x *Held) released(ctx context.Context) error {
-	x.h.orphanCopy()
-	x.h.tellReleased(ctx, nil)
-	return x.given(nil)
+// released is called when the last one of h has ended as it should.
+func (h *Hold) released(ctx context.Context) {
+	h.orphanCopy()
+	h.tellReleased(ctx, nil)
 }
