@@ -138,7 +138,7 @@ func (m *MultiLock) acquire(ctx context.Context, t hold.Terms) (*MultiHeld, erro
 			return nil, err
 		}
 	}
-	o, err := m.members[0].c.ownerOf(ctx)
+	o, _, err := m.members[0].c.ownerOf(ctx)
 	if err != nil {
 		return nil, err
 	}

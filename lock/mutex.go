@@ -116,11 +116,11 @@ func (m *Mutex) enter(ctx context.Context, t hold.Terms, began waitqueue.Instant
 		return nil, err
 	}
 	defer c.table.End(m.name)
-	o, err := c.ownerOf(ctx)
+	o, carried, err := c.ownerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c.holds.Take(ctx, hold.Wanted{Kind: m.kind, Name: m.name, Owner: o, Shared: carriesOwner(ctx), Terms: t, Began: began})
+	return c.holds.Take(ctx, hold.Wanted{Kind: m.kind, Name: m.name, Owner: o, Shared: carried, Terms: t, Began: began})
 }
 
 // FairMutex returns a Mutex that serves its waiters in the order in which they

@@ -32,17 +32,10 @@ func WithoutOwner(ctx context.Context) context.Context {
 	return owner.With(ctx, owner.Nobody, nil)
 }
 
-// ownerOf returns the context's owner, or a fresh one.
-func (c *Client) ownerOf(ctx context.Context) (owner.Owner, error) {
-	o, err := owner.Of(ctx)
-	if o == owner.Nobody && err == nil {
-		o = owner.Owner{Text: c.id, ID: c.owners.Add(1)}
+// ownerOf returns the owner that ctx carries, or a fresh one.
+func (c *Client) ownerOf(ctx context.Context) (o owner.Owner, carried bool, err error) {
+	if o, err = owner.Of(ctx); o != owner.Nobody || err != nil {
+		return o, true, err
 	}
-	return o, err
-}
-
-// carriesOwner reports whether ownerOf returns the context's owner.
-func carriesOwner(ctx context.Context) bool {
-	o, _ := owner.Of(ctx)
-	return o != owner.Nobody
+	return owner.Owner{Text: c.id, ID: c.owners.Add(1)}, false, nil
 }

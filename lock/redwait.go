@@ -30,15 +30,14 @@ func (r *RedLock) acquire(ctx context.Context, t hold.Terms, polite bool) (*Mult
 			return nil, fmt.Errorf("lock: %q: the lease is %v: it must be at most RedLockConfig.LongestLease, %v", r.members[0].name, t.Lease, r.cfg.LongestLease)
 		}
 	}
-	shared := carriesOwner(ctx)
-	o, err := r.members[0].c.ownerOf(ctx)
+	o, carried, err := r.members[0].c.ownerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ctx = owner.With(ctx, o, nil)
 	var held *MultiHeld
 	err = r.line.Run(ctx, several.Call{
-		Owner: o, Shared: shared, Try: !t.Wait, Polite: polite,
+		Owner: o, Shared: carried, Try: !t.Wait, Polite: polite,
 		Attempt: func(ctx context.Context) (several.Said, error) {
 			var err error
 			held, err = r.askAll(ctx, t, o)
