@@ -172,6 +172,27 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock/internal/keys", run: "^TestDerivedNamesAreRedissons$"}},
 	},
 	{
+		name: "alone-call-is-twice-for-its-owner", file: "lock/internal/locktable/alone.go",
+		breaks: "two calls of one owner ask at once, if the first one began without a queue",
+		before: "\ts.stepLocked(w.q.line.Began(&w.caller))\n",
+		after:  "",
+		tests:  []tests{{pkg: "./lock/internal/locktable", run: "^TestAnOwnerAsksOnceAlthoughItsFirstCallHasNoQueue$"}},
+	},
+	{
+		name: "alone-call-stays-in-its-queue", file: "lock/internal/locktable/alone.go",
+		breaks: "a call that began without a queue and leaves keeps its place in the queue that was made for it",
+		before: "\tif w.q != nil {\n\t\treturn false\n\t}\n",
+		after:  "",
+		tests:  []tests{{pkg: simulation.pkg, run: "^TestAllOrdersOfSmallWorlds$"}},
+	},
+	{
+		name: "alone-call-misses-a-hold", file: "lock/internal/locktable/table.go",
+		breaks: "a call that began without a queue does not know of a hold that became known meanwhile",
+		before: "\t\ts.meetsLocked(h.Name(), w)\n",
+		after:  "",
+		tests:  []tests{{pkg: simulation.pkg, run: "^TestAllOrdersOfSmallWorlds$"}},
+	},
+	{
 		name: "release-wakes-nobody", file: "lock/internal/locktable/queue.go",
 		breaks: "a release of permits, or of a reader, does not wake the next of the same client",
 		before: "\tq.probe.Freed()\n\ts.wakeFirstLocked(q)\n",

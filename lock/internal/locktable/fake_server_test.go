@@ -30,6 +30,8 @@ func deaf(ctx context.Context) *pubsub.Subscriber {
 
 // fakeRedis has the exclusive locks of many clients.
 type fakeRedis struct {
+	certain bool // it answers each request; set before it is used
+
 	mu     sync.Mutex // guards what follows
 	random *rand.Rand
 	holder map[string]*fakeHold
@@ -58,7 +60,7 @@ type client struct {
 func (r *fakeRedis) chance(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.random.IntN(n) == 0
+	return r.random.IntN(n) == 0 && !r.certain
 }
 
 // change makes next the holder of a lock if h is it.
@@ -87,6 +89,7 @@ type take struct {
 	reentries int // tried
 }
 
+func (a *take) of() owner.Owner              { return a.as }
 func (a *take) Channel() string              { return a.name }
 func (a *take) Take(h *fakeHold)             { a.held = h }
 func (a *take) Barred(*fakeHold) error       { return errFakeBarred }
@@ -136,7 +139,7 @@ func (c *client) unlock(h *fakeHold) {
 	n := c.table.Leaving(h)
 	time.Sleep(time.Millisecond)
 	if next := (&fakeHold{of: c, name: h.name, mode: h.mode, past: new(Past), until: h.until}); n.Next != nil {
-		next.owner = n.For.(*take).as
+		next.owner = n.For.(interface{ of() owner.Owner }).of()
 		if c.redis.change(h.name, h, next) {
 			c.table.Deliver(h, n.Next, next)
 			return

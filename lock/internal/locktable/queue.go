@@ -152,11 +152,15 @@ func PacingOf(k Kind, poll, fair time.Duration) waitqueue.Pacing {
 // queueLocked returns the queue of k, or a new one if there is none. The queue of a Mutex
 // learns which holds the client already has.
 func (s *shard[H]) queueLocked(k Key) *queue[H] {
-	q := s.queues.get(k)
-	if q != nil {
+	if q := s.queueOfLocked(k); q != nil {
 		return q
 	}
-	q, _ = s.table.spareQueues.Get().(*queue[H])
+	return s.newQueueLocked(k)
+}
+
+// newQueueLocked makes the queue of k.
+func (s *shard[H]) newQueueLocked(k Key) *queue[H] {
+	q, _ := s.table.spareQueues.Get().(*queue[H])
 	if q == nil {
 		q = &queue[H]{outlook: outlook{listener: pubsub.NewListener(make(chan struct{}, 1))}}
 	}
@@ -290,7 +294,7 @@ func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 			}
 			s.stepLocked(q.line.Took(&w.caller, h))
 			ended = s.dropLocked(q)
-			w.outlived = ended != nil
+			w.apart = ended != nil
 		default:
 			s.stepLocked(q.line.Held(h.Owner(), mode == Reading, h))
 		}

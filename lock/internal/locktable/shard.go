@@ -40,15 +40,16 @@ type shard[H Hold] struct {
 	calls  atomic.Int64 // acquisitions and unlocks that are under way
 	closed atomic.Bool  // Close began; set under mu
 
-	mu        sync.Mutex        // guards what follows
-	idle      bool              // closed, and after that there was neither hold nor call
-	holds     holdTable[H]      // the hold of each name, until its end is through
-	older     map[string][]H    // the holds by name in whose place another was put, see keepLocked; nil while there was none
-	shared    map[sharedKey][]H // the holds of modes of which a name may have many; nil while there was none
-	many      int               // how many are in older and shared
-	heldFor   float64           // in seconds: how long holds that are no more were held, less the time from Table.start at which those of now began
-	queues    queues[H]         // of calls that take what they name
-	watched   watched[H]        // of them
+	mu        sync.Mutex            // guards what follows
+	idle      bool                  // closed, and after that there was neither hold nor call
+	holds     holdTable[H]          // the hold of each name, until its end is through
+	older     map[string][]H        // the holds by name in whose place another was put, see keepLocked; nil while there was none
+	shared    map[sharedKey][]H     // the holds of modes of which a name may have many; nil while there was none
+	many      int                   // how many are in older and shared
+	heldFor   float64               // in seconds: how long holds that are no more were held, less the time from Table.start at which those of now began
+	queues    queues[H]             // of calls that take what they name
+	alone     map[string]*Waiter[H] // calls by the names of Mutexes that ask without a queue; nil while there was none
+	watched   watched[H]            // of them
 	doubts    doubts
 	strangers strangers
 	suspected waitqueue.Instant     // when a pause was made last for one of which nothing is known

@@ -154,6 +154,7 @@ func (t *Table[H]) Counts() (n Counts) {
 			n.Queues++
 			n.Waiting += q.line.Waiting()
 		}
+		n.Queues += len(s.alone)
 		s.mu.Unlock()
 	}
 	return n
@@ -189,6 +190,7 @@ func (t *Table[H]) Adopt(h H, w *Waiter[H]) bool {
 	old := none
 	if h.Mode() == Exclusive {
 		old = s.liveLocked(h.Name())
+		s.meetsLocked(h.Name(), w)
 	}
 	s.addLocked(h)
 	ended := s.tookLocked(h, w)

@@ -44,7 +44,8 @@ type Waiter[H Hold] struct {
 	unknowns int               // unknown outcomes in a row, but for those that the queue's Probe counts
 	since    waitqueue.Instant // when it first asked in vain; 0: not yet
 	warned   bool
-	outlived bool // its queue ended when it left
+	alone    bool // it asks without a queue, or has one since it began; of its own goroutine
+	apart    bool // no queue has it in mind any more
 }
 
 // NewWaiter returns a Waiter that has not joined its queue yet. Run is called once, and End
@@ -68,7 +69,7 @@ func (w *Waiter[H]) End() {
 	if w.mine != nil {
 		w.mine.listener.Leave()
 	}
-	if !w.outlived {
+	if !w.apart {
 		return // the Line may have it in mind, as what a hold came with, and an Unlock in hand
 	}
 	select {
@@ -165,6 +166,9 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.q == nil {
+		if s.asksAloneLocked(w) {
+			return turn[H]{Instruction: waitqueue.Instruction[H]{Do: waitqueue.DoProbe}, line: true}
+		}
 		s.joinLocked(w)
 	}
 	q, o, t := w.q, w.outlook(), turn[H]{}
@@ -174,7 +178,7 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 		w.q = nil
 		s.stepLocked(q.line.Take(&w.caller))
 		ended = s.dropLocked(q)
-		w.outlived = ended != nil
+		w.apart = ended != nil
 	case waitqueue.DoWait:
 		w.sleepsLocked()
 		s.watchQueueLocked(q)
@@ -369,7 +373,7 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], r Reply) error {
 	switch {
 	case refused, unknown && !w.table.cfg.FailFast && !w.final, w.caller.Try:
 		w.waited = true
-		if unknown && !t.line {
+		if unknown && !t.line && !w.caller.Try {
 			w.backOff(ctx)
 		}
 		return nil // its instruction says how it goes on
@@ -384,6 +388,10 @@ func (w *Waiter[H]) answered(r Reply) {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if w.alone {
+		s.queueOfLocked(w.key)
+		w.alone = false
+	}
 	q, o, now := w.q, w.outlook(), w.table.Now()
 	switch r.Verdict {
 	case Refused:
@@ -465,14 +473,19 @@ func (w *Waiter[H]) heldUntil() time.Time {
 
 // leave takes w out of its queue, wherever it stands.
 func (w *Waiter[H]) leave() {
-	if w.q == nil {
+	if w.q == nil && !w.alone {
 		return
 	}
 	s := w.shard
 	s.mu.Lock()
+	if w.alone && s.aloneEndsLocked(w) {
+		s.mu.Unlock()
+		w.apart = true
+		return
+	}
 	s.stepLocked(w.q.line.Leave(&w.caller))
 	ended := s.dropLocked(w.q)
 	s.mu.Unlock()
-	w.outlived = ended != nil
+	w.apart = ended != nil
 	w.table.endQueue(ended)
 }
