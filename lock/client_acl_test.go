@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -45,23 +44,8 @@ func TestTheFamilyNeedsNoMoreThanThePageSays(t *testing.T) {
 	}
 }
 
-// rightsOfPage are the words of its two lists, which begin with the user.
-func rightsOfPage(t *testing.T) [2][]string {
-	t.Helper()
-	page, err := os.ReadFile("SERVERS.md")
-	require.NoError(t, err)
-	lines := strings.Split(string(page), "    ACL SETUSER ")[1:]
-	require.Len(t, lines, 2)
-	var words [2][]string
-	for i, line := range lines {
-		line, _, _ = strings.Cut(line, "\n\n")
-		words[i] = strings.Fields(strings.ReplaceAll(line, "\\\n", " "))
-	}
-	return words
-}
-
 func testFamilyRights(t *testing.T, s *redistest.Server, ofVersion func(word string) bool) {
-	for i, line := range rightsOfPage(t) {
+	for i, line := range fixture.RightsOfPage(t, "SERVERS.md") {
 		args := []any{"SETUSER"}
 		for _, word := range line {
 			if ofVersion(word) {

@@ -92,7 +92,7 @@ func TestAServerThatLoadsIsWaitedFor(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		_, err := c.Mutex("m").TryLock(ctx)
-		return isAny(err, lock.ErrUnknown) && strings.Contains(err.Error(), "LOADING") && !isAny(err, lock.ErrNotAcquired)
+		return fixture.IsAny(err, lock.ErrUnknown) && strings.Contains(err.Error(), "LOADING") && !fixture.IsAny(err, lock.ErrNotAcquired)
 	}, time.Minute, time.Millisecond)
 	held := fixture.Hold(t, c.Mutex("m2").Lock)
 	require.NoError(t, bounded.Receive(t, loaded))
@@ -125,7 +125,7 @@ func TestABusyServerIsWaitedFor(t *testing.T) {
 	require.NoError(t, conn.Flush())
 	require.Eventually(t, func() bool {
 		_, err := c.Mutex("m").TryLock(ctx)
-		return err != nil && isAny(err, lock.ErrUnknown)
+		return err != nil && fixture.IsAny(err, lock.ErrUnknown)
 	}, time.Minute, time.Millisecond)
 	fixture.Do(t, s, "SCRIPT", "KILL")
 	held := fixture.Hold(t, c.Mutex("m").Lock)
@@ -229,7 +229,7 @@ func TestDocumentedACLLineIsEnough(t *testing.T) {
 	_, err = held.Guard(ctx, "INCR", []string{"app:{m}:x"})
 	require.ErrorContains(t, err, "Redis refused") // the guarded commands need rights of their own
 	other := fixture.Client(t, pool, lock.Config{KeyPrefix: "app:", MaxPoll: time.Hour})
-	wg := inTurn(t, other, "m", 1, func(*lock.Held) {})
+	wg := fixture.InTurn(t, other, "m", 1, func(*lock.Held) {})
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{app:m}", 1)
 	require.NoError(t, held.Unlock(ctx))
 	bounded.Wait(t, wg)

@@ -84,7 +84,7 @@ func TestCheckNeedsTheRightsOfThePageAlone(t *testing.T) {
 		}
 		fixture.Do(t, s, "ACL", args...)
 	}
-	rights := rightsOfPage(t)
+	rights := fixture.RightsOfPage(t, "SERVERS.md")
 	give(rights[0])
 	require.NoError(t, client().Check(ctx))
 	require.Equal(t, 1, strings.Count(log.String(), "if you use these, give it the second list in lock/SERVERS.md"))
@@ -150,7 +150,7 @@ func TestCheckNeedsTheRightsOfThePageAlone(t *testing.T) {
 // that.
 func TestCheckFindsPatternsThatAreTooNarrow(t *testing.T) {
 	fixture.Needs(t, redistest.ChannelRights)
-	rights := rightsOfPage(t)
+	rights := fixture.RightsOfPage(t, "SERVERS.md")
 	all := append(slices.Clone(rights[0]), rights[1][1:]...)
 	for wide, narrow := range map[string]string{
 		"&redisson_lock__channel:{app:*":            "&redisson_lock__channel:{app:*}", // waiters of a FairMutex have channels of their own
@@ -188,14 +188,14 @@ func TestCheckFindsPatternsThatAreTooNarrow(t *testing.T) {
 // TestCheckWritesNothingThatItCannotRemove: SET alone gives a TTL.
 func TestCheckWritesNothingThatItCannotRemove(t *testing.T) {
 	s := fixture.Server(t)
-	err := userOf(t, s, "u", lock.Config{}, "-set", "-del").Check(bounded.Context(t))
+	err := fixture.UserOf(t, s, "u", lock.Config{}, "-set", "-del").Check(bounded.Context(t))
 	require.ErrorContains(t, err, "the user may not run set, del: ")
 	require.ErrorContains(t, err, "first give the user +set +del")
 	require.Empty(t, fixture.Keys(t, s, "*"))
-	err = userOf(t, s, "v", lock.Config{}, "-set", "-pexpire").Check(bounded.Context(t))
+	err = fixture.UserOf(t, s, "v", lock.Config{}, "-set", "-pexpire").Check(bounded.Context(t))
 	require.Contains(t, onlyProblem(t, err), "the user may not run set, pexpire: ")
 	require.Empty(t, fixture.Keys(t, s, "*"))
-	err = userOf(t, s, "w", lock.Config{}, "-del", "-pexpire").Check(bounded.Context(t))
+	err = fixture.UserOf(t, s, "w", lock.Config{}, "-del", "-pexpire").Check(bounded.Context(t))
 	require.ErrorContains(t, err, "the user may not run pexpire, del: ")
 	left := fixture.Keys(t, s, "*")
 	require.LessOrEqual(t, len(left), 1)
@@ -252,8 +252,8 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 		err := fixture.ClientOf(t, s, lock.Config{Replicas: 1, ReplicaTimeout: 50 * time.Millisecond}).Check(ctx)
 		require.Contains(t, onlyProblem(t, err), "Config.Replicas is 1, and 0 replicas answered")
 		require.ErrorIs(t, err, lock.ErrNotReplicated)
-		may(t, s, "nowait", "-wait")
-		require.Contains(t, onlyProblem(t, userOf(t, s, "nowait", lock.Config{Replicas: 1}, "-wait").Check(ctx)), "may not run wait: ")
+		fixture.May(t, s, "nowait", "-wait")
+		require.Contains(t, onlyProblem(t, fixture.UserOf(t, s, "nowait", lock.Config{Replicas: 1}, "-wait").Check(ctx)), "may not run wait: ")
 	})
 	t.Run("it is a node of a Cluster", func(t *testing.T) {
 		s := fixture.Server(t, "--cluster-enabled", "yes")
@@ -301,7 +301,7 @@ func TestCheckSaysWhatTheServerIs(t *testing.T) {
 		s := fixture.Server(t, "--appendonly", "yes")
 		for user, want := range map[string]string{"may": "appendfsync is everysec", "maynot": "does not tell its appendfsync"} {
 			var log fixture.Log
-			c := userOf(t, s, user, lock.Config{Logger: log.Logger()}, map[string]string{"may": "+config", "maynot": "-config"}[user])
+			c := fixture.UserOf(t, s, user, lock.Config{Logger: log.Logger()}, map[string]string{"may": "+config", "maynot": "-config"}[user])
 			log.Flush = lock.FlushLog(c)
 			require.NoError(t, c.Check(ctx))
 			require.Contains(t, log.String(), want)

@@ -23,7 +23,7 @@ func TestAnAnswerThatIsNoneIsUnknownNotALoss(t *testing.T) {
 	for _, odd := range []any{"OK", []byte("1"), nil, int64(7), []any{}, []any{"1", "2"}, []any{[]byte("0")}, []any{int64(7), "x"}} {
 		for _, name := range []string{"reenter", "guard", "extend"} {
 			var mangled atomic.Pointer[string] // the script whose answer is odd
-			st := stallThat(t, s, func(c faultproxy.Command) faultproxy.Fate {
+			st := fixture.StallThat(t, s, func(c faultproxy.Command) faultproxy.Fate {
 				if m := mangled.Load(); m != nil && *m == c.Script {
 					return faultproxy.Mangle(odd)
 				}
@@ -80,7 +80,7 @@ func TestAnOddAnswerLosesNoReaderAndNoPermit(t *testing.T) {
 			},
 		} {
 			var asked atomic.Bool
-			c := fixture.ClientOver(t, stallThat(t, s, func(c faultproxy.Command) faultproxy.Fate {
+			c := fixture.ClientOver(t, fixture.StallThat(t, s, func(c faultproxy.Command) faultproxy.Fate {
 				if c.Script == name && asked.Load() {
 					return faultproxy.Mangle(odd)
 				}
@@ -106,7 +106,7 @@ func TestAnOddAnswerLosesNoReaderAndNoPermit(t *testing.T) {
 func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := stall(t, s)
+	st := fixture.Stall(t, s)
 	c := fixture.ClientOver(t, st, lock.Config{})
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
@@ -116,7 +116,7 @@ func TestOneGuardOfAHoldIsNotSentBeforeAnotherIsAnswered(t *testing.T) {
 		_, err := held.Guard(ctx, "SET", []string{t.Name() + ":x"}, "first")
 		first <- err
 	}()
-	awaitArrived(t, st, "guard", 1)
+	fixture.AwaitArrived(t, st, "guard", 1)
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	_, err := held.Guard(short, "SET", []string{t.Name() + ":x"}, "second")

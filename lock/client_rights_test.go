@@ -17,31 +17,12 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// userOf returns a client of s as a user who may do all but what is taken away.
-func userOf(t *testing.T, s *redistest.Server, user string, cfg lock.Config, less ...any) *lock.Client {
-	t.Helper()
-	may(t, s, user, less...)
-	c, err := lock.New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return s.DialContext(ctx, redis.DialUsername(user), redis.DialPassword("pw"))
-	}}, cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() { fixture.CloseNow(c) })
-	return c
-}
-
-// may makes a user, or changes what it may do.
-func may(t *testing.T, s *redistest.Server, user string, less ...any) {
-	t.Helper()
-	fixture.Needs(t, redistest.ChannelRights)
-	fixture.Do(t, s, "ACL", append([]any{"SETUSER", user, "reset", "on", ">pw", "~*", "&*", "+@all"}, less...)...)
-}
-
 // TestAMissingRightNeverTakesTokensBack: a token is minted by one command where the
 // server's clock is above the last one, and by two elsewhere.
 func TestAMissingRightNeverTakesTokensBack(t *testing.T) {
 	s, ctx := fixture.Server(t), bounded.Context(t)
 	for _, command := range []string{"get", "getset", "set"} {
-		c := userOf(t, s, "u", lock.Config{FailFast: true}, "-"+command)
+		c := fixture.UserOf(t, s, "u", lock.Config{FailFast: true}, "-"+command)
 		for counter, mu := range map[string]*lock.Mutex{
 			"redisson_lock_token:{fenced}": c.FencedMutex("fenced"), "wheellock_token": c.Mutex("plain"),
 		} {
@@ -81,19 +62,19 @@ func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			s := fixture.Server(t)
-			c := userOf(t, s, "u", lock.Config{}, right)
+			c := fixture.UserOf(t, s, "u", lock.Config{}, right)
 			ctx := bounded.Context(t)
-			for kind, lk := range sorts(t, c) {
+			for kind, lk := range fixture.Sorts(t, c) {
 				if kind == "permits" || right == "-pttl" && (kind == "mutex" || kind == "fenced") {
 					continue // these do not need it
 				}
 				short, cancel := context.WithTimeout(ctx, time.Minute)
-				_, err := lk.lock(short)
+				_, err := lk.Lock(short)
 				cancel()
 				require.ErrorContains(t, err, "Redis refused", kind)
 				require.NotErrorIs(t, err, lock.ErrUnknown, kind)
 				require.Empty(t, endless(t, s), kind)
-				require.False(t, fixture.Exists(t, s, lk.key), kind)
+				require.False(t, fixture.Exists(t, s, lk.Key), kind)
 			}
 		})
 	}
@@ -104,7 +85,7 @@ func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
 func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
 	s := fixture.Server(t)
 	free := fixture.ClientOf(t, s, lock.Config{})
-	c := userOf(t, s, "u", lock.Config{MaxPoll: 50 * time.Millisecond}, "-pexpire")
+	c := fixture.UserOf(t, s, "u", lock.Config{MaxPoll: 50 * time.Millisecond}, "-pexpire")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := free.RWMutex("rw").Reader().Lock(ctx)
@@ -125,7 +106,7 @@ func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
 
 func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
 	s := fixture.Server(t)
-	c := userOf(t, s, "u", lock.Config{})
+	c := fixture.UserOf(t, s, "u", lock.Config{})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	held, err := c.Mutex("m").Lock(ctx)
@@ -136,7 +117,7 @@ func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
 		got <- err
 	}()
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
-	may(t, s, "u", "-pexpire")
+	fixture.May(t, s, "u", "-pexpire")
 	require.NoError(t, held.Unlock(ctx), "the hold was there to be released")
 	require.ErrorContains(t, bounded.Receive(t, got), "Redis refused")
 	require.False(t, fixture.Exists(t, s, "m"))
@@ -150,11 +131,11 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			s := fixture.Server(t)
 			var out fixture.Log
 			cfg := lock.Config{Lease: 2 * time.Second, Logger: out.Logger()}
-			c := userOf(t, s, "u", cfg)
+			c := fixture.UserOf(t, s, "u", cfg)
 			out.Flush = lock.FlushLog(c)
 			ctx := bounded.Context(t)
 			var helds []*lock.Held
-			for kind, lk := range sorts(t, c) {
+			for kind, lk := range fixture.Sorts(t, c) {
 				z := right == "-zscore" || right == "-zadd"
 				if right == "-pttl" && kind != "read" || z != (kind == "permits") && right != "-evalsha" || kind == "read" && right == "-pexpire" {
 					continue // they do not need it, or share a key with one that does
@@ -162,7 +143,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 				if kind == "write" {
 					continue // "read" has the key
 				}
-				held, err := lk.lock(ctx)
+				held, err := lk.Lock(ctx)
 				require.NoError(t, err, kind)
 				helds = append(helds, held)
 			}
@@ -171,7 +152,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			if right == "-zscore" {
 				less = append(less, "-zmscore") // either will do
 			}
-			may(t, s, "u", less...)
+			fixture.May(t, s, "u", less...)
 			if right == "-evalsha" {
 				require.Eventually(t, func() bool { return strings.Count(out.String(), "lock: renewal is refused") > 0 }, time.Minute, 5*time.Millisecond)
 			}
@@ -181,12 +162,12 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			require.Equal(t, 1, strings.Count(out.String(), "lock: renewal is refused"), out.String())
 			require.Contains(t, out.String(), " server="+s.Addr()+" ", "a pool's server is named")
 			require.Positive(t, strings.Count(out.String(), "NOPERM")+strings.Count(out.String(), "permissions")+strings.Count(out.String(), "can't run"), out.String())
-			may(t, s, "u")
+			fixture.May(t, s, "u")
 			held := fixture.Hold(t, c.Mutex("again").Lock)
 			before := c.Stats().Renewal.Renewed
 			require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed > before+1 }, time.Minute, 5*time.Millisecond)
 			if right == "-hexists" {
-				may(t, s, "u", right)
+				fixture.May(t, s, "u", right)
 				bounded.Receive(t, held.Done())
 				require.Equal(t, 2, strings.Count(out.String(), "lock: renewal is refused"), "once until it worked again")
 			}
@@ -198,7 +179,7 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
-	c := userOf(t, s, "u", lock.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	c := fixture.UserOf(t, s, "u", lock.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
 	ctx := bounded.Context(t)
 	var helds []*lock.Held
 	for i := range 20 {
@@ -206,7 +187,7 @@ func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 		helds = append(helds, held)
 	}
 	bad := fixture.Hold(t, c.Mutex("bad").Lock)
-	may(t, s, "u", "resetkeys", "~good:*", "~wheellock_token")
+	fixture.May(t, s, "u", "resetkeys", "~good:*", "~wheellock_token")
 	bounded.Receive(t, bad.Done())
 	require.ErrorContains(t, bad.Err(), "no renewal was acknowledged in time")
 	for _, held := range helds {
@@ -219,11 +200,11 @@ func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
 // message reaches, the end of a run is a release.
 func TestABusyLockNeedsNoOtherKeyThanItsOwn(t *testing.T) {
 	s := fixture.Server(t)
-	c := userOf(t, s, "u", lock.Config{})
-	may(t, s, "u", "resetkeys", "~m", "~wheellock_token")
+	c := fixture.UserOf(t, s, "u", lock.Config{})
+	fixture.May(t, s, "u", "resetkeys", "~m", "~wheellock_token")
 	turns := 0 // guarded by the lock
 	first := fixture.Hold(t, c.Mutex("m").Lock)
-	wg := inTurn(t, c, "m", 200, func(*lock.Held) { turns++ })
+	wg := fixture.InTurn(t, c, "m", 200, func(*lock.Held) { turns++ })
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 200 }, time.Minute, time.Millisecond)
 	require.NoError(t, first.Unlock(bounded.Context(t)))
 	bounded.Wait(t, wg)
@@ -235,7 +216,7 @@ func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 	s := fixture.Server(t)
 	for kind := range map[string]bool{"mutex": true, "fair": true, "read": true, "write": true, "permits": true, "semaphore": true, "latch": true, "force": true} {
 		var out fixture.Log
-		c := userOf(t, s, "u"+kind, lock.Config{Logger: out.Logger()}, "-publish")
+		c := fixture.UserOf(t, s, "u"+kind, lock.Config{Logger: out.Logger()}, "-publish")
 		out.Flush = lock.FlushLog(c)
 		ctx := bounded.Context(t)
 		for range 2 {
@@ -261,7 +242,7 @@ func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {
 				require.NoError(t, err)
 				_ = held.Unlock(ctx)
 			default:
-				held, err := sorts(t, c)[kind].lock(ctx)
+				held, err := fixture.Sorts(t, c)[kind].Lock(ctx)
 				require.NoError(t, err, kind)
 				require.NoError(t, held.Unlock(ctx), kind)
 			}

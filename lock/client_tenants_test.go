@@ -25,7 +25,7 @@ type tenant struct {
 
 func newTenant(t *testing.T, s *redistest.Server, user, prefix string) tenant {
 	t.Helper()
-	for _, line := range rightsOfPage(t) {
+	for _, line := range fixture.RightsOfPage(t, "SERVERS.md") {
 		for _, word := range line[1:] { // behind its own name of the user
 			fixture.SetUser(t, s, user, strings.ReplaceAll(word, "app:", prefix))
 		}

@@ -23,7 +23,7 @@ import (
 // queue, so a script for each would hold up all of Redis.
 func TestManyFairWaitersThatLeaveGoTogether(t *testing.T) {
 	s := fixture.Server(t)
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	holder, c := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
 	held := fixture.Hold(t, holder.FairMutex(key).Lock)
 	ctx, cancel := context.WithCancel(context.Background())

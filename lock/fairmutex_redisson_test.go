@@ -138,7 +138,7 @@ type fairActor struct {
 func newFairStory(t *testing.T, s *redistest.Server, seed uint64, java string) *fairStory {
 	conn := fixture.Dial(t, s)
 	return &fairStory{
-		t: t, conn: conn, rng: rand.New(rand.NewPCG(seed, 7)), key: fmt.Sprintf("%s.%d", keyOf(t), seed), java: java,
+		t: t, conn: conn, rng: rand.New(rand.NewPCG(seed, 7)), key: fmt.Sprintf("%s.%d", fixture.KeyOf(t), seed), java: java,
 		now: 1_800_000_000_000, lease: parked,
 	}
 }

@@ -238,7 +238,7 @@ func TestAFailFastFairWaiterHearsOfAnOutage(t *testing.T) {
 // dials, and then the answer has news for each of them.
 func TestManyFairWaitersStandBesideOneOfRedissons(t *testing.T) {
 	s := onRedis(t)
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	javaHolds(t, s, key)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 100 * time.Millisecond, Lease: 10 * time.Minute, IOTimeout: time.Minute})
 	ctx, cancel := context.WithCancel(context.Background())

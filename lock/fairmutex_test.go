@@ -81,7 +81,7 @@ func fairWaiter(t *testing.T, s *redistest.Server, c *lock.Client, key string, n
 
 func TestAFairMutexServesInTheOrderOfArrivalAcrossClients(t *testing.T) {
 	s := onRedis(t)
-	key, ctx := keyOf(t), bounded.Context(t)
+	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	var clients []*lock.Client
 	for range 3 {
 		clients = append(clients, fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}))
@@ -126,7 +126,7 @@ func TestAFairMutexServesInTheOrderOfArrivalAcrossClients(t *testing.T) {
 func TestAFairMutexIsReentrantAndHasTokens(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	mu, ctx := c.FairMutex(keyOf(t)), bounded.Context(t)
+	mu, ctx := c.FairMutex(fixture.KeyOf(t)), bounded.Context(t)
 	held := fixture.Hold(t, mu.Lock)
 	var wg sync.WaitGroup
 	fairWaiter(t, s, c, mu.Name(), 1, &wg, func() {})
@@ -159,7 +159,7 @@ func TestAFairMutexIsReentrantAndHasTokens(t *testing.T) {
 func TestACancelledFairWaiterLeavesNoTraceAndTheNextHasItsTurn(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}), fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	key, bg := keyOf(t), bounded.Context(t)
+	key, bg := fixture.KeyOf(t), bounded.Context(t)
 	javaHolds(t, s, key)
 	ctx, cancel := context.WithCancel(bg)
 	left := make(chan error, 1)
@@ -190,7 +190,7 @@ func TestACancelledFairWaiterLeavesNoTraceAndTheNextHasItsTurn(t *testing.T) {
 func TestADeadFairWaiterCostsItsSignsOfLifeAndALiveOneIsNotPassed(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 50 * time.Millisecond})
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	queue, scores, signs, _ := fairKeys(key)
 	javaHolds(t, s, key)
 	var order []int // guarded by the lock
@@ -219,7 +219,7 @@ func TestADeadFairWaiterCostsItsSignsOfLifeAndALiveOneIsNotPassed(t *testing.T) 
 func TestRedissonsPlaceInTheFairQueueIsKept(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 20 * time.Millisecond})
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	queue, scores, _, channel := fairKeys(key)
 	held := fixture.Hold(t, c.FairMutex(key).Lock)
 	javaWaits(t, s, key, javaOwner, time.Now().Add(time.Hour))
@@ -259,7 +259,7 @@ func TestRedissonsPlaceInTheFairQueueIsKept(t *testing.T) {
 func TestFairForceUnlockGivesTheFirstItsTurn(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	mu, ctx := c.FairMutex(keyOf(t)), bounded.Context(t)
+	mu, ctx := c.FairMutex(fixture.KeyOf(t)), bounded.Context(t)
 	done, err := mu.ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.False(t, done)
@@ -280,7 +280,7 @@ func TestFairForceUnlockGivesTheFirstItsTurn(t *testing.T) {
 func TestCloseLetsFairWaitersLeaveTheQueue(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	javaHolds(t, s, key)
 	left := make(chan error)
 	go func() {

@@ -16,7 +16,7 @@ import (
 func TestFencedTokensAreRedissonsCounter(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
-	key, ctx := keyOf(t), bounded.Context(t)
+	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	mu := c.FencedMutex(key)
 	counter := "redisson_lock_token:{app:" + key + "}"
 	require.Equal(t, "app:"+key, mu.Name())
@@ -61,7 +61,7 @@ func TestFencedTokensAreRedissonsCounter(t *testing.T) {
 func TestAFencedLeaseIsHonoured(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), bounded.Context(t)
+	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	held, err := c.FencedMutex(key).TryLockFor(ctx, 200*time.Millisecond)
 	require.NoError(t, err)
 	ttl, err := c.FencedMutex(key).TTL(ctx)
@@ -82,7 +82,7 @@ func TestAFencedLeaseIsHonoured(t *testing.T) {
 func TestFencedHandOffsHaveRisingTokens(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), bounded.Context(t)
+	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	const turns = 200
 	last := int64(0) // guarded by the lock
 	var wg sync.WaitGroup
@@ -111,7 +111,7 @@ func TestFencedHandOffsHaveRisingTokens(t *testing.T) {
 func TestAMutexIsNotReenteredAsAnotherSort(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), bounded.Context(t)
+	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex(key).Lock)
 	_, err := c.FencedMutex(key).Lock(held.Context(ctx))
 	require.ErrorContains(t, err, "another kind of lock")

@@ -33,7 +33,7 @@ func TestAForgottenHeldIsNotRenewedIfSoConfigured(t *testing.T) {
 	require.NoError(t, unlocked.Unlock(ctx))
 	require.Eventually(t, func() bool {
 		runtime.GC()
-		return isClosed(done)
+		return fixture.IsClosed(done)
 	}, time.Minute, 10*time.Millisecond)
 	held, err := c.Mutex("forgotten").Lock(ctx)
 	require.NoError(t, err)
@@ -66,12 +66,12 @@ func TestAForgottenHeldIsRenewedByDefault(t *testing.T) {
 func TestAForgottenMultiHeldIsNotRenewedIfSoConfigured(t *testing.T) {
 	t.Parallel()
 	ctx := bounded.Context(t)
-	cfg := redConfig()
+	cfg := fixture.RedConfig()
 	cfg.DropForgotten = true
-	fleet := newRedFleet(t, fiveMasters(t), t.Name()+"red", cfg)
-	multi, err := lock.NewMultiLock(fleet.clients[0].Mutex(t.Name()+"a"), fleet.clients[1].Mutex(t.Name()+"b"))
+	fleet := fixture.NewRedFleet(t, fiveMasters(t), t.Name()+"red", cfg)
+	multi, err := lock.NewMultiLock(fleet.Clients[0].Mutex(t.Name()+"a"), fleet.Clients[1].Mutex(t.Name()+"b"))
 	require.NoError(t, err)
-	for name, take := range map[string]func(context.Context) (*lock.MultiHeld, error){"MultiLock": multi.Lock, "RedLock": fleet.lock.Lock} {
+	for name, take := range map[string]func(context.Context) (*lock.MultiHeld, error){"MultiLock": multi.Lock, "RedLock": fleet.Lock.Lock} {
 		lockAndForget := func() <-chan struct{} {
 			held, err := take(ctx)
 			require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestAForgottenMultiHeldIsNotRenewedIfSoConfigured(t *testing.T) {
 		done := lockAndForget()
 		require.Eventually(t, func() bool {
 			runtime.GC()
-			return isClosed(done)
+			return fixture.IsClosed(done)
 		}, time.Minute, 10*time.Millisecond, name)
 		held, err := take(ctx)
 		require.NoError(t, err, name)
@@ -89,14 +89,5 @@ func TestAForgottenMultiHeldIsNotRenewedIfSoConfigured(t *testing.T) {
 			require.True(t, held.Valid(), name)
 		}
 		require.NoError(t, held.Unlock(ctx), name)
-	}
-}
-
-func isClosed(done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
-		return false
 	}
 }

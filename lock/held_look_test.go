@@ -140,11 +140,11 @@ func (l *late) requireEnded(t *testing.T) {
 func TestWhoeverAsksAHoldIsToldByTheClock(t *testing.T) {
 	for name, ask := range map[string]func(l *late) bool{
 		"Err":  func(l *late) bool { return l.held.Err() != nil },
-		"Done": func(l *late) bool { return closed(l.held.Done()) },
+		"Done": func(l *late) bool { return fixture.IsClosed(l.held.Done()) },
 		"the context's Err": func(l *late) bool {
-			return l.ctx.Err() != nil && closed(l.done)
+			return l.ctx.Err() != nil && fixture.IsClosed(l.done)
 		},
-		"the context's Done":  func(l *late) bool { return closed(l.ctx.Done()) && l.ctx.Err() != nil },
+		"the context's Done":  func(l *late) bool { return fixture.IsClosed(l.ctx.Done()) && l.ctx.Err() != nil },
 		"the context's Cause": func(l *late) bool { return context.Cause(l.ctx) != nil },
 		"a new context":       func(l *late) bool { return l.held.Context(context.Background()).Err() != nil },
 	} {
@@ -154,15 +154,6 @@ func TestWhoeverAsksAHoldIsToldByTheClock(t *testing.T) {
 				l.requireEnded(t)
 			})
 		})
-	}
-}
-
-func closed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -83,9 +83,9 @@ func TestALossBecauseTheServerRefusesToWriteSaysSo(t *testing.T) {
 		c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second, Logger: out.Logger(), Hooks: lock.Hooks{Lost: func(e lock.Event) { hook <- e }}})
 		out.Flush = lock.FlushLog(c)
 		var helds []*lock.Held
-		for kind, lk := range sorts(t, c) {
+		for kind, lk := range fixture.Sorts(t, c) {
 			if kind != "write" { // "read" has the key
-				held, err := lk.lock(ctx)
+				held, err := lk.Lock(ctx)
 				require.NoError(t, err, kind)
 				helds = append(helds, held)
 			}

@@ -15,15 +15,15 @@ import (
 // only one.
 func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 	ctx := bounded.Context(t)
-	finds := map[string]func(*lock.Held, sort) error{
-		"unlock":  func(held *lock.Held, _ sort) error { return held.Unlock(ctx) },
-		"extend":  func(held *lock.Held, _ sort) error { return held.Extend(ctx, time.Minute) },
-		"reentry": func(held *lock.Held, lk sort) error { _, err := lk.lock(held.Context(ctx)); return err },
-		"guard": func(held *lock.Held, _ sort) error {
+	finds := map[string]func(*lock.Held, fixture.Sort) error{
+		"unlock":  func(held *lock.Held, _ fixture.Sort) error { return held.Unlock(ctx) },
+		"extend":  func(held *lock.Held, _ fixture.Sort) error { return held.Extend(ctx, time.Minute) },
+		"reentry": func(held *lock.Held, lk fixture.Sort) error { _, err := lk.Lock(held.Context(ctx)); return err },
+		"guard": func(held *lock.Held, _ fixture.Sort) error {
 			_, err := held.Guard(ctx, "GET", nil)
 			return err
 		},
-		"renewal": func(held *lock.Held, _ sort) error { bounded.Receive(t, held.Done()); return held.Err() },
+		"renewal": func(held *lock.Held, _ fixture.Sort) error { bounded.Receive(t, held.Done()); return held.Err() },
 	}
 	for where, s := range miniAndRedis(t) {
 		for _, kind := range []string{"mutex", "fenced", "fair", "write", "read", "permits"} {
@@ -38,17 +38,17 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 						lease = 600 * time.Millisecond
 					}
 					c := fixture.ClientOf(t, s, lock.Config{Lease: lease})
-					lk := sorts(t, c)[kind]
-					held, err := lk.lock(ctx)
+					lk := fixture.Sorts(t, c)[kind]
+					held, err := lk.Lock(ctx)
 					require.NoError(t, err)
-					fixture.Do(t, s, "SET", lk.key, "something else")
+					fixture.Do(t, s, "SET", lk.Key, "something else")
 					err = find(held, lk)
 					var lost *lock.LostError
 					require.ErrorAs(t, err, &lost)
 					require.Equal(t, lock.NotOwner, lost.Reason)
 					require.NotErrorIs(t, err, lock.ErrNotALock)
 					require.False(t, held.Valid())
-					require.Equal(t, []byte("something else"), fixture.Do(t, s, "GET", lk.key))
+					require.Equal(t, []byte("something else"), fixture.Do(t, s, "GET", lk.Key))
 				})
 			}
 			if kind == "permits" {
@@ -57,12 +57,12 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 			t.Run(where+"/"+kind+"/inner unlock", func(t *testing.T) {
 				t.Parallel()
 				c := fixture.ClientOf(t, s, lock.Config{})
-				lk := sorts(t, c)[kind]
-				outer, err := lk.lock(ctx)
+				lk := fixture.Sorts(t, c)[kind]
+				outer, err := lk.Lock(ctx)
 				require.NoError(t, err)
-				inner, err := lk.lock(outer.Context(ctx))
+				inner, err := lk.Lock(outer.Context(ctx))
 				require.NoError(t, err)
-				fixture.Do(t, s, "SET", lk.key, "something else")
+				fixture.Do(t, s, "SET", lk.Key, "something else")
 				require.ErrorIs(t, inner.Unlock(ctx), lock.ErrLost)
 				require.False(t, outer.Valid())
 			})

@@ -46,7 +46,7 @@ func stoppedLeader(con contest) error {
 		for time.Since(began) < leaderLease { // this thread may go on for a little before all are stopped
 		}
 		ended := ctx.Err() != nil
-		fmt.Println(ended, closed(held.Done()), held.Err() != nil, context.Cause(ctx))
+		fmt.Println(ended, fixture.IsClosed(held.Done()), held.Err() != nil, context.Cause(ctx))
 		return nil
 	})
 	fmt.Println(err)

@@ -11,33 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
-	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/lock/script"
 )
-
-// stall is a proxy whose scripts can be kept back. What is kept does nothing when it
-// is late if the server does not know the script, so it knows all.
-func stall(t *testing.T, s *redistest.Server) *faultproxy.Proxy {
-	t.Helper()
-	return stallThat(t, s, nil)
-}
-
-func stallThat(t *testing.T, s *redistest.Server, decide func(faultproxy.Command) faultproxy.Fate) *faultproxy.Proxy {
-	t.Helper()
-	for _, sc := range script.All() {
-		fixture.Do(t, s, "SCRIPT", "LOAD", sc.Text())
-	}
-	return fixture.Proxy(t, s, decide)
-}
-
-// awaitArrived waits until n calls of a script have come since they are kept.
-func awaitArrived(t *testing.T, p *faultproxy.Proxy, script string, n int) {
-	t.Helper()
-	bounded.Until(t, func() bool { return p.Arrived(script) >= n })
-}
 
 // unlockLimit is Config.UnlockTimeout where a request of the hold takes longer.
 const unlockLimit = time.Second
@@ -55,34 +31,6 @@ func untilMet(t *testing.T, f func() bool) {
 	t.Fatal("no Unlock ended while another request of its hold was on its way")
 }
 
-// sort is one sort of lock, with the script that extends its holds.
-type sort struct {
-	lock     func(context.Context) (*lock.Held, error)
-	extends  string
-	releases string
-	key      string // that is there while it is held
-}
-
-// sorts are all that have Helds.
-func sorts(t *testing.T, c *lock.Client) map[string]sort {
-	name := t.Name()
-	p := c.PermitSemaphore(name + ":permits")
-	rw := c.RWMutex(name + ":rw")
-	return map[string]sort{
-		"mutex":  {c.Mutex(name).Lock, "reenter", "release", name},
-		"fenced": {c.FencedMutex(name + ":fenced").Lock, "reenter", "release", name + ":fenced"},
-		"fair":   {c.FairMutex(name + ":fair").Lock, "reenter", "fair_release", name + ":fair"},
-		"write":  {rw.Writer().Lock, "reenter", "rw_write_release", rw.Name()},
-		"read":   {rw.Reader().Lock, "rw_read_reenter", "rw_read_release", rw.Name()},
-		"permits": {func(ctx context.Context) (*lock.Held, error) {
-			if _, err := p.TrySet(ctx, 3); err != nil {
-				return nil, err
-			}
-			return p.Acquire(ctx, 2)
-		}, "permit_extend", "permit_release", "{" + p.Name() + "}:timeout"},
-	}
-}
-
 // TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock: an Extend of the same
 // hold is not answered for as long as Unlock waits, and longer.
 func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
@@ -90,14 +38,14 @@ func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
 	for _, sort := range []string{"mutex", "fenced", "fair", "write", "read", "permits"} {
 		t.Run(sort, func(t *testing.T) {
 			t.Parallel()
-			st := stall(t, s)
+			st := fixture.Stall(t, s)
 			c := fixture.ClientOver(t, st, shortUnlock)
-			ctx, lk := bounded.Context(t), sorts(t, c)[sort]
+			ctx, lk := bounded.Context(t), fixture.Sorts(t, c)[sort]
 			untilMet(t, func() bool {
-				held, err := lk.lock(ctx)
+				held, err := lk.Lock(ctx)
 				require.NoError(t, err)
-				require.True(t, fixture.Exists(t, s, lk.key))
-				st.Keep(lk.extends)
+				require.True(t, fixture.Exists(t, s, lk.Key))
+				st.Keep(lk.Extends)
 				st.HangUp(unlockLimit / 2)
 				extended, begun := make(chan error, 1), make(chan struct{})
 				go func() {
@@ -106,24 +54,24 @@ func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
 				}()
 				bounded.Receive(t, begun)
 				for range 20 { // on a busy machine Unlock would nearly always come first
-					if st.Arrived(lk.extends) > 0 {
+					if st.Arrived(lk.Extends) > 0 {
 						break
 					}
 					time.Sleep(100 * time.Microsecond)
 				}
 				err = held.Unlock(ctx)
-				met := errors.Is(err, lock.ErrUnknown) && st.Arrived(lk.extends) > 0
+				met := errors.Is(err, lock.ErrUnknown) && st.Arrived(lk.Extends) > 0
 				if met {
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					require.False(t, held.Valid())
 					require.ErrorIs(t, held.Err(), lock.ErrNotHeld)
 					bounded.Receive(t, held.Done())
 					require.Zero(t, c.Stats().Held, "Close does not wait for it")
-					fixture.AwaitGone(t, s, lk.key)
+					fixture.AwaitGone(t, s, lk.Key)
 					require.ErrorIs(t, bounded.Receive(t, extended), lock.ErrNotHeld)
 					// What comes after the release does no harm, and the next
 					// holder has the lock to itself.
-					next, err := lk.lock(ctx)
+					next, err := lk.Lock(ctx)
 					require.NoError(t, err)
 					st.LetGo()
 					require.NoError(t, fixture.Known(func() error { return held.Unlock(ctx) }))
@@ -135,7 +83,7 @@ func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
 				if err := fixture.Known(func() error { return held.Unlock(ctx) }); !errors.Is(err, lock.ErrNotHeld) {
 					require.NoError(t, err)
 				}
-				fixture.AwaitGone(t, s, lk.key)
+				fixture.AwaitGone(t, s, lk.Key)
 				return met
 			})
 		})
@@ -145,7 +93,7 @@ func TestAnUnlockThatCannotGetTheHoldsTurnReleasesTheLock(t *testing.T) {
 func TestAnInnerUnlockThatCannotGetTheHoldsTurnIsOffTheCount(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := stall(t, s)
+	st := fixture.Stall(t, s)
 	c := fixture.ClientOver(t, st, lock.Config{IOTimeout: 300 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond})
 	ctx := bounded.Context(t)
 	outer := fixture.Hold(t, c.Mutex(t.Name()).Lock)
@@ -155,7 +103,7 @@ func TestAnInnerUnlockThatCannotGetTheHoldsTurnIsOffTheCount(t *testing.T) {
 	st.Keep("reenter")
 	extended := make(chan error, 1)
 	go func() { extended <- outer.Extend(ctx, time.Minute) }()
-	awaitArrived(t, st, "reenter", 1)
+	fixture.AwaitArrived(t, st, "reenter", 1)
 	require.ErrorIs(t, inner.Unlock(ctx), lock.ErrUnknown)
 	require.ErrorIs(t, inner.Err(), lock.ErrNotHeld)
 	bounded.Receive(t, inner.Done())
@@ -177,7 +125,7 @@ func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
 	s := onRedis(t)
-	st := stall(t, s)
+	st := fixture.Stall(t, s)
 	c := fixture.ClientOver(t, st, shortUnlock)
 	ctx := lock.WithOwner(bounded.Context(t), "o")
 	untilMet(t, func() bool {
@@ -222,7 +170,7 @@ func TestManyUnlocksThatCannotGetTheHoldsTurnReleaseTheLock(t *testing.T) {
 func TestAReentryThatIsAnsweredAfterTheLastUnlockBringsAHoldOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := stall(t, s)
+	st := fixture.Stall(t, s)
 	lost := make(chan lock.Event, 1)
 	cfg := shortUnlock
 	cfg.Hooks.Lost = func(e lock.Event) { lost <- e }
@@ -273,7 +221,7 @@ func TestAReentryThatIsAnsweredAfterTheLastUnlockBringsAHoldOfItsOwn(t *testing.
 func TestTheLastUnlockOfALeaseLongerThanTheDefaultIsTriedUntilItsEnd(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := stall(t, s)
+	st := fixture.Stall(t, s)
 	c := fixture.ClientOver(t, st, lock.Config{Lease: 200 * time.Millisecond, IOTimeout: 20 * time.Millisecond, UnlockTimeout: 100 * time.Millisecond})
 	ctx := bounded.Context(t)
 	held, err := c.Mutex(t.Name()).LockFor(ctx, time.Hour)
@@ -282,7 +230,7 @@ func TestTheLastUnlockOfALeaseLongerThanTheDefaultIsTriedUntilItsEnd(t *testing.
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrUnknown)
 	// Each is given up after IOTimeout, and the next sent after a pause of
 	// 100 ms or more: these take longer than the lease.
-	awaitArrived(t, st, "release", st.Arrived("release")+5)
+	fixture.AwaitArrived(t, st, "release", st.Arrived("release")+5)
 	st.LetGo()
 	fixture.AwaitGone(t, s, t.Name())
 }
@@ -365,14 +313,14 @@ func TestAReentryThatWasNotSentIsNotUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			st := stall(t, s)
+			st := fixture.Stall(t, s)
 			c := fixture.ClientOver(t, st, lock.Config{IOTimeout: time.Minute, Lease: time.Hour})
 			ctx, mu := bounded.Context(t), kind(c, t.Name())
 			held := fixture.Hold(t, mu.Lock)
 			st.Keep("reenter")
 			extended := make(chan error, 1)
 			go func() { extended <- held.Extend(ctx, 2*time.Hour) }()
-			awaitArrived(t, st, "reenter", 1)
+			fixture.AwaitArrived(t, st, "reenter", 1)
 			for _, again := range []func(context.Context) (*lock.Held, error){mu.TryLock, mu.Lock} {
 				short, cancel := context.WithTimeout(held.Context(ctx), 50*time.Millisecond)
 				_, err := again(short)

@@ -37,7 +37,7 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 	inner, err := c.Mutex("h").Lock(first.Context(ctx)) // no event: it is the same hold
 	require.NoError(t, err)
 	require.NoError(t, inner.Unlock(ctx))
-	wg := inTurn(t, c, "h", 1, func(*lock.Held) {})
+	wg := fixture.InTurn(t, c, "h", 1, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, first.Unlock(ctx))
 	bounded.Wait(t, wg)

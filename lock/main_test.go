@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -47,7 +46,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if err := stopAll(masters.servers); err != nil {
+	if err := masters.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -86,15 +85,6 @@ func miniAndRedis(t *testing.T) map[string]*redistest.Server {
 		servers["redis"] = server
 	}
 	return servers
-}
-
-func isAny(err error, targets ...error) bool {
-	for _, target := range targets {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
 }
 
 // timesHeld is how often all holders hold a lock.

@@ -172,7 +172,7 @@ func TestANameThatOccursTwiceIsTriedInItsOrder(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	for range 20 {
-		prefix := keyOf(t)
+		prefix := fixture.KeyOf(t)
 		// On a busy machine an answer may take longer than the default allows.
 		c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: prefix, Lease: 2 * time.Minute, IOTimeout: 10 * time.Second, UnlockTimeout: 10 * time.Second})
 		names := slices.Concat(fixture.Names("n", 50), fixture.Names("n", 50))

@@ -16,56 +16,10 @@ import (
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/faultproxy"
 	"github.com/wheellock/wheellock/integration/fixture"
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/locktest"
 )
-
-// fleet is a set of servers with a client of each.
-type fleet struct {
-	servers []*redistest.Server
-	clients []*lock.Client
-}
-
-func startAll(n int, args ...string) ([]*redistest.Server, error) {
-	servers := make([]*redistest.Server, n)
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { servers[i], errs[i] = redistest.Start(context.Background(), redistest.Options{Args: args}) })
-	}
-	wg.Wait()
-	return servers, errors.Join(errs...)
-}
-
-func stopAll(servers []*redistest.Server) error {
-	var errs []error
-	for _, s := range servers {
-		if s != nil {
-			errs = append(errs, s.Stop())
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func newFleet(t *testing.T, servers []*redistest.Server, cfg lock.Config) fleet {
-	t.Helper()
-	f := fleet{servers: servers}
-	for _, s := range servers {
-		f.clients = append(f.clients, fixture.ClientOf(t, s, cfg))
-	}
-	return f
-}
-
-// mutexes are the fleet's mutexes of one name.
-func (f fleet) mutexes(name string) []*lock.Mutex {
-	var ms []*lock.Mutex
-	for _, c := range f.clients {
-		ms = append(ms, c.Mutex(name))
-	}
-	return ms
-}
 
 func TestMultiLockTakesAllOrNone(t *testing.T) {
 	s := onRedis(t)
@@ -385,11 +339,11 @@ func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
 		turns = 2
 	}
 	var wg sync.WaitGroup
-	var fleets []fleet
+	var fleets []fixture.Fleet
 	for i := range 4 { // two of them have another order inside: their ids are random
-		f := newFleet(t, servers, lock.Config{})
+		f := fixture.NewFleet(t, servers, lock.Config{})
 		fleets = append(fleets, f)
-		ms := append(f.mutexes(t.Name()), f.clients[0].Mutex(t.Name()+"x"))
+		ms := append(f.Mutexes(t.Name()), f.Clients[0].Mutex(t.Name()+"x"))
 		if i%2 == 1 {
 			ms[0], ms[1] = ms[1], ms[0]
 		}
@@ -409,7 +363,7 @@ func TestMultiLocksInOppositeOrderAllFinish(t *testing.T) {
 	}
 	bounded.Wait(t, &wg)
 	for _, f := range fleets {
-		for _, c := range f.clients {
+		for _, c := range f.Clients {
 			require.Zero(t, c.Stats().Held)
 			require.Zero(t, c.Stats().Waiting)
 		}

@@ -59,7 +59,7 @@ func TestForceUnlockTakesTheLockAndLeavesOtherKeysAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, ok)
 	held := fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond}).Mutex(t.Name()).Lock)
-	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
 	ok, err = mu.ForceUnlock(ctx)
 	require.NoError(t, err)

@@ -185,7 +185,7 @@ func oneRound(ctx context.Context, c *lock.Client, name, who string, rng *rand.R
 		for h == inner && errors.Is(err, lock.ErrUnknown) {
 			err = h.Unlock(ctx) // else it counts, and the outer one is not the last
 		}
-		if err != nil && !isAny(err, lock.ErrLost, lock.ErrUnknown) {
+		if err != nil && !fixture.IsAny(err, lock.ErrLost, lock.ErrUnknown) {
 			return fmt.Errorf("unlock: %w", err)
 		}
 	}

@@ -76,28 +76,28 @@ func TestALateForceUnlockLeavesALaterHolderItsLock(t *testing.T) {
 	for _, sort := range []string{"mutex", "fenced", "fair", "write", "read"} {
 		t.Run(sort, func(t *testing.T) {
 			t.Parallel()
-			st := stall(t, s)
+			st := fixture.Stall(t, s)
 			c, admin := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOver(t, st, lock.Config{IOTimeout: 200 * time.Millisecond})
 			ctx := bounded.Context(t)
-			lk, force := sorts(t, c)[sort], forces(admin, t)[sort]
-			first, err := lk.lock(ctx)
+			lk, force := fixture.Sorts(t, c)[sort], forces(admin, t)[sort]
+			first, err := lk.Lock(ctx)
 			require.NoError(t, err)
 			st.Keep(force.script)
 			_, err = force.force(ctx)
 			require.ErrorIs(t, err, lock.ErrUnknown)
 			require.Equal(t, 1, st.Arrived(force.script))
 			require.NoError(t, first.Unlock(ctx))
-			second, err := lk.lock(ctx)
+			second, err := lk.Lock(ctx)
 			require.NoError(t, err)
-			before := fixture.Hash(t, s, lk.key)
+			before := fixture.Hash(t, s, lk.Key)
 			st.LetGo()
 			bounded.Until(t, st.Settled)
-			require.Equal(t, before, fixture.Hash(t, s, lk.key))
+			require.Equal(t, before, fixture.Hash(t, s, lk.Key))
 			require.True(t, second.Valid())
 			ok, err := force.force(ctx)
 			require.NoError(t, err)
 			require.True(t, ok)
-			require.False(t, fixture.Exists(t, s, lk.key))
+			require.False(t, fixture.Exists(t, s, lk.Key))
 			require.ErrorIs(t, second.Unlock(ctx), lock.ErrLost)
 		})
 	}
@@ -108,11 +108,11 @@ func TestForceUnlockReadsAgainWhenTheHolderHasChanged(t *testing.T) {
 	for _, sort := range []string{"mutex", "fenced", "fair", "write", "read"} {
 		t.Run(sort, func(t *testing.T) {
 			t.Parallel()
-			st := stall(t, s)
+			st := fixture.Stall(t, s)
 			c, admin := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOver(t, st, lock.Config{})
 			ctx := bounded.Context(t)
-			lk, force := sorts(t, c)[sort], forces(admin, t)[sort]
-			first, err := lk.lock(ctx)
+			lk, force := fixture.Sorts(t, c)[sort], forces(admin, t)[sort]
+			first, err := lk.Lock(ctx)
 			require.NoError(t, err)
 			st.Keep(force.script)
 			type result struct {
@@ -124,13 +124,13 @@ func TestForceUnlockReadsAgainWhenTheHolderHasChanged(t *testing.T) {
 				ok, err := force.force(ctx)
 				done <- result{ok, err}
 			}()
-			awaitArrived(t, st, force.script, 1)
+			fixture.AwaitArrived(t, st, force.script, 1)
 			require.NoError(t, first.Unlock(ctx))
-			second, err := lk.lock(ctx)
+			second, err := lk.Lock(ctx)
 			require.NoError(t, err)
 			st.LetGo()
 			require.Equal(t, result{true, nil}, bounded.Receive(t, done))
-			require.False(t, fixture.Exists(t, s, lk.key))
+			require.False(t, fixture.Exists(t, s, lk.Key))
 			require.ErrorIs(t, second.Unlock(ctx), lock.ErrLost)
 			ok, err := force.force(ctx)
 			require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestForceUnlockReadsAgainWhenTheHolderHasChanged(t *testing.T) {
 func TestForceUnlockOfReadersLeavesOneThatCameMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := stall(t, s)
+	st := fixture.Stall(t, s)
 	c, admin := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOver(t, st, lock.Config{})
 	ctx := bounded.Context(t)
 	first := fixture.Hold(t, c.RWMutex(t.Name()).Reader().Lock)
@@ -154,7 +154,7 @@ func TestForceUnlockOfReadersLeavesOneThatCameMeanwhile(t *testing.T) {
 		_, err := admin.RWMutex(t.Name()).Writer().ForceUnlock(ctx)
 		done <- err
 	}()
-	awaitArrived(t, st, "rw_force", 1)
+	fixture.AwaitArrived(t, st, "rw_force", 1)
 	second := fixture.Hold(t, c.RWMutex(t.Name()).Reader().Lock)
 	st.LetGo()
 	require.NoError(t, bounded.Receive(t, done))

@@ -38,9 +38,9 @@ func TestReleasesAndExtensionsNeedNoMemory(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	helds := map[string]*lock.Held{"writer": fixture.Hold(t, c.RWMutex("w").Writer().Lock)}
-	for kind, lk := range sorts(t, c) {
+	for kind, lk := range fixture.Sorts(t, c) {
 		if kind != "write" { // "read" has the key
-			helds[kind] = fixture.Hold(t, lk.lock)
+			helds[kind] = fixture.Hold(t, lk.Lock)
 		}
 	}
 	sem, latch := c.Semaphore("s"), c.CountDownLatch("l")

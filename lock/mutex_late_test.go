@@ -63,7 +63,7 @@ func TestALateAcquisitionLeavesNoLock(t *testing.T) {
 			t.Parallel()
 			withAndWithoutLimits(t, func(t *testing.T, limits bool) {
 				// The script is known to the server, so that the very first call would run.
-				key := keyOf(t)
+				key := fixture.KeyOf(t)
 				held, err := kind.of(fixture.ClientOf(t, s, lock.Config{}), key).Lock(t.Context())
 				require.NoError(t, err)
 				require.NoError(t, held.Unlock(t.Context()))
@@ -97,7 +97,7 @@ func TestALateGuardChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	withAndWithoutLimits(t, func(t *testing.T, limits bool) {
-		key := keyOf(t)
+		key := fixture.KeyOf(t)
 		c, _ := lateClient(t, s, limits, "guard", 1, 2*time.Second)
 		held, err := c.Mutex(key).Lock(t.Context())
 		require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestALateReentryBringsNoCountBack(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	withAndWithoutLimits(t, func(t *testing.T, limits bool) {
-		key := keyOf(t)
+		key := fixture.KeyOf(t)
 		c, _ := lateClient(t, s, limits, "reenter", 1, 2*time.Second)
 		held, err := c.Mutex(key).Lock(t.Context())
 		require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestALateCopyIsNotCarriedOutAgain(t *testing.T) {
 		t.Parallel()
 		withAndWithoutLimits(t, func(t *testing.T, limits bool) {
 			c, _ := lateClient(t, s, limits, "semaphore_take", 1, after)
-			sem := c.Semaphore(keyOf(t))
+			sem := c.Semaphore(fixture.KeyOf(t))
 			_, err := sem.TrySet(t.Context(), 10)
 			require.NoError(t, err)
 			begun := time.Now()
@@ -172,7 +172,7 @@ func TestALateCopyIsNotCarriedOutAgain(t *testing.T) {
 		t.Parallel()
 		withAndWithoutLimits(t, func(t *testing.T, limits bool) {
 			c, _ := lateClient(t, s, limits, "latch_down", 1, after)
-			latch := c.CountDownLatch(keyOf(t))
+			latch := c.CountDownLatch(fixture.KeyOf(t))
 			_, err := latch.TrySet(t.Context(), 2)
 			require.NoError(t, err)
 			begun := time.Now()
@@ -205,7 +205,7 @@ func TestTwoServersBehindOneAddress(t *testing.T) {
 	var log fixture.Log
 	c := fixture.ClientOver(t, p, lock.Config{Logger: log.Logger()})
 	log.Flush = lock.FlushLog(c)
-	held, err := c.Mutex(keyOf(t)).Lock(t.Context())
+	held, err := c.Mutex(fixture.KeyOf(t)).Lock(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, log.String(), "clock was set")
 	require.Contains(t, log.String(), "again and again")
@@ -242,7 +242,7 @@ func TestAnExtensionWhoseAnswerIsLostEndsWithItsHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			key := keyOf(t)
+			key := fixture.KeyOf(t)
 			p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
 				switch c.Script {
 				case "reenter", "rw_read_reenter", "permit_extend":
@@ -274,7 +274,7 @@ func TestAHandOverWhoseAnswerIsLostLeavesNoLock(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	fixture.Do(t, s, "SCRIPT", "LOAD", script.Handoff.Text())
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	var down atomic.Bool
 	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
 		switch {
@@ -324,7 +324,7 @@ func TestTheLastReleaseOfAnOrphanIsSentUntilItIsAnswered(t *testing.T) {
 		return faultproxy.Pass
 	})
 	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 500 * time.Millisecond, FailFast: true})
-	_, err := c.Mutex(keyOf(t)).TryLock(t.Context())
+	_, err := c.Mutex(fixture.KeyOf(t)).TryLock(t.Context())
 	require.ErrorIs(t, err, lock.ErrUnknown)
 	require.Eventually(t, func() bool { return releases.Load() >= 4 }, time.Minute, time.Millisecond)
 }
@@ -337,7 +337,7 @@ func TestAnOrphanWhoseLastReleaseIsNotAnsweredIsPaidOnce(t *testing.T) {
 	for _, code := range []*script.Script{script.Acquire, script.Release} {
 		fixture.Do(t, s, "SCRIPT", "LOAD", code.Text()) // one call is one request
 	}
-	first, second := keyOf(t), keyOf(t)+":second"
+	first, second := fixture.KeyOf(t), fixture.KeyOf(t)+":second"
 	var releases, givenUp atomic.Int64
 	p := fixture.Proxy(t, s, func(c faultproxy.Command) faultproxy.Fate {
 		switch {

@@ -89,7 +89,7 @@ func TestManyTriesOfOneOwnerOnAnotherOnesLockAreAllRefused(t *testing.T) {
 	for range 100 {
 		wg.Go(func() {
 			_, err := c.Mutex(t.Name()).TryLock(owner)
-			if !isAny(err, lock.ErrNotAcquired) {
+			if !fixture.IsAny(err, lock.ErrNotAcquired) {
 				t.Error(err)
 			}
 		})

@@ -171,7 +171,7 @@ func TestALockWithoutATTLIsPolled(t *testing.T) {
 	ttl, err := c.Mutex(t.Name()).TTL(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, -1, ttl)
-	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Tries >= 4 }, time.Minute, time.Millisecond)
 	fixture.Do(t, s, "DEL", t.Name()) // nobody publishes that
 	bounded.Wait(t, wg)
@@ -184,7 +184,7 @@ func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	held := fixture.Hold(t, holder.Mutex(t.Name()).Lock)
 	got := make(chan struct{})
-	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) { close(got) })
+	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) { close(got) })
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
 	fixture.Do(t, s, "DEL", t.Name()) // it is free, and the waiter does not know
 	tries := func() uint64 { return c.Stats().Tries }
@@ -219,7 +219,7 @@ func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
 	psc.Receive()
 	psc.Receive()
 	const waiters = 200
-	wg := inTurn(t, c, t.Name(), waiters, func(*lock.Held) {})
+	wg := fixture.InTurn(t, c, t.Name(), waiters, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Waiting == waiters }, time.Minute, time.Millisecond)
 	require.NoError(t, held.Unlock(ctx))
 	bounded.Wait(t, wg)

@@ -296,7 +296,7 @@ func TestRedissonsForceUnlockIsToldAsALossAndWakesOurWaiters(t *testing.T) {
 	waiter := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	held := fixture.Hold(t, holder.Mutex(t.Name()).Lock)
 	got := make(chan struct{})
-	wg := inTurn(t, waiter, t.Name(), 1, func(*lock.Held) { close(got); <-held.Done() })
+	wg := fixture.InTurn(t, waiter, t.Name(), 1, func(*lock.Held) { close(got); <-held.Done() })
 	j := newJava(t, s, t.Name(), 1, false)
 	fixture.AwaitSubscribers(t, s, j.channel(), 1)
 	require.EqualValues(t, 1, j.forceUnlock())
@@ -324,7 +324,7 @@ func TestRedissonsRenewalKeepsOurWaiterWaiting(t *testing.T) {
 	began := time.Now()
 	var owned atomic.Bool
 	owned.Store(true)
-	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {
+	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {
 		if owned.Load() {
 			t.Error("taken from a holder that renews")
 		}

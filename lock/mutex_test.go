@@ -312,7 +312,7 @@ func TestALeaseShorterThanTheMarginCanBeHad(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 30 * time.Second, Margin: 5 * time.Second})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	mu := c.Mutex(keyOf(t))
+	mu := c.Mutex(fixture.KeyOf(t))
 	began := time.Now()
 	held, err := mu.LockFor(ctx, lease)
 	require.NoError(t, err)

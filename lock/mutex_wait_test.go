@@ -19,25 +19,6 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// inTurn locks, calls between and unlocks, in n goroutines.
-func inTurn(t *testing.T, c *lock.Client, name string, n int, between func(*lock.Held)) *sync.WaitGroup {
-	var wg sync.WaitGroup
-	for range n {
-		wg.Go(func() {
-			held, err := c.Mutex(name).Lock(bounded.Context(t))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			between(held)
-			if err := held.Unlock(bounded.Context(t)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	return &wg
-}
-
 // TestAWaiterThatListensAsksNoMoreUntilSomethingHappens, whatever it waits for.
 func TestAWaiterThatListensAsksNoMoreUntilSomethingHappens(t *testing.T) {
 	for _, kind := range []string{"Mutex", "FencedMutex", "reader", "writer", "Semaphore", "PermitSemaphore", "CountDownLatch"} {
@@ -101,7 +82,7 @@ func TestARemoteReleaseWakesTheWaiterAtOnce(t *testing.T) {
 	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}) // polling would not end in the test's time
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, a.Mutex(t.Name()).Lock)
-	wg := inTurn(t, b, t.Name(), 5, func(*lock.Held) {})
+	wg := fixture.InTurn(t, b, t.Name(), 5, func(*lock.Held) {})
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
 	require.NoError(t, held.Unlock(ctx))
 	bounded.Wait(t, wg)
@@ -116,7 +97,7 @@ func TestRedissonsReleaseWakesOurWaiterAndOursIsPublished(t *testing.T) {
 	psc := listener(t, s, "redisson_lock__channel:{"+name+"}")
 
 	got := make(chan struct{})
-	wg := inTurn(t, c, name, 1, func(*lock.Held) { close(got) })
+	wg := fixture.InTurn(t, c, name, 1, func(*lock.Held) { close(got) })
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+name+"}", 2)
 	select {
 	case <-got:
@@ -152,7 +133,7 @@ func TestAReleaseBetweenTheRefusalAndTheSubscriptionIsNotMissed(t *testing.T) {
 	c := fixture.Client(t, pool, lock.Config{MaxPoll: time.Hour, IOTimeout: 3 * time.Second, Connections: 1})
 	fixture.Do(t, s, "HSET", t.Name(), "java:1", 1)
 	fixture.Do(t, s, "PEXPIRE", t.Name(), 3_600_000)
-	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return n == 2 }, time.Minute, time.Millisecond)
 	fixture.Do(t, s, "DEL", t.Name()) // nobody hears of it
 	close(free)
@@ -170,7 +151,7 @@ func TestWithoutPubSubAWaiterPolls(t *testing.T) {
 	c := fixture.Client(t, pool, lock.Config{MaxPoll: 20 * time.Millisecond})
 	fixture.Do(t, s, "HSET", t.Name(), "java:1", 1)
 	fixture.Do(t, s, "PEXPIRE", t.Name(), 3_600_000)
-	wg := inTurn(t, c, t.Name(), 3, func(*lock.Held) {})
+	wg := fixture.InTurn(t, c, t.Name(), 3, func(*lock.Held) {})
 	require.Eventually(t, func() bool { // it has asked more than once
 		info, err := s.Info("commandstats")
 		require.NoError(t, err)
@@ -185,7 +166,7 @@ func TestACutPubSubConnectionIsReplaced(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	fixture.Do(t, s, "HSET", t.Name(), "java:1", 1)
 	fixture.Do(t, s, "PEXPIRE", t.Name(), 3_600_000)
-	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	channel := "redisson_lock__channel:{" + t.Name() + "}"
 	fixture.AwaitSubscribers(t, s, channel, 1)
 	fixture.Do(t, s, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -266,7 +247,7 @@ func TestACancelledWaiterLeavesAtOnceAndLeavesNothing(t *testing.T) {
 	// The subscriber's connection without a subscription gets plain answers to
 	// its pings, and lives on.
 	time.Sleep(2500 * time.Millisecond) // more than a ping period
-	wg := inTurn(t, c, "m", 1, func(*lock.Held) {})
+	wg := fixture.InTurn(t, c, "m", 1, func(*lock.Held) {})
 	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{m}", 1)
 	fixture.Do(t, s, "DEL", "m")
 	fixture.Do(t, s, "PUBLISH", "redisson_lock__channel:{m}", 0)
@@ -279,7 +260,7 @@ func TestReentryDoesNotQueueBehindAThousandWaiters(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
 	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
-	wg := inTurn(t, c, t.Name(), 1000, func(*lock.Held) {})
+	wg := fixture.InTurn(t, c, t.Name(), 1000, func(*lock.Held) {})
 	require.Eventually(t, func() bool { return c.Stats().Waiting == 1000 }, time.Minute, time.Millisecond)
 	inner, err := c.Mutex(t.Name()).Lock(held.Context(ctx))
 	require.NoError(t, err)
@@ -329,7 +310,7 @@ func TestNoFieldComesBackAndTokensRise(t *testing.T) {
 	first := fixture.Hold(t, c.Mutex(t.Name()).Lock)
 	seen, field := map[string]bool{}, ""
 	last := first.Token()
-	wg := inTurn(t, c, t.Name(), 200, func(h *lock.Held) { // longer than a run
+	wg := fixture.InTurn(t, c, t.Name(), 200, func(h *lock.Held) { // longer than a run
 		fields, err := redis.StringMap(fixture.Do(t, s, "HGETALL", t.Name()), nil)
 		if err != nil || len(fields) != 1 {
 			t.Errorf("the hash is %v: %v", fields, err)
@@ -371,7 +352,7 @@ func TestAWaiterThatLeavesPassesItsGrantOn(t *testing.T) {
 			left <- err
 		}()
 		require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, 100*time.Microsecond)
-		wg := inTurn(t, c, name, 1, func(*lock.Held) {})
+		wg := fixture.InTurn(t, c, name, 1, func(*lock.Held) {})
 		go cancel() // about when it is handed over
 		require.NoError(t, held.Unlock(bg))
 		if err := bounded.Receive(t, left); err != nil {
@@ -458,7 +439,7 @@ func TestAFloodOfMessagesIsNoFloodOfTries(t *testing.T) {
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	fixture.Do(t, s, "HSET", t.Name(), "java:1", 1)
 	fixture.Do(t, s, "PEXPIRE", t.Name(), 3_600_000)
-	wg := inTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
 	channel := "redisson_lock__channel:{" + t.Name() + "}"
 	fixture.AwaitSubscribers(t, s, channel, 1)
 	conn := fixture.Dial(t, s)

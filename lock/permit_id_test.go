@@ -42,7 +42,7 @@ func requireGone(t require.TestingT, err error, ids ...string) {
 func TestPermitsAreReleasedByAnotherProcessByTheirIDs(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"}), fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := fixture.KeyOf(t), context.Background()
 	taker, other := a.PermitSemaphore(key), b.PermitSemaphore(key)
 	require.NoError(t, taker.Set(ctx, 5))
 	held, err := taker.AcquireFor(ctx, 3, time.Hour)
@@ -69,7 +69,7 @@ func TestPermitsAreReleasedByAnotherProcessByTheirIDs(t *testing.T) {
 func TestReleaseByIDIsOfAllPermitsOrOfNone(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
+	sem, ctx := c.PermitSemaphore(fixture.KeyOf(t)), context.Background()
 	require.NoError(t, sem.Set(ctx, 1000))
 	held, n, err := sem.Drain(ctx)
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestReleaseByIDIsOfAllPermitsOrOfNone(t *testing.T) {
 func TestRedissonsPermitsAreReleasedAndTheirLeasesSetByID(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	sem, ctx := c.PermitSemaphore(keyOf(t)), context.Background()
+	sem, ctx := c.PermitSemaphore(fixture.KeyOf(t)), context.Background()
 	taken := "{" + sem.Name() + "}:timeout"
 	require.NoError(t, sem.Set(ctx, 3))
 	id, member := javaID(0xa7)
@@ -142,7 +142,7 @@ func TestRedissonsPermitsAreReleasedAndTheirLeasesSetByID(t *testing.T) {
 func TestReleaseByIDWakesWaiters(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := fixture.KeyOf(t), context.Background()
 	require.NoError(t, a.PermitSemaphore(key).Set(ctx, 2))
 	held, err := a.PermitSemaphore(key).AcquireFor(ctx, 2, time.Hour)
 	require.NoError(t, err)
@@ -173,7 +173,7 @@ func TestAHeldWhosePermitIsReleasedByIDIsToldAtItsNextRenewal(t *testing.T) {
 			if by == "other" {
 				releaser = fixture.ClientOf(t, s, lock.Config{})
 			}
-			key, ctx := keyOf(t), context.Background()
+			key, ctx := fixture.KeyOf(t), context.Background()
 			sem := c.PermitSemaphore(key)
 			require.NoError(t, sem.Set(ctx, 3))
 			held, err := sem.Acquire(ctx, 3)
@@ -286,7 +286,7 @@ func TestAReleaseByIDInALongOutageTakesEffectOnceWhenItIsOver(t *testing.T) {
 func TestPermitIDBadInput(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := fixture.KeyOf(t), context.Background()
 	sem := c.PermitSemaphore(key)
 	good, _ := javaID(1)
 	for _, id := range []string{"", "x", good[1:], good + "00", strings.Repeat("z", 32), strings.Repeat("\x00", 16)} {
@@ -330,7 +330,7 @@ func TestPermitIDsOfKeysThatAreNoSemaphore(t *testing.T) {
 		{{"SET", "1"}, {"HSET", member, 1e15}}, // no permits
 		{{"SET", "1"}, {"SET", "bob"}},
 	} {
-		key := keyOf(t)
+		key := fixture.KeyOf(t)
 		var before []any
 		for n, key := range []string{key, "{" + key + "}:timeout"} {
 			fixture.Do(t, s, at[n][0].(string), append([]any{key}, at[n][1:]...)...)
@@ -344,7 +344,7 @@ func TestPermitIDsOfKeysThatAreNoSemaphore(t *testing.T) {
 		}
 		for _, err := range errs {
 			require.Error(t, err)
-			require.False(t, isAny(err, lock.ErrUnknown, lock.ErrNotHeld), err)
+			require.False(t, fixture.IsAny(err, lock.ErrUnknown, lock.ErrNotHeld), err)
 			require.ErrorIs(t, err, lock.ErrNotALock)
 		}
 		require.Equal(t, before, []any{fixture.Do(t, s, "DUMP", key), fixture.Do(t, s, "DUMP", "{"+key+"}:timeout")})
@@ -355,7 +355,7 @@ func TestPermitIDsOfKeysThatAreNoSemaphore(t *testing.T) {
 func TestReleaseByIDMayNotPublish(t *testing.T) {
 	s := fixture.Server(t)
 	var out fixture.Log
-	c := userOf(t, s, "u", lock.Config{Logger: out.Logger()}, "-publish")
+	c := fixture.UserOf(t, s, "u", lock.Config{Logger: out.Logger()}, "-publish")
 	out.Flush = lock.FlushLog(c)
 	ctx := context.Background()
 	fixture.Do(t, s, "SET", "s", 1)
@@ -455,7 +455,7 @@ func TestAnswersAboutIDsThatAreNoneAreUnknown(t *testing.T) {
 	}), lock.Config{})
 	ctx := context.Background()
 	id, _ := javaID(1)
-	sem := c.PermitSemaphore(keyOf(t))
+	sem := c.PermitSemaphore(fixture.KeyOf(t))
 	calls := map[string]func() error{
 		"permit_free":      func() error { return sem.Release(ctx, id) },
 		"permit_set_lease": func() error { return sem.SetLease(ctx, id, time.Minute) },

@@ -20,7 +20,7 @@ import (
 func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
-	sem, ctx := c.PermitSemaphore(keyOf(t)), bounded.Context(t)
+	sem, ctx := c.PermitSemaphore(fixture.KeyOf(t)), bounded.Context(t)
 	key := sem.Name()
 	psc := listener(t, s, "redisson_sc:{"+key+"}")
 	set, err := sem.TrySet(ctx, 5)
@@ -120,7 +120,7 @@ func TestRedissonAndOurPermits(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour})
-	sem, ctx := c.PermitSemaphore(keyOf(t)), bounded.Context(t)
+	sem, ctx := c.PermitSemaphore(fixture.KeyOf(t)), bounded.Context(t)
 	taken, channel := "{"+sem.Name()+"}:timeout", "redisson_sc:{"+sem.Name()+"}"
 	fixture.Do(t, s, "SET", sem.Name(), 2)
 	// Java takes one for a second, and one for ever.
@@ -165,7 +165,7 @@ func TestRedissonAndOurPermits(t *testing.T) {
 func TestAPermitLeaseEndsAndCanBeExtended(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	sem, ctx := c.PermitSemaphore(keyOf(t)), bounded.Context(t)
+	sem, ctx := c.PermitSemaphore(fixture.KeyOf(t)), bounded.Context(t)
 	require.NoError(t, sem.Set(ctx, 2))
 	held, err := sem.AcquireFor(ctx, 2, 200*time.Millisecond)
 	require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestAPermitLeaseEndsAndCanBeExtended(t *testing.T) {
 func TestPermitWaitersAreServedInOrderAndCancelTakesNothing(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}), fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	key, ctx := keyOf(t), bounded.Context(t)
+	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	require.NoError(t, a.PermitSemaphore(key).Set(ctx, 3))
 	all, _, err := a.PermitSemaphore(key).Drain(ctx)
 	require.NoError(t, err)
@@ -269,7 +269,7 @@ func TestHeldPermitsOutliveFullMemoryAndCanBeReleased(t *testing.T) {
 func TestPermitBadInput(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), bounded.Context(t)
+	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	sem := c.PermitSemaphore(key)
 	for _, n := range []int64{-1, 0, 1001} {
 		_, err := sem.Acquire(ctx, n)

@@ -52,7 +52,7 @@ func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range sets {
 		five := servers[5*n : 5*n+5]
-		a, b := newRedFleet(t, five, t.Name(), redConfig()), newRedFleet(t, five, t.Name(), redConfig())
+		a, b := fixture.NewRedFleet(t, five, t.Name(), fixture.RedConfig()), fixture.NewRedFleet(t, five, t.Name(), fixture.RedConfig())
 		wg.Go(func() {
 			var l multiLedger
 			surviveOutage(t, a, b, &l, pairs[n], stopped, &noVote)
@@ -73,20 +73,20 @@ func TestRedLockSurvivesAnyTwoStoppedOrKilledServers(t *testing.T) {
 
 // surviveOutage has a hold the lock while two servers go, and b after it until
 // they are back; noVote counts how often those that are back were refused. A busy machine can lose a lease of a second, but not three.
-func surviveOutage(t *testing.T, a, b *redFleet, l *multiLedger, pair []int, o outage, noVote *atomic.Int64) {
+func surviveOutage(t *testing.T, a, b *fixture.RedFleet, l *multiLedger, pair []int, o outage, noVote *atomic.Int64) {
 	t.Helper()
 	ctx := bounded.Context(t)
 	who := fmt.Sprint(pair, o.empty)
 	for try := 1; ; try++ {
-		held := a.lockOnAll(t)
+		held := a.LockOnAll(t)
 		l.rely(held, "a"+who, func() {
 			for _, i := range pair {
-				require.NoError(t, o.down(a.servers[i]))
+				require.NoError(t, o.down(a.Servers[i]))
 			}
 			// A lease goes by, in which the two are lost, and the whole is not.
 			require.Eventually(t, func() bool { return held.Members() <= 3 }, time.Minute, 5*time.Millisecond)
-			a.awaitRenewals(t, 1, othersOf(pair...)...)
-			_, err := b.lock.TryLock(ctx)
+			a.AwaitRenewals(t, 1, fixture.OthersOf(pair...)...)
+			_, err := b.Lock.TryLock(ctx)
 			require.True(t, err != nil || !held.Valid())
 		})
 		err := held.Unlock(ctx)
@@ -96,22 +96,22 @@ func surviveOutage(t *testing.T, a, b *redFleet, l *multiLedger, pair []int, o o
 		require.ErrorIs(t, err, lock.ErrLost)
 		require.Less(t, try, 3, "lost with two servers down: %v", err)
 		for _, i := range pair {
-			require.NoError(t, o.up(a.servers[i]))
+			require.NoError(t, o.up(a.Servers[i]))
 		}
-		fixture.AwaitVotes(t, redLease, a.servers...)
+		fixture.AwaitVotes(t, redLease, a.Servers...)
 	}
-	next := fixture.Hold(t, b.lock.Lock)
+	next := fixture.Hold(t, b.Lock.Lock)
 	l.rely(next, "b"+who, func() {
 		began := time.Now()
 		for _, i := range pair {
-			require.NoError(t, o.up(a.servers[i]))
+			require.NoError(t, o.up(a.Servers[i]))
 		}
 		if !o.empty {
 			return
 		}
 		// They are not yet up for a lease, so what they give does not count.
 		for refused := 0; refused < 2 && time.Since(began) < time.Second; {
-			got, err := a.lock.TryLock(ctx)
+			got, err := a.Lock.TryLock(ctx)
 			var q *lock.QuorumError
 			switch {
 			case err == nil: // b has lost it, and the ledger knows whether it was told
@@ -130,36 +130,36 @@ func surviveOutage(t *testing.T, a, b *redFleet, l *multiLedger, pair []int, o o
 	if err := next.Unlock(ctx); err != nil {
 		require.ErrorIs(t, err, lock.ErrLost)
 	}
-	require.Eventually(t, func() bool { return fixture.Having(t, a.servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.Having(t, a.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
-func loseToStoppedMajority(t *testing.T, f *redFleet) {
-	held := f.lockOnAll(t)
+func loseToStoppedMajority(t *testing.T, f *fixture.RedFleet) {
+	held := f.LockOnAll(t)
 	for _, i := range []int{0, 1, 3} {
-		require.NoError(t, f.servers[i].Pause())
+		require.NoError(t, f.Servers[i].Pause())
 	}
 	bounded.Receive(t, held.Done())
 	require.False(t, held.Valid())
 	for _, i := range []int{0, 1, 3} {
-		require.NoError(t, f.servers[i].Resume())
+		require.NoError(t, f.Servers[i].Resume())
 	}
 	require.ErrorIs(t, held.Unlock(bounded.Context(t)), lock.ErrLost)
 }
 
 // loseThoughMembersCameBack: they have no part in a hold that began without
 // them, however long it lasts; with one more gone there is no quorum.
-func loseThoughMembersCameBack(t *testing.T, f *redFleet) {
+func loseThoughMembersCameBack(t *testing.T, f *fixture.RedFleet) {
 	ctx := bounded.Context(t)
 	for _, i := range []int{1, 4} {
-		require.NoError(t, f.servers[i].Kill())
+		require.NoError(t, f.Servers[i].Kill())
 	}
-	held := fixture.Hold(t, f.lock.Lock)
+	held := fixture.Hold(t, f.Lock.Lock)
 	for _, i := range []int{1, 4} {
-		require.NoError(t, f.servers[i].Restart(ctx))
+		require.NoError(t, f.Servers[i].Restart(ctx))
 	}
-	f.awaitRenewals(t, 2, 0, 2, 3)
+	f.AwaitRenewals(t, 2, 0, 2, 3)
 	require.True(t, held.Valid())
-	require.NoError(t, f.servers[0].Kill())
+	require.NoError(t, f.Servers[0].Kill())
 	bounded.Receive(t, held.Done())
 	require.False(t, held.Valid())
 	require.ErrorIs(t, held.Err(), lock.ErrLost)

@@ -27,9 +27,9 @@ func promoted(t *testing.T) (master, heir *redistest.Server) {
 }
 
 // failOver makes another server answer at the address of a member.
-func (f *redFleet) failOver(member int, to *redistest.Server) {
-	f.nets[member].Lead(faultproxy.Before(to))
-	f.nets[member].Reset()
+func failOver(f *fixture.RedFleet, member int, to *redistest.Server) {
+	f.Nets[member].Lead(faultproxy.Before(to))
+	f.Nets[member].Reset()
 }
 
 // TestAPromotedReplicaHasNoVote is the case of a restarted member again: A holds two of
@@ -49,16 +49,16 @@ func promotedReplicaHasNoVote(t *testing.T, name string) bool {
 	servers := append([]*redistest.Server{master}, fixture.Servers(t, 2)...)
 	fixture.AwaitVotes(t, redLease, servers...)
 	ctx := bounded.Context(t)
-	a, b := newRedFleet(t, servers, name, redConfig()), newRedFleet(t, servers, name, redConfig())
-	a.cut(2)
-	b.cut(1)
-	held := fixture.Hold(t, a.lock.Lock)
+	a, b := fixture.NewRedFleet(t, servers, name, fixture.RedConfig()), fixture.NewRedFleet(t, servers, name, fixture.RedConfig())
+	a.Cut(2)
+	b.Cut(1)
+	held := fixture.Hold(t, a.Lock.Lock)
 	began := time.Now()
-	a.failOver(0, heir)
-	b.failOver(0, heir)
+	failOver(a, 0, heir)
+	failOver(b, 0, heir)
 	var q *lock.QuorumError
 	for q == nil || q.Members-q.Unknown < 2 || q.Held > 0 { // what an earlier try took may not be given back yet
-		early, err := b.lock.TryLock(ctx)
+		early, err := b.Lock.TryLock(ctx)
 		if time.Since(began) >= redLease {
 			if err == nil {
 				require.NoError(t, early.Unlock(ctx))
@@ -72,7 +72,7 @@ func promotedReplicaHasNoVote(t *testing.T, name string) bool {
 	require.Equal(t, 1, q.NoVote, "%v", q)
 	require.ErrorContains(t, q, "was a replica")
 	require.False(t, fixture.Exists(t, heir, name), "what it gave is given back")
-	other := fixture.Hold(t, b.lock.Lock)
+	other := fixture.Hold(t, b.Lock.Lock)
 	require.False(t, held.Valid())
 	require.GreaterOrEqual(t, time.Since(began), redLease)
 	require.NoError(t, other.Unlock(ctx))
@@ -87,11 +87,11 @@ func TestAPromotedReplicaIsRetakenWhenItMayVote(t *testing.T) {
 	master, heir := promoted(t)
 	servers := append([]*redistest.Server{master}, fixture.Servers(t, 2)...)
 	fixture.AwaitVotes(t, redLease, servers...)
-	a := newRedFleet(t, servers, t.Name(), redConfig())
+	a := fixture.NewRedFleet(t, servers, t.Name(), fixture.RedConfig())
 	for try := 0; ; try++ {
-		held := a.lockOnAll(t)
+		held := a.LockOnAll(t)
 		before, began := lock.PartOf(held, 0), time.Now()
-		a.failOver(0, heir)
+		failOver(a, 0, heir)
 		bounded.Until(t, func() bool { return held.Err() != nil || held.Members() == 3 && lock.PartOf(held, 0) != before })
 		took, kept := time.Since(began), held.Err() == nil
 		_ = held.Unlock(bounded.Context(t))
@@ -100,7 +100,7 @@ func TestAPromotedReplicaIsRetakenWhenItMayVote(t *testing.T) {
 			return
 		}
 		require.Less(t, try, 3, "a machine as slow as that?")
-		a.failOver(0, master)
+		failOver(a, 0, master)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestAPromotedReplicaThatHasForgottenItsMasterHasNoVote(t *testing.T) {
 		require.NoError(t, err)
 		return info["master_replid2"] == noID
 	})
-	r, err := lock.NewRedLock(lock.RedLockConfig{}, fixture.ClientOf(t, heir, redConfig()).Mutex(t.Name()))
+	r, err := lock.NewRedLock(lock.RedLockConfig{}, fixture.ClientOf(t, heir, fixture.RedConfig()).Mutex(t.Name()))
 	require.NoError(t, err)
 	require.Equal(t, 1, answersOf(t, r, 1).NoVote)
 	require.NoError(t, fixture.Hold(t, r.Lock).Unlock(bounded.Context(t)))

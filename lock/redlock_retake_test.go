@@ -28,12 +28,12 @@ func TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock(t *testi
 			t.Parallel()
 			servers := fixture.Servers(t, 3, args...)
 			fixture.AwaitVotes(t, redLease, servers...)
-			cfg := redConfig()
+			cfg := fixture.RedConfig()
 			cfg.MaxHold = 10 * time.Minute
-			a, b := newRedFleet(t, servers, t.Name(), cfg), newRedFleet(t, servers, t.Name(), cfg)
+			a, b := fixture.NewRedFleet(t, servers, t.Name(), cfg), fixture.NewRedFleet(t, servers, t.Name(), cfg)
 			if args != nil {
-				a.locks(t, t.Name(), lock.RedLockConfig{Durable: true})
-				b.locks(t, t.Name(), lock.RedLockConfig{Durable: true})
+				a.Locks(t, t.Name(), lock.RedLockConfig{Durable: true})
+				b.Locks(t, t.Name(), lock.RedLockConfig{Durable: true})
 			}
 			for try := 1; !restartAll(t, a, b, args != nil); try++ {
 				require.Less(t, try, 3, "a machine as slow as that?")
@@ -45,16 +45,16 @@ func TestServersThatAreRestartedOneAfterTheOtherDoNotEndAHoldOfARedLock(t *testi
 
 // restartAll restarts a's servers under a hold of a's. It returns false if the hold was
 // lost to a machine that is too busy for leases of a second.
-func restartAll(t *testing.T, a, b *redFleet, durable bool) bool {
+func restartAll(t *testing.T, a, b *fixture.RedFleet, durable bool) bool {
 	ctx, cancel := context.WithCancel(bounded.Context(t))
-	held := a.lockOnAll(t)
+	held := a.LockOnAll(t)
 	rival := make(chan *lock.MultiHeld, 1)
 	go func() {
-		other, _ := b.lock.Lock(ctx)
+		other, _ := b.Lock.Lock(ctx)
 		rival <- other
 	}()
 	kept := true
-	for i, s := range a.servers {
+	for i, s := range a.Servers {
 		before, end := lock.PartOf(held, i), lock.PartOf(held, i).Hold().MaxHoldEnd()
 		require.NoError(t, s.Kill())
 		if durable {
@@ -83,14 +83,14 @@ func restartAll(t *testing.T, a, b *redFleet, durable bool) bool {
 	} else {
 		_ = other.Unlock(bounded.Context(t))
 	}
-	require.Eventually(t, func() bool { return fixture.Having(t, a.servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.Having(t, a.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 	return kept
 }
 
 // moving is a RedLock on three servers, the first of which another one can take the place
 // of: that is to a hold as if it was restarted.
 type moving struct {
-	*redFleet
+	*fixture.RedFleet
 	first, second *faultproxy.Proxy // before the one and the other
 	moved         atomic.Bool
 }
@@ -99,7 +99,7 @@ func newMoving(t *testing.T, cfg lock.Config, decide func(faultproxy.Command) fa
 	t.Helper()
 	servers := fiveMasters(t)
 	m := &moving{
-		redFleet: &redFleet{fleet: fleet{servers: servers[1:4]}},
+		RedFleet: &fixture.RedFleet{Fleet: fixture.Fleet{Servers: servers[1:4]}},
 		first:    fixture.Proxy(t, servers[0], nil), second: fixture.Proxy(t, servers[1], decide),
 	}
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
@@ -118,13 +118,13 @@ func newMoving(t *testing.T, cfg lock.Config, decide func(faultproxy.Command) fa
 		}
 		return conn, nil
 	}}
-	m.clients, m.nets = []*lock.Client{fixture.Client(t, pool, cfg)}, []*faultproxy.Proxy{m.second}
+	m.Clients, m.Nets = []*lock.Client{fixture.Client(t, pool, cfg)}, []*faultproxy.Proxy{m.second}
 	for _, s := range servers[2:4] {
 		p := fixture.Proxy(t, s, nil)
-		m.nets = append(m.nets, p)
-		m.clients = append(m.clients, fixture.ClientOver(t, p, cfg))
+		m.Nets = append(m.Nets, p)
+		m.Clients = append(m.Clients, fixture.ClientOver(t, p, cfg))
 	}
-	m.locks(t, t.Name(), lock.RedLockConfig{})
+	m.Locks(t, t.Name(), lock.RedLockConfig{})
 	return m
 }
 
@@ -137,19 +137,19 @@ func (m *moving) move() {
 // made.
 func (m *moving) awaitInterval(t *testing.T) {
 	t.Helper()
-	other := fixture.Hold(t, m.clients[0].Mutex(t.Name()+" beside").Lock)
-	m.awaitRenewals(t, 3, 0)
+	other := fixture.Hold(t, m.Clients[0].Mutex(t.Name()+" beside").Lock)
+	m.AwaitRenewals(t, 3, 0)
 	require.NoError(t, other.Unlock(bounded.Context(t)))
 }
 
 func TestARetakenMemberHasWhatIsLeftOfTheLease(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
-	m := newMoving(t, redConfig(), nil)
+	m := newMoving(t, fixture.RedConfig(), nil)
 	var held *lock.MultiHeld
 	bounded.Until(t, func() bool {
 		var err error
-		held, err = m.lock.LockFor(bounded.Context(t), redLease)
+		held, err = m.Lock.LockFor(bounded.Context(t), redLease)
 		require.NoError(t, err)
 		return held.Members() == 3 || held.Unlock(bounded.Context(t)) != nil
 	})
@@ -159,7 +159,7 @@ func TestARetakenMemberHasWhatIsLeftOfTheLease(t *testing.T) {
 		return held.Err() != nil || held.Members() == 3 && lock.PartOf(held, 0) != before
 	})
 	require.False(t, held.Deadline().After(end))
-	require.Less(t, fixture.PTTL(t, m.servers[0], t.Name()), int64(redLease/time.Millisecond*2/3))
+	require.Less(t, fixture.PTTL(t, m.Servers[0], t.Name()), int64(redLease/time.Millisecond*2/3))
 	fixture.RequireLost(t, held, lock.Expired)
 	time.Sleep(time.Until(end))
 	terms, ok := lock.RetakenFor(held, 0)
@@ -170,12 +170,12 @@ func TestARetakenMemberHasWhatIsLeftOfTheLease(t *testing.T) {
 func TestAMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
-	m := newMoving(t, redConfig(), nil)
+	m := newMoving(t, fixture.RedConfig(), nil)
 	m.moved.Store(true)
-	held := m.lockOnAll(t)
+	held := m.LockOnAll(t)
 	before := lock.PartOf(held, 0)
 	m.second.Keep("uptime")
-	ok, err := fixture.ClientOf(t, m.servers[0], redConfig()).Mutex(t.Name()).ForceUnlock(bounded.Context(t))
+	ok, err := fixture.ClientOf(t, m.Servers[0], fixture.RedConfig()).Mutex(t.Name()).ForceUnlock(bounded.Context(t))
 	require.NoError(t, err)
 	require.True(t, ok)
 	bounded.Until(t, func() bool { return m.second.Arrived("uptime") == 1 })
@@ -183,7 +183,7 @@ func TestAMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 	m.awaitInterval(t)
 	require.Equal(t, 2, held.Members())
 	require.Same(t, before, lock.PartOf(held, 0))
-	require.False(t, fixture.Exists(t, m.servers[0], t.Name()))
+	require.False(t, fixture.Exists(t, m.Servers[0], t.Name()))
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
@@ -192,22 +192,22 @@ func TestAMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 func TestADurableMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
-	m := newMoving(t, redConfig(), nil)
-	m.locks(t, t.Name(), lock.RedLockConfig{Durable: true})
+	m := newMoving(t, fixture.RedConfig(), nil)
+	m.Locks(t, t.Name(), lock.RedLockConfig{Durable: true})
 	m.moved.Store(true)
-	held := m.lockOnAll(t)
+	held := m.LockOnAll(t)
 	before := lock.PartOf(held, 0)
-	ok, err := fixture.ClientOf(t, m.servers[0], redConfig()).Mutex(t.Name()).ForceUnlock(bounded.Context(t))
+	ok, err := fixture.ClientOf(t, m.Servers[0], fixture.RedConfig()).Mutex(t.Name()).ForceUnlock(bounded.Context(t))
 	require.NoError(t, err)
 	require.True(t, ok)
 	bounded.Until(t, func() bool { return held.Members() == 2 })
 	m.awaitInterval(t)
 	require.Same(t, before, lock.PartOf(held, 0))
-	require.False(t, fixture.Exists(t, m.servers[0], t.Name()))
+	require.False(t, fixture.Exists(t, m.Servers[0], t.Name()))
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 
 	began := time.Now()
-	held, err = m.lock.LockFor(bounded.Context(t), redLease)
+	held, err = m.Lock.LockFor(bounded.Context(t), redLease)
 	require.NoError(t, err)
 	require.False(t, lock.Untold(held).Retakes(lock.NotOwner) && held.Valid())
 	require.True(t, lock.Untold(held).Retakes(lock.TrustEnded))
@@ -215,7 +215,7 @@ func TestADurableMemberThatWasDeletedIsNotRetaken(t *testing.T) {
 	if gone := lock.Untold(held).Retakes(lock.NotOwner); time.Now().Before(began.Add(redLease)) {
 		require.False(t, gone, "its key does not expire yet")
 	}
-	bounded.Until(t, func() bool { return fixture.Int(t, m.servers[0], "EXISTS", t.Name()) == 0 })
+	bounded.Until(t, func() bool { return fixture.Int(t, m.Servers[0], "EXISTS", t.Name()) == 0 })
 	bounded.Until(t, func() bool { return lock.Untold(held).Retakes(lock.NotOwner) })
 	require.False(t, lock.Untold(held).Retakes(lock.Expired))
 }
@@ -226,7 +226,7 @@ func TestAMemberThatMayNotVoteIsNotRetaken(t *testing.T) {
 	t.Parallel()
 	var taken atomic.Bool
 	var asked atomic.Int64
-	m := newMoving(t, redConfig(), func(c faultproxy.Command) faultproxy.Fate {
+	m := newMoving(t, fixture.RedConfig(), func(c faultproxy.Command) faultproxy.Fate {
 		switch c.Script {
 		case "acquire":
 			taken.Store(true)
@@ -240,14 +240,14 @@ func TestAMemberThatMayNotVoteIsNotRetaken(t *testing.T) {
 		}
 		return faultproxy.Pass
 	})
-	held := m.lockOnAll(t)
+	held := m.LockOnAll(t)
 	before := lock.PartOf(held, 0)
 	m.move()
 	bounded.Until(t, func() bool { return asked.Load() >= 2 || lock.PartOf(held, 0) != before })
 	require.Same(t, before, lock.PartOf(held, 0))
 	require.Equal(t, 2, held.Members())
 	require.NoError(t, held.Unlock(bounded.Context(t)))
-	require.Eventually(t, func() bool { return fixture.Having(t, m.servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.Having(t, m.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 // TestAServerHasOneVoteInARetakeToo: the address of a lost member leads to the server of
@@ -256,49 +256,49 @@ func TestAServerHasOneVoteInARetakeToo(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
 	var released atomic.Int64
-	m := newMoving(t, redConfig(), func(c faultproxy.Command) faultproxy.Fate {
+	m := newMoving(t, fixture.RedConfig(), func(c faultproxy.Command) faultproxy.Fate {
 		if c.Script == "release" {
 			released.Add(1)
 		}
 		return faultproxy.Pass
 	})
-	m.second.Lead(faultproxy.Before(m.servers[1]))
+	m.second.Lead(faultproxy.Before(m.Servers[1]))
 	var members []*lock.Mutex
-	for i, c := range m.clients {
+	for i, c := range m.Clients {
 		members = append(members, c.Mutex(t.Name()+strconv.Itoa(i)))
 	}
 	var err error
-	m.lock, err = lock.NewRedLock(lock.RedLockConfig{}, members...)
+	m.Lock, err = lock.NewRedLock(lock.RedLockConfig{}, members...)
 	require.NoError(t, err)
-	held := m.lockOnAll(t)
+	held := m.LockOnAll(t)
 	before := lock.PartOf(held, 0)
 	m.move()
 	bounded.Until(t, func() bool { return released.Load() >= 2 || lock.PartOf(held, 0) != before })
 	require.Same(t, before, lock.PartOf(held, 0))
 	require.Equal(t, 2, held.Members())
 	require.NoError(t, held.Unlock(bounded.Context(t)))
-	require.Eventually(t, func() bool { return !fixture.Exists(t, m.servers[1], members[0].Name()) }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return !fixture.Exists(t, m.Servers[1], members[0].Name()) }, time.Minute, 5*time.Millisecond)
 }
 
 // TestAHoldWhoseTrustHasEndedTakesNoMember, neither when that was told nor just before.
 func TestAHoldWhoseTrustHasEndedTakesNoMember(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
-	m := newMoving(t, redConfig(), nil)
+	m := newMoving(t, fixture.RedConfig(), nil)
 	ctx := bounded.Context(t)
-	held := m.lockOnAll(t)
-	m.cut(1, 2)
+	held := m.LockOnAll(t)
+	m.Cut(1, 2)
 	bounded.Receive(t, held.Done())
-	m.mend(1, 2)
+	m.Mend(1, 2)
 	m.move()
 	m.awaitInterval(t)
 	require.False(t, held.Valid())
-	require.False(t, fixture.Exists(t, m.servers[0], t.Name()))
+	require.False(t, fixture.Exists(t, m.Servers[0], t.Name()))
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
 
-	held, err := m.lock.LockFor(ctx, redLease)
+	held, err := m.Lock.LockFor(ctx, redLease)
 	require.NoError(t, err)
-	other := fixture.Hold(t, m.clients[0].Mutex(t.Name()+" beside").Lock)
+	other := fixture.Hold(t, m.Clients[0].Mutex(t.Name()+" beside").Lock)
 	require.True(t, lock.Untold(held).Admit(other) || !held.Valid())
 	bounded.Receive(t, held.Done())
 	require.False(t, lock.Untold(held).Admit(other))
@@ -315,13 +315,13 @@ func TestUnlockDuringARetakeLeavesNothing(t *testing.T) {
 			var m *moving
 			taken := make(chan struct{})
 			keep := sync.OnceFunc(func() { m.second.Keep("uptime"); close(taken) })
-			m = newMoving(t, redConfig(), func(c faultproxy.Command) faultproxy.Fate {
+			m = newMoving(t, fixture.RedConfig(), func(c faultproxy.Command) faultproxy.Fate {
 				if c.Script == "acquire" && test.script == "uptime" {
 					keep()
 				}
 				return faultproxy.Pass
 			})
-			held := m.lockOnAll(t)
+			held := m.LockOnAll(t)
 			if test.script == "acquire" {
 				m.second.Keep("acquire")
 			}
@@ -336,15 +336,15 @@ func TestUnlockDuringARetakeLeavesNothing(t *testing.T) {
 			bounded.Receive(t, held.Done())
 			m.second.LetGo()
 			if err := bounded.Receive(t, unlocked); err != nil {
-				require.True(t, isAny(err, lock.ErrLost, lock.ErrUnknown), "%v", err) // of a machine that is too busy
+				require.True(t, fixture.IsAny(err, lock.ErrLost, lock.ErrUnknown), "%v", err) // of a machine that is too busy
 			}
 			require.Eventually(t, func() bool {
 				m.second.LetGo()
-				return m.second.Settled() && fixture.Having(t, m.servers, t.Name()) == 0
+				return m.second.Settled() && fixture.Having(t, m.Servers, t.Name()) == 0
 			}, time.Minute, 5*time.Millisecond)
 			m.second.LetGo()
 			m.awaitInterval(t)
-			require.Zero(t, fixture.Having(t, m.servers, t.Name()))
+			require.Zero(t, fixture.Having(t, m.Servers, t.Name()))
 		})
 	}
 }
@@ -352,31 +352,31 @@ func TestUnlockDuringARetakeLeavesNothing(t *testing.T) {
 // TestCloseAwaitsARetake of its client, and no more are made.
 func TestCloseAwaitsARetake(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, redConfig(), nil)
-	held := m.lockOnAll(t)
+	m := newMoving(t, fixture.RedConfig(), nil)
+	held := m.LockOnAll(t)
 	m.second.Keep("acquire")
 	m.move()
 	bounded.Until(t, func() bool { return m.second.Arrived("acquire") > 0 })
 	closed := make(chan error, 1)
-	go func() { closed <- m.clients[0].Close(bounded.Context(t)) }()
+	go func() { closed <- m.Clients[0].Close(bounded.Context(t)) }()
 	require.NoError(t, bounded.Receive(t, closed), "it is bounded by MemberTimeout")
 	m.second.LetGo()
-	m.awaitRenewals(t, 2, 1, 2)
+	m.AwaitRenewals(t, 2, 1, 2)
 	require.Equal(t, 2, held.Members())
 	require.NoError(t, held.Unlock(bounded.Context(t)))
-	require.Eventually(t, func() bool { return fixture.Having(t, m.servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.Having(t, m.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }
 
 // TestANestedHoldOfARedLockRetakesToo: the two take the member once between them.
 func TestANestedHoldOfARedLockRetakesToo(t *testing.T) {
 	t.Parallel()
-	m := newMoving(t, redConfig(), nil)
+	m := newMoving(t, fixture.RedConfig(), nil)
 	ctx := bounded.Context(t)
-	outer := m.lockOnAll(t)
+	outer := m.LockOnAll(t)
 	inner := outer
 	bounded.Until(t, func() bool {
 		var err error
-		inner, err = m.lock.Lock(outer.Context(ctx))
+		inner, err = m.Lock.Lock(outer.Context(ctx))
 		require.NoError(t, err)
 		return inner.Members() == 3 || inner.Unlock(ctx) != nil
 	})
@@ -388,5 +388,5 @@ func TestANestedHoldOfARedLockRetakesToo(t *testing.T) {
 	require.NoError(t, outer.Unlock(ctx))
 	require.Equal(t, 3, inner.Members())
 	require.NoError(t, inner.Unlock(ctx))
-	require.Eventually(t, func() bool { return fixture.Having(t, m.servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return fixture.Having(t, m.Servers, t.Name()) == 0 }, time.Minute, 5*time.Millisecond)
 }

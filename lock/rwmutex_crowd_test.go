@@ -109,7 +109,7 @@ func TestACrowdIsInspectedInPartAndForcedWhole(t *testing.T) {
 			c := fixture.ClientOf(t, s, lock.Config{})
 			ctx := bounded.Context(t)
 			for _, n := range []int{1023, 1024, 3000} {
-				mu := c.RWMutex(keyOf(t))
+				mu := c.RWMutex(fixture.KeyOf(t))
 				held, err := mu.Reader().LockFor(ctx, time.Hour)
 				require.NoError(t, err)
 				deadReaders(t, s, mu.Name(), n-1)

@@ -19,7 +19,7 @@ import (
 func TestAnOwedWriterLeavesTheLockToItsReaders(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
-	st := stall(t, s)
+	st := fixture.Stall(t, s)
 	c := fixture.ClientOver(t, st, lock.Config{IOTimeout: 200 * time.Millisecond, UnlockTimeout: 300 * time.Millisecond})
 	other := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -51,7 +51,7 @@ func javaReadUnlocks(t *testing.T, s *redistest.Server, key string) {
 func TestARWMutexIsRedissonsHash(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
-	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
+	mu, ctx := c.RWMutex(fixture.KeyOf(t)), bounded.Context(t)
 	key := mu.Name()
 	psc := listener(t, s, "redisson_rwlock:{"+key+"}")
 
@@ -121,7 +121,7 @@ func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
 	s := onRedis(t)
 	a := fixture.ClientOf(t, s, lock.Config{})
 	b := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	key, ctx := keyOf(t), bounded.Context(t)
+	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	w := fixture.Hold(t, a.RWMutex(key).Writer().Lock)
 	r, err := a.RWMutex(key).Reader().Lock(w.Context(ctx))
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestAWriterMayReadAndADowngradeWakesReadersAtOnce(t *testing.T) {
 func TestAnUpgradeIsRefused(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
+	mu, ctx := c.RWMutex(fixture.KeyOf(t)), bounded.Context(t)
 	r := fixture.Hold(t, mu.Reader().Lock)
 	_, err := mu.Writer().Lock(r.Context(ctx))
 	require.ErrorIs(t, err, lock.ErrUpgrade)
@@ -180,7 +180,7 @@ func TestAnInnerReadUnlockKeepsTheWriteLeaseRenewed(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
-	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
+	mu, ctx := c.RWMutex(fixture.KeyOf(t)), bounded.Context(t)
 	w := fixture.Hold(t, mu.Writer().Lock)
 	r, err := mu.Reader().Lock(w.Context(ctx))
 	require.NoError(t, err)
@@ -199,7 +199,7 @@ func TestEachReadersHoldEndsAlone(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 400 * time.Millisecond})
-	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
+	mu, ctx := c.RWMutex(fixture.KeyOf(t)), bounded.Context(t)
 	short, err := mu.Reader().LockFor(ctx, 150*time.Millisecond)
 	require.NoError(t, err)
 	long := fixture.Hold(t, mu.Reader().Lock)
@@ -219,7 +219,7 @@ func TestEachReadersHoldEndsAlone(t *testing.T) {
 func TestAReaderThatLeavesDoesNotShortenTheOthersLease(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
+	mu, ctx := c.RWMutex(fixture.KeyOf(t)), bounded.Context(t)
 	brief, err := mu.Reader().LockFor(ctx, 10*time.Second)
 	require.NoError(t, err)
 	long, err := mu.Reader().LockFor(ctx, time.Hour)
@@ -238,7 +238,7 @@ func TestAReaderThatLeavesDoesNotShortenTheOthersLease(t *testing.T) {
 func TestRWReentryNeverShortens(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
+	mu, ctx := c.RWMutex(fixture.KeyOf(t)), bounded.Context(t)
 	for _, take := range []func(context.Context, time.Duration) (*lock.Held, error){mu.Writer().LockFor, mu.Reader().LockFor} {
 		outer, err := take(ctx, time.Hour)
 		require.NoError(t, err)
@@ -264,7 +264,7 @@ func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 1500 * time.Millisecond})
-	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
+	mu, ctx := c.RWMutex(fixture.KeyOf(t)), bounded.Context(t)
 	ours := fixture.Hold(t, mu.Reader().Lock)
 	javaReads(t, s, mu.Name(), 30*time.Second)
 	renewed := c.Stats().Renewal.Renewed
@@ -281,7 +281,7 @@ func TestRedissonsReaderDoesNotTakeTheLockFromOurs(t *testing.T) {
 func TestOurReaderDoesNotTakeTheLockFromRedissons(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
+	mu, ctx := c.RWMutex(fixture.KeyOf(t)), bounded.Context(t)
 	javaReads(t, s, mu.Name(), 20*time.Second)
 	ours := fixture.Hold(t, mu.Reader().Lock)
 	require.Greater(t, fixture.PTTL(t, s, mu.Name()), int64(20_000))
@@ -307,7 +307,7 @@ func TestOurReaderDoesNotTakeTheLockFromRedissons(t *testing.T) {
 func TestOurReadersWaitForRedissonsWriter(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
+	mu, ctx := c.RWMutex(fixture.KeyOf(t)), bounded.Context(t)
 	fixture.Do(t, s, "HSET", mu.Name(), "mode", "write", javaOwner+":write", 1)
 	fixture.Do(t, s, "PEXPIRE", mu.Name(), 30_000)
 	_, err := mu.Writer().TryLock(ctx)
@@ -366,7 +366,7 @@ func readStream(t *testing.T, mu *lock.RWMutex, stop chan struct{}, reads *atomi
 func TestAStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
 	s := onRedis(t)
 	readers, writer := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), bounded.Context(t)
+	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	stop := make(chan struct{})
 	var reads atomic.Int64
 	done := readStream(t, readers.RWMutex(key), stop, &reads)
@@ -386,7 +386,7 @@ func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		c := fixture.ClientOf(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
 		other := fixture.ClientOf(t, s, lock.Config{ReadersFirst: first, MaxPoll: time.Hour})
-		mu, ctx := c.RWMutex(keyOf(t)), bounded.Context(t)
+		mu, ctx := c.RWMutex(fixture.KeyOf(t)), bounded.Context(t)
 		r := fixture.Hold(t, mu.Reader().Lock)
 		wait, cancel := context.WithCancel(ctx)
 		left := make(chan error, 1)
@@ -433,7 +433,7 @@ func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 func TestRWMutexBadInput(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), bounded.Context(t)
+	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	_, err := c.RWMutex("").Writer().Lock(ctx)
 	require.ErrorContains(t, err, "name is empty")
 	_, err = c.RWMutex("").Writer().Inspect(ctx)
@@ -468,7 +468,7 @@ func TestRWForceUnlockWakesWaitersAndTellsHolders(t *testing.T) {
 	s := onRedis(t)
 	cfg := lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour}
 	a, b := fixture.ClientOf(t, s, cfg), fixture.ClientOf(t, s, cfg)
-	key, ctx := keyOf(t), bounded.Context(t)
+	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	done, err := a.RWMutex(key).Writer().ForceUnlock(ctx)
 	require.NoError(t, err)
 	require.False(t, done)
@@ -500,7 +500,7 @@ func TestABatchOfMixedKindsIsRenewed(t *testing.T) {
 	ctx := bounded.Context(t)
 	var helds []*lock.Held
 	for i := range 60 {
-		name := keyOf(t)
+		name := fixture.KeyOf(t)
 		take := []func(context.Context) (*lock.Held, error){
 			c.Mutex(name).Lock, c.FencedMutex(name).Lock, c.RWMutex(name).Writer().Lock, c.RWMutex(name).Reader().Lock,
 		}[i%4]
@@ -542,7 +542,7 @@ func TestWhatReplicasDoNotHaveIsGivenBackWhateverItsKind(t *testing.T) {
 	s := onRedis(t) // which has none
 	c := fixture.ClientOf(t, s, lock.Config{Replicas: 1, ReplicaTimeout: 5 * time.Millisecond})
 	ctx := bounded.Context(t)
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	require.NoError(t, c.PermitSemaphore(key+"permits").Set(ctx, 2))
 	for name, take := range map[string]func(context.Context) (*lock.Held, error){
 		"fenced": c.FencedMutex(key).Lock, "fair": c.FairMutex(key).Lock, "fair try": c.FairMutex(key).TryLock,

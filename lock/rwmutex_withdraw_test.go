@@ -28,7 +28,7 @@ func TestAWriterThatLeavesIsNotAnnouncedAfterwards(t *testing.T) {
 			reader := fixture.ClientOf(t, s, lock.Config{})
 			ctx := bounded.Context(t)
 			for i := range 8 { // connections are chosen by a hash of the name
-				st := stall(t, s)
+				st := fixture.Stall(t, s)
 				writer := fixture.ClientOver(t, st, cfg)
 				name := fmt.Sprintf("%s.%d", t.Name(), i)
 				held := fixture.Hold(t, reader.RWMutex(name).Reader().Lock)

@@ -52,7 +52,7 @@ func TestADeletedSemaphoreIsGoneAndCanBeSetAgain(t *testing.T) {
 	ctx := context.Background()
 	for kind := range semaphores(c, "") {
 		t.Run(kind, func(t *testing.T) {
-			sem := semaphores(c, keyOf(t))[kind]
+			sem := semaphores(c, fixture.KeyOf(t))[kind]
 			taken := "{" + sem.Name() + "}:timeout"
 			done, err := sem.Delete(ctx)
 			require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestADeletedSemaphoreIsGoneAndCanBeSetAgain(t *testing.T) {
 func TestASemaphoreIsDeletedUnderItsWaiters(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := fixture.KeyOf(t), context.Background()
 	_, err := a.Semaphore(key).TrySet(ctx, 1)
 	require.NoError(t, err)
 	got := make(chan error, 1)
@@ -109,7 +109,7 @@ func TestPermitsOfADeletedSemaphoreAreLost(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 900 * time.Millisecond})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := fixture.KeyOf(t), context.Background()
 	sem := c.PermitSemaphore(key)
 	require.NoError(t, sem.Set(ctx, 3))
 	held, err := sem.Acquire(ctx, 2)
@@ -194,7 +194,7 @@ func TestASemaphoreEndsByItselfWithAllThatBelongsToIt(t *testing.T) {
 func TestPermitsAreReleasedIfTheSemaphoreExists(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	sem, ctx := c.Semaphore(keyOf(t)), context.Background()
+	sem, ctx := c.Semaphore(fixture.KeyOf(t)), context.Background()
 	release := func(n int64, want bool) {
 		t.Helper()
 		done, err := sem.ReleaseIfExists(ctx, n)
@@ -230,7 +230,7 @@ func TestPermitsAreReleasedIfTheSemaphoreExists(t *testing.T) {
 func TestSemaphoreKeyBadInput(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := fixture.KeyOf(t), context.Background()
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	for kind, sem := range semaphores(c, key) {
@@ -264,7 +264,7 @@ func TestSemaphoreKeyBadInput(t *testing.T) {
 		{{"SET", "bob"}, nil},
 		{{"SET", "1"}, {"HSET", "a", 1}},
 	} {
-		key := keyOf(t)
+		key := fixture.KeyOf(t)
 		var before []any
 		for n, key := range []string{key, "{" + key + "}:timeout"} {
 			if at[n] != nil {
@@ -315,21 +315,21 @@ func TestSemaphoreKeyBadInput(t *testing.T) {
 // caller leaves, and before the taking is undone the semaphore is deleted.
 func TestADeletedSemaphoreIsNotMadeByWhatIsUndone(t *testing.T) {
 	s := onRedis(t)
-	p := stall(t, s)
+	p := fixture.Stall(t, s)
 	c := fixture.ClientOver(t, p, lock.Config{})
 	bystander := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), context.Background()
+	key, ctx := fixture.KeyOf(t), context.Background()
 	_, err := bystander.Semaphore(key).TrySet(ctx, 5)
 	require.NoError(t, err)
 	p.Keep("semaphore_take", "semaphore_undo")
 	wait, cancel := context.WithCancel(ctx)
 	left := make(chan error, 1)
 	go func() { left <- c.Semaphore(key).Acquire(wait, 3) }()
-	awaitArrived(t, p, "semaphore_take", 1)
+	fixture.AwaitArrived(t, p, "semaphore_take", 1)
 	cancel()
 	require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
 	p.LetGo("semaphore_take")
-	awaitArrived(t, p, "semaphore_undo", 1)
+	fixture.AwaitArrived(t, p, "semaphore_undo", 1)
 	require.Equal(t, []byte("2"), fixture.Do(t, s, "GET", key))
 	_, err = bystander.Semaphore(key).Delete(ctx)
 	require.NoError(t, err)

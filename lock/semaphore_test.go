@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,14 +33,8 @@ func hears(t *testing.T, psc redis.PubSubConn, want string) {
 	require.Equal(t, want, string(m.Data))
 }
 
-// runs numbers the keys of tests that leave some behind.
-var runs atomic.Int64
-
-// keyOf returns a name that no test has used, nor this one before.
-func keyOf(t *testing.T) string { return fmt.Sprintf("%s.%d", t.Name(), runs.Add(1)) }
-
 func TestASemaphoreIsRedissonsCounter(t *testing.T) {
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
 	ctx := bounded.Context(t)
@@ -108,7 +101,7 @@ func TestASemaphoreIsRedissonsCounter(t *testing.T) {
 }
 
 func TestSemaphoreNamesWithBracesDeriveAsRedissonsDo(t *testing.T) {
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
@@ -127,7 +120,7 @@ func TestSemaphoreNamesWithBracesDeriveAsRedissonsDo(t *testing.T) {
 }
 
 func TestASemaphoreWaiterIsWokenByRedissonsRelease(t *testing.T) {
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	name := key
@@ -145,7 +138,7 @@ func TestASemaphoreWaiterIsWokenByRedissonsRelease(t *testing.T) {
 }
 
 func TestSemaphoreWaitersAreServedInOrderAndLargeOnesAreNotStarved(t *testing.T) {
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	ctx := bounded.Context(t)
@@ -179,7 +172,7 @@ func TestSemaphoreWaitersAreServedInOrderAndLargeOnesAreNotStarved(t *testing.T)
 }
 
 func TestAThousandSemaphoreWaitersAreNoHerd(t *testing.T) {
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	ctx := bounded.Context(t)
 	const waiters = 1000
@@ -217,7 +210,7 @@ func TestAThousandSemaphoreWaitersAreNoHerd(t *testing.T) {
 
 func TestACancelledSemaphoreWaiterTakesNothing(t *testing.T) {
 	t.Parallel()
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	sem := c.Semaphore(key)
@@ -245,7 +238,7 @@ func TestACancelledSemaphoreWaiterTakesNothing(t *testing.T) {
 
 // TestSemaphoreCancelsAreExactAtAnyMoment cancels waits while permits come.
 func TestSemaphoreCancelsAreExactAtAnyMoment(t *testing.T) {
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	sem := c.Semaphore(key)
@@ -275,7 +268,7 @@ func TestSemaphoreCancelsAreExactAtAnyMoment(t *testing.T) {
 func TestNoPermitsAreAlwaysFree(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
-	key, ctx := keyOf(t), bounded.Context(t)
+	key, ctx := fixture.KeyOf(t), bounded.Context(t)
 	sem := c.Semaphore(key)
 	require.NoError(t, sem.Acquire(ctx, 0))
 	require.NoError(t, sem.TryAcquire(ctx, 0))
@@ -292,7 +285,7 @@ func TestNoPermitsAreAlwaysFree(t *testing.T) {
 }
 
 func TestSemaphoreBadInput(t *testing.T) {
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
@@ -336,7 +329,7 @@ func TestSemaphoreBadInput(t *testing.T) {
 }
 
 func TestCloseWakesSemaphoreWaitersAndLetsPermitsBeReleased(t *testing.T) {
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	ctx := bounded.Context(t)
@@ -356,7 +349,7 @@ func TestCloseWakesSemaphoreWaitersAndLetsPermitsBeReleased(t *testing.T) {
 
 func TestSemaphoreWithoutPubSubPolls(t *testing.T) {
 	fixture.Needs(t, redistest.ChannelRights)
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	user := "semnosub"
 	fixture.Do(t, s, "ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", "-subscribe")
@@ -379,7 +372,7 @@ func TestSemaphoreWithoutPubSubPolls(t *testing.T) {
 }
 
 func TestALatchIsRedissonsCounter(t *testing.T) {
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:", MaxPoll: time.Hour})
 	ctx := bounded.Context(t)
@@ -425,7 +418,7 @@ func TestALatchIsRedissonsCounter(t *testing.T) {
 }
 
 func TestALatchWaiterIsWokenByRedissonAndByReset(t *testing.T) {
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	ctx := bounded.Context(t)
@@ -456,7 +449,7 @@ func TestALatchWaiterIsWokenByRedissonAndByReset(t *testing.T) {
 
 func TestLatchBadInputAndCancel(t *testing.T) {
 	t.Parallel()
-	key := keyOf(t)
+	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
 	ctx, cancel := context.WithCancel(bounded.Context(t))

@@ -22,7 +22,7 @@ func TestStatsTellHowServersClocksStand(t *testing.T) {
 	})
 	c := fixture.ClientOver(t, p, lock.Config{})
 	require.Empty(t, c.Stats().Clocks, "nothing was asked yet")
-	_, err := c.Mutex(keyOf(t)).IsLocked(t.Context())
+	_, err := c.Mutex(fixture.KeyOf(t)).IsLocked(t.Context())
 	require.NoError(t, err)
 	clocks := c.Stats().Clocks
 	require.Len(t, clocks, 1)
