@@ -18,13 +18,6 @@ import (
 var server *redistest.Server
 
 func TestMain(m *testing.M) {
-	if arg := os.Getenv(childEnv); arg != "" {
-		if err := childMain(arg); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	// Those that are parallel wait, mostly. The command line may say otherwise.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)

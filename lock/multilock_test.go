@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -453,31 +452,4 @@ func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
 	require.Panics(t, func() { _ = m.Do(ctx, func(context.Context, *lock.MultiHeld) error { panic("f") }) })
 	require.False(t, fixture.Exists(t, s, t.Name()+"a"))
 	require.False(t, fixture.Exists(t, s, t.Name()+"b"))
-}
-
-// multiLedger collects the times in which holders relied on the whole.
-type multiLedger struct{ ledger }
-
-func (l *multiLedger) rely(held *lock.MultiHeld, who string, work func()) {
-	from := time.Now()
-	if !held.Valid() {
-		return
-	}
-	work()
-	to, end := time.Now(), held.Deadline()
-	if end.Before(to) {
-		to = end
-	}
-	l.add(believed{from: from, to: to, who: who})
-}
-
-func (l *multiLedger) check(t *testing.T) {
-	t.Helper()
-	require.NotEmpty(t, l.times)
-	slices.SortFunc(l.times, func(a, b believed) int { return a.from.Compare(b.from) })
-	for i := range l.times {
-		l.times[i].token = int64(i) // it has none: only the times are checked
-	}
-	l.ledger.check(t)
-	t.Logf("%d holds", len(l.times))
 }

@@ -16,7 +16,27 @@ import (
 // server is a real Redis for the package's tests, or nil without one.
 var server *redistest.Server
 
+// masters are five independent servers that the package's tests share.
+var masters fixture.Masters
+
+// fiveMasters returns them when they may vote on locks of redLease.
+func fiveMasters(t *testing.T) []*redistest.Server {
+	t.Helper()
+	onRedis(t)
+	return masters.Five(t)
+}
+
+// redLease is the lease of RedLocks.
+var redLease = fixture.RedLease()
+
 func TestMain(m *testing.M) {
+	if arg := os.Getenv(childEnv); arg != "" {
+		if err := childMain(arg); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	// Those that are parallel wait, mostly. The command line may say otherwise.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
@@ -34,6 +54,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if err := masters.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if server != nil {
 		if err := server.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package lock_test
+package world_test
 
 import (
 	"bufio"

@@ -1,10 +1,11 @@
-package lock_test
+package world_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -164,4 +165,160 @@ func loseThoughMembersCameBack(t *testing.T, f *fixture.RedFleet) {
 	require.False(t, held.Valid())
 	require.ErrorIs(t, held.Err(), lock.ErrLost)
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+}
+
+// TestRedLockSurvivesAnyTwoCutMembers: each pair is cut from a holder, and then
+// from one who wants the lock next.
+func TestRedLockSurvivesAnyTwoCutMembers(t *testing.T) {
+	fixture.Slow(t)
+	t.Parallel()
+	servers := fiveMasters(t)
+	ctx := bounded.Context(t)
+	var wg sync.WaitGroup
+	most := 5
+	if testing.Short() {
+		most = 3 // all at once, and each has a client for each server
+	}
+	for i := range most {
+		for j := range i {
+			name := fmt.Sprint(t.Name(), i, j)
+			f := fixture.NewRedFleet(t, servers, name, fixture.RedConfig())
+			wg.Go(func() {
+				held := f.LockOnAll(t)
+				require.Equal(t, 5, fixture.Having(t, servers, name))
+				f.Cut(i, j)
+				// The two are lost, the whole is not.
+				require.Eventually(t, func() bool { return fixture.Having(t, servers, name) == 3 }, time.Minute, 5*time.Millisecond)
+				f.AwaitRenewals(t, 2, fixture.OthersOf(i, j)...)
+				require.True(t, held.Valid())
+				require.NoError(t, held.Err())
+				require.NoError(t, held.Unlock(ctx))
+				held = fixture.Hold(t, f.Lock.Lock)
+				require.Equal(t, 3, held.Members())
+				require.Equal(t, 3, fixture.Having(t, servers, name))
+				require.NoError(t, held.Unlock(ctx))
+				require.Zero(t, fixture.Having(t, servers, name))
+			})
+		}
+	}
+	bounded.Wait(t, &wg)
+}
+
+// TestRedLockExcludesUnderContention: several processes and goroutines, and
+// members that come and go.
+func TestRedLockExcludesUnderContention(t *testing.T) {
+	servers := fiveMasters(t)
+	ctx := bounded.Context(t)
+	var l multiLedger
+	var wg sync.WaitGroup
+	for i := range 3 {
+		f := fixture.NewRedFleet(t, servers, t.Name(), fixture.RedConfig())
+		if i == 2 {
+			f.Cut(4)
+		}
+		for j := range 2 {
+			wg.Go(func() {
+				for n := range 6 {
+					held := fixture.Hold(t, f.Lock.Lock)
+					l.rely(held, fmt.Sprint(i, ".", j, ".", n), func() {})
+					require.NoError(t, held.Unlock(ctx))
+				}
+			})
+		}
+	}
+	bounded.Wait(t, &wg)
+	l.check(t)
+	require.Len(t, l.times, 36)
+}
+
+// TestTwoOwnersOfARedLockNeverOverlap stops servers and cuts members at random,
+// two at a time at most, and now and then three.
+func TestTwoOwnersOfARedLockNeverOverlap(t *testing.T) {
+	servers := fiveMasters(t)
+	ctx := bounded.Context(t)
+	end := time.Now().Add(3 * time.Second)
+	if fixture.Briefly() {
+		end = time.Now().Add(time.Second)
+	}
+	var l multiLedger
+	var wg sync.WaitGroup
+	var fleets []*fixture.RedFleet
+	for i := range 3 {
+		f := fixture.NewRedFleet(t, servers, t.Name(), fixture.RedConfig())
+		fleets = append(fleets, f)
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(7, uint64(i)))
+			for n := 0; time.Now().Before(end); n++ {
+				wait, cancel := context.WithTimeout(ctx, 2*time.Second)
+				held, err := f.Lock.Lock(wait)
+				cancel()
+				if err != nil {
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("lock: %v", err)
+					}
+					continue
+				}
+				l.rely(held, fmt.Sprint(i, ".", n), func() {
+					select {
+					case <-held.Done():
+					case <-time.After(time.Duration(rng.Int64N(int64(redLease / 8)))):
+					}
+				})
+				if err := held.Unlock(ctx); err != nil && !fixture.IsAny(err, lock.ErrLost, lock.ErrUnknown) {
+					t.Errorf("unlock: %v", err)
+				}
+			}
+		})
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for n := 0; time.Now().Before(end); n++ {
+		down := rng.Perm(5)[:1+rng.IntN(3)]
+		f := fleets[rng.IntN(len(fleets))]
+		stop := rng.IntN(2) == 0
+		for _, i := range down {
+			if stop {
+				require.NoError(t, servers[i].Pause())
+			} else {
+				f.Cut(i)
+			}
+		}
+		time.Sleep(time.Duration(rng.Int64N(int64(redLease)))) // how long the fault lasts
+		for _, i := range down {
+			if stop {
+				require.NoError(t, servers[i].Resume())
+			} else {
+				f.Mend(i)
+			}
+		}
+	}
+	bounded.Wait(t, &wg)
+	l.check(t)
+	require.Eventually(t, func() bool { return fixture.Having(t, servers, t.Name()) == 0 }, time.Minute, 10*time.Millisecond)
+}
+
+// multiLedger collects the times in which holders relied on the whole.
+type multiLedger struct{ ledger }
+
+func (l *multiLedger) rely(held *lock.MultiHeld, who string, work func()) {
+	from := time.Now()
+	if !held.Valid() {
+		return
+	}
+	work()
+	to, end := time.Now(), held.Deadline()
+	if end.Before(to) {
+		to = end
+	}
+	l.add(believed{from: from, to: to, who: who})
+}
+
+func (l *multiLedger) check(t *testing.T) {
+	t.Helper()
+	require.NotEmpty(t, l.times)
+	slices.SortFunc(l.times, func(a, b believed) int { return a.from.Compare(b.from) })
+	for i := range l.times {
+		l.times[i].token = int64(i) // it has none: only the times are checked
+	}
+	l.ledger.check(t)
+	t.Logf("%d holds", len(l.times))
 }
