@@ -1,127 +1,16 @@
 package lock_test
 
 import (
-	"context"
-	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
-
-// TestAMissingRightNeverTakesTokensBack: a token is minted by one command where the
-// server's clock is above the last one, and by two elsewhere.
-func TestAMissingRightNeverTakesTokensBack(t *testing.T) {
-	s, ctx := fixture.Server(t), bounded.Context(t)
-	for _, command := range []string{"get", "getset", "set"} {
-		c := fixture.UserOf(t, s, "u", lock.Config{FailFast: true}, "-"+command)
-		for counter, mu := range map[string]*lock.Mutex{
-			"redisson_lock_token:{fenced}": c.FencedMutex("fenced"), "wheellock_token": c.Mutex("plain"),
-		} {
-			last := int64(41)
-			if counter == "wheellock_token" {
-				last = 1 << 52 // the clock shows it in many years
-			}
-			fixture.Do(t, s, "SET", counter, last)
-			held, err := mu.Lock(ctx)
-			if err == nil {
-				require.Equal(t, last+1, held.Token(), "%s without %s", counter, command)
-				require.NoError(t, held.Unlock(ctx))
-			}
-			now, err := redis.Int64(fixture.Do(t, s, "GET", counter), nil)
-			require.NoError(t, err)
-			require.GreaterOrEqual(t, now, last, "%s without %s", counter, command)
-		}
-	}
-}
-
-// endless are the keys without a TTL, but for counters, which need none.
-func endless(t *testing.T, s *redistest.Server) []string {
-	t.Helper()
-	keys := fixture.Keys(t, s, "*")
-	var found []string
-	for _, key := range keys {
-		if kind := fixture.Do(t, s, "TYPE", key); kind != "string" && fixture.PTTL(t, s, key) == -1 {
-			found = append(found, key)
-		}
-	}
-	return found
-}
-
-func TestNoLockIsLeftWithoutATTLByAUserWhoMayNotSetOne(t *testing.T) {
-	t.Parallel()
-	for _, right := range []string{"-pexpire", "-pttl"} {
-		t.Run(right, func(t *testing.T) {
-			t.Parallel()
-			s := fixture.Server(t)
-			c := fixture.UserOf(t, s, "u", lock.Config{}, right)
-			ctx := bounded.Context(t)
-			for kind, lk := range fixture.Sorts(t, c) {
-				if kind == "permits" || right == "-pttl" && (kind == "mutex" || kind == "fenced") {
-					continue // these do not need it
-				}
-				short, cancel := context.WithTimeout(ctx, time.Minute)
-				_, err := lk.Lock(short)
-				cancel()
-				require.ErrorContains(t, err, "Redis refused", kind)
-				require.NotErrorIs(t, err, lock.ErrUnknown, kind)
-				require.Empty(t, endless(t, s), kind)
-				require.False(t, fixture.Exists(t, s, lk.Key), kind)
-			}
-		})
-	}
-}
-
-// TestAWaiterWhoMayNotSetATTLLeavesNothingBehind: what says that it waits would
-// keep others out.
-func TestAWaiterWhoMayNotSetATTLLeavesNothingBehind(t *testing.T) {
-	s := fixture.Server(t)
-	free := fixture.ClientOf(t, s, lock.Config{})
-	c := fixture.UserOf(t, s, "u", lock.Config{MaxPoll: 50 * time.Millisecond}, "-pexpire")
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	r, err := free.RWMutex("rw").Reader().Lock(ctx)
-	require.NoError(t, err)
-	_, err = c.RWMutex("rw").Writer().Lock(ctx)
-	require.ErrorContains(t, err, "Redis refused")
-	f, err := free.FairMutex("fair").Lock(ctx)
-	require.NoError(t, err)
-	_, err = c.FairMutex("fair").Lock(ctx)
-	require.ErrorContains(t, err, "Redis refused")
-	require.Empty(t, endless(t, s))
-	require.False(t, fixture.Exists(t, s, "{rw}:wheellock_writers"))
-	require.False(t, fixture.Exists(t, s, "redisson_lock_queue:{fair}"))
-	require.True(t, r.Valid())
-	require.NoError(t, r.Unlock(ctx))
-	require.NoError(t, f.Unlock(ctx))
-}
-
-func TestAHandOffThatMayNotSetATTLIsAPlainRelease(t *testing.T) {
-	s := fixture.Server(t)
-	c := fixture.UserOf(t, s, "u", lock.Config{})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	held, err := c.Mutex("m").Lock(ctx)
-	require.NoError(t, err)
-	got := make(chan error, 1)
-	go func() {
-		_, err := c.Mutex("m").Lock(ctx)
-		got <- err
-	}()
-	require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
-	fixture.May(t, s, "u", "-pexpire")
-	require.NoError(t, held.Unlock(ctx), "the hold was there to be released")
-	require.ErrorContains(t, bounded.Receive(t, got), "Redis refused")
-	require.False(t, fixture.Exists(t, s, "m"))
-}
 
 func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 	t.Parallel()
@@ -173,42 +62,6 @@ func TestARenewalThatIsRefusedIsLoggedAndNoLoss(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers: the user may use some keys.
-func TestALockWhoseRenewalIsRefusedDoesNotHoldUpOthers(t *testing.T) {
-	t.Parallel()
-	s := fixture.Server(t)
-	c := fixture.UserOf(t, s, "u", lock.Config{Lease: time.Second, Logger: slog.New(slog.DiscardHandler)})
-	ctx := bounded.Context(t)
-	var helds []*lock.Held
-	for i := range 20 {
-		held := fixture.Hold(t, c.Mutex(fmt.Sprint("good:", i)).Lock)
-		helds = append(helds, held)
-	}
-	bad := fixture.Hold(t, c.Mutex("bad").Lock)
-	fixture.May(t, s, "u", "resetkeys", "~good:*", "~wheellock_token")
-	bounded.Receive(t, bad.Done())
-	require.ErrorContains(t, bad.Err(), "no renewal was acknowledged in time")
-	for _, held := range helds {
-		require.True(t, held.Valid())
-		require.NoError(t, held.Unlock(ctx))
-	}
-}
-
-// TestABusyLockNeedsNoOtherKeyThanItsOwn: without the right to that of those whom no
-// message reaches, the end of a run is a release.
-func TestABusyLockNeedsNoOtherKeyThanItsOwn(t *testing.T) {
-	s := fixture.Server(t)
-	c := fixture.UserOf(t, s, "u", lock.Config{})
-	fixture.May(t, s, "u", "resetkeys", "~m", "~wheellock_token")
-	turns := 0 // guarded by the lock
-	first := fixture.Hold(t, c.Mutex("m").Lock)
-	wg := fixture.InTurn(t, c, "m", 200, func(*lock.Held) { turns++ })
-	require.Eventually(t, func() bool { return c.Stats().Waiting == 200 }, time.Minute, time.Millisecond)
-	require.NoError(t, first.Unlock(bounded.Context(t)))
-	bounded.Wait(t, wg)
-	require.Equal(t, 200, turns)
 }
 
 func TestAMessageThatIsRefusedIsLoggedOnce(t *testing.T) {

@@ -3,15 +3,12 @@ package lock_test
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/faultproxy"
@@ -370,73 +367,6 @@ func TestReleaseByIDMayNotPublish(t *testing.T) {
 	}
 	require.Equal(t, []byte("3"), fixture.Do(t, s, "GET", "s"))
 	require.Equal(t, 1, strings.Count(out.String(), "lock: PUBLISH is refused"))
-}
-
-// TestPermitsComeBackByIDOutOfFullMemory: the release's first write frees some.
-func TestPermitsComeBackByIDOutOfFullMemory(t *testing.T) {
-	s := fixture.Server(t)
-	c := fixture.ClientOf(t, s, lock.Config{})
-	sem, ctx := c.PermitSemaphore("s"), context.Background()
-	require.NoError(t, sem.Set(ctx, 3))
-	held, err := sem.AcquireFor(ctx, 3, time.Hour)
-	require.NoError(t, err)
-	fixture.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
-	require.NoError(t, sem.Release(ctx, held.Permits()...))
-	require.Equal(t, []byte("3"), fixture.Do(t, s, "GET", "s"))
-	_ = held.Unlock(ctx)
-}
-
-// TestByIDAndDeleteNeedNoMoreThanThePageSays: the rights that it lists are enough.
-func TestByIDAndDeleteNeedNoMoreThanThePageSays(t *testing.T) {
-	fixture.Needs(t, redistest.ChannelRights)
-	s := fixture.Server(t)
-	page, err := os.ReadFile("SERVERS.md")
-	require.NoError(t, err)
-	for _, line := range strings.Split(string(page), "    ACL SETUSER ")[1:] {
-		line, _, _ = strings.Cut(line, "\n\n")
-		args := []any{"SETUSER"}
-		for _, word := range strings.Fields(strings.ReplaceAll(line, "\\\n", " ")) {
-			args = append(args, word)
-		}
-		fixture.Do(t, s, "ACL", args...)
-	}
-	c, err := lock.New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
-	}}, lock.Config{KeyPrefix: "app:"})
-	require.NoError(t, err)
-	defer fixture.CloseNow(c)
-	ctx := context.Background()
-	permits, sem := c.PermitSemaphore("p"), c.Semaphore("s")
-	require.NoError(t, permits.Set(ctx, 2))
-	held, err := permits.AcquireFor(ctx, 2, time.Hour)
-	require.NoError(t, err)
-	require.NoError(t, permits.SetLease(ctx, held.Permits()[0], time.Minute))
-	_, err = permits.Lease(ctx, held.Permits()[0])
-	require.NoError(t, err)
-	require.NoError(t, permits.Release(ctx, held.Permits()...))
-	_, err = sem.TrySet(ctx, 1)
-	require.NoError(t, err)
-	done, err := sem.ReleaseIfExists(ctx, 1)
-	require.NoError(t, err)
-	require.True(t, done)
-	for _, x := range []interface {
-		Expire(context.Context, time.Duration) (bool, error)
-		TTL(context.Context) (time.Duration, error)
-		Delete(context.Context) (bool, error)
-	}{permits, sem} {
-		done, err := x.Expire(ctx, time.Hour)
-		require.NoError(t, err)
-		require.True(t, done)
-		_, err = x.TTL(ctx)
-		require.NoError(t, err)
-		done, err = x.Delete(ctx)
-		require.NoError(t, err)
-		require.True(t, done)
-	}
-	log, err := redis.Values(fixture.Do(t, s, "ACL", "LOG"), nil)
-	require.NoError(t, err)
-	require.Empty(t, log, fmt.Sprint(log))
-	_ = held.Unlock(ctx)
 }
 
 // TestAnswersAboutIDsThatAreNoneAreUnknown.

@@ -243,29 +243,6 @@ func TestPermitWaitersAreServedInOrderAndCancelTakesNothing(t *testing.T) {
 	require.EqualValues(t, 3, info.Available)
 }
 
-func TestHeldPermitsOutliveFullMemoryAndCanBeReleased(t *testing.T) {
-	s := fixture.Server(t)
-	c := fixture.ClientOf(t, s, lock.Config{Lease: time.Second})
-	sem, ctx := c.PermitSemaphore("s"), bounded.Context(t)
-	require.NoError(t, sem.Set(ctx, 500))
-	var helds []*lock.Held
-	for range 100 {
-		held, err := sem.Acquire(ctx, 3)
-		require.NoError(t, err)
-		reader := fixture.Hold(t, c.RWMutex("rw").Reader().Lock)
-		helds = append(helds, held, reader)
-	}
-	fixture.Do(t, s, "CONFIG", "SET", "maxmemory", "1")
-	before := c.Stats().Renewal.Renewed
-	require.Eventually(t, func() bool { return c.Stats().Renewal.Renewed >= before+3*200 }, time.Minute, time.Millisecond)
-	for _, held := range helds {
-		require.True(t, held.Valid())
-		require.NoError(t, held.Unlock(ctx))
-	}
-	require.Equal(t, []byte("500"), fixture.Do(t, s, "GET", "s"))
-	require.False(t, fixture.Exists(t, s, "rw"))
-}
-
 func TestPermitBadInput(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})

@@ -162,7 +162,7 @@ var bugs = []bug{
 		breaks: "many Unlocks wait for a silent server again and again",
 		before: "\t\ts.silent.Store(true)\n",
 		after:  "",
-		tests:  []tests{{pkg: "./lock", run: "^TestAServerThatFallsSilentAmongManyUnlocks$"}},
+		tests:  []tests{{pkg: "./integration/world", run: "^TestAServerThatFallsSilentAmongManyUnlocks$"}},
 	},
 	{
 		name: "channel-is-not-redissons", file: "lock/internal/keys/keys.go",
@@ -225,7 +225,7 @@ var bugs = []bug{
 		breaks: "each try that TRYAGAIN refuses leaves a release that is refused again and again",
 		before: "if again || NotRun(err) {",
 		after:  "if again {",
-		tests:  []tests{{pkg: "./lock", run: "^TestLockOfARWMutexWhoseSlotMovesTriesAfterPauses$"}},
+		tests:  []tests{{pkg: "./integration/world", run: "^TestLockOfARWMutexWhoseSlotMovesTriesAfterPauses$"}},
 	},
 	{
 		name: "stale-subscription-is-trusted", file: "lock/internal/pubsub/listener.go",

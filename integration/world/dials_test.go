@@ -1,0 +1,392 @@
+package world_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheellock/wheellock/integration/bounded"
+	"github.com/wheellock/wheellock/integration/fixture"
+	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/locktest"
+)
+
+// errNobody is the error of a dial to a server that refuses connections.
+var errNobody = errors.New("connection refused")
+
+// closedConn is a connection that its server has closed after it had accepted it.
+func closedConn() (redis.Conn, error) {
+	ours, theirs := net.Pipe()
+	theirs.Close()
+	return redis.NewConn(ours, 0, 0), nil
+}
+
+// unreachable is a virtual server that can be made to take no connections. It counts the dials.
+type unreachable struct {
+	*redistest.Server
+	dial  atomic.Pointer[func() (redis.Conn, error)] // of a server that takes no connections
+	dials atomic.Int64
+}
+
+func (u *unreachable) client(t *testing.T) *lock.Client {
+	return fixture.Client(t, &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		u.dials.Add(1)
+		if dial := u.dial.Load(); dial != nil {
+			return (*dial)()
+		}
+		return u.DialContext(ctx)
+	}}, lock.Config{})
+}
+
+// TestAServerThatTakesNoConnectionsIsDialledSeldom, however many callers wait for it, and each
+// caller is told the cause. When the server is back, it is found soon.
+func TestAServerThatTakesNoConnectionsIsDialledSeldom(t *testing.T) {
+	const many, during, after = 20, 20 * time.Second, 2 * time.Second // dials of a burst; virtual times
+	ctx := context.Background()
+	for way, dial := range map[string]func() (redis.Conn, error){
+		"refuses": func() (redis.Conn, error) { return nil, errNobody },
+		"closes":  closedConn,
+	} {
+		unsent := func(t *testing.T, err error) {
+			if way == "refuses" { // else the request was written
+				require.ErrorIs(t, err, lock.ErrNotSent)
+				require.ErrorIs(t, err, errNobody)
+				require.NotErrorIs(t, err, lock.ErrUnknown)
+			} else {
+				require.True(t, fixture.NoAnswer(err), err)
+				require.ErrorContains(t, err, "closed pipe")
+			}
+		}
+		run := func(name string, f func(t *testing.T, u *unreachable, c *lock.Client)) {
+			t.Run(way+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					u := &unreachable{Server: fixture.Virtual(t)}
+					f(t, u, u.client(t))
+				})
+			})
+		}
+		for _, n := range []int{1, 10, 100, 300} {
+			run(fmt.Sprintf("waiting=%d", n), func(t *testing.T, u *unreachable, c *lock.Client) {
+				u.dial.Store(&dial)
+				ctx, cancel := context.WithTimeout(ctx, during)
+				defer cancel()
+				errs := make([]error, n)
+				var all sync.WaitGroup
+				for i := range n {
+					all.Go(func() { _, errs[i] = c.Mutex(fmt.Sprint(i)).Lock(ctx) })
+				}
+				all.Wait()
+				t.Logf("%.1f dials a second", float64(u.dials.Load())/during.Seconds())
+				require.LessOrEqual(t, u.dials.Load(), int64(3*during/time.Second)+many)
+				for _, err := range errs {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					unsent(t, err)
+				}
+				u.dial.Store(nil)
+				began := time.Now()
+				fixture.Hold(t, c.Mutex("x").Lock)
+				require.LessOrEqual(t, time.Since(began), after)
+			})
+		}
+		run("many=12500", func(t *testing.T, u *unreachable, c *lock.Client) {
+			u.dial.Store(&dial)
+			for _, try := range c.TryLockMany(ctx, fixture.Names("", 12500)) {
+				unsent(t, try.Err)
+			}
+			t.Logf("%d dials", u.dials.Load())
+			require.LessOrEqual(t, u.dials.Load(), int64(many))
+		})
+		run("lost=3000", func(t *testing.T, u *unreachable, c *lock.Client) {
+			tries := c.TryLockMany(ctx, fixture.Names("", 3000))
+			u.dial.Store(&dial)
+			require.NoError(t, u.Kill())
+			most := 0.0
+			for _, lasts := range []time.Duration{lock.DefaultLease, time.Minute} { // renewals have pauses of their own
+				u.dials.Store(0)
+				time.Sleep(lasts)
+				most = float64(u.dials.Load()) / lasts.Seconds()
+				t.Logf("%.1f dials a second", most)
+			}
+			require.LessOrEqual(t, most, 3.0)
+			for _, try := range tries {
+				require.ErrorIs(t, try.Held.Err(), lock.ErrLost)
+			}
+		})
+	}
+}
+
+// slowly is a connection whose Close takes long once it has sent a command, as
+// that of a TLS connection may. It can hold back the answer to the command.
+type slowly struct {
+	redis.ConnWithTimeout
+	after    string        // the command
+	sent     chan struct{} // of capacity 1: a token says that it was sent
+	answered chan struct{} // closed when it may be answered
+	closing  chan struct{} // of capacity 1: a token says that Close was called
+	closed   chan struct{} // closed when Close may go on
+
+	mu   sync.Mutex // guards what follows
+	slow bool
+}
+
+func token(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (c *slowly) isSlow() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.slow
+}
+
+func (c *slowly) Send(cmd string, args ...any) error {
+	if cmd == c.after {
+		c.mu.Lock()
+		c.slow = true
+		c.mu.Unlock()
+	}
+	return c.ConnWithTimeout.Send(cmd, args...)
+}
+
+func (c *slowly) ReceiveWithTimeout(d time.Duration) (any, error) {
+	reply, err := c.ConnWithTimeout.ReceiveWithTimeout(d)
+	if c.isSlow() {
+		token(c.sent)
+		<-c.answered
+	}
+	return reply, err
+}
+
+func (c *slowly) Close() error {
+	if c.isSlow() {
+		token(c.closing)
+		<-c.closed
+	}
+	return c.ConnWithTimeout.Close()
+}
+
+func TestNobodyWaitsForAConnectionToClose(t *testing.T) {
+	t.Parallel()
+	s := onRedis(t)
+	closed := func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+	for _, test := range []struct {
+		name     string
+		after    string
+		replicas int
+		answered chan struct{}
+	}{
+		{"one in use, when the server is replaced", "WAIT", 1, closed},
+		{"one just made, when the server is replaced", "INFO", 0, make(chan struct{})},
+		{"one just made for replicas, when the server is replaced", "INFO", 1, make(chan struct{})},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			slow := slowly{
+				after: test.after, sent: make(chan struct{}, 1), answered: test.answered,
+				closing: make(chan struct{}, 1), closed: make(chan struct{}),
+			}
+			release := sync.OnceFunc(func() { close(slow.closed) })
+			top := fixture.NewShifting(func(ctx context.Context) (redis.Conn, error) {
+				conn, err := s.DialContext(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return &slowly{
+					ConnWithTimeout: conn.(redis.ConnWithTimeout),
+					after:           slow.after, sent: slow.sent, answered: slow.answered, closing: slow.closing, closed: slow.closed,
+				}, nil
+			})
+			c := fixture.Client(t, top, lock.Config{Replicas: test.replicas, Connections: 1, ReplicaTimeout: time.Duration(test.replicas) * time.Millisecond})
+			defer release()
+			first := make(chan struct{})
+			go func() {
+				defer close(first)
+				_, _ = c.Mutex(t.Name() + "1").TryLock(bounded.Context(t))
+			}()
+			bounded.Receive(t, slow.sent)
+			if test.answered == closed {
+				bounded.Receive(t, first)
+			}
+			become := make(chan struct{})
+			go func() {
+				defer close(become)
+				top.Become("second")
+			}()
+			if test.answered != closed {
+				bounded.Receive(t, become)
+				close(test.answered)
+			}
+			bounded.Receive(t, slow.closing)
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			defer cancel()
+			second := make(chan error, 1)
+			go func() {
+				_, err := c.Mutex(t.Name() + "2").TryLock(ctx)
+				second <- err
+			}()
+			select {
+			case <-second: // whatever it says
+			case <-time.After(time.Minute):
+				release()
+				t.Error("TryLock waits for a connection to close")
+			}
+			release()
+			bounded.Receive(t, first)
+			bounded.Receive(t, become)
+		})
+	}
+}
+
+// TestAReadIsRepeatedOnceWhenItsFlowIsForgotten, as by a NAT that drops what comes over a
+// connection that was idle for long. A call that changes something is not repeated.
+func TestAReadIsRepeatedOnceWhenItsFlowIsForgotten(t *testing.T) {
+	t.Parallel()
+	p := fixture.Proxy(t, fixture.Either(t), nil)
+	c := fixture.ClientOver(t, p, lock.Config{IOTimeout: 2 * time.Second})
+	ctx := bounded.Context(t)
+	for what, read := range map[string]func() error{
+		"inspect": func() error { _, err := c.Mutex("m").IsLocked(ctx); return err },
+		"count":   func() error { _, err := c.Semaphore("s").Available(ctx); return err },
+	} {
+		require.NoError(t, read())
+		p.HoldFlowOf(what)
+		require.NoError(t, read(), what)
+		require.Equal(t, 1, p.Held(), "the first request got lost")
+		p.Heal()
+	}
+	fixture.Hold(t, c.Mutex("m").TryLock)
+	p.HoldFlowOf("acquire")
+	_, err := c.Mutex("n").TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrUnknown)
+}
+
+// TestALongWayIsDialledWithTheDefaults: TLS, a login, a name and a database take six round trips
+// and more.
+func TestALongWayIsDialledWithTheDefaults(t *testing.T) {
+	t.Parallel()
+	s := fixture.Secure(t)
+	link := fixture.Link(t, 300*time.Millisecond)
+	fixture.Do(t, s.Server, "CONFIG", "SET", "requirepass", "s3cret")
+	to := url.URL{Scheme: "rediss", User: url.UserPassword("default", "s3cret"), Host: s.SecureAddr, Path: "/3", RawQuery: "client_name=far"}
+	c, err := lock.Endpoint{URL: to.String(), TLS: s.Client, NetDial: link.Dial}.Open(lock.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { fixture.CloseNow(c) })
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
+	require.NoError(t, held.Unlock(bounded.Context(t)))
+}
+
+// connectionsOf is how many connections a user has, of which a client's first Lock made one.
+func connectionsOf(t *testing.T, conn redis.Conn, user string) (n int) {
+	t.Helper()
+	fixture.Needs(t, redistest.Users)
+	list, err := redis.String(conn.Do("CLIENT", "LIST"))
+	require.NoError(t, err)
+	for _, word := range strings.Fields(list) {
+		if word == "user="+user {
+			n++
+		}
+	}
+	return n
+}
+
+// TestConnectionsForRenewalAreDialledWithTheFirstHold that is renewed, and not with others.
+func TestConnectionsForRenewalAreDialledWithTheFirstHold(t *testing.T) {
+	s := fixture.Server(t)
+	conn := fixture.Dial(t, s)
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 10 * time.Minute})
+	fixed, err := c.Mutex("fixed").LockFor(t.Context(), time.Minute)
+	require.NoError(t, err)
+	before := connectionsOf(t, conn, "default")
+	held := fixture.Hold(t, c.Mutex("m").Lock)
+	bounded.Until(t, func() bool { return connectionsOf(t, conn, "default") >= before+2 })
+	require.Zero(t, c.Stats().Renewal.Renewed, "none was needed yet")
+	require.NoError(t, held.Unlock(t.Context()))
+	require.NoError(t, fixed.Unlock(t.Context()))
+
+	extended := fixture.ClientOf(t, s, lock.Config{Lease: 10 * time.Minute})
+	fixed, err = extended.Mutex("fixed").LockFor(t.Context(), time.Minute)
+	require.NoError(t, err)
+	before = connectionsOf(t, conn, "default")
+	inner, err := extended.Mutex("fixed").Lock(fixed.Context(t.Context())) // wants renewal
+	require.NoError(t, err)
+	bounded.Until(t, func() bool { return connectionsOf(t, conn, "default") >= before+2 })
+	require.NoError(t, inner.Unlock(t.Context()))
+	require.NoError(t, fixed.Unlock(t.Context()))
+}
+
+// TestAPasswordThatIsChangedAfterTheFirstLockLosesNoHold: the connections that are there
+// stay logged in, and those for renewal are among them.
+func TestAPasswordThatIsChangedAfterTheFirstLockLosesNoHold(t *testing.T) {
+	t.Parallel()
+	fixture.Needs(t, redistest.Users)
+	s := fixture.Server(t)
+	conn := fixture.Dial(t, s)
+	setPassword := func(password string) {
+		fixture.SetUser(t, s, "rotated", "reset", "on", ">"+password, "allkeys", "allchannels", "+@all")
+	}
+	setPassword("first")
+	host, port, err := net.SplitHostPort(s.Addr())
+	require.NoError(t, err)
+	c, err := lock.Open("redis://rotated:first@"+net.JoinHostPort(host, port), lock.Config{Lease: time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { fixture.CloseNow(c) })
+	held := fixture.Hold(t, c.Mutex("m").Lock)
+	bounded.Until(t, func() bool { return connectionsOf(t, conn, "rotated") >= 3 })
+	setPassword("second")
+	renewed := c.Stats().Renewal.Renewed
+	bounded.Until(t, func() bool { return held.Err() != nil || c.Stats().Renewal.Renewed >= renewed+9 })
+	require.True(t, held.Valid())
+	require.NoError(t, held.Unlock(t.Context()))
+}
+
+// TestAReEntryPausesWhileRedisIsGone: a server that refuses connections does so at once,
+// so without pauses a re-entry dials as often as it can until its hold is lost.
+func TestAReEntryPausesWhileRedisIsGone(t *testing.T) {
+	for name, kind := range map[string]func(c *lock.Client) *lock.Mutex{
+		"Mutex":     func(c *lock.Client) *lock.Mutex { return c.Mutex("m") },
+		"FairMutex": func(c *lock.Client) *lock.Mutex { return c.FairMutex("m") },
+		"RWMutex":   func(c *lock.Client) *lock.Mutex { return c.RWMutex("m").Writer() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				link := locktest.NewServer(t).Link()
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				var failed atomic.Int64
+				pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+					c, err := link.Pool().DialContext(ctx)
+					if err != nil && failed.Add(1) == 1000 {
+						cancel() // or it never ends: virtual time does not go on
+					}
+					return c, err
+				}}
+				c := fixture.Client(t, pool, lock.Config{})
+				held, err := kind(c).LockFor(ctx, time.Minute)
+				require.NoError(t, err)
+				link.Cut()
+				again, stop := context.WithTimeout(held.Context(ctx), 20*time.Second)
+				defer stop()
+				_, err = kind(c).LockFor(again, time.Minute)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Less(t, failed.Load(), int64(200))
+				link.Mend()
+				require.NoError(t, held.Unlock(ctx))
+			})
+		})
+	}
+}
