@@ -3,7 +3,6 @@ package lock_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
-	"github.com/wheellock/wheellock/lock/script"
 )
 
 // TestManyFairWaitersThatLeaveGoTogether: each place is found by a walk along the
@@ -57,76 +55,6 @@ func statOf(t testing.TB, s *redistest.Server, command, what string) (n int) {
 		require.NoError(t, err)
 	}
 	return n
-}
-
-// TestPlacesThatAreGivenUpTogetherLeaveWhatOneByOneLeaves runs both on random queues.
-func TestPlacesThatAreGivenUpTogetherLeaveWhatOneByOneLeaves(t *testing.T) {
-	s := onRedis(t)
-	c, err := s.Dial()
-	require.NoError(t, err)
-	defer c.Close()
-	for seed := range uint64(60) {
-		rng := rand.New(rand.NewPCG(seed, 2))
-		n := rng.IntN(40)
-		taken, now := rng.IntN(2) == 0, time.Now().UnixMilli()
-		var leavers []string
-		keysOf := func(i int) []any {
-			tag := fmt.Sprintf("{%s%d:%d}", t.Name(), seed, i)
-			return []any{tag, tag + "q", tag + "z", tag + "s"}
-		}
-		for i := range n {
-			field := fmt.Sprint("field ", i)
-			leaves := rng.IntN(2) == 0
-			signs := leaves || rng.IntN(3) > 0 // those of Redisson give none
-			for k := range 2 {
-				keys := keysOf(k)
-				fixture.DoOn(t, c, "RPUSH", keys[1], field)
-				fixture.DoOn(t, c, "ZADD", keys[2], now+int64(i)*1000, field)
-				if signs {
-					fixture.DoOn(t, c, "HSET", keys[3], field, "1/2000")
-				}
-			}
-			if leaves {
-				leavers = append(leavers, field)
-			}
-		}
-		leavers = append(leavers, "nobody")
-		for k := range 2 {
-			keys := keysOf(k)
-			if taken {
-				fixture.DoOn(t, c, "HSET", keys[0], "the holder", 1)
-			}
-			if n > 0 {
-				for _, key := range keys[1:3] {
-					fixture.DoOn(t, c, "PEXPIRE", key, 100_000)
-				}
-			}
-		}
-		release := func(k int, fields ...string) {
-			args := append([]any{script.FairRelease.Text(), 4}, keysOf(k)...)
-			args = append(args, fields[0], t.Name(), now, 5000, "publish")
-			for _, f := range fields[1:] {
-				args = append(args, f)
-			}
-			fixture.DoOn(t, c, "EVAL", args...)
-		}
-		for _, f := range leavers {
-			release(0, f)
-		}
-		release(1, leavers...)
-		state := func(k int) (out []any) {
-			keys := keysOf(k)
-			for _, cmd := range [][]any{
-				{"LRANGE", keys[1], 0, -1}, {"ZRANGE", keys[2], 0, -1, "WITHSCORES"}, {"HKEYS", keys[3]}, {"HGETALL", keys[0]},
-			} {
-				out = append(out, fixture.DoOn(t, c, cmd[0].(string), cmd[1:]...))
-			}
-			ttl, err := redis.Int64(c.Do("PTTL", keys[1]))
-			require.NoError(t, err)
-			return append(out, ttl > 0)
-		}
-		require.Equal(t, state(0), state(1), "seed %d", seed)
-	}
 }
 
 // BenchmarkFairWaitersLeave is how long Redis works when 10,000 waiters of one

@@ -1,4 +1,4 @@
-package lock_test
+package script_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -144,8 +145,7 @@ func newFairStory(t *testing.T, s *redistest.Server, seed uint64, java string) *
 }
 
 func (f *fairStory) keys() []any {
-	queue, scores, signs, _ := fairKeys(f.key)
-	return []any{f.key, queue, scores, signs, f.key + ":counter"}
+	return []any{f.key, keys.FairQueue(f.key), keys.FairScores(f.key), keys.FairSigns(f.key), f.key + ":counter"}
 }
 
 func (f *fairStory) do(cmd string, args ...any) any {
@@ -403,7 +403,7 @@ func (f *fairStory) judge() {
 func TestOursAndRedissonsFairWaitersInOneQueue(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
-	s := onRedis(t)
+	s := fixture.Server(t)
 	seeds := uint64(6) // both versions with each of the crowds
 	if fixture.Briefly() {
 		seeds = 3
@@ -462,7 +462,7 @@ func TestRedissonWaitsSecondsForDeadFairWaitersOfOurs(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"4.7", "3.13"} {
 		for _, dead := range []int{1, 4} {
-			f := newFairStory(t, onRedis(t), uint64(dead), version)
+			f := newFairStory(t, fixture.Server(t), uint64(dead), version)
 			holder := f.arrive(true)
 			require.Equal(t, holder, f.holder)
 			holder.next = parked
@@ -494,7 +494,7 @@ func TestALongWaitLosesNoFairWaiterItsPlace(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
 	for _, wait := range []int64{100_000, 400_000, 600_000, 700_000, 1_800_000} {
-		f := newFairStory(t, onRedis(t), 1, "4.7")
+		f := newFairStory(t, fixture.Server(t), 1, "4.7")
 		f.arrive(true).next = f.now + wait
 		ours := []*fairActor{f.arrive(false), f.arrive(false), f.arrive(false)}
 		for _, a := range ours {
@@ -521,7 +521,7 @@ func TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace(t *testing.T) {
 		for _, hold := range holds {
 			for _, later := range []int64{0, 5_000, 25_000} { // no longer than the lease that the first one found
 				what := fmt.Sprint(ahead, " held for ", hold, " came ", later, " later")
-				f := newFairStory(t, onRedis(t), uint64(later), "4.7")
+				f := newFairStory(t, fixture.Server(t), uint64(later), "4.7")
 				f.healthy = true // a waiter behind one that died may sleep for long
 				holder := f.arrive(true)
 				holder.next = parked
@@ -564,7 +564,7 @@ func TestALongWaitOfRedissonsLosesNoFairWaiterItsPlace(t *testing.T) {
 // TestADeadFairWaiterBehindShortWaitsOfRedissons costs those behind it no more than the time
 // for which these wanted to wait.
 func TestADeadFairWaiterBehindShortWaitsOfRedissons(t *testing.T) {
-	f := newFairStory(t, onRedis(t), 1, "4.7")
+	f := newFairStory(t, fixture.Server(t), 1, "4.7")
 	holder := f.arrive(true)
 	holder.next = parked
 	first := f.arrive(true)
@@ -596,7 +596,7 @@ func TestADeadFairWaiterBehindShortWaitsOfRedissons(t *testing.T) {
 // TestANewcomerOfRedissonsNeverSleepsForEver: the last in the queue has a score
 // that is not past, though it may be dead, while one of ours that lives is ahead.
 func TestANewcomerOfRedissonsNeverSleepsForEver(t *testing.T) {
-	f := newFairStory(t, onRedis(t), 1, "4.7")
+	f := newFairStory(t, fixture.Server(t), 1, "4.7")
 	f.arrive(true).next = parked
 	f.arrive(false)
 	last := f.arrive(false)
@@ -612,7 +612,7 @@ func TestANewcomerOfRedissonsNeverSleepsForEver(t *testing.T) {
 // TestAFairWaiterKeepsTheForemostOfItsPlaces, in whatever order its requests
 // arrive.
 func TestAFairWaiterKeepsTheForemostOfItsPlaces(t *testing.T) {
-	f := newFairStory(t, onRedis(t), 1, "4.7")
+	f := newFairStory(t, fixture.Server(t), 1, "4.7")
 	f.arrive(true).next = parked
 	take := func(field string, past ...any) {
 		args := []any{field, 30_000, 1, f.now, fairPatienceMS, "1/2000", "", "", fairGraceMS, f.channel(), "rpush", fairGraceMS, len(past)}
@@ -629,7 +629,7 @@ func TestAFairWaiterKeepsTheForemostOfItsPlaces(t *testing.T) {
 
 // TestASignOfOneThatRedissonSweptIsForgotten, so that what is counted stays true.
 func TestASignOfOneThatRedissonSweptIsForgotten(t *testing.T) {
-	f := newFairStory(t, onRedis(t), 1, "4.7")
+	f := newFairStory(t, fixture.Server(t), 1, "4.7")
 	f.arrive(true).next = parked
 	gone := f.arrive(false)
 	gone.dead, gone.died = true, f.now
@@ -647,4 +647,74 @@ func fieldsOf(t *testing.T, reply any) []string {
 	fields, err := redis.Strings(reply, nil)
 	require.NoError(t, err)
 	return fields
+}
+
+// TestPlacesThatAreGivenUpTogetherLeaveWhatOneByOneLeaves runs both on random queues.
+func TestPlacesThatAreGivenUpTogetherLeaveWhatOneByOneLeaves(t *testing.T) {
+	s := fixture.Server(t)
+	c, err := s.Dial()
+	require.NoError(t, err)
+	defer c.Close()
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		n := rng.IntN(40)
+		taken, now := rng.IntN(2) == 0, time.Now().UnixMilli()
+		var leavers []string
+		keysOf := func(i int) []any {
+			tag := fmt.Sprintf("{%s%d:%d}", t.Name(), seed, i)
+			return []any{tag, tag + "q", tag + "z", tag + "s"}
+		}
+		for i := range n {
+			field := fmt.Sprint("field ", i)
+			leaves := rng.IntN(2) == 0
+			signs := leaves || rng.IntN(3) > 0 // those of Redisson give none
+			for k := range 2 {
+				keys := keysOf(k)
+				fixture.DoOn(t, c, "RPUSH", keys[1], field)
+				fixture.DoOn(t, c, "ZADD", keys[2], now+int64(i)*1000, field)
+				if signs {
+					fixture.DoOn(t, c, "HSET", keys[3], field, "1/2000")
+				}
+			}
+			if leaves {
+				leavers = append(leavers, field)
+			}
+		}
+		leavers = append(leavers, "nobody")
+		for k := range 2 {
+			keys := keysOf(k)
+			if taken {
+				fixture.DoOn(t, c, "HSET", keys[0], "the holder", 1)
+			}
+			if n > 0 {
+				for _, key := range keys[1:3] {
+					fixture.DoOn(t, c, "PEXPIRE", key, 100_000)
+				}
+			}
+		}
+		release := func(k int, fields ...string) {
+			args := append([]any{script.FairRelease.Text(), 4}, keysOf(k)...)
+			args = append(args, fields[0], t.Name(), now, 5000, "publish")
+			for _, f := range fields[1:] {
+				args = append(args, f)
+			}
+			fixture.DoOn(t, c, "EVAL", args...)
+		}
+		for _, f := range leavers {
+			release(0, f)
+		}
+		release(1, leavers...)
+		state := func(k int) (out []any) {
+			keys := keysOf(k)
+			for _, cmd := range [][]any{
+				{"LRANGE", keys[1], 0, -1}, {"ZRANGE", keys[2], 0, -1, "WITHSCORES"}, {"HKEYS", keys[3]}, {"HGETALL", keys[0]},
+			} {
+				out = append(out, fixture.DoOn(t, c, cmd[0].(string), cmd[1:]...))
+			}
+			ttl, err := redis.Int64(c.Do("PTTL", keys[1]))
+			require.NoError(t, err)
+			return append(out, ttl > 0)
+		}
+		require.Equal(t, state(0), state(1), "seed %d", seed)
+	}
 }
