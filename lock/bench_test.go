@@ -113,14 +113,6 @@ func BenchmarkHeldMemory(b *testing.B) {
 	}
 }
 
-func liveHeap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
 // BenchmarkWaitersOfDistinctLocks is how often waiters ask Redis while another client
 // holds and renews all their locks: 50,000 of them, each of a lock of its own, in the
 // second minute.
@@ -290,4 +282,124 @@ func BenchmarkHandedOverMemory(b *testing.B) {
 			require.NoError(b, held.Unlock(ctx))
 		}
 	}
+}
+
+// BenchmarkMany takes 50,000 locks and gives them back: in a loop, by 128 goroutines of the caller's,
+// and by TryLockMany and UnlockMany.
+func BenchmarkMany(b *testing.B) {
+	names := fixture.Names("session:", 50_000)
+	each := func(goroutines int, do func(i int)) {
+		var next atomic.Int64
+		var wg sync.WaitGroup
+		for range goroutines {
+			wg.Go(func() {
+				for i := next.Add(1) - 1; i < int64(len(names)); i = next.Add(1) - 1 {
+					do(int(i))
+				}
+			})
+		}
+		wg.Wait()
+	}
+	by := func(goroutines int) func(context.Context, *lock.Client) {
+		return func(ctx context.Context, c *lock.Client) {
+			helds := make([]*lock.Held, len(names))
+			each(goroutines, func(i int) { helds[i], _ = c.Mutex(names[i]).TryLock(ctx) })
+			each(goroutines, func(i int) { _ = helds[i].Unlock(ctx) })
+		}
+	}
+	for _, way := range []struct {
+		name string
+		run  func(context.Context, *lock.Client)
+	}{
+		{"impl=loop", by(1)},
+		{"impl=goroutines128", by(128)},
+		{"impl=many", func(ctx context.Context, c *lock.Client) { lock.UnlockMany(ctx, heldOf(c.TryLockMany(ctx, names))) }},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			c := fixture.ClientOf(b, fixture.Server(b), lock.Config{})
+			require.NoError(b, fixture.Hold(b, c.Mutex("first").Lock).Unlock(b.Context()))
+			b.ReportAllocs()
+			pairs := 0
+			for b.Loop() {
+				way.run(b.Context(), c)
+				pairs += len(names)
+			}
+			b.ReportMetric(float64(pairs)/b.Elapsed().Seconds(), "pairs/s")
+			require.EqualValues(b, pairs+1, c.Stats().Calls[lock.OutcomeAcquired])
+		})
+	}
+}
+
+// BenchmarkWaitersLeave is how long it takes n waiters of one lock to leave when
+// their common context ends, and how late another holder of the client then hears
+// that its lease is over.
+func BenchmarkWaitersLeave(b *testing.B) {
+	for _, n := range []int{1000, 20_000, 50_000} {
+		b.Run(fmt.Sprintf("waiters=%d", n), func(b *testing.B) {
+			c, ctx := fixture.ClientOf(b, fixture.Server(b), lock.Config{}), context.Background()
+			held, err := c.Mutex("held").Lock(ctx)
+			require.NoError(b, err)
+			var late, leaving time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				waiting, cancel := context.WithCancel(ctx)
+				var wg sync.WaitGroup
+				for range n {
+					wg.Go(func() { _, _ = c.Mutex("held").Lock(waiting) })
+				}
+				for c.Stats().Waiting < n {
+					time.Sleep(time.Millisecond)
+				}
+				other, err := c.Mutex("other").LockFor(ctx, 200*time.Millisecond)
+				require.NoError(b, err)
+				told := make(chan time.Duration, 1)
+				go func() {
+					<-other.Done()
+					told <- time.Since(other.Deadline())
+				}()
+				time.Sleep(time.Until(other.Deadline()) - 20*time.Millisecond)
+				b.StartTimer()
+				began := time.Now()
+				cancel()
+				wg.Wait()
+				leaving += time.Since(began)
+				late = max(late, <-told)
+				_ = other.Unlock(ctx)
+			}
+			b.ReportMetric(float64(late.Microseconds())/1000, "late-max-ms")
+			b.ReportMetric(float64(leaving.Nanoseconds())/float64(b.N*n), "ns/waiter")
+			require.NoError(b, held.Unlock(ctx))
+		})
+	}
+}
+
+// BenchmarkFairWaitersLeave is how long Redis works when 10,000 waiters of one
+// FairMutex leave at once.
+func BenchmarkFairWaitersLeave(b *testing.B) {
+	const waiters = 10_000
+	s := fixture.Server(b)
+	holder, c := fixture.ClientOf(b, s, lock.Config{}), fixture.ClientOf(b, s, lock.Config{})
+	held, err := holder.FairMutex("f").Lock(context.Background())
+	require.NoError(b, err)
+	queue, _, _, _ := fairKeys("f")
+	for b.Loop() {
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		for range waiters {
+			wg.Go(func() { _, _ = c.FairMutex("f").Lock(ctx) })
+		}
+		for fixture.Int(b, s, "LLEN", queue) < waiters {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second) // those who listen look once more
+		fixture.Do(b, s, "CONFIG", "RESETSTAT")
+		cancel()
+		wg.Wait()
+		for fixture.Int(b, s, "LLEN", queue) > 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		b.ReportMetric(float64(statOf(b, s, "evalsha", "usec"))/1000, "redis-ms")
+		b.ReportMetric(float64(statOf(b, s, "evalsha", "calls")), "scripts")
+	}
+	require.NoError(b, held.Unlock(context.Background()))
 }

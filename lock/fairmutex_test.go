@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/bounded"
@@ -16,37 +15,6 @@ import (
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
-
-func fairKeys(key string) (queue, scores, signs, channel string) {
-	return "redisson_lock_queue:{" + key + "}", "redisson_lock_timeout:{" + key + "}", "{" + key + "}:wheellock_waiters", "redisson_lock__channel:{" + key + "}"
-}
-
-func queueOf(t *testing.T, s *redistest.Server, key string) []string {
-	t.Helper()
-	queue, _, _, _ := fairKeys(key)
-	return fixture.Strings(t, s, "LRANGE", queue, 0, -1)
-}
-
-func scoreOf(t *testing.T, s *redistest.Server, key, field string) float64 {
-	t.Helper()
-	_, scores, _, _ := fairKeys(key)
-	score, err := redis.Float64(fixture.Do(t, s, "ZSCORE", scores, field), nil)
-	require.NoError(t, err)
-	return score
-}
-
-// javaHolds makes a Redisson holder of key, javaWaits a waiter whose turn is
-// waited for until the given time.
-func javaHolds(t *testing.T, s *redistest.Server, key string) {
-	fixture.Do(t, s, "HSET", key, javaOwner, 1)
-	fixture.Do(t, s, "PEXPIRE", key, 30_000)
-}
-
-func javaWaits(t *testing.T, s *redistest.Server, key, field string, until time.Time) {
-	queue, scores, _, _ := fairKeys(key)
-	fixture.Do(t, s, "ZADD", scores, until.UnixMilli(), field)
-	fixture.Do(t, s, "RPUSH", queue, field)
-}
 
 // atOnce runs the commands as a script of Redisson does: a waiter of ours, which
 // asks all the time, meets none of the states between them.
@@ -293,4 +261,30 @@ func TestCloseLetsFairWaitersLeaveTheQueue(t *testing.T) {
 	require.ErrorIs(t, bounded.Receive(t, left), lock.ErrClosed)
 	require.NoError(t, bounded.Receive(t, closed))
 	require.Empty(t, queueOf(t, s, key))
+}
+
+// TestManyFairWaitersThatLeaveGoTogether: each place is found by a walk along the
+// queue, so a script for each would hold up all of Redis.
+func TestManyFairWaitersThatLeaveGoTogether(t *testing.T) {
+	s := fixture.Server(t)
+	key := fixture.KeyOf(t)
+	holder, c := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
+	held := fixture.Hold(t, holder.FairMutex(key).Lock)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var wg sync.WaitGroup
+	const waiters = 400
+	for range waiters {
+		wg.Go(func() { _, _ = c.FairMutex(key).Lock(ctx) })
+	}
+	require.Eventually(t, func() bool { return len(queueOf(t, s, key)) == waiters }, time.Minute, time.Millisecond)
+	before := statOf(t, s, "lrem", "calls") + statOf(t, s, "lrange", "calls")
+	cancel()
+	bounded.Wait(t, &wg)
+	require.Eventually(t, func() bool { return len(queueOf(t, s, key)) == 0 }, time.Minute, time.Millisecond)
+	require.Less(t, statOf(t, s, "lrem", "calls")+statOf(t, s, "lrange", "calls")-before, waiters/4)
+	_, scores, signs, _ := fairKeys(key)
+	require.False(t, fixture.Exists(t, s, scores))
+	require.False(t, fixture.Exists(t, s, signs))
+	require.NoError(t, held.Unlock(bounded.Context(t)))
 }

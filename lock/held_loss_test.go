@@ -2,8 +2,12 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +19,315 @@ import (
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/locktest"
 )
+
+// anyHeld is a Held or a MultiHeld.
+type anyHeld interface {
+	Err() error
+	Done() <-chan struct{}
+	Valid() bool
+	Deadline() time.Time
+	Context(context.Context) context.Context
+	Unlock(context.Context) error
+}
+
+// late is a hold at the moment at which its trust ends, before the watchdog has come to it: it
+// looks at its next tick.
+type late struct {
+	held    anyHeld
+	done    <-chan struct{} // of held, asked for before
+	ctx     context.Context
+	child   context.Context
+	clients []*lock.Client
+	told    *atomic.Int64 // calls of Hooks.Lost
+}
+
+// holds are the ways in which one can come to hold something whose trust ends.
+var holds = map[string]func(clients []*lock.Client) (anyHeld, error){
+	"Mutex.Lock": func(c []*lock.Client) (anyHeld, error) {
+		return c[0].Mutex("m").Lock(context.Background())
+	},
+	"Mutex.LockFor": func(c []*lock.Client) (anyHeld, error) {
+		return c[0].Mutex("m").LockFor(context.Background(), 10*time.Second)
+	},
+	"MultiLock.Lock": func(c []*lock.Client) (anyHeld, error) {
+		return must(lock.NewMultiLock(c[0].Mutex("m"), c[1].Mutex("m"))).Lock(context.Background())
+	},
+	"MultiLock.LockFor": func(c []*lock.Client) (anyHeld, error) {
+		return must(lock.NewMultiLock(c[0].Mutex("m"), c[1].Mutex("m"))).LockFor(context.Background(), 10*time.Second)
+	},
+	"RedLock.Lock": func(c []*lock.Client) (anyHeld, error) {
+		return redOf(c).Lock(context.Background())
+	},
+	"RedLock.LockFor": func(c []*lock.Client) (anyHeld, error) {
+		return redOf(c).LockFor(context.Background(), 10*time.Second)
+	},
+}
+
+func must[T any](x T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return x
+}
+
+func redOf(c []*lock.Client) *lock.RedLock {
+	return must(lock.NewRedLock(lock.RedLockConfig{Durable: true}, c[0].Mutex("m"), c[1].Mutex("m"), c[2].Mutex("m")))
+}
+
+// eachLate runs f with each kind of hold.
+func eachLate(t *testing.T, f func(t *testing.T, l *late)) {
+	for name, take := range holds {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &late{told: new(atomic.Int64)}
+				for range 3 {
+					s := fixture.Virtual(t)
+					c, err := lock.New(s.Pool(0), lock.Config{MaxHold: 45 * time.Second, Hooks: lock.Hooks{Lost: func(lock.Event) { l.told.Add(1) }}})
+					require.NoError(t, err)
+					defer fixture.CloseNow(c)
+					l.clients = append(l.clients, c)
+				}
+				time.Sleep(1_237 * time.Microsecond) // off the watchdog's ticks
+				var err error
+				l.held, err = take(l.clients)
+				require.NoError(t, err)
+				l.done, l.ctx = l.held.Done(), l.held.Context(t.Context())
+				var cancel context.CancelFunc
+				l.child, cancel = context.WithCancel(l.ctx)
+				defer cancel()
+				if x, ok := l.held.(*lock.MultiHeld); ok {
+					lock.StopTimer(x) // a RedLock has one of its own
+				}
+				for l.held.Valid() { // renewals have moved it
+					time.Sleep(time.Until(l.held.Deadline()))
+				}
+				select {
+				case <-l.done:
+					t.Error("the watchdog was first: the test shows nothing")
+				default:
+				}
+				f(t, l)
+				synctest.Wait()
+				require.ErrorIs(t, l.held.Unlock(context.Background()), lock.ErrLost)
+			})
+		})
+	}
+}
+
+// requireEnded: everything that the hold has given out says so at once.
+func (l *late) requireEnded(t *testing.T) {
+	t.Helper()
+	var lost *lock.LostError
+	require.ErrorAs(t, l.held.Err(), &lost)
+	require.Contains(t, []lock.Reason{lock.TrustEnded, lock.Expired, lock.MaxHold}, lost.Reason)
+	for name, done := range map[string]<-chan struct{}{
+		"Done before": l.done, "Done": l.held.Done(), "Context": l.ctx.Done(), "what is derived from it": l.child.Done(),
+	} {
+		select {
+		case <-done:
+		default:
+			t.Errorf("%s is not closed", name)
+		}
+	}
+	require.ErrorIs(t, l.ctx.Err(), context.Canceled)
+	require.ErrorIs(t, l.child.Err(), context.Canceled)
+	require.ErrorAs(t, context.Cause(l.ctx), &lost)
+	require.ErrorAs(t, context.Cause(l.child), &lost)
+	again := l.held.Context(context.Background())
+	require.Error(t, again.Err())
+}
+
+// TestWhoeverAsksAHoldIsToldByTheClock, though the watchdog has not come to it: so it is after
+// the process was stopped and goes on.
+func TestWhoeverAsksAHoldIsToldByTheClock(t *testing.T) {
+	for name, ask := range map[string]func(l *late) bool{
+		"Err":  func(l *late) bool { return l.held.Err() != nil },
+		"Done": func(l *late) bool { return fixture.IsClosed(l.held.Done()) },
+		"the context's Err": func(l *late) bool {
+			return l.ctx.Err() != nil && fixture.IsClosed(l.done)
+		},
+		"the context's Done":  func(l *late) bool { return fixture.IsClosed(l.ctx.Done()) && l.ctx.Err() != nil },
+		"the context's Cause": func(l *late) bool { return context.Cause(l.ctx) != nil },
+		"a new context":       func(l *late) bool { return l.held.Context(context.Background()).Err() != nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachLate(t, func(t *testing.T, l *late) {
+				require.True(t, ask(l))
+				l.requireEnded(t)
+			})
+		})
+	}
+}
+
+// TestALossThatWasAskedForIsCountedAndToldOnce, however many ask and the watchdog beside them.
+func TestALossThatWasAskedForIsCountedAndToldOnce(t *testing.T) {
+	eachLate(t, func(t *testing.T, l *late) {
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() { _ = l.held.Err() })
+			wg.Go(func() { _ = l.ctx.Err() })
+			wg.Go(func() { <-l.ctx.Done() })
+		}
+		wg.Wait()
+		l.requireEnded(t)
+		time.Sleep(time.Second) // the watchdog has come by
+		synctest.Wait()
+		lost, held := uint64(0), 0
+		for _, c := range l.clients {
+			s := c.Stats()
+			for _, n := range s.Lost {
+				lost += n
+			}
+			held += s.Held
+		}
+		require.Equal(t, int64(lost), l.told.Load())
+		require.Zero(t, held)
+	})
+}
+
+// TestAskingAHoldWorksUnderTheUsersMutex, which Hooks.Lost takes too, and in the hook.
+func TestAskingAHoldWorksUnderTheUsersMutex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fixture.Virtual(t)
+		var mu sync.Mutex
+		var held *lock.Held
+		var inHook error
+		c, err := lock.New(s.Pool(0), lock.Config{Hooks: lock.Hooks{Lost: func(lock.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			inHook = held.Err()
+		}}})
+		require.NoError(t, err)
+		defer fixture.CloseNow(c)
+		time.Sleep(1_237 * time.Microsecond)
+		held, err = c.Mutex("m").LockFor(t.Context(), 10*time.Second)
+		require.NoError(t, err)
+		ctx := held.Context(t.Context())
+		time.Sleep(time.Until(held.Deadline()))
+		mu.Lock()
+		require.Error(t, ctx.Err())
+		require.ErrorIs(t, held.Err(), lock.ErrLost)
+		mu.Unlock()
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		require.ErrorIs(t, inHook, lock.ErrLost)
+	})
+}
+
+// TestTheContextOfALostHoldTakesNoOtherLock: it is the ctx of Lock.
+func TestTheContextOfALostHoldTakesNoOtherLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fixture.Virtual(t)
+		c, err := lock.New(s.Pool(0), lock.Config{})
+		require.NoError(t, err)
+		defer fixture.CloseNow(c)
+		time.Sleep(1_237 * time.Microsecond)
+		held, err := c.Mutex("m").LockFor(t.Context(), 10*time.Second)
+		require.NoError(t, err)
+		ctx := held.Context(t.Context())
+		time.Sleep(time.Until(held.Deadline()))
+		_, err = c.Mutex("other").Lock(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, lock.ErrLost)
+		var ran bool
+		err = c.Mutex("other").Do(ctx, func(context.Context, *lock.Held) error { ran = true; return nil })
+		require.ErrorIs(t, err, context.Canceled)
+		require.False(t, ran)
+	})
+}
+
+// TestTheContextOfAHoldWithinALostOneEnds: the inner one is held yet.
+func TestTheContextOfAHoldWithinALostOneEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := fixture.Virtual(t)
+		c, err := lock.New(s.Pool(0), lock.Config{})
+		require.NoError(t, err)
+		defer fixture.CloseNow(c)
+		time.Sleep(1_237 * time.Microsecond)
+		outer, err := c.Mutex("m").LockFor(t.Context(), 10*time.Second)
+		require.NoError(t, err)
+		again, err := c.Mutex("m").LockFor(outer.Context(t.Context()), 10*time.Second)
+		require.NoError(t, err)
+		within, cancel := context.WithCancel(again.Context(outer.Context(t.Context())))
+		defer cancel()
+		inner, err := c.Mutex("inner").Lock(within)
+		require.NoError(t, err)
+		ctx := inner.Context(within)
+		require.NoError(t, ctx.Err())
+		time.Sleep(time.Until(outer.Deadline()))
+		require.True(t, inner.Valid())
+		require.Error(t, ctx.Err())
+		require.ErrorIs(t, context.Cause(ctx), lock.ErrLost)
+		require.Error(t, within.Err())
+		require.NoError(t, inner.Err())
+	})
+}
+
+// TestDoGivesItsFunctionTheHold, which says more than its context.
+func TestDoGivesItsFunctionTheHold(t *testing.T) {
+	c := fixture.ClientOf(t, onRedis(t), lock.Config{})
+	other := fixture.ClientOf(t, onRedis(t), lock.Config{})
+	failed := errors.New("failed")
+	require.ErrorIs(t, c.FencedMutex(t.Name()+"f").Do(t.Context(), func(ctx context.Context, held *lock.Held) error {
+		require.True(t, held.Valid())
+		require.Positive(t, held.Token())
+		require.Equal(t, t.Name()+"f", held.Name())
+		require.NoError(t, ctx.Err())
+		return failed
+	}), failed)
+	both, err := lock.NewMultiLock(c.Mutex(t.Name()+"1"), other.Mutex(t.Name()+"2"))
+	require.NoError(t, err)
+	require.NoError(t, both.Do(t.Context(), func(_ context.Context, held *lock.MultiHeld) error {
+		require.False(t, lock.LoseOfOtherParts(held), "a member was taken again meanwhile")
+		require.True(t, held.Valid())
+		require.NoError(t, held.Err())
+		require.Equal(t, 2, held.Members())
+		return nil
+	}))
+}
+
+// TestDoReportsALossOnce: its function returns what ended its context, and Unlock says the same.
+func TestDoReportsALossOnce(t *testing.T) {
+	c := fixture.ClientOf(t, onRedis(t), lock.Config{Lease: time.Second})
+	ctx := bounded.Context(t)
+	lost := func(ctx context.Context) error {
+		<-ctx.Done()
+		return fmt.Errorf("the job has stopped: %w", context.Cause(ctx))
+	}
+	name := t.Name()
+	err := c.Mutex(name).Do(ctx, func(inner context.Context, held *lock.Held) error {
+		_, err := c.Mutex(name).ForceUnlock(ctx)
+		require.NoError(t, err)
+		return lost(inner)
+	})
+	require.ErrorIs(t, err, lock.ErrLost)
+	require.Equal(t, 1, strings.Count(err.Error(), "is lost"), "%v", err)
+	require.ErrorContains(t, err, "the job has stopped")
+
+	// The loss of another lock is another one.
+	other, err := c.Mutex(name + " too").Lock(ctx)
+	require.NoError(t, err)
+	_, err = c.Mutex(name + " too").ForceUnlock(ctx)
+	require.NoError(t, err)
+	<-other.Done()
+	err = c.Mutex(name).Do(ctx, func(inner context.Context, held *lock.Held) error {
+		_, err := c.Mutex(name).ForceUnlock(ctx)
+		require.NoError(t, err)
+		<-inner.Done()
+		return other.Err()
+	})
+	require.Equal(t, 2, strings.Count(err.Error(), "is lost"), "%v", err)
+
+	both, err := lock.NewMultiLock(c.Mutex(name+"1"), c.Mutex(name+"2"))
+	require.NoError(t, err)
+	err = both.Do(ctx, func(inner context.Context, _ *lock.MultiHeld) error {
+		_, err := c.Mutex(name + "1").ForceUnlock(ctx)
+		require.NoError(t, err)
+		return lost(inner)
+	})
+	require.Equal(t, 1, strings.Count(err.Error(), "is lost"), "%v", err)
+}
 
 // TestAHolderIsToldOfItsLossWhateverTheTablesAreUsedFor: 50,000 waiters that
 // leave, say. A hold may end by its time, and by what Redis says of it.
@@ -99,49 +412,6 @@ func TestALostHoldIsNoHoldThoughTheTablesStillHaveIt(t *testing.T) {
 	}
 }
 
-// BenchmarkWaitersLeave is how long it takes n waiters of one lock to leave when
-// their common context ends, and how late another holder of the client then hears
-// that its lease is over.
-func BenchmarkWaitersLeave(b *testing.B) {
-	for _, n := range []int{1000, 20_000, 50_000} {
-		b.Run(fmt.Sprintf("waiters=%d", n), func(b *testing.B) {
-			c, ctx := fixture.ClientOf(b, fixture.Server(b), lock.Config{}), context.Background()
-			held, err := c.Mutex("held").Lock(ctx)
-			require.NoError(b, err)
-			var late, leaving time.Duration
-			for b.Loop() {
-				b.StopTimer()
-				waiting, cancel := context.WithCancel(ctx)
-				var wg sync.WaitGroup
-				for range n {
-					wg.Go(func() { _, _ = c.Mutex("held").Lock(waiting) })
-				}
-				for c.Stats().Waiting < n {
-					time.Sleep(time.Millisecond)
-				}
-				other, err := c.Mutex("other").LockFor(ctx, 200*time.Millisecond)
-				require.NoError(b, err)
-				told := make(chan time.Duration, 1)
-				go func() {
-					<-other.Done()
-					told <- time.Since(other.Deadline())
-				}()
-				time.Sleep(time.Until(other.Deadline()) - 20*time.Millisecond)
-				b.StartTimer()
-				began := time.Now()
-				cancel()
-				wg.Wait()
-				leaving += time.Since(began)
-				late = max(late, <-told)
-				_ = other.Unlock(ctx)
-			}
-			b.ReportMetric(float64(late.Microseconds())/1000, "late-max-ms")
-			b.ReportMetric(float64(leaving.Nanoseconds())/float64(b.N*n), "ns/waiter")
-			require.NoError(b, held.Unlock(ctx))
-		})
-	}
-}
-
 // TestALockThatWasToldToBeLostIsNotCounted: the tables may have it for a moment yet.
 func TestALockThatWasToldToBeLostIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -154,4 +424,146 @@ func TestALockThatWasToldToBeLostIsNotCounted(t *testing.T) {
 			require.Zero(t, c.Stats().Held)
 		}
 	})
+}
+
+// Very many holders are told of their loss without a goroutine for each: by one hook, or, where
+// a context has to end, by context.AfterFunc. The last row is for comparison.
+func TestFiftyThousandHoldersAreToldWithoutAGoroutineEach(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long")
+	}
+	locks := 50_000
+	if fixture.Briefly() {
+		locks = 10_000
+	}
+	none := func(*lock.Held, func()) {}
+	for name, row := range map[string]struct {
+		hook  bool
+		watch func(held *lock.Held, told func())
+	}{
+		"Hooks.Lost": {true, none},
+		"context.AfterFunc": {false, func(held *lock.Held, told func()) {
+			context.AfterFunc(held.Context(context.Background()), told)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := fixture.Server(t)
+			var told atomic.Int64
+			tell := func() { told.Add(1) }
+			var hooks lock.Hooks
+			if row.hook {
+				hooks.Lost = func(lock.Event) { tell() }
+			}
+			c := fixture.ClientOf(t, server, lock.Config{Lease: 3 * time.Second, Hooks: hooks})
+			holds := fixture.LockAll(t, c, fixture.Names("lock:", locks))
+			before, goroutines := memory(), runtime.NumGoroutine()
+			for _, held := range holds {
+				row.watch(held, tell)
+			}
+			require.Less(t, runtime.NumGoroutine()-goroutines, 100)
+			t.Logf("%d bytes per lock", (memory()-before)/int64(locks))
+			fixture.Do(t, server, "FLUSHALL")
+			require.Eventually(t, func() bool { return told.Load() == int64(locks) }, time.Minute, time.Millisecond)
+			for _, held := range holds {
+				require.ErrorIs(t, held.Err(), lock.ErrLost)
+			}
+		})
+	}
+}
+
+// memory is what live objects and stacks take.
+func memory() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt: renewal is not the
+// only one.
+func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
+	ctx := bounded.Context(t)
+	finds := map[string]func(*lock.Held, fixture.Sort) error{
+		"unlock":  func(held *lock.Held, _ fixture.Sort) error { return held.Unlock(ctx) },
+		"extend":  func(held *lock.Held, _ fixture.Sort) error { return held.Extend(ctx, time.Minute) },
+		"reentry": func(held *lock.Held, lk fixture.Sort) error { _, err := lk.Lock(held.Context(ctx)); return err },
+		"guard": func(held *lock.Held, _ fixture.Sort) error {
+			_, err := held.Guard(ctx, "GET", nil)
+			return err
+		},
+		"renewal": func(held *lock.Held, _ fixture.Sort) error { bounded.Receive(t, held.Done()); return held.Err() },
+	}
+	for where, s := range miniAndRedis(t) {
+		for _, kind := range []string{"mutex", "fenced", "fair", "write", "read", "permits"} {
+			for by, find := range finds {
+				if kind == "permits" && (by == "reentry" || by == "guard") {
+					continue
+				}
+				t.Run(where+"/"+kind+"/"+by, func(t *testing.T) {
+					t.Parallel()
+					lease := 30 * time.Second
+					if by == "renewal" {
+						lease = 600 * time.Millisecond
+					}
+					c := fixture.ClientOf(t, s, lock.Config{Lease: lease})
+					lk := fixture.Sorts(t, c)[kind]
+					held, err := lk.Lock(ctx)
+					require.NoError(t, err)
+					fixture.Do(t, s, "SET", lk.Key, "something else")
+					err = find(held, lk)
+					var lost *lock.LostError
+					require.ErrorAs(t, err, &lost)
+					require.Equal(t, lock.NotOwner, lost.Reason)
+					require.NotErrorIs(t, err, lock.ErrNotALock)
+					require.False(t, held.Valid())
+					require.Equal(t, []byte("something else"), fixture.Do(t, s, "GET", lk.Key))
+				})
+			}
+			if kind == "permits" {
+				continue
+			}
+			t.Run(where+"/"+kind+"/inner unlock", func(t *testing.T) {
+				t.Parallel()
+				c := fixture.ClientOf(t, s, lock.Config{})
+				lk := fixture.Sorts(t, c)[kind]
+				outer, err := lk.Lock(ctx)
+				require.NoError(t, err)
+				inner, err := lk.Lock(outer.Context(ctx))
+				require.NoError(t, err)
+				fixture.Do(t, s, "SET", lk.Key, "something else")
+				require.ErrorIs(t, inner.Unlock(ctx), lock.ErrLost)
+				require.False(t, outer.Valid())
+			})
+		}
+		t.Run(where+"/handed over", func(t *testing.T) {
+			t.Parallel()
+			c := fixture.ClientOf(t, s, lock.Config{})
+			held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
+			refused := make(chan error, 1)
+			go func() {
+				_, err := c.Mutex(t.Name()).Lock(ctx)
+				refused <- err
+			}()
+			require.Eventually(t, func() bool { return c.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+			fixture.Do(t, s, "SET", t.Name(), "something else")
+			require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+			require.ErrorIs(t, bounded.Receive(t, refused), lock.ErrNotALock)
+		})
+	}
+}
+
+// TestAGuardedCommandOfAnotherTypeIsNoLoss: it is the command's key, not the
+// lock's.
+func TestAGuardedCommandOfAnotherTypeIsNoLoss(t *testing.T) {
+	s := onRedis(t)
+	c := fixture.ClientOf(t, s, lock.Config{})
+	ctx := bounded.Context(t)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
+	fixture.Do(t, s, "SET", t.Name()+":list", "no list")
+	_, err := held.Guard(ctx, "LPUSH", []string{t.Name() + ":list"}, "x")
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.NotErrorIs(t, err, lock.ErrNotALock)
+	require.NotErrorIs(t, err, lock.ErrLost)
+	require.True(t, held.Valid())
+	require.NoError(t, held.Unlock(ctx))
 }

@@ -9,13 +9,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
-	"github.com/wheellock/wheellock/lock"
 )
-
-// server is a real Redis for the package's tests, or nil without one.
-var server *redistest.Server
 
 func TestMain(m *testing.M) {
 	// Those that are parallel wait, mostly. The command line may say otherwise.
@@ -56,35 +51,4 @@ func run(m *testing.M) int {
 		}
 	}
 	return code
-}
-
-// onRedis returns the server that all tests share, or skips the test on a
-// machine without redis-server (WHEELLOCK_REQUIRE_REDIS=1 makes that an error).
-func onRedis(t *testing.T) *redistest.Server {
-	t.Helper()
-	if server == nil {
-		fixture.Lack(t, "no redis-server on PATH")
-	}
-	return server
-}
-
-// miniAndRedis are a miniredis and, if there is one, the server that all share.
-func miniAndRedis(t *testing.T) map[string]*redistest.Server {
-	t.Helper()
-	servers := map[string]*redistest.Server{"mini": fixture.Mini(t)}
-	if server == nil {
-		fixture.NoteLack(t)
-	} else {
-		servers["redis"] = server
-	}
-	return servers
-}
-
-// timesHeld is how often all holders hold a lock.
-func timesHeld(info lock.Info) int {
-	n := 0
-	for _, h := range info.Holders {
-		n += h.Count
-	}
-	return n
 }

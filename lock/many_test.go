@@ -22,16 +22,6 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// heldOf are the locks that tries have taken.
-func heldOf(tries []lock.Try) (helds []*lock.Held) {
-	for _, try := range tries {
-		if try.Held != nil {
-			helds = append(helds, try.Held)
-		}
-	}
-	return helds
-}
-
 // requireGivenBack unlocks what tries have taken and makes sure that no lock with that prefix
 // stays in Redis, also of tries that brought nothing.
 func requireGivenBack(t *testing.T, s *redistest.Server, prefix string, tries []lock.Try) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -452,4 +453,119 @@ func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
 	require.Panics(t, func() { _ = m.Do(ctx, func(context.Context, *lock.MultiHeld) error { panic("f") }) })
 	require.False(t, fixture.Exists(t, s, t.Name()+"a"))
 	require.False(t, fixture.Exists(t, s, t.Name()+"b"))
+}
+
+// TestAMultiLockOfEveryKind is taken, held and given back as a whole.
+func TestAMultiLockOfEveryKind(t *testing.T) {
+	s := onRedis(t)
+	a, b := fixture.ClientOf(t, s, lock.Config{Lease: time.Second}), fixture.ClientOf(t, s, lock.Config{})
+	ctx := bounded.Context(t)
+	members := func(c *lock.Client) []*lock.Mutex {
+		rw := c.RWMutex(t.Name() + "rw")
+		return []*lock.Mutex{
+			rw.Reader(), rw.Writer(), // of one lock: who writes may read, in whatever order they are given
+			c.FairMutex(t.Name() + "fair"), c.FencedMutex(t.Name() + "fenced"), c.Mutex(t.Name() + "mutex"), c.RWMutex(t.Name() + "read").Reader(),
+		}
+	}
+	held, err := fixture.MultiLock(t, members(a)...).Lock(ctx)
+	require.NoError(t, err)
+	fixture.AwaitRenewed(t, a, 6)
+	for i, m := range members(b) {
+		shared := i == 5 // readers share
+		h, err := m.TryLock(ctx)
+		if shared {
+			require.NoError(t, err)
+			require.NoError(t, h.Unlock(ctx))
+			continue
+		}
+		require.ErrorIs(t, err, lock.ErrNotAcquired, "member %d", i)
+	}
+	got := make(chan *lock.MultiHeld, 1)
+	go func() {
+		h, err := fixture.MultiLock(t, members(b)...).Lock(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- h
+	}()
+	require.True(t, held.Valid())
+	require.NoError(t, held.Unlock(ctx))
+	err = held.Unlock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotHeld)
+	require.ErrorContains(t, err, t.Name(), "it names a lock")
+	require.NoError(t, bounded.Receive(t, got).Unlock(ctx))
+	for _, m := range members(b) {
+		locked, err := m.IsLocked(ctx)
+		require.NoError(t, err)
+		require.False(t, locked)
+	}
+}
+
+// requireLosses requires that err counts n members that are lost, and says so n times.
+func requireLosses(t *testing.T, err error, members, n int) {
+	t.Helper()
+	require.ErrorIs(t, err, lock.ErrLost)
+	require.ErrorContains(t, err, fmt.Sprintf("unlock of %d members: %d lost: ", members, n))
+	require.Equal(t, n, strings.Count(err.Error(), " is lost: "), err)
+}
+
+// TestALostMultiHeldTellsEachLossOnce, though its members and it know of the loss.
+func TestALostMultiHeldTellsEachLossOnce(t *testing.T) {
+	for members := 1; members <= 3; members++ {
+		for gone := 1; gone <= members; gone++ {
+			t.Run(fmt.Sprint(gone, " of ", members), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv := locktest.NewServer(t)
+					c := srv.Client(lock.Config{})
+					names := fixture.Names("m", members)
+					var ms []*lock.Mutex
+					for _, name := range names {
+						ms = append(ms, c.Mutex(name))
+					}
+					held := fixture.Hold(t, fixture.MultiLock(t, ms...).Lock)
+					for _, name := range names[members-gone:] {
+						require.True(t, srv.Delete(name))
+					}
+					<-held.Done()
+					requireLosses(t, held.Unlock(t.Context()), members, gone)
+				})
+			})
+		}
+	}
+}
+
+// TestAMultiHeldWhoseClientClosesTellsThatOnce: the members are released, and its loss is told.
+func TestAMultiHeldWhoseClientClosesTellsThatOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := locktest.NewServer(t)
+		c, other := srv.Client(lock.Config{}), srv.Client(lock.Config{})
+		held := fixture.Hold(t, fixture.MultiLock(t, c.Mutex("a"), other.Mutex("b")).Lock)
+		closed := make(chan error)
+		go func() { closed <- c.Close(context.Background()) }()
+		<-held.Done()
+		err := held.Unlock(t.Context())
+		requireLosses(t, err, 2, 1)
+		require.ErrorIs(t, err, lock.ErrClosed)
+		require.NoError(t, <-closed)
+		require.Empty(t, srv.Locks())
+	})
+}
+
+// TestALostRedLockTellsEachLossOnce: its trust ends a little before that of its members.
+func TestALostRedLockTellsEachLossOnce(t *testing.T) {
+	for after, lost := range map[time.Duration]int{0: 1, time.Second: 3} {
+		synctest.Test(t, func(t *testing.T) {
+			var ms []*lock.Mutex
+			for range 3 {
+				ms = append(ms, locktest.NewServer(t).Client(lock.Config{}).Mutex("m"))
+			}
+			r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, ms...)
+			require.NoError(t, err)
+			held, err := r.LockFor(t.Context(), 10*time.Second)
+			require.NoError(t, err)
+			<-held.Done()
+			time.Sleep(after)
+			requireLosses(t, held.Unlock(t.Context()), 3, lost)
+		})
+	}
 }

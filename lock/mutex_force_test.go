@@ -163,3 +163,28 @@ func TestForceUnlockOfReadersLeavesOneThatCameMeanwhile(t *testing.T) {
 	require.NoError(t, second.Unlock(ctx))
 	require.False(t, fixture.Exists(t, s, t.Name()))
 }
+
+func TestForceUnlockTakesTheLockAndLeavesOtherKeysAlone(t *testing.T) {
+	s := onRedis(t)
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour})
+	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
+	ok, err := mu.ForceUnlock(ctx)
+	require.NoError(t, err)
+	require.False(t, ok)
+	held := fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond}).Mutex(t.Name()).Lock)
+	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
+	ok, err = mu.ForceUnlock(ctx)
+	require.NoError(t, err)
+	require.True(t, ok)
+	bounded.Wait(t, wg)
+	fixture.RequireLost(t, held, lock.NotOwner)
+
+	fixture.Do(t, s, "HSET", t.Name()+"-user", "name", "bob")
+	fixture.Do(t, s, "SET", t.Name()+"-text", "bob")
+	for _, key := range []string{t.Name() + "-user", t.Name() + "-text"} {
+		_, err = c.Mutex(key).ForceUnlock(ctx)
+		require.ErrorIs(t, err, lock.ErrNotALock)
+		require.True(t, fixture.Exists(t, s, key))
+	}
+}

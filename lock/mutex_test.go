@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -330,4 +331,110 @@ func TestALeaseShorterThanTheMarginCanBeHad(t *testing.T) {
 	var lost *lock.LostError
 	require.ErrorAs(t, held.Err(), &lost)
 	require.Equal(t, lock.Expired, lost.Reason)
+}
+
+func TestMutualExclusionUnderContention(t *testing.T) {
+	s := onRedis(t)
+	ctx := bounded.Context(t)
+	counter, turns := 0, 0 // guarded by the lock alone; the race detector watches
+	var wg sync.WaitGroup
+	for range 4 {
+		c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Millisecond})
+		for range 4 {
+			wg.Go(func() {
+				for range 10 {
+					held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
+					counter++
+					require.Equal(t, 1, counter)
+					turns++
+					counter--
+					require.NoError(t, held.Unlock(ctx))
+				}
+			})
+		}
+	}
+	bounded.Wait(t, &wg)
+	require.Equal(t, 160, turns)
+}
+
+// TestEveryKindOfMutexSaysHowItIsHeld, in Redis and by the owner of a context.
+func TestEveryKindOfMutexSaysHowItIsHeld(t *testing.T) {
+	c := fixture.ClientOf(t, onRedis(t), lock.Config{})
+	ctx := bounded.Context(t)
+	for kind, mu := range fixture.Kinds(c, t.Name()) {
+		locked, err := mu.IsLocked(ctx)
+		require.NoError(t, err, kind)
+		require.False(t, locked, kind)
+		ttl, err := mu.TTL(ctx)
+		require.NoError(t, err, kind)
+		require.Zero(t, ttl, kind)
+		require.False(t, mu.HeldBy(ctx), kind)
+
+		held := fixture.Hold(t, mu.Lock)
+		again, err := mu.Lock(held.Context(ctx))
+		require.NoError(t, err, kind)
+		require.True(t, mu.HeldBy(held.Context(ctx)), kind)
+		locked, err = mu.IsLocked(ctx)
+		require.NoError(t, err, kind)
+		require.True(t, locked, kind)
+		ttl, err = mu.TTL(ctx)
+		require.NoError(t, err, kind)
+		require.Greater(t, ttl, lock.DefaultLease/2, kind)
+		require.LessOrEqual(t, ttl, lock.DefaultLease, kind)
+		info, err := mu.Inspect(ctx)
+		require.NoError(t, err, kind)
+		require.Equal(t, kind == "writer", info.Writing, kind)
+		require.Len(t, info.Holders, 1, kind)
+		require.Equal(t, 2, info.Holders[0].Count, kind)
+		require.Equal(t, kind == "writer", info.Holders[0].Writing, kind)
+		require.Regexp(t, "^"+c.ID()+":[0-9]+:[0-9]+$", info.Holders[0].Field, kind)
+
+		ok, err := mu.ForceUnlock(ctx)
+		require.NoError(t, err, kind)
+		require.True(t, ok, kind)
+		require.ErrorIs(t, again.Unlock(ctx), lock.ErrLost, kind)
+		require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost, kind)
+	}
+}
+
+func TestDoUnlocksWhateverHappens(t *testing.T) {
+	s := onRedis(t)
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond})
+	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
+	boom := errors.New("boom")
+	require.ErrorIs(t, mu.Do(ctx, func(ctx context.Context, _ *lock.Held) error {
+		require.True(t, mu.HeldBy(ctx))
+		return mu.Do(ctx, func(context.Context, *lock.Held) error { return boom })
+	}), boom)
+	require.False(t, fixture.Exists(t, s, t.Name()))
+	require.PanicsWithValue(t, "boom", func() {
+		_ = mu.Do(ctx, func(context.Context, *lock.Held) error { panic("boom") })
+	})
+	require.False(t, fixture.Exists(t, s, t.Name()))
+	err := mu.Do(ctx, func(ctx context.Context, _ *lock.Held) error {
+		fixture.Do(t, s, "DEL", t.Name())
+		bounded.Receive(t, ctx.Done())
+		return context.Cause(ctx)
+	})
+	require.ErrorIs(t, err, lock.ErrLost)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	require.ErrorIs(t, mu.Do(ended, func(context.Context, *lock.Held) error { panic("not called") }), context.Canceled)
+}
+
+func TestATokenCounterAtItsEndIsAnErrorAndOneThatIsNoNumberIsReplaced(t *testing.T) {
+	s := fixture.Server(t)
+	c := fixture.ClientOf(t, s, lock.Config{})
+	ctx := bounded.Context(t)
+	fixture.Do(t, s, "SET", "wheellock_token", "9007199254740991")
+	_, err := c.Mutex("m").Lock(ctx)
+	require.ErrorContains(t, err, "past 2^53; set it to the seconds of TIME x 2^20, do not delete it")
+	require.NotErrorIs(t, err, lock.ErrUnknown)
+	require.False(t, fixture.Exists(t, s, "m"))
+	for _, counter := range []string{"no number", "-7", "1e300x"} {
+		fixture.Do(t, s, "SET", "wheellock_token", counter)
+		held := fixture.Hold(t, c.Mutex("m").Lock)
+		require.Greater(t, held.Token(), time.Now().Add(-time.Hour).Unix()<<20)
+		require.NoError(t, held.Unlock(ctx))
+	}
 }

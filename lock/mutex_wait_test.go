@@ -455,3 +455,280 @@ func TestAFloodOfMessagesIsNoFloodOfTries(t *testing.T) {
 	fixture.Do(t, s, "PUBLISH", channel, 0)
 	bounded.Wait(t, wg)
 }
+
+func TestALockWithoutATTLIsPolled(t *testing.T) {
+	s := onRedis(t)
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: 30 * time.Millisecond})
+	ctx := bounded.Context(t)
+	fixture.Do(t, s, "HSET", t.Name(), "somebody:1", 1)
+	var other *lock.HeldError
+	_, err := c.Mutex(t.Name()).TryLock(ctx)
+	require.ErrorAs(t, err, &other)
+	require.EqualValues(t, -1, other.TTL)
+	ttl, err := c.Mutex(t.Name()).TTL(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, -1, ttl)
+	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) {})
+	require.Eventually(t, func() bool { return c.Stats().Tries >= 4 }, time.Minute, time.Millisecond)
+	fixture.Do(t, s, "DEL", t.Name()) // nobody publishes that
+	bounded.Wait(t, wg)
+}
+
+func TestTryLockDoesNotPassThoseWhoWait(t *testing.T) {
+	s := onRedis(t)
+	ctx := bounded.Context(t)
+	holder := fixture.ClientOf(t, s, lock.Config{})
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
+	held := fixture.Hold(t, holder.Mutex(t.Name()).Lock)
+	got := make(chan struct{})
+	wg := fixture.InTurn(t, c, t.Name(), 1, func(*lock.Held) { close(got) })
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+t.Name()+"}", 1)
+	fixture.Do(t, s, "DEL", t.Name()) // it is free, and the waiter does not know
+	tries := func() uint64 { return c.Stats().Tries }
+	require.Eventually(t, func() bool { // its try after the confirmation is over
+		before := tries()
+		time.Sleep(20 * time.Millisecond)
+		return tries() == before
+	}, time.Minute, time.Millisecond)
+	select {
+	case <-got: // that try came after the DEL
+	default:
+		before := tries()
+		_, err := c.Mutex(t.Name()).TryLock(ctx)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.Equal(t, before, tries(), "it asked Redis")
+	}
+	fixture.Do(t, s, "PUBLISH", "redisson_lock__channel:{"+t.Name()+"}", 0)
+	bounded.Wait(t, wg)
+	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+}
+
+// A hand-off publishes nothing; the end of a run does, for others to try.
+func TestARunOfHandOffsEndsWithARealRelease(t *testing.T) {
+	s := onRedis(t)
+	c := fixture.ClientOf(t, s, lock.Config{})
+	ctx := bounded.Context(t)
+	held := fixture.Hold(t, c.Mutex(t.Name()).Lock)
+	conn := fixture.Dial(t, s)
+	psc := redis.PubSubConn{Conn: conn}
+	channel := "redisson_lock__channel:{" + t.Name() + "}"
+	require.NoError(t, psc.Subscribe(channel, "the end"))
+	psc.Receive()
+	psc.Receive()
+	const waiters = 200
+	wg := fixture.InTurn(t, c, t.Name(), waiters, func(*lock.Held) {})
+	require.Eventually(t, func() bool { return c.Stats().Waiting == waiters }, time.Minute, time.Millisecond)
+	require.NoError(t, held.Unlock(ctx))
+	bounded.Wait(t, wg)
+	fixture.Do(t, s, "PUBLISH", "the end", 1)
+	releases := 0
+	for {
+		m, ok := psc.ReceiveWithTimeout(time.Minute).(redis.Message)
+		require.True(t, ok)
+		if m.Channel == "the end" {
+			break
+		}
+		releases++
+	}
+	require.GreaterOrEqual(t, releases, 4, "201 holds, at most 65 in a run")
+	require.Less(t, releases, waiters, "some were handed over")
+}
+
+// waits are all calls that wait: each takes its object, of that name, and
+// returns what gives it back.
+func waits(t *testing.T, c *lock.Client) map[string]func(ctx context.Context, name string) (func(), error) {
+	bg := bounded.Context(t)
+	held := func(x *lock.Held, err error) (func(), error) {
+		return func() { require.NoError(t, x.Unlock(bg)) }, err
+	}
+	multi := func(x *lock.MultiHeld, err error) (func(), error) {
+		return func() { require.NoError(t, x.Unlock(bg)) }, err
+	}
+	return map[string]func(ctx context.Context, name string) (func(), error){
+		"Mutex": func(ctx context.Context, name string) (func(), error) { return held(c.Mutex(name).Lock(ctx)) },
+		"LockFor": func(ctx context.Context, name string) (func(), error) {
+			return held(c.Mutex(name).LockFor(ctx, time.Minute))
+		},
+		"Fenced": func(ctx context.Context, name string) (func(), error) { return held(c.FencedMutex(name).Lock(ctx)) },
+		"Fair":   func(ctx context.Context, name string) (func(), error) { return held(c.FairMutex(name).Lock(ctx)) },
+		"writer": func(ctx context.Context, name string) (func(), error) {
+			return held(c.RWMutex(name).Writer().Lock(ctx))
+		},
+		"reader": func(ctx context.Context, name string) (func(), error) {
+			return held(c.RWMutex(name).Reader().Lock(ctx))
+		},
+		"permits": func(ctx context.Context, name string) (func(), error) {
+			return held(c.PermitSemaphore(name).Acquire(ctx, 1))
+		},
+		"MultiLock": func(ctx context.Context, name string) (func(), error) {
+			return multi(fixture.MultiLock(t, c.Mutex(name)).Lock(ctx))
+		},
+		"RedLock": func(ctx context.Context, name string) (func(), error) {
+			r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, c.Mutex(name))
+			require.NoError(t, err)
+			return multi(r.Lock(ctx))
+		},
+		"Semaphore": func(ctx context.Context, name string) (func(), error) {
+			s := c.Semaphore(name)
+			return func() { require.NoError(t, s.Release(bg, 1)) }, s.Acquire(ctx, 1)
+		},
+	}
+}
+
+// TestACallWhoseDeadlineIsOverAsksOnce: as Redisson's tryLock(0) does.
+func TestACallWhoseDeadlineIsOverAsksOnce(t *testing.T) {
+	s := onRedis(t)
+	bg := bounded.Context(t)
+	over, cancel := context.WithTimeout(bg, 0)
+	defer cancel()
+	cancelled, cancel := context.WithCancel(bg)
+	cancel()
+	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
+	others := waits(t, a)
+	for kind, take := range waits(t, b) {
+		t.Run(kind, func(t *testing.T) {
+			name := t.Name()
+			switch kind {
+			case "permits":
+				_, err := a.PermitSemaphore(name).TrySet(bg, 1)
+				require.NoError(t, err)
+			case "Semaphore":
+				_, err := a.Semaphore(name).TrySet(bg, 1)
+				require.NoError(t, err)
+			}
+			giveBack, err := take(over, name)
+			require.NoError(t, err, "it is free")
+			giveBack()
+
+			other := kind
+			if kind == "reader" {
+				other = "writer"
+			}
+			giveBack, err = others[other](bg, name)
+			require.NoError(t, err)
+			_, err = take(over, name)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, lock.ErrNotAcquired)
+			require.NotErrorIs(t, err, lock.ErrUnknown)
+
+			tries := b.Stats().Tries
+			_, err = take(cancelled, name)
+			require.ErrorIs(t, err, context.Canceled)
+			require.Equal(t, tries, b.Stats().Tries, "it asks nothing")
+			giveBack()
+			require.Zero(t, b.Stats().Held)
+		})
+	}
+	t.Run("latch", func(t *testing.T) {
+		latch := b.CountDownLatch(t.Name())
+		require.NoError(t, latch.Wait(over), "it is open")
+		_, err := latch.TrySet(bg, 1)
+		require.NoError(t, err)
+		err = latch.Wait(over)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.ErrorIs(t, latch.Wait(cancelled), context.Canceled)
+		require.NoError(t, latch.CountDown(bg))
+	})
+	t.Run("Do", func(t *testing.T) {
+		called := false
+		err := b.Mutex(t.Name()).Do(over, func(context.Context, *lock.Held) error { called = true; return nil })
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.False(t, called, "its context has ended")
+	})
+}
+
+// TestACallWhoseDeadlineIsOverPassesNobodyWhoWaits.
+func TestACallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
+	s := onRedis(t)
+	bg, name := bounded.Context(t), t.Name()
+	over, cancel := context.WithTimeout(bg, 0)
+	defer cancel()
+	before, err := fixture.ClientOf(t, s, lock.Config{}).Mutex(name).Lock(bg)
+	require.NoError(t, err)
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
+	waiter := inLine(t, c, func() (*lock.Held, error) { return c.Mutex(name).Lock(bg) })
+	fixture.AwaitSubscribers(t, s, "redisson_lock__channel:{"+name+"}", 1)
+	fixture.Do(t, s, "DEL", name) // it is free, and the one in line does not know it yet
+	_, err = c.Mutex(name).Lock(over)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	fixture.Do(t, s, "PUBLISH", "redisson_lock__channel:{"+name+"}", 0)
+	held := soon(t, waiter, "the one in line")
+	require.NoError(t, held.Unlock(bg))
+	require.Error(t, before.Unlock(bg))
+}
+
+// TestTheTryOfACallWhoseDeadlineIsOverIsBounded: its outcome is unknown then.
+func TestTheTryOfACallWhoseDeadlineIsOverIsBounded(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	bg := bounded.Context(t)
+	over, cancel := context.WithTimeout(bg, 0)
+	defer cancel()
+	c := fixture.ClientOf(t, s, lock.Config{IOTimeout: 100 * time.Millisecond})
+	takes := waits(t, c)
+	giveBack, err := takes["Mutex"](bg, "warm")
+	require.NoError(t, err)
+	giveBack()
+	require.NoError(t, s.Pause())
+	defer func() { require.NoError(t, s.Resume()) }()
+	for kind, take := range takes {
+		_, err := take(over, kind)
+		require.ErrorIs(t, err, context.DeadlineExceeded, kind)
+		require.True(t, fixture.NoAnswer(err), "%s: %v", kind, err)
+		require.NotErrorIs(t, err, lock.ErrNotAcquired, kind)
+	}
+}
+
+// oddContext ends as a context merged by hand may: its Done is closed, and its Err says nothing.
+type oddContext struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c oddContext) Done() <-chan struct{} { return c.done }
+func (c oddContext) Err() error            { return nil }
+
+// TestAContextWithoutAnErrorEndsItsCall, and the next callers are served.
+func TestAContextWithoutAnErrorEndsItsCall(t *testing.T) {
+	s := fixture.Server(t)
+	ctx := bounded.Context(t)
+	a, b := fixture.ClientOf(t, s, lock.Config{}), fixture.ClientOf(t, s, lock.Config{})
+	_, err := a.Semaphore("semaphore").TrySet(ctx, 0)
+	require.NoError(t, err)
+	_, err = a.PermitSemaphore("permits").TrySet(ctx, 0)
+	require.NoError(t, err)
+	_, err = a.CountDownLatch("latch").TrySet(ctx, 1)
+	require.NoError(t, err)
+	waits := map[string]func(context.Context) error{
+		"semaphore": func(ctx context.Context) error { return b.Semaphore("semaphore").Acquire(ctx, 1) },
+		"permits":   func(ctx context.Context) error { _, err := b.PermitSemaphore("permits").Acquire(ctx, 1); return err },
+		"latch":     func(ctx context.Context) error { return b.CountDownLatch("latch").Wait(ctx) },
+	}
+	for who, holder := range map[string]*lock.Client{"another client": a, "this client": b} {
+		for _, kind := range []string{"mutex", "fenced", "fair", "writer", "reader"} {
+			name := kind + " of " + who
+			of := kind
+			if kind == "reader" {
+				of = "writer"
+			}
+			held := fixture.Hold(t, fixture.Kinds(holder, name)[of].Lock)
+			m := fixture.Kinds(b, name)[kind]
+			waits[name] = func(ctx context.Context) error { _, err := m.Lock(ctx); return err }
+			defer func() { // the call that ended is in nobody's way
+				require.NoError(t, held.Unlock(ctx))
+				require.NoError(t, fixture.Hold(t, m.Lock).Unlock(ctx))
+			}()
+		}
+	}
+	for name, wait := range waits {
+		for _, later := range []time.Duration{0, 100 * time.Millisecond} {
+			odd := oddContext{ctx, make(chan struct{})}
+			time.AfterFunc(later, func() { close(odd.done) })
+			ended := make(chan error, 1)
+			go func() { ended <- wait(odd) }()
+			require.ErrorIs(t, bounded.Receive(t, ended), context.Canceled, name)
+		}
+	}
+}

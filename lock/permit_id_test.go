@@ -24,18 +24,6 @@ func javaTakes(t *testing.T, s *redistest.Server, name, member string, deadline 
 	fixture.Do(t, s, "ZADD", "{"+name+"}:timeout", deadline, member)
 }
 
-// requireGone checks that err says of exactly those permits that they are not taken.
-func requireGone(t require.TestingT, err error, ids ...string) {
-	var gone *lock.PermitIDError
-	require.ErrorAs(t, err, &gone)
-	require.Equal(t, ids, gone.IDs)
-	require.ErrorIs(t, err, lock.ErrNotHeld)
-	require.NotErrorIs(t, err, lock.ErrUnknown)
-	for _, id := range ids {
-		require.ErrorContains(t, err, id)
-	}
-}
-
 func TestPermitsAreReleasedByAnotherProcessByTheirIDs(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"}), fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})

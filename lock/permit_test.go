@@ -15,6 +15,7 @@ import (
 	"github.com/wheellock/wheellock/integration/bounded"
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/script"
 )
 
 func TestPermitsAreRedissonsCounterAndSortedSet(t *testing.T) {
@@ -272,5 +273,94 @@ func TestPermitBadInput(t *testing.T) {
 		require.Error(t, err)
 		require.NotErrorIs(t, err, lock.ErrUnknown)
 		require.NotErrorIs(t, err, lock.ErrNotAcquired)
+	}
+}
+
+// TestHoldsOfManyPermitsHarmNoOtherLock: a hold of a thousand permits is a thousand members
+// of a sorted set, and all of them are renewed.
+func TestHoldsOfManyPermitsHarmNoOtherLock(t *testing.T) {
+	fixture.Slow(t)
+	n := 200
+	if fixture.Briefly() {
+		n = 50
+	}
+	s := fixture.Server(t)
+	ctx := bounded.Context(t)
+	other := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})
+	locks := fixture.LockAll(t, other, fixture.Names("other", 200))
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 9 * time.Second})
+	sem := c.PermitSemaphore(t.Name())
+	require.NoError(t, sem.Set(ctx, int64(n)*1000))
+	helds := make([]*lock.Held, n)
+	for i := range helds {
+		held, err := sem.Acquire(ctx, 1000)
+		require.NoError(t, err, i)
+		helds[i] = held
+	}
+	fixture.AwaitRenewed(t, c, 2*n)
+	require.Empty(t, other.Stats().Renewal.Lost)
+	require.Empty(t, c.Stats().Renewal.Lost)
+	for name, held := range locks {
+		require.True(t, held.Valid(), name)
+	}
+	info, err := sem.Inspect(ctx)
+	require.NoError(t, err)
+	require.Equal(t, lock.PermitInfo{Exists: true, Taken: int64(n) * 1000}, info)
+	for _, held := range helds {
+		require.True(t, held.Valid())
+		require.NoError(t, held.Unlock(ctx))
+	}
+}
+
+// TestAPermitsHolderIsToldFirstWhateverTheClocksShow: the deadlines are times of day,
+// but the server's. A client that does not use that clock, because it is old or may not
+// ask for it, must agree within the margin.
+func TestAPermitsHolderIsToldFirstWhateverTheClocksShow(t *testing.T) {
+	fixture.Slow(t)
+	const margin = 25 * time.Millisecond // of a lease of 1 s
+	for ahead, first := range map[time.Duration]bool{
+		-time.Hour: true, 0: true, 15 * time.Millisecond: true, // a tick is 10 ms
+		100 * time.Millisecond: false, time.Second: false,
+	} {
+		for _, limited := range []bool{true, false} {
+			t.Run(fmt.Sprintf("ahead=%v limited=%v", ahead, limited), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					v := startVirtualFair(t)
+					c := v.client(lock.Config{})
+					sem := c.PermitSemaphore("p")
+					_, err := sem.TrySet(context.Background(), 1)
+					require.NoError(t, err)
+					held, err := sem.AcquireFor(context.Background(), 1, time.Second)
+					require.NoError(t, err)
+					begin := time.Now()
+					require.Equal(t, begin.Add(time.Second-margin), held.Deadline())
+					// Another client, whose clock is ahead, wants it all the time.
+					for told := false; ; time.Sleep(time.Millisecond) {
+						synctest.Wait()
+						if held.Err() != nil {
+							told = true
+						}
+						now, limit := time.Now().Add(ahead).UnixMilli(), int64(0)
+						if limited {
+							limit = time.Now().Add(time.Second).UnixMilli()
+						}
+						answer := v.do("EVAL", script.PermitTake.Text(), 2, "p", "{p}:timeout",
+							"another-one!", 1, 0, now+1000, now, "redisson_sc:{p}", "publish", limit).([]any)
+						if answer[0] == int64(1) {
+							require.Equal(t, first || limited, told, "after %v", time.Since(begin))
+							if limited {
+								require.Less(t, time.Since(begin), 1100*time.Millisecond, "and nobody waits for longer")
+							}
+							return
+						}
+						if ahead < 0 && time.Since(begin) > 2*time.Second {
+							require.False(t, limited)
+							require.True(t, told, "and the permit comes back later")
+							return
+						}
+					}
+				})
+			})
+		}
 	}
 }

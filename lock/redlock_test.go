@@ -153,20 +153,6 @@ func TestRedLockCountsLostMembers(t *testing.T) {
 	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost, "Unlock is the first to notice")
 }
 
-// answersOf tries to take r until so many members have answered, and returns
-// what they said.
-func answersOf(t *testing.T, r *lock.RedLock, members int) *lock.QuorumError {
-	t.Helper()
-	ctx := bounded.Context(t)
-	var q *lock.QuorumError
-	bounded.Until(t, func() bool {
-		_, err := r.TryLock(ctx)
-		require.ErrorAs(t, err, &q)
-		return q.Members-q.Unknown >= members
-	})
-	return q
-}
-
 // TestARestartedEmptyMemberHasNoVote is the case that Redlock's delayed restart
 // is for: A holds two of three, one of them forgets it, and B can reach that one
 // and the third.
@@ -347,4 +333,92 @@ func TestCloseOfAMajorityEndsAWaitForARedLock(t *testing.T) {
 		require.NotErrorIs(t, err, lock.ErrUnknown)
 	}
 	require.True(t, held.Valid(), "they were woken, and did not wait for the lease to end")
+}
+
+// TestARedLockOfReadersAndOfWriters: readers share a quorum, a writer waits for them,
+// and is woken by the release.
+func TestARedLockOfReadersAndOfWriters(t *testing.T) {
+	servers := fiveMasters(t)[:3]
+	ctx := bounded.Context(t)
+	redLock := func(half func(*lock.RWMutex) *lock.Mutex) *lock.RedLock {
+		var members []*lock.Mutex
+		for _, s := range servers {
+			c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour}) // only a message wakes who waits
+			members = append(members, half(c.RWMutex(t.Name())))
+		}
+		r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, members...)
+		require.NoError(t, err)
+		return r
+	}
+	readers, others, writer := redLock((*lock.RWMutex).Reader), redLock((*lock.RWMutex).Reader), redLock((*lock.RWMutex).Writer)
+	first, err := readers.Lock(ctx)
+	require.NoError(t, err)
+	second, err := others.TryLock(ctx)
+	require.NoError(t, err, "readers share")
+	_, err = writer.TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	got := make(chan *lock.MultiHeld, 1)
+	go func() {
+		h, err := writer.Lock(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- h
+	}()
+	require.NoError(t, first.Unlock(ctx))
+	require.NoError(t, second.Unlock(ctx))
+	written := bounded.Receive(t, got)
+	_, err = readers.TryLock(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.NoError(t, written.Unlock(ctx))
+}
+
+// TestARedLockOfAFairMutexIsRefused in words.
+func TestARedLockOfAFairMutexIsRefused(t *testing.T) {
+	c := fixture.ClientOf(t, onRedis(t), lock.Config{})
+	_, err := lock.NewRedLock(lock.RedLockConfig{}, c.FairMutex("x"))
+	require.ErrorContains(t, err, "member 0 of the RedLock is a FairMutex")
+	_, err = lock.NewRedLock(lock.RedLockConfig{}, c.Mutex("x"))
+	require.NoError(t, err)
+}
+
+// TestARedLockOfServersThatFailOverIsRefused, however durable they are.
+func TestARedLockOfServersThatFailOverIsRefused(t *testing.T) {
+	one := fixture.ClientOf(t, onRedis(t), lock.Config{})
+	many := fixture.Client(t, fixture.NewShifting(nil), lock.Config{})
+	for _, durable := range []bool{false, true} {
+		_, err := lock.NewRedLock(lock.RedLockConfig{Durable: durable}, one.Mutex("a"), many.Mutex("a"))
+		require.ErrorContains(t, err, "member 1 of the RedLock has the client of a Topology (Sentinel, Cluster)")
+		require.ErrorContains(t, err, "may have forgotten")
+	}
+}
+
+// TestARedLockCallWhoseDeadlineIsOverPassesNobodyWhoWaits, though TryLock does.
+func TestARedLockCallWhoseDeadlineIsOverPassesNobodyWhoWaits(t *testing.T) {
+	s := onRedis(t)
+	bg := bounded.Context(t)
+	over, cancel := context.WithTimeout(bg, 0)
+	defer cancel()
+	other := fixture.Hold(t, fixture.ClientOf(t, s, lock.Config{}).Mutex(t.Name()).Lock)
+	c := fixture.ClientOf(t, s, lock.Config{MaxPoll: time.Hour})
+	r, err := lock.NewRedLock(lock.RedLockConfig{Durable: true}, c.Mutex(t.Name()))
+	require.NoError(t, err)
+	waiting, leave := context.WithCancel(bg)
+	left := make(chan error, 1)
+	go func() {
+		_, err := r.Lock(waiting)
+		left <- err
+	}()
+	// It tries once, and once more when it hears what is published.
+	require.Eventually(t, func() bool { return c.Stats().Tries == 2 }, time.Minute, time.Millisecond)
+	_, err = r.Lock(over)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.EqualValues(t, 2, c.Stats().Tries)
+	leave()
+	require.ErrorIs(t, bounded.Receive(t, left), context.Canceled)
+	require.NoError(t, other.Unlock(bg))
+	held, err := r.Lock(over)
+	require.NoError(t, err)
+	require.NoError(t, held.Unlock(bg))
 }

@@ -1,9 +1,7 @@
 package lock_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/hex"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,24 +12,6 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock"
 )
-
-// javaID is the id of a permit that Redisson gives out, and javaMember what it has
-// in Redis.
-func javaID(n byte) (id, member string) {
-	member = string(bytes.Repeat([]byte{n}, 16))
-	return hex.EncodeToString([]byte(member)), member
-}
-
-// javaNever is Redisson's deadline of a permit without a lease.
-const javaNever int64 = 922337203685477
-
-// requirePermits checks what there is of a semaphore.
-func requirePermits(t *testing.T, sem *lock.PermitSemaphore, available, taken int64) {
-	t.Helper()
-	info, err := sem.Inspect(context.Background())
-	require.NoError(t, err)
-	require.Equal(t, lock.PermitInfo{Exists: true, Available: available, Taken: taken}, info)
-}
 
 // ending is what both semaphores share with Redisson's RExpirable.
 type ending interface {

@@ -1,10 +1,17 @@
 package lock_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
+	"github.com/wheellock/wheellock/lock"
 )
 
 // masters are five independent servers that the package's tests share.
@@ -19,3 +26,82 @@ func fiveMasters(t *testing.T) []*redistest.Server {
 
 // redLease is the lease of RedLocks.
 var redLease = fixture.RedLease()
+
+// server is a real Redis for the package's tests, or nil without one.
+var server *redistest.Server
+
+// onRedis returns the server that all tests share, or skips the test on a
+// machine without redis-server (WHEELLOCK_REQUIRE_REDIS=1 makes that an error).
+func onRedis(t *testing.T) *redistest.Server {
+	t.Helper()
+	if server == nil {
+		fixture.Lack(t, "no redis-server on PATH")
+	}
+	return server
+}
+
+// miniAndRedis are a miniredis and, if there is one, the server that all share.
+func miniAndRedis(t *testing.T) map[string]*redistest.Server {
+	t.Helper()
+	servers := map[string]*redistest.Server{"mini": fixture.Mini(t)}
+	if server == nil {
+		fixture.NoteLack(t)
+	} else {
+		servers["redis"] = server
+	}
+	return servers
+}
+
+// virtualFair is a server in the bubble of a test.
+type virtualFair struct {
+	t    *testing.T
+	s    *redistest.Server
+	conn redis.Conn
+}
+
+func startVirtualFair(t *testing.T) *virtualFair {
+	s := fixture.Virtual(t)
+	conn := fixture.Dial(t, s)
+	return &virtualFair{t, s, conn}
+}
+
+func (v *virtualFair) client(cfg lock.Config) *lock.Client {
+	c := fixture.Client(v.t, v.s.Pool(0), cfg)
+	return c
+}
+
+// do runs a plain command, as Redisson does.
+func (v *virtualFair) do(args ...any) any {
+	return fixture.DoOn(v.t, v.conn, args[0].(string), args[1:]...)
+}
+
+// listener hears a channel as a Redisson client would.
+func listener(t *testing.T, s *redistest.Server, channel string) redis.PubSubConn {
+	t.Helper()
+	conn := fixture.Dial(t, s)
+	psc := redis.PubSubConn{Conn: conn}
+	require.NoError(t, psc.Subscribe(channel))
+	require.IsType(t, redis.Subscription{}, psc.ReceiveWithTimeout(time.Minute))
+	return psc
+}
+
+func hears(t *testing.T, psc redis.PubSubConn, want string) {
+	t.Helper()
+	m, ok := psc.ReceiveWithTimeout(time.Minute).(redis.Message)
+	require.True(t, ok)
+	require.Equal(t, want, string(m.Data))
+}
+
+// statOf is what the server counts of a command, in scripts too: calls, or usec.
+func statOf(t testing.TB, s *redistest.Server, command, what string) (n int) {
+	t.Helper()
+	info, err := redis.String(fixture.Do(t, s, "INFO", "commandstats"), nil)
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(info, "cmdstat_"+command+":")
+	line, _, _ := strings.Cut(rest, "\r\n")
+	if _, rest, found := strings.Cut(","+line, ","+what+"="); found {
+		_, err = fmt.Sscanf(rest, "%d", &n)
+		require.NoError(t, err)
+	}
+	return n
+}

@@ -16,6 +16,43 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/owner"
 )
 
+func TestInspectSaysWhoHoldsTheLock(t *testing.T) {
+	s := onRedis(t)
+	c := fixture.ClientOf(t, s, lock.Config{KeyPrefix: "app:"})
+	mu, ctx := c.Mutex(t.Name()), bounded.Context(t)
+	require.Equal(t, "app:"+t.Name(), mu.Name())
+	info, err := mu.Inspect(ctx)
+	require.NoError(t, err)
+	require.Equal(t, lock.Info{}, info)
+	require.False(t, mu.HeldBy(ctx))
+
+	held, err := mu.Lock(lock.WithOwner(ctx, "worker-7"))
+	require.NoError(t, err)
+	inner, err := mu.Lock(held.Context(ctx))
+	require.NoError(t, err)
+	info, err = mu.Inspect(ctx)
+	require.NoError(t, err)
+	require.True(t, info.Locked)
+	require.Equal(t, 2, info.Holders[0].Count)
+	require.Regexp(t, "^"+c.ID()+":worker-7:[0-9]+$", info.Holders[0].Field)
+	require.Greater(t, info.TTL, time.Duration(0))
+	locked, err := mu.IsLocked(ctx)
+	require.NoError(t, err)
+	require.True(t, locked)
+	ttl, err := mu.TTL(ctx)
+	require.NoError(t, err)
+	require.Greater(t, ttl, 20*time.Second)
+	require.True(t, fixture.Exists(t, s, "app:"+t.Name()))
+
+	require.True(t, mu.HeldBy(held.Context(ctx)))
+	require.True(t, mu.HeldBy(lock.WithOwner(ctx, "worker-7")))
+	require.False(t, mu.HeldBy(ctx))
+	require.False(t, mu.HeldBy(lock.WithoutOwner(held.Context(ctx))))
+	require.NoError(t, inner.Unlock(ctx))
+	require.NoError(t, held.Unlock(ctx))
+	require.False(t, mu.HeldBy(lock.WithOwner(ctx, "worker-7")))
+}
+
 func TestEveryClientSeesTheLabelOfAHolder(t *testing.T) {
 	t.Parallel()
 	s := fixture.Either(t)
@@ -120,36 +157,5 @@ func TestAFieldWithoutALabelIsReadAsEver(t *testing.T) {
 		deleted, err := c.Mutex("n").ForceUnlock(ctx)
 		require.NoError(t, err)
 		require.True(t, deleted)
-	}
-}
-
-// TestRedissonSeesALabelledFieldAsAForeignOne: it reads no field, so entries are not touched.
-func TestRedissonSeesALabelledFieldAsAForeignOne(t *testing.T) {
-	t.Parallel()
-	for version, latched := range javas {
-		s := fixture.Either(t)
-		c := fixture.ClientOf(t, s, lock.Config{Label: "orders-api-7f9c5d9b4d-x2k4j"})
-		ctx := bounded.Context(t)
-		mu, j := c.Mutex("m"), newJava(t, s, "m", 7, latched)
-		held := fixture.Hold(t, mu.Lock)
-		again, err := mu.Lock(held.Context(ctx))
-		require.NoError(t, err)
-		require.Positive(t, j.tryLock(), version)
-		require.Nil(t, j.unlock(), version)
-		require.EqualValues(t, 0, j.renew(), version)
-		info, err := mu.Inspect(ctx)
-		require.NoError(t, err)
-		require.Equal(t, 2, timesHeld(info), version)
-		require.NoError(t, again.Unlock(ctx))
-		require.NoError(t, held.Unlock(ctx))
-		require.Nil(t, j.tryLock(), version)
-		require.Nil(t, j.tryLock(), version)
-		_, err = mu.TryLock(ctx)
-		require.ErrorIs(t, err, lock.ErrNotAcquired, version)
-		info, err = mu.Inspect(ctx)
-		require.NoError(t, err)
-		require.Equal(t, []lock.Holder{{Field: j.thread, Count: 2}}, info.Holders, version)
-		require.EqualValues(t, 0, j.unlock(), version)
-		require.EqualValues(t, 1, j.unlock(), version)
 	}
 }
