@@ -15,8 +15,8 @@
 //	-simulate N  runs the simulation of the product in place of a bug's tests, with N small worlds
 //	             for each of two workers and a part of that of other kinds
 //	-generate N  draws N bugs by -seed in the packages of -in, and plants these. The tests are those
-//	             of their package, and behind them the simulation and those of lock. A drawn bug
-//	             that survives is reported and is no error: many of them change nothing that
+//	             of their package, and behind them the simulation and those of lock and of world. A
+//	             drawn bug that survives is reported and is no error: many of them change nothing that
 //	             anybody can see
 //
 // A line says for each bug which test has found it. A bug "survives" if its

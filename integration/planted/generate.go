@@ -67,7 +67,7 @@ func mutations(pkg, file string, text []byte) (all []bug, err error) {
 			name:   fmt.Sprintf("%s-%s-%s-%d", filepath.Base(pkg), strings.TrimSuffix(file, ".go"), kind, files.Position(from).Line),
 			breaks: fmt.Sprintf("%s: %q is %q", function, text[at(from):at(to)], with),
 			file:   pkg + "/" + file, before: before, after: after,
-			tests: []tests{{pkg: "./" + pkg}, {pkg: simulation.pkg, worlds: 300, most: simulating}, {pkg: "./lock", most: 10 * time.Minute}},
+			tests: []tests{{pkg: "./" + pkg}, {pkg: simulation.pkg, worlds: 300, most: simulating}, {pkg: "./lock", most: 10 * time.Minute}, {pkg: "./integration/world", most: 10 * time.Minute}},
 		})
 	}
 	others := map[token.Token]token.Token{token.LAND: token.LOR, token.LOR: token.LAND}

@@ -224,6 +224,7 @@ func TestAConnectionThatClosedWhileIdleIsNotUsedAgain(t *testing.T) {
 // TestAServerThatEndsIdleConnectionsCostsNoRenewal: each connection for renewal is idle for longer
 // than the server allows.
 func TestAServerThatEndsIdleConnectionsCostsNoRenewal(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := fixture.Server(t, "--timeout", "1")
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 9 * time.Second}) // renewed each 3 s

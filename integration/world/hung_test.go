@@ -18,6 +18,7 @@ import (
 // A dial that waits for the answer to a password, without a timeout, stays out
 // for as long as the server hangs.
 func TestAServerThatHangsDoesNotCostAConnectionForEachAttempt(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	var hangs atomic.Pointer[chan struct{}]
 	p := fixture.Proxy(t, onRedis(t), func(c faultproxy.Command) faultproxy.Fate {

@@ -105,6 +105,7 @@ func TestRenewalSurvivesServerStates(t *testing.T) {
 // TestOneKeyThatRedisRefusesCostsOnlyItself: an ACL that lost the right to one
 // lock makes every batch with it fail as a whole.
 func TestOneKeyThatRedisRefusesCostsOnlyItself(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
@@ -126,6 +127,7 @@ func TestOneKeyThatRedisRefusesCostsOnlyItself(t *testing.T) {
 
 // TestAKeyOfTheWrongTypeCostsOnlyItself and is told as gone.
 func TestAKeyOfTheWrongTypeCostsOnlyItself(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second})

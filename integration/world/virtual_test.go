@@ -16,6 +16,7 @@ import (
 )
 
 func TestAnHourOfRenewalsInVirtualTime(t *testing.T) {
+	fixture.Slow(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
 		c, err := lock.New(s.Pool(0), lock.Config{})
@@ -79,6 +80,7 @@ func TestAWaiterGetsAnAbandonedLockWithinItsTTLAndMaxPoll(t *testing.T) {
 // each client looks each MaxPoll, for a server that has become a replica. A key that goes
 // without a message is noticed when the lease ends.
 func TestWaitersOfLocksThatAreHeldForLongSeldomLook(t *testing.T) {
+	fixture.Slow(t)
 	for _, waiters := range []int{1, 50} {
 		synctest.Test(t, func(t *testing.T) {
 			s := fixture.Virtual(t)
