@@ -91,25 +91,9 @@ func ExampleHooks_manyLocks() {
 	// lock: closed with 1000 locks held: 1000 were released, 0 are left to their TTL: context canceled: unlock when Held.Done is closed, or give Close more time
 }
 
-// observedClient returns a client of a Redis in memory. A service makes its own of
-// its pool: lock.New(pool, lock.Config{}).
-func observedClient() (client *lock.Client, done func()) {
-	server, err := redistest.StartMini(redistest.MiniOptions{})
-	if err != nil {
-		panic(err)
-	}
-	if client, err = lock.New(server.Pool(0), lock.Config{}); err != nil {
-		panic(err)
-	}
-	return client, func() {
-		client.Close(context.Background())
-		server.Stop()
-	}
-}
-
 // In the JSON, durations are nanoseconds, and reasons for a loss are words.
 func ExampleClient_Stats_expvar() {
-	client, done := observedClient()
+	client, done := exampleClient()
 	defer done()
 	ctx := context.Background()
 	expvar.Publish("locks", expvar.Func(func() any { return client.Stats() })) // at /debug/vars

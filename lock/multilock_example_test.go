@@ -6,30 +6,13 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
-
-// memberClient returns a client of a Redis in memory. A service makes its own of
-// its pool: lock.New(pool, lock.Config{}).
-func memberClient() (client *lock.Client, done func()) {
-	server, err := redistest.StartMini(redistest.MiniOptions{})
-	if err != nil {
-		panic(err)
-	}
-	if client, err = lock.New(server.Pool(0), lock.Config{}); err != nil {
-		panic(err)
-	}
-	return client, func() {
-		client.Close(context.Background())
-		server.Stop()
-	}
-}
 
 // A transfer needs both accounts. The order in which they are named does not
 // matter. A transfer the other way at the same time does not cause a deadlock.
 func ExampleMultiLock() {
-	client, done := memberClient()
+	client, done := exampleClient()
 	defer done()
 	ctx := context.Background()
 
@@ -53,7 +36,7 @@ func ExampleMultiLock() {
 func ExampleRedLock() {
 	var members []*lock.Mutex
 	for range 3 {
-		client, done := memberClient() // of a server of its own
+		client, done := exampleClient() // of a server of its own
 		defer done()
 		members = append(members, client.Mutex("ledger"))
 	}

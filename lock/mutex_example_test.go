@@ -219,25 +219,9 @@ func ExampleWithOwner() {
 	// <nil>
 }
 
-// familyClient returns a client of a Redis in memory. A service makes its own of
-// its pool: lock.New(pool, lock.Config{}).
-func familyClient() (client *lock.Client, done func()) {
-	server, err := redistest.StartMini(redistest.MiniOptions{})
-	if err != nil {
-		panic(err)
-	}
-	if client, err = lock.New(server.Pool(0), lock.Config{}); err != nil {
-		panic(err)
-	}
-	return client, func() {
-		client.Close(context.Background())
-		server.Stop()
-	}
-}
-
 // Tokens come from the counter that Redisson's RFencedLock uses.
 func ExampleClient_FencedMutex() {
-	client, done := familyClient()
+	client, done := exampleClient()
 	defer done()
 	ctx := context.Background()
 
@@ -257,7 +241,7 @@ func ExampleClient_FencedMutex() {
 }
 
 func ExampleRWMutex() {
-	client, done := familyClient()
+	client, done := exampleClient()
 	defer done()
 	ctx := context.Background()
 
@@ -277,7 +261,7 @@ func ExampleRWMutex() {
 // A writer also takes the lock for reading. After its writing it keeps reading,
 // and others can read, too.
 func ExampleRWMutex_downgrade() {
-	client, done := familyClient()
+	client, done := exampleClient()
 	defer done()
 	ctx := context.Background()
 
@@ -299,7 +283,7 @@ func ExampleRWMutex_downgrade() {
 // Waiters get the lock in the order in which they came, whichever process they
 // are in.
 func ExampleClient_FairMutex() {
-	client, done := familyClient()
+	client, done := exampleClient()
 	defer done()
 	ctx := context.Background()
 

@@ -7,28 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
 )
 
-// countersClient returns a client of a Redis in memory. A service makes its own of
-// its pool: lock.New(pool, lock.Config{}).
-func countersClient() (client *lock.Client, done func()) {
-	server, err := redistest.StartMini(redistest.MiniOptions{})
-	if err != nil {
-		panic(err)
-	}
-	if client, err = lock.New(server.Pool(0), lock.Config{}); err != nil {
-		panic(err)
-	}
-	return client, func() {
-		client.Close(context.Background())
-		server.Stop()
-	}
-}
-
 func ExampleSemaphore() {
-	client, done := countersClient()
+	client, done := exampleClient()
 	defer done()
 	ctx := context.Background()
 
@@ -51,7 +34,7 @@ func ExampleSemaphore() {
 }
 
 func ExampleCountDownLatch() {
-	client, done := countersClient()
+	client, done := exampleClient()
 	defer done()
 	ctx := context.Background()
 
@@ -75,7 +58,7 @@ func ExampleCountDownLatch() {
 // Permits have a holder, like a lock. The client renews them, and tells the holder when
 // they are lost.
 func ExamplePermitSemaphore() {
-	client, done := countersClient()
+	client, done := exampleClient()
 	defer done()
 	ctx := context.Background()
 
@@ -102,7 +85,7 @@ func ExamplePermitSemaphore() {
 // finishes the job releases the permits. It may be another process, even one with
 // Redisson.
 func ExamplePermitSemaphore_Release() {
-	client, done := countersClient()
+	client, done := exampleClient()
 	defer done()
 	ctx := context.Background()
 
