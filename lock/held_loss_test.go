@@ -493,7 +493,7 @@ func TestAHoldWhoseKeyIsSomethingElseNowIsLostWhoeverFindsIt(t *testing.T) {
 		},
 		"renewal": func(held *lock.Held, _ fixture.Sort) error { bounded.Receive(t, held.Done()); return held.Err() },
 	}
-	for where, s := range miniAndRedis(t) {
+	for where, s := range shared.MiniAndServer(t) {
 		for _, kind := range []string{"mutex", "fenced", "fair", "write", "read", "permits"} {
 			for by, find := range finds {
 				if kind == "permits" && (by == "reentry" || by == "guard") {

@@ -1,15 +1,9 @@
 package lock_test
 
 import (
-	"context"
 	"flag"
-	"fmt"
 	"os"
 	"testing"
-
-	"go.uber.org/goleak"
-
-	"github.com/wheellock/wheellock/integration/redistest"
 )
 
 func TestMain(m *testing.M) {
@@ -21,34 +15,5 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
 		panic(err)
 	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	s, err := redistest.Start(context.Background(), redistest.Options{})
-	switch {
-	case err == nil:
-		server = s
-	case redistest.Required():
-		fmt.Fprintln(os.Stderr, "lock: the tests need a redis-server:", err)
-		return 1
-	}
-	code := m.Run()
-	if err := masters.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	if server != nil {
-		if err := server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
-	return code
+	os.Exit(shared.Main(m))
 }

@@ -111,7 +111,7 @@ func putRW(t *testing.T, s *redistest.Server, key, mode string, fields map[strin
 // server and in memory.
 func TestAFieldThatGoesTakesTheModeAlong(t *testing.T) {
 	const w, r, r2, dead = "c:1:1:write", "c:1:2", "c:2:3", "c:3:4"
-	for where, s := range miniAndRedis(t) {
+	for where, s := range shared.MiniAndServer(t) {
 		t.Run(where, func(t *testing.T) {
 			key := t.Name()
 			timeout := func(f string) string { return "{" + key + "}:" + f + ":rwlock_timeout:1" }

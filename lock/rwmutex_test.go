@@ -702,7 +702,7 @@ func TestManyReadersThatLeaveAtOnceHarmNoOtherLock(t *testing.T) {
 
 // TestACrowdIsInspectedInPartAndForcedWhole: no call looks at more than a thousand.
 func TestACrowdIsInspectedInPartAndForcedWhole(t *testing.T) {
-	for name, s := range miniAndRedis(t) {
+	for name, s := range shared.MiniAndServer(t) {
 		t.Run(name, func(t *testing.T) {
 			c := fixture.ClientOf(t, s, lock.Config{})
 			ctx := bounded.Context(t)

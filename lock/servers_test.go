@@ -14,43 +14,23 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-// masters are five independent servers that the package's tests share.
-var masters fixture.Masters
+// shared are the servers that the tests of this package share.
+var shared fixture.Shared
 
-// fiveMasters returns them when they may vote on locks of redLease.
+// onRedis returns the server that all tests share, or skips the test without one.
+func onRedis(t *testing.T) *redistest.Server {
+	t.Helper()
+	return shared.Server(t)
+}
+
+// fiveMasters returns the masters that all tests share.
 func fiveMasters(t *testing.T) []*redistest.Server {
 	t.Helper()
-	onRedis(t)
-	return masters.Five(t)
+	return shared.Masters(t)
 }
 
 // redLease is the lease of RedLocks.
 var redLease = fixture.RedLease()
-
-// server is a real Redis for the package's tests, or nil without one.
-var server *redistest.Server
-
-// onRedis returns the server that all tests share, or skips the test on a
-// machine without redis-server (WHEELLOCK_REQUIRE_REDIS=1 makes that an error).
-func onRedis(t *testing.T) *redistest.Server {
-	t.Helper()
-	if server == nil {
-		fixture.Lack(t, "no redis-server on PATH")
-	}
-	return server
-}
-
-// miniAndRedis are a miniredis and, if there is one, the server that all share.
-func miniAndRedis(t *testing.T) map[string]*redistest.Server {
-	t.Helper()
-	servers := map[string]*redistest.Server{"mini": fixture.Mini(t)}
-	if server == nil {
-		fixture.NoteLack(t)
-	} else {
-		servers["redis"] = server
-	}
-	return servers
-}
 
 // virtualFair is a server in the bubble of a test.
 type virtualFair struct {

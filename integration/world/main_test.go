@@ -1,33 +1,17 @@
 package world_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 )
 
-// server is a real Redis for the package's tests, or nil without one.
-var server *redistest.Server
-
-// masters are five independent servers that the package's tests share.
-var masters fixture.Masters
-
-// fiveMasters returns them when they may vote on locks of redLease.
-func fiveMasters(t *testing.T) []*redistest.Server {
-	t.Helper()
-	onRedis(t)
-	return masters.Five(t)
-}
-
-// redLease is the lease of RedLocks.
-var redLease = fixture.RedLease()
+// shared are the servers that the tests of this package share.
+var shared fixture.Shared
 
 func TestMain(m *testing.M) {
 	if arg := os.Getenv(childEnv); arg != "" {
@@ -41,44 +25,20 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	os.Exit(run(m))
+	os.Exit(shared.Main(m))
 }
 
-func run(m *testing.M) int {
-	s, err := redistest.Start(context.Background(), redistest.Options{})
-	switch {
-	case err == nil:
-		server = s
-	case redistest.Required():
-		fmt.Fprintln(os.Stderr, "world: the tests need a redis-server:", err)
-		return 1
-	}
-	code := m.Run()
-	if err := masters.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	if server != nil {
-		if err := server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	return code
-}
-
-// onRedis returns the server that all tests share, or skips the test on a
-// machine without redis-server (WHEELLOCK_REQUIRE_REDIS=1 makes that an error).
+// onRedis returns the server that all tests share, or skips the test without one.
 func onRedis(t *testing.T) *redistest.Server {
 	t.Helper()
-	if server == nil {
-		fixture.Lack(t, "no redis-server on PATH")
-	}
-	return server
+	return shared.Server(t)
 }
+
+// fiveMasters returns the masters that all tests share.
+func fiveMasters(t *testing.T) []*redistest.Server {
+	t.Helper()
+	return shared.Masters(t)
+}
+
+// redLease is the lease of RedLocks.
+var redLease = fixture.RedLease()
