@@ -445,3 +445,11 @@ func TestDialBoundsAnswers(t *testing.T) {
 	held := fixture.Hold(t, c.Mutex("m").Lock)
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
+
+// TestNoPoolAndNoTopology are refused in words.
+func TestNoPoolAndNoTopology(t *testing.T) {
+	_, err := lock.New(nil, lock.Config{})
+	require.ErrorContains(t, err, "lock: New needs a *redis.Pool, got nil")
+	_, err = lock.NewTopology(nil, lock.Config{})
+	require.ErrorContains(t, err, "lock: NewTopology needs a Topology, got nil")
+}

@@ -120,11 +120,3 @@ func TestAServerThatIsNoMoreIsForgotten(t *testing.T) {
 		require.Zero(t, is.Connections("a")+is.Connections("b"))
 	})
 }
-
-// TestNoPoolAndNoTopology are refused in words.
-func TestNoPoolAndNoTopology(t *testing.T) {
-	_, err := lock.New(nil, lock.Config{})
-	require.ErrorContains(t, err, "lock: New needs a *redis.Pool, got nil")
-	_, err = lock.NewTopology(nil, lock.Config{})
-	require.ErrorContains(t, err, "lock: NewTopology needs a Topology, got nil")
-}

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/lock/script"
 )
 
@@ -83,5 +85,53 @@ func TestNoPieceOfAScriptStandsInAnother(t *testing.T) {
 			}
 			stands[piece] = name
 		}
+	}
+}
+
+// TestRenewScript runs it as it is and as a Redis older than 7 runs it, to which
+// the option that it tries is unknown.
+func TestRenewScript(t *testing.T) {
+	text := script.Renew.Text()
+	old := strings.ReplaceAll(text, "'gt'", "'unknown'")
+	require.NotEqual(t, text, old)
+	for name, text := range map[string]string{"as it is": text, "older Redis": old} {
+		t.Run(name, func(t *testing.T) {
+			s := fixture.Server(t)
+			key := func(name string) string { return t.Name() + ":" + name }
+			names := []string{"short", "longer", "without TTL", "absent", "another's", "wrong type", "short too"}
+			args := []any{text, len(names)}
+			for _, name := range names {
+				fixture.Do(t, s, "DEL", key(name))
+				args = append(args, key(name))
+			}
+			args = append(args, 60_000, "me:")
+			for range names {
+				args = append(args, "1:2")
+			}
+			args = append(args, 0)
+			for name, ttl := range map[string]int{"short": 5000, "short too": 5000, "longer": 90_000, "without TTL": 0, "another's": 5000} {
+				field := "me:1:2"
+				if name == "another's" {
+					field = "me:1:3"
+				}
+				fixture.Do(t, s, "HSET", key(name), field, 1)
+				if ttl > 0 {
+					fixture.Do(t, s, "PEXPIRE", key(name), ttl)
+				}
+			}
+			fixture.Do(t, s, "SET", key("wrong type"), "text")
+			gone, err := redis.Ints(fixture.Do(t, s, "EVAL", args...), nil)
+			require.NoError(t, err)
+			require.Equal(t, []int{4, 5, 6}, gone)
+			for name, least := range map[string]int64{"short": 50_000, "short too": 50_000, "without TTL": 50_000, "longer": 80_000} {
+				pttl := fixture.Do(t, s, "PTTL", key(name)).(int64)
+				require.Greater(t, pttl, least, name)
+				require.LessOrEqual(t, pttl, least+10_000, name)
+			}
+			require.LessOrEqual(t, fixture.Do(t, s, "PTTL", key("another's")).(int64), int64(5000), "not ours to renew")
+			for _, name := range names {
+				fixture.Do(t, s, "DEL", key(name))
+			}
+		})
 	}
 }
