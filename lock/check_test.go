@@ -463,7 +463,7 @@ func TestChecksAndLocksGoOnTogether(t *testing.T) {
 	require.Equal(t, []string{"wheellock_token"}, fixture.Keys(t, s, "*"))
 }
 
-func TestCheckOfAClosedClient(t *testing.T) {
+func TestCheckOfAClosedClientSaysSo(t *testing.T) {
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	fixture.CloseNow(c)

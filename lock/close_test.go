@@ -177,7 +177,7 @@ func TestCloseWithoutLocksSaysWhatItWaitedFor(t *testing.T) {
 	}
 }
 
-func TestCloseAtOnceFromManyGoroutines(t *testing.T) {
+func TestCloseFromManyGoroutinesAtOnceEndsAllCalls(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)

@@ -54,8 +54,8 @@ func TestNewNamesAllFaultsAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "needs a Topology")
 }
 
-// TestTheBoundsOfSettingsForRenewalAreThose of the watchdog, whatever the lease.
-func TestTheBoundsOfSettingsForRenewalAreThose(t *testing.T) {
+// TestTheBoundsOfSettingsForRenewalAreTheWatchdogs, whatever the lease.
+func TestTheBoundsOfSettingsForRenewalAreTheWatchdogs(t *testing.T) {
 	for _, lease := range []time.Duration{lock.MinLease, 300 * time.Millisecond, time.Second, 30 * time.Second} {
 		tick := min(max(lease/100, time.Millisecond), 10*time.Millisecond)
 		for margin, fits := range map[time.Duration]bool{2*tick - 1: false, 2 * tick: true, lease / 4: true, lease/4 + 1: false} {
@@ -246,9 +246,9 @@ func (r *rotating) set(t *testing.T, password string, servers ...*redistest.Serv
 	}
 }
 
-// TestAPasswordThatChangesUnderAShortLease: all connections are closed after each change, and
+// TestAPasswordThatChangesUnderAShortLeaseLosesNoHold: all connections are closed after each change, and
 // the hold goes on with the next password.
-func TestAPasswordThatChangesUnderAShortLease(t *testing.T) {
+func TestAPasswordThatChangesUnderAShortLeaseLosesNoHold(t *testing.T) {
 	t.Parallel()
 	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
@@ -272,8 +272,7 @@ func TestAPasswordThatChangesUnderAShortLease(t *testing.T) {
 	require.NotContains(t, log.String(), "s3cret")
 }
 
-// TestCredentialsThatFail: why is told, but not the password that came with it.
-func TestCredentialsThatFail(t *testing.T) {
+func TestCredentialsThatFailSayWhyWithoutThePassword(t *testing.T) {
 	s := fixture.Either(t)
 	c := opened(t, lock.Endpoint{URL: "redis://" + s.Addr(), Credentials: func(context.Context) (string, string, error) {
 		return "app", "s3cret", errors.New("the vault is sealed")
@@ -313,8 +312,7 @@ func TestNoErrorHasThePasswordOfCredentials(t *testing.T) {
 	}
 }
 
-// TestTLSWithACertificateOfTheClient, and a hold that is renewed over it.
-func TestTLSWithACertificateOfTheClient(t *testing.T) {
+func TestAHoldIsRenewedOverTLSWithACertificateOfTheClient(t *testing.T) {
 	t.Parallel()
 	s := fixture.Secure(t)
 	url := "rediss://" + s.SecureAddr + "/1"
@@ -359,8 +357,8 @@ func TestACertificateThatIsNotAcceptedEndsLock(t *testing.T) {
 	}
 }
 
-// TestANetDialOfOnesOwn is asked for each connection, with a context that ends.
-func TestANetDialOfOnesOwn(t *testing.T) {
+// TestANetDialOfOnesOwnIsAskedForEachConnection, with a context that ends.
+func TestANetDialOfOnesOwnIsAskedForEachConnection(t *testing.T) {
 	s := fixture.Either(t)
 	var dials atomic.Int64
 	c := opened(t, lock.Endpoint{URL: "redis://redis.example:1/0?dial_timeout=4s", NetDial: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -381,9 +379,9 @@ func TestANetDialOfOnesOwn(t *testing.T) {
 	}
 }
 
-// TestAFailoverUnderAHoldOfOpen: a URL of Sentinels that ask for a password, servers that ask
+// TestAHoldOfOpenOutlivesAFailover: a URL of Sentinels that ask for a password, servers that ask
 // for credentials which change, and one lock held all the time.
-func TestAFailoverUnderAHoldOfOpen(t *testing.T) {
+func TestAHoldOfOpenOutlivesAFailover(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("a failover")
@@ -446,8 +444,7 @@ func TestDialBoundsAnswers(t *testing.T) {
 	require.NoError(t, held.Unlock(bounded.Context(t)))
 }
 
-// TestNoPoolAndNoTopology are refused in words.
-func TestNoPoolAndNoTopology(t *testing.T) {
+func TestNewWithoutAPoolOrATopologyIsRefused(t *testing.T) {
 	_, err := lock.New(nil, lock.Config{})
 	require.ErrorContains(t, err, "lock: New needs a *redis.Pool, got nil")
 	_, err = lock.NewTopology(nil, lock.Config{})

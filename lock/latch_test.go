@@ -89,7 +89,7 @@ func TestALatchWaiterIsWokenByRedissonAndByReset(t *testing.T) {
 	require.False(t, done)
 }
 
-func TestLatchBadInputAndCancel(t *testing.T) {
+func TestALatchRefusesBadInputAndACancelEndsItsWait(t *testing.T) {
 	t.Parallel()
 	key := fixture.KeyOf(t)
 	s := onRedis(t)

@@ -675,9 +675,9 @@ func TestAHoldSurvivesAServerThatRefusesToWriteForLessThanALease(t *testing.T) {
 	})
 }
 
-// TestALockThatTheServerRefusesToWrite: nothing is taken, TryLock says what to do, and Lock
-// has it as soon as the server writes again.
-func TestALockThatTheServerRefusesToWrite(t *testing.T) {
+// TestALockThatTheServerRefusesToWriteIsHadWhenItWritesAgain: until then nothing is taken, and
+// TryLock says what to do.
+func TestALockThatTheServerRefusesToWriteIsHadWhenItWritesAgain(t *testing.T) {
 	t.Parallel()
 	eachRefusal(t, func(t *testing.T, s *redistest.Server, word string) {
 		c, ctx := fixture.ClientOf(t, s, lock.Config{}), bounded.Context(t)
@@ -704,9 +704,9 @@ func TestALockThatTheServerRefusesToWrite(t *testing.T) {
 	})
 }
 
-// TestTwoServersBehindOneAddress: their clocks differ by an hour, and every request may
+// TestTwoServersBehindOneAddressAreToldOfInTheLog: their clocks differ by an hour, and every request may
 // meet either.
-func TestTwoServersBehindOneAddress(t *testing.T) {
+func TestTwoServersBehindOneAddressAreToldOfInTheLog(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	var asked atomic.Int64

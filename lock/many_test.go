@@ -277,9 +277,9 @@ func TestUnknownOutcomesAmongManyAreOfTheirNamesAlone(t *testing.T) {
 	requireGivenBack(t, s, "n:", tries)
 }
 
-// TestAServerThatIsPausedAmongMany: every try and every Unlock says that the outcome is unknown,
-// and nothing is left when the server goes on.
-func TestAServerThatIsPausedAmongMany(t *testing.T) {
+// TestAServerThatIsPausedAmongManyMakesOutcomesUnknown, of every try and every Unlock. Nothing is
+// left when the server goes on.
+func TestAServerThatIsPausedAmongManyMakesOutcomesUnknown(t *testing.T) {
 	fixture.Slow(t)
 	t.Parallel()
 	fixture.Bubble(t, lock.Config{}, func(t *testing.T, s *redistest.Server, c, _ *lock.Client) {
@@ -300,9 +300,8 @@ func TestAServerThatIsPausedAmongMany(t *testing.T) {
 	})
 }
 
-// TestCloseAmongMany: what was not taken yet is refused, and Close waits for the rest as for that of
-// any caller.
-func TestCloseAmongMany(t *testing.T) {
+// TestCloseAmongManyRefusesWhatIsNotTakenYet, and waits for the rest as for that of any caller.
+func TestCloseAmongManyRefusesWhatIsNotTakenYet(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
 	var c *lock.Client

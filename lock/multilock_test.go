@@ -52,7 +52,7 @@ func TestMultiLockTakesAllOrNone(t *testing.T) {
 	require.NoError(t, other.Unlock(ctx))
 }
 
-func TestMultiLockMembersThatCannotBeUsed(t *testing.T) {
+func TestMultiLockMembersThatCannotBeUsedAreRefused(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)
@@ -455,8 +455,7 @@ func TestMultiLockDoUnlocksAlsoAfterAPanic(t *testing.T) {
 	require.False(t, fixture.Exists(t, s, t.Name()+"b"))
 }
 
-// TestAMultiLockOfEveryKind is taken, held and given back as a whole.
-func TestAMultiLockOfEveryKind(t *testing.T) {
+func TestAMultiLockOfEveryKindIsTakenAndGivenBackAsAWhole(t *testing.T) {
 	s := onRedis(t)
 	a, b := fixture.ClientOf(t, s, lock.Config{Lease: time.Second}), fixture.ClientOf(t, s, lock.Config{})
 	ctx := bounded.Context(t)

@@ -333,7 +333,7 @@ func TestALeaseShorterThanTheMarginCanBeHad(t *testing.T) {
 	require.Equal(t, lock.Expired, lost.Reason)
 }
 
-func TestMutualExclusionUnderContention(t *testing.T) {
+func TestALockUnderContentionHasOneHolder(t *testing.T) {
 	s := onRedis(t)
 	ctx := bounded.Context(t)
 	counter, turns := 0, 0 // guarded by the lock alone; the race detector watches

@@ -268,7 +268,7 @@ func TestAReleaseByIDInALongOutageTakesEffectOnceWhenItIsOver(t *testing.T) {
 	})
 }
 
-func TestPermitIDBadInput(t *testing.T) {
+func TestBadIDsOfPermitsAreRefused(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := fixture.KeyOf(t), context.Background()
@@ -336,8 +336,8 @@ func TestPermitIDsOfKeysThatAreNoSemaphore(t *testing.T) {
 	}
 }
 
-// TestReleaseByIDMayNotPublish: the permits go back all the same, and it is logged.
-func TestReleaseByIDMayNotPublish(t *testing.T) {
+// TestReleaseByIDThatMayNotPublishIsLogged: the permits go back all the same.
+func TestReleaseByIDThatMayNotPublishIsLogged(t *testing.T) {
 	s := fixture.Server(t)
 	var out fixture.Log
 	c := fixture.UserOf(t, s, "u", lock.Config{Logger: out.Logger()}, "-publish")

@@ -117,7 +117,7 @@ func TestPermitsAreRenewedAndThoseOfTheDeadComeBack(t *testing.T) {
 	})
 }
 
-func TestRedissonAndOurPermits(t *testing.T) {
+func TestRedissonAndWeShareThePermits(t *testing.T) {
 	t.Parallel()
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 500 * time.Millisecond, MaxPoll: time.Hour})
@@ -244,7 +244,7 @@ func TestPermitWaitersAreServedInOrderAndCancelTakesNothing(t *testing.T) {
 	require.EqualValues(t, 3, info.Available)
 }
 
-func TestPermitBadInput(t *testing.T) {
+func TestBadInputOfAPermitSemaphoreIsRefused(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := fixture.KeyOf(t), bounded.Context(t)

@@ -335,9 +335,8 @@ func TestCloseOfAMajorityEndsAWaitForARedLock(t *testing.T) {
 	require.True(t, held.Valid(), "they were woken, and did not wait for the lease to end")
 }
 
-// TestARedLockOfReadersAndOfWriters: readers share a quorum, a writer waits for them,
-// and is woken by the release.
-func TestARedLockOfReadersAndOfWriters(t *testing.T) {
+// TestReadersShareARedLockAndAWriterWaitsForThem: the release wakes it.
+func TestReadersShareARedLockAndAWriterWaitsForThem(t *testing.T) {
 	servers := fiveMasters(t)[:3]
 	ctx := bounded.Context(t)
 	redLock := func(half func(*lock.RWMutex) *lock.Mutex) *lock.RedLock {

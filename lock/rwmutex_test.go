@@ -431,7 +431,7 @@ func TestReadersFirstLetsReadersPassAWriterThatWaits(t *testing.T) {
 	}
 }
 
-func TestRWMutexBadInput(t *testing.T) {
+func TestBadInputOfARWMutexIsRefused(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := fixture.KeyOf(t), bounded.Context(t)

@@ -207,7 +207,7 @@ func TestPermitsAreReleasedIfTheSemaphoreExists(t *testing.T) {
 	require.False(t, fixture.Exists(t, s, sem.Name()))
 }
 
-func TestSemaphoreKeyBadInput(t *testing.T) {
+func TestBadInputOfTheKeyOfASemaphoreIsRefused(t *testing.T) {
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})
 	key, ctx := fixture.KeyOf(t), context.Background()

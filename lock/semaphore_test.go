@@ -266,7 +266,7 @@ func TestNoPermitsAreAlwaysFree(t *testing.T) {
 	require.EqualValues(t, -1, n)
 }
 
-func TestSemaphoreBadInput(t *testing.T) {
+func TestBadInputOfASemaphoreIsRefused(t *testing.T) {
 	key := fixture.KeyOf(t)
 	s := onRedis(t)
 	c := fixture.ClientOf(t, s, lock.Config{})

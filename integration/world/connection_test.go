@@ -96,7 +96,7 @@ func TestWhoHasNotLoggedInIsToldSo(t *testing.T) {
 	}
 }
 
-func TestLocksOverTLS(t *testing.T) {
+func TestALockIsRenewedOverTLS(t *testing.T) {
 	s := onRedis(t)
 	cert, roots := selfSigned(t)
 	p := fixture.TLSProxy(t, s, &tls.Config{Certificates: []tls.Certificate{cert}})

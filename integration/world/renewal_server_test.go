@@ -15,9 +15,9 @@ import (
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// TestAStoppedServer is SIGSTOP: it takes connections and bytes, answers
+// TestAStoppedServerLosesEachHoldOnce: at SIGSTOP it takes connections and bytes, answers
 // nothing, and its TTLs run on.
-func TestAStoppedServer(t *testing.T) {
+func TestAStoppedServerLosesEachHoldOnce(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
 	c := fixture.ClientOf(t, s, lock.Config{Lease: 2 * time.Second})

@@ -15,7 +15,7 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
-func TestAnHourOfRenewalsInVirtualTime(t *testing.T) {
+func TestAnHourOfRenewalsLosesNoLock(t *testing.T) {
 	fixture.Slow(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
@@ -265,9 +265,8 @@ func TestAnAcquireThatRedisMayHaveForgottenEndsUnknown(t *testing.T) {
 	})
 }
 
-// TestALongOutageAndASemaphoreReleasedInIt: the release's error is unknown, and
-// it takes place when Redis is back.
-func TestALongOutageAndASemaphoreReleasedInIt(t *testing.T) {
+// TestAReleaseOfASemaphoreInALongOutageTakesPlaceAfterIt. Its error is unknown.
+func TestAReleaseOfASemaphoreInALongOutageTakesPlaceAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fixture.Virtual(t)
 		c, err := lock.New(s.Pool(0), lock.Config{})

@@ -88,9 +88,9 @@ func TestNoPieceOfAScriptStandsInAnother(t *testing.T) {
 	}
 }
 
-// TestRenewScript runs it as it is and as a Redis older than 7 runs it, to which
-// the option that it tries is unknown.
-func TestRenewScript(t *testing.T) {
+// TestRenewSaysOfEachKeyWhetherItIsHeld runs the script as it is and as a Redis older than 7 runs
+// it, to which the option that it tries is unknown.
+func TestRenewSaysOfEachKeyWhetherItIsHeld(t *testing.T) {
 	text := script.Renew.Text()
 	old := strings.ReplaceAll(text, "'gt'", "'unknown'")
 	require.NotEqual(t, text, old)
