@@ -77,20 +77,13 @@ func TestCheckNeedsTheRightsOfThePageAlone(t *testing.T) {
 		log.Flush = lock.FlushLog(c)
 		return c
 	}
-	give := func(words []string) {
-		args := []any{"SETUSER"}
-		for _, word := range words {
-			args = append(args, word)
-		}
-		fixture.Do(t, s, "ACL", args...)
-	}
 	rights := fixture.RightsOfPage(t, "SERVERS.md")
-	give(rights[0])
+	fixture.GiveRights(t, s, rights[0])
 	require.NoError(t, client().Check(ctx))
 	require.Equal(t, 1, strings.Count(log.String(), "if you use these, give it the second list in lock/SERVERS.md"))
 	fixture.Do(t, s, "ACL", "LOG", "RESET")
 
-	give(rights[1])
+	fixture.GiveRights(t, s, rights[1])
 	require.NoError(t, client().Check(ctx))
 	require.Equal(t, 1, strings.Count(log.String(), "the second list in lock/SERVERS.md"), "not again")
 	require.Empty(t, fixture.Do(t, s, "ACL", "LOG"), "nothing was refused")
@@ -118,7 +111,7 @@ func TestCheckNeedsTheRightsOfThePageAlone(t *testing.T) {
 			if word == "~{app:*}:wheellock_polls" { // the second list has it too
 				less = slices.Delete(slices.Clone(rights[0]), i, i+1)
 			}
-			give(less)
+			fixture.GiveRights(t, s, less)
 			found := problems(t, client().Check(ctx))
 			require.Contains(t, found[0], want)
 			switch word {

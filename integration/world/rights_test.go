@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -333,16 +332,7 @@ func TestNOPERMIsFinal(t *testing.T) {
 func TestDocumentedACLLineIsEnough(t *testing.T) {
 	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
-	page, err := os.ReadFile("../../lock/SERVERS.md")
-	require.NoError(t, err)
-	_, line, found := strings.Cut(string(page), "\n    ACL SETUSER ")
-	require.True(t, found, "lock/SERVERS.md documents the line")
-	line, _, _ = strings.Cut(line, "\n\n")
-	args := []any{"SETUSER"}
-	for _, word := range strings.Fields(strings.ReplaceAll(line, "\\\n", " ")) {
-		args = append(args, word)
-	}
-	fixture.Do(t, s, "ACL", args...)
+	fixture.GiveRights(t, s, fixture.RightsOfPage(t, "../../lock/SERVERS.md")[0])
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
 	}}
@@ -382,15 +372,8 @@ func TestDocumentedACLLineIsEnough(t *testing.T) {
 func TestByIDAndDeleteNeedNoMoreThanThePageSays(t *testing.T) {
 	fixture.Needs(t, redistest.ChannelRights)
 	s := fixture.Server(t)
-	page, err := os.ReadFile("../../lock/SERVERS.md")
-	require.NoError(t, err)
-	for _, line := range strings.Split(string(page), "    ACL SETUSER ")[1:] {
-		line, _, _ = strings.Cut(line, "\n\n")
-		args := []any{"SETUSER"}
-		for _, word := range strings.Fields(strings.ReplaceAll(line, "\\\n", " ")) {
-			args = append(args, word)
-		}
-		fixture.Do(t, s, "ACL", args...)
+	for _, list := range fixture.RightsOfPage(t, "../../lock/SERVERS.md") {
+		fixture.GiveRights(t, s, list)
 	}
 	c, err := lock.New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return s.DialContext(ctx, redis.DialUsername("locker"), redis.DialPassword("secret"))
