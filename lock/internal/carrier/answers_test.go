@@ -205,6 +205,9 @@ type bench struct {
 	there *renewal.Lane
 	r     *carrier.Carrier // of lane
 
+	follows atomic.Bool  // Config.Resumed makes all leases due at once, as with a Topology
+	resumed atomic.Int32 // calls of it
+
 	mu    sync.Mutex // guards what follows
 	ended []string   // batches of lane, by what Config.Answered got
 }
@@ -264,6 +267,12 @@ func bubble(t *testing.T, slots bool, answer func(c call) any, f func(t *testing
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.ended = append(b.ended, fmt.Sprint(err))
+		}
+		cfg.Resumed = func() {
+			b.resumed.Add(1)
+			if b.follows.Load() {
+				b.lane.Verify()
+			}
 		}
 		r, elsewhere := carrier.New(cfg), carrier.New(config(b.other, func(pipe.Redirection) *renewal.Lane { return b.lane }))
 		b.r = r
@@ -376,6 +385,41 @@ func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
 		b.round()
 		time.Sleep(ttl / 10)
 		require.Equal(t, []string{readOnly.Error(), "<nil>"}, b.outcomes())
+		require.Equal(t, 2, b.srv.dialled())
+	})
+}
+
+// TestARenewalThatAReplicaRefusesKeepsItsPauses: each answer ends its connection. If the next
+// connection made all leases due at once, renewal would dial without a pause.
+func TestARenewalThatAReplicaRefusesKeepsItsPauses(t *testing.T) {
+	var calls atomic.Int32
+	const most = 4 * 2 * 24 // a lease has pauses of up to a twenty-fourth of the TTL
+	bubble(t, false, func(call) any {
+		if calls.Add(1) > most { // no time would pass any more
+			return renewed
+		}
+		return readOnly
+	}, func(t *testing.T, b *bench) {
+		b.follows.Store(true)
+		for _, h := range b.hold(carrier.Fields, "a", "b", "c", "d") {
+			h.lease.SetFixed(false)
+		}
+		time.Sleep(2 * ttl)
+		require.LessOrEqual(t, calls.Load(), int32(most))
+		require.Zero(t, b.resumed.Load())
+	})
+}
+
+// TestAConnectionAfterAFailureIsToldOnce, when it has answered: the server may have lost data
+// meanwhile.
+func TestAConnectionAfterAFailureIsToldOnce(t *testing.T) {
+	bubble(t, false, once(readOnly), func(t *testing.T, b *bench) {
+		b.follows.Store(true)
+		b.hold(carrier.Fields, "a")
+		b.round()
+		time.Sleep(ttl / 10)
+		require.EqualValues(t, 1, b.resumed.Load())
+		require.Equal(t, []string{readOnly.Error(), "<nil>", "<nil>"}, b.outcomes(), "the last is asked after it")
 		require.Equal(t, 2, b.srv.dialled())
 	})
 }

@@ -38,7 +38,8 @@ type Config struct {
 	// that server no longer exists.
 	Target func(pipe.Redirection) *renewal.Lane
 	// Answered is called at the end of each batch, Failed for each batch that failed,
-	// and Resumed when there is a connection again after a time without one.
+	// and Resumed when a new connection has answered a batch after a time without one. READONLY
+	// is no such answer.
 	Answered func(error)
 	Failed   func(error)
 	Resumed  func()
@@ -121,8 +122,7 @@ func (r *Carrier) open() {
 		if err != nil {
 			return
 		}
-		r.connected()
-		r.put(newPipeline(r, dialed), true)
+		r.put(r.connected(dialed), true)
 	}
 }
 
@@ -173,7 +173,12 @@ func (r *Carrier) exchange(ctx context.Context, b *renewal.Batch) error {
 		r.measure(time.Since(c.wait.began))
 	}
 	verdict, _ := pipe.VerdictOf(err, true, r.cfg.Server)
-	r.put(c, verdict != pipe.Broken && verdict != pipe.Demoted && !cut)
+	works, resumes := verdict != pipe.Broken && verdict != pipe.Demoted, c.resumes
+	c.resumes = false
+	r.put(c, works && !cut)
+	if works && resumes {
+		r.cfg.Resumed()
+	}
 	if err != nil {
 		r.failed(&c.wait, err)
 	}
@@ -215,8 +220,7 @@ func (r *Carrier) get(ctx context.Context, ttl time.Duration) (c *pipeline, idle
 	superseded := r.end(w)
 	switch {
 	case err == nil:
-		r.connected()
-		return newPipeline(r, dialed), false, nil
+		return r.connected(dialed), false, nil
 	case superseded:
 		return nil, false, errSuperseded
 	}
@@ -242,16 +246,13 @@ func (r *Carrier) put(c *pipeline, usable bool) {
 	c.Close()
 }
 
-// connected is called when there is a connection. It calls Resumed if there was none
-// before.
-func (r *Carrier) connected() {
+// connected returns the pipeline of a new connection.
+func (r *Carrier) connected(dialed pipe.Connection) *pipeline {
+	c := newPipeline(r, dialed)
 	r.mu.Lock()
-	resumed := r.broken
-	r.broken = false
-	r.mu.Unlock()
-	if resumed {
-		r.cfg.Resumed()
-	}
+	defer r.mu.Unlock()
+	c.resumes, r.broken = r.broken, false
+	return c
 }
 
 // Drop closes all connections. Batches that wait on them continue over new ones.

@@ -24,6 +24,7 @@ type pipeline struct {
 	epoch   uint32
 	clock   pipe.Clock // of the server
 	wait    wait
+	resumes bool // its first answer calls Resumed
 
 	// the request in progress
 	owners []Owner     // by lease
