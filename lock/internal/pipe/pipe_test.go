@@ -184,6 +184,7 @@ func TestTheConnectionToADemotedMasterIsGivenUp(t *testing.T) {
 		requireVerdict(t, pipe.Demoted, b.call(t.Context(), 1).Err)
 		demoted.Store(false)
 		synctest.Wait()
+		require.Len(t, b.srv.failures(), 1)
 		b.requireYes(2)
 		require.Equal(t, int32(2), b.srv.dials.Load())
 	})

@@ -246,6 +246,9 @@ func (p *Replicated) carry(conn *replicatedConn, batch []*Request) bool {
 				again = append(again, r)
 			case Elsewhere:
 			case Demoted:
+				if usable {
+					p.cfg.Failed(err)
+				}
 				r.Fail(err)
 				usable = false
 			default:

@@ -10,11 +10,11 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 )
 
-// backoff limits how often connections for commands are dialled while the server takes none, or
-// ends each one before it has answered a request. After a failure there is a pause. A dial that
-// would begin within the pause fails at once, with the error of that failure, so all requests that
-// need a connection are told the cause. The pause counts from the beginning of a dial. So a dial
-// that fails after its timeout has no pause behind it.
+// backoff limits how often connections for commands are dialled while the server takes none, ends
+// each one before it has answered a request, or is a replica. After a failure there is a pause. A
+// dial that would begin within the pause fails at once, with the error of that failure, so all
+// requests that need a connection are told the cause. The pause counts from the beginning of a
+// dial. So a dial that fails after its timeout has no pause behind it.
 //
 // Renewals do not wait for a pause, because package renewal has pauses of its own that fit the
 // lease. All methods are safe for concurrent use.
@@ -24,6 +24,7 @@ type backoff struct {
 
 	mu    sync.Mutex // guards the fields below; never held during I/O
 	dials int        // dials in a row since the last answer
+	last  int        // dials before that answer, because a replica also answers what only reads
 	err   error      // why the last one failed, or its connection; nil if it works so far
 	next  time.Time  // the end of the pause
 }
@@ -40,6 +41,9 @@ func (b *backoff) begin() error {
 	now := time.Now()
 	if b.err != nil && now.Before(b.next) {
 		return b.err
+	}
+	if now.Sub(b.next) > b.longest {
+		b.last = 0
 	}
 	d := min(firstPause<<min(b.dials, 20), b.longest)
 	if b.random != nil {
@@ -60,10 +64,13 @@ func (b *backoff) dialled(err error) {
 }
 
 // failed records that a connection has ended. That is a failure to dial if no connection has
-// answered a request since the dial.
+// answered a request since the dial, or if it soon led to a replica.
 func (b *backoff) failed(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if pipe.Code(err) == "READONLY" && time.Since(b.next) < b.longest {
+		b.dials = max(b.dials, b.last)
+	}
 	if b.dials > 0 && err != pipe.ErrReplaced {
 		b.err = err
 	}
@@ -74,5 +81,5 @@ func (b *backoff) failed(err error) {
 func (b *backoff) over() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.dials, b.err = 0, nil
+	b.last, b.dials, b.err = max(b.last, b.dials), 0, nil
 }
