@@ -40,8 +40,8 @@ func newLane(cfg *Config, s *servers.Server) (*lane, error) {
 	l.carrier = carrier.New(carrier.Config{
 		Timeout: cfg.IOTimeout, Conns: cfg.Watchdog.Config().Dispatchers, Prefix: cfg.ID + ":",
 		Slots: t != nil && t.Traits().Slots, Server: s.Name(),
-		Dial: s.DialTimed, Timed: s.Timed, Epoch: s.Epoch, Target: l.target,
-		Answered: l.answered, Failed: s.Failed, Resumed: l.resumed, Cast: cfg.Cast,
+		Dial: s.DialRenewal, Timed: s.Timed, Epoch: s.Epoch, Target: l.target,
+		Answered: l.answered, Failed: s.RenewalFailed, Resumed: l.resumed, Cast: cfg.Cast,
 	})
 	leases, err := cfg.Watchdog.Lane(s.Name(), l.carrier)
 	if err != nil {
@@ -78,7 +78,7 @@ func (l *lane) answered(err error) {
 	var said redis.Error
 	refused := errors.As(err, &said)
 	if err == nil || refused {
-		l.server.Answered()
+		l.server.RenewalAnswered()
 	}
 	if !refused {
 		if err == nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 )
 
-// backoff limits how often connections for commands are dialled while the server takes none, ends
-// each one before it has answered a request, or is a replica. After a failure there is a pause. A
-// dial that would begin within the pause fails at once, with the error of that failure, so all
-// requests that need a connection are told the cause. The pause counts from the beginning of a
-// dial. So a dial that fails after its timeout has no pause behind it.
+// backoff limits how often connections are dialled while the server takes none, ends each one
+// before it has answered a request, or is a replica. After a failure there is a pause. A dial that
+// would begin within the pause fails at once, with the error of that failure, so all requests that
+// need a connection are told the cause. The pause counts from the beginning of a dial. So a dial
+// that fails after its timeout has no pause behind it.
 //
-// Renewals do not wait for a pause, because package renewal has pauses of its own that fit the
-// lease. All methods are safe for concurrent use.
+// Renewals have a backoff of their own. Its pauses are not longer than those of package renewal, and
+// what ends a connection for commands does not delay them. All methods are safe for concurrent use.
 type backoff struct {
 	longest time.Duration // the longest pause; immutable
 	random  *rand.Rand    // immutable
@@ -33,6 +33,16 @@ type backoff struct {
 // backoff.longest. A random part of up to a quarter is subtracted, so that clients do not dial at
 // the same time.
 const firstPause = 10 * time.Millisecond
+
+// through dials with f, or fails at once.
+func (b *backoff) through(f func() (pipe.Connection, error)) (pipe.Connection, error) {
+	if err := b.begin(); err != nil {
+		return pipe.Connection{}, err
+	}
+	dialed, err := f()
+	b.dialled(err)
+	return dialed, err
+}
 
 // begin begins a dial, or returns the error with which it fails at once.
 func (b *backoff) begin() error {

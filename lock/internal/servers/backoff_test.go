@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wheellock/wheellock/lock/internal/dialing"
 	"github.com/wheellock/wheellock/lock/topology"
 )
 
@@ -98,24 +99,36 @@ func TestAReplicaIsDialledAfterGrowingPauses(t *testing.T) {
 	})
 }
 
-// TestAnotherServerIsDialledAtOnce: the failures of the server before it do not count.
+// TestAnotherServerIsDialledAtOnce, for commands and for renewal: the failures of the server before
+// it do not count.
 func TestAnotherServerIsDialledAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dials := 0
-		f := (&fixture{dial: func(context.Context, string) (redis.Conn, error) { dials++; return nil, errDown }}).build(t, false)
-		f.follow()
-		become := func(instance string) {
-			f.news <- topology.Layout{Servers: []topology.Server{{Instance: instance}}}
-			synctest.Wait()
-		}
-		become("a")
-		dials = 0
-		for range 10 {
-			require.ErrorIs(t, f.ask(t.Context(), "k"), errDown)
-		}
-		require.Equal(t, 1, dials, "the others are answered by the first")
-		become("b")
-		require.ErrorIs(t, f.ask(t.Context(), "k"), errDown)
-		require.Equal(t, 2, dials)
-	})
+	for name, ask := range map[string]func(*fixture) error{
+		"commands": func(f *fixture) error { return f.ask(f.t.Context(), "k") },
+		"renewal": func(f *fixture) error {
+			_, err := f.router.Server("k").DialRenewal(f.t.Context(), dialing.NewBound(1))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dials := 0
+				f := (&fixture{dial: func(context.Context, string) (redis.Conn, error) { dials++; return nil, errDown }}).build(t, false)
+				f.follow()
+				become := func(instance string) {
+					f.news <- topology.Layout{Servers: []topology.Server{{Instance: instance}}}
+					synctest.Wait()
+				}
+				become("a")
+				dials = 0
+				for range 10 {
+					require.ErrorIs(t, ask(f), errDown)
+				}
+				require.LessOrEqual(t, dials, 1, "the others are answered by the first")
+				dials = 0
+				become("b")
+				require.ErrorIs(t, ask(f), errDown)
+				require.Equal(t, 1, dials)
+			})
+		})
+	}
 }

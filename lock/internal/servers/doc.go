@@ -87,7 +87,8 @@
 // While no connection for commands can be made, or each one ends before it has
 // answered a request or leads to a replica, all requests share one growing pause
 // between dials (backoff.go). In the pause they fail at once, with the error of the
-// last dial.
+// last dial. Renewals share another pause, which is not longer than a twenty-fourth
+// of the lease.
 //
 // A connection or a dial that fails makes the Topology look again, because it
 // may know more. A Layout that is an error changes no server and no slot. If

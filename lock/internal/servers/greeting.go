@@ -18,15 +18,28 @@ var errNoVersion = errors.New("the answer to INFO has no version")
 
 // dialCommands opens a connection for commands, unless it is too early for another dial.
 func (s *Server) dialCommands(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
-	if err := s.backoff.begin(); err != nil {
-		return pipe.Connection{}, err
-	}
-	dialed, err := s.dialGreeted(ctx, bound)
-	s.backoff.dialled(err)
+	dialed, err := s.backoff.through(func() (pipe.Connection, error) { return s.dialGreeted(ctx, bound) })
 	if err == nil {
 		s.dials.Add(1) // before its first request
 	}
 	return dialed, err
+}
+
+// DialRenewal opens a connection for renewal, unless it is too early for another dial.
+func (s *Server) DialRenewal(ctx context.Context, bound *dialing.Bound) (pipe.Connection, error) {
+	return s.renewing.through(func() (pipe.Connection, error) { return s.DialTimed(ctx, bound) })
+}
+
+// RenewalFailed is Failed for a connection for renewal.
+func (s *Server) RenewalFailed(err error) {
+	s.renewing.failed(err)
+	s.Failed(err)
+}
+
+// RenewalAnswered is Answered for a batch of renewals.
+func (s *Server) RenewalAnswered() {
+	s.renewing.over()
+	s.Answered()
 }
 
 // dialGreeted is dialChecked of a connection that also asks, if that matters, for the

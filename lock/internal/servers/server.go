@@ -52,7 +52,8 @@ type Server struct {
 	unanswered atomic.Int32                    // how many questions it did not answer
 	clock      clock
 	publishing publishing
-	backoff    backoff
+	backoff    backoff // of dials for commands
+	renewing   backoff // of dials for renewal
 
 	// used only by Router.update
 	instance string             // see topology.Server.Instance; empty at first
@@ -81,6 +82,7 @@ func (f *fault) over() bool { return f.said.Load() && f.said.Swap(false) } // mo
 func newServer(r *Router, name string) *Server {
 	s := &Server{router: r, name: name, opened: make(chan struct{})}
 	s.backoff.longest, s.backoff.random = r.cfg.IOTimeout/2, r.cfg.Random
+	s.renewing.longest, s.renewing.random = min(r.cfg.IOTimeout/2, r.cfg.Lease/24), r.cfg.Random
 	s.publishing.choice = NewChoice(r.traits, r.cfg.Overlap)
 	s.ctx, s.cancel = context.WithCancel(r.ctx)
 	s.beginEpoch()
@@ -282,8 +284,7 @@ func (s *Server) unansweredInTime() {
 	s.silent.say(func() bool { return s.router.cfg.Logger.Log(record.NoAnswer, s.Address()) })
 }
 
-// Answered is called when a new connection to the server has answered a request, and when a
-// renewal was answered.
+// Answered is called when a new connection to the server has answered a request.
 func (s *Server) Answered() {
 	if s.silent.over() {
 		s.router.cfg.Logger.Log(record.AnswersAgain, s.Address())
@@ -306,6 +307,7 @@ func (s *Server) standFor(now topology.Server) {
 	s.epoch.Add(1)
 	end()
 	s.backoff.over()
+	s.renewing.over()
 	if !s.isReady.Load() { // a request that opens it now dials in the new epoch
 		return
 	}
