@@ -46,7 +46,7 @@ import (
 //   - A server is a node of a Cluster, and the client was made for one server.
 //   - A server is a proxy that spreads keys over several servers.
 //   - A server refuses keys that the call of a script does not name, so a RWMutex
-//     cannot have readers.
+//     cannot have readers. A program that uses no RWMutex can ignore this.
 //
 // Advice, and a question that Check could not answer, are not errors.
 // Config.Logger gets them at level info, each at most once a minute per server.

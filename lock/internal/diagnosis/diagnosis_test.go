@@ -272,6 +272,21 @@ func TestWhatKeepsAllFromBeingTriedIsSaidOnce(t *testing.T) {
 	require.Len(t, problems, 1)
 }
 
+// TestRefusedUndeclaredKeysConcernTheReadersOfARWMutexAlone: a program without RWMutex is told that it
+// can ignore them.
+func TestRefusedUndeclaredKeysConcernTheReadersOfARWMutexAlone(t *testing.T) {
+	var r diagnosis.Report
+	r.Undeclared(redis.Error("ERR script tried accessing undeclared key"))
+	problems, _ := r.Findings()
+	require.Contains(t, texts(problems), "a RWMutex cannot have readers. All other locks work, so a program without RWMutex can ignore this")
+	for _, err := range []error{nil, redis.Error("NOPERM No permissions to access a key"), redis.Error("LOADING Redis is loading the dataset in memory")} {
+		var r diagnosis.Report
+		r.Undeclared(err)
+		problems, _ := r.Findings()
+		require.NotContains(t, texts(problems), "RWMutex cannot", "%v", err)
+	}
+}
+
 func TestSettings(t *testing.T) {
 	const good = "maxmemory:0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\nrole:master\r\nconnected_slaves:0\r\ncluster_enabled:0\r\n"
 	with := func(name, value string) string {

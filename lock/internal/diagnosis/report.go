@@ -108,8 +108,8 @@ func (r *Report) Undeclared(err error) {
 	if r.State(err) || err == nil || meaningOf(err) != fine { // a right that is missing was tried before
 		return
 	}
-	r.Problem("the server refuses keys that the call of a script does not name in KEYS, so a RWMutex cannot have readers: "+
-		"allow undeclared keys if the server can, or use no RWMutex", err)
+	r.Problem("the server refuses keys that the call of a script does not name in KEYS, so a RWMutex cannot have readers. "+
+		"All other locks work, so a program without RWMutex can ignore this: for readers, allow undeclared keys if the server can", err)
 }
 
 // Channel records the answer to a command of Core about that channel.
