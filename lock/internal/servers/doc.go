@@ -25,7 +25,9 @@
 //     with its last server.
 //   - When another server is behind a name (topology.Server.Instance), the
 //     epoch ends and every connection to the old server is closed. No later
-//     answer of the old server counts as an answer of the new one.
+//     answer on them counts as an answer of the new one. A dial does not ask for
+//     a run id or a node id. If it leads to the old server nevertheless, ROLE
+//     (package sentinel), MOVED (package cluster) or READONLY says so.
 //   - A server that no Layout names any more is kept for Config.Lease and a
 //     minute, and longer while a slot or the Attachment needs it, because
 //     requests may be on the way to it. Then it is closed with its connections
