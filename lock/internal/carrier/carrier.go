@@ -57,7 +57,7 @@ type Carrier struct {
 	cancel  context.CancelFunc
 	dials   *dialing.Bound // limits the dials of connections for batches
 	beside  *dialing.Bound // limits the dials of hedges
-	hedging sync.WaitGroup // the hedges and Open's goroutine
+	hedging sync.WaitGroup // the hedges, Open's goroutine and that of resume
 	opened  atomic.Bool    // Open was called
 
 	mu         sync.Mutex // guards the fields below; never held during I/O
@@ -67,6 +67,7 @@ type Carrier struct {
 	hedgeAfter time.Duration      // the length of a wait before a hedge begins, and then before the next one
 	hedges     int                // how many run
 	hedged     time.Time          // when the last hedge began
+	resumed    time.Time          // when Resumed was last called for a new connection, or will be called
 	broken     bool               // a connection was closed after a failure, and no new one was made
 	closed     bool
 }
@@ -177,7 +178,7 @@ func (r *Carrier) exchange(ctx context.Context, b *renewal.Batch) error {
 	c.resumes = false
 	r.put(c, works && !cut)
 	if works && resumes {
-		r.cfg.Resumed()
+		r.resume(b.TTL() / 24)
 	}
 	if err != nil {
 		r.failed(&c.wait, err)
@@ -244,6 +245,34 @@ func (r *Carrier) put(c *pipeline, usable bool) {
 	r.broken = r.broken || !usable
 	r.mu.Unlock()
 	c.Close()
+}
+
+// resume calls Resumed, but not sooner than pause after the last call: a server may end every
+// connection after an answer, and what Resumed does sends more batches.
+func (r *Carrier) resume(pause time.Duration) {
+	r.mu.Lock()
+	now := time.Now()
+	late := r.resumed.Add(pause).Sub(now)
+	if late <= 0 {
+		r.resumed = now
+		r.mu.Unlock()
+		r.cfg.Resumed()
+		return
+	}
+	defer r.mu.Unlock()
+	if late > pause || r.closed { // a call is to come
+		return
+	}
+	r.resumed = now.Add(late)
+	r.hedging.Go(r.cfg.Cast.As("verify again", func() {
+		t := time.NewTimer(late)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			r.cfg.Resumed()
+		case <-r.ctx.Done():
+		}
+	}))
 }
 
 // connected returns the pipeline of a new connection.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -320,6 +321,45 @@ func TestAConnectionThatEndedWhileItWasIdleCostsNoBatch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slow is an ending whose answers take time.
+type slow struct{ ending }
+
+func (c *slow) ReceiveWithTimeout(d time.Duration) (any, error) {
+	time.Sleep(time.Millisecond)
+	return c.ending.ReceiveWithTimeout(d)
+}
+
+// TestAServerThatEndsEachConnectionAfterAnAnswerIsDialledSeldom: a connection after a failure makes all
+// leases due with a Topology, and each batch of them needs another one. What was put off is done later.
+func TestAServerThatEndsEachConnectionAfterAnAnswerIsDialledSeldom(t *testing.T) {
+	const ttl, ttls = 3 * time.Second, 10
+	synctest.Test(t, func(t *testing.T) {
+		var lane *renewal.Lane
+		var dials, resumed atomic.Int32
+		cfg := configOf(50*time.Millisecond, func(error) {}, func(context.Context, *dialing.Bound) (pipe.Connection, error) {
+			dials.Add(1)
+			return pipe.Connection{Conn: &slow{ending{answers: 1, err: io.EOF}}}, nil
+		})
+		cfg.Resumed = func() { resumed.Add(1); lane.Verify() }
+		r := New(cfg)
+		dog, err := renewal.New(renewal.Config{TTL: ttl, Dispatchers: 1})
+		require.NoError(t, err)
+		lane, err = dog.Lane("s", r)
+		require.NoError(t, err)
+		holds := make([]hold, 3)
+		for i := range holds {
+			require.NoError(t, lane.Hold(&holds[i].lease, &holds[i], renewal.Terms{Stamp: time.Now(), TTL: ttl}))
+		}
+		time.Sleep(ttls * ttl)
+		require.True(t, holds[0].lease.Valid())
+		dog.Close()
+		r.Close()
+		require.LessOrEqual(t, int(dials.Load()), 2*24*ttls)
+		require.LessOrEqual(t, int(resumed.Load()), 24*ttls)
+		require.GreaterOrEqual(t, int(resumed.Load()), 12*ttls)
+	})
 }
 
 // closes is a connection that never answers. Its Close ends a read.

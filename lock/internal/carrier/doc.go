@@ -72,8 +72,9 @@
 // # Goroutines and locks
 //
 // Batches run on the goroutines of package renewal. The carrier's own goroutines
-// are one of Open and at most 3 hedges at once. Close waits for them. Connections
-// that are in use when Close is called are closed when their batch ends.
+// are one of Open, at most 3 hedges at once, and one that waits to call
+// Config.Resumed. Close waits for them. Connections that are in use when Close is
+// called are closed when their batch ends.
 //
 // Carrier.mu guards the idle connections and the waits. It is never held during
 // I/O, including closing, nor while a function of Config runs. No other lock is
