@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/wait"
@@ -54,8 +53,8 @@ func (c *derived) Value(key any) any {
 	switch {
 	case key == outerKey{}:
 		return c
-	case key != nil && key == cancelKey():
-		c.look() // context.Cause asks only for this key
+	case ending.Value(key) != nil:
+		c.look() // context.Cause may ask nothing else
 		return c.shared.Value(key)
 	}
 	if value := c.watch.of.Value(key); value != nil {
@@ -64,28 +63,28 @@ func (c *derived) Value(key any) any {
 	return c.parent.Value(key)
 }
 
-// cancelKey is the key under which package context finds the nearest context
-// that can be cancelled, to attach children to it and to read its cause.
-var cancelKey = sync.OnceValue(func() any {
-	asked := &keyNote{Context: context.Background()}
-	_ = context.Cause(asked)
-	return asked.key
-})
+// ending has no values but those by which package context finds out when and why a context ends.
+var ending, _ = context.WithCancel(context.Background())
 
-// keyNote is a context that has ended and notes which value it is asked for
-// first.
-type keyNote struct {
+// end is a parent without its values, because they belong to one call of Context. What is shared
+// lasts longer.
+type end struct {
 	context.Context
-	key any
+	asked bool // Value was called
+	found bool // the Context is no longer the parent, see Value
 }
 
-func (p *keyNote) Err() error { return context.Canceled }
-
-func (p *keyNote) Value(key any) any {
-	if p.key == nil {
-		p.key = key
+// Value answers package context, which alone asks it: first in the call that derives a context from
+// e. The answer is the context by which e ends. From then on e needs nothing else of the parent.
+func (e *end) Value(key any) any {
+	value := e.Context.Value(key)
+	if !e.asked {
+		e.asked = true
+		if c, ok := value.(context.Context); ok && c.Done() == e.Done() {
+			e.Context, e.found = c, true
+		}
 	}
-	return nil
+	return value
 }
 
 // shared is a context that ends with those parents that have the same Done
@@ -116,16 +115,16 @@ func (w *Watch) sharedWith(parent context.Context) *shared {
 	if ok {
 		return s
 	}
-	base := context.Background() // enough for a parent that never ends
+	e := &end{Context: context.Background()} // enough for a parent that never ends
 	if done != nil {
-		base = wait.Sound(parent)
-		// The contexts in between only add values, and those belong to one call.
-		if c, ok := parent.Value(cancelKey()).(context.Context); ok && c.Done() == done {
-			base = c
-		}
+		e.Context = wait.Sound(parent)
 	}
-	ctx, cancel := context.WithCancelCause(base)
+	ctx, cancel := context.WithCancelCause(e)
 	s = &shared{Context: ctx, cancel: cancel}
+	until := ctx
+	if e.found || done == nil {
+		until = e.Context // its list of what waits for it exists already
+	}
 	w.mu.Lock()
 	other, ok := w.shared[done]
 	cause := w.cause
@@ -136,7 +135,7 @@ func (w *Watch) sharedWith(parent context.Context) *shared {
 		s.id = w.nextID
 		w.nextID++
 		w.shared[done] = s
-		s.stop = context.AfterFunc(ctx, func() {
+		s.stop = context.AfterFunc(until, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if w.shared[done] == s {

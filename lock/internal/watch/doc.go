@@ -11,9 +11,8 @@
 // asked, or when the Watch ends.
 //
 // A Watch keeps one record for all parents with the same Done channel, and not one for each
-// call of Context. So one long hold may derive a context for each of very many requests. To find
-// that channel, the package uses the key under which package context looks for the nearest
-// context that can be cancelled, see cancelKey.
+// call of Context. So one long hold may derive a context for each of very many requests. The
+// record keeps no values of a parent.
 //
 // It starts no goroutine. Watch.mu is held for a few instructions, and never while a function of
 // a user runs.

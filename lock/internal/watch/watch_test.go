@@ -3,10 +3,13 @@ package watch_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -132,6 +135,182 @@ func TestAContextHasWhatItsParentHas(t *testing.T) {
 	require.Equal(t, left, context.Cause(ctx))
 	w.Look()
 	require.NoError(t, w.Cause(), "the subject goes on")
+	late := errors.New("late")
+	timed, stop = context.WithTimeoutCause(context.Background(), 0, late)
+	defer stop()
+	child, stop := context.WithCancel(w.Context(timed))
+	defer stop()
+	require.Equal(t, context.DeadlineExceeded, child.Err())
+	require.Equal(t, late, context.Cause(child))
+}
+
+// TestAContextEndsBeforeTheCancellationOfItsParentReturns: also what is derived from it, with the
+// cause.
+func TestAContextEndsBeforeTheCancellationOfItsParentReturns(t *testing.T) {
+	for name, in := range map[string]func(context.Context) context.Context{
+		"a value":                 func(c context.Context) context.Context { return context.WithValue(c, ctxKey("k"), "v") },
+		"a context of the user's": func(c context.Context) context.Context { return strange{c} },
+		"of another Watch":        func(c context.Context) context.Context { _, w := newWatch("other"); return w.Context(c) },
+	} {
+		_, w := newWatch("me")
+		parent, cancel := context.WithCancelCause(context.Background())
+		ctx := w.Context(in(parent))
+		child, stop := context.WithTimeout(ctx, time.Hour)
+		cancel(errLost)
+		require.True(t, closed(child.Done()), name)
+		require.True(t, closed(ctx.Done()), name)
+		require.Equal(t, errLost, context.Cause(ctx), name)
+		require.Equal(t, errLost, context.Cause(child), name)
+		stop()
+	}
+}
+
+// TestContextsThatEndTogetherHaveTheirOwnValues, even one that is itself a context.
+func TestContextsThatEndTogetherHaveTheirOwnValues(t *testing.T) {
+	_, w := newWatch("me")
+	parent, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, v := range []any{1, parent, context.Background(), nil} {
+		ctx := w.Context(context.WithValue(parent, ctxKey("k"), v))
+		require.Equal(t, v, ctx.Value(ctxKey("k")))
+		require.Nil(t, ctx.Value(ctxKey("other")))
+		require.Nil(t, ctx.Value(nil))
+	}
+	require.Equal(t, 1, w.Kept())
+}
+
+// TestAParentThatHasEndedLeavesNoRecord, whether it ended before the call of Context or after it.
+func TestAParentThatHasEndedLeavesNoRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, w := newWatch("me")
+		for i := range 200 {
+			parent, cancel := context.WithCancel(t.Context())
+			if i%2 == 0 {
+				cancel()
+			}
+			ctx := w.Context(parent)
+			cancel()
+			require.Equal(t, context.Canceled, ctx.Err())
+		}
+		synctest.Wait()
+		require.Zero(t, w.Kept())
+	})
+}
+
+// apart is a context of a user's that has the values of another one, but an end of its own.
+type apart struct {
+	context.Context
+	done chan struct{}
+}
+
+func (a apart) Done() <-chan struct{} { return a.done }
+
+func (a apart) Err() error {
+	if closed(a.done) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// TestAContextEndsWithItsParentAndNothingAroundIt: the end counts, and not what has the values.
+func TestAContextEndsWithItsParentAndNothingAroundIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		around, cancel := context.WithCancel(t.Context())
+		_, w := newWatch("me")
+		parent := apart{around, make(chan struct{})}
+		ctx := w.Context(parent)
+		cancel()
+		synctest.Wait()
+		require.NoError(t, ctx.Err())
+		require.Equal(t, 1, w.Kept())
+		close(parent.done)
+		synctest.Wait()
+		require.Equal(t, context.DeadlineExceeded, ctx.Err())
+		require.True(t, closed(ctx.Done()))
+		require.Zero(t, w.Kept())
+
+		_ = w.Context(apart{around, make(chan struct{})}) // a goroutine waits for that parent
+		w.End(errLost)
+		require.Equal(t, errLost, context.Cause(w.Context(apart{around, make(chan struct{})})))
+		synctest.Wait() // and no longer, or the bubble would fail
+	})
+}
+
+// TestAWatchKeepsNoValueOfAParent: a value may refer to the Held, which could not be forgotten then.
+func TestAWatchKeepsNoValueOfAParent(t *testing.T) {
+	_, w := newWatch("me")
+	parent, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	value := new([64]byte)
+	gone := weak.Make(value)
+	require.NoError(t, w.Context(context.WithValue(parent, ctxKey("k"), value)).Err())
+	runtime.GC()
+	require.Nil(t, gone.Value())
+	require.Equal(t, 1, w.Kept())
+	runtime.KeepAlive(w)
+}
+
+// TestAParentKeepsNoWatchThatHasEnded: a server's context outlives many holds.
+func TestAParentKeepsNoWatchThatHasEnded(t *testing.T) {
+	parent, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_, w := newWatch("me")
+	require.NoError(t, w.Context(parent).Err())
+	gone := weak.Make(w)
+	w.End(errLost)
+	runtime.GC()
+	require.Nil(t, gone.Value())
+	runtime.KeepAlive(parent)
+}
+
+// BenchmarkContext is a context of a Watch, and what it keeps of the first one.
+func BenchmarkContext(b *testing.B) {
+	parent, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for name, make := range map[string]func() (context.Context, context.CancelFunc){
+		"background": func() (context.Context, context.CancelFunc) { return context.Background(), func() {} },
+		"value": func() (context.Context, context.CancelFunc) {
+			return context.WithValue(parent, ctxKey("k"), "v"), func() {}
+		},
+		"cancelled": func() (context.Context, context.CancelFunc) { return context.WithCancel(parent) },
+	} {
+		b.Run("parent="+name, func(b *testing.B) {
+			_, w := newWatch("me")
+			b.ReportAllocs()
+			for b.Loop() {
+				p, end := make()
+				_ = w.Context(p).Err()
+				end()
+			}
+		})
+	}
+	b.Run("value of a context", func(b *testing.B) {
+		_, w := newWatch("me")
+		ctx := w.Context(context.WithValue(parent, ctxKey("k"), "v"))
+		for b.Loop() {
+			_ = ctx.Value(ctxKey("other"))
+		}
+	})
+	b.Run("watches=100000", func(b *testing.B) {
+		const watches = 100_000
+		for b.Loop() {
+			kept, before := make([]context.Context, watches), liveHeap()
+			for i := range kept {
+				_, w := newWatch("me")
+				kept[i] = w.Context(parent)
+			}
+			b.ReportMetric(float64(liveHeap()-before)/watches, "B/watch")
+			runtime.KeepAlive(kept)
+		}
+	})
+}
+
+func liveHeap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // TestWhoeverAsksAContextIsTold that the subject has ended, or that of a context that it was
