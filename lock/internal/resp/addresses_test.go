@@ -74,6 +74,8 @@ func TestADeadAddressOfANameCostsAQuarterOfASecond(t *testing.T) {
 				if err == nil {
 					require.NoError(t, conn.Close())
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				for host, there := range open {
 					_, err := there.Read(make([]byte, 1))
 					require.Error(t, err, "%s is closed", host)
