@@ -86,15 +86,6 @@ func (s *Server) Dial(opts ...redis.DialOption) (redis.Conn, error) {
 
 // DialContext is Dial whose connecting ends with ctx.
 func (s *Server) DialContext(ctx context.Context, opts ...redis.DialOption) (redis.Conn, error) {
-	return s.DialBy(ctx, redis.DialContext, opts...)
-}
-
-// DialFunc dials as redis.DialContext does.
-type DialFunc = func(ctx context.Context, network, address string, opts ...redis.DialOption) (redis.Conn, error)
-
-// DialBy is DialContext by another function; it is not asked for a server that REDIS_ADDR names
-// by a URL.
-func (s *Server) DialBy(ctx context.Context, dial DialFunc, opts ...redis.DialOption) (redis.Conn, error) {
 	all := []redis.DialOption{
 		redis.DialConnectTimeout(connectTimeout),
 		redis.DialReadTimeout(ioTimeout),
@@ -110,7 +101,12 @@ func (s *Server) DialBy(ctx context.Context, dial DialFunc, opts ...redis.DialOp
 	if s.rawURL != "" {
 		return redis.DialURLContext(ctx, s.rawURL, all...)
 	}
-	return dial(ctx, s.network, s.addr, all...)
+	return redis.DialContext(ctx, s.network, s.addr, all...)
+}
+
+// NetDial returns the function that connects to a Virtual server, or nil for any other.
+func (s *Server) NetDial() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return s.dialNet
 }
 
 // Pool returns a new pool of at most maxActive connections, 0 for any number,

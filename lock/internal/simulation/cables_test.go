@@ -14,6 +14,7 @@ import (
 
 	"github.com/wheellock/wheellock/integration/points"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/endpoint"
 	"github.com/wheellock/wheellock/lock/locktest/memredis"
 )
 
@@ -72,7 +73,7 @@ func (s *large) stop() error { return errors.Join(s.asks.Close(), s.server.Stop(
 // pool dials over the network.
 func (n *cables) pool() *redis.Pool {
 	return &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return lock.Dial(ctx, "tcp", "memory", redis.DialContextFunc(n.dial))
+		return endpoint.Dialer{NetDial: n.dial}.Dial(ctx, "tcp", "memory")
 	}}
 }
 
