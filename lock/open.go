@@ -111,6 +111,12 @@ func (e Endpoint) Open(cfg Config) (*Client, error) {
 // is alone in locking and unlocking also writes and reads such a connection by
 // itself, which takes a third less CPU. If the server repeats the password, the
 // error of Dial does not.
+//
+// redigo does not show what its options say. So if a dial function or TLS is among
+// them (DialContextFunc, DialNetDial, DialUseTLS), Dial returns a connection that
+// redigo alone has made, without these advantages; Endpoint has fields for both.
+// DialConnectTimeout and DialKeepAlive have no effect: ctx limits the connect, or
+// 5 s if ctx has no deadline, and an idle connection is probed every 30 s.
 func Dial(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
 	return endpoint.Dialer{Options: options}.Dial(ctx, network, address)
 }

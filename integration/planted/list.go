@@ -34,8 +34,8 @@ var bugs = []bug{
 	{
 		name: "password-of-credentials-is-shown", file: "lock/internal/endpoint/dial.go",
 		breaks: "a server that repeats the password of Credentials puts it into errors and the log",
-		before: "password = word",
-		after:  "_ = word",
+		before: "return nil, dialing.Public(err, login.Password)",
+		after:  "return nil, dialing.Public(err)",
 		tests:  []tests{{pkg: "./lock", run: "^TestNoErrorHasThePasswordOfCredentials$"}},
 	},
 	{

@@ -68,8 +68,8 @@ var ErrNoTable = errors.New("cluster: no node has told its slot table")
 // New returns a Topology of the nodes of c, or all faults of its arguments. It
 // does no I/O. The Client dials its own connections with c's DialOptions. If c has
 // a CreatePool, the Client dials as the pools of CreatePool do. NetDial, TLS and
-// Credentials of o replace the DialOptions of the same purpose. c must not be
-// changed afterwards.
+// Credentials of o replace the DialOptions of the same purpose. lock.Dial says
+// which options cost something or have no effect. c must not be changed afterwards.
 //
 // Open needs only a URL.
 func New(c *redisc.Cluster, o Options) (*Topology, error) {

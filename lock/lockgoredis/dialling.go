@@ -98,7 +98,6 @@ func (d dialling) endpoint(network, addr string) lock.Endpoint {
 // options returns the settings other than network, TLS and credentials.
 func (d dialling) options() []redigo.DialOption {
 	return []redigo.DialOption{
-		redigo.DialConnectTimeout(d.limit()), redigo.DialTLSHandshakeTimeout(d.limit()),
 		redigo.DialReadTimeout(defaultTimeout), redigo.DialWriteTimeout(defaultTimeout),
 		redigo.DialClientName(d.clientName), redigo.DialDatabase(d.database),
 	}

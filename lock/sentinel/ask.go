@@ -15,7 +15,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock/internal/dialing"
-	"github.com/wheellock/wheellock/lock/internal/endpoint"
 )
 
 // master is what a sentinel says about the master.
@@ -184,8 +183,7 @@ func (s *Topology) askOne(ctx context.Context, addr string) (master, error) {
 // dialSentinel dials until ctx ends, even if the options do not heed ctx.
 func (s *Topology) dialSentinel(ctx context.Context, addr string) (redis.Conn, error) {
 	return s.dials.Dial(ctx, addr, func(ctx context.Context) (redis.Conn, error) {
-		to := endpoint.Dialer{NetDial: s.cfg.NetDial, TLS: s.cfg.TLS, Credentials: s.cfg.SentinelCredentials, Options: s.cfg.SentinelOptions}
-		return to.Dial(ctx, "tcp", addr)
+		return s.sentinel.Dial(ctx, "tcp", addr)
 	})
 }
 

@@ -32,7 +32,7 @@ type Config struct {
 	Sentinels []string
 	// DialOptions are for connections to the master, for example a password, a
 	// database or TLS. NetDial, TLS and Credentials replace the options of the same
-	// purpose.
+	// purpose. lock.Dial says which options cost something or have no effect.
 	DialOptions []redis.DialOption
 	// SentinelOptions are for connections to sentinels, which have a password
 	// of their own. NetDial, TLS and SentinelCredentials replace the options of the
@@ -61,8 +61,10 @@ type Config struct {
 // connection of its own, so it has no Close. All methods are safe for concurrent use,
 // and several Clients may share a Topology.
 type Topology struct {
-	cfg   Config         // immutable
-	dials *dialing.Bound // bounds the dials to each sentinel; immutable
+	cfg      Config          // immutable
+	master   endpoint.Dialer // how the master is dialled; immutable
+	sentinel endpoint.Dialer // how sentinels are dialled; immutable
+	dials    *dialing.Bound  // bounds the dials to each sentinel; immutable
 
 	mu    sync.Mutex // guards the fields below; never held during I/O
 	known master     // the master now; no address before the first answer
@@ -88,6 +90,13 @@ var (
 
 // New returns a Topology, or all faults of cfg. It does no I/O.
 func New(cfg Config) (*Topology, error) {
+	return dialledBy(cfg,
+		endpoint.Dialer{NetDial: cfg.NetDial, TLS: cfg.TLS, Credentials: cfg.Credentials, Options: cfg.DialOptions},
+		endpoint.Dialer{NetDial: cfg.NetDial, TLS: cfg.TLS, Credentials: cfg.SentinelCredentials, Options: cfg.SentinelOptions})
+}
+
+// dialledBy is New with the Dialers of the master and of the sentinels.
+func dialledBy(cfg Config, master, sentinel endpoint.Dialer) (*Topology, error) {
 	var errs []error
 	if cfg.Master == "" {
 		errs = append(errs, errors.New("sentinel: Config.Master is empty: set the name under which the sentinels watch the master"))
@@ -116,7 +125,7 @@ func New(cfg Config) (*Topology, error) {
 		return nil, errors.Join(errs...)
 	}
 	cfg.Sentinels = append([]string(nil), cfg.Sentinels...)
-	return &Topology{cfg: cfg, dials: dialing.NewBound(dialsOut)}, nil
+	return &Topology{cfg: cfg, master: master, sentinel: sentinel, dials: dialing.NewBound(dialsOut)}, nil
 }
 
 // Open returns a Topology of the master that the sentinels at a URL watch:
@@ -148,13 +157,11 @@ func Open(rawURL string, cfg Config) (*Topology, error) {
 		return nil, fmt.Errorf("sentinel: Open: %w", err)
 	}
 	watchers := u.Sentinel(to)
-	if cfg.SentinelCredentials == nil {
-		cfg.SentinelCredentials = watchers.Credentials
+	if cfg.SentinelCredentials != nil {
+		watchers.Credentials = cfg.SentinelCredentials
 	}
 	cfg.Master, cfg.Sentinels, cfg.DialTimeout = u.Master, u.Addrs, u.Connect
-	cfg.NetDial, cfg.TLS, cfg.Credentials = to.NetDial, to.TLS, to.Credentials
-	cfg.DialOptions, cfg.SentinelOptions = to.Options, watchers.Options
-	return New(cfg)
+	return dialledBy(cfg, to, watchers)
 }
 
 // MasterAddr asks the sentinels for the master's address. The error is
@@ -204,8 +211,7 @@ func (s *Topology) askInHalf(ctx context.Context) (finding, error) {
 
 // dialMaster dials a server and checks that it is a master.
 func (s *Topology) dialMaster(ctx context.Context, addr string) (redis.Conn, error) {
-	to := endpoint.Dialer{NetDial: s.cfg.NetDial, TLS: s.cfg.TLS, Credentials: s.cfg.Credentials, Options: s.cfg.DialOptions}
-	conn, err := to.Dial(ctx, "tcp", addr)
+	conn, err := s.master.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // Kind says which servers a URL names.
@@ -277,7 +275,7 @@ func (u *URL) Dialer(s Settings, field string) (Dialer, error) {
 	}
 	d := Dialer{
 		NetDial: s.NetDial, TLS: s.TLS, Credentials: s.Credentials, Timeout: u.Connect,
-		Options: append(u.common(), redis.DialDatabase(u.Database)),
+		ClientName: u.ClientName, Database: u.Database, Read: u.Read, Write: u.Write,
 	}
 	if u.TLS && d.TLS == nil {
 		d.TLS = &tls.Config{}
@@ -290,19 +288,11 @@ func (u *URL) Dialer(s Settings, field string) (Dialer, error) {
 
 // Sentinel returns the Dialer for the sentinels at u. d is the Dialer for their servers.
 func (u *URL) Sentinel(d Dialer) Dialer {
-	d.Credentials, d.Options = nil, u.common()
+	d.Credentials, d.Database = nil, 0
 	if u.SentinelPassword != "" {
 		d.Credentials = fixed(u.SentinelUsername, u.SentinelPassword)
 	}
 	return d
-}
-
-// common returns the options for servers and sentinels.
-func (u *URL) common() []redis.DialOption {
-	return []redis.DialOption{
-		redis.DialConnectTimeout(u.Connect), redis.DialTLSHandshakeTimeout(u.Connect), redis.DialReadTimeout(u.Read), redis.DialWriteTimeout(u.Write),
-		redis.DialClientName(u.ClientName),
-	}
 }
 
 func fixed(user, password string) Credentials {

@@ -18,28 +18,29 @@ const (
 type names struct {
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	lookup func(ctx context.Context, host string) ([]string, error)
-	limit  time.Duration // of a dial with the lookup; 0: none
+	limit  time.Duration // of a dial with the lookup whose context has no deadline
 }
 
-// namesOf returns names that dials with d.
-func namesOf(d *net.Dialer) names {
-	return names{dial: d.DialContext, lookup: net.DefaultResolver.LookupHost, limit: d.Timeout}
+// dialAddresses connects as package net does, but see names.
+func dialAddresses(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := net.Dialer{KeepAlive: keepAlive}
+	return names{dial: dialer.DialContext, lookup: net.DefaultResolver.LookupHost, limit: connectTimeout}.DialContext(ctx, network, address)
 }
 
 // DialContext connects to the address that answers first. It dials the next one after between, or
 // as soon as all that were dialled have failed.
 func (n names) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, n.limit)
+		defer cancel()
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || network != "tcp" || host == "" || net.ParseIP(host) != nil {
 		return n.dial(ctx, network, address)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the dials that come too late
-	if n.limit > 0 {
-		limited, end := context.WithTimeout(ctx, n.limit)
-		defer end()
-		ctx = limited
-	}
 	ips, err := n.lookup(ctx, host)
 	if err != nil || len(ips) == 0 {
 		return n.dial(ctx, network, address) // it fails with an error of package net

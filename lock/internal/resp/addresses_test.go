@@ -86,6 +86,25 @@ func TestADeadAddressOfANameCostsAQuarterOfASecond(t *testing.T) {
 	}
 }
 
+// TestADialOfAnAddressIsLimited: one that a context without a deadline began.
+func TestADialOfAnAddressIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := names{limit: time.Second, dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		began := time.Now()
+		_, err := n.DialContext(t.Context(), "tcp", "192.0.2.1:1")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(began))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = n.DialContext(ctx, "tcp", "192.0.2.1:1")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second+time.Minute, time.Since(began))
+	})
+}
+
 // TestWhichAddressesOfANameAreDialled, and in which order they count.
 func TestWhichAddressesOfANameAreDialled(t *testing.T) {
 	all := make([]string, maxAddresses+4)
@@ -119,6 +138,7 @@ func TestWhichAddressesOfANameAreDialled(t *testing.T) {
 				var dialled []string
 				var running atomic.Int32
 				n := names{
+					limit: time.Minute,
 					dial: func(ctx context.Context, _, address string) (net.Conn, error) {
 						mu.Lock()
 						dialled = append(dialled, address)

@@ -128,7 +128,7 @@ func TestABatchKeepsLittle(t *testing.T) {
 
 // TestADeadlineOfRedigosWritesIsNotThatOfOthers: redigo sets one for each of its own, and leaves it.
 func TestADeadlineOfRedigosWritesIsNotThatOfOthers(t *testing.T) {
-	conn, err := Dialer{NetDial: (&net.Dialer{}).DialContext}.Dial(t.Context(), "tcp", server(t, false, "+PONG\r\n", ":1\r\n"), redis.DialWriteTimeout(20*time.Millisecond))
+	conn, err := Dialer{NetDial: (&net.Dialer{}).DialContext}.Dial(t.Context(), "tcp", server(t, false, "+PONG\r\n", ":1\r\n"), Login{}, redis.DialWriteTimeout(20*time.Millisecond))
 	require.NoError(t, err)
 	defer conn.Close()
 	_, err = conn.Do("PING")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -13,51 +14,71 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/dialing"
 )
 
-// Dialer says how the net.Conn below a connection is made.
+// Dialer says how the net.Conn below a connection is made. The zero Dialer connects as package net
+// does, to all addresses of a name.
 type Dialer struct {
-	// NetDial connects.
+	// NetDial connects, or is nil for the default.
 	NetDial func(ctx context.Context, network, address string) (net.Conn, error)
 	// TLS is the configuration of a connection that uses TLS, or nil for none. Without a
 	// ServerName the certificate must be valid for the host of the address. The
 	// configuration is not changed.
 	TLS *tls.Config
-	// Handshake limits the TLS handshake. With 0, only ctx limits it.
-	Handshake time.Duration
-
-	greeting [][]any // the commands that log in and choose the database; redigo sends them if it is nil
 }
 
-// Dial connects, as redis.DialContext does, and limits the answers from the first byte on.
-// The options are for the time after the connect: a user, a password, a database, timeouts.
-func (d Dialer) Dial(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
+// Login has what a connection begins with. The zero Login sends nothing.
+type Login struct {
+	User, Password string // a User needs a Password
+	ClientName     string
+	Database       int
+}
+
+const (
+	// connectTimeout limits a connect whose context has no deadline.
+	connectTimeout = 5 * time.Second
+	// handshakeTimeout limits a TLS handshake whose context has no deadline.
+	handshakeTimeout = 10 * time.Second
+	// keepAlive is how soon TCP probes an idle connection. redigo has 5 minutes, but balancers
+	// and NATs forget a flow that is idle for 4 minutes.
+	keepAlive = 30 * time.Second
+)
+
+// Dial connects and limits the answers from the first byte on. The options are timeouts for
+// reading and writing.
+func (d Dialer) Dial(ctx context.Context, network, address string, login Login, options ...redis.DialOption) (redis.Conn, error) {
+	conn, err := d.dial(ctx, network, address, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := login.send(ctx, conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// dial makes a connection with limits. redigo sends what options say of a login.
+func (d Dialer) dial(ctx context.Context, network, address string, options []redis.DialOption) (redis.Conn, error) {
 	var below *Conn
-	options = append(options[:len(options):len(options)], redis.DialUseTLS(false),
+	conn, err := redis.DialContext(ctx, network, address, append(slices.Clip(options), redis.DialUseTLS(false),
 		redis.DialContextFunc(func(ctx context.Context, network, address string) (c net.Conn, err error) {
 			if below, err = d.netConn(ctx, network, address); err != nil {
 				return nil, err
 			}
 			return below, nil
-		}))
-	if d.greeting != nil {
-		options = append(options, redis.DialPassword(""), redis.DialClientName(""), redis.DialDatabase(0))
-	}
-	conn, err := redis.DialContext(ctx, network, address, options...)
+		}))...)
 	if err != nil {
-		return nil, err
-	}
-	if err := d.greet(ctx, conn); err != nil {
-		conn.Close()
 		return nil, err
 	}
 	return &bounded{Conn: conn, below: below}, nil
 }
 
-// greet sends the greeting in one flight, for which redigo takes a round trip for each command. It
-// returns the first error, because the others follow from it.
-func (d Dialer) greet(ctx context.Context, conn redis.Conn) error {
+// send sends l in one flight, for which redigo takes a round trip for each command. It returns the
+// first error, because the others follow from it.
+func (l Login) send(ctx context.Context, conn redis.Conn) error {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	for _, c := range d.greeting {
+	commands := l.commands()
+	for _, c := range commands {
 		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
 			return err
 		}
@@ -65,7 +86,7 @@ func (d Dialer) greet(ctx context.Context, conn redis.Conn) error {
 	if err := conn.Flush(); err != nil {
 		return err
 	}
-	for range d.greeting {
+	for range commands {
 		_, err := conn.Receive()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -75,6 +96,23 @@ func (d Dialer) greet(ctx context.Context, conn redis.Conn) error {
 		}
 	}
 	return nil
+}
+
+// commands returns the commands that redigo sends over a new connection.
+func (l Login) commands() (commands [][]any) {
+	switch {
+	case l.Password != "" && l.User != "":
+		commands = append(commands, []any{"AUTH", l.User, l.Password})
+	case l.Password != "":
+		commands = append(commands, []any{"AUTH", l.Password})
+	}
+	if l.ClientName != "" {
+		commands = append(commands, []any{"CLIENT", "SETNAME", l.ClientName})
+	}
+	if l.Database != 0 {
+		commands = append(commands, []any{"SELECT", l.Database})
+	}
+	return commands
 }
 
 // bounded is a connection of redigo with the Conn below it, which redigo does not show.
@@ -127,14 +165,26 @@ func (slowHandshake) Temporary() bool { return false }
 // Is reports that the handshake ended by a deadline.
 func (slowHandshake) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// netConn makes the connection below redigo.
-func (d Dialer) netConn(ctx context.Context, network, address string) (*Conn, error) {
+// connect makes the connection to the server, without TLS.
+func (d Dialer) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	if d.NetDial == nil {
+		return dialAddresses(ctx, network, address)
+	}
 	conn, err := d.NetDial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	if dialing.IsNone(conn) {
 		return nil, dialing.ErrNoConn
+	}
+	return conn, nil
+}
+
+// netConn makes the connection below redigo.
+func (d Dialer) netConn(ctx context.Context, network, address string) (*Conn, error) {
+	conn, err := d.connect(ctx, network, address)
+	if err != nil {
+		return nil, err
 	}
 	if d.TLS == nil {
 		return New(conn), nil
@@ -146,17 +196,12 @@ func (d Dialer) netConn(ctx context.Context, network, address string) (*Conn, er
 			return nil, err
 		}
 	}
-	limit := d.Handshake
+	limit := handshakeTimeout
 	if end, ok := ctx.Deadline(); ok { // before it, so that the error says what took so long
-		if left := time.Until(end) * 9 / 10; limit == 0 || left < limit {
-			limit = max(left, 1)
-		}
+		limit = time.Until(end) * 9 / 10
 	}
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, errHandshake)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errHandshake)
+	defer cancel()
 	below := newSocket(conn)
 	secure := tls.Client(below, cfg)
 	if err := secure.HandshakeContext(ctx); err != nil {

@@ -10,8 +10,6 @@ import (
 	"crypto/x509"
 	"math/big"
 	"net"
-	"reflect"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -67,38 +65,47 @@ func certificate(t *testing.T) tls.Certificate {
 // TestAnswersAreBoundedFromTheFirstOne, which is that to AUTH, on every sort of connection.
 func TestAnswersAreBoundedFromTheFirstOne(t *testing.T) {
 	ctx := context.Background()
-	for name, options := range map[string][]redis.DialOption{
-		"plain":              nil,
-		"a dial function":    {redis.DialNetDial(net.Dial)},
-		"one with a context": {redis.DialContextFunc(new(net.Dialer).DialContext)},
-		"TLS":                {redis.DialUseTLS(true), redis.DialTLSSkipVerify(true)},
-		"TLS of one's own":   {redis.DialUseTLS(true), redis.DialTLSConfig(&tls.Config{InsecureSkipVerify: true})},
-		"TLS and a function": {redis.DialUseTLS(true), redis.DialTLSSkipVerify(true), redis.DialNetDial(net.Dial)},
-		"TLS in a function": {redis.DialContextFunc(func(_ context.Context, network, addr string) (net.Conn, error) {
-			return tls.Dial(network, addr, &tls.Config{InsecureSkipVerify: true})
-		})},
+	secure := &tls.Config{InsecureSkipVerify: true}
+	for name, d := range map[string]Dialer{
+		"plain":          {},
+		"a NetDial":      {NetDial: new(net.Dialer).DialContext},
+		"TLS":            {TLS: secure},
+		"TLS, a NetDial": {TLS: secure, NetDial: new(net.Dialer).DialContext},
+		"TLS in a NetDial": {NetDial: func(_ context.Context, network, addr string) (net.Conn, error) {
+			return tls.Dial(network, addr, secure)
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			secure := strings.Contains(name, "TLS")
-			var answer *AnswerError
-			_, err := DialContext(ctx, "tcp", server(t, secure, "*4000000000\r\n"), append(options, redis.DialPassword("x"))...)
-			require.ErrorAs(t, err, &answer)
-			conn, err := DialContext(ctx, "tcp", server(t, secure, "+OK\r\n", "$3\r\nabc\r\n", "$1099511627776\r\n"), append(options, redis.DialPassword("x"))...)
-			require.NoError(t, err)
-			reply, err := redis.String(conn.Do("GET", "a"))
-			require.NoError(t, err)
-			require.Equal(t, "abc", reply)
-			_, err = conn.Do("GET", "b")
-			require.ErrorAs(t, err, &answer)
-			require.Error(t, conn.Err())
-		})
+		for how, dial := range map[string]func(addr string) (redis.Conn, error){
+			"a login": func(addr string) (redis.Conn, error) { return d.Dial(ctx, "tcp", addr, Login{Password: "x"}) },
+			"options": func(addr string) (redis.Conn, error) {
+				return d.DialOptions(ctx, "tcp", addr, redis.DialPassword("x"), redis.DialReadTimeout(time.Minute))
+			},
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				secure := strings.Contains(name, "TLS")
+				var answer *AnswerError
+				_, err := dial(server(t, secure, "*4000000000\r\n"))
+				require.ErrorAs(t, err, &answer)
+				conn, err := dial(server(t, secure, "+OK\r\n", "$3\r\nabc\r\n", "$1099511627776\r\n"))
+				require.NoError(t, err)
+				require.NotNil(t, Below(conn))
+				reply, err := redis.String(conn.Do("GET", "a"))
+				require.NoError(t, err)
+				require.Equal(t, "abc", reply)
+				_, err = conn.Do("GET", "b")
+				require.ErrorAs(t, err, &answer)
+				require.Error(t, conn.Err())
+			})
+		}
 	}
 }
 
 func TestACertificateIsThatOfTheHost(t *testing.T) {
 	ctx := context.Background()
 	addr := server(t, true)
-	_, err := DialContext(ctx, "tcp", addr, redis.DialUseTLS(true))
+	_, err := Dialer{TLS: &tls.Config{}}.Dial(ctx, "tcp", addr, Login{})
+	require.ErrorContains(t, err, "certificate")
+	_, err = Dialer{}.DialOptions(ctx, "tcp", addr, redis.DialUseTLS(true))
 	require.ErrorContains(t, err, "certificate")
 	pool := x509.NewCertPool()
 	for name, want := range map[string]string{"": "", "somewhere.else": "somewhere.else"} {
@@ -115,7 +122,7 @@ func TestACertificateIsThatOfTheHost(t *testing.T) {
 			ln.Close()
 		}()
 		cfg := &tls.Config{RootCAs: pool, ServerName: name}
-		conn, err := DialContext(ctx, "tcp", ln.Addr().String(), redis.DialUseTLS(true), redis.DialTLSConfig(cfg))
+		conn, err := Dialer{TLS: cfg}.Dial(ctx, "tcp", ln.Addr().String(), Login{})
 		if want == "" {
 			require.NoError(t, err)
 			conn.Close()
@@ -126,48 +133,17 @@ func TestACertificateIsThatOfTheHost(t *testing.T) {
 	}
 }
 
-// TestADialEndsInTime: a server that says nothing, in TCP or in TLS.
+// TestADialEndsInTime: a server that says nothing, in TLS or to a login.
 func TestADialEndsInTime(t *testing.T) {
 	addr := server(t, false)
-	_, err := DialContext(context.Background(), "tcp", addr, redis.DialUseTLS(true), redis.DialTLSHandshakeTimeout(10*time.Millisecond))
-	require.ErrorIs(t, err, errHandshake)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	_, err = DialContext(ctx, "tcp", addr, redis.DialUseTLS(true))
+	_, err := Dialer{TLS: &tls.Config{}}.Dial(ctx, "tcp", addr, Login{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	_, err = DialContext(context.Background(), "tcp", addr, redis.DialConnectTimeout(time.Nanosecond))
+	_, err = Dialer{}.Dial(context.Background(), "tcp", addr, Login{Password: "x"}, redis.DialReadTimeout(10*time.Millisecond))
 	require.ErrorContains(t, err, "i/o timeout")
-	_, err = DialContext(context.Background(), "tcp", addr, redis.DialPassword("x"), redis.DialReadTimeout(10*time.Millisecond))
+	_, err = Dialer{}.DialOptions(context.Background(), "tcp", addr, redis.DialPassword("x"), redis.DialReadTimeout(10*time.Millisecond))
 	require.ErrorContains(t, err, "i/o timeout")
-}
-
-// TestOptionsAreUnderstood: it fails with a redigo whose options are made otherwise. Then
-// dialerOf is to be written anew, because connections are not bounded any more.
-func TestOptionsAreUnderstood(t *testing.T) {
-	d, ok := dialerOf(nil)
-	require.True(t, ok)
-	require.NotNil(t, d.NetDial)
-	require.Nil(t, d.TLS)
-	require.Equal(t, 10*time.Second, d.Handshake, "as redigo has it")
-	require.Contains(t, runtime.FuncForPC(reflect.ValueOf(d.NetDial).Pointer()).Name(), "names.DialContext", "a name may have several addresses")
-	own := Dialer{TLS: &tls.Config{}, Handshake: time.Second, NetDial: func(context.Context, string, string) (net.Conn, error) { return nil, errHandshake }}
-	d, ok = dialerOf(own.options()) // which redigo gets if its options are not understood
-	require.True(t, ok)
-	require.Same(t, own.TLS, d.TLS)
-	require.Equal(t, own.Handshake, d.Handshake)
-	_, err := d.NetDial(t.Context(), "tcp", "h:1")
-	require.Equal(t, errHandshake, err)
-	cfg := &tls.Config{ServerName: "a"}
-	d, ok = dialerOf([]redis.DialOption{
-		redis.DialUseTLS(true), redis.DialTLSConfig(cfg), redis.DialTLSHandshakeTimeout(time.Second), redis.DialUsername("u"),
-		redis.DialPassword("p"), redis.DialDatabase(3), redis.DialClientName("n"), redis.DialKeepAlive(time.Second),
-		redis.DialReadTimeout(time.Second), redis.DialWriteTimeout(time.Second), redis.DialConnectTimeout(time.Second),
-	})
-	require.True(t, ok)
-	require.Same(t, cfg, d.TLS)
-	require.Equal(t, time.Second, d.Handshake)
-	_, ok = dialerOf([]redis.DialOption{{}}) // which redigo does not take either
-	require.False(t, ok)
 }
 
 // TestALoginANameAndADatabaseAreOneFlight: the server answers nothing until all three have come. The
@@ -204,8 +180,8 @@ func TestALoginANameAndADatabaseAreOneFlight(t *testing.T) {
 			_, _ = c.Write([]byte(answers))
 			_, _ = r.ReadByte()
 		}()
-		conn, err := DialContext(t.Context(), "tcp", ln.Addr().String(), redis.DialReadTimeout(10*time.Second),
-			redis.DialUsername("u"), redis.DialPassword("p"), redis.DialClientName("n"), redis.DialDatabase(3))
+		conn, err := Dialer{}.Dial(t.Context(), "tcp", ln.Addr().String(),
+			Login{User: "u", Password: "p", ClientName: "n", Database: 3}, redis.DialReadTimeout(10*time.Second))
 		if says == "" {
 			require.NoError(t, err)
 			conn.Close()

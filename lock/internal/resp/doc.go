@@ -25,6 +25,6 @@
 // A Conn can also be read without waiting, and says when a whole answer is there
 // (look.go). Callers of package pipe that are alone use this to read their answers.
 //
-// Connections that a program's own pool dials have no limits. [Receive] works on all
-// connections. It turns a panic of redigo into an error, so that the connection is closed.
+// Connections that a program's own pool dials have no limits, nor those whose dial function or TLS is
+// among options of redigo (options.go). [Receive] works on all connections. It turns a panic of redigo into an error, so that the connection is closed.
 package resp

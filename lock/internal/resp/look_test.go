@@ -59,7 +59,7 @@ func peers(t *testing.T, f func(t *testing.T, p *peer)) {
 			if c.secure {
 				d.TLS = &tls.Config{InsecureSkipVerify: true}
 			}
-			conn, err := d.Dial(t.Context(), c.network, ln.Addr().String())
+			conn, err := d.Dial(t.Context(), c.network, ln.Addr().String(), Login{})
 			require.NoError(t, err)
 			defer conn.Close()
 			server := <-accepted
@@ -180,7 +180,7 @@ func TestAConnectionThatIsWrappedIsNotLookedAt(t *testing.T) {
 		}
 		return wrapped{c.(*net.TCPConn)}, nil
 	}}
-	conn, err := d.Dial(t.Context(), "tcp", address)
+	conn, err := d.Dial(t.Context(), "tcp", address, Login{})
 	require.NoError(t, err)
 	defer conn.Close()
 	require.False(t, Below(conn).CanTry())

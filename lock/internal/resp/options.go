@@ -2,123 +2,87 @@ package resp
 
 import (
 	"context"
-	"crypto/tls"
+	"errors"
 	"net"
-	"reflect"
+	"slices"
+	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// DialContext is redis.DialContext with limits for the answers. It takes all options of
-// redigo.
-func DialContext(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
-	return Dialer{}.DialContext(ctx, network, address, options...)
-}
-
-// DialContext is the function DialContext, but d replaces options of the same purpose.
-func (d Dialer) DialContext(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
-	of, ok := dialerOf(options)
-	if !ok {
-		return redis.DialContext(ctx, network, address, append(options[:len(options):len(options)], d.options()...)...)
-	}
-	if d.NetDial != nil {
-		of.NetDial = d.NetDial
-	}
-	if d.TLS != nil {
-		of.TLS = d.TLS
-	}
-	if d.Handshake != 0 {
-		of.Handshake = d.Handshake
-	}
-	return of.Dial(ctx, network, address, options...)
-}
-
-// options returns d as options of redigo.
-func (d Dialer) options() (options []redis.DialOption) {
-	if d.NetDial != nil {
-		options = append(options, redis.DialContextFunc(d.NetDial))
-	}
+// DialOptions connects with options of redigo. d replaces options of the same purpose. What the
+// connection is depends on the options:
+//
+//	a dial function   redigo's connection over what the function returns, with redigo's TLS
+//	TLS               redigo's connection; ctx ends its handshake too
+//	other options     a connection with limits, as Dial makes it
+//
+// A dial function is called once. DialConnectTimeout and DialKeepAlive have no effect.
+func (d Dialer) DialOptions(ctx context.Context, network, address string, options ...redis.DialOption) (redis.Conn, error) {
+	options = slices.Clip(options)
 	if d.TLS != nil {
 		options = append(options, redis.DialUseTLS(true), redis.DialTLSConfig(d.TLS))
 	}
-	if d.Handshake != 0 {
-		options = append(options, redis.DialTLSHandshakeTimeout(d.Handshake))
+	t := &trial{}
+	tried := append([]redis.DialOption{redis.DialContextFunc(t.dial)}, options...) // options that follow replace it
+	if d.NetDial != nil {
+		tried = append(options, redis.DialContextFunc(t.dial))
 	}
-	return options
-}
-
-// dialerOf returns the Dialer of some options. redigo hides its options, and does TLS above
-// the net.Conn that a dial function returns, where a Conn could not read the answers. So
-// dialerOf applies the options to a value of redigo's own type and reads the fields of that
-// value. ok is false if redigo has other fields. A test fails with such a redigo.
-func dialerOf(options []redis.DialOption) (d Dialer, ok bool) {
-	defer func() {
-		if recover() != nil {
-			ok = false
+	conn, err := redis.DialContext(ctx, network, address, tried...)
+	if !t.dialled {
+		return conn, err // of the dial function that is among the options
+	}
+	if err == nil {
+		conn.Close()
+	}
+	if d.TLS != nil || err == nil || t.plain.Load() {
+		return d.dial(ctx, network, address, options)
+	}
+	var stop func() bool
+	conn, err = redis.DialContext(ctx, network, address, append(options, redis.DialContextFunc(
+		func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := d.connect(ctx, network, address)
+			if err == nil {
+				stop = context.AfterFunc(ctx, func() { c.Close() }) // because redigo's handshake does not heed ctx
+			}
+			return c, err
+		}))...)
+	if stop != nil && !stop() {
+		if err == nil {
+			conn.Close()
 		}
-	}()
-	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive}
-	field, _ := reflect.TypeFor[redis.DialOption]().FieldByName("f")
-	all := reflect.New(field.Type.In(0).Elem()).Elem()
-	set(all, "dialer", dialer)
-	set(all, "tlsHandshakeTimeout", handshakeTimeout)
-	for _, o := range options {
-		v := reflect.New(reflect.TypeOf(o)).Elem()
-		v.Set(reflect.ValueOf(o))
-		open(v.FieldByName("f")).Call([]reflect.Value{all.Addr()})
+		return nil, ctx.Err()
 	}
-	d.NetDial = get[func(context.Context, string, string) (net.Conn, error)](all, "dialContext")
-	if d.NetDial == nil {
-		d.NetDial = namesOf(dialer).DialContext
-	}
-	d.Handshake = get[time.Duration](all, "tlsHandshakeTimeout")
-	if get[bool](all, "useTLS") {
-		if d.TLS = get[*tls.Config](all, "tlsConfig"); d.TLS == nil {
-			d.TLS = &tls.Config{InsecureSkipVerify: get[bool](all, "skipVerify")}
-		}
-	}
-	d.greeting = greetingOf(get[string](all, "username"), get[string](all, "password"), get[string](all, "clientName"), get[int](all, "db"))
-	return d, true
+	return conn, err
 }
 
-// greetingOf returns the commands that redigo sends over a new connection.
-func greetingOf(user, password, clientName string, database int) [][]any {
-	greeting := [][]any{}
-	switch {
-	case password != "" && user != "":
-		greeting = append(greeting, []any{"AUTH", user, password})
-	case password != "":
-		greeting = append(greeting, []any{"AUTH", password})
+// trial is a net.Conn that fails at once. redigo does not show what its options say, but what it
+// does with a trial says so: it uses one only if the options have no dial function, and what it
+// writes first is a request or the begin of a TLS handshake.
+type trial struct {
+	dialled bool
+	plain   atomic.Bool // a request was written
+}
+
+var errTrial = errors.New("a trial connection has no server")
+
+func (t *trial) dial(context.Context, string, string) (net.Conn, error) {
+	t.dialled = true
+	return t, nil
+}
+
+func (t *trial) Write(p []byte) (int, error) {
+	if len(p) > 0 && p[0] == '*' {
+		t.plain.Store(true)
 	}
-	if clientName != "" {
-		greeting = append(greeting, []any{"CLIENT", "SETNAME", clientName})
-	}
-	if database != 0 {
-		greeting = append(greeting, []any{"SELECT", database})
-	}
-	return greeting
+	return 0, errTrial
 }
 
-// The first and the last are redigo's defaults.
-const (
-	connectTimeout = 30 * time.Second
-	// keepAlive is how soon TCP probes an idle connection. redigo has 5 minutes, but balancers
-	// and NATs forget a flow that is idle for 4 minutes.
-	keepAlive        = 30 * time.Second
-	handshakeTimeout = 10 * time.Second
-)
-
-// open returns a field that may be read, called and set although it is not exported.
-func open(field reflect.Value) reflect.Value {
-	return reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem()
-}
-
-func get[T any](all reflect.Value, name string) T {
-	return open(all.FieldByName(name)).Interface().(T)
-}
-
-func set[T any](all reflect.Value, name string, value T) {
-	open(all.FieldByName(name)).Set(reflect.ValueOf(value))
-}
+func (*trial) Read([]byte) (int, error)         { return 0, errTrial }
+func (*trial) Close() error                     { return nil }
+func (*trial) LocalAddr() net.Addr              { return nil }
+func (*trial) RemoteAddr() net.Addr             { return nil }
+func (*trial) SetDeadline(time.Time) error      { return nil }
+func (*trial) SetReadDeadline(time.Time) error  { return nil }
+func (*trial) SetWriteDeadline(time.Time) error { return nil }
