@@ -105,6 +105,7 @@ func TestACertificateIsThatOfTheHost(t *testing.T) {
 	addr := server(t, true)
 	_, err := Dialer{TLS: &tls.Config{}}.Dial(ctx, "tcp", addr, Login{})
 	require.ErrorContains(t, err, "certificate")
+	require.NotContains(t, err.Error(), "has no TLS")
 	_, err = Dialer{}.DialOptions(ctx, "tcp", addr, redis.DialUseTLS(true))
 	require.ErrorContains(t, err, "certificate")
 	pool := x509.NewCertPool()

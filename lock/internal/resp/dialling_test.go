@@ -111,6 +111,20 @@ func TestTheHandshakeEndsBeforeItsDial(t *testing.T) {
 	}
 }
 
+// TestAHandshakeThatItsCallerEndsSaysWhy: the cause, and not what became of the connection.
+func TestAHandshakeThatItsCallerEndsSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, others := piped()
+		d.TLS = &tls.Config{}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		left := errors.New("the caller has left")
+		time.AfterFunc(time.Second, func() { cancel(left) })
+		_, err := d.Dial(ctx, "tcp", "h:1", Login{})
+		require.ErrorIs(t, err, left)
+		requireClosed(t, <-others)
+	})
+}
+
 // TestACallThatIsLimitedEnds: what a Dialer returns heeds limits and contexts as redigo does.
 func TestACallThatIsLimitedEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,14 +1,17 @@
 package resp
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -174,29 +177,55 @@ func TestAHandshakeOfRedigosEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestOptionsKeepTheirMeaning: redigo applies a login, a name and a database.
-func TestOptionsKeepTheirMeaning(t *testing.T) {
-	heard := make(chan string, 3)
-	d := Dialer{NetDial: func(context.Context, string, string) (net.Conn, error) {
-		here, there := net.Pipe()
-		go func() {
-			for {
-				request := make([]byte, 1<<10)
-				n, err := there.Read(request)
-				if err != nil {
-					return
-				}
-				heard <- string(request[:n])
-				_, _ = there.Write([]byte("+OK\r\n"))
+// TestALoginIsWhatRedigoSends for options of the same meaning.
+func TestALoginIsWhatRedigoSends(t *testing.T) {
+	for i := range 16 {
+		synctest.Test(t, func(t *testing.T) {
+			l := Login{}
+			if i&1 != 0 {
+				l.User = "u"
 			}
-		}()
-		return here, nil
-	}}
-	conn, err := d.DialOptions(t.Context(), "tcp", "h:1", redis.DialUsername("u"), redis.DialPassword("p"),
-		redis.DialClientName("n"), redis.DialDatabase(3), redis.DialReadTimeout(0), redis.DialWriteTimeout(0))
-	require.NoError(t, err)
-	require.Equal(t, "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$1\r\np\r\n", <-heard)
-	require.Equal(t, "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nn\r\n", <-heard)
-	require.Equal(t, "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n", <-heard)
-	require.NoError(t, conn.Close())
+			if i&2 != 0 {
+				l.Password = "p"
+			}
+			if i&4 != 0 {
+				l.ClientName = "n"
+			}
+			if i&8 != 0 {
+				l.Database = 3
+			}
+			heard := func(dial func(d Dialer) (redis.Conn, error)) string {
+				texts := make(chan string, 1)
+				conn, err := dial(Dialer{NetDial: func(context.Context, string, string) (net.Conn, error) {
+					here, there := net.Pipe()
+					answers := make(chan string, 10)
+					go func() {
+						for answer := range answers {
+							_, _ = io.WriteString(there, answer)
+						}
+					}()
+					go func() {
+						var all strings.Builder
+						for lines := bufio.NewScanner(there); lines.Scan(); {
+							all.WriteString(lines.Text() + " ")
+							if strings.HasPrefix(lines.Text(), "*") {
+								answers <- "+OK\r\n"
+							}
+						}
+						close(answers)
+						texts <- all.String()
+					}()
+					return here, nil
+				}})
+				require.NoError(t, err)
+				require.NotNil(t, Below(conn))
+				require.NoError(t, conn.Close())
+				return <-texts
+			}
+			require.Equal(t, heard(func(d Dialer) (redis.Conn, error) {
+				return d.DialOptions(t.Context(), "tcp", "h:1", redis.DialUsername(l.User), redis.DialPassword(l.Password),
+					redis.DialClientName(l.ClientName), redis.DialDatabase(l.Database), redis.DialReadTimeout(0))
+			}), heard(func(d Dialer) (redis.Conn, error) { return d.Dial(t.Context(), "tcp", "h:1", l) }), "%+v", l)
+		})
+	}
 }
