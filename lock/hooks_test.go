@@ -34,7 +34,7 @@ func TestHooksTellTheLifeOfALock(t *testing.T) {
 			events = append(events, fmt.Sprintf("%s %s %t %v", what, e.Name, e.Token > 0, e.Err))
 		}
 	}
-	c := fixture.ClientOf(t, s, lock.Config{Lease: 300 * time.Millisecond, Hooks: lock.Hooks{
+	c := fixture.ClientOf(t, s, lock.Config{Lease: 3 * time.Second, Hooks: lock.Hooks{
 		Acquired: note("acquired"), Waited: note("waited"), Released: note("released"), Lost: note("lost"),
 	}})
 	ctx := bounded.Context(t)

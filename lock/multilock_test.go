@@ -156,32 +156,32 @@ func TestALostMultiLockDoesNotEndWhatItsOwnerHoldsBeside(t *testing.T) {
 }
 
 func TestMultiLockForEndsWithItsFirstLease(t *testing.T) {
-	t.Parallel()
-	s := onRedis(t)
-	cfg := lock.Config{Margin: 300 * time.Millisecond} // in which a busy machine looks
-	c := fixture.ClientOf(t, s, cfg)
-	ctx := bounded.Context(t)
-	a, b := t.Name()+"a", t.Name()+"b"
-	const lease = 600 * time.Millisecond
-	// b is taken away again and again, so that a is taken more than once.
-	other := fixture.ClientOf(t, s, lock.Config{})
-	blocking, err := other.Mutex(b).LockFor(ctx, 2*lease)
-	require.NoError(t, err)
-	held, err := fixture.MultiLock(t, c.Mutex(a), c.Mutex(b)).LockFor(ctx, lease)
-	require.NoError(t, err)
-	require.LessOrEqual(t, time.Until(held.Deadline()), lease)
-	for _, name := range []string{a, b} {
-		pttl := fixture.PTTL(t, s, name)
-		require.LessOrEqual(t, pttl, lease.Milliseconds(), "the lease is as asked for, however long the wait was")
-		require.GreaterOrEqual(t, pttl, time.Until(held.Deadline()).Milliseconds())
-	}
-	bounded.Receive(t, held.Done())
-	require.True(t, fixture.Exists(t, s, a) || fixture.Exists(t, s, b), "told before both have expired")
-	var lost *lock.LostError
-	require.ErrorAs(t, held.Err(), &lost)
-	require.Equal(t, lock.Expired, lost.Reason)
-	require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
-	require.ErrorIs(t, blocking.Unlock(ctx), lock.ErrLost)
+	synctest.Test(t, func(t *testing.T) {
+		s := fixture.Virtual(t)
+		c := fixture.ClientOf(t, s, lock.Config{})
+		ctx := t.Context()
+		a, b := t.Name()+"a", t.Name()+"b"
+		const lease = 600 * time.Millisecond
+		// b is taken away again and again, so that a is taken more than once.
+		other := fixture.ClientOf(t, s, lock.Config{})
+		blocking, err := other.Mutex(b).LockFor(ctx, 2*lease)
+		require.NoError(t, err)
+		held, err := fixture.MultiLock(t, c.Mutex(a), c.Mutex(b)).LockFor(ctx, lease)
+		require.NoError(t, err)
+		require.LessOrEqual(t, time.Until(held.Deadline()), lease)
+		for _, name := range []string{a, b} {
+			pttl := fixture.PTTL(t, s, name)
+			require.LessOrEqual(t, pttl, lease.Milliseconds(), "the lease is as asked for, however long the wait was")
+			require.GreaterOrEqual(t, pttl, time.Until(held.Deadline()).Milliseconds())
+		}
+		bounded.Receive(t, held.Done())
+		require.True(t, fixture.Exists(t, s, a) || fixture.Exists(t, s, b), "told before both have expired")
+		var lost *lock.LostError
+		require.ErrorAs(t, held.Err(), &lost)
+		require.Equal(t, lock.Expired, lost.Reason)
+		require.ErrorIs(t, held.Unlock(ctx), lock.ErrLost)
+		require.ErrorIs(t, blocking.Unlock(ctx), lock.ErrLost)
+	})
 }
 
 // TestAMultiLockWhoseFirstLeaseIsOverIsNotHad: the second member's connection

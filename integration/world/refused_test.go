@@ -1,4 +1,4 @@
-package lock_test
+package world_test
 
 import (
 	"context"
@@ -109,7 +109,6 @@ func TestAServerThatRefusesForNowGetsFewRequests(t *testing.T) {
 				left, _ := is.perSecond(func() { time.Sleep(period) })
 				t.Logf("%s: %d callers: %.1f scripts/s and %.1f dials/s while they wait, %.1f scripts/s afterwards", code, callers, waiting, dials, left)
 				require.LessOrEqual(t, waiting, 3*float64(callers)) // after TRYAGAIN a second script asks for a lock without a token
-				_ = most
 				require.LessOrEqual(t, dials, float64(most))
 				if code != "READONLY" { // what else is under way on its connection has no answer
 					require.Zero(t, left)
@@ -137,7 +136,6 @@ func TestAServerThatRefusesForNowGetsFewRequests(t *testing.T) {
 			})
 			t.Logf("%s: %d holds: %.1f renewals/s and %.1f dials/s until they are lost", code, lost, renewing, dials)
 			require.LessOrEqual(t, renewing, float64(lost))
-			_ = most
 			require.LessOrEqual(t, dials, float64(most))
 			var wg sync.WaitGroup
 			errs := make([]error, lost)
@@ -154,7 +152,6 @@ func TestAServerThatRefusesForNowGetsFewRequests(t *testing.T) {
 			}
 			t.Logf("%s: %d lost holds: %.1f scripts/s and %.1f dials/s", code, lost, unlocking, dials)
 			require.LessOrEqual(t, unlocking, 2.0*lost)
-			_ = most
 			require.LessOrEqual(t, dials, float64(most))
 			is.Refuse("a", "")
 			time.Sleep(period)
