@@ -163,6 +163,7 @@ var bugs = []bug{
 		before: "\t\ts.silent.Store(true)\n",
 		after:  "",
 		tests:  []tests{{pkg: "./integration/world", run: "^TestAServerThatFallsSilentAmongManyUnlocks$"}},
+		long:   true,
 	},
 	{
 		name: "channel-is-not-redissons", file: "lock/internal/keys/keys.go",
