@@ -75,7 +75,7 @@ func (d *draw) counted() []string {
 }
 
 // more are tokens to reserve.
-func (d *draw) more() string { return d.of("more tokens", "0", "1", "64", "10484", "10485") }
+func (d *draw) more() string { return d.of("more tokens", "0", "64", "10485", "10486") }
 
 func (d *draw) floor() string { return d.of("least token", "1", "10", "1048576", "x") }
 

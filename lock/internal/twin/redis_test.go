@@ -390,7 +390,7 @@ func newBoth(t rapid.TB, conn redis.Conn, heard redis.PubSubConn) *both {
 }
 
 // TestScriptsAreTheirTwins sends random calls to a real server and to the model
-// that the exploration believes in: replies, keys, TTLs and messages are the same.
+// that the simulation believes in: replies, keys, TTLs and messages are the same.
 func TestScriptsAreTheirTwins(t *testing.T) {
 	conn, heard := dial(t)
 	for _, f := range families {
@@ -496,6 +496,30 @@ func TestAPlaceBesideRedissonsIsItsTwins(t *testing.T) {
 				stand(r, fields[1])
 			}
 		}
+	}
+}
+
+// TestTheClockOfAClientCountsForNothing where the server's is known: it is ten leases ahead or behind.
+func TestTheClockOfAClientCountsForNothing(t *testing.T) {
+	conn, heard := dial(t)
+	for _, ahead := range []int64{-10 * leaseUnit, 10 * leaseUnit} {
+		r := newBoth(t, conn, heard)
+		run := func(s *script.Script, keys []string, args ...string) {
+			r.run(call{script: s, keys: keys, args: args, notAfter: r.now + leaseUnit})
+		}
+		in := func(leases int64) string { return strconv.FormatInt(r.now+ahead+leases*leaseUnit, 10) }
+		permit, id, taken := permits[0]+"1", "616161616161616161616161"+"00000001", keys.PermitsTaken(name)
+		r.put(name, text, "5", 0)
+		run(script.PermitTake, []string{name, taken}, permits[0], "1", "0", in(1), in(0), "channel", "publish")
+		run(script.PermitExtend, []string{taken}, permit, in(2), in(0))
+		run(script.PermitRenew, []string{taken}, in(3), in(0), permit)
+		run(script.PermitSetLease, []string{taken, "result1"}, id, in(1), in(0), "100000")
+		run(script.PermitFree, []string{name, "result of free", taken}, id, in(0), "channel", "100000", "publish")
+		require.Equal(t, "5", r.twin.at(name, r.now).text)
+
+		r.put(name, hash, "c:9:9", putEnds[1])
+		run(script.FairTake, append(fairKeys(), keys.Counter), fields[0], "100000", "1", in(0), "300000", "1 a", "", "", "100000", "channel", "publish", "116000", "0")
+		run(script.FairSign, fairKeys(), in(0), "300000", "100000", "116000", " a", fields[0], "2")
 	}
 }
 
