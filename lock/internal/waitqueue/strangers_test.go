@@ -93,22 +93,24 @@ func TestBothSidesHaveEqualTurns(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := NewStrangers(&productYielding, 0)
 			now := Instant(0)
-			for i := range c.theirs {
-				if i > 0 {
-					s.Refused(now, now, true)
+			for round := range 2 { // the turns of each round are counted anew
+				for i := range c.theirs {
+					if round > 0 || i > 0 {
+						s.Refused(now, now, true)
+					}
+					now += 5 * ms
+					s.Heard(now, 1)
 				}
-				now += 5 * ms
-				s.Heard(now, 1)
+				s.Took(now)
+				turns := 0
+				for over := false; !over; turns++ {
+					now += c.each
+					over = s.Leaving(now)
+				}
+				require.Equal(t, c.turns, turns)
+				s.Freed(now, 1)
+				require.Equal(t, now.Add(productYielding.Pause), s.Until())
 			}
-			s.Took(now)
-			turns := 0
-			for over := false; !over; turns++ {
-				now += c.each
-				over = s.Leaving(now)
-			}
-			require.Equal(t, c.turns, turns)
-			s.Freed(now, 1)
-			require.Equal(t, now.Add(productYielding.Pause), s.Until())
 		})
 	}
 }
