@@ -284,6 +284,7 @@ func TestCloseWaitsForWhatIsOwedAndNoLonger(t *testing.T) {
 		began := time.Now()
 		o.Close(t.Context())
 		require.Equal(t, time.Second, time.Since(began))
+		require.False(t, o.Begin(), "a call that comes after Close")
 	})
 	for name, test := range map[string]struct{ ctx, waits time.Duration }{"as long as it may": {time.Hour, 3 * time.Second}, "until its context ends": {time.Second, time.Second}} {
 		t.Run(name, func(t *testing.T) {
