@@ -12,21 +12,48 @@ import (
 	"github.com/wheellock/wheellock/lock"
 )
 
+type take func(context.Context) (*lock.Held, error)
+
+// of returns how an object of a kind is taken for an hour.
+func (b *busy) of(kind string) (try, wait take) {
+	if kind == "permits" {
+		s := b.c.PermitSemaphore("m")
+		return func(ctx context.Context) (*lock.Held, error) { return s.TryAcquireFor(ctx, 2, time.Hour) },
+			func(ctx context.Context) (*lock.Held, error) { return s.AcquireFor(ctx, 2, time.Hour) }
+	}
+	m := fixture.Kinds(b.c, "m")[kind]
+	return func(ctx context.Context) (*lock.Held, error) { return m.TryLockFor(ctx, time.Hour) },
+		func(ctx context.Context) (*lock.Held, error) { return m.LockFor(ctx, time.Hour) }
+}
+
+// withEach runs do with each kind of object, and fails if it is not free soon after that.
+func withEach(t *testing.T, event string, do func(b *busy, try, wait take)) {
+	for _, kind := range []string{"mutex", "fair", "writer", "reader", "permits"} {
+		t.Run(kind+"/"+event, func(t *testing.T) {
+			withBusy(t, lock.Config{Connections: 1}, func(b *busy) {
+				if kind == "permits" {
+					fixture.Do(b, b.s, "SET", "m", 3)
+				}
+				try, wait := b.of(kind)
+				warm, err := try(context.Background()) // the connection is there, and the server has the script
+				require.NoError(b, err)
+				require.NoError(b, warm.Unlock(context.Background()))
+				synctest.Wait()
+				do(b, try, wait)
+				time.Sleep(10 * time.Second)
+				if kind == "permits" {
+					require.EqualValues(b, 3, fixture.Int(b, b.s, "GET", "m"))
+					return
+				}
+				require.Empty(b, fixture.LockKeys(b, b.s))
+			})
+		})
+	}
+}
+
 // TestAnAcquisitionWhoseCallerHasNothingIsGivenBack: the server may have carried it out, and would
 // keep it for the whole lease.
 func TestAnAcquisitionWhoseCallerHasNothingIsGivenBack(t *testing.T) {
-	const lease = time.Hour
-	type take func(context.Context) (*lock.Held, error)
-	of := func(c *lock.Client, kind string) (try, wait take) {
-		if kind == "permits" {
-			s := c.PermitSemaphore("m")
-			return func(ctx context.Context) (*lock.Held, error) { return s.TryAcquireFor(ctx, 2, lease) },
-				func(ctx context.Context) (*lock.Held, error) { return s.AcquireFor(ctx, 2, lease) }
-		}
-		m := fixture.Kinds(c, "m")[kind]
-		return func(ctx context.Context) (*lock.Held, error) { return m.TryLockFor(ctx, lease) },
-			func(ctx context.Context) (*lock.Held, error) { return m.LockFor(ctx, lease) }
-	}
 	leave := func(b *busy, take take) { // while the request is under way
 		require.NoError(b, b.s.Pause())
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
@@ -55,27 +82,46 @@ func TestAnAcquisitionWhoseCallerHasNothingIsGivenBack(t *testing.T) {
 			require.NoError(b, err)
 			require.NoError(b, held.Unlock(context.Background()))
 		},
+		"the caller leaves because another has it": func(b *busy, try, wait take) {
+			held, err := try(context.Background())
+			require.NoError(b, err)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			if beside, err := wait(ctx); err == nil { // a reader enters beside another
+				require.NoError(b, beside.Unlock(context.Background()))
+			}
+			require.NoError(b, held.Unlock(context.Background()))
+		},
 	} {
-		for _, kind := range []string{"mutex", "fair", "writer", "reader", "permits"} {
-			t.Run(kind+"/"+event, func(t *testing.T) {
-				withBusy(t, lock.Config{Connections: 1}, func(b *busy) {
-					if kind == "permits" {
-						fixture.Do(b, b.s, "SET", "m", 3)
-					}
-					try, wait := of(b.c, kind)
-					warm, err := try(context.Background()) // the connection is there, and the server has the script
-					require.NoError(b, err)
-					require.NoError(b, warm.Unlock(context.Background()))
-					synctest.Wait()
-					do(b, try, wait)
-					time.Sleep(time.Minute)
-					if kind == "permits" {
-						require.EqualValues(b, 3, fixture.Int(b, b.s, "GET", "m"))
-						return
-					}
-					require.Empty(b, fixture.LockKeys(b, b.s))
-				})
-			})
-		}
+		withEach(t, event, do)
+	}
+}
+
+// TestAnUnlockWithoutAnAnswerIsSentAgain: the object would be taken for the rest of its lease.
+func TestAnUnlockWithoutAnAnswerIsSentAgain(t *testing.T) {
+	ctx := context.Background()
+	briefly := func(b *busy, call func(context.Context) error) { // while Redis stands still
+		short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(b, call(short), lock.ErrUnknown)
+	}
+	for event, do := range map[string]func(b *busy, held *lock.Held){
+		"its answer comes late": func(b *busy, held *lock.Held) {
+			require.NoError(b, b.s.Pause())
+			briefly(b, held.Unlock)
+			require.NoError(b, b.s.Resume())
+		},
+		"it is not sent, because another request is under way": func(b *busy, held *lock.Held) {
+			require.NoError(b, b.s.Pause())
+			briefly(b, func(ctx context.Context) error { return held.Extend(ctx, 2*time.Hour) })
+			briefly(b, held.Unlock)
+			require.NoError(b, b.s.Resume())
+		},
+	} {
+		withEach(t, event, func(b *busy, try, _ take) {
+			held, err := try(ctx)
+			require.NoError(b, err)
+			do(b, held)
+		})
 	}
 }
