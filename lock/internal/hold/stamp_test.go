@@ -2,10 +2,12 @@ package hold_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wheellock/wheellock/integration/fixture"
@@ -102,6 +104,47 @@ func TestTrustCountsFromTheSendingHoweverLateTheAnswer(t *testing.T) {
 				require.Equal(t, trusted[0], trusted[1])
 			})
 		}
+	}
+}
+
+// TestTrustInPermitsCountsFromBeforeTheDial: Redis is told when their lease ends, and not how long it is.
+func TestTrustInPermitsCountsFromBeforeTheDial(t *testing.T) {
+	ctx := context.Background()
+	for _, op := range []string{"Acquire", "Extend"} {
+		var trusted []time.Duration
+		for _, dial := range []time.Duration{0, 500 * time.Millisecond} {
+			withBusy(t, lock.Config{Connections: 1}, func(b *busy) {
+				var slow atomic.Int64
+				pool := b.wire.Pool()
+				at := pool.DialContext
+				pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+					time.Sleep(time.Duration(slow.Load()))
+					return at(ctx)
+				}
+				c, err := lock.New(pool, lock.Config{Connections: 1})
+				require.NoError(b, err)
+				p := c.PermitSemaphore("m")
+				require.NoError(b, p.Set(ctx, 3))
+				held, err := p.AcquireFor(ctx, 1, 10*time.Second)
+				require.NoError(b, err)
+				slow.Store(int64(dial))
+				b.wire.LoseAnswer()
+				_, err = p.TryAcquireFor(ctx, 1, time.Second)
+				require.ErrorIs(b, err, lock.ErrUnknown) // the connection has ended
+				began := time.Now()
+				if op == "Acquire" {
+					held, err = p.AcquireFor(ctx, 1, time.Minute)
+				} else {
+					err = held.Extend(ctx, time.Minute)
+				}
+				require.NoError(b, err)
+				require.GreaterOrEqual(b, time.Since(began), dial/2) // it waits for the dial
+				trusted = append(trusted, held.Deadline().Sub(began))
+				require.NoError(b, held.Unlock(ctx))
+				require.NoError(b, c.Close(ctx))
+			})
+		}
+		require.Equal(t, trusted[0], trusted[1], op)
 	}
 }
 
