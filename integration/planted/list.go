@@ -43,7 +43,7 @@ var bugs = []bug{
 		breaks: "an attempt whose caller has left, and whose connection fails, stays in Redis until its lease ends",
 		before: "\t\tcase k.calls.mayHaveRun(ans, err):\n\t\t\tk.oweUnanswered(kind, name, field, lease, ans.Open)\n",
 		after:  "\t\tcase err == nil:\n",
-		tests:  []tests{{pkg: "./lock/internal/simulation", run: "^TestAnAttemptThatWasLeftAndThenFailsIsGivenBack$"}},
+		tests:  []tests{{pkg: "./lock/internal/hold", run: "^TestAnAcquisitionWhoseCallerHasNothingIsGivenBack$"}},
 	},
 	{
 		name: "trust-of-an-acquisition-counts-from-the-answer", file: "lock/internal/hold/attempt.go",
