@@ -61,6 +61,17 @@ func TestAnAcquisitionWhoseCallerHasNothingIsGivenBack(t *testing.T) {
 		_, err := take(ctx)
 		require.ErrorIs(b, err, context.DeadlineExceeded)
 	}
+	giveUp := func(b *busy, try, wait take, before func()) {
+		held, err := try(context.Background())
+		require.NoError(b, err)
+		before()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if beside, err := wait(ctx); err == nil { // a reader enters beside another
+			require.NoError(b, beside.Unlock(context.Background()))
+		}
+		require.NoError(b, held.Unlock(context.Background()))
+	}
 	for event, do := range map[string]func(b *busy, try, wait take){
 		"the answer comes when the caller has left": func(b *busy, _, wait take) {
 			leave(b, wait)
@@ -82,15 +93,9 @@ func TestAnAcquisitionWhoseCallerHasNothingIsGivenBack(t *testing.T) {
 			require.NoError(b, err)
 			require.NoError(b, held.Unlock(context.Background()))
 		},
-		"the caller leaves because another has it": func(b *busy, try, wait take) {
-			held, err := try(context.Background())
-			require.NoError(b, err)
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			if beside, err := wait(ctx); err == nil { // a reader enters beside another
-				require.NoError(b, beside.Unlock(context.Background()))
-			}
-			require.NoError(b, held.Unlock(context.Background()))
+		"the caller leaves because another has it": func(b *busy, try, wait take) { giveUp(b, try, wait, func() {}) },
+		"the caller leaves because another has it, and an answer was lost": func(b *busy, try, wait take) {
+			giveUp(b, try, wait, b.wire.LoseAnswer)
 		},
 	} {
 		withEach(t, event, do)
