@@ -2,6 +2,7 @@ package hold_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,4 +130,20 @@ func TestAnUnlockWithoutAnAnswerIsSentAgain(t *testing.T) {
 			do(b, held)
 		})
 	}
+}
+
+// TestAnUnlockThatIsRefusedIsNotCountedAsUnreleased: Redis did not have the lock any more.
+func TestAnUnlockThatIsRefusedIsNotCountedAsUnreleased(t *testing.T) {
+	withBusy(t, lock.Config{}, func(b *busy) {
+		ctx := context.Background()
+		for _, lost := range []bool{false, true} {
+			held, err := b.m.Lock(ctx)
+			require.NoError(b, err)
+			if lost {
+				fixture.Do(b, b.s, "DEL", "m")
+			}
+			require.Equal(b, lost, errors.Is(held.Unlock(ctx), lock.ErrLost))
+		}
+		require.Zero(b, b.c.Stats().Unreleased)
+	})
 }
