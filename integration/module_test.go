@@ -68,7 +68,7 @@ func TestModulesBesideAreThoseThatAreChecked(t *testing.T) {
 	checks, err := os.ReadFile(filepath.Join(root(t), ".ci", "run"))
 	require.NoError(t, err)
 	for _, dir := range found {
-		require.Regexp(t, `(?m)^for module in [^;]*\b`+dir+`\b`, string(checks))
+		require.Regexp(t, `(?m)^\s*for module in [^;]*\b`+dir+`\b`, string(checks))
 		mod := readGoMod(t, dir)
 		require.Equal(t, module+"/"+dir, mod.Module.Path)
 		if !slices.Contains(releasedModules, dir) {
