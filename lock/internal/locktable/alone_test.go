@@ -2,6 +2,7 @@ package locktable
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,13 +16,13 @@ import (
 // asker is a take whose tries are answered by the test.
 type asker struct {
 	take
-	tries  int
+	tries  atomic.Int64
 	answer chan bool // true: the server does what it does; false: it refuses
 	got    <-chan error
 }
 
 func (a *asker) Try(ctx context.Context) Reply {
-	a.tries++
+	a.tries.Add(1)
 	select {
 	case granted := <-a.answer:
 		if granted {
@@ -94,7 +95,7 @@ func TestCallsThatComeWhileOneAsksWithoutAQueueStandBehindIt(t *testing.T) {
 		require.Equal(t, Counts{Queues: 1, Waiting: 2}, c.counts())
 		first.answer <- false
 		time.Sleep(time.Minute)
-		require.Equal(t, []int{2, 0, 0}, []int{first.tries, second.tries, third.tries}, "it is still the first in line")
+		require.Equal(t, []int64{2, 0, 0}, []int64{first.tries.Load(), second.tries.Load(), third.tries.Load()}, "it is still the first in line")
 		for _, a := range []*asker{first, second, third} {
 			if a == first {
 				a.answer <- true
@@ -102,14 +103,14 @@ func TestCallsThatComeWhileOneAsksWithoutAQueueStandBehindIt(t *testing.T) {
 			require.NoError(t, <-a.got)
 			c.unlock(a.held)
 		}
-		require.Equal(t, []int{2, 0, 0}, []int{first.tries, second.tries, third.tries})
+		require.Equal(t, []int64{2, 0, 0}, []int64{first.tries.Load(), second.tries.Load(), third.tries.Load()})
 	})
 }
 
 func TestACallThatDoesNotWaitAsksBesideOneThatAsksWithoutAQueue(t *testing.T) {
 	playAlone(t, func(t *testing.T, c *client, first *asker) {
 		tries := c.asks(t.Context(), ownerOf(2), Request{Try: true})
-		require.Equal(t, 1, tries.tries)
+		require.EqualValues(t, 1, tries.tries.Load())
 		tries.answer <- false
 		require.ErrorIs(t, <-tries.got, errFakeRefused)
 		first.answer <- true
@@ -121,14 +122,14 @@ func TestACallThatDoesNotWaitAsksBesideOneThatAsksWithoutAQueue(t *testing.T) {
 func TestAnOwnerAsksOnceAlthoughItsFirstCallHasNoQueue(t *testing.T) {
 	playAlone(t, func(t *testing.T, c *client, first *asker) {
 		same := c.asks(t.Context(), ownerOf(1), Request{Try: true})
-		require.Zero(t, same.tries)
+		require.Zero(t, same.tries.Load())
 		first.answer <- false
 		require.ErrorIs(t, <-same.got, errFakeRefused, "the answer is for both")
 		time.Sleep(time.Minute)
 		first.answer <- true
 		require.NoError(t, <-first.got)
 		c.unlock(first.held)
-		require.Zero(t, same.tries)
+		require.Zero(t, same.tries.Load())
 	})
 }
 
@@ -139,10 +140,10 @@ func TestACallThatAsksWithoutAQueueWaitsForAHoldThatBecomesKnown(t *testing.T) {
 		require.True(t, c.table.Adopt(h, nil))
 		first.answer <- false
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, first.tries)
+		require.EqualValues(t, 1, first.tries.Load())
 		c.unlock(h)
 		require.NoError(t, <-first.got)
-		require.Equal(t, 1, first.tries, "it was handed over")
+		require.EqualValues(t, 1, first.tries.Load(), "it was handed over")
 		c.unlock(first.held)
 	})
 }

@@ -473,7 +473,7 @@ func (w *Waiter[H]) heldUntil() time.Time {
 
 // leave takes w out of its queue, wherever it stands.
 func (w *Waiter[H]) leave() {
-	if w.q == nil && !w.alone {
+	if !w.alone && w.q == nil { // only then is w.q nobody else's
 		return
 	}
 	s := w.shard

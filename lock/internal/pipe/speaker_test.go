@@ -314,6 +314,7 @@ func inBubble(t *testing.T, start func(context.Context, *pipe.Config) carrier, b
 		defer func() {
 			cancel()
 			b.Close(errShut)
+			synctest.Wait() // a dial under way may still come
 			srv.wg.Wait()
 		}()
 		f(t, b)
