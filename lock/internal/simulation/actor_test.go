@@ -356,8 +356,9 @@ func (p *player) unlock(g *grant, again int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.grants = slices.DeleteFunc(w.grants, func(x *grant) bool { return x == g })
-	// After an unknown outcome Redis may have the hold for some time, and a Guard that was on its way runs.
-	if !errors.Is(err, lock.ErrUnknown) && !slices.ContainsFunc(w.grants, func(x *grant) bool { return x.owner == g.owner }) {
+	// After an unknown outcome or a loss Redis may have the hold for some time, and a Guard that was on its
+	// way runs.
+	if !errors.Is(err, lock.ErrUnknown) && !errors.Is(err, lock.ErrLost) && !slices.ContainsFunc(w.grants, func(x *grant) bool { return x.owner == g.owner }) {
 		w.over[g.owner] = w.checks
 	}
 }
