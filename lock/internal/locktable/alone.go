@@ -9,9 +9,13 @@ package locktable
 // no queue, no hold of this client and no stranger is known there.
 func (s *shard[H]) asksAloneLocked(w *Waiter[H]) bool {
 	var none H
-	now, name := s.table.Now(), w.key.Name
+	name := w.key.Name
 	if w.key.Kind != Mutexes || s.closed.Load() || s.queues.get(w.key) != nil || s.alone[name] != nil ||
-		s.holds.get(name) != none || len(s.older[name]) > 0 || s.strangers.near(name, now) != nil {
+		s.holds.get(name) != none || len(s.older[name]) > 0 {
+		return false
+	}
+	now := s.table.Now()
+	if s.strangers.near(name, now) != nil {
 		return false
 	}
 	if s.alone == nil {
@@ -45,21 +49,22 @@ func (s *shard[H]) queueOfLocked(k Key) *queue[H] {
 }
 
 // aloneEndsLocked is called when w has asked without a queue, by w's own goroutine. It reports
-// whether there is none still. Nobody makes one for w after that.
+// whether there is none still. Nobody makes one for w after that, or has w in mind.
 func (s *shard[H]) aloneEndsLocked(w *Waiter[H]) bool {
 	w.alone = false
 	if w.q != nil {
 		return false
 	}
 	delete(s.alone, w.key.Name)
+	w.apart = true
 	return true
 }
 
 // meetsLocked is called before a hold of that name becomes known, which w has taken if it is not nil.
 func (s *shard[H]) meetsLocked(name string, w *Waiter[H]) {
-	if w == nil || !w.alone {
+	if w != nil && w.alone {
+		s.aloneEndsLocked(w)
+	} else {
 		s.queueOfLocked(Key{name, Mutexes})
-	} else if s.aloneEndsLocked(w) {
-		w.apart = true
 	}
 }

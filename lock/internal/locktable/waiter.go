@@ -480,7 +480,6 @@ func (w *Waiter[H]) leave() {
 	s.mu.Lock()
 	if w.alone && s.aloneEndsLocked(w) {
 		s.mu.Unlock()
-		w.apart = true
 		return
 	}
 	s.stepLocked(w.q.line.Leave(&w.caller))
