@@ -160,10 +160,11 @@ func (w *Watchdog) stopClockLocked() {
 func (w *Watchdog) compareClocks() {
 	defer w.wg.Done()
 	e := w.look()
-	if still := w.standstill(); still != nil {
+	now := w.now() // once, or what stands still in between would go unseen
+	if still := w.standstill(now); still != nil {
 		w.still.Store(still)
 	}
-	w.beat.Store(int64(w.now()))
+	w.beat.Store(int64(now))
 	lanes := w.snapshotLanes()
 	w.watching.Store(false) // a Hold from here on arms the timer, or is counted below
 	leases := 0
@@ -212,10 +213,10 @@ func (ln *Lane) correctTimers() {
 // period is a time from from to to.
 type period struct{ from, to instant }
 
-// standstill returns the time in which compareClocks should have been called and was not,
+// standstill returns the time until now in which compareClocks should have been called and was not,
 // because the process or the machine stood still. It returns nil if that is short.
-func (w *Watchdog) standstill() *period {
-	now, due := w.now(), instant(w.beat.Load()).plus(w.cfg.clockPeriod())
+func (w *Watchdog) standstill(now instant) *period {
+	due := instant(w.beat.Load()).plus(w.cfg.clockPeriod())
 	if now < due.plus(w.cfg.clockPeriod()) {
 		return nil
 	}
@@ -224,7 +225,8 @@ func (w *Watchdog) standstill() *period {
 
 // stoodStill reports whether the process stood still at the instant end.
 func (w *Watchdog) stoodStill(end instant) bool {
-	for _, p := range []*period{w.still.Load(), w.standstill()} {
+	// compareClocks notes a standstill before it ends it, so it is looked for in the other order.
+	for _, p := range []*period{w.standstill(w.now()), w.still.Load()} {
 		if p != nil && p.from <= end && end <= p.to {
 			return true
 		}

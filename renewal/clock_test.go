@@ -21,6 +21,8 @@ type sleeper struct {
 	counts bool       // the system has a clock that counts suspension
 	moves  []wallMove // of the wall clock
 	slept  time.Duration
+	reads  atomic.Int64 // how often the wall clock is read until read is called; 0: it is not called
+	read   func()       // set before reads
 }
 
 type wallMove struct {
@@ -32,6 +34,9 @@ type wallMove struct {
 func (s *sleeper) runs(w *renewal.Watchdog, counts bool) {
 	s.counts = counts
 	skew := func(t time.Time) (ahead time.Duration) {
+		if s.reads.Load() > 0 && s.reads.Add(-1) == 0 {
+			s.read()
+		}
 		s.clocks.Lock()
 		defer s.clocks.Unlock()
 		for _, m := range s.moves {
@@ -52,9 +57,12 @@ func (s *sleeper) runs(w *renewal.Watchdog, counts bool) {
 	})
 }
 
+// suspend suspends the machine. All clocks have moved when it goes on.
 func (s *sleeper) suspend(d time.Duration) {
-	s.setWall(d)
-	s.sleepUnseen(d)
+	s.clocks.Lock()
+	s.moves, s.slept = append(s.moves, wallMove{time.Now(), d}), s.slept+d
+	s.clocks.Unlock()
+	s.elapse(d)
 }
 
 // sleepUnseen suspends the machine without a move of its wall clock.
@@ -62,6 +70,11 @@ func (s *sleeper) sleepUnseen(d time.Duration) {
 	s.clocks.Lock()
 	s.slept += d
 	s.clocks.Unlock()
+	s.elapse(d)
+}
+
+// elapse lets time pass for the store alone.
+func (s *sleeper) elapse(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.expiry {
@@ -124,6 +137,22 @@ func TestALongSleepOfTheMachineEndsTrustAtOnceAndIsTold(t *testing.T) {
 		require.True(t, fresh.lease.Valid())
 		require.Greater(t, s.left(fresh.key), 19*time.Second)
 	})
+}
+
+// TestASleepOfTheMachineIsSeenWheneverItComes: before each of the times at which the clocks are read
+// to find it.
+func TestASleepOfTheMachineIsSeenWheneverItComes(t *testing.T) {
+	for n := range int64(20) {
+		onSleeper(t, func(t *testing.T, s *sleeper, _ *renewal.Watchdog, ln *renewal.Lane) {
+			h := s.hold(t, ln, renewedFor(30*time.Second))
+			time.Sleep(15*time.Second + 500*time.Millisecond)
+			s.read = func() { s.suspend(time.Minute) }
+			s.reads.Store(n + 1)
+			time.Sleep(30 * time.Second)
+			require.Len(t, h.reasons(), 1)
+			require.Contains(t, []renewal.Reason{renewal.Suspended, renewal.NotOwner}, h.reasons()[0])
+		})
+	}
 }
 
 // TestAShortSleepOfTheMachineLosesNothing: what the leases have left is less
