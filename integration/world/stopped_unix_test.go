@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -65,23 +64,18 @@ func TestAStoppedLeaderKnowsAtOnceWhenItGoesOn(t *testing.T) {
 		rounds = 4
 	}
 	var wg sync.WaitGroup
-	var blamed atomic.Int64 // Redis, for what the stop has done
 	for i := range 4 {
 		wg.Go(func() {
 			for round := range rounds / 4 {
-				lead(t, next, &blamed, contest{Network: s.Network(), Addr: s.Addr(), Name: fmt.Sprint(t.Name(), i, round), Leads: true})
+				lead(t, next, contest{Network: s.Network(), Addr: s.Addr(), Name: fmt.Sprint(t.Name(), i, round), Leads: true})
 			}
 		})
 	}
 	bounded.Wait(t, &wg)
-	// A request that was under way when the leader was stopped may have failed by itself.
-	if n := blamed.Load(); n >= int64(rounds/2) {
-		t.Errorf("%d of %d losses are said to be Redis' fault", n, rounds)
-	}
 }
 
 // lead has a child lead, be stopped, and go on when next leads.
-func lead(t *testing.T, next *lock.Client, blamed *atomic.Int64, con contest) {
+func lead(t *testing.T, next *lock.Client, con contest) {
 	arg, err := json.Marshal(con)
 	if err != nil {
 		t.Error(err)
@@ -112,11 +106,8 @@ func lead(t *testing.T, next *lock.Client, blamed *atomic.Int64, con contest) {
 		t.Errorf("it found: %s", lines.Text())
 	}
 	lines.Scan()
-	switch said := lines.Text(); {
-	case said == fmt.Sprint(nil):
-		t.Error("Do says nothing")
-	case strings.Contains(said, lock.TrustEnded.String()):
-		blamed.Add(1)
+	if said := lines.Text(); said == fmt.Sprint(nil) || strings.Contains(said, lock.TrustEnded.String()) {
+		t.Errorf("Do says: %s", said) // it was not Redis that did not answer
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
