@@ -102,7 +102,7 @@ func (l *CountDownLatch) Wait(ctx context.Context) error {
 		return err
 	}
 	defer l.c.table.End(l.name)
-	return l.c.stand(ctx, locktable.Key{Name: l.name, Kind: locktable.Latches}, latchWait{l: l}, locktable.Request{})
+	return l.c.stand(ctx, locktable.Key{Name: l.name, Kind: waitqueue.Latch}, latchWait{l: l}, locktable.Request{})
 }
 
 // latchWait is a call of Wait.

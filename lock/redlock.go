@@ -14,6 +14,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/several"
 	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // RedLockConfig configures a RedLock. The zero RedLockConfig works.
@@ -136,7 +137,7 @@ func NewRedLock(cfg RedLockConfig, members ...*Mutex) (*RedLock, error) {
 	for i, m := range members {
 		peers[i] = peer{m}
 	}
-	pacing := locktable.PacingOf(locktable.Mutexes, members[0].c.cfg.MaxPoll, 0)
+	pacing := locktable.PacingOf(waitqueue.Exclusive, members[0].c.cfg.MaxPoll, 0)
 	return &RedLock{
 		members: slices.Clone(members), cfg: cfg, need: len(members)/2 + 1, start: time.Now(),
 		line: several.NewLine(peers, pacing, members[0].c.random), silent: make([]atomic.Int64, len(members)),

@@ -134,7 +134,7 @@ func tooMany(op, name string) error {
 func (s *Semaphore) change(ctx context.Context, op string, code *script.Script, n int64, refuse bool) (int64, error) {
 	done, err := newRecorded(s.c, op, s.name, wire.Once{Script: code, Args: []any{n, keys.SemaphoreChannel(s.name)}}).retryUntilAnswered(ctx, refuse)
 	if err == nil {
-		s.c.table.Freed(locktable.Key{Name: s.name, Kind: locktable.Permits})
+		s.c.table.Freed(locktable.Key{Name: s.name, Kind: waitqueue.Permits})
 	}
 	return done, err
 }
@@ -177,7 +177,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 		return err
 	}
 	defer s.c.table.End(s.name)
-	return s.c.stand(ctx, locktable.Key{Name: s.name, Kind: locktable.Permits}, semaphoreAcquire{s: s, n: n}, locktable.Request{Needs: n, Final: true, Try: !wait})
+	return s.c.stand(ctx, locktable.Key{Name: s.name, Kind: waitqueue.Permits}, semaphoreAcquire{s: s, n: n}, locktable.Request{Needs: n, Final: true, Try: !wait})
 }
 
 // semaphoreAcquire is a call of Acquire or TryAcquire.

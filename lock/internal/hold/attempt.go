@@ -40,7 +40,7 @@ func (a *attempt) try(ctx context.Context, call wire.Call, left func()) locktabl
 	if !k.Orphans.Begin() {
 		return a.got(nil, k.errors.Closed(name, nil))
 	}
-	call = call.With(k.Orphans.Named(kind.family(), name))
+	call = call.With(k.Orphans.Named(kinds[kind].family, name))
 	// If the caller leaves before the answer, an acquired lock goes back.
 	late := func(ans pipe.Answer) {
 		defer k.Orphans.End()
@@ -198,8 +198,12 @@ func (a *attempt) renew() {
 	a.seq = a.k.seqs.Add(1)
 }
 
-// stand takes the lock, in the queue of that kind.
-func (a *attempt) stand(ctx context.Context, queue locktable.Kind, wants locktable.Acquisition[*Hold], r locktable.Request) (*Held, error) {
+// stand takes the lock, in the queue of its kind.
+func (a *attempt) stand(ctx context.Context, wants locktable.Acquisition[*Hold], r locktable.Request) (*Held, error) {
+	queue := kinds[a.Kind].queue
+	if a.Kind == Read && a.k.cfg.ReadersFirst {
+		queue = waitqueue.ReadersAlone
+	}
 	r.Owner, r.Joint, r.Try = a.Owner, a.Shared, !a.Wait
 	w := a.k.Table.NewWaiter(locktable.Key{Name: a.Name, Kind: queue}, wants, r)
 	defer w.End()
@@ -228,7 +232,7 @@ func (a *attempt) Reenter(ctx context.Context, h *Hold) locktable.Reply {
 
 // Follows implements locktable.Acquisition.
 func (a *attempt) Follows(h *Hold, over bool) bool {
-	return a.Kind == h.kind && (!over || h.kind == Mutex)
+	return a.Kind == h.kind && (!over || kinds[h.kind].handedOver)
 }
 
 // Take implements locktable.Acquisition.

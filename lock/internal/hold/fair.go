@@ -41,12 +41,12 @@ var _ locktable.Acquisition[*Hold] = (*fairPlace)(nil)
 
 func (p *fairPlace) take(ctx context.Context) (*Held, error) {
 	if !p.Wait {
-		return p.stand(ctx, locktable.FairMutexes, p, locktable.Request{})
+		return p.stand(ctx, p, locktable.Request{})
 	}
 	p.line, p.answers = p.k.fair.join(p.k, p.Name), make(chan fairAnswer, 1)
 	defer p.k.fair.leave(p.line)
 	defer p.end()
-	return p.stand(ctx, locktable.FairMutexes, p, locktable.Request{Alone: true})
+	return p.stand(ctx, p, locktable.Request{Alone: true})
 }
 
 // Channel is the waiter's own: a release tells the first in the queue alone.
@@ -114,7 +114,7 @@ func (p *fairPlace) try(ctx context.Context, dead, deadSign string) locktable.Re
 	call := wire.FairTake{
 		Name: p.Name, Counter: counter, Field: f, Lease: p.Lease, Least: least, Now: time.Now(), Sign: sign, Dead: dead, DeadSign: deadSign,
 		Queue: fairQueueOf(&k.cfg), Grace: fairGraceOf(k.cfg.IOTimeout), Publish: k.calls.publish(p.Name), Past: p.past,
-	}.Call().With(k.Orphans.Named(Fair.family(), p.Name))
+	}.Call().With(k.Orphans.Named(familyExclusive, p.Name))
 	name, lease, waits := p.Name, p.Lease, p.Wait
 	late := func(ans pipe.Answer) { // a waiter has its place, whatever the answer
 		defer k.Orphans.End()

@@ -18,7 +18,7 @@ func (h *Hold) succession() succession {
 		return n
 	}
 	n.attempt = &n.For.(*mutexAcquire).attempt
-	if h.kind != Mutex || !n.attempt.Renewed {
+	if !kinds[h.kind].handedOver || !n.attempt.Renewed {
 		return n
 	}
 	n.more = n.Ahead

@@ -194,7 +194,7 @@ func (h *Hold) Value(key any) any {
 var _ carrier.Owner = (*Hold)(nil)
 
 // Class implements carrier.Owner.
-func (h *Hold) Class() carrier.Class { return h.kind.class() }
+func (h *Hold) Class() carrier.Class { return kinds[h.kind].class }
 
 // Name implements carrier.Owner and locktable.Hold.
 func (h *Hold) Name() string { return h.name }
@@ -206,7 +206,12 @@ func (h *Hold) Token() int64 { return h.token }
 func (h *Hold) Seq() uint64 { return h.seq }
 
 // Key implements carrier.Owner.
-func (h *Hold) Key() string { return h.kind.key(h.name) }
+func (h *Hold) Key() string {
+	if key := kinds[h.kind].key; key != nil {
+		return key(h.name)
+	}
+	return h.name
+}
 
 // AppendField implements carrier.Owner.
 func (h *Hold) AppendField(b []byte) []byte { return appendTail(b, h.kind, h.owner, h.seq) }

@@ -8,10 +8,11 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/orphans"
 	"github.com/wheellock/wheellock/lock/internal/owner"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// kind says of which kind of object a hold is.
+// Kind says of which kind of object a hold is.
 type Kind uint8
 
 const (
@@ -23,49 +24,41 @@ const (
 	Permits      // permits of a PermitSemaphore, see permitIDs
 )
 
-// Exclusive kinds have one hold a name, found by the name: a hash {field: count} under it.
-func (k Kind) Exclusive() bool { return k.Mode() == locktable.Exclusive }
+// kinds has one row for each Kind. The scripts of a kind are in switches (calls.release and others),
+// because the arguments of a call through a table would be allocated.
+var kinds = [...]struct {
+	mode       locktable.Mode           // with which other holds a hold shares its name
+	queue      waitqueue.Kind           // where the calls of this client wait
+	class      carrier.Class            // which script renews the holds
+	family     orphans.Family           // whose scripts may remove the fields
+	key        func(name string) string // of the fields of the holds; nil: the name
+	channel    func(name string) string // that tells waiters of a release; but each waiter of a FairMutex has its own
+	handedOver bool                     // in memory too, to the next caller of this client
+}{
+	Mutex:   {locktable.Exclusive, waitqueue.Exclusive, carrier.Fields, familyExclusive, nil, keys.Channel, true},
+	Fenced:  {locktable.Exclusive, waitqueue.Exclusive, carrier.Fields, familyExclusive, nil, keys.Channel, false},
+	Fair:    {locktable.Exclusive, waitqueue.QueueInRedis, carrier.Fields, familyExclusive, nil, keys.Channel, false},
+	Read:    {locktable.Reading, waitqueue.ReadWrite, carrier.Readers, familyRW, nil, keys.RWChannel, false},
+	Write:   {locktable.Writing, waitqueue.ReadWrite, carrier.Fields, familyRW, nil, keys.RWChannel, false},
+	Permits: {locktable.Permit, waitqueue.Permits, carrier.Permits, familyPermits, keys.PermitsTaken, keys.SemaphoreChannel, false},
+}
+
+// The families of kinds. The holds of a family are fields of one key in the same form, so the
+// scripts of one kind may remove fields of another.
+const (
+	familyExclusive orphans.Family = iota
+	familyRW
+	familyPermits
+)
+
+// Exclusive kinds have one hold per name, found by the name: a hash {field: count} under it.
+func (k Kind) Exclusive() bool { return kinds[k].mode == locktable.Exclusive }
 
 // Mode says with which other holds a hold shares its name.
-func (k Kind) Mode() locktable.Mode {
-	switch k {
-	case Read:
-		return locktable.Reading
-	case Write:
-		return locktable.Writing
-	case Permits:
-		return locktable.Permit
-	}
-	return locktable.Exclusive
-}
+func (k Kind) Mode() locktable.Mode { return kinds[k].mode }
 
-// class says which script renews the holds.
-func (k Kind) class() carrier.Class {
-	switch k {
-	case Read:
-		return carrier.Readers
-	case Permits:
-		return carrier.Permits
-	}
-	return carrier.Fields
-}
-
-// key returns the key that has the fields of the holds of that name.
-func (k Kind) key(name string) string {
-	if k == Permits {
-		return keys.PermitsTaken(name)
-	}
-	return name
-}
-
-// Channel returns the channel that tells waiters of a release. Each waiter of a FairMutex has a
-// channel of its own.
-func (k Kind) Channel(name string) string {
-	if k == Read || k == Write {
-		return keys.RWChannel(name)
-	}
-	return keys.Channel(name)
-}
+// Channel returns the channel that tells waiters of a release.
+func (k Kind) Channel(name string) string { return kinds[k].channel(name) }
 
 // outlived reports whether the field of a hold that was lost for that reason may stay in Redis
 // for longer than its own lease, because other holds keep the key. Other readers, or a write
@@ -81,24 +74,6 @@ func (k Kind) outlived(why renewal.Reason, alsoReads func() bool) bool {
 	}
 	return false
 }
-
-// family are the kinds whose holds are fields of one key in the same form, so that the
-// scripts of one may remove fields of the other.
-func (k Kind) family() orphans.Family {
-	switch k {
-	case Read, Write:
-		return familyRW
-	case Permits:
-		return familyPermits
-	}
-	return familyExclusive
-}
-
-const (
-	familyExclusive orphans.Family = iota
-	familyRW
-	familyPermits
-)
 
 // fieldRoom is how long most fields are at most.
 const fieldRoom = 80

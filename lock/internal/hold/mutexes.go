@@ -12,7 +12,7 @@ import (
 type mutexAcquire struct{ attempt }
 
 func (x *mutexAcquire) take(ctx context.Context) (*Held, error) {
-	return x.stand(ctx, locktable.Mutexes, x, locktable.Request{})
+	return x.stand(ctx, x, locktable.Request{})
 }
 
 // Try implements locktable.Acquisition.
@@ -27,7 +27,7 @@ func (x *mutexAcquire) Try(ctx context.Context) locktable.Reply {
 
 // more returns how many tokens it reserves for the waiters behind it.
 func (x *mutexAcquire) more() int64 {
-	if x.Kind != Mutex || !x.Renewed {
+	if !kinds[x.Kind].handedOver || !x.Renewed {
 		return 0
 	}
 	return x.waiter.HandOvers()

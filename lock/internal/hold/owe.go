@@ -9,7 +9,7 @@ import (
 
 // orphan returns a field that may be in Redis without a holder.
 func (k *Keeper) orphan(kind Kind, name, field string, lease time.Duration) orphans.Field {
-	f := orphans.Field{Name: name, Family: kind.family(), Text: field, Lease: lease}
+	f := orphans.Field{Name: name, Family: kinds[kind].family, Text: field, Lease: lease}
 	if kind != Fair {
 		f.Release = k.calls.release(kind, name, []byte(field))
 		return f

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/wire"
@@ -22,11 +21,11 @@ func (x *permitAcquire) take(ctx context.Context) (*Held, error) {
 	if x.a.Fewer {
 		needs = 1
 	}
-	return x.a.stand(ctx, locktable.Permits, x, locktable.Request{Needs: needs})
+	return x.a.stand(ctx, x, locktable.Request{Needs: needs})
 }
 
 // Channel implements locktable.Acquisition.
-func (x *permitAcquire) Channel() string { return keys.SemaphoreChannel(x.a.Name) }
+func (x *permitAcquire) Channel() string { return x.a.Channel() }
 
 // Refusal implements locktable.Acquisition.
 func (x *permitAcquire) Refusal(time.Duration) error {
@@ -46,7 +45,7 @@ func (x *permitAcquire) Try(ctx context.Context) locktable.Reply {
 	began := time.Now()
 	call := wire.PermitTake{
 		Name: name, IDs: ids.Text, N: n, Fewer: a.Fewer, Lease: lease, Now: began, Publish: k.calls.publish(name),
-	}.Call().With(k.Orphans.Named(Permits.family(), name))
+	}.Call().With(k.Orphans.Named(familyPermits, name))
 	// If the caller leaves before the answer, permits that it brings go back.
 	late := func(ans pipe.Answer) {
 		defer k.Orphans.End()

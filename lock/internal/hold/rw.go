@@ -15,11 +15,7 @@ type rwAcquire struct {
 }
 
 func (x *rwAcquire) take(ctx context.Context) (*Held, error) {
-	queue, reads := locktable.ReadersWriters, x.Kind == Read
-	if reads && x.k.cfg.ReadersFirst {
-		queue = locktable.ReadersFirst
-	}
-	held, err := x.stand(ctx, queue, x, locktable.Request{Reading: reads})
+	held, err := x.stand(ctx, x, locktable.Request{Reading: x.Kind == Read})
 	if x.writer != "" && (held == nil || held.h.seq != x.seq) { // a re-entry's script knows nothing of writers
 		withdraw(x.k, x.Name, x.writer)
 	}

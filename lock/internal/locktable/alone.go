@@ -1,5 +1,7 @@
 package locktable
 
+import "github.com/wheellock/wheellock/lock/internal/waitqueue"
+
 // Most locks are free, and nobody else of the client wants them. So the first call for a Mutex
 // asks Redis without a queue. It is only noted by its name. The queue is made when it has
 // something to say: when another call comes, when a hold of that name becomes known, or when the
@@ -10,7 +12,7 @@ package locktable
 func (s *shard[H]) asksAloneLocked(w *Waiter[H]) bool {
 	var none H
 	name := w.key.Name
-	if w.key.Kind != Mutexes || s.closed.Load() || s.queues.get(w.key) != nil || s.alone[name] != nil ||
+	if w.key.Kind != waitqueue.Exclusive || s.closed.Load() || s.queues.get(w.key) != nil || s.alone[name] != nil ||
 		s.holds.get(name) != none || len(s.older[name]) > 0 {
 		return false
 	}
@@ -29,7 +31,7 @@ func (s *shard[H]) asksAloneLocked(w *Waiter[H]) bool {
 // queueOfLocked returns the queue of k, or nil. It makes one for a call that has asked without.
 func (s *shard[H]) queueOfLocked(k Key) *queue[H] {
 	q := s.queues.get(k)
-	if q != nil || k.Kind != Mutexes || len(s.alone) == 0 {
+	if q != nil || k.Kind != waitqueue.Exclusive || len(s.alone) == 0 {
 		return q
 	}
 	w := s.alone[k.Name]
@@ -65,6 +67,6 @@ func (s *shard[H]) meetsLocked(name string, w *Waiter[H]) {
 	if w != nil && w.alone {
 		s.aloneEndsLocked(w)
 	} else {
-		s.queueOfLocked(Key{name, Mutexes})
+		s.queueOfLocked(Key{name, waitqueue.Exclusive})
 	}
 }

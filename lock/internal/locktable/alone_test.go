@@ -40,7 +40,7 @@ func (c *client) asks(ctx context.Context, as owner.Owner, r Request) *asker {
 	got := make(chan error, 1)
 	a.got = got
 	r.Owner = as
-	a.w = c.table.NewWaiter(Key{"a", Mutexes}, a, r)
+	a.w = c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, a, r)
 	go func() {
 		defer a.w.End()
 		got <- a.w.Run(ctx)
@@ -261,7 +261,7 @@ func TestACallThatDoesNotWaitIsToldOfAnUnknownOutcomeAtOnce(t *testing.T) {
 			if busy {
 				c.table.Adopt(&fakeHold{of: c, name: "a", owner: ownerOf(2), until: time.Now()}, nil)
 			}
-			w := c.table.NewWaiter(Key{"a", Mutexes}, unknown, Request{Owner: ownerOf(1), Try: true})
+			w := c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, unknown, Request{Owner: ownerOf(1), Try: true})
 			require.Error(t, w.Run(t.Context()))
 			w.End()
 		}

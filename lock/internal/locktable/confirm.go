@@ -31,14 +31,14 @@ type watched[H Hold] struct {
 
 // confirmAt is when a queue is looked at that was looked at now: MaxPoll later at most.
 func (t *Table[H]) confirmAt(now waitqueue.Instant) waitqueue.Instant {
-	poll := waitqueue.Instant(t.pacing[Mutexes].MaxPoll)
+	poll := waitqueue.Instant(t.pacing[waitqueue.Exclusive].MaxPoll)
 	at, step := now+poll, max(poll/confirmSteps, 1)
 	return at - at%step
 }
 
 // watchQueueLocked has the hold before q's waiters asked about from now on.
 func (s *shard[H]) watchQueueLocked(q *queue[H]) {
-	if q.confirm != 0 || q.key.Kind != Mutexes || s.closed.Load() {
+	if q.confirm != 0 || q.key.Kind != waitqueue.Exclusive || s.closed.Load() {
 		return
 	}
 	q.confirm = s.table.confirmAt(s.table.Now())
@@ -171,7 +171,7 @@ const minDoubts = 16
 func (t *Table[H]) doubt(h H) {
 	s := t.shard(h.Name())
 	s.mu.Lock()
-	ask := s.doubts.mayAsk(h.Name(), t.Now(), t.pacing[Mutexes].MaxPoll)
+	ask := s.doubts.mayAsk(h.Name(), t.Now(), t.pacing[waitqueue.Exclusive].MaxPoll)
 	s.mu.Unlock()
 	if ask {
 		h.Confirm()

@@ -13,6 +13,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/record"
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // deaf returns a Subscriber that never has a connection, until ctx ends.
@@ -127,7 +128,7 @@ func (a *take) Try(ctx context.Context) Reply {
 // run takes the lock.
 func (a *take) run(ctx context.Context, r Request) error {
 	r.Owner = a.as
-	w := a.c.table.NewWaiter(Key{a.name, Mutexes}, a, r)
+	w := a.c.table.NewWaiter(Key{a.name, waitqueue.Exclusive}, a, r)
 	defer w.End()
 	a.w = w
 	return w.Run(ctx)

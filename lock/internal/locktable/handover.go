@@ -1,6 +1,9 @@
 package locktable
 
-import "time"
+import (
+	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+	"time"
+)
 
 // A run of hand-overs inside one client ends with a real release after a number of
 // hand-overs or a time, because other processes also wait. A run is shorter, down to
@@ -92,12 +95,12 @@ func (s *shard[H]) followLocked(h H, w *Waiter[H], n *Following[H]) {
 // handedLocked tells the queue of h's name that next, which is among the client's
 // holds now, has taken the place of h and is for w.
 func (s *shard[H]) handedLocked(h H, w *Waiter[H], next H) {
-	q := s.queues.get(Key{h.Name(), Mutexes})
+	q := s.queues.get(Key{h.Name(), waitqueue.Exclusive})
 	s.stepLocked(q.line.Handed(h.Owner(), h, &w.caller, next, s.table.Now()))
 	if q.line.Run() == 0 { // by a script at the end of a run: nobody waits
 		s.strangers.alone(h.Name(), s.table.Now())
 	}
-	if q := s.queues.get(Key{h.Name(), FairMutexes}); q != nil { // a name of two kinds: who waits there is told so
+	if q := s.queues.get(Key{h.Name(), waitqueue.QueueInRedis}); q != nil { // a name of two kinds: who waits there is told so
 		s.stepLocked(q.line.Gone(h.Owner(), h))
 		s.stepLocked(q.line.Held(next.Owner(), false, next))
 	}

@@ -37,48 +37,14 @@ type outlook struct {
 	listener pubsub.Listener
 }
 
-// Kind says for which objects a queue is.
-type Kind uint8
-
-const (
-	Mutexes        Kind = iota // of exclusive holds
-	FairMutexes                // whose order is in Redis, so each waiter asks by itself
-	ReadersWriters             // new readers wait behind a writer that waits
-	ReadersFirst               // readers do not wait for waiting writers
-	Permits
-	Latches
-	kinds
-)
-
-// line is the kind of its Line.
-func (k Kind) line() waitqueue.Kind {
-	switch k {
-	case FairMutexes:
-		return waitqueue.Places
-	case ReadersWriters, ReadersFirst:
-		return waitqueue.ReadWrite
-	case Permits:
-		return waitqueue.Permits
-	case Latches:
-		return waitqueue.Latch
-	}
-	return waitqueue.Exclusive
-}
-
-// owned: who has it can be found out.
-func (k Kind) owned() bool { return k < Permits }
-
-// exclusive: for what it is has one hold, which the shard finds by its name.
-func (k Kind) exclusive() bool { return k == Mutexes || k == FairMutexes }
-
 // Key finds a queue.
 type Key struct {
 	Name string
-	Kind Kind
+	Kind waitqueue.Kind
 }
 
 // queues finds the queues, by kind and name.
-type queues[H Hold] [kinds]map[string]*queue[H]
+type queues[H Hold] [waitqueue.Kinds]map[string]*queue[H]
 
 func (s *queues[H]) get(k Key) *queue[H] { return s[k.Kind][k.Name] }
 
@@ -134,12 +100,12 @@ const quietPolls = 6
 // PacingOf says how often waiters of that kind look. poll is MaxPoll, and fair is the time
 // between two looks of a waiter for a FairMutex. Some releases have no message, such as a
 // writer of Redisson that continues to read, or permits that expire.
-func PacingOf(k Kind, poll, fair time.Duration) waitqueue.Pacing {
+func PacingOf(k waitqueue.Kind, poll, fair time.Duration) waitqueue.Pacing {
 	quiet, together := poll, time.Duration(0)
 	switch k {
-	case Mutexes:
+	case waitqueue.Exclusive:
 		quiet *= quietPolls
-	case FairMutexes:
+	case waitqueue.QueueInRedis:
 		poll, quiet, together = fair, fair, fair/fairTogether
 	}
 	return waitqueue.Pacing{
@@ -165,9 +131,9 @@ func (s *shard[H]) newQueueLocked(k Key) *queue[H] {
 		q = &queue[H]{outlook: outlook{listener: pubsub.NewListener(make(chan struct{}, 1))}}
 	}
 	q.key = k
-	q.line, q.probe = waitqueue.NewLine[owner.Owner, H](k.Kind.line(), &s.table.run), waitqueue.NewProbe(&s.table.pacing[k.Kind])
+	q.line, q.probe = waitqueue.NewLine[owner.Owner, H](k.Kind, &s.table.run), waitqueue.NewProbe(&s.table.pacing[k.Kind])
 	s.queues.add(q)
-	if k.Kind.exclusive() {
+	if k.Kind.IsExclusive() {
 		for _, h := range s.older[k.Name] {
 			s.knownLocked(q, h)
 		}
@@ -188,7 +154,7 @@ func (s *shard[H]) knownLocked(q *queue[H], h H) {
 		return
 	}
 	q.line.Held(h.Owner(), false, h)
-	if p := h.Past(); p != nil && q.key.Kind == Mutexes {
+	if p := h.Past(); p != nil && q.key.Kind == waitqueue.Exclusive {
 		q.line.Resume(p.sofar)
 		q.opened, q.runEnded = p.opened, p.runEnded
 		*p = Past{}
@@ -245,7 +211,7 @@ func (s *shard[H]) stepLocked(done waitqueue.Step[owner.Owner, H]) {
 // holds already.
 func (s *shard[H]) joinLocked(w *Waiter[H]) {
 	w.q = s.queueLocked(w.key)
-	if w.joint && !w.key.Kind.exclusive() {
+	if w.joint && !w.key.Kind.IsExclusive() {
 		for _, m := range [...]Mode{Reading, Writing} {
 			for _, h := range s.shared[sharedKey{w.key.Name, w.caller.Owner, m}] {
 				if enterable(h) && !w.q.line.Has(h.Owner(), h) {
@@ -258,7 +224,7 @@ func (s *shard[H]) joinLocked(w *Waiter[H]) {
 }
 
 // kindsOf are the kinds of the queues that are told of a hold.
-func kindsOf(m Mode) []Kind {
+func kindsOf(m Mode) []waitqueue.Kind {
 	switch m {
 	case Exclusive:
 		return exclusiveKinds
@@ -268,7 +234,7 @@ func kindsOf(m Mode) []Kind {
 	return sharedKinds
 }
 
-var exclusiveKinds, sharedKinds = []Kind{Mutexes, FairMutexes}, []Kind{ReadersWriters, ReadersFirst}
+var exclusiveKinds, sharedKinds = []waitqueue.Kind{waitqueue.Exclusive, waitqueue.QueueInRedis}, []waitqueue.Kind{waitqueue.ReadWrite, waitqueue.ReadersAlone}
 
 // tookLocked tells the queues of h's name, if there are any, that h is among the
 // client's holds. w is the call that took it, or nil. It has left then if its queue is
@@ -307,7 +273,7 @@ func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 func (s *shard[H]) goneLocked(h H, r RunEnd, sounding bool) (ended [2]*queue[H]) {
 	mode := h.Mode()
 	if mode == Permit {
-		s.freedLocked(Key{h.Name(), Permits})
+		s.freedLocked(Key{h.Name(), waitqueue.Permits})
 		return ended
 	}
 	yields := s.freedByUsLocked(h, r, sounding)

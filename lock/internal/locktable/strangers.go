@@ -98,7 +98,7 @@ func (m *strangers) makeRoom(now waitqueue.Instant) {
 
 // refusedLocked notes who has the lock that w tried to take.
 func (s *shard[H]) refusedLocked(w *Waiter[H], now waitqueue.Instant) {
-	if w.key.Kind != Mutexes {
+	if w.key.Kind != waitqueue.Exclusive {
 		return
 	}
 	if x := s.strangers.near(w.key.Name, now); x != nil {
@@ -160,7 +160,7 @@ func (t *Table[H]) sounding(name string) bool {
 // yieldLocked is until when w leaves the object to strangers. One whose time is over before
 // that, at end if limited, does not, because it would have no try at all.
 func (w *Waiter[H]) yieldLocked(end time.Time, limited bool, now waitqueue.Instant, sounding bool) waitqueue.Instant {
-	if w.key.Kind != Mutexes {
+	if w.key.Kind != waitqueue.Exclusive {
 		return 0
 	}
 	known := &w.shard.strangers

@@ -42,7 +42,7 @@ type Table[H Hold] struct {
 	seed     maphash.Seed
 	start    time.Time     // see Now
 	run      waitqueue.Run // of hand-overs
-	pacing   [kinds]waitqueue.Pacing
+	pacing   [waitqueue.Kinds]waitqueue.Pacing
 	yielding waitqueue.Yielding // to strangers
 	idle     chan struct{}      // closed when busy is 0
 
@@ -68,7 +68,7 @@ func New[H Hold](cfg Config[H]) *Table[H] {
 	}
 	t.busy.Store(shards)
 	for k := range t.pacing {
-		t.pacing[k] = PacingOf(Kind(k), cfg.MaxPoll, cfg.FairPoll)
+		t.pacing[k] = PacingOf(waitqueue.Kind(k), cfg.MaxPoll, cfg.FairPoll)
 	}
 	return t
 }

@@ -275,7 +275,7 @@ func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testin
 			play(t, func(t *testing.T, c *client) {
 				first, second := &take{c: c, name: "a", as: ownerOf(1)}, &take{c: c, name: "a", as: ownerOf(2)}
 				require.NoError(t, first.run(t.Context(), Request{}))
-				w := c.table.NewWaiter(Key{"a", Mutexes}, second, Request{Owner: second.as})
+				w := c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, second, Request{Owner: second.as})
 				require.Equal(t, waitqueue.DoWait, w.look(t.Context()).Do)
 				n := c.table.Leaving(first.held)
 				require.Same(t, w, n.Next)
@@ -459,14 +459,14 @@ func TestAReleaseWakesWhoWaitsForPermits(t *testing.T) {
 				return Reply{Verdict: Refused, Err: errFakeRefused}
 			}
 		}}
-		w := c.table.NewWaiter(Key{"s", Permits}, x, Request{})
+		w := c.table.NewWaiter(Key{"s", waitqueue.Permits}, x, Request{})
 		defer w.End()
 		got := make(chan error, 1)
 		go func() { got <- w.Run(t.Context()) }()
 		synctest.Wait()
 		close(free)
 		began := time.Now()
-		c.table.Freed(Key{"s", Permits})
+		c.table.Freed(Key{"s", waitqueue.Permits})
 		require.NoError(t, <-got)
 		require.Less(t, time.Since(began), time.Second, "it was woken, and did not poll")
 	})
@@ -517,7 +517,7 @@ func TestHoldsThatShareANameAreFoundByTheirOwners(t *testing.T) {
 // TestAWaiterLeavesALongLineAsQuicklyAsAShortOne: a walk along the line would be
 // 40 times slower in the long one.
 func TestAWaiterLeavesALongLineAsQuicklyAsAShortOne(t *testing.T) {
-	for name, kind := range map[string]Kind{"Mutex": Mutexes, "others": Latches} {
+	for name, kind := range map[string]waitqueue.Kind{"Mutex": waitqueue.Exclusive, "others": waitqueue.Latch} {
 		t.Run(name, func(t *testing.T) {
 			table := newFake(t.Context(), nil)
 			const leavers = 500
@@ -625,7 +625,7 @@ func TestClientsOfOneServerExcludeEachOther(t *testing.T) {
 func TestQueuesAreVisitedInOneOrder(t *testing.T) {
 	var s queues[*fakeHold]
 	for i := range 100 {
-		s.add(&queue[*fakeHold]{key: Key{fmt.Sprintf("%02d", (37*i)%100), Kind(i % 2)}})
+		s.add(&queue[*fakeHold]{key: Key{fmt.Sprintf("%02d", (37*i)%100), waitqueue.Kind(i % 2)}})
 	}
 	var names [2][]string
 	for q := range s.ordered() {

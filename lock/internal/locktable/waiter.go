@@ -161,7 +161,7 @@ func (w *Waiter[H]) look(ctx context.Context) turn[H] {
 	table, s := w.table, w.shard
 	var ended *queue[H]
 	defer func() { table.endQueue(ended) }()
-	sounding := w.waited && w.key.Kind == Mutexes && table.sounding(w.key.Name)
+	sounding := w.waited && w.key.Kind == waitqueue.Exclusive && table.sounding(w.key.Name)
 	end, limited := ctx.Deadline()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,7 +284,7 @@ func (w *Waiter[H]) wait(ctx context.Context, t turn[H]) {
 // warn says once that w waits for a lock of this client.
 func (w *Waiter[H]) warn() {
 	w.warned = true
-	if w.key.Kind == Mutexes && w.held() {
+	if w.key.Kind == waitqueue.Exclusive && w.held() {
 		w.table.cfg.Logger.Log(record.WaitsForItself, w.key.Name, warnAfter)
 	}
 }
@@ -293,7 +293,7 @@ func (w *Waiter[H]) warn() {
 // that another owner has.
 func (w *Waiter[H]) refusedAgain(ctx context.Context) {
 	switch {
-	case w.caller.Try || w.warned || !w.key.Kind.owned():
+	case w.caller.Try || w.warned || !w.key.Kind.HasOwners():
 	case w.since == 0:
 		w.since = max(w.asked, 1)
 	case time.Duration(w.asked-w.since) >= warnAfter:
@@ -340,7 +340,7 @@ func (w *Waiter[H]) got(said waitqueue.Answer) {
 	defer s.mu.Unlock()
 	said.Outcome = waitqueue.Taken
 	w.outlook().probe.Answered(w.table.Now(), w.mark, said)
-	if w.key.Kind == Latches {
+	if w.key.Kind == waitqueue.Latch {
 		s.stepLocked(w.q.line.Opened(&w.caller))
 	}
 	s.wakeFirstLocked(w.q)
@@ -364,7 +364,7 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], r Reply) error {
 	w.last, w.stranger = r.Err, r.Stranger
 	w.answered(r)
 	refused, unknown := r.Verdict == Refused, r.Verdict == Unknown
-	if refused && w.key.Kind.exclusive() {
+	if refused && w.key.Kind.IsExclusive() {
 		w.table.doubtName(w.key.Name)
 	}
 	if refused {
@@ -465,7 +465,7 @@ func (w *Waiter[H]) heldUntil() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var none H
-	if h := s.holds.get(w.key.Name); w.key.Kind.exclusive() && h != none && !h.Over() {
+	if h := s.holds.get(w.key.Name); w.key.Kind.IsExclusive() && h != none && !h.Over() {
 		return h.Deadline()
 	}
 	return w.q.heldUntil

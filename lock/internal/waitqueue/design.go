@@ -19,7 +19,7 @@ package waitqueue
 //
 //	DoWait     sleep until woken
 //	DoProbe    the first in line and, by its own Probe, a caller that waits
-//	           in Places: Hear; sleep until Due, or Began and send
+//	           in QueueInRedis: Hear; sleep until Due, or Began and send
 //	           others: Beside, Began and send; again only after Backoff
 //	             Taken    Answered, but not for an Exclusive object, whose hold's
 //	                      end says when to probe; then Took, or Opened for a

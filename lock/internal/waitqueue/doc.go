@@ -15,11 +15,11 @@
 //   - Of the callers that wait for one object, only the first in line probes.
 //     Callers that need not wait probe beside it. These are callers of TryLock,
 //     readers with no writer before them, callers of a semaphore with an empty
-//     line, and readers whose owner writes. In a Line of [Places] every caller
+//     line, and readers whose owner writes. In a Line of [QueueInRedis] every caller
 //     probes, by a Probe of its own, because Redis has the order.
 //   - Two probes of one owner never run at the same time, because the hold of the
 //     first would refuse the second. A TryLock that came before such a probe
-//     began is refused with it. A TryLock that came later probes next. In Places
+//     began is refused with it. A TryLock that came later probes next. In QueueInRedis
 //     a caller that was refused has a place in Redis. It probes regardless of
 //     others of its owner, because its probes keep that place.
 //   - A caller may re-enter a hold of its owner. It learns this in the step that

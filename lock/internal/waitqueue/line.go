@@ -4,22 +4,31 @@ package waitqueue
 type Kind uint8
 
 const (
-	Exclusive Kind = iota // one owner at a time, which may re-enter: Mutex, FencedMutex
-	ReadWrite             // one owner, or many that share
-	Permits               // counted; callers have no owners
-	Latch                 // open to all or to none; callers have no owners
-	Places                // Exclusive, but Redis has the order: each caller has a place there and a Probe of its own: FairMutex
+	Exclusive    Kind = iota // one owner at a time, which may re-enter: Mutex, FencedMutex
+	ReadWrite                // one owner, or many that share: RWMutex
+	ReadersAlone             // ReadWrite for readers that do not wait for writers, which have a Line of their own
+	Permits                  // counted; callers have no owners
+	Latch                    // open to all or to none; callers have no owners
+	QueueInRedis             // Exclusive, but Redis has the order: each caller has a place there and a Probe of its own: FairMutex
+
+	Kinds = iota
 )
 
-// owned reports whether callers have owners, so that they may re-enter.
-func (k Kind) owned() bool { return k != Permits && k != Latch }
+// HasOwners reports whether callers have owners, so that they may re-enter.
+func (k Kind) HasOwners() bool { return k != Permits && k != Latch }
+
+// hasReaders reports whether callers may share the object.
+func (k Kind) hasReaders() bool { return k == ReadWrite || k == ReadersAlone }
+
+// IsExclusive reports whether one owner has the object at a time.
+func (k Kind) IsExclusive() bool { return k == Exclusive || k == QueueInRedis }
 
 // Do is what a caller must do.
 type Do uint8
 
 const (
 	DoWait    Do = iota // until it is woken
-	DoProbe             // ask Redis: the first in line when Probe says so, others at once; in Places when the caller's own Probe says so
+	DoProbe             // ask Redis: the first in line when Probe says so, others at once; in QueueInRedis when the caller's own Probe says so
 	DoReenter           // re-enter its owner's Hold
 	DoTake              // call Take: Hold was handed to it
 	DoRefuse            // return: the caller does not wait, and others wait or its owner was refused meanwhile
@@ -45,7 +54,7 @@ type Caller[O, H comparable] struct {
 	number  uint64 // by arrival; 0: it has not joined
 	asked   uint64 // the number of the last caller that had joined when its probe began
 	probing bool   // it asks Redis now
-	fresh   bool   // it did not have to wait when it came, and was not refused yet; in Places only the latter
+	fresh   bool   // it did not have to wait when it came, and was not refused yet; in QueueInRedis only the latter
 	may     bool   // with Try: nobody waited when its turn to probe came
 	refused bool   // with Try: it gets nothing
 	served  bool   // Latch
@@ -140,7 +149,7 @@ func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
 	c.number = l.joined
 	l.callers++
 	m := mode(c.Shared)
-	if l.kind.owned() {
+	if l.kind.HasOwners() {
 		c.party = l.parties.join(c)
 	}
 	if c.Try {
@@ -160,9 +169,9 @@ func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
 	switch l.kind {
 	case Exclusive:
 		c.fresh = l.first == nil && l.blocking == 0
-	case ReadWrite:
+	case ReadWrite, ReadersAlone:
 		c.fresh = l.first == nil || c.Shared && l.standing[0] == 0
-	case Places:
+	case QueueInRedis:
 		c.fresh = true
 	case Permits:
 		c.fresh = l.waiting[0]+l.waiting[1] == 0
@@ -172,7 +181,7 @@ func (l *Line[O, H]) Join(c *Caller[O, H]) Step[O, H] {
 		l.waiting[m]++
 	}
 	if p := c.party; p != nil {
-		if c.fresh && (c.Shared || l.kind == Places) {
+		if c.fresh && (c.Shared || l.kind == QueueInRedis) {
 			p.aside[m].push(c)
 		} else {
 			p.line[m].push(c)
@@ -398,7 +407,7 @@ func (l *Line[O, H]) Gone(o O, h H) Step[O, H] {
 		}
 		l.after(p)
 	}
-	if f := l.first; f != nil && f.told.Do == DoProbe && l.kind != Places {
+	if f := l.first; f != nil && f.told.Do == DoProbe && l.kind != QueueInRedis {
 		l.step.Wake = append(l.step.Wake, f) // it may be in Wake twice
 	}
 	return l.step

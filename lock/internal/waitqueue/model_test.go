@@ -64,7 +64,7 @@ func (p *pair) same(s step) {
 }
 
 func TestLineIsItsTwin(t *testing.T) {
-	for _, k := range []Kind{Exclusive, ReadWrite, Permits, Latch, Places} {
+	for _, k := range []Kind{Exclusive, ReadWrite, Permits, Latch, QueueInRedis} {
 		t.Run(fmt.Sprint("kind=", k), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { checkTwin(t, k) })
 		})
@@ -169,7 +169,7 @@ func checkTwin(t *rapid.T, k Kind) {
 			require.Empty(t, p.line.Leave(c).PassOn)
 		},
 		"held": func(t *rapid.T) {
-			if !k.owned() || holds == 120 {
+			if !k.HasOwners() || holds == 120 {
 				t.Skip("no holds")
 			}
 			holds++

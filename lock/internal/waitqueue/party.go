@@ -61,7 +61,7 @@ func (l *Line[O, H]) unhold(n *holding[O, H]) {
 type party[O, H comparable] struct {
 	owner    O
 	members  int           // callers and holds
-	probes   int           // how many of its callers ask Redis; at most one except in Places
+	probes   int           // how many of its callers ask Redis; at most one except in QueueInRedis
 	unlisted *Caller[O, H] // the caller that asks Redis and is in no list
 	holds    *holding[O, H]
 	told     [2]*holding[O, H] // the result of entered when its callers were last looked at, by mode

@@ -54,7 +54,7 @@ const (
 
 func newPlacesWorld(sc *placesScenario) *placesWorld {
 	w := &placesWorld{
-		calls: sc.calls, fault: sc.bent, line: NewLine[int8, int8](Places, &testRun), twin: twin{kind: Places, limits: testRun},
+		calls: sc.calls, fault: sc.bent, line: NewLine[int8, int8](QueueInRedis, &testRun), twin: twin{kind: QueueInRedis, limits: testRun},
 		callers: make([]caller, len(sc.calls)), told: make([]Instruction[int8], len(sc.calls)), state: make([]placesState, len(sc.calls)),
 		request: make([]placesRequest, len(sc.calls)), left: make([]bool, len(sc.calls)),
 		holder: free, unknown: sc.unknown, losses: sc.losses, closes: sc.closes,

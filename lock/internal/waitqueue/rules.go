@@ -24,12 +24,12 @@ func (l *Line[O, H]) rule(c *Caller[O, H]) Instruction[H] {
 		return Instruction[H]{Do: DoRefuse}
 	case c.probing:
 		return Instruction[H]{Do: DoProbe}
-	case l.kind == Places && !c.Try && !c.fresh:
+	case l.kind == QueueInRedis && !c.Try && !c.fresh:
 		return Instruction[H]{Do: DoProbe} // its probes keep its place in Redis
 	case p != nil && p.probes > 0:
 		// One owner has one probe at a time, because the hold of the first would
 		// refuse the second.
-	case l.kind != Places && c == l.first:
+	case l.kind != QueueInRedis && c == l.first:
 		if l.kind != Exclusive || l.blocking == 0 {
 			return Instruction[H]{Do: DoProbe}
 		}
@@ -46,10 +46,10 @@ func (l *Line[O, H]) rule(c *Caller[O, H]) Instruction[H] {
 // mustWait reports whether c, which does not wait, would have to wait for the
 // callers that wait now.
 func (l *Line[O, H]) mustWait(c *Caller[O, H]) bool {
-	if c.Shared && l.kind == ReadWrite {
+	if c.Shared && l.kind.hasReaders() {
 		return l.waiting[0] > 0 && c.party.entered(false) == nil
 	}
-	if l.kind == Places {
+	if l.kind == QueueInRedis {
 		return false // Redis has the order
 	}
 	return l.waiting[0]+l.waiting[1] > 0

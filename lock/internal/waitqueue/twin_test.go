@@ -115,7 +115,7 @@ func (t *twin) aside(c *twinCaller) bool {
 	if c.probing || c.over || c.refused || c.served {
 		return false
 	}
-	return c.try || c.fresh && (c.shared && t.kind == ReadWrite || t.kind == Places)
+	return c.try || c.fresh && (c.shared && t.kind == ReadWrite || t.kind == QueueInRedis)
 }
 
 func (t *twin) firstAside(c *twinCaller) bool {
@@ -137,7 +137,7 @@ func (t *twin) firstReaderOfWriter(c *twinCaller) bool {
 }
 
 func (t *twin) mustWait(c *twinCaller) bool {
-	if t.kind == Places {
+	if t.kind == QueueInRedis {
 		return false
 	}
 	for _, x := range t.callers {
@@ -180,10 +180,10 @@ func (t *twin) instruction(id int8) Instruction[int8] {
 		return Instruction[int8]{Do: DoRefuse}
 	case c.probing:
 		return probe
-	case t.kind == Places && !c.try && !c.fresh:
+	case t.kind == QueueInRedis && !c.try && !c.fresh:
 		return probe
 	case t.ownerProbes(c):
-	case t.kind != Places && t.first() != nil && t.first().id == id:
+	case t.kind != QueueInRedis && t.first() != nil && t.first().id == id:
 		if !t.blocked() {
 			return probe
 		}
@@ -245,10 +245,10 @@ func (t *twin) join(id, owner int8, shared, try bool) {
 			c.fresh = len(line) == 0 || shared && !slices.ContainsFunc(line, func(x *twinCaller) bool { return !x.shared })
 		case Permits:
 			c.fresh = !slices.ContainsFunc(line, func(x *twinCaller) bool { return !x.fresh })
-		case Places:
+		case QueueInRedis:
 			c.fresh = true
 		}
-		if !c.fresh || !shared && t.kind != Places {
+		if !c.fresh || !shared && t.kind != QueueInRedis {
 			t.settled++
 			c.settled = t.settled
 		}
