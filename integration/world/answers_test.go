@@ -256,7 +256,7 @@ func TestEveryVersionsWordsAreUnderstood(t *testing.T) {
 				}
 				return faultproxy.Answer(redis.Error("ERR unknown command"))
 			})
-			c := fixture.ClientOver(t, p, lock.Config{})
+			c := fixture.ClientOver(t, p, lock.Config{Lease: 10 * time.Minute, IOTimeout: time.Minute})
 			_, err := c.Mutex("m").TryLock(t.Context())
 			require.NotErrorIs(t, err, lock.ErrNotAcquired)
 			switch want {
