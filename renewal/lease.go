@@ -307,3 +307,6 @@ func (l *Lease) leaveLocked() {
 		l.home.removeLocked(l)
 	}
 }
+
+// Owner returns the owner of the lease, or nil before Hold and Pass.
+func (l *Lease) Owner() Owner { return l.owner }

@@ -37,6 +37,3 @@ func (l *Lease) Pass(to *Lease, owner Owner) bool {
 	l.state.Store(uint32(released))
 	return true
 }
-
-// Owner returns the owner of the lease, or nil before Hold and Pass.
-func (l *Lease) Owner() Owner { return l.owner }
