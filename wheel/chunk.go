@@ -51,7 +51,11 @@ func placeIn(number uint32, i int32) place { return place(number<<placeBits | ui
 // chunks as are in use.
 const spareChunks = 16
 
-// chunks makes chunks and keeps the empty ones, at most as many as are in use and spareChunks more.
+// keptHeaders is how many headers an empty ring keeps at most. A million timers need 62,500.
+const keptHeaders = 64
+
+// chunks makes chunks and keeps the empty ones, at most as many as are in use and spareChunks more. It has a
+// header for every number that it has given out. It drops the headers when no chunk is in use.
 type chunks struct {
 	all    []header // by number; the headers below firstChunk have no chunk
 	vacant []uint32 // numbers whose chunk was freed
@@ -93,6 +97,10 @@ func (cs *chunks) make() uint32 {
 // put takes back a chunk whose entries are all cleared.
 func (cs *chunks) put(number uint32) {
 	cs.used--
+	if cs.used == 0 && len(cs.all) > keptHeaders {
+		*cs = chunks{}
+		return
+	}
 	cs.all[number].next = cs.free
 	cs.free = number
 	cs.spare++

@@ -38,7 +38,8 @@ type Config struct {
 	// driver calls Executor with no lock held. Other timers wait for it, so it
 	// should not block. It must call run at most once. If Executor returns an
 	// error, it must not call run, and OnError gets ErrRefused. If it returns nil,
-	// it must call run, or Done never closes.
+	// it must call run. Otherwise Done never closes, and an Every whose call it was
+	// never calls again.
 	Executor func(run func()) error
 
 	// OnError is called for every callback that panicked, called runtime.Goexit

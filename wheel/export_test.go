@@ -20,6 +20,7 @@ func (r *Ring) Next() int64                                  { return r.next() }
 func (r *Ring) Collect(tick int64, buf []*Timer) (int, bool) { return r.collect(tick, buf) }
 func (r *Ring) Deadline(t *Timer) int64                      { return t.deadline.at() }
 func (r *Ring) SpareChunks() int                             { return int(r.chunks.spare) }
+func (r *Ring) Headers() int                                 { return cap(r.chunks.all) + cap(r.chunks.vacant) }
 
 // Far returns how many timers are in far buckets.
 func (r *Ring) Far() (n int) {

@@ -272,6 +272,26 @@ func TestRingFreeListIsBoundedByWhatIsInUse(t *testing.T) {
 	require.LessOrEqual(t, r.SpareChunks(), 17)
 }
 
+func TestAnEmptyRingKeepsNoHeadersOfTheChunksThatItHad(t *testing.T) {
+	r := wheel.NewRing(10, 8)
+	ts := make([]wheel.Timer, 100_000)
+	for _, fire := range []bool{false, true} {
+		for i := range ts {
+			r.Add(&ts[i], 50, r.Next())
+		}
+		require.Greater(t, r.Headers(), len(ts)/16)
+		if fire {
+			require.Len(t, collectAll(r, 20, 1000), len(ts))
+		} else {
+			for i := range ts {
+				r.Remove(&ts[i])
+			}
+		}
+		require.NoError(t, r.Check(0))
+		require.LessOrEqual(t, r.Headers(), 1000)
+	}
+}
+
 func TestShardsDoNotShareCacheLines(t *testing.T) {
 	if ^uint(0)>>32 == 0 {
 		t.Skip("padded for 64 bits")
