@@ -76,7 +76,7 @@ var rules = []rule{
 	{tree: "lock/internal/servers", ours: []string{"lock/topology", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/keys", "lock/internal/dialing", "lock/internal/resp", "lock/internal/record"}, others: []string{redigo}},
 	{tree: "lock/internal/sender", ours: []string{"lock/internal/wire", "lock/internal/pipe", "lock/internal/servers"}, others: []string{redigo}},
 	{tree: "lock/internal/orphans", ours: []string{"lock/internal/sender", "lock/internal/wire", "lock/internal/pipe", "lock/internal/wait"}},
-	{tree: "lock/internal/locktable", ours: []string{"lock/internal/owner", "lock/internal/pubsub", "lock/internal/record", "lock/internal/wait", "lock/internal/waitqueue"}},
+	{tree: "lock/internal/locktable", ours: []string{"lock/internal/owner", "lock/internal/pubsub", "lock/internal/record", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/wire"}},
 	{tree: "lock/internal/backlog", ours: []string{"lock/internal/role"}},
 	{tree: "lock/internal/network", ours: []string{"lock/internal/carrier", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/record", "lock/internal/sender", "lock/internal/servers", "renewal"}, others: []string{redigo}},
 	{tree: "lock/internal/hold", ours: []string{"lock/topology", "lock/internal/backlog", "lock/internal/carrier", "lock/internal/keys", "lock/internal/locktable", "lock/internal/network", "lock/internal/orphans", "lock/internal/owner", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/record", "lock/internal/sender", "lock/internal/servers", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/watch", "lock/internal/wire", "renewal"}, others: []string{redigo}},

@@ -9,7 +9,6 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/wait"
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // admit begins a call that takes something. It returns an error if the name is wrong, if ctx has
@@ -60,12 +59,7 @@ type unowned = locktable.Unowned[*hold.Hold]
 func (c *Client) stand(ctx context.Context, k locktable.Key, wants locktable.Acquisition[*hold.Hold], r locktable.Request) error {
 	w := c.table.NewWaiter(k, wants, r)
 	defer w.End()
-	return w.Run(ctx)
-}
-
-// reply is the result of one try of such a call.
-func reply(said waitqueue.Answer, err error) locktable.Reply {
-	return locktable.Reply{Verdict: verdictOf(err), Err: err, Said: said}
+	return c.errors.Of(ctx, k.Name, w.Run(ctx))
 }
 
 // face turns the result of a call into its exported form.

@@ -151,7 +151,7 @@ func newClient(cfg Config, reach func(commands, renewals int, to *servers.Config
 		ID: c.id, Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, UnlockTimeout: cfg.UnlockTimeout, MaxPoll: cfg.MaxPoll,
 		Replicas: cfg.Replicas, ReadersFirst: cfg.ReadersFirst, FailFast: cfg.FailFast, DropForgotten: cfg.DropForgotten,
 		Traits: c.traits, Counters: c.counters, Servers: to, Watchdog: dog, Random: c.random, Closing: c.closing, Closed: ErrClosed,
-		Cast: &c.cast, Logger: logger, Errors: c.errors, Observer: c.telling,
+		Cast: &c.cast, Logger: logger, Errors: c.errors, Advice: adviceOn, Observer: c.telling,
 	})
 	if err != nil {
 		return nil, err

@@ -210,23 +210,25 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 // read is ask of a call that changes nothing. If its connection fails, the call is sent once more,
 // over a new one. A connection that was idle may be dead although nothing has told this client.
 func (c *Client) read(ctx context.Context, op, name string, call wire.Call) (any, error) {
-	return c.askTimes(ctx, 2, op, name, call)
+	reply, o := c.askTimes(ctx, 2, op, name, call)
+	return reply, c.errors.Of(ctx, name, o)
 }
 
 // ask sends a call that needs no hold, once, and returns its answer. The call's key is name, or
 // another key that belongs to it.
 func (c *Client) ask(ctx context.Context, op, name string, call wire.Call) (any, error) {
-	return c.askTimes(ctx, 1, op, name, call)
+	reply, o := c.askTimes(ctx, 1, op, name, call)
+	return reply, c.errors.Of(ctx, name, o)
 }
 
 // askTimes is ask, but sends the call up to most times while the connections to which it was
-// written fail.
-func (c *Client) askTimes(ctx context.Context, most int, op, name string, call wire.Call) (any, error) {
+// written fail. The Outcome of an answer is Granted.
+func (c *Client) askTimes(ctx context.Context, most int, op, name string, call wire.Call) (any, wire.Outcome) {
 	if err := c.checkName(name); err != nil {
-		return nil, err
+		return nil, wire.Failure(err)
 	}
 	if !c.table.Begin(name, true) {
-		return nil, closedError(name)
+		return nil, wire.Outcome{Result: wire.Closed}
 	}
 	defer c.table.End(name)
 	a := c.network.Send(ctx, name, call, nil)
@@ -234,9 +236,9 @@ func (c *Client) askTimes(ctx context.Context, most int, op, name string, call w
 		a = c.network.Send(ctx, name, call, nil)
 	}
 	if a.Err != nil {
-		return nil, c.errors.Call(op, name, a)
+		return nil, c.holds.Outcome(op, a)
 	}
-	return a.Reply.Any(), nil
+	return a.Reply.Any(), wire.Outcome{Result: wire.Granted}
 }
 
 // brokeOff reports whether a connection failed before the answer came, and the caller still waits.

@@ -89,12 +89,12 @@ func (l *CountDownLatch) change(ctx context.Context, op string, s *script.Script
 // already passed, Wait asks once; see Mutex.Lock. This is Redisson's await.
 func (l *CountDownLatch) Wait(ctx context.Context) error {
 	if deadlinePassed(ctx) {
-		_, err := once(ctx, l.c.cfg.IOTimeout, l.name, func(ctx context.Context) (int64, error) {
+		_, err := once(ctx, l.c.cfg.IOTimeout, l.name, func(ctx context.Context) (struct{}, error) {
 			if err := l.c.admit(ctx, l.name, nil); err != nil {
-				return 0, err
+				return struct{}{}, err
 			}
 			defer l.c.table.End(l.name)
-			return l.look(ctx)
+			return struct{}{}, l.c.errors.Of(ctx, l.name, l.look(ctx))
 		})
 		return err
 	}
@@ -111,24 +111,24 @@ type latchWait struct {
 	l *CountDownLatch
 }
 
-func (a latchWait) Try(ctx context.Context) locktable.Reply {
-	left, err := a.l.look(ctx)
-	return reply(waitqueue.Answer{TTL: -1, Left: left}, err)
-}
-func (a latchWait) Channel() string           { return keys.LatchChannel(a.l.name, false) }
-func (latchWait) Refusal(time.Duration) error { return errShut{} }
+func (a latchWait) Try(ctx context.Context) wire.Outcome { return a.l.look(ctx) }
+func (a latchWait) Channel() string                      { return keys.LatchChannel(a.l.name, false) }
+func (latchWait) Refusal(time.Duration) wire.Outcome     { return shut() }
 
-// look returns errShut if the latch is closed. If it is open, look returns a number above 0, which
-// tells package waitqueue that all other waiters can continue, too.
-func (l *CountDownLatch) look(ctx context.Context) (int64, error) {
-	n, err := l.c.readCount(ctx, "wait", l.name, l.name)
-	switch {
-	case err != nil:
-		return 0, err
+// shut is how a look at a closed latch ends.
+func shut() wire.Outcome {
+	return wire.Outcome{Result: wire.Refused, Cause: errShut{}, Next: -1}
+}
+
+// look asks whether the latch is open. If it is, all other waiters can continue, too.
+func (l *CountDownLatch) look(ctx context.Context) wire.Outcome {
+	switch n, o := l.c.askCount(ctx, "wait", l.name, l.name); {
+	case o.Result != wire.Granted:
+		return o
 	case n > 0:
-		return 0, errShut{}
+		return shut()
 	}
-	return 1, nil
+	return wire.Outcome{Result: wire.Granted, Free: 1}
 }
 
 // Count returns how many count-downs are missing, 0 if the latch is open. The

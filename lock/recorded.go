@@ -7,6 +7,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/keys"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
@@ -48,8 +49,8 @@ func (d *recorded) call() wire.Call {
 }
 
 // carryOut sends d until it is answered or ctx ends. Config.FailFast, the close of
-// stop and the end of resendTime end it, too.
-func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, error) {
+// stop and the end of resendTime end it, too. The Outcome of an answer is Granted.
+func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (resp.Reply, wire.Outcome) {
 	for try := 0; ; try++ {
 		began := time.Now()
 		if try == 0 {
@@ -57,33 +58,33 @@ func (d *recorded) carryOut(ctx context.Context, stop <-chan struct{}) (any, err
 		}
 		a := d.c.network.Send(ctx, d.name, d.call(), nil)
 		if a.Err == nil {
-			return a.Reply.Any(), nil
+			return a.Reply, wire.Outcome{Result: wire.Granted}
 		}
 		if d.written.IsZero() && !pipe.NotRun(a.Err) && (!a.Stamp.IsZero() || wait.Ended(ctx) != nil) {
 			d.written = began
 		}
 		if errors.Is(a.Err, ErrClosed) {
-			return nil, d.closed()
+			return resp.Reply{}, d.closed()
 		}
 		if a.Stamp.IsZero() {
 			a.Stamp = d.written // an earlier copy was sent
 		}
-		err := d.c.errors.Call(d.op, d.name, a)
-		if !gotNoAnswer(err) || d.c.cfg.FailFast || d.over() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
-			return nil, err
+		o := d.c.holds.Outcome(d.op, a)
+		if !o.Result.IsUnanswered() || d.c.cfg.FailFast || d.over() || wait.Pause(ctx, stop, wait.Backoff(d.c.random, try)) != nil {
+			return resp.Reply{}, o
 		}
 		if wait.Closed(stop) {
-			return nil, d.closed()
+			return resp.Reply{}, d.closed()
 		}
 	}
 }
 
-// closed returns the error of d if Close ends it.
-func (d *recorded) closed() error {
+// closed is how d ends if Close ends it.
+func (d *recorded) closed() wire.Outcome {
 	if d.written.IsZero() {
-		return closedError(d.name)
+		return wire.Outcome{Result: wire.Closed}
 	}
-	return &UnknownError{Op: d.op, Name: d.name, Err: ErrClosed}
+	return wire.Outcome{Result: wire.Unknown, Op: d.op, Cause: ErrClosed}
 }
 
 // over reports whether d is not tried any more.
@@ -131,10 +132,10 @@ func (d *recorded) run(ctx context.Context, refuse bool) (any, error) {
 	defer d.c.table.End(d.name)
 	ctx, cancel := context.WithTimeout(wait.Sound(ctx), d.c.cfg.UnlockTimeout)
 	defer cancel()
-	reply, err := d.carryOut(ctx, nil)
-	if errors.Is(err, ErrUnknown) {
+	reply, o := d.carryOut(ctx, nil)
+	if o.Result == wire.Unknown {
 		call := d.call()
 		d.c.orphans.Send(d.name, call, call.Last)
 	}
-	return reply, err
+	return reply.Any(), d.c.errors.Of(ctx, d.name, o)
 }

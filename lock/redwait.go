@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/wheellock/wheellock/lock/internal/hold"
+	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/several"
@@ -75,7 +76,7 @@ func (r *RedLock) said(err error) (s several.Said) {
 	case q.Held > 0:
 		s.Answer.TTL = q.TTL
 		if q.foreign {
-			s.Answer.Within = hold.ForeignPoll
+			s.Answer.Within = locktable.ForeignPoll
 		}
 	default:
 		s.Answer.Outcome = waitqueue.Young // a restarted member has no vote yet

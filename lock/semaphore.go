@@ -187,24 +187,17 @@ type semaphoreAcquire struct {
 	n int64
 }
 
-func (a semaphoreAcquire) Try(ctx context.Context) locktable.Reply {
-	left, err := a.s.try(ctx, a.n)
-	return reply(waitqueue.Answer{TTL: -1, Left: left}, err)
-}
-func (a semaphoreAcquire) Channel() string             { return keys.SemaphoreChannel(a.s.name) }
-func (a semaphoreAcquire) Refusal(time.Duration) error { return a.s.refusal(a.n, 0) }
-
-func (s *Semaphore) refusal(n, free int64) error {
-	return &PermitsError{Name: s.name, Wanted: n, Free: free}
-}
-
-// try takes n permits if they are free, and returns the number that is free then.
-func (s *Semaphore) try(ctx context.Context, n int64) (int64, error) {
-	taken, free, err := s.take(ctx, "acquire", strconv.FormatInt(n, 10))
-	if err == nil && taken == 0 {
-		err = s.refusal(n, free)
+func (a semaphoreAcquire) Try(ctx context.Context) wire.Outcome {
+	o := a.s.take(ctx, "acquire", strconv.FormatInt(a.n, 10))
+	if o.Result == wire.Granted && o.Taken == 0 {
+		o.Result = wire.Refused
 	}
-	return free, err
+	o.Wanted, o.Next = a.n, -1
+	return o
+}
+func (a semaphoreAcquire) Channel() string { return keys.SemaphoreChannel(a.s.name) }
+func (a semaphoreAcquire) Refusal(time.Duration) wire.Outcome {
+	return wire.Outcome{Result: wire.Refused, Wanted: a.n}
 }
 
 // Drain takes all free permits and returns their number. If it returns an error,
@@ -220,27 +213,23 @@ func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 	defer s.c.table.End(s.name)
 	ctx, cancel := context.WithTimeout(wait.Sound(ctx), s.c.cfg.UnlockTimeout)
 	defer cancel()
-	taken, _, err := s.take(ctx, "drain", "all")
-	return taken, err
+	o := s.take(ctx, "drain", "all")
+	return o.Taken, s.c.errors.Of(ctx, s.name, o)
 }
 
 // take carries out one request for permits. If the outcome is not known, the client
 // undoes the request.
-func (s *Semaphore) take(ctx context.Context, op, wanted string) (taken, free int64, err error) {
+func (s *Semaphore) take(ctx context.Context, op, wanted string) wire.Outcome {
 	s.c.holds.Counts.Tries.Add(1)
 	d := newRecorded(s.c, op, s.name, wire.Once{Script: script.SemaphoreTake, Args: []any{wanted}})
-	reply, err := d.carryOut(ctx, s.c.closing)
-	if err == nil {
-		var ok bool
-		if taken, free, ok = wire.ReadTaken(reply); ok {
-			return taken, free, nil
-		}
-		err = badReply(op, s.name, reply)
+	reply, o := d.carryOut(ctx, s.c.closing)
+	if o.Result == wire.Granted {
+		o = wire.ReadTaken(op, reply)
 	}
-	if !d.written.IsZero() {
+	if o.Result != wire.Granted && !d.written.IsZero() {
 		s.c.orphans.Send(s.name, wire.SemaphoreUndo(s.name, d.once.Result, resultTTL, s.c.holds.Publisher(s.name)), d.until())
 	}
-	return 0, 0, err
+	return o
 }
 
 // Available returns how many permits are free now. The number is negative if Add
@@ -261,17 +250,23 @@ func checkPermits(name, what string, n, least int64) error {
 
 // readCount returns the value of the counter key, which belongs to name, or 0 if there is no counter.
 func (c *Client) readCount(ctx context.Context, op, name, key string) (int64, error) {
-	reply, err := c.read(ctx, op, name, wire.Count(key))
-	if err != nil || reply == nil {
-		return 0, err
+	n, o := c.askCount(ctx, op, name, key)
+	return n, c.errors.Of(ctx, name, o)
+}
+
+// askCount is readCount but for the error. The Outcome of an answer is Granted.
+func (c *Client) askCount(ctx context.Context, op, name, key string) (int64, wire.Outcome) {
+	reply, o := c.askTimes(ctx, 2, op, name, wire.Count(key))
+	if o.Result != wire.Granted || reply == nil {
+		return 0, o
 	}
 	text, ok := reply.([]byte)
 	if !ok {
-		return 0, badReply(op, key, reply)
+		return 0, wire.Outcome{Result: wire.Unknown, Cause: badReply(op, key, reply)}
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s of %q: it is not a counter but %.50q: %s", ErrNotALock, op, key, text, otherName)
+		return 0, wire.Failure(fmt.Errorf("%w: %s of %q: it is not a counter but %.50q: %s", ErrNotALock, op, key, text, otherName))
 	}
-	return n, nil
+	return n, o
 }

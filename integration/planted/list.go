@@ -20,15 +20,15 @@ var bugs = []bug{
 	{
 		name: "no-answer-is-a-no", file: "lock/errormaker.go",
 		breaks: "a request without an answer counts as one that Redis has refused",
-		before: "\treturn &UnknownError{Op: op, Name: name, Err: a.Err}\n}\n\n// notSent",
-		after:  "\treturn &HeldError{Name: name}\n}\n\n// notSent",
+		before: "\t\treturn &UnknownError{Op: o.Op, Name: name, Err: o.Cause}\n",
+		after:  "\t\treturn &HeldError{Name: name}\n",
 		tests:  []tests{{pkg: "./lock/locktest", run: "^TestAPausedServerMakesOutcomesUnknown$"}},
 	},
 	{
-		name: "not-sent-is-unknown", file: "lock/errormaker.go",
+		name: "not-sent-is-unknown", file: "lock/internal/hold/calls.go",
 		breaks: "the outcome of a request that was not sent is unknown",
-		before: "\tcase notSent(op, a):\n",
-		after:  "\tcase notSent(op, a) && a.Err == nil:\n",
+		before: "\tcase isNotSent(op, a):\n",
+		after:  "\tcase isNotSent(op, a) && a.Err == nil:\n",
 		tests:  []tests{{pkg: "./lock/locktest", run: "^TestASlowServerCarriesOutWhatItIsAsked$"}},
 	},
 	{
@@ -39,10 +39,10 @@ var bugs = []bug{
 		tests:  []tests{{pkg: "./lock", run: "^TestNoErrorHasThePasswordOfCredentials$"}},
 	},
 	{
-		name: "left-attempt-is-kept", file: "lock/internal/hold/attempt.go",
+		name: "left-attempt-is-kept", file: "lock/internal/hold/owe.go",
 		breaks: "an attempt whose caller has left, and whose connection fails, stays in Redis until its lease ends",
-		before: "\t\tcase k.calls.mayHaveRun(ans, err):\n\t\t\tk.oweUnanswered(kind, name, field, lease, ans.Open)\n",
-		after:  "\t\tcase err == nil:\n",
+		before: "\tcase mayHaveRun(o, a):\n\t\tc.oweUnanswered(a.Open)\n",
+		after:  "",
 		tests:  []tests{{pkg: "./lock/internal/hold", run: "^TestAnAcquisitionWhoseCallerHasNothingIsGivenBack$"}},
 	},
 	{
@@ -76,22 +76,22 @@ var bugs = []bug{
 	{
 		name: "fair-dead-waiter-is-not-passed", file: "lock/internal/hold/fair.go",
 		breaks: "nobody passes a dead waiter over",
-		before: "\t\t} else if !a.left && p.first != p.field() {\n",
-		after:  "\t\t}\n\t\tif !a.left && p.first != p.field() {\n",
+		before: "\t\t} else if !a.left && !p.isFirst() {\n",
+		after:  "\t\t}\n\t\tif !a.left && !p.isFirst() {\n",
 		tests:  []tests{{pkg: "./lock", run: "^TestOneFairWaiterPassesADeadOneForAll$"}},
 	},
 	{
 		name: "fair-kept-field-is-an-orphan", file: "lock/internal/hold/fair.go",
 		breaks: "a field that a waiter of a FairMutex kept after an unknown answer is released while it is held",
-		before: "\tans.Open, p.open = p.open, time.Time{} //",
-		after:  "\tif !p.open.IsZero() {\n\t\tk.oweUnanswered(Fair, name, f, lease, p.open)\n\t}\n\tans.Open, p.open = p.open, time.Time{} //",
+		before: "\t\tans.Open, p.open = p.open, time.Time{} //",
+		after:  "\t\tif !p.open.IsZero() {\n\t\t\tc.oweUnanswered(p.open)\n\t\t}\n\t\tans.Open, p.open = p.open, time.Time{} //",
 		tests:  []tests{{pkg: "./lock/internal/simulation", run: "^TestAFieldThatAFairWaiterKeptIsNoOrphanWhileItIsHeld$"}},
 	},
 	{
 		name: "fair-signs-go-one-by-one", file: "lock/internal/hold/fair.go",
 		breaks: "each waiter of a FairMutex asks by itself after a stall",
-		before: "(p.unknown || !p.waiter.Told() && p.first != p.field())",
-		after:  "!p.unknown && !p.waiter.Told() && p.first != p.field()",
+		before: "(p.unknown || !p.waiter.Told() && !p.isFirst())",
+		after:  "!p.unknown && !p.waiter.Told() && !p.isFirst()",
 		tests:  []tests{{pkg: "./lock", run: "^TestAServerThatStallsGetsOneRequestOfAllFairWaiters$"}},
 	},
 	{

@@ -8,16 +8,13 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/carrier"
 	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/internal/sender"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/renewal"
 )
-
-// ForeignPoll is how long a waiter sleeps at most while another library has the
-// lock. Such a library publishes no release.
-const ForeignPoll = 250 * time.Millisecond
 
 // attempt is one outermost acquisition that runs. It uses one field as long as
 // Redis answers. After an unknown outcome it takes a new field, and package
@@ -33,83 +30,71 @@ type attempt struct {
 // field is the field that the hold will have.
 func (a *attempt) field() string { return fieldOf(a.k.cfg.ID, a.Kind, a.Owner, a.seq) }
 
-// try sends once a script that takes a's field and removes the fields whose release is pending. If
-// left is not nil, it is called when the answer comes after the caller has left.
-func (a *attempt) try(ctx context.Context, call wire.Call, left func()) locktable.Reply {
-	k, name, kind, lease, own, seq := a.k, a.Name, a.Kind, a.Lease, a.Owner, a.seq
-	if !k.Orphans.Begin() {
-		return a.got(nil, k.errors.Closed(name, nil))
+// claim is a's claim to its field.
+func (a *attempt) claim() claim { return claim{a.k, a.Kind, a.Name, a.field(), a.Lease} }
+
+// try sends once a script that takes a's lock. If left is not nil, it is called when the answer comes
+// after the caller has left.
+func (a *attempt) try(ctx context.Context, call wire.Call, left func()) wire.Outcome {
+	if !a.k.Orphans.Begin() {
+		return wire.Outcome{Result: wire.Closed}
 	}
-	call = call.With(k.Orphans.Named(kinds[kind].family, name))
-	// If the caller leaves before the answer, an acquired lock goes back.
-	late := func(ans pipe.Answer) {
+	ans := a.send(ctx, call, a.lateHandler(wire.ReadAcquire, left))
+	if !ans.Left {
+		defer a.k.Orphans.End()
+	}
+	o := a.k.read("acquire", ans, wire.ReadAcquire)
+	if o.Result != wire.Granted {
+		return a.failTry(o, ans)
+	}
+	return a.grant(ctx, ans, o)
+}
+
+// lateHandler returns what gets the answer when the caller has left. What the script brings goes back.
+func (a *attempt) lateHandler(read func(resp.Reply) wire.Outcome, left func()) func(pipe.Answer) {
+	k, name, kind, lease, own, seq := a.k, a.Name, a.Kind, a.Lease, a.Owner, a.seq
+	return func(ans pipe.Answer) {
 		defer k.Orphans.End()
 		if left != nil {
 			left()
 		}
-		field := fieldOf(k.cfg.ID, kind, own, seq)
-		switch g, _, err := k.calls.readAcquire(name, ans); {
-		case g.Token > 0 || ans.Taken:
-			k.owe(kind, name, field, lease)
-		case k.calls.mayHaveRun(ans, err):
-			k.oweUnanswered(kind, name, field, lease, ans.Open)
-		}
+		claim{k, kind, name, fieldOf(k.cfg.ID, kind, own, seq), lease}.ended(k.read("acquire", ans, read), ans)
 	}
-	k.Counts.Tries.Add(1)
-	var ans pipe.Answer
-	if call.Least > 0 {
-		ans = sender.Mint(ctx, k.Network, name, call, late)
-	} else {
-		ans = k.Network.Send(ctx, name, call, late)
-	}
-	if !ans.Left {
-		defer k.Orphans.End()
-	}
-	g, other, err := k.calls.readAcquire(name, ans)
-	switch {
-	case err != nil:
-		if ans.Taken || k.calls.mayHaveRun(ans, err) {
-			k.oweUnanswered(kind, name, a.field(), lease, ans.Open)
-			a.renew()
-		}
-		return a.got(nil, err)
-	case g.Token == 0:
-		r := a.got(nil, k.held(name, other.TTL, other.Foreign))
-		if r.Said.TTL = other.TTL; other.Foreign {
-			r.Said.Within = ForeignPoll
-		}
-		r.HeldUntil, r.Stranger = time.Now().Add(max(other.TTL, 0)), other.Stranger
-		return r
-	}
-	return a.got(a.grant(ctx, ans, g))
 }
 
-// got records the result of a try or a re-entry, and returns the Reply for the waiter.
-func (a *attempt) got(held *Held, err error) locktable.Reply {
-	a.held = held
-	r := locktable.Reply{Err: err, Said: waitqueue.Answer{TTL: -1}}
-	switch {
-	case err == errGone:
-		r.Verdict = locktable.Gone
-	case err != nil:
-		r.Verdict = a.k.errors.Verdict(err)
+// send sends once a script that takes a's field and removes the fields whose release is pending.
+// Orphans.Begin was called. End is called when nobody has to do with the field any more: by late if the
+// caller has left, else by the caller.
+func (a *attempt) send(ctx context.Context, call wire.Call, late func(pipe.Answer)) pipe.Answer {
+	call = call.With(a.k.Orphans.Named(kinds[a.Kind].family, a.Name))
+	a.k.Counts.Tries.Add(1)
+	if call.Least > 0 {
+		return sender.Mint(ctx, a.k.Network, a.Name, call, late)
 	}
-	return r
+	return a.k.Network.Send(ctx, a.Name, call, late)
+}
+
+// failTry takes a new field if the script may have taken this one. It returns o.
+func (a *attempt) failTry(o wire.Outcome, ans pipe.Answer) wire.Outcome {
+	if o.Result != wire.Refused && a.claim().ended(o, ans) {
+		a.renew()
+	}
+	return o
 }
 
 // grant makes a hold of an acquisition that Redis has granted. ans.Open is until when an earlier
 // request with the same field may still be carried out.
-func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g wire.Granted) (*Held, error) {
+func (a *attempt) grant(ctx context.Context, ans pipe.Answer, o wire.Outcome) wire.Outcome {
 	k := a.k
 	if ans.Acks < k.cfg.Replicas {
 		a.undo(ctx, ans.Open)
-		return nil, k.errors.NotReplicated(a.Name, k.cfg.Replicas, ans.Acks)
+		return wire.Outcome{Result: wire.NotReplicated, Wanted: int64(k.cfg.Replicas), Taken: int64(ans.Acks)}
 	}
 	var r *run
-	if g.More > 0 {
-		r = k.newRun(a.Owner, a.seq, ans.Stamp, g)
+	if o.Reserved > 0 {
+		r = k.newRun(a.Owner, a.seq, ans.Stamp, o)
 	}
-	h, leased := a.newHold(r, a.seq, g.Token)
+	h, leased := a.newHold(r, a.seq, o.Token)
 	if !a.Kind.Exclusive() {
 		h.token = 0 // none was minted
 	}
@@ -122,16 +107,17 @@ func (a *attempt) grant(ctx context.Context, ans pipe.Answer, g wire.Granted) (*
 	switch {
 	case errors.Is(err, renewal.ErrClosed) && wait.Closed(k.cfg.Closing):
 		a.retire(ans.Open)
-		return nil, k.errors.Closed(a.Name, nil)
+		return wire.Outcome{Result: wire.Closed}
 	case err != nil: // the answer came after the hold was no longer safe, or after its server was retired
 		a.retire(ans.Open)
-		return nil, k.errors.Unknown("acquire", a.Name, err)
+		return wire.Outcome{Result: wire.Unknown, Op: "acquire", Cause: err}
 	case !k.Table.Adopt(h, a.waiter):
 		h.lease.Release()
 		a.retire(ans.Open)
-		return nil, k.errors.Closed(a.Name, nil)
+		return wire.Outcome{Result: wire.Closed}
 	}
-	return h.firstHeld(a.Renewed), nil
+	a.held = h.firstHeld(a.Renewed)
+	return o
 }
 
 // firstHeld is the Held of the acquisition.
@@ -183,10 +169,10 @@ func (a *attempt) retire(open time.Time) {
 // carried out; zero if none may.
 func (a *attempt) owe(open time.Time) {
 	if open.IsZero() {
-		a.k.owe(a.Kind, a.Name, a.field(), a.Lease)
+		a.claim().owe()
 		return
 	}
-	a.k.oweUnanswered(a.Kind, a.Name, a.field(), a.Lease, open)
+	a.claim().oweUnanswered(open)
 }
 
 // renew takes a new field.
@@ -208,7 +194,10 @@ func (a *attempt) stand(ctx context.Context, wants locktable.Acquisition[*Hold],
 	w := a.k.Table.NewWaiter(locktable.Key{Name: a.Name, Kind: queue}, wants, r)
 	defer w.End()
 	a.waiter = w
-	err := w.Run(ctx)
+	var err error
+	if o := w.Run(ctx); o.Result != wire.Granted {
+		err = a.k.errors.Of(ctx, a.Name, o)
+	}
 	if a.Wait && w.Waited() {
 		var h *Hold
 		if err == nil {
@@ -223,11 +212,12 @@ func (a *attempt) stand(ctx context.Context, wants locktable.Acquisition[*Hold],
 }
 
 // Reenter implements locktable.Acquisition.
-func (a *attempt) Reenter(ctx context.Context, h *Hold) locktable.Reply {
+func (a *attempt) Reenter(ctx context.Context, h *Hold) (o wire.Outcome) {
 	if h.kind != a.Kind {
-		return a.got(nil, errOtherKind(a.Name))
+		return wire.Failure(errOtherKind(a.Name))
 	}
-	return a.got(h.reenter(ctx, a.Lease, a.Renewed))
+	a.held, o = h.reenter(ctx, a.Lease, a.Renewed)
+	return o
 }
 
 // Follows implements locktable.Acquisition.
@@ -239,16 +229,20 @@ func (a *attempt) Follows(h *Hold, over bool) bool {
 func (a *attempt) Take(h *Hold) { a.held = h.firstHeld(a.Renewed) }
 
 // Barred implements locktable.Acquisition. No owner of these kinds is.
-func (a *attempt) Barred(*Hold) error { return a.k.errors.Closed(a.Name, nil) }
+func (a *attempt) Barred(*Hold) wire.Outcome { return wire.Outcome{Result: wire.Closed} }
 
 // Channel implements locktable.Acquisition.
 func (a *attempt) Channel() string { return a.Kind.Channel(a.Name) }
 
 // Refusal implements locktable.Acquisition. For a hold of this client, ttl counts to the end of its
 // trust. The lease of a hold that is renewed ends a margin later.
-func (a *attempt) Refusal(ttl time.Duration) error {
-	if h := a.k.Table.Live(a.Name); h != nil && h.isRenewed() {
-		ttl += a.k.cfg.Watchdog.Margin(a.k.cfg.Lease)
+func (a *attempt) Refusal(ttl time.Duration) wire.Outcome {
+	o := wire.Outcome{Result: wire.Refused, TTL: ttl}
+	if h := a.k.Table.Live(a.Name); h != nil {
+		o.By = wire.Ours
+		if h.isRenewed() {
+			o.TTL += a.k.cfg.Watchdog.Margin(a.k.cfg.Lease)
+		}
 	}
-	return a.k.held(a.Name, ttl, false)
+	return o
 }

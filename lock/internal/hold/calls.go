@@ -1,24 +1,27 @@
 package hold
 
 import (
+	"errors"
+	"slices"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/wheellock/wheellock/lock/internal/keys"
-	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/network"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/resp"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
-// calls has what script calls need beyond the holds: which script belongs to a kind, and what its
-// answer means. Package wire has the arguments.
+// calls has what script calls need beyond the holds, and says which script belongs to a kind.
+// Package wire has the arguments and the answers.
 type calls struct {
 	// immutable after New
 	network   network.Network
 	slots     bool          // keys live in the slots of a Cluster
 	counters  keys.Counters // of tokens
 	ioTimeout time.Duration
-	errors    Errors
 }
 
 // publisher is publish where that may be another command than PUBLISH, and nil elsewhere.
@@ -73,62 +76,42 @@ func (s *calls) force(k Kind, name string) (call wire.Call, left string) {
 	return wire.Force(name, s.publish(name)), notMutex
 }
 
-// readAcquire reads the answer of a script that takes a lock: what was granted or, without an
-// error and a token, who else holds the lock.
-func (s *calls) readAcquire(name string, a pipe.Answer) (g wire.Granted, other wire.Refusal, err error) {
-	if a.Err != nil {
-		return g, other, s.errors.Call("acquire", name, a)
+// Outcome says how a call for op ended that Redis refused or did not answer. a.Err is not nil.
+func (k *Keeper) Outcome(op string, a pipe.Answer) wire.Outcome {
+	o := wire.Outcome{Result: wire.Unknown, Op: op, Cause: a.Err}
+	switch {
+	case errors.Is(a.Err, k.cfg.Closed) && a.Stamp.IsZero(): // nothing was written
+		o.Result = wire.Closed
+	case !k.calls.slots && pipe.OfCluster(a.Err), pipe.Definite(a.Err), op == "acquire" && a.Stamp.IsZero() && pipe.Distrusts(a.Err):
+		o.Result = wire.Denied
+	case isNotSent(op, a):
+		o.Result = wire.NotSent
 	}
-	g, other, ok := wire.ReadAcquire(a.Reply)
-	if !ok {
-		return g, other, s.errors.BadReply("acquire", name, a.Reply.Any())
-	}
-	return g, other, nil
+	return o
 }
 
-// readFair reads the answer of fair_take: token is 0 if the lock is not acquired, and then
-// other says why.
-func (s *calls) readFair(name string, a pipe.Answer) (token int64, other wire.FairRefusal, err error) {
-	if a.Err != nil {
-		return 0, other, s.errors.Call("acquire", name, a)
-	}
-	token, other, ok := wire.ReadFair(a.Reply)
-	if !ok {
-		return 0, other, s.errors.BadReply("acquire", name, a.Reply.Any())
-	}
-	return token, other, nil
+// isNotSent reports whether it is certain that a request was not sent, and the client does not send
+// it later. The outcome of a read is unknown in any case.
+func isNotSent(op string, a pipe.Answer) bool {
+	var reply redis.Error // with which a dial ended
+	return a.Stamp.IsZero() && !a.Left && !errors.As(a.Err, &reply) &&
+		slices.Contains([]string{"acquire", "drain", "reenter", "guard", "force"}, op)
 }
 
-// readFairSign reads the answer of fair_sign for n waiters: who is the first in the queue, and for
-// which of them nothing was done.
-func (s *calls) readFairSign(name string, a pipe.Answer, n int) (other wire.FairRefusal, left []bool, err error) {
+// read says how a call for op ended whose answer read reads.
+func (k *Keeper) read(op string, a pipe.Answer, read func(resp.Reply) wire.Outcome) wire.Outcome {
 	if a.Err != nil {
-		return other, nil, s.errors.Call("acquire", name, a)
+		return k.Outcome(op, a)
 	}
-	other, left, ok := wire.ReadFairSign(a.Reply, n)
-	if !ok {
-		return other, nil, s.errors.BadReply("acquire", name, a.Reply.Any())
-	}
-	return other, left, nil
+	return read(a.Reply)
 }
 
-// readPermits reads the answer of permit_take; next is how long until a permit
-// expires, 0 if none does.
-func (s *calls) readPermits(name string, a pipe.Answer) (taken, free int64, next time.Duration, err error) {
+// readPresence is read of a script that changes a hold.
+func (k *Keeper) readPresence(op string, a pipe.Answer) wire.Outcome {
 	if a.Err != nil {
-		return 0, 0, 0, s.errors.Call("acquire", name, a)
+		return k.Outcome(op, a)
 	}
-	taken, free, next, ok := wire.ReadPermits(a.Reply)
-	if !ok {
-		return 0, 0, 0, s.errors.BadReply("acquire", name, a.Reply.Any())
-	}
-	return taken, free, next, nil
-}
-
-// mayHaveRun reports whether a request that ended with err may have been carried out, or
-// may still be carried out. A request that was never written cannot.
-func (s *calls) mayHaveRun(a pipe.Answer, err error) bool {
-	return !a.Stamp.IsZero() && err != nil && s.errors.Verdict(err) == locktable.Unknown
+	return wire.ReadPresence(op, a.Reply)
 }
 
 // counterOf returns the key of the counter that mints the tokens of a lock, and

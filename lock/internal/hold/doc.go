@@ -3,8 +3,8 @@
 // A [Keeper] has what the holds of a client share. [Keeper.Take] returns a [Held] or an error. The
 // Helds of one owner's re-entries share a [Hold]. A Hold has a field in the lock's hash, a lease
 // with the watchdog, and the channels and contexts that tell of its end. The package does not know
-// the client or the objects of users. It makes errors through [Errors] and reports through
-// [Observer].
+// the client or the objects of users. How a call ends is a wire.Outcome. At the public methods it
+// becomes an error through [Errors]. Package hold reports through [Observer].
 //
 //	         acquired, in time                     last Unlock
 //	attempt ───────────────────▶ held ───────────────────────────▶ leaving

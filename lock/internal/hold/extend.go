@@ -7,6 +7,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -37,18 +38,17 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 		if h.kind == Permits {
 			a.Stamp = began // Redis is told an end, not a length
 		}
-		switch n, ok := a.Reply.Number(); {
+		switch o := h.k.readPresence("extend", a); {
 		case a.Err != nil:
-			err := h.k.errors.Call("extend", h.name, a)
 			if pipe.Definite(a.Err) || wait.Pause(ctx, nil, wait.Backoff(h.k.cfg.Random, try)) != nil {
-				return err
+				return h.k.errors.Of(ctx, h.name, o)
 			}
 			continue
-		case !ok, n != 0 && n != 1:
-			return h.k.errors.BadReply("extend", h.name, a.Reply.Any())
+		case o.Result == wire.Unknown:
+			return h.k.errors.Of(ctx, h.name, o)
 		case h.is(leaving):
 			return h.k.errors.NotHeld(h.name) // the last Unlock did not wait any longer
-		case n == 0:
+		case o.Result == wire.Gone:
 			return h.lostByLease(renewal.NotOwner)
 		case !h.lease.Extend(a.Stamp, d):
 			h.set(unsure, true)

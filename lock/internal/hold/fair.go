@@ -30,11 +30,7 @@ type fairPlace struct {
 	open    time.Time       // until when an unanswered fair_take with its field may still be carried out; zero if none may
 	unknown bool            // the last request was not answered
 	signs   uint64          // given
-
-	// as last answered
-	first   string        // in the queue
-	others  time.Duration // what is left of the holder's lease, wire.FairNoTTL or wire.FairFree
-	foreign bool          // it is the lock of another library
+	queue   wire.FairQueue  // as last answered
 }
 
 var _ locktable.Acquisition[*Hold] = (*fairPlace)(nil)
@@ -56,38 +52,38 @@ func (p *fairPlace) Channel() string { return keys.FairChannel(p.Name, p.field()
 // the queue, when the holder's lease is over. A TTL is rounded down, so the key is gone a
 // millisecond after it. The others need not look then, nor when the lock is free: it is the
 // first's.
-func (p *fairPlace) Try(ctx context.Context) locktable.Reply {
-	var dead wire.FairRefusal
+func (p *fairPlace) Try(ctx context.Context) wire.Outcome {
+	var dead wire.FairQueue
 	if p.onlySigns() {
 		p.signs++
 		a := p.line.ask(ctx, wire.FairPlace{Field: p.field(), Number: p.signs}, p.answers)
-		if p.unknown = a.err != nil; p.unknown {
-			return p.got(nil, a.err)
+		if p.unknown = a.outcome.Result != wire.Refused; p.unknown {
+			return a.outcome
 		}
-		a.other.Foreign = p.foreign // fair_sign does not look
-		p.look(a.other)
+		a.queue.Foreign = p.queue.Foreign // fair_sign does not look
+		p.queue = a.queue
 		if a.dead {
-			dead = a.other
-		} else if !a.left && p.first != p.field() {
-			return p.refused()
+			dead = a.queue
+		} else if !a.left && !p.isFirst() {
+			return p.queue.Refusal()
 		}
 	}
-	r := p.try(ctx, dead.First, dead.Sign)
-	p.took, p.unknown = r.Verdict == locktable.Got, r.Verdict == locktable.Unknown
-	if p.Wait && p.first == p.field() && p.others >= 0 {
-		r.Said.TTL = p.others + time.Millisecond
-		if p.foreign { // nobody tells the first when it is released
-			r.Said.Within = ForeignPoll
-		}
+	o := p.try(ctx, dead.First, dead.Sign)
+	p.took, p.unknown = o.Result == wire.Granted, o.Result.IsUnanswered()
+	if p.Wait && p.isFirst() && p.queue.TTL >= 0 {
+		o.Next = p.queue.TTL + time.Millisecond
 	}
-	return r
+	return o
 }
+
+// isFirst reports whether p was the first in the queue when Redis answered last.
+func (p *fairPlace) isFirst() bool { return p.queue.First == p.field() }
 
 // onlySigns reports whether a sign of life is enough now, because the waiter has sent fair_take
 // and it is not its turn. After a request that was not answered it asks with the others first,
 // so that a server that stalls does not get a request from each waiter.
 func (p *fairPlace) onlySigns() bool {
-	return p.Wait && p.sent && (p.unknown || !p.waiter.Told() && p.first != p.field())
+	return p.Wait && p.sent && (p.unknown || !p.waiter.Told() && !p.isFirst())
 }
 
 // end gives up what p may have in Redis, but for the field of its hold.
@@ -100,55 +96,53 @@ func (p *fairPlace) end() {
 
 // try sends fair_take once. dead is the first in the queue if it is passed over, and deadSign its
 // last sign.
-func (p *fairPlace) try(ctx context.Context, dead, deadSign string) locktable.Reply {
-	k, f := p.k, p.field()
+func (p *fairPlace) try(ctx context.Context, dead, deadSign string) wire.Outcome {
+	k, c, waits := p.k, p.claim(), p.Wait
 	if !k.Orphans.Begin() {
-		return p.got(nil, k.errors.Closed(p.Name, nil))
+		return wire.Outcome{Result: wire.Closed}
 	}
 	sign := ""
-	if p.Wait {
+	if waits {
 		p.signs++
 		sign = wire.Sign(p.signs, fairNextSign(&k.cfg))
 	}
 	counter, least := k.calls.counterOf(Fair, p.Name)
-	call := wire.FairTake{
-		Name: p.Name, Counter: counter, Field: f, Lease: p.Lease, Least: least, Now: time.Now(), Sign: sign, Dead: dead, DeadSign: deadSign,
-		Queue: fairQueueOf(&k.cfg), Grace: fairGraceOf(k.cfg.IOTimeout), Publish: k.calls.publish(p.Name), Past: p.past,
-	}.Call().With(k.Orphans.Named(familyExclusive, p.Name))
-	name, lease, waits := p.Name, p.Lease, p.Wait
-	late := func(ans pipe.Answer) { // a waiter has its place, whatever the answer
-		defer k.Orphans.End()
-		switch token, _, err := k.calls.readFair(name, ans); {
-		case k.calls.mayHaveRun(ans, err) && !ans.Taken:
-			k.oweUnanswered(Fair, name, f, lease, ans.Open)
-		case waits || token > 0 || ans.Taken:
-			k.owe(Fair, name, f, lease)
-		}
-	}
-	k.Counts.Tries.Add(1)
 	p.sent = true
-	ans := k.Network.Send(ctx, p.Name, call, late)
+	ans := p.send(ctx, wire.FairTake{
+		Name: p.Name, Counter: counter, Field: c.field, Lease: p.Lease, Least: least, Now: time.Now(), Sign: sign, Dead: dead, DeadSign: deadSign,
+		Queue: fairQueueOf(&k.cfg), Grace: fairGraceOf(k.cfg.IOTimeout), Publish: k.calls.publish(p.Name), Past: p.past,
+	}.Call(), func(ans pipe.Answer) {
+		defer k.Orphans.End()
+		if o, _ := k.readFair(ans); !c.ended(o, ans) && waits { // a waiter has its place, whatever the answer
+			c.owe()
+		}
+	})
 	if !ans.Left {
 		defer k.Orphans.End()
 	}
-	token, other, err := k.calls.readFair(p.Name, ans)
+	o, queue := k.readFair(ans)
 	switch {
-	case err != nil:
-		switch unknown := ans.Taken || k.calls.mayHaveRun(ans, err); {
-		case unknown && p.Wait:
-			p.keep(ans)
-		case unknown:
-			k.oweUnanswered(Fair, name, f, lease, ans.Open)
-		}
-		return p.got(nil, err)
-	case token == 0:
+	case o.Result == wire.Granted:
 		p.settle()
-		p.look(other)
-		return p.refused()
+		ans.Open, p.open = p.open, time.Time{} // if it is not granted after all, p has another field
+		return p.grant(ctx, ans, o)
+	case o.Result == wire.Refused:
+		p.settle()
+		p.queue = queue
+	case !waits:
+		c.ended(o, ans)
+	case ans.Taken || mayHaveRun(o, ans):
+		p.keep(ans)
 	}
-	p.settle()
-	ans.Open, p.open = p.open, time.Time{} // if it is not granted after all, p has another field
-	return p.got(p.grant(ctx, ans, wire.Granted{Token: token}))
+	return o
+}
+
+// readFair reads the answer of fair_take.
+func (k *Keeper) readFair(a pipe.Answer) (wire.Outcome, wire.FairQueue) {
+	if a.Err != nil {
+		return k.Outcome("acquire", a), wire.FairQueue{}
+	}
+	return wire.ReadFair(a.Reply)
 }
 
 // keep keeps the field after a request whose outcome is not known. If the request may still be
@@ -162,7 +156,7 @@ func (p *fairPlace) keep(ans pipe.Answer) {
 	case ans.Open.IsZero() && ans.Err != nil && !said:
 		p.past = append(p.past, p.field())
 		if len(p.past) > orphans.MaxNamed {
-			p.k.oweUnanswered(Fair, p.Name, p.past[0], p.Lease, time.Time{})
+			p.pastClaim(p.past[0]).oweUnanswered(time.Time{})
 			p.past = p.past[1:]
 		}
 		p.open = time.Time{}
@@ -174,23 +168,10 @@ func (p *fairPlace) keep(ans pipe.Answer) {
 // copy of a request with one of them may still arrive.
 func (p *fairPlace) settle() {
 	for _, old := range p.past {
-		p.k.oweUnanswered(Fair, p.Name, old, p.Lease, time.Time{})
+		p.pastClaim(old).oweUnanswered(time.Time{})
 	}
 	p.past = nil
 }
 
-// look notes what an answer says of the queue.
-func (p *fairPlace) look(o wire.FairRefusal) {
-	p.first, p.others, p.foreign = o.First, o.TTL, o.Foreign
-}
-
-// refused returns the Reply of a try that another was before.
-func (p *fairPlace) refused() locktable.Reply {
-	ttl := p.others
-	if ttl == wire.FairFree {
-		ttl = 0 // nothing but those in the queue is to be waited for
-	}
-	r := p.got(nil, p.k.held(p.Name, ttl, p.foreign))
-	r.HeldUntil = time.Now().Add(max(ttl, 0))
-	return r
-}
+// pastClaim is the claim to a field that p had before.
+func (p *fairPlace) pastClaim(field string) claim { return claim{p.k, Fair, p.Name, field, p.Lease} }

@@ -52,10 +52,10 @@ type fairAsk struct {
 
 // fairAnswer is what a waiter learns from the answer to a request.
 type fairAnswer struct {
-	err   error
-	other wire.FairRefusal
-	left  bool // nothing was done for it: it must send fair_take
-	dead  bool // the first in the queue is dead, and this waiter passes it over
+	outcome wire.Outcome // Refused if Redis answered
+	queue   wire.FairQueue
+	left    bool // nothing was done for it: it must send fair_take
+	dead    bool // the first in the queue is dead, and this waiter passes it over
 }
 
 // maxSigns is for how many waiters one request is. Redis does nothing else meanwhile.
@@ -98,7 +98,7 @@ func (l *fairLine) ask(ctx context.Context, place wire.FairPlace, answer chan fa
 	case a := <-answer:
 		return a
 	case <-ctx.Done():
-		return fairAnswer{err: l.k.errors.Call("acquire", l.name, pipe.Answer{Err: wait.Ended(ctx), Left: true})}
+		return fairAnswer{outcome: l.k.Outcome("acquire", pipe.Answer{Err: wait.Ended(ctx), Left: true})}
 	}
 }
 
@@ -132,27 +132,35 @@ func (l *fairLine) post(batch []fairAsk) {
 
 // answered tells the waiters of a request its answer, and sends the next one. It does not block.
 func (l *fairLine) answered(batch []fairAsk, a pipe.Answer) {
-	other, left, err := l.k.calls.readFairSign(l.name, a, len(batch))
+	var o wire.Outcome
+	var queue wire.FairQueue
+	var left []bool
+	if a.Err != nil {
+		o = l.k.Outcome("acquire", a)
+	} else {
+		o, queue, left = wire.ReadFairSign(a.Reply, len(batch))
+	}
+	answered := o.Result == wire.Refused
 	if _, said := a.Err.(redis.Error); a.Err != nil && !said && !errors.Is(a.Err, l.k.cfg.Closed) {
 		l.k.Counts.Signs.Add(1)
 	}
 	l.mu.Lock()
 	l.asking = false
 	dead := false
-	if err != nil {
+	if !answered {
 		if l.unknown++; l.unknown > 1 {
 			l.seen = time.Time{} // an outage kills nobody: it is no time in which a sign was missed
 		}
 		batch, l.next = append(batch, l.next...), nil
 	} else {
 		l.unknown = 0
-		dead = l.lookLocked(other)
+		dead = l.lookLocked(queue)
 	}
 	more := l.batchLocked()
 	l.mu.Unlock()
 	l.post(more)
 	for i, ask := range batch {
-		ask.answer <- fairAnswer{err: err, other: other, left: err == nil && left[i], dead: dead && i == 0}
+		ask.answer <- fairAnswer{outcome: o, queue: queue, left: answered && left[i], dead: dead && i == 0}
 	}
 }
 
@@ -160,11 +168,11 @@ func (l *fairLine) answered(batch []fairAsk, a pipe.Answer) {
 // the waiters that asked passes it over; if that fails, another one does so after a period. It
 // counts the signs of life that the first did not give, one for each period that its last sign
 // names. Only periods in which Redis answered us count.
-func (l *fairLine) lookLocked(o wire.FairRefusal) (dead bool) {
-	now, period := time.Now(), wire.PeriodOf(o.Sign, fairPeriod)
+func (l *fairLine) lookLocked(q wire.FairQueue) (dead bool) {
+	now, period := time.Now(), wire.PeriodOf(q.Sign, fairPeriod)
 	switch {
-	case o.First != l.first || o.Sign != l.sign || o.Sign == "":
-		l.first, l.sign, l.missed, l.seen = o.First, o.Sign, 0, now
+	case q.First != l.first || q.Sign != l.sign || q.Sign == "":
+		l.first, l.sign, l.missed, l.seen = q.First, q.Sign, 0, now
 	case l.seen.IsZero():
 		l.seen = now
 	case now.Sub(l.seen) >= period:

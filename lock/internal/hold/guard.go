@@ -30,12 +30,12 @@ func (x *Held) Guard(ctx context.Context, cmd string, keys []string, args ...any
 	}
 	a = h.send(ctx, wire.Guard(h.name, h.field(), cmd, keys, args))
 	if a.Err != nil {
-		return nil, h.k.errors.Call("guard", h.name, a)
+		return nil, h.k.errors.Of(ctx, h.name, h.k.Outcome("guard", a))
 	}
 	answer, there, ok := wire.ReadGuard(a.Reply.Any())
 	switch {
 	case !ok:
-		return nil, h.k.errors.BadReply("guard", h.name, a.Reply.Any())
+		return nil, h.k.errors.Of(ctx, h.name, wire.OddAnswer("guard", a.Reply.Any()))
 	case !there && h.is(leaving):
 		return nil, h.k.errors.NotHeld(h.name) // the last Unlock did not wait any longer
 	case !there:

@@ -42,6 +42,9 @@ type Config struct {
 	Logger   *record.Logger
 	Errors   Errors
 	Observer Observer
+	// Advice returns what to do about a server that refuses to renew, or "" if the refusal ends
+	// by itself.
+	Advice func(refusal error) string
 }
 
 // Observer is told what happens to holds. Its methods must not panic.

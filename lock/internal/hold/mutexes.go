@@ -16,7 +16,7 @@ func (x *mutexAcquire) take(ctx context.Context) (*Held, error) {
 }
 
 // Try implements locktable.Acquisition.
-func (x *mutexAcquire) Try(ctx context.Context) locktable.Reply {
+func (x *mutexAcquire) Try(ctx context.Context) wire.Outcome {
 	var room [fieldRoom]byte
 	f := appendField(room[:0], x.k.cfg.ID, x.Kind, x.Owner, x.seq)
 	counter, least := x.k.calls.counterOf(x.Kind, x.Name)

@@ -20,12 +20,12 @@ func New(cfg Config) (*Keeper, error) {
 	var err error
 	k.Network, err = network.Connect(network.Config{
 		Servers: cfg.Servers, ID: cfg.ID, Lease: cfg.Lease, IOTimeout: cfg.IOTimeout, Watchdog: cfg.Watchdog, Cast: cfg.Cast,
-		Logger: cfg.Logger, Advice: cfg.Errors.Advice, Closed: cfg.Closed, Moved: k.relocate,
+		Logger: cfg.Logger, Advice: cfg.Advice, Closed: cfg.Closed, Moved: k.relocate,
 	})
 	if err != nil {
 		return nil, err
 	}
-	k.calls = calls{network: k.Network, slots: cfg.Traits.Slots, counters: cfg.Counters, ioTimeout: cfg.IOTimeout, errors: cfg.Errors}
+	k.calls = calls{network: k.Network, slots: cfg.Traits.Slots, counters: cfg.Counters, ioTimeout: cfg.IOTimeout}
 	k.Orphans = orphans.New(k.Network, cfg.Random, cfg.UnlockTimeout)
 	return k, nil
 }
@@ -39,7 +39,7 @@ func (k *Keeper) newTable() *locktable.Table[*Hold] {
 		Subscriber: func(name string) *pubsub.Subscriber { return k.Network.Server(name).Subscriber() },
 		Ahead:      func(name string) time.Duration { return k.Network.Server(name).Ahead() },
 		Closing:    k.cfg.Closing, PassOn: k.releaseUnclaimed,
-		Closed: k.errors.Closed, Ended: k.errors.Ended, LongWait: k.longWait, Logger: k.cfg.Logger,
+		LongWait: k.longWait, Logger: k.cfg.Logger,
 	}
 	if k.cfg.Traits.Slots {
 		cfg.Place = k.place

@@ -4,42 +4,69 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/orphans"
+	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
-// orphan returns a field that may be in Redis without a holder.
-func (k *Keeper) orphan(kind Kind, name, field string, lease time.Duration) orphans.Field {
-	f := orphans.Field{Name: name, Family: kinds[kind].family, Text: field, Lease: lease}
-	if kind != Fair {
-		f.Release = k.calls.release(kind, name, []byte(field))
-		return f
-	}
-	f.Together = func(fields []string) wire.Call {
-		return k.calls.release(kind, name, []byte(fields[0])).With(fields[1:])
-	}
-	return f
+// claim is a field that may be in Redis, or may come there, without a holder.
+type claim struct {
+	k     *Keeper
+	kind  Kind
+	name  string
+	field string
+	lease time.Duration // how long it is in Redis at most
 }
 
-// owe leaves a field that is in Redis for at most lease to the orphans.
-func (k *Keeper) owe(kind Kind, name, field string, lease time.Duration) {
-	k.Orphans.Add(k.orphan(kind, name, field, lease))
+// ended gives back what the script that takes the field has brought, or may have brought or may still
+// bring. Its caller has nothing of it. ended reports whether there was something to give back, so
+// that the field is not used again.
+func (c claim) ended(o wire.Outcome, a pipe.Answer) (owed bool) {
+	switch {
+	case o.Result == wire.Granted || a.Taken:
+		c.owe()
+	case mayHaveRun(o, a):
+		c.oweUnanswered(a.Open)
+	default:
+		return false
+	}
+	return true
 }
+
+// mayHaveRun reports whether a request that ended so may have been carried out, or
+// may still be carried out. A request that was never written cannot.
+func mayHaveRun(o wire.Outcome, a pipe.Answer) bool {
+	return o.Result == wire.Unknown && !a.Stamp.IsZero()
+}
+
+// owe leaves a field that is in Redis to the orphans.
+func (c claim) owe() { c.k.Orphans.Add(c.orphan()) }
 
 // oweUnanswered is owe for a field that may have been taken or may still be taken. It may be
 // taken until open. If open is zero, that time is not known.
-func (k *Keeper) oweUnanswered(kind Kind, name, field string, lease time.Duration, open time.Time) {
-	k.Orphans.AddUnanswered(k.orphan(kind, name, field, lease), open)
+func (c claim) oweUnanswered(open time.Time) { c.k.Orphans.AddUnanswered(c.orphan(), open) }
+
+func (c claim) orphan() orphans.Field {
+	f := orphans.Field{Name: c.name, Family: kinds[c.kind].family, Text: c.field, Lease: c.lease}
+	if c.kind != Fair {
+		f.Release = c.k.calls.release(c.kind, c.name, []byte(c.field))
+		return f
+	}
+	f.Together = func(fields []string) wire.Call {
+		return c.k.calls.release(c.kind, c.name, []byte(fields[0])).With(fields[1:])
+	}
+	return f
 }
 
 // orphan leaves the field of a hold that was given out to the orphans, for as
 // long as Redis may have it.
 func (h *Hold) orphan() {
 	lease := max(time.Until(h.lease.Deadline())+h.k.cfg.Watchdog.Config().Margin+h.k.cfg.IOTimeout, h.k.cfg.Lease, h.longestLease())
+	c := claim{h.k, h.kind, h.name, h.field(), lease}
 	if open := h.openFor(); h.kind == Fair && open > 0 {
-		h.k.oweUnanswered(h.kind, h.name, h.field(), lease, time.Now().Add(open))
+		c.oweUnanswered(time.Now().Add(open))
 		return
 	}
-	h.k.owe(h.kind, h.name, h.field(), lease)
+	c.owe()
 }
 
 // orphanCopy leaves the field of a hold that was released to the orphans, if a copy of a request

@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/pipe"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/renewal"
 )
 
-// reenter takes one more count. It returns errGone if the hold has ended before the caller
+// reenter takes one more count. The Outcome is Gone if the hold has ended before the caller
 // had it, so the caller needs a fresh attempt. If ctx ends before the hold's turn has come,
 // nothing was sent to Redis, and the error is ctx's and not ErrUnknown.
-func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (*Held, error) {
+func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (*Held, wire.Outcome) {
 	if err := h.enter(ctx); err != nil {
-		return nil, fmt.Errorf("lock: re-entry of %q was not sent: %w", h.name, &busyError{err})
+		return nil, wire.Failure(fmt.Errorf("lock: re-entry of %q was not sent: %w", h.name, &busyError{err}))
 	}
 	var a pipe.Answer
 	defer func() { h.leave(a) }()
@@ -22,24 +23,22 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	count, left, lost := h.count+1, h.is(leaving), h.why != 0
 	h.mu.Unlock()
 	if left || lost {
-		return nil, errGone
+		return nil, wire.Outcome{Result: wire.Gone}
 	}
 	if !renewed {
 		if err := h.checkMaxHold(lease); err != nil {
-			return nil, err
+			return nil, wire.Failure(err)
 		}
 	}
 	h.lengthen(lease)
 	a = h.send(ctx, h.k.calls.reenter(h.kind, h.name, h.field(), count, lease))
-	if a.Err != nil {
-		return nil, h.k.errors.Call("reenter", h.name, a)
+	o := h.k.readPresence("reenter", a)
+	if o.Result != wire.Granted && o.Result != wire.Gone {
+		return nil, o
 	}
-	n, ok := a.Reply.Number()
-	if !ok || n != 0 && n != 1 {
-		return nil, h.k.errors.BadReply("reenter", h.name, a.Reply.Any())
-	}
-	trusted := n == 1 && h.lease.Extend(a.Stamp, lease)
-	if n == 1 && !trusted {
+	there := o.Result == wire.Granted
+	trusted := there && h.lease.Extend(a.Stamp, lease)
+	if there && !trusted {
 		h.set(unsure, true)
 	}
 	h.mu.Lock()
@@ -54,14 +53,14 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	h.mu.Unlock()
 	switch {
 	case left:
-		return nil, errGone // the last Unlock did not wait any longer
-	case n == 0:
-		return nil, h.lostByLease(renewal.NotOwner)
+		return nil, wire.Outcome{Result: wire.Gone} // the last Unlock did not wait any longer
+	case !there:
+		return nil, wire.Failure(h.lostByLease(renewal.NotOwner))
 	case !trusted:
-		return nil, h.lostByLease(renewal.TrustEnded)
+		return nil, wire.Failure(h.lostByLease(renewal.TrustEnded))
 	}
 	if renewed && renewing == 1 {
 		h.settle()
 	}
-	return h.anotherHeld(renewed), nil
+	return h.anotherHeld(renewed), o
 }

@@ -20,6 +20,7 @@ import (
 // returned is the answer to the end of a hold.
 type returned struct {
 	gone   bool         // neither the hold nor its successor was there
+	denied bool         // Redis refused a hand-over, and changed nothing; a plain release may still succeed
 	resent bool         // an earlier request went unanswered
 	open   orphans.Open // until when such a one may still be carried out
 }
@@ -27,7 +28,7 @@ type returned struct {
 // handOverOrRelease ends h on Redis. The caller has already released its lease. h is handed
 // over to the next waiter of this client. It is released if there is no waiter, or if a run
 // ends and other clients wait.
-func (k *Keeper) handOverOrRelease(ctx context.Context, h *Hold, n succession) (r returned, err error) {
+func (k *Keeper) handOverOrRelease(ctx context.Context, h *Hold, n succession) (r returned, o wire.Outcome) {
 	var m listening
 	if n.InRun || n.Next != nil {
 		m = k.listening(h.name)
@@ -42,13 +43,13 @@ func (k *Keeper) handOverOrRelease(ctx context.Context, h *Hold, n succession) (
 		k.Table.ForgetAfter(h, end)
 	}()
 	if n.Next != nil {
-		if r, told, m.wait, err = k.handOver(ctx, h, n, m); !errors.Is(err, errRefused) {
-			return r, err
+		if r, told, m.wait, o = k.handOver(ctx, h, n, m); !r.denied {
+			return r, o
 		}
 	}
-	answer, r, err := h.release(ctx)
+	answer, r, o := h.release(ctx)
 	told = max(answer-1, 0)
-	return r, err
+	return r, o
 }
 
 // listening is what this client had heard of a channel before it sent something there.
@@ -79,66 +80,54 @@ func (m listening) runEnd(told int64) locktable.RunEnd {
 	return end
 }
 
-// errRefused is returned when Redis refused a hand-over, for example because it is out of
-// memory, and changed nothing. A plain release may still succeed.
-var errRefused = errors.New("lock: the hand-off was refused")
-
 // handOver turns h into the hold of the next waiter, in one script. At the end of a run the
 // script releases the lock instead if others wait. It then returns how many subscribers were
 // told, and when a waiter without a subscription tries next.
-func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listening) (r returned, told int64, wait time.Duration, err error) {
+func (k *Keeper) handOver(ctx context.Context, h *Hold, n succession, m listening) (r returned, told int64, wait time.Duration, o wire.Outcome) {
 	a := n.attempt
-	kind, name, lease, seq := h.kind, h.name, a.Lease, k.seqs.Add(1)
-	field := fieldOf(k.cfg.ID, kind, a.Owner, seq)
+	name, seq := h.name, k.seqs.Add(1)
+	c := claim{k, h.kind, name, fieldOf(k.cfg.ID, h.kind, a.Owner, seq), a.Lease}
 	late := func(ans pipe.Answer) {
-		if _, _, released := wire.ReadReleased(ans.Reply); released {
-			return
-		}
-		switch g, _, err := k.calls.readAcquire(name, ans); {
-		case g.Token > 0:
-			k.owe(kind, name, field, lease)
-		case k.calls.mayHaveRun(ans, err):
-			k.oweUnanswered(kind, name, field, lease, ans.Open)
+		if _, _, released := wire.ReadReleased(ans.Reply); !released {
+			c.ended(k.read("acquire", ans, wire.ReadAcquire), ans)
 		}
 	}
-	ans, r, err := h.resend(ctx, "handoff", func() pipe.Answer {
-		counter, least := k.calls.counterOf(kind, name)
-		call := wire.Handoff{Name: name, Counter: counter, From: h.field(), To: field, Lease: lease, Least: least, More: n.more}
+	ans, r, o := h.resend(ctx, "handoff", func() pipe.Answer {
+		counter, least := k.calls.counterOf(h.kind, name)
+		call := wire.Handoff{Name: name, Counter: counter, From: h.field(), To: c.field, Lease: a.Lease, Least: least, More: n.more}
 		if n.Over {
 			call.End = &wire.EndOfRun{Ours: m.ours, Publish: k.calls.publish(name), Await: n.Reservation, Anyway: n.Open}
 		}
 		return sender.Mint(ctx, k.Network, name, call.Call(), late)
 	})
-	if err != nil {
+	if ans.Err != nil {
 		if _, refused := ans.Err.(redis.Error); refused && !r.resent {
-			return r, 0, 0, errRefused
+			r.denied = true
+		} else if !ans.Left || r.open.Written { // a last request that was left has late
+			c.oweUnanswered(r.open.Until())
 		}
-		if !ans.Left || r.open.Written { // a last request that was left has late
-			k.oweUnanswered(kind, name, field, lease, r.open.Until())
-		}
-		return r, 0, 0, err
+		return r, 0, 0, o
 	}
 	if told, wait, released := wire.ReadReleased(ans.Reply); released {
-		return r, told, wait, nil
+		return r, told, wait, o
 	}
-	g, _, err := k.calls.readAcquire(name, ans)
-	switch {
-	case err != nil:
-		return r, 0, 0, err
-	case g.Token == 0:
+	switch o = wire.ReadAcquire(ans.Reply); o.Result {
+	case wire.Unknown:
+		return r, 0, 0, o
+	case wire.Refused:
 		r.gone = true
-		return r, 0, 0, nil
+		return r, 0, 0, wire.Outcome{Result: wire.Granted}
 	}
-	next, leased := a.newHold(k.newRun(a.Owner, seq, ans.Stamp, g), seq, g.Token)
+	next, leased := a.newHold(k.newRun(a.Owner, seq, ans.Stamp, o), seq, o.Token)
 	next.first.begin(next, a.Renewed)
-	watched := k.keep(next, leased, renewal.Terms{Stamp: ans.Stamp, TTL: lease, Fixed: !a.Renewed}) == nil
+	watched := k.keep(next, leased, renewal.Terms{Stamp: ans.Stamp, TTL: a.Lease, Fixed: !a.Renewed}) == nil
 	if !watched {
 		// The answer came after the hold was no longer safe, so the waiters try by themselves.
-		k.owe(kind, name, field, lease)
-		return r, 0, 0, nil
+		c.owe()
+		return r, 0, 0, o
 	}
 	k.Table.Deliver(h, n.Next, next)
-	return r, 0, 0, nil
+	return r, 0, 0, o
 }
 
 // releaseUnclaimed releases, in the background, a hold that was handed to a waiter that has
@@ -156,44 +145,44 @@ func (k *Keeper) releaseUnclaimed(h *Hold) {
 
 // release sends the release script until it is answered or ctx ends, and
 // returns its answer.
-func (h *Hold) release(ctx context.Context) (int64, returned, error) {
+func (h *Hold) release(ctx context.Context) (int64, returned, wire.Outcome) {
 	var room [fieldRoom]byte
 	cmd := h.k.calls.release(h.kind, h.name, h.appendWhole(room[:0]))
-	a, r, err := h.resend(ctx, "release", func() pipe.Answer {
+	a, r, o := h.resend(ctx, "release", func() pipe.Answer {
 		return h.k.Network.Send(ctx, h.name, cmd, nil)
 	})
-	if err != nil {
-		return 0, r, err
+	if a.Err != nil {
+		return 0, r, o
 	}
 	n, ok := a.Reply.Number()
 	if !ok {
-		return 0, r, h.k.errors.BadReply("release", h.name, a.Reply.Any())
+		return 0, r, wire.OddAnswer("release", a.Reply.Any())
 	}
 	r.gone = n < 0
-	return n, r, nil
+	return n, r, o
 }
 
 // resend sends a script until it is answered or ctx ends. The script names fields that
-// no other hold uses, so it may arrive twice.
-func (h *Hold) resend(ctx context.Context, op string, send func() pipe.Answer) (pipe.Answer, returned, error) {
+// no other hold uses, so it may arrive twice. The Outcome of an answer is Granted.
+func (h *Hold) resend(ctx context.Context, op string, send func() pipe.Answer) (pipe.Answer, returned, wire.Outcome) {
 	var r returned
 	for try := 0; ; try++ {
 		a := send()
 		if a.Err == nil {
-			return a, r, nil
+			return a, r, wire.Outcome{Result: wire.Granted}
 		}
-		err := h.k.errors.Call(op, h.name, a)
+		o := h.k.Outcome(op, a)
 		_, refused := a.Err.(redis.Error)
 		if errors.Is(a.Err, h.k.cfg.Closed) && r.resent {
-			err = h.k.errors.Unknown(op, h.name, a.Err)
+			o.Result = wire.Unknown
 		}
 		if pipe.Definite(a.Err) || errors.Is(a.Err, h.k.cfg.Closed) || refused && op == "handoff" {
-			return a, r, err
+			return a, r, o
 		}
 		r.resent = r.resent || !a.Stamp.IsZero() || wait.Ended(ctx) != nil
 		r.open.Note(a)
 		if wait.Pause(ctx, nil, wait.Backoff(h.k.cfg.Random, try)) != nil {
-			return a, r, err
+			return a, r, o
 		}
 	}
 }

@@ -64,9 +64,9 @@ func (r *run) appendTail(b []byte) []byte {
 }
 
 // newRun returns the run of a field of that owner, whose script was stamped so.
-func (k *Keeper) newRun(o owner.Owner, seq uint64, stamp time.Time, g wire.Granted) *run {
+func (k *Keeper) newRun(as owner.Owner, seq uint64, stamp time.Time, o wire.Outcome) *run {
 	return &run{
-		owner: o, seq: seq, token: g.Token, left: g.More,
+		owner: as, seq: seq, token: o.Token, left: o.Reserved,
 		until: k.Table.Instant(stamp).Add(handOverFor), wall: stamp.Add(handOverFor).UnixNano(),
 	}
 }

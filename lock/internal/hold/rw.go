@@ -23,7 +23,7 @@ func (x *rwAcquire) take(ctx context.Context) (*Held, error) {
 }
 
 // Try implements locktable.Acquisition.
-func (x *rwAcquire) Try(ctx context.Context) locktable.Reply {
+func (x *rwAcquire) Try(ctx context.Context) wire.Outcome {
 	f := x.field()
 	if x.Kind == Read {
 		return x.try(ctx, x.read(f), nil)
@@ -61,9 +61,7 @@ func (x *rwAcquire) write(field string) wire.Call {
 }
 
 // Barred implements locktable.Acquisition.
-func (x *rwAcquire) Barred(*Hold) error {
-	return x.k.errors.Upgrade(x.Name)
-}
+func (x *rwAcquire) Barred(*Hold) wire.Outcome { return wire.Outcome{Result: wire.Upgrade} }
 
 // withdraw tells readers that a writer no longer waits.
 func withdraw(k *Keeper, name, writer string) {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/wheellock/wheellock/lock/internal/locktable"
 	"github.com/wheellock/wheellock/lock/internal/pipe"
 	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 	"github.com/wheellock/wheellock/renewal"
 )
 
@@ -23,19 +23,22 @@ func (x *Held) unlockWithin(ctx context.Context) error {
 	}
 	x.h.k.Table.Begin(x.h.name, false)
 	defer x.h.k.Table.End(x.h.name)
-	next, err := x.unlock(ctx, owed)
+	next, o := x.unlock(ctx, owed)
 	x.state.Store(next)
-	if err != nil && x.h.k.errors.Verdict(err) == locktable.Unknown {
+	switch {
+	case o.Result == wire.Granted:
+		return nil
+	case o.Result.IsUnanswered():
 		x.h.k.Counts.Unreleased.Add(1)
 	}
-	return err
+	return x.h.k.errors.Of(ctx, x.h.name, o)
 }
 
-// unlock ends x and returns its new state. It waits for the hold's turn. If another
-// request of the hold takes longer than ctx lasts, x is still taken off the count. If x
-// was the last Held, the client then releases the field. That also undoes what the other
-// request does when it arrives.
-func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, err error) {
+// unlock ends x and returns its new state. The Outcome is Granted if x ended as it should. unlock
+// waits for the hold's turn. If another request of the hold takes longer than ctx lasts, x is still
+// taken off the count. If x was the last Held, the client then releases the field. That also undoes
+// what the other request does when it arrives.
+func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, o wire.Outcome) {
 	h := x.h
 	h.mu.Lock()
 	if w := x.watch; w != nil && !owed {
@@ -63,28 +66,25 @@ func (x *Held) unlock(ctx context.Context, owed bool) (next uint32, err error) {
 	if settles && cause == nil {
 		h.settle()
 	}
-	if busy != nil {
-		busy = h.busyRelease(busy)
-	}
 	switch {
 	case cause != nil:
 		if !owed {
 			h.orphan()
 		}
-		return isUnlocked, cause
+		return isUnlocked, wire.Failure(cause)
 	case owed && left:
-		return isUnlocked, nil // who gives the rest back has given this back too
+		return isUnlocked, wire.Outcome{Result: wire.Granted} // who gives the rest back has given this back too
 	case left:
-		next, err = x.unlockLast(ctx, again, busy)
+		next, o = x.unlockLast(ctx, again, busy)
 		ended = next == isUnlocked
-		return next, err
+		return next, o
 	case busy != nil:
-		return isOwed, busy
+		return isOwed, busyRelease(busy)
 	}
 	// It is off the count whatever Redis answers: scripts set the count, so the
 	// next one of this hold makes it right.
-	next, last, err = x.unlockOne(ctx, remaining)
-	return next, err
+	next, last, o = x.unlockOne(ctx, remaining)
+	return next, o
 }
 
 // leaveUnlock is the end of unlock. It ends the turn, unless the caller has left a request or has
@@ -104,72 +104,75 @@ func (x *Held) leaveUnlock(pass, ended bool) {
 	}
 }
 
-func (h *Hold) busyRelease(err error) error {
-	return h.k.errors.Unknown("release", h.name, &busyError{err})
+// busyRelease is how an Unlock ends that waited for its turn in vain, because of err.
+func busyRelease(err error) wire.Outcome {
+	return wire.Outcome{Result: wire.Unknown, Op: "release", Cause: &busyError{err}}
 }
 
-func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last pipe.Answer, err error) {
+func (x *Held) unlockOne(ctx context.Context, remaining int) (next uint32, last pipe.Answer, o wire.Outcome) {
 	h := x.h
 	// An open request may set another count, so this one waits. The turn is its own
 	// meanwhile; a release of the whole hold would have to wait for no more than that.
 	if err := wait.Pause(ctx, nil, h.openFor()); err != nil {
-		return isOwed, pipe.Answer{}, h.busyRelease(err)
+		return isOwed, pipe.Answer{}, busyRelease(err)
 	}
 	// The remaining holds keep what they have: no script lowers a TTL, so asking for
 	// the least lease is enough.
 	cmd := h.k.calls.reenter(h.kind, h.name, h.field(), int32(remaining), renewal.MinTTL)
-	a, _, err := h.resend(ctx, "release", func() pipe.Answer { return h.send(ctx, cmd) })
+	a, _, o := h.resend(ctx, "release", func() pipe.Answer { return h.send(ctx, cmd) })
 	n, ok := a.Reply.Number()
 	switch {
-	case err != nil:
-		return isOwed, a, err
+	case a.Err != nil:
+		return isOwed, a, o
 	case !ok:
-		return isOwed, a, h.k.errors.BadReply("release", h.name, a.Reply.Any())
+		return isOwed, a, wire.OddAnswer("release", a.Reply.Any())
 	case n == 0 && !h.is(leaving):
-		return isUnlocked, a, h.lostByLease(renewal.NotOwner)
+		return isUnlocked, a, wire.Failure(h.lostByLease(renewal.NotOwner))
 	}
-	return isUnlocked, a, nil
+	return isUnlocked, a, o
 }
 
 // unlockLast is the rest of unlock for the last one of a hold. busy says why no
 // script of the hold may be sent, nil that one may. again: an earlier call has
 // ended unknown.
-func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, error) {
+func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, wire.Outcome) {
 	h := x.h
 	k := h.k
 	var n succession
 	if !again && busy == nil {
 		if n = h.succession(); n.token > 0 && k.pass(h, n) {
 			h.released(ctx)
-			return isUnlocked, nil
+			return isUnlocked, wire.Outcome{Result: wire.Granted}
 		}
 	}
 	if !again && !h.lease.Release() { // its trust ended just now
 		h.orphan()
-		return isUnlocked, h.lostByLease(renewal.TrustEnded)
+		return isUnlocked, wire.Failure(h.lostByLease(renewal.TrustEnded))
 	}
 	var r returned
-	err := busy
+	var o wire.Outcome
 	if busy == nil {
-		r, err = k.handOverOrRelease(ctx, h, n)
+		r, o = k.handOverOrRelease(ctx, h, n)
 	} else {
+		o = busyRelease(busy)
 		k.Table.Forget(h)
 	}
 	switch {
-	case err != nil:
+	case o.Result != wire.Granted:
 		if !again {
 			h.orphan()
-			h.tellReleased(ctx, err)
+			o = wire.Outcome{Result: o.Result, Cause: k.errors.Of(ctx, h.name, o)} // the hook and the caller get the same
+			h.tellReleased(ctx, o.Cause)
 		}
-		return isHeld, err
+		return isHeld, o
 	case r.gone && !again && !r.resent, r.gone && !time.Now().Before(h.lease.Deadline()):
 		// The field was not there and no request of ours can have removed
 		// it, or so late that its TTL may have.
 		h.Lost(renewal.NotOwner)
-		return isUnlocked, h.lostBecause(renewal.NotOwner, nil)
+		return isUnlocked, wire.Failure(h.lostBecause(renewal.NotOwner, nil))
 	}
 	h.released(ctx)
-	return isUnlocked, nil
+	return isUnlocked, o
 }
 
 // released is called when the last one of h has ended as it should.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wheellock/wheellock/lock/internal/owner"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 // asker is a take whose tries are answered by the test.
@@ -21,16 +22,16 @@ type asker struct {
 	got    <-chan error
 }
 
-func (a *asker) Try(ctx context.Context) Reply {
+func (a *asker) Try(ctx context.Context) wire.Outcome {
 	a.tries.Add(1)
 	select {
 	case granted := <-a.answer:
 		if granted {
 			return a.take.Try(context.WithoutCancel(ctx))
 		}
-		return Reply{Verdict: Refused, Err: errFakeRefused}
+		return refused
 	case <-ctx.Done():
-		return Reply{Verdict: Unknown, Err: ctx.Err()}
+		return wire.Outcome{Result: wire.Unknown, Cause: ctx.Err()}
 	}
 }
 
@@ -43,7 +44,7 @@ func (c *client) asks(ctx context.Context, as owner.Owner, r Request) *asker {
 	a.w = c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, a, r)
 	go func() {
 		defer a.w.End()
-		got <- a.w.Run(ctx)
+		got <- errorOf(ctx, a.w.Run(ctx))
 	}()
 	synctest.Wait()
 	return a
@@ -256,13 +257,13 @@ func TestACallThatMeetsSomebodyHasAQueue(t *testing.T) {
 func TestACallThatDoesNotWaitIsToldOfAnUnknownOutcomeAtOnce(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		began := time.Now()
-		unknown := fakeCall{try: func() Reply { return Reply{Verdict: Unknown, Err: errFakeUnknown} }}
+		unknown := fakeCall{try: func() wire.Outcome { return unknown }}
 		for _, busy := range []bool{false, true} {
 			if busy {
 				c.table.Adopt(&fakeHold{of: c, name: "a", owner: ownerOf(2), until: time.Now()}, nil)
 			}
 			w := c.table.NewWaiter(Key{"a", waitqueue.Exclusive}, unknown, Request{Owner: ownerOf(1), Try: true})
-			require.Error(t, w.Run(t.Context()))
+			require.Error(t, errorOf(t.Context(), w.Run(t.Context())))
 			w.End()
 		}
 		require.Zero(t, time.Since(began))

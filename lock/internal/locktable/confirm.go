@@ -177,12 +177,3 @@ func (t *Table[H]) doubt(h H) {
 		h.Confirm()
 	}
 }
-
-// doubtName is doubt for the hold of an exclusive lock, if there is one. Redis has told a
-// call of this client that the lock is held, but not by whom.
-func (t *Table[H]) doubtName(name string) {
-	var none H
-	if h := t.Live(name); h != none {
-		t.doubt(h)
-	}
-}

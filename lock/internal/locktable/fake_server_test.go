@@ -14,6 +14,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 // deaf returns a Subscriber that never has a connection, until ctx ends.
@@ -90,39 +91,39 @@ type take struct {
 	reentries int // tried
 }
 
-func (a *take) of() owner.Owner              { return a.as }
-func (a *take) Channel() string              { return a.name }
-func (a *take) Take(h *fakeHold)             { a.held = h }
-func (a *take) Barred(*fakeHold) error       { return errFakeBarred }
-func (a *take) Follows(*fakeHold, bool) bool { return true }
-func (a *take) Refusal(time.Duration) error  { return errFakeRefused }
+func (a *take) of() owner.Owner                    { return a.as }
+func (a *take) Channel() string                    { return a.name }
+func (a *take) Take(h *fakeHold)                   { a.held = h }
+func (a *take) Barred(*fakeHold) wire.Outcome      { return wire.Outcome{Result: wire.Upgrade} }
+func (a *take) Follows(*fakeHold, bool) bool       { return true }
+func (a *take) Refusal(time.Duration) wire.Outcome { return refused }
 
 // Reenter has no counts: the owner has what it wanted.
-func (a *take) Reenter(_ context.Context, h *fakeHold) Reply {
+func (a *take) Reenter(_ context.Context, h *fakeHold) wire.Outcome {
 	a.reentries++
 	time.Sleep(time.Millisecond)
 	if h.Leaving() || h.Over() {
-		return Reply{Verdict: Gone}
+		return wire.Outcome{Result: wire.Gone}
 	}
-	return Reply{}
+	return granted
 }
 
-func (a *take) Try(ctx context.Context) Reply {
+func (a *take) Try(ctx context.Context) wire.Outcome {
 	time.Sleep(time.Millisecond)
 	h := &fakeHold{of: a.c, name: a.name, owner: a.as, past: new(Past), until: time.Now().Add(time.Minute)}
 	switch {
 	case ctx.Err() != nil:
-		return Reply{Verdict: Unknown, Err: ctx.Err()}
+		return wire.Outcome{Result: wire.Unknown, Cause: ctx.Err()}
 	case a.c.redis.chance(20):
-		return Reply{Verdict: Unknown, Err: errFakeUnknown}
+		return unknown
 	case !a.c.redis.change(a.name, nil, h):
-		return Reply{Verdict: Refused, Err: errFakeRefused, HeldUntil: time.Now().Add(time.Minute)}
+		return wire.Outcome{Result: wire.Refused, TTL: time.Minute, Next: -1}
 	case !a.c.table.Adopt(h, a.w):
 		a.c.redis.change(a.name, h, nil)
-		return Reply{Verdict: Denied, Err: errFakeClosed}
+		return wire.Outcome{Result: wire.Closed}
 	}
 	a.held = h
-	return Reply{}
+	return granted
 }
 
 // run takes the lock.
@@ -131,7 +132,7 @@ func (a *take) run(ctx context.Context, r Request) error {
 	w := a.c.table.NewWaiter(Key{a.name, waitqueue.Exclusive}, a, r)
 	defer w.End()
 	a.w = w
-	return w.Run(ctx)
+	return errorOf(ctx, w.Run(ctx))
 }
 
 // unlock ends h, as the last Unlock does.

@@ -14,6 +14,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/wait"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -76,12 +77,38 @@ var (
 // fakeCall is an Acquisition whose tries end as it is told.
 type fakeCall struct {
 	Unowned[*fakeHold]
-	try func() Reply
+	try func() wire.Outcome
 }
 
-func (c fakeCall) Try(context.Context) Reply { return c.try() }
-func (fakeCall) Channel() string             { return "channel" }
-func (fakeCall) Refusal(time.Duration) error { return errFakeRefused }
+func (c fakeCall) Try(context.Context) wire.Outcome { return c.try() }
+func (fakeCall) Channel() string                    { return "channel" }
+func (fakeCall) Refusal(time.Duration) wire.Outcome { return refused }
+
+var (
+	granted = wire.Outcome{Result: wire.Granted}
+	refused = wire.Outcome{Result: wire.Refused}
+	unknown = wire.Outcome{Result: wire.Unknown, Cause: errFakeUnknown}
+)
+
+// errorOf is the error of a call with ctx that ended so.
+func errorOf(ctx context.Context, o wire.Outcome) error {
+	err := o.Cause
+	switch o.Result {
+	case wire.Refused:
+		err = errFakeRefused
+	case wire.Closed:
+		err = errFakeClosed
+	case wire.Upgrade:
+		err = errFakeBarred
+	}
+	switch o.End {
+	case wire.ByClose:
+		return errFakeClosed
+	case wire.ByContext:
+		return errors.Join(ctx.Err(), err)
+	}
+	return err
+}
 
 // newFake returns the Table of a client that hears no messages until ctx ends. What the
 // Table passes on goes to passedOn.
@@ -94,8 +121,6 @@ func newFake(ctx context.Context, passedOn func(*fakeHold)) *Table[*fakeHold] {
 		Ahead:      func(string) time.Duration { return 0 },
 		Closing:    make(chan struct{}),
 		PassOn:     passedOn,
-		Closed:     func(string, error) error { return errFakeClosed },
-		Ended:      func(ctx context.Context, _ string, last error) error { return errors.Join(ctx.Err(), last) },
 		LongWait:   func(context.Context, string, time.Duration) {},
 		Logger:     record.New(slog.New(slog.DiscardHandler)),
 	})

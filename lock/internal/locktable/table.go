@@ -28,8 +28,6 @@ type Config[H Hold] struct {
 	Closing    <-chan struct{}                                              // closed before Close is called
 	PassOn     func(H)                                                      // releases, in the background, a hold that was handed to a caller that has left; then calls End
 	Place      func(H)                                                      // takes a new hold to where it is renewed; nil if keys do not move
-	Closed     func(name string, last error) error                          // of a call that Close has ended
-	Ended      func(ctx context.Context, name string, last error) error     // of one whose context has ended; last is of its last try, or nil
 	LongWait   func(ctx context.Context, name string, waited time.Duration) // reports that a call has waited long for another owner's lock; may ask a server
 	Logger     *record.Logger                                               // for waits that may be for oneself
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
 
 // play runs f in virtual time, with a server and a client of it.
@@ -286,7 +287,7 @@ func TestAWaiterThatIsHandedTheLockWhileCloseBeginsDoesNotTakeItUntold(t *testin
 				}
 				c.table.Deliver(first.held, w, next)
 				require.Equal(t, closes, next.is(&next.closing), "another call of the owner may have re-entered it")
-				err := w.Run(t.Context())
+				err := errorOf(t.Context(), w.Run(t.Context()))
 				if closes {
 					require.ErrorIs(t, err, errFakeClosed)
 					<-c.table.Idle() // it was passed on
@@ -451,18 +452,18 @@ func TestCloseWaitsForEveryCallThatWasNotRefused(t *testing.T) {
 func TestAReleaseWakesWhoWaitsForPermits(t *testing.T) {
 	play(t, func(t *testing.T, c *client) {
 		free := make(chan struct{})
-		x := fakeCall{try: func() Reply {
+		x := fakeCall{try: func() wire.Outcome {
 			select {
 			case <-free:
-				return Reply{}
+				return granted
 			default:
-				return Reply{Verdict: Refused, Err: errFakeRefused}
+				return refused
 			}
 		}}
 		w := c.table.NewWaiter(Key{"s", waitqueue.Permits}, x, Request{})
 		defer w.End()
 		got := make(chan error, 1)
-		go func() { got <- w.Run(t.Context()) }()
+		go func() { got <- errorOf(t.Context(), w.Run(t.Context())) }()
 		synctest.Wait()
 		close(free)
 		began := time.Now()

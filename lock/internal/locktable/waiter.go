@@ -10,7 +10,12 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/record"
 	"github.com/wheellock/wheellock/lock/internal/wait"
 	"github.com/wheellock/wheellock/lock/internal/waitqueue"
+	"github.com/wheellock/wheellock/lock/internal/wire"
 )
+
+// ForeignPoll is how long a waiter sleeps at most while another library has the
+// lock. Such a library publishes no release.
+const ForeignPoll = 250 * time.Millisecond
 
 // Waiter is one call that takes an object. It is in the object's queue, mostly for the
 // time of one try, and does what the queue's Line says. Only its goroutine uses its
@@ -38,7 +43,7 @@ type Waiter[H Hold] struct {
 	more     int64             // at that, how many hand-overs might follow inside the client
 	again    time.Duration     // and in how long it tries again, because no message reaches it; 0: one may
 	spread   float64           // from 0 to 1: how much sooner it tries again than MaxPoll
-	last     error             // what the last try that was answered, or failed, said
+	last     wire.Outcome      // of the last try that was answered, or failed
 	told     bool              // of its last try: a message had come since the one before
 	waited   bool              // it had to wait
 	unknowns int               // unknown outcomes in a row, but for those that the queue's Probe counts
@@ -111,48 +116,50 @@ type turn[H Hold] struct {
 	listen bool          // and it listens until then
 }
 
-// Run is the body of the call. It returns when the waiter has what it wants, or leaves.
-func (w *Waiter[H]) Run(ctx context.Context) error {
+// Run is the body of the call. It returns when the waiter has what it wants, or leaves. The Outcome
+// is that of the last try, and says if the call ended for another reason.
+func (w *Waiter[H]) Run(ctx context.Context) wire.Outcome {
 	defer w.leave()
 	for wait.Ended(ctx) == nil {
 		t := w.look(ctx)
-		var r Reply
+		var o wire.Outcome
 		switch t.Do {
 		case waitqueue.DoTake:
 			w.wants.Take(t.Hold)
-			return nil
+			return wire.Outcome{Result: wire.Granted}
 		case waitqueue.DoReturn:
-			return nil
+			return wire.Outcome{Result: wire.Granted}
 		case waitqueue.DoGiveUp:
 			var none H
 			if t.Hold != none {
 				w.table.doubt(t.Hold)
 				return w.wants.Barred(t.Hold)
 			}
-			return w.table.cfg.Closed(w.key.Name, w.last)
+			w.last.End = wire.ByClose
+			return w.last
 		case waitqueue.DoRefuse:
 			return w.refused()
 		case waitqueue.DoWait:
 			w.wait(ctx, t)
 			continue
 		case waitqueue.DoReenter:
-			if r = w.wants.Reenter(ctx, t.Hold); r.Verdict == Gone {
+			if o = w.wants.Reenter(ctx, t.Hold); o.Result == wire.Gone {
 				w.awaitEnd(ctx, t.Hold)
 				continue
 			}
 		case waitqueue.DoProbe:
-			if r = w.wants.Try(ctx); r.Verdict == Got {
-				w.got(r.Said)
+			if o = w.wants.Try(ctx); o.Result == wire.Granted {
+				w.got(o)
 			}
 		}
-		if r.Verdict == Got {
-			return nil
+		if o.Result == wire.Granted {
+			return o
 		}
-		if over := w.failed(ctx, t, r); over != nil {
-			return over
+		if w.failed(ctx, t, o) {
+			return w.last
 		}
 	}
-	return w.left(ctx)
+	return w.left()
 }
 
 // look reads w's instruction, and begins what it says. At the first time w joins its
@@ -331,42 +338,37 @@ func (w *Waiter[H]) awaitEnd(ctx context.Context, h H) {
 }
 
 // got tells the queue of a try that brought what w wants, if that was no hold.
-func (w *Waiter[H]) got(said waitqueue.Answer) {
+func (w *Waiter[H]) got(o wire.Outcome) {
 	if w.q == nil {
 		return
 	}
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	said.Outcome = waitqueue.Taken
-	w.outlook().probe.Answered(w.table.Now(), w.mark, said)
+	w.outlook().probe.Answered(w.table.Now(), w.mark, waitqueue.Answer{Outcome: waitqueue.Taken, Left: o.Free})
 	if w.key.Kind == waitqueue.Latch {
 		s.stepLocked(w.q.line.Opened(&w.caller))
 	}
 	s.wakeFirstLocked(w.q)
 }
 
-// failed notes how a try or a re-entry has failed. It returns the error of a call
-// that is over.
-func (w *Waiter[H]) failed(ctx context.Context, t turn[H], r Reply) error {
+// failed notes how a try or a re-entry has failed. It reports whether the call is over, and w.last
+// says how it ended.
+func (w *Waiter[H]) failed(ctx context.Context, t turn[H], o wire.Outcome) (over bool) {
 	if t.Do == waitqueue.DoReenter {
-		return w.notReentered(ctx, r)
+		return w.notReentered(ctx, o)
 	}
-	if wait.Ended(ctx) != nil && errors.Is(r.Err, wait.Ended(ctx)) { // the try was left, not answered
-		if w.caller.Try {
-			return r.Err
+	if wait.Ended(ctx) != nil && errors.Is(o.Cause, wait.Ended(ctx)) { // the try was left, not answered
+		if w.caller.Try || w.last.Result == wire.NotTried {
+			w.last = o
 		}
-		if w.last == nil {
-			w.last = r.Err
-		}
-		return w.left(ctx)
+		return w.caller.Try
 	}
-	w.last, w.stranger = r.Err, r.Stranger
-	w.answered(r)
-	refused, unknown := r.Verdict == Refused, r.Verdict == Unknown
-	if refused && w.key.Kind.IsExclusive() {
-		w.table.doubtName(w.key.Name)
+	w.last, w.stranger = o, o.By == wire.Stranger
+	if ours, doubtful := w.answered(o); doubtful {
+		w.table.doubt(ours)
 	}
+	refused, unknown := o.Result == wire.Refused, o.Result.IsUnanswered()
 	if refused {
 		w.refusedAgain(ctx)
 	}
@@ -376,15 +378,16 @@ func (w *Waiter[H]) failed(ctx context.Context, t turn[H], r Reply) error {
 		if unknown && !t.line && !w.caller.Try {
 			w.backOff(ctx)
 		}
-		return nil // its instruction says how it goes on
+		return false // its instruction says how it goes on
 	case wait.Ended(ctx) != nil:
-		return w.table.cfg.Ended(ctx, w.key.Name, r.Err)
+		w.last.End = wire.ByContext
 	}
-	return r.Err
+	return true
 }
 
-// answered tells the queue what a try has brought that brought nothing.
-func (w *Waiter[H]) answered(r Reply) {
+// answered tells the queue what a try has brought that brought nothing. If the lock is refused
+// although this client has a hold of it, answered returns that hold, which may be gone.
+func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -392,23 +395,26 @@ func (w *Waiter[H]) answered(r Reply) {
 		s.queueOfLocked(w.key)
 		w.alone = false
 	}
-	q, o, now := w.q, w.outlook(), w.table.Now()
-	switch r.Verdict {
-	case Refused:
-		o.refused = true
+	q, out, now := w.q, w.outlook(), w.table.Now()
+	switch {
+	case o.Result == wire.Refused:
+		out.refused = true
 		s.refusedLocked(w, now)
 		if w.again == 0 && w.mine == nil { // else it has said when it tries again
 			w.spread = w.table.cfg.Random.Float64()
 		}
-		if !r.HeldUntil.IsZero() {
-			q.heldUntil = r.HeldUntil
+		if w.key.Kind.HasOwners() {
+			q.heldUntil = time.Now().Add(max(o.TTL, 0))
+			ours, doubtful = w.metLocked()
 		}
-		said := r.Said
-		said.Outcome, said.Spread = waitqueue.Refused, w.spread
-		o.probe.Answered(now, w.mark, said)
+		said := waitqueue.Answer{Outcome: waitqueue.Refused, TTL: o.Next, Left: o.Free, Spread: w.spread}
+		if o.By == wire.Foreign && o.Next >= 0 {
+			said.Within = ForeignPoll
+		}
+		out.probe.Answered(now, w.mark, said)
 		s.stepLocked(q.line.Refused(&w.caller))
-	case Unknown:
-		o.probe.Answered(now, w.mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: w.table.cfg.Random.Float64()})
+	case o.Result.IsUnanswered():
+		out.probe.Answered(now, w.mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: w.table.cfg.Random.Float64()})
 		fallthrough
 	default: // Redis said no to this request, which says nothing of the object
 		s.stepLocked(q.line.Unanswered(&w.caller))
@@ -416,21 +422,36 @@ func (w *Waiter[H]) answered(r Reply) {
 	if w.mine == nil && q.line.First() != &w.caller {
 		s.wakeFirstLocked(q)
 	}
+	return ours, doubtful
 }
 
-func (w *Waiter[H]) notReentered(ctx context.Context, r Reply) error {
-	w.last = r.Err
+// metLocked returns this client's exclusive hold of w's name, if it has one, after Redis has refused
+// w. Redis has said that the lock is held, but not by whom.
+func (w *Waiter[H]) metLocked() (ours H, doubtful bool) {
+	var none H
+	if ours = w.shard.liveLocked(w.key.Name); ours == none {
+		return none, false
+	}
+	if w.last.By != wire.Foreign {
+		w.last.By = wire.Ours
+	}
+	return ours, w.key.Kind.IsExclusive()
+}
+
+func (w *Waiter[H]) notReentered(ctx context.Context, o wire.Outcome) (over bool) {
+	w.last = o
 	switch {
 	case w.caller.Try:
-		return r.Err
+		return true
 	case wait.Ended(ctx) != nil:
-		return w.table.cfg.Ended(ctx, w.key.Name, r.Err)
-	case r.Verdict != Unknown || w.table.cfg.FailFast:
-		return r.Err
+		w.last.End = wire.ByContext
+		return true
+	case !o.Result.IsUnanswered() || w.table.cfg.FailFast:
+		return true
 	}
 	w.waited = true
 	w.backOff(ctx)
-	return nil
+	return false
 }
 
 // backOff waits after an unknown outcome of which the queue's Probe knows nothing.
@@ -439,23 +460,24 @@ func (w *Waiter[H]) backOff(ctx context.Context) {
 	w.unknowns++
 }
 
-// refused is the error of a call that does not wait.
-func (w *Waiter[H]) refused() error {
-	if w.last != nil {
+// refused is how a call ends that does not wait.
+func (w *Waiter[H]) refused() wire.Outcome {
+	if w.last.Result != wire.NotTried {
 		return w.last
 	}
 	return w.wants.Refusal(max(time.Until(w.heldUntil()), 0))
 }
 
-// left is the error of a wait that ctx ended. A waiter that never asked Redis
+// left is how a wait ends that ctx ended. A waiter that never asked Redis
 // uses what other callers of this client know.
-func (w *Waiter[H]) left(ctx context.Context) error {
-	if w.last == nil && w.q != nil {
+func (w *Waiter[H]) left() wire.Outcome {
+	if w.last.Result == wire.NotTried && w.q != nil {
 		if d := time.Until(w.heldUntil()); d > 0 {
 			w.last = w.wants.Refusal(d)
 		}
 	}
-	return w.table.cfg.Ended(ctx, w.key.Name, w.last)
+	w.last.End = wire.ByContext
+	return w.last
 }
 
 // heldUntil is when the lease of the holder of w's object ends, as far as this

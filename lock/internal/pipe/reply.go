@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"regexp"
@@ -98,6 +99,12 @@ func RefusesWrites(err error) bool { return Code(err) == "MISCONF" || WantsRepli
 
 // WantsReplicas reports whether err says that replicas of the server are missing.
 func WantsReplicas(err error) bool { return Code(err) == "NOREPLICAS" }
+
+// Distrusts reports whether a connection was not made because of the server's certificate.
+func Distrusts(err error) bool {
+	var bad *tls.CertificateVerificationError
+	return errors.As(err, &bad)
+}
 
 // LoggedOut reports whether err says that the server requires a password.
 func LoggedOut(err error) bool { return Code(err) == "NOAUTH" }

@@ -33,11 +33,13 @@ func SemaphoreUndo(name, result string, keep time.Duration, publish any) Call {
 	return Call{Script: script.SemaphoreUndo, Keys: 2, Args: published(list(name, result, keys.SemaphoreChannel(name), Milliseconds(keep)), publish)}
 }
 
-// ReadTaken reads the answer of semaphore_take: how many permits were taken, and how many are
-// free.
-func ReadTaken(reply any) (taken, free int64, ok bool) {
-	ok = numbers(resp.ReplyOf(reply), &taken, &free)
-	return taken, free, ok
+// ReadTaken reads the answer of semaphore_take, which is also Granted if nothing was free.
+func ReadTaken(op string, reply resp.Reply) Outcome {
+	o := Outcome{Result: Granted}
+	if !numbers(reply, &o.Taken, &o.Free) {
+		return OddAnswer(op, reply.Any())
+	}
+	return o
 }
 
 // Count asks for the text of a counter. The answer is nil if there is none.

@@ -2,6 +2,6 @@
 // of each script describes its keys, arguments and answers. Here they have names and types. The
 // package sends nothing.
 //
-// A reader returns ok as false for an answer that its script does not give. The outcome of the
-// call is then unknown to its sender.
+// The readers of scripts that take something return an [Outcome]. It is Unknown for an answer that
+// the script does not give. Other readers return ok as false for such an answer.
 package wire

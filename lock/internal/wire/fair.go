@@ -43,43 +43,56 @@ func (f FairTake) Call() Call {
 	), f.Publish).Add(Milliseconds(f.Grace), len(f.Past))}.With(f.Past)
 }
 
-// FairRefusal is the answer of fair_take when it did not acquire the lock.
-type FairRefusal struct {
+// FairQueue is what an answer of fair_take or fair_sign says of the queue.
+type FairQueue struct {
 	TTL         time.Duration // what is left of the holder's lease, FairNoTTL or FairFree
 	First, Sign string        // who comes next, and its sign of life
 	Foreign     bool          // the holder is another library's
 }
 
-// ReadFair reads the answer of fair_take: token is 0 if the lock is not acquired, and then r
-// says why.
-func ReadFair(reply resp.Reply) (token int64, r FairRefusal, ok bool) {
-	if taken := int64(0); numbers(reply, &taken, &token) && taken == 1 && token > 0 {
-		return token, r, true
+// Refusal is the Outcome of who does not get the lock. It says nothing of when it may be free,
+// because that is for the first in the queue alone.
+func (q FairQueue) Refusal() Outcome {
+	o := Outcome{Result: Refused, TTL: q.TTL, Next: -1}
+	if q.TTL == FairFree {
+		o.TTL = 0 // nothing but those in the queue is to be waited for
+	}
+	if q.Foreign {
+		o.By = Foreign
+	}
+	return o
+}
+
+// ReadFair reads the answer of fair_take. If it did not acquire the lock, q says more.
+func ReadFair(reply resp.Reply) (o Outcome, q FairQueue) {
+	var taken, token int64
+	if numbers(reply, &taken, &token) && taken == 1 && token > 0 {
+		return Outcome{Result: Granted, Token: token}, q
 	}
 	values, _ := reply.Other().([]any)
 	if len(values) != 5 {
-		return 0, r, false
+		return OddAnswer("acquire", reply.Any()), q
 	}
 	acquired, ok1 := values[0].(int64)
-	r, ok2 := readFirst(values[1:4])
+	q, ok2 := readFirst(values[1:4])
 	foreign, ok3 := values[4].(int64)
 	if !ok1 || !ok2 || !ok3 || acquired != 0 {
-		return 0, FairRefusal{}, false
+		return OddAnswer("acquire", reply.Any()), FairQueue{}
 	}
-	r.Foreign = foreign == 1
-	return 0, r, true
+	q.Foreign = foreign == 1
+	return q.Refusal(), q
 }
 
 // readFirst reads what is left of the holder's lease, and who is the first in the queue.
-func readFirst(values []any) (r FairRefusal, ok bool) {
+func readFirst(values []any) (q FairQueue, ok bool) {
 	pttl, ok1 := values[0].(int64)
 	who, ok2 := values[1].([]byte)
 	what, ok3 := values[2].([]byte)
-	r = FairRefusal{TTL: time.Duration(pttl), First: string(who), Sign: string(what)}
+	q = FairQueue{TTL: time.Duration(pttl), First: string(who), Sign: string(what)}
 	if pttl >= 0 {
-		r.TTL = TTL(pttl)
+		q.TTL = TTL(pttl)
 	}
-	return r, ok1 && ok2 && ok3
+	return q, ok1 && ok2 && ok3
 }
 
 // FairSign gives signs of life for waiters of one client.
@@ -110,23 +123,23 @@ func (f FairSign) Call() Call {
 	return Call{Script: script.FairSign, Keys: 4, Args: args}
 }
 
-// ReadFairSign reads the answer of fair_sign for n waiters. left has, for each of them, whether
-// nothing was done for it, so that it must send fair_take.
-func ReadFairSign(reply resp.Reply, n int) (r FairRefusal, left []bool, ok bool) {
+// ReadFairSign reads the answer of fair_sign for n waiters, which is Refused or Unknown. left has,
+// for each of them, whether nothing was done for it, so that it must send fair_take.
+func ReadFairSign(reply resp.Reply, n int) (o Outcome, q FairQueue, left []bool) {
 	values, _ := reply.Other().([]any)
 	if len(values) != 4 {
-		return r, nil, false
+		return OddAnswer("acquire", reply.Any()), q, nil
 	}
-	r, ok1 := readFirst(values[:3])
+	q, ok1 := readFirst(values[:3])
 	text, ok2 := values[3].([]byte)
 	if !ok1 || !ok2 || len(text) != n {
-		return r, nil, false
+		return OddAnswer("acquire", reply.Any()), FairQueue{}, nil
 	}
 	left = make([]bool, n)
 	for i, digit := range text {
 		left[i] = digit == '1'
 	}
-	return r, left, true
+	return q.Refusal(), q, left
 }
 
 // FairRelease releases a hold, or a place in the queue.

@@ -29,45 +29,34 @@ func (a Acquire) Call() Call {
 	return c
 }
 
-// Granted is the result of a script that takes a lock.
-type Granted struct {
-	Token int64 // 0: it was not taken
-	More  int64 // tokens that are reserved behind it
-}
-
-// Refusal says why a lock was not taken.
-type Refusal struct {
-	TTL      time.Duration // of the key; -1 if it never expires
-	Foreign  bool          // another library holds it
-	Stranger bool          // Redisson holds it
-}
-
 // byStranger is the third value of the answer of a script that does not take a lock,
 // because Redisson holds it.
 const byStranger = 2
 
-// ReadAcquire reads the answer of acquire, handoff, rw_read and rw_write. Either g.Token is
-// above 0, or r says why it was not taken.
-func ReadAcquire(reply resp.Reply) (g Granted, r Refusal, ok bool) {
+// ReadAcquire reads the answer of acquire, handoff, rw_read and rw_write.
+func ReadAcquire(reply resp.Reply) Outcome {
 	values := reply.Numbers()
 	if len(values) != 2 && len(values) != 3 {
-		return g, r, false
+		return OddAnswer("acquire", reply.Any())
 	}
 	acquired, value, third := values[0], values[1], len(values) == 3
 	switch {
 	case acquired == 1 && value > 0 && (!third || values[2] >= 0):
-		if g.Token = value; third {
-			g.More = values[2]
+		o := Outcome{Result: Granted, Token: value}
+		if third {
+			o.Reserved = values[2]
 		}
-		return g, r, true
+		return o
 	case acquired == 0:
-		if r.TTL = TTL(value); third {
-			r.Stranger = values[2] == byStranger
-			r.Foreign = !r.Stranger
+		o := Outcome{Result: Refused, TTL: TTL(value)}
+		if o.Next = o.TTL; third {
+			if o.By = Foreign; values[2] == byStranger {
+				o.By = Stranger
+			}
 		}
-		return g, r, true
+		return o
 	}
-	return g, r, false
+	return OddAnswer("acquire", reply.Any())
 }
 
 // TakenWithoutToken reports whether an Alone call with this answer took the lock.

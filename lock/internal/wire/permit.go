@@ -26,17 +26,19 @@ func (p PermitTake) Call() Call {
 	), p.Publish)}
 }
 
-// ReadPermits reads the answer of permit_take: how many were taken, how many are free, and how
-// long it is until a permit expires, 0 if none does.
-func ReadPermits(reply resp.Reply) (taken, free int64, next time.Duration, ok bool) {
-	var left int64
-	if !numbers(reply, &taken, &free, &left) {
-		return 0, 0, 0, false
+// ReadPermits reads the answer of permit_take.
+func ReadPermits(reply resp.Reply) Outcome {
+	o, left := Outcome{Result: Refused, Next: -1}, int64(0)
+	if !numbers(reply, &o.Taken, &o.Free, &left) {
+		return OddAnswer("acquire", reply.Any())
 	}
 	if left >= 0 {
-		next = TTL(left) + time.Millisecond
+		o.Next = TTL(left) + time.Millisecond
 	}
-	return taken, free, next, true
+	if o.Taken > 0 {
+		o.Result = Granted
+	}
+	return o
 }
 
 // PermitRelease releases the permits of a hold.

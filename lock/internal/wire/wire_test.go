@@ -44,12 +44,12 @@ var odd = []any{
 func TestReadersOfOddAnswersSaySo(t *testing.T) {
 	for _, reply := range odd {
 		for name, read := range map[string]func(any) bool{
-			"acquire":        func(r any) bool { _, _, ok := wire.ReadAcquire(resp.ReplyOf(r)); return ok },
+			"acquire":        func(r any) bool { return wire.ReadAcquire(resp.ReplyOf(r)).Result != wire.Unknown },
 			"handoff":        func(r any) bool { _, _, ok := wire.ReadReleased(resp.ReplyOf(r)); return ok },
-			"fair_take":      func(r any) bool { _, _, ok := wire.ReadFair(resp.ReplyOf(r)); return ok },
-			"permit_take":    func(r any) bool { _, _, _, ok := wire.ReadPermits(resp.ReplyOf(r)); return ok },
+			"fair_take":      func(r any) bool { o, _ := wire.ReadFair(resp.ReplyOf(r)); return o.Result != wire.Unknown },
+			"permit_take":    func(r any) bool { return wire.ReadPermits(resp.ReplyOf(r)).Result != wire.Unknown },
 			"permit_inspect": func(r any) bool { _, _, _, ok := wire.ReadPermitInfo(r); return ok },
-			"semaphore_take": func(r any) bool { _, _, ok := wire.ReadTaken(r); return ok },
+			"semaphore_take": func(r any) bool { return wire.ReadTaken("drain", resp.ReplyOf(r)).Result != wire.Unknown },
 			"uptime":         func(r any) bool { _, ok := wire.ReadUptime(r); return ok },
 		} {
 			require.False(t, read(reply), "%s: %v", name, reply)
@@ -58,31 +58,41 @@ func TestReadersOfOddAnswersSaySo(t *testing.T) {
 }
 
 func TestReadAcquire(t *testing.T) {
+	granted := func(token, reserved int64) wire.Outcome {
+		return wire.Outcome{Result: wire.Granted, Token: token, Reserved: reserved}
+	}
+	refused := func(ttl time.Duration, by wire.Holder) wire.Outcome {
+		return wire.Outcome{Result: wire.Refused, TTL: ttl, Next: ttl, By: by}
+	}
 	for _, test := range []struct {
 		reply any
-		g     wire.Granted
-		r     wire.Refusal
-		ok    bool
+		want  wire.Outcome
 	}{
-		{list(1, 7), wire.Granted{Token: 7}, wire.Refusal{}, true},
-		{list(1, 7, 3), wire.Granted{Token: 7, More: 3}, wire.Refusal{}, true},
-		{list(1, 7, 0), wire.Granted{Token: 7}, wire.Refusal{}, true},
-		{list(1, 7, -1), wire.Granted{}, wire.Refusal{}, false},
-		{list(1, 7, "3"), wire.Granted{}, wire.Refusal{}, false},
-		{list(1, 0), wire.Granted{}, wire.Refusal{}, false},
-		{list(2, 7), wire.Granted{}, wire.Refusal{}, false},
-		{list(0, 1500), wire.Granted{}, wire.Refusal{TTL: 1500 * ms}, true},
-		{list(0, 0), wire.Granted{}, wire.Refusal{}, true},
-		{list(0, -1), wire.Granted{}, wire.Refusal{TTL: -1}, true},
-		{list(0, -2), wire.Granted{}, wire.Refusal{TTL: -1}, true},
-		{list(0, 5, 1), wire.Granted{}, wire.Refusal{TTL: 5 * ms, Foreign: true}, true},
-		{list(0, 5, 2), wire.Granted{}, wire.Refusal{TTL: 5 * ms, Stranger: true}, true},
+		{list(1, 7), granted(7, 0)},
+		{list(1, 7, 3), granted(7, 3)},
+		{list(1, 7, 0), granted(7, 0)},
+		{list(1, 7, -1), wire.OddAnswer("acquire", list(1, 7, -1))},
+		{list(1, 7, "3"), wire.OddAnswer("acquire", list(1, 7, "3"))},
+		{list(1, 0), wire.OddAnswer("acquire", list(1, 0))},
+		{list(2, 7), wire.OddAnswer("acquire", list(2, 7))},
+		{list(0, 1500), refused(1500*ms, wire.Another)},
+		{list(0, 0), refused(0, wire.Another)},
+		{list(0, -1), refused(-1, wire.Another)},
+		{list(0, -2), refused(-1, wire.Another)},
+		{list(0, 5, 1), refused(5*ms, wire.Foreign)},
+		{list(0, 5, 2), refused(5*ms, wire.Stranger)},
 	} {
-		g, r, ok := wire.ReadAcquire(resp.ReplyOf(test.reply))
-		require.Equal(t, test.ok, ok, "%v", test.reply)
-		require.Equal(t, test.g, g, "%v", test.reply)
-		require.Equal(t, test.r, r, "%v", test.reply)
+		require.Equal(t, test.want, wire.ReadAcquire(resp.ReplyOf(test.reply)), "%v", test.reply)
 	}
+}
+
+func TestReadPresence(t *testing.T) {
+	require.Equal(t, wire.Outcome{Result: wire.Granted}, wire.ReadPresence("extend", resp.ReplyOf(int64(1))))
+	require.Equal(t, wire.Outcome{Result: wire.Gone}, wire.ReadPresence("extend", resp.ReplyOf(int64(0))))
+	for _, reply := range []any{nil, int64(2), int64(-1), "OK", list(1)} {
+		require.Equal(t, wire.OddAnswer("extend", reply), wire.ReadPresence("extend", resp.ReplyOf(reply)))
+	}
+	require.EqualError(t, wire.OddAnswer("extend", int64(2)).Cause, `unexpected answer "2"`)
 }
 
 // TestATTLThatNoDurationCanSayIsVeryLong: Redis has TTLs of more than 292 years. What is added to such a
@@ -91,13 +101,13 @@ func TestATTLThatNoDurationCanSayIsVeryLong(t *testing.T) {
 	const century = 100 * 365 * 24 * time.Hour
 	for _, years := range []int64{200, 292, 293, 585, 1_000_000, 292_000_000} {
 		pttl := years * 365 * 24 * 3_600_000
-		_, r, ok1 := wire.ReadAcquire(resp.ReplyOf(list(0, pttl)))
-		_, f, ok2 := wire.ReadFair(resp.ReplyOf(list(0, pttl, "first", "3/100", 0)))
-		_, _, next, ok3 := wire.ReadPermits(resp.ReplyOf(list(0, 0, pttl)))
+		r := wire.ReadAcquire(resp.ReplyOf(list(0, pttl)))
+		f, queue := wire.ReadFair(resp.ReplyOf(list(0, pttl, "first", "3/100", 0)))
+		p := wire.ReadPermits(resp.ReplyOf(list(0, 0, pttl)))
 		_, await, ok4 := wire.ReadReleased(resp.ReplyOf(list(2, 3, pttl)))
 		key, ok5 := wire.ReadKey(list(pttl, "value"))
-		require.Equal(t, []bool{true, true, true, true, true}, []bool{ok1, ok2, ok3, ok4, ok5})
-		for i, ttl := range []time.Duration{wire.TTL(pttl), r.TTL, f.TTL, next, await, key.TTL} {
+		require.Equal(t, []bool{true, true}, []bool{ok4, ok5})
+		for i, ttl := range []time.Duration{wire.TTL(pttl), r.TTL, r.Next, f.TTL, queue.TTL, p.Next, await, key.TTL} {
 			require.Greater(t, ttl, century, "%d: %d years", i, years)
 			require.Greater(t, ttl+365*24*time.Hour, ttl, "%d: %d years", i, years)
 		}
@@ -115,33 +125,37 @@ func TestReadOthers(t *testing.T) {
 	_, _, released = wire.ReadReleased(resp.ReplyOf(list(1, 3, 40)))
 	require.False(t, released)
 
-	token, _, ok := wire.ReadFair(resp.ReplyOf(list(1, 9)))
-	require.True(t, ok)
-	require.EqualValues(t, 9, token)
-	_, _, ok = wire.ReadFair(resp.ReplyOf(list(1, 0)))
-	require.False(t, ok)
+	o, _ := wire.ReadFair(resp.ReplyOf(list(1, 9)))
+	require.Equal(t, wire.Outcome{Result: wire.Granted, Token: 9}, o)
+	o, _ = wire.ReadFair(resp.ReplyOf(list(1, 0)))
+	require.Equal(t, wire.Unknown, o.Result)
 	for pttl, want := range map[int]time.Duration{-2: wire.FairFree, -1: wire.FairNoTTL, 0: 0, 20: 20 * ms} {
-		token, r, ok := wire.ReadFair(resp.ReplyOf(list(0, pttl, "first", "3/100", 1)))
-		require.True(t, ok)
-		require.Zero(t, token)
-		require.Equal(t, wire.FairRefusal{TTL: want, First: "first", Sign: "3/100", Foreign: true}, r)
+		o, q := wire.ReadFair(resp.ReplyOf(list(0, pttl, "first", "3/100", 1)))
+		require.Equal(t, wire.FairQueue{TTL: want, First: "first", Sign: "3/100", Foreign: true}, q)
+		if want == wire.FairFree {
+			want = 0
+		}
+		require.Equal(t, wire.Outcome{Result: wire.Refused, TTL: want, Next: -1, By: wire.Foreign}, o)
 	}
-	_, _, ok = wire.ReadFair(resp.ReplyOf(list(1, 5, "first", "3/100", 0)))
-	require.False(t, ok)
+	o, _ = wire.ReadFair(resp.ReplyOf(list(1, 5, "first", "3/100", 0)))
+	require.Equal(t, wire.Unknown, o.Result)
+	o, q, left := wire.ReadFairSign(resp.ReplyOf(list(20, "first", "3/100", "01")), 2)
+	require.Equal(t, wire.Outcome{Result: wire.Refused, TTL: 20 * ms, Next: -1}, o)
+	require.Equal(t, wire.FairQueue{TTL: 20 * ms, First: "first", Sign: "3/100"}, q)
+	require.Equal(t, []bool{false, true}, left)
 
-	for left, want := range map[int]time.Duration{-1: 0, 0: ms, 9: 10 * ms} {
-		taken, free, next, ok := wire.ReadPermits(resp.ReplyOf(list(2, 3, left)))
-		require.True(t, ok)
-		require.EqualValues(t, 2, taken)
-		require.EqualValues(t, 3, free)
-		require.Equal(t, want, next)
+	for left, want := range map[int]time.Duration{-1: -1, 0: ms, 9: 10 * ms} {
+		o := wire.ReadPermits(resp.ReplyOf(list(2, 3, left)))
+		require.Equal(t, wire.Outcome{Result: wire.Granted, Taken: 2, Free: 3, Next: want}, o)
+		o = wire.ReadPermits(resp.ReplyOf(list(0, 3, left)))
+		require.Equal(t, wire.Outcome{Result: wire.Refused, Free: 3, Next: want}, o)
 	}
 	exists, free, taken, ok := wire.ReadPermitInfo(list(1, 2, 3))
 	require.Equal(t, []any{true, int64(2), int64(3), true}, []any{exists, free, taken, ok})
 	exists, _, _, _ = wire.ReadPermitInfo(list(0, 0, 0))
 	require.False(t, exists)
-	taken, free, ok = wire.ReadTaken(list(4, 5))
-	require.Equal(t, []any{int64(4), int64(5), true}, []any{taken, free, ok})
+	require.Equal(t, wire.Outcome{Result: wire.Granted, Taken: 4, Free: 5}, wire.ReadTaken("drain", resp.ReplyOf(list(4, 5))))
+	require.Equal(t, wire.OddAnswer("drain", list(4)), wire.ReadTaken("drain", resp.ReplyOf(list(4))))
 	u, ok := wire.ReadUptime(list(60, "run", "replication", 1))
 	require.True(t, ok)
 	require.Equal(t, wire.UptimeAnswer{Up: time.Minute, Server: "run", Replication: "replication", State: wire.Heir}, u)
