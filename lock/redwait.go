@@ -12,7 +12,6 @@ import (
 	"github.com/wheellock/wheellock/lock/internal/pubsub"
 	"github.com/wheellock/wheellock/lock/internal/several"
 	"github.com/wheellock/wheellock/lock/internal/wait"
-	"github.com/wheellock/wheellock/lock/internal/waitqueue"
 )
 
 // acquire is the common part of all four functions that take a RedLock. With polite, a try does
@@ -72,14 +71,14 @@ func (r *RedLock) said(err error) (s several.Said) {
 	errors.As(err, &q)
 	switch {
 	case errors.Is(err, ErrUnknown) || q == nil:
-		s.Answer.Outcome = waitqueue.Unknown
+		s.Unanswered = true
 	case q.Held > 0:
 		s.Answer.TTL = q.TTL
 		if q.foreign {
 			s.Answer.Within = locktable.ForeignPoll
 		}
 	default:
-		s.Answer.Outcome = waitqueue.Young // a restarted member has no vote yet
+		s.NotCounted = true // a restarted member has no vote yet
 	}
 	if q != nil {
 		s.Held, s.Got = q.held, q.Acquired

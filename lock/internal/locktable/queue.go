@@ -256,7 +256,7 @@ func (s *shard[H]) tookLocked(h H, w *Waiter[H]) (ended *queue[H]) {
 				if mode == Reading {
 					left = 1 // others may read, too
 				}
-				q.probe.Answered(s.table.Now(), w.mark, waitqueue.Answer{Outcome: waitqueue.Taken, Left: left})
+				q.probe.Took(s.table.Now(), w.mark, left)
 			}
 			s.stepLocked(q.line.Took(&w.caller, h))
 			ended = s.dropLocked(q)

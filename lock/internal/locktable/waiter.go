@@ -345,7 +345,7 @@ func (w *Waiter[H]) got(o wire.Outcome) {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w.outlook().probe.Answered(w.table.Now(), w.mark, waitqueue.Answer{Outcome: waitqueue.Taken, Left: o.Free})
+	w.outlook().probe.Took(w.table.Now(), w.mark, o.Free)
 	if w.key.Kind == waitqueue.Latch {
 		s.stepLocked(w.q.line.Opened(&w.caller))
 	}
@@ -407,14 +407,14 @@ func (w *Waiter[H]) answered(o wire.Outcome) (ours H, doubtful bool) {
 			q.heldUntil = time.Now().Add(max(o.TTL, 0))
 			ours, doubtful = w.metLocked()
 		}
-		said := waitqueue.Answer{Outcome: waitqueue.Refused, TTL: o.Next, Left: o.Free, Spread: w.spread}
+		said := waitqueue.Answer{TTL: o.Next, Left: o.Free, Spread: w.spread}
 		if o.By == wire.Foreign && o.Next >= 0 {
 			said.Within = ForeignPoll
 		}
-		out.probe.Answered(now, w.mark, said)
+		out.probe.Refused(now, w.mark, said)
 		s.stepLocked(q.line.Refused(&w.caller))
 	case o.Result.IsUnanswered():
-		out.probe.Answered(now, w.mark, waitqueue.Answer{Outcome: waitqueue.Unknown, Spread: w.table.cfg.Random.Float64()})
+		out.probe.Unanswered(now, w.mark, w.table.cfg.Random.Float64())
 		fallthrough
 	default: // Redis said no to this request, which says nothing of the object
 		s.stepLocked(q.line.Unanswered(&w.caller))

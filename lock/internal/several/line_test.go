@@ -264,7 +264,7 @@ func (p *process) attempt(name string, o owner.Owner) (several.Said, error) {
 	}()
 	w.pause()
 	if silent {
-		return several.Said{Answer: waitqueue.Answer{Outcome: waitqueue.Unknown}}, errSilent
+		return several.Said{Unanswered: true}, errSilent
 	}
 	var got []*peer
 	said := several.Said{Held: make([]bool, 3), Refused: true, Answer: waitqueue.Answer{TTL: -1}}

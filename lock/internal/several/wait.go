@@ -30,11 +30,14 @@ type Call struct {
 
 // Said is the result of an attempt without a majority.
 type Said struct {
-	Answer  waitqueue.Answer // Spread is not set
-	Held    []bool           // for each member whether another owner has it; nil if that is not known
-	Got     int              // how many members it got
-	Refused bool             // members refused, because others have them
-	Final   bool             // another attempt would be in vain
+	Unanswered bool             // members did not answer
+	NotCounted bool             // else: no member is held, but some have no vote yet
+	Answer     waitqueue.Answer // else; Spread is not set
+
+	Held    []bool // for each member whether another owner has it; nil if that is not known
+	Got     int    // how many members it got
+	Refused bool   // members refused, because others have them
+	Final   bool   // another attempt would be in vain
 }
 
 // waiter is a Call that runs.
@@ -164,7 +167,14 @@ func (w *waiter) answered(m waitqueue.Mark, said Said, err error) {
 		w.clashes++ // calls that each got some members must not retry at the same time
 	}
 	said.Answer.Spread = w.l.random.Float64()
-	w.probe.Answered(w.l.now(), m, said.Answer)
+	switch {
+	case said.Unanswered:
+		w.probe.Unanswered(w.l.now(), m, said.Answer.Spread)
+	case said.NotCounted:
+		w.probe.NotCounted(w.l.now(), m, said.Answer.Spread)
+	default:
+		w.probe.Refused(w.l.now(), m, said.Answer)
+	}
 }
 
 func (w *waiter) clash() time.Duration {

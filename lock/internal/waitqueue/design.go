@@ -21,11 +21,11 @@ package waitqueue
 //	DoProbe    the first in line and, by its own Probe, a caller that waits
 //	           in QueueInRedis: Hear; sleep until Due, or Began and send
 //	           others: Beside, Began and send; again only after Backoff
-//	             Taken    Answered, but not for an Exclusive object, whose hold's
-//	                      end says when to probe; then Took, or Opened for a
+//	             Taken    Probe.Took, but not for an Exclusive object, whose hold's
+//	                      end says when to probe; then Line.Took, or Opened for a
 //	                      latch, or Leave where there are no holds
-//	             Refused  Answered, Refused; listen from then on
-//	             Unknown  Answered, Unanswered; the field has to be released
+//	             Refused  Probe.Refused, Line.Refused; listen from then on
+//	             Unknown  Probe.Unanswered, Line.Unanswered; the field has to be released
 //	DoReenter  send; answered: Leave; unknown: pause for Backoff
 //	DoTake     Take
 //	DoRefuse, DoReturn, DoGiveUp, and a context that ends: Leave

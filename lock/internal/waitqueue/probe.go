@@ -61,24 +61,13 @@ type Heard struct {
 	Upto Instant
 }
 
-// Outcome is how a probe ended.
-type Outcome uint8
-
-const (
-	Refused Outcome = iota // the object is held, or it is the turn of another client
-	Taken                  // the caller has the object
-	Young                  // no answer counts yet, for example from a restarted member of a RedLock
-	Unknown                // there was no answer
-)
-
-// Answer is the result of a probe.
+// Answer is what a probe was told about an object that is held, or whose turn is another client's.
 type Answer struct {
-	Outcome Outcome
-	TTL     time.Duration // of Refused: when the lease of the holder ends unless it is renewed; below 0 if that is not known
-	Left    int64         // of Taken and Refused: how much others can still take
-	Spread  float64       // from 0 to 1: how much sooner to probe again, so that clients do not meet
-	After   time.Duration // of Refused: how long after a message to probe, because a release has several parts
-	Within  time.Duration // of Refused, if not 0: probe again within this time, because no message tells of the release
+	TTL    time.Duration // when the lease of the holder ends unless it is renewed; below 0 if that is not known
+	Left   int64         // how much others can still take
+	Spread float64       // from 0 to 1: how much sooner to probe again, so that clients do not meet
+	After  time.Duration // how long after a message to probe, because a release has several parts
+	Within time.Duration // if not 0: probe again within this time, because no message tells of the release
 }
 
 // Mark says when a probe began, and what had been received by then.
@@ -237,7 +226,7 @@ func (p *Probe) deferral() Instant {
 	return min(d, p.deferEnd)
 }
 
-// Began records that the first in line probes. It returns the Mark for Answered.
+// Began records that the first in line probes. It returns the Mark for the result.
 func (p *Probe) Began(now Instant) Mark {
 	p.begun, p.began = true, now
 	return p.Beside()
@@ -250,37 +239,56 @@ func (p *Probe) Beside() Mark {
 	return Mark{p.marks, p.heard.Confirmed, p.heard.Messages}
 }
 
-// Answered records the result of a probe. It changes nothing if that probe began
-// before the probe of the last answer, or before an own hold ended.
-func (p *Probe) Answered(now Instant, m Mark, a Answer) {
-	if m.number < p.mark.number {
+// Refused records that a probe did not get the object. Like the other results, it changes nothing if
+// that probe began before the probe of the last answer, or before an own hold ended.
+func (p *Probe) Refused(now Instant, m Mark, a Answer) {
+	if !p.answer(now, m, a.Spread) {
 		return
 	}
-	p.mark, p.at, p.spread, p.after, p.silent, p.ours = m, now, a.Spread, a.After, a.Within > 0, false
-	p.left, p.lease = 0, 0
-	if a.Outcome == Unknown {
-		p.unknowns++
-	} else {
-		p.unknowns = 0
+	p.left, p.after, p.silent = a.Left, a.After, a.Within > 0
+	if a.TTL >= 0 {
+		p.lease = now.Add(max(a.TTL, p.pacing.Pace))
 	}
+	if a.Within > 0 {
+		p.latest = min(p.latest, now.Add(a.Within-time.Duration(a.Spread*float64(a.Within/8))))
+	}
+}
+
+// Took records that the caller has the object, and how much others can still take.
+func (p *Probe) Took(now Instant, m Mark, left int64) {
+	if p.answer(now, m, 0) {
+		p.left = left
+	}
+}
+
+// Unanswered records that a probe had no answer. spread is from 0 to 1: how much sooner to probe
+// again, so that clients do not meet.
+func (p *Probe) Unanswered(now Instant, m Mark, spread float64) {
+	unknowns := p.unknowns + 1
+	if p.answer(now, m, spread) {
+		p.unknowns = unknowns
+		p.latest = min(p.latest, now.Add(p.pacing.Backoff(unknowns, spread)))
+	}
+}
+
+// NotCounted records that the answers to a probe do not count yet, for example because a member of a
+// RedLock was restarted. spread is that of Unanswered.
+func (p *Probe) NotCounted(now Instant, m Mark, spread float64) {
+	if p.answer(now, m, spread) {
+		p.latest = min(p.latest, now.Add(p.pacing.Backoff(6, spread)))
+	}
+}
+
+// answer records what all results have in common. It reports whether the result counts.
+func (p *Probe) answer(now Instant, m Mark, spread float64) bool {
+	if m.number < p.mark.number {
+		return false
+	}
+	p.mark, p.at, p.spread, p.after, p.silent, p.ours = m, now, spread, 0, false, false
+	p.left, p.lease, p.unknowns = 0, 0, 0
 	p.answered = true
-	p.latest = now.Add(p.pacing.Poll(a.Spread))
-	switch a.Outcome {
-	case Taken:
-		p.left = a.Left
-	case Refused:
-		p.left = a.Left
-		if a.TTL >= 0 {
-			p.lease = now.Add(max(a.TTL, p.pacing.Pace))
-		}
-		if a.Within > 0 {
-			p.latest = min(p.latest, now.Add(a.Within-time.Duration(a.Spread*float64(a.Within/8))))
-		}
-	case Young:
-		p.latest = min(p.latest, now.Add(p.pacing.Backoff(6, a.Spread)))
-	case Unknown:
-		p.latest = min(p.latest, now.Add(p.pacing.Backoff(p.unknowns, a.Spread)))
-	}
+	p.latest = now.Add(p.pacing.Poll(spread))
+	return true
 }
 
 // Releasing records that this client has begun to release or to hand over its own

@@ -24,7 +24,7 @@ func TestAClientThatDefersLooksForAStrangerToo(t *testing.T) {
 	require.Equal(t, 8*ms, p.Due(1))
 	require.Equal(t, 6*ms, p.DueAt(5*ms, 1))
 	m := p.Began(6 * ms)
-	p.Answered(6*ms, m, Answer{TTL: -1})
+	p.Refused(6*ms, m, Answer{TTL: -1})
 	p.Hear(7*ms, Heard{Messages: 1})
 	require.Equal(t, 14*ms, p.Due(1))
 	p.EndDeferral()
@@ -50,7 +50,7 @@ func TestAClientThatDefersToOneThatHearsNothingLetsItHaveItsTurn(t *testing.T) {
 
 func TestProbeIsDue(t *testing.T) {
 	refused := func(p *Probe, ttl time.Duration) {
-		p.Answered(1*ms, p.Began(0), Answer{TTL: ttl})
+		p.Refused(1*ms, p.Began(0), Answer{TTL: ttl})
 	}
 	for _, c := range []struct {
 		name string
@@ -64,34 +64,34 @@ func TestProbeIsDue(t *testing.T) {
 		{"when its lease ends", func(p *Probe) { refused(p, 30*time.Millisecond) }, 31 * ms},
 		{"after MaxPoll, when its lease is not known", func(p *Probe) { refused(p, -1) }, 5001 * ms},
 		{"an eighth sooner, so that clients do not meet", func(p *Probe) {
-			p.Answered(0, p.Began(0), Answer{TTL: -1, Spread: 1})
+			p.Refused(0, p.Began(0), Answer{TTL: -1, Spread: 1})
 		}, 4375 * ms},
 		{"at once, for less than a refusal has left", func(p *Probe) {
-			p.Answered(1*ms, p.Began(0), Answer{TTL: -1, Left: 1})
+			p.Refused(1*ms, p.Began(0), Answer{TTL: -1, Left: 1})
 		}, 2 * ms},
 		{"soon, if no message tells of the release", func(p *Probe) {
 			p.Hear(0, Heard{Confirmed: 1})
-			p.Answered(0, p.Began(0), Answer{TTL: -1, Within: 250 * time.Millisecond})
+			p.Refused(0, p.Began(0), Answer{TTL: -1, Within: 250 * time.Millisecond})
 		}, 250 * ms},
 		{"at a message", func(p *Probe) { refused(p, -1); p.Hear(40*ms, Heard{Messages: 1}) }, 40 * ms},
 		{"at a message that came while it was asked", func(p *Probe) {
 			m := p.Began(0)
 			p.Hear(3*ms, Heard{Messages: 1})
-			p.Answered(4*ms, m, Answer{TTL: -1})
+			p.Refused(4*ms, m, Answer{TTL: -1})
 		}, 3 * ms},
 		{"some time after a message", func(p *Probe) {
-			p.Answered(0, p.Began(0), Answer{TTL: -1, After: 9 * time.Millisecond})
+			p.Refused(0, p.Began(0), Answer{TTL: -1, After: 9 * time.Millisecond})
 			p.Hear(40*ms, Heard{Messages: 1})
 		}, 49 * ms},
 		{"when the subscription is confirmed", func(p *Probe) { refused(p, -1); p.Hear(7*ms, Heard{Confirmed: 1}) }, 7 * ms},
 		{"not for a confirmation from before", func(p *Probe) { p.Hear(0, Heard{Confirmed: 1}); refused(p, -1) }, 5001 * ms},
-		{"after an unknown answer", func(p *Probe) { p.Answered(100*ms, p.Began(0), Answer{Outcome: Unknown}) }, 110 * ms},
+		{"after an unknown answer", func(p *Probe) { p.Unanswered(100*ms, p.Began(0), 0) }, 110 * ms},
 		{"later after many, never after MaxPoll", func(p *Probe) {
 			for range 30 {
-				p.Answered(100*ms, p.Began(0), Answer{Outcome: Unknown})
+				p.Unanswered(100*ms, p.Began(0), 0)
 			}
 		}, 1100 * ms},
-		{"soon, when who was asked is young", func(p *Probe) { p.Answered(0, p.Began(0), Answer{Outcome: Young}) }, 320 * ms},
+		{"soon, when who was asked is young", func(p *Probe) { p.NotCounted(0, p.Began(0), 0) }, 320 * ms},
 		{"after MaxPoll, while an own release is on its way", func(p *Probe) {
 			p.Releasing(10 * ms)
 			p.Hear(20*ms, Heard{Messages: 1})
@@ -100,10 +100,10 @@ func TestProbeIsDue(t *testing.T) {
 		{"then too, if an older answer comes", func(p *Probe) {
 			m := p.Beside()
 			p.Freed()
-			p.Answered(10*ms, m, Answer{TTL: -1})
+			p.Refused(10*ms, m, Answer{TTL: -1})
 		}, 0},
-		{"at once, if enough is left", func(p *Probe) { p.Answered(0, p.Beside(), Answer{Outcome: Taken, Left: 1}) }, 0},
-		{"not, if not enough is", func(p *Probe) { p.Answered(0, p.Beside(), Answer{Outcome: Taken}) }, 5000 * ms},
+		{"at once, if enough is left", func(p *Probe) { p.Took(0, p.Beside(), 1) }, 0},
+		{"not, if not enough is", func(p *Probe) { p.Took(0, p.Beside(), 0) }, 5000 * ms},
 		{"after others, when a run is over", func(p *Probe) { p.Freed(); p.RunEnded(100*ms, 3, 2*time.Millisecond, false) }, 112 * ms},
 		{"after others, from the last release on", func(p *Probe) {
 			p.Freed()
@@ -128,7 +128,7 @@ func TestProbeIsDue(t *testing.T) {
 
 func TestTimeDoesNotOverflow(t *testing.T) {
 	p := NewProbe(&productPacing)
-	p.Answered(0, p.Began(0), Answer{TTL: 1<<63 - 1})
+	p.Refused(0, p.Began(0), Answer{TTL: 1<<63 - 1})
 	require.Equal(t, 5*time.Second, time.Duration(p.Due(1)))
 	require.Equal(t, forever, (forever - 1).Add(time.Hour))
 	require.Equal(t, Instant(-1), Instant(0).Add(-1))
@@ -168,7 +168,7 @@ func TestAWorkingSubscriptionSparesProbes(t *testing.T) {
 				now += ms
 				probes++
 				ttl := 30*second - now%(10*second) // the holder renews each 10 s
-				p.Answered(now, m, Answer{TTL: time.Duration(ttl)})
+				p.Refused(now, m, Answer{TTL: time.Duration(ttl)})
 			}
 			t.Logf("%d probes in an hour", probes)
 			require.LessOrEqual(t, probes, c.probes+1)

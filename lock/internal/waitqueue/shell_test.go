@@ -282,11 +282,9 @@ func (c *client) probeLocked(ctx context.Context, e *entry, w *caller, mark wait
 	c.mu.Unlock()
 	err := c.server.acquire(ctx, field)
 	c.mu.Lock()
-	answer := waitqueue.Answer{TTL: -1, Spread: rand.Float64()}
 	switch {
 	case err == nil:
-		answer.Outcome = waitqueue.Taken
-		e.probe.Answered(c.now(), mark, answer)
+		e.probe.Took(c.now(), mark, 0)
 		h := &hold{owner: w.Owner, field: field, count: 1}
 		c.hold = h
 		s := e.line.Took(w, h)
@@ -296,12 +294,11 @@ func (c *client) probeLocked(ctx context.Context, e *entry, w *caller, mark wait
 		}
 		return h, nil
 	case errors.Is(err, errRefused):
-		e.probe.Answered(c.now(), mark, answer)
+		e.probe.Refused(c.now(), mark, waitqueue.Answer{TTL: -1, Spread: rand.Float64()})
 		c.stepLocked(e.line.Refused(w))
 	default:
-		answer.Outcome = waitqueue.Unknown
 		if ctx.Err() == nil {
-			e.probe.Answered(c.now(), mark, answer)
+			e.probe.Unanswered(c.now(), mark, rand.Float64())
 		}
 		c.stepLocked(e.line.Unanswered(w))
 		c.wg.Go(func() { // the janitor

@@ -789,7 +789,7 @@ func (w *world) answer(i int8) {
 			left = 1
 		}
 		if w.sc.kind != Exclusive {
-			w.probe.Answered(w.now, c.mark, Answer{Outcome: Taken, Left: left})
+			w.probe.Took(w.now, c.mark, left)
 			if w.know(i, knowsTaken) {
 				w.spare = int8(left)
 			}
@@ -831,13 +831,13 @@ func (w *world) answer(i int8) {
 		return
 	}
 	w.subscribed = true
-	ans := Answer{Outcome: Refused, TTL: -1}
+	ans := Answer{TTL: -1}
 	if w.sc.kind == Permits {
 		ans.Left = int64(c.left)
 	} else if c.ttl >= 0 {
 		ans.TTL = nanos(c.ttl)
 	}
-	w.probe.Answered(w.now, c.mark, ans)
+	w.probe.Refused(w.now, c.mark, ans)
 	if w.know(i, knowsRefused) {
 		w.spare = c.left
 		if c.ttl >= 0 {
@@ -851,7 +851,7 @@ func (w *world) answer(i int8) {
 
 func (w *world) unanswered(i int8) {
 	c, q := &w.calls[i], &w.callers[i]
-	w.probe.Answered(w.now, c.mark, Answer{Outcome: Unknown})
+	w.probe.Unanswered(w.now, c.mark, 0)
 	if w.know(i, knowsUnknown) {
 		w.unknowns++
 	}
