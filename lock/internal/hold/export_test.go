@@ -28,8 +28,9 @@ func BeginLoss(x *Held) {
 	h.lease.Release()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.why, h.watching = renewal.NotOwner, nil
 	h.set(lost, true)
+	h.endsLocked().lost = h.lostBecause(renewal.NotOwner, nil)
+	h.takeWatchesLocked()
 }
 
 // Slept plays that the machine was suspended for d while x was held, in a run.

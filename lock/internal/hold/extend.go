@@ -63,7 +63,7 @@ func (x *Held) Extend(ctx context.Context, d time.Duration) error {
 
 // extendableLocked is errLocked, but a closing client still keeps its holds.
 func (x *Held) extendableLocked() error {
-	if x.h.closing && x.h.why == 0 && x.state.Load() == isHeld && !x.h.is(leaving) {
+	if x.h.closing && !x.h.is(lost) && x.state.Load() == isHeld && !x.h.is(leaving) {
 		return nil
 	}
 	err := x.errLocked()

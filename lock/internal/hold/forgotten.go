@@ -34,7 +34,7 @@ type forgettable struct {
 func forgotten(x forgettable) {
 	h := x.watch.hold
 	h.mu.Lock()
-	drop := x.renewed && !x.watch.rested && h.why == 0 && !h.is(leaving)
+	drop := x.renewed && !x.watch.rested && !h.is(leaving|lost)
 	if drop {
 		x.watch.rested = true
 		h.renewing--

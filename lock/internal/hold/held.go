@@ -54,8 +54,8 @@ func (x *Held) errLocked() error {
 	switch {
 	case x.state.Load() != isHeld:
 		return h.k.errors.NotHeld(h.name)
-	case h.why != 0:
-		return h.lostErrorLocked()
+	case h.is(lost):
+		return h.ends.lost
 	case h.closing:
 		return h.lostToClose()
 	case h.is(leaving): // its Unlock went unanswered
@@ -76,10 +76,8 @@ func (x *Held) watched() *heldWatch {
 	h.mu.Lock()
 	w := x.watch
 	if w == nil {
-		w = &heldWatch{hold: h}
-		w.Init(h)
+		w = h.newWatchLocked()
 		x.watch = w
-		w.next, h.watching = h.watching, w
 	}
 	cause := x.errLocked()
 	h.mu.Unlock()
@@ -87,16 +85,6 @@ func (x *Held) watched() *heldWatch {
 		w.End(cause)
 	}
 	return w
-}
-
-// unlistLocked takes w out of the list of those that end with h.
-func (h *Hold) unlistLocked(w *heldWatch) {
-	for p := &h.watching; *p != nil; p = &(*p).next {
-		if *p == w {
-			*p = w.next
-			return
-		}
-	}
 }
 
 // anotherHeld is a Held outside its Hold, for a re-entry or to notice a forgotten Held.

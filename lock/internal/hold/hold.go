@@ -33,16 +33,15 @@ type Hold struct {
 	kind Kind // immutable
 
 	// guarded by mu, which is never held during I/O, and the Helds too
-	busy     bool           // a script of this hold is on its way: they are ordered
-	awaited  bool           // somebody waits for the end of busy
-	closing  bool           // Close has announced its end; still held and renewed
-	why      renewal.Reason // it was lost; 0 otherwise
-	longest  uint8          // see longestLease
+	busy     bool  // a script of this hold is on its way: they are ordered
+	awaited  bool  // somebody waits for the end of busy
+	closing  bool  // Close has announced its end; still held and renewed
+	longest  uint8 // see longestLease
 	mu       sync.Mutex
-	count    int32      // Helds not yet unlocked
-	renewing int32      // those of them that came from Lock
-	open     uint32     // until when a request of it may still be carried out, see noteOpen; 0 if none may
-	watching *heldWatch // list of the Helds that gave out a channel or a context; of a lost hold, the last may be what Redis refused
+	count    int32  // Helds not yet unlocked
+	renewing int32  // those of them that came from Lock
+	open     uint32 // until when a request of it may still be carried out, see noteOpen; 0 if none may
+	ends     *ends  // nil if no Held gave out a channel or a context, and it is not lost
 
 	first Held // of the acquisition; a re-entry has one of its own
 }

@@ -87,9 +87,8 @@ type Keeper struct {
 	turns   sync.Map              // of *Hold to the chan struct{} that is closed when it is no more busy, if somebody waits for that
 	lost    backlog.Backlog[loss] // holds that are lost, to be taken out of the table
 	unlocks wait.Deadlines        // of Unlock
-	refused atomic.Pointer[refused]
-	asked   atomic.Int64   // when longWait last asked, as Table.Now says; 0: never
-	wg      sync.WaitGroup // what Close waits for, even if it has given up waiting for holds
+	asked   atomic.Int64          // when longWait last asked, as Table.Now says; 0: never
+	wg      sync.WaitGroup        // what Close waits for, even if it has given up waiting for holds
 }
 
 // loss is a hold that was lost, with the reason.

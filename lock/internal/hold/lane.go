@@ -49,9 +49,9 @@ func (k *Keeper) relocate() {
 	k.Table.WakeAll()
 }
 
-// refusalOf returns a watch that has ended with what the server of h last answered, if that
-// was within a lease; nil otherwise. Those who are lost for the same refusal share the watch.
-func (k *Keeper) refusalOf(h *Hold) *heldWatch {
+// refusalOf returns the error that the server of h last answered to a renewal, if that was within
+// a lease; nil otherwise.
+func (k *Keeper) refusalOf(h *Hold) error {
 	l := k.lane(h.name)
 	if l == nil {
 		return nil
@@ -60,17 +60,5 @@ func (k *Keeper) refusalOf(h *Hold) *heldWatch {
 	if said == nil {
 		return nil
 	}
-	if last := k.refused.Load(); last != nil && last.said == said {
-		return last.end
-	}
-	end := new(heldWatch)
-	end.End(said.Err)
-	k.refused.Store(&refused{said, end})
-	return end
-}
-
-// refused is a refusal, and a watch that has ended with it; see hold.watching.
-type refused struct {
-	said *network.Refusal
-	end  *heldWatch
+	return said.Err
 }

@@ -23,24 +23,22 @@ func (l loss) forget() {
 // says that the hold is lost. It ends the hold once. The holder is told first. Lost waits for
 // no mutex under which others do much work, because the watchdog has other holds to tell.
 func (h *Hold) Lost(why renewal.Reason) {
-	var refused *heldWatch
+	var refusal error
 	if why == renewal.TrustEnded {
-		refused = h.k.refusalOf(h)
+		refusal = h.k.refusalOf(h)
 	}
 	h.mu.Lock()
-	if h.why != 0 {
+	if h.set(lost, true) {
 		h.mu.Unlock()
 		return
 	}
-	h.why = why
-	watching := h.watching
-	h.watching = refused
+	cause := h.lostBecause(why, refusal)
+	h.endsLocked().lost = cause
+	first, others := h.takeWatchesLocked()
 	h.k.Counts.Lost[why].Add(1)
-	h.set(lost, true)
-	cause := h.lostErrorLocked()
 	h.mu.Unlock()
 	h.k.lost.Expect() // whoever was told and asks for Stats waits until h is not counted any more
-	watching.end(cause)
+	endWatches(cause, first, others)
 	h.k.lost.AddExpected(loss{h, why})
 }
 
@@ -55,9 +53,7 @@ func (h *Hold) Look() error {
 	} else if !h.lease.Valid() && !h.is(leaving|closed) {
 		h.Lost(renewal.NotOwner) // lostByLease is just doing so, because of an answer
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lostErrorLocked()
+	return h.lostError()
 }
 
 // announceClose ends only the channels and contexts of a hold. The hold is renewed until it
@@ -65,17 +61,17 @@ func (h *Hold) Look() error {
 func (h *Hold) announceClose() {
 	h.mu.Lock()
 	h.closing = true
-	var watching *heldWatch
-	if h.why == 0 {
-		watching, h.watching = h.watching, nil
+	var first, others *heldWatch
+	if !h.is(lost) { // else who asked after the loss is about to end its own
+		first, others = h.takeWatchesLocked()
 	}
 	h.mu.Unlock()
-	watching.end(h.lostToClose())
+	endWatches(h.lostToClose(), first, others)
 }
 
 func (h *Hold) lostToClose() error { return h.lostBecause(renewal.Closed, nil) }
 
-// lostBecause returns the error of a loss.
+// lostBecause makes the error of a loss.
 func (h *Hold) lostBecause(why renewal.Reason, refusal error) error {
 	return h.k.errors.Lost(h.name, why, h.token, refusal)
 }
@@ -96,21 +92,19 @@ func (h *Hold) lostByLease(otherwise renewal.Reason) error {
 	}
 	h.Lost(reason)
 	h.k.Table.Forget(h)
+	return h.lostError()
+}
+
+// lostError returns the error of a lost hold, and nil for other holds.
+func (h *Hold) lostError() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lostErrorLocked()
 }
 
-// lostErrorLocked returns the error of a lost hold, and nil for other holds.
 func (h *Hold) lostErrorLocked() error {
-	if h.why == 0 {
+	if h.ends == nil {
 		return nil
 	}
-	var refusal error
-	for w := h.watching; w != nil; w = w.next {
-		if w.hold == nil {
-			refusal = w.Cause()
-		}
-	}
-	return h.lostBecause(h.why, refusal)
+	return h.ends.lost
 }

@@ -20,7 +20,7 @@ func (h *Hold) reenter(ctx context.Context, lease time.Duration, renewed bool) (
 	var a pipe.Answer
 	defer func() { h.leave(a) }()
 	h.mu.Lock()
-	count, left, lost := h.count+1, h.is(leaving), h.why != 0
+	count, left, lost := h.count+1, h.is(leaving), h.is(lost)
 	h.mu.Unlock()
 	if left || lost {
 		return nil, wire.Outcome{Result: wire.Gone}

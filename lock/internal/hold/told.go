@@ -13,9 +13,7 @@ func (h *Hold) Announced() error {
 	if h.marks.Or(announced)&untold == 0 {
 		return nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lostErrorLocked()
+	return h.lostError()
 }
 
 // tellLoss reports the loss of h, or leaves that to the caller of Announced.
@@ -23,10 +21,7 @@ func (h *Hold) tellLoss() {
 	if h.marks.Or(untold)&announced == 0 {
 		return
 	}
-	h.mu.Lock()
-	err := h.lostErrorLocked()
-	h.mu.Unlock()
-	h.k.cfg.Observer.Lost(h, err)
+	h.k.cfg.Observer.Lost(h, h.lostError())
 }
 
 // tellReleased counts the last Unlock of h, and reports how it ended.

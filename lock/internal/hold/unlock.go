@@ -169,7 +169,7 @@ func (x *Held) unlockLast(ctx context.Context, again bool, busy error) (uint32, 
 		// The field was not there and no request of ours can have removed
 		// it, or so late that its TTL may have.
 		h.Lost(renewal.NotOwner)
-		return isUnlocked, wire.Failure(h.lostBecause(renewal.NotOwner, nil))
+		return isUnlocked, wire.Failure(h.lostError())
 	}
 	h.released(ctx)
 	return isUnlocked, o
