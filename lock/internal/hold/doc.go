@@ -49,7 +49,7 @@
 //	turn.go     the scripts of one hold, one after the other
 //	unlock.go   one count less, and the end: handover.go and run.go in memory, release.go by a script;
 //	            unlockmany.go: many at once, without waiting for a server that is silent
-//	loss.go     the end by a loss: who is told, and in which order (told.go)
+//	loss.go     the end by a loss: who is told, and in which order
 //	longwait.go which holder a call has waited for
 //	lane.go     on which server a hold is renewed
 //	onclose.go  the end of all holds, see Config.ReleaseOnClose

@@ -180,3 +180,14 @@ func (h *Hold) released(ctx context.Context) {
 	h.orphanCopy()
 	h.tellReleased(ctx, nil)
 }
+
+// tellReleased counts the last Unlock of h, and reports how it ended.
+func (h *Hold) tellReleased(ctx context.Context, err error) {
+	if !h.is(seen) {
+		return
+	}
+	if err == nil {
+		h.k.Counts.Released.Add(1)
+	}
+	h.k.cfg.Observer.Released(ctx, h, err)
+}
