@@ -53,11 +53,16 @@ func childrenOf(t *testing.T, parent int) map[int]string {
 func TestAsProcess1ItReapsOrphans(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)
-	w := wheellock(t, s.URL(), "run", "n", "--", "sh", "-c", "for i in 1 2 3; do (sleep 0.3 &); done; cat; exit 9")
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	w := wheellock(t, s.URL(), "run", "n", "--", "sh", "-c", "for i in 1 2 3; do (cat "+fifo+" &); done; cat; exit 9")
 	in, err := w.StdinPipe()
 	require.NoError(t, err)
 	w.asInit(t)
 	bounded.Until(t, func() bool { return len(childrenOf(t, w.Process.Pid)) == 4 }) // the shell, and the orphans
+	ends, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	require.NoError(t, ends.Close()) // the orphans end
 	bounded.Until(t, func() bool { return len(childrenOf(t, w.Process.Pid)) == 1 })
 	require.NoError(t, in.Close())
 	require.Equal(t, 9, w.status(t))
