@@ -84,7 +84,7 @@ var rules = []rule{
 	{tree: "lock/cluster", ours: []string{"lock/topology", "lock/internal/dialing", "lock/internal/endpoint", "lock/internal/resp"}, others: []string{redigo, rediscModule}},
 	{tree: "lock/sentinel", ours: []string{"lock/topology", "lock/internal/dialing", "lock/internal/endpoint", "lock/internal/resp"}, others: []string{redigo}},
 	{tree: "lock/locktest/memredis", others: []string{redigo, miniredisModule, gopherLua}},
-	{tree: "lock/cmd/wheellock", ours: []string{"lock", "lock/cluster", "lock/sentinel", "lock/topology", "lock/internal/endpoint", "lock/internal/owner"}, others: []string{redigo}},
+	{tree: "lock/cmd/wheellock", ours: []string{"lock", "lock/cluster", "lock/sentinel", "lock/topology", "lock/internal/backlog", "lock/internal/diagnosis", "lock/internal/endpoint", "lock/internal/owner"}, others: []string{redigo}},
 	{tree: "lock/locktest", ours: []string{"lock", "lock/internal/keys", "lock/locktest/memredis", "lock/script"}},
 	{tree: "lock", ours: []string{"renewal", "lock/script", "lock/sentinel", "lock/topology", "lock/internal/backlog", "lock/internal/diagnosis", "lock/internal/dialing", "lock/internal/endpoint", "lock/internal/hold", "lock/internal/keys", "lock/internal/locktable", "lock/internal/orphans", "lock/internal/owner", "lock/internal/sender", "lock/internal/several", "lock/internal/pipe", "lock/internal/pubsub", "lock/internal/record", "lock/internal/resp", "lock/internal/servers", "lock/internal/wait", "lock/internal/waitqueue", "lock/internal/watch", "lock/internal/wire"}, others: []string{redigo}},
 	{tree: "bench/internal/report", others: plot},

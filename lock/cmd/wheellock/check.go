@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
 	"time"
 
@@ -23,27 +21,24 @@ func (p *program) check(args []string) (int, error) {
 	var s servers
 	fs := newFlags("check [flags]", "Tries all that wheellock needs on Redis: every command, right and setting. It takes no lock.")
 	s.register(fs)
-	prefix := fs.String("prefix", "", "what the `names` of locks begin with, if the user has rights only for such names")
 	names, err := p.parse(fs, args)
 	if err == nil && len(names) > 0 {
 		err = usagef("check: unexpected argument %q: check takes only flags", names[0])
 	}
 	if err == nil {
-		err = p.settle(&s)
+		err = p.settle(&s, false)
 	}
 	if err != nil {
 		return 0, err
 	}
 	log := &notices{say: p.say}
-	client, err := s.open(lock.Config{KeyPrefix: *prefix, Logger: log.logger()})
+	client, err := s.open(lock.Config{Logger: log.logger()})
 	if err != nil {
 		return 0, err
 	}
 	defer closeClient(client)
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-	defer stop()
 	err = client.Check(ctx)
 	unknown := errors.Is(err, lock.ErrUnknown) || ctx.Err() != nil
 	if !unknown {
@@ -53,10 +48,16 @@ func (p *program) check(args []string) (int, error) {
 		if _, err = fmt.Fprintln(p.out, "Redis has all that wheellock needs."); err != nil {
 			return 0, err
 		}
-		return 0, p.checkList(ctx, &s, *prefix)
+		return 0, p.checkList(ctx, &s)
 	}
 	for line := range strings.Lines(strings.TrimPrefix(err.Error(), "lock: ")) {
 		p.say("%s", line)
+	}
+	if text := s.certificateAdvice(err); text != "" {
+		p.say("%s", text)
+	}
+	if s.prefix == "" && strings.Contains(err.Error(), "may not use keys") {
+		p.say(forgotPrefix)
 	}
 	if unknown {
 		return statusUnknown, nil

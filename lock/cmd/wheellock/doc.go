@@ -5,8 +5,9 @@
 //	wheellock run [flags] NAME -- command [argument...]
 //	wheellock inspect [-json] [flags] NAME
 //	wheellock unlock -force [flags] NAME
-//	wheellock list [-prefix PREFIX] [-limit N] [-json] [flags]
-//	wheellock check [-prefix PREFIX] [flags]
+//	wheellock list [-limit N] [-json] [flags]
+//	wheellock check [flags]
+//	wheellock version
 //
 // Install it with
 //
@@ -23,10 +24,20 @@
 //
 // The clocks of the machines differ by some seconds. Without -keep, a report of one second
 // would run once on each machine. With -keep 1m the lock stays taken for a minute from when
-// it was taken, or for the rest of its lease if that is longer. wheellock itself exits when
-// the command ends. Choose a time that is longer than the clocks differ and shorter than the
-// period. A command that could not be started releases the lock at once. A command that
-// failed does not.
+// it was taken. wheellock itself exits when the command ends. Choose a time that is longer
+// than the clocks differ and shorter than the period. A command that could not be started
+// releases the lock at once. A command that failed does not. In a crontab, write \% for each
+// % of the line, or cron ends the command there.
+//
+// In a systemd timer, for the same:
+//
+//	[Service]
+//	Type=oneshot
+//	EnvironmentFile=/etc/wheellock.env
+//	ExecStart=/usr/local/bin/wheellock run -quiet -keep 1m nightly -- /usr/local/bin/report
+//	SuccessExitStatus=120
+//
+// Without SuccessExitStatus=120 the unit fails on each machine that skips the run.
 //
 // In a systemd unit, for a service that runs on one of several machines:
 //
@@ -63,7 +74,14 @@
 //	                ._-, at most the last 19; default the name of this host, "-" for none
 //	-json           of inspect and list: print JSON
 //	-force          of unlock: required
-//	-prefix PREFIX  of check and list: what the names of locks begin with
+//	-prefix PREFIX  stands before NAME, as lock.Config.KeyPrefix; of list: only such locks.
+//	                Give it if the user has rights only for such names, or if programs
+//	                set a KeyPrefix, because it has its own counter of tokens
+//	-cacert FILE    the CA that signed the server's certificate, in PEM format; default
+//	                those of the system
+//	-cert FILE      a certificate for wheellock, if the server asks for one, as Redis
+//	                does by default
+//	-key FILE       the private key of -cert
 //	-limit N        of list: stop after N locks
 //
 // A time is a number of seconds, or a text like 500ms, 30s, 5m. Flags stand before or after
@@ -86,7 +104,7 @@
 // flag wins over the variable. A variable that is set but empty is wrong usage. If no address
 // is given, wheellock uses 127.0.0.1 and says so. The command gets all variables, and
 //
-//	WHEELLOCK_NAME    the name of the lock
+//	WHEELLOCK_NAME    the name of the lock, with the prefix
 //	WHEELLOCK_TOKEN   the fencing token: a number that rises from holder to holder
 //	WHEELLOCK_HOLDER  what a holder's id begins with in "wheellock inspect"
 //
@@ -168,9 +186,10 @@
 // A FairMutex shows as mutex while nobody waits for it. With -json every line is one object.
 //
 // list scans all keys of each master in small steps, so that no call delays others for long.
-// It shows each lock as it finds it, so the list is no snapshot. The user needs the commands
-// SCAN, TYPE and PUBSUB besides those that locks need, and "wheellock check" says which are
-// missing. inspect and unlock need no more than locks do.
+// It shows each lock as it finds it, so the list is no snapshot. If slots of a Cluster are being
+// moved, it looks up to three times, and then says that locks may be missing. The user needs the
+// commands SCAN, TYPE and PUBSUB besides those that locks need, and "wheellock check" says which
+// are missing. inspect and unlock need no more than locks do.
 //
 // inspect, list, and a run that does not get the lock show a holder's label, which is the end
 // of its client's id. inspect and list also show the holder's hash field. The label comes from

@@ -57,6 +57,12 @@ func TestTheTextsOfErrorsAreTheAgreedOnes(t *testing.T) {
 	errortable.Compare(t, "testdata/errors.txt", rows, []string{"."}, map[string][]string{
 		"other tests have it": {
 			"the name of the lock is a URL of Redis: write -redis before the URL, and give the name",
+			"version: it takes no arguments",
+			"-cacert, -cert and -key are for connections with TLS: write -redis rediss://, rediss-sentinel:// or rediss-cluster://",
+			"-cert and -key belong together: give both files",
+			"-cacert: the file has no certificate in PEM format",
+			"-cert, -key: %s: %v",
+			"-cert, -key: the files are no certificate and its key in PEM format: %v",
 			"%s: %v came before the command was started, so the command was not run",
 			"%s: the command runs as another user (setuid), so it could not be ended when the lock is lost: start it with sudo wheellock run",
 		},

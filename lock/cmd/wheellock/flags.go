@@ -28,9 +28,12 @@ type runOptions struct {
 	keep    time.Duration // from when the lock was taken
 	quiet   bool
 	label   string
-	name    string
+	name    string // without the prefix
 	command []string
 }
+
+// lock returns the whole name of the lock.
+func (o *runOptions) lock() string { return o.servers.prefix + o.name }
 
 // parseRun reads the command line of run.
 func (p *program) parseRun(args []string) (runOptions, error) {
@@ -42,7 +45,7 @@ func (p *program) parseRun(args []string) (runOptions, error) {
 	fs.Var((*waiting)(&o.wait), "wait", "`duration` of the wait for the lock: 10s, 5m, a number of seconds, or forever (default one\ntry, so that scheduled runs do not pile up)")
 	fs.Var((*duration)(&o.lease), "lease", "`duration` for which others wait if this process or machine dies; the lock is renewed every third of it (default 30s)")
 	fs.Var((*duration)(&o.grace), "grace", "`duration` that the command has to end by itself when the lock is lost, between SIGTERM and SIGKILL,\nat most half of the lease (default 10s, or a third of a shorter lease)")
-	fs.Var((*duration)(&o.keep), "keep", "`duration` for which the lock stays taken at least, from when it was taken, even if the command ends earlier:\nlonger than the clocks of the machines differ, and shorter than the period of a scheduled run (default 0)")
+	fs.Var((*duration)(&o.keep), "keep", "`duration` for which the lock stays taken, from when it was taken, if the command ends earlier:\nlonger than the clocks of the machines differ, and shorter than the period of a scheduled run (default 0)")
 	fs.BoolVar(&o.quiet, "quiet", false, "print nothing if another has the lock; the status is still 120")
 	fs.StringVar(&o.label, "label", "", "`text` that says who has the lock, for inspect and list (default the name of this host; - for none)")
 	names, err := p.parse(fs, ours)
@@ -74,7 +77,7 @@ func (p *program) parseRun(args []string) (runOptions, error) {
 		return o, err
 	}
 	o.name, o.command = names[0], command
-	return o, p.settle(&o.servers)
+	return o, p.settle(&o.servers, o.quiet)
 }
 
 // cut splits args at the first --, which may be missing.
@@ -100,7 +103,7 @@ func (p *program) parseNamed(fs *flag.FlagSet, s *servers, args []string) (strin
 	if err := checkName(names[0]); err != nil {
 		return "", err
 	}
-	return names[0], p.settle(s)
+	return names[0], p.settle(s, false)
 }
 
 // checkName refuses the URL of Redis as the name of a lock. It is a mistake, and names are shown.

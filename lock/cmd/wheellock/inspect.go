@@ -70,9 +70,9 @@ func (s *servers) withLock(name string, f func(context.Context, *lock.Client, vi
 	defer cancel()
 	v, err := look(ctx, client, name)
 	if err != nil {
-		return err
+		return s.explain(err)
 	}
-	return f(ctx, client, v)
+	return s.explain(f(ctx, client, v))
 }
 
 // look reads a lock of any kind.
@@ -90,7 +90,7 @@ func look(ctx context.Context, client *lock.Client, name string) (view, error) {
 	} else if err != nil {
 		return view{}, err
 	}
-	v := view{Name: name, Locked: info.Locked}
+	v := view{Name: client.Mutex(name).Name(), Locked: info.Locked}
 	// Without the right to read the counter, inspect shows no token.
 	v.Token, _ = client.FencedMutex(name).Token(ctx)
 	if !info.Locked {

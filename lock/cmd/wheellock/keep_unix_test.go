@@ -33,6 +33,17 @@ func TestAShortCommandKeepsTheLock(t *testing.T) {
 	require.False(t, fixture.Exists(t, s, "n"), "without -keep it is released")
 }
 
+// TestAShortKeepShortensTheLease: nobody waits for the rest of it.
+func TestAShortKeepShortensTheLease(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	w := wheellock(t, s.URL(), "run", "-lease", "1h", "-keep", "1m", "n", "--", "true")
+	require.Zero(t, w.run(t), w.stderr)
+	left := fixture.PTTL(t, s, "n")
+	require.Positive(t, left)
+	require.LessOrEqual(t, left, int64(60_001))
+}
+
 func TestWhatTookLongerThanKeepIsReleased(t *testing.T) {
 	t.Parallel()
 	s := fixture.Server(t)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/diagnosis"
 	"github.com/wheellock/wheellock/lock/internal/owner"
 )
 
@@ -21,6 +20,7 @@ const (
 	listPage  = 100 // keys that SCAN looks at in one call
 	listGroup = 20  // locks in one pipeline; few, so that Redis serves other clients in between
 	listShown = 3   // holders of a lock that are shown
+	maxPasses = 3   // how often list goes through a Cluster whose slots are being moved
 )
 
 // listed is a lock that list shows. Programs read its JSON: fields stay as they are.
@@ -39,7 +39,6 @@ func (p *program) list(args []string) (int, error) {
 	var s servers
 	fs := newFlags("list [flags]", "Says which locks are held, by whom, and how many clients wait.")
 	s.register(fs)
-	prefix := fs.String("prefix", "", "what the `names` of locks begin with")
 	limit := fs.Int("limit", 0, "stop after `N` locks (default all)")
 	asJSON := fs.Bool("json", false, "print one JSON object a line")
 	names, err := p.parse(fs, args)
@@ -49,14 +48,12 @@ func (p *program) list(args []string) (int, error) {
 	case err == nil && *limit < 0:
 		err = usagef("list: -limit is %d: it must not be negative", *limit)
 	case err == nil:
-		err = p.settle(&s)
+		err = p.settle(&s, false)
 	}
 	if err != nil {
 		return 0, err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	l := lister{prefix: *prefix, limit: *limit, sharded: s.isCluster(), seen: map[string]bool{}, show: func(x listed) error {
+	l := lister{prefix: s.prefix, limit: *limit, sharded: s.isCluster(), seen: map[string]bool{}, show: func(x listed) error {
 		if !*asJSON {
 			_, err := fmt.Fprint(p.out, x)
 			return err
@@ -64,7 +61,15 @@ func (p *program) list(args []string) (int, error) {
 		quote(&x.Name, &x.Quoted)
 		return p.printJSON(x, x.Holders, "")
 	}}
-	return 0, s.eachMaster(ctx, func(conn redis.Conn) error { return l.server(ctx, conn) })
+	ctx := context.Background()
+	for range maxPasses {
+		l.moved = false
+		if err := s.eachMaster(ctx, func(conn redis.Conn) error { return l.server(ctx, conn) }); err != nil || !l.moved {
+			return 0, s.explain(err)
+		}
+	}
+	p.say("slots of the Cluster are being moved, so some locks may be missing: list again when the move is over")
+	return 0, nil
 }
 
 func (x listed) String() string {
@@ -100,6 +105,7 @@ type lister struct {
 
 	seen   map[string]bool // shown: SCAN may return a key twice
 	before bool            // the server is older than Redis 6.2 and does not have HRANDFIELD
+	moved  bool            // a key had left the server on which SCAN found it
 }
 
 func (l *lister) done() bool { return l.limit > 0 && len(l.seen) >= l.limit }
@@ -137,7 +143,7 @@ var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`
 
 // page shows the locks among keys.
 func (l *lister) page(conn redis.Conn, keys []string) error {
-	types, err := pipeline(conn, keys, func(key string) [][]any { return [][]any{{"TYPE", key}} })
+	types, err := l.pipeline(conn, keys, func(key string) [][]any { return [][]any{{"TYPE", key}} })
 	if err != nil {
 		return err
 	}
@@ -146,11 +152,12 @@ func (l *lister) page(conn redis.Conn, keys []string) error {
 		if kind, _ := redis.String(types[i][0], nil); kind == "hash" && !l.seen[key] {
 			hashes = append(hashes, key)
 		}
+		l.moved = l.moved || isElsewhere(types[i][0])
 	}
 	for len(hashes) > 0 && !l.done() {
 		group := hashes[:min(listGroup, len(hashes))]
 		hashes = hashes[len(group):]
-		answers, err := pipeline(conn, group, l.questions)
+		answers, err := l.pipeline(conn, group, l.questions)
 		if err != nil {
 			return err
 		}
@@ -158,6 +165,10 @@ func (l *lister) page(conn redis.Conn, keys []string) error {
 			if refused, ok := answers[i][0].(redis.Error); ok && !l.before && strings.HasPrefix(refused.Error(), "ERR unknown command") {
 				l.before = true
 				return l.page(conn, keys)
+			}
+			if slices.ContainsFunc(answers[i][:4], isElsewhere) { // another pass finds it; the others ask about further keys
+				l.moved = true
+				continue
 			}
 			x, ok, err := read(key, answers[i])
 			if err != nil {
@@ -279,13 +290,26 @@ func readHolder(field, value string) (holder, bool) {
 	return holder{ID: id, Label: owner.Label(field), Count: count, Writing: writing}, true
 }
 
-// pipeline sends the questions about all keys at once, and returns the answers for each key.
-func pipeline(conn redis.Conn, keys []string, questions func(key string) [][]any) ([][]any, error) {
+// isElsewhere reports whether the answer says that another node of the Cluster has the key.
+func isElsewhere(answer any) bool {
+	refused, _ := answer.(redis.Error)
+	code, _, _ := strings.Cut(string(refused), " ")
+	return code == "MOVED" || code == "ASK" || code == "TRYAGAIN"
+}
+
+// pipeline sends the questions about all keys at once, and returns the answers for each key. A node
+// of a Cluster also answers about keys that it has of a slot that is moved to it.
+func (l *lister) pipeline(conn redis.Conn, keys []string, questions func(key string) [][]any) ([][]any, error) {
 	asked := make([]int, len(keys))
 	for i, key := range keys {
 		all := questions(key)
 		asked[i] = len(all)
 		for _, q := range all {
+			if l.sharded {
+				if err := conn.Send("ASKING"); err != nil {
+					return nil, unanswered(err)
+				}
+			}
 			if err := conn.Send(q[0].(string), q[1:]...); err != nil {
 				return nil, unanswered(err)
 			}
@@ -297,6 +321,11 @@ func pipeline(conn redis.Conn, keys []string, questions func(key string) [][]any
 	answers := make([][]any, len(keys))
 	for i := range keys {
 		for range asked[i] {
+			if l.sharded {
+				if _, err := conn.Receive(); err != nil && !isRefusal(err) {
+					return nil, unanswered(err)
+				}
+			}
 			a, err := conn.Receive()
 			var refused redis.Error
 			if errors.As(err, &refused) {
@@ -313,29 +342,38 @@ func pipeline(conn redis.Conn, keys []string, questions func(key string) [][]any
 
 // unanswered returns err if Redis answered, and else a lock.UnknownError.
 func unanswered(err error) error {
-	var refused redis.Error
-	if errors.As(err, &refused) {
+	if isRefusal(err) {
 		return err
 	}
 	return &lock.UnknownError{Op: "list", Err: err}
 }
 
+// isRefusal reports whether err is an answer of Redis.
+func isRefusal(err error) bool {
+	var refused redis.Error
+	return errors.As(err, &refused)
+}
+
 // checkList prints the rights that list needs and the user does not have. Only list needs them,
 // so a missing right is no fault. Check has already tried the rights to keys, because locks need
 // them.
-func (p *program) checkList(ctx context.Context, s *servers, prefix string) error {
+func (p *program) checkList(ctx context.Context, s *servers) error {
 	missing := map[string]bool{}
 	l := &lister{sharded: s.isCluster()}
-	key := prefix + "wheellock_check"
+	key := s.prefix + "wheellock_check"
 	questions := append([][]any{{"SCAN", 0, "COUNT", 1}, {"TYPE", key}}, l.questions(key)...)
 	err := s.eachMaster(ctx, func(conn redis.Conn) error {
-		answers, err := pipeline(conn, []string{key}, func(string) [][]any { return questions })
+		answers, err := l.pipeline(conn, []string{key}, func(string) [][]any { return questions })
 		if err != nil {
 			return err
 		}
 		for i, a := range answers[0] {
-			if refused, ok := a.(redis.Error); ok && strings.HasPrefix(refused.Error(), "NOPERM") {
+			refused, _ := a.(error)
+			switch {
+			case diagnosis.LacksCommand(refused):
 				missing["+"+strings.ToLower(questions[i][0].(string))] = true
+			case diagnosis.LacksKey(refused):
+				missing["~"+strings.Replace(questions[i][1].(string), key, s.prefix+"*", 1)] = true
 			}
 		}
 		return nil

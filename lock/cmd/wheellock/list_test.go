@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/wheellock/wheellock/integration/fixture"
 	"github.com/wheellock/wheellock/integration/redistest"
 	"github.com/wheellock/wheellock/lock"
+	"github.com/wheellock/wheellock/lock/internal/keys"
 )
 
 // list runs list and returns its lines, sorted.
@@ -129,6 +131,39 @@ func TestListGoesThroughEveryMasterOfACluster(t *testing.T) {
 		var x listed
 		require.NoError(t, json.Unmarshal(w.stdout.Bytes(), &x), w.stdout.String())
 		require.Equal(t, fmt.Sprint("n", i), x.Name)
+	}
+}
+
+// TestListWhileASlotIsMoved: it shows the locks that have left their node and those that have not.
+func TestListWhileASlotIsMoved(t *testing.T) {
+	t.Parallel()
+	rc := fixture.Cluster(t, redistest.ClusterOptions{})
+	names := []string{"{move}a", "{move}b", "{move}c"}
+	slot := keys.Slot(names[0])
+	from, err := rc.Owner(slot)
+	require.NoError(t, err)
+	for _, name := range names {
+		fixture.Do(t, rc.Servers[from], "HSET", name, strings.Repeat("x", 36)+":1", 1)
+	}
+	for _, to := range []int{(from + 1) % 3, (from + 2) % 3} { // one is asked before the other node, one after it
+		require.NoError(t, rc.BeginMove(slot, from, to))
+		require.NoError(t, rc.MoveKeys(slot, from, to, names[1:]...))
+		all := parsedList(t, "redis-cluster://"+rc.Addrs()[0], "-prefix", "{move}")
+		require.Len(t, all, 3)
+		require.NoError(t, rc.MoveKeys(slot, from, to, names[0]))
+		require.NoError(t, rc.EndMove(slot, from, to))
+		require.Len(t, parsedList(t, "redis-cluster://"+rc.Addrs()[0], "-prefix", "{move}"), 3)
+		from = to
+	}
+}
+
+// TestAKeyThatHasMovedIsLookedForAgain: list goes on, and notes that it must look again.
+func TestAKeyThatHasMovedIsLookedForAgain(t *testing.T) {
+	for _, answer := range []string{"MOVED 1 h:1", "ASK 1 h:1", "TRYAGAIN later"} {
+		require.True(t, isElsewhere(redis.Error(answer)), answer)
+	}
+	for _, answer := range []any{redis.Error("NOPERM"), "MOVED", int64(1), nil} {
+		require.False(t, isElsewhere(answer))
 	}
 }
 

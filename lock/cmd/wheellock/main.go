@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -51,12 +54,14 @@ const usage = `Usage: wheellock run [flags] NAME -- command [argument...]
        wheellock unlock -force [flags] NAME
        wheellock list [flags]
        wheellock check [flags]
+       wheellock version
 
 run      runs a command while it holds the lock NAME, and ends it if the lock is lost
 inspect  says who holds a lock
 list     says which locks are held, by whom, and how many clients wait
 unlock   takes a lock away from its holder
 check    says what is missing on Redis
+version  says which version this is
 
 "wheellock help run" lists the flags of run, "wheellock help check" those of check.
 Manual: go doc github.com/wheellock/wheellock/lock/cmd/wheellock
@@ -66,7 +71,7 @@ Manual: go doc github.com/wheellock/wheellock/lock/cmd/wheellock
 func run(args, env []string, files stdio) int {
 	p := newProgram(env, files)
 	defer p.lines.flush(flushTimeout)
-	commands := map[string]func([]string) (int, error){"run": p.run, "inspect": p.inspect, "unlock": p.unlock, "list": p.list, "check": p.check}
+	commands := map[string]func([]string) (int, error){"run": p.run, "inspect": p.inspect, "unlock": p.unlock, "list": p.list, "check": p.check, "version": p.version}
 	name := ""
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
@@ -103,6 +108,24 @@ func run(args, env []string, files stdio) int {
 		return statusOf(err)
 	}
 	return status
+}
+
+// version is the subcommand. A program that was built in a clone has no version but its commit.
+func (p *program) version(args []string) (int, error) {
+	if names, err := p.parse(newFlags("version", "Says which version of wheellock and Go this is."), args); err != nil || len(names) > 0 {
+		return 0, cmp.Or(err, usagef("version: it takes no arguments"))
+	}
+	text := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		text = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && !strings.Contains(text, s.Value[:min(12, len(s.Value))]) {
+				text += " " + s.Value
+			}
+		}
+	}
+	_, err := fmt.Fprintf(p.out, "wheellock %s %s %s/%s\n", text, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return 0, err
 }
 
 // withoutURLs returns a text about args without those that have a URL, which may have a password.

@@ -205,7 +205,7 @@ func TestAnEmptySettingOfTheEnvironmentIsWrongUsage(t *testing.T) {
 func TestTheStandardAddressIsToldOf(t *testing.T) {
 	t.Parallel()
 	const told = "wheellock: no address of Redis is given, so redis://127.0.0.1:6379 is used: set -redis or WHEELLOCK_REDIS\n"
-	for _, args := range [][]string{{"run", "-quiet", "test-of-the-standard-address", "--", "true"}, {"inspect", "n"}, {"check"}} {
+	for _, args := range [][]string{{"run", "test-of-the-standard-address", "--", "true"}, {"inspect", "n"}, {"check"}} {
 		w := wheellock(t, "", args...)
 		w.run(t)
 		require.True(t, strings.HasPrefix(w.stderr.String(), told), w.stderr)
@@ -215,9 +215,24 @@ func TestTheStandardAddressIsToldOf(t *testing.T) {
 	}
 }
 
+// TestAQuietRunSaysTheStandardAddressOnlyIfItRuns: a scheduled run that is skipped sends no mail.
+func TestAQuietRunSaysTheStandardAddressOnlyIfItRuns(t *testing.T) {
+	p := newProgram(nil, stdio{})
+	var said strings.Builder
+	p.lines.init(&said)
+	o, err := p.parseRun([]string{"-quiet", "n", "--", "c"})
+	require.NoError(t, err)
+	p.lines.flush(flushTimeout)
+	require.Empty(t, said.String())
+	p.sayAssumed(&o.servers)
+	p.sayAssumed(&o.servers)
+	p.lines.flush(flushTimeout)
+	require.Equal(t, "wheellock: no address of Redis is given, so redis://127.0.0.1:6379 is used: set -redis or WHEELLOCK_REDIS\n", said.String())
+}
+
 func TestHelpIsOnStandardOutput(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"help", "-h", "--help", "help run", "run -h", "run n -h", "help inspect", "inspect -h", "help unlock"} {
+	for _, args := range []string{"help", "-h", "--help", "help run", "run -h", "run n -h", "help inspect", "inspect -h", "help unlock", "help version"} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			w := wheellock(t, "", strings.Fields(args)...)

@@ -47,7 +47,7 @@ func (s *servers) masters(ctx context.Context) (names []string, dial func(ctx co
 	}
 	switch u.Kind {
 	case endpoint.Cluster:
-		nodes, err := cluster.Open(s.url(), cluster.Options{})
+		nodes, err := cluster.Open(s.url(), cluster.Options{TLS: s.tls})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -57,13 +57,13 @@ func (s *servers) masters(ctx context.Context) (names []string, dial func(ctx co
 		}
 		return names, nodes.Dial, l.Err
 	case endpoint.Sentinels:
-		master, err := sentinel.Open(s.url(), sentinel.Config{})
+		master, err := sentinel.Open(s.url(), sentinel.Config{TLS: s.tls})
 		if err != nil {
 			return nil, nil, err
 		}
 		return []string{""}, master.Dial, nil
 	}
-	to, err := u.Dialer(endpoint.Settings{}, "%s")
+	to, err := u.Dialer(endpoint.Settings{TLS: s.tls}, "%s")
 	if err != nil {
 		return nil, nil, err
 	}

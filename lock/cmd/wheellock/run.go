@@ -48,17 +48,19 @@ func (p *program) run(args []string) (int, error) {
 		if o.quiet && statusOf(err) == statusNotAcquired {
 			return statusNotAcquired, nil
 		}
+		p.sayAssumed(&o.servers)
 		return 0, err
 	}
+	p.sayAssumed(&o.servers)
 	log.open()
-	env := childEnv(p.env, client, o.name, held)
+	env := childEnv(p.env, client, o.lock(), held)
 	listen(signals, passed)
 	c, err := startChild(path, o.command, env, p.stdio)
 	if err != nil {
 		_ = p.release(held)
 		return 0, notStarted(o.command[0], path, err)
 	}
-	g := &guard{p: p, name: o.name, held: held, child: c, ender: newEnder(o.lease, o.grace), period: min(o.lease/20, time.Second)}
+	g := &guard{p: p, name: o.lock(), held: held, child: c, ender: newEnder(o.lease, o.grace), period: min(o.lease/20, time.Second)}
 	status := g.watch(signals)
 	if left := time.Until(keepUntil); left > 0 && !g.ender.told() {
 		err, may = p.leave(held, left), 0
@@ -68,12 +70,12 @@ func (p *program) run(args []string) (int, error) {
 	if g.ender.told() {
 		status = statusLost
 	} else if err != nil && errors.Is(err, lock.ErrLost) {
-		p.say("%s: the lock was lost while the command ran, so another may have run at the same time; the status of the command was %d", o.name, status)
+		p.say("%s: the lock was lost while the command ran, so another may have run at the same time; the status of the command was %d", o.lock(), status)
 		status = statusLost
 	} else if err != nil && o.keep > 0 {
-		p.say("%s: the command has ended, but it is not known whether the lock is kept for %v: %s", o.name, o.keep, plain(err))
+		p.say("%s: the command has ended, but it is not known whether the lock is kept for %v: %s", o.lock(), o.keep, plain(err))
 	} else if err != nil {
-		p.say("%s: the command has ended, but the lock was not released, and is free in %v at most: %s", o.name, o.lease, plain(err))
+		p.say("%s: the command has ended, but the lock was not released, and is free in %v at most: %s", o.lock(), o.lease, plain(err))
 	}
 	closeWithin(client, may) // before the lines, because it may still release the lock
 	p.lines.flush(flushTimeout)
@@ -90,12 +92,18 @@ func closeWithin(c *lock.Client, d time.Duration) {
 	_ = c.Close(ctx)
 }
 
-// leave sets the lease so that the lock ends by itself, in d at the earliest, after this
-// process has exited.
+// leave sets the lease so that the lock ends by itself in d, after this process has exited.
 func (p *program) leave(held *lock.Held, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lock.DefaultUnlockTimeout)
 	defer cancel()
-	return held.Extend(ctx, max(d+time.Millisecond, lock.MinLease).Truncate(time.Millisecond))
+	d = max(d+time.Millisecond, lock.MinLease).Truncate(time.Millisecond)
+	if err := held.Extend(ctx, d); err != nil {
+		return err
+	}
+	// Extend has not made a longer lease shorter. If this fails, the lock is kept for the rest of
+	// that lease.
+	_, _ = held.Guard(ctx, "PEXPIRE", []string{held.Name()}, d.Milliseconds())
+	return nil
 }
 
 // release unlocks. It takes Config.UnlockTimeout at most.
@@ -128,7 +136,7 @@ func (p *program) acquire(client *lock.Client, o runOptions, log *notices, signa
 				if r.err == nil {
 					_ = p.release(r.held) // on an error the lock is free when its lease ends
 				}
-				return nil, &statusError{statusSignal + number(stop), fmt.Sprintf("%s: %v came before the command was started, so the command was not run", o.name, stop)}
+				return nil, &statusError{statusSignal + number(stop), fmt.Sprintf("%s: %v came before the command was started, so the command was not run", o.lock(), stop)}
 			}
 			return r.held, r.err
 		}
@@ -167,7 +175,7 @@ func (p *program) notTaken(ctx context.Context, client *lock.Client, o runOption
 		return err
 	}
 	if statusOf(err) != statusNotAcquired {
-		return &statusError{statusOf(err), fmt.Sprintf("%s: the command was not run: %s", o.name, plain(err))}
+		return &statusError{statusOf(err), fmt.Sprintf("%s: the command was not run: %s", o.lock(), o.servers.plain(err))}
 	}
 	another := "another"
 	if label := labelOf(ctx, client, o); label != "" {
@@ -188,12 +196,12 @@ func (p *program) notTaken(ctx context.Context, client *lock.Client, o runOption
 	}
 	within, _ := p.lookupEnv("WHEELLOCK_NAME")
 	switch {
-	case within == o.name:
+	case within == o.lock():
 		text += ": this wheellock was started by a command that runs under the same lock"
 	case o.wait == 0:
 		text += ": use -wait to wait for it"
 	}
-	return &statusError{statusNotAcquired, fmt.Sprintf("%s: the command was not run: %s: \"wheellock inspect %s\" says who has it", o.name, text, o.name)}
+	return &statusError{statusNotAcquired, fmt.Sprintf("%s: the command was not run: %s: \"wheellock inspect %s\" says who has it", o.lock(), text, o.lock())}
 }
 
 // labelOf returns the label of the lock's holder. It returns "" for -quiet, and if Redis does

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"flag"
 	"strings"
 
 	"github.com/wheellock/wheellock/lock"
 	"github.com/wheellock/wheellock/lock/cluster"
+	"github.com/wheellock/wheellock/lock/internal/diagnosis"
 )
 
 // standardRedis is the URL of Redis if none is given.
@@ -18,18 +20,40 @@ var forms = map[string]string{
 	"-sentinel": "redis-sentinel://host:port,host:port/0?master=mymaster", "WHEELLOCK_SENTINEL": "redis-sentinel://host:port,host:port/0?master=mymaster",
 }
 
-// servers says where Redis is.
-type servers struct{ redis string }
+// servers says where Redis is, how to connect, and which names are the locks'.
+type servers struct {
+	redis   string
+	caCert  string // files
+	cert    string
+	key     string
+	prefix  string      // of the names of locks
+	tls     *tls.Config // from the files; nil if there are none
+	assumed bool        // no address was given, so redis is standardRedis
+}
 
-// register makes the flag.
+// register makes the flags.
 func (s *servers) register(fs *flag.FlagSet) {
+	fs.StringVar(&s.caCert, "cacert", "", "`file` with the CA that signed the server's certificate (default those of the system)")
+	fs.StringVar(&s.cert, "cert", "", "`file` with a certificate for this client, if Redis asks for one")
+	fs.StringVar(&s.key, "key", "", "`file` with the private key of -cert")
+	fs.StringVar(&s.prefix, "prefix", "", "`text` before the names of locks, as lock.Config.KeyPrefix: give it if the user may use only\nsuch names, or if programs set a KeyPrefix")
 	fs.StringVar(&s.redis, "redis", "", "`URL` of Redis: redis://user:password@host:6379/0, rediss:// for TLS, unix:///path, or host:port;\n"+
 		"redis-sentinel://host:port,host:port/0?master=mymaster; redis-cluster://host:port,host:port\n(default $WHEELLOCK_REDIS, else "+standardRedis+")")
 }
 
-// settle takes the address from the flag, or else from the environment. If neither has an
-// address, settle prints a line and uses standardRedis.
-func (p *program) settle(s *servers) error {
+// settle completes s: it takes the address from the flag, or else from the environment, or else
+// uses standardRedis and says so, unless quiet. It reads the certificates.
+func (p *program) settle(s *servers, quiet bool) error {
+	if err := p.findAddress(s); err != nil {
+		return err
+	}
+	if !quiet {
+		p.sayAssumed(s)
+	}
+	return s.readCertificates()
+}
+
+func (p *program) findAddress(s *servers) error {
 	if s.redis != "" {
 		return nil
 	}
@@ -45,14 +69,22 @@ func (p *program) settle(s *servers) error {
 		return usagef("WHEELLOCK_REDIS is empty: set it to the address of Redis, or unset it")
 	}
 	if s.redis = value; !set {
-		s.redis = standardRedis
-		p.say("no address of Redis is given, so %s is used: set -redis or WHEELLOCK_REDIS", standardRedis)
+		s.redis, s.assumed = standardRedis, true
 	}
 	return nil
 }
 
+// sayAssumed prints a line if no address was given.
+func (p *program) sayAssumed(s *servers) {
+	if s.assumed {
+		p.say("no address of Redis is given, so %s is used: set -redis or WHEELLOCK_REDIS", standardRedis)
+		s.assumed = false
+	}
+}
+
 // open returns a client. It does no I/O, so all its errors are errors of usage.
 func (s *servers) open(cfg lock.Config) (*lock.Client, error) {
+	cfg.KeyPrefix = s.prefix
 	c, err := s.client(cfg)
 	var own *statusError
 	if err != nil && !errors.As(err, &own) {
@@ -63,13 +95,35 @@ func (s *servers) open(cfg lock.Config) (*lock.Client, error) {
 
 func (s *servers) client(cfg lock.Config) (*lock.Client, error) {
 	if s.isCluster() {
-		nodes, err := cluster.Open(s.redis, cluster.Options{})
+		nodes, err := cluster.Open(s.redis, cluster.Options{TLS: s.tls})
 		if err != nil {
 			return nil, err
 		}
 		return lock.NewTopology(nodes, cfg)
 	}
-	return lock.Open(s.url(), cfg)
+	return lock.Endpoint{URL: s.url(), TLS: s.tls}.Open(cfg)
+}
+
+// plain returns the text of an error for a user who does not know the library.
+func (s *servers) plain(err error) string {
+	if text := s.certificateAdvice(err); text != "" {
+		return text
+	}
+	if s.prefix == "" && diagnosis.LacksKey(err) {
+		return plain(err) + "; " + forgotPrefix
+	}
+	return plain(err)
+}
+
+// forgotPrefix is the advice where the user may not use a key.
+const forgotPrefix = "did you forget -prefix? It is the text before the names that this user may use"
+
+// explain returns err with the text of plain.
+func (s *servers) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &statusError{statusOf(err), s.plain(err)}
 }
 
 func (s *servers) isCluster() bool {

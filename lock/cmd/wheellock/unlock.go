@@ -20,14 +20,14 @@ func (p *program) unlock(args []string) (int, error) {
 	}
 	if !*force {
 		return 0, usagef("unlock: this takes the lock %q away from its holder. The holder notices only at its next renewal, within a third of the lease, or if it does not renew at the end of the lease, "+
-			"so two may work at once until then. \"wheellock inspect %[1]s\" says who has the lock. To take it away, write wheellock unlock -force %[1]s", name)
+			"so two may work at once until then. \"wheellock inspect %[1]s\" says who has the lock. To take it away, write wheellock unlock -force %[1]s", s.prefix+name)
 	}
 	return 0, s.withLock(name, func(ctx context.Context, client *lock.Client, v view) error {
 		m := client.Mutex(name)
 		switch { // each kind wakes its waiters
 		case v.Mode == "read" || v.Mode == "write":
 			m = client.RWMutex(name).Writer() // it also deletes the readers' keys
-		case s.hasQueue(ctx, name):
+		case s.hasQueue(ctx, v.Name):
 			m = client.FairMutex(name)
 		}
 		was, err := m.ForceUnlock(ctx)
@@ -38,7 +38,7 @@ func (p *program) unlock(args []string) (int, error) {
 		if !was {
 			said = "was free"
 		}
-		_, err = fmt.Fprintf(p.out, "%s: %s\n", printable(name), said)
+		_, err = fmt.Fprintf(p.out, "%s: %s\n", printable(v.Name), said)
 		return err
 	})
 }

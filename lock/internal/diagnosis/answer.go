@@ -55,6 +55,12 @@ func meaningOf(err error) meaning {
 	return fine
 }
 
+// LacksCommand reports whether a server refused because the user may not run a command.
+func LacksCommand(err error) bool { return meaningOf(err) == noCommand }
+
+// LacksKey reports whether a server refused because the user may not use a key.
+func LacksKey(err error) bool { return meaningOf(err) == noKey }
+
 // states has the errors of servers that can take no lock now, by their code or the begin of their text, and
 // what to do.
 var states = []struct{ word, text string }{
