@@ -115,19 +115,20 @@ func ExampleLostError() {
 	// Output: true short true
 }
 
-// The store refuses a holder whose lease ended while the holder was paused.
+// The store refuses a holder whose lease ended while the holder was paused. For work that reads before it
+// writes, see lock/examples/fencing.
 func ExampleHeld_Token_fencing() {
 	client, done := exampleClient()
 	defer done()
 	ctx := context.Background()
 
-	// As SQL: UPDATE accounts SET balance = ?, token = ? WHERE id = ? AND token < ?
+	// As SQL: UPDATE accounts SET balance = ?, token = ? WHERE id = ? AND token <= ?
 	var stored struct {
 		balance int
 		token   int64
 	}
 	update := func(balance int, token int64) bool {
-		if token <= stored.token {
+		if token < stored.token {
 			return false
 		}
 		stored.balance, stored.token = balance, token
@@ -139,10 +140,10 @@ func ExampleHeld_Token_fencing() {
 	first.Unlock(ctx)
 	second, _ := mu.Lock(ctx)
 	defer second.Unlock(ctx)
-	fmt.Println("second:", update(200, second.Token()))
+	fmt.Println("second:", update(200, second.Token()), "and again:", update(201, second.Token()))
 	fmt.Println("first, too late:", update(100, first.Token()))
 	// Output:
-	// second: true
+	// second: true and again: true
 	// first, too late: false
 }
 
