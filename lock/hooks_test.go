@@ -644,3 +644,21 @@ func TestReportsThatASlowHookMissesAreCounted(t *testing.T) {
 		require.EqualValues(t, c.Stats().Renewal.Batches, batches)
 	})
 }
+
+// TestRequestsThatRedisRefusesAreCounted: calls, and each batch of renewals once.
+func TestRequestsThatRedisRefusesAreCounted(t *testing.T) {
+	t.Parallel()
+	s := fixture.Server(t)
+	c := fixture.UserOf(t, s, "locker", lock.Config{Lease: 600 * time.Millisecond})
+	fixture.Hold(t, c.Mutex("a").Lock)
+	fixture.Hold(t, c.Mutex("b").Lock)
+	require.Zero(t, c.Stats().Refused)
+	fixture.May(t, s, "locker", "-hexists", "-hset")
+	bounded.Until(t, func() bool { return c.Stats().Refused > 0 })
+	bounded.Until(t, func() bool { return c.Stats().Held == 0 }) // and both are lost
+	before := c.Stats()
+	_, err := c.Mutex("c").TryLock(bounded.Context(t))
+	require.Error(t, err)
+	require.EqualValues(t, 1, c.Stats().Since(before).Refused)
+	require.Zero(t, c.Stats().Since(before).Unanswered)
+}

@@ -32,6 +32,9 @@ type Stats struct {
 
 	Tries      uint64 // acquire scripts that were sent
 	Unanswered uint64 // scripts that got no answer in time; each try counts, even if the next one was answered
+	// Refused counts requests that Redis answered with an error, such as NOPERM, OOM or
+	// READONLY. A batch of renewals counts once.
+	Refused    uint64
 	Unreleased uint64 // calls of Unlock that returned ErrUnknown
 	Unlogged   uint64 // log records that were dropped because Config.Logger did not take earlier ones
 }
@@ -62,6 +65,7 @@ func (s Stats) Since(earlier Stats) Stats {
 	s.Released -= earlier.Released
 	s.Tries -= earlier.Tries
 	s.Unanswered -= earlier.Unanswered
+	s.Refused -= earlier.Refused
 	s.Unreleased -= earlier.Unreleased
 	s.Unlogged -= earlier.Unlogged
 	return s
@@ -85,7 +89,7 @@ func (c *Client) Stats() Stats {
 		Held: t.Held, Waiting: t.Waiting, HeldSeconds: t.HeldFor, Renewal: c.dog.Stats(),
 		Calls: byKind[Outcome](c.telling.calls[:]), Lost: byKind[Reason](c.holds.Counts.Lost[:]), Waited: c.telling.waited.Distribution(),
 		Released: c.holds.Counts.Released.Load(), Tries: c.holds.Counts.Tries.Load(),
-		Unanswered: c.network.Unanswered() + c.holds.Counts.Signs.Load(), Unreleased: c.holds.Counts.Unreleased.Load(),
+		Unanswered: c.network.Unanswered() + c.holds.Counts.Signs.Load(), Refused: c.network.Refused(), Unreleased: c.holds.Counts.Unreleased.Load(),
 		Unlogged: c.telling.logger.Dropped(),
 	}
 	for _, s := range c.network.Router().Servers() {

@@ -163,6 +163,7 @@ func (w *Watchdog) compareClocks() {
 	now := w.now() // once, or what stands still in between would go unseen
 	if still := w.standstill(now); still != nil {
 		w.still.Store(still)
+		w.stood.Add(int64(still.to - still.from))
 	}
 	w.beat.Store(int64(now))
 	lanes := w.snapshotLanes()

@@ -129,6 +129,7 @@ func TestALongSleepOfTheMachineEndsTrustAtOnceAndIsTold(t *testing.T) {
 			require.Contains(t, reasons, h.reasons()[0])
 			require.LessOrEqual(t, h.toldAt().Sub(resumed), time.Second+10*time.Millisecond, "a period of the clock and a tick")
 		}
+		require.InDelta(t, time.Minute, w.Stats().Still, float64(2*time.Second))
 		long := hs[301]
 		require.True(t, long.lease.Valid())
 		require.Equal(t, s.left(long.key)-w.Margin(10*time.Hour), time.Until(long.lease.Deadline()), "shorter by the sleep")
@@ -166,6 +167,10 @@ func TestAShortSleepOfTheMachineLosesNothing(t *testing.T) {
 		}
 		time.Sleep(13 * time.Second)
 		require.Empty(t, w.Stats().Lost)
+		require.InDelta(t, 20*17*time.Second, w.Stats().Still, float64(20*2*time.Second))
+		before := w.Stats()
+		time.Sleep(time.Hour)
+		require.Zero(t, w.Stats().Since(before).Still, "nobody sleeps")
 		for _, h := range hs {
 			require.True(t, h.lease.Valid())
 			require.Greater(t, s.left(h.key), w.Margin(30*time.Second))

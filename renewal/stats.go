@@ -21,6 +21,10 @@ type Stats struct {
 	// An Owner that hangs keeps the wheel from watching the trust of other leases.
 	Blocked time.Duration // how long the wheel's present call has lasted; 0 if it makes no call
 	Behind  time.Duration // how late the wheel is with its earliest task that is due; 0 if no task is due
+	// Still is how long this process has stood still in all while it held leases: it was
+	// stopped or starved, or its machine was suspended. Shorter times than a thirtieth of the
+	// TTL, at most a second, do not count. Zero for a Lane.
+	Still time.Duration
 
 	// Sizes are the numbers of leases in the batches.
 	Sizes Sizes
@@ -51,6 +55,7 @@ func (s Stats) Since(earlier Stats) Stats {
 	s.Retried -= earlier.Retried
 	s.Batches -= earlier.Batches
 	s.Failed -= earlier.Failed
+	s.Still -= earlier.Still
 	lost := make(map[Reason]int)
 	for r, n := range s.Lost {
 		if n -= earlier.Lost[r]; n > 0 {
@@ -146,7 +151,7 @@ func (w *Watchdog) Stats() Stats {
 		ln.mu.Unlock()
 	}
 	st, now := sum.snapshot(queued), w.wheel.Stats()
-	st.Blocked, st.Behind = now.RunningFor, now.Behind
+	st.Blocked, st.Behind, st.Still = now.RunningFor, now.Behind, time.Duration(w.stood.Load())
 	return st
 }
 

@@ -38,6 +38,7 @@ type Watchdog struct {
 	set       atomic.Int64           // ns; how far the wall clock was set forward when the stores were last asked because of that
 	beat      atomic.Int64           // instant; when the clocks were last compared
 	still     atomic.Pointer[period] // when the process last stood still
+	stood     atomic.Int64           // ns; how long it has stood still in all
 
 	looking sync.Mutex // so that one goroutine makes a new epoch; taken last
 

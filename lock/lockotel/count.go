@@ -20,6 +20,7 @@ func Count(c *lock.Client, cfg Config) (metric.Registration, error) {
 		requests     = m.counter("wheellock.acquire.requests", "{request}", "Scripts sent to take a lock or permits.")
 		releases     = m.counter("wheellock.releases", "{lock}", "Holds that ended by an Unlock that Redis answered.")
 		unanswered   = m.counter("wheellock.requests.unanswered", "{request}", "Requests to which no answer came in time.")
+		refused      = m.counter("wheellock.requests.refused", "{request}", "Requests that Redis answered with an error; a batch of renewals counts once.")
 		unreleased   = m.counter("wheellock.unlocks.unanswered", "{call}", "Calls of Unlock whose outcome is unknown.")
 		unlogged     = m.counter("wheellock.log.dropped", "{record}", "Log records that were dropped because Config.Logger did not take earlier ones.")
 		renewals     = m.counter("wheellock.renewals", "{renewal}", "Renewals that Redis acknowledged in time.")
@@ -43,6 +44,7 @@ func Count(c *lock.Client, cfg Config) (metric.Registration, error) {
 		to.ObserveInt64(requests, int64(st.Tries), one)
 		to.ObserveInt64(releases, int64(st.Released), one)
 		to.ObserveInt64(unanswered, int64(st.Unanswered), one)
+		to.ObserveInt64(refused, int64(st.Refused), one)
 		to.ObserveInt64(unreleased, int64(st.Unreleased), one)
 		to.ObserveInt64(unlogged, int64(st.Unlogged), one)
 		to.ObserveInt64(renewals, int64(st.Renewal.Renewed), one)
@@ -51,7 +53,7 @@ func Count(c *lock.Client, cfg Config) (metric.Registration, error) {
 		to.ObserveInt64(waiters, int64(st.Waiting), one)
 		return nil
 	}
-	r, err := m.RegisterCallback(observe, acquisitions, losses, requests, releases, unanswered, unreleased, unlogged, renewals, retried, held, waiters)
+	r, err := m.RegisterCallback(observe, acquisitions, losses, requests, releases, unanswered, refused, unreleased, unlogged, renewals, retried, held, waiters)
 	if err != nil {
 		return nil, fmt.Errorf("lockotel: %w", err)
 	}

@@ -47,6 +47,7 @@
 //	wheellock.releases             counter
 //	wheellock.losses               counter, by wheellock.reason
 //	wheellock.requests.unanswered  counter: requests to which no answer came in time
+//	wheellock.requests.refused     counter: requests that Redis answered with an error
 //	wheellock.unlocks.unanswered   counter: calls of Unlock that returned lock.ErrUnknown
 //	wheellock.log.dropped          counter: log records that were dropped, because Config.Logger blocked
 //	wheellock.renewals             counter: renewals that Redis acknowledged in time

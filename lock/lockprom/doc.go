@@ -23,6 +23,8 @@
 //	wheellock_releases_total                      holds that ended by an Unlock that Redis answered
 //	wheellock_losses_total{reason}                holds that were lost (lock.Reason)
 //	wheellock_unanswered_requests_total           requests to which no answer came in time
+//	wheellock_refused_requests_total              requests that Redis answered with an error (NOPERM, OOM, READONLY)
+//	wheellock_still_seconds_total                 how long the process stood still while it held locks
 //	wheellock_unanswered_unlocks_total            calls of Unlock that returned lock.ErrUnknown
 //	wheellock_unlogged_records_total              log records that were dropped, because Config.Logger blocked
 //	wheellock_renewals_total                      renewals that Redis acknowledged in time
@@ -38,11 +40,11 @@
 //
 // # What to watch
 //
-// If wheellock_losses_total with reason trust_ended rises, renewals do not reach Redis in
-// time. Before that, wheellock_renewal_lateness_seconds comes near a third of the lease.
-// With reason suspended, the process or its machine was stopped, and Redis may be well.
-// The rate of wheellock_unanswered_requests_total is the error rate of Redis for locks. The
-// mean time for which a lock was held is the rate of wheellock_locks_held_seconds_total
+// alerts.yml, in this folder, has rules for Prometheus. Each says what it means and what to
+// do, and which panel of dashboard.json, a Grafana dashboard of all these metrics, shows it.
+// Losses with the reasons expired and closed are no faults: a lease of LockFor has ended, or
+// the client was closed.
+//
+// The mean time for which a lock was held is the rate of wheellock_locks_held_seconds_total
 // divided by the sum of the rates of wheellock_releases_total and wheellock_losses_total.
-// dashboard.json, in this folder, is a Grafana dashboard of all these metrics.
 package lockprom

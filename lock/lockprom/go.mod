@@ -12,7 +12,7 @@ require (
 
 require (
 	github.com/kylelemons/godebug v1.1.0 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	go.yaml.in/yaml/v3 v3.0.5
 )
 
 require (

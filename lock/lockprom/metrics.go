@@ -52,6 +52,14 @@ var values = []value{
 		prometheus.CounterValue, func(s *lock.Stats) float64 { return float64(s.Unanswered) },
 	},
 	{
+		describe("refused_requests_total", "Requests that Redis answered with an error. A batch of renewals counts once."),
+		prometheus.CounterValue, func(s *lock.Stats) float64 { return float64(s.Refused) },
+	},
+	{
+		describe("still_seconds_total", "How long this process stood still while it held locks: stopped, starved or suspended."),
+		prometheus.CounterValue, func(s *lock.Stats) float64 { return s.Renewal.Still.Seconds() },
+	},
+	{
 		describe("unanswered_unlocks_total", "Calls of Unlock whose outcome is unknown."),
 		prometheus.CounterValue, func(s *lock.Stats) float64 { return float64(s.Unreleased) },
 	},

@@ -27,6 +27,7 @@ type lane struct {
 	lease   time.Duration
 	follows bool // there is a Topology, so another server may replace this one
 
+	refusals *atomic.Uint64 // batches that any server of the Network refused in part or whole
 	refused atomic.Bool             // that the server refuses to renew was logged, and no batch was renewed since
 	told    atomic.Int64            // when that was logged last, Unix ns
 	last    atomic.Pointer[Refusal] // nil if the server never refused
@@ -34,9 +35,9 @@ type lane struct {
 
 // newLane returns the lane of s. It does no I/O.
 // An error says that the watchdog is closed.
-func newLane(cfg *Config, s *servers.Server) (*lane, error) {
+func newLane(cfg *Config, s *servers.Server, refusals *atomic.Uint64) (*lane, error) {
 	t := cfg.Servers.Topology
-	l := &lane{server: s, logger: cfg.Logger, lease: cfg.Lease, advice: cfg.Advice, follows: t != nil}
+	l := &lane{server: s, logger: cfg.Logger, lease: cfg.Lease, advice: cfg.Advice, follows: t != nil, refusals: refusals}
 	l.carrier = carrier.New(carrier.Config{
 		Timeout: cfg.IOTimeout, Conns: cfg.Watchdog.Config().Dispatchers, Prefix: cfg.ID + ":",
 		Slots: t != nil && t.Traits().Slots, Server: s.Name(),
@@ -86,6 +87,7 @@ func (l *lane) answered(err error) {
 		}
 		return
 	}
+	l.refusals.Add(1)
 	now := time.Now()
 	l.last.Store(&Refusal{Err: said, at: now})
 	advice := l.advice(said)

@@ -23,6 +23,9 @@ type Network interface {
 	sender.Sender
 	// Unanswered returns how many calls of Send got no answer.
 	Unanswered() uint64
+	// Refused returns how many calls of Send, and how many batches of renewals, got an error of Redis
+	// for an answer.
+	Refused() uint64
 	// Server returns the server of a key. It never returns nil, and does no I/O.
 	Server(key string) Server
 	// Publisher returns the command that publishes a release of the lock of that key, as text, or

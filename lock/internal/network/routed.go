@@ -1,6 +1,7 @@
 package network
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/wheellock/wheellock/lock/internal/sender"
@@ -10,7 +11,8 @@ import (
 // Routed is the Network of the servers that a pool or a Topology leads to.
 type Routed struct {
 	*sender.Routed
-	router *servers.Router // immutable
+	router  *servers.Router // immutable
+	refused *atomic.Uint64  // batches of renewals
 }
 
 var _ Network = (*Routed)(nil)
@@ -23,13 +25,17 @@ func Connect(cfg Config) (Network, error) {
 	}
 	to := cfg.Servers
 	to.Moved = cfg.Moved
-	to.Opened = func(s *servers.Server) (servers.Attachment, error) { return newLane(&cfg, s) }
+	refused := new(atomic.Uint64)
+	to.Opened = func(s *servers.Server) (servers.Attachment, error) { return newLane(&cfg, s, refused) }
 	router, err := servers.New(to)
 	if err != nil {
 		return nil, err
 	}
-	return &Routed{Routed: sender.New(router, cfg.Closed), router: router}, nil
+	return &Routed{Routed: sender.New(router, cfg.Closed), router: router, refused: refused}, nil
 }
+
+// Refused implements Network.
+func (n *Routed) Refused() uint64 { return n.Routed.Refused() + n.refused.Load() }
 
 // Server implements Network.
 func (n *Routed) Server(key string) Server { return server{n.router.Server(key)} }

@@ -32,6 +32,7 @@ type Routed struct {
 
 	requests   pipe.Requests
 	unanswered atomic.Uint64
+	refused    atomic.Uint64
 }
 
 var _ Sender = (*Routed)(nil)
@@ -47,17 +48,18 @@ func (s *Routed) Send(ctx context.Context, key string, call wire.Call, late func
 	r := s.request(key, call, late)
 	s.router.Send(ctx, key, r)
 	a := s.requests.Await(ctx, r)
-	if s.silent(a) {
+	if _, refused := a.Err.(redis.Error); refused {
+		s.refused.Add(1)
+	} else if s.silent(a) {
 		s.unanswered.Add(1)
 	}
 	return a
 }
 
-// silent reports whether the server did not answer. It returns false if the caller has left or
-// the client is closed.
+// silent reports whether the server did not answer, if it did not refuse. It returns false if the
+// caller has left or the client is closed.
 func (s *Routed) silent(a pipe.Answer) bool {
-	_, reply := a.Err.(redis.Error)
-	return a.Err != nil && !reply && !a.Left && !errors.Is(a.Err, s.closed)
+	return a.Err != nil && !a.Left && !errors.Is(a.Err, s.closed)
 }
 
 func (s *Routed) request(key string, call wire.Call, late func(pipe.Answer)) *pipe.Request {
@@ -77,3 +79,6 @@ func (s *Routed) Post(key string, call wire.Call, late func(pipe.Answer)) {
 
 // Unanswered returns how many calls of Send got no answer.
 func (s *Routed) Unanswered() uint64 { return s.unanswered.Load() }
+
+// Refused returns how many calls of Send got an error of Redis for an answer.
+func (s *Routed) Refused() uint64 { return s.refused.Load() }

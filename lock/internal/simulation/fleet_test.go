@@ -337,6 +337,9 @@ func (*fleet) Channel(_, plain, _ string) any { return plain }
 // Router implements network.Network.
 func (f *fleet) Router() *servers.Router { return f.router }
 
+// Refused implements network.Network.
+func (*fleet) Refused() uint64 { return 0 }
+
 // Unanswered implements network.Network.
 func (f *fleet) Unanswered() (n uint64) {
 	for _, l := range f.links {

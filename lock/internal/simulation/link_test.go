@@ -128,6 +128,9 @@ func (l *link) Router() *servers.Router { return l.router }
 // Unanswered implements network.Network.
 func (l *link) Unanswered() uint64 { return l.unanswered.Load() }
 
+// Refused implements network.Network.
+func (*link) Refused() uint64 { return 0 }
+
 // Subscriber implements network.Server.
 func (l *link) Subscriber() *pubsub.Subscriber { return l.subscriber }
 
