@@ -14,7 +14,7 @@
 //	an idle timeout, put off often      Schedule, Timer.Touch
 //	a job once per period               Every
 //	to call a function later            AfterFunc
-//	to try again after a pause          Timer.Reset in the callback
+//	to try again after a pause          Schedule of a TaskFunc, Timer.Reset in it
 //	few wake-ups, times may be inexact  ScheduleWithin
 //	to end, and wait for callbacks      Shutdown
 //

@@ -3,6 +3,8 @@ package wheel
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"runtime"
 )
 
 var (
@@ -62,10 +64,24 @@ func (e *CallbackError) Error() string {
 // Unwrap returns e.Err.
 func (e *CallbackError) Unwrap() error { return e.Err }
 
-// nameOf names the task of a timer by its type.
+// nameOf names the function that a timer calls, or its task by the type.
 func nameOf(t *Timer) string {
 	if t == nil {
 		return "no timer"
 	}
-	return fmt.Sprintf("%T", t.Task())
+	var function any
+	switch task := t.Task().(type) {
+	case *every:
+		function = task.f
+	case funcTask:
+		function = task
+	case TaskFunc:
+		function = task
+	default:
+		return fmt.Sprintf("%T", task)
+	}
+	if f := runtime.FuncForPC(reflect.ValueOf(function).Pointer()); f != nil {
+		return f.Name()
+	}
+	return fmt.Sprintf("%T", function)
 }

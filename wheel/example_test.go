@@ -40,6 +40,30 @@ func Example() {
 	// returned by Stop: 1
 }
 
+// The callback tries three times, with a pause between two tries. It gets its timer. A variable that
+// AfterFunc sets would be a data race, because the callback may run before AfterFunc returns.
+func ExampleTaskFunc() {
+	w, err := wheel.New(wheel.Config{Tick: time.Millisecond})
+	if err != nil {
+		panic(err)
+	}
+	defer w.Stop()
+	done, tries := make(chan struct{}), 0
+	try := func(t *wheel.Timer) {
+		if tries++; tries < 3 {
+			_, _ = t.Reset(10 * time.Millisecond)
+			return
+		}
+		close(done)
+	}
+	if err := w.Schedule(new(wheel.Timer), 10*time.Millisecond, wheel.TaskFunc(try)); err != nil {
+		panic(err)
+	}
+	<-done
+	fmt.Println("tries:", tries)
+	// Output: tries: 3
+}
+
 // idleConn closes its connection when nothing was read for a while.
 type idleConn struct {
 	net.Conn

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,40 @@ func TestCallbacksThatAlwaysFailMakeFewRecords(t *testing.T) {
 		}
 	}
 }
+
+func beSlow(*wheel.Timer) { time.Sleep(time.Second / 10) }
+
+// TestARecordOfASlowCallbackNamesItsFunction, or the type of a task of the program's own.
+func TestARecordOfASlowCallbackNamesItsFunction(t *testing.T) {
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	for name, arm := range map[string]func(*wheel.Wheel) error{
+		"wheel_test.beSlow":  func(w *wheel.Wheel) error { _, err := w.Every(time.Minute, beSlow); return err },
+		"wheel_test.beSlow ": func(w *wheel.Wheel) error { return w.Schedule(new(wheel.Timer), 0, wheel.TaskFunc(beSlow)) },
+		"wheel_test.TestARecordOfASlowCallbackNamesItsFunction.func": func(w *wheel.Wheel) error {
+			_, err := w.AfterFunc(0, func() { beSlow(nil) })
+			return err
+		},
+		"*wheel_test.slowTask": func(w *wheel.Wheel) error { return w.Schedule(new(wheel.Timer), 0, &slowTask{}) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+			w, err := wheel.New(wheel.Config{SlowCallback: time.Millisecond})
+			require.NoError(t, err)
+			require.NoError(t, arm(w))
+			time.Sleep(time.Minute + time.Second)
+			w.Stop()
+			<-w.Done()
+			synctest.Wait()
+			require.Regexp(t, ` task="?\S*`+regexp.QuoteMeta(strings.TrimSpace(name)), log.String())
+		})
+	}
+}
+
+type slowTask struct{}
+
+func (*slowTask) Fire(t *wheel.Timer) { beSlow(t) }
 
 // stuck is a slog.Handler that blocks until it is freed.
 type stuck struct {

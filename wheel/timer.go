@@ -23,7 +23,8 @@ type canceller interface {
 	Cancelled(*Timer)
 }
 
-// TaskFunc makes a function a Task. The function gets the timer that fired.
+// TaskFunc makes a function a Task. The function gets the timer that fired, so it
+// may Reset it.
 type TaskFunc func(*Timer)
 
 // Fire calls f.

@@ -107,6 +107,10 @@ func (w *Wheel) ScheduleWithin(t *Timer, d, slack time.Duration, task Task) erro
 // The wheel never uses the Timer for anything else, so a pointer that is kept too
 // long cannot stop another timer. The error is one of Schedule's errors; ErrNilTask
 // means that f is nil.
+//
+// f may run before AfterFunc returns, so it must not use the returned Timer. A
+// callback that re-arms its timer needs Schedule with a TaskFunc, which gets the
+// timer.
 func (w *Wheel) AfterFunc(d time.Duration, f func()) (*Timer, error) {
 	if f == nil {
 		return nil, ErrNilTask
